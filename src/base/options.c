@@ -8,12 +8,15 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
+
+enum { HELP_SHOWN = -1, USAGE_ERROR = -2 };
 
 struct options_parser {
 	const struct base_command *cmd;
@@ -77,7 +80,7 @@ __attribute__((format(printf, 2, 3))) static int wrong(const struct options_pars
 	va_start(ap, fmt);
 	vusage(p->cmd, fmt, ap);
 	va_end(ap);
-	return BASE_USAGE_ERROR;
+	return USAGE_ERROR;
 }
 
 /* ---- one value ---- */
@@ -182,10 +185,9 @@ static const char *kind_of_value(enum base_option_type type)
 	switch (type) {
 	case BASE_OPT_FLAG:
 		return "true or false";
-	case BASE_OPT_U32:
-	case BASE_OPT_U64:
+	case BASE_OPT_UINT:
 		return "a whole number";
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		return "a whole number, perhaps negative";
 	case BASE_OPT_F64:
 		return "a number";
@@ -199,6 +201,26 @@ static const char *kind_of_value(enum base_option_type type)
 		break;
 	}
 	return "text";
+}
+
+static void store_uint(const struct base_option *o, uint64_t v)
+{
+	if (o->bytes == 1)
+		*(uint8_t *)o->to = (uint8_t)v;
+	else if (o->bytes == 2)
+		*(uint16_t *)o->to = (uint16_t)v;
+	else if (o->bytes == 4)
+		*(uint32_t *)o->to = (uint32_t)v;
+	else
+		*(uint64_t *)o->to = v;
+}
+
+static uint64_t load_uint(const struct base_option *o)
+{
+	return o->bytes == 1   ? *(const uint8_t *)o->to
+	       : o->bytes == 2 ? *(const uint16_t *)o->to
+	       : o->bytes == 4 ? *(const uint32_t *)o->to
+			       : *(const uint64_t *)o->to;
 }
 
 static int set(const struct options_parser *p, const struct base_option *o, const char *s)
@@ -220,15 +242,11 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		if (append(o->to, s))
 			return wrong(p, "%s: out of memory", p->where);
 		return 0;
-	case BASE_OPT_U32:
-		err = base_parse_u64(s, 0, UINT32_MAX, &u);
+	case BASE_OPT_UINT:
+		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
 		d = (double)u;
 		break;
-	case BASE_OPT_U64:
-		err = base_parse_u64(s, 0, UINT64_MAX, &u);
-		d = (double)u;
-		break;
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		negative = *s == '-';
 		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
 		d = negative ? -(double)u : (double)u;
@@ -256,23 +274,14 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		print_number(max, sizeof(max), o, o->max);
 		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
 	}
-	switch (o->type) {
-	case BASE_OPT_FLAG:
+	if (o->type == BASE_OPT_FLAG)
 		*(bool *)o->to = b;
-		break;
-	case BASE_OPT_U32:
-		*(uint32_t *)o->to = (uint32_t)u;
-		break;
-	case BASE_OPT_I32:
+	else if (o->type == BASE_OPT_INT)
 		*(int32_t *)o->to = (int32_t)d;
-		break;
-	case BASE_OPT_F64:
+	else if (o->type == BASE_OPT_F64)
 		*(double *)o->to = d;
-		break;
-	default:
-		*(uint64_t *)o->to = u;
-		break;
-	}
+	else
+		store_uint(o, u);
 	return 0;
 }
 
@@ -330,11 +339,19 @@ static const char *nearest(const struct options_parser *p, const char *name)
 
 /* ---- --help ---- */
 
+/* "" for zero, false and NULL, which need no word. */
 static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
-	const struct base_strings *list;
+	const struct base_strings *list = o->to;
+	const char *text;
+	uint64_t u = 0;
 
 	*out = 0;
+	if (o->type == BASE_OPT_UINT || o->type == BASE_OPT_DURATION || o->type == BASE_OPT_SIZE) {
+		u = load_uint(o);
+		if (!u)
+			return;
+	}
 	switch (o->type) {
 	case BASE_OPT_FLAG:
 		if (*(const bool *)o->to)
@@ -342,23 +359,17 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 		break;
 	case BASE_OPT_STRING:
 	case BASE_OPT_WORD:
-		if (*(const char *const *)o->to)
-			snprintf(out, bytes, "%s", *(const char *const *)o->to);
+		text = *(const char *const *)o->to;
+		snprintf(out, bytes, "%s", text ? text : "");
 		break;
 	case BASE_OPT_LIST:
-		list = o->to;
 		if (list->n)
 			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
 		break;
-	case BASE_OPT_U32:
-		if (*(const uint32_t *)o->to)
-			snprintf(out, bytes, "%u", *(const uint32_t *)o->to);
+	case BASE_OPT_UINT:
+		snprintf(out, bytes, "%" PRIu64, u);
 		break;
-	case BASE_OPT_U64:
-		if (*(const uint64_t *)o->to)
-			snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)o->to);
-		break;
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		if (*(const int32_t *)o->to)
 			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
 		break;
@@ -367,12 +378,10 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 			snprintf(out, bytes, "%g", *(const double *)o->to);
 		break;
 	case BASE_OPT_DURATION:
-		if (*(const uint64_t *)o->to)
-			base_print_duration(out, bytes, *(const uint64_t *)o->to);
+		base_print_duration(out, bytes, u);
 		break;
 	case BASE_OPT_SIZE:
-		if (*(const uint64_t *)o->to)
-			print_size(out, bytes, *(const uint64_t *)o->to);
+		print_size(out, bytes, u);
 		break;
 	}
 }
@@ -418,12 +427,11 @@ static void wrapped(const char *text, int column)
 static void help(const struct options_parser *p)
 {
 	static const struct base_option own[] = {
-		{.name = "config",
-		 .type = BASE_OPT_STRING,
-		 .argument = "FILE",
-		 .help = "read settings from this YAML file, whose keys are the names above; "
-			 "the command line wins"},
-		{.name = "help", .letter = 'h', .type = BASE_OPT_FLAG, .help = "show this"},
+		BASE_STRING(
+			"config", 0, (const char **)NULL, "FILE",
+			"read settings from this YAML file, whose keys are the names above; the "
+			"command line wins"),
+		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];
 	int column = 0;
@@ -579,7 +587,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 
 		if (c == 'h' || c == show_help) {
 			help(p);
-			return BASE_HELP_SHOWN;
+			return HELP_SHOWN;
 		}
 		if (c == config) {
 			p->config = optarg;
@@ -621,7 +629,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 }
 
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
-		       char **argv)
+		       char **argv, int *code)
 {
 	struct options_parser p = {.cmd = cmd, .table = table};
 	struct option *longs;
@@ -664,17 +672,16 @@ out:
 	free(p.given);
 	free(shorts);
 	free(longs);
-	return err ? err : optind;
+	*code = err == HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
+	return err ? -1 : optind;
 }
 
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code)
 {
-	int first = base_options_parse(cmd, table, argc, argv);
+	int first = base_options_parse(cmd, table, argc, argv, code);
 
-	if (first < 0)
-		*code = first == BASE_HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
-	else if (first < argc)
+	if (first >= 0 && first < argc)
 		*code = base_usage(cmd, "unexpected argument '%s'", argv[first]);
 	return first == argc;
 }

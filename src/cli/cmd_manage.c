@@ -57,15 +57,13 @@ static int run_verb(const char *verb, struct manage *m, int stop_fd)
 static int run(const struct base_command *self, int argc, char **argv)
 {
 	char program[4096], error[512];
-	int first = base_options_parse(self, options, argc, argv), stop_fd, code;
+	int stop_fd, code, first = base_options_parse(self, options, argc, argv, &code);
 	struct manage *m;
 	ssize_t n;
 	size_t i = 0;
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
+		return code;
 	if (argc - first != 2)
 		return base_usage(self, "expected up, down, status, test or bench, and a file");
 	while (i < VERBS && strcmp(verbs[i], argv[first]))

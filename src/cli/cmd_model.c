@@ -218,7 +218,8 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		m->merged++;
 	} else {
 		fprintf(stderr,
-			"sidelight model: %s: %s is of other metrics, detector or step than that of the "
+			"sidelight model: %s: %s is of other metrics, detector or step than that "
+			"of the "
 			"files before; the one that learned more is taken (%" PRIu64
 			" steps of %" PRIu64 " and %" PRIu64 ")\n",
 			m->path, shown(name, safe),
@@ -253,38 +254,31 @@ static int merge(struct collect_models **files, char **names, int n, const char 
 	return m.damaged || m.kept_one ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
+static struct {
+	const char *out;
+	bool json;
+} settings;
+
+static const struct base_option table[] = {
+	BASE_STRING("merge", 'm', &settings.out, "OUT",
+		    "merge the models of all FILEs into OUT, which may be one of them"),
+	BASE_FLAG("json", 'j', &settings.json, "print JSON"),
+	{0},
+};
+
 static int model_main(const struct base_command *self, int argc, char **argv)
 {
-	const char *out = NULL;
-	bool as_json = false;
-	const struct base_option table[] = {
-		{.name = "merge",
-		 .letter = 'm',
-		 .type = BASE_OPT_STRING,
-		 .to = &out,
-		 .argument = "OUT",
-		 .help = "write there what all FILEs know; OUT may be one of them"},
-		{.name = "json",
-		 .letter = 'j',
-		 .type = BASE_OPT_FLAG,
-		 .to = &as_json,
-		 .help = "print JSON"},
-		{0},
-	};
 	struct collect_models **file;
 	char error[4400];
-	int n, first, code = BASE_EXIT_FAILURE;
+	int code, first = base_options_parse(self, table, argc, argv, &code), n = argc - first;
 
-	first = base_options_parse(self, table, argc, argv);
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
-	n = argc - first;
+		return code;
 	if (!n)
 		return base_usage(self, "no file given");
-	if (!out && n > 1)
+	if (!settings.out && n > 1)
 		return base_usage(self, "one file, or --merge OUT");
+	code = BASE_EXIT_FAILURE;
 	file = calloc((size_t)n, sizeof(struct collect_models *));
 	if (!file)
 		return BASE_EXIT_FAILURE;
@@ -297,7 +291,8 @@ static int model_main(const struct base_command *self, int argc, char **argv)
 			goto out;
 		}
 	}
-	code = out ? merge(file, argv + first, n, out) : list(file[0], as_json);
+	code = settings.out ? merge(file, argv + first, n, settings.out)
+			    : list(file[0], settings.json);
 out:
 	for (int i = 0; i < n; i++)
 		collect_models_free(file[i]);

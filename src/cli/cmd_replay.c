@@ -32,7 +32,53 @@ static struct {
 	uint64_t seed;
 	bool no_latency, frozen;
 	uint32_t l, k;
-} settings;
+} settings = {.detector = "combined",
+	      .false_alarms = 1,
+	      .eta = 0.05,
+	      .budget = 0.2,
+	      .sample_every_ns = 1800 * (uint64_t)SECOND,
+	      .sample_around_ns = 120 * (uint64_t)SECOND,
+	      .seed = 1};
+
+static const struct base_option table[] = {
+	BASE_LIST("train", 0, &settings.train, "FROM:TO",
+		  "learn from these unix seconds, which have no faults; repeatable"),
+	BASE_LIST("score", 0, &settings.score, "FROM:TO",
+		  "score these unix seconds (default: all)"),
+	BASE_STRING("verdicts", 0, &settings.verdicts, "FILE",
+		    "write a verdict per row, as CSV; -: standard output"),
+	BASE_STRING("traces", 0, &settings.traces, "FILE",
+		    "decide on the traces in this file (default: DIR/traces.csv)"),
+	BASE_STRING("keep", 0, &settings.keep, "FILE",
+		    "write the traces to keep, as CSV; -: standard output"),
+	BASE_F64("budget", 0, &settings.budget, 0, 1, "SHARE",
+		 "keep at most this share of the traces"),
+	BASE_STRING("sample", 0, &settings.sample, "FILE",
+		    "write the rows that would be sent to a receiver, as CSV; -: standard output"),
+	BASE_TIME("sample-every", 0, &settings.sample_every_ns, 0, 86400e9, "DURATION",
+		  "with --sample: write one row per interval; 0: all"),
+	BASE_TIME("sample-around", 0, &settings.sample_around_ns, 0, 86400e9, "DURATION",
+		  "with --sample: write all rows this long before and after an anomaly"),
+	BASE_FLAG("no-latency", 0, &settings.no_latency,
+		  "keep traces for verdicts alone, not for their own latency"),
+	BASE_STRING("model", 0, &settings.model, "FILE",
+		    "load models from this file, of sidelight collect --model or of --save-model"),
+	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
+		    "save the learned models to this file, one per pod"),
+	BASE_STRING("detector", 0, &settings.detector, "NAME",
+		    "combined, fd, threshold, mad, ewma, cusum or autoencoder"),
+	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
+		    "also run this detector, without acting on its verdicts"),
+	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",
+		 "accepted false alarms per pod and hour"),
+	BASE_UINT("fd-rows", 0, &settings.l, 1, 256, "L",
+		  "rows of the sketch of fd (default: the root of the columns)"),
+	BASE_UINT("fd-basis", 0, &settings.k, 1, 256, "K",
+		  "normal directions of fd (default: the root of the columns)"),
+	BASE_FLAG("frozen", 0, &settings.frozen, "learn nothing while scoring"),
+	BASE_UINT("seed", 0, &settings.seed, 0, 0, "N", "seed of the random numbers"),
+	{0},
+};
 
 struct replay {
 	struct cli_replay_data data;
@@ -461,7 +507,8 @@ static void say_findings(const struct replay *r)
 	}
 	if (drifted)
 		fprintf(stderr,
-			"sidelight replay: drift: %u of %u pods left what was learned for long, %s first, "
+			"sidelight replay: drift: %u of %u pods left what was learned for long, "
+			"%s first, "
 			"at %" PRId64 "; train again\n",
 			drifted, r->data.n_pods, r->data.pods[first].name,
 			(int64_t)(r->drift_at[first] / SECOND));
@@ -539,145 +586,21 @@ static int replay(struct replay *r, const char *folder)
 	return err;
 }
 
-static int replay_main(const struct base_command *self, int argc, char **argv)
+static int check(const struct base_command *self)
 {
-	const struct base_option table[] = {
-		{.name = "train",
-		 .type = BASE_OPT_LIST,
-		 .to = &settings.train,
-		 .argument = "FROM:TO",
-		 .help = "learn from these unix seconds, taken as free of faults; repeatable"},
-		{.name = "score",
-		 .type = BASE_OPT_LIST,
-		 .to = &settings.score,
-		 .argument = "FROM:TO",
-		 .help = "score these unix seconds (default: all)"},
-		{.name = "verdicts",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.verdicts,
-		 .argument = "FILE",
-		 .help = "write a verdict for each row, as CSV; - is standard output"},
-		{.name = "traces",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.traces,
-		 .argument = "FILE",
-		 .help = "the traces to decide on (default: DIR/traces.csv)"},
-		{.name = "keep",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.keep,
-		 .argument = "FILE",
-		 .help = "write which traces to keep, as CSV; - is standard output"},
-		{.name = "budget",
-		 .type = BASE_OPT_F64,
-		 .to = &settings.budget,
-		 .argument = "SHARE",
-		 .help = "keep at most this share of the traces",
-		 .min = 0,
-		 .max = 1},
-		{.name = "sample",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.sample,
-		 .argument = "FILE",
-		 .help = "write which rows would be sent to a receiver, as CSV; - is standard "
-			 "output"},
-		{.name = "sample-every",
-		 .type = BASE_OPT_DURATION,
-		 .to = &settings.sample_every_ns,
-		 .argument = "DURATION",
-		 .help = "... one in so long; 0: all",
-		 .max = 86400e9},
-		{.name = "sample-around",
-		 .type = BASE_OPT_DURATION,
-		 .to = &settings.sample_around_ns,
-		 .argument = "DURATION",
-		 .help = "... and all of them so long before and after an anomaly",
-		 .max = 86400e9},
-		{.name = "no-latency",
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.no_latency,
-		 .help = "keep traces because of verdicts alone, not of their own latency"},
-		{.name = "model",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.model,
-		 .argument = "FILE",
-		 .help = "begin with these models: of sidelight collect --model, or of --save-model"},
-		{.name = "save-model",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.save_model,
-		 .argument = "FILE",
-		 .help = "write what was learned, a model a pod"},
-		{.name = "detector",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.detector,
-		 .argument = "NAME",
-		 .help = "combined, fd, threshold, mad, ewma, cusum or autoencoder"},
-		{.name = "shadow",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.shadow,
-		 .argument = "NAME",
-		 .help = "another detector, which scores without acting"},
-		{.name = "false-alarms",
-		 .type = BASE_OPT_F64,
-		 .to = &settings.false_alarms,
-		 .argument = "N",
-		 .help = "that you accept an hour and pod",
-		 .min = 1e-6,
-		 .max = 3600},
-		{.name = "fd-rows",
-		 .type = BASE_OPT_U32,
-		 .to = &settings.l,
-		 .argument = "L",
-		 .help = "rows of the sketch of fd (default: the root of the columns)",
-		 .min = 1,
-		 .max = 256},
-		{.name = "fd-basis",
-		 .type = BASE_OPT_U32,
-		 .to = &settings.k,
-		 .argument = "K",
-		 .help = "directions of fd that count as normal (default: the root of the columns)",
-		 .min = 1,
-		 .max = 256},
-		{.name = "frozen",
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.frozen,
-		 .help = "learn nothing while scoring"},
-		{.name = "seed",
-		 .type = BASE_OPT_U64,
-		 .to = &settings.seed,
-		 .argument = "N",
-		 .help = "of what is random"},
-		{0},
-	};
-	struct replay r = {0};
-	int operand, err;
+	struct replay_range range;
 
-	settings.detector = "combined";
-	settings.false_alarms = 1;
-	settings.eta = 0.05;
-	settings.budget = 0.2;
-	settings.sample_every_ns = 1800 * (uint64_t)SECOND;
-	settings.sample_around_ns = 120 * (uint64_t)SECOND;
-	settings.seed = 1;
-	operand = base_options_parse(self, table, argc, argv);
-	if (operand == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (operand < 0)
-		return BASE_EXIT_USAGE;
-	if (operand != argc - 1)
-		return base_usage(self, operand == argc ? "no folder given" : "one folder, please");
 	if (settings.train.n > RANGES_MAX)
 		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
 	if (settings.score.n > 1)
-		return base_usage(self, "--score: one range, please");
-	for (size_t i = 0; i < settings.train.n + settings.score.n; i++) {
-		bool last = i == settings.train.n;
-		const char *s = last ? settings.score.v[0] : settings.train.v[i];
-		struct replay_range range;
-
-		if (parse_range(s, &range))
-			return base_usage(self, "--%s: '%s' is not FROM:TO in unix seconds",
-					  last ? "score" : "train", s);
-	}
+		return base_usage(self, "--score: one range only");
+	for (size_t i = 0; i < settings.train.n; i++)
+		if (parse_range(settings.train.v[i], &range))
+			return base_usage(self, "--train: '%s' is not FROM:TO in unix seconds",
+					  settings.train.v[i]);
+	if (settings.score.n && parse_range(settings.score.v[0], &range))
+		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
+				  settings.score.v[0]);
 	if (!analyse_detector_find(settings.detector))
 		return base_usage(self, "--detector: there is no '%s'", settings.detector);
 	if (settings.shadow && !analyse_detector_find(settings.shadow))
@@ -685,6 +608,21 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
 		return base_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
 					"--save-model");
+	return BASE_EXIT_OK;
+}
+
+static int replay_main(const struct base_command *self, int argc, char **argv)
+{
+	struct replay r = {0};
+	int code, err, operand = base_options_parse(self, table, argc, argv, &code);
+
+	if (operand < 0)
+		return code;
+	if (operand != argc - 1)
+		return base_usage(self, operand == argc ? "no DIR given" : "one DIR only");
+	code = check(self);
+	if (code != BASE_EXIT_OK)
+		return code;
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		analyse_pipeline_free(r.pods[i]);

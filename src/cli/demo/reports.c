@@ -15,10 +15,13 @@
 
 static const char stores[] =
 	"stores:\n"
-	"  # Of each flow its packets and bytes so far; a new epoch each ten minutes, two are kept.\n"
-	"  - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, epochs: 2, epoch: 10m,\n"
+	"  # Of each flow its packets and bytes so far; a new epoch each ten minutes, two are "
+	"kept.\n"
+	"  - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, "
+	"epochs: 2, epoch: 10m,\n"
 	"     keylog: flow-keys}\n"
-	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, batch: 1, lanes: 4}\n";
+	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, "
+	"batch: 1, lanes: 4}\n";
 
 static int write_stores(struct cli_demo *d)
 {

@@ -110,10 +110,10 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 	}
 	sl_publisher_stats(p->publisher, &stats);
 	if (stats.refused) {
-		snprintf(
-			error, error_bytes,
-			"pod %s: the library refused %u of %u metrics: no room for them in one region",
-			p->name, stats.refused, s->metrics);
+		snprintf(error, error_bytes,
+			 "pod %s: the library refused %u of %u metrics: no room for them in one "
+			 "region",
+			 p->name, stats.refused, s->metrics);
 		return false;
 	}
 	return true;

@@ -25,10 +25,10 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
 		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type)) {
-			base_usage(
-				cmd,
-				"--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, not '%s'",
-				cli_tcp_common.avoid.v[i]);
+			base_usage(cmd,
+				   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, "
+				   "not '%s'",
+				   cli_tcp_common.avoid.v[i]);
 			return false;
 		}
 		*types |= 1u << type;

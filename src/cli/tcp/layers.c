@@ -28,22 +28,14 @@ static struct {
 } settings = {.by = "port"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "by",
-	 .letter = 'b',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.by,
-	 .argument = "WHAT",
-	 .help = "a line for each flow, remote, port, container, or role"},
-	{.name = "groups",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.groups,
-	 .argument = "N",
-	 .help = "room for so many remotes times ports times containers; 0: 1024",
-	 .max = 1 << 16},
-	TCP_OPTION_SORT("requests, segments, app, total or p99"),
-	TCP_OPTIONS_FILTER,
-	TCP_OPTION_AVOID,
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("by", 'b', &settings.by, "WHAT",
+		    "print one line per flow, remote, port, container or role"),
+	BASE_UINT("groups", 0, &settings.groups, 0, 1 << 16, "N",
+		  "track at most this many combinations of remote, port and container; 0: 1024"),
+	CLI_TCP_OPTION_SORT("requests, segments, app, total or p99"),
+	CLI_TCP_OPTIONS_FILTER,
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 

@@ -16,12 +16,8 @@ const struct base_command cli_tcp_probe = {
 };
 
 static const struct base_option table[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_common.json,
-	 .help = "print one JSON object"},
-	TCP_OPTION_AVOID,
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print one JSON object"),
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 

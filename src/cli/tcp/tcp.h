@@ -13,7 +13,7 @@
 
 /* A verb is a command of its own, named "tcp VERB", in a tcp_VERB.c; cmd_tcp.c has the list. */
 
-/* What the options below set, with its defaults. */
+/* The options below, with their defaults. */
 extern struct cli_tcp_common {
 	bool json, csv;
 	uint64_t interval_ns; /* between two outputs */
@@ -26,57 +26,33 @@ extern struct cli_tcp_common {
 	struct base_strings avoid; /* names of types of hooks */
 } cli_tcp_common;
 
-/* Rows of a table of options: how it is shown, and which flows. */
-#define TCP_OPTIONS_SHOW                                                                  \
-	{.name = "json",                                                                  \
-	 .letter = 'j',                                                                   \
-	 .type = BASE_OPT_FLAG,                                                           \
-	 .to = &cli_tcp_common.json,                                                      \
-	 .help = "print JSON, an object a line"},                                         \
-		{.name = "csv",                                                           \
-		 .type = BASE_OPT_FLAG,                                                   \
-		 .to = &cli_tcp_common.csv,                                               \
-		 .help = "print CSV (RFC 4180) with a line of names"},                    \
-		{.name = "interval",                                                      \
-		 .letter = 'i',                                                           \
-		 .type = BASE_OPT_DURATION,                                               \
-		 .to = &cli_tcp_common.interval_ns,                                       \
-		 .argument = "TIME",                                                      \
-		 .help = "between two outputs",                                           \
-		 .min = 1e6,                                                              \
-		 .max = 3.6e12},                                                          \
-		{.name = "duration",                                                      \
-		 .letter = 'd',                                                           \
-		 .type = BASE_OPT_DURATION,                                               \
-		 .to = &cli_tcp_common.duration_ns,                                       \
-		 .argument = "TIME",                                                      \
-		 .help = "end after that; 0: when interrupted"},                          \
-	{                                                                                 \
-		.name = "output", .letter = 'o', .type = BASE_OPT_STRING,                 \
-		.to = &cli_tcp_common.output, .argument = "FILE", .help = "write to FILE" \
-	}
+/* Rows of a table of options: output, and selection of flows. */
+#define CLI_TCP_OPTIONS_SHOW                                                                 \
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),     \
+		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                     \
+			  "print CSV (RFC 4180) with a header line"),                        \
+		BASE_TIME("interval", 'i', &cli_tcp_common.interval_ns, 1e6, 3.6e12, "TIME", \
+			  "time between two outputs"),                                       \
+		BASE_TIME("duration", 'd', &cli_tcp_common.duration_ns, 0, 0, "TIME",        \
+			  "end after this time; 0: when interrupted"),                       \
+		CLI_TCP_OPTION_OUTPUT
+#define CLI_TCP_OPTION_OUTPUT                                      \
+	BASE_STRING("output", 'o', &cli_tcp_common.output, "FILE", \
+		    "write to FILE instead of standard output")
 
-#define TCP_OPTIONS_FILTER                                                                         \
-	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.wanted),                                            \
-	{                                                                                          \
-		.name = "flows", .type = BASE_OPT_U32, .to = &cli_tcp_common.flows,                \
-		.argument = "N", .help = "room for so many connections", .min = 64, .max = 1 << 20 \
-	}
+#define CLI_TCP_OPTIONS_FILTER                                                 \
+	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.wanted),                        \
+		BASE_UINT("flows", 0, &cli_tcp_common.flows, 64, 1 << 20, "N", \
+			  "track at most this many connections")
 
-/* A row for those that sort; cli_tcp_screen_sort() reads it. */
-#define TCP_OPTION_SORT(names)                                                       \
-	{                                                                            \
-		.name = "sort", .type = BASE_OPT_STRING, .to = &cli_tcp_common.sort, \
-		.argument = "BY", .help = "what comes first as text: " names         \
-	}
+/* Read by cli_tcp_screen_sort(). */
+#define CLI_TCP_OPTION_SORT(names) \
+	BASE_STRING("sort", 0, &cli_tcp_common.sort, "BY", "sort text output by " names)
 
-/* A row for those that choose hooks; cli_tcp_avoid() reads it. */
-#define TCP_OPTION_AVOID                                                                    \
-	{                                                                                   \
-		.name = "avoid", .type = BASE_OPT_LIST, .to = &cli_tcp_common.avoid,        \
-		.argument = "TYPE",                                                         \
-		.help = "use no hook of this type, as on a kernel without; may be repeated" \
-	}
+/* Read by cli_tcp_avoid(). */
+#define CLI_TCP_OPTION_AVOID                                 \
+	BASE_LIST("avoid", 0, &cli_tcp_common.avoid, "TYPE", \
+		  "use no hook of this type, as on a kernel without it; repeatable")
 
 /* The types of --avoid, as bits, into *types; true, or false after a line on stderr. */
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);

@@ -25,20 +25,12 @@ static struct {
 } settings = {.format = "text"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "format",
-	 .letter = 'f',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.format,
-	 .argument = "FORMAT",
-	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
-	{.name = "segments",
-	 .letter = 's',
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.segments,
-	 .help = "each data segment, too"},
-	TCP_OPTIONS_FILTER,
-	TCP_OPTION_AVOID,
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("format", 'f', &settings.format, "FORMAT",
+		    "text, or microbpf: the lines of MicroBPF's tools"),
+	BASE_FLAG("segments", 's', &settings.segments, "print data segments as well"),
+	CLI_TCP_OPTIONS_FILTER,
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 
@@ -207,7 +199,8 @@ static void record(void *context, const struct tcp_layer_record *r)
 static void head(const struct cli_trace *t)
 {
 	if (t->microbpf) {
-		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT "
+		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP "
+		      "TCP_OUT IP_OUT "
 		      "MAC_OUT\n",
 		      t->out);
 	} else if (cli_tcp_common.json) {

@@ -32,31 +32,13 @@ static struct {
 } settings = {.duration_ns = 2000000000, .top = 5};
 
 static const struct base_option table[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_common.json,
-	 .help = "print JSON, an object a line"},
-	{.name = "duration",
-	 .letter = 'd',
-	 .type = BASE_OPT_DURATION,
-	 .to = &settings.duration_ns,
-	 .argument = "TIME",
-	 .help = "look for so long",
-	 .min = 1e8,
-	 .max = 3.6e12},
-	{.name = "top",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.top,
-	 .argument = "N",
-	 .help = "show so many connections, the worst first; 0: all"},
-	{.name = "output",
-	 .letter = 'o',
-	 .type = BASE_OPT_STRING,
-	 .to = &cli_tcp_common.output,
-	 .argument = "FILE",
-	 .help = "write to FILE"},
-	TCP_OPTIONS_FILTER,
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),
+	BASE_TIME("duration", 'd', &settings.duration_ns, 1e8, 3.6e12, "TIME",
+		  "observe for this long"),
+	BASE_UINT("top", 0, &settings.top, 0, UINT32_MAX, "N",
+		  "show the N worst connections; 0: all"),
+	CLI_TCP_OPTION_OUTPUT,
+	CLI_TCP_OPTIONS_FILTER,
 	{0},
 };
 
@@ -405,12 +387,10 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	struct tcp *tcp = NULL;
 	struct whom w;
 	char why[256];
-	int first = base_options_parse(self, table, argc, argv), code;
+	int code, first = base_options_parse(self, table, argc, argv, &code);
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (first == BASE_USAGE_ERROR)
-		return BASE_EXIT_USAGE;
+	if (first < 0)
+		return code;
 	if (argc - first != 1 || !*argv[first])
 		return base_usage(self, "needs one FLOW or SERVICE");
 	parse_whom(argv[first], &w);
