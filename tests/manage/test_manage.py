@@ -142,7 +142,7 @@ parts:
     if os.geteuid() == 0:
         os.mkdir(folder)
         os.chown(folder, 65534, 65534)
-        if "is somebody else's" not in manage('up', path, code=1)[1]:
+        if 'belongs to another user' not in manage('up', path, code=1)[1]:
             fail("it writes into somebody else's directory")
 
 
