@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* json.c - see json.h. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,11 @@ void base_json_free(struct base_json *j)
 {
 	free(j->buf);
 	*j = (struct base_json){0};
+}
+
+void base_json_stream(struct base_json *j, FILE *to)
+{
+	*j = (struct base_json){.stream = to};
 }
 
 /* Room for n more bytes, or NULL once the limit is reached. */
@@ -49,12 +55,23 @@ static char *room(struct base_json *j, size_t n)
 
 static void put(struct base_json *j, const char *s, size_t n)
 {
-	char *to = room(j, n);
+	char *to;
 
+	if (j->stream) {
+		fwrite(s, 1, n, j->stream);
+		return;
+	}
+	to = room(j, n);
 	if (!to)
 		return;
 	memcpy(to, s, n);
 	j->len += n;
+}
+
+void base_json_line(struct base_json *j)
+{
+	j->comma = false;
+	put(j, "\n", 1);
 }
 
 static void value(struct base_json *j, const char *s, size_t n)
@@ -192,6 +209,23 @@ void base_json_ku64(struct base_json *j, const char *key, uint64_t v)
 {
 	base_json_key(j, key);
 	base_json_u64(j, v);
+}
+
+void base_json_ki64(struct base_json *j, const char *key, int64_t v)
+{
+	base_json_key(j, key);
+	base_json_i64(j, v);
+}
+
+void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	base_json_kstring(j, key, text);
 }
 
 void base_json_kf64(struct base_json *j, const char *key, double v)

@@ -2,15 +2,16 @@
 /*
  * dump.h - what the parts of 'sidelight dump' share.
  *
- *   cmd_dump.c    the command line; where regions come from: files, processes, an agent
- *   cli_dump_read.c   a snapshot of one region
- *   dump_print.c  a snapshot as text and as JSON
- *   dump_spans.c  its rings of spans, read and printed
- *   dump_remote.c, dump_kernel.c  regions that the kernel writes, READ (dump_remote.h)
+ * - ../cmd_dump.c: the command line; files, processes and agents as sources
+ * - read.c: a snapshot of one region
+ * - print.c: a snapshot as text and as JSON
+ * - spans.c: its rings of spans, read and printed
+ * - remote.c, kernel.c: kernel tables, READ (remote.h)
  */
 #ifndef SL_CLI_DUMP_DUMP_H
 #define SL_CLI_DUMP_DUMP_H
 
+#include "base/json.h"
 #include "region/spans.h"
 
 /*
@@ -56,15 +57,13 @@ struct cli_dump_ring {
 	uint64_t (*line)[8], (*root)[8];
 };
 
-/* dump_spans.c */
+/* spans.c */
 bool cli_dump_spans_read(struct cli_dump *d);
 void cli_dump_spans_free(struct cli_dump *d);
 void cli_dump_spans_text(const struct cli_dump *d);
-void cli_dump_spans_json(const struct cli_dump *d);
-/* dump_print.c: a string, quoted and escaped; a number, shortest. */
-void cli_dump_json_string(const char *s);
-void cli_dump_json_f64(double value);
-/* cli_dump_read.c: all of it, or false with d->error. */
+/* The member "rings". */
+void cli_dump_spans_json(struct base_json *j, const struct cli_dump *d);
+/* read.c: all of it, or false with d->error. */
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at);
 
 /* Reads all of it. False if something is not as it should be: see fault, or error. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/tcp/flows.h"
 
 /* Every number of a flow, once: JSON and CSV have the same names in the same order. */
@@ -110,29 +111,37 @@ static void safe_comm(const struct region_flow *f, char out[17])
 void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
+	struct base_json j;
 
 	safe_comm(f, comm);
-	fprintf(out,
-		"{\"time_ns\":%" PRIu64
-		",\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
-		"\"family\":%u,\"state\":\"%s\",\"closed\":%s,\"comm\":\"%s\",\"duration_ns\":%" PRIu64
-		",\"flags\":[",
-		time_ns, region_flow_address(f->local, local), f->local_port,
-		region_flow_address(f->remote, remote), f->remote_port, f->family,
-		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED ? "true" : "false",
-		comm, region_flow_duration(f));
-	for (size_t i = 0, n = 0; i < FLAGS; i++)
+	base_json_stream(&j, out);
+	base_json_begin(&j, '{');
+	base_json_ku64(&j, "time_ns", time_ns);
+	base_json_kstring(&j, "local", region_flow_address(f->local, local));
+	base_json_ku64(&j, "local_port", f->local_port);
+	base_json_kstring(&j, "remote", region_flow_address(f->remote, remote));
+	base_json_ku64(&j, "remote_port", f->remote_port);
+	base_json_ku64(&j, "family", f->family);
+	base_json_kstring(&j, "state", region_tcp_state_name(f->tcp_state));
+	base_json_kbool(&j, "closed", f->state == SL_STATE_CLOSED);
+	base_json_kstring(&j, "comm", comm);
+	base_json_ku64(&j, "duration_ns", region_flow_duration(f));
+	base_json_kbegin(&j, "flags", '[');
+	for (size_t i = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
-			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
-	fprintf(out, "],\"by_listener\":%s", f->by_listener ? "true" : "false");
+			base_json_string(&j, flags[i].name);
+	base_json_end(&j, ']');
+	base_json_kbool(&j, "by_listener", f->by_listener);
 	for (size_t i = 0; i < NUMBERS; i++)
-		fprintf(out, ",\"%s\":%" PRIu64, numbers[i].name, value(f, &numbers[i]));
-	fputs("}\n", out);
+		base_json_ku64(&j, numbers[i].name, value(f, &numbers[i]));
+	base_json_end(&j, '}');
+	base_json_line(&j);
 }
 
 void cli_flow_print_csv_head(FILE *out)
 {
-	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags,by_listener",
+	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,"
+	      "flags,by_listener",
 	      out);
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",%s", numbers[i].name);
