@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json.c - see json.h. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -25,7 +24,7 @@ void base_json_stream(struct base_json *j, FILE *to)
 	*j = (struct base_json){.stream = to};
 }
 
-/* Room for n more bytes, or NULL once the limit is reached. */
+/* Room for n more bytes, or NULL beyond the limit. */
 static char *room(struct base_json *j, size_t n)
 {
 	if (j->overflow)
@@ -168,7 +167,7 @@ void base_json_f64(struct base_json *j, double v)
 			base_json_i64(j, (int64_t)v);
 		return;
 	}
-	/* 15 digits always survive the way to text; 17 are always enough for the way back. */
+	/* 15 digits survive the conversion to text and back; 17 suffice for any double. */
 	for (int digits = 15;; digits++) {
 		n = snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (digits == 17 || strtod(text, NULL) == v)
@@ -189,7 +188,7 @@ void base_json_null(struct base_json *j)
 
 void base_json_time(struct base_json *j, int64_t ns)
 {
-	/* Towards zero on both parts, with one sign in front. */
+	/* Seconds and microseconds are truncated towards zero; one sign stands in front. */
 	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
 	char text[32];
 

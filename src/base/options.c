@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - one table makes the command line, the YAML file and --help, so the three can't
- * disagree. The command line wins over the file; the file over the defaults.
+ * options.c - one table makes the command line, the YAML file and --help, so that they agree. The
+ * command line overrides the file, and the file overrides the defaults.
  */
 #include "base/base.h"
 #include "base/yaml.h"
@@ -22,7 +22,7 @@ struct options_parser {
 	const struct base_command *cmd;
 	const struct base_option *table;
 	size_t count;
-	bool *given;	    /* by the command line, or by an earlier key of the file */
+	bool *given;	    /* by the command line */
 	const char *config; /* path, or NULL */
 	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
 };
@@ -33,7 +33,7 @@ struct options_block {
 	struct options_block *next;
 	max_align_t data[];
 };
-static struct options_block *arena; /* options are parsed at the start, by one thread */
+static struct options_block *arena; /* options are parsed once, by one thread */
 
 static void *keep(size_t bytes)
 {
@@ -90,7 +90,7 @@ static int f64(const char *s, double *out)
 	char *end;
 	double v;
 
-	/* strtod takes leading blanks, hexadecimal and words; a setting does not. */
+	/* strtod() accepts leading blanks, hexadecimal and words; an option does not. */
 	if (!*s || s[strspn(s, "0123456789.eE+-")])
 		return -EINVAL;
 	errno = 0;
@@ -119,7 +119,7 @@ static int flag(const char *s, bool *out)
 
 static int append(struct base_strings *list, const char *s)
 {
-	/* Grown at every power of two; the arena keeps the smaller ones too. */
+	/* Doubled at each power of two; the arena keeps the old arrays. */
 	if (!(list->n & (list->n - 1))) {
 		const char **v = keep((list->n ? 2 * list->n : 1) * sizeof(*v));
 
@@ -287,7 +287,7 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 
 /* ---- near matches: "did you mean" ---- */
 
-/* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
+/* Levenshtein distance; 64 if either is longer than that. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[65];
@@ -319,7 +319,7 @@ bool base_nearer(const char *word, const char *candidate, unsigned *least)
 
 	if (n >= 2 && !strncmp(word, candidate, n))
 		d = 0;
-	/* Two letters that changed places are two changes; with more wrong it is another word. */
+	/* Two swapped letters are two changes; more than that is another word. */
 	if (d > (n < 5 ? n / 2 : 3) || d >= *least)
 		return false;
 	*least = d;
@@ -401,7 +401,7 @@ static int left_side(const struct base_option *o, char *out, size_t bytes)
 	return snprintf(out, bytes, "  %s--%s %s", letter, o->name, argument);
 }
 
-/* Prints words from column on, broken before column 80 and indented to column again. */
+/* Prints words from the current column on, wrapped at column 79 and indented to column. */
 static void wrapped(const char *text, int column)
 {
 	int at = column;
@@ -463,14 +463,14 @@ static void help(const struct options_parser *p)
 			snprintf(text, sizeof(text), "%s", o->help);
 		wrapped(text, column);
 	}
-	/* "generate metrics" is in the manual of generate. */
+	/* The page of "generate metrics" is that of generate. */
 	printf("\nThe manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "), p->cmd->name);
 	fflush(stdout);
 }
 
 /* ---- the file ---- */
 
-/* where: "FILE:LINE: KEY", to complain of a value. */
+/* p->where is "FILE:LINE: KEY", for complaints. */
 static int set_node(struct options_parser *p, const struct base_option *o, struct base_yaml *y,
 		    base_yaml_node node, const char *name)
 {
@@ -482,7 +482,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 				base_yaml_kind(y, node));
 	base_yaml_string(y, node, name, &text);
 	if (!text)
-		return 0; /* the document has its complaint */
+		return 0; /* the document holds the error */
 	copy = keep(strlen(text) + 1);
 	if (!copy)
 		return wrong(p, "%s: out of memory", p->where);
@@ -515,7 +515,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		base_yaml_wrong(y, key, "'%s' is given twice", name);
 	seen[i] = true;
 	if (p->given[i])
-		return 0; /* the command line has said it */
+		return 0; /* set by the command line */
 	n = base_yaml_count(y, value);
 	if (o->type == BASE_OPT_LIST)
 		*(struct base_strings *)o->to = (struct base_strings){0};
@@ -646,7 +646,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 		goto out;
 	}
 	s = shorts;
-	*s++ = ':'; /* tells a missing value from an unknown option */
+	*s++ = ':'; /* distinguishes a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
 		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_agent.c - sidelight agent: serves, or asks the one that does for its status. */
+/* cmd_agent.c - sidelight agent: serves, or prints the status of the serving agent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

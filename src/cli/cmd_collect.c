@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_collect.c - sidelight collect: reads hosts, and shows what it reads in one of three ways. */
+/* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -222,7 +222,7 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 	return h;
 }
 
-/* Ready means that a scrape shows what there is: hosts that can be reached were read. */
+/* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
 	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
@@ -264,7 +264,7 @@ static int run(struct collect_settings *s)
 	c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!c) {
 		base_logf(BASE_ERROR, "collect", "%s", error);
-		if (errno == EINVAL) /* an agent by an address that is none */
+		if (errno == EINVAL) /* malformed target */
 			code = BASE_EXIT_USAGE;
 		goto out_live;
 	}
@@ -376,7 +376,7 @@ static bool any_over_rdma(const struct base_strings *agents)
 	return false;
 }
 
-/* What can be wrong with analysis, its outputs and traces. BASE_EXIT_OK, or a line on stderr. */
+/* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_demo.c - all of Sidelight at work on this machine, until Ctrl-C: an agent, a collector, the
- * two example services and a load on one of them. Every part is a child in a process group of its
- * own, so that Ctrl-C comes here only and they stop in order; each dies with this process however
- * it ends. What they write goes into one temporary folder, which is removed at the end, or, if this
- * process was killed, by the next demo.
+ * cmd_demo.c - all of Sidelight on this machine until Ctrl-C: an agent, a collector, two example
+ * services and a load. Each part is a child in its own process group, so that Ctrl-C reaches this
+ * process alone and parts stop in order; each dies with this process. Their files lie in one
+ * temporary folder, removed at the end, or by the next demo if this process was killed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +32,7 @@ int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 
 /* ---- the period ---- */
 
-#define LATE_SHARE 0.005 /* of the deadlines; the page says "late" above 0.01 */
+#define LATE_SHARE 0.005 /* of deadlines; the page says "late" above 0.01 */
 
 struct rounds {
 	uint64_t begun, late;
@@ -69,8 +68,8 @@ static int try_period(struct cli_demo *d, uint64_t ns)
 }
 
 /*
- * How fast one can read depends on what else the machine's CPUs do, the load included. So: the
- * shortest period that holds for a second with everything running, or the one that does best.
+ * The rate depends on the load of the machine's CPUs: take the shortest period that holds for a
+ * second with everything running, or the one that misses fewest deadlines.
  */
 static int choose_period(struct cli_demo *d)
 {
@@ -89,8 +88,8 @@ static int choose_period(struct cli_demo *d)
 		}
 		if (base_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
 		    base_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
-			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() tells what is
-						wrong */
+			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() reports the
+						failure */
 		after.late -= before.late;
 		after.begun -= before.begun;
 		share = (double)after.late / (double)(after.begun + after.late + 1);
@@ -131,7 +130,7 @@ static void sample_lines(const struct cli_demo *d)
 			if (strncmp(line, wanted[i], strlen(wanted[i])))
 				continue;
 			length = (int)strcspn(line, "\n");
-			/* A zero says little. */
+			/* Zeros are skipped. */
 			if (length > 2 && !strncmp(line + length - 2, " 0", 2))
 				continue;
 			printf("  %.*s\n", length, line);
@@ -186,7 +185,7 @@ static void banner(const struct cli_demo *d)
 		   (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
 }
 
-/* The shop's connections, where the kernel may be asked; else a line that says why not. */
+/* Publishes the shop's connections if the kernel allows; else sets d->no_tcp. */
 static void set_agent(struct cli_demo *d)
 {
 	const char *port = strrchr(d->shop_listen, ':');
@@ -224,7 +223,7 @@ static bool runs(const char *program)
 	return false;
 }
 
-/* Beside the program as it is built, or where make install puts it. */
+/* Beside the program in the build folder, or where it is installed. */
 static int find_examples(struct cli_demo *d, const char *given)
 {
 	char beside[PATH_MAX], installed[PATH_MAX], program[PATH_MAX + 8];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_dump.c - sidelight dump: where regions come from, and what becomes of them. */
+/* cmd_dump.c - sidelight dump: finds regions in files, processes and agents. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static int failed(const char *source, const char *what)
 	return BASE_EXIT_FAILURE;
 }
 
-/* Takes fd over. The directory's snapshot is handed back if keep is not NULL. */
+/* Takes fd over. keep, if not NULL, receives the snapshot. */
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
 	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
@@ -63,7 +63,7 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 		cli_dump_print_json(d, settings.raw_lines);
 	else
 		cli_dump_print_text(d, settings.raw_lines);
-	/* Standard output has it all; this says why the exit status is what it is. */
+	/* Standard output has the details; this explains the exit status. */
 	if (!good && !settings.check && d->error)
 		failed(source, strerror(d->error));
 	else if (!good && !settings.check)
@@ -80,7 +80,7 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 
 static int dump_file(const char *path)
 {
-	/* Not waiting for a FIFO's other end. */
+	/* O_NONBLOCK: opening a FIFO must not wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
@@ -167,8 +167,8 @@ static int agent_connect(const char *path)
 }
 
 /*
- * Asks, and waits for the answer of the type wanted, which comes with a descriptor. Returns it, or
- * -1 with one line in why.
+ * Sends a request and waits for the answer of type wanted. Returns the descriptor that it carries,
+ * or -1 with one line in why.
  */
 static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
 		     char *why, size_t why_bytes)
@@ -241,7 +241,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
 		return BASE_EXIT_FAILURE;
 	}
-	/* No memory file but a map: what the kernel writes is READ, not read(2). */
+	/* Not a memory file but a BPF map: kernel tables are READ through a mapping. */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
 		struct cli_dump_remote_opts o = settings.remote;
 

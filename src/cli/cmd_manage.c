@@ -41,7 +41,7 @@ static int run(const struct base_command *self, int argc, char **argv)
 {
 	char program[PATH_MAX], script[PATH_MAX], flags[8];
 	int code, first = base_options_parse(self, table, argc, argv, &code);
-	/* Two operands are right: of more, a third is enough for the script to refuse them. */
+	/* A third operand suffices for the script to refuse them. */
 	char *args[] = {"python3", "-I", script, program, flags, NULL, NULL, NULL, NULL};
 
 	if (first < 0)

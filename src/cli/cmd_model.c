@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_model.c - sidelight model: what files of models hold, and one file of several: what each of
- * several hosts has learned of the pods of a service becomes what all of them know.
+ * cmd_model.c - sidelight model: lists files of models, and merges those of several hosts, so that
+ * each knows what all have learned of a service.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static void list_one(void *arg, const char *name, const void *bytes, size_t leng
 	json_t *o = json_pack("{s:s#, s:I}", "name", name, strlen(name), "bytes",
 			      (json_int_t)length);
 
-	if (!o) /* a stranger's text that is no UTF-8 */
+	if (!o) /* the name is not UTF-8 */
 		o = json_pack("{s:s, s:I}", "name", "?", "bytes", (json_int_t)length);
 	if (err)
 		json_object_set_new(o, "error", json_string(why(err)));
@@ -110,12 +110,12 @@ static int list(struct collect_models *m, bool as_json)
 
 struct merge {
 	struct collect_models *to;
-	const char *path; /* that is being added */
+	const char *path; /* the file being merged */
 	uint32_t merged, added, kept_one, damaged;
 	int err;
 };
 
-/* A name as it may be shown: a file is a stranger's until it was looked at. */
+/* A name with control characters replaced: the file is untrusted. */
 static const char *shown(const char *name, char to[128])
 {
 	size_t n = 0;
@@ -163,7 +163,7 @@ static struct analyse_pipeline *load(const void *bytes, size_t length,
 	return p;
 }
 
-/* Both in one, to be freed; NULL: they do not go together. */
+/* The merged model, to be freed; NULL: they do not match. */
 static void *unite(const void *a, size_t a_bytes, const struct analyse_model_info *a_info,
 		   const void *b, size_t b_bytes, const struct analyse_model_info *b_info,
 		   size_t *bytes)
@@ -210,7 +210,7 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		m->added++;
 		return;
 	}
-	/* What is there was looked at when it was put. */
+	/* It was validated when it was put. */
 	analyse_pipeline_model_info(there.bytes, there.length, &mine);
 	both = unite(there.bytes, there.length, &mine, bytes, length, &theirs, &n);
 	if (both) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_query.c - sidelight query: what stores say, asked of a collector over HTTP or of a store's
- * file. */
+/*
+ * cmd_query.c - sidelight query: asks stores through a collector's HTTP API or in a store's file.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,7 +19,7 @@
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  256 /* lanes that are followed */
+#define PARTS_MAX  256 /* followed lanes */
 
 static struct cli_query_settings set = {.lane = -1};
 static struct {
@@ -77,7 +78,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	return answers;
 }
 
-/* An array of answers, one a key; NULL after a line on stderr. */
+/* An array of answers, one per key; NULL after a line on stderr. */
 static json_t *ask(const char *store, char *const *keys, size_t n)
 {
 	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n);
@@ -149,8 +150,10 @@ static void show_sketch(const json_t *a)
 	putchar('\n');
 }
 
-/* Counters can't be overwritten; of the others their slots, and what they would have shown, say how
- * sure that is. */
+/*
+ * Counters are never overwritten. Other kinds state slots in use and the probability to find a
+ * recent key.
+ */
 static void show_empty(const json_t *a)
 {
 	if (!json_object_get(a, "within")) {
@@ -220,7 +223,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 		return BASE_EXIT_FAILURE;
 	json_array_foreach(answers, i, a)
 	{
-		/* "keywrite" is "key-write" there. */
+		/* "keywrite" is "key-write" in answers. */
 		if (strncmp(word(a, "kind"), what, 3)) {
 			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
 				word(a, "store"), word(a, "kind"));
@@ -244,7 +247,9 @@ struct cli_query_part {
 	json_int_t lane, next;
 };
 
-/* One look: of a part, or (NULL) of all lanes of a member, which are added to parts. Items, or -1.
+/*
+ * Shows one lane, or (one NULL) all lanes of a member, which are added to parts. Returns the number
+ * of items, or -1.
  */
 static int look(const char *store, uint32_t member, struct cli_query_part *one,
 		struct cli_query_part *parts, int *n)
@@ -287,7 +292,7 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	return items;
 }
 
-/* Items as they come, of each lane from where the last answer ended. */
+/* Shows new items of each lane from the end of its last answer on. */
 static int follow(const char *store)
 {
 	static struct cli_query_part parts[PARTS_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. What it writes
- * depends on the data and the options alone.
+ * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. The output depends
+ * on data and options alone.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,14 +15,14 @@
 #include "collect/analysis/models.h"
 
 #define RANGES_MAX 64u
-#define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */
+#define WARM_STEPS 40 /* rows before the scored range: they establish recent levels */
 
 struct replay_range {
 	int64_t from, to; /* unix ns */
 };
 
 #define SECOND	  ((int64_t)1000000000)
-#define RANGE_MAX 9000000000u /* s: 64 bits of ns end in the year 2262 */
+#define RANGE_MAX 9000000000u /* seconds: 64 bits of ns end in the year 2262 */
 
 static struct {
 	struct base_strings train, score;
@@ -82,20 +82,20 @@ static const struct base_option table[] = {
 
 struct replay {
 	struct cli_replay_data data;
-	struct collect_models *models; /* of --model, and those to be saved */
+	struct collect_models *models; /* from --model, and to be saved */
 	struct analyse_fleet *fleet;
-	struct cli_replay_sampler *sampler; /* while rows are scored, if samples are asked for */
-	struct analyse_pipeline **pods;	    /* NULL: without values */
+	struct cli_replay_sampler *sampler; /* with --sample, while rows are scored */
+	struct analyse_pipeline **pods;	    /* NULL: the file has no values */
 	uint64_t *at;			    /* next row of each pod */
 	/* One moment: */
 	struct analyse_pipeline **moving;
 	struct analyse_verdict *verdicts;
 	uint32_t *who;
 	int64_t *when;
-	uint64_t step; /* of the moment before */
+	uint64_t step; /* of the previous moment */
 	/* Of the rows scored: */
 	uint64_t rows, flagged, shadow_flagged, both;
-	int64_t *drift_at; /* of each pod, when drift was first on; 0: never */
+	int64_t *drift_at; /* per pod: time of the first drift; 0: never */
 	/* All: */
 	struct cli_replay_verdict *all;
 	size_t n_all, room_all;
@@ -142,7 +142,7 @@ static int parse_range(const char *s, struct replay_range *r)
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 
-/* "shop" of "shop-7d9fb8c6-x2x9z" and of "shop-0": pods of a workload are named by it. */
+/* Cuts "shop-7d9fb8c6-x2x9z" and "shop-0" towards "shop", the workload that names its pods. */
 static void cut_name(char *name)
 {
 	char *dash = strrchr(name, '-');
@@ -151,8 +151,8 @@ static void cut_name(char *name)
 }
 
 /*
- * A pipeline for a pod, with what --model knows of it: of the pod itself, or of its service, as the
- * collector saves it. NULL after a line on stderr.
+ * A pipeline for a pod, with the model that --model holds for the pod or its service. NULL after a
+ * line on stderr.
  */
 static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipeline_opts *o,
 					   const struct cli_replay_pod *pod, uint32_t *unknown)
@@ -206,7 +206,8 @@ static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipe
 static int create_pods(struct replay *r)
 {
 	struct analyse_pipeline_opts o = {
-		/* Rows of less than a second apart are steps of a second, as they are live. */
+		.sz = sizeof(o),
+		/* Rows less than a second apart make steps of a second, as live. */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
 		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,
 		.false_alarms = settings.false_alarms,
@@ -258,7 +259,7 @@ static int read_models(struct replay *r)
 	return -1;
 }
 
-/* All that was read, with what was learned of the pods that are here. */
+/* Saves the models that were read, updated by those learned here. */
 static int save_models(struct replay *r)
 {
 	int err = 0;
@@ -273,7 +274,9 @@ static int save_models(struct replay *r)
 	return err ? failed(settings.save_model, strerror(-err)) : 0;
 }
 
-/* The rows at the earliest time that any pod has, up to range.to; 0: there is none. */
+/*
+ * Collects the rows of the earliest time that any pod has, up to range->to; returns their number.
+ */
 static uint32_t next_moment(struct replay *r, const struct replay_range *range, int64_t *t)
 {
 	int64_t first = INT64_MAX;
@@ -343,8 +346,8 @@ static void count(struct replay *r, uint32_t k)
 }
 
 /*
- * Rows within the range, and before it those that make recent levels known, which are neither
- * written nor learned.
+ * Runs the rows of the range. Rows before it establish recent levels; they are neither written nor
+ * learned.
  */
 static int run(struct replay *r, const struct replay_range *range, enum analyse_learning learning,
 	       FILE *out, bool keep)
@@ -373,7 +376,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 		uint32_t moving = 0;
 		uint64_t step;
 
-		/* Rows come a second early or late: the step is the nearest one, each once. */
+		/* Rows come a second early or late: take the nearest step, each once. */
 		if (t0 == INT64_MAX)
 			t0 = t;
 		step = 1 + (uint64_t)((t - t0 + r->data.step_ns / 2) / r->data.step_ns);
@@ -414,7 +417,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i])
-			analyse_pipeline_rewind(r->pods[i]); /* its last step counts, too */
+			analyse_pipeline_rewind(r->pods[i]); /* flushes the last step */
 	return 0;
 }
 
@@ -424,7 +427,7 @@ static int train(struct replay *r)
 	uint32_t untrained = 0;
 
 	for (size_t i = 0; i < settings.train.n; i++)
-		parse_range(settings.train.v[i], &ranges[i]); /* was checked */
+		parse_range(settings.train.v[i], &ranges[i]); /* checked before */
 	for (size_t i = 0; i < settings.train.n; i++)
 		if (run(r, &ranges[i], ANALYSE_LEARN_ALL, NULL, false))
 			return -1;
@@ -457,7 +460,7 @@ static FILE *open_out(const char *path)
 	return f;
 }
 
-/* -1 if not all of it could be written. */
+/* -1 if a write failed. */
 static int close_out(FILE *f, const char *path)
 {
 	bool bad = ferror(f) || fflush(f);
@@ -556,7 +559,7 @@ static int replay(struct replay *r, const char *folder)
 	}
 	if (read_models(r) || cli_replay_load(&r->data, folder) || create_pods(r) || train(r))
 		return -1;
-	/* Nothing is to be scored: what was trained is wanted, and no more. */
+	/* Training alone. */
 	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
 		return save_models(r);
 	if (settings.score.n)

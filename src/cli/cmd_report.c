@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_report.c - 'sidelight report': reports from the command line, or one a line of standard
- * input. */
+/* cmd_report.c - 'sidelight report': sends reports given as words or as lines of standard input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -32,9 +31,9 @@ const struct base_command cli_cmd_report = {
 
 struct report_sender {
 	struct sl_reporter *r;
-	struct sl_report_dest how; /* of reports that do not say otherwise */
+	struct sl_report_dest how; /* defaults of a report */
 	uint64_t lines, wrong;
-	const char *error; /* of the last one that was wrong */
+	const char *error; /* of the last failure */
 };
 
 static bool u32(const char *s, uint32_t *out)
@@ -129,7 +128,7 @@ static int sketch(struct report_sender *s, const struct sl_report_dest *how, cha
 	}
 	for (int i = 3; i < n; i++) {
 		const char *text = word[i];
-		bool negative = *text == '-'; /* of a count-sketch */
+		bool negative = *text == '-'; /* cells of a count-sketch are signed */
 
 		if (base_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
 				   &cell[i - 3])) {
@@ -185,7 +184,7 @@ static const struct {
 };
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
-/* "store=3", "copies=2" between the primitive and its words. 1: it was one; -EINVAL. */
+/* "store=3" or "copies=2" before the words: 1 if taken, 0 if not a setting, -EINVAL. */
 static int setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
 {
 	uint64_t v;
@@ -269,7 +268,9 @@ static void send_line(struct report_sender *s, char *line)
 	fprintf(stderr, "sidelight report: line %" PRIu64 ": %s\n", s->lines, s->error);
 }
 
-/* Whole lines of the buffer; what is left of the last one goes to its front. */
+/*
+ * Sends the whole lines of the buffer; a partial last line moves to the front. Returns its length.
+ */
 static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool end, bool *skip)
 {
 	char *line = buffer, *newline;
@@ -307,8 +308,7 @@ static int send_input(struct report_sender *s)
 	ssize_t got;
 
 	for (;;) {
-		/* A reporter that is silent still has answers to take, and a packet whose time
-		 * comes. */
+		/* Without input, answers arrive and partial packets fall due all the same. */
 		if (poll(p, 2, 5) <= 0) {
 			sl_reporter_poll(s->r);
 			continue;
@@ -326,7 +326,7 @@ static int send_input(struct report_sender *s)
 			break;
 		n = send_lines(s, buffer, n + (size_t)got, false, &skip);
 		if (n == LINE_BYTES) {
-			skip = true; /* it ends somewhere */
+			skip = true; /* skip to its end */
 			n = 0;
 		}
 		sl_reporter_poll(s->r);
@@ -396,7 +396,7 @@ static int print(const struct sl_reporter_stats *s, const struct report_sender *
 
 static struct report_settings {
 	struct sl_reporter_opts o;
-	struct sl_report_dest how; /* of reports whose words do not say otherwise */
+	struct sl_report_dest how; /* defaults of a report */
 	const char *legacy, *interface, *direction;
 	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
@@ -509,7 +509,7 @@ static int run(const struct base_command *self, const struct report_settings *se
 	return code;
 }
 
-/* The kernel reports; what it can't is refused. */
+/* Reports made by the kernel. Options that it cannot honour are refused. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {

@@ -83,7 +83,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("failed", a->output.failed);
 }
 
-/* Adds up under the name: workers say the same ones. */
+/* Sums up by name over workers. */
 static void add_detail(void *arg, const char *name, uint64_t n)
 {
 	json_t *all = arg;
@@ -237,7 +237,7 @@ static void say_ready(const struct translate *t)
 		   *xdp ? " xdp=" : "", xdp);
 }
 
-/* Waits until all can write, and says so; until they have ended. */
+/* Waits until all workers can write, and prints the line "ready". */
 static void watch(struct translate *t)
 {
 	bool said = false;
@@ -246,7 +246,7 @@ static void watch(struct translate *t)
 		said = true;
 		for (uint32_t i = 0; i < t->made; i++)
 			said &= dta_worker_ready(t->worker[i]);
-		/* What only reads files has perhaps ended already. */
+		/* A worker that only reads files may have ended. */
 		if (!said && !t->listen.n && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
 			return;
@@ -268,7 +268,7 @@ static int translate(struct translate *t)
 		job[i] = (struct job){t->worker[i], t->stop};
 		if (pthread_create(&t->thread[i], NULL, work, &job[i])) {
 			complain(t, "cannot start a thread");
-			raise(SIGTERM); /* those that were started */
+			raise(SIGTERM); /* stops the threads already started */
 			code = BASE_EXIT_FAILURE;
 			break;
 		}
