@@ -27,7 +27,7 @@ struct translate {
 	uint16_t port;
 	uint64_t buffer;
 	bool json;
-	/* made of these */
+	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
 	struct dta_worker *worker[WORKERS_MAX];

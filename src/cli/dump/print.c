@@ -87,7 +87,7 @@ static bool line_settled(const struct cli_dump *d, uint32_t stripe, uint32_t lin
 	return d->settled && d->settled[(size_t)stripe * d->values.lines + line];
 }
 
-/* Did every line verify that the value is made of? */
+/* Whether all lines of the value settled. */
 static bool metric_settled(const struct cli_dump *d, const struct region_metric *m)
 {
 	if (!m->cells)
@@ -99,7 +99,7 @@ static bool metric_settled(const struct cli_dump *d, const struct region_metric 
 	return true;
 }
 
-/* Upper end of a bucket of a histogram; bucket 0 is the first of region_metric. */
+/* Upper bound of a bucket; bucket 0 is the first of region_metric. */
 static double upper_bound(const struct region_metric *m, uint32_t bucket)
 {
 	if (bucket + 1 == m->bucket_count)
@@ -111,7 +111,7 @@ static double upper_bound(const struct region_metric *m, uint32_t bucket)
 	return exp2(ldexp(m->first_bucket + (int64_t)bucket - 1, -m->scale));
 }
 
-/* The hot line was read and is believed. */
+/* Whether the hot line is valid. */
 static bool has_hot(const struct cli_dump *d)
 {
 	return !d->error &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_dta.c - the command 'generate dta', and what it prints. */
+/* dta.c - the command 'generate dta', and its output. */
 #include "base/text.h"
 #include "cli/generate/generate.h"
 
@@ -33,8 +33,7 @@ static void text_of(const struct cli_generate_dta_settings *s, uint64_t n, struc
 	base_hex(t->value, bytes, s->value_bytes);
 }
 
-/* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False:
- * no more. */
+/* The n-th key with an estimate; "" for a HyperLogLog, which has one. False: no more. */
 static bool estimate_of(const struct cli_generate_dta_settings *s,
 			const struct cli_generate_dta_load *l, uint64_t n, struct text_key *t,
 			struct dta_sketch_estimate *e)
@@ -50,8 +49,10 @@ static bool estimate_of(const struct cli_generate_dta_settings *s,
 	return !cli_generate_dta_sketch_estimate(l, key, e);
 }
 
-/* One line each: KIND KEY WHAT. A list: items that arrived, all items, sum of the arrived ones'
- * numbers. */
+/*
+ * One line per answer: KIND KEY VALUE. Of a list: items delivered, all items, sum of the numbers of
+ * those delivered.
+ */
 static int write_expected(const struct cli_generate_dta_settings *s,
 			  const struct cli_generate_dta_load *l)
 {
@@ -493,7 +494,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* Sends, and says what came of it. BASE_EXIT_OK if all was sent and acknowledged. */
+/* Sends and prints the result. BASE_EXIT_OK if all was sent and acknowledged. */
 static int generate(const struct base_command *cmd, struct cli_generate_dta_load *load, int stop)
 {
 	struct cli_generate_dta_sent sent;

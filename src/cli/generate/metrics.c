@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_metrics.c - starts the pods of generate_pods.h, waits for them and reports what they
- * did. */
+/* metrics.c - starts the pods of pods.h, waits for them, and reports their updates. */
 #include "cli/generate/generate.h"
 
 #include <errno.h>
@@ -68,7 +67,7 @@ static int start(struct parent *p)
 	return BASE_EXIT_OK;
 }
 
-/* How many processes have come to step or beyond; -1 and one line if one failed or died. */
+/* The number of processes at step or beyond; -1 after one line if one failed or died. */
 static int look_at(struct parent *p, enum cli_generate_step step)
 {
 	int there = 0;
@@ -101,8 +100,8 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 }
 
 /*
- * Waits until all have come to step; with or_stopped, not after a signal to stop (without, they
- * are told, and come to it early). 0; 1 if there was that signal; -1 after one line.
+ * Waits until all have reached step. After a signal: with or_stopped returns 1, else tells the pods
+ * to stop and waits on. 0, 1, or -1 after one line.
  */
 static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopped)
 {
@@ -118,7 +117,7 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return -1;
 		if ((uint32_t)there == p->started)
 			return stopped;
-		/* The time limit is for a child that died without a word. */
+		/* The timeout finds a child that died silently. */
 		poll(fds, stopped ? 1 : 2, 100);
 		if (fds[0].revents && read(p->status[0], bytes, sizeof(bytes)) < 0 &&
 		    errno != EINTR)
@@ -300,8 +299,8 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 }
 
 /*
- * Until the time is over, or a signal to stop. Asleep: pods that do nothing are what the costs of
- * being read are measured on, and their parent is one of those who are looked at.
+ * Sleeps until the time is over or a signal comes. It does not poll: benchmarks measure the cost of
+ * being read on idle pods.
  */
 static int hold(struct parent *p, uint64_t began)
 {
@@ -316,7 +315,7 @@ static int hold(struct parent *p, uint64_t began)
 		complain(p, "signalfd", errno);
 		return BASE_EXIT_FAILURE;
 	}
-	/* Also for those who died before anybody was told. */
+	/* SIGCHLD of earlier deaths may be gone: look first. */
 	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
 		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -437,7 +436,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		result = complain(&p, "pipe", errno);
 		goto close_pipes;
 	}
-	signal(SIGPIPE, SIG_IGN); /* write() says EPIPE; children inherit it */
+	signal(SIGPIPE, SIG_IGN); /* write() returns EPIPE; inherited by children */
 	result = generate(&p);
 	finish(&p, result != BASE_EXIT_OK);
 close_pipes:
