@@ -206,7 +206,6 @@ static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipe
 static int create_pods(struct replay *r)
 {
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o),
 		/* Rows less than a second apart make steps of a second, as live. */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
 		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,

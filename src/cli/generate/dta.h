@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * generate_dta.h - 'sidelight generate dta': reports whose outcome is known.
+ * dta.h - 'sidelight generate dta': reports whose outcome is known.
  *
- *   generate_dta.c       the command, and what it prints
- *   generate_dta_load.c  which reports, and what a query must find of them: pure
- *   generate_dta_sketch.c sketches of reporters, and what the merged one estimates
- *   generate_dta_flows.c a capture, replayed as reports of its flows
- *   generate_dta_xdp.c   packets past the network stack
- *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
+ * - dta.c: the command, and its output
+ * - dta_load.c: which reports, and the answers that queries must give (pure)
+ * - dta_sketch.c: sketches of reporters, and the estimates of the merged one
+ * - dta_flows.c: a capture, replayed as reports of its flows
+ * - dta_xdp.c: packets past the network stack
+ * - dta_send.c: packets, faults injected into them, and retransmission
  *
- * What is reported of a key is a function of seed and key alone, so that loss, order and repetition
- * never change what is right: only whether it is there.
+ * The value reported for a key is a function of seed and key alone: loss, order and repetition
+ * decide whether it is found, never what is found.
  */
 #ifndef SL_CLI_GENERATE_DTA_H
 #define SL_CLI_GENERATE_DTA_H

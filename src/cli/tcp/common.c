@@ -53,8 +53,8 @@ static const char *output_name(void)
 }
 
 /*
- * stdio writes by itself when its buffer is full, and then nobody learns why it failed: so the
- * descriptor is written to here. cookie: the descriptor.
+ * A stream over the descriptor that keeps the errno of a failed write: stdio flushes a full buffer
+ * by itself and loses it. cookie: the descriptor.
  */
 static ssize_t put(void *cookie, const char *data, size_t bytes)
 {
@@ -65,7 +65,8 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) { /* of a pipe that somebody else has set so */
+		} else if (n < 0 &&
+			   errno == EAGAIN) { /* a pipe that another process has set non-blocking */
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;
@@ -131,8 +132,7 @@ bool cli_tcp_is_filtered(void)
 
 void cli_tcp_ready(const char *fmt, ...)
 {
-	int stop =
-		base_stop_fd(); /* blocks the signals; what comes now is pending for the next one */
+	int stop = base_stop_fd(); /* blocks the signals; one that comes now stays pending */
 	char text[128];
 	va_list args;
 
@@ -170,7 +170,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		now = base_now_ns();
 		last |= now >= end;
 		if (!last && !screen->again && now < next)
-			continue; /* a key that means nothing */
+			continue; /* any other key */
 		code = show(context, last);
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_cpu.c - 'sidelight tcp cpu': time on CPUs and in their queues, by task or by container. */
+/* cpu.c - 'sidelight tcp cpu': time on CPUs and in run queues, per task or container. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -57,8 +57,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* CSV: the line of names is out */
-	bool any;	     /* line was shown */
+	bool by_task, named; /* CSV: the header was printed */
+	bool any;	     /* a line was printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
@@ -78,7 +78,7 @@ static bool wanted(const struct cpu_view *v, const struct region_cpu_row *r,
 }
 
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
-static unsigned int order; /* of them: qsort() has no room for it */
+static unsigned int order; /* index of orders; qsort() passes no context */
 
 static uint64_t weight(const struct region_cpu_numbers *n)
 {
@@ -96,7 +96,7 @@ static int busiest_first(const void *a, const void *b)
 	return of_x != of_y ? (of_x < of_y ? 1 : -1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* One slot: what it grew by since the last look goes into rows, if there is anything. */
+/* Adds the growth of one slot since the last look to rows, if any. */
 static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
@@ -244,7 +244,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* untracked: made up for, unless the task ended before the next look. */
+	/* Untracked time is made up for, unless the task ends before the next look. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",
@@ -295,7 +295,7 @@ static int show(void *context, bool last)
 	return cli_tcp_flush(v->out);
 }
 
-/* What was counted before the first interval is none of it. */
+/* Counts from before the first interval are left out. */
 static int run(struct cpu_view *v)
 {
 	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
@@ -313,8 +313,7 @@ static int run(struct cpu_view *v)
 	if (!v->screen.terminal)
 		cli_tcp_ready("slots=%u", slots);
 	v->last_ns = base_now_ns();
-	/* What tasks that were born while the programs came to be did up to now is no part of the
-	 * first interval. */
+	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
 			return cli_tcp_failed(v->cmd, strerror(ENOMEM));

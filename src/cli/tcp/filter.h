@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_wanted.h - rows of a table of options: which connections are looked at. */
+/* filter.h - options that select connections. */
 #ifndef SL_CLI_TCP_FILTER_H
 #define SL_CLI_TCP_FILTER_H
 
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 
-/* w: a struct tcp_filter to be filled. */
+/* w: the struct tcp_filter to fill. */
 #define CLI_OPTIONS_TCP_FILTER(w)                                                     \
 	BASE_LIST("port", 'p', &(w)->ports, "N[-M]",                                  \
 		  "select flows with this local or remote port; repeatable"),         \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_flows.c - 'sidelight tcp flows': the statistics of every connection, as they change. */
+/* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -66,7 +66,7 @@ struct cli_flows_view {
 	const struct base_command *cmd;
 };
 
-/* What it did since the last look; all of it, for one that is new. */
+/* The change since the last look; for a new flow, all. */
 static void since(const struct region_flow *f, struct last *l, struct cli_flow_row *row)
 {
 	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
@@ -86,8 +86,9 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as
- * such. */
+/*
+ * Open flows (with --changed: those with a new snapshot), and closed ones not yet shown as closed.
+ */
 static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	size_t count = 0;
@@ -102,11 +103,11 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 			continue;
 		}
 		if (f.state != SL_STATE_FREE)
-			region_listeners_add(&v->listeners, &f); /* without memory: nameless */
+			region_listeners_add(&v->listeners, &f); /* without memory it has no name */
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
 			continue;
-		/* Of a flow that does nothing there is no new snapshot (docs/tcp.md). */
+		/* An idle flow has no new snapshot (docs/tcp.md). */
 		if (settings.changed && l->id == f.id && l->number == f.number)
 			continue;
 		since(&f, l, &v->rows[count++]);
@@ -138,7 +139,7 @@ static int show(void *context, bool last)
 
 	if (err)
 		return cli_tcp_failed(v->cmd, strerror(-err));
-	if (last) /* what happened up to now has yet to be published */
+	if (last) /* lets the kernel publish what happened up to now */
 		usleep((useconds_t)(2 * v->publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
@@ -230,7 +231,7 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
 	options.interval_ns = settings.publish_ns;
-	/* A closed flow is looked at once at least before its slot is another's. */
+	/* Longer than the interval, so that a closed flow is seen before its slot is reused. */
 	options.quarantine_ns = settings.quarantine_ns;
 	if (!settings.quarantine_ns && cli_tcp_common.interval_ns > 1000000000)
 		options.quarantine_ns = 3 * cli_tcp_common.interval_ns;

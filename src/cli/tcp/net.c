@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_net.c - 'sidelight tcp net': network latency between two hosts, from device to device. */
+/* net.c - 'sidelight tcp net': latency between two hosts, from device to device. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static const struct base_option table[] = {
 	{0},
 };
 
-/* One file, and what is kept of it. */
+/* One file of records. */
 struct cli_net_host {
 	const char *path;
 	FILE *from;
@@ -86,7 +86,7 @@ static int begin(const struct base_command *self, struct cli_net_host *h)
 	return tcp_net_file_head(h->from, &h->head, why, sizeof(why)) ? wrong(self, h, why) : 0;
 }
 
-/* The whole file, into the matcher. */
+/* Feeds the whole file to the matcher. */
 static int take(const struct base_command *self, struct cli_net_host *h, struct tcp_net_match *m,
 		int side)
 {
@@ -124,7 +124,7 @@ static int take(const struct base_command *self, struct cli_net_host *h, struct 
 	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
-/* What was sent and never came, once the clocks are known. */
+/* Reports lost segments, once the clocks are known. */
 static void expire(struct tcp_net_stat *s)
 {
 	struct tcp_net_totals t;
@@ -191,7 +191,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 					  cli_tcp_net_settings.trust);
 			goto out;
 		}
-		/* Monotonic clocks, by what the wall clocks said of both at the start. */
+		/* Offset of the monotonic clocks by the wall clocks of both at the start. */
 		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
 			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_probe.c - 'sidelight tcp probe': what this kernel allows, hook by hook. */
+/* probe.c - 'sidelight tcp probe': which hooks this kernel allows. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
