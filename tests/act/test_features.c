@@ -2,15 +2,10 @@
 /* What analysis looks at is what the metrics say: rates, means and quantiles of the last moments.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "collect/analysis/features.h"
 #include "collect/internal.h"
 

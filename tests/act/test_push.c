@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is pushed arrives once and in order, or is counted, whatever the receiver does. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "base/base.h"
 #include "export/push.h"
 #include "receiver.h"

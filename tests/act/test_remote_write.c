@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is written for a remote receiver is byte for byte what the protocol wants. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <snappy-c.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "export/remote_write.h"
 #include "receiver.h"

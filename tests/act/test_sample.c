@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What adaptive sampling sends: in order, once, a baseline always, and all that is around
  * anomalies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "act/sample.h"
 
 #define S 1000000000ll

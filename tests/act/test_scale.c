@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Signals for scaling are those of the pods that are there, and no others. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "act/scale.h"
 
 #define S 1000000000ll

@@ -10,12 +10,13 @@ import subprocess
 import sys
 import time
 
-from support.process import SCALE, Part, run_case, skip, wait_until, workdir
+from support.process import SCALE, Part, case, run_cases, skip, wait_until, workdir
 from support.protocol import (CLOSED, DEAD, K, LIVE, M, MAGIC, OPEN, PUBLISH, RETIRED, STATUS, SUBSCRIBE,
                               Client, Consumer, Refused, Region, the_entry, total)
 from support.sidelight import EXE, Agent, counter
 
 
+@case
 def sees_publisher_death_at_once():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -43,6 +44,7 @@ def sees_publisher_death_at_once():
         assert n['dead'] == 20 and n['closed'] == 0, n
 
 
+@case
 def tells_close_from_death():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -57,6 +59,7 @@ def tells_close_from_death():
         view.close()
 
 
+@case
 def expires_the_dead_exactly_after_grace():
     grace, lease = 2, 0.2  # it is opened and read in that time
     with Agent('--grace', '2s', '--lease', '200ms') as agent:
@@ -84,6 +87,7 @@ def expires_the_dead_exactly_after_grace():
         assert agent.status()['use']['memory']['used'] == 0
 
 
+@case
 def kills_lose_no_increment():
     """A restart of one side needs none of the other (MicroView, defects 5 and 8)."""
     agent = Agent()
@@ -118,6 +122,7 @@ def kills_lose_no_increment():
         agent.stop()
 
 
+@case
 def lost_connection_leaves_memory_readable():
     """The process lives and writes on: its lines must not be 'repaired' under it."""
     with Agent('--grace', '20s') as agent:
@@ -135,6 +140,7 @@ def lost_connection_leaves_memory_readable():
         assert agent.status()['counters']['lines_repaired'] == 0
 
 
+@case
 def sees_death_despite_inherited_socket():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -159,6 +165,7 @@ def sees_death_despite_inherited_socket():
             os.close(told)
 
 
+@case
 def survives_hostile_clients():
     rnd = random.Random(1)
     with Agent('--max-regions', '64') as agent:
@@ -222,6 +229,7 @@ def survives_hostile_clients():
         assert len(agent.logged()) < 20000, 'a flood of packets is a flood of lines'
 
 
+@case
 def drops_a_client_that_reads_no_answers():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -241,6 +249,7 @@ def drops_a_client_that_reads_no_answers():
         wait_until(slow, seconds=60, every=0.2)
 
 
+@case
 def survives_collector_restarts():
     with Agent() as agent:
         client, r = Client(agent.socket), Region()
@@ -262,6 +271,7 @@ def survives_collector_restarts():
         assert agent.status()['use']['consumers'] == 0
 
 
+@case
 def slow_close_of_a_descriptor_delays_no_client():
     """Any descriptor may come; those that are no memory are closed by a thread of their own."""
     with Agent() as agent:
@@ -286,6 +296,7 @@ def slow_close_of_a_descriptor_delays_no_client():
         wait_until(lambda: agent.descriptors() <= before)
 
 
+@case
 def keeps_and_reports_its_bounds():
     with Agent('--max-regions', '2', '--max-region-size', '16K', '--max-memory', '1M') as agent:
         keep = []
@@ -303,6 +314,7 @@ def keeps_and_reports_its_bounds():
         assert agent.status()['counters']['refused']['regions'] == 1
 
 
+@case
 def leaves_the_socket_of_a_live_agent_alone():
     with Agent() as agent:
         second = subprocess.run([EXE, 'agent', '--socket', agent.socket, '--no-rest'],
@@ -322,6 +334,7 @@ def leaves_the_socket_of_a_live_agent_alone():
         assert f.read() == 'precious'
 
 
+@case
 def replaces_a_stale_socket_and_cleans_up():
     agent = Agent()
     agent.kill()
@@ -337,6 +350,7 @@ def replaces_a_stale_socket_and_cleans_up():
     assert c.directory.line(4096)[4] == CLOSED
 
 
+@case
 def refuses_wrong_options_as_usage_errors():
     def fails(code, *args):
         p = subprocess.run([EXE, 'agent', *args], capture_output=True, text=True, timeout=60,
@@ -374,6 +388,7 @@ def refuses_wrong_options_as_usage_errors():
     assert not os.path.exists(d + '/s')
 
 
+@case
 def warns_when_a_default_is_unavailable():
     with socket.socket() as s:
         try:
@@ -389,6 +404,7 @@ def warns_when_a_default_is_unavailable():
         assert 'WARN' in text and '--rest' in text, text
 
 
+@case
 def reads_settings_from_a_file():
     d = workdir()
     with open(d + '/agent.yaml', 'w') as f:
@@ -400,6 +416,7 @@ def reads_settings_from_a_file():
         assert os.stat(agent.socket).st_mode & 0o777 == 0o600
 
 
+@case
 def shows_its_status():
     with Agent() as agent:
         client = Client(agent.socket)
@@ -413,6 +430,7 @@ def shows_its_status():
         assert any(x['labels'].get('service') == 'shop' for x in s['regions'])
 
 
+@case
 def lets_another_user_read_nothing():
     if os.geteuid():
         skip('needs root to become another user')
@@ -441,6 +459,7 @@ def lets_another_user_read_nothing():
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
+@case
 def pod_socket_accepts_publishers_only():
     d = workdir()
     with Agent('--publish-socket', d + '/pub') as agent:
@@ -456,6 +475,7 @@ def pod_socket_accepts_publishers_only():
                 assert e.error == 1, e
 
 
+@case
 def publishes_itself():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -472,6 +492,7 @@ def publishes_itself():
         view.close()
 
 
+@case
 def descriptors_survive_in_systemd_store():
     """A stand-in for systemd: takes FDSTORE, and gives the descriptors to the next agent."""
     if 'HAVE_SYSTEMD=1' not in os.environ.get('SL_FEATURES', 'HAVE_SYSTEMD=1'):
@@ -538,6 +559,7 @@ def descriptors_survive_in_systemd_store():
         os.waitpid(pid, 0)
 
 
+@case
 def shows_late_metrics_and_pods_until_they_go():
     with Agent('--grace', '50ms', '--lease', '20ms') as agent:
         c = Consumer(agent.socket)
@@ -555,6 +577,7 @@ def shows_late_metrics_and_pods_until_they_go():
             wait_until(lambda: not c.entries())
 
 
+@case
 def serves_more_pods_than_a_send_queue_holds():
     with Agent() as agent:
         c = Consumer(agent.socket)
@@ -571,6 +594,7 @@ def serves_more_pods_than_a_send_queue_holds():
             os.close(fd)
 
 
+@case
 def memory_is_read_only_and_rest_is_local():
     with Agent(rest=True) as agent:
         assert agent.rest.startswith('127.0.0.1:')
@@ -589,4 +613,4 @@ def memory_is_read_only_and_rest_is_local():
         assert agent.rest.startswith('127.0.0.1:')
 
 
-run_case(globals())
+run_cases(only=sys.argv[3:])

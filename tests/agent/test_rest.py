@@ -5,10 +5,11 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import threading
 
 from support.http import request
-from support.process import run_case, wait_until, workdir
+from support.process import case, run_cases, wait_until, workdir
 from support.protocol import CLOSED, LIVE, Consumer, the_entry
 from support.sidelight import EXE, Agent
 
@@ -20,6 +21,7 @@ def ask(agent, method, path, body=None, headers=None):
     return status, json.loads(answer)
 
 
+@case
 def rest_publishes_without_the_library():
     with Agent(rest=True) as agent:
         code, got = ask(agent, 'POST', '/metrics', {
@@ -59,6 +61,7 @@ def rest_publishes_without_the_library():
         assert ask(agent, 'POST', '/rdma/mrs/create', {'microservice_id': 'big'})[0] == 200
 
 
+@case
 def rest_reports_errors():
     good = {'microservice_id': 'm', 'name': 'x', 'type': 'gauge', 'value': 1}
     with Agent(rest=True) as agent:
@@ -129,6 +132,7 @@ def rest_reports_errors():
         assert s['rest_errors'] > 30 and s['rest_updates'] == 449, s
 
 
+@case
 def rest_outside_loopback_needs_a_token():
     d = workdir()
     token = d + '/token'
@@ -149,6 +153,7 @@ def rest_outside_loopback_needs_a_token():
         assert ask(agent, 'GET', '/metrics', headers=right)[0] == 200
 
 
+@case
 def rest_pod_expires_when_idle_and_may_return():
     post = {'microservice_id': 'm', 'name': 'x', 'type': 'counter', 'add': 1}
     with Agent('--rest-idle', '1500ms', '--grace', '2s', '--lease', '50ms', rest=True) as agent:
@@ -163,6 +168,7 @@ def rest_pod_expires_when_idle_and_may_return():
         assert agent.status()['counters']['rest_expired'] == 2
 
 
+@case
 def rest_concurrent_posts_lose_no_increment():
     with Agent(rest=True) as agent:
         def work(i):
@@ -181,6 +187,7 @@ def rest_concurrent_posts_lose_no_increment():
         assert sum(values) == 400, values
 
 
+@case
 def pages_and_pods_share_no_memory():
     with Agent(rest=True) as agent:
         seen = {}
@@ -204,6 +211,7 @@ def pages_and_pods_share_no_memory():
             view.close()
 
 
+@case
 def refuses_long_names_and_keeps_metadata():
     with Agent(rest=True) as agent:
         name = 'n' * 255
@@ -218,4 +226,4 @@ def refuses_long_names_and_keeps_metadata():
                                                                   {'a': 'ü'})
 
 
-run_case(globals())
+run_cases(only=sys.argv[3:])

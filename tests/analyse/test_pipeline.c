@@ -2,15 +2,10 @@
 /* test_pipeline.c - a pod's rows to verdicts: what comes and goes, what is missing, models. */
 #include <errno.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/fleet.h"
 #include "pod.h"
 

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_runs.c - what steps that follow each other add up to, and what it must not
  * (docs/analytics.md, Runs). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/pipeline_internal.h"
 #include "pod.h"
 

@@ -6,9 +6,10 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 
-from support.process import SCALE, run_case, wait_until, workdir
+from support.process import SCALE, case, run_cases, wait_until, workdir
 from support.protocol import Client, Region
 from support.sidelight import EXE, Agent, Collector, counter, generate, report
 
@@ -21,6 +22,7 @@ def run(*args, timeout=60):
     return subprocess.run([EXE, 'collect', *args], capture_output=True, text=True, timeout=timeout)
 
 
+@case
 def kills_lose_no_increment():
     first = Agent()
     p = counter(first, 4)
@@ -46,6 +48,7 @@ def kills_lose_no_increment():
     first.stop()
 
 
+@case
 def exact_while_four_threads_count():
     with Agent() as agent, collector([agent], period='1ms') as c:
         g = generate(agent.socket, '--pods', '3', '--metrics', '20', '--threads', '4', '--updates',
@@ -65,6 +68,7 @@ def exact_while_four_threads_count():
             g.stop()
 
 
+@case
 def new_pods_and_metrics_need_no_restart():
     with Agent() as agent, collector([agent]) as c:
         assert not c.find('ticks_total')
@@ -77,6 +81,7 @@ def new_pods_and_metrics_need_no_restart():
         g.stop()
 
 
+@case
 def marks_a_dead_pod_and_expires_it_exactly():
     # Its last words are asked for within the grace.
     with Agent('--grace', '3s', '--lease', '200ms') as agent, collector([agent]) as c:
@@ -95,6 +100,7 @@ def marks_a_dead_pod_and_expires_it_exactly():
         wait_until(lambda: c.total('sidelight_collector_expired_regions_total') == 1)
 
 
+@case
 def drops_hostile_regions_only():
     with Agent() as agent, collector([agent]) as c:
         good = counter(agent, 1)
@@ -122,6 +128,7 @@ def drops_hostile_regions_only():
             r.close()
 
 
+@case
 def stopped_agent_delays_no_other_host():
     agents = [Agent() for _ in range(4)]
     pods = [generate(a.socket, '--updates', '1000000', '--rate', '1000', '--metrics', '1') for a in agents]
@@ -156,6 +163,7 @@ def stopped_agent_delays_no_other_host():
             a.stop()
 
 
+@case
 def pod_churn_leaks_nothing():
     """1,000 pods, many times; the soak test raises the scale."""
     turns = max(int(10 * SCALE), 3)
@@ -195,6 +203,7 @@ def pod_churn_leaks_nothing():
             assert after[0] < base[0] + (4 << 20), (base, after)
 
 
+@case
 def reads_a_pod_of_many_pages():
     with Agent() as agent, collector([agent]) as c:
         g = generate(agent.socket, '--pods', '2', '--metrics', '700', '--threads', '2', '--updates', '50',
@@ -204,6 +213,7 @@ def reads_a_pod_of_many_pages():
         g.stop()
 
 
+@case
 def restarts_alone():
     with Agent() as agent:
         p = counter(agent, 1)
@@ -217,6 +227,7 @@ def restarts_alone():
         p.kill()
 
 
+@case
 def history_continues_after_an_agent_restart():
     first = Agent()
     p = counter(first, 1)
@@ -240,6 +251,7 @@ def history_continues_after_an_agent_restart():
     first.stop()
 
 
+@case
 def reading_wakes_no_process():
     """A reader costs those who are read nothing: they sleep through it."""
     def woken(pids):
@@ -268,6 +280,7 @@ def reading_wakes_no_process():
         assert g.stop() == 0
 
 
+@case
 def modes_print_what_they_promise():
     with Agent() as agent:
         p = counter(agent, 1)
@@ -295,6 +308,7 @@ def modes_print_what_they_promise():
         p.kill()
 
 
+@case
 def reports_errors_in_one_line():
     def wrong(code, what, *args):
         r = run(*args)
@@ -324,6 +338,7 @@ def reports_errors_in_one_line():
         assert r.returncode == 1 and 'No such file' in r.stdout, r
 
 
+@case
 def waits_for_an_absent_agent():
     folder = workdir()
     with collector([folder + '/agent.sock']) as c:
@@ -337,4 +352,4 @@ def waits_for_an_absent_agent():
         wait_until(lambda: c.total('sidelight_host_up') == 0 and not c.find('ticks_total'))
 
 
-run_case(globals())
+run_cases(only=sys.argv[3:])

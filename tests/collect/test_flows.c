@@ -200,14 +200,6 @@ static void counts_flows_only_in_the_journal(void **state)
 	make_flows_free(&m);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return self_value(c, "sidelight_collector_region_faults_total", label);
-}
-
 static void drops_a_lying_flow_table_by_cause(void **state)
 {
 	struct collect_collector_opts o = fast;

@@ -341,14 +341,6 @@ static void task_time_belongs_to_its_cgroup(void **state)
 	free(t.mem);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return VALUE("collector_region_faults_total", label);
-}
-
 static void drops_a_lying_layer_table_by_cause(void **state)
 {
 	struct collect_collector_opts o = fast;

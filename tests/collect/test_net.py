@@ -6,7 +6,6 @@ there from call to copy."""
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 
@@ -14,7 +13,7 @@ from support import flows
 from support.exposition import series
 from support.flows import needs_bpf
 from support.http import get
-from support.process import Part, fail, wait_until
+from support.process import Part, fail, run, wait_until
 
 EXE = sys.argv[1]
 PORT, REQUESTS, WORK = 1600, 300, 0.002
@@ -32,10 +31,6 @@ while True:
         c.sendall(b'answer')
     c.close()
 '''
-
-
-def run(*argv):
-    subprocess.run([str(a) for a in argv], check=True)
 
 
 def agent(folder, name, pid, *more):

@@ -268,14 +268,6 @@ static void assigns_no_address_claimed_by_two_hosts(void **state)
 		free(r[i].mem);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return self_value(c, "sidelight_collector_region_faults_total", label);
-}
-
 static void drops_a_lying_ring_by_cause(void **state)
 {
 	struct collect_collector_opts o = {.agents = agents,

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_plan.c - every line in use is read once, nothing outside is read, and READs are few. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "collect/plan.h"
 
 static void any_plan(void **state)

@@ -9,7 +9,7 @@ import sys
 import urllib.request
 
 from support.http import get
-from support.process import Part, check, poll, wait_until, workdir
+from support.process import Part, case, check, poll, run_cases, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -111,6 +111,7 @@ def found_as_written(c, want, least=.99):
     check(exact >= .9 * len(keys), f'{exact} of {len(keys)} sums exact', c)
 
 
+@case
 def finds_every_report_and_closes_the_account():
     c = Collector('c')
     t = translator(c, options=('--workers', '2'))
@@ -130,6 +131,7 @@ def finds_every_report_and_closes_the_account():
     check(told == g['reports'], f'the collector knows of {told} of {g["reports"]}', c)
 
 
+@case
 def kills_lose_nothing_stored():
     c = Collector('c', more=f'directory: {D}')
     t = translator(c)
@@ -157,6 +159,7 @@ def kills_lose_nothing_stored():
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
 
 
+@case
 def next_translator_gets_unacknowledged_reports():
     """For a reporter that has just begun, and one of which the next translator has not seen the beginning."""
     c = Collector('c')
@@ -177,6 +180,7 @@ def next_translator_gets_unacknowledged_reports():
         check(a['maybe_twice'] == 30, f'{a}', t)
 
 
+@case
 def replayed_captures_are_found_as_flows():
     c = Collector('c')
     t = translator(c)
@@ -202,6 +206,7 @@ def replayed_captures_are_found_as_flows():
     found_as_written(c, want)
 
 
+@case
 def keys_move_from_a_dead_collector():
     two = [Collector('c1'), Collector('c2')]
     t = translator(*two)
@@ -231,6 +236,7 @@ def keys_move_from_a_dead_collector():
     check(there >= .99 * len(keys), f'{there} of {len(keys)} keys went to the other')
 
 
+@case
 def reporters_fail_over_to_another_translator():
     c = Collector('c')
     two = [translator(c, name=n) for n in ('t1', 't2')]
@@ -257,6 +263,4 @@ def reporters_fail_over_to_another_translator():
     check(right >= .99 * len(keys), f'{right} of {len(keys)}', c)
 
 
-if __name__ == '__main__':
-    for name in sys.argv[2:]:
-        globals()[name]()
+run_cases()

@@ -11,11 +11,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 from support import flows
 from support.flows import held, needs_bpf, still_there
-from support.process import Part, fail, wait_until, workdir
+from support.process import Part, case, fail, run_cases, wait_until, workdir
 
 EXE = sys.argv[1]
 
@@ -91,6 +90,7 @@ def datagrams(family, host, count, size):
     return key
 
 
+@case
 def to_this_host():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))
@@ -141,6 +141,7 @@ def to_this_host():
                'its interface is gone', seconds=20)
 
 
+@case
 def several_at_one_interface():
     """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
     got, parts = [], []
@@ -171,6 +172,7 @@ def several_at_one_interface():
                'their interfaces are gone', seconds=20)
 
 
+@case
 def held_back_until_somebody_listens():
     """Whoever reports first loses nothing: what was seen meanwhile is in the reports that come then."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -193,6 +195,7 @@ def held_back_until_somebody_listens():
     got.stop()
 
 
+@case
 def as_many_as_the_translator_gives_credit_for():
     """What a translator can't take is held back, and comes when it can."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -219,6 +222,7 @@ def as_many_as_the_translator_gives_credit_for():
     got.stop()
 
 
+@case
 def what_the_table_drops_unsaid_is_counted():
     """More flows than the table has room for, while no report may go: each byte is said, lost or there yet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -250,6 +254,7 @@ def what_the_table_drops_unsaid_is_counted():
     got.stop()
 
 
+@case
 def a_sample_of_flows():
     """One in four, by their keys: of those every packet, of the others none."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -277,6 +282,7 @@ def a_sample_of_flows():
     got.stop()
 
 
+@case
 def killed():
     p, _ = reporter('lo', ':40040')
     objects = held(p.pid)
@@ -369,6 +375,7 @@ def reporter_to(sock):
     return p
 
 
+@case
 def to_another_host():
     """Over a veth pair, to an address that lies in another network namespace."""
     with Far() as far:
@@ -396,6 +403,7 @@ def to_another_host():
             got.stop()
 
 
+@case
 def so_many_flows_that_packets_are_written_again():
     """What packets are written into was written into before: nothing of that is left in them."""
     with Far() as far:
@@ -413,6 +421,7 @@ def so_many_flows_that_packets_are_written_again():
         got.stop()
 
 
+@case
 def into_stores_and_out_of_queries():
     folder = workdir()
     with open(f'{folder}/stores.yaml', 'w') as f:
@@ -440,12 +449,4 @@ stores:
 
 needs_bpf()
 flows.own_network()
-tests = (to_this_host, held_back_until_somebody_listens, as_many_as_the_translator_gives_credit_for,
-         what_the_table_drops_unsaid_is_counted, a_sample_of_flows, several_at_one_interface, killed, to_another_host,
-         so_many_flows_that_packets_are_written_again, into_stores_and_out_of_queries)
-for f in tests:
-    if sys.argv[2:] and f.__name__ not in sys.argv[2:]:
-        continue
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

@@ -2,14 +2,12 @@
 /* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
+#include "support/random.h"
 #include "dta/translate/loss.h"
 
 #define MS 1000000ull
@@ -19,8 +17,7 @@ static uint64_t seed;
 
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 static struct dta_loss_key key_of(uint32_t reporter)

@@ -4,17 +4,14 @@
  * made up here: it loses frames, falls silent and refuses. Time is made up, too. Real ones:
  * tests/guest/dta.sh.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "no_port.h"
 

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the owner of stores: its file, its epochs, and those who talk to it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "owner_talk.h"
 
 /* ---- the file ---- */
@@ -545,5 +541,5 @@ int main(void)
 	};
 
 	base_log_level = BASE_ERROR;
-	return cmocka_run_group_tests_name("owner", tests, make_dir, remove_dir);
+	return cmocka_run_group_tests_name("owner", tests, folder_make, folder_remove);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_query.c - what a store says of a key: found, empty and conflict told apart, in every kind of
  * store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "support/test.h"
 #include "dta/query/json.h"
 #include "dta/wire/text.h"
 #include "sketch/count_min.h"

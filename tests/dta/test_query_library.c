@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_query_library.c - query.h as an application sees it: every kind of store, and what is no
  * store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -18,6 +12,7 @@
 
 #include <sidelight/query.h>
 
+#include "support/test.h"
 #include "store_write.h"
 
 #define OPTS(...) (&SL_OPTS(sl_query_opts, __VA_ARGS__))

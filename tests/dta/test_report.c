@@ -4,8 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sidelight/report.h>
 
+#include "support/test.h"
+#include "support/random.h"
 #include "base/base.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/loss.h"
@@ -28,8 +26,7 @@ static uint64_t seed = 1;
 
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 /* ---- a translator ---- */

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* RoCEv2 by hand, held against frames that soft-RoCE of Linux 6.1 sent: rxe.pcap, tests/guest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/io/roce.h"
 
 #define IP 14

@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_store.c - objects of stores: bounds of configurations, and what is not believed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 
+#include "support/test.h"
 #include "store_write.h"
 
 static const struct sl_store_config plain[] = {

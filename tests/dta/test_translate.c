@@ -5,18 +5,13 @@
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/io/input.h"

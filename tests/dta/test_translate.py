@@ -8,7 +8,7 @@ import socket
 import struct
 import sys
 
-from support.process import Part, check, wait_until, workdir
+from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.store_server import StoreServer, Store, usual
 
 SIDELIGHT = sys.argv[1]
@@ -67,6 +67,7 @@ ALL = ('--kinds', 'all', '--count', '12000', '--keys', '12000', '--pack', '7', '
        '--rows', '2', '--columns', '256', '--rate', '400000')
 
 
+@case
 def essential_reports_arrive_exactly_once():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -87,6 +88,7 @@ def essential_reports_arrive_exactly_once():
     server.close()
 
 
+@case
 def losses_are_counted_and_nothing_is_taken_twice():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -111,6 +113,7 @@ def newest(stores):
     return max((int.from_bytes(i, 'big') for b in stores[1].blocks(3).values() for i in b), default=0)
 
 
+@case
 def a_packet_seen_in_part_gives_its_other_reports():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -135,6 +138,7 @@ def a_packet_seen_in_part_gives_its_other_reports():
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
+@case
 def killed_translator_leaves_no_gap_or_double():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -154,6 +158,7 @@ def killed_translator_leaves_no_gap_or_double():
     server.close()
 
 
+@case
 def lost_store_server_costs_only_the_gap():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -175,6 +180,7 @@ def lost_store_server_costs_only_the_gap():
     server.close()
 
 
+@case
 def an_epoch_is_drained_before_it_is_reported():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -200,6 +206,7 @@ def keywrite(n):
     return struct.pack('>BBHBBHHH', 1, 0, 1, 1, 8, 8, 1, 0) + struct.pack('>QQ', n, n)
 
 
+@case
 def refuses_strangers_and_hostile_packets():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -285,6 +292,7 @@ class OriginalReporter:
         self.answers.close()
 
 
+@case
 def original_reporters_resend_on_nack():
     # The original's append: list, 4 bytes; its number of a store is its opcode.
     events = Store('append', 2, slots=1024, value=4, batch=16, lists=4, lanes=2)
@@ -318,6 +326,7 @@ def stopped(pid):
         return f.read().rsplit(')', 1)[1].split()[0] == 'T'
 
 
+@case
 def an_overflow_lowers_the_credits_while_it_lasts():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -358,6 +367,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
     server.close()
 
 
+@case
 def queued_packets_are_taken_at_the_end():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -386,6 +396,7 @@ def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0)
         b''.join(items)
 
 
+@case
 def refuses_wrong_packets_by_cause():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -438,6 +449,7 @@ def refuses_wrong_packets_by_cause():
     server.close()
 
 
+@case
 def only_keyed_reporters_store_and_rotation_loses_nothing():
     store = Store('key-write', 1, tenant=7, slots=1 << 10, value=8, copies=1)
     events = Store('append', 2, tenant=7, slots=1024, value=8, batch=16, lists=4, lanes=2)
@@ -505,6 +517,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     server.close()
 
 
+@case
 def a_lying_store_server_is_left_for_an_honest_one():
     right = usual()
     small = Store('key-write', 1, slots=64, value=8, copies=1)
@@ -562,6 +575,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
         server.close()
 
 
+@case
 def a_capture_is_translated_to_its_end():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)
@@ -588,6 +602,4 @@ def a_capture_is_translated_to_its_end():
     server.close()
 
 
-if __name__ == '__main__':
-    for name in sys.argv[2:]:
-        globals()[name]()
+run_cases()

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is built parses to what was put; what is wrong is refused for what is wrong with it. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sidelight/store.h>
 
+#include "support/test.h"
+#include "support/random.h"
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
@@ -20,8 +18,7 @@ static struct dta_packet got; /* too big for a stack */
 static uint64_t seed;
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 /* A packet in memory of exactly its size, so that ASan sees a byte too far. */

@@ -11,11 +11,10 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
 from support import flows
 from support.flows import held, needs_bpf, still_there, without_capabilities
-from support.process import Part, check, skip, wait_until, workdir
+from support.process import Part, case, check, run_cases, skip, wait_until, workdir
 from support.store_server import StoreServer, usual
 
 EXE = sys.argv[1]
@@ -129,6 +128,7 @@ def six(above, extension=b''):
         socket.inet_pton(socket.AF_INET6, FAR6) + socket.inet_pton(socket.AF_INET6, NEAR6) + extension + above
 
 
+@case
 def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
     a4, a6 = [socket.inet_pton(f, a) for f, pair in ((socket.AF_INET, (FAR, NEAR)), (socket.AF_INET6, (FAR6, NEAR6)))
               for a in pair][:2], [socket.inet_pton(socket.AF_INET6, a) for a in (FAR6, NEAR6)]
@@ -173,6 +173,7 @@ def generate(wire, t, to, *options):
     return json.loads(g.out[-1])
 
 
+@case
 def reports_of_both_families_arrive_once_by_either_way():
     wire = Wire()
     for mode in 'native', 'generic':
@@ -206,6 +207,7 @@ def stack_sent(wire):
     return int(values[names.index('OutDatagrams')])
 
 
+@case
 def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     """Without a network stack at the sender; what is lost on purpose is sent again, by the same way."""
     wire = Wire()
@@ -234,6 +236,7 @@ def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     wire.close()
 
 
+@case
 def each_worker_has_queues_and_each_reporter_one_of_them():
     wire, stores = Wire(), usual()
     server = StoreServer(f'{D}/s', stores)
@@ -262,6 +265,7 @@ def refused(server, words, interface, *options, **how):
           f'{interface}: exit {code}, and not "{words}"', t)
 
 
+@case
 def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     wire, stores = Wire(), usual()
     server = StoreServer(f'{D}/s', stores)
@@ -298,10 +302,4 @@ except OSError as e:
     skip(f'no AF_XDP: {e.strerror}')
 flows.own_network()
 D = workdir()
-for f in (reports_of_both_families_arrive_once_by_either_way, frames_of_the_generator_s_own_arrive_as_its_packets_do,
-          each_worker_has_queues_and_each_reporter_one_of_them,
-          strangers_and_hostile_frames_are_left_to_the_kernel_or_counted,
-          who_can_t_is_told_why_and_nothing_is_left_by_the_killed):
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

@@ -3,16 +3,12 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
+#include "support/random.h"
 #include "export/number.h"
 #include "export/render.h"
 #include "fixture.h"
@@ -306,10 +302,7 @@ static uint64_t rng = 88172645463325252u;
 
 static uint64_t next_random(void)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
+	return random_xorshift(&rng);
 }
 
 static int by_string(const void *a, const void *b)

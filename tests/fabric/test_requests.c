@@ -3,12 +3,8 @@
  * The account of work requests in verbs.c, on a device that is made up here: it carries out READs
  * when the test says so, and can fail or lie in any way that real ones rarely do. Needs no RDMA.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "../../src/fabric/verbs.c"
 
 #define MEMORY (1u << 20)

@@ -5,21 +5,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/attach.h>
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static char directory[64], path[96];

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The boundaries of exponential buckets, against long double, at every scale. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "reader.h"
 #include "../../lib/histogram.c" /* its static functions are what is tested */
 

@@ -7,16 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static _Atomic int countdown; /* 1: the next call fails; 0: none does */

@@ -5,13 +5,9 @@
  * decode; after the repair that the agent makes, every line must verify and the last value be
  * right to one update.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "victim.h"
 
 /* What a writer tells about itself, in memory that it shares with the test. */

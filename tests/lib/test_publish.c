@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static char logged[4096];

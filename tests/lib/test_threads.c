@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counting from many threads, from threads that come and go, and from signal handlers. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 #define THREADS 4

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regions that the kernel writes beside its connections: what was written is read, what lies is
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "region/flows.h"
 #include "region/layers.h"
 #include "region/tasks.h"

@@ -2,11 +2,8 @@
 /* test_ddsketch.c - DDSketch's promises against sorted values. */
 #include <errno.h>
 #include <float.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "exercise.h"
 #include "streams.h"
 

@@ -5,18 +5,14 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define SKETCH_W       2
 #define SKETCH_NAME(x) x##_tested
 #define SKETCH_TARGET
+#include "support/test.h"
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_hll.c - HyperLogLog's error over many seeds, and its unions. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "exercise.h"
 #include "streams.h"
 

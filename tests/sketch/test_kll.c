@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_kll.c - KLL's ranks against exact ones. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "exercise.h"
 #include "streams.h"
 

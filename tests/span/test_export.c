@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A kept trace is handed to the sender pod by pod, each span once, with work that grows as it does.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "collect/trace/export.h"
 
 /* In place of export/otlp.c. */

@@ -2,13 +2,10 @@
 /* Which traces are kept: what act/trace.h promises of reasons, budget, order, start and memory. */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "../analyse/noise.h"
 #include "act/trace.h"
 

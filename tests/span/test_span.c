@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What becomes of spans, as src/region decodes it. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "support/test.h"
+#include "support/clock.h"
 #include "rings.h"
 
 #define OPEN(...)                                                                     \
@@ -463,14 +461,6 @@ static void the_oldest_go_when_the_ring_has_gone_round(void **state)
 
 /* ---- clock ---- */
 
-static uint64_t real_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Before and after the calibration, and across it. The margin is for a machine that is adjusted. */
 static void times_are_those_of_the_wall_clock(void **state)
 {
@@ -484,11 +474,11 @@ static void times_are_those_of_the_wall_clock(void **state)
 	(void)state;
 	sl_span_start(&across, name, SL_SPAN_INTERNAL, NULL);
 	for (int i = 0; i < 40; i++) {
-		before[i] = real_ns();
+		before[i] = clock_ns(CLOCK_REALTIME);
 		sl_span_start(&span, name, SL_SPAN_INTERNAL, NULL);
 		nanosleep(&nap, NULL);
 		sl_span_end(&span);
-		after[i] = real_ns();
+		after[i] = clock_ns(CLOCK_REALTIME);
 	}
 	sl_span_end(&across);
 	s = see(sl_publisher_fd(p));

@@ -3,11 +3,8 @@
  * Writers that die anywhere: by SIGKILL at random moments, and at every single instruction of a
  * span's way into its ring, by ptrace. What they left is read, but for the span that was begun.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "../lib/victim.h"
 #include "rings.h"
 

@@ -2,12 +2,9 @@
 /* Threads with rings of their own and threads that share ring 0, and one who reads all along. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "rings.h"
 
 #define THREADS 5 /* two rings: at least three of them share */

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 from support import http
-from support.exposition import series
 from support.process import Part, check, wait_until, workdir
 
 EXE = sys.argv[1] if len(sys.argv) > 1 else None

@@ -10,23 +10,16 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
 from support import flows
 from support.flows import (differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
-from support.process import Part, fail, wait_until, workdir
+from support.process import Part, case, fail, run_cases, wait_until, workdir
 
 EXE = sys.argv[1]
-CASES = []
 MAGIC = 0x314d4c53  # "SLM1"
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 class Agent(Part):
@@ -309,11 +302,4 @@ def what_it_may_not_or_can_not_do_is_said_at_the_start():
 
 needs_bpf()
 flows.own_network()
-wanted = sys.argv[2:]
-start = time.monotonic()
-for f in CASES:
-    if wanted and f.__name__ not in wanted:
-        continue
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

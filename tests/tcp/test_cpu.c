@@ -9,11 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +22,8 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"

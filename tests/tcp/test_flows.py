@@ -7,18 +7,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
 from support import flows
 from support.flows import Flows, needs_bpf, pair, receive, same_as_tcp_info
-from support.process import fail, wait_until
+from support.process import case, fail, run_cases, wait_until
 
-CASES = []
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 @functools.cache
@@ -400,12 +393,6 @@ def the_original_tools_lines_about_flows():
 
 PROBE = needs_bpf()
 flows.own_network()
-only = sys.argv[2:]
-for c in CASES:
-    if only and c.__name__ not in only:
-        continue
-    start = time.monotonic()
-    c()
-    print(f'ok   {c.__name__.replace("_", "-")} ({time.monotonic() - start:.1f} s)', flush=True)
+run_cases()
 if new_flows.cache_info().currsize:
     new_flows().end()

@@ -12,17 +12,11 @@ import time
 
 from support import flows
 from support.flows import held, needs_bpf, receive, still_there, without_capabilities
-from support.process import SCALE, Part, fail, wait_until
+from support.process import SCALE, Part, case, fail, run_cases, wait_until
 
 EXE = sys.argv[1]
 REQUESTS, LENGTH, REPLY = 20, 100, 300
 LAYERS = 'mac_in ip_in tcp_in app tcp_out ip_out mac_out'.split()
-CASES = []
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 def ask(took=None, sleep=0):
@@ -202,9 +196,4 @@ def wrong_questions_get_one_line():
 
 
 needs_bpf()
-only = sys.argv[2:]
-for f in CASES:
-    if only and f.__name__ not in only:
-        continue
-    f()
-    print(f'ok   {f.__name__}', flush=True)
+run_cases()

@@ -12,17 +12,12 @@ import time
 
 from support import flows
 from support.flows import needs_bpf
-from support.process import Part, fail, skip, wait_until
+from support.process import Part, fail, output, skip, wait_until
 
 AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
 NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
 CLEAN = 'a clean link'
 COOKIE = 37  # what iperf3 sends first on each stream
-
-
-def run(*argv, **kw):
-    return subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True,
-                          **kw).stdout
 
 
 def within(name):
@@ -31,16 +26,16 @@ def within(name):
 
 
 def inside(name, *argv):
-    return run(*within(name), *argv)
+    return output(*within(name), *argv)
 
 
 def build():
     a, r, b = NAMES
     for name in NAMES:
-        run('ip', 'netns', 'add', name)
+        output('ip', 'netns', 'add', name)
         inside(name, 'ip', 'link', 'set', 'lo', 'up')
     for end, subnet in ((a, 1), (b, 2)):
-        run('ip', 'link', 'add', 'sl0', 'netns', end, 'type', 'veth', 'peer', 'name',
+        output('ip', 'link', 'add', 'sl0', 'netns', end, 'type', 'veth', 'peer', 'name',
             f'to{subnet}', 'netns', r)
         for name, dev, host in ((end, 'sl0', 2), (r, f'to{subnet}', 1)):
             inside(name, 'ip', 'addr', 'add', f'10.99.{subnet}.{host}/24', 'dev', dev)

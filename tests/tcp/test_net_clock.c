@@ -5,14 +5,10 @@
  * where they do not.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "net_truth.h"
 #include "source/tcp/net_clock.h"
 

@@ -9,13 +9,12 @@ import re
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import time
 
 from support import flows
 from support.flows import Flows, Layers, needs_bpf
-from support.process import SCALE, Part, fail, wait_until, workdir
+from support.process import SCALE, Part, fail, output, wait_until, workdir
 
 CASES = {}
 # 6.18 leaves out some calls of tracepoints under load (docs/tcp.md); 6.1 does not.
@@ -37,14 +36,6 @@ def soak(*needs):
 def find(tool):
     found = [os.path.join(d, tool) for d in [*os.environ['PATH'].split(':'), '/usr/sbin', '/usr/lib/postgresql/15/bin']]
     return next((f for f in found if os.access(f, os.X_OK)), None)
-
-
-def run(*argv, **kw):
-    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       text=True, timeout=300, **kw)
-    if p.returncode:
-        fail(f'{argv}: {p.returncode}: {p.stdout[-2000:]}')
-    return p.stdout
 
 
 def free_port():
@@ -153,7 +144,7 @@ def nginx(connections, seconds):
     server = Part(find('nginx'), '-c', f'{d}/conf', '-p', d, '-e', f'{d}/error')
     wait_until(lambda: listens(port), 'nginx listens', server)
     for runs in range(1, 4):
-        told = run('wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--timeout', '60s', '-s', f'{d}/exact.lua',
+        told = output('wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--timeout', '60s', '-s', f'{d}/exact.lua',
                    f'http://127.0.0.1:{port}/page').splitlines()[-1]
         answered, got, errors = map(int, told.split())
         if answered:
@@ -214,7 +205,7 @@ def redis(connections, commands, pipeline):
     port = free_port()
     watched = Watched(port)
     server = start_redis(d, port)
-    told = run('redis-benchmark', '-h', '127.0.0.1', '-p', port, '-c', connections, '-n', commands, '-P', pipeline,
+    told = output('redis-benchmark', '-h', '127.0.0.1', '-p', port, '-c', connections, '-n', commands, '-P', pipeline,
                '-t', 'set,get', '-d', '100', '--csv')
     if len(re.findall(r'^"(?:SET|GET)","\d', told, re.M)) != 2:
         fail(f'redis-benchmark says {told}')
@@ -270,7 +261,7 @@ SS = {
 def ss():
     """{(local, remote): {field: value}} of the established connections; addresses as text."""
     found = {}
-    for line in run('ss', '-tinHO', 'state', 'established').splitlines():
+    for line in output('ss', '-tinHO', 'state', 'established').splitlines():
         words = line.split()
         found[tuple(words[2:4])] = dict(w.split(':', 1) for w in words[4:] if ':' in w)
     return found
@@ -334,7 +325,7 @@ def postgres(connections, each):
     port = free_port()
     user = {'preexec_fn': flows.without_capabilities, 'cwd': d, 'env': {**os.environ, 'HOME': d, 'LC_ALL': 'C',
                                                             'PGSSLMODE': 'disable', 'PGGSSENCMODE': 'disable'}}
-    run(find('initdb'), '-D', f'{d}/data', '-U', 'nobody', '-A', 'trust', '--no-sync', '--no-instructions', **user)
+    output(find('initdb'), '-D', f'{d}/data', '-U', 'nobody', '-A', 'trust', '--no-sync', '--no-instructions', **user)
     with open(f'{d}/data/postgresql.conf', 'a') as f:
         f.write(f"""listen_addresses = '127.0.0.1'
 port = {port}
@@ -348,13 +339,13 @@ jit = off
 """)
     log = f'{d}/log'
     watched = Watched(port)
-    run(find('pg_ctl'), '-D', f'{d}/data', '-l', log, '-w', '-t', '120', 'start', **user)
+    output(find('pg_ctl'), '-D', f'{d}/data', '-l', log, '-w', '-t', '120', 'start', **user)
     try:
         to = ['-h', '127.0.0.1', '-p', port, '-U', 'nobody', 'postgres']
-        run(find('pgbench'), '-i', '-q', '-s', '1', *to, **user)
-        told = run(find('pgbench'), '-S', '-n', '-c', connections, '-j', '2', '-t', each, *to, **user)
+        output(find('pgbench'), '-i', '-q', '-s', '1', *to, **user)
+        told = output(find('pgbench'), '-S', '-n', '-c', connections, '-j', '2', '-t', each, *to, **user)
     finally:
-        run(find('pg_ctl'), '-D', f'{d}/data', '-m', 'fast', '-w', 'stop', **user)
+        output(find('pg_ctl'), '-D', f'{d}/data', '-m', 'fast', '-w', 'stop', **user)
     watched.end()
     m = re.search(r'actually processed: (\d+)/(\d+)', told)
     if not m or int(m[1]) != connections * each:

@@ -10,8 +10,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "base/base.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"

@@ -7,16 +7,11 @@
 #define TESTS_WEB_API_H
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "fake_flows.h"
 
 #define POINTS	5000
