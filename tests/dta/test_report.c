@@ -660,7 +660,7 @@ static void the_originals_forms_go_out(void **state)
 	translator_free(t);
 }
 
-static void what_is_out_of_bounds_is_refused(void **state)
+static void wrong_options_are_refused(void **state)
 {
 	static const struct {
 		struct sl_reporter_opts o;
@@ -686,10 +686,6 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		{{.target = "127.0.0.1:1", .key_file = "/nonexistent/key"}, ENOENT},
 		{{.target = "127.0.0.1:1", .key_file = "/dev/null"}, EINVAL},
 	};
-	struct sl_reporter_stats s = SL_OPTS(sl_reporter_stats);
-	struct sl_report_dest how = {.copies = 9};
-	struct sl_reporter *r;
-	uint8_t big[300] = {0};
 
 	(void)state;
 	assert_null(sl_reporter_open(NULL));
@@ -701,7 +697,16 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		assert_null(sl_reporter_open(&o));
 		assert_int_equal(errno, wrong[i].why);
 	}
-	/* Nobody listens there: said by the network later, and counted. */
+}
+
+static void reports_out_of_bounds_are_refused(void **state)
+{
+	struct sl_report_dest how = {.copies = 9};
+	struct sl_reporter *r;
+	uint8_t big[300] = {0};
+
+	(void)state;
+	/* No process listens there, which the network reports later and the reporter counts. */
 	r = sl_reporter_open(&SL_OPTS(sl_reporter_opts, .target = "127.0.0.1:1",
 				      .packet_bytes = 128, .flags = SL_REPORTER_SINGLE));
 	assert_non_null(r);
@@ -734,7 +739,15 @@ static void what_is_out_of_bounds_is_refused(void **state)
 	how.store = 16;
 	assert_int_equal(sl_report_registers(r, &how, 1, 0, big, 10), 0);
 	sl_reporter_close(r);
+}
 
+static void a_null_reporter_is_refused(void **state)
+{
+	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_report_dest how = {0};
+	uint8_t big[4] = {0};
+
+	(void)state;
 	assert_int_equal(sl_report_append(NULL, &how, 1, big, 4), -EINVAL);
 	assert_int_equal(sl_report_sketch_end(NULL, &how, 1), -EINVAL);
 	assert_int_equal(sl_reporter_poll(NULL), -EINVAL);
@@ -759,7 +772,9 @@ int main(void)
 		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
 		cmocka_unit_test(credits_hold_reports_back),
 		cmocka_unit_test(the_originals_forms_go_out),
-		cmocka_unit_test(what_is_out_of_bounds_is_refused),
+		cmocka_unit_test(wrong_options_are_refused),
+		cmocka_unit_test(reports_out_of_bounds_are_refused),
+		cmocka_unit_test(a_null_reporter_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -314,10 +314,9 @@ static struct tcp_cgroup_identity named(const char *path)
 	return id;
 }
 
-static void the_runtimes_files_tell_names(void **state)
+static void docker_names_container_and_service(void **state)
 {
 	struct tcp_cgroup_identity id;
-	char title[512];
 
 	(void)state;
 	folder_put("/var/lib/docker/containers/" ID "/config.v2.json",
@@ -330,7 +329,14 @@ static void the_runtimes_files_tell_names(void **state)
 		   "{\"Name\":17,\"Config\":[]}");
 	id = named("/docker/" ID);
 	assert_string_equal(id.container, "");
+}
 
+static void containerd_names_container_pod_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+	char title[512];
+
+	(void)state;
 	folder_put("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" OUTER "/config.json",
 		   "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"server\","
 		   "\"io.kubernetes.cri.container-type\":\"container\","
@@ -350,7 +356,13 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_true(tcp_cgroup_matches(&id, "9a2c7ddf2a49"));
 	assert_false(tcp_cgroup_matches(&id, "9a2c7ddf2a4"));
 	assert_false(tcp_cgroup_matches(&id, ""));
+}
 
+static void podman_names_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
 	folder_put("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json",
 		   "{\"annotations\":{\"io.container.manager\":\"libpod\"}}");
 	folder_put("/var/lib/containers/storage/overlay-containers/containers.json",
@@ -369,7 +381,13 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_string_equal(id.container, "systemd-web");
 	assert_string_equal(id.service, "web");
 	drop("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json");
+}
 
+static void cri_o_names_pod_and_helper(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
 	folder_put("/run/containers/storage/overlay-containers/" ID "/userdata/config.json",
 		   "{\"annotations\":{\"io.kubernetes.cri-o.ContainerType\":\"sandbox\","
 		   "\"io.kubernetes.container.name\":\"POD\",\"io.kubernetes.pod.name\":\"etcd-0\","
@@ -378,7 +396,13 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_true(id.helper);
 	assert_string_equal(id.pod, "etcd-0");
 	assert_string_equal(id.service, "etcd");
+}
 
+static void k3s_names_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
 	folder_put("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json",
 		   "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"dns\","
 		   "\"io.kubernetes.cri.sandbox-name\":\"coredns-5d78c9869d-x2x7k\","
@@ -388,7 +412,13 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_string_equal(id.container, "dns");
 	assert_string_equal(id.service, "coredns");
 	drop("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json");
+}
 
+static void ecs_and_nomad_name_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
 	folder_put("/var/lib/docker/containers/" THIRD "/config.v2.json",
 		   "{\"Name\":\"/ecs-shop-7-web-8af1\",\"Config\":{\"Labels\":"
 		   "{\"com.amazonaws.ecs.container-name\":\"web\","
@@ -568,7 +598,12 @@ int main(void)
 		cmocka_unit_test(a_path_tells_the_runtime_and_the_ids),
 		cmocka_unit_test(a_hostile_path_is_cut_and_made_safe),
 		cmocka_unit_test(a_pods_name_tells_its_workload),
-		cmocka_unit_test(the_runtimes_files_tell_names),
+		cmocka_unit_test(docker_names_container_and_service),
+		cmocka_unit_test(containerd_names_container_pod_and_service),
+		cmocka_unit_test(podman_names_container_and_service),
+		cmocka_unit_test(cri_o_names_pod_and_helper),
+		cmocka_unit_test(k3s_names_container_and_service),
+		cmocka_unit_test(ecs_and_nomad_name_container_and_service),
 		cmocka_unit_test(nobody_takes_the_name_of_anothers_container),
 		cmocka_unit_test(hostile_files_of_runtimes_tell_nothing),
 		cmocka_unit_test(kubelets_folders_tell_names_whatever_the_runtime),
