@@ -62,7 +62,19 @@ static void set(uint32_t i, double v)
 	memcpy(&cell[i], &v, 8);
 }
 
-static void features_are_of_the_last_moments(void **state)
+static struct collect_tap_row first_row(void)
+{
+	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
+	memset(cell, 0, sizeof(cell));
+	cell[0] = 100;
+	cell[4] = 1000; /* observations from before the first row count for nothing */
+	set(1, 1500);
+	cell[7] = 2;
+	set(8, 0.25);
+	return row(10 * S);
+}
+
+static void features_are_named_and_begin_with_gauges(void **state)
 {
 	static const char *const names[] = {"requests_total{code=\"200\"}",
 					    "latency_count",
@@ -75,13 +87,7 @@ static void features_are_of_the_last_moments(void **state)
 	struct collect_tap_row r;
 
 	(void)state;
-	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
-	cell[0] = 100;
-	cell[4] = 1000; /* what was before nobody looked at counts for nothing */
-	set(1, 1500);
-	cell[7] = 2;
-	set(8, 0.25);
-	r = row(10 * S);
+	r = first_row();
 	assert_false(collect_features_fit(&f, &r));
 	assert_int_equal(collect_features_make(&f, &r), 0);
 	assert_true(collect_features_fit(&f, &r));
@@ -93,7 +99,17 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_take(&f, &r);
 	assert_true(f.value[0] == 100 && isnan(f.shown[0]) && isnan(f.value[2]));
 	assert_true(f.value[4] == 0 && f.value[5] == 1 && f.value[6] == 0.25);
+	collect_features_free(&f);
+}
 
+static void features_are_of_the_last_moments(void **state)
+{
+	struct collect_features f = {0};
+	struct collect_tap_row r = first_row();
+
+	(void)state;
+	assert_int_equal(collect_features_make(&f, &r), 0);
+	collect_features_take(&f, &r);
 	cell[0] = 150;
 	cell[5] = 10; /* ten between 2 and 4, of which the mean is 3 */
 	set(1, 1530);
@@ -220,6 +236,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
 		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};

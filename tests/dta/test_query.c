@@ -652,6 +652,51 @@ static const void *cells_of(uint8_t *saved, int64_t bytes, uint64_t cells)
 	return saved + bytes - 8 - (int64_t)cells;
 }
 
+/* One sketch of each kind, to which the same keys are added. */
+struct sketches {
+	struct sketch_count_min *cm;
+	struct sketch_count_sketch *cs;
+	struct sketch_hll *h;
+};
+
+static struct sketches sketches_new(void)
+{
+	return (struct sketches){sketch_count_min_new(256, 3, 0, 11),
+				 sketch_count_sketch_new(256, 3, 11), sketch_hll_new(8, 11)};
+}
+
+static void sketches_free(struct sketches *s)
+{
+	sketch_count_min_free(s->cm);
+	sketch_count_sketch_free(s->cs);
+	sketch_hll_free(s->h);
+}
+
+static void sketches_add(struct sketches *s, uint64_t key)
+{
+	sketch_count_min_add_u64(s->cm, key, 1);
+	sketch_count_sketch_add_u64(s->cs, key, 1);
+	sketch_hll_add_u64(s->h, key);
+}
+
+static int64_t sketches_save(struct sketches *s, uint32_t kind, uint8_t *to, size_t bytes)
+{
+	int64_t n = kind == SL_STORE_COUNT_MIN	    ? sketch_count_min_save(s->cm, to, bytes)
+		    : kind == SL_STORE_COUNT_SKETCH ? sketch_count_sketch_save(s->cs, to, bytes)
+						    : sketch_hll_save(s->h, to, bytes);
+
+	assert_true(n > 0);
+	return n;
+}
+
+static double sketches_estimate(struct sketches *s, uint32_t kind, uint64_t key)
+{
+	return kind == SL_STORE_COUNT_MIN ? (double)sketch_count_min_estimate_u64(s->cm, key)
+	       : kind == SL_STORE_COUNT_SKETCH
+		       ? (double)sketch_count_sketch_estimate_u64(s->cs, key)
+		       : sketch_hll_estimate(s->h);
+}
+
 static void merged_lanes_are_the_sketch_of_the_union(void **state)
 {
 	struct sl_store_config c = {.kind = SL_STORE_SKETCH,
@@ -663,16 +708,14 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 				    .banks = 2,
 				    .seed = 11};
 	static uint8_t saved[3 * 256 * 8 + 200];
-	uint64_t cells[3 * 256];
+	uint64_t cells[3 * 256], key = 3;
 
 	(void)state;
 	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++) {
-		struct sketch_count_min *cm = sketch_count_min_new(256, 3, 0, 11), *cm_lane;
-		struct sketch_count_sketch *cs = sketch_count_sketch_new(256, 3, 11), *cs_lane;
-		struct sketch_hll *h = sketch_hll_new(8, 11), *h_lane;
+		struct sketches whole = sketches_new();
 		struct dta_sketch_estimate e;
 		struct dta_merged merged;
-		uint64_t bytes, key = 3;
+		uint64_t bytes;
 		int64_t n;
 		struct made m;
 
@@ -683,57 +726,35 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_EMPTY);
 		for (uint32_t lane = 0; lane < 3; lane++) {
-			cm_lane = sketch_count_min_new(256, 3, 0, 11);
-			cs_lane = sketch_count_sketch_new(256, 3, 11);
-			h_lane = sketch_hll_new(8, 11);
+			struct sketches part = sketches_new();
+
 			for (uint64_t i = 0; i < 500; i++) {
 				uint64_t k = dta_mix(lane * 1000 + i) % 100;
 
-				sketch_count_min_add_u64(cm, k, 1);
-				sketch_count_min_add_u64(cm_lane, k, 1);
-				sketch_count_sketch_add_u64(cs, k, 1);
-				sketch_count_sketch_add_u64(cs_lane, k, 1);
-				sketch_hll_add_u64(h, k);
-				sketch_hll_add_u64(h_lane, k);
+				sketches_add(&whole, k);
+				sketches_add(&part, k);
 			}
-			n = kind == SL_STORE_COUNT_MIN
-				    ? sketch_count_min_save(cm_lane, saved, sizeof(saved))
-			    : kind == SL_STORE_COUNT_SKETCH
-				    ? sketch_count_sketch_save(cs_lane, saved, sizeof(saved))
-				    : sketch_hll_save(h_lane, saved, sizeof(saved));
-			assert_true(n > 0);
+			n = sketches_save(&part, kind, saved, sizeof(saved));
 			put_lane(&m, 0, lane, cells_of(saved, n, bytes), c.rows * 256ull, lane, 1);
 			dta_view_sketch(&m.v, NEWEST, cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, lane + 1);
 			assert_int_equal(merged.complete, lane == 2);
-			sketch_count_min_free(cm_lane);
-			sketch_count_sketch_free(cs_lane);
-			sketch_hll_free(h_lane);
+			sketches_free(&part);
 		}
 		assert_int_equal(merged.columns, 3 * c.rows * 256);
-		n = kind == SL_STORE_COUNT_MIN ? sketch_count_min_save(cm, saved, sizeof(saved))
-		    : kind == SL_STORE_COUNT_SKETCH
-			    ? sketch_count_sketch_save(cs, saved, sizeof(saved))
-			    : sketch_hll_save(h, saved, sizeof(saved));
+		n = sketches_save(&whole, kind, saved, sizeof(saved));
 		assert_memory_equal(cells, cells_of(saved, n, bytes), bytes);
 		assert_int_equal(
 			dta_sketch_estimate(&c, cells, kind == SL_STORE_HLL ? NULL : &key, 8, &e),
 			0);
-		if (kind == SL_STORE_COUNT_MIN)
-			assert_true(e.value == (double)sketch_count_min_estimate_u64(cm, key));
-		else if (kind == SL_STORE_COUNT_SKETCH)
-			assert_true(e.value == (double)sketch_count_sketch_estimate_u64(cs, key));
-		else
-			assert_true(e.value == sketch_hll_estimate(h));
+		assert_true(e.value == sketches_estimate(&whole, kind, key));
 		/* A row that changed after its check word was made is not believed. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
 		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);
 		assert_false(merged.complete);
-		sketch_count_min_free(cm);
-		sketch_count_sketch_free(cs);
-		sketch_hll_free(h);
+		sketches_free(&whole);
 		free(m.map);
 	}
 }
