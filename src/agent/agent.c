@@ -14,100 +14,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/conn.h"
 #include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 
 #define MS 1000000ull
 
-/* ---- timers ---- */
-
-void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now)
-{
-	agent_timer_stop(t);
-	t->due = now + q->delay;
-	t->in = q;
-	TAILQ_INSERT_TAIL(&q->head, t, link);
-}
-
-void agent_timer_stop(struct agent_timer *t)
-{
-	if (!t->in)
-		return;
-	TAILQ_REMOVE(&t->in->head, t, link);
-	t->in = NULL;
-}
-
-void agent_expire(struct agent *a, uint64_t now)
-{
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		struct agent_timer_queue *q = &a->timers[i];
-		struct agent_timer *t;
-
-		while ((t = TAILQ_FIRST(&q->head)) && t->due <= now) {
-			agent_timer_stop(t);
-			q->fn(a, t);
-		}
-	}
-}
-
-uint64_t agent_next_due(const struct agent *a)
-{
-	uint64_t due = UINT64_MAX;
-
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		const struct agent_timer *t = TAILQ_FIRST(&a->timers[i].head);
-
-		if (t && t->due < due)
-			due = t->due;
-	}
-	return due;
-}
-
-static void on_silent(struct agent *a, struct agent_timer *t)
-{
-	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
-			DROP_SILENT);
-}
-
-static void on_blocked(struct agent *a, struct agent_timer *t)
-{
-	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
-			DROP_SLOW);
-}
-
-static void init_timers(struct agent *a)
-{
-	static const struct {
-		uint64_t delay;
-		void (*fn)(struct agent *, struct agent_timer *);
-	} all[TIMER_COUNT] = {
-		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
-		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
-		[TIMER_GRACE] = {0, agent_region_timer_grace},
-		[TIMER_QUARANTINE] = {0, agent_region_timer_quarantine},
-		[TIMER_SILENT] = {10000 * MS, on_silent},
-		[TIMER_BLOCKED] = {5000 * MS, on_blocked},
-		[TIMER_IDLE] = {0, agent_proxy_timer_idle},
-		[TIMER_SETTLE] = {0, agent_rdma_timer_settle},
-		[TIMER_RELEASE] = {0, agent_rdma_timer_release},
-		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
-		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
-	};
-
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		a->timers[i].delay = all[i].delay;
-		a->timers[i].fn = all[i].fn;
-		TAILQ_INIT(&a->timers[i].head);
-	}
-	a->timers[TIMER_GRACE].delay = a->o.grace_ns;
-	a->timers[TIMER_QUARANTINE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_RELEASE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_IDLE].delay = a->o.rest_idle_ns;
-	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
-}
-
 static void arm(struct agent *a)
 {
-	uint64_t due = agent_next_due(a);
+	uint64_t due = agent_timer_next_due(a);
 	struct itimerspec when = {0};
 
 	if (due == a->timer_due)
@@ -177,7 +95,7 @@ void agent_bury(struct agent *a)
 
 	while ((c = TAILQ_FIRST(&a->graveyard))) {
 		TAILQ_REMOVE(&a->graveyard, c, link);
-		agent_conn_free(c);
+		free(c);
 	}
 	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
 		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
@@ -233,7 +151,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->conns);
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
-	init_timers(a);
+	agent_timer_init(a);
 	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
 		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
@@ -458,7 +376,7 @@ int agent_run(struct agent *a, int stop_fd)
 				break;
 			}
 		}
-		agent_expire(a, agent_now(a));
+		agent_timer_expire(a, agent_now(a));
 		agent_bury(a);
 		give_back(a);
 		agent_self_sync(a);

@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/build.h"
+#include "base/base.h"
 
 static void boot_id(uint8_t out[16])
 {

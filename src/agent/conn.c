@@ -17,7 +17,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
 #define PACKETS_A_TURN	16 /* then the others have theirs */
 #define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
@@ -106,11 +110,6 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	c->peer = NULL;
 }
 
-void agent_conn_free(struct agent_conn *c)
-{
-	free(c);
-}
-
 void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 {
 	if (c->gone)
@@ -119,6 +118,16 @@ void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 	base_log_limited(BASE_WARN, AGENT_LOG, "connection dropped cause=%s pid=%d uid=%d",
 			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->uid);
 	agent_conn_close(a, c);
+}
+
+void agent_conn_timer_silent(struct agent *a, struct agent_timer *t)
+{
+	agent_conn_drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
+}
+
+void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t)
+{
+	agent_conn_drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
 }
 
 /* ---- sending ---- */

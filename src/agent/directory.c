@@ -15,7 +15,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/build.h"
+#include "agent/directory.h"
 #include "agent/internal.h"
+#include "agent/peer.h"
 
 static enum region_fault check(const struct agent_directory *d)
 {

@@ -19,7 +19,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/region.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
@@ -116,6 +118,17 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	if (p->pid > 0)
 		p->start_ticks = agent_process_start_ticks(p->pid);
 	watch(a, p);
+	return p;
+}
+
+struct agent_peer *agent_peer_self(struct agent *a)
+{
+	struct agent_peer *p = agent_peer_new(a, -1);
+
+	if (p) {
+		p->uid = a->uid;
+		p->pid = getpid();
+	}
 	return p;
 }
 

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/build.h"
+#include "agent/peer.h"
 #include "agent/proxy.h"
 
 #define HOT		4096u
@@ -106,37 +108,25 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 
 		while (j < b.label_count && strcmp(all[j].key, labels[i].key))
 			j++;
-		if (j == SL_LABELS_MAX) {
-			why->cause = REFUSED_HEADER;
-			why->error = EINVAL;
-			snprintf(why->reason, sizeof(why->reason), "more than %u labels",
-				 SL_LABELS_MAX);
-			return -1;
-		}
+		if (j == SL_LABELS_MAX)
+			return agent_refuse(why, REFUSED_HEADER, EINVAL, "more than %u labels",
+					    SL_LABELS_MAX);
 		all[j] = (struct region_text_label){labels[i].key, labels[i].value};
 		if (j == b.label_count)
 			b.label_count++;
 	}
 	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
-	if (err) {
-		why->cause = REFUSED_SYSTEM;
-		why->error = -err;
-		snprintf(why->reason, sizeof(why->reason), "cannot make a region of %llu bytes: %s",
-			 (unsigned long long)b.size, strerror(-err));
-		return -1;
-	}
+	if (err)
+		return agent_refuse(why, REFUSED_SYSTEM, -err,
+				    "cannot make a region of %llu bytes: %s",
+				    (unsigned long long)b.size, strerror(-err));
 	munmap(map, b.size); /* admission maps it again, where it belongs */
-	peer = agent_peer_new(a, -1);
+	peer = agent_peer_self(a);
 	if (peer) {
-		peer->uid = a->uid;
-		peer->pid = getpid();
 		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
 		agent_peer_put(a, peer);
 	} else {
-		why->cause = REFUSED_SYSTEM;
-		why->error = ENOMEM;
-		snprintf(why->reason, sizeof(why->reason), "out of memory");
-		err = -1;
+		err = agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 	}
 	close(fd);
 	return err;
@@ -160,13 +150,9 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 		touch(a, p);
 		return 0;
 	}
-	if (a->proxy_count >= (most ? most : 1)) {
-		why->cause = REFUSED_QUOTA;
-		why->error = EDQUOT;
-		snprintf(why->reason, sizeof(why->reason), "%u microservices post already",
-			 a->proxy_count);
-		return -1;
-	}
+	if (a->proxy_count >= (most ? most : 1))
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "%u microservices post already",
+				    a->proxy_count);
 	if (!metrics)
 		metrics = PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
@@ -175,9 +161,7 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 		p->known = calloc(metrics, sizeof(*p->known));
 	}
 	if (!p || !p->microservice || !p->known) {
-		why->cause = REFUSED_SYSTEM;
-		why->error = ENOMEM;
-		snprintf(why->reason, sizeof(why->reason), "out of memory");
+		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
 	if (make_region(a, microservice, metrics, labels, count, &r, why))
@@ -210,8 +194,7 @@ err:
 
 void agent_proxy_timer_idle(struct agent *a, struct agent_timer *t)
 {
-	struct agent_proxy *p =
-		(struct agent_proxy *)((char *)t - offsetof(struct agent_proxy, idle));
+	struct agent_proxy *p = AGENT_TIMER_OWNER(t, struct agent_proxy, idle);
 
 	a->n.rest_expired++;
 	p->hot[SL_HOT_STATE] = SL_STATE_CLOSED;

@@ -10,7 +10,7 @@
 #ifndef SL_AGENT_PROXY_H
 #define SL_AGENT_PROXY_H
 
-#include "agent/internal.h"
+#include "agent/region.h"
 
 #define PROXY_METRICS	  448u /* a stripe of one page */
 #define PROXY_METRICS_MAX 65536u
@@ -44,5 +44,12 @@ int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct age
 double agent_proxy_get(const struct agent_region *r, uint32_t cell);
 void agent_proxy_set(struct agent_region *r, uint32_t cell, double value);
 const char *agent_proxy_microservice(const struct agent_region *r);
+
+/* ---- the life of its region ---- */
+
+void agent_proxy_timer_idle(struct agent *a, struct agent_timer *t);
+void agent_proxy_revived(struct agent_region *r);
+void agent_proxy_retire(struct agent *a, struct agent_region *r);
+void agent_proxy_free(struct agent *a, struct agent_region *r);
 
 #endif

@@ -24,7 +24,9 @@
 
 #include <sys/epoll.h>
 
-#include "agent/internal.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/verdict.h"
 
 #define PAGE	      4096u
 #define GROUP_REGIONS 16u
@@ -214,7 +216,7 @@ static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 {
-	mr_free(a->rdma, (struct agent_mr *)((char *)t - offsetof(struct agent_mr, timer)));
+	mr_free(a->rdma, AGENT_TIMER_OWNER(t, struct agent_mr, timer));
 }
 
 /* From here on the region's entry names this one. */
@@ -317,8 +319,7 @@ static bool fits(const struct rdma_run *one, const struct rdma_run *other)
 
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 {
-	struct agent_region *r =
-		(struct agent_region *)((char *)t - offsetof(struct agent_region, settle));
+	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, settle);
 	struct agent_rdma *d = a->rdma;
 	struct rdma_run all, more;
 	struct rdma_block *b, *n;
@@ -416,8 +417,8 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 			 strerror(-err));
 		goto err;
 	}
-	err = fabric_host_register_board(d->host, a->board, agent_board_bytes(a), &d->board,
-					 agent_board_notice, a);
+	err = fabric_host_register_board(d->host, a->verdict_board, agent_verdict_board_bytes(a),
+					 &d->board, agent_verdict_board_notice, a);
 	if (err) {
 		snprintf(error, bytes, "cannot register the board of verdicts: %s", strerror(-err));
 		goto err_directory;
@@ -542,7 +543,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->arena == MAP_FAILED)
 		goto err_free;
-	err = agent_board_init(a);
+	err = agent_verdict_board_init(a);
 	if (err)
 		goto err_arena;
 	err = -ENOMEM;
@@ -557,7 +558,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	return err;
 
 err_board:
-	agent_board_fini(a);
+	agent_verdict_board_fini(a);
 err_arena:
 	munmap(d->arena, d->arena_bytes);
 err_free:
@@ -580,7 +581,7 @@ void agent_rdma_fini(struct agent *a)
 		TAILQ_REMOVE(&d->blocks, b, link);
 		free(b);
 	}
-	agent_board_fini(a);
+	agent_verdict_board_fini(a);
 	munmap(d->arena, d->arena_bytes);
 	free(d);
 	a->rdma = NULL;

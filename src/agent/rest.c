@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/rdma.h"
 #include "agent/rest.h"
 #include "http/http.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/rest.h"
+#include "agent/status.h"
 
 /*
  * Of thousands of regions, so that it is written region by region: the lock is held while one is

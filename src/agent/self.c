@@ -12,7 +12,10 @@
 
 #include <sidelight/sidelight.h>
 
-#include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 
 #define PREFIX	      "sidelight_agent_"
 #define OFFSET(field) offsetof(struct agent_counters, field)
@@ -160,11 +163,9 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	peer = agent_peer_new(a, -1);
+	peer = agent_peer_self(a);
 	if (!peer)
 		goto err_memory;
-	peer->uid = a->uid;
-	peer->pid = getpid();
 	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
 		agent_peer_put(a, peer);
 		snprintf(error, bytes, "cannot admit own metrics: %s", why.reason);

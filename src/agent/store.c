@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/region.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>

@@ -13,7 +13,8 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
@@ -55,7 +56,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #define LOOK_NS	 5000000000ull
 #define TASKS_NS 1000000000ull /* a line a cgroup is looked at */
 
-struct tcp {
+struct agent_tcp {
 	struct agent_source source;
 	struct agent_timer timer;
 	struct tcp *flows;
@@ -108,7 +109,7 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 		.existing = true,
 		.cgroups = CGROUPS,
 	};
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	const void *map;
 	size_t size;
 	int err;
@@ -182,7 +183,7 @@ static int open_net(struct agent *a, char *error, size_t bytes)
 
 static void drop(struct agent *a, enum agent_tcp_part part)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 
 	/* Readers stop, then the mapping goes, then what writes it. */
 	if (t->region[part]) {
@@ -232,7 +233,7 @@ static int open_parts(struct agent *a, unsigned int parts, char *error, size_t b
 /* The timer has one queue of one delay: it stands for whatever is due first. */
 static void arm(struct agent *a, uint64_t now)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
 
 	due = due < t->tasks_ns ? due : t->tasks_ns;
@@ -251,7 +252,7 @@ void agent_tcp_event(struct agent *a)
 }
 
 /* Who has tasks and no connections has a name, too. */
-static void name_tasks(struct tcp *t, uint64_t now)
+static void name_tasks(struct agent_tcp *t, uint64_t now)
 {
 	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
 		if (tcp_cgroups_want(t->flows, tcp_cpu_cgroup_id(t->tasks, i), now))
@@ -261,7 +262,7 @@ static void name_tasks(struct tcp *t, uint64_t now)
 void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 {
 	uint64_t now = agent_now(a);
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	int err = 0;
 
 	(void)timer;
@@ -292,7 +293,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	unsigned int parts;
-	struct tcp *t;
+	struct agent_tcp *t;
 	int err;
 
 	if (!a->o.tcp)
@@ -340,7 +341,7 @@ void agent_tcp_fini(struct agent *a)
 
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 {
-	const struct tcp *t = a->tcp;
+	const struct agent_tcp *t = a->tcp;
 	struct region_flow_cgroup names;
 	struct region_flows_hot hot;
 	uint64_t slot[64];
@@ -367,7 +368,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 
 json_t *agent_tcp_json(struct agent *a)
 {
-	const struct tcp *t = a->tcp;
+	const struct agent_tcp *t = a->tcp;
 	json_t *parts = json_array();
 	struct agent_tcp_use use;
 
@@ -393,7 +394,7 @@ json_t *agent_tcp_json(struct agent *a)
 
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	int err = 0;
 
 	if (!t || (!t->flows && !t->layers && !t->net)) {

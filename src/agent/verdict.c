@@ -14,7 +14,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/region.h"
+#include "agent/verdict.h"
 
 #define GAP_NS 10000000u /* between two messages to one publisher */
 
@@ -49,30 +51,30 @@ const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struc
 
 /* ---- the board ---- */
 
-size_t agent_board_bytes(const struct agent *a)
+size_t agent_verdict_board_bytes(const struct agent *a)
 {
 	return ((size_t)a->slot_count * sizeof(struct sl_board_line) + 4095) & ~(size_t)4095;
 }
 
-int agent_board_init(struct agent *a)
+int agent_verdict_board_init(struct agent *a)
 {
-	void *board = mmap(NULL, agent_board_bytes(a), PROT_READ | PROT_WRITE,
+	void *board = mmap(NULL, agent_verdict_board_bytes(a), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (board == MAP_FAILED)
 		return -errno;
-	a->board = board;
+	a->verdict_board = board;
 	return 0;
 }
 
-void agent_board_fini(struct agent *a)
+void agent_verdict_board_fini(struct agent *a)
 {
-	if (a->board)
-		munmap(a->board, agent_board_bytes(a));
-	a->board = NULL;
+	if (a->verdict_board)
+		munmap(a->verdict_board, agent_verdict_board_bytes(a));
+	a->verdict_board = NULL;
 }
 
-void agent_board_notice(void *arg, uint32_t entry)
+void agent_verdict_board_notice(void *arg, uint32_t entry)
 {
 	struct agent *a = arg;
 	uint64_t line[8];
@@ -83,7 +85,7 @@ void agent_board_notice(void *arg, uint32_t entry)
 		return;
 	}
 	/* A copy: whoever writes the board may do so while we look. */
-	region_copy_words(line, a->board + 8 * (size_t)entry, 8);
+	region_copy_words(line, a->verdict_board + 8 * (size_t)entry, 8);
 	memcpy(&v, line, sizeof(v));
 	if (sl_line_check(line) != line[7] || !sl_verdict_sound(&v)) {
 		a->n.verdicts_refused++;
