@@ -65,7 +65,7 @@ static void layers_open(void)
 {
 	struct tcp_layers_opts o = {.flows = 16384};
 
-	o.wanted.ports = only;
+	o.filter.ports = only;
 	if (tcp_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))
 		give_up("layers");
 	*why = 0;

@@ -50,7 +50,7 @@ struct agent_opts {
 	const char *tcp;
 	uint32_t tcp_flows;		     /* room for connections; 0: 16384 */
 	uint64_t tcp_quarantine_ns;	     /* how long one that ended stays readable; 0: 5 s */
-	const struct tcp_filter *tcp_wanted; /* which of them; NULL: all */
+	const struct tcp_filter *tcp_filter; /* which of them; NULL: all */
 	const char **tcp_devices;	     /* whose segments; none: those that are hardware */
 	size_t tcp_device_count;
 };
@@ -72,7 +72,7 @@ void agent_free(struct agent *a);
  * token, -EINVAL ill-formed; with one line in error.
  */
 int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
-/* Are .tcp and .tcp_wanted what they may be, here and now? 0, or -EINVAL with one line in error. */
+/* Are .tcp and .tcp_filter what they may be, here and now? 0, or -EINVAL with one line in error. */
 int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_bytes);
 
 const char *agent_socket(const struct agent *a);

@@ -6,38 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/build.h"
-#include "base/base.h"
-
-static void boot_id(uint8_t out[16])
-{
-	char text[64] = "";
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	unsigned int digits = 0;
-
-	memset(out, 0, 16);
-	if (fd < 0)
-		return;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = 0;
-	close(fd);
-	for (const char *p = text; *p && digits < 32; p++) {
-		unsigned int v;
-
-		if (*p >= '0' && *p <= '9')
-			v = (unsigned int)(*p - '0');
-		else if (*p >= 'a' && *p <= 'f')
-			v = (unsigned int)(*p - 'a') + 10;
-		else
-			continue;
-		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | v);
-		digits++;
-	}
-}
+#include "agent/peer.h"
 
 /*
  * A line that only the agent writes. Cells first, check last: a reader that comes in between sees
@@ -112,23 +85,10 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	}
 
 	h = map;
-	memcpy(h->magic, SL_REGION_MAGIC, 8);
-	h->version = SL_REGION_VERSION;
-	h->header_size = SL_HEADER_SIZE;
-	h->size = b->size;
-	h->kind = b->kind;
-	h->pid = b->pid;
-	h->start_ticks = b->start_ticks;
-	h->start_ns = base_realtime_ns();
-	boot_id(h->boot_id);
-	do {
-		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance)) {
-			err = -errno;
-			goto err_map;
-		}
-	} while (!h->instance);
-	h->section_count = b->section_count;
-	memcpy(h->section, b->section, b->section_count * sizeof(*b->section));
+	err = region_header_write(h, b->size, b->kind, b->section, b->section_count);
+	if (err)
+		goto err_map;
+	h->start_ticks = agent_process_start_ticks(getpid());
 	used = 0;
 	for (size_t i = 0; i < b->label_count; i++) {
 		size_t k = strlen(b->labels[i].key) + 1, v = strlen(b->labels[i].value) + 1;
@@ -138,7 +98,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 		used += k + v;
 	}
 	h->label_bytes = (uint32_t)used;
-	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+	region_header_seal(h);
 
 	*out_fd = fd;
 	*out_map = map;

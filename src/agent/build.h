@@ -15,8 +15,6 @@ struct agent_build {
 	uint32_t section_count;
 	const struct region_text_label *labels;
 	size_t label_count;
-	uint32_t pid;
-	uint64_t start_ticks;
 };
 
 /* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */

@@ -110,7 +110,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	c->peer = NULL;
 }
 
-void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
+static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 {
 	if (c->gone)
 		return;
@@ -122,12 +122,12 @@ void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 
 void agent_conn_timer_silent(struct agent *a, struct agent_timer *t)
 {
-	agent_conn_drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
+	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
 }
 
 void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t)
 {
-	agent_conn_drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
+	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
 }
 
 /* ---- sending ---- */
@@ -187,7 +187,7 @@ static void flush(struct agent *a, struct agent_conn *c)
 			agent_timer_stop(&c->timer);
 	}
 	if (err && err != -EAGAIN) {
-		agent_conn_drop(a, c, DROP_ERROR);
+		drop(a, c, DROP_ERROR);
 		return;
 	}
 	if (!c->out_count && c->hang_up) {
@@ -220,7 +220,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 		if (err != -EAGAIN) {
 			free(p);
 			if (err)
-				agent_conn_drop(a, c, DROP_ERROR);
+				drop(a, c, DROP_ERROR);
 			else if (c->hang_up)
 				agent_conn_close(a, c);
 			return;
@@ -238,7 +238,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 	return;
 err:
 	free(p);
-	agent_conn_drop(a, c, DROP_SLOW);
+	drop(a, c, DROP_SLOW);
 }
 
 int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes)

@@ -35,7 +35,6 @@ struct agent_conn {
 struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *peer,
 				  bool publish_only);
 void agent_conn_close(struct agent *a, struct agent_conn *c);
-void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why);
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
 void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only);
 void agent_conn_timer_silent(struct agent *a, struct agent_timer *t);

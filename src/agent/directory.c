@@ -18,7 +18,6 @@
 #include "agent/build.h"
 #include "agent/directory.h"
 #include "agent/internal.h"
-#include "agent/peer.h"
 
 static enum region_fault check(const struct agent_directory *d)
 {
@@ -51,8 +50,6 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		.section_count = 2,
 		.labels = labels,
 		.label_count = 2,
-		.pid = (uint32_t)getpid(),
-		.start_ticks = agent_process_start_ticks(getpid()),
 	};
 	enum region_fault fault;
 	int fd, err;

@@ -95,8 +95,6 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 		.section_count = 3,
 		.labels = all,
 		.label_count = 2,
-		.pid = (uint32_t)getpid(),
-		.start_ticks = agent_process_start_ticks(getpid()),
 	};
 	struct sl_msg_publish say = {.size = b.size};
 	struct agent_peer *peer;

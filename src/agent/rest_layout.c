@@ -7,6 +7,7 @@
 
 #include "agent/rest.h"
 #include "agent/status.h"
+#include "region/decode.h"
 
 /*
  * Of thousands of regions, so that it is written region by region: the lock is held while one is
@@ -32,7 +33,7 @@ struct copied {
 /* With the lock held. False: out of memory. */
 static bool copy_region(const struct agent *a, const struct agent_region *r, struct copied *c)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t line[8];
 
 	memset(&c->hot, 0, sizeof(c->hot));
@@ -47,10 +48,8 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 	if (r->proxy)
 		json_object_set_new(c->json, "microservice_id",
 				    json_string(agent_proxy_microservice(r)));
-	for (int i = 0; i < 100 && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(line, (const uint64_t *)((const char *)r->map + r->info->hot), 8);
-		fault = region_hot_parse(line, r->info, &c->hot);
-	}
+	REGION_READ_SETTLED(fault, line, (const char *)r->map + r->info->hot, 8,
+			    region_hot_parse(line, r->info, &c->hot));
 	c->fault = fault ? region_fault_name(fault) : NULL;
 	c->schema = malloc(c->hot.schema_used + 1);
 	if (!c->schema)

@@ -72,7 +72,7 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 {
 	static const char *const known[] = {"ports", "cidrs",  "cgroups", "netns",
 					    "pid",   "sample", NULL};
-	struct tcp_filter wanted = {0};
+	struct tcp_filter filter = {0};
 	json_t *j = agent_rest_object(q, reply);
 	const char *netns = "";
 	char why[256];
@@ -81,18 +81,18 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	if (!j)
 		return;
 	if (!agent_rest_fields_known(j, known, reply) ||
-	    !strings(j, "ports", &wanted.ports, reply) ||
-	    !strings(j, "cidrs", &wanted.cidrs, reply) ||
-	    !strings(j, "cgroups", &wanted.cgroups, reply) ||
-	    !number(j, "pid", INT32_MAX, &wanted.pid, reply) ||
-	    !number(j, "sample", 20, &wanted.sample, reply))
+	    !strings(j, "ports", &filter.ports, reply) ||
+	    !strings(j, "cidrs", &filter.cidrs, reply) ||
+	    !strings(j, "cgroups", &filter.cgroups, reply) ||
+	    !number(j, "pid", INT32_MAX, &filter.pid, reply) ||
+	    !number(j, "sample", 20, &filter.sample, reply))
 		goto out;
 	netns = agent_rest_text(j, "netns", 4095, false, reply);
 	if (!netns)
 		goto out;
-	wanted.netns = *netns ? netns : NULL;
+	filter.netns = *netns ? netns : NULL;
 	pthread_mutex_lock(&a->lock);
-	err = agent_tcp_filter(a, &wanted, why, sizeof(why));
+	err = agent_tcp_filter(a, &filter, why, sizeof(why));
 	pthread_mutex_unlock(&a->lock);
 	if (err) {
 		agent_rest_fail(reply,
@@ -105,8 +105,8 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	reply->status = 200;
 	reply->json = json_pack("{s:O}", "filter", j);
 out:
-	free(wanted.ports.v);
-	free(wanted.cidrs.v);
-	free(wanted.cgroups.v);
+	free(filter.ports.v);
+	free(filter.cidrs.v);
+	free(filter.cgroups.v);
 	json_decref(j);
 }

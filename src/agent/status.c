@@ -86,7 +86,7 @@ static json_t *counters_json(const struct agent *a)
 	return j;
 }
 
-json_t *agent_status_json(const struct agent *a)
+static json_t *status_json(const struct agent *a)
 {
 	json_t *regions = json_array(), *j;
 	char hex[24];
@@ -138,7 +138,7 @@ static int dump_to(const char *text, size_t bytes, void *arg)
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = agent_status_json(a);
+	json_t *j = status_json(a);
 	struct stat st;
 	int fd, ro;
 

@@ -8,7 +8,6 @@
 #include "agent/internal.h"
 
 json_t *agent_region_json(const struct agent *a, const struct agent_region *r);
-json_t *agent_status_json(const struct agent *a);
 /* The status in a sealed read-only memfd, or -errno. */
 int agent_status_memfd(struct agent *a, size_t *bytes);
 

@@ -77,9 +77,9 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	filter = o->tcp_wanted ? malloc(sizeof(*filter)) : NULL;
+	filter = o->tcp_filter ? malloc(sizeof(*filter)) : NULL;
 	if (filter)
-		err = tcp_filter_parse(o->tcp_wanted, filter, error, bytes);
+		err = tcp_filter_parse(o->tcp_filter, filter, error, bytes);
 	free(filter);
 	return err;
 }
@@ -114,8 +114,8 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 	size_t size;
 	int err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = *a->o.tcp_wanted;
+	if (a->o.tcp_filter)
+		o.filter = *a->o.tcp_filter;
 	err = tcp_open(&o, &t->flows, error, bytes);
 	if (err)
 		return err;
@@ -134,8 +134,8 @@ static int open_layers(struct agent *a, char *error, size_t bytes)
 	size_t size;
 	int fd, err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = *a->o.tcp_wanted;
+	if (a->o.tcp_filter)
+		o.filter = *a->o.tcp_filter;
 	err = tcp_layers_open(&o, &a->tcp->layers, error, bytes);
 	if (err)
 		return err;
@@ -157,9 +157,9 @@ static int open_tasks(struct agent *a, char *error, size_t bytes)
 }
 
 /* A network device knows no cgroups and no processes: it takes the rest of a filter. */
-static struct tcp_filter of_a_device(const struct tcp_filter *wanted)
+static struct tcp_filter device_filter(const struct tcp_filter *filter)
 {
-	struct tcp_filter w = *wanted;
+	struct tcp_filter w = *filter;
 
 	w.cgroups = (struct base_strings){0};
 	w.pid = 0;
@@ -172,8 +172,8 @@ static int open_net(struct agent *a, char *error, size_t bytes)
 	size_t size;
 	int err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = of_a_device(a->o.tcp_wanted);
+	if (a->o.tcp_filter)
+		o.filter = device_filter(a->o.tcp_filter);
 	err = tcp_net_open(&o, &a->tcp->net, error, bytes);
 	if (err)
 		return err;
@@ -392,7 +392,7 @@ json_t *agent_tcp_json(struct agent *a)
 			 (json_int_t)a->n.tcp_cgroups_refused);
 }
 
-int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	struct agent_tcp *t = a->tcp;
 	int err = 0;
@@ -403,11 +403,11 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why
 	}
 	snprintf(why, bytes, "the filter could not be set");
 	if (t->flows)
-		err = tcp_filter(t->flows, wanted, why, bytes);
+		err = tcp_filter(t->flows, filter, why, bytes);
 	if (!err && t->layers)
-		err = tcp_layers_filter(t->layers, wanted, why, bytes);
+		err = tcp_layers_filter(t->layers, filter, why, bytes);
 	if (!err && t->net) {
-		const struct tcp_filter w = of_a_device(wanted);
+		const struct tcp_filter w = device_filter(filter);
 
 		err = tcp_net_filter(t->net, &w, why, bytes);
 	}
@@ -454,9 +454,9 @@ json_t *agent_tcp_json(struct agent *a)
 	return json_null();
 }
 
-int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	(void)a, (void)wanted;
+	(void)a, (void)filter;
 	snprintf(why, bytes, "built without eBPF");
 	return -ENOENT;
 }

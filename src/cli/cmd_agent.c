@@ -362,7 +362,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
 	o->rdma = o->rdma_device != NULL;
-	o->tcp_wanted = &set.filter;
+	o->tcp_filter = &set.filter;
 	o->tcp_devices = set.devices.v;
 	o->tcp_device_count = set.devices.n;
 	if (o->tcp && !*o->tcp)

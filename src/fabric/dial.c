@@ -4,7 +4,6 @@
 #include <string.h>
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -39,7 +38,6 @@ static enum fabric_dial_event failed_errno(struct fabric_dial *d, const char *wh
 static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 {
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
-	int flags;
 
 	if ((d->device || d->gid_index >= 0) &&
 	    fabric_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
@@ -48,8 +46,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	d->channel = rdma_create_event_channel();
 	if (!d->channel)
 		return failed_errno(d, "/dev/infiniband/rdma_cm");
-	flags = fcntl(d->channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(d->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	if (fabric_rdma_nonblocking(d->channel->fd) ||
 	    rdma_create_id(d->channel, &d->id, d, RDMA_PS_TCP))
 		return failed_errno(d, "rdma_create_id");
 	/* An older kernel does not know this option: it then keeps RDMA-CM's own timeout. */
@@ -112,14 +109,9 @@ static enum fabric_dial_event look_up(struct fabric_dial *d)
 	if (code == EAI_INPROGRESS)
 		return FABRIC_DIAL_NOTHING;
 	if (!code) {
-		uint16_t port = htons((uint16_t)strtoul(d->service, NULL, 10));
-
 		take_address(d, d->lookup->request.ar_result);
 		freeaddrinfo(d->lookup->request.ar_result);
-		if (d->to.ss_family == AF_INET6)
-			((struct sockaddr_in6 *)&d->to)->sin6_port = port;
-		else
-			((struct sockaddr_in *)&d->to)->sin_port = port;
+		fabric_rdma_set_port(&d->to, (uint16_t)strtoul(d->service, NULL, 10));
 	}
 	free(d->lookup);
 	d->lookup = NULL;

@@ -127,11 +127,6 @@ const char *fabric_name(const struct fabric *f)
 	return f->ops->name;
 }
 
-const char *fabric_target(const struct fabric *f)
-{
-	return f->target;
-}
-
 enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoch)
 {
 	f->ops->drive(f, now_ns);

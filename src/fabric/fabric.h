@@ -68,7 +68,6 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts);
 const char *fabric_error(void);
 void fabric_close(struct fabric *f);
 const char *fabric_name(const struct fabric *f); /* "shm" or "verbs" */
-const char *fabric_target(const struct fabric *f);
 
 /*
  * Moves the connection on: connects, notices a hang-up, backs off (50 ms doubling to 1 s, reset by

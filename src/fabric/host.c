@@ -6,7 +6,6 @@
 #include "fabric/host.h"
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/host_priv.h"
+#include "fabric/host_internal.h"
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
@@ -42,7 +41,6 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_storage *to,
 			  char *error, size_t bytes)
 {
-	uint16_t port = htons(opts->port ? opts->port : FABRIC_VERBS_PORT);
 	int ib_port = opts->ib_port ? opts->ib_port : 1;
 	int err;
 
@@ -60,21 +58,11 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 		err = fabric_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
 					      NULL, error, bytes);
 	}
-	if (to->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)to)->sin6_port = port;
-	else
-		((struct sockaddr_in *)to)->sin_port = port;
+	fabric_rdma_set_port(to, opts->port ? opts->port : FABRIC_VERBS_PORT);
 	return err;
 }
 
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-int fabric_host_watch(struct fabric_host *h, int fd)
+static int watch(struct fabric_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
@@ -101,6 +89,29 @@ static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
 	s->port = ntohs(rdma_get_src_port(h->listener));
 }
 
+static void host_free(struct fabric_host *h)
+{
+	if (h->notices)
+		ibv_destroy_cq(h->notices);
+	if (h->bell)
+		ibv_destroy_comp_channel(h->bell);
+	if (h->cq)
+		ibv_destroy_cq(h->cq);
+	if (h->pd)
+		ibv_dealloc_pd(h->pd);
+	if (h->listener)
+		rdma_destroy_id(h->listener);
+	if (h->channel)
+		rdma_destroy_event_channel(h->channel);
+	if (h->stats.lost)
+		fabric_rdma_forget_lost();
+	if (h->timer >= 0)
+		close(h->timer);
+	if (h->epoll >= 0)
+		close(h->epoll);
+	free(h);
+}
+
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)
 {
@@ -121,22 +132,23 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		goto err_memory;
 	h->max_queues = opts->max_queues ? opts->max_queues : DEFAULT_QUEUES;
 	h->keepalive_ms = opts->keepalive_ms ? opts->keepalive_ms : DEFAULT_KEEPALIVE_MS;
+	h->timer = -1;
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll < 0)
-		goto err_free;
+		goto fail;
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (h->timer < 0)
-		goto err_epoll;
+		goto fail;
 	h->channel = rdma_create_event_channel();
 	if (!h->channel) {
 		snprintf(error, error_bytes,
 			 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
 			 strerror(errno));
-		goto err_timer;
+		goto fail;
 	}
 	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP)) {
 		snprintf(error, error_bytes, "rdma_create_id: %s", strerror(errno));
-		goto err_channel;
+		goto fail;
 	}
 	/* As with TCP: a restart need not wait for the old connections to be forgotten. */
 	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
@@ -148,82 +160,58 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 				 where);
 		else
 			snprintf(error, error_bytes, "%s: %s", where, strerror(errno));
-		goto err_listener;
+		goto fail;
 	}
 	if (!h->listener->verbs) {
 		snprintf(error, error_bytes, "%s is not an address of an RDMA device", where);
 		errno = ENODEV;
-		goto err_listener;
+		goto fail;
 	}
 	if (opts->device && strcmp(opts->device, ibv_get_device_name(h->listener->verbs->device))) {
 		snprintf(error, error_bytes, "%s is an address of %s, not of %s", where,
 			 ibv_get_device_name(h->listener->verbs->device), opts->device);
 		errno = ENODEV;
-		goto err_listener;
+		goto fail;
 	}
 	if (ibv_query_device(h->listener->verbs, &h->device)) {
 		snprintf(error, error_bytes, "ibv_query_device: %s", strerror(errno));
-		goto err_listener;
+		goto fail;
 	}
 	h->pd = ibv_alloc_pd(h->listener->verbs);
 	if (!h->pd) {
 		snprintf(error, error_bytes, "ibv_alloc_pd: %s", strerror(errno));
-		goto err_listener;
+		goto fail;
 	}
 	h->cq = ibv_create_cq(h->listener->verbs, (int)h->max_queues * 2, NULL, NULL, 0);
 	if (!h->cq) {
 		snprintf(error, error_bytes, "ibv_create_cq: %s", strerror(errno));
-		goto err_pd;
+		goto fail;
 	}
 	if (rdma_listen(h->listener, BACKLOG)) {
 		snprintf(error, error_bytes, "%s: %s", where,
 			 errno == EADDRINUSE ? "in use" : strerror(errno));
-		goto err_cq;
+		goto fail;
 	}
-	err = set_nonblocking(h->channel->fd);
+	err = fabric_rdma_nonblocking(h->channel->fd);
 	if (!err)
-		err = set_nonblocking(h->listener->verbs->async_fd);
+		err = fabric_rdma_nonblocking(h->listener->verbs->async_fd);
 	if (!err)
-		err = fabric_host_watch(h, h->channel->fd);
+		err = watch(h, h->channel->fd);
 	if (!err)
-		err = fabric_host_watch(h, h->listener->verbs->async_fd);
+		err = watch(h, h->listener->verbs->async_fd);
 	if (!err)
-		err = fabric_host_watch(h, h->timer);
+		err = watch(h, h->timer);
 	if (err) {
 		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
 		errno = -err;
-		goto err_cq;
+		goto fail;
 	}
 	describe(h, opts);
 	return h;
 
-err_cq:
+fail:
 	err = errno;
-	ibv_destroy_cq(h->cq);
-	errno = err;
-err_pd:
-	err = errno;
-	ibv_dealloc_pd(h->pd);
-	errno = err;
-err_listener:
-	err = errno;
-	rdma_destroy_id(h->listener);
-	errno = err;
-err_channel:
-	err = errno;
-	rdma_destroy_event_channel(h->channel);
-	errno = err;
-err_timer:
-	err = errno;
-	close(h->timer);
-	errno = err;
-err_epoll:
-	err = errno;
-	close(h->epoll);
-	errno = err;
-err_free:
-	err = errno;
-	free(h);
+	host_free(h);
 	errno = err;
 err_memory:
 	if (!error[0])
@@ -244,19 +232,7 @@ void fabric_host_close(struct fabric_host *h)
 		return;
 	while (h->conns)
 		fabric_host_drop(h, h->conns);
-	if (h->notices)
-		ibv_destroy_cq(h->notices);
-	if (h->bell)
-		ibv_destroy_comp_channel(h->bell);
-	ibv_destroy_cq(h->cq);
-	ibv_dealloc_pd(h->pd);
-	rdma_destroy_id(h->listener);
-	rdma_destroy_event_channel(h->channel);
-	if (h->stats.lost)
-		fabric_rdma_forget_lost();
-	close(h->timer);
-	close(h->epoll);
-	free(h);
+	host_free(h);
 }
 
 /* ---- memory ---- */
@@ -305,9 +281,9 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 		err = -errno;
 		goto err_bell;
 	}
-	err = set_nonblocking(h->bell->fd);
+	err = fabric_rdma_nonblocking(h->bell->fd);
 	if (!err)
-		err = fabric_host_watch(h, h->bell->fd);
+		err = watch(h, h->bell->fd);
 	if (!err)
 		err = -ibv_req_notify_cq(h->notices, 0);
 	if (!err)

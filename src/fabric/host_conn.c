@@ -14,7 +14,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/host_priv.h"
+#include "base/base.h"
+#include "fabric/host_internal.h"
 
 #define EVENTS_A_DISPATCH 64 /* so that a flood of connections can't hold the agent's loop */
 #define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
@@ -143,6 +144,29 @@ static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 	return n && n < FABRIC_HOST_NAME_MAX;
 }
 
+/* 0, or the errno that a request is rejected with. */
+static int check_request(const struct fabric_host *h, const struct rdma_cm_id *id,
+			 const struct fabric_verbs_request *request)
+{
+	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
+	bool writes = request->flags & FABRIC_VERBS_STORE;
+
+	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
+	    request->version != FABRIC_VERBS_VERSION || (notifies && writes))
+		return EPROTO;
+	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs)
+		return EAGAIN;
+	if ((notifies && !h->notice) || (writes && !h->writers.came))
+		return EOPNOTSUPP;
+	if (writes && !is_name(request->name))
+		return EPROTO;
+	if (writes && request->instance != h->writers.instance)
+		return EACCES;
+	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX))
+		return ENOSPC;
+	return 0;
+}
+
 /* A collector or a translator asks to connect. request is a copy of its private data. */
 static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
@@ -168,31 +192,11 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
 	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
 	bool writes = request->flags & FABRIC_VERBS_STORE;
+	int error = check_request(h, id, request);
 	struct fabric_conn *c;
 
-	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
-	    request->version != FABRIC_VERBS_VERSION || (notifies && writes)) {
-		reject(h, id, EPROTO);
-		return;
-	}
-	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs) {
-		reject(h, id, EAGAIN);
-		return;
-	}
-	if ((notifies && !h->notice) || (writes && !h->writers.came)) {
-		reject(h, id, EOPNOTSUPP);
-		return;
-	}
-	if (writes && !is_name(request->name)) {
-		reject(h, id, EPROTO);
-		return;
-	}
-	if (writes && request->instance != h->writers.instance) {
-		reject(h, id, EACCES);
-		return;
-	}
-	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX)) {
-		reject(h, id, ENOSPC);
+	if (error) {
+		reject(h, id, error);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
@@ -329,7 +333,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		connect_request(h, id, &request, reads);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		((struct fabric_conn *)id->context)->connected_ns = fabric_monotonic_ns();
+		((struct fabric_conn *)id->context)->connected_ns = base_now_ns();
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		h->stats.lost = true;

@@ -2,6 +2,7 @@
 #if HAVE_VERBS
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,6 +192,21 @@ void fabric_rdma_forget_lost(void)
 
 	if (devices)
 		rdma_free_devices(devices);
+}
+
+void fabric_rdma_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+int fabric_rdma_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes)

@@ -76,6 +76,12 @@ int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sock
  */
 void fabric_rdma_forget_lost(void);
 
+/* Sets the port of an IPv4 or IPv6 address. */
+void fabric_rdma_set_port(struct sockaddr_storage *address, uint16_t port);
+
+/* 0 or -errno. */
+int fabric_rdma_nonblocking(int fd);
+
 /* "10.0.0.1:7475", "[fe80::1]:7475". Returns to. */
 const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes);
 

@@ -19,11 +19,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sidelight/attach.h>
 
+#include "base/base.h"
 #include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
@@ -63,14 +63,6 @@ struct shm_answer {
 static struct fabric_shm *of(struct fabric *f)
 {
 	return (struct fabric_shm *)f;
-}
-
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- memory ---- */
@@ -377,7 +369,7 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 /* Waits for the answer to the last question, but never for long: others are read meanwhile. */
 static int await(struct fabric_shm *s, struct shm_answer *a)
 {
-	uint64_t deadline = monotonic_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
+	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
 
 	for (;;) {
 		struct pollfd p = {.fd = s->sock, .events = POLLIN};
@@ -386,7 +378,7 @@ static int await(struct fabric_shm *s, struct shm_answer *a)
 
 		if (err != -EAGAIN)
 			return err;
-		now = monotonic_ns();
+		now = base_now_ns();
 		if (now >= deadline)
 			return -ETIMEDOUT;
 		poll(&p, 1, (int)((deadline - now) / 1000000u) + 1);
@@ -415,7 +407,7 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 			      err == -ETIMEDOUT	 ? "the agent did not answer"
 			      : err == -ENOTCONN ? "the agent hung up"
 						 : "not an agent's answer");
-		hang_up(s, monotonic_ns());
+		hang_up(s, base_now_ns());
 		return -ENOTCONN;
 	}
 	if (a.msg.type == SL_MSG_REFUSED) {
@@ -441,7 +433,7 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 	if (err == -EPROTO) {
 		fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
 			      (unsigned long long)remote->id);
-		hang_up(s, monotonic_ns());
+		hang_up(s, base_now_ns());
 		return -ENOTCONN;
 	}
 	return err;
@@ -501,7 +493,7 @@ static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verd
 	if (!err || err == -EAGAIN)
 		return err;
 	fabric_failed(f, "%s: %s", f->target, strerror(-err));
-	hang_up(s, monotonic_ns());
+	hang_up(s, base_now_ns());
 	return -ENOTCONN;
 }
 

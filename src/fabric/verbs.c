@@ -32,6 +32,7 @@ static bool verbs_takes(const char *target)
 
 #include <sidelight/attach.h>
 
+#include "base/base.h"
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 
@@ -123,7 +124,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct ibv_send_wr *wr = NULL, *bad = NULL;
-	uint64_t now = fabric_monotonic_ns();
+	uint64_t now = base_now_ns();
 	uint32_t n = 0, taken = 0, length = 0, posted;
 	struct fabric_request *request = NULL;
 	int err;
@@ -230,8 +231,7 @@ static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_ve
 		v->broken = true;
 		return -ENOTCONN;
 	}
-	v->requests[v->tail++ & v->mask] =
-		(struct fabric_request){.posted_ns = fabric_monotonic_ns()};
+	v->requests[v->tail++ & v->mask] = (struct fabric_request){.posted_ns = base_now_ns()};
 	f->stats.doorbells++;
 	f->stats.work_requests++;
 	return 0;

@@ -6,8 +6,6 @@
 #ifndef SL_FABRIC_VERBS_H
 #define SL_FABRIC_VERBS_H
 
-#include <time.h>
-
 #include "fabric/provider.h"
 #include "fabric/dial.h"
 
@@ -44,14 +42,6 @@ struct fabric_verbs {
 static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 {
 	return (struct fabric_verbs *)f;
-}
-
-static inline uint64_t fabric_monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* verbs.c: the oldest request ends, and its READs. */

@@ -255,10 +255,31 @@ void region_values_flatten(const struct region_values *v, const struct region_sc
 uint64_t region_repair(void *map, const struct region_info *info);
 
 /*
+ * Writes the header of a new, zeroed region of this process, with a random instance and no labels.
+ * 0 or -errno. After a change to it, region_header_seal() sets its checksum again.
+ */
+int region_header_write(struct sl_region_header *h, uint64_t size, uint32_t kind,
+			const struct sl_region_section *sections, uint32_t count);
+void region_header_seal(struct sl_region_header *h);
+
+/*
  * Copies with 8-byte relaxed loads: no torn cells where the reader shares memory. (Tried under a
  * writer at full speed: one 64-byte load a line leaves the share of unsettled lines as it is.)
  */
 void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words);
+/*
+ * Copies words of shared memory and evaluates parse, a fault, on the copy; again while that is
+ * UNSETTLED: a writer finishes a slot within a microsecond.
+ */
+#define REGION_READ_SETTLED(fault, copy, from, words, parse)                                  \
+	do {                                                                                  \
+		(fault) = REGION_FAULT_UNSETTLED;                                             \
+		for (int try_ = 0; try_ < 100 && (fault) == REGION_FAULT_UNSETTLED; try_++) { \
+			region_copy_words(copy, (const volatile uint64_t *)(from), words);    \
+			(fault) = (parse);                                                    \
+		}                                                                             \
+	} while (0)
+
 /*
  * Copies plain lines out of shared memory, each again until it verifies, some thousand times at
  * most. False: one did not. Line by line, since all of a slot that is written to all the time never

@@ -5,37 +5,32 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/base.h"
+#include "region/internal.h"
+
 enum region_fault region_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					   struct region_layers_info *layers)
 {
 	struct region_section section;
 	struct region_info info;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_LAYERS, &info);
 
 	memset(layers, 0, sizeof(*layers));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_LAYERS)
-		return REGION_FAULT_VERSION;
-	if (!region_section_find(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
-				 &section) ||
-	    section.stride != SL_LAYER_SLOT_SIZE)
+	if (!region_section_exact(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
+				  &section))
 		return REGION_FAULT_SECTION;
 	layers->flows = section.offset;
 	layers->flow_slots = section.count;
-	if (!region_section_find(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
-				 &section) ||
-	    section.stride != SL_LAYER_SLOT_SIZE)
+	if (!region_section_exact(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
+				  SL_LAYER_SLOTS_MAX, &section))
 		return REGION_FAULT_SECTION;
 	layers->groups = section.offset;
 	layers->group_slots = section.count;
 	if (!region_losses_find(h, SL_CAUSES, &layers->losses))
 		return REGION_FAULT_SECTION;
-	layers->size = info.size;
-	layers->instance = info.instance;
-	layers->start_ns = info.start_ns;
-	memcpy(layers->boot_id, info.boot_id, sizeof(layers->boot_id));
-	layers->hot = info.hot;
+	REGION_TAKE_COMMON(layers, &info);
 	return REGION_FAULT_NONE;
 }
 
@@ -43,14 +38,12 @@ enum region_fault region_layers_hot_parse(const uint64_t line[8],
 					  const struct region_layers_info *info,
 					  struct region_layers_hot *hot)
 {
-	uint64_t flows = line[SL_LAYERS_FLOWS_USED], groups = line[SL_LAYERS_GROUPS_USED];
-
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
 	/* A slot is counted before it is known whether there is one more: see slot_take(). */
 	*hot = (struct region_layers_hot){
-		.flows_used = flows < info->flow_slots ? (uint32_t)flows : info->flow_slots,
-		.groups_used = groups < info->group_slots ? (uint32_t)groups : info->group_slots,
+		.flows_used = (uint32_t)BASE_MIN(line[SL_LAYERS_FLOWS_USED], info->flow_slots),
+		.groups_used = (uint32_t)BASE_MIN(line[SL_LAYERS_GROUPS_USED], info->group_slots),
 		.opened = line[SL_LAYERS_OPENED],
 		.closed = line[SL_LAYERS_CLOSED],
 	};
@@ -63,8 +56,8 @@ enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *gene
 	return line[7] == sl_line_check(line) ? REGION_FAULT_NONE : REGION_FAULT_UNSETTLED;
 }
 
-enum region_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
-				 struct region_layer_view *v)
+enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+				     struct region_layer_view *v)
 {
 	uint32_t state = slot[SL_SLOT_STATE] & 255, role = slot[SL_SLOT_STATE] >> 8 & 255;
 	enum region_fault fault = region_layer_generation(slot, &v->generation);

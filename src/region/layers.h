@@ -56,8 +56,8 @@ struct region_layer_view {
  * only the first line is looked at if it says that the slot is free. UNSETTLED: a line does not
  * verify. HOT: it says what can't be. Pure.
  */
-enum region_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
-				 struct region_layer_view *view);
+enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+				     struct region_layer_view *view);
 /* Generation of the owner that the first line of a slot names; UNSETTLED as above. Pure. */
 enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation);
 

@@ -5,31 +5,24 @@
 #include <errno.h>
 #include <string.h>
 
+#include "region/internal.h"
+
 enum region_fault region_nic_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					struct region_nic_info *nic)
 {
 	struct region_info info;
 	struct region_section ring;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_NIC, &info);
 
 	memset(nic, 0, sizeof(*nic));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_NIC)
-		return REGION_FAULT_VERSION;
-	if (!region_section_find(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
-	    ring.stride != SL_NIC_SIZE || ring.count < SL_NIC_RING_MIN ||
-	    (ring.count & (ring.count - 1)))
+	if (!region_section_exact(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
+	    ring.count < SL_NIC_RING_MIN || (ring.count & (ring.count - 1)))
 		return REGION_FAULT_SECTION;
-	*nic = (struct region_nic_info){
-		.size = info.size,
-		.instance = info.instance,
-		.start_ns = info.start_ns,
-		.hot = info.hot,
-		.ring = ring.offset,
-		.records = ring.count,
-	};
-	memcpy(nic->boot_id, info.boot_id, sizeof(nic->boot_id));
+	REGION_TAKE_COMMON(nic, &info);
+	nic->ring = ring.offset;
+	nic->records = ring.count;
 	return REGION_FAULT_NONE;
 }
 
@@ -97,19 +90,14 @@ bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r
 	       head - number < info->records / 2;
 }
 
-#define TRIES 100 /* the writer is done with a record within a microsecond */
-
 enum region_fault region_nic_hot_read(const void *map, const struct region_nic_info *info,
 				      struct region_nic_hot *hot)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t copy[8];
 
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(copy, (const volatile uint64_t *)((const char *)map + info->hot),
-				  8);
-		fault = region_nic_hot_parse(copy, hot);
-	}
+	REGION_READ_SETTLED(fault, copy, (const char *)map + info->hot, 8,
+			    region_nic_hot_parse(copy, hot));
 	return fault;
 }
 
@@ -131,12 +119,10 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 	}
 	for (; *next < hot.head && n < room; ++*next) {
 		uint64_t copy[SL_NIC_WORDS], place = *next & (info->records - 1);
-		enum region_fault fault = REGION_FAULT_UNSETTLED;
+		enum region_fault fault;
 
-		for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-			region_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
-			fault = region_nic_record_parse(copy, *next, &out[n]);
-		}
+		REGION_READ_SETTLED(fault, copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS,
+				    region_nic_record_parse(copy, *next, &out[n]));
 		if (region_nic_comes(fault, &out[n], *next, hot.head, info))
 			break;
 		if (!fault && places)

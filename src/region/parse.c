@@ -6,7 +6,7 @@
 #include <sidelight/nic.h>
 #include <sidelight/task.h>
 
-#include "region/decode.h"
+#include "region/internal.h"
 #include "region/text.h"
 
 const char *region_fault_name(enum region_fault fault)
@@ -147,6 +147,12 @@ bool region_section_find(const struct sl_region_header *h, uint32_t type, uint32
 	return true;
 }
 
+bool region_section_exact(const struct sl_region_header *h, uint32_t type, uint32_t size,
+			  uint32_t most, struct region_section *section)
+{
+	return region_section_find(h, type, size, most, section) && section->stride == size;
+}
+
 bool region_losses_find(const struct sl_region_header *h, uint32_t n,
 			struct region_section *section)
 {
@@ -212,6 +218,14 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 	info->start_ticks = h->start_ticks;
 	memcpy(info->boot_id, h->boot_id, sizeof(info->boot_id));
 	return REGION_FAULT_NONE;
+}
+
+enum region_fault region_kind_parse(const struct sl_region_header *h, uint64_t actual_size,
+				    uint32_t kind, struct region_info *info)
+{
+	enum region_fault fault = region_header_parse(h, actual_size, info);
+
+	return fault ? fault : info->kind == kind ? REGION_FAULT_NONE : REGION_FAULT_VERSION;
 }
 
 enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,

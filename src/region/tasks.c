@@ -6,18 +6,19 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/base.h"
+#include "region/internal.h"
+
 enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					  struct region_tasks_info *tasks)
 {
 	struct region_section section;
 	struct region_info info;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_TASKS, &info);
 
 	memset(tasks, 0, sizeof(*tasks));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_TASKS)
-		return REGION_FAULT_VERSION;
 	if (!region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &section))
 		return REGION_FAULT_SECTION;
 	tasks->tasks = section.offset;
@@ -31,17 +32,8 @@ enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint
 	tasks->cpus = section.stride / SL_TASK_SIZE;
 	if (!region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
 		return REGION_FAULT_SECTION;
-	tasks->size = info.size;
-	tasks->instance = info.instance;
-	tasks->start_ns = info.start_ns;
-	memcpy(tasks->boot_id, info.boot_id, sizeof(tasks->boot_id));
-	tasks->hot = info.hot;
+	REGION_TAKE_COMMON(tasks, &info);
 	return REGION_FAULT_NONE;
-}
-
-static uint32_t at_most(uint64_t n, uint32_t most)
-{
-	return n < most ? (uint32_t)n : most;
 }
 
 enum region_fault region_tasks_hot_parse(const uint64_t line[8],
@@ -51,8 +43,8 @@ enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
 	/* A slot is counted before it is known whether there is one more: see take_task_slot(). */
-	hot->tasks_used = at_most(line[SL_TASKS_USED], info->task_slots);
-	hot->cgroups_used = at_most(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
+	hot->tasks_used = (uint32_t)BASE_MIN(line[SL_TASKS_USED], info->task_slots);
+	hot->cgroups_used = (uint32_t)BASE_MIN(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
 	return REGION_FAULT_NONE;
 }
 
@@ -85,7 +77,8 @@ static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 	return row->state > SL_CPU_ENDED ? REGION_FAULT_HOT : REGION_FAULT_NONE;
 }
 
-enum region_fault sl_task_parse(const uint64_t slot[REGION_TASK_WORDS], struct region_cpu_row *row)
+enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
+				    struct region_cpu_row *row)
 {
 	enum region_fault fault = owner(slot, row);
 

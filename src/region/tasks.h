@@ -54,7 +54,8 @@ struct region_cpu_row {
  * looked at if it says that the slot is free. UNSETTLED: a line does not verify. HOT: it says what
  * can't be. Pure.
  */
-enum region_fault sl_task_parse(const uint64_t slot[REGION_TASK_WORDS], struct region_cpu_row *row);
+enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
+				    struct region_cpu_row *row);
 enum region_fault region_task_cgroup_parse(const uint64_t *slot, uint32_t cpus, bool keyless,
 					   struct region_cpu_row *row);
 

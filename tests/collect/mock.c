@@ -162,11 +162,6 @@ const char *fabric_name(const struct fabric *f)
 	return "mock";
 }
 
-const char *fabric_target(const struct fabric *f)
-{
-	return f->host->target;
-}
-
 enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoch)
 {
 	struct mock_host *h = f->host;

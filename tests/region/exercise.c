@@ -265,7 +265,7 @@ static enum region_fault read_layers(const uint8_t *data, const struct sl_region
 				    : info.flows + (uint64_t)i * sizeof(slot);
 
 		memcpy(slot, data + at, sizeof(slot));
-		if (sl_layer_parse(slot, i == info.flow_slots, &v) ||
+		if (region_layer_parse(slot, i == info.flow_slots, &v) ||
 		    (v.state == SL_SLOT_FREE && i != info.flow_slots))
 			continue;
 		for (int l = 0; l < SL_LAYERS; l++)
@@ -294,7 +294,7 @@ static enum region_fault read_tasks(const uint8_t *data, const struct sl_region_
 	region_losses_add(line, SL_TASK_LOSSES, sum);
 	for (uint32_t i = 0; i < info.task_slots; i++) {
 		slot = exact_copy(data + info.tasks + (uint64_t)i * SL_TASK_SIZE, SL_TASK_SIZE);
-		if (!sl_task_parse(slot, &row)) {
+		if (!region_task_parse(slot, &row)) {
 			must(strlen(row.comm) <= 16);
 			region_cpu_wait_quantile(&row.n, 0.99);
 		}

@@ -259,7 +259,7 @@ static int64_t slot_of(struct tcp_cpu *c, pid_t tid, struct region_cpu_row *row)
 {
 	assert_int_equal(tcp_cpu_refresh(c), 0);
 	for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++)
-		if (sl_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
+		if (tcp_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
 			return i;
 	return -1;
 }
@@ -358,7 +358,7 @@ static void a_sleeping_task_matches_schedstat_exactly(void **state)
 		if (slot < 0)
 			continue;
 		for (int j = 0; j < 2000; j++, i++) {
-			if (sl_cpu_task(c, (uint32_t)slot, &r) != 1)
+			if (tcp_cpu_task(c, (uint32_t)slot, &r) != 1)
 				continue;
 			assert_true(r.n.run_ns >= last.n.run_ns && r.n.wait_ns >= last.n.wait_ns &&
 				    r.n.waits >= last.n.waits);
@@ -466,7 +466,7 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 		found = 0;
 		voluntary = involuntary = 0;
 		for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++) {
-			if (sl_cpu_task(c, i, &r) != 1 || r.tgid != (uint32_t)w.pid || !r.ended)
+			if (tcp_cpu_task(c, i, &r) != 1 || r.tgid != (uint32_t)w.pid || !r.ended)
 				continue;
 			found++;
 			voluntary += r.n.voluntary;
@@ -504,7 +504,7 @@ static void a_full_task_table_loses_no_cgroup_time(void **state)
 	assert_int_equal(tcp_cpu_task_slots(c), 1);
 	tcp_cpu_losses(c, lost);
 	assert_true(lost[SL_TASK_LOSS_TASKS] >= THREADS);
-	assert_true(sl_cpu_task(c, 1, &r) == 0);
+	assert_true(tcp_cpu_task(c, 1, &r) == 0);
 	tcp_cpu_close(c);
 }
 

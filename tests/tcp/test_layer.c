@@ -309,7 +309,7 @@ static struct tcp_layers *open_layers(uint32_t flows)
 	const char *ports = all_but_first;
 	struct tcp_layers_opts o = {
 		.flows = flows,
-		.wanted.ports = {.v = &ports, .n = 1},
+		.filter.ports = {.v = &ports, .n = 1},
 	};
 	struct tcp_layers *l;
 	char why[256];
@@ -738,7 +738,7 @@ static void test_groups(void **state)
 	struct tcp_layers_opts o = {.flows = 64,
 				    .groups = 3,
 				    .quarantine_ns = 50000000,
-				    .wanted.netns = "/proc/self/ns/net"};
+				    .filter.netns = "/proc/self/ns/net"};
 	char home[4500] = "", why[256];
 	uint64_t causes[SL_CAUSES], last = 0;
 	struct tcp_cgroup_hierarchy h;

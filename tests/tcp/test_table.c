@@ -38,7 +38,7 @@ static struct tcp_opts defaults(void)
 		.flows = 256,
 		.existing = true,
 		.quarantine_ns = 60000000000, /* seen however slow this machine is */
-		.wanted = {.netns = OURS},
+		.filter = {.netns = OURS},
 	};
 }
 
@@ -458,7 +458,7 @@ static void what_cannot_be_is_refused_with_a_line(void **state)
 	assert_null(none);
 	assert_non_null(strstr(why, "1048577"));
 	options = defaults();
-	options.wanted.netns = "/no/such";
+	options.filter.netns = "/no/such";
 	assert_int_equal(tcp_open(&options, &none, why, sizeof(why)), -EINVAL);
 	assert_null(none);
 	assert_non_null(strstr(why, "/no/such"));

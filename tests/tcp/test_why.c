@@ -292,7 +292,7 @@ static int set_up(void **state)
 {
 	/* Not what others do on this machine: it might fill the table. */
 	struct tcp_opts o = {
-		.flows = 256, .interval_ns = 2000000, .wanted = {.netns = "/proc/self/ns/net"}};
+		.flows = 256, .interval_ns = 2000000, .filter = {.netns = "/proc/self/ns/net"}};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	size_t bytes;
 	int s;

@@ -357,7 +357,7 @@ static bool layers(struct cli_remote *r, bool json)
 
 		r->error = 0;
 		if (slot_read(r, at, SL_LAYER_SLOT_SIZE, 255, ~0xffffull, group && !index, copy) &&
-		    !sl_layer_parse(copy, group && !index, &v))
+		    !region_layer_parse(copy, group && !index, &v))
 			layer_print(&v, group ? "group" : "flow_layers", index, json);
 		if (r->error)
 			return false;
@@ -441,7 +441,7 @@ static bool tasks(struct cli_remote *r, bool json)
 		r->error = 0;
 		if (slot_read(r, at, bytes, 3, ~3ull, group && !index, copy)) {
 			fault = group ? region_task_cgroup_parse(copy, info.cpus, !index, &row)
-				      : sl_task_parse(copy, &row);
+				      : region_task_parse(copy, &row);
 			if (!fault)
 				task_print(&row, group ? "task_cgroup" : "task", index, json);
 		}

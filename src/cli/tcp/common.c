@@ -14,7 +14,7 @@ struct tcp_opts cli_tcp_opts(void)
 	return (struct tcp_opts){
 		.flows = cli_tcp_common.flows,
 		.existing = true,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 }
 
@@ -125,7 +125,7 @@ int cli_tcp_flush(FILE *out)
 
 bool cli_tcp_is_filtered(void)
 {
-	const struct tcp_filter *w = &cli_tcp_common.wanted;
+	const struct tcp_filter *w = &cli_tcp_common.filter;
 
 	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
 }

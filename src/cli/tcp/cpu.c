@@ -102,7 +102,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	struct before *b = &v->before[slot];
 	struct region_cpu_row r;
 	struct region_cpu_numbers all;
-	int e = v->by_task ? sl_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
+	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
 	if (e <= 0) {
 		v->unsettled += e < 0;

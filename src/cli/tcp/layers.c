@@ -486,7 +486,7 @@ int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 	struct tcp_layers_opts options = {
 		.flows = cli_tcp_common.flows,
 		.groups = groups,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 	char why[256];
 	int err;

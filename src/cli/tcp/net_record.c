@@ -85,7 +85,7 @@ static int run(const struct base_command *self, struct recorder *w)
 	const struct tcp_net_opts options = {
 		.records = cli_tcp_net_settings.ring,
 		.devices = cli_tcp_net_settings.devices,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 	struct region_nic_hot hot = {0};
 	uint64_t left_out;

@@ -22,7 +22,7 @@ extern struct cli_tcp_common {
 	const char *sort;     /* first sort order of the screen; NULL: the verb's */
 	int output_error;     /* errno of a failed write */
 	uint32_t flows;	      /* room in the table */
-	struct tcp_filter wanted;
+	struct tcp_filter filter;
 	struct base_strings avoid; /* names of hook types */
 } cli_tcp_common;
 
@@ -41,7 +41,7 @@ extern struct cli_tcp_common {
 		    "write to FILE instead of standard output")
 
 #define CLI_TCP_OPTIONS_FILTER                                                 \
-	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.wanted),                        \
+	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.filter),                        \
 		BASE_UINT("flows", 0, &cli_tcp_common.flows, 64, 1 << 20, "N", \
 			  "track at most this many connections")
 

@@ -153,7 +153,7 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 	for (uint32_t i = 0; i < tcp_cpu_task_slots(l->cpu); i++) {
 		struct region_cpu_row r;
 
-		if (sl_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
+		if (tcp_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
 			most = r.n.wait_ns;
 	}
 	return ns ? (double)most / (double)ns : -1;

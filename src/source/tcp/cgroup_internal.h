@@ -7,7 +7,7 @@
 #include "source/tcp/cgroup.h"
 
 /* A stranger's text of n bytes: as many whole characters as fit, none that steers a terminal. */
-void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
+void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
 
 /* Adds the names that the runtimes' files below host have for i's ids. What they do not say stays.
  */

@@ -50,7 +50,7 @@ static bool cut(struct cgroup_path_part *p, const char *suffix)
 	return true;
 }
 
-void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
+void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 {
 	if (n >= bytes)
 		for (n = bytes - 1; n && ((unsigned char)from[n] & 0xc0) == 0x80;)
@@ -80,7 +80,7 @@ static void copy(char *out, size_t bytes, struct cgroup_path_part p)
 		}
 		plain[n++] = c;
 	}
-	sl_cgroup_text(out, bytes, plain, n);
+	tcp_cgroup_text(out, bytes, plain, n);
 }
 
 static bool all_hex(struct cgroup_path_part p)
@@ -316,7 +316,7 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 		for (; all.n && ((unsigned char)*all.s & 0xc0) == 0x80; all.n--)
 			all.s++;
 	}
-	sl_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
+	tcp_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
 		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs
 		 * one, "SLICE:cri-containerd:ID". */

@@ -59,7 +59,7 @@ static json_t *load(const char *host, const char *path)
 static void name(char to[TCP_CGROUP_NAME_BYTES], const char *from)
 {
 	if (from && !*to)
-		sl_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
+		tcp_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
 }
 
 static const char *text(const json_t *object, const char *key)

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
-
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -62,25 +60,10 @@ static int subsystem(const char *controller)
 static int take_in(const struct cpu_bpf *bpf)
 {
 	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.on_task, NULL);
-	char buffer[256];
-	ssize_t got;
-	int fd;
+	int err = link ? tcp_iterate(link) : -errno;
 
-	if (!link)
-		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	if (fd < 0) {
-		fd = -errno;
-		bpf_link__destroy(link);
-		return fd;
-	}
-	do
-		got = read(fd, buffer, sizeof(buffer));
-	while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
-	got = got < 0 ? -errno : 0;
-	close(fd);
 	bpf_link__destroy(link);
-	return (int)got;
+	return err;
 }
 
 /* What the kernel does not allow is left out, if the rest means something without it. */
@@ -306,7 +289,7 @@ static bool same_owner(const uint64_t *who, uint64_t before)
 	return region_copy_lines(now, who, 1) && now[0] == before;
 }
 
-int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
+int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
 	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.tasks) +
 			       (size_t)slot * REGION_TASK_WORDS;
@@ -321,7 +304,7 @@ int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *r
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, REGION_TASK_WORDS / 8 - 1) ||
-	    sl_task_parse(copy, row) || !same_owner(from, copy[0]))
+	    region_task_parse(copy, row) || !same_owner(from, copy[0]))
 		return -EAGAIN;
 	return 1;
 }

@@ -37,7 +37,7 @@ uint32_t tcp_cpu_task_slots(const struct tcp_cpu *c);	/* ever used */
 uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c); /* ever used: at least 1 */
 
 /* 1: *row is whole. 0: the slot is free. -EAGAIN: it changed too fast to be read whole. */
-int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
+int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row);
 
 /* Whose slot that is, by its first line alone; 0: nobody's now. */

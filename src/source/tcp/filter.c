@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wanted.c - ports, prefixes, cgroups and namespaces by their names. */
+/* filter.c - ports, prefixes, cgroups and namespaces by their names. */
 #include "source/tcp/filter.h"
 
 #include <arpa/inet.h>
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -142,8 +143,9 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	return 0;
 }
 
-int tcp_filter_apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
-		     int cgroups_fd, char *why, size_t bytes)
+/* Fills f and the two maps, whose former entries go. */
+static int apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
+		 int cgroups_fd, char *why, size_t bytes)
 {
 	int err = tcp_filter_parse(w, f, why, bytes);
 	const uint8_t one = 1;
@@ -164,4 +166,40 @@ int tcp_filter_apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, in
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
 			return wrong(why, bytes, "cgroup that has room", w->cgroups.v[i]);
 	return 0;
+}
+
+int tcp_filter_map(int map_fd, struct tcp_kernel_filter **out)
+{
+	void *map = mmap(NULL, sizeof(**out), PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	*out = map;
+	return 0;
+}
+
+void tcp_filter_unmap(struct tcp_kernel_filter *mapped)
+{
+	if (mapped)
+		munmap(mapped, sizeof(*mapped));
+}
+
+int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *w, int cidrs_fd,
+		   int cgroups_fd, char *why, size_t bytes)
+{
+	struct tcp_kernel_filter *f = malloc(sizeof(*f));
+	uint32_t generation = mapped->generation;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	err = apply(w, f, cidrs_fd, cgroups_fd, why, bytes);
+	if (!err) {
+		f->generation = generation;
+		memcpy(mapped, f, sizeof(*f));
+		/* Last: a program that sees the new generation decides by the new filter. */
+		__atomic_store_n(&mapped->generation, generation + 1, __ATOMIC_RELEASE);
+	}
+	free(f);
+	return err;
 }

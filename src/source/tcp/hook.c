@@ -229,6 +229,18 @@ void tcp_hooks_avoid(struct tcp_hooks *hooks, uint32_t types)
 	}
 }
 
+int tcp_hooks_choose(struct tcp_hooks *hooks, uint32_t boundaries, uint32_t avoid, char *why,
+		     size_t bytes)
+{
+	int err = tcp_hooks_probe(hooks, boundaries, avoid != 0);
+
+	if (err)
+		tcp_hooks_refusal(err, why, bytes);
+	else
+		tcp_hooks_avoid(hooks, avoid);
+	return err;
+}
+
 enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_boundary boundary)
 {
 	int i = hooks->chosen[boundary];
@@ -269,7 +281,7 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 	}
 }
 
-void tcp_hooks_refusal(int error, char *why, unsigned long bytes)
+void tcp_hooks_refusal(int error, char *why, size_t bytes)
 {
 	char missing[64];
 

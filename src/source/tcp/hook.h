@@ -11,6 +11,7 @@
 #define SL_SOURCE_TCP_HOOK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum tcp_hook_type {
@@ -110,6 +111,10 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error);
  * One line of what to do about an error of tcp_hooks_probe(): for -EPERM it names the capabilities
  * that this process lacks.
  */
-void tcp_hooks_refusal(int error, char *why, unsigned long bytes);
+void tcp_hooks_refusal(int error, char *why, size_t bytes);
+
+/* tcp_hooks_probe(), then tcp_hooks_avoid(); on an error, why[] is filled in. */
+int tcp_hooks_choose(struct tcp_hooks *hooks, uint32_t boundaries, uint32_t avoid, char *why,
+		     size_t bytes);
 
 #endif

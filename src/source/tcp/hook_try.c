@@ -27,10 +27,6 @@
 
 #include "source/tcp/util.h"
 
-/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
-#define PROG_TYPE_NETFILTER 32
-#define ATTACH_NETFILTER    45
-
 static struct btf *kernel_btf; /* kept: parsing it takes most of the time of a trial */
 static bool attaches;	       /* to tracepoints */
 
@@ -140,28 +136,15 @@ static int by_netfilter(const char *target)
 {
 	static const char *const hooks[] = {"pre-routing", "local-in", "forward", "local-out",
 					    "post-routing"};
-	/* union bpf_attr of BPF_LINK_CREATE, as of 6.4. */
-	struct {
-		uint32_t prog_fd, target_fd, attach_type, flags;
-		uint32_t pf, hooknum;
-		int32_t priority;
-		uint32_t nf_flags;
-		uint8_t rest[64];
-	} attr = {.attach_type = ATTACH_NETFILTER, .pf = 2 /* NFPROTO_IPV4 */};
-	int prog, link;
+	uint32_t hook = 0;
+	int prog;
 
-	while (attr.hooknum < 5 && strcmp(hooks[attr.hooknum], target))
-		attr.hooknum++;
-	prog = load(PROG_TYPE_NETFILTER, ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
+	while (hook < 5 && strcmp(hooks[hook], target))
+		hook++;
+	prog = load(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
 	if (prog < 0)
 		return prog;
-	attr.prog_fd = (uint32_t)prog;
-	attr.priority = 300;
-	/* Of each priority there is one program: another process may have come first. */
-	do {
-		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);
-	return done(prog, link < 0 ? -errno : link);
+	return done(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
 }
 
 static int by_cgroup(enum bpf_prog_type type, enum bpf_attach_type attach)

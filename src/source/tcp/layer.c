@@ -17,10 +17,6 @@
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 
-/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
-#define PROG_TYPE_NETFILTER 32
-#define ATTACH_NETFILTER    45
-
 /* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF.
  */
 static const struct {
@@ -100,9 +96,9 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
 	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
 	/* This libbpf may not know the type by its section. */
-	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)PROG_TYPE_NETFILTER);
+	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)TCP_PROG_NETFILTER);
 	bpf_program__set_expected_attach_type(l->skel->progs.xmit_nf,
-					      (enum bpf_attach_type)ATTACH_NETFILTER);
+					      (enum bpf_attach_type)TCP_ATTACH_NETFILTER);
 	return 0;
 }
 
@@ -157,38 +153,11 @@ static int make_region(struct tcp_layers *l)
 	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }
 
-int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
+int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes)
 {
-	struct tcp_kernel_filter *f = malloc(sizeof(*f));
-	uint32_t generation = l->filter->generation;
-	int err;
-
-	if (!f)
-		return -ENOMEM;
-	err = tcp_filter_apply(wanted, f, bpf_map__fd(l->skel->maps.tcp_cidrs),
-			       bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
-	if (!err) {
-		f->generation = generation;
-		memcpy(l->filter, f, sizeof(*f));
-		/* After all of the rest: a program that sees it decides by the new filter. */
-		__atomic_store_n(&l->filter->generation, generation + 1, __ATOMIC_RELEASE);
-	}
-	free(f);
-	return err;
-}
-
-static int map_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
-		      size_t bytes)
-{
-	int fd = bpf_map__fd(l->skel->maps.tcp_filter);
-
-	l->filter = mmap(NULL, sizeof(*l->filter), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (l->filter == MAP_FAILED) {
-		l->filter = NULL;
-		return -errno;
-	}
-	return tcp_layers_filter(l, wanted, why, bytes);
+	return tcp_filter_set(l->filter, filter, bpf_map__fd(l->skel->maps.tcp_cidrs),
+			      bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
 }
 
 static int attach(struct tcp_layers *l)
@@ -235,12 +204,9 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	l->cpus = (uint32_t)err;
 	for (size_t i = 0; i < USES; i++)
 		boundaries |= 1u << uses[i].boundary;
-	err = tcp_hooks_probe(&l->hooks, boundaries, options->avoid != 0);
-	if (err) {
-		tcp_hooks_refusal(err, why, bytes);
+	err = tcp_hooks_choose(&l->hooks, boundaries, options->avoid, why, bytes);
+	if (err)
 		goto fail;
-	}
-	tcp_hooks_avoid(&l->hooks, options->avoid);
 	l->skel = layer_bpf__open();
 	if (!l->skel) {
 		err = -errno;
@@ -256,7 +222,8 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 		err = tcp_load_refused(err, "layer", why, bytes);
 		goto fail;
 	}
-	err = map_filter(l, &options->wanted, why, bytes);
+	err = tcp_filter_map(bpf_map__fd(l->skel->maps.tcp_filter), &l->filter)
+		      ?: tcp_layers_filter(l, &options->filter, why, bytes);
 	if (err)
 		goto fail;
 	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
@@ -271,11 +238,6 @@ fail:
 	return err;
 }
 
-const struct tcp_hooks *tcp_layers_hooks(const struct tcp_layers *l)
-{
-	return &l->hooks;
-}
-
 void tcp_layers_close(struct tcp_layers *l)
 {
 	if (!l)
@@ -287,8 +249,7 @@ void tcp_layers_close(struct tcp_layers *l)
 		close(l->cgroup_link);
 	if (l->table)
 		munmap(l->table, l->bytes);
-	if (l->filter)
-		munmap(l->filter, sizeof(*l->filter));
+	tcp_filter_unmap(l->filter);
 	layer_bpf__destroy(l->skel);
 	free(l);
 }

@@ -25,7 +25,7 @@ struct tcp_layers_opts {
 	uint32_t groups;	/* 0: 1024 */
 	uint64_t quarantine_ns; /* of a group whose cgroup is gone, before its slot is another's; 0:
 				   30 s */
-	struct tcp_filter wanted;
+	struct tcp_filter filter;
 	uint32_t avoid; /* bit i: don't use hooks of enum tcp_hook_type i; for tests of what comes
 			   next */
 };
@@ -40,11 +40,8 @@ void tcp_layers_close(struct tcp_layers *layers); /* NULL is fine */
 
 /* Changes the filter at run time: flows that are looked at already stay so. 0 or -errno, why as
  * above. */
-int tcp_layers_filter(struct tcp_layers *layers, const struct tcp_filter *wanted, char *why,
+int tcp_layers_filter(struct tcp_layers *layers, const struct tcp_filter *filter, char *why,
 		      size_t bytes);
-
-/* The hooks in use. */
-const struct tcp_hooks *tcp_layers_hooks(const struct tcp_layers *layers);
 
 /*
  * Looks for network namespaces that came or went, where the hook between TCP and IP is one of a

@@ -12,7 +12,7 @@ struct ring_buffer;
 
 struct tcp_layer_namespace {
 	uint64_t inode;
-	int link[2]; /* IPv4, IPv6; -1: none */
+	int link[2]; /* IPv4, IPv6; below 0: none */
 	bool seen;   /* by the walk that goes on */
 };
 

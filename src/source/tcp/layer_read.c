@@ -32,7 +32,7 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
-	    sl_layer_parse(copy, keyless, v))
+	    region_layer_parse(copy, keyless, v))
 		return -EAGAIN;
 	/* After all of it: was it this flow's to the end? */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);

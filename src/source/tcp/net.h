@@ -21,7 +21,7 @@ struct tcp_net_opts {
 	 * that crosses two of them is recorded twice, and then ambiguous.
 	 */
 	struct base_strings devices;
-	struct tcp_filter wanted; /* no cgroups and no pid: a device knows no sockets */
+	struct tcp_filter filter; /* no cgroups and no pid: a device knows no sockets */
 };
 
 /* Loads and attaches. 0, or -errno with one line in why[], as tcp_open(). */
@@ -36,7 +36,7 @@ void tcp_net_close(struct tcp_net *net); /* NULL is fine */
 uint64_t tcp_net_left_out(const struct tcp_net *net);
 
 /* Changes the filter at run time. 0 or -errno, why as above. */
-int tcp_net_filter(struct tcp_net *net, const struct tcp_filter *wanted, char *why, size_t bytes);
+int tcp_net_filter(struct tcp_net *net, const struct tcp_filter *filter, char *why, size_t bytes);
 
 /* The region, as tcp_region() and tcp_region_fd(). */
 const void *tcp_net_region(const struct tcp_net *net, size_t *bytes);

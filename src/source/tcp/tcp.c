@@ -43,7 +43,7 @@ struct tcp {
 static int choose(struct tcp *t, char *why, size_t bytes)
 {
 	const struct tcp_hooks *h = &t->hooks;
-	bool owner = t->options.calls || t->options.wanted.pid, calls, exits;
+	bool owner = t->options.calls || t->options.filter.pid, calls, exits;
 
 #define TRACEPOINT(boundary) (tcp_hook_chosen(h, TCP_BOUNDARY_##boundary) == TCP_HOOK_TP)
 	if (!TRACEPOINT(STATE) || tcp_hook_chosen(h, TCP_BOUNDARY_EXISTING) != TCP_HOOK_ITER) {
@@ -69,10 +69,10 @@ static int choose(struct tcp *t, char *why, size_t bytes)
 	return 0;
 }
 
-static int check_wanted(const struct tcp_filter *wanted, char *why, size_t bytes)
+static int check_filter(const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	struct tcp_kernel_filter *scratch = malloc(sizeof(*scratch));
-	int err = scratch ? tcp_filter_parse(wanted, scratch, why, bytes) : -ENOMEM;
+	int err = scratch ? tcp_filter_parse(filter, scratch, why, bytes) : -ENOMEM;
 
 	free(scratch);
 	return err;
@@ -95,17 +95,14 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	t->options = *options;
 	tcp_libbpf_log();
 	/* What is asked wrongly is said first. */
-	err = check_wanted(&t->options.wanted, why, bytes);
+	err = check_filter(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
 	if (t->options.calls)
 		boundaries |= TCP_HOOKS_OF(CALLS);
-	err = tcp_hooks_probe(&t->hooks, boundaries, t->options.avoid != 0);
-	if (err) {
-		tcp_hooks_refusal(err, why, bytes);
+	err = tcp_hooks_choose(&t->hooks, boundaries, t->options.avoid, why, bytes);
+	if (err)
 		goto fail;
-	}
-	tcp_hooks_avoid(&t->hooks, t->options.avoid);
 	t->flow = flow_bpf__open();
 	if (!t->flow) {
 		err = -errno;
@@ -122,15 +119,9 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		err = tcp_load_refused(err, "flow", why, bytes);
 		goto fail;
 	}
-	t->filter = mmap(NULL, sizeof(*t->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
-			 bpf_map__fd(t->flow->maps.tcp_filter), 0);
-	if (t->filter == MAP_FAILED) {
-		err = -errno;
-		t->filter = NULL;
-		goto fail;
-	}
-	err = tcp_table_map(t->flow, &t->table, &t->table_bytes);
-	err = err ? err : tcp_filter(t, &t->options.wanted, why, bytes);
+	err = tcp_filter_map(bpf_map__fd(t->flow->maps.tcp_filter), &t->filter);
+	err = err ? err : tcp_table_map(t->flow, &t->table, &t->table_bytes);
+	err = err ? err : tcp_filter(t, &t->options.filter, why, bytes);
 	if (!err && t->options.cgroups)
 		err = tcp_identity_open(t->flow, t->table, t->table_bytes, &t->identity);
 	if (err)
@@ -140,33 +131,6 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 fail:
 	tcp_close(t);
 	return err;
-}
-
-const struct tcp_hooks *tcp_hooks(const struct tcp *t)
-{
-	return &t->hooks;
-}
-
-int tcp_share(const struct tcp *t, struct bpf_object *object)
-{
-	struct bpf_map *map;
-
-	bpf_object__for_each_map(map, object)
-	{
-		const char *name = bpf_map__name(map);
-		struct bpf_map *ours;
-		int err;
-
-		if (strncmp(name, "tcp_", 4)) /* not .rodata and the like */
-			continue;
-		ours = bpf_object__find_map_by_name(t->flow->obj, name);
-		if (!ours)
-			continue;
-		err = bpf_map__reuse_fd(map, bpf_map__fd(ours));
-		if (err)
-			return err;
-	}
-	return 0;
 }
 
 struct sockets {
@@ -238,23 +202,12 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 
 int tcp_catch_up(struct tcp *t, uint64_t *missed)
 {
-	uint64_t sum = t->flow->bss->unopened;
-	struct bpf_program *program;
-	uint64_t now = base_now_ns();
-	int err = 0;
+	uint64_t sum = t->flow->bss->unopened, skipped, now = base_now_ns();
+	int err = tcp_skipped_calls(t->flow->obj, &skipped);
 
-	bpf_object__for_each_program(program, t->flow->obj)
-	{
-		struct bpf_prog_info info = {0};
-		uint32_t n = sizeof(info);
-		int fd = bpf_program__fd(program);
-
-		if (fd < 0) /* not loaded */
-			continue;
-		if (bpf_obj_get_info_by_fd(fd, &info, &n))
-			return -errno;
-		sum += info.recursion_misses;
-	}
+	if (err)
+		return err;
+	sum += skipped;
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		err = iterate(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
@@ -267,23 +220,11 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 	return err;
 }
 
-int tcp_filter(struct tcp *t, const struct tcp_filter *wanted, char *why, size_t bytes)
+int tcp_filter(struct tcp *t, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	struct tcp_kernel_filter *f = malloc(sizeof(*f));
-	uint32_t generation = t->filter->generation;
-	int err;
+	int err = tcp_filter_set(t->filter, filter, bpf_map__fd(t->flow->maps.tcp_cidrs),
+				 bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
 
-	if (!f)
-		return -ENOMEM;
-	err = tcp_filter_apply(wanted, f, bpf_map__fd(t->flow->maps.tcp_cidrs),
-			       bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
-	if (!err) {
-		f->generation = generation;
-		memcpy(t->filter, f, sizeof(*f));
-		/* After all of the rest: a program that sees it decides by the new filter. */
-		__atomic_store_n(&t->filter->generation, generation + 1, __ATOMIC_RELEASE);
-	}
-	free(f);
 	if (!err && t->attached) {
 		find_holders(t);
 		err = iterate(t);
@@ -326,8 +267,7 @@ void tcp_close(struct tcp *t)
 	bpf_link__destroy(t->holders);
 	if (t->table)
 		munmap(t->table, t->table_bytes);
-	if (t->filter)
-		munmap(t->filter, sizeof(*t->filter));
+	tcp_filter_unmap(t->filter);
 	flow_bpf__destroy(t->flow);
 	free(t);
 }

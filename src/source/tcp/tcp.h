@@ -19,7 +19,6 @@
 #include "base/base.h"
 #include "source/tcp/hook.h"
 
-struct bpf_object;
 struct tcp;
 
 /* Which flows. Zero: all. All of what is set has to agree. */
@@ -40,7 +39,7 @@ struct tcp_opts {
 	bool existing;		/* also connections made before the start */
 	uint32_t cgroups; /* room to say who so many cgroups are, at most SL_FLOW_CGROUPS_MAX - 1;
 			   * 0: nobody says so */
-	struct tcp_filter wanted;
+	struct tcp_filter filter;
 	uint32_t avoid; /* bit i: don't use hooks of enum tcp_hook_type i; for tests of what comes
 			   next */
 };
@@ -51,15 +50,6 @@ struct tcp_opts {
  * (built without eBPF, or no hook for what is indispensable), -ENOMEM.
  */
 int tcp_open(const struct tcp_opts *options, struct tcp **tcp, char *why, size_t bytes);
-
-/* The hooks that were chosen. */
-const struct tcp_hooks *tcp_hooks(const struct tcp *tcp);
-
-/*
- * Makes every map of object that has the name of one of the flow programs' maps the same map.
- * Between opening and loading the object. 0 or -errno.
- */
-int tcp_share(const struct tcp *tcp, struct bpf_object *object);
 
 /* Begins to count; with options.existing also takes in what is there. 0 or -errno, why as above. */
 int tcp_attach(struct tcp *tcp, char *why, size_t bytes);
@@ -76,7 +66,7 @@ int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
 
 /* Changes the filter at run time. Flows that are no longer wanted are closed by and by. 0 or
  * -errno. */
-int tcp_filter(struct tcp *tcp, const struct tcp_filter *wanted, char *why, size_t bytes);
+int tcp_filter(struct tcp *tcp, const struct tcp_filter *filter, char *why, size_t bytes);
 
 /*
  * The flow table: a region of kind SL_REGION_FLOWS, see sidelight-region(5). The mapping is

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -165,6 +166,51 @@ int tcp_iterate(const struct bpf_link *iterator)
 	n = n < 0 ? -errno : 0;
 	close(fd);
 	return (int)n;
+}
+
+int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum)
+{
+	struct bpf_program *program;
+
+	*sum = 0;
+	bpf_object__for_each_program(program, object)
+	{
+		struct bpf_prog_info info = {0};
+		uint32_t bytes = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		if (fd < 0) /* not loaded */
+			continue;
+		if (bpf_obj_get_info_by_fd(fd, &info, &bytes))
+			return -errno;
+		*sum += info.recursion_misses;
+	}
+	return 0;
+}
+
+int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
+{
+	/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which some distributions' headers lack. */
+	struct {
+		uint32_t prog_fd, target_fd, attach_type, flags;
+		uint32_t pf, hooknum;
+		int32_t priority;
+		uint32_t nf_flags;
+		uint8_t rest[64];
+	} attr = {
+		.prog_fd = (uint32_t)prog,
+		.attach_type = TCP_ATTACH_NETFILTER,
+		.pf = family,
+		.hooknum = hook,
+		.priority = 300, /* behind NAT and filters: what they drop never left TCP */
+	};
+	int link;
+
+	/* Each priority of a namespace has room for one program: another process may hold it. */
+	do {
+		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);
+	return link < 0 ? -errno : link;
 }
 
 int tcp_iterate_until(const struct bpf_program *program, const bool *done)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Descriptor of the root of the unified cgroup hierarchy (O_RDONLY | O_CLOEXEC), or -errno. */
 int tcp_cgroup2_open(void);
@@ -23,7 +24,20 @@ const char *tcp_capabilities_missing(char *out, size_t bytes);
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
 struct bpf_link;
+struct bpf_object;
 struct bpf_program;
+
+/*
+ * Sum over the loaded programs of the calls that the kernel skipped because the same program was
+ * running on that CPU (bpf_prog_info.recursion_misses). 0 or -errno.
+ */
+int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum);
+
+/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
+#define TCP_PROG_NETFILTER   32
+#define TCP_ATTACH_NETFILTER 45
+/* Attaches a program to a netfilter hook of this network namespace: a descriptor or -errno. */
+int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator over all sockets. 0 or -errno. */
 int tcp_iterate(const struct bpf_link *iterator);

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_priv.h - what host.c, which opens the device and registers memory, and host_conn.c, which
- * lets queue pairs come and go, share. Included by these two alone, and only with HAVE_VERBS.
+ * host_internal.h - what host.c, which opens the device and registers memory, and host_conn.c,
+ * which lets queue pairs come and go, share. Included by these two alone, and only with HAVE_VERBS.
  */
-#ifndef SL_FABRIC_HOST_PRIV_H
-#define SL_FABRIC_HOST_PRIV_H
-
-#include <time.h>
+#ifndef SL_FABRIC_HOST_INTERNAL_H
+#define SL_FABRIC_HOST_INTERNAL_H
 
 #include "fabric/host.h"
 #include "fabric/rdma.h"
@@ -47,18 +45,8 @@ struct fabric_host {
 	struct fabric_host_stats stats;
 };
 
-/* host.c. Descriptor fd makes fabric_host_fd() readable. */
-int fabric_host_watch(struct fabric_host *h, int fd);
 /* host_conn.c. Frees a connection and its queue pair at once. No event of its id may be
  * unacknowledged. */
 void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c);
-
-static inline uint64_t fabric_monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 #endif
