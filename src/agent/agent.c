@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agent.c - the loop, its timers, and who may have how much. */
+/* agent.c - set-up, the event loop, and what each uid uses. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -48,7 +48,7 @@ void agent_wake(struct agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
-/* ---- who has how much ---- */
+/* ---- use per uid ---- */
 
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
 {
@@ -85,9 +85,8 @@ bool agent_uid_trusted(const struct agent *a, uid_t uid)
 	return uid == 0 || uid == a->uid;
 }
 
-/* ---- making and unmaking ---- */
+/* ---- set-up and tear-down ---- */
 
-/* What the events of a batch may still have named goes here at its end. */
 void agent_bury(struct agent *a)
 {
 	struct agent_conn *c;
@@ -133,7 +132,7 @@ static void defaults(struct agent_opts *o)
 		o->rdma_port = FABRIC_VERBS_PORT;
 }
 
-/* All but sockets, so that tests and fuzzers can talk to it by function calls. */
+/* Everything but sockets, so that tests and fuzzers can call the functions directly. */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
@@ -230,7 +229,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* Every connection is two descriptors, every region one. */
+	/* A connection takes two descriptors, a region one. */
 	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -292,7 +291,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* first: its handlers use all the rest */
+	agent_rest_fini(a); /* first: its handlers use everything else */
 	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
 	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
 	agent_fini(a);
@@ -314,7 +313,7 @@ const char *agent_socket(const struct agent *a)
 
 /* ---- the loop ---- */
 
-/* The allocator keeps what many regions have left in pieces: it is asked for it now and then. */
+/* Returns freed memory to the system: the allocator keeps the fragments that many regions leave. */
 static void give_back(struct agent *a)
 {
 	uint64_t freed = a->n.freed - a->trimmed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* build.c - regions that the agent makes itself: the directory, and those that REST writes. */
+/* build.c - regions that the agent creates itself: the directory, and those that REST writes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "agent/peer.h"
 
 /*
- * A line that only the agent writes. Cells first, check last: a reader that comes in between sees
- * a check that does not hold and reads again (pairs with region_entry_parse() of the collector).
+ * Stores a line that only the agent writes: cells first, the check word last. A reader in between
+ * finds a check word that does not hold, and reads again (pairs with region_entry_parse()).
  */
 void agent_line_store(uint64_t *to, const uint64_t cells[7])
 {
@@ -26,7 +26,7 @@ void agent_line_store(uint64_t *to, const uint64_t cells[7])
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-/* One cell of a line that others may add to at the same time: additions commute. */
+/* Sets a cell of a line that others may add to at the same time: additions commute. */
 void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 {
 	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
@@ -36,10 +36,10 @@ void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 }
 
 /*
- * The mode of a memfd is 0777 by birth, and /proc/PID/fd/N opens anew by the mode of the inode: a
- * consumer could turn its read-only descriptor into a writable one. 0444 forbids it to everybody
- * but the owner and root. Fails when the memfd is another user's and we are not root; then it is
- * the publisher's to do (libsidelight does).
+ * A memfd is created with mode 0777, and opening /proc/PID/fd/N checks only the inode's mode, so a
+ * consumer could reopen its read-only descriptor for writing. 0444 denies that to all but the owner
+ * and root. fchmod() fails for another user's memfd unless the agent is root; then the publisher
+ * must do it, as libsidelight does.
  */
 int agent_reopen_read_only(int fd)
 {
@@ -68,7 +68,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	/* Allocated now, so that a machine without memory says so here and not by SIGBUS. */
+	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
 	err = posix_fallocate(fd, 0, (off_t)b->size);
 	if (err) {
 		err = -err;

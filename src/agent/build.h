@@ -20,8 +20,10 @@ struct agent_build {
 /* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
-void agent_line_store(uint64_t *to, const uint64_t cells[7]);	    /* a whole line of our own */
-void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v); /* one cell; others may add */
-int agent_reopen_read_only(int fd);				    /* a descriptor or -errno */
+void agent_line_store(uint64_t *to,
+		      const uint64_t cells[7]); /* a whole line that only the agent writes */
+void agent_line_set(uint64_t *line, unsigned int cell,
+		    uint64_t v);    /* one cell; others may add to the line */
+int agent_reopen_read_only(int fd); /* a descriptor or -errno */
 
 #endif

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * conn.c - the protocol of sidelight/attach.h, one connection at a time.
+ * conn.c - the protocol of sidelight/attach.h, per connection.
  *
- * Clients may be hostile: nothing here waits, memory a connection is fixed, and a client that does
- * not take its answers is not asked for more questions until it did, and dropped if it never does.
+ * Clients may be hostile: nothing waits, memory per connection is fixed, and a client that does not
+ * read its answers is not read from until it does, and dropped when a timer expires.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include "agent/status.h"
 #include "agent/verdict.h"
 
-#define PACKETS_A_TURN	16 /* then the others have theirs */
-#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
+#define PACKETS_A_TURN	16 /* per connection and event, so that others are served */
+#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 per process */
 #define REFUSALS_A_CONN 32
 
 const char *const agent_drop_names[DROP_COUNT] = {
@@ -70,7 +70,7 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 	return c;
 }
 
-/* Its regions are orphans from here on; the memory stays until no event can name it any more. */
+/* Its regions become orphans. The struct stays until no event can refer to it. */
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
 	struct agent_region *r, *next;
@@ -87,7 +87,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	}
 	c->out_count = 0;
 	if (c->fd >= 0) {
-		close(c->fd); /* epoll forgets it by itself: the agent never dups it */
+		close(c->fd); /* epoll forgets it: the agent never duplicates it */
 		c->fd = -1;
 	}
 	TAILQ_REMOVE(&a->conns, c, link);
@@ -155,10 +155,12 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	}
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/* Nobody takes the answer, but a goodbye may still wait to be read: the end follows it. */
+	/*
+	 * The peer reads no more, but its CLOSE may still wait to be read: the hang-up follows it.
+	 */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
-	/* ETOOMANYREFS: descriptors in flight are limited; they leave as the peer takes them. */
+	/* ETOOMANYREFS: the kernel limits descriptors in flight until the peer takes them. */
 	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
 }
 
@@ -251,7 +253,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	if (c->gone || c->fd < 0 || c->hang_up || c->out_count || bytes > sizeof(p.payload))
 		return -EAGAIN;
 	memcpy(p.payload, payload, bytes);
-	/* An error of the socket is seen by whoever reads it. */
+	/* Whoever reads the socket next sees its error. */
 	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
 }
 
@@ -280,7 +282,7 @@ static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum 
 	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		       const struct sl_msg_publish *say, int fd)
@@ -312,7 +314,10 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 {
 	struct agent_region *r = agent_region_by_instance(a, say->id);
 
-	/* Unknown is no offence: it may have been refused. Another's is none of its business. */
+	/*
+	 * An unknown id is no error: the region may have been refused. Another connection's is
+	 * ignored.
+	 */
 	if (r && r->conn == c)
 		agent_region_closed(a, r);
 }
@@ -371,7 +376,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	int fd = agent_status_memfd(a, &bytes);
 
 	a->n.status++;
-	c->hang_up = true; /* one question, one answer */
+	c->hang_up = true; /* one request per connection */
 	if (fd < 0) {
 		refuse(a, c, serial, REFUSED_SYSTEM, -fd, "cannot write the status: %s",
 		       strerror(-fd));
@@ -382,7 +387,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	close(fd);
 }
 
-/* Bytes of payload that a type must have; -1: not a question. */
+/* Bytes of payload that a request type must have; -1: not a request. */
 static int payload_of(uint16_t type)
 {
 	switch (type) {
@@ -513,10 +518,7 @@ static int receive(struct agent *a, struct agent_conn *c)
 		char buf[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
-	/*
-	 * Room for one descriptor, not a byte more: the kernel drops what there is no room for, and
-	 * says so.
-	 */
+	/* Room for exactly one descriptor: the kernel drops further ones and sets MSG_CTRUNC. */
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
@@ -528,8 +530,8 @@ static int receive(struct agent *a, struct agent_conn *c)
 
 	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/*
-	 * A peer that closes without having read its answer resets the connection. The error is
-	 * reported once and before what it had sent, which may be a goodbye.
+	 * A peer that closes without reading its answer resets the connection. The kernel reports
+	 * that once, before the packets that were sent earlier, which may hold a CLOSE.
 	 */
 	if (n < 0 && errno == ECONNRESET)
 		return 1;
@@ -539,11 +541,11 @@ static int receive(struct agent *a, struct agent_conn *c)
 	if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS &&
 	    cm->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(cm), sizeof(int));
-	if (msg.msg_flags & MSG_CTRUNC) { /* also when our own table of descriptors is full */
+	if (msg.msg_flags & MSG_CTRUNC) { /* or the agent's descriptor table is full */
 		a->n.extra_fds++;
 		extra = true;
 	}
-	if (n == 0) { /* the end; an empty packet, which nobody should send, looks the same */
+	if (n == 0) { /* end of stream; an empty packet looks the same */
 		if (fd >= 0)
 			agent_closer_close(a, fd);
 		return -1;
@@ -556,7 +558,7 @@ void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
 	int got = 1;
 
-	/* What a socket can hold is bounded, but a flood is refilled while we read. */
+	/* The bound ends a flood: a client can refill its socket while it is read. */
 	for (int i = 0; i < 1024 && got > 0 && !c->gone && !c->out_count; i++)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
@@ -571,7 +573,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		return;
 	if (c->out_count) {
 		flush(a, c);
-		/* Nobody will take these answers any more. */
+		/* The peer takes no more answers. */
 		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
 			agent_conn_close(a, c);
 		if (c->gone || c->out_count)
@@ -598,7 +600,7 @@ static void turn_away(struct agent *a, int fd, const char *why)
 
 	snprintf(packet.no.reason, sizeof(packet.no.reason), "%s", why);
 	send_packet(fd, &packet, sizeof(packet), -1);
-	/* What was not read would reset the connection, and hide the answer from the client. */
+	/* Unread packets would reset the connection and hide the answer. */
 	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
 		;
 	close(fd);
@@ -615,7 +617,10 @@ void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 		struct agent_uid_count *u;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
-			/* Without the spare one the listening socket would wake us for ever. */
+			/*
+			 * Without a spare descriptor to accept with, the listening socket stays
+			 * readable for ever.
+			 */
 			close(a->spare_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)

@@ -2,11 +2,11 @@
 /*
  * directory.c - the region that tells collectors what there is to read.
  *
- * An entry is one self-verifying line, so a one-sided reader sees an entry of before or of after a
- * change, or notices that it saw neither. The entry is written first, the hot line's generation
- * after it: who sees the new generation and rereads the entries, sees the change (x86 keeps
- * stores in order; elsewhere the release store of the check does. An RDMA READ that overtakes
- * finds a generation that it already knows and comes back when it grows).
+ * An entry is one self-verifying line: a one-sided reader sees it before a change, after it, or
+ * notices that it saw neither. The entry is stored before the hot line's generation, so a reader
+ * that sees the new generation and reads the entries again sees the change (x86 keeps stores in
+ * order; elsewhere the release store of the check word does). A READ that overtakes finds a known
+ * generation, and reads again when it grows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -62,7 +62,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		return err;
 	}
 	d->size = b.size;
-	/* What a collector would not believe (a host name of no UTF-8) is said now, and here. */
+	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = check(d);
 	if (fault) {
 		snprintf(error, bytes, "no collector would take this directory: %s (--host '%s')",
@@ -94,7 +94,7 @@ err:
 	return err;
 }
 
-/* The directory stays in the collectors' mappings; it says that there is nobody any more. */
+/* The directory stays in collectors' mappings, and its state tells them that the agent is gone. */
 void agent_directory_fini(struct agent *a)
 {
 	struct agent_directory *d = &a->dir;
@@ -122,7 +122,7 @@ void agent_directory_hot(struct agent *a)
 	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 }
 
-/* Generation and time of the entry are set here: nobody can forget them. */
+/* Sets generation and time of the entry. */
 void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7])
 {
 	struct agent_directory *d = &a->dir;

@@ -2,16 +2,16 @@
 /*
  * rdma.c - where regions are mapped, and how they are registered for remote reading.
  *
- * Without --rdma a region is mapped anywhere and has no key. With it, regions are placed one after
- * the other in a reserved range of addresses, the arena, so that neighbours can share one memory
- * region of the device: a collector then READs across them in one work request, and the adapter
- * keeps one key in its cache instead of sixteen.
+ * Without --rdma a region is mapped anywhere and has no key. With it, regions are placed next to
+ * each other in a reserved range of addresses, the arena, so that neighbours can share one memory
+ * region of the device: a collector READs across them in one work request, and the adapter caches
+ * one key instead of sixteen.
  *
- * A new region is registered by itself at once. When it has settled (--rdma-settle) it is taken
- * together with its neighbours: runs double, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so that a region is
+ * A new region is registered by itself at once. Once it has settled (--rdma-settle) it is merged
+ * with its neighbours in runs that double, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so that a region is
  * registered at most five times. The new key is published, and the old one stays valid for two
- * leases, since a READ by a key that is gone would break the collector's connection. When a
- * member goes, the others are registered anew, in the runs that are left, in the same manner.
+ * leases, since a READ with an invalid key breaks the collector's connection. When a region of a
+ * run is retired, the remaining parts of the run are registered anew.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@
 #define GROUP_BYTES   (8u << 20)
 #define QUEUES_SHOWN  1024u
 
-/* Either mapped (a region may not be there yet) or free; the list is in the order of addresses. */
+/* Mapped (perhaps without a region yet) or free; the list is sorted by address. */
 struct rdma_block {
 	char *at;
 	uint64_t bytes; /* whole pages */
@@ -45,8 +45,8 @@ struct rdma_block {
 struct agent_mr {
 	struct fabric_host_key key;
 	char *from, *to;
-	uint32_t members; /* regions whose entries name it */
-	bool released;	  /* no entry names it any more; the timer runs */
+	uint32_t members; /* regions whose entries hold its key */
+	bool released;	  /* no entry holds its key; the timer runs */
 	struct agent_timer timer;
 	TAILQ_ENTRY(agent_mr) link;
 };
@@ -83,7 +83,7 @@ static struct rdma_block *block_new(char *at, uint64_t bytes)
 	return b;
 }
 
-/* First fit: the arena stays dense, and neighbours are found. */
+/* First fit keeps the arena dense, so that neighbours exist. */
 static struct rdma_block *block_take(struct agent_rdma *d, uint64_t bytes)
 {
 	struct rdma_block *b, *rest;
@@ -157,7 +157,7 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 		munmap(map, size);
 		return;
 	}
-	/* Not a hole that somebody else's mmap() could fall into: reserved again. */
+	/* Reserves the range again: no other mmap() may be placed there. */
 	mmap(map, pages(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 	     -1, 0);
 	block_give(a->rdma, block_at(a->rdma, map));
@@ -201,7 +201,7 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	return 0;
 }
 
-/* One region less names it. Those who read by its key do so for a lease yet: two are given. */
+/* A region left it. Readers may use its key for one lease more; it stays for two. */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
 	if (--m->members)
@@ -219,7 +219,7 @@ void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 	mr_free(a->rdma, AGENT_TIMER_OWNER(t, struct agent_mr, timer));
 }
 
-/* From here on the region's entry names this one. */
+/* Publishes the entry with the new key. */
 static void region_move(struct agent *a, struct agent_region *r, struct agent_mr *to)
 {
 	struct agent_mr *from = r->mr;
@@ -242,7 +242,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b = block_at(d, r->map);
 	b->region = r;
 	if (!d->host)
-		return 0; /* when the device comes back */
+		return 0; /* registered when the device comes back */
 	err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
 	if (err) {
 		b->region = NULL;
@@ -253,7 +253,7 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	return 0;
 }
 
-/* Two leases have passed since it was retired: nobody reads it by any key. */
+/* Retired two leases ago: no reader uses any of its keys. */
 void agent_rdma_remove(struct agent *a, struct agent_region *r)
 {
 	if (r->mr)
@@ -272,7 +272,7 @@ void agent_rdma_where(const struct agent *a, const struct agent_region *r, uint6
 
 /* ---- neighbours ---- */
 
-struct rdma_run { /* of blocks without a gap between them, all of one memory region */
+struct rdma_run { /* adjacent blocks of one memory region */
 	struct rdma_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
@@ -284,7 +284,7 @@ static bool settled(const struct rdma_block *b)
 	       b->region->state == SL_STATE_LIVE;
 }
 
-/* The run that a block belongs to; count 0 if not all of it has settled. */
+/* The run that a block belongs to; count 0 unless all of it has settled. */
 static struct rdma_run run_of(struct rdma_block *b)
 {
 	struct rdma_run none = {0}, run = {b, b, 1, 0};
@@ -352,9 +352,9 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 		}
 	}
 	if (all.first->region->mr == all.last->region->mr)
-		return; /* found none */
+		return;
 	if (mr_new(a, all.first->at, all.last->at + all.last->bytes, &m))
-		return; /* as it was is good, too */
+		return; /* the old registrations stay valid */
 	a->n.promotions++;
 	a->n.promoted_regions += all.count;
 	for (n = all.first;; n = TAILQ_NEXT(n, link)) {
@@ -364,13 +364,13 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	}
 }
 
-/* Registers blocks [first, last] together, which were part of something larger. */
+/* Registers blocks [first, last], part of a larger run, by themselves. */
 static void regroup(struct agent *a, struct rdma_block *first, struct rdma_block *last)
 {
 	struct agent_mr *m;
 
 	if (mr_new(a, first->at, last->at + last->bytes, &m))
-		return; /* they keep the old one, which covers a hole then: counted, and harmless */
+		return; /* they keep the old registration, which covers a hole: counted, harmless */
 	for (struct rdma_block *n = first;; n = TAILQ_NEXT(n, link)) {
 		region_move(a, n->region, m);
 		if (n == last)
@@ -378,7 +378,7 @@ static void regroup(struct agent *a, struct rdma_block *first, struct rdma_block
 	}
 }
 
-/* A region is retired: those registered together with it get new keys before it is unmapped. */
+/* Gives the other regions of the run new keys before this one is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
 	struct rdma_block *b, *n, *first, *last;
@@ -464,7 +464,7 @@ static void device_close(struct agent *a)
 	d->host = NULL;
 }
 
-/* The device was taken away (module unloaded, cable of a SmartNIC): others go on, this waits. */
+/* The device was removed (module unloaded, SmartNIC reset). Local readers are unaffected. */
 static void device_lost(struct agent *a)
 {
 	device_close(a);
@@ -495,7 +495,7 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 			continue;
 		b = block_at(d, r->map);
 		if (mr_new(a, b->at, b->at + b->bytes, &r->mr))
-			continue; /* stays without a key, which readers respect */
+			continue; /* stays without a key, which readers accept */
 		r->mr->members = 1;
 		agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
 		agent_region_publish(a, r);
@@ -537,7 +537,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	};
 	TAILQ_INIT(&d->blocks);
 	TAILQ_INIT(&d->mrs);
-	/* Addresses cost nothing; twice the memory leaves room for holes. */
+	/* Addresses are free; twice the memory leaves room for fragmentation. */
 	d->arena_bytes = pages(a->o.max_memory) * 2 + (64u << 20);
 	d->arena = mmap(NULL, d->arena_bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -592,7 +592,7 @@ const char *agent_rdma(const struct agent *a)
 	return a->rdma ? a->rdma->where : NULL;
 }
 
-/* ---- looking at it ---- */
+/* ---- introspection ---- */
 
 size_t agent_rdma_queue_count(const struct agent *a)
 {

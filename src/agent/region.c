@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+/* clang-format off */
 /*
- * region.c - the life of a region: admitted, live, dead or closed, retired, freed.
+ * region.c - the states of a region: admitted, live, dead or closed, retired, freed.
  *
  *	           CLOSE                grace               2 x lease
- *	  live ------------> closed ------------> retired ------------> free, slot reusable
+ *	  live ------------> closed ------------> retired ------------> freed, slot reusable
  *	   |   ^                                  ^
  *	   |   '------- PUBLISH again ------.     |
  *	   '-- hang-up --> orphan --> dead -'-----'
  *
- * Nothing that the publisher can still change is trusted: the header was copied and checked once,
- * sizes come from the sealed descriptor, and what the agent writes it writes by its own copy.
+ * Nothing that the publisher can still change is trusted: the header is copied and checked once,
+ * sizes come from the sealed descriptor, and the agent writes by its own copy of the header.
  */
+/* clang-format on */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -148,7 +150,7 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 	agent_region_publish(a, r);
 }
 
-/* The state in the region's own hot line, for those who only have the region. */
+/* Sets the state in the region's own hot line, for readers that have only the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
 	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
@@ -161,8 +163,8 @@ static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 /* ---- admission ---- */
 
 /*
- * The order matters: F_GET_SEALS fails on everything but memory files, so that nothing which a
- * hostile file system could delay (fstat, read, mmap) is tried on a file of such a one.
+ * The order matters: F_GET_SEALS fails on everything but memory files, so fstat(), read() and
+ * mmap() are never called on a file of a file system that could delay them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, struct agent_refused *why)
@@ -214,7 +216,7 @@ static int check_header(const void *map, const struct sl_msg_publish *say, struc
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	memcpy(&copy, map, sizeof(copy)); /* the publisher may write while we look */
+	memcpy(&copy, map, sizeof(copy)); /* the publisher may write to it meanwhile */
 	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
 		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
@@ -233,8 +235,7 @@ static int check_header(const void *map, const struct sl_msg_publish *say, struc
 	return 0;
 }
 
-/* A map of our own making: no publisher can have written to it, but what is published is checked
- * all the same. */
+/* The map is the agent's own, but what is published is checked all the same. */
 static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
@@ -250,7 +251,7 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	return 0;
 }
 
-/* Room for one more? If last words stand in the way, the oldest of them go early. */
+/* Retires the region longest in grace if it takes the room. */
 static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 		      struct agent_refused *why)
 {
@@ -297,7 +298,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
-		/* Its hang-up may stand behind this packet in the same batch of events. */
+		/* Its hang-up may follow in the same batch of events. */
 		struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
@@ -314,7 +315,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
 				    "this instance belongs to another region: choose it at random");
 	if (r->conn == conn)
-		return 0; /* asked twice */
+		return 0; /* repeated request */
 	if (r->conn)
 		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
 				    "this region is published by a live connection already");
@@ -342,8 +343,8 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 }
 
 /*
- * Maps and registers what r->fd and the caller's checks stand for, and makes it an entry. Takes r
- * and its descriptor over, also on failure.
+ * Maps and registers the memory and writes its entry. Takes r and its descriptor over, also on
+ * failure.
  */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
@@ -413,7 +414,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		       struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* made by the agent itself */
+	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
 	struct stat st;
 	int err;
 
@@ -523,8 +524,8 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Known from before a restart of the agent. A publisher that lives comes back within a second;
- * one that does not is treated as one whose connection was lost.
+ * Known from before a restart of the agent. A live publisher attaches again within a second; one
+ * that does not is treated like one with a lost connection.
  */
 void agent_region_restored(struct agent *a, struct agent_region *r)
 {
@@ -543,7 +544,7 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	}
 }
 
-/* No writer any more: from here on the memory is the agent's alone. */
+/* The writer is dead: from here on only the agent writes to the memory. */
 void agent_region_dead(struct agent *a, struct agent_region *r)
 {
 	uint64_t repaired;
@@ -554,7 +555,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	repaired = region_repair(r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
-	if (r->unrepaired) { /* was marked dead when its connection was lost; time runs */
+	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
 		r->unrepaired = false;
 		agent_region_publish(a, r);
 		return;
@@ -568,7 +569,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 			 agent_region_label(r, "pod"), repaired);
 }
 
-/* After CLOSE the publisher does not touch the region any more, says sidelight-attach(7). */
+/* After CLOSE the publisher no longer writes to the region: sidelight-attach(7). */
 void agent_region_closed(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -591,9 +592,9 @@ void agent_region_revive(struct agent *a, struct agent_region *r)
 }
 
 /*
- * The process of an orphan lives: the connection was lost by accident (an application that closes
- * all descriptors, a client that we dropped). It is dead to readers until it comes back, and its
- * memory is not touched, because it may be writing.
+ * The process of an orphan is alive: it closed all descriptors, or the agent dropped it. Readers
+ * see the region as dead until it attaches again. Its memory is not touched: the process may be
+ * writing.
  */
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
@@ -618,7 +619,7 @@ void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 	agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }
 
-/* Readers see it within a lease, and stop. Its instance may come again, as a new region. */
+/* Readers stop within one lease. The instance may be published again, as a new region. */
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);

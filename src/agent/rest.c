@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rest.c - MicroView's routes, in JSON, for clients that can't link the library.
+ * rest.c - MicroView's routes, in JSON, for clients that cannot link the library.
  *
- * It is a control interface: bound to loopback unless there is a token, closed to web pages (a
- * page on the operator's own machine can send requests to loopback; it can't leave out Origin
- * and can't choose the Content-Type).
+ * A control interface: bound to loopback unless there is a token, and closed to web pages. A page
+ * in a local browser can send requests to loopback, but cannot omit Origin or choose the
+ * Content-Type.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,16 +35,16 @@ struct rest_bound { /* the argument of a handler */
 struct agent_rest {
 	struct http *http;
 	struct rest_bound bound[ROUTES];
-	char token[TOKEN_MAX + 1]; /* "" : none asked for */
+	char token[TOKEN_MAX + 1]; /* "": no token is required */
 	bool loopback;
 };
 
-/* ---- what only looks ---- */
+/* ---- read-only routes ---- */
 
 static void get_health(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply)
 {
-	uint32_t own; /* the agent's own region is not counted */
+	uint32_t own; /* the agent's own regions are not counted */
 
 	(void)q;
 	pthread_mutex_lock(&a->lock);
@@ -67,7 +67,7 @@ static void get_qps(struct agent *a, const struct agent_rest_request *q,
 	reply->status = 200;
 }
 
-/* -1 after an answer was given. */
+/* -1: the reply is filled in. */
 static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	uint64_t n;
@@ -98,9 +98,9 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 }
 
 /*
- * MicroView's collector made a queue pair, posted its number and GID here and got the agent's.
- * Here librdmacm connects: the address is resolved, queue pairs are matched and reset by it, and
- * nothing is left to post. The answer says where to.
+ * MicroView's collector creates a queue pair, posts its number and GID here, and gets the agent's.
+ * Here librdmacm resolves the address and connects, so there is nothing to post; the answer says
+ * where to connect.
  */
 static void post_connect(struct agent *a, const struct agent_rest_request *q,
 			 struct agent_rest_reply *reply)
@@ -165,9 +165,9 @@ static const struct rest_route {
 	{"PUT", "/tcp/filter", agent_rest_set_tcp_filter},
 };
 
-/* ---- who may ask ---- */
+/* ---- access control ---- */
 
-/* The time that it takes says nothing of how much was right. */
+/* Takes the same time whatever part of the token is right. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;
@@ -184,8 +184,8 @@ static bool token_right(const char *token, const char *authorization)
 }
 
 /*
- * A name in Host that is none of ours is a web page whose own name was made to point to loopback
- * (DNS rebinding): to the browser its requests are of one origin.
+ * A foreign name in Host means DNS rebinding: a web page's own name resolves to loopback, and the
+ * browser takes its requests for same-origin.
  */
 static bool host_is_local(const char *host)
 {
@@ -255,10 +255,10 @@ static void answer(struct agent *a, const struct rest_route *route,
 		a->n.rest_errors++;
 	pthread_mutex_unlock(&a->lock);
 	if (strcmp(q->method, "GET"))
-		agent_wake(a); /* it may have started a timer, also when it was refused */
+		agent_wake(a); /* it may have started a timer, even if it was refused */
 }
 
-/* {} stands for one or more characters but '/'. */
+/* {} matches one or more characters other than '/'. */
 static bool matches(const char *route, const char *path, char *variable, size_t bytes)
 {
 	const char *hole = strstr(route, "{}");

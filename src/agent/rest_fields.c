@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_fields.c - what is asked for out of a body, or what is wrong with it in words. */
+/* rest_fields.c - reads fields of a request body, and answers what is wrong with them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 	reply->json = json_pack("{s:s}", "error", text);
 	if (reply->json)
 		return;
-	/* What it cites is no UTF-8, or was cut within a character. */
+	/* The text cites a body that is not UTF-8, or was cut inside a character. */
 	for (char *p = text; *p; p++)
 		if (*p & 0x80)
 			*p = '?';

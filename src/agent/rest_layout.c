@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_layout.c - GET /metrics: which region holds which metric where. */
+/* rest_layout.c - GET /metrics: the location of each metric, region by region. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,10 +9,7 @@
 #include "agent/status.h"
 #include "region/decode.h"
 
-/*
- * Of thousands of regions, so that it is written region by region: the lock is held while one is
- * copied, and what is decoded is the copy.
- */
+/* A stream of regions: the lock is held only while one is copied, and the copy is decoded. */
 struct agent_layout {
 	struct agent *a;
 	uint32_t slot;
@@ -38,7 +35,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 
 	memset(&c->hot, 0, sizeof(c->hot));
 	c->info = *r->info;
-	for (uint32_t i = 0; i < c->info.label_count; i++) { /* they point into label_text */
+	for (uint32_t i = 0; i < c->info.label_count; i++) { /* labels point into label_text */
 		c->info.labels[i].key = c->info.label_text +
 					(r->info->labels[i].key - r->info->label_text);
 		c->info.labels[i].value = c->info.label_text +
@@ -148,7 +145,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 				return (ssize_t)n;
 			more = layout_next(l);
 			if (more < 0)
-				return more; /* an answer that breaks off is seen to */
+				return more; /* the HTTP server aborts the response */
 			if (more) {
 				if (!l->first)
 					buf[n++] = ',';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_publish.c - POST: a value, which makes its metric and region; a region ahead of both. */
+/* rest_publish.c - POST: a value, with its metric and region created on demand; or a region. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_tcp.c - what of TCP is watched, and which connections: GET /tcp, POST or PUT /tcp/filter. */
+/* rest_tcp.c - GET /tcp, and POST or PUT /tcp/filter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void agent_rest_get_tcp(struct agent *a, const struct agent_rest_request *q,
 	reply->status = 200;
 }
 
-/* An array of strings; those stay j's, the list is the caller's. */
+/* Reads an array of strings. They stay j's; the list is the caller's. */
 static bool strings(const json_t *j, const char *key, struct base_strings *out,
 		    struct agent_rest_reply *reply)
 {
@@ -66,7 +66,7 @@ static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *ou
 	return true;
 }
 
-/* The filter is what the body says: what it leaves out is not filtered by. */
+/* The body replaces the whole filter: absent fields do not filter. */
 void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request *q,
 			       struct agent_rest_reply *reply)
 {

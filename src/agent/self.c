@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * self.c - the agent's own metrics, published like anybody's: a region by libsidelight, admitted
- * through the same checks. What is counted is counted in struct agent_counters; here the
- * differences are carried over at the end of a batch of events.
+ * self.c - the agent's own metrics: a region by libsidelight, admitted through the same checks.
+ * Events are counted in struct agent_counters, and carried over at the end of each batch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -175,7 +174,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
-	a->n.admitted--; /* of others */
+	a->n.admitted--; /* it counts the regions of others */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;
@@ -192,7 +191,6 @@ err:
 	return -errno;
 }
 
-/* With the lock held. */
 void agent_self_sync(struct agent *a)
 {
 	struct agent_self *s = a->self;

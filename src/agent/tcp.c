@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp.c - connections, layers and scheduler time out of the kernel's memory (src/source/tcp): each
- * is a region that programs in the kernel write, and an entry of the directory like any other. This
- * process does nothing for it but to say who a new cgroup is, and to look every few seconds for
- * what the kernel left out.
+ * tcp.c - kernel tables (src/source/tcp) as regions: programs in the kernel write them, and each is
+ * an entry of the directory. The agent writes only the names of cgroups, and every few seconds
+ * catches up on what the kernel skipped.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -21,7 +20,7 @@
 enum agent_tcp_part { FLOWS, LAYERS, TASKS, NET, PARTS };
 static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
 
-/* The parts of a list of names, as bits; 0 with a line in error. */
+/* Bits of the parts in a list of names; 0 with a line in error. */
 static unsigned int parts_of(const char *list, char *error, size_t bytes)
 {
 	unsigned int parts = 0;
@@ -52,9 +51,9 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/region.h"
 #include "source/tcp/filter.h"
 
-#define CGROUPS	 1024u /* whose names there is room for: 512 bytes each */
+#define CGROUPS	 1024u /* slots for names of cgroups: 512 bytes each */
 #define LOOK_NS	 5000000000ull
-#define TASKS_NS 1000000000ull /* a line a cgroup is looked at */
+#define TASKS_NS 1000000000ull /* costs one line per cgroup */
 
 struct agent_tcp {
 	struct agent_source source;
@@ -65,8 +64,8 @@ struct agent_tcp {
 	struct tcp_net *net;
 	struct agent_region *region[PARTS];
 	struct region_flows_info info;
-	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
-	uint64_t tasks_ns;	    /* ... and which cgroups have tasks; UINT64_MAX: never */
+	uint64_t look_ns, names_ns; /* when to catch up, and to look up names */
+	uint64_t tasks_ns;	    /* when to look for cgroups of tasks; UINT64_MAX: never */
 	uint64_t missed;
 };
 
@@ -156,7 +155,7 @@ static int open_tasks(struct agent *a, char *error, size_t bytes)
 	return admit(a, TASKS, fd, size, error, bytes);
 }
 
-/* A network device knows no cgroups and no processes: it takes the rest of a filter. */
+/* A network device knows no cgroups and no processes: the rest of the filter applies. */
 static struct tcp_filter device_filter(const struct tcp_filter *filter)
 {
 	struct tcp_filter w = *filter;
@@ -185,7 +184,7 @@ static void drop(struct agent *a, enum agent_tcp_part part)
 {
 	struct agent_tcp *t = a->tcp;
 
-	/* Readers stop, then the mapping goes, then what writes it. */
+	/* Readers first, then the mapping, then the programs that write it. */
 	if (t->region[part]) {
 		agent_region_retire(a, t->region[part]);
 		agent_region_free(a, t->region[part]);
@@ -206,7 +205,7 @@ static void drop(struct agent *a, enum agent_tcp_part part)
 	}
 }
 
-/* A part that this kernel has no hooks for is left out with a warning if another one works. */
+/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
 static int open_parts(struct agent *a, unsigned int parts, char *error, size_t bytes)
 {
 	static int (*const open[PARTS])(struct agent *, char *, size_t) = {open_flows, open_layers,
@@ -230,7 +229,7 @@ static int open_parts(struct agent *a, unsigned int parts, char *error, size_t b
 	return works ? 0 : err;
 }
 
-/* The timer has one queue of one delay: it stands for whatever is due first. */
+/* Starts the only timer of its queue with the delay to whatever is due first. */
 static void arm(struct agent *a, uint64_t now)
 {
 	struct agent_tcp *t = a->tcp;
@@ -251,7 +250,7 @@ void agent_tcp_event(struct agent *a)
 	arm(a, now);
 }
 
-/* Who has tasks and no connections has a name, too. */
+/* Cgroups with tasks but no connections get names, too. */
 static void name_tasks(struct agent_tcp *t, uint64_t now)
 {
 	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
@@ -318,7 +317,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	}
 	t->look_ns = agent_now(a) + LOOK_NS;
 	t->tasks_ns = t->flows && t->tasks ? 0 : UINT64_MAX;
-	t->names_ns = t->flows ? 0 : UINT64_MAX; /* what was there before has arrived by now */
+	t->names_ns = t->flows ? 0 : UINT64_MAX; /* the iterator has queued existing cgroups */
 	arm(a, agent_now(a));
 	return 0;
 fail:
@@ -358,7 +357,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 		use->closed = hot.quarantined;
 		a->n.tcp_refused = hot.refused;
 	}
-	/* Written by this thread alone. */
+	/* Only this thread writes it. */
 	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
 	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;

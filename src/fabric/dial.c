@@ -10,10 +10,10 @@
 
 #include "fabric/dial.h"
 
-#define CHECK_UP_NS	    2000000u /* how often events are looked for while up */
+#define CHECK_UP_NS	    2000000u /* how often events are checked while up */
 #define CHECK_CONNECTING_NS 200000u
 
-/* A host name being looked up by another thread, getaddrinfo_a(3). */
+/* A name lookup in another thread, getaddrinfo_a(3). */
 struct fabric_lookup {
 	struct gaicb request;
 	struct gaicb *list[1];
@@ -49,7 +49,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	if (fabric_rdma_nonblocking(d->channel->fd) ||
 	    rdma_create_id(d->channel, &d->id, d, RDMA_PS_TCP))
 		return failed_errno(d, "rdma_create_id");
-	/* An older kernel does not know this option: it then keeps RDMA-CM's own timeout. */
+	/* Older kernels do not know the option and keep RDMA-CM's timeout. */
 	rdma_set_option(d->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			sizeof(timeout));
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
@@ -65,7 +65,7 @@ static void take_address(struct fabric_dial *d, const struct addrinfo *found)
 	memcpy(&d->to, found->ai_addr, found->ai_addrlen);
 }
 
-/* A number needs no looking up; a name is looked up by another thread, as that may take long. */
+/* A numeric address resolves at once; a name may take long, so another thread looks it up. */
 enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 {
 	struct addrinfo hints = {
@@ -84,7 +84,7 @@ enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 		return resolve_address(d);
 	}
 	d->phase = FABRIC_DIAL_NAME;
-	if (d->lookup) /* one that was given up on still runs */
+	if (d->lookup) /* an abandoned one still runs */
 		return FABRIC_DIAL_NOTHING;
 	d->lookup = calloc(1, sizeof(*d->lookup));
 	if (!d->lookup)
@@ -140,7 +140,7 @@ enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
 
 static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 {
-	/* Reasons of IBTA 12.6.7.2; a CM answers 8 for a port that nobody listens on. */
+	/* IBTA 12.6.7.2; reason 8: no listener on that port. */
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
@@ -150,7 +150,7 @@ static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 	return FABRIC_DIAL_FAILED;
 }
 
-/* Handles one event, if there is one: *more says so. */
+/* Handles one event. *more: there was one. */
 static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_t hello_bytes,
 				       bool *more)
 {
@@ -210,7 +210,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		d->lost = true;
 		return failed(d, "the RDMA device is gone");
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing that a request would not notice */
+	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: a request would notice */
 		return FABRIC_DIAL_NOTHING;
 	}
 }
@@ -237,7 +237,7 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 	return e;
 }
 
-/* ---- the end ---- */
+/* ---- tear-down ---- */
 
 void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,
 		     struct ibv_pd **pd)
@@ -273,7 +273,9 @@ void fabric_dial_free(struct fabric_dial *d)
 
 	if (!d->lookup)
 		return;
-	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it.
+	/*
+	 * A lookup that cannot be cancelled writes to its memory when it ends, so that memory is
+	 * leaked.
 	 */
 	code = gai_cancel(&d->lookup->request);
 	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric.c - what all providers share: choosing one, the landing buffer, bounds, back-off, epochs
+ * fabric.c - what all providers share: provider choice, landing buffer, bounds, back-off, epochs
  * and the ring of finished READs.
  */
 #include <errno.h>
@@ -65,7 +65,7 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		f->opts.answer_timeout_ms = DEFAULT_ANSWER_MS;
 	if (!f->opts.buffer_bytes)
 		f->opts.buffer_bytes = DEFAULT_BUFFER;
-	if (f->opts.notify) { /* a line a request: places are a power of two */
+	if (f->opts.notify) { /* one line per request; the number of slots is a power of two */
 		size_t lines = (size_t)f->opts.queue_depth * 2 * 64;
 
 		if (f->opts.buffer_bytes < lines)
@@ -159,7 +159,7 @@ void *fabric_buffer(struct fabric *f, size_t *bytes)
 	return f->buffer;
 }
 
-/* Is all of the READ inside of what it reads from, and inside of where it may land? */
+/* The READ lies inside its remote and lands inside the buffer. */
 static bool in_bounds(const struct fabric *f, const struct fabric_read *r)
 {
 	const struct fabric_remote *m = r->remote;
@@ -178,7 +178,7 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 	if (count > FABRIC_READS_MAX - f->outstanding)
 		count = FABRIC_READS_MAX - f->outstanding;
 
-	/* Runs of sound READs go to the provider; an unsound one is finished here. */
+	/* Runs of valid READs go to the provider; an invalid one finishes here. */
 	while (taken < count) {
 		uint32_t n = 0, got;
 

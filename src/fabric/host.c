@@ -150,7 +150,7 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		snprintf(error, error_bytes, "rdma_create_id: %s", strerror(errno));
 		goto fail;
 	}
-	/* As with TCP: a restart need not wait for the old connections to be forgotten. */
+	/* As with TCP: a restart need not wait for the old connections to time out. */
 	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
 	if (rdma_bind_addr(h->listener, (struct sockaddr *)&address)) {
 		if (errno == EADDRINUSE)
@@ -219,7 +219,7 @@ err_memory:
 	return NULL;
 }
 
-/* ---- the loop's side ---- */
+/* ---- for the caller's loop ---- */
 
 int fabric_host_fd(const struct fabric_host *h)
 {
@@ -259,16 +259,18 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
 				  struct fabric_host_key *key)
 {
-	/* Who may write must be able to write here (ibv_reg_mr(3)). */
+	/* Remote write requires local write (ibv_reg_mr(3)). */
 	return add_memory(
 		h, map, bytes,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, key);
 }
 
-/* queues: that may make notices. */
+/* Creates the completion channel for notices of that many queue pairs. */
 static int hang_bell(struct fabric_host *h, uint32_t queues)
 {
-	/* Twice what can be on the way: those of a queue pair that went may still lie there. */
+	/*
+	 * Twice what can be in flight: completions of a destroyed queue pair may still be queued.
+	 */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
 
 	if (room > h->device.max_cqe)
@@ -349,7 +351,7 @@ void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_k
 	h->hello.directory_rkey = key->rkey;
 }
 
-/* ---- looking at it ---- */
+/* ---- introspection ---- */
 
 static const char *state_name(struct ibv_qp *qp)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * host_conn.c - queue pairs of the passive side come and go: requests of RDMA-CM, probes, notices.
- */
+/* host_conn.c - connections of the passive side: CM requests, probes, notices. */
 #include "fabric/host.h"
 
 #if HAVE_VERBS
@@ -17,10 +15,10 @@
 #include "base/base.h"
 #include "fabric/host_internal.h"
 
-#define EVENTS_A_DISPATCH 64 /* so that a flood of connections can't hold the agent's loop */
+#define EVENTS_A_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
 #define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The timer runs while there is somebody to probe. */
+/* The timer runs while there are connections. */
 static void set_timer(struct fabric_host *h)
 {
 	struct itimerspec every = {0};
@@ -33,8 +31,7 @@ static void set_timer(struct fabric_host *h)
 	timerfd_settime(h->timer, 0, &every, NULL);
 }
 
-/* Notices that are there; their receives are posted again by notices(), which the bell that rang
- * calls. */
+/* Takes pending notices; notices() posts their receives again. */
 static void take_notices(struct fabric_host *h)
 {
 	struct ibv_wc wc;
@@ -44,12 +41,12 @@ static void take_notices(struct fabric_host *h)
 
 		while (c && c->qp->qp_num != wc.qp_num)
 			c = c->next;
-		/* Of one that is gone, or its end, which the probe or CM tells. */
+		/* Its queue pair is gone, or fails: a probe or CM reports that. */
 		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
 			continue;
 		c->taken++;
 		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND: nobody asked for it */
+			continue; /* a SEND, which no client uses */
 		h->stats.notices++;
 		if (c->writes && h->writers.immediate)
 			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
@@ -63,7 +60,7 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct fabric_conn **at = &h->conns;
 
-	/* Nothing more arrives; what did is told of while it is known whose it is. */
+	/* Stops further writes; what has arrived is reported while its queue pair is known. */
 	if (c->writes && !ibv_modify_qp(c->qp, &error, IBV_QP_STATE))
 		take_notices(h);
 	while (*at != c)
@@ -96,7 +93,7 @@ static void reject(struct fabric_host *h, struct rdma_cm_id *id, int error)
 	rdma_destroy_id(id);
 }
 
-/* A notice carries its data in the board: the receive that it uses up needs no memory. */
+/* The data of a notice is in the board, so its receive needs no memory. */
 static int post_receives(struct ibv_qp *qp, uint32_t count)
 {
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -133,7 +130,7 @@ static void enlist(struct fabric_host *h, struct fabric_conn *c)
 		set_timer(h);
 }
 
-/* Printable, and it ends. */
+/* Printable and terminated. */
 static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 {
 	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);
@@ -167,7 +164,7 @@ static int check_request(const struct fabric_host *h, const struct rdma_cm_id *i
 	return 0;
 }
 
-/* A collector or a translator asks to connect. request is a copy of its private data. */
+/* A collector or a translator connects. request is a copy of its private data. */
 static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
 {
@@ -228,7 +225,7 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 		reject(h, id, EACCES);
 		return;
 	}
-	/* What the collector asked for, as far as the device goes (rdma_accept(3)). */
+	/* What was requested, within the device's limit (rdma_accept(3)). */
 	param.responder_resources = reads_wanted;
 	if (h->device.max_qp_rd_atom < reads_wanted)
 		param.responder_resources = (uint8_t)h->device.max_qp_rd_atom;
@@ -246,9 +243,8 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 		return;
 	}
 	/*
-	 * RDMA-CM lets every queue pair be read and written through; this one is for READs, or
-	 * for notices. Each right needs both the queue pair's and the memory region's (IBTA
-	 * 10.6.3).
+	 * RDMA-CM gives every queue pair all rights; this one needs one kind. A right needs both
+	 * the queue pair's and the memory region's consent (IBTA 10.6.3).
 	 */
 	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
 
@@ -325,7 +321,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		       event->param.conn.private_data_len < sizeof(request)
 			       ? event->param.conn.private_data_len
 			       : sizeof(request));
-	/* rdma_destroy_id() waits for every acknowledgement: first this, then whatever follows. */
+	/* rdma_destroy_id() waits until every event is acknowledged. */
 	rdma_ack_cm_event(event);
 
 	switch (type) {
@@ -352,7 +348,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 	}
 }
 
-/* A WRITE of no bytes needs no memory and no rkey on the other side (IBTA C9-88). */
+/* A WRITE of no bytes needs no memory and no rkey at the peer (IBTA C9-88). */
 static void probe(struct fabric_conn *c)
 {
 	struct ibv_send_wr wr = {
@@ -386,8 +382,8 @@ static void probes(struct fabric_host *h)
 }
 
 /*
- * All that is there, which the receives bound; only then they are posted again, so that no flood
- * keeps us here. A collector that is faster than us waits at its end.
+ * Takes all pending notices, which the posted receives bound, then posts the receives again: a
+ * flood cannot hold the loop, and a faster collector waits at its end.
  */
 static void notices(struct fabric_host *h)
 {
@@ -397,7 +393,7 @@ static void notices(struct fabric_host *h)
 	if (ibv_get_cq_event(h->bell, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
-	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
+	ibv_req_notify_cq(h->notices, 0); /* before polling: a later notice wakes again */
 	take_notices(h);
 	for (struct fabric_conn *c = h->conns; c; c = c->next) {
 		if (c->taken)
@@ -417,7 +413,7 @@ static void async_events(struct fabric_host *h)
 		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
 			h->stats.lost = true;
 	}
-	/* A device that is gone would make the descriptor readable for ever. */
+	/* A lost device would leave the descriptor readable for ever. */
 	if (errno != EAGAIN) {
 		h->stats.lost = true;
 		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);

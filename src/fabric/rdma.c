@@ -71,7 +71,7 @@ static void gid_to_address(const struct ibv_gid_entry *e, struct sockaddr_storag
 		v6->sin6_scope_id = e->ndev_ifindex;
 }
 
-/* How well a GID serves when none was asked for; 0: not at all. */
+/* Preference among GIDs when none was requested; 0: unusable. */
 static int rank(const struct ibv_gid_entry *e, int family)
 {
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm.c - the provider for a host on the same machine: the consumer's side of
- * sidelight/attach.h. Regions come as read-only memfds over the agent's unix socket; a READ is a
- * copy and completes at once.
+ * shm.c - the provider for a host on the same machine: the consumer's side of sidelight/attach.h.
+ * Regions arrive as read-only memfds over the agent's unix socket; a READ is a copy and completes
+ * at once.
  *
- * The agent is not trusted further than the kernel vouches for it. The size of a mapping is what
- * fstat says, and a descriptor whose memory could shrink (a SIGBUS for whoever reads it) is
- * refused: seals can't be taken off again, memfd_create(2). What the kernel itself writes comes as
- * an eBPF array that can't be mapped, only read: fabric_bpf_array.h.
+ * The agent is trusted only as far as the kernel vouches for it: a mapping's size is what fstat()
+ * reports, and memory that could shrink, which would raise SIGBUS, is refused (seals cannot be
+ * removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which cannot be mapped, only
+ * read: bpf_array.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +27,14 @@
 #include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
-#define HANGUP_CHECK_NS 2000000u /* how often the socket is looked at while up */
+#define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
 
 /* What fabric_remote.local points to. */
 struct mapping {
-	const uint64_t *memory;	       /* NULL: nothing, or an array */
+	const uint64_t *memory;	       /* NULL: unused, or an array */
 	struct fabric_bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
-	uint64_t epoch; /* of the connection that it came over */
+	uint64_t epoch; /* of its connection */
 };
 
 struct fabric_shm {
@@ -45,10 +45,10 @@ struct fabric_shm {
 	int sock; /* -1 while down */
 	uint32_t serial;
 	uint64_t deadline_ns; /* connecting: for the WELCOME */
-	uint64_t check_ns;    /* up: when to look for a hang-up again */
+	uint64_t check_ns;    /* up: time of the next hang-up check */
 };
 
-/* An answer of the agent: the payload by type, and the descriptor that came with it or -1. */
+/* An answer of the agent: payload by type, and its descriptor or -1. */
 struct shm_answer {
 	struct sl_msg msg;
 	union {
@@ -67,7 +67,7 @@ static struct fabric_shm *of(struct fabric *f)
 
 /* ---- memory ---- */
 
-/* What the kernel writes: never mapped, always read. */
+/* A kernel table: read, never mapped. */
 static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	struct fabric_bpf_array array;
@@ -90,7 +90,7 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 	return 0;
 }
 
-/* Maps what the agent sent, after what it must be was checked. 0 or -errno. */
+/* Validates and maps what the agent sent. 0 or -errno. */
 static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -130,9 +130,9 @@ static void mapping_drop(struct mapping *m)
 }
 
 /*
- * Copies by 8-byte loads that are not torn, so that a cell is always a value that was stored; which
- * cells belong together is for the line's check to say. The loads pair with the publisher's
- * stores, and with nothing else: no order is promised.
+ * Copies by 8-byte loads that do not tear, so that each cell is a value that was stored; the check
+ * word tells which cells belong together. The loads pair with the publisher's stores; no order is
+ * implied.
  */
 static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 {
@@ -173,7 +173,7 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 	return sendmsg(s->sock, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Keeps the first descriptor that came, closes any further one. */
+/* Keeps the first descriptor and closes the others. */
 static int take_descriptor(struct msghdr *header)
 {
 	int fd = -1, more;
@@ -196,8 +196,8 @@ static int take_descriptor(struct msghdr *header)
 }
 
 /*
- * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not
- * an answer to the last question. On 0 the caller owns a->fd.
+ * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
+ * answer to the last request. On 0 the caller owns a->fd.
  */
 static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
@@ -243,7 +243,7 @@ static void release(struct shm_answer *a)
 		close(a->fd);
 }
 
-/* A refusal as a negative errno, with its reason kept for the human. */
+/* Turns a refusal into a negative errno, and keeps its reason. */
 static int refusal(struct fabric *f, struct shm_answer *a)
 {
 	int error;
@@ -274,7 +274,7 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 		hang_up(s, now_ns);
 		return;
 	}
-	/* On a unix socket this either succeeds at once or fails, EAGAIN for a full backlog. */
+	/* On a unix socket this succeeds or fails at once; EAGAIN: full backlog. */
 	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
 		fabric_failed(f, "%s: %s", f->target, strerror(errno));
 		hang_up(s, now_ns);
@@ -328,7 +328,7 @@ static void welcome(struct fabric_shm *s, uint64_t now_ns)
 		f, &(struct fabric_remote){.length = s->directory.bytes, .local = &s->directory});
 }
 
-/* Nobody asked anything, so that whatever arrives is the end: a hang-up, or a lie. */
+/* Nothing was requested, so any packet ends the connection. */
 static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct shm_answer a;
@@ -366,7 +366,7 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- regions ---- */
 
-/* Waits for the answer to the last question, but never for long: others are read meanwhile. */
+/* Waits a bounded time for the answer to the last request: other hosts are read meanwhile. */
 static int await(struct fabric_shm *s, struct shm_answer *a)
 {
 	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
@@ -386,8 +386,8 @@ static int await(struct fabric_shm *s, struct shm_answer *a)
 }
 
 /*
- * Synchronous, as an agent answers within microseconds. One that does not is hung up on: a late
- * answer then can't be taken for that to another question.
+ * Synchronous: an agent answers within microseconds. If it does not, the connection is closed, so
+ * that a late answer is not taken for that to another request.
  */
 static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {
@@ -483,7 +483,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 	return count;
 }
 
-/* No answer: what the agent made of it is its own to count. */
+/* No answer: the agent counts what becomes of it. */
 static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	struct fabric_shm *s = of(f);

@@ -57,7 +57,7 @@ enum region_fault region_flows_hot_parse(const uint64_t line[8],
 	return REGION_FAULT_NONE;
 }
 
-/* Of a slot that verified: taken apart. */
+/* Decodes a verified slot. */
 static void unpack(const uint64_t *c, struct region_flow *f)
 {
 #define LOW(cell)  SL_FLOW_LOW(c[cell])
@@ -254,10 +254,10 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 										 : REGION_FAULT_HOT;
 }
 
-/* ---- who a cgroup is ---- */
+/* ---- names of cgroups ---- */
 
-#define LINE_TEXT 48u /* bytes of text in a line */
-#define NAME_MOST 71u /* of a name, when they are many: what leaves the path 47 bytes */
+#define LINE_TEXT 48u /* bytes of text per line */
+#define NAME_MOST 71u /* per name, when they do not all fit: leaves the path 47 bytes */
 
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct region_flow_cgroup *c)
 {
@@ -290,7 +290,7 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 		size_t left = (size_t)(c->text + SL_FLOW_CGROUP_TEXT - at);
 		size_t length = strnlen(at, left);
 
-		if (length == left) /* no NUL where there has to be one */
+		if (length == left) /* the terminator is missing */
 			return REGION_FAULT_HOT;
 		c->name[i] = at;
 		region_text_harmless(c->text + (at - c->text));
@@ -299,7 +299,7 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 	return REGION_FAULT_NONE;
 }
 
-/* As much of a text as fits, whole characters only; front: its end is kept. */
+/* As much of a text as fits in whole characters; front: keeps its end. */
 static size_t fit(const char **text, size_t most, bool front)
 {
 	size_t length = strlen(*text);

@@ -40,7 +40,7 @@ enum region_fault region_layers_hot_parse(const uint64_t line[8],
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* A slot is counted before it is known whether there is one more: see slot_take(). */
+	/* The writer counts a slot before it knows that there is one: see slot_take(). */
 	*hot = (struct region_layers_hot){
 		.flows_used = (uint32_t)BASE_MIN(line[SL_LAYERS_FLOWS_USED], info->flow_slots),
 		.groups_used = (uint32_t)BASE_MIN(line[SL_LAYERS_GROUPS_USED], info->group_slots),
@@ -108,8 +108,8 @@ uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS])
 }
 
 /*
- * Within a bucket, values are taken to lie evenly on the logarithmic scale, as histogram_quantile()
- * of Prometheus does for native histograms; in the zero bucket evenly from 0.
+ * Interpolates within a bucket on the logarithmic scale, as Prometheus' histogram_quantile() does
+ * for native histograms; in the zero bucket linearly from 0.
  */
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 {

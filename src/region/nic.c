@@ -30,7 +30,7 @@ enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	if (line[SL_NIC_HEAD] >> 56) /* a record's tag has no room for more */
+	if (line[SL_NIC_HEAD] >> 56) /* a record's tag holds 56 bits */
 		return REGION_FAULT_HOT;
 	*hot = (struct region_nic_hot){
 		.head = line[SL_NIC_HEAD],
@@ -70,13 +70,13 @@ enum region_fault region_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64
 	};
 	memcpy(r->source, &w[SL_NIC_SOURCE], 16);
 	memcpy(r->destination, &w[SL_NIC_DESTINATION], 16);
-	/* Time 0: never written, whatever its number would be. */
+	/* Time 0: never written, whatever the number. */
 	if (!r->time_ns)
 		r->number = 0;
 	if (r->number != number || !r->time_ns)
 		return REGION_FAULT_CHECK;
 	extra = !!(r->flags & SL_NIC_SYN) + !!(r->flags & SL_NIC_FIN);
-	/* No packet is longer than 4 MiB; the time leaves room to calculate with. */
+	/* No packet is longer than 4 MiB; the limit on time keeps sums from overflowing. */
 	if (w[SL_NIC_BYTES] >> 22 || r->end - r->seq != r->bytes + extra || r->time_ns >> 62)
 		return REGION_FAULT_RECORD;
 	return REGION_FAULT_NONE;
@@ -111,7 +111,7 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 
 	if (region_nic_hot_read(map, info, &hot))
 		return -EAGAIN;
-	if (hot.head < *next) /* not this ring's number */
+	if (hot.head < *next) /* not a number of this ring */
 		*next = hot.head;
 	if (hot.head - *next > info->records) {
 		*missed += hot.head - *next - info->records;

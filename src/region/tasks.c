@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots; and the arithmetic on
- * them. */
+/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots, arithmetic. */
 #include "region/tasks.h"
 
 #include <math.h>
@@ -42,7 +41,7 @@ enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* A slot is counted before it is known whether there is one more: see take_task_slot(). */
+	/* The writer counts a slot before it knows that there is one: see take_task_slot(). */
 	hot->tasks_used = (uint32_t)BASE_MIN(line[SL_TASKS_USED], info->task_slots);
 	hot->cgroups_used = (uint32_t)BASE_MIN(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
 	return REGION_FAULT_NONE;
@@ -65,7 +64,7 @@ static bool usage_add(const uint64_t *line, struct region_cpu_numbers *n)
 	return true;
 }
 
-/* Both kinds of slots begin alike. */
+/* The first line of both kinds of slots. */
 static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 {
 	memset(row, 0, sizeof(*row));
@@ -130,7 +129,7 @@ uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q)
 	rank = rank < 1 ? 1 : rank > all ? all : rank;
 	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
 		seen += n->wait[i];
-		if (seen >= rank) /* the geometric middle */
+		if (seen >= rank) /* geometric middle */
 			return (uint64_t)exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25);
 	}
 	return 0;

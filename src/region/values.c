@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * values.c - last good lines, and what they add up to. The collector's hot path: a line that did
- * not change costs one comparison, one that did seven multiplications.
+ * values.c - last good lines and their sums. The collector's hot path: an unchanged line costs one
+ * comparison, a changed one seven multiplications.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IDLE_SHARE	  0.01	      /* busy for less, and no byte: idle */
-#define INFLATED	  2.0	      /* mean RTT over the smallest: a queue has built up */
-#define INFLATED_US	  1000	      /* and by that much: below, it is the host's own jitter */
+#define IDLE_SHARE	  0.01	      /* below that, and without a byte: idle */
+#define INFLATED	  2.0	      /* mean RTT over the minimum: a queue has built up */
+#define INFLATED_US	  1000	      /* minimum excess: below it is the host's own jitter */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
 static const char *const names[REGION_WHY_LIMITS] = {
@@ -38,14 +38,14 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* What happened between the snapshots. */
+/* The change between two snapshots. */
 struct change {
 	const struct region_flow *now;
 	double us;			       /* of the interval; at least 1 */
 	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
 	uint64_t acked, received, unread;
 	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
-	double rtt_us; /* mean of its samples, or the smoothed one */
+	double rtt_us; /* mean of the interval's samples, or the smoothed RTT */
 };
 
 static double share_of(double part, double whole)
@@ -69,7 +69,7 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	busy = (double)grown(b->busy_us, now->busy_us);
 	rwnd = (double)grown(b->rwnd_us, now->rwnd_us);
 	sndbuf = (double)grown(b->sndbuf_us, now->sndbuf_us);
-	/* The chronograph has the kernel's ticks: its sum may be a tick more than the interval. */
+	/* The chronograph counts in ticks: its sum may exceed the interval by one. */
 	if (busy > c->us)
 		c->us = busy;
 	c->busy = share_of(busy, c->us);
@@ -81,7 +81,7 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	c->received = grown(b->bytes_received, now->bytes_received);
 	c->unread = grown(now->read_bytes, now->bytes_received);
 	c->retrans = grown(b->retrans, now->retrans);
-	/* Probes at the tail, and what the peer had already: nothing was lost. */
+	/* Tail loss probes and spurious retransmissions mean no loss. */
 	probes = grown(b->re_tlp, now->re_tlp);
 	spurious = grown(b->dsack, now->dsack);
 	if (spurious < probes)
@@ -98,15 +98,15 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
 }
 
-/* ---- which ---- */
+/* ---- classification ---- */
 
 /*
- * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the
- * congestion window, if there was something to send beyond it. But the chronograph also runs while
- * all that was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps),
- * and it takes a full send buffer for one only if nothing at all is left to send in it. Where more
- * waits in it than is on its way, a larger one would only hold more: the queue of this host's own
- * device lets no more pass (TCP small queues, tcp_small_queue_check()).
+ * Busy, and limited neither by the peer's window nor by the send buffer according to the
+ * chronograph: the congestion window, if there was more to send. But the chronograph also runs
+ * while everything written waits for its acknowledgement (a request, or Nagle's algorithm), and
+ * reports a full send buffer only if nothing in it is left to send. If more waits in the buffer
+ * than is in flight, a larger buffer would only hold more: TCP small queues limit what the device
+ * takes (tcp_small_queue_check()).
  */
 static enum region_why_limit of_the_rest(const struct change *c, double *share)
 {
@@ -138,8 +138,8 @@ static enum region_why_limit of_the_rest(const struct change *c, double *share)
 }
 
 /*
- * A small window that is closed now and then, while one half of it and more goes through in each
- * RTT, is read as fast as it can be filled.
+ * A small window that closes now and then while at least half of it passes per RTT is read as fast
+ * as it can be filled.
  */
 static enum region_why_limit of_peer(const struct change *c)
 {
@@ -150,7 +150,7 @@ static enum region_why_limit of_peer(const struct change *c)
 	return REGION_WHY_PEER_WINDOW;
 }
 
-/* It receives, or is about to: the window that it offers says whether it keeps up. */
+/* Data arrives, or is about to: the offered window says whether this end keeps up. */
 static bool closed_to_peer(const struct change *c)
 {
 	const struct region_flow *f = c->now;
@@ -159,9 +159,9 @@ static bool closed_to_peer(const struct change *c)
 }
 
 /*
- * A window that is the limit is filled and emptied again and again. The chronograph of a flow whose
- * window is full when all of it is lost goes on to blame the window: so if less than one was
- * acknowledged, and timeouts came, or nothing did, it is the losses.
+ * A limiting window fills and empties again and again. The chronograph of a flow that loses a full
+ * window keeps blaming the window: so if less than one window was acknowledged, with timeouts or
+ * nothing at all, losses are the cause.
  */
 static bool stalled(const struct change *c)
 {
@@ -183,7 +183,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	}
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
 		return REGION_WHY_RESET;
-	/* Most of what is there to say of the side that sends little is on the other side. */
+	/* The side that sends little is mostly explained at the other end. */
 	if (closed_to_peer(c) && c->received >= c->acked)
 		return REGION_WHY_NOT_READING;
 	if (stalled(c)) {
@@ -202,7 +202,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 		return of_the_rest(c, share);
 	*share = c->idle;
 	if (c->busy < IDLE_SHARE && !c->acked && !c->received) {
-		/* Statistics of a flow in which nothing happens may be older than the interval. */
+		/* Statistics of an idle flow may be older than the interval. */
 		*share = 1;
 		return f->queue && f->snd_wnd < f->mss ? REGION_WHY_PEER_NOT_READING
 						       : REGION_WHY_IDLE;
@@ -210,7 +210,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	return c->received > c->acked ? REGION_WHY_PEER : REGION_WHY_APPLICATION;
 }
 
-/* ---- in words ---- */
+/* ---- wording ---- */
 
 static void number(struct region_why *w, const char *name, double value, const char *unit)
 {
@@ -363,7 +363,7 @@ static void say_application(struct region_why *w, const struct change *c, double
 		    percent);
 		shares(w, c);
 		path(w, c);
-		loss(w, c); /* what there is of it is not what counts, but may be what hurts */
+		loss(w, c); /* losses do not limit it, but may hurt */
 	}
 	if (f->flags & SL_FLOW_LISTENER) {
 		number(w, "refused", (double)c->drops, "connections");
@@ -379,7 +379,7 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 
 	memset(w, 0, sizeof(*w));
 	compare(before, now, &c);
-	/* Snapshots that make no sense may name any time. */
+	/* Invalid snapshots may hold any time. */
 	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
 	w->limit = decide(&c, &w->share);
