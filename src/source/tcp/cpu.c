@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cpu.c - loads cpu.bpf.c, and reads its memory. */
+/* cpu.c - loads cpu.bpf.c and reads its memory. */
 #include "source/tcp/cpu.h"
 
 #include <errno.h>
@@ -24,16 +24,17 @@
 struct tcp_cpu {
 	struct cpu_bpf *bpf;
 	uint32_t cpus, tasks, cgroups;
-	uint64_t untracked; /* when the tasks were walked for the last time */
+	uint64_t untracked; /* loss count at the last walk of the tasks */
 	void *table;
 	size_t bytes;
 	struct region_tasks_info info;
-	uint64_t *scratch; /* a cgroup of all CPUs */
+	uint64_t *scratch; /* one cgroup, all CPUs */
 };
 
 /* ---- opening ---- */
 
-/* css_set.subsys is indexed by enum cgroup_subsys_id, whose values depend on the kernel's settings.
+/*
+ * The index of a controller in css_set.subsys, whose order depends on the kernel's configuration.
  */
 static int subsystem(const char *controller)
 {
@@ -56,7 +57,7 @@ static int subsystem(const char *controller)
 	return found;
 }
 
-/* The tasks that are there already. */
+/* Adds existing tasks. */
 static int take_in(const struct cpu_bpf *bpf)
 {
 	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.on_task, NULL);
@@ -66,7 +67,7 @@ static int take_in(const struct cpu_bpf *bpf)
 	return err;
 }
 
-/* What the kernel does not allow is left out, if the rest means something without it. */
+/* Leaves out programs whose hooks are missing, where the rest works without. */
 static void choose(struct cpu_bpf *bpf)
 {
 	const struct {
@@ -111,7 +112,6 @@ static int size(struct tcp_cpu *c)
 	return 0;
 }
 
-/* The map becomes a region. */
 static int make_region(struct tcp_cpu *c)
 {
 	const uint64_t tasks = (uint64_t)SL_TASKS_FIRST * SL_TASK_SIZE;
@@ -131,7 +131,7 @@ static int make_region(struct tcp_cpu *c)
 	if (e)
 		return e;
 	hot = (uint64_t *)((char *)c->table + SL_TASKS_HOT_AT);
-	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 holds what finds no other */
+	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 takes cgroups without a slot */
 	hot[7] = sl_line_check(hot);
 	return region_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
 }
@@ -172,7 +172,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	e = make_region(c);
 	if (e)
 		return e;
-	/* Forks first, so that no task is born between the iterator and the tracepoint. */
+	/* Forks first: no task is created between iterator and tracepoint. */
 	*what = "attaching";
 	bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork);
 	if (!bpf->links.on_fork)
@@ -280,7 +280,7 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	return take_in(c->bpf);
 }
 
-/* The line that says who, after the others were read: is it the same one's? */
+/* Reads the owner's line again, after all others. */
 static bool same_owner(const uint64_t *who, uint64_t before)
 {
 	uint64_t now[SL_CPU_LINE];
@@ -333,7 +333,7 @@ int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row
 		return 0;
 	if (!region_copy_lines(copy, from, 1))
 		return -EAGAIN;
-	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 is nobody's, and always there */
+	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 has no owner and is always in use */
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1) ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* filter.c - ports, prefixes, cgroups and namespaces by their names. */
+/* filter.c - resolves ports, prefixes, cgroups and namespaces of a filter. */
 #include "source/tcp/filter.h"
 
 #include <arpa/inet.h>
@@ -154,7 +154,7 @@ static int apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int ci
 
 	if (err)
 		return err;
-	/* All of it is good: only now does something change. */
+	/* All of it is valid: only now change anything. */
 	empty(cidrs_fd, &cidr);
 	empty(cgroups_fd, &cgroup);
 	for (size_t i = 0; i < w->cidrs.n; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hook.c - the table of boundaries, and the choice by trial. tcp_hook_try.c makes the trials. */
+/* hook.c - the table of boundaries, and the choice by trial; hook_try.c makes the trials. */
 #include "source/tcp/hook.h"
 
 #include <errno.h>
@@ -15,11 +15,10 @@
 #define NETFILTER TCP_HOOK_NETFILTER
 
 /*
- * Tracepoints first: they work where a kernel is locked down, and cost least. Where there is none,
- * fentry; then kprobe, which is dearer; then what runs for everybody's packets and sees less. What
- * stands here has a program (layer.c, tcp.c). Boundaries with a tracepoint alone need no other:
- * each of these is as old as what all programs need besides (timers and loops of eBPF, 5.17), and
- * lockdown leaves them be.
+ * Tracepoints come first: they work under lockdown and cost least. Then fentry, then the more
+ * expensive kprobe, then hooks that run for every packet and see less. Each entry has a program
+ * (layer.c, tcp.c). Boundaries with only a tracepoint need no alternative: each is as old as what
+ * all programs need (eBPF timers and loops, 5.17), and lockdown permits it.
  */
 const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	[TCP_BOUNDARY_NIC_IN] = {"nic-in",

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp_hook_try.c - loads and attaches an empty program, to see whether the kernel lets it. The
- * program returns a constant at once: 1 where the result means "accept" (netfilter, cgroups), else
- * 0.
+ * hook_try.c - loads and attaches an empty program to see whether the kernel permits it. The
+ * program returns a constant: 1 where that means "accept" (netfilter, cgroups), else 0.
  *
- * Of tracepoints one is attached to: who may do that to one, may to each that the kernel has, which
- * loading tells (its type is in BTF). Each time the kernel patches its code and waits for all CPUs,
- * which made up most of a start.
+ * Only the first tracepoint is attached: permission for one is permission for all, and loading
+ * proves that the others exist (their types are in BTF). Each attachment patches kernel code and
+ * waits for all CPUs, which dominated start-up time.
  */
 #include "source/tcp/hook_try.h"
 
@@ -27,8 +26,8 @@
 
 #include "source/tcp/util.h"
 
-static struct btf *kernel_btf; /* kept: parsing it takes most of the time of a trial */
-static bool attaches;	       /* to tracepoints */
+static struct btf *kernel_btf; /* kept: parsing it dominates a trial */
+static bool attaches;	       /* a tracepoint was attached */
 
 int tcp_hook_try_ready(void)
 {
@@ -60,7 +59,7 @@ static int load(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id
 	return fd < 0 ? -errno : fd;
 }
 
-/* Closes what a trial opened and says how it went: link is a descriptor or -errno. */
+/* Closes a trial's descriptors and returns its result; link is a descriptor or -errno. */
 static int done(int prog, int link)
 {
 	close(prog);
@@ -96,7 +95,7 @@ static int by_btf(const char *prefix, const char *target, uint32_t kind,
 	return done(prog, link < 0 ? -errno : link);
 }
 
-/* The type of the kprobe PMU is a number that the kernel chose. */
+/* The PMU type number of kprobes, which the kernel assigns. */
 static int kprobe_pmu(void)
 {
 	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
@@ -181,7 +180,7 @@ int tcp_hook_try(enum tcp_hook_type type, const char *target)
 	case TCP_HOOK_SOCK_OPS:
 		return by_cgroup(BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS);
 	case TCP_HOOK_CGROUP_SKB:
-		/* The address of the skb, without which there is nothing to stamp: since 6.2. */
+		/* Programs need the address of the skb: since 6.2. */
 		if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
 			return -ENOTSUP;
 		return by_cgroup(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS);

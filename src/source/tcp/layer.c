@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer.c - opens the layer programs with the hooks that the kernel allows; records. */
+/* layer.c - opens the layer programs with the hooks that the kernel permits; records. */
 #include "source/tcp/layer.h"
 
 #include <bpf/bpf.h>
@@ -17,8 +17,7 @@
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 
-/* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF.
- */
+/* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
 	enum tcp_boundary boundary;
 	enum tcp_hook_type type;
@@ -51,7 +50,7 @@ static const struct {
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 
-/* Without these nothing is measured; each of the others costs one layer. */
+/* Nothing is measured without these; any other costs one layer. */
 static const enum tcp_boundary needed[] = {TCP_BOUNDARY_SEGMENT, TCP_BOUNDARY_TCP_APP,
 					   TCP_BOUNDARY_STATE, TCP_BOUNDARY_CLOSE};
 
@@ -85,7 +84,7 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 		const char *name = bpf_program__name(program);
 		bool on = in_use(l, name);
 
-		/* Gone with sendpage in 6.5; a kernel with neither does not miss it. */
+		/* sendpage was removed in 6.5, which then needs no hook. */
 		if (!strcmp(name, "send_pages"))
 			on = on &&
 			     libbpf_find_vmlinux_btf_id("do_tcp_sendpages", BPF_TRACE_FENTRY) > 0;
@@ -95,7 +94,7 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	bpf_program__set_autoattach(l->skel->progs.count_begin, false);
 	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
 	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
-	/* This libbpf may not know the type by its section. */
+	/* Some libbpf versions do not know the type by its section. */
 	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)TCP_PROG_NETFILTER);
 	bpf_program__set_expected_attach_type(l->skel->progs.xmit_nf,
 					      (enum bpf_attach_type)TCP_ATTACH_NETFILTER);
@@ -127,7 +126,6 @@ static int size_maps(struct tcp_layers *l, uint32_t flows, uint32_t groups)
 	return err;
 }
 
-/* The map becomes a region. */
 static int make_region(struct tcp_layers *l)
 {
 	const uint64_t size = SL_LAYER_SLOT_SIZE, losses = TCP_LAYERS_FIRST_ELEMENT * size;
@@ -148,7 +146,7 @@ static int make_region(struct tcp_layers *l)
 	if (err)
 		return err;
 	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
-	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes the flows that find no other */
+	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes flows without a group */
 	hot[7] = sl_line_check(hot);
 	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_netns.c - a netfilter hook is one of a network namespace. Where the boundary between TCP
- * and IP has no other, the program is attached in each namespace in which a process is. A link
- * holds its namespace, so that of one without a process is let go.
+ * layer_netns.c - attaches the netfilter hook, which is per network namespace, in each namespace
+ * with a process, where the boundary between TCP and IP has no other hook. A link holds its
+ * namespace, so the link of one without processes is closed.
  */
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ static struct tcp_layer_namespace *find(struct tcp_layers *l, uint64_t inode)
 	return NULL;
 }
 
-/* Those without room count as no_out_ip. */
+/* Namespaces without room count as no_out_ip. */
 static bool enter(void *context, uint64_t inode)
 {
 	struct tcp_layers *l = context;

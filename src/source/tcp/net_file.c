@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_file.c - records of segments at network devices, in a file. */
+/* net_file.c - reads and writes files of segment records. */
 #include "source/tcp/net_file.h"
 
 #include <errno.h>
@@ -100,7 +100,7 @@ static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_fr
 	f->type = h->type;
 	switch (h->type) {
 	case TCP_NET_SEGMENT:
-		/* Its own number is what is expected: files hold no ring. */
+		/* Expects its own number: a file has no ring. */
 		if (h->bytes != SL_NIC_SIZE || region_nic_record_parse(w, w[0] >> 8, &f->segment))
 			break;
 		return 1;

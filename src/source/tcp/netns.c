@@ -19,7 +19,7 @@ struct netns_walk {
 	size_t n, room;
 };
 
-/* 1: seen now for the first time; 0: before; or -errno. */
+/* 1: new; 0: seen before; or -errno. */
 static int first_time(struct netns_walk *w, uint64_t inode)
 {
 	for (size_t i = 0; i < w->n; i++)
@@ -38,22 +38,23 @@ static int first_time(struct netns_walk *w, uint64_t inode)
 	return 1;
 }
 
-/* path: of a namespace, "/proc/1/ns/net". own: a descriptor of the one to come back to. 0 or
- * -errno. */
+/*
+ * Enters the namespace at path ("/proc/1/ns/net"), calls here(), and returns to own. 0 or -errno.
+ */
 static int look(struct netns_walk *w, const char *path, int own)
 {
 	struct stat st;
 	int fd, err;
 
 	if (stat(path, &st))
-		return 0; /* the process is gone */
+		return 0; /* the process ended */
 	err = first_time(w, st.st_ino);
 	if (err <= 0 || !w->enter(w->context, st.st_ino))
 		return err < 0 ? err : 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	/* The process may be another by now. */
+	/* The pid may have been reused. */
 	if (!fstat(fd, &st) && !setns(fd, CLONE_NEWNET)) {
 		w->here(w->context, st.st_ino);
 		err = setns(own, CLONE_NEWNET) ? -errno : 0;

@@ -25,20 +25,21 @@ struct tcp {
 	struct flow_bpf *flow;
 	struct tcp_hooks hooks;
 	struct tcp_opts options;
-	struct tcp_kernel_filter *filter; /* the mapping that the programs look at */
+	struct tcp_kernel_filter *filter; /* mapped */
 	void *table;
 	size_t table_bytes;
 	struct bpf_link *iterator, *holders;
 	struct tcp_identity *identity; /* with options.cgroups */
 	bool attached;
-	uint64_t netns_before; /* of the filter, when sockets were walked last; 0: all */
-	uint64_t missed;       /* calls that the kernel left out, when it was last looked at */
-	uint64_t next_ns; /* no look before that, lest a host of many sockets does little else */
+	uint64_t netns_before; /* the filter's at the last walk of the sockets; 0: all */
+	uint64_t missed;       /* skipped calls at the last walk */
+	uint64_t next_ns; /* earliest next walk: a host with many sockets must not spend its time
+			     walking */
 };
 
 /*
- * The programs of flow.bpf.c hook into tracepoints, for calls else into functions. Those that this
- * kernel lacks are left out, and what they give is lost; without the first two there is nothing.
+ * Programs of flow.bpf.c use tracepoints, for calls also functions. Those that this kernel lacks
+ * are left out; the first two are indispensable.
  */
 static int choose(struct tcp *t, char *why, size_t bytes)
 {
@@ -80,7 +81,7 @@ static int check_filter(const struct tcp_filter *filter, char *why, size_t bytes
 
 int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
-	/* Those that choose() asks for. */
+	/* Those that choose() uses. */
 	uint32_t boundaries = TCP_HOOKS_OF(TCP_APP) | TCP_HOOKS_OF(STATE) | TCP_HOOKS_OF(CLOSE) |
 			      TCP_HOOKS_OF(SEGMENT) | TCP_HOOKS_OF(CONGESTION) |
 			      TCP_HOOKS_OF(RETRANSMIT) | TCP_HOOKS_OF(RESET_IN) |
@@ -94,7 +95,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		return -ENOMEM;
 	t->options = *options;
 	tcp_libbpf_log();
-	/* What is asked wrongly is said first. */
+	/* Report invalid options first. */
 	err = check_filter(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
@@ -142,8 +143,10 @@ static bool may_have_wanted(void *context, uint64_t inode)
 {
 	const struct sockets *s = context;
 
-	/* Of the namespace before it, when the filter is changed: what is no longer wanted is
-	 * closed. */
+	/*
+	 * After a change of the filter, also the previous namespace: flows that no longer match are
+	 * closed.
+	 */
 	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
 			   s->t->netns_before == inode || !s->t->netns_before);
 }
@@ -156,8 +159,10 @@ static void iterate_here(void *context, uint64_t inode)
 	s->err = tcp_iterate(s->t->iterator);
 }
 
-/* The iterator walks the sockets of the namespace in which it is created: one for each. 0 or
- * -errno. */
+/*
+ * Walks the sockets of each namespace: an iterator sees those of the namespace it is created in. 0
+ * or -errno.
+ */
 static int iterate(struct tcp *t)
 {
 	struct sockets s = {.t = t};
@@ -167,7 +172,7 @@ static int iterate(struct tcp *t)
 	return err ? err : s.err;
 }
 
-/* Whose the sockets are that are there. Before these are walked, which makes flows of them. */
+/* Finds the processes of existing sockets, before the walk that makes flows of them. */
 static void find_holders(struct tcp *t)
 {
 	int err = t->options.existing ? tcp_iterate(t->holders) : 0;
@@ -189,7 +194,7 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	if (!err)
 		find_holders(t);
-	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
+	/* After the hooks: a new connection is seen by one of the two, or both. */
 	err = err ? err
 		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;
@@ -211,7 +216,7 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		err = iterate(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
-		/* Tried again the next time if it failed. */
+		/* On failure the next call tries again. */
 		if (!err)
 			t->missed = sum;
 	}

@@ -16,11 +16,11 @@
 
 #include "base/base.h"
 
-/* How messages of libbpf's begin that are of a program, or of a map. */
+/* Prefixes of libbpf's messages about a program or a map. */
 #define PROG "libbpf: prog '"
 #define MAP  "libbpf: map '"
 
-/* What the verifier said of the program that this thread tried to load last; empty: nothing. */
+/* The verifier's message on the program that this thread loaded last; empty: none. */
 static _Thread_local char refusal[200];
 
 void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
@@ -35,7 +35,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 	name = (int)strcspn(said, "'");
 	begin = strchr(begin, '\n') + 1;
 	end = strstr(begin, "-- END PROG LOAD LOG --");
-	/* Its last line tells, but for a summary. */
+	/* The last line before the summary. */
 	for (line = next = begin; *line && line != end; line = next) {
 		next = line + strcspn(line, "\n");
 		if (next > line && strncmp(line, "processed ", 10)) {
@@ -48,7 +48,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 		snprintf(out, bytes, "%.*s: %.*s", name, said, length, begin);
 }
 
-/* Line by line: what the verifier says is one message of thousands. */
+/* Line by line: a verifier's log is one message of thousands of lines. */
 __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
 							    const char *fmt, va_list ap)
 {
@@ -56,7 +56,7 @@ __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_le
 
 	if (level == LIBBPF_DEBUG || vasprintf(&said, fmt, ap) < 0)
 		return 0;
-	/* Its log follows, if there is one. */
+	/* A new attempt: its log follows, if there is one. */
 	if (strstr(said, "BPF program load failed") || !strncmp(said, MAP, strlen(MAP)))
 		*refusal = 0;
 	if (strstr(said, "-- BEGIN PROG LOAD LOG --"))
@@ -75,7 +75,9 @@ void tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
-/* kernel_lockdown(7): the highest level forbids eBPF to read kernel memory, which all of this does.
+/*
+ * kernel_lockdown(7): at the highest level eBPF may not read kernel memory, which every program
+ * does.
  */
 static bool reading_is_locked_down(void)
 {
@@ -100,7 +102,7 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 	}
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	return err == -EINVAL ? -ENOTSUP : err; /* nobody asked wrongly */
+	return err == -EINVAL ? -ENOTSUP : err; /* the caller's arguments are valid */
 }
 
 int tcp_cgroup2_open(void)
@@ -121,10 +123,7 @@ int tcp_cgroup2_open(void)
 	return fd;
 }
 
-/*
- * CAP_SYS_ADMIN stands in for each, as before 5.8. CAP_NET_ADMIN is needed for maps that belong to
- * sockets and for netfilter.
- */
+/* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
 const char *tcp_capabilities_missing(char *out, size_t bytes)
 {
 	static const struct {
@@ -139,7 +138,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 
 	*out = 0;
 	if (!f)
-		return out; /* the kernel will say it */
+		return out; /* the kernel will report it */
 	while (fgets(line, sizeof(line), f))
 		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
 			break;
