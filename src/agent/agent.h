@@ -30,8 +30,7 @@ struct agent_opts {
 	uint32_t max_regions;	      /* 0: 4096 */
 	uint64_t max_region_size;     /* 0: 16 MiB */
 	uint64_t max_memory;	      /* 0: 1 GiB; all regions until they are freed */
-	uint32_t max_regions_per_uid; /* 0: half of max_regions; root and the agent's uid: no limit
-				       */
+	uint32_t max_regions_per_uid; /* 0: half of max_regions; unlimited for root and own uid */
 
 	const char *rest;   /* "HOST:PORT"; NULL: no REST */
 	bool rest_optional; /* a port in use is only a warning */
@@ -70,7 +69,7 @@ void agent_free(struct agent *a);
 
 /*
  * Checks a listening address for REST: 1 loopback, 0 reachable from other hosts, -EACCES reachable
- * without a token, -EINVAL malformed; on an error one line in error.
+ * without a token, -EINVAL malformed; an error leaves one line in error.
  */
 int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
 /* Checks .tcp and .tcp_filter on this host. 0, or -EINVAL with one line in error. */
@@ -80,10 +79,7 @@ const char *agent_socket(const struct agent *a);
 const char *agent_rest(const struct agent *a); /* the bound address, or NULL */
 const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
 
-/*
- * Asks the agent behind a socket for its STATUS. JSON text to be freed, or NULL with errno and one
- * line in error.
- */
+/* The STATUS of a socket's agent: JSON to be freed, or NULL with errno and one line in error. */
 char *agent_ask_status(const char *socket, char *error, size_t error_bytes);
 
 #endif

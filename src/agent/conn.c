@@ -155,9 +155,7 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	}
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/*
-	 * The peer reads no more, but its CLOSE may still wait to be read: the hang-up follows it.
-	 */
+	/* The peer reads no more, but its CLOSE may still wait to be read; a hang-up follows. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
 	/* ETOOMANYREFS: the kernel limits descriptors in flight until the peer takes them. */
@@ -297,7 +295,7 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		return;
 	}
 	if (c->regions >= REGIONS_A_CONN) {
-		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions a connection",
+		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions per connection",
 		       REGIONS_A_CONN);
 		return;
 	}
@@ -314,10 +312,7 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 {
 	struct agent_region *r = agent_region_by_instance(a, say->id);
 
-	/*
-	 * An unknown id is no error: the region may have been refused. Another connection's is
-	 * ignored.
-	 */
+	/* A refused region has no entry. Another connection's region is ignored. */
 	if (r && r->conn == c)
 		agent_region_closed(a, r);
 }
@@ -352,14 +347,13 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	struct sl_msg_region is;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
-		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has the id %llu",
+		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
 		       (unsigned long long)say->id);
 		return;
 	}
 	if (r->fd < 0) {
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
-		       "the kernel gives no read-only descriptor of region %llu: the agent lacks "
-		       "CAP_SYS_ADMIN (RDMA needs none)",
+		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
 		return;
 	}
@@ -439,19 +433,18 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	if (bytes < sizeof(msg) || bytes > SL_MSG_MAX || msg.magic != SL_MSG_MAGIC ||
 	    msg.length != bytes - sizeof(msg)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a packet of %zu bytes is not \"SLM1\" with its length", bytes);
+		       "a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
 		goto out;
 	}
 	want = payload_of(msg.type);
 	if (want < 0 || msg.length != (uint32_t)want) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "message type %u with %u bytes is not understood", msg.type, msg.length);
+		       "unknown message type %u with %u bytes", msg.type, msg.length);
 		goto out;
 	}
 	if (extra && fd < 0 && msg.type == SL_MSG_PUBLISH) {
 		refuse(a, c, msg.serial, REFUSED_SYSTEM, EMFILE,
-		       "the agent has no descriptor left: raise LimitNOFILE, or try "
-		       "again: many may wait to be closed");
+		       "the agent has no descriptor left: raise LimitNOFILE, or try again later");
 		goto out;
 	}
 	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
@@ -464,13 +457,13 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 				   msg.type == SL_MSG_VERDICT)
 				: (role != c->role || msg.type == SL_MSG_SUBSCRIBE)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EPROTO,
-		       "message type %u does not belong into this connection", msg.type);
+		       "message type %u is not allowed on this connection", msg.type);
 		goto out;
 	}
 	memcpy(&payload, (const char *)data + sizeof(msg), (size_t)want);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a VERDICT with flags, a time to live or a score that can't be");
+		       "a VERDICT with invalid flags, time to live or score");
 		goto out;
 	}
 
@@ -617,10 +610,7 @@ void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 		struct agent_uid_count *u;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
-			/*
-			 * Without a spare descriptor to accept with, the listening socket stays
-			 * readable for ever.
-			 */
+			/* Without a spare descriptor the socket would stay readable for ever. */
 			close(a->spare_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)

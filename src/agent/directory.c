@@ -57,7 +57,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
 	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
 	if (err) {
-		snprintf(error, bytes, "cannot make the directory of %llu bytes: %s",
+		snprintf(error, bytes, "cannot create the directory of %llu bytes: %s",
 			 (unsigned long long)b.size, strerror(-err));
 		return err;
 	}
@@ -65,7 +65,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = check(d);
 	if (fault) {
-		snprintf(error, bytes, "no collector would take this directory: %s (--host '%s')",
+		snprintf(error, bytes, "invalid directory: %s (--host '%s')",
 			 region_fault_name(fault), a->host);
 		err = -EINVAL;
 		close(fd);

@@ -74,7 +74,7 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 
 	if (!lstat(path, &st)) {
 		if (!S_ISSOCK(st.st_mode)) {
-			snprintf(error, bytes, "%s exists and is no socket: not touched", path);
+			snprintf(error, bytes, "%s exists and is not a socket", path);
 			err = -EEXIST;
 			goto err_lock;
 		}

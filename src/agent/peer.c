@@ -100,10 +100,7 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	}
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
-		/*
-		 * Before 6.5, by number. If the connection still stands once the pidfd is open, the
-		 * number was not reused in between.
-		 */
+		/* Before 6.5. The pid was not reused if the connection still stands now. */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;

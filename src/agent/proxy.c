@@ -116,7 +116,7 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
 	if (err)
 		return agent_refuse(why, REFUSED_SYSTEM, -err,
-				    "cannot make a region of %llu bytes: %s",
+				    "cannot create a region of %llu bytes: %s",
 				    (unsigned long long)b.size, strerror(-err));
 	munmap(map, b.size); /* admission maps it again, in the arena */
 	peer = agent_peer_self(a);
@@ -149,7 +149,7 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 		return 0;
 	}
 	if (a->proxy_count >= (most ? most : 1))
-		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "%u microservices post already",
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
 				    a->proxy_count);
 	if (!metrics)
 		metrics = PROXY_METRICS;

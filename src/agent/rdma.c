@@ -420,7 +420,7 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 	err = fabric_host_register_board(d->host, a->verdict_board, agent_verdict_board_bytes(a),
 					 &d->board, agent_verdict_board_notice, a);
 	if (err) {
-		snprintf(error, bytes, "cannot register the board of verdicts: %s", strerror(-err));
+		snprintf(error, bytes, "cannot register the verdict board: %s", strerror(-err));
 		goto err_directory;
 	}
 	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
@@ -468,7 +468,7 @@ static void device_close(struct agent *a)
 static void device_lost(struct agent *a)
 {
 	device_close(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "the RDMA device is gone, waiting for it device=%s",
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
 		  a->rdma->where);
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i]) {
@@ -500,7 +500,7 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 		agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
 		agent_region_publish(a, r);
 	}
-	base_logf(BASE_INFO, AGENT_LOG, "the RDMA device is back device=%s", d->where);
+	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
 }
 
 void agent_rdma_event(struct agent *a)

@@ -177,7 +177,7 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 
 	if (seals < 0)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
-				    "the descriptor is not a memfd: make it by memfd_create()");
+				    "the descriptor is not a memfd: use memfd_create()");
 	if ((seals & need) != need)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
@@ -192,9 +192,11 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
 	if (fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC_)
-		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL, "the memfd has huge pages");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
+				    "memfds with huge pages are not supported");
 	if (fstat(fd, st) || !S_ISREG(st->st_mode))
-		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL, "the descriptor is no file");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
+				    "the descriptor is not a regular file");
 	if (st->st_size < 0 || (uint64_t)st->st_size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
 				    "the memfd has %lld bytes, the message says %" PRIu64,
@@ -219,12 +221,11 @@ static int check_header(const void *map, const struct sl_msg_publish *say, struc
 	memcpy(&copy, map, sizeof(copy)); /* the publisher may write to it meanwhile */
 	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
-		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
-				    "the region's header is not believed: %s",
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid region header: %s",
 				    region_fault_name(fault));
 	if (info->kind != SL_REGION_METRICS)
 		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
-				    "regions of kind %u are not taken", info->kind);
+				    "regions of kind %u are not accepted", info->kind);
 	if (info->size != say->size)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
 				    "the header says %" PRIu64 " bytes, the memfd has %" PRIu64,
@@ -246,7 +247,7 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	fault = region_header_parse(&copy, say->size, info);
 	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
 		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
-				    "the kernel's region is not believed: %s",
+				    "invalid region of the kernel: %s",
 				    region_fault_name(fault ? fault : REGION_FAULT_VERSION));
 	return 0;
 }
@@ -318,7 +319,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 		return 0; /* repeated request */
 	if (r->conn)
 		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
-				    "this region is published by a live connection already");
+				    "another connection already publishes this region");
 	if (r->state == SL_STATE_CLOSED)
 		return agent_refuse(why, REFUSED_INSTANCE, ESTALE, "this region was closed");
 
@@ -342,10 +343,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	return 0;
 }
 
-/*
- * Maps and registers the memory and writes its entry. Takes r and its descriptor over, also on
- * failure.
- */
+/* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
@@ -471,7 +469,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 	struct agent_peer *peer = agent_peer_self(a);
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
-		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no room for it");
+		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no slot is free");
 		if (read_only >= 0)
 			close(read_only);
 		free(r);

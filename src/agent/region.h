@@ -48,9 +48,7 @@ struct agent_refused {
 int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt,
 		 ...) __attribute__((format(printf, 4, 5)));
 
-/*
- * Admits a memfd, which stays the caller's, or says why not: 0 or -1. conn and peer may be NULL.
- */
+/* Admits a memfd, which stays the caller's: 0, or -1 with why. conn and peer may be NULL. */
 int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
 		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
 		       struct agent_refused *why);

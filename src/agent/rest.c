@@ -73,7 +73,7 @@ static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_r
 	uint64_t n;
 
 	if (base_parse_u64(q->variable, 0, 0xffffff, &n)) {
-		agent_rest_fail(reply, 400, "\"%.32s\" is no queue pair number (0 to 16777215)",
+		agent_rest_fail(reply, 400, "\"%.32s\" is not a queue pair number (0 to 16777215)",
 				q->variable);
 		return -1;
 	}
@@ -92,8 +92,7 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 	if (!reply->json)
-		agent_rest_fail(reply, 404,
-				"no queue pair has the number %d: GET /rdma/qps names them",
+		agent_rest_fail(reply, 404, "no queue pair has number %d: see GET /rdma/qps",
 				(int)n);
 }
 
@@ -224,7 +223,8 @@ static bool allowed(const struct agent *a, const struct agent_rest_request *q,
 		return false;
 	}
 	if (post && q->origin) {
-		agent_rest_fail(reply, 403, "requests of web pages are not taken (Origin: %.128s)",
+		agent_rest_fail(reply, 403,
+				"requests from web pages are not accepted (Origin: %.128s)",
 				q->origin);
 		return false;
 	}
@@ -355,7 +355,7 @@ static int read_token(const char *path, char *token, char *error, size_t bytes)
 	token[n] = 0;
 	if (st.st_mode & 077)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "others may read the token file path=%s: chmod 600 it", path);
+			  "the token file is readable by others path=%s: chmod 600 it", path);
 	return 0;
 }
 
@@ -368,7 +368,7 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 	bool loopback;
 
 	if (base_parse_address(listen, host, sizeof(host), &port)) {
-		snprintf(error, bytes, "--rest '%s' is no ADDRESS:PORT", listen);
+		snprintf(error, bytes, "--rest '%s' is not ADDRESS:PORT", listen);
 		return -EINVAL;
 	}
 	if (!*host || !strcasecmp(host, "localhost"))
@@ -380,10 +380,10 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 	else
 		loopback = false;
 	if (!loopback && !has_token) {
-		snprintf(error, bytes,
-			 "--rest %s can be reached from elsewhere: give --rest-token-file, or bind "
-			 "to loopback",
-			 listen);
+		snprintf(
+			error, bytes,
+			"--rest %s is reachable from other hosts: give --rest-token-file, or bind to loopback",
+			listen);
 		return -EACCES;
 	}
 	return loopback;
@@ -416,7 +416,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another by --rest ADDRESS:PORT", error);
+				  "no REST: %s; choose another address by --rest ADDRESS:PORT",
+				  error);
 			err = 0;
 		}
 		goto err;

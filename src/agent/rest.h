@@ -52,9 +52,7 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void agent_rest_fail_refused(struct agent_rest_reply *reply, const struct agent_refused *why);
-/*
- * The JSON body. This and the functions below return NULL or false when they have filled the reply.
- */
+/* The JSON body. This and the functions below return NULL or false once reply is filled in. */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
 /* Refuses unknown fields, which may be misspelled. known ends with NULL. */
 bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_rest_reply *reply);

@@ -44,7 +44,7 @@ json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_
 	json_t *j = json_loadb(q->body ? q->body : "", q->bytes, JSON_REJECT_DUPLICATES, &err);
 
 	if (!j) {
-		agent_rest_fail(reply, 400, "the body is no JSON: %s (line %d, column %d)",
+		agent_rest_fail(reply, 400, "the body is not JSON: %s (line %d, column %d)",
 				err.text, err.line, err.column);
 		return NULL;
 	}
@@ -69,8 +69,8 @@ const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool n
 		return NULL;
 	}
 	if (json_string_length(v) > max) {
-		agent_rest_fail(reply, 400, "\"%s\" is %zu bytes long, at most %zu are allowed",
-				key, json_string_length(v), max);
+		agent_rest_fail(reply, 400, "\"%s\" has %zu bytes; at most %zu are allowed", key,
+				json_string_length(v), max);
 		return NULL;
 	}
 	return json_string_value(v);
@@ -146,7 +146,7 @@ bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_r
 		while (known[i] && strcmp(key, known[i]))
 			i++;
 		if (!known[i]) {
-			agent_rest_fail(reply, 400, "field \"%.64s\" is not known here", key);
+			agent_rest_fail(reply, 400, "unknown field \"%.64s\"", key);
 			return false;
 		}
 	}

@@ -21,42 +21,42 @@
 
 const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"connections", OFFSET(connections), "Connections to the unix socket"},
-	{"packets", OFFSET(packets), "Packets that came over them"},
+	{"packets", OFFSET(packets), "Packets on the unix socket"},
 	{"admitted", OFFSET(admitted), "Regions admitted"},
-	{"reattached", OFFSET(reattached), "Regions handed over again by their publisher"},
-	{"restored", OFFSET(restored), "Regions that systemd kept over a restart"},
-	{"dead", OFFSET(dead), "Regions whose publisher was gone without a goodbye"},
-	{"closed", OFFSET(closed), "Regions whose publisher said goodbye"},
-	{"expired", OFFSET(expired), "Regions whose last words were kept for the time of grace"},
-	{"evicted", OFFSET(evicted), "Regions whose last words went early, for want of room"},
-	{"freed", OFFSET(freed), "Regions whose memory was given back"},
-	{"lines_repaired", OFFSET(lines_repaired), "Lines left half-written by a dead publisher"},
-	{"lost_connections", OFFSET(lost_connections), "Publishers' connections that broke off"},
+	{"reattached", OFFSET(reattached), "Regions attached again by their publisher"},
+	{"restored", OFFSET(restored), "Regions restored from systemd after a restart"},
+	{"dead", OFFSET(dead), "Regions whose publisher died"},
+	{"closed", OFFSET(closed), "Regions closed by their publisher"},
+	{"expired", OFFSET(expired), "Regions whose grace period ended"},
+	{"evicted", OFFSET(evicted),
+	 "Regions retired before the end of their grace period for lack of room"},
+	{"freed", OFFSET(freed), "Regions whose memory was freed"},
+	{"lines_repaired", OFFSET(lines_repaired),
+	 "Half-written lines of dead publishers that were repaired"},
+	{"lost_connections", OFFSET(lost_connections), "Lost connections of publishers"},
 	{"extra_descriptor_packets", OFFSET(extra_fds),
-	 "Packets with more descriptors than one, or than there was room for"},
-	{"subscribed", OFFSET(subscribed), "Consumers that were given the directory"},
-	{"opened", OFFSET(opened), "Regions given to consumers"},
-	{"status_requests", OFFSET(status), "Questions for the status"},
+	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
+	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
+	{"opened", OFFSET(opened), "Regions opened by consumers"},
+	{"status_requests", OFFSET(status), "Status requests"},
 	{"rest_requests", OFFSET(rest_requests), "REST requests"},
-	{"rest_errors", OFFSET(rest_errors), "REST requests answered by an error"},
+	{"rest_errors", OFFSET(rest_errors), "REST requests answered with an error"},
 	{"rest_updates", OFFSET(rest_updates), "Values posted by REST"},
 	{"rest_expired", OFFSET(rest_expired), "Microservices that stopped posting"},
-	{"promotions", OFFSET(promotions),
-	 "Times that neighbouring regions were registered as one"},
-	{"promoted_regions", OFFSET(promoted_regions), "Regions that this was done to"},
-	{"breakups", OFFSET(breakups), "Times that such a registration was taken apart"},
-	{"registration_failures", OFFSET(registration_failures),
-	 "Memory registrations that failed"},
-	{"verdicts", OFFSET(verdicts), "Verdicts of collectors handed on to publishers"},
-	{"verdicts_unknown", OFFSET(verdicts_unknown), "... on regions that are not there"},
+	{"promotions", OFFSET(promotions), "Joint registrations of neighbouring regions"},
+	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
+	{"breakups", OFFSET(breakups), "Joint registrations split up"},
+	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
+	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
+	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
-	 "... written by RDMA, whose line did not hold"},
+	 "Verdicts written by RDMA with an invalid line"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
-	 "... whose publisher was not there, did not take them, or was told just before"},
-	{"tcp_refused", OFFSET(tcp_refused), "Connections for which the table had no slot"},
-	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel left out"},
+	 "Verdicts not relayed: publisher absent, its socket full, or notified just before"},
+	{"tcp_refused", OFFSET(tcp_refused), "TCP connections without a slot in the table"},
+	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
-	 "Cgroups of connections for whose names there was no room"},
+	 "Cgroups without a slot for their names"},
 };
 
 enum {
@@ -124,18 +124,20 @@ static void make_metrics(struct agent_self *s)
 	s->gauge[G_DEAD] = gauge(s, "regions", regions, NULL, "dead");
 	s->gauge[G_CLOSED] = gauge(s, "regions", regions, NULL, "closed");
 	s->gauge[G_RETIRED] = gauge(s, "regions", regions, NULL, "retired");
-	s->gauge[G_REGIONS_MAX] = gauge(s, "regions_max", "Limit of regions", NULL, NULL);
+	s->gauge[G_REGIONS_MAX] = gauge(s, "regions_max", "Maximum number of regions", NULL, NULL);
 	s->gauge[G_MEMORY] = gauge(s, "memory_bytes", "Memory of all regions", "bytes", NULL);
-	s->gauge[G_MEMORY_MAX] = gauge(s, "memory_max_bytes", "Limit of that", "bytes", NULL);
+	s->gauge[G_MEMORY_MAX] = gauge(s, "memory_max_bytes", "Maximum memory of all regions",
+				       "bytes", NULL);
 	s->gauge[G_CONNECTIONS] = gauge(s, "open_connections", "Connections to the unix socket",
 					NULL, NULL);
 	s->gauge[G_CONSUMERS] = gauge(s, "consumers", "Local collectors connected", NULL, NULL);
 	s->gauge[G_QUEUES] = gauge(s, "queue_pairs", "Queue pairs of remote collectors", NULL,
 				   NULL);
-	s->gauge[G_TCP_OPEN] = gauge(s, "tcp_flows", "Connections in the table", NULL, "open");
-	s->gauge[G_TCP_CLOSED] = gauge(s, "tcp_flows", "Connections in the table", NULL, "closed");
-	s->gauge[G_TCP_IDENTITIES] = gauge(
-		s, "tcp_identities", "Cgroups of connections whose names are told", NULL, NULL);
+	s->gauge[G_TCP_OPEN] = gauge(s, "tcp_flows", "TCP connections in the table", NULL, "open");
+	s->gauge[G_TCP_CLOSED] = gauge(s, "tcp_flows", "TCP connections in the table", NULL,
+				       "closed");
+	s->gauge[G_TCP_IDENTITIES] = gauge(s, "tcp_identities", "Cgroups with names in the table",
+					   NULL, NULL);
 	s->gauge[G_REST_SERVICES] = gauge(s, "rest_microservices",
 					  "Microservices that post by REST", NULL, NULL);
 }

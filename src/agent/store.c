@@ -66,7 +66,8 @@ static void restore(struct agent *a, int fd, const char *name)
 		return;
 	peer->uid = st.st_uid;
 	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
-		base_logf(BASE_WARN, AGENT_LOG, "not restored name=%s: %s", name, why.reason);
+		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
+			  why.reason);
 		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	} else {
 		a->n.admitted--;

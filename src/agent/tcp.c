@@ -32,7 +32,8 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		while (i < PARTS && (strlen(part_names[i]) != n || strncmp(list, part_names[i], n)))
 			i++;
 		if (i == PARTS) {
-			snprintf(error, bytes, "--tcp: '%.*s' is none of flows, layers, cpu, net",
+			snprintf(error, bytes,
+				 "--tcp: '%.*s' is not one of flows, layers, cpu, net",
 				 (int)(n < 64 ? n : 64), list);
 			return 0;
 		}
@@ -90,10 +91,10 @@ static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size,
 	int read_only = tcp_region_read_only(fd);
 
 	if (read_only < 0)
-		base_logf(BASE_WARN, AGENT_LOG,
-			  "--tcp %s: readers on this machine get no descriptor: %s (needs "
-			  "CAP_SYS_ADMIN); RDMA goes on",
-			  part_names[part], strerror(-read_only));
+		base_logf(
+			BASE_WARN, AGENT_LOG,
+			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
+			part_names[part], strerror(-read_only));
 	if (!agent_region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
 		return 0;
 	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
@@ -120,7 +121,7 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 		return err;
 	map = tcp_region(t->flows, &size);
 	if (region_flows_info_parse(map, size, &t->info)) {
-		snprintf(error, bytes, "the table of connections is none");
+		snprintf(error, bytes, "invalid table of connections");
 		return -EIO;
 	}
 	err = admit(a, FLOWS, tcp_region_fd(t->flows), size, error, bytes);
@@ -275,8 +276,8 @@ void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 		if (!err && t->tasks)
 			err = tcp_cpu_refresh(t->tasks);
 		if (err)
-			base_log_limited(BASE_WARN, AGENT_LOG,
-					 "--tcp: looking for what was missed: %s", strerror(-err));
+			base_log_limited(BASE_WARN, AGENT_LOG, "--tcp: cannot catch up: %s",
+					 strerror(-err));
 		t->look_ns = now + LOOK_NS;
 	}
 	if (t->flows && t->tasks && t->tasks_ns <= now) {
@@ -397,7 +398,7 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 	int err = 0;
 
 	if (!t || (!t->flows && !t->layers && !t->net)) {
-		snprintf(why, bytes, "this agent watches no connections: start it with --tcp");
+		snprintf(why, bytes, "this agent records no connections: start it with --tcp");
 		return -ENOENT;
 	}
 	snprintf(why, bytes, "the filter could not be set");

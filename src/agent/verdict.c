@@ -87,7 +87,7 @@ void agent_verdict_board_notice(void *arg, uint32_t entry)
 	if (sl_line_check(line) != line[7] || !sl_verdict_sound(&v)) {
 		a->n.verdicts_refused++;
 		base_log_limited(BASE_WARN, AGENT_LOG,
-				 "verdict refused: line %u of the board does not hold", entry);
+				 "verdict refused: line %u of the verdict board is invalid", entry);
 		return;
 	}
 	agent_verdict_take(a, &v);

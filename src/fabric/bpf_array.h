@@ -24,10 +24,7 @@ struct fabric_bpf_array {
 int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size);
 void fabric_bpf_array_close(struct fabric_bpf_array *a);
 
-/*
- * Reads [offset, offset + length), which lies within size; zeros beyond the last element. 0 or
- * -errno.
- */
+/* Reads [offset, offset + length) within size; zeros beyond the last element. 0 or -errno. */
 int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uint64_t length,
 			  void *to);
 

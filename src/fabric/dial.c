@@ -54,7 +54,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 			sizeof(timeout));
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
 			      (struct sockaddr *)&d->to, (int)d->timeout_ms))
-		return failed_errno(d, "no route to it");
+		return failed_errno(d, "no route to the host");
 	d->phase = FABRIC_DIAL_ADDRESS;
 	return FABRIC_DIAL_NOTHING;
 }
@@ -144,7 +144,7 @@ static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
-		snprintf(d->error, sizeof(d->error), "nobody listens there");
+		snprintf(d->error, sizeof(d->error), "no listener on that port");
 	else
 		snprintf(d->error, sizeof(d->error), "refused, reason %d", reason);
 	return FABRIC_DIAL_FAILED;
@@ -190,7 +190,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		if (d->phase != FABRIC_DIAL_ROUTE)
 			return FABRIC_DIAL_NOTHING;
 		if (d->device && strcmp(d->device, ibv_get_device_name(d->id->verbs->device)))
-			return failed(d, "the route to it is by another RDMA device");
+			return failed(d, "the route leads through another RDMA device");
 		return FABRIC_DIAL_ROUTED;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (d->phase != FABRIC_DIAL_CONNECT)
@@ -201,15 +201,15 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		return rejected(d, status);
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return failed(d, "its address can't be reached by RDMA");
+		return failed(d, "the address cannot be reached by RDMA");
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		return failed(d, "it did not answer");
+		return failed(d, "no answer");
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return failed(d, "the other side ended the connection");
+		return failed(d, "the peer closed the connection");
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		d->lost = true;
-		return failed(d, "the RDMA device is gone");
+		return failed(d, "the RDMA device was removed");
 	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: a request would notice */
 		return FABRIC_DIAL_NOTHING;
 	}
@@ -227,8 +227,8 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 	if (d->phase != FABRIC_DIAL_UP) {
 		if (now_ns >= d->deadline_ns)
 			return failed(d, d->phase == FABRIC_DIAL_NAME
-						 ? "its name can't be looked up"
-						 : "it did not answer");
+						 ? "the host name cannot be resolved"
+						 : "no answer");
 		if (d->phase == FABRIC_DIAL_NAME)
 			return look_up(d);
 	}
@@ -273,10 +273,7 @@ void fabric_dial_free(struct fabric_dial *d)
 
 	if (!d->lookup)
 		return;
-	/*
-	 * A lookup that cannot be cancelled writes to its memory when it ends, so that memory is
-	 * leaked.
-	 */
+	/* A lookup that cannot be cancelled still writes to its memory, which is leaked. */
 	code = gai_cancel(&d->lookup->request);
 	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))
 		freeaddrinfo(d->lookup->request.ar_result);

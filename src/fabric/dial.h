@@ -61,10 +61,7 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
 					   const struct fabric_verbs_request *request,
 					   uint8_t reads);
-/*
- * Destroys the queue pair, the owner's objects on the device (set to NULL; NULL is fine) and the
- * connection.
- */
+/* Destroys queue pair and connection, and the owner's objects, which become NULL (or are). */
 void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,
 		     struct ibv_pd **pd);
 /* After fabric_dial_end(): abandons a lookup that still runs. */

@@ -47,8 +47,7 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 	memset(to, 0, sizeof(*to));
 	if (opts->address) {
 		if (opts->gid_index >= 0) {
-			snprintf(error, bytes,
-				 "an address to listen on and a GID exclude each other");
+			snprintf(error, bytes, "a listening address and a GID exclude each other");
 			return -EINVAL;
 		}
 		err = fabric_rdma_find(opts->device, error, bytes);
@@ -268,9 +267,7 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
 /* Creates the completion channel for notices of that many queue pairs. */
 static int hang_bell(struct fabric_host *h, uint32_t queues)
 {
-	/*
-	 * Twice what can be in flight: completions of a destroyed queue pair may still be queued.
-	 */
+	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
 
 	if (room > h->device.max_cqe)

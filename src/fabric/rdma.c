@@ -22,8 +22,7 @@ int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
 	if (!list || !count) {
 		if (name)
 			snprintf(error, error_bytes,
-				 "no RDMA device '%s': this machine has no RDMA device at all",
-				 name);
+				 "no RDMA device '%s': this machine has no RDMA device", name);
 		else
 			snprintf(error, error_bytes, "this machine has no RDMA device");
 		if (list)
@@ -96,7 +95,7 @@ static struct ibv_context *open_device(const char *name, char *error, size_t err
 	if (list)
 		ibv_free_device_list(list);
 	if (!verbs)
-		snprintf(error, error_bytes, "%s: can't be opened: %s", name ? name : "RDMA device",
+		snprintf(error, error_bytes, "%s: cannot open: %s", name ? name : "RDMA device",
 			 strerror(errno));
 	return verbs;
 }
@@ -126,7 +125,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 			best = e;
 	}
 	if (count < 0) {
-		snprintf(error, error_bytes, "%s: its GIDs can't be read: %s", device,
+		snprintf(error, error_bytes, "%s: cannot read its GIDs: %s", device,
 			 strerror((int)-count));
 		err = (int)count;
 	} else if (!best && gid_index >= 0) {
@@ -140,11 +139,11 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 		err = -EADDRNOTAVAIL;
 	} else if (best->gid_type == IBV_GID_TYPE_IB) {
 		snprintf(error, error_bytes,
-			 "GID %d of %s is InfiniBand's and stands for no IP address", gid_index,
+			 "GID %d of %s is an InfiniBand GID, without an IP address", gid_index,
 			 device);
 		err = -EINVAL;
 	} else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid)) {
-		snprintf(error, error_bytes, "GID %d of %s is of another address family", gid_index,
+		snprintf(error, error_bytes, "GID %d of %s has another address family", gid_index,
 			 device);
 		err = -EINVAL;
 	} else {

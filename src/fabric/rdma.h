@@ -34,8 +34,8 @@ _Static_assert(sizeof(struct fabric_verbs_request) <= 56,
 #define FABRIC_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
 struct fabric_verbs_refusal {
 	uint32_t magic;
-	int32_t error; /* a positive errno: ENOSPC no queue pair left, EPROTO malformed, EOPNOTSUPP
-			  no verdict board */
+	int32_t error; /* positive errno: ENOSPC no queue pair, EPROTO malformed, EOPNOTSUPP no
+			  board */
 };
 
 #define FABRIC_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */
@@ -49,10 +49,7 @@ struct fabric_verbs_refusal {
 #define FABRIC_VERBS_ACK_TIMEOUT 13
 #define FABRIC_VERBS_RETRIES	 7
 
-/*
- * 0 if the device exists (name NULL: any device), else -ENODEV or libibverbs' error, and one line
- * in error.
- */
+/* 0 if the device (name NULL: any) exists, else -errno and one line in error. */
 int fabric_rdma_find(const char *name, char *error, size_t error_bytes);
 
 /*

@@ -76,14 +76,14 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 			  : fabric_bpf_array_open(&array, fd, size);
 
 	if (err) {
-		fabric_failed(f,
-			      err == -EINVAL
-				      ? "%s: the agent sent neither memory that is sealed against "
-					"shrinking nor an eBPF array of the size that it announced"
-			      : err == -EPERM ? "%s: the kernel lets this process read no eBPF "
-						"maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
-					      : "%s: an eBPF array can't be read",
-			      f->target);
+		fabric_failed(
+			f,
+			err == -EINVAL
+				? "%s: the agent sent neither memory sealed against shrinking nor an eBPF array of the announced size"
+			: err == -EPERM
+				? "%s: this process may not read eBPF maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
+				: "%s: cannot read an eBPF array",
+			f->target);
 		return err;
 	}
 	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
@@ -342,7 +342,8 @@ static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 		return;
 	release(&a);
 	fabric_failed(&s->base, "%s: %s", s->base.target,
-		      err == -ENOTCONN ? "the agent hung up" : "the agent sent what nobody asked");
+		      err == -ENOTCONN ? "the agent hung up"
+				       : "the agent sent an unsolicited packet");
 	hang_up(s, now_ns);
 }
 

@@ -263,7 +263,7 @@ static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 
 	if (wc->wr_id >> 32 != v->generation || number - v->head >= v->tail - v->head) {
 		f->stats.wrong_id++;
-		fabric_failed(f, "%s: a completion of nothing that is outstanding", f->target);
+		fabric_failed(f, "%s: a completion without an outstanding request", f->target);
 		return false;
 	}
 	while (v->head != number)

@@ -57,9 +57,9 @@ static void refused(struct fabric_verbs *v, uint64_t now_ns)
 	const struct fabric_verbs_refusal *r = &v->dial.refusal;
 
 	if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == ENOSPC)
-		give_up(v, now_ns, "refused: the agent's queue pairs are used up");
+		give_up(v, now_ns, "refused: no queue pair of the agent is free");
 	else if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == EOPNOTSUPP)
-		give_up(v, now_ns, "the agent there takes no verdicts");
+		give_up(v, now_ns, "the agent does not accept verdicts");
 	else
 		give_up(v, now_ns, v->dial.error);
 }
@@ -145,11 +145,11 @@ static void established(struct fabric_verbs *v, uint64_t now_ns,
 			const struct fabric_host_hello *hello)
 {
 	if (!hello_is_sound(hello)) {
-		give_up(v, now_ns, "what answers there is no sidelight agent of this version");
+		give_up(v, now_ns, "the peer is not a sidelight agent of this version");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
-		give_up(v, now_ns, "the agent there takes no verdicts");
+		give_up(v, now_ns, "the agent does not accept verdicts");
 		return;
 	}
 	v->board_addr = hello->board_addr;

@@ -97,10 +97,7 @@ bool region_section_find(const struct sl_region_header *copy, uint32_t type, uin
 /* Finds SL_SECTION_LOSSES (layer.h) with room for n counters per element. */
 bool region_losses_find(const struct sl_region_header *copy, uint32_t n,
 			struct region_section *section);
-/*
- * Adds n counters of a private copy of one element to sum[]. UNSETTLED: copy it again; sum is
- * unchanged.
- */
+/* Adds the n counters of one element's copy to sum[]. UNSETTLED: copy again; sum is unchanged. */
 enum region_fault region_losses_add(const uint64_t *element, uint32_t n, uint64_t *sum);
 
 struct region_hot {
@@ -117,10 +114,7 @@ struct region_hot {
 enum region_fault region_hot_parse(const uint64_t line[8], const struct region_info *info,
 				   struct region_hot *hot);
 
-/*
- * HOT if generation, schema, lines or stripes in use decreased between two verified hot lines of a
- * region. Pure.
- */
+/* HOT if generation, schema, lines or stripes in use decreased between two hot lines. Pure. */
 enum region_fault region_hot_follows(const struct region_hot *before, const struct region_hot *now);
 
 struct region_directory_hot {

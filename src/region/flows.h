@@ -77,10 +77,7 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 /* Nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
 uint64_t region_flow_duration(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
-/*
- * "192.0.2.1" or "2001:db8::1" for a mapped IPv4 or an IPv6 address. out has INET6_ADDRSTRLEN
- * bytes.
- */
+/* "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);
 
 /* The names of a cgroup. */

@@ -63,10 +63,7 @@ enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *gene
 /* Adds the counts of from to to, whose key stays. */
 void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from);
 
-/*
- * Observations in a histogram; its quantile q (0 to 1) in ns, NAN if empty, INFINITY above the last
- * bucket.
- */
+/* Observations of a histogram; its quantile q (0 to 1) in ns: NAN if empty, INFINITY above. */
 uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
 

@@ -36,10 +36,7 @@ uint64_t region_repair(void *map, const struct region_info *info)
 		for (uint64_t l = 0; l < lines; l++)
 			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
 	}
-	/*
-	 * Only the heads of rings: an incomplete span must not verify. Rings are not used before
-	 * their stripes.
-	 */
+	/* Only heads of rings: half a span must not verify. Rings need their stripes. */
 	for (uint64_t s = 0; info->spans && s < stripes; s++)
 		repaired += repair_line(
 			(uint64_t *)((char *)map + region_span_head_at(info, (uint32_t)s)), false);

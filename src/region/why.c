@@ -263,7 +263,7 @@ static void say_window(struct region_why *w, const struct change *c, double perc
 	case REGION_WHY_PEER_NOT_READING:
 		SAY("The peer's application does not read: its receive window %s, and held the "
 		    "sender back for %.0f%% of the time.",
-		    f->snd_wnd ? "was closed again and again" : "is closed", percent);
+		    f->snd_wnd ? "closed again and again" : "is closed", percent);
 		number(w, "windows-closed-by-peer", (double)c->zero_in, "");
 		break;
 	case REGION_WHY_PEER_WINDOW:
@@ -287,17 +287,14 @@ static void say_congestion(struct region_why *w, const struct change *c, double 
 	switch (w->limit) {
 	case REGION_WHY_LOSS_TIMEOUT:
 		if (c->acked)
-			SAY("Losses that only timeouts repaired, %llu of them; they held the sender "
-			    "back for %.0f%% of the time.",
+			SAY("Losses repaired only by timeouts, %llu of them, held the sender back for %.0f%% of the time.",
 			    (unsigned long long)c->timeouts, percent);
 		else
-			SAY("Nothing of what was sent is acknowledged: it is lost on the way, or the peer "
-			    "is gone; %llu timeout%s.",
+			SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; %llu timeout%s.",
 			    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s");
 		break;
 	case REGION_WHY_LOSS_FAST:
-		SAY("Losses keep the congestion window small: %llu segment%s sent again; it held the "
-		    "sender back for %.0f%% of the time.",
+		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held the sender back for %.0f%% of the time.",
 		    (unsigned long long)c->retrans, c->retrans == 1 ? "" : "s", percent);
 		break;
 	case REGION_WHY_ECN:
@@ -317,8 +314,7 @@ static void say_congestion(struct region_why *w, const struct change *c, double 
 		    percent);
 		break;
 	default:
-		SAY("The path is full for %.0f%% of the time, without loss and without a queue that "
-		    "has grown.",
+		SAY("The path is full for %.0f%% of the time, without loss and without a growing queue.",
 		    percent);
 	}
 	path(w, c);
@@ -331,23 +327,20 @@ static void say_application(struct region_why *w, const struct change *c, double
 
 	switch (w->limit) {
 	case REGION_WHY_NOT_READING:
-		SAY("The application here does not read: %llu bytes lie unread, and its receive window "
-		    "is %u bytes.",
+		SAY("The application here does not read: %llu bytes are unread, and its receive window is %u bytes.",
 		    (unsigned long long)c->unread, f->rcv_wnd);
 		receiving(w, c);
 		break;
 	case REGION_WHY_PEER:
-		SAY("The peer sends, and what arrives is read: what holds this flow back is known at "
-		    "the other end.");
+		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
 		receiving(w, c);
 		break;
 	case REGION_WHY_ACCEPT_QUEUE:
-		SAY("The application accepts too slowly: %u connections wait in a queue for %u, and "
-		    "%llu were refused.",
+		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and %llu were refused.",
 		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
 		break;
 	case REGION_WHY_ACCEPTING:
-		SAY("It accepts as fast as connections come: %u wait in a queue for %u.",
+		SAY("It accepts connections as fast as they arrive: %u wait in a queue of %u.",
 		    f->backlog, f->backlog_max);
 		break;
 	case REGION_WHY_RESET:
@@ -358,8 +351,7 @@ static void say_application(struct region_why *w, const struct change *c, double
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	default:
-		SAY("The application here has nothing more to send for %.0f%% of the time; the network "
-		    "would take more.",
+		SAY("The application here has nothing to send for %.0f%% of the time; the network could take more.",
 		    percent);
 		shares(w, c);
 		path(w, c);

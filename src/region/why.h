@@ -25,8 +25,7 @@ enum region_why_limit {
 	REGION_WHY_APPLICATION,	     /* the sender here mostly has nothing to send */
 	REGION_WHY_PEER,	     /* the peer sends and this end keeps up: the cause is there */
 	REGION_WHY_PEER_WINDOW,	     /* the peer's receive window is smaller than the path needs */
-	REGION_WHY_PEER_NOT_READING, /* the peer's receive window closed: its application does not
-					read */
+	REGION_WHY_PEER_NOT_READING, /* it closed: the peer's application does not read */
 	REGION_WHY_NOT_READING,	     /* the receiver here does not read */
 	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path needs */
 	REGION_WHY_LOSS_TIMEOUT,     /* congestion window: retransmission timeouts */
@@ -35,10 +34,9 @@ enum region_why_limit {
 	REGION_WHY_BUFFERBLOAT,	     /* congestion window: a queue on the path raised the RTT */
 	REGION_WHY_SLOW_START,	     /* congestion window: still in slow start */
 	REGION_WHY_PATH,	     /* congestion window: the path is full, without a fault */
-	REGION_WHY_ACCEPT_QUEUE, /* listener: connections are refused, its application accepts too
-				    slowly */
-	REGION_WHY_ACCEPTING,	 /* listener that keeps up */
-	REGION_WHY_RESET,	 /* the connection was reset */
+	REGION_WHY_ACCEPT_QUEUE,     /* listener that refuses: its application is too slow */
+	REGION_WHY_ACCEPTING,	     /* listener that keeps up */
+	REGION_WHY_RESET,	     /* the connection was reset */
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */

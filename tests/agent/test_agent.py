@@ -329,7 +329,7 @@ def leaves_the_socket_of_a_live_agent_alone():
         f.write('precious')
     p = subprocess.run([EXE, 'agent', '--socket', path, '--no-rest'],
                        capture_output=True, text=True, timeout=60)
-    assert p.returncode == 1 and 'no socket' in p.stderr, p
+    assert p.returncode == 1 and 'not a socket' in p.stderr, p
     with open(path) as f:
         assert f.read() == 'precious'
 

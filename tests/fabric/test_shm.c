@@ -829,7 +829,7 @@ static void what_nobody_asked_for_ends_the_connection(void **state)
 	assert_int_equal(fabric_drive(f, now + 1, NULL), FABRIC_UP);
 	now += 3 * MS;
 	assert_int_equal(fabric_drive(f, now, NULL), FABRIC_DOWN);
-	assert_error(f, "nobody asked");
+	assert_error(f, "unsolicited");
 	fabric_close(f);
 	close(a->peer);
 	a->peer = -1;

@@ -144,7 +144,7 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
     wait_until(lambda: agent.flow(client), 'the wanted flow', agent, seconds=20)
     if agent.flow(other[0]):
         fail('a flow of another port is there', agent)
-    for body, words in (({'ports': ['80x']}, "'80x' is no port"), ({'cidrs': ['10.0.0.0/99']}, '10.0.0.0/99'),
+    for body, words in (({'ports': ['80x']}, "'80x' is not a valid port"), ({'cidrs': ['10.0.0.0/99']}, '10.0.0.0/99'),
                         ({'sample': 21}, 'sample'), ({'port': 1}, 'port'), ({'ports': 5}, 'ports'),
                         ({'cgroups': ['/none/such']}, '/none/such'), ([], 'object')):
         code, answer = agent.ask('POST', '/tcp/filter', body)

@@ -91,10 +91,7 @@ static bool listed(const char *list, size_t bytes, const char *word)
 	return false;
 }
 
-/*
- * Finds the mount point of the unified hierarchy (controller NULL) or of a controller's. proc(5),
- * mountinfo.
- */
+/* The mount point of a controller's hierarchy; NULL: the unified one. proc(5), mountinfo. */
 static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
 {
 	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -230,10 +227,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 	return id;
 }
 
-/*
- * Path below the root of the hierarchy. 0, -ENOENT: removed, -EPERM: not permitted, or another
- * error.
- */
+/* Path below the root. 0, -ENOENT: removed, -EPERM: not permitted, or another error. */
 static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t bytes)
 {
 	union handle u = {.h.handle_bytes = sizeof(id), .h.handle_type = HANDLE_KERNFS};
@@ -293,10 +287,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 static void learn(struct tcp_cgroups *c, struct cgroup_known *k, uint64_t id, const char *path,
 		  uint64_t now)
 {
-	/*
-	 * Only missing names are read again: runtimes write some files after the container has
-	 * started.
-	 */
+	/* Reads only missing names again: some files follow the container's start. */
 	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
 	tcp_cgroup_runtime_names(c->host, &k->i);

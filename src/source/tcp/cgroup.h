@@ -19,17 +19,14 @@
 
 struct tcp_cgroup_identity {
 	uint64_t id;
-	char path[TCP_CGROUP_PATH_BYTES]; /* below the root of the hierarchy; "/": the root.
-					     Truncated at its front */
-	char runtime[16]; /* "docker", "containerd", "cri-o", "podman", "lxc", "nspawn", "qemu",
-			     "nomad", "runc", "systemd"; empty: unknown */
+	char path[TCP_CGROUP_PATH_BYTES]; /* below the root, which is "/"; truncated at its front */
+	char runtime[16]; /* "docker", "containerd", "podman", "systemd", ...; empty: unknown */
 	char container_id[72];		       /* usually 64 hexadecimal digits; or empty */
 	char pod_uid[40];		       /* as in Kubernetes, with dashes; or empty */
 	char container[TCP_CGROUP_NAME_BYTES]; /* name; empty: unknown */
 	char pod[TCP_CGROUP_NAME_BYTES];
 	char kube_namespace[TCP_CGROUP_NAME_BYTES];
-	char service[TCP_CGROUP_NAME_BYTES]; /* of compose or swarm, the workload of a pod, or the
-						systemd unit */
+	char service[TCP_CGROUP_NAME_BYTES]; /* of compose or swarm, a pod's workload, or a unit */
 	bool helper;			     /* serves containers: a pod's sandbox, conmon */
 	bool claimed; /* an unprivileged process chose the ids and names: a container, or a user's
 			 systemd, names the folders below its own. The host's files do not know them

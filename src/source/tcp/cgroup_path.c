@@ -122,10 +122,7 @@ static bool is_uuid(struct cgroup_path_part p, char other)
 	return p.n == 36;
 }
 
-/*
- * A UID with dashes, with the underscores of systemd's slices instead, or the 32 digits of a static
- * pod.
- */
+/* A UID with dashes, or the underscores of systemd's slices, or a static pod's 32 digits. */
 static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
@@ -320,8 +317,7 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 	tcp_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
 		/*
-		 * containerd makes a folder "SLICE:cri-containerd:ID" of a systemd path that it
-		 * takes for a cgroupfs path.
+		 * containerd takes a systemd path for a cgroupfs path: "SLICE:cri-containerd:ID".
 		 */
 		struct cgroup_path_part p = {s, strcspn(s, "/:")};
 

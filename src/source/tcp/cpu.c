@@ -33,9 +33,7 @@ struct tcp_cpu {
 
 /* ---- opening ---- */
 
-/*
- * The index of a controller in css_set.subsys, whose order depends on the kernel's configuration.
- */
+/* A controller's index in css_set.subsys; the order depends on the kernel's configuration. */
 static int subsystem(const char *controller)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -83,8 +81,8 @@ static void choose(struct cpu_bpf *bpf)
 
 		if (!tcp_hook_try(TCP_HOOK_TP, b->candidate[0].target[0]))
 			continue;
-		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost is: %s",
-			  b->candidate[0].target[0], b->lost);
+		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
+			  b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }

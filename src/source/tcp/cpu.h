@@ -46,10 +46,7 @@ uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot);
 /* Indexed by enum sl_task_loss. */
 void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES]);
 
-/*
- * The region of kind SL_REGION_TASKS, mapped writable, and its map's descriptor; both end with the
- * close.
- */
+/* The region (SL_REGION_TASKS), mapped writable, and its map's descriptor; until the close. */
 void *tcp_cpu_region(const struct tcp_cpu *c, size_t *bytes, int *fd);
 
 /*

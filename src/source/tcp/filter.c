@@ -19,7 +19,7 @@
 
 static int wrong(char *why, size_t bytes, const char *what, const char *value)
 {
-	snprintf(why, bytes, "'%s' is no %s", value, what);
+	snprintf(why, bytes, "'%s' is not a valid %s", value, what);
 	return -EINVAL;
 }
 
@@ -119,7 +119,7 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	uint64_t cgroup;
 
 	if (w->sample > SAMPLE_MAX) {
-		snprintf(why, bytes, "one flow in 2^%u is none; at most 2^%u", w->sample,
+		snprintf(why, bytes, "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
 			 SAMPLE_MAX);
 		return -EINVAL;
 	}
@@ -160,11 +160,11 @@ static int apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int ci
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr) ||
 		    bpf_map_update_elem(cidrs_fd, &cidr, &one, BPF_ANY))
-			return wrong(why, bytes, "prefix that has room", w->cidrs.v[i]);
+			return wrong(why, bytes, "prefix: the table is full", w->cidrs.v[i]);
 	for (size_t i = 0; i < w->cgroups.n; i++)
 		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
-			return wrong(why, bytes, "cgroup that has room", w->cgroups.v[i]);
+			return wrong(why, bytes, "cgroup: the table is full", w->cgroups.v[i]);
 	return 0;
 }
 

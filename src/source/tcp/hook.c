@@ -42,7 +42,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 "IP and TCP are one layer in receive latency",
 		 {{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
 		  {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
-		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the search for the socket counts as IP"}}},
+		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the socket lookup counts as IP"}}},
 	[TCP_BOUNDARY_TCP_APP] = {"tcp-app",
 				  "TCP to the application",
 				  "receive latency of TCP, and application latency",
@@ -52,15 +52,15 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				  "transmit latency of TCP, and requests",
 				  {{TP, {"tcp_sendmsg_locked"}, NULL},
 				   {FENTRY, {"tcp_sendmsg_locked"}, NULL}}},
-	[TCP_BOUNDARY_TCP_IP] = {"tcp-ip",
-				 "TCP to IP, sending",
-				 "TCP and IP are one layer in transmit latency",
-				 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				  {NETFILTER,
-				   {"local-out"},
-				   "the making of the IP header counts as TCP; a new network "
-				   "namespace is seen a second late"}}},
+	[TCP_BOUNDARY_TCP_IP] =
+		{"tcp-ip",
+		 "TCP to IP, sending",
+		 "TCP and IP are one layer in transmit latency",
+		 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+		  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+		  {NETFILTER,
+		   {"local-out"},
+		   "building the IP header counts as TCP; a new network namespace is seen a second late"}}},
 	[TCP_BOUNDARY_IP_LINK] = {"ip-link",
 				  "IP to the queueing discipline",
 				  "IP and MAC are one layer in transmit latency",
@@ -74,11 +74,11 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				"everything about flows",
 				{{TP, {"inet_sock_set_state"}, NULL}}},
 	[TCP_BOUNDARY_CLOSE] = {"close",
-				"a socket goes away",
+				"a socket is destroyed",
 				"slots of sockets that end without a state are freed late",
 				{{TP, {"tcp_destroy_sock"}, NULL}}},
 	[TCP_BOUNDARY_SEGMENT] = {"segment",
-				  "a segment comes in on a connection",
+				  "a segment arrives on a connection",
 				  "statistics while a connection is open",
 				  {{TP, {"tcp_probe"}, NULL}}},
 	[TCP_BOUNDARY_CONGESTION] = {"congestion",
@@ -86,7 +86,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				     "fast retransmissions and timeouts, before 6.7",
 				     {{TP, {"tcp_cong_state_set"}, NULL}}},
 	[TCP_BOUNDARY_RETRANSMIT] = {"retransmit",
-				     "a segment is sent again",
+				     "a segment is retransmitted",
 				     "some causes of retransmissions, and those of SYNs",
 				     {{TP, {"tcp_retransmit_skb"}, NULL}}},
 	[TCP_BOUNDARY_RTT] =
@@ -108,7 +108,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				    "who reset a connection",
 				    {{TP, {"tcp_send_reset"}, NULL}}},
 	[TCP_BOUNDARY_EXISTING] = {"existing",
-				   "connections that were there before",
+				   "existing connections",
 				   "connections made before the start",
 				   {{TCP_HOOK_ITER, {"tcp"}, NULL}}},
 	[TCP_BOUNDARY_SCHED] = {"sched",
@@ -116,7 +116,7 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				"CPU and run-queue time",
 				{{TP, {"sched_switch", "sched_process_fork"}, NULL}}},
 	[TCP_BOUNDARY_TASKS] = {"tasks",
-				"tasks that were there before",
+				"existing tasks",
 				"CPU and run-queue time",
 				{{TCP_HOOK_ITER, {"task"}, NULL}}},
 	[TCP_BOUNDARY_TICK] = {"tick",
@@ -128,14 +128,13 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				 "tasks keep the name of what forked them",
 				 {{TP, {"task_rename"}, NULL}}},
 	[TCP_BOUNDARY_TASK_FREE] = {"task-free",
-				    "what is left of a task goes",
-				    "places of tasks whose last switch was missed",
+				    "a task is freed",
+				    "slots of tasks whose last switch was missed",
 				    {{TP, {"sched_process_free"}, NULL}}},
-	[TCP_BOUNDARY_CGROUP_GONE] =
-		{"cgroup-gone",
-		 "a cgroup is removed",
-		 "places of removed cgroups are not used again; the table fills",
-		 {{TP, {"cgroup_rmdir"}, NULL}}},
+	[TCP_BOUNDARY_CGROUP_GONE] = {"cgroup-gone",
+				      "a cgroup is removed",
+				      "slots of removed cgroups are not reused; the table fills",
+				      {{TP, {"cgroup_rmdir"}, NULL}}},
 };
 
 const char *tcp_hook_type_name(enum tcp_hook_type type)
@@ -263,13 +262,13 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 			       : "not permitted: a capability is missing";
 	case ENOENT:
 		return type == TCP_HOOK_TP ? "this kernel has no such tracepoint"
-		       : function ? "this kernel can't trace that function: not there, inlined, or "
-				    "built without"
-				  : "not there";
+		       : function
+			       ? "this kernel cannot trace that function: missing, inlined, or tracing not built in"
+			       : "not there";
 	case ESRCH:
 		return "not in the kernel's BTF";
 	case EINVAL:
-		return "this kernel does not know that type of program";
+		return "this kernel lacks that type of program";
 	case ENOTSUP:
 	case ENOSYS:
 		return "not supported by this kernel";

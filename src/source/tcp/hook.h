@@ -30,8 +30,7 @@ const char *tcp_hook_type_name(enum tcp_hook_type type); /* "tp_btf", "fentry", 
 
 struct tcp_hook_candidate {
 	enum tcp_hook_type type;	      /* TCP_HOOK_NONE ends the list */
-	const char *target[TCP_HOOK_TARGETS]; /* tracepoint, function or netfilter hook; all are
-						 needed */
+	const char *target[TCP_HOOK_TARGETS]; /* tracepoint, function, netfilter hook; all needed */
 	const char *lost; /* what is lost compared to the first candidate; NULL: nothing */
 };
 
@@ -106,10 +105,7 @@ enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_bound
 /* A trial's error in words. Static storage. */
 const char *tcp_hook_why(enum tcp_hook_type type, int error);
 
-/*
- * Writes one line of advice for an error of tcp_hooks_probe(); for -EPERM it names the missing
- * capabilities.
- */
+/* Writes one line of advice on an error of tcp_hooks_probe(), with missing capabilities. */
 void tcp_hooks_refusal(int error, char *why, size_t bytes);
 
 /* tcp_hooks_probe(), then tcp_hooks_avoid(); fills why[] on an error. */

@@ -7,10 +7,7 @@
 
 /* 0, or why no trial is possible: -EPERM, -ENOENT (no BTF). */
 int tcp_hook_try_ready(void);
-/*
- * Loads an empty program, attaches it (of tracepoints only the first), and removes both. 0 or
- * -errno.
- */
+/* Loads an empty program, attaches it (tracepoints: only the first), removes it. 0 or -errno. */
 int tcp_hook_try(enum tcp_hook_type type, const char *target);
 
 #endif

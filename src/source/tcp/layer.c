@@ -226,7 +226,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 		goto fail;
 	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
 	if (err) {
-		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the layer programs: %s", strerror(-err));
 		goto fail;
 	}
 	*out = l;

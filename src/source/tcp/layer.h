@@ -72,10 +72,7 @@ bool tcp_layers_settled(const struct tcp_layers *layers);
 /* Occurrences of each cause since the start. 0 or -errno. */
 int tcp_layers_causes(const struct tcp_layers *layers, uint64_t out[SL_CAUSES]);
 
-/*
- * The region of kind SL_REGION_LAYERS, mapped writable, and its map's descriptor; both end with the
- * close.
- */
+/* The region (SL_REGION_LAYERS), mapped writable, and its map's descriptor; until the close. */
 void *tcp_layers_region(const struct tcp_layers *layers, size_t *bytes, int *fd);
 
 /*

@@ -119,10 +119,7 @@ int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 		l->group_uses = NULL;
 		return -errno;
 	}
-	/*
-	 * A socket's cgroup is of the unified hierarchy; without it, no cgroup is known to be
-	 * removed.
-	 */
+	/* Without the unified hierarchy, no cgroup is known to be removed. */
 	if (tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
 		return 0;
 	l->names = tcp_cgroups_open(&opts);

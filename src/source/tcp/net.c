@@ -33,14 +33,14 @@ static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts 
 			  size_t bytes)
 {
 	if (o->devices.n > TCP_NET_DEVICES) {
-		snprintf(why, bytes, "%d devices at most", TCP_NET_DEVICES);
+		snprintf(why, bytes, "at most %d devices", TCP_NET_DEVICES);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < o->devices.n; i++) {
 		const char *name = o->devices.v[i];
 
 		if (!*name || strlen(name) >= sizeof(s->device[i])) {
-			snprintf(why, bytes, "'%s' is no name of a device", name);
+			snprintf(why, bytes, "'%s' is not a device name", name);
 			return -EINVAL;
 		}
 		strcpy(s->device[i], name);
@@ -56,7 +56,7 @@ static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, si
 	struct bpf_program *p;
 
 	if (want > SL_NIC_RING_MAX) {
-		snprintf(why, bytes, "no ring holds %u records", want);
+		snprintf(why, bytes, "a ring cannot hold %u records", want);
 		return -EINVAL;
 	}
 	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
@@ -139,7 +139,7 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 		goto fail;
 	err = map_region(n) ?: net_bpf__attach(n->skel);
 	if (err) {
-		snprintf(why, bytes, "the programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the programs: %s", strerror(-err));
 		goto fail;
 	}
 	*out = n;

@@ -33,10 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * A kernel steers a clock by at most 500 ppm (MAXFREQ), and a bad crystal is off by 100; two
- * clocks.
- */
+/* A kernel steers by at most 500 ppm (MAXFREQ), a bad crystal is off by 100; two clocks. */
 #define TCP_NET_SKEW_MAX 1200e-6
 
 /* Times and differences are below 2^62 ns in magnitude. */

@@ -82,12 +82,12 @@ int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t
 		return ferror(from) ? -EIO : -EINVAL;
 	}
 	if (h->version != TCP_NET_FILE_VERSION || h->bytes != sizeof(*h)) {
-		snprintf(why, bytes, "of version %u; this program reads %u", h->version,
+		snprintf(why, bytes, "version %u; this program reads version %u", h->version,
 			 TCP_NET_FILE_VERSION);
 		return -EINVAL;
 	}
 	if (h->check != head_check(h) || h->start_ns >> 62 || h->start_real_ns >> 62) {
-		snprintf(why, bytes, "its beginning is damaged");
+		snprintf(why, bytes, "damaged header");
 		return -EINVAL;
 	}
 	h->host[sizeof(h->host) - 1] = 0;
@@ -129,10 +129,10 @@ static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_fr
 		f->end.left_out = w[3];
 		return 1;
 	default:
-		snprintf(why, bytes, "a frame of unknown type %u", h->type);
+		snprintf(why, bytes, "unknown frame type %u", h->type);
 		return -EINVAL;
 	}
-	snprintf(why, bytes, "a frame of type %u is damaged", h->type);
+	snprintf(why, bytes, "damaged frame of type %u", h->type);
 	return -EINVAL;
 }
 
@@ -146,7 +146,7 @@ int tcp_net_file_next(FILE *from, struct tcp_net_frame *f, char *why, size_t byt
 	if (n != sizeof(h))
 		return ferror(from) ? -EIO : 0;
 	if (!h.bytes || h.bytes % 8 || h.bytes > sizeof(w)) {
-		snprintf(why, bytes, "a frame of %u bytes", h.bytes);
+		snprintf(why, bytes, "invalid frame of %u bytes", h.bytes);
 		return -EINVAL;
 	}
 	if (fread(w, 1, h.bytes, from) != h.bytes)

@@ -76,17 +76,16 @@ struct tcp_net_match {
 static const struct {
 	const char *name, *text;
 } causes[TCP_NET_CAUSES] = {
-	[TCP_NET_LOST] = {"lost", "sent, and never came"},
-	[TCP_NET_UNKNOWN] = {"unknown", "sent, and the other host's records have a gap there"},
-	[TCP_NET_NOT_SENT] = {"not_sent", "came, and the sending was not seen"},
-	[TCP_NET_AMBIGUOUS] = {"ambiguous", "came, and was sent more than once"},
-	[TCP_NET_DUPLICATE] = {"duplicate", "came again"},
-	[TCP_NET_MERGED] = {"merged", "came merged behind another segment"},
-	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched",
-				   "acknowledgements that could not be told apart"},
-	[TCP_NET_FULL] = {"full", "no room to remember them"},
+	[TCP_NET_LOST] = {"lost", "sent, never arrived"},
+	[TCP_NET_UNKNOWN] = {"unknown", "sent during a gap in the other host's records"},
+	[TCP_NET_NOT_SENT] = {"not_sent", "arrived, its sending not recorded"},
+	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
+	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
+	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that are ambiguous"},
+	[TCP_NET_FULL] = {"full", "no room to remember"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
-	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, and the clocks' offset is not known"},
+	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
 };
 
 const char *tcp_net_cause_name(int cause)

@@ -32,7 +32,7 @@ enum tcp_net_cause {
 	TCP_NET_CAUSES
 };
 const char *tcp_net_cause_name(int cause); /* "lost" */
-const char *tcp_net_cause_text(int cause); /* "sent, and never came" */
+const char *tcp_net_cause_text(int cause); /* "sent, never arrived" */
 
 /* One direction of a connection. */
 struct tcp_net_flow {

@@ -38,8 +38,7 @@ const char *tcp_net_part_name(int part); /* "wire_there" */
 struct tcp_net_round {
 	const struct tcp_layer_record *request; /* the server's record */
 	int client;				/* side */
-	int64_t part[TCP_PARTS]; /* ns; network passages may be negative, then off by at least that
-				  */
+	int64_t part[TCP_PARTS]; /* ns; negative network passages are off by at least that */
 	int64_t wires;		 /* both passages together, exact */
 	int64_t bound;		 /* of each passage */
 	int64_t total;		 /* from the client's call to its copy, by its clock */

@@ -334,9 +334,7 @@ static int by_time(const void *a, const void *b)
 	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
 }
 
-/*
- * Closes the open window: kept[before..upto) belongs to it, kept[first..before) to the one before.
- */
+/* Closes the open window, kept[before..upto), which kept[first..before) precedes. */
 static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
 	int64_t theta, bound, least = INT64_MAX, most = 0;

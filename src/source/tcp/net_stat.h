@@ -65,10 +65,7 @@ struct tcp_net_stat_opts {
 	 * windows are always kept; 0: 2^22.
 	 */
 	uint32_t history;
-	/*
-	 * The clocks are synchronised: B's is ahead by .theta, within .trust_ns. Nothing is
-	 * estimated.
-	 */
+	/* The clocks are synchronised: B's is ahead by .theta, within .trust_ns. */
 	bool trusted;
 	int64_t theta;
 	uint64_t trust_ns;
@@ -97,9 +94,7 @@ struct tcp_net_totals {
 	uint64_t causes[TCP_NET_CAUSES];
 	uint64_t acks;			    /* acknowledgements used for the offset */
 	uint64_t windows, stepped, one_way; /* of the offset estimate, with failures by cause */
-	/*
-	 * The last window with an estimate: theta where its bound is least, and the largest bound.
-	 */
+	/* The last window with an estimate: best-known theta, largest bound. */
 	bool known;
 	int64_t theta, bound;
 	double skew_low, skew_high; /* mean over that window and its surroundings */

@@ -38,9 +38,7 @@ static int first_time(struct netns_walk *w, uint64_t inode)
 	return 1;
 }
 
-/*
- * Enters the namespace at path ("/proc/1/ns/net"), calls here(), and returns to own. 0 or -errno.
- */
+/* Calls here() in the namespace at path ("/proc/1/ns/net"), returns to own. 0 or -errno. */
 static int look(struct netns_walk *w, const char *path, int own)
 {
 	struct stat st;

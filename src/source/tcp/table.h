@@ -13,8 +13,7 @@ struct flow_bpf;
 /* Sizes the maps before the object is loaded. 0 or -errno. */
 int tcp_table_size(struct flow_bpf *flow, const struct tcp_opts *options);
 /*
- * Maps the table of a loaded object and writes its header; munmap() of *bytes unmaps it. 0 or
- * -errno.
+ * Maps the table of a loaded object, writes its header; munmap() of *bytes unmaps it. 0 or -errno.
  */
 int tcp_table_map(struct flow_bpf *flow, void **map, size_t *bytes);
 

@@ -33,8 +33,7 @@ struct tcp {
 	bool attached;
 	uint64_t netns_before; /* the filter's at the last walk of the sockets; 0: all */
 	uint64_t missed;       /* skipped calls at the last walk */
-	uint64_t next_ns; /* earliest next walk: a host with many sockets must not spend its time
-			     walking */
+	uint64_t next_ns;      /* earliest next walk: bounds the time spent walking */
 };
 
 /*
@@ -111,7 +110,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	}
 	err = tcp_table_size(t->flow, &t->options);
 	if (err == -EINVAL)
-		snprintf(why, bytes, "no table holds %u flows", t->options.flows);
+		snprintf(why, bytes, "a table cannot hold %u flows", t->options.flows);
 	err = err ? err : choose(t, why, bytes);
 	if (err)
 		goto fail;
@@ -143,10 +142,7 @@ static bool may_have_wanted(void *context, uint64_t inode)
 {
 	const struct sockets *s = context;
 
-	/*
-	 * After a change of the filter, also the previous namespace: flows that no longer match are
-	 * closed.
-	 */
+	/* After a change also the previous namespace: its flows must be closed. */
 	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
 			   s->t->netns_before == inode || !s->t->netns_before);
 }
@@ -159,10 +155,7 @@ static void iterate_here(void *context, uint64_t inode)
 	s->err = tcp_iterate(s->t->iterator);
 }
 
-/*
- * Walks the sockets of each namespace: an iterator sees those of the namespace it is created in. 0
- * or -errno.
- */
+/* Walks the sockets of each namespace; an iterator sees those of the one it is made in. */
 static int iterate(struct tcp *t)
 {
 	struct sockets s = {.t = t};
@@ -179,7 +172,7 @@ static void find_holders(struct tcp *t)
 
 	if (err)
 		base_logf(BASE_WARN, "tcp",
-			  "older connections have no process: descriptors can't be walked: %s",
+			  "existing connections have no process: cannot walk descriptors: %s",
 			  strerror(-err));
 }
 
@@ -200,7 +193,7 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	t->netns_before = t->filter->netns;
 	err = err ? err : iterate(t);
 	if (err)
-		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the flow programs: %s", strerror(-err));
 	t->attached = !err;
 	return err;
 }

@@ -46,9 +46,7 @@ struct tcp_opts {
  */
 int tcp_open(const struct tcp_opts *options, struct tcp **tcp, char *why, size_t bytes);
 
-/*
- * Starts counting; with options.existing also adds existing connections. 0 or -errno, why as above.
- */
+/* Starts counting; options.existing: also existing connections. 0 or -errno, why as above. */
 int tcp_attach(struct tcp *tcp, char *why, size_t bytes);
 
 /*

@@ -75,10 +75,7 @@ void tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
-/*
- * kernel_lockdown(7): at the highest level eBPF may not read kernel memory, which every program
- * does.
- */
+/* kernel_lockdown(7): at the highest level eBPF may not read kernel memory. */
 static bool reading_is_locked_down(void)
 {
 	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
@@ -95,9 +92,9 @@ static bool reading_is_locked_down(void)
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 {
 	if (reading_is_locked_down()) {
-		snprintf(why, bytes,
-			 "the kernel is locked down: at level confidentiality no eBPF program may "
-			 "read it; boot with lockdown=integrity");
+		snprintf(
+			why, bytes,
+			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 		return -EPERM;
 	}
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,

@@ -10,9 +10,7 @@
 /* A descriptor of the unified hierarchy's root (O_RDONLY | O_CLOEXEC), or -errno. */
 int tcp_cgroup2_open(void);
 
-/*
- * Names the capabilities that loading needs and this process lacks, "CAP_BPF, CAP_PERFMON", or "".
- */
+/* Names the missing capabilities, "CAP_BPF, CAP_PERFMON", or "". */
 const char *tcp_capabilities_missing(char *out, size_t bytes);
 
 /*
@@ -40,10 +38,7 @@ int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator once. 0 or -errno. */
 int tcp_iterate(const struct bpf_link *iterator);
-/*
- * Runs a program's iterator until it sets *done, for at most two seconds. 0 or -errno; -ENOMEM: it
- * did not.
- */
+/* Runs a program's iterator until *done, for two seconds at most: then -ENOMEM. 0 or -errno. */
 int tcp_iterate_until(const struct bpf_program *program, const bool *done);
 
 /*

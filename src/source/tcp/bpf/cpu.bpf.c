@@ -27,13 +27,11 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define TASK_DEAD  0x80 /* include/linux/sched.h */
-#define PF_EXITING 0x4
-#define TICK_NS	   1000000 /* a task that keeps its CPU is accounted once it ran this long */
-#define QUARANTINE_NS                                                               \
-	1000000000ull /* far longer than a task takes from cgroup_exit() to its end \
-		       */
-#define MAX_CPUS 1024
+#define TASK_DEAD     0x80 /* include/linux/sched.h */
+#define PF_EXITING    0x4
+#define TICK_NS	      1000000 /* a task that keeps its CPU is accounted once it ran this long */
+#define QUARANTINE_NS 1000000000ull /* longer than a task takes from cgroup_exit() to its end */
+#define MAX_CPUS      1024
 
 /* Set before loading; the skeleton names the types, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;

@@ -5,10 +5,7 @@
 
 #include <linux/types.h>
 
-/*
- * Elements of the map tcp_flows, SL_FLOW_SIZE bytes each: header, hot line, slots, journal,
- * cgroups.
- */
+/* Elements of the map tcp_flows, SL_FLOW_SIZE bytes: header, hot line, slots, journal, cgroups. */
 #define TCP_FLOWS_HOT_ELEMENT	8
 #define TCP_FLOWS_FIRST_ELEMENT 9
 

@@ -81,9 +81,7 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 		return 0;
 	}
 
-	/*
-	 * Payload only: bytes_sent excludes SYN and FIN. Our FIN may be queued behind the unsent.
-	 */
+	/* bytes_sent excludes SYN and FIN. Our FIN may be queued behind the unsent. */
 	sent = BPF_CORE_READ(tp, bytes_sent);
 	again = BPF_CORE_READ(tp, bytes_retrans);
 	snd_nxt = BPF_CORE_READ(tp, snd_nxt);
@@ -97,10 +95,7 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BYTES_ACKED] = BPF_CORE_READ(tp, bytes_acked);
 	cells[SL_FLOW_BYTES_RETRANS] = again;
 	cells[SL_FLOW_WRITE_BYTES] = sent - again + unsent;
-	/*
-	 * bytes_received includes the peer's FIN; so does copied_seq once the application has read
-	 * it.
-	 */
+	/* bytes_received includes the peer's FIN; copied_seq does once it was read. */
 	received = BPF_CORE_READ(tp, bytes_received);
 	rcv_nxt = BPF_CORE_READ(tp, rcv_nxt);
 	unread = rcv_nxt - BPF_CORE_READ(tp, copied_seq);

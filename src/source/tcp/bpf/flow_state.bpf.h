@@ -12,11 +12,9 @@
 
 #include "flow.h"
 
-#define ABORT_WAIT                                                                                 \
-	500000000	      /* ns for a reset after closing; the socket may be another's by then \
-			       */
-#define POPS_MAX      1024    /* flows per round of the timer */
-#define ROUND_MOST_NS 2000000 /* longest round, however slow the machine */
+#define ABORT_WAIT    500000000 /* ns for a reset after closing; longer, the socket is reused */
+#define POPS_MAX      1024	/* flows per round of the timer */
+#define ROUND_MOST_NS 2000000	/* longest round, however slow the machine */
 #define WAIT_MOST     64 /* longest interval between looks at an idle unfinished flow, in intervals */
 #define LISTENER_WAIT 1000000000ull
 #define SWEEP_NS      100000000 /* interval of sweeps for flows whose end was missed */
@@ -25,9 +23,7 @@
 
 const volatile struct tcp_flow_settings settings = {.slots = 64};
 
-/*
- * Progress of a flow. Once it is closed, final[] is valid and the timer no longer reads the socket.
- */
+/* Progress of a flow. Once closed, final[] is valid and the timer ignores the socket. */
 enum closed {
 	OPEN = 0,
 	ENDED = 1,     /* nothing more changes; the timer publishes that */

@@ -321,10 +321,7 @@ static long free_one(u32 i, struct round *r)
 		return 1;
 	slot = q->slot;
 	st = state_at(slot);
-	/*
-	 * The queue's lock may be unavailable (since 6.15, queue_stack_maps.c): the next round
-	 * tries again.
-	 */
+	/* The queue's lock may be busy (since 6.15, queue_stack_maps.c): retry next round. */
 	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
 		return 1;
 	/* A new owner of the slot leaves the fields below to the timer. */

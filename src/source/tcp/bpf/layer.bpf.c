@@ -462,9 +462,7 @@ static __always_inline struct ip_stamp *ip_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }
 
-/*
- * TCP hands a segment to IP. Everything up to the queue happens at once, under the socket's lock.
- */
+/* TCP hands a segment to IP. All up to the queue happens at once, under the socket's lock. */
 static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *e = sk ? ip_place(sk) : NULL;
@@ -620,10 +618,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	return 0;
 }
 
-/*
- * A response has left: the request is complete. n: the rest of the note; of several requests, the
- * last one's.
- */
+/* A response has left: the request is complete. n: the rest of the note; the last one's wins. */
 __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 {
 	struct request *q;
@@ -661,10 +656,7 @@ static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 	return header_of(skb, &h) ? out_find(sk, h.seq) : OUT_NOTHING;
 }
 
-/*
- * The driver gets the packet. Of the segments that a queue cut out of a larger one, the first
- * counts.
- */
+/* The driver gets the packet. Of segments cut out of a larger one, the first counts. */
 SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;

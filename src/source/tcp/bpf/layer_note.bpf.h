@@ -19,8 +19,7 @@
 #define CLOCK_MONOTONIC 1
 
 struct note {
-	u64 what; /* bits 8 i ..: count i (enum sl_slot_count) grows; 56-59, 60-63: layer + 1 of
-		     ns[] */
+	u64 what; /* bits 8 i ..: count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of ns[] */
 	u64 ns[2];
 	u32 flow, group;
 };
@@ -81,10 +80,7 @@ static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 	u32 check;
 	u64 k;
 
-	/*
-	 * The verifier loses the bounds of values that the compiler reads twice, and does not see
-	 * that check >= i.
-	 */
+	/* The verifier loses bounds of values that are read twice, and that check >= i. */
 	asm volatile("" : "+r"(i));
 	check = i | 7;
 	asm volatile("" : "+r"(check));
@@ -246,10 +242,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	return 0;
 }
 
-/*
- * A CPU's notes are about to fill up. At most once per round, or repeated requests would defer it
- * for ever.
- */
+/* A CPU's notes are nearly full. At most once per round, or it would be deferred for ever. */
 static __noinline int count_soon(void)
 {
 	u32 zero = 0;

@@ -106,10 +106,7 @@ struct in_stamp {
 	u64 skb, nic, ip, tcp;
 };
 
-/*
- * What a socket handed to IP last, and its place in the table of outgoing segments once it was
- * queued.
- */
+/* What a socket handed to IP last, and its place among outgoing segments once queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
 	u32 out; /* OUT_NOTHING: not queued, or no data */
@@ -183,9 +180,7 @@ struct {
 	__type(value, struct slot);
 } layer_table SEC(".maps");
 
-/*
- * Free slots, reused in the order in which they were freed: a closed flow stays readable for long.
- */
+/* Free slots, reused in the order of their release: a closed flow stays readable for long. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);

@@ -172,10 +172,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
 		if (h->next != IPPROTO_TCP) {
-			/*
-			 * Hop-by-hop, routing, fragment, destination: each begins with the next
-			 * header's type.
-			 */
+			/* Extension headers that begin with the type of the next. */
 			if ((h->next == 0 || h->next == 43 || h->next == 44 || h->next == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
 			    *(const u8 *)&p->t == IPPROTO_TCP)

@@ -5,10 +5,7 @@
 
 #include <linux/types.h>
 
-/*
- * Elements of the map net_ring, SL_NIC_SIZE bytes each: header page, hot line in its own page,
- * ring.
- */
+/* Elements of the map net_ring, SL_NIC_SIZE bytes: header page, page of the hot line, ring. */
 #define TCP_NET_HOT_ELEMENT   32
 #define TCP_NET_FIRST_ELEMENT 64
 
@@ -17,8 +14,7 @@
 /* Set before loading. */
 struct tcp_net_settings {
 	__u32 ring_mask; /* records, a power of two, minus 1 */
-	__u32 devices;	 /* 0: those that are hardware, or a hypervisor's: that have a parent device
-			  */
+	__u32 devices;	 /* 0: all with a parent device: hardware's, or a hypervisor's */
 	char device[TCP_NET_DEVICES][16]; /* names; padded with 0 */
 };
 

@@ -11,13 +11,10 @@
 
 #define TCP_PORT_WORDS 1024 /* 65,536 ports, one bit each */
 
-/*
- * Which flows to record: all fields that are set must match. Changed at run time; .generation last.
- */
+/* Which flows to record: all set fields must match. Changed at run time; .generation last. */
 struct tcp_kernel_filter {
 	__u32 generation;  /* grows with each change: decisions are made again */
-	__u32 sample_mask; /* 2^N - 1: flows whose hash has these bits 0, the same at both ends; 0:
-			      all */
+	__u32 sample_mask; /* 2^N - 1: flows whose hash has these bits 0, at both ends; 0: all */
 	__u32 netns;	   /* inode number of the network namespace; 0: all */
 	__u32 pid;	   /* thread group id; 0: all */
 	__u8 by_port;	   /* the local or the remote port has its bit in ports[] */
