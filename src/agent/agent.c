@@ -110,26 +110,17 @@ static void defaults(struct agent_opts *o)
 		o->socket = SL_SOCKET_DEFAULT;
 	if (o->publish_socket && !*o->publish_socket)
 		o->publish_socket = NULL;
-	if (!o->socket_mode)
-		o->socket_mode = 0666;
+	o->socket_mode = o->socket_mode ?: 0666;
 	if (!o->grace_ns && !o->grace_zero)
 		o->grace_ns = 30000 * MS;
-	if (!o->lease_ns)
-		o->lease_ns = 1000 * MS;
-	if (!o->max_regions)
-		o->max_regions = 4096;
-	if (!o->max_region_size)
-		o->max_region_size = 16u << 20;
-	if (o->max_region_size > SL_REGION_SIZE_MAX)
-		o->max_region_size = SL_REGION_SIZE_MAX;
-	if (!o->max_memory)
-		o->max_memory = 1u << 30;
-	if (!o->rest_idle_ns)
-		o->rest_idle_ns = 300000 * MS;
-	if (!o->rdma_settle_ns)
-		o->rdma_settle_ns = 2000 * MS;
-	if (!o->rdma_port)
-		o->rdma_port = FABRIC_VERBS_PORT;
+	o->lease_ns = o->lease_ns ?: 1000 * MS;
+	o->max_regions = o->max_regions ?: 4096;
+	o->max_region_size = o->max_region_size ?: 16u << 20;
+	o->max_region_size = BASE_MIN(o->max_region_size, SL_REGION_SIZE_MAX);
+	o->max_memory = o->max_memory ?: 1u << 30;
+	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
+	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
+	o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
 /* Everything but sockets, so that tests and fuzzers can call the functions directly. */

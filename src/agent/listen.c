@@ -62,11 +62,10 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 	struct stat st;
 	int lock, fd, err;
 
-	if (strlen(path) >= sizeof(addr.sun_path)) {
-		snprintf(error, bytes, "socket path longer than %zu bytes: %s",
-			 sizeof(addr.sun_path) - 1, path);
-		return -ENAMETOOLONG;
-	}
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return base_fail(error, bytes, -ENAMETOOLONG,
+				 "socket path longer than %zu bytes: %s", sizeof(addr.sun_path) - 1,
+				 path);
 	strcpy(addr.sun_path, path);
 	lock = lock_folder(path, error, bytes);
 	if (lock < 0)

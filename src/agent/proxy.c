@@ -151,8 +151,7 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 	if (a->proxy_count >= (most ? most : 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
 				    a->proxy_count);
-	if (!metrics)
-		metrics = PROXY_METRICS;
+	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
 	if (p) {
 		p->microservice = strdup(microservice);

@@ -231,6 +231,18 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 		mr_leave(a, from, false);
 }
 
+/* Registers a region by itself; it may be merged once it has settled. */
+static int register_alone(struct agent *a, struct agent_region *r, struct rdma_block *b)
+{
+	int err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
+
+	if (err)
+		return err;
+	r->mr->members = 1;
+	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+	return 0;
+}
+
 int agent_rdma_add(struct agent *a, struct agent_region *r)
 {
 	struct agent_rdma *d = a->rdma;
@@ -243,14 +255,10 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b->region = r;
 	if (!d->host)
 		return 0; /* registered when the device comes back */
-	err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
-	if (err) {
+	err = register_alone(a, r, b);
+	if (err)
 		b->region = NULL;
-		return err;
-	}
-	r->mr->members = 1;
-	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
-	return 0;
+	return err;
 }
 
 /* Retired two leases ago: no reader uses any of its keys. */
@@ -284,29 +292,33 @@ static bool settled(const struct rdma_block *b)
 	       b->region->state == SL_STATE_LIVE;
 }
 
+/* To all neighbours of the same memory region. */
+static void extend(struct rdma_run *run)
+{
+	const struct agent_mr *m = run->first->region->mr;
+	struct rdma_block *n;
+
+	while ((n = TAILQ_PREV(run->first, block_list, link)) && n->region && n->region->mr == m)
+		run->first = n;
+	while ((n = TAILQ_NEXT(run->last, link)) && n->region && n->region->mr == m)
+		run->last = n;
+}
+
 /* The run that a block belongs to; count 0 unless all of it has settled. */
 static struct rdma_run run_of(struct rdma_block *b)
 {
-	struct rdma_run none = {0}, run = {b, b, 1, 0};
+	struct rdma_run none = {0}, run = {b, b, 0, 0};
 	struct rdma_block *n;
 
 	if (!settled(b))
 		return none;
-	run.bytes = b->bytes;
-	while ((n = TAILQ_PREV(run.first, block_list, link)) && n->region &&
-	       n->region->mr == b->region->mr) {
-		run.first = n;
-		run.count++;
-		run.bytes += n->bytes;
-	}
-	while ((n = TAILQ_NEXT(run.last, link)) && n->region && n->region->mr == b->region->mr) {
-		run.last = n;
-		run.count++;
-		run.bytes += n->bytes;
-	}
-	for (n = run.first; n != TAILQ_NEXT(run.last, link); n = TAILQ_NEXT(n, link))
+	extend(&run);
+	for (n = run.first; n != TAILQ_NEXT(run.last, link); n = TAILQ_NEXT(n, link)) {
 		if (!settled(n))
 			return none;
+		run.count++;
+		run.bytes += n->bytes;
+	}
 	return run;
 }
 
@@ -317,13 +329,24 @@ static bool fits(const struct rdma_run *one, const struct rdma_run *other)
 	       one->bytes + other->bytes <= GROUP_BYTES;
 }
 
+/* Registers blocks [first, last] as one. False: their old registrations stay valid. */
+static bool register_run(struct agent *a, struct rdma_block *first, struct rdma_block *last)
+{
+	struct agent_mr *m;
+
+	if (mr_new(a, first->at, last->at + last->bytes, &m))
+		return false;
+	for (struct rdma_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
+		region_move(a, n->region, m);
+	return true;
+}
+
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 {
 	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, settle);
 	struct agent_rdma *d = a->rdma;
 	struct rdma_run all, more;
 	struct rdma_block *b, *n;
-	struct agent_mr *m;
 
 	if (!d->host || !r->mr)
 		return;
@@ -353,50 +376,29 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 	}
 	if (all.first->region->mr == all.last->region->mr)
 		return;
-	if (mr_new(a, all.first->at, all.last->at + all.last->bytes, &m))
-		return; /* the old registrations stay valid */
+	if (!register_run(a, all.first, all.last))
+		return;
 	a->n.promotions++;
 	a->n.promoted_regions += all.count;
-	for (n = all.first;; n = TAILQ_NEXT(n, link)) {
-		region_move(a, n->region, m);
-		if (n == all.last)
-			break;
-	}
-}
-
-/* Registers blocks [first, last], part of a larger run, by themselves. */
-static void regroup(struct agent *a, struct rdma_block *first, struct rdma_block *last)
-{
-	struct agent_mr *m;
-
-	if (mr_new(a, first->at, last->at + last->bytes, &m))
-		return; /* they keep the old registration, which covers a hole: counted, harmless */
-	for (struct rdma_block *n = first;; n = TAILQ_NEXT(n, link)) {
-		region_move(a, n->region, m);
-		if (n == last)
-			break;
-	}
 }
 
 /* Gives the other regions of the run new keys before this one is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
-	struct rdma_block *b, *n, *first, *last;
+	struct rdma_block *b;
+	struct rdma_run run;
 
 	agent_timer_stop(&r->settle);
 	if (!r->mr || r->mr->members < 2)
 		return;
 	a->n.breakups++;
 	b = block_at(a->rdma, r->map);
-	first = last = b;
-	while ((n = TAILQ_PREV(first, block_list, link)) && n->region && n->region->mr == r->mr)
-		first = n;
-	while ((n = TAILQ_NEXT(last, link)) && n->region && n->region->mr == r->mr)
-		last = n;
-	if (first != b)
-		regroup(a, first, TAILQ_PREV(b, block_list, link));
-	if (last != b)
-		regroup(a, TAILQ_NEXT(b, link), last);
+	run = (struct rdma_run){.first = b, .last = b};
+	extend(&run);
+	if (run.first != b)
+		register_run(a, run.first, TAILQ_PREV(b, block_list, link));
+	if (run.last != b)
+		register_run(a, TAILQ_NEXT(b, link), run.last);
 }
 
 /* ---- the device ---- */
@@ -489,16 +491,10 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 	}
 	for (uint32_t i = 0; i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
-		struct rdma_block *b;
 
-		if (!r || r->state == SL_STATE_RETIRED)
-			continue;
-		b = block_at(d, r->map);
-		if (mr_new(a, b->at, b->at + b->bytes, &r->mr))
-			continue; /* stays without a key, which readers accept */
-		r->mr->members = 1;
-		agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
-		agent_region_publish(a, r);
+		/* One that cannot be registered stays without a key, which readers accept. */
+		if (r && r->state != SL_STATE_RETIRED && !register_alone(a, r, block_at(d, r->map)))
+			agent_region_publish(a, r);
 	}
 	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
 }

@@ -346,11 +346,9 @@ static int read_token(const char *path, char *token, char *error, size_t bytes)
 	close(fd);
 	while (n && strchr(" \t\r\n", text[n - 1]))
 		n--;
-	if (n < (ssize_t)TOKEN_MIN || n > (ssize_t)TOKEN_MAX || memchr(text, 0, (size_t)n)) {
-		snprintf(error, bytes, "the token in %s must have %u to %u bytes", path, TOKEN_MIN,
-			 TOKEN_MAX);
-		return -EINVAL;
-	}
+	if (n < (ssize_t)TOKEN_MIN || n > (ssize_t)TOKEN_MAX || memchr(text, 0, (size_t)n))
+		return base_fail(error, bytes, -EINVAL, "the token in %s must have %u to %u bytes",
+				 path, TOKEN_MIN, TOKEN_MAX);
 	memcpy(token, text, (size_t)n);
 	token[n] = 0;
 	if (st.st_mode & 077)
@@ -367,10 +365,8 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 	struct in_addr v4;
 	bool loopback;
 
-	if (base_parse_address(listen, host, sizeof(host), &port)) {
-		snprintf(error, bytes, "--rest '%s' is not ADDRESS:PORT", listen);
-		return -EINVAL;
-	}
+	if (base_parse_address(listen, host, sizeof(host), &port))
+		return base_fail(error, bytes, -EINVAL, "--rest '%s' is not ADDRESS:PORT", listen);
 	if (!*host || !strcasecmp(host, "localhost"))
 		loopback = true;
 	else if (inet_pton(AF_INET, host, &v4) == 1)
@@ -401,10 +397,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 	if (err < 0)
 		return err;
 	rest = calloc(1, sizeof(*rest));
-	if (!rest) {
-		snprintf(error, bytes, "out of memory");
-		return -ENOMEM;
-	}
+	if (!rest)
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	rest->loopback = err;
 	if (a->o.rest_token_file) {
 		err = read_token(a->o.rest_token_file, rest->token, error, bytes);

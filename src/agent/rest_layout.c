@@ -157,8 +157,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 			}
 			continue;
 		}
-		if (part > max - n)
-			part = max - n;
+		part = BASE_MIN(part, max - n);
 		memcpy(buf + n, l->text + l->sent, part);
 		l->sent += part;
 		n += part;

@@ -59,23 +59,25 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	 "Cgroups without a slot for their names"},
 };
 
-enum {
-	G_LIVE,
-	G_DEAD,
-	G_CLOSED,
-	G_RETIRED,
-	G_MEMORY,
-	G_CONNECTIONS,
-	G_CONSUMERS,
-	G_REGIONS_MAX,
-	G_MEMORY_MAX,
-	G_QUEUES,
-	G_REST_SERVICES,
-	G_TCP_OPEN,
-	G_TCP_CLOSED,
-	G_TCP_IDENTITIES,
-	GAUGES
+static const struct {
+	const char *name, *help, *unit, *state;
+} gauge_table[] = {
+	{"regions", "Regions in the directory", NULL, "live"},
+	{"regions", "Regions in the directory", NULL, "dead"},
+	{"regions", "Regions in the directory", NULL, "closed"},
+	{"regions", "Regions in the directory", NULL, "retired"},
+	{"regions_max", "Maximum number of regions", NULL, NULL},
+	{"memory_bytes", "Memory of all regions", "bytes", NULL},
+	{"memory_max_bytes", "Maximum memory of all regions", "bytes", NULL},
+	{"open_connections", "Connections to the unix socket", NULL, NULL},
+	{"consumers", "Local collectors connected", NULL, NULL},
+	{"queue_pairs", "Queue pairs of remote collectors", NULL, NULL},
+	{"tcp_flows", "TCP connections in the table", NULL, "open"},
+	{"tcp_flows", "TCP connections in the table", NULL, "closed"},
+	{"tcp_identities", "Cgroups with names in the table", NULL, NULL},
+	{"rest_microservices", "Microservices that post by REST", NULL, NULL},
 };
+#define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
 struct agent_self {
 	struct sl_publisher *publisher;
@@ -111,8 +113,6 @@ static struct sl_gauge gauge(struct agent_self *s, const char *name, const char 
 
 static void make_metrics(struct agent_self *s)
 {
-	static const char regions[] = "Regions in the directory";
-
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		s->counter[i] = counter(s, agent_counter_table[i].name, agent_counter_table[i].help,
 					NULL);
@@ -120,26 +120,9 @@ static void make_metrics(struct agent_self *s)
 		s->refused[i] = counter(s, "refused", "Refusals", agent_refusal_names[i]);
 	for (int i = 0; i < DROP_COUNT; i++)
 		s->dropped[i] = counter(s, "dropped", "Connections dropped", agent_drop_names[i]);
-	s->gauge[G_LIVE] = gauge(s, "regions", regions, NULL, "live");
-	s->gauge[G_DEAD] = gauge(s, "regions", regions, NULL, "dead");
-	s->gauge[G_CLOSED] = gauge(s, "regions", regions, NULL, "closed");
-	s->gauge[G_RETIRED] = gauge(s, "regions", regions, NULL, "retired");
-	s->gauge[G_REGIONS_MAX] = gauge(s, "regions_max", "Maximum number of regions", NULL, NULL);
-	s->gauge[G_MEMORY] = gauge(s, "memory_bytes", "Memory of all regions", "bytes", NULL);
-	s->gauge[G_MEMORY_MAX] = gauge(s, "memory_max_bytes", "Maximum memory of all regions",
-				       "bytes", NULL);
-	s->gauge[G_CONNECTIONS] = gauge(s, "open_connections", "Connections to the unix socket",
-					NULL, NULL);
-	s->gauge[G_CONSUMERS] = gauge(s, "consumers", "Local collectors connected", NULL, NULL);
-	s->gauge[G_QUEUES] = gauge(s, "queue_pairs", "Queue pairs of remote collectors", NULL,
-				   NULL);
-	s->gauge[G_TCP_OPEN] = gauge(s, "tcp_flows", "TCP connections in the table", NULL, "open");
-	s->gauge[G_TCP_CLOSED] = gauge(s, "tcp_flows", "TCP connections in the table", NULL,
-				       "closed");
-	s->gauge[G_TCP_IDENTITIES] = gauge(s, "tcp_identities", "Cgroups with names in the table",
-					   NULL, NULL);
-	s->gauge[G_REST_SERVICES] = gauge(s, "rest_microservices",
-					  "Microservices that post by REST", NULL, NULL);
+	for (size_t i = 0; i < GAUGES; i++)
+		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
+				    gauge_table[i].unit, gauge_table[i].state);
 }
 
 int agent_self_init(struct agent *a, char *error, size_t bytes)
@@ -196,7 +179,6 @@ err:
 void agent_self_sync(struct agent *a)
 {
 	struct agent_self *s = a->self;
-	int64_t gauges[GAUGES] = {0};
 	struct agent_tcp_use tcp = {0};
 
 	if (!s)
@@ -218,22 +200,26 @@ void agent_self_sync(struct agent *a)
 			sl_counter_add(s->dropped[i], a->n.dropped[i] - s->sent.dropped[i]);
 	s->sent = a->n;
 
-	gauges[G_LIVE] = a->state_count[SL_STATE_LIVE];
-	gauges[G_DEAD] = a->state_count[SL_STATE_DEAD];
-	gauges[G_CLOSED] = a->state_count[SL_STATE_CLOSED];
-	gauges[G_RETIRED] = a->state_count[SL_STATE_RETIRED];
-	gauges[G_MEMORY] = (int64_t)a->memory;
-	gauges[G_CONNECTIONS] = a->conn_count;
-	gauges[G_CONSUMERS] = a->consumer_conns;
-	gauges[G_REGIONS_MAX] = a->o.max_regions;
-	gauges[G_MEMORY_MAX] = (int64_t)a->o.max_memory;
-	gauges[G_QUEUES] = (int64_t)agent_rdma_queue_count(a);
-	gauges[G_REST_SERVICES] = a->proxy_count;
-	gauges[G_TCP_OPEN] = (int64_t)tcp.open;
-	gauges[G_TCP_CLOSED] = (int64_t)tcp.closed;
-	gauges[G_TCP_IDENTITIES] = (int64_t)tcp.identities;
-	for (int i = 0; i < GAUGES; i++)
-		sl_gauge_set(s->gauge[i], gauges[i]);
+	const uint64_t gauges[GAUGES] = {
+		/* in the order of gauge_table */
+		a->state_count[SL_STATE_LIVE],
+		a->state_count[SL_STATE_DEAD],
+		a->state_count[SL_STATE_CLOSED],
+		a->state_count[SL_STATE_RETIRED],
+		a->o.max_regions,
+		a->memory,
+		a->o.max_memory,
+		a->conn_count,
+		a->consumer_conns,
+		agent_rdma_queue_count(a),
+		tcp.open,
+		tcp.closed,
+		tcp.identities,
+		a->proxy_count,
+	};
+
+	for (size_t i = 0; i < GAUGES; i++)
+		sl_gauge_set(s->gauge[i], (int64_t)gauges[i]);
 }
 
 void agent_self_fini(struct agent *a)

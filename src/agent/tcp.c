@@ -120,10 +120,8 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 	if (err)
 		return err;
 	map = tcp_region(t->flows, &size);
-	if (region_flows_info_parse(map, size, &t->info)) {
-		snprintf(error, bytes, "invalid table of connections");
-		return -EIO;
-	}
+	if (region_flows_info_parse(map, size, &t->info))
+		return base_fail(error, bytes, -EIO, "invalid table of connections");
 	err = admit(a, FLOWS, tcp_region_fd(t->flows), size, error, bytes);
 	return err ? err : tcp_attach(t->flows, error, bytes);
 }
@@ -302,10 +300,8 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	if (!parts)
 		return -EINVAL;
 	t = a->tcp = calloc(1, sizeof(*t));
-	if (!t) {
-		snprintf(error, bytes, "out of memory");
-		return -ENOMEM;
-	}
+	if (!t)
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	t->source.kind = SOURCE_TCP;
 	err = open_parts(a, parts, error, bytes);
 	if (err)
@@ -397,10 +393,9 @@ int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why
 	struct agent_tcp *t = a->tcp;
 	int err = 0;
 
-	if (!t || (!t->flows && !t->layers && !t->net)) {
-		snprintf(why, bytes, "this agent records no connections: start it with --tcp");
-		return -ENOENT;
-	}
+	if (!t || (!t->flows && !t->layers && !t->net))
+		return base_fail(why, bytes, -ENOENT,
+				 "this agent records no connections: start it with --tcp");
 	snprintf(why, bytes, "the filter could not be set");
 	if (t->flows)
 		err = tcp_filter(t->flows, filter, why, bytes);
@@ -423,8 +418,8 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	if (!a->o.tcp)
 		return 0;
-	snprintf(error, bytes, "--tcp: built without eBPF (libbpf, clang and bpftool)");
-	return -ENOTSUP;
+	return base_fail(error, bytes, -ENOTSUP,
+			 "--tcp: built without eBPF (libbpf, clang and bpftool)");
 }
 
 void agent_tcp_fini(struct agent *a)
@@ -457,7 +452,6 @@ json_t *agent_tcp_json(struct agent *a)
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	(void)a, (void)filter;
-	snprintf(why, bytes, "built without eBPF");
-	return -ENOENT;
+	return base_fail(why, bytes, -ENOENT, "built without eBPF");
 }
 #endif

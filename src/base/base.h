@@ -55,6 +55,34 @@ bool base_log_allow(struct base_log_limit *limit);
 #define BASE_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define BASE_MAX(a, b) ((a) > (b) ? (a) : (b))
 
+/*
+ * Binary search: sets at, a size_t, to the first index in [first, end) for which before, an
+ * expression of at, is false.
+ */
+#define BASE_LOWER_BOUND(at, first, end, before)          \
+	do {                                              \
+		size_t low_ = (first), high_ = (end);     \
+		while (low_ < high_) {                    \
+			(at) = low_ + (high_ - low_) / 2; \
+			if (before)                       \
+				low_ = (at) + 1;          \
+			else                              \
+				high_ = (at);             \
+		}                                         \
+		(at) = low_;                              \
+	} while (0)
+
+/* ---- memory and errors ---- */
+
+/*
+ * Makes room for more than n elements of this size; array is the address of the pointer to them.
+ * False: out of memory, and nothing changed.
+ */
+bool base_grow(void *array, size_t *room, size_t n, size_t bytes);
+/* Writes one line on an error, which it returns. */
+int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */

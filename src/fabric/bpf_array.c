@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/bpf_array.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,14 +130,12 @@ int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uin
 		}
 		if (!within && length >= a->value) {
 			n = length / a->value;
-			if (n > a->entries - element)
-				n = a->entries - element;
+			n = BASE_MIN(n, a->entries - element);
 			err = look_up(a, (uint32_t)element, (uint32_t)n, out);
 			n *= a->value;
 		} else {
 			n = a->value - within;
-			if (n > length)
-				n = length;
+			n = BASE_MIN(n, length);
 			err = look_up(a, (uint32_t)element, 1, a->scratch);
 			memcpy(out, a->scratch + within, n);
 		}

@@ -12,6 +12,7 @@
 
 #include "fabric/provider.h"
 #include "fabric/fabric-providers.h"
+#include "base/base.h"
 
 #define DEFAULT_BUFFER	      ((size_t)4 << 20)
 #define DEFAULT_DEPTH	      128u
@@ -55,24 +56,17 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		return NULL;
 	f->ops = ops;
 	f->opts = opts ? *opts : defaults;
-	if (!f->opts.queue_depth)
-		f->opts.queue_depth = DEFAULT_DEPTH;
-	if (f->opts.queue_depth > FABRIC_READS_MAX)
-		f->opts.queue_depth = FABRIC_READS_MAX;
-	if (!f->opts.connect_timeout_ms)
-		f->opts.connect_timeout_ms = DEFAULT_CONNECT_MS;
-	if (!f->opts.answer_timeout_ms)
-		f->opts.answer_timeout_ms = DEFAULT_ANSWER_MS;
-	if (!f->opts.buffer_bytes)
-		f->opts.buffer_bytes = DEFAULT_BUFFER;
+	f->opts.queue_depth = f->opts.queue_depth ?: DEFAULT_DEPTH;
+	f->opts.queue_depth = BASE_MIN(f->opts.queue_depth, FABRIC_READS_MAX);
+	f->opts.connect_timeout_ms = f->opts.connect_timeout_ms ?: DEFAULT_CONNECT_MS;
+	f->opts.answer_timeout_ms = f->opts.answer_timeout_ms ?: DEFAULT_ANSWER_MS;
+	f->opts.buffer_bytes = f->opts.buffer_bytes ?: DEFAULT_BUFFER;
 	if (f->opts.notify) { /* one line per request; the number of slots is a power of two */
 		size_t lines = (size_t)f->opts.queue_depth * 2 * 64;
 
-		if (f->opts.buffer_bytes < lines)
-			f->opts.buffer_bytes = lines;
+		f->opts.buffer_bytes = BASE_MAX(f->opts.buffer_bytes, lines);
 	}
-	if (!f->opts.ib_port)
-		f->opts.ib_port = 1;
+	f->opts.ib_port = f->opts.ib_port ?: 1;
 	f->backoff_ns = FABRIC_BACKOFF_MIN_NS;
 
 	err = ENOMEM;
@@ -175,8 +169,7 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 
 	if (f->state != FABRIC_UP)
 		return -ENOTCONN;
-	if (count > FABRIC_READS_MAX - f->outstanding)
-		count = FABRIC_READS_MAX - f->outstanding;
+	count = BASE_MIN(count, FABRIC_READS_MAX - f->outstanding);
 
 	/* Runs of valid READs go to the provider; an invalid one finishes here. */
 	while (taken < count) {
@@ -267,8 +260,7 @@ void fabric_went_down(struct fabric *f, uint64_t now_ns)
 	memset(&f->directory, 0, sizeof(f->directory));
 	f->retry_ns = now_ns + f->backoff_ns;
 	f->backoff_ns *= 2;
-	if (f->backoff_ns > FABRIC_BACKOFF_MAX_NS)
-		f->backoff_ns = FABRIC_BACKOFF_MAX_NS;
+	f->backoff_ns = BASE_MIN(f->backoff_ns, FABRIC_BACKOFF_MAX_NS);
 }
 
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fabric/host_internal.h"
+#include "base/base.h"
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
@@ -29,10 +30,8 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 	struct addrinfo *found;
 	int code = getaddrinfo(address, NULL, &hints, &found);
 
-	if (code) {
-		snprintf(error, bytes, "%s: %s", address, gai_strerror(code));
-		return -EINVAL;
-	}
+	if (code)
+		return base_fail(error, bytes, -EINVAL, "%s: %s", address, gai_strerror(code));
 	memcpy(to, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
 	return 0;
@@ -46,13 +45,11 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 
 	memset(to, 0, sizeof(*to));
 	if (opts->address) {
-		if (opts->gid_index >= 0) {
-			snprintf(error, bytes, "a listening address and a GID exclude each other");
-			return -EINVAL;
-		}
+		if (opts->gid_index >= 0)
+			return base_fail(error, bytes, -EINVAL,
+					 "a listening address and a GID exclude each other");
 		err = fabric_rdma_find(opts->device, error, bytes);
-		if (!err)
-			err = resolve(opts->address, to, error, bytes);
+		err = err ?: resolve(opts->address, to, error, bytes);
 	} else {
 		err = fabric_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
 					      NULL, error, bytes);
@@ -192,14 +189,10 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		goto fail;
 	}
 	err = fabric_rdma_nonblocking(h->channel->fd);
-	if (!err)
-		err = fabric_rdma_nonblocking(h->listener->verbs->async_fd);
-	if (!err)
-		err = watch(h, h->channel->fd);
-	if (!err)
-		err = watch(h, h->listener->verbs->async_fd);
-	if (!err)
-		err = watch(h, h->timer);
+	err = err ?: fabric_rdma_nonblocking(h->listener->verbs->async_fd);
+	err = err ?: watch(h, h->channel->fd);
+	err = err ?: watch(h, h->listener->verbs->async_fd);
+	err = err ?: watch(h, h->timer);
 	if (err) {
 		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
 		errno = -err;
@@ -270,8 +263,7 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
 
-	if (room > h->device.max_cqe)
-		room = h->device.max_cqe;
+	room = BASE_MIN(room, h->device.max_cqe);
 	h->bell = ibv_create_comp_channel(h->listener->verbs);
 	if (!h->bell)
 		return -errno;
@@ -281,10 +273,8 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 		goto err_bell;
 	}
 	err = fabric_rdma_nonblocking(h->bell->fd);
-	if (!err)
-		err = watch(h, h->bell->fd);
-	if (!err)
-		err = -ibv_req_notify_cq(h->notices, 0);
+	err = err ?: watch(h, h->bell->fd);
+	err = err ?: -ibv_req_notify_cq(h->notices, 0);
 	if (!err)
 		return 0;
 	ibv_destroy_cq(h->notices);

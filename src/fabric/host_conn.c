@@ -282,8 +282,7 @@ struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, ui
 	}
 	err = ibv_modify_qp(c->qp, &init,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (!err)
-		err = -post_receives(c->qp, NOTICES_OUT);
+	err = err ?: -post_receives(c->qp, NOTICES_OUT);
 	if (err) {
 		ibv_destroy_qp(c->qp);
 		free(c);

@@ -156,6 +156,12 @@ static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 	fabric_went_down(&s->base, now_ns);
 }
 
+static void give_up(struct fabric_shm *s, uint64_t now_ns, const char *why)
+{
+	fabric_failed(&s->base, "%s: %s", s->base.target, why);
+	hang_up(s, now_ns);
+}
+
 static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
 {
 	struct sl_msg msg = {
@@ -276,14 +282,12 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 	}
 	/* On a unix socket this succeeds or fails at once; EAGAIN: full backlog. */
 	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
-		fabric_failed(f, "%s: %s", f->target, strerror(errno));
-		hang_up(s, now_ns);
+		give_up(s, now_ns, strerror(errno));
 		return;
 	}
 	err = ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
 	if (err) {
-		fabric_failed(f, "%s: %s", f->target, strerror(-err));
-		hang_up(s, now_ns);
+		give_up(s, now_ns, strerror(-err));
 		return;
 	}
 	s->deadline_ns = now_ns + (uint64_t)f->opts.connect_timeout_ms * 1000000u;
@@ -341,10 +345,8 @@ static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 	if (err == -EAGAIN)
 		return;
 	release(&a);
-	fabric_failed(&s->base, "%s: %s", s->base.target,
-		      err == -ENOTCONN ? "the agent hung up"
-				       : "the agent sent an unsolicited packet");
-	hang_up(s, now_ns);
+	give_up(s, now_ns,
+		err == -ENOTCONN ? "the agent hung up" : "the agent sent an unsolicited packet");
 }
 
 static void shm_drive(struct fabric *f, uint64_t now_ns)
@@ -401,8 +403,7 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 	if (remote->id == 0 || remote->local)
 		return -EINVAL;
 	err = ask(s, SL_MSG_OPEN, &id, sizeof(id));
-	if (!err)
-		err = await(s, &a);
+	err = err ?: await(s, &a);
 	if (err) {
 		fabric_failed(f, "%s: region %llu: %s", f->target, (unsigned long long)remote->id,
 			      err == -ETIMEDOUT	 ? "the agent did not answer"

@@ -17,6 +17,7 @@
 
 #include "fabric/host.h"
 #include "fabric/verbs.h"
+#include "base/base.h"
 
 /* ---- tearing down ---- */
 
@@ -85,8 +86,7 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 	}
 	v->message_max = port.max_msg_sz;
 	v->depth = v->base.opts.queue_depth;
-	if (v->depth > (uint32_t)device.max_qp_wr)
-		v->depth = (uint32_t)device.max_qp_wr;
+	v->depth = BASE_MIN(v->depth, (uint32_t)device.max_qp_wr);
 	/* A long queue is refilled before it runs empty. */
 	v->signal_every = v->depth >= 8 ? v->depth / 4 : 1;
 

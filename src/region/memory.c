@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* memory.c - repairs check words in the memory of a dead publisher. */
 #include "region/spans.h"
+#include "base/base.h"
 
 /* True if the check word was wrong. Others may still have the memory mapped. */
 static bool repair_line(uint64_t *line, bool mixed)
@@ -25,11 +26,9 @@ uint64_t region_repair(void *map, const struct region_info *info)
 	/* Clamps the hot line's numbers to the header's. */
 	region_copy_words(used, hot, 8);
 	lines = used[SL_HOT_LINES_USED];
-	if (lines > info->max_lines)
-		lines = info->max_lines;
+	lines = BASE_MIN(lines, info->max_lines);
 	stripes = used[SL_HOT_STRIPES_USED];
-	if (stripes > info->max_stripes)
-		stripes = info->max_stripes;
+	stripes = BASE_MIN(stripes, info->max_stripes);
 	for (uint64_t s = 0; s < stripes; s++) {
 		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/base.h"
 #include "region/decode.h"
 #include "region/schema.h"
 #include "base/text.h"
@@ -467,19 +468,10 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 
 const char *region_schema_string(const struct region_schema *schema, uint32_t id)
 {
-	size_t low = 0, high = schema->string_count;
+	size_t i;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (schema->string_ids[middle] == id)
-			return schema->strings[middle];
-		if (schema->string_ids[middle] < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	BASE_LOWER_BOUND(i, 0, schema->string_count, schema->string_ids[i] < id);
+	return i < schema->string_count && schema->string_ids[i] == id ? schema->strings[i] : NULL;
 }
 
 static enum region_fault append_one(struct region_schema *s, const struct region_info *info,
@@ -513,8 +505,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 		return REGION_FAULT_NONE;
 	}
 	fault = take_apart(bytes, &p);
-	if (!fault)
-		fault = check_kind(&p, state_at);
+	fault = fault ?: check_kind(&p, state_at);
 	if (fault)
 		return fault;
 	if (!make_room(s) || (r->cells && !make_cells(s, end)))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "region/why.h"
+#include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +65,7 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	memset(c, 0, sizeof(*c));
 	c->now = now;
 	c->us = (double)grown(from, now->changed_ns) / 1000;
-	if (c->us < 1)
-		c->us = 1;
+	c->us = BASE_MAX(c->us, 1);
 	busy = (double)grown(b->busy_us, now->busy_us);
 	rwnd = (double)grown(b->rwnd_us, now->rwnd_us);
 	sndbuf = (double)grown(b->sndbuf_us, now->sndbuf_us);
@@ -84,8 +84,7 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	/* Tail loss probes and spurious retransmissions mean no loss. */
 	probes = grown(b->re_tlp, now->re_tlp);
 	spurious = grown(b->dsack, now->dsack);
-	if (spurious < probes)
-		spurious = probes;
+	spurious = BASE_MAX(spurious, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
 	c->timeouts = grown(b->timeouts, now->timeouts);
 	c->fast = grown(b->fast, now->fast);

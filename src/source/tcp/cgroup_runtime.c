@@ -92,8 +92,7 @@ static void labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
 	const char *type = text(o, "io.kubernetes.cri.container-type");
 
-	if (!type)
-		type = text(o, "io.kubernetes.cri-o.ContainerType");
+	type = type ?: text(o, "io.kubernetes.cri-o.ContainerType");
 	if ((type && !strcmp(type, "sandbox")) ||
 	    (text(o, "io.kubernetes.container.name") &&
 	     !strcmp(text(o, "io.kubernetes.container.name"), "POD")))

@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 #include "source/tcp/util.h"
+#include "base/base.h"
 
 #define SAMPLE_MAX 20
 
 static int wrong(char *why, size_t bytes, const char *what, const char *value)
 {
-	snprintf(why, bytes, "'%s' is not a valid %s", value, what);
-	return -EINVAL;
+	return base_fail(why, bytes, -EINVAL, "'%s' is not a valid %s", value, what);
 }
 
 static int add_ports(struct tcp_kernel_filter *f, const char *s)
@@ -118,11 +118,10 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
-	if (w->sample > SAMPLE_MAX) {
-		snprintf(why, bytes, "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
-			 SAMPLE_MAX);
-		return -EINVAL;
-	}
+	if (w->sample > SAMPLE_MAX)
+		return base_fail(why, bytes, -EINVAL,
+				 "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
+				 SAMPLE_MAX);
 	memset(f, 0, sizeof(*f));
 	f->sample_mask = (1u << w->sample) - 1;
 	f->pid = w->pid;

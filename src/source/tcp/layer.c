@@ -16,6 +16,7 @@
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
+#include "base/base.h"
 
 /* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
@@ -73,11 +74,10 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
 		const struct tcp_hook_boundary *b = &tcp_hook_table[needed[i]];
 
-		if (tcp_hook_chosen(&l->hooks, needed[i]) != TCP_HOOK_TP) {
-			snprintf(why, bytes, "this kernel has no hook for %s (%s)", b->name,
-				 b->between);
-			return -ENOTSUP;
-		}
+		if (tcp_hook_chosen(&l->hooks, needed[i]) != TCP_HOOK_TP)
+			return base_fail(why, bytes, -ENOTSUP,
+					 "this kernel has no hook for %s (%s)", b->name,
+					 b->between);
 	}
 	bpf_object__for_each_program(program, l->skel->obj)
 	{

@@ -17,6 +17,7 @@
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
+#include "base/base.h"
 
 #define RECORDS_DEFAULT 65536u
 
@@ -32,17 +33,13 @@ struct tcp_net {
 static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts *o, char *why,
 			  size_t bytes)
 {
-	if (o->devices.n > TCP_NET_DEVICES) {
-		snprintf(why, bytes, "at most %d devices", TCP_NET_DEVICES);
-		return -EINVAL;
-	}
+	if (o->devices.n > TCP_NET_DEVICES)
+		return base_fail(why, bytes, -EINVAL, "at most %d devices", TCP_NET_DEVICES);
 	for (size_t i = 0; i < o->devices.n; i++) {
 		const char *name = o->devices.v[i];
 
-		if (!*name || strlen(name) >= sizeof(s->device[i])) {
-			snprintf(why, bytes, "'%s' is not a device name", name);
-			return -EINVAL;
-		}
+		if (!*name || strlen(name) >= sizeof(s->device[i]))
+			return base_fail(why, bytes, -EINVAL, "'%s' is not a device name", name);
 		strcpy(s->device[i], name);
 	}
 	s->devices = (uint32_t)o->devices.n;
@@ -55,10 +52,8 @@ static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, si
 	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
 	struct bpf_program *p;
 
-	if (want > SL_NIC_RING_MAX) {
-		snprintf(why, bytes, "a ring cannot hold %u records", want);
-		return -EINVAL;
-	}
+	if (want > SL_NIC_RING_MAX)
+		return base_fail(why, bytes, -EINVAL, "a ring cannot hold %u records", want);
 	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
 	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP) {
 		snprintf(why, bytes,

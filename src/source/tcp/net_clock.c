@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* net_clock.c - the offset of two clocks, between the envelopes of two sets of cones. */
 #include "source/tcp/net_clock.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <math.h>
@@ -65,17 +66,10 @@ static size_t apexes(const struct tcp_net_point *p, size_t n, bool backward,
 /* The first apex after x, or n. */
 static size_t behind(const struct tcp_net_apex *chain, size_t n, int64_t x)
 {
-	size_t a = 0, b = n;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (chain[mid].at <= x)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	return a;
+	BASE_LOWER_BOUND(i, 0, n, chain[i].at <= x);
+	return i;
 }
 
 /* high(x), or low(x) of backward apexes; n is not 0. */
@@ -120,15 +114,8 @@ static void forget(struct tcp_net_clock *c, int64_t from)
 
 static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
 {
-	if (c->n == c->room) {
-		size_t more = c->room ? 2 * c->room : 16;
-		struct tcp_net_stretch **v = realloc(c->v, more * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-		c->room = more;
-	}
+	if (!base_grow(&c->v, &c->room, c->n, sizeof(*c->v)))
+		return -ENOMEM;
 	c->v[c->n++] = s;
 	c->apexes += weight(s);
 	return 0;
@@ -262,15 +249,13 @@ int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, siz
 			if (points[next].at <= to)
 				stepped(c, points[next].at);
 		}
-		if (r.to > to)
-			r.to = to;
+		r.to = BASE_MIN(r.to, to);
 		if (r.from <= r.to && (!(cut || first) || r.p[r.n - 1].at - r.p[0].at >= CALM_NS))
 			err = keep(c, &r, room);
 		if (!cut)
 			break;
 		begin = points[next].at > points[other].at ? points[next].at : points[next].at + 1;
-		if (begin < from)
-			begin = from;
+		begin = BASE_MAX(begin, from);
 		first = next;
 	}
 	free(room);
@@ -280,20 +265,13 @@ int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, siz
 bool tcp_net_clock_at(const struct tcp_net_clock *c, int64_t x, int64_t *theta, int64_t *bound)
 {
 	const struct tcp_net_stretch *s;
-	size_t a = 0, b = c->n;
 	wide low, width;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (c->v[mid]->to < x)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	if (a == c->n || c->v[a]->from > x)
+	BASE_LOWER_BOUND(i, 0, c->n, c->v[i]->to < x);
+	if (i == c->n || c->v[i]->from > x)
 		return false;
-	s = c->v[a];
+	s = c->v[i];
 	low = envelope(s->apex + s->n[0], s->n[1], true, x) - STAMP_NS;
 	width = envelope(s->apex, s->n[0], false, x) + STAMP_NS - low;
 	*theta = (int64_t)(low + width / 2);

@@ -109,15 +109,8 @@ static void *push(struct tcp_net_match *m, struct net_match_list *l, size_t size
 		l->n -= l->first;
 		l->first = 0;
 	}
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 16;
-		void *v = realloc(l->v, room * size);
-
-		if (!v)
-			goto full;
-		l->v = v;
-		l->room = room;
-	}
+	if (!base_grow(&l->v, &l->room, l->n, size))
+		goto full;
 	m->held++;
 	return (char *)l->v + l->n++ * size;
 full:
@@ -203,8 +196,7 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	}
 	if (!found && !(r->flags & SL_NIC_SYN))
 		found = current;
-	if (!found)
-		found = dir_add(m, r, sender);
+	found = found ?: dir_add(m, r, sender);
 	if (found && r->flags & SL_NIC_SYN) {
 		found->has_isn[side] = true;
 		found->isn[side] = r->seq;
@@ -326,17 +318,10 @@ static bool same_id(const struct net_match_out *o, uint64_t seq, const struct re
 static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 {
 	const struct net_match_out *v = l->v;
-	size_t a = l->first, b = l->n;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (v[mid].end <= seq)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	return a;
+	BASE_LOWER_BOUND(i, l->first, l->n, v[i].end <= seq);
+	return i;
 }
 
 struct choice {
@@ -439,16 +424,9 @@ static bool same_ack(const struct ack *a, const struct ack *b)
 static void match_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	struct ack want = ack_of(d, r), *v = d->acks.v;
-	size_t a = d->acks.first, b = d->acks.n, found = 0, n = 0;
+	size_t a, found = 0, n = 0;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (v[mid].ack < want.ack)
-			a = mid + 1;
-		else
-			b = mid;
-	}
+	BASE_LOWER_BOUND(a, d->acks.first, d->acks.n, v[a].ack < want.ack);
 	for (; a < d->acks.n && v[a].ack == want.ack; a++)
 		if (same_ack(&v[a], &want)) {
 			found = a;
@@ -479,10 +457,8 @@ struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *option
 	if (!m)
 		return NULL;
 	m->options = *options;
-	if (!m->options.flows)
-		m->options.flows = 65536;
-	if (!m->options.records)
-		m->options.records = 1 << 20;
+	m->options.flows = m->options.flows ?: 65536;
+	m->options.records = m->options.records ?: 1 << 20;
 	m->dirs = calloc(m->options.flows, sizeof(struct dir *));
 	if (!m->dirs) {
 		free(m);

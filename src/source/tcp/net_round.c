@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 #define ONE_OFFSET_NS 100000000u /* from device to device */
 
 static const char *const names[TCP_PARTS] = {
@@ -43,20 +45,13 @@ static const struct tcp_layer_record *holding(const struct tcp_layer_record *v, 
 					      enum tcp_record_kind kind, uint32_t byte)
 {
 	struct tcp_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
-	size_t a = 0, b = n;
+	size_t a;
 
 	memcpy(want.key.local, server->key.remote, 16);
 	memcpy(want.key.remote, server->key.local, 16);
 	want.key.local_port = server->key.remote_port;
 	want.key.remote_port = server->key.local_port;
-	while (a < b) { /* the last that is not greater */
-		size_t mid = (a + b) / 2;
-
-		if (compare(&v[mid], &want) <= 0)
-			a = mid + 1;
-		else
-			b = mid;
-	}
+	BASE_LOWER_BOUND(a, 0, n, compare(&v[a], &want) <= 0);
 	if (!a || byte - v[a - 1].seq >= v[a - 1].length)
 		return NULL;
 	want.seq = v[a - 1].seq;

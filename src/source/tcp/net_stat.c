@@ -152,8 +152,7 @@ static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_f
 		}
 		return row;
 	}
-	if (!s->rest)
-		s->rest = row_new(s, &(struct tcp_net_row){.rest = true});
+	s->rest = s->rest ?: row_new(s, &(struct tcp_net_row){.rest = true});
 	return s->rest;
 }
 
@@ -180,16 +179,9 @@ static void take(void *context, const struct tcp_net_sample *sample)
 	int64_t b = (int64_t)(f->sender ? sample->out_ns : sample->in_ns);
 	struct net_stat_kept *k;
 
-	if (s->n == s->room) {
-		size_t room = s->room ? 2 * s->room : 1024;
-		struct net_stat_kept *more = realloc(s->kept, room * sizeof(*more));
-
-		if (!more) {
-			s->no_memory = true;
-			return;
-		}
-		s->kept = more;
-		s->room = room;
+	if (!base_grow(&s->kept, &s->room, s->n, sizeof(*s->kept))) {
+		s->no_memory = true;
+		return;
 	}
 	if (!f->user && !sample->ack)
 		f->user = row_of(s, f);
@@ -214,10 +206,8 @@ struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 	if (!s)
 		return NULL;
 	s->options = *options;
-	if (!s->options.window_ns)
-		s->options.window_ns = WINDOW_NS;
-	if (!s->options.rows)
-		s->options.rows = ROWS;
+	s->options.window_ns = s->options.window_ns ?: WINDOW_NS;
+	s->options.rows = s->options.rows ?: ROWS;
 	s->clock.most = s->options.history ? s->options.history : HISTORY;
 	m.flows = s->options.flows;
 	m.records = s->options.records;

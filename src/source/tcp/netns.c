@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 struct netns_walk {
 	bool (*enter)(void *context, uint64_t inode);
 	void (*here)(void *context, uint64_t inode);
@@ -25,15 +27,8 @@ static int first_time(struct netns_walk *w, uint64_t inode)
 	for (size_t i = 0; i < w->n; i++)
 		if (w->seen[i] == inode)
 			return 0;
-	if (w->n == w->room) {
-		size_t room = w->room ? 2 * w->room : 64;
-		uint64_t *seen = realloc(w->seen, room * sizeof(*seen));
-
-		if (!seen)
-			return -ENOMEM;
-		w->seen = seen;
-		w->room = room;
-	}
+	if (!base_grow(&w->seen, &w->room, w->n, sizeof(*w->seen)))
+		return -ENOMEM;
 	w->seen[w->n++] = inode;
 	return 1;
 }
