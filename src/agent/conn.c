@@ -415,6 +415,45 @@ static enum agent_role role_of(uint16_t type)
 	}
 }
 
+/* Refuses a packet that cannot be parsed, or does not belong on this connection: false. */
+static bool check_packet(struct agent *a, struct agent_conn *c, const struct sl_msg *msg,
+			 size_t bytes, int fd, bool extra)
+{
+	int want;
+
+	if (bytes < sizeof(*msg) || bytes > SL_MSG_MAX || msg->magic != SL_MSG_MAGIC ||
+	    msg->length != bytes - sizeof(*msg)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
+		return false;
+	}
+	want = payload_of(msg->type);
+	if (want < 0 || msg->length != (uint32_t)want) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "unknown message type %u with %u bytes", msg->type, msg->length);
+		return false;
+	}
+	if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH) {
+		refuse(a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
+		       "the agent has no descriptor left: raise LimitNOFILE, or try again later");
+		return false;
+	}
+	if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "one descriptor with PUBLISH, none with anything else");
+		return false;
+	}
+	if (c->role == ROLE_NEW
+		    ? (msg->type == SL_MSG_CLOSE || msg->type == SL_MSG_OPEN ||
+		       msg->type == SL_MSG_VERDICT)
+		    : (role_of(msg->type) != c->role || msg->type == SL_MSG_SUBSCRIBE)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
+		       "message type %u is not allowed on this connection", msg->type);
+		return false;
+	}
+	return true;
+}
+
 void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
 		       int fd, bool extra)
 {
@@ -425,48 +464,20 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	} payload = {0};
 	struct sl_msg msg = {0};
 	enum agent_role role;
-	int want;
 
 	a->n.packets++;
 	if (bytes >= sizeof(msg))
 		memcpy(&msg, data, sizeof(msg));
-	if (bytes < sizeof(msg) || bytes > SL_MSG_MAX || msg.magic != SL_MSG_MAGIC ||
-	    msg.length != bytes - sizeof(msg)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
+	if (!check_packet(a, c, &msg, bytes, fd, extra))
 		goto out;
-	}
-	want = payload_of(msg.type);
-	if (want < 0 || msg.length != (uint32_t)want) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "unknown message type %u with %u bytes", msg.type, msg.length);
-		goto out;
-	}
-	if (extra && fd < 0 && msg.type == SL_MSG_PUBLISH) {
-		refuse(a, c, msg.serial, REFUSED_SYSTEM, EMFILE,
-		       "the agent has no descriptor left: raise LimitNOFILE, or try again later");
-		goto out;
-	}
-	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "one descriptor with PUBLISH, none with anything else");
-		goto out;
-	}
-	role = role_of(msg.type);
-	if (c->role == ROLE_NEW ? (msg.type == SL_MSG_CLOSE || msg.type == SL_MSG_OPEN ||
-				   msg.type == SL_MSG_VERDICT)
-				: (role != c->role || msg.type == SL_MSG_SUBSCRIBE)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EPROTO,
-		       "message type %u is not allowed on this connection", msg.type);
-		goto out;
-	}
-	memcpy(&payload, (const char *)data + sizeof(msg), (size_t)want);
+	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
 		       "a VERDICT with invalid flags, time to live or score");
 		goto out;
 	}
 
+	role = role_of(msg.type);
 	if (c->role == ROLE_NEW) {
 		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
 			goto out;

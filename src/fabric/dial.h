@@ -54,7 +54,7 @@ enum fabric_dial_event {
 
 /* Starts to connect. FAILED or NOTHING. */
 enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns);
-/* Takes the next step; once up, checks now and then whether the connection stands. */
+/* Takes the next step; once up, checks the connection periodically. */
 enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns, void *hello,
 					 size_t hello_bytes);
 /* After ROUTED. reads: READs or atomics in flight, at most what the device supports. */

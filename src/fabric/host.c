@@ -108,13 +108,69 @@ static void host_free(struct fabric_host *h)
 	free(h);
 }
 
+/* Binds the listener to an address, which where names. 0 or -errno. */
+static int bind_listener(struct fabric_host *h, const char *device, struct sockaddr *address,
+			 const char *where, char *error, size_t bytes)
+{
+	int yes = 1;
+
+	h->channel = rdma_create_event_channel();
+	if (!h->channel)
+		return base_fail(error, bytes, -errno,
+				 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
+				 strerror(errno));
+	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
+		return base_fail(error, bytes, -errno, "rdma_create_id: %s", strerror(errno));
+	/* As with TCP: a restart need not wait for the old connections to time out. */
+	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
+	if (rdma_bind_addr(h->listener, address)) {
+		if (errno == EADDRINUSE)
+			return base_fail(error, bytes, -errno, "%s is in use", where);
+		if (errno != ENODEV && errno != EADDRNOTAVAIL)
+			return base_fail(error, bytes, -errno, "%s: %s", where, strerror(errno));
+		return base_fail(error, bytes, -errno, "%s is not an address of an RDMA device",
+				 where);
+	}
+	if (!h->listener->verbs)
+		return base_fail(error, bytes, -ENODEV, "%s is not an address of an RDMA device",
+				 where);
+	if (device && strcmp(device, ibv_get_device_name(h->listener->verbs->device)))
+		return base_fail(error, bytes, -ENODEV, "%s is an address of %s, not of %s", where,
+				 ibv_get_device_name(h->listener->verbs->device), device);
+	return 0;
+}
+
+static int start_listening(struct fabric_host *h, const char *where, char *error, size_t bytes)
+{
+	struct ibv_context *verbs = h->listener->verbs;
+	int err;
+
+	if (ibv_query_device(verbs, &h->device))
+		return base_fail(error, bytes, -errno, "ibv_query_device: %s", strerror(errno));
+	h->pd = ibv_alloc_pd(verbs);
+	if (!h->pd)
+		return base_fail(error, bytes, -errno, "ibv_alloc_pd: %s", strerror(errno));
+	h->cq = ibv_create_cq(verbs, (int)h->max_queues * 2, NULL, NULL, 0);
+	if (!h->cq)
+		return base_fail(error, bytes, -errno, "ibv_create_cq: %s", strerror(errno));
+	if (rdma_listen(h->listener, BACKLOG))
+		return base_fail(error, bytes, -errno, "%s: %s", where,
+				 errno == EADDRINUSE ? "in use" : strerror(errno));
+	err = fabric_rdma_nonblocking(h->channel->fd);
+	err = err ?: fabric_rdma_nonblocking(verbs->async_fd);
+	err = err ?: watch(h, h->channel->fd);
+	err = err ?: watch(h, verbs->async_fd);
+	err = err ?: watch(h, h->timer);
+	return err ? base_fail(error, bytes, err, "epoll: %s", strerror(-err)) : 0;
+}
+
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)
 {
 	struct sockaddr_storage address;
 	char where[64];
 	struct fabric_host *h;
-	int err, yes = 1;
+	int err;
 
 	error[0] = '\0';
 	err = listen_address(opts, &address, error, error_bytes);
@@ -124,91 +180,27 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 	}
 	fabric_rdma_address((struct sockaddr *)&address, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
-	if (!h)
-		goto err_memory;
-	h->max_queues = opts->max_queues ? opts->max_queues : DEFAULT_QUEUES;
-	h->keepalive_ms = opts->keepalive_ms ? opts->keepalive_ms : DEFAULT_KEEPALIVE_MS;
-	h->timer = -1;
+	if (!h) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		return NULL;
+	}
+	h->max_queues = opts->max_queues ?: DEFAULT_QUEUES;
+	h->keepalive_ms = opts->keepalive_ms ?: DEFAULT_KEEPALIVE_MS;
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (h->epoll < 0)
-		goto fail;
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (h->timer < 0)
-		goto fail;
-	h->channel = rdma_create_event_channel();
-	if (!h->channel) {
-		snprintf(error, error_bytes,
-			 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
-			 strerror(errno));
-		goto fail;
-	}
-	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP)) {
-		snprintf(error, error_bytes, "rdma_create_id: %s", strerror(errno));
-		goto fail;
-	}
-	/* As with TCP: a restart need not wait for the old connections to time out. */
-	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
-	if (rdma_bind_addr(h->listener, (struct sockaddr *)&address)) {
-		if (errno == EADDRINUSE)
-			snprintf(error, error_bytes, "%s is in use", where);
-		else if (errno == ENODEV || errno == EADDRNOTAVAIL)
-			snprintf(error, error_bytes, "%s is not an address of an RDMA device",
-				 where);
-		else
-			snprintf(error, error_bytes, "%s: %s", where, strerror(errno));
-		goto fail;
-	}
-	if (!h->listener->verbs) {
-		snprintf(error, error_bytes, "%s is not an address of an RDMA device", where);
-		errno = ENODEV;
-		goto fail;
-	}
-	if (opts->device && strcmp(opts->device, ibv_get_device_name(h->listener->verbs->device))) {
-		snprintf(error, error_bytes, "%s is an address of %s, not of %s", where,
-			 ibv_get_device_name(h->listener->verbs->device), opts->device);
-		errno = ENODEV;
-		goto fail;
-	}
-	if (ibv_query_device(h->listener->verbs, &h->device)) {
-		snprintf(error, error_bytes, "ibv_query_device: %s", strerror(errno));
-		goto fail;
-	}
-	h->pd = ibv_alloc_pd(h->listener->verbs);
-	if (!h->pd) {
-		snprintf(error, error_bytes, "ibv_alloc_pd: %s", strerror(errno));
-		goto fail;
-	}
-	h->cq = ibv_create_cq(h->listener->verbs, (int)h->max_queues * 2, NULL, NULL, 0);
-	if (!h->cq) {
-		snprintf(error, error_bytes, "ibv_create_cq: %s", strerror(errno));
-		goto fail;
-	}
-	if (rdma_listen(h->listener, BACKLOG)) {
-		snprintf(error, error_bytes, "%s: %s", where,
-			 errno == EADDRINUSE ? "in use" : strerror(errno));
-		goto fail;
-	}
-	err = fabric_rdma_nonblocking(h->channel->fd);
-	err = err ?: fabric_rdma_nonblocking(h->listener->verbs->async_fd);
-	err = err ?: watch(h, h->channel->fd);
-	err = err ?: watch(h, h->listener->verbs->async_fd);
-	err = err ?: watch(h, h->timer);
+	if (h->epoll < 0 || h->timer < 0)
+		err = base_fail(error, error_bytes, -errno, "%s", strerror(errno));
+	err = err
+		      ?: bind_listener(h, opts->device, (struct sockaddr *)&address, where, error,
+				       error_bytes);
+	err = err ?: start_listening(h, where, error, error_bytes);
 	if (err) {
-		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
+		host_free(h);
 		errno = -err;
-		goto fail;
+		return NULL;
 	}
 	describe(h, opts);
 	return h;
-
-fail:
-	err = errno;
-	host_free(h);
-	errno = err;
-err_memory:
-	if (!error[0])
-		snprintf(error, error_bytes, "%s", strerror(errno));
-	return NULL;
 }
 
 /* ---- for the caller's loop ---- */

@@ -49,7 +49,7 @@ void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
 
 /* verbs_connect.c. Starts to connect. */
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
-/* Takes the next step; once up, checks the connection now and then. */
+/* Takes the next step; once up, checks the connection periodically. */
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
 /* In reverse order of set-up; members not set up are NULL. */
 void fabric_verbs_tear_down(struct fabric_verbs *v);

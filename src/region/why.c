@@ -137,7 +137,7 @@ static enum region_why_limit of_the_rest(const struct change *c, double *share)
 }
 
 /*
- * A small window that closes now and then while at least half of it passes per RTT is read as fast
+ * A small window that closes occasionally while at least half of it passes per RTT is read as fast
  * as it can be filled.
  */
 static enum region_why_limit of_peer(const struct change *c)

@@ -33,7 +33,7 @@ struct tcp_cgroups {
 	uint32_t max, n;
 	uint64_t dead_ns, fresh_ns, walked_ns;
 	struct cgroup_known *known;
-	struct cgroup_known nobody;
+	struct cgroup_known unknown;
 };
 
 /* ---- the hierarchy ---- */
@@ -386,9 +386,9 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 		look_up(c, id, now);
 	k = find(c, id);
 	if (!k) {
-		memset(&c->nobody, 0, sizeof(c->nobody));
-		c->nobody.i.id = id;
-		return &c->nobody.i;
+		memset(&c->unknown, 0, sizeof(c->unknown));
+		c->unknown.i.id = id;
+		return &c->unknown.i;
 	}
 	k->asked_ns = now;
 	return &k->i;
