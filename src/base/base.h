@@ -52,9 +52,6 @@ bool base_log_allow(struct base_log_limit *limit);
 
 /* ---- arithmetic ---- */
 
-#define BASE_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define BASE_MAX(a, b) ((a) > (b) ? (a) : (b))
-
 /*
  * Binary search: sets at, a size_t, to the first index in [first, end) for which before, an
  * expression of at, is false.
