@@ -23,10 +23,9 @@
 #include <snappy-c.h>
 
 #include "base/base.h"
-#include "export/varint.h"
+#include "export/pb.h"
 
 #define LABELS_MAX  128u
-#define SAMPLE_MAX  22u			  /* tag, length, tag, 8, tag, 10 */
 #define REQUEST_MAX (4u << 20)		  /* before snappy: receivers have bounds of their own */
 #define POINTS_MAX  10000u		  /* of one series in one message */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
@@ -46,7 +45,7 @@ struct export_remote_write {
 
 static size_t string_bytes(size_t n)
 {
-	return 1 + export_varint_bytes(n) + n;
+	return 1 + export_pb_varint_bytes(n) + n;
 }
 
 struct label {
@@ -60,15 +59,11 @@ static size_t label_message(const struct label *l)
 
 static uint8_t *put_label(uint8_t *p, const struct label *l)
 {
-	size_t name = strlen(l->name), value = strlen(l->value), more = strlen(l->more);
+	size_t value = strlen(l->value), more = strlen(l->more);
 
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, label_message(l));
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, name);
-	p = (uint8_t *)mempcpy(p, l->name, name);
-	*p++ = 2 << 3 | 2;
-	p = export_varint_put(p, value + more);
+	p = export_pb_head(p, 1, label_message(l));
+	p = export_pb_string(p, 1, l->name);
+	p = export_pb_head(p, 2, value + more);
 	p = (uint8_t *)mempcpy(p, l->value, value);
 	return (uint8_t *)mempcpy(p, l->more, more);
 }
@@ -106,16 +101,9 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
 
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 {
-	uint64_t bits;
-
-	memcpy(&bits, &value, 8);
-	*p++ = 2 << 3 | 2;
-	*p++ = (uint8_t)(9 + 1 + export_varint_bytes((uint64_t)ms));
-	*p++ = 1 << 3 | 1;
-	for (int i = 0; i < 8; i++)
-		*p++ = (uint8_t)(bits >> 8 * i);
-	*p++ = 2 << 3 | 0;
-	return export_varint_put(p, (uint64_t)ms);
+	p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)ms));
+	p = export_pb_f64(p, 1, value);
+	return export_pb_u64(p, 2, (uint64_t)ms);
 }
 
 /* ---- requests ---- */
@@ -188,7 +176,7 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		if (ms <= last)
 			continue;
 		last = ms;
-		inner += string_bytes(9 + 1 + export_varint_bytes((uint64_t)ms));
+		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
 	add(&w->same_ms, n - n_taken);
@@ -199,8 +187,7 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		return;
 	}
 	p = w->at + w->bytes;
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, inner);
+	p = export_pb_head(p, 1, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
@@ -213,37 +200,30 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 	taken(w, s, p, last, n_taken);
 }
 
-/* Lengths stand in front of what they are of: it is made behind the room for them, and moved up. */
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
 				int64_t ns, const struct export_native *n)
 {
 	static const struct export_native_fields fields = {1, 3, 4, 5, 6, 11, 12};
-	size_t most = export_native_bytes(n) + 32, bytes, inner;
+	const size_t most = export_native_bytes(n) + EXPORT_PB_FIELD;
+	const size_t guess = export_pb_varint_bytes(most);
 	int64_t ms = ns / 1000000;
-	uint8_t *p, *at, *end;
+	uint8_t *series, *body, *p;
 
 	if (ms <= s->last_ms) {
 		add(&w->same_ms, 1);
 		return;
 	}
-	if (!reserve(w, string_bytes(s->label_bytes + most) + most)) {
+	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
 		add(&w->dropped_memory, 1);
 		return;
 	}
-	p = w->at + w->bytes;
-	at = p + string_bytes(s->label_bytes + most);
-	end = export_native_put(at, n, &fields);
-	*end++ = 15 << 3 | 0;
-	end = export_varint_put(end, (uint64_t)ms);
-	bytes = (size_t)(end - at);
-	inner = s->label_bytes + string_bytes(bytes);
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, inner);
-	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
-	*p++ = 4 << 3 | 2;
-	p = export_varint_put(p, bytes);
-	memmove(p, at, bytes);
-	taken(w, s, p + bytes, ms, 1);
+	series = export_pb_open(w->at + w->bytes, 1, guess);
+	p = (uint8_t *)mempcpy(series, s->labels, s->label_bytes);
+	body = export_pb_open(p, 4, guess);
+	p = export_native_put(body, n, &fields);
+	p = export_pb_u64(p, 15, (uint64_t)ms);
+	p = export_pb_close(body, p, guess);
+	taken(w, s, export_pb_close(series, p, guess), ms, 1);
 }
 
 void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,

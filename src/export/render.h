@@ -80,7 +80,7 @@ struct export_render {
 	struct export_bounds bounds;
 
 	/* protobuf: the message of this family so far, with room for its length in front */
-	unsigned char *message;
+	uint8_t *message;
 	size_t message_bytes, message_room;
 	size_t message_head; /* its end without any metric */
 	size_t length_bytes; /* of the last metric's length, a good guess for the next one */
