@@ -14,7 +14,6 @@
 #include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
-#include "sketch/kll.h"
 #include "sketch/space_saving.h"
 
 enum { VALUES = 1 << 16, ROWS = 4096, DIMS = 64, DIRECTIONS = 8, PODS = 256 };
@@ -163,9 +162,8 @@ static void bench_values(void)
 	struct sketch_ddsketch *d = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_CUBIC);
 	struct sketch_ddsketch *few = sketch_ddsketch_new(0.01, 128, SKETCH_DDSKETCH_CUBIC);
 	struct sketch_ddsketch *exact = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_LOG);
-	struct sketch_kll *k = sketch_kll_new(200, 1);
 
-	if (!v || !d || !few || !exact || !k)
+	if (!v || !d || !few || !exact)
 		bench_die("no memory");
 	for (int i = 0; i < VALUES; i++) /* log-normal, as latencies are: a median of 10 ms */
 		v[i] = 0.01 * exp(bench_normal());
@@ -182,14 +180,9 @@ static void bench_values(void)
 		     "the same in 128 bins, most of which collapse");
 	ns = MEASURE(VALUES, sketch_ddsketch_add(exact, v[i], 1));
 	print_insert("sketch.ddsketch.log", ns, 0, 1, "the same as the first by log2()");
-	ns = MEASURE(VALUES, sketch_kll_add(k, v[i]));
-	if (fabs(sketch_kll_quantile(k, 0.5) / 0.01 - 1) > 0.1)
-		bench_die("KLL lost something");
-	print_insert("sketch.kll", ns, 0, 1, "k = 200, log-normal values");
 	sketch_ddsketch_free(d);
 	sketch_ddsketch_free(few);
 	sketch_ddsketch_free(exact);
-	sketch_kll_free(k);
 	free(v);
 }
 

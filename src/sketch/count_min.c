@@ -50,12 +50,6 @@ void sketch_count_min_free(struct sketch_count_min *s)
 	free(s);
 }
 
-void sketch_count_min_clear(struct sketch_count_min *s)
-{
-	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
-	s->total = 0;
-}
-
 static inline uint64_t lowest(const struct sketch_count_min *s, uint64_t hash)
 {
 	const uint64_t *row = s->cell;

@@ -37,7 +37,6 @@ struct sketch_count_min;
 struct sketch_count_min *sketch_count_min_new(uint32_t width, uint32_t depth, unsigned int flags,
 					      uint64_t seed);
 void sketch_count_min_free(struct sketch_count_min *s);
-void sketch_count_min_clear(struct sketch_count_min *s);
 
 /* Counts the key n times. -EOVERFLOW, and nothing changed, if the sum would pass 2^64 - 1. */
 int sketch_count_min_add(struct sketch_count_min *s, const void *key, size_t bytes, uint64_t n);

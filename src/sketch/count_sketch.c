@@ -47,11 +47,6 @@ void sketch_count_sketch_free(struct sketch_count_sketch *s)
 	free(s);
 }
 
-void sketch_count_sketch_clear(struct sketch_count_sketch *s)
-{
-	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
-}
-
 /* The key's cell in a row, and all ones or none: the bit below the index says to negate. */
 #define CELL(s, row, hash, i, sign)                     \
 	__extension__({                                 \

@@ -38,7 +38,6 @@ struct sketch_count_sketch;
  */
 struct sketch_count_sketch *sketch_count_sketch_new(uint32_t width, uint32_t depth, uint64_t seed);
 void sketch_count_sketch_free(struct sketch_count_sketch *s);
-void sketch_count_sketch_clear(struct sketch_count_sketch *s);
 
 /* Adds n, which may be negative, to the key's count. */
 void sketch_count_sketch_add(struct sketch_count_sketch *s, const void *key, size_t bytes,

@@ -24,7 +24,7 @@
 enum sketch_kind {
 	SKETCH_FD = 1,
 	SKETCH_DDSKETCH = 2,
-	SKETCH_KLL = 3,
+	/* 3 was KLL */
 	SKETCH_HLL = 4,
 	SKETCH_COUNT_MIN = 5,
 	SKETCH_COUNT_SKETCH = 6,

@@ -18,7 +18,6 @@
 #include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
-#include "sketch/kll.h"
 #include "sketch/space_saving.h"
 #include "sketch/wire.h"
 
@@ -87,7 +86,6 @@ static inline void must(bool holds)
 
 EXERCISE_FRAME(fd)
 EXERCISE_FRAME(ddsketch)
-EXERCISE_FRAME(kll)
 EXERCISE_FRAME(hll)
 EXERCISE_FRAME(count_min)
 EXERCISE_FRAME(count_sketch)
@@ -155,39 +153,6 @@ static inline void exercise_ddsketch(const void *data, size_t size)
 	sketch_ddsketch_clear(s);
 	must(sketch_ddsketch_count(s) == 0);
 	sketch_ddsketch_free(s);
-}
-
-static inline void exercise_kll(const void *data, size_t size)
-{
-	struct sketch_kll *s = kll_taken(data, size), *other;
-	int rc;
-
-	if (!s)
-		return;
-	other = kll_copy(s);
-	for (int i = 0; i < 300; i++) {
-		rc = sketch_kll_add(s, i * 0.37);
-		must(rc == 0 || rc == -EOVERFLOW);
-	}
-	rc = sketch_kll_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
-	if (sketch_kll_count(s)) {
-		double before = sketch_kll_quantile(s, 0);
-
-		for (double q = 0; q <= 1; q += 0.125) {
-			double x = sketch_kll_quantile(s, q);
-
-			must(x >= before);
-			before = x;
-		}
-	}
-	must(sketch_kll_rank(s, 17) <= (double)sketch_kll_count(s));
-	must(sketch_kll_error(s, 0.01) >= 0);
-	sketch_kll_free(other);
-	sketch_kll_free(kll_copy(s));
-	sketch_kll_clear(s);
-	must(isnan(sketch_kll_quantile(s, 0.5)));
-	sketch_kll_free(s);
 }
 
 static inline void exercise_hll(const void *data, size_t size)
@@ -285,7 +250,6 @@ static inline void exercise_sketch(const void *data, size_t size)
 {
 	exercise_fd(data, size);
 	exercise_ddsketch(data, size);
-	exercise_kll(data, size);
 	exercise_hll(data, size);
 	exercise_count_min(data, size);
 	exercise_count_sketch(data, size);
