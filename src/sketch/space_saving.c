@@ -12,12 +12,12 @@
 
 struct space_saving_item {
 	uint64_t count, error, hash;
-	uint32_t at; /* its place in the heap */
+	uint32_t at; /* index into heap */
 };
 
 /*
- * Items 0..used-1 are in use. The heap holds their numbers, the least count first; the table, half
- * full at most, holds them by hash with linear probing.
+ * Items 0..used-1 are in use. heap holds their indices as a min-heap by count; table, at most half
+ * full, holds them by hash with linear probing.
  */
 struct sketch_space_saving {
 	uint32_t m, key_bytes, used, mask;
@@ -75,7 +75,7 @@ static uint8_t *key_of(const struct sketch_space_saving *s, uint32_t i)
 	return s->key + (size_t)i * s->key_bytes;
 }
 
-/* The slot that holds the key, or the free one where it belongs. */
+/* The slot of the key, or the free slot where it belongs. */
 static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, uint64_t hash)
 {
 	uint32_t slot = (uint32_t)hash & s->mask;
@@ -90,7 +90,7 @@ static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, ui
 	return slot;
 }
 
-/* Frees a slot and closes the gap: what probed past it moves up. */
+/* Frees a slot and moves up what was probed past it. */
 static void slot_free(struct sketch_space_saving *s, uint32_t slot)
 {
 	for (uint32_t next = slot;;) {
@@ -147,7 +147,7 @@ static void sift_up(struct sketch_space_saving *s, uint32_t i)
 	heap_put(s, at, i);
 }
 
-/* A key that is not there yet, into a counter that is free. */
+/* Puts a new key into a free counter. */
 static void insert(struct sketch_space_saving *s, const void *key, uint64_t hash, uint64_t count,
 		   uint64_t error)
 {
@@ -178,7 +178,7 @@ int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint
 			insert(s, key, hash, n, 0);
 			return 0;
 		}
-		/* The least counter changes hands; what it had may have been the new key's. */
+		/* The smallest counter is reassigned; its count may all have been the new key's. */
 		i = s->heap[0];
 		slot_free(s, slot_of(s, key_of(s, i), s->item[i].hash));
 		s->item[i].error = s->item[i].count;
@@ -215,7 +215,7 @@ static bool before(const struct sketch_space_saving_item *a,
 	return memcmp(a->key, b->key, key_bytes) < 0;
 }
 
-/* A heap of k items with the last of them first, so that the best k of many stay. */
+/* Sifts down in a heap of k items that has the last in order at its root. */
 static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t at,
 		      uint32_t key_bytes)
 {
@@ -236,7 +236,7 @@ static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t a
 	v[at] = x;
 }
 
-/* Offers x to the best k, of which *have are there. */
+/* Keeps x if it is among the best k; *have are there. */
 static void offer(struct sketch_space_saving_item *v, uint32_t k, uint32_t *have,
 		  struct sketch_space_saving_item x, uint32_t key_bytes)
 {
@@ -307,7 +307,7 @@ int sketch_space_saving_merge(struct sketch_space_saving *into,
 		free(best);
 		return -ENOMEM;
 	}
-	/* A key that one side lacks may have come there as often as that side's floor. */
+	/* A key that one side lacks was counted there at most as often as its floor. */
 	for (uint32_t i = 0; i < into->used; i++) {
 		x = shown(into, i);
 		if (sketch_space_saving_find(from, x.key, &y))
@@ -325,7 +325,7 @@ int sketch_space_saving_merge(struct sketch_space_saving *into,
 		offer(best, into->m, &have, x, into->key_bytes);
 	}
 	in_order(best, have, into->key_bytes);
-	for (uint32_t i = have; i-- > 0;) /* the least first: a heap as it is */
+	for (uint32_t i = have; i-- > 0;) /* ascending, which is a heap */
 		insert(to, best[i].key, sketch_hash_bytes(best[i].key, to->key_bytes, to->seed),
 		       best[i].count, best[i].error);
 	memcpy(into->item, to->item, to->used * sizeof(*to->item));
@@ -357,7 +357,7 @@ int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf,
 	sketch_put_u32(&w, s->used);
 	sketch_put_u64(&w, s->seed);
 	sketch_put_u64(&w, s->total);
-	/* In the heap's order, so that what is loaded goes on just as this one. */
+	/* In heap order, so that a loaded sketch evolves exactly as this one. */
 	for (uint32_t at = 0; at < s->used; at++) {
 		const uint32_t i = s->heap[at];
 
@@ -395,14 +395,14 @@ int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, 
 
 		sketch_take_bytes(&r, key, key_bytes);
 		hash = sketch_hash_bytes(key, key_bytes, s->seed);
-		/* In a heap, no key twice, and together no more than what was counted. */
+		/* Items form a heap, keys are distinct, and counts sum to at most the total. */
 		if (!count || error >= count || __builtin_add_overflow(sum, count, &sum) ||
 		    sum > s->total || s->table[slot_of(s, key, hash)] != NONE ||
 		    (i && count < s->item[s->heap[(i - 1) / 2]].count))
 			goto refuse;
 		insert(s, key, hash, count, error);
 	}
-	/* Counters that were never full have lost nothing. */
+	/* Until all counters are in use, nothing is lost. */
 	if (!sketch_wire_done(&r) || (used < m && sum != s->total))
 		goto refuse;
 	*out = s;
