@@ -16,7 +16,7 @@
 #define SHAPE_MIN     -0.9
 #define SHAPE_STEP    0.1
 #define SHAPES	      18u
-#define SCALES	      15u /* around the estimate from the mean, per shape: 5.6 deviations either way */
+#define SCALES	      15u /* per shape, around the mean: 5.6 deviations either way */
 #define SCALE_STEP    0.8 /* divided by the root of the peaks: a logarithm */
 #define DRIFT_ALLOWED 0.25
 #define DRIFT_ALARM   8.0

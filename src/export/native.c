@@ -10,14 +10,14 @@ bool export_native_fits(const struct export_native_buckets *b)
 {
 	int64_t last = (int64_t)b->first_bucket + (int64_t)b->count;
 
-	/* a schema below -4 does not exist; indices are 32 bits wide */
+	/* schemas begin at -4; indices have 32 bits */
 	return b->count && b->scale >= -4 && b->scale < 32 && b->first_bucket > -(1 << 30) &&
 	       last < 1 << 30;
 }
 
 static bool reserve(struct export_native *n, size_t buckets)
 {
-	size_t room = 3 * buckets + 2; /* a gap of two has two more */
+	size_t room = 3 * buckets + 2; /* a gap of two adds two */
 	int64_t *delta;
 	struct export_native_span *span;
 
@@ -36,13 +36,13 @@ static bool reserve(struct export_native *n, size_t buckets)
 }
 
 /*
- * The buckets that hold something, in spans of neighbours. A gap of up to two empty ones costs less
- * as zeroes than as another span. The overflow goes to the first index above all others: that it
- * is above is all that is known.
+ * The non-empty buckets, in spans. A gap of up to two empty buckets takes less room as zeroes than
+ * as another span. The overflow bucket goes to the first index above all others, as its upper end
+ * is unknown.
  */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b)
 {
-	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
+	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: merge 2^merge buckets */
 	uint64_t before = 0, count;
 	int64_t next = 0, at;
 
@@ -74,7 +74,7 @@ bool export_native_make(struct export_native *n, const struct export_native_buck
 		before = count;
 		next = at + 1;
 	}
-	if (!n->spans) /* or a histogram without observations would not look native */
+	if (!n->spans) /* or an empty histogram would not look native */
 		n->span[n->spans++] = (struct export_native_span){.offset = 0};
 	for (size_t i = 0; i < n->deltas; i++)
 		n->delta_bytes += export_pb_varint_bytes(export_pb_zigzag(n->delta[i]));

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp.c - see otlp.h. The messages (opentelemetry/proto: collector/trace/v1, trace/v1,
- * resource/v1, common/v1):
+ * The messages (opentelemetry/proto: collector/trace/v1, trace/v1, resource/v1, common/v1):
  *
- * 	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
- * 	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
- * 	Resource { repeated KeyValue attributes = 1; }
- * 	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
- * 	InstrumentationScope { string name = 1; string version = 2; }
- * 	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
- * 	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
- * 	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
- * 	Status { string message = 2; StatusCode code = 3; }
- * 	KeyValue { string key = 1; AnyValue value = 2; }
- * 	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
- * 	           double double_value = 4; }
+ *	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
+ *	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
+ *	Resource { repeated KeyValue attributes = 1; }
+ *	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
+ *	InstrumentationScope { string name = 1; string version = 2; }
+ *	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
+ *	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
+ *	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
+ *	Status { string message = 2; StatusCode code = 3; }
+ *	KeyValue { string key = 1; AnyValue value = 2; }
+ *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
+ *	           double double_value = 4; }
  *
- * Two requests, one behind the other, are one request: that is how a batch is made.
+ * Concatenated requests are one request, which is how a batch is made.
  */
 #include <endian.h>
 #include <errno.h>
@@ -24,6 +23,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "export/grow.h"
 #include "export/otlp.h"
 #include "export/otlp_read.h"
 #include "export/pb.h"
@@ -40,11 +40,11 @@ struct export_otlp {
 	/* Scratch for one message. */
 	uint8_t *buffer;
 	size_t size;
-	/* Written by the one thread, looked at by any. */
+	/* Written by the one thread, read by any. */
 	uint64_t spans, dropped_memory, known;
 };
 
-/* ---- protobuf: each appends at p, in room that export_otlp_spans() has reserved ---- */
+/* ---- protobuf: each appends at p, in room reserved by export_otlp_spans() ---- */
 
 static uint8_t *put_attr(uint8_t *p, unsigned int field, const struct export_otlp_attr *a)
 {
@@ -125,11 +125,6 @@ static uint8_t *put_resource(uint8_t *p, const struct export_otlp_attr *attrs, s
 
 /* ---- requests ---- */
 
-static void add(uint64_t *counter, uint64_t n)
-{
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
-
 void export_otlp_flush(struct export_otlp *o)
 {
 	if (!o->items)
@@ -140,25 +135,11 @@ void export_otlp_flush(struct export_otlp *o)
 	o->items = 0;
 }
 
-static bool reserve(uint8_t **at, size_t *room, size_t wanted)
-{
-	uint8_t *to;
-
-	if (wanted <= *room)
-		return true;
-	to = realloc(*at, wanted);
-	if (!to)
-		return false;
-	*at = to;
-	*room = wanted;
-	return true;
-}
-
 static size_t attr_room(const struct export_otlp_attr *a, size_t count)
 {
 	size_t sum = 0;
 
-	/* Two lengths and three tags around key and value, of at most 10 bytes each. */
+	/* Two lengths and three tags around key and value, at most 10 bytes each. */
 	for (size_t i = 0; i < count; i++)
 		sum += 64 + strlen(a[i].key) +
 		       (a[i].type == EXPORT_OTLP_STRING ? strlen(a[i].string) : 0);
@@ -173,16 +154,16 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	for (size_t i = 0; i < n; i++)
 		room += 256 + strlen(spans[i].name) + strlen(spans[i].message) +
 			attr_room(spans[i].attrs, spans[i].attr_count);
-	add(&o->spans, n);
-	if (!reserve(&o->buffer, &o->size, room)) {
-		add(&o->dropped_memory, n);
+	export_count(&o->spans, n);
+	if (!export_grow(&o->buffer, &o->size, room, 1)) {
+		export_count(&o->dropped_memory, n);
 		return;
 	}
 	length = (size_t)(put_resource(o->buffer, resource, resource_count, spans, n) - o->buffer);
 	if (o->bytes && o->bytes + length > o->batch_bytes)
 		export_otlp_flush(o);
-	if (!reserve(&o->batch, &o->room, o->bytes + length)) {
-		add(&o->dropped_memory, n);
+	if (!export_grow(&o->batch, &o->room, o->bytes + length, 1)) {
+		export_count(&o->dropped_memory, n);
 		return;
 	}
 	memcpy(o->batch + o->bytes, o->buffer, length);
@@ -192,15 +173,14 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 
 /* ---- answers ---- */
 
-/* The receiver has this trace: to be known by whoever comes after us. */
+/* Records that the receiver has this trace, for the next process. */
 static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
 	struct export_otlp *o = arg;
 
 	if (!export_sent_add(o->sent, trace_hi, trace_lo))
 		base_log_limited(BASE_WARN, "otlp",
-				 "cannot write which traces were sent: after a restart they may be "
-				 "sent again");
+				 "cannot record sent traces: a restart may send them again");
 }
 
 static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
@@ -217,7 +197,7 @@ bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_
 {
 	bool known = o->sent && export_sent_has(o->sent, trace_hi, trace_lo);
 
-	add(&o->known, known);
+	export_count(&o->known, known);
 	return known;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_read.c - see otlp_read.h. otlp.c has the messages of a request; those of an answer
- * (opentelemetry/proto: collector/trace/v1):
+ * otlp.c lists the messages of a request; those of an answer (opentelemetry/proto:
+ * collector/trace/v1) are
  *
  *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
  *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
@@ -34,7 +34,9 @@ static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
 	return false;
 }
 
-/* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
+/*
+ * Reads the next field; a truncated one ends where the data ends. False: no more, or not protobuf.
+ */
 static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 {
 	uint64_t key, left;

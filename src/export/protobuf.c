@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * protobuf.c - io.prometheus.client.MetricFamily, delimited: each message behind its length. As
- * that stands in front, a large family comes in several messages of the same name, which readers
- * take for what it is: a renderer would otherwise have to hold the family.
+ * protobuf.c - io.prometheus.client.MetricFamily, each message after its length. As the length
+ * comes first, a large family is split into messages of the same name, which readers accept;
+ * otherwise the renderer would have to hold the whole family.
  *
- * The schema is tests/export/metrics.proto. Histograms with exponential buckets are native ones.
- * The field numbers and the sparse form (spans of buckets, differences of counts) are those of
- * Prometheus' client model.
+ * The schema is tests/export/metrics.proto; field numbers are those of Prometheus' client model.
+ * Exponential histograms are native ones.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,9 +13,9 @@
 #include "export/render.h"
 #include "export/pb.h"
 
-#define HEAD_ROOM 10 /* for the length of a message, which is known last */
+#define HEAD_ROOM 10 /* for a message's length, which is known last */
 
-/* Room for n more bytes of the message. */
+/* Reserves n more bytes of the message. */
 static bool reserve(struct export_render *r, size_t n)
 {
 	size_t need = r->message_bytes + n;
@@ -26,8 +25,8 @@ static bool reserve(struct export_render *r, size_t n)
 }
 
 /*
- * These append a field to the message; their caller has reserved room. The message may move when
- * it grows, so it is held by offset.
+ * These append a field to the message, in reserved room. The message may move when it grows, so it
+ * is held by offset.
  */
 
 static inline uint8_t *at(const struct export_render *r)
@@ -60,14 +59,14 @@ static inline void put_bytes(struct export_render *r, unsigned int field, const 
 	up_to(r, export_pb_bytes(at(r), field, s, n));
 }
 
-/* A message within; returns the offset of its body. */
+/* Begins an inner message; returns the offset of its body. */
 static size_t begin(struct export_render *r, unsigned int field, size_t guess)
 {
 	up_to(r, export_pb_open(at(r), field, guess));
 	return r->message_bytes;
 }
 
-/* Returns how long the length became: a good guess for the next one. */
+/* Returns the bytes of the length: a good guess for the next one. */
 static size_t end(struct export_render *r, size_t body, size_t guess)
 {
 	size_t length = export_pb_varint_bytes(r->message_bytes - body);
@@ -90,11 +89,6 @@ static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 	put_u64(r, 1, seconds);
 	if (rest)
 		put_u64(r, 2, rest);
-}
-
-static void created(struct export_render *r, unsigned int field)
-{
-	timestamp(r, field, r->series.created_ns);
 }
 
 static struct export_native_buckets buckets_of(const struct export_series *s)
@@ -125,7 +119,7 @@ static bool native_histogram(struct export_render *r)
 	return true;
 }
 
-/* Cumulative, without the last bucket: a reader adds +Inf by the count. */
+/* Cumulative, without the last bucket: readers derive +Inf from the count. */
 static bool classic_histogram(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -158,7 +152,7 @@ static bool histogram(struct export_render *r)
 	start = begin(r, 7, 2);
 	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
 		return false;
-	created(r, 15);
+	timestamp(r, 15, r->series.created_ns);
 	end(r, start, 2);
 	return true;
 }
@@ -183,9 +177,9 @@ static void gauge(struct export_render *r, double v)
 	put_f64(r, 1, v);
 }
 
-#define EXEMPLAR_MAX 128u /* its label set, as OpenMetrics bounds it */
+#define EXEMPLAR_MAX 128u /* bound of its label set in OpenMetrics */
 
-/* The trace that is an example of what was counted. */
+/* The exemplar of a counter: a trace id with value 1. */
 static bool exemplar(struct export_render *r)
 {
 	const char *trace = r->series.exemplar_trace;
@@ -211,7 +205,7 @@ static bool counter(struct export_render *r, double v)
 	put_f64(r, 1, v);
 	if (!exemplar(r) || !reserve(r, 64))
 		return false;
-	created(r, 3);
+	timestamp(r, 3, r->series.created_ns);
 	end(r, start, 1);
 	return true;
 }
@@ -223,7 +217,7 @@ static double value_of(const struct export_series *s)
 						   : s->value.f64;
 }
 
-/* One Metric; state is the index of a state set's, or -1. */
+/* One Metric; state is the index in a state set, or -1. */
 static bool metric(struct export_render *r, int state, const char *state_label)
 {
 	const struct export_series *s = &r->series;
@@ -267,9 +261,7 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 static void begin_family(struct export_render *r)
 {
 	enum export_family_type type = r->family.type;
-	const char *suffix = type == EXPORT_FAMILY_COUNTER ? "_total"
-			     : type == EXPORT_FAMILY_INFO  ? "_info"
-							   : "";
+	const char *suffix = export_sample_suffix(type);
 	size_t help = strlen(r->family.help), n = strlen(suffix);
 
 	r->message_bytes = HEAD_ROOM;
@@ -285,7 +277,7 @@ static void begin_family(struct export_render *r)
 	r->phase = EXPORT_PHASE_SERIES;
 }
 
-/* Hands the message out behind its length, and begins another one with the same head. */
+/* Emits the message after its length, and begins another with the same head. */
 static void flush(struct export_render *r)
 {
 	size_t n = r->message_bytes - HEAD_ROOM, length = export_pb_varint_bytes(n);
@@ -305,7 +297,7 @@ static void next_series(struct export_render *r)
 	size_t states;
 
 	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
-		reserved = "le"; /* for the same labels as in the text formats */
+		reserved = "le"; /* so that labels are the same as in the text formats */
 	else if (r->family.type == EXPORT_FAMILY_STATESET)
 		reserved = export_render_state_label(r, buf);
 	while (r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {

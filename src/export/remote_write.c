@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * remote_write.c - see remote_write.h. The messages (prompb/remote.proto, prompb/types.proto):
+ * The messages (prompb/remote.proto, prompb/types.proto):
  *
  *	WriteRequest { repeated TimeSeries timeseries = 1; }
  *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2;
@@ -23,10 +23,11 @@
 #include <snappy-c.h>
 
 #include "base/base.h"
+#include "export/grow.h"
 #include "export/pb.h"
 
 #define LABELS_MAX  128u
-#define REQUEST_MAX (4u << 20)		  /* before snappy: receivers have bounds of their own */
+#define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
 #define POINTS_MAX  10000u		  /* of one series in one message */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 
@@ -37,7 +38,7 @@ struct export_remote_write {
 	uint8_t *at;
 	size_t bytes, room;
 	uint64_t samples;
-	/* Written by the one thread, looked at by any. */
+	/* Written by the one thread, read by any. */
 	uint64_t taken, same_ms, dropped_memory;
 };
 
@@ -49,7 +50,7 @@ static size_t string_bytes(size_t n)
 }
 
 struct label {
-	const char *name, *value, *more; /* the value is both, one behind the other */
+	const char *name, *value, *more; /* the value is `value` followed by `more` */
 };
 
 static size_t label_message(const struct label *l)
@@ -108,11 +109,6 @@ static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 
 /* ---- requests ---- */
 
-static void add(uint64_t *counter, uint64_t n)
-{
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
-
 void export_remote_write_flush(struct export_remote_write *w)
 {
 	size_t room = snappy_max_compressed_length(w->bytes);
@@ -125,7 +121,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 		export_push_send(w->push, body, room, w->samples);
 	} else {
 		free(body);
-		add(&w->dropped_memory, w->samples);
+		export_count(&w->dropped_memory, w->samples);
 	}
 	w->bytes = 0;
 	w->samples = 0;
@@ -133,36 +129,24 @@ void export_remote_write_flush(struct export_remote_write *w)
 
 static bool reserve(struct export_remote_write *w, size_t n)
 {
-	size_t room = w->room ? w->room : 65536;
-	uint8_t *to;
-
 	if (w->bytes && w->bytes + n > REQUEST_MAX)
 		export_remote_write_flush(w);
-	if (w->bytes + n <= w->room)
-		return true;
-	while (room < w->bytes + n)
-		room *= 2;
-	to = realloc(w->at, room);
-	if (!to)
-		return false;
-	w->at = to;
-	w->room = room;
-	return true;
+	return export_grow(&w->at, &w->room, w->bytes + n, 1);
 }
 
-/* The request goes up to end now, by n samples of a series. */
+/* Appends up to `end` to the request: n samples of a series. */
 static void taken(struct export_remote_write *w, struct export_remote_series *s, const uint8_t *end,
 		  int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
 	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
-	add(&w->taken, n);
+	export_count(&w->taken, n);
 	if (w->samples >= w->batch_samples)
 		export_remote_write_flush(w);
 }
 
-/* At most POINTS_MAX, all of them later than the series' last. */
+/* Appends at most POINTS_MAX points; those not later than the series' last are skipped. */
 static void put(struct export_remote_write *w, struct export_remote_series *s,
 		const struct export_remote_point *point, size_t n)
 {
@@ -179,11 +163,11 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
-	add(&w->same_ms, n - n_taken);
+	export_count(&w->same_ms, n - n_taken);
 	if (!n_taken)
 		return;
 	if (!reserve(w, string_bytes(inner))) {
-		add(&w->dropped_memory, n_taken);
+		export_count(&w->dropped_memory, n_taken);
 		return;
 	}
 	p = w->at + w->bytes;
@@ -210,11 +194,11 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	uint8_t *series, *body, *p;
 
 	if (ms <= s->last_ms) {
-		add(&w->same_ms, 1);
+		export_count(&w->same_ms, 1);
 		return;
 	}
 	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
-		add(&w->dropped_memory, 1);
+		export_count(&w->dropped_memory, 1);
 		return;
 	}
 	series = export_pb_open(w->at + w->bytes, 1, guess);
@@ -241,7 +225,7 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 	uint64_t bits = STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
-		return; /* nobody knows of it */
+		return; /* the receiver does not know it */
 	if (ns / 1000000 <= s->last_ms)
 		p.ns = (s->last_ms + 1) * 1000000;
 	memcpy(&p.value, &bits, 8);

@@ -158,7 +158,7 @@ text = c.get('/metrics')
 check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
 check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
 check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
-check(poll(lambda: any('taken in part' in line and 'left_out=4' in line and 'too old' in line
+check(poll(lambda: any('partly rejected' in line and 'rejected=4' in line and 'too old' in line
                         for line in c.err)) and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
 
 # One that was sent, and then goes on: what is new comes, and nothing of it twice.
@@ -188,7 +188,7 @@ every = 6 * kept + 2
 # Another collector on the same file waits for nobody; after it was killed, its successor knows.
 other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
              receiver, '--otlp-sent', f'{d}/sent')
-check(other.wait() == 1 and any('another collector has it' in line for line in other.err),
+check(other.wait() == 1 and any('another collector uses it' in line for line in other.err),
       'a file for two', other)
 c.stop(signal.SIGKILL)
 spans.clear()
@@ -211,6 +211,6 @@ with open(f'{d}/sent', 'r+b') as f:
     f.truncate(1000)
 bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
            receiver, '--otlp-sent', f'{d}/sent')
-check(bad.wait() == 1 and any('no list of traces' in line for line in bad.err), 'half a file', bad)
+check(bad.wait() == 1 and any('not a list of sent traces' in line for line in bad.err), 'half a file', bad)
 server.shutdown()
 print(f'{len(spans)} spans of {kept + 1} traces')
