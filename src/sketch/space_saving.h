@@ -15,9 +15,6 @@
  * update of any weight is O(log m) at worst and usually O(1), as a counter that rises is mostly
  * near the leaves.
  *
- * Merging follows P. K. Agarwal et al., "Mergeable summaries", PODS 2012: the bounds hold for both
- * streams together.
- *
  * A sketch is not thread-safe. Memory, at most m * (52 + key) bytes, is allocated at creation.
  */
 #ifndef SL_SKETCH_SPACE_SAVING_H
@@ -43,7 +40,6 @@ struct sketch_space_saving_item {
  */
 struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed);
 void sketch_space_saving_free(struct sketch_space_saving *s);
-void sketch_space_saving_clear(struct sketch_space_saving *s);
 
 /* Adds n to the key's count. -EOVERFLOW without a change if the total would exceed 2^64 - 1. */
 int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n);
@@ -58,16 +54,5 @@ uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 /* The key's item; -ENOENT if it has no counter. */
 int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
 			     struct sketch_space_saving_item *out);
-
-/*
- * -EINVAL unless both have the same m and key_bytes; -EOVERFLOW; -ENOMEM. An error changes nothing.
- */
-int sketch_space_saving_merge(struct sketch_space_saving *into,
-			      const struct sketch_space_saving *from);
-
-/* See sketch_fd_save() and sketch_fd_load() in fd.h. */
-size_t sketch_space_saving_save_bytes(const struct sketch_space_saving *s);
-int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf, size_t bytes);
-int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, size_t bytes);
 
 #endif

@@ -24,11 +24,10 @@
 enum sketch_kind {
 	SKETCH_FD = 1,
 	SKETCH_DDSKETCH = 2,
-	/* 3 is retired. */
+	/* 3 and 7 are retired. */
 	SKETCH_HLL = 4,
 	SKETCH_COUNT_MIN = 5,
 	SKETCH_COUNT_SKETCH = 6,
-	SKETCH_SPACE_SAVING = 7,
 };
 
 /* A cursor. `at` never passes `end`; a field that does not fit sets `bad`. */

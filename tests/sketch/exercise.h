@@ -18,7 +18,6 @@
 #include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
-#include "sketch/space_saving.h"
 #include "sketch/wire.h"
 
 static inline void must(bool holds)
@@ -89,7 +88,6 @@ EXERCISE_FRAME(ddsketch)
 EXERCISE_FRAME(hll)
 EXERCISE_FRAME(count_min)
 EXERCISE_FRAME(count_sketch)
-EXERCISE_FRAME(space_saving)
 
 static inline void exercise_fd(const void *data, size_t size)
 {
@@ -201,40 +199,6 @@ static inline void exercise_count_sketch(const void *data, size_t size)
 	sketch_count_sketch_free(s);
 }
 
-static inline void exercise_space_saving(const void *data, size_t size)
-{
-	struct sketch_space_saving *s = space_saving_taken(data, size), *other;
-	struct sketch_space_saving_item top[8];
-	uint8_t key[SKETCH_SPACE_SAVING_KEY_MAX] = {0};
-	uint32_t n;
-	int rc;
-
-	if (!s)
-		return;
-	other = space_saving_copy(s);
-	for (int i = 0; i < 300; i++) {
-		key[0] = (uint8_t)(i * 7 % 40);
-		rc = sketch_space_saving_add(s, key, (uint64_t)i % 5);
-		must(rc == 0 || rc == -EOVERFLOW);
-	}
-	rc = sketch_space_saving_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
-	n = sketch_space_saving_top(s, top, 8);
-	for (uint32_t i = 0; i < n; i++) {
-		struct sketch_space_saving_item found;
-
-		must(sketch_space_saving_find(s, top[i].key, &found) == 0);
-		must(found.count == top[i].count && found.error < found.count);
-		must(i == 0 || top[i].count <= top[i - 1].count);
-	}
-	must(sketch_space_saving_floor(s) <= sketch_space_saving_total(s));
-	sketch_space_saving_free(other);
-	sketch_space_saving_free(space_saving_copy(s));
-	sketch_space_saving_clear(s);
-	must(sketch_space_saving_top(s, top, 8) == 0);
-	sketch_space_saving_free(s);
-}
-
 static inline void exercise_sketch(const void *data, size_t size)
 {
 	exercise_fd(data, size);
@@ -242,7 +206,6 @@ static inline void exercise_sketch(const void *data, size_t size)
 	exercise_hll(data, size);
 	exercise_count_min(data, size);
 	exercise_count_sketch(data, size);
-	exercise_space_saving(data, size);
 }
 
 /*

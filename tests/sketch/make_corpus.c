@@ -69,8 +69,6 @@ int main(int argc, char **argv)
 	struct sketch_count_min *careful = sketch_count_min_new(4, 3, SKETCH_COUNT_MIN_CONSERVATIVE,
 								1);
 	struct sketch_count_sketch *cs = sketch_count_sketch_new(4, 3, 1);
-	struct sketch_space_saving *full = sketch_space_saving_new(4, 3, 1);
-	struct sketch_space_saving *room = sketch_space_saving_new(9, 8, 1);
 	uint64_t seed = 1;
 
 	if (argc != 3)
@@ -93,8 +91,6 @@ int main(int argc, char **argv)
 		sketch_count_min_add_u64(cm, key, i);
 		sketch_count_min_add_u64(careful, key, i);
 		sketch_count_sketch_add_u64(cs, key, -(int64_t)i);
-		sketch_space_saving_add(full, &key, i);
-		sketch_space_saving_add(room, &key, i);
 	}
 	WRITE(fd, "fd", fd);
 	WRITE(fd, "fd-plain", plain);
@@ -104,7 +100,5 @@ int main(int argc, char **argv)
 	WRITE(count_min, "count-min", cm);
 	WRITE(count_min, "count-min-conservative", careful);
 	WRITE(count_sketch, "count-sketch", cs);
-	WRITE(space_saving, "space-saving-full", full);
-	WRITE(space_saving, "space-saving-room", room);
 	return different != 0;
 }
