@@ -3,9 +3,9 @@
  * scale.h - two signals per workload (the pods of one namespace and service) for autoscalers. One
  * thread writes, any thread reads.
  *
- *  - pressure: mean recent score of the pods, each capped at ACT_PRESSURE_MAX, smoothed. A pod is
- * anomalous above 1, so a target of 1 adds pods when the workload as a whole approaches that.
- *  - anomalous_ratio: share of the pods that are anomalous now.
+ * - pressure: mean recent score of the pods, each capped at ACT_PRESSURE_MAX, smoothed. A pod is
+ *   anomalous above 1, so a target of 1 adds pods when the workload as a whole approaches that.
+ * - anomalous_ratio: share of the pods that are anomalous now.
  *
  * Smoothing: p += (1 - e^(-t / tau)) * (mean - p), so that one bad second adds no pod.
  */

@@ -5,13 +5,13 @@
  *
  * Reasons, strongest first:
  *
- *  - error: the root, or a span within (act_trace_afford()), has status error.
- *  - slow: the trace lasted over slow_factor times the median of its route (the root's name and the
- * set of participating services), or of its root while the route is unknown. From 4/5 of that on it
- * is kept while there is room, as medians are right to 2 % at best.
- *  - verdict: the root's pod, which users wait for, had a score above 1; or, while less than half
- * of the budget is spent, any visited pod had.
- *  - head: a share of trace ids, the same ids in every collector.
+ * - error: the root, or a span within (act_trace_afford()), has status error.
+ * - slow: the trace lasted over slow_factor times the median of its route (the root's name and the
+ *   set of participating services), or of its root while the route is unknown. From 4/5 of that on
+ *   it is kept while there is room, as medians are right to 2 % at best.
+ * - verdict: the root's pod, which users wait for, had a score above 1; or, while less than half of
+ *   the budget is spent, any visited pod had.
+ * - head: a share of trace ids, the same ids in every collector.
  *
  * Medians are learned online, from logarithmic histograms with 16 steps per octave whose counts are
  * halved at 16384. Of slow traces two in a hundred, chosen by id, are learned: otherwise a lasting

@@ -5,11 +5,11 @@
  *
  * Threads:
  *
- *  - writers, at most one per pod at a time (the collector's workers). They never wait: what cannot
- * be shown because a reader holds the lock is shown with the next finding.
- *  - the keeper, one thread that calls act_verdicts_keep() several times per second, which turns
- * findings into the list of anomalies and frees pods that are gone.
- *  - readers, any number; they get copies.
+ * - writers, at most one per pod at a time (the collector's workers). They never wait: what cannot
+ *   be shown because a reader holds the lock is shown with the next finding.
+ * - the keeper, one thread that calls act_verdicts_keep() several times per second, which turns
+ *   findings into the list of anomalies and frees pods that are gone.
+ * - readers, any number; they get copies.
  *
  * An anomaly begins with the first anomalous finding and ends after hold_ns without one. This
  * hysteresis turns a score that swings around its threshold into one interval.

@@ -337,14 +337,10 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 		return NULL;
 	}
 	h->opts = *opts;
-	if (!h->opts.max_connections)
-		h->opts.max_connections = 256;
-	if (!h->opts.max_body)
-		h->opts.max_body = 64 * 1024;
-	if (!h->opts.timeout_s)
-		h->opts.timeout_s = 30;
-	if (!h->opts.threads)
-		h->opts.threads = 2;
+	h->opts.max_connections = opts->max_connections ? opts->max_connections : 256;
+	h->opts.max_body = opts->max_body ? opts->max_body : 64 * 1024;
+	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
+	h->opts.threads = opts->threads ? opts->threads : 2;
 	h->opts.listen = NULL; /* the caller's */
 	h->listen_fd = listen_on(opts->listen ? opts->listen : "", error, error_bytes);
 	if (h->listen_fd < 0) {

@@ -26,18 +26,13 @@ struct sketch_space_saving {
 	uint8_t *key;
 };
 
-static bool fits(uint32_t m, uint32_t key_bytes)
-{
-	return m && m <= SKETCH_SPACE_SAVING_MAX && key_bytes &&
-	       key_bytes <= SKETCH_SPACE_SAVING_KEY_MAX;
-}
-
 struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed)
 {
 	struct sketch_space_saving *s;
 	uint32_t slots = 4;
 
-	if (!fits(m, key_bytes)) {
+	if (!m || m > SKETCH_SPACE_SAVING_MAX || !key_bytes ||
+	    key_bytes > SKETCH_SPACE_SAVING_KEY_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
