@@ -23,9 +23,9 @@
 #include "agent/status.h"
 #include "agent/verdict.h"
 
-#define PACKETS_A_TURN	16 /* per connection and event, so that others are served */
-#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 per process */
-#define REFUSALS_A_CONN 32
+#define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
+#define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
+#define REFUSALS_PER_CONN 32
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -273,7 +273,7 @@ static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum 
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
-	} else if (cause != REFUSED_ABSENT && ++c->refusals >= REFUSALS_A_CONN) {
+	} else if (cause != REFUSED_ABSENT && ++c->refusals >= REFUSALS_PER_CONN) {
 		a->n.dropped[DROP_REFUSED]++;
 		c->hang_up = true;
 	}
@@ -294,9 +294,9 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		       "PUBLISH came without a descriptor");
 		return;
 	}
-	if (c->regions >= REGIONS_A_CONN) {
+	if (c->regions >= REGIONS_PER_CONN) {
 		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions per connection",
-		       REGIONS_A_CONN);
+		       REGIONS_PER_CONN);
 		return;
 	}
 	if (agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
@@ -583,7 +583,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		if (c->gone || c->out_count)
 			return;
 	}
-	for (int i = 0; i < PACKETS_A_TURN && got > 0 && !c->gone && !c->out_count; i++)
+	for (int i = 0; i < PACKETS_PER_EVENT && got > 0 && !c->gone && !c->out_count; i++)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
 		agent_conn_close(a, c);
@@ -615,7 +615,7 @@ static void turn_away(struct agent *a, int fd, const char *why)
 
 void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 {
-	for (int i = 0; i < PACKETS_A_TURN; i++) {
+	for (int i = 0; i < PACKETS_PER_EVENT; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		struct agent_peer *peer;
 		struct agent_uid_count *u;

@@ -11,9 +11,9 @@
 #include "agent/peer.h"
 #include "agent/proxy.h"
 
-#define HOT		4096u
-#define STRIPES		8192u
-#define SCHEMA_A_METRIC 256u /* average bytes of schema per metric */
+#define HOT		  4096u
+#define STRIPES		  8192u
+#define SCHEMA_PER_METRIC 256u /* average bytes of schema per metric */
 
 struct proxy_known {	 /* a metric of the region */
 	uint64_t hash;	 /* of name and labels */
@@ -72,7 +72,7 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 {
 	uint64_t stripe = ((metrics + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE + 4095) &
 			  ~4095ull;
-	uint64_t schema = ((uint64_t)metrics * SCHEMA_A_METRIC + 4095) & ~4095ull;
+	uint64_t schema = ((uint64_t)metrics * SCHEMA_PER_METRIC + 4095) & ~4095ull;
 	struct sl_region_section section[3] = {
 		{.type = SL_SECTION_HOT, .stride = 64, .offset = HOT, .length = 64},
 		{.type = SL_SECTION_STRIPES,

@@ -15,8 +15,8 @@
 #include "base/base.h"
 #include "fabric/host_internal.h"
 
-#define EVENTS_A_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
-#define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define EVENTS_PER_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
+#define WRITER_ACCESS	    (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* The timer runs while there are connections. */
 static void set_timer(struct fabric_host *h)
@@ -431,7 +431,7 @@ void fabric_host_dispatch(struct fabric_host *h)
 			if (read(h->timer, &ticks, sizeof(ticks)) == sizeof(ticks))
 				probes(h);
 		} else if (ready[i].data.fd == h->channel->fd) {
-			for (int n = 0; n < EVENTS_A_DISPATCH; n++) {
+			for (int n = 0; n < EVENTS_PER_DISPATCH; n++) {
 				if (rdma_get_cm_event(h->channel, &event))
 					break;
 				cm_event(h, event);

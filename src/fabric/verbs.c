@@ -36,10 +36,10 @@ static bool verbs_takes(const char *target)
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 
-#define MERGE_BYTES_MAX	   (256u << 10) /* per work request */
-#define GAP_MAX		   512u /* bytes between two READs that are cheaper to read than to skip */
-#define COMPLETIONS_A_POLL 32
-#define NOTICE_TIMEOUT_NS  1000000000u
+#define MERGE_BYTES_MAX	     (256u << 10) /* per work request */
+#define GAP_MAX		     512u /* bytes between two READs that are cheaper to read than to skip */
+#define COMPLETIONS_PER_POLL 32
+#define NOTICE_TIMEOUT_NS    1000000000u
 
 _Static_assert(GAP_MAX <= FABRIC_BUFFER_TAIL, "the sink");
 
@@ -287,21 +287,21 @@ static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
-	struct ibv_wc wc[COMPLETIONS_A_POLL];
+	struct ibv_wc wc[COMPLETIONS_PER_POLL];
 	uint64_t oldest;
 	int count;
 
 	if (!v->cq)
 		return;
 	do {
-		count = ibv_poll_cq(v->cq, COMPLETIONS_A_POLL, wc);
+		count = ibv_poll_cq(v->cq, COMPLETIONS_PER_POLL, wc);
 		for (int i = 0; i < count; i++) {
 			if (!completed(v, &wc[i])) {
 				fabric_verbs_reset(v, now_ns, timeout_ns);
 				return;
 			}
 		}
-	} while (count == COMPLETIONS_A_POLL);
+	} while (count == COMPLETIONS_PER_POLL);
 	if (count < 0 || v->broken) {
 		if (count < 0)
 			fabric_failed(f, "%s: ibv_poll_cq failed", f->target);
@@ -417,6 +417,7 @@ static int verbs_init(struct fabric *f, const char *target)
 	return 0;
 }
 
+#define VERBS_BYTES sizeof(struct fabric_verbs)
 #else /* built without RDMA */
 
 static int verbs_init(struct fabric *f, const char *target)
@@ -454,17 +455,15 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	return 0;
 }
 
-#define verbs_poll NULL
+#define verbs_poll  NULL
 
-struct fabric_verbs {
-	struct fabric base;
-};
+#define VERBS_BYTES sizeof(struct fabric)
 #endif
 
 const struct fabric_ops fabric_provider_verbs = {
 	.name = "verbs",
 	.takes = verbs_takes,
-	.bytes = sizeof(struct fabric_verbs),
+	.bytes = VERBS_BYTES,
 	.open = verbs_init,
 	.close = verbs_fini,
 	.drive = verbs_drive,

@@ -3,10 +3,10 @@
  * identity.c - names of cgroups beside the connections, in their region, for readers that cannot
  * resolve ids.
  *
- * A program reports the first connection of a cgroup (flow.bpf.c, tell_cgroup()); the agent reports
- * cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up then, and
- * twice later. A slot is reused when it is needed and its cgroup was removed. Only this file writes
- * the section, in one thread.
+ * A program reports the first connection of a cgroup (flow_life.bpf.h, tell_cgroup()); the agent
+ * reports cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up
+ * then, and twice later. A slot is reused when it is needed and its cgroup was removed. Only this
+ * file writes the section, in one thread.
  */
 #include "source/tcp/identity.h"
 
@@ -24,8 +24,8 @@
 #define SECOND 1000000000ull
 
 /* Delays of further lookups: runtimes write names late. */
-static const uint64_t again[] = {2 * SECOND, 10 * SECOND};
-#define LOOKS (sizeof(again) / sizeof(*again))
+static const uint64_t delay_ns[] = {2 * SECOND, 10 * SECOND};
+#define LOOKS (sizeof(delay_ns) / sizeof(*delay_ns))
 
 struct identity_slot {
 	uint64_t id; /* 0: free */
@@ -59,7 +59,7 @@ static void store(struct tcp_identity *i, uint32_t at)
 }
 
 /* Slot 0 holds the section's own counters. */
-static void tell(struct tcp_identity *i)
+static void store_counters(struct tcp_identity *i)
 {
 	uint64_t *cells = i->slot[0].cells, refused = i->refused + i->flow->bss->nameless;
 
@@ -72,7 +72,7 @@ static void tell(struct tcp_identity *i)
 }
 
 /* Looks up the cgroup and writes changes. False: it was removed. */
-static bool look(struct tcp_identity *i, uint32_t at)
+static bool look_up(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
 	const struct tcp_cgroup_identity *who = tcp_cgroups_find(i->names, s->id, i->now);
@@ -114,7 +114,7 @@ static uint32_t sweep(struct tcp_identity *i)
 	for (uint32_t at = 1; at < i->used; at++) {
 		struct identity_slot *s = &i->slot[at];
 
-		if (!s->id || look(i, at))
+		if (!s->id || look_up(i, at))
 			continue;
 		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &s->id);
 		s->id = 0;
@@ -147,9 +147,9 @@ static bool add(struct tcp_identity *i, uint64_t id)
 	s->id = id;
 	s->generation++;
 	s->looks = 0;
-	s->due = i->now + again[0];
+	s->due = i->now + delay_ns[0];
 	memset(s->cells, 0, sizeof(s->cells));
-	look(i, at);
+	look_up(i, at);
 	return true;
 }
 
@@ -189,15 +189,15 @@ uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns)
 		if (!s->id || s->looks >= LOOKS)
 			continue;
 		if (s->due <= now_ns) {
-			look(i, at);
+			look_up(i, at);
 			if (++s->looks == LOOKS)
 				continue;
-			s->due = now_ns + again[s->looks];
+			s->due = now_ns + delay_ns[s->looks];
 		}
 		if (s->due < next)
 			next = s->due;
 	}
-	tell(i);
+	store_counters(i);
 	return next;
 }
 
@@ -235,7 +235,7 @@ int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct 
 		tcp_identity_close(i);
 		return err;
 	}
-	tell(i);
+	store_counters(i);
 	*out = i;
 	return 0;
 }
