@@ -455,9 +455,10 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	return 0;
 }
 
-#define verbs_poll  NULL
+#define verbs_poll   NULL
+#define verbs_notify NULL
 
-#define VERBS_BYTES sizeof(struct fabric)
+#define VERBS_BYTES  sizeof(struct fabric)
 #endif
 
 const struct fabric_ops fabric_provider_verbs = {
