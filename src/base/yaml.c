@@ -162,7 +162,7 @@ struct base_yaml *base_yaml_open(const char *path)
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		wrong_at(y, 0, "can't be opened: %s", strerror(errno));
 	} else if (!S_ISREG(st.st_mode) || st.st_size > BASE_YAML_BYTES_MAX) {
-		wrong_at(y, 0, S_ISREG(st.st_mode) ? "is larger than a mebibyte" : "is no file");
+		wrong_at(y, 0, S_ISREG(st.st_mode) ? "is larger than 1 MiB" : "is no file");
 	} else if (!(y->text = malloc(BASE_YAML_BYTES_MAX))) {
 		wrong_at(y, 0, "out of memory");
 	} else {
@@ -387,8 +387,8 @@ void base_yaml_duration(struct base_yaml *y, base_yaml_node node, const char *wh
 	const char *text = text_of(y, node, what);
 
 	if (text && base_parse_duration(text, ns))
-		base_yaml_wrong(y, node, "%s: expected a duration as 1ms or 30s, not '%.64s'", what,
-				text);
+		base_yaml_wrong(y, node, "%s: expected a duration such as 1ms or 30s, not '%.64s'",
+				what, text);
 }
 
 void base_yaml_bool(struct base_yaml *y, base_yaml_node node, const char *what, bool *out)

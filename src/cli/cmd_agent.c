@@ -42,18 +42,6 @@ const struct base_command cli_cmd_agent = {
 
 /* ---- --status ---- */
 
-static json_int_t integer(const json_t *j, const char *key)
-{
-	return json_integer_value(json_object_get(j, key));
-}
-
-static const char *text(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
 static void size_text(uint64_t bytes, char *out, size_t max)
 {
 	const char *units = "KMGT";
@@ -107,26 +95,27 @@ static void print_status(const json_t *j)
 	char a[32], b[32];
 	size_t i;
 
-	age_text((uint64_t)integer(j, "started_ns"), a, sizeof(a));
-	printf("agent %s on %s, pid %lld, up %s\n", text(j, "version"), text(j, "host"),
-	       (long long)integer(j, "pid"), a);
-	printf("socket %s", text(j, "socket"));
-	if (*text(j, "rest"))
-		printf("  rest %s", text(j, "rest"));
-	if (*text(j, "rdma"))
-		printf("  rdma %s", text(j, "rdma"));
-	size_text((uint64_t)integer(memory, "used"), a, sizeof(a));
-	size_text((uint64_t)integer(memory, "max"), b, sizeof(b));
+	age_text((uint64_t)cli_json_integer(j, "started_ns"), a, sizeof(a));
+	printf("agent %s on %s, pid %lld, up %s\n", cli_json_text(j, "version"),
+	       cli_json_text(j, "host"), (long long)cli_json_integer(j, "pid"), a);
+	printf("socket %s", cli_json_text(j, "socket"));
+	if (*cli_json_text(j, "rest"))
+		printf("  rest %s", cli_json_text(j, "rest"));
+	if (*cli_json_text(j, "rdma"))
+		printf("  rdma %s", cli_json_text(j, "rdma"));
+	size_text((uint64_t)cli_json_integer(memory, "used"), a, sizeof(a));
+	size_text((uint64_t)cli_json_integer(memory, "max"), b, sizeof(b));
 	printf("\nregions %lld of %lld (%lld live)  memory %s of %s  connections %lld  consumers "
 	       "%lld\n",
-	       (long long)integer(regions, "used"), (long long)integer(regions, "max"),
-	       (long long)integer(use, "live"), a, b,
-	       (long long)integer(json_object_get(use, "connections"), "used"),
-	       (long long)integer(use, "consumers"));
+	       (long long)cli_json_integer(regions, "used"),
+	       (long long)cli_json_integer(regions, "max"),
+	       (long long)cli_json_integer(use, "live"), a, b,
+	       (long long)cli_json_integer(json_object_get(use, "connections"), "used"),
+	       (long long)cli_json_integer(use, "consumers"));
 	printf("admitted %lld  reattached %lld  dead %lld  closed %lld  expired %lld\n",
-	       (long long)integer(n, "admitted"), (long long)integer(n, "reattached"),
-	       (long long)integer(n, "dead"), (long long)integer(n, "closed"),
-	       (long long)integer(n, "expired"));
+	       (long long)cli_json_integer(n, "admitted"),
+	       (long long)cli_json_integer(n, "reattached"), (long long)cli_json_integer(n, "dead"),
+	       (long long)cli_json_integer(n, "closed"), (long long)cli_json_integer(n, "expired"));
 	print_counts("refused:", json_object_get(n, "refused"));
 	print_counts("dropped:", json_object_get(n, "dropped"));
 	if (!json_array_size(json_object_get(j, "regions")))
@@ -137,13 +126,13 @@ static void print_status(const json_t *j)
 	{
 		const json_t *labels = json_object_get(r, "labels");
 
-		age_text((uint64_t)integer(r, "changed_ns"), a, sizeof(a));
-		size_text((uint64_t)integer(r, "bytes"), b, sizeof(b));
-		printf("%6lld  %-8s %5s %8s %7lld  ", (long long)integer(r, "id"), text(r, "state"),
-		       a, b, (long long)integer(r, "pid"));
-		cli_print_safe(text(labels, "service"), 24);
+		age_text((uint64_t)cli_json_integer(r, "changed_ns"), a, sizeof(a));
+		size_text((uint64_t)cli_json_integer(r, "bytes"), b, sizeof(b));
+		printf("%6lld  %-8s %5s %8s %7lld  ", (long long)cli_json_integer(r, "id"),
+		       cli_json_text(r, "state"), a, b, (long long)cli_json_integer(r, "pid"));
+		cli_print_safe(cli_json_text(labels, "service"), 24);
 		putchar(' ');
-		cli_print_safe(text(labels, "pod"), 0);
+		cli_print_safe(cli_json_text(labels, "pod"), 0);
 		putchar('\n');
 	}
 }
@@ -165,7 +154,7 @@ static int show_status(const char *socket, bool as_json)
 	j = json_loads(answer, 0, NULL);
 	free(answer);
 	if (!j) {
-		base_logf(BASE_ERROR, "agent", "%s: the answer is no JSON", socket);
+		base_logf(BASE_ERROR, "agent", "%s: the answer is not JSON", socket);
 		return BASE_EXIT_FAILURE;
 	}
 	if (as_json) {
@@ -327,7 +316,8 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	*code = BASE_EXIT_FAILURE;
 	for (size_t i = 0; uid && i < set.uids.n; i++) {
 		if (base_parse_u64(set.uids.v[i], 0, UINT32_MAX - 1, &n)) {
-			*code = base_usage(self, "--consumer-uid '%s' is no number", set.uids.v[i]);
+			*code = base_usage(self, "--consumer-uid '%s' is not a number",
+					   set.uids.v[i]);
 			free(uid);
 			return NULL;
 		}
@@ -352,7 +342,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	errno = 0;
 	o->socket_mode = (uint32_t)strtoul(set.mode, &end, 8);
 	if (!*set.mode || *end || errno || !o->socket_mode || o->socket_mode > 0777)
-		return base_usage(self, "--socket-mode '%s' is no octal mode such as 0660",
+		return base_usage(self, "--socket-mode '%s' is not an octal mode such as 0660",
 				  set.mode);
 	code = check(self, o);
 	if (code != BASE_EXIT_OK)

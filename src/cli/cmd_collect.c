@@ -412,14 +412,14 @@ static int check(const struct base_command *self, const struct collect_settings 
 	uint16_t port;
 
 	if (!prometheus && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
-		return base_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
+		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
 	if (s->dta && !prometheus)
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta)
 		return base_usage(self, "no --agent: name a host to read");
 	if (base_parse_address(s->listen, host, sizeof(host), &port))
-		return base_usage(self, "--listen '%s' is no ADDR:PORT", s->listen);
+		return base_usage(self, "--listen '%s' is not ADDR:PORT", s->listen);
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -446,7 +446,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	if (code != BASE_EXIT_OK)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
-		return base_usage(self, "--cpus '%s' is no list such as 0,2-5", set.cpus);
+		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;

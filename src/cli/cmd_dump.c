@@ -338,7 +338,7 @@ static int dump_kernel(const struct base_command *self)
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
 		return base_usage(self, "--agent goes with --kind, --id and --json alone");
 	if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") && strcmp(kind, "tasks"))
-		return base_usage(self, "--kind '%s' is none of flows, layers, tasks", kind);
+		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks", kind);
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
 	return cli_dump_remote(&settings.remote);

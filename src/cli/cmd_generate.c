@@ -19,8 +19,7 @@ static const char *what(const struct base_command *kind)
 static int run(const struct base_command *self, int argc, char **argv)
 {
 	if (argc < 2)
-		return base_usage(self,
-				  "what? One of: metrics, dta; see 'sidelight generate --help'");
+		return base_usage(self, "name metrics or dta; see 'sidelight generate --help'");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight generate %s\n\n%s\n\nWhat:\n", self->synopsis,
 		       self->summary);

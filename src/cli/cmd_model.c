@@ -59,13 +59,6 @@ static void list_one(void *arg, const char *name, const void *bytes, size_t leng
 	json_array_append_new(arg, o);
 }
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void print_table(const json_t *all)
 {
 	const json_t *o;
@@ -76,13 +69,13 @@ static void print_table(const json_t *all)
 		       "STEPS", "BYTES");
 	json_array_foreach(all, i, o)
 	{
-		cli_print_safe(text(o, "name"), 40);
-		if (*text(o, "error")) {
-			printf(" %s\n", text(o, "error"));
+		cli_print_safe(cli_json_text(o, "name"), 40);
+		if (*cli_json_text(o, "error")) {
+			printf(" %s\n", cli_json_text(o, "error"));
 			continue;
 		}
 		putchar(' ');
-		cli_print_safe(text(o, "detector"), 12);
+		cli_print_safe(cli_json_text(o, "detector"), 12);
 		printf(" %8lld %7gs %10lld %9lld\n",
 		       json_integer_value(json_object_get(o, "columns")),
 		       json_number_value(json_object_get(o, "step_seconds")),
@@ -220,7 +213,7 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		fprintf(stderr,
 			"sidelight model: %s: %s is of other metrics, detector or step than that "
 			"of the "
-			"files before; the one that learned more is taken (%" PRIu64
+			"files before; the one that learned more is kept (%" PRIu64
 			" steps of %" PRIu64 " and %" PRIu64 ")\n",
 			m->path, shown(name, safe),
 			mine.learned > theirs.learned ? mine.learned : theirs.learned, mine.learned,

@@ -86,18 +86,6 @@ static json_t *ask(const char *store, char *const *keys, size_t n)
 
 /* ---- showing ---- */
 
-static json_int_t number(const json_t *j, const char *key)
-{
-	return json_integer_value(json_object_get(j, key));
-}
-
-static const char *word(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
 static void print(const char *s)
 {
 	cli_print_safe(s, 0);
@@ -125,9 +113,10 @@ static void show_value(const json_t *a)
 		}
 	}
 	if (json_object_get(a, "agreed"))
-		printf(", %" JSON_INTEGER_FORMAT " cop%s agree%s", number(a, "agreed"),
-		       number(a, "agreed") == 1 ? "y" : "ies", number(a, "agreed") == 1 ? "s" : "");
-	printf(", epoch %" JSON_INTEGER_FORMAT, number(a, "epoch"));
+		printf(", %" JSON_INTEGER_FORMAT " cop%s agree%s", cli_json_integer(a, "agreed"),
+		       cli_json_integer(a, "agreed") == 1 ? "y" : "ies",
+		       cli_json_integer(a, "agreed") == 1 ? "s" : "");
+	printf(", epoch %" JSON_INTEGER_FORMAT, cli_json_integer(a, "epoch"));
 	if (json_object_get(a, "wrong_probability"))
 		printf(", another key's with probability %.1e",
 		       json_number_value(json_object_get(a, "wrong_probability")));
@@ -135,14 +124,15 @@ static void show_value(const json_t *a)
 
 static void show_sketch(const json_t *a)
 {
-	print(word(a, "store"));
-	if (strcmp(word(a, "result"), "found")) {
-		printf(": %s\n", word(a, "result"));
+	print(cli_json_text(a, "store"));
+	if (strcmp(cli_json_text(a, "result"), "found")) {
+		printf(": %s\n", cli_json_text(a, "result"));
 		return;
 	}
 	printf(": epoch %" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
 	       " reporters%s",
-	       number(a, "epoch"), number(a, "reporters"), number(a, "expected"),
+	       cli_json_integer(a, "epoch"), cli_json_integer(a, "reporters"),
+	       cli_json_integer(a, "expected"),
 	       json_is_true(json_object_get(a, "complete")) ? "" : " (not complete)");
 	if (json_object_get(a, "estimate"))
 		printf(": %.0f +- %.0f", json_number_value(json_object_get(a, "estimate")),
@@ -163,39 +153,40 @@ static void show_empty(const json_t *a)
 	fputs(": empty: never reported, or overwritten", stdout);
 	if (json_object_get(a, "asked"))
 		printf(" (%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " slots in use)",
-		       number(a, "occupied"), number(a, "asked"));
+		       cli_json_integer(a, "occupied"), cli_json_integer(a, "asked"));
 	printf("; among the last %" JSON_INTEGER_FORMAT
 	       " keys of its epoch it would be found with probability %.3f\n",
-	       number(a, "within"),
+	       cli_json_integer(a, "within"),
 	       json_number_value(json_object_get(a, "found_within_probability")));
 }
 
 /* True if it was found. */
 static bool show(const json_t *a)
 {
-	const char *result = word(a, "result");
+	const char *result = cli_json_text(a, "result");
 	json_t *ring, *item;
 	size_t i, k;
 
-	if (!strcmp(word(a, "kind"), "append")) {
+	if (!strcmp(cli_json_text(a, "kind"), "append")) {
 		json_array_foreach(json_object_get(a, "rings"), i, ring)
 		{
-			if (number(ring, "overrun"))
+			if (cli_json_integer(ring, "overrun"))
 				fprintf(stderr,
 					"sidelight query: lane %" JSON_INTEGER_FORMAT
 					": %" JSON_INTEGER_FORMAT
 					" blocks were overwritten before they were read\n",
-					number(ring, "lane"), number(ring, "overrun"));
+					cli_json_integer(ring, "lane"),
+					cli_json_integer(ring, "overrun"));
 			json_array_foreach(json_object_get(ring, "items"), k, item)
 			{
 				print(json_string_value(item));
 				putchar('\n');
 			}
 		}
-	} else if (!strcmp(word(a, "kind"), "sketch")) {
+	} else if (!strcmp(cli_json_text(a, "kind"), "sketch")) {
 		show_sketch(a);
 	} else {
-		print(word(a, "key"));
+		print(cli_json_text(a, "key"));
 		if (!strcmp(result, "found")) {
 			fputs(" = ", stdout);
 			show_value(a);
@@ -224,16 +215,16 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	json_array_foreach(answers, i, a)
 	{
 		/* "keywrite" is "key-write" in answers. */
-		if (strncmp(word(a, "kind"), what, 3)) {
+		if (strncmp(cli_json_text(a, "kind"), what, 3)) {
 			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
-				word(a, "store"), word(a, "kind"));
+				cli_json_text(a, "store"), cli_json_text(a, "kind"));
 			json_decref(answers);
 			return BASE_EXIT_FAILURE;
 		}
 		if (how.json) {
 			json_dumpf(a, stdout, JSON_COMPACT);
 			putchar('\n');
-			found &= !strcmp(word(a, "result"), "found");
+			found &= !strcmp(cli_json_text(a, "result"), "found");
 		} else {
 			found &= show(a);
 		}
@@ -266,8 +257,8 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	answers = how.file ? ask_file(NULL, 0)
 			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
-	if (answers &&
-	    (!strcmp(word(a, "result"), "unknown") || strcmp(word(a, "kind"), "append"))) {
+	if (answers && (!strcmp(cli_json_text(a, "result"), "unknown") ||
+			strcmp(cli_json_text(a, "kind"), "append"))) {
 		cli_query_failed(store ? store : how.file,
 				 "no such list or lane of an append store");
 		json_decref(answers);
@@ -284,8 +275,8 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 		struct cli_query_part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
 
 		if (to)
-			*to = (struct cli_query_part){member, number(ring, "lane"),
-						      number(ring, "next")};
+			*to = (struct cli_query_part){member, cli_json_integer(ring, "lane"),
+						      cli_json_integer(ring, "next")};
 		items += (int)json_array_size(json_object_get(ring, "items"));
 	}
 	json_decref(answers);
@@ -325,16 +316,16 @@ static int keys_of(const char *store)
 	j = cli_query_keys(&collectors, store, set.max ? set.max : 100, how.top);
 	if (!j)
 		return BASE_EXIT_FAILURE;
-	if (number(j, "overwritten_blocks"))
+	if (cli_json_integer(j, "overwritten_blocks"))
 		fprintf(stderr,
 			"sidelight query: %" JSON_INTEGER_FORMAT
 			" blocks of older keys were overwritten: keys may be missing\n",
-			number(j, "overwritten_blocks"));
+			cli_json_integer(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
 		char flow[DTA_FLOW_TEXT];
 		uint8_t key[SL_STORE_KEY_MAX];
-		int bytes = how.flows ? dta_text(word(k, "key"), key, sizeof(key)) : 0;
+		int bytes = how.flows ? dta_text(cli_json_text(k, "key"), key, sizeof(key)) : 0;
 
 		if (bytes > 0 && dta_flow_text(key, (size_t)bytes, flow))
 			json_object_set_new(k, "flow", json_string(flow));
@@ -345,9 +336,9 @@ static int keys_of(const char *store)
 	} else {
 		json_array_foreach(json_object_get(j, "keys"), i, k)
 		{
-			print(word(k, json_object_get(k, "flow") ? "flow" : "key"));
+			print(cli_json_text(k, json_object_get(k, "flow") ? "flow" : "key"));
 			if (json_object_get(k, "value"))
-				printf(" %" JSON_INTEGER_FORMAT, number(k, "value"));
+				printf(" %" JSON_INTEGER_FORMAT, cli_json_integer(k, "value"));
 			putchar('\n');
 		}
 	}
@@ -368,7 +359,8 @@ static void show_load(const json_t *s)
 	if (json_is_object(m))
 		printf("; %.1f %% found of %" JSON_INTEGER_FORMAT
 		       " sampled, %.1f %% predicted for their ages",
-		       100 * json_number_value(json_object_get(m, "ratio")), number(m, "asked"),
+		       100 * json_number_value(json_object_get(m, "ratio")),
+		       cli_json_integer(m, "asked"),
 		       100 * json_number_value(json_object_get(m, "predicted")));
 }
 
@@ -379,21 +371,22 @@ static void show_status(const json_t *j)
 
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		printf("store %-16s %-10s epoch %" JSON_INTEGER_FORMAT, word(s, "name"),
-		       word(s, "kind"), number(s, "epoch"));
+		printf("store %-16s %-10s epoch %" JSON_INTEGER_FORMAT, cli_json_text(s, "name"),
+		       cli_json_text(s, "kind"), cli_json_integer(s, "epoch"));
 		show_load(s);
 		puts(json_is_true(json_object_get(s, "waiting")) ? ", waits for a translator" : "");
 	}
 	json_array_foreach(json_object_get(j, "translators"), i, s)
-		printf("translator %-16s %s\n", word(s, "name"),
+		printf("translator %-16s %s\n", cli_json_text(s, "name"),
 		       json_is_true(json_object_get(s, "connected")) ? "connected" : "gone");
 	printf("account: %" JSON_INTEGER_FORMAT " sent = %" JSON_INTEGER_FORMAT
 	       " stored + %" JSON_INTEGER_FORMAT " waiting + %" JSON_INTEGER_FORMAT
 	       " duplicates + %" JSON_INTEGER_FORMAT " late + %" JSON_INTEGER_FORMAT
 	       " dropped + %" JSON_INTEGER_FORMAT " lost + %" JSON_INTEGER_FORMAT " missing%s\n",
-	       number(a, "sent"), number(a, "stored"), number(a, "waiting"),
-	       number(a, "duplicates"), number(a, "late"), number(a, "dropped"), number(a, "lost"),
-	       number(a, "missing"),
+	       cli_json_integer(a, "sent"), cli_json_integer(a, "stored"),
+	       cli_json_integer(a, "waiting"), cli_json_integer(a, "duplicates"),
+	       cli_json_integer(a, "late"), cli_json_integer(a, "dropped"),
+	       cli_json_integer(a, "lost"), cli_json_integer(a, "missing"),
 	       json_is_true(json_object_get(a, "closes")) ? "" : " (does not close)");
 }
 
@@ -472,13 +465,13 @@ static int check_settings(const struct base_command *self)
 	set.has_epoch = text.epoch;
 	set.has_from = text.from;
 	if (text.epoch && base_parse_u64(text.epoch, 0, INT64_MAX, &set.epoch_at))
-		return base_usage(self, "--epoch '%s' is no number", text.epoch);
+		return base_usage(self, "--epoch '%s' is not a number", text.epoch);
 	if (text.within && base_parse_u64(text.within, 1, INT64_MAX, &set.within))
-		return base_usage(self, "--within '%s' is no number of keys", text.within);
+		return base_usage(self, "--within '%s' is not a number of keys", text.within);
 	if (text.from && base_parse_u64(text.from, 0, INT64_MAX, &set.from_at))
-		return base_usage(self, "--from '%s' is no number", text.from);
+		return base_usage(self, "--from '%s' is not a number", text.from);
 	if (set.policy && !dta_query_policy_of(set.policy, &(enum sl_query_policy){0}))
-		return base_usage(self, "--policy '%s' is none of first, plurality, consensus",
+		return base_usage(self, "--policy '%s' is not one of first, plurality, consensus",
 				  set.policy);
 	return BASE_EXIT_OK;
 }
@@ -495,7 +488,7 @@ static int check_kind(const struct base_command *self, int kind, char *const *ke
 		if (dta_query_key(keys[i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
 			return base_usage(
 				self,
-				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, "
+				"'%s' is not a key: 4 to 64 bytes in hexadecimal, text:WORD, "
 				"u32:N, u64:N or flow:...",
 				keys[i]);
 	if (how.follow && kind != APPEND)
@@ -554,10 +547,11 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	while (kind < KINDS && strcmp(what, kinds[kind]))
 		kind++;
 	if (kind == KINDS)
-		return base_usage(self,
-				  "'%s' is none of keywrite, increment, postcard, append, sketch, "
-				  "keys, status",
-				  what);
+		return base_usage(
+			self,
+			"'%s' is not one of keywrite, increment, postcard, append, sketch, "
+			"keys, status",
+			what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
 	if (!how.file)

@@ -509,7 +509,7 @@ static void say_findings(const struct replay *r)
 	}
 	if (drifted)
 		fprintf(stderr,
-			"sidelight replay: drift: %u of %u pods left what was learned for long, "
+			"sidelight replay: drift: %u of %u pods left their learned range for long, "
 			"%s first, "
 			"at %" PRId64 "; train again\n",
 			drifted, r->data.n_pods, r->data.pods[first].name,

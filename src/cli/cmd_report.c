@@ -535,7 +535,8 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(self, "--interface: the kernel reports, not '%s'", "words");
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
-		return base_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
+		return base_usage(self, "--direction: '%s' is not one of in, out, both",
+				  s->direction);
 	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
 	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes ||

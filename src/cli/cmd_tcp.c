@@ -25,7 +25,7 @@ static int run(const struct base_command *self, int argc, char **argv)
 	unsigned least = BASE_NOT_NEAR;
 
 	if (argc < 2)
-		return base_usage(self, "what? See 'sidelight tcp --help'");
+		return base_usage(self, "name a verb; see 'sidelight tcp --help'");
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		printf("Usage: sidelight tcp %s\n\n%s\n\nWhat:\n", self->synopsis, self->summary);
 		for (size_t i = 0; i < VERBS; i++)

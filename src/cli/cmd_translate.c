@@ -67,7 +67,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("taken, perhaps stored before", a->maybe_twice);
 	line("duplicates", a->loss.duplicates);
 	line("too late", a->loss.late);
-	line("lost before they came", a->loss.lost + a->loss.missing);
+	line("lost in the network", a->loss.lost + a->loss.missing);
 	printf("stored                         %llu\n", (unsigned long long)a->engine.stored);
 	line("waiting", a->engine.waiting);
 	for (int d = 0; d < DTA_DROPS; d++) {
@@ -77,7 +77,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	}
 	printf("operations                     %llu\n",
 	       (unsigned long long)(a->output.writes + a->output.adds));
-	line("that woke somebody", a->output.immediates);
+	line("that woke the application", a->output.immediates);
 	line("complete", a->output.completed);
 	line("unconfirmed", a->output.unconfirmed);
 	line("failed", a->output.failed);
@@ -305,7 +305,8 @@ static int check(struct translate *t)
 	static char host[64];
 
 	if (!t->collectors.n)
-		return base_usage(t->cmd, "whose stores? Give --collector unix:PATH or HOST:PORT");
+		return base_usage(
+			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
 	if (!strcmp(t->output, "shm"))
 		t->opts.client.output = DTA_CLIENT_SHM;
 	else if (!strcmp(t->output, "verbs"))
@@ -313,7 +314,8 @@ static int check(struct translate *t)
 	else if (!strcmp(t->output, "raw"))
 		t->opts.client.output = DTA_CLIENT_RAW;
 	else
-		return base_usage(t->cmd, "--output: '%s' is none of shm, verbs, raw", t->output);
+		return base_usage(t->cmd, "--output: '%s' is not one of shm, verbs, raw",
+				  t->output);
 	if (t->legacy && !strcmp(t->legacy, "a"))
 		t->opts.legacy = DTA_LEGACY_A;
 	else if (t->legacy && !strcmp(t->legacy, "b"))
@@ -325,13 +327,12 @@ static int check(struct translate *t)
 	if (t->listen.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
 		return base_usage(t->cmd, "more than %u inputs", DTA_TRANSLATE_INPUTS);
 	if (t->xdp.n && t->listen.n != 1)
-		return base_usage(t->cmd, "--xdp: the short way to one --listen, not to %zu",
-				  t->listen.n);
+		return base_usage(t->cmd, "--xdp needs exactly one --listen, not %zu", t->listen.n);
 	if (t->xdp_mode && strcmp(t->xdp_mode, "native") && strcmp(t->xdp_mode, "generic"))
 		return base_usage(t->cmd, "--xdp-mode: '%s' is neither native nor generic",
 				  t->xdp_mode);
 	if (t->pcap.n && !t->listen.n && t->workers > 1)
-		return base_usage(t->cmd, "--workers: files are read by one");
+		return base_usage(t->cmd, "--workers: files are read by one worker");
 	if (!t->name) {
 		gethostname(host, sizeof(host) - 1);
 		t->name = host;
@@ -339,7 +340,8 @@ static int check(struct translate *t)
 	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
 		return base_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
 	if (t->opts.loss.window & (t->opts.loss.window - 1))
-		return base_usage(t->cmd, "--window: %u is no power of two", t->opts.loss.window);
+		return base_usage(t->cmd, "--window: %u is not a power of two",
+				  t->opts.loss.window);
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.interface == !t->opts.client.file)
 		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");

@@ -178,11 +178,6 @@ static void collect_region(const struct collect_region_view *v, void *arg)
 					"labels", labels, "fault", v->fault));
 }
 
-static const char *string(const json_t *j, const char *key)
-{
-	return json_string_value(json_object_get(j, key));
-}
-
 static void print_found(const json_t *j)
 {
 	const json_t *hosts = json_object_get(j, "hosts"), *regions = json_object_get(j, "regions");
@@ -193,14 +188,16 @@ static void print_found(const json_t *j)
 	json_array_foreach(hosts, i, h)
 	{
 		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
-		       *string(h, "host") ? string(h, "host") : "?", string(h, "target"),
-		       string(h, "fabric"), string(h, "condition"),
+		       *cli_json_text(h, "host") ? cli_json_text(h, "host") : "?",
+		       cli_json_text(h, "target"), cli_json_text(h, "fabric"),
+		       cli_json_text(h, "condition"),
 		       (long long)json_integer_value(json_object_get(h, "regions")),
-		       *string(h, "error") ? ": " : "", string(h, "error"));
+		       *cli_json_text(h, "error") ? ": " : "", cli_json_text(h, "error"));
 	}
 	json_array_foreach(regions, i, r)
 	{
-		printf("region %s %s: %lld metrics", string(r, "instance"), string(r, "state"),
+		printf("region %s %s: %lld metrics", cli_json_text(r, "instance"),
+		       cli_json_text(r, "state"),
 		       (long long)json_integer_value(json_object_get(r, "metrics")));
 		json_object_foreach(json_object_get(r, "labels"), key, v)
 		{
@@ -209,7 +206,7 @@ static void print_found(const json_t *j)
 		}
 		printf(" process=%lld%s%s\n",
 		       (long long)json_integer_value(json_object_get(r, "process")),
-		       *string(r, "fault") ? " dropped: " : "", string(r, "fault"));
+		       *cli_json_text(r, "fault") ? " dropped: " : "", cli_json_text(r, "fault"));
 	}
 }
 
@@ -265,7 +262,7 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	sample_take(row, c);
 	while (!asked && base_now_ns() < end) {
 		at = base_now_ns();
-		wake = tick < end ? tick : end;
+		wake = BASE_MIN(tick, end);
 		asked = base_stop_wait(stop, wake > at ? (int)((wake - at + 999999) / 1000000) : 0);
 		at = base_now_ns();
 		if (at >= tick) {

@@ -12,3 +12,22 @@ void cli_print_safe(const char *s, int width)
 	for (; n < width; n++)
 		putchar(' ');
 }
+
+const char *cli_json_text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+json_int_t cli_json_integer(const json_t *o, const char *key)
+{
+	return json_integer_value(json_object_get(o, key));
+}
+
+void cli_json_print(FILE *out, json_t *j, size_t flags)
+{
+	json_dumpf(j, out, flags);
+	fputc('\n', out);
+	json_decref(j);
+}

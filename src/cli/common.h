@@ -3,6 +3,8 @@
 #ifndef SL_CLI_COMMON_H
 #define SL_CLI_COMMON_H
 
+#include <jansson.h>
+
 #include "base/base.h"
 
 /* Options: where on an RDMA device. by: meaning of index -1. */
@@ -14,5 +16,11 @@
  * Prints on stdout, padded to width. Text of regions is untrusted: control characters become '?'.
  */
 void cli_print_safe(const char *s, int width);
+
+/* Members of an object: "" or 0 if they are missing or of another type. */
+const char *cli_json_text(const json_t *o, const char *key);
+json_int_t cli_json_integer(const json_t *o, const char *key);
+/* Prints a document, which it takes over, and a newline. */
+void cli_json_print(FILE *out, json_t *j, size_t flags);
 
 #endif

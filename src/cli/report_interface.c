@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/report.h"
 
 #define SHOW_NS 1000000000ull
@@ -48,9 +49,7 @@ static int show(const struct report_kernel_reporter_counts *c, bool json)
 	if (json) {
 		json_t *j = as_json(c);
 
-		json_dumpf(j, stdout, JSON_INDENT(2));
-		putchar('\n');
-		json_decref(j);
+		cli_json_print(stdout, j, JSON_INDENT(2));
 	} else {
 		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
 		       " in none, %" PRIu64 " of flows not in the sample)\n"

@@ -61,7 +61,7 @@ class Document:
                 self.wrong(None, 'is no file')
             text = f.read(YAML_MAX + 1)
         if len(text) > YAML_MAX:
-            self.wrong(None, 'is larger than a mebibyte')
+            self.wrong(None, 'is larger than 1 MiB')
         try:
             for event in yaml.parse(text, yaml.SafeLoader):
                 if isinstance(event, yaml.AliasEvent):  # a kilobyte of them may hold a billion nodes
@@ -142,7 +142,7 @@ class Mapping:
         if text is None:
             return default
         if not m or float(m[1] or 0) * units[m[2] or 's'] > 1e9:
-            self.doc.wrong(self.get(key), f"{key}: expected a duration as 1ms or 30s, not '{text:.64}'")
+            self.doc.wrong(self.get(key), f"{key}: expected a duration such as 1ms or 30s, not '{text:.64}'")
         return float(m[1] or 0) * units[m[2] or 's']
 
     def number(self, key, default, least, most):
@@ -591,7 +591,7 @@ def main(program, flags, *operands):
         raise Wrong('expected up, down, status, test or bench, and a file')
     verb, path = operands
     if verb not in ('up', 'down', 'status', 'test', 'bench'):
-        raise Wrong(f"'{verb}' is none of up, down, status, test, bench")
+        raise Wrong(f"'{verb}' is not one of up, down, status, test, bench")
     file, as_json, keep = File(path, program), 'j' in flags, 'k' in flags
     catch_signals()
     if verb == 'up':

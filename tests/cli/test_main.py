@@ -59,9 +59,9 @@ for args, said in (
         (('halp',), "did you mean 'help'?"),
         (('--hlep',), "did you mean '--help'?"),
         (('zzzzz',), "unknown command 'zzzzz'; see"),
-        (('generate',), 'what?'),
+        (('generate',), 'name metrics or dta'),
         (('generate', 'nothing'), "can't generate 'nothing'"),
-        (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is none of"),
+        (('generate', 'metrics', '--kinds', 'counter,gague'), "'gague' is not one of"),
         (('generate', 'metrics', '--pods-per-process', '16'), 'not within 1 to 15'),
         (('generate', 'metrics', 'more'), "unexpected argument 'more'")):
     code, out, err = run(*args)

@@ -76,14 +76,14 @@ struct cli_demo {
 int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* ---- demo_folder.c: everything that is written; each returns an exit code ---- */
+/* ---- folder.c: all files; each function returns an exit code ---- */
 
 /* Makes the folder, and removes those of killed demos. */
 int cli_demo_folder_make(struct cli_demo *d);
 void cli_demo_folder_remove(struct cli_demo *d);
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
-/* ---- demo_net.c ---- */
+/* ---- net.c ---- */
 
 /* Finds a free address: that of wish, or another port on its host. */
 int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
@@ -93,7 +93,7 @@ char *cli_demo_fetch(const char *address, const char *path);
 /* POST without a body; true on status 200. */
 bool cli_demo_post(const char *address, const char *path);
 
-/* ---- demo_fault.c ---- */
+/* ---- fault.c ---- */
 
 /* Parses "KIND[@SECONDS]"; returns an exit code. */
 int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
@@ -103,12 +103,12 @@ int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
  */
 void cli_demo_fault_poll(struct cli_demo *d);
 
-/* ---- demo_reports.c ---- */
+/* ---- reports.c ---- */
 
 /* Sets up the parts that report flows, or d->no_reports. Returns an exit code. */
 int cli_demo_reports_set(struct cli_demo *d);
 
-/* ---- demo_parts.c ---- */
+/* ---- parts.c ---- */
 
 /* Sets the command line of a part, ended by NULL; the strings stay the caller's. */
 void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...);

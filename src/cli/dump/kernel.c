@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "cli/common.h"
 #include "cli/dump/dump.h"
 #include "cli/dump/remote.h"
 #include "cli/tcp/flows.h"
@@ -25,9 +26,7 @@ static json_t *number(uint64_t v)
 /* Prints one object on one line, and releases it. */
 static void put(json_t *o)
 {
-	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	putchar('\n');
-	json_decref(o);
+	cli_json_print(stdout, o, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 /* READs the line at offset until parse accepts it. */

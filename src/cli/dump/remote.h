@@ -23,7 +23,7 @@ struct cli_dump_remote_opts {
 /* Returns an exit code; errors go to stderr. */
 int cli_dump_remote(const struct cli_dump_remote_opts *opts);
 
-/* ---- between cli_dump_remote.c, which READs, and cli_dump_kernel.c, which prints ---- */
+/* ---- between remote.c, which READs, and kernel.c, which prints ---- */
 
 struct cli_remote {
 	struct fabric *fabric;

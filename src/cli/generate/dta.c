@@ -301,7 +301,8 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_dta_s
 		if (k == GD_KINDS)
 			return base_usage(
 				cmd,
-				"--kinds: '%.*s' is none of keywrite, append, increment, postcard, "
+				"--kinds: '%.*s' is not one of keywrite, append, increment, "
+				"postcard, "
 				"sketch, all",
 				(int)length, at);
 		if (s->n_kinds == sizeof(s->kind) / sizeof(*s->kind))
@@ -327,7 +328,7 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	int err;
 
 	if (!s->to)
-		return base_usage(cmd, "where to? Give --to HOST:PORT");
+		return base_usage(cmd, "--to HOST:PORT is missing");
 	if (!strcmp(s->distribution, "sequential"))
 		s->order = GD_SEQUENTIAL;
 	else if (!strcmp(s->distribution, "uniform"))
@@ -335,7 +336,8 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	else if (!strcmp(s->distribution, "zipf"))
 		s->order = GD_ZIPF;
 	else
-		return base_usage(cmd, "--distribution: '%s' is none of sequential, uniform, zipf",
+		return base_usage(cmd,
+				  "--distribution: '%s' is not one of sequential, uniform, zipf",
 				  s->distribution);
 	if (s->legacy_name && !strcmp(s->legacy_name, "a"))
 		s->legacy = DTA_LEGACY_A;
@@ -353,13 +355,13 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	if (s->replay)
 		s->key_bytes = GD_FLOW_KEY; /* at most */
 	if (s->store && s->n_kinds > 1)
-		return base_usage(cmd, "--store: of one kind only, and there are %u", s->n_kinds);
+		return base_usage(cmd, "--store takes one kind, not %u", s->n_kinds);
 	if (s->key_bytes < 8 && s->keys - 1 > (1ull << (8 * s->key_bytes)) - 1)
-		return base_usage(cmd, "--keys: so many don't fit into %u bytes", s->key_bytes);
+		return base_usage(cmd, "--keys: more than fit into %u bytes", s->key_bytes);
 	if (s->hll && s->rows != 1)
-		return base_usage(cmd, "--hll: such a sketch has one row");
+		return base_usage(cmd, "--hll: a HyperLogLog has one row");
 	if (s->hll && s->count_sketch)
-		return base_usage(cmd, "--hll and --count-sketch: one of them");
+		return base_usage(cmd, "--hll and --count-sketch exclude each other");
 	if (s->count_sketch && s->rows % 2 == 0)
 		return base_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
 				       "median is taken");
@@ -376,18 +378,19 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	if (s->cells * (s->hll ? 1u : 8u) > DTA_SKETCH_VALUE_MAX)
 		return base_usage(cmd, "--cells: more than %u bytes", DTA_SKETCH_VALUE_MAX);
 	if (s->legacy && (s->reporters != 1 || s->pack != 1 || has_kind(s, DTA_SKETCH)))
-		return base_usage(cmd, "--legacy: one reporter, one report a packet, no sketches");
+		return base_usage(cmd,
+				  "--legacy: one reporter, one report per packet, no sketches");
 	if (s->legacy && (s->key_bytes != 4 ||
 			  (s->value_bytes != 4 && s->value_bytes != 12 && s->value_bytes != 28)))
 		return base_usage(cmd, "--legacy: keys of 4 bytes, values of 4, 12 or 28");
 	if (s->legacy && s->hops > 5)
 		return base_usage(cmd, "--legacy: at most 5 hops");
 	if (s->legacy && s->key_file)
-		return base_usage(cmd, "--legacy: the original knows no --key");
+		return base_usage(cmd, "--legacy: the original has no --key");
 	if (s->xdp && s->mtu > 1472)
 		return base_usage(cmd, "--xdp: --mtu 1472 at most");
 	if (s->essential && s->pack > 1024)
-		return base_usage(cmd, "--essential: at most 1024 reports a packet");
+		return base_usage(cmd, "--essential: at most 1024 reports per packet");
 	return BASE_EXIT_OK;
 }
 
@@ -544,7 +547,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	}
 	stop = base_stop_fd();
 	if (stop < 0 || cli_generate_dta_load_open(&load, &set)) {
-		fprintf(stderr, "sidelight %s: no memory for so many keys\n", cmd->name);
+		fprintf(stderr, "sidelight %s: not enough memory for the keys\n", cmd->name);
 		cli_generate_dta_flows_close(flows);
 		goto out;
 	}

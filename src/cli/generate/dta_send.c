@@ -496,7 +496,7 @@ static int connect_to(struct dta_send_sender *x)
 	int err;
 
 	if (base_parse_address(x->s->to, host, sizeof(host), &port)) {
-		fprintf(stderr, "sidelight %s: --to: '%s' is no HOST:PORT\n", x->cmd->name,
+		fprintf(stderr, "sidelight %s: --to: '%s' is not HOST:PORT\n", x->cmd->name,
 			x->s->to);
 		return -EINVAL;
 	}
@@ -529,7 +529,7 @@ static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
 
 		if (s->kind[k] == DTA_SKETCH)
 			bytes = 12 + (uint64_t)s->cells * (s->hll ? 1 : 8);
-		item = bytes > item ? bytes : item;
+		item = BASE_MAX(bytes, item);
 	}
 	return DTA_HEADER_BYTES + DTA_MAC_BYTES + s->pack * item +
 	       DTA_BLOCK_BYTES * (uint64_t)(s->n_kinds > 1 || s->kind[0] == DTA_SKETCH || s->replay

@@ -60,11 +60,11 @@ static void put16(uint8_t *at, uint16_t network)
 /* The neighbour's link address; asks for it if it is unknown. */
 static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
 {
-	struct sockaddr_in nobody = *to;
+	struct sockaddr_in discard = *to;
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int err = fd < 0 ? -errno : -EHOSTUNREACH;
 
-	nobody.sin_port = htons(DISCARD);
+	discard.sin_port = htons(DISCARD);
 	for (int ms = 0; err == -EHOSTUNREACH && ms < RESOLVE_MS; ms += 10) {
 		struct arpreq r = {0};
 
@@ -76,7 +76,7 @@ static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t 
 			break;
 		}
 		if (!ms)
-			sendto(fd, NULL, 0, 0, (struct sockaddr *)&nobody, sizeof(nobody));
+			sendto(fd, NULL, 0, 0, (struct sockaddr *)&discard, sizeof(discard));
 		poll(NULL, 0, 10);
 	}
 	if (fd >= 0)

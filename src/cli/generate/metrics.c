@@ -258,7 +258,7 @@ static int report(const struct parent *p, const struct metrics_outcome *o)
 			printf("sum of the sizes        %llu\n", (unsigned long long)o->sum);
 		printf("elapsed                 %.3f s\n", (double)o->elapsed_ns / 1e9);
 		if (o->all)
-			printf("CPU time an update      %.2f ns\n",
+			printf("CPU time per update     %.2f ns\n",
 			       (double)o->cpu_ns / (double)o->all);
 	}
 	if (fflush(stdout) || ferror(stdout))
@@ -283,7 +283,7 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 				break;
 		if (k == CLI_KINDS)
 			return base_usage(cmd,
-					  "--kinds: '%.*s' is none of counter, gauge, histogram",
+					  "--kinds: '%.*s' is not one of counter, gauge, histogram",
 					  (int)length, at);
 		if (n == sizeof(list) / sizeof(*list))
 			return base_usage(cmd, "--kinds: at most %u, separated by commas", n);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* ask.c - see ask.h. */
+#include "cli/common.h"
 #include "cli/query/ask.h"
 
 #include <curl/curl.h>
@@ -81,7 +82,7 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 
 		cli_query_failed(at, said	     ? said
 				     : status == 404 ? "has no stores: is it run with --dta?"
-						     : "gave no answer that can be understood");
+						     : "gave a malformed answer");
 		json_decref(j);
 		j = NULL;
 	}
@@ -169,7 +170,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		cli_query_failed(c->member[member].at, "gave no answer that can be understood");
+		cli_query_failed(c->member[member].at, "gave a malformed answer");
 		json_decref(answers);
 		return NULL;
 	}
@@ -178,18 +179,6 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 
 /* ---- several ---- */
 
-static const char *word(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static json_int_t number(const json_t *j, const char *key)
-{
-	return json_integer_value(json_object_get(j, key));
-}
-
 /* Learns the collector's name and store. False: it has no such store. */
 static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
 {
@@ -197,14 +186,14 @@ static bool met(struct cli_query_collectors *c, uint32_t member, const char *sto
 	size_t i;
 
 	snprintf(c->member[member].called, sizeof(c->member[member].called), "%s",
-		 word(j, "called"));
+		 cli_json_text(j, "called"));
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		if (!store || strcmp(word(s, "name"), store))
+		if (!store || strcmp(cli_json_text(s, "name"), store))
 			continue;
-		snprintf(c->kind, sizeof(c->kind), "%s", word(s, "kind"));
-		c->tenant = (uint16_t)number(s, "tenant");
-		c->store = (uint16_t)number(s, "number");
+		snprintf(c->kind, sizeof(c->kind), "%s", cli_json_text(s, "kind"));
+		c->tenant = (uint16_t)cli_json_integer(s, "tenant");
+		c->store = (uint16_t)cli_json_integer(s, "number");
 		return true;
 	}
 	return !store;
@@ -293,7 +282,7 @@ static int weight(const json_t *a)
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
 	int w = 3;
 
-	while (w > 0 && strcmp(word(a, "result"), of[w]))
+	while (w > 0 && strcmp(cli_json_text(a, "result"), of[w]))
 		w--;
 	return w;
 }
@@ -373,9 +362,9 @@ static void add_up(json_t *to, const json_t *a)
 {
 	static const char *const sums[] = {"value", "error"};
 
-	if (strcmp(word(a, "result"), "found"))
+	if (strcmp(cli_json_text(a, "result"), "found"))
 		return;
-	if (strcmp(word(to, "result"), "found")) {
+	if (strcmp(cli_json_text(to, "result"), "found")) {
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
@@ -408,7 +397,7 @@ static void one_of_many(const struct cli_query_collectors *c, uint32_t member, c
 			json_array_append(json_object_get(all, "rings"), ring);
 		}
 		if (weight(a) > weight(all))
-			json_object_set_new(all, "result", json_string(word(a, "result")));
+			json_object_set_new(all, "result", json_string(cli_json_text(a, "result")));
 	} else {
 		cli_query_add_sketch(all, a, key, weight(a) > weight(all));
 	}
@@ -465,8 +454,8 @@ json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *c
 
 static int by_value(const void *x, const void *y)
 {
-	json_int_t a = number(*(json_t *const *)x, "value"),
-		   b = number(*(json_t *const *)y, "value");
+	json_int_t a = cli_json_integer(*(json_t *const *)x, "value"),
+		   b = cli_json_integer(*(json_t *const *)y, "value");
 
 	return (a < b) - (a > b);
 }
@@ -480,17 +469,18 @@ static void add_keys(json_t *all, json_t *index, const json_t *got)
 
 	for (i = 0; i < 2; i++)
 		json_object_set_new(all, sums[i],
-				    json_integer(number(all, sums[i]) + number(got, sums[i])));
+				    json_integer(cli_json_integer(all, sums[i]) +
+						 cli_json_integer(got, sums[i])));
 	json_array_foreach(json_object_get(got, "keys"), i, k)
 	{
-		have = json_object_get(index, word(k, "key"));
+		have = json_object_get(index, cli_json_text(k, "key"));
 		if (!have) {
 			json_array_append(keys, k);
-			json_object_set(index, word(k, "key"), k);
+			json_object_set(index, cli_json_text(k, "key"), k);
 		} else if (json_object_get(k, "value")) {
-			json_object_set_new(
-				have, "value",
-				json_integer(number(have, "value") + number(k, "value")));
+			json_object_set_new(have, "value",
+					    json_integer(cli_json_integer(have, "value") +
+							 cli_json_integer(k, "value")));
 		}
 	}
 }
@@ -535,8 +525,8 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 		}
 		if (!all)
 			all = json_pack("{s:s,s:s,s:i,s:i,s:[]}", "store", store, "keylog",
-					word(got, "keylog"), "known", 0, "overwritten_blocks", 0,
-					"keys");
+					cli_json_text(got, "keylog"), "known", 0,
+					"overwritten_blocks", 0, "keys");
 		add_keys(all, index, got);
 		json_decref(got);
 	}

@@ -6,42 +6,32 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "cli/common.h"
 #include "base/text.h"
 #include "dta/query/json.h"
-
-static const char *word(const json_t *j, const char *key)
-{
-	const char *s = json_string_value(json_object_get(j, key));
-
-	return s ? s : "";
-}
-
-static json_int_t number(const json_t *j, const char *key)
-{
-	return json_integer_value(json_object_get(j, key));
-}
 
 /* dta/query/json.c gives numbers beyond 63 bits as digits. */
 static uint64_t seed_of(const json_t *j)
 {
 	uint64_t seed;
 
-	if (!base_parse_u64(word(j, "seed"), 0, UINT64_MAX, &seed))
+	if (!base_parse_u64(cli_json_text(j, "seed"), 0, UINT64_MAX, &seed))
 		return seed;
-	return (uint64_t)number(j, "seed");
+	return (uint64_t)cli_json_integer(j, "seed");
 }
 
 static bool config_of(const json_t *a, struct sl_store_config *c)
 {
 	char error[160];
 
-	if (number(a, "columns") <= 0 || number(a, "rows") <= 0 || number(a, "rows") > 64)
+	if (cli_json_integer(a, "columns") <= 0 || cli_json_integer(a, "rows") <= 0 ||
+	    cli_json_integer(a, "rows") > 64)
 		return false;
 	*c = (struct sl_store_config){.kind = SL_STORE_SKETCH,
-				      .sketch = dta_store_sketch_of(word(a, "sketch")),
+				      .sketch = dta_store_sketch_of(cli_json_text(a, "sketch")),
 				      .seed = seed_of(a),
-				      .slots = (uint64_t)number(a, "columns"),
-				      .rows = (uint32_t)number(a, "rows"),
+				      .slots = (uint64_t)cli_json_integer(a, "columns"),
+				      .rows = (uint32_t)cli_json_integer(a, "rows"),
 				      .lanes = 1,
 				      .banks = 1,
 				      .reporters = 1};
@@ -53,23 +43,24 @@ static bool config_of(const json_t *a, struct sl_store_config *c)
 static bool add_reporters(json_t *all, const json_t *a)
 {
 	uint64_t map[SL_STORE_REPORTERS_MAX / 64], more[SL_STORE_REPORTERS_MAX / 64];
-	json_int_t ended = 0, expected = number(all, "expected");
+	json_int_t ended = 0, expected = cli_json_integer(all, "expected");
 
-	if (base_unhex(map, word(all, "map"), sizeof(map)) ||
-	    base_unhex(more, word(a, "map"), sizeof(more)))
+	if (base_unhex(map, cli_json_text(all, "map"), sizeof(map)) ||
+	    base_unhex(more, cli_json_text(a, "map"), sizeof(more)))
 		return false;
 	for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++) {
 		map[i] |= more[i];
 		ended += __builtin_popcountll(map[i]);
 	}
-	if (number(a, "expected") > expected)
-		expected = number(a, "expected");
+	if (cli_json_integer(a, "expected") > expected)
+		expected = cli_json_integer(a, "expected");
 	json_object_set_new(all, "map", dta_query_hex(map, sizeof(map)));
 	json_object_set_new(all, "reporters", json_integer(ended));
 	json_object_set_new(all, "expected", json_integer(expected));
 	json_object_set_new(all, "complete", json_boolean(ended >= expected));
 	json_object_set_new(all, "cells_merged",
-			    json_integer(number(all, "cells_merged") + number(a, "cells_merged")));
+			    json_integer(cli_json_integer(all, "cells_merged") +
+					 cli_json_integer(a, "cells_merged")));
 	return true;
 }
 
@@ -88,8 +79,8 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 	bytes = c.slots * c.rows * sl_store_cell_bytes(&c);
 	cells = malloc(sl_pad8(bytes));
 	more = malloc(sl_pad8(bytes));
-	ok = cells && more && !base_unhex(cells, word(all, "cells"), bytes) &&
-	     !base_unhex(more, word(a, "cells"), bytes) && add_reporters(all, a);
+	ok = cells && more && !base_unhex(cells, cli_json_text(all, "cells"), bytes) &&
+	     !base_unhex(more, cli_json_text(a, "cells"), bytes) && add_reporters(all, a);
 	if (ok) {
 		dta_sketch_merge(&c, cells, more);
 		json_object_set_new(all, "cells", dta_query_hex(cells, bytes));
@@ -106,14 +97,14 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
 {
-	const bool both = !strcmp(word(a, "result"), "found") &&
-			  !strcmp(word(all, "result"), "found");
+	const bool both = !strcmp(cli_json_text(a, "result"), "found") &&
+			  !strcmp(cli_json_text(all, "result"), "found");
 
-	if (both && number(a, "epoch") == number(all, "epoch"))
+	if (both && cli_json_integer(a, "epoch") == cli_json_integer(all, "epoch"))
 		says_more = !merged(all, a, key) &&
-			    number(a, "reporters") > number(all, "reporters");
+			    cli_json_integer(a, "reporters") > cli_json_integer(all, "reporters");
 	else if (both)
-		says_more = number(a, "epoch") > number(all, "epoch");
+		says_more = cli_json_integer(a, "epoch") > cli_json_integer(all, "epoch");
 	if (!says_more)
 		return;
 	json_object_clear(all);

@@ -233,7 +233,7 @@ static void repair_clocks(struct cli_replay_data *d)
 		memcpy(p->t, model->t, p->rows * sizeof(*p->t));
 		d->losses.clocks_repaired++;
 		fprintf(stderr,
-			"sidelight replay: %s: its clock is broken; its rows were given the "
+			"sidelight replay: %s: its clock is broken; its rows take the "
 			"times of %s\n",
 			p->name, model->name);
 	}

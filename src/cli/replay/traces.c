@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "act/trace.h"
+#include "base/base.h"
 #include "cli/replay/replay.h"
 
 #define HELD_ROWS 2 /* lifetime of a verdict: the fast baseline has adapted by then */
@@ -237,7 +238,7 @@ static int look_up_scores(const struct cli_replay_data *d, struct traces *t, boo
 			uint32_t pod = pod_of(d, p, bytes);
 			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], now - old);
 
-			v->others = s > v->others ? s : v->others;
+			v->others = BASE_MAX(s, v->others);
 			p += bytes + (p[bytes] == '|');
 		}
 	}

@@ -164,7 +164,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 	while (!code && !last) {
 		uint64_t now = base_now_ns();
 
-		next = next < end ? next : end;
+		next = BASE_MIN(next, end);
 		last = cli_tcp_screen_wait(screen, stop,
 					   next > now ? (int)((next - now + 999999) / 1000000) : 0);
 		now = base_now_ns();

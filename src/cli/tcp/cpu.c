@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
@@ -171,9 +172,7 @@ static void print_json(struct cpu_view *v, const struct region_cpu_row *r, uint6
 		json_array_append_new(buckets, json_integer((json_int_t)n->wait[i]));
 	json_object_set_new(o, "wait_buckets", buckets);
 	cli_tcp_json_identity(o, who);
-	json_dumpf(o, v->out, JSON_COMPACT);
-	fputc('\n', v->out);
-	json_decref(o);
+	cli_json_print(v->out, o, JSON_COMPACT);
 }
 
 static void print_csv(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now, uint64_t ns)

@@ -143,7 +143,7 @@ static int show(void *context, bool last)
 		usleep((useconds_t)(2 * v->publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
-		return cli_tcp_failed(v->cmd, "the table does not verify");
+		return cli_tcp_failed(v->cmd, "the table's check word does not match");
 	real = base_realtime_ns();
 	count = look(v, &hot);
 	v->any |= count > 0;
@@ -178,7 +178,7 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 
 	v.map = tcp_region(tcp, &bytes);
 	if (region_flows_info_parse(v.map, bytes, &v.info))
-		return cli_tcp_failed(self, "the table has no header that is right");
+		return cli_tcp_failed(self, "the table has no valid header");
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));
 	if (!v.last || !v.rows) {
@@ -224,7 +224,7 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	if (!settings.microbpf && strcmp(settings.format, "text"))
 		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
 	if (cli_tcp_common.json + cli_tcp_common.csv + settings.microbpf > 1)
-		return base_usage(self, "--json, --csv or --format microbpf: one of them");
+		return base_usage(self, "--json, --csv and --format microbpf exclude each other");
 	options = cli_tcp_opts();
 	if (!cli_tcp_avoid(self, &options.avoid))
 		return BASE_EXIT_USAGE;

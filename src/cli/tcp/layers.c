@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "cli/tcp/layers.h"
 #include "source/tcp/cgroup.h"
@@ -244,9 +245,7 @@ static void row_json(struct cli_layers_view *view, const struct region_layer_vie
 	for (int i = 0; i < SL_LAYERS; i++)
 		json_object_set_new(layers, region_layer_name(i), histogram_json(v->cell[i]));
 	json_object_set_new(o, "layers", layers);
-	json_dumpf(o, view->out, JSON_COMPACT);
-	fputc('\n', view->out);
-	json_decref(o);
+	cli_json_print(view->out, o, JSON_COMPACT);
 }
 
 static void row_csv(struct cli_layers_view *view, const struct region_layer_view *v)
@@ -443,9 +442,7 @@ static void causes_json(struct cli_layers_view *view, const uint64_t *n)
 	all = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
 			(json_int_t)base_realtime_ns(), "causes", o, "unsettled",
 			(json_int_t)view->unsettled);
-	json_dumpf(all, view->out, JSON_COMPACT);
-	fputc('\n', view->out);
-	json_decref(all);
+	cli_json_print(view->out, all, JSON_COMPACT);
 }
 
 static int show(void *context, bool last)
@@ -506,7 +503,7 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
 	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json or --csv, not both");
+		return base_usage(self, "--json and --csv exclude each other");
 	for (int i = 0; i < BYS; i++)
 		if (!strcmp(settings.by, by_names[i]))
 			view.by = (enum by)i;

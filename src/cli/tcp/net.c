@@ -217,7 +217,7 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json or --csv, not both");
+		return base_usage(self, "--json and --csv exclude each other");
 	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)
 		return base_usage(self, "--by all, flow, remote or port, not '%s'",
 				  cli_tcp_net_settings.by);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "cli/common.h"
 #include "cli/tcp/layers.h"
 #include "cli/tcp/net.h"
 
@@ -64,9 +65,7 @@ static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 
 static void print(const struct cli_tcp_net_view *view, json_t *o)
 {
-	json_dumpf(o, view->out, JSON_COMPACT | JSON_REAL_PRECISION(9));
-	fputc('\n', view->out);
-	json_decref(o);
+	cli_json_print(view->out, o, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 static json_t *hist_json(const struct tcp_net_hist *h)

@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 
 static int probe_main(const struct base_command *self, int argc, char **argv);
@@ -72,9 +73,7 @@ static void print_json(const struct tcp_hooks *h)
 		json_array_append_new(all, o);
 	}
 	all = json_pack("{s:o}", "boundaries", all);
-	json_dumpf(all, stdout, JSON_COMPACT);
-	putchar('\n');
-	json_decref(all);
+	cli_json_print(stdout, all, JSON_COMPACT);
 }
 
 static void print_text(const struct tcp_hooks *h)

@@ -80,7 +80,7 @@ bool cli_tcp_is_filtered(void);
  */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
-/* ---- cli_tcp_screen.c ---- */
+/* ---- screen.c ---- */
 
 #define TCP_COLUMNS 16
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "cli/tcp/layers.h"
 
@@ -74,9 +75,7 @@ static void print_json(const struct cli_trace *t, const struct tcp_layer_record 
 	for (int i = 0; i < SL_LAYERS; i++)
 		if (ns[i] >= 0)
 			json_object_set_new(o, region_layer_name(i), json_integer(ns[i]));
-	json_dumpf(o, t->out, JSON_COMPACT);
-	fputc('\n', t->out);
-	json_decref(o);
+	cli_json_print(t->out, o, JSON_COMPACT);
 }
 
 static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *r,
@@ -278,7 +277,7 @@ static int trace_main(const struct base_command *self, int argc, char **argv)
 	if (!t.microbpf && strcmp(settings.format, "text"))
 		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
 	if (cli_tcp_common.json + cli_tcp_common.csv + t.microbpf > 1)
-		return base_usage(self, "--json, --csv or --format microbpf: one of them");
+		return base_usage(self, "--json, --csv and --format microbpf exclude each other");
 	if (settings.segments)
 		which |= 1 << TCP_RECORD_IN | 1 << TCP_RECORD_OUT;
 	t.out = cli_tcp_output(self);

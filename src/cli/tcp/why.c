@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
@@ -43,7 +44,7 @@ static const struct base_option table[] = {
 };
 
 /* The operand. */
-struct whom {
+struct subject {
 	const char *text;
 	uint64_t id;   /* of a flow; 0: none */
 	bool endpoint; /* an address, a port, or both */
@@ -76,12 +77,12 @@ struct look {
  * Parses "17", a flow's id; ":443", "192.0.2.1:443" or "[2001:db8::1]:443", either end; else a
  * name.
  */
-static void parse_whom(const char *text, struct whom *w)
+static void parse_subject(const char *text, struct subject *w)
 {
 	char host[256];
 	struct in_addr v4;
 
-	*w = (struct whom){.text = text};
+	*w = (struct subject){.text = text};
 	if (!base_parse_u64(text, 1, UINT64_MAX, &w->id) || !strchr(text, ':') ||
 	    base_parse_address(text, host, sizeof(host), &w->port))
 		return;
@@ -95,7 +96,7 @@ static void parse_whom(const char *text, struct whom *w)
 	w->endpoint = true;
 }
 
-static bool at(const struct whom *w, const uint8_t address[16], uint16_t port)
+static bool at(const struct subject *w, const uint8_t address[16], uint16_t port)
 {
 	return port == w->port && (w->any_address || !memcmp(address, w->address, 16));
 }
@@ -115,7 +116,7 @@ static const struct tcp_cgroup_identity *identity(const struct look *l, const st
 	return id ? tcp_cgroups_find(l->first, id, base_now_ns()) : who;
 }
 
-static bool matches(const struct look *l, const struct whom *w, const struct region_flow *f)
+static bool matches(const struct look *l, const struct subject *w, const struct region_flow *f)
 {
 	if (w->id)
 		return f->id == w->id;
@@ -164,7 +165,7 @@ static int first_look(struct look *l)
 	struct region_flows_hot hot;
 
 	if (region_flows_hot_read(l->map, &l->info, &hot))
-		return cli_tcp_failed(l->cmd, "the table does not verify");
+		return cli_tcp_failed(l->cmd, "the table's check word does not match");
 	for (uint32_t i = 0; i < hot.used; i++)
 		if (region_flow_read(l->map, &l->info, i, &l->before[i]))
 			memset(&l->before[i], 0, sizeof(l->before[i]));
@@ -173,12 +174,12 @@ static int first_look(struct look *l)
 	return 0;
 }
 
-static int second_look(struct look *l, const struct whom *w, uint64_t ns)
+static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 {
 	struct region_flows_hot hot;
 
 	if (region_flows_hot_read(l->map, &l->info, &hot))
-		return cli_tcp_failed(l->cmd, "the table does not verify");
+		return cli_tcp_failed(l->cmd, "the table's check word does not match");
 	for (uint32_t i = 0; i < hot.used; i++) {
 		struct finding *f = &l->found[l->n];
 		const struct region_flow *b = &l->before[i];
@@ -250,9 +251,7 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 	if (f->cpu_wait >= 0)
 		json_object_set_new(o, "cpu_wait", json_real(f->cpu_wait));
 	cli_tcp_json_identity(o, identity(l, &f->flow));
-	json_dumpf(o, out, JSON_COMPACT);
-	fputc('\n', out);
-	json_decref(o);
+	cli_json_print(out, o, JSON_COMPACT);
 }
 
 static void print_number(FILE *out, const struct region_why_number *n)
@@ -318,7 +317,7 @@ static void print_summary(const struct look *l, FILE *out)
 	fputs(cli_tcp_common.json ? "}}}\n" : "\n", out);
 }
 
-static int report(const struct look *l, const struct whom *w)
+static int report(const struct look *l, const struct subject *w)
 {
 	size_t most = settings.top && settings.top < l->n ? settings.top : l->n;
 	FILE *out;
@@ -349,7 +348,7 @@ static int report(const struct look *l, const struct whom *w)
 
 /* ---- looking ---- */
 
-static int look(struct look *l, struct tcp *tcp, const struct whom *w)
+static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 {
 	uint64_t start;
 	size_t bytes;
@@ -357,7 +356,7 @@ static int look(struct look *l, struct tcp *tcp, const struct whom *w)
 
 	l->map = tcp_region(tcp, &bytes);
 	if (region_flows_info_parse(l->map, bytes, &l->info))
-		return cli_tcp_failed(l->cmd, "the table has no header that is right");
+		return cli_tcp_failed(l->cmd, "the table has no valid header");
 	l->before = calloc(l->info.slots, sizeof(*l->before));
 	l->found = calloc(l->info.slots, sizeof(*l->found));
 	if (!l->before || !l->found)
@@ -387,7 +386,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	struct look l = {.cmd = self};
 	struct tcp_opts options;
 	struct tcp *tcp = NULL;
-	struct whom w;
+	struct subject w;
 	char why[256];
 	int code, first = base_options_parse(self, table, argc, argv, &code);
 
@@ -395,7 +394,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (argc - first != 1 || !*argv[first])
 		return base_usage(self, "needs one FLOW or SERVICE");
-	parse_whom(argv[first], &w);
+	parse_subject(argv[first], &w);
 	options = cli_tcp_opts();
 	options.calls = true; /* finds the processes */
 	options.quarantine_ns = 2 * settings.duration_ns + 5000000000;
