@@ -31,15 +31,6 @@ static const char *rdma_for_nothing(const struct agent_opts *o)
 						     : NULL;
 }
 
-static int agent_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_agent = {
-	.name = "agent",
-	.synopsis = "[OPTION]...",
-	.summary = "Admit publishers, keep the directory, register memory",
-	.run = agent_main,
-};
-
 /* ---- --status ---- */
 
 static void size_text(uint64_t bytes, char *out, size_t max)
@@ -368,3 +359,10 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	free(consumers);
 	return code;
 }
+
+const struct base_command cli_cmd_agent = {
+	.name = "agent",
+	.synopsis = "[OPTION]...",
+	.summary = "Admit publishers, keep the directory, register memory",
+	.run = agent_main,
+};

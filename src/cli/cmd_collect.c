@@ -19,15 +19,6 @@
 
 #define WORKERS_MAX 1024u
 
-static int collect_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_collect = {
-	.name = "collect",
-	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
-	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
-	.run = collect_main,
-};
-
 static struct collect_settings {
 	struct base_strings agents;
 	const char *listen, *mode, *cpus, *csv, *dta;
@@ -186,7 +177,7 @@ static void ready(struct http_request *req, void *arg)
 }
 
 static struct http *serve(struct collect_settings *s, struct collect_collector *c,
-			  struct collect_tracer *tracer, struct dta_store_server *owner,
+			  struct collect_tracer *tracer, struct dta_store_server *stores,
 			  const struct export_source *source)
 {
 	struct http_opts o = {.listen = s->listen, .max_connections = s->connections};
@@ -208,8 +199,8 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 		err = api_register(h, c);
 	if (!err && tracer)
 		err = api_traces(h, tracer);
-	if (!err && owner)
-		err = api_dta(h, owner);
+	if (!err && stores)
+		err = api_dta(h, stores);
 	if (err)
 		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
 	else
@@ -233,103 +224,116 @@ static bool wait_ready(struct collect_collector *c, int stop)
 	return true;
 }
 
-static int run(struct collect_settings *s)
-{
-	bool prometheus = !strcmp(s->mode, "prometheus"), setup = !strcmp(s->mode, "setup");
-	struct http *http = NULL;
-	struct collect_live *live = NULL;
-	struct collect_tracer *tracer = NULL;
-	struct dta_store_server *owner = NULL;
+/* What a collector is made of; NULL: not asked for. */
+struct parts {
+	struct collect_live *live;
 	struct collect_collector *c;
-	struct export_source source;
-	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
-	int code = BASE_EXIT_FAILURE, stop, reload = -1, err;
-	char error[256];
+	struct collect_tracer *tracer;
+	struct dta_store_server *stores;
+	struct http *http;
+};
 
-	if (s->dta)
-		reload = base_reload_fd();
-	stop = base_stop_fd();
-	if (stop < 0 || (s->dta && reload < 0)) {
-		base_logf(BASE_ERROR, "collect", "signals: %s",
-			  strerror(stop < 0 ? -stop : -reload));
-		goto out_stop;
-	}
+static int failed(const char *component, const char *what, const char *why)
+{
+	base_logf(BASE_ERROR, component, "%s%s", what, why);
+	return BASE_EXIT_FAILURE;
+}
+
+static bool is_prometheus(const struct collect_settings *s)
+{
+	return !strcmp(s->mode, "prometheus");
+}
+
+/* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
+static int parts_make(struct parts *p, struct collect_settings *s, int reload)
+{
+	struct export_source source;
+	char error[256];
+	int err;
+
 	if (s->live) {
-		live = collect_live_new(&s->l, error, sizeof(error));
-		if (!live) {
-			base_logf(BASE_ERROR, "collect", "%s", error);
-			goto out_stop;
-		}
+		p->live = collect_live_new(&s->l, error, sizeof(error));
+		if (!p->live)
+			return failed("collect", "", error);
 	}
-	c = collect_collector_new(&s->c, error, sizeof(error));
-	if (!c) {
-		base_logf(BASE_ERROR, "collect", "%s", error);
-		if (errno == EINVAL) /* malformed target */
-			code = BASE_EXIT_USAGE;
-		goto out_live;
+	p->c = collect_collector_new(&s->c, error, sizeof(error));
+	if (!p->c) {
+		err = errno; /* EINVAL: a malformed target */
+		failed("collect", "", error);
+		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
-	err = live ? collect_live_start(live, c) : 0;
-	if (err) {
-		base_logf(BASE_ERROR, "collect", "analysis: %s", strerror(-err));
-		goto out_collector;
-	}
-	if (prometheus && s->t.policy.budget > 0) {
-		tracer = collect_tracer_new(c, &s->t, error, sizeof(error));
-		if (!tracer) {
-			base_logf(BASE_ERROR, "collect", "traces: %s", error);
-			goto out_collector;
-		}
+	err = p->live ? collect_live_start(p->live, p->c) : 0;
+	if (err)
+		return failed("collect", "analysis: ", strerror(-err));
+	if (is_prometheus(s) && s->t.policy.budget > 0) {
+		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
+		if (!p->tracer)
+			return failed("collect", "traces: ", error);
 	}
 	if (s->dta) {
-		owner = dta_store_server_new(s->dta, error, sizeof(error));
-		if (!owner) {
-			base_logf(BASE_ERROR, "dta", "%s", error);
-			goto out_collector;
-		}
-		dta_store_server_reload_on(owner, reload);
-		collect_collector_owns(c, owner);
+		p->stores = dta_store_server_new(s->dta, error, sizeof(error));
+		if (!p->stores)
+			return failed("dta", "", error);
+		dta_store_server_reload_on(p->stores, reload);
+		collect_collector_owns(p->c, p->stores);
 	}
-	source = collect_collector_source(c);
-	if (prometheus) {
-		http = serve(s, c, tracer, owner, &source);
-		if (!http)
-			goto out_collector;
+	source = collect_collector_source(p->c);
+	if (is_prometheus(s)) {
+		p->http = serve(s, p->c, p->tracer, p->stores, &source);
+		if (!p->http)
+			return BASE_EXIT_FAILURE;
 	}
-	err = collect_collector_start(c);
-	if (!err && tracer)
-		err = collect_tracer_start(tracer);
-	if (!err && owner)
-		err = dta_store_server_start(owner);
-	if (err) {
-		base_logf(BASE_ERROR, "collect", "threads: %s", strerror(-err));
-		goto out_http;
+	err = collect_collector_start(p->c);
+	if (!err && p->tracer)
+		err = collect_tracer_start(p->tracer);
+	if (!err && p->stores)
+		err = dta_store_server_start(p->stores);
+	return err ? failed("collect", "threads: ", strerror(-err)) : BASE_EXIT_OK;
+}
+
+/* False: learned models or samples could not be saved. */
+static bool parts_free(struct parts *p)
+{
+	http_free(p->http);
+	dta_store_server_free(p->stores);
+	if (p->c) {
+		collect_live_stop(p->live);
+		collect_tracer_stop(p->tracer);
+		collect_collector_free(p->c);
+		collect_tracer_free(p->tracer);
 	}
-	if (setup) {
-		code = cli_collect_setup(&m, c, stop);
-	} else if (!wait_ready(c, stop)) {
-		code = BASE_EXIT_OK;
-	} else {
-		if (owner && dta_store_server_address(owner, 0))
-			base_ready("listen=%s agents=%zu dta=%s", http_address(http),
-				   s->c.agent_count, dta_store_server_address(owner, 0));
-		else if (prometheus)
-			base_ready("listen=%s agents=%zu", http_address(http), s->c.agent_count);
-		else if (!s->as_json)
-			base_ready("agents=%zu", s->c.agent_count);
-		code = cli_collect_until(&m, c, stop, !prometheus);
+	return !collect_live_free(p->live);
+}
+
+static void say_ready(const struct parts *p, const struct collect_settings *s)
+{
+	if (p->stores && dta_store_server_address(p->stores, 0))
+		base_ready("listen=%s agents=%zu dta=%s", http_address(p->http), s->c.agent_count,
+			   dta_store_server_address(p->stores, 0));
+	else if (p->http)
+		base_ready("listen=%s agents=%zu", http_address(p->http), s->c.agent_count);
+	else if (!s->as_json)
+		base_ready("agents=%zu", s->c.agent_count);
+}
+
+static int run(struct collect_settings *s)
+{
+	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
+	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
+	struct parts p = {0};
+
+	if (stop < 0 || (s->dta && reload < 0))
+		code = failed("collect", "signals: ", strerror(stop < 0 ? -stop : -reload));
+	else
+		code = parts_make(&p, s, reload);
+	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
+		code = cli_collect_setup(&m, p.c, stop);
+	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
+		say_ready(&p, s);
+		code = cli_collect_until(&m, p.c, stop, !is_prometheus(s));
 	}
-out_http:
-	http_free(http);
-out_collector:
-	dta_store_server_free(owner);
-	collect_live_stop(live);
-	collect_tracer_stop(tracer);
-	collect_collector_free(c);
-	collect_tracer_free(tracer);
-out_live:
-	if (collect_live_free(live))
+	if (!parts_free(&p))
 		code = BASE_EXIT_FAILURE;
-out_stop:
 	if (stop >= 0)
 		close(stop);
 	if (reload >= 0)
@@ -406,7 +410,7 @@ static int check_analysis(const struct base_command *self, const struct collect_
 
 static int check(const struct base_command *self, const struct collect_settings *s)
 {
-	bool prometheus = !strcmp(s->mode, "prometheus");
+	bool prometheus = is_prometheus(s);
 	const struct fabric_opts *f = &s->c.fabric;
 	char host[256];
 	uint16_t port;
@@ -456,3 +460,10 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	set.c.cpus = cpus;
 	return run(&set);
 }
+
+const struct base_command cli_cmd_collect = {
+	.name = "collect",
+	.synopsis = "--agent TARGET [OPTION]...\n       sidelight collect --dta FILE [OPTION]...",
+	.summary = "Read hosts one-sided; serve Prometheus, history and the page",
+	.run = collect_main,
+};

@@ -30,15 +30,6 @@ static struct {
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
 
-static int dump_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_dump = {
-	.name = "dump",
-	.synopsis = "[OPTION]... FILE|PID|--socket PATH|--agent TARGET",
-	.summary = "Show a region or the directory: header, schema, values, lines",
-	.run = dump_main,
-};
-
 static int failed(const char *source, const char *what)
 {
 	fprintf(stderr, "sidelight dump: %s: %s\n", source, what);
@@ -379,3 +370,10 @@ static int dump_main(const struct base_command *self, int argc, char **argv)
 		return failed("standard output", strerror(errno));
 	return code;
 }
+
+const struct base_command cli_cmd_dump = {
+	.name = "dump",
+	.synopsis = "[OPTION]... FILE|PID|--socket PATH|--agent TARGET",
+	.summary = "Show a region or the directory: header, schema, values, lines",
+	.run = dump_main,
+};

@@ -16,15 +16,6 @@
 #include "cli/common.h"
 #include "collect/analysis/models.h"
 
-static int model_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_model = {
-	.name = "model",
-	.synopsis = "[OPTION]... FILE...",
-	.summary = "Show what was learned, and merge it across hosts",
-	.run = model_main,
-};
-
 static const char *why(int err)
 {
 	switch (err) {
@@ -292,3 +283,10 @@ out:
 	free(file);
 	return code;
 }
+
+const struct base_command cli_cmd_model = {
+	.name = "model",
+	.synopsis = "[OPTION]... FILE...",
+	.summary = "Show what was learned, and merge it across hosts",
+	.run = model_main,
+};

@@ -28,17 +28,6 @@ static struct {
 } how;
 static struct cli_query_collectors collectors;
 
-static int query_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_query = {
-	.name = "query",
-	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
-		    "       sidelight query append|sketch|keys STORE [KEY]\n"
-		    "       sidelight query status",
-	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
-	.run = query_main,
-};
-
 static struct dta_store_object *object; /* --file */
 
 static json_t *ask_file(char *const *keys, size_t n)
@@ -561,3 +550,12 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	return query(kind, store, argv + first, (size_t)(argc - first));
 }
+
+const struct base_command cli_cmd_query = {
+	.name = "query",
+	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
+		    "       sidelight query append|sketch|keys STORE [KEY]\n"
+		    "       sidelight query status",
+	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
+	.run = query_main,
+};

@@ -101,15 +101,6 @@ struct replay {
 	size_t n_all, room_all;
 };
 
-static int replay_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_replay = {
-	.name = "replay",
-	.synopsis = "[OPTION]... DIR",
-	.summary = "Run the pipelines over recorded data: verdicts, and which traces to keep",
-	.run = replay_main,
-};
-
 static int failed(const char *what, const char *why)
 {
 	fprintf(stderr, "sidelight replay: %s: %s\n", what, why);
@@ -641,3 +632,10 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	cli_replay_free(&r.data);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
+
+const struct base_command cli_cmd_replay = {
+	.name = "replay",
+	.synopsis = "[OPTION]... DIR",
+	.summary = "Run the pipelines over recorded data: verdicts, and which traces to keep",
+	.run = replay_main,
+};

@@ -19,16 +19,6 @@
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
 
-static int report_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_cmd_report = {
-	.name = "report",
-	.synopsis = "[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME "
-		    "[OPTION]...",
-	.summary = "Send reports to a translator: of flows, or from words and lines",
-	.run = report_main,
-};
-
 struct report_sender {
 	struct sl_reporter *r;
 	struct sl_report_dest how; /* defaults of a report */
@@ -577,3 +567,11 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 			(set.by_key ? SL_REPORT_SAMPLE_BY_KEY : 0);
 	return run(self, &set, argv + first, argc - first);
 }
+
+const struct base_command cli_cmd_report = {
+	.name = "report",
+	.synopsis = "[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME "
+		    "[OPTION]...",
+	.summary = "Send reports to a translator: of flows, or from words and lines",
+	.run = report_main,
+};

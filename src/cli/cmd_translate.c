@@ -17,8 +17,6 @@
 #define WORKERS_MAX 64u
 #define NAME	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
-extern const struct base_command cli_cmd_translate;
-
 struct translate {
 	const struct base_command *cmd;
 	struct base_strings collectors, listen, pcap, xdp;

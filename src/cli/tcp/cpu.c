@@ -11,15 +11,6 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
 
-static int cpu_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_cpu = {
-	.name = "tcp cpu",
-	.synopsis = "[OPTION]...",
-	.summary = "Show the time that tasks or containers get a CPU, and wait for one",
-	.run = cpu_main,
-};
-
 static struct {
 	const char *by, *hierarchy;
 	struct base_strings of;
@@ -361,3 +352,10 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 	free(v.rows);
 	return code;
 }
+
+const struct base_command cli_tcp_cpu = {
+	.name = "tcp cpu",
+	.synopsis = "[OPTION]...",
+	.summary = "Show the time that tasks or containers get a CPU, and wait for one",
+	.run = cpu_main,
+};

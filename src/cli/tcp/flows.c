@@ -9,15 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int flows_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_flows = {
-	.name = "tcp flows",
-	.synopsis = "[OPTION]...",
-	.summary = "Show each connection with its statistics",
-	.run = flows_main,
-};
-
 static struct {
 	bool closed, changed, calls, only_new;
 	bool microbpf;
@@ -250,3 +241,10 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	end = cli_tcp_output_end(self, out);
 	return code ? code : end;
 }
+
+const struct base_command cli_tcp_flows = {
+	.name = "tcp flows",
+	.synopsis = "[OPTION]...",
+	.summary = "Show each connection with its statistics",
+	.run = flows_main,
+};

@@ -7,15 +7,6 @@
 #include "cli/common.h"
 #include "cli/tcp/tcp.h"
 
-static int probe_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_probe = {
-	.name = "tcp probe",
-	.synopsis = "[OPTION]...",
-	.summary = "Show which hooks this kernel allows, and what is lost without them",
-	.run = probe_main,
-};
-
 static const struct base_option table[] = {
 	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print one JSON object"),
 	CLI_TCP_OPTION_AVOID,
@@ -126,3 +117,10 @@ static int probe_main(const struct base_command *self, int argc, char **argv)
 		print_text(&hooks);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
+
+const struct base_command cli_tcp_probe = {
+	.name = "tcp probe",
+	.synopsis = "[OPTION]...",
+	.summary = "Show which hooks this kernel allows, and what is lost without them",
+	.run = probe_main,
+};

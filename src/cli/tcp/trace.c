@@ -10,15 +10,6 @@
 #include "cli/tcp/tcp.h"
 #include "cli/tcp/layers.h"
 
-static int trace_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_trace = {
-	.name = "tcp trace",
-	.synopsis = "[OPTION]...",
-	.summary = "Print the time that each layer took for each request of a server",
-	.run = trace_main,
-};
-
 static struct {
 	const char *format;
 	bool segments;
@@ -300,3 +291,10 @@ static int trace_main(const struct base_command *self, int argc, char **argv)
 	ended = cli_tcp_output_end(self, t.out);
 	return code ? code : ended;
 }
+
+const struct base_command cli_tcp_trace = {
+	.name = "tcp trace",
+	.synopsis = "[OPTION]...",
+	.summary = "Print the time that each layer took for each request of a server",
+	.run = trace_main,
+};

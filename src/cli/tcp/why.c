@@ -18,15 +18,6 @@
 
 #define WAITING 0.2 /* share of time in the run queue that is mentioned */
 
-static int why_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_why = {
-	.name = "tcp why",
-	.synopsis = "[OPTION]... FLOW|SERVICE",
-	.summary = "Say what holds connections back",
-	.run = why_main,
-};
-
 static struct {
 	uint64_t duration_ns;
 	uint32_t top;
@@ -428,3 +419,10 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	free(l.before);
 	return code;
 }
+
+const struct base_command cli_tcp_why = {
+	.name = "tcp why",
+	.synopsis = "[OPTION]... FLOW|SERVICE",
+	.summary = "Say what holds connections back",
+	.run = why_main,
+};
