@@ -17,7 +17,7 @@
 #define BASE_EXIT_FAILURE 1
 #define BASE_EXIT_USAGE	  2 /* unknown option, bad value, bad file of settings */
 
-/* Each argument is evaluated once. */
+/* Each argument is evaluated once. Not to be nested. */
 #define BASE_MIN(a, b)                  \
 	({                              \
 		__typeof__(a) a_ = (a); \
@@ -31,7 +31,7 @@
 		a_ > b_ ? a_ : b_;      \
 	})
 
-/* ---- log: "LEVEL component: message key=value ..." on stderr, one write(2) a line ---- */
+/* ---- log: "LEVEL component: message key=value ..." on stderr, one write(2) per line ---- */
 
 enum base_level { BASE_ERROR = 0, BASE_WARN, BASE_INFO, BASE_DEBUG };
 extern enum base_level base_log_level; /* default BASE_INFO */

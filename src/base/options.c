@@ -306,7 +306,7 @@ static unsigned edit_distance(const char *a, const char *b)
 			unsigned shorter = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
 
 			diagonal = row[j + 1];
-			row[j + 1] = change < shorter ? change : shorter;
+			row[j + 1] = BASE_MIN(change, shorter);
 		}
 	}
 	return row[n];

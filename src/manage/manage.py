@@ -189,8 +189,8 @@ class Step:
 
 
 def matches(pattern, text):
-    """Some line matches the extended regular expression (POSIX); None: it is none."""
-    p = subprocess.run(['grep', '-aEqe', pattern], input=text.encode(errors='surrogateescape'), stderr=subprocess.DEVNULL,
+    """Whether some line matches the extended regular expression (POSIX); None if it is malformed."""
+    p = subprocess.run(['grep', '-aEqe', pattern], input=text.encode(), stderr=subprocess.DEVNULL,
                        env={**os.environ, 'LC_ALL': 'C'}, check=False)
     return None if p.returncode > 1 else not p.returncode
 

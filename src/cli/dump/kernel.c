@@ -77,7 +77,7 @@ static bool flows_slots(struct cli_remote *r, const struct region_flows_info *in
 		return false;
 	}
 	for (uint32_t at = 0; at < used; at += most) {
-		uint32_t n = used - at < most ? used - at : most;
+		uint32_t n = BASE_MIN(used - at, most);
 		uint64_t from = info->flows + (uint64_t)at * SL_FLOW_SIZE;
 
 		if (!cli_remote_read(r, from, n * SL_FLOW_SIZE)) {
@@ -196,7 +196,7 @@ static bool flows(struct cli_remote *r, bool json)
 	return flows_slots(r, &info, hot.used, json) && flows_cgroups(r, &info, json);
 }
 
-/* ---- what is given from owner to owner ---- */
+/* ---- slots of one writer ---- */
 
 /*
  * A slot with one writer: its first line, the slot, its first line again (region/layers.h). False:

@@ -31,10 +31,10 @@ static bool read_ring(struct cli_dump *d, uint32_t i)
 		d->unsettled++;
 		return true;
 	}
-	most = size < LINES_MAX ? size : LINES_MAX;
+	most = BASE_MIN(size, LINES_MAX);
 	g->lines = g->head.lines < most ? (uint32_t)g->head.lines : most;
 	g->first = g->head.lines - g->lines;
-	most = roots < LINES_MAX ? roots : LINES_MAX;
+	most = BASE_MIN(roots, LINES_MAX);
 	g->roots = g->head.roots < most ? (uint32_t)g->head.roots : most;
 	g->line = malloc((g->lines + 1ull) * sizeof(*g->line));
 	g->root = malloc((g->roots + 1ull) * sizeof(*g->root));

@@ -89,7 +89,7 @@ void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t 
 	for (uint32_t at = 0; at < s->value_bytes; at += 8) {
 		const uint64_t w = mix(x += 0xd1342543de82ef95ull);
 
-		memcpy(value + at, &w, s->value_bytes - at < 8 ? s->value_bytes - at : 8);
+		memcpy(value + at, &w, BASE_MIN(s->value_bytes - at, 8u));
 	}
 }
 
@@ -230,7 +230,7 @@ static bool make_sketch(struct cli_generate_dta_load *l, uint32_t reporter, bool
 	const uint64_t item = l->sketch_next[reporter], wide = s->hll ? 1 : 8;
 	const uint32_t a_row = (s->columns + s->cells - 1) / s->cells;
 	const uint32_t row = (uint32_t)(item / a_row), column = (uint32_t)(item % a_row) * s->cells;
-	const uint32_t cells = s->columns - column < s->cells ? s->columns - column : s->cells;
+	const uint32_t cells = BASE_MIN(s->columns - column, s->cells);
 	const uint32_t key[3] = {htobe32(s->epoch), htobe32(row), htobe32(column)};
 	const uint32_t end = htobe32((uint32_t)l->sketch_items);
 
@@ -267,7 +267,7 @@ bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t report
 				struct cli_generate_dta_report *r)
 {
 	const struct cli_generate_dta_settings *s = l->s;
-	const uint32_t run = s->pack < 8 ? s->pack : 8;
+	const uint32_t run = BASE_MIN(s->pack, 8u);
 
 	/* Kinds take turns, in runs of one shape; finished ones are skipped. */
 	for (uint32_t tries = 0; tries < s->n_kinds; tries++) {

@@ -76,7 +76,7 @@ static int complain(const struct base_command *cmd, const char *what, int err)
 
 /* ---- out ---- */
 
-static struct dta_send_reporter *owner_of(struct dta_send_sender *x, uint32_t r)
+static struct dta_send_reporter *reporter_of(struct dta_send_sender *x, uint32_t r)
 {
 	return &x->reporter[r];
 }
@@ -184,7 +184,7 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 /* Makes one packet of a reporter. False: no reports left. */
 static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
-	struct dta_send_reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = reporter_of(x, index);
 	uint8_t *data = data_of(x, rep, rep->made);
 	struct dta_send_kept *k = &rep->slot[rep->made % x->ring];
 	const bool delivered = !withheld || x->s->essential;
@@ -239,7 +239,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 
 static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packet, uint8_t flags)
 {
-	struct dta_send_reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = reporter_of(x, index);
 	const struct dta_send_kept *k = &rep->slot[packet % x->ring];
 	uint8_t *data = data_of(x, rep, packet);
 
@@ -281,7 +281,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 		x->sent->bad_answers++;
 		return;
 	}
-	rep = owner_of(x, index);
+	rep = reporter_of(x, index);
 	x->sent->answers++;
 	rep->credits = a->credits;
 	if (!x->s->essential)
@@ -355,7 +355,7 @@ static uint32_t outstanding(const struct dta_send_reporter *rep)
 static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
 		   int stop)
 {
-	struct dta_send_reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = reporter_of(x, index);
 	uint64_t moved = base_now_ns(), asked = moved;
 
 	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
@@ -410,11 +410,11 @@ static void befall(struct dta_send_sender *x)
 /* False: fatal. */
 static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
-	struct dta_send_reporter *rep = owner_of(x, index);
+	struct dta_send_reporter *rep = reporter_of(x, index);
 	uint32_t packets = x->burst;
 
 	if (x->s->essential && !x->s->legacy) {
-		const uint32_t most = rep->credits < UNSETTLED ? rep->credits : UNSETTLED;
+		const uint32_t most = BASE_MIN(rep->credits, UNSETTLED);
 		const uint32_t a_burst = packets * x->s->pack;
 
 		if (!settle(x, index, most > a_burst ? most - a_burst : 0, x->ring - BURST, stop))
@@ -548,7 +548,7 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 				    .sent = sent,
 				    .ring = keep ? RING : BURST,
 				    .burst = BURST,
-				    .sockets = s->reporters < SOCKETS ? s->reporters : SOCKETS,
+				    .sockets = BASE_MIN(s->reporters, SOCKETS),
 				    .random = s->seed * 2 + 1,
 				    .segments = true};
 	const uint64_t worst = worst_packet(s);

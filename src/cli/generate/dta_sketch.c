@@ -22,7 +22,7 @@ int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 	const struct cli_generate_dta_settings *s = l->s;
 	const struct sl_store_config c = cli_generate_dta_sketch_store(s);
 	const uint64_t cells = (uint64_t)s->rows * s->columns;
-	uint64_t keys = s->keys < GD_SKETCH_KEYS ? s->keys : GD_SKETCH_KEYS;
+	uint64_t keys = BASE_MIN(s->keys, GD_SKETCH_KEYS);
 	uint8_t key[SL_STORE_KEY_MAX];
 
 	for (uint32_t i = 0; i < GD_SKETCHES; i++) {

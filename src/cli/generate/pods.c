@@ -177,7 +177,7 @@ static void as_fast_as_possible(struct worker *w)
 	const uint64_t block = m < 4096 ? 4096 / m : 1; /* passes between two checks of stop */
 
 	for (uint64_t u = 0; u < w->s->updates;) {
-		uint64_t n = w->s->updates - u < block ? w->s->updates - u : block;
+		uint64_t n = BASE_MIN(w->s->updates - u, block);
 
 		if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
 			return;
@@ -351,8 +351,7 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 {
 	const struct cli_generate_settings *s = c->s;
 	const uint32_t first = index * s->pods_per_process;
-	const uint32_t n = s->pods - first < s->pods_per_process ? s->pods - first
-								 : s->pods_per_process;
+	const uint32_t n = BASE_MIN(s->pods - first, s->pods_per_process);
 	struct pods_pod *pods = calloc(n, sizeof(*pods));
 	const uint64_t end = base_now_ns() + s->wait;
 	const struct pods_pod *missing = NULL;

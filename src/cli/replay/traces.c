@@ -33,7 +33,7 @@ struct traces {
 	char *text;
 	struct traces_trace *v;
 	size_t n;
-	uint64_t malformed, strangers;
+	uint64_t malformed, unknown;
 };
 
 enum { ID, START, END, ROOT, PODS, OPERATION, FIELDS };
@@ -160,7 +160,7 @@ static int load(struct traces *t, const struct cli_replay_data *d, const char *p
 				       << 1;
 		v->route = route_of(v->root_key, v->visited);
 		v->root = pod_of(d, fields[where[ROOT]], strlen(fields[where[ROOT]]));
-		t->strangers += v->root == UINT32_MAX;
+		t->unknown += v->root == UINT32_MAX;
 		t->n++;
 	}
 	free(fields);
@@ -296,9 +296,9 @@ int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 	if (t.malformed)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
 			t.malformed);
-	if (t.strangers)
+	if (t.unknown)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
-			t.strangers);
+			t.unknown);
 	act_trace_policy_stats(policy, &stats);
 	if (stats.evicted || stats.lost)
 		fprintf(stderr, "sidelight replay: %" PRIu64 " routes forgotten for others\n",

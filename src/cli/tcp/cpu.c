@@ -58,8 +58,8 @@ struct cpu_view {
 	uint64_t said[SL_TASK_LOSSES];
 };
 
-static bool wanted(const struct cpu_view *v, const struct region_cpu_row *r,
-		   const struct tcp_cgroup_identity *who)
+static bool is_selected(const struct cpu_view *v, const struct region_cpu_row *r,
+			const struct tcp_cgroup_identity *who)
 {
 	if (v->by_task && settings.pid && settings.pid != r->tgid)
 		return false;
@@ -112,7 +112,7 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	b->ended = r.ended;
 	if (!r.n.run_ns && !r.n.wait_ns && !r.n.waits)
 		return 0;
-	if (!wanted(v, &r, tcp_cgroups_find(v->who, r.cgroup, now)))
+	if (!is_selected(v, &r, tcp_cgroups_find(v->who, r.cgroup, now)))
 		return 0;
 	if (v->n == v->room) {
 		size_t room = v->room ? 2 * v->room : 256;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
+#include "base/json.h"
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -111,13 +112,23 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 static void hot_json(FILE *out, const struct cli_flows_view *v, const struct region_flows_hot *hot,
 		     uint64_t time_ns)
 {
-	fprintf(out,
-		"{\"table\":{\"time_ns\":%" PRIu64
-		",\"open\":%u,\"quarantined\":%u,\"refused\":%" PRIu64
-		",\"slots\":%u,\"journal\":%" PRIu64 ",\"rounds\":%" PRIu64
-		",\"unsettled\":%" PRIu64 ",\"missed\":%" PRIu64 "}}\n",
-		time_ns, hot->open, hot->quarantined, hot->refused, v->info.slots, hot->journal,
-		hot->round, v->unsettled, v->missed);
+	struct base_json j;
+
+	base_json_stream(&j, out);
+	base_json_begin(&j, '{');
+	base_json_kbegin(&j, "table", '{');
+	base_json_ku64(&j, "time_ns", time_ns);
+	base_json_ku64(&j, "open", hot->open);
+	base_json_ku64(&j, "quarantined", hot->quarantined);
+	base_json_ku64(&j, "refused", hot->refused);
+	base_json_ku64(&j, "slots", v->info.slots);
+	base_json_ku64(&j, "journal", hot->journal);
+	base_json_ku64(&j, "rounds", hot->round);
+	base_json_ku64(&j, "unsettled", v->unsettled);
+	base_json_ku64(&j, "missed", v->missed);
+	base_json_end(&j, '}');
+	base_json_end(&j, '}');
+	base_json_line(&j);
 }
 
 static int show(void *context, bool last)

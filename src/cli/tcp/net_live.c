@@ -107,9 +107,9 @@ static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 		uint64_t end = (h->next | (h->info.records - 1)) + 1; /* of the ring */
 		uint64_t most = h->remote.bytes / SL_NIC_SIZE;
 
-		most = most < MAX_RECORDS ? most : MAX_RECORDS;
+		most = BASE_MIN(most, MAX_RECORDS);
 		end = BASE_MIN(end, line.head);
-		end = end < h->next + most ? end : h->next + most;
+		end = BASE_MIN(end, h->next + most);
 		if (!piece(h, end, line.head, &missed, m, side))
 			break;
 	}

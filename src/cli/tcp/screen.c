@@ -150,11 +150,11 @@ void cli_tcp_screen_end(struct cli_tcp_screen *s)
 void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_column *columns,
 			    size_t n)
 {
-	const char *names[TCP_COLUMNS];
+	const char *names[CLI_TCP_COLUMNS];
 	size_t width = 0;
 
 	s->column = columns;
-	s->n = n < TCP_COLUMNS ? n : TCP_COLUMNS;
+	s->n = BASE_MIN(n, CLI_TCP_COLUMNS);
 	s->shown = (1u << s->n) - 1;
 	for (size_t i = 0; i < s->n; i++) {
 		names[i] = columns[i].name;

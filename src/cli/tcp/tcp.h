@@ -82,7 +82,7 @@ void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 /* ---- screen.c ---- */
 
-#define TCP_COLUMNS 16
+#define CLI_TCP_COLUMNS 16u
 
 struct cli_tcp_column {
 	const char *name;

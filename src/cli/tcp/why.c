@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
@@ -276,6 +277,25 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 		fprintf(out, "    %-26s %12.0f %%\n", "waiting-for-a-cpu", 100 * f->cpu_wait);
 }
 
+static void summary_json(FILE *out, size_t connections, size_t listeners, const uint32_t *count)
+{
+	struct base_json j;
+
+	base_json_stream(&j, out);
+	base_json_begin(&j, '{');
+	base_json_kbegin(&j, "summary", '{');
+	base_json_ku64(&j, "connections", connections);
+	base_json_ku64(&j, "listeners", listeners);
+	base_json_kbegin(&j, "limits", '{');
+	for (int i = 0; i < REGION_WHY_LIMITS; i++)
+		if (count[i])
+			base_json_ku64(&j, region_why_name((enum region_why_limit)i), count[i]);
+	base_json_end(&j, '}');
+	base_json_end(&j, '}');
+	base_json_end(&j, '}');
+	base_json_line(&j);
+}
+
 /* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
 static void print_summary(const struct look *l, FILE *out)
 {
@@ -287,25 +307,21 @@ static void print_summary(const struct look *l, FILE *out)
 		count[l->found[i].why.limit]++;
 		listeners += l->found[i].flow.flags & SL_FLOW_LISTENER ? 1 : 0;
 	}
-	if (cli_tcp_common.json)
-		fprintf(out, "{\"summary\":{\"connections\":%zu,\"listeners\":%zu,\"limits\":{",
-			l->n - listeners, listeners);
-	else if (listeners)
-		fprintf(out, "%zu connections, %zu listeners: ", l->n - listeners, listeners);
-	else
-		fprintf(out, "%zu connections: ", l->n);
-	for (int i = 0; i < REGION_WHY_LIMITS; i++) {
-		if (!count[i])
-			continue;
-		if (cli_tcp_common.json)
-			fprintf(out, "%s\"%s\":%u", comma,
-				region_why_name((enum region_why_limit)i), count[i]);
-		else
-			fprintf(out, "%s%u %s", *comma ? ", " : "", count[i],
-				region_why_name((enum region_why_limit)i));
-		comma = ",";
+	if (cli_tcp_common.json) {
+		summary_json(out, l->n - listeners, listeners, count);
+		return;
 	}
-	fputs(cli_tcp_common.json ? "}}}\n" : "\n", out);
+	fprintf(out, "%zu connections", l->n - listeners);
+	if (listeners)
+		fprintf(out, ", %zu listeners", listeners);
+	fputs(": ", out);
+	for (int i = 0; i < REGION_WHY_LIMITS; i++)
+		if (count[i]) {
+			fprintf(out, "%s%u %s", comma, count[i],
+				region_why_name((enum region_why_limit)i));
+			comma = ", ";
+		}
+	fputc('\n', out);
 }
 
 static int report(const struct look *l, const struct subject *w)
