@@ -10,6 +10,7 @@
 #include "api/api.h"
 #include "api/internal.h"
 #include "dta/query/json.h"
+#include "dta/store_server/server.h"
 #include "http/http.h"
 
 #define KEYS_MAX 1000u /* of one POST */

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/io/rdma_host.h"
+#include "dta/io/raw_queue.h"
 #include "dta/io/output_raw.h"
 
 #define BYTES	    (1u << 20)
@@ -207,17 +207,17 @@ static const char *compare(const uint8_t *map, const json_t *about)
 	return NULL;
 }
 
-static void answer_queue(struct dta_rdma_host *host, unsigned run, json_t *theirs)
+static void answer_queue(struct fabric_host *host, unsigned run, json_t *theirs)
 {
 	static uint64_t before;
 	struct dta_roce_end a, b;
 	int err;
 
 	if (before)
-		dta_rdma_host_end(host, before);
+		fabric_host_queue_end(host, before);
 	err = dta_roce_end_of_json(theirs, &a);
 	if (!err)
-		err = dta_rdma_host_queue(host, "drive", &a, &b, &before);
+		err = dta_raw_queue_new(host, "drive", &a, &b, &before);
 	if (err)
 		die("queue", strerror(-err));
 	if (queue_count < 64)
@@ -227,36 +227,41 @@ static void answer_queue(struct dta_rdma_host *host, unsigned run, json_t *their
 
 static int owner(const char *device)
 {
-	struct dta_rdma_host_opts opts = {
+	const struct fabric_host_opts opts = {
 		.device = device,
+		.port = DTA_VERBS_PORT,
 		.gid_index = -1,
+	};
+	const struct fabric_host_writers writers = {
 		.instance = INSTANCE,
 		.came = came,
 		.gone = gone,
 		.immediate = bell,
 	};
-	struct dta_rdma_host_stats s;
-	struct dta_rdma_host_key key;
-	struct dta_rdma_host *host;
+	struct fabric_host_stats s;
+	struct fabric_host_key key;
+	struct fabric_host *host;
 	char error[200];
 	uint8_t *map;
 	json_t *j;
 
-	host = dta_rdma_host_open(&opts, error, sizeof(error));
+	host = fabric_host_open(&opts, error, sizeof(error));
 	if (!host)
 		die("owner", error);
+	if (fabric_host_let_write(host, &writers))
+		die("owner", "no completion queue");
 	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (map == MAP_FAILED || dta_rdma_host_register(host, map, BYTES, &key))
+	if (map == MAP_FAILED || fabric_host_register_writable(host, map, BYTES, &key))
 		die("memory", "can't be registered");
-	dta_rdma_host_stats(host, &s);
+	fabric_host_stats(host, &s);
 	put("OBJECT", 0,
 	    json_pack("{s:I,s:I,s:i}", "addr", (json_int_t)key.addr, "rkey", (json_int_t)key.rkey,
 		      "port", (int)s.port));
 	for (unsigned run = 1;;) {
-		struct pollfd p = {.fd = dta_rdma_host_fd(host), .events = POLLIN};
+		struct pollfd p = {.fd = fabric_host_fd(host), .events = POLLIN};
 
 		poll(&p, 1, 5);
-		dta_rdma_host_dispatch(host);
+		fabric_host_dispatch(host);
 		if ((j = get("THEIRS", run))) {
 			answer_queue(host, run, j);
 			json_decref(j);
@@ -264,7 +269,7 @@ static int owner(const char *device)
 		if ((j = get("KILL", run))) {
 			json_decref(j);
 			while (queue_count)
-				dta_rdma_host_end(host, queues[0]);
+				fabric_host_queue_end(host, queues[0]);
 			put("KILLED", run, json_object());
 		}
 		if ((j = get("CHECK", run))) {
@@ -273,7 +278,7 @@ static int owner(const char *device)
 			/* Immediates may wait behind what we have looked at. */
 			for (unsigned i = 0; i < 200 && (why = compare(map, j)); i++) {
 				usleep(10000);
-				dta_rdma_host_dispatch(host);
+				fabric_host_dispatch(host);
 			}
 			put("CHECKED", run, json_pack("{s:s}", "why", why ? why : ""));
 			json_decref(j);
@@ -285,11 +290,11 @@ static int owner(const char *device)
 			break;
 	}
 	json_decref(j);
-	dta_rdma_host_unregister(host, &key);
-	dta_rdma_host_stats(host, &s);
-	printf("accepted %llu, ended %llu, immediates %llu\n", (unsigned long long)s.accepted,
-	       (unsigned long long)s.ended, (unsigned long long)s.immediates);
-	dta_rdma_host_close(host);
+	fabric_host_unregister(host, &key);
+	fabric_host_stats(host, &s);
+	printf("accepted %llu, ended %llu\n", (unsigned long long)s.accepted,
+	       (unsigned long long)gone_count);
+	fabric_host_close(host);
 	munmap(map, BYTES);
 	return gone_count ? 0 : 1;
 }

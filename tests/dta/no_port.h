@@ -18,7 +18,7 @@ static struct dta_raw_port no_port(void)
 {
 	return (struct dta_raw_port){
 		.fd = -1,
-		.deaf = -1,
+		.silencer = -1,
 		.end = {.gid = {[10] = 0xff, 0xff, 10, 0, 0, 1}, .mac = {2, 1}, .mtu = 1024},
 	};
 }

@@ -180,7 +180,7 @@ def held_back_until_somebody_listens():
         port = s.getsockname()[1]
     p, _ = reporter('lo', f':{port}', '--direction', 'in')
     wanted = {datagrams(socket.AF_INET, '127.0.0.1', n, 100): (n, n * 142) for n in 15 * [1, 77]}
-    wait_until(lambda: any('waits for a translator' in line for line in p.err), 'a word of it', p, seconds=20)
+    wait_until(lambda: any('waiting for a translator' in line for line in p.err), 'a word of it', p, seconds=20)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', port))
     got = Listener(sock)

@@ -241,7 +241,7 @@ static void in_the_middle_what_was_kept_is_taken(void **state)
 	assert_int_equal(a.next, 20020);
 	assert_int_equal(total(l).expected, 20 + 10 + 10000);
 	/* All of the window is taken once more, and no more of it. */
-	dta_loss_anew(l);
+	dta_loss_reset(l);
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 4096);
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 0, fresh), 0);
 	assert_int_equal(total(l).arrived, 20 + 10000 + 4096);

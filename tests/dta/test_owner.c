@@ -11,7 +11,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 	static const struct {
 		const char *text, *said;
 	} wrong[] = {
-		{"", "f: is empty"},
+		{"", "f: empty"},
 		{"stores: [", "f:2: not YAML"},
 		{"listen: x\n", "f:1: "},
 		{"stores:\n- 7\n", "f:2: a store is a mapping"},
@@ -28,7 +28,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, epochs: 1, epoch: 1s}\n",
 		 "f:2: epoch needs epochs"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n",
-		 "f:2: keylog 'k' is no store"},
+		 "f:2: keylog 'k' is not a store"},
 		{"stores:\n- {name: a, number: 1, kind: key-write, slots: 9, value: 8, keylog: k}\n"
 		 "- {name: b, number: 2, kind: increment, columns: 9, keylog: k}\n"
 		 "- {name: k, number: 3, kind: append, items: 9, value: 9}\n",
@@ -41,7 +41,7 @@ static void every_mistake_is_one_line_that_names_its_place(void **state)
 		 "f:3: aliases"},
 		{"stores:\n- {name: a, number: 1, kind: increment, columns: 9}\n"
 		 "- {name: b, number: 1, kind: increment, columns: 9}\n",
-		 "f:3: number 1 of tenant 0 is there twice"},
+		 "f:3: duplicate number 1 of tenant 0"},
 		{"tenants: [{number: 1, required: true}]\nstores: []\n",
 		 "f:1: required needs a key"},
 	};
@@ -462,7 +462,7 @@ static void a_reload_does_what_it_can_and_else_nothing(void **state)
 		{"tenants: [{number: 7, rate: x}]", FLOWS, "rate"},
 		{"tenants: [{number: 7, rate: 1}]",
 		 FLOWS "\n- {name: b, number: 2, kind: increment, columns: 9}",
-		 "stores come and go"},
+		 "adding or removing stores"},
 		{"tenants: [{number: 7, rate: 1}]",
 		 "- {name: flows, number: 1, kind: key-write, slots: 1000, value: 9, copies: 2, seed: 1}",
 		 "changed in more than its size"},

@@ -360,7 +360,7 @@ def several_collectors_are_asked_as_one(c1, c2):
     check('agree' in query('keywrite', '--file', file, owned[c2][2]), 'the file')
     with open(file, 'r+b') as f:
         f.truncate(os.path.getsize(file) - 4096)
-    check('cut short' in query('keywrite', '--file', file, owned[c2][2], code=1), 'a file that was cut short')
+    check('truncated' in query('keywrite', '--file', file, owned[c2][2], code=1), 'a file that was cut short')
 
 
 def the_exposition_is_strictly_right(c):

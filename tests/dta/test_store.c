@@ -152,11 +152,11 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 		assert_int_equal(dta_store_view(m.map, bytes, &v, error, sizeof(error)), -22); \
 		assert_non_null(strstr(error, said));                                          \
 	} while (0)
-	NOT_BELIEVED(0, "cut short");
-	NOT_BELIEVED(8191, "cut short");
-	NOT_BELIEVED(m.bytes - 1, "cut short");
+	NOT_BELIEVED(0, "truncated");
+	NOT_BELIEVED(8191, "truncated");
+	NOT_BELIEVED(m.bytes - 1, "truncated");
 	h->magic[0] ^= 1;
-	NOT_BELIEVED(m.bytes, "no region");
+	NOT_BELIEVED(m.bytes, "not a region");
 	h->magic[0] ^= 1;
 	h->version = 2;
 	NOT_BELIEVED(m.bytes, "version 2");
@@ -168,7 +168,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	h->size--;
 	h->kind = 1;
 	SEALED();
-	NOT_BELIEVED(m.bytes, "no store");
+	NOT_BELIEVED(m.bytes, "not a store");
 	h->kind = SL_REGION_STORE;
 	h->section[2].length += 4096;
 	SEALED();
@@ -181,7 +181,7 @@ static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 	SEALED();
 	assert_int_equal(dta_store_view(m.map, m.bytes, &v, error, sizeof(error)), 0);
 	((uint8_t *)m.map)[SL_STORE_CONFIG_OFFSET + offsetof(struct sl_store_config, slots)]++;
-	NOT_BELIEVED(m.bytes, "configuration is damaged");
+	NOT_BELIEVED(m.bytes, "configuration damaged");
 	free(m.map);
 }
 

@@ -252,7 +252,7 @@ static void files_that_are_no_captures_are_refused_by_cause(void **state)
 
 	(void)state;
 	assert_null(open_file(&f, error, sizeof(error)));
-	assert_non_null(strstr(error, "no capture"));
+	assert_non_null(strstr(error, "not a capture"));
 	head(&f, false, 1);
 	f.bytes = 10;
 	assert_null(open_file(&f, error, sizeof(error)));
@@ -260,7 +260,7 @@ static void files_that_are_no_captures_are_refused_by_cause(void **state)
 	head(&f, false, 1);
 	memcpy(f.data, "\x0a\x0d\x0d\x0a", 4);
 	assert_null(open_file(&f, error, sizeof(error)));
-	assert_non_null(strstr(error, "no capture"));
+	assert_non_null(strstr(error, "not a capture"));
 	head(&f, false, 105);
 	assert_null(open_file(&f, error, sizeof(error)));
 	assert_non_null(strstr(error, "105"));

@@ -503,7 +503,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
         tenant(keys[0], 1000000)
         tenant(keys[0][:16])
     check(g.wait() == 0, 'the generator failed', g, t)
-    wait_until(lambda: any('a key is not taken' in line for line in t.err),
+    wait_until(lambda: any('key refused' in line for line in t.err),
                'nothing is said of a key of a wrong length', t)
     tenant(keys[1])
     s.sendto(right, to)
@@ -545,8 +545,8 @@ def a_lying_store_server_is_left_for_an_honest_one():
         ('descriptor', then(thing)),
         ('shorter', then(dict(thing, bytes=small.bytes + 4096), fd=small.fd)),
         ('size', then(dict(thing, bytes=1 << 60), fd=small.fd)),
-        ('twice', then(thing, thing, fd=small.fd)),
-        ('not named', then(store(small))),
+        ('duplicate', then(thing, thing, fd=small.fd)),
+        ('unknown object', then(store(small))),
         ('larger', then(thing, store(huge), fd=small.fd)),
         ('configuration', then(thing, store(small, config='00' * 255), fd=small.fd)),
         ('kind', then(thing, store(small, config='ff' * 256), fd=small.fd)),

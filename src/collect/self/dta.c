@@ -3,6 +3,7 @@
  * owner a walk. */
 #include "collect/self/self.h"
 #include "dta/query/json.h"
+#include "dta/store_server/server.h"
 
 static json_t *status(struct collect_self *s)
 {

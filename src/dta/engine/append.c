@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_engine_append.c - Append: items of a list are gathered into blocks of `batch`, and a block is
- * one WRITE into this lane's ring. A block that is not full after flush_ns is written as it is, and
- * the next item begins another one: no block is ever written twice.
+ * append.c - Append: items of a list are gathered into blocks of `batch` items, and a block is one
+ * WRITE into this lane's ring. A block that is not full after flush_ns is written as it is, and the
+ * next item begins another: no block is written twice.
  */
 #include "dta/engine/impl.h"
 
@@ -11,14 +11,14 @@
 
 struct append_ring {
 	struct dta_engine_link link; /* first; queued while count > 0 */
-	uint64_t block;		     /* number of the next one */
-	uint32_t count;	 /* items that are staged for it; batch: it could not be written yet */
-	uint32_t logged; /* of those, keys that the engine itself put there */
+	uint64_t block;		     /* number of the next block */
+	uint32_t count;		     /* staged items; batch: the block could not be written yet */
+	uint32_t logged;	     /* staged items that are logged keys, not reports */
 };
 
 struct append {
-	struct append_ring *ring; /* one a list */
-	uint8_t *staged;	  /* one unit a list */
+	struct append_ring *ring; /* one per list */
+	uint8_t *staged;	  /* one unit per list */
 	struct dta_engine_queue waiting;
 };
 
@@ -53,13 +53,13 @@ static void close_append(struct dta_engine_store *s)
 	free(a);
 }
 
-static void empty(struct append *a, struct append_ring *r)
+static void clear_ring(struct append *a, struct append_ring *r)
 {
 	dta_engine_queue_take(&a->waiting, (uint32_t)(r - a->ring));
 	r->count = r->logged = 0;
 }
 
-/* Writes what is staged of a list. 0; or the cause, and it waits on unless it has FAILED. */
+/* Writes a list's staged items. 0, or the cause; they keep waiting unless it is FAILED. */
 static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
 						      struct dta_engine_store *s, struct append *a,
 						      uint32_t list, uint32_t value_bytes,
@@ -82,7 +82,7 @@ static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
 		memcpy(to, staged, data);
 		__atomic_store_n((uint64_t *)(void *)(to + data), tail, __ATOMIC_RELEASE);
 		s->stats.operations++;
-		dta_output_shm_did(e->output, 1, 0, s->unit);
+		dta_output_shm_account(e->output, 1, 0, s->unit);
 	} else {
 		memcpy(staged + data, &tail, 8);
 		cause = dta_engine_write(e, s, s->bank + at, staged, s->unit, immediate);
@@ -98,22 +98,22 @@ static inline __attribute__((always_inline)) int emit(struct dta_engine *e,
 		return cause;
 	}
 	s->stats.waiting -= r->count - r->logged;
-	empty(a, r);
+	clear_ring(a, r);
 	return cause;
 }
 
-/* emit() where nothing is gained by a copy of its own. */
+/* emit() out of line. */
 static __attribute__((noinline)) int emit_any(struct dta_engine *e, struct dta_engine_store *s,
 					      uint32_t list, bool immediate)
 {
 	return emit(e, s, s->state, list, s->c.value_bytes, immediate);
 }
 
-/* Items in; those that complete a block write it. Returns how many were taken. */
-static inline __attribute__((always_inline)) uint32_t take(struct dta_engine *e,
-							   struct dta_engine_store *s,
-							   const struct dta_block *b,
-							   uint32_t value_bytes)
+/* Takes items and writes blocks that become full. Returns how many were taken. */
+static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engine *e,
+								 struct dta_engine_store *s,
+								 const struct dta_block *b,
+								 uint32_t value_bytes)
 {
 	struct append *a = s->state;
 	const uint32_t step = 4 + value_bytes, batch = s->c.batch, lists = s->c.lists;
@@ -121,7 +121,7 @@ static inline __attribute__((always_inline)) uint32_t take(struct dta_engine *e,
 	uint32_t taken = 0;
 
 	while (item < end) {
-		const uint32_t list = dta_engine_be32(item);
+		const uint32_t list = dta_get32(item);
 		struct append_ring *r;
 		uint32_t count;
 		uint8_t *to;
@@ -146,14 +146,14 @@ static inline __attribute__((always_inline)) uint32_t take(struct dta_engine *e,
 		if (!count)
 			dta_engine_queue_put(&a->waiting, list, e->now);
 		to = a->staged + list * s->unit + (uint64_t)count * value_bytes;
-		/* A run of items of one list is the rule. */
+		/* Items usually come in runs of one list. */
 		do {
 			memcpy(to, item + 4, value_bytes);
 			to += value_bytes;
 			item += step;
 			count++;
 			taken++;
-		} while (count < batch && item < end && dta_engine_be32(item) == list);
+		} while (count < batch && item < end && dta_get32(item) == list);
 		s->stats.waiting += count - r->count;
 		r->count = count;
 		if (count == batch)
@@ -172,22 +172,22 @@ static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s, u
 	if (b->key_bytes != 4 || b->value_bytes != s->c.value_bytes)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (b->value_bytes == 8)
-		taken = take(e, s, b, 8);
+		taken = take_items(e, s, b, 8);
 	else if (b->value_bytes == 4)
-		taken = take(e, s, b, 4);
+		taken = take_items(e, s, b, 4);
 	else
-		taken = take(e, s, b, b->value_bytes);
+		taken = take_items(e, s, b, b->value_bytes);
 	if (b->flags & DTA_IMMEDIATE) {
 		const uint64_t woken = s->stats.immediates;
 
 		for (uint32_t i = 0; i < b->count; i++) {
-			uint32_t list = dta_engine_be32(b->items + i * (4u + b->value_bytes));
+			uint32_t list = dta_get32(b->items + i * (4u + b->value_bytes));
 
 			if (list < s->c.lists && a->ring[list].count)
 				emit_any(e, s, list, true);
 		}
 		if (taken && s->stats.immediates == woken)
-			dta_engine_wake(e, s); /* the last of them made a block full */
+			dta_engine_wake(e, s); /* the last one completed a block */
 	}
 	return taken;
 }
@@ -231,11 +231,11 @@ static void drop_append(struct dta_engine_store *s, int cause)
 
 		s->stats.dropped[cause] += r->count - r->logged;
 		s->stats.waiting -= r->count - r->logged;
-		empty(a, r);
+		clear_ring(a, r);
 	}
 }
 
-/* Rings know no epochs: what could not be written waits on. */
+/* Rings have no epochs: unwritten items keep waiting. */
 static void rotated_append(struct dta_engine *e, struct dta_engine_store *s, int cause)
 {
 	(void)e;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* engine.c - stores, tenants' rates, accounts, and operations through an output that may be full.
- */
+/* engine.c - stores, tenants' rates, accounts, and operations on an output that may be full */
 #include "dta/engine/impl.h"
 
 #include <errno.h>
@@ -14,7 +13,7 @@ SL_STATIC_ASSERT((int)DTA_KEYWRITE == (int)SL_STORE_KEYWRITE &&
 SL_STATIC_ASSERT((int)DTA_DROP_OUTPUT_FULL > 0, "causes of an output are never 0");
 
 struct engine_limit {  /* a token bucket */
-	uint64_t rate; /* reports a second; 0: any */
+	uint64_t rate; /* reports per second; 0: unlimited */
 	uint64_t burst;
 	uint64_t at;
 	double tokens;
@@ -39,8 +38,8 @@ const char *dta_engine_drop_name(enum dta_engine_drop d)
 
 /* ---- operations ---- */
 
-/* After an operation that returned r: true, try again; else *cause says what came of it. */
-static bool again(struct dta_engine *e, int r, unsigned *tries, int *cause)
+/* Whether an operation that returned r is to be tried again; otherwise *cause is set. */
+static bool retry(struct dta_engine *e, int r, unsigned *tries, int *cause)
 {
 	switch (r) {
 	case 0:
@@ -80,7 +79,7 @@ int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t 
 						 dta_engine_immediate(s->c.tenant, s->c.id));
 		else
 			r = ops->write(e->output, &s->object, offset, data, (uint32_t)bytes);
-	} while (again(e, r, &tries, &cause));
+	} while (retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	s->stats.immediates += !cause && immediate;
 	return cause;
@@ -94,7 +93,7 @@ int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t of
 
 	do
 		r = e->output->ops->add(e->output, &s->object, offset, addend);
-	while (again(e, r, &tries, &cause));
+	while (retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	return cause;
 }
@@ -145,8 +144,8 @@ static void free_store(struct dta_engine_store *s)
 	free(s);
 }
 
-/* Writes what waits, and what can't be is dropped. */
-static void settle(struct dta_engine *e, struct dta_engine_store *s)
+/* Writes what waits, and drops what cannot be written. */
+static void flush_or_drop(struct dta_engine *e, struct dta_engine_store *s)
 {
 	int cause = s->kind->flush ? s->kind->flush(e, s) : 0;
 
@@ -160,7 +159,7 @@ static void set_epoch(struct dta_engine_store *s, uint64_t epoch)
 	s->bank = SL_STORE_BANKS_OFFSET + epoch % s->c.banks * sl_store_bank_stride(&s->c);
 }
 
-/* Everything that the code behind relies on, whoever checked the configuration before. */
+/* Checks what the engine relies on, independently of the caller. */
 static bool fits(const struct sl_store_config *c, const struct dta_object *object, uint32_t lane)
 {
 	char error[256];
@@ -226,7 +225,7 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	e->stalled = false;
 	at = find(e, config->tenant, config->id);
 	if (*at) {
-		settle(e, *at);
+		flush_or_drop(e, *at);
 		s->stats = (*at)->stats;
 		free_store(*at);
 	} else {
@@ -264,12 +263,12 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 	if (!s)
 		return;
 	e->stalled = false;
-	settle(e, s);
+	flush_or_drop(e, s);
 	stats_add(&e->gone, &s->stats);
 	free_store(s);
 	*at = NULL;
 	e->stores--;
-	/* Those behind it may have been put there as this place was taken. */
+	/* Entries after it may have been displaced by it: insert them again. */
 	for (uint32_t i = (uint32_t)(at - e->table) + 1; (s = e->table[i & e->mask]); i++) {
 		e->table[i & e->mask] = NULL;
 		*find(e, s->c.tenant, s->c.id) = s;
@@ -290,8 +289,8 @@ int dta_engine_limit(struct dta_engine *e, uint16_t tenant, uint64_t per_second,
 	return 0;
 }
 
-/* How many of so many reports a tenant may send now. */
-static uint32_t allowed(struct dta_engine *e, uint16_t tenant, uint32_t count)
+/* How many of count reports the tenant may send now. */
+static uint32_t take_tokens(struct dta_engine *e, uint16_t tenant, uint32_t count)
 {
 	struct engine_limit *l = &e->limit[tenant];
 	double taken;
@@ -368,7 +367,7 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	}
 	s->stats.in += block->count;
 	if (e->limit) {
-		uint32_t count = allowed(e, tenant, block->count);
+		uint32_t count = take_tokens(e, tenant, block->count);
 
 		if (count < block->count) {
 			s->stats.dropped[DTA_DROP_RATE] += block->count - count;

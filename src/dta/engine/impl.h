@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_impl.h - what the parts of the engine know of each other: engine.c (stores, rates,
- * accounts) and one file a primitive, behind struct dta_engine_kind.
+ * impl.h - what the engine's files share: engine.c (stores, rates, accounts) and one file per
+ * primitive, behind struct dta_engine_kind.
  */
 #ifndef SL_DTA_ENGINE_IMPL_H
 #define SL_DTA_ENGINE_IMPL_H
@@ -11,12 +11,12 @@
 #include "base/base.h"
 #include "dta/engine/engine.h"
 #include "dta/store/hash.h"
-#include "dta/io/output_shm.h"
+#include "dta/wire/endian.h"
+#include "dta/engine/output_shm.h"
 #include "dta/store/store.h"
 
-#define ENGINE_CHUNK \
-	32u /* reports whose lines of memory are asked for before the first is written */
-#define ENGINE_TRIES 64 /* of an operation, driving a full output in between */
+#define ENGINE_CHUNK 32u /* reports that are prefetched before the first is written */
+#define ENGINE_TRIES 64	 /* attempts of an operation on a full output */
 #define ENGINE_NONE  (~0u)
 
 struct dta_engine_store {
@@ -27,49 +27,46 @@ struct dta_engine_store {
 	struct engine_keylog *keylog;
 	struct dta_engine_stats stats;
 	uint64_t epoch;
-	uint64_t bank; /* offset in the object of what is written now */
-	uint64_t unit; /* bytes of a slot, block or path */
+	uint64_t bank; /* offset of the current bank in the object */
+	uint64_t unit; /* bytes per slot, block or path */
 	uint32_t lane;
-	bool direct; /* written by the engine itself: a mapping, behind dta_output_shm() */
+	bool direct; /* the engine writes to the mapping itself */
 };
 
 struct dta_engine {
 	struct dta_engine_opts opts;
 	struct dta_output *output;
-	uint64_t now; /* as the caller said last */
-	bool stalled; /* the output was full for ENGINE_TRIES: not tried again before the next call
-		       */
+	uint64_t now; /* as the caller passed it last */
+	bool stalled; /* the output was full for ENGINE_TRIES: not tried again in this call */
 	struct dta_engine_store **table; /* open addressing by tenant and number; a power of two */
 	uint32_t mask, stores;
-	struct engine_limit *limit;   /* one a tenant, once there is any */
-	struct dta_engine_stats gone; /* of stores that are no more, and of reports without one */
+	struct engine_limit *limit;   /* one per tenant, allocated on first use */
+	struct dta_engine_stats gone; /* of removed stores, and of reports without one */
 };
 
 /*
- * One a primitive. Functions that write return 0 or the cause (enum dta_engine_drop, of an output,
- * which are never 0) for which they could not go on.
+ * A primitive. Functions that write return 0 or the cause (an output's enum dta_engine_drop, never
+ * 0) why they stopped. All but open and block may be NULL.
  */
 struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	void (*close)(struct dta_engine_store *s);
-	/* Checked: the opcode. Returns how many were not dropped, and counts all. */
+	/* The opcode is checked. Counts all reports; returns how many were not dropped. */
 	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
 			  const struct dta_block *b);
-	void (*tick)(struct dta_engine *e, struct dta_engine_store *s); /* or NULL: has no timers */
-	int (*flush)(struct dta_engine *e, struct dta_engine_store *s); /* or NULL: nothing waits */
-	/* Or NULL: when the oldest of what flush_ns or path_ns may hold back came; UINT64_MAX:
-	 * nothing waits. */
+	void (*tick)(struct dta_engine *e, struct dta_engine_store *s); /* NULL: no timers */
+	int (*flush)(struct dta_engine *e, struct dta_engine_store *s); /* NULL: nothing waits */
+	/* When the oldest report that flush_ns or path_ns holds back came; UINT64_MAX: none. */
 	uint64_t (*oldest)(const struct dta_engine_store *s);
-	/* Forgets what waits, and counts it as dropped. */
+	/* Drops and counts what waits. */
 	void (*drop)(struct dta_engine_store *s, int cause);
-	/* Or NULL: what waits is dropped. s->epoch is the new one; cause: why flush() could not
-	 * write all. */
+	/* NULL: what waits is dropped. s->epoch is the new one; cause: why flush() stopped. */
 	void (*rotated)(struct dta_engine *e, struct dta_engine_store *s, int cause);
 };
 extern const struct dta_engine_kind dta_engine_keywrite, dta_engine_append, dta_engine_increment,
 	dta_engine_postcard, dta_engine_sketch;
 
-/* One operation through the output, tried and driven while it is full. 0 or the cause. */
+/* One operation on the output, retried while it is full. 0 or the cause. */
 int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
 		     const void *data, uint64_t bytes, bool immediate);
 int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
@@ -77,10 +74,12 @@ int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t of
 /* A WRITE of no bytes that wakes the application. */
 int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
 
-/* Appends a value that is no report, of at most the list's bytes. False: the list is full. */
+/*
+ * Appends a value that is not a report, of at most the list's value size. False: the list is full.
+ */
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
-/* The keys of a block that this store has not seen lately, to its key log: list 0 of it. */
+/* Writes keys of a block that were not seen lately to the store's key log. */
 int dta_engine_keylog_open(struct dta_engine_store *s);
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b);
@@ -88,7 +87,7 @@ void dta_engine_keylog_clear(struct dta_engine_store *s);
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
 					 uint16_t number);
 
-/* What was dropped for a reason that is one for all reports of a block. */
+/* Drops a whole block. */
 static inline uint32_t dta_engine_refuse(struct dta_engine_store *s, enum dta_engine_drop why,
 					 uint32_t count)
 {
@@ -97,9 +96,9 @@ static inline uint32_t dta_engine_refuse(struct dta_engine_store *s, enum dta_en
 }
 
 /*
- * Asks for a line of memory that is about to be written. For reading: on Zen 4 a prefetchw waits
- * until it is served (16 million reports a second instead of 50), and a line that no other core has
- * is writable at once.
+ * Prefetches a line that is about to be written, for reading: on Zen 4 prefetchw blocks until it is
+ * served (16 instead of 50 million reports/s), and a line that no other core holds is writable at
+ * once.
  */
 static inline void dta_engine_prefetch_line(const void *p)
 {
@@ -107,11 +106,10 @@ static inline void dta_engine_prefetch_line(const void *p)
 }
 
 /*
- * Asks for a unit of a store that misses every cache: into the second level, from where a write
- * takes it. The first level has room for 24 misses at a time, the second for more (202 million
- * lines a second of 1 GiB instead of 125, Zen 4). In a loop of its own: a prefetch does not retire
- * before its address is translated, and only in a loop as short as that do many translations go on
- * at a time.
+ * Prefetches a unit that misses every cache into L2, from where the write takes it. L1 holds 24
+ * outstanding misses, L2 more (202 instead of 125 million lines/s of 1 GiB, Zen 4). Keep it in a
+ * loop of its own: a prefetch retires only when its address is translated, and a short loop
+ * overlaps many translations.
  */
 static inline void dta_engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 {
@@ -121,23 +119,7 @@ static inline void dta_engine_prefetch_far(const uint8_t *p, uint64_t bytes)
 		__builtin_prefetch(p + line, 0, 2);
 }
 
-static inline uint32_t dta_engine_be32(const void *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return __builtin_bswap32(v);
-}
-
-static inline uint64_t dta_engine_be64(const void *p)
-{
-	uint64_t v;
-
-	memcpy(&v, p, 8);
-	return __builtin_bswap64(v);
-}
-
-/* ---- what waits, oldest first ---- */
+/* ---- queues of what waits, oldest first ---- */
 
 struct dta_engine_link {
 	uint64_t since;
@@ -146,7 +128,7 @@ struct dta_engine_link {
 
 struct dta_engine_queue {
 	uint32_t head, tail;
-	uint8_t *base;	 /* of an array whose members begin with a struct dta_engine_link */
+	uint8_t *base;	 /* an array of structures that begin with a struct dta_engine_link */
 	uint64_t stride; /* bytes */
 };
 

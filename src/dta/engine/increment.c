@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_engine_increment.c - Key-Increment: an addend to N counters that the key alone names, one a
- * row: a count-min sketch in memory (count_min.h has the bound).
+ * increment.c - Key-Increment: adds to N counters that the key selects, one per row: a count-min
+ * sketch in memory (count_min.h has the bound).
  *
- * Over an adapter each addition is an operation, of which it does few: increments of one key are
- * added up in a cache first. Over a mapping an addition to a line that is at hand costs what the
- * cache would.
+ * On an adapter each addition is an operation, of which it does few: increments per key are summed
+ * in a cache first. On a mapping an addition to a cached line costs as little as the cache.
  */
 #include "dta/engine/impl.h"
 
@@ -17,11 +16,11 @@ struct increment_entry {
 	uint64_t sum;
 	uint32_t reports; /* 0: free */
 	uint8_t copies;
-	uint8_t done; /* copies that were given already, when the output became full */
+	uint8_t done; /* copies already added when the output became full */
 };
 
 struct cache {
-	uint32_t entries; /* a power of two; 0: there is no cache */
+	uint32_t entries; /* a power of two; 0: no cache */
 	uint32_t used;
 	uint64_t since; /* of the oldest */
 	struct increment_entry entry[];
@@ -53,8 +52,8 @@ static void close_increment(struct dta_engine_store *s)
 	free(s->state);
 }
 
-static inline __attribute__((always_inline)) void direct(struct dta_engine_store *s,
-							 const struct dta_block *b, uint32_t copies)
+static inline __attribute__((always_inline)) void
+add_direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t copies)
 {
 	const uint64_t slots = s->c.slots, seed = s->c.seed;
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8;
@@ -79,7 +78,7 @@ static inline __attribute__((always_inline)) void direct(struct dta_engine_store
 		}
 		to = at;
 		for (uint32_t i = 0; i < n; i++) {
-			uint64_t addend = dta_engine_be64(item + i * step + key_bytes);
+			uint64_t addend = dta_get64(item + i * step + key_bytes);
 
 			/* Other translators add to the same counters. */
 			for (uint32_t k = 0; k < copies; k++)
@@ -90,7 +89,7 @@ static inline __attribute__((always_inline)) void direct(struct dta_engine_store
 	}
 }
 
-static int give(struct dta_engine *e, struct dta_engine_store *s, struct increment_entry *n)
+static int add_copies(struct dta_engine *e, struct dta_engine_store *s, struct increment_entry *n)
 {
 	while (n->done < n->copies) {
 		uint64_t column = dta_slot(n->key, n->done, s->c.slots);
@@ -104,11 +103,11 @@ static int give(struct dta_engine *e, struct dta_engine_store *s, struct increme
 	return 0;
 }
 
-/* Gives an entry's additions. 0: it is free; or the cause, and it waits on unless it has FAILED. */
+/* Performs an entry's additions. 0: it is free; or the cause, and it keeps waiting. */
 static int emit(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
 		struct increment_entry *n)
 {
-	int cause = give(e, s, n);
+	int cause = add_copies(e, s, n);
 
 	if (!cause) {
 		s->stats.stored += n->reports;
@@ -124,9 +123,9 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s, struct cache *
 	return 0;
 }
 
-/* 0, or the cause for which the report was dropped. */
-static int add_up(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
-		  struct increment_entry *new)
+/* Adds to the cache. 0, or the cause why the report was dropped. */
+static int accumulate(struct dta_engine *e, struct dta_engine_store *s, struct cache *c,
+		      struct increment_entry *new)
 {
 	struct increment_entry *n = &c->entry[new->key.hi &(c->entries - 1)];
 
@@ -166,13 +165,13 @@ static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s
 		const uint64_t adds = (uint64_t)b->count * b->copies;
 
 		if (b->copies == 1)
-			direct(s, b, 1);
+			add_direct(s, b, 1);
 		else if (b->copies == 2)
-			direct(s, b, 2);
+			add_direct(s, b, 2);
 		else
-			direct(s, b, b->copies);
+			add_direct(s, b, b->copies);
 		s->stats.operations += adds;
-		dta_output_shm_did(e->output, 0, adds, adds * 8);
+		dta_output_shm_account(e->output, 0, adds, adds * 8);
 		s->stats.stored += b->count;
 		taken = b->count;
 	} else {
@@ -180,16 +179,16 @@ static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s
 			const uint8_t *key = b->items + i * (b->key_bytes + 8u);
 			struct increment_entry n = {
 				.key = dta_hash(key, b->key_bytes, s->c.seed),
-				.sum = dta_engine_be64(key + b->key_bytes),
+				.sum = dta_get64(key + b->key_bytes),
 				.reports = 1,
 				.copies = b->copies,
 			};
 			int cause;
 
 			if (c->entries && !immediate) {
-				cause = add_up(e, s, c, &n);
+				cause = accumulate(e, s, c, &n);
 			} else {
-				cause = give(e, s, &n);
+				cause = add_copies(e, s, &n);
 				s->stats.stored += !cause;
 			}
 			if (cause)

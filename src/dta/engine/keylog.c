@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * engine_keylog.c - a store of hashes can't say which keys it holds. Keys that were not seen lately
- * go to an append store, so that queries can list them. The filter is a table of the last hash in
- * each place: it forgets, and then logs a key again; it never leaves out a key of the epoch but by
- * a collision of 64 bits.
+ * keylog.c - a store of hashes cannot list its keys: keys not seen lately go to an append store for
+ * queries to read. The filter keeps the last hash per place: it may log a key again, and misses a
+ * key of the epoch only on a 64-bit collision.
  */
 #include "dta/engine/impl.h"
 
@@ -13,7 +12,7 @@
 #define PLACES 65536u
 
 struct engine_keylog {
-	bool marked; /* the log says that this epoch has begun */
+	bool marked; /* the log has this epoch's mark */
 	uint64_t seen[PLACES];
 };
 
@@ -41,7 +40,7 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 	    s->c.keylog_list >= log->c.lists)
 		return;
 	if (!s->keylog->marked) {
-		/* Length 0, and the epoch: which keys are of it can't be told otherwise. */
+		/* Length 0 and the epoch: marks which epoch the following keys are of. */
 		const uint8_t value[SL_STORE_KEYLOG_MARK_BYTES] = {
 			0, (uint8_t)s->epoch, (uint8_t)(s->epoch >> 8), (uint8_t)(s->epoch >> 16),
 			(uint8_t)(s->epoch >> 24)};
@@ -49,7 +48,7 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 		s->keylog->marked = dta_engine_append_logged(e, log, s->c.keylog_list, value,
 							     sizeof(value));
 		if (!s->keylog->marked)
-			return; /* a key that is not logged now is so when it is reported again */
+			return; /* a key is logged when it is reported again */
 	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);

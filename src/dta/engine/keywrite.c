@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_engine_keywrite.c - Key-Write: { check word, value } into N slots that the key alone names.
+ * keywrite.c - Key-Write: { check word, value } into N slots that the key selects.
  *
- * Random slots of a big store are each a miss of the cache and of the TLB. So a chunk of reports,
- * as a packet holds, is hashed, its lines are asked for, all at once, and then it is written: in
- * order, and as it would be one by one. What it costs is then the memory's rate and no longer its
+ * Random slots of a big store miss the cache and the TLB. A chunk of reports is therefore hashed
+ * and prefetched as a whole and then written in order: the cost is the memory's bandwidth, not its
  * latency.
  */
 #include "dta/engine/impl.h"
@@ -25,10 +24,10 @@ static void close_keywrite(struct dta_engine_store *s)
 
 typedef uint64_t pair __attribute__((vector_size(16), may_alias));
 
-/* Inlined with values of 8 bytes as a constant: then a slot is one store, which never crosses a
- * line. */
-static inline __attribute__((always_inline)) void
-direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t count, uint32_t value_bytes)
+/* Inlined for values of 8 bytes, where a slot is one store that never crosses a line. */
+static inline __attribute__((always_inline)) void write_direct(struct dta_engine_store *s,
+							       const struct dta_block *b,
+							       uint32_t count, uint32_t value_bytes)
 {
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + value_bytes;
 	const uint64_t unit = 8 + sl_pad8(value_bytes), rest = value_bytes - (unit - 16);
@@ -48,8 +47,7 @@ direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t count, ui
 				dta_engine_prefetch_far(bank + slot[k][i] * unit, unit);
 		}
 		for (uint32_t i = 0; i < n; i++) {
-			/* At once and in order: a later report of the same key is the one that
-			 * stays. */
+			/* In order, so that the last report of a key stays. */
 			const uint8_t *value = item + i * step + key_bytes;
 			uint64_t last = 0;
 
@@ -69,7 +67,7 @@ direct(struct dta_engine_store *s, const struct dta_block *b, uint32_t count, ui
 	}
 }
 
-static void direct_any(struct dta_engine_store *s, const struct dta_block *b, uint32_t count)
+static void write_direct_any(struct dta_engine_store *s, const struct dta_block *b, uint32_t count)
 {
 	const struct dta_shape shape = {b->key_bytes, b->value_bytes, b->copies, s->c.seed,
 					s->c.slots};
@@ -85,14 +83,14 @@ static void direct_any(struct dta_engine_store *s, const struct dta_block *b, ui
 	if (i)
 		return;
 	if (b->value_bytes == 8)
-		direct(s, b, count, 8);
+		write_direct(s, b, count, 8);
 	else
-		direct(s, b, count, b->value_bytes);
+		write_direct(s, b, count, b->value_bytes);
 }
 
-/* One report by way of the output. 0 or the cause. */
-static int give(struct dta_engine *e, struct dta_engine_store *s, const struct dta_block *b,
-		const uint8_t *key, bool immediate)
+/* Writes one report through the output. 0 or the cause. */
+static int write_report(struct dta_engine *e, struct dta_engine_store *s, const struct dta_block *b,
+			const uint8_t *key, bool immediate)
 {
 	struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);
 	uint64_t unit[1 + SL_STORE_VALUE_MAX / 8];
@@ -123,16 +121,16 @@ static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s,
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (s->direct) {
 		direct_count = b->count - immediate;
-		direct_any(s, b, direct_count);
+		write_direct_any(s, b, direct_count);
 		s->stats.operations += (uint64_t)direct_count * b->copies;
 		s->stats.units += (uint64_t)direct_count * b->copies;
-		dta_output_shm_did(e->output, (uint64_t)direct_count * b->copies, 0,
-				   (uint64_t)direct_count * b->copies * s->unit);
+		dta_output_shm_account(e->output, (uint64_t)direct_count * b->copies, 0,
+				       (uint64_t)direct_count * b->copies * s->unit);
 	}
 	stored = direct_count;
 	for (uint32_t i = direct_count; i < b->count; i++) {
-		int cause = give(e, s, b, b->items + i * (b->key_bytes + b->value_bytes),
-				 immediate && i + 1u == b->count);
+		int cause = write_report(e, s, b, b->items + i * (b->key_bytes + b->value_bytes),
+					 immediate && i + 1u == b->count);
 
 		if (cause)
 			s->stats.dropped[cause]++;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_engine_postcard.c - Postcarding: the hops of a path come one by one; they wait in a cache
- * until the path is whole, too old, or in the way of another, and then go out in one WRITE a copy,
- * to the slots of their own key.
+ * postcard.c - Postcarding: the hops of a path wait in a cache until the path is complete, too old
+ * or evicted, and then go out as one WRITE per copy to the slots of its key.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -12,29 +11,32 @@
 
 #define WAYS 4u
 
-/* Paths are looked for here, four at a time: a line of their own is touched only by their reports.
+/*
+ * Tags of four paths, so that a lookup touches one line; a path's own line is touched only by its
+ * reports.
  */
 struct set {
-	uint32_t tag[WAYS]; /* of the hash, never 0; 0: none */
-	uint32_t at[WAYS];  /* place of the path */
+	uint32_t tag[WAYS]; /* of the hash, never 0; 0: free */
+	uint32_t at[WAYS];  /* index of the path */
 };
 
 /*
- * From present on as in the store (docs/dta-store.md), so that a whole path is checked and written
- * from where it is: of the word only the hops must be left.
+ * From present on laid out as in the store (docs/dta-store.md), so that a complete path is checked
+ * and written in place: only the hops must remain of word.
  *
- * What is read soon after it was written is read as it was written. Of a word that was put together
- * from smaller ones the processor waits until they are in the cache, behind all writes to stores
- * that are under way.
+ * Fields are read with the width they were written with: a wider load would wait until the narrower
+ * stores reach the cache, behind all writes to stores in flight.
  */
 struct path {
 	struct dta_engine_link link; /* first; queued while used */
 	uint64_t lo, hi;	     /* the hash of the key */
 	uint64_t present;
-	/* Hops (0: the place is free), COPIES, those DONE when the output became full, its WAY in
-	 * the set, IMMEDIATE. */
+	/*
+	 * Hops (0: free), COPIES, copies DONE when the output became full, WAY in the set,
+	 * IMMEDIATE.
+	 */
 	uint32_t word;
-	uint32_t value[]; /* and zeros, to a multiple of 8 bytes */
+	uint32_t value[]; /* padded with zeros to a multiple of 8 bytes */
 };
 
 #define HOPS	  0x000000ffu
@@ -42,7 +44,7 @@ struct path {
 #define DONE	  16
 #define WAY	  24
 #define IMMEDIATE 0x80000000u
-#define FIT	  0x00ffffffu /* a report fits that has as many hops and copies, if none is done */
+#define FIT	  0x00ffffffu /* equal for a report of the same hops and copies, if none is done */
 
 SL_STATIC_ASSERT(offsetof(struct path, value) == offsetof(struct path, present) + 12,
 		 "a path waits as it is stored");
@@ -52,7 +54,7 @@ struct paths {
 	uint8_t *paths;
 	uint64_t stride;
 	uint64_t sets;	/* a power of two */
-	uint32_t *free; /* a stack: the place that was used last is the one that is in the cache */
+	uint32_t *free; /* a stack: the place used last is still cached */
 	uint32_t n_free;
 	struct dta_engine_queue waiting;
 };
@@ -82,9 +84,8 @@ static uint32_t done_of(const struct path *x)
 	return x->word >> DONE & 0xff;
 }
 
-/* Where the path with this tag is (two never have one); if none has, somewhere. Without branches.
- */
-static uint32_t maybe_at(const struct set *set, uint32_t tag)
+/* The index of the path with this tag, which is unique; arbitrary if there is none. Branch-free. */
+static uint32_t candidate_at(const struct set *set, uint32_t tag)
 {
 	typedef uint32_t four __attribute__((vector_size(16)));
 	four tags, at;
@@ -108,7 +109,7 @@ static int open_postcard(struct dta_engine *e, struct dta_engine_store *s, const
 	p->sets = 1;
 	while (p->sets * WAYS < e->opts.path_entries && p->sets < 1u << 22)
 		p->sets *= 2;
-	/* Sets and paths begin lines. */
+	/* Sets and paths are aligned to lines. */
 	p->set = aligned_alloc(64, (p->sets * sizeof(*p->set) + 63) & ~63ull);
 	p->paths = aligned_alloc(64, p->sets * WAYS * p->stride);
 	p->free = malloc(p->sets * WAYS * sizeof(*p->free));
@@ -134,17 +135,17 @@ static void close_postcard(struct dta_engine_store *s)
 	free(p);
 }
 
-static uint64_t whole(uint32_t hops)
+static uint64_t all_hops(uint32_t hops)
 {
 	return ~0ull >> (64 - hops);
 }
 
-static bool is_whole(const struct path *x)
+static bool is_complete(const struct path *x)
 {
-	return x->word && x->present == whole(x->word & HOPS);
+	return x->word && x->present == all_hops(x->word & HOPS);
 }
 
-static void forget(struct paths *p, struct path *x, uint32_t word)
+static void free_path(struct paths *p, struct path *x, uint32_t word)
 {
 	struct set *set = set_of(p, x->hi);
 	const uint32_t way = word >> WAY & (WAYS - 1), i = set->at[way];
@@ -155,14 +156,16 @@ static void forget(struct paths *p, struct path *x, uint32_t word)
 	p->free[p->n_free++] = i;
 }
 
-/* Makes of it, from present on, what is stored, and says its word that is to be put back. What has
- * not come is 0. */
+/*
+ * Turns the path, from present on, into its stored form; hops that did not come are 0. Returns the
+ * word to restore.
+ */
 static uint32_t make_body(const struct dta_engine_store *s, struct path *x)
 {
 	const uint32_t word = x->word;
 	uint64_t first;
 
-	if (x->present != whole(s->c.hops))
+	if (x->present != all_hops(s->c.hops))
 		for (uint32_t hop = 0; hop < s->c.hops; hop++)
 			x->value[hop] = x->present >> hop & 1 ? x->value[hop] : 0;
 	first = (word & HOPS) | (uint64_t)x->value[0] << 32;
@@ -173,12 +176,12 @@ static uint32_t make_body(const struct dta_engine_store *s, struct path *x)
 static void count_written(struct dta_engine_store *s, const struct path *x, uint32_t reports)
 {
 	s->stats.paths++;
-	s->stats.paths_partial += x->present != whole(x->word & HOPS);
+	s->stats.paths_partial += x->present != all_hops(x->word & HOPS);
 	s->stats.stored += reports;
 	s->stats.waiting -= reports;
 }
 
-/* Writes a path. 0: it is forgotten; or the cause, and it waits on unless it has FAILED. */
+/* Writes a path. 0: it is freed; or the cause, and it keeps waiting. */
 static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *p, struct path *x)
 {
 	uint64_t unit[(8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8];
@@ -208,18 +211,17 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *
 	} else {
 		count_written(s, x, reports);
 	}
-	forget(p, x, word);
+	free_path(p, x, word);
 	return 0;
 }
 
 /*
- * Of paths that became whole, with the hashes of their keys: writes those that are still there,
- * from where they are. One may have been in the way of another meanwhile, and its place may be
- * another's.
+ * Writes completed paths in place, given the hashes of their keys. One may have been evicted
+ * meanwhile and its place reused.
  */
-static void emit_whole(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
-		       struct path *const *full, const struct dta_hashes *h, uint32_t count,
-		       uint32_t copies)
+static void emit_complete(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
+			  struct path *const *full, const struct dta_hashes *h, uint32_t count,
+			  uint32_t copies)
 {
 	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
 	const uint64_t words = s->unit / 8;
@@ -237,7 +239,7 @@ static void emit_whole(struct dta_engine *e, struct dta_engine_store *s, struct 
 		uint64_t check;
 		uint32_t word;
 
-		if (x->lo != h->lo[i] || x->hi != h->hi[i] || !is_whole(x))
+		if (x->lo != h->lo[i] || x->hi != h->hi[i] || !is_complete(x))
 			continue;
 		if (x->word & IMMEDIATE) {
 			emit(e, s, p, x);
@@ -253,16 +255,18 @@ static void emit_whole(struct dta_engine *e, struct dta_engine_store *s, struct 
 			for (uint64_t w = 1; w < words; w++)
 				to[w] = body[w - 1];
 		}
-		forget(p, x, word);
+		free_path(p, x, word);
 		written += copies;
 	}
 	s->stats.operations += written;
 	s->stats.units += written;
-	dta_output_shm_did(e->output, written, 0, written * s->unit);
+	dta_output_shm_account(e->output, written, 0, written * s->unit);
 }
 
-/* The path of a report that fits none of those that were looked up ahead. NULL: it was dropped, and
- * counted. */
+/*
+ * Finds or makes the path of a report that the prefetched one does not fit. NULL: the report was
+ * dropped and counted.
+ */
 static __attribute__((noinline)) struct path *place(struct dta_engine *e,
 						    struct dta_engine_store *s, struct paths *p,
 						    uint64_t lo, uint64_t hi, uint32_t hop,
@@ -283,8 +287,7 @@ static __attribute__((noinline)) struct path *place(struct dta_engine *e,
 		x = path_at(p, set->at[way]);
 		if (x->hi == hi && x->lo == lo && (x->word & FIT) == fit)
 			return x;
-		/* The path of this key is another one now; or, once in 2^31 paths, it is another
-		 * key's. */
+		/* The key has another path now; or, once in 2^31 paths, the tags collide. */
 	} else {
 		for (way = 0; way < WAYS - 1 && set->tag[way]; way++)
 			;
@@ -322,8 +325,7 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8, copies = b->copies;
 	const uint32_t immediate = b->flags & DTA_IMMEDIATE ? IMMEDIATE : 0;
 	struct paths *p = s->state;
-	struct path *path[DTA_MANY]; /* where each one's is, if it is there; then those that became
-					whole */
+	struct path *path[DTA_MANY]; /* candidates; then the completed paths */
 	uint32_t done = 0, taken = 0;
 	struct dta_hashes h;
 
@@ -331,14 +333,14 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 	for (uint32_t i = 0; i < count; i++)
 		dta_engine_prefetch_line(set_of(p, h.hi[i]));
 	for (uint32_t i = 0; i < count; i++) {
-		path[i] = path_at(p, maybe_at(set_of(p, h.hi[i]), tag_of(h.lo[i])));
+		path[i] = path_at(p, candidate_at(set_of(p, h.hi[i]), tag_of(h.lo[i])));
 		dta_engine_prefetch_line(path[i]);
 	}
 	for (uint32_t i = 0; i < count; i++, item += step) {
 		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
 		const uint32_t fit = hops | copies << COPIES;
 		struct path *x = path[i];
-		/* One branch, which is seldom taken. */
+		/* One branch, rarely taken. */
 		const uint64_t misfit = (x->lo ^ h.lo[i]) | (x->hi ^ h.hi[i]) |
 					((x->word & FIT) ^ fit) | (hop >= hops);
 
@@ -352,22 +354,22 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 			continue;
 		}
 		x->present |= 1ull << hop;
-		x->value[hop] = dta_engine_be32(item + key_bytes + 4);
+		x->value[hop] = dta_get32(item + key_bytes + 4);
 		if (immediate)
 			x->word |= immediate;
 		taken++;
-		if (x->present != whole(hops))
+		if (x->present != all_hops(hops))
 			continue;
 		path[done] = x;
-		h.lo[done] = h.lo[i]; /* of reports that are done with */
+		h.lo[done] = h.lo[i]; /* overwrites reports already handled */
 		h.hi[done++] = h.hi[i];
 	}
 	s->stats.waiting += taken;
 	if (done && s->direct)
-		emit_whole(e, s, p, path, &h, done, copies);
+		emit_complete(e, s, p, path, &h, done, copies);
 	else
 		for (uint32_t i = 0; i < done; i++)
-			if (is_whole(path[i]))
+			if (is_complete(path[i]))
 				emit(e, s, p, path[i]);
 	return taken;
 }
@@ -407,7 +409,7 @@ static void tick_postcard(struct dta_engine *e, struct dta_engine_store *s)
 {
 	struct paths *p = s->state;
 
-	/* Whole ones that the output had no room for are among the oldest, too. */
+	/* Complete paths that the output had no room for are among the oldest. */
 	while (dta_engine_queue_due(&p->waiting, e->now, e->opts.path_ns))
 		if (emit(e, s, p, path_at(p, p->waiting.head)))
 			return;
@@ -428,7 +430,7 @@ static void drop_postcard(struct dta_engine_store *s, int cause)
 
 		s->stats.dropped[cause] += reports;
 		s->stats.waiting -= reports;
-		forget(p, x, x->word);
+		free_path(p, x, x->word);
 	}
 }
 

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * dta_engine_sketch.c - Sketch-Merge: reporters send cells of their sketches of an epoch; they are
- * merged here, by sum or by maximum, and whole rows are written: when all reporters that are known
- * have ended their epoch, and each sketch_ns meanwhile. What is written is always the sum so far,
- * completeness last.
+ * sketch.c - Sketch-Merge: merges the cells that reporters send of an epoch, by sum or maximum, and
+ * writes whole rows when all known reporters have ended the epoch, and every sketch_ns before. What
+ * is written is always the sum so far, completeness last.
  *
- * Of each reporter a map says which cells it has sent: none is added twice, whatever the network
- * does.
+ * A map per reporter records which cells it sent, so that duplicates by the network are not added
+ * twice.
  *
- * Epochs are 32 bits on the wire and begin at each reporter when they do. Those of the next one
- * wait here until the store is there, too.
+ * Epochs are 32 bits on the wire, and each reporter begins them by its own clock: cells of the next
+ * epoch wait until the store reaches it.
  */
 #include "dta/engine/impl.h"
 
@@ -19,29 +18,29 @@
 #define WRITE_BYTES 4096u
 
 struct dta_sketch_reporter {
-	uint64_t *seen; /* a bit a cell */
-	uint32_t items; /* reports that brought something new */
-	uint32_t said;	/* how many it sent, by its own account */
+	uint64_t *seen; /* one bit per cell */
+	uint32_t items; /* reports with new cells */
+	uint32_t said;	/* how many it claims to have sent */
 	bool ended;
 };
 
-struct dta_sketch_part { /* an epoch */
+struct dta_sketch_part { /* one epoch of a sketch */
 	uint64_t epoch;
-	uint8_t *cells; /* as in the store: u64, or registers */
+	uint8_t *cells; /* as in the store: u64 or registers */
 	struct dta_sketch_reporter reporter[SL_STORE_REPORTERS_MAX];
 	struct sl_store_complete complete;
-	uint64_t waiting; /* reports that are not yet in what was written */
-	uint64_t merged;  /* of those, reports with cells */
-	uint64_t since;	  /* the oldest of those came */
-	uint64_t given;	  /* bytes of the rows, when the output became full */
-	uint32_t begun;	  /* reporters that have sent anything */
+	uint64_t waiting; /* reports not written yet */
+	uint64_t merged;  /* of those, with cells */
+	uint64_t since;	  /* arrival of the oldest of those */
+	uint64_t given;	  /* bytes of rows written when the output became full */
+	uint32_t begun;	  /* reporters that sent anything */
 	bool immediate, dirty;
-	bool due; /* a reporter has ended since it was written */
+	bool due; /* a reporter ended since the last write */
 };
 
 struct sketch {
-	struct dta_sketch_part *now, *next; /* next: NULL until one sends of it */
-	uint64_t cells, bytes;		    /* of the rows */
+	struct dta_sketch_part *now, *next; /* next: NULL until a reporter sends cells of it */
+	uint64_t cells, bytes;		    /* of all rows */
 	uint8_t register_max;
 };
 
@@ -80,7 +79,7 @@ static int open_sketch(struct dta_engine *e, struct dta_engine_store *s, const u
 		return -ENOMEM;
 	k->cells = (uint64_t)s->c.rows * s->c.slots;
 	k->bytes = k->cells * sl_store_cell_bytes(&s->c);
-	/* 2^p registers hold ranks of 64 - p bits: at most 64 - p + 1. */
+	/* 2^p registers hold ranks of 64 - p bits, at most 64 - p + 1. */
 	k->register_max = 65;
 	for (uint64_t n = s->c.slots; n > 1; n /= 2)
 		k->register_max--;
@@ -99,8 +98,7 @@ static void close_sketch(struct dta_engine_store *s)
 	free(k);
 }
 
-/* Writes the sum so far. 0 or the cause; FAILED: those reports are not stored, and the sum goes on.
- */
+/* Writes the sum so far. 0 or the cause; FAILED: the waiting reports are dropped, the sum stays. */
 static int emit(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const struct sketch *k = s->state;
@@ -114,7 +112,7 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s)
 	if (s->direct) {
 		memcpy(s->object.map + lane + sizeof(*c), p->cells, k->bytes);
 		p->given = k->bytes;
-		dta_output_shm_did(e->output, 1, 0, k->bytes);
+		dta_output_shm_account(e->output, 1, 0, k->bytes);
 	}
 	while (!cause && p->given < k->bytes) {
 		uint64_t left = k->bytes - p->given, n = left < WRITE_BYTES ? left : WRITE_BYTES;
@@ -144,7 +142,7 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s)
 	return 0;
 }
 
-/* The part that an epoch of the wire is of; NULL: LATE, or (errno) no memory. */
+/* The part of an epoch on the wire; NULL: LATE, or with errno no memory. */
 static struct dta_sketch_part *part_of(struct dta_engine_store *s, uint32_t epoch)
 {
 	struct sketch *k = s->state;
@@ -168,7 +166,7 @@ static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta
 	if (!p->dirty)
 		p->since = e->now;
 	p->dirty = true;
-	p->given = 0; /* rows that were given before are of the past */
+	p->given = 0; /* the rows must be written from the start */
 	p->immediate |= immediate;
 	p->waiting++;
 	s->stats.waiting++;
@@ -179,7 +177,7 @@ static void account(struct dta_engine *e, struct dta_engine_store *s, struct dta
 	p->due = true;
 }
 
-/* Merges what is new of n cells. False: nothing is. */
+/* Merges n cells. False: none is new. */
 static bool merge(const struct dta_engine_store *s, struct dta_sketch_part *p,
 		  struct dta_sketch_reporter *from, uint64_t first, const uint8_t *value,
 		  uint32_t n)
@@ -198,18 +196,18 @@ static bool merge(const struct dta_engine_store *s, struct dta_sketch_part *p,
 			if (value[i] > p->cells[cell])
 				p->cells[cell] = value[i];
 		} else {
-			((uint64_t *)(void *)p->cells)[cell] += dta_engine_be64(value + i * 8);
+			((uint64_t *)(void *)p->cells)[cell] += dta_get64(value + i * 8);
 		}
 	}
 	return p->complete.columns != before;
 }
 
-/* One report. 0, or why it is dropped, + 1. */
-static uint32_t take(struct dta_engine *e, struct dta_engine_store *s, uint32_t r,
-		     const struct dta_block *b, const uint8_t *item)
+/* Takes one report. 0, or 1 + the cause why it is dropped. */
+static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, uint32_t r,
+			    const struct dta_block *b, const uint8_t *item)
 {
 	const struct sketch *k = s->state;
-	struct dta_sketch_part *p = part_of(s, dta_engine_be32(item));
+	struct dta_sketch_part *p = part_of(s, dta_get32(item));
 	const uint32_t cell_bytes = (uint32_t)sl_store_cell_bytes(&s->c);
 	const bool immediate = b->flags & DTA_IMMEDIATE;
 	struct dta_sketch_reporter *from;
@@ -223,12 +221,12 @@ static uint32_t take(struct dta_engine *e, struct dta_engine_store *s, uint32_t 
 			return 1 + DTA_DROP_DUPLICATE_HOP;
 		p->begun += !from->items;
 		from->ended = true;
-		from->said = dta_engine_be32(item + 4);
+		from->said = dta_get32(item + 4);
 		account(e, s, p, r, immediate);
 		return 0;
 	}
-	row = dta_engine_be32(item + 4);
-	column = dta_engine_be32(item + 8);
+	row = dta_get32(item + 4);
+	column = dta_get32(item + 8);
 	n = b->value_bytes / cell_bytes;
 	if (row >= s->c.rows || column + n > s->c.slots)
 		return 1 + DTA_DROP_LIST;
@@ -261,7 +259,8 @@ static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s, u
 	if (reporter >= SL_STORE_REPORTERS_MAX)
 		return dta_engine_refuse(s, DTA_DROP_LIST, b->count);
 	for (uint32_t i = 0; i < b->count; i++) {
-		uint32_t why = take(e, s, reporter, b,
+		uint32_t why =
+			take_report(e, s, reporter, b,
 				    b->items + i * ((uint32_t)b->key_bytes + b->value_bytes));
 
 		if (why)
@@ -283,14 +282,13 @@ static void tick_sketch(struct dta_engine *e, struct dta_engine_store *s)
 {
 	const struct dta_sketch_part *p = ((const struct sketch *)s->state)->now;
 
-	/* All who send through this translator have ended; it can't know whether others will begin.
-	 */
+	/* All reporters of this translator have ended; whether others will begin is unknown. */
 	if (p->dirty &&
 	    ((p->due && p->complete.ended >= p->begun) || e->now - p->since >= e->opts.sketch_ns))
 		emit(e, s);
 }
 
-static void lose(struct dta_engine_store *s, struct dta_sketch_part *p, int cause)
+static void drop_part(struct dta_engine_store *s, struct dta_sketch_part *p, int cause)
 {
 	s->stats.dropped[cause] += p->waiting;
 	s->stats.waiting -= p->waiting;
@@ -302,9 +300,9 @@ static void drop_sketch(struct dta_engine_store *s, int cause)
 {
 	const struct sketch *k = s->state;
 
-	lose(s, k->now, cause);
+	drop_part(s, k->now, cause);
 	if (k->next)
-		lose(s, k->next, DTA_DROP_LATE); /* its store never came */
+		drop_part(s, k->next, DTA_DROP_LATE); /* the store never reached that epoch */
 }
 
 static void rotated_sketch(struct dta_engine *e, struct dta_engine_store *s, int cause)
@@ -314,9 +312,9 @@ static void rotated_sketch(struct dta_engine *e, struct dta_engine_store *s, int
 	uint8_t *cells;
 
 	(void)e;
-	lose(s, old, cause);
+	drop_part(s, old, cause);
 	if (next && next->epoch != s->epoch)
-		lose(s, next, DTA_DROP_LATE);
+		drop_part(s, next, DTA_DROP_LATE);
 	else if (next)
 		k->now = next;
 	k->next = NULL;
@@ -325,7 +323,7 @@ static void rotated_sketch(struct dta_engine *e, struct dta_engine_store *s, int
 		return;
 	}
 	part_free(next);
-	/* The same memory again. */
+	/* Reuse the memory. */
 	for (uint32_t i = 0; i < SL_STORE_REPORTERS_MAX; i++)
 		free(old->reporter[i].seen);
 	memset(old->cells, 0, k->bytes);

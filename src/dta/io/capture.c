@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capture.c - packets out of a captured file, which libpcap reads. */
+/* capture.c - packets of a captured file, read by libpcap */
 #include "dta/io/capture.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <pcap/pcap.h>
 
 #include "dta/io/input.h"
+#include "dta/wire/endian.h"
 #include "dta/wire/wire.h"
 
 struct dta_capture {
@@ -19,12 +20,7 @@ struct dta_capture {
 	char error[PCAP_ERRBUF_SIZE];
 };
 
-static uint16_t be16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-/* The offset of the IP header; SIZE_MAX: there is none. */
+/* The offset of the IP header, or SIZE_MAX. */
 static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
 {
 	size_t at = 12;
@@ -35,7 +31,8 @@ static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
 	case DLT_IPV6:
 		return 0;
 	case DLT_LINUX_SLL2:
-		return bytes >= 20 && (be16(d) == 0x0800 || be16(d) == 0x86dd) ? 20 : SIZE_MAX;
+		return bytes >= 20 && (dta_get16(d) == 0x0800 || dta_get16(d) == 0x86dd) ? 20
+											 : SIZE_MAX;
 	case DLT_LINUX_SLL:
 		at = 14;
 		break;
@@ -43,7 +40,7 @@ static size_t ip_offset(int link, const uint8_t *d, size_t bytes)
 		break;
 	}
 	while (at + 2 <= bytes) {
-		const uint16_t type = be16(d + at);
+		const uint16_t type = dta_get16(d + at);
 
 		if (type == 0x0800 || type == 0x86dd)
 			return at + 2;
@@ -79,7 +76,7 @@ struct dta_capture *dta_capture_open(const char *path, char *error, size_t error
 	c->file = pcap_fopen_offline(file, c->error);
 	if (!c->file) {
 		fclose(file);
-		snprintf(error, error_bytes, "%s: no capture: %s", path, c->error);
+		snprintf(error, error_bytes, "%s: not a capture: %s", path, c->error);
 		goto fail;
 	}
 	c->link = pcap_datalink(c->file);
@@ -146,14 +143,14 @@ bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *o
 	*out = (struct dta_captured_flow){.version = d[0] >> 4};
 	if (out->version == 4) {
 		at = (size_t)(d[0] & 15) * 4;
-		out->length = be16(d + 2);
-		out->fragment = be16(d + 6) & 0x3fff; /* or more to come */
+		out->length = dta_get16(d + 2);
+		out->fragment = dta_get16(d + 6) & 0x3fff; /* offset, or more fragments */
 		out->protocol = d[9];
 		out->from = d + 12;
 		out->to = d + 16;
 	} else if (out->version == 6 && p->bytes >= 40) {
 		at = 40;
-		out->length = 40u + be16(d + 4);
+		out->length = 40u + dta_get16(d + 4);
 		out->protocol = d[6];
 		out->from = d + 8;
 		out->to = d + 24;
@@ -175,7 +172,8 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 	const uint8_t *udp = f->above;
 
 	if (f->fragment || !f->whole || f->protocol != IPPROTO_UDP || f->above_bytes < 8 ||
-	    be16(udp + 2) != port || be16(udp + 4) < 8 || be16(udp + 4) > f->above_bytes)
+	    dta_get16(udp + 2) != port || dta_get16(udp + 4) < 8 ||
+	    dta_get16(udp + 4) > f->above_bytes)
 		return false;
 	memset(&out->address, 0, sizeof(out->address));
 	if (f->version == 4) {
@@ -184,9 +182,9 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 	} else {
 		memcpy(&out->address, f->from, 16);
 	}
-	out->port = be16(udp);
+	out->port = dta_get16(udp);
 	out->data = udp + 8;
-	out->bytes = be16(udp + 4) - 8u;
+	out->bytes = dta_get16(udp + 4) - 8u;
 	return true;
 }
 
@@ -198,7 +196,7 @@ uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, 
 		uint32_t whole = 0;
 
 		if (rest->bytes >= DTA_HEADER_BYTES && rest->data[0] == DTA_MAGIC)
-			whole = be16(rest->data + 6) +
+			whole = dta_get16(rest->data + 6) +
 				(rest->data[2] & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0);
 		if (whole < DTA_HEADER_BYTES || whole > rest->bytes)
 			whole = rest->bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input.h - where a translator's packets come from: UDP sockets, the ring of an interface's queue
- * (AF_XDP), a file that was captured. One thread owns an input.
+ * input.h - where a translator's packets come from: UDP sockets, the rings of an interface's queue
+ * (AF_XDP), a captured file. One thread owns an input.
  */
 #ifndef SL_DTA_IO_INPUT_H
 #define SL_DTA_IO_INPUT_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A UDP datagram's payload, and who sent it. */
+/* A UDP payload and its sender. */
 struct dta_datagram {
 	const uint8_t *data;
 	uint32_t bytes;
@@ -23,56 +23,56 @@ struct dta_input;
 struct dta_input_ops {
 	const char *name;
 	/*
-	 * Up to max datagrams that are there already: their number, 0 none now, -ENODATA there will
-	 * never be any more, -errno. They stay until the next call.
+	 * Returns up to max datagrams without waiting: their number, 0: none now, -ENODATA: never
+	 * any more, -errno. They stay valid until the next call.
 	 */
 	int (*receive)(struct dta_input *in, struct dta_datagram *out, uint32_t max);
-	/* To a reporter, from where its packets came in; best effort. */
+	/* Sends to a reporter from the address its packets came to. Best effort. */
 	void (*answer)(struct dta_input *in, const struct in6_addr *address, uint16_t port,
 		       const void *packet, size_t bytes);
 	int (*fd)(const struct dta_input *in); /* poll for reading; -1: always ready */
 	/*
-	 * From now on nothing more comes, but for what is counted as a drop; what has come already
-	 * can still be received, to its end. Answers still go out. NULL: what comes, comes.
+	 * Stops the intake: new packets count as drops; received ones can still be read, and
+	 * answers sent. May be NULL.
 	 */
 	void (*stop)(struct dta_input *in);
 	/*
-	 * Packets that the kernel dropped for want of room (it counts many in one message as one).
-	 * To be asked now and then: its counter has 32 bits.
+	 * Packets that the kernel dropped for lack of room (many in one message count as one). Call
+	 * it regularly: the kernel's counter has 32 bits.
 	 */
 	uint64_t (*drops)(struct dta_input *in);
-	/* What it took and passed over as no report: other packets in a file, fragments. */
+	/* Packets that are no reports: other packets in a file, fragments. */
 	uint64_t (*others)(const struct dta_input *in);
-	/* What drops and others are made of, by name; NULL: nothing more is known. */
+	/* Reports the parts of drops and others by name. May be NULL. */
 	void (*detail)(const struct dta_input *in,
 		       void (*say)(void *arg, const char *name, uint64_t value), void *arg);
 	void (*close)(struct dta_input *in);
 };
 
-struct dta_input { /* a provider's structure begins with it */
+struct dta_input { /* the first member of a provider's structure */
 	const struct dta_input_ops *ops;
 };
 
 /*
- * Listens at HOST:PORT, HOST an address or a name, empty for any of both families; port 0 is the
- * default port. share: several inputs listen at the same address, and each reporter's packets come
- * to one of them. receive_bytes: of the socket's buffer, as far as the kernel grants; 0: 16 MiB.
- * NULL with errno and one line in error.
+ * Listens at HOST:PORT; an empty HOST is any address of both families, port 0 the default. share:
+ * several inputs listen at one address, and each reporter's packets go to one of them.
+ * receive_bytes: of the socket's buffer, as far as the kernel grants; 0: 16 MiB. NULL with errno
+ * and one line in error.
  */
 struct dta_input_udp_opts {
 	const char *address;
-	const struct sockaddr_in6 *as; /* instead of the address: where another input listens */
+	const struct sockaddr_in6 *as; /* instead of address: where another input listens */
 	int share;
 	uint64_t receive_bytes;
 };
 struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,
 				size_t error_bytes);
-/* Where it listens: v4 mapped. */
+/* Where it listens; IPv4 is mapped. */
 void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
 
 /*
- * Reports inside of captured packets (capture.h: pcap, pcapng); IPv4 and IPv6, UDP to this port.
- * Fragments and packets that were cut short when captured are counted as others.
+ * Reads reports from captured UDP packets to this port. Fragments and packets that were truncated
+ * by the capture count as others.
  */
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* input_pcap.c - reports out of a captured file. */
+/* input_pcap.c - reports from a captured file */
 #include "dta/io/input.h"
 
 #include <errno.h>
@@ -19,12 +19,11 @@ struct pcap {
 	uint16_t port;
 	uint64_t others;
 	uint8_t *data[BATCH + 1];
-	struct dta_datagram rest; /* that was captured with the last ones; in the last buffer, where
-				     no packet is read into */
+	struct dta_datagram rest; /* of the last packet, in data[BATCH] */
 	bool ended;
 };
 
-/* A UDP datagram to our port, whole. */
+/* A complete UDP datagram to our port. */
 static bool datagram(const struct pcap *p, const struct dta_captured *captured,
 		     struct dta_datagram *out)
 {
@@ -51,7 +50,7 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 		if (err == -EINVAL)
 			base_log_limited(
 				BASE_WARN, "translate",
-				"the rest of a capture is not read: %s; capture it again file=%s",
+				"capture damaged, the rest is skipped: %s; capture it again file=%s",
 				dta_capture_error(p->capture), p->path);
 		if (err || !datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;

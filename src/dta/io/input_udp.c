@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_udp.c - reports through a UDP socket: many packets a call (recvmmsg), and many of them in
- * one message where the kernel has put them together (UDP_GRO).
+ * input_udp.c - reports from a UDP socket: many messages per call (recvmmsg), each of many packets
+ * where the kernel coalesced them (UDP_GRO).
  */
 #include "dta/io/input.h"
 
@@ -21,8 +21,7 @@
 #include "dta/wire/wire.h"
 
 #define MESSAGES 32u
-/* Not a multiple of the cache's pages, or the heads of all messages would share a few sets of it.
- */
+/* Not a multiple of the page size: the heads of all messages would share a few cache sets. */
 #define ROOM (65536u + 320u)
 
 struct udp {
@@ -36,12 +35,12 @@ struct udp {
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} control[MESSAGES];
-	/* Messages that were received and not yet handed out as a whole. */
+	/* Messages received but not handed out completely. */
 	uint32_t have, at, offset;
 	uint64_t drops;
 };
 
-/* Bytes of each datagram in a message; 0: it is one alone. */
+/* The size of each datagram in a message; 0: it is one datagram. */
 static uint32_t segment_of(struct msghdr *h)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
@@ -82,7 +81,7 @@ static int fetch(struct udp *u)
 	while (n < 0 && errno == EINTR);
 	u->at = u->offset = 0;
 	u->have = n > 0 ? (uint32_t)n : 0;
-	/* ECONNREFUSED and the like: an answer of ours met nobody. */
+	/* ECONNREFUSED: a reporter did not listen to an answer. */
 	return n < 0 && errno != EAGAIN && errno != ECONNREFUSED ? -errno : 0;
 }
 
@@ -128,7 +127,7 @@ static void answer(struct dta_input *in, const struct in6_addr *address, uint16_
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
 
 	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
-	/* A socket of IPv4 takes such addresses only; one of both takes mapped ones. */
+	/* An IPv4 socket takes IPv4 addresses only; one of both families takes mapped ones. */
 	if (u->from[0].sin6_family == AF_INET)
 		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
 	else
@@ -141,8 +140,8 @@ static int fd_of(const struct dta_input *in)
 }
 
 /*
- * By a filter that takes nothing (socket(7), SO_ATTACH_FILTER): what comes from now on is among the
- * socket's drops, and what came before stays.
+ * A filter that accepts nothing (socket(7), SO_ATTACH_FILTER): later packets count as the socket's
+ * drops, earlier ones stay.
  */
 static void stop(struct dta_input *in)
 {
@@ -153,8 +152,7 @@ static void stop(struct dta_input *in)
 			 sizeof(program));
 }
 
-/* The counter that SO_RXQ_OVFL tells with each packet; asked for, it is known when none comes any
- * more. */
+/* The counter that SO_RXQ_OVFL reports with packets, also known after the last packet. */
 static uint64_t drops(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
@@ -205,14 +203,14 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 		setsockopt(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 	if (opts->share && setsockopt(u->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
 		return -errno;
-	/* FORCE goes beyond net.core.rmem_max, for who may. */
+	/* FORCE exceeds net.core.rmem_max, with CAP_NET_ADMIN. */
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
 	return bind(u->fd, at, bytes) ? -errno : 0;
 }
 
-/* Looks the address up. 0 or -EINVAL with error. */
+/* Resolves the address. 0, or -EINVAL with error. */
 static int resolve(const char *address, struct addrinfo **found, char *error, size_t error_bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_DGRAM, .ai_flags = AI_PASSIVE};
@@ -221,12 +219,12 @@ static int resolve(const char *address, struct addrinfo **found, char *error, si
 	int err;
 
 	if (base_parse_address(address, host, sizeof(host), &port)) {
-		snprintf(error, error_bytes, "'%s' is no HOST:PORT", address);
+		snprintf(error, error_bytes, "'%s' is not HOST:PORT", address);
 		return -EINVAL;
 	}
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(*host ? host : "::", service, &hints, found);
-	if (err && !*host) /* no IPv6 here */
+	if (err && !*host) /* no IPv6 */
 		err = getaddrinfo("0.0.0.0", service, &hints, found);
 	if (err) {
 		snprintf(error, error_bytes, "%s: %s", address, gai_strerror(err));
@@ -235,7 +233,7 @@ static int resolve(const char *address, struct addrinfo **found, char *error, si
 	return 0;
 }
 
-/* A v4 address as a socket of IPv4 wants it. */
+/* Unmaps an IPv4 address. */
 static socklen_t plain(const struct sockaddr_in6 *as, struct sockaddr_storage *out)
 {
 	struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = as->sin6_port};
@@ -264,7 +262,7 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	}
 	u->in.ops = &ops;
 	u->fd = -1;
-	/* Mapped, so that a message's buffer costs no memory before a message is that long. */
+	/* mmap(), so that unused parts of the buffers cost no memory. */
 	u->data = mmap(NULL, (size_t)MESSAGES * ROOM, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (u->data == MAP_FAILED) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * input_xdp.c - reports out of the rings of AF_XDP sockets, and beside them those that the kernel
- * brought to the UDP socket after all. What is in the rings has met no part of the kernel that
- * checks it: that is done here.
+ * input_xdp.c - reports from the rings of AF_XDP sockets, and from the UDP socket that takes what
+ * the kernel received after all. Frames in the rings bypass the kernel's checks: they are checked
+ * here.
  */
 #include "dta/io/xdp_internal.h"
 
@@ -17,17 +17,15 @@
 #include "dta/io/checksum.h"
 #include "dta/wire/wire.h"
 
-#define BATCH 512u
-#define UDP_EVERY                                                                       \
-	32u /* calls: a flood in the rings must not keep the UDP socket from being read \
-	     */
-#define ETHERNET 14u
-#define PIECES	 128u /* that a frame may be cut into: it is not longer than DTA_XSK_LONGEST */
+#define BATCH	  512u
+#define UDP_EVERY 32u /* calls: a flood in the rings must not starve the UDP socket */
+#define ETHERNET  14u
+#define PIECES	  128u /* datagrams per frame of at most DTA_XSK_LONGEST */
 
 struct xdp {
 	struct dta_input in, *udp;
 	struct dta_xsk *xsk[DTA_XDP_QUEUES];
-	uint32_t n, next; /* next: to be looked at first, so that none starves */
+	uint32_t n, next; /* next: polled first, so that no queue starves */
 	uint32_t turn;
 	int poll_fd;
 	uint16_t port;
@@ -48,8 +46,7 @@ static bool sums_are_right(const struct dta_captured *p, const struct dta_captur
 	if (f->version == 4 && dta_sum_fold(dta_sum_of(p->ip, (size_t)(udp - p->ip))) != 0xffff)
 		return false;
 	memcpy(&have, udp + 6, 2);
-	if (!have) /* none: of IPv6 that is nothing that the kernel would take either (RFC
-		      8200, 8.1) */
+	if (!have) /* no checksum: valid with IPv4 only (RFC 8200, 8.1) */
 		return f->version == 4;
 	sum = dta_sum_of(f->from, address) + dta_sum_of(f->to, address) +
 	      (uint64_t)__builtin_bswap16(IPPROTO_UDP);
@@ -74,7 +71,8 @@ bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct d
 
 /* ---- the input ---- */
 
-static uint32_t take(struct xdp *x, struct dta_xsk *from, struct dta_datagram *out, uint32_t max)
+static uint32_t take_frames(struct xdp *x, struct dta_xsk *from, struct dta_datagram *out,
+			    uint32_t max)
 {
 	const uint32_t frames = dta_xsk_receive(from, x->frame, max);
 	uint32_t n = 0;
@@ -88,7 +86,7 @@ static uint32_t take(struct xdp *x, struct dta_xsk *from, struct dta_datagram *o
 			struct dta_datagram rest = *to;
 
 			n += dta_datagrams_cut(&rest, to, PIECES);
-			out[n - 1].bytes += rest.bytes; /* too much: refused as one */
+			out[n - 1].bytes += rest.bytes; /* the excess: refused as one */
 		} else {
 			n++;
 		}
@@ -107,7 +105,7 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 		max = BATCH;
 	if (++x->turn % UDP_EVERY)
 		for (uint32_t i = 0; i < x->n && max - n >= a_frame; i++) {
-			n += take(x, x->xsk[x->next], out + n, (max - n) / a_frame);
+			n += take_frames(x, x->xsk[x->next], out + n, (max - n) / a_frame);
 			x->next = (x->next + 1) % x->n;
 		}
 	return n ? (int)n : x->udp->ops->receive(x->udp, out, max);
@@ -126,8 +124,7 @@ static int fd_of(const struct dta_input *in)
 	return ((const struct xdp *)in)->poll_fd;
 }
 
-/* The rings go on until they are closed: of a flood that lasts, as much as they hold is never read.
- */
+/* The rings run until they are closed: under a lasting flood their content is never read. */
 static void stop(struct dta_input *in)
 {
 	struct xdp *x = (struct xdp *)in;
@@ -150,7 +147,7 @@ static void total(const struct xdp *x, struct dta_xsk_stats *out)
 	}
 }
 
-/* Where the device writes itself, what found no buffer is in no other counter. */
+/* With zero copy, frames without a buffer are in no other counter. */
 static uint64_t drops(struct dta_input *in)
 {
 	const struct xdp *x = (const struct xdp *)in;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw.c - the output that makes RoCEv2 frames itself, as the switch does. Frames wait in a
- * ring until their whole operation was acknowledged: for going back by the window, and for being
- * made anew towards the next queue pair if this one breaks.
+ * output_raw.c - the output that builds RoCEv2 frames itself, as the switch does. Frames stay in a
+ * ring until their operation is acknowledged, for go-back-N and to be rebuilt for the next queue
+ * pair.
  *
- * Packets are numbered for ever, through all queue pairs; [freed, queued) are in the ring. freed
- * lies at the start of an operation, so that one of several packets can begin again from its first.
+ * Packets are numbered across all queue pairs; [freed, queued) are in the ring. freed is at the
+ * start of an operation, so that one of several packets can be restarted.
  */
 #include "dta/io/output_raw.h"
 
@@ -24,16 +24,16 @@
 #define TRIES_DEFAULT	8u
 #define TRIES_MAX	20u
 #define ACK_EVERY	32u
-#define PORT_FIRST	0xc000u /* of UDP, to send from: annex A17 wants one of these */
+#define PORT_FIRST	0xc000u /* UDP source ports: annex A17 requires this range */
 #define ANSWERS_A_DRIVE 4u	/* batches */
 #define ANSWER_BYTES	256u
 
 struct output_raw_slot {
-	struct dta_roce_packet packet; /* payload: nothing; it is in the frame */
+	struct dta_roce_packet packet; /* its payload is in the frame */
 	uint32_t frame_bytes;
-	bool last; /* of its operation */
+	bool last; /* the operation's last packet */
 	bool add, immediate;
-	uint64_t adds; /* of the queue pair, before it */
+	uint64_t adds; /* FETCH_ADDs of the queue pair before it */
 };
 
 struct raw {
@@ -43,14 +43,14 @@ struct raw {
 	enum dta_output_state state;
 	uint32_t depth, tries;
 	uint64_t timeout_ns;
-	uint64_t now_ns; /* the latest that we were told or saw */
+	uint64_t now_ns; /* the latest time seen */
 
 	struct dta_roce_end ours, theirs;
 	struct dta_roce_builder *builder;
 	struct dta_roce_window window;
 	uint64_t freed, scanned, adds;
 	uint32_t mtu;
-	uint32_t slots, frame_room; /* slots: power of two; 0: there was no queue pair yet */
+	uint32_t slots, frame_room; /* slots: a power of two; 0: no queue pair yet */
 	struct output_raw_slot *slot;
 	uint8_t *frames;
 	uint64_t outstanding;
@@ -82,13 +82,13 @@ static void failed(struct raw *r, const char *fmt, ...)
 	va_end(args);
 }
 
-/* ---- going down and coming up ---- */
+/* ---- disconnecting and connecting ---- */
 
 /*
- * What of the ring the next queue pair gets: everything but FETCH_ADDs that were sent, which may
- * have been executed, and, if one was refused, but what is for the same memory.
+ * Keeps for the next queue pair everything but FETCH_ADDs that were sent, which may have been
+ * executed, and after a refusal everything for that memory.
  */
-static void keep_rest(struct raw *r, bool refused, uint32_t rkey)
+static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 {
 	uint64_t to = r->freed, first = r->freed, sent = r->window.highest;
 
@@ -123,7 +123,7 @@ static void go_down(struct raw *r, bool refused)
 		r->stats.disconnects++;
 	r->state = DTA_OUTPUT_DOWN;
 	if (r->slots)
-		keep_rest(r, refused, refused ? slot_of(r, r->window.acked)->packet.rkey : 0);
+		keep_pending(r, refused, refused ? slot_of(r, r->window.acked)->packet.rkey : 0);
 }
 
 static int make_ring(struct raw *r, uint32_t mtu)
@@ -148,7 +148,7 @@ static int make_ring(struct raw *r, uint32_t mtu)
 	return -ENOMEM;
 }
 
-/* Builds packet n out of what its slot says. */
+/* Builds packet n from its slot. */
 static void build(struct raw *r, uint64_t n, const void *payload)
 {
 	struct output_raw_slot *s = slot_of(r, n);
@@ -161,7 +161,7 @@ static void build(struct raw *r, uint64_t n, const void *payload)
 	s->packet.payload = NULL;
 }
 
-/* Frames for the queue pair before become frames for this one. */
+/* Rebuilds the frames for the new queue pair. */
 static void build_again(struct raw *r)
 {
 	uint8_t payload[DTA_ROCE_MTU_MAX];
@@ -183,8 +183,10 @@ int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 	int err;
 
 	go_down(r, false);
-	/* The kernel's own queue pairs have small numbers. A PSN at random: what is late of before
-	 * is not ours. */
+	/*
+	 * The kernel's queue pairs have small numbers. A random PSN rejects late packets of the
+	 * previous one.
+	 */
 	if (getrandom(random, sizeof(random), 0) < 0)
 		random[0] = random[1] = (uint32_t)base_now_ns();
 	r->ours = r->port.end;
@@ -279,7 +281,7 @@ static int write_any(struct raw *r, const struct dta_object *to, uint64_t offset
 		};
 
 		if (last && immediate) {
-			s.packet.opcode++; /* the same with an immediate */
+			s.packet.opcode++; /* the opcode with immediate */
 			s.packet.immediate = number;
 			s.packet.solicited = true;
 		}
@@ -331,8 +333,8 @@ static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 }
 
 /*
- * Who drives us may have looked at the clock before flush() did. Were time to go back, a round trip
- * would come out as centuries, and a frame that is lost behind it would never be sent again.
+ * Keeps time monotonic: the caller may have read the clock before flush() did. A negative round
+ * trip would disable retransmission.
  */
 static uint64_t forward(struct raw *r, uint64_t now_ns)
 {
@@ -343,13 +345,13 @@ static uint64_t forward(struct raw *r, uint64_t now_ns)
 
 /* ---- sending ---- */
 
-/* Of packets up to n. */
+/* The FETCH_ADDs before packet n. */
 static uint64_t adds_before(const struct raw *r, uint64_t n)
 {
 	return n == r->window.queued ? r->adds : slot_of(r, n)->adds;
 }
 
-/* Those whose last packet was acknowledged have taken effect. */
+/* Operations whose last packet was acknowledged are complete. */
 static void complete(struct raw *r)
 {
 	for (; r->scanned < r->window.acked; r->scanned++) {
@@ -372,8 +374,7 @@ static void send_frames(struct raw *r, uint64_t now)
 		int sent;
 
 		for (; count < DTA_RAW_BATCH && count < may; count++, n++) {
-			/* The responder remembers so many answers, for the case that they get lost.
-			 */
+			/* The responder keeps this many atomic answers in case they are lost. */
 			if (slot_of(r, n)->add &&
 			    slot_of(r, n)->adds - answered >= r->theirs.atomics)
 				break;
@@ -387,8 +388,7 @@ static void send_frames(struct raw *r, uint64_t now)
 			return;
 		sent = dta_raw_port_send(&r->port, frame, count);
 		if (sent < 0) {
-			/* A full queue is no more than a loss; a link that is down may come back.
-			 */
+			/* A full queue amounts to a loss; a link that is down may recover. */
 			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
 				failed(r, "sending: %s", strerror(-sent));
 			return;
@@ -396,7 +396,7 @@ static void send_frames(struct raw *r, uint64_t now)
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
 			r->stats.again += i < r->window.highest;
 		dta_roce_sent(&r->window, (unsigned)sent, now);
-		if (r->port.file) { /* nobody answers */
+		if (r->port.file) { /* a file does not answer */
 			r->window.acked = r->window.sent;
 			complete(r);
 		}
@@ -422,12 +422,12 @@ static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_an
 		r->stats.resyncs++;
 		break;
 	case DTA_ROCE_REFUSED:
-		failed(r, "%#x:%u: the owner refused with NAK %#x", r->theirs.qpn, a->psn,
+		failed(r, "%#x:%u: the store server refused with NAK %#x", r->theirs.qpn, a->psn,
 		       a->syndrome);
 		go_down(r, true);
 		break;
 	case DTA_ROCE_SILENT:
-		failed(r, "the owner did not answer");
+		failed(r, "the store server did not answer");
 		go_down(r, false);
 		break;
 	default:
@@ -503,11 +503,6 @@ static void raw_close(struct dta_output *o)
 	free(r);
 }
 
-int dta_output_raw_fd(const struct dta_output *o)
-{
-	return ((const struct raw *)o)->port.fd;
-}
-
 struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *error,
 				  size_t error_bytes)
 {
@@ -522,7 +517,7 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		.stats = raw_stats,
 		.close = raw_close,
 	};
-	struct dta_roce_end nobody;
+	struct dta_roce_end sink;
 	struct raw *r;
 	int err = EINVAL;
 
@@ -545,12 +540,12 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	if (err)
 		goto err_builder;
 	if (opts->file) {
-		dta_output_raw_ours(&r->o, &nobody);
-		nobody.gid[15]++;
-		nobody.mac[5]++;
-		nobody.qpn = 0x11;
-		nobody.mtu = opts->mtu ? (uint16_t)opts->mtu : 1024;
-		err = -dta_output_raw_connect(&r->o, &nobody);
+		dta_output_raw_ours(&r->o, &sink);
+		sink.gid[15]++;
+		sink.mac[5]++;
+		sink.qpn = 0x11;
+		sink.mtu = opts->mtu ? (uint16_t)opts->mtu : 1024;
+		err = -dta_output_raw_connect(&r->o, &sink);
 		if (err) {
 			snprintf(error, error_bytes, "raw: %s", strerror(err));
 			raw_close(&r->o);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_raw_port.c - how frames made by hand leave and come: a packet socket of one interface
- * (packet(7)), or a file as libpcap writes it (draft-ietf-opsawg-pcap). They may leave by AF_XDP;
- * answers, which are few, come by the packet socket also then, so that no program at the interface
- * is needed.
+ * output_raw_port.c - sends and receives raw frames: a packet socket of one interface (packet(7)),
+ * or a pcap file (draft-ietf-opsawg-pcap). Frames may leave by AF_XDP; the few answers still come
+ * by the packet socket, so that the interface needs no program.
  */
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
@@ -28,7 +27,7 @@
 #define PCAP_MAGIC_NS  0xa1b23c4du
 #define PCAP_ETHERNET  1u
 #define ETHERNET       14
-#define XDP_BYTES      (4 << 20) /* frames on their way */
+#define XDP_BYTES      (4 << 20) /* frames in flight */
 
 /* ---- a file ---- */
 
@@ -46,7 +45,7 @@ static int file_open(struct dta_raw_port *p, const struct dta_output_raw_opts *o
 		snprintf(error, bytes, "%s: %s", opts->file, strerror(errno));
 		return -errno;
 	}
-	/* Addresses for documentation: RFC 5737; a MAC of nobody: locally administered. */
+	/* A documentation address (RFC 5737) and a locally administered MAC. */
 	p->end = (struct dta_roce_end){
 		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
 		.mac = {2, 0, 0, 0, 0, 1},
@@ -77,7 +76,7 @@ static int file_write(FILE *file, const struct dta_raw_frame *frames, unsigned c
 
 /* ---- an interface ---- */
 
-/* The better an address serves to send from, the higher. */
+/* Ranks an address as the source: IPv4, then global IPv6. */
 static int rank(const struct sockaddr *a)
 {
 	const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
@@ -136,7 +135,7 @@ static int find_address(struct dta_raw_port *p, const struct dta_output_raw_opts
 static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_opts *opts,
 			  char *error, size_t bytes)
 {
-	/* Around the payload behind Ethernet; an immediate goes along. */
+	/* Headers between Ethernet and payload, with an immediate. */
 	const int around = 40 + 8 + 12 + 16 + 4 + 4;
 	struct ifreq req = {0};
 	int mtu;
@@ -145,7 +144,7 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 	if (ioctl(p->fd, SIOCGIFHWADDR, &req))
 		goto err;
 	if (req.ifr_hwaddr.sa_family != 1 /* ARPHRD_ETHER */) {
-		snprintf(error, bytes, "%s is no Ethernet interface", opts->interface);
+		snprintf(error, bytes, "%s is not an Ethernet interface", opts->interface);
 		return -EINVAL;
 	}
 	memcpy(p->end.mac, req.ifr_hwaddr.sa_data, 6);
@@ -164,11 +163,10 @@ err:
 }
 
 /*
- * Where no RDMA device listens, the kernel would answer each answer with "port unreachable". A
- * socket that takes them and throws them away keeps it silent; a filter of one instruction says
- * that nothing is wanted.
+ * Without an RDMA device the kernel answers each answer with "port unreachable". A socket whose
+ * filter drops everything silences it.
  */
-static int deaf_socket(void)
+static int silencing_socket(void)
 {
 	struct sock_filter none = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog program = {1, &none};
@@ -177,13 +175,14 @@ static int deaf_socket(void)
 
 	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) ||
 			bind(fd, (struct sockaddr *)&any, sizeof(any)))) {
-		close(fd); /* soft-RoCE or another of us has it: then that one keeps it silent */
+		close(fd); /* soft-RoCE or another translator holds the port and silences the kernel
+			    */
 		fd = -1;
 	}
 	return fd;
 }
 
-/* The first queue that nobody has: workers, and translators, open one each. */
+/* Takes the first free queue: each worker opens one. */
 static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
 	struct dta_xsk_opts o = {.interface = interface,
@@ -208,7 +207,7 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 {
 	int err, yes = 1, room = RECEIVE_BUFFER;
 
-	*p = (struct dta_raw_port){.fd = -1, .deaf = -1};
+	*p = (struct dta_raw_port){.fd = -1, .silencer = -1};
 	if (opts->file)
 		return file_open(p, opts, error, error_bytes);
 	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -229,7 +228,7 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 	if (setsockopt(p->fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)))
 		setsockopt(p->fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
 	p->ifindex = (int)if_nametoindex(opts->interface);
-	p->deaf = deaf_socket();
+	p->silencer = silencing_socket();
 	return 0;
 }
 
@@ -238,11 +237,11 @@ void dta_raw_port_close(struct dta_raw_port *p)
 	dta_xsk_close(p->xsk);
 	if (p->fd >= 0)
 		close(p->fd);
-	if (p->deaf >= 0)
-		close(p->deaf);
+	if (p->silencer >= 0)
+		close(p->silencer);
 	if (p->file)
 		fclose(p->file);
-	*p = (struct dta_raw_port){.fd = -1, .deaf = -1};
+	*p = (struct dta_raw_port){.fd = -1, .silencer = -1};
 }
 
 int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
@@ -313,7 +312,7 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 
 	if (p->file)
 		return 0;
-	if (p->xsk) /* what the interface had no room for before */
+	if (p->xsk) /* frames left over from the last call */
 		dta_xsk_send(p->xsk, NULL, 0);
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};

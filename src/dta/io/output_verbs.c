@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * output_verbs.c - the output over an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
+ * output_verbs.c - the output on an RDMA device: RC WRITE, WRITE with immediate, FETCH_ADD.
  *
- * Operations are numbered for ever; [head, tail) are in a ring, of which [head, posted) are in the
- * send queue. A send queue completes in the order of posting, and a request that is not signalled
- * makes no completion unless it fails (ibv_post_send(3)): so one signalled request a chain tells of
- * all before it. Their data stays in registered memory until then, as after a lost connection
- * WRITEs are posted again over the next one.
+ * Operations are numbered consecutively; [head, tail) are in a ring, and of these [head, posted) in
+ * the send queue. A send queue completes in order, and an unsignalled request completes visibly
+ * only on failure (ibv_post_send(3)): one signalled request per chain confirms all before it. Data
+ * stays in registered memory until then, as WRITEs are posted again after a lost connection.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "dta/io/rdma_host.h"
 #include "dta/io/output_rdma.h"
 
 #if HAVE_VERBS
@@ -27,21 +25,20 @@
 #define DEPTH_DEFAULT	   1024u
 #define DEPTH_MAX	   32768u
 #define TIMEOUT_DEFAULT_MS 2000u
-#define DATA_BYTES	   (8u << 20) /* many times DTA_OUTPUT_WRITE_MAX */
-#define CHAIN		   64u	      /* requests a doorbell */
+#define DATA_BYTES	   (8u << 20) /* several times DTA_OUTPUT_WRITE_MAX */
+#define CHAIN		   64u	      /* requests per doorbell */
 #define COMPLETIONS	   32
 #define INLINE_WANTED	   256u
 #define BACKOFF_MIN_NS	   50000000ull
 #define BACKOFF_MAX_NS	   1000000000ull
-#define SILENCE_NS \
-	5000000000ull /* the device retries for less; but without end if it is told "not ready" */
+#define SILENCE_NS	   5000000000ull /* longer than the device retries */
 
 struct op {
 	enum ibv_wr_opcode opcode;
 	uint32_t rkey, bytes, immediate;
 	uint64_t addr, add;
-	uint64_t data; /* position of its bytes */
-	bool gone;     /* was counted, and is only passed over */
+	uint64_t data; /* position of its data */
+	bool gone;     /* already counted; to be skipped */
 };
 
 struct output_verbs_out {
@@ -56,7 +53,7 @@ struct output_verbs_out {
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
-	uint32_t generation; /* of the queue pair, in the upper half of its wr_ids */
+	uint32_t generation; /* of the queue pair; the upper half of its wr_ids */
 	uint32_t depth_wanted, depth, inline_most;
 	bool broken;
 
@@ -65,7 +62,7 @@ struct output_verbs_out {
 	uint32_t mask;
 	struct op *ops;
 	uint8_t *data;
-	uint64_t data_head, data_tail; /* positions, which run on: modulo DATA_BYTES */
+	uint64_t data_head, data_tail; /* running positions, modulo DATA_BYTES */
 };
 
 static struct output_verbs_out *of(struct dta_output *o)
@@ -91,13 +88,13 @@ static void failed(struct output_verbs_out *v, const char *fmt, ...)
 
 /* ---- the ring ---- */
 
-/* What an operation takes of the data; a FETCH_ADD's is where the old value lands. */
+/* The data an operation occupies; the old value of a FETCH_ADD lands there. */
 static uint64_t room_of(uint32_t bytes)
 {
 	return (bytes + 7u) & ~7ull;
 }
 
-/* The oldest leaves the ring. */
+/* Removes the oldest operation. */
 static void retire(struct output_verbs_out *v)
 {
 	struct op *op = op_at(v, v->head++);
@@ -109,7 +106,7 @@ static void retire(struct output_verbs_out *v)
 	v->outstanding--;
 }
 
-static void give_up_on(struct output_verbs_out *v, struct op *op, uint64_t *counter)
+static void abandon(struct output_verbs_out *v, struct op *op, uint64_t *counter)
 {
 	op->gone = true;
 	(*counter)++;
@@ -117,11 +114,10 @@ static void give_up_on(struct output_verbs_out *v, struct op *op, uint64_t *coun
 }
 
 /*
- * What was in the send queue: WRITEs will be posted again; a FETCH_ADD may have been executed, and
- * twice would be wrong. refused: an operation that the other side did not want, or NULL; nor will
- * it want what else is for that memory.
+ * After a lost connection: WRITEs are posted again; a sent FETCH_ADD may have been executed and is
+ * not. refused: the operation that the peer refused, or NULL; others for its memory fail with it.
  */
-static void sort_out(struct output_verbs_out *v, const struct op *refused)
+static void requeue(struct output_verbs_out *v, const struct op *refused)
 {
 	uint32_t rkey = refused ? refused->rkey : 0;
 
@@ -131,16 +127,16 @@ static void sort_out(struct output_verbs_out *v, const struct op *refused)
 		if (op->gone)
 			continue;
 		if (refused && op->rkey == rkey)
-			give_up_on(v, op, &v->stats.failed);
+			abandon(v, op, &v->stats.failed);
 		else if (n < v->posted && op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			give_up_on(v, op, &v->stats.unconfirmed);
+			abandon(v, op, &v->stats.unconfirmed);
 		else
 			v->stats.again += n < v->posted;
 	}
 	v->posted = v->head;
 }
 
-/* ---- coming up and going down ---- */
+/* ---- connecting and disconnecting ---- */
 
 static void tear_down(struct output_verbs_out *v)
 {
@@ -154,25 +150,25 @@ static void go_down(struct output_verbs_out *v, uint64_t now_ns, const struct op
 		v->stats.disconnects++;
 	v->state = DTA_OUTPUT_DOWN;
 	tear_down(v);
-	sort_out(v, refused);
+	requeue(v, refused);
 	v->retry_ns = now_ns + v->backoff_ns;
 	v->backoff_ns = v->backoff_ns * 2 > BACKOFF_MAX_NS ? BACKOFF_MAX_NS : v->backoff_ns * 2;
 }
 
-static void cannot(struct output_verbs_out *v, uint64_t now_ns, const char *what)
+static void fail_with_errno(struct output_verbs_out *v, uint64_t now_ns, const char *what)
 {
 	failed(v, "%s: %s: %s", v->dial.host, what, strerror(errno));
 	go_down(v, now_ns, NULL);
 }
 
-/* The way there is known: a queue pair is made, and the other side asked. */
-static void ask(struct output_verbs_out *v, uint64_t now_ns)
+/* The route is resolved: make a queue pair and connect. */
+static void connect_queue(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_device_attr device;
 	uint32_t reads;
 
 	if (ibv_query_device(v->dial.id->verbs, &device)) {
-		cannot(v, now_ns, "ibv_query_device");
+		fail_with_errno(v, now_ns, "ibv_query_device");
 		return;
 	}
 	v->depth = v->depth_wanted < (uint32_t)device.max_qp_wr ? v->depth_wanted
@@ -181,12 +177,12 @@ static void ask(struct output_verbs_out *v, uint64_t now_ns)
 	if (v->pd)
 		v->mr = ibv_reg_mr(v->pd, v->data, DATA_BYTES, IBV_ACCESS_LOCAL_WRITE);
 	if (!v->mr) {
-		cannot(v, now_ns, "registering memory (ulimit -l?)");
+		fail_with_errno(v, now_ns, "registering memory (ulimit -l?)");
 		return;
 	}
 	v->cq = ibv_create_cq(v->dial.id->verbs, (int)v->depth, NULL, NULL, 0);
 	if (!v->cq) {
-		cannot(v, now_ns, "ibv_create_cq");
+		fail_with_errno(v, now_ns, "ibv_create_cq");
 		return;
 	}
 	for (v->inline_most = INLINE_WANTED;; v->inline_most /= 2) {
@@ -207,13 +203,13 @@ static void ask(struct output_verbs_out *v, uint64_t now_ns)
 		if (!rdma_create_qp(v->dial.id, v->pd, &attr))
 			break;
 		if (!v->inline_most) {
-			cannot(v, now_ns, "rdma_create_qp");
+			fail_with_errno(v, now_ns, "rdma_create_qp");
 			return;
 		}
 	}
 	v->generation++;
 	reads = (uint32_t)device.max_qp_init_rd_atom;
-	/* 255 means "any" to librdmacm. The other side lowers it to what it can. */
+	/* 255 means "maximum" to librdmacm. The peer may lower it. */
 	if (fabric_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
 		failed(v, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
@@ -225,8 +221,7 @@ static void established(struct output_verbs_out *v, uint64_t now_ns,
 {
 	if (hello->magic != FABRIC_VERBS_HELLO_MAGIC || hello->version != FABRIC_VERBS_VERSION ||
 	    hello->agent_instance != v->instance) {
-		failed(v, "%s: it is not the owner of these stores who answers there",
-		       v->dial.host);
+		failed(v, "%s: not the store server of these stores", v->dial.host);
 		go_down(v, now_ns, NULL);
 		return;
 	}
@@ -250,7 +245,7 @@ static void connection(struct output_verbs_out *v, uint64_t now_ns)
 	if (e == FABRIC_DIAL_NOTHING)
 		e = fabric_dial_drive(&v->dial, now_ns, &hello, sizeof(hello));
 	if (e == FABRIC_DIAL_ROUTED) {
-		ask(v, now_ns);
+		connect_queue(v, now_ns);
 	} else if (e == FABRIC_DIAL_ESTABLISHED) {
 		established(v, now_ns, &hello);
 	} else if (e == FABRIC_DIAL_FAILED) {
@@ -261,9 +256,9 @@ static void connection(struct output_verbs_out *v, uint64_t now_ns)
 
 /* ---- operations ---- */
 
-/* A slot for an operation, and room for its bytes; NULL with *err. */
-static struct op *take(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
-		       uint32_t bytes, int *err)
+/* Allocates an operation and its data; NULL with *err. */
+static struct op *allocate(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
+			   uint32_t bytes, int *err)
 {
 	uint64_t room = room_of(bytes), at = v->data_tail, rest = DATA_BYTES - at % DATA_BYTES;
 	struct op *op;
@@ -277,7 +272,7 @@ static struct op *take(struct output_verbs_out *v, const struct dta_object *to, 
 	*err = -EMSGSIZE;
 	if (bytes > DTA_OUTPUT_WRITE_MAX)
 		return NULL;
-	if (room > rest) /* it does not wrap around */
+	if (room > rest) /* data does not wrap */
 		at += rest;
 	*err = -EAGAIN;
 	if (v->tail - v->head > v->mask || at + room - v->data_head > DATA_BYTES)
@@ -295,7 +290,7 @@ static int write_any(struct output_verbs_out *v, const struct dta_object *to, ui
 		     const void *data, uint32_t bytes, bool immediate, uint32_t number)
 {
 	int err;
-	struct op *op = take(v, to, offset, bytes, &err);
+	struct op *op = allocate(v, to, offset, bytes, &err);
 
 	if (!op)
 		return err;
@@ -324,7 +319,7 @@ static int verbs_add(struct dta_output *o, const struct dta_object *to, uint64_t
 {
 	struct output_verbs_out *v = of(o);
 	int err = -ERANGE;
-	struct op *op = offset & 7 ? NULL : take(v, to, offset, 8, &err);
+	struct op *op = offset & 7 ? NULL : allocate(v, to, offset, 8, &err);
 
 	if (!op)
 		return err;
@@ -366,12 +361,12 @@ static void request_of(struct output_verbs_out *v, uint64_t n, struct ibv_send_w
 		wr->send_flags = IBV_SEND_INLINE;
 }
 
-/* Chains of requests, each with one doorbell and one completion. */
+/* Posts chains of requests, each with one doorbell and one completion. */
 static void post(struct output_verbs_out *v, uint64_t now_ns)
 {
 	struct ibv_send_wr wr[CHAIN], *bad;
 	struct ibv_sge sge[CHAIN];
-	/* A quarter of the queue at a time, so that it never runs empty before it is refilled. */
+	/* A quarter of the queue at a time keeps it from running empty. */
 	uint32_t most = v->depth / 4 < CHAIN ? v->depth / 4 + 1 : CHAIN;
 
 	while (!v->broken && v->posted < v->tail) {
@@ -389,7 +384,7 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 			count++;
 			end = n + 1;
 		}
-		if (!count) { /* the queue is full, or nothing is left but what is gone */
+		if (!count) { /* the queue is full, or only skipped operations are left */
 			if (v->head == v->posted)
 				for (v->posted = n; v->head < n;)
 					retire(v);
@@ -400,8 +395,10 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 			v->progress_ns = now_ns;
 		err = ibv_post_send(v->dial.id->qp, wr, &bad);
 		if (err) {
-			/* What was taken of the chain ends with the queue pair; it counts as
-			 * posted. */
+			/*
+			 * Accepted requests of the chain end with the queue pair and count as
+			 * posted.
+			 */
 			failed(v, "%s: ibv_post_send: %s", v->dial.host, strerror(err));
 			v->broken = true;
 		}
@@ -409,13 +406,13 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 	}
 }
 
-/* Refused by the other side, not lost on the way. */
+/* Refused by the peer, not lost in transit. */
 static bool is_refusal(enum ibv_wc_status s)
 {
 	return s == IBV_WC_REM_ACCESS_ERR || s == IBV_WC_REM_INV_REQ_ERR || s == IBV_WC_REM_OP_ERR;
 }
 
-/* False: the connection has ended. */
+/* False: the connection ended. */
 static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint64_t now_ns)
 {
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;

@@ -7,6 +7,8 @@
 
 #include "base/text.h"
 #include "dta/io/roce.h"
+#include "dta/wire/endian.h"
+#include "base/text.h"
 
 #define ETHERNET      14u
 #define IPV4	      20u
@@ -14,47 +16,16 @@
 #define UDP	      8u
 #define BTH	      12u
 #define ICRC	      4u
-#define QPN_MIN	      2u /* 0 and 1 are for management */
+#define QPN_MIN	      2u /* 0 and 1 are management queue pairs */
 
 #define BTH_SOLICITED 0x80u
 #define BTH_MIGRATED  0x40u
 #define BTH_PAD	      0x30u
 #define BTH_VERSION   0x0fu
 
-static void put16(uint8_t *to, uint32_t v)
-{
-	to[0] = (uint8_t)(v >> 8);
-	to[1] = (uint8_t)v;
-}
-
-static void put32(uint8_t *to, uint32_t v)
-{
-	v = __builtin_bswap32(v);
-	memcpy(to, &v, 4);
-}
-
-static void put64(uint8_t *to, uint64_t v)
-{
-	v = __builtin_bswap64(v);
-	memcpy(to, &v, 8);
-}
-
-static uint32_t get16(const uint8_t *from)
-{
-	return (uint32_t)from[0] << 8 | from[1];
-}
-
 static uint32_t get24(const uint8_t *from)
 {
-	return (uint32_t)from[0] << 16 | get16(from + 1);
-}
-
-static uint64_t get64(const uint8_t *from)
-{
-	uint64_t v;
-
-	memcpy(&v, from, 8);
-	return __builtin_bswap64(v);
+	return (uint32_t)from[0] << 16 | dta_get16(from + 1);
 }
 
 /* ---- ends ---- */
@@ -66,12 +37,12 @@ static bool is_v4(const uint8_t gid[16])
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-static bool gid_is_somebodys(const uint8_t gid[16])
+static bool gid_is_unicast(const uint8_t gid[16])
 {
 	static const uint8_t none[16];
 
 	if (is_v4(gid))
-		return gid[12] && gid[12] < 224; /* 0/8, multicast, broadcast: nobody's */
+		return gid[12] && gid[12] < 224; /* not 0/8, multicast or broadcast */
 	return memcmp(gid, none, 16) && gid[0] != 0xff;
 }
 
@@ -82,7 +53,7 @@ int dta_roce_end_check(const struct dta_roce_end *e)
 		   !(e->mtu & (e->mtu - 1));
 
 	if (e->qpn < QPN_MIN || e->qpn > DTA_ROCE_24 || e->psn > DTA_ROCE_24 || !mtu ||
-	    e->atomics > 255 || !gid_is_somebodys(e->gid) || !memcmp(e->mac, none, 6) ||
+	    e->atomics > 255 || !gid_is_unicast(e->gid) || !memcmp(e->mac, none, 6) ||
 	    (e->mac[0] & 1))
 		return -EINVAL;
 	return 0;
@@ -113,8 +84,7 @@ int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 	json_int_t atomics = json_integer_value(json_object_get(message, "atomics"));
 
 	memset(e, 0, sizeof(*e));
-	/* Each in its bounds before it is made smaller: then dta_roce_end_check() sees what was
-	 * said. */
+	/* Check bounds before narrowing. */
 	if (!json_is_integer(qpn) || json_integer_value(qpn) < 0 ||
 	    json_integer_value(qpn) > DTA_ROCE_24 || !json_is_integer(psn) ||
 	    json_integer_value(psn) < 0 || json_integer_value(psn) > DTA_ROCE_24 ||
@@ -133,14 +103,14 @@ int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 
 /* ---- building ---- */
 
-/* RFC 1071, of the header without length and checksum, not folded. */
+/* RFC 1071 over the header without length and checksum, not folded. */
 static uint32_t sum_v4(const uint8_t *ip)
 {
 	uint32_t sum = 0;
 
 	for (unsigned i = 0; i < IPV4; i += 2)
 		if (i != 2 && i != 10)
-			sum += get16(ip + i);
+			sum += dta_get16(ip + i);
 	return sum;
 }
 
@@ -157,11 +127,11 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 	b->bth = ETHERNET + (v4 ? IPV4 : IPV6) + UDP;
 	memcpy(b->head, theirs->mac, 6);
 	memcpy(b->head + 6, ours->mac, 6);
-	put16(b->head + 12, v4 ? 0x0800 : 0x86dd);
+	dta_put16(b->head + 12, v4 ? 0x0800 : 0x86dd);
 	ip = b->head + ETHERNET;
 	if (v4) {
 		ip[0] = 0x45;
-		ip[6] = 0x40; /* don't fragment: then its identification may be 0 (RFC 6864) */
+		ip[6] = 0x40; /* don't fragment, so that the identification may be 0 (RFC 6864) */
 		ip[8] = 64;
 		ip[9] = 17;
 		memcpy(ip + 12, ours->gid + 12, 4);
@@ -174,12 +144,12 @@ int dta_roce_builder(struct dta_roce_builder *b, const struct dta_roce_end *ours
 		memcpy(ip + 8, ours->gid, 16);
 		memcpy(ip + 24, theirs->gid, 16);
 	}
-	/* The checksum of UDP stays 0, also with IPv6 (annex A17.4.5.1): the iCRC covers more. */
-	put16(b->head + b->bth - UDP, port);
-	put16(b->head + b->bth - UDP + 2, DTA_ROCE_PORT);
+	/* The UDP checksum is 0, also with IPv6 (annex A17.4.5.1): the iCRC covers more. */
+	dta_put16(b->head + b->bth - UDP, port);
+	dta_put16(b->head + b->bth - UDP + 2, DTA_ROCE_PORT);
 	bth = b->head + b->bth;
-	put16(bth + 2, 0xffff); /* the default partition */
-	put32(bth + 4, theirs->qpn);
+	dta_put16(bth + 2, 0xffff); /* default partition */
+	dta_put32(bth + 4, theirs->qpn);
 	return 0;
 }
 
@@ -203,23 +173,23 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 	memcpy(start, b->head, b->bth + BTH);
 	bth[0] = (uint8_t)p->opcode;
 	bth[1] = (uint8_t)((p->solicited ? BTH_SOLICITED : 0) | BTH_MIGRATED | pad << 4);
-	put32(bth + 8, p->psn & DTA_ROCE_24);
+	dta_put32(bth + 8, p->psn & DTA_ROCE_24);
 	if (has_reth(p->opcode) || p->opcode == DTA_ROCE_FETCH_ADD) {
-		put64(at, p->addr);
-		put32(at + 8, p->rkey);
+		dta_put64(at, p->addr);
+		dta_put32(at + 8, p->rkey);
 		at += 12;
 	}
 	if (has_reth(p->opcode)) {
-		put32(at, p->length);
+		dta_put32(at, p->length);
 		at += 4;
 	}
 	if (p->opcode == DTA_ROCE_FETCH_ADD) {
-		put64(at, p->add);
-		put64(at + 8, 0);
+		dta_put64(at, p->add);
+		dta_put64(at + 8, 0);
 		at += 16;
 	}
 	if (has_immediate(p->opcode)) {
-		put32(at, p->immediate);
+		dta_put32(at, p->immediate);
 		at += 4;
 	}
 	if (p->bytes)
@@ -228,26 +198,25 @@ size_t dta_roce_build(const struct dta_roce_builder *b, const struct dta_roce_pa
 	at += p->bytes + pad + ICRC;
 
 	length = (uint32_t)(at - bth) + UDP;
-	put16(bth - UDP + 4, length);
+	dta_put16(bth - UDP + 4, length);
 	if (start[12] == 0x08) {
 		uint32_t sum;
 
 		length += IPV4;
-		put16(start + b->ip + 2, length);
+		dta_put16(start + b->ip + 2, length);
 		sum = b->ip_sum + length;
 		sum = (sum & 0xffff) + (sum >> 16);
 		sum = (sum & 0xffff) + (sum >> 16);
-		put16(start + b->ip + 10, ~sum & 0xffff);
+		dta_put16(start + b->ip + 10, ~sum & 0xffff);
 	} else {
-		put16(start + b->ip + 4, length);
+		dta_put16(start + b->ip + 4, length);
 	}
 	return (size_t)(at - start);
 }
 
 /*
- * CRC over 8 bytes of ones, which stand for a header that only InfiniBand has, and then from the IP
- * header on to the reserved byte and the number of the other end in the BTH; what routers change
- * counts as ones (annex A17.3.4; IBTA 7.8.1).
+ * CRC over 8 bytes of ones in place of InfiniBand's header, then from the IP header to the BTH's
+ * destination; mutable fields count as ones (annex A17.3.4; IBTA 7.8.1).
  */
 static uint32_t crc_head(const uint8_t *frame, uint32_t bth)
 {
@@ -282,7 +251,7 @@ uint32_t dta_roce_icrc(const void *frame, size_t bytes)
 void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool acknowledge)
 {
 	uint8_t *f = frame, *bth = f + b->bth;
-	/* All that changes in front of the PSN; never 0. */
+	/* Everything variable before the PSN; never 0. */
 	uint32_t shape = (uint32_t)bth[0] << 24 | (uint32_t)bth[1] << 16 | (uint32_t)bytes;
 	uint32_t at = (shape >> 2 ^ shape >> 18) % DTA_ROCE_STATES, crc;
 
@@ -292,7 +261,7 @@ void dta_roce_seal(struct dta_roce_builder *b, void *frame, size_t bytes, bool a
 		b->state[at].crc = crc_head(f, b->bth);
 	}
 	crc = libdeflate_crc32(b->state[at].crc, bth + 8, bytes - b->bth - 8 - ICRC);
-	memcpy(f + bytes - ICRC, &crc, ICRC); /* little-endian, unlike all else */
+	memcpy(f + bytes - ICRC, &crc, ICRC); /* little-endian, unlike everything else */
 }
 
 /* ---- answers ---- */
@@ -306,8 +275,7 @@ const char *dta_roce_refusal_name(enum dta_roce_refusal r)
 	return r < DTA_ROCE_REFUSALS ? names[r] : "?";
 }
 
-/* Finds the BTH of a frame for us: offsets and lengths of Ethernet, IP and UDP agree from there on.
- */
+/* Finds the BTH of a frame for us and checks that the lengths of Ethernet, IP and UDP agree. */
 static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
 				      const struct dta_roce_end *ours,
 				      const struct dta_roce_end *theirs, uint32_t *bth)
@@ -318,28 +286,28 @@ static enum dta_roce_refusal find_bth(const uint8_t *f, size_t *bytes,
 
 	if (*bytes < ETHERNET + header + UDP + BTH)
 		return DTA_ROCE_OTHER;
-	if (get16(f + 12) != (v4 ? 0x0800u : 0x86ddu) || ip[0] >> 4 != (v4 ? 4 : 6))
+	if (dta_get16(f + 12) != (v4 ? 0x0800u : 0x86ddu) || ip[0] >> 4 != (v4 ? 4 : 6))
 		return DTA_ROCE_OTHER;
-	/* A fragment of something else, or options: whatever it is, nobody answers us with that. */
+	/* Options or other protocols: not an answer. */
 	if (ip[v4 ? 9 : 6] != 17 || (v4 && ip[0] != 0x45))
 		return DTA_ROCE_OTHER;
 	if (v4 ? memcmp(ip + 16, ours->gid + 12, 4) : memcmp(ip + 24, ours->gid, 16))
 		return DTA_ROCE_OTHER;
 	udp = ip + header;
-	if (get16(udp + 2) != DTA_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
+	if (dta_get16(udp + 2) != DTA_ROCE_PORT || get24(udp + UDP + 5) != ours->qpn)
 		return DTA_ROCE_OTHER;
-	if (v4 && (get16(ip + 6) & 0x3fff))
+	if (v4 && (dta_get16(ip + 6) & 0x3fff))
 		return DTA_ROCE_TRUNCATED;
-	length = v4 ? get16(ip + 2) : get16(ip + 4) + IPV6;
+	length = v4 ? dta_get16(ip + 2) : dta_get16(ip + 4) + IPV6;
 	if (length > *bytes - ETHERNET)
 		return DTA_ROCE_TRUNCATED;
-	if (length < header + UDP + BTH + ICRC || get16(udp + 4) != length - header)
+	if (length < header + UDP + BTH + ICRC || dta_get16(udp + 4) != length - header)
 		return DTA_ROCE_BAD_HEADER;
 	theirs_it_is = v4 ? !memcmp(ip + 12, theirs->gid + 12, 4)
 			  : !memcmp(ip + 8, theirs->gid, 16);
 	if (!theirs_it_is)
 		return DTA_ROCE_BAD_SOURCE;
-	*bytes = ETHERNET + length; /* without what Ethernet pads */
+	*bytes = ETHERNET + length; /* without Ethernet padding */
 	*bth = ETHERNET + header + UDP;
 	return DTA_ROCE_FINE;
 }
@@ -358,7 +326,7 @@ enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
 		return r;
 	h = f + at;
 	payload = bytes - at - BTH - ICRC;
-	if ((h[1] & (BTH_PAD | BTH_VERSION)) || (get16(h + 2) & 0x7fff) != 0x7fff)
+	if ((h[1] & (BTH_PAD | BTH_VERSION)) || (dta_get16(h + 2) & 0x7fff) != 0x7fff)
 		return DTA_ROCE_BAD_HEADER;
 	if (h[0] != DTA_ROCE_ACK && h[0] != DTA_ROCE_ATOMIC_ACK)
 		return DTA_ROCE_BAD_OPCODE;
@@ -372,7 +340,7 @@ enum dta_roce_refusal dta_roce_parse(const void *frame, size_t bytes,
 		.psn = get24(h + 9),
 		.syndrome = h[BTH],
 		.msn = get24(h + BTH + 1),
-		.original = h[0] == DTA_ROCE_ATOMIC_ACK ? get64(h + BTH + 4) : 0,
+		.original = h[0] == DTA_ROCE_ATOMIC_ACK ? dta_get64(h + BTH + 4) : 0,
 	};
 	return DTA_ROCE_FINE;
 }
@@ -416,7 +384,7 @@ void dta_roce_sent(struct dta_roce_window *w, uint64_t count, uint64_t now_ns)
 		w->progress_ns = now_ns;
 	if (!w->deadline_ns)
 		w->deadline_ns = now_ns + (timeout_of(w) << w->tries);
-	/* Only of what is sent for the first time: else it is not known which one was answered. */
+	/* Karn's algorithm: time only first transmissions. */
 	if (!w->timed && w->sent == w->highest && !w->back) {
 		w->timed = w->sent;
 		w->timed_ns = now_ns;
@@ -440,7 +408,7 @@ static void grow(struct dta_roce_window *w, uint64_t acknowledged)
 		w->limit = w->limit_max;
 }
 
-/* Something was lost, most likely in a queue that was full. */
+/* After a loss, most likely in a full queue. */
 static void shrink(struct dta_roce_window *w)
 {
 	uint32_t least = w->limit_max < DTA_ROCE_LIMIT_MIN ? w->limit_max : DTA_ROCE_LIMIT_MIN;
@@ -450,7 +418,7 @@ static void shrink(struct dta_roce_window *w)
 	w->grown = 0;
 }
 
-/* All packets before n arrived. */
+/* All packets before n were acknowledged. */
 static bool advance(struct dta_roce_window *w, uint64_t n, uint64_t now_ns)
 {
 	if (n == w->acked)
@@ -486,7 +454,7 @@ static bool too_long(const struct dta_roce_window *w, uint64_t now_ns)
 	return w->progress_ns && now_ns - w->progress_ns >= w->patience_ns;
 }
 
-/* IBTA table 45, of RNR NAKs: in units of 10 us. */
+/* RNR NAK timer (IBTA table 45), in units of 10 us. */
 static const uint16_t rnr_timer[32] = {
 	65535, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
 	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
@@ -501,13 +469,15 @@ enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dt
 	bool moved;
 
 	if (n >= w->highest)
-		return DTA_ROCE_NOTHING; /* of before, or of what was never sent */
+		return DTA_ROCE_NOTHING; /* stale, or never sent */
 	if (a->opcode == DTA_ROCE_ATOMIC_ACK && (a->syndrome & DTA_ROCE_SYNDROME_KIND))
 		return DTA_ROCE_NOTHING;
 	switch (a->syndrome & DTA_ROCE_SYNDROME_KIND) {
 	case DTA_ROCE_SYNDROME_ACK:
-		/* Also of FETCH_ADDs before it whose own answer was lost: requests are executed in
-		 * order. */
+		/*
+		 * Confirms earlier FETCH_ADDs whose answers were lost, too: requests execute in
+		 * order.
+		 */
 		advance(w, n + 1, now_ns);
 		return DTA_ROCE_PROGRESS;
 	case DTA_ROCE_SYNDROME_RNR:
@@ -521,7 +491,7 @@ enum dta_roce_event dta_roce_answered(struct dta_roce_window *w, const struct dt
 		moved = advance(w, n, now_ns);
 		if (a->syndrome != DTA_ROCE_NAK_SEQUENCE)
 			return DTA_ROCE_REFUSED;
-		/* The same again, of packets that were on the way when we went back. */
+		/* A repetition for packets that were in flight when we went back. */
 		if (!moved && w->back)
 			return DTA_ROCE_NOTHING;
 		shrink(w);

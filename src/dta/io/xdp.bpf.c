@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * xdp.bpf.c - of what an interface receives: reports to our socket of the queue that they came in
- * by, all else to the kernel, which knows better: fragments, options and extension headers, VLANs
- * (whose interface may be another's), what is too long, other hosts' packets. What of that is for
- * us comes through the UDP socket, so that here doubt costs nothing but time.
+ * xdp.bpf.c - redirects reports to the AF_XDP socket of their receive queue and passes everything
+ * else to the kernel: fragments, options and extension headers, VLANs, long frames, other hosts'
+ * packets. Reports among those arrive by the UDP socket, so that any doubt is resolved by passing.
  */
 #include <stdbool.h>
 
@@ -26,7 +25,7 @@ const volatile struct dta_xdp_config config = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_XSKMAP);
-	__uint(max_entries, 1); /* the loader says: one a queue */
+	__uint(max_entries, 1); /* the loader sets it: one per queue */
 	__type(key, __u32);
 	__type(value, __u32);
 } sockets SEC(".maps");
@@ -56,8 +55,7 @@ static __always_inline bool our_six(const __be32 *address)
 	return false;
 }
 
-/* With fragments of a buffer (frags): else an interface with a large MTU would not take the
- * program. */
+/* frags: interfaces with a large MTU refuse other programs. */
 SEC("xdp.frags")
 int reports(struct xdp_md *ctx)
 {

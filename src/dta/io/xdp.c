@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* xdp.c - programs on interfaces, and which queue is whose. */
+/* xdp.c - XDP programs on interfaces, and their queues */
 #include "dta/io/xdp_internal.h"
 
 #include <errno.h>
@@ -48,9 +48,9 @@ struct dta_xdp {
 	uint64_t bytes;
 };
 
-/* ---- what is for us ---- */
+/* ---- our addresses ---- */
 
-/* v4: NULL if it is none. */
+/* The IPv4 address, or NULL. */
 static const uint8_t *mapped(const struct in6_addr *a)
 {
 	return IN6_IS_ADDR_V4MAPPED(a) ? &a->s6_addr[12] : NULL;
@@ -68,7 +68,7 @@ static void add_six(struct dta_xdp_config *c, const void *address)
 		memcpy(&c->six[c->n6++], address, 16);
 }
 
-/* Those that there are now: what is for one that comes later goes by the kernel. */
+/* The current addresses: packets to later ones go through the kernel. */
 static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 			 struct dta_xdp_config *c)
 {
@@ -98,7 +98,7 @@ static int add_addresses(const struct dta_xdp *x, const struct interface *i,
 	return 0;
 }
 
-static int look_at(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
+static int configure(const struct dta_xdp *x, struct interface *i, struct dta_xdp_config *c)
 {
 	struct ifreq r = {0};
 	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -142,7 +142,7 @@ static int load(struct dta_xdp *x, struct interface *i, char *error, size_t erro
 		goto fail;
 	}
 	config = (struct dta_xdp_config *)&i->program->rodata->config;
-	err = look_at(x, i, config);
+	err = configure(x, i, config);
 	if (!err)
 		err = bpf_map__set_max_entries(i->program->maps.sockets, i->queues);
 	if (err)
@@ -167,7 +167,7 @@ static int link_to(struct interface *i, uint32_t mode)
 	return i->link < 0 ? i->link : 0;
 }
 
-/* In the driver, or, if it can't for whatever reason, behind it. But never beside another's. */
+/* Attaches in the driver, or if that fails in generic mode; never beside another program. */
 static int attach(const struct dta_xdp *x, struct interface *i, char *error, size_t error_bytes)
 {
 	int err = x->generic ? -EOPNOTSUPP : link_to(i, XDP_FLAGS_DRV_MODE);
@@ -184,7 +184,7 @@ static int attach(const struct dta_xdp *x, struct interface *i, char *error, siz
 	return err;
 }
 
-/* ---- from the start to the end ---- */
+/* ---- open and close ---- */
 
 static struct interface *interface_of(struct dta_xdp *x, const char *name, const char *what,
 				      char *error, size_t bytes)
@@ -217,7 +217,7 @@ static struct interface *interface_of(struct dta_xdp *x, const char *name, const
 	return err ? NULL : i;
 }
 
-/* "NAME" or "NAME:QUEUE". */
+/* Adds "NAME" or "NAME:QUEUE". */
 static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 {
 	const char *colon = strchr(what, ':');
@@ -226,7 +226,7 @@ static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 	char name[IF_NAMESIZE] = "", *end;
 	const size_t bytes_of = colon ? (size_t)(colon - what) : strlen(what);
 
-	/* What is too long is no interface's name either. */
+	/* A longer name is not an interface's. */
 	memcpy(name, what, bytes_of < sizeof(name) ? bytes_of : 0);
 	i = interface_of(x, name, what, error, bytes);
 	if (!i)

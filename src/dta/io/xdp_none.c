@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* xdp_none.c - a build without libxdp or eBPF: there is no AF_XDP, and that is said. */
+/* xdp_none.c - a build without libxdp or eBPF: opening fails with a message */
 #include "dta/io/xdp_internal.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, s
 	return none(error, error_bytes);
 }
 
-/* ---- of what there is never one ---- */
+/* ---- never called with an object ---- */
 
 void dta_xsk_close(struct dta_xsk *x)
 {

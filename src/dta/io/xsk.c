@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * xsk.c - AF_XDP sockets. Memory is cut into chunks of one frame each. Receiving, a chunk goes
- * around: fill ring (the kernel's), receive ring, us, fill ring; there are as many as the fill ring
- * has places, so that it always has room. Sending, they lie in a stack: the one that was free last
- * is still in the cache.
+ * xsk.c - AF_XDP sockets. Memory is divided into chunks of one frame each. For receiving, a chunk
+ * cycles: fill ring (the kernel's), receive ring, us, fill ring; the fill ring has a place for
+ * every chunk. For sending, free chunks form a stack: the last one freed is still cached.
  */
 #include "dta/io/xsk.h"
 
@@ -25,7 +24,7 @@
 #define FRAMES_MIN    64u
 #define FRAMES_MAX    65536u
 #define HEADROOM      256u /* XDP_PACKET_HEADROOM */
-#define KICK	      32u  /* frames that one call sends, where the driver copies (TX_BATCH_SIZE) */
+#define KICK	      32u  /* frames per call where the driver copies (TX_BATCH_SIZE) */
 
 struct dta_xsk {
 	struct xsk_socket *socket;
@@ -35,8 +34,8 @@ struct dta_xsk {
 	uint8_t *area;
 	size_t bytes;
 	uint32_t chunk, frames;
-	uint32_t held;	  /* of rx: handed out, and the kernel's again at the next call */
-	uint64_t *vacant; /* tx: a stack of addresses */
+	uint32_t held;	  /* of rx: handed out until the next call */
+	uint64_t *vacant; /* tx: a stack of free addresses */
 	uint32_t n_vacant;
 };
 
@@ -63,7 +62,7 @@ uint32_t dta_xsk_queues(const char *interface)
 		errno = ENODEV;
 		return 0;
 	}
-	/* What does not tell has one, or its others' packets go by the kernel. */
+	/* A driver without channels has one queue, or the kernel gets the others. */
 	if (ethtool(interface, &c))
 		return 1;
 	n = c.combined_count + c.rx_count;
@@ -173,8 +172,8 @@ int dta_xsk_fd(const struct dta_xsk *x)
 
 /* ---- receiving ---- */
 
-/* What was handed out goes back to the kernel. */
-static void give_back(struct dta_xsk *x)
+/* Returns handed-out frames to the kernel. */
+static void refill(struct dta_xsk *x)
 {
 	uint32_t to = 0, from = x->rx.cached_cons - x->held;
 
@@ -192,8 +191,8 @@ uint32_t dta_xsk_receive(struct dta_xsk *x, struct dta_xsk_frame *out, uint32_t 
 {
 	uint32_t at = 0, n;
 
-	give_back(x);
-	/* A device that waits for buffers says so; the call is poll()'s, too. */
+	refill(x);
+	/* The device asks for a wakeup when it waits for buffers. */
 	if (xsk_ring_prod__needs_wakeup(&x->fill))
 		recvfrom(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, NULL);
 	n = xsk_ring_cons__peek(&x->rx, max, &at);
@@ -218,7 +217,7 @@ static void reclaim(struct dta_xsk *x)
 		xsk_ring_cons__release(&x->sent, n);
 }
 
-/* Has the kernel send what is in the ring. What it can't take now is taken the next time. */
+/* Has the kernel send the ring's frames; what it cannot take now follows next time. */
 static int kick(struct dta_xsk *x)
 {
 	int err = 0;
@@ -230,7 +229,7 @@ static int kick(struct dta_xsk *x)
 		if (sendto(dta_xsk_fd(x), NULL, 0, MSG_DONTWAIT, NULL, 0) >= 0)
 			continue;
 		err = errno;
-		if (err != EAGAIN) /* EAGAIN: it sent some, and there are more */
+		if (err != EAGAIN) /* EAGAIN: it sent some of them */
 			break;
 	}
 	return err == EAGAIN || err == EBUSY || err == ENOBUFS ? 0 : -err;
@@ -244,7 +243,7 @@ int dta_xsk_send(struct dta_xsk *x, const struct dta_xsk_frame *frames, uint32_t
 	reclaim(x);
 	if (n > x->n_vacant)
 		n = x->n_vacant;
-	/* As many places as chunks: there is room. */
+	/* The ring has a place for every chunk. */
 	if (n && xsk_ring_prod__reserve(&x->tx, n, &at) != n)
 		n = 0;
 	for (uint32_t i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query_append.c - readers of the rings of an append store. */
+/* append.c - readers of the rings of an append store */
 #include "dta/query/internal.h"
 
 #include <errno.h>
@@ -7,14 +7,14 @@
 
 #include "base/base.h"
 
-#define LAPS	    0xffffffu /* lap numbers go round after so many; 0 is none of them */
+#define LAPS	    0xffffffu /* lap numbers wrap to 1 after this many; 0: never written */
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
-#define TRIES	    64 /* copies of a block that does not verify, until it is left for the next call */
+#define TRIES	    64 /* copies of a block that does not verify before the next call retries */
 
 struct append_ring {
 	const struct sl_store_config *c;
 	const uint8_t *at;
-	uint64_t unit; /* bytes of a block */
+	uint64_t unit; /* bytes per block */
 	uint32_t list, lane;
 };
 
@@ -43,8 +43,7 @@ static uint32_t lap_at(const struct append_ring *r, uint64_t s)
 	return (uint32_t)(__atomic_load_n((const uint64_t *)tail, __ATOMIC_ACQUIRE) >> 40);
 }
 
-/* Laps from one to another, of those that lie less than half of the way round apart; never written
- * is older. */
+/* The signed distance between laps less than half the cycle apart; never written is older. */
 static int64_t laps_ahead(uint32_t lap, uint32_t than)
 {
 	int64_t d = ((int64_t)lap - than + LAPS) % LAPS;
@@ -54,7 +53,7 @@ static int64_t laps_ahead(uint32_t lap, uint32_t than)
 	return d <= LAPS / 2 ? d : d - LAPS;
 }
 
-/* Items in the block, 0: it does not verify as this one. words: room for BLOCK_WORDS. */
+/* The number of items in the block; 0: it does not verify as this one. words: BLOCK_WORDS. */
 static uint32_t verify(const struct append_ring *r, uint64_t block, uint64_t *words)
 {
 	uint64_t data = r->unit - 8, tail;
@@ -70,8 +69,8 @@ static uint32_t verify(const struct append_ring *r, uint64_t block, uint64_t *wo
 }
 
 /*
- * A block that verifies has number at + k * LAPS * slots for some k that its tail does not say:
- * small rings may have gone round so often.
+ * A block's number is (lap - 1 + k * LAPS) * slots + slot for some k that its tail does not have:
+ * small rings may have wrapped that often.
  */
 #define TURNS 64
 
@@ -103,8 +102,8 @@ uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t
 	if (!ring_of(v, list, lane, &r))
 		return 0;
 	/*
-	 * Every slot, since a WRITE may have been lost anywhere. Tails alone: the newest, and if
-	 * that one does not verify the next best, until one does.
+	 * Any slot may have lost its WRITE. Compare tails for the newest block, and fall back to
+	 * all slots if it does not verify.
 	 */
 	best = 0;
 	any = false;
@@ -131,14 +130,16 @@ uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32
 	return next > v->config->slots ? next - v->config->slots : 0;
 }
 
-/* Does slot of block x hold x, or what came a lap or more later? */
+/* Whether the slot of block x holds x or a later lap. */
 static bool reached(const struct append_ring *r, uint64_t x)
 {
 	return laps_ahead(lap_at(r, x % r->c->slots), lap_of(r, x)) >= 0;
 }
 
-/* The writer has gone round: the oldest block there is, going by the tails from one that was seen
- * on. */
+/*
+ * After an overrun: the oldest block in the ring, by binary search over tails from a block that was
+ * seen.
+ */
 static uint64_t oldest(const struct append_ring *r, uint64_t seen)
 {
 	uint64_t low = seen, high = seen + r->c->slots;
@@ -154,8 +155,8 @@ static uint64_t oldest(const struct append_ring *r, uint64_t seen)
 	return low + 1 > r->c->slots ? low + 1 - r->c->slots : 0;
 }
 
-int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader,
-		    void *items, uint32_t max)
+int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader, void *items,
+		    uint32_t max)
 {
 	uint64_t words[BLOCK_WORDS], to;
 	uint32_t got = 0, count;
@@ -182,7 +183,7 @@ int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reade
 			reader->block++;
 			continue;
 		}
-		if (ahead <= 0 || got) /* what was read comes first */
+		if (ahead <= 0 || got) /* return these first */
 			break;
 		to = oldest(&r, reader->block + (uint64_t)ahead * r.c->slots);
 		reader->overrun += to - reader->block;
@@ -198,7 +199,7 @@ int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reade
 	uint64_t start = base_now_ns(), pause = 20000;
 	int n;
 
-	/* One-sided writes wake nobody: look, and wait twice as long each time, 5 ms at most. */
+	/* One-sided writes wake no reader: poll, doubling the pause up to 5 ms. */
 	while (!(n = dta_append_read(v, r, items, max)) && base_now_ns() - start < timeout_ns) {
 		nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
 		pause = pause < 2500000 ? 2 * pause : 5000000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query_path.c - postcards: the path of a key. */
+/* path.c - postcards: the path of a key */
 #include "dta/query/internal.h"
 
 #include <math.h>
@@ -21,9 +21,8 @@ static bool is_value(uint32_t value, const uint32_t *values, size_t count)
 	return false;
 }
 
-/* What verifies was written by a translator, who may be as wrong as anybody. */
-static bool decode(const struct sl_store_config *c, const uint64_t *unit,
-		   struct sl_postcard_answer *p)
+/* A unit that verifies is still untrusted: a translator may be faulty. */
+static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct sl_postcard_answer *p)
 {
 	p->present = unit[1];
 	memcpy(&p->hops, unit + 2, 4);
@@ -33,16 +32,16 @@ static bool decode(const struct sl_store_config *c, const uint64_t *unit,
 	return p->present != 0;
 }
 
-static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
-		 const struct dta_query *q, const uint32_t *values, size_t count,
-		 struct sl_postcard_answer *out)
+static void search_epoch(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+			 uint32_t copies, const struct dta_query *q, const uint32_t *values,
+			 size_t count, struct sl_postcard_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	const uint64_t bytes = sl_store_path_bytes(c);
-	struct dta_query_said said;
+	struct dta_query_candidates said;
 	int best;
 
-	dta_query_look(v, epoch, h, copies, bytes, bytes - 8, &said);
+	dta_query_read_copies(v, epoch, h, copies, bytes, bytes - 8, &said);
 	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
 	if (best < 0)
 		return;
@@ -59,22 +58,17 @@ static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash
 void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
 		   const uint32_t *values, size_t count, struct sl_postcard_answer *out)
 {
-	uint64_t newest, oldest;
-	struct dta_hash h;
-	uint32_t copies;
+	struct dta_query_search s;
 
 	memset(out, 0, sizeof(*out));
 	out->result = SL_QUERY_UNKNOWN;
-	if (v->config->kind != SL_STORE_POSTCARD || !dta_query_key_fits(q) ||
-	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
+	if (!dta_query_begin(v, q, SL_STORE_POSTCARD, &s))
 		return;
-	copies = dta_query_copies(v, q, v->config->copies);
-	h = dta_hash(q->key, q->key_bytes, v->config->seed);
-	for (uint64_t e = newest;; e--) {
-		look(v, e, h, copies, q, values, count, out);
+	for (uint64_t e = s.newest;; e--) {
+		search_epoch(v, e, s.h, s.copies, q, values, count, out);
 		out->epoch = e;
-		out->error_probability = ldexp(copies, -64);
-		if (dta_query_over(v, q, e, oldest, &out->result))
+		out->error_probability = ldexp(s.copies, -64);
+		if (dta_query_done(v, q, e, s.oldest, &out->result))
 			return;
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query.c - key-write and increment, by key; how full a bank is. */
+/* query.c - key-write and increment by key; the load of a bank */
 #include "dta/store/hash_many.h"
 #include "dta/query/internal.h"
 
@@ -23,7 +23,7 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 		if (tie)
 			return -1;
 		if (policy == SL_QUERY_CONSENSUS && agreed[best] < consensus) {
-			if (n == 1) /* nobody contradicts; it is just not said often enough */
+			if (n == 1) /* uncontradicted, but too few copies */
 				*result = SL_QUERY_EMPTY;
 			return -1;
 		}
@@ -32,8 +32,9 @@ int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy po
 	return (int)best;
 }
 
-void dta_query_look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
-		    uint32_t copies, uint64_t unit, uint64_t data, struct dta_query_said *out)
+void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+			   uint32_t copies, uint64_t unit, uint64_t data,
+			   struct dta_query_candidates *out)
 {
 	const uint8_t *bank = dta_store_bank(v, epoch);
 	uint64_t at[SL_STORE_COPIES_MAX];
@@ -46,7 +47,7 @@ void dta_query_look(const struct dta_store_view *v, uint64_t epoch, struct dta_h
 		at[out->asked] = dta_slot(h, i, v->config->slots);
 		for (j = 0; j < out->asked && at[j] != at[out->asked]; j++)
 			;
-		if (j < out->asked) /* copies that fell into one slot are one witness */
+		if (j < out->asked) /* copies in one slot are one witness */
 			continue;
 		dta_query_copy(u, bank + at[out->asked++] * unit, unit);
 		out->occupied += u[0] != 0;
@@ -65,14 +66,14 @@ void dta_query_look(const struct dta_store_view *v, uint64_t epoch, struct dta_h
 
 #define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
 
-static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
-		 const struct dta_query *q, struct sl_keywrite_answer *out)
+static void search_epoch(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+			 uint32_t copies, const struct dta_query *q, struct sl_keywrite_answer *out)
 {
 	const struct sl_store_config *c = v->config;
-	struct dta_query_said said;
+	struct dta_query_candidates said;
 	int best;
 
-	dta_query_look(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
+	dta_query_read_copies(v, epoch, h, copies, sl_store_slot_bytes(c), c->value_bytes, &said);
 	out->asked = said.asked;
 	out->occupied = said.occupied;
 	out->verified = said.verified;
@@ -87,23 +88,18 @@ static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash
 void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
 		       struct sl_keywrite_answer *out)
 {
-	uint64_t newest, oldest;
-	struct dta_hash h;
-	uint32_t copies;
+	struct dta_query_search s;
 
 	memset(out, 0, sizeof(*out));
 	out->result = SL_QUERY_UNKNOWN;
-	if (v->config->kind != SL_STORE_KEYWRITE || !dta_query_key_fits(q) ||
-	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
+	if (!dta_query_begin(v, q, SL_STORE_KEYWRITE, &s))
 		return;
-	copies = dta_query_copies(v, q, v->config->copies);
-	h = dta_hash(q->key, q->key_bytes, v->config->seed);
-	for (uint64_t e = newest;; e--) {
-		look(v, e, h, copies, q, out);
+	for (uint64_t e = s.newest;; e--) {
+		search_epoch(v, e, s.h, s.copies, q, out);
 		out->epoch = e;
-		out->error_probability = ldexp(copies, -64);
-		if (dta_query_over(v, q, e, oldest, &out->result))
-			break;
+		out->error_probability = ldexp(s.copies, -64);
+		if (dta_query_done(v, q, e, s.oldest, &out->result))
+			return;
 	}
 	if (out->result !=
 	    SL_QUERY_FOUND) /* it may have been, in an epoch that was retired meanwhile */
@@ -111,8 +107,8 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 }
 
 /*
- * Hashes a batch and asks for the slots of all its keys, then looks at them: the misses of a batch
- * overlap. The next copy is asked for only for the keys that the one before had not.
+ * Hashes a batch and prefetches all its slots before reading them, so that cache misses overlap. A
+ * further copy is read only for keys that were not found yet.
  */
 static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
 		   const uint8_t *keys, size_t key_bytes, uint32_t count, uint8_t *values,
@@ -135,7 +131,7 @@ static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 		const uint32_t asked = lefts;
 
 		dta_slot_many(&h, n, c->slots, count, at);
-		/* Into the second level of the cache, which has room for more misses at a time. */
+		/* L2 has room for more outstanding misses than L1. */
 		for (uint32_t k = 0; k < asked; k++)
 			__builtin_prefetch(bank + at[left[k]] * unit, 0, 2);
 		lefts = 0;
@@ -159,33 +155,31 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 			      const void *keys, size_t key_bytes, size_t count, void *values,
 			      uint8_t *found)
 {
-	const struct dta_query q = {.key = keys, .key_bytes = key_bytes, .copies = copies};
-	uint64_t newest, oldest;
+	const struct dta_query q = {
+		.key = keys, .key_bytes = key_bytes, .epoch = epoch, .copies = copies};
+	struct dta_query_search s;
 	size_t hits = 0;
 
 	memset(found, SL_QUERY_UNKNOWN, count);
-	if (v->config->kind != SL_STORE_KEYWRITE || !dta_query_key_fits(&q) ||
-	    !dta_query_epochs(v, epoch, &newest, &oldest))
+	if (!count || !dta_query_begin(v, &q, SL_STORE_KEYWRITE, &s))
 		return 0;
-	copies = dta_query_copies(v, &q, v->config->copies);
 	for (size_t i = 0; i < count; i += DTA_MANY)
-		hits += many(v, newest, copies, (const uint8_t *)keys + i * key_bytes, key_bytes,
-			     count - i < DTA_MANY ? (uint32_t)(count - i) : DTA_MANY,
+		hits += many(v, s.newest, s.copies, (const uint8_t *)keys + i * key_bytes,
+			     key_bytes, count - i < DTA_MANY ? (uint32_t)(count - i) : DTA_MANY,
 			     (uint8_t *)values + i * v->config->value_bytes, found + i);
-	/* The newest that has it: what the newest has not is asked of the older ones, one by one.
-	 */
-	for (size_t i = 0; epoch == ~0ull && oldest < newest && i < count; i++) {
+	/* Keys that the newest epoch does not have are searched in older ones, one by one. */
+	for (size_t i = 0; epoch == ~0ull && s.oldest < s.newest && i < count; i++) {
 		struct sl_keywrite_answer a;
 
 		if (found[i] != SL_QUERY_EMPTY)
 			continue;
-		for (uint64_t e = newest; e-- > oldest && found[i] == SL_QUERY_EMPTY;) {
+		for (uint64_t e = s.newest; e-- > s.oldest && found[i] == SL_QUERY_EMPTY;) {
 			dta_view_keywrite(v,
 					  &(struct dta_query){
 						  .key = (const uint8_t *)keys + i * key_bytes,
 						  .key_bytes = key_bytes,
 						  .epoch = e,
-						  .copies = copies,
+						  .copies = s.copies,
 					  },
 					  &a);
 			if (a.result != SL_QUERY_FOUND)
@@ -195,7 +189,7 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 			hits++;
 		}
 	}
-	if (!dta_query_still(v, epoch == ~0ull ? oldest : epoch) && epoch != ~0ull) {
+	if (!dta_query_valid(v, epoch == ~0ull ? s.oldest : epoch) && epoch != ~0ull) {
 		memset(found, SL_QUERY_UNKNOWN, count);
 		return 0;
 	}
@@ -204,8 +198,7 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 
 /* ---- increment ---- */
 
-#define TOTAL_CELLS \
-	(1u << 20) /* of a row that are added up for the bound; of longer rows a sample */
+#define TOTAL_CELLS (1u << 20) /* cells summed per row; longer rows are sampled */
 
 static double row_total(const uint8_t *row, uint64_t columns)
 {
@@ -230,7 +223,7 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 	if (c->kind != SL_STORE_INCREMENT || !dta_query_key_fits(q) ||
 	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
-	/* Rows that every report was added to: of others the sum may be below the truth. */
+	/* Only rows that every report was added to: others may be below the truth. */
 	rows = q->copies && q->copies <= c->rows ? q->copies : c->copies ? c->copies : 1;
 	h = dta_hash(q->key, q->key_bytes, c->seed);
 	for (uint64_t e = newest;; e--) {
@@ -251,7 +244,7 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
 			out->probability = 1 - exp(-(double)rows);
 		}
-		if (dta_query_over(v, q, e, oldest, &out->result))
+		if (dta_query_done(v, q, e, oldest, &out->result))
 			return;
 	}
 }
@@ -270,8 +263,10 @@ void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 
 /* ---- success ---- */
 
-/* Each newer key overwrites N of M slots at random: one copy stands with (1 - 1/M)^(N newer), about
- * e^-aN. */
+/*
+ * Each newer key overwrites N of M random slots: a copy survives with (1 - 1/M)^(N newer), about
+ * e^-aN.
+ */
 double dta_success_after(const struct sl_store_config *c, uint32_t copies, double newer)
 {
 	return 1 - pow(1 - exp(-newer / (double)c->slots * copies), copies);
@@ -284,8 +279,8 @@ double dta_success_reach(const struct sl_store_config *c, uint32_t copies, doubl
 
 /* ---- load ---- */
 
-bool dta_store_standing(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
-			uint64_t *looked, uint64_t *occupied)
+bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *bank, uint64_t sample,
+			      uint64_t *looked, uint64_t *occupied)
 {
 	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							   : sl_store_path_bytes(c);
@@ -312,12 +307,12 @@ void dta_view_load(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 
 	memset(out, 0, sizeof(*out));
 	if (!dta_query_epochs(v, epoch, &newest, &oldest) ||
-	    !dta_store_standing(c, dta_store_bank(v, newest), sample, &out->looked, &out->occupied))
+	    !dta_store_count_occupied(c, dta_store_bank(v, newest), sample, &out->looked,
+				      &out->occupied))
 		return;
 	/*
-	 * After K keys of N copies a slot is still empty with probability (1 - 1/M)^(NK), about
-	 * e^-aN for a = K/M. All full: what can be said is that it was at least as much as would
-	 * leave one empty.
+	 * After K keys of N copies a slot is empty with (1 - 1/M)^(NK), about e^-aN for a = K/M. A
+	 * full sample counts as half a slot empty: a lower bound.
 	 */
 	share = (double)out->occupied / (double)out->looked;
 	if (out->occupied == out->looked)

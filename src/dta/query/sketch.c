@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query_sketch.c - sketches: lanes merged, and what the merged one estimates. */
+/* sketch.c - sketches: merging lanes, and what the result estimates */
 #include "dta/query/internal.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "sketch/hll.h"
 #include "sketch/wire.h"
 
-#define TRIES 200 /* a lane that is being written is copied again */
+#define TRIES 200 /* copies of a lane that is being written */
 
 void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *more)
 {
@@ -31,8 +31,9 @@ void dta_sketch_merge(const struct sl_store_config *c, void *cells, const void *
 	}
 }
 
-/* 1: a whole lane is in `complete` and `rows`; 0: nothing was written of this epoch; -1: it did not
- * settle. */
+/*
+ * 1: `complete` and `rows` hold a consistent lane; 0: the epoch has nothing; -1: it did not settle.
+ */
 static int lane_copy(const struct dta_store_view *v, const uint8_t *at, uint32_t lane,
 		     uint64_t epoch, struct sl_store_complete *complete, uint64_t *rows,
 		     uint64_t bytes)
@@ -89,7 +90,7 @@ int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
 			for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++)
 				out->map[i] |= complete.map[i];
 		}
-		if (!dta_query_still(v, e)) {
+		if (!dta_query_valid(v, e)) {
 			free(rows);
 			*out = (struct dta_merged){.result = SL_QUERY_UNKNOWN, .epoch = e};
 			return 0;
@@ -204,7 +205,7 @@ int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, cons
 
 struct dta_sketch_maker {
 	uint64_t cells;
-	struct sketch_count_min *cm; /* one of them */
+	struct sketch_count_min *cm; /* exactly one is set */
 	struct sketch_count_sketch *cs;
 	struct sketch_hll *hll;
 };
@@ -253,7 +254,7 @@ int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key
 	return 0;
 }
 
-/* Cells end a sketch's frame, before its checksum: docs/sketches.md. */
+/* A frame ends with the cells and a checksum: docs/sketches.md. */
 int dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells)
 {
 	size_t bytes = m->cm   ? sketch_count_min_save_bytes(m->cm)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h - where a key lies in a store, and how a unit proves that it is whole and that key's.
- * Engine and query share it; it is the format (docs/dta-store.md), so that no constant here may
- * ever change.
+ * hash.h - where a key lies in a store, and the check words of its units. This is the format
+ * (docs/dta-store.md), shared by engine and queries: no constant may change.
  *
- * Why not CRC32(key, n), as the original: CRC is affine, so that two keys that collide in one copy
- * collide in all of them, and copies buy nothing.
+ * CRC32(key, n), the original's choice, is affine: two keys that collide in one copy collide in all
+ * of them, and further copies are useless.
  */
 #ifndef SL_DTA_STORE_HASH_H
 #define SL_DTA_STORE_HASH_H
@@ -36,9 +35,8 @@ static inline uint64_t dta_mix(uint64_t x)
 }
 
 /*
- * Slot of copy n = 0, 1, ... among any number of slots. Two keys that meet in one copy meet in
- * another as rarely as any two: the copies differ before the mixing by an odd multiple of a second
- * 64-bit hash.
+ * The slot of copy n. Copies differ by an odd multiple of a second 64-bit hash before mixing, so
+ * that keys that collide in one copy are no more likely to collide in another.
  */
 static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 {
@@ -48,8 +46,8 @@ static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 }
 
 /*
- * The check word of a key's data; never 0. Key-write: the value without the zeros behind it;
- * postcard: all behind the check word, zeros included.
+ * The check word of a key's data; never 0. Key-write: over the value without padding; postcard:
+ * over everything after the check word, padding included.
  */
 static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t bytes)
 {
@@ -58,7 +56,7 @@ static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t byt
 	return c ? c : 1;
 }
 
-/* The tail of an append block; data: the block without it, bytes: of that, count: items in use. */
+/* The tail of an append block. data: the block without its tail; count: items in use. */
 static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, uint32_t lane,
 				uint64_t block, const void *data, size_t bytes, uint32_t count)
 {
@@ -68,7 +66,7 @@ static inline uint64_t dta_tail(const struct sl_store_config *c, uint32_t list, 
 	return lap << 40 | (uint64_t)count << 32 | XXH3_64bits_withSeed(data, bytes, of) >> 32;
 }
 
-/* Check words of a sketch: what is 0 for the completeness, 1 for the rows. */
+/* Check words of a sketch. what: 0 for the completeness, 1 for the rows. */
 static inline uint64_t dta_sketch_check(const struct sl_store_config *c, uint32_t lane,
 					uint32_t what, const void *data, size_t bytes)
 {

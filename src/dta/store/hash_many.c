@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * hash_many.c - XXH3 (its specification: doc/xxhash_spec.md of xxHash) over eight short keys at a
- * time. Each has its own seed where a check word is made, so that nothing but the lanes of a vector
- * can be shared.
+ * hash_many.c - XXH3 (doc/xxhash_spec.md of xxHash) over eight short keys at a time. Check words
+ * have a seed per key, so that keys can share nothing but the lanes of a vector.
  */
 #include "dta/store/hash_many.h"
 
@@ -23,7 +22,7 @@ static inline __attribute__((always_inline)) void hash_each(const uint8_t *key, 
 	}
 }
 
-/* With lengths that are common as constants; 5-tuples are 13 bytes with IPv4, 37 with IPv6. */
+/* Common lengths as constants; 5-tuples have 13 bytes with IPv4, 37 with IPv6. */
 static void hash_some(const uint8_t *key, size_t key_bytes, size_t step, uint64_t seed,
 		      uint32_t count, struct dta_hashes *out)
 {
@@ -116,7 +115,7 @@ WIDE_PART __m512i mul(__m512i a, __m512i b)
 	return _mm512_mullo_epi64(a, b);
 }
 
-/* The upper halves of the products, of four products of 32 bits each. */
+/* The upper halves of the 128-bit products, from four 32-bit products each. */
 WIDE_PART __m512i mul_high(__m512i a, __m512i b)
 {
 	__m512i ah = _mm512_srli_epi64(a, 32), bh = _mm512_srli_epi64(b, 32);
@@ -143,7 +142,7 @@ WIDE_PART __m512i mix(__m512i x) /* dta_mix() */
 	return SHIFT_XOR(x, 31);
 }
 
-/* Bytes of each word in opposite order. */
+/* Reverses the bytes of each word. */
 WIDE_PART __m512i swap(__m512i x)
 {
 	const __m512i order = _mm512_broadcast_i32x4(
@@ -153,9 +152,9 @@ WIDE_PART __m512i swap(__m512i x)
 }
 
 /*
- * Words of up to eight keys, from register to register. Not by way of an array: a vector that is
- * read where words were just written waits until they are in the cache, behind all writes to slots
- * that are under way. Nor by a gather, which takes twice as long.
+ * Loads words of up to eight keys through registers. A vector load from an array that was just
+ * written would stall until the writes reach the cache, behind all writes to slots in flight; a
+ * gather takes twice as long.
  */
 static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 {
@@ -165,7 +164,7 @@ static inline __attribute__((always_inline)) long long word(const uint8_t *at)
 	return v;
 }
 
-/* Of 4 to 8 bytes: the first four are the lower half of the word, the last four the upper one. */
+/* 4 to 8 bytes: the first four in the lower half of the word, the last four in the upper. */
 static inline __attribute__((always_inline)) long long ends(const uint8_t *at, size_t bytes)
 {
 	uint32_t first, last;
@@ -190,14 +189,14 @@ WIDE_PART __m512i word_ends(const uint8_t *from, size_t bytes, size_t step, uint
 	return bytes == 8 ? words(from, step, count) : EACH(ENDS);
 }
 
-/* By halves: a word of 512 bits that is read one by one soon after waits for the cache. */
+/* In halves: a 512-bit store cannot forward to the scalar loads that soon follow. */
 WIDE_PART void save(uint64_t *to, __m512i x)
 {
 	_mm256_storeu_si256((void *)to, _mm512_castsi512_si256(x));
 	_mm256_storeu_si256((void *)(to + 4), _mm512_extracti64x4_epi64(x, 1));
 }
 
-/* Of eight keys, in registers. */
+/* The hashes of eight keys. */
 struct hashes {
 	__m512i lo, hi;
 };
@@ -251,15 +250,15 @@ WIDE_PART __m512i slot_eight(struct hashes h, uint32_t n, uint64_t slots)
 	return mul_high(mix(h.lo), all(slots));
 }
 
-/* Of values of 4 to 8 bytes, as word_ends() has them: XXH3_64 with the lane's seed. */
+/* For values of 4 to 8 bytes in word_ends() form: XXH3_64 with a seed per lane. */
 WIDE_PART __m512i check_eight(struct hashes h, __m512i value_ends, size_t bytes)
 {
 	const __m512i flip = all(secret(8) ^ secret(16));
 	__m512i seed = vxor(mix(add(h.hi, all(SL_LINE_K4))), h.lo), x;
 
-	/* The seed's lower half, bytes swapped, onto its upper half. */
+	/* Xor the byte-swapped lower half of the seed onto its upper half. */
 	seed = vxor(seed, _mm512_and_si512(swap(seed), all(0xffffffff00000000ull)));
-	/* The last four bytes are the lower half of the word. */
+	/* Here the last four bytes are the lower half of the word. */
 	x = _mm512_rol_epi64(value_ends, 32);
 	x = vxor(x, _mm512_sub_epi64(flip, seed));
 	x = vxor(x, vxor(_mm512_rol_epi64(x, 49), _mm512_rol_epi64(x, 24)));
@@ -315,11 +314,11 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 		__m512i a = slot_eight(h, 0, s->slots);
 		__m512i b = copies > 1 ? slot_eight(h, 1, s->slots) : a;
 
-#define ASK(i)                                               \
+#define PREFETCH(i)                                          \
 	__builtin_prefetch(bank + WORD_OF(a, i) * 16, 0, 2); \
 	if (copies > 1)                                      \
 		__builtin_prefetch(bank + WORD_OF(b, i) * 16, 0, 2);
-		ALL_EIGHT(ASK)
+		ALL_EIGHT(PREFETCH)
 	}
 	item = items;
 	for (uint32_t i = 0; i < count; i += LANES, item += LANES * step) {
@@ -330,7 +329,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 		__m512i value = word_ends(item + key_bytes, value_bytes, step, left);
 		__m512i check = check_eight(h, value, value_bytes), even, odd;
 
-		/* The last four bytes to where they are in the value. */
+		/* Move the last four bytes to their place in the value. */
 		if (value_bytes < 8)
 			value = _mm512_or_si512(
 				_mm512_and_si512(value, all(0xffffffff)),
@@ -339,7 +338,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 					_mm_cvtsi64_si128((long long)value_bytes * 8 - 32)));
 		even = _mm512_unpacklo_epi64(check, value);
 		odd = _mm512_unpackhi_epi64(check, value);
-/* At once and in order: a later report of the same key is the one that stays. */
+/* In order, so that the last report of a key stays. */
 #define PUT(i)                                                                       \
 	if (left > (i)) {                                                            \
 		__m128i pair = (i) % 2 ? PAIR_OF(odd, i) : PAIR_OF(even, i);         \
@@ -352,7 +351,7 @@ WIDE_PART void put_wide(uint8_t *bank, const struct dta_shape *s, const uint8_t 
 	}
 }
 
-/* With what is common as constants. */
+/* Common shapes as constants. */
 WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_t *items,
 			  uint32_t count)
 {
@@ -378,9 +377,6 @@ WIDE static void put_some(uint8_t *bank, const struct dta_shape *s, const uint8_
 #define put_some(bank, shape, items, count)
 
 #endif
-
-/* ----------------------------------------------------------------------------------------------------
- */
 
 void dta_hash_many(const uint8_t *keys, size_t key_bytes, size_t step, uint64_t seed,
 		   uint32_t count, struct dta_hashes *out)

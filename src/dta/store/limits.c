@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * limits.c - what cgroups leave for stores. Limits of both versions, of which a machine may have
- * some controllers in one and some in the other: Documentation/admin-guide/cgroup-v2.rst,
- * cgroup-v1/memory.rst and cgroup-v1/hugetlb.rst.
+ * limits.c - the memory that cgroups leave to this process. A machine may have some controllers in
+ * version 1 and others in version 2: Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst,
+ * cgroup-v1/hugetlb.rst.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -10,12 +10,11 @@
 
 #include "dta/store/stores.h"
 
-#define NO_LIMIT \
-	((uint64_t)1 << 62) /* and more: version 1 says so by the last page of a signed long */
+#define NO_LIMIT ((uint64_t)1 << 62) /* or more: version 1 has LONG_MAX rounded down to a page */
 
 static const struct {
-	const char *controller;	       /* version 1: its name, and that of its folder */
-	const char *most[2], *used[2]; /* files, in version 1 and 2 */
+	const char *controller;	       /* version 1: the name of the controller and its folder */
+	const char *most[2], *used[2]; /* file names in version 1 and 2 */
 } files[] = {
 	[DTA_LIMIT_MEMORY] = {"memory",
 			      {"memory.limit_in_bytes", "memory.max"},
@@ -25,7 +24,7 @@ static const struct {
 			       {"hugetlb.2MB.usage_in_bytes", "hugetlb.2MB.current"}},
 };
 
-/* UINT64_MAX: no such file, or no limit. */
+/* Returns UINT64_MAX if there is no such file, or no limit. */
 static uint64_t number_in(const char *folder, const char *path, const char *name)
 {
 	char file[PATH_MAX];
@@ -42,7 +41,7 @@ static uint64_t number_in(const char *folder, const char *path, const char *name
 	return n == 1 ? v : UINT64_MAX;
 }
 
-/* Whether a name is in a list that commas separate. */
+/* Whether a comma-separated list has this name. */
 static bool listed(const char *list, const char *name)
 {
 	const size_t bytes = strlen(name);
@@ -53,8 +52,10 @@ static bool listed(const char *list, const char *name)
 	return false;
 }
 
-/* Of a cgroup and of those above it, up to the root of what is mounted here: a container may see
- * its own as that. */
+/*
+ * The least over a cgroup and its ancestors, up to the root of the mount, which in a container may
+ * be its own cgroup.
+ */
 static uint64_t least_of(const char *folder, char *path, const char *most_name,
 			 const char *used_name)
 {
@@ -81,7 +82,7 @@ uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char
 	uint64_t least = UINT64_MAX;
 	char line[PATH_MAX], folder[PATH_MAX];
 
-	/* NUMBER:CONTROLLERS:PATH, and of version 2 0::PATH */
+	/* NUMBER:CONTROLLERS:PATH; version 2: 0::PATH */
 	while (f && fgets(line, sizeof(line), f)) {
 		char *list = strchr(line, ':'), *path = list ? strchr(++list, ':') : NULL;
 		uint64_t left;

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * object.c - memory of stores: a memfd that is sealed in its size, or a file
- * NAME.TENANT.EPOCH.store that survives a restart. What is there and does not fit is refused and
- * left as it is.
+ * object.c - the memory of stores: a memfd of sealed size, or a file NAME.TENANT.EPOCH.store that
+ * survives a restart. A file that does not match is refused and left as it is.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +20,8 @@
 #include "base/base.h"
 
 #define HUGE_PAGE   ((uint64_t)2 << 20)
-#define COLLAPSE    (32 * HUGE_PAGE)		/* bytes a call: each waits for all CPUs once */
-#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* of an object, at most */
+#define COLLAPSE    (32 * HUGE_PAGE) /* bytes per call; each call synchronises all CPUs */
+#define COLLAPSE_NS ((uint64_t)10 * 1000000000) /* limit per object */
 
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25 /* Linux 6.1 */
@@ -31,16 +29,6 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
-
-__attribute__((format(printf, 3, 4))) static void say(char *error, size_t bytes, const char *fmt,
-						      ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(error, bytes, fmt, ap);
-	va_end(ap);
-}
 
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file)
 {
@@ -61,7 +49,7 @@ static struct dta_store_object *object_new(char *error, size_t bytes)
 	struct dta_store_object *o = calloc(1, sizeof(*o));
 
 	if (!o) {
-		say(error, bytes, "out of memory");
+		snprintf(error, bytes, "out of memory");
 		return NULL;
 	}
 	o->fd = -1;
@@ -89,8 +77,10 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable)
 		errno = err;
 		return MAP_FAILED;
 	}
-	/* What the alignment took. Of reserved huge pages the mapping is whole ones, and none is
-	 * cut. */
+	/*
+	 * Unmap what the alignment reserved. A mapping of reserved huge pages consists of whole
+	 * ones.
+	 */
 	if (at > room)
 		munmap(room, (size_t)(at - room));
 	munmap(at + whole, (size_t)(room + HUGE_PAGE - at));
@@ -99,13 +89,13 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable)
 	return at;
 }
 
-/* Maps o->fd, of o->map_bytes, and looks whether it is a store. */
+/* Maps o->fd. */
 static bool map(struct dta_store_object *o, bool writable, void **at, char *error, size_t bytes)
 {
 	*at = dta_store_map(o->fd, o->map_bytes, writable);
 	if (*at == MAP_FAILED) {
-		say(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
-		    strerror(errno));
+		snprintf(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
+			 strerror(errno));
 		return false;
 	}
 	o->view.map = *at;
@@ -121,7 +111,7 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 
 	if (fd < 0)
 		return -errno;
-	/* Sealed: no translator that is given it can pull memory away from under the others. */
+	/* Sealed, so that no translator can truncate memory that others have mapped. */
 	if (!ftruncate(fd, (off_t)bytes) &&
 	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return fd;
@@ -130,7 +120,7 @@ static int memfd(const char *name, uint64_t bytes, bool huge)
 	return err;
 }
 
-/* Half of what is to be had: the other half is for those who come later. */
+/* Whether bytes is at most half of the available memory; the rest is for others. */
 static bool plenty(uint64_t bytes)
 {
 	FILE *f = fopen("/proc/meminfo", "re");
@@ -147,10 +137,9 @@ static bool plenty(uint64_t bytes)
 }
 
 /*
- * Has the kernel put a memfd, or a file of a tmpfs, into huge pages: whether such pages are made by
- * themselves is the machine's setting (shmem_enabled, by default never), but this is asked for and
- * done at once (Linux 6.1). All of it is allocated by that. Elsewhere, and where memory is in too
- * small pieces, it stays as it is.
+ * Collapses a memfd, or a file on tmpfs, into huge pages (Linux 6.1), independently of
+ * shmem_enabled, which is "never" by default. This allocates all of it. Where the kernel cannot, or
+ * memory is fragmented, small pages stay.
  */
 void dta_store_object_collapse(struct dta_store_object *o)
 {
@@ -161,10 +150,10 @@ void dta_store_object_collapse(struct dta_store_object *o)
 		return;
 	for (uint64_t at = 0, n; at < whole && base_now_ns() - began < COLLAPSE_NS; at += n) {
 		n = whole - at < COLLAPSE ? whole - at : COLLAPSE;
-		/* What has no page at all is not looked at. */
+		/* The kernel skips ranges without any page. */
 		for (uint64_t page = at; page < at + n; page += HUGE_PAGE)
 			(void)*(const volatile uint8_t *)(map + page);
-		/* Again: a page may just have been on its way somewhere. */
+		/* Retry once: a page may have been under migration. */
 		if (madvise(map + at, n, MADV_COLLAPSE) && madvise(map + at, n, MADV_COLLAPSE))
 			break;
 		o->huge_bytes += n;
@@ -173,9 +162,9 @@ void dta_store_object_collapse(struct dta_store_object *o)
 }
 
 /*
- * In o->map_bytes of reserved huge pages: NULL, or why not. A limit of the cgroup's is looked at
- * when a page is touched, and who may not have it gets a signal (SIGBUS): so where there is one,
- * all are touched now, when it can be said.
+ * Maps o->map_bytes of reserved huge pages. Returns NULL, or the reason for failure. The kernel
+ * enforces a cgroup's limit only when a page is touched, by SIGBUS: under a limit all pages are
+ * touched now.
  */
 static const char *in_reserved(struct dta_store_object *o, const char *name, void **at, char *error,
 			       size_t bytes)
@@ -190,7 +179,7 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, voi
 	if (o->fd < 0)
 		return strerror(-o->fd);
 	if (map(o, true, at, error, bytes)) {
-		/* EINVAL: before Linux 5.14. */
+		/* EINVAL: Linux before 5.14 */
 		if (left == UINT64_MAX || !madvise(*at, o->map_bytes, MADV_POPULATE_WRITE) ||
 		    errno == EINVAL) {
 			o->pages = "huge";
@@ -211,8 +200,7 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, voi
 static bool in_memory(struct dta_store_object *o, uint64_t need, const char *name,
 		      enum dta_stores_hugepages huge, void **at, char *error, size_t bytes)
 {
-	/* Huge pages are reserved by the mapping: if there are too few, it fails, and not a write
-	 * later. */
+	/* mmap() reserves the huge pages: too few of them fail here, not at a later write. */
 	if (huge != DTA_HUGE_NEVER && (huge == DTA_HUGE_ALWAYS || need >= HUGE_PAGE)) {
 		const char *why;
 
@@ -221,16 +209,17 @@ static bool in_memory(struct dta_store_object *o, uint64_t need, const char *nam
 		if (!why)
 			return true;
 		if (huge == DTA_HUGE_ALWAYS) {
-			say(error, bytes,
-			    "no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
-			    (unsigned long long)(o->map_bytes >> 20), why);
+			snprintf(
+				error, bytes,
+				"no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
+				(unsigned long long)(o->map_bytes >> 20), why);
 			return false;
 		}
 	}
 	o->map_bytes = need;
 	o->fd = memfd(name, need, false);
 	if (o->fd < 0) {
-		say(error, bytes, "no memory file: %s", strerror(-o->fd));
+		snprintf(error, bytes, "no memory file: %s", strerror(-o->fd));
 		return false;
 	}
 	if (!map(o, true, at, error, bytes))
@@ -252,24 +241,24 @@ static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 	if (asprintf(&o->path, "%s/%s.%u.%llu.store", directory, name, c->tenant,
 		     (unsigned long long)c->first_epoch) < 0 ||
 	    asprintf(temporary, "%s.new", o->path) < 0) {
-		say(error, bytes, "out of memory");
+		snprintf(error, bytes, "out of memory");
 		return false;
 	}
 	if (!access(o->path, F_OK)) {
-		say(error, bytes, "%s is there already", o->path);
+		snprintf(error, bytes, "%s exists", o->path);
 		return false;
 	}
-	unlink(*temporary); /* half-made by one that was killed */
+	unlink(*temporary); /* left by a killed process */
 	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (o->fd < 0) {
-		say(error, bytes, "%s: %s", *temporary, strerror(errno));
+		snprintf(error, bytes, "%s: %s", *temporary, strerror(errno));
 		return false;
 	}
-	/* Room on the disk now, or a signal (SIGBUS) at some write later. */
+	/* Allocate now: a full disk would raise SIGBUS at some later write. */
 	err = posix_fallocate(o->fd, 0, (off_t)need);
 	if (err) {
-		say(error, bytes, "%s: no room for %llu bytes: %s", *temporary,
-		    (unsigned long long)need, strerror(err));
+		snprintf(error, bytes, "%s: no room for %llu bytes: %s", *temporary,
+			 (unsigned long long)need, strerror(err));
 		return false;
 	}
 	flock(o->fd, LOCK_EX | LOCK_NB);
@@ -303,12 +292,12 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 		ok = !dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
 		if (!ok) {
 			o->view.map = at;
-			say(error, error_bytes, "store '%s': %s", name, why);
+			snprintf(error, error_bytes, "store '%s': %s", name, why);
 		}
 	}
-	/* Whole from its first moment on. */
+	/* The file appears complete, by rename. */
 	if (ok && temporary && rename(temporary, o->path)) {
-		say(error, error_bytes, "%s: %s", o->path, strerror(errno));
+		snprintf(error, error_bytes, "%s: %s", o->path, strerror(errno));
 		ok = false;
 	}
 	if (!ok) {
@@ -321,7 +310,10 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 	return o;
 }
 
-/* What is there already: of path, or (fd not -1) of a descriptor that path is but a word for. */
+/*
+ * Opens a store's file: path, or with fd >= 0 a descriptor, for which path is only a name in
+ * messages.
+ */
 static struct dta_store_object *open_file(const char *path, int fd, bool writable, char *error,
 					  size_t bytes)
 {
@@ -338,39 +330,41 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 			: open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW |
 					     O_NONBLOCK);
 	if (o->fd < 0 || fstat(o->fd, &st) || !o->path) {
-		say(error, bytes, "%s: %s", path, strerror(errno));
+		snprintf(error, bytes, "%s: %s", path, strerror(errno));
 		goto fail;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		say(error, bytes, "%s: is no file", path);
+		snprintf(error, bytes, "%s: is not a regular file", path);
 		goto fail;
 	}
 	if (writable && flock(o->fd, LOCK_EX | LOCK_NB)) {
-		say(error, bytes, "%s: another collector has it", path);
+		snprintf(error, bytes, "%s: in use by another collector", path);
 		goto fail;
 	}
-	/* A file belongs to who may write to its directory; memory without a name came from
-	 * anybody. */
+	/*
+	 * A file is trusted as its directory is; memory without a name may come from any process.
+	 */
 	memory = !st.st_nlink;
 	if (memory && !(fcntl(o->fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
-		say(error, bytes, "%s: could be cut short while it is read: not sealed", path);
+		snprintf(error, bytes, "%s: not sealed: it could be truncated while it is read",
+			 path);
 		goto fail;
 	}
 	o->map_bytes = (uint64_t)st.st_size;
 	if (o->map_bytes < SL_STORE_BANKS_OFFSET) {
-		say(error, bytes, "%s: %llu bytes are too short for a store: cut short?", path,
-		    (unsigned long long)o->map_bytes);
+		snprintf(error, bytes, "%s: %llu bytes are too short for a store: truncated?", path,
+			 (unsigned long long)o->map_bytes);
 		goto fail;
 	}
 	if (!map(o, writable, &at, why, sizeof(why)) ||
 	    dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
-		say(error, bytes, "%s: %s", path, why);
+		snprintf(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
-	/* Memory of huge pages is rounded up to them. */
+	/* Memory is rounded up to huge pages. */
 	if (o->map_bytes != o->view.bytes && !memory) {
-		say(error, bytes, "%s: is too long: %llu bytes, and its store has %llu", path,
-		    (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
+		snprintf(error, bytes, "%s: too long: %llu bytes, and its store has %llu", path,
+			 (unsigned long long)o->map_bytes, (unsigned long long)o->view.bytes);
 		goto fail;
 	}
 	return o;
@@ -397,8 +391,7 @@ struct object_number {
 	uint64_t file, wanted;
 };
 
-/* The file's geometry must be the configuration's: a store's memory means nothing in another one.
- */
+/* The file must have the geometry of the configuration: another one reads it as garbage. */
 static bool same_geometry(const struct dta_store_object *o, const struct sl_store_config *w,
 			  bool seeded, char *error, size_t bytes)
 {
@@ -418,24 +411,25 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 		{"epochs", f->banks, w->banks},
 		{"copies", f->copies, w->copies},
 		{"seed", f->seed, seeded ? w->seed : f->seed},
-		/* Translators do as the object says. */
+		/* Translators follow the object. */
 		{"key log, 1 + its number", f->keylog, w->keylog},
 		{"list of the key log", f->keylog_list, w->keylog_list},
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (numbers[i].file != numbers[i].wanted) {
-			say(error, bytes,
-			    "%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
-			    "resize the store while it runs",
-			    o->path, numbers[i].name, (unsigned long long)numbers[i].file,
-			    (unsigned long long)numbers[i].wanted);
+			snprintf(
+				error, bytes,
+				"%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
+				"resize the store while it runs",
+				o->path, numbers[i].name, (unsigned long long)numbers[i].file,
+				(unsigned long long)numbers[i].wanted);
 			return false;
 		}
 	return true;
 }
 
-/* NAME.TENANT.EPOCH.store: its epoch, or -1. */
+/* The epoch in NAME.TENANT.EPOCH.store, or -1. */
 static int64_t epoch_of(const char *file, const char *name, uint32_t tenant)
 {
 	char head[96], *end;
@@ -459,7 +453,7 @@ struct dta_store_object *dta_store_object_find(const struct sl_store_config *con
 	*error = 0;
 	d = opendir(directory);
 	if (!d) {
-		say(error, error_bytes, "%s: %s", directory, strerror(errno));
+		snprintf(error, error_bytes, "%s: %s", directory, strerror(errno));
 		return NULL;
 	}
 	while (!*error && (e = readdir(d))) {
@@ -468,7 +462,7 @@ struct dta_store_object *dta_store_object_find(const struct sl_store_config *con
 		if (epoch_of(e->d_name, name, config->tenant) < 0)
 			continue;
 		if (asprintf(&path, "%s/%s", directory, e->d_name) < 0) {
-			say(error, error_bytes, "out of memory");
+			snprintf(error, error_bytes, "out of memory");
 			break;
 		}
 		o = open_file(path, -1, true, error, error_bytes);
@@ -476,8 +470,8 @@ struct dta_store_object *dta_store_object_find(const struct sl_store_config *con
 		if (!o)
 			break;
 		if (strcmp(o->view.name, name) || o->view.config->tenant != config->tenant)
-			say(error, error_bytes, "%s: holds store '%s' of tenant %u", o->path,
-			    o->view.name, o->view.config->tenant);
+			snprintf(error, error_bytes, "%s: holds store '%s' of tenant %u", o->path,
+				 o->view.name, o->view.config->tenant);
 		for (at = &newest;
 		     *at && (*at)->view.config->first_epoch > o->view.config->first_epoch;
 		     at = &(*at)->older)

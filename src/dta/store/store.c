@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* store.c - an object of a store: its configuration's bounds, its header, and the check of both. */
+/* store.c - an object of a store: bounds of its configuration, its header, and the check of both */
 #include "dta/store/store.h"
 
 #include <errno.h>
@@ -75,8 +75,10 @@ struct dta_store_bound {
 	uint64_t value, min, max;
 };
 
-/* What a kind has no use for is 0 (1 for rows and lanes), so that one geometry has one
- * configuration. */
+/*
+ * Fields that a kind does not use are 0 (1 for rows and lanes), so that equal geometries have equal
+ * configurations.
+ */
 int dta_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes)
 {
 	uint32_t k = c->kind;
@@ -114,15 +116,14 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 	for (size_t i = 0; i < COUNT(bounds); i++)
 		if (bounds[i].value < bounds[i].min || bounds[i].value > bounds[i].max)
 			return refuse(error, error_bytes,
-				      "%s is %llu, and is %llu to %llu for a store of kind %s",
+				      "%s is %llu, but must be %llu to %llu for a store of kind %s",
 				      bounds[i].name, (unsigned long long)bounds[i].value,
 				      (unsigned long long)bounds[i].min,
 				      (unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
 			return refuse(error, error_bytes, "reserved words are not 0");
-	/* Each factor is below 2^46, and each unit below 2^19: no product below wraps in 128 bits.
-	 */
+	/* Each factor is below 2^46 and each unit below 2^19: no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
 	else if (ap)
@@ -136,7 +137,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 			 sizeof(struct sl_store_complete)) *
 			c->lanes;
 	if ((bytes + 4096) * c->banks > SL_STORE_SIZE_MAX - SL_STORE_BANKS_OFFSET)
-		return refuse(error, error_bytes, "it would be larger than 2^46 bytes");
+		return refuse(error, error_bytes, "larger than 2^46 bytes");
 	return 0;
 }
 
@@ -168,8 +169,7 @@ static bool name_fits(const char *name, size_t bytes)
 	return true;
 }
 
-/* "store" NUL name NUL "tenant" NUL number NUL: nothing else, as the header is immutable and ours.
- */
+/* "store" NUL name NUL "tenant" NUL number NUL, and nothing else. */
 static size_t labels(uint8_t *to, size_t room, const char *name, uint32_t tenant)
 {
 	int n = snprintf((char *)to, room, "store%c%s%ctenant%c%u", 0, name, 0, 0, tenant);
@@ -182,7 +182,10 @@ void dta_store_epochs_set(void *map, const struct dta_store_epochs *e)
 	uint64_t *line = (uint64_t *)((uint8_t *)map + SL_STORE_EPOCHS_OFFSET);
 	const uint64_t next[8] = {e->epoch, e->oldest, e->since_ns, e->state};
 
-	/* Banks are zero before an epoch comes to be named: pairs with the reader's second look. */
+	/*
+	 * The bank is zeroed before the line names its epoch: pairs with the acquire fence in
+	 * dta_query_valid().
+	 */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (int i = 0; i < 7; i++)
 		__atomic_store_n(&line[i], next[i], __ATOMIC_RELAXED);
@@ -229,44 +232,43 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
 		return refuse(error, error_bytes,
-			      "%llu bytes are too short for a store: cut short?",
+			      "%llu bytes are too short for a store: truncated?",
 			      (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
 	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
-		return refuse(error, error_bytes, "is no region of Sidelight");
+		return refuse(error, error_bytes, "not a region of Sidelight");
 	if (h.version != SL_REGION_VERSION)
-		return refuse(error, error_bytes,
-			      "has version %u, and this program knows version %d", h.version,
-			      SL_REGION_VERSION);
+		return refuse(error, error_bytes, "version %u; this program supports version %d",
+			      h.version, SL_REGION_VERSION);
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
-		return refuse(error, error_bytes, "its header is damaged (checksum)");
+		return refuse(error, error_bytes, "header damaged (checksum)");
 	if (h.kind != SL_REGION_STORE)
-		return refuse(error, error_bytes, "is a region of kind %u, and no store", h.kind);
+		return refuse(error, error_bytes, "a region of kind %u, not a store", h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
-		return refuse(error, error_bytes, "its header is not as it must be");
+		return refuse(error, error_bytes, "invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
-		return refuse(error, error_bytes, "its configuration is damaged (checksum)");
+		return refuse(error, error_bytes, "configuration damaged (checksum)");
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
-		return refuse(error, error_bytes, "its size contradicts its configuration");
+		return refuse(error, error_bytes, "size contradicts the configuration");
 	if (h.size > bytes)
-		return refuse(error, error_bytes, "is cut short: %llu bytes of %llu",
+		return refuse(error, error_bytes, "truncated: %llu bytes of %llu",
 			      (unsigned long long)bytes, (unsigned long long)h.size);
 	sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
-		return refuse(error, error_bytes, "its sections are not where they must be");
+		return refuse(error, error_bytes, "sections out of place");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
-		return refuse(error, error_bytes, "its labels are not as they must be");
+		return refuse(error, error_bytes, "invalid labels");
 	name = strnlen((char *)h.labels + 6, h.label_bytes - 6);
 	memset(&v, 0, sizeof(v));
 	if (!name_fits((char *)h.labels + 6, name))
-		return refuse(error, error_bytes, "its name is not as it must be");
+		return refuse(error, error_bytes, "invalid name");
 	memcpy(v.name, h.labels + 6, name);
 	if (h.label_bytes != labels(text, sizeof(text), v.name, c.tenant) ||
 	    memcmp(h.labels, text, h.label_bytes))
-		return refuse(error, error_bytes, "its labels are not as they must be");
+		return refuse(error, error_bytes, "invalid labels");
 	v.config[0] = c;
 	v.map = map;
 	v.bytes = h.size;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stores.h - what a file of stores says (yaml.c), and the memory of one store's objects (object.c).
- * The owner (owner.h) puts both to use.
+ * stores.h - the file of stores (yaml.c) and the memory of a store's objects (object.c). The store
+ * server (store_server/) uses both.
  */
 #ifndef SL_DTA_STORE_STORES_H
 #define SL_DTA_STORE_STORES_H
 
 #include "base/base.h"
 #include "dta/wire/auth.h"
-#include "dta/io/rdma_host.h"
 #include "dta/store/store.h"
 
 struct base_yaml;
@@ -18,7 +17,7 @@ enum dta_stores_hugepages { DTA_HUGE_AUTO = 0, DTA_HUGE_ALWAYS, DTA_HUGE_NEVER }
 struct dta_tenant_spec {
 	uint16_t number;
 	char name[64];
-	uint64_t rate, burst; /* reports a second; 0: any */
+	uint64_t rate, burst; /* reports per second; 0: unlimited */
 	bool has_key, required;
 	uint8_t key[DTA_KEY_BYTES];
 };
@@ -26,10 +25,10 @@ struct dta_tenant_spec {
 struct dta_store_spec {
 	char name[64];
 	struct sl_store_config config; /* without first_epoch; seed: as given, or random */
-	bool seeded;		       /* the file says the seed */
-	uint64_t epoch_ns;	       /* 0: only when told to */
+	bool seeded;		       /* the file gives the seed */
+	uint64_t epoch_ns;	       /* 0: rotated only on request */
 	char keylog[64];
-	uint32_t *values; /* postcard: what a hop may say, sorted; NULL: anything */
+	uint32_t *values; /* postcard: what a hop may report, sorted; NULL: anything */
 	size_t value_count;
 };
 
@@ -37,8 +36,8 @@ struct dta_stores_config {
 	struct base_strings listen;
 	const char *directory; /* NULL: memory */
 	enum dta_stores_hugepages hugepages;
-	uint64_t drain_ns; /* after so long a translator that has not said "rotated" is let go */
-	uint8_t *secret;   /* of the control channel over TCP; NULL: none */
+	uint64_t drain_ns; /* a translator that has not answered "rotated" by then is dropped */
+	uint8_t *secret;   /* of the control channel over TCP, or NULL */
 	size_t secret_bytes;
 	struct {
 		bool enabled;
@@ -56,9 +55,8 @@ struct dta_stores_config {
 #define DTA_TENANTS_MAX 1024u
 
 /*
- * Reads a file, or (text) what is called path in complaints. NULL with one line in error:
- * "FILE:LINE: what". text: opens no other file (keys, values, secret): it is for tests of what is
- * said.
+ * Reads a file, or with dta_stores_text() a text that messages name path. NULL with "FILE:LINE:
+ * what" in error. A text opens no other file (keys, values, secret).
  */
 struct dta_stores_config *dta_stores_read(const char *path, char *error, size_t error_bytes);
 struct dta_stores_config *dta_stores_text(const char *path, const char *text, size_t bytes,
@@ -72,49 +70,53 @@ struct dta_store_object {
 	struct dta_store_view view;
 	uint32_t number;
 	int fd;
-	uint64_t map_bytes; /* of the mapping: the object's, rounded up to its pages */
-	const char *pages; /* "huge", "transparent", "mixed" (the memory came to an end), "small" */
-	uint64_t huge_bytes; /* of it in pages of 2 MiB */
+	uint64_t map_bytes;  /* of the mapping: the object's size rounded up to pages */
+	const char *pages;   /* "huge", "transparent", "mixed", "small" */
+	uint64_t huge_bytes; /* in pages of 2 MiB */
 	char *path;	     /* of its file; NULL: memory */
-	bool registered;     /* the owner's, for RDMA: key */
-	struct dta_rdma_host_key key;
+	/* With RDMA, filled in by the store server. */
+	bool registered;
+	uint64_t addr; /* of the first byte */
+	uint32_t rkey;
+	void *mr;
 };
 
-/* Makes one. NULL with one line in error. first_epoch and seed: in config. directory NULL: in
- * memory. */
+/*
+ * Makes an object, in memory if directory is NULL. config has first_epoch and seed. NULL with one
+ * line in error.
+ */
 struct dta_store_object *dta_store_object_new(const struct sl_store_config *config,
 					      const char *name, const char *directory,
 					      enum dta_stores_hugepages huge, char *error,
 					      size_t error_bytes);
 /*
- * The objects of a store that its directory has, newest first; NULL with an empty error: there are
- * none; NULL with an error: what there is can't be used, and stays as it is.
+ * Opens the objects of a store that directory holds, newest first. NULL with an empty error: there
+ * are none; NULL with an error: they cannot be used, and stay as they are.
  */
 struct dta_store_object *dta_store_object_find(const struct sl_store_config *config, bool seeded,
 					       const char *name, const char *directory, char *error,
 					       size_t error_bytes);
-/* Maps a file for reading alone: for queries without an owner. NULL with a line in error. */
+/* Maps a file read-only, for queries without a store server. NULL with one line in error. */
 struct dta_store_object *dta_store_object_open(const char *path, char *error, size_t error_bytes);
 struct dta_store_object *dta_store_object_open_fd(int fd, char *error,
-						  size_t error_bytes); /* the caller's */
+						  size_t error_bytes); /* fd stays the caller's */
 /*
- * Has what is mapped put into huge pages where the kernel can (memory, files of a tmpfs), and says
- * in pages and huge_bytes what came of it. Before it is registered: what a device knows is not
- * moved.
+ * Collapses the mapping into huge pages where the kernel can, and records the result in pages and
+ * huge_bytes. Before registration: a device's pages are not moved.
  */
 void dta_store_object_collapse(struct dta_store_object *o);
-/* One; unlink: its file goes, too. NULL is nothing. */
+/* Frees one object, and with unlink_file removes its file. NULL is ignored. */
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
 
 /* ---- limits.c ---- */
 
 enum dta_limit { DTA_LIMIT_MEMORY = 0, DTA_LIMIT_HUGETLB /* reserved pages of 2 MiB */ };
 /*
- * Bytes that the limits of this process's cgroup, and of those above it, leave; UINT64_MAX: no
- * limit is known. Who takes more is killed: by the kernel, or of huge pages by SIGBUS.
+ * Bytes that the limits of this process's cgroup and its ancestors leave; UINT64_MAX: no limit. A
+ * process that exceeds them is killed, with huge pages by SIGBUS.
  */
 uint64_t dta_limits_left(enum dta_limit what);
-/* The same by another /proc/self/cgroup and /sys/fs/cgroup: for tests. */
+/* The same with other paths, for tests. */
 uint64_t dta_limits_left_in(enum dta_limit what, const char *cgroups, const char *root);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* yaml.c - the file that declares stores. Every complaint is one line with file and line. */
+/*
+ * yaml.c - the file of stores (docs/dta-store.md). Every error is one line with file and line
+ * number.
+ */
 #include "base/yaml.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@
 struct dta_yaml_reader {
 	struct base_yaml *y;
 	struct dta_stores_config *c;
-	bool files; /* may open others */
+	bool files; /* may open other files */
 };
 
 static bool name_fits(const char *name)
@@ -94,10 +97,10 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 	t->has_key = t->required = path != NULL;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
 	if (t->required && !path)
-		base_yaml_wrong(r->y, node, "required needs a key: nothing would be taken");
+		base_yaml_wrong(r->y, node, "required needs a key: every report would be refused");
 	for (size_t i = 0; &r->c->tenants[i] < t; i++)
 		if (r->c->tenants[i].number == t->number)
-			base_yaml_wrong(r->y, node, "tenant %u is there twice", t->number);
+			base_yaml_wrong(r->y, node, "duplicate tenant %u", t->number);
 }
 
 /* ---- stores ---- */
@@ -109,7 +112,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* A file with a number a line, as a hop would report it; '#' begins a remark. */
+/* Reads one number per line, as a hop reports it; '#' begins a comment. */
 static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_store_spec *s)
 {
 	const char *path = NULL;
@@ -135,8 +138,8 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		if (!*line)
 			continue;
 		if (base_parse_u64(line, 0, UINT32_MAX, &v) || s->value_count == VALUES_MAX) {
-			base_yaml_wrong(r->y, node, "values %s: line %zu is no number below 2^32",
-					path, at);
+			base_yaml_wrong(r->y, node,
+					"values %s: line %zu is not a number below 2^32", path, at);
 			break;
 		}
 		if (s->value_count == room) {
@@ -153,12 +156,12 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 	free(line);
 	fclose(f);
 	if (!s->value_count)
-		base_yaml_wrong(r->y, node, "values %s: has none", path);
+		base_yaml_wrong(r->y, node, "values %s: no values", path);
 	else
 		qsort(s->values, s->value_count, 4, compare);
 }
 
-/* Keys that each kind has beside the common ones. */
+/* The keys of each kind. */
 #define COMMON "name", "tenant", "number", "kind", "seed"
 static const char *const *keys_of(uint32_t kind)
 {
@@ -200,7 +203,7 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 	if (!c->kind)
 		base_yaml_wrong(
 			r->y, kind,
-			"kind '%.32s' is none of key-write, append, increment, postcard, sketch",
+			"kind '%.32s' is not one of key-write, append, increment, postcard, sketch",
 			word);
 	if (!base_yaml_mapping(r->y, node, keys_of(c->kind)) || base_yaml_error(r->y))
 		return;
@@ -236,9 +239,9 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		if (!c->sketch)
 			base_yaml_wrong(
 				r->y, type,
-				"sketch '%.32s' is none of count-min, count-sketch, hyperloglog",
+				"sketch '%.32s' is not one of count-min, count-sketch, hyperloglog",
 				word);
-		/* Reporters must know it to put their keys into the same columns. */
+		/* Fixed by default, as reporters must place their keys in the same columns. */
 		s->seeded = true;
 	}
 	if (base_yaml_get(r->y, node, "seed")) {
@@ -250,11 +253,10 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		c->seed = base_now_ns();
 	base_yaml_duration(r->y, base_yaml_get(r->y, node, "epoch"), "epoch", &s->epoch_ns);
 	if (s->epoch_ns && s->epoch_ns < 10000000)
-		base_yaml_wrong(r->y, node, "epoch is 10ms at least, or 0: only when told to");
+		base_yaml_wrong(r->y, node, "epoch is at least 10ms, or 0: rotate only on request");
 	if (s->epoch_ns && c->banks < 2)
-		base_yaml_wrong(
-			r->y, node,
-			"epoch needs epochs: 2 or more, or the last one could not be asked");
+		base_yaml_wrong(r->y, node,
+				"epoch needs epochs: 2 or more, to keep the last one readable");
 	if (base_yaml_error(r->y))
 		return;
 	if (dta_store_config_check(c, error, sizeof(error))) {
@@ -264,15 +266,17 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 	values(r, base_yaml_get(r->y, node, "values"), s);
 	for (const struct dta_store_spec *o = r->c->stores; o < s; o++) {
 		if (!strcmp(o->name, s->name))
-			base_yaml_wrong(r->y, node, "store '%s' is there twice", s->name);
+			base_yaml_wrong(r->y, node, "duplicate store '%s'", s->name);
 		if (o->config.tenant == c->tenant && o->config.id == c->id)
-			base_yaml_wrong(r->y, node, "number %u of tenant %u is there twice", c->id,
+			base_yaml_wrong(r->y, node, "duplicate number %u of tenant %u", c->id,
 					c->tenant);
 	}
 }
 
-/* The stores that log to one append store take its lists in the file's order: keys of two are never
- * mixed. */
+/*
+ * Stores that share a key log take its lists in the file's order: keys of two stores are never
+ * mixed.
+ */
 static uint32_t list_of_log(const struct dta_yaml_reader *r, const struct dta_store_spec *s)
 {
 	uint32_t before = 0;
@@ -292,7 +296,8 @@ static void keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 		if (strcmp(r->c->stores[i].name, s->keylog))
 			continue;
 		if (c->kind != SL_STORE_APPEND || c->tenant != s->config.tenant)
-			base_yaml_wrong(r->y, node, "keylog '%s' is no append store of tenant %u",
+			base_yaml_wrong(r->y, node,
+					"keylog '%s' is not an append store of tenant %u",
 					s->keylog, s->config.tenant);
 		s->config.keylog = 1u + c->id;
 		s->config.keylog_list = list_of_log(r, s);
@@ -305,7 +310,7 @@ static void keylog(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 				s->config.keylog_list + 1);
 		return;
 	}
-	base_yaml_wrong(r->y, node, "keylog '%s' is no store of this file", s->keylog);
+	base_yaml_wrong(r->y, node, "keylog '%s' is not a store of this file", s->keylog);
 }
 
 /* ---- the file ---- */
@@ -359,7 +364,7 @@ static void document(struct dta_yaml_reader *r)
 	int i = 0;
 
 	if (!root) {
-		base_yaml_wrong(r->y, root, "is empty: it is to name stores");
+		base_yaml_wrong(r->y, root, "empty: it must declare stores");
 		return;
 	}
 	if (!base_yaml_mapping(r->y, root, keys))

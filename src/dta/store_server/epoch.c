@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * owner_epoch.c - epochs and sizes. A bank is zeroed when every translator that there is, or may
- * still be, has said that it writes into younger ones only; so no word is ever changed by the CPU
- * and by a FETCH_ADD at a time.
+ * epoch.c - epochs and sizes. A bank is zeroed once every translator that may write has confirmed a
+ * younger epoch, so that the CPU and a FETCH_ADD never change a word at the same time.
  */
 #include "dta/store_server/internal.h"
 
@@ -16,7 +15,7 @@
 #include "dta/query/query.h"
 
 #define RETRY_NS    20000000ull
-#define OBJECTS_MAX 4u /* of a store: the newest and those that were before resizes */
+#define OBJECTS_MAX 4u /* per store: the newest, and those before resizes */
 
 static size_t index_of(const struct dta_store_server *o, const struct dta_server_store *s)
 {
@@ -38,7 +37,7 @@ static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
 	       epoch % at->view.config->banks * at->view.bank_stride;
 }
 
-/* The oldest epoch that the bank of `next` may hold beside it: what is before it goes. */
+/* The oldest epoch that remains when `next` takes its bank. */
 static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 {
 	uint64_t banks = s->spec->config.banks, floor = next + 1 >= banks ? next + 1 - banks : 0;
@@ -47,12 +46,11 @@ static uint64_t oldest_with(const struct dta_server_store *s, uint64_t next)
 }
 
 /*
- * How many keys' copies were ever put into a bank can be told from how many of its M places are
- * free, a share e: about M ln(1/e). With load t = ln(1/e), the variance is M (e^t - t - 1) (K.-Y.
- * Whang, B. Vander-Zanden, H. Taylor, "A linear-time probabilistic counting algorithm for database
- * applications", ACM TODS 15(2), 1990), and that of a sample comes on top. What is not among the
- * standing ones was lost to another key. A full bank is taken to have half a place free, so that it
- * says less than there was.
+ * Estimates the units ever written to a bank of M places from the free share e: M ln(1/e). With
+ * load t = ln(1/e) the variance is M (e^t - t - 1) (K.-Y. Whang, B. Vander-Zanden, H. Taylor, "A
+ * linear-time probabilistic counting algorithm for database applications", ACM TODS 15(2), 1990),
+ * plus that of sampling. Units that no longer stand were overwritten by other keys. A full bank
+ * counts as half a place free: a lower bound.
  */
 static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, uint64_t sample,
 			  struct dta_store_server_units *u)
@@ -60,7 +58,7 @@ static void units_of_bank(const struct sl_store_config *c, const uint8_t *in, ui
 	uint64_t looked, occupied;
 	double places, free_share, used, load;
 
-	if (!dta_store_standing(c, in, sample, &looked, &occupied))
+	if (!dta_store_count_occupied(c, in, sample, &looked, &occupied))
 		return;
 	places = (double)c->slots;
 	free_share = occupied < looked ? (double)(looked - occupied) / (double)looked
@@ -106,7 +104,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->oldest = e.oldest;
 	} else {
 		if (!dta_store_epochs(&newest->view, &e)) {
-			snprintf(error, error_bytes, "%s: its epochs are damaged", newest->path);
+			snprintf(error, error_bytes, "%s: epoch line damaged", newest->path);
 			while (newest) {
 				struct dta_store_object *older = newest->older;
 
@@ -118,8 +116,8 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 		s->epoch = e.epoch;
 		s->oldest = e.oldest;
 		/*
-		 * Whoever wrote for the collector before this one knew of no younger epoch: a new
-		 * one is free of them. The rings of append stores go on where they were.
+		 * Writers of the previous collector knew no younger epoch: a new one is free of
+		 * them. The rings of append stores continue.
 		 */
 		if (spec->config.banks > 1) {
 			s->oldest = oldest_with(s, s->epoch + 1);
@@ -134,14 +132,14 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	for (struct dta_store_object *at = newest; at; at = at->older) {
 		int err;
 
-		/* Of a file that was there; a new object has it done. */
+		/* An existing file; a new object is collapsed already. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
 			dta_store_object_collapse(at);
 		err = dta_store_server_object_register(o, at);
 
 		if (err) {
 			snprintf(error, error_bytes,
-				 "store '%s' can't be registered for RDMA: %s%s", spec->name,
+				 "store '%s': registering for RDMA failed: %s%s", spec->name,
 				 strerror(-err), err == -ENOMEM ? "; is ulimit -l too low?" : "");
 			return err;
 		}
@@ -158,7 +156,7 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	return 0;
 }
 
-/* The oldest epoch that anybody may still write into. */
+/* The oldest epoch that a translator may still write to. */
 static uint64_t least_acked(const struct dta_store_server *o, const struct dta_server_store *s,
 			    struct dta_server_conn **who)
 {
@@ -173,7 +171,7 @@ static uint64_t least_acked(const struct dta_store_server *o, const struct dta_s
 	return least;
 }
 
-/* Old objects whose time is over, and whom nobody writes into. */
+/* Frees old objects that expired and that no translator writes to. */
 static void drop_old(struct dta_store_server *o, struct dta_server_store *s, size_t most)
 {
 	struct dta_store_object **at = &s->objects, *younger;
@@ -206,14 +204,14 @@ static void drop_old(struct dta_store_server *o, struct dta_server_store *s, siz
 	}
 }
 
-/* True: it was done. Else somebody may still write into the bank, or has to answer first. */
+/* Begins the next epoch. False: a translator may still write to the bank it needs. */
 static bool rotate(struct dta_store_server *o, struct dta_server_store *s, uint64_t now)
 {
 	struct dta_store_object *at = s->objects;
 	uint64_t next = s->epoch + 1, oldest = oldest_with(s, next);
 	struct dta_store_server_units expired = s->expired;
 
-	/* Those who have not said more than `oldest` - 1 may write into the bank that is needed. */
+	/* Translators that have not confirmed `oldest` may write to the bank. */
 	if (least_acked(o, s, NULL) < oldest)
 		return false;
 	s->oldest = oldest <= s->epoch ? oldest : s->epoch;
@@ -260,9 +258,10 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 			uint64_t end = s->told_ns + o->config->drain_ns;
 
 			if (now >= end && who->line && strcmp(who->output, "shm")) {
-				/* Its queue pairs end with it, and it can begin anew. */
-				dta_store_server_lose(o, who, "it did not answer to the new epoch");
-				dta_store_server_bury(o);
+				/* Its queue pairs end with its session; it may reconnect. */
+				dta_store_server_disconnect(o, who,
+							    "it did not confirm the new epoch");
+				dta_store_server_reap(o);
 			} else if (now >= end && !s->overdue) {
 				s->overdue = true;
 				base_logf(
@@ -281,7 +280,7 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 	return next;
 }
 
-/* ---- orders ---- */
+/* ---- commands ---- */
 
 static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
 		  char *error, size_t bytes)
@@ -296,12 +295,12 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		return -EINVAL;
 	if (slots == s->spec->config.slots)
 		return 0;
-	if (!s->zeroing) /* which has the sums of what expired in its hands */
+	if (!s->zeroing) /* which holds the sums of expired units */
 		drop_old(o, s, OBJECTS_MAX - 1);
 	for (at = s->objects; at; at = at->older)
 		n++;
 	if (n >= OBJECTS_MAX || s->zeroing) {
-		snprintf(error, bytes, "store '%s': translators still write what would have to go",
+		snprintf(error, bytes, "store '%s': translators still write to the oldest memory",
 			 s->spec->name);
 		return -EBUSY;
 	}
@@ -310,7 +309,7 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 	if (!at)
 		return -ENOMEM;
 	if (dta_store_server_object_register(o, at)) {
-		snprintf(error, bytes, "store '%s' can't be registered for RDMA", s->spec->name);
+		snprintf(error, bytes, "store '%s': registering for RDMA failed", s->spec->name);
 		dta_store_object_free(at, true);
 		return -ENOMEM;
 	}
@@ -371,7 +370,7 @@ static bool same_text(const char *a, const char *b)
 	return !a == !b && (!a || !strcmp(a, b));
 }
 
-/* What the file says that only a new owner can do: its line, or nothing. */
+/* Checks that the new configuration needs no restart. 0, or -EINVAL with one line in error. */
 static int in_place(const struct dta_store_server *o, const struct dta_stores_config *now,
 		    char *error, size_t bytes)
 {
@@ -394,7 +393,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
 	if (what) {
-		snprintf(error, bytes, "%s: %s changed: that takes a restart", o->path, what);
+		snprintf(error, bytes, "%s: %s changed, which needs a restart", o->path, what);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < is->tenant_count; i++) {
@@ -403,13 +402,13 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		while (k < now->tenant_count && now->tenants[k].number != is->tenants[i].number)
 			k++;
 		if (k == now->tenant_count) {
-			snprintf(error, bytes, "%s: tenant %u is gone: that takes a restart",
+			snprintf(error, bytes, "%s: tenant %u is gone, which needs a restart",
 				 o->path, is->tenants[i].number);
 			return -EINVAL;
 		}
 	}
 	if (now->store_count != o->store_count) {
-		snprintf(error, bytes, "%s: stores come and go with a restart only", o->path);
+		snprintf(error, bytes, "%s: adding or removing stores needs a restart", o->path);
 		return -EINVAL;
 	}
 	for (size_t i = 0; i < now->store_count; i++) {
@@ -422,7 +421,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		    memcmp(&want, &spec->config, sizeof(want))) {
 			snprintf(
 				error, bytes,
-				"%s: store '%s' changed in more than its size: that takes a restart",
+				"%s: store '%s' changed in more than its size, which needs a restart",
 				o->path, now->stores[i].name);
 			return -EINVAL;
 		}
@@ -437,7 +436,7 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		b = old_;               \
 	} while (0)
 
-/* Of the same stores, what may change while they run. What is not taken over goes with `now`. */
+/* Applies what may change at runtime. `now` keeps what was replaced. */
 static int reload(struct dta_store_server *o, struct dta_stores_config *now, char *error,
 		  size_t bytes)
 {
@@ -484,7 +483,7 @@ int dta_store_server_reload(struct dta_store_server *o, char *error, size_t erro
 	if (now)
 		dta_stores_config_free(now);
 	if (err)
-		base_logf(BASE_WARN, "dta", "not reloaded, and nothing else changed: %s", error);
+		base_logf(BASE_WARN, "dta", "not reloaded, nothing changed: %s", error);
 	else
 		base_logf(BASE_INFO, "dta", "reloaded file=%s", o->path);
 	return err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* owner_json.c - what there is to know of stores and translators. */
+/* json.c - the status of stores and translators */
 #include "dta/store_server/internal.h"
 
 #include <math.h>
@@ -115,21 +115,6 @@ static json_t *translator_json(const struct dta_server_conn *c, const struct dta
 	return j;
 }
 
-void dta_store_server_account_add(struct dta_translate_account *to,
-				  const struct dta_translate_account *from)
-{
-	uint64_t *sum = (uint64_t *)(void *)to;
-	const uint64_t *n = (const uint64_t *)(const void *)from;
-
-	/* All of it is counters, but for the text at the end. */
-	_Static_assert(offsetof(struct dta_translate_account, output) % 8 == 0, "counters before");
-	for (size_t i = 0; i < (offsetof(struct dta_translate_account, output) +
-				offsetof(struct dta_output_stats, last_error)) /
-				       8;
-	     i++)
-		sum[i] += n[i];
-}
-
 void dta_store_server_account_take(struct dta_translate_account *to, const json_t *account)
 {
 	struct dta_translate_account a;
@@ -137,7 +122,7 @@ void dta_store_server_account_take(struct dta_translate_account *to, const json_
 	if (!account)
 		return;
 	dta_account_of_json(account, &a);
-	dta_store_server_account_add(to, &a);
+	dta_account_add(to, &a);
 }
 
 static void add_units(struct dta_store_server_units *to, const struct dta_store_server_units *from)
@@ -148,11 +133,10 @@ static void add_units(struct dta_store_server_units *to, const struct dta_store_
 }
 
 /*
- * Units (slots of key-write, paths) written = standing + overwritten + updated + expired with their
- * epoch. What stands is found by looking, so that no report costs the collector anything. Accounts
- * come now and then: what was written since the last one stands already. overwritten: another key's
- * unit is where this key's was, as owner_epoch.c estimates; what is left over was written again by
- * its own key.
+ * Units written (slots of key-write, paths) = standing + overwritten + updated + expired. Standing
+ * units are counted by looking, so that reports cost the collector nothing; those written since a
+ * translator's last account stand already. overwritten, by other keys, is estimated (epoch.c); the
+ * remainder was updated by its own key.
  */
 static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 {
@@ -181,9 +165,8 @@ static json_t *units_json(const struct dta_store_server *o, uint64_t written)
 }
 
 /*
- * sent = taken into stores + waiting in translators + duplicates + late + dropped by cause + lost
- * on the way + missing yet. sent is known where reporters number their reports (loss.h); packets
- * that were refused are no reports yet.
+ * sent = stored + waiting + duplicates + late + dropped + lost + missing. sent is known where
+ * reporters number their reports (loss.h); refused packets contain no reports.
  */
 static json_t *account_json(const struct dta_store_server *o)
 {
@@ -193,7 +176,7 @@ static json_t *account_json(const struct dta_store_server *o)
 
 	for (size_t i = 0; i < SL_STORE_LANES_MAX; i++) {
 		dta_store_server_account_take(&a, o->known[i].last);
-		dta_store_server_account_add(&a, &o->known[i].past);
+		dta_account_add(&a, &o->known[i].past);
 	}
 	for (int i = 0; i < DTA_DROPS; i++) {
 		drops += a.engine.dropped[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * owner_rdma.c - translators that write by RDMA: objects registered, queue pairs by name. A
- * translator's queue pairs end with its control connection, so that it is known when it can write
- * no more.
+ * rdma.c - translators that write by RDMA: registered objects, and queue pairs by name. A
+ * translator's queue pairs end with its control connection, so that it is known when it can no
+ * longer write.
  */
 #include "dta/store_server/internal.h"
 
@@ -11,12 +11,13 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "dta/io/rdma_host.h"
+#include "dta/io/output_rdma.h"
+#include "dta/io/raw_queue.h"
 
 #define REOPEN_NS 1000000000ull
 
-/* Queue pairs are let in only by the name of somebody who is in by the control channel. */
-static bool came(void *arg, uint64_t queue, const char *name)
+/* Accepts queue pairs only for a name that is welcomed on the control channel. */
+static bool admit_queue(void *arg, uint64_t queue, const char *name)
 {
 	struct dta_store_server *o = arg;
 
@@ -40,7 +41,7 @@ bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, cons
 	return true;
 }
 
-static void gone(void *arg, uint64_t queue, const char *name)
+static void remove_queue(void *arg, uint64_t queue, const char *name)
 {
 	struct dta_store_server *o = arg;
 
@@ -82,80 +83,94 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name)
 		next = q->next;
 		if (name && strcmp(q->name, name))
 			continue;
-		if (dta_rdma_host_end(o->host, queue))
-			gone(o, queue, "");
-		next = o->queues; /* the list has changed: from its beginning */
+		if (fabric_host_queue_end(o->host, queue))
+			remove_queue(o, queue, "");
+		next = o->queues; /* the list changed: start over */
 	}
 }
 
 int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
 {
 	const struct dta_stores_config *c = o->config;
-	const struct dta_rdma_host_opts opts = {
+	const struct fabric_host_opts opts = {
 		.device = c->rdma.device,
 		.address = c->rdma.address,
-		.port = c->rdma.port,
+		.port = c->rdma.port ? c->rdma.port : DTA_VERBS_PORT,
 		.gid_index = c->rdma.gid_index,
 		.ib_port = c->rdma.ib_port,
 		.max_queues = CONNS_MAX,
+	};
+	const struct fabric_host_writers writers = {
 		.instance = o->instance,
-		.came = came,
-		.gone = gone,
+		.came = admit_queue,
+		.gone = remove_queue,
 		.immediate = immediate,
 		.arg = o,
 	};
 	char why[200];
+	int err;
 
 	if (!c->rdma.enabled)
 		return 0;
-	o->host = dta_rdma_host_open(&opts, why, sizeof(why));
+	o->host = fabric_host_open(&opts, why, sizeof(why));
 	if (!o->host) {
 		snprintf(error, bytes, "%s: rdma: %s", o->path, why);
 		return -1;
 	}
-	return 0;
+	err = fabric_host_let_write(o->host, &writers);
+	if (!err)
+		return 0;
+	snprintf(error, bytes, "%s: rdma: completion queue: %s", o->path, strerror(-err));
+	dta_store_server_rdma_close(o);
+	return -1;
 }
 
 void dta_store_server_rdma_close(struct dta_store_server *o)
 {
 	if (!o->host)
 		return;
-	dta_rdma_host_close(o->host);
+	fabric_host_close(o->host);
 	o->host = NULL;
 	while (o->queues)
-		gone(o, o->queues->queue, "");
+		remove_queue(o, o->queues->queue, "");
 }
 
-/* A key is of no use any more. */
+static void unregister(struct dta_store_server *o, struct dta_store_object *at)
+{
+	struct fabric_host_key key = {at->addr, at->rkey, at->mr};
+
+	if (at->registered)
+		fabric_host_unregister(o->host, &key);
+	at->registered = false;
+	at->addr = 0;
+	at->rkey = 0;
+}
+
 static void unregister_all(struct dta_store_server *o)
 {
 	for (size_t i = 0; i < o->store_count; i++)
-		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older) {
-			if (at->registered)
-				dta_rdma_host_unregister(o->host, &at->key);
-			at->registered = false;
-		}
+		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
+			unregister(o, at);
 }
 
 static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
 	base_logf(BASE_ERROR, "dta",
-		  "the RDMA device is gone: its translators are let go until it is back");
+		  "the RDMA device is gone: its translators are disconnected until it is back");
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
-			dta_store_server_lose(o, c, "the RDMA device is gone");
+			dta_store_server_disconnect(o, c, "the RDMA device is gone");
 	dta_store_server_end_queues(o, NULL);
 	unregister_all(o);
 	dta_store_server_rdma_close(o);
 }
 
-static bool open_again(struct dta_store_server *o)
+static bool reopen(struct dta_store_server *o)
 {
 	char error[300];
 
-	/* What was given to translators, addresses and keys, is of no use any more: nor is whom
-	 * they know. */
+	/* Addresses, keys and the instance that translators know are void. */
 	dta_store_server_instance(o);
 	if (dta_store_server_rdma_open(o, error, sizeof(error)))
 		return false;
@@ -172,18 +187,18 @@ static bool open_again(struct dta_store_server *o)
 
 uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now)
 {
-	struct dta_rdma_host_stats s;
+	struct fabric_host_stats s;
 
 	if (!o->config->rdma.enabled)
 		return UINT64_MAX;
 	if (o->host) {
-		dta_rdma_host_stats(o->host, &s);
+		fabric_host_stats(o->host, &s);
 		if (!s.lost)
 			return UINT64_MAX;
 		device_lost(o);
 	} else if (now < o->reopen_ns) {
 		return o->reopen_ns;
-	} else if (open_again(o)) {
+	} else if (reopen(o)) {
 		return UINT64_MAX;
 	}
 	o->reopen_ns = now + REOPEN_NS;
@@ -192,29 +207,34 @@ uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now)
 
 uint16_t dta_store_server_rdma_port(const struct dta_store_server *o)
 {
-	struct dta_rdma_host_stats s = {0};
+	struct fabric_host_stats s = {0};
 
 	if (o->host)
-		dta_rdma_host_stats(o->host, &s);
+		fabric_host_stats(o->host, &s);
 	return s.port;
 }
 
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at)
 {
-	int err = 0;
+	struct fabric_host_key key;
+	int err;
 
-	if (o->host && !at->registered) {
-		err = dta_rdma_host_register(o->host, at->view.map, at->map_bytes, &at->key);
-		at->registered = !err;
-	}
-	return err;
+	if (!o->host || at->registered)
+		return 0;
+	err = fabric_host_register_writable(o->host, at->view.map, at->map_bytes, &key);
+	if (err)
+		return err;
+	at->addr = key.addr;
+	at->rkey = key.rkey;
+	at->mr = key.mr;
+	at->registered = true;
+	return 0;
 }
 
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file)
 {
-	if (at->registered)
-		dta_rdma_host_unregister(o->host, &at->key);
+	unregister(o, at);
 	dta_store_object_free(at, unlink_file);
 }
 
@@ -232,7 +252,7 @@ json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_serv
 	if (*why)
 		return NULL;
 	dta_store_server_end_queues(o, c->name); /* one at a time */
-	err = dta_rdma_host_queue(o->host, c->name, &theirs, &ours, &queue);
+	err = dta_raw_queue_new(o->host, c->name, &theirs, &ours, &queue);
 	if (err || !dta_store_server_queue_add(o, queue, c->name)) {
 		*why = err ? strerror(-err) : "out of memory";
 		return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* owner.c - the owner's life: where it listens, its loop, and stores held for queries. */
+/* server.c - the store server's life: listeners, the loop, and stores held for queries */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/io/rdma_host.h"
+#include "fabric/host.h"
 
 void dta_store_server_wake(struct dta_store_server *o)
 {
 	const uint64_t one = 1;
 
 	if (write(o->wake, &one, sizeof(one)) < 0)
-		return; /* it is awake already */
+		return; /* it is awake */
 }
 
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name)
@@ -50,8 +50,8 @@ struct dta_server_store *dta_store_server_store_number(struct dta_store_server *
 
 /* ---- listening ---- */
 
-/* Makes the folder for the socket, as the agent does. Returns 0 or a negative errno. */
-static int make_folder(const char *path)
+/* Makes the socket's directory, as the agent does. 0 or -errno. */
+static int make_directory(const char *path)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
@@ -59,7 +59,7 @@ static int make_folder(const char *path)
 	return mkdir(dirname(copy), 0755) && errno != EEXIST ? -errno : 0;
 }
 
-/* A socket that nobody listens at any more is taken over; anything else is left alone. */
+/* Takes over a stale socket; leaves anything else alone. */
 static int listen_unix(const char *path, char *error, size_t bytes)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -71,9 +71,9 @@ static int listen_unix(const char *path, char *error, size_t bytes)
 		return -1;
 	}
 	strcpy(a.sun_path, path);
-	err = make_folder(path);
+	err = make_directory(path);
 	if (err) {
-		snprintf(error, bytes, "%s: its folder can't be made: %s", path, strerror(-err));
+		snprintf(error, bytes, "%s: making its directory failed: %s", path, strerror(-err));
 		return -1;
 	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -141,7 +141,7 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 	const struct base_strings *l = &o->config->listen;
 
 	if (l->n > LISTENERS_MAX) {
-		snprintf(error, bytes, "%s: more than %u addresses to listen at", o->path,
+		snprintf(error, bytes, "%s: more than %u addresses to listen on", o->path,
 			 LISTENERS_MAX);
 		return -EINVAL;
 	}
@@ -165,10 +165,9 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 		if (o->listener[n].fd < 0)
 			return -EINVAL;
 		if (!o->listener[n].local && !o->config->secret)
-			base_logf(
-				BASE_WARN, "dta",
-				"whoever reaches %s is let in: name a secret in the file of stores",
-				o->listener[n].address);
+			base_logf(BASE_WARN, "dta",
+				  "%s accepts any translator: set a secret in the file of stores",
+				  o->listener[n].address);
 		o->listeners++;
 	}
 	return 0;
@@ -179,9 +178,11 @@ const char *dta_store_server_address(const struct dta_store_server *o, size_t i)
 	return i < o->listeners ? o->listener[i].address : NULL;
 }
 
-/* The next connection, or -1. One that there is no descriptor for is turned away: left where it is,
- * it would wake us for ever. */
-static int take_in(struct dta_store_server *o, int listener)
+/*
+ * Accepts a connection, or -1. Without a free descriptor the connection is rejected, as a pending
+ * one would wake the loop for ever.
+ */
+static int accept_one(struct dta_store_server *o, int listener)
 {
 	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -195,17 +196,17 @@ static int take_in(struct dta_store_server *o, int listener)
 		o->refused++;
 		base_log_limited(
 			BASE_WARN, "dta",
-			"connection turned away: no descriptor left: raise LimitNOFILE of the collector");
+			"connection rejected, no file descriptor left: raise LimitNOFILE of the collector");
 	}
 	o->spare = fcntl(o->wake, F_DUPFD_CLOEXEC, 0);
 	return -1;
 }
 
-static void welcome_in(struct dta_store_server *o, size_t i)
+static void add_connection(struct dta_store_server *o, size_t i)
 {
 	struct ucred peer = {0};
 	socklen_t length = sizeof(peer);
-	int fd = take_in(o, o->listener[i].fd);
+	int fd = accept_one(o, o->listener[i].fd);
 	struct dta_server_conn *c;
 
 	if (fd < 0)
@@ -235,20 +236,20 @@ static void welcome_in(struct dta_store_server *o, size_t i)
 
 #define FDS_MAX (LISTENERS_MAX + 3 + 2 * CONNS_MAX)
 
-static void hear_all(struct dta_store_server *o, uint64_t now)
+static void serve_all(struct dta_store_server *o, uint64_t now)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next) {
 		if (!c->line)
 			continue;
-		if (dta_control_line_flush(c->line) || !dta_store_server_hear(o, c))
-			dta_store_server_lose(o, c, NULL);
+		if (dta_control_line_flush(c->line) || !dta_store_server_serve(o, c))
+			dta_store_server_disconnect(o, c, NULL);
 		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS)
-			dta_store_server_lose(o, c, "no hello within 5 s");
+			dta_store_server_disconnect(o, c, "no hello within 5 s");
 	}
-	dta_store_server_bury(o);
+	dta_store_server_reap(o);
 }
 
-/* Asked for by a signal: any number of them is one. What is wrong is logged. */
+/* Any number of pending signals is one reload. Errors are logged. */
 static void reload(struct dta_store_server *o)
 {
 	struct signalfd_siginfo asked;
@@ -288,8 +289,8 @@ static void *loop(void *arg)
 				next = c->came_ns + HELLO_NS + 1000000;
 		}
 		if (o->host)
-			fds[n++] = (struct pollfd){dta_rdma_host_fd(o->host), POLLIN, 0};
-		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last */
+			fds[n++] = (struct pollfd){fabric_host_fd(o->host), POLLIN, 0};
+		fds[n++] = (struct pollfd){o->reload_fd, POLLIN, 0}; /* the last one */
 		next = reopen < next ? reopen : next;
 		now = base_now_ns();
 		wait = next == UINT64_MAX	     ? -1
@@ -304,10 +305,10 @@ static void *loop(void *arg)
 			count = 0;
 		for (size_t i = 0; i < o->listeners; i++)
 			if (fds[1 + i].revents)
-				welcome_in(o, i);
+				add_connection(o, i);
 		if (o->host)
-			dta_rdma_host_dispatch(o->host);
-		hear_all(o, base_now_ns());
+			fabric_host_dispatch(o->host);
+		serve_all(o, base_now_ns());
 	}
 	pthread_mutex_unlock(&o->lock);
 	return NULL;
@@ -319,7 +320,7 @@ void dta_store_server_instance(struct dta_store_server *o)
 {
 	do
 		if (getrandom(&o->instance, sizeof(o->instance), 0) == sizeof(o->instance))
-			o->instance >>= 1; /* it is a number of JSON: 63 bits */
+			o->instance >>= 1; /* a JSON integer: 63 bits */
 	while (!o->instance);
 }
 
@@ -397,7 +398,7 @@ void dta_store_server_free(struct dta_store_server *o)
 
 		o->conns = c->next;
 		if (c->line)
-			dta_store_server_lose(o, c, "the collector ends");
+			dta_store_server_disconnect(o, c, "the collector ends");
 		if (c->pidfd >= 0)
 			close(c->pidfd);
 		free(c);

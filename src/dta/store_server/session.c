@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* owner_talk.c - what translators say, and what they are told. They are hostile until they were let
- * in. */
+/* session.c - sessions with translators, which are untrusted until admitted */
 #include "dta/store_server/internal.h"
 
 #include <errno.h>
@@ -17,6 +16,7 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "dta/query/query.h"
+#include "base/text.h"
 
 #define ACCOUNT_BYTES_MAX 65536u
 
@@ -34,20 +34,21 @@ static uint64_t number(const json_t *m, const char *key)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-static bool tell(struct dta_server_conn *c, json_t *message, int fd)
+static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 {
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
 /* ---- goodbye ---- */
 
-void dta_store_server_lose(struct dta_store_server *o, struct dta_server_conn *c, const char *why)
+void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
+				 const char *why)
 {
 	if (why)
-		tell(c, json_pack("{s:s,s:s}", "type", "bye", "why", why), -1);
+		send_to(c, json_pack("{s:s,s:s}", "type", "bye", "why", why), -1);
 	if (c->state == CONN_WELCOMED)
-		base_logf(BASE_INFO, "dta", "translator '%s' is gone%s%s", c->name, why ? ": " : "",
-			  why ? why : "");
+		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
+			  why ? " reason=" : "", why ? why : "");
 	else
 		o->refused++;
 	dta_control_line_free(c->line);
@@ -56,7 +57,7 @@ void dta_store_server_lose(struct dta_store_server *o, struct dta_server_conn *c
 		dta_store_server_end_queues(o, c->name);
 }
 
-/* Can it still write? A process keeps its mappings when its connection is lost. */
+/* Whether it can still write. A process keeps its mappings when its connection is lost. */
 static bool may_write(const struct dta_store_server *o, const struct dta_server_conn *c)
 {
 	struct pollfd p = {c->pidfd, POLLIN, 0};
@@ -68,7 +69,7 @@ static bool may_write(const struct dta_store_server *o, const struct dta_server_
 	return c->pidfd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-void dta_store_server_bury(struct dta_store_server *o)
+void dta_store_server_reap(struct dta_store_server *o)
 {
 	for (struct dta_server_conn **at = &o->conns; *at;) {
 		struct dta_server_conn *c = *at;
@@ -97,34 +98,34 @@ static json_t *next_blocks(const struct dta_store_view *v, uint32_t lane)
 	return all;
 }
 
-static bool tell_object(struct dta_server_conn *c, const struct dta_store_object *at)
+static bool send_object(struct dta_server_conn *c, const struct dta_store_object *at)
 {
 	const bool shm = c->local && !strcmp(c->output, "shm");
 	int own = -1;
-	bool told;
+	bool sent;
 
 	/*
-	 * A file is handed over by a description of its own: the lock on ours would live on in the
-	 * translator's mapping when we are gone, and keep our successor from its files.
+	 * Hand over a separate open file description: our lock would live on in the translator's
+	 * mapping and keep a successor from the file.
 	 */
 	if (shm && at->path) {
 		own = open(at->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 		if (own < 0)
 			return false;
 	}
-	told = tell(c,
-		    json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
-			      (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-			      (json_int_t)at->key.addr, "rkey", (json_int_t)at->key.rkey),
-		    !shm       ? -1
-		    : own >= 0 ? own
-			       : at->fd);
+	sent = send_to(c,
+		       json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
+				 (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
+				 (json_int_t)at->addr, "rkey", (json_int_t)at->rkey),
+		       !shm	  ? -1
+		       : own >= 0 ? own
+				  : at->fd);
 	if (own >= 0)
 		close(own);
-	return told;
+	return sent;
 }
 
-static bool tell_store(struct dta_server_conn *c, const struct dta_server_store *s)
+static bool send_store(struct dta_server_conn *c, const struct dta_server_store *s)
 {
 	const struct dta_store_object *at = s->objects;
 	const struct sl_store_config *config = at->view.config;
@@ -138,34 +139,34 @@ static bool tell_store(struct dta_server_conn *c, const struct dta_server_store 
 		      (json_int_t)s->epoch, "config", bytes);
 	if (m && config->kind == SL_STORE_APPEND)
 		json_object_set_new(m, "next", next_blocks(&at->view, c->lane));
-	return tell(c, m, -1);
+	return send_to(c, m, -1);
 }
 
-static bool tell_epoch(struct dta_server_conn *c, const struct dta_server_store *s)
+static bool send_epoch(struct dta_server_conn *c, const struct dta_server_store *s)
 {
-	return tell(c,
-		    json_pack("{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
-			      (json_int_t)s->spec->config.tenant, "store",
-			      (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch),
-		    -1);
+	return send_to(c,
+		       json_pack("{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
+				 (json_int_t)s->spec->config.tenant, "store",
+				 (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch),
+		       -1);
 }
 
 void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED &&
-		    (!tell_object(c, s->objects) || !tell_store(c, s)))
-			dta_store_server_lose(o, c, "it could not be told of a store's new memory");
+		    (!send_object(c, s->objects) || !send_store(c, s)))
+			dta_store_server_disconnect(o, c, "announcing a store's new memory failed");
 }
 
 void dta_store_server_notify_epoch(struct dta_store_server *o, struct dta_server_store *s)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED)
-			tell_epoch(c, s);
+			send_epoch(c, s);
 }
 
-static bool tell_tenants(const struct dta_store_server *o, struct dta_server_conn *c)
+static bool send_tenants(const struct dta_store_server *o, struct dta_server_conn *c)
 {
 	for (size_t i = 0; i < o->config->tenant_count; i++) {
 		const struct dta_tenant_spec *t = &o->config->tenants[i];
@@ -173,17 +174,16 @@ static bool tell_tenants(const struct dta_store_server *o, struct dta_server_con
 		json_t *keys = json_array();
 
 		base_hex(key, t->key, DTA_KEY_BYTES);
-		/* A key is for those who proved who they are; null takes one back that there was.
-		 */
+		/* Keys go to authenticated translators only; null removes one. */
 		if (c->local || o->config->secret)
 			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
 							      t->has_key ? key : NULL));
-		if (!tell(c,
-			  json_pack("{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
-				    (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
-				    (json_int_t)(t->rate ? t->burst : 0), "keys", keys, "required",
-				    (int)t->required),
-			  -1))
+		if (!send_to(c,
+			     json_pack("{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
+				       (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
+				       (json_int_t)(t->rate ? t->burst : 0), "keys", keys,
+				       "required", (int)t->required),
+			     -1))
 			return false;
 	}
 	return true;
@@ -193,13 +193,12 @@ void dta_store_server_notify_tenants(struct dta_store_server *o)
 {
 	for (struct dta_server_conn *c = o->conns; c; c = c->next)
 		if (c->line && c->state == CONN_WELCOMED)
-			tell_tenants(o, c);
+			send_tenants(o, c);
 }
 
-/* ---- letting in ---- */
+/* ---- admission ---- */
 
-/* The lane that the name had, or a free one, or the one of a name that is gone for longest. -1:
- * none. */
+/* The name's previous lane, a free one, or that of the name gone for longest; or -1. */
 static int lane_for(struct dta_store_server *o, const char *name)
 {
 	int best = -1;
@@ -218,7 +217,9 @@ static int lane_for(struct dta_store_server *o, const char *name)
 	return best;
 }
 
-/* What another run of the same name may still write, this one takes over if it is the same process.
+/*
+ * Takes over what an earlier connection of the same process may still write, and drops others of
+ * the same name.
  */
 static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 {
@@ -228,34 +229,35 @@ static void take_over(struct dta_store_server *o, struct dta_server_conn *c)
 		if (old == c || old->state != CONN_WELCOMED)
 			continue;
 		if (old->line && !strcmp(old->name, c->name))
-			dta_store_server_lose(o, old, "another translator came by the same name");
+			dta_store_server_disconnect(
+				o, old, "another translator connected by the same name");
 		if (old->line || !c->local || !old->local || old->pid != c->pid ||
 		    !may_write(o, old) || strcmp(old->name, c->name))
 			continue;
 		for (size_t i = 0; i < o->store_count; i++)
 			if (old->acked[i] < c->acked[i])
 				c->acked[i] = old->acked[i];
-		old->state = CONN_NEW; /* counts no more */
+		old->state = CONN_NEW; /* no longer counts */
 	}
 }
 
-static bool let_in(struct dta_store_server *o, struct dta_server_conn *c)
+static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 {
 	int lane = lane_for(o, c->name);
 	struct dta_server_known *k;
 
 	if (lane < 0) {
-		tell(c,
-		     json_pack("{s:s,s:s}", "type", "error", "why",
-			       "no lane is free: more translators than the stores have lanes"),
-		     -1);
+		send_to(c,
+			json_pack("{s:s,s:s}", "type", "error", "why",
+				  "no lane is free: more translators than the stores have lanes"),
+			-1);
 		return false;
 	}
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
 		dta_store_server_account_take(&o->forgotten, k->last);
-		dta_store_server_account_add(&o->forgotten, &k->past);
+		dta_account_add(&o->forgotten, &k->past);
 		json_decref(k->last);
 		memset(k, 0, sizeof(*k));
 		strcpy(k->name, c->name);
@@ -264,31 +266,30 @@ static bool let_in(struct dta_store_server *o, struct dta_server_conn *c)
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
 	strcpy(o->called, c->called);
-	if (!tell(c,
-		  json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
-			    DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
-			    (json_int_t)lane, "port", (json_int_t)dta_store_server_rdma_port(o)),
-		  -1) ||
-	    !tell_tenants(o, c))
+	if (!send_to(c,
+		     json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
+			       DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
+			       (json_int_t)lane, "port", (json_int_t)dta_store_server_rdma_port(o)),
+		     -1) ||
+	    !send_tenants(o, c))
 		return false;
 	for (size_t i = 0; i < o->store_count; i++)
-		if (!tell_object(c, o->stores[i].objects) || !tell_store(c, &o->stores[i]) ||
-		    (c->acked[i] < o->stores[i].epoch && !tell_epoch(c, &o->stores[i])))
+		if (!send_object(c, o->stores[i].objects) || !send_store(c, &o->stores[i]) ||
+		    (c->acked[i] < o->stores[i].epoch && !send_epoch(c, &o->stores[i])))
 			return false;
-	base_logf(BASE_INFO, "dta", "translator '%s' came by %s, lane %d", c->name, c->output,
-		  lane);
-	return tell(c, json_pack("{s:s}", "type", "ready"), -1);
+	base_logf(BASE_INFO, "dta", "translator admitted name=%s output=%s lane=%d", c->name,
+		  c->output, lane);
+	return send_to(c, json_pack("{s:s}", "type", "ready"), -1);
 }
 
 static bool refuse(struct dta_server_conn *c, const char *why)
 {
-	tell(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
+	send_to(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
 	return false;
 }
 
-/* As much of it as there is room for, and not within a character of UTF-8: JSON takes no half ones.
- */
-static void keep_text(char *to, size_t room, const char *from)
+/* Truncates at a UTF-8 character, as JSON requires. */
+static void copy_text(char *to, size_t room, const char *from)
 {
 	size_t n = strnlen(from, room - 1);
 
@@ -305,7 +306,7 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 	size_t n = strlen(name);
 
 	if (c->state != CONN_NEW)
-		return refuse(c, "hello was said before");
+		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse(c, "this collector speaks version 1 of the control channel");
 	if (!n || n >= sizeof(c->name) ||
@@ -315,25 +316,25 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 	    base_unhex(theirs, nonce, strlen(nonce) / 2))
 		return refuse(c, "no nonce");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
-		return refuse(c, "output is none of shm, verbs, raw");
+		return refuse(c, "output is not shm, verbs or raw");
 	if (!strcmp(output, "shm") && (!c->local || c->pidfd < 0))
 		return refuse(c, "output shm needs the collector's unix socket");
 	if (strcmp(output, "shm") && !o->host)
 		return refuse(
 			c, o->config->rdma.enabled
 				   ? "the RDMA device is gone"
-				   : "this collector has no RDMA: name rdma in the file of stores");
+				   : "this collector has no RDMA: set rdma in the file of stores");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
-	keep_text(c->called, sizeof(c->called), text(m, "called"));
+	copy_text(c->called, sizeof(c->called), text(m, "called"));
 	if (c->local || !o->config->secret)
-		return let_in(o, c);
+		return admit(o, c);
 	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))
 		return false;
 	base_hex(c->ours, ours, sizeof(ours));
 	c->state = CONN_CHALLENGED;
-	return tell(c, json_pack("{s:s,s:s}", "type", "challenge", "nonce", c->ours), -1);
+	return send_to(c, json_pack("{s:s,s:s}", "type", "challenge", "nonce", c->ours), -1);
 }
 
 /* HMAC-SHA256 (RFC 2104) over its nonce and ours, as bytes. */
@@ -356,10 +357,10 @@ static bool proof(struct dta_store_server *o, struct dta_server_conn *c, const j
 	hmac_sha256_digest(&h, sizeof(mac), mac);
 	for (size_t i = 0; i < sizeof(mac); i++)
 		differ |= mac[i] ^ said[i];
-	return differ ? refuse(c, "the proof is wrong: is it the same secret?") : let_in(o, c);
+	return differ ? refuse(c, "wrong proof: is it the same secret?") : admit(o, c);
 }
 
-/* ---- what those who are in say ---- */
+/* ---- messages of admitted translators ---- */
 
 static void rotated(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
@@ -374,8 +375,7 @@ static void rotated(struct dta_store_server *o, struct dta_server_conn *c, const
 		*acked = epoch;
 }
 
-/* shm: reports with the immediate flag, by the number that dta_engine_immediate() makes of their
- * store. */
+/* shm: counts of immediates, by dta_engine_immediate(). */
 static void immediate(struct dta_store_server *o, const json_t *m)
 {
 	uint64_t n = number(m, "number");
@@ -390,7 +390,7 @@ static bool queue(struct dta_store_server *o, struct dta_server_conn *c, const j
 	const char *why = "out of memory";
 	json_t *ours = dta_store_server_queue(o, c, m, &why);
 
-	return ours ? tell(c, ours, -1) : refuse(c, why);
+	return ours ? send_to(c, ours, -1) : refuse(c, why);
 }
 
 static void account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
@@ -400,7 +400,7 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 	if (json_dumpb(m, NULL, 0, JSON_COMPACT) > ACCOUNT_BYTES_MAX)
 		return;
 	json_object_del(m, "type");
-	/* Smaller than before: it has begun anew, and what it said before stays. */
+	/* Smaller than before: a new run; keep the sum of the old one. */
 	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
 			number(m, "reports") < number(k->last, "reports")))
 		dta_store_server_account_take(&k->past, k->last);
@@ -408,9 +408,9 @@ static void account(struct dta_store_server *o, struct dta_server_conn *c, json_
 	k->last = json_incref(m);
 }
 
-bool dta_store_server_hear(struct dta_store_server *o, struct dta_server_conn *c)
+bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
 {
-	for (int i = 0; i < 64; i++) { /* others want to be heard, too */
+	for (int i = 0; i < 64; i++) { /* be fair to other connections */
 		const char *type;
 		bool fine = true;
 		json_t *m;

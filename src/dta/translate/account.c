@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* translate_account.c - a worker's account: of what it counts itself, its windows, engines and
- * outputs. */
-#include <stddef.h>
-#include <string.h>
-
+/* account.c - a worker's account: its own counters and those of its windows, engines and outputs */
 #include "dta/translate/internal.h"
 
-/* Structures of counters alone. */
-static void add(uint64_t *to, const uint64_t *from, size_t bytes)
+static void add_loss(struct dta_translate_account *a, const struct dta_loss *l)
 {
-	for (size_t i = 0; i < bytes / 8; i++)
-		to[i] += from[i];
-}
-
-static void add_loss(struct dta_loss_stats *to, const struct dta_loss *l)
-{
-	struct dta_loss_stats s;
+	struct dta_translate_account more = {0};
 
 	if (!l)
 		return;
-	dta_loss_total(l, &s);
-	add((uint64_t *)to, (const uint64_t *)&s, sizeof(s));
-}
-
-static void add_output(struct dta_output_stats *to, const struct dta_output_stats *from)
-{
-	add((uint64_t *)to, (const uint64_t *)from, offsetof(struct dta_output_stats, last_error));
-	if (from->last_error[0])
-		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
+	dta_loss_total(l, &more.loss);
+	dta_account_add(a, &more);
 }
 
 /* What the worker itself counts: packets and windows. */
@@ -38,21 +20,20 @@ static void count(const struct dta_worker *w, struct dta_translate_account *a)
 		const struct dta_source *s = &w->source[i];
 
 		a->socket_drops += s->in->ops->drops(s->in);
-		add_loss(&a->loss, s->loss);
-		add_loss(&a->loss, s->legacy);
+		add_loss(a, s->loss);
+		add_loss(a, s->legacy);
 	}
 }
 
-/* The collector that is told of packets and windows: the first that is there. */
+/* The collector that gets the counts of packets and windows: the first one that is up. */
 static uint32_t home(const struct dta_worker *w)
 {
 	return w->up ? (uint32_t)__builtin_ctzll(w->up) : 0;
 }
 
 /*
- * Each collector is told of the reports that were its own; and one alone of packets, and of reports
- * that never became anybody's. So what each is told closes, and nothing is in the sum over all of
- * them twice.
+ * Each collector gets the account of its own reports; only one also gets packets and reports that
+ * reached no collector. Each account closes, and their sum counts nothing twice.
  */
 void dta_worker_notify(struct dta_worker *w)
 {
@@ -77,11 +58,11 @@ void dta_worker_account(const struct dta_worker *w, struct dta_translate_account
 	struct dta_translate_account a;
 
 	count(w, &a);
-	add(&all->packets, &a.packets, offsetof(struct dta_translate_account, engine));
+	dta_account_add(all, &a);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
+		a = (struct dta_translate_account){0};
 		dta_client_account(w->client[i], &a);
-		add((uint64_t *)&all->engine, (const uint64_t *)&a.engine, sizeof(a.engine));
-		add_output(&all->output, &a.output);
+		dta_account_add(all, &a);
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
 		*others += w->source[i].in->ops->others(w->source[i].in);

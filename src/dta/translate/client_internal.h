@@ -7,13 +7,14 @@
 
 #include "dta/translate/client.h"
 
-#define CLIENT_OBJECTS_MAX 4096u
-#define CLIENT_STORES_MAX  1024u
-#define CLIENT_NONCE_MAX   64u
-#define CLIENT_IMMEDIATES  64u /* stores that are told of at a time; more: at once */
+#define CLIENT_OBJECTS_MAX    4096u
+#define CLIENT_STORES_MAX     1024u
+#define CLIENT_BACKOFF_MIN_NS 50000000ull
+#define CLIENT_NONCE_MAX      64u
+#define CLIENT_IMMEDIATES     64u /* stores with pending immediates; more are sent at once */
 
 struct dta_client_object {
-	struct dta_object o; /* the engine points at it: it stays where it is */
+	struct dta_object o; /* the engine keeps a pointer to it */
 	uint32_t session;
 	bool used;
 };
@@ -30,9 +31,8 @@ struct dta_client_rotation {
 };
 
 /*
- * What the engine takes for its output over RDMA: hands on to the one of the session, if there is
- * one. shm is given to the engine itself, which then writes without a call for each unit, and stays
- * for good.
+ * The output that the engine writes to with RDMA: forwards to the session's output, if there is
+ * one. shm is given to the engine itself, which writes mappings directly.
  */
 struct dta_client_front {
 	struct dta_output output;
@@ -45,27 +45,27 @@ struct dta_client {
 	socklen_t address_bytes;
 	char host[256];
 	/* connection */
-	int fd; /* while it connects */
+	int fd; /* while connecting */
 	bool connecting, welcome, ready, up;
 	struct dta_control_line *line;
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
-	uint64_t instance, out_instance; /* of the owner; whose memory what is under way is for */
+	uint64_t instance, out_instance; /* of the store server; of out's */
 	uint8_t nonce[32];
 	char said[160];
-	/* what it writes into, and by what */
+	/* stores and output */
 	struct dta_client_front front;
 	struct dta_engine *engine;
 	struct dta_output *out;
-	struct dta_output_stats before; /* of the outputs of sessions that are over */
+	struct dta_output_stats before; /* of earlier outputs */
 	struct dta_client_object *object[CLIENT_OBJECTS_MAX];
 	struct dta_client_store store[CLIENT_STORES_MAX];
 	struct dta_client_rotation rotation[CLIENT_STORES_MAX];
 	uint32_t objects, stores, rotations;
-	uint64_t tenant[UINT16_MAX / 64 + 1]; /* those that this session has named */
-	uint64_t down;			      /* reports that came while it was not ready */
-	/* shm: immediates that the owner was not yet told */
+	uint64_t tenant[UINT16_MAX / 64 + 1]; /* those announced in this session */
+	uint64_t down;			      /* reports that came while not ready */
+	/* shm: immediates that are not sent yet */
 	struct {
 		uint32_t number;
 		uint64_t count;
@@ -75,16 +75,30 @@ struct dta_client {
 
 extern const struct dta_output_ops dta_client_front_ops;
 
-/* The output of mappings: once. 0 or -ENOMEM. */
+/* Opens the output for mappings, once. 0 or -ENOMEM. */
 int dta_client_output_shm(struct dta_client *c);
-/* The output of a session, as its welcome says. NULL, or what is wrong. */
+/* Opens a session's output by its welcome. NULL, or the reason why not. */
 const char *dta_client_output_open(struct dta_client *c);
 void dta_client_output_close(struct dta_client *c);
 void dta_client_output_drive(struct dta_client *c, uint64_t now_ns);
-/* The owner's end of a raw queue pair. */
+/* Connects to the store server's end of a raw queue pair. */
 const char *dta_client_output_queue(struct dta_client *c, const json_t *message);
-/* Messages that the output has for the owner: immediates of shm. */
+/* Sends the pending immediates of shm. */
 void dta_client_output_notify(struct dta_client *c);
 void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out);
+
+/* Sends a message (takes its reference), if there is a connection. */
+void dta_client_send(struct dta_client *c, json_t *message);
+
+/* client_stores.c: messages of the store server. NULL, or why the session must end. */
+const char *dta_client_add_object(struct dta_client *c, const json_t *message, int fd);
+const char *dta_client_add_store(struct dta_client *c, const json_t *message);
+const char *dta_client_rotate(struct dta_client *c, const json_t *message);
+/* All stores are announced: removes those of the previous session. */
+void dta_client_stores_ready(struct dta_client *c);
+/* Sends "rotated" for rotations whose earlier operations are complete. */
+void dta_client_confirm_rotations(struct dta_client *c);
+/* Frees objects without a store. */
+void dta_client_sweep(struct dta_client *c);
 
 #endif

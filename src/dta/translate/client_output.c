@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_output.c - the output behind a session, and in front of it the one that the engine knows.
- */
+/* client_output.c - a session's output, and the one in front of it that the engine knows */
 #include "dta/translate/client_internal.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "dta/io/output_rdma.h"
 
-#define OFFER_NS 1000000000ull /* a queue pair that nobody took is offered anew */
+#define OFFER_NS 1000000000ull /* an unanswered queue pair is offered again */
 
-/* ---- what the engine writes to ---- */
+/* ---- the engine's output ---- */
 
 static struct dta_output *behind(struct dta_output *o)
 {
@@ -85,9 +85,9 @@ const struct dta_output_ops dta_client_front_ops = {.name = "front",
 						    .stats = front_stats,
 						    .close = front_close};
 
-/* ---- the session's ---- */
+/* ---- the session's output ---- */
 
-static void tell_immediate(struct dta_client *c, uint32_t i)
+static void send_immediate(struct dta_client *c, uint32_t i)
 {
 	if (c->line && c->welcome)
 		dta_control_line_write(c->line,
@@ -97,7 +97,7 @@ static void tell_immediate(struct dta_client *c, uint32_t i)
 				       -1);
 }
 
-/* shm has no completion to carry a number: the owner is told over the control channel, soon. */
+/* shm has no completions: the number goes over the control channel, coalesced. */
 static void immediate(void *arg, uint32_t number)
 {
 	struct dta_client *c = arg;
@@ -123,8 +123,8 @@ int dta_client_output_shm(struct dta_client *c)
 }
 
 /*
- * raw: a new queue pair of ours, which the owner makes the other end of. One at a time: an answer
- * does not say which it is for.
+ * raw: offers a new queue pair to the store server. One at a time: an answer does not name the
+ * offer.
  */
 static void offer_queue(struct dta_client *c)
 {
@@ -144,7 +144,7 @@ static struct dta_output *open_raw(struct dta_client *c)
 	return dta_output_raw(&o, c->said, sizeof(c->said));
 }
 
-/* To where the welcome says; who doesn't know its instance is not let in. */
+/* Connects to the port of the welcome; the instance is the proof of admission. */
 static struct dta_output *open_verbs(struct dta_client *c)
 {
 	const struct dta_output_verbs_opts o = {.host = c->opts.rdma_host ? c->opts.rdma_host
@@ -164,9 +164,8 @@ const char *dta_client_output_open(struct dta_client *c)
 	if (c->opts.output == DTA_CLIENT_SHM)
 		return NULL;
 	/*
-	 * raw stays: what was on its way is given again over the next queue pair. But not to
-	 * another owner: its memory is elsewhere, and what we know of the last one's might mean
-	 * something else there.
+	 * raw stays open, and repeats operations over the next queue pair; not to another store
+	 * server, where addresses and keys may mean other memory.
 	 */
 	if (c->out && c->out_instance != c->instance && !c->opts.file)
 		dta_client_output_close(c);
@@ -185,7 +184,7 @@ void dta_client_output_drive(struct dta_client *c, uint64_t now)
 	const enum dta_output_state state = c->out->ops->drive(c->out, now);
 
 	c->up = state == DTA_OUTPUT_UP;
-	/* Before the welcome this would be a second one: the welcome offers one, too. */
+	/* Not before the welcome, which offers one, too. */
 	if (state == DTA_OUTPUT_DOWN && c->opts.output == DTA_CLIENT_RAW && c->line && c->welcome &&
 	    now > c->offered_ns + OFFER_NS)
 		offer_queue(c);
@@ -196,7 +195,7 @@ void dta_client_output_close(struct dta_client *c)
 	if (!c->out)
 		return;
 	dta_client_output_stats(c, &c->before);
-	/* What was on its way may or may not have come. */
+	/* Operations in flight may have taken effect. */
 	c->before.unconfirmed += c->out->ops->outstanding(c->out);
 	c->out->ops->close(c->out);
 	c->out = NULL;
@@ -211,42 +210,34 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 	if (c->opts.output != DTA_CLIENT_RAW || c->opts.file)
 		return NULL;
 	if (dta_roce_end_of_json(message, &theirs))
-		return "a queue pair that is not sound";
+		return "an invalid queue pair";
 	err = dta_output_raw_connect(c->out, &theirs);
 	if (err == -EMSGSIZE) {
-		dta_client_output_close(c); /* the next session makes one for smaller packets */
-		return "its device takes smaller packets now";
+		dta_client_output_close(c); /* the next session opens one for smaller packets */
+		return "the peer's MTU became smaller";
 	}
-	return err == -EALREADY ? "a queue pair that nobody asked for"
-	       : err		? "a queue pair that we can't reach"
+	return err == -EALREADY ? "an unsolicited queue pair"
+	       : err		? "an unreachable queue pair"
 				: NULL;
 }
 
 void dta_client_output_notify(struct dta_client *c)
 {
 	for (uint32_t i = 0; i < c->immediates; i++)
-		tell_immediate(c, i);
+		send_immediate(c, i);
 	c->immediates = 0;
 }
 
 void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out)
 {
+	const uint64_t *before = (const uint64_t *)&c->before;
 	struct dta_output_stats s = {0};
+	uint64_t *sum = (uint64_t *)&s;
 
 	if (c->out)
 		c->out->ops->stats(c->out, &s);
-	s.writes += c->before.writes;
-	s.adds += c->before.adds;
-	s.immediates += c->before.immediates;
-	s.bytes += c->before.bytes;
-	s.completed += c->before.completed;
-	s.unconfirmed += c->before.unconfirmed;
-	s.failed += c->before.failed;
-	s.again += c->before.again;
-	s.naks += c->before.naks;
-	s.resyncs += c->before.resyncs;
-	s.connects += c->before.connects;
-	s.disconnects += c->before.disconnects;
+	for (size_t i = 0; i < offsetof(struct dta_output_stats, last_error) / sizeof(*sum); i++)
+		sum[i] += before[i];
 	if (!s.last_error[0])
 		memcpy(s.last_error, c->before.last_error, sizeof(s.last_error));
 	*out = s;

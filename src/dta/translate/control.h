@@ -1,42 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off */
 /*
- * control.h - how translators and the owner of stores talk: newline-delimited JSON objects, one
- * message a line of at most 1 MiB, over a unix stream socket (shm: objects come along as
- * descriptors) or TCP (verbs, raw). Nothing here lies on the way of reports. Each side says what it
- * has to say unasked; a message of a type that is not known is passed over.
+ * control.h - the control channel between translators and the store server: JSON objects, one per
+ * line of at most 1 MiB, over a unix stream socket (shm: objects come with descriptors) or TCP
+ * (verbs, raw). No report passes through it. Both sides send unasked; messages of unknown type are
+ * ignored.
  *
- * Translator to owner:
+ * Translator to store server:
  *   {"type":"hello","version":1,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
- *      called: the collector, as this translator names it (hash_ring.h); for those who ask queries.
- *      name: the same after a restart gets the same lane back. Twice at a time: the elder is told
- *      "bye".
- *   {"type":"proof","mac":HEX}            if challenged: HMAC-SHA256(secret, both nonces)
- *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   nothing will be written into older epochs
- *                                                       any more
- *   {"type":"account", ...}               struct dta_translate_account, each second and before the
- *                                         end
- *   {"type":"immediate","number":N,"count":C}   shm: so often did reports wake
- *                                               dta_engine_immediate() = N
+ *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
+ *      collector as this translator names it (hash_ring.h), which queries report.
+ *   {"type":"proof","mac":HEX}   if challenged: HMAC-SHA256(secret, both nonces)
+ *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
+ *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
+ *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
- * Owner to translator:
- *   {"type":"challenge","nonce":HEX}      TCP with a secret
- *   {"type":"welcome","version":1,"instance":N,"lane":L,"port":N}     port: of RDMA-CM, verbs
- *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}      unix: with the object's
- *                                                                 descriptor
+ * Store server to translator:
+ *   {"type":"challenge","nonce":HEX}   TCP with a secret
+ *   {"type":"welcome","version":1,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
+ *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
- *      "next":[...]}                      append: next block of each list in this lane; again when
- *                                         it moves
- *   {"type":"rotate","tenant":T,"store":S,"epoch":E}    to be answered by "rotated" within drain_ms
- *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R|-1,"key":HEX}],"required":true}
- *      again when it changes; a key of null takes back the one that there was
- *   {"type":"queue", ...}                 raw: the owner's end
- *   {"type":"ready"}                      all stores were named: reports may be taken
+ *      "next":[...]}   again when it moves; append: the next block of each list in this lane
+ *   {"type":"rotate","tenant":T,"store":S,"epoch":E}   answered by "rotated" within drain_ms
+ *   {"type":"tenant","tenant":T,"rate":R,"burst":B,"keys":[{"reporter":R|-1,"key":HEX}],
+ *      "required":true}   again when it changes; a key of null removes the previous one
+ *   {"type":"queue", ...}    raw: the store server's end
+ *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
  *
- * The owner zeroes a bank only when every translator has said "rotated", or has lost its connection
- * and its queue pair has been destroyed (shm: its process is gone, by SO_PEERPIDFD or SO_PEERCRED).
+ * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
+ * connection and its queue pair is destroyed (shm: its process has ended, by SO_PEERCRED and pidfd).
  */
+/* clang-format on */
 #ifndef SL_DTA_TRANSLATE_CONTROL_H
 #define SL_DTA_TRANSLATE_CONTROL_H
 
@@ -51,42 +47,41 @@
 #define DTA_CONTROL_LINE_MAX (1u << 20)
 #define DTA_CONTROL_VERSION  1
 
-/* A connection's line buffer and descriptors; both sides use it. Non-blocking. */
+/* A connection's line buffer and descriptors, for both sides. Non-blocking. */
 struct dta_control_line;
-struct dta_control_line *dta_control_line_new(int fd); /* owns the socket */
+struct dta_control_line *dta_control_line_new(int fd); /* takes over the socket */
 void dta_control_line_free(struct dta_control_line *l);
 int dta_control_line_fd(const struct dta_control_line *l);
 /*
- * The next whole message, or NULL with errno: EAGAIN none yet, EPIPE the peer has closed, EPROTO no
- * JSON object or too long. passed: a descriptor that came with it, else -1; the caller owns both.
+ * The next message, or NULL with errno: EAGAIN: none yet, EPIPE: closed, EPROTO: not a JSON object,
+ * or too long. passed: its descriptor, or -1; the caller owns both.
  */
 json_t *dta_control_line_read(struct dta_control_line *l, int *passed);
 /*
- * Queues a message (steals it) and sends what goes; pass: a descriptor to go along, or -1; it stays
- * the caller's. 0, -EPIPE, -ENOBUFS.
+ * Queues a message (takes its reference) and sends what it can. pass: a descriptor to send along,
+ * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
  */
 int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass);
-/* Wants POLLOUT, and then dta_control_line_flush(). */
+/* Whether to wait for POLLOUT and then call dta_control_line_flush(). */
 int dta_control_line_pending(const struct dta_control_line *l);
 int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
 
 /*
- * A translator's account, that closes: packets: received = taken + refused by cause + unread;
- * reports:
- *   received = fresh + duplicates + late; fresh = engine.in; engine.in = stored + waiting + dropped
- *   by cause; output: operations = completed + unconfirmed + failed.
- * And with the reporters' numbers: sent = arrived + missing + lost.
+ * A translator's account. It closes:
+ *  - packets: received = taken + refused by cause + unread;
+ *  - reports: received = fresh + duplicates + late; fresh = engine.in = stored + waiting + dropped;
+ *  - output: operations = completed + unconfirmed + failed;
+ *  - sequence numbers: sent = arrived + missing + lost.
  */
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
-	uint64_t unread; /* were in a socket when it ended, and there was no time to take them */
-	uint64_t slowed; /* times that credits were cut, as sockets overflowed */
+	uint64_t unread; /* left in sockets at the end, without time to take them */
+	uint64_t slowed; /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;
 	/*
-	 * Fresh, but their reporter had sent them before: if another translator took them then and
-	 * was gone before it acknowledged them, they are stored twice. At most so many are; the
-	 * others were lost on their way.
+	 * Fresh retransmissions: stored twice if another translator took them and died before it
+	 * acknowledged them. An upper bound, as others were lost before.
 	 */
 	uint64_t maybe_twice;
 	struct dta_loss_stats loss;
@@ -94,7 +89,9 @@ struct dta_translate_account {
 	struct dta_output_stats output;
 };
 json_t *dta_account_json(const struct dta_translate_account *a);
-/* Unknown or missing fields are 0. */
+/* Adds every counter; last_error is the last one that is set. */
+void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
+/* Missing fields are 0. */
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* account.c - a translator's account as JSON and back. */
+/* control_account.c - a translator's account as JSON and back, and sums of accounts */
 #include "dta/translate/control.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static void put(json_t *j, const char *name, uint64_t v)
@@ -16,7 +17,7 @@ static uint64_t get(const json_t *j, const char *name)
 	return v > 0 ? (uint64_t)v : 0;
 }
 
-/* ---- each part: a table of names and places, so that both ways say the same ---- */
+/* ---- parts: one table of names and offsets for both directions ---- */
 
 struct control_account_field {
 	const char *name;
@@ -145,4 +146,19 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
+}
+
+void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from)
+{
+	const size_t bytes = offsetof(struct dta_translate_account, output) +
+			     offsetof(struct dta_output_stats, last_error);
+	const uint64_t *n = (const uint64_t *)(const void *)from;
+	uint64_t *sum = (uint64_t *)(void *)to;
+
+	_Static_assert(offsetof(struct dta_translate_account, output) % 8 == 0, "only counters");
+	for (size_t i = 0; i < bytes / 8; i++)
+		sum[i] += n[i];
+	if (from->output.last_error[0])
+		memcpy(to->output.last_error, from->output.last_error,
+		       sizeof(to->output.last_error));
 }

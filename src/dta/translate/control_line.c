@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* line.c - messages of the control channel, a line each, over a stream socket; descriptors go
- * beside them. */
+/*
+ * control_line.c - messages of the control channel, one per line of a stream socket, with
+ * descriptors
+ */
 #include "dta/translate/control.h"
 
 #include <errno.h>
@@ -12,9 +14,9 @@
 #include <unistd.h>
 
 #define QUEUE_MAX (8u << 20) /* bytes that a peer may leave unread */
-#define FDS_MAX	  16	     /* descriptors that wait for their message */
+#define FDS_MAX	  16	     /* descriptors whose message is incomplete */
 
-/* A message that waits to be sent: its first byte carries the descriptor, if there is one. */
+/* A queued message; its first byte carries the descriptor, if there is one. */
 struct waiting {
 	struct waiting *next;
 	size_t bytes, sent;
@@ -25,8 +27,8 @@ struct waiting {
 struct dta_control_line {
 	int fd;
 	char *in;
-	size_t used, room, looked; /* looked: no end of line before it */
-	uint64_t offset;	   /* in the stream, of in[0] */
+	size_t used, room, looked; /* looked: no newline before it */
+	uint64_t offset;	   /* of in[0] in the stream */
 	struct {
 		uint64_t at;
 		int fd;
@@ -88,9 +90,9 @@ int dta_control_line_pending(const struct dta_control_line *l)
 /* ---- reading ---- */
 
 /*
- * The kernel may join what was sent before to what carries a descriptor, but nothing behind it
- * (unix_stream_read_generic()): it belongs to the message of the last byte, as each message is sent
- * by itself.
+ * The kernel may join earlier data to data with a descriptor, but no later data
+ * (unix_stream_read_generic()): as each message is sent by itself, the descriptor belongs to the
+ * message of the last byte.
  */
 static void take_fds(struct dta_control_line *l, struct msghdr *m)
 {
@@ -103,7 +105,7 @@ static void take_fds(struct dta_control_line *l, struct msghdr *m)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (i || l->fds == FDS_MAX) { /* more than anybody has to say */
+			if (i || l->fds == FDS_MAX) { /* more than the protocol has */
 				close(fd);
 				continue;
 			}
@@ -113,7 +115,7 @@ static void take_fds(struct dta_control_line *l, struct msghdr *m)
 	}
 }
 
-/* Reads what is there. False: nothing came, errno says why. */
+/* Reads available data. False with errno: there is none. */
 static bool fill(struct dta_control_line *l)
 {
 	union {
@@ -149,7 +151,7 @@ static bool fill(struct dta_control_line *l)
 	return n > 0;
 }
 
-/* The line in[0, length) as an object; it and its end leave the buffer. */
+/* Takes the line in[0, length) out of the buffer, as an object. */
 static json_t *take(struct dta_control_line *l, size_t length, int *passed)
 {
 	json_t *j = json_loadb(l->in, length, JSON_REJECT_DUPLICATES, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash_ring.h - which of several collectors has a key: consistent hashing (Karger et al., STOC
- * 1997), so that a collector that goes takes only its own keys along, and one that comes gets its
- * share from all. Who asks a query and who translates a report find the same one if they name the
- * collectors alike, in any order.
+ * hash_ring.h - selects the collector of a key by consistent hashing (Karger et al., STOC 1997):
+ * when a collector leaves, only its keys move; a new one takes a share from all. Translators and
+ * queries agree if they name the same collectors, in any order.
  */
 #ifndef SL_DTA_TRANSLATE_HASH_RING_H
 #define SL_DTA_TRANSLATE_HASH_RING_H
@@ -13,7 +12,7 @@
 #include <stdint.h>
 
 #define DTA_HASH_RING_MEMBERS_MAX 64u
-#define DTA_HASH_RING_POINTS	  160u /* of a member: shares differ by some 8 % (1 / sqrt(160)) */
+#define DTA_HASH_RING_POINTS	  160u /* per member: shares differ by about 8 % (1 / sqrt(160)) */
 
 struct dta_hash_ring {
 	uint32_t members, points;
@@ -23,13 +22,11 @@ struct dta_hash_ring {
 	} point[DTA_HASH_RING_MEMBERS_MAX * DTA_HASH_RING_POINTS];
 };
 
-/* Names as on the command line; member i is name i. -EINVAL: none, too many, one twice. */
+/* Member i is names[i], as on the command line. 0, -EINVAL: none, too many, a duplicate. */
 int dta_hash_ring_init(struct dta_hash_ring *r, const char *const *names, uint32_t n);
-/* Where something lies on the ring: of a store of a tenant, a key (sketches: the store alone, no
- * key). */
+/* The position of a store's key (sketches: of the store alone, without a key). */
 uint64_t dta_hash_ring_hash(uint16_t tenant, uint16_t store, const void *key, size_t bytes);
-/* The member next on the ring of those that are up (bit i: member i); DTA_HASH_RING_MEMBERS_MAX:
- * none is. */
+/* The next member on the ring that is up (bit i: member i), or DTA_HASH_RING_MEMBERS_MAX. */
 uint32_t dta_hash_ring_find(const struct dta_hash_ring *r, uint64_t hash, uint64_t up);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* translate_internal.h - what translate.c and translate_account.c share. */
+/* internal.h - what translate.c and account.c share */
 #ifndef SL_DTA_TRANSLATE_INTERNAL_H
 #define SL_DTA_TRANSLATE_INTERNAL_H
 
@@ -8,10 +8,10 @@
 #include "dta/translate/hash_ring.h"
 #include "dta/translate/translate.h"
 
-#define DTA_BATCH 512u	/* datagrams at a time */
-#define HELD_MAX  1024u /* acknowledgements at a time; of more, a reporter asks again */
+#define DTA_BATCH 512u	/* datagrams per call */
+#define HELD_MAX  1024u /* pending acknowledgements; beyond, a reporter asks again */
 
-/* An input, and who sends by it: an answer goes out where its packets came in. */
+/* An input and its reporters: answers go out where packets came in. */
 struct dta_source {
 	struct dta_input *in;
 	struct dta_loss *loss, *legacy;
@@ -19,8 +19,8 @@ struct dta_source {
 };
 
 /*
- * Acknowledgements, until what they are of is in the memory of stores: a translator that is killed
- * then takes nothing along that a reporter has let go of.
+ * Acknowledgements held until their reports are in memory, so that a killed translator loses
+ * nothing that a reporter has released.
  */
 struct dta_translate_held {
 	uint32_t count;
@@ -40,22 +40,21 @@ struct dta_worker {
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;
 	struct dta_credits credits;
-	struct dta_translate_account account; /* without what engines, outputs and windows count */
+	struct dta_translate_account account; /* without engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;
-	uint64_t up;				 /* bit i: collector i can be written to */
-	struct dta_datagram datagram[DTA_BATCH]; /* [at, came) of source from are not yet taken */
+	uint64_t up;				 /* bit i: collector i is ready */
+	struct dta_datagram datagram[DTA_BATCH]; /* [at, came) are not taken */
 	uint32_t at, came, from;
 	struct dta_packet packet;
 	uint64_t fresh[DTA_LOSS_FRESH_WORDS];
-	uint8_t *gathered; /* items of one collector */
-	struct dta_translate_held
-		*held[2]; /* those that wait for marks, and those that came since */
+	uint8_t *gathered;		    /* items for one collector */
+	struct dta_translate_held *held[2]; /* waiting for marks; collected since */
 	struct dta_client_mark mark[DTA_HASH_RING_MEMBERS_MAX];
-	uint64_t lost; /* by outputs, of what was taken */
+	uint64_t lost; /* of dta_client_lost(), over all clients */
 };
 
-/* Tells each collector what was its own. */
+/* Sends each collector its account. */
 void dta_worker_notify(struct dta_worker *w);
 
 #endif

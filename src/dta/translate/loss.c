@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * loss.c - a table of reporters. Each has the newest sequence number, a map of bits of the window
- * behind it, and a sorted list of gaps: ranges that may still come. A report of the window is in
- * one of three states: its bit is set (arrived); it is in a gap (missing); neither (lost, or never
- * expected).
+ * loss.c - a table of reporters, each with its newest sequence number, a bitmap of the window
+ * behind it, and a sorted list of gaps. A report of the window has arrived (its bit is set), is
+ * missing (in a gap), or is lost or was never expected (neither).
  */
-#include "dta/translate/loss.h"
+#include "dta/translate/loss_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,43 +13,6 @@
 #include <sys/random.h>
 
 #include "dta/store/hash.h"
-
-struct gap {
-	uint64_t due_ns;
-	uint32_t first, count; /* at once at most a window */
-	uint32_t named;	       /* times */
-};
-
-struct dta_loss_reporter {
-	struct dta_loss_key key;	 /* address and port: of the last packet with news */
-	struct dta_loss_reporter *chain; /* of a bucket */
-	struct dta_loss_reporter *older, *younger; /* by when they were heard last */
-	struct dta_loss_reporter *next,
-		**link; /* in the list of those that want something; link NULL: not */
-	struct gap *gap;
-	uint64_t seen_ns, hash;
-	uint64_t due_ns; /* no gap is due before */
-	uint32_t gaps, room;
-	uint32_t top;	/* the sequence number after the newest */
-	uint32_t reach; /* reports behind top that were expected, at most the window */
-	uint32_t incarnation, before;
-	/* We came in the middle: what lies between reach and the window was not expected, but is
-	 * taken if it comes. */
-	bool joined;
-	bool authenticated, restarted, acknowledge;
-	uint8_t bits;
-	struct dta_loss_stats s;
-	uint64_t map[]; /* bit sequence % window */
-};
-
-struct dta_loss {
-	struct dta_loss_opts o;
-	struct dta_loss_reporter **bucket, *oldest, *youngest;
-	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() goes on */
-	uint64_t seed;
-	uint32_t buckets, reporters;
-	struct dta_loss_stats gone; /* of those that were forgotten, and what is total only */
-};
 
 struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 {
@@ -78,7 +40,7 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 	l->bucket = calloc(l->buckets, sizeof(struct dta_loss_reporter *));
 	if (!l->bucket)
 		goto fail;
-	/* A stranger who knew the seed could choose numbers that all fall into one bucket. */
+	/* A known seed would allow to choose numbers that collide. */
 	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
 		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
 	return l;
@@ -121,17 +83,6 @@ static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 	l->youngest = r;
 }
 
-static void want(struct dta_loss *l, struct dta_loss_reporter *r)
-{
-	if (r->link)
-		return;
-	r->next = l->wanting;
-	if (r->next)
-		r->next->link = &r->next;
-	r->link = &l->wanting;
-	l->wanting = r;
-}
-
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	if (!r->link)
@@ -144,212 +95,21 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->link = NULL;
 }
 
-/* ---- gaps ---- */
-
-static uint32_t modulo(const struct dta_loss_reporter *r, uint32_t sequence)
-{
-	return r->bits == 8 ? sequence & 0xff : sequence;
-}
-
-/* How far a number lies behind top: 1 is the newest. More than half of all: before it. */
-static uint32_t behind(const struct dta_loss_reporter *r, uint32_t sequence)
-{
-	return modulo(r, r->top - sequence);
-}
-
-static uint32_t window_of(const struct dta_loss *l, const struct dta_loss_reporter *r)
-{
-	return r->bits == 8 && l->o.window > 64 ? 64 : l->o.window;
-}
-
-static void give_up(struct dta_loss_reporter *r, uint64_t reports)
-{
-	r->s.missing -= reports;
-	r->s.lost += reports;
-}
-
-static void gap_remove(struct dta_loss_reporter *r, uint32_t i)
-{
-	r->gaps--;
-	memmove(r->gap + i, r->gap + i + 1, (r->gaps - i) * sizeof(*r->gap));
-}
-
-/* Room for one more at i. If there is none, the oldest is given up, or this one: false. */
-static bool gap_insert(struct dta_loss_reporter *r, uint32_t i)
-{
-	if (r->gaps == r->room && r->room < DTA_LOSS_GAPS_MAX) {
-		uint32_t room = r->room ? 2 * r->room : 4;
-		struct gap *more = reallocarray(r->gap, room, sizeof(*more));
-
-		if (more) {
-			r->gap = more;
-			r->room = room;
-		}
-	}
-	if (r->gaps == r->room) {
-		if (!i)
-			return false;
-		give_up(r, r->gap[0].count);
-		gap_remove(r, 0);
-		i--;
-	}
-	memmove(r->gap + i + 1, r->gap + i, (r->gaps - i) * sizeof(*r->gap));
-	r->gaps++;
-	return true;
-}
-
-/* The youngest reports before first are missing from now on. They are counted as missing already.
- */
-static void gap_append(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t first,
-		       uint32_t count, uint64_t now_ns)
-{
-	if (!gap_insert(r, r->gaps)) {
-		give_up(r, count);
-		return;
-	}
-	r->gap[r->gaps - 1] = (struct gap){now_ns + l->o.nack_ns, first, count, 0};
-	if (r->gaps == 1 || now_ns + l->o.nack_ns < r->due_ns)
-		r->due_ns = now_ns + l->o.nack_ns;
-	want(l, r);
-}
-
-/* A report that had not arrived did so. */
-static void fill(struct dta_loss_reporter *r, uint32_t sequence)
-{
-	uint32_t at = behind(r, sequence), low = 0, high = r->gaps, before, after;
-	struct gap *g;
-
-	while (low < high) { /* the first gap that ends behind it; older ones are farther behind */
-		uint32_t middle = (low + high) / 2;
-
-		g = &r->gap[middle];
-		if (behind(r, g->first) - g->count >= at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	g = &r->gap[low];
-	if (low == r->gaps || behind(r, g->first) < at) {
-		r->s.lost--; /* it had been given up */
-		return;
-	}
-	r->s.missing--;
-	if (g->named)
-		r->s.recovered++;
-	before = modulo(r, sequence - g->first);
-	after = g->count - before - 1;
-	if (before && after) {
-		struct gap rest = {g->due_ns, modulo(r, sequence + 1), after, g->named};
-		uint32_t was = r->gaps;
-
-		g->count = before;
-		if (!gap_insert(r, low + 1)) {
-			give_up(r, after);
-			return;
-		}
-		if (r->gaps == was) /* the oldest went */
-			low--;
-		r->gap[low + 1] = rest;
-	} else if (before) {
-		g->count--;
-	} else if (after) {
-		g->first = modulo(r, g->first + 1);
-		g->count--;
-	} else {
-		gap_remove(r, low);
-	}
-}
-
-/* ---- the map ---- */
-
-/* Sets or clears count bits from sequence on, round the window. */
-static void map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t sequence,
-		      uint32_t count, bool value)
-{
-	if (count >= window) {
-		memset(r->map, value ? 0xff : 0, window / 8);
-		return;
-	}
-	while (count) {
-		uint32_t bit = sequence & (window - 1), in = bit % 64, n = 64 - in;
-		uint64_t mask;
-
-		if (n > count)
-			n = count;
-		mask = (n == 64 ? ~0ull : (1ull << n) - 1) << in;
-		if (value)
-			r->map[bit / 64] |= mask;
-		else
-			r->map[bit / 64] &= ~mask;
-		sequence += n;
-		count -= n;
-	}
-}
-
-/* What now lies behind the window is given up. */
-static void slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by)
-{
-	uint32_t window = window_of(l, r), drop = 0;
-
-	r->top = modulo(r, r->top + by);
-	r->reach = r->reach + (uint64_t)by > window ? window : r->reach + by;
-	r->joined &= r->reach < window;
-	while (drop < r->gaps) {
-		struct gap *g = &r->gap[drop];
-		uint32_t far = behind(r, g->first);
-
-		if (far <= window)
-			break;
-		if (far - window < g->count) {
-			give_up(r, far - window);
-			g->first = modulo(r, g->first + (far - window));
-			g->count -= far - window;
-			break;
-		}
-		give_up(r, g->count);
-		drop++;
-	}
-	if (drop) {
-		r->gaps -= drop;
-		memmove(r->gap, r->gap + drop, r->gaps * sizeof(*r->gap));
-	}
-}
-
-/* So many reports were jumped over. */
-static void skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahead, uint64_t now_ns)
-{
-	uint32_t window = window_of(l, r), from = r->top, keep = ahead;
-
-	r->s.expected += ahead;
-	r->s.missing += ahead;
-	if (ahead > window) { /* beyond the reach of anything that may come */
-		give_up(r, r->s.missing - window);
-		r->gaps = 0;
-		keep = window;
-		from = modulo(r, from + (ahead - window));
-		r->top = from;
-		r->reach = 0;
-	}
-	slide(l, r, keep);
-	map_range(r, window, from, keep, false);
-	gap_append(l, r, from, keep, now_ns);
-}
-
 /* ---- reporters ---- */
 
 /*
- * Its first packet that is seen. What came before that is missing if it is less than a window; if
- * it is more, then another translator was there for it: what the reporter has kept, as that one did
- * not acknowledge it, is taken.
+ * The first packet of an incarnation. Reports before it are missing if fewer than a window;
+ * otherwise another translator took them, and what the reporter still keeps is taken.
  */
-static void begin(const struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h)
+static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter *r,
+			      const struct dta_header *h)
 {
 	bool whole = r->bits == 32 && h->sequence <= l->o.window;
 
 	r->gaps = 0;
 	r->reach = 0;
 	r->incarnation = h->incarnation;
-	r->top = whole ? 0 : modulo(r, h->sequence);
+	r->top = whole ? 0 : dta_loss_modulo(r, h->sequence);
 	r->joined = !whole && r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
@@ -357,19 +117,14 @@ static void begin(const struct dta_loss *l, struct dta_loss_reporter *r, const s
 
 static void add(struct dta_loss_stats *to, const struct dta_loss_stats *s)
 {
-	to->expected += s->expected;
-	to->arrived += s->arrived;
-	to->duplicates += s->duplicates;
-	to->late += s->late;
-	to->reordered += s->reordered;
-	to->missing += s->missing;
-	to->lost += s->lost;
-	to->recovered += s->recovered;
-	to->nacks += s->nacks;
-	to->restarts += s->restarts;
+	uint64_t *sum = (uint64_t *)to;
+	const uint64_t *n = (const uint64_t *)s;
+
+	for (size_t i = 0; i < sizeof(*s) / sizeof(*n); i++)
+		sum[i] += n[i];
 }
 
-static void forget(struct dta_loss *l, struct dta_loss_reporter *r)
+static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
 
@@ -378,15 +133,15 @@ static void forget(struct dta_loss *l, struct dta_loss_reporter *r)
 	*at = r->chain;
 	unlist(l, r);
 	want_no_more(l, r);
-	give_up(r, r->s.missing);
+	dta_loss_give_up(r, r->s.missing);
 	add(&l->gone, &r->s);
 	l->gone.forgotten++;
 	l->reporters--;
 	reporter_free(r);
 }
 
-static struct dta_loss_reporter *find(struct dta_loss *l, const struct dta_loss_key *key,
-				      bool authenticated, uint64_t *hash)
+static struct dta_loss_reporter *find_reporter(struct dta_loss *l, const struct dta_loss_key *key,
+					       bool authenticated, uint64_t *hash)
 {
 	struct {
 		struct in6_addr address;
@@ -406,16 +161,16 @@ static struct dta_loss_reporter *find(struct dta_loss *l, const struct dta_loss_
 	return NULL;
 }
 
-static struct dta_loss_reporter *meet(struct dta_loss *l, const struct dta_loss_key *key,
-				      const struct dta_header *h, uint32_t bits, uint64_t hash,
-				      uint64_t now_ns)
+static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct dta_loss_key *key,
+					      const struct dta_header *h, uint32_t bits,
+					      uint64_t hash, uint64_t now_ns)
 {
 	struct dta_loss_reporter *r;
 
 	if (l->reporters >= l->o.reporters) {
 		if (now_ns - l->oldest->seen_ns < l->o.forget_ns)
 			return NULL;
-		forget(l, l->oldest);
+		remove_reporter(l, l->oldest);
 	}
 	r = calloc(1, sizeof(*r) + l->o.window / 8);
 	if (!r)
@@ -429,33 +184,31 @@ static struct dta_loss_reporter *meet(struct dta_loss *l, const struct dta_loss_
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
 	l->reporters++;
-	begin(l, r, h);
+	begin_incarnation(l, r, h);
 	return r;
 }
 
-/* Another incarnation of a known reporter: true if it is a new one, and not a straggler of an old
- * one. */
+/* Handles another incarnation of a known reporter. False: it is an old one. */
 static bool restart(struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h,
 		    uint64_t now_ns)
 {
-	/* How an incarnation compares with one of long ago, nobody knows; auth.h looks at the time.
-	 */
+	/* After forget_ns incarnations are not comparable; auth.h checks the time. */
 	bool recent = now_ns - r->seen_ns < l->o.forget_ns;
 
 	if (r->authenticated ? recent && (int32_t)(h->incarnation - r->incarnation) < 0
 			     : r->restarted && h->incarnation == r->before)
 		return false;
-	give_up(r, r->s.missing);
+	dta_loss_give_up(r, r->s.missing);
 	r->before = r->incarnation;
 	r->restarted = true;
 	r->s.restarts++;
-	begin(l, r, h);
+	begin_incarnation(l, r, h);
 	return true;
 }
 
-static void begin_anew(struct dta_loss *l, struct dta_loss_reporter *r)
+static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	give_up(r, r->s.missing);
+	dta_loss_give_up(r, r->s.missing);
 	r->gaps = 0;
 	r->reach = 0;
 	r->joined = r->bits == 32;
@@ -463,32 +216,32 @@ static void begin_anew(struct dta_loss *l, struct dta_loss_reporter *r)
 	memset(r->map, 0, l->o.window / 8);
 }
 
-void dta_loss_anew(struct dta_loss *l)
+void dta_loss_reset(struct dta_loss *l)
 {
 	for (struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
-		begin_anew(l, r);
+		reset_window(l, r);
 }
 
 /* ---- packets ---- */
 
-/* One by one, as not all of them are new. */
+/* Accounts reports behind top one by one. */
 static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
 			    uint32_t n, uint64_t *fresh)
 {
-	uint32_t window = window_of(l, r), taken = 0, far = r->joined ? window : r->reach;
+	uint32_t window = dta_loss_window_of(l, r), taken = 0, far = r->joined ? window : r->reach;
 
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t at = modulo(r, sequence + i), bit = at & (window - 1);
+		uint32_t at = dta_loss_modulo(r, sequence + i), bit = at & (window - 1);
 
-		if (behind(r, at) > far) {
+		if (dta_loss_behind(r, at) > far) {
 			r->s.late++;
 		} else if (r->map[bit / 64] >> bit % 64 & 1) {
 			r->s.duplicates++;
 		} else {
-			if (behind(r, at) > r->reach)
+			if (dta_loss_behind(r, at) > r->reach)
 				r->s.expected++; /* from now on */
 			else
-				fill(r, at);
+				dta_loss_fill(r, at);
 			r->map[bit / 64] |= 1ull << bit % 64;
 			r->s.arrived++;
 			r->s.reordered++;
@@ -497,18 +250,6 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 		}
 	}
 	return taken;
-}
-
-static void mark(uint64_t *fresh, uint32_t from, uint32_t n)
-{
-	for (uint32_t i = from; i < from + n;) {
-		uint32_t in = i % 64, step = 64 - in;
-
-		if (step > from + n - i)
-			step = from + n - i;
-		fresh[i / 64] |= (step == 64 ? ~0ull : (1ull << step) - 1) << in;
-		i += step;
-	}
 }
 
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
@@ -521,13 +262,13 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	if ((bits != 8 && bits != 32) || !n || n > DTA_REPORTS_MAX || (bits == 8 && n >= half))
 		return -EINVAL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
-	r = find(l, key, h->flags & DTA_AUTHENTICATED, &hash);
-	if (r && r->bits != bits) { /* the configuration was changed */
-		forget(l, r);
+	r = find_reporter(l, key, h->flags & DTA_AUTHENTICATED, &hash);
+	if (r && r->bits != bits) { /* the configuration changed */
+		remove_reporter(l, r);
 		r = NULL;
 	}
 	if (!r) {
-		r = meet(l, key, h, bits, hash, now_ns);
+		r = add_reporter(l, key, h, bits, hash, now_ns);
 		if (!r) {
 			l->gone.refused++;
 			return -ENOSPC;
@@ -541,8 +282,8 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		return 0;
 	}
 	r->seen_ns = now_ns;
-	ahead = modulo(r, h->sequence - r->top);
-	if (ahead >= half) { /* it begins with what is older than the newest */
+	ahead = dta_loss_modulo(r, h->sequence - r->top);
+	if (ahead >= half) { /* it begins behind top */
 		old = half - (ahead - half);
 		if (old > n)
 			old = n;
@@ -550,14 +291,14 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		ahead = 0;
 	}
 	if (old < n) {
-		uint32_t m = n - old, window = window_of(l, r), from;
+		uint32_t m = n - old, window = dta_loss_window_of(l, r), from;
 
 		if (ahead)
-			skip(l, r, ahead, now_ns);
+			dta_loss_skip(l, r, ahead, now_ns);
 		from = r->top;
-		slide(l, r, m);
-		map_range(r, window, from, m, true);
-		mark(fresh, old, m);
+		dta_loss_slide(l, r, m);
+		dta_loss_map_range(r, window, from, m, true);
+		dta_loss_set_bits(fresh, old, m, true);
 		r->s.expected += m;
 		r->s.arrived += m;
 		taken += m;
@@ -568,18 +309,20 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	}
 	if (h->flags & DTA_ACK_WANTED) {
 		r->acknowledge = true;
-		want(l, r);
+		dta_loss_want(l, r);
 	}
 	return (int)taken;
 }
 
 /* ---- answers ---- */
 
-/* How many reports from this one on, but no more than limit, are all there, or all not. */
+/*
+ * The length, up to limit, of the run of reports from sequence on that all arrived, or all did not.
+ */
 static uint32_t run(const struct dta_loss *l, const struct dta_loss_reporter *r, uint32_t sequence,
 		    uint32_t limit, bool there)
 {
-	uint32_t window = window_of(l, r), n = 0;
+	uint32_t window = dta_loss_window_of(l, r), n = 0;
 
 	while (n < limit) {
 		uint32_t bit = (sequence + n) & (window - 1), in = bit % 64, most = 64 - in, same;
@@ -594,14 +337,15 @@ static uint32_t run(const struct dta_loss *l, const struct dta_loss_reporter *r,
 	return limit;
 }
 
-/* The first report that may still be taken, whether or not it was given up. */
+/* The first report that did not arrive and may still be taken, even if given up. */
 static uint32_t first_absent(const struct dta_loss *l, const struct dta_loss_reporter *r)
 {
-	uint32_t far = r->joined ? window_of(l, r) : r->reach, oldest = modulo(r, r->top - far);
+	uint32_t far = r->joined ? dta_loss_window_of(l, r) : r->reach,
+		 oldest = dta_loss_modulo(r, r->top - far);
 
 	if (!r->gaps && !r->s.lost && !r->joined)
 		return r->top;
-	return modulo(r, oldest + run(l, r, oldest, far, true));
+	return dta_loss_modulo(r, oldest + run(l, r, oldest, far, true));
 }
 
 static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, uint8_t type,
@@ -621,11 +365,11 @@ static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_n
 {
 	uint32_t keep = 0;
 
-	for (uint32_t i = 0; i < r->gaps; i++) { /* those that were named often enough */
-		struct gap *g = &r->gap[i];
+	for (uint32_t i = 0; i < r->gaps; i++) { /* give up gaps that were requested often enough */
+		struct dta_loss_gap *g = &r->gap[i];
 
 		if (g->named >= l->o.nacks && g->due_ns <= now_ns)
-			give_up(r, g->count);
+			dta_loss_give_up(r, g->count);
 		else
 			r->gap[keep++] = *g;
 	}
@@ -633,7 +377,7 @@ static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_n
 	r->due_ns = UINT64_MAX;
 	answer(l, r, DTA_NACK, a);
 	for (uint32_t i = 0; i < r->gaps; i++) {
-		struct gap *g = &r->gap[i];
+		struct dta_loss_gap *g = &r->gap[i];
 
 		if (g->due_ns <= now_ns && a->ranges < DTA_RANGES_MAX) {
 			a->range[a->ranges].first = g->first;
@@ -648,26 +392,26 @@ static bool nack(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_n
 	return a->ranges;
 }
 
-/* What arrived behind the first that did not. */
+/* Lists what arrived after a->next. */
 static void ranges_behind(const struct dta_loss *l, const struct dta_loss_reporter *r,
 			  struct dta_answer *a)
 {
 	uint32_t at = a->next, left;
 
-	while ((left = modulo(r, r->top - at)) && a->ranges < DTA_RANGES_MAX) {
+	while ((left = dta_loss_modulo(r, r->top - at)) && a->ranges < DTA_RANGES_MAX) {
 		uint32_t absent = run(l, r, at, left, false);
 
-		at = modulo(r, at + absent);
+		at = dta_loss_modulo(r, at + absent);
 		left -= absent;
 		if (!left)
 			break;
 		a->range[a->ranges].first = at;
 		a->range[a->ranges].count = run(l, r, at, left, true);
-		at = modulo(r, at + a->range[a->ranges++].count);
+		at = dta_loss_modulo(r, at + a->range[a->ranges++].count);
 	}
 }
 
-/* One pass over those that want something, from call to call: a flood of them costs no more. */
+/* Continues one pass over pending reporters from call to call, which bounds the cost of a flood. */
 bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *to,
 		     struct dta_answer *a)
 {
@@ -698,13 +442,4 @@ void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 	out->reporters = l->reporters;
 	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
 		add(out, &r->s);
-}
-
-void dta_loss_each(const struct dta_loss *l,
-		   void (*each)(void *arg, const struct dta_loss_key *key,
-				const struct dta_loss_stats *s),
-		   void *arg)
-{
-	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
-		each(arg, &r->key, &r->s);
 }

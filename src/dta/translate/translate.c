@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* translate.c - a translator's worker. */
+/* translate.c - a translator's worker */
 #include "dta/translate/internal.h"
 
 #include <errno.h>
@@ -10,15 +10,14 @@
 
 #include "base/base.h"
 
-#define LOOK_NS	  1000000ull /* timers, answers and control channels are looked at so often */
+#define LOOK_NS	  1000000ull /* interval of timers, answers and control channels */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
-#define DRAIN_NS \
-	1000000000ull /* for what sockets hold at the end; as long again to count the rest */
-#define START_NS 2000000000ull
-#define HALF	 0x40000000u /* of the sequence numbers that lie behind one: RFC 1982 */
+#define DRAIN_NS  1000000000ull /* to drain sockets at the end; as long again to count the rest */
+#define START_NS  2000000000ull
+#define HALF	  0x40000000u /* half of the sequence numbers behind one (RFC 1982) */
 
-/* ---- reports to the collector that has their keys ---- */
+/* ---- reports to the collector of their keys ---- */
 
 static uint64_t collectors_up(const struct dta_worker *w)
 {
@@ -29,26 +28,26 @@ static uint64_t collectors_up(const struct dta_worker *w)
 	return up;
 }
 
-static uint32_t owner(const struct dta_worker *w, const struct dta_header *h,
-		      const struct dta_block *b, const uint8_t *item, uint64_t up)
+static uint32_t collector_of(const struct dta_worker *w, const struct dta_header *h,
+			     const struct dta_block *b, const uint8_t *item, uint64_t up)
 {
 	const bool sketch = b->opcode == DTA_SKETCH || b->opcode == DTA_SKETCH_END;
 	const uint32_t member = dta_hash_ring_find(
 		&w->ring, dta_hash_ring_hash(h->tenant, b->store, item, sketch ? 0 : b->key_bytes),
 		up);
 
-	return member == DTA_HASH_RING_MEMBERS_MAX ? 0 : member; /* who drops and counts it */
+	return member == DTA_HASH_RING_MEMBERS_MAX ? 0 : member; /* which drops and counts it */
 }
 
-static void spread(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
-		   uint64_t now)
+static void dispatch_by_key(struct dta_worker *w, const struct dta_header *h,
+			    const struct dta_block *b, uint64_t now)
 {
 	const uint32_t bytes = b->key_bytes + b->value_bytes;
 	const uint64_t up = w->up;
 	uint8_t to[DTA_REPORTS_MAX];
 
 	for (uint32_t i = 0; i < b->count; i++)
-		to[i] = (uint8_t)owner(w, h, b, b->items + (size_t)i * bytes, up);
+		to[i] = (uint8_t)collector_of(w, h, b, b->items + (size_t)i * bytes, up);
 	for (uint32_t c = 0; c < w->opts.n_collectors; c++) {
 		struct dta_block part = *b;
 
@@ -63,18 +62,18 @@ static void spread(struct dta_worker *w, const struct dta_header *h, const struc
 	}
 }
 
-static void give(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
-		 uint64_t now)
+static void dispatch(struct dta_worker *w, const struct dta_header *h, const struct dta_block *b,
+		     uint64_t now)
 {
 	w->account.fresh += b->count;
 	if (w->opts.n_collectors == 1)
 		dta_client_block(w->client[0], h->tenant, h->reporter, b, now);
 	else
-		spread(w, h, b, now);
+		dispatch_by_key(w, h, b, now);
 }
 
-/* Of a packet some reports came before: those that did not, in runs. */
-static void give_fresh(struct dta_worker *w, uint64_t now)
+/* Takes the fresh reports of a packet, in runs. */
+static void dispatch_fresh(struct dta_worker *w, uint64_t now)
 {
 	const struct dta_header *h = &w->packet.header;
 	uint32_t report = 0;
@@ -92,7 +91,7 @@ static void give_fresh(struct dta_worker *w, uint64_t now)
 			run.items = b->items + (size_t)i * (b->key_bytes + b->value_bytes);
 			run.count = (uint16_t)(end - i);
 			if (run.count)
-				give(w, h, &run, now);
+				dispatch(w, h, &run, now);
 			i = end + 1;
 		}
 		report += b->count;
@@ -118,8 +117,8 @@ static enum dta_refusal parse(struct dta_worker *w, const struct dta_datagram *d
 	return dta_parse(d->data, d->bytes, &w->packet);
 }
 
-static void take(struct dta_worker *w, struct dta_source *s, const struct dta_datagram *d,
-		 uint64_t now, uint64_t real)
+static void take_datagram(struct dta_worker *w, struct dta_source *s, const struct dta_datagram *d,
+			  uint64_t now, uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
 	struct dta_translate_account *a = &w->account;
@@ -147,10 +146,9 @@ static void take(struct dta_worker *w, struct dta_source *s, const struct dta_da
 	key.reporter = h->reporter;
 	key.port = legacy ? DTA_PORT_ANSWER : d->port;
 	/*
-	 * The original numbers only what its reporter can send again: form A has no sequence, and
-	 * of form B's others it may be anything. And with nobody to write to, what comes is dropped
-	 * as if it had never come: it is missing then, and a reporter that keeps it is asked for it
-	 * when somebody is back.
+	 * Form A has no sequence numbers, and in form B only retransmittable reports are numbered.
+	 * Without a collector, packets are not recorded as arrived, so that their reports are
+	 * missing and requested once one is back.
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		fresh = (int)h->reports;
@@ -167,16 +165,16 @@ static void take(struct dta_worker *w, struct dta_source *s, const struct dta_da
 		a->maybe_twice += (uint32_t)fresh;
 	if ((uint32_t)fresh == h->reports)
 		for (uint32_t k = 0; k < h->blocks; k++)
-			give(w, h, &w->packet.block[k], now);
+			dispatch(w, h, &w->packet.block[k], now);
 	else if (fresh)
-		give_fresh(w, now);
+		dispatch_fresh(w, now);
 }
 
 /* ---- answers ---- */
 
 /*
- * Both say up to where all arrived, as the original's translator does: a reporter sends what is
- * behind it again, and of that what came already is a duplicate here.
+ * Both types name the end of the complete prefix, as the original's translator does; what a
+ * reporter repeats beyond it is a duplicate here.
  */
 static void answer_legacy(struct dta_source *s, const struct dta_loss_key *to,
 			  const struct dta_answer *a)
@@ -203,8 +201,8 @@ static void send_answer(struct dta_worker *w, struct dta_source *s, const struct
 		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
 }
 
-/* Sends what was held, if all that came before it is settled. */
-static bool let_go(struct dta_worker *w)
+/* Sends held acknowledgements once everything before them has settled. */
+static bool send_held(struct dta_worker *w)
 {
 	struct dta_translate_held *h = w->held[0];
 
@@ -218,11 +216,10 @@ static bool let_go(struct dta_worker *w)
 }
 
 /*
- * Of what was taken, some did not get into stores that are there no more, and nobody knows whose:
- * nothing is acknowledged that was not before, and what reporters have kept is taken when they send
- * it again.
+ * Reports that were taken but lost by an output are not known individually: withdraw pending
+ * acknowledgements and take again what reporters repeat.
  */
-static void take_again_what_was_lost(struct dta_worker *w)
+static void withdraw_lost(struct dta_worker *w)
 {
 	uint64_t lost = 0;
 
@@ -234,31 +231,31 @@ static void take_again_what_was_lost(struct dta_worker *w)
 	w->held[0]->count = w->held[1]->count = 0;
 	for (uint32_t i = 0; i < w->sources; i++)
 		if (w->source[i].loss)
-			dta_loss_anew(w->source[i].loss);
+			dta_loss_reset(w->source[i].loss);
 }
 
-static void release(struct dta_worker *w, uint64_t now)
+static void release_held(struct dta_worker *w, uint64_t now)
 {
 	struct dta_translate_held *h;
 
-	take_again_what_was_lost(w);
+	withdraw_lost(w);
 	h = w->held[0];
-	if (!let_go(w) || !w->held[1]->count)
+	if (!send_held(w) || !w->held[1]->count)
 		return;
 	w->held[0] = w->held[1];
 	w->held[1] = h;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		w->mark[i] = (struct dta_client_mark){.since_ns = now};
-	let_go(w); /* often nothing waits */
+	send_held(w); /* often nothing waits */
 }
 
-static void hold(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
-		 const struct dta_answer *a, uint64_t now)
+static void hold_answer(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
+			const struct dta_answer *a, uint64_t now)
 {
 	struct dta_translate_held *h = w->held[1];
 
 	if (h->count == HELD_MAX) {
-		release(w, now);
+		release_held(w, now);
 		h = w->held[1];
 	}
 	if (h->count == HELD_MAX)
@@ -275,11 +272,10 @@ static void answer(struct dta_worker *w, struct dta_source *s, uint64_t now)
 
 	while (s->loss && dta_loss_answer(s->loss, now, &to, &a)) {
 		if (a.type == DTA_ACK) {
-			hold(w, s, &to, &a, now);
+			hold_answer(w, s, &to, &a, now);
 			continue;
 		}
-		a.next -=
-			HALF; /* what is missing is named at once, and nothing acknowledged by it */
+		a.next -= HALF; /* a NACK is sent at once, and must not acknowledge anything */
 		send_answer(w, s, &to, &a);
 	}
 	while (s->legacy && dta_loss_answer(s->legacy, now, &to, &a))
@@ -288,7 +284,7 @@ static void answer(struct dta_worker *w, struct dta_source *s, uint64_t now)
 
 /* ---- the loop ---- */
 
-static void look_round(struct dta_worker *w, uint64_t now)
+static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	bool ready = true;
 	uint64_t drops = 0;
@@ -303,7 +299,7 @@ static void look_round(struct dta_worker *w, uint64_t now)
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
 		answer(w, &w->source[i], now);
-	release(w, now);
+	release_held(w, now);
 	w->up = collectors_up(w);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
 	if (now - w->told_ns >= TELL_NS) {
@@ -313,11 +309,10 @@ static void look_round(struct dta_worker *w, uint64_t now)
 }
 
 /*
- * Those that were received, as long as there is room for what becomes of them; the rest, and what
- * is in the socket, waits. Where there are several collectors, the others must not wait for one:
- * what is too much for that is dropped.
+ * Takes received datagrams while the collector has room; the rest waits in the socket. With several
+ * collectors none may hold up the others: excess is dropped.
  */
-static int take_some(struct dta_worker *w)
+static int take_datagrams(struct dta_worker *w)
 {
 	struct dta_source *s = &w->source[w->from];
 	const uint32_t at = w->at;
@@ -328,14 +323,14 @@ static int take_some(struct dta_worker *w)
 	now = base_now_ns();
 	real = base_realtime_ns();
 	while (w->at < w->came && (w->opts.n_collectors > 1 || !dta_client_congested(w->client[0])))
-		take(w, s, &w->datagram[w->at++], now, real);
+		take_datagram(w, s, &w->datagram[w->at++], now, real);
 	return (int)(w->at - at);
 }
 
-/* Datagrams that were taken; -1: all inputs have ended. */
+/* Returns how many datagrams were taken; -1: all inputs have ended. */
 static int receive(struct dta_worker *w)
 {
-	int taken = take_some(w);
+	int taken = take_datagrams(w);
 	bool any = false;
 
 	if (w->at < w->came)
@@ -358,15 +353,15 @@ static int receive(struct dta_worker *w)
 		w->from = i;
 		w->at = 0;
 		w->came = n > 0 ? (uint32_t)n : 0;
-		taken += take_some(w);
+		taken += take_datagrams(w);
 		if (w->at < w->came)
 			return taken;
 	}
 	return any ? taken : -1;
 }
 
-/* Nothing is there: until something is, or a timer may be due. True: a signal to stop came. */
-static bool sleep_a_little(struct dta_worker *w, int stop_fd, uint64_t now)
+/* Waits for input or a timer. True: a stop signal came. */
+static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[1 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
@@ -392,7 +387,7 @@ static bool sleep_a_little(struct dta_worker *w, int stop_fd, uint64_t now)
 	return p[0].revents;
 }
 
-/* What came before the end is in the sockets yet, and nobody else will ever count it. */
+/* Takes or counts what the sockets still hold. */
 static void drain(struct dta_worker *w)
 {
 	const uint64_t end = base_now_ns() + DRAIN_NS;
@@ -403,7 +398,7 @@ static void drain(struct dta_worker *w)
 
 		if (in->ops->stop)
 			in->ops->stop(in);
-		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's can wait for the next one */
+		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's end is not waited for */
 	}
 	for (now = base_now_ns(); now < end; now = base_now_ns()) {
 		if (receive(w) <= 0 && w->at == w->came)
@@ -411,7 +406,7 @@ static void drain(struct dta_worker *w)
 		for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 			dta_client_tick(w->client[i], now);
 		if (w->at < w->came || now - w->looked_ns >= LOOK_NS)
-			look_round(w, now);
+			poll_timers(w, now);
 	}
 	w->account.unread += w->came - w->at;
 	for (uint32_t i = 0; i < w->sources; i++) {
@@ -440,13 +435,13 @@ static void finish(struct dta_worker *w)
 		if (!done)
 			poll(NULL, 0, 1);
 	} while (!done && base_now_ns() < end);
-	/* Nothing is under way any more: what is left will never be, and is counted as that. */
+	/* Nothing is in flight: what is left is dropped and counted. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
 	for (uint32_t i = 0; i < w->sources; i++)
 		answer(w, &w->source[i], base_now_ns());
-	release(w, base_now_ns());
-	release(w, base_now_ns());
+	release_held(w, base_now_ns());
+	release_held(w, base_now_ns());
 	dta_worker_notify(w);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_drive(w->client[i], base_now_ns());
@@ -454,8 +449,7 @@ static void finish(struct dta_worker *w)
 
 void dta_worker_run(struct dta_worker *w, int stop_fd)
 {
-	/* What is read from a file can wait until there is somebody to write to; a socket's packets
-	 * for a while. */
+	/* A file is read once a collector is ready; sockets wait START_NS at most. */
 	uint64_t wait_until = UINT64_MAX;
 
 	for (uint32_t i = 0; i < w->sources; i++)
@@ -477,9 +471,9 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 				dta_client_tick(w->client[i], now);
 		}
 		if (!taken || now - w->looked_ns >= LOOK_NS) {
-			look_round(w, now);
-			/* A flood must not keep a signal from being seen. */
-			if (taken ? base_stop_wait(stop_fd, 0) : sleep_a_little(w, stop_fd, now))
+			poll_timers(w, now);
+			/* Check for signals even under a flood. */
+			if (taken ? base_stop_wait(stop_fd, 0) : wait_for_work(w, stop_fd, now))
 				break;
 			for (uint32_t i = 0; !taken && i < w->opts.n_collectors; i++)
 				dta_client_tick(w->client[i], base_now_ns());
@@ -494,24 +488,23 @@ bool dta_worker_ready(const struct dta_worker *w)
 	return atomic_load_explicit(&w->ready, memory_order_relaxed);
 }
 
-/* ---- from the start to the end ---- */
+/* ---- open and close ---- */
 
-static void tenant_came(void *arg, uint16_t tenant, bool required)
+static void set_tenant(void *arg, uint16_t tenant, bool required)
 {
 	struct dta_worker *w = arg;
 
 	dta_auth_require(w->auth, tenant, required);
 }
 
-static void key_came(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
+static void set_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes)
 {
 	struct dta_worker *w = arg;
 	const int err = dta_auth_key(w->auth, tenant, reporter, key, bytes);
 
 	if (err)
-		base_log_limited(BASE_ERROR, "translate",
-				 "a key is not taken: %s tenant=%u reporter=%lld", strerror(-err),
-				 tenant, (long long)reporter);
+		base_log_limited(BASE_ERROR, "translate", "key refused: %s tenant=%u reporter=%lld",
+				 strerror(-err), tenant, (long long)reporter);
 }
 
 static int open_source(struct dta_worker *w, struct dta_source *s)
@@ -567,8 +560,8 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 
 		c.collector = opts->collectors[i];
 		c.name = w->name;
-		c.tenant = tenant_came;
-		c.key = key_came;
+		c.tenant = set_tenant;
+		c.key = set_key;
 		c.arg = w;
 		w->client[i] = dta_client_new(&c, error, error_bytes);
 		if (!w->client[i]) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* auth.c - keys and MACs, by nettle. */
+/* auth.c - keys and MACs, computed by nettle. */
 #include "dta/wire/auth.h"
 
 #include <errno.h>
@@ -10,6 +10,8 @@
 
 #include <nettle/cmac.h>
 #include <nettle/memops.h>
+
+#include "base/text.h"
 
 struct dta_key {
 	struct cmac_aes128_ctx cmac;
@@ -39,7 +41,7 @@ void dta_key_free(struct dta_key *k)
 static void mac(const struct dta_key *k, const void *packet, size_t bytes,
 		uint8_t out[DTA_MAC_BYTES])
 {
-	struct cmac128_ctx state; /* of this packet; the key stays as it is */
+	struct cmac128_ctx state; /* one packet's */
 
 	cmac128_init(&state);
 	cmac128_update(&state, &k->cmac.cipher, (nettle_cipher_func *)aes128_encrypt, bytes,
@@ -65,21 +67,15 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
 
-static int digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 static bool is_space(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* All of a file, without white space at its end. Returns its bytes, -EINVAL if there is no room for
- * them, -errno. */
+/*
+ * Reads a file, without trailing white space. Returns its length, -EINVAL if it exceeds room,
+ * -errno.
+ */
 static ssize_t read_all(const char *path, void *to, size_t room)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), err = 0;
@@ -114,31 +110,24 @@ ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 {
 	char text[128];
-	const ssize_t n = read_all(path, text, sizeof(text));
+	const ssize_t n = read_all(path, text, sizeof(text) - 1);
 	ssize_t from = 0;
 	int err = n < 0 ? (int)n : 0;
 
 	while (from < n && is_space(text[from]))
 		from++;
-	if (!err && n - from != 2 * (ssize_t)DTA_KEY_BYTES)
-		err = -EINVAL;
-	for (size_t i = 0; i < DTA_KEY_BYTES && !err; i++) {
-		int hi = digit(text[(size_t)from + 2 * i]);
-		int lo = digit(text[(size_t)from + 2 * i + 1]);
-
-		if (hi < 0 || lo < 0)
-			err = -EINVAL;
-		else
-			key[i] = (uint8_t)(hi << 4 | lo);
+	if (!err) {
+		text[n] = 0;
+		err = base_unhex(key, text + from, DTA_KEY_BYTES);
 	}
 	explicit_bzero(text, sizeof(text));
 	return err;
 }
 
-/* ---- the table of keys: sorted, as it changes rarely and is asked for each packet ---- */
+/* ---- the table of keys: sorted by id, as it is searched far more often than changed ---- */
 
 struct auth_entry {
-	uint64_t id; /* tenant << 33 | own << 32 | reporter: a tenant's own key sorts first */
+	uint64_t id; /* tenant << 33 | own << 32 | reporter: the tenant's key sorts first */
 	struct dta_key *key;
 };
 
@@ -153,7 +142,7 @@ static uint64_t id_of(uint16_t tenant, int64_t reporter)
 	return (uint64_t)tenant << 33 | (reporter < 0 ? 0 : 1ull << 32 | (uint64_t)reporter);
 }
 
-/* Where it is, or belongs. */
+/* The index of id, or where it belongs. */
 static size_t place(const struct dta_auth *a, uint64_t id)
 {
 	size_t low = 0, high = a->n;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text.c - see text.h. */
+/* text.c - see text.h */
 #include "dta/wire/text.h"
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ static int digits(const char *s, uint8_t *out, size_t room)
 	return base_unhex(out, s, n / 2) ? -EINVAL : (int)(n / 2);
 }
 
-/* An end of a flow, up to the comma: bytes of its address, or -EINVAL. */
+/* Parses one endpoint of a flow, up to the comma. Returns the length of its address, or -EINVAL. */
 static int end_of_flow(const char **s, uint8_t address[16], uint8_t port[2])
 {
 	const char *comma = strchr(*s, ',');

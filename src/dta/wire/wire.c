@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wire.c - docs/dta-wire.md in code. Pure: bytes in, structures out, and back. */
+/* wire.c - parses and builds packets as docs/dta-wire.md defines them. */
 #include "dta/wire/wire.h"
 
 #include <errno.h>
@@ -7,38 +7,7 @@
 
 #include <sidelight/store.h>
 
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-	return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
-
-static void put16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-	put16(p, (uint16_t)(v >> 16));
-	put16(p + 2, (uint16_t)v);
-}
-
-static void put64(uint8_t *p, uint64_t v)
-{
-	put32(p, (uint32_t)(v >> 32));
-	put32(p + 4, (uint32_t)v);
-}
+#include "dta/wire/endian.h"
 
 const char *dta_refusal_name(enum dta_refusal r)
 {
@@ -54,7 +23,7 @@ const char *dta_refusal_name(enum dta_refusal r)
 	return (unsigned int)r < DTA_REFUSALS ? names[r] : "unknown";
 }
 
-/* ---- shapes: what an opcode permits ---- */
+/* ---- what each opcode permits ---- */
 
 struct rule {
 	uint8_t copies_min, copies_max, key_min, key_max;
@@ -89,7 +58,7 @@ static enum dta_refusal check_shape(const struct dta_block *b)
 	return DTA_FINE;
 }
 
-/* What a postcard says of its hop: { u8 hop, u8 hops, u16 0 }. */
+/* A postcard's value begins with { u8 hop, u8 hops, u16 0 }. */
 static bool hop_is_fine(const uint8_t *value)
 {
 	return value[0] < value[1] && value[1] <= SL_STORE_HOPS_MAX && !(value[2] | value[3]);
@@ -124,13 +93,13 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 	*h = (struct dta_header){
 		.flags = p[2],
 		.blocks = p[3],
-		.tenant = get16(p + 4),
-		.length = get16(p + 6),
-		.reporter = get32(p + 8),
-		.sequence = get32(p + 12),
-		.time_ns = get64(p + 16),
-		.incarnation = get32(p + 24),
-		.reports = get32(p + 28),
+		.tenant = dta_get16(p + 4),
+		.length = dta_get16(p + 6),
+		.reporter = dta_get32(p + 8),
+		.sequence = dta_get32(p + 12),
+		.time_ns = dta_get64(p + 16),
+		.incarnation = dta_get32(p + 24),
+		.reports = dta_get32(p + 28),
 	};
 	if (h->flags & ~(DTA_AUTHENTICATED | DTA_AGAIN | DTA_ACK_WANTED))
 		return DTA_BAD_FLAGS;
@@ -153,17 +122,17 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 		*b = (struct dta_block){
 			.opcode = p[0],
 			.flags = p[1],
-			.count = get16(p + 2),
+			.count = dta_get16(p + 2),
 			.copies = p[4],
 			.key_bytes = p[5],
-			.value_bytes = get16(p + 6),
-			.store = get16(p + 8),
+			.value_bytes = dta_get16(p + 6),
+			.store = dta_get16(p + 8),
 			.items = p + DTA_BLOCK_BYTES,
 		};
 		r = check_shape(b);
 		if (r)
 			return r;
-		if (get16(p + 10))
+		if (dta_get16(p + 10))
 			return DTA_BAD_FLAGS;
 		if (!b->count)
 			return DTA_BAD_COUNT;
@@ -181,7 +150,7 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 	return reports == h->reports ? DTA_FINE : DTA_BAD_COUNT;
 }
 
-/* ---- the original's ---- */
+/* ---- the original's formats ---- */
 
 enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
 				  uint8_t hops, struct dta_packet *out)
@@ -220,7 +189,7 @@ enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_leg
 		b->flags |= DTA_ESSENTIAL;
 		out->header.flags = DTA_ACK_WANTED;
 	}
-	/* Before the data: redundancy and key, or list, or key and hop. */
+	/* Before the data: redundancy and key, list, or key and hop. */
 	redundancy = b->opcode == DTA_KEYWRITE || b->opcode == DTA_INCREMENT;
 	fixed = base + (redundancy || b->opcode == DTA_POSTCARD ? 5 : 4);
 	if (bytes < fixed + 4)
@@ -251,7 +220,7 @@ enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_leg
 		b->value_bytes = 8;
 		b->items = out->scratch;
 		memcpy(out->scratch, p, 4);
-		out->scratch[4] = (uint8_t)(hop - 1); /* 255, if there is none */
+		out->scratch[4] = (uint8_t)(hop - 1); /* 255 for hop 0, which is invalid */
 		out->scratch[5] = hops;
 		out->scratch[6] = out->scratch[7] = 0;
 		memcpy(out->scratch + 8, p + 5, 4);
@@ -288,24 +257,24 @@ void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dt
 	b->header.length = 0;
 }
 
-/* Bytes 0, 1 and 4 to 9 of a block's header, which is all but its count. */
+/* Writes a block's header with a count of 0. */
 static void put_shape(uint8_t *at, const struct dta_block *s)
 {
 	at[0] = s->opcode;
 	at[1] = s->flags;
-	put16(at + 2, 0);
+	dta_put16(at + 2, 0);
 	at[4] = s->copies;
 	at[5] = s->key_bytes;
-	put16(at + 6, s->value_bytes);
-	put16(at + 8, s->store);
-	put16(at + 10, 0);
+	dta_put16(at + 6, s->value_bytes);
+	dta_put16(at + 8, s->store);
+	dta_put16(at + 10, 0);
 }
 
 static bool same_shape(const uint8_t *at, const struct dta_block *s)
 {
 	return at[0] == s->opcode && at[1] == s->flags && at[4] == s->copies &&
-	       at[5] == s->key_bytes && get16(at + 6) == s->value_bytes &&
-	       get16(at + 8) == s->store && get16(at + 2) != UINT16_MAX;
+	       at[5] == s->key_bytes && dta_get16(at + 6) == s->value_bytes &&
+	       dta_get16(at + 8) == s->store && dta_get16(at + 2) != UINT16_MAX;
 }
 
 int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
@@ -315,7 +284,7 @@ int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *ke
 	bool open = b->block && same_shape(b->packet + b->block, shape);
 	uint8_t *at;
 
-	/* An open block of this shape was checked when it was opened. */
+	/* The shape of an open block was checked when it was opened. */
 	if ((!open && check_shape(shape)) || (shape->opcode == DTA_POSTCARD && !hop_is_fine(value)))
 		return -EINVAL;
 	if (DTA_HEADER_BYTES + DTA_BLOCK_BYTES + item > b->room)
@@ -330,7 +299,7 @@ int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *ke
 		put_shape(b->packet + b->block, shape);
 	}
 	at = b->packet + b->block;
-	put16(at + 2, (uint16_t)(get16(at + 2) + 1));
+	dta_put16(at + 2, (uint16_t)(dta_get16(at + 2) + 1));
 	memcpy(b->packet + b->bytes, key, shape->key_bytes);
 	memcpy(b->packet + b->bytes + shape->key_bytes, value, shape->value_bytes);
 	b->bytes += item;
@@ -350,13 +319,13 @@ size_t dta_end(struct dta_builder *b)
 	p[1] = DTA_VERSION;
 	p[2] = h->flags;
 	p[3] = h->blocks;
-	put16(p + 4, h->tenant);
-	put16(p + 6, h->length);
-	put32(p + 8, h->reporter);
-	put32(p + 12, h->sequence);
-	put64(p + 16, h->time_ns);
-	put32(p + 24, h->incarnation);
-	put32(p + 28, h->reports);
+	dta_put16(p + 4, h->tenant);
+	dta_put16(p + 6, h->length);
+	dta_put32(p + 8, h->reporter);
+	dta_put32(p + 12, h->sequence);
+	dta_put64(p + 16, h->time_ns);
+	dta_put32(p + 24, h->incarnation);
+	dta_put32(p + 28, h->reports);
 	return b->bytes;
 }
 
@@ -365,15 +334,15 @@ void dta_again(void *packet, uint64_t time_ns)
 	uint8_t *p = packet;
 
 	p[2] |= DTA_AGAIN | DTA_ACK_WANTED;
-	put64(p + 16, time_ns);
+	dta_put64(p + 16, time_ns);
 }
 
 void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation)
 {
 	uint8_t *p = packet;
 
-	put32(p + 12, sequence);
-	put32(p + 24, incarnation);
+	dta_put32(p + 12, sequence);
+	dta_put32(p + 24, incarnation);
 }
 
 size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta_block *shape,
@@ -433,14 +402,14 @@ size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room)
 	p[1] = DTA_VERSION;
 	p[2] = a->type;
 	p[3] = a->ranges;
-	put32(p + 4, a->reporter);
-	put32(p + 8, a->incarnation);
-	put32(p + 12, a->next);
-	put32(p + 16, a->credits);
-	put32(p + 20, 0);
+	dta_put32(p + 4, a->reporter);
+	dta_put32(p + 8, a->incarnation);
+	dta_put32(p + 12, a->next);
+	dta_put32(p + 16, a->credits);
+	dta_put32(p + 20, 0);
 	for (uint32_t i = 0; i < a->ranges; i++) {
-		put32(p + DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
-		put32(p + DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
+		dta_put32(p + DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
+		dta_put32(p + DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
 	}
 	return bytes;
 }
@@ -460,7 +429,7 @@ enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_a
 		return DTA_BAD_OPCODE;
 	if (p[3] > DTA_RANGES_MAX)
 		return DTA_BAD_COUNT;
-	if (get32(p + 20))
+	if (dta_get32(p + 20))
 		return DTA_BAD_FLAGS;
 	whole = DTA_ANSWER_BYTES + 8u * p[3];
 	if (bytes < whole)
@@ -470,14 +439,14 @@ enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_a
 	*out = (struct dta_answer){
 		.type = p[2],
 		.ranges = p[3],
-		.reporter = get32(p + 4),
-		.incarnation = get32(p + 8),
-		.next = get32(p + 12),
-		.credits = get32(p + 16),
+		.reporter = dta_get32(p + 4),
+		.incarnation = dta_get32(p + 8),
+		.next = dta_get32(p + 12),
+		.credits = dta_get32(p + 16),
 	};
 	for (uint32_t i = 0; i < out->ranges; i++) {
-		out->range[i].first = get32(p + DTA_ANSWER_BYTES + 8 * i);
-		out->range[i].count = get32(p + DTA_ANSWER_BYTES + 8 * i + 4);
+		out->range[i].first = dta_get32(p + DTA_ANSWER_BYTES + 8 * i);
+		out->range[i].count = dta_get32(p + DTA_ANSWER_BYTES + 8 * i + 4);
 		if (!out->range[i].count)
 			return DTA_BAD_COUNT;
 	}

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - reports as packets: our format 1 and both forms of the original's. Normative:
- * docs/dta-wire.md. All of it is pure; big-endian on the wire.
+ * wire.h - packets of reports: format 1 and both formats of the original. docs/dta-wire.md is
+ * normative. Pure functions; numbers are big-endian on the wire.
  *
- * A packet of format 1: 32 bytes of header, blocks, and with authentication 16 bytes of MAC. A
- * block: 12 bytes of header and count items of one shape, key and value without padding, one behind
- * the other. One sequence number a report, not a packet: a gap says how many reports are missing.
- * An incarnation begins at sequence 0.
- *
- * wire.c is compiled into libsidelight, whose reporters build packets by it, and so into all of us.
+ * A packet of format 1 is a header of 32 bytes, blocks, and a MAC of 16 bytes if it is
+ * authenticated. A block is a header of 12 bytes and count items of one shape, key and value
+ * without padding. Sequence numbers count reports, not packets, so that a gap tells how many are
+ * missing. An incarnation begins at sequence 0.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
@@ -17,40 +15,36 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DTA_PORT 40040 /* reports */
-#define DTA_PORT_ANSWER                                                                       \
-	40044		    /* ACK and NACK go to the reporter's address, at this port or, in \
-			     * format 1, to the port that the packet came from */
-#define DTA_MAGIC      0xd7 /* the first byte; the original's first byte is an opcode, 1 to 4 */
-#define DTA_VERSION    1
-#define DTA_PACKET_MAX 65507u /* bytes of a UDP datagram's payload */
-#define DTA_MAC_BYTES  16u    /* AES-CMAC-128 over all before it */
+#define DTA_PORT	40040 /* reports */
+#define DTA_PORT_ANSWER 40044 /* ACK and NACK; format 1: to the sender's port */
+#define DTA_MAGIC	0xd7  /* first byte; the original's is an opcode, 1 to 4 */
+#define DTA_VERSION	1
+#define DTA_PACKET_MAX	65507u /* bytes of a UDP datagram's payload */
+#define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all before it */
 
 enum dta_opcode {
-	DTA_KEYWRITE = 1,  /* key 4..64, value 4..256 */
-	DTA_APPEND = 2,	   /* key: u32 list; value 4..256 */
-	DTA_INCREMENT = 3, /* key 4..64, value: u64 addend */
-	DTA_POSTCARD =
-		4,	/* key 4..64, value: u8 hop (0 ..), u8 hops of the path, u16 0, u32 data */
-	DTA_SKETCH = 5, /* key: u32 epoch, u32 row, u32 column of the first cell; value: cells
-			 * (u64 big-endian each, or HLL registers), up to 1024 bytes */
-	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 items that this reporter sent of it */
+	DTA_KEYWRITE = 1,   /* key 4..64, value 4..256 */
+	DTA_APPEND = 2,	    /* key: u32 list; value 4..256 */
+	DTA_INCREMENT = 3,  /* key 4..64, value: u64 addend */
+	DTA_POSTCARD = 4,   /* key 4..64, value: u8 hop, u8 hops, u16 0, u32 data */
+	DTA_SKETCH = 5,	    /* key: u32 epoch, u32 row, u32 column; value: cells or registers */
+	DTA_SKETCH_END = 6, /* key: u32 epoch; value: u32 items sent in it */
 	DTA_OPCODE_END
 };
 
 #define DTA_SKETCH_VALUE_MAX 1024u
-#define DTA_REPORTS_MAX	     8192u /* of a packet; the smallest item has 8 bytes */
+#define DTA_REPORTS_MAX	     8192u /* per packet; the smallest item has 8 bytes */
 #define DTA_ITEM_MAX	     (12u + DTA_SKETCH_VALUE_MAX)
 
 enum dta_packet_flag {
 	DTA_AUTHENTICATED = 1, /* a MAC follows the blocks */
-	DTA_AGAIN = 2,	       /* was sent before */
+	DTA_AGAIN = 2,	       /* a retransmission */
 	DTA_ACK_WANTED = 4,
 };
 
 enum dta_block_flag {
-	DTA_IMMEDIATE = 1, /* wakes the application beside the store */
-	DTA_ESSENTIAL = 2, /* the reporter keeps it to send it again */
+	DTA_IMMEDIATE = 1, /* also wakes the application */
+	DTA_ESSENTIAL = 2, /* the reporter keeps it until it is acknowledged */
 };
 
 struct dta_header {	      /* in host order */
@@ -61,8 +55,8 @@ struct dta_header {	      /* in host order */
 	uint32_t reporter;    /* 8 */
 	uint32_t sequence;    /* 12: of the first report in the packet */
 	uint64_t time_ns;     /* 16: CLOCK_REALTIME, 0 none */
-	uint32_t incarnation; /* 24: another one says that the reporter began anew */
-	uint32_t reports;     /* 28: in the packet, all blocks together */
+	uint32_t incarnation; /* 24: changes when the reporter restarts */
+	uint32_t reports;     /* 28: of all blocks */
 };
 #define DTA_HEADER_BYTES 32u
 
@@ -78,51 +72,50 @@ struct dta_block {	      /* in host order, pointing into the packet */
 };
 #define DTA_BLOCK_BYTES 12u
 
-/* Why a packet was refused: counted each for itself. */
+/* Why a packet was refused; each cause has a counter. */
 enum dta_refusal {
 	DTA_FINE = 0,
-	DTA_TRUNCATED, /* shorter than it says */
-	DTA_OVERSIZED, /* longer than it says */
+	DTA_TRUNCATED, /* shorter than its header states */
+	DTA_OVERSIZED, /* longer than its header states */
 	DTA_BAD_VERSION,
 	DTA_BAD_OPCODE,
 	DTA_BAD_COPIES,
-	DTA_BAD_KEY,   /* its length */
-	DTA_BAD_VALUE, /* its length, or what it says (hop beyond the path) */
+	DTA_BAD_KEY,   /* length */
+	DTA_BAD_VALUE, /* length, or content (hop beyond the path) */
 	DTA_BAD_COUNT, /* no items, or reports is not their sum */
-	DTA_BAD_FLAGS, /* a flag or a reserved field that is not 0 */
+	DTA_BAD_FLAGS, /* an unknown flag, or a reserved field that is not 0 */
 	DTA_BAD_MAC,   /* forged, or no MAC where one is required */
 	DTA_REPLAYED,
 	DTA_REFUSALS
 };
-const char *dta_refusal_name(enum dta_refusal r); /* as in metrics: "truncated", ... */
+const char *dta_refusal_name(enum dta_refusal r); /* as in metrics */
 
 #define DTA_BLOCKS_MAX 255u
 
-/* A packet that was checked as a whole: every block and item lies in it and has a permitted shape.
- */
+/* A checked packet: every block and item lies within it and has a permitted shape. */
 struct dta_packet {
 	struct dta_header header;
 	struct dta_block block[DTA_BLOCKS_MAX]; /* header.blocks of them */
-	uint8_t scratch[32];			/* for what had to be converted: legacy items */
+	uint8_t scratch[32];			/* legacy items after conversion */
 };
 
 /*
- * Looks at all but the MAC, which auth.h checks: of a packet that is refused nothing may be used.
- * out points into the packet.
+ * Checks everything but the MAC (auth.h). Nothing of a refused packet may be used. out points into
+ * the packet.
  */
 enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *out);
 
-/* The original's: which form is in use can't be seen, and is configuration. */
+/* The original's formats. A packet does not tell which one it has: it is configured. */
 enum dta_legacy {
 	DTA_LEGACY_NONE = 0,
 	DTA_LEGACY_A, /* 2 bytes of base header */
 	DTA_LEGACY_B, /* 3 bytes, with a sequence number of 8 bits */
 };
 /*
- * Bits that the original leaves unset are not looked at. One report a packet; becomes a packet of
- * one block and one item: tenant 0, the store of that opcode's number, reporter 0 (the caller knows
- * the address), sequence: B's 8 bits. Values keep their 4, 12 or 28 bytes. Hops 1..5 become 0..4 of
- * hops, and its path has one copy. B's "retransmitable" is DTA_ESSENTIAL and DTA_ACK_WANTED.
+ * Parses one report, as a packet of one block and one item: tenant 0, reporter 0 (the caller knows
+ * the address), the store numbered as the opcode; sequence: form B's 8 bits. Bits that the original
+ * leaves unset are ignored. Values keep their 4, 12 or 28 bytes. Hops 1 to 5 become 0 to 4 of
+ * `hops`, with one copy. Form B's "retransmitable" becomes DTA_ESSENTIAL and DTA_ACK_WANTED.
  */
 enum dta_refusal dta_parse_legacy(const void *packet, size_t bytes, enum dta_legacy form,
 				  uint8_t hops, struct dta_packet *out);
@@ -133,38 +126,37 @@ void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2]);
 
 struct dta_builder {
 	uint8_t *packet;
-	size_t room, bytes; /* without the MAC; room leaves space for one */
-	size_t block;	    /* offset of the open block, 0: none */
+	size_t room, bytes; /* without the MAC, for which room is reserved */
+	size_t block;	    /* offset of the open block, or 0 */
 	struct dta_header header;
 };
 
-/* room: of the packet's buffer, at least 64. header: flags, tenant, reporter, sequence,
- * incarnation, time. */
+/*
+ * Begins a packet in a buffer of room bytes, at least 64. header: flags, tenant, reporter,
+ * sequence, incarnation and time.
+ */
 void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dta_header *header);
 /*
- * Adds one report, to the open block if it has the same shape. shape: as in struct dta_block,
- * without count and items. 0; -ENOSPC: it no longer fits, end this packet and begin another;
- * -EMSGSIZE: it would not fit into an empty one either; -EINVAL: not what dta_parse() takes.
+ * Adds a report, to the open block if it has the same shape. shape: a struct dta_block without
+ * count and items. 0; -ENOSPC: end this packet and begin another; -EMSGSIZE: it would not fit into
+ * an empty packet; -EINVAL: dta_parse() would refuse it.
  */
 int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
 	    const void *value);
 /*
- * Fills in what is known at the end. Bytes of the packet without its MAC (for dta_mac_put(),
- * auth.h, if it has one), 0 if it holds nothing. b->header then says how many blocks and reports.
+ * Completes the header. Returns the length without the MAC, which dta_mac_put() appends, or 0 if
+ * the packet is empty. b->header then has the counts of blocks and reports.
  */
 size_t dta_end(struct dta_builder *b);
 
-/*
- * Makes a finished packet one that is sent again: its flags, its time. The MAC, if it has one, is
- * to be put anew.
- */
+/* Marks a finished packet as a retransmission and sets its time. A MAC must be computed again. */
 void dta_again(void *packet, uint64_t time_ns);
-/* Makes it one of another incarnation. The same holds of its MAC. */
+/* Moves it to another incarnation. A MAC must be computed again. */
 void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
 /*
- * One report in a form of the original: shape as for dta_put(), with a key of 4 bytes and a value
- * of 4, 12 or 28 (key-write), 4 (append), 8 (others). Its store can't be said, and sequence in form
- * A neither. Bytes, 0: not what the original knows, or no room (40 bytes are enough).
+ * Builds one report in a format of the original: shape as for dta_put(), with a key of 4 bytes and
+ * a value of 4, 12 or 28 (key-write), 4 (append) or 8 bytes. The format carries no store, and form
+ * A no sequence. Returns its length, at most 40; 0: not representable, or no room.
  */
 size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta_block *shape,
 			const void *key, const void *value, void *out, size_t room);
@@ -173,12 +165,12 @@ size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta
 
 /*
  * A translator's answer: { u8 magic, u8 version, u8 type, u8 ranges, u32 reporter, u32 incarnation,
- * u32 next (all before it arrived, or can't be taken any more), u32 credits (reports that may be on
- * the way behind the newest that is known to have arrived; ~0: any), u32 0 } and ranges of { u32
- * first, u32 count }, then the MAC if the reporter's packets had one.
+ * u32 next (everything before it arrived or is no longer taken), u32 credits (reports that may be
+ * in flight beyond the newest one known to have arrived; ~0: unlimited), u32 0 }, ranges of { u32
+ * first, u32 count }, and a MAC if the reporter's packets have one.
  */
 enum dta_answer_type {
-	DTA_ACK = 1,  /* the ranges arrived, as did everything before next */
+	DTA_ACK = 1,  /* the ranges arrived, and everything before next */
 	DTA_NACK = 2, /* the ranges are missing */
 };
 #define DTA_ANSWER_BYTES 24u
@@ -190,9 +182,9 @@ struct dta_answer {
 		uint32_t first, count;
 	} range[DTA_RANGES_MAX];
 };
-/* Bytes without a MAC; 0: too many ranges, or no room. */
+/* Returns the length without a MAC; 0: too many ranges, or no room. */
 size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room);
-/* A MAC behind it is passed over: bytes are then DTA_MAC_BYTES more than the answer's. */
+/* A MAC that follows is ignored. */
 enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_answer *out);
 
 #endif

@@ -7,14 +7,14 @@
 #include "dta/wire/wire.h"
 #include "source/report/shared.h"
 
-#define EACH_NS 100000000ull /* an answer in so long; without credit, a packet */
+#define EACH_NS 100000000ull /* interval of requested answers, and of packets without credit */
 
 static bool after(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) > 0;
 }
 
-static void hear(struct report_budget *b, uint32_t handed)
+static void read_answers(struct report_budget *b, uint32_t handed)
 {
 	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + 1];
 	struct dta_answer a;
@@ -23,7 +23,7 @@ static void hear(struct report_budget *b, uint32_t handed)
 
 	for (int i = 0; b->fd >= 0 && i < 64; i++) {
 		n = recv(b->fd, p, sizeof(p), MSG_DONTWAIT);
-		if (n < 0) /* none is there, or the kernel says that nobody listened */
+		if (n < 0) /* nothing there, or ECONNREFUSED */
 			break;
 		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != b->reporter ||
 		    a.incarnation != b->incarnation) {
@@ -34,7 +34,7 @@ static void hear(struct report_budget *b, uint32_t handed)
 		for (uint32_t r = 0; a.type == DTA_ACK && r < a.ranges; r++)
 			if (after(a.range[r].first + a.range[r].count, newest))
 				newest = a.range[r].first + a.range[r].count;
-		if (after(newest, handed)) { /* more than was ever sent */
+		if (after(newest, handed)) { /* more than was sent */
 			b->refused++;
 			continue;
 		}
@@ -49,15 +49,15 @@ struct report_allowed report_budget(struct report_budget *b, uint32_t handed, ui
 {
 	struct report_allowed now = {0};
 
-	hear(b, handed);
+	read_answers(b, handed);
 	now.limited = b->credits != ~0u;
 	if (!now.limited) {
-		b->next = b->floor = handed; /* credits that come later are for what comes later */
+		b->next = b->floor = handed; /* later credits apply to later reports */
 	} else {
 		if (after(handed, b->floor))
 			b->floor = handed;
 		now.allowed = b->next + b->credits;
-		/* Who may send nothing can't ask for more: a packet now and then. */
+		/* Without credit, send a packet now and then to ask for more. */
 		if (!after(now.allowed, handed) && now_ns - b->let_ns >= EACH_NS) {
 			b->floor = handed + RPT_ITEMS;
 			b->let_ns = now_ns;

@@ -42,13 +42,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct report_rpt_config config = {};
 
 __u32 sequence = 0; /* of the next report */
-__s64 debt = 0;	    /* packets that wait for a carrier, about */
-__u32 handed =
-	0; /* reports to packets, so far: sequence and those in packets that are being filled */
-/* By the loader: if limited, no report is made while `handed` is not before `allowed`. */
+__s64 debt = 0;	    /* packets that wait for a carrier, approximately */
+__u32 handed = 0;   /* reports put into packets, including packets being filled */
+/* Set by the loader: if limited, reports are held back from number `allowed` on. */
 __u32 limited = 0, allowed = 0;
-__u32 ask = 0; /* by the loader: the next packet asks for an answer */
-/* What the last sweep found in the table: flows, and bytes of them that no report has said. */
+__u32 ask = 0; /* set by the loader: the next packet requests an answer */
+/* Result of the last sweep: flows, and their bytes that no report included. */
 __u64 known = 0, unsaid = 0;
 
 struct {
@@ -60,7 +59,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536); /* the loader says */
+	__uint(max_entries, 65536); /* set by the loader */
 	__type(key, struct report_rpt_flow_key);
 	__type(value, struct report_rpt_flow);
 } flows SEC(".maps");
@@ -78,11 +77,10 @@ struct queue {
 	__type(value, __u32);
 } vacant SEC(".maps"), ready SEC(".maps");
 
-/* The packet that a CPU fills, for each of the two shapes. The lock is for the loader, who flushes.
- */
+/* The packet that a CPU fills, one for each IP version. The lock excludes the loader's flush. */
 struct pending {
 	struct bpf_spin_lock lock;
-	__u32 slot; /* RPT_NONE: none */
+	__u32 slot; /* or RPT_NONE */
 	__u32 count;
 	__u64 since_ns;
 };
@@ -105,7 +103,7 @@ static __always_inline void count(enum report_rpt_count what, __u64 n)
 
 /* ---- packets of reports ---- */
 
-/* A packet is as full as it gets. */
+/* Queues a completed packet. */
 static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 {
 	struct report_rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
@@ -115,15 +113,15 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 	s->count = n;
 	s->v6 = v6;
 	s->sequence = __sync_fetch_and_add(&sequence, n);
-	if (bpf_map_push_elem(&ready, &slot, 0)) /* can't be: there are as many places as slots */
+	if (bpf_map_push_elem(&ready, &slot, 0)) /* impossible: the queue has room for every slot */
 		count(RPT_NOT_WRITTEN, 1);
 	else
 		__sync_fetch_and_add(&debt, 1);
 }
 
 /*
- * Linux 6.1 forgets what it knew of a number of 32 bits that lay on the stack meanwhile, but not of
- * a pointer: so this one is made as soon as its bounds are known.
+ * Linux 6.1's verifier loses the bounds of a 32-bit number spilled to the stack, but not of a
+ * pointer: make it as soon as the bounds are known.
  */
 static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
 {
@@ -132,7 +130,7 @@ static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const _
 
 	asm volatile("" : "+r"(at));
 	if (at > sizeof(s->items) - RPT_ITEM6)
-		return; /* can't be */
+		return; /* impossible */
 	to = s->items + at;
 	asm volatile("" : "+r"(to));
 	if (v6)
@@ -141,7 +139,7 @@ static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const _
 		__builtin_memcpy(to, item, RPT_ITEM4);
 }
 
-/* False: there is no room. */
+/* Adds an item to this CPU's packet. False: no room. */
 static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 {
 	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
@@ -203,8 +201,7 @@ static __always_inline void put64(__u8 *to, __u64 v)
 }
 
 /*
- * A flow whose report is held back keeps what it counted: the next report, or the sweep, says it.
- * So nothing is lost by holding back but time.
+ * A flow whose report is held back keeps its counts, which the next report or the sweep includes.
  */
 static __always_inline bool may_report(void)
 {
@@ -214,7 +211,7 @@ static __always_inline bool may_report(void)
 	return false;
 }
 
-/* By key, so that of a flow that is looked at every packet is: Murmur3's mixing. */
+/* Samples by key, so that a flow is counted completely or not at all: Murmur3's mixing. */
 static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 {
 	const __u32 *word = (const void *)k;
@@ -229,8 +226,7 @@ static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
-/* What the table drops before a report said it is known by the sums: hence what has been said is
- * counted here alone. */
+/* Evictions show only in the sums: count reported bytes here and nowhere else. */
 static __always_inline void report(const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
 				   __u64 packets, __u64 bytes, __u64 now)
 {
@@ -260,7 +256,7 @@ static __always_inline void report(const struct report_rpt_flow_key *k, struct r
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
-/* Who it is of. at: where the network header is. False: no flow. */
+/* Extracts the flow key. False: not a flow. */
 static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flow_key *k,
 				    bool *last)
 {
@@ -277,8 +273,8 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flo
 		k->protocol = ip.protocol;
 		at += ip.ihl * 4;
 		if (ip.frag_off & bpf_htons(0x1fff))
-			return true; /* no ports in it: the fragments of two hosts are a flow of
-					their own */
+			return true; /* later fragments have no ports: the fragments between two
+					hosts are a flow */
 	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr ip;
 
@@ -286,7 +282,7 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flo
 			return false;
 		__builtin_memcpy(k->source, &ip.saddr, 16);
 		__builtin_memcpy(k->target, &ip.daddr, 16);
-		k->protocol = ip.nexthdr; /* extension headers are a protocol of their own here */
+		k->protocol = ip.nexthdr; /* extension headers count as a protocol */
 		k->v6 = 1;
 		at += sizeof(ip);
 	} else {
@@ -296,7 +292,7 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flo
 	    k->protocol == IPPROTO_SCTP) {
 		if (bpf_skb_load_bytes(skb, at, &ports, 4))
 			return false;
-		k->source_port = ports & 0xffff; /* both as they came */
+		k->source_port = ports & 0xffff; /* in network order */
 		k->target_port = ports >> 16;
 		if (k->protocol == IPPROTO_TCP && !bpf_skb_load_bytes(skb, at + 13, &flags, 1))
 			*last = flags & 0x05; /* FIN, RST */
@@ -327,7 +323,7 @@ static __always_inline int see(struct __sk_buff *skb)
 		count(RPT_OTHERS, 1);
 		goto carry;
 	}
-	/* What we send is not what is looked at. */
+	/* Our own packets do not count. */
 	if (k.protocol == IPPROTO_UDP && k.v6 == config.v6 && k.target_port == config.port &&
 	    k.source_port == config.source_port && is_target(&k))
 		return TC_ACT_UNSPEC;
@@ -337,7 +333,7 @@ static __always_inline int see(struct __sk_buff *skb)
 	}
 	f = bpf_map_lookup_elem(&flows, &k);
 	if (!f) {
-		/* Another CPU may be first; then its entry is the one that counts. */
+		/* Another CPU may be first, and its entry counts. */
 		if (!bpf_map_update_elem(&flows, &k, &fresh, BPF_NOEXIST))
 			count(RPT_NEW, 1);
 		f = bpf_map_lookup_elem(&flows, &k);
@@ -346,15 +342,14 @@ static __always_inline int see(struct __sk_buff *skb)
 			goto carry;
 		}
 	}
-	/* A segment that the adapter will cut, or has put together, is gso_segs packets on the
-	 * wire. */
+	/* A coalesced segment is gso_segs packets on the wire. */
 	packets = __sync_fetch_and_add(&f->packets, skb->gso_segs ?: 1) + (skb->gso_segs ?: 1);
 	bytes = __sync_fetch_and_add(&f->bytes, skb->len) + skb->len;
 	count(RPT_BYTES, skb->len);
 	before = f->reported_ns;
 	if (last || !before || now - before >= config.every_ns ||
 	    bytes - f->reported_bytes >= config.bytes) {
-		/* Of those that see it at the same time, one. */
+		/* One of the CPUs that see it at the same time. */
 		if (last || __sync_val_compare_and_swap(&f->reported_ns, before, now) == before) {
 			f->reported_ns = now;
 			if (may_report())
@@ -362,7 +357,7 @@ static __always_inline int see(struct __sk_buff *skb)
 		}
 	}
 carry:
-	/* Behind this no pointer into the packet is good. */
+	/* This invalidates pointers into the packet. */
 	if (debt > 0 && skb->len >= RPT_LONGEST && skb->len <= 1518 && !skb->gso_size &&
 	    !bpf_clone_redirect(skb, config.carrier, 0))
 		__sync_fetch_and_add(&debt, -1);
@@ -383,7 +378,7 @@ int see_egress(struct __sk_buff *skb)
 
 struct sweep {
 	__u64 now, every_ns, flows, unsaid;
-	bool held; /* no report may go: nor may the others' */
+	bool held; /* reports are held back */
 };
 
 static long sweep_one(void *map, const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
@@ -404,8 +399,8 @@ static long sweep_one(void *map, const struct report_rpt_flow_key *k, struct rep
 }
 
 /*
- * For the loader: reports the flows that went silent before their last packets were, and counts
- * what the table has. mark: it is the last time, and those that were reported just now are, too.
+ * For the loader: reports flows that fell silent with unreported packets, and counts the table.
+ * mark: the final sweep, regardless of age.
  */
 SEC("tc")
 int sweep(struct __sk_buff *skb)
@@ -418,7 +413,7 @@ int sweep(struct __sk_buff *skb)
 	return 0;
 }
 
-/* For the loader: hands over what a CPU is filling. mark: the CPU. */
+/* For the loader: queues the packet that CPU `mark` is filling. */
 SEC("tc")
 int flush(struct __sk_buff *skb)
 {
@@ -473,11 +468,10 @@ _Static_assert(sizeof(struct headers6) == RPT_HEADERS6 + RPT_FIXED, "as on the w
 
 static __always_inline void fill_eth(struct ethhdr *eth, __u16 type)
 {
-	/* By its own type: else the compiler takes the zeros of its initialiser for what it will
-	 * hold. */
+	/* Assigned by element: the compiler would assume the initialiser's zeros for config. */
 	for (int i = 0; i < 6; i++)
 		eth->h_dest[i] = eth->h_source[i] = config.mac[i];
-	eth->h_source[0] |= 2; /* as if it came from somebody else */
+	eth->h_source[0] |= 2; /* a source other than the carrier */
 	eth->h_source[5] ^= 1;
 	eth->h_proto = bpf_htons(type);
 }
@@ -493,7 +487,7 @@ static __always_inline void fill_dta(struct dta *d, const struct report_rpt_slot
 {
 	d->magic = 0xd7;
 	d->version = 1;
-	if (ask) { /* two, if two CPUs see it: one is answered as well as the other */
+	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
 		d->flags = 4;
 	}
@@ -520,7 +514,7 @@ static __always_inline __u16 fold(__u32 sum)
 	return ~sum;
 }
 
-/* The frame becomes one of these headers and so many bytes of items. */
+/* Replaces the frame by headers and items. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
 				      struct report_rpt_slot *s, __u64 bytes)
 {
@@ -544,7 +538,7 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_rpt_slot *s
 	h.ip.protocol = IPPROTO_UDP;
 	h.ip.saddr = config.source;
 	h.ip.daddr = config.target;
-	/* Of ten words, of which the addresses are four: they are not aligned here. */
+	/* Summed by word: the addresses are not aligned here. */
 	h.ip.check = fold(bpf_htons(0x4500) + h.ip.tot_len + h.ip.frag_off +
 			  bpf_htons(64 << 8 | IPPROTO_UDP) + (config.source & 0xffff) +
 			  (config.source >> 16) + (config.target & 0xffff) + (config.target >> 16));
@@ -553,8 +547,7 @@ static __always_inline bool write4(struct xdp_md *ctx, struct report_rpt_slot *s
 	return put_frame(ctx, &h, sizeof(h), s, bytes);
 }
 
-/* Here the checksum over all is no choice (RFC 8200, 8.1); what it covers beside the items, in
- * words. */
+/* IPv6 requires the checksum (RFC 8200, 8.1). What it covers besides the items, word-aligned. */
 struct covered {
 	__u32 source[4], target[4];
 	__be32 length, next;
@@ -562,7 +555,7 @@ struct covered {
 	struct dta dta;
 };
 
-#define PART 480u /* the kernel adds up 512 bytes a call */
+#define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
 
 static __always_inline __u16 checksum6(const struct headers6 *h, struct report_rpt_slot *s,
 				       __u64 bytes)
@@ -579,7 +572,7 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_r
 	c.udp = h->udp;
 	c.dta = h->dta;
 	sum = bpf_csum_diff(NULL, 0, (__be32 *)&c, sizeof(c), 0);
-	for (__u64 i = 0; i < 3; i++) /* behind the last item is what was there before */
+	for (__u64 i = 0; i < 3; i++) /* clear stale bytes after the last item */
 		if (bytes + i < words && bytes + i < sizeof(s->items))
 			s->items[bytes + i] = 0;
 #pragma unroll
@@ -589,7 +582,7 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_r
 
 		if (part > most)
 			part = most;
-		asm volatile("" : "+r"(part)); /* the verifier is to see what follows */
+		asm volatile("" : "+r"(part)); /* show the verifier the bound that follows */
 		if (part && part <= most)
 			sum = bpf_csum_diff(NULL, 0, (__be32 *)(s->items + at), part, sum);
 	}
@@ -627,13 +620,14 @@ int write_report(struct xdp_md *ctx)
 	__u64 bytes;
 	bool written;
 
-	/* For this host's translator, and its answers: that end has an address. */
+	/* This end has an address: pass packets between the local translator and the carrier. */
 	if (!config.out && bpf_xdp_get_buff_len(ctx) < RPT_LONGEST &&
 	    !bpf_xdp_load_bytes(ctx, offsetof(struct ethhdr, h_proto), &proto, sizeof(proto)) &&
 	    (proto == bpf_htons(ETH_P_ARP) || proto == bpf_htons(ETH_P_IP)))
 		return XDP_PASS;
-	/* This host itself sends on any interface: neighbour discovery, for one. Those are too
-	 * short. */
+	/*
+	 * The host sends on any interface, as for neighbour discovery. Those frames are too short.
+	 */
 	if (bpf_xdp_get_buff_len(ctx) < RPT_LONGEST || bpf_map_pop_elem(&ready, &slot)) {
 		count(RPT_IDLE, 1);
 		return XDP_DROP;
@@ -643,9 +637,9 @@ int write_report(struct xdp_md *ctx)
 		return XDP_DROP;
 	n = s->count;
 	bytes = (__u64)n * (s->v6 ? RPT_ITEM6 : RPT_ITEM4);
-	/* What Linux 6.1 keeps in mind of a number are its least and most, and of 64 bits. */
+	/* Linux 6.1's verifier tracks 64-bit bounds only. */
 	asm volatile("" : "+r"(bytes));
-	if (bytes < RPT_ITEM4 || bytes > sizeof(s->items) || n > RPT_ITEMS) { /* can't be */
+	if (bytes < RPT_ITEM4 || bytes > sizeof(s->items) || n > RPT_ITEMS) { /* impossible */
 		bpf_map_push_elem(&vacant, &slot, 0);
 		return XDP_DROP;
 	}
@@ -660,14 +654,14 @@ int write_report(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
-/* At the carrier's near end. What is for this host goes up as it is. */
+/* At the carrier's near end. Reports for this host are passed up. */
 SEC("tc")
 int send_report(struct __sk_buff *skb)
 {
 	return config.out ? bpf_redirect_neigh(config.out, NULL, 0, 0) : TC_ACT_UNSPEC;
 }
 
-/* The near end takes frames of XDP only if it has a program itself. */
+/* The near end accepts XDP frames only with a program of its own. */
 SEC("xdp")
 int pass(struct xdp_md *ctx)
 {

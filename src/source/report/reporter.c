@@ -31,11 +31,9 @@
 #define LOG	    "report"
 #define TCX_INGRESS 46 /* enum bpf_attach_type of Linux 6.6 */
 #define TCX_EGRESS  47
-#define FILTER                                                                                     \
-	0x51d3u /* handle and priority where there are no links, of an interface's first reporter: \
-		 * so that a stale one is replaced */
-#define EACH	    4u	  /* reporters of an interface */
-#define PORT	    40040 /* docs/dta-wire.md */
+#define FILTER	    0x51d3u /* clsact handle and priority of an interface's first reporter */
+#define EACH	    4u	    /* reporters per interface */
+#define PORT	    40040   /* docs/dta-wire.md */
 #define SOURCE_PORT 40041
 #define FEED_MOST   256
 #define SWEEP_NS    1000000000ull
@@ -43,8 +41,8 @@
 
 /* A program on an interface. */
 struct hook {
-	int link;	    /* TCX; -1: none */
-	unsigned int index; /* clsact; 0: none */
+	int link;	    /* TCX, or -1 */
+	unsigned int index; /* clsact, or 0 */
 	uint32_t filter;
 	enum bpf_tc_attach_point point;
 };
@@ -54,14 +52,13 @@ struct report_kernel_reporter {
 	struct report_veth *veth;
 	struct hook hook[3];
 	struct bpf_link *pass;
-	uint32_t number; /* of those of the interface */
-	int feed;	 /* to the carrier */
+	uint32_t number; /* among the interface's */
+	int feed;	 /* socket to the carrier */
 	int cpus;
 	char target[64];
-	struct in_addr
-		here; /* reports are for this host: to this address and port; 0: they are not */
+	struct in_addr here; /* for a translator on this host: its address, or 0 */
 	uint16_t port;
-	bool waits; /* nobody listens there */
+	bool waits; /* no translator listens there */
 	struct report_budget budget;
 	uint64_t swept_ns, looked_ns;
 	uint64_t evicted, evicted_bytes;
@@ -98,7 +95,7 @@ static int attach(struct hook *h, const struct bpf_program *prog, unsigned int i
 {
 	int fd = bpf_program__fd(prog);
 
-	/* A link is gone with this process, however it ends. */
+	/* A link ends with this process, however it ends. */
 	return tcx(h, fd, index, point) ? clsact(h, fd, index, point) : 0;
 }
 
@@ -115,7 +112,7 @@ static void detach(struct hook *h)
 	*h = (struct hook){.link = -1};
 }
 
-/* ---- where to ---- */
+/* ---- the target ---- */
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -143,7 +140,7 @@ static unsigned int interface_with(const struct sockaddr *address)
 	return index;
 }
 
-/* IPv4, if there is such an address. 0, or as getaddrinfo(3). */
+/* Prefers IPv4. Returns as getaddrinfo(3). */
 static int find_host(const char *host, const char *service, struct addrinfo **found)
 {
 	struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_DGRAM};
@@ -169,8 +166,7 @@ static void addresses(struct report_rpt_config *c, const struct sockaddr *from,
 	}
 }
 
-/* Fills in where reports go and from where; out stays 0 for this host. false with a line in error.
- */
+/* Fills in source and target; out stays 0 for this host. False with one line in error. */
 static bool route(struct report_rpt_config *c, const char *target, char *error, size_t bytes)
 {
 	struct sockaddr_storage from = {0}, to = {0};
@@ -184,7 +180,7 @@ static bool route(struct report_rpt_config *c, const char *target, char *error, 
 		snprintf(host, sizeof(host), "%s", target);
 		port = PORT;
 	} else if (base_parse_address(target, host, sizeof(host), &port) || !port) {
-		snprintf(error, bytes, "'%s' is no HOST:PORT", target);
+		snprintf(error, bytes, "'%s' is not HOST:PORT", target);
 		return false;
 	}
 	c->port = htons(port);
@@ -199,7 +195,7 @@ static bool route(struct report_rpt_config *c, const char *target, char *error, 
 	to_bytes = found->ai_addrlen;
 	memcpy(&to, found->ai_addr, to_bytes);
 	freeaddrinfo(found);
-	/* Nothing is sent: the kernel says by which address it would. */
+	/* Sends nothing: the kernel selects the source address. */
 	fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_bytes) ||
 	    getsockname(fd, (struct sockaddr *)&from, &n)) {
@@ -213,23 +209,23 @@ static bool route(struct report_rpt_config *c, const char *target, char *error, 
 	if (same_address((struct sockaddr *)&from, (struct sockaddr *)&to) ||
 	    (!c->v6 && (ntohl(c->target) >> 24) == 127)) {
 		snprintf(error, bytes,
-			 "%s is this host: say ':%u', and let the translator listen on any address",
+			 "%s is this host: use ':%u', with the translator listening on any address",
 			 target, port);
 		return false;
 	}
 	c->out = interface_with((struct sockaddr *)&from);
 	if (!c->out) {
-		snprintf(error, bytes, "%s: by which interface it is reached is not known", target);
+		snprintf(error, bytes, "%s: no interface leads there", target);
 		return false;
 	}
 	return true;
 }
 
-/* Two addresses that no other has: of the link-local block, by the interface's number. */
+/* Assigns two unique link-local addresses, by the interface's number. */
 static bool address_here(struct report_kernel_reporter *r, struct report_rpt_config *c,
 			 unsigned int index, char *error, size_t bytes)
 {
-	/* 169.254.128.0/17, four each */
+	/* 169.254.128.0/17, four per reporter */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
 	struct in_addr near = {htonl(base | 1)};
 	struct in_addr far = {htonl(base | 2)};
@@ -247,10 +243,7 @@ static bool address_here(struct report_kernel_reporter *r, struct report_rpt_con
 	return true;
 }
 
-/*
- * Where answers of another host's translator come. Whoever has that port already, but for other
- * reporters: then none are heard, and credits are not kept.
- */
+/* A socket for a remote translator's answers. If the port is taken, credits are not followed. */
 static int answers_socket(const struct report_rpt_config *c)
 {
 	const struct sockaddr_in from = {.sin_family = AF_INET,
@@ -271,17 +264,18 @@ static int answers_socket(const struct report_rpt_config *c)
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
 	    !bind(fd, local, size) && !connect(fd, peer, size))
 		return fd;
-	base_logf(BASE_WARN, LOG, "answers of the translator are not heard: %s", strerror(errno));
+	base_logf(BASE_WARN, LOG, "no socket for the translator's answers, credits are ignored: %s",
+		  strerror(errno));
 	if (fd >= 0)
 		close(fd);
 	return -1;
 }
 
-/* ---- does anybody listen? ---- */
+/* ---- the local translator ---- */
 
 /*
- * Of UDP sockets, by proc(5): to bind one and see whether that works would be in the way of who is
- * about to. words: of an address, as many as a line of this file has.
+ * Whether proc(5) lists a UDP socket at this address. A test by bind() could collide with a
+ * starting translator. words: of an address in this file.
  */
 static bool listed(const char *path, unsigned int words, struct in_addr here, uint16_t port)
 {
@@ -306,7 +300,7 @@ static bool listed(const char *path, unsigned int words, struct in_addr here, ui
 	return found;
 }
 
-static void look_for_listener(struct report_kernel_reporter *r)
+static void check_listener(struct report_kernel_reporter *r)
 {
 	bool waits;
 
@@ -315,9 +309,10 @@ static void look_for_listener(struct report_kernel_reporter *r)
 	waits = !listed("/proc/thread-self/net/udp", 1, r->here, r->port) &&
 		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
 	if (waits && !r->waits)
-		base_logf(BASE_INFO, LOG, "waits for a translator to listen address=%s", r->target);
+		base_logf(BASE_INFO, LOG, "waiting for a translator to listen address=%s",
+			  r->target);
 	if (r->waits && !waits)
-		r->swept_ns = 0; /* what was held back goes now */
+		r->swept_ns = 0; /* send what was held back */
 	r->waits = waits;
 }
 
@@ -334,9 +329,6 @@ static void limit(struct report_kernel_reporter *r, uint64_t now)
 		__atomic_store_n(&r->skel->bss->ask, 1, __ATOMIC_RELAXED);
 }
 
-/* ----
- * ---------------------------------------------------------------------------------------------- */
-
 static bool is_ethernet(const char *name, char *error, size_t bytes)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
@@ -351,7 +343,7 @@ static bool is_ethernet(const char *name, char *error, size_t bytes)
 		snprintf(error, bytes, "%s: %s", name, strerror(err));
 	else if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER &&
 		 r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
-		snprintf(error, bytes, "%s: is no Ethernet interface", name);
+		snprintf(error, bytes, "%s: not an Ethernet interface", name);
 	else
 		return true;
 	return false;
@@ -390,7 +382,7 @@ static int feed_socket(unsigned int carrier)
 {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)carrier};
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC,
-			0); /* protocol 0: hears nothing */
+			0); /* protocol 0: receives nothing */
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&to, sizeof(to))) {
 		close(fd);
@@ -455,7 +447,7 @@ report_kernel_reporter_open(const struct report_kernel_reporter_opts *o, char *e
 		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
-	/* The carrier's name is what makes a number somebody's. */
+	/* The carrier's name reserves the number. */
 	for (r->number = 0; !r->veth && r->number < EACH; r->number++) {
 		snprintf(name, sizeof(name), r->number ? "slr%u-%u" : "slr%u", index, r->number);
 		r->veth = report_veth_open(name);
@@ -514,7 +506,7 @@ report_kernel_reporter_open(const struct report_kernel_reporter_opts *o, char *e
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
 	if (c.out)
 		r->budget.fd = answers_socket(&c);
-	look_for_listener(r); /* before the first packet is seen */
+	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
 	if (!attach_all(r, o, index, error, bytes))
 		goto fail;
@@ -529,11 +521,11 @@ const char *report_kernel_reporter_target(const struct report_kernel_reporter *r
 	return r->target;
 }
 
-/* A frame of nothing, for the far end to write on. False: the carrier is full. */
+/* Sends an empty frame for the far end to fill. False: the carrier is full. */
 static bool feed(struct report_kernel_reporter *r)
 {
 	static const uint8_t frame[RPT_LONGEST] = {
-		[12] = 0x88, [13] = 0xb5}; /* for local experiments, IEEE 802 */
+		[12] = 0x88, [13] = 0xb5}; /* local experimental, IEEE 802 */
 
 	return send(r->feed, frame, sizeof(frame), 0) == sizeof(frame);
 }
@@ -587,9 +579,8 @@ static void raise_to(uint64_t *counter, uint64_t value)
 }
 
 /*
- * The kernel tells nobody what an LRU table drops; but what came into it, less what is there and
- * what was said, is gone. The sums are taken before, and after, such that what happens meanwhile
- * makes it less.
+ * The kernel does not report LRU evictions: inserted less present and reported is evicted. Sums are
+ * taken such that concurrent changes lower the result.
  */
 static void sweep(struct report_kernel_reporter *r)
 {
@@ -608,7 +599,7 @@ void report_kernel_reporter_tick(struct report_kernel_reporter *r)
 	long long owed;
 
 	if (now - r->looked_ns >= LOOK_NS) {
-		look_for_listener(r);
+		check_listener(r);
 		r->looked_ns = now;
 	}
 	limit(r, now);
@@ -621,7 +612,7 @@ void report_kernel_reporter_tick(struct report_kernel_reporter *r)
 	owed = __atomic_load_n(&r->skel->bss->debt, __ATOMIC_RELAXED);
 	for (int i = 0; i < FEED_MOST && i < owed && feed(r); i++)
 		__atomic_fetch_sub(&r->skel->bss->debt, 1, __ATOMIC_RELAXED);
-	/* One more, as a copy that the carrier dropped has left one behind. */
+	/* One extra: a dropped copy may have left a packet behind. */
 	feed(r);
 }
 
@@ -629,7 +620,7 @@ void report_kernel_reporter_drain(struct report_kernel_reporter *r)
 {
 	struct report_kernel_reporter_counts c;
 
-	/* No more that is new, then what waits. */
+	/* Stop taking packets, then send what waits. */
 	detach(&r->hook[1]);
 	detach(&r->hook[2]);
 	if (r->feed < 0)
@@ -656,7 +647,7 @@ void report_kernel_reporter_close(struct report_kernel_reporter *r)
 	bpf_link__destroy(r->pass);
 	report_bpf__destroy(r->skel);
 	if (r->budget.fd >= 0)
-		close(r->budget.fd); /* it keeps the far end's namespace */
+		close(r->budget.fd); /* keeps the far end's namespace alive */
 	report_veth_close(r->veth);
 	free(r);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reporter.h - the kernel itself reports the flows of an interface, as packets of docs/dta-wire.md.
- * This side loads the programs (report.bpf.c), attaches them, and sees to what waits while nothing
- * goes by; no report goes through it.
+ * reporter.h - reports the flows of an interface from within the kernel, as packets of
+ * docs/dta-wire.md. This side loads and attaches the programs (report.bpf.c), and flushes while
+ * there is no traffic; no report passes through it.
  *
- * It makes a veth pair, slrN for interface number N, whose other end lies in a network namespace
- * that lives as long as this process: however it ends, both are gone. The same holds for the
- * programs where the kernel has links for them (6.6 and later); on an older one a killed reporter
- * leaves two filters, which drop out as soon as their carrier is gone, and which the next one
- * replaces.
+ * It makes a veth pair, slrN for interface number N, whose far end is in a network namespace that
+ * ends with this process. The programs end with it too where the kernel has TCX links (6.6 and
+ * later); otherwise a killed reporter leaves two filters, which are inert without their carrier and
+ * which the next reporter replaces.
  */
 #ifndef SL_SOURCE_REPORT_REPORTER_H
 #define SL_SOURCE_REPORT_REPORTER_H
@@ -21,50 +20,49 @@ struct report_kernel_reporter;
 
 struct report_kernel_reporter_opts {
 	const char *interface; /* Ethernet, or lo */
-	/* Where to: "HOST:PORT" (IPv4, or IPv6 if it has no address of IPv4); ":PORT" is this host,
-	 * where the translator must listen on any address or on the one that
-	 * report_kernel_reporter_target() names. */
+	/*
+	 * "HOST:PORT" (IPv4 preferred), or ":PORT" for this host, where the translator must listen
+	 * on any address or on report_kernel_reporter_target().
+	 */
 	const char *target;
 	bool ingress, egress;
 	uint32_t reporter;
 	uint16_t tenant, store; /* of Key-Writes with values of 16 bytes */
 	uint8_t copies;		/* 0: 2 */
-	uint8_t sample;		/* one in 2^sample flows is looked at, by its key; up to 31 */
-	uint64_t every_ns;	/* a flow that goes on is reported so often at most; 0: 100 ms */
-	uint64_t bytes;		/* and at least once in so many; 0: 1 MiB */
+	uint8_t sample;		/* one in 2^sample flows is counted, by key; up to 31 */
+	uint64_t every_ns;	/* minimum interval of a flow's reports; 0: 100 ms */
+	uint64_t bytes;		/* bytes of a flow after which it is reported earlier; 0: 1 MiB */
 	uint64_t flush_ns;	/* how long a report waits for others; 0: 10 ms */
-	uint32_t flows; /* that are known at a time, the one silent for longest goes; 0: 65536 */
+	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
 };
 
-/* Of the programs, as they are named in shared.h; all count up. */
+/* The programs' counters, named as in shared.h. */
 struct report_kernel_reporter_counts {
 	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written,
 		idle, left_out, held_back, bytes, said_bytes;
 	/*
-	 * Of flows that left the table for others, and bytes of those that no report had said: so
-	 * they are lost. As of the last sweep, which is at most a second ago, or the drain; never
-	 * too many.
+	 * Evicted flows, and their bytes that no report included: lost. As of the last sweep, at
+	 * most a second ago, or the drain; a lower bound.
 	 */
 	uint64_t evicted, evicted_bytes;
-	uint64_t unsaid_bytes;		   /* of flows that are in the table, as of then */
+	uint64_t unsaid_bytes;		   /* of flows in the table, as of then */
 	uint64_t answers, answers_refused; /* of the translator */
 };
 
-/* NULL with one line in error: what is missing or wrong. Needs CAP_NET_ADMIN, CAP_BPF,
- * CAP_SYS_ADMIN. */
+/* NULL with one line in error. Needs CAP_NET_ADMIN, CAP_BPF and CAP_SYS_ADMIN. */
 struct report_kernel_reporter *
 report_kernel_reporter_open(const struct report_kernel_reporter_opts *opts, char *error,
 			    size_t error_bytes);
-/* Sees no more, and sends what waits: within 0.1 s, or it is lost. For the last counts. */
+/* Stops counting and sends what waits, for at most 0.1 s. For the last counts. */
 void report_kernel_reporter_drain(struct report_kernel_reporter *r);
-/* Drains, and takes everything away. NULL is nothing. */
+/* Drains and removes everything. NULL is ignored. */
 void report_kernel_reporter_close(struct report_kernel_reporter *r);
 
-/* "ADDRESS:PORT" that reports are sent to. */
+/* "ADDRESS:PORT" of the target. */
 const char *report_kernel_reporter_target(const struct report_kernel_reporter *r);
 /*
- * Hands over what waits; to be called each flush_ns or so. Looks, too, whether somebody listens
- * where reports for this host go: as long as nobody does, flows are counted and no report is made.
+ * Flushes; call it about every flush_ns. While no translator listens at a target on this host,
+ * flows are counted but not reported.
  */
 void report_kernel_reporter_tick(struct report_kernel_reporter *r);
 void report_kernel_reporter_counts(const struct report_kernel_reporter *r,

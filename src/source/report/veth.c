@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* veth.c - by rtnetlink(7), in a thread that has left for a namespace of its own. */
+/* veth.c - by rtnetlink(7), in a thread with its own network namespace */
 #include "source/report/veth.h"
 
 #include <arpa/inet.h>
@@ -21,12 +21,12 @@
 
 #include <bpf/bpf.h>
 
-#define FAR "slr-far" /* nobody else is in its namespace */
+#define FAR "slr-far" /* alone in its namespace */
 
 struct report_veth {
 	char name[IF_NAMESIZE];
 	pthread_t thread;
-	sem_t wanted, done; /* wanted: work is an order to the thread */
+	sem_t wanted, done; /* wanted: `order` is set for the thread */
 	enum { ORDER_XDP, ORDER_SOCKET, ORDER_END } order;
 	int prog_fd, link_fd, result, home; /* home: our own namespace */
 	struct sockaddr_in bound, peer;	    /* of the socket */
@@ -34,7 +34,7 @@ struct report_veth {
 	unsigned int near;
 };
 
-/* A request that is put together; what does not fit is not sent. */
+/* A netlink request being built. */
 struct request {
 	struct nlmsghdr *h;
 	union {
@@ -70,8 +70,8 @@ static void end(struct request *r, struct rtattr *nest)
 	nest->rta_len = (uint16_t)(r->bytes + r->h->nlmsg_len - (char *)nest);
 }
 
-/* 0, or what the kernel says: -errno. */
-static int ask(struct request *r)
+/* Sends the request. 0 or -errno. */
+static int send_request(struct request *r)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
 	char answer[4096] __attribute__((aligned(8)));
@@ -94,8 +94,8 @@ static int ask(struct request *r)
 	return err;
 }
 
-/* The pair, its far end here, its near one in the namespace of home. */
-static int make(const struct report_veth *v)
+/* Makes the pair: far end in this namespace, near end in home. */
+static int make_pair(const struct report_veth *v)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
 	struct rtattr *info, *data, *peer;
@@ -113,10 +113,10 @@ static int make(const struct report_veth *v)
 	end(&r, peer);
 	end(&r, data);
 	end(&r, info);
-	return ask(&r);
+	return send_request(&r);
 }
 
-static int set_up(unsigned int index)
+static int bring_up(unsigned int index)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC,
 				 .ifi_index = (int)index,
@@ -125,10 +125,10 @@ static int set_up(unsigned int index)
 	struct request r;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
-	return ask(&r);
+	return send_request(&r);
 }
 
-static int give(unsigned int index, struct in_addr address, uint8_t prefix)
+static int add_address(unsigned int index, struct in_addr address, uint8_t prefix)
 {
 	struct ifaddrmsg a = {.ifa_family = AF_INET,
 			      .ifa_prefixlen = prefix,
@@ -139,13 +139,13 @@ static int give(unsigned int index, struct in_addr address, uint8_t prefix)
 	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
 	put(&r, IFA_LOCAL, &address, sizeof(address));
 	put(&r, IFA_ADDRESS, &address, sizeof(address));
-	return ask(&r);
+	return send_request(&r);
 }
 
-/* A socket lives in the namespace in which it was made. */
+/* A socket belongs to the namespace it was made in. */
 static int far_socket(const struct report_veth *v, unsigned int index)
 {
-	int err = give(index, v->bound.sin_addr, v->prefix), fd;
+	int err = add_address(index, v->bound.sin_addr, v->prefix), fd;
 
 	if (err)
 		return err;
@@ -160,7 +160,7 @@ static int far_socket(const struct report_veth *v, unsigned int index)
 	return err;
 }
 
-/* The far end's: lives as long as the namespace has it. */
+/* The thread that keeps the far end's namespace. */
 static void *far_end(void *arg)
 {
 	struct report_veth *v = arg;
@@ -169,10 +169,10 @@ static void *far_end(void *arg)
 	if (unshare(CLONE_NEWNET))
 		v->result = -errno;
 	else
-		v->result = make(v);
+		v->result = make_pair(v);
 	if (!v->result) {
 		index = if_nametoindex(FAR);
-		v->result = set_up(index);
+		v->result = bring_up(index);
 	}
 	for (;;) {
 		sem_post(&v->done);
@@ -225,7 +225,7 @@ struct report_veth *report_veth_open(const char *near)
 	err = -v->result;
 	if (!err) {
 		v->near = if_nametoindex(v->name);
-		err = v->near ? -set_up(v->near) : errno;
+		err = v->near ? -bring_up(v->near) : errno;
 	}
 	if (err) {
 		report_veth_close(v);
@@ -263,7 +263,7 @@ int report_veth_far_xdp(struct report_veth *v, int prog_fd)
 int report_veth_addresses(struct report_veth *v, struct in_addr near, struct in_addr far,
 			  uint8_t prefix, uint16_t bound, uint16_t peer)
 {
-	int err = give(v->near, near, prefix);
+	int err = add_address(v->near, near, prefix);
 
 	if (err)
 		return err;

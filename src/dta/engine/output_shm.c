@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* output_shm.c - stores of this machine, as mappings: an operation is done when it returns. */
-#include "dta/io/output_shm.h"
+/* output_shm.c - stores on this machine, as mappings */
+#include "dta/engine/output_shm.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct output_shm_shm {
+struct output_shm {
 	struct dta_output o;
 	void (*immediate)(void *arg, uint32_t number);
 	void *arg;
 	struct dta_output_stats stats;
 };
 
-static struct output_shm_shm *shm_of(struct dta_output *o)
+static struct output_shm *shm_of(struct dta_output *o)
 {
-	return (struct output_shm_shm *)o;
+	return (struct output_shm *)o;
 }
 
 static bool within(const struct dta_object *to, uint64_t offset, uint64_t bytes)
@@ -30,13 +30,13 @@ static int shm_write(struct dta_output *o, const struct dta_object *to, uint64_t
 
 	if (!within(to, offset, bytes))
 		return -ERANGE;
-	/* The end comes last, as an adapter would have it: tails and readers that poll them. */
+	/* The end is written last, as an adapter does: readers poll tails. */
 	if (front)
 		memcpy(to->map + offset, data, front);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	if (bytes)
 		memcpy(to->map + offset + front, (const uint8_t *)data + front, bytes - front);
-	dta_output_shm_did(o, 1, 0, bytes);
+	dta_output_shm_account(o, 1, 0, bytes);
 	return 0;
 }
 
@@ -60,7 +60,7 @@ static int shm_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 		return -ERANGE;
 	/* Other translators add to the same counters. */
 	__atomic_fetch_add((uint64_t *)(void *)(to->map + offset), addend, __ATOMIC_RELAXED);
-	dta_output_shm_did(o, 0, 1, 8);
+	dta_output_shm_account(o, 0, 1, 8);
 	return 0;
 }
 
@@ -84,7 +84,7 @@ static uint64_t shm_outstanding(const struct dta_output *o)
 
 static void shm_stats(const struct dta_output *o, struct dta_output_stats *out)
 {
-	*out = ((const struct output_shm_shm *)o)->stats;
+	*out = ((const struct output_shm *)o)->stats;
 }
 
 static void shm_close(struct dta_output *o)
@@ -109,7 +109,7 @@ bool dta_output_is_shm(const struct dta_output *o)
 	return o->ops == &shm_ops;
 }
 
-void dta_output_shm_did(struct dta_output *o, uint64_t writes, uint64_t adds, uint64_t bytes)
+void dta_output_shm_account(struct dta_output *o, uint64_t writes, uint64_t adds, uint64_t bytes)
 {
 	struct dta_output_stats *s = &shm_of(o)->stats;
 
@@ -121,7 +121,7 @@ void dta_output_shm_did(struct dta_output *o, uint64_t writes, uint64_t adds, ui
 
 struct dta_output *dta_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg)
 {
-	struct output_shm_shm *s = calloc(1, sizeof(*s));
+	struct output_shm *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+/* keys.c - keys in a key log: their list, and how many of them a store still finds. */
+#include "dta/query/json_internal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct found {
+	uint8_t bytes, key[SL_STORE_KEY_MAX];
+	uint64_t order, value;
+};
+
+static int by_key(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+	int d = (int)a->bytes - b->bytes;
+
+	d = d ? d : memcmp(a->key, b->key, a->bytes);
+	return d ? d : (a->order > b->order) - (a->order < b->order);
+}
+
+static int by_value(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	return a->value != b->value ? (a->value < b->value ? 1 : -1) : by_key(x, y);
+}
+
+static int by_order(const void *x, const void *y)
+{
+	const struct found *a = x, *b = y;
+
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+#define KEYS_READ_MAX 1000000u
+
+/* The epoch whose keys are read. */
+struct of_epoch {
+	uint64_t epoch, ends; /* ends: sum over all rings of the block after the last one read */
+	bool partly;	      /* the log lost keys of the epoch, or cannot tell */
+};
+
+/*
+ * Adds the keys of one ring; of NULL: of all epochs. Returns how many blocks the ring lost, before
+ * or while it was read.
+ */
+static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t lane,
+			 struct found **keys, size_t *n, struct of_epoch *of)
+{
+	const uint32_t size = v->config->value_bytes, max = 1024;
+	struct sl_query_append_reader r = {
+		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
+	const uint64_t gone = r.block;
+	const size_t first = *n;
+	uint8_t *items = malloc((size_t)max * size);
+	bool marked = false, wanted = !of;
+	struct found *more;
+	uint32_t epoch;
+	int got;
+
+	/*
+	 * For an epoch, read the ring once: later keys count as newer, and after an overrun there
+	 * is no telling.
+	 */
+	while (items && *n < KEYS_READ_MAX &&
+	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
+	       ((got = dta_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
+		if (got <= 0)
+			continue;
+		more = realloc(*keys, (*n + (size_t)got) * sizeof(**keys));
+		if (!more)
+			break;
+		*keys = more;
+		for (int i = 0; i < got; i++) {
+			const uint8_t *item = items + (size_t)i * size;
+			struct found *f = &(*keys)[*n];
+
+			if (of && !item[0] && size >= SL_STORE_KEYLOG_MARK_BYTES) {
+				memcpy(&epoch, item + 1, sizeof(epoch));
+				marked = true;
+				wanted = epoch == (uint32_t)of->epoch;
+				if (!wanted)
+					*n = first;
+			}
+			if (!wanted || item[0] < SL_STORE_KEY_MIN || item[0] > SL_STORE_KEY_MAX ||
+			    item[0] >= size)
+				continue; /* not an entry of a key log */
+			memset(f, 0, sizeof(*f));
+			f->bytes = item[0];
+			memcpy(f->key, item + 1, f->bytes);
+			f->order = (*n)++;
+		}
+	}
+	if (of) {
+		of->ends += r.block;
+		of->partly |= !items || r.overrun || (!marked && r.block) || *n >= KEYS_READ_MAX;
+	}
+	free(items);
+	return gone + r.overrun;
+}
+
+/* Keeps each key once, at its last position. Returns how many are left. */
+static size_t distinct(struct found *keys, size_t n)
+{
+	size_t unique = 0;
+
+	if (n)
+		qsort(keys, n, sizeof(*keys), by_key);
+	for (size_t i = 0; i < n; i++)
+		if (i + 1 == n || keys[i].bytes != keys[i + 1].bytes ||
+		    memcmp(keys[i].key, keys[i + 1].key, keys[i].bytes))
+			keys[unique++] = keys[i];
+	return unique;
+}
+
+/* Returns why it failed, or NULL. */
+static const char *look_up(const struct dta_held *store, const struct found *keys, size_t n,
+			   uint64_t newer, struct dta_success *out)
+{
+	const struct dta_store_view *v = store->view[0];
+	const struct sl_store_config *c = v->config;
+	const double z = 1.959963984540054; /* 97.5 % quantile of the normal distribution */
+	enum sl_query_result result;
+	double p, m, half;
+
+	out->known = n;
+	out->asked = n < DTA_SUCCESS_SAMPLE ? n : DTA_SUCCESS_SAMPLE;
+	for (uint64_t i = 0; i < out->asked; i++) {
+		const uint64_t at = (2 * i + 1) * n / (2 * out->asked);
+		const struct dta_query q = {
+			.key = keys[at].key, .key_bytes = keys[at].bytes, .epoch = out->epoch};
+		struct sl_keywrite_answer a;
+		struct sl_postcard_answer path;
+
+		if (c->kind == SL_STORE_KEYWRITE) {
+			dta_view_keywrite(v, &q, &a);
+			result = a.result;
+		} else {
+			dta_view_path(v, &q, store->values, store->value_count, &path);
+			result = path.result;
+		}
+		if (result == SL_QUERY_UNKNOWN)
+			return "the epoch ended during the measurement";
+		out->found += result == SL_QUERY_FOUND;
+		out->predicted += dta_success_after(c, c->copies, (double)(n - 1 - at + newer)) /
+				  (double)out->asked;
+	}
+	p = (double)out->found / (double)out->asked;
+	m = (double)out->asked;
+	half = z * sqrt(p * (1 - p) / m + z * z / (4 * m * m));
+	out->low = fmax(0, (p + z * z / (2 * m) - half) / (1 + z * z / m));
+	out->high = fmin(1, (p + z * z / (2 * m) + half) / (1 + z * z / m));
+	return NULL;
+}
+
+void dta_query_success(const struct dta_held *store, const struct dta_held *log,
+		       struct dta_success *out)
+{
+	const struct sl_store_config *c = store->view[0]->config;
+	struct of_epoch of = {0};
+	struct dta_store_epochs e;
+	struct found *keys = NULL;
+	uint64_t ends = 0;
+	size_t n = 0;
+
+	*out = (struct dta_success){0};
+	if (!dta_store_epochs(store->view[0], &e)) {
+		out->why_not = "the current epoch is not known";
+		return;
+	}
+	of.epoch = out->epoch = e.epoch;
+	if (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD)
+		out->why_not = "a store of this kind loses no keys";
+	else if (!log || log->view[0]->config->kind != SL_STORE_APPEND)
+		out->why_not = "the store has no key log";
+	if (out->why_not)
+		return;
+	for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
+		add_ring(log->view[0], c->keylog_list, lane, &keys, &n, &of);
+	n = distinct(keys, n);
+	if (of.partly) {
+		out->why_not = "the key log does not have all keys of the epoch: raise its items";
+	} else if (!n) {
+		out->why_not = "no keys yet";
+	} else {
+		qsort(keys, n, sizeof(*keys), by_order);
+		/* Keys that were logged meanwhile are newer than all that were read. */
+		for (uint32_t lane = 0; lane < log->view[0]->config->lanes; lane++)
+			ends += dta_append_next(log->view[0], c->keylog_list, lane);
+		ends = ends > of.ends ? ends - of.ends : 0;
+		out->why_not = look_up(store, keys, n, ends * log->view[0]->config->batch, out);
+	}
+	if (out->why_not)
+		*out = (struct dta_success){.epoch = out->epoch, .why_not = out->why_not};
+	free(keys);
+}
+
+json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *store, size_t max,
+			    bool top)
+{
+	const struct dta_store_view *ring = log->view[0];
+	const uint32_t list = store->view[0]->config->keylog_list;
+	json_t *all = json_array(), *j;
+	struct found *keys = NULL;
+	size_t n = 0, unique;
+	uint64_t gone = 0;
+
+	for (uint32_t lane = 0; ring->config->kind == SL_STORE_APPEND && lane < ring->config->lanes;
+	     lane++)
+		gone += add_ring(ring, list, lane, &keys, &n, NULL);
+	unique = distinct(keys, n);
+	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
+	for (size_t i = 0; top && i < unique; i++) {
+		struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
+		const struct dta_query q = {
+			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
+
+		DTA_QUERY_OBJECTS(store, a, dta_view_count(v, &q, &a));
+		keys[i].value = a.result == SL_QUERY_FOUND ? a.value : 0;
+	}
+	if (unique)
+		qsort(keys, unique, sizeof(*keys), top ? by_value : by_order);
+	for (size_t i = !top && unique > max ? unique - max : 0;
+	     i < unique && json_array_size(all) < max; i++) {
+		j = json_pack("{s:o}", "key", dta_query_hex(keys[i].key, keys[i].bytes));
+		if (top)
+			dta_query_set(j, "value", dta_query_number(keys[i].value));
+		json_array_append_new(all, j);
+	}
+	free(keys);
+	return json_pack("{s:s,s:s,s:o,s:o,s:o,s:o}", "store", store->view[0]->name, "keylog",
+			 ring->name, "list", dta_query_number(list), "overwritten_blocks",
+			 dta_query_number(gone), "known", dta_query_number(unique), "keys", all);
+}

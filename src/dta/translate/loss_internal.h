@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* loss_internal.h - between loss.c (reporters, packets, answers) and loss_window.c (one window) */
+#ifndef SL_DTA_TRANSLATE_LOSS_INTERNAL_H
+#define SL_DTA_TRANSLATE_LOSS_INTERNAL_H
+
+#include <stdbool.h>
+
+#include "dta/translate/loss.h"
+
+struct dta_loss_gap {
+	uint64_t due_ns;
+	uint32_t first, count; /* at most a window */
+	uint32_t named;	       /* number of requests */
+};
+
+struct dta_loss_reporter {
+	struct dta_loss_key key;	 /* address and port: of the last packet with new reports */
+	struct dta_loss_reporter *chain; /* next in its bucket */
+	struct dta_loss_reporter *older, *younger; /* in order of the last packet */
+	struct dta_loss_reporter *next,
+		**link; /* in the list of those that need an answer; link NULL: not in it */
+	struct dta_loss_gap *gap;
+	uint64_t seen_ns, hash;
+	uint64_t due_ns; /* when the first gap is due */
+	uint32_t gaps, room;
+	uint32_t top;	/* the sequence number after the newest */
+	uint32_t reach; /* expected reports behind top, at most the window */
+	uint32_t incarnation, before;
+	/*
+	 * Joined in mid-sequence: reports between reach and the window are not expected but taken.
+	 */
+	bool joined;
+	bool authenticated, restarted, acknowledge;
+	uint8_t bits;
+	struct dta_loss_stats s;
+	uint64_t map[]; /* indexed by sequence % window */
+};
+
+struct dta_loss {
+	struct dta_loss_opts o;
+	struct dta_loss_reporter **bucket, *oldest, *youngest;
+	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() continues */
+	uint64_t seed;
+	uint32_t buckets, reporters;
+	struct dta_loss_stats gone; /* of forgotten reporters, and totals */
+};
+
+static inline uint32_t dta_loss_modulo(const struct dta_loss_reporter *r, uint32_t sequence)
+{
+	return r->bits == 8 ? sequence & 0xff : sequence;
+}
+
+/* The distance behind top: 1 is the newest; more than half the number space: ahead. */
+static inline uint32_t dta_loss_behind(const struct dta_loss_reporter *r, uint32_t sequence)
+{
+	return dta_loss_modulo(r, r->top - sequence);
+}
+
+static inline uint32_t dta_loss_window_of(const struct dta_loss *l,
+					  const struct dta_loss_reporter *r)
+{
+	return r->bits == 8 && l->o.window > 64 ? 64 : l->o.window;
+}
+
+static inline void dta_loss_give_up(struct dta_loss_reporter *r, uint64_t reports)
+{
+	r->s.missing -= reports;
+	r->s.lost += reports;
+}
+
+/* Lists the reporter among those that need an answer. */
+void dta_loss_want(struct dta_loss *l, struct dta_loss_reporter *r);
+/* A missing or lost report arrived. */
+void dta_loss_fill(struct dta_loss_reporter *r, uint32_t sequence);
+/* Advances top; gives up what leaves the window. */
+void dta_loss_slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by);
+/* `ahead` reports were skipped: they are missing. */
+void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahead,
+		   uint64_t now_ns);
+void dta_loss_set_bits(uint64_t *map, uint32_t at, uint32_t count, bool value);
+/* Sets or clears count bits from sequence on, modulo the window. */
+void dta_loss_map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t sequence,
+			uint32_t count, bool value);
+
+#endif
