@@ -36,6 +36,11 @@ struct base_log_limit {
 };
 bool base_log_allow(struct base_log_limit *limit);
 
+/* ---- arithmetic ---- */
+
+#define BASE_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define BASE_MAX(a, b) ((a) > (b) ? (a) : (b))
+
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define FIRST_BUCKETS 256u
 

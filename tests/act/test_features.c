@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "collect/analysis/features.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define S 1000000000ll
 

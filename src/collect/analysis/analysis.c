@@ -21,7 +21,7 @@
 #include "analyse/fleet.h"
 #include "base/base.h"
 #include "collect/analysis/features.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/analysis/models.h"
 #include "collect/analysis/record.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define TURN_NS	  100000000u  /* between two looks at findings */
 #define SLICE_NS  50000000u   /* of a turn, for samples */

@@ -9,7 +9,7 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define RENEWALS     3u		 /* in the time that a verdict holds */
 #define AGAIN_NS     5000000000u /* a host that keeps coming and going is told all again so often */
@@ -142,7 +142,7 @@ static void say(struct collect_notify *t, struct collect_index *x, struct notify
 	struct fabric *f;
 	int err;
 
-	if (!r || r->made || relaxed_load(r->state) != SL_STATE_LIVE)
+	if (!r || r->synthetic || relaxed_load(r->state) != SL_STATE_LIVE)
 		return;
 	p->host = (size_t)(r->host - t->c->host);
 	f = fabric_of(t, p->host);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/analysis/sender_hist.h"
 
 #define POINTS	  16384u	 /* of one series at a time */

@@ -6,7 +6,7 @@
 #ifndef SL_COLLECT_ANALYSIS_SENDER_HIST_H
 #define SL_COLLECT_ANALYSIS_SENDER_HIST_H
 
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "export/remote_write.h"
 
 struct collect_sender_hists; /* of a pod */

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 
 #include "base/base.h"
+#include "collect/collector_internal.h"
 #include "collect/kernel/segment_ring.h"
 
 #define COUNT_NS  1000000000u
@@ -76,11 +77,11 @@ struct pair_latency_pair {
 	uint32_t ports;
 };
 
-struct nets {
+struct collect_pair_latency {
 	struct collect_collector *c;
 	pthread_mutex_t box_lock; /* what is handed over; never held for long */
 	pthread_cond_t box_filled;
-	struct collect_net_batch *queue, **queue_end;
+	struct collect_segment_batch *queue, **queue_end;
 	uint64_t waiting; /* records in the box */
 	pthread_t thread;
 	bool started, stop;
@@ -97,7 +98,7 @@ struct nets {
 
 /* ---- addresses ---- */
 
-static struct address *address_at(const struct nets *n, const uint8_t a[16])
+static struct address *address_at(const struct collect_pair_latency *n, const uint8_t a[16])
 {
 	size_t i = sl_fnv1a(SL_FNV_BASIS ^ n->c->seed, a, 16);
 
@@ -111,7 +112,8 @@ static struct address *address_at(const struct nets *n, const uint8_t a[16])
 }
 
 /* The host has sent from there, or got something there. */
-static void learn(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
+static void learn(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
+		  uint64_t now_ns)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
 	struct address *at = address_at(n, a);
@@ -137,8 +139,8 @@ static void learn(struct nets *n, size_t host, const struct region_nic_record *r
 }
 
 /* Whose the record's other end is. False: not to be told. *known: somebody's here. */
-static bool owner_of(struct nets *n, struct host_state *h, const struct region_nic_record *r,
-		     uint64_t now_ns, size_t *host, bool *known)
+static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
+		     const struct region_nic_record *r, uint64_t now_ns, size_t *host, bool *known)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->destination : r->source;
 	const struct address *at = address_at(n, a);
@@ -163,13 +165,13 @@ static void pair_free(struct pair_latency_pair *p)
 	free(p);
 }
 
-static void pair_remove(struct nets *n, size_t i)
+static void pair_remove(struct collect_pair_latency *n, size_t i)
 {
 	pair_free(n->pair[i]);
 	n->pair[i] = n->pair[--n->pairs];
 }
 
-static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
+static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b)
 {
 	const struct tcp_net_stat_opts o = {
 		.sz = sizeof(o),
@@ -205,7 +207,7 @@ static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
 }
 
 /* Both rings have been read to the end after all that the pair has had come. */
-static void go_on(struct nets *n, const struct collect_net_batch *b)
+static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
 		struct pair_latency_pair *p = n->pair[i];
@@ -227,7 +229,7 @@ static void go_on(struct nets *n, const struct collect_net_batch *b)
 	}
 }
 
-static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
+static void gap(struct collect_pair_latency *n, size_t host, uint64_t records, uint64_t time_ns)
 {
 	n->host[host].missed += records;
 	for (size_t i = 0; i < n->pairs; i++)
@@ -238,7 +240,8 @@ static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
 }
 
 /* False: its other end is nobody's yet. */
-static bool route(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
+static bool route(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
+		  uint64_t now_ns)
 {
 	struct host_state *h = &n->host[host];
 	struct tcp_net_match *m;
@@ -273,7 +276,7 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 }
 
 /* Before anything of later is routed: a side's records come in their order. */
-static void decide(struct nets *n, uint64_t now_ns)
+static void decide(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->c->hosts; i++) {
 		struct host_state *h = &n->host[i];
@@ -297,7 +300,7 @@ static void decide(struct nets *n, uint64_t now_ns)
 /* ---- batches ---- */
 
 /* Another boot: its clock has begun anew. */
-static void forget_host(struct nets *n, size_t host)
+static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)
 		if (n->pair[i]->host[0] == host || n->pair[i]->host[1] == host)
@@ -306,7 +309,7 @@ static void forget_host(struct nets *n, size_t host)
 	n->host[host].undecideds = 0;
 }
 
-static void take(struct nets *n, const struct collect_net_batch *b)
+static void take(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	struct host_state *h = &n->host[b->host];
 
@@ -380,7 +383,7 @@ static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 	}
 }
 
-static void count(struct nets *n, uint64_t now_ns)
+static void count(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = n->pairs; i--;) {
 		struct pair_latency_pair *p = n->pair[i];
@@ -409,12 +412,12 @@ static void count(struct nets *n, uint64_t now_ns)
 
 static void *main_of(void *arg)
 {
-	struct nets *n = arg;
+	struct collect_pair_latency *n = arg;
 
 	prctl(PR_SET_NAME, "nets");
 	pthread_mutex_lock(&n->box_lock);
 	while (!n->stop) {
-		struct collect_net_batch *b = n->queue, *next;
+		struct collect_segment_batch *b = n->queue, *next;
 
 		if (!b) {
 			pthread_cond_wait(&n->box_filled, &n->box_lock);
@@ -443,7 +446,7 @@ static void *main_of(void *arg)
 	return NULL;
 }
 
-void collect_pair_latency_push(struct nets *n, struct collect_net_batch *b)
+void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_segment_batch *b)
 {
 	pthread_mutex_lock(&n->box_lock);
 	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
@@ -465,9 +468,9 @@ void collect_pair_latency_push(struct nets *n, struct collect_net_batch *b)
 
 /* ---- beginning and end ---- */
 
-struct nets *collect_pair_latency_new(struct collect_collector *c)
+struct collect_pair_latency *collect_pair_latency_new(struct collect_collector *c)
 {
-	struct nets *n = calloc(1, sizeof(*n));
+	struct collect_pair_latency *n = calloc(1, sizeof(*n));
 	size_t places = 1024;
 
 	if (!n)
@@ -490,9 +493,9 @@ struct nets *collect_pair_latency_new(struct collect_collector *c)
 	return n;
 }
 
-void collect_pair_latency_free(struct nets *n)
+void collect_pair_latency_free(struct collect_pair_latency *n)
 {
-	struct collect_net_batch *next;
+	struct collect_segment_batch *next;
 
 	if (!n)
 		return;
@@ -502,7 +505,7 @@ void collect_pair_latency_free(struct nets *n)
 	pthread_mutex_unlock(&n->box_lock);
 	if (n->started)
 		pthread_join(n->thread, NULL);
-	for (struct collect_net_batch *b = n->queue; b; b = next) {
+	for (struct collect_segment_batch *b = n->queue; b; b = next) {
 		next = b->next;
 		free(b);
 	}
@@ -552,7 +555,7 @@ static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t no
 	}
 }
 
-static void view_pair(const struct nets *n, const struct pair_latency_pair *p,
+static void view_pair(const struct collect_pair_latency *n, const struct pair_latency_pair *p,
 		      struct collect_net_port_view *port,
 		      void (*fn)(const struct collect_net_pair_view *, void *), void *arg)
 {
@@ -577,7 +580,7 @@ void collect_collector_pair_latency(struct collect_collector *c,
 				    void *arg)
 {
 	struct collect_net_port_view *port = malloc((COLLECT_NET_PORTS + 1) * sizeof(*port));
-	struct nets *n = c->nets;
+	struct collect_pair_latency *n = c->pair_latency;
 
 	if (!port)
 		return;
@@ -592,7 +595,7 @@ void collect_collector_net_hosts(struct collect_collector *c,
 				 void (*fn)(const struct collect_net_host_view *, void *),
 				 void *arg)
 {
-	struct nets *n = c->nets;
+	struct collect_pair_latency *n = c->pair_latency;
 
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < c->hosts; i++) {
@@ -618,8 +621,8 @@ uint64_t collect_collector_net_refused(struct collect_collector *c)
 {
 	uint64_t refused;
 
-	pthread_mutex_lock(&c->nets->lock);
-	refused = c->nets->refused;
-	pthread_mutex_unlock(&c->nets->lock);
+	pthread_mutex_lock(&c->pair_latency->lock);
+	refused = c->pair_latency->refused;
+	pthread_mutex_unlock(&c->pair_latency->lock);
 	return refused;
 }

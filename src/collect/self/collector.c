@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/link/link.h"
 #include "collect/self/self.h"
 
 /* ---- sums ---- */
@@ -108,21 +109,22 @@ static bool by_label(struct collect_self *s, struct export_series *out, const ch
 		return by_label(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
 	}
 
-BY_LABEL(self_read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
+BY_LABEL(collect_self_read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
 	 OF_FABRIC("access", errors_access), OF_FABRIC("other", errors_other),
 	 OF_FABRIC("wrong_id", wrong_id), OF_WORKERS("wrong_instance", wrong_instance),
 	 OF_WORKERS("map", map_errors))
-BY_LABEL(self_conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
+BY_LABEL(collect_self_conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
 	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
 	 OF_COLLECTOR("buckets", conflicts_sum))
-BY_LABEL(self_refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
+BY_LABEL(collect_self_refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
 	 OF_WORKERS("tap_rows", rows_lost))
-BY_LABEL(self_regions, "state", OF_TOTALS("live", live), OF_TOTALS("dead", dead),
+BY_LABEL(collect_self_regions, "state", OF_TOTALS("live", live), OF_TOTALS("dead", dead),
 	 OF_TOTALS("closed", closed), OF_TOTALS("dropped", dropped))
-BY_LABEL(self_memory, "part", OF_TOTALS("state", memory_bytes), OF_TOTALS("history", history_bytes))
-BY_LABEL(self_history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
+BY_LABEL(collect_self_memory, "part", OF_TOTALS("state", memory_bytes),
+	 OF_TOTALS("history", history_bytes))
+BY_LABEL(collect_self_history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
 	 OF_WORKERS("old", ring.expired_chunks))
 
 bool collect_self_faults(struct collect_self *s, struct export_series *out)
@@ -184,14 +186,14 @@ static const struct collect_worker *worker_at(struct collect_self *s, struct exp
 		return w && (expression);                            \
 	}
 
-OF_WORKER(self_rounds, collect_self_u64(out, relaxed_load(w->rounds)))
-OF_WORKER(self_missed, collect_self_u64(out, relaxed_load(w->missed)))
-OF_WORKER(self_reads, collect_self_u64(out, relaxed_load(w->reads)))
-OF_WORKER(self_read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
-OF_WORKER(self_lines, collect_self_u64(out, relaxed_load(w->lines)))
-OF_WORKER(self_unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
-OF_WORKER(self_samples, collect_self_u64(out, relaxed_load(w->samples)))
-OF_WORKER(self_busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
+OF_WORKER(collect_self_rounds, collect_self_u64(out, relaxed_load(w->rounds)))
+OF_WORKER(collect_self_missed, collect_self_u64(out, relaxed_load(w->missed)))
+OF_WORKER(collect_self_reads, collect_self_u64(out, relaxed_load(w->reads)))
+OF_WORKER(collect_self_read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
+OF_WORKER(collect_self_lines, collect_self_u64(out, relaxed_load(w->lines)))
+OF_WORKER(collect_self_unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
+OF_WORKER(collect_self_samples, collect_self_u64(out, relaxed_load(w->samples)))
+OF_WORKER(collect_self_busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
 
 bool collect_self_latency(struct collect_self *s, struct export_series *out)
 {
@@ -243,18 +245,19 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 #define OF_HOSTS_LINKS(name, ...) \
 	OF_HOST(name, collect_self_u64(out, of_host(h, &(const struct counter)__VA_ARGS__)))
 
-OF_HOST(self_host_up,
+OF_HOST(collect_self_host_up,
 	collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
-OF_HOST(self_host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
-OF_HOSTS_LINKS(self_host_rounds, OF_LINKS(NULL, rounds))
-OF_HOSTS_LINKS(self_host_skipped, OF_LINKS(NULL, skipped))
-OF_HOSTS_LINKS(self_host_connects, OF_FABRIC(NULL, connects))
-OF_HOSTS_LINKS(self_host_disconnects, OF_FABRIC(NULL, disconnects))
+OF_HOST(collect_self_host_last_read,
+	collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
+OF_HOSTS_LINKS(collect_self_host_rounds, OF_LINKS(NULL, rounds))
+OF_HOSTS_LINKS(collect_self_host_skipped, OF_LINKS(NULL, skipped))
+OF_HOSTS_LINKS(collect_self_host_connects, OF_FABRIC(NULL, connects))
+OF_HOSTS_LINKS(collect_self_host_disconnects, OF_FABRIC(NULL, disconnects))
 
 /* ---- regions ---- */
 
 /* Two regions of one process are told apart by their instance only. */
-const struct collect_region *self_region(struct collect_self *s, struct export_series *out)
+const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[SL_LABELS_MAX + 3];
 	const struct collect_region *r;
@@ -271,11 +274,11 @@ const struct collect_region *self_region(struct collect_self *s, struct export_s
 	return collect_self_labels(s, out, labels, n) ? r : NULL;
 }
 
-#define OF_REGION(name, expression)                                   \
-	bool name(struct collect_self *s, struct export_series *out)  \
-	{                                                             \
-		const struct collect_region *r = self_region(s, out); \
-		return r && (expression);                             \
+#define OF_REGION(name, expression)                                           \
+	bool name(struct collect_self *s, struct export_series *out)          \
+	{                                                                     \
+		const struct collect_region *r = collect_self_region(s, out); \
+		return r && (expression);                                     \
 	}
 
 static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
@@ -297,8 +300,8 @@ static bool stateset(struct export_series *out, uint64_t bits)
 	return collect_self_u64(out, bits);
 }
 
-OF_REGION(self_region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
-OF_REGION(self_region_state, stateset(out, state_bits(r, s->now_ns)))
-OF_REGION(self_region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
-OF_REGION(self_region_refused, collect_self_u64(out, relaxed_load(r->refused)))
-OF_REGION(self_region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
+OF_REGION(collect_self_region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
+OF_REGION(collect_self_region_state, stateset(out, state_bits(r, s->now_ns)))
+OF_REGION(collect_self_region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
+OF_REGION(collect_self_region_refused, collect_self_u64(out, relaxed_load(r->refused)))
+OF_REGION(collect_self_region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))

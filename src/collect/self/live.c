@@ -150,7 +150,7 @@ static bool next_pod(struct collect_self *s, struct export_series *out, struct a
 {
 	for (; s->x && s->at < s->x->regions; s->at++)
 		if (act_verdicts_pod(verdicts(s), s->x->region[s->at]->instance, v))
-			return self_region(s, out) != NULL;
+			return collect_self_region(s, out) != NULL;
 	return false;
 }
 
@@ -173,10 +173,10 @@ static bool exemplar(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-POD_SERIES(self_anomalies, collect_self_u64(out, v.anomalies) && exemplar(s, out, &v))
-POD_SERIES(self_anomalous, collect_self_u64(out, v.anomalous))
-POD_SERIES(self_drift, collect_self_u64(out, v.drift))
-POD_SERIES(self_score, collect_self_f64(out, v.score))
+POD_SERIES(collect_self_anomalies, collect_self_u64(out, v.anomalies) && exemplar(s, out, &v))
+POD_SERIES(collect_self_anomalous, collect_self_u64(out, v.anomalous))
+POD_SERIES(collect_self_drift, collect_self_u64(out, v.drift))
+POD_SERIES(collect_self_score, collect_self_f64(out, v.score))
 
 /* ---- workloads ---- */
 

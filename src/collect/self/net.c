@@ -21,7 +21,7 @@ struct net_pair {
 };
 
 /* As it all was at the beginning of the walk. */
-struct self_net {
+struct collect_self_net {
 	size_t pairs;
 	struct net_pair pair[COLLECT_NET_PAIRS];
 	uint64_t refused;
@@ -31,7 +31,7 @@ struct self_net {
 
 static void take(const struct collect_net_pair_view *v, void *arg)
 {
-	struct self_net *n = arg;
+	struct collect_self_net *n = arg;
 	struct net_pair *p = &n->pair[n->pairs];
 
 	if (n->failed)

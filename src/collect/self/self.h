@@ -6,7 +6,8 @@
 #ifndef SL_COLLECT_SELF_SELF_H
 #define SL_COLLECT_SELF_SELF_H
 
-#include "collect/link/link.h"
+#include "collect/collector_internal.h"
+#include "collect/self/families.h"
 #include "collect/trace/trace.h"
 
 #define BUCKETS_SHOWN 24u /* of READ latency: one an octave, 1 us to 8 s */
@@ -24,8 +25,8 @@ struct collect_self {
 	char exemplar[33];	       /* its trace, in hex */
 	struct act_workload *workload; /* self_live.c's */
 	size_t workloads;
-	struct json_t *dta;   /* self_dta.c's */
-	struct self_net *net; /* self_net.c's */
+	struct json_t *dta;	      /* self_dta.c's */
+	struct collect_self_net *net; /* self_net.c's */
 };
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
@@ -40,39 +41,39 @@ bool collect_self_single(struct collect_self *s, struct export_series *out, uint
 /* ---- self_collector.c: workers, hosts, regions ---- */
 
 /* The region of s->at, with its labels and instance_id, or NULL. */
-const struct collect_region *self_region(struct collect_self *s, struct export_series *out);
+const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out);
 bool collect_self_build_info(struct collect_self *s, struct export_series *out);
-bool self_busy(struct collect_self *s, struct export_series *out);
-bool self_conflicts(struct collect_self *s, struct export_series *out);
+bool collect_self_busy(struct collect_self *s, struct export_series *out);
+bool collect_self_conflicts(struct collect_self *s, struct export_series *out);
 bool collect_self_expired(struct collect_self *s, struct export_series *out);
 bool collect_self_faults(struct collect_self *s, struct export_series *out);
-bool self_history_dropped(struct collect_self *s, struct export_series *out);
+bool collect_self_history_dropped(struct collect_self *s, struct export_series *out);
 bool collect_self_history_points(struct collect_self *s, struct export_series *out);
-bool self_host_connects(struct collect_self *s, struct export_series *out);
-bool self_host_disconnects(struct collect_self *s, struct export_series *out);
-bool self_host_last_read(struct collect_self *s, struct export_series *out);
-bool self_host_rounds(struct collect_self *s, struct export_series *out);
-bool self_host_skipped(struct collect_self *s, struct export_series *out);
-bool self_host_up(struct collect_self *s, struct export_series *out);
+bool collect_self_host_connects(struct collect_self *s, struct export_series *out);
+bool collect_self_host_disconnects(struct collect_self *s, struct export_series *out);
+bool collect_self_host_last_read(struct collect_self *s, struct export_series *out);
+bool collect_self_host_rounds(struct collect_self *s, struct export_series *out);
+bool collect_self_host_skipped(struct collect_self *s, struct export_series *out);
+bool collect_self_host_up(struct collect_self *s, struct export_series *out);
 bool collect_self_latency(struct collect_self *s, struct export_series *out);
-bool self_lines(struct collect_self *s, struct export_series *out);
-bool self_memory(struct collect_self *s, struct export_series *out);
-bool self_missed(struct collect_self *s, struct export_series *out);
-bool self_read_bytes(struct collect_self *s, struct export_series *out);
-bool self_read_errors(struct collect_self *s, struct export_series *out);
-bool self_reads(struct collect_self *s, struct export_series *out);
-bool self_refused(struct collect_self *s, struct export_series *out);
-bool self_region_refused(struct collect_self *s, struct export_series *out);
-bool self_region_sharing(struct collect_self *s, struct export_series *out);
-bool self_region_state(struct collect_self *s, struct export_series *out);
-bool self_region_unsettled(struct collect_self *s, struct export_series *out);
-bool self_region_up(struct collect_self *s, struct export_series *out);
-bool self_regions(struct collect_self *s, struct export_series *out);
-bool self_rounds(struct collect_self *s, struct export_series *out);
-bool self_samples(struct collect_self *s, struct export_series *out);
+bool collect_self_lines(struct collect_self *s, struct export_series *out);
+bool collect_self_memory(struct collect_self *s, struct export_series *out);
+bool collect_self_missed(struct collect_self *s, struct export_series *out);
+bool collect_self_read_bytes(struct collect_self *s, struct export_series *out);
+bool collect_self_read_errors(struct collect_self *s, struct export_series *out);
+bool collect_self_reads(struct collect_self *s, struct export_series *out);
+bool collect_self_refused(struct collect_self *s, struct export_series *out);
+bool collect_self_region_refused(struct collect_self *s, struct export_series *out);
+bool collect_self_region_sharing(struct collect_self *s, struct export_series *out);
+bool collect_self_region_state(struct collect_self *s, struct export_series *out);
+bool collect_self_region_unsettled(struct collect_self *s, struct export_series *out);
+bool collect_self_region_up(struct collect_self *s, struct export_series *out);
+bool collect_self_regions(struct collect_self *s, struct export_series *out);
+bool collect_self_rounds(struct collect_self *s, struct export_series *out);
+bool collect_self_samples(struct collect_self *s, struct export_series *out);
 bool collect_self_series(struct collect_self *s, struct export_series *out);
 bool collect_self_stale_hosts(struct collect_self *s, struct export_series *out);
-bool self_unsettled(struct collect_self *s, struct export_series *out);
+bool collect_self_unsettled(struct collect_self *s, struct export_series *out);
 
 /* ---- self_live.c ---- */
 
@@ -84,11 +85,11 @@ bool collect_self_analysis_lost(struct collect_self *s, struct export_series *ou
 bool collect_self_analysis_pods(struct collect_self *s, struct export_series *out);
 bool collect_self_analysis_rows(struct collect_self *s, struct export_series *out);
 bool collect_self_analysis_told(struct collect_self *s, struct export_series *out);
-bool self_anomalies(struct collect_self *s, struct export_series *out);
-bool self_anomalous(struct collect_self *s, struct export_series *out);
+bool collect_self_anomalies(struct collect_self *s, struct export_series *out);
+bool collect_self_anomalous(struct collect_self *s, struct export_series *out);
 bool collect_self_budget_used(struct collect_self *s, struct export_series *out);
-bool self_drift(struct collect_self *s, struct export_series *out);
-bool self_score(struct collect_self *s, struct export_series *out);
+bool collect_self_drift(struct collect_self *s, struct export_series *out);
+bool collect_self_score(struct collect_self *s, struct export_series *out);
 bool collect_self_shadow_alarms(struct collect_self *s, struct export_series *out);
 bool collect_self_push_dropped(struct collect_self *s, struct export_series *out);
 bool collect_self_push_errors(struct collect_self *s, struct export_series *out);

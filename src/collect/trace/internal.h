@@ -22,7 +22,7 @@
 
 #include <pthread.h>
 
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/trace/trace.h"
 
 #define TRACE_TRIES   4u /* periods in which something that does not settle is read again */
