@@ -22,7 +22,7 @@ static uint64_t sum_of(const struct collect_self *s, size_t offset)
 	(sum_of(s, OF_TABLE(TABLE_FLOWS, member)) + sum_of(s, OF_TABLE(TABLE_LAYERS, member)) + \
 	 sum_of(s, OF_TABLE(TABLE_TASKS, member)))
 
-bool collect_self_tcp_lost(struct collect_self *s, struct export_series *out)
+static bool tcp_lost(struct collect_self *s, struct export_series *out)
 {
 	static const struct {
 		const char *cause;
@@ -50,23 +50,12 @@ bool collect_self_tcp_lost(struct collect_self *s, struct export_series *out)
 	return collect_self_label(s, out, "cause", causes[s->at].cause) && collect_self_u64(out, n);
 }
 
-bool collect_self_tcp_missed(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, SUM_TABLES(s, missed));
-}
-
-bool collect_self_tcp_passes(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)));
-}
-
-bool collect_self_tcp_refused(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, SUM_TABLES(s, refused));
-}
+SINGLE(tcp_missed, SUM_TABLES(s, missed))
+SINGLE(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
+SINGLE(tcp_refused, SUM_TABLES(s, refused))
 
 /* Only causes that occurred: most never do. */
-bool collect_self_kernel_lost(struct collect_self *s, struct export_series *out)
+static bool kernel_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const tasks[SL_TASK_LOSSES] = {
 		[SL_TASK_LOSS_TASKS] = "tasks_full",
@@ -97,3 +86,22 @@ bool collect_self_kernel_lost(struct collect_self *s, struct export_series *out)
 	}
 	return false;
 }
+
+/* ---- the families ---- */
+
+static const struct collect_self_family tcp_families[] = {
+	{"sidelight_collector_tcp_lost", COUNTER, "",
+	 "Data of connections that was lost or could not be attributed, by cause.", tcp_lost},
+	{"sidelight_collector_tcp_missed_deadlines", COUNTER, "",
+	 "Passes over a table of connections that were left out, or began too late.", tcp_missed},
+	{"sidelight_collector_tcp_passes", COUNTER, "",
+	 "Times that a table of connections was read.", tcp_passes},
+	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
+	 "Slots in use that are not read because of --tcp-flows.", tcp_refused},
+	{"sidelight_host_kernel_lost", COUNTER, "",
+	 "Events that the programs in a host's kernel could not measure, attribute or store since they were "
+	 "loaded, by table and cause.",
+	 kernel_lost},
+};
+
+COLLECT_SELF_PART(tcp, NULL);
