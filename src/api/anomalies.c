@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "api/internal.h"
 
 #define ANOMALIES_MAX 1000u
@@ -57,8 +58,7 @@ static void hex(struct base_json *j, const char *key, const uint8_t *bytes, size
 {
 	char text[2 * ACT_TRACE_ID_BYTES + 1];
 
-	for (size_t i = 0; i < n; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+	base_hex(text, bytes, n);
 	base_json_kstring(j, key, text);
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 
 void base_json_init(struct base_json *j, size_t max)
 {
@@ -76,33 +77,6 @@ void base_json_end(struct base_json *j, char bracket)
 	j->comma = true;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at s (RFC 3629, table 3-7 of Unicode), or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	else if (s[0] == 0xed)
-		high = 0x9f;
-	else if (s[0] == 0xf0)
-		low = 0x90;
-	else if (s[0] == 0xf4)
-		high = 0x8f;
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
 void base_json_string(struct base_json *j, const char *s)
 {
 	const char *run = s;
@@ -112,7 +86,7 @@ void base_json_string(struct base_json *j, const char *s)
 	put(j, "\"", 1);
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
-		size_t n = utf8_length((const unsigned char *)s);
+		size_t n = base_utf8_sequence(s, 4);
 		char escape[8];
 
 		if (n && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
