@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "collect/calc.h"
-#include "api/json_out.h"
+#include "base/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,20 +48,20 @@ static void as_query(const char *text)
 
 static void as_json(const char *text, size_t max)
 {
-	struct api_json j;
+	struct base_json j;
 	json_t *got;
 
-	api_json_init(&j, max);
-	api_json_begin(&j, '{');
-	api_json_kstring(&j, text, text);
-	api_json_end(&j, '}');
+	base_json_init(&j, max);
+	base_json_begin(&j, '{');
+	base_json_kstring(&j, text, text);
+	base_json_end(&j, '}');
 	must(j.len <= max && j.cap <= max);
 	if (!j.overflow) {
 		got = json_loadb(j.buf, j.len, 0, NULL);
 		must(got && json_object_size(got) == 1);
 		json_decref(got);
 	}
-	api_json_free(&j);
+	base_json_free(&j);
 }
 
 static void as_numbers(const uint8_t *data, size_t size)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "region/spans.h"
+#include "base/text.h"
 #include "region/text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -23,7 +24,7 @@ static void check_span(const struct region_span_data *d)
 	must((d->trace_hi | d->trace_lo) && d->span_id);
 	must(d->kind <= SL_SPAN_CONSUMER && d->status <= SL_SPAN_ERROR);
 	must(d->attr_count <= SL_SPAN_WORDS_MAX);
-	must(region_text_utf8(d->message, strlen(d->message)));
+	must(base_utf8(d->message, strlen(d->message)));
 	for (uint32_t i = 0; i < d->attr_count; i++) {
 		const struct region_span_attr *a = &d->attrs[i];
 
@@ -31,7 +32,7 @@ static void check_span(const struct region_span_data *d)
 			must(d->attrs[k].key != a->key);
 		if (a->type == SL_SPAN_TYPE_STRING)
 			must(strlen(a->string) <= SL_SPAN_STRING_MAX &&
-			     region_text_utf8(a->string, strlen(a->string)));
+			     base_utf8(a->string, strlen(a->string)));
 	}
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
 #include "act/alert.h"
 
 #include <errno.h>
@@ -85,19 +86,13 @@ static void put_nonempty(json_t *o, const char *key, const char *text)
 		put(o, key, text);
 }
 
-static void hex(char out[2 * ACT_TRACE_ID_BYTES + 1], const uint8_t *id)
-{
-	for (size_t i = 0; i < ACT_TRACE_ID_BYTES; i++)
-		snprintf(out + 2 * i, 3, "%02x", id[i]);
-}
-
 static void put_trace(json_t *o, const struct act_anomaly *a)
 {
 	char id[2 * ACT_TRACE_ID_BYTES + 1];
 
 	if (!a->has_trace)
 		return;
-	hex(id, a->trace);
+	base_hex(id, a->trace, sizeof(a->trace));
 	put(o, "trace_id", id);
 }
 

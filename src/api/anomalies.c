@@ -7,97 +7,97 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "api/internal.h"
 
 #define ANOMALIES_MAX 1000u
 
 /* JSON has no infinity: a threshold that is not known yet is null, as a score that does not exist.
  */
-static void put_finite(struct api_json *j, const char *key, double v)
+static void put_finite(struct base_json *j, const char *key, double v)
 {
-	api_json_key(j, key);
+	base_json_key(j, key);
 	if (isfinite(v))
-		api_json_f64(j, v);
+		base_json_f64(j, v);
 	else
-		api_json_null(j);
+		base_json_null(j);
 }
 
-static void blame(struct api_json *j, const struct act_blame *b, uint32_t n)
+static void blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 {
-	api_json_kbegin(j, "blame", '[');
+	base_json_kbegin(j, "blame", '[');
 	for (uint32_t i = 0; i < n; i++) {
-		api_json_begin(j, '{');
-		api_json_kstring(j, "metric", b[i].metric);
+		base_json_begin(j, '{');
+		base_json_kstring(j, "metric", b[i].metric);
 		put_finite(j, "share", b[i].share);
 		put_finite(j, "value", b[i].value);
-		api_json_end(j, '}');
+		base_json_end(j, '}');
 	}
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 }
 
-void api_verdict(struct api_json *j, const struct act_pod_verdict *v)
+void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 {
-	api_json_kbegin(j, "verdict", '{');
+	base_json_kbegin(j, "verdict", '{');
 	put_finite(j, "score", v->score);
-	api_json_kbool(j, "learning", isinf(v->threshold));
-	api_json_kbool(j, "anomalous", v->anomalous);
-	api_json_kbool(j, "drift", v->drift);
+	base_json_kbool(j, "learning", isinf(v->threshold));
+	base_json_kbool(j, "anomalous", v->anomalous);
+	base_json_kbool(j, "drift", v->drift);
 	api_time(j, "time", (uint64_t)v->ns);
 	api_time(j, "since", v->anomalous ? (uint64_t)v->begin_ns : 0);
-	api_json_ku64(j, "anomalies", v->anomalies);
+	base_json_ku64(j, "anomalies", v->anomalies);
 	if (!isnan(v->shadow_score)) {
 		put_finite(j, "shadow_score", v->shadow_score);
-		api_json_kbool(j, "shadow_anomalous", v->shadow_anomalous);
+		base_json_kbool(j, "shadow_anomalous", v->shadow_anomalous);
 	}
 	blame(j, v->blame, v->anomalous ? v->blames : 0);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
-static void hex(struct api_json *j, const char *key, const uint8_t *bytes, size_t n)
+static void hex(struct base_json *j, const char *key, const uint8_t *bytes, size_t n)
 {
 	char text[2 * ACT_TRACE_ID_BYTES + 1];
 
-	for (size_t i = 0; i < n; i++)
-		snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-	api_json_kstring(j, key, text);
+	base_hex(text, bytes, n);
+	base_json_kstring(j, key, text);
 }
 
-static void anomaly(struct api_json *j, const struct act_anomaly *a)
+static void anomaly(struct base_json *j, const struct act_anomaly *a)
 {
-	api_json_begin(j, '{');
-	api_json_ku64(j, "id", a->id);
+	base_json_begin(j, '{');
+	base_json_ku64(j, "id", a->id);
 	api_instance(j, a->instance);
-	api_json_kstring(j, "pod", a->name.pod);
-	api_json_kstring(j, "service", a->name.service);
-	api_json_kstring(j, "namespace", a->name.kube_namespace);
-	api_json_kstring(j, "host", a->name.host);
-	api_json_ktime(j, "begin", a->begin_ns);
-	api_json_ktime(j, "last", a->last_ns);
+	base_json_kstring(j, "pod", a->name.pod);
+	base_json_kstring(j, "service", a->name.service);
+	base_json_kstring(j, "namespace", a->name.kube_namespace);
+	base_json_kstring(j, "host", a->name.host);
+	base_json_ktime(j, "begin", a->begin_ns);
+	base_json_ktime(j, "last", a->last_ns);
 	api_time(j, "end", (uint64_t)a->end_ns);
-	api_json_kbool(j, "unread", a->unread);
-	api_json_ku64(j, "findings", a->findings);
+	base_json_kbool(j, "unread", a->unread);
+	base_json_ku64(j, "findings", a->findings);
 	put_finite(j, "peak", a->peak);
 	blame(j, a->blame, a->blames);
 	if (a->has_trace)
 		hex(j, "trace", a->trace, ACT_TRACE_ID_BYTES);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
-static void analysis(struct api_json *j, const struct collect_analysis_view *view)
+static void analysis(struct base_json *j, const struct collect_analysis_view *view)
 {
 	struct act_verdicts_stats s;
 
 	act_verdicts_stats(view->verdicts, &s);
-	api_json_begin(j, '{');
-	api_json_kstring(j, "detector", view->detector);
-	api_json_kstring(j, "shadow", view->shadow ? view->shadow : "");
-	api_json_kf64(j, "false_alarms_per_hour", view->false_alarms);
-	api_json_ku64(j, "pods", s.pods);
-	api_json_ku64(j, "learning", view->warming);
-	api_json_ku64(j, "anomalous", s.anomalous);
-	api_json_ku64(j, "drifting", s.drifting);
-	api_json_ku64(j, "anomalies", s.anomalies);
-	api_json_end(j, '}');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "detector", view->detector);
+	base_json_kstring(j, "shadow", view->shadow ? view->shadow : "");
+	base_json_kf64(j, "false_alarms_per_hour", view->false_alarms);
+	base_json_ku64(j, "pods", s.pods);
+	base_json_ku64(j, "learning", view->warming);
+	base_json_ku64(j, "anomalous", s.anomalous);
+	base_json_ku64(j, "drifting", s.drifting);
+	base_json_ku64(j, "anomalies", s.anomalies);
+	base_json_end(j, '}');
 }
 
 void api_get_anomalies(struct http_request *req, void *arg)
@@ -106,7 +106,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 	struct collect_analysis_view view;
 	struct act_anomaly *list;
 	struct api_answer *a;
-	struct api_json *j;
+	struct base_json *j;
 	bool truncated = false, there;
 	size_t n;
 
@@ -124,23 +124,23 @@ void api_get_anomalies(struct http_request *req, void *arg)
 		goto out;
 	n = there ? act_verdicts_anomalies(view.verdicts, after, list, limit) : 0;
 	j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	api_json_key(j, "analysis");
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_key(j, "analysis");
 	if (there)
 		analysis(j, &view);
 	else
-		api_json_null(j);
-	api_json_kbegin(j, "anomalies", '[');
+		base_json_null(j);
+	base_json_kbegin(j, "anomalies", '[');
 	for (size_t i = 0; i < n && !truncated; i++) {
-		struct api_json_mark mark = api_json_mark(j);
+		struct base_json_mark mark = base_json_mark(j);
 
 		anomaly(j, &list[i]);
 		truncated = !api_fits(j, mark);
 	}
-	api_json_end(j, ']');
-	api_json_kbool(j, "truncated", truncated);
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_kbool(j, "truncated", truncated);
+	base_json_end(j, '}');
 	api_send(req, a);
 out:
 	free(list);
@@ -158,7 +158,7 @@ void api_get_scores(struct http_request *req, void *arg)
 	struct act_pod_verdict pod;
 	struct api_answer *a;
 	struct api_anomalies_course *course;
-	struct api_json *j;
+	struct base_json *j;
 	uint64_t instance;
 	size_t n;
 
@@ -188,27 +188,27 @@ void api_get_scores(struct http_request *req, void *arg)
 	n = act_verdicts_scores(view.verdicts, instance, course->ns, course->score,
 				course->threshold);
 	j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
 	api_instance(j, instance);
 	api_verdict(j, &pod);
-	api_json_kbegin(j, "t", '[');
+	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n; i++)
-		api_json_time(j, course->ns[i]);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "score", '[');
+		base_json_time(j, course->ns[i]);
+	base_json_end(j, ']');
+	base_json_kbegin(j, "score", '[');
 	for (size_t i = 0; i < n; i++)
-		api_json_f64(j, (double)course->score[i]);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "threshold", '[');
+		base_json_f64(j, (double)course->score[i]);
+	base_json_end(j, ']');
+	base_json_kbegin(j, "threshold", '[');
 	for (size_t i = 0; i < n; i++) {
 		if (isfinite(course->threshold[i]))
-			api_json_f64(j, (double)course->threshold[i]);
+			base_json_f64(j, (double)course->threshold[i]);
 		else
-			api_json_null(j);
+			base_json_null(j);
 	}
-	api_json_end(j, ']');
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_end(j, '}');
 	api_send(req, a);
 out:
 	free(course);

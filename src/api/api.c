@@ -42,7 +42,7 @@ struct api_answer *api_answer(struct http_request *req)
 		http_reply_error(req, 503, "out of memory");
 		return NULL;
 	}
-	api_json_init(&a->json, API_ANSWER_MAX);
+	base_json_init(&a->json, API_ANSWER_MAX);
 	return a;
 }
 
@@ -51,7 +51,7 @@ static void answer_free(void *arg)
 	struct api_answer *a = arg;
 
 	atomic_fetch_sub(&outstanding, a->json.cap);
-	api_json_free(&a->json);
+	base_json_free(&a->json);
 	free(a);
 }
 
@@ -104,11 +104,11 @@ void api_not_found(struct http_request *req, struct api_answer *a)
 	http_reply_error(req, 404, "no such series: %.200s", http_query(req, "series"));
 }
 
-bool api_fits(struct api_json *j, struct api_json_mark mark)
+bool api_fits(struct base_json *j, struct base_json_mark mark)
 {
 	if (!j->overflow && j->max - j->len >= ANSWER_SPARE)
 		return true;
-	api_json_back(j, mark);
+	base_json_back(j, mark);
 	return false;
 }
 
@@ -177,31 +177,31 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 /* ---- pieces of JSON ---- */
 
-void api_age(struct api_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
+void api_age(struct base_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
 {
-	api_json_key(j, key);
+	base_json_key(j, key);
 	if (!then_ns)
-		api_json_null(j);
+		base_json_null(j);
 	else
-		api_json_f64(j, now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0);
+		base_json_f64(j, now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0);
 }
 
-void api_time(struct api_json *j, const char *key, uint64_t ns)
+void api_time(struct base_json *j, const char *key, uint64_t ns)
 {
-	api_json_key(j, key);
+	base_json_key(j, key);
 	if (!ns || ns > INT64_MAX)
-		api_json_null(j);
+		base_json_null(j);
 	else
-		api_json_time(j, (int64_t)ns);
+		base_json_time(j, (int64_t)ns);
 }
 
-void api_quantile(struct api_json *j, const char *key, double v)
+void api_quantile(struct base_json *j, const char *key, double v)
 {
-	api_json_key(j, key);
+	base_json_key(j, key);
 	if (isnan(v))
-		api_json_null(j);
+		base_json_null(j);
 	else
-		api_json_f64(j, v);
+		base_json_f64(j, v);
 }
 
 const char *api_label_of(const struct region_info *info, const char *key)
@@ -212,42 +212,42 @@ const char *api_label_of(const struct region_info *info, const char *key)
 	return "";
 }
 
-void api_labels(struct api_json *j, const struct region_text_label *labels, uint32_t count)
+void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
 {
-	api_json_kbegin(j, "labels", '{');
+	base_json_kbegin(j, "labels", '{');
 	for (uint32_t i = 0; i < count; i++)
-		api_json_kstring(j, labels[i].key, labels[i].value);
-	api_json_end(j, '}');
+		base_json_kstring(j, labels[i].key, labels[i].value);
+	base_json_end(j, '}');
 }
 
-void api_instance(struct api_json *j, uint64_t instance)
+void api_instance(struct base_json *j, uint64_t instance)
 {
 	char text[COLLECT_SERIES_ID_BYTES];
 
 	snprintf(text, sizeof(text), "%016llx", (unsigned long long)instance);
-	api_json_kstring(j, "instance", text);
+	base_json_kstring(j, "instance", text);
 }
 
-void api_target(struct api_json *j, const char *hostname, const char *target)
+void api_target(struct base_json *j, const char *hostname, const char *target)
 {
-	api_json_kstring(j, "host", hostname);
-	api_json_kstring(j, "target", target);
+	base_json_kstring(j, "host", hostname);
+	base_json_kstring(j, "target", target);
 }
 
-struct api_json_mark api_host_begin(struct api_json *j, const char *hostname, const char *target,
-				    bool present)
+struct base_json_mark api_host_begin(struct base_json *j, const char *hostname, const char *target,
+				     bool present)
 {
-	struct api_json_mark mark = api_json_mark(j);
+	struct base_json_mark mark = base_json_mark(j);
 
-	api_json_begin(j, '{');
+	base_json_begin(j, '{');
 	api_target(j, hostname, target);
-	api_json_kbool(j, "present", present);
+	base_json_kbool(j, "present", present);
 	return mark;
 }
 
-void api_host_end(struct api_json *j, struct api_json_mark mark)
+void api_host_end(struct base_json *j, struct base_json_mark mark)
 {
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 	api_fits(j, mark);
 }
 

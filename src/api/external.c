@@ -30,117 +30,117 @@ static const struct {
 /* An error is an object of its own here: meta/v1 Status. */
 static void status(struct http_request *req, int code, const char *reason, const char *message)
 {
-	struct api_json j;
+	struct base_json j;
 
-	api_json_init(&j, 4096);
-	api_json_begin(&j, '{');
-	api_json_kstring(&j, "kind", "Status");
-	api_json_kstring(&j, "apiVersion", "v1");
-	api_json_kbegin(&j, "metadata", '{');
-	api_json_end(&j, '}');
-	api_json_kstring(&j, "status", "Failure");
-	api_json_kstring(&j, "message", message);
-	api_json_kstring(&j, "reason", reason);
-	api_json_ku64(&j, "code", (uint64_t)code);
-	api_json_end(&j, '}');
+	base_json_init(&j, 4096);
+	base_json_begin(&j, '{');
+	base_json_kstring(&j, "kind", "Status");
+	base_json_kstring(&j, "apiVersion", "v1");
+	base_json_kbegin(&j, "metadata", '{');
+	base_json_end(&j, '}');
+	base_json_kstring(&j, "status", "Failure");
+	base_json_kstring(&j, "message", message);
+	base_json_kstring(&j, "reason", reason);
+	base_json_ku64(&j, "code", (uint64_t)code);
+	base_json_end(&j, '}');
 	if (j.overflow)
 		http_reply(req, 500, "application/json", "{}", 2);
 	else
 		http_reply(req, code, "application/json", j.buf, j.len);
-	api_json_free(&j);
+	base_json_free(&j);
 }
 
-static void send(struct http_request *req, struct api_json *j)
+static void send(struct http_request *req, struct base_json *j)
 {
 	if (j->overflow)
 		status(req, 503, "ServiceUnavailable", "the answer does not fit");
 	else
 		http_reply(req, 200, "application/json", j->buf, j->len);
-	api_json_free(j);
+	base_json_free(j);
 }
 
 /* ---- what there is ---- */
 
-static void group_version(struct api_json *j)
+static void group_version(struct base_json *j)
 {
-	api_json_begin(j, '{');
-	api_json_kstring(j, "groupVersion", VERSION);
-	api_json_kstring(j, "version", "v1beta1");
-	api_json_end(j, '}');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "groupVersion", VERSION);
+	base_json_kstring(j, "version", "v1beta1");
+	base_json_end(j, '}');
 }
 
-static void group(struct api_json *j, bool alone)
+static void group(struct base_json *j, bool alone)
 {
-	api_json_begin(j, '{');
+	base_json_begin(j, '{');
 	if (alone) {
-		api_json_kstring(j, "kind", "APIGroup");
-		api_json_kstring(j, "apiVersion", "v1");
+		base_json_kstring(j, "kind", "APIGroup");
+		base_json_kstring(j, "apiVersion", "v1");
 	}
-	api_json_kstring(j, "name", GROUP);
-	api_json_kbegin(j, "versions", '[');
+	base_json_kstring(j, "name", GROUP);
+	base_json_kbegin(j, "versions", '[');
 	group_version(j);
-	api_json_end(j, ']');
-	api_json_key(j, "preferredVersion");
+	base_json_end(j, ']');
+	base_json_key(j, "preferredVersion");
 	group_version(j);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 void api_get_apis(struct http_request *req, void *arg)
 {
-	struct api_json j;
+	struct base_json j;
 
 	(void)arg;
-	api_json_init(&j, 4096);
-	api_json_begin(&j, '{');
-	api_json_kstring(&j, "kind", "APIGroupList");
-	api_json_kstring(&j, "apiVersion", "v1");
-	api_json_kbegin(&j, "groups", '[');
+	base_json_init(&j, 4096);
+	base_json_begin(&j, '{');
+	base_json_kstring(&j, "kind", "APIGroupList");
+	base_json_kstring(&j, "apiVersion", "v1");
+	base_json_kbegin(&j, "groups", '[');
 	group(&j, false);
-	api_json_end(&j, ']');
-	api_json_end(&j, '}');
+	base_json_end(&j, ']');
+	base_json_end(&j, '}');
 	send(req, &j);
 }
 
 void api_get_external_group(struct http_request *req, void *arg)
 {
-	struct api_json j;
+	struct base_json j;
 
 	(void)arg;
-	api_json_init(&j, 4096);
+	base_json_init(&j, 4096);
 	group(&j, true);
 	send(req, &j);
 }
 
 void api_get_external(struct http_request *req, void *arg)
 {
-	struct api_json j;
+	struct base_json j;
 
 	(void)arg;
-	api_json_init(&j, 4096);
-	api_json_begin(&j, '{');
-	api_json_kstring(&j, "kind", "APIResourceList");
-	api_json_kstring(&j, "apiVersion", "v1");
-	api_json_kstring(&j, "groupVersion", VERSION);
-	api_json_kbegin(&j, "resources", '[');
+	base_json_init(&j, 4096);
+	base_json_begin(&j, '{');
+	base_json_kstring(&j, "kind", "APIResourceList");
+	base_json_kstring(&j, "apiVersion", "v1");
+	base_json_kstring(&j, "groupVersion", VERSION);
+	base_json_kbegin(&j, "resources", '[');
 	for (size_t i = 0; i < METRICS; i++) {
-		api_json_begin(&j, '{');
-		api_json_kstring(&j, "name", metrics[i].name);
-		api_json_kstring(&j, "singularName", "");
-		api_json_kbool(&j, "namespaced", true);
-		api_json_kstring(&j, "kind", "ExternalMetricValueList");
-		api_json_kbegin(&j, "verbs", '[');
-		api_json_string(&j, "get");
-		api_json_end(&j, ']');
-		api_json_end(&j, '}');
+		base_json_begin(&j, '{');
+		base_json_kstring(&j, "name", metrics[i].name);
+		base_json_kstring(&j, "singularName", "");
+		base_json_kbool(&j, "namespaced", true);
+		base_json_kstring(&j, "kind", "ExternalMetricValueList");
+		base_json_kbegin(&j, "verbs", '[');
+		base_json_string(&j, "get");
+		base_json_end(&j, ']');
+		base_json_end(&j, '}');
 	}
-	api_json_end(&j, ']');
-	api_json_end(&j, '}');
+	base_json_end(&j, ']');
+	base_json_end(&j, '}');
 	send(req, &j);
 }
 
 /* ---- values ---- */
 
-static void put_time(struct api_json *j, int64_t ns)
+static void put_time(struct base_json *j, int64_t ns)
 {
 	time_t s = (time_t)(ns / 1000000000);
 	char text[32];
@@ -148,36 +148,36 @@ static void put_time(struct api_json *j, int64_t ns)
 
 	gmtime_r(&s, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	api_json_kstring(j, "timestamp", text);
+	base_json_kstring(j, "timestamp", text);
 }
 
-static void value(struct api_json *j, const struct act_workload *w, const char *ns, size_t metric)
+static void value(struct base_json *j, const struct act_workload *w, const char *ns, size_t metric)
 {
 	char quantity[32];
 	double v;
 
 	memcpy(&v, (const char *)w + metrics[metric].offset, sizeof(v));
 	act_quantity(v, quantity);
-	api_json_begin(j, '{');
-	api_json_kstring(j, "metricName", metrics[metric].name);
-	api_json_kbegin(j, "metricLabels", '{');
-	api_json_kstring(j, "namespace", ns);
-	api_json_kstring(j, "service", w->service);
-	api_json_end(j, '}');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "metricName", metrics[metric].name);
+	base_json_kbegin(j, "metricLabels", '{');
+	base_json_kstring(j, "namespace", ns);
+	base_json_kstring(j, "service", w->service);
+	base_json_end(j, '}');
 	put_time(j, w->ns);
-	api_json_kstring(j, "value", quantity);
-	api_json_end(j, '}');
+	base_json_kstring(j, "value", quantity);
+	base_json_end(j, '}');
 }
 
-static void values(struct api_json *j, const struct act_workload *w, size_t n, const char *ns,
+static void values(struct base_json *j, const struct act_workload *w, size_t n, const char *ns,
 		   size_t metric, const struct act_selector *selector)
 {
-	api_json_begin(j, '{');
-	api_json_kstring(j, "kind", "ExternalMetricValueList");
-	api_json_kstring(j, "apiVersion", VERSION);
-	api_json_kbegin(j, "metadata", '{');
-	api_json_end(j, '}');
-	api_json_kbegin(j, "items", '[');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "kind", "ExternalMetricValueList");
+	base_json_kstring(j, "apiVersion", VERSION);
+	base_json_kbegin(j, "metadata", '{');
+	base_json_end(j, '}');
+	base_json_kbegin(j, "items", '[');
 	for (size_t i = 0; i < n; i++) {
 		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
 		struct act_selector_label labels[] = {{"namespace", own},
@@ -186,8 +186,8 @@ static void values(struct api_json *j, const struct act_workload *w, size_t n, c
 		if (!strcmp(own, ns) && act_selector_matches(selector, labels, 2))
 			value(j, &w[i], own, metric);
 	}
-	api_json_end(j, ']');
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_end(j, '}');
 }
 
 /* namespaces/NAMESPACE/METRIC: the variable is what is behind "namespaces/". */
@@ -197,7 +197,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 	struct act_selector selector;
 	struct collect_analysis_view view;
 	struct act_workload *w;
-	struct api_json j;
+	struct base_json j;
 	char ns[256], message[400];
 	size_t metric = 0, n;
 
@@ -232,7 +232,7 @@ void api_get_external_values(struct http_request *req, void *arg)
 		return;
 	}
 	n = act_scale_workloads(view.scale, w, WORKLOADS_MAX);
-	api_json_init(&j, (size_t)1 << 20);
+	base_json_init(&j, (size_t)1 << 20);
 	values(&j, w, n < WORKLOADS_MAX ? n : WORKLOADS_MAX, ns, metric, &selector);
 	free(w);
 	send(req, &j);

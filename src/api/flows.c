@@ -206,78 +206,78 @@ static const char *role_of(const struct region_flow *f)
 	return f->flags & SL_FLOW_OLDER ? "unknown" : "server";
 }
 
-static void why_json(struct api_json *j, const struct api_flows_row *r,
+static void why_json(struct base_json *j, const struct api_flows_row *r,
 		     const struct api_flows_walk *w)
 {
 	bool silent = is_silent(&r->now, r->read_ns, w->now_ns);
 	struct region_why y;
 
 	why(r->has_before ? &r->before : NULL, &r->now, silent, &y);
-	api_json_kf64(j, "bytes_per_second", y.bytes_per_s);
-	api_json_kstring(j, "limit", region_why_name(y.limit));
-	api_json_kf64(j, "limit_share", y.share);
-	api_json_kstring(j, "why", y.sentence);
+	base_json_kf64(j, "bytes_per_second", y.bytes_per_s);
+	base_json_kstring(j, "limit", region_why_name(y.limit));
+	base_json_kf64(j, "limit_share", y.share);
+	base_json_kstring(j, "why", y.sentence);
 	if (!w->id)
 		return;
-	api_json_kf64(j, "interval_seconds", (double)y.interval_ns * 1e-9);
-	api_json_kbegin(j, "numbers", '[');
+	base_json_kf64(j, "interval_seconds", (double)y.interval_ns * 1e-9);
+	base_json_kbegin(j, "numbers", '[');
 	for (uint32_t i = 0; i < y.n; i++) {
-		api_json_begin(j, '{');
-		api_json_kstring(j, "name", y.number[i].name);
-		api_json_kstring(j, "unit", y.number[i].unit);
-		api_json_kf64(j, "value", y.number[i].value);
-		api_json_end(j, '}');
+		base_json_begin(j, '{');
+		base_json_kstring(j, "name", y.number[i].name);
+		base_json_kstring(j, "unit", y.number[i].unit);
+		base_json_kf64(j, "value", y.number[i].value);
+		base_json_end(j, '}');
 	}
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 }
 
-static void flow_json(struct api_json *j, const struct api_flows_row *r,
+static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		      const struct api_flows_walk *w)
 {
 	const struct region_flow *f = &r->now;
 	char address[INET6_ADDRSTRLEN];
 
-	api_json_begin(j, '{');
-	api_json_ku64(j, "id", f->id);
+	base_json_begin(j, '{');
+	base_json_ku64(j, "id", f->id);
 	api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
-		api_json_kstring(j, label_keys[i], r->label[i]);
+		base_json_kstring(j, label_keys[i], r->label[i]);
 	if (r->workload)
 		api_instance(j, r->workload);
-	api_json_kstring(j, "task", f->comm);
-	api_json_ku64(j, "pid", f->pid);
-	api_json_kbool(j, "by_listener", f->by_listener);
-	api_json_ku64(j, "netns", f->netns);
-	api_json_kstring(j, "local", region_flow_address(f->local, address));
-	api_json_ku64(j, "local_port", f->local_port);
-	api_json_kstring(j, "remote", region_flow_address(f->remote, address));
-	api_json_ku64(j, "remote_port", f->remote_port);
-	api_json_kstring(j, "role", role_of(f));
-	api_json_kstring(j, "state", state_of(f));
-	api_json_kstring(j, "tcp_state", region_tcp_state_name(f->tcp_state));
-	api_json_kbool(j, "older", f->flags & SL_FLOW_OLDER);
-	api_json_kbool(j, "stale", r->stale);
-	api_json_ktime(j, "last_change", r->read_ns);
-	api_json_kf64(j, "duration_seconds", (double)region_flow_duration(f) * 1e-9);
-	api_json_ku64(j, "bytes_sent", f->bytes_sent);
-	api_json_ku64(j, "bytes_acked", f->bytes_acked);
-	api_json_ku64(j, "bytes_received", f->bytes_received);
-	api_json_ku64(j, "segments_sent", f->segs_out);
-	api_json_ku64(j, "segments_received", f->segs_in);
-	api_json_ku64(j, "retransmits", f->retrans);
-	api_json_ku64(j, "timeouts", f->timeouts);
-	api_json_ku64(j, "spurious", f->dsack);
-	api_json_ku64(j, "zero_windows", (uint64_t)f->zero_in + f->zero_out);
-	api_json_kf64(j, "rtt_seconds", seconds(f->srtt_us));
-	api_json_kf64(j, "rtt_min_seconds", seconds(f->rtt_min_us));
-	api_json_kf64(j, "handshake_seconds", seconds(f->handshake_us));
-	api_json_ku64(j, "cwnd", f->cwnd);
-	api_json_ku64(j, "mss", f->mss);
-	api_json_ku64(j, "send_window", f->snd_wnd);
-	api_json_ku64(j, "receive_window", f->rcv_wnd);
-	api_json_ku64(j, "drops", f->drops);
+	base_json_kstring(j, "task", f->comm);
+	base_json_ku64(j, "pid", f->pid);
+	base_json_kbool(j, "by_listener", f->by_listener);
+	base_json_ku64(j, "netns", f->netns);
+	base_json_kstring(j, "local", region_flow_address(f->local, address));
+	base_json_ku64(j, "local_port", f->local_port);
+	base_json_kstring(j, "remote", region_flow_address(f->remote, address));
+	base_json_ku64(j, "remote_port", f->remote_port);
+	base_json_kstring(j, "role", role_of(f));
+	base_json_kstring(j, "state", state_of(f));
+	base_json_kstring(j, "tcp_state", region_tcp_state_name(f->tcp_state));
+	base_json_kbool(j, "older", f->flags & SL_FLOW_OLDER);
+	base_json_kbool(j, "stale", r->stale);
+	base_json_ktime(j, "last_change", r->read_ns);
+	base_json_kf64(j, "duration_seconds", (double)region_flow_duration(f) * 1e-9);
+	base_json_ku64(j, "bytes_sent", f->bytes_sent);
+	base_json_ku64(j, "bytes_acked", f->bytes_acked);
+	base_json_ku64(j, "bytes_received", f->bytes_received);
+	base_json_ku64(j, "segments_sent", f->segs_out);
+	base_json_ku64(j, "segments_received", f->segs_in);
+	base_json_ku64(j, "retransmits", f->retrans);
+	base_json_ku64(j, "timeouts", f->timeouts);
+	base_json_ku64(j, "spurious", f->dsack);
+	base_json_ku64(j, "zero_windows", (uint64_t)f->zero_in + f->zero_out);
+	base_json_kf64(j, "rtt_seconds", seconds(f->srtt_us));
+	base_json_kf64(j, "rtt_min_seconds", seconds(f->rtt_min_us));
+	base_json_kf64(j, "handshake_seconds", seconds(f->handshake_us));
+	base_json_ku64(j, "cwnd", f->cwnd);
+	base_json_ku64(j, "mss", f->mss);
+	base_json_ku64(j, "send_window", f->snd_wnd);
+	base_json_ku64(j, "receive_window", f->rcv_wnd);
+	base_json_ku64(j, "drops", f->drops);
 	why_json(j, r, w);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 static const char *text_of(struct http_request *req, const char *key)
@@ -320,7 +320,7 @@ void api_get_flows(struct http_request *req, void *arg)
 	bool truncated = false;
 	uint64_t given = 0;
 	struct api_answer *a;
-	struct api_json *j;
+	struct base_json *j;
 	int state, sort;
 
 	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
@@ -344,19 +344,19 @@ void api_get_flows(struct http_request *req, void *arg)
 	collect_collector_flows(arg, look, &w);
 	qsort(w.row, w.rows, sizeof(*w.row), best_first);
 	j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", w.now_ns);
-	api_json_kbegin(j, "flows", '[');
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", w.now_ns);
+	base_json_kbegin(j, "flows", '[');
 	for (; given < w.rows && !truncated; given++) {
-		struct api_json_mark mark = api_json_mark(j);
+		struct base_json_mark mark = base_json_mark(j);
 
 		flow_json(j, &w.row[given], &w);
 		truncated = !api_fits(j, mark);
 	}
-	api_json_end(j, ']');
-	api_json_ku64(j, "matching", w.matching);
-	api_json_kbool(j, "truncated", truncated);
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_ku64(j, "matching", w.matching);
+	base_json_kbool(j, "truncated", truncated);
+	base_json_end(j, '}');
 	free(w.row);
 	api_send(req, a);
 }
@@ -365,53 +365,53 @@ void api_get_flows(struct http_request *req, void *arg)
 
 static void table_json(const struct collect_flow_table_view *v, void *arg)
 {
-	struct api_json *j = arg;
-	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct base_json *j = arg;
+	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	api_json_kbool(j, "stale", v->stale);
-	api_json_kstring(j, "fault", v->fault);
+	base_json_kbool(j, "stale", v->stale);
+	base_json_kstring(j, "fault", v->fault);
 	api_time(j, "last_read", v->last_read_ns);
-	api_json_ku64(j, "open", v->open);
-	api_json_ku64(j, "slots", v->slots);
-	api_json_ku64(j, "slots_read", v->slots_read);
-	api_json_ku64(j, "passes", v->passes);
-	api_json_ku64(j, "missed", v->missed);
-	api_json_ku64(j, "opened", v->opened);
-	api_json_ku64(j, "closed", v->closed);
-	api_json_ku64(j, "unsettled", v->unsettled);
-	api_json_ku64(j, "lost", v->lost);
-	api_json_ku64(j, "unseen", v->unseen);
-	api_json_ku64(j, "journal_gaps", v->journal_gaps);
+	base_json_ku64(j, "open", v->open);
+	base_json_ku64(j, "slots", v->slots);
+	base_json_ku64(j, "slots_read", v->slots_read);
+	base_json_ku64(j, "passes", v->passes);
+	base_json_ku64(j, "missed", v->missed);
+	base_json_ku64(j, "opened", v->opened);
+	base_json_ku64(j, "closed", v->closed);
+	base_json_ku64(j, "unsettled", v->unsettled);
+	base_json_ku64(j, "lost", v->lost);
+	base_json_ku64(j, "unseen", v->unseen);
+	base_json_ku64(j, "journal_gaps", v->journal_gaps);
 	api_host_end(j, mark);
 }
 
 static void layers_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct api_json *j = arg;
-	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct base_json *j = arg;
+	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	api_json_ku64(j, "passes", v->passes);
+	base_json_ku64(j, "passes", v->passes);
 	api_host_end(j, mark);
 }
 
 static void ring_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct api_json *j = arg;
-	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct base_json *j = arg;
+	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	api_json_ku64(j, "records", v->records);
+	base_json_ku64(j, "records", v->records);
 	api_host_end(j, mark);
 }
 
-void api_flow_tables(struct api_json *j, void *collector)
+void api_flow_tables(struct base_json *j, void *collector)
 {
-	api_json_kbegin(j, "tcp", '[');
+	base_json_kbegin(j, "tcp", '[');
 	collect_collector_flow_tables(collector, table_json, j);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "layers", '[');
+	base_json_end(j, ']');
+	base_json_kbegin(j, "layers", '[');
 	collect_collector_layer_losses(collector, layers_json, j);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "net", '[');
+	base_json_end(j, ']');
+	base_json_kbegin(j, "net", '[');
 	collect_collector_net_hosts(collector, ring_json, j);
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 }

@@ -5,7 +5,7 @@
 
 #include "collect/calc.h"
 #include "collect/collect.h"
-#include "api/json_out.h"
+#include "base/json.h"
 #include "http/http.h"
 
 #define API_ANSWER_MAX	  ((size_t)8 << 20)
@@ -17,7 +17,7 @@
 /* ---- answers ---- */
 
 struct api_answer {
-	struct api_json json;
+	struct base_json json;
 	size_t sent;
 };
 
@@ -28,7 +28,7 @@ void api_send(struct http_request *req, struct api_answer *a);	    /* 503 if it 
 void api_drop(struct api_answer *a);				    /* nothing is sent */
 void api_not_found(struct http_request *req, struct api_answer *a); /* of parameter series */
 /* True while there is room for another item; takes the one after mark back if there is not. */
-bool api_fits(struct api_json *j, struct api_json_mark mark);
+bool api_fits(struct base_json *j, struct base_json_mark mark);
 
 /* ---- parameters: false, or -1, after a 400 was given ---- */
 
@@ -41,20 +41,20 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 /* ---- pieces of JSON: a key and its value ---- */
 
-void api_time(struct api_json *j, const char *key, uint64_t ns); /* null for 0 */
-void api_age(struct api_json *j, const char *key, uint64_t then_ns, uint64_t now_ns);
-void api_quantile(struct api_json *j, const char *key, double v); /* null for NaN */
-void api_labels(struct api_json *j, const struct region_text_label *labels, uint32_t count);
-void api_instance(struct api_json *j, uint64_t instance);
-void api_target(struct api_json *j, const char *hostname, const char *target);
+void api_time(struct base_json *j, const char *key, uint64_t ns); /* null for 0 */
+void api_age(struct base_json *j, const char *key, uint64_t then_ns, uint64_t now_ns);
+void api_quantile(struct base_json *j, const char *key, double v); /* null for NaN */
+void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
+void api_instance(struct base_json *j, uint64_t instance);
+void api_target(struct base_json *j, const char *hostname, const char *target);
 /*
  * An object of a list of hosts, {"host", "target", "present", ...}; end() takes all of it back if
  * it does not fit the answer.
  */
-struct api_json_mark api_host_begin(struct api_json *j, const char *hostname, const char *target,
-				    bool present);
-void api_host_end(struct api_json *j, struct api_json_mark mark);
-void api_verdict(struct api_json *j, const struct act_pod_verdict *v); /* "verdict": {...} */
+struct base_json_mark api_host_begin(struct base_json *j, const char *hostname, const char *target,
+				     bool present);
+void api_host_end(struct base_json *j, struct base_json_mark mark);
+void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verdict": {...} */
 
 /* ---- regions ---- */
 
@@ -75,7 +75,7 @@ void api_get_latency(struct http_request *req, void *arg);
 void api_get_pods(struct http_request *req, void *arg);
 void api_get_anomalies(struct http_request *req, void *arg);
 void api_get_flows(struct http_request *req, void *arg);
-void api_flow_tables(struct api_json *j,
+void api_flow_tables(struct base_json *j,
 		     void *collector); /* "tcp": [...], "layers": [...], "net": [...] */
 void api_get_layers(struct http_request *req, void *arg);
 void api_get_net(struct http_request *req, void *arg);

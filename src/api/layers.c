@@ -116,55 +116,55 @@ static int busiest_first(const void *a, const void *b)
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-static void span_json(struct api_json *j, const char *key, const struct api_layers_span *s)
+static void span_json(struct base_json *j, const char *key, const struct api_layers_span *s)
 {
-	api_json_kbegin(j, key, '{');
-	api_json_ku64(j, "requests", s->requests);
-	api_json_ku64(j, "measured", s->complete);
-	api_json_ku64(j, "incomplete", s->incomplete);
-	api_json_ku64(j, "pipelined", s->pipelined);
-	api_json_ku64(j, "unattributed", s->unattributed);
-	api_json_kbegin(j, "layers", '{');
+	base_json_kbegin(j, key, '{');
+	base_json_ku64(j, "requests", s->requests);
+	base_json_ku64(j, "measured", s->complete);
+	base_json_ku64(j, "incomplete", s->incomplete);
+	base_json_ku64(j, "pipelined", s->pipelined);
+	base_json_ku64(j, "unattributed", s->unattributed);
+	base_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
-		api_json_kbegin(j, region_layer_name(i), '{');
-		api_json_ku64(j, "count", s->layer[i].count);
+		base_json_kbegin(j, region_layer_name(i), '{');
+		base_json_ku64(j, "count", s->layer[i].count);
 		api_quantile(j, "mean", s->layer[i].mean);
 		api_quantile(j, "p50", s->layer[i].p50);
 		api_quantile(j, "p90", s->layer[i].p90);
 		api_quantile(j, "p99", s->layer[i].p99);
-		api_json_end(j, '}');
+		base_json_end(j, '}');
 	}
-	api_json_end(j, '}');
-	api_json_end(j, '}');
+	base_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
-static void row_json(struct api_json *j, const struct api_layers_row *r)
+static void row_json(struct base_json *j, const struct api_layers_row *r)
 {
-	api_json_begin(j, '{');
+	base_json_begin(j, '{');
 	api_target(j, r->hostname, r->target);
 	for (size_t i = 0; i < 5; i++)
-		api_json_kstring(j, label_keys[i], r->label[i]);
+		base_json_kstring(j, label_keys[i], r->label[i]);
 	api_instance(j, r->instance);
-	api_json_kstring(j, "role", r->role);
-	api_json_kstring(j, "port", r->port);
-	api_json_kbool(j, "stale", r->stale);
-	api_json_kf64(j, "late_seconds", (double)r->late_ns * 1e-9);
+	base_json_kstring(j, "role", r->role);
+	base_json_kstring(j, "port", r->port);
+	base_json_kbool(j, "stale", r->stale);
+	base_json_kf64(j, "late_seconds", (double)r->late_ns * 1e-9);
 	span_json(j, "late", &r->late);
 	span_json(j, "all", &r->all);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 static void losses_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct api_json *j = arg;
-	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct base_json *j = arg;
+	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	api_json_ku64(j, "passes", v->passes);
-	api_json_kbegin(j, "causes", '{');
+	base_json_ku64(j, "passes", v->passes);
+	base_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (v->lost[i])
-			api_json_ku64(j, region_layer_cause_name(i), v->lost[i]);
-	api_json_end(j, '}');
+			base_json_ku64(j, region_layer_cause_name(i), v->lost[i]);
+	base_json_end(j, '}');
 	api_host_end(j, mark);
 }
 
@@ -175,7 +175,7 @@ void api_get_layers(struct http_request *req, void *arg)
 	uint64_t limit = ROWS_DEFAULT;
 	struct api_answer *a;
 	bool truncated = false;
-	struct api_json *j;
+	struct base_json *j;
 
 	w.host = w.host && *w.host ? w.host : NULL;
 	w.role = w.role && *w.role ? w.role : NULL;
@@ -201,22 +201,22 @@ void api_get_layers(struct http_request *req, void *arg)
 	if (w.rows)
 		qsort(w.row, w.rows, sizeof(*w.row), busiest_first);
 	j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(j, "workloads", '[');
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(j, "workloads", '[');
 	for (size_t i = 0; i < w.rows && i < limit && !truncated; i++) {
-		struct api_json_mark mark = api_json_mark(j);
+		struct base_json_mark mark = base_json_mark(j);
 
 		row_json(j, &w.row[i]);
 		truncated = !api_fits(j, mark);
 	}
-	api_json_end(j, ']');
-	api_json_ku64(j, "matching", w.rows);
-	api_json_kbool(j, "truncated", truncated);
-	api_json_kbegin(j, "hosts", '[');
+	base_json_end(j, ']');
+	base_json_ku64(j, "matching", w.rows);
+	base_json_kbool(j, "truncated", truncated);
+	base_json_kbegin(j, "hosts", '[');
 	collect_collector_layer_losses(arg, losses_json, j);
-	api_json_end(j, ']');
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_end(j, '}');
 	free(w.row);
 	api_send(req, a);
 }

@@ -46,52 +46,52 @@ static uint64_t bucket_count(const struct region_metric *m, const uint64_t *buck
 	return count;
 }
 
-static void value_json(struct api_json *j, const struct region_metric *m, const uint64_t *value)
+static void value_json(struct base_json *j, const struct region_metric *m, const uint64_t *value)
 {
 	const uint64_t *buckets;
 
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
-		api_json_ku64(j, "value", value[0]);
+		base_json_ku64(j, "value", value[0]);
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		api_json_kf64(j, "value", as_f64(value[0]));
+		base_json_kf64(j, "value", as_f64(value[0]));
 		break;
 	case SL_KIND_GAUGE:
-		api_json_key(j, "value");
-		api_json_i64(j, (int64_t)value[0]);
+		base_json_key(j, "value");
+		base_json_i64(j, (int64_t)value[0]);
 		break;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
 		buckets = value + SL_HIST_BUCKETS;
-		api_json_ku64(j, "value", bucket_count(m, buckets));
-		api_json_kbegin(j, "histogram", '{');
-		api_json_kbool(j, "exponential", m->kind == SL_KIND_HISTOGRAM_EXP);
-		api_json_ku64(j, "count", bucket_count(m, buckets));
-		api_json_kf64(j, "sum", as_f64(value[SL_HIST_SUM]));
-		api_json_ku64(j, "refused", value[SL_HIST_REFUSED]);
+		base_json_ku64(j, "value", bucket_count(m, buckets));
+		base_json_kbegin(j, "histogram", '{');
+		base_json_kbool(j, "exponential", m->kind == SL_KIND_HISTOGRAM_EXP);
+		base_json_ku64(j, "count", bucket_count(m, buckets));
+		base_json_kf64(j, "sum", as_f64(value[SL_HIST_SUM]));
+		base_json_ku64(j, "refused", value[SL_HIST_REFUSED]);
 		api_quantile(j, "p50", histogram_quantile(m, buckets, 0.5));
 		api_quantile(j, "p90", histogram_quantile(m, buckets, 0.9));
 		api_quantile(j, "p99", histogram_quantile(m, buckets, 0.99));
-		api_json_end(j, '}');
+		base_json_end(j, '}');
 		break;
 	case SL_KIND_INFO:
-		api_json_ku64(j, "value", 1);
+		base_json_ku64(j, "value", 1);
 		break;
 	case SL_KIND_STATESET:
-		api_json_ku64(j, "value", value[0]);
-		api_json_kbegin(j, "states", '{');
+		base_json_ku64(j, "value", value[0]);
+		base_json_kbegin(j, "states", '{');
 		for (uint32_t i = 0; i < m->state_count; i++)
-			api_json_kbool(j, m->states[i], value[0] >> i & 1);
-		api_json_end(j, '}');
+			base_json_kbool(j, m->states[i], value[0] >> i & 1);
+		base_json_end(j, '}');
 		break;
 	}
 }
 
 /* Regions are noted first and asked for their metrics after the walk, which may hold a lock. */
 struct metrics_walk {
-	struct api_json *j;
+	struct base_json *j;
 	const struct collect_terms *terms;
 	const char *kind, *pod;
 	uint64_t pod_instance;
@@ -167,25 +167,25 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 {
 	struct metrics_walk *walk = arg;
 	struct noted *region = &walk->region[walk->at];
-	struct api_json *j = walk->j;
-	struct api_json_mark mark;
+	struct base_json *j = walk->j;
+	struct base_json_mark mark;
 	char id[COLLECT_SERIES_ID_BYTES];
 
 	if (!wanted_metric(walk, m))
 		return;
 	if (walk->matching++ < walk->offset || walk->given >= walk->limit || walk->truncated)
 		return;
-	mark = api_json_mark(j);
+	mark = base_json_mark(j);
 	collect_series_id_format((struct collect_series_id){region->instance, m->id}, id);
-	api_json_begin(j, '{');
-	api_json_kstring(j, "id", id);
-	api_json_kstring(j, "name", m->name);
-	api_json_kstring(j, "kind", region_kind_name(m->kind));
-	api_json_kstring(j, "unit", m->unit);
-	api_json_kstring(j, "help", m->help);
+	base_json_begin(j, '{');
+	base_json_kstring(j, "id", id);
+	base_json_kstring(j, "name", m->name);
+	base_json_kstring(j, "kind", region_kind_name(m->kind));
+	base_json_kstring(j, "unit", m->unit);
+	base_json_kstring(j, "help", m->help);
 	api_labels(j, m->labels, m->label_count);
 	value_json(j, m, value);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 	walk->truncated = !api_fits(j, mark);
 	if (!walk->truncated) {
 		walk->given++;
@@ -205,8 +205,8 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct metrics_walk *walk = arg;
 	struct noted key = {.instance = r->info->instance}, *region;
-	struct api_json *j = walk->j;
-	struct api_json_mark mark = api_json_mark(j);
+	struct base_json *j = walk->j;
+	struct base_json_mark mark = base_json_mark(j);
 	char instance[COLLECT_SERIES_ID_BYTES];
 
 	region = bsearch(&key, walk->region, walk->regions, sizeof(key), by_instance);
@@ -214,17 +214,17 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 		return;
 	region->used = false;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)r->info->instance);
-	api_json_kbegin(j, instance, '{');
-	api_json_kstring(j, "service", api_label_of(r->info, "service"));
-	api_json_kstring(j, "pod", api_label_of(r->info, "pod"));
-	api_json_kstring(j, "unit", api_label_of(r->info, "unit"));
-	api_json_kstring(j, "host", r->hostname ? r->hostname : "");
-	api_json_ku64(j, "pid", r->info->pid);
-	api_json_kstring(j, "state", api_state_name(r));
+	base_json_kbegin(j, instance, '{');
+	base_json_kstring(j, "service", api_label_of(r->info, "service"));
+	base_json_kstring(j, "pod", api_label_of(r->info, "pod"));
+	base_json_kstring(j, "unit", api_label_of(r->info, "unit"));
+	base_json_kstring(j, "host", r->hostname ? r->hostname : "");
+	base_json_ku64(j, "pid", r->info->pid);
+	base_json_kstring(j, "state", api_state_name(r));
 	api_time(j, "last_read", r->last_read_ns);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 	if (j->overflow || j->max - j->len < 256) {
-		api_json_back(j, mark);
+		base_json_back(j, mark);
 		walk->truncated = true;
 	}
 }
@@ -233,15 +233,15 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 			   struct metrics_walk *walk)
 {
 	struct api_answer *a = api_answer(req);
-	struct api_json *j;
+	struct base_json *j;
 	bool all = !walk->terms->count && !walk->kind && !walk->id_count;
 
 	if (!a)
 		return;
 	j = walk->j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(j, "metrics", '[');
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(j, "metrics", '[');
 	collect_collector_regions(c, note_region, walk);
 	for (size_t i = 0; i < 2 * walk->regions; i++) {
 		const struct noted *region = &walk->region[walk->at = i % walk->regions];
@@ -255,17 +255,17 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 		else
 			collect_collector_metrics(c, region->instance, metric_json, walk);
 	}
-	api_json_end(j, ']');
-	api_json_kbegin(j, "pods", '{');
+	base_json_end(j, ']');
+	base_json_kbegin(j, "pods", '{');
 	if (walk->given) {
 		qsort(walk->region, walk->regions, sizeof(*walk->region), by_instance);
 		collect_collector_regions(c, metric_pod_json, walk);
 	}
-	api_json_end(j, '}');
-	api_json_ku64(j, "matching", walk->matching);
-	api_json_ku64(j, "offset", walk->offset);
-	api_json_kbool(j, "truncated", walk->truncated);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
+	base_json_ku64(j, "matching", walk->matching);
+	base_json_ku64(j, "offset", walk->offset);
+	base_json_kbool(j, "truncated", walk->truncated);
+	base_json_end(j, '}');
 	if (walk->no_memory) {
 		j->overflow = true;
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
@@ -343,56 +343,56 @@ static bool with_metric(struct collect_collector *c, struct collect_series_id id
 
 static void describe_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct api_json *j = arg;
+	struct base_json *j = arg;
 
 	(void)value;
-	api_json_kstring(j, "name", m->name);
-	api_json_kstring(j, "kind", region_kind_name(m->kind));
-	api_json_kstring(j, "unit", m->unit);
+	base_json_kstring(j, "name", m->name);
+	base_json_kstring(j, "kind", region_kind_name(m->kind));
+	base_json_kstring(j, "unit", m->unit);
 	api_labels(j, m->labels, m->label_count);
 }
 
 /* ---- history ---- */
 
 /* One series; false if it does not fit. */
-static bool history_json(struct api_json *j, struct collect_collector *c,
+static bool history_json(struct base_json *j, struct collect_collector *c,
 			 struct collect_series_id id, int64_t from_ns, int64_t to_ns, size_t max,
 			 struct collect_point *points, int *found)
 {
-	struct api_json_mark mark = api_json_mark(j);
+	struct base_json_mark mark = base_json_mark(j);
 	char text[COLLECT_SERIES_ID_BYTES];
 	ssize_t raw = -ENOENT;
 	size_t n;
 
 	collect_series_id_format(id, text);
-	api_json_begin(j, '{');
-	api_json_kstring(j, "id", text);
+	base_json_begin(j, '{');
+	base_json_kstring(j, "id", text);
 	if (with_metric(c, id, describe_json, j))
 		raw = collect_collector_history(c, id.instance, id.metric, from_ns, points,
 						RAW_POINTS_MAX);
 	if (raw < 0) {
-		api_json_kstring(j, "error", "no such series");
-		api_json_end(j, '}');
+		base_json_kstring(j, "error", "no such series");
+		base_json_end(j, '}');
 		return api_fits(j, mark);
 	}
 	(*found)++;
 	/* What was read after the question belongs to the next one. */
 	for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)
 		n--;
-	api_json_ku64(j, "recorded", n);
-	api_json_kbool(j, "clipped", raw == RAW_POINTS_MAX);
-	api_json_kbool(j, "decimated", n > max);
+	base_json_ku64(j, "recorded", n);
+	base_json_kbool(j, "clipped", raw == RAW_POINTS_MAX);
+	base_json_kbool(j, "decimated", n > max);
 	n = collect_decimate(points, n, from_ns, to_ns, max);
-	api_json_ku64(j, "points", n);
-	api_json_kbegin(j, "t", '[');
+	base_json_ku64(j, "points", n);
+	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
-		api_json_time(j, points[i].ns);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "v", '[');
+		base_json_time(j, points[i].ns);
+	base_json_end(j, ']');
+	base_json_kbegin(j, "v", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
-		api_json_f64(j, points[i].value);
-	api_json_end(j, ']');
-	api_json_end(j, '}');
+		base_json_f64(j, points[i].value);
+	base_json_end(j, ']');
+	base_json_end(j, '}');
 	return api_fits(j, mark);
 }
 
@@ -427,16 +427,16 @@ void api_get_history(struct http_request *req, void *arg)
 		return;
 	}
 	from_ns = to_ns - (int64_t)last_ns;
-	api_json_begin(&a->json, '{');
-	api_json_ktime(&a->json, "from", from_ns);
-	api_json_ktime(&a->json, "to", to_ns);
-	api_json_kbegin(&a->json, "series", '[');
+	base_json_begin(&a->json, '{');
+	base_json_ktime(&a->json, "from", from_ns);
+	base_json_ktime(&a->json, "to", to_ns);
+	base_json_kbegin(&a->json, "series", '[');
 	for (int i = 0; i < count && fits; i++)
 		fits = history_json(&a->json, arg, ids[i], from_ns, to_ns, points, buffer, &found);
 	free(buffer);
-	api_json_end(&a->json, ']');
-	api_json_kbool(&a->json, "truncated", !fits);
-	api_json_end(&a->json, '}');
+	base_json_end(&a->json, ']');
+	base_json_kbool(&a->json, "truncated", !fits);
+	base_json_end(&a->json, '}');
 	if (!found && fits) {
 		api_not_found(req, a);
 		return;
@@ -446,29 +446,29 @@ void api_get_history(struct http_request *req, void *arg)
 
 /* ---- buckets of histograms ---- */
 
-static void bucket_json(struct api_json *j, double low, double high, uint64_t count)
+static void bucket_json(struct base_json *j, double low, double high, uint64_t count)
 {
 	if (!count)
 		return;
-	api_json_begin(j, '[');
-	api_json_f64(j, low);
-	api_json_f64(j, high);
-	api_json_u64(j, count);
-	api_json_end(j, ']');
+	base_json_begin(j, '[');
+	base_json_f64(j, low);
+	base_json_f64(j, high);
+	base_json_u64(j, count);
+	base_json_end(j, ']');
 }
 
 static void buckets_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct api_json *j = arg;
+	struct base_json *j = arg;
 	const uint64_t *bucket = value + SL_HIST_BUCKETS;
 
 	describe_json(m, value, j);
 	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
-		api_json_kstring(j, "error", "not a histogram");
+		base_json_kstring(j, "error", "not a histogram");
 		return;
 	}
 	value_json(j, m, value);
-	api_json_kbegin(j, "buckets", '[');
+	base_json_kbegin(j, "buckets", '[');
 	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
 		double low, high;
 
@@ -487,7 +487,7 @@ static void buckets_json(const struct region_metric *m, const uint64_t *value, v
 		}
 		bucket_json(j, low, high, bucket[i]);
 	}
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 }
 
 void api_get_buckets(struct http_request *req, void *arg)
@@ -503,25 +503,25 @@ void api_get_buckets(struct http_request *req, void *arg)
 	a = api_answer(req);
 	if (!a)
 		return;
-	api_json_begin(&a->json, '{');
-	api_json_ktime(&a->json, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(&a->json, "series", '[');
+	base_json_begin(&a->json, '{');
+	base_json_ktime(&a->json, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(&a->json, "series", '[');
 	for (int i = 0; i < count && fits; i++) {
-		struct api_json_mark mark = api_json_mark(&a->json);
+		struct base_json_mark mark = base_json_mark(&a->json);
 
 		collect_series_id_format(ids[i], text);
-		api_json_begin(&a->json, '{');
-		api_json_kstring(&a->json, "id", text);
+		base_json_begin(&a->json, '{');
+		base_json_kstring(&a->json, "id", text);
 		if (with_metric(arg, ids[i], buckets_json, &a->json))
 			found++;
 		else
-			api_json_kstring(&a->json, "error", "no such series");
-		api_json_end(&a->json, '}');
+			base_json_kstring(&a->json, "error", "no such series");
+		base_json_end(&a->json, '}');
 		fits = api_fits(&a->json, mark);
 	}
-	api_json_end(&a->json, ']');
-	api_json_kbool(&a->json, "truncated", !fits);
-	api_json_end(&a->json, '}');
+	base_json_end(&a->json, ']');
+	base_json_kbool(&a->json, "truncated", !fits);
+	base_json_end(&a->json, '}');
 	if (!found && fits) {
 		api_not_found(req, a);
 		return;

@@ -25,7 +25,7 @@ struct api_net_walk {
 	const char *host;
 	uint64_t port; /* 0: any */
 	uint64_t limit, matching;
-	struct api_json *j;
+	struct base_json *j;
 	struct stack *stack;
 	size_t stacks, room;
 	bool truncated;
@@ -81,15 +81,15 @@ struct api_net_part {
 	double mean, p50, p99; /* s; NaN: none */
 };
 
-static void part_json(struct api_json *j, const char *name, const struct api_net_part *p)
+static void part_json(struct base_json *j, const char *name, const struct api_net_part *p)
 {
-	api_json_begin(j, '{');
-	api_json_kstring(j, "part", name);
-	api_json_ku64(j, "count", p->count);
+	base_json_begin(j, '{');
+	base_json_kstring(j, "part", name);
+	base_json_ku64(j, "count", p->count);
 	api_quantile(j, "mean", p->mean);
 	api_quantile(j, "p50", p->p50);
 	api_quantile(j, "p99", p->p99);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 static struct api_net_part of_layer(const struct stack *s, enum sl_layer layer)
@@ -115,7 +115,7 @@ static struct api_net_part of_hist(const struct tcp_net_hist *h)
 	};
 }
 
-static void trip_json(struct api_json *j, const struct stack *client, const struct stack *server,
+static void trip_json(struct base_json *j, const struct stack *client, const struct stack *server,
 		      const struct collect_net_port_view *v, int from)
 {
 	static const struct {
@@ -142,10 +142,10 @@ static void trip_json(struct api_json *j, const struct stack *client, const stru
 	bool whole = true;
 	double sum = 0;
 
-	api_json_begin(j, '{');
-	api_json_kstring(j, "client", from ? "b" : "a");
-	api_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
-	api_json_kbegin(j, "parts", '[');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "client", from ? "b" : "a");
+	base_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
+	base_json_kbegin(j, "parts", '[');
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int way = parts[i].whose == THERE ? from : !from;
 		struct api_net_part p = parts[i].whose == CLIENT ? of_layer(client, parts[i].layer)
@@ -157,10 +157,10 @@ static void trip_json(struct api_json *j, const struct stack *client, const stru
 		whole = whole && p.count;
 		sum += p.count ? p.mean : 0;
 	}
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 	/* Means add up, quantiles don't. */
 	api_quantile(j, "mean", whole ? sum : NAN);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 static void trips_json(const struct api_net_walk *w, const struct collect_net_pair_view *v,
@@ -168,7 +168,7 @@ static void trips_json(const struct api_net_walk *w, const struct collect_net_pa
 {
 	char text[8];
 
-	api_json_kbegin(w->j, "trips", '[');
+	base_json_kbegin(w->j, "trips", '[');
 	snprintf(text, sizeof(text), "%u", port->port);
 	for (int from = 0; from < 2 && port->port; from++) {
 		const struct stack *client = stack_of(w, v->target[from], text, false);
@@ -177,89 +177,89 @@ static void trips_json(const struct api_net_walk *w, const struct collect_net_pa
 		if (client && server && server->late.count[SL_COUNT_REQUESTS])
 			trip_json(w->j, client, server, port, from);
 	}
-	api_json_end(w->j, ']');
+	base_json_end(w->j, ']');
 }
 
 /* ---- pairs ---- */
 
-static void way_json(struct api_json *j, const char *name, const struct collect_net_port_view *v,
+static void way_json(struct base_json *j, const char *name, const struct collect_net_port_view *v,
 		     enum collect_net_way way)
 {
 	const struct tcp_net_hist *h = &v->late[way];
 
-	api_json_kbegin(j, name, '{');
-	api_json_ku64(j, "count", h->count);
-	api_json_ku64(j, "total", v->all[way]->count);
+	base_json_kbegin(j, name, '{');
+	base_json_ku64(j, "count", h->count);
+	base_json_ku64(j, "total", v->all[way]->count);
 	api_quantile(j, "mean", h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN);
 	api_quantile(j, "p50", tcp_net_hist_quantile(h, 0.5) * 1e-9);
 	api_quantile(j, "p90", tcp_net_hist_quantile(h, 0.9) * 1e-9);
 	api_quantile(j, "p99", tcp_net_hist_quantile(h, 0.99) * 1e-9);
 	if (way != COLLECT_NET_BOTH) {
 		api_quantile(j, "bound", v->bound[way] * 1e-9);
-		api_json_ku64(j, "negative", h->negative);
-		api_json_ku64(j, "negative_total", v->all[way]->negative);
-		api_json_ku64(j, "reordered_total", v->reordered[way]);
+		base_json_ku64(j, "negative", h->negative);
+		base_json_ku64(j, "negative_total", v->all[way]->negative);
+		base_json_ku64(j, "reordered_total", v->reordered[way]);
 	}
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
-static void clock_json(struct api_json *j, const struct tcp_net_totals *t)
+static void clock_json(struct base_json *j, const struct tcp_net_totals *t)
 {
-	api_json_kbegin(j, "clock", '{');
-	api_json_kbool(j, "known", t->known);
+	base_json_kbegin(j, "clock", '{');
+	base_json_kbool(j, "known", t->known);
 	if (t->known) {
-		api_json_kf64(j, "offset", (double)t->theta * 1e-9);
-		api_json_kf64(j, "bound", (double)t->bound * 1e-9);
-		api_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
-		api_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
+		base_json_kf64(j, "offset", (double)t->theta * 1e-9);
+		base_json_kf64(j, "bound", (double)t->bound * 1e-9);
+		base_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
+		base_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
 	}
-	api_json_ku64(j, "windows", t->windows);
-	api_json_ku64(j, "stepped", t->stepped);
-	api_json_ku64(j, "one_way", t->one_way);
-	api_json_end(j, '}');
+	base_json_ku64(j, "windows", t->windows);
+	base_json_ku64(j, "stepped", t->stepped);
+	base_json_ku64(j, "one_way", t->one_way);
+	base_json_end(j, '}');
 }
 
 static void pair_json(const struct api_net_walk *w, const struct collect_net_pair_view *v)
 {
 	static const char *const ends[] = {"a", "b"};
-	struct api_json *j = w->j;
+	struct base_json *j = w->j;
 
-	api_json_begin(j, '{');
+	base_json_begin(j, '{');
 	for (int s = 0; s < 2; s++) {
-		api_json_kbegin(j, ends[s], '{');
+		base_json_kbegin(j, ends[s], '{');
 		api_target(j, v->hostname[s], v->target[s]);
-		api_json_ku64(j, "sent", v->totals.sent[s]);
-		api_json_ku64(j, "measured", v->totals.matched[s]);
-		api_json_end(j, '}');
+		base_json_ku64(j, "sent", v->totals.sent[s]);
+		base_json_ku64(j, "measured", v->totals.matched[s]);
+		base_json_end(j, '}');
 	}
-	api_json_kbool(j, "stale", v->stale);
+	base_json_kbool(j, "stale", v->stale);
 	clock_json(j, &v->totals);
-	api_json_kbegin(j, "causes", '{');
+	base_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (v->totals.causes[i])
-			api_json_ku64(j, tcp_net_cause_name(i), v->totals.causes[i]);
-	api_json_end(j, '}');
-	api_json_kbegin(j, "ports", '[');
+			base_json_ku64(j, tcp_net_cause_name(i), v->totals.causes[i]);
+	base_json_end(j, '}');
+	base_json_kbegin(j, "ports", '[');
 	for (size_t i = 0; i < v->ports; i++) {
 		const struct collect_net_port_view *p = &v->port[i];
 
 		if (w->port && p->port != w->port)
 			continue;
-		api_json_begin(j, '{');
-		api_json_key(j, "port");
+		base_json_begin(j, '{');
+		base_json_key(j, "port");
 		if (p->port)
-			api_json_u64(j, p->port);
+			base_json_u64(j, p->port);
 		else
-			api_json_string(j, "other");
-		api_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
+			base_json_string(j, "other");
+		base_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
 		way_json(j, "there", p, COLLECT_NET_THERE);
 		way_json(j, "back", p, COLLECT_NET_BACK);
 		way_json(j, "both", p, COLLECT_NET_BOTH);
 		trips_json(w, v, p);
-		api_json_end(j, '}');
+		base_json_end(j, '}');
 	}
-	api_json_end(j, ']');
-	api_json_end(j, '}');
+	base_json_end(j, ']');
+	base_json_end(j, '}');
 }
 
 static bool matches(const struct api_net_walk *w, const struct collect_net_pair_view *v)
@@ -276,7 +276,7 @@ static bool matches(const struct api_net_walk *w, const struct collect_net_pair_
 static void take_pair(const struct collect_net_pair_view *v, void *arg)
 {
 	struct api_net_walk *w = arg;
-	struct api_json_mark mark = api_json_mark(w->j);
+	struct base_json_mark mark = base_json_mark(w->j);
 
 	if (!matches(w, v) || w->matching++ >= w->limit || w->truncated)
 		return;
@@ -286,14 +286,14 @@ static void take_pair(const struct collect_net_pair_view *v, void *arg)
 
 static void host_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct api_json *j = arg;
-	struct api_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct base_json *j = arg;
+	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
 
-	api_json_ku64(j, "records", v->records);
-	api_json_ku64(j, "missed", v->missed);
-	api_json_ku64(j, "headless", v->headless);
-	api_json_ku64(j, "elsewhere", v->elsewhere);
-	api_json_ku64(j, "shared_address", v->shared);
+	base_json_ku64(j, "records", v->records);
+	base_json_ku64(j, "missed", v->missed);
+	base_json_ku64(j, "headless", v->headless);
+	base_json_ku64(j, "elsewhere", v->elsewhere);
+	base_json_ku64(j, "shared_address", v->shared);
 	api_host_end(j, mark);
 }
 
@@ -311,18 +311,18 @@ void api_get_net(struct http_request *req, void *arg)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
 	w.j = &a->json;
-	api_json_begin(w.j, '{');
-	api_json_ktime(w.j, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(w.j, "pairs", '[');
+	base_json_begin(w.j, '{');
+	base_json_ktime(w.j, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(w.j, "pairs", '[');
 	collect_collector_pair_latency(arg, take_pair, &w);
-	api_json_end(w.j, ']');
-	api_json_ku64(w.j, "matching", w.matching);
-	api_json_ku64(w.j, "refused", collect_collector_net_refused(arg));
-	api_json_kbool(w.j, "truncated", w.truncated);
-	api_json_kbegin(w.j, "hosts", '[');
+	base_json_end(w.j, ']');
+	base_json_ku64(w.j, "matching", w.matching);
+	base_json_ku64(w.j, "refused", collect_collector_net_refused(arg));
+	base_json_kbool(w.j, "truncated", w.truncated);
+	base_json_kbegin(w.j, "hosts", '[');
 	collect_collector_net_hosts(arg, host_json, w.j);
-	api_json_end(w.j, ']');
-	api_json_end(w.j, '}');
+	base_json_end(w.j, ']');
+	base_json_end(w.j, '}');
 	free(w.stack);
 	api_send(req, a);
 }

@@ -11,7 +11,7 @@
 /* ---- pods ---- */
 
 struct api_pods_list_walk {
-	struct api_json *j;
+	struct base_json *j;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	uint64_t offset, limit;
 	uint64_t matching, given;
@@ -38,9 +38,9 @@ static const char *name_of(const struct region_info *info)
 static void pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct api_pods_list_walk *walk = arg;
-	struct api_json *j = walk->j;
+	struct base_json *j = walk->j;
 	struct act_pod_verdict verdict;
-	struct api_json_mark mark;
+	struct base_json_mark mark;
 	const char *state = api_state_name(r);
 
 	if (walk->state && strcmp(walk->state, state))
@@ -49,35 +49,35 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 		return;
 	if (walk->matching++ < walk->offset || walk->given >= walk->limit || walk->truncated)
 		return;
-	mark = api_json_mark(j);
-	api_json_begin(j, '{');
+	mark = base_json_mark(j);
+	base_json_begin(j, '{');
 	api_instance(j, r->info->instance);
-	api_json_kstring(j, "service", api_label_of(r->info, "service"));
-	api_json_kstring(j, "pod", name_of(r->info));
-	api_json_kstring(j, "unit", api_label_of(r->info, "unit"));
-	api_json_kstring(j, "host", r->hostname ? r->hostname : "");
-	api_json_kstring(j, "target", r->target ? r->target : "");
+	base_json_kstring(j, "service", api_label_of(r->info, "service"));
+	base_json_kstring(j, "pod", name_of(r->info));
+	base_json_kstring(j, "unit", api_label_of(r->info, "unit"));
+	base_json_kstring(j, "host", r->hostname ? r->hostname : "");
+	base_json_kstring(j, "target", r->target ? r->target : "");
 	api_labels(j, r->info->labels, r->info->label_count);
-	api_json_ku64(j, "pid", r->info->pid);
+	base_json_ku64(j, "pid", r->info->pid);
 	/* What the kernel tells of a workload's connections, or what an application publishes. */
-	api_json_kstring(j, "source", r->info->kind == SL_REGION_FLOWS ? "tcp" : "application");
-	api_json_kstring(j, "state", state);
-	api_json_kbool(j, "stale", r->stale);
+	base_json_kstring(j, "source", r->info->kind == SL_REGION_FLOWS ? "tcp" : "application");
+	base_json_kstring(j, "state", state);
+	base_json_kbool(j, "stale", r->stale);
 	api_time(j, "changed", r->changed_ns);
 	api_age(j, "changed_seconds", r->changed_ns, walk->now_ns);
 	api_time(j, "start", r->info->start_ns);
 	api_time(j, "last_read", r->last_read_ns);
 	api_age(j, "age_seconds", r->last_read_ns, walk->now_ns);
-	api_json_ku64(j, "metrics", r->metrics);
-	api_json_ku64(j, "series", r->series);
-	api_json_ku64(j, "unsettled", r->unsettled);
-	api_json_ku64(j, "refused", r->refused);
-	api_json_ku64(j, "rounds", r->rounds);
-	api_json_ku64(j, "bytes", r->info->size);
-	api_json_kstring(j, "fault", r->fault ? r->fault : "");
+	base_json_ku64(j, "metrics", r->metrics);
+	base_json_ku64(j, "series", r->series);
+	base_json_ku64(j, "unsettled", r->unsettled);
+	base_json_ku64(j, "refused", r->refused);
+	base_json_ku64(j, "rounds", r->rounds);
+	base_json_ku64(j, "bytes", r->info->size);
+	base_json_kstring(j, "fault", r->fault ? r->fault : "");
 	if (walk->verdicts && act_verdicts_pod(walk->verdicts, r->info->instance, &verdict))
 		api_verdict(j, &verdict);
-	api_json_end(j, '}');
+	base_json_end(j, '}');
 	walk->truncated = !api_fits(j, mark);
 	if (!walk->truncated)
 		walk->given++;
@@ -117,14 +117,14 @@ void api_get_pods(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	walk.j = &a->json;
-	api_json_begin(walk.j, '{');
-	api_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
-	api_json_kbegin(walk.j, "pods", '[');
+	base_json_begin(walk.j, '{');
+	base_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
+	base_json_kbegin(walk.j, "pods", '[');
 	collect_collector_regions(arg, pod_json, &walk);
-	api_json_end(walk.j, ']');
-	api_json_ku64(walk.j, "matching", walk.matching);
-	api_json_ku64(walk.j, "offset", walk.offset);
-	api_json_kbool(walk.j, "truncated", walk.truncated);
-	api_json_end(walk.j, '}');
+	base_json_end(walk.j, ']');
+	base_json_ku64(walk.j, "matching", walk.matching);
+	base_json_ku64(walk.j, "offset", walk.offset);
+	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(walk.j, '}');
 	api_send(req, a);
 }

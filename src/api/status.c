@@ -82,25 +82,25 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 }
 
 struct status_walk {
-	struct api_json *j;
+	struct base_json *j;
 	struct collect_worker_view all;
 	double rounds, reads, bytes, samples, missed;
 	uint64_t now_ns;
 };
 
-static void errors_json(struct api_json *j, const uint64_t errors[REGION_FAULT_COUNT])
+static void errors_json(struct base_json *j, const uint64_t errors[REGION_FAULT_COUNT])
 {
-	api_json_kbegin(j, "faults", '{');
+	base_json_kbegin(j, "faults", '{');
 	for (int i = REGION_FAULT_NONE + 1; i < REGION_FAULT_COUNT; i++)
 		if (errors[i])
-			api_json_ku64(j, region_fault_name((enum region_fault)i), errors[i]);
-	api_json_end(j, '}');
+			base_json_ku64(j, region_fault_name((enum region_fault)i), errors[i]);
+	base_json_end(j, '}');
 }
 
 static void status_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct status_walk *walk = arg;
-	struct api_json *j = walk->j;
+	struct base_json *j = walk->j;
 	struct sums base, now = {
 				  .at_ns = walk->now_ns,
 				  .rounds = w->rounds,
@@ -115,32 +115,32 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 	rate_base(w->worker, &now, w->elapsed_ns, &base);
 	ns = now.at_ns - base.at_ns;
 
-	api_json_begin(j, '{');
-	api_json_ku64(j, "worker", w->worker);
-	api_json_key(j, "cpu");
+	base_json_begin(j, '{');
+	base_json_ku64(j, "worker", w->worker);
+	base_json_key(j, "cpu");
 	if (w->cpu < 0)
-		api_json_null(j);
+		base_json_null(j);
 	else
-		api_json_i64(j, w->cpu);
-	api_json_ku64(j, "regions", w->regions);
-	api_json_ku64(j, "rounds", w->rounds);
-	api_json_ku64(j, "missed_deadlines", w->missed_deadlines);
-	api_json_ku64(j, "reads", w->reads);
-	api_json_ku64(j, "read_errors", w->read_errors);
-	api_json_ku64(j, "bytes", w->bytes);
-	api_json_ku64(j, "lines", w->lines);
-	api_json_ku64(j, "unsettled", w->unsettled);
-	api_json_ku64(j, "samples", w->samples);
+		base_json_i64(j, w->cpu);
+	base_json_ku64(j, "regions", w->regions);
+	base_json_ku64(j, "rounds", w->rounds);
+	base_json_ku64(j, "missed_deadlines", w->missed_deadlines);
+	base_json_ku64(j, "reads", w->reads);
+	base_json_ku64(j, "read_errors", w->read_errors);
+	base_json_ku64(j, "bytes", w->bytes);
+	base_json_ku64(j, "lines", w->lines);
+	base_json_ku64(j, "unsettled", w->unsettled);
+	base_json_ku64(j, "samples", w->samples);
 	errors_json(j, w->errors);
-	api_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
-	api_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
-	api_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
-	api_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
-	api_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
-	api_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
-	api_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
-	api_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
-	api_json_end(j, '}');
+	base_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
+	base_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
+	base_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
+	base_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
+	base_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
+	base_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
+	base_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
+	base_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
+	base_json_end(j, '}');
 
 	walk->rounds += per_second(now.rounds, base.rounds, ns);
 	walk->reads += per_second(now.reads, base.reads, ns);
@@ -179,68 +179,68 @@ void api_get_status(struct http_request *req, void *arg)
 	struct collect_collector_totals t = {0};
 	struct api_answer *a = api_answer(req);
 	struct status_walk walk = {.now_ns = base_now_ns()};
-	struct api_json *j;
+	struct base_json *j;
 
 	if (!a)
 		return;
 	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
-	api_json_begin(j, '{');
-	api_json_kstring(j, "version", SL_VERSION_STRING);
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	api_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
-	api_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
-	api_json_kbool(j, "ready", collect_collector_ready(c));
-	api_json_kbool(j, "dta", api.dta);
-	api_json_kbegin(j, "workers", '[');
+	base_json_begin(j, '{');
+	base_json_kstring(j, "version", SL_VERSION_STRING);
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
+	base_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
+	base_json_kbool(j, "ready", collect_collector_ready(c));
+	base_json_kbool(j, "dta", api.dta);
+	base_json_kbegin(j, "workers", '[');
 	collect_collector_workers(c, status_worker, &walk);
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 
-	api_json_kbegin(j, "totals", '{');
-	api_json_ku64(j, "hosts", t.hosts);
-	api_json_ku64(j, "hosts_up", t.hosts_up);
-	api_json_ku64(j, "hosts_stale", t.hosts_stale);
-	api_json_ku64(j, "pods", t.regions);
-	api_json_ku64(j, "pods_live", t.live);
-	api_json_ku64(j, "pods_dead", t.dead);
-	api_json_ku64(j, "pods_closed", t.closed);
-	api_json_ku64(j, "pods_dropped", t.dropped);
-	api_json_ku64(j, "pods_expired", t.expired);
-	api_json_ku64(j, "series", t.series);
-	api_json_ku64(j, "series_conflicts", t.conflicts);
-	api_json_ku64(j, "refused", t.refused);
-	api_json_ku64(j, "rounds", walk.all.rounds);
-	api_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
-	api_json_ku64(j, "reads", walk.all.reads);
-	api_json_ku64(j, "read_errors", walk.all.read_errors);
-	api_json_ku64(j, "bytes", walk.all.bytes);
-	api_json_ku64(j, "lines", walk.all.lines);
-	api_json_ku64(j, "unsettled", walk.all.unsettled);
-	api_json_ku64(j, "samples", walk.all.samples);
+	base_json_kbegin(j, "totals", '{');
+	base_json_ku64(j, "hosts", t.hosts);
+	base_json_ku64(j, "hosts_up", t.hosts_up);
+	base_json_ku64(j, "hosts_stale", t.hosts_stale);
+	base_json_ku64(j, "pods", t.regions);
+	base_json_ku64(j, "pods_live", t.live);
+	base_json_ku64(j, "pods_dead", t.dead);
+	base_json_ku64(j, "pods_closed", t.closed);
+	base_json_ku64(j, "pods_dropped", t.dropped);
+	base_json_ku64(j, "pods_expired", t.expired);
+	base_json_ku64(j, "series", t.series);
+	base_json_ku64(j, "series_conflicts", t.conflicts);
+	base_json_ku64(j, "refused", t.refused);
+	base_json_ku64(j, "rounds", walk.all.rounds);
+	base_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
+	base_json_ku64(j, "reads", walk.all.reads);
+	base_json_ku64(j, "read_errors", walk.all.read_errors);
+	base_json_ku64(j, "bytes", walk.all.bytes);
+	base_json_ku64(j, "lines", walk.all.lines);
+	base_json_ku64(j, "unsettled", walk.all.unsettled);
+	base_json_ku64(j, "samples", walk.all.samples);
 	errors_json(j, walk.all.errors);
-	api_json_kf64(j, "rounds_per_second", walk.rounds);
-	api_json_kf64(j, "missed_per_second", walk.missed);
-	api_json_kf64(j, "reads_per_second", walk.reads);
-	api_json_kf64(j, "bytes_per_second", walk.bytes);
-	api_json_kf64(j, "samples_per_second", walk.samples);
-	api_json_end(j, '}');
+	base_json_kf64(j, "rounds_per_second", walk.rounds);
+	base_json_kf64(j, "missed_per_second", walk.missed);
+	base_json_kf64(j, "reads_per_second", walk.reads);
+	base_json_kf64(j, "bytes_per_second", walk.bytes);
+	base_json_kf64(j, "samples_per_second", walk.samples);
+	base_json_end(j, '}');
 
 	api_flow_tables(j, c);
-	api_json_kbegin(j, "memory", '{');
-	api_json_ku64(j, "collector_bytes", t.memory_bytes);
-	api_json_ku64(j, "history_bytes", t.history_bytes);
-	api_json_ku64(j, "history_points", t.history_points);
-	api_json_ku64(j, "resident_bytes", resident_bytes());
-	api_json_end(j, '}');
-	api_json_end(j, '}');
+	base_json_kbegin(j, "memory", '{');
+	base_json_ku64(j, "collector_bytes", t.memory_bytes);
+	base_json_ku64(j, "history_bytes", t.history_bytes);
+	base_json_ku64(j, "history_points", t.history_points);
+	base_json_ku64(j, "resident_bytes", resident_bytes());
+	base_json_end(j, '}');
+	base_json_end(j, '}');
 	api_send(req, a);
 }
 
 /* ---- hosts ---- */
 
 struct hosts_walk {
-	struct api_json *j;
+	struct base_json *j;
 	uint64_t now_ns; /* CLOCK_REALTIME */
 	bool truncated;
 };
@@ -248,33 +248,33 @@ struct hosts_walk {
 static void host_json(const struct collect_host_view *h, void *arg)
 {
 	struct hosts_walk *walk = arg;
-	struct api_json *j = walk->j;
-	struct api_json_mark mark = api_json_mark(j);
+	struct base_json *j = walk->j;
+	struct base_json_mark mark = base_json_mark(j);
 
 	if (walk->truncated)
 		return;
-	api_json_begin(j, '{');
-	api_json_kstring(j, "target", h->target ? h->target : "");
-	api_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
-	api_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
-	api_json_kstring(j, "condition", api_host_condition_name(h->condition));
+	base_json_begin(j, '{');
+	base_json_kstring(j, "target", h->target ? h->target : "");
+	base_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
+	base_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
+	base_json_kstring(j, "condition", api_host_condition_name(h->condition));
 	api_time(j, "last_read", h->last_read_ns);
 	api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
-	api_json_ku64(j, "pods", h->regions);
-	api_json_ku64(j, "reads", h->stats.reads);
-	api_json_ku64(j, "bytes", h->stats.bytes);
-	api_json_ku64(j, "work_requests", h->stats.work_requests);
-	api_json_ku64(j, "doorbells", h->stats.doorbells);
-	api_json_kbegin(j, "errors", '{');
-	api_json_ku64(j, "timeout", h->stats.errors_timeout);
-	api_json_ku64(j, "access", h->stats.errors_access);
-	api_json_ku64(j, "other", h->stats.errors_other);
-	api_json_ku64(j, "wrong_id", h->stats.wrong_id);
-	api_json_end(j, '}');
-	api_json_ku64(j, "connects", h->stats.connects);
-	api_json_ku64(j, "disconnects", h->stats.disconnects);
-	api_json_kstring(j, "last_error", h->stats.last_error);
-	api_json_end(j, '}');
+	base_json_ku64(j, "pods", h->regions);
+	base_json_ku64(j, "reads", h->stats.reads);
+	base_json_ku64(j, "bytes", h->stats.bytes);
+	base_json_ku64(j, "work_requests", h->stats.work_requests);
+	base_json_ku64(j, "doorbells", h->stats.doorbells);
+	base_json_kbegin(j, "errors", '{');
+	base_json_ku64(j, "timeout", h->stats.errors_timeout);
+	base_json_ku64(j, "access", h->stats.errors_access);
+	base_json_ku64(j, "other", h->stats.errors_other);
+	base_json_ku64(j, "wrong_id", h->stats.wrong_id);
+	base_json_end(j, '}');
+	base_json_ku64(j, "connects", h->stats.connects);
+	base_json_ku64(j, "disconnects", h->stats.disconnects);
+	base_json_kstring(j, "last_error", h->stats.last_error);
+	base_json_end(j, '}');
 	walk->truncated = !api_fits(j, mark);
 }
 
@@ -286,39 +286,39 @@ void api_get_hosts(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	walk.j = &a->json;
-	api_json_begin(walk.j, '{');
-	api_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
-	api_json_kbegin(walk.j, "hosts", '[');
+	base_json_begin(walk.j, '{');
+	base_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
+	base_json_kbegin(walk.j, "hosts", '[');
 	collect_collector_hosts(arg, host_json, &walk);
-	api_json_end(walk.j, ']');
-	api_json_kbool(walk.j, "truncated", walk.truncated);
-	api_json_end(walk.j, '}');
+	base_json_end(walk.j, ']');
+	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(walk.j, '}');
 	api_send(req, a);
 }
 
 /* ---- latency ---- */
 
 struct latency_walk {
-	struct api_json *j;
+	struct base_json *j;
 	uint64_t latency[COLLECT_LATENCY_BUCKETS], sum_ns;
 };
 
-static void latency_json(struct api_json *j, const uint64_t latency[COLLECT_LATENCY_BUCKETS],
+static void latency_json(struct base_json *j, const uint64_t latency[COLLECT_LATENCY_BUCKETS],
 			 uint64_t sum_ns)
 {
 	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
-	api_json_kf64(j, "count", count);
-	api_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
+	base_json_kf64(j, "count", count);
+	base_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
 	api_quantile(j, "mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN);
 	api_quantile(j, "p50_seconds", collect_quantile_latency(latency, 0.5));
 	api_quantile(j, "p90_seconds", collect_quantile_latency(latency, 0.9));
 	api_quantile(j, "p99_seconds", collect_quantile_latency(latency, 0.99));
 	api_quantile(j, "p999_seconds", collect_quantile_latency(latency, 0.999));
-	api_json_kbegin(j, "counts", '[');
+	base_json_kbegin(j, "counts", '[');
 	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
-		api_json_u64(j, latency[i]);
-	api_json_end(j, ']');
+		base_json_u64(j, latency[i]);
+	base_json_end(j, ']');
 }
 
 static void latency_worker(const struct collect_worker_view *w, void *arg)
@@ -328,33 +328,33 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		walk->latency[i] += w->latency[i];
 	walk->sum_ns += w->latency_sum_ns;
-	api_json_begin(walk->j, '{');
-	api_json_ku64(walk->j, "worker", w->worker);
+	base_json_begin(walk->j, '{');
+	base_json_ku64(walk->j, "worker", w->worker);
 	latency_json(walk->j, w->latency, w->latency_sum_ns);
-	api_json_end(walk->j, '}');
+	base_json_end(walk->j, '}');
 }
 
 void api_get_latency(struct http_request *req, void *arg)
 {
 	struct api_answer *a = api_answer(req);
 	struct latency_walk walk = {0};
-	struct api_json *j;
+	struct base_json *j;
 
 	if (!a)
 		return;
 	j = walk.j = &a->json;
-	api_json_begin(j, '{');
-	api_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(j, "bounds_seconds", '[');
+	base_json_begin(j, '{');
+	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(j, "bounds_seconds", '[');
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
-		api_json_f64(j, collect_bucket_bound(i));
-	api_json_end(j, ']');
-	api_json_kbegin(j, "workers", '[');
+		base_json_f64(j, collect_bucket_bound(i));
+	base_json_end(j, ']');
+	base_json_kbegin(j, "workers", '[');
 	collect_collector_workers(arg, latency_worker, &walk);
-	api_json_end(j, ']');
-	api_json_kbegin(j, "total", '{');
+	base_json_end(j, ']');
+	base_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
-	api_json_end(j, '}');
-	api_json_end(j, '}');
+	base_json_end(j, '}');
+	base_json_end(j, '}');
 	api_send(req, a);
 }

@@ -9,42 +9,42 @@
 #include "api/internal.h"
 #include "collect/trace/trace.h"
 
-static void put_ids(struct api_json *j, uint64_t hi, uint64_t lo)
+static void put_ids(struct base_json *j, uint64_t hi, uint64_t lo)
 {
 	char text[33];
 
 	snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hi,
 		 (unsigned long long)lo);
-	api_json_kstring(j, "trace_id", text);
+	base_json_kstring(j, "trace_id", text);
 }
 
-static void put_id(struct api_json *j, const char *key, uint64_t id)
+static void put_id(struct base_json *j, const char *key, uint64_t id)
 {
 	char text[17];
 
 	snprintf(text, sizeof(text), "%016llx", (unsigned long long)id);
-	api_json_kstring(j, key, id ? text : "");
+	base_json_kstring(j, key, id ? text : "");
 }
 
-static void put_trace(struct api_json *j, const struct collect_trace *t)
+static void put_trace(struct base_json *j, const struct collect_trace *t)
 {
 	put_ids(j, t->trace_hi, t->trace_lo);
-	api_json_kstring(j, "reason", act_trace_reason_name(t->reason));
-	api_json_kstring(j, "root", t->root);
-	api_json_kstring(j, "service", t->service);
+	base_json_kstring(j, "reason", act_trace_reason_name(t->reason));
+	base_json_kstring(j, "root", t->root);
+	base_json_kstring(j, "service", t->service);
 	api_time(j, "start", t->start_ns);
-	api_json_kf64(j, "duration_seconds", (double)t->duration_ns * 1e-9);
-	api_json_kbool(j, "error", t->error);
-	api_json_ku64(j, "spans_read", t->spans);
-	api_json_ku64(j, "pods", t->pods);
-	api_json_ku64(j, "orphans", t->orphans);
-	api_json_ku64(j, "lost_lines", t->lost_lines);
+	base_json_kf64(j, "duration_seconds", (double)t->duration_ns * 1e-9);
+	base_json_kbool(j, "error", t->error);
+	base_json_ku64(j, "spans_read", t->spans);
+	base_json_ku64(j, "pods", t->pods);
+	base_json_ku64(j, "orphans", t->orphans);
+	base_json_ku64(j, "lost_lines", t->lost_lines);
 }
 
 /* ---- the list ---- */
 
 struct api_traces_list_walk {
-	struct api_json *j;
+	struct base_json *j;
 	uint64_t limit, given;
 	bool truncated;
 };
@@ -52,13 +52,13 @@ struct api_traces_list_walk {
 static bool list_one(const struct collect_trace *t, void *arg)
 {
 	struct api_traces_list_walk *walk = arg;
-	struct api_json_mark mark = api_json_mark(walk->j);
+	struct base_json_mark mark = base_json_mark(walk->j);
 
 	if (walk->given == walk->limit)
 		return false;
-	api_json_begin(walk->j, '{');
+	base_json_begin(walk->j, '{');
 	put_trace(walk->j, t);
-	api_json_end(walk->j, '}');
+	base_json_end(walk->j, '}');
 	walk->truncated = !api_fits(walk->j, mark);
 	walk->given += !walk->truncated;
 	return !walk->truncated;
@@ -77,80 +77,80 @@ static void get_traces(struct http_request *req, void *arg)
 		return;
 	collect_tracer_stats(arg, &stats);
 	walk.j = &a->json;
-	api_json_begin(walk.j, '{');
-	api_json_ktime(walk.j, "time", (int64_t)base_realtime_ns());
-	api_json_kbegin(walk.j, "traces", '[');
+	base_json_begin(walk.j, '{');
+	base_json_ktime(walk.j, "time", (int64_t)base_realtime_ns());
+	base_json_kbegin(walk.j, "traces", '[');
 	collect_tracer_list(arg, list_one, &walk);
-	api_json_end(walk.j, ']');
-	api_json_ku64(walk.j, "held", stats.held);
-	api_json_ku64(walk.j, "roots", stats.roots);
-	api_json_ku64(walk.j, "spans_published", stats.spans_published);
-	api_json_ku64(walk.j, "spans_read", stats.spans_kept);
-	api_json_ku64(walk.j, "published_bytes", stats.lines_published * SL_LINE_SIZE);
-	api_json_ku64(walk.j, "read_bytes",
-		      stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
-			      stats.bytes_spans + stats.bytes_schema);
-	api_json_kbool(walk.j, "truncated", walk.truncated);
-	api_json_end(walk.j, '}');
+	base_json_end(walk.j, ']');
+	base_json_ku64(walk.j, "held", stats.held);
+	base_json_ku64(walk.j, "roots", stats.roots);
+	base_json_ku64(walk.j, "spans_published", stats.spans_published);
+	base_json_ku64(walk.j, "spans_read", stats.spans_kept);
+	base_json_ku64(walk.j, "published_bytes", stats.lines_published * SL_LINE_SIZE);
+	base_json_ku64(walk.j, "read_bytes",
+		       stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
+			       stats.bytes_spans + stats.bytes_schema);
+	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(walk.j, '}');
 	api_send(req, a);
 }
 
 /* ---- one ---- */
 
 struct one_walk {
-	struct api_json *j;
+	struct base_json *j;
 	bool truncated;
 };
 
-static void put_span(struct api_json *j, const struct collect_trace_span *s)
+static void put_span(struct base_json *j, const struct collect_trace_span *s)
 {
 	static const char *const kinds[] = {"internal", "server", "client", "producer", "consumer"};
 	static const char *const statuses[] = {"unset", "ok", "error"};
 
-	api_json_begin(j, '{');
+	base_json_begin(j, '{');
 	put_id(j, "span_id", s->span_id);
 	put_id(j, "parent_id", s->parent_id);
-	api_json_kstring(j, "name", s->name);
-	api_json_kstring(j, "service", s->service);
-	api_json_kstring(j, "pod", s->pod);
+	base_json_kstring(j, "name", s->name);
+	base_json_kstring(j, "service", s->service);
+	base_json_kstring(j, "pod", s->pod);
 	api_instance(j, s->instance);
-	api_json_kstring(j, "kind", kinds[s->kind % 5]);
-	api_json_kstring(j, "status", statuses[s->status % 3]);
-	api_json_kstring(j, "message", s->message);
+	base_json_kstring(j, "kind", kinds[s->kind % 5]);
+	base_json_kstring(j, "status", statuses[s->status % 3]);
+	base_json_kstring(j, "message", s->message);
 	api_time(j, "start", s->start_ns);
-	api_json_kf64(j, "duration_seconds", (double)s->duration_ns * 1e-9);
-	api_json_kbegin(j, "attributes", '{');
+	base_json_kf64(j, "duration_seconds", (double)s->duration_ns * 1e-9);
+	base_json_kbegin(j, "attributes", '{');
 	for (uint32_t i = 0; i < s->attr_count; i++) {
 		const struct collect_trace_attr *a = &s->attrs[i];
 
-		api_json_key(j, a->key);
+		base_json_key(j, a->key);
 		if (a->type == SL_SPAN_TYPE_STRING)
-			api_json_string(j, a->string);
+			base_json_string(j, a->string);
 		else if (a->type == SL_SPAN_TYPE_F64)
-			api_json_f64(j, a->f64);
+			base_json_f64(j, a->f64);
 		else if (a->type == SL_SPAN_TYPE_BOOL)
-			api_json_bool(j, a->boolean);
+			base_json_bool(j, a->boolean);
 		else
-			api_json_i64(j, a->i64);
+			base_json_i64(j, a->i64);
 	}
-	api_json_end(j, '}');
-	api_json_end(j, '}');
+	base_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
 static void put_one(const struct collect_trace *t, void *arg)
 {
 	struct one_walk *walk = arg;
-	struct api_json *j = walk->j;
+	struct base_json *j = walk->j;
 
 	put_trace(j, t);
-	api_json_kbegin(j, "spans", '[');
+	base_json_kbegin(j, "spans", '[');
 	for (const struct collect_trace_span *s = t->first; s && !walk->truncated; s = s->next) {
-		struct api_json_mark mark = api_json_mark(j);
+		struct base_json_mark mark = base_json_mark(j);
 
 		put_span(j, s);
 		walk->truncated = !api_fits(j, mark);
 	}
-	api_json_end(j, ']');
+	base_json_end(j, ']');
 }
 
 static bool read_id(const char *text, uint64_t *hi, uint64_t *lo)
@@ -180,14 +180,14 @@ static void get_trace(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	walk.j = &a->json;
-	api_json_begin(walk.j, '{');
+	base_json_begin(walk.j, '{');
 	if (!collect_tracer_get(arg, hi, lo, put_one, &walk)) {
 		api_drop(a);
 		http_reply_error(req, 404, "no such trace is kept: %.40s", http_variable(req));
 		return;
 	}
-	api_json_kbool(walk.j, "truncated", walk.truncated);
-	api_json_end(walk.j, '}');
+	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(walk.j, '}');
 	api_send(req, a);
 }
 

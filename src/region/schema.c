@@ -12,6 +12,7 @@
 
 #include "region/decode.h"
 #include "region/schema.h"
+#include "base/text.h"
 #include "region/text.h"
 
 #define FIRST_BUCKET_MAX (1 << 20) /* of either sign; doubles reach 1075 << 8 */
@@ -137,7 +138,7 @@ static bool states_split(const struct parts *p, uint16_t at[SL_STATES_MAX])
 		const char *stop = s < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
 
 		if (!stop || stop == s || stop - s > SL_NAME_MAX ||
-		    !region_text_utf8(s, (size_t)(stop - s)))
+		    !base_utf8(s, (size_t)(stop - s)))
 			return false;
 		for (uint32_t j = 0; j < i; j++)
 			if (!strcmp(p->state_text + at[j], s))
@@ -214,7 +215,7 @@ static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 	p->state_text = p->label_text + r->label_bytes;
 	if (!region_text_metric_name(p->name, r->name_bytes) ||
 	    !region_text_unit(p->unit, r->unit_bytes) || r->help_bytes > SL_HELP_MAX ||
-	    !region_text_utf8(p->help, r->help_bytes))
+	    !base_utf8(p->help, r->help_bytes))
 		return REGION_FAULT_RECORD;
 	if (!region_text_labels(p->label_text, r->label_bytes, true, p->labels, &p->label_count))
 		return REGION_FAULT_LABEL;
@@ -449,7 +450,7 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 	if (r->cells || r->unit_bytes || r->help_bytes || r->label_bytes || r->state_bytes ||
 	    r->bound_count || r->state_count || !r->name_bytes || r->name_bytes > SL_NAME_MAX ||
 	    ((sizeof(*r) + r->name_bytes + 7) & ~7ull) != r->length ||
-	    !region_text_utf8(text, r->name_bytes))
+	    !base_utf8(text, r->name_bytes))
 		return REGION_FAULT_RECORD;
 	if (!make_string_room(s))
 		return REGION_FAULT_MEMORY;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "region/spans.h"
+#include "base/text.h"
 #include "region/text.h"
 
 #define NUMBER_MAX (1ull << 48)
@@ -156,7 +157,7 @@ static const char *take_string(struct region_span_data *data, size_t *used, cons
 
 	memcpy(to, words, bytes);
 	to[bytes] = 0;
-	if (!region_text_utf8(to, bytes))
+	if (!base_utf8(to, bytes))
 		for (uint32_t i = 0; i < bytes; i++)
 			if (!to[i] || to[i] & 0x80)
 				to[i] = '?';

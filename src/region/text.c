@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string.h>
 
+#include "base/text.h"
 #include "region/text.h"
 
 enum { ALPHA = 1, DIGIT = 2, COLON = 4 };
@@ -39,50 +40,9 @@ bool region_text_label_key(const char *s, size_t bytes)
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
 }
 
-/* The well-formed byte sequences of The Unicode Standard, table 3-7: no surrogates, no overlongs.
- */
-bool region_text_utf8(const char *s, size_t bytes)
-{
-	const unsigned char *p = (const unsigned char *)s, *end = p + bytes;
-
-	while (p < end) {
-		unsigned char c = *p++, low = 0x80, high = 0xbf;
-		unsigned int more;
-
-		if (c < 0x80) {
-			if (!c)
-				return false;
-			continue;
-		}
-		if (c >= 0xc2 && c <= 0xdf) {
-			more = 1;
-		} else if ((c & 0xf0) == 0xe0) {
-			more = 2;
-			if (c == 0xe0)
-				low = 0xa0;
-			else if (c == 0xed)
-				high = 0x9f;
-		} else if (c >= 0xf0 && c <= 0xf4) {
-			more = 3;
-			if (c == 0xf0)
-				low = 0x90;
-			else if (c == 0xf4)
-				high = 0x8f;
-		} else {
-			return false;
-		}
-		if ((size_t)(end - p) < more || *p < low || *p > high)
-			return false;
-		for (p++; --more; p++)
-			if ((*p & 0xc0) != 0x80)
-				return false;
-	}
-	return true;
-}
-
 void region_text_harmless(char *s)
 {
-	bool utf8 = region_text_utf8(s, strlen(s));
+	bool utf8 = base_utf8(s, strlen(s));
 
 	for (char *c = s; *c; c++) {
 		unsigned char here = (unsigned char)c[0], next = (unsigned char)c[1];
@@ -112,7 +72,7 @@ bool region_text_labels(const char *text, size_t bytes, bool sorted,
 		value++;
 		stop = memchr(value, 0, (size_t)(end - value));
 		if (!stop || stop - value > SL_LABEL_VALUE_MAX ||
-		    !region_text_utf8(value, (size_t)(stop - value)))
+		    !base_utf8(value, (size_t)(stop - value)))
 			return false;
 		for (uint32_t i = sorted && n ? n - 1 : 0; i < n; i++) {
 			int order = strcmp(labels[i].key, key);

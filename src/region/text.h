@@ -9,7 +9,6 @@
 
 #include "region/decode.h"
 
-bool region_text_utf8(const char *s, size_t bytes);	   /* valid UTF-8 without NUL */
 bool region_text_metric_name(const char *s, size_t bytes); /* [a-zA-Z_:][a-zA-Z0-9_:]* */
 bool region_text_unit(const char *s, size_t bytes);	   /* [a-zA-Z0-9_:]* */
 bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-9_]*, not "__..." */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "collect/calc.h"
-#include "api/json_out.h"
+#include "base/json.h"
 
 static void near(double got, double want)
 {
@@ -350,86 +350,86 @@ static void numbers_read_back_as_they_were(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(*v); i++) {
-		struct api_json j;
+		struct base_json j;
 		json_t *got;
 
-		api_json_init(&j, 4096);
-		api_json_f64(&j, v[i]);
+		base_json_init(&j, 4096);
+		base_json_f64(&j, v[i]);
 		assert_false(j.overflow);
 		got = json_loadb(j.buf, j.len, JSON_DECODE_ANY, NULL);
 		assert_non_null(got);
 		assert_true(json_number_value(got) == v[i]);
 		json_decref(got);
-		api_json_free(&j);
+		base_json_free(&j);
 	}
 }
 
-static void expect_text(struct api_json *j, const char *want)
+static void expect_text(struct base_json *j, const char *want)
 {
 	assert_false(j->overflow);
 	assert_int_equal(j->len, strlen(want));
 	assert_memory_equal(j->buf, want, j->len);
-	api_json_free(j);
-	api_json_init(j, 4096);
+	base_json_free(j);
+	base_json_init(j, 4096);
 }
 
 static void text_is_well_formed_whatever_goes_in(void **state)
 {
-	struct api_json j;
+	struct base_json j;
 
 	(void)state;
-	api_json_init(&j, 4096);
-	api_json_begin(&j, '{');
-	api_json_kstring(&j, "a\"b", "\x01\n\\\"</script>\xc3\xa9");
-	api_json_kbegin(&j, "n", '[');
-	api_json_u64(&j, UINT64_MAX);
-	api_json_i64(&j, INT64_MIN);
-	api_json_u64(&j, 0);
-	api_json_f64(&j, NAN);
-	api_json_f64(&j, -INFINITY);
-	api_json_null(&j);
-	api_json_bool(&j, true);
-	api_json_end(&j, ']');
-	api_json_kbegin(&j, "e", '{');
-	api_json_end(&j, '}');
-	api_json_end(&j, '}');
+	base_json_init(&j, 4096);
+	base_json_begin(&j, '{');
+	base_json_kstring(&j, "a\"b", "\x01\n\\\"</script>\xc3\xa9");
+	base_json_kbegin(&j, "n", '[');
+	base_json_u64(&j, UINT64_MAX);
+	base_json_i64(&j, INT64_MIN);
+	base_json_u64(&j, 0);
+	base_json_f64(&j, NAN);
+	base_json_f64(&j, -INFINITY);
+	base_json_null(&j);
+	base_json_bool(&j, true);
+	base_json_end(&j, ']');
+	base_json_kbegin(&j, "e", '{');
+	base_json_end(&j, '}');
+	base_json_end(&j, '}');
 	expect_text(&j, "{\"a\\\"b\":\"\\u0001\\u000a\\\\\\\"</script>\xc3\xa9\",\"n\":["
 			"18446744073709551615,-9223372036854775808,0,\"NaN\",\"-Inf\",null,true],"
 			"\"e\":{}}");
-	api_json_time(&j, 1763694391123456789);
-	api_json_time(&j, -1500000000);
+	base_json_time(&j, 1763694391123456789);
+	base_json_time(&j, -1500000000);
 	expect_text(&j, "1763694391.123456,-1.500000");
 	/* Ill-formed UTF-8: lone continuation, overlong, surrogate, cut short, beyond U+10FFFF */
-	api_json_string(&j, "\x80|\xc0\x80|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80");
+	base_json_string(&j, "\x80|\xc0\x80|\xed\xa0\x80|\xe2\x82|\xf4\x90\x80\x80");
 #define R "\xef\xbf\xbd"
 	expect_text(&j, "\"" R "|" R R "|" R R R "|" R R "|" R R R R "\"");
-	api_json_free(&j);
+	base_json_free(&j);
 }
 
 static void what_does_not_fit_can_be_taken_back(void **state)
 {
-	struct api_json j;
-	struct api_json_mark mark;
+	struct base_json j;
+	struct base_json_mark mark;
 
 	(void)state;
-	api_json_init(&j, 64);
-	api_json_begin(&j, '[');
+	base_json_init(&j, 64);
+	base_json_begin(&j, '[');
 	for (int i = 0; i < 100; i++) {
-		mark = api_json_mark(&j);
-		api_json_string(&j, "seven..");
+		mark = base_json_mark(&j);
+		base_json_string(&j, "seven..");
 		if (!j.overflow && j.max - j.len >= 4)
 			continue;
-		api_json_back(&j, mark);
+		base_json_back(&j, mark);
 		break;
 	}
-	api_json_end(&j, ']');
+	base_json_end(&j, ']');
 	assert_false(j.overflow);
 	assert_true(j.len <= 64 && j.cap <= 64);
 	json_t *got = json_loadb(j.buf, j.len, 0, NULL);
 	assert_non_null(got);
 	assert_int_equal(json_array_size(got), 6);
 	json_decref(got);
-	api_json_free(&j);
+	base_json_free(&j);
 }
 
 int main(void)

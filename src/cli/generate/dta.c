@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* generate_dta.c - the command 'generate dta', and what it prints. */
+#include "base/text.h"
 #include "cli/generate/generate.h"
 
 #include <errno.h>
@@ -16,13 +17,6 @@ static json_t *whole(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static void hex(const uint8_t *bytes, size_t n, char *out)
-{
-	for (size_t i = 0; i < n; i++)
-		sprintf(out + 2 * i, "%02x", bytes[i]);
-	out[2 * n] = 0;
-}
-
 /* ---- what a query must find ---- */
 
 struct text_key {
@@ -34,9 +28,9 @@ static void text_of(const struct cli_generate_dta_settings *s, uint64_t n, struc
 	uint8_t bytes[SL_STORE_VALUE_MAX];
 
 	cli_generate_dta_key(s, n, bytes);
-	hex(bytes, s->key_bytes, t->key);
+	base_hex(t->key, bytes, s->key_bytes);
 	cli_generate_dta_value(s, n, bytes);
-	hex(bytes, s->value_bytes, t->value);
+	base_hex(t->value, bytes, s->value_bytes);
 }
 
 /* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False:
@@ -90,7 +84,7 @@ static int write_expected(const struct cli_generate_dta_settings *s,
 	}
 	for (uint32_t i = 0; cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &sum);
 	     i++) {
-		hex(key, key_bytes, t.key);
+		base_hex(t.key, key, key_bytes);
 		if (sum)
 			fprintf(f, "increment %s %llu\n", t.key, (unsigned long long)sum);
 	}
@@ -170,7 +164,7 @@ static json_t *some_expected(const struct cli_generate_dta_settings *s,
 	for (uint32_t i = 0;
 	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
 	     i++) {
-		hex(key, key_bytes, t.key);
+		base_hex(t.key, key, key_bytes);
 		json_array_append_new(sums, json_pack("{s:s, s:I}", "key", t.key, "value",
 						      (json_int_t)delivered));
 	}
@@ -270,7 +264,7 @@ static void report_text(const struct cli_generate_dta_settings *s,
 	for (uint32_t i = 0;
 	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
 	     i++) {
-		hex(key, key_bytes, t.key);
+		base_hex(t.key, key, key_bytes);
 		printf("  increment %s >= %llu\n", t.key, (unsigned long long)delivered);
 	}
 	for (uint32_t i = 0; i < s->lists && i < s->show; i++)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "dta/query/json.h"
 
 static const char *word(const json_t *j, const char *key)
@@ -28,28 +29,6 @@ static uint64_t seed_of(const json_t *j)
 	if (!base_parse_u64(word(j, "seed"), 0, UINT64_MAX, &seed))
 		return seed;
 	return (uint64_t)number(j, "seed");
-}
-
-static int digit(char c)
-{
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Exactly so many bytes. */
-static bool unhex(const char *text, void *to, size_t bytes)
-{
-	uint8_t *out = to;
-
-	if (strlen(text) != 2 * bytes)
-		return false;
-	for (size_t i = 0; i < bytes; i++) {
-		int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return false;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return true;
 }
 
 static bool config_of(const json_t *a, struct sl_store_config *c)
@@ -76,8 +55,8 @@ static bool add_reporters(json_t *all, const json_t *a)
 	uint64_t map[SL_STORE_REPORTERS_MAX / 64], more[SL_STORE_REPORTERS_MAX / 64];
 	json_int_t ended = 0, expected = number(all, "expected");
 
-	if (!unhex(word(all, "map"), map, sizeof(map)) ||
-	    !unhex(word(a, "map"), more, sizeof(more)))
+	if (base_unhex(map, word(all, "map"), sizeof(map)) ||
+	    base_unhex(more, word(a, "map"), sizeof(more)))
 		return false;
 	for (size_t i = 0; i < SL_STORE_REPORTERS_MAX / 64; i++) {
 		map[i] |= more[i];
@@ -109,8 +88,8 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 	bytes = c.slots * c.rows * sl_store_cell_bytes(&c);
 	cells = malloc(sl_pad8(bytes));
 	more = malloc(sl_pad8(bytes));
-	ok = cells && more && unhex(word(all, "cells"), cells, bytes) &&
-	     unhex(word(a, "cells"), more, bytes) && add_reporters(all, a);
+	ok = cells && more && !base_unhex(cells, word(all, "cells"), bytes) &&
+	     !base_unhex(more, word(a, "cells"), bytes) && add_reporters(all, a);
 	if (ok) {
 		dta_sketch_merge(&c, cells, more);
 		json_object_set_new(all, "cells", dta_query_hex(cells, bytes));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "collect/analysis/live_internal.h"
 #include "collect/self/self.h"
 
@@ -131,8 +132,7 @@ static bool exemplar(struct collect_self *s, struct export_series *out,
 {
 	if (!v->trace_ns)
 		return true;
-	for (size_t i = 0; i < ACT_TRACE_ID_BYTES; i++)
-		snprintf(s->exemplar + 2 * i, 3, "%02x", v->trace[i]);
+	base_hex(s->exemplar, v->trace, ACT_TRACE_ID_BYTES);
 	out->exemplar_trace = s->exemplar;
 	out->exemplar_ns = (uint64_t)v->trace_ns;
 	return true;

@@ -5,6 +5,7 @@
 
 #include <libdeflate.h>
 
+#include "base/text.h"
 #include "dta/io/roce.h"
 
 #define ETHERNET      14u
@@ -87,42 +88,19 @@ int dta_roce_end_check(const struct dta_roce_end *e)
 	return 0;
 }
 
-static void to_hex(char *out, const uint8_t *bytes, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		sprintf(out + 2 * i, "%02x", bytes[i]);
-}
-
-static int nibble(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 static int of_hex(const json_t *j, uint8_t *out, size_t n)
 {
 	const char *s = json_string_value(j);
 
-	if (!s || json_string_length(j) != 2 * n)
-		return -EINVAL;
-	for (size_t i = 0; i < n; i++) {
-		int high = nibble(s[2 * i]), low = nibble(s[2 * i + 1]);
-
-		if (high < 0 || low < 0)
-			return -EINVAL;
-		out[i] = (uint8_t)(high << 4 | low);
-	}
-	return 0;
+	return s ? base_unhex(out, s, n) : -EINVAL;
 }
 
 json_t *dta_roce_end_json(const struct dta_roce_end *e)
 {
 	char gid[33], mac[13];
 
-	to_hex(gid, e->gid, 16);
-	to_hex(mac, e->mac, 6);
+	base_hex(gid, e->gid, 16);
+	base_hex(mac, e->mac, 6);
 	return json_pack("{s:s,s:I,s:I,s:s,s:s,s:I,s:I}", "type", "queue", "qpn",
 			 (json_int_t)e->qpn, "psn", (json_int_t)e->psn, "gid", gid, "mac", mac,
 			 "mtu", (json_int_t)e->mtu, "atomics", (json_int_t)e->atomics);

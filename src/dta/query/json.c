@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "dta/wire/text.h"
 
 int dta_query_key(const char *s, uint8_t key[SL_STORE_KEY_MAX])
@@ -82,15 +83,11 @@ int dta_ask_set(struct dta_ask *a, const char *name, const char *value)
 
 json_t *dta_query_hex(const void *bytes, size_t n)
 {
-	static const char digits[] = "0123456789abcdef";
 	char *text = malloc(2 * n + 1);
-	const uint8_t *from = bytes;
 	json_t *j;
 
-	for (size_t i = 0; text && i < n; i++) {
-		text[2 * i] = digits[from[i] >> 4];
-		text[2 * i + 1] = digits[from[i] & 15];
-	}
+	if (text)
+		base_hex(text, bytes, n);
 	j = text ? json_stringn_nocheck(text, 2 * n) : NULL;
 	free(text);
 	return j;

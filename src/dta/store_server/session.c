@@ -15,29 +15,10 @@
 #include <nettle/hmac.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "dta/query/query.h"
 
 #define ACCOUNT_BYTES_MAX 65536u
-
-static void hex(char *to, const void *from, size_t bytes)
-{
-	for (size_t i = 0; i < bytes; i++)
-		sprintf(to + 2 * i, "%02x", ((const uint8_t *)from)[i]);
-}
-
-static ssize_t unhex(uint8_t *to, const char *from, size_t room)
-{
-	size_t n = strlen(from);
-
-	if (n % 2 || n / 2 > room || strspn(from, "0123456789abcdefABCDEF") != n)
-		return -1;
-	for (size_t i = 0; i < n / 2; i++) {
-		const char two[3] = {from[2 * i], from[2 * i + 1], 0};
-
-		to[i] = (uint8_t)strtoul(two, NULL, 16);
-	}
-	return (ssize_t)(n / 2);
-}
 
 static const char *text(const json_t *m, const char *key)
 {
@@ -150,7 +131,7 @@ static bool tell_store(struct dta_server_conn *c, const struct dta_server_store 
 	char bytes[2 * sizeof(*config) + 1];
 	json_t *m;
 
-	hex(bytes, config, sizeof(*config));
+	base_hex(bytes, config, sizeof(*config));
 	m = json_pack("{s:s,s:I,s:I,s:s,s:I,s:I,s:s}", "type", "store", "tenant",
 		      (json_int_t)config->tenant, "store", (json_int_t)config->id, "name",
 		      s->spec->name, "object", (json_int_t)at->number, "epoch",
@@ -191,7 +172,7 @@ static bool tell_tenants(const struct dta_store_server *o, struct dta_server_con
 		char key[2 * DTA_KEY_BYTES + 1];
 		json_t *keys = json_array();
 
-		hex(key, t->key, DTA_KEY_BYTES);
+		base_hex(key, t->key, DTA_KEY_BYTES);
 		/* A key is for those who proved who they are; null takes one back that there was.
 		 */
 		if (c->local || o->config->secret)
@@ -330,7 +311,8 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 	if (!n || n >= sizeof(c->name) ||
 	    n != strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
-	if (strlen(nonce) >= sizeof(c->nonce) || unhex(theirs, nonce, sizeof(theirs)) < 0)
+	if (strlen(nonce) >= sizeof(c->nonce) || strlen(nonce) / 2 > sizeof(theirs) ||
+	    base_unhex(theirs, nonce, strlen(nonce) / 2))
 		return refuse(c, "no nonce");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
 		return refuse(c, "output is none of shm, verbs, raw");
@@ -349,7 +331,7 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 		return let_in(o, c);
 	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))
 		return false;
-	hex(c->ours, ours, sizeof(ours));
+	base_hex(c->ours, ours, sizeof(ours));
 	c->state = CONN_CHALLENGED;
 	return tell(c, json_pack("{s:s,s:s}", "type", "challenge", "nonce", c->ours), -1);
 }
@@ -360,16 +342,17 @@ static bool proof(struct dta_store_server *o, struct dta_server_conn *c, const j
 	uint8_t mac[SHA256_DIGEST_SIZE], said[SHA256_DIGEST_SIZE], nonce[64];
 	struct hmac_sha256_ctx h;
 	uint8_t differ = 0;
-	ssize_t n;
 
-	if (c->state != CONN_CHALLENGED ||
-	    unhex(said, text(m, "mac"), sizeof(said)) != (ssize_t)sizeof(said))
+	if (c->state != CONN_CHALLENGED || base_unhex(said, text(m, "mac"), sizeof(said)))
 		return refuse(c, "no proof");
 	hmac_sha256_set_key(&h, o->config->secret_bytes, o->config->secret);
-	n = unhex(nonce, c->nonce, sizeof(nonce));
-	hmac_sha256_update(&h, n > 0 ? (size_t)n : 0, nonce);
-	n = unhex(nonce, c->ours, sizeof(nonce));
-	hmac_sha256_update(&h, (size_t)n, nonce);
+	for (int i = 0; i < 2; i++) {
+		const char *hex = i ? c->ours
+				    : c->nonce; /* ours is of this form, and theirs was checked */
+
+		base_unhex(nonce, hex, strlen(hex) / 2);
+		hmac_sha256_update(&h, strlen(hex) / 2, nonce);
+	}
 	hmac_sha256_digest(&h, sizeof(mac), mac);
 	for (size_t i = 0; i < sizeof(mac); i++)
 		differ |= mac[i] ^ said[i];

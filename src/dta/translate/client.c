@@ -24,6 +24,7 @@
 #include <nettle/hmac.h>
 
 #include "base/base.h"
+#include "base/text.h"
 #include "dta/translate/client_internal.h"
 #include "dta/store/store.h"
 
@@ -73,7 +74,7 @@ static void hello(struct dta_client *c)
 	if (getrandom(c->nonce, sizeof(c->nonce), 0) != sizeof(c->nonce))
 		memset(c->nonce, 0,
 		       sizeof(c->nonce)); /* the owner's nonce is the one that proves */
-	dta_client_hex(c->nonce, sizeof(c->nonce), hex);
+	base_hex(hex, c->nonce, sizeof(c->nonce));
 	say(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
 			 DTA_CONTROL_VERSION, "name", c->opts.name, "output",
 			 outputs[c->opts.output], "nonce", hex, "called", c->opts.collector));
@@ -244,7 +245,7 @@ static const char *got_store(struct dta_client *c, const json_t *m)
 		o = find_object(c, (uint32_t)number);
 	if (!o)
 		return "a store in an object that was not named";
-	if (!hex || dta_client_unhex(hex, &config, sizeof(config)) || epoch < 0)
+	if (!hex || base_unhex(&config, hex, sizeof(config)) || epoch < 0)
 		return "a store without configuration";
 	if (dta_store_config_check(&config, c->said, sizeof(c->said)))
 		return c->said;
@@ -357,12 +358,12 @@ static const char *got_challenge(struct dta_client *c, const json_t *m)
 	if (!c->opts.secret)
 		return "the collector asks for a secret; give --secret FILE";
 	memcpy(nonces, c->nonce, sizeof(c->nonce));
-	if (dta_client_unhex(hex, nonces + sizeof(c->nonce), bytes))
+	if (base_unhex(nonces + sizeof(c->nonce), hex, bytes))
 		return "a challenge that is not hexadecimal";
 	hmac_sha256_set_key(&hmac, c->opts.secret_bytes, c->opts.secret);
 	hmac_sha256_update(&hmac, sizeof(c->nonce) + bytes, nonces);
 	hmac_sha256_digest(&hmac, sizeof(mac), mac);
-	dta_client_hex(mac, sizeof(mac), text);
+	base_hex(text, mac, sizeof(mac));
 	say(c, json_pack("{s:s, s:s}", "type", "proof", "mac", text));
 	return NULL;
 }
@@ -413,7 +414,7 @@ static const char *got_tenant(struct dta_client *c, const json_t *m)
 			continue;
 		}
 		if (!hex || strlen(hex) / 2 > sizeof(bytes) ||
-		    dta_client_unhex(hex, bytes, strlen(hex) / 2))
+		    base_unhex(bytes, hex, strlen(hex) / 2))
 			return "a key that is none";
 		if (c->opts.key)
 			c->opts.key(c->opts.arg, (uint16_t)tenant,

@@ -87,8 +87,4 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 void dta_client_output_notify(struct dta_client *c);
 void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out);
 
-void dta_client_hex(const uint8_t *bytes, size_t n, char *out);
-/* n bytes out of 2n digits, no more and no less. 0 or -EINVAL. */
-int dta_client_unhex(const char *hex, void *out, size_t n);
-
 #endif

@@ -12,42 +12,6 @@
 
 #define OFFER_NS 1000000000ull /* a queue pair that nobody took is offered anew */
 
-void dta_client_hex(const uint8_t *bytes, size_t n, char *out)
-{
-	static const char digit[] = "0123456789abcdef";
-
-	for (size_t i = 0; i < n; i++) {
-		out[2 * i] = digit[bytes[i] >> 4];
-		out[2 * i + 1] = digit[bytes[i] & 15];
-	}
-	out[2 * n] = 0;
-}
-
-static int nibble(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-int dta_client_unhex(const char *hex, void *out, size_t n)
-{
-	uint8_t *to = out;
-
-	if (strlen(hex) != 2 * n)
-		return -EINVAL;
-	for (size_t i = 0; i < n; i++) {
-		const int a = nibble(hex[2 * i]), b = nibble(hex[2 * i + 1]);
-
-		if (a < 0 || b < 0)
-			return -EINVAL;
-		to[i] = (uint8_t)(a << 4 | b);
-	}
-	return 0;
-}
-
 /* ---- what the engine writes to ---- */
 
 static struct dta_output *behind(struct dta_output *o)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/text.h"
 
 static int number(const char *s, size_t width, uint8_t *out, size_t room)
 {
@@ -23,28 +24,15 @@ static int number(const char *s, size_t width, uint8_t *out, size_t room)
 	return (int)width;
 }
 
-static int nibble(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
 static int digits(const char *s, uint8_t *out, size_t room)
 {
 	size_t n = strlen(s);
 
-	if (!n || n % 2)
+	if (!n || n % 2 || s[strspn(s, "0123456789abcdefABCDEF")])
 		return -EINVAL;
-	for (size_t i = 0; i < n; i++)
-		if (nibble(s[i]) < 0)
-			return -EINVAL;
 	if (n / 2 > room)
 		return -ENOSPC;
-	for (size_t i = 0; i < n / 2; i++)
-		out[i] = (uint8_t)(nibble(s[2 * i]) << 4 | nibble(s[2 * i + 1]));
-	return (int)(n / 2);
+	return base_unhex(out, s, n / 2) ? -EINVAL : (int)(n / 2);
 }
 
 /* An end of a flow, up to the comma: bytes of its address, or -EINVAL. */

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json_out.c - see json_out.h. */
+/* json.c - see json.h. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/json_out.h"
+#include "base/json.h"
+#include "base/text.h"
 
-void api_json_init(struct api_json *j, size_t max)
+void base_json_init(struct base_json *j, size_t max)
 {
-	*j = (struct api_json){.max = max};
+	*j = (struct base_json){.max = max};
 }
 
-void api_json_free(struct api_json *j)
+void base_json_free(struct base_json *j)
 {
 	free(j->buf);
-	*j = (struct api_json){0};
+	*j = (struct base_json){0};
 }
 
 /* Room for n more bytes, or NULL once the limit is reached. */
-static char *room(struct api_json *j, size_t n)
+static char *room(struct base_json *j, size_t n)
 {
 	if (j->overflow)
 		return NULL;
@@ -46,7 +47,7 @@ static char *room(struct api_json *j, size_t n)
 	return j->buf + j->len;
 }
 
-static void put(struct api_json *j, const char *s, size_t n)
+static void put(struct base_json *j, const char *s, size_t n)
 {
 	char *to = room(j, n);
 
@@ -56,7 +57,7 @@ static void put(struct api_json *j, const char *s, size_t n)
 	j->len += n;
 }
 
-static void value(struct api_json *j, const char *s, size_t n)
+static void value(struct base_json *j, const char *s, size_t n)
 {
 	if (j->comma)
 		put(j, ",", 1);
@@ -64,46 +65,19 @@ static void value(struct api_json *j, const char *s, size_t n)
 	j->comma = true;
 }
 
-void api_json_begin(struct api_json *j, char bracket)
+void base_json_begin(struct base_json *j, char bracket)
 {
 	value(j, &bracket, 1);
 	j->comma = false;
 }
 
-void api_json_end(struct api_json *j, char bracket)
+void base_json_end(struct base_json *j, char bracket)
 {
 	put(j, &bracket, 1);
 	j->comma = true;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at s (RFC 3629, table 3-7 of Unicode), or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-	unsigned char low = 0x80, high = 0xbf;
-	size_t n;
-
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] < 0xc2 || s[0] > 0xf4)
-		return 0;
-	n = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
-	if (s[0] == 0xe0)
-		low = 0xa0;
-	else if (s[0] == 0xed)
-		high = 0x9f;
-	else if (s[0] == 0xf0)
-		low = 0x90;
-	else if (s[0] == 0xf4)
-		high = 0x8f;
-	if (s[1] < low || s[1] > high)
-		return 0;
-	for (size_t i = 2; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	return n;
-}
-
-void api_json_string(struct api_json *j, const char *s)
+void base_json_string(struct base_json *j, const char *s)
 {
 	const char *run = s;
 
@@ -112,7 +86,7 @@ void api_json_string(struct api_json *j, const char *s)
 	put(j, "\"", 1);
 	while (*s) {
 		unsigned char c = (unsigned char)*s;
-		size_t n = utf8_length((const unsigned char *)s);
+		size_t n = base_utf8_sequence(s, 4);
 		char escape[8];
 
 		if (n && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
@@ -133,14 +107,14 @@ void api_json_string(struct api_json *j, const char *s)
 	j->comma = true;
 }
 
-void api_json_key(struct api_json *j, const char *key)
+void base_json_key(struct base_json *j, const char *key)
 {
-	api_json_string(j, key);
+	base_json_string(j, key);
 	put(j, ":", 1);
 	j->comma = false;
 }
 
-void api_json_u64(struct api_json *j, uint64_t v)
+void base_json_u64(struct base_json *j, uint64_t v)
 {
 	char text[24], *p = text + sizeof(text);
 
@@ -150,14 +124,14 @@ void api_json_u64(struct api_json *j, uint64_t v)
 	value(j, p, (size_t)(text + sizeof(text) - p));
 }
 
-void api_json_i64(struct api_json *j, int64_t v)
+void base_json_i64(struct base_json *j, int64_t v)
 {
 	char text[24];
 
 	value(j, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
 }
 
-void api_json_f64(struct api_json *j, double v)
+void base_json_f64(struct base_json *j, double v)
 {
 	char text[32];
 	int n;
@@ -174,7 +148,7 @@ void api_json_f64(struct api_json *j, double v)
 		if (v == 0 && signbit(v))
 			value(j, "-0", 2);
 		else
-			api_json_i64(j, (int64_t)v);
+			base_json_i64(j, (int64_t)v);
 		return;
 	}
 	/* 15 digits always survive the way to text; 17 are always enough for the way back. */
@@ -186,17 +160,17 @@ void api_json_f64(struct api_json *j, double v)
 	value(j, text, (size_t)n);
 }
 
-void api_json_bool(struct api_json *j, bool v)
+void base_json_bool(struct base_json *j, bool v)
 {
 	value(j, v ? "true" : "false", v ? 4 : 5);
 }
 
-void api_json_null(struct api_json *j)
+void base_json_null(struct base_json *j)
 {
 	value(j, "null", 4);
 }
 
-void api_json_time(struct api_json *j, int64_t ns)
+void base_json_time(struct base_json *j, int64_t ns)
 {
 	/* Towards zero on both parts, with one sign in front. */
 	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
@@ -208,48 +182,48 @@ void api_json_time(struct api_json *j, int64_t ns)
 			       (unsigned long long)(us % 1000000)));
 }
 
-void api_json_kstring(struct api_json *j, const char *key, const char *s)
+void base_json_kstring(struct base_json *j, const char *key, const char *s)
 {
-	api_json_key(j, key);
-	api_json_string(j, s);
+	base_json_key(j, key);
+	base_json_string(j, s);
 }
 
-void api_json_ku64(struct api_json *j, const char *key, uint64_t v)
+void base_json_ku64(struct base_json *j, const char *key, uint64_t v)
 {
-	api_json_key(j, key);
-	api_json_u64(j, v);
+	base_json_key(j, key);
+	base_json_u64(j, v);
 }
 
-void api_json_kf64(struct api_json *j, const char *key, double v)
+void base_json_kf64(struct base_json *j, const char *key, double v)
 {
-	api_json_key(j, key);
-	api_json_f64(j, v);
+	base_json_key(j, key);
+	base_json_f64(j, v);
 }
 
-void api_json_kbool(struct api_json *j, const char *key, bool v)
+void base_json_kbool(struct base_json *j, const char *key, bool v)
 {
-	api_json_key(j, key);
-	api_json_bool(j, v);
+	base_json_key(j, key);
+	base_json_bool(j, v);
 }
 
-void api_json_ktime(struct api_json *j, const char *key, int64_t ns)
+void base_json_ktime(struct base_json *j, const char *key, int64_t ns)
 {
-	api_json_key(j, key);
-	api_json_time(j, ns);
+	base_json_key(j, key);
+	base_json_time(j, ns);
 }
 
-void api_json_kbegin(struct api_json *j, const char *key, char bracket)
+void base_json_kbegin(struct base_json *j, const char *key, char bracket)
 {
-	api_json_key(j, key);
-	api_json_begin(j, bracket);
+	base_json_key(j, key);
+	base_json_begin(j, bracket);
 }
 
-struct api_json_mark api_json_mark(const struct api_json *j)
+struct base_json_mark base_json_mark(const struct base_json *j)
 {
-	return (struct api_json_mark){.len = j->len, .comma = j->comma};
+	return (struct base_json_mark){.len = j->len, .comma = j->comma};
 }
 
-void api_json_back(struct api_json *j, struct api_json_mark mark)
+void base_json_back(struct base_json *j, struct base_json_mark mark)
 {
 	j->len = mark.len;
 	j->comma = mark.comma;

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * json.h - writes JSON straight into one bounded buffer: no tree in between, numbers in their
+ * shortest form that reads back the same. The buffer never grows beyond its limit; what did not
+ * fit can be taken back to a mark, so that an answer ends well-formed with what there was room for.
+ */
+#ifndef SL_BASE_JSON_H
+#define SL_BASE_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct base_json {
+	char *buf;
+	size_t len, cap;
+	size_t max;    /* the buffer never holds more */
+	bool comma;    /* the next value needs one before it */
+	bool overflow; /* something did not fit, or memory ran out: the text is not well-formed */
+};
+
+struct base_json_mark {
+	size_t len;
+	bool comma;
+};
+
+void base_json_init(struct base_json *j, size_t max);
+void base_json_free(struct base_json *j);
+
+void base_json_begin(struct base_json *j, char bracket); /* '{' or '[' */
+void base_json_end(struct base_json *j, char bracket);	 /* '}' or ']' */
+void base_json_key(struct base_json *j, const char *key);
+void base_json_string(struct base_json *j,
+		      const char *s); /* UTF-8; ill-formed bytes become U+FFFD */
+void base_json_u64(struct base_json *j, uint64_t v);
+void base_json_i64(struct base_json *j, int64_t v);
+void base_json_f64(struct base_json *j, double v); /* "NaN", "+Inf", "-Inf" as strings */
+void base_json_bool(struct base_json *j, bool v);
+void base_json_null(struct base_json *j);
+void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decimals */
+
+/* key and value in one. */
+void base_json_kstring(struct base_json *j, const char *key, const char *s);
+void base_json_ku64(struct base_json *j, const char *key, uint64_t v);
+void base_json_kf64(struct base_json *j, const char *key, double v);
+void base_json_kbool(struct base_json *j, const char *key, bool v);
+void base_json_ktime(struct base_json *j, const char *key, int64_t ns);
+void base_json_kbegin(struct base_json *j, const char *key, char bracket);
+
+struct base_json_mark base_json_mark(const struct base_json *j);
+void base_json_back(struct base_json *j, struct base_json_mark mark); /* also clears overflow */
+
+#endif
