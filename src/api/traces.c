@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_traces.c - the traces that were kept, and one of them with its spans. */
+/* traces.c - the list of kept traces, and one of them with its spans. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,13 +72,11 @@ static void get_traces(struct http_request *req, void *arg)
 
 	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit))
 		return;
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_tracer_stats(arg, &stats);
 	walk.j = &a->json;
-	base_json_begin(walk.j, '{');
-	base_json_ktime(walk.j, "time", (int64_t)base_realtime_ns());
 	base_json_kbegin(walk.j, "traces", '[');
 	collect_tracer_list(arg, list_one, &walk);
 	base_json_end(walk.j, ']');
@@ -91,8 +89,7 @@ static void get_traces(struct http_request *req, void *arg)
 		       stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
 			       stats.bytes_spans + stats.bytes_schema);
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 /* ---- one ---- */
@@ -187,8 +184,7 @@ static void get_trace(struct http_request *req, void *arg)
 		return;
 	}
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 int api_traces(struct http *http, struct collect_tracer *t)

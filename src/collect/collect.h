@@ -63,7 +63,12 @@ struct export_source collect_collector_source(struct collect_collector *c);
 /* ---- introspection: callbacks get values that are valid during the call ---- */
 
 enum collect_host_condition { COLLECT_HOST_CONNECTING, COLLECT_HOST_UP, COLLECT_HOST_STALE };
-const char *api_host_condition_name(enum collect_host_condition condition); /* "connecting", ... */
+static inline const char *collect_host_condition_name(enum collect_host_condition condition)
+{
+	static const char *const names[] = {"connecting", "up", "stale"};
+
+	return names[condition];
+}
 
 struct collect_host_view {
 	const char *target, *fabric, *hostname;
