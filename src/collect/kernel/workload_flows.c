@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* workload_flows.c - adds connections up, by role and port of the service. */
+/* workload_flows.c - sums flows, by role and port of the service. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Of 32 bits that may begin anew. What seems to go back did. */
+/* Growth of a 32-bit counter that may restart: a smaller value has. */
 static uint32_t grown32(uint32_t before, uint32_t now)
 {
 	uint32_t by = now - before;

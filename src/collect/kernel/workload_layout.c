@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_workload_layout.c - the metrics of a workload's groups, and the layout that tells which
- * cells are theirs: made by control, as those of regions that are read.
+ * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
+ * control makes as for regions that are read.
  */
 #include <math.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
-	const char *name, *unit, *help, *key, *value; /* key comes before "port" */
+	const char *name, *unit, *help, *key, *value; /* key sorts before "port" */
 } metrics[] = {
 	{WORKLOAD_FLOWS, COLLECT_SENT, SL_KIND_COUNTER, "sidelight_tcp_sent_bytes_total", "bytes",
 	 "Bytes sent over TCP, retransmissions included.", NULL, NULL},
@@ -152,7 +152,7 @@ static const struct workload_layout_metric {
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
 #define LABELS_MAX 3u
 
-/* Buckets from 2^low on; low in steps of 2^-scale: first is that of the bucket above. */
+/* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
 static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->cells = cells;
@@ -162,7 +162,7 @@ static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 	m->zero_threshold = exp2(ldexp(first - 1, -scale));
 }
 
-/* Room for what a layout points to while it is made. */
+/* Memory that the metrics point to while the layout is made. */
 struct scheme {
 	struct region_metric m;
 	struct region_text_label label[LABELS_MAX];
