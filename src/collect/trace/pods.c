@@ -163,8 +163,8 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	take_labels(p);
 	if (v->info->max_stripes > RINGS_MAX)
 		base_log_limited(BASE_WARN, "trace",
-				 "spans of threads beyond %u are not read instance=%016llx "
-				 "threads=%u; open the publisher with fewer",
+				 "spans of threads beyond %u not read instance=%016llx "
+				 "threads=%u: open the publisher with fewer",
 				 RINGS_MAX, (unsigned long long)v->info->instance,
 				 v->info->max_stripes);
 	region_schema_init(&p->schema);

@@ -108,8 +108,8 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
 				base_log_limited(BASE_WARN, "trace",
-						 "a head of its spans lies, they are not read any "
-						 "more instance=%016llx ring=%u",
+						 "span ring not valid, its pod is not traced "
+						 "instance=%016llx ring=%u: check its publisher",
 						 (unsigned long long)p->instance, i);
 			p->bad = true;
 			t->stats.lost_lies++;
