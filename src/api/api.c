@@ -368,12 +368,19 @@ static const struct {
 	const char *path;
 	http_handler handler;
 } routes[] = {
-	{"/api/v1/status", api_get_status},   {"/api/v1/hosts", api_get_hosts},
-	{"/api/v1/pods", api_get_pods},	      {"/api/v1/metrics", api_get_metrics},
-	{"/api/v1/history", api_get_history}, {"/api/v1/buckets", api_get_buckets},
-	{"/api/v1/latency", api_get_latency}, {"/api/v1/anomalies", api_get_anomalies},
-	{"/api/v1/scores", api_get_scores},   {"/api/v1/flows", api_get_flows},
-	{"/api/v1/layers", api_get_layers},   {"/api/v1/net", api_get_net},
+	{"/api/v1/status", api_get_status},
+	{"/api/v1/hosts", api_get_hosts},
+	{"/api/v1/pods", api_get_pods},
+	{"/api/v1/metrics", api_get_metrics},
+	{"/api/v1/history", api_get_history},
+	{"/api/v1/buckets", api_get_buckets},
+	{"/api/v1/latency", api_get_latency},
+	{"/api/v1/anomalies", api_get_anomalies},
+	{"/api/v1/scores", api_get_scores},
+	{"/api/v1/flows", api_get_flows},
+	{"/api/v1/flows/top", api_get_flows_top},
+	{"/api/v1/layers", api_get_layers},
+	{"/api/v1/net", api_get_net},
 };
 
 #define PARAMETERS_MAX 16

@@ -104,6 +104,7 @@ void api_get_latency(struct http_request *req, void *arg);
 void api_get_pods(struct http_request *req, void *arg);
 void api_get_anomalies(struct http_request *req, void *arg);
 void api_get_flows(struct http_request *req, void *arg);
+void api_get_flows_top(struct http_request *req, void *arg);
 /* "tcp": [...], "layers": [...], "net": [...] */
 void api_flow_tables(struct base_json *j, void *collector);
 void api_get_layers(struct http_request *req, void *arg);

@@ -70,6 +70,7 @@ void the_page_is_embedded_and_knows_no_outside(void **state);
 void many_clients_at_once_are_answered(void **state);
 void layers_come_by_who_answers_most_with_their_quantiles(void **state);
 void flows_come_by_what_matters_with_what_holds_them_back(void **state);
+void top_talkers_have_exact_sums_below_the_bound(void **state);
 void latency_between_hosts_has_its_bound_and_the_whole_way(void **state);
 
 #endif

@@ -353,6 +353,7 @@ int main(void)
 		cmocka_unit_test(buckets_have_their_bounds),
 		cmocka_unit_test(layers_come_by_who_answers_most_with_their_quantiles),
 		cmocka_unit_test(flows_come_by_what_matters_with_what_holds_them_back),
+		cmocka_unit_test(top_talkers_have_exact_sums_below_the_bound),
 		cmocka_unit_test(latency_between_hosts_has_its_bound_and_the_whole_way),
 		cmocka_unit_test(latency_is_given_by_worker_and_in_all),
 		cmocka_unit_test(bad_questions_are_answered_400_with_what_is_wrong),
