@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "api/internal.h"
 
 #define ROWS_DEFAULT 100
@@ -64,16 +65,9 @@ static void take(const struct collect_layers_view *v, void *arg)
 
 	if (!matches(w, v))
 		return;
-	if (w->rows == w->room) {
-		size_t room = w->room ? 2 * w->room : 32;
-
-		r = realloc(w->row, room * sizeof(*r));
-		if (!r) {
-			w->failed = true;
-			return;
-		}
-		w->row = r;
-		w->room = room;
+	if (!BASE_GROW(w->row, w->rows, w->room)) {
+		w->failed = true;
+		return;
 	}
 	r = &w->row[w->rows++];
 	digest(v->late, &r->late);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/calc.h"
 #include "api/internal.h"
 #include "collect/collect.h"
@@ -129,16 +130,9 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	if (walk->pod && !(walk->pod_is_instance && walk->pod_instance == r->info->instance) &&
 	    strcmp(walk->pod, api_label_of(r->info, "pod")))
 		return;
-	if (walk->regions == walk->capacity) {
-		size_t capacity = walk->capacity ? 2 * walk->capacity : 64;
-		struct noted *grown = realloc(walk->region, capacity * sizeof(*grown));
-
-		if (!grown) {
-			walk->no_memory = true;
-			return;
-		}
-		walk->region = grown;
-		walk->capacity = capacity;
+	if (!BASE_GROW(walk->region, walk->regions, walk->capacity)) {
+		walk->no_memory = true;
+		return;
 	}
 	walk->region[walk->regions++] = (struct noted){
 		.instance = r->info->instance,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "api/internal.h"
 #include "collect/kernel/pair_latency.h"
 
@@ -51,17 +52,9 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 
 	if (v->stale || (!server && strcmp(v->role, "client")))
 		return;
-	if (!s && w->stacks == w->room) {
-		size_t room = w->room ? 2 * w->room : 16;
-
-		s = w->room < LAYER_ROWS ? realloc(w->stack, room * sizeof(*s)) : NULL;
-		if (!s)
-			return; /* it has no trip */
-		w->stack = s;
-		w->room = room;
-		s = NULL;
-	}
 	if (!s) {
+		if (w->stacks == LAYER_ROWS || !BASE_GROW(w->stack, w->stacks, w->room))
+			return; /* it has no trip */
 		s = &w->stack[w->stacks++];
 		memset(s, 0, sizeof(*s));
 		s->target = v->target;

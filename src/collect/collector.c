@@ -13,16 +13,15 @@
 #include "collect/kernel/segment_ring.h"
 #include "collect/link/link.h"
 
-#define STALE_PERIODS	   5u
-#define STALE_MIN_NS	   2000000000u
-#define READ_TIMEOUT_NS	   500000000u
-#define DROPPED_NS	   5000000000u
-#define MAX_REGIONS	   65536u
-#define MAX_SERIES	   4194304u
-#define TCP_PERIOD_NS	   1000000000u
-#define TCP_GROUPS	   512u
-#define TCP_FLOWS	   65536u
-#define HISTORY_MIN_WORKER (256u << 10)
+#define STALE_PERIODS	5u
+#define STALE_MIN_NS	2000000000u
+#define READ_TIMEOUT_NS 500000000u
+#define DROPPED_NS	5000000000u
+#define MAX_REGIONS	65536u
+#define MAX_SERIES	4194304u
+#define TCP_PERIOD_NS	1000000000u
+#define TCP_GROUPS	512u
+#define TCP_FLOWS	65536u
 
 static void defaults(struct collect_collector_opts *o)
 {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
 #include "collect/kernel/workload_layout.h"
 
@@ -28,16 +29,8 @@ void collect_control_wake(struct collect_collector *c)
 
 static bool list(struct collect_collector *c, struct collect_region *r)
 {
-	size_t n = c->region_capacity ? c->region_capacity * 2 : 256;
-	struct collect_region **to;
-
-	if (c->regions == c->region_capacity) {
-		to = realloc(c->region, n * sizeof(*to));
-		if (!to)
-			return false;
-		c->region = to;
-		c->region_capacity = n;
-	}
+	if (!BASE_GROW(c->region, c->regions, c->region_capacity))
+		return false;
 	collect_ref_get(&r->refs);
 	r->listed = true;
 	r->list_index = c->regions;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
 #include "collect/self/families.h"
 
@@ -130,7 +131,6 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 {
 	struct collect_family_name *name = def->family;
 	struct collect_index *x = m->x;
-	struct collect_index_family *to;
 
 	if (name->build == m->c->build)
 		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
@@ -138,16 +138,9 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 	name->place = SIZE_MAX;
 	if (collect_self_has(name->name))
 		return NULL; /* the names of the collector's own series are reserved */
-	if (x->families == m->capacity) {
-		size_t n = m->capacity ? m->capacity * 2 : 64;
-
-		to = realloc(x->family, n * sizeof(*to));
-		if (!to) {
-			name->build = 0;
-			return NULL;
-		}
-		x->family = to;
-		m->capacity = n;
+	if (!BASE_GROW(x->family, x->families, m->capacity)) {
+		name->build = 0;
+		return NULL;
 	}
 	name->place = x->families++;
 	x->family[name->place] = (struct collect_index_family){

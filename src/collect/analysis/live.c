@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
 
 #define TURN_NS	 100000000u /* between two polls of findings */
@@ -22,17 +23,10 @@
 static void note(const struct act_anomaly *a, void *arg)
 {
 	struct collect_live *l = arg;
-	size_t room = l->change_room ? l->change_room * 2 : 64;
-	struct act_anomaly *to;
 
-	if (l->changes == l->change_room) {
-		to = realloc(l->change, room * sizeof(*to));
-		if (!to) {
-			relaxed_bump(l->lost_changes, 1);
-			return;
-		}
-		l->change = to;
-		l->change_room = room;
+	if (!BASE_GROW(l->change, l->changes, l->change_room)) {
+		relaxed_bump(l->lost_changes, 1);
+		return;
 	}
 	l->change[l->changes++] = *a;
 }

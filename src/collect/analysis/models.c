@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 #define MAGIC	   "SLMODLS1"
 #define MAGIC_ANY  7 /* bytes that all versions share */
@@ -126,7 +127,7 @@ static struct model *find_either(struct collect_models *m, const char *pod, cons
 /* Under the lock. */
 static struct model *insert(struct collect_models *m, const char *name)
 {
-	uint32_t room = m->room ? 2 * m->room : 16, i;
+	uint32_t i;
 	struct model *x;
 	bool there;
 	char *copy;
@@ -136,14 +137,9 @@ static struct model *insert(struct collect_models *m, const char *name)
 		return &m->model[i];
 	if (m->count == MODELS_MAX || !(copy = strdup(name)))
 		return NULL;
-	if (m->count == m->room) {
-		x = realloc(m->model, room * sizeof(*x));
-		if (!x) {
-			free(copy);
-			return NULL;
-		}
-		m->model = x;
-		m->room = room;
+	if (!BASE_GROW(m->model, m->count, m->room)) {
+		free(copy);
+		return NULL;
 	}
 	x = &m->model[i];
 	memmove(x + 1, x, (m->count++ - i) * sizeof(*x));

@@ -9,6 +9,7 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
 
 #define RENEWALS     3u		 /* per validity of a verdict */
@@ -92,16 +93,10 @@ static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 
 static struct notify_pod *add(struct collect_notify *t, uint64_t instance)
 {
-	size_t room = t->room ? t->room * 2 : 64;
 	struct notify_pod *to;
 
-	if (t->pods == t->room) {
-		to = realloc(t->pod, room * sizeof(*to));
-		if (!to)
-			return NULL; /* the next pass tries again */
-		t->pod = to;
-		t->room = room;
-	}
+	if (!BASE_GROW(t->pod, t->pods, t->room))
+		return NULL; /* the next pass tries again */
 	to = &t->pod[t->pods++];
 	*to = (struct notify_pod){.instance = instance};
 	return to;

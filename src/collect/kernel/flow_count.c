@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/kernel/flows.h"
 
 #define BEFORE_NS 1000000000u /* least distance of the two states that show what limits a flow */
@@ -173,9 +174,7 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 static bool leave(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
 		  const uint64_t *words, uint64_t now_ns)
 {
-	uint32_t room = t->orphan_room ? t->orphan_room * 2 : 64;
 	struct region_flow f = parsed(words);
-	struct collect_flow_orphan *to;
 	bool anew;
 
 	if (!s->final && !s->workload) {
@@ -190,13 +189,8 @@ static bool leave(struct collect_link *l, struct collect_flow_table *t, struct c
 		*s = (struct collect_flow_seen){0};
 		return true;
 	}
-	if (t->orphans == t->orphan_room) {
-		to = realloc(t->orphan, room * sizeof(*to));
-		if (!to)
-			return false;
-		t->orphan = to;
-		t->orphan_room = room;
-	}
+	if (!BASE_GROW(t->orphan, t->orphans, t->orphan_room))
+		return false;
 	t->orphan[t->orphans++] = (struct collect_flow_orphan){
 		.id = s->id,
 		.seen = *s,

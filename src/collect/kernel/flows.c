@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/link/region_state.h"
 
 #define SLOTS_PER_READ (TABLE_READ_MAX / SL_FLOW_SIZE)
@@ -263,16 +264,8 @@ static bool take_owners(struct collect_link *l, struct collect_op *op, struct fa
 
 static bool keep_event(struct collect_flow_table *t, const struct region_flow_record *e)
 {
-	uint32_t room = t->event_room ? t->event_room * 2 : 64;
-	struct region_flow_record *to;
-
-	if (t->events == t->event_room) {
-		to = realloc(t->event, room * sizeof(*to));
-		if (!to)
-			return false;
-		t->event = to;
-		t->event_room = room;
-	}
+	if (!BASE_GROW(t->event, t->events, t->event_room))
+		return false;
 	t->event[t->events++] = *e;
 	return true;
 }

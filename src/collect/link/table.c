@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/grow.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/link/pass.h"
 #include "collect/link/region_state.h"
@@ -80,24 +81,9 @@ static void grow_buckets(struct collect_link *l)
 	}
 }
 
-static bool reserve(struct collect_region ***v, uint32_t used, uint32_t *capacity)
-{
-	uint32_t n = *capacity ? *capacity * 2 : 64;
-	struct collect_region **to;
-
-	if (used < *capacity)
-		return true;
-	to = realloc(*v, n * sizeof(*to));
-	if (!to)
-		return false;
-	*v = to;
-	*capacity = n;
-	return true;
-}
-
 void collect_table_urgent(struct collect_link *l, struct collect_region *r)
 {
-	if (r->urgent || !reserve(&l->urgent, l->urgents, &l->urgent_capacity))
+	if (r->urgent || !BASE_GROW(l->urgent, l->urgents, l->urgent_capacity))
 		return;
 	r->urgent = true;
 	l->urgent[l->urgents++] = r;
@@ -112,7 +98,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		relaxed_sub(c->region_count, 1);
 		return NULL;
 	}
-	r = reserve(&l->region, l->regions, &l->region_capacity)
+	r = BASE_GROW(l->region, l->regions, l->region_capacity)
 		    ? collect_region_new(l, instance, relaxed_add(c->age, 1))
 		    : NULL;
 	if (!r) {

@@ -180,8 +180,6 @@ static bool scaling_pressure(struct collect_self *s, struct export_series *out)
 
 /* ---- receivers ---- */
 
-#define RECEIVERS 3u
-
 /* Receiver i of those configured; NULL: there is none. */
 static const char *receiver(const struct collect_live *l, size_t i, struct export_push_stats *out)
 {
