@@ -168,7 +168,7 @@ void api_get_scores(struct http_request *req, void *arg)
 		return;
 	}
 	if (!act_verdicts_pod(view.verdicts, instance, &pod)) {
-		http_reply_error(req, 404, "no pod %.40s is analysed", text);
+		http_reply_error(req, 404, "pod not analysed: %.40s", text);
 		return;
 	}
 	course = malloc(sizeof(*course));

@@ -210,7 +210,7 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 	if (!l.n && needed)
 		http_reply_error(req, 400,
 				 "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
-				 " as /api/v1/metrics gives them");
+				 " as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
 		http_reply_error(req, 400, "series: at most %d at a time", API_SERIES_MAX);
 	else if (l.n < 0)

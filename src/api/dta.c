@@ -138,7 +138,8 @@ static void post_query(struct http_request *req, void *arg)
 	{
 		text = json_string_value(value);
 		if (!text || dta_ask_set(&p.ask, "key", text)) {
-			snprintf(error, sizeof(error), "keys: '%.64s' is none", text ? text : "");
+			snprintf(error, sizeof(error), "keys: '%.64s' is not a key",
+				 text ? text : "");
 			break;
 		}
 		one = dta_query_json(&held, &p.ask, error, sizeof(error));

@@ -68,7 +68,7 @@ struct api_summary {
 	double mean, p50, p90, p99; /* s */
 };
 struct api_summary api_layer_summary(const uint64_t *cell); /* of a layer */
-/* "count", "mean", "p50", "p90" if wanted, "p99" */
+/* "count", "mean", "p50", "p90" if asked for, "p99" */
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verdict": {...} */
 

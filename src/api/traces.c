@@ -169,7 +169,7 @@ static void get_trace(struct http_request *req, void *arg)
 	uint64_t hi, lo;
 
 	if (!read_id(http_variable(req), &hi, &lo)) {
-		http_reply_error(req, 400, "%.40s: a trace id is 32 digits of lower-case hex",
+		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits",
 				 http_variable(req));
 		return;
 	}
@@ -180,7 +180,7 @@ static void get_trace(struct http_request *req, void *arg)
 	base_json_begin(walk.j, '{');
 	if (!collect_tracer_get(arg, hi, lo, put_one, &walk)) {
 		api_drop(a);
-		http_reply_error(req, 404, "no such trace is kept: %.40s", http_variable(req));
+		http_reply_error(req, 404, "no such trace: %.40s", http_variable(req));
 		return;
 	}
 	base_json_kbool(walk.j, "truncated", walk.truncated);

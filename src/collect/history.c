@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "collect/history.h"
 
 #define HEAD_WORDS (sizeof(struct collect_chunk_head) / 8)
@@ -203,7 +204,7 @@ static void get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t of
 	size_t skip = offset % 8;
 
 	while (n) {
-		size_t some = 8 - skip < n ? 8 - skip : n;
+		size_t some = BASE_MIN(8 - skip, n);
 
 		get_words(r, at++, &word, 1);
 		memcpy(to, (uint8_t *)&word + skip, some);
@@ -303,5 +304,5 @@ void collect_ring_trim(struct collect_ring *r)
 		madvise(&r->word[place], n * 8, MADV_DONTNEED);
 		from += n;
 	}
-	r->released = to > r->released ? to : r->released;
+	r->released = BASE_MAX(to, r->released);
 }

@@ -418,7 +418,7 @@ static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
 
 	do {
 		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
-		n = n < wanted ? n : wanted;
+		n = BASE_MIN(n, wanted);
 	} while (!__atomic_compare_exchange_n(&c->series_count, &have, have + n, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return (uint32_t)n;
@@ -510,7 +510,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 
 	if (wanted > r->series)
 		r->series += take_series(c, wanted - r->series);
-	n = wanted < r->series ? wanted : r->series;
+	n = BASE_MIN(wanted, r->series);
 	l = layout_alloc(c, n);
 	if (!l)
 		return NULL;

@@ -73,7 +73,7 @@ struct collect_analysis {
 };
 
 /* Marks a region without a pod: refused, or not analysed. */
-static struct analysis_pod nobody;
+static struct analysis_pod no_pod;
 
 /* ---- findings ---- */
 
@@ -234,7 +234,7 @@ static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
 	free(c);
 }
 
-/* NULL: try again; &nobody: never. */
+/* NULL: try again; &no_pod: never. */
 static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
 	struct collect_analysis *a = w->a;
@@ -242,7 +242,7 @@ static struct analysis_pod *make_pod(struct analysis_worker *w, const struct col
 	struct analysis_pod *p;
 
 	if (!strcmp(label(row->info, "service"), AGENT))
-		return &nobody;
+		return &no_pod;
 	p = calloc(1, sizeof(*p));
 	if (!p || collect_features_make(&p->f, row))
 		goto refused;
@@ -279,7 +279,7 @@ refused:
 	relaxed_bump(w->s.refused_pods, 1);
 	if (p)
 		pod_free(p);
-	return &nobody;
+	return &no_pod;
 }
 
 static void renew_features(struct analysis_worker *w, struct analysis_pod *p,
@@ -372,7 +372,7 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
 	const struct analysis_pod *p = *row->own;
 
-	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
+	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
 	if (!p)
 		return spare(&a->worker[row->worker], row->ns);
@@ -396,7 +396,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 		*row->own = p = make_pod(w, row);
 		spend(w, row->ns, start);
 	}
-	if (p && p != &nobody) {
+	if (p && p != &no_pod) {
 		p->moment = moment;
 		score(w, p, row);
 		asked = collect_models_asked(a->models);
@@ -414,7 +414,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	uint32_t n = 0;
 
 	(void)instance;
-	if (p == &nobody)
+	if (p == &no_pod)
 		return;
 	for (uint32_t i = 0; i < w->rows; i++) {
 		if (w->pod[i] == p)
@@ -455,8 +455,7 @@ static int look_at_folder(const char *path, char *error, size_t error_bytes)
 	int err = !copy ? ENOMEM : access(dirname(copy), W_OK | X_OK) ? errno : 0;
 
 	if (err)
-		snprintf(error, error_bytes, "%s: no file can be written there: %s", path,
-			 strerror(err));
+		snprintf(error, error_bytes, "%s: cannot write: %s", path, strerror(err));
 	free(copy);
 	return err ? -1 : 0;
 }
@@ -474,7 +473,7 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 	if (asprintf(&aside, "%s.refused", a->model) < 0)
 		return -1;
 	if (rename(a->model, aside)) {
-		snprintf(error, error_bytes, "%s is damaged and can't be put aside: %s", a->model,
+		snprintf(error, error_bytes, "%s is not valid and cannot be renamed: %s", a->model,
 			 strerror(errno));
 		free(aside);
 		return -1;

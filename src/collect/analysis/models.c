@@ -366,9 +366,9 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	free(bytes);
 	if (err)
 		snprintf(error, error_bytes, "%s: %s", path,
-			 err == -EINVAL ? "no file of models, or damaged or cut short"
+			 err == -EINVAL ? "not a file of models, damaged or truncated"
 			 : err == -EPROTONOSUPPORT
-				 ? "models of another version, which this program can't read"
+				 ? "models of a version that this program cannot read"
 				 : strerror(-err));
 	return err;
 }

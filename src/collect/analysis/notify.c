@@ -23,7 +23,7 @@ struct notify_pod {
 	uint64_t seen;	 /* last pass that had it */
 	int64_t time_ns; /* of the last finding */
 	double score;
-	bool anomalous, told_anomalous;
+	bool anomalous, sent_anomalous;
 	size_t host; /* that was notified */
 };
 
@@ -147,7 +147,7 @@ static void say(struct collect_notify *t, struct collect_index *x, struct notify
 		relaxed_add(t->s.untold, 1);
 		return;
 	}
-	p->told_anomalous = p->anomalous;
+	p->sent_anomalous = p->anomalous;
 	p->due_ns = now_ns + t->ttl_ns / RENEWALS;
 	relaxed_add(t->s.notified, 1);
 }
@@ -160,7 +160,7 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	if (!p || a->unread) /* the next pass notifies of a new one */
 		return;
 	p->anomalous = !a->end_ns;
-	if (p->due_ns && p->anomalous == p->told_anomalous)
+	if (p->due_ns && p->anomalous == p->sent_anomalous)
 		return;
 	p->time_ns = a->last_ns;
 	if (p->anomalous)
@@ -235,7 +235,7 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 
 		/* A pod that is no longer read has no verdict. */
 		if (p->time_ns > old_ns &&
-		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->told_anomalous))
+		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->sent_anomalous))
 			say(t, x, p, now_ns);
 	}
 	collect_index_put(x);

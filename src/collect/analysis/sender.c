@@ -38,7 +38,7 @@ struct collect_sender {
 	bool native;
 	uint64_t most_ns; /* span of time that POINTS of a series always hold */
 	struct sender_pod *bucket[BUCKETS];
-	size_t turn; /* the next bucket */
+	size_t next; /* bucket */
 	uint64_t look_ns, looks;
 	struct collect_point *point;
 	struct export_remote_point *out;
@@ -284,7 +284,7 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 		s->look_ns = now + LOOK_NS;
 	}
 	for (size_t i = 0; i < BUCKETS && !more; i++) {
-		struct sender_pod **at = &s->bucket[s->turn], *p;
+		struct sender_pod **at = &s->bucket[s->next], *p;
 
 		while (!more && (p = *at)) {
 			if (p->seen != s->looks) {
@@ -296,7 +296,7 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 			at = &p->next;
 		}
 		if (!more)
-			s->turn = (s->turn + 1) % BUCKETS;
+			s->next = (s->next + 1) % BUCKETS;
 	}
 	return more && !export_remote_write_busy(s->w);
 }

@@ -215,7 +215,7 @@ static void go_on(struct collect_pair_latency *n, const struct collect_segment_b
 			if (p->host[s] != b->host)
 				continue;
 			p->fresh[s] |= b->begun_ns >= p->round_ns;
-			p->end_ns = p->end_ns > b->over_ns ? p->end_ns : b->over_ns;
+			p->end_ns = BASE_MAX(p->end_ns, b->over_ns);
 		}
 		if (!p->fresh[0] || !p->fresh[1])
 			continue;
@@ -250,7 +250,7 @@ static bool route(struct collect_pair_latency *n, size_t host, const struct regi
 
 	if (!owner_of(n, h, r, now_ns, &other, &known) || other == host)
 		return known;
-	p = pair_of(n, host < other ? host : other, host < other ? other : host);
+	p = pair_of(n, BASE_MIN(host, other), BASE_MAX(host, other));
 	if (!p)
 		return true;
 	side = host > other;

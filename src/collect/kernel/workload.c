@@ -107,7 +107,7 @@ static bool grow(void **v, uint32_t *room, uint32_t wanted, size_t bytes, uint64
 
 	if (wanted <= *room)
 		return true;
-	n = n < wanted ? wanted : n;
+	n = BASE_MAX(n, wanted);
 	to = realloc(*v, n * bytes);
 	if (!to)
 		return false;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "collect/kernel/workload.h"
 
 /* ---- counting ---- */
@@ -14,7 +15,7 @@ static void observe(uint64_t *h, int scale, int low, uint32_t cells, double seco
 	uint32_t last = cells - SL_HIST_BUCKETS - 1, i;
 
 	i = !(place > 0) ? 0 : place > last ? last : (uint32_t)ceil(place);
-	h[SL_HIST_BUCKETS + (i < last ? i : last)] += n;
+	h[SL_HIST_BUCKETS + (BASE_MIN(i, last))] += n;
 	collect_workload_add_f64(&h[SL_HIST_SUM], seconds * (double)n);
 }
 

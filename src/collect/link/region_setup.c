@@ -207,7 +207,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 			continue;
 		}
 		l->urgent[n++] = r;
-		due = r->step == STEP_MAP && !r->ops && r->retry_ns > now_ns ? r->retry_ns : now_ns;
+		due = r->step == STEP_MAP && !r->ops ? BASE_MAX(r->retry_ns, now_ns) : now_ns;
 		l->urgent_ns = BASE_MIN(due, l->urgent_ns);
 	}
 	if (l->urgents > count)
