@@ -23,9 +23,9 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 #define LIMIT_HELP  "Time of connections, by what limited them."
 #define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
 
-#define LAYER_HELP                                                                                               \
-	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, from the last byte " \
-	"of a request that was read to the first of its response."
+#define LAYER_HELP                                                                            \
+	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
+	"from the last byte of a request that was read to the first of its response."
 /* clang-format off */
 #define LAYER(layer, text)                                                                  \
 	{WORKLOAD_LAYERS, LAYER_HISTOGRAMS + (layer) * LAYER_HIST_CELLS, SL_KIND_HISTOGRAM_EXP, \

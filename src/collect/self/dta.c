@@ -204,7 +204,8 @@ static const struct collect_self_family dta_families[] = {
 	 dta_huge_bytes},
 	{"sidelight_dta_translators", GAUGE, "", "Translators connected.", dta_translators},
 	{"sidelight_dta_units", GAUGE, "",
-	 "Slots and paths counted by translators, by outcome: overwritten by another key, updated by their own; partly estimated.",
+	 "Slots and paths counted by translators, by outcome: overwritten by another key, "
+	 "updated by their own; partly estimated.",
 	 dta_units},
 };
 

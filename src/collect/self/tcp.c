@@ -99,8 +99,8 @@ static const struct collect_self_family tcp_families[] = {
 	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
 	 "Slots in use that are not read because of --tcp-flows.", tcp_refused},
 	{"sidelight_host_kernel_lost", COUNTER, "",
-	 "Events that the programs in a host's kernel could not measure, attribute or store since they were "
-	 "loaded, by table and cause.",
+	 "Events that the programs in a host's kernel could not measure, attribute or store "
+	 "since they were loaded, by table and cause.",
 	 kernel_lost},
 };
 

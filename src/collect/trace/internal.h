@@ -29,7 +29,7 @@
 #define TRACE_BUCKETS 65536u
 #define TRACE_PENDING 65536u
 
-/* ---- trace_pods.c ---- */
+/* ---- pods.c ---- */
 
 struct collect_trace_ring {
 	struct region_span_head head;
@@ -75,7 +75,7 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 void collect_trace_take_hot(struct collect_tracer *t, struct collect_trace_request *r);
 void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_request *r);
 
-/* ---- trace_fetch.c ---- */
+/* ---- fetch.c ---- */
 
 enum collect_trace_want {
 	TRACE_WANT_HEADS,
@@ -120,7 +120,7 @@ void collect_trace_ask(struct collect_trace_request *r, uint64_t offset);
 /* Requests lines of a span ring, which may wrap around. */
 void collect_trace_ask_lines(struct collect_trace_request *r);
 
-/* ---- trace_rings.c ---- */
+/* ---- rings.c ---- */
 
 /* A run of spans of one trace in one ring. */
 struct collect_trace_run {
@@ -146,7 +146,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r);
 void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_request *r);
 
-/* ---- collect_trace_decide.c ---- */
+/* ---- decide.c ---- */
 
 struct collect_trace_pending {
 	struct collect_trace_pod *pod; /* a reference is held */
@@ -165,7 +165,7 @@ void collect_trace_found_error(struct collect_tracer *t, const struct region_spa
 bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collect_trace *k,
 				   uint64_t since_ns, bool complete);
 
-/* ---- collect_trace_kept.c ---- */
+/* ---- kept.c ---- */
 
 struct collect_trace_kept {
 	struct collect_trace t;
