@@ -41,12 +41,12 @@ fuzz: ## the fuzzers only, 60 s each (FUZZ_SECONDS=n)
 	$(setup) build test
 	@scripts/check --only fuzz --fuzz-seconds $(or $(FUZZ_SECONDS),60)
 
-lint: ## format, manual pages, licence lines, symbols, direction of the includes
+lint: ## format, manual pages, licence lines, symbols, includes, names of tests
 	$(setup) build test
 	@scripts/check --only lint
 
 format: ## bring every .c file into the house's format
-	@git ls-files '*.c' | xargs clang-format-14 -i
+	@scripts/lint-format --fix
 
 install: all ## install; DESTDIR and PREFIX are heeded
 	@meson configure $(BUILD) --prefix $(PREFIX) >/dev/null

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# bash completion of sidelight: commands and options as --help lists them, so it never is behind.
+# bash completion of sidelight: commands and options come from --help, so they are always current.
 _sidelight()
 {
 	local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]-} help

@@ -2,14 +2,14 @@
 /*
  * queue - a job queue with prefork workers, each of which is a publisher of its own.
  *
- *	queue [--workers N] [--rate JOBS] [--jobs N]
+ * 	queue [--workers N] [--rate JOBS] [--jobs N]
  *
- * The parent opens the publisher and creates the metrics, and then forks: that is all. A forked
- * child counts from 0 in memory of its own; the collector shows a series for each process (label
- * "process"), or their sum (sidelight collect --sum-processes). A worker that is killed keeps its
- * place in that sum, and the parent starts another one. No files, no merging, no PIDs to keep.
+ * The parent opens the publisher, creates the metrics and forks; workers have nothing to set up. A
+ * forked child counts from 0 in memory of its own. The collector shows a series per process (label
+ * "process") or their sum (sidelight collect --sum-processes), in which a killed worker stays
+ * counted.
  *
- *	cc -O2 -o queue queue.c $(pkg-config --cflags --libs sidelight)
+ * 	cc -O2 -o queue queue.c $(pkg-config --cflags --libs sidelight)
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -30,7 +30,6 @@
 #include <sidelight/sidelight.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
-#define METRIC(...)  (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
 
 enum kind { MAIL, THUMBNAIL, REPORT, KINDS };
 static const char *const kind_names[KINDS] = {"mail", "thumbnail", "report"};
@@ -45,30 +44,37 @@ static struct sl_counter queued[KINDS], done[KINDS], failed[KINDS], workers_star
 static struct sl_histogram duration[KINDS];
 static struct sl_gauge workers, busy;
 
+static struct sl_counter_family jobs_family(struct sl_publisher *p, const char *name,
+					    const char *help)
+{
+	return sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = name, .help = help));
+}
+
 static void create_metrics(struct sl_publisher *p)
 {
-	for (size_t i = 0; i < KINDS; i++) {
-		struct sl_label kind = {"kind", kind_names[i]};
+	struct sl_counter_family jobs_queued = jobs_family(p, "queue_jobs_queued_total",
+							   "Jobs given to the workers.");
+	struct sl_counter_family jobs_done = jobs_family(p, "queue_jobs_done_total", "Jobs done.");
+	struct sl_counter_family jobs_failed = jobs_family(p, "queue_jobs_failed_total",
+							   "Jobs that failed.");
+	struct sl_histogram_family durations = sl_histogram_family_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "queue_job_duration_seconds",
+			    .help = "Time that a job took.", .unit = "seconds", .min = 1e-6,
+			    .max = 10));
 
-		queued[i] = sl_counter_create(p, METRIC(.name = "queue_jobs_queued_total",
-							.help = "Jobs given to the workers.",
-							.labels = &kind, .label_count = 1));
-		done[i] = sl_counter_create(p, METRIC(.name = "queue_jobs_done_total",
-						      .help = "Jobs done.", .labels = &kind,
-						      .label_count = 1));
-		failed[i] = sl_counter_create(p, METRIC(.name = "queue_jobs_failed_total",
-							.help = "Jobs that failed.",
-							.labels = &kind, .label_count = 1));
-		duration[i] = sl_histogram_create(
-			p, METRIC(.name = "queue_job_duration_seconds",
-				  .help = "Time that a job took.", .unit = "seconds",
-				  .labels = &kind, .label_count = 1, .min = 1e-6, .max = 10));
+	for (size_t i = 0; i < KINDS; i++) {
+		queued[i] = sl_counter_with(jobs_queued, SL_LABELS({"kind", kind_names[i]}));
+		done[i] = sl_counter_with(jobs_done, SL_LABELS({"kind", kind_names[i]}));
+		failed[i] = sl_counter_with(jobs_failed, SL_LABELS({"kind", kind_names[i]}));
+		duration[i] = sl_histogram_with(durations, SL_LABELS({"kind", kind_names[i]}));
 	}
-	workers = sl_gauge_create(p, METRIC(.name = "queue_workers", .help = "Worker processes."));
-	workers_started = sl_counter_create(p, METRIC(.name = "queue_workers_started_total",
-						      .help = "Worker processes ever started."));
-	busy = sl_gauge_create(
-		p, METRIC(.name = "queue_worker_busy", .help = "1 while the worker has a job."));
+	workers = sl_gauge_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "queue_workers", .help = "Worker processes."));
+	workers_started = sl_counter_create(p, &SL_OPTS(sl_metric_opts,
+							.name = "queue_workers_started_total",
+							.help = "Worker processes ever started."));
+	busy = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "queue_worker_busy",
+					   .help = "1 while the worker has a job."));
 }
 
 static double now(void)
@@ -79,7 +85,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Something to do: a few rounds of a random number generator. Every 100th job goes wrong. */
+/* Some rounds of a random number generator. Every 100th job fails. */
 static int do_job(const struct job *job)
 {
 	volatile unsigned long long x = job->number + 1;
@@ -89,8 +95,7 @@ static int do_job(const struct job *job)
 	return x && job->number % 100 == 99 ? -1 : 0;
 }
 
-/* A worker ends when its parent closed the queue. It has nothing to set up, and nothing to close.
- */
+/* A worker ends when its parent closes the queue. It has nothing to set up or to close. */
 static int worker(int queue)
 {
 	struct job job;
@@ -128,41 +133,95 @@ static int usage(FILE *to, int code)
 	fputs("usage: queue [--workers N] [--rate JOBS] [--jobs N]\n"
 	      "A job queue with prefork workers whose metrics libsidelight publishes.\n"
 	      "  --workers  worker processes (2)\n"
-	      "  --rate     jobs a second (200)\n"
-	      "  --jobs     end after so many (0: on SIGTERM)\n"
+	      "  --rate     jobs per second (200)\n"
+	      "  --jobs     jobs to run before it ends (0: run until SIGTERM)\n"
 	      "The library takes the agent's socket from $SIDELIGHT_SOCKET and the label \"pod\" from\n"
 	      "$POD_NAME, if they are set.\n",
 	      to);
 	return code;
 }
 
-int main(int argc, char **argv)
+struct settings {
+	long workers, rate, jobs;
+};
+
+/* True; or false with an exit code. */
+static bool parse(int argc, char **argv, struct settings *s, int *code)
 {
 	static const struct option options[] = {{"workers", 1, NULL, 'w'},
 						{"rate", 1, NULL, 'r'},
 						{"jobs", 1, NULL, 'j'},
 						{"help", 0, NULL, 'h'},
 						{0}};
-	struct sl_publisher_opts opts = {.sz = sizeof(opts), .service = "queue"};
-	long count = 2, rate = 200, jobs = 0, sent = 0;
-	struct sl_publisher *publisher;
-	sigset_t handled, unblocked;
-	int option, queue[2], signals;
-	bool stop = false;
-	double next;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == 'w')
-			count = strtol(optarg, NULL, 10);
-		else if (option == 'r')
-			rate = strtol(optarg, NULL, 10);
-		else if (option == 'j')
-			jobs = strtol(optarg, NULL, 10);
-		else
-			return option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
+		if (option != 'w' && option != 'r' && option != 'j') {
+			*code = option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
+			return false;
+		}
+		*(option == 'w'	  ? &s->workers
+		  : option == 'r' ? &s->rate
+				  : &s->jobs) = strtol(optarg, NULL, 10);
 	}
-	if (optind < argc || count < 1 || count > 256 || rate < 1 || rate > 1000000 || jobs < 0)
-		return usage(stderr, 2);
+	if (optind == argc && s->workers >= 1 && s->workers <= 256 && s->rate >= 1 &&
+	    s->rate <= 1000000 && s->jobs >= 0)
+		return true;
+	*code = usage(stderr, 2);
+	return false;
+}
+
+/* Waits for a signal until `until`, and replaces killed workers. False: asked to stop. */
+static bool wait_until(double until, int signals, const int queue[2], const sigset_t *unblocked)
+{
+	struct pollfd wait = {.fd = signals, .events = POLLIN};
+	int left = (int)((until - now()) * 1000);
+	struct signalfd_siginfo info;
+
+	if (poll(&wait, 1, left > 0 ? left : 0) <= 0 ||
+	    read(signals, &info, sizeof(info)) != sizeof(info))
+		return true;
+	if (info.ssi_signo != SIGCHLD)
+		return false;
+	while (waitpid(-1, NULL, WNOHANG) > 0) {
+		sl_gauge_add(workers, -1);
+		start_worker(queue, unblocked);
+	}
+	return true;
+}
+
+static void produce(const struct settings *set, int signals, const int queue[2],
+		    const sigset_t *unblocked)
+{
+	double next = now();
+	long sent = 0;
+
+	while (!set->jobs || sent < set->jobs) {
+		if (!wait_until(next, signals, queue, unblocked))
+			return;
+		while (now() >= next && (!set->jobs || sent < set->jobs)) {
+			struct job job = {.number = (unsigned int)sent};
+
+			job.kind = sent % 10 < 7 ? MAIL : sent % 10 < 9 ? THUMBNAIL : REPORT;
+			/* The queue is full: the job is late, not lost. */
+			if (send(queue[1], &job, sizeof(job), MSG_DONTWAIT) != sizeof(job))
+				break;
+			sl_counter_inc(queued[job.kind]);
+			sent++;
+			next += 1.0 / (double)set->rate;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = {.workers = 2, .rate = 200};
+	struct sl_publisher *publisher;
+	sigset_t handled, unblocked;
+	int queue[2], signals, code;
+
+	if (!parse(argc, argv, &set, &code))
+		return code;
 	sigemptyset(&handled);
 	sigaddset(&handled, SIGTERM);
 	sigaddset(&handled, SIGINT);
@@ -173,43 +232,13 @@ int main(int argc, char **argv)
 		perror("queue");
 		return 1;
 	}
-
-	publisher = sl_publisher_open(&opts);
+	publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "queue"));
 	create_metrics(publisher);
-	for (long i = 0; i < count; i++)
+	for (long i = 0; i < set.workers; i++)
 		start_worker(queue, &unblocked);
-	printf("ready workers=%ld rate=%ld\n", count, rate);
+	printf("ready workers=%ld rate=%ld\n", set.workers, set.rate);
 	fflush(stdout);
-
-	next = now();
-	while (!stop && (!jobs || sent < jobs)) {
-		struct pollfd wait = {.fd = signals, .events = POLLIN};
-		int left = (int)((next - now()) * 1000);
-		struct signalfd_siginfo info;
-
-		if (poll(&wait, 1, left > 0 ? left : 0) > 0 &&
-		    read(signals, &info, sizeof(info)) == sizeof(info)) {
-			if (info.ssi_signo != SIGCHLD) {
-				stop = true;
-				continue;
-			}
-			while (waitpid(-1, NULL, WNOHANG) > 0) { /* killed: the next one, please */
-				sl_gauge_add(workers, -1);
-				start_worker(queue, &unblocked);
-			}
-		}
-		while (now() >= next && (!jobs || sent < jobs)) {
-			struct job job = {.number = (unsigned int)sent};
-
-			job.kind = sent % 10 < 7 ? MAIL : sent % 10 < 9 ? THUMBNAIL : REPORT;
-			/* Full: the workers are behind. The job is late, not lost. */
-			if (send(queue[1], &job, sizeof(job), MSG_DONTWAIT) != sizeof(job))
-				break;
-			sl_counter_inc(queued[job.kind]);
-			sent++;
-			next += 1.0 / (double)rate;
-		}
-	}
+	produce(&set, signals, queue, &unblocked);
 	close(queue[0]);
 	close(queue[1]);
 	while (waitpid(-1, NULL, 0) > 0)

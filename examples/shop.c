@@ -9,12 +9,12 @@
  * 	POST /fault?kind=KIND&seconds=N            with --faults, from this machine: something
  * breaks
  *
- * Everything about metrics and spans is between the two lines of equals signs, and then the calls
- * of sl_... in handle(), respond() and order(). Nothing of it can fail, block or slow down a
- * request: without an agent the service runs as well, and is seen as soon as one comes.
+ * All metrics and spans are created between the two lines of equals signs and used by the sl_...
+ * calls in handle(), respond() and order(). None of them can fail, block or slow down a request.
+ * Without an agent the service runs the same; an agent that starts later finds it.
  *
- * The other way round, log_level() asks what a collector's analysis thinks of this process: while
- * it is not itself, requests are logged.
+ * log_level() uses the verdict of a collector's analysis: while this process is anomalous, it logs
+ * its requests.
  *
  * 	cc -O2 -o shop shop.c $(pkg-config --cflags --libs sidelight) -pthread
  */
@@ -42,6 +42,7 @@
 #include <sidelight/span.h>
 
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
+#define THREADS_MAX  64
 
 static const struct {
 	const char *name;
@@ -75,68 +76,76 @@ static struct sl_span_name served[ROUTES], taking, asking;
 static struct sl_span_key status_code, product;
 enum { PHASE_STARTING, PHASE_SERVING, PHASE_STOPPING };
 
-/* The fields that are not named are 0, which means the default. */
-#define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
+static struct sl_gauge gauge(struct sl_publisher *p, const char *name, const char *help)
+{
+	return sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = name, .help = help));
+}
 
-static void create_metrics(struct sl_publisher *p)
+static void create_http_metrics(struct sl_publisher *p)
+{
+	struct sl_counter_family answered = sl_counter_family_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "http_requests_total",
+			    .help = "Requests answered, by route and status."));
+	struct sl_histogram_family took = sl_histogram_family_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "http_request_duration_seconds",
+			    .help = "From the last byte of a request to the answer.",
+			    .unit = "seconds", .min = 1e-6, .max = 10));
+
+	/* A counter per route and code: created once, here, and never looked up again. */
+	for (size_t r = 0; r < ROUTES; r++) {
+		for (size_t c = 0; c < COUNT(codes); c++)
+			requests[r][c] = sl_counter_with(
+				answered,
+				SL_LABELS({"route", route_names[r]}, {"code", code_names[c]}));
+		duration[r] = sl_histogram_with(took, SL_LABELS({"route", route_names[r]}));
+	}
+	in_flight = gauge(p, "http_requests_in_flight", "Requests being answered.");
+	connections = gauge(p, "http_connections", "Open connections.");
+	bytes_sent = sl_counter_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "http_response_bytes_total",
+			    .help = "Bytes of answers, headers included.", .unit = "bytes"));
+}
+
+static void create_shop_metrics(struct sl_publisher *p)
 {
 	static const char *const phases[] = {"starting", "serving", "stopping"};
+	struct sl_gauge_family stocked = sl_gauge_family_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "shop_stock", .help = "Pieces left."));
 
-	/* One counter for each route and code: made once, here, and not looked up again. */
-	for (size_t r = 0; r < ROUTES; r++) {
-		for (size_t c = 0; c < COUNT(codes); c++) {
-			struct sl_label labels[] = {{"route", route_names[r]},
-						    {"code", code_names[c]}};
-
-			requests[r][c] = sl_counter_create(
-				p, METRIC(.name = "http_requests_total",
-					  .help = "Requests answered, by route and status.",
-					  .labels = labels, .label_count = COUNT(labels)));
-		}
-		duration[r] = sl_histogram_create(
-			p, METRIC(.name = "http_request_duration_seconds",
-				  .help = "From the last byte of a request to the answer.",
-				  .unit = "seconds",
-				  .labels = &(struct sl_label){"route", route_names[r]},
-				  .label_count = 1, .min = 1e-6, .max = 10));
-	}
-	in_flight = sl_gauge_create(p, METRIC(.name = "http_requests_in_flight",
-					      .help = "Requests that are being answered."));
-	connections = sl_gauge_create(
-		p, METRIC(.name = "http_connections", .help = "Connections that are open."));
-	bytes_sent = sl_counter_create(p, METRIC(.name = "http_response_bytes_total",
-						 .help = "Bytes of answers, headers included.",
-						 .unit = "bytes"));
-	revenue = sl_counter_f64_create(
-		p, METRIC(.name = "shop_revenue_euros_total", .help = "Sum of all orders."));
 	for (size_t i = 0; i < COUNT(catalogue); i++)
-		left[i] = sl_gauge_create(
-			p, METRIC(.name = "shop_stock", .help = "Pieces left.",
-				  .labels = &(struct sl_label){"product", catalogue[i].name},
-				  .label_count = 1));
-	database = sl_histogram_create(p, METRIC(.name = "shop_database_duration_seconds",
-						 .help = "What the database takes to answer.",
-						 .unit = "seconds", .min = 1e-7, .max = 10));
-	cpu = sl_counter_f64_create(p, METRIC(.name = "shop_cpu_seconds_total",
-					      .help = "CPU that answering requests took.",
-					      .unit = "seconds"));
-	cached = sl_gauge_create(p, METRIC(.name = "shop_cache_bytes",
-					   .help = "Answers that are kept.", .unit = "bytes"));
-	/* Spans: one a request, named by its route, and one for what an order does to the stock. */
+		left[i] = sl_gauge_with(stocked, SL_LABELS({"product", catalogue[i].name}));
+	revenue = sl_counter_f64_create(p,
+					&SL_OPTS(sl_metric_opts, .name = "shop_revenue_euros_total",
+						 .help = "Sum of all orders."));
+	database = sl_histogram_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "shop_database_duration_seconds",
+			    .help = "Time that the database takes to answer.", .unit = "seconds",
+			    .min = 1e-7, .max = 10));
+	cpu = sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_cpu_seconds_total",
+						.help = "CPU time spent on answering requests.",
+						.unit = "seconds"));
+	cached = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_cache_bytes",
+					     .help = "Size of cached answers.", .unit = "bytes"));
+	phase = sl_stateset_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_phase",
+					       .help = "Phase of the service's life.",
+					       .states = phases, .state_count = COUNT(phases)));
+	sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "build_info", .help = "The program.",
+				   .labels = &(struct sl_label){"version", "1.4.2"},
+				   .label_count = 1));
+}
+
+/* A span per request, named after its route, and one per step of it. */
+static void create_spans(struct sl_publisher *p)
+{
 	for (size_t r = 0; r < ROUTES; r++)
 		served[r] = sl_span_name_create(p, route_names[r]);
 	taking = sl_span_name_create(p, "take from stock");
 	asking = sl_span_name_create(p, "ask the database");
 	status_code = sl_span_key_create(p, "http.response.status_code");
 	product = sl_span_key_create(p, "shop.product");
-	phase = sl_stateset_create(p, METRIC(.name = "shop_phase", .help = "What the service does.",
-					     .states = phases, .state_count = COUNT(phases)));
-	sl_info_create(p,
-		       METRIC(.name = "build_info", .help = "The program.",
-			      .labels = &(struct sl_label){"version", "1.4.2"}, .label_count = 1));
 }
 
-/* What the library has to say, which is little: it never prints by itself. */
+/* The library prints nothing by itself. */
 static void log_line(enum sl_log_level level, const char *line, void *arg)
 {
 	(void)arg;
@@ -162,7 +171,7 @@ static bool faults_allowed;
 static _Atomic int fault_kind;
 static _Atomic double fault_end;
 
-#define LEAK_BYTES ((size_t)32 << 10) /* a request */
+#define LEAK_BYTES ((size_t)32 << 10) /* per request */
 #define LEAK_MAX   ((size_t)256 << 20)
 struct leak {
 	struct leak *next;
@@ -188,7 +197,7 @@ static void burn(double seconds)
 	while ((double)t.tv_sec + (double)t.tv_nsec * 1e-9 < end);
 }
 
-/* An answer is kept that nobody will ask for; when the fault is over all of them go. */
+/* Keeps an answer that no request will ask for; without `more` frees all of them. */
 static void leak(bool more)
 {
 	struct leak *l;
@@ -218,7 +227,7 @@ static bool from_this_machine(int fd)
 	       ntohl(peer.sin_addr.s_addr) >> 24 == 127;
 }
 
-/* "kind=KIND&seconds=N": 200, or what is wrong with it. */
+/* "kind=KIND&seconds=N". Returns a status code. */
 static int inject(const char *query)
 {
 	const char *kind = strstr(query, "kind="), *seconds = strstr(query, "seconds=");
@@ -240,14 +249,14 @@ static int inject(const char *query)
 	return 400;
 }
 
-/* ---- what analysis thinks of us ---- */
+/* ---- verdicts ---- */
 
-/* True while requests are to be logged. One load, but for when it changes. */
+/* True while requests should be logged. Costs one load unless it changes. */
 static bool log_level(void)
 {
 	static _Atomic bool debug;
 	bool alarmed = sl_publisher_alarmed(publisher);
-	struct sl_publisher_verdict v = {.sz = sizeof(v)};
+	struct sl_publisher_verdict v = SL_OPTS(sl_publisher_verdict);
 
 	if (alarmed != debug && atomic_exchange(&debug, alarmed) != alarmed) {
 		sl_publisher_verdict(publisher, &v);
@@ -257,7 +266,7 @@ static bool log_level(void)
 	return alarmed;
 }
 
-/* A few lines a second say as much as all of them. */
+/* At most five lines per second. */
 static void log_request(const char *method, const char *path, int code, double seconds)
 {
 	static _Atomic double next;
@@ -318,7 +327,7 @@ static void order(struct answer *a, const char *body, const struct sl_trace_cont
 	}
 	sl_span_end(&span);
 	sl_gauge_add(left[n], -1);
-	/* The order that leaves half of them has as many delivered. */
+	/* The order that leaves half the stock refills it. */
 	if (have - 1 == catalogue[n].stock / 2) {
 		stock[n] += catalogue[n].stock - catalogue[n].stock / 2;
 		sl_gauge_add(left[n], catalogue[n].stock - catalogue[n].stock / 2);
@@ -380,7 +389,7 @@ static enum route route_of(const char *path)
 						  : ROUTE_OTHER;
 }
 
-/* The dependency: it looks something up, and is as slow as its fault makes it. */
+/* A dependency, which FAULT_SLOW slows down. */
 static void ask_database(const struct sl_trace_context *parent)
 {
 	struct sl_span span;
@@ -393,7 +402,7 @@ static void ask_database(const struct sl_trace_context *parent)
 	sl_span_end(&span);
 }
 
-/* The last answer of each route is kept, and what leaks. */
+/* Caches the last answer of each route. */
 static void keep_answer(const struct answer *a)
 {
 	static _Atomic size_t kept[ROUTES];
@@ -416,7 +425,7 @@ static int send_answer(const struct connection *c, const struct answer *a)
 	return send(c->fd, text, (size_t)n, MSG_NOSIGNAL) == n ? n : 0;
 }
 
-/* What breaks does so while the answer is made. */
+/* Applies the fault that is injected. */
 static void break_answer(struct answer *a)
 {
 	switch (fault()) {
@@ -438,7 +447,7 @@ static void break_answer(struct answer *a)
 	}
 }
 
-/* Answers one request; false if the connection is to be closed. */
+/* Answers one request. False: close the connection. */
 static bool respond(struct connection *c, char *method, char *path, char *body,
 		    const struct sl_trace_context *caller)
 {
@@ -449,7 +458,7 @@ static bool respond(struct connection *c, char *method, char *path, char *body,
 	size_t code = 0;
 	int n;
 
-	/* Not a request of the service: what is seen of a fault is what it does. */
+	/* Not counted: only the effects of a fault are to be seen. */
 	if (faults_allowed && !strncmp(path, "/fault?", 7)) {
 		a.code = strcmp(method, "POST")	    ? 405
 			 : from_this_machine(c->fd) ? inject(path + 7)
@@ -484,7 +493,7 @@ static bool respond(struct connection *c, char *method, char *path, char *body,
 	return n > 0;
 }
 
-/* Takes whole requests out of the buffer and answers them; false: close. */
+/* Answers all complete requests in the buffer. False: close the connection. */
 static bool handle(struct connection *c)
 {
 	for (;;) {
@@ -502,7 +511,7 @@ static bool handle(struct connection *c)
 		s = strcasestr(c->buffer, "\r\nContent-Length:");
 		if (s)
 			length = strtoul(s + strlen("\r\nContent-Length:"), NULL, 10);
-		/* Whose trace this is part of, if the caller says so. */
+		/* The trace that this request is part of, if the caller sends one. */
 		trace = strcasestr(c->buffer, "\r\ntraceparent:");
 		if (trace) {
 			trace += strlen("\r\ntraceparent:");
@@ -573,7 +582,7 @@ struct shared {
 	int listener, stop;
 };
 
-/* Each worker has an epoll of its own, and all of them wait at the one listener. */
+/* Each worker has its own epoll; all of them wait for the one listener. */
 static void *worker(void *arg)
 {
 	const struct shared *shared = arg;
@@ -643,81 +652,102 @@ static int usage(FILE *to, int code)
 	return code;
 }
 
-int main(int argc, char **argv)
+struct settings {
+	const char *where;
+	long threads;
+};
+
+/* True; or false with an exit code. */
+static bool parse(int argc, char **argv, struct settings *s, int *code)
 {
 	static const struct option options[] = {{"listen", 1, NULL, 'l'},
 						{"threads", 1, NULL, 't'},
 						{"faults", 0, NULL, 'f'},
 						{"help", 0, NULL, 'h'},
 						{0}};
-	struct sl_publisher_opts opts = {
-		.sz = sizeof(opts),
-		.service = "shop",
-		.span_bytes = SL_SPAN_BYTES,
-		.flags = SL_PUBLISHER_EDGE, /* who calls us publishes no spans here */
-	};
-	const char *where = "127.0.0.1:8080";
-	struct shared shared;
-	struct sockaddr_in at;
-	pthread_t threads[64];
-	int option, signal_number;
-	char host[INET_ADDRSTRLEN];
-	sigset_t stop_signals;
-	long count = 2;
+	int option;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-		if (option == 'l')
-			where = optarg;
-		else if (option == 't')
-			count = strtol(optarg, NULL, 10);
-		else if (option == 'f')
+		if (option == 'l') {
+			s->where = optarg;
+		} else if (option == 't') {
+			s->threads = strtol(optarg, NULL, 10);
+		} else if (option == 'f') {
 			faults_allowed = true;
-		else
-			return option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
+		} else {
+			*code = option == 'h' ? usage(stdout, 0) : usage(stderr, 2);
+			return false;
+		}
 	}
-	if (optind < argc || count < 1 || count > (long)COUNT(threads))
-		return usage(stderr, 2);
-	sigemptyset(&stop_signals);
-	sigaddset(&stop_signals, SIGTERM);
-	sigaddset(&stop_signals, SIGINT);
-	pthread_sigmask(SIG_BLOCK, &stop_signals, NULL);
-	signal(SIGPIPE, SIG_IGN);
+	if (optind == argc && s->threads >= 1 && s->threads <= THREADS_MAX)
+		return true;
+	*code = usage(stderr, 2);
+	return false;
+}
 
-	shared.listener = listen_at(where, &at);
-	shared.stop = eventfd(0, EFD_CLOEXEC);
-	if (shared.listener < 0 || shared.stop < 0) {
-		fprintf(stderr, "shop: %s is no ADDR:PORT\n", where);
-		return 2;
-	}
-
-	/* If this fails, publisher is NULL, and the metrics do nothing: the shop opens anyway. */
+static void open_publisher(void)
+{
+	/* On failure publisher is NULL and the metrics do nothing: the shop opens anyway. */
 	sl_set_log(log_line, NULL);
-	publisher = sl_publisher_open(&opts);
-	create_metrics(publisher);
+	publisher = sl_publisher_open(
+		&SL_OPTS(sl_publisher_opts, .service = "shop", .span_bytes = SL_SPAN_BYTES,
+			 .flags = SL_PUBLISHER_EDGE)); /* callers publish no spans to sidelight */
+	create_http_metrics(publisher);
+	create_shop_metrics(publisher);
+	create_spans(publisher);
 	sl_stateset_set(phase, PHASE_STARTING, true);
 	for (size_t i = 0; i < COUNT(catalogue); i++) {
 		stock[i] = catalogue[i].stock;
 		sl_gauge_set(left[i], catalogue[i].stock);
 	}
+}
 
-	for (long i = 0; i < count; i++) {
+static void change_phase(unsigned int from, unsigned int to)
+{
+	sl_stateset_set(phase, from, false);
+	sl_stateset_set(phase, to, true);
+}
+
+int main(int argc, char **argv)
+{
+	struct settings set = {.where = "127.0.0.1:8080", .threads = 2};
+	pthread_t threads[THREADS_MAX];
+	char host[INET_ADDRSTRLEN];
+	int code, signal_number;
+	sigset_t stop_signals;
+	struct sockaddr_in at;
+	struct shared shared;
+
+	if (!parse(argc, argv, &set, &code))
+		return code;
+	sigemptyset(&stop_signals);
+	sigaddset(&stop_signals, SIGTERM);
+	sigaddset(&stop_signals, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &stop_signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	shared.listener = listen_at(set.where, &at);
+	shared.stop = eventfd(0, EFD_CLOEXEC);
+	if (shared.listener < 0 || shared.stop < 0) {
+		fprintf(stderr, "shop: %s is no ADDR:PORT\n", set.where);
+		return 2;
+	}
+	open_publisher();
+	for (long i = 0; i < set.threads; i++) {
 		if (pthread_create(&threads[i], NULL, worker, &shared)) {
 			fprintf(stderr, "shop: can't start thread %ld\n", i);
 			return 1;
 		}
 	}
-	sl_stateset_set(phase, PHASE_STARTING, false);
-	sl_stateset_set(phase, PHASE_SERVING, true);
+	change_phase(PHASE_STARTING, PHASE_SERVING);
 	inet_ntop(AF_INET, &at.sin_addr, host, sizeof(host));
 	printf("ready http://%s:%d\n", host, ntohs(at.sin_port));
 	fflush(stdout);
 
 	sigwait(&stop_signals, &signal_number);
-	sl_stateset_set(phase, PHASE_SERVING, false);
-	sl_stateset_set(phase, PHASE_STOPPING, true);
+	change_phase(PHASE_SERVING, PHASE_STOPPING);
 	if (eventfd_write(shared.stop, 1))
 		return 1;
-	for (long i = 0; i < count; i++)
+	for (long i = 0; i < set.threads; i++)
 		pthread_join(threads[i], NULL);
 	sl_publisher_close(publisher);
 	return 0;

@@ -19,7 +19,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/region.h"
+#include "agent/verdict.h"
 
 #define CLIENTS 4
 #define SIZE	16384u
@@ -145,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	base_log_level = BASE_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
 		return 0;
-	if (agent_board_init(&a)) {
+	if (agent_verdict_board_init(&a)) {
 		agent_fini(&a);
 		return 0;
 	}
@@ -208,7 +211,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		case 'B': {
 			uint32_t entry = take(&in);
-			uint64_t *line = a.board + 8 * (entry % a.slot_count);
+			uint64_t *line = a.verdict_board + 8 * (entry % a.slot_count);
 			struct agent_region *r = a.slots[entry % a.slot_count];
 			struct sl_msg_verdict v = {.instance = r ? r->info->instance : 1,
 						   .ttl_ns = 1000000};
@@ -219,7 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			((uint8_t *)line)[at % 64] ^= value;
 			if (at & 64)
 				line[7] = sl_line_check(line);
-			agent_board_notice(&a, entry);
+			agent_verdict_board_notice(&a, entry);
 			break;
 		}
 		case 'H':
@@ -227,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		case 'T':
 			a.clock += take(&in) * 100000000ull;
-			agent_expire(&a, agent_now(&a));
+			agent_timer_expire(&a, agent_now(&a));
 			break;
 		case 'W': {
 			struct agent_region *r = a.slots[take(&in) % a.slot_count];
@@ -252,7 +255,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (a.memory > a.o.max_memory || a.region_count > a.o.max_regions)
 		abort();
-	agent_board_fini(&a);
+	agent_verdict_board_fini(&a);
 	agent_fini(&a);
 	return 0;
 }

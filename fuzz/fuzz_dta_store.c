@@ -44,18 +44,21 @@ static void ask_all(const struct dta_store_view *v, const uint8_t *data, size_t 
 /* The same bytes as an application asks them. */
 static void ask_library(const uint8_t *map, const uint8_t *data, size_t size)
 {
-	struct sl_query_opts opts = {.sz = sizeof(opts), .copies = size % 9, .policy = size % 3};
-	struct sl_keywrite_answer value = {.sz = sizeof(value)};
-	struct sl_increment_answer count = {.sz = sizeof(count)};
-	struct sl_postcard_answer path = {.sz = sizeof(path)};
-	struct sl_sketch_answer sketch = {.sz = sizeof(sketch)};
+	struct sl_query_opts opts = SL_OPTS(sl_query_opts, .copies = size % 9, .policy = size % 3);
+	struct sl_keywrite_answer value = SL_OPTS(sl_keywrite_answer);
+	struct sl_increment_answer count = SL_OPTS(sl_increment_answer);
+	struct sl_postcard_answer path = SL_OPTS(sl_postcard_answer);
+	struct sl_sketch_answer sketch = SL_OPTS(sl_sketch_answer);
 	static uint8_t items[SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX];
 	static int fd = -1;
 	const struct sl_store_config *c;
 	const size_t bytes = size < SL_STORE_KEY_MAX ? size : SL_STORE_KEY_MAX;
-	struct sl_append_reader r;
+	struct sl_query_append_reader r;
 	uint8_t results[4];
+	double probability;
 	struct sl_store *s;
+	size_t found;
+	uint32_t n;
 
 	if (fd < 0) {
 		fd = memfd_create("fuzz", MFD_ALLOW_SEALING);
@@ -67,22 +70,23 @@ static void ask_library(const uint8_t *map, const uint8_t *data, size_t size)
 	s = sl_store_open_fd(fd, NULL, 0);
 	if (!s)
 		return;
-	c = sl_store_geometry(s);
+	c = sl_store_config_get(s);
 	opts.flags = size & 1 ? SL_QUERY_OF_EPOCH : 0;
 	opts.epoch = data[0];
 	sl_query_keywrite(s, data, bytes, &opts, &value);
-	sl_query_keywrite_many(s, data, bytes / 4, 4, &opts, items, results);
+	sl_query_keywrite_many(s, data, bytes / 4, 4, &opts, items, results, &found);
 	sl_query_increment(s, data, bytes, &opts, &count);
-	if (sl_query_postcard(s, data, bytes, &opts, &path) == SL_QUERY_FOUND &&
+	if (!sl_query_postcard(s, data, bytes, &opts, &path) && path.result == SL_QUERY_FOUND &&
 	    (!path.hops || path.hops > c->hops))
 		abort();
 	sl_query_sketch(s, data, bytes, &opts, NULL, 0, &sketch);
-	sl_query_within(s, size % 9, size);
-	if (!sl_append_begin(s, &r, c->lists - 1, c->lanes - 1, SL_APPEND_OLDEST))
-		for (int i = 0; i < 4; i++)
-			if (sl_query_append(s, &r, items, SL_STORE_BATCH_MAX, 0) >
-			    (int)SL_STORE_BATCH_MAX)
+	sl_query_found_probability(s, size % 9, size, &probability);
+	if (!sl_query_append_begin(s, &r, c->lists - 1, c->lanes - 1, SL_QUERY_APPEND_OLDEST))
+		for (int i = 0; i < 4; i++) {
+			sl_query_append(s, &r, items, SL_STORE_BATCH_MAX, 0, &n);
+			if (n > SL_STORE_BATCH_MAX)
 				abort();
+		}
 	sl_store_close(s);
 }
 

@@ -27,7 +27,7 @@ static void seal(uint8_t *model, size_t bytes)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static const struct analyse_column columns[] = {{"a", false}, {"b", true}, {"c", false}};
-	struct analyse_pipeline_opts o = {.sz = sizeof(o), .columns = 16, .seed = 1};
+	struct analyse_pipeline_opts o = {.columns = 16, .seed = 1};
 	struct analyse_pipeline *p;
 	uint8_t *model;
 

@@ -24,7 +24,7 @@ static void must(bool condition)
 static struct tcp_net_stat *open_stat(void)
 {
 	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o), .by = TCP_NET_BY_FLOW, .rows = 8, .flows = 16, .records = 256};
+		.by = TCP_NET_BY_FLOW, .rows = 8, .flows = 16, .records = 256};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 
 	must(s);

@@ -50,6 +50,17 @@ static inline uint64_t position(double x)
 	return bits + to_bucket[bits >> 43 & 511];
 }
 
+/* nextafter(x, INFINITY) for a normal x > 0, without libm. */
+static double next_above(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	bits++;
+	memcpy(&x, &bits, sizeof(bits));
+	return x;
+}
+
 /*
  * Buckets of a lower scale are whole groups of those: their number is the quotient by 2^shift,
  * rounded up.
@@ -77,8 +88,8 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	if (scale < SCALE_MIN || scale > SCALE_MAX || !isnormal(min) || !isnormal(max) || min < 0 ||
 	    max <= min)
 		return SL__REFUSED_SHAPE;
-	/* The first bucket is the one of the numbers right above min, which min itself may end. */
-	first = bucket_of(nextafter(min, INFINITY), SCALE_MAX - scale);
+	/* The first bucket is that of the next number above min, as min itself may end a bucket. */
+	first = bucket_of(next_above(min), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
 	/* A bucket up to 2^1024 would take infinity, which counts as above the last one. */
 	if (last >= 1024 * 256 >> (SCALE_MAX - scale))
@@ -105,13 +116,13 @@ int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape)
 	return 0;
 }
 
-/* Under the lock. NULL: no memory. */
-const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell)
+/* Under the lock. The bounds follow the record. NULL: no memory. */
+const struct sl__buckets *sl__buckets_get(const struct sl_schema_record *r, uint32_t cell)
 {
 	struct sl__buckets **at, *b;
 	uint32_t room = 16;
 
-	while (room < shape->bound_count)
+	while (room < r->bound_count)
 		room *= 2;
 	for (at = &unused; *at && (*at)->room != room; at = &(*at)->next)
 		;
@@ -126,18 +137,18 @@ const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_
 	}
 	b->next = NULL;
 	b->cell = cell;
-	if (shape->bound_count) {
+	if (r->bound_count) {
 		b->threshold = INFINITY;
 		b->shift = -1;
-		b->count = shape->bound_count;
-		memcpy(b->bounds, shape->bounds, shape->bound_count * sizeof(double));
+		b->count = r->bound_count;
+		memcpy(b->bounds, r + 1, r->bound_count * sizeof(double));
 	} else {
-		int32_t group = 1 << (SCALE_MAX - shape->scale);
+		int32_t group = 1 << (SCALE_MAX - r->scale);
 
-		b->threshold = shape->zero_threshold;
-		b->shift = 44 + SCALE_MAX - shape->scale;
-		b->count = shape->cells - SL_HIST_BUCKETS - 2;
-		b->bias = (uint64_t)(group - 1 - EXPONENT_BIAS - shape->first_bucket * group) << 44;
+		b->threshold = r->zero_threshold;
+		b->shift = 44 + SCALE_MAX - r->scale;
+		b->count = r->cells - SL_HIST_BUCKETS - 2;
+		b->bias = (uint64_t)(group - 1 - EXPONENT_BIAS - r->first_bucket * group) << 44;
 	}
 	return b;
 }
@@ -203,7 +214,7 @@ static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double
 	uint32_t cell, index;
 	uintptr_t stripe;
 
-	if (slot == SL_SLOT_NONE)
+	if (slot == SL__SLOT_NONE)
 		return;
 	cell = h.buckets->cell;
 	index = cell_of(h.buckets, v);

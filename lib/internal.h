@@ -35,11 +35,13 @@
 #include <sidelight/region.h>
 #include <sidelight/sidelight.h>
 
-#define SL__PAGE    4096u
-#define SL__HIDDEN  __attribute__((visibility("hidden")))
+#include "common.h"
 
-#define likely(x)   __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
+#define SL__PAGE      4096u
+#define SL__SLOT_NONE 0u /* of a handle that does nothing */
+
+#define likely(x)     __builtin_expect(!!(x), 1)
+#define unlikely(x)   __builtin_expect(!!(x), 0)
 
 /* Why a metric or an observation was refused; each is logged once a publisher. */
 enum sl__refusal {
@@ -129,6 +131,8 @@ struct sl_publisher {
 
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
+	struct sl__metric **models; /* of families, by their ids */
+	uint32_t model_count;
 	struct sl__metric *first, **last; /* in the order of their records */
 	uint32_t buckets;		  /* of both tables, a power of two */
 
@@ -155,7 +159,7 @@ struct sl__slot {
 	_Atomic(struct sl__ring *) rings;	  /* NULL: no spans */
 	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
 };
-extern SL__HIDDEN struct sl__slot sl__slots[SL_SLOTS];
+extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
 struct sl__guard {
 	sigset_t signals;
@@ -173,8 +177,6 @@ SL__HIDDEN int sl__revive(struct sl_publisher *p);
 SL__HIDDEN int sl__fd_take(struct sl__fd *to, int fd);
 SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
 SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
-SL__HIDDEN uint64_t sl__realtime_ns(void);
-SL__HIDDEN uint64_t sl__monotonic_ns(void);
 
 /* Any thread, no lock: one hot cell grows by n. */
 SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n);
@@ -189,7 +191,7 @@ SL__HIDDEN void sl__threads_forked(void);
 /* The parts of a handle. */
 static inline unsigned int sl__slot_of(uint64_t bits)
 {
-	return bits >> 32 < SL_SLOTS ? (unsigned int)(bits >> 32) : SL_SLOT_NONE;
+	return bits >> 32 < SL_PUBLISHER_SLOTS ? (unsigned int)(bits >> 32) : SL__SLOT_NONE;
 }
 
 /* Address of the stripe that this thread owns; 0: it has to ask sl__stripe_claim(). */
@@ -233,9 +235,17 @@ SL__HIDDEN void sl__verdict_forget(struct sl_publisher *p);
 /* metric.c */
 SL__HIDDEN void sl__metrics_free(struct sl_publisher *p);
 SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
-SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, bool histogram,
-				 uint8_t **bytes, uint32_t *length);
+
+/* text.c. Lengths are without NUL; maxima as in sidelight/region.h. */
+SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colons are allowed */
+SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
+/*
+ * key NUL value NUL ..., sorted by key, in *bytes, which the caller frees. reserved: a key that is
+ * refused, or NULL. 0, -EINVAL or -ENOMEM.
+ */
+SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
+				 uint8_t **bytes, uint32_t *length);
 
 struct sl__shape {
 	uint32_t cells;
@@ -245,7 +255,7 @@ struct sl__shape {
 	const double *bounds;
 	uint32_t bound_count;
 	const char *const *states;
-	uint32_t state_count;
+	uint32_t state_count, state_bytes;
 };
 /* A new handle; bits is 0 and error the reason if it was refused. */
 struct sl__handle {
@@ -253,7 +263,7 @@ struct sl__handle {
 	const struct sl__buckets *buckets;
 	int error;
 };
-SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, enum sl_metric_kind kind,
+SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 					       const struct sl_metric_opts *opts);
 /* A name or key of spans: slot << 32 | id of its record, 0 if refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
@@ -261,7 +271,8 @@ SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 /* histogram.c */
 SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);
 SL__HIDDEN int sl__shape_classic(const struct sl_metric_opts *o, struct sl__shape *shape);
-SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl__shape *shape, uint32_t cell);
+SL__HIDDEN const struct sl__buckets *sl__buckets_get(const struct sl_schema_record *r,
+						     uint32_t cell);
 SL__HIDDEN void sl__buckets_put(const struct sl__buckets *b);
 
 /* log.c */

@@ -9,7 +9,6 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -24,7 +23,7 @@
 #define THREADS_MAX	1024u
 #define SCHEMA_PER_CELL 96u
 
-struct sl__slot sl__slots[SL_SLOTS];
+struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -83,7 +82,7 @@ static void fork_child(void)
 	struct sl__guard guard = fork_guard;
 
 	sl__threads_forked();
-	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
+	for (unsigned int slot = 1; slot < SL_PUBLISHER_SLOTS; slot++) {
 		struct sl_publisher *p = sl__slots[slot].publisher;
 
 		if (!p)
@@ -110,24 +109,6 @@ static void initialise(void)
 }
 
 /* ---- small things ---- */
-
-static uint64_t now_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t sl__realtime_ns(void)
-{
-	return now_ns(CLOCK_REALTIME);
-}
-
-uint64_t sl__monotonic_ns(void)
-{
-	return now_ns(CLOCK_MONOTONIC);
-}
 
 /*
  * Takes a new descriptor into our hands, away from 0, 1 and 2, which a daemon may have closed and
@@ -225,7 +206,7 @@ static uint64_t random_instance(void)
 	uint64_t id = 0;
 
 	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id) || !id) {
-		id = now_ns(CLOCK_REALTIME) ^ now_ns(CLOCK_MONOTONIC) << 20;
+		id = sl__realtime_ns() ^ sl__monotonic_ns() << 20;
 		id = sl_fnv1a(SL_FNV_BASIS, &id, sizeof(id)) + (uint64_t)getpid();
 	}
 	return id ? id : 1;
@@ -240,7 +221,7 @@ static uint64_t random_instance(void)
  */
 #define CLASSES 33
 static struct {
-	void *at[SL_SLOTS];
+	void *at[SL_PUBLISHER_SLOTS];
 	unsigned int count;
 } spare[CLASSES];
 
@@ -474,7 +455,7 @@ uintptr_t sl__shared_slow(unsigned int slot)
 	struct sl_publisher *p;
 	struct sl__guard guard;
 
-	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+	if (slot == SL__SLOT_NONE || slot >= SL_PUBLISHER_SLOTS)
 		return 0;
 	sl__lock(&guard);
 	p = sl__slots[slot].publisher;
@@ -490,7 +471,7 @@ struct sl__view sl__view(unsigned int slot)
 	struct sl_publisher *p;
 	struct sl__guard guard;
 
-	if (slot == SL_SLOT_NONE || slot >= SL_SLOTS)
+	if (slot == SL__SLOT_NONE || slot >= SL_PUBLISHER_SLOTS)
 		return view;
 	sl__lock(&guard);
 	p = sl__slots[slot].publisher;
@@ -542,7 +523,7 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 								      : env("POD_NAMESPACE");
 	if (labels[count].value)
 		count++;
-	error = sl__labels_encode(labels, count, false, &p->labels, &p->label_bytes);
+	error = sl__labels_encode(labels, count, NULL, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
 		error = -EINVAL;
 	return error;
@@ -610,23 +591,8 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	const char *path;
 	int error;
 
-	if (opts) {
-		size_t sz = opts->sz;
-
-		if (sz < sizeof(size_t)) {
-			errno = EINVAL;
-			return NULL;
-		}
-		/* A newer application's option that this library does not have must be unset. */
-		for (size_t i = sizeof(o); i < sz; i++) {
-			if (((const uint8_t *)opts)[i]) {
-				errno = EINVAL;
-				return NULL;
-			}
-		}
-		memcpy(&o, opts, sz < sizeof(o) ? sz : sizeof(o));
-	}
-	if (o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE)) {
+	if ((opts && (!SL__HAS(opts, sz) || !sl__opts_take(&o, sizeof(o), opts))) ||
+	    o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE)) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -664,9 +630,9 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	}
 
 	sl__lock(&guard);
-	for (p->slot = 1; p->slot < SL_SLOTS && sl__slots[p->slot].publisher; p->slot++)
+	for (p->slot = 1; p->slot < SL_PUBLISHER_SLOTS && sl__slots[p->slot].publisher; p->slot++)
 		;
-	error = p->slot == SL_SLOTS ? -ENOSPC : sl__region_make(p);
+	error = p->slot == SL_PUBLISHER_SLOTS ? -ENOSPC : sl__region_make(p);
 	if (!error) {
 		sl__slots[p->slot].publisher = p;
 		region_start(p);
@@ -730,10 +696,9 @@ int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *
 	struct sl_publisher_stats now = {0};
 	struct sl__guard guard;
 
-	if (!p || !stats || stats->sz < offsetof(struct sl_publisher_stats, refused))
+	if (!p || !SL__HAS(stats, metrics))
 		return -EINVAL;
 	sl__lock(&guard);
-	now.sz = stats->sz;
 	now.metrics = p->metric_count - p->string_count;
 	now.refused = atomic_load(&p->refused);
 	now.cells_used = p->cells_used;
@@ -743,6 +708,6 @@ int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *
 	now.threads_sharing = atomic_load(&p->sharing);
 	now.attaches = atomic_load(&p->attaches);
 	sl__unlock(&guard);
-	memcpy(stats, &now, stats->sz < sizeof(now) ? stats->sz : sizeof(now));
+	sl__answer_give(stats, &now, sizeof(now));
 	return 0;
 }

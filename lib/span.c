@@ -17,8 +17,8 @@
 #include "span.h"
 
 struct span_thread {
-	struct sl__ring *ring[SL_SLOTS]; /* holds while sl__thread.base[] is set */
-	uint64_t id, id_step;		 /* of the ids; no step: to be seeded */
+	struct sl__ring *ring[SL_PUBLISHER_SLOTS]; /* holds while sl__thread.base[] is set */
+	uint64_t id, id_step;			   /* of the ids; no step: to be seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -159,7 +159,7 @@ static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl
 
 	span->parent_id = context.span_id;
 	span->remote = context.remote != 0;
-	if (unlikely(slot == SL_SLOT_NONE)) {
+	if (unlikely(slot == SL__SLOT_NONE)) {
 		span->context = context; /* the trace goes past it */
 		span->slot = 0;
 		span->words = span->dropped = span->cut = span->set = 0;
@@ -184,7 +184,7 @@ void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_
 {
 	unsigned int slot = sl__slot_of(name.bits);
 
-	if (unlikely(slot == SL_SLOT_NONE || !parent || !sl_trace_context_valid(parent) ||
+	if (unlikely(slot == SL__SLOT_NONE || !parent || !sl_trace_context_valid(parent) ||
 		     !self.id_step ||
 		     atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed) !=
 			     SL__CLOCK_TSC)) {
@@ -580,11 +580,11 @@ void sl_span_end(struct sl_span *s)
 	struct sl__ring *ring;
 	uint32_t lines;
 
-	if (unlikely(slot == SL_SLOT_NONE || slot >= SL_SLOTS))
+	if (unlikely(slot == SL__SLOT_NONE || slot >= SL_PUBLISHER_SLOTS))
 		return;
 	if (unlikely(s->epoch !=
 		     atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed))) {
-		s->slot = SL_SLOT_NONE;
+		s->slot = SL__SLOT_NONE;
 		return;
 	}
 	if (likely(s->clock == SL__CLOCK_TSC)) {
@@ -617,7 +617,7 @@ void sl_span_end(struct sl_span *s)
 	} else {
 		write_slow(s, slot, lines, start, end);
 	}
-	s->slot = SL_SLOT_NONE;
+	s->slot = SL__SLOT_NONE;
 }
 
 /* ---- rings ---- */

@@ -19,7 +19,6 @@
  */
 #include <fcntl.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -44,14 +43,6 @@ struct sample {
 	uint64_t monotonic_ticks, monotonic, realtime_ticks, realtime;
 };
 
-static uint64_t read_clock(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Both clocks between readings of the TSC: of a few tries the one that nothing came into. */
 static struct sample take_sample(void)
 {
@@ -59,8 +50,8 @@ static struct sample take_sample(void)
 	uint64_t narrowest = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
-		uint64_t a = sl__ticks(), m = read_clock(CLOCK_MONOTONIC), b = sl__ticks(),
-			 r = read_clock(CLOCK_REALTIME), c = sl__ticks();
+		uint64_t a = sl__ticks(), m = sl__monotonic_ns(), b = sl__ticks(),
+			 r = sl__realtime_ns(), c = sl__ticks();
 
 		if (c - a >= narrowest)
 			continue;

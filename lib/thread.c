@@ -14,8 +14,8 @@ __thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
 struct owner {
 	struct owner *next, **previous;
 	struct sl__thread *public;
-	uint32_t stripe[SL_SLOTS]; /* index of the stripe that it owns; 0: none */
-	_Atomic uint16_t sharing;  /* bit of a slot: was counted as a thread that shares */
+	uint32_t stripe[SL_PUBLISHER_SLOTS]; /* index of the stripe that it owns; 0: none */
+	_Atomic uint16_t sharing; /* bit of a slot: was counted as a thread that shares */
 	bool listed;
 	bool ended; /* its destructor ran: what it still counts goes to the shared stripe */
 };
@@ -44,7 +44,7 @@ static void thread_ends(void *unused)
 	(void)unused;
 	sl__lock(&guard);
 	self.ended = true;
-	for (unsigned int slot = 1; slot < SL_SLOTS; slot++) {
+	for (unsigned int slot = 1; slot < SL_PUBLISHER_SLOTS; slot++) {
 		struct sl_publisher *p = sl__slots[slot].publisher;
 
 		sl__thread.base[slot] = 0;

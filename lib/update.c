@@ -12,7 +12,7 @@ void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 	unsigned int slot = sl__slot_of(c.bits);
 	uintptr_t stripe;
 
-	if (slot == SL_SLOT_NONE)
+	if (slot == SL__SLOT_NONE)
 		return;
 	stripe = sl__stripe_claim(slot);
 	if (stripe) {
@@ -45,7 +45,7 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 	unsigned int slot = sl__slot_of(c.bits);
 	uintptr_t stripe;
 
-	if (slot == SL_SLOT_NONE)
+	if (slot == SL__SLOT_NONE)
 		return;
 	if (unlikely(!(v >= 0) || isinf(v))) {
 		refuse_observation(slot);

@@ -101,10 +101,9 @@ int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdi
 	struct sl_publisher_verdict now = {0};
 	uint64_t word[SL__VERDICT_WORDS];
 
-	if (!p || !verdict || verdict->sz < offsetof(struct sl_publisher_verdict, time_ns))
+	if (!p || !SL__HAS(verdict, sequence))
 		return -EINVAL;
 	read_copy(&p->verdict, word);
-	now.sz = verdict->sz;
 	now.sequence = word[WORD_SEQUENCE];
 	/* The thread may not have come to it yet. */
 	if (word[WORD_STATE] & KNOWN && sl__monotonic_ns() < word[WORD_UNTIL]) {
@@ -113,6 +112,6 @@ int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdi
 		memcpy(&now.score, &word[WORD_SCORE], sizeof(now.score));
 		now.time_ns = (int64_t)word[WORD_TIME];
 	}
-	memcpy(verdict, &now, verdict->sz < sizeof(now) ? verdict->sz : sizeof(now));
+	sl__answer_give(verdict, &now, sizeof(now));
 	return 0;
 }

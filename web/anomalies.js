@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// anomalies.js - the view of what analysis found: a list of anomalies, and the course of one pod's
-// score. The tab is there only if the collector analyses.
+// anomalies.js - the view of anomalies: a list, and the score of one pod over time. The tab is shown
+// only if the collector runs analysis.
 import {$, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, clock, dateTime, number} from "./format.js";
 import {TimePlot} from "./plot.js";
 import {Poller, Problem, get, link} from "./server.js";
 
-const COURSE = 300; // seconds, as much as the collector keeps
-const HALF = () => 500, LISTS = () => analysis ? 500 : 5000; // it may be restarted with analysis
+const COURSE = 300; // seconds, the history that the collector keeps
+const HALF = () => 500, LISTS = () => analysis ? 500 : 5000; // a restart may enable analysis
 
 let app = null; // {state, podName, changed, showMetrics}
 let list = [], analysis = null;
 
-export const anomalous = new Map(); // instance -> its anomaly, while it goes on
+export const anomalous = new Map(); // instance -> its current anomaly
 
 export function blameText(blame) {
 	return blame.map((b) => b.metric + (b.value === null ? "" : ` = ${number(b.value)}`) +
@@ -31,8 +31,8 @@ function drawList(now) {
 	const empty = $("anomalies-empty");
 	fillTable($("anomalies"), list.map((a) => [
 		a.end ? {text: a.unread ? "unread" : "over", badge: "idle",
-		         tip: a.unread ? "the pod is not read any more" : `ended ${dateTime(a.end)}`} :
-			{text: "anomalous", badge: "bad", tip: "it goes on"},
+		         tip: a.unread ? "the pod is no longer read" : `ended ${dateTime(a.end)}`} :
+			{text: "anomalous", badge: "bad", tip: "not over yet"},
 		{text: app.podName(a), kind: "strong", tip: `${a.service} ${a.pod}, instance ${a.instance}`},
 		{text: a.host},
 		num(clock(a.begin, false), dateTime(a.begin)),
@@ -50,15 +50,15 @@ function drawList(now) {
 	if (list.length)
 		return;
 	if (!analysis)
-		emptyState(empty, "Nothing is analysed", "The collector was started without --analyse.", null,
+		emptyState(empty, "Analysis is off", "The collector was started without --analyse.", null,
 		           "sidelight collect --analyse --agent /run/sidelight/agent.sock");
 	else if (analysis.learning)
 		emptyState(empty, "Learning", `${analysis.learning} of ${analysis.pods} pods are in their warm-up: ` +
-			"what is usual is learned first.");
+			"normal behaviour is learned first.");
 	else
-		emptyState(empty, "Nothing unusual", `${analysis.pods} pods are as they usually are. A row appears ` +
-			`here when one is not (detector ${analysis.detector}, ` +
-			`${number(analysis.false_alarms_per_hour)} false alarms an hour and pod allowed).`);
+		emptyState(empty, "No anomalies", `None of ${analysis.pods} pods is anomalous ` +
+			`(detector ${analysis.detector}, ` +
+			`${number(analysis.false_alarms_per_hour)} accepted false alarms per pod and hour).`);
 }
 
 async function askAnomalies() {
@@ -76,7 +76,7 @@ async function askAnomalies() {
 		drawList(a.time);
 }
 
-// ---- the course of one pod's score -------------------------------------------------------------------
+// ---- the score of one pod over time -------------------------------------------------------------------
 
 const plot = new TimePlot($("scores"), {onZoom: () => {}, onCursor: () => {}});
 
@@ -104,15 +104,15 @@ async function askScores() {
 	if (!a) {
 		put(badge, "gone");
 		badge.className = "badge idle";
-		title(badge, "the pod is not there any more");
+		title(badge, "the pod no longer exists");
 		plot.destroy();
 		return;
 	}
 	const v = a.verdict;
-	put(badge, v.learning ? "learning" : v.anomalous ? "anomalous" : v.drift ? "drifting" : "as usual");
+	put(badge, v.learning ? "learning" : v.anomalous ? "anomalous" : v.drift ? "drifting" : "normal");
 	badge.className = `badge ${v.learning ? "idle" : v.anomalous ? "bad" : v.drift ? "warn" : "good"}`;
 	title(badge, v.anomalous ? blameText(v.blame) : v.drift ?
-		"its scores are not those that were learned: train it again" : "");
+		"its scores differ from what was learned: train a new model" : "");
 	plot.draw([
 		{key: "score", slot: 0, unit: "", rate: false, floor: true, t: a.t, v: a.score},
 		{key: "threshold", slot: 7, unit: "", rate: false, floor: true, dash: [4, 4], t: a.t, v: a.threshold},

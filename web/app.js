@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// app.js - the page: what is shown is in the address behind "#", what is known comes by polling.
+// app.js - the page: its state is in the fragment of the address, its data comes by polling.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, fillTable, label, num, put, title} from "./dom.js";
 import {Poller, Problem, get, link} from "./server.js";
@@ -30,12 +30,12 @@ function drawHealth() {
 		const t = status.totals;
 		const late = t.missed_per_second > 0.01 * t.rounds_per_second;
 		if (!t.hosts && status.dta) {
-			text = "reports only"; // owns stores, and was given no agent
+			text = "reports only"; // owns stores, and has no agent
 			kind = "good";
 		} else if (!t.hosts_up) {
 			text = status.ready ? "no agent" : "starting";
 			kind = status.ready ? "bad" : "idle";
-			why = "no agent is reached";
+			why = "no agent is reachable";
 		} else if (t.hosts_stale || t.hosts_up < t.hosts) {
 			text = "degraded";
 			kind = "warn";
@@ -76,7 +76,7 @@ function drawVitals() {
 	      "workers since the start");
 	vital("v-missed", number(t.missed_deadlines) +
 	      (t.missed_per_second > 0 ? ` · ${rate(t.missed_per_second, "")}` : ""),
-	      `${t.missed_deadlines} of ${t.rounds} rounds began late`,
+	      `${t.missed_deadlines} deadlines missed in ${t.rounds} rounds`,
 	      t.missed_per_second > 0.01 * t.rounds_per_second ? "warn" : "");
 	vital("v-samples", rate(t.samples_per_second, ""), `${t.samples} values decoded since the start`);
 	vital("v-memory", bytes(m.resident_bytes || m.collector_bytes),
@@ -96,8 +96,8 @@ function drawAway() {
 	document.body.classList.toggle("is-away", !link.up);
 	if (!link.up) {
 		const wait = Math.max(0, Math.ceil((link.retryAt - Date.now()) / 1000));
-		put($("away-text"), `The collector does not answer (${link.message}). What is shown is from ` +
-			`${clock(link.since / 1000, false)}; trying again ${wait ? `in ${wait} s` : "now"}.`);
+		put($("away-text"), `The collector does not answer (${link.message}). This data is from ` +
+			`${clock(link.since / 1000, false)}; retrying ${wait ? `in ${wait} s` : "now"}.`);
 	}
 	drawHealth();
 }
@@ -105,10 +105,10 @@ function drawAway() {
 // ---- metrics -------------------------------------------------------------------------------------
 
 const metrics = {items: [], matching: 0, loaded: false, error: "", stamp: 0, pods: {}};
-const known = new Map(); // id -> what was seen of it: rate, the last 60 s
+const known = new Map(); // id -> rate and values of the last 60 s
 const SPARK = 60;
 
-// Notes a value; the rate is formed over READ times, not over those of the answers.
+// Records a value; the rate uses the times of READs, not those of answers.
 function observe(m, pod, now) {
 	let k = known.get(m.id);
 	const v = toNumber(m.value), at = pod?.last_read || now;
@@ -124,7 +124,7 @@ function observe(m, pod, now) {
 		const point = running ? k.rate : v, slot = Math.floor(at);
 		if (slot > k.second) {
 			const y = Number.isNaN(point) ? null : point;
-			// A second without an answer of its own is one of what the next one tells.
+			// A second without an answer has the value of the next one.
 			for (let gap = k.second + 1; k.second && gap < slot && gap > slot - SPARK; gap++)
 				k.spark.push(slot - k.second <= 3 ? y : null);
 			k.spark.push(y);
@@ -137,7 +137,7 @@ function observe(m, pod, now) {
 	return k;
 }
 
-// What history knows of the last 60 s of a series that just came into sight.
+// Fetches the last 60 s of series that have become visible.
 let seeding = false;
 
 async function seedSparks() {
@@ -163,7 +163,7 @@ async function seedSparks() {
 			t.forEach((x, i) => at.set(Math.floor(x), y[i]));
 			const spark = Array.from({length: SPARK}, (_, i) =>
 				k.spark[k.spark.length - SPARK + i] ?? at.get(k.second - SPARK + 1 + i) ?? null);
-			// The second in which both begin belongs to neither.
+			// The second in which both begin is in neither.
 			k.spark = spark.map((y, i) => y ?? spark[i - 1] ?? null);
 		}
 		metricList.draw();
@@ -183,7 +183,7 @@ function forget(now) {
 			known.delete(id);
 }
 
-// What an agent publishes of itself; listed behind all others.
+// An agent's own metrics, listed last.
 const isAgent = (pod) => pod?.service === "sidelight-agent";
 
 function podName(pod) {
@@ -258,7 +258,7 @@ function fillMetric(row, index) {
 	put(c.labels, labelText(m.labels));
 	title(c.name, `${m.name}{${labelText(m.labels).replaceAll('" ', '", ')}}` + (m.help ? `\n${m.help}` : ""));
 	put(c.podName, podName(pod) + (pod && pod.state !== "live" ? ` · ${pod.state}` : ""));
-	put(c.pid, pod?.pid ? String(pod.pid) : ""); // connections are no process's
+	put(c.pid, pod?.pid ? String(pod.pid) : ""); // connections have no process
 	title(c.pod, pod ? `${pod.service} ${pod.pod} on ${pod.host}, pid ${pod.pid}, ${pod.state}` : "");
 	c.pod.dataset.state = pod?.state || "";
 	put(c.kind, m.kind);
@@ -304,13 +304,13 @@ async function askMetrics() {
 		a = {metrics: [], pods: {}, matching: 0, offset: 0, time: 0};
 	}
 	if (stamp !== metrics.stamp)
-		return; // the question is another by now
+		return; // the search has changed
 	if (a.time)
 		metrics.error = "";
 	link.ok();
 	metrics.loaded = true;
 	Object.assign(metrics.pods, a.pods);
-	// Only what is in sight stays up to date, so only that is kept.
+	// Only visible rows stay up to date, so only those are kept.
 	metrics.items = [];
 	a.metrics.forEach((m, i) => {
 		metrics.items[a.offset + i] = m;
@@ -323,7 +323,7 @@ async function askMetrics() {
 	metricList.resize(a.matching);
 	drawMetricsNote();
 	const now = metricList.range();
-	if (now.first === first) // not while the list is being moved
+	if (now.first === first) // not while scrolling
 		seedSparks();
 }
 
@@ -339,7 +339,7 @@ function askMetricsAnew() {
 function drawMetricsNote() {
 	const filtered = state.q || state.kind || state.pod;
 	put($("metrics-note"), metrics.error || !metrics.matching ? "" : filtered ?
-		`${number(metrics.matching)} match` : state.series.length ? "" : "Pick a metric to plot it");
+		`${number(metrics.matching)} match` : state.series.length ? "" : "Select a metric to plot it");
 	const chip = $("pod-filter");
 	chip.hidden = !state.pod;
 	if (state.pod) {
@@ -352,7 +352,7 @@ function drawMetricsNote() {
 	if (empty.hidden)
 		return;
 	if (metrics.error)
-		emptyState(empty, "That search can’t be answered", metrics.error);
+		emptyState(empty, "Invalid search", metrics.error);
 	else if (filtered)
 		emptyState(empty, "Nothing matches", `No metric matches ${[state.q && `“${state.q}”`,
 			state.kind && `kind ${state.kind}`, state.pod && "this pod"].filter(Boolean).join(", ")}.`,
@@ -367,18 +367,18 @@ function drawMetricsNote() {
 
 // ---- empty states -----------------------------------------------------------------------------------
 
-// Why there is no pod: no agent, or an agent without pods.
+// Without pods there is no agent, or the agent has none.
 function nothingYet(root) {
 	const t = status?.totals;
 	const socket = hostList.find((h) => h.fabric === "shm")?.target || "/run/sidelight/agent.sock";
 	if (t && !t.hosts_up && !metrics.onlyAgents) {
 		const tried = hostList.map((h) => `${h.target}: ${h.last_error || h.condition}`).join("\n");
-		emptyState(root, "No agent reached", "The collector keeps trying, at least once a second. Is " +
-			"sidelight agent running there, and may this user open its socket?", null,
+		emptyState(root, "No agent reached", "The collector retries at least once per second. Check that " +
+			"sidelight agent is running, and that this user may open its socket.", null,
 			tried || "sidelight agent --socket /run/sidelight/agent.sock");
 	} else {
-		emptyState(root, "No pods yet", "The agent is reached, but nothing publishes through it. A program " +
-			"linked with libsidelight appears here by itself within a second. To see something now:", null,
+		emptyState(root, "No pods yet", "The agent is reachable, but has no publishers. A program " +
+			"linked with libsidelight appears here within a second. For example:", null,
 			`sidelight generate metrics --socket ${socket} --pods 4 --metrics 16 \\\n` +
 			"                           --threads 1 --updates 100000 --rate 1000\n\n" +
 			"cc app.c $(pkg-config --cflags --libs sidelight)");
@@ -388,7 +388,7 @@ function nothingYet(root) {
 // ---- pods ----------------------------------------------------------------------------------------------
 
 const pods = {items: [], matching: 0, loaded: false};
-// One that lives and is not as usual is what people came for.
+// Live anomalous pods come first.
 const isAnomalous = (p) => p.state === "live" && anomalies.anomalous.has(p.instance);
 const ATTENTION = {dead: 0, dropped: 1, stale: 2, live: 3, closed: 4, retired: 5};
 
@@ -433,7 +433,7 @@ function fillPod(row, index) {
 	title(c.metrics, `${p.series} series, ${bytes(p.bytes)}; ${p.refused} metrics refused`);
 	put(c.unsettled, number(p.unsettled));
 	label(row, `${c.badge.textContent} ${podName(p)} on ${p.host}, pid ${p.pid}, ${c.up.textContent}, ${p.metrics} metrics`);
-	title(c.unsettled, `lines caught in the middle of an update, in ${p.rounds} rounds: read again, never shown`);
+	title(c.unsettled, `lines read during an update, in ${p.rounds} rounds: read again, never shown`);
 	return true;
 }
 
@@ -474,14 +474,14 @@ async function askPods() {
 	pods.time = a.time;
 	podList.resize(pods.items.length);
 	put($("pods-note"), !a.matching ? "" : a.matching > a.pods.length ?
-		`${number(a.pods.length)} of ${number(a.matching)}: search to see others` :
+		`the first ${number(a.pods.length)} of ${number(a.matching)}: search to see others` :
 		`${number(a.matching)} ${a.matching === 1 ? "pod" : "pods"}`);
 	const empty = $("pods-empty"), alone = !state.pq && !state.podState && a.matching > 0 &&
 		a.pods.every(isAgent);
 	empty.hidden = a.matching > 0 && !alone;
 	$("pods").hidden = !empty.hidden && !alone;
 	if (error)
-		emptyState(empty, "That search can’t be answered", error);
+		emptyState(empty, "Invalid search", error);
 	else if (!empty.hidden && (state.pq || state.podState))
 		emptyState(empty, "Nothing matches", `No pod matches ${[state.pq && `“${state.pq}”`,
 			state.podState].filter(Boolean).join(", ")}.`, ["Clear the search", () => {
@@ -549,7 +549,7 @@ function showState() {
 	drawMetricsNote();
 }
 
-// What is shown now may have been asked for seldom before.
+// The open view may have been polled rarely before.
 function askSoon() {
 	for (const p of [metricPoller, podPoller, hostPoller, reads, anomalies, flows, reports, traces])
 		p.soon();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dom.js - elements, written to only when there is something new.
+// dom.js - helpers for elements, which write only changes.
 
 export const $ = (id) => document.getElementById(id);
 
@@ -12,7 +12,7 @@ export function el(tag, className, text) {
 	return e;
 }
 
-// Writes only what is new: the browser then has nothing to lay out again.
+// Writes only a change, so that the browser need not lay out again.
 export function put(e, text) {
 	if (e.textContent !== text)
 		e.textContent = text;
@@ -23,7 +23,7 @@ export function title(e, text) {
 		e.title = text;
 }
 
-// What a screen reader says of a row.
+// The text of a row for a screen reader.
 export function label(e, text) {
 	if (e.getAttribute("aria-label") !== text)
 		e.setAttribute("aria-label", text);
@@ -45,7 +45,7 @@ export function emptyState(root, headline, text, action, code) {
 	}
 }
 
-// Cells: {text, tip, num, badge, kind}; rows that are there are used again.
+// Cells: {text, tip, num, badge, kind}; existing rows are reused.
 export function fillTable(table, rows) {
 	const body = table.tBodies[0];
 	while (body.rows.length > rows.length)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flows.js - the view of connections, as the kernels of the hosts tell: those that matter most by what
-// was picked, each with what holds it back. The tab is there once a host has told of any.
+// flows.js - the view of connections, from the kernels of the hosts: the first ones in the selected
+// order, each with its limit. The tab is shown once a host has a table of connections.
 import {$, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, grouped, number, seconds} from "./format.js";
 import * as layers from "./layers.js";
@@ -15,7 +15,7 @@ let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";
 
 const end = (address, port) => (address.includes(":") ? `[${address}]` : address) + `:${port}`;
-// A unit in brackets is no name: (host) is what is in no container.
+// A unit in brackets is not a name: (host) is everything outside of containers.
 const owner = (f) => f.pod || f.container || f.service || (f.unit && !f.unit.startsWith("(") ? f.unit : f.task || f.unit);
 
 function drawHead() {
@@ -40,40 +40,40 @@ function draw(a) {
 		num(f.role === "listener" ? "–" : `${bytes(f.bytes_per_second)}/s`),
 		num(bytes(f.bytes_sent + f.bytes_received),
 		    `${grouped(f.bytes_sent)} sent, ${grouped(f.bytes_received)} received`),
-		num(f.rtt_seconds ? seconds(f.rtt_seconds) : "–", `smallest of late ${seconds(f.rtt_min_seconds)}`),
-		num(grouped(f.retransmits), `${f.timeouts} timeouts, ${f.spurious} in vain`),
+		num(f.rtt_seconds ? seconds(f.rtt_seconds) : "–", `recent minimum ${seconds(f.rtt_min_seconds)}`),
+		num(grouped(f.retransmits), `${f.timeouts} timeouts, ${f.spurious} spurious`),
 		num(age(f.duration_seconds), f.older ? "since it was first seen" : ""),
 		{text: f.why, kind: "why", tip: f.why},
 	]));
 	[...$("flows").tBodies[0].rows].forEach((row, i) => {
 		row.dataset.instance = list[i].instance || "";
-		title(row.cells[1], row.cells[1].title + (list[i].instance ? "\nclick: its plots" : ""));
+		title(row.cells[1], row.cells[1].title + (list[i].instance ? "\nclick: its metrics" : ""));
 	});
 	$("flows").hidden = !list.length;
 	put($("flows-note"), error || !a.matching ? "" : a.matching > list.length ?
-		`${number(list.length)} of ${number(a.matching)}, the first by what is sorted` :
+		`the first ${number(list.length)} of ${number(a.matching)}` :
 		`${number(a.matching)} ${a.matching === 1 ? "connection" : "connections"}`);
 	empty.hidden = list.length > 0;
 	if (list.length)
 		return;
 	if (error)
-		emptyState(empty, "That search can’t be answered", error);
+		emptyState(empty, "Invalid search", error);
 	else if (filtered)
-		emptyState(empty, "Nothing matches", "No connection is like that now.", ["Clear the search", () => {
+		emptyState(empty, "Nothing matches", "No connection matches.", ["Clear the search", () => {
 			app.state.fq = app.state.flowState = "";
 			app.picked();
 			soon();
 		}]);
 	else
-		emptyState(empty, "No connections", "An agent tells of them with --tcp.", null,
+		emptyState(empty, "No connections", "An agent publishes them with --tcp.", null,
 		           "sidelight agent --tcp");
 }
 
 async function ask() {
-	const told = app.status?.tcp?.length > 0 || app.status?.layers?.length > 0 ||
+	const present = app.status?.tcp?.length > 0 || app.status?.layers?.length > 0 ||
 		app.status?.net?.length > 0;
-	$("tab-flows").hidden = !told;
-	put($("n-flows"), told ? number(app.status.tcp.reduce((sum, t) => sum + t.open, 0)) : "");
+	$("tab-flows").hidden = !present;
+	put($("n-flows"), present ? number(app.status.tcp.reduce((sum, t) => sum + t.open, 0)) : "");
 	if (app.state.tab !== "flows")
 		return;
 	let a = {flows: [], matching: 0};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// format.js - numbers, units and times as people read them.
+// format.js - numbers, units and times as text.
 
 const SI = [[1e18, "E"], [1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""],
             [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
 const IEC = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const THIN = "\u202f";
 
-// What JSON can't hold travels as a string.
+// Values that JSON cannot express are strings.
 export function toNumber(v) {
 	if (typeof v === "number")
 		return v;
@@ -29,7 +29,7 @@ export function grouped(v) {
 
 export const many = (n, what) => `${grouped(n)} ${what}${n === 1 ? "" : "s"}`;
 
-// Four significant digits and an SI prefix; small whole numbers as they are.
+// Four significant digits and an SI prefix; small integers in full.
 export function number(v, small = false) {
 	if (Number.isNaN(v))
 		return "NaN";
@@ -75,7 +75,7 @@ export function seconds(v) {
 	return sign + a.toExponential(1) + THIN + "s";
 }
 
-// An age or a time up: 8 s, 4 m 05 s, 3 h 12 m, 2 d 4 h.
+// An age: 8 s, 4 m 05 s, 3 h 12 m, 2 d 4 h.
 export function age(v) {
 	if (v === null || v === undefined || !Number.isFinite(v))
 		return "–";
@@ -91,7 +91,7 @@ export function age(v) {
 	return `${Math.floor(s / 86400)}${THIN}d ${Math.floor(s % 86400 / 3600)}${THIN}h`;
 }
 
-// The unit that a metric declares, or that its name ends in.
+// The unit that a metric declares, or the suffix of its name.
 export function unitOf(metric) {
 	if (metric.unit)
 		return metric.unit;
@@ -128,12 +128,12 @@ export function rate(v, unit) {
 	return (v !== 0 && Math.abs(v) >= 1 && Math.abs(v) < 999.5 ? digits(v, 3) : number(v)) + "/s";
 }
 
-// Without the noughts that a round number ends in: for axes.
+// Without trailing zeros, for axes.
 export const trimmed = (text) => text.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, "");
 
 const pad = (n, width = 2) => String(n).padStart(width, "0");
 
-// Local time of day; ms when asked.
+// Local time of day, with or without ms.
 export function clock(epoch, ms = true) {
 	const d = new Date(epoch * 1000);
 	return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}` +

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layers.js - of the view of connections: where the time of requests goes, layer by layer of the stack, for each
-// workload. It is there once a host has told of layers.
+// layers.js - part of the view of connections: the time of requests by layer of the stack, per workload.
+// It is shown once a host has a table of layers.
 import {$, el, fillTable, num, put, title} from "./dom.js";
 import {grouped, number, seconds} from "./format.js";
 import {panel} from "./panel.js";
@@ -15,10 +15,10 @@ let app = null; // {state, status}
 const owner = (w) => w.pod || w.container || w.service || w.unit;
 const time = (v) => typeof v === "number" ? seconds(v) : v ? "> 6 s" : "–"; // above the last bucket
 
-// What came of late; of who is idle, what there was.
+// Recent requests; all of them if the workload is idle.
 const shown = (w) => w.late.requests || !w.all.requests ? w.late : w.all;
 
-// A part of the bar is a layer's share of the mean.
+// Each part of the bar is a layer's share of the mean.
 function drawBar(td, s) {
 	let bar = td.firstElementChild;
 	if (!bar) {

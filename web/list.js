@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// list.js - a grid of any number of rows, of which only those in sight exist. Arrow keys, Page
-// Up/Down, Home and End move the active row; Enter or Space picks it.
+// list.js - a grid of any number of rows, of which only the visible ones exist. Arrow keys, Page
+// Up/Down, Home and End move the active row; Enter or Space selects it.
 
 const SPARE = 4;
 
 export class List {
-	// fill(row, index): writes an index's item into a row element made by make(); false: not
-	// loaded yet. pick(index, event). moved(first, count): what came into sight.
+	// fill(row, index): writes the item at index into a row element from make(); false: not
+	// loaded yet. pick(index, event). moved(first, count): the visible rows have changed.
 	constructor(root, {make, fill, pick, moved}) {
 		this.root = root;
 		this.make = make;
@@ -42,7 +42,7 @@ export class List {
 		return parseFloat(getComputedStyle(this.root).getPropertyValue("--row")) || 28;
 	}
 
-	// The rows in sight: [first, first + count).
+	// The visible rows: [first, first + count).
 	range() {
 		const height = this.rowHeight();
 		const first = Math.max(0, Math.floor(this.root.scrollTop / height) - SPARE);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// net.js - of the view of connections: latency between hosts that both record segments, one way within the bound of
-// their clocks and both ways without it; and a request's whole way through both stacks and the wire.
+// net.js - part of the view of connections: latency between hosts that both record segments, for each direction within
+// the bound of their clocks and for both together without it; and a whole request through both stacks and the wire.
 import {$, el, fillTable, num, put, title} from "./dom.js";
 import {grouped, number, seconds} from "./format.js";
 import {panel} from "./panel.js";
 
 const SHOWN = 8;
-// Which of the layers' colours a part has.
+// The colour of each part, as in layers.js.
 const PARTS = {client_tcp_out: "s4", client_ip_out: "s5", client_mac_out: "s6", wire_there: "wire", server_mac_in: "s0",
                server_ip_in: "s1", server_tcp_in: "s2", server_app: "s3", server_tcp_out: "s4", server_ip_out: "s5",
                server_mac_out: "s6", wire_back: "wire", client_mac_in: "s0", client_ip_in: "s1", client_tcp_in: "s2"};
@@ -34,11 +34,11 @@ function drawBar(td, trip) {
 
 function oneWay(w) {
 	if (!w.count)
-		return num("–", "nothing of late, or the clocks' offset is not known");
+		return num("–", "no recent segments, or the offset of the clocks is unknown");
 	return num(`${signed(w.p50)} ± ${seconds(w.bound)}`, `mean ${signed(w.mean)}, 90 % within ${signed(w.p90)}, ` +
-	           `99 % within ${signed(w.p99)}, ${grouped(w.count)} segments of late, ` +
-	           `each right within ${seconds(w.bound)} on average` +
-	           (w.reordered_total ? `\n${grouped(w.reordered_total)} came after one that was sent later` : ""));
+	           `99 % within ${signed(w.p99)}, ${grouped(w.count)} recent segments, ` +
+	           `mean error bound ${seconds(w.bound)}` +
+	           (w.reordered_total ? `\n${grouped(w.reordered_total)} reordered` : ""));
 }
 
 function rowsOf(a) {
@@ -50,23 +50,23 @@ function rowsOf(a) {
 function draw(a) {
 	const rows = rowsOf(a);
 	const notes = a.pairs.flatMap((p) => [
-		...(p.clock.known ? [] : [`${p.a.host} ⇄ ${p.b.host}: the clocks’ offset is not known`]),
+		...(p.clock.known ? [] : [`${p.a.host} ⇄ ${p.b.host}: the offset of the clocks is unknown`]),
 		...Object.entries(p.causes).map(([cause, n]) => `${p.a.host} ⇄ ${p.b.host}: ${grouped(n)} ${cause}`)]);
 	$("net-panel").hidden = !rows.length;
 	fillTable($("net"), rows.map(({pair, port, trip}) => {
 		const negative = port.there.negative_total + port.back.negative_total;
 		return [
 			{text: `${pair.a.host} → ${pair.b.host}` + (pair.stale ? " · stale" : ""), kind: "strong",
-			 tip: pair.clock.known ? `${pair.b.host}’s clock is ahead by ${signed(pair.clock.offset)}, give or take ` +
-			      seconds(pair.clock.bound) : "the clocks’ offset is not known"},
+			 tip: pair.clock.known ? `${pair.b.host}’s clock is ahead by ${signed(pair.clock.offset)} ± ` +
+			      seconds(pair.clock.bound) : "the offset of the clocks is unknown"},
 			{text: String(port.port), kind: "mono"},
 			oneWay(port.there), oneWay(port.back),
-			num(port.both.count ? seconds(port.both.p50) : "–", "there and back together: no clock’s offset is in it"),
+			num(port.both.count ? seconds(port.both.p50) : "–", "both directions together, independent of the offset of the clocks"),
 			num(port.both.count ? seconds(port.both.p99) : "–"),
 			{text: "", kind: "bar"},
 			num(trip ? seconds(trip.mean) : "–",
 			    trip ? `from the call of the client on ${pair[trip.client].host} to its copy of the response` : ""),
-			num(negative ? number(negative) : "0", negative ? "came before they were sent: clocks are further off than was said" : ""),
+			num(negative ? number(negative) : "0", negative ? "negative latencies: a clock was set, or the assumed bound is too small" : ""),
 		];
 	}));
 	[...$("net").tBodies[0].rows].forEach((row, i) => {

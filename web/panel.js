@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// panel.js - a panel of the view of connections that is there only while somebody looks, there is something to
-// ask about, and it can be answered: asked every two seconds, hidden otherwise.
+// panel.js - a panel of the view of connections. It polls every two seconds while the view is open and the collector
+// has such data, and is hidden otherwise.
 import {$} from "./dom.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const PERIOD = () => 2000;
 
-// path: of the API, the key of /status that lists who tells of it, and the beginning of the panel's id.
-// hooks: {state, status}, set by start() of who owns the panel.
+// path: path in the API, key of /status that lists the hosts with such data, and prefix of the panel's id.
+// hooks: {state, status}, set by start() of the panel's module.
 export function panel(path, hooks, params, draw) {
 	const hide = () => {
 		$(`${path}-panel`).hidden = true;
@@ -21,7 +21,7 @@ export function panel(path, hooks, params, draw) {
 		} catch (e) {
 			if (!(e instanceof Problem) || !e.status)
 				throw e;
-			hide(); // a search that can't be answered: the list below says so
+			hide(); // the list below reports an invalid search
 		}
 		link.ok();
 	}, PERIOD);

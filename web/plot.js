@@ -4,7 +4,7 @@ import {clock, number, rate, seconds, trimmed, withUnit} from "./format.js";
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const FONT = "11px system-ui, sans-serif";
-// Steps of an axis of bytes: powers of two.
+// Axis steps for bytes: powers of two.
 const BINARY = Array.from({length: 61}, (_, i) => 2 ** (i - 10));
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
@@ -19,8 +19,8 @@ function axisStyle() {
 	};
 }
 
-// The rate of a running total, over equal intervals that lie at multiples of their width since the
-// epoch: between the last points at or before both ends. A total that went back leaves a gap.
+// The rate of a running total over equal intervals, which start at multiples of their width since the
+// epoch: between the last points at or before both ends. A decreasing total leaves a gap.
 export function rates(t, v, width) {
 	const outT = [], outV = [];
 	let slot = NaN, lastT = NaN, lastV = NaN;
@@ -55,7 +55,7 @@ export class TimePlot {
 		dark.addEventListener("change", () => this.rebuild());
 	}
 
-	// lines: {key, slot, unit, rate, dash, floor, t, v}; from, to: what to show, in seconds.
+	// lines: {key, slot, unit, rate, dash, floor, t, v}; from, to: the range to show, in seconds.
 	draw(lines, from, to) {
 		const key = lines.map((l) => [l.key, l.slot, l.unit, l.rate].join()).join(";");
 		this.lines = lines;
@@ -154,7 +154,7 @@ export class TimePlot {
 		this.plot.setScale("x", {min: this.range[0], max: this.range[1]});
 	}
 
-	// The span of an axis: a tenth of air, and 0 at the bottom where nothing can lie below it.
+	// The range of an axis: a margin of a tenth, and 0 at the bottom if values cannot be negative.
 	span(min, max, floor) {
 		if (min === null || max === null || !Number.isFinite(min) || !Number.isFinite(max))
 			return [0, 1];
@@ -164,7 +164,7 @@ export class TimePlot {
 		return [min - air, max + air];
 	}
 
-	// Value of a line at a place of the joined data: the nearest at or before it.
+	// Value of a line at an index of the joined data: the nearest at or before it.
 	valueAt(line, index) {
 		const column = this.data?.[line + 1];
 		for (let i = index; column && i >= 0 && i > index - 200; i--)
@@ -174,7 +174,7 @@ export class TimePlot {
 	}
 }
 
-// Bars over a logarithmic axis of times. sets: [{slot, counts}], drawn over one another as shares.
+// Bars over a logarithmic time axis. sets: [{slot, counts}], drawn over one another as shares.
 export class LatencyPlot {
 	constructor(root) {
 		this.root = root;
@@ -257,7 +257,7 @@ export class LatencyPlot {
 		return true;
 	}
 
-	// A dashed line at each quantile, with its name, which gives way to the one before.
+	// A dashed line at each quantile, with its name, placed to avoid the previous one.
 	drawMarks(u, bounds) {
 		const c = u.ctx, ratio = devicePixelRatio || 1;
 		let free = -Infinity;
@@ -286,7 +286,7 @@ export class LatencyPlot {
 	}
 }
 
-// A line of 60 s beside a number.
+// A sparkline of 60 s.
 export function sparkline(canvas, values, stroke, fromZero) {
 	const ratio = devicePixelRatio || 1, w = canvas.clientWidth, h = canvas.clientHeight;
 	if (!w || !h)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// reads.js - how long READs take, and what each worker of the collector does.
+// reads.js - the duration of READs, and the state of each worker of the collector.
 import {$, emptyState, fillTable, num, put} from "./dom.js";
 import {number, rate, seconds} from "./format.js";
 import {LatencyPlot} from "./plot.js";
 import {Poller, get, link} from "./server.js";
 import {state} from "./state.js";
 
-let app; // {status}: what the collector said last, or null
+let app; // {status}: the last answer of the collector, or null
 
 const reads = {plot: null, past: [], workers: 0};
 
@@ -39,7 +39,7 @@ async function askReads() {
 	$("latency").hidden = !drawn;
 	$("latency-empty").hidden = drawn;
 	if (!drawn)
-		emptyState($("latency-empty"), "No READ yet", "As soon as a host is reached its READs are timed here.");
+		emptyState($("latency-empty"), "No READ yet", "READs are timed once a host is reached.");
 	const q = (v) => v === null ? "–" : seconds(v);
 	const {status} = app;
 	if (!status)
@@ -61,8 +61,8 @@ async function askReads() {
 		num(number(w.unsettled), `of ${w.lines} lines`),
 	]));
 	const faults = Object.entries(status.totals.faults);
-	put($("faults"), faults.length ? "Faults in what was read: " +
-	    faults.map(([k, v]) => `${k} ${number(v)}`).join(", ") + "." : "No fault in anything that was read.");
+	put($("faults"), faults.length ? "Faults in memory read: " +
+	    faults.map(([k, v]) => `${k} ${number(v)}`).join(", ") + "." : "No faults in memory read.");
 }
 
 const poller = new Poller(askReads, () => 1000);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// reports.js - the view of what network devices and kernels report: the account, the stores and how full they are,
-// the translators, and questions. The tab is there once the collector owns stores.
+// reports.js - the view of reports of network devices and kernels: the account, the stores and their load,
+// the translators, and queries. The tab is shown if the collector serves stores.
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, grouped, many, number} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 100, PERIOD = () => 1000;
-// Where every report that was sent is: in exactly one of these.
+// Every report sent is in exactly one of these.
 const PARTS = [["stored", "good"], ["waiting", "idle"], ["duplicates", "idle"], ["late", "warn"], ["dropped", "bad"],
                ["lost", "bad"], ["missing", "warn"]];
 const PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmp6", 132: "sctp"};
@@ -23,7 +23,7 @@ function address(hex) {
 	return "[" + words.replace(/(^|:)0(:0)+(:|$)/, "::") + "]";
 }
 
-// A key as people write it: the 5-tuple of a flow, or its letters, or its digits.
+// A key as text: the 5-tuple of a flow, printable characters, or hexadecimal digits.
 export function keyText(hex) {
 	const ip = {26: 4, 74: 16}[hex.length];
 	if (ip) {
@@ -36,7 +36,7 @@ export function keyText(hex) {
 	return codes.every((c) => c >= 33 && c < 127) ? String.fromCharCode(...codes) : hex;
 }
 
-// A value of a Key-Write: what a reported flow counted, or a number, or digits.
+// A value of a Key-Write: the counts of a flow, a number, or hexadecimal digits.
 export function valueText(hex) {
 	if (hex.length === 32)
 		return `${grouped(of(hex, 0, 8))} packets, ${bytes(of(hex, 8, 8))}`;
@@ -45,17 +45,17 @@ export function valueText(hex) {
 
 function said(a) {
 	if (a.result !== "found")
-		return {empty: a.within ? "not there: never written, or overwritten since; one of the last " +
+		return {empty: a.within ? "not found: never written, or overwritten; one of the last " +
 		                          `${grouped(a.within)} keys would be found with ${(100 * a.found_within_probability).toFixed(1)} %`
-		                        : "nothing was counted", conflict: "copies disagree",
+		                        : "no count", conflict: "copies disagree",
 		        unknown: "no such epoch or list"}[a.result];
 	switch (a.kind) {
-	case "key-write": return `${valueText(a.value)} — ${a.agreed} of ${a.asked} copies say so, epoch ${a.epoch}`;
+	case "key-write": return `${valueText(a.value)} — ${a.agreed} of ${a.asked} copies agree, epoch ${a.epoch}`;
 	case "increment": return `${grouped(a.value)}, too high by ${number(a.error)} at most with probability ` +
 		`${number(a.error_probability)}, epoch ${a.epoch}`;
 	case "postcard": return a.path.map((hop) => hop === null ? "?" : hop).join(" → ") + `, epoch ${a.epoch}`;
 	case "append": return a.rings.map((r) => r.items.map(keyText).join(", ") +
-		(r.overrun ? ` (${r.overrun} blocks were overwritten before)` : "")).filter(Boolean).join("; ");
+		(r.overrun ? ` (after ${r.overrun} overwritten blocks)` : "")).filter(Boolean).join("; ");
 	default: return `${a.reporters} of ${a.expected} reporters, epoch ${a.epoch}` +
 		("estimate" in a ? `: ${number(a.estimate)} ± ${number(a.error)}` : "");
 	}
@@ -79,11 +79,11 @@ function drawAccount() {
 	});
 }
 
-// Why reports were dropped, in words: whoever reads this wants to know what to do about it.
-const CAUSES = {no_store: "of no store", shape: "of a shape that their store does not take", list: "of no list",
-                rate: "beyond their tenant's rate", output_full: "as the way to the collector was full",
-                output_down: "as no collector was there", output_failed: "as a write failed",
-                late: "of an epoch that is over", duplicate_hop: "of a hop that was there"};
+// The causes of dropped reports as text.
+const CAUSES = {no_store: "for an unknown store", shape: "of a shape that their store refuses", list: "for an unknown list",
+                rate: "beyond the rate of their tenant", output_full: "because the output to the collector was full",
+                output_down: "because no collector was reachable", output_failed: "because a write failed",
+                late: "of a past epoch", duplicate_hop: "of a duplicate hop"};
 
 function drawDropped() {
 	const said = Object.entries(there.account.dropped_by_cause).filter(([, n]) => n)
@@ -92,28 +92,27 @@ function drawDropped() {
 	$("dta-dropped").hidden = !said.length;
 }
 
-// What was written into slots and paths, and what has become of it.
+// Slots and paths written, and their outcome.
 function drawUnits() {
 	const u = there.account.units;
 	put($("dta-units"), u ? `slots and paths: ${grouped(u.written)} written = ${u.exact ? "" : "about "}${grouped(u.standing)} ` +
-		`there + about ${grouped(u.overwritten)} overwritten by another key + ${grouped(u.updated)} updated by their own + ` +
-		`${grouped(u.expired)} gone with their epoch` : "");
+		`standing + about ${grouped(u.overwritten)} overwritten by another key + ${grouped(u.updated)} updated by their own + ` +
+		`${grouped(u.expired)} expired with their epoch` : "");
 	$("dta-units").hidden = !u?.written;
 }
-
 
 function drawTenants() {
 	fillTable($("dta-tenants"), there.tenants.map((t) => [
 		{text: t.name || "–", kind: "strong"},
 		num(String(t.number)),
-		num(t.rate ? grouped(t.rate) : "any number"),
-		num(t.rate ? grouped(t.burst) : "–", "so many reports may come together"),
-		{text: t.required ? "need a MAC" : t.key ? "may have a MAC" : "have no MAC"},
+		num(t.rate ? grouped(t.rate) : "unlimited"),
+		num(t.rate ? grouped(t.burst) : "–", "maximum number of reports at once"),
+		{text: t.required ? "MAC required" : t.key ? "MAC optional" : "no MAC"},
 	]));
 	$("dta-tenants").hidden = !there.tenants.length;
 }
 
-const PAGES = {huge: "huge, reserved", transparent: "huge, if the kernel has some", small: "4 KiB"};
+const PAGES = {huge: "huge, reserved", transparent: "huge, if available", small: "4 KiB"};
 
 function drawStores() {
 	fillTable($("dta-stores"), there.stores.map((s) => {
@@ -127,15 +126,15 @@ function drawStores() {
 			num(bytes(size), s.objects.map((o) => o.file).filter(Boolean).join("\n") || "in memory"),
 			{text: s.objects.map((o) => PAGES[o.pages] || o.pages).join(", "), tip: "of this memory"},
 			num(s.epochs > 1 ? String(s.epoch) : "–", s.epochs > 1 ? `since ${age(Date.now() / 1000 - s.epoch_since)}` : "one epoch"),
-			num(load ? number(load.load) : "–", load ? "keys written, for each slot; estimated from those in use" : ""),
+			num(load ? number(load.load) : "–", load ? "keys written per slot, estimated from the slots in use" : ""),
 			num(load ? load.predicted_success.map((p, i) => `${i + 1}× ${(100 * p).toFixed(1)} %`).join(" · ") +
 			    (measured ? `; ${(100 * measured.ratio).toFixed(1)} % found of ${grouped(measured.asked)} sampled, ${
 				    (100 * measured.predicted).toFixed(1)} % predicted` : "") : "–",
-			    "of the keys of this epoch, by a query; written once, 2×, …" +
-			    (measured ? `. Of the sample: between ${(100 * measured.low).toFixed(1)} and ${
-				    (100 * measured.high).toFixed(1)} % with 95 % confidence; predicted by the age of its keys` :
+			    "share of the keys of this epoch that a query finds, with 1, 2, … copies" +
+			    (measured ? `. Sample: between ${(100 * measured.low).toFixed(1)} and ${
+				    (100 * measured.high).toFixed(1)} % with 95 % confidence; predicted from the age of the keys` :
 				    load?.why_not_measured ? `. Not measured: ${load.why_not_measured}` : "")),
-			{text: s.waiting ? "rotation waits" : s.keylog ? `keys in ${s.keylog}` : "",
+			{text: s.waiting ? "rotation pending" : s.keylog ? `keys in ${s.keylog}` : "",
 			 tip: s.not_rotated.length ? `for ${s.not_rotated.join(", ")}` : ""},
 		];
 	}));
@@ -161,7 +160,7 @@ function drawTranslators() {
 	$("dta-translators").hidden = !there.translators.length;
 }
 
-// Keys that the store has seen lately, each with what it says of them.
+// Recent keys of the store, with their values.
 async function drawKeys() {
 	const s = there.stores.find((one) => one.name === store), table = $("dta-keys");
 	let rows = [];
@@ -175,7 +174,7 @@ async function drawKeys() {
 			(rows.length ? `: ${there_} of ${rows.length} found, ${(100 * there_ / rows.length).toFixed(1)} %` : "") +
 			(gone ? `; ${many(gone, "block")} of older keys overwritten in ${s.keylog}` : ""));
 	} else {
-		put($("dta-keys-note"), s ? `${s.name} has no key log: ask for a key you know` : "");
+		put($("dta-keys-note"), s ? `${s.name} has no key log: query a known key` : "");
 	}
 	fillTable(table, rows);
 	table.hidden = !rows.length;
@@ -208,7 +207,7 @@ async function ask() {
 	const empty = $("dta-empty");
 	empty.hidden = there.translators.length > 0;
 	if (!there.translators.length)
-		emptyState(empty, "No translator", "Reports come by one.", null,
+		emptyState(empty, "No translator", "Reports arrive through a translator.", null,
 		           `sidelight translate --collector ${there.listen[0]?.startsWith("/") ? "unix:" : ""}${there.listen[0] || "…"}`);
 	put($("dta-store"), store);
 	$("dta-key").placeholder = there.stores.find((s) => s.name === store)?.kind === "append" ? "number of a list" :

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// series.js - the plot of the series that were picked, and its legend.
+// series.js - the plot of the selected series, and its legend.
 import {$, el, put, title} from "./dom.js";
 import {clock, labelText, number, rate, seconds, toNumber, trimmed, unitOf, withUnit} from "./format.js";
 import {COLORS, TimePlot, color, rates} from "./plot.js";
 import {Poller, Problem, get, link} from "./server.js";
 import {state, writeHash} from "./state.js";
 
-let app; // what app.js knows of metrics: {known, observe, podName, drawMetrics}
+let app; // hooks of app.js: {known, observe, podName, drawMetrics}
 
 const slots = new Map(); // id -> colour
 const histograms = new Map(); // id -> {snapshots, points} of quantiles
@@ -71,7 +71,7 @@ export function setPaused(on) {
 		historyPoller.soon();
 }
 
-// What is known of the series picked, also when the list shows others.
+// Keeps the selected series known when the list shows others.
 async function askSelected() {
 	if (!state.series.length)
 		return;
@@ -110,7 +110,7 @@ function quantile(buckets, total, exponential, q) {
 	return null;
 }
 
-// Quantiles of what was observed in the last step, from what two answers differ by.
+// Quantiles of the observations in the last step, from the difference of two answers.
 function trackHistogram(s, time) {
 	let h = histograms.get(s.id);
 	if (!h)
@@ -144,7 +144,7 @@ async function askHistory() {
 	let a;
 	try {
 		const [h, b] = await Promise.all([
-			// A rate needs what was before the first point.
+			// A rate needs a point before the first one.
 			get("history", {series: asked, points: width, last: Math.ceil(state.window * 1050) + "ms"}),
 			wanted.length ? get("buckets", {series: wanted.join()}) : null,
 		]);
@@ -166,13 +166,13 @@ async function askHistory() {
 	drawPlot();
 }
 
-// Over how long a rate is formed: as short as the picture shows, but over sixteen events or more.
+// Interval of a rate: as short as the plot resolves, but at least sixteen events.
 function rateStep(s) {
 	let changes = 0;
 	for (let i = 1; i < s.v.length; i++)
 		changes += s.v[i] !== s.v[i - 1];
 	const total = s.v.length ? s.v[s.v.length - 1] - s.v[0] : 0;
-	// Of what was decimated not every change is seen; a whole number can't hide more than its rise.
+	// Decimation hides changes; an integer cannot hide more than its increase.
 	let events = s.decimated ? Infinity : changes;
 	if (Number.isInteger(total) && total >= 0)
 		events = Math.min(events, total);
@@ -217,15 +217,15 @@ export function drawPlot() {
 	const note = $("plot-empty"), any = lines.some((l) => l.t.length > 0);
 	note.hidden = any;
 	if (!any)
-		put(note, a.missing || a.series.every((s) => s.error) ? "These series are gone: their pods have expired." :
+		put(note, a.missing || a.series.every((s) => s.error) ? "These series no longer exist: their pods have expired." :
 			recorded ? "Waiting for a second point …" : whyNoHistory());
 	const to = a.to || Date.now() / 1000;
 	timePlot.draw(lines.filter((l) => l.t.length), to - state.window, to);
 	$("plot").dataset.points = lines.reduce((n, l) => n + l.t.length, 0);
 	put($("plot-status"), any ? `${number(recorded)} values recorded` +
-	    (decimated ? `, ${number(drawn)} used: lowest and highest of each step` : ", all used") +
+	    (decimated ? `, ${number(drawn)} used: lowest and highest per step` : ", all used") +
 	    (steps.size ? `; rates over ${[...steps].sort((x, y) => x - y).map((x) => trimmed(seconds(x))).join(", ")}` : "") +
-	    (timePlot.zoomed ? " · zoomed: Resume goes on" : "") : "");
+	    (timePlot.zoomed ? " · zoomed: Resume continues" : "") : "");
 	drawLegend();
 }
 
@@ -235,7 +235,7 @@ function whyNoHistory() {
 	if (ended.length && ended.length === pods.length)
 		return `${app.podName(ended[0])} is ${ended[0].state}` + (ended[0].last_read ?
 			`, and was last read at ${clock(ended[0].last_read, false)}.` : ".");
-	return "No history in this window: the collector runs without, or its memory is used up.";
+	return "No history in this window: it is disabled, or its memory is full.";
 }
 
 export function drawLegend(cursor) {
@@ -266,7 +266,7 @@ export function drawLegend(cursor) {
 		title(item, meta ? `${meta.name}{${labels}}\n${meta.help}` : id);
 		put(p.pod, k?.gone ? "expired" : k?.pod ? `${app.podName(k.pod)} ${k.pod.pid}` + (k.pod.state === "live" ? "" : ` · ${k.pod.state}`) : "");
 		p.pod.dataset.state = k?.gone ? "dead" : k?.pod?.state || "";
-		p.remove.setAttribute("aria-label", `Take ${meta?.name || id} off the plot`);
+		p.remove.setAttribute("aria-label", `Remove ${meta?.name || id} from the plot`);
 		const lines = plot.lines.map((l, n) => [l, n]).filter(([l]) => l.id === id);
 		put(p.value, lines.map(([l, n]) => {
 			const v = cursor === null || cursor === undefined ? lastOf(l.v) : plot.valueAt(n, cursor);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// server.js - talks to the collector: one question after the other, on time, and again after a
-// failure. Nothing is asked while nobody looks.
+// server.js - requests to the collector: one at a time per poller, periodic, and retried after a
+// failure. A hidden page sends none.
 
 const TIMEOUT_MS = 4000;
 const RETRY_MS = [500, 1000, 2000, 4000, 5000];
@@ -8,7 +8,7 @@ const RETRY_MS = [500, 1000, 2000, 4000, 5000];
 export class Problem extends Error {
 	constructor(message, status) {
 		super(message);
-		this.status = status; // of HTTP; 0: the server can't be reached
+		this.status = status; // of HTTP; 0: the server is unreachable
 	}
 }
 
@@ -28,41 +28,41 @@ export async function get(path, params = {}) {
 	try {
 		body = await response.json();
 	} catch {
-		throw new Problem(`HTTP ${response.status}, and no JSON`, response.ok ? 0 : response.status);
+		throw new Problem(`HTTP ${response.status} without JSON`, response.ok ? 0 : response.status);
 	}
 	if (!response.ok)
 		throw new Problem(body.error || `HTTP ${response.status}`, response.status);
 	return body;
 }
 
-// Whether the collector answers; the page shows it and all pollers wait by it.
+// Whether the collector answers; the page shows it, and all pollers wait for it.
 export const link = {
 	up: true, failures: 0, retryAt: 0, message: "", since: 0, listeners: [],
 
 	ok() {
 		if (!this.up) {
 			this.up = true;
-			this.tell();
+			this.notify();
 		}
 		this.failures = 0;
 	},
 	failed(message) {
 		if (!this.up && Date.now() < this.retryAt)
-			return; // another question, that was under way too
+			return; // another request that was in flight
 		if (this.up)
 			this.since = Date.now();
 		this.up = false;
 		this.message = message;
 		this.retryAt = Date.now() + RETRY_MS[Math.min(this.failures, RETRY_MS.length - 1)];
 		this.failures++;
-		this.tell();
+		this.notify();
 	},
 	retryNow() {
 		this.retryAt = 0;
 		for (const p of pollers)
 			p.soon();
 	},
-	tell() {
+	notify() {
 		for (const fn of this.listeners)
 			fn(this);
 	},
@@ -70,7 +70,7 @@ export const link = {
 
 const pollers = [];
 
-// Calls ask() every period() ms, counted from the start of the last one; never two at a time.
+// Calls ask() every period() ms, counted from the start of the previous call; calls do not overlap.
 export class Poller {
 	constructor(ask, period) {
 		this.ask = ask;

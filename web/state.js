@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state.js - what is shown: as it is in the address behind "#".
+// state.js - the state of the page, which is kept in the fragment of its address.
 import {COLORS} from "./plot.js";
 
 export const TABS = ["metrics", "pods", "flows", "reports", "anomalies", "traces", "hosts", "reads"];

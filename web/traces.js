@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// traces.js - the traces that were kept: a list, and the spans of one of them over time. The tab is
-// there once the collector has seen a trace.
+// traces.js - the kept traces: a list, and the spans of one of them over time. The tab is shown once
+// the collector has seen a trace.
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
 import {bytes, clock, dateTime, grouped, many, seconds} from "./format.js";
 import {Poller, Problem, get, link} from "./server.js";
 
 const LISTS = () => app.state.tab === "traces" ? 1000 : 5000, ONE = () => 2000;
 const REASONS = {error: "bad", slow: "warn", verdict: "warn", head: "idle"};
-const WHY = {error: "a span of it failed", slow: "far slower than others with this root",
-             verdict: "a pod that took part was anomalous", head: "by chance"};
+const WHY = {error: "a span failed", slow: "far slower than other traces with this root",
+             verdict: "a pod involved was anomalous", head: "sampled at random"};
 
 let app = null; // {state, picked}
 let list = [], shown = "";
@@ -22,7 +22,7 @@ function drawList(a) {
 		num(t.start ? clock(t.start) : "–", t.start ? dateTime(t.start) : ""),
 		num(seconds(t.duration_seconds)),
 		num(grouped(t.spans_read), t.orphans || t.lost_lines ?
-			`${t.orphans} without their parent, ${t.lost_lines} lines lost` : ""),
+			`${t.orphans} without parent, ${t.lost_lines} lines lost` : ""),
 		num(grouped(t.pods)),
 		{text: t.trace_id.slice(0, 8), kind: "mono", tip: t.trace_id},
 	]));
@@ -35,7 +35,7 @@ function drawList(a) {
 	put($("traces-note"), a.roots ? `${grouped(a.held)} kept of ${grouped(a.roots)} traces; ` +
 		`${bytes(a.read_bytes)} read of ${bytes(a.published_bytes)} (${(share * 100).toPrecision(2)} %)` : "");
 	if (!list.length)
-		emptyState(empty, "No traces kept", a.roots ? `${grouped(a.roots)} traces were looked at; none ` +
+		emptyState(empty, "No traces kept", a.roots ? `None of ${grouped(a.roots)} traces ` +
 			"was slow or failed." : "No pod publishes spans yet.");
 }
 
@@ -59,7 +59,7 @@ async function askTraces() {
 
 // ---- the spans of one ----------------------------------------------------------------------------------
 
-// Each span behind its parent, children by their start; those without a parent come first.
+// Depth first; children and roots in the order of their start.
 function inOrder(spans) {
 	const ids = new Set(spans.map((s) => s.span_id)), children = new Map(), out = [];
 	for (const s of spans) {
@@ -76,7 +76,7 @@ function inOrder(spans) {
 		for (const child of (children.get(s.span_id) || []).reverse())
 			todo.push([child, depth + 1]);
 	}
-	return [...out, ...spans.filter((s) => !done.has(s)).map((s) => [s, 0])]; // parents in a circle
+	return [...out, ...spans.filter((s) => !done.has(s)).map((s) => [s, 0])]; // cyclic parents
 }
 
 function drawWaterfall(t) {
@@ -122,7 +122,7 @@ async function askOne() {
 		return;
 	put($("trace-title"), t ? `${t.service} ${t.root}` : id);
 	put($("trace-note"), t ? `${t.trace_id}, ${many(t.spans_read, "span")} in ${many(t.pods, "pod")}` +
-		(t.orphans ? `, ${grouped(t.orphans)} without their parent` : "") : "not kept any more");
+		(t.orphans ? `, ${grouped(t.orphans)} without parent` : "") : "no longer kept");
 	const now = `${id} ${t ? t.spans.length : 0}`;
 	if (now !== shown && t && t.spans.length)
 		drawWaterfall(t);

@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""left_out.py NAME=SIDELIGHT... - was a constant fitted to the faults that it is judged by? Each SIDELIGHT is a
-build with other constants; the first is the one that ships. For each kind of fault of both days, the
-build that finds most of all other kinds is chosen (by recall at 2 % false positives on Online
-Boutique, at 5 % on Train Ticket; then by top-1; then the first), and what it finds of the kind left
-out is counted. The same with days instead of kinds. One JSON object a line."""
+"""left_out.py NAME=SIDELIGHT... - was a constant fitted to the faults by which it is judged? Each SIDELIGHT is a build with
+other constants; the first is the one that ships. For each kind of fault of both days, the build that finds most of all
+other kinds is chosen (by recall at 2 % false positives on Online Boutique, at 5 % on Train Ticket; then by top-1; then
+the first), and its hits on the kind left out are counted. Then the same with days in place of kinds."""
 import collections
 import json
 import shutil
 import sys
 import tempfile
 
+from days import DAYS, WINDOW, Day, threshold_at
+
 BUILDS = dict(a.split('=', 1) for a in sys.argv[1:])
-sys.argv[1:] = ['none']
-import bench_detect  # noqa: E402
 
 PERCENT = {'ob': 2, 'tt': 5}
 
@@ -21,12 +20,12 @@ PERCENT = {'ob': 2, 'tt': 5}
 def found(day, rows, percent):
     """[(kind, found, first in rank)] of the day's faults."""
     negatives = sorted(s for t, _, s, _ in rows if not day.within(t))
-    threshold = negatives[min(len(negatives) - 1, -int(-len(negatives) * (1 - percent / 100) // 1))]
+    threshold = threshold_at(negatives, percent)
     result = []
     for at, pod, kind in day.faults:
         worst = collections.defaultdict(lambda: -1)
         for t, p, s, _ in rows:
-            if at <= t <= at + bench_detect.WINDOW:
+            if at <= t <= at + WINDOW:
                 worst[p] = max(worst[p], s)
         others = max((s for p, s in worst.items() if p != pod), default=-1)
         result.append((kind, worst[pod] > threshold, worst[pod] > others))
@@ -36,10 +35,11 @@ def found(day, rows, percent):
 def main():
     folder = tempfile.mkdtemp(prefix='sl-left-out-')
     try:
-        days = {k: bench_detect.Day(folder, name) for k, name in bench_detect.DAYS.items()}
+        days = {k: Day(None, folder, name) for k, name in DAYS.items()}
         faults = {}
         for name, exe in BUILDS.items():
-            bench_detect.EXE = exe
+            for day in days.values():
+                day.exe = exe
             faults[name] = [(k, *f) for k, day in days.items()
                             for f in found(day, day.verdicts('combined'), PERCENT[k])]
     finally:

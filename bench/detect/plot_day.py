@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """plot_day.py SIDELIGHT DAY OUT.svg - the scores of all pods over a recorded day, and the faults."""
-import csv
-import os
-import subprocess
 import sys
-import tarfile
 import tempfile
+
+from days import SETTLE, Day
 
 WIDTH, ROW, LEFT, TOP = 900, 16, 170, 24
 COLOURS = ('#f2f2f2', '#fde0c5', '#f8a07e', '#eb4a40', '#8f003b')
@@ -14,21 +12,12 @@ LIMITS = (0.5, 1, 2, 4)
 
 
 def main():
-    exe, day, out = sys.argv[1:4]
-    here = os.path.dirname(os.path.abspath(__file__))
+    exe, name, out = sys.argv[1:4]
     with tempfile.TemporaryDirectory() as folder:
-        with tarfile.open(os.path.join(here, 'data', day + '.tar.xz')) as tar:
-            # The archives are our own; 3.11.2 of Debian 12 may know no filter.
-            tar.extractall(folder, **({'filter': 'data'} if hasattr(tarfile, 'data_filter') else {}))
-        folder = os.path.join(folder, day)
-        with open(os.path.join(folder, 'faults.csv')) as f:
-            faults = [(int(r['inject_unix_s']), r['pod'], r['type']) for r in csv.DictReader(f)]
-        last = faults[-1][0]
-        text = subprocess.run(
-            [exe, 'replay', folder, '--train', f'{last + 600}:', '--score', f':{last + 600}',
-             '--verdicts', '-'], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            text=True).stdout
-    rows = [(int(r['unix_s']), r['pod'], float(r['score'])) for r in csv.DictReader(text.splitlines())]
+        day = Day(exe, folder, name)
+        faults, last = day.faults, day.last_fault
+        day.train, day.score = f'{last + SETTLE}:', f':{last + SETTLE}'
+        rows = [(t, pod, score) for t, pod, score, _ in day.verdicts('combined')]
     pods = sorted({p for _, p, _ in rows})
     begin, end = rows[0][0], rows[-1][0] + 60
     scale = (WIDTH - LEFT - 10) / (end - begin)

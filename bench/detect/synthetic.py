@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""synthetic.py SIDELIGHT [DETECTOR...] - how well faults are found that nobody fitted anything to: made ones, in
-the fault-free hours of the recorded days. One JSON object a line; with no detector, all of the table.
+"""synthetic.py SIDELIGHT [DETECTOR...] - how well faults are found to which nothing was fitted: made ones, in the fault-free
+hours of the recorded days. By default all detectors.
 
-The first half of those hours is to train on. In the second, about every 11 minutes, three rows of one
-pod are changed: 1, 2, 4 or 8 kinds of metrics, each by a factor of 1.2 to 5 (logarithmically even, one
-in four downwards; what is 0 becomes 1). With every other fault the traffic and latencies of up to three
-other pods change by a factor of up to 2, as those of callers do. SETS draws of each day; what is
-counted is what bench_detect.py counts, and the mean over the draws."""
+The first half of those hours is for training. In the second, about every 11 minutes, three rows of one pod are changed:
+1, 2, 4 or 8 kinds of metrics, each by a factor of 1.2 to 5 (logarithmically even, one in four downwards; 0 becomes 1).
+With every other fault the traffic and latencies of up to three other pods change by a factor of up to 2, as those of
+callers do. A figure is the mean of bench_detect.py's over SETS draws of each day."""
 import json
 import math
 import os
@@ -17,10 +16,11 @@ import statistics
 import sys
 import tempfile
 
-import bench_detect
+from days import DAYS, SETTLE, WINDOW, Day, judge
 
 SETS = 6
-# Columns that are one thing: usage and its rate, the three quantiles of a latency.
+DETECTORS = ('combined', 'fd', 'threshold', 'mad', 'ewma', 'cusum', 'autoencoder')
+# Columns of one kind: usage and its rate, the three quantiles of a latency.
 KINDS = ((0, 1), (2, 3), (4,), (5,), (6,), (7,), (8, 10, 12), (9, 11, 13), (14,), (16,), (17,), (18,))
 CALLERS = (6, 7, 9, 11, 13, 14)
 
@@ -29,17 +29,17 @@ def even(rng, low, high):
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
-class Made(bench_detect.Day):
-    """A day of made faults out of the fault-free hours of a recorded one."""
+class Made(Day):
+    """A day of made faults, out of the fault-free hours of a recorded one."""
 
     def __init__(self, day, folder, seed):
-        rng = random.Random(seed)
+        rng, self.exe = random.Random(seed), day.exe
         header, times, table = {}, {}, {}
         for name in sorted(os.listdir(os.path.join(day.folder, 'metrics'))):
             with open(os.path.join(day.folder, 'metrics', name)) as f:
                 lines = f.read().splitlines()
             rows = [line.split(',') for line in lines[1:]]
-            first = len(rows) - sum(t > day.last_fault + bench_detect.SETTLE for t in day.times)
+            first = len(rows) - sum(t > day.last_fault + SETTLE for t in day.times)
             header[name] = lines[0]
             times[name] = day.times[first:]
             table[name] = [r[1:] for r in rows[first:]]
@@ -66,7 +66,7 @@ class Made(bench_detect.Day):
                     f.write(f'{t},' + ','.join(row) + '\n')
         split = times[names[0]][half]
         self.train = f':{split - 30}'
-        self.score = f'{split - 29}:{self.faults[-1][0] + bench_detect.WINDOW}'
+        self.score = f'{split - 29}:{self.faults[-1][0] + WINDOW}'
         self.seconds = 0
 
     @staticmethod
@@ -81,17 +81,17 @@ class Made(bench_detect.Day):
 
 
 def main():
-    wanted = sys.argv[2:] or bench_detect.DETECTORS
-    for short, name in bench_detect.DAYS.items():
+    wanted = sys.argv[2:] or DETECTORS
+    for short, name in DAYS.items():
         results = {d: [] for d in wanted}
         faults = 0
         for seed in range(SETS):
             folder = tempfile.mkdtemp(prefix='sl-synthetic-')
             try:
-                made = Made(bench_detect.Day(folder, name), folder, seed)
+                made = Made(Day(sys.argv[1], folder, name), folder, seed)
                 faults += len(made.faults)
                 for d in wanted:
-                    results[d].append(bench_detect.judge(made, made.verdicts(d)))
+                    results[d].append(judge(made, made.verdicts(d)))
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
         for d in wanted:

@@ -1,24 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the eBPF programs cost those whom they watch: what is measured, and coverage. turns.c
- * measures time, cost.c what an event takes.
+ * bench_tcp.c [FIGURE [BLOCKS]] - what the eBPF programs cost the connections that they watch.
+ * turns.c measures time, cost.c events; coverage is here. FIGURE: event, flows, layers, bulk,
+ * coverage, hooks; by default all but hooks, which take a minute each.
  */
 #include <errno.h>
-#include <jansson.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "bench_tcp.h"
 #include "source/tcp/layer.h"
 #include "source/tcp/tcp.h"
 #include "wire.h"
 
 static char why[256];
+
+void append(char *text, size_t bytes, const char *format, ...)
+{
+	size_t have = strlen(text);
+	va_list list;
+
+	va_start(list, format);
+	vsnprintf(text + have, bytes - have, format, list);
+	va_end(list);
+}
 
 void give_up(const char *what)
 {
@@ -28,14 +39,14 @@ void give_up(const char *what)
 
 /* ---- the programs, on and off ---- */
 
-/* Two of each may be there at a time: those that are measured, and empty ones at the same hooks. */
+/* Up to two of each: those that are measured, and empty ones at the same hooks. */
 static struct tcp *tcp[2];
 static struct tcp_layers *layers[2];
-static struct base_strings only; /* ports whose layers are measured; none: all */
+static struct base_strings only; /* ports whose layers are measured; empty: all */
 
 static void flows_open(void)
 {
-	struct tcp_opts o = {.sz = sizeof(o), .existing = true};
+	struct tcp_opts o = {.existing = true};
 	struct tcp **t = tcp[0] ? &tcp[1] : &tcp[0];
 
 	if (tcp_open(&o, t, why, sizeof(why)) || tcp_attach(*t, why, sizeof(why)))
@@ -52,9 +63,9 @@ static void flows_close(void)
 
 static void layers_open(void)
 {
-	struct tcp_layers_opts o = {.sz = sizeof(o), .flows = 16384};
+	struct tcp_layers_opts o = {.flows = 16384};
 
-	o.wanted.ports = only;
+	o.filter.ports = only;
 	if (tcp_layers_open(&o, layers[0] ? &layers[1] : &layers[0], why, sizeof(why)))
 		give_up("layers");
 	*why = 0;
@@ -69,28 +80,6 @@ static void layers_close(void)
 
 const struct programs flow_programs = {"flows", flows_open, flows_close},
 		      layer_programs = {"layers", layers_open, layers_close};
-
-/* ---- results ---- */
-
-void result(const char *name, double value, const char *unit, const char *peer, double peer_value,
-	    double ratio, json_t *conditions)
-{
-	struct utsname u;
-	json_t *row;
-	char *text;
-
-	uname(&u);
-	json_object_set_new(conditions, "kernel", json_string(u.release));
-	row = json_pack("{s:s, s:f, s:s, s:s?, s:o, s:o, s:o}", "name", name, "value", value,
-			"unit", unit, "peer", peer, "peer_value",
-			peer ? json_real(peer_value) : json_null(), "ratio",
-			peer ? json_real(ratio) : json_null(), "conditions", conditions);
-	text = json_dumps(row, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	puts(text);
-	fflush(stdout);
-	free(text);
-	json_decref(row);
-}
 
 /* ---- coverage ---- */
 
@@ -125,11 +114,11 @@ static void bench_coverage(int connections, int rounds)
 	uint64_t requests = 0, complete = 0, before[SL_CAUSES], causes[SL_CAUSES];
 	int *fd = calloc((size_t)connections, sizeof(*fd)), epoll = epoll_create1(0);
 	char message[MESSAGE] = {0};
-	json_t *list = json_object();
+	char list[1024] = "";
 	const char *port = "7101";
 
 	only = (struct base_strings){.v = &port,
-				     .n = 1}; /* not what else happens on this machine */
+				     .n = 1}; /* leaves out this machine's other connections */
 	layers_open();
 	for (int i = 0; i < connections; i++) {
 		struct epoll_event e = {.events = EPOLLIN};
@@ -160,17 +149,19 @@ static void bench_coverage(int connections, int rounds)
 	tcp_layers_causes(layers[0], causes);
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (causes[i] - before[i])
-			json_object_set_new(list, region_layer_cause_name(i),
-					    json_integer((json_int_t)(causes[i] - before[i])));
+			append(list, sizeof(list), "; %s %llu", region_layer_cause_name(i),
+			       (unsigned long long)(causes[i] - before[i]));
 	layers_close();
 	free(fd);
 	close(epoll);
-	result("tcp.coverage", 100.0 * (double)complete / ((double)connections * rounds), "%", NULL,
-	       0, 0,
-	       json_pack("{s:s, s:i, s:i, s:I, s:I, s:o}", "what",
-			 "requests with all seven layers, of those that were made", "connections",
-			 connections, "made", connections * rounds, "seen", (json_int_t)requests,
-			 "complete", (json_int_t)complete, "causes", list));
+	bench_print(&(struct bench_row){.name = "tcp.coverage",
+					.unit = "%",
+					.value = 100.0 * (double)complete /
+						 ((double)connections * rounds)},
+		    "requests with all seven layers, of those made: %d connections, %d made, "
+		    "%llu seen, %llu complete%s",
+		    connections, connections * rounds, (unsigned long long)requests,
+		    (unsigned long long)complete, list);
 }
 
 int main(int argc, char **argv)
@@ -197,7 +188,7 @@ int main(int argc, char **argv)
 		bench_rr(&flow_programs, n ? n : 100);
 	if (all || !strcmp(what, "layers"))
 		bench_rr(&layer_programs, n ? n : 100);
-	if (!strcmp(what, "hooks")) { /* not in all: takes a minute each */
+	if (!strcmp(what, "hooks")) {
 		bench_hooks(&flow_programs, n ? n : 50);
 		bench_hooks(&layer_programs, n ? n : 50);
 	}

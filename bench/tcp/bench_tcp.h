@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_tcp.h - of the benchmarks of this folder: the programs that are measured, and results. */
+/* bench_tcp.h - the programs that this folder measures, and its figures. */
 #ifndef SL_BENCH_TCP_H
 #define SL_BENCH_TCP_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,16 +15,16 @@ extern const struct programs {
 	void (*close)(void);
 } flow_programs, layer_programs;
 
-/* Ends the program, with the reason. */
+/* Exits, with what cannot be done and the reason. */
 void give_up(const char *what) __attribute__((noreturn));
 
-/* Prints one line; takes conditions. peer NULL: there is none, and peer_value does not count. */
-void result(const char *name, double value, const char *unit, const char *peer, double peer_value,
-	    double ratio, json_t *conditions);
+/* Appends to text, which has room for that many bytes and is cut there. */
+void append(char *text, size_t bytes, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
-/* turns.c: tcp.rr.NAME and tcp.rr.NAME.floor; tcp.bulk. */
+/* turns.c: tcp.rr.NAME, tcp.rr.hooks, tcp.bulk. */
 void bench_rr(const struct programs *p, size_t blocks);
-void bench_hooks(const struct programs *p, size_t blocks); /* ... of each hook alone */
+void bench_hooks(const struct programs *p, size_t blocks);
 void bench_bulk(size_t blocks);
 
 /* cost.c: tcp.event of both kinds of programs, and tcp.bcc. */

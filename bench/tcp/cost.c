@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cost.c - nanoseconds that an event costs: of each program as the kernel counts it, and of the
- * peer. */
+/* cost.c - nanoseconds per event: of each program as the kernel counts them, and of the peer. */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -11,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "bench_tcp.h"
 #include "print.h"
 #include "print.skel.h"
@@ -43,7 +43,7 @@ static size_t costs(struct cost *c, size_t most)
 	return n;
 }
 
-/* An empty program at the same place: what the measuring itself takes. */
+/* The floor: an empty program at the same place, which shows what measuring itself takes. */
 static int empty_program(void)
 {
 	const struct bpf_insn program[] = {
@@ -66,9 +66,9 @@ static int empty_program(void)
 static double bench_event(const struct programs *p, const char *name, int windows)
 {
 	static double each[64][WINDOWS_MAX];
-	double mean[WINDOWS_MAX], floor[WINDOWS_MAX], run = 0, middle;
+	double mean[WINDOWS_MAX], floor[WINDOWS_MAX], run = 0, least, middle;
 	struct cost a[64], b[64];
-	json_t *list = json_object();
+	char list[2048] = "";
 	size_t n = 0;
 	uint64_t exchanges;
 	int fd;
@@ -108,28 +108,29 @@ static double bench_event(const struct programs *p, const char *name, int window
 	}
 	close(fd);
 	p->close();
-	median(floor, (size_t)windows);
-	middle = median(mean, (size_t)windows);
+	least = bench_median(floor, (size_t)windows);
+	middle = bench_median(mean, (size_t)windows);
 	for (size_t i = 0; i < n; i++) {
-		double v;
+		double v = bench_median(each[i], (size_t)windows);
 
-		if (!strcmp(b[i].name, "empty"))
-			continue;
-		v = median(each[i], (size_t)windows);
-		if (v > 0)
-			json_object_set_new(list, b[i].name, json_real(v - floor[windows / 2]));
+		if (strcmp(b[i].name, "empty") && v > 0)
+			append(list, sizeof(list), "; %s %.1f", b[i].name, v - least);
 	}
-	result(name, middle, "ns/event", NULL, 0, 0,
-	       json_pack(
-		       "{s:s, s:f, s:f, s:i, s:o}", "what",
-		       "run_time_ns over run_cnt (bpf_enable_stats), net of an empty program's, in "
-		       "request/response on veth, both ends observed",
-		       "floor_ns", floor[windows / 2], "events_per_exchange", run, "windows",
-		       windows, "programs_ns", list));
+	bench_print(
+		&(struct bench_row){.name = name,
+				    .unit = "ns/event",
+				    .value = middle,
+				    .less_is_better = true,
+				    .floor = "an empty program at the same place",
+				    .floor_value = least},
+		"run_time_ns over run_cnt (bpf_enable_stats), less an empty program's, in "
+		"request/response on veth, both ends observed, %.1f events per exchange; median of "
+		"%d windows%s",
+		run, windows, list);
 	return middle;
 }
 
-/* ---- the peer: a record an event, printed ---- */
+/* ---- the peer: a record per event, printed ---- */
 
 static struct {
 	pthread_t thread;
@@ -177,8 +178,8 @@ static void *print_all(void *map)
 	return NULL;
 }
 
-/* tcp.bcc. The reader is C, and shares the CPU with nobody: a script's Python takes longer. */
-static void bench_print(double ours, int windows)
+/* tcp.bcc. The reader is C and has a CPU of its own; a script's Python takes longer. */
+static void bench_printing(double ours, int windows)
 {
 	struct print_bpf *skel = print_bpf__open_and_load();
 	struct cost c[64];
@@ -210,14 +211,18 @@ static void bench_print(double ours, int windows)
 		give_up("nothing was printed");
 	user = printer.cpu_ns / (double)printer.printed;
 	peer = kernel - floor + user;
-	result("tcp.bcc", ours, "ns/event", "perf buffer, printed", peer, peer / ours,
-	       json_pack(
-		       "{s:s, s:f, s:f, s:I, s:I}", "what",
-		       "CPU time an event; the peer's program sends 64 bytes for each segment through "
-		       "a perf buffer, and a reader in C prints a line: what a BCC script does, "
-		       "without its Python. Ours: the programs (tcp.event), which need no reader",
-		       "peer_program_ns", kernel - floor, "peer_reader_ns", user, "printed",
-		       (json_int_t)printer.printed, "lost", (json_int_t)printer.lost));
+	bench_print(
+		&(struct bench_row){.name = "tcp.bcc",
+				    .unit = "ns/event",
+				    .value = ours,
+				    .less_is_better = true,
+				    .peer = "perf buffer, printed",
+				    .peer_value = peer},
+		"CPU time per event; the peer's program (%.1f ns) sends 64 bytes for each segment "
+		"through a perf buffer, and a reader in C (%.1f ns) prints a line: what a BCC "
+		"script does, without its Python; %llu printed, %llu lost",
+		kernel - floor, user, (unsigned long long)printer.printed,
+		(unsigned long long)printer.lost);
 }
 
 void bench_events(int windows)
@@ -230,7 +235,7 @@ void bench_events(int windows)
 	empty = empty_program();
 	ours = bench_event(&flow_programs, "tcp.event", windows);
 	bench_event(&layer_programs, "tcp.event.layers", windows);
-	bench_print(ours, windows);
+	bench_printing(ours, windows);
 	close(empty);
 	close(stats);
 }

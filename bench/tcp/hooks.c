@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hooks.c - see hooks.h: what libbpf asks the kernel for is kept, and asked for again. */
+/* hooks.c - records libbpf's requests to the kernel, and repeats them. */
 #include "hooks.h"
 
 #include <dlfcn.h>
@@ -28,7 +28,7 @@ static void forget(struct hook *h)
 		close((int)h->attr.link_create.target_fd);
 }
 
-/* A descriptor of what is tried and given up comes back as another's: the last one counts. */
+/* libbpf closes what it only tried, so that a descriptor may come back: the last use counts. */
 static void keep(int fd, int command, const union bpf_attr *attr, unsigned int size)
 {
 	struct hook *h = NULL;
@@ -50,7 +50,7 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 	h->command = command;
 	h->size = size < sizeof(h->attr) ? size : sizeof(h->attr);
 	memcpy(&h->attr, attr, h->size);
-	/* A cgroup, which whoever attached to it does not need any more. */
+	/* A cgroup, which is closed once the program is attached. */
 	if (command == BPF_LINK_CREATE && attr->link_create.target_fd)
 		h->attr.link_create.target_fd =
 			(unsigned int)fcntl((int)attr->link_create.target_fd, F_DUPFD_CLOEXEC, 3);
@@ -58,8 +58,8 @@ static void keep(int fd, int command, const union bpf_attr *attr, unsigned int s
 }
 
 /*
- * libbpf asks the kernel by this function of the C library, of which this one takes the place. So
- * empty programs come to the hooks that were chosen, by the code that attaches the real ones.
+ * libbpf calls the kernel by this function of the C library, which this one replaces. So the code
+ * that attaches the real programs also attaches empty ones, at the same hooks.
  */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
@@ -99,7 +99,7 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
 	return result;
 }
 
-/* Whether what was kept is a link still. */
+/* False: the descriptor is no link any more. */
 static bool is_link(int fd)
 {
 	char path[32], to[64] = "";
@@ -128,7 +128,7 @@ int hooks_off(struct hooks *h)
 	return 0;
 }
 
-/* netfilter.priority of BPF_LINK_CREATE as of 6.4, which the headers of some distributions lack. */
+/* netfilter.priority of BPF_LINK_CREATE (Linux 6.4), which the headers of Debian 12 lack. */
 static int32_t *priority_of(union bpf_attr *attr)
 {
 	return (int32_t *)attr + 6;
@@ -146,8 +146,7 @@ int hooks_on(struct hooks *h)
 		long fd = -1;
 
 		if (!setns(k->netns, CLONE_NEWNET)) {
-			/* Of each priority there is one netfilter program: somebody else's may have
-			 * come meanwhile. */
+			/* A priority has room for one netfilter program: take the next free one. */
 			do {
 				fd = next(SYS_bpf, k->command, &k->attr, k->size);
 			} while (fd < 0 && errno == EBUSY && ++*priority_of(&k->attr) &&

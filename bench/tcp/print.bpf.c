@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * print.bpf.c - the peer of tcp.bcc: what a script of the BCC kind does. Each segment that comes in
- * is a record in the perf buffer, which a process takes out and prints.
+ * print.bpf.c - the peer of tcp.bcc, which does what a BCC script does: each incoming segment is a
+ * record in the perf buffer, from which a process takes and prints it.
  */
 #include "source/tcp/bpf/common.bpf.h"
 

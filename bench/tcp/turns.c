@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * turns.c - how much longer round trips and bulk data take with programs at their hooks. All
- * programs are loaded once. A block is a window without any, one with each kind, and the same
- * backwards: A B C C B A, some 20 ms each. So a machine that drifts, or is disturbed for longer
- * than that, disturbs all alike. Of each block there is one ratio; their median counts, and between
- * which of them the true one lies in 95 of 100 cases (order statistics: that takes nothing to be
- * normally distributed) is in conditions.
+ * programs are loaded once. A block is a window without programs, one with each kind, and the same
+ * backwards (A B C C B A), 20 ms each, so that a machine that drifts disturbs all kinds alike. A
+ * block gives one ratio per kind; their median counts. Its 95 % interval comes from order
+ * statistics, which assume no distribution.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -22,20 +21,21 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "bench_tcp.h"
 #include "hooks.h"
 #include "wire.h"
 
 #define KINDS_MAX 5 /* nothing, and up to four sets of programs */
 #define WINDOW	  20000000ull
-#define SETTLE	  4000000ull /* after programs came or went: lines of memory, static calls */
+#define SETTLE	  4000000ull /* after programs are attached or detached */
 
-/* ns of one unit in a window. */
+/* Nanoseconds per unit in a window; 0: nothing happened in it. */
 typedef double (*window_fn)(void *context, uint64_t ns);
 
 struct added {
-	double percent, low, high; /* more than without programs; 95 % interval */
-	double alone;		   /* ns of one unit without */
+	double percent, low, high; /* more time than without programs; 95 % interval */
+	double alone;		   /* nanoseconds per unit without programs */
 };
 
 static void attach(struct hooks *h, int (*change)(struct hooks *))
@@ -71,24 +71,23 @@ static void turns(struct hooks *const *kind, size_t kinds, size_t blocks, window
 			whole = t > 0;
 			ns[k][b] += t / 2;
 		}
-		/* A window in which nothing came to pass at all. */
 		if (!whole) {
 			if (++again > blocks + 10)
-				give_up("nothing passes the wire");
+				give_up("no exchange in a window");
 			b--;
 		}
 	}
 	for (size_t k = 0; k < kinds; k++) {
 		for (size_t b = 0; b < blocks; b++)
 			ratio[b] = (ns[k][b] / ns[0][b] - 1) * 100;
-		to[k].percent = median(ratio, blocks);
+		to[k].percent = bench_median(ratio, blocks);
 		to[k].low = ratio[blocks / 2 > reach ? blocks / 2 - reach : 0];
 		to[k].high = ratio[blocks / 2 + reach < blocks ? blocks / 2 + reach : blocks - 1];
 	}
-	to[0].alone = median(ns[0], blocks);
+	to[0].alone = bench_median(ns[0], blocks);
 }
 
-/* Loads them, and takes them away from their hooks. */
+/* Loads the programs, detached. */
 static void load(struct hooks *h, const struct programs *p, bool empty)
 {
 	h->empty = empty;
@@ -107,11 +106,22 @@ static double exchange(void *fd, uint64_t ns)
 	return wire_exchange(*(int *)fd, ns, &n);
 }
 
+/* t: both ends on one CPU, and on two; [k]: 1 programs, 2 empty ones. */
+static void print_rr(const char *name, struct added t[2][3], int k, const char *what, size_t blocks)
+{
+	bench_print(
+		&(struct bench_row){.name = name, .unit = "%", .value = t[1][k].percent},
+		"%s: 95 %% interval %.2f to %.2f, of %.0f ns; both ends on one CPU: %.2f %% (%.2f "
+		"to %.2f) of %.0f ns; %zu blocks",
+		what, t[1][k].low, t[1][k].high, t[1][0].alone, t[0][k].percent, t[0][k].low,
+		t[0][k].high, t[0][0].alone, blocks);
+}
+
 void bench_rr(const struct programs *p, size_t blocks)
 {
 	static struct hooks real, empty;
 	struct hooks *const kind[] = {NULL, &real, &empty};
-	struct added t[2][3]; /* both ends on one CPU; on two */
+	struct added t[2][3];
 	char name[32];
 
 	load(&real, p, false);
@@ -120,7 +130,7 @@ void bench_rr(const struct programs *p, size_t blocks)
 		int fd;
 
 		wire_pin(apart);
-		/* Its beginning is seen: the sockets have their flows. */
+		/* The programs see the connection begin, so that its sockets have flows. */
 		attach(&real, hooks_on);
 		fd = wire_connect(PORT_ONE);
 		if (fd < 0 || exchange(&fd, 10 * WINDOW) <= 0)
@@ -131,18 +141,13 @@ void bench_rr(const struct programs *p, size_t blocks)
 	}
 	p->close();
 	real.n = empty.n = 0;
-	for (int k = 1; k < 3; k++) {
-		snprintf(name, sizeof(name), "tcp.rr.%s%s", p->name, k == 2 ? ".floor" : "");
-		result(name, t[1][k].percent, "%", NULL, 0, 0,
-		       json_pack("{s:s, s:[f,f], s:f, s:f, s:[f,f], s:f, s:i}", "what",
-				 k == 2 ? "the same of programs that do nothing, at the same hooks"
-					: "added to the median round trip of 128 bytes each way on "
-					  "veth, both ends observed, each on a CPU of its own",
-				 "interval_95", t[1][k].low, t[1][k].high, "rtt_ns", t[1][0].alone,
-				 "one_cpu_percent", t[0][k].percent, "one_cpu_interval_95",
-				 t[0][k].low, t[0][k].high, "one_cpu_rtt_ns", t[0][0].alone,
-				 "blocks", (int)blocks));
-	}
+	snprintf(name, sizeof(name), "tcp.rr.%s", p->name);
+	print_rr(name, t, 1,
+		 "added to the median round trip of 128 bytes each way on veth, both ends "
+		 "observed, each on a CPU of its own",
+		 blocks);
+	snprintf(name, sizeof(name), "tcp.rr.%s.floor", p->name);
+	print_rr(name, t, 2, "programs that return at once, at the same hooks", blocks);
 }
 
 /* Name of the program that is attached there. */
@@ -162,8 +167,9 @@ void bench_hooks(const struct programs *p, size_t blocks)
 {
 	static struct hooks real, empty, one;
 	struct hooks *const kind[] = {NULL, &one};
-	json_t *list = json_object();
+	char list[8192] = ";";
 	struct added t[2];
+	size_t hooks = 0;
 	int fd;
 
 	load(&real, p, false);
@@ -172,14 +178,15 @@ void bench_hooks(const struct programs *p, size_t blocks)
 	fd = wire_connect(PORT_ONE);
 	if (fd < 0)
 		give_up("request/response");
-	/* One after the other: windows to compare are to lie side by side. */
+	/* One hook at a time, so that windows to compare lie side by side. */
 	for (size_t i = 0; i < empty.n; i++) {
-		char name[BPF_OBJ_NAME_LEN], other[BPF_OBJ_NAME_LEN];
+		char name[BPF_OBJ_NAME_LEN], other[BPF_OBJ_NAME_LEN + 2];
 
 		hook_name(&empty.hook[i], name);
-		if (json_object_get(list, name))
+		snprintf(other, sizeof(other), " %s ", name);
+		if (strstr(list, other))
 			continue;
-		/* One program may be in many network namespaces. */
+		/* One program may be attached in many network namespaces. */
 		one.n = 0;
 		for (size_t j = i; j < empty.n; j++) {
 			hook_name(&empty.hook[j], other);
@@ -187,33 +194,33 @@ void bench_hooks(const struct programs *p, size_t blocks)
 				one.hook[one.n++] = empty.hook[j];
 		}
 		turns(kind, 2, blocks, exchange, &fd, t);
-		json_object_set_new(list, name,
-				    json_pack("[f,f,f]", t[0].alone / 100 * t[1].percent,
-					      t[0].alone / 100 * t[1].low,
-					      t[0].alone / 100 * t[1].high));
+		append(list, sizeof(list), " %s %.0f (%.0f to %.0f),", name,
+		       t[0].alone / 100 * t[1].percent, t[0].alone / 100 * t[1].low,
+		       t[0].alone / 100 * t[1].high);
+		hooks++;
 	}
 	close(fd);
 	p->close();
-	result("tcp.rr.hooks", (double)json_object_size(list), "hooks", NULL, 0, 0,
-	       json_pack("{s:s, s:s, s:f, s:i, s:o}", "what",
-			 "ns added to a round trip, both ends on one CPU, by a program that does "
-			 "nothing at this hook alone, and 95 % interval",
-			 "programs", p->name, "rtt_ns", t[0].alone, "blocks", (int)blocks,
-			 "hooks_ns", list));
+	bench_print(
+		&(struct bench_row){
+			.name = "tcp.rr.hooks", .unit = "hooks", .value = (double)hooks},
+		"nanoseconds added to a round trip of %.0f ns, both ends on one CPU, by a program "
+		"that returns at once at this hook alone, and its 95 %% interval; %s programs, "
+		"%zu blocks%s",
+		t[0].alone, p->name, blocks, list);
 	real.n = empty.n = 0;
 }
 
 /* ---- bulk ---- */
 
-/* Before whatever else is at work; not by SCHED_FIFO: ksoftirqd, which takes the segments in, would
- * never run. */
+/* A priority, but not SCHED_FIFO: ksoftirqd, which receives the segments, would never run. */
 static void iperf_first(void)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setpriority(PRIO_PROCESS, 0, -15);
 }
 
-/* In the server's namespace; until it listens. */
+/* In the server's namespace; returns when it listens. */
 static pid_t iperf_server(void)
 {
 	char path[64], line[256];
@@ -247,8 +254,8 @@ static pid_t iperf_server(void)
 	give_up("iperf3 -s");
 }
 
-/* Sends until it is killed; alone: both ends on one CPU. */
-static pid_t iperf_client(bool alone)
+/* Sends until it is killed; together: both ends on one CPU. */
+static pid_t iperf_client(bool together)
 {
 	pid_t pid = fork();
 
@@ -258,7 +265,7 @@ static pid_t iperf_client(bool alone)
 	if (!freopen("/dev/null", "w", stdout))
 		_exit(1);
 	execlp("iperf3", "iperf3", "-c", SERVER, "-p", "7102", "-t", "3600", "-A",
-	       alone ? "0,0" : "0,1", (char *)NULL);
+	       together ? "0,0" : "0,1", (char *)NULL);
 	_exit(127);
 }
 
@@ -279,67 +286,78 @@ static double sent_bytes(const int *file)
 static double bulk(void *context, uint64_t ns)
 {
 	struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-	uint64_t begin = now_ns();
+	const double begin = bench_wall_ns();
 	double bytes = sent_bytes(context);
 
 	nanosleep(&t, NULL);
 	bytes = sent_bytes(context) - bytes;
-	return bytes > 0 ? (double)(now_ns() - begin) / bytes : 0;
+	return bytes > 0 ? (bench_wall_ns() - begin) / bytes : 0;
+}
+
+enum { NOTHING, FLOWS, FLOWS_FLOOR, LAYERS, LAYERS_FLOOR, BULK_KINDS };
+
+/* One iperf3, of which all kinds of programs take windows. */
+static void bulk_turns(struct hooks *const *kind, bool together, size_t blocks, struct added *t)
+{
+	pid_t server = iperf_server(), client;
+	double before;
+	int sent;
+
+	attach(kind[FLOWS], hooks_on);
+	attach(kind[LAYERS], hooks_on);
+	client = iperf_client(together);
+	sent = open("/proc/thread-self/net/dev", O_RDONLY | O_CLOEXEC);
+	/* Until its TCP windows are as large as they get. */
+	before = sent_bytes(&sent);
+	for (int i = 0; i < 200 && sent_bytes(&sent) - before < 100e6; i++)
+		bulk(&sent, WINDOW);
+	bulk(&sent, 50 * WINDOW);
+	attach(kind[FLOWS], hooks_off);
+	attach(kind[LAYERS], hooks_off);
+	turns(kind, BULK_KINDS, blocks, bulk, &sent, t);
+	close(sent);
+	kill(client, SIGKILL);
+	waitpid(client, NULL, 0);
+	kill(server, SIGKILL);
+	waitpid(server, NULL, 0);
+}
+
+static void print_bulk(const char *name, struct added t[2][BULK_KINDS], int k, size_t blocks)
+{
+	char text[512] = "";
+
+	for (int together = 0; together < 2; together++)
+		append(text, sizeof(text),
+		       "%s %.2f %% (%.2f to %.2f), layer programs %.2f (%.2f to %.2f), "
+		       "at %.1f Gb/s",
+		       together ? "; both ends on one CPU" : "a CPU each", t[together][k].percent,
+		       t[together][k].low, t[together][k].high, t[together][k + 2].percent,
+		       t[together][k + 2].low, t[together][k + 2].high,
+		       8 / t[together][NOTHING].alone);
+	bench_print(&(struct bench_row){.name = name, .unit = "%", .value = t[0][k].percent},
+		    "more time for the same bytes of iperf3 on veth, %s, both ends observed, 95 %% "
+		    "intervals: %s; %zu blocks",
+		    k == FLOWS ? "flow programs" : "programs that return at once at their hooks",
+		    text, blocks);
 }
 
 void bench_bulk(size_t blocks)
 {
-	static struct hooks flows, flows_empty, layers, layers_empty;
-	struct hooks *const kind[] = {NULL, &flows, &flows_empty, &layers, &layers_empty};
-	static const char *const name[] = {NULL, "flows", "flows_floor", "layers", "layers_floor"};
-	json_t *conditions = json_object(), *list;
-	struct added t[5];
-	char key[64];
-	double lost = 0;
+	static struct hooks h[BULK_KINDS];
+	struct hooks *const kind[] = {NULL, &h[FLOWS], &h[FLOWS_FLOOR], &h[LAYERS],
+				      &h[LAYERS_FLOOR]};
+	struct added t[2][BULK_KINDS];
 
-	load(&flows, &flow_programs, false);
-	load(&flows_empty, &flow_programs, true);
-	load(&layers, &layer_programs, false);
-	load(&layers_empty, &layer_programs, true);
-	json_object_set_new(
-		conditions, "what",
-		json_string("time that iperf3 needs more for the same bytes on veth, "
-			    "flow programs, both ends observed; [percent, 95 % interval]"));
-	for (int alone = 0; alone < 2; alone++) {
-		pid_t server = iperf_server(), client;
-		double before;
-		int sent;
-
-		attach(&flows, hooks_on);
-		attach(&layers, hooks_on);
-		client = iperf_client(alone);
-		sent = open("/proc/thread-self/net/dev", O_RDONLY | O_CLOEXEC);
-		/* Until it has begun, and the windows are as large as they get. */
-		before = sent_bytes(&sent);
-		for (int i = 0; i < 200 && sent_bytes(&sent) - before < 100e6; i++)
-			bulk(&sent, WINDOW);
-		bulk(&sent, 50 * WINDOW);
-		attach(&flows, hooks_off);
-		attach(&layers, hooks_off);
-		turns(kind, 5, blocks, bulk, &sent, t);
-		close(sent);
-		kill(client, SIGKILL);
-		waitpid(client, NULL, 0);
-		kill(server, SIGKILL);
-		waitpid(server, NULL, 0);
-		for (int k = 1; k < 5; k++) {
-			list = json_pack("[f,f,f]", t[k].percent, t[k].low, t[k].high);
-			snprintf(key, sizeof(key), "%s%s", alone ? "one_cpu_" : "", name[k]);
-			json_object_set_new(conditions, key, list);
-		}
-		json_object_set_new(conditions, alone ? "one_cpu_gbit_per_s" : "gbit_per_s",
-				    json_real(8 / t[0].alone));
-		if (!alone)
-			lost = t[1].percent;
-	}
-	json_object_set_new(conditions, "blocks", json_integer((json_int_t)blocks));
+	load(&h[FLOWS], &flow_programs, false);
+	load(&h[FLOWS_FLOOR], &flow_programs, true);
+	load(&h[LAYERS], &layer_programs, false);
+	load(&h[LAYERS_FLOOR], &layer_programs, true);
+	bulk_turns(kind, false, blocks, t[0]);
+	bulk_turns(kind, true, blocks, t[1]);
 	flow_programs.close();
 	layer_programs.close();
-	flows.n = flows_empty.n = layers.n = layers_empty.n = 0;
-	result("tcp.bulk", lost, "%", NULL, 0, 0, conditions);
+	for (int k = 0; k < BULK_KINDS; k++)
+		h[k].n = 0;
+	print_bulk("tcp.bulk", t, FLOWS, blocks);
+	print_bulk("tcp.bulk.floor", t, FLOWS_FLOOR, blocks);
 }

@@ -19,33 +19,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
+
 #define SAMPLES_MAX 200000
 
 static struct shared {
 	int server_cpu;
 } * shared;
 static pid_t server = -1;
-
-uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-double median(double *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), by_value);
-	return n ? (v[(n - 1) / 2] + v[n / 2]) / 2 : 0;
-}
 
 static void pin(int cpu)
 {
@@ -56,8 +37,7 @@ static void pin(int cpu)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* Before whatever else the machine does: who waits for its CPU has measured that. Where it is not
- * allowed, without. */
+/* Waiting for a CPU is not what is measured. Without effect where it is not allowed. */
 static void first(void)
 {
 	struct sched_param p = {.sched_priority = 1};
@@ -105,7 +85,7 @@ static int take(int listener)
 	return fd;
 }
 
-/* Pinned where it is wanted when a connection comes. */
+/* Moves to the wanted CPU when a connection comes. */
 static void *serve_one(void *listener)
 {
 	char buffer[MESSAGE];
@@ -220,13 +200,14 @@ int wire_connect(uint16_t port)
 double wire_exchange(int fd, uint64_t ns, uint64_t *exchanges)
 {
 	static double sample[SAMPLES_MAX];
-	uint64_t before = now_ns(), end = before + ns;
+	double before = bench_wall_ns();
+	const double end = before + (double)ns;
 	char buffer[MESSAGE] = {0};
 	size_t n = 0;
 
 	while (before < end && n < SAMPLES_MAX) {
 		ssize_t have = 0, got;
-		uint64_t after;
+		double after;
 
 		if (write(fd, buffer, MESSAGE) != MESSAGE)
 			return 0;
@@ -236,10 +217,10 @@ double wire_exchange(int fd, uint64_t ns, uint64_t *exchanges)
 				return 0;
 			have += got;
 		}
-		after = now_ns();
-		sample[n++] = (double)(after - before);
+		after = bench_wall_ns();
+		sample[n++] = after - before;
 		before = after;
 	}
 	*exchanges = n;
-	return median(sample, n);
+	return bench_median(sample, n);
 }

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0
--- sidelight_dta.lua - Wireshark's eyes for Direct Telemetry Access: reports and answers of format 1 (docs/dta-wire.md), and
--- both forms of the original's. Copy it into a folder that "tshark -G folders" names for Lua plugins, or run
+-- sidelight_dta.lua - dissector for Direct Telemetry Access: reports and answers of format 1 (docs/dta-wire.md), and
+-- both forms of the original. Copy it into a folder that "tshark -G folders" names for Lua plugins, or run
 -- "tshark -X lua_script:sidelight_dta.lua". On other ports: Decode As..., "DTA".
 
 local REPORTS, ANSWERS, MAGIC = 40040, 40044, 0xd7
 
 local dta = Proto("sldta", "Direct Telemetry Access")
 
-dta.prefs.legacy = Pref.enum("The original's form", 0, "What a packet on port 40040 is that does not begin with 0xd7", {
+dta.prefs.legacy = Pref.enum("The original's form", 0, "Form of packets on port 40040 that do not begin with 0xd7", {
 	{ 1, "none", 0 }, { 2, "a", 1 }, { 3, "b", 2 } }, false)
 
 local opcodes = {
@@ -74,8 +74,8 @@ local f = {
 dta.fields = f
 
 local e = {
-	short = ProtoExpert.new("sldta.truncated", "Shorter than it says", expert.group.MALFORMED, expert.severity.ERROR),
-	long = ProtoExpert.new("sldta.oversized", "Longer than it says", expert.group.MALFORMED, expert.severity.ERROR),
+	short = ProtoExpert.new("sldta.truncated", "Shorter than its fields say", expert.group.MALFORMED, expert.severity.ERROR),
+	long = ProtoExpert.new("sldta.oversized", "Longer than its fields say", expert.group.MALFORMED, expert.severity.ERROR),
 	bad = ProtoExpert.new("sldta.refused", "A translator refuses it", expert.group.PROTOCOL, expert.severity.WARN),
 }
 dta.experts = e
@@ -84,7 +84,7 @@ local function refuse(tree, why)
 	tree:add_proto_expert_info(e.bad, why)
 end
 
--- Key and value of a report, by what the opcode makes of them.
+-- Key and value of a report, by opcode.
 local function item(tree, opcode, key, value)
 	if opcode == 2 and key:len() == 4 then
 		tree:add(f.list, key)
@@ -313,7 +313,7 @@ local function original_answer(buffer, pinfo, tree)
 	if buffer:len() > 2 then sub:add_proto_expert_info(e.long) end
 end
 
--- On a port of one's own, only its length tells an answer from a report.
+-- On other ports an answer differs from a report only in its length.
 local function is_answer(buffer, pinfo)
 	local n = buffer:len()
 

@@ -26,14 +26,9 @@
 
 #include <sidelight/region.h>
 
-#define SL_REGION_FLOWS	   3u /* enum sl_region_kind goes on here */
-#define SL_SECTION_FLOWS   6u /* enum sl_section_type goes on here */
-#define SL_SECTION_JOURNAL 7u
-#define SL_SECTION_CGROUPS 8u /* optional */
-
-#define SL_FLOW_LINES	   8u
-#define SL_FLOW_SIZE	   512u
-#define SL_FLOWS_MAX	   (1u << 20)
+#define SL_FLOW_LINES 8u
+#define SL_FLOW_SIZE  512u
+#define SL_FLOWS_MAX  (1u << 20)
 
 /* The check word of a folded line: the sum of (cell[i] ^ cell[i] >> 32) * K[i] mod 2^64. Why
  * folded: a product carries upwards only; so every byte of a cell changes at least the upper five

@@ -21,14 +21,10 @@
 
 #include <sidelight/region.h>
 
-#define SL_REGION_LAYERS	4u /* enum sl_region_kind goes on here */
-#define SL_SECTION_LAYER_FLOWS	9u
-#define SL_SECTION_LAYER_GROUPS 10u
 /*
- * What was lost, by cause: counter n is cell n % 7 of line n / 7, all plain lines. An element of
- * the section is a copy (of a CPU); the value of a counter is its sum over all of them.
+ * SL_SECTION_LOSSES counts what was lost, by cause. An element is the copy of one CPU: counter n is
+ * cell n % 7 of plain line n / 7. The value of a counter is its sum over all copies.
  */
-#define SL_SECTION_LOSSES 14u
 
 /* In the order in which a request passes them. Each is the time between two boundaries. */
 enum sl_layer {

@@ -23,13 +23,10 @@
 
 #include <sidelight/flow.h>
 
-#define SL_REGION_NIC	    6u	/* enum sl_region_kind goes on here */
-#define SL_SECTION_NIC_RING 15u /* enum sl_section_type goes on here */
-
-#define SL_NIC_SIZE	    128u
-#define SL_NIC_WORDS	    16u
-#define SL_NIC_RING_MIN	    64u
-#define SL_NIC_RING_MAX	    (1u << 24)
+#define SL_NIC_SIZE	128u
+#define SL_NIC_WORDS	16u
+#define SL_NIC_RING_MIN 64u
+#define SL_NIC_RING_MAX (1u << 24)
 
 /* Additions only, so that any CPU may add; all since the start. */
 enum sl_nic_hot_cell {

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/query.h - what stores of reports say (docs/dta-store.md): values, counts, paths, lists,
- * sketches. The code is that of the collector and of 'sidelight query'.
+ * sidelight/query.h - ask stores of reports (docs/dta-store.md) for values, counts, paths, lists
+ * and sketches. The collector and 'sidelight query' use the same code.
  *
  * 	char why[256];
  * 	struct sl_store *s = sl_store_open("/var/lib/sidelight/flows.0.0.store", why, sizeof(why));
- * 	struct sl_keywrite_answer a = {.sz = sizeof(a)};
+ * 	struct sl_keywrite_answer a = SL_OPTS(sl_keywrite_answer);
  * 	...
- * 	if (sl_query_keywrite(s, &tuple, sizeof(tuple), NULL, &a) == SL_QUERY_FOUND)
+ * 	if (!sl_query_keywrite(s, &tuple, sizeof(tuple), NULL, &a) && a.result == SL_QUERY_FOUND)
  * 		use(a.value, a.bytes);
  * 	...
  * 	sl_store_close(s);
  *
- * Rules that hold everywhere:
- *  - A store is looked into, and never written. Its collector need not run; while it does, and
- *    translators write, what is torn is told apart from what is there.
- *  - Any number of threads may ask one store at a time; a reader of a list belongs to one thread at
- *    a time. Nobody may ask while it is closed. After fork() both processes may ask.
- *  - Questions allocate nothing, take no lock and make no system call, but sl_query_sketch(), which
- *    allocates, and sl_query_append(), which sleeps if it is told to wait.
- *  - What a store holds is not trusted: any bytes at all give an answer, and no access beyond the
- *    store. But a FILE that somebody cuts short while it is mapped raises SIGBUS, as any mapping
- *    does: let nobody but the collector write to its directory. A memfd is refused unless it is
- *    sealed against that.
- *  - Bytes of keys and values are those of the reporter; numbers are in its byte order.
+ * Rules for all functions:
+ *  - A function that can fail returns 0 or a negative errno, and its answer in a structure.
+ *  - A store is read, never written. Its collector need not run. While translators write, a torn
+ *    value is told from a whole one.
+ *  - Any number of threads may query one store at a time. A reader of a list belongs to one thread
+ *    at a time. No thread may query a store that is being closed. After fork() both processes may
+ *    query.
+ *  - Queries allocate nothing, take no lock and make no system call, except sl_query_sketch(),
+ *    which allocates, and sl_query_append(), which sleeps if it is told to wait.
+ *  - The contents of a store are not trusted: any bytes give an answer, and no access leaves the
+ *    store. A FILE that is truncated while it is mapped raises SIGBUS, as any mapping does: only
+ *    the collector should be able to write to its directory. A memfd is refused unless it is sealed
+ *    against shrinking.
+ *  - Bytes of keys and values are those of the reporter. Numbers are in its byte order.
  *
- * C11 and C++17. Link with -lsidelight (pkg-config sidelight).
+ * C11 and C++17. Link with -lsidelight-dta (pkg-config sidelight-dta).
  */
 #ifndef SIDELIGHT_QUERY_H
 #define SIDELIGHT_QUERY_H
 
-#include <sidelight/sidelight.h>
+#include <sidelight/common.h>
 #include <sidelight/store.h>
 
 #ifdef __cplusplus
@@ -42,183 +44,195 @@ extern "C" {
 struct sl_store;
 
 /*
- * A file of a collector's directory (NAME.TENANT.EPOCH.store): one of a store's, which has several
- * after it was resized, the one with the highest EPOCH being written. NULL with errno, and with one
- * line in why (NULL: none is wanted): EINVAL: what there is is no store, is cut short, of another
- * version or contradicts itself; ENOMEM; others of open(2), mmap(2).
+ * Maps a file of a collector's directory, NAME.TENANT.EPOCH.store. A store that was resized has
+ * several files; the one with the highest EPOCH is written now. Returns NULL with errno, and one
+ * line in why unless that is NULL: EINVAL (not a store, truncated, of another version, or
+ * inconsistent), ENOMEM, or an errno of open(2) or mmap(2).
  */
 SL_API struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes);
-/* The same of a descriptor, as a collector hands out with SCM_RIGHTS; it stays the caller's, and
- * may be closed. */
+/* The same for a descriptor, which stays the caller's and may be closed. */
 SL_API struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes);
-SL_API void sl_store_close(struct sl_store *s); /* NULL is nothing */
+SL_API void sl_store_close(struct sl_store *s); /* NULL: nothing */
 
-/* Kind, sizes and numbers, which never change; and its name. NULL for NULL. Valid until it is
- * closed. */
-SL_API const struct sl_store_config *sl_store_geometry(const struct sl_store *s);
+/* Kind and sizes, which never change, and the name. NULL for NULL. Valid until sl_store_close(). */
+SL_API const struct sl_store_config *sl_store_config_get(const struct sl_store *s);
 SL_API const char *sl_store_name(const struct sl_store *s);
 
 struct sl_store_time {
-	size_t sz;	   /* in: sizeof */
-	uint64_t epoch;	   /* that is written now */
-	uint64_t oldest;   /* that can be asked for */
-	uint64_t since_ns; /* CLOCK_REALTIME of the start of the one that is written now */
-	uint32_t state;	   /* enum sl_region_state: SL_STATE_LIVE, or SL_STATE_CLOSED by a collector
-			      that ended */
+	size_t sz;
+	uint64_t epoch;	   /* being written */
+	uint64_t oldest;   /* the oldest that can be queried */
+	uint64_t since_ns; /* start of `epoch`, CLOCK_REALTIME */
+	uint32_t state; /* enum sl_region_state: SL_STATE_LIVE, or SL_STATE_CLOSED after a shutdown
+			 */
 	uint32_t reserved;
 };
-/* 0; -EINVAL; -EAGAIN: it is being changed, or its owner died amid a change. */
+/* 0; -EINVAL; -EAGAIN: it is being changed, or the collector died during a change. */
 SL_API int sl_store_now(const struct sl_store *s, struct sl_store_time *out);
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
-/* What questions return, if it is not a negative errno: -EINVAL for a store of another kind, or a
- * key that is none. */
+/* The outcome of a query that returned 0. */
 enum sl_query_result {
 	SL_QUERY_FOUND = 0,
-	SL_QUERY_EMPTY,	   /* no copy is there: never written, or every copy overwritten:
-			      sl_query_reach() */
-	SL_QUERY_CONFLICT, /* copies that verify disagree and the policy can't choose; a path with a
-			    * hop's value that none may have; a sketch that never settles */
-	SL_QUERY_UNKNOWN,  /* no such epoch, or it went while it was looked at */
+	SL_QUERY_EMPTY,	   /* no copy is there: never written, or all overwritten, see
+			    * sl_query_found_probability() */
+	SL_QUERY_CONFLICT, /* copies that verify disagree and the policy decides for none; a path
+			    * has a value outside the expected ones; a sketch kept changing */
+	SL_QUERY_UNKNOWN,  /* no such epoch, or it was retired during the query */
 };
 
 enum sl_query_policy {
 	SL_QUERY_FIRST = 0, /* the first copy that verifies */
-	SL_QUERY_PLURALITY, /* what most copies say; a tie is a conflict */
-	SL_QUERY_CONSENSUS, /* what at least `consensus` copies say; else conflict, or empty */
+	SL_QUERY_PLURALITY, /* the value of most copies; a tie is a conflict */
+	SL_QUERY_CONSENSUS, /* the value of at least `consensus` copies; else a conflict, or empty
+			     */
 };
 
-#define SL_QUERY_OF_EPOCH 1u /* flag: of `epoch` alone; else of the newest that has it */
+/* Flags of a query. */
+#define SL_QUERY_OF_EPOCH 1u /* `epoch` only; otherwise the newest epoch that has the key */
+#define SL_QUERY_NO_ERROR 2u /* sl_query_increment(): leave error and probability 0 */
 
-/* Zero, and NULL for all of it, means the default. sz makes the structure extensible: set it to its
- * sizeof. */
+/* 0 is the default, and NULL in place of the structure is all defaults. */
 struct sl_query_opts {
 	size_t sz;
-	uint32_t flags;
-	uint32_t copies;    /* that are looked at: as the reporter wrote. Default: the store's. Of
-			     * increments:    rows, whose minimum is taken */
+	uint32_t flags;	    /* SL_QUERY_... */
+	uint32_t copies;    /* to look at, as many as the reporter wrote; default: the store's. Of
+			     * increments: rows, of which the minimum counts */
 	uint64_t epoch;	    /* with SL_QUERY_OF_EPOCH */
 	uint32_t policy;    /* enum sl_query_policy */
-	uint32_t consensus; /* T of SL_QUERY_CONSENSUS; default 2 */
-	const uint32_t *values; /* paths: what a hop may say, ascending. Default: anything */
+	uint32_t consensus; /* for SL_QUERY_CONSENSUS; default 2 */
+	const uint32_t *values; /* paths: the values that hops may have, ascending; default: any */
 	size_t value_count;
 };
 
+/*
+ * All queries return 0 and an answer, or -EINVAL: s or out is NULL, the store is of another kind,
+ * the key is not SL_STORE_KEY_MIN to SL_STORE_KEY_MAX bytes long, or the options are invalid.
+ */
+
 struct sl_keywrite_answer {
-	size_t sz; /* in: sizeof, in this and all below */
+	size_t sz;
+	enum sl_query_result result;
+	uint32_t bytes; /* of the value; 0 unless found */
 	uint64_t epoch;
-	double wrong;	 /* probability that the value is another key's: copies / 2^64 */
-	uint32_t bytes;	 /* of the value; 0 unless it was found */
-	uint32_t agreed; /* copies that say so */
-	uint32_t verified, occupied,
-		asked; /* copies whose check fits; that are not empty; looked at */
+	double error_probability; /* that the value is another key's: copies / 2^64 */
+	uint32_t agreed;	  /* copies with this value */
+	uint32_t verified;	  /* copies whose check word fits the key */
+	uint32_t occupied;	  /* copies that are not empty */
+	uint32_t asked;		  /* copies looked at */
 	uint8_t value[SL_STORE_VALUE_MAX];
 };
 /* Key-Write: the value of a key. */
 SL_API int sl_query_keywrite(const struct sl_store *s, const void *key, size_t key_bytes,
 			     const struct sl_query_opts *opts, struct sl_keywrite_answer *out);
 /*
- * Many keys of one length, one behind the other, with their cache misses overlapping: by the first
- * copy that verifies, whatever the policy. values: count times the store's value_bytes; results:
- * count of enum sl_query_result; a value is written where it was found. Returns how many were, or
- * -EINVAL.
+ * Key-Write: the values of `count` keys of one length, which follow each other in `keys`. Their
+ * cache misses overlap. The first copy that verifies counts, whatever the policy. values: count
+ * times the store's value_bytes, each written if its key is found. results: count times enum
+ * sl_query_result. found, unless NULL: how many were found.
  */
-SL_API int64_t sl_query_keywrite_many(const struct sl_store *s, const void *keys, size_t key_bytes,
-				      size_t count, const struct sl_query_opts *opts, void *values,
-				      uint8_t *results);
+SL_API int sl_query_keywrite_many(const struct sl_store *s, const void *keys, size_t key_bytes,
+				  size_t count, const struct sl_query_opts *opts, void *values,
+				  uint8_t *results, size_t *found);
 
 struct sl_increment_answer {
 	size_t sz;
+	enum sl_query_result result;
+	uint32_t reserved;
 	uint64_t epoch;
-	uint64_t value;	    /* never below the truth of what arrived */
-	double error;	    /* above it by no more than this ... */
+	uint64_t value;	    /* never below the sum that arrived */
+	double error;	    /* the value exceeds that sum by at most this ... */
 	double probability; /* ... with this probability: 1 - e^-rows (G. Cormode, S. Muthukrishnan,
-			       2005) */
+			     * J. Algorithms 55, 2005) */
 };
 /*
- * Key-Increment: the count of a key, of one epoch. For the error a row is added up, up to a million
- * cells: give SL_QUERY_NO_ERROR where many keys are asked for.
+ * Key-Increment: the count of a key within one epoch. The error costs the sum of a row, up to a
+ * million cells; SL_QUERY_NO_ERROR omits it for queries of many keys.
  */
-#define SL_QUERY_NO_ERROR 2u /* flag: error and probability are left 0 */
 SL_API int sl_query_increment(const struct sl_store *s, const void *key, size_t key_bytes,
 			      const struct sl_query_opts *opts, struct sl_increment_answer *out);
 
 struct sl_postcard_answer {
 	size_t sz;
+	enum sl_query_result result;
+	uint32_t hops; /* of the path; 0 unless found */
 	uint64_t epoch;
-	uint64_t present; /* bit h: hop h is known */
-	double wrong;	  /* as of key-write */
-	uint32_t hops;	  /* of the path; 0 unless it was found */
-	uint32_t agreed;
+	uint64_t present;	  /* bit h: the value of hop h is known */
+	double error_probability; /* as of Key-Write */
+	uint32_t agreed;	  /* copies with this path */
+	uint32_t reserved;
 	uint32_t value[SL_STORE_HOPS_MAX];
 };
-/* Postcarding: what each hop said of a key. */
+/* Postcarding: the value of each hop of a key's path. */
 SL_API int sl_query_postcard(const struct sl_store *s, const void *key, size_t key_bytes,
 			     const struct sl_query_opts *opts, struct sl_postcard_answer *out);
 
 struct sl_sketch_answer {
 	size_t sz;
+	enum sl_query_result result;
+	uint32_t estimated; /* 1: value and error are set */
 	uint64_t epoch;
-	uint64_t cells_merged; /* over all reporters */
-	uint32_t expected,
-		ended;	    /* reporters: of a whole epoch; that said that they have sent all */
-	uint32_t complete;  /* 1: they all did */
-	uint32_t estimated; /* 1: value and error are there */
-	double value;	    /* count-min, count-sketch: of the key; HyperLogLog: how many keys */
-	double error;	    /* of count-min the bound, else the standard error */
+	uint64_t cells_merged; /* of all reporters */
+	uint32_t expected;     /* reporters of a complete epoch */
+	uint32_t ended;	       /* reporters that sent their whole sketch */
+	uint32_t complete;     /* 1: as many ended as expected, and every lane could be read */
+	uint32_t reserved;
+	double value; /* count-min, count-sketch: of the key; HyperLogLog: number of keys */
+	double error; /* count-min: bound; others: standard error */
 };
 /*
- * Sketch-Merge: the merged cells of an epoch, and what they say of a key (NULL: of no key; of a
- * HyperLogLog none is needed). cells: NULL, or where they are to go, rows * slots of
- * sl_store_cell_bytes() each, in cells_bytes (-ENOSPC). There is an estimate if reporters made
- * their cells as docs/sketches.md says. -ENOMEM; -EFBIG: above 64 MiB.
+ * Sketch-Merge: the merged cells of an epoch, and their estimate for a key. key: NULL for none, or
+ * for a HyperLogLog. cells: NULL, or room for rows * slots cells of sl_store_cell_bytes() each, of
+ * cells_bytes bytes. An estimate needs cells as docs/sketches.md defines them. Also returns -ENOSPC
+ * (cells_bytes is too small), -EFBIG (a sketch above 64 MiB) and -ENOMEM.
  */
 SL_API int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 			   const struct sl_query_opts *opts, void *cells, size_t cells_bytes,
 			   struct sl_sketch_answer *out);
 
-/* ---- empty ---- */
+/* ---- the meaning of SL_QUERY_EMPTY ---- */
 
 /*
- * What EMPTY is worth, of key-write and postcard: a key that `reports` others of its epoch came
- * after, is found with probability 1 - (1 - e^-aN)^N, a = reports / slots, N = copies (0: the
- * store's). And the other way round: so many may have come after it, that it is found with this
- * probability (above 0, below 1) all the same. NaN and 0 for other kinds.
+ * Key-Write and Postcarding: a key is still found after `reports` other keys of its epoch with
+ * probability 1 - (1 - e^-aN)^N, where a = reports / slots and N = copies (0: the store's). The
+ * second function is the inverse: how many other keys leave it found with this probability, which
+ * is above 0 and below 1. 0, or -EINVAL: NULL, another kind of store, or no such probability.
  */
-SL_API double sl_query_within(const struct sl_store *s, uint32_t copies, uint64_t reports);
-SL_API uint64_t sl_query_reach(const struct sl_store *s, uint32_t copies, double probability);
+SL_API int sl_query_found_probability(const struct sl_store *s, uint32_t copies, uint64_t reports,
+				      double *probability);
+SL_API int sl_query_reports_until(const struct sl_store *s, uint32_t copies, double probability,
+				  uint64_t *reports);
 
-/* ---- append: readers ---- */
+/* ---- append ---- */
 
-/* A reader of one list, as one translator (lane) wrote it. Not to be changed but by the functions
- * below. */
-struct sl_append_reader {
+/* A reader of one list as one translator (lane) writes it. Changed by the functions below only. */
+struct sl_query_append_reader {
 	uint32_t list, lane;
-	uint64_t block; /* the next one: may be kept, and set after sl_append_begin() to go on there
-			 */
-	uint64_t items; /* read */
-	uint64_t overrun; /* blocks that were overwritten before they were read */
-	uint64_t torn;	  /* looks at a block that was being written */
+	uint64_t
+		block; /* the next; may be saved, and set after sl_query_append_begin() to resume */
+	uint64_t items;	  /* read so far */
+	uint64_t overrun; /* blocks overwritten before they were read */
+	uint64_t torn;	  /* times that a block was found half-written */
 	uint64_t reserved[3];
 };
 
-enum sl_append_from {
-	SL_APPEND_OLDEST = 0, /* what the ring still has */
-	SL_APPEND_NEWEST,     /* what comes from now on */
+enum sl_query_append_from {
+	SL_QUERY_APPEND_OLDEST = 0, /* the oldest item in the ring */
+	SL_QUERY_APPEND_NEWEST,	    /* the next item to come */
 };
-/* 0; -EINVAL: no such list or lane. Looks through the whole ring for where it ends. */
-SL_API int sl_append_begin(const struct sl_store *s, struct sl_append_reader *r, uint32_t list,
-			   uint32_t lane, enum sl_append_from from);
+/* 0, or -EINVAL: no such list or lane. Searches the whole ring for its end. */
+SL_API int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reader *r,
+				 uint32_t list, uint32_t lane, enum sl_query_append_from from);
 /*
- * The next items, oldest first, in whole blocks, each once: max is at least the store's batch
- * (-EINVAL). items: room for max of value_bytes. Returns their number; 0: none came within
- * timeout_ns (0: looks once; ~0: waits for ever); -EOVERFLOW: the writer has gone round: overrun is
- * higher by what was lost, and the next call goes on with the oldest there is. A write wakes
- * nobody: waiting is looking, 5 ms apart at most.
+ * Reads the next items, oldest first, each once, in whole blocks: max is at least the store's
+ * batch. items: room for max values of value_bytes. count: how many were read, 0 if none came
+ * within timeout_ns (0: do not wait; ~0: no limit). Waiting polls, every 5 ms at most, as one-sided
+ * writes wake no reader. 0; -EINVAL; -EOVERFLOW: the writer has lapped the reader, overrun has
+ * grown by the loss, and the next call continues with the oldest item.
  */
-SL_API int sl_query_append(const struct sl_store *s, struct sl_append_reader *r, void *items,
-			   uint32_t max, uint64_t timeout_ns);
+SL_API int sl_query_append(const struct sl_store *s, struct sl_query_append_reader *r, void *items,
+			   uint32_t max, uint64_t timeout_ns, uint32_t *count);
 
 #ifdef __cplusplus
 }

@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <sidelight/format.h>
+
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "sidelight: region format 1 is little-endian and is not byte-swapped on big-endian hosts"
 #endif
@@ -80,19 +82,6 @@ extern "C" {
 #define SL_LINE_K4 0xa0761d6478bd642full
 #define SL_LINE_K5 0xe7037ed1a0b428dbull
 #define SL_LINE_K6 0x8ebc6af09c88c6e3ull
-
-enum sl_region_kind {
-	SL_REGION_METRICS = 1,
-	SL_REGION_DIRECTORY = 2,
-};
-
-enum sl_section_type {
-	SL_SECTION_HOT = 1,	/* one line; stride 64 */
-	SL_SECTION_STRIPES = 2, /* length / stride stripes, stride a multiple of 4096 */
-	SL_SECTION_SCHEMA = 3,	/* records, 8-byte aligned; stride 8 */
-	SL_SECTION_ENTRIES = 4, /* directory entries; stride 64 */
-	SL_SECTION_SPANS = 5,	/* heads and rings of spans, see enum sl_span_head_cell */
-};
 
 struct sl_region_section {
 	uint32_t type;	 /* enum sl_section_type; 0 ends the table */

@@ -25,17 +25,12 @@
 #ifndef SIDELIGHT_SIDELIGHT_H
 #define SIDELIGHT_SIDELIGHT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include <sidelight/common.h>
 #include <sidelight/region.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define SL_API		 __attribute__((visibility("default")))
 
 #define SL_VERSION_MAJOR 0
 #define SL_VERSION_MINOR 1
@@ -61,6 +56,12 @@ struct sl_label {
 	const char *key;   /* [a-zA-Z_][a-zA-Z0-9_]*, at most SL_NAME_MAX bytes, not "__..." */
 	const char *value; /* UTF-8, at most SL_LABEL_VALUE_MAX bytes */
 };
+
+/* Two arguments, an array of labels and their number: SL_LABELS({"route", "/cart"}). C alone. */
+#ifndef __cplusplus
+#define SL_LABELS(...)	  SL__LABELS(((const struct sl_label[]){__VA_ARGS__}))
+#define SL__LABELS(array) array, sizeof(array) / sizeof(struct sl_label)
+#endif
 
 /* Flags of a publisher. */
 #define SL_PUBLISHER_DETACHED 1u /* never look for an agent; see sl_publisher_fd() */
@@ -231,9 +232,69 @@ SL_API struct sl_stateset sl_stateset_create(struct sl_publisher *p,
 /* An info metric is its labels: returns 0, or -errno as counted. */
 SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 
-/* The slot of a handle that does nothing. */
-#define SL_SLOT_NONE 0u
-#define SL_SLOTS     16u
+/* ---- families ---- */
+
+/*
+ * Metrics that differ in their labels alone: the options, without labels, are given once, and
+ * ..._with() creates the metric of these labels or finds the existing one:
+ *
+ *	f = sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = "http_requests_total"));
+ *	ok = sl_counter_with(f, SL_LABELS({"route", "/cart"}, {"code", "200"}));
+ *
+ * Nothing is published before the first ..._with(). That call takes a lock and searches a table:
+ * keep its handle rather than calling it for each update. Thread-safe; not for signal handlers.
+ * Refused as metrics are; a metric of a refused family is refused. No family for info metrics.
+ */
+struct sl_counter_family {
+	uint64_t bits;
+};
+struct sl_counter_f64_family {
+	uint64_t bits;
+};
+struct sl_gauge_family {
+	uint64_t bits;
+};
+struct sl_gauge_f64_family {
+	uint64_t bits;
+};
+struct sl_stateset_family {
+	uint64_t bits;
+};
+struct sl_histogram_family {
+	uint64_t bits;
+};
+
+SL_API struct sl_counter_family sl_counter_family_create(struct sl_publisher *p,
+							 const struct sl_metric_opts *o);
+SL_API struct sl_counter_f64_family sl_counter_f64_family_create(struct sl_publisher *p,
+								 const struct sl_metric_opts *o);
+SL_API struct sl_gauge_family sl_gauge_family_create(struct sl_publisher *p,
+						     const struct sl_metric_opts *o);
+SL_API struct sl_gauge_f64_family sl_gauge_f64_family_create(struct sl_publisher *p,
+							     const struct sl_metric_opts *o);
+SL_API struct sl_stateset_family sl_stateset_family_create(struct sl_publisher *p,
+							   const struct sl_metric_opts *o);
+SL_API struct sl_histogram_family sl_histogram_family_create(struct sl_publisher *p,
+							     const struct sl_metric_opts *o);
+SL_API struct sl_histogram_family
+sl_histogram_family_create_classic(struct sl_publisher *p, const struct sl_metric_opts *o);
+
+SL_API struct sl_counter sl_counter_with(struct sl_counter_family f, const struct sl_label *labels,
+					 size_t count);
+SL_API struct sl_counter_f64 sl_counter_f64_with(struct sl_counter_f64_family f,
+						 const struct sl_label *labels, size_t count);
+SL_API struct sl_gauge sl_gauge_with(struct sl_gauge_family f, const struct sl_label *labels,
+				     size_t count);
+SL_API struct sl_gauge_f64 sl_gauge_f64_with(struct sl_gauge_f64_family f,
+					     const struct sl_label *labels, size_t count);
+SL_API struct sl_stateset sl_stateset_with(struct sl_stateset_family f,
+					   const struct sl_label *labels, size_t count);
+SL_API struct sl_histogram sl_histogram_with(struct sl_histogram_family f,
+					     const struct sl_label *labels, size_t count);
+
+/* Publishers that one process may have open, plus one: slot 0 is that of handles that do nothing.
+ */
+#define SL_PUBLISHER_SLOTS 16u
 
 static inline bool sl_counter_valid(struct sl_counter c)
 {
@@ -268,7 +329,7 @@ static inline bool sl_histogram_valid(struct sl_histogram h)
  * (yet, or ever: the slow path decides). Private to the library.
  */
 struct sl__thread {
-	uintptr_t base[SL_SLOTS];
+	uintptr_t base[SL_PUBLISHER_SLOTS];
 };
 extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")));
 

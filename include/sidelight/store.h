@@ -31,17 +31,13 @@
 extern "C" {
 #endif
 
-#define SL_REGION_STORE		7u /* enum sl_region_kind goes on here */
-#define SL_STORE_CONFIG_OFFSET	4096u
-#define SL_STORE_EPOCHS_OFFSET	4352u
-#define SL_STORE_BANKS_OFFSET	8192u
-#define SL_SECTION_STORE	15u
-#define SL_SECTION_STORE_EPOCHS 16u
-#define SL_SECTION_STORE_BANKS	17u
+#define SL_STORE_CONFIG_OFFSET 4096u
+#define SL_STORE_EPOCHS_OFFSET 4352u
+#define SL_STORE_BANKS_OFFSET  8192u
 
-#define SL_STORE_SIZE_MAX	(1ull << 46) /* bytes of an object; other regions: SL_REGION_SIZE_MAX */
-#define SL_STORE_KEY_MIN	4u
-#define SL_STORE_KEY_MAX	64u
+#define SL_STORE_SIZE_MAX      (1ull << 46) /* bytes of an object; other regions: SL_REGION_SIZE_MAX */
+#define SL_STORE_KEY_MIN       4u
+#define SL_STORE_KEY_MAX       64u
 #define SL_STORE_KEYLOG_MARK_BYTES \
 	5u /* in a key log: u8 0, u32 epoch, low half: keys behind it are of it */
 #define SL_STORE_VALUE_MIN     4u

@@ -25,11 +25,7 @@
 
 #include <sidelight/layer.h>
 
-#define SL_REGION_TASKS		5u /* enum sl_region_kind goes on here */
-#define SL_SECTION_TASKS	11u
-#define SL_SECTION_TASK_CGROUPS 12u
-
-#define SL_CPU_LINE		8 /* words: seven cells and the check */
+#define SL_CPU_LINE 8 /* words: seven cells and the check */
 
 /*
  * Time in the run queue: a histogram of scale 1 as in bucket.h. Bucket i holds the waits above

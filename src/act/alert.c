@@ -16,7 +16,7 @@
 
 struct alert {
 	struct act_anomaly a;
-	int64_t due_ns; /* to be sent at; 0: at once */
+	int64_t due_ns; /* when to send it next; 0: at once */
 };
 
 struct act_alerts {
@@ -54,7 +54,7 @@ void act_alerts_free(struct act_alerts *a)
 	free(a);
 }
 
-/* ---- text ---- */
+/* ---- JSON ---- */
 
 /* RFC 3339 with milliseconds. */
 static void put_time(json_t *o, const char *key, int64_t ns)
@@ -69,7 +69,7 @@ static void put_time(json_t *o, const char *key, int64_t ns)
 	json_object_set_new(o, key, json_string(text));
 }
 
-/* What was cut may end within a character; jansson takes whole ones only. */
+/* A truncated name may end within a UTF-8 character, which jansson refuses. */
 static void put(json_t *o, const char *key, const char *text)
 {
 	size_t n = strlen(text);
@@ -126,8 +126,7 @@ static json_t *labels(const struct act_anomaly *a)
 
 static void describe(const struct act_anomaly *a, char *text, size_t room)
 {
-	size_t n = (size_t)snprintf(text, room,
-				    "%s is not as usual (score %.3g, 1 is the threshold)",
+	size_t n = (size_t)snprintf(text, room, "%s is anomalous (score %.3g, 1 is the threshold)",
 				    *a->name.pod ? a->name.pod : "A pod", a->peak);
 
 	for (uint32_t i = 0; i < a->blames && n < room; i++) {
@@ -170,9 +169,9 @@ static json_t *alert_json(const struct act_alerts *s, const struct act_anomaly *
 }
 
 /*
- * The same in the form of Alertmanager's webhooks, version 4
- * (prometheus.io/docs/alerting/latest/configuration/#webhook_config), so that what takes those
- * takes these: a group of one alert.
+ * Adds the fields of Alertmanager's webhooks, version 4
+ * (prometheus.io/docs/alerting/latest/configuration/#webhook_config): a group of one alert, so that
+ * their receivers accept it.
  */
 static void put_version_4(json_t *o, const struct act_alerts *s, const struct act_anomaly *a)
 {
@@ -188,7 +187,7 @@ static void put_version_4(json_t *o, const struct act_alerts *s, const struct ac
 	if (a->end_ns)
 		put_time(alert, "endsAt", a->end_ns);
 	else
-		put(alert, "endsAt", "0001-01-01T00:00:00Z"); /* Go's zero time: not known */
+		put(alert, "endsAt", "0001-01-01T00:00:00Z"); /* Go's zero time: unknown */
 	put(alert, "generatorURL", "");
 	put_link(alert, "generatorURL", s, a);
 	put(alert, "fingerprint", key);
@@ -239,7 +238,7 @@ static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *
 	return o;
 }
 
-/* ---- when ---- */
+/* ---- schedule ---- */
 
 static struct alert *find(struct act_alerts *s, uint64_t id)
 {
@@ -249,8 +248,8 @@ static struct alert *find(struct act_alerts *s, uint64_t id)
 	return NULL;
 }
 
-static void tell(struct act_alerts *s, const struct act_anomaly *a,
-		 const struct act_alerts_out *out)
+static void notify(struct act_alerts *s, const struct act_anomaly *a,
+		   const struct act_alerts_out *out)
 {
 	json_t *o = out->webhook ? event_json(s, a) : NULL;
 	char *text;
@@ -283,15 +282,15 @@ void act_alerts_take(struct act_alerts *s, const struct act_anomaly *a,
 	if (a->end_ns || (a->has_trace && !x->a.has_trace))
 		x->due_ns = 0;
 	x->a = *a;
-	/* Who begins and ends within one look is told of both. */
+	/* An anomaly that began and ended since the last call makes two events. */
 	if (fresh) {
 		struct act_anomaly begun = x->a;
 
 		begun.end_ns = 0;
-		tell(s, &begun, out);
+		notify(s, &begun, out);
 	}
 	if (a->end_ns)
-		tell(s, &x->a, out);
+		notify(s, &x->a, out);
 }
 
 void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_alerts_out *out)
@@ -311,7 +310,7 @@ void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_aler
 			}
 			x->due_ns = now_ns + s->again_ns;
 			if (x->a.end_ns)
-				continue; /* that was the last of it */
+				continue; /* its last alert */
 		}
 		s->alert[kept++] = *x;
 	}

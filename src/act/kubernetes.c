@@ -12,7 +12,7 @@
 
 struct kubernetes_parser {
 	const char *at;
-	char *out; /* where the next word goes */
+	char *out; /* end of the words copied so far */
 };
 
 static void blanks(struct kubernetes_parser *p)
@@ -26,7 +26,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '-' || c == '_' || c == '.' || c == '/';
 }
 
-/* The next word, copied; "" if there is none. */
+/* Copies the next word, which may be empty. */
 static const char *word(struct kubernetes_parser *p)
 {
 	char *start = p->out;
@@ -59,7 +59,7 @@ static int set(struct kubernetes_parser *p, struct act_selector *s, size_t i)
 	do {
 		if (n == ACT_SELECTOR_SET)
 			return -E2BIG;
-		s->need[i].value[n++] = word(p); /* "" is a value: (a,) has it */
+		s->need[i].value[n++] = word(p); /* may be "": (a,) */
 	} while (symbol(p, ","));
 	s->need[i].values = n;
 	return symbol(p, ")") ? 0 : -EINVAL;
@@ -101,7 +101,9 @@ int act_selector_parse(const char *s, struct act_selector *out)
 	int err;
 
 	memset(out, 0, offsetof(struct act_selector, text));
-	/* Each word costs a NUL more than it has letters, each empty one a sign before it. */
+	/*
+	 * Each word takes a NUL beyond its letters, and each empty word has a delimiter before it.
+	 */
 	if (strlen(s) >= ACT_SELECTOR_TEXT / 2)
 		return -E2BIG;
 	blanks(&p);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * kubernetes.h - two of the ways in which Kubernetes writes things: label selectors and quantities.
- * Pure.
- */
+/* kubernetes.h - Kubernetes' notation of label selectors and quantities. Pure. */
 #ifndef SL_ACT_KUBERNETES_H
 #define SL_ACT_KUBERNETES_H
 
@@ -23,26 +20,26 @@ struct act_selector {
 		const char *value[ACT_SELECTOR_SET];
 		size_t values;
 	} need[ACT_SELECTOR_MAX];
-	char text[ACT_SELECTOR_TEXT]; /* what the above points into */
+	char text[ACT_SELECTOR_TEXT]; /* backs the strings above */
 };
 
 /*
- * As k8s.io/apimachinery's labels.Parse(): "a=b", "a==b", "a!=b", "a in (b, c)", "a notin (b)",
- * "a", "!a", joined by commas; "" selects all. 0, or -EINVAL (bad), -E2BIG.
+ * Parses like labels.Parse() of k8s.io/apimachinery: "a=b", "a==b", "a!=b", "a in (b, c)", "a notin
+ * (b)", "a", "!a", joined by commas; "" selects all. 0, -EINVAL (malformed) or -E2BIG.
  */
 int act_selector_parse(const char *s, struct act_selector *out);
 
 struct act_selector_label {
 	const char *key, *value;
 };
-/* A label that is not there is not in any set, and so matches != and notin. */
+/* A missing label is in no set, so it matches != and notin. */
 bool act_selector_matches(const struct act_selector *s, const struct act_selector_label *labels,
 			  size_t count);
 
 /*
  * v >= 0 as a canonical quantity of thousandths, rounded up as Kubernetes does: "0", "1500m", "2",
  * "12k" (apimachinery, pkg/api/resource: no fraction, the largest suffix that needs none). NaN and
- * what is below 0 are "0"; what is above 1e15 is that.
+ * negative values are "0"; values are capped at 1e15.
  */
 void act_quantity(double v, char out[32]);
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/base.h"
+
 void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
 		     uint64_t seed)
 {
@@ -11,14 +13,14 @@ void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, 
 	*p = (struct act_sample_pod){.cursor_ns = from_ns, .tick_ns = INT64_MAX};
 	if (!every)
 		return;
-	/* Ticks are at whole multiples of every_ns plus the pod's phase, also after a restart. */
+	/* Ticks are multiples of every_ns plus the pod's phase, also after a restart. */
 	phase = (int64_t)((seed ^ seed >> 32) % o->every_ns);
 	p->tick_ns = (from_ns - phase) / every * every + phase;
 	while (p->tick_ns <= from_ns)
 		p->tick_ns += every;
 }
 
-/* Adds [from, to] to the sorted spans; what overlaps or touches becomes one. */
+/* Adds [from, to] to the sorted spans, merging those that overlap or touch. */
 static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 {
 	uint32_t i = 0, n;
@@ -26,16 +28,15 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 	while (i < p->fulls && p->full[i].to_ns < from)
 		i++;
 	for (n = i; n < p->fulls && p->full[n].from_ns <= to; n++) {
-		from = p->full[n].from_ns < from ? p->full[n].from_ns : from;
-		to = p->full[n].to_ns > to ? p->full[n].to_ns : to;
+		from = BASE_MIN(p->full[n].from_ns, from);
+		to = BASE_MAX(p->full[n].to_ns, to);
 	}
 	if (n == i && p->fulls == ACT_SAMPLE_FULL_MAX) {
-		/* No room: rather send what is between two than leave one out. */
-		if (i < p->fulls) {
+		/* No room: extend a neighbour and send more rather than less. */
+		if (i < p->fulls)
 			p->full[i].from_ns = from;
-		} else {
+		else
 			p->full[i - 1].to_ns = to;
-		}
 		return;
 	}
 	memmove(&p->full[i + 1], &p->full[n], (p->fulls - n) * sizeof(p->full[0]));
@@ -44,14 +45,11 @@ static void add_full(struct act_sample_pod *p, int64_t from, int64_t to)
 	p->full[i].to_ns = to;
 }
 
-/* The one that goes on is the last; it ends here. */
+/* Ends the open span, which is the last, if there is one. */
 static void cut_open(struct act_sample_pod *p, int64_t to)
 {
-	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX) {
-		int64_t *end = &p->full[p->fulls - 1].to_ns;
-
-		*end = to > p->full[p->fulls - 1].from_ns ? to : p->full[p->fulls - 1].from_ns;
-	}
+	if (p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX)
+		p->full[p->fulls - 1].to_ns = BASE_MAX(to, p->full[p->fulls - 1].from_ns);
 }
 
 void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
@@ -62,19 +60,28 @@ void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *
 	bool open = p->fulls && p->full[p->fulls - 1].to_ns == INT64_MAX;
 
 	if (!o->every_ns)
-		return; /* all of it goes out anyway */
+		return; /* everything is sent */
 	if (open && !end_ns)
-		return; /* was said before */
+		return; /* known already */
 	if (end_ns)
 		cut_open(p, to);
 	if (from < p->cursor_ns) {
-		/* What an open span has sent on the way is not missing. */
+		/* Time that an open span has sent is not missing. */
 		if (!open)
-			p->clipped_ns += (uint64_t)((to < p->cursor_ns ? to : p->cursor_ns) - from);
+			p->clipped_ns += (uint64_t)(BASE_MIN(to, p->cursor_ns) - from);
 		from = p->cursor_ns;
 	}
 	if (from < to)
 		add_full(p, from, to);
+}
+
+/* Moves the tick beyond `to`. */
+static void advance_tick(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to)
+{
+	int64_t every = (int64_t)o->every_ns;
+
+	if (every && p->tick_ns <= to)
+		p->tick_ns += ((to - p->tick_ns) / every + 1) * every;
 }
 
 bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
@@ -88,16 +95,14 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 	}
 	if (p->cursor_ns >= horizon)
 		return false;
-	/* Within a span at full resolution, or all of it: as much of it as is decided. */
+	/* Within a span at full resolution, or without sampling: all that is decided. */
 	if (!o->every_ns || (p->fulls && p->full[0].from_ns <= p->cursor_ns)) {
 		to = p->fulls && p->full[0].to_ns < horizon ? p->full[0].to_ns : horizon;
 		if ((uint64_t)(to - p->cursor_ns) > most_ns)
 			to = p->cursor_ns + (int64_t)most_ns;
 		*out = (struct act_sample_span){p->cursor_ns, to, false};
 		p->cursor_ns = to;
-		if (p->tick_ns <= to)
-			p->tick_ns += ((to - p->tick_ns) / (int64_t)o->every_ns + 1) *
-				      (int64_t)o->every_ns;
+		advance_tick(p, o, to);
 		return true;
 	}
 	/* A tick before the next span: the newest sample up to it. */
@@ -109,8 +114,7 @@ bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, 
 		return true;
 	}
 	if (to > horizon)
-		return false; /* the span before the tick stays open: it may give its newest sample
-			       */
+		return false; /* the next tick may take its newest sample from here */
 	p->cursor_ns = to;
 	return act_sample_next(p, o, now_ns, most_ns, out);
 }
@@ -122,8 +126,6 @@ uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts 
 	if (to_ns <= from)
 		return 0;
 	p->cursor_ns = to_ns;
-	if (o->every_ns && p->tick_ns <= to_ns)
-		p->tick_ns += ((to_ns - p->tick_ns) / (int64_t)o->every_ns + 1) *
-			      (int64_t)o->every_ns;
+	advance_tick(p, o, to_ns);
 	return (uint64_t)(to_ns - from);
 }

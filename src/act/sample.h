@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample.h - which samples of a pod are worth sending on: one every so often, and all of them
- * around an anomaly, those before it included. Pure: knows neither samples nor where they go; it
- * says which spans of time are to be taken out of history.
+ * sample.h - selects the samples of a pod to send on: one per interval, and all around an anomaly,
+ * those before it included. Pure: it knows neither samples nor receivers, and says which spans of
+ * time to take from history.
  *
- * A receiver takes the samples of a series in the order of time only. What was before an anomaly is
- * known to be wanted when the anomaly is there, so nothing may be sent before it is certain that no
- * anomaly will ask for its time: samples leave `around + late` behind time, where late is how long
- * a verdict may come after what it is about. An anomaly that begins further back than that is
- * clipped, and what it missed is counted.
+ * A receiver takes the samples of a series in order of time only, so a sample waits until no
+ * anomaly can ask for its time any more: `around + late`, where late is how long a verdict may come
+ * after its rows. An anomaly that begins further back is clipped, and what it missed is counted.
  *
  *	time     ----------|-------------- around --|-- late --| now
  *	sent or left out   ^ cursor: all before is decided
  *
- * Spans of a pod come in the order of time and never overlap, so no sample is sent twice.
+ * Spans of a pod come in order of time and never overlap, so no sample is sent twice.
  */
 #ifndef SL_ACT_SAMPLE_H
 #define SL_ACT_SAMPLE_H
@@ -22,12 +20,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_SAMPLE_FULL_MAX 8u /* spans at full resolution that wait in a pod */
+#define ACT_SAMPLE_FULL_MAX 8u /* pending spans at full resolution per pod */
 
 struct act_sample_opts {
-	uint64_t every_ns;  /* one sample in so long; 0: all of them, always */
+	uint64_t every_ns;  /* one sample per interval; 0: all samples */
 	uint64_t around_ns; /* before and after an anomaly */
-	uint64_t late_ns;   /* how long after its time a verdict may come */
+	uint64_t late_ns;   /* bound of a verdict's delay */
 };
 
 /* Samples with from_ns < t <= to_ns. */
@@ -36,36 +34,33 @@ struct act_sample_span {
 	bool last; /* only the newest of them */
 };
 
-/* The plan of a pod. Starts with act_sample_init(). */
+/* State of a pod; act_sample_init() first. */
 struct act_sample_pod {
-	int64_t cursor_ns; /* all up to here is decided */
-	int64_t tick_ns;   /* the next one at which one sample is due */
+	int64_t cursor_ns; /* all time up to here is decided */
+	int64_t tick_ns;   /* when the next single sample is due */
 	struct {
-		int64_t from_ns, to_ns; /* to_ns INT64_MAX: the anomaly goes on */
+		int64_t from_ns, to_ns; /* INT64_MAX: the anomaly goes on */
 	} full[ACT_SAMPLE_FULL_MAX];	/* sorted, disjoint */
 	uint32_t fulls;
-	uint64_t clipped_ns; /* of spans that were asked for too late */
+	uint64_t clipped_ns; /* time of spans that were requested too late */
 };
 
-/* Nothing before from_ns is ever sent. seed spreads the pods' samples over every_ns. */
+/* Starts at from_ns. seed spreads the pods' samples over every_ns. */
 void act_sample_init(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t from_ns,
 		     uint64_t seed);
 
 /*
- * An anomaly that began at begin_ns goes on (end_ns 0; saying it again is harmless), or is over and
- * was last seen at end_ns, which must be said once.
+ * An anomaly that began at begin_ns goes on (end_ns 0; may be repeated), or is over and was last
+ * seen at end_ns, reported once.
  */
 void act_sample_anomaly(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t begin_ns,
 			int64_t end_ns);
 
-/*
- * The next span that is decided at now_ns, and no longer than most_ns. False: none for now. What it
- * returned counts as sent.
- */
+/* The next decided span at now_ns, no longer than most_ns; it counts as sent. False: none now. */
 bool act_sample_next(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t now_ns,
 		     uint64_t most_ns, struct act_sample_span *out);
 
-/* Gives up what is before to_ns. Returns the time that is given up, 0 if it was decided before. */
+/* Skips to to_ns. Returns the skipped time, 0 if it was decided already. */
 uint64_t act_sample_skip(struct act_sample_pod *p, const struct act_sample_opts *o, int64_t to_ns);
 
 #endif

@@ -12,7 +12,7 @@
 struct scale_entry {
 	struct act_workload w;
 	double sum;
-	bool begun; /* pressure has a value to go on from */
+	bool begun; /* pressure has a previous value */
 };
 
 struct act_scale {
@@ -23,7 +23,6 @@ struct act_scale {
 	pthread_mutex_t lock; /* of what follows */
 	struct act_workload *shown;
 	size_t shows;
-	uint64_t refused;
 };
 
 struct act_scale *act_scale_new(uint64_t tau_ns, size_t max)
@@ -88,12 +87,8 @@ void act_scale_pod(struct act_scale *s, const struct act_pod_verdict *v)
 	if (!v->ns || s->now_ns - v->ns > FRESH_NS)
 		return;
 	e = find(s, &v->name);
-	if (!e) {
-		pthread_mutex_lock(&s->lock);
-		s->refused++;
-		pthread_mutex_unlock(&s->lock);
+	if (!e)
 		return;
-	}
 	e->w.pods++;
 	e->w.anomalous += v->anomalous;
 	e->sum += fmin(v->recent, ACT_PRESSURE_MAX);
@@ -110,8 +105,10 @@ void act_scale_end(struct act_scale *s)
 		if (!e->w.pods)
 			continue; /* none left */
 		mean = e->sum / e->w.pods;
-		/* The clock may have been set back; e^(t / tau) of that would leave no number
-		 * behind. */
+		/*
+		 * The clock may have been set back; a negative time would make e^(t / tau)
+		 * overflow.
+		 */
 		elapsed = fmax((double)(s->now_ns - e->w.ns), 0);
 		part = -expm1(-elapsed / (double)s->tau_ns);
 		e->w.pressure = e->begun ? e->w.pressure + part * (mean - e->w.pressure) : mean;
@@ -135,16 +132,6 @@ size_t act_scale_workloads(struct act_scale *s, struct act_workload *out, size_t
 	pthread_mutex_lock(&s->lock);
 	n = s->shows;
 	memcpy(out, s->shown, (n < max ? n : max) * sizeof(*out));
-	pthread_mutex_unlock(&s->lock);
-	return n;
-}
-
-uint64_t act_scale_refused(struct act_scale *s)
-{
-	uint64_t n;
-
-	pthread_mutex_lock(&s->lock);
-	n = s->refused;
 	pthread_mutex_unlock(&s->lock);
 	return n;
 }

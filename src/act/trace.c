@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace.c - see trace.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,35 +8,35 @@
 #include "sketch/hash.h"
 
 #define STEPS	   16u /* an octave */
-#define FIRST	   10u /* octave: what is below 1 us counts as that */
+#define FIRST	   10u /* octave; durations below 1 us count as 1 us */
 #define OCTAVES	   37u /* up to 39 hours */
 #define BINS	   (OCTAVES * STEPS)
 #define HALVE_AT   16384u
-#define KNOWN	   3u  /* traces before a median means anything */
-#define LEARN_ALL  20u /* below, a median is too young to refuse any */
+#define KNOWN	   3u  /* traces before a median is used */
+#define LEARN_ALL  20u /* traces below which a route learns every duration */
 #define SLOW_LEARN 0.02
 #define DOUBT	   0.8 /* of slow_factor */
 #define BUCKETS	   1024u
-#define YOUNG_PART 8u /* one route in so many may be young, however many are not */
+#define YOUNG_PART 8u /* one in this many routes may be young, however many are known */
 #define RECENT	   1024u
 #define WINDOW	   10000u
 
-/* Of what came in during the window, what a reason leaves to stronger ones. */
+/* Shares of the window's income that a reason leaves to stronger ones. */
 #define DOUBT_LEAVES   0.1
 #define VERDICT_LEAVES 0.25
 #define WEAK_LEAVES    0.5
-#define VERDICTS_OWN   0.01 /* of the budget: no flood of others takes it */
+#define VERDICTS_OWN   0.01 /* share of the budget reserved for verdicts */
 
 struct act_trace_route {
 	struct act_trace_route *next;	       /* in the bucket */
 	struct act_trace_route *older, *newer; /* in the list */
-	bool known;			       /* which list that is */
+	bool known;			       /* which list it is in */
 	uint64_t key;
 	uint32_t n;
 	uint16_t bins[BINS];
 };
 
-/* By when they were seen last. */
+/* Ordered by when they were seen last. */
 struct act_trace_list {
 	struct act_trace_route *oldest, *newest;
 	size_t n;
@@ -45,13 +44,13 @@ struct act_trace_list {
 
 struct act_trace_policy {
 	struct act_trace_policy_opts o;
-	uint64_t at_most;	/* kept ones in all */
-	double burst, most;	/* overdraft; savings */
-	double balance, income; /* income: of the window at most */
-	double due;		/* of what is left, to verdicts alone */
+	uint64_t at_most;	/* bound of all kept traces */
+	double burst, most;	/* bounds of overdraft and savings */
+	double balance, income; /* income: at most of one window */
+	double due;		/* part of the balance reserved for verdicts */
 	struct act_trace_route *bucket[BUCKETS];
 	struct act_trace_list young, known;
-	float *recent, least; /* scores, of at_start; their quantile */
+	float *recent, least; /* at_start: recent scores; their quantile */
 	uint32_t recents;
 	uint64_t kept;
 	struct act_trace_policy_stats stats;
@@ -67,7 +66,7 @@ const char *act_trace_reason_name(enum act_trace_reason reason)
 
 static bool is_share(double x)
 {
-	return x >= 0 && x <= 1; /* NaN is none */
+	return x >= 0 && x <= 1; /* false for NaN */
 }
 
 struct act_trace_policy *act_trace_policy_new(const struct act_trace_policy_opts *opts)
@@ -150,7 +149,7 @@ uint64_t act_trace_route(uint64_t root, uint64_t *keys, size_t n)
 	return h ? h : 1;
 }
 
-/* Of the same ids the same choice, for each salt another one: from 0 to 1. */
+/* A number in [0, 1) that is a function of id and salt. */
 static double chance(uint64_t id, uint64_t salt)
 {
 	return (double)(sketch_hash_nth(id, salt) >> 11) * 0x1p-53;
@@ -189,7 +188,10 @@ static void link_newest(struct act_trace_policy *p, struct act_trace_route *r)
 	l->n++;
 }
 
-/* The route that is missed least. Room for some young ones stays: they could never grow up else. */
+/*
+ * Evicts the least recently seen route. An eighth of the room is for young routes, which could
+ * otherwise never become known.
+ */
 static struct act_trace_route *evict(struct act_trace_policy *p)
 {
 	bool young = p->young.n > p->o.max_routes / YOUNG_PART || !p->known.n;
@@ -202,7 +204,7 @@ static struct act_trace_route *evict(struct act_trace_policy *p)
 	return r;
 }
 
-/* NULL: no memory. */
+/* NULL: out of memory. */
 static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key)
 {
 	struct act_trace_route *r = *place_of(p, key);
@@ -226,7 +228,7 @@ static struct act_trace_route *route_of(struct act_trace_policy *p, uint64_t key
 
 /* ---- latency ---- */
 
-/* The octave, and the four bits below the highest: steps that are even within an octave. */
+/* The octave and the four bits below the leading one: linear steps within an octave. */
 static uint32_t bin_of(uint64_t ns)
 {
 	uint32_t octave, bin;
@@ -238,7 +240,7 @@ static uint32_t bin_of(uint64_t ns)
 	return bin < BINS - 1 ? bin : BINS - 1;
 }
 
-/* ns; within its bin they are taken as evenly spread. */
+/* In ns; values are taken as evenly spread within a bin. */
 static double median(const struct act_trace_route *r)
 {
 	uint32_t below = 0, i;
@@ -261,7 +263,7 @@ static void learn(struct act_trace_route *r, uint64_t ns)
 	r->n++;
 }
 
-/* How many times its median the trace lasted; 0: not known. Then it is learned. */
+/* The trace's duration over the route's median; 0: unknown. Then learns the duration. */
 static double slowness(struct act_trace_policy *p, uint64_t key, const struct act_trace_facts *f)
 {
 	struct act_trace_route *r = route_of(p, key);
@@ -276,7 +278,7 @@ static double slowness(struct act_trace_policy *p, uint64_t key, const struct ac
 	return ratio;
 }
 
-/* ---- verdicts before the end ---- */
+/* ---- decisions at a trace's start ---- */
 
 static int by_size(const void *a, const void *b)
 {
@@ -285,7 +287,10 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of the scores of the last traces, the one that the budget's share of them exceeds. */
+/*
+ * Records a score and updates `least`, the score that a share of `budget` of the last traces
+ * exceeds.
+ */
 static void remember(struct act_trace_policy *p, float score)
 {
 	float sorted[RECENT];
@@ -299,13 +304,13 @@ static void remember(struct act_trace_policy *p, float score)
 	memcpy(sorted, p->recent, p->recents * sizeof(float));
 	qsort(sorted, p->recents, sizeof(float), by_size);
 	i = (uint32_t)((1 - p->o.budget) * p->recents);
-	/* That of the worst is kept itself: all traces of one row have the same score. */
+	/* A score equal to the quantile is kept: all traces of one row have the same score. */
 	p->least = sorted[i < p->recents ? i : p->recents - 1];
 }
 
 /* ---- decision ---- */
 
-/* What has to be left after it is kept; below 0 is debt. */
+/* True if keeping one leaves at least `left`; negative balances are debt. */
 static bool room(const struct act_trace_policy *p, double left)
 {
 	return p->kept < p->at_most && p->balance - 1 >= left;
@@ -336,14 +341,13 @@ bool act_trace_afford(struct act_trace_policy *p, enum act_trace_reason reason)
 	return true;
 }
 
-/* The strongest reason that there is room for; *wanted: the strongest one. */
+/* The strongest reason with room; *wanted: the strongest reason. */
 static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 				       const struct act_trace_facts *f, double slow,
 				       enum act_trace_reason *wanted)
 {
 	bool worst = p->o.at_start && (f->score >= (double)p->least || p->balance > 0);
-	/* What weak reasons leave to others: before the end of a recording, no more than those may
-	 * need yet. */
+	/* What weak reasons leave to others: in a recording at most what those may still need. */
 	double weak = p->income;
 
 	if (p->o.total && p->o.at_start)

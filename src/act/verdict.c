@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - see verdict.h.
- *
- * Locks, in this order: the store's (table of pods, list of anomalies), a pod's (what is shown of
- * it). Writers take either only if nobody has it.
+ * Lock order: the store's (table of pods, list of anomalies), then a pod's (what is shown of it).
+ * Writers only try either lock.
  */
 #include "act/verdict.h"
 
@@ -13,12 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 #define SECOND_NS 1000000000ull
 #define RECENT	  3 /* steps */
 
-/* The anomaly of a pod that goes on, or its last one. */
+/* The current or last anomaly of a pod. */
 struct verdict_course {
-	uint64_t number; /* of the pod's anomalies; 0: none yet */
+	uint64_t number; /* counts the pod's anomalies; 0: none yet */
 	int64_t begin_ns, last_ns, end_ns;
 	uint64_t findings;
 	double peak, threshold;
@@ -40,18 +40,18 @@ struct act_verdict_pod {
 	struct act_verdict_pod *next; /* in the bucket */
 	struct act_verdicts *store;
 	struct state own; /* the writer's */
-	bool gone;	  /* last word of the writer */
+	bool gone;	  /* set last by the writer */
 
 	pthread_mutex_t lock;
 	struct state shown;
-	struct score *score; /* [ACT_SCORES_KEPT], a ring */
-	uint64_t scores;     /* ever written */
+	struct score *score; /* ring of ACT_SCORES_KEPT */
+	uint64_t scores;     /* written so far */
 
 	/* The keeper's. */
-	uint64_t kept_number, kept_findings; /* course as it is in the list */
-	/* The one that goes on, as it was told last: the list may have no room for it. */
+	uint64_t kept_number, kept_findings; /* course as in the list */
+	/* The current anomaly as last notified; the list may have dropped it. */
 	struct act_anomaly on; /* id 0: none */
-	bool traced;	       /* ... and it got a trace that was not told of */
+	bool traced;	       /* it has a trace not yet notified */
 	int64_t trace_ns;
 	uint8_t trace[ACT_TRACE_ID_BYTES];
 };
@@ -61,9 +61,9 @@ struct act_verdicts {
 	pthread_mutex_t lock;
 	struct act_verdict_pod **bucket;
 	size_t buckets, pods;
-	struct act_anomaly *anomaly; /* ring by id: id i is at i % max_anomalies */
+	struct act_anomaly *anomaly; /* ring: id i is at i % max_anomalies */
 	uint64_t last_id;
-	struct act_verdicts_stats stats; /* what outlives pods */
+	struct act_verdicts_stats stats; /* totals of pods that are gone */
 };
 
 /* ---- the store ---- */
@@ -178,7 +178,7 @@ out:
 
 static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_finding *f)
 {
-	uint32_t n = f->blames < ACT_BLAMES ? f->blames : ACT_BLAMES;
+	uint32_t n = BASE_MIN(f->blames, ACT_BLAMES);
 
 	for (uint32_t i = 0; i < n; i++) {
 		size_t bytes = strnlen(f->blame[i].metric, ACT_BLAME_BYTES - 1);
@@ -204,7 +204,7 @@ static void alarm_at(struct state *s, const struct act_finding *f)
 	}
 	s->v.alarms++;
 	s->v.blames = take_blame(s->v.blame, f);
-	c->last_ns = f->ns > c->last_ns ? f->ns : c->last_ns;
+	c->last_ns = BASE_MAX(f->ns, c->last_ns);
 	c->findings++;
 	if (f->score <= c->peak)
 		return;
@@ -233,7 +233,7 @@ static void add_score(struct act_verdict_pod *p)
 static void show(struct act_verdict_pod *p)
 {
 	if (pthread_mutex_trylock(&p->lock))
-		return; /* with the next finding */
+		return; /* shown with the next finding */
 	p->shown = p->own;
 	add_score(p);
 	pthread_mutex_unlock(&p->lock);
@@ -253,9 +253,8 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 	s->v.findings++;
 	s->v.shadow_alarms += f->shadow_anomalous;
 	/*
-	 * What comes after a gap begins anew, even if it is the very next finding. A clock that was
-	 * set back by more than that makes a gap, too: else nothing would end until it is again as
-	 * late as it was.
+	 * A gap ends the anomaly, even before the very next finding. A clock set back by more than
+	 * hold_ns is a gap too, or nothing would end until it caught up.
 	 */
 	if (s->v.anomalous && (gap > hold || gap < -hold)) {
 		s->v.anomalous = false;
@@ -268,7 +267,7 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 
 void act_verdict_gone(struct act_verdict_pod *p)
 {
-	/* Pairs with the acquire of act_verdicts_keep(): own is not touched any more. */
+	/* Pairs with the acquire in act_verdicts_keep(), which then owns p->own. */
 	__atomic_store_n(&p->gone, true, __ATOMIC_RELEASE);
 }
 
@@ -307,9 +306,9 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 
 typedef void (*changed_fn)(const struct act_anomaly *a, void *arg);
 
-/* Who acts on anomalies hears of each beginning, change and end, also of what the list forgot. */
-static void tell(struct act_verdicts *v, const struct act_anomaly *on, changed_fn changed,
-		 void *arg)
+/* Notifies each begin, change and end, also of anomalies that the list dropped. */
+static void notify(struct act_verdicts *v, const struct act_anomaly *on, changed_fn changed,
+		   void *arg)
 {
 	struct act_anomaly *a = by_id(v, on->id);
 
@@ -318,13 +317,13 @@ static void tell(struct act_verdicts *v, const struct act_anomaly *on, changed_f
 	changed(on, arg);
 }
 
-/* Not before its last finding, whatever the clock was set to since. */
+/* Ends at the last finding at the earliest, as the clock may have been set. */
 static void end(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns, bool unread,
 		changed_fn changed, void *arg)
 {
-	p->on.end_ns = ns > p->on.last_ns ? ns : p->on.last_ns;
+	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
-	tell(v, &p->on, changed, arg);
+	notify(v, &p->on, changed, arg);
 	p->on.id = 0;
 }
 
@@ -334,7 +333,7 @@ static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p, const st
 	const struct verdict_course *c = &s->course;
 	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
 
-	if (p->on.id && p->kept_number != c->number) /* another one has begun meanwhile */
+	if (p->on.id && p->kept_number != c->number) /* another has begun since */
 		end(v, p, c->begin_ns, false, changed, arg);
 	if (c->number > p->kept_number + 1)
 		v->stats.missed += c->number - p->kept_number - 1;
@@ -345,7 +344,7 @@ static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p, const st
 		take_course(&p->on, c);
 		p->kept_findings = c->findings;
 		p->traced = false;
-		tell(v, &p->on, changed, arg);
+		notify(v, &p->on, changed, arg);
 	}
 	if (p->on.id && !s->v.anomalous)
 		end(v, p, c->end_ns, false, changed, arg);
@@ -364,7 +363,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn change
 			struct state s;
 
 			if (gone)
-				p->shown = p->own; /* what could not be shown then */
+				p->shown = p->own; /* what the writer could not show */
 			pthread_mutex_lock(&p->lock);
 			s = p->shown;
 			pthread_mutex_unlock(&p->lock);

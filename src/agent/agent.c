@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* agent.c - the loop, its timers, and who may have how much. */
+/* agent.c - set-up, the event loop, and what each uid uses. */
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -14,100 +14,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/conn.h"
 #include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 
 #define MS 1000000ull
 
-/* ---- timers ---- */
-
-void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now)
-{
-	agent_timer_stop(t);
-	t->due = now + q->delay;
-	t->in = q;
-	TAILQ_INSERT_TAIL(&q->head, t, link);
-}
-
-void agent_timer_stop(struct agent_timer *t)
-{
-	if (!t->in)
-		return;
-	TAILQ_REMOVE(&t->in->head, t, link);
-	t->in = NULL;
-}
-
-void agent_expire(struct agent *a, uint64_t now)
-{
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		struct agent_timer_queue *q = &a->timers[i];
-		struct agent_timer *t;
-
-		while ((t = TAILQ_FIRST(&q->head)) && t->due <= now) {
-			agent_timer_stop(t);
-			q->fn(a, t);
-		}
-	}
-}
-
-uint64_t agent_next_due(const struct agent *a)
-{
-	uint64_t due = UINT64_MAX;
-
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		const struct agent_timer *t = TAILQ_FIRST(&a->timers[i].head);
-
-		if (t && t->due < due)
-			due = t->due;
-	}
-	return due;
-}
-
-static void on_silent(struct agent *a, struct agent_timer *t)
-{
-	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
-			DROP_SILENT);
-}
-
-static void on_blocked(struct agent *a, struct agent_timer *t)
-{
-	agent_conn_drop(a, (struct agent_conn *)((char *)t - offsetof(struct agent_conn, timer)),
-			DROP_SLOW);
-}
-
-static void init_timers(struct agent *a)
-{
-	static const struct {
-		uint64_t delay;
-		void (*fn)(struct agent *, struct agent_timer *);
-	} all[TIMER_COUNT] = {
-		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
-		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
-		[TIMER_GRACE] = {0, agent_region_timer_grace},
-		[TIMER_QUARANTINE] = {0, agent_region_timer_quarantine},
-		[TIMER_SILENT] = {10000 * MS, on_silent},
-		[TIMER_BLOCKED] = {5000 * MS, on_blocked},
-		[TIMER_IDLE] = {0, agent_proxy_timer_idle},
-		[TIMER_SETTLE] = {0, agent_rdma_timer_settle},
-		[TIMER_RELEASE] = {0, agent_rdma_timer_release},
-		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
-		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
-	};
-
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		a->timers[i].delay = all[i].delay;
-		a->timers[i].fn = all[i].fn;
-		TAILQ_INIT(&a->timers[i].head);
-	}
-	a->timers[TIMER_GRACE].delay = a->o.grace_ns;
-	a->timers[TIMER_QUARANTINE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_RELEASE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_IDLE].delay = a->o.rest_idle_ns;
-	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
-}
-
 static void arm(struct agent *a)
 {
-	uint64_t due = agent_next_due(a);
+	uint64_t due = agent_timer_next_due(a);
 	struct itimerspec when = {0};
 
 	if (due == a->timer_due)
@@ -130,7 +48,7 @@ void agent_wake(struct agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
-/* ---- who has how much ---- */
+/* ---- use per uid ---- */
 
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
 {
@@ -167,9 +85,8 @@ bool agent_uid_trusted(const struct agent *a, uid_t uid)
 	return uid == 0 || uid == a->uid;
 }
 
-/* ---- making and unmaking ---- */
+/* ---- set-up and tear-down ---- */
 
-/* What the events of a batch may still have named goes here at its end. */
 void agent_bury(struct agent *a)
 {
 	struct agent_conn *c;
@@ -177,7 +94,7 @@ void agent_bury(struct agent *a)
 
 	while ((c = TAILQ_FIRST(&a->graveyard))) {
 		TAILQ_REMOVE(&a->graveyard, c, link);
-		agent_conn_free(c);
+		free(c);
 	}
 	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
 		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
@@ -193,29 +110,20 @@ static void defaults(struct agent_opts *o)
 		o->socket = SL_SOCKET_DEFAULT;
 	if (o->publish_socket && !*o->publish_socket)
 		o->publish_socket = NULL;
-	if (!o->socket_mode)
-		o->socket_mode = 0666;
+	o->socket_mode = o->socket_mode ?: 0666;
 	if (!o->grace_ns && !o->grace_zero)
 		o->grace_ns = 30000 * MS;
-	if (!o->lease_ns)
-		o->lease_ns = 1000 * MS;
-	if (!o->max_regions)
-		o->max_regions = 4096;
-	if (!o->max_region_size)
-		o->max_region_size = 16u << 20;
-	if (o->max_region_size > SL_REGION_SIZE_MAX)
-		o->max_region_size = SL_REGION_SIZE_MAX;
-	if (!o->max_memory)
-		o->max_memory = 1u << 30;
-	if (!o->rest_idle_ns)
-		o->rest_idle_ns = 300000 * MS;
-	if (!o->rdma_settle_ns)
-		o->rdma_settle_ns = 2000 * MS;
-	if (!o->rdma_port)
-		o->rdma_port = FABRIC_VERBS_PORT;
+	o->lease_ns = o->lease_ns ?: 1000 * MS;
+	o->max_regions = o->max_regions ?: 4096;
+	o->max_region_size = o->max_region_size ?: 16u << 20;
+	o->max_region_size = BASE_MIN(o->max_region_size, SL_REGION_SIZE_MAX);
+	o->max_memory = o->max_memory ?: 1u << 30;
+	o->rest_idle_ns = o->rest_idle_ns ?: 300000 * MS;
+	o->rdma_settle_ns = o->rdma_settle_ns ?: 2000 * MS;
+	o->rdma_port = o->rdma_port ?: FABRIC_VERBS_PORT;
 }
 
-/* All but sockets, so that tests and fuzzers can talk to it by function calls. */
+/* Everything but sockets, so that tests and fuzzers can call the functions directly. */
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes)
 {
 	char host[HOST_NAME_MAX + 1] = "";
@@ -233,7 +141,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->conns);
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
-	init_timers(a);
+	agent_timer_init(a);
 	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
 		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
@@ -312,7 +220,7 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* Every connection is two descriptors, every region one. */
+	/* A connection takes two descriptors, a region one. */
 	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
@@ -374,7 +282,7 @@ void agent_free(struct agent *a)
 {
 	if (!a)
 		return;
-	agent_rest_fini(a); /* first: its handlers use all the rest */
+	agent_rest_fini(a); /* first: its handlers use everything else */
 	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
 	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
 	agent_fini(a);
@@ -396,7 +304,7 @@ const char *agent_socket(const struct agent *a)
 
 /* ---- the loop ---- */
 
-/* The allocator keeps what many regions have left in pieces: it is asked for it now and then. */
+/* Returns freed memory to the system: the allocator keeps the fragments that many regions leave. */
 static void give_back(struct agent *a)
 {
 	uint64_t freed = a->n.freed - a->trimmed;
@@ -458,7 +366,7 @@ int agent_run(struct agent *a, int stop_fd)
 				break;
 			}
 		}
-		agent_expire(a, agent_now(a));
+		agent_timer_expire(a, agent_now(a));
 		agent_bury(a);
 		give_back(a);
 		agent_self_sync(a);

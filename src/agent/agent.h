@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent.h - the agent of a host: admits publishers over a unix socket, owns the directory, watches
- * for death, keeps last words, registers memory for remote reading. It knows no metrics but its
- * own, no analysis, and never waits for anybody.
+ * agent.h - the agent of a host: admits publishers over a unix socket, owns the directory, detects
+ * the death of publishers, keeps their final values, registers memory for remote reading. It knows
+ * no metrics but its own and no analysis, and it never waits for a client.
  */
 #ifndef SL_AGENT_AGENT_H
 #define SL_AGENT_AGENT_H
@@ -18,24 +18,24 @@ struct tcp_filter;
 
 struct agent_opts {
 	const char *socket;	    /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
-	const char *publish_socket; /* a second one, on which nobody can subscribe: for pods */
+	const char *publish_socket; /* a second socket that refuses SUBSCRIBE: for pods */
 	uint32_t socket_mode;	    /* permission bits; 0: 0666 */
-	const uint32_t *consumers;  /* uids that may SUBSCRIBE and ask for STATUS, besides root */
-	size_t consumer_count;	    /* and the agent's own */
-	const char *host;	    /* label host of the directory; NULL: gethostname() */
+	const uint32_t *consumers;  /* uids besides root and the agent's own */
+	size_t consumer_count;	    /* that may SUBSCRIBE and ask for STATUS */
+	const char *host;	    /* the directory's label host; NULL: gethostname() */
 
-	uint64_t grace_ns;	      /* how long last words stay readable */
-	bool grace_zero;	      /* take grace_ns as it is, also 0; else 0: 30 s */
+	uint64_t grace_ns;	      /* how long final values stay readable */
+	bool grace_zero;	      /* grace_ns 0 means 0; else 0: 30 s */
 	uint64_t lease_ns;	      /* 0: 1 s */
 	uint32_t max_regions;	      /* 0: 4096 */
 	uint64_t max_region_size;     /* 0: 16 MiB */
-	uint64_t max_memory;	      /* 0: 1 GiB; regions of every state, until freed */
-	uint32_t max_regions_per_uid; /* 0: half of max_regions, but for root and the agent's uid */
+	uint64_t max_memory;	      /* 0: 1 GiB; all regions until they are freed */
+	uint32_t max_regions_per_uid; /* 0: half of max_regions; unlimited for root and own uid */
 
 	const char *rest;   /* "HOST:PORT"; NULL: no REST */
-	bool rest_optional; /* a port in use is a warning */
+	bool rest_optional; /* a port in use is only a warning */
 	const char *rest_token_file;
-	uint64_t rest_idle_ns; /* a microservice that posts nothing is closed; 0: 5 min */
+	uint64_t rest_idle_ns; /* closes a microservice that stops posting; 0: 5 min */
 
 	bool rdma;
 	const char *rdma_device; /* NULL or "": by address */
@@ -46,18 +46,18 @@ struct agent_opts {
 	uint32_t rdma_queues;
 	uint64_t rdma_settle_ns; /* regions this old are registered together; 0: 2 s */
 
-	/* What the kernel knows: "flows", "layers", "cpu", separated by commas; NULL: nothing. */
+	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL: none. */
 	const char *tcp;
-	uint32_t tcp_flows;		     /* room for connections; 0: 16384 */
-	uint64_t tcp_quarantine_ns;	     /* how long one that ended stays readable; 0: 5 s */
-	const struct tcp_filter *tcp_wanted; /* which of them; NULL: all */
-	const char **tcp_devices;	     /* whose segments; none: those that are hardware */
+	uint32_t tcp_flows;	    /* connections; 0: 16384 */
+	uint64_t tcp_quarantine_ns; /* how long a closed connection stays readable; 0: 5 s */
+	const struct tcp_filter *tcp_filter; /* NULL: all connections */
+	const char **tcp_devices;	     /* devices of "net"; none: those with hardware */
 	size_t tcp_device_count;
 };
 
 /*
- * Binds the socket and makes the directory; nobody is admitted yet. NULL with errno and one line
- * in error: EADDRINUSE (another agent answers on the socket), EINVAL (bad option), ...
+ * Binds the socket and creates the directory; admits nothing yet. NULL with errno and one line in
+ * error: EADDRINUSE (another agent answers on the socket), EINVAL (bad option), ...
  */
 struct agent *agent_new(const struct agent_opts *opts, char *error, size_t error_bytes);
 
@@ -68,21 +68,18 @@ int agent_run(struct agent *a, int stop_fd);
 void agent_free(struct agent *a);
 
 /*
- * Is "ADDRESS:PORT" fit for REST: 1 loopback, 0 reachable from elsewhere, -EACCES that and no
- * token, -EINVAL ill-formed; with one line in error.
+ * Checks a listening address for REST: 1 loopback, 0 reachable from other hosts, -EACCES reachable
+ * without a token, -EINVAL malformed; an error leaves one line in error.
  */
 int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);
-/* Are .tcp and .tcp_wanted what they may be, here and now? 0, or -EINVAL with one line in error. */
+/* Checks .tcp and .tcp_filter on this host. 0, or -EINVAL with one line in error. */
 int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_bytes);
 
 const char *agent_socket(const struct agent *a);
-const char *agent_rest(const struct agent *a); /* real address, or NULL */
+const char *agent_rest(const struct agent *a); /* the bound address, or NULL */
 const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
 
-/*
- * Asks the agent that serves the socket for its STATUS. Returns JSON text to be freed, or NULL
- * with errno and one line in error.
- */
+/* The STATUS of a socket's agent: JSON to be freed, or NULL with errno and one line in error. */
 char *agent_ask_status(const char *socket, char *error, size_t error_bytes);
 
 #endif

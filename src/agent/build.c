@@ -1,46 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-/* build.c - regions that the agent makes itself: the directory, and those that REST writes. */
+/* build.c - regions that the agent creates itself: the directory, and those that REST writes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
-
-static void boot_id(uint8_t out[16])
-{
-	char text[64] = "";
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	unsigned int digits = 0;
-
-	memset(out, 0, 16);
-	if (fd < 0)
-		return;
-	if (read(fd, text, sizeof(text) - 1) < 0)
-		text[0] = 0;
-	close(fd);
-	for (const char *p = text; *p && digits < 32; p++) {
-		unsigned int v;
-
-		if (*p >= '0' && *p <= '9')
-			v = (unsigned int)(*p - '0');
-		else if (*p >= 'a' && *p <= 'f')
-			v = (unsigned int)(*p - 'a') + 10;
-		else
-			continue;
-		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | v);
-		digits++;
-	}
-}
+#include "agent/build.h"
+#include "agent/peer.h"
 
 /*
- * A line that only the agent writes. Cells first, check last: a reader that comes in between sees
- * a check that does not hold and reads again (pairs with region_entry_parse() of the collector).
+ * Stores a line that only the agent writes: cells first, the check word last. A reader in between
+ * finds a check word that does not hold, and reads again (pairs with region_entry_parse()).
  */
 void agent_line_store(uint64_t *to, const uint64_t cells[7])
 {
@@ -52,7 +26,7 @@ void agent_line_store(uint64_t *to, const uint64_t cells[7])
 	__atomic_store_n(&to[7], sl_line_check(line), __ATOMIC_RELEASE);
 }
 
-/* One cell of a line that others may add to at the same time: additions commute. */
+/* Sets a cell of a line that others may add to at the same time: additions commute. */
 void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 {
 	uint64_t delta = v - __atomic_load_n(&line[cell], __ATOMIC_RELAXED);
@@ -62,10 +36,10 @@ void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 }
 
 /*
- * The mode of a memfd is 0777 by birth, and /proc/PID/fd/N opens anew by the mode of the inode: a
- * consumer could turn its read-only descriptor into a writable one. 0444 forbids it to everybody
- * but the owner and root. Fails when the memfd is another user's and we are not root; then it is
- * the publisher's to do (libsidelight does).
+ * A memfd is created with mode 0777, and opening /proc/PID/fd/N checks only the inode's mode, so a
+ * consumer could reopen its read-only descriptor for writing. 0444 denies that to all but the owner
+ * and root. fchmod() fails for another user's memfd unless the agent is root; then the publisher
+ * must do it, as libsidelight does.
  */
 int agent_reopen_read_only(int fd)
 {
@@ -94,7 +68,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
-	/* Allocated now, so that a machine without memory says so here and not by SIGBUS. */
+	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
 	err = posix_fallocate(fd, 0, (off_t)b->size);
 	if (err) {
 		err = -err;
@@ -111,23 +85,10 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 	}
 
 	h = map;
-	memcpy(h->magic, SL_REGION_MAGIC, 8);
-	h->version = SL_REGION_VERSION;
-	h->header_size = SL_HEADER_SIZE;
-	h->size = b->size;
-	h->kind = b->kind;
-	h->pid = b->pid;
-	h->start_ticks = b->start_ticks;
-	h->start_ns = base_realtime_ns();
-	boot_id(h->boot_id);
-	do {
-		if (getrandom(&h->instance, sizeof(h->instance), 0) != sizeof(h->instance)) {
-			err = -errno;
-			goto err_map;
-		}
-	} while (!h->instance);
-	h->section_count = b->section_count;
-	memcpy(h->section, b->section, b->section_count * sizeof(*b->section));
+	err = region_header_write(h, b->size, b->kind, b->section, b->section_count);
+	if (err)
+		goto err_map;
+	h->start_ticks = agent_process_start_ticks(getpid());
 	used = 0;
 	for (size_t i = 0; i < b->label_count; i++) {
 		size_t k = strlen(b->labels[i].key) + 1, v = strlen(b->labels[i].value) + 1;
@@ -137,7 +98,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 		used += k + v;
 	}
 	h->label_bytes = (uint32_t)used;
-	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+	region_header_seal(h);
 
 	*out_fd = fd;
 	*out_map = map;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * closer.c - closes descriptors whose closing may take for ever.
+ * closer.c - closes descriptors whose close() may block.
  *
- * A client may send whatever descriptor it likes, and close() asks the file system behind it: a
- * hostile one (FUSE needs no privilege) or one that hangs (NFS) need not answer. Memory files
- * have nobody to ask; all others are closed by a thread which may hang and delay nobody. While
- * its queue is full no descriptors are taken from sockets; the kernel then drops them by itself,
- * without asking anybody.
+ * A client may send any descriptor, and close() may call into the file system behind it: a hostile
+ * one (FUSE needs no privilege) or a hanging one (NFS) need not return. Memory files have no such
+ * call; every other descriptor is closed by a thread that may hang without delaying the loop. While
+ * its queue is full the agent takes no descriptors from sockets, and the kernel drops them itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +67,6 @@ static bool start(struct agent *a)
 	return true;
 }
 
-/* May another descriptor be taken from a socket? */
 bool agent_closer_ready(struct agent *a)
 {
 	bool ready;
@@ -85,7 +83,7 @@ void agent_closer_close(struct agent *a, int fd)
 {
 	struct agent_closer *c;
 
-	/* F_GET_SEALS is answered by the kernel, of memory files alone. */
+	/* Only memory files have seals, and the kernel answers without the file system. */
 	if (fcntl(fd, F_GET_SEALS) >= 0 || a->epoll_fd < 0 || (!a->closer && !start(a))) {
 		close(fd);
 		return;
@@ -98,7 +96,7 @@ void agent_closer_close(struct agent *a, int fd)
 	}
 	pthread_cond_signal(&c->wake);
 	pthread_mutex_unlock(&c->lock);
-	if (fd >= 0) /* can't be: agent_closer_ready() was asked */
+	if (fd >= 0) /* unreachable: agent_closer_ready() was called first */
 		close(fd);
 }
 
@@ -112,11 +110,11 @@ void agent_closer_fini(struct agent *a)
 	pthread_mutex_lock(&c->lock);
 	hangs = c->abandoned = c->busy;
 	c->stop = true;
-	c->count = 0; /* the end of the process closes what is left */
+	c->count = 0; /* the end of the process closes the rest */
 	pthread_cond_signal(&c->wake);
 	pthread_mutex_unlock(&c->lock);
 	if (hangs) {
-		pthread_detach(a->closer_thread); /* and frees what is its own, one day */
+		pthread_detach(a->closer_thread); /* it frees its own state when close() returns */
 	} else {
 		pthread_join(a->closer_thread, NULL);
 		pthread_cond_destroy(&c->wake);

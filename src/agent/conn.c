@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * conn.c - the protocol of sidelight/attach.h, one connection at a time.
+ * conn.c - the protocol of sidelight/attach.h, per connection.
  *
- * Clients may be hostile: nothing here waits, memory a connection is fixed, and a client that does
- * not take its answers is not asked for more questions until it did, and dropped if it never does.
+ * Clients may be hostile: nothing waits, memory per connection is fixed, and a client that does not
+ * read its answers is not read from until it does, and dropped when a timer expires.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
-#define PACKETS_A_TURN	16 /* then the others have theirs */
-#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 a process */
+#define PACKETS_A_TURN	16 /* per connection and event, so that others are served */
+#define REGIONS_A_CONN	64 /* libsidelight makes at most 15 per process */
 #define REFUSALS_A_CONN 32
 
 const char *const agent_drop_names[DROP_COUNT] = {
@@ -66,7 +70,7 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 	return c;
 }
 
-/* Its regions are orphans from here on; the memory stays until no event can name it any more. */
+/* Its regions become orphans. The struct stays until no event can refer to it. */
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
 	struct agent_region *r, *next;
@@ -83,7 +87,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	}
 	c->out_count = 0;
 	if (c->fd >= 0) {
-		close(c->fd); /* epoll forgets it by itself: the agent never dups it */
+		close(c->fd); /* epoll forgets it: the agent never duplicates it */
 		c->fd = -1;
 	}
 	TAILQ_REMOVE(&a->conns, c, link);
@@ -106,12 +110,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	c->peer = NULL;
 }
 
-void agent_conn_free(struct agent_conn *c)
-{
-	free(c);
-}
-
-void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
+static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 {
 	if (c->gone)
 		return;
@@ -119,6 +118,16 @@ void agent_conn_drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 	base_log_limited(BASE_WARN, AGENT_LOG, "connection dropped cause=%s pid=%d uid=%d",
 			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->uid);
 	agent_conn_close(a, c);
+}
+
+void agent_conn_timer_silent(struct agent *a, struct agent_timer *t)
+{
+	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
+}
+
+void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t)
+{
+	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
 }
 
 /* ---- sending ---- */
@@ -146,10 +155,10 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	}
 	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		return 0;
-	/* Nobody takes the answer, but a goodbye may still wait to be read: the end follows it. */
+	/* The peer reads no more, but its CLOSE may still wait to be read; a hang-up follows. */
 	if (errno == EPIPE || errno == ECONNRESET)
 		return 0;
-	/* ETOOMANYREFS: descriptors in flight are limited; they leave as the peer takes them. */
+	/* ETOOMANYREFS: the kernel limits descriptors in flight until the peer takes them. */
 	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
 }
 
@@ -178,7 +187,7 @@ static void flush(struct agent *a, struct agent_conn *c)
 			agent_timer_stop(&c->timer);
 	}
 	if (err && err != -EAGAIN) {
-		agent_conn_drop(a, c, DROP_ERROR);
+		drop(a, c, DROP_ERROR);
 		return;
 	}
 	if (!c->out_count && c->hang_up) {
@@ -211,7 +220,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 		if (err != -EAGAIN) {
 			free(p);
 			if (err)
-				agent_conn_drop(a, c, DROP_ERROR);
+				drop(a, c, DROP_ERROR);
 			else if (c->hang_up)
 				agent_conn_close(a, c);
 			return;
@@ -229,7 +238,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 	return;
 err:
 	free(p);
-	agent_conn_drop(a, c, DROP_SLOW);
+	drop(a, c, DROP_SLOW);
 }
 
 int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes)
@@ -242,7 +251,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	if (c->gone || c->fd < 0 || c->hang_up || c->out_count || bytes > sizeof(p.payload))
 		return -EAGAIN;
 	memcpy(p.payload, payload, bytes);
-	/* An error of the socket is seen by whoever reads it. */
+	/* Whoever reads the socket next sees its error. */
 	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
 }
 
@@ -271,7 +280,7 @@ static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum 
 	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		       const struct sl_msg_publish *say, int fd)
@@ -286,7 +295,7 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 		return;
 	}
 	if (c->regions >= REGIONS_A_CONN) {
-		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions a connection",
+		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions per connection",
 		       REGIONS_A_CONN);
 		return;
 	}
@@ -303,7 +312,7 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 {
 	struct agent_region *r = agent_region_by_instance(a, say->id);
 
-	/* Unknown is no offence: it may have been refused. Another's is none of its business. */
+	/* A refused region has no entry. Another connection's region is ignored. */
 	if (r && r->conn == c)
 		agent_region_closed(a, r);
 }
@@ -338,14 +347,13 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	struct sl_msg_region is;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
-		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has the id %llu",
+		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
 		       (unsigned long long)say->id);
 		return;
 	}
 	if (r->fd < 0) {
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
-		       "the kernel gives no read-only descriptor of region %llu: the agent lacks "
-		       "CAP_SYS_ADMIN (RDMA needs none)",
+		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
 		return;
 	}
@@ -362,7 +370,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	int fd = agent_status_memfd(a, &bytes);
 
 	a->n.status++;
-	c->hang_up = true; /* one question, one answer */
+	c->hang_up = true; /* one request per connection */
 	if (fd < 0) {
 		refuse(a, c, serial, REFUSED_SYSTEM, -fd, "cannot write the status: %s",
 		       strerror(-fd));
@@ -373,7 +381,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	close(fd);
 }
 
-/* Bytes of payload that a type must have; -1: not a question. */
+/* Bytes of payload that a request type must have; -1: not a request. */
 static int payload_of(uint16_t type)
 {
 	switch (type) {
@@ -407,6 +415,45 @@ static enum agent_role role_of(uint16_t type)
 	}
 }
 
+/* Refuses a packet that cannot be parsed, or does not belong on this connection: false. */
+static bool check_packet(struct agent *a, struct agent_conn *c, const struct sl_msg *msg,
+			 size_t bytes, int fd, bool extra)
+{
+	int want;
+
+	if (bytes < sizeof(*msg) || bytes > SL_MSG_MAX || msg->magic != SL_MSG_MAGIC ||
+	    msg->length != bytes - sizeof(*msg)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
+		return false;
+	}
+	want = payload_of(msg->type);
+	if (want < 0 || msg->length != (uint32_t)want) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "unknown message type %u with %u bytes", msg->type, msg->length);
+		return false;
+	}
+	if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH) {
+		refuse(a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
+		       "the agent has no descriptor left: raise LimitNOFILE, or try again later");
+		return false;
+	}
+	if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+		       "one descriptor with PUBLISH, none with anything else");
+		return false;
+	}
+	if (c->role == ROLE_NEW
+		    ? (msg->type == SL_MSG_CLOSE || msg->type == SL_MSG_OPEN ||
+		       msg->type == SL_MSG_VERDICT)
+		    : (role_of(msg->type) != c->role || msg->type == SL_MSG_SUBSCRIBE)) {
+		refuse(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
+		       "message type %u is not allowed on this connection", msg->type);
+		return false;
+	}
+	return true;
+}
+
 void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
 		       int fd, bool extra)
 {
@@ -417,49 +464,20 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	} payload = {0};
 	struct sl_msg msg = {0};
 	enum agent_role role;
-	int want;
 
 	a->n.packets++;
 	if (bytes >= sizeof(msg))
 		memcpy(&msg, data, sizeof(msg));
-	if (bytes < sizeof(msg) || bytes > SL_MSG_MAX || msg.magic != SL_MSG_MAGIC ||
-	    msg.length != bytes - sizeof(msg)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a packet of %zu bytes is not \"SLM1\" with its length", bytes);
+	if (!check_packet(a, c, &msg, bytes, fd, extra))
 		goto out;
-	}
-	want = payload_of(msg.type);
-	if (want < 0 || msg.length != (uint32_t)want) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "message type %u with %u bytes is not understood", msg.type, msg.length);
-		goto out;
-	}
-	if (extra && fd < 0 && msg.type == SL_MSG_PUBLISH) {
-		refuse(a, c, msg.serial, REFUSED_SYSTEM, EMFILE,
-		       "the agent has no descriptor left: raise LimitNOFILE, or try "
-		       "again: many may wait to be closed");
-		goto out;
-	}
-	if (extra || (fd >= 0 && msg.type != SL_MSG_PUBLISH)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "one descriptor with PUBLISH, none with anything else");
-		goto out;
-	}
-	role = role_of(msg.type);
-	if (c->role == ROLE_NEW ? (msg.type == SL_MSG_CLOSE || msg.type == SL_MSG_OPEN ||
-				   msg.type == SL_MSG_VERDICT)
-				: (role != c->role || msg.type == SL_MSG_SUBSCRIBE)) {
-		refuse(a, c, msg.serial, REFUSED_MALFORMED, EPROTO,
-		       "message type %u does not belong into this connection", msg.type);
-		goto out;
-	}
-	memcpy(&payload, (const char *)data + sizeof(msg), (size_t)want);
+	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
 		refuse(a, c, msg.serial, REFUSED_MALFORMED, EBADMSG,
-		       "a VERDICT with flags, a time to live or a score that can't be");
+		       "a VERDICT with invalid flags, time to live or score");
 		goto out;
 	}
 
+	role = role_of(msg.type);
 	if (c->role == ROLE_NEW) {
 		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
 			goto out;
@@ -504,10 +522,7 @@ static int receive(struct agent *a, struct agent_conn *c)
 		char buf[CMSG_SPACE(sizeof(int))];
 	} control;
 	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
-	/*
-	 * Room for one descriptor, not a byte more: the kernel drops what there is no room for, and
-	 * says so.
-	 */
+	/* Room for exactly one descriptor: the kernel drops further ones and sets MSG_CTRUNC. */
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
 			     .msg_control = control.buf,
@@ -519,8 +534,8 @@ static int receive(struct agent *a, struct agent_conn *c)
 
 	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 	/*
-	 * A peer that closes without having read its answer resets the connection. The error is
-	 * reported once and before what it had sent, which may be a goodbye.
+	 * A peer that closes without reading its answer resets the connection. The kernel reports
+	 * that once, before the packets that were sent earlier, which may hold a CLOSE.
 	 */
 	if (n < 0 && errno == ECONNRESET)
 		return 1;
@@ -530,11 +545,11 @@ static int receive(struct agent *a, struct agent_conn *c)
 	if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS &&
 	    cm->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(&fd, CMSG_DATA(cm), sizeof(int));
-	if (msg.msg_flags & MSG_CTRUNC) { /* also when our own table of descriptors is full */
+	if (msg.msg_flags & MSG_CTRUNC) { /* or the agent's descriptor table is full */
 		a->n.extra_fds++;
 		extra = true;
 	}
-	if (n == 0) { /* the end; an empty packet, which nobody should send, looks the same */
+	if (n == 0) { /* end of stream; an empty packet looks the same */
 		if (fd >= 0)
 			agent_closer_close(a, fd);
 		return -1;
@@ -547,7 +562,7 @@ void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
 	int got = 1;
 
-	/* What a socket can hold is bounded, but a flood is refilled while we read. */
+	/* The bound ends a flood: a client can refill its socket while it is read. */
 	for (int i = 0; i < 1024 && got > 0 && !c->gone && !c->out_count; i++)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
@@ -562,7 +577,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		return;
 	if (c->out_count) {
 		flush(a, c);
-		/* Nobody will take these answers any more. */
+		/* The peer takes no more answers. */
 		if (!c->gone && c->out_count && events & (EPOLLHUP | EPOLLERR))
 			agent_conn_close(a, c);
 		if (c->gone || c->out_count)
@@ -589,7 +604,7 @@ static void turn_away(struct agent *a, int fd, const char *why)
 
 	snprintf(packet.no.reason, sizeof(packet.no.reason), "%s", why);
 	send_packet(fd, &packet, sizeof(packet), -1);
-	/* What was not read would reset the connection, and hide the answer from the client. */
+	/* Unread packets would reset the connection and hide the answer. */
 	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
 		;
 	close(fd);
@@ -606,7 +621,7 @@ void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 		struct agent_uid_count *u;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
-			/* Without the spare one the listening socket would wake us for ever. */
+			/* Without a spare descriptor the socket would stay readable for ever. */
 			close(a->spare_fd);
 			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 			if (fd >= 0)

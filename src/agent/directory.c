@@ -2,11 +2,11 @@
 /*
  * directory.c - the region that tells collectors what there is to read.
  *
- * An entry is one self-verifying line, so a one-sided reader sees an entry of before or of after a
- * change, or notices that it saw neither. The entry is written first, the hot line's generation
- * after it: who sees the new generation and rereads the entries, sees the change (x86 keeps
- * stores in order; elsewhere the release store of the check does. An RDMA READ that overtakes
- * finds a generation that it already knows and comes back when it grows).
+ * An entry is one self-verifying line: a one-sided reader sees it before a change, after it, or
+ * notices that it saw neither. The entry is stored before the hot line's generation, so a reader
+ * that sees the new generation and reads the entries again sees the change (x86 keeps stores in
+ * order; elsewhere the release store of the check word does). A READ that overtakes finds a known
+ * generation, and reads again when it grows.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/build.h"
+#include "agent/directory.h"
 #include "agent/internal.h"
 
 static enum region_fault check(const struct agent_directory *d)
@@ -48,8 +50,6 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		.section_count = 2,
 		.labels = labels,
 		.label_count = 2,
-		.pid = (uint32_t)getpid(),
-		.start_ticks = agent_process_start_ticks(getpid()),
 	};
 	enum region_fault fault;
 	int fd, err;
@@ -57,15 +57,15 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
 	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
 	if (err) {
-		snprintf(error, bytes, "cannot make the directory of %llu bytes: %s",
+		snprintf(error, bytes, "cannot create the directory of %llu bytes: %s",
 			 (unsigned long long)b.size, strerror(-err));
 		return err;
 	}
 	d->size = b.size;
-	/* What a collector would not believe (a host name of no UTF-8) is said now, and here. */
+	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = check(d);
 	if (fault) {
-		snprintf(error, bytes, "no collector would take this directory: %s (--host '%s')",
+		snprintf(error, bytes, "invalid directory: %s (--host '%s')",
 			 region_fault_name(fault), a->host);
 		err = -EINVAL;
 		close(fd);
@@ -94,7 +94,7 @@ err:
 	return err;
 }
 
-/* The directory stays in the collectors' mappings; it says that there is nobody any more. */
+/* The directory stays in collectors' mappings, and its state tells them that the agent is gone. */
 void agent_directory_fini(struct agent *a)
 {
 	struct agent_directory *d = &a->dir;
@@ -122,7 +122,7 @@ void agent_directory_hot(struct agent *a)
 	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 }
 
-/* Generation and time of the entry are set here: nobody can forget them. */
+/* Sets generation and time of the entry. */
 void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7])
 {
 	struct agent_directory *d = &a->dir;

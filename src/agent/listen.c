@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* listen.c - the file of the unix socket: taken over from a dead agent, never from a live one. */
+/* listen.c - the unix socket's file: replaced if its agent is dead, never if it is alive. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -13,7 +13,7 @@
 
 #include "agent/internal.h"
 
-/* 1: an agent answers on it; 0: nobody does, or nothing is there; -errno. */
+/* 1: a server answers; 0: none does, or there is no socket; -errno. */
 static int answers(const struct sockaddr_un *addr)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -26,13 +26,13 @@ static int answers(const struct sockaddr_un *addr)
 	close(fd);
 	if (err == ECONNREFUSED || err == ENOENT)
 		return 0;
-	/* EAGAIN: its backlog is full, but it is there. EPROTOTYPE: another kind of server. */
+	/* EAGAIN: its backlog is full. EPROTOTYPE: a server of another socket type. */
 	return err == 0 || err == EAGAIN || err == EPROTOTYPE ? 1 : -err;
 }
 
 /*
- * Two agents that start at the same time must not both find the file stale: the check and the
- * bind happen under a lock on the directory that holds it, which leaves no file behind.
+ * Holds a lock on the socket's folder while the file is checked and bound, so that two agents that
+ * start at the same time do not both find it stale. A folder lock leaves no file behind.
  */
 static int lock_folder(const char *path, char *error, size_t bytes)
 {
@@ -62,11 +62,10 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 	struct stat st;
 	int lock, fd, err;
 
-	if (strlen(path) >= sizeof(addr.sun_path)) {
-		snprintf(error, bytes, "socket path longer than %zu bytes: %s",
-			 sizeof(addr.sun_path) - 1, path);
-		return -ENAMETOOLONG;
-	}
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return base_fail(error, bytes, -ENAMETOOLONG,
+				 "socket path longer than %zu bytes: %s", sizeof(addr.sun_path) - 1,
+				 path);
 	strcpy(addr.sun_path, path);
 	lock = lock_folder(path, error, bytes);
 	if (lock < 0)
@@ -74,7 +73,7 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 
 	if (!lstat(path, &st)) {
 		if (!S_ISSOCK(st.st_mode)) {
-			snprintf(error, bytes, "%s exists and is no socket: not touched", path);
+			snprintf(error, bytes, "%s exists and is not a socket", path);
 			err = -EEXIST;
 			goto err_lock;
 		}
@@ -128,7 +127,7 @@ err_lock:
 	return err;
 }
 
-/* The file may be another agent's by now: only our own is removed. */
+/* Removes the file only if it is still this agent's. */
 void agent_unlisten(int fd, const char *path, dev_t dev, ino_t ino)
 {
 	struct stat st;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * peer.c - the process at the other end of a connection, and whether it lives.
+ * peer.c - the process at the other end of a connection, and whether it is alive.
  *
- * A hang-up says that the connection is gone. Only a process that is gone, too, has stopped
- * writing its region, and only then may the agent recompute check words: a repair under a writer
- * between its two stores would leave that line wrong for ever. A pidfd tells the two apart. It
- * becomes readable a few microseconds after the hang-up, as the kernel closes files before it
- * notifies of the exit.
+ * A hang-up says only that the connection is gone. The agent may recompute check words only when
+ * the process is dead: a repair between a writer's two stores would leave that line wrong for ever.
+ * A pidfd tells the two apart. It becomes readable a few microseconds after the hang-up, as the
+ * kernel closes files before it signals the exit.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,13 +18,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/region.h"
 
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77 /* Linux 6.5 */
 #endif
 
-/* Field 22 of /proc/PID/stat, counted behind the last ')': the name may hold anything. */
+/* Field 22 of /proc/PID/stat, counted after the last ')': the name may hold any character. */
 uint64_t agent_process_start_ticks(pid_t pid)
 {
 	char path[32], text[1024], *p, *save = NULL;
@@ -84,7 +85,6 @@ static struct agent_peer *peer_make(void)
 	return p;
 }
 
-/* socket -1: nobody knows whom (tests). NULL: out of memory. */
 struct agent_peer *agent_peer_new(struct agent *a, int sock)
 {
 	struct agent_peer *p = peer_make();
@@ -100,10 +100,7 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	}
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
-		/*
-		 * An older kernel: by number. If the connection still stands once the pidfd is
-		 * open, the number was not given to somebody else in between.
-		 */
+		/* Before 6.5. The pid was not reused if the connection still stands now. */
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;
@@ -119,7 +116,17 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	return p;
 }
 
-/* A process known from before the agent was restarted: dead unless it is still the same. */
+struct agent_peer *agent_peer_self(struct agent *a)
+{
+	struct agent_peer *p = agent_peer_new(a, -1);
+
+	if (p) {
+		p->uid = a->uid;
+		p->pid = getpid();
+	}
+	return p;
+}
+
 struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_ticks)
 {
 	struct agent_peer *p = peer_make();
@@ -164,7 +171,7 @@ void agent_peer_put(struct agent *a, struct agent_peer *p)
 bool agent_peer_check(struct agent *a, struct agent_peer *p)
 {
 	if (!p->known)
-		return true; /* the hang-up is all that we will ever know */
+		return true; /* only the hang-up is known */
 	if (!p->dead && p->pidfd >= 0 && readable(p->pidfd)) {
 		p->dead = true;
 		forget_pidfd(a, p);
@@ -172,7 +179,7 @@ bool agent_peer_check(struct agent *a, struct agent_peer *p)
 	return p->dead;
 }
 
-/* The process is gone. What it said last may still wait in the socket: a goodbye, for example. */
+/* The process is dead. Its last packets, a CLOSE for example, may still wait in the socket. */
 void agent_peer_event(struct agent *a, struct agent_peer *p)
 {
 	struct agent_region *r, *next;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* proxy.c - see proxy.h. Writes region format 1 by sidelight-region(5); all with the lock held. */
+/* proxy.c - writes regions for REST clients in region format 1. All with the lock held. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,11 +7,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/build.h"
+#include "agent/peer.h"
 #include "agent/proxy.h"
 
 #define HOT		4096u
 #define STRIPES		8192u
-#define SCHEMA_A_METRIC 256u /* bytes of schema for one metric, on average */
+#define SCHEMA_A_METRIC 256u /* average bytes of schema per metric */
 
 struct proxy_known {	 /* a metric of the region */
 	uint64_t hash;	 /* of name and labels */
@@ -63,7 +65,7 @@ static void publish_hot(struct agent_region *r)
 	agent_line_store(at(r, HOT), p->hot);
 }
 
-/* The region's memory is the agent's own; it is admitted like anybody else's. */
+/* The agent owns the memory, and admits it like any other region. */
 static int make_region(struct agent *a, const char *microservice, uint32_t metrics,
 		       const struct agent_proxy_label *labels, size_t count,
 		       struct agent_region **out, struct agent_refused *why)
@@ -93,8 +95,6 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 		.section_count = 3,
 		.labels = all,
 		.label_count = 2,
-		.pid = (uint32_t)getpid(),
-		.start_ticks = agent_process_start_ticks(getpid()),
 	};
 	struct sl_msg_publish say = {.size = b.size};
 	struct agent_peer *peer;
@@ -106,43 +106,31 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 
 		while (j < b.label_count && strcmp(all[j].key, labels[i].key))
 			j++;
-		if (j == SL_LABELS_MAX) {
-			why->cause = REFUSED_HEADER;
-			why->error = EINVAL;
-			snprintf(why->reason, sizeof(why->reason), "more than %u labels",
-				 SL_LABELS_MAX);
-			return -1;
-		}
+		if (j == SL_LABELS_MAX)
+			return agent_refuse(why, REFUSED_HEADER, EINVAL, "more than %u labels",
+					    SL_LABELS_MAX);
 		all[j] = (struct region_text_label){labels[i].key, labels[i].value};
 		if (j == b.label_count)
 			b.label_count++;
 	}
 	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
-	if (err) {
-		why->cause = REFUSED_SYSTEM;
-		why->error = -err;
-		snprintf(why->reason, sizeof(why->reason), "cannot make a region of %llu bytes: %s",
-			 (unsigned long long)b.size, strerror(-err));
-		return -1;
-	}
-	munmap(map, b.size); /* admission maps it again, where it belongs */
-	peer = agent_peer_new(a, -1);
+	if (err)
+		return agent_refuse(why, REFUSED_SYSTEM, -err,
+				    "cannot create a region of %llu bytes: %s",
+				    (unsigned long long)b.size, strerror(-err));
+	munmap(map, b.size); /* admission maps it again, in the arena */
+	peer = agent_peer_self(a);
 	if (peer) {
-		peer->uid = a->uid;
-		peer->pid = getpid();
 		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
 		agent_peer_put(a, peer);
 	} else {
-		why->cause = REFUSED_SYSTEM;
-		why->error = ENOMEM;
-		snprintf(why->reason, sizeof(why->reason), "out of memory");
-		err = -1;
+		err = agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 	}
 	close(fd);
 	return err;
 }
 
-/* Names its owner, so that the labels of two microservices can't make one series of theirs. */
+/* The label service keeps series of two microservices apart. */
 int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
 		     const struct agent_proxy_label *labels, size_t count,
 		     struct agent_region **out, bool *created, struct agent_refused *why)
@@ -160,24 +148,17 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 		touch(a, p);
 		return 0;
 	}
-	if (a->proxy_count >= (most ? most : 1)) {
-		why->cause = REFUSED_QUOTA;
-		why->error = EDQUOT;
-		snprintf(why->reason, sizeof(why->reason), "%u microservices post already",
-			 a->proxy_count);
-		return -1;
-	}
-	if (!metrics)
-		metrics = PROXY_METRICS;
+	if (a->proxy_count >= (most ? most : 1))
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
+				    a->proxy_count);
+	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
 	if (p) {
 		p->microservice = strdup(microservice);
 		p->known = calloc(metrics, sizeof(*p->known));
 	}
 	if (!p || !p->microservice || !p->known) {
-		why->cause = REFUSED_SYSTEM;
-		why->error = ENOMEM;
-		snprintf(why->reason, sizeof(why->reason), "out of memory");
+		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
 	if (make_region(a, microservice, metrics, labels, count, &r, why))
@@ -210,8 +191,7 @@ err:
 
 void agent_proxy_timer_idle(struct agent *a, struct agent_timer *t)
 {
-	struct agent_proxy *p =
-		(struct agent_proxy *)((char *)t - offsetof(struct agent_proxy, idle));
+	struct agent_proxy *p = AGENT_TIMER_OWNER(t, struct agent_proxy, idle);
 
 	a->n.rest_expired++;
 	p->hot[SL_HOT_STATE] = SL_STATE_CLOSED;
@@ -224,7 +204,7 @@ void agent_proxy_revived(struct agent_region *r)
 	publish_hot(r);
 }
 
-/* The microservice may come back while its old region waits for its readers: as a new one. */
+/* A microservice that posts again before its old region is freed gets a new one. */
 void agent_proxy_retire(struct agent *a, struct agent_region *r)
 {
 	struct agent_proxy *p = r->proxy, **link = bucket(a, p->hash);
@@ -262,7 +242,7 @@ static char *put(char *to, const char *s, size_t bytes)
 	return to + bytes;
 }
 
-/* Writes a record where nobody looks yet, and only then says in the hot line that it is there. */
+/* Writes a record beyond what readers use, then announces it in the hot line. */
 static int append(struct agent_region *r, const struct agent_proxy_metric *m, uint64_t h,
 		  uint32_t *cell)
 {
@@ -296,9 +276,9 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m, ui
 		s = put(s, m->labels[i].key, strlen(m->labels[i].key) + 1);
 		s = put(s, m->labels[i].value, strlen(m->labels[i].value) + 1);
 	}
-	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* itself is still 0 */
+	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* computed while the field is 0 */
 
-	/* Record before hot line: pairs with the reader, who takes the hot line first. */
+	/* Record before hot line: pairs with readers, which read the hot line first. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used, p->count};
 	*cell = p->count++;
@@ -310,7 +290,7 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m, ui
 	return 0;
 }
 
-/* Only we write the record, so that it may be compared with in place. */
+/* Only the agent writes the record: it can be compared in place. */
 static bool same(const struct agent_region *r, const struct proxy_known *k,
 		 const struct agent_proxy_metric *m)
 {
@@ -378,6 +358,6 @@ void agent_proxy_set(struct agent_region *r, uint32_t cell, double value)
 	uint32_t i = cell % SL_LINE_CELLS;
 	uint64_t old = __atomic_exchange_n(&line[i], now, __ATOMIC_RELAXED);
 
-	/* Stripe 0: a mixed line. */
+	/* Stripe 0 has mixed lines. */
 	__atomic_fetch_add(&line[7], sl_cell_mix(now, i) - sl_cell_mix(old, i), __ATOMIC_RELAXED);
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * proxy.h - regions that the agent writes on behalf of microservices that post by REST.
+ * proxy.h - regions that the agent writes for microservices that post by REST.
  *
- * Each microservice has a region of its own, so that it can expire by itself and nobody's metrics
- * stand beside another's. They are not written by libsidelight: its handles have a slot in every
- * thread, of which a process has 15, and stripes for threads, of which there is one here. A value
- * is stored in stripe 0 with the lock held. Values are f64: exact for integers up to 2^53.
+ * Each microservice has its own region, which expires by itself and keeps its metrics apart.
+ * libsidelight does not write them: its handles have a slot in every thread, of which a process has
+ * 15, and stripes for threads, of which there is one here. A value is stored in stripe 0 with the
+ * lock held. Values are f64: exact for integers up to 2^53.
  */
 #ifndef SL_AGENT_PROXY_H
 #define SL_AGENT_PROXY_H
 
-#include "agent/internal.h"
+#include "agent/region.h"
 
-#define PROXY_METRICS	  448u /* a stripe of one page */
+#define PROXY_METRICS	  448u /* one page per stripe */
 #define PROXY_METRICS_MAX 65536u
 #define PROXY_ID_MAX	  255u
 #define PROXIES_MAX	  1024u /* or half of --max-regions */
@@ -21,7 +21,7 @@ struct agent_proxy_label {
 	const char *key, *value;
 };
 
-struct agent_proxy_metric { /* what is asked for; strings as they came */
+struct agent_proxy_metric { /* as requested */
 	const char *name, *help, *unit;
 	enum sl_metric_kind kind;		/* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
 	const struct agent_proxy_label *labels; /* sorted by key, each once */
@@ -29,20 +29,25 @@ struct agent_proxy_metric { /* what is asked for; strings as they came */
 };
 
 /*
- * The region of a microservice, which is made if there is none: 0, or -1 with why. labels may add
- * to the region's; metrics 0 means PROXY_METRICS. created tells which it was.
+ * Finds or creates the region of a microservice: 0, or -1 with why. labels may extend the region's;
+ * metrics 0 means PROXY_METRICS.
  */
 int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
 		     const struct agent_proxy_label *labels, size_t label_count,
 		     struct agent_region **out, bool *created, struct agent_refused *why);
 
-/*
- * Its cell for the metric, which is made if there is none: 0, -EEXIST (another kind), -ENOSPC.
- */
+/* Finds or creates the cell of a metric: 0, -EEXIST (exists with another kind), -ENOSPC. */
 int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
 		       uint32_t *cell, bool *created);
 double agent_proxy_get(const struct agent_region *r, uint32_t cell);
 void agent_proxy_set(struct agent_region *r, uint32_t cell, double value);
 const char *agent_proxy_microservice(const struct agent_region *r);
+
+/* ---- called as the region's state changes ---- */
+
+void agent_proxy_timer_idle(struct agent *a, struct agent_timer *t);
+void agent_proxy_revived(struct agent_region *r);
+void agent_proxy_retire(struct agent *a, struct agent_region *r);
+void agent_proxy_free(struct agent *a, struct agent_region *r);
 
 #endif

@@ -2,16 +2,16 @@
 /*
  * rdma.c - where regions are mapped, and how they are registered for remote reading.
  *
- * Without --rdma a region is mapped anywhere and has no key. With it, regions are placed one after
- * the other in a reserved range of addresses, the arena, so that neighbours can share one memory
- * region of the device: a collector then READs across them in one work request, and the adapter
- * keeps one key in its cache instead of sixteen.
+ * Without --rdma a region is mapped anywhere and has no key. With it, regions are placed next to
+ * each other in a reserved range of addresses, the arena, so that neighbours can share one memory
+ * region of the device: a collector READs across them in one work request, and the adapter caches
+ * one key instead of sixteen.
  *
- * A new region is registered by itself at once. When it has settled (--rdma-settle) it is taken
- * together with its neighbours: runs double, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so that a region is
+ * A new region is registered by itself at once. Once it has settled (--rdma-settle) it is merged
+ * with its neighbours in runs that double, 1 + 1, 2 + 2, 4 + 4, 8 + 8, so that a region is
  * registered at most five times. The new key is published, and the old one stays valid for two
- * leases, since a READ by a key that is gone would break the collector's connection. When a
- * member goes, the others are registered anew, in the runs that are left, in the same manner.
+ * leases, since a READ with an invalid key breaks the collector's connection. When a region of a
+ * run is retired, the remaining parts of the run are registered anew.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -24,14 +24,16 @@
 
 #include <sys/epoll.h>
 
-#include "agent/internal.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/verdict.h"
 
 #define PAGE	      4096u
 #define GROUP_REGIONS 16u
 #define GROUP_BYTES   (8u << 20)
 #define QUEUES_SHOWN  1024u
 
-/* Either mapped (a region may not be there yet) or free; the list is in the order of addresses. */
+/* Mapped (perhaps without a region yet) or free; the list is sorted by address. */
 struct rdma_block {
 	char *at;
 	uint64_t bytes; /* whole pages */
@@ -43,8 +45,8 @@ struct rdma_block {
 struct agent_mr {
 	struct fabric_host_key key;
 	char *from, *to;
-	uint32_t members; /* regions whose entries name it */
-	bool released;	  /* no entry names it any more; the timer runs */
+	uint32_t members; /* regions whose entries hold its key */
+	bool released;	  /* no entry holds its key; the timer runs */
 	struct agent_timer timer;
 	TAILQ_ENTRY(agent_mr) link;
 };
@@ -81,7 +83,7 @@ static struct rdma_block *block_new(char *at, uint64_t bytes)
 	return b;
 }
 
-/* First fit: the arena stays dense, and neighbours are found. */
+/* First fit keeps the arena dense, so that neighbours exist. */
 static struct rdma_block *block_take(struct agent_rdma *d, uint64_t bytes)
 {
 	struct rdma_block *b, *rest;
@@ -155,7 +157,7 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 		munmap(map, size);
 		return;
 	}
-	/* Not a hole that somebody else's mmap() could fall into: reserved again. */
+	/* Reserves the range again: no other mmap() may be placed there. */
 	mmap(map, pages(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
 	     -1, 0);
 	block_give(a->rdma, block_at(a->rdma, map));
@@ -199,7 +201,7 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	return 0;
 }
 
-/* One region less names it. Those who read by its key do so for a lease yet: two are given. */
+/* A region left it. Readers may use its key for one lease more; it stays for two. */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
 	if (--m->members)
@@ -214,10 +216,10 @@ static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
 {
-	mr_free(a->rdma, (struct agent_mr *)((char *)t - offsetof(struct agent_mr, timer)));
+	mr_free(a->rdma, AGENT_TIMER_OWNER(t, struct agent_mr, timer));
 }
 
-/* From here on the region's entry names this one. */
+/* Publishes the entry with the new key. */
 static void region_move(struct agent *a, struct agent_region *r, struct agent_mr *to)
 {
 	struct agent_mr *from = r->mr;
@@ -227,6 +229,18 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 	agent_region_publish(a, r);
 	if (from)
 		mr_leave(a, from, false);
+}
+
+/* Registers a region by itself; it may be merged once it has settled. */
+static int register_alone(struct agent *a, struct agent_region *r, struct rdma_block *b)
+{
+	int err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
+
+	if (err)
+		return err;
+	r->mr->members = 1;
+	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+	return 0;
 }
 
 int agent_rdma_add(struct agent *a, struct agent_region *r)
@@ -240,18 +254,14 @@ int agent_rdma_add(struct agent *a, struct agent_region *r)
 	b = block_at(d, r->map);
 	b->region = r;
 	if (!d->host)
-		return 0; /* when the device comes back */
-	err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
-	if (err) {
+		return 0; /* registered when the device comes back */
+	err = register_alone(a, r, b);
+	if (err)
 		b->region = NULL;
-		return err;
-	}
-	r->mr->members = 1;
-	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
-	return 0;
+	return err;
 }
 
-/* Two leases have passed since it was retired: nobody reads it by any key. */
+/* Retired two leases ago: no reader uses any of its keys. */
 void agent_rdma_remove(struct agent *a, struct agent_region *r)
 {
 	if (r->mr)
@@ -270,7 +280,7 @@ void agent_rdma_where(const struct agent *a, const struct agent_region *r, uint6
 
 /* ---- neighbours ---- */
 
-struct rdma_run { /* of blocks without a gap between them, all of one memory region */
+struct rdma_run { /* adjacent blocks of one memory region */
 	struct rdma_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
@@ -282,29 +292,33 @@ static bool settled(const struct rdma_block *b)
 	       b->region->state == SL_STATE_LIVE;
 }
 
-/* The run that a block belongs to; count 0 if not all of it has settled. */
+/* To all neighbours of the same memory region. */
+static void extend(struct rdma_run *run)
+{
+	const struct agent_mr *m = run->first->region->mr;
+	struct rdma_block *n;
+
+	while ((n = TAILQ_PREV(run->first, block_list, link)) && n->region && n->region->mr == m)
+		run->first = n;
+	while ((n = TAILQ_NEXT(run->last, link)) && n->region && n->region->mr == m)
+		run->last = n;
+}
+
+/* The run that a block belongs to; count 0 unless all of it has settled. */
 static struct rdma_run run_of(struct rdma_block *b)
 {
-	struct rdma_run none = {0}, run = {b, b, 1, 0};
+	struct rdma_run none = {0}, run = {b, b, 0, 0};
 	struct rdma_block *n;
 
 	if (!settled(b))
 		return none;
-	run.bytes = b->bytes;
-	while ((n = TAILQ_PREV(run.first, block_list, link)) && n->region &&
-	       n->region->mr == b->region->mr) {
-		run.first = n;
-		run.count++;
-		run.bytes += n->bytes;
-	}
-	while ((n = TAILQ_NEXT(run.last, link)) && n->region && n->region->mr == b->region->mr) {
-		run.last = n;
-		run.count++;
-		run.bytes += n->bytes;
-	}
-	for (n = run.first; n != TAILQ_NEXT(run.last, link); n = TAILQ_NEXT(n, link))
+	extend(&run);
+	for (n = run.first; n != TAILQ_NEXT(run.last, link); n = TAILQ_NEXT(n, link)) {
 		if (!settled(n))
 			return none;
+		run.count++;
+		run.bytes += n->bytes;
+	}
 	return run;
 }
 
@@ -315,14 +329,24 @@ static bool fits(const struct rdma_run *one, const struct rdma_run *other)
 	       one->bytes + other->bytes <= GROUP_BYTES;
 }
 
+/* Registers blocks [first, last] as one. False: their old registrations stay valid. */
+static bool register_run(struct agent *a, struct rdma_block *first, struct rdma_block *last)
+{
+	struct agent_mr *m;
+
+	if (mr_new(a, first->at, last->at + last->bytes, &m))
+		return false;
+	for (struct rdma_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
+		region_move(a, n->region, m);
+	return true;
+}
+
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 {
-	struct agent_region *r =
-		(struct agent_region *)((char *)t - offsetof(struct agent_region, settle));
+	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, settle);
 	struct agent_rdma *d = a->rdma;
 	struct rdma_run all, more;
 	struct rdma_block *b, *n;
-	struct agent_mr *m;
 
 	if (!d->host || !r->mr)
 		return;
@@ -351,51 +375,30 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 		}
 	}
 	if (all.first->region->mr == all.last->region->mr)
-		return; /* found none */
-	if (mr_new(a, all.first->at, all.last->at + all.last->bytes, &m))
-		return; /* as it was is good, too */
+		return;
+	if (!register_run(a, all.first, all.last))
+		return;
 	a->n.promotions++;
 	a->n.promoted_regions += all.count;
-	for (n = all.first;; n = TAILQ_NEXT(n, link)) {
-		region_move(a, n->region, m);
-		if (n == all.last)
-			break;
-	}
 }
 
-/* Registers blocks [first, last] together, which were part of something larger. */
-static void regroup(struct agent *a, struct rdma_block *first, struct rdma_block *last)
-{
-	struct agent_mr *m;
-
-	if (mr_new(a, first->at, last->at + last->bytes, &m))
-		return; /* they keep the old one, which covers a hole then: counted, and harmless */
-	for (struct rdma_block *n = first;; n = TAILQ_NEXT(n, link)) {
-		region_move(a, n->region, m);
-		if (n == last)
-			break;
-	}
-}
-
-/* A region is retired: those registered together with it get new keys before it is unmapped. */
+/* Gives the other regions of the run new keys before this one is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
-	struct rdma_block *b, *n, *first, *last;
+	struct rdma_block *b;
+	struct rdma_run run;
 
 	agent_timer_stop(&r->settle);
 	if (!r->mr || r->mr->members < 2)
 		return;
 	a->n.breakups++;
 	b = block_at(a->rdma, r->map);
-	first = last = b;
-	while ((n = TAILQ_PREV(first, block_list, link)) && n->region && n->region->mr == r->mr)
-		first = n;
-	while ((n = TAILQ_NEXT(last, link)) && n->region && n->region->mr == r->mr)
-		last = n;
-	if (first != b)
-		regroup(a, first, TAILQ_PREV(b, block_list, link));
-	if (last != b)
-		regroup(a, TAILQ_NEXT(b, link), last);
+	run = (struct rdma_run){.first = b, .last = b};
+	extend(&run);
+	if (run.first != b)
+		register_run(a, run.first, TAILQ_PREV(b, block_list, link));
+	if (run.last != b)
+		register_run(a, TAILQ_NEXT(b, link), run.last);
 }
 
 /* ---- the device ---- */
@@ -416,10 +419,10 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 			 strerror(-err));
 		goto err;
 	}
-	err = fabric_host_register_board(d->host, a->board, agent_board_bytes(a), &d->board,
-					 agent_board_notice, a);
+	err = fabric_host_register_board(d->host, a->verdict_board, agent_verdict_board_bytes(a),
+					 &d->board, agent_verdict_board_notice, a);
 	if (err) {
-		snprintf(error, bytes, "cannot register the board of verdicts: %s", strerror(-err));
+		snprintf(error, bytes, "cannot register the verdict board: %s", strerror(-err));
 		goto err_directory;
 	}
 	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
@@ -463,11 +466,11 @@ static void device_close(struct agent *a)
 	d->host = NULL;
 }
 
-/* The device was taken away (module unloaded, cable of a SmartNIC): others go on, this waits. */
+/* The device was removed (module unloaded, SmartNIC reset). Local readers are unaffected. */
 static void device_lost(struct agent *a)
 {
 	device_close(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "the RDMA device is gone, waiting for it device=%s",
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
 		  a->rdma->where);
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i]) {
@@ -488,18 +491,12 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 	}
 	for (uint32_t i = 0; i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
-		struct rdma_block *b;
 
-		if (!r || r->state == SL_STATE_RETIRED)
-			continue;
-		b = block_at(d, r->map);
-		if (mr_new(a, b->at, b->at + b->bytes, &r->mr))
-			continue; /* stays without a key, which readers respect */
-		r->mr->members = 1;
-		agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
-		agent_region_publish(a, r);
+		/* One that cannot be registered stays without a key, which readers accept. */
+		if (r && r->state != SL_STATE_RETIRED && !register_alone(a, r, block_at(d, r->map)))
+			agent_region_publish(a, r);
 	}
-	base_logf(BASE_INFO, AGENT_LOG, "the RDMA device is back device=%s", d->where);
+	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
 }
 
 void agent_rdma_event(struct agent *a)
@@ -536,13 +533,13 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	};
 	TAILQ_INIT(&d->blocks);
 	TAILQ_INIT(&d->mrs);
-	/* Addresses cost nothing; twice the memory leaves room for holes. */
+	/* Addresses are free; twice the memory leaves room for fragmentation. */
 	d->arena_bytes = pages(a->o.max_memory) * 2 + (64u << 20);
 	d->arena = mmap(NULL, d->arena_bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (d->arena == MAP_FAILED)
 		goto err_free;
-	err = agent_board_init(a);
+	err = agent_verdict_board_init(a);
 	if (err)
 		goto err_arena;
 	err = -ENOMEM;
@@ -557,7 +554,7 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	return err;
 
 err_board:
-	agent_board_fini(a);
+	agent_verdict_board_fini(a);
 err_arena:
 	munmap(d->arena, d->arena_bytes);
 err_free:
@@ -580,7 +577,7 @@ void agent_rdma_fini(struct agent *a)
 		TAILQ_REMOVE(&d->blocks, b, link);
 		free(b);
 	}
-	agent_board_fini(a);
+	agent_verdict_board_fini(a);
 	munmap(d->arena, d->arena_bytes);
 	free(d);
 	a->rdma = NULL;
@@ -591,7 +588,7 @@ const char *agent_rdma(const struct agent *a)
 	return a->rdma ? a->rdma->where : NULL;
 }
 
-/* ---- looking at it ---- */
+/* ---- introspection ---- */
 
 size_t agent_rdma_queue_count(const struct agent *a)
 {

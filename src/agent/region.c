@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+/* clang-format off */
 /*
- * region.c - the life of a region: admitted, live, dead or closed, retired, freed.
+ * region.c - the states of a region: admitted, live, dead or closed, retired, freed.
  *
  *	           CLOSE                grace               2 x lease
- *	  live ------------> closed ------------> retired ------------> free, slot reusable
+ *	  live ------------> closed ------------> retired ------------> freed, slot reusable
  *	   |   ^                                  ^
  *	   |   '------- PUBLISH again ------.     |
  *	   '-- hang-up --> orphan --> dead -'-----'
  *
- * Nothing that the publisher can still change is trusted: the header was copied and checked once,
- * sizes come from the sealed descriptor, and what the agent writes it writes by its own copy.
+ * Nothing that the publisher can still change is trusted: the header is copied and checked once,
+ * sizes come from the sealed descriptor, and the agent writes by its own copy of the header.
  */
+/* clang-format on */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -24,7 +26,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/build.h"
+#include "agent/conn.h"
+#include "agent/peer.h"
+#include "agent/proxy.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
 
 #define TMPFS_MAGIC_ 0x01021994
 
@@ -50,9 +57,8 @@ void agent_refused_count(struct agent *a, enum agent_refusal cause)
 		agent_directory_hot(a);
 }
 
-static int no(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-static int no(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt, ...)
+int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt,
+		 ...)
 {
 	va_list ap;
 
@@ -144,7 +150,7 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 	agent_region_publish(a, r);
 }
 
-/* The state in the region's own hot line, for those who only have the region. */
+/* Sets the state in the region's own hot line, for readers that have only the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
 	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
@@ -157,8 +163,8 @@ static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 /* ---- admission ---- */
 
 /*
- * The order matters: F_GET_SEALS fails on everything but memory files, so that nothing which a
- * hostile file system could delay (fstat, read, mmap) is tried on a file of such a one.
+ * The order matters: F_GET_SEALS fails on everything but memory files, so fstat(), read() and
+ * mmap() are never called on a file of a file system that could delay them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, struct agent_refused *why)
@@ -170,34 +176,39 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	struct statfs fs;
 
 	if (seals < 0)
-		return no(why, REFUSED_DESCRIPTOR, EINVAL,
-			  "the descriptor is not a memfd: make it by memfd_create()");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
+				    "the descriptor is not a memfd: use memfd_create()");
 	if ((seals & need) != need)
-		return no(
+		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
 			"the memfd is not sealed: add F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL");
 	if (!(seals & F_SEAL_SEAL))
-		return no(why, REFUSED_SEALS, EPERM, "the memfd lacks F_SEAL_SEAL");
+		return agent_refuse(why, REFUSED_SEALS, EPERM, "the memfd lacks F_SEAL_SEAL");
 	if (seals & bad)
-		return no(why, REFUSED_SEALS, EPERM,
-			  "the memfd is sealed against writing: the agent must map it writable");
+		return agent_refuse(
+			why, REFUSED_SEALS, EPERM,
+			"the memfd is sealed against writing: the agent must map it writable");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
-		return no(why, REFUSED_DESCRIPTOR, EACCES, "the memfd is not open for writing");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
+				    "the memfd is not open for writing");
 	if (fstatfs(fd, &fs) || fs.f_type != TMPFS_MAGIC_)
-		return no(why, REFUSED_DESCRIPTOR, EINVAL, "the memfd has huge pages");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
+				    "memfds with huge pages are not supported");
 	if (fstat(fd, st) || !S_ISREG(st->st_mode))
-		return no(why, REFUSED_DESCRIPTOR, EINVAL, "the descriptor is no file");
+		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
+				    "the descriptor is not a regular file");
 	if (st->st_size < 0 || (uint64_t)st->st_size != say->size)
-		return no(why, REFUSED_SIZE, EBADMSG,
-			  "the memfd has %lld bytes, the message says %" PRIu64,
-			  (long long)st->st_size, say->size);
+		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
+				    "the memfd has %lld bytes, the message says %" PRIu64,
+				    (long long)st->st_size, say->size);
 	if (say->size > a->o.max_region_size && !own)
-		return no(why, REFUSED_SIZE, E2BIG,
-			  "%" PRIu64 " bytes: at most %" PRIu64 " a region (--max-region-size)",
-			  say->size, a->o.max_region_size);
+		return agent_refuse(why, REFUSED_SIZE, E2BIG,
+				    "%" PRIu64 " bytes: at most %" PRIu64
+				    " a region (--max-region-size)",
+				    say->size, a->o.max_region_size);
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
-		return no(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
-			  say->size);
+		return agent_refuse(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
+				    say->size);
 	return 0;
 }
 
@@ -207,26 +218,25 @@ static int check_header(const void *map, const struct sl_msg_publish *say, struc
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	memcpy(&copy, map, sizeof(copy)); /* the publisher may write while we look */
+	memcpy(&copy, map, sizeof(copy)); /* the publisher may write to it meanwhile */
 	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
-		return no(why, REFUSED_HEADER, EBADMSG, "the region's header is not believed: %s",
-			  region_fault_name(fault));
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid region header: %s",
+				    region_fault_name(fault));
 	if (info->kind != SL_REGION_METRICS)
-		return no(why, REFUSED_HEADER, EBADMSG, "regions of kind %u are not taken",
-			  info->kind);
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
+				    "regions of kind %u are not accepted", info->kind);
 	if (info->size != say->size)
-		return no(why, REFUSED_SIZE, EBADMSG,
-			  "the header says %" PRIu64 " bytes, the memfd has %" PRIu64, info->size,
-			  say->size);
+		return agent_refuse(why, REFUSED_SIZE, EBADMSG,
+				    "the header says %" PRIu64 " bytes, the memfd has %" PRIu64,
+				    info->size, say->size);
 	if (info->instance != say->instance)
-		return no(why, REFUSED_INSTANCE, EBADMSG,
-			  "the instance in the message is not the header's");
+		return agent_refuse(why, REFUSED_INSTANCE, EBADMSG,
+				    "the instance in the message is not the header's");
 	return 0;
 }
 
-/* A map of our own making: no publisher can have written to it, but what is published is checked
- * all the same. */
+/* The map is the agent's own, but what is published is checked all the same. */
 static int check_kernel(const void *map, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
@@ -236,12 +246,13 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	memcpy(&copy, map, sizeof(copy));
 	fault = region_header_parse(&copy, say->size, info);
 	if (fault || info->kind <= SL_REGION_DIRECTORY || info->size != say->size)
-		return no(why, REFUSED_HEADER, EBADMSG, "the kernel's region is not believed: %s",
-			  region_fault_name(fault ? fault : REGION_FAULT_VERSION));
+		return agent_refuse(why, REFUSED_HEADER, EBADMSG,
+				    "invalid region of the kernel: %s",
+				    region_fault_name(fault ? fault : REGION_FAULT_VERSION));
 	return 0;
 }
 
-/* Room for one more? If last words stand in the way, the oldest of them go early. */
+/* Retires the region longest in grace if it takes the room. */
 static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 		      struct agent_refused *why)
 {
@@ -255,30 +266,30 @@ static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 	else if (!most && !agent_uid_trusted(a, uid))
 		most = a->o.max_regions / 2 ? a->o.max_regions / 2 : 1;
 	if (most && u && u->regions >= most)
-		return no(why, REFUSED_QUOTA, EDQUOT,
-			  "uid %d has %u regions already (--max-regions-per-uid)", (int)uid,
-			  u->regions);
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
+				    "uid %d has %u regions already (--max-regions-per-uid)",
+				    (int)uid, u->regions);
 	if (!own && u && !agent_uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
-		return no(why, REFUSED_QUOTA, EDQUOT, "uid %d uses half of --max-memory already",
-			  (int)uid);
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
+				    "uid %d uses half of --max-memory already", (int)uid);
 	if (!slots && a->memory + size <= a->o.max_memory)
 		return 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
 	if (t) {
-		struct agent_region *r =
-			(struct agent_region *)((char *)t - offsetof(struct agent_region, timer));
+		struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
 
 		a->n.evicted++;
 		agent_region_retire(a, r);
 	}
 	if (slots)
-		return no(why, REFUSED_REGIONS, ENOSPC,
-			  "all %u regions are in use: raise --max-regions or shorten --grace",
-			  a->o.max_regions);
-	return no(why, REFUSED_MEMORY, ENOSPC,
-		  "%" PRIu64 " of %" PRIu64
-		  " bytes are in use: raise --max-memory or shorten --grace",
-		  a->memory, a->o.max_memory);
+		return agent_refuse(
+			why, REFUSED_REGIONS, ENOSPC,
+			"all %u regions are in use: raise --max-regions or shorten --grace",
+			a->o.max_regions);
+	return agent_refuse(why, REFUSED_MEMORY, ENOSPC,
+			    "%" PRIu64 " of %" PRIu64
+			    " bytes are in use: raise --max-memory or shorten --grace",
+			    a->memory, a->o.max_memory);
 }
 
 /* The same region again: after a lost connection, or after a restart of the agent. */
@@ -288,7 +299,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
-		/* Its hang-up may stand behind this packet in the same batch of events. */
+		/* Its hang-up may follow in the same batch of events. */
 		struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
@@ -298,19 +309,19 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 			if (!old->gone)
 				agent_conn_close(a, old);
 			if (agent_region_by_instance(a, r->info->instance) != r)
-				return no(why, REFUSED_INSTANCE, EAGAIN, "try again");
+				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
 	if (!same || r->proxy || r->self || r->kernel)
-		return no(why, REFUSED_INSTANCE, EEXIST,
-			  "this instance belongs to another region: choose it at random");
+		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
+				    "this instance belongs to another region: choose it at random");
 	if (r->conn == conn)
-		return 0; /* asked twice */
+		return 0; /* repeated request */
 	if (r->conn)
-		return no(why, REFUSED_INSTANCE, EEXIST,
-			  "this region is published by a live connection already");
+		return agent_refuse(why, REFUSED_INSTANCE, EEXIST,
+				    "another connection already publishes this region");
 	if (r->state == SL_STATE_CLOSED)
-		return no(why, REFUSED_INSTANCE, ESTALE, "this region was closed");
+		return agent_refuse(why, REFUSED_INSTANCE, ESTALE, "this region was closed");
 
 	agent_timer_stop(&r->timer);
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
@@ -332,10 +343,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	return 0;
 }
 
-/*
- * Maps and registers what r->fd and the caller's checks stand for, and makes it an entry. Takes r
- * and its descriptor over, also on failure.
- */
+/* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
@@ -346,12 +354,13 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->map = MAP_FAILED;
 	r->info = malloc(sizeof(*r->info));
 	if (!r->info || !u) {
-		no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
 	r->map = agent_rdma_map(a, fd, say->size);
 	if (r->map == MAP_FAILED) {
-		no(why, REFUSED_SYSTEM, errno, "cannot map the region: %s", strerror(errno));
+		agent_refuse(why, REFUSED_SYSTEM, errno, "cannot map the region: %s",
+			     strerror(errno));
 		goto err;
 	}
 	if (r->kernel ? check_kernel(r->map, say, r->info, why)
@@ -364,7 +373,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err) {
-		no(why, REFUSED_SYSTEM, -err, "cannot register the region: %s", strerror(-err));
+		agent_refuse(why, REFUSED_SYSTEM, -err, "cannot register the region: %s",
+			     strerror(-err));
 		goto err;
 	}
 
@@ -402,7 +412,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		       struct agent_refused *why)
 {
 	struct agent_region *r;
-	bool own = !conn && peer->pid == getpid(); /* made by the agent itself */
+	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
 	struct stat st;
 	int err;
 
@@ -411,7 +421,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r = agent_region_by_instance(a, say->instance);
 	if (r) {
 		if (!conn)
-			return no(why, REFUSED_INSTANCE, EEXIST, "known already");
+			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
 		*out = r;
 		return reattach(a, r, &st, conn, peer, why);
 	}
@@ -420,17 +430,18 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return no(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+		return agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 	r->fd = agent_reopen_read_only(fd);
 	if (r->fd < 0) {
 		err = -r->fd;
 		free(r);
 		if (err == EMFILE || err == ENFILE)
-			return no(why, REFUSED_SYSTEM, err,
-				  "no descriptor left: raise LimitNOFILE");
-		return no(why, REFUSED_DESCRIPTOR, err,
-			  "cannot reopen the memfd read-only: %s (its mode must allow reading)",
-			  strerror(err));
+			return agent_refuse(why, REFUSED_SYSTEM, err,
+					    "no descriptor left: raise LimitNOFILE");
+		return agent_refuse(
+			why, REFUSED_DESCRIPTOR, err,
+			"cannot reopen the memfd read-only: %s (its mode must allow reading)",
+			strerror(err));
 	}
 	if (take_in(a, r, fd, say, peer, why))
 		return -1;
@@ -455,10 +466,10 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 {
 	struct sl_msg_publish say = {.size = size};
 	struct agent_region *r = calloc(1, sizeof(*r));
-	struct agent_peer *peer = agent_peer_new(a, -1);
+	struct agent_peer *peer = agent_peer_self(a);
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
-		no(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no room for it");
+		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no slot is free");
 		if (read_only >= 0)
 			close(read_only);
 		free(r);
@@ -466,8 +477,6 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 			agent_peer_put(a, peer);
 		return -1;
 	}
-	peer->uid = a->uid;
-	peer->pid = getpid();
 	r->fd = read_only;
 	r->kernel = true;
 	if (take_in(a, r, fd, &say, peer, why)) {
@@ -513,8 +522,8 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Known from before a restart of the agent. A publisher that lives comes back within a second;
- * one that does not is treated as one whose connection was lost.
+ * Known from before a restart of the agent. A live publisher attaches again within a second; one
+ * that does not is treated like one with a lost connection.
  */
 void agent_region_restored(struct agent *a, struct agent_region *r)
 {
@@ -533,7 +542,7 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	}
 }
 
-/* No writer any more: from here on the memory is the agent's alone. */
+/* The writer is dead: from here on only the agent writes to the memory. */
 void agent_region_dead(struct agent *a, struct agent_region *r)
 {
 	uint64_t repaired;
@@ -544,7 +553,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	repaired = region_repair(r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
-	if (r->unrepaired) { /* was marked dead when its connection was lost; time runs */
+	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
 		r->unrepaired = false;
 		agent_region_publish(a, r);
 		return;
@@ -558,7 +567,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 			 agent_region_label(r, "pod"), repaired);
 }
 
-/* After CLOSE the publisher does not touch the region any more, says sidelight-attach(7). */
+/* After CLOSE the publisher no longer writes to the region: sidelight-attach(7). */
 void agent_region_closed(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -581,14 +590,13 @@ void agent_region_revive(struct agent *a, struct agent_region *r)
 }
 
 /*
- * The process of an orphan lives: the connection was lost by accident (an application that closes
- * all descriptors, a client that we dropped). It is dead to readers until it comes back, and its
- * memory is not touched, because it may be writing.
+ * The process of an orphan is alive: it closed all descriptors, or the agent dropped it. Readers
+ * see the region as dead until it attaches again. Its memory is not touched: the process may be
+ * writing.
  */
 void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 {
-	struct agent_region *r =
-		(struct agent_region *)((char *)t - offsetof(struct agent_region, timer));
+	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
 
 	if (agent_peer_check(a, r->peer)) {
 		agent_region_dead(a, r);
@@ -606,11 +614,10 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 {
 	a->n.expired++;
-	agent_region_retire(
-		a, (struct agent_region *)((char *)t - offsetof(struct agent_region, timer)));
+	agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }
 
-/* Readers see it within a lease, and stop. Its instance may come again, as a new region. */
+/* Readers stop within one lease. The instance may be published again, as a new region. */
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
@@ -625,8 +632,7 @@ void agent_region_retire(struct agent *a, struct agent_region *r)
 
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
 {
-	agent_region_free(
-		a, (struct agent_region *)((char *)t - offsetof(struct agent_region, timer)));
+	agent_region_free(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 }
 
 void agent_region_free(struct agent *a, struct agent_region *r)

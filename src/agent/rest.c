@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rest.c - MicroView's routes, in JSON, for clients that can't link the library.
+ * rest.c - MicroView's routes, in JSON, for clients that cannot link the library.
  *
- * It is a control interface: bound to loopback unless there is a token, closed to web pages (a
- * page on the operator's own machine can send requests to loopback; it can't leave out Origin
- * and can't choose the Content-Type).
+ * A control interface: bound to loopback unless there is a token, and closed to web pages. A page
+ * in a local browser can send requests to loopback, but cannot omit Origin or choose the
+ * Content-Type.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/rdma.h"
 #include "agent/rest.h"
 #include "http/http.h"
 
@@ -34,16 +35,16 @@ struct rest_bound { /* the argument of a handler */
 struct agent_rest {
 	struct http *http;
 	struct rest_bound bound[ROUTES];
-	char token[TOKEN_MAX + 1]; /* "" : none asked for */
+	char token[TOKEN_MAX + 1]; /* "": no token is required */
 	bool loopback;
 };
 
-/* ---- what only looks ---- */
+/* ---- read-only routes ---- */
 
 static void get_health(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply)
 {
-	uint32_t own; /* the agent's own region is not counted */
+	uint32_t own; /* the agent's own regions are not counted */
 
 	(void)q;
 	pthread_mutex_lock(&a->lock);
@@ -66,13 +67,13 @@ static void get_qps(struct agent *a, const struct agent_rest_request *q,
 	reply->status = 200;
 }
 
-/* -1 after an answer was given. */
+/* -1: the reply is filled in. */
 static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	uint64_t n;
 
 	if (base_parse_u64(q->variable, 0, 0xffffff, &n)) {
-		agent_rest_fail(reply, 400, "\"%.32s\" is no queue pair number (0 to 16777215)",
+		agent_rest_fail(reply, 400, "\"%.32s\" is not a queue pair number (0 to 16777215)",
 				q->variable);
 		return -1;
 	}
@@ -91,15 +92,14 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 	pthread_mutex_unlock(&a->lock);
 	reply->status = 200;
 	if (!reply->json)
-		agent_rest_fail(reply, 404,
-				"no queue pair has the number %d: GET /rdma/qps names them",
+		agent_rest_fail(reply, 404, "no queue pair has number %d: see GET /rdma/qps",
 				(int)n);
 }
 
 /*
- * MicroView's collector made a queue pair, posted its number and GID here and got the agent's.
- * Here librdmacm connects: the address is resolved, queue pairs are matched and reset by it, and
- * nothing is left to post. The answer says where to.
+ * MicroView's collector creates a queue pair, posts its number and GID here, and gets the agent's.
+ * Here librdmacm resolves the address and connects, so there is nothing to post; the answer says
+ * where to connect.
  */
 static void post_connect(struct agent *a, const struct agent_rest_request *q,
 			 struct agent_rest_reply *reply)
@@ -164,9 +164,9 @@ static const struct rest_route {
 	{"PUT", "/tcp/filter", agent_rest_set_tcp_filter},
 };
 
-/* ---- who may ask ---- */
+/* ---- access control ---- */
 
-/* The time that it takes says nothing of how much was right. */
+/* Takes the same time whatever part of the token is right. */
 static bool token_right(const char *token, const char *authorization)
 {
 	unsigned char wrong = 0;
@@ -183,8 +183,8 @@ static bool token_right(const char *token, const char *authorization)
 }
 
 /*
- * A name in Host that is none of ours is a web page whose own name was made to point to loopback
- * (DNS rebinding): to the browser its requests are of one origin.
+ * A foreign name in Host means DNS rebinding: a web page's own name resolves to loopback, and the
+ * browser takes its requests for same-origin.
  */
 static bool host_is_local(const char *host)
 {
@@ -223,7 +223,8 @@ static bool allowed(const struct agent *a, const struct agent_rest_request *q,
 		return false;
 	}
 	if (post && q->origin) {
-		agent_rest_fail(reply, 403, "requests of web pages are not taken (Origin: %.128s)",
+		agent_rest_fail(reply, 403,
+				"requests from web pages are not accepted (Origin: %.128s)",
 				q->origin);
 		return false;
 	}
@@ -254,10 +255,10 @@ static void answer(struct agent *a, const struct rest_route *route,
 		a->n.rest_errors++;
 	pthread_mutex_unlock(&a->lock);
 	if (strcmp(q->method, "GET"))
-		agent_wake(a); /* it may have started a timer, also when it was refused */
+		agent_wake(a); /* it may have started a timer, even if it was refused */
 }
 
-/* {} stands for one or more characters but '/'. */
+/* {} matches one or more characters other than '/'. */
 static bool matches(const char *route, const char *path, char *variable, size_t bytes)
 {
 	const char *hole = strstr(route, "{}");
@@ -345,16 +346,14 @@ static int read_token(const char *path, char *token, char *error, size_t bytes)
 	close(fd);
 	while (n && strchr(" \t\r\n", text[n - 1]))
 		n--;
-	if (n < (ssize_t)TOKEN_MIN || n > (ssize_t)TOKEN_MAX || memchr(text, 0, (size_t)n)) {
-		snprintf(error, bytes, "the token in %s must have %u to %u bytes", path, TOKEN_MIN,
-			 TOKEN_MAX);
-		return -EINVAL;
-	}
+	if (n < (ssize_t)TOKEN_MIN || n > (ssize_t)TOKEN_MAX || memchr(text, 0, (size_t)n))
+		return base_fail(error, bytes, -EINVAL, "the token in %s must have %u to %u bytes",
+				 path, TOKEN_MIN, TOKEN_MAX);
 	memcpy(token, text, (size_t)n);
 	token[n] = 0;
 	if (st.st_mode & 077)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "others may read the token file path=%s: chmod 600 it", path);
+			  "the token file is readable by others path=%s: chmod 600 it", path);
 	return 0;
 }
 
@@ -366,10 +365,8 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 	struct in_addr v4;
 	bool loopback;
 
-	if (base_parse_address(listen, host, sizeof(host), &port)) {
-		snprintf(error, bytes, "--rest '%s' is no ADDRESS:PORT", listen);
-		return -EINVAL;
-	}
+	if (base_parse_address(listen, host, sizeof(host), &port))
+		return base_fail(error, bytes, -EINVAL, "--rest '%s' is not ADDRESS:PORT", listen);
 	if (!*host || !strcasecmp(host, "localhost"))
 		loopback = true;
 	else if (inet_pton(AF_INET, host, &v4) == 1)
@@ -379,10 +376,10 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 	else
 		loopback = false;
 	if (!loopback && !has_token) {
-		snprintf(error, bytes,
-			 "--rest %s can be reached from elsewhere: give --rest-token-file, or bind "
-			 "to loopback",
-			 listen);
+		snprintf(
+			error, bytes,
+			"--rest %s is reachable from other hosts: give --rest-token-file, or bind to loopback",
+			listen);
 		return -EACCES;
 	}
 	return loopback;
@@ -400,10 +397,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 	if (err < 0)
 		return err;
 	rest = calloc(1, sizeof(*rest));
-	if (!rest) {
-		snprintf(error, bytes, "out of memory");
-		return -ENOMEM;
-	}
+	if (!rest)
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	rest->loopback = err;
 	if (a->o.rest_token_file) {
 		err = read_token(a->o.rest_token_file, rest->token, error, bytes);
@@ -415,7 +410,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another by --rest ADDRESS:PORT", error);
+				  "no REST: %s; choose another address by --rest ADDRESS:PORT",
+				  error);
 			err = 0;
 		}
 		goto err;

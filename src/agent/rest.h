@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rest.h - one question to the REST interface and its answer, without HTTP: for tests, fuzzing, and
- * what its files share. */
+/*
+ * rest.h - a REST request and its reply without HTTP: shared by the rest*.c files, tests and
+ * fuzzers.
+ */
 #ifndef SL_AGENT_REST_H
 #define SL_AGENT_REST_H
 
@@ -10,7 +12,7 @@
 
 struct agent_rest_request {
 	const char *method, *path;
-	const char *variable; /* what stands for {} in the route */
+	const char *variable;					  /* what matches {} in the route */
 	const char *content_type, *origin, *host, *authorization; /* headers, or NULL */
 	const void *body;
 	size_t bytes;
@@ -22,17 +24,17 @@ struct agent_rest_reply {
 	int status;
 	json_t *json; /* or: */
 	struct agent_layout
-		*layout; /* streamed by agent_layout_read(), ended by agent_layout_done() */
+		*layout; /* streamed by agent_layout_read(), freed by agent_layout_done() */
 };
 
-/* Finds the route and answers. Takes the lock by itself. Always fills reply. */
+/* Finds the route and fills the reply. Takes the lock itself. */
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply);
 
-ssize_t agent_layout_read(void *layout, char *buf, size_t max); /* -errno: it can't be told whole */
+ssize_t agent_layout_read(void *layout, char *buf, size_t max); /* -errno ends the stream */
 void agent_layout_done(void *layout);
 
-/* ---- handlers of other files than rest.c: each fills reply ---- */
+/* ---- handlers outside rest.c; each fills the reply ---- */
 
 void agent_rest_get_metrics(struct agent *a, const struct agent_rest_request *q,
 			    struct agent_rest_reply *reply);
@@ -50,11 +52,11 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void agent_rest_fail_refused(struct agent_rest_reply *reply, const struct agent_refused *why);
-/* The body. These return NULL or false after an answer was given. */
+/* The JSON body. This and the functions below return NULL or false once reply is filled in. */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
-/* A misspelled field would be left out in silence. known ends with NULL. */
+/* Refuses unknown fields, which may be misspelled. known ends with NULL. */
 bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_rest_reply *reply);
-/* A field that is not there is "" unless it is needed. */
+/* An absent field is "" unless it is needed. */
 const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool need,
 			    struct agent_rest_reply *reply);
 /* The "labels" object, sorted. */

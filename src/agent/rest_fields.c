@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_fields.c - what is asked for out of a body, or what is wrong with it in words. */
+/* rest_fields.c - reads fields of a request body, and answers what is wrong with them. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 	reply->json = json_pack("{s:s}", "error", text);
 	if (reply->json)
 		return;
-	/* What it cites is no UTF-8, or was cut within a character. */
+	/* The text cites a body that is not UTF-8, or was cut inside a character. */
 	for (char *p = text; *p; p++)
 		if (*p & 0x80)
 			*p = '?';
@@ -44,7 +44,7 @@ json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_
 	json_t *j = json_loadb(q->body ? q->body : "", q->bytes, JSON_REJECT_DUPLICATES, &err);
 
 	if (!j) {
-		agent_rest_fail(reply, 400, "the body is no JSON: %s (line %d, column %d)",
+		agent_rest_fail(reply, 400, "the body is not JSON: %s (line %d, column %d)",
 				err.text, err.line, err.column);
 		return NULL;
 	}
@@ -69,8 +69,8 @@ const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool n
 		return NULL;
 	}
 	if (json_string_length(v) > max) {
-		agent_rest_fail(reply, 400, "\"%s\" is %zu bytes long, at most %zu are allowed",
-				key, json_string_length(v), max);
+		agent_rest_fail(reply, 400, "\"%s\" has %zu bytes; at most %zu are allowed", key,
+				json_string_length(v), max);
 		return NULL;
 	}
 	return json_string_value(v);
@@ -146,7 +146,7 @@ bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_r
 		while (known[i] && strcmp(key, known[i]))
 			i++;
 		if (!known[i]) {
-			agent_rest_fail(reply, 400, "field \"%.64s\" is not known here", key);
+			agent_rest_fail(reply, 400, "unknown field \"%.64s\"", key);
 			return false;
 		}
 	}

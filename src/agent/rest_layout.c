@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_layout.c - GET /metrics: which region holds which metric where. */
+/* rest_layout.c - GET /metrics: the location of each metric, region by region. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/rest.h"
+#include "agent/status.h"
+#include "region/decode.h"
 
-/*
- * Of thousands of regions, so that it is written region by region: the lock is held while one is
- * copied, and what is decoded is the copy.
- */
+/* A stream of regions: the lock is held only while one is copied, and the copy is decoded. */
 struct agent_layout {
 	struct agent *a;
 	uint32_t slot;
@@ -31,12 +30,12 @@ struct copied {
 /* With the lock held. False: out of memory. */
 static bool copy_region(const struct agent *a, const struct agent_region *r, struct copied *c)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t line[8];
 
 	memset(&c->hot, 0, sizeof(c->hot));
 	c->info = *r->info;
-	for (uint32_t i = 0; i < c->info.label_count; i++) { /* they point into label_text */
+	for (uint32_t i = 0; i < c->info.label_count; i++) { /* labels point into label_text */
 		c->info.labels[i].key = c->info.label_text +
 					(r->info->labels[i].key - r->info->label_text);
 		c->info.labels[i].value = c->info.label_text +
@@ -46,10 +45,8 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 	if (r->proxy)
 		json_object_set_new(c->json, "microservice_id",
 				    json_string(agent_proxy_microservice(r)));
-	for (int i = 0; i < 100 && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(line, (const uint64_t *)((const char *)r->map + r->info->hot), 8);
-		fault = region_hot_parse(line, r->info, &c->hot);
-	}
+	REGION_READ_SETTLED(fault, line, (const char *)r->map + r->info->hot, 8,
+			    region_hot_parse(line, r->info, &c->hot));
 	c->fault = fault ? region_fault_name(fault) : NULL;
 	c->schema = malloc(c->hot.schema_used + 1);
 	if (!c->schema)
@@ -148,7 +145,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 				return (ssize_t)n;
 			more = layout_next(l);
 			if (more < 0)
-				return more; /* an answer that breaks off is seen to */
+				return more; /* the HTTP server aborts the response */
 			if (more) {
 				if (!l->first)
 					buf[n++] = ',';
@@ -160,8 +157,7 @@ ssize_t agent_layout_read(void *arg, char *buf, size_t max)
 			}
 			continue;
 		}
-		if (part > max - n)
-			part = max - n;
+		part = BASE_MIN(part, max - n);
 		memcpy(buf + n, l->text + l->sent, part);
 		l->sent += part;
 		n += part;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_publish.c - POST: a value, which makes its metric and region; a region ahead of both. */
+/* rest_publish.c - POST: a value, with its metric and region created on demand; or a region. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "agent/rest.h"
+#include "agent/status.h"
 
 /* ---- POST /metrics ---- */
 
@@ -78,8 +79,7 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 	u->metric.labels = u->labels;
 
 	if (!value == !add) {
-		agent_rest_fail(reply, 400,
-				"give either \"value\" (the metric becomes it) or \"add\"");
+		agent_rest_fail(reply, 400, "give either \"value\" (set the metric) or \"add\"");
 		return false;
 	}
 	u->add = add != NULL;
@@ -125,20 +125,20 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 		pthread_mutex_unlock(&a->lock);
 		if (err == -EEXIST)
 			agent_rest_fail(reply, 409,
-					"\"%s\" has these labels already, with another type",
+					"\"%s\" with these labels exists with another type",
 					u.metric.name);
 		else
 			agent_rest_fail(
 				reply, 507,
-				"no room for another metric of \"%.64s\": create its region ahead by "
-				"POST /rdma/mrs/create with a larger \"metrics\"",
+				"no room for another metric of \"%.64s\": create its region by "
+				"POST /rdma/mrs/create with a larger \"metrics\" first",
 				u.microservice);
 		goto out;
 	}
 	value = u.add ? agent_proxy_get(r, cell) + u.value : u.value;
 	if (!isfinite(value)) {
 		pthread_mutex_unlock(&a->lock);
-		agent_rest_fail(reply, 409, "the sum would be no finite number");
+		agent_rest_fail(reply, 409, "the sum would not be finite");
 		goto out;
 	}
 	agent_proxy_set(r, cell, value);

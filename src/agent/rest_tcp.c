@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_tcp.c - what of TCP is watched, and which connections: GET /tcp, POST or PUT /tcp/filter. */
+/* rest_tcp.c - GET /tcp, and POST or PUT /tcp/filter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/rest.h"
+#include "agent/tcp.h"
 #include "source/tcp/tcp.h"
 
 #define LIST_MOST 256u
@@ -19,7 +20,7 @@ void agent_rest_get_tcp(struct agent *a, const struct agent_rest_request *q,
 	reply->status = 200;
 }
 
-/* An array of strings; those stay j's, the list is the caller's. */
+/* Reads an array of strings. They stay j's; the list is the caller's. */
 static bool strings(const json_t *j, const char *key, struct base_strings *out,
 		    struct agent_rest_reply *reply)
 {
@@ -65,13 +66,13 @@ static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *ou
 	return true;
 }
 
-/* The filter is what the body says: what it leaves out is not filtered by. */
+/* The body replaces the whole filter: absent fields do not filter. */
 void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request *q,
 			       struct agent_rest_reply *reply)
 {
 	static const char *const known[] = {"ports", "cidrs",  "cgroups", "netns",
 					    "pid",   "sample", NULL};
-	struct tcp_filter wanted = {0};
+	struct tcp_filter filter = {0};
 	json_t *j = agent_rest_object(q, reply);
 	const char *netns = "";
 	char why[256];
@@ -80,18 +81,18 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	if (!j)
 		return;
 	if (!agent_rest_fields_known(j, known, reply) ||
-	    !strings(j, "ports", &wanted.ports, reply) ||
-	    !strings(j, "cidrs", &wanted.cidrs, reply) ||
-	    !strings(j, "cgroups", &wanted.cgroups, reply) ||
-	    !number(j, "pid", INT32_MAX, &wanted.pid, reply) ||
-	    !number(j, "sample", 20, &wanted.sample, reply))
+	    !strings(j, "ports", &filter.ports, reply) ||
+	    !strings(j, "cidrs", &filter.cidrs, reply) ||
+	    !strings(j, "cgroups", &filter.cgroups, reply) ||
+	    !number(j, "pid", INT32_MAX, &filter.pid, reply) ||
+	    !number(j, "sample", 20, &filter.sample, reply))
 		goto out;
 	netns = agent_rest_text(j, "netns", 4095, false, reply);
 	if (!netns)
 		goto out;
-	wanted.netns = *netns ? netns : NULL;
+	filter.netns = *netns ? netns : NULL;
 	pthread_mutex_lock(&a->lock);
-	err = agent_tcp_filter(a, &wanted, why, sizeof(why));
+	err = agent_tcp_filter(a, &filter, why, sizeof(why));
 	pthread_mutex_unlock(&a->lock);
 	if (err) {
 		agent_rest_fail(reply,
@@ -104,8 +105,8 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	reply->status = 200;
 	reply->json = json_pack("{s:O}", "filter", j);
 out:
-	free(wanted.ports.v);
-	free(wanted.cidrs.v);
-	free(wanted.cgroups.v);
+	free(filter.ports.v);
+	free(filter.cidrs.v);
+	free(filter.cgroups.v);
 	json_decref(j);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * self.c - the agent's own metrics, published like anybody's: a region by libsidelight, admitted
- * through the same checks. What is counted is counted in struct agent_counters; here the
- * differences are carried over at the end of a batch of events.
+ * self.c - the agent's own metrics: a region by libsidelight, admitted through the same checks.
+ * Events are counted in struct agent_counters, and carried over at the end of each batch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -12,68 +11,73 @@
 
 #include <sidelight/sidelight.h>
 
-#include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 
 #define PREFIX	      "sidelight_agent_"
 #define OFFSET(field) offsetof(struct agent_counters, field)
 
 const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"connections", OFFSET(connections), "Connections to the unix socket"},
-	{"packets", OFFSET(packets), "Packets that came over them"},
+	{"packets", OFFSET(packets), "Packets on the unix socket"},
 	{"admitted", OFFSET(admitted), "Regions admitted"},
-	{"reattached", OFFSET(reattached), "Regions handed over again by their publisher"},
-	{"restored", OFFSET(restored), "Regions that systemd kept over a restart"},
-	{"dead", OFFSET(dead), "Regions whose publisher was gone without a goodbye"},
-	{"closed", OFFSET(closed), "Regions whose publisher said goodbye"},
-	{"expired", OFFSET(expired), "Regions whose last words were kept for the time of grace"},
-	{"evicted", OFFSET(evicted), "Regions whose last words went early, for want of room"},
-	{"freed", OFFSET(freed), "Regions whose memory was given back"},
-	{"lines_repaired", OFFSET(lines_repaired), "Lines left half-written by a dead publisher"},
-	{"lost_connections", OFFSET(lost_connections), "Publishers' connections that broke off"},
+	{"reattached", OFFSET(reattached), "Regions attached again by their publisher"},
+	{"restored", OFFSET(restored), "Regions restored from systemd after a restart"},
+	{"dead", OFFSET(dead), "Regions whose publisher died"},
+	{"closed", OFFSET(closed), "Regions closed by their publisher"},
+	{"expired", OFFSET(expired), "Regions whose grace period ended"},
+	{"evicted", OFFSET(evicted),
+	 "Regions retired before the end of their grace period for lack of room"},
+	{"freed", OFFSET(freed), "Regions whose memory was freed"},
+	{"lines_repaired", OFFSET(lines_repaired),
+	 "Half-written lines of dead publishers that were repaired"},
+	{"lost_connections", OFFSET(lost_connections), "Lost connections of publishers"},
 	{"extra_descriptor_packets", OFFSET(extra_fds),
-	 "Packets with more descriptors than one, or than there was room for"},
-	{"subscribed", OFFSET(subscribed), "Consumers that were given the directory"},
-	{"opened", OFFSET(opened), "Regions given to consumers"},
-	{"status_requests", OFFSET(status), "Questions for the status"},
+	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
+	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
+	{"opened", OFFSET(opened), "Regions opened by consumers"},
+	{"status_requests", OFFSET(status), "Status requests"},
 	{"rest_requests", OFFSET(rest_requests), "REST requests"},
-	{"rest_errors", OFFSET(rest_errors), "REST requests answered by an error"},
+	{"rest_errors", OFFSET(rest_errors), "REST requests answered with an error"},
 	{"rest_updates", OFFSET(rest_updates), "Values posted by REST"},
 	{"rest_expired", OFFSET(rest_expired), "Microservices that stopped posting"},
-	{"promotions", OFFSET(promotions),
-	 "Times that neighbouring regions were registered as one"},
-	{"promoted_regions", OFFSET(promoted_regions), "Regions that this was done to"},
-	{"breakups", OFFSET(breakups), "Times that such a registration was taken apart"},
-	{"registration_failures", OFFSET(registration_failures),
-	 "Memory registrations that failed"},
-	{"verdicts", OFFSET(verdicts), "Verdicts of collectors handed on to publishers"},
-	{"verdicts_unknown", OFFSET(verdicts_unknown), "... on regions that are not there"},
+	{"promotions", OFFSET(promotions), "Joint registrations of neighbouring regions"},
+	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
+	{"breakups", OFFSET(breakups), "Joint registrations split up"},
+	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
+	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
+	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
-	 "... written by RDMA, whose line did not hold"},
+	 "Verdicts written by RDMA with an invalid line"},
 	{"verdicts_lost", OFFSET(verdicts_lost),
-	 "... whose publisher was not there, did not take them, or was told just before"},
-	{"tcp_refused", OFFSET(tcp_refused), "Connections for which the table had no slot"},
-	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel left out"},
+	 "Verdicts not relayed: publisher absent, its socket full, or notified just before"},
+	{"tcp_refused", OFFSET(tcp_refused), "TCP connections without a slot in the table"},
+	{"tcp_missed", OFFSET(tcp_missed), "Calls of the flow programs that the kernel skipped"},
 	{"tcp_cgroups_refused", OFFSET(tcp_cgroups_refused),
-	 "Cgroups of connections for whose names there was no room"},
+	 "Cgroups without a slot for their names"},
 };
 
-enum {
-	G_LIVE,
-	G_DEAD,
-	G_CLOSED,
-	G_RETIRED,
-	G_MEMORY,
-	G_CONNECTIONS,
-	G_CONSUMERS,
-	G_REGIONS_MAX,
-	G_MEMORY_MAX,
-	G_QUEUES,
-	G_REST_SERVICES,
-	G_TCP_OPEN,
-	G_TCP_CLOSED,
-	G_TCP_IDENTITIES,
-	GAUGES
+static const struct {
+	const char *name, *help, *unit, *state;
+} gauge_table[] = {
+	{"regions", "Regions in the directory", NULL, "live"},
+	{"regions", "Regions in the directory", NULL, "dead"},
+	{"regions", "Regions in the directory", NULL, "closed"},
+	{"regions", "Regions in the directory", NULL, "retired"},
+	{"regions_max", "Maximum number of regions", NULL, NULL},
+	{"memory_bytes", "Memory of all regions", "bytes", NULL},
+	{"memory_max_bytes", "Maximum memory of all regions", "bytes", NULL},
+	{"open_connections", "Connections to the unix socket", NULL, NULL},
+	{"consumers", "Local collectors connected", NULL, NULL},
+	{"queue_pairs", "Queue pairs of remote collectors", NULL, NULL},
+	{"tcp_flows", "TCP connections in the table", NULL, "open"},
+	{"tcp_flows", "TCP connections in the table", NULL, "closed"},
+	{"tcp_identities", "Cgroups with names in the table", NULL, NULL},
+	{"rest_microservices", "Microservices that post by REST", NULL, NULL},
 };
+#define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
 struct agent_self {
 	struct sl_publisher *publisher;
@@ -91,11 +95,8 @@ static struct sl_counter counter(struct agent_self *s, const char *name, const c
 
 	snprintf(full, sizeof(full), PREFIX "%s_total", name);
 	return sl_counter_create(s->publisher,
-				 &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							  .name = full,
-							  .help = help,
-							  .labels = &label,
-							  .label_count = cause ? 1 : 0});
+				 &SL_OPTS(sl_metric_opts, .name = full, .help = help,
+					  .labels = &label, .label_count = cause ? 1 : 0));
 }
 
 static struct sl_gauge gauge(struct agent_self *s, const char *name, const char *help,
@@ -106,18 +107,12 @@ static struct sl_gauge gauge(struct agent_self *s, const char *name, const char 
 
 	snprintf(full, sizeof(full), PREFIX "%s", name);
 	return sl_gauge_create(s->publisher,
-			       &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							.name = full,
-							.help = help,
-							.unit = unit,
-							.labels = &label,
-							.label_count = state ? 1 : 0});
+			       &SL_OPTS(sl_metric_opts, .name = full, .help = help, .unit = unit,
+					.labels = &label, .label_count = state ? 1 : 0));
 }
 
 static void make_metrics(struct agent_self *s)
 {
-	static const char regions[] = "Regions in the directory";
-
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		s->counter[i] = counter(s, agent_counter_table[i].name, agent_counter_table[i].help,
 					NULL);
@@ -125,37 +120,16 @@ static void make_metrics(struct agent_self *s)
 		s->refused[i] = counter(s, "refused", "Refusals", agent_refusal_names[i]);
 	for (int i = 0; i < DROP_COUNT; i++)
 		s->dropped[i] = counter(s, "dropped", "Connections dropped", agent_drop_names[i]);
-	s->gauge[G_LIVE] = gauge(s, "regions", regions, NULL, "live");
-	s->gauge[G_DEAD] = gauge(s, "regions", regions, NULL, "dead");
-	s->gauge[G_CLOSED] = gauge(s, "regions", regions, NULL, "closed");
-	s->gauge[G_RETIRED] = gauge(s, "regions", regions, NULL, "retired");
-	s->gauge[G_REGIONS_MAX] = gauge(s, "regions_max", "Limit of regions", NULL, NULL);
-	s->gauge[G_MEMORY] = gauge(s, "memory_bytes", "Memory of all regions", "bytes", NULL);
-	s->gauge[G_MEMORY_MAX] = gauge(s, "memory_max_bytes", "Limit of that", "bytes", NULL);
-	s->gauge[G_CONNECTIONS] = gauge(s, "open_connections", "Connections to the unix socket",
-					NULL, NULL);
-	s->gauge[G_CONSUMERS] = gauge(s, "consumers", "Local collectors connected", NULL, NULL);
-	s->gauge[G_QUEUES] = gauge(s, "queue_pairs", "Queue pairs of remote collectors", NULL,
-				   NULL);
-	s->gauge[G_TCP_OPEN] = gauge(s, "tcp_flows", "Connections in the table", NULL, "open");
-	s->gauge[G_TCP_CLOSED] = gauge(s, "tcp_flows", "Connections in the table", NULL, "closed");
-	s->gauge[G_TCP_IDENTITIES] = gauge(
-		s, "tcp_identities", "Cgroups of connections whose names are told", NULL, NULL);
-	s->gauge[G_REST_SERVICES] = gauge(s, "rest_microservices",
-					  "Microservices that post by REST", NULL, NULL);
+	for (size_t i = 0; i < GAUGES; i++)
+		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
+				    gauge_table[i].unit, gauge_table[i].state);
 }
 
 int agent_self_init(struct agent *a, char *error, size_t bytes)
 {
-	struct sl_publisher_opts o = {
-		.sz = sizeof(o),
-		.service = "sidelight-agent",
-		.pod = a->host,
-		.max_threads = 1,
-		.max_cells = 128,
-		.schema_bytes = 32768,
-		.flags = SL_PUBLISHER_DETACHED,
-	};
+	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = "sidelight-agent",
+					     .pod = a->host, .max_threads = 1, .max_cells = 128,
+					     .schema_bytes = 32768, .flags = SL_PUBLISHER_DETACHED);
 	struct sl_msg_publish say = {0};
 	struct sl_region_header header;
 	struct agent_refused why = {0};
@@ -173,11 +147,9 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	peer = agent_peer_new(a, -1);
+	peer = agent_peer_self(a);
 	if (!peer)
 		goto err_memory;
-	peer->uid = a->uid;
-	peer->pid = getpid();
 	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
 		agent_peer_put(a, peer);
 		snprintf(error, bytes, "cannot admit own metrics: %s", why.reason);
@@ -187,7 +159,7 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	agent_peer_put(a, peer);
 	s->region->self = true;
 	a->own_count++;
-	a->n.admitted--; /* of others */
+	a->n.admitted--; /* it counts the regions of others */
 	a->memory -= say.size;
 	make_metrics(s);
 	a->self = s;
@@ -204,11 +176,9 @@ err:
 	return -errno;
 }
 
-/* With the lock held. */
 void agent_self_sync(struct agent *a)
 {
 	struct agent_self *s = a->self;
-	int64_t gauges[GAUGES] = {0};
 	struct agent_tcp_use tcp = {0};
 
 	if (!s)
@@ -230,22 +200,26 @@ void agent_self_sync(struct agent *a)
 			sl_counter_add(s->dropped[i], a->n.dropped[i] - s->sent.dropped[i]);
 	s->sent = a->n;
 
-	gauges[G_LIVE] = a->state_count[SL_STATE_LIVE];
-	gauges[G_DEAD] = a->state_count[SL_STATE_DEAD];
-	gauges[G_CLOSED] = a->state_count[SL_STATE_CLOSED];
-	gauges[G_RETIRED] = a->state_count[SL_STATE_RETIRED];
-	gauges[G_MEMORY] = (int64_t)a->memory;
-	gauges[G_CONNECTIONS] = a->conn_count;
-	gauges[G_CONSUMERS] = a->consumer_conns;
-	gauges[G_REGIONS_MAX] = a->o.max_regions;
-	gauges[G_MEMORY_MAX] = (int64_t)a->o.max_memory;
-	gauges[G_QUEUES] = (int64_t)agent_rdma_queue_count(a);
-	gauges[G_REST_SERVICES] = a->proxy_count;
-	gauges[G_TCP_OPEN] = (int64_t)tcp.open;
-	gauges[G_TCP_CLOSED] = (int64_t)tcp.closed;
-	gauges[G_TCP_IDENTITIES] = (int64_t)tcp.identities;
-	for (int i = 0; i < GAUGES; i++)
-		sl_gauge_set(s->gauge[i], gauges[i]);
+	const uint64_t gauges[GAUGES] = {
+		/* in the order of gauge_table */
+		a->state_count[SL_STATE_LIVE],
+		a->state_count[SL_STATE_DEAD],
+		a->state_count[SL_STATE_CLOSED],
+		a->state_count[SL_STATE_RETIRED],
+		a->o.max_regions,
+		a->memory,
+		a->o.max_memory,
+		a->conn_count,
+		a->consumer_conns,
+		agent_rdma_queue_count(a),
+		tcp.open,
+		tcp.closed,
+		tcp.identities,
+		a->proxy_count,
+	};
+
+	for (size_t i = 0; i < GAUGES; i++)
+		sl_gauge_set(s->gauge[i], (int64_t)gauges[i]);
 }
 
 void agent_self_fini(struct agent *a)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* status.c - what the agent is doing, as JSON: over the unix socket, and for those who ask. */
+/* status.c - the agent's state as JSON, and the client that asks for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,11 +14,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/build.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
-#define ANSWER_MS                                                                       \
-	10000 /* one thread answers, on a machine that may be busy with everything else \
-	       */
+#define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
 
 static json_t *number(uint64_t v)
 {
@@ -82,7 +84,7 @@ static json_t *counters_json(const struct agent *a)
 	return j;
 }
 
-json_t *agent_status_json(const struct agent *a)
+static json_t *status_json(const struct agent *a)
 {
 	json_t *regions = json_array(), *j;
 	char hex[24];
@@ -134,7 +136,7 @@ static int dump_to(const char *text, size_t bytes, void *arg)
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = agent_status_json(a);
+	json_t *j = status_json(a);
 	struct stat st;
 	int fd, ro;
 
@@ -160,9 +162,9 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 	return ro;
 }
 
-/* ---- the asking side ---- */
+/* ---- the client ---- */
 
-/* Receives one packet within two seconds; *fd is what came with it, or -1. Bytes or -errno. */
+/* Receives one packet; *fd is the descriptor that came with it, or -1. Bytes or -errno. */
 static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
 {
 	union {

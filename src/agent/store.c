@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * store.c - systemd's file descriptor store (sd_pid_notify_with_fds(3)): it keeps the memfds while
- * the agent is down, so that last words survive a restart, too. The name of a descriptor says all
- * that can't be read from the region: the process, as seen from here.
- *
- *	sl-INSTANCE-PID-STARTTICKS   (hexadecimal, decimal, decimal)
- *
- * Publishers that live hand their region over again by themselves; they need none of this.
+ * the agent restarts, so that final values survive. The name of a descriptor holds what the region
+ * does not, the process as seen by the agent: sl-INSTANCE-PID-STARTTICKS (hexadecimal, decimal,
+ * decimal). Live publishers attach again by themselves.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/region.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
@@ -48,7 +46,7 @@ void agent_store_remove(struct agent *a, struct agent_region *r)
 	r->stored = false;
 }
 
-/* One descriptor of an earlier agent. It is believed no more than one from a publisher. */
+/* Restores one descriptor. It is checked like one from a publisher. */
 static void restore(struct agent *a, int fd, const char *name)
 {
 	struct sl_msg_publish say = {0};
@@ -68,7 +66,8 @@ static void restore(struct agent *a, int fd, const char *name)
 		return;
 	peer->uid = st.st_uid;
 	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
-		base_logf(BASE_WARN, AGENT_LOG, "not restored name=%s: %s", name, why.reason);
+		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
+			  why.reason);
 		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	} else {
 		a->n.admitted--;

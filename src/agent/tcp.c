@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp.c - connections, layers and scheduler time out of the kernel's memory (src/source/tcp): each
- * is a region that programs in the kernel write, and an entry of the directory like any other. This
- * process does nothing for it but to say who a new cgroup is, and to look every few seconds for
- * what the kernel left out.
+ * tcp.c - kernel tables (src/source/tcp) as regions: programs in the kernel write them, and each is
+ * an entry of the directory. The agent writes only the names of cgroups, and every few seconds
+ * catches up on what the kernel skipped.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -13,14 +12,15 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "agent/internal.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
 enum agent_tcp_part { FLOWS, LAYERS, TASKS, NET, PARTS };
 static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
 
-/* The parts of a list of names, as bits; 0 with a line in error. */
+/* Bits of the parts in a list of names; 0 with a line in error. */
 static unsigned int parts_of(const char *list, char *error, size_t bytes)
 {
 	unsigned int parts = 0;
@@ -32,7 +32,8 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 		while (i < PARTS && (strlen(part_names[i]) != n || strncmp(list, part_names[i], n)))
 			i++;
 		if (i == PARTS) {
-			snprintf(error, bytes, "--tcp: '%.*s' is none of flows, layers, cpu, net",
+			snprintf(error, bytes,
+				 "--tcp: '%.*s' is not one of flows, layers, cpu, net",
 				 (int)(n < 64 ? n : 64), list);
 			return 0;
 		}
@@ -51,11 +52,11 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/region.h"
 #include "source/tcp/filter.h"
 
-#define CGROUPS	 1024u /* whose names there is room for: 512 bytes each */
+#define CGROUPS	 1024u /* slots for names of cgroups: 512 bytes each */
 #define LOOK_NS	 5000000000ull
-#define TASKS_NS 1000000000ull /* a line a cgroup is looked at */
+#define TASKS_NS 1000000000ull /* costs one line per cgroup */
 
-struct tcp {
+struct agent_tcp {
 	struct agent_source source;
 	struct agent_timer timer;
 	struct tcp *flows;
@@ -64,8 +65,8 @@ struct tcp {
 	struct tcp_net *net;
 	struct agent_region *region[PARTS];
 	struct region_flows_info info;
-	uint64_t look_ns, names_ns; /* when the kernel is looked at again, and who a cgroup is */
-	uint64_t tasks_ns;	    /* ... and which cgroups have tasks; UINT64_MAX: never */
+	uint64_t look_ns, names_ns; /* when to catch up, and to look up names */
+	uint64_t tasks_ns;	    /* when to look for cgroups of tasks; UINT64_MAX: never */
 	uint64_t missed;
 };
 
@@ -76,9 +77,9 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	filter = o->tcp_wanted ? malloc(sizeof(*filter)) : NULL;
+	filter = o->tcp_filter ? malloc(sizeof(*filter)) : NULL;
 	if (filter)
-		err = tcp_filter_parse(o->tcp_wanted, filter, error, bytes);
+		err = tcp_filter_parse(o->tcp_filter, filter, error, bytes);
 	free(filter);
 	return err;
 }
@@ -90,10 +91,10 @@ static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size,
 	int read_only = tcp_region_read_only(fd);
 
 	if (read_only < 0)
-		base_logf(BASE_WARN, AGENT_LOG,
-			  "--tcp %s: readers on this machine get no descriptor: %s (needs "
-			  "CAP_SYS_ADMIN); RDMA goes on",
-			  part_names[part], strerror(-read_only));
+		base_logf(
+			BASE_WARN, AGENT_LOG,
+			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
+			part_names[part], strerror(-read_only));
 	if (!agent_region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
 		return 0;
 	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
@@ -103,39 +104,36 @@ static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size,
 static int open_flows(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_opts o = {
-		.sz = sizeof(o),
 		.flows = a->o.tcp_flows,
 		.quarantine_ns = a->o.tcp_quarantine_ns,
 		.existing = true,
 		.cgroups = CGROUPS,
 	};
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	const void *map;
 	size_t size;
 	int err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = *a->o.tcp_wanted;
+	if (a->o.tcp_filter)
+		o.filter = *a->o.tcp_filter;
 	err = tcp_open(&o, &t->flows, error, bytes);
 	if (err)
 		return err;
 	map = tcp_region(t->flows, &size);
-	if (region_flows_info_parse(map, size, &t->info)) {
-		snprintf(error, bytes, "the table of connections is none");
-		return -EIO;
-	}
+	if (region_flows_info_parse(map, size, &t->info))
+		return base_fail(error, bytes, -EIO, "invalid table of connections");
 	err = admit(a, FLOWS, tcp_region_fd(t->flows), size, error, bytes);
 	return err ? err : tcp_attach(t->flows, error, bytes);
 }
 
 static int open_layers(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_layers_opts o = {.sz = sizeof(o)};
+	struct tcp_layers_opts o = {0};
 	size_t size;
 	int fd, err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = *a->o.tcp_wanted;
+	if (a->o.tcp_filter)
+		o.filter = *a->o.tcp_filter;
 	err = tcp_layers_open(&o, &a->tcp->layers, error, bytes);
 	if (err)
 		return err;
@@ -145,7 +143,7 @@ static int open_layers(struct agent *a, char *error, size_t bytes)
 
 static int open_tasks(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	size_t size;
 	int fd;
 
@@ -156,10 +154,10 @@ static int open_tasks(struct agent *a, char *error, size_t bytes)
 	return admit(a, TASKS, fd, size, error, bytes);
 }
 
-/* A network device knows no cgroups and no processes: it takes the rest of a filter. */
-static struct tcp_filter of_a_device(const struct tcp_filter *wanted)
+/* A network device knows no cgroups and no processes: the rest of the filter applies. */
+static struct tcp_filter device_filter(const struct tcp_filter *filter)
 {
-	struct tcp_filter w = *wanted;
+	struct tcp_filter w = *filter;
 
 	w.cgroups = (struct base_strings){0};
 	w.pid = 0;
@@ -168,13 +166,12 @@ static struct tcp_filter of_a_device(const struct tcp_filter *wanted)
 
 static int open_net(struct agent *a, char *error, size_t bytes)
 {
-	struct tcp_net_opts o = {.sz = sizeof(o),
-				 .devices = {a->o.tcp_devices, a->o.tcp_device_count}};
+	struct tcp_net_opts o = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}};
 	size_t size;
 	int err;
 
-	if (a->o.tcp_wanted)
-		o.wanted = of_a_device(a->o.tcp_wanted);
+	if (a->o.tcp_filter)
+		o.filter = device_filter(a->o.tcp_filter);
 	err = tcp_net_open(&o, &a->tcp->net, error, bytes);
 	if (err)
 		return err;
@@ -184,9 +181,9 @@ static int open_net(struct agent *a, char *error, size_t bytes)
 
 static void drop(struct agent *a, enum agent_tcp_part part)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 
-	/* Readers stop, then the mapping goes, then what writes it. */
+	/* Readers first, then the mapping, then the programs that write it. */
 	if (t->region[part]) {
 		agent_region_retire(a, t->region[part]);
 		agent_region_free(a, t->region[part]);
@@ -207,7 +204,7 @@ static void drop(struct agent *a, enum agent_tcp_part part)
 	}
 }
 
-/* A part that this kernel has no hooks for is left out with a warning if another one works. */
+/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
 static int open_parts(struct agent *a, unsigned int parts, char *error, size_t bytes)
 {
 	static int (*const open[PARTS])(struct agent *, char *, size_t) = {open_flows, open_layers,
@@ -231,10 +228,10 @@ static int open_parts(struct agent *a, unsigned int parts, char *error, size_t b
 	return works ? 0 : err;
 }
 
-/* The timer has one queue of one delay: it stands for whatever is due first. */
+/* Starts the only timer of its queue with the delay to whatever is due first. */
 static void arm(struct agent *a, uint64_t now)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
 
 	due = due < t->tasks_ns ? due : t->tasks_ns;
@@ -252,8 +249,8 @@ void agent_tcp_event(struct agent *a)
 	arm(a, now);
 }
 
-/* Who has tasks and no connections has a name, too. */
-static void name_tasks(struct tcp *t, uint64_t now)
+/* Cgroups with tasks but no connections get names, too. */
+static void name_tasks(struct agent_tcp *t, uint64_t now)
 {
 	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
 		if (tcp_cgroups_want(t->flows, tcp_cpu_cgroup_id(t->tasks, i), now))
@@ -263,7 +260,7 @@ static void name_tasks(struct tcp *t, uint64_t now)
 void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 {
 	uint64_t now = agent_now(a);
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	int err = 0;
 
 	(void)timer;
@@ -277,8 +274,8 @@ void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 		if (!err && t->tasks)
 			err = tcp_cpu_refresh(t->tasks);
 		if (err)
-			base_log_limited(BASE_WARN, AGENT_LOG,
-					 "--tcp: looking for what was missed: %s", strerror(-err));
+			base_log_limited(BASE_WARN, AGENT_LOG, "--tcp: cannot catch up: %s",
+					 strerror(-err));
 		t->look_ns = now + LOOK_NS;
 	}
 	if (t->flows && t->tasks && t->tasks_ns <= now) {
@@ -294,7 +291,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	struct epoll_event ev = {.events = EPOLLIN};
 	unsigned int parts;
-	struct tcp *t;
+	struct agent_tcp *t;
 	int err;
 
 	if (!a->o.tcp)
@@ -303,10 +300,8 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	if (!parts)
 		return -EINVAL;
 	t = a->tcp = calloc(1, sizeof(*t));
-	if (!t) {
-		snprintf(error, bytes, "out of memory");
-		return -ENOMEM;
-	}
+	if (!t)
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	t->source.kind = SOURCE_TCP;
 	err = open_parts(a, parts, error, bytes);
 	if (err)
@@ -319,7 +314,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	}
 	t->look_ns = agent_now(a) + LOOK_NS;
 	t->tasks_ns = t->flows && t->tasks ? 0 : UINT64_MAX;
-	t->names_ns = t->flows ? 0 : UINT64_MAX; /* what was there before has arrived by now */
+	t->names_ns = t->flows ? 0 : UINT64_MAX; /* the iterator has queued existing cgroups */
 	arm(a, agent_now(a));
 	return 0;
 fail:
@@ -342,7 +337,7 @@ void agent_tcp_fini(struct agent *a)
 
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 {
-	const struct tcp *t = a->tcp;
+	const struct agent_tcp *t = a->tcp;
 	struct region_flow_cgroup names;
 	struct region_flows_hot hot;
 	uint64_t slot[64];
@@ -359,7 +354,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 		use->closed = hot.quarantined;
 		a->n.tcp_refused = hot.refused;
 	}
-	/* Written by this thread alone. */
+	/* Only this thread writes it. */
 	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
 	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;
@@ -369,7 +364,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 
 json_t *agent_tcp_json(struct agent *a)
 {
-	const struct tcp *t = a->tcp;
+	const struct agent_tcp *t = a->tcp;
 	json_t *parts = json_array();
 	struct agent_tcp_use use;
 
@@ -393,22 +388,21 @@ json_t *agent_tcp_json(struct agent *a)
 			 (json_int_t)a->n.tcp_cgroups_refused);
 }
 
-int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	struct tcp *t = a->tcp;
+	struct agent_tcp *t = a->tcp;
 	int err = 0;
 
-	if (!t || (!t->flows && !t->layers && !t->net)) {
-		snprintf(why, bytes, "this agent watches no connections: start it with --tcp");
-		return -ENOENT;
-	}
+	if (!t || (!t->flows && !t->layers && !t->net))
+		return base_fail(why, bytes, -ENOENT,
+				 "this agent records no connections: start it with --tcp");
 	snprintf(why, bytes, "the filter could not be set");
 	if (t->flows)
-		err = tcp_filter(t->flows, wanted, why, bytes);
+		err = tcp_filter(t->flows, filter, why, bytes);
 	if (!err && t->layers)
-		err = tcp_layers_filter(t->layers, wanted, why, bytes);
+		err = tcp_layers_filter(t->layers, filter, why, bytes);
 	if (!err && t->net) {
-		const struct tcp_filter w = of_a_device(wanted);
+		const struct tcp_filter w = device_filter(filter);
 
 		err = tcp_net_filter(t->net, &w, why, bytes);
 	}
@@ -424,8 +418,8 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 {
 	if (!a->o.tcp)
 		return 0;
-	snprintf(error, bytes, "--tcp: built without eBPF (libbpf, clang and bpftool)");
-	return -ENOTSUP;
+	return base_fail(error, bytes, -ENOTSUP,
+			 "--tcp: built without eBPF (libbpf, clang and bpftool)");
 }
 
 void agent_tcp_fini(struct agent *a)
@@ -455,10 +449,9 @@ json_t *agent_tcp_json(struct agent *a)
 	return json_null();
 }
 
-int agent_tcp_filter(struct agent *a, const struct tcp_filter *wanted, char *why, size_t bytes)
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	(void)a, (void)wanted;
-	snprintf(why, bytes, "built without eBPF");
-	return -ENOENT;
+	(void)a, (void)filter;
+	return base_fail(why, bytes, -ENOENT, "built without eBPF");
 }
 #endif

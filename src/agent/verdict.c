@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - what a collector says of a region, handed on to the process that publishes it. It
- * comes over the unix socket (conn.c), or by RDMA into the board: a line for each slot of the
- * directory, the one memory of this agent that somebody else may write. So nothing of the board is
- * believed, nothing else lies in its pages, and a publisher can be told no more often than GAP_NS
- * allows.
+ * verdict.c - relays verdicts of collectors to the processes that publish the regions. They arrive
+ * over the unix socket (conn.c), or by RDMA in the verdict board: one line per slot of the
+ * directory, the only memory of the agent that others may write. Its content is validated, nothing
+ * else lies in its pages, and a publisher is notified at most once per GAP_NS.
  *
- * Nothing waits here: a publisher that does not take what it is told hears of it with the next
- * renewal.
+ * Nothing waits: a publisher whose socket is full gets the next renewal.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "agent/internal.h"
+#include "agent/conn.h"
+#include "agent/region.h"
+#include "agent/verdict.h"
 
 #define GAP_NS 10000000u /* between two messages to one publisher */
 
@@ -33,8 +33,7 @@ void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 	}
 	r->verdict = *v;
 	r->verdict_ns = now;
-	/* Of a region that is written by REST, or whose publisher just lost us: for STATUS alone.
-	 */
+	/* A region written by REST, or whose publisher is disconnected: only STATUS shows it. */
 	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, v, sizeof(*v)))
 		a->n.verdicts_lost++;
 	else
@@ -47,32 +46,32 @@ const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struc
 										 : NULL;
 }
 
-/* ---- the board ---- */
+/* ---- the verdict board ---- */
 
-size_t agent_board_bytes(const struct agent *a)
+size_t agent_verdict_board_bytes(const struct agent *a)
 {
 	return ((size_t)a->slot_count * sizeof(struct sl_board_line) + 4095) & ~(size_t)4095;
 }
 
-int agent_board_init(struct agent *a)
+int agent_verdict_board_init(struct agent *a)
 {
-	void *board = mmap(NULL, agent_board_bytes(a), PROT_READ | PROT_WRITE,
+	void *board = mmap(NULL, agent_verdict_board_bytes(a), PROT_READ | PROT_WRITE,
 			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (board == MAP_FAILED)
 		return -errno;
-	a->board = board;
+	a->verdict_board = board;
 	return 0;
 }
 
-void agent_board_fini(struct agent *a)
+void agent_verdict_board_fini(struct agent *a)
 {
-	if (a->board)
-		munmap(a->board, agent_board_bytes(a));
-	a->board = NULL;
+	if (a->verdict_board)
+		munmap(a->verdict_board, agent_verdict_board_bytes(a));
+	a->verdict_board = NULL;
 }
 
-void agent_board_notice(void *arg, uint32_t entry)
+void agent_verdict_board_notice(void *arg, uint32_t entry)
 {
 	struct agent *a = arg;
 	uint64_t line[8];
@@ -82,13 +81,13 @@ void agent_board_notice(void *arg, uint32_t entry)
 		a->n.verdicts_refused++;
 		return;
 	}
-	/* A copy: whoever writes the board may do so while we look. */
-	region_copy_words(line, a->board + 8 * (size_t)entry, 8);
+	/* A copy: a collector may write the line meanwhile. */
+	region_copy_words(line, a->verdict_board + 8 * (size_t)entry, 8);
 	memcpy(&v, line, sizeof(v));
 	if (sl_line_check(line) != line[7] || !sl_verdict_sound(&v)) {
 		a->n.verdicts_refused++;
 		base_log_limited(BASE_WARN, AGENT_LOG,
-				 "verdict refused: line %u of the board does not hold", entry);
+				 "verdict refused: line %u of the verdict board is invalid", entry);
 		return;
 	}
 	agent_verdict_take(a, &v);

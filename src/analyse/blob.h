@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * blob.h - models as bytes: little-endian fields one after the other, written and read with bounds.
- * A reader that ran over its end, or a writer over its buffer, stays failed; look once, at the end.
+ * blob.h - a bounds-checked cursor over the little-endian fields of a model. Running over the end
+ * sets `failed` for good, so callers check once, at the end.
  */
 #ifndef SL_ANALYSE_BLOB_H
 #define SL_ANALYSE_BLOB_H
@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct analyse_blob {
-	uint8_t *at; /* NULL: only counts */
+	uint8_t *at; /* NULL: only count */
 	size_t used, bytes;
 	bool failed;
 };
@@ -88,7 +88,7 @@ static inline uint64_t analyse_blob_u64(struct analyse_blob *b)
 	return le64toh(v);
 }
 
-/* A finite number within [min, max], or the blob has failed. */
+/* A number in [min, max]; any other sets failed. */
 static inline float analyse_blob_f32(struct analyse_blob *b, float min, float max)
 {
 	uint32_t v = analyse_blob_u32(b);

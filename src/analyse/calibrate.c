@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* calibrate.c - see calibrate.h. */
 #include <errno.h>
 #include <float.h>
 #include <math.h>
@@ -9,22 +8,22 @@
 #include "analyse/random.h"
 
 #define ENOUGH	      32u
-#define PEAK_SHARE    0.2  /* of the scores lie above t, */
-#define PEAK_ROOTS    3	   /* or so many times their root, if that is less, */
-#define TAIL_SHARE    0.05 /* and at last no more than that */
-#define REFIT	      16u  /* by so many peaks' worth of news in one the tail is fitted anew */
+#define PEAK_SHARE    0.2  /* share of the scores above t, */
+#define PEAK_ROOTS    3	   /* or this times the root of their number, if less; */
+#define TAIL_SHARE    0.05 /* in the long run at most this share */
+#define REFIT	      16u  /* the tail is refitted when peaks grow by one in this many */
 #define GAMMA_MAX     1.0
 #define SHAPE_MIN     -0.9
 #define SHAPE_STEP    0.1
 #define SHAPES	      18u
-#define SCALES	      15u /* around what the mean says, of each shape: 5.6 deviations either way */
-#define SCALE_STEP    0.8 /* over the root of the peaks: a logarithm */
+#define SCALES	      15u /* per shape, around the mean: 5.6 deviations either way */
+#define SCALE_STEP    0.8 /* divided by the root of the peaks: a logarithm */
 #define DRIFT_ALLOWED 0.25
 #define DRIFT_ALARM   8.0
 #define P_MIN	      1e-12
 #define SCORE_MAX     1e30f
 #define COMPARE	      8u
-#define VARY_MAX      1e3 /* of logarithms of shares; more is none that there can be */
+#define VARY_MAX      1e3 /* variance of logarithms of shares; no real fleet exceeds it */
 
 static int by_size(const void *a, const void *b)
 {
@@ -41,7 +40,7 @@ static double quantile(const float *sorted, uint32_t n, double p)
 	return i + 1 < n ? sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]) : sorted[n - 1];
 }
 
-/* How much a generalised Pareto excess is that is exceeded with probability p. */
+/* The excess of a generalised Pareto distribution that is exceeded with probability p. */
 static double excess_at(double sigma, double gamma, double p)
 {
 	if (fabs(gamma) < 1e-3)
@@ -59,7 +58,7 @@ static double beyond(double sigma, double gamma, double y)
 	return x > 0 ? pow(x, -1 / gamma) : 0;
 }
 
-/* What is thought of gamma before a score was seen: normal distributions, cut off. */
+/* The priors of gamma: truncated normal distributions. */
 static const struct prior {
 	double mean, sd;
 } priors[] = {
@@ -67,12 +66,12 @@ static const struct prior {
 	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
-/* All pairs of scale and shape that are thought of, and how much is thought of each. */
+/* The posterior over a grid of scales and shapes. */
 struct belief {
 	double sigma[SHAPES][SCALES], gamma[SHAPES], weight[SHAPES][SCALES];
 };
 
-/* The logarithm of their likelihood; -INFINITY if one of them can't be. */
+/* The log-likelihood; -INFINITY if an excess is impossible. */
 static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
 {
 	double product = 1, sum = 0, by = gamma / sigma;
@@ -88,7 +87,7 @@ static double likelihood(const float *x, uint32_t n, double sigma, double gamma)
 		if (f <= 0)
 			return -INFINITY;
 		product *= f;
-		/* A logarithm now and then: the product of all would be too large. */
+		/* One logarithm per eight factors: the product of all would overflow. */
 		if (i % 8 == 7 || i + 1 == n) {
 			sum += log(product);
 			product = 1;
@@ -123,7 +122,7 @@ static void believe(struct belief *b, const float *x, uint32_t n, double mean,
 			b->weight[i][k] /= sum;
 }
 
-/* The posterior predictive probability that the next excess is larger. */
+/* The posterior predictive probability that the next excess is larger than y. */
 static double expected(const struct belief *b, double y)
 {
 	double p = 0;
@@ -135,7 +134,7 @@ static double expected(const struct belief *b, double y)
 	return p;
 }
 
-/* What it exceeds with probability p; not less, by 2^-25 of it. */
+/* The value that it exceeds with probability p, rounded up by at most 2^-25. */
 static double expected_at(const struct belief *b, double p, double mean)
 {
 	double low = 0, high = mean;
@@ -153,7 +152,7 @@ static double expected_at(const struct belief *b, double p, double mean)
 	return high;
 }
 
-/* sigma and gamma of the tail that has the expected one's median, and its p. */
+/* sigma and gamma of the tail with the posterior's median and quantile at p. */
 static void fit_tail(struct analyse_calibration *c, double p)
 {
 	double mean = 0, y1, y2, low = -1, high = GAMMA_MAX;
@@ -180,7 +179,7 @@ static void fit_tail(struct analyse_calibration *c, double p)
 	c->sigma = fmin(y2 / excess_at(1, low, p), SCORE_MAX);
 }
 
-/* A uniform sample, which forgets as that of the scores does. */
+/* A uniform sample that forgets at the rate of the scores'. */
 static void add_excess(struct analyse_calibration *c, float e)
 {
 	if (c->excess_n < ANALYSE_PEAKS) {
@@ -201,9 +200,9 @@ static void sort_scores(const struct analyse_calibration *c, float *sorted)
 }
 
 /*
- * t lies between two scores that differ, near the n-th largest, halfway where they come in lumps:
- * as far below the first lump as that stands for. Nothing lies in a gap that is wider than the
- * tail.
+ * Puts t between two distinct scores, near the n-th largest. Where scores come in lumps it lies
+ * halfway: as far below the first lump as a lump represents. A gap wider than the mean of the tail
+ * counts as that mean.
  */
 static void choose_t(struct analyse_calibration *c)
 {
@@ -235,10 +234,7 @@ static void choose_t(struct analyse_calibration *c)
 		}
 }
 
-/*
- * More peaks than can be kept say more of the tail if t is higher: it goes to where half of them
- * are left.
- */
+/* With more peaks than can be kept, a higher t uses them better: t rises to where half are left. */
 static void raise_t(struct analyse_calibration *c)
 {
 	float sorted[ANALYSE_PEAKS], up;
@@ -259,7 +255,7 @@ static void raise_t(struct analyse_calibration *c)
 	c->t += up;
 }
 
-/* Quantiles are known at once; the tail, which takes longer, when somebody asks for it. */
+/* Updates quantiles now; the tail, which is slow, on demand. */
 static void refit(struct analyse_calibration *c)
 {
 	float sorted[ANALYSE_SCORES];
@@ -328,7 +324,9 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 	if (c->kept < ANALYSE_SCORES) {
 		c->scores[c->kept++] = (float)score;
 	} else {
-		/* Vitter's algorithm R, but never rarer than 1 in 8 ANALYSE_SCORES: old scores go.
+		/*
+		 * Vitter's algorithm R, but at least 1 in 8 ANALYSE_SCORES, so that old scores
+		 * leave.
 		 */
 		uint64_t of = c->n < 8 * ANALYSE_SCORES ? c->n : 8 * ANALYSE_SCORES;
 		uint64_t i = analyse_random_next(&c->random) % of;
@@ -337,7 +335,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 			c->scores[i] = (float)score;
 	}
 	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
-		/* Of what is known, and again when twice as much is. */
+		/* At each doubling of the number of scores. */
 		choose_t(c);
 		refit(c);
 	} else if (c->n > ENOUGH && score > c->t) {
@@ -380,7 +378,7 @@ bool analyse_calibration_watch(struct analyse_calibration *c, double score)
 	if (c->kept < ENOUGH)
 		return false;
 	c->drift += (score > c->q90) - DRIFT_ALLOWED;
-	/* Bounded, so that the end of a long drift is seen soon. */
+	/* Bounded, so that the end of a long drift shows soon. */
 	c->drift = fmin(fmax(c->drift, 0), 2 * DRIFT_ALARM);
 	return c->drift > DRIFT_ALARM;
 }
@@ -397,7 +395,7 @@ double analyse_calibration_threshold(struct analyse_calibration *c)
 	return c->threshold;
 }
 
-/* How many of its scores are above the t of all. */
+/* How many of own's scores are above the t of all. */
 static uint32_t peaks_among(const struct analyse_calibration *own,
 			    const struct analyse_calibration *all)
 {
@@ -417,8 +415,7 @@ void analyse_calibration_compare(struct analyse_calibration_spread *s,
 
 	if (own->kept < ENOUGH)
 		return;
-	/* Half a peak more, or none would have no logarithm (F. J. Anscombe, Biometrika 43, 1956).
-	 */
+	/* Half a peak more, so that 0 has a logarithm (F. J. Anscombe, Biometrika 43, 1956). */
 	x = log(k / (own->kept + 0.5));
 	s->sum += x;
 	s->squares += x * x;
@@ -435,16 +432,16 @@ void analyse_calibration_compared(const struct analyse_calibration_spread *s,
 		between = (s->squares - s->sum * s->sum / s->n) / (s->n - 1);
 	all->vary = fmax(between - s->chance / fmax(s->n, 1), 0);
 	all->compare_at = all->n + COMPARE * (s->n + 1);
-	all->fits++; /* what was pooled before is so no more */
+	all->fits++; /* invalidates pooled thresholds */
 }
 
 static double pool(const struct analyse_calibration *own, const struct analyse_calibration *all)
 {
 	double share = (double)all->peaks / (double)all->n;
 
-	/* k and n times what a divides by, so that a may be infinite. */
+	/* k and n are multiplied by vary = 1/a, so that a may be infinite. */
 	share = (peaks_among(own, all) * all->vary + 1) / (own->kept * all->vary + 1 / share);
-	/* Below t nothing is known of the tail. */
+	/* Below t the tail is unknown. */
 	if (share <= all->q)
 		return all->t;
 	return fmin(all->t + excess_at(all->sigma, all->gamma, all->q / share), SCORE_MAX);
@@ -486,7 +483,7 @@ double analyse_calibration_p(struct analyse_calibration *c, double score)
 	return fmax(share * p, P_MIN);
 }
 
-/* ---- bytes ---- */
+/* ---- serialisation ---- */
 
 void analyse_calibration_save(const struct analyse_calibration *c, struct analyse_blob *to)
 {
@@ -534,7 +531,7 @@ int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob 
 	c->stale = analyse_blob_u32(from);
 	c->random = analyse_blob_u64(from);
 	c->kept = analyse_blob_u32(from);
-	/* Never would be too late. */
+	/* A damaged value must not postpone the comparison for ever. */
 	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
 	if (from->failed || c->kept > ANALYSE_SCORES || c->kept > c->n || c->peaks > c->n)
 		goto bad;
@@ -547,7 +544,7 @@ int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob 
 		c->excess[i] = analyse_blob_f32(from, 0, SCORE_MAX);
 	if (from->failed)
 		goto bad;
-	/* Of another budget, or of nothing. */
+	/* The budget may differ, and the model may have learned nothing. */
 	if (c->kept < ENOUGH)
 		c->stale = false;
 	if (c->threshold < 0 || c->kept < ENOUGH)
@@ -560,7 +557,7 @@ bad:
 	return -EINVAL;
 }
 
-/* Learns the other's sample anew: the two weigh by what each has kept. */
+/* Learns the other's sample: the two weigh by what each has kept. */
 void analyse_calibration_merge(struct analyse_calibration *c,
 			       const struct analyse_calibration *from)
 {

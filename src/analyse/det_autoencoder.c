@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * det_autoencoder.c - an autoencoder d - h - b - h - d, trained online on normal rows; the score is
- * the root mean square of what it fails to reproduce (M. Sakurada, T. Yairi, "Anomaly detection
- * using autoencoders with nonlinear dimensionality reduction", MLSDA 2014).
+ * the root mean square of its reconstruction error (M. Sakurada, T. Yairi, "Anomaly detection using
+ * autoencoders with nonlinear dimensionality reduction", MLSDA 2014).
  *
- * Layers are affine, with tanh but for the last one; weights start by X. Glorot, Y. Bengio (AISTATS
- * 2010) from the seed. Training is by Adam (D. Kingma, J. Ba, ICLR 2015) with one step a row and a
- * replay of earlier rows out of a reservoir, so that some hundred rows are enough. z enters within
- * +-5. What is missing enters as 0 and is neither scored nor learned.
+ * Layers are affine, with tanh except for the last; initial weights follow X. Glorot, Y. Bengio
+ * (AISTATS 2010) from the seed. Training is Adam (D. Kingma, J. Ba, ICLR 2015), one step per row
+ * plus a replay of earlier rows from a reservoir, so that a few hundred rows suffice. z is clipped
+ * to +-5. Missing values enter as 0 and are neither scored nor learned.
  */
 #include <errno.h>
 #include <math.h>
@@ -25,8 +25,8 @@
 #define BETA2	   0.999f
 #define EPS	   1e-8f
 #define CLIP	   5.0f
-#define REHEARSED  128u /* rows of the reservoir */
-#define REHEARSALS 4u	/* of them a row learned */
+#define REHEARSED  128u /* rows in the reservoir */
+#define REHEARSALS 4u	/* replayed per learned row */
 #define WEIGHT_MAX 1e4f
 
 struct autoencoder {
@@ -82,7 +82,7 @@ static void *create(const struct analyse_detector_opts *opts)
 	return s;
 }
 
-/* Layer i: n[i] inputs; weights are stored input by input, so that the loop runs over outputs. */
+/* Weights are stored input by input, so that the inner loop runs over outputs. */
 static void forward(struct autoencoder *s, const float *x)
 {
 	const float *w = s->w;
@@ -138,7 +138,7 @@ static void train(struct autoencoder *s, const float *x)
 				g[k * out + j] = a * delta[j];
 				back += w[k * out + j] * delta[j];
 			}
-			s->d[i][k] = back * (1 - a * a); /* tanh' ; of the input it is not used */
+			s->d[i][k] = back * (1 - a * a); /* tanh'; unused for the input layer */
 		}
 		memcpy(g + in * out, delta, out * sizeof(float));
 	}
@@ -162,7 +162,7 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 		return 0;
 	forward(s, row->z);
 	for (uint32_t c = 0; c < s->dims; c++) {
-		/* Against what it was, not what entered: a far outlier counts as far. */
+		/* Against the row, not its clipped input: a far outlier counts as far. */
 		float e = s->mask[c] > 0 ? row->z[c] - s->a[LAYERS][c] : 0;
 
 		blame[c] = e * e;
@@ -189,11 +189,13 @@ static void learn(void *state, const struct analyse_row *row)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }
 
-/* Missing values of rows are out of range instead: no NaN is in a model. */
+/* A model holds no NaN: missing values are saved out of range. */
 #define MISSING	   (2 * ANALYSE_FAR)
 #define MOMENT_MAX 1e30f
 
-/* Weights, and all that the next row learned depends on: Adam's moments, the reservoir, chance. */
+/*
+ * Weights and all state that learning depends on: Adam's moments, the reservoir, the random state.
+ */
 static void save(const void *state, struct analyse_blob *to)
 {
 	const struct autoencoder *s = state;
@@ -242,9 +244,9 @@ static int load(void *state, struct analyse_blob *from)
 }
 
 /*
- * The mean of the weights, by rows seen (B. McMahan et al., "Communication-efficient learning of
- * deep networks from decentralized data", AISTATS 2017): both must have begun from the same seed.
- * Moments of Adam and the reservoir stay one's own: the next rows rehearse what this host saw.
+ * The mean of the weights by rows seen (B. McMahan et al., "Communication-efficient learning of
+ * deep networks from decentralized data", AISTATS 2017); both must have started from the same seed.
+ * Adam's moments and the reservoir stay local.
  */
 static int merge(void *state, const void *other)
 {

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_combined.c - our own: how surprising the moves of all metrics are together.
+ * det_combined.c - the surprise of all metrics' moves together; our own.
  *
- * 	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
- * 	s_j   = log(max(1, |move_j|))
+ *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
+ *	s_j   = log(max(1, |move_j|))
  *
- * A move is already in units that heavy tails widen (normalise.h); the logarithm takes it for the
- * exponent of a power law, where -log p grows with log x, so one metric that explodes does not
- * drown five that all move.
+ * The unit of a move already widens with heavy tails (normalise.h). The logarithm treats the move
+ * as a power law, where -log p grows with log x, so one metric that explodes does not drown five
+ * that all move.
  *
- * Summing -log p over metrics is R. A. Fisher's method (Statistical Methods for Research Workers,
- * 1925), leaving out those that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology
- * 22, 2002), which holds for independent ones. Those that say the same thing twice count once
- * between them: a metric shares its weight with those that it is correlated with in normal times
- * (r, of moves) as far as they are surprised now, too. |r| and not its square, which would do for
- * normal distributions (J. Cheverud, Heredity 87, 2001): what is far out goes together more than
- * what is usual. A metric that leaves those that it usually goes with counts in full. What other
- * pods show as well is taken off by fleet.h.
+ * Summing -log p is R. A. Fisher's method (Statistical Methods for Research Workers, 1925), here
+ * without metrics that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
+ * 2002); it holds for independent metrics. Redundant metrics count once between them: a metric
+ * shares its weight with those correlated with it in normal times (r, of moves) as far as they are
+ * surprising now too. |r| rather than its square, which suits normal distributions (J. Cheverud,
+ * Heredity 87, 2001), because extremes coincide more than usual values do. A metric that departs
+ * from its usual companions counts in full. fleet.h subtracts what other pods show too.
  */
 #include <errno.h>
 #include <math.h>
@@ -24,18 +23,18 @@
 
 #include "analyse/detector.h"
 
-#define CLIP   4.0f    /* so that a correlation is not that of two outliers */
-#define MEMORY 2000.0f /* rows that correlations remember */
-#define STILL  1e-6f   /* of variance: never moved */
+#define CLIP   4.0f    /* so that two outliers make no correlation */
+#define MEMORY 2000.0f /* rows that correlations average over */
+#define STILL  1e-6f   /* variance of a metric that never moved */
 
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s; /* dims; s: of the row being scored */
+	float *inv_sd, *x, *s; /* dims each; s: of the row being scored */
 	float *cov, *r;	       /* dims x dims, symmetric */
 };
 
-/* |r|. Those that never moved have the same past, and so are one. */
+/* |r|. Metrics that never moved have the same past, and count as one. */
 static void derive(struct combined *s)
 {
 	uint32_t d = s->dims;
@@ -57,12 +56,14 @@ static void derive(struct combined *s)
 	}
 }
 
-/* Sum over k of r[k] * min(s[k], mine). In a fixed order of lanes: the same bits everywhere. */
+/*
+ * Sum over k of r[k] * min(s[k], mine), in a fixed order of lanes: the same bits on every machine.
+ */
 static float shared(const float *r, const float *s, float mine, uint32_t dims)
 {
 	float lane[ANALYSE_ROW_LANES] = {0}, sum = 0;
 
-	/* size_t, which can't wrap around, or the compiler makes no vectors of it. */
+	/* size_t cannot wrap around, which lets the compiler vectorise. */
 	for (size_t c = 0; c < dims; c += ANALYSE_ROW_LANES)
 		for (size_t l = 0; l < ANALYSE_ROW_LANES; l++)
 			lane[l] += r[c + l] * (s[c + l] < mine ? s[c + l] : mine);

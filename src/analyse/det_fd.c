@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_fd.c - MicroView's FDSketch: how much of a row lies outside of the directions that normal
- * rows take. y = z / |z|, residual r = y - V V^T y with V the first k directions of a Frequent
- * Directions sketch of l rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using
- * randomized matrix sketching", VLDB 2015; sketch/fd.h), and a metric's share is its part of r^2. A
- * missing metric counts as its mean.
+ * det_fd.c - MicroView's FDSketch: the part of a row outside the directions of normal rows. y = z /
+ * |z|, residual r = y - V V^T y, with V the first k directions of a Frequent Directions sketch of l
+ * rows (H. Huang, S. Kasiviswanathan, "Streaming anomaly detection using randomized matrix
+ * sketching", VLDB 2015; sketch/fd.h). A metric's share is its part of r^2; a missing metric counts
+ * as its mean.
  *
- * The score is -log(1 - |r|^2), in the order of |r| but without its bound at 1, at which a
- * threshold for rare alarms would lie beyond any score: of a y in any direction the part within V,
- * 1 - |r|^2, has a beta distribution of k/2 and (d - k)/2, which is below e with a probability that
- * goes as e^(k/2), so the score has an exponential tail, as thresholds like it (calibrate.h).
+ * The score is -log(1 - |r|^2): ordered like |r|, but without its bound of 1, beyond which a
+ * threshold for rare alarms would lie. For y in a random direction, 1 - |r|^2 has a beta
+ * distribution of k/2 and (d - k)/2, which is below e with a probability of order e^(k/2), so the
+ * score has the exponential tail that calibrate.h expects.
  */
 #include <errno.h>
 #include <float.h>
@@ -84,7 +84,7 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 	norm = sketch_fd_residual(s->sketch, s->k, s->y, s->r);
 	for (uint32_t c = 0; c < s->dims; c++)
 		blame[c] = s->r[c] * s->r[c];
-	/* What is less is what adding up in floats leaves. */
+	/* Smaller values are rounding errors of floats. */
 	return (float)-log(fmax(1 - norm * norm, FLT_EPSILON));
 }
 

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_robust.c - univariate detectors, each the largest over the metrics:
+ * det_robust.c - univariate detectors, each the maximum over the metrics:
  *
- * mad: the distance from the recent medians in usual moves (normalise.h); the classic "modified
- * z-score" (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
+ * mad: the distance from the recent medians in usual moves (normalise.h): the "modified z-score"
+ * (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
  *
- * ewma: a control chart of exponentially weighted means (S. W. Roberts, Technometrics 1, 1959):
- * e = 0.3 z + 0.7 e, over its deviation sqrt(0.3 / 1.7) for independent z.
+ * ewma: a control chart of exponentially weighted means (S. W. Roberts, Technometrics 1, 1959): e =
+ * 0.3 z + 0.7 e, over its deviation sqrt(0.3 / 1.7) for independent z.
  *
  * cusum: two one-sided cumulative sums (E. S. Page, Biometrika 41, 1954) with allowance 1
- * deviation: s = max(0, s + |z| - 1), by sign; z enters at 4 at most, so that one outlier is no
- * shift.
+ * deviation: s = max(0, s + |z| - 1), by sign; z is clipped at 4, so that one outlier is no shift.
  */
 #include <errno.h>
 #include <math.h>
@@ -26,7 +25,7 @@
 
 struct chart {
 	uint32_t dims;
-	float *up, *down; /* ewma uses up alone */
+	float *up, *down; /* ewma uses up only */
 };
 
 static void *chart_create(const struct analyse_detector_opts *opts)
@@ -89,7 +88,7 @@ static float cusum_score(void *state, const struct analyse_row *row, float *blam
 	return most;
 }
 
-/* What a chart has added up by now, so that a restart goes on where it was. */
+/* The state of a chart, so that a restart continues where it was. */
 static void ewma_save(const void *state, struct analyse_blob *to)
 {
 	const struct chart *s = state;
@@ -112,7 +111,7 @@ static void cusum_save(const void *state, struct analyse_blob *to)
 	const struct chart *s = state;
 
 	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		analyse_blob_put_f32(to, s->up[c]); /* down comes behind */
+		analyse_blob_put_f32(to, s->up[c]); /* down follows up */
 }
 
 static int cusum_load(void *state, struct analyse_blob *from)
@@ -124,7 +123,7 @@ static int cusum_load(void *state, struct analyse_blob *from)
 	return from->failed ? -EINVAL : 0;
 }
 
-/* Sums are of one pod's last rows. Another's say nothing of these. */
+/* Sums belong to one pod's last rows, so there is nothing to add. */
 static int chart_merge(void *state, const void *other)
 {
 	const struct chart *s = state, *o = other;

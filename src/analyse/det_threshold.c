@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_threshold.c - MicroView's threshold detector: how far metrics lie outside of 3 deviations.
- * Its verdict "some |z| > 3" is a score above 0, and the score is the largest |z|.
+ * det_threshold.c - MicroView's threshold detector: the largest |z| if above 3 deviations, else 0.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* detector.c - the table of detectors. */
 #include <stdlib.h>
 #include <string.h>
 

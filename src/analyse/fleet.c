@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fleet.c - see fleet.h. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@ struct fleet_metric {
 struct analyse_fleet {
 	struct analyse_thresholds all;
 	struct fleet_metric
-		*metrics; /* open addressing; room is a power of two, at most half full */
+		*metrics; /* open addressing, at most half full; room is a power of two */
 	uint32_t room, used;
 	uint64_t round;
 };
@@ -54,7 +53,7 @@ static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, ui
 	return &metrics[i];
 }
 
-/* Rooms for new names are made on their first round alone, and those not seen lately go then. */
+/* Allocates only in a round with new names, and drops names not seen for 1,000 rounds. */
 static int grow(struct analyse_fleet *f)
 {
 	uint32_t room = 256, live = 0;
@@ -121,7 +120,9 @@ static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct 
 	v->common = v->raw > sum ? v->raw - sum : 0;
 }
 
-/* How much pods differ, so that each has a threshold between its own and that of all. */
+/*
+ * Measures how much pods differ; each threshold then lies between the pod's own and the shared one.
+ */
 static void look_around(struct analyse_fleet *f, struct analyse_pipeline *const *pods, uint32_t n)
 {
 	struct analyse_calibration_spread step = {0}, run = {0};

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fleet.h - all pods at one moment: what they share is nobody's fault. Load that rises, a node that
- * is busy and a slow dependency move the same metric of many pods; the culprit is who moves more
- * than the others. So pods compete for each metric's surprise: with c what metric m adds to a pod's
- * score, and a the mean of what it adds to the other pods',
+ * fleet.h - all pods at one moment: discounts what they share. Rising load, a busy node or a slow
+ * dependency move the same metric of many pods; the culprit moves more than the others. So pods
+ * compete for each metric's surprise. With c the contribution of a metric to a pod's score and a
+ * its mean contribution to the other pods' scores,
  *
- * 	c' = c * c / (c + ANALYSE_FLEET_RIVALRY * a)
+ *	c' = c * c / (c + ANALYSE_FLEET_RIVALRY * a),
  *
- * which leaves c as it is if nobody else shows it, and takes most of it if all do: explaining away,
- * as between causes of one effect (J. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988).
- * Metrics are the same by name. The score of a pod is the sum of its c'.
+ * which keeps c if no other pod shows it and removes most of it if all do: explaining away, as
+ * between causes of one effect (J. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988).
+ * Metrics are matched by name. A pod's score is the sum of its c'.
  *
  * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
- * scores as there are pods, and no pod with a quiet past gets a threshold that its first day of
- * work exceeds. As far as pods differ, each has its own share of what exceeds t (calibrate.h): one
- * threshold for all would be that of the restless ones. Others keep their own thresholds, and
- * nothing is taken off: their shares have no unit.
+ * scores as there are pods, and a quiet past does not give a pod a threshold that its first day of
+ * work exceeds. As far as pods differ, each has its own share of the scores above t (calibrate.h),
+ * as one threshold for all would be that of the restless ones. Scores of other detectors have no
+ * common unit: those pods keep their own thresholds and nothing is discounted.
  *
- * One thread; a live collector has one fleet a worker.
+ * A fleet is not thread-safe; a live collector has one per worker.
  */
 #ifndef SL_ANALYSE_FLEET_H
 #define SL_ANALYSE_FLEET_H
@@ -29,14 +29,14 @@
 
 struct analyse_fleet;
 
-/* q: false alarms a step and pod. NULL: errno. */
+/* q: false alarms per step and pod. NULL: errno. */
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
-/* Before its first row; undone by analyse_pipeline_share(p, NULL). */
+/* Call before the pod's first row. analyse_pipeline_share(p, NULL) undoes it. */
 void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*
- * The scored rows of one moment, one a pod: verdicts are completed and settled. Pods without a row
- * are left out. -ENOMEM: settled, but without looking across.
+ * Completes and settles the verdicts of one moment's scored rows, at most one per pod. -ENOMEM:
+ * settled, but without comparing pods.
  */
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n);

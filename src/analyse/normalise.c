@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* normalise.c - see normalise.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,12 +7,12 @@
 #include "analyse/normalise.h"
 
 #define WINSOR	   4.0f	    /* deviations */
-#define FIRST	   16.0f    /* values that are taken as they are: no spread is known before */
-#define N_MAX	   20000.0f /* values that location and spread remember */
-#define BINS_MAX   8192u    /* counts, before they are halved */
-#define REL_SPREAD 2e-3f    /* no spread is smaller than this of the location: rounding, jitter */
+#define FIRST	   16.0f    /* first values, taken as they are: no spread is known yet */
+#define N_MAX	   20000.0f /* values that location and spread average over */
+#define BINS_MAX   8192u    /* counts at which all are halved */
+#define REL_SPREAD 2e-3f    /* relative to the location, no spread is smaller: rounding, jitter */
 #define NORMAL_99  2.576f   /* |x| of a standard normal exceeds this with probability 0.01 */
-#define UNSEEN	   5.0f	    /* a z that is the first of its column */
+#define UNSEEN	   5.0f	    /* |z| of the first value that differs */
 #define TINY	   1e-30f
 
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
@@ -60,7 +59,7 @@ void analyse_normaliser_free(struct analyse_normaliser *n)
 	memset(n, 0, sizeof(*n));
 }
 
-/* Its last steps are no baselines any more. */
+/* Forgets the recent steps of a column. */
 static void forget_level(struct analyse_normaliser *n, uint32_t c)
 {
 	n->sum[c] = n->sum_n[c] = 0;
@@ -88,7 +87,7 @@ void analyse_normaliser_jump(struct analyse_normaliser *n)
 		forget_level(n, c);
 }
 
-/* Four bins an octave: the exponent and two bits of the mantissa of a positive number. */
+/* Four bins per octave: the exponent and two bits of the mantissa of a positive number. */
 static int bin_of(float d)
 {
 	uint32_t bits;
@@ -97,7 +96,7 @@ static int bin_of(float d)
 	return (int)(bits >> 21);
 }
 
-/* The lower end of a bin. */
+/* The lower bound of a bin. */
 static float begin_of(int bin)
 {
 	uint32_t bits = (uint32_t)bin << 21;
@@ -107,7 +106,7 @@ static float begin_of(int bin)
 	return d;
 }
 
-/* What is smaller is no move: rounding, jitter. */
+/* Smaller distances are no moves but rounding or jitter. */
 static float resolution(const struct analyse_normaliser *n, uint32_t c)
 {
 	return fmaxf(REL_SPREAD * fabsf(n->mean[c]), TINY);
@@ -130,7 +129,7 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 	const float *fast = n->fast, *slow = n->slow;
 	float *restrict distance = n->distance;
 
-	/* Selects instead of branches, so that the compiler makes vectors of it. */
+	/* Selects in place of branches, so that the compiler vectorises. */
 	for (uint32_t c = 0; c < n->dims; c++) {
 		float s = (x[c] - mean[c]) * inv_sd[c];
 		float f = x[c] - fast[c], w = x[c] - slow[c];
@@ -144,11 +143,11 @@ void analyse_normalise(struct analyse_normaliser *n, const float *x, float *rest
 		m = m > ANALYSE_MOVE_FAR ? ANALYSE_MOVE_FAR : m;
 		move[c] = m < -ANALYSE_MOVE_FAR ? -ANALYSE_MOVE_FAR : m;
 	}
-	/* What never varied has no unit; it leaves its only value all the same. */
+	/* A column that never varied has no unit, but leaving its only value still scores. */
 	for (uint32_t c = 0; c < n->dims; c++) {
 		if (inv_sd[c] == 0 && fabsf(x[c] - mean[c]) > resolution(n, c) && n->n[c] >= FIRST)
 			z[c] = x[c] > mean[c] ? UNSEEN : -UNSEEN;
-		/* Before a step was counted nothing is known of what is no move, either. */
+		/* Before the first counted step the resolution is unknown too. */
 		if (inv_move[c] == 0 && distance[c] > (n->still[c] ? resolution(n, c) : TINY)) {
 			float m = NORMAL_99 / 100 * (float)(n->still[c] + 2);
 
@@ -171,7 +170,7 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 	}
 }
 
-/* The lower end of the highest bins that hold at most so many counts; 0: all of them do. */
+/* The lower bound of the highest bins that hold at most `most` counts; 0: all do. */
 static float tail_of(const struct analyse_normaliser *n, uint32_t c, uint32_t most)
 {
 	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
@@ -187,7 +186,7 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 	uint32_t moved = in_bins(n, c), all = moved + n->still[c];
 	float low = NORMAL_99 * resolution(n, c);
 
-	/* 0 says that it never moved at all. */
+	/* 0: it never moved. */
 	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), low) : 0;
 }
 
@@ -217,7 +216,6 @@ static void learn_column(struct analyse_normaliser *n, uint32_t c, float x)
 {
 	float sd, low = REL_SPREAD * fabsf(n->mean[c]), d, y = x;
 
-	/* Location and spread. */
 	sd = n->n[c] > 1 ? sqrtf(n->m2[c] / n->n[c]) : 0;
 	if (n->n[c] >= FIRST && sd > 0) {
 		d = WINSOR * fmaxf(sd, low);
@@ -240,7 +238,7 @@ static float median(const float *sorted, uint32_t n)
 	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
 }
 
-/* Puts x in its place among those that are sorted. */
+/* Inserts x into the sorted array. */
 static void insert(float *sorted, uint32_t n, float x)
 {
 	for (; n > 0 && sorted[n - 1] > x; n--)
@@ -261,7 +259,7 @@ static void fast_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 			insert(sorted, k++, x);
 		x = before;
 	}
-	/* One value is no level yet. */
+	/* One value is no level. */
 	if (k >= 2)
 		n->fast[c] = median(sorted, k);
 }
@@ -271,7 +269,7 @@ static void slow_baseline(struct analyse_normaliser *n, uint32_t c, float x)
 	float *sorted = n->sorted + (size_t)c * ANALYSE_SLOW;
 	uint32_t count = n->ring_n[c], at = n->ring_at[c], i;
 
-	/* Sorted by one removal and one insertion. */
+	/* Keeps the array sorted by one removal and one insertion. */
 	if (count == ANALYSE_SLOW) {
 		float old = n->ring[(size_t)at * n->dims + c];
 
@@ -315,7 +313,7 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 	}
 }
 
-/* ---- bytes ---- */
+/* ---- serialisation ---- */
 
 #define LARGE 1e37f
 
@@ -333,7 +331,7 @@ void analyse_normaliser_save_column(const struct analyse_normaliser *n, uint32_t
 		analyse_blob_put_u32(to, bins[i] | (uint32_t)bins[i + 1] << 16);
 }
 
-/* What follows from the rest. */
+/* Derived fields. */
 static void derive(struct analyse_normaliser *n, uint32_t c)
 {
 	float low = REL_SPREAD * fabsf(n->mean[c]), sd = 0;
@@ -362,7 +360,7 @@ void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
 		bins[i] = (uint16_t)two;
 		bins[i + 1] = (uint16_t)(two >> 16);
 	}
-	/* Bins are those of finite floats. */
+	/* Bins must be those of finite floats. */
 	if (base < INT16_MAX || base > INT16_MAX + 1019 - ANALYSE_BINS || n->still[c] > BINS_MAX ||
 	    in_bins(n, c) > BINS_MAX)
 		from->failed = true;
@@ -374,7 +372,7 @@ void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
 	derive(n, c);
 }
 
-/* Chan, Golub, LeVeque 1983 for mean and m2; counts add up. */
+/* Mean and m2 as in Chan, Golub, LeVeque 1983; counts add up. */
 void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 				     const struct analyse_normaliser *m, uint32_t d)
 {

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * normalise.h - values of any unit to rows that detectors can compare: each column learns its own
- * location, spread and usual move, online, and robustly against what is not normal.
+ * normalise.h - turns values of any unit into rows that detectors can compare. Each column learns
+ * its location, spread and usual move online, robust to what is not normal.
  *
- * z = (x - location) / spread: mean and deviation of the long run, by Welford's recurrence (B. P.
- * Welford, Technometrics 4, 1962) on values that are winsorised at 4 deviations (P. J. Huber, Ann.
- * Math. Stat. 35, 1964), so that one outlier moves them little.
+ * z = (x - location) / spread: long-run mean and deviation by Welford's recurrence (B. P. Welford,
+ * Technometrics 4, 1962) on values winsorised at 4 deviations (P. J. Huber, Ann. Math. Stat. 35,
+ * 1964), so that one outlier moves them little.
  *
  * move: the smaller of the distances from the fast and the slow baseline (medians of the last
- * ANALYSE_FAST and ANALYSE_SLOW steps), and 0 if they lie on opposite sides; in units of the
- * column's usual move, that is the 99th percentile of these distances over 2.576, so 1 for a normal
- * distribution's deviation, but heavy tails widen it. A change that lasts is a move until the fast
- * baseline has followed (which a pipeline puts off while it finds the pod anomalous); the way back
- * is none, because the slow baseline is still there (which learns nothing while the pod is
- * anomalous).
+ * ANALYSE_FAST and ANALYSE_SLOW steps), 0 if they are on opposite sides, in units of the usual
+ * move: the 99th percentile of these distances over 2.576, which is the deviation of a normal
+ * distribution and wider for heavy tails. A lasting change is a move until the fast baseline
+ * follows (which a pipeline delays while the pod is anomalous). The way back is no move, because
+ * the slow baseline, which learns nothing while the pod is anomalous, is still there.
  *
  * A column that never moved has no usual move. By the rule of succession (P.-S. Laplace, 1774) its
- * first one has the probability 1 / (2 + steps), and counts what has this probability on a power
- * law of index 1 through the 99th percentile, however large it is: 2.576 (2 + steps) / 100.
+ * first move has the probability 1 / (2 + steps); whatever its size, it counts as the move of that
+ * probability on a power law of index 1 through the 99th percentile: 2.576 (2 + steps) / 100.
  *
- * Distances are counted in a histogram of ANALYSE_BINS bins, four an octave (as HDR histograms and
- * DDSketch have them: C. Masson, J. Rim, H. Lee, VLDB 2019), so they are right to 13 % over 24
- * octaves; all counts are halved when they reach 8192, which makes it forget. Of the rows of a step
- * the largest distance counts, so a probability is one of a step, as thresholds are.
+ * Distances are counted in a histogram of ANALYSE_BINS bins, four per octave (as in HDR histograms
+ * and DDSketch: C. Masson, J. Rim, H. Lee, VLDB 2019): right to 13 % over 24 octaves. All counts
+ * are halved at 8192, which makes it forget. A step counts its largest distance once, so
+ * probabilities are per step, as thresholds are.
  *
- * Baselines take one value a step: the mean of the rows within it. All arrays are one column a
- * lane.
+ * Baselines take one value per step, the mean of its rows. Arrays hold one column per lane.
  */
 #ifndef SL_ANALYSE_NORMALISE_H
 #define SL_ANALYSE_NORMALISE_H
@@ -38,47 +36,47 @@
 #define ANALYSE_FAST	 3u
 #define ANALYSE_SLOW	 40u
 #define ANALYSE_BINS	 96u
-#define ANALYSE_FAR	 1000.0f /* no z is further out */
-#define ANALYSE_MOVE_FAR 1e6f	 /* and no move: beyond, power laws are no more than a guess */
+#define ANALYSE_FAR	 1000.0f /* bound of |z| */
+#define ANALYSE_MOVE_FAR 1e6f	 /* bound of |move|: beyond, power laws are guesses */
 
 struct analyse_normaliser {
 	uint32_t dims;		/* a multiple of ANALYSE_ROW_LANES */
-	float *mean, *m2, *n;	/* Welford: n is capped, which makes it forget */
-	float *distance, *peak; /* from the baselines: the last row's; the step's largest */
-	uint16_t *bins;		/* dims rows of ANALYSE_BINS: counts of distances */
-	uint32_t *still;	/* of those too small for a bin */
-	int16_t *base;		/* of the first bin; meaningless without any count in bins */
-	float *sum, *sum_n;	/* of the step under way */
-	float *fast, *slow;	/* baselines; NaN: not known */
-	float *last;		/* ANALYSE_FAST rows: the last steps, the latest first; NaN: none */
-	float *ring;		/* ANALYSE_SLOW rows: those that the slow baseline is of */
-	float *sorted;		/* dims rows of ANALYSE_SLOW: each column's steps, sorted */
+	float *mean, *m2, *n;	/* Welford; n is capped, which makes it forget */
+	float *distance, *peak; /* from the baselines: of the last row; the largest of the step */
+	uint16_t *bins;		/* dims rows of ANALYSE_BINS counts of distances */
+	uint32_t *still;	/* counts of distances too small for a bin */
+	int16_t *base;		/* of the first bin; meaningless while bins are empty */
+	float *sum, *sum_n;	/* of the current step */
+	float *fast, *slow;	/* baselines; NaN: unknown */
+	float *last;		/* ANALYSE_FAST rows: the last steps, latest first; NaN: missing */
+	float *ring;		/* ANALYSE_SLOW rows: the steps of the slow baseline */
+	float *sorted;		/* dims rows of ANALYSE_SLOW: the same, sorted per column */
 	uint8_t *ring_n, *ring_at;
 	float *inv_sd, *inv_move; /* derived */
-	float *block;		  /* all of the above is in it */
+	float *block;		  /* holds all of the above */
 };
 
 /* -ENOMEM, -EINVAL. */
 int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims);
 void analyse_normaliser_free(struct analyse_normaliser *n);
-/* Column c belongs to another series from now on: all it learned is forgotten. */
+/* Forgets all of column c, which from now on belongs to another series. */
 void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c);
-/* The recent levels of all columns are forgotten: time has jumped. What was learned stays. */
+/* Forgets recent levels of all columns, as time has jumped, and keeps what was learned. */
 void analyse_normaliser_jump(struct analyse_normaliser *n);
-/* x, z, move: dims. NaN in, NaN out. */
+/* x, z, move: dims each. NaN in, NaN out. */
 void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, float *move);
-/* Adds the row that was normalised last to the step under way. */
+/* Adds the row normalised last to the current step. */
 void analyse_normaliser_add(struct analyse_normaliser *n, const float *x);
 enum analyse_count {
 	ANALYSE_COUNT, /* the step's distances */
 	ANALYSE_COUNT_NOT,
-	ANALYSE_COUNT_LATER, /* but for a column's first: with the steps to come, the largest of
-				them once */
+	ANALYSE_COUNT_LATER, /* with later steps, the largest of them once; a column's first move at
+				once */
 };
 /*
- * Ends the step: its means enter the fast baselines and, if slow, the slow ones, but for columns
- * that are held (held[dims]; NULL: none is), location and spread learn, if learn, and its distances
- * are counted or not.
+ * Ends the step. Its means enter the fast and, if slow, the slow baselines, except of held columns
+ * (held[dims]; NULL: none). If learn, location and spread learn. count says how its distances
+ * count.
  */
 void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
 			     bool slow, const bool *held);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline.c - see pipeline.h: columns and rows, and what verdicts say. */
+/* pipeline.c - columns, rows and verdicts; see pipeline.h. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,13 +7,17 @@
 #include "analyse/pipeline_internal.h"
 
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
-#define GAP_STEPS     10u  /* without a row, or back: recent levels are old */
+#define GAP_STEPS     10u  /* gap or setback after which recent levels are stale */
 #define THRESHOLD_MIN 1e-3f
-#define MARGIN	      0.02 /* of the way from the median: scores in lumps are not above their own lump */
-#define REL_RATE      2e-3 /* less than this of what it was is rounding, as in normalise.c */
-#define HOUR_NS	      3600000000000.0
+#define MARGIN                                                                                    \
+	0.02 /* of the distance from the median: keeps scores in lumps at or below their own lump \
+	      */
+#define REL_RATE                                                                        \
+	2e-3 /* share of the top rate below which a rate is rounding, as in normalise.c \
+	      */
+#define HOUR_NS 3600000000000.0
 
-/* FNV-1a, 64 bits: G. Fowler, L. C. Noll, K.-P. Vo. Never 0. */
+/* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never 0. */
 static uint64_t key_of(const char *name)
 {
 	uint64_t h = 0xcbf29ce484222325;
@@ -86,7 +90,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 		return NULL;
 	o = &p->opts;
 	if (opts)
-		memcpy(o, opts, opts->sz < sizeof(*o) ? opts->sz : sizeof(*o));
+		*o = *opts;
 	if (!o->columns)
 		o->columns = 64;
 	if (!o->step_ns)
@@ -162,7 +166,7 @@ static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s, bool count
 	p->column_of[s] = c;
 }
 
-/* A free place, or that of the series that is gone for longest; ANALYSE_NOBODY: all are in use. */
+/* A free slot, or that of the series gone for longest; ANALYSE_NOBODY: all are in use. */
 static uint32_t new_place(const struct analyse_pipeline *p)
 {
 	uint32_t oldest = ANALYSE_NOBODY;
@@ -188,7 +192,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->column_of[s] = ANALYSE_NOBODY;
 		p->x[s] = NAN;
 	}
-	/* Those known first, so that no new one takes their place. */
+	/* Known series first, so that no new one takes their slot. */
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
 
@@ -222,7 +226,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 
 /* ---- rows ---- */
 
-/* fresh: what a rate of this moment weighs among those of rate_ns. */
+/* fresh: the weight of the current rate in the smoothed one. */
 static float rate_of(struct analyse_pipeline *p, struct analyse_slot *s, double value,
 		     double seconds, double fresh)
 {
@@ -232,7 +236,7 @@ static float rate_of(struct analyse_pipeline *p, struct analyse_slot *s, double 
 	if (isnan(before) || !(seconds > 0))
 		return NAN;
 	if (value < before) {
-		/* It began anew; what it had counted meanwhile is unknown. */
+		/* The counter was reset; its increase is unknown. */
 		p->stats.resets++;
 		s->rate = NAN;
 		return NAN;
@@ -240,8 +244,10 @@ static float rate_of(struct analyse_pipeline *p, struct analyse_slot *s, double 
 	rate = (value - before) / seconds;
 	if (p->opts.rate_ns && !isnan(s->rate))
 		rate = s->rate + fresh * (rate - s->rate);
-	/* The smoothed rate of what has ended never gets to 0 by itself, and to one that never
-	 * counted anything is news. */
+	/*
+	 * A smoothed rate never reaches 0 by itself; a counter that stopped shall be 0, as for one
+	 * that never counted each increment is news.
+	 */
 	s->top = fmaxf(s->top, (float)rate);
 	if (p->opts.rate_ns && value == before && rate < REL_RATE * (double)s->top)
 		rate = s->top = 0;
@@ -308,8 +314,8 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 }
 
 /*
- * In thresholds: linear for what has a unit of its own, else by the logarithm of the tail's
- * probability, which is 1 at the budget; there the raw score only breaks ties beyond 1e-12.
+ * The score in thresholds: linear for comparable scores, else by the logarithm of the tail's
+ * probability, 1 at the budget; beyond 1e-12 the raw score only breaks ties.
  */
 static float in_thresholds(struct analyse_calibration *c, double threshold, bool comparable,
 			   float raw)
@@ -328,7 +334,7 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
 }
 
-/* The largest shares first; there are few, so the top is kept by insertion. */
+/* Descending shares; the list is short, so insertion sorts it. */
 static void rank_blame(const struct analyse_pipeline *p, struct analyse_verdict *v)
 {
 	float sum = 0, least = 0;
@@ -360,7 +366,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 
 	if (v->raw > 0)
 		rank_blame(p, v);
-	/* A pod that knows nothing of itself can't be judged by what others know. */
+	/* A pod that knows nothing of itself cannot be judged by the others' thresholds. */
 	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
 	v->score = in_thresholds(&p->own.step, v->threshold, p->opts.detector->comparable, excess);
@@ -368,7 +374,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	run = analyse_pipeline_run_sum(p);
 	if (run > 0) {
 		run /= (float)fmax(analyse_pipeline_run_threshold(p), THRESHOLD_MIN);
-		/* However long a run is, the row is not further out for it. */
+		/* A run, however long, adds at most 1 to the score. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}
 	v->anomalous = v->score > 1;
@@ -423,7 +429,7 @@ void analyse_pipeline_recalibrate(struct analyse_pipeline *p)
 void analyse_pipeline_share(struct analyse_pipeline *p, struct analyse_thresholds *shared)
 {
 	p->thresholds = shared ? shared : &p->own;
-	/* The first one's budgets are those of all. */
+	/* The first pod's budgets become the fleet's. */
 	if (shared && !shared->step.n) {
 		analyse_calibration_budget(&shared->step, p->own.step.q);
 		analyse_calibration_budget(&shared->run, p->own.run.q);

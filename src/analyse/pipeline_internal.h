@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pipeline_internal.h - a pipeline from within: pipeline.c takes rows and makes verdicts,
- * pipeline_learn.c learns from steps that are over, pipeline_model.c saves, loads and merges what
- * was learned.
+ * pipeline_internal.h - the inside of a pipeline: pipeline.c takes rows and makes verdicts,
+ * pipeline_learn.c learns from finished steps, pipeline_model.c saves, loads and merges.
  */
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
 #define SL_ANALYSE_PIPELINE_INTERNAL_H
@@ -10,44 +9,44 @@
 #include "analyse/normalise.h"
 #include "analyse/pipeline.h"
 
-#define ANALYSE_LATE 10u /* steps: a score is learned when nothing was found for so long */
+#define ANALYSE_LATE 10u /* steps without an anomaly after which a score is learned */
 
 struct analyse_slot {
-	uint64_t seen;	 /* layout in which it was used last */
-	double last;	 /* a counter's value before; NaN: none */
-	float rate, top; /* top: the largest rate since it was 0 */
+	uint64_t seen;	 /* layout of its last use */
+	double last;	 /* previous value of a counter; NaN: none */
+	float rate, top; /* top: largest rate since it was 0 */
 	bool counter;
 };
 
 struct analyse_pipeline {
 	struct analyse_pipeline_opts opts;
-	uint32_t dims, used; /* used: columns of the layout */
+	uint32_t dims, used; /* used: columns in the layout */
 	uint64_t layout, step, last_ns, random;
 	double q;
 	bool begun, step_anomalous, step_scored, drift;
-	bool *held;	    /* dims: baselines that wait while the anomaly lasts */
-	uint64_t holding;   /* steps for which they did, less the normal ones since */
-	uint32_t anomalous; /* steps, one after the other */
+	bool *held;	    /* dims: baselines held during an anomaly */
+	uint64_t holding;   /* steps held, less the normal ones since */
+	uint32_t anomalous; /* consecutive anomalous steps */
 	struct {
-		uint32_t steps; /* of a run so far: one after the other above the usual */
-		float above[ANALYSE_LATE]; /* a ring: by how much each of the last was */
-		float sum, peak;	   /* the largest sum of them so far; the largest score */
-		bool found;		   /* an anomaly came in it */
+		uint32_t steps;		   /* consecutive steps above the usual score */
+		float above[ANALYSE_LATE]; /* ring: excess of each over it */
+		float sum, peak;	   /* largest sum of them so far; largest score */
+		bool found;		   /* it had an anomaly */
 	} run;
 	double news; /* anomalies beyond twice the budget: see no_news() */
 	enum analyse_learning learning;
 	float step_score, step_shadow;
 	struct analyse_training_sample {
-		float score, run, shadow; /* NAN: nothing to be learned of it */
-		bool within;		  /* a step of a run, for which another one stands */
-	} late[ANALYSE_LATE];		  /* a ring: still to be learned */
+		float score, run, shadow; /* NAN: not to be learned */
+		bool within;		  /* a step of a run that another represents */
+	} late[ANALYSE_LATE];		  /* ring: to be learned later */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
 	struct analyse_thresholds own, *thresholds;
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_slot *slots;	       /* dims */
-	uint64_t *keys;			       /* dims: of names; 0: a free slot */
+	uint64_t *keys;			       /* dims: hashed names; 0: free slot */
 	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NOBODY */
 	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NOBODY */
 	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
@@ -58,8 +57,8 @@ struct analyse_pipeline {
 /* ---- pipeline.c ---- */
 
 /*
- * Runs are of scores that have a unit, and of steps short enough for a baseline to wait for some:
- * it follows within ANALYSE_FAST - 1 by itself.
+ * Runs need scores with a unit and steps short enough to hold baselines for more than the
+ * ANALYSE_FAST - 1 in which they follow by themselves.
  */
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p);
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p,
@@ -71,16 +70,15 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
 /*
- * Of few runs little is known. At the least it takes what a threshold's worth of steps adds up to
- * until baselines that do not wait have followed: what is shorter is one event, and was judged as
- * one.
+ * The threshold of a run. While few runs are known, at least ANALYSE_FAST steps' thresholds: a
+ * shorter run is one event and was judged as one.
  */
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p);
-/* What its last steps add up to, with the one under way. 0: there is no run. */
+/* The sum of the last steps of the run and the current one; 0: no run. */
 float analyse_pipeline_run_sum(const struct analyse_pipeline *p);
-/* The step is over: what it has shown is learned. Without one it does nothing. */
+/* Learns from the finished step, if there is one. */
 void analyse_pipeline_end_step(struct analyse_pipeline *p);
-/* What went on: anomaly, run, scores that were to be learned. */
+/* Forgets the current anomaly, run and scores to be learned. */
 void analyse_pipeline_forget(struct analyse_pipeline *p);
 
 #endif

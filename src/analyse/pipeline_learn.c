@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline_learn.c - what a step that is over teaches: thresholds, runs, baselines that wait. */
+/* pipeline_learn.c - learns from finished steps: thresholds, runs, held baselines. */
 #include <math.h>
 #include <string.h>
 
 #include "analyse/pipeline_internal.h"
 #include "analyse/random.h"
 
-#define AWAY	  2.576f /* moves that are a metric's largest hundredth */
+#define AWAY	  2.576f /* moves in a metric's largest hundredth */
 #define BACK	  1.0f
-#define NEWS	  16.0 /* anomalies beyond twice the budget, after which more of them are no news */
-#define SUSPECT	  10u  /* steps of a run that add up; not more than LATE */
-#define INFLUENCE 2.0  /* thresholds that an anomaly counts at most, where its score is learned */
+#define NEWS	  16.0 /* anomalies beyond twice the budget, after which more are no news */
+#define SUSPECT	  10u  /* steps of a run that are summed; at most ANALYSE_LATE */
+#define INFLUENCE 2.0  /* bound in thresholds of an anomaly's score when learned */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -22,8 +22,9 @@ static void teach(struct analyse_thresholds *t, const struct analyse_training_sa
 }
 
 /*
- * What is usual for a pod is not known yet, but for others of its fleet it is: a fault meanwhile,
- * its own or that of a pod whose connections it sees, must not lift the threshold of all.
+ * While a pod warms up among pods that have settled, its scores above the shared threshold are not
+ * learned: a fault in that time, its own or of a pod whose connections it sees, must not lift the
+ * threshold of all.
  */
 static void teach_others(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
@@ -48,14 +49,14 @@ static void learn_scores(struct analyse_pipeline *p, const struct analyse_traini
 		teach_others(p, l);
 	else
 		teach(p->thresholds, l, learn);
-	/* Drift is the pod's own, and so is how often it gets into its tail. */
+	/* Drift and the frequency of peaks are the pod's own. */
 	if (p->thresholds != &p->own)
 		teach(&p->own, l, learn);
 	if (p->shadow)
 		learn(&p->shadow_calibration, l->shadow);
 }
 
-/* However far out an anomaly is, learning from it lifts the threshold by little. */
+/* Bounds how far learning an anomaly lifts the threshold. */
 static float at_most(float score, double threshold)
 {
 	return (float)fmin(score, INFLUENCE * threshold);
@@ -73,8 +74,8 @@ double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
 }
 
 /*
- * A fault that begins below the threshold must not lift it out of its own way: scores are learned
- * late, and those of the last steps before an anomaly not at all.
+ * Delays learning by ANALYSE_LATE steps, so that an anomaly can discard the scores just before it:
+ * a fault that begins below the threshold must not lift it.
  */
 static void learn_scores_late(struct analyse_pipeline *p, const struct analyse_training_sample *l)
 {
@@ -94,13 +95,13 @@ static void learn_scores_late(struct analyse_pipeline *p, const struct analyse_t
 
 /* ---- runs ---- */
 
-/* There is no run while it can't have what makes one: baselines that wait. */
+/* True while baselines may be held; without that there is no run. */
 static bool may_hold(const struct analyse_pipeline *p)
 {
 	return (p->holding + ANALYSE_FAST - 1) * p->opts.step_ns < p->opts.hold_ns;
 }
 
-/* Scores above are of a run: what the pod itself has in one step of ten. */
+/* The score that the pod itself exceeds in one step of ten; higher scores belong to a run. */
 static float usual_score(const struct analyse_pipeline *p)
 {
 	return analyse_pipeline_has_runs(p) && may_hold(p) &&
@@ -121,9 +122,9 @@ float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
 }
 
 /*
- * The step is one of a run, or the one before was the last. Of a run, its largest score is learned
- * as one and the others as steps within it (declustering: Coles 2001, 5.3.2), and the most that it
- * added up to. Those of anomalies are not.
+ * Extends or ends a run. The run's largest score is learned as one step, the others as steps within
+ * it (declustering: Coles 2001, 5.3.2), and its largest sum as a run. Runs with anomalies are not
+ * learned.
  */
 static void end_run(struct analyse_pipeline *p, bool learn)
 {
@@ -137,7 +138,7 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 			learn_scores_late(p, &whole);
 		memset(&p->run, 0, sizeof(p->run));
 	} else if (above > 0) {
-		/* The first one's place is that of the whole. */
+		/* The first step is learned when the run ends, as the whole. */
 		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
 		l.within = true;
@@ -152,15 +153,14 @@ static void end_run(struct analyse_pipeline *p, bool learn)
 }
 
 /*
- * What is not normal is no baseline either, or every fault would be over in two steps. That goes
- * for the metrics that made the anomaly, while they are away from where they were, and for a while:
- * the others follow, or one that always wanders would soon be far from where it was held and keep
- * the anomaly going. The while is one for anomalies close to each other, which are no news either.
- * The baselines need ANALYSE_FAST - 1 steps to follow by themselves.
+ * Holds baselines, or each fault would be over in two steps. During an anomaly this applies to the
+ * metrics that caused it, while they stay away and for a bounded time: the others follow, or a
+ * metric that wanders would soon be far from where it was held and keep the anomaly going.
+ * Anomalies close to each other share that time. Baselines take ANALYSE_FAST - 1 steps to follow.
  *
- * In a run that is no anomaly yet they wait whenever they went away: what is a little off for long
- * must not hide the fault that begins then. What stays so becomes usual, as distances are counted
- * in each SUSPECT-th step.
+ * In a run that is no anomaly yet, baselines are held whenever metrics moved away: a long slight
+ * deviation must not hide the fault that begins with it. What persists becomes usual, as distances
+ * are counted in each SUSPECT-th step.
  */
 static bool hold(struct analyse_pipeline *p)
 {
@@ -184,10 +184,10 @@ static bool hold(struct analyse_pipeline *p)
 }
 
 /*
- * Ten like faults in a row are ten faults, but what goes on like that is what the pod does. A
- * one-sided CUSUM (Page 1954) of anomalies over twice the budget: above NEWS how far metrics move
- * is counted of the first step of each, too; of the first alone, as those of one anomaly depend on
- * each other (runs declustering: S. Coles, Statistical Modeling of Extreme Values, 2001, 5.3.2).
+ * True while anomalies are so frequent that they are how the pod behaves: a one-sided CUSUM (Page
+ * 1954) of anomalies over twice the budget. Above NEWS the distances of each anomaly's first step
+ * are counted too; of the first only, as steps of one anomaly depend on each other (declustering:
+ * Coles 2001, 5.3.2).
  */
 static bool no_news(struct analyse_pipeline *p)
 {
@@ -205,11 +205,11 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 
 	if (!p->step_scored)
 		return;
-	/* By step, as its scores are learned: rows of one step are high together, or not at all. */
+	/* Once per step, as rows of one step are high together. */
 	p->drift = analyse_calibration_watch(&p->own.step, p->step_score);
 	if (p->step_anomalous)
 		p->late_n = 0;
-	/* Scores of a detector that knows nothing say nothing of its threshold. */
+	/* Scores of an untrained detector say nothing of its threshold. */
 	taught = p->learning == ANALYSE_LEARN_SCORES ||
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	end_run(p, taught && !(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous));
@@ -234,8 +234,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	if (learn || (no_news(p) && p->anomalous == 1))
 		count = p->run.steps % SUSPECT && !p->step_anomalous ? ANALYSE_COUNT_LATER
 								     : ANALYSE_COUNT;
-	/* While an anomaly lasts, where the pod was before it stays known, so the way back is no
-	 * move. */
+	/* During an anomaly the slow baseline stays, so the way back is no move. */
 	analyse_normaliser_step(
 		&p->normaliser, learn, count,
 		!(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous && may_hold(p)), p->held);

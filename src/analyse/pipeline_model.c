@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pipeline_model.c - what was learned, as bytes: saved, loaded, merged. */
+/* pipeline_model.c - saves, loads and merges what a pipeline has learned. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 #include "analyse/pipeline_internal.h"
 
-#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 of what follows the header, its length */
+#define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 and length of what follows the header */
 
 static void save_body(const struct analyse_pipeline *p, struct analyse_blob *b)
 {
@@ -23,7 +23,7 @@ static void save_body(const struct analyse_pipeline *p, struct analyse_blob *b)
 		analyse_blob_put_u32(b, p->slots[s].counter);
 		analyse_normaliser_save_column(&p->normaliser, s, b);
 	}
-	/* What all know, for a fleet that knows nothing yet, and what it knows of itself. */
+	/* The shared thresholds, for a fleet that knows nothing yet, then the pod's own. */
 	analyse_calibration_save(&p->thresholds->step, b);
 	analyse_calibration_save(&p->thresholds->run, b);
 	analyse_calibration_save(&p->own.step, b);
@@ -61,7 +61,7 @@ static void reset_detector(struct analyse_pipeline *p)
 {
 	void *fresh = analyse_pipeline_new_detector(p, p->opts.detector);
 
-	/* Without memory the half-loaded one stays: its fields were checked, so it is safe. */
+	/* Out of memory, the half-loaded state stays: its fields were checked, so it is safe. */
 	if (!fresh)
 		return;
 	analyse_detector_destroy(p->opts.detector, p->detector);
@@ -88,7 +88,7 @@ static void reset(struct analyse_pipeline *p)
 	reset_detector(p);
 }
 
-/* Header and what comes first. */
+/* The header and the first fields. */
 static int load_info(struct analyse_blob *b, struct analyse_model_info *info)
 {
 	uint64_t magic = analyse_blob_u64(b), length;
@@ -151,12 +151,12 @@ int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t by
 		err = -EINVAL;
 	if (err)
 		goto bad;
-	/* A fleet that knows nothing yet begins with what the model knows. */
+	/* A fleet that knows nothing yet starts from the model's thresholds. */
 	if (p->thresholds != &p->own && !p->thresholds->step.n) {
 		double step = p->thresholds->step.q, run = p->thresholds->run.q;
 
 		*p->thresholds = all;
-		/* Of the same budget they are as they were saved, to the bit. */
+		/* With equal budgets they stay as saved, bit for bit. */
 		if (step != all.step.q)
 			analyse_calibration_budget(&p->thresholds->step, step);
 		if (run != all.run.q)

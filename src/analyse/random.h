@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * random.h - random numbers whose state is saved with a model, so that equal seeds give equal
- * results: splitmix64, by the sequence that hash.h has.
+ * results: splitmix64, the sequence of hash.h.
  */
 #ifndef SL_ANALYSE_RANDOM_H
 #define SL_ANALYSE_RANDOM_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * base.h - what every daemon and command needs and no metric: log lines, settings from the
- * command line and from YAML, time, sizes. Knows nothing of regions, fabrics or HTTP.
+ * base.h - what every daemon and command needs: log lines, settings from the command line and from
+ * YAML, time, signals. Knows nothing of regions, fabrics or HTTP.
  */
 #ifndef SL_BASE_BASE_H
 #define SL_BASE_BASE_H
@@ -14,8 +14,22 @@
 
 /* Exit codes of every subcommand. */
 #define BASE_EXIT_OK	  0
-#define BASE_EXIT_FAILURE 1 /* it was asked rightly, and could not */
-#define BASE_EXIT_USAGE	  2 /* it was asked wrongly: unknown option, bad value */
+#define BASE_EXIT_FAILURE 1
+#define BASE_EXIT_USAGE	  2 /* unknown option, bad value, bad file of settings */
+
+/* Each argument is evaluated once. */
+#define BASE_MIN(a, b)                  \
+	({                              \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+		a_ < b_ ? a_ : b_;      \
+	})
+#define BASE_MAX(a, b)                  \
+	({                              \
+		__typeof__(a) a_ = (a); \
+		__typeof__(b) b_ = (b); \
+		a_ > b_ ? a_ : b_;      \
+	})
 
 /* ---- log: "LEVEL component: message key=value ..." on stderr, one write(2) a line ---- */
 
@@ -23,7 +37,7 @@ enum base_level { BASE_ERROR = 0, BASE_WARN, BASE_INFO, BASE_DEBUG };
 extern enum base_level base_log_level; /* default BASE_INFO */
 void base_logf(enum base_level level, const char *component, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* At most one line a second from this place; says how many were left out. */
+/* At most one line per second from this call site; the next line counts those left out. */
 #define base_log_limited(level, component, ...)                   \
 	do {                                                      \
 		static struct base_log_limit limit_;              \
@@ -38,8 +52,33 @@ bool base_log_allow(struct base_log_limit *limit);
 
 /* ---- arithmetic ---- */
 
-#define BASE_MIN(a, b) ((a) < (b) ? (a) : (b))
-#define BASE_MAX(a, b) ((a) > (b) ? (a) : (b))
+/*
+ * Binary search: sets at, a size_t, to the first index in [first, end) for which before, an
+ * expression of at, is false.
+ */
+#define BASE_LOWER_BOUND(at, first, end, before)          \
+	do {                                              \
+		size_t low_ = (first), high_ = (end);     \
+		while (low_ < high_) {                    \
+			(at) = low_ + (high_ - low_) / 2; \
+			if (before)                       \
+				low_ = (at) + 1;          \
+			else                              \
+				high_ = (at);             \
+		}                                         \
+		(at) = low_;                              \
+	} while (0)
+
+/* ---- memory and errors ---- */
+
+/*
+ * Makes room for more than n elements of this size; array is the address of the pointer to them.
+ * False: out of memory, and nothing changed.
+ */
+bool base_grow(void *array, size_t *room, size_t n, size_t bytes);
+/* Writes one line on an error, which it returns. */
+int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 
 /* ---- time ---- */
 
@@ -48,7 +87,8 @@ uint64_t base_realtime_ns(void); /* CLOCK_REALTIME */
 
 /* ---- parsing: 0, or -EINVAL / -ERANGE ---- */
 
-void base_print_duration(char *out, size_t bytes, uint64_t ns); /* "500us", as one would write it */
+void base_print_duration(char *out, size_t bytes,
+			 uint64_t ns); /* "500us": the largest unit that divides it */
 int base_parse_duration(const char *s, uint64_t *ns); /* "250us" "1ms" "1.5s" "2m" "1h", "0" */
 int base_parse_size(const char *s, uint64_t *bytes);  /* "4096" "64K" "16M" "1G", binary */
 int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out);
@@ -58,17 +98,15 @@ int base_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *p
 /* ---- options: one table for getopt_long, --config YAML, --help ---- */
 
 enum base_option_type {
-	BASE_OPT_FLAG,	 /* bool */
-	BASE_OPT_STRING, /* const char * (owned by the table's arena) */
-	BASE_OPT_WORD,	 /* const char *: "" if it is given without a value. The next word is the
-			  * value   if it is no option: for commands without operands */
-	BASE_OPT_LIST,	 /* struct base_strings: repeatable, YAML sequence */
-	BASE_OPT_U32,
-	BASE_OPT_U64,
-	BASE_OPT_I32,
+	BASE_OPT_FLAG,
+	BASE_OPT_STRING,
+	BASE_OPT_WORD,
+	BASE_OPT_LIST,
+	BASE_OPT_UINT,
+	BASE_OPT_INT,
 	BASE_OPT_F64,
-	BASE_OPT_DURATION, /* uint64_t nanoseconds */
-	BASE_OPT_SIZE,	   /* uint64_t bytes */
+	BASE_OPT_DURATION,
+	BASE_OPT_SIZE,
 };
 
 struct base_strings {
@@ -76,15 +114,51 @@ struct base_strings {
 	size_t n;
 };
 
+/* Made by the macros below; a table ends with {0}. */
 struct base_option {
 	const char *name; /* long option, and the key in YAML */
 	char letter;	  /* or 0 */
 	enum base_option_type type;
-	void *to;	      /* holds the default at the start */
+	void *to; /* holds the default at the start, which --help shows */
+	size_t bytes;
 	const char *argument; /* metavariable in --help: "PATH" */
 	const char *help;
-	double min, max; /* numbers; both 0: unchecked */
+	double min, max; /* both 0: unchecked */
 };
+
+/* The conditional makes the compiler check the type of the variable. */
+#define BASE_OPTION(type_, c_type, name_, letter_, to_, min_, max_, argument_, help_) \
+	{                                                                             \
+		.name = (name_), .letter = (letter_), .type = (type_),                \
+		.to = 1 ? (to_) : (c_type *)NULL, .bytes = sizeof(*(to_)),            \
+		.argument = (argument_), .help = (help_), .min = (double)(min_),      \
+		.max = (double)(max_)                                                 \
+	}
+#define BASE_FLAG(name, letter, to, help) \
+	BASE_OPTION(BASE_OPT_FLAG, bool, name, letter, to, 0, 0, NULL, help)
+/* Strings live as long as the process. */
+#define BASE_STRING(name, letter, to, argument, help) \
+	BASE_OPTION(BASE_OPT_STRING, const char *, name, letter, to, 0, 0, argument, help)
+/* A string that is "" if the option has no value. The next word is the value if it is no option:
+ * for commands without operands. */
+#define BASE_WORD(name, letter, to, argument, help) \
+	BASE_OPTION(BASE_OPT_WORD, const char *, name, letter, to, 0, 0, argument, help)
+/* Repeatable; a sequence in YAML. */
+#define BASE_LIST(name, letter, to, argument, help) \
+	BASE_OPTION(BASE_OPT_LIST, struct base_strings, name, letter, to, 0, 0, argument, help)
+/* Into an unsigned integer of any width, which bounds it as well. */
+#define BASE_UINT(name, letter, to, min, max, argument, help) \
+	BASE_OPTION(BASE_OPT_UINT, typeof(*(to)), name, letter, to, min, max, argument, help)
+#define BASE_INT(name, letter, to, min, max, argument, help) \
+	BASE_OPTION(BASE_OPT_INT, int32_t, name, letter, to, min, max, argument, help)
+#define BASE_F64(name, letter, to, min, max, argument, help) \
+	BASE_OPTION(BASE_OPT_F64, double, name, letter, to, min, max, argument, help)
+/* Nanoseconds. */
+#define BASE_TIME(name, letter, to, min, max, argument, help) \
+	BASE_OPTION(BASE_OPT_DURATION, uint64_t, name, letter, to, min, max, argument, help)
+/* Bytes. */
+#define BASE_SIZE(name, letter, to, min, max, argument, help) \
+	BASE_OPTION(BASE_OPT_SIZE, uint64_t, name, letter, to, min, max, argument, help)
 
 struct base_command {
 	const char *name;     /* "agent" */
@@ -94,19 +168,14 @@ struct base_command {
 };
 
 /*
- * Parses argv[1..] by the table (ended by a zero name), then --config's file for what the command
- * line did not say. --help (prints, returns BASE_HELP_SHOWN) and --config are added by itself.
- * Returns the index of the first operand, or BASE_HELP_SHOWN, or BASE_USAGE_ERROR after one clear
- * line on stderr. Unknown keys in the file are errors with their line.
+ * Parses argv[1..] by the table, then --config's file for options that the command line does not
+ * set. Adds --help and --config. Returns the index of the first operand, or -1 with *code to exit
+ * with: BASE_EXIT_OK after --help, BASE_EXIT_USAGE after one line on stderr. Unknown keys in the
+ * file are errors with their line.
  */
-#define BASE_HELP_SHOWN	 -1
-#define BASE_USAGE_ERROR -2
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
-		       char **argv);
-/*
- * The same for a command that takes no operands. True: go on. False: return *code, as there was
- * help to show, or something wrong that was said.
- */
+		       char **argv, int *code);
+/* For a command without operands. False: return *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
 /* One line on stderr, "sidelight NAME: ...", and returns BASE_EXIT_USAGE. */
@@ -114,23 +183,21 @@ int base_usage(const struct base_command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Looks for the word that was meant: true if candidate is nearer to word than what was seen before,
- * whose distance is in *least; that starts with BASE_NOT_NEAR. The beginning of a word is nearest.
+ * For "did you mean": true if candidate is nearer to word than *least, the distance of the best one
+ * up to now, which is updated. Start with BASE_NOT_NEAR. A prefix is nearest.
  */
 #define BASE_NOT_NEAR UINT_MAX
 bool base_nearer(const char *word, const char *candidate, unsigned *least);
 
 /* ---- stopping: SIGTERM, SIGINT and SIGHUP as a file descriptor ---- */
 
-/* Blocks the signals (SIGHUP unless it is ignored, as by nohup) in this and all later threads; poll
- * the descriptor. -errno on failure. */
+/* Blocks the signals (SIGHUP unless it is ignored, as by nohup) in this and all later threads.
+ * Returns a descriptor to poll, or -errno. */
 int base_stop_fd(void);
-/*
- * Before it: SIGHUP asks for something else than to stop, namely to read files again. A descriptor
- * that gives a struct signalfd_siginfo for it, without waiting. -errno on failure.
- */
+/* Called before base_stop_fd(): SIGHUP asks to read files again, not to stop. Returns a
+ * non-blocking signalfd, or -errno. */
 int base_reload_fd(void);
-/* Waits until one comes or timeout_ms went by (-1: for ever). True if asked to stop. */
+/* Waits for a signal, at most timeout_ms (-1: no limit). True if asked to stop. */
 bool base_stop_wait(int fd, int timeout_ms);
 /* "ready KEY=VALUE ...": one line on stdout, flushed; also sd_notify(READY=1). */
 void base_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

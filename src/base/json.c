@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* json.c - see json.h. */
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,12 @@ void base_json_free(struct base_json *j)
 	*j = (struct base_json){0};
 }
 
-/* Room for n more bytes, or NULL once the limit is reached. */
+void base_json_stream(struct base_json *j, FILE *to)
+{
+	*j = (struct base_json){.stream = to};
+}
+
+/* Room for n more bytes, or NULL beyond the limit. */
 static char *room(struct base_json *j, size_t n)
 {
 	if (j->overflow)
@@ -49,12 +54,23 @@ static char *room(struct base_json *j, size_t n)
 
 static void put(struct base_json *j, const char *s, size_t n)
 {
-	char *to = room(j, n);
+	char *to;
 
+	if (j->stream) {
+		fwrite(s, 1, n, j->stream);
+		return;
+	}
+	to = room(j, n);
 	if (!to)
 		return;
 	memcpy(to, s, n);
 	j->len += n;
+}
+
+void base_json_line(struct base_json *j)
+{
+	j->comma = false;
+	put(j, "\n", 1);
 }
 
 static void value(struct base_json *j, const char *s, size_t n)
@@ -151,7 +167,7 @@ void base_json_f64(struct base_json *j, double v)
 			base_json_i64(j, (int64_t)v);
 		return;
 	}
-	/* 15 digits always survive the way to text; 17 are always enough for the way back. */
+	/* 15 digits survive the conversion to text and back; 17 suffice for any double. */
 	for (int digits = 15;; digits++) {
 		n = snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (digits == 17 || strtod(text, NULL) == v)
@@ -172,7 +188,7 @@ void base_json_null(struct base_json *j)
 
 void base_json_time(struct base_json *j, int64_t ns)
 {
-	/* Towards zero on both parts, with one sign in front. */
+	/* Seconds and microseconds are truncated towards zero; one sign stands in front. */
 	uint64_t us = (ns < 0 ? 0 - (uint64_t)ns : (uint64_t)ns) / 1000;
 	char text[32];
 
@@ -192,6 +208,23 @@ void base_json_ku64(struct base_json *j, const char *key, uint64_t v)
 {
 	base_json_key(j, key);
 	base_json_u64(j, v);
+}
+
+void base_json_ki64(struct base_json *j, const char *key, int64_t v)
+{
+	base_json_key(j, key);
+	base_json_i64(j, v);
+}
+
+void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	base_json_kstring(j, key, text);
 }
 
 void base_json_kf64(struct base_json *j, const char *key, double v)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json.h - writes JSON straight into one bounded buffer: no tree in between, numbers in their
- * shortest form that reads back the same. The buffer never grows beyond its limit; what did not
- * fit can be taken back to a mark, so that an answer ends well-formed with what there was room for.
+ * json.h - the one writer of JSON: no tree in between, numbers in their shortest form that reads
+ * back the same. Into memory, where the buffer never grows beyond its limit and what did not fit
+ * can be taken back to a mark, so that an answer ends well-formed; or straight into a stream.
  */
 #ifndef SL_BASE_JSON_H
 #define SL_BASE_JSON_H
@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct base_json {
 	char *buf;
@@ -17,6 +18,7 @@ struct base_json {
 	size_t max;    /* the buffer never holds more */
 	bool comma;    /* the next value needs one before it */
 	bool overflow; /* something did not fit, or memory ran out: the text is not well-formed */
+	FILE *stream;  /* NULL: into buf */
 };
 
 struct base_json_mark {
@@ -26,6 +28,10 @@ struct base_json_mark {
 
 void base_json_init(struct base_json *j, size_t max);
 void base_json_free(struct base_json *j);
+/* Into a stream: no limit, no marks, nothing to be freed; ask ferror(). */
+void base_json_stream(struct base_json *j, FILE *to);
+/* A newline, behind which the next document begins. */
+void base_json_line(struct base_json *j);
 
 void base_json_begin(struct base_json *j, char bracket); /* '{' or '[' */
 void base_json_end(struct base_json *j, char bracket);	 /* '}' or ']' */
@@ -42,6 +48,10 @@ void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decim
 /* key and value in one. */
 void base_json_kstring(struct base_json *j, const char *key, const char *s);
 void base_json_ku64(struct base_json *j, const char *key, uint64_t v);
+void base_json_ki64(struct base_json *j, const char *key, int64_t v);
+/* A string of up to 255 bytes. */
+void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 void base_json_kf64(struct base_json *j, const char *key, double v);
 void base_json_kbool(struct base_json *j, const char *key, bool v);
 void base_json_ktime(struct base_json *j, const char *key, int64_t ns);

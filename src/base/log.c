@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * log.c - one line, one write(2), so that lines of several threads and processes never mix.
- * Text that came from a stranger can't forge a second line: control characters become '?'.
+ * log.c - a line is one write(2), so that lines of threads and processes do not mix. Control
+ * characters become '?': text from outside cannot forge a second line.
  */
 #include "base/base.h"
 
@@ -53,7 +53,7 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
 			line[i] = '?';
 	line[n++] = '\n';
-	/* A log that can't be written has nobody to tell. */
+	/* A log that cannot be written has nowhere to say so. */
 	if (write(STDERR_FILENO, line, n) < 0) {
 	}
 	errno = saved;
@@ -64,8 +64,10 @@ bool base_log_allow(struct base_log_limit *limit)
 	uint64_t now = base_now_ns();
 	uint64_t last = __atomic_load_n(&limit->last_ns, __ATOMIC_RELAXED);
 
-	/* Whoever moves last_ns on has the line; the others are counted. No order is needed:
-	 * a count that slips into the next second's line is still said. */
+	/*
+	 * The thread that advances last_ns writes; the others are counted. No ordering is needed: a
+	 * late count appears in the next second's line.
+	 */
 	if ((last && now - last < 1000000000u) ||
 	    !__atomic_compare_exchange_n(&limit->last_ns, &last, now, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED)) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * options.c - one table makes the command line, the YAML file and --help, so the three can't
- * disagree. The command line wins over the file; the file over the defaults.
+ * options.c - one table makes the command line, the YAML file and --help, so that they agree. The
+ * command line overrides the file, and the file overrides the defaults.
  */
 #include "base/base.h"
 #include "base/yaml.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,13 @@
 
 #define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
 
+enum { HELP_SHOWN = -1, USAGE_ERROR = -2 };
+
 struct options_parser {
 	const struct base_command *cmd;
 	const struct base_option *table;
 	size_t count;
-	bool *given;	    /* by the command line, or by an earlier key of the file */
+	bool *given;	    /* by the command line */
 	const char *config; /* path, or NULL */
 	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
 };
@@ -30,7 +33,7 @@ struct options_block {
 	struct options_block *next;
 	max_align_t data[];
 };
-static struct options_block *arena; /* options are parsed at the start, by one thread */
+static struct options_block *arena; /* options are parsed once, by one thread */
 
 static void *keep(size_t bytes)
 {
@@ -77,7 +80,7 @@ __attribute__((format(printf, 2, 3))) static int wrong(const struct options_pars
 	va_start(ap, fmt);
 	vusage(p->cmd, fmt, ap);
 	va_end(ap);
-	return BASE_USAGE_ERROR;
+	return USAGE_ERROR;
 }
 
 /* ---- one value ---- */
@@ -87,7 +90,7 @@ static int f64(const char *s, double *out)
 	char *end;
 	double v;
 
-	/* strtod takes leading blanks, hexadecimal and words; a setting does not. */
+	/* strtod() accepts leading blanks, hexadecimal and words; an option does not. */
 	if (!*s || s[strspn(s, "0123456789.eE+-")])
 		return -EINVAL;
 	errno = 0;
@@ -116,7 +119,7 @@ static int flag(const char *s, bool *out)
 
 static int append(struct base_strings *list, const char *s)
 {
-	/* Grown at every power of two; the arena keeps the smaller ones too. */
+	/* Doubled at each power of two; the arena keeps the old arrays. */
 	if (!(list->n & (list->n - 1))) {
 		const char **v = keep((list->n ? 2 * list->n : 1) * sizeof(*v));
 
@@ -182,10 +185,9 @@ static const char *kind_of_value(enum base_option_type type)
 	switch (type) {
 	case BASE_OPT_FLAG:
 		return "true or false";
-	case BASE_OPT_U32:
-	case BASE_OPT_U64:
+	case BASE_OPT_UINT:
 		return "a whole number";
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		return "a whole number, perhaps negative";
 	case BASE_OPT_F64:
 		return "a number";
@@ -199,6 +201,26 @@ static const char *kind_of_value(enum base_option_type type)
 		break;
 	}
 	return "text";
+}
+
+static void store_uint(const struct base_option *o, uint64_t v)
+{
+	if (o->bytes == 1)
+		*(uint8_t *)o->to = (uint8_t)v;
+	else if (o->bytes == 2)
+		*(uint16_t *)o->to = (uint16_t)v;
+	else if (o->bytes == 4)
+		*(uint32_t *)o->to = (uint32_t)v;
+	else
+		*(uint64_t *)o->to = v;
+}
+
+static uint64_t load_uint(const struct base_option *o)
+{
+	return o->bytes == 1   ? *(const uint8_t *)o->to
+	       : o->bytes == 2 ? *(const uint16_t *)o->to
+	       : o->bytes == 4 ? *(const uint32_t *)o->to
+			       : *(const uint64_t *)o->to;
 }
 
 static int set(const struct options_parser *p, const struct base_option *o, const char *s)
@@ -220,15 +242,11 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		if (append(o->to, s))
 			return wrong(p, "%s: out of memory", p->where);
 		return 0;
-	case BASE_OPT_U32:
-		err = base_parse_u64(s, 0, UINT32_MAX, &u);
+	case BASE_OPT_UINT:
+		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
 		d = (double)u;
 		break;
-	case BASE_OPT_U64:
-		err = base_parse_u64(s, 0, UINT64_MAX, &u);
-		d = (double)u;
-		break;
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		negative = *s == '-';
 		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
 		d = negative ? -(double)u : (double)u;
@@ -256,29 +274,20 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		print_number(max, sizeof(max), o, o->max);
 		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
 	}
-	switch (o->type) {
-	case BASE_OPT_FLAG:
+	if (o->type == BASE_OPT_FLAG)
 		*(bool *)o->to = b;
-		break;
-	case BASE_OPT_U32:
-		*(uint32_t *)o->to = (uint32_t)u;
-		break;
-	case BASE_OPT_I32:
+	else if (o->type == BASE_OPT_INT)
 		*(int32_t *)o->to = (int32_t)d;
-		break;
-	case BASE_OPT_F64:
+	else if (o->type == BASE_OPT_F64)
 		*(double *)o->to = d;
-		break;
-	default:
-		*(uint64_t *)o->to = u;
-		break;
-	}
+	else
+		store_uint(o, u);
 	return 0;
 }
 
 /* ---- near matches: "did you mean" ---- */
 
-/* Letters to change, add or leave out to make b of a; 64 if either is longer than that. */
+/* Levenshtein distance; 64 if either is longer than that. */
 static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[65];
@@ -310,7 +319,7 @@ bool base_nearer(const char *word, const char *candidate, unsigned *least)
 
 	if (n >= 2 && !strncmp(word, candidate, n))
 		d = 0;
-	/* Two letters that changed places are two changes; with more wrong it is another word. */
+	/* Two swapped letters are two changes; more than that is another word. */
 	if (d > (n < 5 ? n / 2 : 3) || d >= *least)
 		return false;
 	*least = d;
@@ -330,11 +339,19 @@ static const char *nearest(const struct options_parser *p, const char *name)
 
 /* ---- --help ---- */
 
+/* "" for zero, false and NULL, which need no word. */
 static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
-	const struct base_strings *list;
+	const struct base_strings *list = o->to;
+	const char *text;
+	uint64_t u = 0;
 
 	*out = 0;
+	if (o->type == BASE_OPT_UINT || o->type == BASE_OPT_DURATION || o->type == BASE_OPT_SIZE) {
+		u = load_uint(o);
+		if (!u)
+			return;
+	}
 	switch (o->type) {
 	case BASE_OPT_FLAG:
 		if (*(const bool *)o->to)
@@ -342,23 +359,17 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 		break;
 	case BASE_OPT_STRING:
 	case BASE_OPT_WORD:
-		if (*(const char *const *)o->to)
-			snprintf(out, bytes, "%s", *(const char *const *)o->to);
+		text = *(const char *const *)o->to;
+		snprintf(out, bytes, "%s", text ? text : "");
 		break;
 	case BASE_OPT_LIST:
-		list = o->to;
 		if (list->n)
 			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
 		break;
-	case BASE_OPT_U32:
-		if (*(const uint32_t *)o->to)
-			snprintf(out, bytes, "%u", *(const uint32_t *)o->to);
+	case BASE_OPT_UINT:
+		snprintf(out, bytes, "%" PRIu64, u);
 		break;
-	case BASE_OPT_U64:
-		if (*(const uint64_t *)o->to)
-			snprintf(out, bytes, "%llu", (unsigned long long)*(const uint64_t *)o->to);
-		break;
-	case BASE_OPT_I32:
+	case BASE_OPT_INT:
 		if (*(const int32_t *)o->to)
 			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
 		break;
@@ -367,12 +378,10 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 			snprintf(out, bytes, "%g", *(const double *)o->to);
 		break;
 	case BASE_OPT_DURATION:
-		if (*(const uint64_t *)o->to)
-			base_print_duration(out, bytes, *(const uint64_t *)o->to);
+		base_print_duration(out, bytes, u);
 		break;
 	case BASE_OPT_SIZE:
-		if (*(const uint64_t *)o->to)
-			print_size(out, bytes, *(const uint64_t *)o->to);
+		print_size(out, bytes, u);
 		break;
 	}
 }
@@ -392,7 +401,7 @@ static int left_side(const struct base_option *o, char *out, size_t bytes)
 	return snprintf(out, bytes, "  %s--%s %s", letter, o->name, argument);
 }
 
-/* Prints words from column on, broken before column 80 and indented to column again. */
+/* Prints words from the current column on, wrapped at column 79 and indented to column. */
 static void wrapped(const char *text, int column)
 {
 	int at = column;
@@ -418,12 +427,11 @@ static void wrapped(const char *text, int column)
 static void help(const struct options_parser *p)
 {
 	static const struct base_option own[] = {
-		{.name = "config",
-		 .type = BASE_OPT_STRING,
-		 .argument = "FILE",
-		 .help = "read settings from this YAML file, whose keys are the names above; "
-			 "the command line wins"},
-		{.name = "help", .letter = 'h', .type = BASE_OPT_FLAG, .help = "show this"},
+		BASE_STRING(
+			"config", 0, (const char **)NULL, "FILE",
+			"read settings from this YAML file, whose keys are the names above; the "
+			"command line wins"),
+		BASE_FLAG("help", 'h', (bool *)NULL, "show this"),
 	};
 	char left[128], text[1024], value[256];
 	int column = 0;
@@ -455,14 +463,14 @@ static void help(const struct options_parser *p)
 			snprintf(text, sizeof(text), "%s", o->help);
 		wrapped(text, column);
 	}
-	/* "generate metrics" is in the manual of generate. */
+	/* The page of "generate metrics" is that of generate. */
 	printf("\nThe manual: man sidelight-%.*s\n", (int)strcspn(p->cmd->name, " "), p->cmd->name);
 	fflush(stdout);
 }
 
 /* ---- the file ---- */
 
-/* where: "FILE:LINE: KEY", to complain of a value. */
+/* p->where is "FILE:LINE: KEY", for complaints. */
 static int set_node(struct options_parser *p, const struct base_option *o, struct base_yaml *y,
 		    base_yaml_node node, const char *name)
 {
@@ -474,7 +482,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 				base_yaml_kind(y, node));
 	base_yaml_string(y, node, name, &text);
 	if (!text)
-		return 0; /* the document has its complaint */
+		return 0; /* the document holds the error */
 	copy = keep(strlen(text) + 1);
 	if (!copy)
 		return wrong(p, "%s: out of memory", p->where);
@@ -507,7 +515,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		base_yaml_wrong(y, key, "'%s' is given twice", name);
 	seen[i] = true;
 	if (p->given[i])
-		return 0; /* the command line has said it */
+		return 0; /* set by the command line */
 	n = base_yaml_count(y, value);
 	if (o->type == BASE_OPT_LIST)
 		*(struct base_strings *)o->to = (struct base_strings){0};
@@ -579,7 +587,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 
 		if (c == 'h' || c == show_help) {
 			help(p);
-			return BASE_HELP_SHOWN;
+			return HELP_SHOWN;
 		}
 		if (c == config) {
 			p->config = optarg;
@@ -621,7 +629,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 }
 
 int base_options_parse(const struct base_command *cmd, const struct base_option *table, int argc,
-		       char **argv)
+		       char **argv, int *code)
 {
 	struct options_parser p = {.cmd = cmd, .table = table};
 	struct option *longs;
@@ -638,7 +646,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 		goto out;
 	}
 	s = shorts;
-	*s++ = ':'; /* tells a missing value from an unknown option */
+	*s++ = ':'; /* distinguishes a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
 		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
 
@@ -664,17 +672,16 @@ out:
 	free(p.given);
 	free(shorts);
 	free(longs);
-	return err ? err : optind;
+	*code = err == HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
+	return err ? -1 : optind;
 }
 
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code)
 {
-	int first = base_options_parse(cmd, table, argc, argv);
+	int first = base_options_parse(cmd, table, argc, argv, code);
 
-	if (first < 0)
-		*code = first == BASE_HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
-	else if (first < argc)
+	if (first >= 0 && first < argc)
 		*code = base_usage(cmd, "unexpected argument '%s'", argv[first]);
 	return first == argc;
 }

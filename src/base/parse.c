@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.c - durations, sizes, numbers, addresses. Strict: no sign, no blank, no rest behind the
- * value, nothing that depends on the locale.
+ * parse.c - durations, sizes, numbers, addresses. Strict: no sign, no blanks, nothing after the
+ * value, no locale.
  */
 #include "base/base.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Reads digits at *s and moves it behind them. -EINVAL if there is none, -ERANGE if too many. */
+/* Reads digits and advances *s. -EINVAL: no digit; -ERANGE: too many. */
 static int digits(const char **s, uint64_t *out)
 {
 	const char *p = *s;
@@ -20,7 +20,7 @@ static int digits(const char **s, uint64_t *out)
 	for (; *p >= '0' && *p <= '9'; p++)
 		if (__builtin_mul_overflow(v, 10, &v) ||
 		    __builtin_add_overflow(v, (uint64_t)(*p - '0'), &v))
-			err = -ERANGE; /* go on: bad syntax further on is the better message */
+			err = -ERANGE; /* a syntax error further on is the better message */
 	*s = p;
 	*out = v;
 	return err;
@@ -57,7 +57,7 @@ int base_parse_duration(const char *s, uint64_t *ns)
 		if (s[1] < '0' || s[1] > '9')
 			return -EINVAL;
 		for (s++; *s >= '0' && *s <= '9'; s++) {
-			if (scale >= 1000000000000000) /* finer than can matter */
+			if (scale >= 1000000000000000) /* beyond any unit's resolution */
 				continue;
 			fraction = fraction * 10 + (uint64_t)(*s - '0');
 			scale *= 10;
@@ -125,7 +125,7 @@ int base_parse_address(const char *s, char *host, size_t host_bytes, uint16_t *p
 		s++;
 		n -= 2;
 	} else if (memchr(s, ':', n)) {
-		return -EINVAL; /* a bare IPv6 address: where does the port begin? */
+		return -EINVAL; /* a bare IPv6 address is ambiguous */
 	}
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)s[i] <= ' ' || s[i] == '[' || s[i] == ']' || s[i] == '/')

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * stop.c - SIGTERM, SIGINT and SIGHUP as a descriptor that stays readable once one came: any number
- * of threads may poll it, and none takes the news away from the others.
+ * stop.c - SIGTERM, SIGINT and SIGHUP as a descriptor that stays readable: any number of threads
+ * may poll it, as none reads it.
  */
 #include "base/base.h"
 
@@ -40,7 +40,7 @@ int base_stop_fd(void)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	/* The terminal is closed; to whom nohup said that this is nothing, it is nothing. */
+	/* SIGHUP stops, unless nohup has set it to be ignored. */
 	if (!hup_reloads && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
 	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
@@ -65,7 +65,7 @@ bool base_stop_wait(int fd, int timeout_ms)
 		if (r == 0)
 			return false;
 		if (errno != EINTR)
-			return true; /* nothing to wait on any more: better to stop than to spin */
+			return true; /* polling failed: stop rather than spin */
 		now = base_now_ns();
 		if (timeout_ms > 0)
 			left = now >= end ? 0 : (int)((end - now + 999999u) / 1000000u);

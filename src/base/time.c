@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* time.c - the two clocks, in nanoseconds. Both go through the vDSO: no system call. */
+/* time.c - the clocks, in nanoseconds. Both go through the vDSO. */
 #include "base/base.h"
 
 #include <time.h>

@@ -36,7 +36,7 @@ __attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, 
 		n = snprintf(y->error, sizeof(y->error), "%s: ", y->path);
 	if (n > 0 && (size_t)n < sizeof(y->error))
 		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
-	/* What a file says may hold anything; a complaint is one line. */
+	/* Values may hold any byte; an error is one line. */
 	for (char *c = y->error; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
@@ -69,7 +69,7 @@ static void load(struct base_yaml *y, size_t bytes)
 	bool alias = false, end = false;
 	size_t line = 0;
 
-	/* Once for the aliases: the document that is built has lost who was one. */
+	/* Aliases are found in the events: the document no longer shows them. */
 	if (!yaml_parser_initialize(&parser)) {
 		wrong_at(y, 0, "out of memory");
 		return;
@@ -157,7 +157,7 @@ struct base_yaml *base_yaml_open(const char *path)
 
 	if (!y)
 		return NULL;
-	/* A pipe, which would be waited for, is none of ours. */
+	/* O_NONBLOCK: opening a pipe must not wait. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		wrong_at(y, 0, "can't be opened: %s", strerror(errno));
@@ -197,7 +197,7 @@ const char *base_yaml_error(const struct base_yaml *y)
 
 static const yaml_node_t *at(const struct base_yaml *y, base_yaml_node node)
 {
-	/* libyaml does not change it, and has no const. */
+	/* libyaml has no const accessor */
 	return y->loaded && node > 0 ? yaml_document_get_node((yaml_document_t *)&y->doc, node)
 				     : NULL;
 }
@@ -214,7 +214,7 @@ static bool nothing(const yaml_node_t *n)
 
 base_yaml_node base_yaml_root(const struct base_yaml *y)
 {
-	return nothing(at(y, 1)) ? 0 : 1; /* libyaml counts from 1, and the root comes first */
+	return nothing(at(y, 1)) ? 0 : 1; /* libyaml counts from 1, root first */
 }
 
 size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node)
@@ -233,7 +233,7 @@ const char *base_yaml_kind(const struct base_yaml *y, base_yaml_node node)
 					       : "a single value";
 }
 
-/* The text of a key or a single value; NULL with a complaint. */
+/* The text of a key or single value; NULL with an error. */
 static const char *text_of(struct base_yaml *y, base_yaml_node node, const char *what)
 {
 	const yaml_node_t *n = at(y, node);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_agent.c - sidelight agent: serves, or asks the one that does for its status. */
+/* cmd_agent.c - sidelight agent: serves, or prints the status of the serving agent. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@
 #define RDMA_QUEUES    64u
 #define RDMA_SETTLE_NS 2000000000ull
 
-/* The first option that says how RDMA is to be, where none is wished; or NULL. */
-static const char *rdma_for_nothing(const struct agent_opts *o, uint32_t port)
+/* The first RDMA option that is set without --rdma; or NULL. */
+static const char *rdma_for_nothing(const struct agent_opts *o)
 {
 	return o->rdma_device			     ? NULL
 	       : o->rdma_address		     ? "--rdma-address"
-	       : port != RDMA_PORT		     ? "--rdma-port"
+	       : o->rdma_port != RDMA_PORT	     ? "--rdma-port"
 	       : o->rdma_gid != -1		     ? "--gid"
 	       : o->rdma_ib_port != 1		     ? "--ib-port"
 	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
@@ -210,233 +210,171 @@ static int serve(const struct agent_opts *o)
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
+/* ---- options ---- */
+
+static struct {
+	struct agent_opts o;
+	const char *mode, *rest;
+	bool status, as_json, no_rest;
+	struct base_strings uids, devices;
+	struct tcp_filter filter;
+} set = {.o = {.grace_ns = 30000000000ull,
+	       .grace_zero = true,
+	       .lease_ns = 1000000000ull,
+	       .max_regions = 4096,
+	       .max_region_size = 16u << 20,
+	       .max_memory = 1u << 30,
+	       .rest_idle_ns = 300000000000ull,
+	       .rdma_port = RDMA_PORT,
+	       .rdma_gid = -1,
+	       .rdma_ib_port = 1,
+	       .rdma_queues = RDMA_QUEUES,
+	       .rdma_settle_ns = RDMA_SETTLE_NS},
+	 .mode = "0666"};
+
+static const struct base_option table[] = {
+	BASE_STRING(
+		"socket", 0, &set.o.socket, "PATH",
+		"unix socket for publishers and local collectors (default $SIDELIGHT_SOCKET, or "
+		"/run/sidelight/agent.sock)"),
+	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of the socket"),
+	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
+		    "a further socket, for publishers only, to mount into pods"),
+	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
+		  "let this user read regions and status, besides root and the agent's own; "
+		  "repeatable"),
+	BASE_STRING("host", 0, &set.o.host, "NAME",
+		    "name of this host for collectors (default: its host name)"),
+	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
+		  "keep the last values of a dead publisher this long"),
+	BASE_TIME("lease", 0, &set.o.lease_ns, 0, 0, "DURATION",
+		  "longest time between two looks of a collector at the directory; memory is freed "
+		  "two leases after its region retires"),
+	BASE_UINT("max-regions", 0, &set.o.max_regions, 1, 1 << 20, "N",
+		  "admit at most this many regions"),
+	BASE_SIZE("max-region-size", 0, &set.o.max_region_size, 0, 0, "BYTES",
+		  "admit regions of at most this size"),
+	BASE_SIZE("max-memory", 0, &set.o.max_memory, 0, 0, "BYTES",
+		  "admit regions of at most this size together"),
+	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
+		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
+		  "for root and the agent's own user"),
+	BASE_STRING("rest", 0, &set.rest, "ADDR:PORT",
+		    "serve REST at this address; no ADDR is loopback (default " AGENT_REST_DEFAULT
+		    ", if it is free)"),
+	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
+	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
+		    "require the bearer token in this file; mandatory when --rest is not loopback"),
+	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
+		  "close the region of a REST client that posts nothing for this long"),
+	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
+		    "register regions with this device, for remote reading"),
+	BASE_STRING("rdma-address", 0, &set.o.rdma_address, "ADDR",
+		    "listen for RDMA at this address (default: the device's addresses)"),
+	BASE_UINT("rdma-port", 0, &set.o.rdma_port, 1, 65535, "PORT",
+		  "port of the RDMA connection manager"),
+	CLI_OPTIONS_RDMA_PORT(&set.o.rdma_gid, &set.o.rdma_ib_port, "by address"),
+	BASE_UINT("queues", 0, &set.o.rdma_queues, 1, 4096, "N",
+		  "accept at most this many queue pairs"),
+	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
+		  "register neighbouring regions together once they are this old"),
+	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
+		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
+		  "flows)"),
+	BASE_UINT("tcp-flows", 0, &set.o.tcp_flows, 64, 1 << 20, "N",
+		  "track at most this many connections (default 16384)"),
+	BASE_LIST("tcp-dev", 0, &set.devices, "NAME",
+		  "record segments for --tcp net at this device; repeatable (default: all hardware "
+		  "devices)"),
+	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
+		  "keep a closed connection readable for this long (default 5s)"),
+	CLI_OPTIONS_TCP_FILTER(&set.filter),
+	BASE_FLAG("status", 0, &set.status,
+		  "print the status of the agent that serves the socket, and exit"),
+	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
+	{0},
+};
+
+static bool is_filtered(const struct tcp_filter *f)
+{
+	return f->ports.n || f->cidrs.n || f->cgroups.n || f->netns || f->pid || f->sample;
+}
+
+static int check(const struct base_command *self, const struct agent_opts *o)
+{
+	if (!o->max_memory || !o->max_region_size || !o->lease_ns || !o->rest_idle_ns)
+		return base_usage(self, "%s must not be 0",
+				  !o->max_memory	? "--max-memory"
+				  : !o->max_region_size ? "--max-region-size"
+				  : !o->lease_ns	? "--lease"
+							: "--rest-idle");
+	if (rdma_for_nothing(o))
+		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o));
+	if (!o->tcp &&
+	    (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n || is_filtered(&set.filter)))
+		return base_usage(self, "filters and --tcp-... need --tcp");
+	if (set.no_rest && set.rest)
+		return base_usage(self, "--rest and --no-rest exclude each other");
+	return BASE_EXIT_OK;
+}
+
+/* The uids of --consumer-uid, to be freed; NULL with *code. */
+static uint32_t *consumers_of(const struct base_command *self, int *code)
+{
+	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
+	uint64_t n;
+
+	*code = BASE_EXIT_FAILURE;
+	for (size_t i = 0; uid && i < set.uids.n; i++) {
+		if (base_parse_u64(set.uids.v[i], 0, UINT32_MAX - 1, &n)) {
+			*code = base_usage(self, "--consumer-uid '%s' is no number", set.uids.v[i]);
+			free(uid);
+			return NULL;
+		}
+		uid[i] = (uint32_t)n;
+	}
+	return uid;
+}
+
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
-	struct agent_opts o = {
-		.grace_ns = 30000000000ull,
-		.grace_zero = true,
-		.lease_ns = 1000000000ull,
-		.max_regions = 4096,
-		.max_region_size = 16u << 20,
-		.max_memory = 1u << 30,
-		.rest_idle_ns = 300000000000ull,
-		.rdma_gid = -1,
-		.rdma_ib_port = 1,
-		.rdma_queues = RDMA_QUEUES,
-		.rdma_settle_ns = RDMA_SETTLE_NS,
-	};
-	const char *mode = "0666", *rest = NULL;
-	bool status = false, as_json = false, no_rest = false;
-	struct base_strings uids = {0};
-	struct tcp_filter wanted = {0};
-	struct base_strings devices = {0};
-	uint32_t port = RDMA_PORT, *consumers = NULL;
-	const struct base_option table[] = {
-		{.name = "socket",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.socket,
-		 .argument = "PATH",
-		 .help = "unix socket for publishers and local collectors (default "
-			 "$SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"},
-		{.name = "socket-mode",
-		 .type = BASE_OPT_STRING,
-		 .to = &mode,
-		 .argument = "OCTAL",
-		 .help = "permissions of the socket's file"},
-		{.name = "publish-socket",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.publish_socket,
-		 .argument = "PATH",
-		 .help = "a further socket that takes publishers only: the one to mount into pods"},
-		{.name = "consumer-uid",
-		 .type = BASE_OPT_LIST,
-		 .to = &uids,
-		 .argument = "UID",
-		 .help = "let this user read regions and status, besides root and the agent's own; "
-			 "repeatable"},
-		{.name = "host",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.host,
-		 .argument = "NAME",
-		 .help = "what collectors call this host (default its host name)"},
-		{.name = "grace",
-		 .type = BASE_OPT_DURATION,
-		 .to = &o.grace_ns,
-		 .argument = "DURATION",
-		 .help = "keep the last words of the dead for so long"},
-		{.name = "lease",
-		 .type = BASE_OPT_DURATION,
-		 .to = &o.lease_ns,
-		 .argument = "DURATION",
-		 .help = "collectors look at the directory at least this often; memory goes two "
-			 "leases after it was retired"},
-		{.name = "max-regions",
-		 .type = BASE_OPT_U32,
-		 .to = &o.max_regions,
-		 .argument = "N",
-		 .help = "regions at most",
-		 .min = 1,
-		 .max = 1 << 20},
-		{.name = "max-region-size",
-		 .type = BASE_OPT_SIZE,
-		 .to = &o.max_region_size,
-		 .argument = "BYTES",
-		 .help = "bytes of one region at most"},
-		{.name = "max-memory",
-		 .type = BASE_OPT_SIZE,
-		 .to = &o.max_memory,
-		 .argument = "BYTES",
-		 .help = "bytes of all regions at most"},
-		{.name = "max-regions-per-uid",
-		 .type = BASE_OPT_U32,
-		 .to = &o.max_regions_per_uid,
-		 .argument = "N",
-		 .help = "of one user at most; 0: half of max-regions, without bound for root and "
-			 "the agent's own user",
-		 .max = 1 << 20},
-		{.name = "rest",
-		 .type = BASE_OPT_STRING,
-		 .to = &rest,
-		 .argument = "ADDR:PORT",
-		 .help = "serve REST there (default " AGENT_REST_DEFAULT
-			 ", if it is free); no ADDR is loopback"},
-		{.name = "no-rest", .type = BASE_OPT_FLAG, .to = &no_rest, .help = "serve no REST"},
-		{.name = "rest-token-file",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.rest_token_file,
-		 .argument = "PATH",
-		 .help = "ask for this bearer token; needed when --rest is not loopback"},
-		{.name = "rest-idle",
-		 .type = BASE_OPT_DURATION,
-		 .to = &o.rest_idle_ns,
-		 .argument = "DURATION",
-		 .help = "close the region of a microservice that posted nothing for so long"},
-		{.name = "rdma",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.rdma_device,
-		 .argument = "DEVICE",
-		 .help = "register regions for remote reading on this device"},
-		{.name = "rdma-address",
-		 .type = BASE_OPT_STRING,
-		 .to = &o.rdma_address,
-		 .argument = "ADDR",
-		 .help = "listen there (default the device's addresses)"},
-		{.name = "rdma-port",
-		 .type = BASE_OPT_U32,
-		 .to = &port,
-		 .argument = "PORT",
-		 .help = "port of RDMA-CM",
-		 .min = 1,
-		 .max = 65535},
-		CLI_OPTIONS_RDMA_PORT(&o.rdma_gid, &o.rdma_ib_port, "by address"),
-		{.name = "queues",
-		 .type = BASE_OPT_U32,
-		 .to = &o.rdma_queues,
-		 .argument = "N",
-		 .help = "queue pairs at most",
-		 .min = 1,
-		 .max = 4096},
-		{.name = "rdma-settle",
-		 .type = BASE_OPT_DURATION,
-		 .to = &o.rdma_settle_ns,
-		 .argument = "DURATION",
-		 .help = "register neighbouring regions together once they are so old"},
-		{.name = "tcp",
-		 .type = BASE_OPT_WORD,
-		 .to = &o.tcp,
-		 .argument = "[WHAT]",
-		 .help = "publish what the kernel knows: flows, layers, cpu, net, separated by commas "
-			 "(default flows)"},
-		{.name = "tcp-flows",
-		 .type = BASE_OPT_U32,
-		 .to = &o.tcp_flows,
-		 .argument = "N",
-		 .help = "room for so many connections (default 16384)",
-		 .min = 64,
-		 .max = 1 << 20},
-		{.name = "tcp-dev",
-		 .type = BASE_OPT_LIST,
-		 .to = &devices,
-		 .argument = "NAME",
-		 .help = "of --tcp net: record segments at this device; repeatable (default: all that "
-			 "are hardware)"},
-		{.name = "tcp-quarantine",
-		 .type = BASE_OPT_DURATION,
-		 .to = &o.tcp_quarantine_ns,
-		 .argument = "DURATION",
-		 .help = "how long a connection that ended can still be read (default 5s)",
-		 .max = 3.6e12},
-		CLI_OPTIONS_TCP_FILTER(&wanted),
-		{.name = "status",
-		 .type = BASE_OPT_FLAG,
-		 .to = &status,
-		 .help = "ask the agent that serves the socket what it is doing, and exit"},
-		{.name = "json",
-		 .type = BASE_OPT_FLAG,
-		 .to = &as_json,
-		 .help = "with --status: as JSON"},
-		{0},
-	};
+	struct agent_opts *o = &set.o;
 	char error[256], *end;
-	int err;
+	uint32_t *consumers;
+	int code;
 
-	if (!base_options_only(self, table, argc, argv, &err))
-		return err;
-	if (as_json && !status)
+	if (!base_options_only(self, table, argc, argv, &code))
+		return code;
+	if (set.as_json && !set.status)
 		return base_usage(self, "--json needs --status");
-	if (status)
-		return show_status(o.socket, as_json);
-
+	if (set.status)
+		return show_status(o->socket, set.as_json);
 	errno = 0;
-	o.socket_mode = (uint32_t)strtoul(mode, &end, 8);
-	if (!*mode || *end || errno || !o.socket_mode || o.socket_mode > 0777)
-		return base_usage(self, "--socket-mode '%s' is no octal mode such as 0660", mode);
-	if (!o.max_memory || !o.max_region_size || !o.lease_ns || !o.rest_idle_ns)
-		return base_usage(self, "%s must not be 0",
-				  !o.max_memory	       ? "--max-memory"
-				  : !o.max_region_size ? "--max-region-size"
-				  : !o.lease_ns	       ? "--lease"
-						       : "--rest-idle");
-	if (rdma_for_nothing(&o, port))
-		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(&o, port));
-	if (!o.tcp &&
-	    (o.tcp_flows || o.tcp_quarantine_ns || devices.n || wanted.ports.n || wanted.cidrs.n ||
-	     wanted.cgroups.n || wanted.netns || wanted.pid || wanted.sample))
-		return base_usage(self, "filters and --tcp-... need --tcp");
-	if (no_rest && rest)
-		return base_usage(self, "--rest and --no-rest exclude each other");
-	o.rest = no_rest ? NULL : rest ? rest : AGENT_REST_DEFAULT;
-	o.rest_optional = !rest;
-	if (o.rest && agent_rest_check(o.rest, o.rest_token_file, error, sizeof(error)) < 0)
+	o->socket_mode = (uint32_t)strtoul(set.mode, &end, 8);
+	if (!*set.mode || *end || errno || !o->socket_mode || o->socket_mode > 0777)
+		return base_usage(self, "--socket-mode '%s' is no octal mode such as 0660",
+				  set.mode);
+	code = check(self, o);
+	if (code != BASE_EXIT_OK)
+		return code;
+	o->rest = set.no_rest ? NULL : set.rest ? set.rest : AGENT_REST_DEFAULT;
+	o->rest_optional = !set.rest;
+	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
-	o.rdma = o.rdma_device != NULL;
-	o.rdma_port = (uint16_t)port;
-	if (uids.n) {
-		consumers = calloc(uids.n, sizeof(*consumers));
-		if (!consumers)
-			return BASE_EXIT_FAILURE;
-	}
-	for (size_t i = 0; i < uids.n; i++) {
-		uint64_t uid;
-
-		if (base_parse_u64(uids.v[i], 0, UINT32_MAX - 1, &uid)) {
-			free(consumers);
-			return base_usage(self, "--consumer-uid '%s' is no number", uids.v[i]);
-		}
-		consumers[i] = (uint32_t)uid;
-	}
-	o.consumers = consumers;
-	o.consumer_count = uids.n;
-	o.tcp_wanted = &wanted;
-	o.tcp_devices = devices.v;
-	o.tcp_device_count = devices.n;
-	if (o.tcp && !*o.tcp)
-		o.tcp = "flows";
-	if (o.tcp && agent_tcp_check(&o, error, sizeof(error))) {
-		free(consumers);
+	o->rdma = o->rdma_device != NULL;
+	o->tcp_filter = &set.filter;
+	o->tcp_devices = set.devices.v;
+	o->tcp_device_count = set.devices.n;
+	if (o->tcp && !*o->tcp)
+		o->tcp = "flows";
+	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))
 		return base_usage(self, "%s", error);
-	}
-	err = serve(&o);
+	consumers = consumers_of(self, &code);
+	if (!consumers)
+		return code;
+	o->consumers = consumers;
+	o->consumer_count = set.uids.n;
+	code = serve(o);
 	free(consumers);
-	return err;
+	return code;
 }

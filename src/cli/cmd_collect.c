@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_collect.c - sidelight collect: reads hosts, and shows what it reads in one of three ways. */
+/* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,9 +17,7 @@
 #include "export/serve.h"
 #include "http/http.h"
 
-#define DEFAULT_LISTEN	"127.0.0.1:9464"
-#define DEFAULT_HISTORY ((uint64_t)256 << 20)
-#define WORKERS_MAX	1024u
+#define WORKERS_MAX 1024u
 
 static int collect_main(const struct base_command *self, int argc, char **argv);
 
@@ -30,20 +28,146 @@ const struct base_command cli_cmd_collect = {
 	.run = collect_main,
 };
 
-struct collect_settings {
+static struct collect_settings {
 	struct base_strings agents;
 	const char *listen, *mode, *cpus, *csv, *dta;
-	uint64_t duration_ns, history_bytes, buffer_bytes;
-	uint32_t workers, queues, depth, max_regions, max_series, connections;
-	uint32_t tcp_groups, tcp_flows;
-	int32_t gid, ib_port;
-	bool pin, as_json;
+	uint64_t duration_ns;
+	uint32_t connections;
+	bool as_json;
 	struct collect_collector_opts c;
 	bool live;
 	struct collect_live_opts l;
 	struct collect_tracer_opts t;
-	double trace_budget;
-	uint64_t trace_memory;
+} set = {
+	.listen = "127.0.0.1:9464",
+	.mode = "prometheus",
+	.connections = 256,
+	.c = {.workers = 1,
+	      .queues = 1,
+	      .period_ns = 10000000,
+	      .tcp_period_ns = 1000000000,
+	      .history_bytes = (size_t)256 << 20,
+	      .max_regions = 65536,
+	      .max_series = 4194304,
+	      .tcp_groups = 512,
+	      .tcp_flows = 65536,
+	      .fabric = {.gid_index = -1, .ib_port = 1}},
+	.l = {.analysis = {.false_alarms = 1,
+			   .warm_up_ns = 60000000000,
+			   .every_ns = 100000000,
+			   .step_ns = 1000000000,
+			   .model_every_ns = 300000000000},
+	      .verdict_ttl_ns = 30000000000,
+	      .sample_every_ns = 30000000000,
+	      .sample_around_ns = 5000000000},
+	.t = {.policy = {.budget = 0.15, .slow_factor = 5},
+	      .linger_ns = 1000000000,
+	      .memory = 16u << 20},
+};
+
+static const struct base_option table[] = {
+	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
+		  "read this host, by an agent's socket on this machine or by its RDMA address; "
+		  "repeatable"),
+	BASE_STRING("listen", 'l', &set.listen, "ADDR:PORT",
+		    "serve HTTP at this address; port 0: any free port"),
+	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
+		  "time from one round over all regions to the next; 0: as fast as possible"),
+	BASE_STRING(
+		"mode", 'm', &set.mode, "MODE",
+		"prometheus: serve; read_loop: print rates; setup: print hosts and regions, and "
+		"exit"),
+	BASE_UINT("workers", 'w', &set.c.workers, 1, WORKERS_MAX, "N", "number of reading threads"),
+	BASE_FLAG("pin", 0, &set.c.pin, "pin each worker to a CPU"),
+	BASE_STRING("cpus", 0, &set.cpus, "LIST", "pin workers to these CPUs, such as 0,2-5"),
+	BASE_UINT("queues", 'q', &set.c.queues, 1, WORKERS_MAX, "N",
+		  "connections per host, at most one per worker"),
+	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
+	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
+	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
+		  "outstanding READs per connection; 0: 128"),
+	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
+		  "landing memory per connection; 0: 4M"),
+	BASE_TIME("read-timeout", 0, &set.c.read_timeout_ns, 0, 0, "DURATION",
+		  "reconnect when a READ takes longer; 0: 500ms"),
+	BASE_SIZE("history", 0, &set.c.history_bytes, 0, 0, "BYTES",
+		  "memory for recent samples; 0: no history"),
+	BASE_TIME("history-time", 0, &set.c.history_ns, 0, 0, "DURATION",
+		  "drop samples older than this from the history; 0: as memory allows"),
+	BASE_TIME("stale", 0, &set.c.stale_ns, 0, 0, "DURATION",
+		  "drop series not read for this long; 0: five periods, at least 2s"),
+	BASE_UINT("max-regions", 0, &set.c.max_regions, 1, UINT32_MAX, "N",
+		  "read at most this many regions"),
+	BASE_UINT("max-series", 0, &set.c.max_series, 1, UINT32_MAX, "N",
+		  "hold at most this many series"),
+	BASE_TIME("tcp-period", 0, &set.c.tcp_period_ns, 1e7, 3.6e12, "DURATION",
+		  "time from one read of the connection tables to the next"),
+	BASE_UINT("tcp-groups", 0, &set.c.tcp_groups, 1, 1000000, "N",
+		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
+	BASE_UINT("tcp-flows", 0, &set.c.tcp_flows, 64, 1u << 24, "N",
+		  "track at most this many connections over all hosts, of about 2 KiB each"),
+	BASE_UINT("max-connections", 0, &set.connections, 1, 65536, "N",
+		  "accept at most this many HTTP connections"),
+	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
+	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",
+		    "detect anomalies with this detector (default: combined)"),
+	BASE_STRING("shadow", 0, &set.l.analysis.shadow, "NAME",
+		    "also run this detector, without acting on its verdicts"),
+	BASE_F64("false-alarms", 0, &set.l.analysis.false_alarms, 1e-6, 1000, "N",
+		 "accepted false alarms per pod and hour"),
+	BASE_TIME("warm-up", 0, &set.l.analysis.warm_up_ns, 0, 0, "DURATION",
+		  "learn a new pod for this long before judging it"),
+	BASE_TIME("analyse-every", 0, &set.l.analysis.every_ns, 0, 0, "DURATION",
+		  "time from one verdict on a pod to the next"),
+	BASE_TIME("analyse-step", 0, &set.l.analysis.step_ns, 0, 0, "DURATION",
+		  "length of a training sample"),
+	BASE_STRING("model", 0, &set.l.analysis.model, "FILE",
+		    "load learned models from this file, and save them there"),
+	BASE_TIME("model-every", 0, &set.l.analysis.model_every_ns, 0, 0, "DURATION",
+		  "save models at this interval and at the end; 0: at the end only"),
+	BASE_STRING("record", 0, &set.l.analysis.record, "DIR",
+		    "write analysed rows to this directory, for sidelight replay"),
+	BASE_STRING("remote-write", 0, &set.l.remote_write, "URL",
+		    "send samples to this URL by Prometheus remote write"),
+	BASE_FLAG("remote-native", 0, &set.l.native_histograms,
+		  "send native histograms by remote write; else exponential histograms lose their "
+		  "buckets"),
+	BASE_TIME("sample-every", 0, &set.l.sample_every_ns, 0, 0, "DURATION",
+		  "send one sample per series and interval by remote write, and all around "
+		  "anomalies; 0: all"),
+	BASE_TIME("sample-around", 0, &set.l.sample_around_ns, 0, 0, "DURATION",
+		  "send all samples this long before and after an anomaly"),
+	BASE_STRING("alert", 0, &set.l.alert, "URL",
+		    "send anomalies to an Alertmanager: http://HOST:9093/api/v2/alerts"),
+	BASE_STRING("webhook", 0, &set.l.webhook, "URL",
+		    "POST a JSON object to URL when an anomaly begins and when it ends"),
+	BASE_STRING("link", 0, &set.l.link, "URL",
+		    "address of this collector's page, for links in alerts"),
+	BASE_TIME("verdict-ttl", 0, &set.l.verdict_ttl_ns, 0, 3600e9, "DURATION",
+		  "write verdicts back to pods, valid for this long; 0: write none"),
+	BASE_FLAG("sum-processes", 0, &set.c.sum_processes,
+		  "add up series that differ only by process"),
+	BASE_F64("trace-budget", 0, &set.t.policy.budget, 0, 1, "SHARE",
+		 "keep at most this share of traces; 0: read no traces"),
+	BASE_F64("trace-slow", 0, &set.t.policy.slow_factor, 1, 1e6, "FACTOR",
+		 "keep traces slower than FACTOR times the median of their root span, and errors"),
+	BASE_F64("trace-head", 0, &set.t.policy.head, 0, 1, "SHARE",
+		 "keep this share of traces at random"),
+	BASE_TIME("trace-linger", 0, &set.t.linger_ns, 1e6, 86400e9, "DURATION",
+		  "wait this long for further spans of a kept trace before sending it"),
+	BASE_STRING("otlp", 0, &set.t.otlp, "URL", "send kept traces to this URL by OTLP/HTTP"),
+	BASE_STRING("otlp-sent", 0, &set.t.otlp_sent, "FILE",
+		    "record sent traces in this file, so that none is sent twice after a restart"),
+	BASE_SIZE("trace-memory", 0, &set.t.memory, 0, 0, "BYTES",
+		  "memory for kept traces; the oldest leave first"),
+	BASE_STRING("dta", 0, &set.dta, "FILE",
+		    "hold the stores that this file declares, for translators to write"),
+	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
+		  "end after this time; 0: when interrupted"),
+	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
+		    "write rounds, time and rate of each worker to this file every 10s"),
+	BASE_FLAG("json", 0, &set.as_json, "print JSON in modes setup and read_loop"),
+	{0},
 };
 
 static void healthy(struct http_request *req, void *arg)
@@ -98,7 +222,7 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 	return h;
 }
 
-/* Ready means that a scrape shows what there is: hosts that can be reached were read. */
+/* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
 	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
@@ -118,7 +242,7 @@ static int run(struct collect_settings *s)
 	struct dta_store_server *owner = NULL;
 	struct collect_collector *c;
 	struct export_source source;
-	const struct cli_collect_mode m = {s->workers, s->duration_ns, s->csv, s->as_json};
+	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
 	int code = BASE_EXIT_FAILURE, stop, reload = -1, err;
 	char error[256];
 
@@ -140,7 +264,7 @@ static int run(struct collect_settings *s)
 	c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!c) {
 		base_logf(BASE_ERROR, "collect", "%s", error);
-		if (errno == EINVAL) /* an agent by an address that is none */
+		if (errno == EINVAL) /* malformed target */
 			code = BASE_EXIT_USAGE;
 		goto out_live;
 	}
@@ -149,7 +273,7 @@ static int run(struct collect_settings *s)
 		base_logf(BASE_ERROR, "collect", "analysis: %s", strerror(-err));
 		goto out_collector;
 	}
-	if (prometheus && s->trace_budget > 0) {
+	if (prometheus && s->t.policy.budget > 0) {
 		tracer = collect_tracer_new(c, &s->t, error, sizeof(error));
 		if (!tracer) {
 			base_logf(BASE_ERROR, "collect", "traces: %s", error);
@@ -243,7 +367,7 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 	return *count ? 0 : -EINVAL;
 }
 
-/* Is any of these hosts not on this machine? (fabric.h: what is no path is a host.) */
+/* A target without a slash is a host (fabric.h). */
 static bool any_over_rdma(const struct base_strings *agents)
 {
 	for (size_t i = 0; i < agents->n; i++)
@@ -252,393 +376,83 @@ static bool any_over_rdma(const struct base_strings *agents)
 	return false;
 }
 
-static int collect_main(const struct base_command *self, int argc, char **argv)
+/* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
+static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
-	struct collect_settings s = {
-		.listen = DEFAULT_LISTEN,
-		.mode = "prometheus",
-		.history_bytes = DEFAULT_HISTORY,
-		.workers = 1,
-		.queues = 1,
-		.gid = -1,
-		.ib_port = 1,
-		.max_regions = 65536,
-		.max_series = 4194304,
-		.connections = 256,
-		.tcp_groups = 512,
-		.tcp_flows = 65536,
-		.trace_budget = 0.15,
-		.trace_memory = 16u << 20,
-		.t = {.policy.slow_factor = 5, .linger_ns = 1000000000},
-		.c = {.period_ns = 10000000, .tcp_period_ns = 1000000000},
-		.l = {.analysis = {.false_alarms = 1,
-				   .warm_up_ns = 60000000000,
-				   .every_ns = 100000000,
-				   .step_ns = 1000000000,
-				   .model_every_ns = 300000000000},
-		      .verdict_ttl_ns = 30000000000,
-		      .sample_every_ns = 30000000000,
-		      .sample_around_ns = 5000000000},
-	};
-	const struct base_option table[] = {
-		{.name = "agent",
-		 .letter = 'a',
-		 .type = BASE_OPT_LIST,
-		 .to = &s.agents,
-		 .argument = "PATH|HOST[:PORT]",
-		 .help = "a host to read: an agent's socket on this machine, or its RDMA address; "
-			 "repeatable"},
-		{.name = "listen",
-		 .letter = 'l',
-		 .type = BASE_OPT_STRING,
-		 .to = &s.listen,
-		 .argument = "ADDR:PORT",
-		 .help = "serve HTTP there; port 0 takes a free one"},
-		{.name = "period",
-		 .letter = 'p',
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.c.period_ns,
-		 .argument = "DURATION",
-		 .help = "read all regions once in so long; 0: as fast as it goes"},
-		{.name = "mode",
-		 .letter = 'm',
-		 .type = BASE_OPT_STRING,
-		 .to = &s.mode,
-		 .argument = "MODE",
-		 .help = "prometheus: serve; read_loop: print rates; setup: print what there is, and "
-			 "exit"},
-		{.name = "workers",
-		 .letter = 'w',
-		 .type = BASE_OPT_U32,
-		 .to = &s.workers,
-		 .argument = "N",
-		 .help = "threads that read",
-		 .min = 1,
-		 .max = WORKERS_MAX},
-		{.name = "pin",
-		 .type = BASE_OPT_FLAG,
-		 .to = &s.pin,
-		 .help = "pin each worker to a CPU"},
-		{.name = "cpus",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.cpus,
-		 .argument = "LIST",
-		 .help = "... to these, as in 0,2-5"},
-		{.name = "queues",
-		 .letter = 'q',
-		 .type = BASE_OPT_U32,
-		 .to = &s.queues,
-		 .argument = "N",
-		 .help = "connections a host, one a worker at most",
-		 .min = 1,
-		 .max = WORKERS_MAX},
-		{.name = "dev",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.c.fabric.device,
-		 .argument = "DEVICE",
-		 .help = "RDMA device (default: by route)"},
-		CLI_OPTIONS_RDMA_PORT(&s.gid, &s.ib_port, "by route"),
-		{.name = "depth",
-		 .type = BASE_OPT_U32,
-		 .to = &s.depth,
-		 .argument = "N",
-		 .help = "outstanding READs a connection; 0: 128",
-		 .max = 4096},
-		{.name = "buffer",
-		 .type = BASE_OPT_SIZE,
-		 .to = &s.buffer_bytes,
-		 .argument = "BYTES",
-		 .help = "landing memory a connection; 0: 4M"},
-		{.name = "read-timeout",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.c.read_timeout_ns,
-		 .argument = "DURATION",
-		 .help = "reconnect when a READ takes longer; 0: 500ms"},
-		{.name = "history",
-		 .type = BASE_OPT_SIZE,
-		 .to = &s.history_bytes,
-		 .argument = "BYTES",
-		 .help = "keep recent samples in so much memory; 0: none"},
-		{.name = "history-time",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.c.history_ns,
-		 .argument = "DURATION",
-		 .help = "... and no longer than this; 0: as memory allows"},
-		{.name = "stale",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.c.stale_ns,
-		 .argument = "DURATION",
-		 .help = "what was not read for so long leaves the exposition; 0: five periods, 2s "
-			 "at least"},
-		{.name = "max-regions",
-		 .type = BASE_OPT_U32,
-		 .to = &s.max_regions,
-		 .argument = "N",
-		 .help = "regions at most",
-		 .min = 1},
-		{.name = "max-series",
-		 .type = BASE_OPT_U32,
-		 .to = &s.max_series,
-		 .argument = "N",
-		 .help = "series at most",
-		 .min = 1},
-		{.name = "tcp-period",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.c.tcp_period_ns,
-		 .argument = "DURATION",
-		 .help = "read tables of connections once in so long",
-		 .min = 1e7,
-		 .max = 3.6e12},
-		{.name = "tcp-groups",
-		 .type = BASE_OPT_U32,
-		 .to = &s.tcp_groups,
-		 .argument = "N",
-		 .help = "workloads with a role and a port, at most; the rest is \"other\"",
-		 .min = 1,
-		 .max = 1000000},
-		{.name = "tcp-flows",
-		 .type = BASE_OPT_U32,
-		 .to = &s.tcp_flows,
-		 .argument = "N",
-		 .help = "connections at most, over all hosts; about 2 KiB each",
-		 .min = 64,
-		 .max = 1u << 24},
-		{.name = "max-connections",
-		 .type = BASE_OPT_U32,
-		 .to = &s.connections,
-		 .argument = "N",
-		 .help = "HTTP connections at most",
-		 .min = 1,
-		 .max = 65536},
-		{.name = "analyse",
-		 .type = BASE_OPT_FLAG,
-		 .to = &s.l.analyse,
-		 .help = "find out which pods are not as they usually are"},
-		{.name = "detector",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.analysis.detector,
-		 .argument = "NAME",
-		 .help = "... by this one (default: combined)"},
-		{.name = "shadow",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.analysis.shadow,
-		 .argument = "NAME",
-		 .help = "... and try this one, which causes nothing"},
-		{.name = "false-alarms",
-		 .type = BASE_OPT_F64,
-		 .to = &s.l.analysis.false_alarms,
-		 .argument = "N",
-		 .help = "an hour and pod that are fine",
-		 .min = 1e-6,
-		 .max = 1000},
-		{.name = "warm-up",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.analysis.warm_up_ns,
-		 .argument = "DURATION",
-		 .help = "a new pod is only learned for so long"},
-		{.name = "analyse-every",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.analysis.every_ns,
-		 .argument = "DURATION",
-		 .help = "look at each pod once in so long"},
-		{.name = "analyse-step",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.analysis.step_ns,
-		 .argument = "DURATION",
-		 .help = "learn what is usual in steps of so long"},
-		{.name = "model",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.analysis.model,
-		 .argument = "FILE",
-		 .help = "start with what was learned before, and keep it there"},
-		{.name = "model-every",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.analysis.model_every_ns,
-		 .argument = "DURATION",
-		 .help = "... written so often and at the end; 0: at the end only"},
-		{.name = "record",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.analysis.record,
-		 .argument = "DIR",
-		 .help = "write the rows that are analysed there, for sidelight replay"},
-		{.name = "remote-write",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.remote_write,
-		 .argument = "URL",
-		 .help = "send samples there by Prometheus' remote write"},
-		{.name = "remote-native",
-		 .type = BASE_OPT_FLAG,
-		 .to = &s.l.native_histograms,
-		 .help = "... which takes native histograms; else exponential ones go without buckets"},
-		{.name = "sample-every",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.sample_every_ns,
-		 .argument = "DURATION",
-		 .help = "... one a series in so long, and all around anomalies; 0: all"},
-		{.name = "sample-around",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.sample_around_ns,
-		 .argument = "DURATION",
-		 .help = "... so long before and after an anomaly"},
-		{.name = "alert",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.alert,
-		 .argument = "URL",
-		 .help = "tell an Alertmanager of anomalies: http://HOST:9093/api/v2/alerts"},
-		{.name = "webhook",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.webhook,
-		 .argument = "URL",
-		 .help = "POST a JSON object there when an anomaly begins, and when it ends"},
-		{.name = "link",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.l.link,
-		 .argument = "URL",
-		 .help = "... in which people find this page at URL"},
-		{.name = "verdict-ttl",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.l.verdict_ttl_ns,
-		 .argument = "DURATION",
-		 .help = "tell pods what is thought of them, for so long; 0: tell them nothing",
-		 .max = 3600e9},
-		{.name = "sum-processes",
-		 .type = BASE_OPT_FLAG,
-		 .to = &s.c.sum_processes,
-		 .help = "add up series that differ by process only"},
-		{.name = "trace-budget",
-		 .type = BASE_OPT_F64,
-		 .to = &s.trace_budget,
-		 .argument = "SHARE",
-		 .help = "keep at most this share of traces; 0: read no traces",
-		 .max = 1},
-		{.name = "trace-slow",
-		 .type = BASE_OPT_F64,
-		 .to = &s.t.policy.slow_factor,
-		 .argument = "FACTOR",
-		 .help = "... those slower than so many medians of their root, and errors",
-		 .min = 1,
-		 .max = 1e6},
-		{.name = "trace-head",
-		 .type = BASE_OPT_F64,
-		 .to = &s.t.policy.head,
-		 .argument = "SHARE",
-		 .help = "... and this share of traces whatever they are",
-		 .max = 1},
-		{.name = "trace-linger",
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.t.linger_ns,
-		 .argument = "DURATION",
-		 .help = "wait so long for more spans of a kept trace before it is sent",
-		 .min = 1e6,
-		 .max = 86400e9},
-		{.name = "otlp",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.t.otlp,
-		 .argument = "URL",
-		 .help = "send kept traces there by OTLP/HTTP"},
-		{.name = "otlp-sent",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.t.otlp_sent,
-		 .argument = "FILE",
-		 .help = "... and none twice: which ones were sent is kept there"},
-		{.name = "trace-memory",
-		 .type = BASE_OPT_SIZE,
-		 .to = &s.trace_memory,
-		 .argument = "BYTES",
-		 .help = "hold kept traces in so much memory, the newest ones"},
-		{.name = "dta",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.dta,
-		 .argument = "FILE",
-		 .help = "own the stores that this file declares, which translators fill"},
-		{.name = "duration",
-		 .letter = 'd',
-		 .type = BASE_OPT_DURATION,
-		 .to = &s.duration_ns,
-		 .argument = "DURATION",
-		 .help = "stop after so long; 0: when told to"},
-		{.name = "stats-csv",
-		 .type = BASE_OPT_STRING,
-		 .to = &s.csv,
-		 .argument = "FILE",
-		 .help = "write each worker's scrapes, time and rate there, a row every 10s"},
-		{.name = "json",
-		 .type = BASE_OPT_FLAG,
-		 .to = &s.as_json,
-		 .help = "in modes setup and read_loop: print JSON"},
-		{0},
-	};
-	static int cpus[WORKERS_MAX];
+	const struct collect_analysis_opts *a = &s->l.analysis;
+
+	if (!s->l.analyse && (a->detector || a->shadow || a->model || a->record))
+		return base_usage(self,
+				  "--detector, --shadow, --model and --record need --analyse");
+	if (!s->l.analyse && (s->l.alert || s->l.webhook))
+		return base_usage(self, "--alert and --webhook need --analyse");
+	if (s->l.verdict_ttl_ns && s->l.verdict_ttl_ns < 3000000000)
+		return base_usage(self, "--verdict-ttl is 0 (write none) or at least 3s");
+	if (a->every_ns < 1000000 || a->step_ns < a->every_ns)
+		return base_usage(self,
+				  "--analyse-every is at least 1ms, and --analyse-step no less");
+	if (a->model_every_ns && a->model_every_ns < 1000000000)
+		return base_usage(self, "--model-every is 0 (at the end only) or at least 1s");
+	if (s->t.otlp_sent && !s->t.otlp)
+		return base_usage(self, "--otlp-sent needs --otlp");
+	if (s->t.otlp && !(s->t.policy.budget > 0))
+		return base_usage(self, "--otlp needs a --trace-budget");
+	if (s->l.native_histograms && !s->l.remote_write)
+		return base_usage(self, "--remote-native needs --remote-write");
+	if (s->l.remote_write && !s->c.history_bytes)
+		return base_usage(self, "--remote-write needs --history, which holds the samples");
+	return BASE_EXIT_OK;
+}
+
+static int check(const struct base_command *self, const struct collect_settings *s)
+{
+	bool prometheus = !strcmp(s->mode, "prometheus");
+	const struct fabric_opts *f = &s->c.fabric;
 	char host[256];
 	uint16_t port;
+
+	if (!prometheus && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
+		return base_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
+				  s->mode);
+	if (s->dta && !prometheus)
+		return base_usage(self, "--dta is for --mode prometheus");
+	if (!s->agents.n && !s->dta)
+		return base_usage(self, "no --agent: name a host to read");
+	if (base_parse_address(s->listen, host, sizeof(host), &port))
+		return base_usage(self, "--listen '%s' is no ADDR:PORT", s->listen);
+	if (s->c.queues > s->c.workers)
+		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
+				  s->c.workers);
+	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
+		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
+					"HOST[:PORT]");
+	if (s->as_json && prometheus)
+		return base_usage(self, "--json is for --mode setup and read_loop");
+	if (s->c.period_ns && s->c.period_ns < 10000)
+		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
+	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
+		return base_usage(self, "--history is 0 or at least 1M per worker");
+	return check_analysis(self, s);
+}
+
+static int collect_main(const struct base_command *self, int argc, char **argv)
+{
+	static int cpus[WORKERS_MAX];
 	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (strcmp(s.mode, "prometheus") && strcmp(s.mode, "read_loop") && strcmp(s.mode, "setup"))
-		return base_usage(self, "--mode '%s' is none of prometheus, read_loop, setup",
-				  s.mode);
-	if (s.dta && strcmp(s.mode, "prometheus"))
-		return base_usage(self, "--dta is for --mode prometheus");
-	if (!s.agents.n && !s.dta)
-		return base_usage(self, "no --agent: which host is to be read?");
-	if (base_parse_address(s.listen, host, sizeof(host), &port))
-		return base_usage(self, "--listen '%s' is no ADDR:PORT", s.listen);
-	if (s.queues > s.workers)
-		return base_usage(self, "--queues %u needs as many --workers, of which there %s %u",
-				  s.queues, s.workers == 1 ? "is" : "are", s.workers);
-	if ((s.c.fabric.device || s.gid != -1 || s.ib_port != 1) && !any_over_rdma(&s.agents))
-		return base_usage(
-			self, "--dev, --gid and --ib-port need an --agent over RDMA, HOST[:PORT]");
-	if (s.as_json && !strcmp(s.mode, "prometheus"))
-		return base_usage(self, "--json is for --mode setup and read_loop");
-	if (s.c.period_ns && s.c.period_ns < 10000)
-		return base_usage(self, "--period is 0 (as fast as it goes) or 10us at least");
-	if (s.cpus && parse_cpus(s.cpus, cpus, WORKERS_MAX, &s.c.cpu_count))
-		return base_usage(self, "--cpus '%s' is no list such as 0,2-5", s.cpus);
-	if (s.history_bytes && s.history_bytes / s.workers < 1u << 20)
-		return base_usage(self, "--history is 0 or 1M a worker at least");
-	if (!s.l.analyse && (s.l.analysis.detector || s.l.analysis.shadow || s.l.analysis.model ||
-			     s.l.analysis.record))
-		return base_usage(self,
-				  "--detector, --shadow, --model and --record need --analyse");
-	if (s.l.verdict_ttl_ns && s.l.verdict_ttl_ns < 3000000000)
-		return base_usage(self, "--verdict-ttl is 0 (tell pods nothing) or 3s at least");
-	if (!s.l.analyse && (s.l.alert || s.l.webhook))
-		return base_usage(self, "--alert and --webhook need --analyse");
-	if (s.l.analysis.every_ns < 1000000 || s.l.analysis.step_ns < s.l.analysis.every_ns)
-		return base_usage(self,
-				  "--analyse-every is 1ms at least, and --analyse-step no less");
-	if (s.l.analysis.model_every_ns && s.l.analysis.model_every_ns < 1000000000)
-		return base_usage(self, "--model-every is 0 (at the end only) or 1s at least");
-	if (s.t.otlp_sent && !s.t.otlp)
-		return base_usage(self, "--otlp-sent needs --otlp");
-	if (s.t.otlp && !(s.trace_budget > 0))
-		return base_usage(self, "--otlp needs a --trace-budget");
-	if (s.l.native_histograms && !s.l.remote_write)
-		return base_usage(self, "--remote-native needs --remote-write");
-	if (s.l.remote_write && !s.history_bytes)
-		return base_usage(self,
-				  "--remote-write needs --history, of which samples are taken");
-	s.l.analysis.workers = s.workers;
-	s.l.period_ns = s.c.period_ns;
-	s.live = s.l.analyse || s.l.remote_write;
-	s.t.policy.budget = s.trace_budget;
-	s.t.memory = (size_t)s.trace_memory;
-	s.c.agents = s.agents.v;
-	s.c.agent_count = s.agents.n;
-	s.c.workers = s.workers;
-	s.c.queues = s.queues;
-	s.c.pin = s.pin || s.cpus;
-	s.c.cpus = cpus;
-	s.c.history_bytes = (size_t)s.history_bytes;
-	s.c.max_regions = s.max_regions;
-	s.c.tcp_groups = s.tcp_groups;
-	s.c.tcp_flows = s.tcp_flows;
-	s.c.max_series = s.max_series;
-	s.c.fabric.gid_index = s.gid;
-	s.c.fabric.ib_port = s.ib_port;
-	s.c.fabric.queue_depth = s.depth;
-	s.c.fabric.buffer_bytes = (size_t)s.buffer_bytes;
-	return run(&s);
+	code = check(self, &set);
+	if (code != BASE_EXIT_OK)
+		return code;
+	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
+		return base_usage(self, "--cpus '%s' is no list such as 0,2-5", set.cpus);
+	set.l.analysis.workers = set.c.workers;
+	set.l.period_ns = set.c.period_ns;
+	set.live = set.l.analyse || set.l.remote_write;
+	set.c.agents = set.agents.v;
+	set.c.agent_count = set.agents.n;
+	set.c.pin |= set.cpus != NULL;
+	set.c.cpus = cpus;
+	return run(&set);
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_demo.c - all of Sidelight at work on this machine, until Ctrl-C: an agent, a collector, the
- * two example services and a load on one of them. Every part is a child in a process group of its
- * own, so that Ctrl-C comes here only and they stop in order; each dies with this process however
- * it ends. What they write goes into one temporary folder, which is removed at the end, or, if this
- * process was killed, by the next demo.
+ * cmd_demo.c - all of Sidelight on this machine until Ctrl-C: an agent, a collector, two example
+ * services and a load. Each part is a child in its own process group, so that Ctrl-C reaches this
+ * process alone and parts stop in order; each dies with this process. Their files lie in one
+ * temporary folder, removed at the end, or by the next demo if this process was killed.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -33,7 +32,7 @@ int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 
 /* ---- the period ---- */
 
-#define LATE_SHARE 0.005 /* of the deadlines; the page says "late" above 0.01 */
+#define LATE_SHARE 0.005 /* of deadlines; the page says "late" above 0.01 */
 
 struct rounds {
 	uint64_t begun, late;
@@ -69,8 +68,8 @@ static int try_period(struct cli_demo *d, uint64_t ns)
 }
 
 /*
- * How fast one can read depends on what else the machine's CPUs do, the load included. So: the
- * shortest period that holds for a second with everything running, or the one that does best.
+ * The rate depends on the load of the machine's CPUs: take the shortest period that holds for a
+ * second with everything running, or the one that misses fewest deadlines.
  */
 static int choose_period(struct cli_demo *d)
 {
@@ -89,8 +88,8 @@ static int choose_period(struct cli_demo *d)
 		}
 		if (base_stop_wait(d->stop, 500) || !rounds_so_far(d, &before) ||
 		    base_stop_wait(d->stop, 1000) || !rounds_so_far(d, &after))
-			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() tells what is
-						wrong */
+			return BASE_EXIT_OK; /* stopping, or cli_demo_look_after() reports the
+						failure */
 		after.late -= before.late;
 		after.begun -= before.begun;
 		share = (double)after.late / (double)(after.begun + after.late + 1);
@@ -131,7 +130,7 @@ static void sample_lines(const struct cli_demo *d)
 			if (strncmp(line, wanted[i], strlen(wanted[i])))
 				continue;
 			length = (int)strcspn(line, "\n");
-			/* A zero says little. */
+			/* Zeros are skipped. */
 			if (length > 2 && !strncmp(line + length - 2, " 0", 2))
 				continue;
 			printf("  %.*s\n", length, line);
@@ -145,7 +144,8 @@ static void sample_lines(const struct cli_demo *d)
 static void banner(const struct cli_demo *d)
 {
 	printf("\nSidelight is at work. The two services count in their own memory; the collector\n"
-	       "reads it every %g ms, and neither the services nor the agent do anything for it.\n\n",
+	       "reads it every %g ms, and neither the services nor the agent do anything for "
+	       "it.\n\n",
 	       (double)d->period_ns / 1e6);
 	printf("  live page     http://%s/\n", d->listen);
 	printf("  exposition    http://%s/metrics\n", d->listen);
@@ -162,7 +162,8 @@ static void banner(const struct cli_demo *d)
 	if (*d->no_reports)
 		printf("  reports       not shown: %s\n\n", d->no_reports);
 	else
-		printf("  reports       flows of loopback, by the kernel itself: http://%s/#tab=reports\n\n",
+		printf("  reports       flows of loopback, by the kernel itself: "
+		       "http://%s/#tab=reports\n\n",
 		       d->listen);
 	sample_lines(d);
 	printf("What to try, from another terminal:\n"
@@ -171,7 +172,8 @@ static void banner(const struct cli_demo *d)
 	       (int)d->part[DEMO_SHOP].pid, (int)d->part[DEMO_AGENT].pid);
 	printf("  curl -s %s/products\n", d->shop_url);
 	printf("  curl -s -X POST '%s/fault?kind=slow&seconds=10'\n"
-	       "                  or cpu, errors, leak: once %s are learned, the page says what is\n"
+	       "                  or cpu, errors, leak: once %s are learned, the page says what "
+	       "is\n"
 	       "                  not as usual, and the shop logs more, in %s\n",
 	       d->shop_url, d->warm_up, d->part[DEMO_SHOP].log);
 	printf("  %s generate metrics --socket %s --pods 50 --hold 30s\n", d->self, d->socket);
@@ -183,7 +185,7 @@ static void banner(const struct cli_demo *d)
 		   (int)d->part[DEMO_AGENT].pid, d->part[DEMO_SHOP].log);
 }
 
-/* The shop's connections, where the kernel may be asked; else a line that says why not. */
+/* Publishes the shop's connections if the kernel allows; else sets d->no_tcp. */
 static void set_agent(struct cli_demo *d)
 {
 	const char *port = strrchr(d->shop_listen, ':');
@@ -221,7 +223,7 @@ static bool runs(const char *program)
 	return false;
 }
 
-/* Beside the program as it is built, or where make install puts it. */
+/* Beside the program in the build folder, or where it is installed. */
 static int find_examples(struct cli_demo *d, const char *given)
 {
 	char beside[PATH_MAX], installed[PATH_MAX], program[PATH_MAX + 8];
@@ -251,103 +253,124 @@ static int find_examples(struct cli_demo *d, const char *given)
 		given ? given : beside);
 }
 
+static struct {
+	const char *listen, *shop, *examples, *fault;
+	uint64_t period, duration, warm_up;
+	uint32_t load;
+} set = {.listen = "127.0.0.1:9464",
+	 .shop = "127.0.0.1:8080",
+	 .warm_up = 30 * DEMO_SECOND,
+	 .load = 200};
+
+static const struct base_option table[] = {
+	BASE_STRING("listen", 'l', &set.listen, "ADDR:PORT",
+		    "address of the page and /metrics; another port if it is in use"),
+	BASE_STRING("shop-listen", 0, &set.shop, "ADDR:PORT",
+		    "address of the example shop; another port if it is in use"),
+	BASE_TIME("period", 'p', &set.period, 1e5, 1e11, "DURATION",
+		  "time between two rounds (default: the shortest of 1, 2, 5 and 10 ms that this "
+		  "machine keeps)"),
+	BASE_UINT("load", 0, &set.load, 0, DEMO_CONNECTIONS * 1000, "N",
+		  "requests per second to the shop; 0: no load"),
+	BASE_TIME("duration", 'd', &set.duration, 0, 0, "DURATION",
+		  "end after this time; 0: when interrupted (default)"),
+	BASE_TIME("warm-up", 0, &set.warm_up, 1e9, 3600e9, "DURATION",
+		  "learn normal behaviour for this long"),
+	BASE_STRING("fault", 0, &set.fault, "KIND[@SECONDS]",
+		    "after the warm-up, break the shop for SECONDS, or 10 s: cpu, slow, errors or "
+		    "leak"),
+	BASE_STRING("examples", 0, &set.examples, "DIR",
+		    "directory of the programs shop and queue"),
+	{0},
+};
+
+static int set_parts(struct cli_demo *d)
+{
+	int err = cli_demo_folder_make(d);
+
+	if (!err && set.load)
+		err = cli_demo_write_script(d, set.load);
+	if (!err)
+		err = cli_demo_reports_set(d);
+	if (err)
+		return err;
+	snprintf(d->shop_url, sizeof(d->shop_url), "http://%s", d->shop_listen);
+	snprintf(d->shop, sizeof(d->shop), "%s/shop", d->examples);
+	snprintf(d->queue, sizeof(d->queue), "%s/queue", d->examples);
+	set_period(d, set.period ? set.period : 1000000);
+	set_agent(d);
+	cli_demo_part_set(d, DEMO_COLLECT, "collect", d->self, "collect", "--agent", d->socket,
+			  "--listen", d->listen, "--period", d->period, "--analyse",
+			  "--analyse-step", "200ms", "--warm-up", d->warm_up, "--false-alarms",
+			  "30", "--verdict-ttl", "10s", *d->stores ? "--dta" : NULL, d->stores,
+			  NULL);
+	cli_demo_part_set(d, DEMO_SHOP, "shop", d->shop, "--listen", d->shop_listen, "--faults",
+			  NULL);
+	cli_demo_part_set(d, DEMO_QUEUE, "queue", d->queue, "--rate", "50", NULL);
+	d->part[DEMO_SHOP].pod = "shop-0";
+	d->part[DEMO_QUEUE].pod = "queue-0";
+	if (set.load)
+		cli_demo_part_set(d, DEMO_LOAD, "wrk", "wrk", "-t1", "-c4", "-d20s", "-s",
+				  d->script, d->shop_url, NULL);
+	return BASE_EXIT_OK;
+}
+
+static int demo(struct cli_demo *d)
+{
+	int result = cli_demo_start_all(d, false);
+	uint64_t began;
+
+	if (!result && !set.period)
+		result = choose_period(d);
+	if (!result)
+		result = cli_demo_start_all(d, true);
+	/* The banner shows some values: give the first ones time to arrive. */
+	if (!result && !base_stop_wait(d->stop, set.period ? 1500 : 300)) {
+		banner(d);
+		began = base_now_ns();
+		while (!result && !base_stop_wait(d->stop, set.fault ? 50 : 200) &&
+		       !(set.duration && base_now_ns() - began >= set.duration)) {
+			result = cli_demo_look_after(d);
+			cli_demo_fault_poll(d);
+		}
+	}
+	if (!result)
+		puts("\nstopping");
+	fflush(stdout);
+	cli_demo_stop_all(d);
+	return result;
+}
+
 static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	const char *listen_wish = "127.0.0.1:9464", *shop_wish = "127.0.0.1:8080", *examples = NULL;
-	const char *fault = NULL;
-	uint64_t period = 0, duration = 0, warm_up = 30 * DEMO_SECOND, began;
-	uint32_t load = 200;
-	const struct base_option table[] = {
-		{"listen", 'l', BASE_OPT_STRING, &listen_wish, "ADDR:PORT",
-		 "address of the page and /metrics; another port if it is in use", 0, 0},
-		{"shop-listen", 0, BASE_OPT_STRING, &shop_wish, "ADDR:PORT",
-		 "address of the example shop; another port if it is in use", 0, 0},
-		{"period", 'p', BASE_OPT_DURATION, &period, "DURATION",
-		 "between two reads (default the shortest of 1, 2, 5 and 10 ms that this machine keeps)",
-		 1e5, 1e11},
-		{"load", 0, BASE_OPT_U32, &load, "N", "requests a second to the shop; 0: none", 0,
-		 DEMO_CONNECTIONS * 1000},
-		{"duration", 'd', BASE_OPT_DURATION, &duration, "DURATION",
-		 "stop by itself after so long; 0: at Ctrl-C (default)", 0, 0},
-		{"warm-up", 0, BASE_OPT_DURATION, &warm_up, "DURATION",
-		 "analysis learns for so long what is usual", 1e9, 3600e9},
-		{"fault", 0, BASE_OPT_STRING, &fault, "KIND[@SECONDS]",
-		 "then break the shop, for 10 s or so long: cpu, slow, errors, leak", 0, 0},
-		{"examples", 0, BASE_OPT_STRING, &examples, "DIR",
-		 "where the programs shop and queue are", 0, 0},
-		{0},
-	};
 	static struct cli_demo d; /* large */
 	int result;
 
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
 	d.cmd = cmd;
-	/* Who reads what is printed may be gone, and the parts have to be stopped all the same. */
+	/* The reader of standard output may be gone; the parts have to be stopped all the same. */
 	signal(SIGPIPE, SIG_IGN);
-	if (fault && (result = cli_demo_fault_parse(&d, fault)))
+	if (set.fault && (result = cli_demo_fault_parse(&d, set.fault)))
 		return result;
-	base_print_duration(d.warm_up, sizeof(d.warm_up), warm_up);
-	if (find_examples(&d, examples))
+	base_print_duration(d.warm_up, sizeof(d.warm_up), set.warm_up);
+	if (find_examples(&d, set.examples))
 		return BASE_EXIT_FAILURE;
-	if (load && !runs("wrk"))
-		return cli_demo_complain(
-			&d, "wrk, which makes the load, is not installed: apt-get install "
-			    "wrk, or --load 0");
-	result = cli_demo_free_address(&d, "listen", listen_wish, d.listen, sizeof(d.listen));
+	if (set.load && !runs("wrk"))
+		return cli_demo_complain(&d, "wrk, which makes the load, is not installed: apt-get "
+					     "install wrk, or --load 0");
+	result = cli_demo_free_address(&d, "listen", set.listen, d.listen, sizeof(d.listen));
 	if (!result)
-		result = cli_demo_free_address(&d, "shop-listen", shop_wish, d.shop_listen,
+		result = cli_demo_free_address(&d, "shop-listen", set.shop, d.shop_listen,
 					       sizeof(d.shop_listen));
 	if (result)
 		return result;
 	d.stop = base_stop_fd();
 	if (d.stop < 0)
 		return cli_demo_complain(&d, "signalfd: %s", strerror(-d.stop));
-	result = cli_demo_folder_make(&d);
-	if (!result && load)
-		result = cli_demo_write_script(&d, load);
+	result = set_parts(&d);
 	if (!result)
-		result = cli_demo_reports_set(&d);
-	if (result)
-		goto out;
-	snprintf(d.shop_url, sizeof(d.shop_url), "http://%s", d.shop_listen);
-	snprintf(d.shop, sizeof(d.shop), "%s/shop", d.examples);
-	snprintf(d.queue, sizeof(d.queue), "%s/queue", d.examples);
-	set_period(&d, period ? period : 1000000);
-	set_agent(&d);
-	cli_demo_part_set(&d, DEMO_COLLECT, "collect", d.self, "collect", "--agent", d.socket,
-			  "--listen", d.listen, "--period", d.period, "--analyse", "--analyse-step",
-			  "200ms", "--warm-up", d.warm_up, "--false-alarms", "30", "--verdict-ttl",
-			  "10s", *d.stores ? "--dta" : NULL, d.stores, NULL);
-	cli_demo_part_set(&d, DEMO_SHOP, "shop", d.shop, "--listen", d.shop_listen, "--faults",
-			  NULL);
-	cli_demo_part_set(&d, DEMO_QUEUE, "queue", d.queue, "--rate", "50", NULL);
-	d.part[DEMO_SHOP].pod = "shop-0";
-	d.part[DEMO_QUEUE].pod = "queue-0";
-	if (load)
-		cli_demo_part_set(&d, DEMO_LOAD, "wrk", "wrk", "-t1", "-c4", "-d20s", "-s",
-				  d.script, d.shop_url, NULL);
-
-	result = cli_demo_start_all(&d, false);
-	if (!result && !period)
-		result = choose_period(&d);
-	if (!result)
-		result = cli_demo_start_all(&d, true);
-	/* A moment, so that the first values are there to be shown. */
-	if (!result && !base_stop_wait(d.stop, period ? 1500 : 300)) {
-		banner(&d);
-		began = base_now_ns();
-		while (!result && !base_stop_wait(d.stop, fault ? 50 : 200) &&
-		       !(duration && base_now_ns() - began >= duration)) {
-			result = cli_demo_look_after(&d);
-			cli_demo_fault_poll(&d);
-		}
-	}
-	if (!result)
-		puts("\nstopping");
-	fflush(stdout);
-	cli_demo_stop_all(&d);
-out:
+		result = demo(&d);
 	cli_demo_folder_remove(&d);
 	close(d.stop);
 	return result;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_dump.c - sidelight dump: where regions come from, and what becomes of them. */
+/* cmd_dump.c - sidelight dump: finds regions in files, processes and agents. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static int failed(const char *source, const char *what)
 	return BASE_EXIT_FAILURE;
 }
 
-/* Takes fd over. The directory's snapshot is handed back if keep is not NULL. */
+/* Takes fd over. keep, if not NULL, receives the snapshot. */
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
 	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
@@ -63,7 +63,7 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 		cli_dump_print_json(d, settings.raw_lines);
 	else
 		cli_dump_print_text(d, settings.raw_lines);
-	/* Standard output has it all; this says why the exit status is what it is. */
+	/* Standard output has the details; this explains the exit status. */
 	if (!good && !settings.check && d->error)
 		failed(source, strerror(d->error));
 	else if (!good && !settings.check)
@@ -80,7 +80,7 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 
 static int dump_file(const char *path)
 {
-	/* Not waiting for a FIFO's other end. */
+	/* O_NONBLOCK: opening a FIFO must not wait. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
 
@@ -167,8 +167,8 @@ static int agent_connect(const char *path)
 }
 
 /*
- * Asks, and waits for the answer of the type wanted, which comes with a descriptor. Returns it, or
- * -1 with one line in why.
+ * Sends a request and waits for the answer of type wanted. Returns the descriptor that it carries,
+ * or -1 with one line in why.
  */
 static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, uint16_t wanted,
 		     char *why, size_t why_bytes)
@@ -241,7 +241,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
 		return BASE_EXIT_FAILURE;
 	}
-	/* No memory file but a map: what the kernel writes is READ, not read(2). */
+	/* Not a memory file but a BPF map: kernel tables are READ through a mapping. */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
 		struct cli_dump_remote_opts o = settings.remote;
 
@@ -309,107 +309,73 @@ static bool all_digits(const char *s)
 	return *s && strspn(s, "0123456789") == strlen(s);
 }
 
-static int dump_main(const struct base_command *self, int argc, char **argv)
+static const struct base_option table[] = {
+	BASE_FLAG("json", 'j', &settings.json, "print JSON, one object per line and region"),
+	BASE_FLAG("raw-lines", 'r', &settings.raw_lines,
+		  "also print every line with its check word"),
+	BASE_FLAG("check", 'c', &settings.check,
+		  "print only whether the region is well-formed; exit 1 if not"),
+	BASE_STRING("socket", 's', &settings.socket, "PATH",
+		    "ask the agent at this socket: for its directory, or as --id or --all say"),
+	BASE_UINT("id", 'i', &settings.id, 1, INT64_MAX, "N",
+		  "show the region of this directory entry"),
+	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
+		    "READ the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the PATH "
+		    "of a socket"),
+	BASE_STRING("kind", 0, &settings.remote.kind, "KIND",
+		    "with --agent: show only flows, layers or tasks"),
+	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
+		    "with --agent: use this RDMA device (default: by route)"),
+	CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
+	BASE_FLAG("all", 'a', &settings.all, "show the directory and every region in it"),
+	{0},
+};
+
+static int dump_kernel(const struct base_command *self)
 {
-	const struct base_option table[] = {
-		{.name = "json",
-		 .letter = 'j',
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.json,
-		 .help = "one JSON object a line, one line a region"},
-		{.name = "raw-lines",
-		 .letter = 'r',
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.raw_lines,
-		 .help = "also every line, with its check"},
-		{.name = "check",
-		 .letter = 'c',
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.check,
-		 .help = "show nothing: say whether it is well-formed, exit 1 if not"},
-		{.name = "socket",
-		 .letter = 's',
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.socket,
-		 .argument = "PATH",
-		 .help = "ask the agent there, for its directory if neither --id nor --all is given"},
-		{.name = "id",
-		 .letter = 'i',
-		 .type = BASE_OPT_U64,
-		 .to = &settings.id,
-		 .argument = "N",
-		 .help = "the region of this directory entry",
-		 .min = 1,
-		 .max = 9e18},
-		{.name = "agent",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.remote.target,
-		 .argument = "TARGET",
-		 .help = "READ what the kernel of an agent's host writes: HOST[:PORT] over RDMA, or the "
-			 "PATH of a socket"},
-		{.name = "kind",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.remote.kind,
-		 .argument = "KIND",
-		 .help = "with --agent: flows, layers or tasks alone"},
-		{.name = "dev",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.remote.device,
-		 .argument = "DEVICE",
-		 .help = "with --agent: the RDMA device (default by route)"},
-		CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
-		{.name = "all",
-		 .letter = 'a',
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.all,
-		 .help = "the directory and every region in it"},
-		{0},
-	};
-	int arg = base_options_parse(self, table, argc, argv), status;
-	bool agent;
+	const char *kind = settings.remote.kind;
 
-	if (arg == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (arg < 0)
-		return BASE_EXIT_USAGE;
-	if (settings.remote.target) {
-		const char *kind = settings.remote.kind;
+	if (settings.socket || settings.all || settings.check || settings.raw_lines)
+		return base_usage(self, "--agent goes with --kind, --id and --json alone");
+	if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") && strcmp(kind, "tasks"))
+		return base_usage(self, "--kind '%s' is none of flows, layers, tasks", kind);
+	settings.remote.id = settings.id;
+	settings.remote.json = settings.json;
+	return cli_dump_remote(&settings.remote);
+}
 
-		if (settings.socket || settings.all || settings.check || settings.raw_lines ||
-		    arg < argc)
-			return base_usage(self, "--agent goes with --kind, --id and --json alone");
-		if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") &&
-		    strcmp(kind, "tasks"))
-			return base_usage(self, "--kind '%s' is none of flows, layers, tasks",
-					  kind);
-		settings.remote.id = settings.id;
-		settings.remote.json = settings.json;
-		status = cli_dump_remote(&settings.remote);
-		return fflush(stdout) || ferror(stdout) ? failed("standard output", strerror(errno))
-							: status;
-	}
+static int dump_operand(const struct base_command *self, const char *operand)
+{
+	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
+	bool agent = settings.socket || settings.id || settings.all;
+
 	if (settings.remote.kind || settings.remote.device)
 		return base_usage(self, "--kind and --dev need --agent");
-	agent = settings.socket || settings.id || settings.all;
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all exclude each other");
 	if (settings.check && (settings.json || settings.raw_lines))
-		return base_usage(self, "--check shows nothing: no --json, no --raw-lines");
-	if (agent ? arg < argc : arg + 1 != argc)
-		return base_usage(self,
-				  agent ? "a file or process, or an agent, but not both"
-					: "one FILE, one PID, or --socket PATH: what is to be "
-					  "shown?");
-	if (agent) {
-		const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
+		return base_usage(self, "--check excludes --json and --raw-lines");
+	if (agent && operand)
+		return base_usage(self, "a file or process and an agent exclude each other");
+	if (!agent && !operand)
+		return base_usage(self, "name one FILE, one PID or --socket PATH");
+	if (agent)
+		return dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
+	return all_digits(operand) ? dump_process(operand) : dump_file(operand);
+}
 
-		status = dump_agent(path && *path ? path : SL_SOCKET_DEFAULT);
-	} else if (all_digits(argv[arg])) {
-		status = dump_process(argv[arg]);
-	} else {
-		status = dump_file(argv[arg]);
-	}
+static int dump_main(const struct base_command *self, int argc, char **argv)
+{
+	int code, arg = base_options_parse(self, table, argc, argv, &code);
+
+	if (arg < 0)
+		return code;
+	if (argc - arg > 1)
+		return base_usage(self, "name one FILE or PID only");
+	if (settings.remote.target && arg < argc)
+		return base_usage(self, "--agent takes no FILE or PID");
+	code = settings.remote.target ? dump_kernel(self) : dump_operand(self, argv[arg]);
 	if (fflush(stdout) || ferror(stdout))
 		return failed("standard output", strerror(errno));
-	return status;
+	return code;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cmd_generate.c - load whose outcome is known: 'sidelight generate WHAT'. Each kind of load is a
- * command of its own with its own options, in a generate_WHAT.c.
+ * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind is a command of
+ * its own in generate/.
  */
 #include "cli/generate/generate.h"
 

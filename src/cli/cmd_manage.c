@@ -1,97 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_manage.c - 'sidelight manage up|down|status|test|bench FILE.yaml'. */
+/* cmd_manage.c - 'sidelight manage': reads the options and becomes src/manage/manage.py. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/base.h"
-#include "manage/manage.h"
-
-static const char *const verbs[] = {"up", "down", "status", "test", "bench"};
-#define VERBS (sizeof(verbs) / sizeof(*verbs))
 
 static bool json, keep, around;
 
-static const struct base_option options[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .type = BASE_OPT_FLAG,
-	 .to = &json,
-	 .help = "status, test, bench: print JSON"},
-	{.name = "keep",
-	 .letter = 'k',
-	 .type = BASE_OPT_FLAG,
-	 .to = &keep,
-	 .help = "down: leave what the parts printed"},
-	{.name = "up",
-	 .letter = 'u',
-	 .type = BASE_OPT_FLAG,
-	 .to = &around,
-	 .help = "test, bench: start all parts before, and stop them after"},
+static const struct base_option table[] = {
+	BASE_FLAG("json", 'j', &json, "status, test, bench: print JSON"),
+	BASE_FLAG("keep", 'k', &keep, "down: keep the output of the parts"),
+	BASE_FLAG("up", 'u', &around,
+		  "test, bench: start all parts first, and stop them at the end"),
 	{0},
 };
 
-static int run_verb(const char *verb, struct manage *m, int stop_fd)
+/* Beside the program in the build folder, or where it is installed. */
+static int find(char *program, char *script, size_t bytes)
 {
-	int code;
+	static const char *const where[] = {"src/manage", "../libexec/sidelight"};
+	ssize_t n = readlink("/proc/self/exe", program, bytes - 1);
 
-	if (!strcmp(verb, "up"))
-		return manage_up(m, stop_fd);
-	if (!strcmp(verb, "down"))
-		return manage_down(m, keep);
-	if (!strcmp(verb, "status"))
-		return manage_status(m, json);
-	if (!around)
-		return manage_steps(m, verb, stop_fd, json);
-	if (json) /* no more than one document on standard output */
-		m->say = stderr;
-	code = manage_up(m, stop_fd);
-	if (code)
-		return code;
-	code = manage_steps(m, verb, stop_fd, json);
-	if (manage_down(m, code != BASE_EXIT_OK))
-		code = BASE_EXIT_FAILURE;
-	return code;
+	if (n <= 0)
+		return -errno;
+	program[n] = 0;
+	for (size_t i = 0; i < sizeof(where) / sizeof(*where); i++) {
+		int folder = (int)(strrchr(program, '/') - program);
+
+		if (snprintf(script, bytes, "%.*s/%s/manage.py", folder, program, where[i]) <
+			    (int)bytes &&
+		    !access(script, R_OK))
+			return 0;
+	}
+	return -ENOENT;
 }
 
 static int run(const struct base_command *self, int argc, char **argv)
 {
-	char program[4096], error[512];
-	int first = base_options_parse(self, options, argc, argv), stop_fd, code;
-	struct manage *m;
-	ssize_t n;
-	size_t i = 0;
+	char program[PATH_MAX], script[PATH_MAX], flags[8];
+	int code, first = base_options_parse(self, table, argc, argv, &code);
+	/* A third operand suffices for the script to refuse them. */
+	char *args[] = {"python3", "-I", script, program, flags, NULL, NULL, NULL, NULL};
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
-	if (argc - first != 2)
-		return base_usage(self, "expected up, down, status, test or bench, and a file");
-	while (i < VERBS && strcmp(verbs[i], argv[first]))
-		i++;
-	if (i == VERBS)
-		return base_usage(self, "'%s' is none of up, down, status, test, bench",
-				  argv[first]);
-	n = readlink("/proc/self/exe", program, sizeof(program) - 1);
-	if (n < 0) {
-		fprintf(stderr, "sidelight manage: /proc/self/exe: %s\n", strerror(errno));
+		return code;
+	code = find(program, script, sizeof(script));
+	if (code) {
+		fprintf(stderr, "sidelight manage: manage.py: %s; run make install\n",
+			strerror(-code));
 		return BASE_EXIT_FAILURE;
 	}
-	program[n] = 0;
-	m = manage_read(argv[first + 1], program, error, sizeof(error));
-	if (!m)
-		return base_usage(self, "%s", error);
-	stop_fd = base_stop_fd();
-	if (stop_fd < 0) {
-		fprintf(stderr, "sidelight manage: signals: %s\n", strerror(-stop_fd));
-		manage_free(m);
-		return BASE_EXIT_FAILURE;
-	}
-	code = run_verb(verbs[i], m, stop_fd);
-	close(stop_fd);
-	manage_free(m);
-	return code;
+	snprintf(flags, sizeof(flags), "-%s%s%s", json ? "j" : "", keep ? "k" : "",
+		 around ? "u" : "");
+	for (int i = 0; i < 3 && first + i < argc; i++)
+		args[5 + i] = argv[first + i];
+	execvp(args[0], args);
+	fprintf(stderr, "sidelight manage: python3: %s; install python3 and python3-yaml\n",
+		strerror(errno));
+	return BASE_EXIT_FAILURE;
 }
 
 const struct base_command cli_cmd_manage = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_model.c - sidelight model: what files of models hold, and one file of several: what each of
- * several hosts has learned of the pods of a service becomes what all of them know.
+ * cmd_model.c - sidelight model: lists files of models, and merges those of several hosts, so that
+ * each knows what all have learned of a service.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +46,7 @@ static void list_one(void *arg, const char *name, const void *bytes, size_t leng
 	json_t *o = json_pack("{s:s#, s:I}", "name", name, strlen(name), "bytes",
 			      (json_int_t)length);
 
-	if (!o) /* a stranger's text that is no UTF-8 */
+	if (!o) /* the name is not UTF-8 */
 		o = json_pack("{s:s, s:I}", "name", "?", "bytes", (json_int_t)length);
 	if (err)
 		json_object_set_new(o, "error", json_string(why(err)));
@@ -110,12 +110,12 @@ static int list(struct collect_models *m, bool as_json)
 
 struct merge {
 	struct collect_models *to;
-	const char *path; /* that is being added */
+	const char *path; /* the file being merged */
 	uint32_t merged, added, kept_one, damaged;
 	int err;
 };
 
-/* A name as it may be shown: a file is a stranger's until it was looked at. */
+/* A name with control characters replaced: the file is untrusted. */
 static const char *shown(const char *name, char to[128])
 {
 	size_t n = 0;
@@ -148,7 +148,6 @@ static struct analyse_pipeline *load(const void *bytes, size_t length,
 				     const struct analyse_model_info *info)
 {
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o),
 		.columns = info->columns,
 		.step_ns = info->step_ns,
 		.detector = analyse_detector_find(info->detector),
@@ -164,7 +163,7 @@ static struct analyse_pipeline *load(const void *bytes, size_t length,
 	return p;
 }
 
-/* Both in one, to be freed; NULL: they do not go together. */
+/* The merged model, to be freed; NULL: they do not match. */
 static void *unite(const void *a, size_t a_bytes, const struct analyse_model_info *a_info,
 		   const void *b, size_t b_bytes, const struct analyse_model_info *b_info,
 		   size_t *bytes)
@@ -211,7 +210,7 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		m->added++;
 		return;
 	}
-	/* What is there was looked at when it was put. */
+	/* It was validated when it was put. */
 	analyse_pipeline_model_info(there.bytes, there.length, &mine);
 	both = unite(there.bytes, there.length, &mine, bytes, length, &theirs, &n);
 	if (both) {
@@ -219,7 +218,8 @@ static void add(void *arg, const char *name, const void *bytes, size_t length)
 		m->merged++;
 	} else {
 		fprintf(stderr,
-			"sidelight model: %s: %s is of other metrics, detector or step than that of the "
+			"sidelight model: %s: %s is of other metrics, detector or step than that "
+			"of the "
 			"files before; the one that learned more is taken (%" PRIu64
 			" steps of %" PRIu64 " and %" PRIu64 ")\n",
 			m->path, shown(name, safe),
@@ -254,38 +254,31 @@ static int merge(struct collect_models **files, char **names, int n, const char 
 	return m.damaged || m.kept_one ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
+static struct {
+	const char *out;
+	bool json;
+} settings;
+
+static const struct base_option table[] = {
+	BASE_STRING("merge", 'm', &settings.out, "OUT",
+		    "merge the models of all FILEs into OUT, which may be one of them"),
+	BASE_FLAG("json", 'j', &settings.json, "print JSON"),
+	{0},
+};
+
 static int model_main(const struct base_command *self, int argc, char **argv)
 {
-	const char *out = NULL;
-	bool as_json = false;
-	const struct base_option table[] = {
-		{.name = "merge",
-		 .letter = 'm',
-		 .type = BASE_OPT_STRING,
-		 .to = &out,
-		 .argument = "OUT",
-		 .help = "write there what all FILEs know; OUT may be one of them"},
-		{.name = "json",
-		 .letter = 'j',
-		 .type = BASE_OPT_FLAG,
-		 .to = &as_json,
-		 .help = "print JSON"},
-		{0},
-	};
 	struct collect_models **file;
 	char error[4400];
-	int n, first, code = BASE_EXIT_FAILURE;
+	int code, first = base_options_parse(self, table, argc, argv, &code), n = argc - first;
 
-	first = base_options_parse(self, table, argc, argv);
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
-	n = argc - first;
+		return code;
 	if (!n)
 		return base_usage(self, "no file given");
-	if (!out && n > 1)
+	if (!settings.out && n > 1)
 		return base_usage(self, "one file, or --merge OUT");
+	code = BASE_EXIT_FAILURE;
 	file = calloc((size_t)n, sizeof(struct collect_models *));
 	if (!file)
 		return BASE_EXIT_FAILURE;
@@ -298,7 +291,8 @@ static int model_main(const struct base_command *self, int argc, char **argv)
 			goto out;
 		}
 	}
-	code = out ? merge(file, argv + first, n, out) : list(file[0], as_json);
+	code = settings.out ? merge(file, argv + first, n, settings.out)
+			    : list(file[0], settings.json);
 out:
 	for (int i = 0; i < n; i++)
 		collect_models_free(file[i]);

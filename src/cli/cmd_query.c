@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_query.c - sidelight query: what stores say, asked of a collector over HTTP or of a store's
- * file. */
+/*
+ * cmd_query.c - sidelight query: asks stores through a collector's HTTP API or in a store's file.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -18,9 +19,9 @@
 #define KEYS_MAX   1000u
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
-#define PARTS_MAX  256 /* lanes that are followed */
+#define PARTS_MAX  256 /* followed lanes */
 
-static struct cli_query_settings set;
+static struct cli_query_settings set = {.lane = -1};
 static struct {
 	const char *file;
 	bool json, follow, top, flows;
@@ -77,7 +78,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	return answers;
 }
 
-/* An array of answers, one a key; NULL after a line on stderr. */
+/* An array of answers, one per key; NULL after a line on stderr. */
 static json_t *ask(const char *store, char *const *keys, size_t n)
 {
 	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n);
@@ -149,8 +150,10 @@ static void show_sketch(const json_t *a)
 	putchar('\n');
 }
 
-/* Counters can't be overwritten; of the others their slots, and what they would have shown, say how
- * sure that is. */
+/*
+ * Counters are never overwritten. Other kinds state slots in use and the probability to find a
+ * recent key.
+ */
 static void show_empty(const json_t *a)
 {
 	if (!json_object_get(a, "within")) {
@@ -220,7 +223,7 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 		return BASE_EXIT_FAILURE;
 	json_array_foreach(answers, i, a)
 	{
-		/* "keywrite" is "key-write" there. */
+		/* "keywrite" is "key-write" in answers. */
 		if (strncmp(word(a, "kind"), what, 3)) {
 			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
 				word(a, "store"), word(a, "kind"));
@@ -244,7 +247,9 @@ struct cli_query_part {
 	json_int_t lane, next;
 };
 
-/* One look: of a part, or (NULL) of all lanes of a member, which are added to parts. Items, or -1.
+/*
+ * Shows one lane, or (one NULL) all lanes of a member, which are added to parts. Returns the number
+ * of items, or -1.
  */
 static int look(const char *store, uint32_t member, struct cli_query_part *one,
 		struct cli_query_part *parts, int *n)
@@ -287,7 +292,7 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	return items;
 }
 
-/* Items as they come, of each lane from where the last answer ended. */
+/* Shows new items of each lane from the end of its last answer on. */
 static int follow(const char *store)
 {
 	static struct cli_query_part parts[PARTS_MAX];
@@ -416,179 +421,149 @@ static int status(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
-static int query_main(const struct base_command *self, int argc, char **argv)
-{
-	static const char *const kinds[] = {"keywrite", "increment", "postcard",
-					    "append",	"sketch",    "keys"};
-	static const char *at[] = {DEFAULT_AT};
-	const char *what, *store = NULL, *epoch = NULL, *from = NULL, *within = NULL;
-	char error[256];
-	size_t kind = 0, n;
-	int first, code;
-	const struct base_option table[] = {
-		{.name = "collector",
-		 .letter = 'c',
-		 .type = BASE_OPT_LIST,
-		 .to = &set.collectors,
-		 .argument = "HOST:PORT",
-		 .help = "ask this one (default " DEFAULT_AT
-			 "); several: each key of whose it is, else of the next"},
-		{.name = "file",
-		 .letter = 'f',
-		 .type = BASE_OPT_STRING,
-		 .to = &how.file,
-		 .argument = "FILE",
-		 .help = "ask the file of a store, and name no STORE"},
-		{.name = "epoch",
-		 .letter = 'e',
-		 .type = BASE_OPT_STRING,
-		 .to = &epoch,
-		 .argument = "N",
-		 .help = "of this epoch (default: the newest that has it)"},
-		{.name = "copies",
-		 .letter = 'n',
-		 .type = BASE_OPT_U32,
-		 .to = &set.copies,
-		 .argument = "N",
-		 .help = "as the reporter wrote them (default: as the store says)",
-		 .max = SL_STORE_COPIES_MAX},
-		{.name = "policy",
-		 .letter = 'p',
-		 .type = BASE_OPT_STRING,
-		 .to = &set.policy,
-		 .argument = "NAME",
-		 .help = "of copies that disagree: first (default), plurality, consensus"},
-		{.name = "consensus",
-		 .type = BASE_OPT_U32,
-		 .to = &set.consensus,
-		 .argument = "T",
-		 .help = "... of at least so many copies (default 2)",
-		 .max = SL_STORE_COPIES_MAX},
-		{.name = "within",
-		 .letter = 'w',
-		 .type = BASE_OPT_STRING,
-		 .to = &within,
-		 .argument = "KEYS",
-		 .help = "of a key that is not there: would it be, had only so many come after it?"},
-		{.name = "list",
-		 .letter = 'l',
-		 .type = BASE_OPT_U32,
-		 .to = &set.list,
-		 .argument = "N",
-		 .help = "of an append store (default 0)",
-		 .max = SL_STORE_LISTS_MAX - 1},
-		{.name = "lane",
-		 .type = BASE_OPT_I32,
-		 .to = &set.lane,
-		 .argument = "N",
-		 .help = "what this translator wrote; -1: all (default)",
-		 .min = -1,
-		 .max = SL_STORE_LANES_MAX - 1},
-		{.name = "from",
-		 .type = BASE_OPT_STRING,
-		 .to = &from,
-		 .argument = "BLOCK",
-		 .help = "begin there (default: with the oldest there is)"},
-		{.name = "max",
-		 .letter = 'm',
-		 .type = BASE_OPT_U32,
-		 .to = &set.max,
-		 .argument = "N",
-		 .help = "items a lane, 64 to 4096 (default 100); keys, 1 to 10000",
-		 .max = 10000},
-		{.name = "follow",
-		 .type = BASE_OPT_FLAG,
-		 .to = &how.follow,
-		 .help = "append: go on with what comes"},
-		{.name = "top",
-		 .type = BASE_OPT_FLAG,
-		 .to = &how.top,
-		 .help = "keys: with counts, the greatest first"},
-		{.name = "flows",
-		 .type = BASE_OPT_FLAG,
-		 .to = &how.flows,
-		 .help = "keys: those as long as a 5-tuple as flow:..."},
-		{.name = "json",
-		 .letter = 'j',
-		 .type = BASE_OPT_FLAG,
-		 .to = &how.json,
-		 .help = "print JSON, an object a line"},
-		{0},
-	};
+/* ---- options ---- */
 
-	set.lane = -1;
-	first = base_options_parse(self, table, argc, argv);
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (first < 0)
-		return BASE_EXIT_USAGE;
-	if (first == argc)
-		return base_usage(
-			self,
-			"what: keywrite, increment, postcard, append, sketch, keys or status?");
-	what = argv[first++];
+static struct {
+	const char *epoch, *from, *within;
+} text;
+
+static const struct base_option table[] = {
+	BASE_LIST("collector", 'c', &set.collectors, "HOST:PORT",
+		  "ask this collector; repeatable: each key is asked of the collector that holds "
+		  "it, or of the next (default " DEFAULT_AT ")"),
+	BASE_STRING("file", 'f', &how.file, "FILE",
+		    "ask the file of a store; STORE is then left out"),
+	BASE_STRING("epoch", 'e', &text.epoch, "N",
+		    "ask for this epoch (default: the newest that has the key)"),
+	BASE_UINT("copies", 'n', &set.copies, 0, SL_STORE_COPIES_MAX, "N",
+		  "number of copies that the reporter wrote (default: the store's)"),
+	BASE_STRING("policy", 'p', &set.policy, "NAME",
+		    "choose among differing copies by first (default), plurality or consensus"),
+	BASE_UINT("consensus", 0, &set.consensus, 0, SL_STORE_COPIES_MAX, "T",
+		  "copies that must agree under --policy consensus (default 2)"),
+	BASE_STRING("within", 'w', &text.within, "KEYS",
+		    "for a missing key: probability to find it had only KEYS keys followed it"),
+	BASE_UINT("list", 'l', &set.list, 0, SL_STORE_LISTS_MAX - 1, "N",
+		  "number of the append list (default 0)"),
+	BASE_INT("lane", 0, &set.lane, -1, SL_STORE_LANES_MAX - 1, "N",
+		 "show only the lane of this translator; -1: all"),
+	BASE_STRING("from", 0, &text.from, "BLOCK", "begin with this block (default: the oldest)"),
+	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
+		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
+	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
+	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
+	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
+	BASE_FLAG("json", 'j', &how.json, "print JSON, one object per line"),
+	{0},
+};
+
+enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS, KINDS };
+static const char *const kinds[KINDS] = {"keywrite", "increment", "postcard",
+					 "append",   "sketch",	  "keys"};
+
+static int check_settings(const struct base_command *self)
+{
+	static const char *at[] = {DEFAULT_AT};
+
 	if (!set.collectors.n)
 		set.collectors = (struct base_strings){at, 1};
 	if (set.collectors.n > DTA_HASH_RING_MEMBERS_MAX)
 		return base_usage(self, "--collector: at most %u", DTA_HASH_RING_MEMBERS_MAX);
-	set.has_epoch = epoch;
-	set.has_from = from;
-	if (epoch && base_parse_u64(epoch, 0, INT64_MAX, &set.epoch_at))
-		return base_usage(self, "--epoch '%s' is no number", epoch);
-	if (within && base_parse_u64(within, 1, INT64_MAX, &set.within))
-		return base_usage(self, "--within '%s' is no number of keys", within);
-	if (from && base_parse_u64(from, 0, INT64_MAX, &set.from_at))
-		return base_usage(self, "--from '%s' is no number", from);
+	set.has_epoch = text.epoch;
+	set.has_from = text.from;
+	if (text.epoch && base_parse_u64(text.epoch, 0, INT64_MAX, &set.epoch_at))
+		return base_usage(self, "--epoch '%s' is no number", text.epoch);
+	if (text.within && base_parse_u64(text.within, 1, INT64_MAX, &set.within))
+		return base_usage(self, "--within '%s' is no number of keys", text.within);
+	if (text.from && base_parse_u64(text.from, 0, INT64_MAX, &set.from_at))
+		return base_usage(self, "--from '%s' is no number", text.from);
 	if (set.policy && !dta_query_policy_of(set.policy, &(enum sl_query_policy){0}))
 		return base_usage(self, "--policy '%s' is none of first, plurality, consensus",
 				  set.policy);
-	if (!strcmp(what, "status")) {
-		if (first != argc || how.file)
-			return base_usage(self, "status takes nothing else");
-		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
-	}
-	while (kind < 6 && strcmp(what, kinds[kind]))
-		kind++;
-	if (kind == 6)
-		return base_usage(
-			self,
-			"'%s' is none of keywrite, increment, postcard, append, sketch, keys, status",
-			what);
-	if (!how.file && first == argc)
-		return base_usage(self, "%s: of which store?", what);
-	if (!how.file)
-		store = argv[first++];
-	n = (size_t)(argc - first);
-	if (kind < 3 ? !n || n > KEYS_MAX : kind == 4 ? n > 1 : n > 0)
-		return base_usage(self,
-				  kind < 3    ? "%s takes 1 to 1000 keys"
-				  : kind == 4 ? "%s takes one key at most"
-					      : "%s takes no keys",
-				  what);
+	return BASE_EXIT_OK;
+}
+
+static int check_kind(const struct base_command *self, int kind, char *const *keys, size_t n)
+{
+	if (kind <= POSTCARD && (!n || n > KEYS_MAX))
+		return base_usage(self, "%s takes 1 to %u keys", kinds[kind], KEYS_MAX);
+	if (kind == SKETCH && n > 1)
+		return base_usage(self, "%s takes at most one key", kinds[kind]);
+	if ((kind == APPEND || kind == KEYS) && n)
+		return base_usage(self, "%s takes no keys", kinds[kind]);
 	for (size_t i = 0; i < n; i++)
-		if (dta_query_key(argv[first + (int)i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
+		if (dta_query_key(keys[i], (uint8_t[SL_STORE_KEY_MAX]){0}) < 0)
 			return base_usage(
 				self,
-				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, u32:N, u64:N or flow:...",
-				argv[first + (int)i]);
-	if (how.follow && kind != 3)
+				"'%s' is no key: 4 to 64 bytes in hexadecimal, text:WORD, "
+				"u32:N, u64:N or flow:...",
+				keys[i]);
+	if (how.follow && kind != APPEND)
 		return base_usage(self, "--follow is for append");
-	if (kind != 5 && set.max && (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
+	if (kind != KEYS && set.max &&
+	    (set.max < SL_STORE_BATCH_MAX || set.max > DTA_ASK_ITEMS_MAX))
 		return base_usage(self, "--max is 64 to 4096");
-	if (kind == 5 && how.file)
-		return base_usage(self, "keys are asked of a collector");
+	if (kind == KEYS && how.file)
+		return base_usage(self, "keys needs a --collector, not a --file");
+	return BASE_EXIT_OK;
+}
+
+static int query(int kind, const char *store, char *const *keys, size_t n)
+{
+	char error[256];
+	int code;
+
 	if (how.file) {
 		object = dta_store_object_open(how.file, error, sizeof(error));
 		if (!object) {
 			fprintf(stderr, "sidelight query: %s\n", error);
 			return BASE_EXIT_FAILURE;
 		}
-	}
-	if (!how.file && !cli_query_meet(&collectors, &set, store))
+	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
-	code = kind == 5    ? keys_of(store)
-	       : how.follow ? follow(store)
-			    : show_answers(kind == 0 ? "key" : what, store, argv + first, n);
+	}
+	if (kind == KEYS)
+		code = keys_of(store);
+	else if (how.follow)
+		code = follow(store);
+	else /* "keywrite" is "key-write" in answers */
+		code = show_answers(kind == KEYWRITE ? "key" : kinds[kind], store, keys, n);
 	dta_store_object_free(object, false);
 	return code;
+}
+
+static int query_main(const struct base_command *self, int argc, char **argv)
+{
+	const char *what, *store = NULL;
+	int code, kind = 0, first = base_options_parse(self, table, argc, argv, &code);
+
+	if (first < 0)
+		return code;
+	if (first == argc)
+		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys "
+					"or status");
+	what = argv[first++];
+	code = check_settings(self);
+	if (code != BASE_EXIT_OK)
+		return code;
+	if (!strcmp(what, "status")) {
+		if (first != argc || how.file)
+			return base_usage(self, "status takes no operand and no --file");
+		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
+	}
+	while (kind < KINDS && strcmp(what, kinds[kind]))
+		kind++;
+	if (kind == KINDS)
+		return base_usage(self,
+				  "'%s' is none of keywrite, increment, postcard, append, sketch, "
+				  "keys, status",
+				  what);
+	if (!how.file && first == argc)
+		return base_usage(self, "%s needs a STORE", what);
+	if (!how.file)
+		store = argv[first++];
+	code = check_kind(self, kind, argv + first, (size_t)(argc - first));
+	if (code != BASE_EXIT_OK)
+		return code;
+	return query(kind, store, argv + first, (size_t)(argc - first));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. What it writes
- * depends on the data and the options alone.
+ * cmd_replay.c - sidelight replay: the collector's pipelines over recorded data. The output depends
+ * on data and options alone.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,14 +15,14 @@
 #include "collect/analysis/models.h"
 
 #define RANGES_MAX 64u
-#define WARM_STEPS 40 /* before what is scored: recent levels are known from its first row on */
+#define WARM_STEPS 40 /* rows before the scored range: they establish recent levels */
 
 struct replay_range {
 	int64_t from, to; /* unix ns */
 };
 
 #define SECOND	  ((int64_t)1000000000)
-#define RANGE_MAX 9000000000u /* s: 64 bits of ns end in the year 2262 */
+#define RANGE_MAX 9000000000u /* seconds: 64 bits of ns end in the year 2262 */
 
 static struct {
 	struct base_strings train, score;
@@ -32,24 +32,70 @@ static struct {
 	uint64_t seed;
 	bool no_latency, frozen;
 	uint32_t l, k;
-} settings;
+} settings = {.detector = "combined",
+	      .false_alarms = 1,
+	      .eta = 0.05,
+	      .budget = 0.2,
+	      .sample_every_ns = 1800 * (uint64_t)SECOND,
+	      .sample_around_ns = 120 * (uint64_t)SECOND,
+	      .seed = 1};
+
+static const struct base_option table[] = {
+	BASE_LIST("train", 0, &settings.train, "FROM:TO",
+		  "learn from these unix seconds, which have no faults; repeatable"),
+	BASE_LIST("score", 0, &settings.score, "FROM:TO",
+		  "score these unix seconds (default: all)"),
+	BASE_STRING("verdicts", 0, &settings.verdicts, "FILE",
+		    "write a verdict per row, as CSV; -: standard output"),
+	BASE_STRING("traces", 0, &settings.traces, "FILE",
+		    "decide on the traces in this file (default: DIR/traces.csv)"),
+	BASE_STRING("keep", 0, &settings.keep, "FILE",
+		    "write the traces to keep, as CSV; -: standard output"),
+	BASE_F64("budget", 0, &settings.budget, 0, 1, "SHARE",
+		 "keep at most this share of the traces"),
+	BASE_STRING("sample", 0, &settings.sample, "FILE",
+		    "write the rows that would be sent to a receiver, as CSV; -: standard output"),
+	BASE_TIME("sample-every", 0, &settings.sample_every_ns, 0, 86400e9, "DURATION",
+		  "with --sample: write one row per interval; 0: all"),
+	BASE_TIME("sample-around", 0, &settings.sample_around_ns, 0, 86400e9, "DURATION",
+		  "with --sample: write all rows this long before and after an anomaly"),
+	BASE_FLAG("no-latency", 0, &settings.no_latency,
+		  "keep traces for verdicts alone, not for their own latency"),
+	BASE_STRING("model", 0, &settings.model, "FILE",
+		    "load models from this file, of sidelight collect --model or of --save-model"),
+	BASE_STRING("save-model", 0, &settings.save_model, "FILE",
+		    "save the learned models to this file, one per pod"),
+	BASE_STRING("detector", 0, &settings.detector, "NAME",
+		    "combined, fd, threshold, mad, ewma, cusum or autoencoder"),
+	BASE_STRING("shadow", 0, &settings.shadow, "NAME",
+		    "also run this detector, without acting on its verdicts"),
+	BASE_F64("false-alarms", 0, &settings.false_alarms, 1e-6, 3600, "N",
+		 "accepted false alarms per pod and hour"),
+	BASE_UINT("fd-rows", 0, &settings.l, 1, 256, "L",
+		  "rows of the sketch of fd (default: the root of the columns)"),
+	BASE_UINT("fd-basis", 0, &settings.k, 1, 256, "K",
+		  "normal directions of fd (default: the root of the columns)"),
+	BASE_FLAG("frozen", 0, &settings.frozen, "learn nothing while scoring"),
+	BASE_UINT("seed", 0, &settings.seed, 0, 0, "N", "seed of the random numbers"),
+	{0},
+};
 
 struct replay {
 	struct cli_replay_data data;
-	struct collect_models *models; /* of --model, and those to be saved */
+	struct collect_models *models; /* from --model, and to be saved */
 	struct analyse_fleet *fleet;
-	struct cli_replay_sampler *sampler; /* while rows are scored, if samples are asked for */
-	struct analyse_pipeline **pods;	    /* NULL: without values */
+	struct cli_replay_sampler *sampler; /* with --sample, while rows are scored */
+	struct analyse_pipeline **pods;	    /* NULL: the file has no values */
 	uint64_t *at;			    /* next row of each pod */
 	/* One moment: */
 	struct analyse_pipeline **moving;
 	struct analyse_verdict *verdicts;
 	uint32_t *who;
 	int64_t *when;
-	uint64_t step; /* of the moment before */
+	uint64_t step; /* of the previous moment */
 	/* Of the rows scored: */
 	uint64_t rows, flagged, shadow_flagged, both;
-	int64_t *drift_at; /* of each pod, when drift was first on; 0: never */
+	int64_t *drift_at; /* per pod: time of the first drift; 0: never */
 	/* All: */
 	struct cli_replay_verdict *all;
 	size_t n_all, room_all;
@@ -96,7 +142,7 @@ static int parse_range(const char *s, struct replay_range *r)
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 
-/* "shop" of "shop-7d9fb8c6-x2x9z" and of "shop-0": pods of a workload are named by it. */
+/* Cuts "shop-7d9fb8c6-x2x9z" and "shop-0" towards "shop", the workload that names its pods. */
 static void cut_name(char *name)
 {
 	char *dash = strrchr(name, '-');
@@ -105,8 +151,8 @@ static void cut_name(char *name)
 }
 
 /*
- * A pipeline for a pod, with what --model knows of it: of the pod itself, or of its service, as the
- * collector saves it. NULL after a line on stderr.
+ * A pipeline for a pod, with the model that --model holds for the pod or its service. NULL after a
+ * line on stderr.
  */
 static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipeline_opts *o,
 					   const struct cli_replay_pod *pod, uint32_t *unknown)
@@ -160,8 +206,7 @@ static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipe
 static int create_pods(struct replay *r)
 {
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o),
-		/* Rows of less than a second apart are steps of a second, as they are live. */
+		/* Rows less than a second apart make steps of a second, as live. */
 		.step_ns = (uint64_t)(r->data.step_ns > SECOND ? r->data.step_ns : SECOND),
 		.rate_ns = r->data.step_ns < SECOND ? (uint64_t)SECOND : 0,
 		.false_alarms = settings.false_alarms,
@@ -213,7 +258,7 @@ static int read_models(struct replay *r)
 	return -1;
 }
 
-/* All that was read, with what was learned of the pods that are here. */
+/* Saves the models that were read, updated by those learned here. */
 static int save_models(struct replay *r)
 {
 	int err = 0;
@@ -228,7 +273,9 @@ static int save_models(struct replay *r)
 	return err ? failed(settings.save_model, strerror(-err)) : 0;
 }
 
-/* The rows at the earliest time that any pod has, up to range.to; 0: there is none. */
+/*
+ * Collects the rows of the earliest time that any pod has, up to range->to; returns their number.
+ */
 static uint32_t next_moment(struct replay *r, const struct replay_range *range, int64_t *t)
 {
 	int64_t first = INT64_MAX;
@@ -298,8 +345,8 @@ static void count(struct replay *r, uint32_t k)
 }
 
 /*
- * Rows within the range, and before it those that make recent levels known, which are neither
- * written nor learned.
+ * Runs the rows of the range. Rows before it establish recent levels; they are neither written nor
+ * learned.
  */
 static int run(struct replay *r, const struct replay_range *range, enum analyse_learning learning,
 	       FILE *out, bool keep)
@@ -328,7 +375,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 		uint32_t moving = 0;
 		uint64_t step;
 
-		/* Rows come a second early or late: the step is the nearest one, each once. */
+		/* Rows come a second early or late: take the nearest step, each once. */
 		if (t0 == INT64_MAX)
 			t0 = t;
 		step = 1 + (uint64_t)((t - t0 + r->data.step_ns / 2) / r->data.step_ns);
@@ -369,7 +416,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
 		if (r->pods[i])
-			analyse_pipeline_rewind(r->pods[i]); /* its last step counts, too */
+			analyse_pipeline_rewind(r->pods[i]); /* flushes the last step */
 	return 0;
 }
 
@@ -379,7 +426,7 @@ static int train(struct replay *r)
 	uint32_t untrained = 0;
 
 	for (size_t i = 0; i < settings.train.n; i++)
-		parse_range(settings.train.v[i], &ranges[i]); /* was checked */
+		parse_range(settings.train.v[i], &ranges[i]); /* checked before */
 	for (size_t i = 0; i < settings.train.n; i++)
 		if (run(r, &ranges[i], ANALYSE_LEARN_ALL, NULL, false))
 			return -1;
@@ -412,7 +459,7 @@ static FILE *open_out(const char *path)
 	return f;
 }
 
-/* -1 if not all of it could be written. */
+/* -1 if a write failed. */
 static int close_out(FILE *f, const char *path)
 {
 	bool bad = ferror(f) || fflush(f);
@@ -462,7 +509,8 @@ static void say_findings(const struct replay *r)
 	}
 	if (drifted)
 		fprintf(stderr,
-			"sidelight replay: drift: %u of %u pods left what was learned for long, %s first, "
+			"sidelight replay: drift: %u of %u pods left what was learned for long, "
+			"%s first, "
 			"at %" PRId64 "; train again\n",
 			drifted, r->data.n_pods, r->data.pods[first].name,
 			(int64_t)(r->drift_at[first] / SECOND));
@@ -510,7 +558,7 @@ static int replay(struct replay *r, const char *folder)
 	}
 	if (read_models(r) || cli_replay_load(&r->data, folder) || create_pods(r) || train(r))
 		return -1;
-	/* Nothing is to be scored: what was trained is wanted, and no more. */
+	/* Training alone. */
 	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
 		return save_models(r);
 	if (settings.score.n)
@@ -540,145 +588,21 @@ static int replay(struct replay *r, const char *folder)
 	return err;
 }
 
-static int replay_main(const struct base_command *self, int argc, char **argv)
+static int check(const struct base_command *self)
 {
-	const struct base_option table[] = {
-		{.name = "train",
-		 .type = BASE_OPT_LIST,
-		 .to = &settings.train,
-		 .argument = "FROM:TO",
-		 .help = "learn from these unix seconds, taken as free of faults; repeatable"},
-		{.name = "score",
-		 .type = BASE_OPT_LIST,
-		 .to = &settings.score,
-		 .argument = "FROM:TO",
-		 .help = "score these unix seconds (default: all)"},
-		{.name = "verdicts",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.verdicts,
-		 .argument = "FILE",
-		 .help = "write a verdict for each row, as CSV; - is standard output"},
-		{.name = "traces",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.traces,
-		 .argument = "FILE",
-		 .help = "the traces to decide on (default: DIR/traces.csv)"},
-		{.name = "keep",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.keep,
-		 .argument = "FILE",
-		 .help = "write which traces to keep, as CSV; - is standard output"},
-		{.name = "budget",
-		 .type = BASE_OPT_F64,
-		 .to = &settings.budget,
-		 .argument = "SHARE",
-		 .help = "keep at most this share of the traces",
-		 .min = 0,
-		 .max = 1},
-		{.name = "sample",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.sample,
-		 .argument = "FILE",
-		 .help = "write which rows would be sent to a receiver, as CSV; - is standard "
-			 "output"},
-		{.name = "sample-every",
-		 .type = BASE_OPT_DURATION,
-		 .to = &settings.sample_every_ns,
-		 .argument = "DURATION",
-		 .help = "... one in so long; 0: all",
-		 .max = 86400e9},
-		{.name = "sample-around",
-		 .type = BASE_OPT_DURATION,
-		 .to = &settings.sample_around_ns,
-		 .argument = "DURATION",
-		 .help = "... and all of them so long before and after an anomaly",
-		 .max = 86400e9},
-		{.name = "no-latency",
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.no_latency,
-		 .help = "keep traces because of verdicts alone, not of their own latency"},
-		{.name = "model",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.model,
-		 .argument = "FILE",
-		 .help = "begin with these models: of sidelight collect --model, or of --save-model"},
-		{.name = "save-model",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.save_model,
-		 .argument = "FILE",
-		 .help = "write what was learned, a model a pod"},
-		{.name = "detector",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.detector,
-		 .argument = "NAME",
-		 .help = "combined, fd, threshold, mad, ewma, cusum or autoencoder"},
-		{.name = "shadow",
-		 .type = BASE_OPT_STRING,
-		 .to = &settings.shadow,
-		 .argument = "NAME",
-		 .help = "another detector, which scores without acting"},
-		{.name = "false-alarms",
-		 .type = BASE_OPT_F64,
-		 .to = &settings.false_alarms,
-		 .argument = "N",
-		 .help = "that you accept an hour and pod",
-		 .min = 1e-6,
-		 .max = 3600},
-		{.name = "fd-rows",
-		 .type = BASE_OPT_U32,
-		 .to = &settings.l,
-		 .argument = "L",
-		 .help = "rows of the sketch of fd (default: the root of the columns)",
-		 .min = 1,
-		 .max = 256},
-		{.name = "fd-basis",
-		 .type = BASE_OPT_U32,
-		 .to = &settings.k,
-		 .argument = "K",
-		 .help = "directions of fd that count as normal (default: the root of the columns)",
-		 .min = 1,
-		 .max = 256},
-		{.name = "frozen",
-		 .type = BASE_OPT_FLAG,
-		 .to = &settings.frozen,
-		 .help = "learn nothing while scoring"},
-		{.name = "seed",
-		 .type = BASE_OPT_U64,
-		 .to = &settings.seed,
-		 .argument = "N",
-		 .help = "of what is random"},
-		{0},
-	};
-	struct replay r = {0};
-	int operand, err;
+	struct replay_range range;
 
-	settings.detector = "combined";
-	settings.false_alarms = 1;
-	settings.eta = 0.05;
-	settings.budget = 0.2;
-	settings.sample_every_ns = 1800 * (uint64_t)SECOND;
-	settings.sample_around_ns = 120 * (uint64_t)SECOND;
-	settings.seed = 1;
-	operand = base_options_parse(self, table, argc, argv);
-	if (operand == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (operand < 0)
-		return BASE_EXIT_USAGE;
-	if (operand != argc - 1)
-		return base_usage(self, operand == argc ? "no folder given" : "one folder, please");
 	if (settings.train.n > RANGES_MAX)
 		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
 	if (settings.score.n > 1)
-		return base_usage(self, "--score: one range, please");
-	for (size_t i = 0; i < settings.train.n + settings.score.n; i++) {
-		bool last = i == settings.train.n;
-		const char *s = last ? settings.score.v[0] : settings.train.v[i];
-		struct replay_range range;
-
-		if (parse_range(s, &range))
-			return base_usage(self, "--%s: '%s' is not FROM:TO in unix seconds",
-					  last ? "score" : "train", s);
-	}
+		return base_usage(self, "--score: one range only");
+	for (size_t i = 0; i < settings.train.n; i++)
+		if (parse_range(settings.train.v[i], &range))
+			return base_usage(self, "--train: '%s' is not FROM:TO in unix seconds",
+					  settings.train.v[i]);
+	if (settings.score.n && parse_range(settings.score.v[0], &range))
+		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
+				  settings.score.v[0]);
 	if (!analyse_detector_find(settings.detector))
 		return base_usage(self, "--detector: there is no '%s'", settings.detector);
 	if (settings.shadow && !analyse_detector_find(settings.shadow))
@@ -686,6 +610,21 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
 		return base_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
 					"--save-model");
+	return BASE_EXIT_OK;
+}
+
+static int replay_main(const struct base_command *self, int argc, char **argv)
+{
+	struct replay r = {0};
+	int code, err, operand = base_options_parse(self, table, argc, argv, &code);
+
+	if (operand < 0)
+		return code;
+	if (operand != argc - 1)
+		return base_usage(self, operand == argc ? "no DIR given" : "one DIR only");
+	code = check(self);
+	if (code != BASE_EXIT_OK)
+		return code;
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		analyse_pipeline_free(r.pods[i]);

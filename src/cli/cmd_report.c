@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_report.c - 'sidelight report': reports from the command line, or one a line of standard
- * input. */
+/* cmd_report.c - 'sidelight report': sends reports given as words or as lines of standard input. */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -24,17 +23,17 @@ static int report_main(const struct base_command *self, int argc, char **argv);
 
 const struct base_command cli_cmd_report = {
 	.name = "report",
-	.synopsis =
-		"[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME [OPTION]...",
+	.synopsis = "[OPTION]... [PRIMITIVE WORD...]\n       sidelight report --interface NAME "
+		    "[OPTION]...",
 	.summary = "Send reports to a translator: of flows, or from words and lines",
 	.run = report_main,
 };
 
 struct report_sender {
 	struct sl_reporter *r;
-	struct sl_report how; /* of reports that do not say otherwise */
+	struct sl_report_dest how; /* defaults of a report */
 	uint64_t lines, wrong;
-	const char *error; /* of the last one that was wrong */
+	const char *error; /* of the last failure */
 };
 
 static bool u32(const char *s, uint32_t *out)
@@ -49,7 +48,8 @@ static bool u32(const char *s, uint32_t *out)
 
 /* ---- one report ---- */
 
-typedef int primitive(struct report_sender *s, const struct sl_report *how, char **word, int n);
+typedef int primitive(struct report_sender *s, const struct sl_report_dest *how, char **word,
+		      int n);
 
 static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, size_t room)
 {
@@ -61,7 +61,7 @@ static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, siz
 	return n;
 }
 
-static int keywrite(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int keywrite(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX], value[SL_STORE_VALUE_MAX];
 	int k = bytes_of(s, word[0], key, sizeof(key)), v;
@@ -71,10 +71,10 @@ static int keywrite(struct report_sender *s, const struct sl_report *how, char *
 	return v < 0 ? -EINVAL : sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
 }
 
-static int append(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int append(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t value[SL_STORE_VALUE_MAX];
-	struct sl_report plain = *how;
+	struct sl_report_dest plain = *how;
 	uint32_t list;
 	int v;
 
@@ -88,7 +88,7 @@ static int append(struct report_sender *s, const struct sl_report *how, char **w
 	return v < 0 ? -EINVAL : sl_report_append(s->r, &plain, list, value, (size_t)v);
 }
 
-static int increment(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int increment(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint8_t key[SL_STORE_KEY_MAX];
 	uint64_t addend = 1;
@@ -102,7 +102,7 @@ static int increment(struct report_sender *s, const struct sl_report *how, char 
 	return k < 0 ? -EINVAL : sl_report_increment(s->r, how, key, (size_t)k, addend);
 }
 
-static int postcard(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int postcard(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint32_t hop, hops, data;
 	uint8_t key[SL_STORE_KEY_MAX];
@@ -117,7 +117,7 @@ static int postcard(struct report_sender *s, const struct sl_report *how, char *
 	return k < 0 ? -EINVAL : sl_report_postcard(s->r, how, key, (size_t)k, hop, hops, data);
 }
 
-static int sketch(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int sketch(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	static uint64_t cell[WORDS_MAX];
 	uint32_t epoch, row, column;
@@ -128,7 +128,7 @@ static int sketch(struct report_sender *s, const struct sl_report *how, char **w
 	}
 	for (int i = 3; i < n; i++) {
 		const char *text = word[i];
-		bool negative = *text == '-'; /* of a count-sketch */
+		bool negative = *text == '-'; /* cells of a count-sketch are signed */
 
 		if (base_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
 				   &cell[i - 3])) {
@@ -141,7 +141,7 @@ static int sketch(struct report_sender *s, const struct sl_report *how, char **w
 	return sl_report_sketch(s->r, how, epoch, row, column, cell, (uint32_t)(n - 3));
 }
 
-static int registers(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int registers(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	static uint8_t bytes[LINE_BYTES / 2];
 	uint32_t epoch, column;
@@ -156,7 +156,7 @@ static int registers(struct report_sender *s, const struct sl_report *how, char 
 	return k < 0 ? -EINVAL : sl_report_registers(s->r, how, epoch, column, bytes, (uint32_t)k);
 }
 
-static int sketch_end(struct report_sender *s, const struct sl_report *how, char **word, int n)
+static int sketch_end(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
 {
 	uint32_t epoch;
 
@@ -184,8 +184,8 @@ static const struct {
 };
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
-/* "store=3", "copies=2" between the primitive and its words. 1: it was one; -EINVAL. */
-static int setting(struct report_sender *s, struct sl_report *how, const char *word)
+/* "store=3" or "copies=2" before the words: 1 if taken, 0 if not a setting, -EINVAL. */
+static int setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
 {
 	uint64_t v;
 
@@ -210,7 +210,7 @@ static int setting(struct report_sender *s, struct sl_report *how, const char *w
 static int send_words(struct report_sender *s, char **word, int n)
 {
 	static char usage[128];
-	struct sl_report how = s->how;
+	struct sl_report_dest how = s->how;
 	size_t p = 0;
 	int err = 0;
 
@@ -268,7 +268,9 @@ static void send_line(struct report_sender *s, char *line)
 	fprintf(stderr, "sidelight report: line %" PRIu64 ": %s\n", s->lines, s->error);
 }
 
-/* Whole lines of the buffer; what is left of the last one goes to its front. */
+/*
+ * Sends the whole lines of the buffer; a partial last line moves to the front. Returns its length.
+ */
 static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool end, bool *skip)
 {
 	char *line = buffer, *newline;
@@ -306,8 +308,7 @@ static int send_input(struct report_sender *s)
 	ssize_t got;
 
 	for (;;) {
-		/* A reporter that is silent still has answers to take, and a packet whose time
-		 * comes. */
+		/* Without input, answers arrive and partial packets fall due all the same. */
 		if (poll(p, 2, 5) <= 0) {
 			sl_reporter_poll(s->r);
 			continue;
@@ -325,7 +326,7 @@ static int send_input(struct report_sender *s)
 			break;
 		n = send_lines(s, buffer, n + (size_t)got, false, &skip);
 		if (n == LINE_BYTES) {
-			skip = true; /* it ends somewhere */
+			skip = true; /* skip to its end */
 			n = 0;
 		}
 		sl_reporter_poll(s->r);
@@ -393,14 +394,72 @@ static int print(const struct sl_reporter_stats *s, const struct report_sender *
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-struct report_settings {
+static struct report_settings {
 	struct sl_reporter_opts o;
+	struct sl_report_dest how; /* defaults of a report */
 	const char *legacy, *interface, *direction;
-	uint64_t every, bytes, duration;
+	uint64_t every, bytes, duration, timeout;
 	uint32_t flows;
-	uint32_t tenant, store, copies, sample;
-	uint64_t wait, timeout;
 	bool single, immediate, essential, changes, by_key, json;
+} set = {.o = {.sz = sizeof(set.o),
+	       .target = "127.0.0.1",
+	       .packet_bytes = 1400,
+	       .flush_ns = 5000000,
+	       .refresh_ns = 10000000000ull},
+	 .how = {.copies = 1},
+	 .direction = "both",
+	 .every = 100000000,
+	 .bytes = 1 << 20,
+	 .flows = 65536,
+	 .timeout = 5000000000ull};
+
+static const struct base_option table[] = {
+	BASE_STRING("target", 't', &set.o.target, "HOST[:PORT][,...]",
+		    "send to these translators (default 127.0.0.1:40040)"),
+	BASE_UINT("store", 's', &set.how.store, 0, 65535, "N", "number of the store"),
+	BASE_UINT("copies", 'n', &set.how.copies, 1, SL_STORE_COPIES_MAX, "N",
+		  "slots or rows to write each key to"),
+	BASE_UINT("tenant", 0, &set.o.tenant, 0, 65535, "N",
+		  "number of the tenant that has the store"),
+	BASE_UINT("reporter", 0, &set.o.reporter, 0, UINT32_MAX, "N",
+		  "number of this reporter; 0: at random"),
+	BASE_STRING("key-file", 'k', &set.o.key_file, "FILE",
+		    "sign packets with the key in this file, of 32 hexadecimal digits"),
+	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
+	BASE_FLAG("essential", 'e', &set.essential,
+		  "send reports again until they are acknowledged"),
+	BASE_TIME("timeout", 0, &set.timeout, 0, 0, "TIME",
+		  "wait this long for the last acknowledgement"),
+	BASE_FLAG("changes", 'c', &set.changes, "key-write: report only values that changed"),
+	BASE_TIME("refresh", 0, &set.o.refresh_ns, 0, 0, "TIME",
+		  "with --changes: report an unchanged value again after this time"),
+	BASE_UINT("sample", 0, &set.how.sample, 0, 63, "N",
+		  "report one in 2^N at random; with --interface: one flow in 2^N, by its key"),
+	BASE_FLAG("sample-by-key", 0, &set.by_key,
+		  "with --sample: sample by key, the same keys everywhere"),
+	BASE_TIME("wait", 0, &set.o.wait_ns, 0, 0, "TIME",
+		  "under back-pressure, wait this long before dropping a report"),
+	BASE_UINT("packet", 0, &set.o.packet_bytes, 128, 65507, "BYTES", "payload per packet"),
+	BASE_TIME("flush", 0, &set.o.flush_ns, 0, 0, "TIME",
+		  "send a partial packet after this time"),
+	BASE_FLAG("single", '1', &set.single, "send one report per packet"),
+	BASE_STRING("legacy", 0, &set.legacy, "FORM",
+		    "send packets of the original implementation, of form a or b"),
+	BASE_STRING(
+		"interface", 0, &set.interface, "NAME",
+		"let the kernel report the flows of this interface; --target :PORT is this host"),
+	BASE_STRING("direction", 0, &set.direction, "WHICH",
+		    "with --interface: report packets that come in, go out, or both"),
+	BASE_TIME("every", 0, &set.every, 1e6, 3600e9, "TIME",
+		  "with --interface: report a continuing flow at most this often"),
+	BASE_SIZE("every-bytes", 0, &set.bytes, 1, 1e15, "SIZE",
+		  "with --interface: report a flow after this many bytes"),
+	BASE_UINT("flows", 0, &set.flows, 16, 1 << 24, "N",
+		  "with --interface: track at most this many flows"),
+	BASE_TIME("duration", 'd', &set.duration, 0, 0, "TIME",
+		  "with --interface: end after this time; 0: when interrupted (default)"),
+	BASE_FLAG("json", 'j', &set.json, "print the counters as JSON"),
+	{0},
 };
 
 static const char *why_not_open(const struct report_settings *s, int err)
@@ -414,22 +473,17 @@ static const char *why_not_open(const struct report_settings *s, int err)
 	return strerror(err);
 }
 
-static int run(const struct base_command *self, struct report_settings *set, char **word, int n)
+static int run(const struct base_command *self, const struct report_settings *settings, char **word,
+	       int n)
 {
-	struct report_sender s = {.how = {.store = (uint16_t)set->store,
-					  .copies = (uint8_t)set->copies,
-					  .sample = (uint8_t)set->sample,
-					  .flags = (set->immediate ? SL_REPORT_IMMEDIATE : 0) |
-						   (set->essential ? SL_REPORT_ESSENTIAL : 0) |
-						   (set->changes ? SL_REPORT_CHANGES : 0) |
-						   (set->by_key ? SL_REPORT_SAMPLE_BY_KEY : 0)}};
+	struct report_sender s = {.how = settings->how};
 	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
 	int code, err;
 
-	s.r = sl_reporter_open(&set->o);
+	s.r = sl_reporter_open(&settings->o);
 	if (!s.r) {
-		fprintf(stderr, "sidelight report: %s: %s\n", set->o.target,
-			why_not_open(set, errno));
+		fprintf(stderr, "sidelight report: %s: %s\n", settings->o.target,
+			why_not_open(settings, errno));
 		return BASE_EXIT_FAILURE;
 	}
 	if (n) {
@@ -441,20 +495,21 @@ static int run(const struct base_command *self, struct report_settings *set, cha
 	} else {
 		send_input(&s);
 	}
-	err = sl_reporter_drain(s.r, set->timeout);
+	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
 		fprintf(stderr,
-			"sidelight report: not all was acknowledged in time; is a translator at %s?\n",
-			set->o.target);
-	code = print(&stats, &s, set->json);
+			"sidelight report: not all was acknowledged in time; is a translator at "
+			"%s?\n",
+			settings->o.target);
+	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
 	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
 		code = BASE_EXIT_FAILURE;
 	return code;
 }
 
-/* The kernel reports; what it can't is refused. */
+/* Reports made by the kernel. Options that it cannot honour are refused. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {
@@ -466,9 +521,9 @@ static int from_interface(const struct base_command *self, const struct report_s
 		.egress = strcmp(s->direction, "in") != 0,
 		.reporter = s->o.reporter ? s->o.reporter : (uint32_t)getpid(),
 		.tenant = s->o.tenant,
-		.store = (uint16_t)s->store,
-		.copies = (uint8_t)s->copies,
-		.sample = (uint8_t)s->sample,
+		.store = s->how.store,
+		.copies = s->how.copies,
+		.sample = s->how.sample,
 		.every_ns = s->every,
 		.bytes = s->bytes,
 		.flush_ns = s->o.flush_ns,
@@ -481,13 +536,14 @@ static int from_interface(const struct base_command *self, const struct report_s
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
 		return base_usage(self, "--direction: '%s' is none of in, out, both", s->direction);
-	if (s->sample > 31)
+	if (s->how.sample > 31)
 		return base_usage(self, "--sample: 1 in 2^31 flows at most with --interface");
-	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes || s->wait ||
-	    s->single)
+	if (s->legacy || s->o.key_file || s->immediate || s->essential || s->changes ||
+	    s->o.wait_ns || s->single)
 		return base_usage(
 			self,
-			"--interface: the kernel makes plain reports: no --legacy, --key-file, --immediate, "
+			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
+			"--immediate, "
 			"--essential, --changes, --wait, --single");
 #if HAVE_BPF
 	return cli_report_interface(self, &o, s->duration, s->json);
@@ -499,86 +555,24 @@ static int from_interface(const struct base_command *self, const struct report_s
 
 static int report_main(const struct base_command *self, int argc, char **argv)
 {
-	struct report_settings s = {
-		.o = {.sz = sizeof(s.o),
-		      .target = "127.0.0.1",
-		      .packet_bytes = 1400,
-		      .flush_ns = 5000000,
-		      .refresh_ns = 10000000000ull},
-		.copies = 1,
-		.direction = "both",
-		.every = 100000000,
-		.bytes = 1 << 20,
-		.flows = 65536,
-		.timeout = 5000000000ull,
-	};
-	const struct base_option table[] = {
-		{"target", 't', BASE_OPT_STRING, &s.o.target, "HOST[:PORT][,...]",
-		 "the translator (default 127.0.0.1:40040)", 0, 0},
-		{"store", 's', BASE_OPT_U32, &s.store, "N", "the store's number", 0, 65535},
-		{"copies", 'n', BASE_OPT_U32, &s.copies, "N",
-		 "slots or rows that each key is written to", 1, SL_STORE_COPIES_MAX},
-		{"tenant", 0, BASE_OPT_U32, &s.tenant, "N", "whose stores", 0, 65535},
-		{"reporter", 0, BASE_OPT_U32, &s.o.reporter, "N",
-		 "who reports; 0: a number at random", 0, UINT32_MAX},
-		{"key-file", 'k', BASE_OPT_STRING, &s.o.key_file, "FILE",
-		 "32 hexadecimal digits: packets carry a MAC made with it", 0, 0},
-		{"immediate", 'i', BASE_OPT_FLAG, &s.immediate, NULL,
-		 "wake the collector's application", 0, 0},
-		{"essential", 'e', BASE_OPT_FLAG, &s.essential, NULL,
-		 "send again until it is acknowledged", 0, 0},
-		{"timeout", 0, BASE_OPT_DURATION, &s.timeout, "TIME",
-		 "for the last acknowledgement", 0, 0},
-		{"changes", 'c', BASE_OPT_FLAG, &s.changes, NULL,
-		 "key-write: only values that changed", 0, 0},
-		{"refresh", 0, BASE_OPT_DURATION, &s.o.refresh_ns, "TIME",
-		 "--changes: report it all the same after so long", 0, 0},
-		{"sample", 0, BASE_OPT_U32, &s.sample, "N",
-		 "report 1 in 2^N; --interface: of so many flows one, by its key", 0, 63},
-		{"sample-by-key", 0, BASE_OPT_FLAG, &s.by_key, NULL,
-		 "--sample: the same keys everywhere, not by chance", 0, 0},
-		{"wait", 0, BASE_OPT_DURATION, &s.wait, "TIME",
-		 "back-pressure: wait for so long instead of dropping", 0, 0},
-		{"packet", 0, BASE_OPT_U32, &s.o.packet_bytes, "BYTES", "payload of a packet", 128,
-		 65507},
-		{"flush", 0, BASE_OPT_DURATION, &s.o.flush_ns, "TIME",
-		 "a packet that is not full waits so long", 0, 0},
-		{"single", '1', BASE_OPT_FLAG, &s.single, NULL, "one report a packet", 0, 0},
-		{"legacy", 0, BASE_OPT_STRING, &s.legacy, "FORM", "the original's packets, a or b",
-		 0, 0},
-		{"interface", 0, BASE_OPT_STRING, &s.interface, "NAME",
-		 "the kernel reports the flows of this interface; --target :PORT is this host", 0,
-		 0},
-		{"direction", 0, BASE_OPT_STRING, &s.direction, "WHICH",
-		 "--interface: packets that come in, go out, or both", 0, 0},
-		{"every", 0, BASE_OPT_DURATION, &s.every, "TIME",
-		 "--interface: a flow that goes on is reported so often at most", 1e6, 3600e9},
-		{"every-bytes", 0, BASE_OPT_SIZE, &s.bytes, "SIZE",
-		 "--interface: and once in so many", 1, 1e15},
-		{"flows", 0, BASE_OPT_U32, &s.flows, "N", "--interface: that are known at a time",
-		 16, 1 << 24},
-		{"duration", 'd', BASE_OPT_DURATION, &s.duration, "TIME",
-		 "--interface: end after so long; 0: at Ctrl-C (default)", 0, 0},
-		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print the counters as JSON", 0, 0},
-		{0},
-	};
-	int first = base_options_parse(self, table, argc, argv);
+	int code, first = base_options_parse(self, table, argc, argv, &code);
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
-	if (s.legacy && strcmp(s.legacy, "a") && strcmp(s.legacy, "b"))
-		return base_usage(self, "--legacy: '%s' is neither a nor b", s.legacy);
-	if (s.legacy && (s.tenant || s.o.key_file || s.essential))
+		return code;
+	if (set.legacy && strcmp(set.legacy, "a") && strcmp(set.legacy, "b"))
+		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
+	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
 		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");
-	s.o.tenant = (uint16_t)s.tenant;
-	if (s.interface)
-		return from_interface(self, &s, argc - first);
-	s.o.flags = (s.single ? SL_REPORTER_SINGLE : 0) | (s.wait ? SL_REPORTER_WAIT : 0);
-	if (s.legacy)
-		s.o.flags |= *s.legacy == 'a' ? SL_REPORTER_LEGACY_A : SL_REPORTER_LEGACY_B;
-	s.o.wait_ns = s.wait;
-	s.o.change_entries = s.changes ? 1 << 16 : 0;
-	return run(self, &s, argv + first, argc - first);
+	if (set.interface)
+		return from_interface(self, &set, argc - first);
+	set.o.flags = (set.single ? SL_REPORTER_SINGLE : 0) |
+		      (set.o.wait_ns ? SL_REPORTER_WAIT : 0);
+	if (set.legacy)
+		set.o.flags |= *set.legacy == 'a' ? SL_REPORTER_LEGACY_A : SL_REPORTER_LEGACY_B;
+	set.o.change_entries = set.changes ? 1 << 16 : 0;
+	set.how.flags = (set.immediate ? SL_REPORT_IMMEDIATE : 0) |
+			(set.essential ? SL_REPORT_ESSENTIAL : 0) |
+			(set.changes ? SL_REPORT_CHANGES : 0) |
+			(set.by_key ? SL_REPORT_SAMPLE_BY_KEY : 0);
+	return run(self, &set, argv + first, argc - first);
 }

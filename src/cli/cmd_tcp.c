@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * cmd_tcp.c - what the kernel knows about TCP connections: 'sidelight tcp VERB'. Each verb is a
- * command of its own with its own options, in a tcp_VERB.c.
- */
+/* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a command of its own in tcp/. */
 #include <string.h>
 
 #include "base/base.h"

@@ -23,10 +23,11 @@ struct translate {
 	const struct base_command *cmd;
 	struct base_strings collectors, listen, pcap, xdp;
 	const char *output, *legacy, *name, *secret, *xdp_mode;
-	uint32_t workers, port, hops;
-	uint64_t flush, path, buffer;
+	uint32_t workers;
+	uint16_t port;
+	uint64_t buffer;
 	bool json;
-	/* made of these */
+	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
 	struct dta_worker *worker[WORKERS_MAX];
@@ -82,7 +83,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("failed", a->output.failed);
 }
 
-/* Adds up under the name: workers say the same ones. */
+/* Sums up by name over workers. */
 static void add_detail(void *arg, const char *name, uint64_t n)
 {
 	json_t *all = arg;
@@ -181,7 +182,7 @@ static int make_worker(struct translate *t, uint32_t index)
 		n++;
 	}
 	for (size_t i = 0; i < t->pcap.n && !index; i++) {
-		in[n] = dta_input_pcap(t->pcap.v[i], (uint16_t)t->port, error, sizeof(error));
+		in[n] = dta_input_pcap(t->pcap.v[i], t->port, error, sizeof(error));
 		if (!in[n])
 			goto fail;
 		n++;
@@ -236,7 +237,7 @@ static void say_ready(const struct translate *t)
 		   *xdp ? " xdp=" : "", xdp);
 }
 
-/* Waits until all can write, and says so; until they have ended. */
+/* Waits until all workers can write, and prints the line "ready". */
 static void watch(struct translate *t)
 {
 	bool said = false;
@@ -245,7 +246,7 @@ static void watch(struct translate *t)
 		said = true;
 		for (uint32_t i = 0; i < t->made; i++)
 			said &= dta_worker_ready(t->worker[i]);
-		/* What only reads files has perhaps ended already. */
+		/* A worker that only reads files may have ended. */
 		if (!said && !t->listen.n && pthread_tryjoin_np(t->thread[0], NULL) == 0) {
 			t->started = 0;
 			return;
@@ -267,7 +268,7 @@ static int translate(struct translate *t)
 		job[i] = (struct job){t->worker[i], t->stop};
 		if (pthread_create(&t->thread[i], NULL, work, &job[i])) {
 			complain(t, "cannot start a thread");
-			raise(SIGTERM); /* those that were started */
+			raise(SIGTERM); /* stops the threads already started */
 			code = BASE_EXIT_FAILURE;
 			break;
 		}
@@ -337,6 +338,8 @@ static int check(struct translate *t)
 	}
 	if (!*t->name || strlen(t->name) > 40 || t->name[strspn(t->name, NAME)])
 		return base_usage(t->cmd, "--name: 1 to 40 of letters, digits, '_', '.', '-'");
+	if (t->opts.loss.window & (t->opts.loss.window - 1))
+		return base_usage(t->cmd, "--window: %u is no power of two", t->opts.loss.window);
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
 	    !t->opts.client.interface == !t->opts.client.file)
 		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
@@ -344,94 +347,88 @@ static int check(struct translate *t)
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
-	t->opts.legacy_hops = (uint8_t)t->hops;
-	t->opts.client.engine.flush_ns = t->flush;
-	t->opts.client.engine.path_ns = t->path;
 	return t->secret ? read_secret(t) : BASE_EXIT_OK;
 }
 
+static struct translate set = {
+	.output = "shm",
+	.workers = 1,
+	.port = DTA_PORT,
+	.opts = {.client = {.gid_index = -1, .ib_port = 1}, .legacy_hops = 5},
+	.stop = -1,
+};
+
+static const struct base_option table[] = {
+	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
+		  "unix:PATH or HOST:PORT of a store server; repeatable: keys are spread over all"),
+	BASE_LIST("listen", 'l', &set.listen, "HOST:PORT",
+		  "receive reports at this address; repeatable (default :40040, both families)"),
+	BASE_LIST("xdp", 'x', &set.xdp, "NAME[:QUEUE]",
+		  "receive reports for --listen from this interface by AF_XDP, past the kernel; "
+		  "repeatable"),
+	BASE_STRING("xdp-mode", 0, &set.xdp_mode, "MODE",
+		    "native or generic XDP (default: native where the driver can)"),
+	BASE_LIST("pcap", 0, &set.pcap, "FILE",
+		  "translate the reports captured in this file, and end; repeatable"),
+	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
+	BASE_STRING("output", 'o', &set.output, "HOW", "write to stores by shm, verbs or raw"),
+	BASE_STRING("rdma-host", 0, &set.opts.client.rdma_host, "HOST",
+		    "connect verbs to this host (default: the collector's HOST)"),
+	BASE_STRING("device", 0, &set.opts.client.device, "NAME",
+		    "RDMA device for verbs (default: by route)"),
+	CLI_OPTIONS_RDMA_PORT(&set.opts.client.gid_index, &set.opts.client.ib_port, "by route"),
+	BASE_STRING("raw-interface", 0, &set.opts.client.interface, "NAME",
+		    "send raw frames out of this interface"),
+	BASE_FLAG("raw-xdp", 0, &set.opts.client.xdp,
+		  "send raw frames by AF_XDP, past the kernel's network stack"),
+	BASE_STRING("raw-file", 0, &set.opts.client.file, "FILE",
+		    "write raw frames to this pcap file"),
+	BASE_STRING("legacy", 0, &set.legacy, "FORM",
+		    "also accept packets of the original implementation, of form a or b"),
+	BASE_UINT("legacy-hops", 0, &set.opts.legacy_hops, 1, 64, "N",
+		  "hops per path of the original implementation"),
+	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
+		  "number of threads, each a translator with its own lane"),
+	BASE_STRING("name", 'n', &set.name, "NAME",
+		    "name of this translator, by which it gets its lanes back (default: the host "
+		    "name)"),
+	BASE_STRING("secret", 0, &set.secret, "FILE",
+		    "secret shared with the collector, for a connection over TCP"),
+	BASE_UINT("reporters", 0, &set.opts.loss.reporters, 1, 1u << 24, "N",
+		  "track at most this many reporters per worker (default 16384)"),
+	BASE_UINT("window", 0, &set.opts.loss.window, 64, 1u << 20, "N",
+		  "accept reports up to N sequence numbers late, a power of two (default 4096)"),
+	BASE_TIME("nack", 0, &set.opts.loss.nack_ns, 0, 0, "DURATION",
+		  "ask for missing reports after this time (default 2ms)"),
+	BASE_TIME("flush", 0, &set.opts.client.engine.flush_ns, 0, 0, "DURATION",
+		  "write a partial batch after this time (default 1ms)"),
+	BASE_TIME("path-timeout", 0, &set.opts.client.engine.path_ns, 0, 0, "DURATION",
+		  "write a path with missing hops after this time (default 10ms)"),
+	BASE_SIZE("receive-buffer", 0, &set.buffer, 0, 1u << 30, "SIZE",
+		  "receive buffer per socket (default 16M)"),
+	BASE_FLAG("json", 'j', &set.json, "print the account at the end as JSON"),
+	{0},
+};
+
 static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	struct translate t = {.cmd = cmd,
-			      .output = "shm",
-			      .workers = 1,
-			      .port = DTA_PORT,
-			      .hops = 5,
-			      .opts = {.client = {.gid_index = -1, .ib_port = 1}},
-			      .stop = -1};
-	const struct base_option table[] = {
-		{"collector", 'c', BASE_OPT_LIST, &t.collectors, "WHERE",
-		 "unix:PATH or HOST:PORT of the stores' owner; several: keys are spread over them",
-		 0, 0},
-		{"listen", 'l', BASE_OPT_LIST, &t.listen, "HOST:PORT",
-		 "take reports here (default :40040, both families)", 0, 0},
-		{"xdp", 'x', BASE_OPT_LIST, &t.xdp, "NAME[:QUEUE]",
-		 "what this interface receives for --listen comes by AF_XDP, past the kernel", 0,
-		 0},
-		{"xdp-mode", 0, BASE_OPT_STRING, &t.xdp_mode, "MODE",
-		 "native or generic (default: native where the driver can)", 0, 0},
-		{"pcap", 0, BASE_OPT_LIST, &t.pcap, "FILE",
-		 "take the reports that were captured, and end", 0, 0},
-		{"port", 0, BASE_OPT_U32, &t.port, "N", "of captured reports (default 40040)", 1,
-		 65535},
-		{"output", 'o', BASE_OPT_STRING, &t.output, "HOW",
-		 "write by shm (default), verbs, raw", 0, 0},
-		{"rdma-host", 0, BASE_OPT_STRING, &t.opts.client.rdma_host, "HOST",
-		 "verbs connects there (default: the collector's HOST)", 0, 0},
-		{"device", 0, BASE_OPT_STRING, &t.opts.client.device, "NAME",
-		 "RDMA device of verbs", 0, 0},
-		CLI_OPTIONS_RDMA_PORT(&t.opts.client.gid_index, &t.opts.client.ib_port,
-				      "as the route says (default)"),
-		{"raw-interface", 0, BASE_OPT_STRING, &t.opts.client.interface, "NAME",
-		 "raw sends by it", 0, 0},
-		{"raw-xdp", 0, BASE_OPT_FLAG, &t.opts.client.xdp, NULL,
-		 "by AF_XDP, past the kernel's network stack", 0, 0},
-		{"raw-file", 0, BASE_OPT_STRING, &t.opts.client.file, "FILE",
-		 "raw writes its frames into this pcap file instead", 0, 0},
-		{"legacy", 0, BASE_OPT_STRING, &t.legacy, "FORM",
-		 "take the original's packets, too: a or b", 0, 0},
-		{"legacy-hops", 0, BASE_OPT_U32, &t.hops, "N",
-		 "of the original's paths (default 5)", 1, 64},
-		{"workers", 'w', BASE_OPT_U32, &t.workers, "N",
-		 "threads, each a translator with a lane of its own", 1, WORKERS_MAX},
-		{"name", 'n', BASE_OPT_STRING, &t.name, "NAME",
-		 "of this translator: the same gets its lanes back (default: the host's)", 0, 0},
-		{"secret", 0, BASE_OPT_STRING, &t.secret, "FILE",
-		 "shared with the collector, over TCP", 0, 0},
-		{"reporters", 0, BASE_OPT_U32, &t.opts.loss.reporters, "N",
-		 "known at a time by each worker (default 16384)", 1, 1u << 24},
-		{"window", 0, BASE_OPT_U32, &t.opts.loss.window, "N",
-		 "reports that may come late, a power of two (default 4096)", 64, 1u << 20},
-		{"nack", 0, BASE_OPT_DURATION, &t.opts.loss.nack_ns, "DURATION",
-		 "until a gap is asked for (default 2ms)", 0, 0},
-		{"flush", 0, BASE_OPT_DURATION, &t.flush, "DURATION",
-		 "until a partial batch is written (default 1ms)", 0, 0},
-		{"path-timeout", 0, BASE_OPT_DURATION, &t.path, "DURATION",
-		 "until a path with missing hops is written (default 10ms)", 0, 0},
-		{"receive-buffer", 0, BASE_OPT_SIZE, &t.buffer, "SIZE",
-		 "of each socket (default 16M)", 0, 1u << 30},
-		{"json", 'j', BASE_OPT_FLAG, &t.json, NULL, "print the account as JSON at the end",
-		 0, 0},
-		{0},
-	};
 	int code;
 
+	set.cmd = cmd;
 	if (!base_options_only(cmd, table, argc, argv, &code))
 		return code;
-	code = check(&t);
+	code = check(&set);
 	if (code != BASE_EXIT_OK)
 		return code;
-	if (t.opts.loss.window & (t.opts.loss.window - 1))
-		return base_usage(cmd, "--window: %u is no power of two", t.opts.loss.window);
-	t.stop = base_stop_fd();
-	if (t.stop < 0)
-		return complain(&t, strerror(-t.stop));
+	set.stop = base_stop_fd();
+	if (set.stop < 0)
+		return complain(&set, strerror(-set.stop));
 	signal(SIGPIPE, SIG_IGN);
-	code = translate(&t);
-	for (uint32_t i = 0; i < t.made; i++)
-		dta_worker_free(t.worker[i]);
-	dta_xdp_close(t.at);
-	close(t.stop);
+	code = translate(&set);
+	for (uint32_t i = 0; i < set.made; i++)
+		dta_worker_free(set.worker[i]);
+	dta_xdp_close(set.at);
+	close(set.stop);
 	return code;
 }
 

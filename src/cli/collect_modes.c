@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_modes.c - see collect_modes.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include "cli/collect_modes.h"
 #include "cli/common.h"
 
-#define CSV_NS 10000000000u /* a row a worker and so long */
+#define CSV_NS 10000000000u /* between two rows per worker */
 
 /* ---- what the workers did ---- */
 
@@ -69,7 +68,7 @@ static uint64_t total(const struct sample *s, size_t offset)
 
 #define TOTAL(s, field) total((s), offsetof(struct collect_worker_view, field))
 
-/* The same shape for the lines of read_loop and for its end. */
+/* For the lines of read_loop and its total. */
 static json_t *rates_json(const struct sample *now, const struct sample *before)
 {
 	uint64_t ns = now->ns - before->ns;
@@ -147,7 +146,7 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 			(double)(a->busy_ns - b->busy_ns) * 1e-9);
 	}
 	if (f)
-		fflush(f); /* who follows it sees it, and a kill loses none of it */
+		fflush(f); /* visible to a reader at once, and safe from a kill */
 }
 
 /* ---- mode setup ---- */

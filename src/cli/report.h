@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* report.h - what the files of 'sidelight report' share. */
+/* report.h - shared by the files of 'sidelight report'. */
 #ifndef SL_CLI_REPORT_H
 #define SL_CLI_REPORT_H
 
@@ -9,7 +9,7 @@
 #endif
 
 #if HAVE_BPF
-/* Until stopped, or for so long (0: no end). An exit code. */
+/* Runs until stopped or for the duration (0: no end). Returns an exit code. */
 int cli_report_interface(const struct base_command *self,
 			 const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
 			 bool json);

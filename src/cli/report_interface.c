@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_report_interface.c - 'sidelight report --interface NAME': the kernel reports, we show what it
- * counted. */
+/*
+ * report_interface.c - 'sidelight report --interface NAME': the kernel reports; its counters are
+ * printed.
+ */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * bounds.c - the "le" bounds of a histogram. Exponential ones get a set that depends on nothing but
- * the metric's parameters: a set that followed the observations would differ between pods and
- * over time, and sum by (le) would add up what does not belong together.
+ * bounds.c - the "le" bounds of a histogram. For exponential ones the set depends only on the
+ * metric's parameters. A set that followed the observations would differ between pods and over
+ * time, and sum by (le) would add unlike buckets.
  *
  * The set: the zero threshold; every bound of the finest coarser scale that leaves at most
- * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last bucket. All of them are bounds of real buckets,
- * so that each number is exact, and halving the scale merges buckets two by two: nothing is
- * estimated.
+ * EXPORT_TEXT_BOUNDS_MAX; the upper end of the last bucket. Each is the bound of a real bucket and
+ * halving the scale merges buckets pairwise, so every number is exact.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,13 +20,16 @@ static const double roots[256] = {
 #include "roots.inc"
 };
 
-/* The upper end of bucket index i: 2^(i * 2^-scale). Any scale and index: they are a stranger's. */
+/*
+ * The upper end of bucket i: 2^(i * 2^-scale). Scale and index are untrusted and may have any
+ * value.
+ */
 static double bucket_end(int64_t i, int scale)
 {
 	int64_t e;
 
 	if (scale > 8)
-		return exp2(ldexp((double)i, -scale)); /* no such schema */
+		return exp2(ldexp((double)i, -scale)); /* not a schema */
 	if (scale > 0)
 		return ldexp(roots[(i & ((1 << scale) - 1)) << (8 - scale)], (int)(i >> scale));
 	e = i * (scale < -12 ? 4096 : 1 << -scale);
@@ -97,7 +99,7 @@ static bool same(const struct export_bounds *b, const struct export_series *s)
 	if (s->exponential)
 		return b->scale == s->scale && b->first_bucket == s->first_bucket &&
 		       b->zero_threshold == s->zero_threshold;
-	/* the common case: finite, ascending, taken over as they are */
+	/* the common case: finite and ascending bounds, used as they are */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * model.h - what the exposition needs to know of samples, and no more: a source is walked family
- * by family and series by series. Who fills it is none of its business.
+ * model.h - samples as the exposition sees them: a source is walked family by family and series by
+ * series. Knows no implementation of a source.
  */
 #ifndef SL_EXPORT_MODEL_H
 #define SL_EXPORT_MODEL_H
@@ -20,20 +20,20 @@ enum export_family_type {
 };
 
 struct export_family {
-	const char *name; /* without "_total"/"_info": the OpenMetrics family name */
+	const char *name; /* OpenMetrics family name, without "_total" or "_info" */
 	const char *help; /* "" if none; not escaped */
 	const char *unit; /* "" if none */
 	enum export_family_type type;
-	uint64_t series; /* number, for sizing only */
+	uint64_t series; /* their number, for sizing only */
 };
 
 enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F64 };
 
 struct export_series {
 	/*
-	 * The labels as they stand between the braces, escaped: k1="v1",k2="v2" (the escapes \\ \"
-	 * \n are the same in text 0.0.4 and OpenMetrics), label_bytes long, "" if none. The same
-	 * labels unescaped for protobuf, in the same order. Valid until the next series call.
+	 * The labels as between the braces, escaped: k1="v1",k2="v2" (text 0.0.4 and OpenMetrics
+	 * share the escapes \\ \" \n), label_bytes long, "" if none; and unescaped for protobuf, in
+	 * the same order. Valid until the next series call.
 	 */
 	const char *label_text;
 	size_t label_bytes;
@@ -56,39 +56,36 @@ struct export_series {
 	const double *bounds;	 /* classic: bound_count ascending upper bounds */
 	size_t bound_count;
 	int scale;	      /* exponential: Prometheus schema */
-	int32_t first_bucket; /* index of buckets[1]; buckets[0] is the zero bucket, the last
-			       * one is for observations above all others */
+	int32_t first_bucket; /* index of buckets[1]; buckets[0] is the zero bucket, the last one
+				 counts observations above all others */
 	double zero_threshold;
 
 	/* stateset */
 	const char *const *states;
 	size_t state_count;
 
-	/*
-	 * Counters: the trace that is an example of what was counted last, as a label set of
-	 * OpenMetrics ("trace_id"), or NULL. Its value is 1.
-	 */
+	/* Counters: the trace id of an exemplar with value 1, or NULL. */
 	const char *exemplar_trace; /* hex */
 	uint64_t exemplar_ns;	    /* CLOCK_REALTIME */
 
-	uint64_t created_ns; /* CLOCK_REALTIME start of counter or histogram, 0 unknown */
+	uint64_t created_ns; /* CLOCK_REALTIME start of counter or histogram, 0: unknown */
 };
 
-/* A consistent walk; any number at the same time, from any thread. */
+/* Consistent walks, any number at a time, from any thread. */
 struct export_source {
 	void *ctx;
-	/* NULL with errno when out of memory. */
+	/* NULL with errno. */
 	void *(*begin)(void *ctx);
 	/*
-	 * 1: out is filled; 0: no more; < 0: -errno, the body is broken off. Families come sorted
-	 * by name (strcmp). One name may come once a type, one after the other: see names.c for how
-	 * they are then told apart. Strings are valid until the next call of next_family.
+	 * 1: out is filled; 0: no more; < 0: -errno, which aborts the body. Families are sorted by
+	 * name (strcmp). A name may occur once per type, consecutively; names.c tells them apart.
+	 * Strings are valid until the next call of next_family.
 	 */
 	int (*next_family)(void *walk, struct export_family *out);
 	/*
 	 * 1: out is filled; 0: no more in this family; < 0: -errno. out is not cleared between
-	 * calls: fields that the family's type does not have need not be set. Series that are left
-	 * over when next_family is called are skipped.
+	 * calls, so fields that the family's type lacks need not be set. next_family skips the
+	 * remaining series.
 	 */
 	int (*next_series)(void *walk, struct export_series *out);
 	void (*end)(void *walk);
@@ -96,25 +93,20 @@ struct export_source {
 
 enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_FORMAT_PROTOBUF };
 
-/* Picks by an HTTP Accept header (NULL: text), with q-values, as Prometheus sends them. */
+/* Picks by an HTTP Accept header (NULL: text) with q-values, as Prometheus sends them. */
 enum export_format export_format_negotiate(const char *accept);
 const char *export_format_content_type(enum export_format format);
 
 /*
- * Renders a source piece by piece in bounded memory. Not thread-safe, one a request.
- * NULL with errno.
+ * Renders a source in pieces with bounded memory. One renderer per request, not thread-safe. NULL
+ * with errno.
  */
 struct export_render;
 struct export_render *export_render_new(const struct export_source *source,
 					enum export_format format);
 /*
- * Adds OpenMetrics' "_created" samples. Off by default: Prometheus 2.x takes each for a series of
- * its own. Call before the first read.
- */
-void export_render_created(struct export_render *r, bool on);
-/*
  * Fills buf with up to max >= 1 bytes; 0 at the end, -errno on failure. The walk begins with the
- * first call and ends with export_render_free(): free it soon.
+ * first call and ends with export_render_free().
  */
 ssize_t export_render_read(struct export_render *r, char *buf, size_t max);
 void export_render_free(struct export_render *r);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * names.c - keeps families apart. A counter "a" has samples "a_total", a histogram "a_bucket": a
- * family of such a name would be taken for theirs (OpenMetrics 1.0, "Suffixes": a family's name
- * must not result in a clash of sample names). It gets its type behind its name: "a_total_gauge".
+ * names.c - keeps family names distinct. A counter "a" has samples "a_total", a histogram
+ * "a_bucket"; a family of such a name would clash (OpenMetrics 1.0, "Suffixes"), so its type is
+ * appended: "a_total_gauge".
  *
- * Families come sorted, so a name can only clash with one that is a beginning of it, or with one
- * that was lengthened: what must be remembered is a handful, however many families there are.
+ * Families come sorted, so a name can clash only with one that is its prefix or that was
+ * lengthened. That is a handful, however many families there are.
  */
 #include <string.h>
 
@@ -17,7 +17,12 @@ static const char *const type_names[] = {
 	[EXPORT_FAMILY_STATESET] = "_stateset",
 };
 
-/* What is behind the family's name in the names of its samples, in any format. */
+const char *export_sample_suffix(enum export_family_type type)
+{
+	return type == EXPORT_FAMILY_COUNTER ? "_total" : type == EXPORT_FAMILY_INFO ? "_info" : "";
+}
+
+/* Suffixes of sample names, in any format. */
 static bool is_sample_suffix(enum export_family_type type, const char *suffix)
 {
 	static const char *const counter[] = {"_total", "_created", NULL};
@@ -56,7 +61,7 @@ bool export_names_take(struct export_render *r)
 
 	if (n > EXPORT_SHOWN_NAME_MAX)
 		return false;
-	/* Behind us is what is neither a beginning of this name nor sorts after it. */
+	/* Drop names that are neither a prefix of this one nor sort after it. */
 	for (size_t i = 0; i < r->reserved_count; i++) {
 		const struct export_reserved *other = &r->reserved[i];
 

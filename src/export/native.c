@@ -4,23 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/varint.h"
-
-enum native_wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
-#define TAG(field, wire) ((uint8_t)((field) << 3 | (wire)))
+#include "export/pb.h"
 
 bool export_native_fits(const struct export_native_buckets *b)
 {
 	int64_t last = (int64_t)b->first_bucket + (int64_t)b->count;
 
-	/* a schema below -4 does not exist; indices are 32 bits wide */
+	/* schemas begin at -4; indices have 32 bits */
 	return b->count && b->scale >= -4 && b->scale < 32 && b->first_bucket > -(1 << 30) &&
 	       last < 1 << 30;
 }
 
 static bool reserve(struct export_native *n, size_t buckets)
 {
-	size_t room = 3 * buckets + 2; /* a gap of two has two more */
+	size_t room = 3 * buckets + 2; /* a gap of two adds two */
 	int64_t *delta;
 	struct export_native_span *span;
 
@@ -39,13 +36,13 @@ static bool reserve(struct export_native *n, size_t buckets)
 }
 
 /*
- * The buckets that hold something, in spans of neighbours. A gap of up to two empty ones costs less
- * as zeroes than as another span. The overflow goes to the first index above all others: that it
- * is above is all that is known.
+ * The non-empty buckets, in spans. A gap of up to two empty buckets takes less room as zeroes than
+ * as another span. The overflow bucket goes to the first index above all others, as its upper end
+ * is unknown.
  */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b)
 {
-	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: 2^merge buckets are one */
+	int merge = b->scale > 8 ? b->scale - 8 : 0; /* schemas end at 8: merge 2^merge buckets */
 	uint64_t before = 0, count;
 	int64_t next = 0, at;
 
@@ -77,10 +74,10 @@ bool export_native_make(struct export_native *n, const struct export_native_buck
 		before = count;
 		next = at + 1;
 	}
-	if (!n->spans) /* or a histogram without observations would not look native */
+	if (!n->spans) /* or an empty histogram would not look native */
 		n->span[n->spans++] = (struct export_native_span){.offset = 0};
 	for (size_t i = 0; i < n->deltas; i++)
-		n->delta_bytes += export_varint_bytes(export_zigzag(n->delta[i]));
+		n->delta_bytes += export_pb_varint_bytes(export_pb_zigzag(n->delta[i]));
 	return true;
 }
 
@@ -96,45 +93,27 @@ size_t export_native_bytes(const struct export_native *n)
 	return 96 + 24 * n->spans + n->delta_bytes;
 }
 
-static uint8_t *put_f64(uint8_t *p, uint8_t field, double v)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &v, 8);
-	*p++ = TAG(field, FIXED64);
-	for (int i = 0; i < 8; i++)
-		*p++ = (uint8_t)(bits >> 8 * i);
-	return p;
-}
-
-static uint8_t *put_u64(uint8_t *p, uint8_t field, uint64_t v)
-{
-	*p++ = TAG(field, VARINT);
-	return export_varint_put(p, v);
-}
-
 uint8_t *export_native_put(uint8_t *p, const struct export_native *n,
 			   const struct export_native_fields *f)
 {
-	p = put_u64(p, f->count, n->count);
-	p = put_f64(p, f->sum, n->sum);
-	p = put_u64(p, f->schema, export_zigzag(n->schema));
-	p = put_f64(p, f->zero_threshold, n->zero_threshold);
-	p = put_u64(p, f->zero_count, n->zero_count);
+	p = export_pb_u64(p, f->count, n->count);
+	p = export_pb_f64(p, f->sum, n->sum);
+	p = export_pb_u64(p, f->schema, export_pb_zigzag(n->schema));
+	p = export_pb_f64(p, f->zero_threshold, n->zero_threshold);
+	p = export_pb_u64(p, f->zero_count, n->zero_count);
 	for (size_t i = 0; i < n->spans; i++) {
 		const struct export_native_span *s = &n->span[i];
 
-		*p++ = TAG(f->span, BYTES);
-		p = export_varint_put(p, 2 + export_varint_bytes(export_zigzag(s->offset)) +
-						 export_varint_bytes(s->length));
-		p = put_u64(p, 1, export_zigzag(s->offset));
-		p = put_u64(p, 2, s->length);
+		p = export_pb_head(p, f->span,
+				   2 + export_pb_varint_bytes(export_pb_zigzag(s->offset)) +
+					   export_pb_varint_bytes(s->length));
+		p = export_pb_u64(p, 1, export_pb_zigzag(s->offset));
+		p = export_pb_u64(p, 2, s->length);
 	}
 	if (!n->deltas)
 		return p;
-	*p++ = TAG(f->delta, BYTES); /* packed */
-	p = export_varint_put(p, n->delta_bytes);
+	p = export_pb_head(p, f->delta, n->delta_bytes); /* packed */
 	for (size_t i = 0; i < n->deltas; i++)
-		p = export_varint_put(p, export_zigzag(n->delta[i]));
+		p = export_pb_varint(p, export_pb_zigzag(n->delta[i]));
 	return p;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * native.h - exponential buckets in the sparse form of Prometheus' native histograms: spans of
- * neighbours, and differences of counts. The scrape's message (io.prometheus.client.Histogram) and
- * that of remote write (prometheus.Histogram) have the same fields by other numbers.
+ * adjacent buckets and differences of counts. The messages of a scrape
+ * (io.prometheus.client.Histogram) and of remote write (prometheus.Histogram) have the same fields
+ * with different numbers.
  */
 #ifndef SL_EXPORT_NATIVE_H
 #define SL_EXPORT_NATIVE_H
@@ -12,11 +13,11 @@
 #include <stdint.h>
 
 struct export_native_span {
-	int64_t offset; /* from the end of the span before; of the first: the index itself */
+	int64_t offset; /* from the end of the previous span; of the first: the index itself */
 	uint64_t length;
 };
 
-/* Starts as zeros; used again and again. */
+/* Starts zeroed; reusable. */
 struct export_native {
 	int schema;
 	uint64_t count, zero_count;
@@ -27,7 +28,7 @@ struct export_native {
 	size_t room;
 };
 
-/* As struct export_series has them. */
+/* As in struct export_series. */
 struct export_native_buckets {
 	const uint64_t *bucket; /* the zero bucket, the others, and one for all above */
 	size_t count;
@@ -36,13 +37,13 @@ struct export_native_buckets {
 	double zero_threshold, sum;
 };
 
-/* Can it be said in this form? */
+/* True if the buckets fit this form. */
 bool export_native_fits(const struct export_native_buckets *b);
 /* False: out of memory. */
 bool export_native_make(struct export_native *n, const struct export_native_buckets *b);
 void export_native_free(struct export_native *n);
 
-/* The numbers of the fields, where they differ. */
+/* Field numbers, where the messages differ. */
 struct export_native_fields {
 	uint8_t count, sum, schema, zero_threshold, zero_count, span, delta; /* each < 16 */
 };

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * number.c - the shortest decimals by R. Giulietti's Schubfach ("The Schubfach way to render
- * doubles", 2020): three products by a 126-bit power of ten decide, without a loop and without a
- * fallback.
+ * number.c - shortest decimals by R. Giulietti's Schubfach ("The Schubfach way to render doubles",
+ * 2020): three products by a 126-bit power of ten decide, without loop or fallback.
  */
 #include "export/number.h"
 
@@ -46,7 +45,7 @@ static const uint64_t pow10_u64[20] = {
 /* Decimal digits of v; 1 for 0. */
 static inline unsigned int digits_of(uint64_t v)
 {
-	/* 1233 / 4096 is log10(2): exact, or one too many before the comparison */
+	/* 1233 / 4096 approximates log10(2): exact, or one too many before the comparison */
 	unsigned int bits = 64 - (unsigned int)__builtin_clzll(v | 1);
 	unsigned int guess = bits * 1233 >> 12;
 
@@ -130,10 +129,10 @@ uint64_t export_shortest(double v, int *exponent)
 	biased = (int)(bits >> 52) & 0x7ff;
 	c = biased ? fraction | 1ull << 52 : fraction;
 	q = (biased ? biased : 1) - 1075;
-	odd = c & 1;			      /* an even one may have its bounds themselves */
-	closer = fraction == 0 && biased > 1; /* below a power of 2 the numbers are denser */
+	odd = c & 1;			      /* an even significand includes its bounds */
+	closer = fraction == 0 && biased > 1; /* below a power of 2 doubles are denser */
 
-	/* v = c * 2^q; what reads back as v lies between (4c - 2) and (4c + 2) * 2^(q-2). */
+	/* v = c * 2^q; decimals between (4c - 2) and (4c + 2) * 2^(q-2) read back as v. */
 	k = closer ? log10_of_three_quarters_pow2(q) : log10_of_pow2(q);
 	h = q + log2_of_pow10(-k) + 1;
 	{
@@ -145,7 +144,7 @@ uint64_t export_shortest(double v, int *exponent)
 		upper = round_to_odd(high, low, (4 * c + 2) << h) - odd;
 	}
 	s = vb / 4;
-	if (s >= 10) { /* one digit fewer? */
+	if (s >= 10) { /* try one digit fewer */
 		uint64_t tens = s / 10;
 		bool down = lower <= 40 * tens, up = 40 * tens + 40 <= upper;
 
@@ -166,7 +165,7 @@ uint64_t export_shortest(double v, int *exponent)
 }
 
 /*
- * Writes v with an exponent if its first digit stands for 10^e with e < low or e >= high, as
+ * Writes v with an exponent if its first digit's place is below 10^low or at least 10^high, as
  * printf's %g does.
  */
 static char *put_shortest(char *p, double v, int low, int high, bool point)
@@ -200,7 +199,7 @@ static char *put_shortest(char *p, double v, int low, int high, bool point)
 		*p++ = first < 0 ? '-' : '+';
 		first = first < 0 ? -first : first;
 		if (first < 10)
-			*p++ = '0'; /* two digits at least, as printf and Go have it */
+			*p++ = '0'; /* at least two digits, as printf and Go write it */
 		return export_print_u64(p, (uint64_t)first);
 	}
 	if (e >= 0) { /* ddd000 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * number.h - numbers as text, in the shortest form that reads back as the same number. Knows no
- * metric. All are pure; none writes more than EXPORT_NUMBER_MAX bytes, and none a NUL.
+ * number.h - numbers as the shortest text that reads back as the same number. Pure functions; each
+ * writes at most EXPORT_NUMBER_MAX bytes, without a NUL, and returns the end.
  */
 #ifndef SL_EXPORT_NUMBER_H
 #define SL_EXPORT_NUMBER_H
@@ -11,7 +11,6 @@
 
 #define EXPORT_NUMBER_MAX 32
 
-/* Each returns the end of what it wrote. */
 char *export_print_u64(char *p, uint64_t v);
 char *export_print_i64(char *p, int64_t v);
 
@@ -19,8 +18,8 @@ char *export_print_i64(char *p, int64_t v);
 char *export_print_f64(char *p, double v);
 
 /*
- * The bound of a bucket, as Go prints it, since "le" is compared as a string: exponents from 1e+06
- * and below 0.0001 on. With point there is always a "." or an exponent: OpenMetrics wants "1.0".
+ * A bucket's bound as Go prints it, since "le" is compared as a string: exponents from 1e+06 and
+ * below 0.0001. With point the text has a "." or an exponent, as OpenMetrics requires ("1.0").
  */
 char *export_print_bound(char *p, double v, bool point);
 

@@ -1,31 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp.c - see otlp.h. The messages (opentelemetry/proto: collector/trace/v1, trace/v1,
- * resource/v1, common/v1):
+ * The messages (opentelemetry/proto: collector/trace/v1, trace/v1, resource/v1, common/v1):
  *
- * 	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
- * 	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
- * 	Resource { repeated KeyValue attributes = 1; }
- * 	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
- * 	InstrumentationScope { string name = 1; string version = 2; }
- * 	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
- * 	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
- * 	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
- * 	Status { string message = 2; StatusCode code = 3; }
- * 	KeyValue { string key = 1; AnyValue value = 2; }
- * 	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
- * 	           double double_value = 4; }
+ *	ExportTraceServiceRequest { repeated ResourceSpans resource_spans = 1; }
+ *	ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
+ *	Resource { repeated KeyValue attributes = 1; }
+ *	ScopeSpans { InstrumentationScope scope = 1; repeated Span spans = 2; }
+ *	InstrumentationScope { string name = 1; string version = 2; }
+ *	Span { bytes trace_id = 1; bytes span_id = 2; bytes parent_span_id = 4; string name = 5;
+ *	       SpanKind kind = 6; fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
+ *	       repeated KeyValue attributes = 9; Status status = 15; fixed32 flags = 16; }
+ *	Status { string message = 2; StatusCode code = 3; }
+ *	KeyValue { string key = 1; AnyValue value = 2; }
+ *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
+ *	           double double_value = 4; }
  *
- * Written from the end to the start, so that the length of a message is known when its turn comes.
- * Two requests, one behind the other, are one request: that is how a batch is made.
+ * Concatenated requests are one request, which is how a batch is made.
  */
+#include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "export/grow.h"
 #include "export/otlp.h"
 #include "export/otlp_read.h"
+#include "export/pb.h"
 #include "export/sent.h"
 
 struct export_otlp {
@@ -39,162 +40,90 @@ struct export_otlp {
 	/* Scratch for one message. */
 	uint8_t *buffer;
 	size_t size;
-	/* Written by the one thread, looked at by any. */
+	/* Written by the one thread, read by any. */
 	uint64_t spans, dropped_memory, known;
 };
 
-/* ---- protobuf, backwards ---- */
+/* ---- protobuf: each appends at p, in room reserved by export_otlp_spans() ---- */
 
-struct otlp_writer {
-	uint8_t *start, *at; /* at: the first byte that is written */
-	bool full;
-};
-
-static void bytes(struct otlp_writer *w, const void *from, size_t n)
+static uint8_t *put_attr(uint8_t *p, unsigned int field, const struct export_otlp_attr *a)
 {
-	if (w->full || (size_t)(w->at - w->start) < n) {
-		w->full = true;
-		return;
-	}
-	w->at -= n;
-	if (n)
-		memcpy(w->at, from, n);
-}
+	uint8_t *attr = export_pb_open(p, field, 1), *value;
 
-static void varint(struct otlp_writer *w, uint64_t v)
-{
-	uint8_t text[10];
-	size_t n = 0;
-
-	for (; v >= 0x80; v >>= 7)
-		text[n++] = (uint8_t)(v | 0x80);
-	text[n++] = (uint8_t)v;
-	bytes(w, text, n);
-}
-
-enum otlp_wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 };
-
-static void tag(struct otlp_writer *w, uint32_t field, enum otlp_wire wire)
-{
-	varint(w, field << 3 | wire);
-}
-
-static void fixed(struct otlp_writer *w, uint32_t field, uint64_t v, size_t n)
-{
-	bytes(w, &v, n); /* little-endian, as this machine is */
-	tag(w, field, n == 8 ? FIXED64 : FIXED32);
-}
-
-static void number(struct otlp_writer *w, uint32_t field, uint64_t v)
-{
-	varint(w, v);
-	tag(w, field, VARINT);
-}
-
-static void blob(struct otlp_writer *w, uint32_t field, const void *from, size_t n)
-{
-	bytes(w, from, n);
-	varint(w, n);
-	tag(w, field, LENGTH);
-}
-
-static void string(struct otlp_writer *w, uint32_t field, const char *s)
-{
-	blob(w, field, s, strlen(s));
-}
-
-/* What was written since `end` is a message in this field. */
-static void message(struct otlp_writer *w, uint32_t field, const uint8_t *end)
-{
-	varint(w, (uint64_t)(end - w->at));
-	tag(w, field, LENGTH);
-}
-
-static void key_value(struct otlp_writer *w, uint32_t field, const struct export_otlp_attr *a)
-{
-	const uint8_t *end = w->at, *value = w->at;
-	uint64_t bits;
-
+	p = export_pb_string(attr, 1, a->key);
+	value = export_pb_open(p, 2, 1);
 	switch (a->type) {
 	case EXPORT_OTLP_STRING:
-		string(w, 1, a->string);
+		p = export_pb_string(value, 1, a->string);
 		break;
 	case EXPORT_OTLP_BOOL:
-		number(w, 2, a->boolean);
+		p = export_pb_u64(value, 2, a->boolean);
 		break;
 	case EXPORT_OTLP_I64:
-		number(w, 3, (uint64_t)a->i64);
+		p = export_pb_u64(value, 3, (uint64_t)a->i64);
 		break;
 	case EXPORT_OTLP_F64:
-		memcpy(&bits, &a->f64, 8);
-		fixed(w, 4, bits, 8);
+		p = export_pb_f64(value, 4, a->f64);
 		break;
 	}
-	message(w, 2, value);
-	string(w, 1, a->key);
-	message(w, field, end);
+	p = export_pb_close(value, p, 1);
+	return export_pb_close(attr, p, 1);
 }
 
-/* An id, the most significant byte first. */
-static void id(struct otlp_writer *w, uint32_t field, uint64_t hi, uint64_t lo, size_t n)
+static uint8_t *put_span_id(uint8_t *p, unsigned int field, uint64_t id)
 {
-	uint64_t text[2] = {__builtin_bswap64(n == 16 ? hi : lo), __builtin_bswap64(lo)};
-
-	blob(w, field, text, n);
+	id = htobe64(id);
+	return export_pb_bytes(p, field, &id, sizeof(id));
 }
 
-static void put_span(struct otlp_writer *w, const struct export_otlp_span *s)
+static uint8_t *put_span(uint8_t *p, const struct export_otlp_span *s)
 {
-	const uint8_t *end = w->at, *status;
+	const uint64_t trace[2] = {htobe64(s->trace_hi), htobe64(s->trace_lo)};
+	uint8_t *span = export_pb_open(p, 2, 2), *status;
 
-	fixed(w, 16, s->flags, 4);
-	status = w->at;
-	if (s->status)
-		number(w, 3, s->status);
-	if (*s->message)
-		string(w, 2, s->message);
-	message(w, 15, status);
-	for (size_t i = s->attr_count; i--;)
-		key_value(w, 9, &s->attrs[i]);
-	fixed(w, 8, s->end_ns, 8);
-	fixed(w, 7, s->start_ns, 8);
-	number(w, 6, s->kind);
-	string(w, 5, s->name);
+	p = export_pb_bytes(span, 1, trace, sizeof(trace));
+	p = put_span_id(p, 2, s->span_id);
 	if (s->parent_id)
-		id(w, 4, 0, s->parent_id, 8);
-	id(w, 2, 0, s->span_id, 8);
-	id(w, 1, s->trace_hi, s->trace_lo, 16);
-	message(w, 2, end);
+		p = put_span_id(p, 4, s->parent_id);
+	p = export_pb_string(p, 5, s->name);
+	p = export_pb_u64(p, 6, s->kind);
+	p = export_pb_fixed64(p, 7, s->start_ns);
+	p = export_pb_fixed64(p, 8, s->end_ns);
+	for (size_t i = 0; i < s->attr_count; i++)
+		p = put_attr(p, 9, &s->attrs[i]);
+	status = export_pb_open(p, 15, 1);
+	p = status;
+	if (*s->message)
+		p = export_pb_string(p, 2, s->message);
+	if (s->status)
+		p = export_pb_u64(p, 3, s->status);
+	p = export_pb_close(status, p, 1);
+	p = export_pb_fixed32(p, 16, s->flags);
+	return export_pb_close(span, p, 2);
 }
 
-static void put_resource(struct otlp_writer *w, const struct export_otlp_attr *resource,
-			 size_t count, const struct export_otlp_span *spans, size_t n)
+static uint8_t *put_resource(uint8_t *p, const struct export_otlp_attr *attrs, size_t count,
+			     const struct export_otlp_span *spans, size_t n)
 {
-	const uint8_t *end = w->at, *part = w->at;
+	uint8_t *all = export_pb_open(p, 1, 3), *part, *scope;
 
-	while (n--)
-		put_span(w, &spans[n]);
-	{
-		const uint8_t *scope = w->at;
-
-		string(w, 2, SL_VERSION_STRING);
-		string(w, 1, "sidelight");
-		message(w, 1, scope);
-	}
-	message(w, 2, part);
-	part = w->at;
-	while (count--)
-		key_value(w, 1, &resource[count]);
-	message(w, 1, part);
-	message(w, 1, end);
+	part = export_pb_open(all, 1, 2);
+	p = part;
+	for (size_t i = 0; i < count; i++)
+		p = put_attr(p, 1, &attrs[i]);
+	p = export_pb_close(part, p, 2);
+	part = export_pb_open(p, 2, 3);
+	scope = export_pb_open(part, 1, 1);
+	p = export_pb_string(scope, 1, "sidelight");
+	p = export_pb_string(p, 2, SL_VERSION_STRING);
+	p = export_pb_close(scope, p, 1);
+	for (size_t i = 0; i < n; i++)
+		p = put_span(p, &spans[i]);
+	p = export_pb_close(part, p, 3);
+	return export_pb_close(all, p, 3);
 }
 
 /* ---- requests ---- */
-
-static void add(uint64_t *counter, uint64_t n)
-{
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
 
 void export_otlp_flush(struct export_otlp *o)
 {
@@ -206,25 +135,11 @@ void export_otlp_flush(struct export_otlp *o)
 	o->items = 0;
 }
 
-static bool reserve(uint8_t **at, size_t *room, size_t wanted)
-{
-	uint8_t *to;
-
-	if (wanted <= *room)
-		return true;
-	to = realloc(*at, wanted);
-	if (!to)
-		return false;
-	*at = to;
-	*room = wanted;
-	return true;
-}
-
 static size_t attr_room(const struct export_otlp_attr *a, size_t count)
 {
 	size_t sum = 0;
 
-	/* Two lengths and three tags around key and value, of at most 10 bytes each. */
+	/* Two lengths and three tags around key and value, at most 10 bytes each. */
 	for (size_t i = 0; i < count; i++)
 		sum += 64 + strlen(a[i].key) +
 		       (a[i].type == EXPORT_OTLP_STRING ? strlen(a[i].string) : 0);
@@ -235,41 +150,37 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 		       size_t resource_count, const struct export_otlp_span *spans, size_t n)
 {
 	size_t room = 256 + attr_room(resource, resource_count), length;
-	struct otlp_writer w;
 
 	for (size_t i = 0; i < n; i++)
 		room += 256 + strlen(spans[i].name) + strlen(spans[i].message) +
 			attr_room(spans[i].attrs, spans[i].attr_count);
-	add(&o->spans, n);
-	if (!reserve(&o->buffer, &o->size, room)) {
-		add(&o->dropped_memory, n);
+	export_count(&o->spans, n);
+	if (!export_grow(&o->buffer, &o->size, room, 1)) {
+		export_count(&o->dropped_memory, n);
 		return;
 	}
-	w = (struct otlp_writer){o->buffer, o->buffer + o->size, false};
-	put_resource(&w, resource, resource_count, spans, n);
-	length = (size_t)(o->buffer + o->size - w.at);
+	length = (size_t)(put_resource(o->buffer, resource, resource_count, spans, n) - o->buffer);
 	if (o->bytes && o->bytes + length > o->batch_bytes)
 		export_otlp_flush(o);
-	if (w.full || !reserve(&o->batch, &o->room, o->bytes + length)) {
-		add(&o->dropped_memory, n);
+	if (!export_grow(&o->batch, &o->room, o->bytes + length, 1)) {
+		export_count(&o->dropped_memory, n);
 		return;
 	}
-	memcpy(o->batch + o->bytes, w.at, length);
+	memcpy(o->batch + o->bytes, o->buffer, length);
 	o->bytes += length;
 	o->items += n;
 }
 
 /* ---- answers ---- */
 
-/* The receiver has this trace: to be known by whoever comes after us. */
+/* Records that the receiver has this trace, for the next process. */
 static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
 {
 	struct export_otlp *o = arg;
 
 	if (!export_sent_add(o->sent, trace_hi, trace_lo))
 		base_log_limited(BASE_WARN, "otlp",
-				 "cannot write which traces were sent: after a restart they may be "
-				 "sent again");
+				 "cannot record sent traces: a restart may send them again");
 }
 
 static uint64_t taken(void *arg, const void *body, size_t bytes, const void *answer,
@@ -286,7 +197,7 @@ bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_
 {
 	bool known = o->sent && export_sent_has(o->sent, trace_hi, trace_lo);
 
-	add(&o->known, known);
+	export_count(&o->known, known);
 	return known;
 }
 

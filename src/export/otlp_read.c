@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_read.c - see otlp_read.h. otlp.c has the messages of a request; those of an answer
- * (opentelemetry/proto: collector/trace/v1):
+ * otlp.c lists the messages of a request; those of an answer (opentelemetry/proto:
+ * collector/trace/v1) are
  *
  *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
  *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/otlp_read.h"
+#include "export/pb.h"
 
 struct otlp_read_reader {
 	const uint8_t *at, *end;
@@ -18,8 +19,8 @@ struct otlp_read_reader {
 
 struct otlp_read_field {
 	uint64_t number, value;
-	enum otlp_read_wire { VARINT = 0, FIXED64 = 1, LENGTH = 2, FIXED32 = 5 } wire;
-	struct otlp_read_reader in; /* of LENGTH */
+	enum export_pb_wire wire;
+	struct otlp_read_reader in; /* of PB_LENGTH */
 };
 
 static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
@@ -33,7 +34,9 @@ static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
 	return false;
 }
 
-/* The next field. What is cut off ends where it was cut; false: no more, or no protobuf. */
+/*
+ * Reads the next field; a truncated one ends where the data ends. False: no more, or not protobuf.
+ */
 static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 {
 	uint64_t key, left;
@@ -42,11 +45,11 @@ static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
 		return false;
 	f->number = key >> 3;
 	f->wire = key & 7;
-	if (f->wire == VARINT)
+	if (f->wire == PB_VARINT)
 		return read_varint(r, &f->value);
-	if (f->wire == FIXED64 || f->wire == FIXED32)
-		f->value = f->wire == FIXED64 ? 8 : 4;
-	else if (f->wire != LENGTH || !read_varint(r, &f->value))
+	if (f->wire == PB_FIXED64 || f->wire == PB_FIXED32)
+		f->value = f->wire == PB_FIXED64 ? 8 : 4;
+	else if (f->wire != PB_LENGTH || !read_varint(r, &f->value))
 		return false;
 	left = (uint64_t)(r->end - r->at);
 	f->in = (struct otlp_read_reader){r->at, r->at + (f->value < left ? f->value : left)};
@@ -59,7 +62,7 @@ static bool read_message(struct otlp_read_reader *r, uint64_t number, struct otl
 	struct otlp_read_field f;
 
 	while (read_field(r, &f)) {
-		if (f.number != number || f.wire != LENGTH)
+		if (f.number != number || f.wire != PB_LENGTH)
 			continue;
 		*in = f.in;
 		return true;
@@ -97,9 +100,9 @@ uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_
 	if (!read_message(&r, 1, &partial))
 		return 0;
 	while (read_field(&partial, &f)) {
-		if (f.number == 1 && f.wire == VARINT)
+		if (f.number == 1 && f.wire == PB_VARINT)
 			rejected = f.value <= INT64_MAX ? f.value : 0;
-		else if (f.number == 2 && f.wire == LENGTH)
+		else if (f.number == 2 && f.wire == PB_LENGTH)
 			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
 				 (const char *)f.in.at);
 	}

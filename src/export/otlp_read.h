@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* otlp_read.h - what is read of OTLP: a receiver's answers, which are a stranger's; requests of
- * ours. */
+/* otlp_read.h - reads OTLP: answers of receivers, which are untrusted, and requests of ours. */
 #ifndef SL_EXPORT_OTLP_READ_H
 #define SL_EXPORT_OTLP_READ_H
 
@@ -8,12 +7,12 @@
 #include <stdint.h>
 
 /*
- * How many spans the receiver left out of a request that it took, as its answer says; 0: none, or
- * the answer says nothing that makes sense, or is cut off before. why gets its reason, or a
- * warning, and is left alone if there is none; its bytes may be any but NUL.
+ * The number of spans that the receiver's answer says it rejected from a request it took; 0 also if
+ * the answer is malformed or truncated before. why gets the reason or a warning, in any bytes but
+ * NUL, and is unchanged without one.
  */
 uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes);
-/* Each trace of a request that has spans; one whose spans are together once. */
+/* Calls fn for each trace of a request, once per group of consecutive spans. */
 void export_otlp_traces(const void *request, size_t bytes,
 			void (*fn)(void *arg, uint64_t trace_hi, uint64_t trace_lo), void *arg);
 

@@ -1,25 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * protobuf.c - io.prometheus.client.MetricFamily, delimited: each message behind its length. As
- * that stands in front, a large family comes in several messages of the same name, which readers
- * take for what it is: a renderer would otherwise have to hold the family.
+ * protobuf.c - io.prometheus.client.MetricFamily, each message after its length. As the length
+ * comes first, a large family is split into messages of the same name, which readers accept;
+ * otherwise the renderer would have to hold the whole family.
  *
- * The schema is tests/export/metrics.proto. Histograms with exponential buckets are native ones.
- * The field numbers and the sparse form (spans of buckets, differences of counts) are those of
- * Prometheus' client model.
+ * The schema is tests/export/metrics.proto; field numbers are those of Prometheus' client model.
+ * Exponential histograms are native ones.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "export/render.h"
-#include "export/varint.h"
+#include "export/pb.h"
 
-#define HEAD_ROOM 10 /* for the length of a message, which is known last */
+#define HEAD_ROOM 10 /* for a message's length, which is known last */
 
-enum protobuf_wire { VARINT = 0, FIXED64 = 1, BYTES = 2 };
-#define TAG(field, wire) ((unsigned char)((field) << 3 | (wire)))
-
-/* Room for n more bytes of the message. */
+/* Reserves n more bytes of the message. */
 static bool reserve(struct export_render *r, size_t n)
 {
 	size_t need = r->message_bytes + n;
@@ -28,80 +24,71 @@ static bool reserve(struct export_render *r, size_t n)
 	       export_render_grow(r, &r->message, &r->message_room, need < 4096 ? 4096 : need, 1);
 }
 
-/* These append to the message; their caller has reserved room. */
-
-static inline void byte(struct export_render *r, unsigned char b)
-{
-	r->message[r->message_bytes++] = b;
-}
-
-static inline void varint(struct export_render *r, uint64_t v)
-{
-	while (v >= 0x80) {
-		byte(r, (unsigned char)(v | 0x80));
-		v >>= 7;
-	}
-	byte(r, (unsigned char)v);
-}
-
-static inline void fixed64(struct export_render *r, double v)
-{
-	memcpy(r->message + r->message_bytes, &v, 8);
-	r->message_bytes += 8;
-}
-
-static inline void bytes(struct export_render *r, unsigned char tag, const char *s, size_t n)
-{
-	byte(r, tag);
-	varint(r, n);
-	memcpy(r->message + r->message_bytes, s, n);
-	r->message_bytes += n;
-}
-
 /*
- * A message within: its length is put in front when it is known, into room that was left for it by
- * a guess. Returns how long the length was.
+ * These append a field to the message, in reserved room. The message may move when it grows, so it
+ * is held by offset.
  */
-static size_t begin(struct export_render *r, unsigned char tag, size_t guess)
+
+static inline uint8_t *at(const struct export_render *r)
 {
-	byte(r, tag);
-	r->message_bytes += guess;
+	return r->message + r->message_bytes;
+}
+
+static inline void up_to(struct export_render *r, const uint8_t *end)
+{
+	r->message_bytes = (size_t)(end - r->message);
+}
+
+static inline void put_u64(struct export_render *r, unsigned int field, uint64_t v)
+{
+	up_to(r, export_pb_u64(at(r), field, v));
+}
+
+static inline void put_f64(struct export_render *r, unsigned int field, double v)
+{
+	up_to(r, export_pb_f64(at(r), field, v));
+}
+
+static inline void put_head(struct export_render *r, unsigned int field, size_t n)
+{
+	up_to(r, export_pb_head(at(r), field, n));
+}
+
+static inline void put_bytes(struct export_render *r, unsigned int field, const char *s, size_t n)
+{
+	up_to(r, export_pb_bytes(at(r), field, s, n));
+}
+
+/* Begins an inner message; returns the offset of its body. */
+static size_t begin(struct export_render *r, unsigned int field, size_t guess)
+{
+	up_to(r, export_pb_open(at(r), field, guess));
 	return r->message_bytes;
 }
 
-static size_t end(struct export_render *r, size_t start, size_t guess)
+/* Returns the bytes of the length: a good guess for the next one. */
+static size_t end(struct export_render *r, size_t body, size_t guess)
 {
-	size_t n = r->message_bytes - start, length = export_varint_bytes(n);
+	size_t length = export_pb_varint_bytes(r->message_bytes - body);
 
-	if (length != guess)
-		memmove(r->message + start - guess + length, r->message + start, n);
-	r->message_bytes = start - guess;
-	varint(r, n);
-	r->message_bytes += n;
+	up_to(r, export_pb_close(r->message + body, at(r), guess));
 	return length;
 }
 
 /* ---- histograms ---- */
 
-static void timestamp(struct export_render *r, unsigned char tag, uint64_t at)
+static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 {
-	uint64_t s = at / 1000000000u, ns = at % 1000000000u;
+	uint64_t seconds = ns / 1000000000u, rest = ns % 1000000000u;
 
-	if (!at)
+	if (!ns)
 		return;
-	byte(r, tag);
-	varint(r, 1 + export_varint_bytes(s) + (ns ? 1 + export_varint_bytes(ns) : 0));
-	byte(r, TAG(1, VARINT));
-	varint(r, s);
-	if (ns) {
-		byte(r, TAG(2, VARINT));
-		varint(r, ns);
-	}
-}
-
-static void created(struct export_render *r, unsigned char tag)
-{
-	timestamp(r, tag, r->series.created_ns);
+	put_head(r, field,
+		 1 + export_pb_varint_bytes(seconds) +
+			 (rest ? 1 + export_pb_varint_bytes(rest) : 0));
+	put_u64(r, 1, seconds);
+	if (rest)
+		put_u64(r, 2, rest);
 }
 
 static struct export_native_buckets buckets_of(const struct export_series *s)
@@ -121,7 +108,6 @@ static bool native_histogram(struct export_render *r)
 {
 	static const struct export_native_fields fields = {1, 2, 5, 6, 7, 12, 13};
 	struct export_native_buckets b = buckets_of(&r->series);
-	uint8_t *p;
 
 	if (!export_native_make(&r->native, &b)) {
 		r->error = -ENOMEM;
@@ -129,12 +115,11 @@ static bool native_histogram(struct export_render *r)
 	}
 	if (!reserve(r, export_native_bytes(&r->native)))
 		return false;
-	p = (uint8_t *)r->message + r->message_bytes;
-	r->message_bytes += (size_t)(export_native_put(p, &r->native, &fields) - p);
+	up_to(r, export_native_put(at(r), &r->native, &fields));
 	return true;
 }
 
-/* Cumulative, without the last bucket: a reader adds +Inf by the count. */
+/* Cumulative, without the last bucket: readers derive +Inf from the count. */
 static bool classic_histogram(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -147,19 +132,14 @@ static bool classic_histogram(struct export_render *r)
 	for (size_t i = 0; i < b->count; i++) {
 		while (added <= b->bucket[i])
 			cumulative += s->buckets[added++];
-		byte(r, TAG(3, BYTES));
-		varint(r, 1 + export_varint_bytes(cumulative) + 9);
-		byte(r, TAG(1, VARINT));
-		varint(r, cumulative);
-		byte(r, TAG(2, FIXED64));
-		fixed64(r, b->bound[i]);
+		put_head(r, 3, 1 + export_pb_varint_bytes(cumulative) + 9);
+		put_u64(r, 1, cumulative);
+		put_f64(r, 2, b->bound[i]);
 	}
 	while (added < s->bucket_count)
 		cumulative += s->buckets[added++];
-	byte(r, TAG(1, VARINT));
-	varint(r, cumulative);
-	byte(r, TAG(2, FIXED64));
-	fixed64(r, s->sum);
+	put_u64(r, 1, cumulative);
+	put_f64(r, 2, s->sum);
 	return true;
 }
 
@@ -169,10 +149,10 @@ static bool histogram(struct export_render *r)
 
 	if (!reserve(r, 16))
 		return false;
-	start = begin(r, TAG(7, BYTES), 2);
+	start = begin(r, 7, 2);
 	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
 		return false;
-	created(r, TAG(15, BYTES));
+	timestamp(r, 15, r->series.created_ns);
 	end(r, start, 2);
 	return true;
 }
@@ -185,24 +165,21 @@ static bool label(struct export_render *r, const char *key, const char *value)
 
 	if (!reserve(r, k + v + 32))
 		return false;
-	byte(r, TAG(1, BYTES));
-	varint(r, 2 + export_varint_bytes(k) + k + export_varint_bytes(v) + v);
-	bytes(r, TAG(1, BYTES), key, k);
-	bytes(r, TAG(2, BYTES), value, v);
+	put_head(r, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
+	put_bytes(r, 1, key, k);
+	put_bytes(r, 2, value, v);
 	return true;
 }
 
 static void gauge(struct export_render *r, double v)
 {
-	byte(r, TAG(2, BYTES));
-	byte(r, 9);
-	byte(r, TAG(1, FIXED64));
-	fixed64(r, v);
+	put_head(r, 2, 9);
+	put_f64(r, 1, v);
 }
 
-#define EXEMPLAR_MAX 128u /* its label set, as OpenMetrics bounds it */
+#define EXEMPLAR_MAX 128u /* bound of its label set in OpenMetrics */
 
-/* The trace that is an example of what was counted. */
+/* The exemplar of a counter: a trace id with value 1. */
 static bool exemplar(struct export_render *r)
 {
 	const char *trace = r->series.exemplar_trace;
@@ -212,25 +189,23 @@ static bool exemplar(struct export_render *r)
 		return true;
 	if (!reserve(r, EXEMPLAR_MAX + 128))
 		return false;
-	start = begin(r, TAG(2, BYTES), 1);
+	start = begin(r, 2, 1);
 	if (!label(r, "trace_id", trace))
 		return false;
-	byte(r, TAG(2, FIXED64));
-	fixed64(r, 1);
-	timestamp(r, TAG(3, BYTES), r->series.exemplar_ns);
+	put_f64(r, 2, 1);
+	timestamp(r, 3, r->series.exemplar_ns);
 	end(r, start, 1);
 	return true;
 }
 
 static bool counter(struct export_render *r, double v)
 {
-	size_t start = begin(r, TAG(3, BYTES), 1);
+	size_t start = begin(r, 3, 1);
 
-	byte(r, TAG(1, FIXED64));
-	fixed64(r, v);
+	put_f64(r, 1, v);
 	if (!exemplar(r) || !reserve(r, 64))
 		return false;
-	created(r, TAG(3, BYTES));
+	timestamp(r, 3, r->series.created_ns);
 	end(r, start, 1);
 	return true;
 }
@@ -242,7 +217,7 @@ static double value_of(const struct export_series *s)
 						   : s->value.f64;
 }
 
-/* One Metric; state is the index of a state set's, or -1. */
+/* One Metric; state is the index in a state set, or -1. */
 static bool metric(struct export_render *r, int state, const char *state_label)
 {
 	const struct export_series *s = &r->series;
@@ -250,7 +225,7 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 
 	if (!reserve(r, 64))
 		return false;
-	start = begin(r, TAG(4, BYTES), r->length_bytes);
+	start = begin(r, 4, r->length_bytes);
 	for (size_t i = 0; i < s->label_count; i++)
 		if (!label(r, s->label_keys[i], s->label_values[i]))
 			return false;
@@ -286,40 +261,33 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 static void begin_family(struct export_render *r)
 {
 	enum export_family_type type = r->family.type;
-	const char *suffix = type == EXPORT_FAMILY_COUNTER ? "_total"
-			     : type == EXPORT_FAMILY_INFO  ? "_info"
-							   : "";
+	const char *suffix = export_sample_suffix(type);
 	size_t help = strlen(r->family.help), n = strlen(suffix);
 
 	r->message_bytes = HEAD_ROOM;
 	r->length_bytes = 1;
 	if (!reserve(r, sizeof(r->name) + help + 64))
 		return;
-	byte(r, TAG(1, BYTES));
-	varint(r, r->name_bytes + n);
-	memcpy(r->message + r->message_bytes, r->name, r->name_bytes);
-	r->message_bytes += r->name_bytes;
-	memcpy(r->message + r->message_bytes, suffix, n);
-	r->message_bytes += n;
+	put_head(r, 1, r->name_bytes + n);
+	up_to(r, mempcpy(mempcpy(at(r), r->name, r->name_bytes), suffix, n));
 	if (help)
-		bytes(r, TAG(2, BYTES), r->family.help, help);
-	byte(r, TAG(3, VARINT));
-	byte(r, type == EXPORT_FAMILY_COUNTER ? 0 : type == EXPORT_FAMILY_HISTOGRAM ? 4 : 1);
+		put_bytes(r, 2, r->family.help, help);
+	put_u64(r, 3, type == EXPORT_FAMILY_COUNTER ? 0 : type == EXPORT_FAMILY_HISTOGRAM ? 4 : 1);
 	r->message_head = r->message_bytes;
 	r->phase = EXPORT_PHASE_SERIES;
 }
 
-/* Hands the message out, and begins another one with the same head. */
+/* Emits the message after its length, and begins another with the same head. */
 static void flush(struct export_render *r)
 {
-	size_t n = r->message_bytes - HEAD_ROOM, length = export_varint_bytes(n);
+	size_t n = r->message_bytes - HEAD_ROOM, length = export_pb_varint_bytes(n);
+	uint8_t *from = r->message + HEAD_ROOM - length;
 
 	if (r->message_bytes == r->message_head)
 		return; /* no metric in it */
-	r->message_bytes = HEAD_ROOM - length;
-	varint(r, n);
+	export_pb_varint(from, n);
 	r->message_bytes = r->message_head;
-	export_render_pend(r, r->message + HEAD_ROOM - length, length + n);
+	export_render_pend(r, from, length + n);
 }
 
 static void next_series(struct export_render *r)
@@ -329,7 +297,7 @@ static void next_series(struct export_render *r)
 	size_t states;
 
 	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
-		reserved = "le"; /* for the same labels as in the text formats */
+		reserved = "le"; /* so that labels are the same as in the text formats */
 	else if (r->family.type == EXPORT_FAMILY_STATESET)
 		reserved = export_render_state_label(r, buf);
 	while (r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {

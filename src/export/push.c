@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* push.c - see push.h. One lock guards the queue; it is never held while the network is used. */
+/* The lock guards the queue and is never held during network I/O. */
 #include "export/push.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "base/base.h"
 
 #define SECOND_NS	1000000000u
-#define ANSWER_SHOWN	100u	   /* bytes of an answer that go into the log */
-#define ANSWER_MAX	(1u << 20) /* a receiver that says more is cut off */
+#define ANSWER_SHOWN	100u	   /* bytes of an answer in the log */
+#define ANSWER_MAX	(1u << 20) /* longer answers are cut off */
 #define RETRY_AFTER_MAX 3600u
 
 struct body {
@@ -34,11 +34,11 @@ struct export_push {
 	struct body *first, **last;
 	struct export_push_stats stats;
 	bool stop;
-	uint64_t stop_ns; /* when stop was said: no try goes on after this */
+	uint64_t stop_ns; /* no try goes on after this */
 
 	/* The thread's own. */
 	CURL *pattern; /* of each try's handle */
-	CURLSH *share; /* connections, from one to the next */
+	CURLSH *share; /* keeps connections between tries */
 	struct curl_slist *headers;
 	char answer[EXPORT_PUSH_ANSWER];
 	size_t answer_bytes;
@@ -47,20 +47,24 @@ struct export_push {
 
 /* ---- one try ---- */
 
+static size_t answer_kept(const struct export_push *p)
+{
+	return BASE_MIN(p->answer_bytes, EXPORT_PUSH_ANSWER);
+}
+
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
 	struct export_push *p = arg;
-	size_t at = p->answer_bytes < EXPORT_PUSH_ANSWER ? p->answer_bytes : EXPORT_PUSH_ANSWER;
-	size_t some = size * n < EXPORT_PUSH_ANSWER - at ? size * n : EXPORT_PUSH_ANSWER - at;
+	size_t at = answer_kept(p);
 
-	memcpy(p->answer + at, data, some);
+	memcpy(p->answer + at, data, BASE_MIN(size * n, EXPORT_PUSH_ANSWER - at));
 	p->answer_bytes += size * n;
 	if (p->answer_bytes > ANSWER_MAX)
 		return 0;
 	return size * n;
 }
 
-/* Text of a stranger's: nothing of it may steer a terminal. */
+/* Untrusted text: blanks out what could control a terminal. */
 static void clean(char *text)
 {
 	for (; *text; text++)
@@ -68,12 +72,6 @@ static void clean(char *text)
 			*text = ' ';
 }
 
-static size_t answer_kept(const struct export_push *p)
-{
-	return p->answer_bytes < EXPORT_PUSH_ANSWER ? p->answer_bytes : EXPORT_PUSH_ANSWER;
-}
-
-/* Called about once a second, and whenever bytes come or go. */
 static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
 {
 	struct export_push *p = arg;
@@ -86,7 +84,7 @@ static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl
 	return over;
 }
 
-/* May the same body get another answer? */
+/* True if trying the same body again may succeed. */
 static bool may_pass(const struct export_push *p, long status)
 {
 	if (p->o.unavailable_only)
@@ -94,7 +92,7 @@ static bool may_pass(const struct export_push *p, long status)
 	return status == 429 || (status >= 500 && status <= 599);
 }
 
-/* What the receiver left out of a body that it took. */
+/* Items that the receiver rejected from a body that it took. */
 static uint64_t left_out(struct export_push *p, const struct body *b)
 {
 	char why[160] = "";
@@ -104,11 +102,11 @@ static uint64_t left_out(struct export_push *p, const struct body *b)
 		return 0;
 	n = p->o.taken(p->o.taken_arg, b->data, b->bytes, p->answer, answer_kept(p), why,
 		       sizeof(why));
-	n = n < b->items ? n : b->items;
+	n = BASE_MIN(n, b->items);
 	clean(why);
 	if (n || *why)
 		base_log_limited(BASE_WARN, p->o.name,
-				 "taken in part url=%s left_out=%llu error=%s", p->url,
+				 "partly rejected url=%s rejected=%llu error=%s", p->url,
 				 (unsigned long long)n, why);
 	return n;
 }
@@ -123,9 +121,9 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	CURLcode code = CURLE_OUT_OF_MEMORY;
 	int shown;
 	/*
-	 * A new one each time: libcurl 7.88.1, of Debian 12, would use a header of the answer
-	 * before, which it has freed, if the first one of this answer begins with a blank
-	 * (headers.c, prevhead).
+	 * A new handle per try: libcurl 7.88.1 of Debian 12 would use a freed header of the
+	 * previous answer if the first header of this one begins with a blank (headers.c,
+	 * prevhead).
 	 */
 	CURL *curl = curl_easy_duphandle(p->pattern);
 
@@ -141,7 +139,7 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 		curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
 		curl_easy_cleanup(curl);
 	}
-	/* An answer that was cut off for its length, or broke off, has a status all the same. */
+	/* An answer that was cut off for its length still has a status. */
 	if (code == CURLE_OPERATION_TIMEDOUT)
 		*cause = offsetof(struct export_push_stats, errors_timeout);
 	if (code != CURLE_OK && !(code == CURLE_WRITE_ERROR && status)) {
@@ -150,16 +148,14 @@ static enum push_outcome try(struct export_push *p, const struct body *b, char *
 	}
 	if (status >= 200 && status < 300)
 		return DONE;
-	shown = (int)(p->answer_bytes < ANSWER_SHOWN ? p->answer_bytes : ANSWER_SHOWN);
+	shown = (int)BASE_MIN(p->answer_bytes, ANSWER_SHOWN);
 	snprintf(why, why_bytes, "HTTP %ld %.*s", status, shown, p->answer);
 	clean(why);
 	if (!may_pass(p, status))
 		return NEVER;
 	*cause = offsetof(struct export_push_stats, errors_status);
 	if (retry_after > 0)
-		p->retry_after_ns = (uint64_t)(retry_after < RETRY_AFTER_MAX ? retry_after
-									     : RETRY_AFTER_MAX) *
-				    SECOND_NS;
+		p->retry_after_ns = BASE_MIN((uint64_t)retry_after, RETRY_AFTER_MAX) * SECOND_NS;
 	return AGAIN;
 }
 
@@ -193,7 +189,7 @@ static void wait_until(struct export_push *p, uint64_t ns)
 	pthread_cond_timedwait(&p->wake, &p->lock, &t);
 }
 
-/* Under the lock. False when the thread is to end. */
+/* Under the lock. False when the thread shall end. */
 static bool next_body(struct export_push *p)
 {
 	while (!p->first && !p->stop)
@@ -209,7 +205,7 @@ static void *push_main(void *arg)
 
 	pthread_mutex_lock(&p->lock);
 	while (next_body(p)) {
-		struct body *b = p->first; /* stays: only this thread takes bodies out */
+		struct body *b = p->first; /* stays: only this thread removes bodies */
 		enum push_outcome outcome;
 		uint64_t out = 0;
 
@@ -233,22 +229,25 @@ static void *push_main(void *arg)
 		}
 		snprintf(p->stats.last_error, sizeof(p->stats.last_error), "%s", why);
 		if (outcome == NEVER) {
-			base_log_limited(BASE_WARN, p->o.name, "refused for good url=%s error=%s",
-					 p->url, why);
+			base_log_limited(BASE_WARN, p->o.name,
+					 "refused and dropped url=%s error=%s", p->url, why);
 			take_first(p, &p->stats.dropped_refused);
 			continue;
 		}
 		++*(uint64_t *)((char *)&p->stats + cause);
 		p->stats.retries++;
-		base_log_limited(BASE_WARN, p->o.name, "will be tried again url=%s error=%s",
-				 p->url, why);
+		base_log_limited(BASE_WARN, p->o.name, "failed, will retry url=%s error=%s", p->url,
+				 why);
 		now = base_now_ns();
-		until = p->retry_after_ns > pause ? p->retry_after_ns : pause;
-		until = now + (until < p->o.pause_max_ns ? until : p->o.pause_max_ns);
-		pause = pause * 2 < p->o.pause_max_ns ? pause * 2 : p->o.pause_max_ns;
+		until = BASE_MAX(p->retry_after_ns, pause);
+		until = now + BASE_MIN(until, p->o.pause_max_ns);
+		pause = BASE_MIN(pause * 2, p->o.pause_max_ns);
 		while (!p->stop && base_now_ns() < until)
 			wait_until(p, until);
-		/* At the end there is no time for long pauses, but no reason to be wild either. */
+		/*
+		 * When stopping, pauses are short, but tries still do not follow each other at
+		 * once.
+		 */
 		for (until = now + p->o.pause_min_ns; p->stop && base_now_ns() < until;)
 			wait_until(p, until);
 	}
@@ -325,7 +324,7 @@ static int prepare(struct export_push *p)
 	bool good;
 
 	snprintf(type, sizeof(type), "Content-Type: %s", p->o.content_type);
-	/* "Expect:" without a value: a receiver that ignores it would cost a second each. */
+	/* An empty "Expect:", as a receiver that ignores it would cost a second per body. */
 	good = add_header(p, type) && add_header(p, "Expect:");
 	for (const char *const *h = p->o.headers; h && *h; h++)
 		good = good && add_header(p, *h);
@@ -351,7 +350,7 @@ static int prepare(struct export_push *p)
 	return 0;
 }
 
-/* What libcurl would only say at the first try. */
+/* libcurl would report a bad URL only at the first try. */
 static bool url_good(const char *url)
 {
 	CURLU *u = curl_url();
@@ -421,7 +420,7 @@ struct export_push *export_push_new(const struct export_push_opts *opts, char *e
 	}
 fail:
 	snprintf(error, error_bytes, "%s: %s", opts->url,
-		 err == -EINVAL ? "no URL of http or https" : strerror(-err));
+		 err == -EINVAL ? "not an http or https URL" : strerror(-err));
 	if (p)
 		release(p);
 	errno = -err;

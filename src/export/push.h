@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push.h - bodies that are POSTed to one URL, in order, by a thread of their own: remote write,
- * alerts, spans. Whoever has something to say never waits: a body goes into a bounded queue, and
- * what a receiver that is down, slow or hostile does to the queue is counted. Knows nothing of
- * what is in a body.
+ * push.h - POSTs bodies to one URL, in order, from a thread of its own: remote write, alerts,
+ * spans. Callers never wait: bodies go into a bounded queue, and what it drops for a slow, dead or
+ * hostile receiver is counted. Knows nothing of the bodies' contents.
  *
- * By answer: 2xx is done; 429, 5xx (or some of them), time-outs and broken connections are tried
- * again with a doubling pause (Retry-After is honoured, up to the longest pause) until a body is
- * too old; any other answer drops the body, as trying again would not change it. Redirects are not
- * followed.
+ * By answer: 2xx is done; 429, 5xx (or some of them), time-outs and broken connections are retried
+ * with a doubling pause (Retry-After is honoured up to the longest pause) until a body is too old;
+ * any other answer drops the body, as a retry would not change it. Redirects are not followed.
  */
 #ifndef SL_EXPORT_PUSH_H
 #define SL_EXPORT_PUSH_H
@@ -20,9 +18,9 @@
 struct export_push;
 
 /*
- * A body was taken (2xx); answer: what the receiver said to that, cut off at EXPORT_PUSH_ANSWER
- * bytes. It is a stranger's. Returns how many of the body's items it left out after all; of these,
- * or as a warning of the receiver's, a line in why. By push's thread, not under its lock.
+ * Called when a body was taken (2xx), by push's thread, not under its lock. answer: the receiver's
+ * answer, untrusted, cut off at EXPORT_PUSH_ANSWER bytes. Returns how many of the body's items the
+ * receiver rejected; why gets a line about these, or the receiver's warning.
  */
 typedef uint64_t export_push_taken_fn(void *arg, const void *body, size_t bytes, const void *answer,
 				      size_t answer_bytes, char *why, size_t why_bytes);
@@ -30,52 +28,52 @@ typedef uint64_t export_push_taken_fn(void *arg, const void *body, size_t bytes,
 
 struct export_push_opts {
 	const char *url;	     /* http:// or https:// */
-	const char *name;	     /* of the component in log lines: "remote-write"; a literal */
+	const char *name;	     /* component in log lines, as "remote-write"; a literal */
 	const char *content_type;    /* literals */
-	const char *const *headers;  /* "Name: value", ended by NULL; NULL: none more */
-	size_t max_bytes;	     /* of all bodies that wait; 0: 32 MiB */
+	const char *const *headers;  /* "Name: value", ended by NULL; NULL: none */
+	size_t max_bytes;	     /* of all queued bodies; 0: 32 MiB */
 	size_t max_bodies;	     /* 0: 4096 */
 	uint64_t timeout_ns;	     /* of one try; 0: 10 s */
-	uint64_t pause_min_ns;	     /* before the first further try; 0: 100 ms */
+	uint64_t pause_min_ns;	     /* before the first retry; 0: 100 ms */
 	uint64_t pause_max_ns;	     /* 0: 30 s */
-	uint64_t max_age_ns;	     /* a body older than this is dropped; 0: 10 minutes */
-	bool unavailable_only;	     /* of 5xx only 502, 503 and 504 are tried again */
-	export_push_taken_fn *taken; /* NULL: all that is taken is taken whole */
+	uint64_t max_age_ns;	     /* older bodies are dropped; 0: 10 minutes */
+	bool unavailable_only;	     /* of 5xx retry only 502, 503 and 504 */
+	export_push_taken_fn *taken; /* NULL: every 2xx takes the whole body */
 	void *taken_arg;
 };
 
-/* Counts of bodies, and of what the caller said is in them. */
+/* Counts of bodies, and of items as given by the caller. */
 struct export_push_stats {
 	uint64_t sent, sent_bytes, sent_items;
 	uint64_t retries;
-	uint64_t dropped_full;	   /* items, as the following: the queue had no room */
-	uint64_t dropped_refused;  /* the receiver answered that it will never take it */
-	uint64_t dropped_partial;  /* of bodies that it took: export_push_taken_fn */
+	uint64_t dropped_full;	   /* items, as the following: the queue was full */
+	uint64_t dropped_refused;  /* refused by the receiver for good */
+	uint64_t dropped_partial;  /* rejected from bodies that it took: export_push_taken_fn */
 	uint64_t dropped_old;	   /* max_age_ns */
 	uint64_t dropped_stopping; /* left in the queue at the end */
 	uint64_t errors_connect;   /* tries: no connection, broken connection */
-	uint64_t errors_timeout, errors_status; /* ... 429 and 5xx */
+	uint64_t errors_timeout, errors_status; /* errors_status: 429 and 5xx */
 	size_t waiting, waiting_bytes;
-	char last_error[160]; /* "" if there was none */
+	char last_error[160]; /* "" if none */
 };
 
-/* Copies url. Starts the thread. NULL with errno and one line in error. */
+/* Copies url and starts the thread. NULL with errno and one line in error. */
 struct export_push *export_push_new(const struct export_push_opts *opts, char *error,
 				    size_t error_bytes);
 
 /*
- * Puts body (from malloc(); taken over in any case; NULL: there was no memory) into the queue;
- * items: what it holds, for the counters. 0, or -ENOSPC after it was dropped and counted. Any
- * thread; never waits for the network.
+ * Queues body (from malloc(); taken over in any case; NULL: the caller was out of memory) with
+ * `items` for the counters. 0, or -ENOSPC after dropping and counting it. Any thread; never waits
+ * for the network.
  */
 int export_push_send(struct export_push *p, void *body, size_t bytes, uint64_t items);
 
-/* True if the queue is more than half full: whoever can should hold back. Any thread. */
+/* True if the queue is more than half full: callers that can should hold back. Any thread. */
 bool export_push_busy(struct export_push *p);
 
 void export_push_stats(struct export_push *p, struct export_push_stats *out);
 
-/* Gives what waits up to linger_ns to go out, then ends the thread. NULL is let pass. */
+/* Gives the queue up to linger_ns to be sent, then ends the thread. Accepts NULL. */
 void export_push_free(struct export_push *p, uint64_t linger_ns);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * remote_write.c - see remote_write.h. The messages (prompb/remote.proto, prompb/types.proto):
+ * The messages (prompb/remote.proto, prompb/types.proto):
  *
  *	WriteRequest { repeated TimeSeries timeseries = 1; }
  *	TimeSeries   { repeated Label labels = 1; repeated Sample samples = 2;
@@ -23,11 +23,11 @@
 #include <snappy-c.h>
 
 #include "base/base.h"
-#include "export/varint.h"
+#include "export/grow.h"
+#include "export/pb.h"
 
 #define LABELS_MAX  128u
-#define SAMPLE_MAX  22u			  /* tag, length, tag, 8, tag, 10 */
-#define REQUEST_MAX (4u << 20)		  /* before snappy: receivers have bounds of their own */
+#define REQUEST_MAX (4u << 20)		  /* before compression: receivers have limits */
 #define POINTS_MAX  10000u		  /* of one series in one message */
 #define STALE_NAN   0x7ff0000000000002ull /* prometheus/model/value: StaleNaN */
 
@@ -38,7 +38,7 @@ struct export_remote_write {
 	uint8_t *at;
 	size_t bytes, room;
 	uint64_t samples;
-	/* Written by the one thread, looked at by any. */
+	/* Written by the one thread, read by any. */
 	uint64_t taken, same_ms, dropped_memory;
 };
 
@@ -46,11 +46,11 @@ struct export_remote_write {
 
 static size_t string_bytes(size_t n)
 {
-	return 1 + export_varint_bytes(n) + n;
+	return 1 + export_pb_varint_bytes(n) + n;
 }
 
 struct label {
-	const char *name, *value, *more; /* the value is both, one behind the other */
+	const char *name, *value, *more; /* the value is `value` followed by `more` */
 };
 
 static size_t label_message(const struct label *l)
@@ -60,15 +60,11 @@ static size_t label_message(const struct label *l)
 
 static uint8_t *put_label(uint8_t *p, const struct label *l)
 {
-	size_t name = strlen(l->name), value = strlen(l->value), more = strlen(l->more);
+	size_t value = strlen(l->value), more = strlen(l->more);
 
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, label_message(l));
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, name);
-	p = (uint8_t *)mempcpy(p, l->name, name);
-	*p++ = 2 << 3 | 2;
-	p = export_varint_put(p, value + more);
+	p = export_pb_head(p, 1, label_message(l));
+	p = export_pb_string(p, 1, l->name);
+	p = export_pb_head(p, 2, value + more);
 	p = (uint8_t *)mempcpy(p, l->value, value);
 	return (uint8_t *)mempcpy(p, l->more, more);
 }
@@ -106,24 +102,12 @@ struct export_remote_series *export_remote_series_new(const char *name, const ch
 
 static uint8_t *put_sample(uint8_t *p, int64_t ms, double value)
 {
-	uint64_t bits;
-
-	memcpy(&bits, &value, 8);
-	*p++ = 2 << 3 | 2;
-	*p++ = (uint8_t)(9 + 1 + export_varint_bytes((uint64_t)ms));
-	*p++ = 1 << 3 | 1;
-	for (int i = 0; i < 8; i++)
-		*p++ = (uint8_t)(bits >> 8 * i);
-	*p++ = 2 << 3 | 0;
-	return export_varint_put(p, (uint64_t)ms);
+	p = export_pb_head(p, 2, 9 + 1 + export_pb_varint_bytes((uint64_t)ms));
+	p = export_pb_f64(p, 1, value);
+	return export_pb_u64(p, 2, (uint64_t)ms);
 }
 
 /* ---- requests ---- */
-
-static void add(uint64_t *counter, uint64_t n)
-{
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
 
 void export_remote_write_flush(struct export_remote_write *w)
 {
@@ -137,7 +121,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 		export_push_send(w->push, body, room, w->samples);
 	} else {
 		free(body);
-		add(&w->dropped_memory, w->samples);
+		export_count(&w->dropped_memory, w->samples);
 	}
 	w->bytes = 0;
 	w->samples = 0;
@@ -145,36 +129,24 @@ void export_remote_write_flush(struct export_remote_write *w)
 
 static bool reserve(struct export_remote_write *w, size_t n)
 {
-	size_t room = w->room ? w->room : 65536;
-	uint8_t *to;
-
 	if (w->bytes && w->bytes + n > REQUEST_MAX)
 		export_remote_write_flush(w);
-	if (w->bytes + n <= w->room)
-		return true;
-	while (room < w->bytes + n)
-		room *= 2;
-	to = realloc(w->at, room);
-	if (!to)
-		return false;
-	w->at = to;
-	w->room = room;
-	return true;
+	return export_grow(&w->at, &w->room, w->bytes + n, 1);
 }
 
-/* The request goes up to end now, by n samples of a series. */
+/* Appends up to `end` to the request: n samples of a series. */
 static void taken(struct export_remote_write *w, struct export_remote_series *s, const uint8_t *end,
 		  int64_t last_ms, size_t n)
 {
 	s->last_ms = last_ms;
 	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
-	add(&w->taken, n);
+	export_count(&w->taken, n);
 	if (w->samples >= w->batch_samples)
 		export_remote_write_flush(w);
 }
 
-/* At most POINTS_MAX, all of them later than the series' last. */
+/* Appends at most POINTS_MAX points; those not later than the series' last are skipped. */
 static void put(struct export_remote_write *w, struct export_remote_series *s,
 		const struct export_remote_point *point, size_t n)
 {
@@ -188,19 +160,18 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		if (ms <= last)
 			continue;
 		last = ms;
-		inner += string_bytes(9 + 1 + export_varint_bytes((uint64_t)ms));
+		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
-	add(&w->same_ms, n - n_taken);
+	export_count(&w->same_ms, n - n_taken);
 	if (!n_taken)
 		return;
 	if (!reserve(w, string_bytes(inner))) {
-		add(&w->dropped_memory, n_taken);
+		export_count(&w->dropped_memory, n_taken);
 		return;
 	}
 	p = w->at + w->bytes;
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, inner);
+	p = export_pb_head(p, 1, inner);
 	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
 	for (size_t i = 0; i < n; i++) {
 		int64_t ms = point[i].ns / 1000000;
@@ -213,37 +184,30 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 	taken(w, s, p, last, n_taken);
 }
 
-/* Lengths stand in front of what they are of: it is made behind the room for them, and moved up. */
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
 				int64_t ns, const struct export_native *n)
 {
 	static const struct export_native_fields fields = {1, 3, 4, 5, 6, 11, 12};
-	size_t most = export_native_bytes(n) + 32, bytes, inner;
+	const size_t most = export_native_bytes(n) + EXPORT_PB_FIELD;
+	const size_t guess = export_pb_varint_bytes(most);
 	int64_t ms = ns / 1000000;
-	uint8_t *p, *at, *end;
+	uint8_t *series, *body, *p;
 
 	if (ms <= s->last_ms) {
-		add(&w->same_ms, 1);
+		export_count(&w->same_ms, 1);
 		return;
 	}
-	if (!reserve(w, string_bytes(s->label_bytes + most) + most)) {
-		add(&w->dropped_memory, 1);
+	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
+		export_count(&w->dropped_memory, 1);
 		return;
 	}
-	p = w->at + w->bytes;
-	at = p + string_bytes(s->label_bytes + most);
-	end = export_native_put(at, n, &fields);
-	*end++ = 15 << 3 | 0;
-	end = export_varint_put(end, (uint64_t)ms);
-	bytes = (size_t)(end - at);
-	inner = s->label_bytes + string_bytes(bytes);
-	*p++ = 1 << 3 | 2;
-	p = export_varint_put(p, inner);
-	p = (uint8_t *)mempcpy(p, s->labels, s->label_bytes);
-	*p++ = 4 << 3 | 2;
-	p = export_varint_put(p, bytes);
-	memmove(p, at, bytes);
-	taken(w, s, p + bytes, ms, 1);
+	series = export_pb_open(w->at + w->bytes, 1, guess);
+	p = (uint8_t *)mempcpy(series, s->labels, s->label_bytes);
+	body = export_pb_open(p, 4, guess);
+	p = export_native_put(body, n, &fields);
+	p = export_pb_u64(p, 15, (uint64_t)ms);
+	p = export_pb_close(body, p, guess);
+	taken(w, s, export_pb_close(series, p, guess), ms, 1);
 }
 
 void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,
@@ -261,7 +225,7 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 	uint64_t bits = STALE_NAN;
 
 	if (s->last_ms == INT64_MIN)
-		return; /* nobody knows of it */
+		return; /* the receiver does not know it */
 	if (ns / 1000000 <= s->last_ms)
 		p.ns = (s->last_ms + 1) * 1000000;
 	memcpy(&p.value, &bits, 8);

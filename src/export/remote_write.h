@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * remote_write.h - samples to a receiver of Prometheus' remote write protocol, version 1.0
+ * remote_write.h - sends samples to a receiver of Prometheus' remote write protocol 1.0
  * (https://prometheus.io/docs/specs/remote_write_spec/): protobuf, snappy's block format, POST.
- * Knows label sets and points, and not where they are from.
+ * Knows label sets and points, not where they come from.
  *
- * A receiver takes the samples of a series by rising time, in milliseconds. What is the second in
- * a millisecond, or goes back, is left out here and counted: it would have the whole request
+ * A receiver takes a series' samples in ascending order of milliseconds. A sample that is second in
+ * its millisecond, or goes back, is skipped and counted, as it would have the whole request
  * refused.
  */
 #ifndef SL_EXPORT_REMOTE_WRITE_H
@@ -19,7 +19,7 @@
 #include "export/push.h"
 #include "region/decode.h"
 
-/* A series as the protocol names it; made once. Free with free(). */
+/* A series as the protocol names it. Free with free(). */
 struct export_remote_series {
 	int64_t last_ms; /* of the last sample; INT64_MIN: none yet */
 	uint32_t label_bytes;
@@ -27,8 +27,8 @@ struct export_remote_series {
 };
 
 /*
- * name and suffix make __name__; labels in any order; those without a value are left out, as they
- * mean the same as none. NULL: ENOMEM.
+ * name and suffix make __name__; labels in any order; labels with an empty value are left out,
+ * which means the same. NULL: ENOMEM.
  */
 struct export_remote_series *export_remote_series_new(const char *name, const char *suffix,
 						      const struct region_text_label *labels,
@@ -41,14 +41,14 @@ struct export_remote_point {
 
 struct export_remote_write_opts {
 	const char *url;
-	size_t max_bytes;     /* that wait; 0: 32 MiB */
-	size_t batch_samples; /* in a request; 0: 10000 */
+	size_t max_bytes;     /* of queued requests; 0: 32 MiB */
+	size_t batch_samples; /* per request; 0: 10000 */
 	uint64_t max_age_ns;  /* 0: 10 minutes */
 };
 
 struct export_remote_write_stats {
 	uint64_t samples; /* taken */
-	uint64_t same_ms; /* left out: another one of its millisecond is sent */
+	uint64_t same_ms; /* skipped: another of its millisecond is sent */
 	uint64_t dropped_memory;
 	struct export_push_stats push; /* items are samples */
 };
@@ -58,18 +58,21 @@ struct export_remote_write;
 /* NULL with errno and one line in error. */
 struct export_remote_write *export_remote_write_new(const struct export_remote_write_opts *opts,
 						    char *error, size_t error_bytes);
-/* By one thread, as the following. n points by rising time. Never waits. */
+/*
+ * Adds n points in order of time. One thread calls this and the functions below, except for
+ * statistics. Never waits.
+ */
 void export_remote_write_points(struct export_remote_write *w, struct export_remote_series *s,
 				const struct export_remote_point *p, size_t n);
-/* A native histogram (Prometheus 2.40 on takes them), at ns; its series has no other points. */
+/* Adds a native histogram (Prometheus >= 2.40) at ns; its series has no other points. */
 void export_remote_write_native(struct export_remote_write *w, struct export_remote_series *s,
 				int64_t ns, const struct export_native *n);
-/* The series ends: the marker of staleness, at ns. */
+/* Ends the series with a staleness marker at ns. */
 void export_remote_write_end(struct export_remote_write *w, struct export_remote_series *s,
 			     int64_t ns);
-/* Sends what is there, however little. */
+/* Sends the current batch. */
 void export_remote_write_flush(struct export_remote_write *w);
-/* More should wait, as the receiver is behind. */
+/* True if the receiver is behind and the caller should hold back. */
 bool export_remote_write_busy(struct export_remote_write *w);
 /* Any thread. */
 void export_remote_write_stats(struct export_remote_write *w,

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * render.c - walks a source and hands out the text of it piece by piece. What is held at any time
- * is one line of text, or one protobuf message; never the body.
+ * render.c - walks a source and emits its exposition in pieces. At any time it holds one line of
+ * text or one protobuf message, never the body.
  */
 #include "export/render.h"
+#include "export/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/base.h"
 
 const char *export_format_content_type(enum export_format format)
 {
@@ -35,11 +38,6 @@ struct export_render *export_render_new(const struct export_source *source,
 	return r;
 }
 
-void export_render_created(struct export_render *r, bool on)
-{
-	r->created = on;
-}
-
 void export_render_free(struct export_render *r)
 {
 	if (!r)
@@ -62,25 +60,14 @@ void export_render_free(struct export_render *r)
 
 bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t count, size_t size)
 {
-	void **array = p;
-	size_t n = *room ? *room : 16;
-	void *grown;
+	bool grown = export_grow(p, room, count, size);
 
-	if (count <= *room)
-		return true;
-	while (n < count)
-		n *= 2;
-	grown = realloc(*array, n * size);
-	if (!grown) {
+	if (!grown)
 		r->error = -ENOMEM;
-		return false;
-	}
-	*array = grown;
-	*room = n;
-	return true;
+	return grown;
 }
 
-/* The caller's buffer is too small: the spill, which is empty whenever a piece is begun. */
+/* The caller's buffer is too small: use the spill, which is empty whenever a piece is begun. */
 char *export_render_room_slow(struct export_render *r, size_t n)
 {
 	if (!export_render_grow(r, &r->spill, &r->spill_room, n < 4096 ? 4096 : n, 1))
@@ -90,10 +77,8 @@ char *export_render_room_slow(struct export_render *r, size_t n)
 
 static void drain(struct export_render *r)
 {
-	size_t n = r->pending_bytes, room = (size_t)(r->end - r->out);
+	size_t n = BASE_MIN(r->pending_bytes, (size_t)(r->end - r->out));
 
-	if (n > room)
-		n = room;
 	if (!n)
 		return;
 	memcpy(r->out, r->pending, n);
@@ -127,7 +112,7 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 			r->error = errno ? -errno : -ENOMEM;
 		r->phase = EXPORT_PHASE_FAMILY;
 	}
-	/* An error shows when it is met; what was rendered before it is of no use to anybody. */
+	/* An error is returned at once; what was rendered before it is useless. */
 	while (r->out < r->end && !r->error && r->phase != EXPORT_PHASE_END) {
 		if (r->format == EXPORT_FORMAT_PROTOBUF)
 			export_protobuf_step(r);
@@ -139,12 +124,12 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 	return r->out - buf;
 }
 
-/* ---- labels that must not be there ---- */
+/* ---- reserved labels ---- */
 
-static char *put_escaped(char *p, const char *s)
+char *export_render_escape(char *p, const char *s, bool quotes)
 {
 	for (; *s; s++) {
-		if (*s == '\\' || *s == '"' || *s == '\n')
+		if (*s == '\\' || *s == '\n' || (quotes && *s == '"'))
 			*p++ = '\\';
 		*p++ = *s == '\n' ? 'n' : *s;
 	}
@@ -179,7 +164,7 @@ static bool rename_label(struct export_render *r, size_t i)
 		p = stpcpy(p, r->keys[j]);
 		*p++ = '=';
 		*p++ = '"';
-		p = put_escaped(p, s->label_values[j]);
+		p = export_render_escape(p, s->label_values[j], true);
 		*p++ = '"';
 	}
 	s->label_keys = r->keys;

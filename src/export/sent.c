@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * sent.c - see sent.h. A head of 64 bytes, then sets of 16 ids; an id's set is by its low word,
- * which W3C asks to be random. In a set the ids lie in the order in which they came, from the place
- * that is next on: that place is not stored, a reader takes the first one that is free, or the
- * first.
+ * The file has a header of 64 bytes, then sets of 16 ids. An id's low word, which W3C asks to be
+ * random, selects its set. Ids in a set are in order of arrival, starting at the next position to
+ * write, which is not stored: a reader takes the first free one, or the first.
  */
 #include "export/sent.h"
 
@@ -35,9 +34,9 @@ struct export_sent {
 	struct id id[SETS][WAYS];
 };
 
-_Static_assert(sizeof(struct id) == 16, "what the file holds");
+_Static_assert(sizeof(struct id) == 16, "the file's layout");
 
-/* 0, or -errno. The size says whether it was just made; what is in between is not ours. */
+/* Creates the contents of an empty file or reads an existing one. 0 or -errno. */
 static int load(struct export_sent *s)
 {
 	char head[HEAD];
@@ -87,8 +86,8 @@ struct export_sent *export_sent_open(const char *path, char *error, size_t error
 		return s;
 	}
 	snprintf(error, error_bytes, "%s: %s", path,
-		 err == -EBUSY	  ? "another collector has it"
-		 : err == -EINVAL ? "no list of traces that were sent; move it away"
+		 err == -EBUSY	  ? "another collector uses it"
+		 : err == -EINVAL ? "not a list of sent traces; move it away"
 				  : strerror(-err));
 	if (s->fd >= 0)
 		close(s->fd);
@@ -102,7 +101,7 @@ bool export_sent_old(const struct export_sent *s)
 	return s->old;
 }
 
-/* Under the lock. The place of an id, or WAYS. */
+/* Under the lock. The position of an id, or WAYS. */
 static uint32_t place(const struct export_sent *s, uint32_t set, uint64_t hi, uint64_t lo)
 {
 	uint32_t i = 0;

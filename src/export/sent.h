@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sent.h - which traces a receiver has: a file that outlives the process that sent them, so that
- * its successor, which finds the same traces in the rings of their pods, does not send them again.
+ * sent.h - the traces that a receiver has, in a file that outlives the process: its successor finds
+ * the same traces in the pods' rings and must not send them again.
  *
- * The file has a fixed size: 65,536 ids, of which a new one takes the place of the oldest of 16. It
- * is kept by write(), not fsync(): it outlives a process that is killed, and after a machine that
- * stops dead a few traces may go out twice.
+ * The file holds 65,536 ids; a new id replaces the oldest of its 16. It is written without fsync():
+ * it survives a killed process, but after a crash of the machine a few traces may be sent twice.
  */
 #ifndef SL_EXPORT_SENT_H
 #define SL_EXPORT_SENT_H
@@ -17,17 +16,17 @@
 struct export_sent;
 
 /*
- * Opens the file, or makes it; its folder must be there. Held by one process at a time. NULL with
- * errno and one line in error: EBUSY another process has it, EINVAL it is no file of this kind.
+ * Opens or creates the file in an existing folder. One process holds it at a time. NULL with errno
+ * and one line in error: EBUSY: another process has it, EINVAL: not such a file.
  */
 struct export_sent *export_sent_open(const char *path, char *error, size_t error_bytes);
-/* Was it there before, so that what it does not know was not sent? */
+/* True if the file existed before, so that unknown ids were not sent. */
 bool export_sent_old(const struct export_sent *s);
-/* Any thread, these two. An id of 0 is none. */
+/* Both from any thread. Id 0 is never known. */
 bool export_sent_has(struct export_sent *s, uint64_t trace_hi, uint64_t trace_lo);
-/* False: it could not be written (disk full); it is known as long as this process lives. */
+/* False: the write failed (disk full); the id is known only to this process. */
 bool export_sent_add(struct export_sent *s, uint64_t trace_hi, uint64_t trace_lo);
-/* NULL is let pass. */
+/* Accepts NULL. */
 void export_sent_close(struct export_sent *s);
 
 #endif

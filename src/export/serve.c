@@ -10,8 +10,7 @@ static ssize_t stream_read(void *arg, char *buf, size_t max)
 	ssize_t n = export_render_read(arg, buf, max);
 
 	if (n < 0)
-		base_log_limited(BASE_WARN, "export", "a scrape was broken off error=%s",
-				 strerror((int)-n));
+		base_log_limited(BASE_WARN, "export", "scrape aborted error=%s", strerror((int)-n));
 	return n;
 }
 

@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0, which differ in the names of
- * families, in UNIT, in the escapes of HELP, in the types and in "# EOF".
+ * text.c - Prometheus text format 0.0.4 and OpenMetrics 1.0. They differ in names of families,
+ * UNIT, the escapes of HELP, types and "# EOF".
  */
 #include <string.h>
 
 #include "export/number.h"
 #include "export/render.h"
-
-static inline char *put(char *p, const char *s, size_t n)
-{
-	memcpy(p, s, n);
-	return p + n;
-}
-
-static inline char *puts_(char *p, const char *s)
-{
-	return put(p, s, strlen(s));
-}
 
 static char *put_u64_value(char *p, uint64_t v)
 {
@@ -27,11 +16,6 @@ static char *put_u64_value(char *p, uint64_t v)
 }
 
 /* ---- family ---- */
-
-static const char *sample_suffix(enum export_family_type type)
-{
-	return type == EXPORT_FAMILY_COUNTER ? "_total" : type == EXPORT_FAMILY_INFO ? "_info" : "";
-}
 
 static const char *type_word(enum export_family_type type, bool openmetrics)
 {
@@ -50,18 +34,7 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 	return "gauge";
 }
 
-/* HELP may hold anything but a bare newline or backslash; OpenMetrics wants '"' escaped too. */
-static char *put_help(char *p, const char *s, bool openmetrics)
-{
-	for (; *s; s++) {
-		if (*s == '\\' || *s == '\n' || (openmetrics && *s == '"'))
-			*p++ = '\\';
-		*p++ = *s == '\n' ? 'n' : *s;
-	}
-	return p;
-}
-
-/* OpenMetrics: the unit must end the name, behind "_"; info and state sets have none. */
+/* OpenMetrics: the name must end with "_" and the unit; info and state sets have none. */
 static bool unit_shows(const struct export_render *r, size_t unit_bytes)
 {
 	const char *end = r->name + r->name_bytes;
@@ -74,8 +47,8 @@ static bool unit_shows(const struct export_render *r, size_t unit_bytes)
 static void begin_family(struct export_render *r)
 {
 	bool openmetrics = r->format == EXPORT_FORMAT_OPENMETRICS;
-	const char *suffix = sample_suffix(r->family.type);
-	/* 0.0.4 describes the samples, OpenMetrics the family */
+	const char *suffix = export_sample_suffix(r->family.type);
+	/* 0.0.4 describes samples, OpenMetrics the family */
 	const char *shown = openmetrics ? "" : suffix;
 	size_t help = strlen(r->family.help), unit = strlen(r->family.unit);
 	char *p = export_render_room(r, 3 * (sizeof(r->prefix) + 16) + 2 * help + unit);
@@ -83,27 +56,27 @@ static void begin_family(struct export_render *r)
 	if (!p)
 		return;
 	if (help) {
-		p = put(puts_(p, "# HELP "), r->name, r->name_bytes);
-		p = puts_(p, shown);
+		p = mempcpy(stpcpy(p, "# HELP "), r->name, r->name_bytes);
+		p = stpcpy(p, shown);
 		*p++ = ' ';
-		p = put_help(p, r->family.help, openmetrics);
+		p = export_render_escape(p, r->family.help, openmetrics);
 		*p++ = '\n';
 	}
-	p = put(puts_(p, "# TYPE "), r->name, r->name_bytes);
-	p = puts_(p, shown);
+	p = mempcpy(stpcpy(p, "# TYPE "), r->name, r->name_bytes);
+	p = stpcpy(p, shown);
 	*p++ = ' ';
-	p = puts_(p, type_word(r->family.type, openmetrics));
+	p = stpcpy(p, type_word(r->family.type, openmetrics));
 	*p++ = '\n';
 	if (openmetrics && unit_shows(r, unit)) {
-		p = put(puts_(p, "# UNIT "), r->name, r->name_bytes);
+		p = mempcpy(stpcpy(p, "# UNIT "), r->name, r->name_bytes);
 		*p++ = ' ';
-		p = put(p, r->family.unit, unit);
+		p = mempcpy(p, r->family.unit, unit);
 		*p++ = '\n';
 	}
 	export_render_took(r, p);
-	p = put(r->prefix, r->name, r->name_bytes);
+	p = mempcpy(r->prefix, r->name, r->name_bytes);
 	if (r->family.type != EXPORT_FAMILY_HISTOGRAM)
-		p = puts_(p, suffix);
+		p = stpcpy(p, suffix);
 	r->prefix_bytes = (size_t)(p - r->prefix);
 	r->phase = EXPORT_PHASE_SERIES;
 }
@@ -122,7 +95,7 @@ static inline char *put_value(char *p, const struct export_series *s)
 	return p;
 }
 
-/* Seconds, exact: a double would not hold nanoseconds. */
+/* Seconds with all digits: a double cannot hold nanoseconds. */
 static char *put_time(char *p, uint64_t ns)
 {
 	uint64_t fraction = ns % 1000000000u;
@@ -136,45 +109,45 @@ static char *put_time(char *p, uint64_t ns)
 	return p;
 }
 
-#define EXEMPLAR_MAX 128u /* its label set, as the standard bounds it */
+#define EXEMPLAR_MAX 128u /* bound of its label set */
 
-/* Over the end of the line: " # {trace_id="..."} 1 TIME". */
+/* Replaces the end of the line: " # {trace_id="..."} 1 TIME". */
 static char *put_exemplar(char *p, const struct export_series *s)
 {
 	size_t n = strlen(s->exemplar_trace);
 
 	if (n + strlen("trace_id") > EXEMPLAR_MAX)
 		return p;
-	p = puts_(p - 1, " # {trace_id=\"");
-	p = puts_(put(p, s->exemplar_trace, n), "\"} 1 ");
+	p = stpcpy(p - 1, " # {trace_id=\"");
+	p = stpcpy(mempcpy(p, s->exemplar_trace, n), "\"} 1 ");
 	p = put_time(p, s->exemplar_ns);
 	*p++ = '\n';
 	return p;
 }
 
-/* Prefix, suffix and labels, and the blank before the value. */
+/* Prefix, suffix, labels and the blank before the value. */
 static inline char *put_name(char *p, const struct export_render *r, const char *suffix,
 			     size_t suffix_bytes)
 {
-	p = put(p, r->prefix, r->prefix_bytes);
-	p = put(p, suffix, suffix_bytes);
+	p = mempcpy(p, r->prefix, r->prefix_bytes);
+	p = mempcpy(p, suffix, suffix_bytes);
 	if (r->series.label_bytes) {
 		*p++ = '{';
-		p = put(p, r->series.label_text, r->series.label_bytes);
+		p = mempcpy(p, r->series.label_text, r->series.label_bytes);
 		*p++ = '}';
 	}
 	*p++ = ' ';
 	return p;
 }
 
-/* Bytes of a line without what its caller adds: name, suffix, labels, value. */
+/* Bytes of a line: name, suffix, labels and value. */
 static inline size_t line_room(const struct export_render *r)
 {
 	return r->prefix_bytes + r->series.label_bytes + 16 + EXPORT_NUMBER_MAX +
 	       (r->series.exemplar_trace ? EXEMPLAR_MAX + 64 : 0);
 }
 
-/* Counters, gauges and info: a line each, as many as the buffer takes. */
+/* Counters, gauges and info: one line each, as many as the buffer takes. */
 static void scalars(struct export_render *r)
 {
 	char *p;
@@ -189,42 +162,17 @@ static void scalars(struct export_render *r)
 			return;
 		p = put_name(p, r, "", 0);
 		if (r->family.type == EXPORT_FAMILY_INFO)
-			p = put(p, "1\n", 2);
+			p = mempcpy(p, "1\n", 2);
 		else
 			p = put_value(p, &r->series);
 		if (r->series.exemplar_trace && r->format == EXPORT_FORMAT_OPENMETRICS &&
 		    r->family.type == EXPORT_FAMILY_COUNTER)
 			p = put_exemplar(p, &r->series);
 		export_render_took(r, p);
-		if (r->created && r->family.type == EXPORT_FAMILY_COUNTER) {
-			r->phase = EXPORT_PHASE_LINES;
-			return;
-		}
 	} while (r->out < r->end);
 }
 
-/* The start of a counter or histogram. */
-static void created_line(struct export_render *r)
-{
-	uint64_t ns = r->series.created_ns;
-	size_t suffix = r->family.type == EXPORT_FAMILY_COUNTER ? strlen("_total") : 0;
-	char *p;
-
-	r->phase = EXPORT_PHASE_SERIES;
-	if (!r->created || !ns || r->format != EXPORT_FORMAT_OPENMETRICS)
-		return;
-	p = export_render_room(r, line_room(r));
-	if (!p)
-		return;
-	r->prefix_bytes -= suffix;
-	p = put_name(p, r, "_created", 8);
-	r->prefix_bytes += suffix;
-	p = put_time(p, ns);
-	*p++ = '\n';
-	export_render_took(r, p);
-}
-
-/* A line of a histogram: buckets, +Inf, sum, count, created. */
+/* A line of a histogram: buckets, +Inf, sum, count. */
 static void histogram_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -234,7 +182,7 @@ static void histogram_line(struct export_render *r)
 	char *p;
 
 	if (r->line > b->count + 2) {
-		created_line(r);
+		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
 	p = export_render_room(r, line_room(r) + EXPORT_NUMBER_MAX);
@@ -248,13 +196,13 @@ static void histogram_line(struct export_render *r)
 		}
 		while (r->bucket < upto)
 			r->cumulative += s->buckets[r->bucket++];
-		p = put(p, r->prefix, r->prefix_bytes);
-		p = put(p, "_bucket{", 8);
+		p = mempcpy(p, r->prefix, r->prefix_bytes);
+		p = mempcpy(p, "_bucket{", 8);
 		if (s->label_bytes) {
-			p = put(p, s->label_text, s->label_bytes);
+			p = mempcpy(p, s->label_text, s->label_bytes);
 			*p++ = ',';
 		}
-		p = put(p, le, le_bytes);
+		p = mempcpy(p, le, le_bytes);
 		p = put_u64_value(p, r->cumulative);
 	} else if (r->line == b->count + 1) {
 		p = put_name(p, r, "_sum", 4);
@@ -268,7 +216,7 @@ static void histogram_line(struct export_render *r)
 	r->line++;
 }
 
-/* A line of a state set: its labels, and the state as one more, named as the family. */
+/* A line of a state set: its labels, plus the state in a label named as the family. */
 static void state_line(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
@@ -284,17 +232,17 @@ static void state_line(struct export_render *r)
 	p = export_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
 	if (!p)
 		return;
-	p = put(p, r->prefix, r->prefix_bytes);
+	p = mempcpy(p, r->prefix, r->prefix_bytes);
 	*p++ = '{';
 	if (s->label_bytes) {
-		p = put(p, s->label_text, s->label_bytes);
+		p = mempcpy(p, s->label_text, s->label_bytes);
 		*p++ = ',';
 	}
-	p = puts_(p, label);
+	p = stpcpy(p, label);
 	*p++ = '=';
 	*p++ = '"';
-	p = put_help(p, state, true); /* the same escapes */
-	p = put(p, "\"} 0\n", 5);
+	p = export_render_escape(p, state, true); /* the same escapes */
+	p = mempcpy(p, "\"} 0\n", 5);
 	if (s->value.u64 >> r->line & 1)
 		p[-2] = '1';
 	export_render_took(r, p);
@@ -337,7 +285,7 @@ static void next_family(struct export_render *r)
 	if (r->format == EXPORT_FORMAT_OPENMETRICS) {
 		p = export_render_room(r, 6);
 		if (p)
-			export_render_took(r, put(p, "# EOF\n", 6));
+			export_render_took(r, mempcpy(p, "# EOF\n", 6));
 	}
 }
 
@@ -349,8 +297,6 @@ void export_text_step(struct export_render *r)
 		begin_series(r);
 	else if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
 		histogram_line(r);
-	else if (r->family.type == EXPORT_FAMILY_STATESET)
-		state_line(r);
 	else
-		created_line(r);
+		state_line(r);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fabric/bpf_array.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #define PAGE	  4096u
 #define VALUE_MAX (1u << 20)
 
-/* A number of /proc/self/fdinfo, 0 if it is not there. */
+/* A number in /proc/self/fdinfo; 0 if it is absent. */
 static uint64_t field(const char *info, const char *name)
 {
 	const char *at = strstr(info, name);
@@ -22,7 +23,7 @@ static uint64_t field(const char *info, const char *name)
 }
 
 /*
- * What the kernel says of a descriptor. Only the kernel makes anonymous inodes, and no file's path
+ * Reads type and sizes from the kernel. Only the kernel makes anonymous inodes, and no file's path
  * looks like the name of one.
  */
 static int describe(struct fabric_bpf_array *a, int fd)
@@ -54,7 +55,7 @@ static int describe(struct fabric_bpf_array *a, int fd)
 	return 0;
 }
 
-/* count elements from first on, which there are. */
+/* Copies count existing elements from first on. */
 static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t count, void *to)
 {
 	uint32_t before = first - 1, last, keys[64];
@@ -70,7 +71,7 @@ static int look_up(const struct fabric_bpf_array *a, uint32_t first, uint32_t co
 		attr.batch.values = (uintptr_t)to;
 		attr.batch.count = n;
 		attr.batch.map_fd = (uint32_t)a->fd;
-		/* ENOENT: the end of the array was reached. */
+		/* ENOENT: the end of the array. */
 		if (syscall(SYS_bpf, BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr)) && errno != ENOENT)
 			return -errno;
 		if (attr.batch.count != n || keys[0] != first)
@@ -100,7 +101,7 @@ int fabric_bpf_array_open(struct fabric_bpf_array *a, int fd, uint64_t size)
 		fabric_bpf_array_close(a);
 		return err;
 	}
-	err = look_up(a, 0, 1, a->scratch); /* may this process? */
+	err = look_up(a, 0, 1, a->scratch); /* checks permission */
 	if (err)
 		fabric_bpf_array_close(a);
 	return err;
@@ -123,20 +124,18 @@ int fabric_bpf_array_read(const struct fabric_bpf_array *a, uint64_t offset, uin
 		uint64_t element = offset / a->value, within = offset % a->value, n;
 		int err = 0;
 
-		if (element >= a->entries) { /* up to the end of the page */
+		if (element >= a->entries) { /* the rest of the last page */
 			memset(out, 0, length);
 			return 0;
 		}
 		if (!within && length >= a->value) {
 			n = length / a->value;
-			if (n > a->entries - element)
-				n = a->entries - element;
+			n = BASE_MIN(n, a->entries - element);
 			err = look_up(a, (uint32_t)element, (uint32_t)n, out);
 			n *= a->value;
 		} else {
 			n = a->value - within;
-			if (n > length)
-				n = length;
+			n = BASE_MIN(n, length);
 			err = look_up(a, (uint32_t)element, 1, a->scratch);
 			memcpy(out, a->scratch + within, n);
 		}

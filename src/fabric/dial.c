@@ -4,17 +4,16 @@
 #include <string.h>
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 
 #include "fabric/dial.h"
 
-#define CHECK_UP_NS	    2000000u /* how often events are looked for while up */
+#define CHECK_UP_NS	    2000000u /* how often events are checked while up */
 #define CHECK_CONNECTING_NS 200000u
 
-/* A host name being looked up by another thread, getaddrinfo_a(3). */
+/* A name lookup in another thread, getaddrinfo_a(3). */
 struct fabric_lookup {
 	struct gaicb request;
 	struct gaicb *list[1];
@@ -39,7 +38,6 @@ static enum fabric_dial_event failed_errno(struct fabric_dial *d, const char *wh
 static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 {
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
-	int flags;
 
 	if ((d->device || d->gid_index >= 0) &&
 	    fabric_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
@@ -48,16 +46,15 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 	d->channel = rdma_create_event_channel();
 	if (!d->channel)
 		return failed_errno(d, "/dev/infiniband/rdma_cm");
-	flags = fcntl(d->channel->fd, F_GETFL);
-	if (flags < 0 || fcntl(d->channel->fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	if (fabric_rdma_nonblocking(d->channel->fd) ||
 	    rdma_create_id(d->channel, &d->id, d, RDMA_PS_TCP))
 		return failed_errno(d, "rdma_create_id");
-	/* An older kernel does not know this option: it then keeps RDMA-CM's own timeout. */
+	/* Older kernels do not know the option and keep RDMA-CM's timeout. */
 	rdma_set_option(d->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
 			sizeof(timeout));
 	if (rdma_resolve_addr(d->id, d->from.ss_family ? (struct sockaddr *)&d->from : NULL,
 			      (struct sockaddr *)&d->to, (int)d->timeout_ms))
-		return failed_errno(d, "no route to it");
+		return failed_errno(d, "no route to the host");
 	d->phase = FABRIC_DIAL_ADDRESS;
 	return FABRIC_DIAL_NOTHING;
 }
@@ -68,7 +65,7 @@ static void take_address(struct fabric_dial *d, const struct addrinfo *found)
 	memcpy(&d->to, found->ai_addr, found->ai_addrlen);
 }
 
-/* A number needs no looking up; a name is looked up by another thread, as that may take long. */
+/* A numeric address resolves at once; a name may take long, so another thread looks it up. */
 enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 {
 	struct addrinfo hints = {
@@ -87,7 +84,7 @@ enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 		return resolve_address(d);
 	}
 	d->phase = FABRIC_DIAL_NAME;
-	if (d->lookup) /* one that was given up on still runs */
+	if (d->lookup) /* an abandoned one still runs */
 		return FABRIC_DIAL_NOTHING;
 	d->lookup = calloc(1, sizeof(*d->lookup));
 	if (!d->lookup)
@@ -112,14 +109,9 @@ static enum fabric_dial_event look_up(struct fabric_dial *d)
 	if (code == EAI_INPROGRESS)
 		return FABRIC_DIAL_NOTHING;
 	if (!code) {
-		uint16_t port = htons((uint16_t)strtoul(d->service, NULL, 10));
-
 		take_address(d, d->lookup->request.ar_result);
 		freeaddrinfo(d->lookup->request.ar_result);
-		if (d->to.ss_family == AF_INET6)
-			((struct sockaddr_in6 *)&d->to)->sin6_port = port;
-		else
-			((struct sockaddr_in *)&d->to)->sin_port = port;
+		fabric_rdma_set_port(&d->to, (uint16_t)strtoul(d->service, NULL, 10));
 	}
 	free(d->lookup);
 	d->lookup = NULL;
@@ -148,17 +140,17 @@ enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
 
 static enum fabric_dial_event rejected(struct fabric_dial *d, int reason)
 {
-	/* Reasons of IBTA 12.6.7.2; a CM answers 8 for a port that nobody listens on. */
+	/* IBTA 12.6.7.2; reason 8: no listener on that port. */
 	if (d->refusal.magic == FABRIC_VERBS_REFUSAL_MAGIC)
 		snprintf(d->error, sizeof(d->error), "refused: %s", strerror(d->refusal.error));
 	else if (reason == 8)
-		snprintf(d->error, sizeof(d->error), "nobody listens there");
+		snprintf(d->error, sizeof(d->error), "no listener on that port");
 	else
 		snprintf(d->error, sizeof(d->error), "refused, reason %d", reason);
 	return FABRIC_DIAL_FAILED;
 }
 
-/* Handles one event, if there is one: *more says so. */
+/* Handles one event. *more: there was one. */
 static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_t hello_bytes,
 				       bool *more)
 {
@@ -198,7 +190,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		if (d->phase != FABRIC_DIAL_ROUTE)
 			return FABRIC_DIAL_NOTHING;
 		if (d->device && strcmp(d->device, ibv_get_device_name(d->id->verbs->device)))
-			return failed(d, "the route to it is by another RDMA device");
+			return failed(d, "the route leads through another RDMA device");
 		return FABRIC_DIAL_ROUTED;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		if (d->phase != FABRIC_DIAL_CONNECT)
@@ -209,16 +201,16 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 		return rejected(d, status);
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return failed(d, "its address can't be reached by RDMA");
+		return failed(d, "the address cannot be reached by RDMA");
 	case RDMA_CM_EVENT_UNREACHABLE:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
-		return failed(d, "it did not answer");
+		return failed(d, "no answer");
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return failed(d, "the other side ended the connection");
+		return failed(d, "the peer closed the connection");
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		d->lost = true;
-		return failed(d, "the RDMA device is gone");
-	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: nothing that a request would not notice */
+		return failed(d, "the RDMA device was removed");
+	default: /* TIMEWAIT_EXIT, ADDR_CHANGE: a request would notice */
 		return FABRIC_DIAL_NOTHING;
 	}
 }
@@ -235,8 +227,8 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 	if (d->phase != FABRIC_DIAL_UP) {
 		if (now_ns >= d->deadline_ns)
 			return failed(d, d->phase == FABRIC_DIAL_NAME
-						 ? "its name can't be looked up"
-						 : "it did not answer");
+						 ? "the host name cannot be resolved"
+						 : "no answer");
 		if (d->phase == FABRIC_DIAL_NAME)
 			return look_up(d);
 	}
@@ -245,7 +237,7 @@ enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns,
 	return e;
 }
 
-/* ---- the end ---- */
+/* ---- tear-down ---- */
 
 void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,
 		     struct ibv_pd **pd)
@@ -281,8 +273,7 @@ void fabric_dial_free(struct fabric_dial *d)
 
 	if (!d->lookup)
 		return;
-	/* A look-up that can't be cancelled writes to its memory when it ends: that is left to it.
-	 */
+	/* A lookup that cannot be cancelled still writes to its memory, which is leaked. */
 	code = gai_cancel(&d->lookup->request);
 	if (code == EAI_ALLDONE && !gai_error(&d->lookup->request))
 		freeaddrinfo(d->lookup->request.ar_result);

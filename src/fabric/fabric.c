@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fabric.c - what all providers share: choosing one, the landing buffer, bounds, back-off, epochs
+ * fabric.c - what all providers share: provider choice, landing buffer, bounds, back-off, epochs
  * and the ring of finished READs.
  */
 #include <errno.h>
@@ -12,6 +12,7 @@
 
 #include "fabric/provider.h"
 #include "fabric/fabric-providers.h"
+#include "base/base.h"
 
 #define DEFAULT_BUFFER	      ((size_t)4 << 20)
 #define DEFAULT_DEPTH	      128u
@@ -55,24 +56,17 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 		return NULL;
 	f->ops = ops;
 	f->opts = opts ? *opts : defaults;
-	if (!f->opts.queue_depth)
-		f->opts.queue_depth = DEFAULT_DEPTH;
-	if (f->opts.queue_depth > FABRIC_READS_MAX)
-		f->opts.queue_depth = FABRIC_READS_MAX;
-	if (!f->opts.connect_timeout_ms)
-		f->opts.connect_timeout_ms = DEFAULT_CONNECT_MS;
-	if (!f->opts.answer_timeout_ms)
-		f->opts.answer_timeout_ms = DEFAULT_ANSWER_MS;
-	if (!f->opts.buffer_bytes)
-		f->opts.buffer_bytes = DEFAULT_BUFFER;
-	if (f->opts.notify) { /* a line a request: places are a power of two */
+	f->opts.queue_depth = f->opts.queue_depth ?: DEFAULT_DEPTH;
+	f->opts.queue_depth = BASE_MIN(f->opts.queue_depth, FABRIC_READS_MAX);
+	f->opts.connect_timeout_ms = f->opts.connect_timeout_ms ?: DEFAULT_CONNECT_MS;
+	f->opts.answer_timeout_ms = f->opts.answer_timeout_ms ?: DEFAULT_ANSWER_MS;
+	f->opts.buffer_bytes = f->opts.buffer_bytes ?: DEFAULT_BUFFER;
+	if (f->opts.notify) { /* one line per request; the number of slots is a power of two */
 		size_t lines = (size_t)f->opts.queue_depth * 2 * 64;
 
-		if (f->opts.buffer_bytes < lines)
-			f->opts.buffer_bytes = lines;
+		f->opts.buffer_bytes = BASE_MAX(f->opts.buffer_bytes, lines);
 	}
-	if (!f->opts.ib_port)
-		f->opts.ib_port = 1;
+	f->opts.ib_port = f->opts.ib_port ?: 1;
 	f->backoff_ns = FABRIC_BACKOFF_MIN_NS;
 
 	err = ENOMEM;
@@ -127,11 +121,6 @@ const char *fabric_name(const struct fabric *f)
 	return f->ops->name;
 }
 
-const char *fabric_target(const struct fabric *f)
-{
-	return f->target;
-}
-
 enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoch)
 {
 	f->ops->drive(f, now_ns);
@@ -164,7 +153,7 @@ void *fabric_buffer(struct fabric *f, size_t *bytes)
 	return f->buffer;
 }
 
-/* Is all of the READ inside of what it reads from, and inside of where it may land? */
+/* The READ lies inside its remote and lands inside the buffer. */
 static bool in_bounds(const struct fabric *f, const struct fabric_read *r)
 {
 	const struct fabric_remote *m = r->remote;
@@ -180,10 +169,9 @@ int fabric_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
 
 	if (f->state != FABRIC_UP)
 		return -ENOTCONN;
-	if (count > FABRIC_READS_MAX - f->outstanding)
-		count = FABRIC_READS_MAX - f->outstanding;
+	count = BASE_MIN(count, FABRIC_READS_MAX - f->outstanding);
 
-	/* Runs of sound READs go to the provider; an unsound one is finished here. */
+	/* Runs of valid READs go to the provider; an invalid one finishes here. */
 	while (taken < count) {
 		uint32_t n = 0, got;
 
@@ -272,8 +260,7 @@ void fabric_went_down(struct fabric *f, uint64_t now_ns)
 	memset(&f->directory, 0, sizeof(f->directory));
 	f->retry_ns = now_ns + f->backoff_ns;
 	f->backoff_ns *= 2;
-	if (f->backoff_ns > FABRIC_BACKOFF_MAX_NS)
-		f->backoff_ns = FABRIC_BACKOFF_MAX_NS;
+	f->backoff_ns = BASE_MIN(f->backoff_ns, FABRIC_BACKOFF_MAX_NS);
 }
 
 void fabric_finish(struct fabric *f, struct fabric_read *read, int status)

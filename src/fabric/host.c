@@ -6,7 +6,6 @@
 #include "fabric/host.h"
 
 #if HAVE_VERBS
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -14,7 +13,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/host_priv.h"
+#include "fabric/host_internal.h"
+#include "base/base.h"
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
@@ -30,10 +30,8 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 	struct addrinfo *found;
 	int code = getaddrinfo(address, NULL, &hints, &found);
 
-	if (code) {
-		snprintf(error, bytes, "%s: %s", address, gai_strerror(code));
-		return -EINVAL;
-	}
+	if (code)
+		return base_fail(error, bytes, -EINVAL, "%s: %s", address, gai_strerror(code));
 	memcpy(to, found->ai_addr, found->ai_addrlen);
 	freeaddrinfo(found);
 	return 0;
@@ -42,39 +40,25 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_storage *to,
 			  char *error, size_t bytes)
 {
-	uint16_t port = htons(opts->port ? opts->port : FABRIC_VERBS_PORT);
 	int ib_port = opts->ib_port ? opts->ib_port : 1;
 	int err;
 
 	memset(to, 0, sizeof(*to));
 	if (opts->address) {
-		if (opts->gid_index >= 0) {
-			snprintf(error, bytes,
-				 "an address to listen on and a GID exclude each other");
-			return -EINVAL;
-		}
+		if (opts->gid_index >= 0)
+			return base_fail(error, bytes, -EINVAL,
+					 "a listening address and a GID exclude each other");
 		err = fabric_rdma_find(opts->device, error, bytes);
-		if (!err)
-			err = resolve(opts->address, to, error, bytes);
+		err = err ?: resolve(opts->address, to, error, bytes);
 	} else {
 		err = fabric_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
 					      NULL, error, bytes);
 	}
-	if (to->ss_family == AF_INET6)
-		((struct sockaddr_in6 *)to)->sin6_port = port;
-	else
-		((struct sockaddr_in *)to)->sin_port = port;
+	fabric_rdma_set_port(to, opts->port ? opts->port : FABRIC_VERBS_PORT);
 	return err;
 }
 
-static int set_nonblocking(int fd)
-{
-	int flags = fcntl(fd, F_GETFL);
-
-	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
-
-int fabric_host_watch(struct fabric_host *h, int fd)
+static int watch(struct fabric_host *h, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.fd = fd};
 
@@ -101,13 +85,92 @@ static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
 	s->port = ntohs(rdma_get_src_port(h->listener));
 }
 
+static void host_free(struct fabric_host *h)
+{
+	if (h->notices)
+		ibv_destroy_cq(h->notices);
+	if (h->bell)
+		ibv_destroy_comp_channel(h->bell);
+	if (h->cq)
+		ibv_destroy_cq(h->cq);
+	if (h->pd)
+		ibv_dealloc_pd(h->pd);
+	if (h->listener)
+		rdma_destroy_id(h->listener);
+	if (h->channel)
+		rdma_destroy_event_channel(h->channel);
+	if (h->stats.lost)
+		fabric_rdma_forget_lost();
+	if (h->timer >= 0)
+		close(h->timer);
+	if (h->epoll >= 0)
+		close(h->epoll);
+	free(h);
+}
+
+/* Binds the listener to an address, which where names. 0 or -errno. */
+static int bind_listener(struct fabric_host *h, const char *device, struct sockaddr *address,
+			 const char *where, char *error, size_t bytes)
+{
+	int yes = 1;
+
+	h->channel = rdma_create_event_channel();
+	if (!h->channel)
+		return base_fail(error, bytes, -errno,
+				 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
+				 strerror(errno));
+	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP))
+		return base_fail(error, bytes, -errno, "rdma_create_id: %s", strerror(errno));
+	/* As with TCP: a restart need not wait for the old connections to time out. */
+	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
+	if (rdma_bind_addr(h->listener, address)) {
+		if (errno == EADDRINUSE)
+			return base_fail(error, bytes, -errno, "%s is in use", where);
+		if (errno != ENODEV && errno != EADDRNOTAVAIL)
+			return base_fail(error, bytes, -errno, "%s: %s", where, strerror(errno));
+		return base_fail(error, bytes, -errno, "%s is not an address of an RDMA device",
+				 where);
+	}
+	if (!h->listener->verbs)
+		return base_fail(error, bytes, -ENODEV, "%s is not an address of an RDMA device",
+				 where);
+	if (device && strcmp(device, ibv_get_device_name(h->listener->verbs->device)))
+		return base_fail(error, bytes, -ENODEV, "%s is an address of %s, not of %s", where,
+				 ibv_get_device_name(h->listener->verbs->device), device);
+	return 0;
+}
+
+static int start_listening(struct fabric_host *h, const char *where, char *error, size_t bytes)
+{
+	struct ibv_context *verbs = h->listener->verbs;
+	int err;
+
+	if (ibv_query_device(verbs, &h->device))
+		return base_fail(error, bytes, -errno, "ibv_query_device: %s", strerror(errno));
+	h->pd = ibv_alloc_pd(verbs);
+	if (!h->pd)
+		return base_fail(error, bytes, -errno, "ibv_alloc_pd: %s", strerror(errno));
+	h->cq = ibv_create_cq(verbs, (int)h->max_queues * 2, NULL, NULL, 0);
+	if (!h->cq)
+		return base_fail(error, bytes, -errno, "ibv_create_cq: %s", strerror(errno));
+	if (rdma_listen(h->listener, BACKLOG))
+		return base_fail(error, bytes, -errno, "%s: %s", where,
+				 errno == EADDRINUSE ? "in use" : strerror(errno));
+	err = fabric_rdma_nonblocking(h->channel->fd);
+	err = err ?: fabric_rdma_nonblocking(verbs->async_fd);
+	err = err ?: watch(h, h->channel->fd);
+	err = err ?: watch(h, verbs->async_fd);
+	err = err ?: watch(h, h->timer);
+	return err ? base_fail(error, bytes, err, "epoll: %s", strerror(-err)) : 0;
+}
+
 struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
 				     size_t error_bytes)
 {
 	struct sockaddr_storage address;
 	char where[64];
 	struct fabric_host *h;
-	int err, yes = 1;
+	int err;
 
 	error[0] = '\0';
 	err = listen_address(opts, &address, error, error_bytes);
@@ -117,121 +180,30 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 	}
 	fabric_rdma_address((struct sockaddr *)&address, where, sizeof(where));
 	h = calloc(1, sizeof(*h));
-	if (!h)
-		goto err_memory;
-	h->max_queues = opts->max_queues ? opts->max_queues : DEFAULT_QUEUES;
-	h->keepalive_ms = opts->keepalive_ms ? opts->keepalive_ms : DEFAULT_KEEPALIVE_MS;
+	if (!h) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		return NULL;
+	}
+	h->max_queues = opts->max_queues ?: DEFAULT_QUEUES;
+	h->keepalive_ms = opts->keepalive_ms ?: DEFAULT_KEEPALIVE_MS;
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (h->epoll < 0)
-		goto err_free;
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	if (h->timer < 0)
-		goto err_epoll;
-	h->channel = rdma_create_event_channel();
-	if (!h->channel) {
-		snprintf(error, error_bytes,
-			 "/dev/infiniband/rdma_cm: %s (is the module rdma_ucm loaded?)",
-			 strerror(errno));
-		goto err_timer;
-	}
-	if (rdma_create_id(h->channel, &h->listener, h, RDMA_PS_TCP)) {
-		snprintf(error, error_bytes, "rdma_create_id: %s", strerror(errno));
-		goto err_channel;
-	}
-	/* As with TCP: a restart need not wait for the old connections to be forgotten. */
-	rdma_set_option(h->listener, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes, sizeof(yes));
-	if (rdma_bind_addr(h->listener, (struct sockaddr *)&address)) {
-		if (errno == EADDRINUSE)
-			snprintf(error, error_bytes, "%s is in use", where);
-		else if (errno == ENODEV || errno == EADDRNOTAVAIL)
-			snprintf(error, error_bytes, "%s is not an address of an RDMA device",
-				 where);
-		else
-			snprintf(error, error_bytes, "%s: %s", where, strerror(errno));
-		goto err_listener;
-	}
-	if (!h->listener->verbs) {
-		snprintf(error, error_bytes, "%s is not an address of an RDMA device", where);
-		errno = ENODEV;
-		goto err_listener;
-	}
-	if (opts->device && strcmp(opts->device, ibv_get_device_name(h->listener->verbs->device))) {
-		snprintf(error, error_bytes, "%s is an address of %s, not of %s", where,
-			 ibv_get_device_name(h->listener->verbs->device), opts->device);
-		errno = ENODEV;
-		goto err_listener;
-	}
-	if (ibv_query_device(h->listener->verbs, &h->device)) {
-		snprintf(error, error_bytes, "ibv_query_device: %s", strerror(errno));
-		goto err_listener;
-	}
-	h->pd = ibv_alloc_pd(h->listener->verbs);
-	if (!h->pd) {
-		snprintf(error, error_bytes, "ibv_alloc_pd: %s", strerror(errno));
-		goto err_listener;
-	}
-	h->cq = ibv_create_cq(h->listener->verbs, (int)h->max_queues * 2, NULL, NULL, 0);
-	if (!h->cq) {
-		snprintf(error, error_bytes, "ibv_create_cq: %s", strerror(errno));
-		goto err_pd;
-	}
-	if (rdma_listen(h->listener, BACKLOG)) {
-		snprintf(error, error_bytes, "%s: %s", where,
-			 errno == EADDRINUSE ? "in use" : strerror(errno));
-		goto err_cq;
-	}
-	err = set_nonblocking(h->channel->fd);
-	if (!err)
-		err = set_nonblocking(h->listener->verbs->async_fd);
-	if (!err)
-		err = fabric_host_watch(h, h->channel->fd);
-	if (!err)
-		err = fabric_host_watch(h, h->listener->verbs->async_fd);
-	if (!err)
-		err = fabric_host_watch(h, h->timer);
+	if (h->epoll < 0 || h->timer < 0)
+		err = base_fail(error, error_bytes, -errno, "%s", strerror(errno));
+	err = err
+		      ?: bind_listener(h, opts->device, (struct sockaddr *)&address, where, error,
+				       error_bytes);
+	err = err ?: start_listening(h, where, error, error_bytes);
 	if (err) {
-		snprintf(error, error_bytes, "epoll: %s", strerror(-err));
+		host_free(h);
 		errno = -err;
-		goto err_cq;
+		return NULL;
 	}
 	describe(h, opts);
 	return h;
-
-err_cq:
-	err = errno;
-	ibv_destroy_cq(h->cq);
-	errno = err;
-err_pd:
-	err = errno;
-	ibv_dealloc_pd(h->pd);
-	errno = err;
-err_listener:
-	err = errno;
-	rdma_destroy_id(h->listener);
-	errno = err;
-err_channel:
-	err = errno;
-	rdma_destroy_event_channel(h->channel);
-	errno = err;
-err_timer:
-	err = errno;
-	close(h->timer);
-	errno = err;
-err_epoll:
-	err = errno;
-	close(h->epoll);
-	errno = err;
-err_free:
-	err = errno;
-	free(h);
-	errno = err;
-err_memory:
-	if (!error[0])
-		snprintf(error, error_bytes, "%s", strerror(errno));
-	return NULL;
 }
 
-/* ---- the loop's side ---- */
+/* ---- for the caller's loop ---- */
 
 int fabric_host_fd(const struct fabric_host *h)
 {
@@ -244,19 +216,7 @@ void fabric_host_close(struct fabric_host *h)
 		return;
 	while (h->conns)
 		fabric_host_drop(h, h->conns);
-	if (h->notices)
-		ibv_destroy_cq(h->notices);
-	if (h->bell)
-		ibv_destroy_comp_channel(h->bell);
-	ibv_destroy_cq(h->cq);
-	ibv_dealloc_pd(h->pd);
-	rdma_destroy_id(h->listener);
-	rdma_destroy_event_channel(h->channel);
-	if (h->stats.lost)
-		fabric_rdma_forget_lost();
-	close(h->timer);
-	close(h->epoll);
-	free(h);
+	host_free(h);
 }
 
 /* ---- memory ---- */
@@ -283,20 +243,19 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
 				  struct fabric_host_key *key)
 {
-	/* Who may write must be able to write here (ibv_reg_mr(3)). */
+	/* Remote write requires local write (ibv_reg_mr(3)). */
 	return add_memory(
 		h, map, bytes,
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, key);
 }
 
-/* queues: that may make notices. */
+/* Creates the completion channel for notices of that many queue pairs. */
 static int hang_bell(struct fabric_host *h, uint32_t queues)
 {
-	/* Twice what can be on the way: those of a queue pair that went may still lie there. */
+	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
 	int room = (int)(queues * NOTICES_OUT * 2), err;
 
-	if (room > h->device.max_cqe)
-		room = h->device.max_cqe;
+	room = BASE_MIN(room, h->device.max_cqe);
 	h->bell = ibv_create_comp_channel(h->listener->verbs);
 	if (!h->bell)
 		return -errno;
@@ -305,11 +264,9 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 		err = -errno;
 		goto err_bell;
 	}
-	err = set_nonblocking(h->bell->fd);
-	if (!err)
-		err = fabric_host_watch(h, h->bell->fd);
-	if (!err)
-		err = -ibv_req_notify_cq(h->notices, 0);
+	err = fabric_rdma_nonblocking(h->bell->fd);
+	err = err ?: watch(h, h->bell->fd);
+	err = err ?: -ibv_req_notify_cq(h->notices, 0);
 	if (!err)
 		return 0;
 	ibv_destroy_cq(h->notices);
@@ -373,7 +330,7 @@ void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_k
 	h->hello.directory_rkey = key->rkey;
 }
 
-/* ---- looking at it ---- */
+/* ---- introspection ---- */
 
 static const char *state_name(struct ibv_qp *qp)
 {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * host_conn.c - queue pairs of the passive side come and go: requests of RDMA-CM, probes, notices.
- */
+/* host_conn.c - connections of the passive side: CM requests, probes, notices. */
 #include "fabric/host.h"
 
 #if HAVE_VERBS
@@ -14,12 +12,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "fabric/host_priv.h"
+#include "base/base.h"
+#include "fabric/host_internal.h"
 
-#define EVENTS_A_DISPATCH 64 /* so that a flood of connections can't hold the agent's loop */
+#define EVENTS_A_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
 #define WRITER_ACCESS	  (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
-/* The timer runs while there is somebody to probe. */
+/* The timer runs while there are connections. */
 static void set_timer(struct fabric_host *h)
 {
 	struct itimerspec every = {0};
@@ -32,8 +31,7 @@ static void set_timer(struct fabric_host *h)
 	timerfd_settime(h->timer, 0, &every, NULL);
 }
 
-/* Notices that are there; their receives are posted again by notices(), which the bell that rang
- * calls. */
+/* Takes pending notices; notices() posts their receives again. */
 static void take_notices(struct fabric_host *h)
 {
 	struct ibv_wc wc;
@@ -43,12 +41,12 @@ static void take_notices(struct fabric_host *h)
 
 		while (c && c->qp->qp_num != wc.qp_num)
 			c = c->next;
-		/* Of one that is gone, or its end, which the probe or CM tells. */
+		/* Its queue pair is gone, or fails: a probe or CM reports that. */
 		if (!c || !(c->notifies || c->writes) || wc.status != IBV_WC_SUCCESS)
 			continue;
 		c->taken++;
 		if (wc.opcode != IBV_WC_RECV_RDMA_WITH_IMM)
-			continue; /* a SEND: nobody asked for it */
+			continue; /* a SEND, which no client uses */
 		h->stats.notices++;
 		if (c->writes && h->writers.immediate)
 			h->writers.immediate(h->writers.arg, c->serial, ntohl(wc.imm_data));
@@ -62,7 +60,7 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
 	struct fabric_conn **at = &h->conns;
 
-	/* Nothing more arrives; what did is told of while it is known whose it is. */
+	/* Stops further writes; what has arrived is reported while its queue pair is known. */
 	if (c->writes && !ibv_modify_qp(c->qp, &error, IBV_QP_STATE))
 		take_notices(h);
 	while (*at != c)
@@ -95,7 +93,7 @@ static void reject(struct fabric_host *h, struct rdma_cm_id *id, int error)
 	rdma_destroy_id(id);
 }
 
-/* A notice carries its data in the board: the receive that it uses up needs no memory. */
+/* The data of a notice is in the board, so its receive needs no memory. */
 static int post_receives(struct ibv_qp *qp, uint32_t count)
 {
 	struct ibv_recv_wr wr = {0}, *bad;
@@ -132,7 +130,7 @@ static void enlist(struct fabric_host *h, struct fabric_conn *c)
 		set_timer(h);
 }
 
-/* Printable, and it ends. */
+/* Printable and terminated. */
 static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 {
 	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);
@@ -143,7 +141,30 @@ static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
 	return n && n < FABRIC_HOST_NAME_MAX;
 }
 
-/* A collector or a translator asks to connect. request is a copy of its private data. */
+/* 0, or the errno that a request is rejected with. */
+static int check_request(const struct fabric_host *h, const struct rdma_cm_id *id,
+			 const struct fabric_verbs_request *request)
+{
+	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
+	bool writes = request->flags & FABRIC_VERBS_STORE;
+
+	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
+	    request->version != FABRIC_VERBS_VERSION || (notifies && writes))
+		return EPROTO;
+	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs)
+		return EAGAIN;
+	if ((notifies && !h->notice) || (writes && !h->writers.came))
+		return EOPNOTSUPP;
+	if (writes && !is_name(request->name))
+		return EPROTO;
+	if (writes && request->instance != h->writers.instance)
+		return EACCES;
+	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX))
+		return ENOSPC;
+	return 0;
+}
+
+/* A collector or a translator connects. request is a copy of its private data. */
 static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
 {
@@ -168,31 +189,11 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
 	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
 	bool writes = request->flags & FABRIC_VERBS_STORE;
+	int error = check_request(h, id, request);
 	struct fabric_conn *c;
 
-	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
-	    request->version != FABRIC_VERBS_VERSION || (notifies && writes)) {
-		reject(h, id, EPROTO);
-		return;
-	}
-	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs) {
-		reject(h, id, EAGAIN);
-		return;
-	}
-	if ((notifies && !h->notice) || (writes && !h->writers.came)) {
-		reject(h, id, EOPNOTSUPP);
-		return;
-	}
-	if (writes && !is_name(request->name)) {
-		reject(h, id, EPROTO);
-		return;
-	}
-	if (writes && request->instance != h->writers.instance) {
-		reject(h, id, EACCES);
-		return;
-	}
-	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX)) {
-		reject(h, id, ENOSPC);
+	if (error) {
+		reject(h, id, error);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
@@ -224,7 +225,7 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 		reject(h, id, EACCES);
 		return;
 	}
-	/* What the collector asked for, as far as the device goes (rdma_accept(3)). */
+	/* What was requested, within the device's limit (rdma_accept(3)). */
 	param.responder_resources = reads_wanted;
 	if (h->device.max_qp_rd_atom < reads_wanted)
 		param.responder_resources = (uint8_t)h->device.max_qp_rd_atom;
@@ -242,9 +243,8 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 		return;
 	}
 	/*
-	 * RDMA-CM lets every queue pair be read and written through; this one is for READs, or
-	 * for notices. Each right needs both the queue pair's and the memory region's (IBTA
-	 * 10.6.3).
+	 * RDMA-CM gives every queue pair all rights; this one needs one kind. A right needs both
+	 * the queue pair's and the memory region's consent (IBTA 10.6.3).
 	 */
 	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
 
@@ -282,8 +282,7 @@ struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, ui
 	}
 	err = ibv_modify_qp(c->qp, &init,
 			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	if (!err)
-		err = -post_receives(c->qp, NOTICES_OUT);
+	err = err ?: -post_receives(c->qp, NOTICES_OUT);
 	if (err) {
 		ibv_destroy_qp(c->qp);
 		free(c);
@@ -321,7 +320,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		       event->param.conn.private_data_len < sizeof(request)
 			       ? event->param.conn.private_data_len
 			       : sizeof(request));
-	/* rdma_destroy_id() waits for every acknowledgement: first this, then whatever follows. */
+	/* rdma_destroy_id() waits until every event is acknowledged. */
 	rdma_ack_cm_event(event);
 
 	switch (type) {
@@ -329,7 +328,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		connect_request(h, id, &request, reads);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
-		((struct fabric_conn *)id->context)->connected_ns = fabric_monotonic_ns();
+		((struct fabric_conn *)id->context)->connected_ns = base_now_ns();
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		h->stats.lost = true;
@@ -348,7 +347,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 	}
 }
 
-/* A WRITE of no bytes needs no memory and no rkey on the other side (IBTA C9-88). */
+/* A WRITE of no bytes needs no memory and no rkey at the peer (IBTA C9-88). */
 static void probe(struct fabric_conn *c)
 {
 	struct ibv_send_wr wr = {
@@ -382,8 +381,8 @@ static void probes(struct fabric_host *h)
 }
 
 /*
- * All that is there, which the receives bound; only then they are posted again, so that no flood
- * keeps us here. A collector that is faster than us waits at its end.
+ * Takes all pending notices, which the posted receives bound, then posts the receives again: a
+ * flood cannot hold the loop, and a faster collector waits at its end.
  */
 static void notices(struct fabric_host *h)
 {
@@ -393,7 +392,7 @@ static void notices(struct fabric_host *h)
 	if (ibv_get_cq_event(h->bell, &cq, &context))
 		return;
 	ibv_ack_cq_events(cq, 1);
-	ibv_req_notify_cq(h->notices, 0); /* before looking: what comes after it rings again */
+	ibv_req_notify_cq(h->notices, 0); /* before polling: a later notice wakes again */
 	take_notices(h);
 	for (struct fabric_conn *c = h->conns; c; c = c->next) {
 		if (c->taken)
@@ -413,7 +412,7 @@ static void async_events(struct fabric_host *h)
 		if (type == IBV_EVENT_DEVICE_FATAL || type == IBV_EVENT_CQ_ERR)
 			h->stats.lost = true;
 	}
-	/* A device that is gone would make the descriptor readable for ever. */
+	/* A lost device would leave the descriptor readable for ever. */
 	if (errno != EAGAIN) {
 		h->stats.lost = true;
 		epoll_ctl(h->epoll, EPOLL_CTL_DEL, h->listener->verbs->async_fd, NULL);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * provider.h - what a fabric provider implements, and what fabric.c gives it. Included by
+ * provider.h - what a fabric provider implements, and what fabric.c offers it. Included by
  * src/fabric/ alone.
  *
  * A provider's connection begins with struct fabric. All calls on one connection come from one
- * thread; different connections share nothing.
+ * thread; connections share nothing.
  */
 #ifndef SL_FABRIC_PROVIDER_H
 #define SL_FABRIC_PROVIDER_H
 
 #include "fabric/fabric.h"
 
-/* READs posted and not yet handed back by poll, at most: bounds every provider's tables. */
+/* Bound of READs posted and not yet handed back; sizes every provider's tables. */
 #define FABRIC_READS_MAX 4096u
 
-/* Bytes behind the end of the landing buffer that are the provider's own. */
+/* Bytes behind the landing buffer that belong to the provider. */
 #define FABRIC_BUFFER_TAIL    4096u
 
 #define FABRIC_BACKOFF_MIN_NS 50000000ull
@@ -24,25 +24,25 @@ struct fabric_ops {
 	const char *name;
 	bool (*takes)(const char *target);
 
-	/* Allocates and initialises all but the base, which fabric.c fills in before. */
+	/* Initialises all but the base, which fabric.c fills in first. */
 	size_t bytes; /* of the provider's structure */
 	int (*open)(struct fabric *f, const char *target);
 	void (*close)(struct fabric *f);
 
-	/* Moves on from f->state. Calls fabric_went_up() and fabric_went_down(). */
+	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
 	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
 
 	/*
-	 * Called while up, for reads that lie in their remote and land in the buffer, at most as
-	 * many as there is room for. Each one taken is given to fabric_finish() exactly once,
-	 * now or later. Returns how many were taken.
+	 * Called while up, for READs within bounds, at most as many as there is room for. Each READ
+	 * taken is given to fabric_finish() exactly once, now or later. Returns how many were
+	 * taken.
 	 */
 	uint32_t (*post)(struct fabric *f, struct fabric_read *reads, uint32_t count);
-	/* Finishes what has completed, and what is older than timeout_ns. NULL: nothing to do. */
+	/* Finishes READs that completed or exceeded timeout_ns. NULL: post finishes all. */
 	void (*poll)(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns);
-	/* Called while up, on a connection with opts.notify. As fabric_notify(). */
+	/* Called while up, with opts.notify. See fabric_notify(). */
 	int (*notify)(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
 };
 
@@ -55,13 +55,13 @@ struct fabric {
 	uint64_t retry_ns, backoff_ns;
 	struct fabric_remote directory;
 	uint8_t *buffer;	       /* opts.buffer_bytes and the tail, page-aligned, zeroed */
-	uint32_t outstanding;	       /* taken by post, not yet handed out by poll */
+	uint32_t outstanding;	       /* taken by post, not yet returned by poll */
 	struct fabric_read **finished; /* ring of FABRIC_READS_MAX */
 	uint32_t finished_head, finished_count;
 	struct fabric_stats stats;
 };
 
-/* One line, for a human; shown by fabric_stats(), or by fabric_error() while opening. */
+/* One line for a person, shown by fabric_stats(), or by fabric_error() while opening. */
 void fabric_failed(struct fabric *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 void fabric_went_up(struct fabric *f, const struct fabric_remote *directory);

@@ -2,6 +2,7 @@
 #if HAVE_VERBS
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +22,7 @@ int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
 	if (!list || !count) {
 		if (name)
 			snprintf(error, error_bytes,
-				 "no RDMA device '%s': this machine has no RDMA device at all",
-				 name);
+				 "no RDMA device '%s': this machine has no RDMA device", name);
 		else
 			snprintf(error, error_bytes, "this machine has no RDMA device");
 		if (list)
@@ -70,7 +70,7 @@ static void gid_to_address(const struct ibv_gid_entry *e, struct sockaddr_storag
 		v6->sin6_scope_id = e->ndev_ifindex;
 }
 
-/* How well a GID serves when none was asked for; 0: not at all. */
+/* Preference among GIDs when none was requested; 0: unusable. */
 static int rank(const struct ibv_gid_entry *e, int family)
 {
 	if (e->gid_type != IBV_GID_TYPE_ROCE_V2)
@@ -95,7 +95,7 @@ static struct ibv_context *open_device(const char *name, char *error, size_t err
 	if (list)
 		ibv_free_device_list(list);
 	if (!verbs)
-		snprintf(error, error_bytes, "%s: can't be opened: %s", name ? name : "RDMA device",
+		snprintf(error, error_bytes, "%s: cannot open: %s", name ? name : "RDMA device",
 			 strerror(errno));
 	return verbs;
 }
@@ -125,7 +125,7 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 			best = e;
 	}
 	if (count < 0) {
-		snprintf(error, error_bytes, "%s: its GIDs can't be read: %s", device,
+		snprintf(error, error_bytes, "%s: cannot read its GIDs: %s", device,
 			 strerror((int)-count));
 		err = (int)count;
 	} else if (!best && gid_index >= 0) {
@@ -139,11 +139,11 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 		err = -EADDRNOTAVAIL;
 	} else if (best->gid_type == IBV_GID_TYPE_IB) {
 		snprintf(error, error_bytes,
-			 "GID %d of %s is InfiniBand's and stands for no IP address", gid_index,
+			 "GID %d of %s is an InfiniBand GID, without an IP address", gid_index,
 			 device);
 		err = -EINVAL;
 	} else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid)) {
-		snprintf(error, error_bytes, "GID %d of %s is of another address family", gid_index,
+		snprintf(error, error_bytes, "GID %d of %s has another address family", gid_index,
 			 device);
 		err = -EINVAL;
 	} else {
@@ -191,6 +191,21 @@ void fabric_rdma_forget_lost(void)
 
 	if (devices)
 		rdma_free_devices(devices);
+}
+
+void fabric_rdma_set_port(struct sockaddr_storage *address, uint16_t port)
+{
+	if (address->ss_family == AF_INET6)
+		((struct sockaddr_in6 *)address)->sin6_port = htons(port);
+	else
+		((struct sockaddr_in *)address)->sin_port = htons(port);
+}
+
+int fabric_rdma_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
 }
 
 const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes)

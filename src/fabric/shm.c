@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm.c - the provider for a host on the same machine: the consumer's side of
- * sidelight/attach.h. Regions come as read-only memfds over the agent's unix socket; a READ is a
- * copy and completes at once.
+ * shm.c - the provider for a host on the same machine: the consumer's side of sidelight/attach.h.
+ * Regions arrive as read-only memfds over the agent's unix socket; a READ is a copy and completes
+ * at once.
  *
- * The agent is not trusted further than the kernel vouches for it. The size of a mapping is what
- * fstat says, and a descriptor whose memory could shrink (a SIGBUS for whoever reads it) is
- * refused: seals can't be taken off again, memfd_create(2). What the kernel itself writes comes as
- * an eBPF array that can't be mapped, only read: fabric_bpf_array.h.
+ * The agent is trusted only as far as the kernel vouches for it: a mapping's size is what fstat()
+ * reports, and memory that could shrink, which would raise SIGBUS, is refused (seals cannot be
+ * removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which cannot be mapped, only
+ * read: bpf_array.h.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,22 +19,22 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <sidelight/attach.h>
 
+#include "base/base.h"
 #include "fabric/bpf_array.h"
 #include "fabric/provider.h"
 
-#define HANGUP_CHECK_NS 2000000u /* how often the socket is looked at while up */
+#define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
 
 /* What fabric_remote.local points to. */
 struct mapping {
-	const uint64_t *memory;	       /* NULL: nothing, or an array */
+	const uint64_t *memory;	       /* NULL: unused, or an array */
 	struct fabric_bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
-	uint64_t epoch; /* of the connection that it came over */
+	uint64_t epoch; /* of its connection */
 };
 
 struct fabric_shm {
@@ -45,10 +45,10 @@ struct fabric_shm {
 	int sock; /* -1 while down */
 	uint32_t serial;
 	uint64_t deadline_ns; /* connecting: for the WELCOME */
-	uint64_t check_ns;    /* up: when to look for a hang-up again */
+	uint64_t check_ns;    /* up: time of the next hang-up check */
 };
 
-/* An answer of the agent: the payload by type, and the descriptor that came with it or -1. */
+/* An answer of the agent: payload by type, and its descriptor or -1. */
 struct shm_answer {
 	struct sl_msg msg;
 	union {
@@ -65,17 +65,9 @@ static struct fabric_shm *of(struct fabric *f)
 	return (struct fabric_shm *)f;
 }
 
-static uint64_t monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* ---- memory ---- */
 
-/* What the kernel writes: never mapped, always read. */
+/* A kernel table: read, never mapped. */
 static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	struct fabric_bpf_array array;
@@ -84,21 +76,21 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 			  : fabric_bpf_array_open(&array, fd, size);
 
 	if (err) {
-		fabric_failed(f,
-			      err == -EINVAL
-				      ? "%s: the agent sent neither memory that is sealed against "
-					"shrinking nor an eBPF array of the size that it announced"
-			      : err == -EPERM ? "%s: the kernel lets this process read no eBPF "
-						"maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
-					      : "%s: an eBPF array can't be read",
-			      f->target);
+		fabric_failed(
+			f,
+			err == -EINVAL
+				? "%s: the agent sent neither memory sealed against shrinking nor an eBPF array of the announced size"
+			: err == -EPERM
+				? "%s: this process may not read eBPF maps (before Linux 5.19: needs CAP_SYS_ADMIN)"
+				: "%s: cannot read an eBPF array",
+			f->target);
 		return err;
 	}
 	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
 	return 0;
 }
 
-/* Maps what the agent sent, after what it must be was checked. 0 or -errno. */
+/* Validates and maps what the agent sent. 0 or -errno. */
 static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -138,9 +130,9 @@ static void mapping_drop(struct mapping *m)
 }
 
 /*
- * Copies by 8-byte loads that are not torn, so that a cell is always a value that was stored; which
- * cells belong together is for the line's check to say. The loads pair with the publisher's
- * stores, and with nothing else: no order is promised.
+ * Copies by 8-byte loads that do not tear, so that each cell is a value that was stored; the check
+ * word tells which cells belong together. The loads pair with the publisher's stores; no order is
+ * implied.
  */
 static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 {
@@ -164,6 +156,12 @@ static void hang_up(struct fabric_shm *s, uint64_t now_ns)
 	fabric_went_down(&s->base, now_ns);
 }
 
+static void give_up(struct fabric_shm *s, uint64_t now_ns, const char *why)
+{
+	fabric_failed(&s->base, "%s: %s", s->base.target, why);
+	hang_up(s, now_ns);
+}
+
 static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload, uint32_t length)
 {
 	struct sl_msg msg = {
@@ -181,7 +179,7 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 	return sendmsg(s->sock, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Keeps the first descriptor that came, closes any further one. */
+/* Keeps the first descriptor and closes the others. */
 static int take_descriptor(struct msghdr *header)
 {
 	int fd = -1, more;
@@ -204,8 +202,8 @@ static int take_descriptor(struct msghdr *header)
 }
 
 /*
- * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not
- * an answer to the last question. On 0 the caller owns a->fd.
+ * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
+ * answer to the last request. On 0 the caller owns a->fd.
  */
 static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
@@ -251,7 +249,7 @@ static void release(struct shm_answer *a)
 		close(a->fd);
 }
 
-/* A refusal as a negative errno, with its reason kept for the human. */
+/* Turns a refusal into a negative errno, and keeps its reason. */
 static int refusal(struct fabric *f, struct shm_answer *a)
 {
 	int error;
@@ -282,16 +280,14 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 		hang_up(s, now_ns);
 		return;
 	}
-	/* On a unix socket this either succeeds at once or fails, EAGAIN for a full backlog. */
+	/* On a unix socket this succeeds or fails at once; EAGAIN: full backlog. */
 	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
-		fabric_failed(f, "%s: %s", f->target, strerror(errno));
-		hang_up(s, now_ns);
+		give_up(s, now_ns, strerror(errno));
 		return;
 	}
 	err = ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
 	if (err) {
-		fabric_failed(f, "%s: %s", f->target, strerror(-err));
-		hang_up(s, now_ns);
+		give_up(s, now_ns, strerror(-err));
 		return;
 	}
 	s->deadline_ns = now_ns + (uint64_t)f->opts.connect_timeout_ms * 1000000u;
@@ -336,7 +332,7 @@ static void welcome(struct fabric_shm *s, uint64_t now_ns)
 		f, &(struct fabric_remote){.length = s->directory.bytes, .local = &s->directory});
 }
 
-/* Nobody asked anything, so that whatever arrives is the end: a hang-up, or a lie. */
+/* Nothing was requested, so any packet ends the connection. */
 static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct shm_answer a;
@@ -349,9 +345,8 @@ static void look_for_hangup(struct fabric_shm *s, uint64_t now_ns)
 	if (err == -EAGAIN)
 		return;
 	release(&a);
-	fabric_failed(&s->base, "%s: %s", s->base.target,
-		      err == -ENOTCONN ? "the agent hung up" : "the agent sent what nobody asked");
-	hang_up(s, now_ns);
+	give_up(s, now_ns,
+		err == -ENOTCONN ? "the agent hung up" : "the agent sent an unsolicited packet");
 }
 
 static void shm_drive(struct fabric *f, uint64_t now_ns)
@@ -374,10 +369,10 @@ static void shm_drive(struct fabric *f, uint64_t now_ns)
 
 /* ---- regions ---- */
 
-/* Waits for the answer to the last question, but never for long: others are read meanwhile. */
+/* Waits a bounded time for the answer to the last request: other hosts are read meanwhile. */
 static int await(struct fabric_shm *s, struct shm_answer *a)
 {
-	uint64_t deadline = monotonic_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
+	uint64_t deadline = base_now_ns() + s->base.opts.answer_timeout_ms * 1000000ull;
 
 	for (;;) {
 		struct pollfd p = {.fd = s->sock, .events = POLLIN};
@@ -386,7 +381,7 @@ static int await(struct fabric_shm *s, struct shm_answer *a)
 
 		if (err != -EAGAIN)
 			return err;
-		now = monotonic_ns();
+		now = base_now_ns();
 		if (now >= deadline)
 			return -ETIMEDOUT;
 		poll(&p, 1, (int)((deadline - now) / 1000000u) + 1);
@@ -394,8 +389,8 @@ static int await(struct fabric_shm *s, struct shm_answer *a)
 }
 
 /*
- * Synchronous, as an agent answers within microseconds. One that does not is hung up on: a late
- * answer then can't be taken for that to another question.
+ * Synchronous: an agent answers within microseconds. If it does not, the connection is closed, so
+ * that a late answer is not taken for that to another request.
  */
 static int shm_map(struct fabric *f, struct fabric_remote *remote)
 {
@@ -408,14 +403,13 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 	if (remote->id == 0 || remote->local)
 		return -EINVAL;
 	err = ask(s, SL_MSG_OPEN, &id, sizeof(id));
-	if (!err)
-		err = await(s, &a);
+	err = err ?: await(s, &a);
 	if (err) {
 		fabric_failed(f, "%s: region %llu: %s", f->target, (unsigned long long)remote->id,
 			      err == -ETIMEDOUT	 ? "the agent did not answer"
 			      : err == -ENOTCONN ? "the agent hung up"
 						 : "not an agent's answer");
-		hang_up(s, monotonic_ns());
+		hang_up(s, base_now_ns());
 		return -ENOTCONN;
 	}
 	if (a.msg.type == SL_MSG_REFUSED) {
@@ -441,7 +435,7 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 	if (err == -EPROTO) {
 		fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
 			      (unsigned long long)remote->id);
-		hang_up(s, monotonic_ns());
+		hang_up(s, base_now_ns());
 		return -ENOTCONN;
 	}
 	return err;
@@ -491,7 +485,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 	return count;
 }
 
-/* No answer: what the agent made of it is its own to count. */
+/* No answer: the agent counts what becomes of it. */
 static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
 	struct fabric_shm *s = of(f);
@@ -501,7 +495,7 @@ static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verd
 	if (!err || err == -EAGAIN)
 		return err;
 	fabric_failed(f, "%s: %s", f->target, strerror(-err));
-	hang_up(s, monotonic_ns());
+	hang_up(s, base_now_ns());
 	return -ENOTCONN;
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * verbs.c - the provider for a host over RDMA: the active side of a reliable connection, which
- * READs and does nothing else, or notifies and does nothing else.
+ * either READs or notifies.
  *
- * Accounting of work requests. A send queue of a reliable connection completes in the order of
- * posting, and a request without IBV_SEND_SIGNALED that succeeded makes no completion
- * (ibv_post_send(3), ibv_create_qp(3) on sq_sig_all). So requests form a queue; a completion that
- * names one of them says that all before it succeeded, and how that one ended. A failure always
- * makes a completion. Every completion must carry the number of this connection and a request that
- * is outstanding: anything else is counted and ends the connection, and is never taken for data.
+ * A send queue of a reliable connection completes in order of posting, and a successful request
+ * without IBV_SEND_SIGNALED makes no completion (ibv_post_send(3), ibv_create_qp(3) on sq_sig_all).
+ * So requests form a queue; a completion reports success of all requests before its own, and the
+ * result of its own. A failure always makes a completion. A completion must carry the number of
+ * this connection and of an outstanding request: any other is counted and ends the connection, and
+ * is never taken for data.
  *
- * After the first failure a queue pair is in the error state and of no use (IBTA 10.3.1): it is
- * destroyed, READs that were outstanding end, and a new connection is made after a back-off. Only
- * after the queue pair is gone may the landing memory be used again, so that is the order here.
+ * After the first failure a queue pair is unusable (IBTA 10.3.1): it is destroyed, outstanding
+ * READs end, and a new connection is made after a back-off. The landing memory may be used again
+ * only once the queue pair is destroyed, hence that order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 
 #include "fabric/provider.h"
 
-/* A path with a slash that is not absolute is a mistake, not a host. */
+/* A relative path with a slash is a mistake, not a host. */
 static bool verbs_takes(const char *target)
 {
 	return target[0] != '\0' && !strchr(target, '/');
@@ -32,11 +32,12 @@ static bool verbs_takes(const char *target)
 
 #include <sidelight/attach.h>
 
+#include "base/base.h"
 #include "fabric/host.h"
 #include "fabric/verbs.h"
 
-#define MERGE_BYTES_MAX	   (256u << 10) /* of one work request */
-#define GAP_MAX		   512u		/* bytes between two READs worth reading for nothing */
+#define MERGE_BYTES_MAX	   (256u << 10) /* per work request */
+#define GAP_MAX		   512u /* bytes between two READs that are cheaper to read than to skip */
 #define COMPLETIONS_A_POLL 32
 #define NOTICE_TIMEOUT_NS  1000000000u
 
@@ -74,9 +75,8 @@ static void verbs_unmap(struct fabric *f, struct fabric_remote *remote)
 }
 
 /*
- * Adds a READ to a work request that is being made, if the memory that it wants follows (with
- * a gap at most, which lands in the sink). A gap lies between two parts of one region, and is
- * therefore readable.
+ * Adds a READ to a work request if its memory follows, with at most one gap, which lands in the
+ * sink. A gap lies inside one region, so it is readable.
  */
 static bool merge(struct fabric_verbs *v, struct ibv_send_wr *wr, const struct fabric_read *last,
 		  uint32_t length, const struct fabric_read *r)
@@ -110,7 +110,7 @@ static bool merge(struct fabric_verbs *v, struct ibv_send_wr *wr, const struct f
 	return true;
 }
 
-/* Gives back the last count READs that were not posted after all. */
+/* Takes back the last requests, which were not posted. */
 static void unwind(struct fabric_verbs *v, uint32_t requests)
 {
 	while (requests--) {
@@ -123,7 +123,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 {
 	struct fabric_verbs *v = fabric_verbs_of(f);
 	struct ibv_send_wr *wr = NULL, *bad = NULL;
-	uint64_t now = fabric_monotonic_ns();
+	uint64_t now = base_now_ns();
 	uint32_t n = 0, taken = 0, length = 0, posted;
 	struct fabric_request *request = NULL;
 	int err;
@@ -180,7 +180,7 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 	if (!err)
 		return taken;
 
-	/* What came before bad was posted; the connection ends with the next drive or poll. */
+	/* Requests before bad were posted; the next drive or poll ends the connection. */
 	fabric_failed(f, "%s: ibv_post_send: %s", f->target, strerror(err));
 	v->broken = true;
 	posted = bad ? (uint32_t)(bad - v->chain) : 0;
@@ -193,9 +193,9 @@ static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t
 }
 
 /*
- * A WRITE with immediate data: what is written is there before the host hears of it (IBTA 9.4.2),
- * and the host's receives bound how many it has not heard yet. The line lies in the buffer, where
- * no READ lands on such a connection, at the place of its request.
+ * A WRITE with immediate data: the data is in place before the host receives the notice (IBTA
+ * 9.4.2), and the host's receives bound the notices in flight. The line lies in the buffer at its
+ * request's slot; no READ lands on such a connection.
  */
 static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
@@ -230,8 +230,7 @@ static int verbs_notify(struct fabric *f, uint32_t entry, const struct sl_msg_ve
 		v->broken = true;
 		return -ENOTCONN;
 	}
-	v->requests[v->tail++ & v->mask] =
-		(struct fabric_request){.posted_ns = fabric_monotonic_ns()};
+	v->requests[v->tail++ & v->mask] = (struct fabric_request){.posted_ns = base_now_ns()};
 	f->stats.doorbells++;
 	f->stats.work_requests++;
 	return 0;
@@ -255,7 +254,7 @@ static int status_of(enum ibv_wc_status status)
 	}
 }
 
-/* False: the connection can't go on. */
+/* False: the connection must end. */
 static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 {
 	struct fabric *f = &v->base;
@@ -264,7 +263,7 @@ static bool completed(struct fabric_verbs *v, const struct ibv_wc *wc)
 
 	if (wc->wr_id >> 32 != v->generation || number - v->head >= v->tail - v->head) {
 		f->stats.wrong_id++;
-		fabric_failed(f, "%s: a completion of nothing that is outstanding", f->target);
+		fabric_failed(f, "%s: a completion without an outstanding request", f->target);
 		return false;
 	}
 	while (v->head != number)
@@ -319,7 +318,7 @@ static void verbs_poll(struct fabric *f, uint64_t now_ns, uint64_t timeout_ns)
 	}
 }
 
-/* ---- moving on ---- */
+/* ---- connection ---- */
 
 static void verbs_drive(struct fabric *f, uint64_t now_ns)
 {
@@ -334,7 +333,7 @@ static void verbs_drive(struct fabric *f, uint64_t now_ns)
 		fabric_verbs_reset(v, now_ns, 0);
 		return;
 	}
-	if (f->opts.notify) { /* of which nobody awaits the end */
+	if (f->opts.notify) { /* no caller waits for these completions */
 		verbs_poll(f, now_ns, NOTICE_TIMEOUT_NS);
 		if (f->state != FABRIC_UP && !v->dial.id)
 			return;
@@ -358,7 +357,7 @@ static bool split(const char *target, char host[256], char service[8])
 			return false;
 		colon = end[1] ? end + 1 : NULL;
 	} else if (colon && strchr(target, ':') != colon) {
-		colon = NULL; /* more than one: an IPv6 address */
+		colon = NULL; /* several: an IPv6 address */
 		end = target + strlen(target);
 	} else {
 		end = colon ? colon : target + strlen(target);

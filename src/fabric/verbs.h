@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs.h - what verbs.c, which reads and notifies, and verbs_connect.c, which brings a connection
- * up and down, share. Included by these two alone, and only with HAVE_VERBS.
+ * verbs.h - shared by verbs.c, which reads and notifies, and verbs_connect.c, which connects. Only
+ * with HAVE_VERBS.
  */
 #ifndef SL_FABRIC_VERBS_H
 #define SL_FABRIC_VERBS_H
 
-#include <time.h>
-
 #include "fabric/provider.h"
 #include "fabric/dial.h"
 
-#define SGES_MAX 16u /* landings of one work request */
+#define SGES_MAX 16u /* landing areas per work request */
 
 struct fabric_request {
-	uint32_t reads; /* that it carries */
+	uint32_t reads; /* READs that it carries */
 	uint64_t posted_ns;
 };
 
@@ -25,20 +23,20 @@ struct fabric_verbs {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
-	bool broken; /* posting failed: to be reset by the next drive or poll */
+	bool broken; /* posting failed: the next drive or poll resets */
 
-	uint32_t generation; /* of the queue pair, in the upper half of its wr_ids */
+	uint32_t generation; /* of the queue pair; upper half of its wr_ids */
 	uint32_t depth, signal_every, sges, message_max;
-	uint32_t head, tail;		 /* numbers of requests outstanding: [head, tail) */
-	struct fabric_request *requests; /* by number & mask: numbers run on through 2^32 */
+	uint32_t head, tail;		 /* outstanding requests: [head, tail) */
+	struct fabric_request *requests; /* by number & mask; numbers wrap at 2^32 */
 	uint32_t mask;
-	struct fabric_read **reads; /* those of the requests, in order; ring of FABRIC_READS_MAX */
+	struct fabric_read **reads; /* of the requests, in order; ring of FABRIC_READS_MAX */
 	uint32_t reads_head, reads_count;
 	struct ibv_send_wr *chain; /* scratch of post: opts.queue_depth */
 	struct ibv_sge *sge;	   /* SGES_MAX for each */
-	uint64_t board_addr;	   /* of the host; notices go there */
+	uint64_t board_addr;	   /* the host's verdict board */
 	uint32_t board_rkey;
-	uint8_t *sink; /* where the bytes of a gap land: in the buffer's tail */
+	uint8_t *sink; /* landing area of gaps: the buffer's tail */
 };
 
 static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
@@ -46,26 +44,18 @@ static inline struct fabric_verbs *fabric_verbs_of(struct fabric *f)
 	return (struct fabric_verbs *)f;
 }
 
-static inline uint64_t fabric_monotonic_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* verbs.c: the oldest request ends, and its READs. */
+/* verbs.c. Ends the oldest request and its READs. */
 void fabric_verbs_finish_oldest(struct fabric_verbs *v, int status);
 
-/* verbs_connect.c. Begins to connect. */
+/* verbs_connect.c. Starts to connect. */
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns);
-/* Goes on with that, and looks now and then whether the connection is still there. */
+/* Takes the next step; once up, checks the connection periodically. */
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns);
-/* In the reverse order of set-up; what was not set up is NULL. */
+/* In reverse order of set-up; members not set up are NULL. */
 void fabric_verbs_tear_down(struct fabric_verbs *v);
 /*
- * Tears down and ends all requests: READs that waited for longer than timeout_ns (0: none) timed
- * out, the others lost their connection.
+ * Tears down and ends all requests: READs older than timeout_ns (0: none) timed out, the others
+ * lost their connection.
  */
 void fabric_verbs_reset(struct fabric_verbs *v, uint64_t now_ns, uint64_t timeout_ns);
 

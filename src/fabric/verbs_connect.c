@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verbs_connect.c - a connection over RDMA comes up and goes down: names, addresses, routes and
- * RDMA-CM's events are dial.c's.
+ * verbs_connect.c - sets up and tears down a connection over RDMA; dial.c handles names, addresses,
+ * routes and CM events.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +17,7 @@
 
 #include "fabric/host.h"
 #include "fabric/verbs.h"
+#include "base/base.h"
 
 /* ---- tearing down ---- */
 
@@ -57,9 +58,9 @@ static void refused(struct fabric_verbs *v, uint64_t now_ns)
 	const struct fabric_verbs_refusal *r = &v->dial.refusal;
 
 	if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == ENOSPC)
-		give_up(v, now_ns, "refused: the agent's queue pairs are used up");
+		give_up(v, now_ns, "refused: no queue pair of the agent is free");
 	else if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == EOPNOTSUPP)
-		give_up(v, now_ns, "the agent there takes no verdicts");
+		give_up(v, now_ns, "the agent does not accept verdicts");
 	else
 		give_up(v, now_ns, v->dial.error);
 }
@@ -85,9 +86,8 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 	}
 	v->message_max = port.max_msg_sz;
 	v->depth = v->base.opts.queue_depth;
-	if (v->depth > (uint32_t)device.max_qp_wr)
-		v->depth = (uint32_t)device.max_qp_wr;
-	/* Often enough that a long queue is refilled before it has run empty. */
+	v->depth = BASE_MIN(v->depth, (uint32_t)device.max_qp_wr);
+	/* A long queue is refilled before it runs empty. */
 	v->signal_every = v->depth >= 8 ? v->depth / 4 : 1;
 
 	v->pd = ibv_alloc_pd(v->dial.id->verbs);
@@ -100,7 +100,7 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 		give_up_errno(v, now_ns, "ibv_create_cq");
 		return;
 	}
-	/* max_sge is a limit of the device at large, which not every queue pair need reach. */
+	/* Not every queue pair reaches the device's max_sge. */
 	for (sges = SGES_MAX; sges; sges /= 2) {
 		struct ibv_qp_init_attr attr = {
 			.send_cq = v->cq,
@@ -125,7 +125,7 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 	v->sges = sges;
 	v->generation++;
 
-	/* As many READs on the way at once as both devices can: the host lowers it if it must. */
+	/* As many READs in flight as the device supports; the host may lower it. */
 	if (fabric_dial_connect(&v->dial, &hello,
 				device.max_qp_init_rd_atom > UINT8_MAX - 1
 					? UINT8_MAX - 1 /* 255 means "any" to librdmacm */
@@ -133,7 +133,7 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 		give_up(v, now_ns, v->dial.error);
 }
 
-/* What a host says of itself is believed only if it could be true. */
+/* Refuses a hello with impossible values. */
 static bool hello_is_sound(const struct fabric_host_hello *h)
 {
 	return h->magic == FABRIC_VERBS_HELLO_MAGIC && h->version == FABRIC_VERBS_VERSION &&
@@ -145,16 +145,16 @@ static void established(struct fabric_verbs *v, uint64_t now_ns,
 			const struct fabric_host_hello *hello)
 {
 	if (!hello_is_sound(hello)) {
-		give_up(v, now_ns, "what answers there is no sidelight agent of this version");
+		give_up(v, now_ns, "the peer is not a sidelight agent of this version");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
-		give_up(v, now_ns, "the agent there takes no verdicts");
+		give_up(v, now_ns, "the agent does not accept verdicts");
 		return;
 	}
 	v->board_addr = hello->board_addr;
 	v->board_rkey = hello->board_rkey;
-	/* Not before: a host that is away costs no registration at every attempt. */
+	/* Registers only now: an unreachable host costs no registration per attempt. */
 	v->mr = ibv_reg_mr(v->pd, v->base.buffer, v->base.opts.buffer_bytes + FABRIC_BUFFER_TAIL,
 			   IBV_ACCESS_LOCAL_WRITE);
 	if (!v->mr) {

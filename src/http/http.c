@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * http.c - the server of http.h over libmicrohttpd: an epoll thread pool that parses and sends,
- * and here the limits and the life of connections; route.c and reply.c do the rest.
+ * http.c - the life of server and connections, and their limits; libmicrohttpd's epoll threads
+ * parse and send.
  *
- * Who may close what: libmicrohttpd's threads own their sockets. The reaper thread only shuts one
- * down, under the lock that connection_event() takes before the socket is closed, so that it never
- * meets a descriptor that already belongs to somebody else.
+ * libmicrohttpd's threads own their sockets. The reaper thread only shuts one down, under the lock
+ * that connection_event() takes before the socket is closed, so it never touches a descriptor that
+ * was reused.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -24,7 +24,7 @@
 #define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
 #define REAPER_TICK_MS	  250
 
-/* ---- what libmicrohttpd calls ---- */
+/* ---- callbacks of libmicrohttpd ---- */
 
 static void set_deadline(struct http_request *req, unsigned int timeouts)
 {
@@ -40,7 +40,7 @@ static void set_deadline(struct http_request *req, unsigned int timeouts)
 	pthread_mutex_unlock(&h->lock);
 }
 
-/* The first thing of a request: its line, as it came. What it returns is answer()'s *context. */
+/* Called with the raw request line. The returned value becomes answer()'s *context. */
 static void *request_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
 	struct http_request *req = calloc(1, sizeof(*req));
@@ -49,7 +49,7 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 		return NULL;
 	req->http = arg;
 	req->connection = connection;
-	req->bad_uri = strstr(uri, "%00") != NULL; /* would end the decoded path early */
+	req->bad_uri = strstr(uri, "%00") != NULL; /* would truncate the decoded path */
 	return req;
 }
 
@@ -59,7 +59,7 @@ static bool body_append(struct http_request *req, const char *data, size_t bytes
 	unsigned char *grown;
 
 	if (req->too_large || bytes > max - req->body_bytes) {
-		/* Read to the end, so that the client sees the 413; but not for ever. */
+		/* Read a bounded amount more, so that the client sees the 413. */
 		req->too_large = true;
 		req->discarded += bytes;
 		return req->discarded <= 16 * max;
@@ -86,7 +86,6 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	struct http_request *req = *context;
 	struct http *h = arg;
 	const struct http_route *route;
-	enum MHD_Result result;
 
 	(void)version;
 	if (!req)
@@ -99,8 +98,8 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		req->path = url;
 		length = http_header(req, "Content-Length");
 		if (!length || strtoull(length, NULL, 10) <= h->opts.max_body)
-			return MHD_YES; /* called again, with the body or without */
-		req->too_large = true;	/* answered now, and the connection closed */
+			return MHD_YES; /* called again, with or without a body */
+		req->too_large = true;	/* answered now; the connection is closed */
 	} else if (*upload_bytes) {
 		if (!body_append(req, upload, *upload_bytes))
 			return MHD_NO;
@@ -126,8 +125,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		atomic_fetch_add_explicit(&h->errors_5xx, 1, memory_order_relaxed);
 	else if (req->status >= 400)
 		atomic_fetch_add_explicit(&h->errors_4xx, 1, memory_order_relaxed);
-	result = MHD_queue_response(connection, req->status, req->response);
-	return result;
+	return MHD_queue_response(connection, req->status, req->response);
 }
 
 static void request_done(void *arg, struct MHD_Connection *connection, void **context,
@@ -141,7 +139,7 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	set_deadline(req, 2);
 	*context = NULL;
 	if (req->response)
-		MHD_destroy_response(req->response); /* ours; libmicrohttpd holds its own */
+		MHD_destroy_response(req->response); /* our reference; libmicrohttpd has its own */
 	for (size_t i = 0; i < req->header_count; i++) {
 		free(req->headers[i].name);
 		free(req->headers[i].value);
@@ -162,7 +160,7 @@ static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t b
 	return MHD_NO;
 }
 
-/* libmicrohttpd says CLOSED before it closes the socket. */
+/* libmicrohttpd reports CLOSED before it closes the socket. */
 static void connection_event(void *arg, struct MHD_Connection *connection, void **context,
 			     enum MHD_ConnectionNotificationCode what)
 {
@@ -204,7 +202,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	*context = NULL;
 }
 
-/* It reports each client that goes away. */
+/* libmicrohttpd logs each client that disconnects, so its lines are for debugging only. */
 static void log_line(void *arg, const char *fmt, va_list ap)
 {
 	char line[256];
@@ -221,8 +219,8 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 }
 
 /*
- * libmicrohttpd's timeout is one of silence: a client that sends or takes a byte now and then
- * would hold its connection, and a walk of the source, for ever.
+ * libmicrohttpd times out idle connections only: a client that sends or takes a byte now and then
+ * could hold its connection, and a walk of the source, for ever.
  */
 static void *reap(void *arg)
 {
@@ -237,8 +235,7 @@ static void *reap(void *arg)
 		for (struct http_connection *c = h->connections; c; c = c->next)
 			if (!c->shut && now > c->deadline_ns)
 				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
-		/* Without connections there is nothing to wake for: a daemon at rest shall be at
-		 * rest. */
+		/* An idle server does not wake up. */
 		if (h->connections)
 			pthread_cond_timedwait(&h->wake, &h->lock, &t);
 		else
@@ -250,9 +247,8 @@ static void *reap(void *arg)
 
 /* ---- start and stop ---- */
 
-static void fail(char *error, size_t bytes, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void fail(char *error, size_t bytes, const char *fmt, ...)
+static __attribute__((format(printf, 3, 4))) void fail(char *error, size_t bytes, const char *fmt,
+						       ...)
 {
 	int saved = errno;
 	va_list ap;
@@ -293,7 +289,7 @@ static int listen_on(const char *listen_at, char *error, size_t error_bytes)
 		if (fd < 0)
 			continue;
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		if (a->ai_family == AF_INET6) /* [::] serves IPv4 as well */
+		if (a->ai_family == AF_INET6) /* [::] serves IPv4 too */
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 		if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
 			break;
@@ -341,14 +337,10 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 		return NULL;
 	}
 	h->opts = *opts;
-	if (!h->opts.max_connections)
-		h->opts.max_connections = 256;
-	if (!h->opts.max_body)
-		h->opts.max_body = 64 * 1024;
-	if (!h->opts.timeout_s)
-		h->opts.timeout_s = 30;
-	if (!h->opts.threads)
-		h->opts.threads = 2;
+	h->opts.max_connections = opts->max_connections ? opts->max_connections : 256;
+	h->opts.max_body = opts->max_body ? opts->max_body : 64 * 1024;
+	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
+	h->opts.threads = opts->threads ? opts->threads : 2;
 	h->opts.listen = NULL; /* the caller's */
 	h->listen_fd = listen_on(opts->listen ? opts->listen : "", error, error_bytes);
 	if (h->listen_fd < 0) {
@@ -390,8 +382,8 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 	pthread_setname_np(h->reaper, "sl-http-reaper");
 	h->reaper_runs = true;
 	/*
-	 * The limit on connections is admit()'s: libmicrohttpd would divide it among its threads
-	 * and leave those over it waiting.
+	 * admit() limits connections: libmicrohttpd would divide the limit among its threads and
+	 * leave connections beyond it waiting.
 	 */
 	errno = 0;
 	h->daemon = MHD_start_daemon(

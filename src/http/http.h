@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * http.h - a small HTTP/1.1 server over libmicrohttpd, for the agent's REST and for the
- * collector's exposition, API and page. Limits are fixed at start: connections, request body
- * (64 KiB by default), time-out. gzip when the client accepts it and the answer is compressible.
+ * http.h - a small HTTP/1.1 server over libmicrohttpd, for the agent's REST and the collector's
+ * exposition, API and page. Limits on connections, request bodies (64 KiB by default) and time are
+ * fixed at start. Compressible answers are gzipped if the client accepts that.
  */
 #ifndef SL_HTTP_HTTP_H
 #define SL_HTTP_HTTP_H
@@ -16,51 +16,50 @@ struct http;
 struct http_request;
 
 /*
- * A handler answers by exactly one of the http_reply functions and returns. Runs on a server
- * thread, several at a time; it must not wait, as other connections share the thread. A handler
- * of GET answers HEAD as well.
+ * A handler calls exactly one http_reply function and returns. It runs on a server thread, several
+ * at a time, and must not wait, as other connections share the thread. A handler of GET also
+ * answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
 
 struct http_opts {
-	const char *listen;	      /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0
-				       * takes a free one */
-	unsigned int max_connections; /* 0: 256; more are closed at once, and counted */
-	size_t max_body;	      /* 0: 64 KiB; more is answered 413 */
-	unsigned int timeout_s;	      /* of an idle connection, 0: 30; a request must be complete
-				       * after twice, an answer be taken after ten times as much,
-				       * however busy the client keeps the connection */
-	unsigned int threads;	      /* 0: 2 */
+	const char *listen; /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0 takes a free
+			       one */
+	unsigned int max_connections; /* 0: 256; further ones are closed at once and counted */
+	size_t max_body;	      /* 0: 64 KiB; larger ones are answered 413 */
+	unsigned int timeout_s; /* of an idle connection, 0: 30; a request must be complete within
+				   twice, an answer taken within ten times as long, however busy the
+				   connection */
+	unsigned int threads;	/* 0: 2 */
 	bool no_gzip;
 };
 
-/* NULL with errno and one line in error (port in use, bad address). Routes come before start. */
+/* NULL with errno and one line in error (port in use, bad address). Add routes before starting. */
 struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes);
 /*
- * path: exact ("/health"), or with one trailing variable ("/rdma/qp/{}", "/rdma/qp/{}/connect"), or
- * with all that follows as the variable ("/apis/{*}").
- * methods that a path does not have are answered 405 with Allow; unknown paths 404.
+ * path: exact ("/health"), with one variable segment ("/rdma/qp/{}", "/rdma/qp/{}/connect"), or
+ * with the rest as the variable ("/apis/{*}"). Other methods of a path are answered 405 with Allow,
+ * unknown paths 404. 0, -EINVAL, -ENOSPC, -ENOMEM, or -EBUSY after the start.
  */
 int http_route(struct http *h, const char *method, const char *path, http_handler fn, void *arg);
 int http_start(struct http *h, char *error, size_t error_bytes);
-void http_free(struct http *h);			/* stops: no handler runs after it returned */
-const char *http_address(const struct http *h); /* "127.0.0.1:9464", the real port */
+void http_free(struct http *h);			/* stops; no handler runs after it returns */
+const char *http_address(const struct http *h); /* "127.0.0.1:9464", with the actual port */
 
 const char *http_method(const struct http_request *req);
 const char *http_path(const struct http_request *req);
 const char *http_variable(const struct http_request *req); /* what {} matched, or "" */
 const char *http_header(const struct http_request *req, const char *name); /* or NULL */
-/* The value of a parameter, the first one if it was given several times; or NULL. */
+/* The value of a query parameter, the first if repeated; or NULL. */
 const char *http_query(const struct http_request *req, const char *key);
-/* Calls fn for each parameter in the order in which they were given, until it returns false. */
+/* Calls fn for each query parameter in order, until fn returns false. */
 void http_query_each(const struct http_request *req,
 		     bool (*fn)(void *arg, const char *key, const char *value), void *arg);
 const void *http_body(const struct http_request *req, size_t *bytes);
 
 /*
- * Adds a header to the answer that is about to be given (Content-Security-Policy, Cache-Control);
- * call it before the reply. Both strings are copied. 0, -ENOMEM, -ENOSPC (over 16), or -EINVAL
- * for a name or value that does not belong into a header.
+ * Adds a header (Content-Security-Policy, Cache-Control) to the answer; call before the reply.
+ * Copies both strings. 0, -ENOMEM, -ENOSPC (over 16), or -EINVAL for an ill-formed name or value.
  */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
@@ -68,21 +67,21 @@ int http_add_header(struct http_request *req, const char *name, const char *valu
 void http_reply(struct http_request *req, int status, const char *content_type, const void *body,
 		size_t bytes);
 /*
- * body lives for ever (embedded files). etag is the opaque part, without quotes, or NULL;
- * If-None-Match is answered 304. Cache-Control is no-cache, if none was added.
+ * body is static (embedded files). etag is the opaque part without quotes, or NULL; a matching
+ * If-None-Match is answered 304. Cache-Control is no-cache unless set.
  */
 void http_reply_static(struct http_request *req, int status, const char *content_type,
 		       const void *body, size_t bytes, const char *etag);
 /* {"error": text} */
 void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* Takes the jansson value over. */
+/* Takes ownership of the jansson value. */
 struct json_t;
 void http_reply_json(struct http_request *req, int status, struct json_t *json);
 /*
- * Streams: read fills up to max bytes (0: the end, < 0: break the connection off); done is called
- * exactly once, also when the client went away, and may be NULL. Memory a request: 64 KiB, and
- * 300 KiB more when the client has it compressed. read runs on a server thread and must not wait.
+ * Streams: read fills up to max bytes (0: the end, < 0: break the connection); it runs on a server
+ * thread and must not wait. done, which may be NULL, is called exactly once, also if the client is
+ * gone. Memory per request: 64 KiB, plus 300 KiB if compressed.
  */
 void http_reply_stream(struct http_request *req, int status, const char *content_type,
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - what the files of the server share: http.c has the life of server and connections,
- * route.c finds who answers, reply.c makes answers.
+ * internal.h - shared by the server's files: http.c runs server and connections, route.c finds
+ * handlers, reply.c makes answers.
  */
 #ifndef SL_HTTP_INTERNAL_H
 #define SL_HTTP_INTERNAL_H
@@ -18,14 +18,14 @@
 
 struct http_route {
 	const char *method;
-	char *before; /* up to the variable, or all */
-	char *after;  /* behind it; NULL: no variable */
-	bool rest;    /* the variable is all that follows */
+	char *before; /* up to the variable, or the whole path */
+	char *after;  /* after it; NULL: no variable */
+	bool rest;    /* the variable is the rest of the path */
 	http_handler fn;
 	void *arg;
 };
 
-/* One TCP connection; in http.connections while it lives. */
+/* A TCP connection, in http.connections while it is open. */
 struct http_connection {
 	struct http_connection *next, **link;
 	int fd;
@@ -38,7 +38,7 @@ struct http_packed {
 	struct http_packed *next;
 	const void *body;
 	size_t bytes;
-	unsigned char *gz; /* NULL: does not get smaller */
+	unsigned char *gz; /* NULL: not smaller */
 	size_t gz_bytes;
 };
 
@@ -70,7 +70,7 @@ struct http_request {
 	struct MHD_Connection *connection;
 	const char *method, *path;
 	char *variable;
-	bool seen;	/* the first call of answer() was made */
+	bool seen;	/* answer() was called once */
 	bool bad_uri;	/* holds a NUL */
 	bool too_large; /* body over the limit */
 	unsigned char *body;
@@ -81,10 +81,10 @@ struct http_request {
 	unsigned int status;
 };
 
-/* Who answers; or NULL, and 404, 405 or 503 is the answer. */
+/* The request's route; or NULL after answering 404, 405 or 503. */
 const struct http_route *http_route_find(struct http_request *req);
 void http_routes_free(struct http *h);
-/* Embedded files that were compressed. */
+/* Frees the compressed copies of embedded files. */
 void http_packed_free(struct http *h);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reply.c - answers: whole, embedded in the program, as JSON or streamed; compressed if the client
- * takes that and it pays.
+ * reply.c - answers: whole, embedded in the program, JSON or streamed; compressed if the client
+ * accepts that and it pays.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -15,8 +15,8 @@
 #include "http/internal.h"
 
 #define STREAM_BUFFER	(32u * 1024)
-#define GZIP_WORTHWHILE 1024u /* below, the answer fits into one packet either way */
-#define GZIP_LEVEL	1     /* exposition repeats itself: 2 % worse than level 6, 3 x faster */
+#define GZIP_WORTHWHILE 1024u /* smaller answers fit into one packet anyway */
+#define GZIP_LEVEL	1     /* for exposition 2 % larger than level 6 and 3 x faster */
 
 static struct MHD_Response *empty_response(void)
 {
@@ -40,7 +40,7 @@ static bool compressible(const char *type)
 	return false;
 }
 
-/* RFC 9110, 12.5.3: the codings by name and by "*", each with a weight; 0 means "not this". */
+/* RFC 9110, 12.5.3: codings by name and "*" with weights; 0 refuses. */
 static bool accepts_gzip(const char *accept)
 {
 	double named = -1, any = -1;
@@ -69,7 +69,7 @@ static bool accepts_gzip(const char *accept)
 	return named >= 0 ? named > 0 : any > 0;
 }
 
-/* Whether the answer to req is to be compressed; says in any case that it depends. */
+/* True if the answer to req shall be compressed; adds Vary if that depends on the request. */
 static bool wants_gzip(struct http_request *req, const char *type)
 {
 	if (req->http->opts.no_gzip || !compressible(type))
@@ -78,7 +78,7 @@ static bool wants_gzip(struct http_request *req, const char *type)
 	return accepts_gzip(http_header(req, "Accept-Encoding"));
 }
 
-/* Returns a malloc'd gzip member, or NULL when there is no memory or no gain. */
+/* Returns a malloc'd gzip member, or NULL without memory or gain. */
 static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *out_bytes)
 {
 	z_stream z = {0};
@@ -93,7 +93,7 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 		z.next_in = (unsigned char *)(uintptr_t)body;
 		z.avail_in = (uInt)bytes;
 		z.next_out = out;
-		z.avail_out = (uInt)bytes; /* if it does not fit, it is not worth it */
+		z.avail_out = (uInt)bytes; /* if it does not fit, it does not pay */
 		e = deflate(&z, Z_FINISH);
 		if (e != Z_STREAM_END) {
 			free(out);
@@ -105,7 +105,7 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 	return out;
 }
 
-/* Compresses an embedded file at its first use. The result lives as long as the server. */
+/* Compresses an embedded file at its first use; kept as long as the server. */
 static const struct http_packed *packed_get(struct http *h, const void *body, size_t bytes)
 {
 	struct http_packed *p;
@@ -168,12 +168,12 @@ static bool has_header(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* Takes response over; a second answer to the same request is thrown away. */
+/* Takes ownership of response; drops a second answer to one request. */
 static void answer_with(struct http_request *req, int status, const char *content_type,
 			struct MHD_Response *response)
 {
 	if (!response)
-		return; /* out of memory: the connection is closed by answer() */
+		return; /* out of memory: answer() closes the connection */
 	if (req->response) {
 		MHD_destroy_response(response);
 		return;
@@ -297,7 +297,7 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	value = json_string(text);
-	if (!value) { /* not UTF-8: a path can be anything */
+	if (!value) { /* not UTF-8: a path may be anything */
 		for (char *c = text; *c; c++)
 			if ((unsigned char)*c >= 0x80)
 				*c = '?';
@@ -315,7 +315,7 @@ struct stream {
 	void *arg;
 	bool gzip, ended, finished;
 	z_stream z;
-	unsigned char *in; /* gzip: what read gave */
+	unsigned char *in; /* gzip: the output of read */
 };
 
 static ssize_t stream_read_gzip(struct stream *s, char *buf, size_t max)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * route.c - which handler a request is for, and what a handler can ask of its request.
- */
+/* route.c - finds the handler of a request; accessors of requests. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +34,10 @@ int http_route(struct http *h, const char *method, const char *path, http_handle
 	return 0;
 }
 
-/* Whether path is this route's; where its variable is, if it has one. One segment, not empty. */
+/*
+ * True if the route matches path; then *variable is its variable or "". {} matches one non-empty
+ * segment.
+ */
 static bool route_matches(const struct http_route *r, const char *path, const char **variable,
 			  size_t *bytes)
 {
@@ -65,7 +66,7 @@ const struct http_route *http_route_find(struct http_request *req)
 	bool exact = false;
 
 	if (!strcmp(method, "HEAD"))
-		method = "GET"; /* libmicrohttpd leaves the body out */
+		method = "GET"; /* libmicrohttpd omits the body */
 	for (size_t i = 0; i < h->route_count; i++) {
 		const struct http_route *r = &h->routes[i];
 
@@ -73,7 +74,7 @@ const struct http_route *http_route_find(struct http_request *req)
 			continue;
 		if (!strcmp(r->method, method) && (!found || (!r->after && !exact))) {
 			found = r;
-			exact = !r->after; /* "/a/b" goes before "/a/{}" */
+			exact = !r->after; /* "/a/b" precedes "/a/{}" */
 			value = variable;
 			value_bytes = bytes;
 		}

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* copy.c - out of memory that others write to. In libsidelight, whose queries need it, and so in
- * core, too. */
+/* copy.c - copies of memory that others write. */
 #include "region/decode.h"
 
 void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words)
@@ -12,7 +11,7 @@ void region_copy_words(uint64_t *to, const volatile uint64_t *from, size_t words
 bool region_copy_lines(uint64_t *to, const volatile uint64_t *from, size_t lines)
 {
 	for (size_t l = 0; l < lines; l++, to += 8, from += 8) {
-		int tries = 1000; /* the writer is between two additions for a few ns */
+		int tries = 1000; /* a writer is between its two additions for a few ns */
 
 		do {
 			if (!tries--)

@@ -5,6 +5,8 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "base/base.h"
+#include "region/internal.h"
 #include "region/text.h"
 
 enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint64_t actual_size,
@@ -12,18 +14,12 @@ enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint
 {
 	struct region_info info;
 	struct region_section section;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_FLOWS, &info);
 
 	memset(flows, 0, sizeof(*flows));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_FLOWS)
-		return REGION_FAULT_VERSION;
-	flows->size = info.size;
-	flows->instance = info.instance;
-	flows->start_ns = info.start_ns;
-	memcpy(flows->boot_id, info.boot_id, sizeof(flows->boot_id));
-	flows->hot = info.hot;
+	REGION_TAKE_COMMON(flows, &info);
 	flows->flows = info.flows;
 	flows->slots = info.max_flows;
 	flows->journal = info.journal;
@@ -31,9 +27,8 @@ enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint
 	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++) {
 		if (h->section[i].type != SL_SECTION_CGROUPS)
 			continue;
-		if (!region_section_find(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
-					 SL_FLOW_CGROUPS_MAX, &section) ||
-		    section.stride != SL_FLOW_CGROUP_SIZE)
+		if (!region_section_exact(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
+					  SL_FLOW_CGROUPS_MAX, &section))
 			return REGION_FAULT_SECTION;
 		flows->cgroups = section.offset;
 		flows->cgroup_slots = section.count;
@@ -62,7 +57,7 @@ enum region_fault region_flows_hot_parse(const uint64_t line[8],
 	return REGION_FAULT_NONE;
 }
 
-/* Of a slot that verified: taken apart. */
+/* Decodes a verified slot. */
 static void unpack(const uint64_t *c, struct region_flow *f)
 {
 #define LOW(cell)  SL_FLOW_LOW(c[cell])
@@ -145,23 +140,33 @@ static void unpack(const uint64_t *c, struct region_flow *f)
 	f->comm[16] = 0;
 }
 
-enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow)
+/* *empty: the slot was never used. UNSETTLED: its lines do not verify as one snapshot. */
+static enum region_fault slot_check(const uint64_t slot[64], bool *empty)
 {
-	uint32_t state = SL_FLOW_STATE(slot[SL_FLOW_WORD]);
-	bool empty = true;
-
-	for (uint32_t i = 0; i < 64 && empty; i++)
-		empty = !slot[i];
-	if (empty) { /* never used */
-		memset(flow, 0, sizeof(*flow));
+	*empty = true;
+	for (uint32_t i = 0; i < 64 && *empty; i++)
+		*empty = !slot[i];
+	if (*empty)
 		return REGION_FAULT_NONE;
-	}
 	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
 		const uint64_t *l = slot + line * 8;
 
 		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
 			return REGION_FAULT_UNSETTLED;
 	}
+	return REGION_FAULT_NONE;
+}
+
+enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow)
+{
+	uint32_t state = SL_FLOW_STATE(slot[SL_FLOW_WORD]);
+	bool empty;
+	enum region_fault fault = slot_check(slot, &empty);
+
+	if (empty)
+		memset(flow, 0, sizeof(*flow));
+	if (fault || empty)
+		return fault;
 	unpack(slot, flow);
 	if (state == SL_STATE_FREE)
 		return REGION_FAULT_NONE;
@@ -173,33 +178,25 @@ enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow 
 	return REGION_FAULT_NONE;
 }
 
-#define TRIES 100 /* the writer is done with a slot within a microsecond */
-
 enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
 				   uint32_t slot, struct region_flow *flow)
 {
 	const char *from = (const char *)map + info->flows + (uint64_t)slot * SL_FLOW_SIZE;
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t copy[64];
 
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(copy, (const volatile uint64_t *)from, 64);
-		fault = region_flow_parse(copy, flow);
-	}
+	REGION_READ_SETTLED(fault, copy, from, 64, region_flow_parse(copy, flow));
 	return fault;
 }
 
 enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
 					struct region_flows_hot *hot)
 {
-	const char *from = (const char *)map + info->hot;
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t copy[8];
 
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(copy, (const volatile uint64_t *)from, 8);
-		fault = region_flows_hot_parse(copy, info, hot);
-	}
+	REGION_READ_SETTLED(fault, copy, (const char *)map + info->hot, 8,
+			    region_flows_hot_parse(copy, info, hot));
 	return fault;
 }
 
@@ -257,30 +254,24 @@ enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t numbe
 										 : REGION_FAULT_HOT;
 }
 
-/* ---- who a cgroup is ---- */
+/* ---- names of cgroups ---- */
 
-#define LINE_TEXT 48u /* bytes of text in a line */
-#define NAME_MOST 71u /* of a name, when they are many: what leaves the path 47 bytes */
+#define LINE_TEXT 48u /* bytes of text per line */
+#define NAME_MOST 71u /* per name, when they do not all fit: leaves the path 47 bytes */
 
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct region_flow_cgroup *c)
 {
 	uint64_t word = slot[SL_FLOW_CGROUP_STATE];
 	const char *at = c->text;
-	bool empty = true;
+	enum region_fault fault;
+	bool empty;
 
 	memset(c, 0, sizeof(*c));
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
 		c->name[i] = c->text + SL_FLOW_CGROUP_TEXT;
-	for (uint32_t i = 0; i < 64 && empty; i++)
-		empty = !slot[i];
-	if (empty) /* never used */
-		return REGION_FAULT_NONE;
-	for (uint32_t line = 0; line < SL_FLOW_LINES; line++) {
-		const uint64_t *l = slot + line * 8;
-
-		if (l[7] != sl_folded_check(l) || l[0] != slot[0])
-			return REGION_FAULT_UNSETTLED;
-	}
+	fault = slot_check(slot, &empty);
+	if (fault || empty)
+		return fault;
 	c->generation = SL_FLOW_HIGH(slot[0]);
 	c->number = SL_FLOW_LOW(slot[0]);
 	c->id = slot[SL_FLOW_CGROUP_ID];
@@ -299,7 +290,7 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 		size_t left = (size_t)(c->text + SL_FLOW_CGROUP_TEXT - at);
 		size_t length = strnlen(at, left);
 
-		if (length == left) /* no NUL where there has to be one */
+		if (length == left) /* the terminator is missing */
 			return REGION_FAULT_HOT;
 		c->name[i] = at;
 		region_text_harmless(c->text + (at - c->text));
@@ -308,7 +299,7 @@ enum region_fault region_flow_cgroup_parse(const uint64_t slot[64], struct regio
 	return REGION_FAULT_NONE;
 }
 
-/* As much of a text as fits, whole characters only; front: its end is kept. */
+/* As much of a text as fits in whole characters; front: keeps its end. */
 static size_t fit(const char **text, size_t most, bool front)
 {
 	size_t length = strlen(*text);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flows.h - a region of kind SL_REGION_FLOWS as a reader sees it: private copies in, checked values
- * out. Knows no transport, and nothing of eBPF.
+ * out. Knows no transport and no eBPF.
  *
- * How a reader goes about it:
+ * A reader calls:
  *   region_flows_info_parse()   once, on a copy of the header
  *   region_flows_hot_parse()    each round, on a copy of the hot line
- *   region_flow_parse()         on a copy of each slot in use; UNSETTLED: copy that one again
- *   region_flow_event_parse()   on copies of the journal's lines, to see what came and went
+ *   region_flow_parse()         on a copy of each slot in use; UNSETTLED: copy it again
+ *   region_flow_event_parse()   on copies of the journal's lines, for opened and closed flows
  */
 #ifndef SL_REGION_FLOWS_H
 #define SL_REGION_FLOWS_H
@@ -20,11 +20,11 @@ struct region_flows_info {
 	uint64_t size, instance, start_ns;
 	uint64_t hot, flows, journal; /* offsets */
 	uint32_t slots, journal_lines;
-	uint64_t cgroups;      /* offset; 0: there is no such section */
-	uint32_t cgroup_slots; /* with slot 0, which is nobody's */
+	uint64_t cgroups;      /* offset; 0: no such section */
+	uint32_t cgroup_slots; /* including slot 0, the section's own counters */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as of region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
 enum region_fault region_flows_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					  struct region_flows_info *info);
 
@@ -32,21 +32,21 @@ struct region_flows_hot {
 	uint64_t round, refused, journal, changed_ns, quarantine_ns;
 	uint32_t used, open, quarantined;
 };
-/* UNSETTLED: read it again. HOT: it lies. Pure. */
+/* UNSETTLED: read it again. HOT: impossible values. Pure. */
 enum region_fault region_flows_hot_parse(const uint64_t line[8],
 					 const struct region_flows_info *info,
 					 struct region_flows_hot *hot);
 
-/* One snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h for each value. */
+/* A snapshot of a flow. Times are CLOCK_MONOTONIC in ns; see sidelight/flow.h. */
 struct region_flow {
 	uint64_t id, cgroup, open_ns, closed_ns, changed_ns;
-	uint32_t generation, number; /* of the slot, of the snapshot */
+	uint32_t generation, number; /* the slot's, the snapshot's */
 	uint32_t state;		     /* enum sl_region_state */
 	uint32_t tcp_state, family, flags, netns, pid;
 	uint8_t local[16], remote[16];
 	uint16_t local_port, remote_port;
 	char comm[17];
-	bool by_listener; /* pid and comm are those of its listener (listeners.h); of no slot */
+	bool by_listener; /* pid and comm are the listener's (listeners.h); not part of a slot */
 	uint32_t handshake_us;
 	uint64_t bytes_sent, bytes_acked, bytes_received, bytes_retrans, read_bytes, write_bytes;
 	uint32_t flight, lost, rcv_wnd, snd_wnd, cwnd, ssthresh, mss, queue, queue_max, wmem;
@@ -60,13 +60,13 @@ struct region_flow {
 	uint32_t backlog, backlog_max, drops, rcvbuf, sndbuf;
 };
 /*
- * Parses a private copy of a slot. UNSETTLED: its lines do not verify or are of different
- * snapshots: copy it again. HOT: they verify and say what can't be. state FREE: nothing here. Pure.
+ * Parses a private copy of a slot. UNSETTLED: lines do not verify, or belong to different
+ * snapshots: copy it again. HOT: impossible values. state FREE: an empty slot. Pure.
  */
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow);
 
 /*
- * The same out of shared memory: copies and parses, a few times while it does not settle. map has
+ * Copies and parses a slot of shared memory, a few times while it does not settle. map has
  * info->size bytes; slot is below info->slots.
  */
 enum region_fault region_flow_read(const void *map, const struct region_flows_info *info,
@@ -74,32 +74,32 @@ enum region_fault region_flow_read(const void *map, const struct region_flows_in
 enum region_fault region_flows_hot_read(const void *map, const struct region_flows_info *info,
 					struct region_flows_hot *hot);
 
-/* Nanoseconds that a flow has been open, or was: up to changed_ns or closed_ns. */
+/* Nanoseconds from open_ns to closed_ns, or to changed_ns while open. */
 uint64_t region_flow_duration(const struct region_flow *flow);
 const char *region_tcp_state_name(uint32_t state); /* "ESTABLISHED", ... or "unknown" */
-/* "192.0.2.1", "2001:db8::1" of 16 bytes, IPv4 if mapped. out has INET6_ADDRSTRLEN bytes. */
+/* "192.0.2.1" (mapped) or "2001:db8::1". out has INET6_ADDRSTRLEN bytes. */
 const char *region_flow_address(const uint8_t address[16], char *out);
 
-/* Who a cgroup is. */
+/* The names of a cgroup. */
 struct region_flow_cgroup {
 	uint64_t id, changed_ns;
-	uint32_t generation, number; /* of the slot, of the snapshot */
-	uint32_t state; /* enum sl_region_state: free, live, or closed: the cgroup is gone */
+	uint32_t generation, number; /* the slot's, the snapshot's */
+	uint32_t state; /* enum sl_region_state: free, live, or closed: the cgroup was removed */
 	bool cut;	/* a text was too long */
-	uint64_t used, refused; /* of slot 0: slots ever used; cgroups that found none */
+	uint64_t used, refused; /* slot 0: slots ever used; cgroups without a slot */
 	char text[SL_FLOW_CGROUP_TEXT + 1];
-	const char *name[SL_CGROUP_TEXTS]; /* in text; UTF-8, what could steer a terminal is '?' */
+	const char *name[SL_CGROUP_TEXTS]; /* in text; UTF-8 without control characters */
 };
 /* Parses a private copy of a slot of SL_SECTION_CGROUPS. Faults as of region_flow_parse(). Pure. */
 enum region_fault region_flow_cgroup_parse(const uint64_t slot[64],
 					   struct region_flow_cgroup *cgroup);
 /*
- * The other direction, for who writes the section: all of a slot but for the tags and checks. Of
- * what does not fit, names lose their end and the path its front. NULL is an empty text.
+ * For the writer of the section: fills a slot but for tags and check words. Of text that does not
+ * fit, names lose their end and the path its front. NULL is an empty text.
  */
 void region_flow_cgroup_pack(uint64_t slot[64], uint64_t id, bool gone, uint64_t now_ns,
 			     const char *const name[SL_CGROUP_TEXTS]);
-/* Sets tag and check of all lines. */
+/* Sets tag and check word of all lines. */
 void region_flow_cgroup_seal(uint64_t slot[64], uint32_t generation, uint32_t number);
 
 struct region_flow_record {
@@ -108,8 +108,10 @@ struct region_flow_record {
 	uint32_t slot, generation, tcp_state, family;
 	uint16_t local_port, remote_port;
 };
-/* number: of the line that is expected there. CHECK: another one is there, overwritten or not yet
- * written. UNSETTLED: read it again. Pure. */
+/*
+ * number: the line expected there. CHECK: another one is there, overwritten or not yet written.
+ * UNSETTLED: read it again. Pure.
+ */
 enum region_fault region_flow_event_parse(const uint64_t line[8], uint64_t number,
 					  struct region_flow_record *record);
 

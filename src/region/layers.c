@@ -5,37 +5,32 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/base.h"
+#include "region/internal.h"
+
 enum region_fault region_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					   struct region_layers_info *layers)
 {
 	struct region_section section;
 	struct region_info info;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_LAYERS, &info);
 
 	memset(layers, 0, sizeof(*layers));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_LAYERS)
-		return REGION_FAULT_VERSION;
-	if (!region_section_find(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
-				 &section) ||
-	    section.stride != SL_LAYER_SLOT_SIZE)
+	if (!region_section_exact(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
+				  &section))
 		return REGION_FAULT_SECTION;
 	layers->flows = section.offset;
 	layers->flow_slots = section.count;
-	if (!region_section_find(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
-				 &section) ||
-	    section.stride != SL_LAYER_SLOT_SIZE)
+	if (!region_section_exact(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
+				  SL_LAYER_SLOTS_MAX, &section))
 		return REGION_FAULT_SECTION;
 	layers->groups = section.offset;
 	layers->group_slots = section.count;
 	if (!region_losses_find(h, SL_CAUSES, &layers->losses))
 		return REGION_FAULT_SECTION;
-	layers->size = info.size;
-	layers->instance = info.instance;
-	layers->start_ns = info.start_ns;
-	memcpy(layers->boot_id, info.boot_id, sizeof(layers->boot_id));
-	layers->hot = info.hot;
+	REGION_TAKE_COMMON(layers, &info);
 	return REGION_FAULT_NONE;
 }
 
@@ -43,14 +38,12 @@ enum region_fault region_layers_hot_parse(const uint64_t line[8],
 					  const struct region_layers_info *info,
 					  struct region_layers_hot *hot)
 {
-	uint64_t flows = line[SL_LAYERS_FLOWS_USED], groups = line[SL_LAYERS_GROUPS_USED];
-
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* A slot is counted before it is known whether there is one more: see slot_take(). */
+	/* The writer counts a slot before it knows that there is one: see slot_take(). */
 	*hot = (struct region_layers_hot){
-		.flows_used = flows < info->flow_slots ? (uint32_t)flows : info->flow_slots,
-		.groups_used = groups < info->group_slots ? (uint32_t)groups : info->group_slots,
+		.flows_used = (uint32_t)BASE_MIN(line[SL_LAYERS_FLOWS_USED], info->flow_slots),
+		.groups_used = (uint32_t)BASE_MIN(line[SL_LAYERS_GROUPS_USED], info->group_slots),
 		.opened = line[SL_LAYERS_OPENED],
 		.closed = line[SL_LAYERS_CLOSED],
 	};
@@ -63,8 +56,8 @@ enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *gene
 	return line[7] == sl_line_check(line) ? REGION_FAULT_NONE : REGION_FAULT_UNSETTLED;
 }
 
-enum region_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
-				 struct region_layer_view *v)
+enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+				     struct region_layer_view *v)
 {
 	uint32_t state = slot[SL_SLOT_STATE] & 255, role = slot[SL_SLOT_STATE] >> 8 & 255;
 	enum region_fault fault = region_layer_generation(slot, &v->generation);
@@ -115,8 +108,8 @@ uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS])
 }
 
 /*
- * Within a bucket, values are taken to lie evenly on the logarithmic scale, as histogram_quantile()
- * of Prometheus does for native histograms; in the zero bucket evenly from 0.
+ * Interpolates within a bucket on the logarithmic scale, as Prometheus' histogram_quantile() does
+ * for native histograms; in the zero bucket linearly from 0.
  */
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q)
 {
@@ -146,29 +139,30 @@ static const char *const layers[SL_LAYERS] = {"mac_in",	 "ip_in",  "tcp_in",  "a
 static const struct {
 	const char *name, *text;
 } causes[SL_CAUSES] = {
-	[SL_CAUSE_NO_NIC] = {"no_nic", "in: the driver's hand-over was not seen"},
-	[SL_CAUSE_NO_IP] = {"no_ip", "in: IP's turn was not seen"},
-	[SL_CAUSE_NO_TCP] = {"no_tcp", "in: TCP's turn was not seen"},
-	[SL_CAUSE_DUPLICATE] = {"duplicate", "in: nothing new in the segment"},
-	[SL_CAUSE_OUT_OF_ORDER] = {"out_of_order", "in: behind a hole"},
+	[SL_CAUSE_NO_NIC] = {"no_nic", "in: no time of the driver"},
+	[SL_CAUSE_NO_IP] = {"no_ip", "in: no time of IP"},
+	[SL_CAUSE_NO_TCP] = {"no_tcp", "in: no time of TCP"},
+	[SL_CAUSE_DUPLICATE] = {"duplicate", "in: no new data in the segment"},
+	[SL_CAUSE_OUT_OF_ORDER] = {"out_of_order", "in: out of order"},
 	[SL_CAUSE_DISCARDED] = {"discarded", "in: TCP did not take the segment"},
-	[SL_CAUSE_READ_RING] = {"read_ring", "in: too many segments wait to be read"},
-	[SL_CAUSE_NO_SEND] = {"no_send", "out: the send call was not seen"},
-	[SL_CAUSE_SEND_RING] = {"send_ring", "out: too many send calls wait"},
-	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: IP's turn was not seen"},
-	[SL_CAUSE_NO_DRIVER] = {"no_driver", "out: did not get to the driver, or too late"},
-	[SL_CAUSE_RETRANSMIT] = {"retransmit", "out: sent again"},
-	[SL_CAUSE_REFUSED] = {"refused", "negative, or longer than is believed"},
+	[SL_CAUSE_READ_RING] = {"read_ring", "in: too many unread segments"},
+	[SL_CAUSE_NO_SEND] = {"no_send", "out: no time of the send call"},
+	[SL_CAUSE_SEND_RING] = {"send_ring", "out: too many unsent send calls"},
+	[SL_CAUSE_NO_OUT_IP] = {"no_out_ip", "out: no time of IP"},
+	[SL_CAUSE_NO_DRIVER] = {"no_driver", "out: did not reach the driver, or too late"},
+	[SL_CAUSE_RETRANSMIT] = {"retransmit", "out: retransmitted"},
+	[SL_CAUSE_REFUSED] = {"refused", "negative, or implausibly long"},
 	[SL_CAUSE_REQ_IN] = {"request_in", "request: its last segment lacks a time"},
 	[SL_CAUSE_REQ_OUT] = {"request_out", "request: its response lacks a time"},
-	[SL_CAUSE_REQ_RETRANSMIT] = {"request_retransmit", "request: its response was sent again"},
-	[SL_CAUSE_REQ_PENDING] = {"request_pending", "request: too many responses wait"},
+	[SL_CAUSE_REQ_RETRANSMIT] = {"request_retransmit",
+				     "request: its response was retransmitted"},
+	[SL_CAUSE_REQ_PENDING] = {"request_pending", "request: too many pending responses"},
 	[SL_CAUSE_REQ_CLOSED] = {"request_closed", "request: closed before its response left"},
 	[SL_CAUSE_NO_STATE] = {"no_state", "no memory for a socket"},
-	[SL_CAUSE_FLOWS_FULL] = {"flows_full", "flows without histograms of their own"},
-	[SL_CAUSE_GROUPS_FULL] = {"groups_full", "flows without a group of their own"},
-	[SL_CAUSE_TRACE_DROPPED] = {"trace_dropped", "records that found the buffer full"},
-	[SL_CAUSE_NOTES_FULL] = {"notes_full", "to be counted, and found the CPU's buffer full"},
+	[SL_CAUSE_FLOWS_FULL] = {"flows_full", "flows without a slot for histograms"},
+	[SL_CAUSE_GROUPS_FULL] = {"groups_full", "flows without a slot for their group"},
+	[SL_CAUSE_TRACE_DROPPED] = {"trace_dropped", "trace records dropped, buffer full"},
+	[SL_CAUSE_NOTES_FULL] = {"notes_full", "counts dropped, the CPU's buffer was full"},
 };
 
 const char *region_layer_name(int layer)

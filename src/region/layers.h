@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * layers.h - a region of kind SL_REGION_LAYERS as a reader sees it: private copies in, checked
- * values out. Knows no transport, and nothing of eBPF.
+ * values out. Knows no transport and no eBPF.
  *
- * The lines of a slot change one by one, and the slot itself is given from one owner to the next. A
- * copy is of one owner alone if the line of its key bore the same generation in a copy that was
- * complete before this one began, and in one that began after this one was complete. For a reader
- * that comes round again and again that is no more to READ: the key of the last round, and the key
- * of the next.
+ * The lines of a slot change one by one, and the slot itself passes from one owner to the next. A
+ * copy belongs to one owner if its key line bore the same generation in a copy completed before
+ * this one began, and in one begun after this one was complete. A reader that reads each round
+ * compares the keys of the last round and the next.
  */
 #ifndef SL_REGION_LAYERS_H
 #define SL_REGION_LAYERS_H
@@ -23,7 +22,7 @@ struct region_layers_info {
 	uint32_t flow_slots, group_slots;
 	struct region_section losses;
 };
-/* Parses a private copy of a header; actual_size as of region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
 enum region_fault region_layers_info_parse(const struct sl_region_header *copy,
 					   uint64_t actual_size, struct region_layers_info *info);
 
@@ -31,7 +30,7 @@ struct region_layers_hot {
 	uint32_t flows_used, groups_used;
 	uint64_t opened, closed;
 };
-/* UNSETTLED: read it again. HOT: it lies. Pure. */
+/* UNSETTLED: read it again. HOT: impossible values. Pure. */
 enum region_fault region_layers_hot_parse(const uint64_t line[8],
 					  const struct region_layers_info *info,
 					  struct region_layers_hot *hot);
@@ -41,8 +40,8 @@ struct region_layer_view {
 	uint64_t generation;
 	enum sl_slot_state state;
 	enum sl_role role;
-	uint8_t local[16], remote[16];	  /* network order, IPv4 mapped; of groups: remote only */
-	uint16_t local_port, remote_port; /* of groups: local_port is that of the service */
+	uint8_t local[16], remote[16];	  /* network order, IPv4 mapped; groups: remote only */
+	uint16_t local_port, remote_port; /* groups: local_port is the service's */
 	uint8_t family;
 	uint32_t netns;
 	uint64_t cgroup;
@@ -52,20 +51,19 @@ struct region_layer_view {
 };
 
 /*
- * Parses a private copy of a slot. keyless: of group 0, which has no key and is always in use; else
- * only the first line is looked at if it says that the slot is free. UNSETTLED: a line does not
- * verify. HOT: it says what can't be. Pure.
+ * Parses a private copy of a slot. keyless: group 0, which has no key and is always in use; for
+ * others a free slot's first line is all that is read. UNSETTLED: a line does not verify. HOT:
+ * impossible values. Pure.
  */
-enum region_fault sl_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
-				 struct region_layer_view *view);
-/* Generation of the owner that the first line of a slot names; UNSETTLED as above. Pure. */
+enum region_fault region_layer_parse(const uint64_t slot[SL_SLOT_WORDS], bool keyless,
+				     struct region_layer_view *view);
+/* Generation of the owner in the first line of a slot; UNSETTLED as above. Pure. */
 enum region_fault region_layer_generation(const uint64_t line[8], uint64_t *generation);
 
-/* Adds what was counted in from to to; its key stays. */
+/* Adds the counts of from to to, whose key stays. */
 void region_layer_add(struct region_layer_view *to, const struct region_layer_view *from);
 
-/* Observations of a histogram; its quantile q (0 to 1) in ns, NAN if empty, INFINITY above the
- * last. */
+/* Observations of a histogram; its quantile q (0 to 1) in ns: NAN if empty, INFINITY above. */
 uint64_t region_layer_count(const uint64_t cell[SL_LAYER_CELLS]);
 double region_layer_quantile(const uint64_t cell[SL_LAYER_CELLS], double q);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
+
 static const uint8_t any_v4[16] = {[10] = 0xff, [11] = 0xff}, any_v6[16];
 
 int region_listeners_add(struct region_listeners *l, const struct region_flow *f)
@@ -13,15 +15,8 @@ int region_listeners_add(struct region_listeners *l, const struct region_flow *f
 
 	if (!(f->flags & SL_FLOW_LISTENER) || !f->pid)
 		return 0;
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 16;
-
-		to = realloc(l->v, room * sizeof(*to));
-		if (!to)
-			return -ENOMEM;
-		l->v = to;
-		l->room = room;
-	}
+	if (!base_grow(&l->v, &l->room, l->n, sizeof(*l->v)))
+		return -ENOMEM;
 	to = &l->v[l->n++];
 	*to = (struct region_listener){.netns = f->netns, .pid = f->pid, .port = f->local_port};
 	memcpy(to->address, f->local, 16);
@@ -61,8 +56,7 @@ void region_listeners_name(struct region_listeners *l, struct region_flow *f)
 	found = find(l, f, f->local);
 	if (!found && !memcmp(f->local, any_v4, 12))
 		found = find(l, f, any_v4);
-	if (!found)
-		found = find(l, f, any_v6);
+	found = found ?: find(l, f, any_v6);
 	if (!found)
 		return;
 	f->pid = found->pid;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* memory.c - repair: what writes to the memory of somebody who is dead. */
+/* memory.c - repairs check words in the memory of a dead publisher. */
 #include "region/spans.h"
+#include "base/base.h"
 
-/* True if the check word had to be changed. The memory may still be mapped by others. */
+/* True if the check word was wrong. Others may still have the memory mapped. */
 static bool repair_line(uint64_t *line, bool mixed)
 {
 	uint64_t copy[8], check;
@@ -22,24 +23,19 @@ uint64_t region_repair(void *map, const struct region_info *info)
 
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
-	/* What the hot line says is not trusted further than the header allows. */
+	/* Clamps the hot line's numbers to the header's. */
 	region_copy_words(used, hot, 8);
 	lines = used[SL_HOT_LINES_USED];
-	if (lines > info->max_lines)
-		lines = info->max_lines;
+	lines = BASE_MIN(lines, info->max_lines);
 	stripes = used[SL_HOT_STRIPES_USED];
-	if (stripes > info->max_stripes)
-		stripes = info->max_stripes;
+	stripes = BASE_MIN(stripes, info->max_stripes);
 	for (uint64_t s = 0; s < stripes; s++) {
 		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
 
 		for (uint64_t l = 0; l < lines; l++)
 			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
 	}
-	/*
-	 * The heads of rings, but nothing in a ring: half a span must not come to verify. Rings
-	 * are not used before their stripes are.
-	 */
+	/* Only heads of rings: half a span must not verify. Rings need their stripes. */
 	for (uint64_t s = 0; info->spans && s < stripes; s++)
 		repaired += repair_line(
 			(uint64_t *)((char *)map + region_span_head_at(info, (uint32_t)s)), false);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* names.c - what states and kinds are called wherever they are shown. */
+/* names.c - names of states and kinds. */
 #include "region/decode.h"
 
 const char *region_state_name(uint32_t state)

@@ -5,31 +5,24 @@
 #include <errno.h>
 #include <string.h>
 
+#include "region/internal.h"
+
 enum region_fault region_nic_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					struct region_nic_info *nic)
 {
 	struct region_info info;
 	struct region_section ring;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_NIC, &info);
 
 	memset(nic, 0, sizeof(*nic));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_NIC)
-		return REGION_FAULT_VERSION;
-	if (!region_section_find(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
-	    ring.stride != SL_NIC_SIZE || ring.count < SL_NIC_RING_MIN ||
-	    (ring.count & (ring.count - 1)))
+	if (!region_section_exact(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
+	    ring.count < SL_NIC_RING_MIN || (ring.count & (ring.count - 1)))
 		return REGION_FAULT_SECTION;
-	*nic = (struct region_nic_info){
-		.size = info.size,
-		.instance = info.instance,
-		.start_ns = info.start_ns,
-		.hot = info.hot,
-		.ring = ring.offset,
-		.records = ring.count,
-	};
-	memcpy(nic->boot_id, info.boot_id, sizeof(nic->boot_id));
+	REGION_TAKE_COMMON(nic, &info);
+	nic->ring = ring.offset;
+	nic->records = ring.count;
 	return REGION_FAULT_NONE;
 }
 
@@ -37,7 +30,7 @@ enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	if (line[SL_NIC_HEAD] >> 56) /* a record's tag has no room for more */
+	if (line[SL_NIC_HEAD] >> 56) /* a record's tag holds 56 bits */
 		return REGION_FAULT_HOT;
 	*hot = (struct region_nic_hot){
 		.head = line[SL_NIC_HEAD],
@@ -77,13 +70,13 @@ enum region_fault region_nic_record_parse(const uint64_t w[SL_NIC_WORDS], uint64
 	};
 	memcpy(r->source, &w[SL_NIC_SOURCE], 16);
 	memcpy(r->destination, &w[SL_NIC_DESTINATION], 16);
-	/* Time 0: never written, whatever its number would be. */
+	/* Time 0: never written, whatever the number. */
 	if (!r->time_ns)
 		r->number = 0;
 	if (r->number != number || !r->time_ns)
 		return REGION_FAULT_CHECK;
 	extra = !!(r->flags & SL_NIC_SYN) + !!(r->flags & SL_NIC_FIN);
-	/* No packet is longer than 4 MiB; the time leaves room to calculate with. */
+	/* No packet is longer than 4 MiB; the limit on time keeps sums from overflowing. */
 	if (w[SL_NIC_BYTES] >> 22 || r->end - r->seq != r->bytes + extra || r->time_ns >> 62)
 		return REGION_FAULT_RECORD;
 	return REGION_FAULT_NONE;
@@ -97,19 +90,14 @@ bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r
 	       head - number < info->records / 2;
 }
 
-#define TRIES 100 /* the writer is done with a record within a microsecond */
-
 enum region_fault region_nic_hot_read(const void *map, const struct region_nic_info *info,
 				      struct region_nic_hot *hot)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	enum region_fault fault;
 	uint64_t copy[8];
 
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		region_copy_words(copy, (const volatile uint64_t *)((const char *)map + info->hot),
-				  8);
-		fault = region_nic_hot_parse(copy, hot);
-	}
+	REGION_READ_SETTLED(fault, copy, (const char *)map + info->hot, 8,
+			    region_nic_hot_parse(copy, hot));
 	return fault;
 }
 
@@ -123,7 +111,7 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 
 	if (region_nic_hot_read(map, info, &hot))
 		return -EAGAIN;
-	if (hot.head < *next) /* not this ring's number */
+	if (hot.head < *next) /* not a number of this ring */
 		*next = hot.head;
 	if (hot.head - *next > info->records) {
 		*missed += hot.head - *next - info->records;
@@ -131,12 +119,10 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 	}
 	for (; *next < hot.head && n < room; ++*next) {
 		uint64_t copy[SL_NIC_WORDS], place = *next & (info->records - 1);
-		enum region_fault fault = REGION_FAULT_UNSETTLED;
+		enum region_fault fault;
 
-		for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-			region_copy_words(copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS);
-			fault = region_nic_record_parse(copy, *next, &out[n]);
-		}
+		REGION_READ_SETTLED(fault, copy, ring + place * SL_NIC_WORDS, SL_NIC_WORDS,
+				    region_nic_record_parse(copy, *next, &out[n]));
 		if (region_nic_comes(fault, &out[n], *next, hot.head, info))
 			break;
 		if (!fault && places)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nic.h - a region of kind SL_REGION_NIC as a reader sees it: private copies in, checked values
- * out. Knows no transport, and nothing of eBPF.
+ * out. Knows no transport and no eBPF.
  */
 #ifndef SL_REGION_NIC_H
 #define SL_REGION_NIC_H
@@ -16,7 +16,7 @@ struct region_nic_info {
 	uint32_t records;   /* a power of two */
 	uint8_t boot_id[16];
 };
-/* Parses a private copy of a header; actual_size as of region_info_parse(). Pure. */
+/* Parses a private copy of a header; actual_size as for region_info_parse(). Pure. */
 enum region_fault region_nic_info_parse(const struct sl_region_header *copy, uint64_t actual_size,
 					struct region_nic_info *info);
 
@@ -26,7 +26,7 @@ struct region_nic_hot {
 /* UNSETTLED: read it again. Pure. */
 enum region_fault region_nic_hot_parse(const uint64_t line[8], struct region_nic_hot *hot);
 
-/* One segment at a device. Sequence numbers as on the wire. */
+/* A segment at a device. Sequence numbers as on the wire. */
 struct region_nic_record {
 	uint64_t number, time_ns;
 	uint8_t source[16], destination[16];
@@ -37,25 +37,25 @@ struct region_nic_record {
 	uint16_t window, ip_id, gso_size, gso_segs;
 };
 /*
- * Parses a private copy of a place of the ring, of which record number is expected. CHECK: another
- * one is there: overwritten if its number (record->number) is higher, not written yet if it is
- * lower. UNSETTLED: its lines do not verify: read it again. RECORD: it lies. Pure.
+ * Parses a private copy of a slot of the ring that should hold this number. CHECK: another record
+ * is there, overwritten if record->number is higher, not yet written if it is lower. UNSETTLED:
+ * read it again. RECORD: impossible values. Pure.
  */
 enum region_fault region_nic_record_parse(const uint64_t place[SL_NIC_WORDS], uint64_t number,
 					  struct region_nic_record *record);
 
 /*
- * What did not parse as record number, as r, may come yet: its number was given out, and its writer
- * was stopped at it. Not any more once half of the ring is beyond it.
+ * True if a record that did not parse may still be written: its writer was interrupted after it
+ * took the number. False once half of the ring is beyond it.
  */
 bool region_nic_comes(enum region_fault fault, const struct region_nic_record *r, uint64_t number,
 		      uint64_t head, const struct region_nic_info *info);
 
 /*
- * Reads a ring in shared memory from *next on: at most room records; *next moves on, and *missed
- * grows by those that were overwritten before they could be read, or lied. map has info->size
- * bytes. The number of records, in order of their numbers; less than 0: -EAGAIN, the hot line never
- * settled. places: the same as they lie in the ring; may be NULL.
+ * Reads a ring in shared memory from *next on, at most room records; *next advances, and *missed
+ * grows by records that were overwritten or invalid. map has info->size bytes. places (may be NULL)
+ * gets the raw records. Returns the number of records, in order of their numbers, or -EAGAIN: the
+ * hot line never settled.
  */
 int region_nic_read(const void *map, const struct region_nic_info *info, uint64_t *next,
 		    uint64_t *missed, struct region_nic_record *out,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parse.c - the parts of a region that have a fixed size: header, hot lines, directory entries. */
+/* parse.c - the fixed-size parts of a region: header, hot lines, directory entries. */
 #include <string.h>
 
 #include <sidelight/flow.h>
 #include <sidelight/nic.h>
 #include <sidelight/task.h>
 
-#include "region/decode.h"
+#include "region/internal.h"
 #include "region/text.h"
 
 const char *region_fault_name(enum region_fault fault)
@@ -24,8 +24,8 @@ const char *region_fault_name(enum region_fault fault)
 }
 
 /*
- * Every section lies inside the region, behind the header and apart from the others, also one of
- * a type that is not known here: what overlaps could be written under two meanings.
+ * Every section, of an unknown type, too, lies inside the region, behind the header, and apart from
+ * the others: overlapping memory would have two meanings.
  */
 static bool sections_apart(const struct sl_region_header *h)
 {
@@ -45,7 +45,7 @@ static bool sections_apart(const struct sl_region_header *h)
 	return true;
 }
 
-/* Takes over one section; false if it is ill-formed for its type or there was one before. */
+/* Takes one section; false if it is malformed for its type, or a second one of its type. */
 static bool section_take(const struct sl_region_section *s, struct region_info *info)
 {
 	switch (s->type) {
@@ -104,7 +104,7 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 	}
 }
 
-/* What belongs to the kind is there, and nothing that belongs to another. */
+/* The sections of the kind are present, and those of other kinds absent. */
 static bool kind_complete(const struct region_info *info, uint32_t kind)
 {
 	bool metrics = info->stripes && info->schema;
@@ -118,7 +118,7 @@ static bool kind_complete(const struct region_info *info, uint32_t kind)
 	case SL_REGION_FLOWS:
 		return info->flows && info->journal && !info->entries && !info->stripes &&
 		       !info->schema;
-	default: /* who reads that kind looks for the rest: region_section_find() */
+	default: /* readers of these kinds find the rest by region_section_find() */
 		return !info->flows && !info->journal && !info->entries && !info->stripes &&
 		       !info->schema;
 	}
@@ -145,6 +145,12 @@ bool region_section_find(const struct sl_region_header *h, uint32_t type, uint32
 		.count = (uint32_t)(found->length / found->stride),
 	};
 	return true;
+}
+
+bool region_section_exact(const struct sl_region_header *h, uint32_t type, uint32_t size,
+			  uint32_t most, struct region_section *section)
+{
+	return region_section_find(h, type, size, most, section) && section->stride == size;
 }
 
 bool region_losses_find(const struct sl_region_header *h, uint32_t n,
@@ -190,7 +196,7 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 			return REGION_FAULT_SECTION;
 	if (!info->hot || !kind_complete(info, h->kind))
 		return REGION_FAULT_SECTION;
-	/* One ring a stripe; the stripes may stand behind the spans in the table. */
+	/* One ring per stripe; the stripes may follow the spans in the table. */
 	if (info->spans &&
 	    (!info->stripes ||
 	     info->span_bytes != SL_SPAN_HEADS_BYTES(info->max_stripes) +
@@ -214,13 +220,20 @@ enum region_fault region_header_parse(const struct sl_region_header *h, uint64_t
 	return REGION_FAULT_NONE;
 }
 
+enum region_fault region_kind_parse(const struct sl_region_header *h, uint64_t actual_size,
+				    uint32_t kind, struct region_info *info)
+{
+	enum region_fault fault = region_header_parse(h, actual_size, info);
+
+	return fault ? fault : info->kind == kind ? REGION_FAULT_NONE : REGION_FAULT_VERSION;
+}
+
 enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 				    struct region_info *info)
 {
 	enum region_fault fault = region_header_parse(h, actual_size, info);
 
-	/* Who reads metrics never gets to see a region that can't have any, whatever else it has.
-	 */
+	/* A reader of metrics never sees a region of a kind without metrics. */
 	if ((!fault || fault == REGION_FAULT_SECTION) && h->kind > SL_REGION_DIRECTORY)
 		return REGION_FAULT_VERSION;
 	return fault;
@@ -234,8 +247,8 @@ enum region_fault region_hot_parse(const uint64_t line[8], const struct region_i
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
 	/*
-	 * A hot line is changed cell by cell, each change verifying by itself: what one cell says
-	 * is no promise about another, so that each is held against the header only.
+	 * A hot line changes cell by cell, and each state verifies. One cell says nothing about
+	 * another, so each is checked only against the header.
 	 */
 	if (line[SL_HOT_SCHEMA_USED] > info->schema_bytes || line[SL_HOT_SCHEMA_USED] % 8 ||
 	    line[SL_HOT_LINES_USED] > info->max_lines ||
@@ -293,7 +306,7 @@ enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry
 	if (state > SL_STATE_RETIRED || key >> 48)
 		return REGION_FAULT_HOT;
 	if (state != SL_STATE_FREE) {
-		/* Kinds that are not known here are for the reader to pass over, not to doubt. */
+		/* A reader skips unknown kinds; they are no fault. */
 		if (!line[SL_ENTRY_ID] || !line[SL_ENTRY_INSTANCE] || !kind)
 			return REGION_FAULT_HOT;
 		if (length < SL_HEADER_SIZE + SL_LINE_SIZE || length > SL_REGION_SIZE_MAX ||

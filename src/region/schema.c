@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * schema.c - the append-only records that say what the cells mean. A record is believed in two
- * steps: its checksum says that the copy is whole, then its content is held against the rules of
- * sidelight-region(5). Memory held is at most a small multiple of the bytes of the records, and one
- * bit for each cell of a stripe.
+ * schema.c - the append-only records that describe the cells. A record is accepted in two steps:
+ * its checksum shows that the copy is whole, then its content is checked against
+ * sidelight-region(5). Memory is bounded by a small multiple of the records' bytes, plus one bit
+ * per cell of a stripe.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/base.h"
 #include "region/decode.h"
 #include "region/schema.h"
 #include "base/text.h"
 #include "region/text.h"
 
-#define FIRST_BUCKET_MAX (1 << 20) /* of either sign; doubles reach 1075 << 8 */
+#define FIRST_BUCKET_MAX (1 << 20) /* absolute value; doubles reach 1075 << 8 */
 
 struct region_schema_slot {
 	uint64_t hash;
 	size_t metric; /* position + 1; 0: free */
 };
 
-/* A record taken apart; points into the caller's copy. */
+/* A decoded record; points into the caller's copy. */
 struct parts {
 	struct sl_schema_record r;
 	const char *name, *unit, *help, *label_text, *state_text;
@@ -51,7 +52,7 @@ void region_schema_free(struct region_schema *schema)
 	region_schema_init(schema);
 }
 
-/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher can't aim at one hash slot ---- */
+/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher cannot aim at one hash slot ---- */
 
 static uint64_t rotl(uint64_t x, int n)
 {
@@ -127,7 +128,7 @@ static bool bounds_ascend(const struct parts *p)
 	return true;
 }
 
-/* Fills at[] with where each state name starts in state_text. */
+/* Fills at[] with the offset of each state name in state_text. */
 static bool states_split(const struct parts *p, uint16_t at[SL_STATES_MAX])
 {
 	const char *s = p->state_text, *end = s + p->r.state_bytes;
@@ -157,7 +158,7 @@ static bool has_label(const struct parts *p, const char *key, size_t bytes)
 	return false;
 }
 
-/* What only one kind asks for, or forbids. */
+/* Rules that depend on the kind. */
 static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
 {
 	const struct sl_schema_record *r = &p->r;
@@ -175,7 +176,7 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 	case SL_KIND_INFO:
 		return r->cells == 0 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_STATESET:
-		/* The exposition puts the state in a label that is named as the metric. */
+		/* The exposition puts the state in a label with the metric's name. */
 		if (r->cells != 1 || memchr(p->name, ':', r->name_bytes) ||
 		    !states_split(p, state_at))
 			return REGION_FAULT_RECORD;
@@ -197,7 +198,7 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 	return has_label(p, "le", 2) ? REGION_FAULT_LABEL : REGION_FAULT_NONE;
 }
 
-/* Takes a record apart whose checksum was right. */
+/* Splits a record with a right checksum into its parts. */
 static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 {
 	const struct sl_schema_record *r = &p->r;
@@ -229,7 +230,7 @@ static bool kind_known(uint16_t kind)
 
 /* ---- growth ---- */
 
-/* Bits for the cells below end; false: out of memory, nothing is lost. */
+/* Bits for the cells below end; false: out of memory, unchanged. */
 static bool make_cells(struct region_schema *s, uint64_t end)
 {
 	size_t words = s->taken_words ? s->taken_words : 8;
@@ -261,7 +262,7 @@ static uint64_t bits_of(uint64_t at, uint64_t first, uint64_t end)
 	return mask;
 }
 
-/* Is one of the cells first to end, exclusive, that of a record before? There is at least one. */
+/* One of the cells [first, end), at least one, belongs to an earlier record. */
 static bool cells_taken(const struct region_schema *s, uint64_t first, uint64_t end)
 {
 	for (uint64_t at = first & ~63ull; at < end && at / 64 < s->taken_words; at += 64)
@@ -278,7 +279,7 @@ static void cells_take(struct region_schema *s, uint64_t first, uint64_t end)
 		s->cells = end;
 }
 
-/* Room for one more of everything; false: out of memory, nothing is lost. */
+/* Room for one more metric; false: out of memory, unchanged. */
 static bool make_room(struct region_schema *s)
 {
 	if (s->count == s->capacity) {
@@ -325,7 +326,7 @@ static bool make_room(struct region_schema *s)
 	return true;
 }
 
-/* The slot for these parts; NULL if there is such a metric. There is always a free one. */
+/* A free slot for these parts; NULL: the metric exists. */
 static struct region_schema_slot *find_slot(struct region_schema *s, const struct parts *p,
 					    uint64_t hash)
 {
@@ -349,7 +350,7 @@ static char *put_text(char **to, const char *from, size_t bytes)
 	return start;
 }
 
-/* One allocation: the structure, its arrays, its strings. */
+/* One allocation holds the struct, its arrays and its strings. */
 static struct region_metric *new_metric(const struct parts *p,
 					const uint16_t state_at[SL_STATES_MAX], size_t *bytes)
 {
@@ -413,7 +414,7 @@ static void add_special(struct region_schema *s, const struct region_metric *m)
 	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
 		   m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 
-	/* Of a histogram only its first cell, the sum, is a double. */
+	/* Only a histogram's first cell, the sum, is a double. */
 	if (shared || f64)
 		s->specials[s->special_count++] = (struct region_special){m->cell, f64, shared};
 }
@@ -467,19 +468,10 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 
 const char *region_schema_string(const struct region_schema *schema, uint32_t id)
 {
-	size_t low = 0, high = schema->string_count;
+	size_t i;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (schema->string_ids[middle] == id)
-			return schema->strings[middle];
-		if (schema->string_ids[middle] < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	BASE_LOWER_BOUND(i, 0, schema->string_count, schema->string_ids[i] < id);
+	return i < schema->string_count && schema->string_ids[i] == id ? schema->strings[i] : NULL;
 }
 
 static enum region_fault append_one(struct region_schema *s, const struct region_info *info,
@@ -513,8 +505,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 		return REGION_FAULT_NONE;
 	}
 	fault = take_apart(bytes, &p);
-	if (!fault)
-		fault = check_kind(&p, state_at);
+	fault = fault ?: check_kind(&p, state_at);
 	if (fault)
 		return fault;
 	if (!make_room(s) || (r->cells && !make_cells(s, end)))
@@ -544,7 +535,7 @@ enum region_fault region_schema_append(struct region_schema *schema, const struc
 		return REGION_FAULT_SIZE;
 	if (!schema->parsed && length &&
 	    getrandom(schema->key, sizeof(schema->key), GRND_NONBLOCK) < 0)
-		schema->key[0] = (uintptr_t)schema * SL_LINE_K0; /* early boot: better than none */
+		schema->key[0] = (uintptr_t)schema * SL_LINE_K0; /* early boot */
 	while (length) {
 		struct sl_schema_record r;
 		enum region_fault fault;

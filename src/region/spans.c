@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* spans.c - rings of spans: nothing is believed before its line verified and has the right number.
- */
+/* spans.c - rings of spans: a line counts only if it verifies and has the right number. */
 #include <string.h>
 
 #include "region/spans.h"
@@ -72,7 +71,7 @@ enum region_fault region_span_head_follows(const struct region_span_head *before
 
 /* ---- lines ---- */
 
-/* Holds a line against the number that it should have. */
+/* Compares a line with the number that it should have. */
 static enum region_span_line look(const uint64_t line[8], uint64_t number)
 {
 	uint64_t any = 0;
@@ -88,7 +87,7 @@ static enum region_span_line look(const uint64_t line[8], uint64_t number)
 						    : REGION_SPAN_LINE_LATE;
 }
 
-/* Values that enums of this format have; what comes later may have more. */
+/* Values of this format's enums; a later version may add some. */
 static bool meta_known(uint64_t meta)
 {
 	return SL_SPAN_META_KIND(meta) <= SL_SPAN_CONSUMER &&
@@ -149,7 +148,7 @@ uint64_t region_span_entry_number(uint64_t entry, uint64_t head_lines)
 
 /* ---- spans ---- */
 
-/* A string of the stream, made printable: a publisher may put any bytes there. */
+/* A string of the stream, made printable: a publisher may write any bytes. */
 static const char *take_string(struct region_span_data *data, size_t *used, const uint64_t *words,
 			       uint32_t bytes)
 {
@@ -165,7 +164,7 @@ static const char *take_string(struct region_span_data *data, size_t *used, cons
 	return to;
 }
 
-/* Takes the attributes apart. False if they are not what the meta word says. */
+/* Decodes the attributes. False if they contradict the meta word. */
 static bool take_attrs(struct region_span_data *data, const uint64_t *words, uint32_t count,
 		       uint32_t attrs)
 {
@@ -214,7 +213,7 @@ static bool take_attrs(struct region_span_data *data, const uint64_t *words, uin
 			data->message = a.string;
 			continue;
 		}
-		/* Of two with one key the later one holds. */
+		/* The later of two attributes with one key wins. */
 		for (uint32_t k = 0; k <= data->attr_count; k++) {
 			if (k == data->attr_count)
 				data->attr_count++;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots; and the arithmetic on
- * them. */
+/* tasks.c - scheduler time of tasks and cgroups: header, hot line, slots, arithmetic. */
 #include "region/tasks.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "base/base.h"
+#include "region/internal.h"
 
 enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					  struct region_tasks_info *tasks)
 {
 	struct region_section section;
 	struct region_info info;
-	enum region_fault fault = region_header_parse(h, actual_size, &info);
+	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_TASKS, &info);
 
 	memset(tasks, 0, sizeof(*tasks));
 	if (fault)
 		return fault;
-	if (info.kind != SL_REGION_TASKS)
-		return REGION_FAULT_VERSION;
 	if (!region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &section))
 		return REGION_FAULT_SECTION;
 	tasks->tasks = section.offset;
@@ -31,17 +31,8 @@ enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint
 	tasks->cpus = section.stride / SL_TASK_SIZE;
 	if (!region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
 		return REGION_FAULT_SECTION;
-	tasks->size = info.size;
-	tasks->instance = info.instance;
-	tasks->start_ns = info.start_ns;
-	memcpy(tasks->boot_id, info.boot_id, sizeof(tasks->boot_id));
-	tasks->hot = info.hot;
+	REGION_TAKE_COMMON(tasks, &info);
 	return REGION_FAULT_NONE;
-}
-
-static uint32_t at_most(uint64_t n, uint32_t most)
-{
-	return n < most ? (uint32_t)n : most;
 }
 
 enum region_fault region_tasks_hot_parse(const uint64_t line[8],
@@ -50,9 +41,9 @@ enum region_fault region_tasks_hot_parse(const uint64_t line[8],
 {
 	if (line[7] != sl_line_check(line))
 		return REGION_FAULT_UNSETTLED;
-	/* A slot is counted before it is known whether there is one more: see take_task_slot(). */
-	hot->tasks_used = at_most(line[SL_TASKS_USED], info->task_slots);
-	hot->cgroups_used = at_most(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
+	/* The writer counts a slot before it knows that there is one: see take_task_slot(). */
+	hot->tasks_used = (uint32_t)BASE_MIN(line[SL_TASKS_USED], info->task_slots);
+	hot->cgroups_used = (uint32_t)BASE_MIN(line[SL_TASKS_CGROUPS_USED], info->cgroup_slots);
 	return REGION_FAULT_NONE;
 }
 
@@ -73,7 +64,7 @@ static bool usage_add(const uint64_t *line, struct region_cpu_numbers *n)
 	return true;
 }
 
-/* Both kinds of slots begin alike. */
+/* The first line of both kinds of slots. */
 static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 {
 	memset(row, 0, sizeof(*row));
@@ -85,7 +76,8 @@ static enum region_fault owner(const uint64_t *who, struct region_cpu_row *row)
 	return row->state > SL_CPU_ENDED ? REGION_FAULT_HOT : REGION_FAULT_NONE;
 }
 
-enum region_fault sl_task_parse(const uint64_t slot[REGION_TASK_WORDS], struct region_cpu_row *row)
+enum region_fault region_task_parse(const uint64_t slot[REGION_TASK_WORDS],
+				    struct region_cpu_row *row)
 {
 	enum region_fault fault = owner(slot, row);
 
@@ -137,7 +129,7 @@ uint64_t region_cpu_wait_quantile(const struct region_cpu_numbers *n, double q)
 	rank = rank < 1 ? 1 : rank > all ? all : rank;
 	for (int i = 0; i < SL_CPU_BUCKETS; i++) {
 		seen += n->wait[i];
-		if (seen >= rank) /* the geometric middle */
+		if (seen >= rank) /* geometric middle */
 			return (uint64_t)exp2((i + SL_CPU_BUCKET_FIRST) / 2.0 - 0.25);
 	}
 	return 0;

@@ -34,7 +34,7 @@ bool region_text_unit(const char *s, size_t bytes)
 	return bytes <= SL_NAME_MAX && all_of(s, bytes, ALPHA | DIGIT | COLON);
 }
 
-bool region_text_label_key(const char *s, size_t bytes)
+static bool label_key(const char *s, size_t bytes)
 {
 	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) == ALPHA &&
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
@@ -49,7 +49,7 @@ void region_text_harmless(char *s)
 
 		if (here < ' ' || here == 127 || (here >= 0x80 && !utf8))
 			*c = '?';
-		/* U+0080 to U+009F, as terminals know them */
+		/* U+0080 to U+009F: C1 controls */
 		else if (here == 0xc2 && next < 0xa0)
 			c[0] = c[1] = '?';
 	}
@@ -67,7 +67,7 @@ bool region_text_labels(const char *text, size_t bytes, bool sorted,
 		if (n == SL_LABELS_MAX)
 			return false;
 		value = memchr(key, 0, (size_t)(end - key));
-		if (!value || !region_text_label_key(key, (size_t)(value - key)))
+		if (!value || !label_key(key, (size_t)(value - key)))
 			return false;
 		value++;
 		stop = memchr(value, 0, (size_t)(end - value));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * values.c - last good lines, and what they add up to. The collector's hot path: a line that did
- * not change costs one comparison, one that did seven multiplications.
+ * values.c - last good lines and their sums. The collector's hot path: an unchanged line costs one
+ * comparison, a changed one seven multiplications.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "region/decode.h"
 #include "region/schema.h"
+#include "base/base.h"
 
 void region_values_init(struct region_values *v)
 {
@@ -27,10 +28,8 @@ int region_values_resize(struct region_values *v, uint32_t lines, uint32_t strip
 	uint64_t *line, *sum;
 	void *memory;
 
-	if (lines < v->lines)
-		lines = v->lines;
-	if (stripes < v->stripes)
-		stripes = v->stripes;
+	lines = BASE_MAX(lines, v->lines);
+	stripes = BASE_MAX(stripes, v->stripes);
 	if (lines == v->lines && stripes == v->stripes)
 		return 0;
 	/* 2^32 lines of 2^32 stripes would wrap. */
@@ -76,8 +75,7 @@ uint32_t region_values_update(struct region_values *v, uint32_t stripe, uint32_t
 		memset(retry, 0, ((size_t)count + 63) / 64 * 8);
 	if (stripe >= v->stripes || first >= v->lines)
 		return 0;
-	if (count > v->lines - first)
-		count = v->lines - first;
+	count = BASE_MIN(count, v->lines - first);
 	good = v->line + ((size_t)stripe * v->lines + first) * 8;
 	sum = v->sum ? v->sum + (size_t)first * 8 : NULL;
 	for (uint32_t i = 0; i < count; i++, good += 8) {
@@ -143,8 +141,7 @@ void region_values_flatten(const struct region_values *v, const struct region_sc
 	const uint64_t *line = v->sum ? v->sum : v->line;
 	uint64_t cells = v->stripes ? (uint64_t)v->lines * SL_LINE_CELLS : 0, at = 0;
 
-	if (cells > schema->cells)
-		cells = schema->cells;
+	cells = BASE_MIN(cells, schema->cells);
 	for (; at + SL_LINE_CELLS <= cells; at += SL_LINE_CELLS, line += 8)
 		memcpy(out + at, line, SL_LINE_CELLS * 8);
 	if (at < cells)

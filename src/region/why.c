@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "region/why.h"
+#include "base/base.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define IDLE_SHARE	  0.01	      /* busy for less, and no byte: idle */
-#define INFLATED	  2.0	      /* mean RTT over the smallest: a queue has built up */
-#define INFLATED_US	  1000	      /* and by that much: below, it is the host's own jitter */
+#define IDLE_SHARE	  0.01	      /* below that, and without a byte: idle */
+#define INFLATED	  2.0	      /* mean RTT over the minimum: a queue has built up */
+#define INFLATED_US	  1000	      /* minimum excess: below it is the host's own jitter */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
 static const char *const names[REGION_WHY_LIMITS] = {
@@ -38,14 +39,14 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* What happened between the snapshots. */
+/* The change between two snapshots. */
 struct change {
 	const struct region_flow *now;
 	double us;			       /* of the interval; at least 1 */
 	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
 	uint64_t acked, received, unread;
 	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
-	double rtt_us; /* mean of its samples, or the smoothed one */
+	double rtt_us; /* mean of the interval's samples, or the smoothed RTT */
 };
 
 static double share_of(double part, double whole)
@@ -64,12 +65,11 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	memset(c, 0, sizeof(*c));
 	c->now = now;
 	c->us = (double)grown(from, now->changed_ns) / 1000;
-	if (c->us < 1)
-		c->us = 1;
+	c->us = BASE_MAX(c->us, 1);
 	busy = (double)grown(b->busy_us, now->busy_us);
 	rwnd = (double)grown(b->rwnd_us, now->rwnd_us);
 	sndbuf = (double)grown(b->sndbuf_us, now->sndbuf_us);
-	/* The chronograph has the kernel's ticks: its sum may be a tick more than the interval. */
+	/* The chronograph counts in ticks: its sum may exceed the interval by one. */
 	if (busy > c->us)
 		c->us = busy;
 	c->busy = share_of(busy, c->us);
@@ -81,11 +81,10 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	c->received = grown(b->bytes_received, now->bytes_received);
 	c->unread = grown(now->read_bytes, now->bytes_received);
 	c->retrans = grown(b->retrans, now->retrans);
-	/* Probes at the tail, and what the peer had already: nothing was lost. */
+	/* Tail loss probes and spurious retransmissions mean no loss. */
 	probes = grown(b->re_tlp, now->re_tlp);
 	spurious = grown(b->dsack, now->dsack);
-	if (spurious < probes)
-		spurious = probes;
+	spurious = BASE_MAX(spurious, probes);
 	c->lost = c->retrans > spurious ? c->retrans - spurious : 0;
 	c->timeouts = grown(b->timeouts, now->timeouts);
 	c->fast = grown(b->fast, now->fast);
@@ -98,15 +97,15 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	c->rtt_us = samples ? (double)sum / (double)samples : now->srtt_us;
 }
 
-/* ---- which ---- */
+/* ---- classification ---- */
 
 /*
- * Busy, and neither the peer's window nor the send buffer by the chronograph. That is the
- * congestion window, if there was something to send beyond it. But the chronograph also runs while
- * all that was written waits for its acknowledgement (a request, or what Nagle's algorithm keeps),
- * and it takes a full send buffer for one only if nothing at all is left to send in it. Where more
- * waits in it than is on its way, a larger one would only hold more: the queue of this host's own
- * device lets no more pass (TCP small queues, tcp_small_queue_check()).
+ * Busy, and limited neither by the peer's window nor by the send buffer according to the
+ * chronograph: the congestion window, if there was more to send. But the chronograph also runs
+ * while everything written waits for its acknowledgement (a request, or Nagle's algorithm), and
+ * reports a full send buffer only if nothing in it is left to send. If more waits in the buffer
+ * than is in flight, a larger buffer would only hold more: TCP small queues limit what the device
+ * takes (tcp_small_queue_check()).
  */
 static enum region_why_limit of_the_rest(const struct change *c, double *share)
 {
@@ -138,8 +137,8 @@ static enum region_why_limit of_the_rest(const struct change *c, double *share)
 }
 
 /*
- * A small window that is closed now and then, while one half of it and more goes through in each
- * RTT, is read as fast as it can be filled.
+ * A small window that closes occasionally while at least half of it passes per RTT is read as fast
+ * as it can be filled.
  */
 static enum region_why_limit of_peer(const struct change *c)
 {
@@ -150,7 +149,7 @@ static enum region_why_limit of_peer(const struct change *c)
 	return REGION_WHY_PEER_WINDOW;
 }
 
-/* It receives, or is about to: the window that it offers says whether it keeps up. */
+/* Data arrives, or is about to: the offered window says whether this end keeps up. */
 static bool closed_to_peer(const struct change *c)
 {
 	const struct region_flow *f = c->now;
@@ -159,9 +158,9 @@ static bool closed_to_peer(const struct change *c)
 }
 
 /*
- * A window that is the limit is filled and emptied again and again. The chronograph of a flow whose
- * window is full when all of it is lost goes on to blame the window: so if less than one was
- * acknowledged, and timeouts came, or nothing did, it is the losses.
+ * A limiting window fills and empties again and again. The chronograph of a flow that loses a full
+ * window keeps blaming the window: so if less than one window was acknowledged, with timeouts or
+ * nothing at all, losses are the cause.
  */
 static bool stalled(const struct change *c)
 {
@@ -183,7 +182,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	}
 	if (f->flags & (SL_FLOW_RESET_IN | SL_FLOW_RESET_OUT))
 		return REGION_WHY_RESET;
-	/* Most of what is there to say of the side that sends little is on the other side. */
+	/* The side that sends little is mostly explained at the other end. */
 	if (closed_to_peer(c) && c->received >= c->acked)
 		return REGION_WHY_NOT_READING;
 	if (stalled(c)) {
@@ -202,7 +201,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 		return of_the_rest(c, share);
 	*share = c->idle;
 	if (c->busy < IDLE_SHARE && !c->acked && !c->received) {
-		/* Statistics of a flow in which nothing happens may be older than the interval. */
+		/* Statistics of an idle flow may be older than the interval. */
 		*share = 1;
 		return f->queue && f->snd_wnd < f->mss ? REGION_WHY_PEER_NOT_READING
 						       : REGION_WHY_IDLE;
@@ -210,7 +209,7 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	return c->received > c->acked ? REGION_WHY_PEER : REGION_WHY_APPLICATION;
 }
 
-/* ---- in words ---- */
+/* ---- wording ---- */
 
 static void number(struct region_why *w, const char *name, double value, const char *unit)
 {
@@ -263,7 +262,7 @@ static void say_window(struct region_why *w, const struct change *c, double perc
 	case REGION_WHY_PEER_NOT_READING:
 		SAY("The peer's application does not read: its receive window %s, and held the "
 		    "sender back for %.0f%% of the time.",
-		    f->snd_wnd ? "was closed again and again" : "is closed", percent);
+		    f->snd_wnd ? "closed again and again" : "is closed", percent);
 		number(w, "windows-closed-by-peer", (double)c->zero_in, "");
 		break;
 	case REGION_WHY_PEER_WINDOW:
@@ -287,17 +286,14 @@ static void say_congestion(struct region_why *w, const struct change *c, double 
 	switch (w->limit) {
 	case REGION_WHY_LOSS_TIMEOUT:
 		if (c->acked)
-			SAY("Losses that only timeouts repaired, %llu of them; they held the sender "
-			    "back for %.0f%% of the time.",
+			SAY("Losses repaired only by timeouts, %llu of them, held the sender back for %.0f%% of the time.",
 			    (unsigned long long)c->timeouts, percent);
 		else
-			SAY("Nothing of what was sent is acknowledged: it is lost on the way, or the peer "
-			    "is gone; %llu timeout%s.",
+			SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; %llu timeout%s.",
 			    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s");
 		break;
 	case REGION_WHY_LOSS_FAST:
-		SAY("Losses keep the congestion window small: %llu segment%s sent again; it held the "
-		    "sender back for %.0f%% of the time.",
+		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held the sender back for %.0f%% of the time.",
 		    (unsigned long long)c->retrans, c->retrans == 1 ? "" : "s", percent);
 		break;
 	case REGION_WHY_ECN:
@@ -317,8 +313,7 @@ static void say_congestion(struct region_why *w, const struct change *c, double 
 		    percent);
 		break;
 	default:
-		SAY("The path is full for %.0f%% of the time, without loss and without a queue that "
-		    "has grown.",
+		SAY("The path is full for %.0f%% of the time, without loss and without a growing queue.",
 		    percent);
 	}
 	path(w, c);
@@ -331,23 +326,20 @@ static void say_application(struct region_why *w, const struct change *c, double
 
 	switch (w->limit) {
 	case REGION_WHY_NOT_READING:
-		SAY("The application here does not read: %llu bytes lie unread, and its receive window "
-		    "is %u bytes.",
+		SAY("The application here does not read: %llu bytes are unread, and its receive window is %u bytes.",
 		    (unsigned long long)c->unread, f->rcv_wnd);
 		receiving(w, c);
 		break;
 	case REGION_WHY_PEER:
-		SAY("The peer sends, and what arrives is read: what holds this flow back is known at "
-		    "the other end.");
+		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
 		receiving(w, c);
 		break;
 	case REGION_WHY_ACCEPT_QUEUE:
-		SAY("The application accepts too slowly: %u connections wait in a queue for %u, and "
-		    "%llu were refused.",
+		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and %llu were refused.",
 		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
 		break;
 	case REGION_WHY_ACCEPTING:
-		SAY("It accepts as fast as connections come: %u wait in a queue for %u.",
+		SAY("It accepts connections as fast as they arrive: %u wait in a queue of %u.",
 		    f->backlog, f->backlog_max);
 		break;
 	case REGION_WHY_RESET:
@@ -358,12 +350,11 @@ static void say_application(struct region_why *w, const struct change *c, double
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	default:
-		SAY("The application here has nothing more to send for %.0f%% of the time; the network "
-		    "would take more.",
+		SAY("The application here has nothing to send for %.0f%% of the time; the network could take more.",
 		    percent);
 		shares(w, c);
 		path(w, c);
-		loss(w, c); /* what there is of it is not what counts, but may be what hurts */
+		loss(w, c); /* losses do not limit it, but may hurt */
 	}
 	if (f->flags & SL_FLOW_LISTENER) {
 		number(w, "refused", (double)c->drops, "connections");
@@ -379,7 +370,7 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 
 	memset(w, 0, sizeof(*w));
 	compare(before, now, &c);
-	/* Snapshots that make no sense may name any time. */
+	/* Invalid snapshots may hold any time. */
 	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
 	w->limit = decide(&c, &w->share);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * why.h - what holds a TCP connection back, out of two snapshots of its statistics. Pure functions:
- * no I/O, no time but that of the snapshots.
+ * why.h - what limits a TCP connection, from two snapshots of its statistics. Pure functions: no
+ * I/O, no clock.
  *
  * The classes are those of SNAP (Yu et al., "Profiling network performance for multi-tier data
  * center applications", NSDI 2011, section 3): the sender's application, its send buffer, the
- * network, the receiver. How long each held the flow back is the kernel's chronograph
- * (tcp_output.c, tcp_chrono_set(); TCP_INFO's tcpi_busy_time, tcpi_rwnd_limited,
- * tcpi_sndbuf_limited): busy is the time with unacknowledged data, and what of it neither the
- * peer's window nor the send buffer take is the congestion window's, if what is in flight fills
- * that. The rest of the interval there was nothing to send. The largest share is the answer, and
- * counters of the same interval tell its cause.
+ * network, the receiver. The kernel's chronograph measures them (tcp_output.c, tcp_chrono_set();
+ * TCP_INFO's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited): busy is the time with
+ * unacknowledged data, and what neither the peer's window nor the send buffer takes of it is the
+ * congestion window's, if the data in flight fills that. In the rest of the interval there was
+ * nothing to send. The largest share wins, and counters of the same interval tell its cause.
  */
 #ifndef SL_REGION_WHY_H
 #define SL_REGION_WHY_H
@@ -22,24 +21,22 @@
 #include "region/flows.h"
 
 enum region_why_limit {
-	REGION_WHY_IDLE = 0,	/* nothing went either way */
-	REGION_WHY_APPLICATION, /* the sender here has nothing to send for most of the time */
-	REGION_WHY_PEER,	/* the peer sends, and this end keeps up: the cause is over there */
-	REGION_WHY_PEER_WINDOW, /* the peer's receive window is smaller than the path could hold */
-	REGION_WHY_PEER_NOT_READING, /* the peer's receive window was closed: its application does
-					not read */
+	REGION_WHY_IDLE = 0,	     /* no data either way */
+	REGION_WHY_APPLICATION,	     /* the sender here mostly has nothing to send */
+	REGION_WHY_PEER,	     /* the peer sends and this end keeps up: the cause is there */
+	REGION_WHY_PEER_WINDOW,	     /* the peer's receive window is smaller than the path needs */
+	REGION_WHY_PEER_NOT_READING, /* it closed: the peer's application does not read */
 	REGION_WHY_NOT_READING,	     /* the receiver here does not read */
-	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path could hold */
+	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path needs */
 	REGION_WHY_LOSS_TIMEOUT,     /* congestion window: retransmission timeouts */
 	REGION_WHY_LOSS_FAST,	     /* congestion window: losses, repaired fast */
 	REGION_WHY_ECN,		     /* congestion window: the network marks congestion */
-	REGION_WHY_BUFFERBLOAT,	     /* congestion window: a queue on the path, the RTT has grown */
-	REGION_WHY_SLOW_START,	     /* congestion window: still growing for the first time */
-	REGION_WHY_PATH,	     /* congestion window: the path is full, and nothing is wrong */
-	REGION_WHY_ACCEPT_QUEUE, /* a listener: connections are refused, its application accepts too
-				    slowly */
-	REGION_WHY_ACCEPTING,	 /* a listener that keeps up */
-	REGION_WHY_RESET,	 /* the connection was reset */
+	REGION_WHY_BUFFERBLOAT,	     /* congestion window: a queue on the path raised the RTT */
+	REGION_WHY_SLOW_START,	     /* congestion window: still in slow start */
+	REGION_WHY_PATH,	     /* congestion window: the path is full, without a fault */
+	REGION_WHY_ACCEPT_QUEUE,     /* listener that refuses: its application is too slow */
+	REGION_WHY_ACCEPTING,	     /* listener that keeps up */
+	REGION_WHY_RESET,	     /* the connection was reset */
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
@@ -48,25 +45,23 @@ const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
 
 struct region_why_number {
 	const char *name; /* "peer-window" */
-	const char *unit; /* "bytes", "us", "percent", "bytes/s", "connections", ""; what the name
-			     counts has none */
+	const char *unit; /* "bytes", "us", "percent", "bytes/s", "connections"; "": a count */
 	double value;
 };
 
 struct region_why {
 	enum region_why_limit limit;
-	double share;	    /* of the interval, 0 to 1; of connections, for a listener */
-	double bytes_per_s; /* both ways, acknowledged or received */
+	double share;	    /* of the interval, 0 to 1; listener: of connections */
+	double bytes_per_s; /* both directions, acknowledged or received */
 	uint64_t interval_ns;
 	char sentence[256]; /* ASCII, one line */
 	uint32_t n;
-	struct region_why_number number[REGION_WHY_NUMBERS]; /* those that say so */
+	struct region_why_number number[REGION_WHY_NUMBERS]; /* the evidence */
 };
 
 /*
- * before: an earlier snapshot of the same flow; NULL: its whole life. now: the later one. The
- * interval is that between the snapshots. A counter that went back, as none does, counts as
- * unchanged.
+ * before: an earlier snapshot of the flow, or NULL for its whole life. now: the later one. A
+ * counter that decreased counts as unchanged.
  */
 void region_why(const struct region_flow *before, const struct region_flow *now,
 		struct region_why *out);

@@ -13,7 +13,7 @@ struct sketch_count_min {
 	uint32_t width, depth, shift, flags;
 	uint64_t seed, total;
 	uint64_t m[SKETCH_COUNT_MIN_DEPTH_MAX];
-	uint64_t cell[]; /* depth rows of width; none is above total */
+	uint64_t cell[]; /* depth rows of width cells, each <= total */
 };
 
 static bool fits(uint32_t width, uint32_t depth, unsigned int flags)
@@ -48,12 +48,6 @@ struct sketch_count_min *sketch_count_min_new(uint32_t width, uint32_t depth, un
 void sketch_count_min_free(struct sketch_count_min *s)
 {
 	free(s);
-}
-
-void sketch_count_min_clear(struct sketch_count_min *s)
-{
-	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
-	s->total = 0;
 }
 
 static inline uint64_t lowest(const struct sketch_count_min *s, uint64_t hash)
@@ -122,21 +116,6 @@ double sketch_count_min_error(const struct sketch_count_min *s)
 	return M_E / s->width * (double)s->total;
 }
 
-int sketch_count_min_merge(struct sketch_count_min *into, const struct sketch_count_min *from)
-{
-	uint64_t total;
-
-	if (into->width != from->width || into->depth != from->depth ||
-	    into->flags != from->flags || into->seed != from->seed)
-		return -EINVAL;
-	if (__builtin_add_overflow(into->total, from->total, &total))
-		return -EOVERFLOW;
-	for (size_t i = 0; i < (size_t)into->width * into->depth; i++)
-		into->cell[i] += from->cell[i];
-	into->total = total;
-	return 0;
-}
-
 size_t sketch_count_min_save_bytes(const struct sketch_count_min *s)
 {
 	return SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->width * s->depth * 8;
@@ -181,7 +160,7 @@ int sketch_count_min_load(struct sketch_count_min **out, const void *buf, size_t
 	if (!s)
 		return -errno;
 	s->total = sketch_take_u64(&r);
-	/* Each row holds all counts; conservatively, no cell holds more. */
+	/* Each row sums to total; with conservative updates to at most total. */
 	for (uint32_t i = 0; i < depth; i++) {
 		uint64_t sum = 0;
 		bool over = false;

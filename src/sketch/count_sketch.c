@@ -13,7 +13,7 @@ struct sketch_count_sketch {
 	uint32_t width, depth, shift;
 	uint64_t seed;
 	uint64_t m[SKETCH_COUNT_SKETCH_DEPTH_MAX];
-	uint64_t cell[]; /* depth rows of width; signed, as two's complement */
+	uint64_t cell[]; /* depth rows of width cells; signed, in two's complement */
 };
 
 static bool fits(uint32_t width, uint32_t depth)
@@ -47,12 +47,7 @@ void sketch_count_sketch_free(struct sketch_count_sketch *s)
 	free(s);
 }
 
-void sketch_count_sketch_clear(struct sketch_count_sketch *s)
-{
-	memset(s->cell, 0, (size_t)s->width * s->depth * sizeof(s->cell[0]));
-}
-
-/* The key's cell in a row, and all ones or none: the bit below the index says to negate. */
+/* The key's cell in a row; sign is all ones or zero, by the bit below the index, and negates. */
 #define CELL(s, row, hash, i, sign)                     \
 	__extension__({                                 \
 		const uint64_t h_ = (hash) * (s)->m[i]; \
@@ -136,16 +131,6 @@ double sketch_count_sketch_error(const struct sketch_count_sketch *s)
 	return sqrt(8 * sketch_count_sketch_f2(s) / s->width);
 }
 
-int sketch_count_sketch_merge(struct sketch_count_sketch *into,
-			      const struct sketch_count_sketch *from)
-{
-	if (into->width != from->width || into->depth != from->depth || into->seed != from->seed)
-		return -EINVAL;
-	for (size_t i = 0; i < (size_t)into->width * into->depth; i++)
-		into->cell[i] += from->cell[i];
-	return 0;
-}
-
 size_t sketch_count_sketch_save_bytes(const struct sketch_count_sketch *s)
 {
 	return SKETCH_FRAME + 2 * 4 + 8 + (size_t)s->width * s->depth * 8;
@@ -185,6 +170,6 @@ int sketch_count_sketch_load(struct sketch_count_sketch **out, const void *buf, 
 		return -errno;
 	for (size_t i = 0; i < (size_t)width * depth; i++)
 		s->cell[i] = sketch_take_u64(&r);
-	*out = s; /* any numbers are cells that some stream leaves */
+	*out = s; /* any cell values are reachable */
 	return 0;
 }

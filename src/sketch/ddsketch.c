@@ -9,10 +9,10 @@
 #include "sketch/ddsketch.h"
 #include "sketch/wire.h"
 
-/* Bins low..low+span-1 may hold something, bin i at place i & mask; all others hold 0. */
+/* Bins low..low+span-1 may be non-zero; bin i is at index i & mask. All others are zero. */
 struct store {
 	int32_t low,
-		floor; /* floor: low, once smaller magnitudes are collapsed into it; else OPEN */
+		floor; /* floor: low after smaller magnitudes were collapsed into it, else OPEN */
 	uint32_t span;
 	uint64_t *bin;
 };
@@ -20,14 +20,14 @@ struct store {
 #define OPEN INT32_MIN
 
 struct sketch_ddsketch {
-	double scale; /* bins a power of two */
+	double scale; /* bins per octave */
 	uint32_t mask, flags;
 	uint64_t count, zero;
 	double min, max, alpha;
 	struct store side[2]; /* positive, negative */
 };
 
-/* ---- mapping: x in 2^-1022..DBL_MAX; indices are not negative, and below 2^28 ---- */
+/* ---- mapping: x in 2^-1022..DBL_MAX to indices in 0..2^28-1 ---- */
 
 #define A (6.0 / 35)
 #define B (-3.0 / 5)
@@ -48,7 +48,7 @@ static inline int32_t index_of(const struct sketch_ddsketch *s, double x)
 	return (int32_t)((((A * m + B) * m + C) * m + e) * s->scale);
 }
 
-/* The least x of a bin. */
+/* The lower bound of a bin. */
 static double value_of(const struct sketch_ddsketch *s, int32_t index)
 {
 	const double v = index / s->scale, e = floor(v), f = v - e;
@@ -64,7 +64,7 @@ static double value_of(const struct sketch_ddsketch *s, int32_t index)
 
 /* ---- bins ---- */
 
-/* Makes `low` the lowest bin; what was below goes into it. */
+/* Makes `low` the lowest bin and collapses those below into it. */
 static void raise_low(struct store *t, uint32_t mask, int32_t low)
 {
 	const uint32_t gone = (uint32_t)(low - t->low);
@@ -79,10 +79,10 @@ static void raise_low(struct store *t, uint32_t mask, int32_t low)
 	t->span = gone < t->span ? t->span - gone : 1;
 	t->low = low;
 	t->bin[(uint32_t)low & mask] += n;
-	t->floor = low; /* the lowest was in use, or it would not have been the lowest */
+	t->floor = low; /* the lowest bin was in use, by definition of span */
 }
 
-/* A bin beyond those in use. */
+/* Adds to a bin outside low..low+span-1. */
 static __attribute__((noinline)) void store_widen(struct store *t, uint32_t mask, int32_t index,
 						  uint64_t n)
 {
@@ -140,7 +140,7 @@ struct sketch_ddsketch *sketch_ddsketch_new(double alpha, uint32_t bins, unsigne
 	if (!s)
 		return NULL;
 	gamma = (1 + alpha) / (1 - alpha);
-	/* The polynomial climbs by C ln 2 times the logarithm at its slowest. */
+	/* The polynomial's smallest slope is C ln 2 times the logarithm's. */
 	s->scale = flags & SKETCH_DDSKETCH_LOG ? M_LN2 / log(gamma) : 1 / (C * log(gamma));
 	s->alpha = alpha;
 	s->mask = bins - 1;
@@ -201,7 +201,7 @@ uint64_t sketch_ddsketch_count(const struct sketch_ddsketch *s)
 	return s->count;
 }
 
-/* What a bin stands for: no value in it is further away than alpha. */
+/* The representative of a bin: within alpha of each of its values. */
 static double middle(const struct sketch_ddsketch *s, int32_t index)
 {
 	return value_of(s, index) * (1 + s->alpha);
@@ -272,7 +272,7 @@ int sketch_ddsketch_merge(struct sketch_ddsketch *into, const struct sketch_ddsk
 	for (int i = 0; i < 2; i++) {
 		const struct store *t = &from->side[i];
 
-		/* The largest first, so that what has to be collapsed is so at once. */
+		/* From the largest down, so that bins to be collapsed are collapsed once. */
 		for (uint32_t j = t->span; j-- > 0;) {
 			const int32_t index = t->low + (int32_t)j;
 			const uint64_t n = t->bin[(uint32_t)index & into->mask];
@@ -323,7 +323,7 @@ int64_t sketch_ddsketch_save(const struct sketch_ddsketch *s, void *buf, size_t 
 	return sketch_wire_end(&w, buf);
 }
 
-/* Bins of one sign; false if no sketch has them. */
+/* The bins of one sign; false if no sketch can have them. */
 static bool load_side(struct sketch_ddsketch *s, struct store *t, struct sketch_wire_in *r)
 {
 	const uint32_t low = sketch_take_u32(r), span = sketch_take_u32(r),
@@ -341,7 +341,7 @@ static bool load_side(struct sketch_ddsketch *s, struct store *t, struct sketch_
 		const uint64_t n = sketch_take_u64(r);
 
 		t->bin[(low + j) & s->mask] = n;
-		/* The outermost are in use, or they would not be there. */
+		/* The outermost bins are in use, by definition of span. */
 		if ((!n && (j == 0 || j == span - 1)) ||
 		    __builtin_add_overflow(s->count, n, &s->count))
 			return false;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eigen.h - all eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a Gram
- * matrix): reduction to tridiagonal form by Householder reflections (G. H. Golub, C. F. Van Loan,
- * "Matrix Computations", 4th ed., algorithm 8.3.1), then implicit QL with Wilkinson's shift (R. S.
- * Martin, J. H. Wilkinson, "The implicit QL algorithm", Numer. Math. 12 (1968); the rotations as in
- * EISPACK's imtql2). Vectors are kept as rows, so that a rotation runs along two rows, eight lanes
- * at a time.
+ * eigen.h - eigenvalues and eigenvectors of a small positive semidefinite matrix in f64 (a Gram
+ * matrix): Householder reduction to tridiagonal form (G. H. Golub, C. F. Van Loan, "Matrix
+ * Computations", 4th ed., algorithm 8.3.1), then implicit QL with Wilkinson's shift (R. S. Martin,
+ * J. H. Wilkinson, "The implicit QL algorithm", Numer. Math. 12 (1968); rotations as in EISPACK's
+ * imtql2). Vectors are rows, so that a rotation runs along two rows, eight lanes at a time.
  *
- * A template over vector levels, as lanes.h, which is to be included before.
+ * A template over vector levels; lanes.h must be included before.
  */
 #include <float.h>
 #include <math.h>
@@ -16,16 +15,16 @@
 
 #ifndef SKETCH_EIGEN_STRIDE
 
-/* Doubles from one row to the next, and the doubles of work space, of a matrix of n. */
+/* Doubles per row, and doubles of work space, for a matrix of n rows. */
 #define SKETCH_EIGEN_STRIDE(n) (((size_t)(n) + SKETCH_LANES - 1) / SKETCH_LANES * SKETCH_LANES)
 #define SKETCH_EIGEN_WORK(n)   (((size_t)(n) + 4) * SKETCH_EIGEN_STRIDE(n))
 #endif
 
 /*
- * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, both triangles, zeroes beyond column
- * n; is overwritten by the eigenvectors, one a row. w: n eigenvalues, falling. work:
- * SKETCH_EIGEN_WORK(n), its contents don't matter. Everything is right to a few DBL_EPSILON times
- * the largest eigenvalue. A matrix without a diagonal entry above 1e-280 is taken for zero.
+ * a: n rows of SKETCH_EIGEN_STRIDE(n), positive semidefinite, both triangles, zero beyond column n;
+ * replaced by the eigenvectors, one per row. w: n eigenvalues, descending. work:
+ * SKETCH_EIGEN_WORK(n). Results are right to a few DBL_EPSILON times the largest eigenvalue. A
+ * matrix whose diagonal has no entry above 1e-280 is treated as zero.
  */
 SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, double *work)
 {
@@ -35,8 +34,8 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	int exponent = 0;
 
 	/*
-	 * To entries of at most 1, by a power of two: no square below overflows, and what
-	 * underflows does not matter.
+	 * Scale entries to at most 1 by a power of two: no square overflows, and underflow does not
+	 * matter.
 	 */
 	for (uint32_t i = 0; i < n; i++)
 		most = a[i * s + i] > most ? a[i * s + i] : most;
@@ -53,7 +52,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 		SKETCH_STORE_F64(a + i, x);
 	}
 
-	/* A becomes T = Q^T A Q; the reflection k is kept in row k of q, right of column k. */
+	/* A becomes T = Q^T A Q; reflection k is in row k of q, right of column k. */
 	for (uint32_t k = 0; k + 2 < n; k++) {
 		double below = 0, alpha, vv, half;
 		double *x = q + k * s;
@@ -95,7 +94,8 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	w[n - 1] = a[(n - 1) * s + n - 1];
 	e[n - 1] = 0;
 
-	/* a becomes Q, from the last reflection to the first, each touching the rows below k only.
+	/*
+	 * a becomes Q, from the last reflection to the first; each touches only the rows below k.
 	 */
 	memset(a, 0, n * s * sizeof(*a));
 	for (uint32_t j = 0; j < n; j++)
@@ -111,7 +111,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 		for (uint32_t j = k + 1; j < n; j++)
 			SKETCH_NAME(sketch_axpy)(a + j * s, p, -beta[k] * x[j], s);
 	}
-	/* Its transpose: vectors as rows. */
+	/* Transpose: vectors as rows. */
 	for (uint32_t i = 0; i < n; i++)
 		for (uint32_t j = i + 1; j < n; j++) {
 			double t = a[i * s + j];
@@ -123,7 +123,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 	for (uint32_t i = 0; i < n; i++)
 		norm = fabs(w[i]) + fabs(e[i]) > norm ? fabs(w[i]) + fabs(e[i]) : norm;
 	for (uint32_t l = 0; l < n; l++) {
-		/* Thirty are never needed; a bound all the same. What is left is as small as e. */
+		/* A bound; thirty rounds have always been enough. What is left is as small as e. */
 		for (int round = 0; round < 60; round++) {
 			double g, r, c = 1, sn = 1, shift = 0;
 			uint32_t m = l;
@@ -173,7 +173,7 @@ SKETCH_FN void SKETCH_NAME(sketch_eigen)(double *a, double *w, uint32_t n, doubl
 		again:;
 		}
 	}
-	/* Falling; n is small. */
+	/* Sort in descending order; n is small. */
 	for (uint32_t i = 0; i + 1 < n; i++) {
 		uint32_t top = i;
 

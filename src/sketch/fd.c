@@ -10,31 +10,32 @@
 #include "sketch/wire.h"
 
 /*
- * Rows 0..rank-1 are directions, unit vectors with their weight in sigma[]; rows l..l+fresh-1 came
- * since, as they are. Rows between are zeroes with weight 0.
+ * Rows 0..rank-1 are directions: unit vectors with their weights in sigma[]. Rows l..l+fresh-1 are
+ * raw rows since the last factorisation. Rows between are zero with weight 0.
  */
 struct sketch_fd {
-	uint32_t l, d, stride; /* stride: floats a row, a multiple of 16; the rest are zeroes */
-	uint32_t room, fresh;  /* rows that may come, and came, since the last factorisation */
+	uint32_t l, d, stride; /* floats per row: d rounded up to a multiple of 16 with zeroes */
+	uint32_t room,
+		fresh; /* capacity for raw rows, and raw rows, since the last factorisation */
 	uint32_t rank, flags;
 	uint64_t count;
-	double shrunk, energy; /* energy: without the fresh rows */
+	double shrunk, energy; /* energy: without fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
-	double *sigma;	/* l + room: of fresh rows 1 */
+	double *sigma;	/* l + room; 1 for fresh rows */
 	double *gram;	/* (l + room) rows of SKETCH_EIGEN_STRIDE(l + room) */
 	double *value;	/* l + room eigenvalues */
-	double *work;	/* of sketch_eigen() */
-	double *turned; /* l rows of stride: new directions before they are rounded */
+	double *work;	/* for sketch_eigen() */
+	double *turned; /* l rows of stride: new directions before rounding to f32 */
 	float *row;	/* (l + room) rows of stride */
 };
 
-/* Directions weaker than this share of the strongest eigenvalue are rounding. */
+/* Directions below this share of the strongest eigenvalue are rounding errors. */
 #define FLOOR 1e-12
 
 /*
- * No stream of this universe comes to such a weight, or its square to such an energy, but merging
- * what was forged would. They stay there: what is saved can always be loaded.
+ * Bounds that no real stream reaches but merges of forged sketches could. Values saturate there, so
+ * that each saved sketch can be loaded.
  */
 #define WEIGHT_MAX     1e60
 #define ENERGY_MAX     (WEIGHT_MAX * WEIGHT_MAX)
@@ -193,7 +194,10 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	float *to = fd->row + (size_t)(fd->l + fd->fresh) * fd->stride;
 	uint32_t top, bad = 0;
 
-	/* As integers the magnitudes of floats are in order, infinities and NaN at the end. */
+	/*
+	 * As integers, magnitudes of floats sort like the numbers, with infinities and NaN at the
+	 * end.
+	 */
 	memcpy(&top, &limit, 4);
 	for (uint32_t i = 0; i < fd->d; i++) {
 		uint32_t bits;
@@ -238,7 +242,7 @@ int sketch_fd_decay(struct sketch_fd *fd, double factor)
 	return 0;
 }
 
-/* A row of any weight, as they are within. */
+/* Adds a row with a weight. */
 static void append(struct sketch_fd *fd, const float *row, double weight)
 {
 	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
@@ -296,7 +300,7 @@ int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes)
 	return sketch_wire_end(&w, buf);
 }
 
-/* Unit vectors at right angles, up to what rounding does to the weakest of them. */
+/* True if the directions are orthonormal, up to rounding of the weakest. */
 static bool orthonormal(const struct sketch_fd *fd)
 {
 	double product[SKETCH_FD_ROWS_MAX];
@@ -344,7 +348,7 @@ int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes)
 		if (i >= rank && i < l)
 			continue;
 		fd->sigma[i] = sketch_take_f64(&r);
-		/* Falling, up to rounding; forgetting takes weights down to 0. */
+		/* Descending, up to rounding; decay takes weights down to 0. */
 		if (!(fd->sigma[i] >= 0 && fd->sigma[i] <= WEIGHT_MAX) ||
 		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN))
 			goto refuse;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fd_kernels.h - the arithmetic of fd.c, a template over vector levels as lanes.h. */
+/* fd_kernels.h - the arithmetic of fd.c, a template over vector levels like lanes.h. */
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"
 
 /*
- * Dots of one row with `n` others of `stride` floats, four at a time: the loads of the one are
- * shared. Each dot is over eight lanes, in the same order for any n.
+ * Dot products of one row with `n` others of `stride` floats, four at a time to share the loads of
+ * the one. Each is summed over eight lanes, in the same order for any n.
  */
 SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *others, uint32_t n,
 				 size_t stride)
@@ -47,10 +47,10 @@ SKETCH_FN void SKETCH_NAME(dots)(double *out, const float *one, const float *oth
 }
 
 /*
- * B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. The directions' own
- * products are computed as well, so that what rounding takes from their right angles is set right
- * at the next factorisation; and the weight takes back what it adds to their length, which would
- * add up.
+ * B = U S V^T from the small side: B B^T = U S^2 U^T, V^T = S^-1 U^T B. The products of the
+ * directions among themselves are computed too, so that each factorisation corrects the loss of
+ * orthogonality by rounding in the last. Dividing the weight by the rounded vector's length keeps
+ * rounding errors of lengths from adding up.
  */
 static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 {
@@ -62,8 +62,8 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 	if (!fd->fresh)
 		return;
 	/*
-	 * From the last row to the first, so that the strongest come last: QL then takes a seventh
-	 * fewer rotations.
+	 * In reverse order, so that the strongest rows come last: QL then takes a seventh fewer
+	 * rotations.
 	 */
 	for (uint32_t i = 0; i < n; i++) {
 		double *product = fd->value, *g = fd->gram + (n - 1 - i) * s;
@@ -92,7 +92,10 @@ static SKETCH_TARGET void SKETCH_NAME(compress)(struct sketch_fd *fd)
 		for (uint32_t j = 0; j < n; j++)
 			u[j] *= fd->sigma[n - 1 - j];
 	}
-	/* Eight columns of all new directions at a time: the old rows are read and widened once. */
+	/*
+	 * Eight columns of all new directions at a time, so that old rows are read and widened
+	 * once.
+	 */
 	for (size_t c = 0; c < stride; c += SKETCH_LANES) {
 		uint32_t i = 0;
 
@@ -165,7 +168,7 @@ static SKETCH_TARGET double SKETCH_NAME(residual)(const struct sketch_fd *fd, ui
 		k = fd->rank;
 	memcpy(tail, row + whole, (fd->d - whole) * sizeof(float));
 	for (uint32_t i = 0; i < k; i += 4) {
-		/* What is beyond k in the last four is computed, and not used. */
+		/* Rows beyond k in the last group of four are computed and not used. */
 		const float *v = fd->row + i * stride;
 		SKETCH_EIGHT s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y;
 		const uint32_t left = k - i;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h - the hashes of the sketches: XXH3 (Y. Collet), always with a seed. A u64 key is hashed as
- * its eight bytes, little-endian, for which XXH3 is one keyed round of P. Evensen's rrmxmx mixer;
- * so a key given as a number and the same given as bytes are the same key on every machine.
+ * hash.h - seeded XXH3 (Y. Collet), the hash of all sketches. A u64 key is hashed as its eight
+ * little-endian bytes, so a key is the same as a number and as bytes on every machine.
  */
 #ifndef SL_SKETCH_HASH_H
 #define SL_SKETCH_HASH_H
@@ -28,7 +27,7 @@ static inline uint64_t sketch_hash_u64(uint64_t key, uint64_t seed)
 
 #define SKETCH_HASH_STEP 0x9e3779b97f4a7c15u /* 2^64 over the golden ratio */
 
-/* The n-th number of the sequence of a seed: splitmix64 (G. L. Steele et al., OOPSLA 2014). */
+/* The n-th number of a seed's splitmix64 sequence (G. L. Steele et al., OOPSLA 2014). */
 static inline uint64_t sketch_hash_nth(uint64_t seed, uint64_t n)
 {
 	uint64_t z = seed + (n + 1) * SKETCH_HASH_STEP;
@@ -39,10 +38,10 @@ static inline uint64_t sketch_hash_nth(uint64_t seed, uint64_t n)
 }
 
 /*
- * Rows of a table from one hash: row i takes the top bits of hash * m[i], with m[i] odd and drawn
- * from the seed (multiply-shift: M. Dietzfelbinger et al., J. Algorithms 25 (1997)). A product with
- * an odd number is a bijection, so within a row two keys meet as seldom as their hashes allow; the
- * factors make the rows meet at different pairs.
+ * Rows of a table from one hash: row i takes the top bits of hash * m[i], m[i] odd and drawn from
+ * the seed (multiply-shift: M. Dietzfelbinger et al., J. Algorithms 25 (1997)). Multiplying by an
+ * odd number is a bijection, so keys collide within a row as rarely as their hashes allow;
+ * different factors make different pairs collide in each row.
  */
 static inline void sketch_hash_rows(uint64_t *m, uint32_t rows, uint64_t seed)
 {

@@ -11,8 +11,8 @@
 struct sketch_hll {
 	uint32_t p;
 	uint64_t seed;
-	uint8_t reg[]; /* 2^p: one more than the leading zeroes after the index, at most; 0: none
-			  yet */
+	uint8_t reg[]; /* 2^p registers: the most leading zeroes after the index, plus 1; 0: unused
+			*/
 };
 
 struct sketch_hll *sketch_hll_new(uint32_t p, uint64_t seed)
@@ -36,15 +36,10 @@ void sketch_hll_free(struct sketch_hll *h)
 	free(h);
 }
 
-void sketch_hll_clear(struct sketch_hll *h)
-{
-	memset(h->reg, 0, (size_t)1 << h->p);
-}
-
 static inline void add(struct sketch_hll *h, uint64_t hash)
 {
 	const size_t at = hash >> (64 - h->p);
-	/* A one behind the last bit of the rest bounds the count. */
+	/* A one behind the last bit bounds the count. */
 	const uint64_t rest = hash << h->p | (uint64_t)1 << (h->p - 1);
 	const uint8_t rho = (uint8_t)(__builtin_clzll(rest) + 1);
 
@@ -62,7 +57,7 @@ void sketch_hll_add_u64(struct sketch_hll *h, uint64_t key)
 	add(h, sketch_hash_u64(key, h->seed));
 }
 
-/* Ertl, algorithm 6: sigma for registers that saw nothing, tau for those that are full. */
+/* Ertl, algorithm 6: sigma for empty registers, tau for saturated ones. */
 static double sigma(double x)
 {
 	double y = 1, z = x, before;
@@ -112,25 +107,6 @@ double sketch_hll_estimate(const struct sketch_hll *h)
 double sketch_hll_error(const struct sketch_hll *h)
 {
 	return 1.04 / sqrt((double)((size_t)1 << h->p));
-}
-
-int sketch_hll_merge(struct sketch_hll *into, const struct sketch_hll *from)
-{
-	typedef uint8_t v16 __attribute__((vector_size(16)));
-	const size_t m = (size_t)1 << into->p;
-
-	if (into->p != from->p || into->seed != from->seed)
-		return -EINVAL;
-	for (size_t i = 0; i < m; i += 16) { /* SKETCH_HLL_MIN: m is a multiple of 16 */
-		v16 a, b, less;
-
-		memcpy(&a, into->reg + i, 16);
-		memcpy(&b, from->reg + i, 16);
-		less = (v16)(a < b);
-		a = (a & ~less) | (b & less);
-		memcpy(into->reg + i, &a, 16);
-	}
-	return 0;
 }
 
 size_t sketch_hll_save_bytes(const struct sketch_hll *h)

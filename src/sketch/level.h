@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * level.h - which vector instructions this CPU has. Every kernel exists once in C, over lanes of a
- * fixed number, and is compiled for each level; as this folder is compiled without contraction of
- * a * b + c, all levels give the same bits.
+ * level.h - the vector instructions of this CPU. Each kernel is written once in C over a fixed
+ * number of lanes and compiled per level. The folder is compiled without contraction of a * b + c,
+ * so all levels give the same bits.
  */
 #ifndef SL_SKETCH_LEVEL_H
 #define SL_SKETCH_LEVEL_H
 
 enum sketch_vector_level {
-	SKETCH_VECTOR_PORTABLE, /* what the compiler was told to build for */
+	SKETCH_VECTOR_PORTABLE, /* the compiler's default target */
 	SKETCH_VECTOR_AVX2,
 	SKETCH_VECTOR_AVX512,
 	SKETCH_VECTOR_LEVELS
 };
 
-/* The highest level that this CPU and system run. */
+/* The highest level that the CPU and the operating system support. */
 enum sketch_vector_level sketch_vector_best(void);
 
 #if defined(__x86_64__)

@@ -6,18 +6,17 @@
 
 #include "sketch/hash.h"
 #include "sketch/space_saving.h"
-#include "sketch/wire.h"
 
 #define NONE UINT32_MAX
 
 struct space_saving_item {
 	uint64_t count, error, hash;
-	uint32_t at; /* its place in the heap */
+	uint32_t at; /* index into heap */
 };
 
 /*
- * Items 0..used-1 are in use. The heap holds their numbers, the least count first; the table, half
- * full at most, holds them by hash with linear probing.
+ * Items 0..used-1 are in use. heap holds their indices as a min-heap by count; table, at most half
+ * full, holds them by hash with linear probing.
  */
 struct sketch_space_saving {
 	uint32_t m, key_bytes, used, mask;
@@ -27,18 +26,13 @@ struct sketch_space_saving {
 	uint8_t *key;
 };
 
-static bool fits(uint32_t m, uint32_t key_bytes)
-{
-	return m && m <= SKETCH_SPACE_SAVING_MAX && key_bytes &&
-	       key_bytes <= SKETCH_SPACE_SAVING_KEY_MAX;
-}
-
 struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed)
 {
 	struct sketch_space_saving *s;
 	uint32_t slots = 4;
 
-	if (!fits(m, key_bytes)) {
+	if (!m || m > SKETCH_SPACE_SAVING_MAX || !key_bytes ||
+	    key_bytes > SKETCH_SPACE_SAVING_KEY_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
@@ -54,7 +48,7 @@ struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_byt
 	s->heap = (uint32_t *)(s->item + m);
 	s->table = s->heap + m;
 	s->key = (uint8_t *)(s->table + slots);
-	sketch_space_saving_clear(s);
+	memset(s->table, 0xff, (size_t)slots * sizeof(*s->table));
 	return s;
 }
 
@@ -63,19 +57,12 @@ void sketch_space_saving_free(struct sketch_space_saving *s)
 	free(s);
 }
 
-void sketch_space_saving_clear(struct sketch_space_saving *s)
-{
-	memset(s->table, 0xff, ((size_t)s->mask + 1) * sizeof(*s->table));
-	s->used = 0;
-	s->total = 0;
-}
-
 static uint8_t *key_of(const struct sketch_space_saving *s, uint32_t i)
 {
 	return s->key + (size_t)i * s->key_bytes;
 }
 
-/* The slot that holds the key, or the free one where it belongs. */
+/* The slot of the key, or the free slot where it belongs. */
 static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, uint64_t hash)
 {
 	uint32_t slot = (uint32_t)hash & s->mask;
@@ -90,7 +77,7 @@ static uint32_t slot_of(const struct sketch_space_saving *s, const void *key, ui
 	return slot;
 }
 
-/* Frees a slot and closes the gap: what probed past it moves up. */
+/* Frees a slot and moves up what was probed past it. */
 static void slot_free(struct sketch_space_saving *s, uint32_t slot)
 {
 	for (uint32_t next = slot;;) {
@@ -147,14 +134,12 @@ static void sift_up(struct sketch_space_saving *s, uint32_t i)
 	heap_put(s, at, i);
 }
 
-/* A key that is not there yet, into a counter that is free. */
-static void insert(struct sketch_space_saving *s, const void *key, uint64_t hash, uint64_t count,
-		   uint64_t error)
+/* Puts a new key into a free counter. */
+static void insert(struct sketch_space_saving *s, const void *key, uint64_t hash, uint64_t count)
 {
 	const uint32_t i = s->used++;
 
-	s->item[i] =
-		(struct space_saving_item){.count = count, .error = error, .hash = hash, .at = i};
+	s->item[i] = (struct space_saving_item){.count = count, .hash = hash, .at = i};
 	memcpy(key_of(s, i), key, s->key_bytes);
 	s->table[slot_of(s, key, hash)] = i;
 	sift_up(s, i);
@@ -175,10 +160,10 @@ int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint
 	i = s->table[slot];
 	if (i == NONE) {
 		if (s->used < s->m) {
-			insert(s, key, hash, n, 0);
+			insert(s, key, hash, n);
 			return 0;
 		}
-		/* The least counter changes hands; what it had may have been the new key's. */
+		/* The smallest counter is reassigned; its count may all have been the new key's. */
 		i = s->heap[0];
 		slot_free(s, slot_of(s, key_of(s, i), s->item[i].hash));
 		s->item[i].error = s->item[i].count;
@@ -215,7 +200,7 @@ static bool before(const struct sketch_space_saving_item *a,
 	return memcmp(a->key, b->key, key_bytes) < 0;
 }
 
-/* A heap of k items with the last of them first, so that the best k of many stay. */
+/* Sifts down in a heap of k items that has the last in order at its root. */
 static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t at,
 		      uint32_t key_bytes)
 {
@@ -236,7 +221,7 @@ static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t a
 	v[at] = x;
 }
 
-/* Offers x to the best k, of which *have are there. */
+/* Keeps x if it is among the best k; *have are there. */
 static void offer(struct sketch_space_saving_item *v, uint32_t k, uint32_t *have,
 		  struct sketch_space_saving_item x, uint32_t key_bytes)
 {
@@ -284,131 +269,4 @@ int sketch_space_saving_find(const struct sketch_space_saving *s, const void *ke
 		return -ENOENT;
 	*out = shown(s, i);
 	return 0;
-}
-
-int sketch_space_saving_merge(struct sketch_space_saving *into,
-			      const struct sketch_space_saving *from)
-{
-	const uint64_t floor_into = sketch_space_saving_floor(into);
-	const uint64_t floor_from = sketch_space_saving_floor(from);
-	struct sketch_space_saving_item *best, x, y;
-	struct sketch_space_saving *to;
-	uint32_t have = 0;
-	uint64_t total;
-
-	if (into == from || into->m != from->m || into->key_bytes != from->key_bytes)
-		return -EINVAL;
-	if (__builtin_add_overflow(into->total, from->total, &total))
-		return -EOVERFLOW;
-	to = sketch_space_saving_new(into->m, into->key_bytes, into->seed);
-	best = malloc(into->m * sizeof(*best));
-	if (!to || !best) {
-		free(to);
-		free(best);
-		return -ENOMEM;
-	}
-	/* A key that one side lacks may have come there as often as that side's floor. */
-	for (uint32_t i = 0; i < into->used; i++) {
-		x = shown(into, i);
-		if (sketch_space_saving_find(from, x.key, &y))
-			y.count = y.error = floor_from;
-		x.count += y.count;
-		x.error += y.error;
-		offer(best, into->m, &have, x, into->key_bytes);
-	}
-	for (uint32_t i = 0; i < from->used; i++) {
-		x = shown(from, i);
-		if (!sketch_space_saving_find(into, x.key, &y))
-			continue;
-		x.count += floor_into;
-		x.error += floor_into;
-		offer(best, into->m, &have, x, into->key_bytes);
-	}
-	in_order(best, have, into->key_bytes);
-	for (uint32_t i = have; i-- > 0;) /* the least first: a heap as it is */
-		insert(to, best[i].key, sketch_hash_bytes(best[i].key, to->key_bytes, to->seed),
-		       best[i].count, best[i].error);
-	memcpy(into->item, to->item, to->used * sizeof(*to->item));
-	memcpy(into->heap, to->heap, to->used * sizeof(*to->heap));
-	memcpy(into->table, to->table, ((size_t)to->mask + 1) * sizeof(*to->table));
-	memcpy(into->key, to->key, (size_t)to->used * to->key_bytes);
-	into->used = to->used;
-	into->total = total;
-	free(best);
-	sketch_space_saving_free(to);
-	return 0;
-}
-
-size_t sketch_space_saving_save_bytes(const struct sketch_space_saving *s)
-{
-	return SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)s->used * (16 + s->key_bytes);
-}
-
-int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf, size_t bytes)
-{
-	struct sketch_wire w;
-	int rc = sketch_wire_begin(&w, buf, bytes, sketch_space_saving_save_bytes(s),
-				   SKETCH_SPACE_SAVING);
-
-	if (rc)
-		return rc;
-	sketch_put_u32(&w, s->m);
-	sketch_put_u32(&w, s->key_bytes);
-	sketch_put_u32(&w, s->used);
-	sketch_put_u64(&w, s->seed);
-	sketch_put_u64(&w, s->total);
-	/* In the heap's order, so that what is loaded goes on just as this one. */
-	for (uint32_t at = 0; at < s->used; at++) {
-		const uint32_t i = s->heap[at];
-
-		sketch_put_u64(&w, s->item[i].count);
-		sketch_put_u64(&w, s->item[i].error);
-		sketch_put_bytes(&w, key_of(s, i), s->key_bytes);
-	}
-	return sketch_wire_end(&w, buf);
-}
-
-int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, size_t bytes)
-{
-	uint8_t key[SKETCH_SPACE_SAVING_KEY_MAX];
-	uint32_t m, key_bytes, used;
-	struct sketch_space_saving *s;
-	struct sketch_wire_in r;
-	uint64_t sum = 0;
-	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_SPACE_SAVING);
-
-	if (rc)
-		return rc;
-	m = sketch_take_u32(&r);
-	key_bytes = sketch_take_u32(&r);
-	used = sketch_take_u32(&r);
-	if (!fits(m, key_bytes) || used > m ||
-	    bytes != SKETCH_FRAME + 3 * 4 + 2 * 8 + (size_t)used * (16 + key_bytes))
-		return -EINVAL;
-	s = sketch_space_saving_new(m, key_bytes, sketch_take_u64(&r));
-	if (!s)
-		return -errno;
-	s->total = sketch_take_u64(&r);
-	for (uint32_t i = 0; i < used; i++) {
-		const uint64_t count = sketch_take_u64(&r), error = sketch_take_u64(&r);
-		uint64_t hash;
-
-		sketch_take_bytes(&r, key, key_bytes);
-		hash = sketch_hash_bytes(key, key_bytes, s->seed);
-		/* In a heap, no key twice, and together no more than what was counted. */
-		if (!count || error >= count || __builtin_add_overflow(sum, count, &sum) ||
-		    sum > s->total || s->table[slot_of(s, key, hash)] != NONE ||
-		    (i && count < s->item[s->heap[(i - 1) / 2]].count))
-			goto refuse;
-		insert(s, key, hash, count, error);
-	}
-	/* Counters that were never full have lost nothing. */
-	if (!sketch_wire_done(&r) || (used < m && sum != s->total))
-		goto refuse;
-	*out = s;
-	return 0;
-
-refuse:
-	sketch_space_saving_free(s);
-	return -EINVAL;
 }

@@ -1,25 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space_saving.h - Space-Saving: which keys came most often, and how often, in m counters.
+ * space_saving.h - Space-Saving: the most frequent keys and their counts, in m counters.
  *
  * A. Metwally, D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in
- * data streams", ICDT 2005. For N counts in all, and each key that is reported with count c and
- * error e, its true count t holds
+ * data streams", ICDT 2005. For N counts, the true count t of each reported key with count c and
+ * error e satisfies
  *
  *	c - e <= t <= c,   e <= N / m;
  *
- * a key that is not reported came at most sketch_space_saving_floor() <= N / m times, so every key
- * above N / m is there.
+ * a key that is not reported was counted at most sketch_space_saving_floor() <= N / m times, so
+ * every key above N / m is reported.
  *
- * Counters are in a hash table and, in place of the paper's list of buckets, in a binary heap: an
- * update is O(log m) at worst and takes any weight, and mostly O(1), as a counter that rises is
- * mostly near the leaves already.
+ * Counters are in a hash table and, in place of the paper's list of buckets, a binary heap: an
+ * update of any weight is O(log m) at worst and usually O(1), as a counter that rises is mostly
+ * near the leaves.
  *
- * Merge as in P. K. Agarwal et al., "Mergeable summaries", PODS 2012: the bounds hold for both
- * streams together.
- *
- * Not safe for concurrent use of one sketch. Memory is fixed at creation: at most
- * m * (52 + key) bytes.
+ * A sketch is not thread-safe. Memory, at most m * (52 + key) bytes, is allocated at creation.
  */
 #ifndef SL_SKETCH_SPACE_SAVING_H
 #define SL_SKETCH_SPACE_SAVING_H
@@ -33,43 +29,30 @@
 struct sketch_space_saving;
 
 struct sketch_space_saving_item {
-	const void *key; /* key_bytes of them, until the sketch changes */
+	const void *key; /* key_bytes long; valid until the sketch changes */
 	uint64_t count;
 	uint64_t error;
 };
 
 /*
- * m counters (1..SKETCH_SPACE_SAVING_MAX) for keys of key_bytes (1..SKETCH_SPACE_SAVING_KEY_MAX)
- * each. NULL: errno EINVAL, ENOMEM.
+ * m counters (1..SKETCH_SPACE_SAVING_MAX) for keys of key_bytes each
+ * (1..SKETCH_SPACE_SAVING_KEY_MAX). NULL: errno EINVAL or ENOMEM.
  */
 struct sketch_space_saving *sketch_space_saving_new(uint32_t m, uint32_t key_bytes, uint64_t seed);
 void sketch_space_saving_free(struct sketch_space_saving *s);
-void sketch_space_saving_clear(struct sketch_space_saving *s);
 
-/* Counts the key n times. -EOVERFLOW, and nothing changed, if the sum would pass 2^64 - 1. */
+/* Adds n to the key's count. -EOVERFLOW without a change if the total would exceed 2^64 - 1. */
 int sketch_space_saving_add(struct sketch_space_saving *s, const void *key, uint64_t n);
 
 uint64_t sketch_space_saving_total(const struct sketch_space_saving *s);
-/* No key that isn't reported came more often. */
+/* Upper bound of the count of every key that is not reported. */
 uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s);
 
-/*
- * Up to k items, the most frequent first (equal counts by key, as memcmp() has it). Returns how
- * many.
- */
+/* Up to k items by descending count, then by key as memcmp() compares. Returns their number. */
 uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 				 struct sketch_space_saving_item *out, uint32_t k);
-/* The key's item; -ENOENT if it is not among them. */
+/* The key's item; -ENOENT if it has no counter. */
 int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
 			     struct sketch_space_saving_item *out);
-
-/* -EINVAL unless both have the same m and key_bytes; -EOVERFLOW; -ENOMEM, and nothing changed. */
-int sketch_space_saving_merge(struct sketch_space_saving *into,
-			      const struct sketch_space_saving *from);
-
-/* As sketch_fd_save() and sketch_fd_load() in fd.h. */
-size_t sketch_space_saving_save_bytes(const struct sketch_space_saving *s);
-int64_t sketch_space_saving_save(const struct sketch_space_saving *s, void *buf, size_t bytes);
-int sketch_space_saving_load(struct sketch_space_saving **out, const void *buf, size_t bytes);
 
 #endif

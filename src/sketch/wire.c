@@ -32,10 +32,6 @@ static uint64_t take(struct sketch_wire_in *r, size_t n)
 	return v;
 }
 
-void sketch_put_u8(struct sketch_wire *w, uint8_t v)
-{
-	put(w, v, 1);
-}
 void sketch_put_u32(struct sketch_wire *w, uint32_t v)
 {
 	put(w, v, 4);
@@ -72,10 +68,6 @@ void sketch_put_bytes(struct sketch_wire *w, const void *p, size_t n)
 	w->at += n;
 }
 
-uint8_t sketch_take_u8(struct sketch_wire_in *r)
-{
-	return (uint8_t)take(r, 1);
-}
 uint32_t sketch_take_u32(struct sketch_wire_in *r)
 {
 	return (uint32_t)take(r, 4);

@@ -25,18 +25,12 @@ static double chance(void)
 	return (double)(state >> 11) * 0x1p-53;
 }
 
-#define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
-
 int main(int argc, char **argv)
 {
-	struct sl_publisher_opts opts = {
-		.sz = sizeof(opts),
-		.service = "shop",
-		.pod = argc > 2 ? argv[2] : "shop-0",
-		.kube_namespace = "default",
-		.socket = argc > 1 ? argv[1] : NULL,
-		.span_bytes = SL_SPAN_BYTES,
-	};
+	struct sl_publisher_opts opts =
+		SL_OPTS(sl_publisher_opts, .service = "shop", .pod = argc > 2 ? argv[2] : "shop-0",
+			.kube_namespace = "default", .socket = argc > 1 ? argv[1] : NULL,
+			.span_bytes = SL_SPAN_BYTES);
 	struct sl_publisher *p = sl_publisher_open(&opts);
 	struct sl_counter requests, errors, cpu;
 	static const double bounds[] = {5.5, 7.5, 9.5};
@@ -50,15 +44,15 @@ int main(int argc, char **argv)
 		return 1;
 	for (const char *c = opts.pod; *c; c++)
 		state = state * 31 + (uint64_t)*c;
-	requests = sl_counter_create(p, METRIC(.name = "shop_requests_total"));
-	errors = sl_counter_create(p, METRIC(.name = "shop_errors_total"));
-	cpu = sl_counter_create(p, METRIC(.name = "shop_cpu_microseconds_total"));
-	queue = sl_gauge_create(p, METRIC(.name = "shop_queue"));
-	latency = sl_histogram_create(p, METRIC(.name = "shop_latency_seconds", .unit = "seconds",
-						.scale = 3, .use_scale = true, .min = 1e-6,
-						.max = 100));
-	batch = sl_histogram_create_classic(
-		p, METRIC(.name = "shop_batch", .bounds = bounds, .bound_count = 3));
+	requests = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_requests_total"));
+	errors = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_errors_total"));
+	cpu = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_cpu_microseconds_total"));
+	queue = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_queue"));
+	latency = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_latency_seconds",
+						  .unit = "seconds", .scale = 3, .use_scale = true,
+						  .min = 1e-6, .max = 100));
+	batch = sl_histogram_create_classic(p, &SL_OPTS(sl_metric_opts, .name = "shop_batch",
+							.bounds = bounds, .bound_count = 3));
 	request = sl_span_name_create(p, "GET /");
 	for (;;) {
 		struct pollfd in = {.fd = 0, .events = POLLIN};

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Who is told of an anomaly hears of its beginning, that it goes on, and of its end. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
+#include "support/test.h"
 #include "act/alert.h"
 
 #define S 1000000000ll

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import unittest
 
-import live  # takes the first two arguments
-from live import System, p
+from support.analysis import System
+from support.process import skip
+from support.prometheus import Prometheus, available
+from support.sidelight import EXE
 
-DEPLOY = sys.argv.pop(1)
+POD, DEPLOY = sys.argv[2:4]
 RULES = os.path.join(DEPLOY, 'rules.yml')
 
 
@@ -66,15 +68,14 @@ class Deploy(unittest.TestCase):
 
     def test_every_expression_is_of_series_that_there_are(self):
         """Those of connections where eBPF is allowed: the scrapes themselves are connections."""
-        probe = subprocess.run([live.SIDELIGHT, 'tcp', 'probe', '--json'], capture_output=True,
+        probe = subprocess.run([EXE, 'tcp', 'probe', '--json'], capture_output=True,
                                text=True, timeout=60)
         tcp = probe.returncode == 0
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
-        with System(*['--tcp', 'flows,layers,cpu'] * tcp) as s:
+        with System(POD, *['--tcp', 'flows,layers,cpu'] * tcp) as s:
             s.collect('--webhook', 'http://127.0.0.1:9/')  # nobody is told anything in this test
-            address = s.collector.ready['listen']
-            with p.Prometheus({'sidelight': (address, '/metrics')}) as prometheus:
+            with Prometheus({'sidelight': (s.collector.address, '/metrics')}) as prometheus:
                 prometheus.scraped(['sidelight'])
                 prometheus.at = None  # what comes later counts as well
                 prometheus.eventually(lambda: prometheus.query('sidelight_scaling_pressure'), 'pods')
@@ -110,6 +111,6 @@ class Deploy(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if not p.available():
-        p.skip('no prometheus: install the package prometheus')
-    unittest.main(verbosity=2)
+    if not available():
+        skip('no prometheus: install the package prometheus')
+    unittest.main(argv=sys.argv[:1], verbosity=2)

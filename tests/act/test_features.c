@@ -2,15 +2,10 @@
 /* What analysis looks at is what the metrics say: rates, means and quantiles of the last moments.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "collect/analysis/features.h"
 #include "collect/collector_internal.h"
 
@@ -67,7 +62,19 @@ static void set(uint32_t i, double v)
 	memcpy(&cell[i], &v, 8);
 }
 
-static void features_are_of_the_last_moments(void **state)
+static struct collect_tap_row first_row(void)
+{
+	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
+	memset(cell, 0, sizeof(cell));
+	cell[0] = 100;
+	cell[4] = 1000; /* observations from before the first row count for nothing */
+	set(1, 1500);
+	cell[7] = 2;
+	set(8, 0.25);
+	return row(10 * S);
+}
+
+static void features_are_named_and_begin_with_gauges(void **state)
 {
 	static const char *const names[] = {"requests_total{code=\"200\"}",
 					    "latency_count",
@@ -80,13 +87,7 @@ static void features_are_of_the_last_moments(void **state)
 	struct collect_tap_row r;
 
 	(void)state;
-	_Static_assert(SL_HIST_BUCKETS == 2, "cells of the test");
-	cell[0] = 100;
-	cell[4] = 1000; /* what was before nobody looked at counts for nothing */
-	set(1, 1500);
-	cell[7] = 2;
-	set(8, 0.25);
-	r = row(10 * S);
+	r = first_row();
 	assert_false(collect_features_fit(&f, &r));
 	assert_int_equal(collect_features_make(&f, &r), 0);
 	assert_true(collect_features_fit(&f, &r));
@@ -98,7 +99,17 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_take(&f, &r);
 	assert_true(f.value[0] == 100 && isnan(f.shown[0]) && isnan(f.value[2]));
 	assert_true(f.value[4] == 0 && f.value[5] == 1 && f.value[6] == 0.25);
+	collect_features_free(&f);
+}
 
+static void features_are_of_the_last_moments(void **state)
+{
+	struct collect_features f = {0};
+	struct collect_tap_row r = first_row();
+
+	(void)state;
+	assert_int_equal(collect_features_make(&f, &r), 0);
+	collect_features_take(&f, &r);
 	cell[0] = 150;
 	cell[5] = 10; /* ten between 2 and 4, of which the mean is 3 */
 	set(1, 1530);
@@ -183,7 +194,7 @@ static void layer_row(struct collect_features *f, int64_t ns, uint64_t n, uint64
 	collect_features_take(f, &r);
 }
 
-static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **state)
+static void layer_quantiles_need_enough_observations(void **state)
 {
 	struct collect_features f = {0};
 	int64_t at = 10;
@@ -225,8 +236,9 @@ static void quantiles_of_layers_are_of_enough_observations_or_not_known(void **s
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
-		cmocka_unit_test(quantiles_of_layers_are_of_enough_observations_or_not_known),
+		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

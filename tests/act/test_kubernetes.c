@@ -2,15 +2,10 @@
 /* Selectors select what Kubernetes' own would, and quantities are written as it writes them. */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "act/kubernetes.h"
 
 static void selectors_select_what_they_should(void **state)

@@ -7,16 +7,17 @@ learned outlives the collector. The steps build on one another; the first that f
 import http.server
 import json
 import os
+import subprocess
 import sys
 import threading
 import traceback
 import urllib.error
 
-import live
-from live import System
+from support.analysis import HOLD, LIMIT, System
+from support.browser import Browser, NoBrowser
+from support.process import check, wait_until
+from support.sidelight import EXE, Collector
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'web'))
-from browser import Browser, NoBrowser  # noqa: E402
 
 BASE = 'apis/external.metrics.k8s.io/v1beta1/namespaces/default/'
 
@@ -48,11 +49,6 @@ class Receiver:
         self.server.server_close()
 
 
-def check(condition, *what):
-    if not condition:
-        raise AssertionError(' '.join(map(str, what)))
-
-
 class Test:
     def __init__(self, system, receiver, browser, shots):
         self.s, self.r, self.browser, self.shots = system, receiver, browser, shots
@@ -71,8 +67,7 @@ class Test:
             self.page.screenshot(os.path.join(self.shots, name + '.png'))
 
     def without_analysis_there_is_no_tab_and_no_series(self):
-        self.s.collector = live.p.Daemon(live.SIDELIGHT, 'collect', '--agent', self.s.socket,
-                                         '--listen', '127.0.0.1:0')
+        self.s.collector = Collector([self.s.agent])
         check(self.s.api('anomalies')['analysis'] is None)
         try:
             self.s.get(BASE + 'sidelight_scaling_pressure')
@@ -80,13 +75,13 @@ class Test:
         except urllib.error.HTTPError as e:
             check(e.code == 404, e.code)
             e.close()
-        check('sidelight_analysis' not in self.s.get('metrics').decode())
-        check('sidelight_scaling' not in self.s.get('metrics').decode())
+        check('sidelight_analysis' not in self.s.get('metrics'))
+        check('sidelight_scaling' not in self.s.get('metrics'))
 
     def a_pod_is_learned(self):
         self.collect()
         if self.browser:
-            self.page = self.browser.page(f"http://{self.s.collector.ready['listen']}/#tab=pods")
+            self.page = self.browser.page(f"http://{self.s.collector.address}/#tab=pods")
             self.page.wait("!document.querySelector('#tab-anomalies').hidden")
 
         # A pod has a threshold and is out of its warm-up, or says that it is learning.
@@ -107,35 +102,35 @@ class Test:
             self.shot('pods-anomalous')
         else:
             self.s.sicken(lambda: self.s.api('anomalies')['anomalies'], 'an anomaly')
-        a = self.s.eventually(lambda: self.s.api('anomalies')['anomalies'], 'an anomaly')[0]
+        a = wait_until(lambda: self.s.api('anomalies')['anomalies'], 'an anomaly')[0]
         check(a['pod'] == 'shop-0' and a['service'] == 'shop' and a['host'] == 'node-1', a)
         check(a['blame'] and a['blame'][0]['metric'].startswith('shop_'), a)
         check(a['peak'] > 1, a)
         self.instance = a['instance']
 
     def its_trace_and_the_time_before_are_there(self):
-        a = self.s.eventually(lambda: [x for x in self.s.api('anomalies')['anomalies'] if x.get('trace')],
-                              'a trace is kept because of it')[0]
+        a = wait_until(lambda: [x for x in self.s.api('anomalies')['anomalies'] if x.get('trace')],
+                       'a trace is kept because of it')[0]
         history = self.s.api(f'history?series={self.instance}/0&last=60s&points=10000')['series'][0]
         n = sum(a['begin'] - 3 < t < a['begin'] for t in history['t'])
-        check(n > 20, n, 'samples of the 3 s before it')  # 10 ms a round, and rounds may be late
+        check(n > 20, f'{n} samples of the 3 s before it')  # 10 ms a round, and rounds may be late
         if not self.page:
             return
         self.page.run("document.querySelector('#tab-anomalies').click()")
         self.page.wait("[...document.querySelectorAll('#anomalies tbody tr')].some((r) => "
                        f"r.textContent.includes('shop_') && r.textContent.includes('{a['trace'][:8]}'))",
-                       live.LIMIT)
+                       LIMIT)
         self.page.run("document.querySelector('#tab-pods').click()")
 
     def receivers_hear_of_it(self):
-        alerts = self.s.eventually(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
+        alerts = wait_until(lambda: self.r.got.get('/api/v2/alerts'), 'an alert')[0]
         check(alerts[0]['labels']['pod'] == 'shop-0' and
               alerts[0]['labels']['namespace'] == 'default' and
               alerts[0]['labels']['instance_id'] == self.instance, alerts)
         check(alerts[0]['startsAt'] < alerts[0]['endsAt'], alerts)
         check(alerts[0]['annotations']['blame'].startswith('shop_'), alerts)
         check(alerts[0]['generatorURL'].startswith('http://page.example/#'), alerts)
-        event = self.s.eventually(lambda: self.r.got.get('/hook'), 'an event')[0]
+        event = wait_until(lambda: self.r.got.get('/hook'), 'an event')[0]
         check(event['event'] == 'anomaly.begin' and event['labels'] == alerts[0]['labels'], event)
 
     def series_and_signals_tell_of_it(self):
@@ -144,20 +139,18 @@ class Test:
         check(list(m('sidelight_anomaly_score'))[0].startswith('{'), m('sidelight_anomaly_score'))
         check(m('sidelight_anomaly_budget_used_ratio')[''] > 0)
         check(m('sidelight_analysis_busy_seconds_total')[''] > 0)
-        self.s.eventually(lambda: m('sidelight_push_sent_total').get('{to="webhook"}', 0) >= 1,
-                          'what was sent is counted')
+        wait_until(lambda: m('sidelight_push_sent_total').get('{to="webhook"}', 0) >= 1, 'what was sent is counted')
         name = 'sidelight_scaling_pressure'
         key = '{namespace="default",service="shop"}'
-        self.s.eventually(lambda: m(name).get(key, 0) > 0.01, 'pressure')
+        wait_until(lambda: m(name).get(key, 0) > 0.01, 'pressure')
         answer = json.loads(self.s.get(BASE + name + '?labelSelector=service%3Dshop'))
         check(answer['items'][0]['metricLabels']['service'] == 'shop', answer)
         check(answer['items'][0]['value'].rstrip('m').isdigit(), answer)
 
     def the_end_is_told_too(self):
         self.s.pod.tell('fine')
-        self.s.eventually(lambda: all(a['end'] for a in self.s.api('anomalies')['anomalies']),
-                          'the end', live.HOLD)
-        self.s.eventually(lambda: self.r.got['/hook'][-1]['event'] == 'anomaly.end', 'its event')
+        wait_until(lambda: all(a['end'] for a in self.s.api('anomalies')['anomalies']), 'the end', seconds=HOLD)
+        wait_until(lambda: self.r.got['/hook'][-1]['event'] == 'anomaly.end', 'its event')
         if not self.page:
             return
         self.page.run("document.querySelector('#tab-anomalies').click()")
@@ -177,13 +170,12 @@ class Test:
 
         def there():
             return [x['verdict'] for x in self.s.api('pods?q=shop-0')['pods'] if 'verdict' in x]
-        self.s.eventually(there, 'the pod')
+        wait_until(there, 'the pod')
         check(self.s.api('anomalies')['analysis']['learning'] == 0)  # no warm-up
-        self.s.eventually(lambda: not there()[0]['learning'], 'its threshold')
+        wait_until(lambda: not there()[0]['learning'], 'its threshold')
 
     def what_was_recorded_is_replayed(self):
-        check(self.s.collector.stop() == 0)
-        self.s.collector = None
+        self.s.stop_collector()
         files = sorted(os.listdir(os.path.join(self.recording, 'metrics')))
         # the second collector left the first one's file alone
         check(len(files) == 2 and 'shop-0.csv' in files, files)
@@ -192,22 +184,21 @@ class Test:
         names = lines[0].split(',')
         check(names[0] == 'TimeStamp' and 'shop_latency_seconds_p90' in names, names)
         check({len(x.split(',')) for x in lines} == {len(names)}, lines[0])
-        result = live.subprocess.run([live.SIDELIGHT, 'replay', self.recording, '--verdicts', '-'],
+        result = subprocess.run([EXE, 'replay', self.recording, '--verdicts', '-'],
                                      capture_output=True, text=True, timeout=60)
         check(result.returncode == 0, result.stderr)
         rows = [x.split(',') for x in result.stdout.splitlines()]
         check(rows[0][:4] == ['unix_s', 'pod', 'score', 'anomalous'], rows[0])
-        check(sum(r[1] == 'shop-0' for r in rows if len(r) > 1) >= len(lines) - 2, len(rows), len(lines))
+        check(sum(r[1] == 'shop-0' for r in rows if len(r) > 1) >= len(lines) - 2, f'{len(rows)} of {len(lines)}')
 
     def a_kill_costs_what_was_learned_since_it_was_last_saved(self):
         before = models(self.model)[0]['steps']
         self.s.collect('--model', self.model, '--model-every', '1s')
         # With what it learned anew, and a file of its own each time.
-        self.s.eventually(lambda: models(self.model)[0]['steps'] > before, 'the model is saved')
+        wait_until(lambda: models(self.model)[0]['steps'] > before, 'the model is saved')
         inode = os.stat(self.model).st_ino
-        self.s.eventually(lambda: os.stat(self.model).st_ino != inode, 'it is saved again')
-        self.s.collector.process.kill()
-        self.s.collector.process.wait()
+        wait_until(lambda: os.stat(self.model).st_ino != inode, 'it is saved again')
+        self.s.collector.kill()
         check(models(self.model)[0]['name'] == 'shop' and models(self.model)[0]['steps'] > before)
         self.s.collector = None
 
@@ -218,31 +209,30 @@ class Test:
         check(os.path.exists(self.model + '.refused') and not os.path.exists(self.model))
         lost = self.s.metric('sidelight_analysis_lost_total')
         check(lost['{cause="models"}'] == 1, lost)
-        check(self.s.collector.stop() == 0)
-        self.s.collector = None
+        self.s.stop_collector()
         # What can't be a file of models at all is a mistake of who starts it.
         for path in (self.s.folder, os.path.join(self.s.folder, 'none', 'model')):
-            result = live.subprocess.run(
-                [live.SIDELIGHT, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
+            result = subprocess.run(
+                [EXE, 'collect', '--agent', self.s.socket, '--listen', '127.0.0.1:0',
                  '--analyse', '--model', path], capture_output=True, text=True, timeout=60)
             check(result.returncode == 1 and path in result.stderr and
                   len(result.stderr.splitlines()) == 1, result)
 
 
 def models(path):
-    return json.loads(live.subprocess.run([live.SIDELIGHT, 'model', '--json', path], text=True,
-                                          stdout=live.subprocess.PIPE, timeout=60, check=True).stdout)
+    return json.loads(subprocess.run([EXE, 'model', '--json', path], text=True,
+                                          stdout=subprocess.PIPE, timeout=60, check=True).stdout)
 
 
 def main():
     receiver, browser = Receiver(), None
-    shots = sys.argv[1] if len(sys.argv) > 1 else None
+    shots = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         try:
             browser = Browser().__enter__()
         except NoBrowser as e:
             print('SKIP: the page:', e)
-        with System() as system:
+        with System(sys.argv[2]) as system:
             test = Test(system, receiver, browser, shots)
             for name, step in list(vars(Test).items()):
                 if name.startswith('_') or name in ('collect', 'shot'):

@@ -1,59 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is recorded is a table a pod, whole also when columns come later, in its folder and nowhere
  * else. */
-#include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/folder.h"
 #include "base/base.h"
 #include "collect/analysis/record.h"
-
-static char dir[64];
-
-static int make_dir(void **state)
-{
-	(void)state;
-	snprintf(dir, sizeof(dir), "%s/sl-record-XXXXXX",
-		 getenv("TMPDIR") && strlen(getenv("TMPDIR")) < 30 ? getenv("TMPDIR") : "/tmp");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_dir(void **state)
-{
-	char path[512];
-	struct dirent *e;
-	DIR *d;
-
-	(void)state;
-	snprintf(path, sizeof(path), "%s/metrics", dir);
-	d = opendir(path);
-	while (d && (e = readdir(d))) {
-		snprintf(path, sizeof(path), "%s/metrics/%s", dir, e->d_name);
-		unlink(path);
-	}
-	if (d)
-		closedir(d);
-	snprintf(path, sizeof(path), "%s/metrics", dir);
-	rmdir(path);
-	rmdir(dir);
-	return 0;
-}
 
 static struct collect_record *recorder(void)
 {
 	char error[200] = "";
-	struct collect_record *r = collect_record_new(dir, 1, error, sizeof(error));
+	struct collect_record *r = collect_record_new(test_folder, 1, error, sizeof(error));
 
 	if (!r)
 		fail_msg("%s", error);
@@ -65,7 +28,7 @@ static void expect(const char *name, const char *want)
 	char path[512], got[1024] = "";
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/metrics/%s", dir, name);
+	snprintf(path, sizeof(path), "%s/metrics/%s", test_folder, name);
 	f = fopen(path, "r");
 	if (!f)
 		fail_msg("%s: %s", path, strerror(errno));
@@ -125,7 +88,7 @@ static void names_of_strangers_stay_in_the_folder(void **state)
 	expect("twin.csv", "TimeStamp,a_total\n1.000000,1\n");
 	expect("twin-0000000000000abc.csv", "TimeStamp,a_total\n1.000000,1\n");
 	expect("0000000000000004.csv", "TimeStamp,a_total\n1.000000,1\n");
-	snprintf(path, sizeof(path), "%s/../evil.csv", dir);
+	snprintf(path, sizeof(path), "%s/../evil.csv", test_folder);
 	assert_int_equal(stat(path, &st), -1);
 }
 
@@ -136,7 +99,7 @@ static void what_can_not_be_written_is_counted(void **state)
 	char path[512], error[200] = "";
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/metrics", dir);
+	snprintf(path, sizeof(path), "%s/metrics", test_folder);
 	assert_int_equal(rmdir(path), 0);
 	assert_true(collect_record_layout(r, 0, 1, "p", &f));
 	collect_record_row(r, 0, 1, 1000000000, &f);
@@ -152,11 +115,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(tables_are_whole_also_when_columns_come_later,
-						make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(names_of_strangers_stay_in_the_folder, make_dir,
-						remove_dir),
-		cmocka_unit_test_setup_teardown(what_can_not_be_written_is_counted, make_dir,
-						remove_dir),
+						folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(names_of_strangers_stay_in_the_folder, folder_make,
+						folder_remove),
+		cmocka_unit_test_setup_teardown(what_can_not_be_written_is_counted, folder_make,
+						folder_remove),
 	};
 
 	base_log_level = BASE_ERROR;

@@ -7,13 +7,18 @@ import json
 import socket
 import struct
 import threading
+import sys
 import time
 import unittest
 
-from live import System, p
+from support.analysis import System
+from support.process import skip, wait_until
+from support.prometheus import Prometheus, available
+
+POD = sys.argv[2]
 
 
-class RemotePrometheus(p.Prometheus):
+class RemotePrometheus(Prometheus):
     def __init__(self):
         super().__init__({}, native=True)
 
@@ -23,9 +28,9 @@ class RemotePrometheus(p.Prometheus):
 
 class Remote(unittest.TestCase):
     def test_prometheus_gets_a_baseline_and_all_around_an_anomaly(self):
-        if not p.available():
-            p.skip('no prometheus: install the package prometheus')
-        with RemotePrometheus() as prometheus, System() as s:
+        if not available():
+            skip('no prometheus: install the package prometheus')
+        with RemotePrometheus() as prometheus, System(POD) as s:
             s.collect('--remote-write', prometheus.base + '/api/v1/write', '--sample-every', '4s',
                       '--sample-around', '2s')
             start = time.time()
@@ -44,8 +49,8 @@ class Remote(unittest.TestCase):
                 return [float(t) for t, _ in result[0]['values']] if result else []
 
             begin, last = a['begin'], a['last']
-            s.eventually(lambda: samples('shop_requests_total', last + 1, last + 2),
-                         'the samples after the anomaly arrive')
+            wait_until(lambda: samples('shop_requests_total', last + 1, last + 2),
+                       'the samples after the anomaly arrive')
             for name in ('shop_requests_total', 'shop_queue', 'shop_latency_seconds_count'):
                 before = samples(name, begin - 1.9, begin)
                 within = samples(name, begin, last)
@@ -77,13 +82,13 @@ class Remote(unittest.TestCase):
 
     def test_prometheus_gets_histograms_as_they_are(self):
         """After the death of the pod nothing moves: what Prometheus has is what is exposed."""
-        if not p.available():
-            p.skip('no prometheus: install the package prometheus')
-        with RemotePrometheus() as prometheus, System() as s:
+        if not available():
+            skip('no prometheus: install the package prometheus')
+        with RemotePrometheus() as prometheus, System(POD) as s:
             s.collect('--remote-write', prometheus.base + '/api/v1/write', '--remote-native',
                       '--sample-every', '1s')
-            s.eventually(lambda: sum(s.metric('shop_batch_count').values()) > 100, 'observations')
-            s.pod.process.kill()
+            wait_until(lambda: sum(s.metric('shop_batch_count').values()) > 100, 'observations')
+            s.pod.kill()
             key = 'pod="shop-0"'
 
             def exposed(name, **more):
@@ -94,7 +99,7 @@ class Remote(unittest.TestCase):
             def there():
                 got = prometheus.query('histogram_count(shop_latency_seconds{pod="shop-0"})')
                 return got and got[0][1] == exposed('shop_latency_seconds_count')[0]
-            s.eventually(there, 'the last words arrive')
+            wait_until(there, 'the last words arrive')
             n = exposed('shop_batch_count')[0]
             for le in ('5.5', '7.5', '9.5', '+Inf'):
                 self.assertEqual(prometheus.scalar(f'shop_batch_bucket{{pod="shop-0",le="{le}"}}'),
@@ -154,19 +159,17 @@ class Remote(unittest.TestCase):
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            with System() as s:
+            with System(POD) as s:
                 s.collect('--remote-write', f'http://127.0.0.1:{server.server_port}/w',
                           '--sample-every', '0')
-                s.eventually(lambda: s.metric('sidelight_collector_rounds_total'), 'rounds')
-                s.eventually(lambda: sum(s.metric(
-                    'sidelight_push_dropped_total').values()) > 0,
-                    'what is refused is counted')
-                s.eventually(lambda: sum(s.metric(
+                wait_until(lambda: s.metric('sidelight_collector_rounds_total'), 'rounds')
+                wait_until(lambda: sum(s.metric(
+                    'sidelight_push_dropped_total').values()) > 0, 'what is refused is counted')
+                wait_until(lambda: sum(s.metric(
                     'sidelight_push_errors_total').values()) > 2, 'errors are counted')
                 status = s.api('status')
                 rounds = status['totals']['rounds']
-                s.eventually(lambda: s.api('status')['totals']['rounds'] > rounds + 50,
-                             'rounds go on')
+                wait_until(lambda: s.api('status')['totals']['rounds'] > rounds + 50, 'rounds go on')
         finally:
             held.set()
             server.shutdown()
@@ -174,4 +177,4 @@ class Remote(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main(verbosity=2)
+    unittest.main(argv=sys.argv[:1], verbosity=2)

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What adaptive sampling sends: in order, once, a baseline always, and all that is around
  * anomalies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "act/sample.h"
 
 #define S 1000000000ll
@@ -213,7 +208,7 @@ static void play(unsigned int seed, bool dense)
 		assert_true(ticks > 0);
 }
 
-static void any_course_of_anomalies_leaves_once_in_order_and_whole(void **state)
+static void any_anomaly_is_sampled_once_in_order_and_whole(void **state)
 {
 	(void)state;
 	for (unsigned int seed = 1; seed <= 300; seed++) {
@@ -230,7 +225,7 @@ int main(void)
 		cmocka_unit_test(what_is_asked_for_too_late_is_counted),
 		cmocka_unit_test(long_spans_come_in_pieces),
 		cmocka_unit_test(what_is_given_up_is_known),
-		cmocka_unit_test(any_course_of_anomalies_leaves_once_in_order_and_whole),
+		cmocka_unit_test(any_anomaly_is_sampled_once_in_order_and_whole),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "act/verdict.h"
 
 #define S 1000000000ll
@@ -141,7 +138,7 @@ static void a_clock_that_is_set_back_ends_what_went_on(void **state)
 	act_verdicts_free(v);
 }
 
-static void what_began_and_ended_between_two_looks_is_told_or_counted(void **state)
+static void anomalies_between_reads_are_reported_or_counted(void **state)
 {
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = S});
 	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
@@ -169,7 +166,7 @@ static void what_began_and_ended_between_two_looks_is_told_or_counted(void **sta
 	act_verdicts_free(v);
 }
 
-static void an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back(void **state)
+static void anomaly_of_an_unread_pod_ends_and_may_return(void **state)
 {
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.unread_ns = 5 * S});
 	struct act_verdict_pod *p = act_verdicts_add(v, 7, &cart);
@@ -232,7 +229,7 @@ static void memory_is_bounded_and_what_falls_out_is_counted(void **state)
 	act_verdicts_free(v);
 }
 
-static void an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end(void **state)
+static void a_forgotten_anomaly_is_still_reported_to_its_end(void **state)
 {
 	struct act_verdicts *v =
 		act_verdicts_new(&(struct act_verdicts_opts){.max_anomalies = 1, .hold_ns = S});
@@ -465,10 +462,10 @@ int main(void)
 		cmocka_unit_test(the_worst_score_is_that_of_the_time_asked_for),
 		cmocka_unit_test(a_swinging_score_makes_one_interval),
 		cmocka_unit_test(a_clock_that_is_set_back_ends_what_went_on),
-		cmocka_unit_test(what_began_and_ended_between_two_looks_is_told_or_counted),
-		cmocka_unit_test(an_anomaly_of_a_pod_that_is_not_read_ends_and_may_come_back),
+		cmocka_unit_test(anomalies_between_reads_are_reported_or_counted),
+		cmocka_unit_test(anomaly_of_an_unread_pod_ends_and_may_return),
 		cmocka_unit_test(memory_is_bounded_and_what_falls_out_is_counted),
-		cmocka_unit_test(an_anomaly_forgotten_while_it_goes_on_is_told_of_to_its_end),
+		cmocka_unit_test(a_forgotten_anomaly_is_still_reported_to_its_end),
 		cmocka_unit_test(a_kept_trace_is_a_change_of_its_anomaly_once),
 		cmocka_unit_test(the_course_keeps_the_highest_score_of_each_step),
 		cmocka_unit_test(writers_keeper_and_readers_together),

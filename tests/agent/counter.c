@@ -40,12 +40,9 @@ int main(int argc, char **argv)
 
 	if (argc > 3)
 		pause_us = (useconds_t)atoi(argv[3]);
-	p = sl_publisher_open(&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts),
-							  .socket = argv[1],
-							  .service = "counter",
-							  .max_cells = 64});
-	ticks = sl_counter_create(p, &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							      .name = "ticks_total"});
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = argv[1], .service = "counter",
+				       .max_cells = 64));
+	ticks = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "ticks_total"));
 	if (!sl_counter_valid(ticks) || n > 64)
 		return 1;
 	for (int i = 0; i < n; i++)

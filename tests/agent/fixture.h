@@ -8,17 +8,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
+#include "agent/conn.h"
 #include "agent/internal.h"
+#include "agent/peer.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
 #define MS     1000000ull
 #define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
@@ -227,7 +230,7 @@ static inline struct region_directory_hot dir_hot(struct agent *a)
 static inline void pass(struct agent *a, uint64_t ns)
 {
 	a->clock += ns;
-	agent_expire(a, agent_now(a));
+	agent_timer_expire(a, agent_now(a));
 	agent_bury(a);
 }
 

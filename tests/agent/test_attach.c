@@ -233,91 +233,54 @@ static void headers_that_lie_are_refused(void **state)
 
 static void nonsense_ends_the_connection(void **state)
 {
-	_Alignas(8) char packet[SL_MSG_MAX + 1] = {0};
+	static const struct {
+		const char *what;
+		uint32_t magic, type, length, bytes;
+		int fds;
+	} wrong[] = {
+		{"magic", SL_MSG_MAGIC + 1, SL_MSG_SUBSCRIBE, 0, 16, 0},
+		{"cut short", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 3, 0},
+		{"too long", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, SL_MSG_MAX + 1 - 16, SL_MSG_MAX + 1,
+		 0},
+		{"length beyond the packet", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 1, 16, 0},
+		{"type", SL_MSG_MAGIC, 999, 0, 16, 0},
+		{"an answer", SL_MSG_MAGIC, SL_MSG_ADMITTED, 16, 32, 0},
+		{"before SUBSCRIBE", SL_MSG_MAGIC, SL_MSG_OPEN, 8, 24, 0},
+		{"before PUBLISH", SL_MSG_MAGIC, SL_MSG_CLOSE, 8, 24, 0},
+		{"a descriptor", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 16, 1},
+		{"two descriptors", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 16, 2},
+		{"no descriptor", SL_MSG_MAGIC, SL_MSG_PUBLISH, 16, 32, 0},
+		{"short", SL_MSG_MAGIC, SL_MSG_PUBLISH, 8, 24, 1},
+		{"huge length", SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0xffffffff, 16, 0},
+		{"no status asks for more", SL_MSG_MAGIC, SL_MSG_STATUS, 4, 20, 0},
+	};
+	const unsigned int count = sizeof(wrong) / sizeof(*wrong);
+	_Alignas(8) char packet[SL_MSG_MAX + 1];
 	struct sl_msg *m = (struct sl_msg *)packet;
 	struct agent a;
 	int fds;
 
 	(void)state;
+	_Static_assert(sizeof(*m) == 16, "bytes of a header");
 	agent_up(&a, (struct agent_opts){0});
 	fds = fds_open();
-	for (int i = 0; i < 14; i++) {
+	for (unsigned int i = 0; i < count; i++) {
 		struct agent_conn *c = conn_up(&a);
-		size_t bytes = sizeof(*m);
-		bool extra = false;
-		int fd = -1;
 		struct heard h;
 
 		memset(packet, 0, sizeof(packet));
-		*m = (struct sl_msg){SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 5};
-		switch (i) {
-		case 0:
-			m->magic++;
-			break;
-		case 1:
-			bytes = 3;
-			break;
-		case 2:
-			bytes = SL_MSG_MAX + 1;
-			m->length = (uint32_t)(bytes - sizeof(*m));
-			break;
-		case 3:
-			m->length = 1;
-			break;
-		case 4:
-			m->type = 999;
-			break;
-		case 5:
-			m->type = SL_MSG_ADMITTED; /* an answer is no question */
-			m->length = 16;
-			bytes += 16;
-			break;
-		case 6:
-			m->type = SL_MSG_OPEN; /* before SUBSCRIBE */
-			m->length = 8;
-			bytes += 8;
-			break;
-		case 7:
-			m->type = SL_MSG_CLOSE; /* before PUBLISH */
-			m->length = 8;
-			bytes += 8;
-			break;
-		case 8:
-			fd = dup(0); /* nobody asked for one */
-			break;
-		case 9:
-			extra = true;
-			fd = dup(0);
-			break;
-		case 10:
-			m->type = SL_MSG_PUBLISH; /* without a descriptor */
-			m->length = 16;
-			bytes += 16;
-			break;
-		case 11:
-			m->type = SL_MSG_PUBLISH; /* short */
-			m->length = 8;
-			bytes += 8;
-			fd = dup(0);
-			break;
-		case 12:
-			m->length = 0xffffffff;
-			break;
-		case 13:
-			m->type = SL_MSG_STATUS;
-			m->length = 4;
-			bytes += 4;
-			break;
-		}
-		agent_conn_packet(&a, c, packet, bytes, fd, extra);
+		*m = (struct sl_msg){wrong[i].magic, (uint16_t)wrong[i].type, 0, wrong[i].length,
+				     5};
+		agent_conn_packet(&a, c, packet, wrong[i].bytes, wrong[i].fds ? dup(0) : -1,
+				  wrong[i].fds > 1);
 		h = hear(c);
-		assert_int_equal(h.type, SL_MSG_REFUSED);
-		assert_true(c->hang_up);
+		if (h.type != SL_MSG_REFUSED || !c->hang_up)
+			fail_msg("%s: type %u", wrong[i].what, h.type);
 		agent_conn_close(&a, c);
 	}
 	agent_bury(&a);
-	assert_int_equal(a.n.refused[REFUSED_MALFORMED], 14);
-	assert_int_equal(a.n.dropped[DROP_MALFORMED], 14);
+	assert_int_equal(a.n.refused[REFUSED_MALFORMED], count);
+	assert_int_equal(a.n.dropped[DROP_MALFORMED], count);
 	assert_int_equal(a.conn_count, 0);
 	assert_int_equal(fds_open(), fds);
 	agent_fini(&a);
@@ -429,7 +392,7 @@ static void last_words_verify_after_a_death_in_mid_update(void **state)
 	fake_free(&f);
 }
 
-static void a_goodbye_is_no_death(void **state)
+static void tells_close_from_death(void **state)
 {
 	struct fake f = fake_make(81, 1, SEALED);
 	struct agent a;
@@ -449,7 +412,7 @@ static void a_goodbye_is_no_death(void **state)
 }
 
 /* Defect 6 of MicroView: ten pages, none ever reused. And stale readers must notice. */
-static void a_slot_is_reused_only_after_quarantine_and_by_a_new_generation(void **state)
+static void a_slot_is_reused_after_quarantine_as_a_generation(void **state)
 {
 	struct fake f = fake_make(90, 1, SEALED), g = fake_make(91, 1, SEALED),
 		    h = fake_make(92, 1, SEALED);
@@ -739,8 +702,8 @@ int main(void)
 		cmocka_unit_test(publishers_cannot_see_each_other),
 		cmocka_unit_test(a_uid_that_is_named_may_consume),
 		cmocka_unit_test(last_words_verify_after_a_death_in_mid_update),
-		cmocka_unit_test(a_goodbye_is_no_death),
-		cmocka_unit_test(a_slot_is_reused_only_after_quarantine_and_by_a_new_generation),
+		cmocka_unit_test(tells_close_from_death),
+		cmocka_unit_test(a_slot_is_reused_after_quarantine_as_a_generation),
 		cmocka_unit_test(a_publisher_that_comes_back_is_the_same_region),
 		cmocka_unit_test(a_full_agent_says_so_and_makes_room_of_last_words),
 		cmocka_unit_test(one_user_cannot_take_it_all),

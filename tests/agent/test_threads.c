@@ -68,14 +68,10 @@ static void *publishing(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < 30; i++) {
-		struct sl_publisher *p = sl_publisher_open(
-			&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts),
-						    .socket = path,
-						    .service = "thread",
-						    .max_cells = 64});
-		struct sl_counter c = sl_counter_create(
-			p, &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-						    .name = "x_total"});
+		struct sl_publisher *p = sl_publisher_open(&SL_OPTS(
+			sl_publisher_opts, .socket = path, .service = "thread", .max_cells = 64));
+		struct sl_counter c =
+			sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "x_total"));
 
 		sl_counter_inc(c);
 		sl_publisher_close(p);

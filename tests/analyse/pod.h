@@ -30,8 +30,7 @@ struct pod {
 
 static inline struct analyse_pipeline *create(const struct analyse_detector_ops *ops)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = 16,
+	struct analyse_pipeline_opts o = {.columns = 16,
 					  .false_alarms = false_alarms,
 					  .hold_ns = hold_ns,
 					  .seed = 1,

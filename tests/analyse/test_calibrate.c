@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_calibrate.c - thresholds that follow a budget of false alarms, without labels. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/calibrate.h"
 #include "noise.h"
 

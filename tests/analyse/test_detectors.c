@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_detectors.c - what every detector of the table promises, and what each is for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/detector.h"
 #include "noise.h"
 

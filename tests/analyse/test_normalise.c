@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_normalise.c - what a move is worth, on columns of known kinds. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/detector.h"
 #include "analyse/normalise.h"
 #include "noise.h"

@@ -2,15 +2,10 @@
 /* test_pipeline.c - a pod's rows to verdicts: what comes and goes, what is missing, models. */
 #include <errno.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/fleet.h"
 #include "pod.h"
 
@@ -157,7 +152,7 @@ static void a_fault_is_one_for_as_long_as_it_lasts(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-static void what_stays_becomes_normal_and_the_way_back_is_no_second_alarm(void **state)
+static void a_lasting_change_becomes_normal_without_realarm(void **state)
 {
 	struct analyse_verdict v = {0};
 	struct pod d;
@@ -237,7 +232,7 @@ static void anomalies_that_come_again_become_normal_too(void **state)
 }
 
 /* One in so many steps it was still, whatever its size. */
-static void what_was_constant_and_changes_counts_once_and_boundedly(void **state)
+static void a_constant_that_changes_counts_once_and_boundedly(void **state)
 {
 	struct pod d = trained(NULL, 300);
 	struct analyse_verdict small, large;
@@ -480,11 +475,8 @@ static void series_come_and_go_and_are_known_again(void **state)
 
 static void a_shadow_scores_and_does_not_act(void **state)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = 16,
-					  .false_alarms = 3.6,
-					  .seed = 1,
-					  .shadow = &analyse_detector_mad};
+	struct analyse_pipeline_opts o = {
+		.columns = 16, .false_alarms = 3.6, .seed = 1, .shadow = &analyse_detector_mad};
 	struct pod d = {.p = create(NULL), .t = STEP, .seed = 1}, s = {.t = STEP, .seed = 1};
 	bool seen = false;
 
@@ -622,7 +614,7 @@ static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 	analyse_fleet_free(f);
 }
 
-static void a_damaged_model_is_refused_and_the_pipeline_goes_on(void **state)
+static void a_damaged_model_is_refused_and_analysis_goes_on(void **state)
 {
 	(void)state;
 	for (unsigned int k = 0; analyse_detector_at(k); k++) {
@@ -746,10 +738,10 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_fault_is_flagged_and_its_metric_blamed),
 		cmocka_unit_test(a_fault_is_one_for_as_long_as_it_lasts),
-		cmocka_unit_test(what_stays_becomes_normal_and_the_way_back_is_no_second_alarm),
+		cmocka_unit_test(a_lasting_change_becomes_normal_without_realarm),
 		cmocka_unit_test(what_wanders_does_not_prolong_a_fault),
 		cmocka_unit_test(anomalies_that_come_again_become_normal_too),
-		cmocka_unit_test(what_was_constant_and_changes_counts_once_and_boundedly),
+		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
 		cmocka_unit_test(one_outlier_in_training_blinds_nobody),
@@ -763,7 +755,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nothing_allocates_once_it_runs),
 		cmocka_unit_test(a_loaded_model_scores_as_the_one_saved),
 		cmocka_unit_test(an_empty_fleet_begins_with_the_models_threshold),
-		cmocka_unit_test(a_damaged_model_is_refused_and_the_pipeline_goes_on),
+		cmocka_unit_test(a_damaged_model_is_refused_and_analysis_goes_on),
 		cmocka_unit_test(a_model_of_another_detector_is_refused),
 		cmocka_unit_test(merged_models_know_both_hosts),
 		cmocka_unit_test(rows_of_one_step_are_one_sign_of_drift),

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_runs.c - what steps that follow each other add up to, and what it must not
  * (docs/analytics.md, Runs). */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "analyse/pipeline_internal.h"
 #include "pod.h"
 
@@ -136,7 +131,7 @@ static void what_is_off_for_long_hides_no_fault(void **state)
 static void an_event_is_over_when_its_counter_rests(void **state)
 {
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o), .columns = 16, .false_alarms = 36, .rate_ns = STEP, .seed = 1};
+		.columns = 16, .false_alarms = 36, .rate_ns = STEP, .seed = 1};
 	struct pod d = {.p = analyse_pipeline_create(&o), .t = STEP, .seed = 1};
 	double events = 0;
 	unsigned int late = 0, early = 0;

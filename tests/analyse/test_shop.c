@@ -10,18 +10,14 @@
  * missing. Of the constants there are none, and numbers have three digits. Faults last 3 s.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
+#include "support/test.h"
 #include "analyse/fleet.h"
 
 #define PODS	8u
@@ -117,8 +113,7 @@ static void judge(void)
 
 static void begin(struct pod *p, uint64_t ms)
 {
-	struct analyse_pipeline_opts o = {.sz = sizeof(o),
-					  .columns = p->columns + p->columns / 2,
+	struct analyse_pipeline_opts o = {.columns = p->columns + p->columns / 2,
 					  .step_ns = STEP * MS,
 					  .rate_ns = STEP * MS,
 					  .false_alarms = BUDGET,

@@ -24,7 +24,7 @@ static void up(struct scene *s)
 	int ends[2];
 
 	agent_up(&s->a, (struct agent_opts){0});
-	assert_int_equal(agent_board_init(&s->a), 0);
+	assert_int_equal(agent_verdict_board_init(&s->a), 0);
 	s->region = fake_make(70, 1, SEALED);
 	s->publisher = conn_as(&s->a, 1000);
 	admitted(&s->a, s->publisher, &s->region);
@@ -38,7 +38,7 @@ static void up(struct scene *s)
 
 static void down(struct scene *s)
 {
-	agent_board_fini(&s->a);
+	agent_verdict_board_fini(&s->a);
 	agent_fini(&s->a);
 	fake_free(&s->region);
 	close(s->told);
@@ -47,7 +47,7 @@ static void down(struct scene *s)
 static void later(struct scene *s)
 {
 	s->a.clock += 20 * MS;
-	agent_expire(&s->a, agent_now(&s->a));
+	agent_timer_expire(&s->a, agent_now(&s->a));
 }
 
 /* Was the publisher told, and of what? */
@@ -207,7 +207,7 @@ static void the_status_shows_it_until_it_expires(void **state)
 
 static void write_board(struct scene *s, uint32_t entry, struct sl_msg_verdict v)
 {
-	uint64_t *line = s->a.board + 8 * (size_t)entry;
+	uint64_t *line = s->a.verdict_board + 8 * (size_t)entry;
 
 	later(s);
 	memcpy(line, &v, sizeof(v));
@@ -222,21 +222,21 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 	(void)state;
 	up(&s);
 	write_board(&s, 3, VERDICT(.flags = 1));
-	agent_board_notice(&s.a, 3);
+	agent_verdict_board_notice(&s.a, 3);
 	assert_true(told(&s, &v));
 	assert_int_equal(v.flags, 1);
 
 	for (int i = 0; i < 64; i++) { /* any byte of it torn */
 		write_board(&s, 3, VERDICT(.flags = 1));
-		((uint8_t *)(s.a.board + 24))[i] ^= 0x40;
-		agent_board_notice(&s.a, 3);
+		((uint8_t *)(s.a.verdict_board + 24))[i] ^= 0x40;
+		agent_verdict_board_notice(&s.a, 3);
 	}
 	assert_int_equal(s.a.n.verdicts_refused, 64);
 	write_board(&s, 3, VERDICT(.score = __builtin_nan("")));
-	agent_board_notice(&s.a, 3);
-	agent_board_notice(&s.a, s.a.slot_count); /* outside of it */
-	agent_board_notice(&s.a, UINT32_MAX);
-	agent_board_notice(&s.a, 4); /* never written */
+	agent_verdict_board_notice(&s.a, 3);
+	agent_verdict_board_notice(&s.a, s.a.slot_count); /* outside of it */
+	agent_verdict_board_notice(&s.a, UINT32_MAX);
+	agent_verdict_board_notice(&s.a, 4); /* never written */
 	assert_int_equal(s.a.n.verdicts_refused, 68);
 	assert_false(told(&s, &v));
 	down(&s);

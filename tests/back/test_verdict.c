@@ -4,11 +4,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sidelight/attach.h>
 #include <sidelight/sidelight.h>
+
+#include "support/test.h"
 
 #define MS 1000000ull
 
@@ -48,8 +44,7 @@ static void up(struct scene *s)
 	s->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	assert_int_equal(bind(s->listener, (struct sockaddr *)&at, sizeof(at)), 0);
 	assert_int_equal(listen(s->listener, 4), 0);
-	s->p = sl_publisher_open(&(struct sl_publisher_opts){
-		.sz = sizeof(struct sl_publisher_opts), .service = "s", .socket = path});
+	s->p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "s", .socket = path));
 	assert_non_null(s->p);
 	s->sock = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC);
 	assert_int_equal(recv(s->sock, &in, sizeof(in), 0), sizeof(in));
@@ -88,7 +83,7 @@ static void tell(struct scene *s, struct sl_msg_verdict v)
 
 static struct sl_publisher_verdict look(const struct sl_publisher *p)
 {
-	struct sl_publisher_verdict v = {.sz = sizeof(v)};
+	struct sl_publisher_verdict v = SL_OPTS(sl_publisher_verdict);
 
 	assert_int_equal(sl_publisher_verdict(p, &v), 0);
 	return v;
@@ -196,7 +191,7 @@ static void a_child_knows_nothing_of_itself(void **state)
 	await(s.p, 1);
 	pid = fork();
 	if (!pid) {
-		struct sl_publisher_verdict v = {.sz = sizeof(v)};
+		struct sl_publisher_verdict v = SL_OPTS(sl_publisher_verdict);
 
 		_exit(sl_publisher_verdict(s.p, &v) || v.known || v.sequence ||
 		      sl_publisher_alarmed(s.p));
@@ -218,8 +213,8 @@ static void other_sizes_and_null(void **state)
 	(void)state;
 	assert_int_equal(sl_publisher_verdict(NULL, &v), -EINVAL);
 	assert_false(sl_publisher_alarmed(NULL));
-	struct sl_publisher *p = sl_publisher_open(&(struct sl_publisher_opts){
-		.sz = sizeof(struct sl_publisher_opts), .flags = SL_PUBLISHER_DETACHED});
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
 	assert_int_equal(sl_publisher_verdict(p, NULL), -EINVAL);
 	assert_int_equal(sl_publisher_verdict(p, &v), -EINVAL);
 	assert_int_equal(sl_publisher_verdict(p, &later.v), 0);
@@ -237,7 +232,7 @@ static void *reader(void *arg)
 	uint64_t seen = 0;
 
 	for (unsigned int i = 0; seen != UINT64_MAX; i++) {
-		struct sl_publisher_verdict v = {.sz = sizeof(v)};
+		struct sl_publisher_verdict v = SL_OPTS(sl_publisher_verdict);
 
 		/* valgrind runs one thread at a time, for long if nobody lets go. */
 		if (i % 64 == 0)

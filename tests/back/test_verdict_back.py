@@ -4,22 +4,23 @@
 out, keeps its traces, which look as ever, and tells it so; and tells it when it is over. Over the
 agent's socket, or in a guest by RDMA (tests/guest/spans.sh)."""
 import json
-import os
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
-from harness import RDMA, agent, check, collector, get, total, until, workdir  # noqa: E402
+from support.exposition import total
+from support.http import get
+from support.process import check, poll, wait_until, workdir
+from support.sidelight import RDMA, Agent, Collector
 
 sidelight, pod = sys.argv[1:]
 HOLD = 300  # on a machine that is no longer as it was, an anomaly ends after two minutes
 d = workdir()
-a = agent(sidelight, d)
+a = Agent(folder=d)
 p = subprocess.Popen([pod, f'{d}/agent.sock', 'shop-0'], stdin=subprocess.PIPE,
                      stdout=subprocess.PIPE, text=True)
-c, url = collector(sidelight, d, '--period', '20ms', '--analyse', '--analyse-step', '200ms',
+c = Collector([a], '--period', '20ms', '--analyse', '--analyse-step', '200ms',
                    '--warm-up', '5s', '--false-alarms', '60', '--trace-head', '0.05')
-api = url.replace('/metrics', '/api/v1/')
+api = c.url + '/api/v1/'
 
 
 def alarmed(order='?'):
@@ -44,29 +45,29 @@ def traces(reason):
             if t['reason'] == reason]
 
 
-check(until(calm, HOLD), f'what is usual was not learned: {verdict()}', c)
-check(until(lambda: traces('head')), 'of traces that are as ever some are kept all the same', c)
+wait_until(calm, lambda: f'what is usual was not learned: {verdict()}', c, seconds=HOLD)
+wait_until(lambda: traces('head'), 'of traces that are as ever some are kept all the same', c)
 
 for attempt in range(8):  # a machine too busy may sleep through a fault
     alarmed('fault')
-    if until(alarmed, 5):
+    if poll(alarmed, 5):
         break
     alarmed('fine')
-    until(calm, HOLD)
+    poll(calm, HOLD)
 else:
     check(False, f'the pod was not told: {verdict()}', c, a)
 check(verdict()['anomalous'], 'it was told what is not so', c)
-check(until(lambda: traces('verdict')), 'no trace was kept by the verdict', c)
+wait_until(lambda: traces('verdict'), 'no trace was kept by the verdict', c)
 one = traces('verdict')[-1]
-one = until(lambda: next((t for t in [json.loads(get(f'{api}traces/{one["trace_id"]}'))]
+one = poll(lambda: next((t for t in [json.loads(get(f'{api}traces/{one["trace_id"]}'))]
                           if t['spans']), None))
 check(one and one['spans'][0]['pod'] == 'shop-0' and one['spans'][0]['name'] == 'GET /'
       and round(one['duration_seconds'] * 1e9) == 5000000, f'{one}', c)
 check(not traces('slow') and not traces('error'), 'all of them look alike', c)
 
 alarmed('fine')
-check(until(lambda: not alarmed(), HOLD), f'the pod was not told that it is over: {verdict()}', c, a)
-text = get(url)
+wait_until(lambda: not alarmed(), lambda: f'the pod was not told that it is over: {verdict()}', c, a, seconds=HOLD)
+text = c.get('/metrics')
 told = total(text, 'sidelight_analysis_told_total')
 check(told > 1, 'what was told is counted', c)
 print(f'told {told:g} times, by {"a WRITE into the board" if RDMA else "the socket"}; '

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One table serves the command line, the YAML file and --help; what is wrong gets one clear line.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "base/base.h"
 
 static struct {
@@ -18,28 +14,34 @@ static struct {
 	const char *socket;
 	struct base_strings agents;
 	uint32_t workers;
+	uint16_t port, before;
+	uint8_t copies, after;
 	uint64_t seed, period, memory;
 	int32_t gid;
 	double rate;
 } v;
 
 static const struct base_option table[] = {
-	{"json", 'j', BASE_OPT_FLAG, &v.json, NULL, "print JSON", 0, 0},
-	{"colour", 0, BASE_OPT_FLAG, &v.colour, NULL, "with colours", 0, 0},
-	{"socket", 's', BASE_OPT_STRING, &v.socket, "PATH", "where the agent listens", 0, 0},
-	{"agent", 'a', BASE_OPT_LIST, &v.agents, "ADDRESS", "an agent; may be repeated", 0, 0},
-	{"workers", 'w', BASE_OPT_U32, &v.workers, "N", "threads", 1, 64},
-	{"seed", 0, BASE_OPT_U64, &v.seed, "N", "of the random numbers", 0, 0},
-	{"gid", 0, BASE_OPT_I32, &v.gid, "N", "index", -1, 255},
-	{"rate", 0, BASE_OPT_F64, &v.rate, "HZ", "how often", 0, 1000},
-	{"period", 0, BASE_OPT_DURATION, &v.period, "DURATION",
-	 "how long between two rounds, which is a text long enough to be broken somewhere", 1000,
-	 1e12},
-	{"memory", 0, BASE_OPT_SIZE, &v.memory, "SIZE", "at most", 0, 0},
+	BASE_FLAG("json", 'j', &v.json, "print JSON"),
+	BASE_FLAG("colour", 0, &v.colour, "with colours"),
+	BASE_STRING("socket", 's', &v.socket, "PATH", "where the agent listens"),
+	BASE_LIST("agent", 'a', &v.agents, "ADDRESS", "an agent; may be repeated"),
+	BASE_UINT("workers", 'w', &v.workers, 1, 64, "N", "threads"),
+	BASE_UINT("port", 0, &v.port, 0, 0, "N", "bounded by its type alone"),
+	BASE_UINT("copies", 0, &v.copies, 0, 0, "N", "bounded by its type alone"),
+	BASE_UINT("seed", 0, &v.seed, 0, 0, "N", "of the random numbers"),
+	BASE_INT("gid", 0, &v.gid, -1, 255, "N", "index"),
+	BASE_F64("rate", 0, &v.rate, 0, 1000, "HZ", "how often"),
+	BASE_TIME(
+		"period", 0, &v.period, 1000, 1e12, "DURATION",
+		"how long between two rounds, which is a text long enough to be broken somewhere"),
+	BASE_SIZE("memory", 0, &v.memory, 0, 0, "SIZE", "at most"),
 	{0},
 };
 
 static const struct base_command cmd = {"test", "[OPTION]... FILE", "Does nothing.", NULL};
+enum { HELP_SHOWN = -1, USAGE_ERROR = -2 };
+
 static char said[8192]; /* what the last call printed on stderr and stdout */
 static char path[] = "/tmp/sl-options-XXXXXX";
 
@@ -49,7 +51,7 @@ static int run(const char *line)
 	static char words[1024];
 	static char *argv[64];
 	char out[] = "/tmp/sl-said-XXXXXX";
-	int argc = 0, fd = mkstemp(out), old[2], r;
+	int argc = 0, fd = mkstemp(out), old[2], r, code = -1;
 	ssize_t n;
 
 	v = (typeof(v)){.colour = true,
@@ -69,7 +71,9 @@ static int run(const char *line)
 		old[i] = dup(i + 1);
 		dup2(fd, i + 1);
 	}
-	r = base_options_parse(&cmd, table, argc, argv);
+	r = base_options_parse(&cmd, table, argc, argv, &code);
+	if (r < 0)
+		r = code == BASE_EXIT_OK ? HELP_SHOWN : USAGE_ERROR;
 	fflush(NULL);
 	for (int i = 0; i < 2; i++) {
 		dup2(old[i], i + 1);
@@ -120,6 +124,15 @@ static void every_type_from_the_command_line(void **state)
 	assert_int_equal(v.memory, 65536);
 }
 
+static void narrow_numbers_leave_their_neighbours_alone(void **state)
+{
+	(void)state;
+	assert_int_equal(run("--port 65535 --copies 255"), 5);
+	assert_int_equal(v.port, 65535);
+	assert_int_equal(v.copies, 255);
+	assert_true(!v.before && !v.after);
+}
+
 static void operands_may_stand_before_options(void **state)
 {
 	(void)state;
@@ -147,6 +160,8 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		{"--workers -1", "--workers: '-1' is not a whole number"},
 		{"--workers 3x", "--workers: '3x' is not a whole number"},
 		{"--seed 18446744073709551616", "--seed: '18446744073709551616' is too large"},
+		{"--port 65536", "--port: '65536' is too large"},
+		{"--copies 256", "--copies: '256' is too large"},
 		{"--gid -2", "--gid: '-2' is not within -1 to 255"},
 		{"--gid --2", "--gid: '--2' is not a whole number, perhaps negative"},
 		{"--rate nan", "--rate: 'nan' is not a number"},
@@ -167,7 +182,7 @@ static void bad_command_lines_get_one_clear_line(void **state)
 		char expect[256];
 
 		snprintf(expect, sizeof(expect), "sidelight test: %s\n", t[i].said);
-		assert_int_equal(run(t[i].line), BASE_USAGE_ERROR);
+		assert_int_equal(run(t[i].line), USAGE_ERROR);
 		assert_string_equal(said, expect);
 	}
 }
@@ -240,12 +255,12 @@ static void bad_files_get_one_line_with_the_place(void **state)
 		char expect[256];
 
 		snprintf(expect, sizeof(expect), "sidelight test: %s%s\n", path, t[i].said);
-		assert_int_equal(run_with_config("", t[i].text), BASE_USAGE_ERROR);
+		assert_int_equal(run_with_config("", t[i].text), USAGE_ERROR);
 		assert_string_equal(said, expect);
 	}
-	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), BASE_USAGE_ERROR);
+	assert_int_equal(run_with_config("", "a: [1\nb: 2\n"), USAGE_ERROR);
 	assert_non_null(strstr(said, ":2: not YAML: "));
-	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), BASE_USAGE_ERROR);
+	assert_int_equal(run_with_config("", "a: \xff\xfe\n"), USAGE_ERROR);
 	assert_non_null(strstr(said, "can't be read as YAML"));
 }
 
@@ -260,6 +275,8 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"  -s, --socket PATH      where the agent listens (default /default)\n"
 		"  -a, --agent ADDRESS    an agent; may be repeated\n"
 		"  -w, --workers N        threads (default 2)\n"
+		"      --port N           bounded by its type alone\n"
+		"      --copies N         bounded by its type alone\n"
 		"      --seed N           of the random numbers\n"
 		"      --gid N            index (default -1)\n"
 		"      --rate HZ          how often (default 1.5)\n"
@@ -272,7 +289,7 @@ static void help_is_aligned_and_names_the_defaults(void **state)
 		"\nThe manual: man sidelight-test\n";
 
 	(void)state;
-	assert_int_equal(run("--help"), BASE_HELP_SHOWN);
+	assert_int_equal(run("--help"), HELP_SHOWN);
 	assert_string_equal(said, expect);
 }
 
@@ -287,6 +304,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_type_from_the_command_line),
+		cmocka_unit_test(narrow_numbers_leave_their_neighbours_alone),
 		cmocka_unit_test(operands_may_stand_before_options),
 		cmocka_unit_test(bad_command_lines_get_one_clear_line),
 		cmocka_unit_test(every_type_from_the_file),

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What somebody may write for a duration, a size, a number, an address; and what not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 #include <errno.h>
 #include <string.h>
 
+#include "support/test.h"
 #include "base/base.h"
 
 static void durations(void **state)

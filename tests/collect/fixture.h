@@ -6,16 +6,12 @@
 #ifndef SL_TESTS_COLLECT_FIXTURE_H
 #define SL_TESTS_COLLECT_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "collect/collect.h"
 
@@ -66,6 +62,8 @@ bool has(struct collect_collector *c, const char *line);
 bool mentions(struct collect_collector *c, const char *what);
 /* The sum of a self metric's series, or -1 if there is none. */
 double self_value(struct collect_collector *c, const char *name, const char *labels);
+/* Faults of regions by this cause. */
+double faults(struct collect_collector *c, const char *cause);
 /* What see_worker() was shown of each worker. */
 extern __thread struct collect_worker_view seen[16];
 void see_worker(const struct collect_worker_view *v, void *arg);

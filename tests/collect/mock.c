@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/random.h"
 #include "base/base.h"
 #include "fabric/fabric.h"
 #include "region/flows.h"
@@ -109,10 +110,7 @@ void mock_reset(void)
 
 static uint64_t any(struct mock_host *h)
 {
-	h->rng ^= h->rng << 13;
-	h->rng ^= h->rng >> 7;
-	h->rng ^= h->rng << 17;
-	return h->rng;
+	return random_xorshift(&h->rng);
 }
 
 static uint64_t hot_offset(const struct mock_host *h)
@@ -162,11 +160,6 @@ const char *fabric_name(const struct fabric *f)
 {
 	(void)f;
 	return "mock";
-}
-
-const char *fabric_target(const struct fabric *f)
-{
-	return f->host->target;
 }
 
 enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoch)

@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_codec.c - what goes into the history's columns comes out bit for bit. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
+#include "support/random.h"
 #include "collect/codec.h"
 
 static uint64_t rng = 88172645463325252ull;
 
 static uint64_t any(void)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
+	return random_xorshift(&rng);
 }
 
 static uint64_t bits(double d)
@@ -164,5 +158,5 @@ int main(void)
 		cmocka_unit_test(garbage),
 	};
 
-	return cmocka_run_group_tests_name("history-comes-out-bit-for-bit", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("collect-history-codec-is-lossless", tests, NULL, NULL);
 }

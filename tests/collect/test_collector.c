@@ -122,6 +122,14 @@ double self_value(struct collect_collector *c, const char *name, const char *lab
 	return sum;
 }
 
+double faults(struct collect_collector *c, const char *cause)
+{
+	char label[64];
+
+	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
+	return self_value(c, "sidelight_collector_region_faults_total", label);
+}
+
 __thread struct collect_worker_view seen[16];
 
 void see_worker(const struct collect_worker_view *v, void *arg)

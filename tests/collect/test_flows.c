@@ -64,7 +64,7 @@ static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct
 #define VALUE(name, labels) self_value(c, "sidelight_tcp_" name, labels)
 #define LOST(cause)	    self_value(c, "sidelight_collector_tcp_lost_total", "cause=\"" cause "\"")
 
-static void flows_are_counted_exactly_once(void **state)
+static void counts_flows_exactly_once(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -146,7 +146,7 @@ static void flows_are_counted_exactly_once(void **state)
 	make_flows_free(&m);
 }
 
-static void what_only_the_journal_saw_of_flows_is_counted(void **state)
+static void counts_flows_only_in_the_journal(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -200,15 +200,7 @@ static void what_only_the_journal_saw_of_flows_is_counted(void **state)
 	make_flows_free(&m);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return self_value(c, "sidelight_collector_region_faults_total", label);
-}
-
-static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
+static void drops_a_lying_flow_table_by_cause(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 8);
@@ -254,7 +246,7 @@ static void a_table_of_flows_that_lies_is_dropped_with_its_cause(void **state)
 	make_flows_free(&m);
 }
 
-static void workloads_beyond_the_bound_go_to_the_others(void **state)
+static void workloads_beyond_the_bound_are_lumped(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -285,7 +277,7 @@ static void workloads_beyond_the_bound_go_to_the_others(void **state)
 	make_flows_free(&m);
 }
 
-static void sums_of_flows_outlive_the_agent(void **state)
+static void flow_sums_outlive_the_agent(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -329,7 +321,7 @@ static void sums_of_flows_outlive_the_agent(void **state)
 	make_flows_free(&n);
 }
 
-static void flows_are_their_owners_whose_names_come_late(void **state)
+static void flows_belong_to_owners_named_late(void **state)
 {
 	static const char *const cart[SL_CGROUP_TEXTS] = {"shop", "cart-0", "app", "cart", "/k/1"};
 	static const char *const path[SL_CGROUP_TEXTS] = {NULL, NULL, NULL, NULL, "/user.slice"};
@@ -425,7 +417,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
+static void flow_sums_survive_churn_and_tears(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -496,12 +488,8 @@ static void flows_churn_torn_and_shuffled_and_the_sums_are_exact(void **state)
 }
 
 const struct CMUnitTest flows_tests[] = {
-	TEST(flows_are_counted_exactly_once),
-	TEST(what_only_the_journal_saw_of_flows_is_counted),
-	TEST(a_table_of_flows_that_lies_is_dropped_with_its_cause),
-	TEST(workloads_beyond_the_bound_go_to_the_others),
-	TEST(sums_of_flows_outlive_the_agent),
-	TEST(flows_are_their_owners_whose_names_come_late),
-	TEST(flows_churn_torn_and_shuffled_and_the_sums_are_exact),
-	{0},
+	TEST(counts_flows_exactly_once),	 TEST(counts_flows_only_in_the_journal),
+	TEST(drops_a_lying_flow_table_by_cause), TEST(workloads_beyond_the_bound_are_lumped),
+	TEST(flow_sums_outlive_the_agent),	 TEST(flows_belong_to_owners_named_late),
+	TEST(flow_sums_survive_churn_and_tears), {0},
 };

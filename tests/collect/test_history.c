@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_history.c - the ring: bounded, oldest first, whole chunks or none, also under a writer. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "collect/history.h"
 
 #define COLUMNS 1500u /* two groups */

@@ -13,7 +13,7 @@
 #include "fixture.h"
 
 /* Defects 1 and 2 of the original: many pods over one queue, completions in any order. */
-static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
+static void unordered_completions_reach_their_pod(void **state)
 {
 	enum { PODS = 100, METRICS = 40 };
 	static struct pod pod[PODS];
@@ -60,7 +60,7 @@ static void defect_2_completions_in_any_order_reach_their_own_pod(void **state)
 }
 
 /* Defect 3: a READ that times out must not shift what comes after. Defect 5: nor need a restart. */
-static void defect_3_a_timeout_shifts_no_value(void **state)
+static void timeout_shifts_no_value(void **state)
 {
 	enum { PODS = 30 };
 	static struct pod pod[PODS];
@@ -110,7 +110,7 @@ static void defect_3_a_timeout_shifts_no_value(void **state)
 		make_free(&pod[i].m);
 }
 
-static void torn_lines_are_never_shown(void **state)
+static void shows_no_torn_line(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	uint64_t last = 0, end;
@@ -151,7 +151,7 @@ static void torn_lines_are_never_shown(void **state)
 	make_free(&p.m);
 }
 
-static void a_hostile_region_costs_only_its_owner(void **state)
+static void hostile_region_costs_only_its_owner(void **state)
 {
 	enum { EVIL = 6 };
 	struct mock_host *h = mock_host("one", 16);
@@ -208,7 +208,7 @@ static void a_hostile_region_costs_only_its_owner(void **state)
 		make_free(&e[i].m);
 }
 
-static void a_layout_that_never_rests_delays_nobody(void **state)
+static void restless_layout_delays_no_other(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -239,7 +239,7 @@ static void a_layout_that_never_rests_delays_nobody(void **state)
 	make_free(&e.m);
 }
 
-static void a_lying_schema_is_looked_at_ever_more_seldom(void **state)
+static void retries_a_lying_schema_with_backoff(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector_totals t;
@@ -266,7 +266,7 @@ static void a_lying_schema_is_looked_at_ever_more_seldom(void **state)
 	make_free(&p.m);
 }
 
-static void a_directory_that_is_none_does_not_keep_the_others_waiting(void **state)
+static void bad_directory_delays_no_other(void **state)
 {
 	static const char *const both[] = {"one", "two"};
 	struct mock_host *h = mock_host("one", 16), *g = mock_host("two", 16);
@@ -286,7 +286,7 @@ static void a_directory_that_is_none_does_not_keep_the_others_waiting(void **sta
 	make_free(&p.m);
 }
 
-static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
+static void hides_a_snapshot_until_its_lines_are_read(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -338,13 +338,13 @@ static void a_board_is_not_shown_before_its_lines_were_seen(void **state)
 }
 
 const struct CMUnitTest hostile_tests[] = {
-	TEST(defect_2_completions_in_any_order_reach_their_own_pod),
-	TEST(defect_3_a_timeout_shifts_no_value),
-	TEST(torn_lines_are_never_shown),
-	TEST(a_hostile_region_costs_only_its_owner),
-	TEST(a_layout_that_never_rests_delays_nobody),
-	TEST(a_lying_schema_is_looked_at_ever_more_seldom),
-	TEST(a_directory_that_is_none_does_not_keep_the_others_waiting),
-	TEST(a_board_is_not_shown_before_its_lines_were_seen),
+	TEST(unordered_completions_reach_their_pod),
+	TEST(timeout_shifts_no_value),
+	TEST(shows_no_torn_line),
+	TEST(hostile_region_costs_only_its_owner),
+	TEST(restless_layout_delays_no_other),
+	TEST(retries_a_lying_schema_with_backoff),
+	TEST(bad_directory_delays_no_other),
+	TEST(hides_a_snapshot_until_its_lines_are_read),
 	{0},
 };

@@ -147,7 +147,7 @@ static void two_passes(struct mock_host *h, uint64_t id)
 		usleep(500);
 }
 
-static void layers_are_counted_exactly_once(void **state)
+static void counts_layers_exactly_once(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -239,7 +239,7 @@ static uint64_t late_and_all(struct collect_collector *c)
 	return seen_now;
 }
 
-static void sums_of_layers_outlive_the_agent(void **state)
+static void layer_sums_outlive_the_agent(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -301,7 +301,7 @@ static void usage(struct table *t, uint32_t slot, uint32_t cpu, uint64_t run_ns,
 	seal(wait);
 }
 
-static void time_of_tasks_is_their_cgroups(void **state)
+static void task_time_belongs_to_its_cgroup(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -341,15 +341,7 @@ static void time_of_tasks_is_their_cgroups(void **state)
 	free(t.mem);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return VALUE("collector_region_faults_total", label);
-}
-
-static void a_table_of_layers_that_lies_is_dropped_with_its_cause(void **state)
+static void drops_a_lying_layer_table_by_cause(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -389,7 +381,7 @@ static void a_table_of_layers_that_lies_is_dropped_with_its_cause(void **state)
 	free(bad.mem);
 }
 
-static void layers_torn_and_shuffled_add_up(void **state)
+static void layer_sums_survive_tears(void **state)
 {
 	struct collect_collector_opts o = fast;
 	struct mock_host *h = mock_host("one", 4);
@@ -433,10 +425,7 @@ static void layers_torn_and_shuffled_add_up(void **state)
 }
 
 const struct CMUnitTest layers_tests[] = {
-	TEST(layers_are_counted_exactly_once),
-	TEST(sums_of_layers_outlive_the_agent),
-	TEST(time_of_tasks_is_their_cgroups),
-	TEST(a_table_of_layers_that_lies_is_dropped_with_its_cause),
-	TEST(layers_torn_and_shuffled_add_up),
-	{0},
+	TEST(counts_layers_exactly_once),      TEST(layer_sums_outlive_the_agent),
+	TEST(task_time_belongs_to_its_cgroup), TEST(drops_a_lying_layer_table_by_cause),
+	TEST(layer_sums_survive_tears),	       {0},
 };

@@ -12,11 +12,11 @@ import threading
 import time
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tcp'))
-import flows  # noqa: E402
-from flows import Part, fail, needs_bpf, settle  # noqa: E402
+from support import flows
+from support.flows import needs_bpf
+from support.process import Part, fail, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 PORT, QUICK, SLOW, MORE = 1500, 150, 30, 10
 LAYERS = ('mac_in', 'ip_in', 'tcp_in', 'app', 'tcp_out', 'ip_out', 'mac_out')
 
@@ -93,7 +93,7 @@ with tempfile.TemporaryDirectory() as folder:
     collector = Part(EXE, 'collect', '--agent', f'{folder}/a.sock', '--listen', '127.0.0.1:0',
                      '--tcp-period', '100ms', '--period', '50ms')
     address = collector.ready()['listen']
-    settle(lambda: passes(address) >= 3, 30, 'the table of layers is read', collector)
+    wait_until(lambda: passes(address) >= 3, 'the table of layers is read', collector, seconds=30)
     ask(listener, (b'q', QUICK), (b's', SLOW))
     made = QUICK + SLOW
 
@@ -106,7 +106,7 @@ with tempfile.TemporaryDirectory() as folder:
             of(s, 'sidelight_tcp_layer_nanoseconds_count', layer='app') == n and \
             of(s, 'sidelight_tcp_requests_measured_total') + \
             of(s, 'sidelight_tcp_requests_incomplete_total') == n else None
-    s = settle(lambda: counted(made), 30, lambda: Scrape(address).text, collector)
+    s = wait_until(lambda: counted(made), lambda: Scrape(address).text, collector, seconds=30)
     measured = of(s, 'sidelight_tcp_requests_measured_total')
     if of(s, 'sidelight_tcp_request_nanoseconds_count') != measured:
         fail(f'{measured} requests are measured', collector)
@@ -131,7 +131,7 @@ with tempfile.TemporaryDirectory() as folder:
         seen['wrong'] = wrong
         return not wrong
     seen = {}
-    settle(same, 30, lambda: str(seen['wrong']), collector)
+    wait_until(same, lambda: str(seen['wrong']), collector, seconds=30)
 
     with urllib.request.urlopen(f'http://{address}/api/v1/layers?role=server&q={PORT}', timeout=60) as r:
         rows = json.load(r)['workloads']
@@ -148,13 +148,13 @@ with tempfile.TemporaryDirectory() as folder:
     # The agent dies: what it counted is stale. Another one: it goes on from there.
     first.p.kill()
     first.p.wait(60)  # until then it answers on its socket
-    settle(lambda: Scrape(address).sum('sidelight_tcp_requests_total', host='one') is None, 30,
-           'the series of a dead agent are stale', collector)
+    wait_until(lambda: Scrape(address).sum('sidelight_tcp_requests_total', host='one') is None,
+               'the series of a dead agent are stale', collector, seconds=30)
     before = passes(address)
     second = agent(folder)
-    settle(lambda: passes(address) > before + 2, 60, 'the new table is read', collector)
+    wait_until(lambda: passes(address) > before + 2, 'the new table is read', collector)
     ask(listener, (b'q', MORE))
-    settle(lambda: counted(made + MORE), 30, lambda: Scrape(address).text, collector)
+    wait_until(lambda: counted(made + MORE), lambda: Scrape(address).text, collector, seconds=30)
     for part in (collector, second):
         if part.stop():
             fail(f'{part} failed', part)

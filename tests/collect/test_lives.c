@@ -12,7 +12,7 @@
 
 #include "fixture.h"
 
-static void a_slow_host_delays_nobody(void **state)
+static void slow_host_delays_no_other(void **state)
 {
 	static const char *const both[] = {"one", "two"};
 	struct mock_host *h = mock_host("one", 16), *g = mock_host("two", 16);
@@ -60,7 +60,7 @@ static void a_slow_host_delays_nobody(void **state)
 }
 
 /* Defect 6, and what a restart of the agent is. */
-static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
+static void sees_late_pods_and_metrics(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_point points[4000];
@@ -125,7 +125,7 @@ static void defect_6_pods_and_metrics_that_come_later_are_seen(void **state)
 	make_free(&q.m);
 }
 
-static void the_dead_keep_their_last_words_and_expire_exactly(void **state)
+static void dead_pods_keep_last_values_until_expiry(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector_totals t;
@@ -164,7 +164,7 @@ static void the_dead_keep_their_last_words_and_expire_exactly(void **state)
 	make_free(&p.m);
 }
 
-static void no_lease_no_reads(void **state)
+static void reads_nothing_without_a_lease(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -231,7 +231,7 @@ static void queues_share_a_host_evenly(void **state)
 		make_free(&pod[i].m);
 }
 
-static void each_death_has_last_words_of_its_own(void **state)
+static void each_death_has_its_own_last_values(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -269,7 +269,7 @@ static void each_death_has_last_words_of_its_own(void **state)
 	make_free(&p.m);
 }
 
-static void a_lease_counts_from_when_the_directory_was_asked(void **state)
+static void lease_counts_from_the_directory_read(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -302,7 +302,7 @@ static void a_lease_counts_from_when_the_directory_was_asked(void **state)
 }
 
 /* An instance moves to another entry, and the link that had it gives it up to one that has less. */
-static void an_instance_that_moves_between_links_is_not_lost(void **state)
+static void instance_moving_between_links_is_kept(void **state)
 {
 	enum { PODS = 16 };
 	static struct pod pod[PODS];
@@ -349,7 +349,7 @@ static void an_instance_that_moves_between_links_is_not_lost(void **state)
  * A pass that waits for room when the lease ends: that of a round, or one beside the rounds. The
  * landing memory holds less than a pass, and the host falls silent in the middle of it.
  */
-static void a_pass_without_a_lease_holds_up_no_round(void **state)
+static void pass_without_lease_delays_no_round(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -453,7 +453,7 @@ static void *look(void *arg)
 	return NULL;
 }
 
-static void scrapers_and_churn_disturb_nobody(void **state)
+static void scrapes_and_churn_disturb_no_round(void **state)
 {
 	enum { PODS = 24, LOOKERS = 3 };
 	struct mock_host *h = mock_host("one", 64);
@@ -512,15 +512,15 @@ static void scrapers_and_churn_disturb_nobody(void **state)
 }
 
 const struct CMUnitTest lives_tests[] = {
-	TEST(a_slow_host_delays_nobody),
-	TEST(defect_6_pods_and_metrics_that_come_later_are_seen),
-	TEST(the_dead_keep_their_last_words_and_expire_exactly),
-	TEST(no_lease_no_reads),
+	TEST(slow_host_delays_no_other),
+	TEST(sees_late_pods_and_metrics),
+	TEST(dead_pods_keep_last_values_until_expiry),
+	TEST(reads_nothing_without_a_lease),
 	TEST(queues_share_a_host_evenly),
-	TEST(each_death_has_last_words_of_its_own),
-	TEST(a_lease_counts_from_when_the_directory_was_asked),
-	TEST(an_instance_that_moves_between_links_is_not_lost),
-	TEST(a_pass_without_a_lease_holds_up_no_round),
-	TEST(scrapers_and_churn_disturb_nobody),
+	TEST(each_death_has_its_own_last_values),
+	TEST(lease_counts_from_the_directory_read),
+	TEST(instance_moving_between_links_is_kept),
+	TEST(pass_without_lease_delays_no_round),
+	TEST(scrapes_and_churn_disturb_no_round),
 	{0},
 };

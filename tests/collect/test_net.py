@@ -6,17 +6,16 @@ there from call to copy."""
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tcp'))
-import flows  # noqa: E402
-from flows import Part, fail, needs_bpf, settle  # noqa: E402
-from harness import get, series  # noqa: E402
+from support import flows
+from support.exposition import series
+from support.flows import needs_bpf
+from support.http import get
+from support.process import Part, fail, run, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 PORT, REQUESTS, WORK = 1600, 300, 0.002
 SEGMENTS = 2 * (REQUESTS + 2)  # each way one of each request, SYN and FIN
 SERVER = f'''
@@ -32,10 +31,6 @@ while True:
         c.sendall(b'answer')
     c.close()
 '''
-
-
-def run(*argv):
-    subprocess.run([str(a) for a in argv], check=True)
 
 
 def agent(folder, name, pid, *more):
@@ -73,8 +68,8 @@ with tempfile.TemporaryDirectory() as folder:
 
     def net():
         return json.loads(get(f'http://{address}/api/v1/net'))
-    settle(lambda: len(net()['hosts']) == 2 and all(h['present'] for h in net()['hosts']), 30,
-           'both rings are read', collector)
+    wait_until(lambda: len(net()['hosts']) == 2 and all(h['present'] for h in net()['hosts']),
+               'both rings are read', collector, seconds=30)
 
     def told():
         """Those with a latency, and those of which it is said why they have none."""
@@ -85,7 +80,7 @@ with tempfile.TemporaryDirectory() as folder:
         known = sum(port[0][way]['total'] for way in ('there', 'back')) if port else 0
         return known + sum(n for cause, n in pair[0]['causes'].items() if cause != 'ack_unmatched'), pair[0]
     ask()
-    settle(lambda: told()[0] >= SEGMENTS, 60, lambda: f'{net()}', collector)
+    wait_until(lambda: told()[0] >= SEGMENTS, lambda: f'{net()}', collector)
     n, pair = told()
     port = next(p for p in pair['ports'] if p['port'] == PORT)
     known = port['there']['total'] + port['back']['total']
@@ -101,8 +96,8 @@ with tempfile.TemporaryDirectory() as folder:
         fail(f'{pair}', collector)
 
     # One view of the whole way: in the order of time, and the server's own time is what it is known to be at least.
-    trips = settle(lambda: next(p for p in told()[1]['ports'] if p['port'] == PORT)['trips'], 30,
-                   lambda: f'{net()}', collector)
+    trips = wait_until(lambda: next(p for p in told()[1]['ports'] if p['port'] == PORT)['trips'],
+                       lambda: f'{net()}', collector, seconds=30)
     parts = {p['part']: p for p in trips[0]['parts']}
     if len(trips) != 1 or trips[0]['client'] != 'a' or len(parts) != 15 or \
             list(parts)[3:5] != ['wire_there', 'server_mac_in'] or \
@@ -132,16 +127,16 @@ with tempfile.TemporaryDirectory() as folder:
     # An agent dies: the pair is stale; another one: on it goes, and the sums with it.
     first.p.kill()
     first.p.wait(60)
-    settle(lambda: told()[1]['stale'], 30, 'the pair is stale', collector)
+    wait_until(lambda: told()[1]['stale'], 'the pair is stale', collector, seconds=30)
     second = agent(folder, 'server', server.pid)
-    settle(lambda: not told()[1]['stale'], 60, 'the new ring is read', collector)
+    wait_until(lambda: not told()[1]['stale'], 'the new ring is read', collector)
     before = next(p for p in told()[1]['ports'] if p['port'] == PORT)['there']['total']
     ask()
 
     def grown():
         p = next(p for p in told()[1]['ports'] if p['port'] == PORT)
         return p['there']['total'] >= before + 0.95 * (REQUESTS + 2)
-    settle(grown, 60, lambda: f'{net()}', collector)
+    wait_until(grown, lambda: f'{net()}', collector)
     for part in (collector, client, second):
         if part.stop():
             fail(f'{part} failed', part)

@@ -133,7 +133,7 @@ static void look_at(const struct collect_net_pair_view *v, void *arg)
 		l->port = v->port[0];
 }
 
-static void segments_between_hosts_are_matched_once(void **state)
+static void matches_segments_between_hosts_once(void **state)
 {
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
 	struct collect_collector *c;
@@ -179,7 +179,7 @@ static void segments_between_hosts_are_matched_once(void **state)
 	free(r[1].mem);
 }
 
-static void a_ring_that_was_overrun_says_how_much_is_missing(void **state)
+static void overrun_ring_reports_what_is_missing(void **state)
 {
 	struct mock_host *h[2] = {mock_host("one", 4), mock_host("two", 4)};
 	struct collect_collector *c;
@@ -240,7 +240,7 @@ static uint64_t shared(struct collect_collector *c)
 	return n;
 }
 
-static void an_address_of_two_hosts_is_nobodys(void **state)
+static void assigns_no_address_claimed_by_two_hosts(void **state)
 {
 	struct mock_host *h[3] = {mock_host("one", 4), mock_host("two", 4), mock_host("three", 4)};
 	struct collect_collector *c;
@@ -268,15 +268,7 @@ static void an_address_of_two_hosts_is_nobodys(void **state)
 		free(r[i].mem);
 }
 
-static double faults(struct collect_collector *c, const char *cause)
-{
-	char label[64];
-
-	snprintf(label, sizeof(label), "cause=\"%s\"", cause);
-	return self_value(c, "sidelight_collector_region_faults_total", label);
-}
-
-static void a_ring_that_lies_is_dropped_with_its_cause(void **state)
+static void drops_a_lying_ring_by_cause(void **state)
 {
 	struct collect_collector_opts o = {.agents = agents,
 					   .agent_count = 2,
@@ -325,9 +317,9 @@ static void a_ring_that_lies_is_dropped_with_its_cause(void **state)
 }
 
 const struct CMUnitTest nets_tests[] = {
-	TEST(segments_between_hosts_are_matched_once),
-	TEST(a_ring_that_was_overrun_says_how_much_is_missing),
-	TEST(an_address_of_two_hosts_is_nobodys),
-	TEST(a_ring_that_lies_is_dropped_with_its_cause),
+	TEST(matches_segments_between_hosts_once),
+	TEST(overrun_ring_reports_what_is_missing),
+	TEST(assigns_no_address_claimed_by_two_hosts),
+	TEST(drops_a_lying_ring_by_cause),
 	{0},
 };

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_plan.c - every line in use is read once, nothing outside is read, and READs are few. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "collect/plan.h"
 
 static void any_plan(void **state)
@@ -79,5 +75,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(any_plan)};
 
-	return cmocka_run_group_tests_name("every-line-in-use-is-read-once", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("collect-plan-reads-every-used-line-once", tests, NULL,
+					   NULL);
 }

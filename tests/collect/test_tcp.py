@@ -13,11 +13,11 @@ import tempfile
 import threading
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'tcp'))
-import flows  # noqa: E402
-from flows import Part, fail, needs_bpf, receive, sent_again, settle, tcp_info  # noqa: E402
+from support import flows
+from support.flows import needs_bpf, receive, sent_again, tcp_info
+from support.process import Part, fail, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 COUNT, PORT, IPERF = 100, 1500, 1501
 
 
@@ -81,8 +81,8 @@ with tempfile.TemporaryDirectory() as folder:
     collector = Part(EXE, 'collect', '--agent', f'{folder}/one.sock', '--agent', f'{folder}/two.sock',
                      '--listen', '127.0.0.1:0', '--tcp-period', '100ms', '--period', '50ms')
     address = collector.ready()['listen']
-    settle(lambda: len([t for t in api(address, 'status')['tcp'] if t['passes']]) == 2, 30,
-           'both tables are read', collector)
+    wait_until(lambda: len([t for t in api(address, 'status')['tcp'] if t['passes']]) == 2, 'both tables are read',
+               collector, seconds=30)
 
     # Many that come and go.
     server = threading.Thread(target=serve, args=(listener, COUNT))
@@ -94,7 +94,7 @@ with tempfile.TemporaryDirectory() as folder:
         s = Scrape(address)
         return s if s.sum('sidelight_tcp_connections_closed_total', host='one', port=PORT) == 2 * COUNT \
             else None
-    s = settle(all_closed, 30, lambda: Scrape(address).text, collector)
+    s = wait_until(all_closed, lambda: Scrape(address).text, collector, seconds=30)
     for name, role, value in (('connections_opened_total', 'server', COUNT),
                               ('connections_opened_total', 'client', COUNT),
                               ('received_bytes_total', 'server', sent),
@@ -128,15 +128,15 @@ with tempfile.TemporaryDirectory() as folder:
         f, info = of_it(), tcp_info(client)
         return f and (f['bytes_sent'], f['bytes_acked'], f['segments_sent'], f['cwnd']) == \
             (info['bytes_sent'], info['bytes_acked'], info['segs_out'], info['snd_cwnd']) and f
-    flow = settle(same, 30, lambda: f'{of_it()} is not {tcp_info(client)}', collector)
+    flow = wait_until(same, lambda: f'{of_it()} is not {tcp_info(client)}', collector, seconds=30)
     if not flow['why'] or flow['tcp_state'] != 'ESTABLISHED':
         fail(f'what holds it back is not said: {flow}', collector)
 
     # iperf3 counts for itself.
     if shutil.which('iperf3'):
         theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
-        settle(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
-                                      text=True, timeout=60).stdout, 60, 'iperf3 listens', theirs)
+        wait_until(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
+                                      text=True, timeout=60).stdout, 'iperf3 listens', theirs)
         before_it = sent_again()
         # Not at full speed: the end would find bytes on the way.
         run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',
@@ -145,8 +145,8 @@ with tempfile.TemporaryDirectory() as folder:
             fail(f'iperf3: {run.stdout} {run.stderr}')
         theirs.wait()
         end = json.loads(run.stdout)['end']
-        settle(lambda: Scrape(address).sum('sidelight_tcp_connections_closed_total', host='two') == 4,
-               30, lambda: Scrape(address).text, collector)
+        wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections_closed_total', host='two') == 4,
+                   lambda: Scrape(address).text, collector, seconds=30)
         s = Scrape(address)
         data = end['sum_sent']['bytes']  # the server ends before it has looked at all of it
         got = s.sum('sidelight_tcp_received_bytes_total', host='two', role='server')
@@ -165,16 +165,16 @@ with tempfile.TemporaryDirectory() as folder:
     # The agent dies: its series are stale, the other's are not; then they go on.
     before = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
     first.p.kill()
-    settle(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one') is None, 30,
-           'the series of a dead agent are stale', collector)
+    wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one') is None,
+               'the series of a dead agent are stale', collector, seconds=30)
     told = api(address, 'status')['tcp']
     if any(t['host'] == 'one' and t['present'] and not t['stale'] for t in told):
         fail(f'its table is not stale: {told}', collector)
     if any(t['host'] == 'two' and t['stale'] for t in told):
         fail(f'the other agent goes on: {told}', collector)
     first = agent(folder, 'one', PORT)
-    settle(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one', role='client') == 1, 60,
-           lambda: Scrape(address).text, collector)
+    wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one', role='client') == 1,
+               lambda: Scrape(address).text, collector)
     server = threading.Thread(target=serve, args=(listener, 5))
     server.start()
     more = requests(PORT, 5)
@@ -183,8 +183,8 @@ with tempfile.TemporaryDirectory() as folder:
     def goes_on():
         got = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
         return got is not None and before + more <= got <= before + more + 5
-    settle(goes_on, 30, lambda: f'{before} + {more}: ' + re.sub(
-        r'(?m)^(?!sidelight_tcp_received_bytes_total).*\n', '', Scrape(address).text), collector)
+    wait_until(goes_on, lambda: f'{before} + {more}: ' + re.sub(
+        r'(?m)^(?!sidelight_tcp_received_bytes_total).*\n', '', Scrape(address).text), collector, seconds=30)
     for part in (collector, first, second):
         if part.stop():
             fail(f'{part} failed', part)

@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Kept traces: what a publisher says of its spans can't leave a trace with what is there no more.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "collect/trace/internal.h"
 
 /* As span_new() makes them: with their text in one piece. */

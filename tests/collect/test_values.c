@@ -180,7 +180,7 @@ static void clash(bool sums)
 		make_free(&pod[k].m);
 }
 
-static void names_that_clash_leave_the_exposition_well_formed(void **state)
+static void clashing_names_keep_exposition_valid(void **state)
 {
 	(void)state;
 	clash(false);
@@ -188,7 +188,7 @@ static void names_that_clash_leave_the_exposition_well_formed(void **state)
 	clash(true);
 }
 
-static void conflicts_are_left_out_and_counted(void **state)
+static void omits_and_counts_conflicts(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
@@ -222,7 +222,7 @@ static void conflicts_are_left_out_and_counted(void **state)
 	make_free(&q.m);
 }
 
-static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
+static void sums_processes_with_the_expired(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	static const double bounds[] = {1, 2};
@@ -277,7 +277,7 @@ static void processes_add_up_and_the_expired_stay_in_the_sum(void **state)
 		make_free(&p[i].m);
 }
 
-static void bounds_are_kept_and_counted(void **state)
+static void keeps_and_counts_its_bounds(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -307,7 +307,7 @@ static void bounds_are_kept_and_counted(void **state)
 		make_free(&p[i].m);
 }
 
-static void series_that_were_refused_come_when_there_is_room(void **state)
+static void refused_series_return_when_room_appears(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
@@ -383,7 +383,7 @@ void __wrap_collect_schema_install(struct collect_link *l, struct collect_region
 }
 
 /* Each metric that comes has its region laid out anew; what was seen before is seen meanwhile. */
-static void no_counter_goes_back_while_metrics_come(void **state)
+static void counters_never_decrease_while_metrics_come(void **state)
 {
 	enum { PODS = 20, METRICS = 40 };
 	struct mock_host *h = mock_host("one", PODS);
@@ -482,56 +482,90 @@ static void lose_row(void *arg, uint64_t instance, void *own)
 	__atomic_store_n(&mine->gone, mine->gone + 1, __ATOMIC_RELEASE);
 }
 
-static void a_tap_gets_each_pass_and_nan_for_what_did_not_settle(void **state)
+/* Pods 7, with values of each kind in two stripes, and 8; returns the cell of the counter of 7. */
+static uint32_t two_pods(struct mock_host *h, struct pod *p, struct pod *q)
+{
+	static const double bounds[] = {1, 2};
+	uint32_t a, g, x;
+
+	pod_make(p, 7, LABELS("pod\0p"));
+	a = counter(p, "a_total", NULL, NULL);
+	g = metric_of(p, SL_KIND_GAUGE, "level");
+	x = make_metric(&p->m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						     .name = "h",
+						     .bounds = bounds,
+						     .bound_count = 2});
+	make_cell_set(&p->m, 1, a, 40);
+	make_cell_set(&p->m, 2, a, 2);
+	make_cell_set(&p->m, 0, g, (uint64_t)-5);
+	make_cell_set(&p->m, 1, x + 2, 3);
+	make_cell_set(&p->m, 2, x + 4, 4);
+	pod_make(q, 8, LABELS("pod\0q"));
+	counter(q, "a_total", NULL, NULL);
+	put(h, 0, 1, p, SL_STATE_LIVE);
+	put(h, 1, 2, q, SL_STATE_LIVE);
+	return a;
+}
+
+/* Not started, so that it may be tapped. */
+static struct collect_collector *two_workers(void)
 {
 	static const char *const one[] = {"one"};
-	static const double bounds[] = {1, 2};
+	char error[128];
+	struct collect_collector *c =
+		collect_collector_new(&(struct collect_collector_opts){.agents = one,
+								       .agent_count = 1,
+								       .period_ns = MS,
+								       .workers = 2,
+								       .queues = 2},
+				      error, sizeof(error));
+
+	assert_non_null(c);
+	return c;
+}
+
+static void taps_are_bounded_and_set_before_the_start(void **state)
+{
+	struct collect_collector *c;
+
+	(void)state;
+	mock_host("one", 16);
+	c = two_workers();
+	for (unsigned int i = 0; i < COLLECT_TAPS_MAX; i++)
+		assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}),
+				 0);
+	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -ENOSPC);
+	assert_int_equal(collect_collector_start(c), 0);
+	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -EBUSY);
+	collect_collector_free(c);
+}
+
+static void tap_gets_each_pass_and_nan_if_unsettled(void **state)
+{
 	struct tapped t[2] = {{.instance = 7}, {.instance = 8}};
 	uint64_t picky[2] = {0}; /* wrong, rows */
 	struct mock_host *h = mock_host("one", 16);
 	struct collect_collector *c;
 	struct pod p, q;
-	char error[128];
-	uint32_t a, g, x;
+	uint32_t a;
 	uint64_t rows, stale;
 
 	(void)state;
-	pod_make(&p, 7, LABELS("pod\0p"));
-	a = counter(&p, "a_total", NULL, NULL);
-	g = metric_of(&p, SL_KIND_GAUGE, "level");
-	x = make_metric(&p.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
-						    .name = "h",
-						    .bounds = bounds,
-						    .bound_count = 2});
-	make_cell_set(&p.m, 1, a, 40);
-	make_cell_set(&p.m, 2, a, 2);
-	make_cell_set(&p.m, 0, g, (uint64_t)-5);
-	make_cell_set(&p.m, 1, x + 2, 3);
-	make_cell_set(&p.m, 2, x + 4, 4);
-	pod_make(&q, 8, LABELS("pod\0q"));
-	counter(&q, "a_total", NULL, NULL);
-	put(h, 0, 1, &p, SL_STATE_LIVE);
-	put(h, 1, 2, &q, SL_STATE_LIVE);
-	c = collect_collector_new(&(struct collect_collector_opts){.agents = one,
-								   .agent_count = 1,
-								   .period_ns = MS,
-								   .workers = 2,
-								   .queues = 2},
-				  error, sizeof(error));
-	assert_non_null(c);
+	a = two_pods(h, &p, &q);
+	c = two_workers();
 	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_seven,
 									.wants = wants_seven,
 									.arg = picky}),
 			 0);
-	for (unsigned int i = 1; i < COLLECT_TAPS_MAX; i++)
-		assert_int_equal(collect_collector_tap(
-					 c, &(struct collect_tap){.row = take_row,
-								  .gone = i > 1 ? NULL : lose_row,
-								  .arg = t}),
-				 0);
-	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -ENOSPC);
+	assert_int_equal(
+		collect_collector_tap(
+			c, &(struct collect_tap){.row = take_row, .gone = lose_row, .arg = t}),
+		0);
+	for (unsigned int i = 2; i < COLLECT_TAPS_MAX; i++)
+		assert_int_equal(
+			collect_collector_tap(c, &(struct collect_tap){.row = take_row, .arg = t}),
+			0);
 	assert_int_equal(collect_collector_start(c), 0);
-	assert_int_equal(collect_collector_tap(c, &(struct collect_tap){.row = take_row}), -EBUSY);
 	for (int i = 0; i < 2; i++)
 		WITHIN(3000, __atomic_load_n(&t[i].rows, __ATOMIC_ACQUIRE) > 100);
 	WITHIN(3000, __atomic_load_n(&picky[1], __ATOMIC_ACQUIRE) > 100); /* of one tap alone */
@@ -608,7 +642,7 @@ static int fetch_one(struct collect_collector *c, uint64_t instance, struct fetc
 	return f->status;
 }
 
-static void what_is_fetched_comes_from_the_right_region_exactly_once(void **state)
+static void fetches_the_right_region_exactly_once(void **state)
 {
 	enum { PODS = 8, EACH = 200 };
 	struct mock_host *h = mock_host("one", 16);
@@ -695,13 +729,14 @@ static void what_is_fetched_comes_from_the_right_region_exactly_once(void **stat
 
 const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
-	TEST(names_that_clash_leave_the_exposition_well_formed),
-	TEST(conflicts_are_left_out_and_counted),
-	TEST(processes_add_up_and_the_expired_stay_in_the_sum),
-	TEST(bounds_are_kept_and_counted),
-	TEST(series_that_were_refused_come_when_there_is_room),
-	TEST(no_counter_goes_back_while_metrics_come),
-	TEST(what_is_fetched_comes_from_the_right_region_exactly_once),
-	TEST(a_tap_gets_each_pass_and_nan_for_what_did_not_settle),
+	TEST(clashing_names_keep_exposition_valid),
+	TEST(omits_and_counts_conflicts),
+	TEST(sums_processes_with_the_expired),
+	TEST(keeps_and_counts_its_bounds),
+	TEST(refused_series_return_when_room_appears),
+	TEST(counters_never_decrease_while_metrics_come),
+	TEST(fetches_the_right_region_exactly_once),
+	TEST(tap_gets_each_pass_and_nan_if_unsettled),
+	TEST(taps_are_bounded_and_set_before_the_start),
 	{0},
 };

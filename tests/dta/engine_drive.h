@@ -7,16 +7,12 @@
 #define TESTS_DTA_ENGINE_DRIVE_H
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/engine/engine.h"
 #include "dta/store/hash.h"
 #include "dta/query/query.h"

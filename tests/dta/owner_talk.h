@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "support/folder.h"
 #include "base/base.h"
 #include "dta/translate/control.h"
 #include "dta/store/hash.h"
@@ -27,34 +28,12 @@
 #include "dta/query/query.h"
 #include "dta/store/stores.h"
 
-static char dir[64];
-
-static inline int make_dir(void **state)
-{
-	(void)state;
-	strcpy(dir, "/tmp/sl-owner-XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static inline int remove_dir(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", dir);
-	return system(command);
-}
-
 static inline const char *write_file(const char *name, const char *text)
 {
 	static char path[128];
-	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
+	folder_put(name, text);
+	snprintf(path, sizeof(path), "%s/%s", test_folder, name);
 	return path;
 }
 
@@ -196,7 +175,7 @@ static inline const char *socket_path(void)
 {
 	static char path[128];
 
-	snprintf(path, sizeof(path), "%s/dta.sock", dir);
+	snprintf(path, sizeof(path), "%s/dta.sock", test_folder);
 	return path;
 }
 
@@ -204,7 +183,8 @@ static inline const char *yaml(const char *rest, const char *stores)
 {
 	static char text[1024];
 
-	snprintf(text, sizeof(text), "listen: %s/dta.sock\n%s\nstores:\n%s\n", dir, rest, stores);
+	snprintf(text, sizeof(text), "listen: %s/dta.sock\n%s\nstores:\n%s\n", test_folder, rest,
+		 stores);
 	return text;
 }
 
@@ -260,7 +240,7 @@ static inline void put(struct translator *t, size_t object, uint64_t epoch, uint
 static inline bool found(struct dta_store_server *o, uint64_t key)
 {
 	const struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
-	struct dta_query_answer a = {0};
+	struct sl_keywrite_answer a = {0};
 	struct dta_held held;
 
 	assert_true(dta_store_server_hold(o, "flows", &held));

@@ -249,7 +249,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 	assert_true(port.sent > 0); /* what was on its way is given again */
 }
 
-static void one_that_waits_for_its_answer_is_not_followed_by_another(void **state)
+static void an_unanswered_request_is_not_followed_by_another(void **state)
 {
 	(void)state;
 	settle();
@@ -266,7 +266,7 @@ static void one_that_waits_for_its_answer_is_not_followed_by_another(void **stat
 	assert_true(here.closed);
 }
 
-static void one_that_nothing_could_be_heard_over_is_not_asked_for(void **state)
+static void no_request_for_a_queue_pair_that_cannot_receive(void **state)
 {
 	(void)state;
 	port.listen_error = -ENODEV;
@@ -287,10 +287,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(none_is_asked_for_before_the_welcome, begin, end),
-		cmocka_unit_test_setup_teardown(
-			one_that_waits_for_its_answer_is_not_followed_by_another, begin, end),
-		cmocka_unit_test_setup_teardown(
-			one_that_nothing_could_be_heard_over_is_not_asked_for, begin, end),
+		cmocka_unit_test_setup_teardown(an_unanswered_request_is_not_followed_by_another,
+						begin, end),
+		cmocka_unit_test_setup_teardown(no_request_for_a_queue_pair_that_cannot_receive,
+						begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

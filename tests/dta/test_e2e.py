@@ -2,15 +2,14 @@
 """Reports from a generator through a translator into the stores of a collector, and out of its queries: real
 processes, and every report accounted for."""
 import json
-import os
 import signal
 import struct
 import subprocess
 import sys
 import urllib.request
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
-from harness import Part, check, get, until, workdir  # noqa: E402
+from support.http import get
+from support.process import Part, case, check, poll, run_cases, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -112,7 +111,8 @@ def found_as_written(c, want, least=.99):
     check(exact >= .9 * len(keys), f'{exact} of {len(keys)} sums exact', c)
 
 
-def whatever_was_reported_is_found_and_the_account_closes():
+@case
+def finds_every_report_and_closes_the_account():
     c = Collector('c')
     t = translator(c, options=('--workers', '2'))
     g, want = generate(t, '--kinds', 'all', '--count', '10000', '--keys', '10000', '--pack', '7', '--reporters',
@@ -131,26 +131,27 @@ def whatever_was_reported_is_found_and_the_account_closes():
     check(told == g['reports'], f'the collector knows of {told} of {g["reports"]}', c)
 
 
-def killed_translators_and_collectors_lose_nothing_that_was_stored():
+@case
+def kills_lose_nothing_stored():
     c = Collector('c', more=f'directory: {D}')
     t = translator(c)
     _, first = generate(t, '--kinds', 'keywrite,append,increment,postcard', '--count', '5000', '--keys', '5000',
                         '--pack', '10', '--rate', '300000', '--essential')
-    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 5000), 'not all', c, t)
+    wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 5000, 'not all', c, t)
     t.stop(signal.SIGKILL)
     t = translator(c, listen=t.address)
     generate(t, '--kinds', 'append', '--count', '2000', '--rate', '300000', '--essential')
-    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 7000), 'not all', c, t)
+    wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 7000, 'not all', c, t)
     c.stop(signal.SIGKILL)
-    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
     # Reports that nobody can store are not acknowledged: who keeps them sends them when somebody is back.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '2000',
              '--lists', '4', '--essential', '--wait', '60s')
-    check(not until(lambda: g.p.poll() is not None, .3), 'acknowledged by nobody', g, t)
+    check(not poll(lambda: g.p.poll() is not None, .3), 'acknowledged by nobody', g, t)
     c = Collector('c', more=f'directory: {D}')
     found_as_written(c, first)
     check(g.wait() == 0, 'the generator failed', g, t, c)
-    check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 9000), 'not all', c, t)
+    wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == 9000, 'not all', c, t)
     for i in range(4):
         for ring in c.items(i).values():
             # Three generators, one behind the other; what was sent again came in another order.
@@ -158,26 +159,28 @@ def killed_translators_and_collectors_lose_nothing_that_was_stored():
             check(sorted(ring[1750:]) == list(range(500)), f'list {i}: {len(ring)} items', c)
 
 
-def what_a_killed_translator_held_is_sent_again_to_the_next():
+@case
+def next_translator_gets_unacknowledged_reports():
     """For a reporter that has just begun, and one of which the next translator has not seen the beginning."""
     c = Collector('c')
     for sequence, before in ((0, 0), (100000, 30)):
         t = translator(c, options=('--flush', '1h'))  # a batch is 16: nothing of it is ever written
         g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '30',
                  '--lists', '4', '--pack', '5', '--essential', '--wait', '60s', '--sequence', sequence)
-        check(until(lambda: sum(w.get('account', {}).get('engine', {}).get('waiting', 0)
-                                for w in c.status()['translators']) == 30), 'not all was taken', c, t, g)
+        wait_until(lambda: sum(w.get('account', {}).get('engine', {}).get('waiting', 0)
+                                for w in c.status()['translators']) == 30, 'not all was taken', c, t, g)
         check(g.p.poll() is None, 'acknowledged, and in no store', g, t)
         t.stop(signal.SIGKILL)
         t = translator(c, listen=t.address)
         check(g.wait() == 0, 'the generator failed', g, t)
-        check(until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == before + 30), 'not all', c, t)
+        wait_until(lambda: sum(len(r) for i in range(4) for r in c.items(i).values()) == before + 30, 'not all', c, t)
         a = account(t)
         check(a['loss']['arrived'] == a['engine']['stored'] == 30 and not a['loss']['lost'], f'{a}', t)
         # For all that it knows, the one before had stored them.
         check(a['maybe_twice'] == 30, f'{a}', t)
 
 
+@case
 def replayed_captures_are_found_as_flows():
     c = Collector('c')
     t = translator(c)
@@ -203,7 +206,8 @@ def replayed_captures_are_found_as_flows():
     found_as_written(c, want)
 
 
-def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
+@case
+def keys_move_from_a_dead_collector():
     two = [Collector('c1'), Collector('c2')]
     t = translator(*two)
     _, want = generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential', '--loss', '.02',
@@ -217,14 +221,14 @@ def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
                 'numbered': sum(a['translators']['loss']['expected'] for a in of),
                 'told of packets': sum(a['translators']['packets'] > 0 for a in of)}
     want_told = {'stored': 4000, 'sent': 4000, 'numbered': 4000, 'told of packets': 1}
-    check(until(lambda: told() == want_told), f'{told()} is not {want_told}', t)
+    wait_until(lambda: told() == want_told, lambda: f'{told()} is not {want_told}', t)
     keys = [w[0] for w in want['keywrite']]
     answers = [[a['result'] == 'found' for a in c.ask_all('flows', keys)] for c in two]
     check(not any(a and b for a, b in zip(*answers)), 'a key is in both')
     check(sum(map(sum, answers)) >= .99 * len(keys), f'{[sum(a) for a in answers]} keys of {len(keys)}')
     check(all(sum(a) > 1000 for a in answers), f'{[sum(a) for a in answers]} keys')
     two[0].stop(signal.SIGKILL)
-    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
     generate(t, '--count', '4000', '--keys', '4000', '--rate', '300000', '--essential')
     a = account(t)
     check(a['engine']['stored'] == 8000, f'{a}', t)
@@ -232,7 +236,8 @@ def keys_are_spread_over_collectors_and_go_to_another_when_one_dies():
     check(there >= .99 * len(keys), f'{there} of {len(keys)} keys went to the other')
 
 
-def reporters_go_on_at_another_translator_when_theirs_is_killed():
+@case
+def reporters_fail_over_to_another_translator():
     c = Collector('c')
     two = [translator(c, name=n) for n in ('t1', 't2')]
     keys = [f'{n:08x}' for n in range(2000)]
@@ -245,7 +250,7 @@ def reporters_go_on_at_another_translator_when_theirs_is_killed():
     try:
         r.stdin.write(lines(keys[:1000]))
         r.stdin.flush()
-        check(until(lambda: sum(a['result'] == 'found' for a in c.ask_all('flows', keys[:1000])) > 950), 'not all', c)
+        wait_until(lambda: sum(a['result'] == 'found' for a in c.ask_all('flows', keys[:1000])) > 950, 'not all', c)
         two[0].stop(signal.SIGKILL)
         out = json.loads(r.communicate(lines(keys[1000:]), timeout=100)[0])
     finally:
@@ -258,6 +263,4 @@ def reporters_go_on_at_another_translator_when_theirs_is_killed():
     check(right >= .99 * len(keys), f'{right} of {len(keys)}', c)
 
 
-if __name__ == '__main__':
-    for name in sys.argv[2:]:
-        globals()[name]()
+run_cases()

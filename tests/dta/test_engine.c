@@ -98,7 +98,7 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 					for (uint32_t n = 0; n < 100; n++) {
 						struct dta_query q = {
 							key, key_bytes[i], ~0ull, copies, 0, 0};
-						struct dta_query_answer a;
+						struct sl_keywrite_answer a;
 						uint32_t got;
 
 						memcpy(key, &n, 4);
@@ -138,7 +138,7 @@ static void the_last_report_of_a_key_in_a_block_stays(void **state)
 	assert_int_equal(give(r.e, 0, &feed, 1), 90);
 	for (uint32_t copy = 1; copy <= 2; copy++) {
 		struct dta_query q = {"same", 4, ~0ull, copy, SL_QUERY_CONSENSUS, copy};
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(&r.f.v, &q, &a);
 		assert_int_equal(a.result, SL_QUERY_FOUND);
@@ -157,7 +157,7 @@ static void lists_keep_order_over_wraps_and_partial_blocks(void **state)
 	for (size_t v = 0; v < 3; v++)
 		for (uint32_t batch = 1; batch <= 64; batch += batch < 4 ? 1 : 20) {
 			uint64_t sent[LISTS] = {0}, got[LISTS] = {0}, now = 1;
-			struct sl_append_reader reader[LISTS];
+			struct sl_query_append_reader reader[LISTS];
 			struct rig r;
 
 			set_up(&r, state,
@@ -169,7 +169,7 @@ static void lists_keep_order_over_wraps_and_partial_blocks(void **state)
 							.lanes = 2},
 			       NULL);
 			for (uint32_t i = 0; i < LISTS; i++)
-				reader[i] = (struct sl_append_reader){.list = i};
+				reader[i] = (struct sl_query_append_reader){.list = i};
 			for (int round = 0; round < 300; round++) {
 				uint64_t n = 1 + next_random(&rnd) % (2 * batch);
 				uint32_t list = 0;
@@ -308,7 +308,7 @@ static void counters_are_never_low_and_seldom_high(void **state)
 		for (uint8_t copies = 1; copies <= 4; copies++) {
 			static uint64_t truth[KEYS];
 			uint64_t rnd = copies, high = 0, total = 0;
-			struct dta_increment a;
+			struct sl_increment_answer a;
 			struct rig r;
 
 			memset(truth, 0, sizeof(truth));
@@ -368,7 +368,7 @@ static void increments_of_a_key_are_one_addition_a_row(void **state)
 	assert_int_equal(closed(r.e).merged, 499);
 	{
 		struct dta_query q = {"hello", 5, ~0ull, 3, 0, 0};
-		struct dta_increment a;
+		struct sl_increment_answer a;
 
 		dta_view_increment(&r.f.v, &q, &a);
 		assert_int_equal(a.value, 1500);

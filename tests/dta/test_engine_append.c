@@ -9,7 +9,7 @@
 enum { LISTS = 4, BLOCKS = 64, BATCH = 16, BLOCK_ITEMS = 120 };
 
 struct list {
-	struct sl_append_reader reader;
+	struct sl_query_append_reader reader;
 	uint64_t sent, got;
 };
 

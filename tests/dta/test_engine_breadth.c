@@ -70,7 +70,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 		for (uint64_t k = 0; k < KEYS; k++) {
 			const struct dta_query q = {
 				.key = key, .key_bytes = key_bytes, .epoch = ~0ull, .copies = n};
-			struct dta_query_answer a;
+			struct sl_keywrite_answer a;
 
 			fill(key, key_bytes, k << 32);
 			fill(value, bytes, k << 32 | 1 << 16);
@@ -92,7 +92,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 	assert_true(found * 1000ull > asked * 995ull);
 }
 
-static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **state)
+static void paths_of_1_to_64_hops_name_the_missing_ones(void **state)
 {
 	static struct world w;
 
@@ -132,7 +132,7 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 							    .copies = 2,
 							    .policy = SL_QUERY_CONSENSUS,
 							    .consensus = 2};
-				struct dta_path p;
+				struct sl_postcard_answer p;
 
 				fill(key, sizeof(key), m << 16);
 				dta_view_path(&w.f.v, &q, NULL, 0, &p);
@@ -153,7 +153,7 @@ static void paths_of_1_to_64_hops_are_whole_or_say_which_are_missing(void **stat
 	}
 }
 
-static void batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over(void **state)
+static void batches_of_1_to_64_leave_when_full_or_due(void **state)
 {
 	static struct world w;
 
@@ -162,7 +162,7 @@ static void batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over(
 		const uint32_t batch = 1 + i / 2, bytes = 4 * batch, rest = batch / 2;
 		const uint32_t all = 2 * batch + rest;
 		uint8_t items[64 * 256], value[256];
-		struct sl_append_reader r = {.list = 1};
+		struct sl_query_append_reader r = {.list = 1};
 		uint32_t got = 0;
 
 		begin(&w,
@@ -240,10 +240,10 @@ static void stores_beyond_4_gib_have_all_their_places(void **state)
 			const uint64_t key = dta_mix(k);
 			const struct dta_query q = {
 				.key = &key, .key_bytes = 8, .epoch = ~0ull, .copies = c.copies};
-			struct sl_append_reader r = {.list = (uint32_t)k};
-			struct dta_increment n;
-			struct dta_query_answer a;
-			struct dta_path p;
+			struct sl_query_append_reader r = {.list = (uint32_t)k};
+			struct sl_increment_answer n;
+			struct sl_keywrite_answer a;
+			struct sl_postcard_answer p;
 			uint64_t items[15];
 
 			switch (c.kind) {
@@ -274,9 +274,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_and_values_of_any_length_are_found_with_any_n),
-		cmocka_unit_test(paths_of_1_to_64_hops_are_whole_or_say_which_are_missing),
-		cmocka_unit_test(
-			batches_of_1_to_64_are_written_when_full_or_when_their_time_is_over),
+		cmocka_unit_test(paths_of_1_to_64_hops_name_the_missing_ones),
+		cmocka_unit_test(batches_of_1_to_64_leave_when_full_or_due),
 		cmocka_unit_test(stores_beyond_4_gib_have_all_their_places),
 	};
 

@@ -32,7 +32,7 @@ static uint32_t said(uint64_t n, uint32_t h)
  * Paths of 5 to 64 hops, interleaved, a tenth of the hops lost, in a cache so small that many are
  * evicted. What is decoded of a key is what was said of that key: hops that came, and no others.
  */
-static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state)
+static void every_path_belongs_to_its_key_despite_losses(void **state)
 {
 	enum { PATHS = 400, SLOTS = 1 << 16 };
 	static const uint32_t lengths[] = {5, 8, 64};
@@ -83,7 +83,7 @@ static void every_path_is_its_own_key_s_whatever_is_lost_or_evicted(void **state
 			assert_true(s.evicted > 0 && s.paths_partial > 0);
 			for (uint64_t n = 0; n < PATHS; n++) {
 				struct dta_query q = {&n, 8, ~0ull, 2, 0, 0};
-				struct dta_path p;
+				struct sl_postcard_answer p;
 
 				dta_view_path(&f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result,
@@ -132,7 +132,7 @@ static void give_mixed_paths(struct dta_engine *e, uint8_t copies, uint32_t a_bl
  * by one. What is stored is the same, also of paths that are shorter than the store's, in places
  * where longer ones were before.
  */
-static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
+static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 {
 	const struct sl_store_config c = {
 		.kind = SL_STORE_POSTCARD, .slots = 150, .hops = 6, .copies = 2};
@@ -167,10 +167,10 @@ static void a_path_is_stored_bit_for_bit_however_its_reports_come(void **state)
 	shm->ops->close(shm);
 }
 
-static struct dta_path path_of(const struct fenced *f, const char *key)
+static struct sl_postcard_answer path_of(const struct fenced *f, const char *key)
 {
 	struct dta_query q = {key, 4, ~0ull, 1, 0, 0};
-	struct dta_path p;
+	struct sl_postcard_answer p;
 
 	dta_view_path(&f->v, &q, NULL, 0, &p);
 	return p;
@@ -180,7 +180,7 @@ static struct dta_path path_of(const struct fenced *f, const char *key)
  * Within one block a whole path makes room for another, which becomes whole in its place. In those
  * that follow, a key's path is followed by one of another length, and has a hop that it can't have.
  */
-static void a_place_that_became_another_s_is_written_as_the_other_s(void **state)
+static void a_reused_place_is_written_for_its_new_key(void **state)
 {
 	static const char *const keys[] = {"two.", "tre.", "four", "one.", "five"};
 	static struct feed feed;
@@ -220,7 +220,7 @@ static void a_place_that_became_another_s_is_written_as_the_other_s(void **state
 	unfence(&f);
 }
 
-static void whole_paths_do_not_wait_and_others_do_for_their_time(void **state)
+static void whole_paths_leave_at_once_and_others_when_due(void **state)
 {
 	static struct feed feed;
 	struct dta_output *shm = dta_output_shm(NULL, NULL);
@@ -366,7 +366,7 @@ static void end_of(struct dta_engine *e, uint32_t reporter, uint32_t epoch, uint
  * Reporters see parts of a stream, their reports come twice and in any order, in two lanes; a query
  * merges the lanes. What it has is the sketch of the whole stream, bit for bit.
  */
-static void merged_sketches_are_the_sketch_of_the_union_bit_for_bit(void **state)
+static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 {
 	(void)state;
 	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++)
@@ -547,7 +547,7 @@ static void a_sketch_knows_who_is_missing_and_what_is_late(void **state)
 
 /* ---- epochs ---- */
 
-static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
+static void waiting_reports_go_to_the_epoch_of_their_arrival(void **state)
 {
 	static struct feed feed;
 
@@ -582,8 +582,8 @@ static void what_waits_is_written_into_the_epoch_that_it_came_in(void **state)
 			assert_int_equal(closed(e).waiting, 1);
 			for (uint64_t asked = epoch > 1 ? epoch - 1 : 0; asked < epoch; asked++) {
 				struct dta_query q = {"key.", 4, asked, 2, 0, 0};
-				struct dta_increment i;
-				struct dta_path p;
+				struct sl_increment_answer i;
+				struct sl_postcard_answer p;
 
 				if (postcard) {
 					dta_view_path(&f.v, &q, NULL, 0, &p);
@@ -608,7 +608,7 @@ static void keys_are_logged_once_an_epoch_and_are_no_reports(void **state)
 {
 	static struct feed feed;
 	struct dta_output *shm = dta_output_shm(NULL, NULL);
-	struct sl_append_reader reader = {0};
+	struct sl_query_append_reader reader = {0};
 	uint8_t items[64 * 16], seen[100] = {0};
 	struct dta_engine_stats s;
 	struct fenced f, log;
@@ -733,7 +733,7 @@ static void some_of_kind(struct feed *feed, uint32_t kind, uint64_t *rnd)
 }
 
 /* Full now and then, for good, down, refusing: for each primitive. */
-static void every_report_is_in_one_counter_whatever_the_output_does(void **state)
+static void every_report_is_in_one_counter_for_any_output(void **state)
 {
 	static struct feed feed;
 	uint64_t rnd = 11;
@@ -808,7 +808,7 @@ static void every_report_is_in_one_counter_whatever_the_output_does(void **state
 static void a_list_has_no_gap_where_the_output_was_down(void **state)
 {
 	static struct feed feed;
-	struct sl_append_reader reader = {0};
+	struct sl_query_append_reader reader = {0};
 	uint64_t next = 0, got = 0, items[64], now = 1;
 	struct dta_engine *e;
 	struct fenced f;
@@ -848,16 +848,16 @@ static void a_list_has_no_gap_where_the_output_was_down(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_path_is_its_own_key_s_whatever_is_lost_or_evicted),
-		cmocka_unit_test(a_path_is_stored_bit_for_bit_however_its_reports_come),
-		cmocka_unit_test(a_place_that_became_another_s_is_written_as_the_other_s),
-		cmocka_unit_test(whole_paths_do_not_wait_and_others_do_for_their_time),
-		cmocka_unit_test(merged_sketches_are_the_sketch_of_the_union_bit_for_bit),
+		cmocka_unit_test(every_path_belongs_to_its_key_despite_losses),
+		cmocka_unit_test(a_path_is_stored_exactly_in_any_arrival_order),
+		cmocka_unit_test(a_reused_place_is_written_for_its_new_key),
+		cmocka_unit_test(whole_paths_leave_at_once_and_others_when_due),
+		cmocka_unit_test(merged_sketches_equal_the_sketch_of_the_union),
 		cmocka_unit_test(a_half_written_sketch_begins_anew_when_more_comes),
 		cmocka_unit_test(a_sketch_knows_who_is_missing_and_what_is_late),
-		cmocka_unit_test(what_waits_is_written_into_the_epoch_that_it_came_in),
+		cmocka_unit_test(waiting_reports_go_to_the_epoch_of_their_arrival),
 		cmocka_unit_test(keys_are_logged_once_an_epoch_and_are_no_reports),
-		cmocka_unit_test(every_report_is_in_one_counter_whatever_the_output_does),
+		cmocka_unit_test(every_report_is_in_one_counter_for_any_output),
 		cmocka_unit_test(a_list_has_no_gap_where_the_output_was_down),
 	};
 

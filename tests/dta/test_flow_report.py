@@ -11,15 +11,12 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path += [os.path.join(HERE, 'tcp'), os.path.join(HERE, 'e2e')]
-import flows  # noqa: E402
-from flows import Part, fail, held, needs_bpf, settle, still_there  # noqa: E402
-from harness import workdir  # noqa: E402
+from support import flows
+from support.flows import held, needs_bpf, still_there
+from support.process import Part, case, fail, run_cases, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 
 
 class Listener:
@@ -93,6 +90,7 @@ def datagrams(family, host, count, size):
     return key
 
 
+@case
 def to_this_host():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', 0))
@@ -118,19 +116,19 @@ def to_this_host():
     while n < 100000:
         n += len(s.recv(65536))
     tcp = key_of(c, listener.getsockname(), 6)
-    settle(lambda: all(got.last.get(k) == v for k, v in wanted.items()), 20,
-           lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p)
-    settle(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, 20, lambda: str(got.last.get(tcp)), p)
+    wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
+               lambda: str({k.hex(): (got.last.get(k), v) for k, v in wanted.items()}), p, seconds=20)
+    wait_until(lambda: got.last.get(tcp, (0, 0))[1] >= 100000, lambda: str(got.last.get(tcp)), p, seconds=20)
     # More flows than a packet has room for, from every CPU.
     many = [datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(500)]
-    settle(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many), 20,
-           lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p)
+    wait_until(lambda: all(got.last.get(k) == (3, 3 * 52) for k in many),
+               lambda: str(sum(got.last.get(k) == (3, 3 * 52) for k in many)), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
     if counts['no_room'] or counts['not_written'] or counts['no_flow'] or counts['reports'] != counts['sent_reports']:
         fail(f'{counts}')
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts["reports"]}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts["reports"]}', seconds=20)
     # Every sequence number once.
     at = 0
     for sequence, n in sorted(got.sequences):
@@ -139,10 +137,11 @@ def to_this_host():
         at += n
     got.stop()
     # The kernel takes it away with the namespace of its other end, by a worker.
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'its interface is gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'its interface is gone', seconds=20)
 
 
+@case
 def several_at_one_interface():
     """Each sees everything and reports it to its own place; one that is killed leaves the others alone."""
     got, parts = [], []
@@ -158,20 +157,22 @@ def several_at_one_interface():
     if q.returncode != 1 or 'has 4 reporters already' not in q.stderr or q.stderr.count('\n') != 1:
         fail(f'a fifth: exit {q.returncode} {q.stderr}')
     key = datagrams(socket.AF_INET, '127.0.0.1', 50, 100)
-    settle(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got), 20, lambda: str([g.last.get(key) for g in got]))
+    wait_until(lambda: all(g.last.get(key) == (50, 50 * 142) for g in got),
+               lambda: str([g.last.get(key) for g in got]), seconds=20)
     parts[1][0].p.kill()
     parts[1][0].p.wait()
     got[1].stop()
     key = datagrams(socket.AF_INET, '127.0.0.1', 60, 100)
-    settle(lambda: all(g.last.get(key) == (60, 60 * 142) for g in got[:1] + got[2:]), 20,
-           lambda: str([g.last.get(key) for g in got]))
+    wait_until(lambda: all(g.last.get(key) == (60, 60 * 142) for g in got[:1] + got[2:]),
+               lambda: str([g.last.get(key) for g in got]), seconds=20)
     for i in (0, 2, 3):
         parts[i][0].stop()
         got[i].stop()
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'their interfaces are gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'their interfaces are gone', seconds=20)
 
 
+@case
 def held_back_until_somebody_listens():
     """Whoever reports first loses nothing: what was seen meanwhile is in the reports that come then."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -179,21 +180,22 @@ def held_back_until_somebody_listens():
         port = s.getsockname()[1]
     p, _ = reporter('lo', f':{port}', '--direction', 'in')
     wanted = {datagrams(socket.AF_INET, '127.0.0.1', n, 100): (n, n * 142) for n in 15 * [1, 77]}
-    settle(lambda: any('waits for a translator' in line for line in p.err), 20, 'a word of it', p)
+    wait_until(lambda: any('waits for a translator' in line for line in p.err), 'a word of it', p, seconds=20)
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', port))
     got = Listener(sock)
-    settle(lambda: all(got.last.get(k) == v for k, v in wanted.items()), 20,
-           lambda: str(sum(got.last.get(k) == v for k, v in wanted.items())), p)
+    wait_until(lambda: all(got.last.get(k) == v for k, v in wanted.items()),
+               lambda: str(sum(got.last.get(k) == v for k, v in wanted.items())), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if not counts['held_back'] or min(got.sequences)[0]:
         fail(f'{counts}, from {min(got.sequences)}')
     got.stop()
 
 
+@case
 def as_many_as_the_translator_gives_credit_for():
     """What a translator can't take is held back, and comes when it can."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -206,20 +208,21 @@ def as_many_as_the_translator_gives_credit_for():
         """More flows than it has credit for: what it hears of that, and when, is its own affair."""
         keys.extend(datagrams(socket.AF_INET, '127.0.0.1', 3, 10) for _ in range(100))
         return sum(k not in got.last for k in keys) >= 500
-    settle(behind, 60, 'no report was held back', p)
+    wait_until(behind, 'no report was held back', p)
     got.credits = 0xffffffff
     # A port may have been had twice: then there are more packets of that flow.
-    settle(lambda: all(got.last.get(k, (0, 0))[0] >= 3 for k in keys), 20,
-           lambda: str(sum(got.last.get(k, (0, 0))[0] >= 3 for k in keys)), p)
+    wait_until(lambda: all(got.last.get(k, (0, 0))[0] >= 3 for k in keys),
+               lambda: str(sum(got.last.get(k, (0, 0))[0] >= 3 for k in keys)), p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if not counts['held_back'] or not counts['answers'] or counts['answers_refused']:
         fail(f'{counts}')
     got.stop()
 
 
+@case
 def what_the_table_drops_unsaid_is_counted():
     """More flows than the table has room for, while no report may go: each byte is said, lost or there yet."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -239,11 +242,11 @@ def what_the_table_drops_unsaid_is_counted():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     sock.bind(('0.0.0.0', port))
     got = Listener(sock)
-    settle(lambda: len(got.last) >= 100, 20, lambda: f'{len(got.last)} flows', p)
+    wait_until(lambda: len(got.last) >= 100, lambda: f'{len(got.last)} flows', p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     lost = sum(3 * 52 - got.last.get(k, (0, 0))[1] for k in keys)
     if not 900 - 512 <= counts['evicted'] < 900 or not lost or counts['evicted_bytes'] != lost or \
             counts['bytes'] != counts['said_bytes'] + counts['unsaid_bytes'] + counts['evicted_bytes']:
@@ -251,6 +254,7 @@ def what_the_table_drops_unsaid_is_counted():
     got.stop()
 
 
+@case
 def a_sample_of_flows():
     """One in four, by their keys: of those every packet, of the others none."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -268,16 +272,17 @@ def a_sample_of_flows():
     def whole():
         return sum(v == (3, 3 * 43) for k, v in list(got.last.items()) if k[10:12] == struct.pack('>H', 9))
     # Of 400 binomial with 1/4, the standard deviation is 8.7.
-    settle(lambda: 60 <= whole() <= 140, 20, lambda: f'{whole()} flows', p)
+    wait_until(lambda: 60 <= whole() <= 140, lambda: f'{whole()} flows', p, seconds=20)
     p.p.send_signal(signal.SIGTERM)
     p.wait()
     counts = json.loads(p.stdout()[p.stdout().index('{'):])
-    settle(lambda: got.reports == counts['reports'], 20, lambda: f'{got.reports} of {counts}')
+    wait_until(lambda: got.reports == counts['reports'], lambda: f'{got.reports} of {counts}', seconds=20)
     if counts['left_out'] < 3 * (400 - whole()) or whole() > 140:
         fail(f'{counts}, {whole()} flows')
     got.stop()
 
 
+@case
 def killed():
     p, _ = reporter('lo', ':40040')
     objects = held(p.pid)
@@ -285,10 +290,10 @@ def killed():
         fail(f'it holds {objects}', p)
     p.p.kill()
     p.p.wait()
-    settle(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout, 20,
-           'its interface is gone')
+    wait_until(lambda: 'slr' not in subprocess.run(['ip', '-o', 'link'], capture_output=True, text=True).stdout,
+               'its interface is gone', seconds=20)
     if [int(n) for n in os.uname().release.split('.')[:2]] >= [6, 6]:
-        settle(lambda: not still_there(objects), 20, lambda: str(still_there(objects)))
+        wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
     p, _ = reporter('lo', ':40040')  # whatever was left is no hindrance
     p.stop()
 
@@ -308,7 +313,8 @@ class Far:
 
     def make(self):
         pid = self.process.pid
-        settle(lambda: os.readlink(f'/proc/{pid}/ns/net') != os.readlink('/proc/self/ns/net'), 20, 'a namespace')
+        wait_until(lambda: os.readlink(f'/proc/{pid}/ns/net') != os.readlink('/proc/self/ns/net'), 'a namespace',
+                   seconds=20)
         inside = ['nsenter', '-t', str(pid), '-n']
         for command in (['ip', 'link', 'add', 'sl-near', 'type', 'veth', 'peer', 'name', 'sl-far', 'netns', str(pid)],
                         ['ip', 'addr', 'add', '10.77.0.1/24', 'dev', 'sl-near'],
@@ -351,7 +357,7 @@ class Far:
                     return True
                 except TimeoutError:
                     return False
-            settle(through, 20, f'nothing comes through to {sock.getsockname()}')
+            wait_until(through, lambda: f'nothing comes through to {sock.getsockname()}', seconds=20)
 
     def __exit__(self, *_):
         # Its other end goes along; with the namespace alone both would, but some time later.
@@ -369,6 +375,7 @@ def reporter_to(sock):
     return p
 
 
+@case
 def to_another_host():
     """Over a veth pair, to an address that lies in another network namespace."""
     with Far() as far:
@@ -387,8 +394,8 @@ def to_another_host():
                     open_ones.append(s)
             for s in open_ones:
                 s.close()
-            settle(lambda: all(got.last.get(k) == v for k, v in keys.items()), 20,
-                   lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p)
+            wait_until(lambda: all(got.last.get(k) == v for k, v in keys.items()),
+                       lambda: f'{sum(got.last.get(k) == v for k, v in keys.items())} of {len(keys)} flows', p, seconds=20)
             # Its own packets are in no flow.
             if any(k[-5:-3] == struct.pack('>H', 40041) for k in list(got.last)):
                 fail('it reports its own reports', p)
@@ -396,6 +403,7 @@ def to_another_host():
             got.stop()
 
 
+@case
 def so_many_flows_that_packets_are_written_again():
     """What packets are written into was written into before: nothing of that is left in them."""
     with Far() as far:
@@ -406,12 +414,14 @@ def so_many_flows_that_packets_are_written_again():
         for base in range(1024, 1024 + 495 * 57, 495):
             for port in range(base, base + 495):
                 s.sendto(b'z' * 1400, ('fd77::2', port))
-            settle(lambda: len(got.last) >= base + 495 - 1024, 20, lambda: f'{len(got.last)} of {base + 495 - 1024} flows', p)
+            wait_until(lambda: len(got.last) >= base + 495 - 1024,
+                       lambda: f'{len(got.last)} of {base + 495 - 1024} flows', p, seconds=20)
         s.close()
         p.stop()
         got.stop()
 
 
+@case
 def into_stores_and_out_of_queries():
     folder = workdir()
     with open(f'{folder}/stores.yaml', 'w') as f:
@@ -432,19 +442,11 @@ stores:
             q = subprocess.run([EXE, 'query', 'keywrite', '--collector', address, '--json', 'flows', key.hex()],
                                capture_output=True, text=True, timeout=60)
             return json.loads(q.stdout).get('value') if q.returncode == 0 else q.stderr or q.stdout
-        settle(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), 20, asked, translator)
+        wait_until(lambda: asked() == struct.pack('>QQ', count, count * size).hex(), asked, translator, seconds=20)
     for part in (p, translator, collector):
         part.stop()
 
 
 needs_bpf()
 flows.own_network()
-tests = (to_this_host, held_back_until_somebody_listens, as_many_as_the_translator_gives_credit_for,
-         what_the_table_drops_unsaid_is_counted, a_sample_of_flows, several_at_one_interface, killed, to_another_host,
-         so_many_flows_that_packets_are_written_again, into_stores_and_out_of_queries)
-for f in tests:
-    if sys.argv[2:] and f.__name__ not in sys.argv[2:]:
-        continue
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

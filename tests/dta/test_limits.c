@@ -1,133 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_limits.c - what cgroups leave for stores: files of both versions that are made up here, and
  * what it decides. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/folder.h"
 #include "dta/store/store.h"
 #include "dta/store/stores.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-static char dir[32];
-
-static int make_dir(void **state)
-{
-	(void)state;
-	strcpy(dir, "/tmp/sl-limits-XXXXXX");
-	return mkdtemp(dir) ? 0 : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-	(void)st, (void)kind, (void)at;
-	return remove(path);
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	return nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* A file below dir, and the folders above it. */
-static void put(const char *path, const char *text)
-{
-	char whole[256];
-	FILE *f;
-
-	snprintf(whole, sizeof(whole), "%s/%s", dir, path);
-	for (char *end = strchr(whole + strlen(dir) + 1, '/'); end; end = strchr(end + 1, '/')) {
-		*end = 0;
-		mkdir(whole, 0700);
-		*end = '/';
-	}
-	f = fopen(whole, "we");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
-
 static uint64_t left(enum dta_limit what)
 {
-	char cgroups[64];
+	char cgroups[128];
 
-	snprintf(cgroups, sizeof(cgroups), "%s/cgroup", dir);
-	return dta_limits_left_in(what, cgroups, dir);
+	snprintf(cgroups, sizeof(cgroups), "%s/cgroup", test_folder);
+	return dta_limits_left_in(what, cgroups, test_folder);
 }
 
-static void the_narrowest_limit_on_the_way_up_counts_in_version_2(void **state)
+static void the_narrowest_limit_of_all_parents_counts_in_v2(void **state)
 {
 	(void)state;
-	put("cgroup", "0::/a/b\n");
-	put("a/b/memory.max", "max\n");
-	put("a/b/memory.current", "5\n");
+	folder_put("cgroup", "0::/a/b\n");
+	folder_put("a/b/memory.max", "max\n");
+	folder_put("a/b/memory.current", "5\n");
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
-	put("a/memory.max", "1000\n");
-	put("a/memory.current", "300\n");
+	folder_put("a/memory.max", "1000\n");
+	folder_put("a/memory.current", "300\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 700);
-	put("a/b/memory.max", "600\n");
+	folder_put("a/b/memory.max", "600\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 595);
-	put("a/memory.current", "900\n");
+	folder_put("a/memory.current", "900\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 100);
 	/* Lowered below what is used. */
-	put("a/memory.max", "800\n");
+	folder_put("a/memory.max", "800\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 0);
 	/* Reserved huge pages have a limit of their own. */
 	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
-	put("a/b/hugetlb.2MB.max", "8388608\n");
-	put("a/b/hugetlb.2MB.current", "2097152\n");
+	folder_put("a/b/hugetlb.2MB.max", "8388608\n");
+	folder_put("a/b/hugetlb.2MB.current", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 6 * MIB);
 	/* In a container with a namespace of its own its cgroup is the root. */
-	put("cgroup", "0::/\n");
+	folder_put("cgroup", "0::/\n");
 	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
-	put("hugetlb.2MB.max", "4194304\n");
-	put("hugetlb.2MB.current", "0\n");
+	folder_put("hugetlb.2MB.max", "4194304\n");
+	folder_put("hugetlb.2MB.current", "0\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 4 * MIB);
 }
 
 static void each_controller_has_its_own_tree_in_version_1(void **state)
 {
 	(void)state;
-	put("cgroup",
-	    "12:hugetlb:/h\n9:cpu,memory:/m/n\n8:memoryless:/x\n1:name=systemd:/s\n0::/u\n");
-	put("memory/m/n/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
-	put("memory/m/n/memory.usage_in_bytes", "4096\n");
-	put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "9223372036854771712\n");
-	put("hugetlb/h/hugetlb.2MB.usage_in_bytes", "0\n");
+	folder_put("cgroup",
+		   "12:hugetlb:/h\n9:cpu,memory:/m/n\n8:memoryless:/x\n1:name=systemd:/s\n0::/u\n");
+	folder_put("memory/m/n/memory.limit_in_bytes", "9223372036854771712\n"); /* none */
+	folder_put("memory/m/n/memory.usage_in_bytes", "4096\n");
+	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "9223372036854771712\n");
+	folder_put("hugetlb/h/hugetlb.2MB.usage_in_bytes", "0\n");
 	/* What is no limit of this process's. */
-	put("memory/x/memory.limit_in_bytes", "1\n");
-	put("memory/x/memory.usage_in_bytes", "0\n");
-	put("m/n/memory.max", "2\n");
-	put("m/n/memory.current", "0\n");
-	put("memory/h/memory.limit_in_bytes", "3\n");
-	put("memory/h/memory.usage_in_bytes", "0\n");
+	folder_put("memory/x/memory.limit_in_bytes", "1\n");
+	folder_put("memory/x/memory.usage_in_bytes", "0\n");
+	folder_put("m/n/memory.max", "2\n");
+	folder_put("m/n/memory.current", "0\n");
+	folder_put("memory/h/memory.limit_in_bytes", "3\n");
+	folder_put("memory/h/memory.usage_in_bytes", "0\n");
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
 	assert_true(left(DTA_LIMIT_HUGETLB) == UINT64_MAX);
-	put("memory/m/memory.limit_in_bytes", "10000\n");
-	put("memory/m/memory.usage_in_bytes", "4096\n");
+	folder_put("memory/m/memory.limit_in_bytes", "10000\n");
+	folder_put("memory/m/memory.usage_in_bytes", "4096\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 5904);
-	put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
+	folder_put("hugetlb/h/hugetlb.2MB.limit_in_bytes", "2097152\n");
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 	/* A container's cgroup is the root of what it sees, and its path is that outside. */
-	put("cgroup", "9:memory:/docker/0123\n");
-	put("memory/memory.limit_in_bytes", "777\n");
-	put("memory/memory.usage_in_bytes", "77\n");
+	folder_put("cgroup", "9:memory:/docker/0123\n");
+	folder_put("memory/memory.limit_in_bytes", "777\n");
+	folder_put("memory/memory.usage_in_bytes", "77\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 700);
 	/* Some controllers in one version, some in the other. */
-	put("cgroup", "12:hugetlb:/h\n0::/u\n");
-	put("u/memory.max", "50\n");
-	put("u/memory.current", "20\n");
+	folder_put("cgroup", "12:hugetlb:/h\n0::/u\n");
+	folder_put("u/memory.max", "50\n");
+	folder_put("u/memory.current", "20\n");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 30);
 	assert_int_equal(left(DTA_LIMIT_HUGETLB), 2 * MIB);
 }
@@ -136,15 +91,15 @@ static void what_can_not_be_read_is_no_limit(void **state)
 {
 	(void)state;
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
-	put("cgroup", "\n:\n0:\nno line\n3:memory\n0::\n4:memory:relative\n");
+	folder_put("cgroup", "\n:\n0:\nno line\n3:memory\n0::\n4:memory:relative\n");
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
-	put("cgroup", "0::/a");
-	put("a/memory.max", "some\n");
-	put("a/memory.current", "10\n");
+	folder_put("cgroup", "0::/a");
+	folder_put("a/memory.max", "some\n");
+	folder_put("a/memory.current", "10\n");
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
-	put("a/memory.max", "");
+	folder_put("a/memory.max", "");
 	assert_true(left(DTA_LIMIT_MEMORY) == UINT64_MAX);
-	put("a/memory.max", "20");
+	folder_put("a/memory.max", "20");
 	assert_int_equal(left(DTA_LIMIT_MEMORY), 10);
 }
 
@@ -200,13 +155,12 @@ static void a_store_takes_no_more_than_they_leave(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			the_narrowest_limit_on_the_way_up_counts_in_version_2, make_dir,
-			remove_dir),
+		cmocka_unit_test_setup_teardown(the_narrowest_limit_of_all_parents_counts_in_v2,
+						folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(each_controller_has_its_own_tree_in_version_1,
-						make_dir, remove_dir),
-		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_no_limit, make_dir,
-						remove_dir),
+						folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(what_can_not_be_read_is_no_limit, folder_make,
+						folder_remove),
 		cmocka_unit_test(a_store_takes_no_more_than_they_leave),
 	};
 

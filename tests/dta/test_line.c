@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_line.c - the control channel: messages in whatever pieces they come, and descriptors with
  * their message. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "dta/translate/control.h"
 
 static struct dta_control_line *end[2];

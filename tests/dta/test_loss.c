@@ -2,14 +2,12 @@
 /* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
+#include "support/random.h"
 #include "dta/translate/loss.h"
 
 #define MS 1000000ull
@@ -19,8 +17,7 @@ static uint64_t seed;
 
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 static struct dta_loss_key key_of(uint32_t reporter)
@@ -311,7 +308,7 @@ static void what_is_authenticated_is_taken_once(void **state)
 	dta_loss_free(l);
 }
 
-static void a_flood_of_unknown_reporters_is_refused_and_counted(void **state)
+static void unknown_reporters_are_bounded_and_counted(void **state)
 {
 	struct dta_loss_opts o = {.reporters = 100, .forget_ns = 1000};
 	struct dta_loss *l = dta_loss_new(&o);
@@ -402,7 +399,7 @@ static void more_gaps_than_are_kept_are_given_up_oldest_first(void **state)
  * round the end, which lies in the middle of one. A report is taken if it is new and no further
  * back than the window: each for itself.
  */
-static void reports_come_once_within_the_window_and_never_behind_it(void **state)
+static void reports_come_once_in_the_window_and_never_behind(void **state)
 {
 	enum { PACKETS = 4000, REPORTS = 7, WINDOW = 4096 };
 	const uint32_t start = 0u - PACKETS * REPORTS / 2 - 3;
@@ -575,10 +572,10 @@ int main(void)
 		cmocka_unit_test(in_the_middle_what_was_kept_is_taken),
 		cmocka_unit_test(another_incarnation_begins_anew),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
-		cmocka_unit_test(a_flood_of_unknown_reporters_is_refused_and_counted),
+		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
-		cmocka_unit_test(reports_come_once_within_the_window_and_never_behind_it),
+		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),
 		cmocka_unit_test(the_account_closes_over_any_network),
 		cmocka_unit_test(options_out_of_bounds_are_refused),
 	};

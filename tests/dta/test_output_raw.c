@@ -4,17 +4,14 @@
  * made up here: it loses frames, falls silent and refuses. Time is made up, too. Real ones:
  * tests/guest/dta.sh.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <unistd.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "no_port.h"
 
@@ -288,89 +285,112 @@ static void go_on(struct dta_output *o)
 		connect_them(o);
 }
 
-static void whatever_happens_memory_is_as_written_in_order_and_the_account_closes(void **state)
+/* What was asked of an output, and what memory then has to hold. */
+struct asked {
+	uint8_t memory[MEMORY];
+	uint64_t adds, bells, denied, steps;
+};
+
+/* A network that loses, and a peer that refuses and falls silent. */
+static void disturb(unsigned round)
 {
-	static uint8_t want[MEMORY];
+	if (round >= 8 && chance() % 300 == 0)
+		peer.silent = true;
+	if (chance() % 100 == 0)
+		peer.busy_once = true;
+	if (chance() % 50 == 0)
+		peer.refuse = 3;
+	if (chance() % 200 == 0)
+		peer.mute = 40;
+}
+
+/* One operation at random; deny: with a key that the peer does not know. */
+static void operate(struct dta_output *o, struct asked *want, unsigned round, bool deny)
+{
+	uint8_t data[4096];
+	uint32_t bytes = chance() % 4 ? chance() % 64 : chance() % sizeof(data);
+	uint64_t offset = COUNTERS + chance() % (MEMORY - COUNTERS - bytes);
+	struct dta_object no = object;
+	unsigned kind = chance() % 8;
+	int err;
+
+	for (uint32_t k = 0; k < bytes; k++)
+		data[k] = (uint8_t)chance();
+	disturb(round);
+	no.rkey = 99;
+	do {
+		assert_true(++want->steps < 1000000);
+		if (deny)
+			err = o->ops->add(o, &no, 8, 1);
+		else if (kind < 3)
+			err = o->ops->add(o, &object, chance() % COUNTERS & ~7ull, 1);
+		else if (kind == 3)
+			err = o->ops->write_immediate(o, &object, offset, data, bytes, 4711);
+		else
+			err = o->ops->write(o, &object, offset, data, bytes);
+		if (err)
+			go_on(o);
+	} while (err == -EAGAIN || err == -ENOTCONN);
+	assert_int_equal(err, 0);
+	if (deny) {
+		want->denied++;
+	} else if (kind < 3) {
+		want->adds++;
+	} else {
+		memcpy(want->memory + offset, data, bytes);
+		want->bells += kind == 3;
+	}
+}
+
+static struct dta_output_stats account_closes(struct dta_output *o, const struct asked *want)
+{
+	struct dta_output_stats s;
+
+	o->ops->stats(o, &s);
+	assert_int_equal(s.writes + s.adds, 1500);
+	assert_int_equal(s.completed + s.unconfirmed + s.failed, 1500);
+	assert_int_equal(s.adds, want->adds + want->denied);
+	assert_int_equal(s.failed, want->denied);
+	assert_true(peer.adds <= want->adds && peer.adds + s.unconfirmed >= want->adds);
+	/* An immediate may come twice only if it was under way when the queue pair broke. */
+	assert_true(s.disconnects ? peer.bells >= want->bells : peer.bells == want->bells);
+	if (!s.disconnects)
+		assert_int_equal(s.unconfirmed, 0);
+	for (uint32_t i = 0; i < COUNTERS; i += 8) {
+		uint64_t v;
+
+		memcpy(&v, peer.memory + i, 8);
+		peer.adds -= v;
+	}
+	assert_int_equal(peer.adds, 0);
+	return s;
+}
+
+static void memory_is_written_in_order_and_the_account_closes(void **state)
+{
+	static struct asked want;
 	uint64_t broken = 0, unconfirmed = 0, refused = 0;
 
 	(void)state;
 	for (unsigned round = 0; round < 24; round++) {
 		struct dta_output *o = open_it(round, round % 4 * 5);
-		uint64_t adds = 0, bells = 0, denied = 0, steps = 0;
 		struct dta_output_stats s;
 
-		memset(want, 0, sizeof(want));
+		memset(&want, 0, sizeof(want));
 		for (unsigned i = 0; i < 1500; i++) {
-			uint8_t data[4096];
-			uint32_t bytes = chance() % 4 ? chance() % 64 : chance() % sizeof(data);
-			uint64_t offset = COUNTERS + chance() % (MEMORY - COUNTERS - bytes);
-			struct dta_object no = object;
-			unsigned kind = chance() % 8;
-			int err;
-
-			for (uint32_t k = 0; k < bytes; k++)
-				data[k] = (uint8_t)chance();
-			if (round >= 8 && chance() % 300 == 0)
-				peer.silent = true;
-			if (chance() % 100 == 0)
-				peer.busy_once = true;
-			if (chance() % 50 == 0)
-				peer.refuse = 3;
-			if (chance() % 200 == 0)
-				peer.mute = 40;
-			no.rkey = 99;
-			do {
-				assert_true(++steps < 1000000);
-				if (round >= 16 && i % 400 == 399)
-					err = o->ops->add(o, &no, 8, 1);
-				else if (kind < 3)
-					err = o->ops->add(o, &object, chance() % COUNTERS & ~7ull,
-							  1);
-				else if (kind == 3)
-					err = o->ops->write_immediate(o, &object, offset, data,
-								      bytes, 4711);
-				else
-					err = o->ops->write(o, &object, offset, data, bytes);
-				if (err)
-					go_on(o);
-			} while (err == -EAGAIN || err == -ENOTCONN);
-			assert_int_equal(err, 0);
-			if (round >= 16 && i % 400 == 399) {
-				denied++;
-			} else if (kind < 3) {
-				adds++;
-			} else {
-				memcpy(want + offset, data, bytes);
-				bells += kind == 3;
-			}
+			operate(o, &want, round, round >= 16 && i % 400 == 399);
 			if (chance() % 16 == 0)
 				o->ops->flush(o);
 			if (chance() % 16 == 0)
 				go_on(o);
 		}
 		while (o->ops->outstanding(o)) {
-			assert_true(++steps < 1000000);
+			assert_true(++want.steps < 1000000);
 			go_on(o);
 		}
-		assert_memory_equal(peer.memory + COUNTERS, want + COUNTERS, MEMORY - COUNTERS);
-		o->ops->stats(o, &s);
-		assert_int_equal(s.writes + s.adds, 1500);
-		assert_int_equal(s.completed + s.unconfirmed + s.failed, 1500);
-		assert_int_equal(s.adds, adds + denied);
-		assert_int_equal(s.failed, denied);
-		assert_true(peer.adds <= adds && peer.adds + s.unconfirmed >= adds);
-		/* An immediate may come twice only if it was under way when the queue pair broke.
-		 */
-		assert_true(s.disconnects ? peer.bells >= bells : peer.bells == bells);
-		if (!s.disconnects)
-			assert_int_equal(s.unconfirmed, 0);
-		for (uint32_t i = 0; i < COUNTERS; i += 8) {
-			uint64_t v;
-
-			memcpy(&v, peer.memory + i, 8);
-			peer.adds -= v;
-		}
-		assert_int_equal(peer.adds, 0);
+		assert_memory_equal(peer.memory + COUNTERS, want.memory + COUNTERS,
+				    MEMORY - COUNTERS);
+		s = account_closes(o, &want);
 		broken += s.disconnects;
 		unconfirmed += s.unconfirmed;
 		refused += s.failed;
@@ -384,7 +404,7 @@ static void whatever_happens_memory_is_as_written_in_order_and_the_account_close
  * before its question says nothing about the round trip, and what is lost later is sent again in
  * time.
  */
-static void a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again(void **state)
+static void an_old_clock_reading_prevents_no_resend(void **state)
 {
 	struct dta_output *o = open_it(1, 0);
 	struct dta_output_stats s;
@@ -488,9 +508,8 @@ static void a_file_holds_what_would_be_sent(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(
-			whatever_happens_memory_is_as_written_in_order_and_the_account_closes),
-		cmocka_unit_test(a_look_at_the_clock_of_before_keeps_nothing_from_being_sent_again),
+		cmocka_unit_test(memory_is_written_in_order_and_the_account_closes),
+		cmocka_unit_test(an_old_clock_reading_prevents_no_resend),
 		cmocka_unit_test(what_lies_outside_or_is_too_long_is_not_taken),
 		cmocka_unit_test(a_file_holds_what_would_be_sent),
 	};

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner.c - the owner of stores: its file, its epochs, and those who talk to it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "owner_talk.h"
 
 /* ---- the file ---- */
@@ -82,7 +78,7 @@ static void a_remark_of_any_length_is_none_of_the_values(void **state)
 	dta_stores_config_free(c);
 }
 
-static void a_bank_is_zeroed_only_when_every_translator_has_left_it(void **state)
+static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 {
 	struct translator a, b;
 	struct dta_store_view v;
@@ -203,7 +199,7 @@ static void wait_packets(struct dta_store_server *o, int64_t n)
 }
 
 /* A run that ended, and then its name, of which the lane is another's now. */
-static void what_a_translator_reported_is_counted_whoever_comes_after_it(void **state)
+static void a_translators_counts_survive_its_successors(void **state)
 {
 	struct translator t;
 	struct dta_store_server *o;
@@ -275,7 +271,7 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 }
 
 /* Else its listening socket would wake it for ever, and whoever comes would wait. */
-static void who_comes_when_no_descriptor_is_left_is_turned_away(void **state)
+static void a_client_without_a_descriptor_left_is_refused(void **state)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct rlimit before, none;
@@ -309,7 +305,7 @@ static void who_comes_when_no_descriptor_is_left_is_turned_away(void **state)
 	dta_store_server_free(o);
 }
 
-static void what_was_written_stands_was_overwritten_updated_or_has_expired(void **state)
+static void a_report_stands_is_overwritten_updated_or_expired(void **state)
 {
 	enum { KEYS = 700, SLOTS = 1000, AGAIN = 300 };
 	struct dta_store_view v;
@@ -364,7 +360,7 @@ static void what_was_written_stands_was_overwritten_updated_or_has_expired(void 
 	dta_store_server_free(o);
 }
 
-static void a_store_is_resized_while_it_runs_and_both_are_readable(void **state)
+static void a_store_resizes_live_and_both_sizes_are_readable(void **state)
 {
 	struct dta_store_view v;
 	struct translator t;
@@ -532,18 +528,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_mistake_is_one_line_that_names_its_place),
 		cmocka_unit_test(a_remark_of_any_length_is_none_of_the_values),
-		cmocka_unit_test(a_bank_is_zeroed_only_when_every_translator_has_left_it),
+		cmocka_unit_test(a_bank_is_zeroed_after_every_translator_left_it),
 		cmocka_unit_test(a_killed_translator_holds_up_nothing),
-		cmocka_unit_test(what_a_translator_reported_is_counted_whoever_comes_after_it),
+		cmocka_unit_test(a_translators_counts_survive_its_successors),
 		cmocka_unit_test(what_a_stranger_calls_us_is_cut_between_characters),
-		cmocka_unit_test(who_comes_when_no_descriptor_is_left_is_turned_away),
-		cmocka_unit_test(what_was_written_stands_was_overwritten_updated_or_has_expired),
-		cmocka_unit_test(a_store_is_resized_while_it_runs_and_both_are_readable),
+		cmocka_unit_test(a_client_without_a_descriptor_left_is_refused),
+		cmocka_unit_test(a_report_stands_is_overwritten_updated_or_expired),
+		cmocka_unit_test(a_store_resizes_live_and_both_sizes_are_readable),
 		cmocka_unit_test(who_says_anything_wrong_is_told_and_let_go),
 		cmocka_unit_test(a_reload_does_what_it_can_and_else_nothing),
 		cmocka_unit_test(epochs_rotate_by_themselves),
 	};
 
 	base_log_level = BASE_ERROR;
-	return cmocka_run_group_tests_name("owner", tests, make_dir, remove_dir);
+	return cmocka_run_group_tests_name("owner", tests, folder_make, folder_remove);
 }

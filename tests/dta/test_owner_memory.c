@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_owner_memory.c - the owner's memory: files that outlive it, huge pages, stores beyond 4 GiB.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "owner_talk.h"
 
 /* KiB of this process' mappings that the kernel has as huge pages of shared memory. */
@@ -130,8 +126,8 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	int fd;
 
 	(void)state;
-	snprintf(rest, sizeof(rest), "directory: %s", dir);
-	snprintf(path, sizeof(path), "%s/flows.0.0.store", dir);
+	snprintf(rest, sizeof(rest), "directory: %s", test_folder);
+	snprintf(path, sizeof(path), "%s/flows.0.0.store", test_folder);
 	for (int run = 0; run < 3; run++) {
 		o = own(yaml(rest, FLOWS), error);
 		assert_non_null(o);
@@ -181,9 +177,9 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 	struct dta_store_server *o;
 
 	(void)state;
-	snprintf(rest, sizeof(rest), "directory: %s", dir);
-	snprintf(path, sizeof(path), "%s/flows.0.0.store", dir);
-	snprintf(kept, sizeof(kept), "%s/elsewhere", dir);
+	snprintf(rest, sizeof(rest), "directory: %s", test_folder);
+	snprintf(path, sizeof(path), "%s/flows.0.0.store", test_folder);
+	snprintf(kept, sizeof(kept), "%s/elsewhere", test_folder);
 	snprintf(text, sizeof(text), "%s", yaml(rest, FLOWS));
 	o = own(text, error);
 	assert_non_null(o);
@@ -199,7 +195,7 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 		assert_null(strchr(error, '\n'));                                \
 	} while (0)
 	/* Another's: root may everything, so it is somebody else for a moment. */
-	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(test_folder, 0755), 0);
 	assert_int_equal(chmod(config, 0644), 0);
 	if (geteuid())
 		assert_int_equal(chmod(path, 0), 0);
@@ -251,7 +247,7 @@ static void a_store_of_more_than_4_gib_is_asked_like_any(void **state)
 	struct dta_query q = {.key = &key, .key_bytes = 8, .epoch = ~0ull};
 	struct translator t = {0};
 	struct dta_store_view v;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	char error[160];
 	uint8_t *map;
 	int fd;
@@ -286,5 +282,5 @@ int main(void)
 	};
 
 	base_log_level = BASE_ERROR;
-	return cmocka_run_group_tests_name("owner's memory", tests, make_dir, remove_dir);
+	return cmocka_run_group_tests_name("owner's memory", tests, folder_make, folder_remove);
 }

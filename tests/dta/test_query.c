@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_query.c - what a store says of a key: found, empty and conflict told apart, in every kind of
  * store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 
+#include "support/test.h"
 #include "dta/query/json.h"
 #include "dta/wire/text.h"
 #include "sketch/count_min.h"
@@ -41,7 +36,7 @@ static const struct sl_store_config keywrite = {.kind = SL_STORE_KEYWRITE,
 static void what_was_written_is_found_and_nothing_else(void **state)
 {
 	uint64_t key = 0x1234, other = 0x1235;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct dta_query q;
 	struct made m;
 
@@ -57,7 +52,7 @@ static void what_was_written_is_found_and_nothing_else(void **state)
 	assert_int_equal(a.bytes, 12);
 	assert_memory_equal(a.value, "hello, world", 12);
 	assert_int_equal(a.verified, 4);
-	assert_true(a.wrong > 0 && a.wrong < 1e-18);
+	assert_true(a.error_probability > 0 && a.error_probability < 1e-18);
 	q.key = &other;
 	dta_view_keywrite(&m.v, &q, &a);
 	assert_int_equal(a.result, SL_QUERY_EMPTY);
@@ -76,7 +71,7 @@ static void a_value_of_zeros_is_found(void **state)
 {
 	uint64_t key = 5;
 	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 
 	(void)state;
@@ -93,7 +88,7 @@ static void a_torn_value_is_never_returned(void **state)
 	uint64_t key = 77;
 	struct dta_query q = by(&key, 1, SL_QUERY_FIRST, 0);
 	uint64_t slot, at;
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 	uint8_t *unit;
 
@@ -143,7 +138,7 @@ static void policies_choose_as_they_are_named(void **state)
 		uint64_t key = 42;
 		struct dta_query q = by(&key, 4, cases[i].policy, cases[i].t);
 		char value[12] = "x..........";
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 		struct made m;
 
 		assert_true(make_store(&m, keywrite));
@@ -166,7 +161,7 @@ static void epochs_are_asked_apart_and_newest_first(void **state)
 	uint64_t key = 9, old = 10, none = 11, keys[3] = {9, 10, 11};
 	struct dta_query q = by(&key, 0, SL_QUERY_FIRST, 0);
 	uint8_t values[36], found[3];
-	struct dta_query_answer a;
+	struct sl_keywrite_answer a;
 	struct made m;
 
 	(void)state;
@@ -456,7 +451,7 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 	struct sl_store_config c = {
 		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .copies = 4, .banks = 2};
 	uint64_t high = 0, total = 0;
-	struct dta_increment i;
+	struct sl_increment_answer i;
 	struct made m;
 
 	(void)state;
@@ -503,9 +498,9 @@ static void put_items(struct made *m, uint64_t block, uint64_t first, uint32_t c
 
 /* Thousands of wraps, full and partial blocks, readers near and far: nothing lost, nothing twice,
  * in order. */
-static void a_reader_sees_every_item_once_and_in_order_over_the_wraps(void **state)
+static void a_reader_sees_every_item_once_in_order_over_wraps(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1};
 	uint64_t block = 0, written = 0, read = 0, items[8], seed = 1;
 	struct made m;
 
@@ -540,7 +535,7 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 {
 	(void)state;
 	for (uint64_t ahead = 8; ahead < 100; ahead++) {
-		struct sl_append_reader r = {.list = 1, .lane = 1};
+		struct sl_query_append_reader r = {.list = 1, .lane = 1};
 		uint64_t items[28];
 		struct made m;
 
@@ -560,7 +555,7 @@ static void an_overrun_is_always_seen_and_counted(void **state)
 
 static void a_block_that_is_half_written_is_waited_for(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1};
 	uint64_t items[4];
 	struct made m;
 	uint8_t *byte;
@@ -583,7 +578,7 @@ static void a_block_that_is_half_written_is_waited_for(void **state)
 /* Lap numbers have 24 bits: a ring that has gone round more often goes on. */
 static void lap_numbers_go_round(void **state)
 {
-	struct sl_append_reader r = {.list = 1, .lane = 1, .block = 0xffffffull * 7 - 3};
+	struct sl_query_append_reader r = {.list = 1, .lane = 1, .block = 0xffffffull * 7 - 3};
 	uint64_t items[4], first = r.block;
 	struct made m;
 
@@ -603,7 +598,7 @@ static void lap_numbers_go_round(void **state)
 
 /* ---- postcards ---- */
 
-static void a_path_is_decoded_against_the_values_that_there_are(void **state)
+static void a_path_is_decoded_against_the_known_values(void **state)
 {
 	struct sl_store_config c = {.kind = SL_STORE_POSTCARD,
 				    .slots = 512,
@@ -612,7 +607,7 @@ static void a_path_is_decoded_against_the_values_that_there_are(void **state)
 				    .banks = 2,
 				    .seed = 5};
 	uint32_t hop[64], set[64], wrong = 999;
-	struct dta_path p;
+	struct sl_postcard_answer p;
 	struct made m;
 
 	(void)state;
@@ -657,6 +652,51 @@ static const void *cells_of(uint8_t *saved, int64_t bytes, uint64_t cells)
 	return saved + bytes - 8 - (int64_t)cells;
 }
 
+/* One sketch of each kind, to which the same keys are added. */
+struct sketches {
+	struct sketch_count_min *cm;
+	struct sketch_count_sketch *cs;
+	struct sketch_hll *h;
+};
+
+static struct sketches sketches_new(void)
+{
+	return (struct sketches){sketch_count_min_new(256, 3, 0, 11),
+				 sketch_count_sketch_new(256, 3, 11), sketch_hll_new(8, 11)};
+}
+
+static void sketches_free(struct sketches *s)
+{
+	sketch_count_min_free(s->cm);
+	sketch_count_sketch_free(s->cs);
+	sketch_hll_free(s->h);
+}
+
+static void sketches_add(struct sketches *s, uint64_t key)
+{
+	sketch_count_min_add_u64(s->cm, key, 1);
+	sketch_count_sketch_add_u64(s->cs, key, 1);
+	sketch_hll_add_u64(s->h, key);
+}
+
+static int64_t sketches_save(struct sketches *s, uint32_t kind, uint8_t *to, size_t bytes)
+{
+	int64_t n = kind == SL_STORE_COUNT_MIN	    ? sketch_count_min_save(s->cm, to, bytes)
+		    : kind == SL_STORE_COUNT_SKETCH ? sketch_count_sketch_save(s->cs, to, bytes)
+						    : sketch_hll_save(s->h, to, bytes);
+
+	assert_true(n > 0);
+	return n;
+}
+
+static double sketches_estimate(struct sketches *s, uint32_t kind, uint64_t key)
+{
+	return kind == SL_STORE_COUNT_MIN ? (double)sketch_count_min_estimate_u64(s->cm, key)
+	       : kind == SL_STORE_COUNT_SKETCH
+		       ? (double)sketch_count_sketch_estimate_u64(s->cs, key)
+		       : sketch_hll_estimate(s->h);
+}
+
 static void merged_lanes_are_the_sketch_of_the_union(void **state)
 {
 	struct sl_store_config c = {.kind = SL_STORE_SKETCH,
@@ -668,16 +708,14 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 				    .banks = 2,
 				    .seed = 11};
 	static uint8_t saved[3 * 256 * 8 + 200];
-	uint64_t cells[3 * 256];
+	uint64_t cells[3 * 256], key = 3;
 
 	(void)state;
 	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++) {
-		struct sketch_count_min *cm = sketch_count_min_new(256, 3, 0, 11), *cm_lane;
-		struct sketch_count_sketch *cs = sketch_count_sketch_new(256, 3, 11), *cs_lane;
-		struct sketch_hll *h = sketch_hll_new(8, 11), *h_lane;
+		struct sketches whole = sketches_new();
 		struct dta_sketch_estimate e;
 		struct dta_merged merged;
-		uint64_t bytes, key = 3;
+		uint64_t bytes;
 		int64_t n;
 		struct made m;
 
@@ -688,57 +726,35 @@ static void merged_lanes_are_the_sketch_of_the_union(void **state)
 		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_EMPTY);
 		for (uint32_t lane = 0; lane < 3; lane++) {
-			cm_lane = sketch_count_min_new(256, 3, 0, 11);
-			cs_lane = sketch_count_sketch_new(256, 3, 11);
-			h_lane = sketch_hll_new(8, 11);
+			struct sketches part = sketches_new();
+
 			for (uint64_t i = 0; i < 500; i++) {
 				uint64_t k = dta_mix(lane * 1000 + i) % 100;
 
-				sketch_count_min_add_u64(cm, k, 1);
-				sketch_count_min_add_u64(cm_lane, k, 1);
-				sketch_count_sketch_add_u64(cs, k, 1);
-				sketch_count_sketch_add_u64(cs_lane, k, 1);
-				sketch_hll_add_u64(h, k);
-				sketch_hll_add_u64(h_lane, k);
+				sketches_add(&whole, k);
+				sketches_add(&part, k);
 			}
-			n = kind == SL_STORE_COUNT_MIN
-				    ? sketch_count_min_save(cm_lane, saved, sizeof(saved))
-			    : kind == SL_STORE_COUNT_SKETCH
-				    ? sketch_count_sketch_save(cs_lane, saved, sizeof(saved))
-				    : sketch_hll_save(h_lane, saved, sizeof(saved));
-			assert_true(n > 0);
+			n = sketches_save(&part, kind, saved, sizeof(saved));
 			put_lane(&m, 0, lane, cells_of(saved, n, bytes), c.rows * 256ull, lane, 1);
 			dta_view_sketch(&m.v, NEWEST, cells, &merged);
 			assert_int_equal(merged.result, SL_QUERY_FOUND);
 			assert_int_equal(merged.ended, lane + 1);
 			assert_int_equal(merged.complete, lane == 2);
-			sketch_count_min_free(cm_lane);
-			sketch_count_sketch_free(cs_lane);
-			sketch_hll_free(h_lane);
+			sketches_free(&part);
 		}
 		assert_int_equal(merged.columns, 3 * c.rows * 256);
-		n = kind == SL_STORE_COUNT_MIN ? sketch_count_min_save(cm, saved, sizeof(saved))
-		    : kind == SL_STORE_COUNT_SKETCH
-			    ? sketch_count_sketch_save(cs, saved, sizeof(saved))
-			    : sketch_hll_save(h, saved, sizeof(saved));
+		n = sketches_save(&whole, kind, saved, sizeof(saved));
 		assert_memory_equal(cells, cells_of(saved, n, bytes), bytes);
 		assert_int_equal(
 			dta_sketch_estimate(&c, cells, kind == SL_STORE_HLL ? NULL : &key, 8, &e),
 			0);
-		if (kind == SL_STORE_COUNT_MIN)
-			assert_true(e.value == (double)sketch_count_min_estimate_u64(cm, key));
-		else if (kind == SL_STORE_COUNT_SKETCH)
-			assert_true(e.value == (double)sketch_count_sketch_estimate_u64(cs, key));
-		else
-			assert_true(e.value == sketch_hll_estimate(h));
+		assert_true(e.value == sketches_estimate(&whole, kind, key));
 		/* A row that changed after its check word was made is not believed. */
 		bank_of(&m, 0)[sl_store_lane_bytes(&c) + sizeof(struct sl_store_complete)] ^= 1;
 		dta_view_sketch(&m.v, NEWEST, cells, &merged);
 		assert_int_equal(merged.result, SL_QUERY_CONFLICT);
 		assert_false(merged.complete);
-		sketch_count_min_free(cm);
-		sketch_count_sketch_free(cs);
-		sketch_hll_free(h);
+		sketches_free(&whole);
 		free(m.map);
 	}
 }
@@ -776,11 +792,11 @@ int main(void)
 		cmocka_unit_test(load_and_prediction_are_what_was_written),
 		cmocka_unit_test(success_measured_is_what_was_predicted),
 		cmocka_unit_test(a_count_is_never_low_and_within_the_bound),
-		cmocka_unit_test(a_reader_sees_every_item_once_and_in_order_over_the_wraps),
+		cmocka_unit_test(a_reader_sees_every_item_once_in_order_over_wraps),
 		cmocka_unit_test(an_overrun_is_always_seen_and_counted),
 		cmocka_unit_test(a_block_that_is_half_written_is_waited_for),
 		cmocka_unit_test(lap_numbers_go_round),
-		cmocka_unit_test(a_path_is_decoded_against_the_values_that_there_are),
+		cmocka_unit_test(a_path_is_decoded_against_the_known_values),
 		cmocka_unit_test(merged_lanes_are_the_sketch_of_the_union),
 	};
 

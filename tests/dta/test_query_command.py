@@ -10,10 +10,10 @@ import sys
 import urllib.error
 import urllib.request
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), d) for d in ('e2e', 'export')]
-import exposition  # noqa: E402
-from harness import Part, check, get, series, until, workdir  # noqa: E402
+from support import exposition
+from support.exposition import series
+from support.http import get
+from support.process import Part, check, poll, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -83,8 +83,8 @@ def whatever_is_printed_is_found(c, t):
     report(t, [f'increment copies=4 {i:016x} 1' for i in range(1, 301)], '--store', '8', '--copies', '4', '--packet', '300')
     # Translators tell of it each second; what waits for more is there a little later.
     reports = int(g.out[0].split()[0]) + 300
-    check(until(lambda: all((c.get('')['account']['sent'] >= reports, c.get('')['account']['waiting'] == 0))),
-          'something waits for ever', c, t)
+    wait_until(lambda: all((c.get('')['account']['sent'] >= reports, c.get('')['account']['waiting'] == 0)),
+               'something waits for ever', c, t)
     printed = [line.split() for line in g.out if line.startswith('  ')]
     check({w[0] for w in printed} == {'keywrite', 'append', 'increment', 'postcard', 'sketch'}, f'{printed}', g)
     for what, key, *rest in printed:
@@ -102,7 +102,7 @@ def whatever_is_printed_is_found(c, t):
     hll = Part(SIDELIGHT, 'generate', 'dta', '--to', t.at, '--kinds', 'sketch', '--hll', '--rows', '1', '--store', '6',
                '--keys', '5000', '--essential', '--reporters', '3', '--show', '1')
     check(hll.wait() == 0, 'the generator failed', hll, t)
-    check(until(lambda: '3 of 3 reporters' in query('sketch', 'union', '-c', c.at, code=None)), 'the sketch', c, t)
+    wait_until(lambda: '3 of 3 reporters' in query('sketch', 'union', '-c', c.at, code=None), 'the sketch', c, t)
     estimate = [line.split()[2:] for line in hll.out if line.startswith('  sketch')][0]
     said = query('sketch', 'union', '-c', c.at)
     check(said.endswith(f': {" ".join(estimate)}\n') and abs(int(estimate[0]) - 5000) < 800, f'{said}, {estimate}')
@@ -110,7 +110,7 @@ def whatever_is_printed_is_found(c, t):
               '--keys', '200', '--essential', '--reporters', '3', '--show', '9')
     check(cs.wait() == 0, 'the generator failed', cs, t)
     key = f'{1:016x}'
-    check(until(lambda: '3 of 3 reporters' in query('sketch', 'medians', key, '-c', c.at, code=None)), 'the sketch', c, t)
+    wait_until(lambda: '3 of 3 reporters' in query('sketch', 'medians', key, '-c', c.at, code=None), 'the sketch', c, t)
     printed = [line.split()[1:] for line in cs.out if line.startswith('  sketch')]
     check(len(printed) == 9, f'{printed}', cs)
     for key, _, *estimate in printed:
@@ -126,7 +126,8 @@ def copies_that_disagree_are_told_apart(c, t):
     report(t, ['keywrite copies=4 text:disagree u64:1', 'keywrite copies=1 text:disagree u64:2'], '--store', '1', '--packet',
            '128', '--reporter', '4')
     ask = ('text:disagree', '-c', c.at, '--json')
-    check(until(lambda: json.loads(query('keywrite', 'flows', *ask, code=None)).get('value', '')[-1:] == '2'), 'not there', c)
+    wait_until(lambda: json.loads(query('keywrite', 'flows', *ask, code=None)).get('value', '')[-1:] == '2',
+               'not there', c)
     for policy, code, result, value, agreed in (
             (('first',), 0, 'found', 2, 1), (('plurality',), 0, 'found', 1, 3),
             (('consensus', '--consensus', '3'), 0, 'found', 1, 3), (('consensus', '--consensus', '4'), 1, 'conflict', None, 0),
@@ -151,7 +152,7 @@ def copies_that_disagree_are_told_apart(c, t):
     # A hop that says what none may is no path.
     report(t, [f'postcard copies=2 text:path {hop} 2 {value}' for hop, value in ((0, 5), (1, 4711))], '--store', '4',
            '--reporter', '4')
-    check(until(lambda: 'conflict' in query('postcard', 'paths', 'text:path', '-c', c.at, code=None)), 'a wrong hop', c)
+    wait_until(lambda: 'conflict' in query('postcard', 'paths', 'text:path', '-c', c.at, code=None), 'a wrong hop', c)
     for what in (('keywrite', 'events', 'text:word'), ('append', 'none'), ('keywrite', 'none', 'text:word')):
         query(*what, '-c', c.at, code=1)
     for what in (('keywrite', 'flows'), ('keywrite', 'flows', 'xyz'), ('dance',), ('keywrite', 'flows', 'text:abcd', '-p', 'best')):
@@ -202,7 +203,7 @@ def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
 def success_is_measured_beside_the_prediction(c):
     def load(store):
         return next(s['load'][0] for s in c.get('')['stores'] if s['name'] == store)
-    check(until(lambda: (load('flows')['measured'] or {}).get('known') == 201), f'{load("flows")}', c)
+    wait_until(lambda: (load('flows')['measured'] or {}).get('known') == 201, lambda: f'{load("flows")}', c)
     m = load('flows')['measured']
     check(m['asked'] == 201 and m['low'] <= m['ratio'] <= m['high'] and m['predicted'] > .99, f'{m}')
     check(load('paths')['measured'] is None and 'no key log' in load('paths')['why_not_measured'], f'{load("paths")}')
@@ -216,24 +217,25 @@ def success_is_measured_beside_the_prediction(c):
 def a_5_tuple_is_told_in_words(c, t):
     flow = 'flow:10.0.0.1:443,192.0.2.7:65535,tcp'
     report(t, [f'keywrite copies=4 {flow} u64:7'], '--store', '1')
-    check(until(lambda: flow in query('keys', 'flows', '--max', '1000', '--flows', '-c', c.at).splitlines()), 'a 5-tuple', c, t)
+    wait_until(lambda: flow in query('keys', 'flows', '--max', '1000', '--flows', '-c', c.at).splitlines(),
+               'a 5-tuple', c, t)
     check('0a000001c000020701bbffff06' in query('keys', 'flows', '--max', '1000', '-c', c.at).splitlines(), 'its digits')
     check(found(('-c', c.at), 'flows', flow), 'its value', c, t)
 
 
 def a_reader_that_sleeps_sees_the_overrun(c, t):
     reader = Part(SIDELIGHT, 'query', 'append', 'events', '--list', '1', '--follow', '-c', c.at)
-    check(until(lambda: reader.out and reader.out[-1] == f'{499:016x}'), f'{len(reader.out)} items', reader)
+    wait_until(lambda: reader.out and reader.out[-1] == f'{499:016x}', lambda: f'{len(reader.out)} items', reader)
     before = len(reader.out)
     reader.p.send_signal(signal.SIGSTOP)
     report(t, [f'append 1 u64:{1000000 + i}' for i in range(1024)], '--store', '2', '--reporter', '9')
-    check(until(lambda: json.loads(query('append', 'events', '--list', '1', '--lane', '0', '-c', c.at, '--json', '--max',
-                                         '256'))['rings'][0]['items'][-1:] == [f'{1001023:016x}']), 'not there', t, c)
+    wait_until(lambda: json.loads(query('append', 'events', '--list', '1', '--lane', '0', '-c', c.at, '--json', '--max',
+                                         '256'))['rings'][0]['items'][-1:] == [f'{1001023:016x}'], 'not there', t, c)
     reader.p.send_signal(signal.SIGCONT)
-    check(until(lambda: reader.out[-1] == f'{1001023:016x}'), 'it does not go on', reader)
+    wait_until(lambda: reader.out[-1] == f'{1001023:016x}', 'it does not go on', reader)
     items = [int(x, 16) for x in reader.out[before:]]
     check(len(items) <= 256 and items == list(range(items[0], 1001024)), f'{len(items)} items from {items[0]}', reader)
-    check(until(lambda: any('blocks were overwritten before' in line for line in reader.err)), 'no word of it', reader)
+    wait_until(lambda: any('blocks were overwritten before' in line for line in reader.err), 'no word of it', reader)
     check(reader.stop() == 0, 'the reader failed', reader)
 
 
@@ -245,12 +247,13 @@ def reload(c, tenants, outcome='done'):
     before = metric(c, 'reloads_total', outcome=outcome)
     c.write(tenants)
     c.p.send_signal(signal.SIGHUP)
-    check(until(lambda: metric(c, 'reloads_total', outcome=outcome) == before + 1), f'not {outcome}: {tenants}', c)
+    wait_until(lambda: metric(c, 'reloads_total', outcome=outcome) == before + 1,
+               lambda: f'not {outcome}: {tenants}', c)
 
 
 def taken(t, *options):
     """A report is acknowledged, now or soon."""
-    return until(lambda: subprocess.run(
+    return poll(lambda: subprocess.run(
         [SIDELIGHT, 'report', '--target', t.at, '--essential', '--timeout', '1s', '--store', '3', '--reporter', '12', *options,
          'increment', 'text:reload'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode == 0)
 
@@ -267,16 +270,18 @@ def rates_and_keys_change_while_it_runs(c):
     def limited():
         report(t, ['increment text:rate'] * 50, '--store', '3', '--reporter', '13', '--timeout', '10ms', '--single', code=None)
         return c.get('')['account']['dropped_by_cause']['rate'] > 0
-    check(until(limited), 'no rate', c, t)
+    wait_until(limited, 'no rate', c, t)
     reload(c, TENANT.replace('}', f', key: {key}, required: true}}'))
     check(taken(t, '--key-file', key), 'the key is not known', t)
     for wrong, said in (('  - {number: 0, rate: many}\n', 'rate'), ('  - {number: 3}\n', 'tenant 0 is gone'),
                         ('  - {number: 0, key: /none/such}\n', 'No such file'), (TENANT + 'listen: 7\n', ' ')):
         reload(c, wrong, 'refused')
-        check(until(lambda: any('not reloaded' in line and said in line for line in c.err)), f'{said}: not said', c)
+        wait_until(lambda: any('not reloaded' in line and said in line for line in c.err),
+                   lambda: f'{said}: not said', c)
     check(taken(t, '--key-file', key), 'the key is not known any more', t)
     report(t, ['increment text:forged'], '--store', '3', '--reporter', '14', '--timeout', '10ms', code=None)
-    check(until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r')), 'forged', t)
+    wait_until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r'),
+               'forged', t)
     c.write(TENANT)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(urllib.request.Request(f'http://{c.at}/api/v1/dta/reload', method='POST'), timeout=60) as a:
@@ -287,7 +292,7 @@ def rates_and_keys_change_while_it_runs(c):
 
 def found(where, store, key):
     """What is said of a key, once it is there: acknowledged is not yet written."""
-    return until(lambda: (lambda a: a['result'] == 'found' and a)(json.loads(
+    return poll(lambda: (lambda a: a['result'] == 'found' and a)(json.loads(
         query('increment' if store == 'bytes' else 'keywrite', store, key, '--json', *where, code=None))))
 
 
@@ -301,7 +306,7 @@ def sketches_are_merged_cell_by_cell(c1, c2, only):
     def ask(store, key, *where):
         return json.loads(query('sketch', store, *key, '--json', *where, code=None))
     for store, key in (('union', ()), ('sizes', (f'{1:016x}',))):
-        ones = [until(lambda: (lambda a: a['result'] == 'found' and a)(ask(store, key, '-c', c.at))) for c in (c1, c2)]
+        ones = [poll(lambda: (lambda a: a['result'] == 'found' and a)(ask(store, key, '-c', c.at))) for c in (c1, c2)]
         values = [a['estimate'] for a in ones]
         a = ask(store, key, '-c', c1.at, '-c', c2.at)
         check(a == ask(store, key, '-c', c2.at, '-c', c1.at), f'{store}: another order, another answer')
@@ -334,9 +339,10 @@ def several_collectors_are_asked_as_one(c1, c2):
         check(found(both, 'flows', f'text:moved-{c.pid}')['collector'] == other.at, 'a key that has moved')
     report(only[c1], ['increment copies=4 text:both-have 5'], '--store', '3')
     report(only[c2], ['increment copies=4 text:both-have 7', 'append 0 text:ofc2'], '--store', '3')
-    check(until(lambda: found(both, 'bytes', 'text:both-have')['value'] == 12), f'{found(both, "bytes", "text:both-have")}')
-    check(until(lambda: any(k == {'key': b'both-have'.hex(), 'value': 12} for k in json.loads(
-        query('keys', 'bytes', '--top', '--max', '1000', '--json', *both))['keys'])), 'the sum of a key')
+    wait_until(lambda: found(both, 'bytes', 'text:both-have')['value'] == 12,
+               lambda: f'{found(both, "bytes", "text:both-have")}')
+    wait_until(lambda: any(k == {'key': b'both-have'.hex(), 'value': 12} for k in json.loads(
+        query('keys', 'bytes', '--top', '--max', '1000', '--json', *both))['keys']), 'the sum of a key')
     sketches_are_merged_cell_by_cell(c1, c2, only)
     rings = json.loads(query('append', 'events', '--list', '1', '--json', *both))['rings']
     check({r['collector'] for r in rings} == {c1.at, c2.at}, f'{rings}'[:500])
@@ -345,9 +351,9 @@ def several_collectors_are_asked_as_one(c1, c2):
     p = subprocess.run([SIDELIGHT, 'query', 'keywrite', 'flows', owned[c1][1], *both], capture_output=True, text=True, timeout=60)
     check(p.returncode == 0 and c2.at in p.stderr, f'{p}')
     query('keywrite', 'flows', owned[c2][1], *both, code=1)
-    check(until(lambda: any('no collector' in line for line in t.err)), 'the translator has not noticed', t)
+    wait_until(lambda: any('no collector' in line for line in t.err), 'the translator has not noticed', t)
     report(t, [f'keywrite copies=4 {owned[c2][1]} u64:77'], '--store', '1', '--reporter', '5')
-    check(until(lambda: int(found(both, 'flows', owned[c2][1])['value'], 16) == 77), 'failover')
+    wait_until(lambda: int(found(both, 'flows', owned[c2][1])['value'], 16) == 77, 'failover')
     query('status', '-c', '127.0.0.1:1', '-c', '127.0.0.1:2', code=1)
     # The file of the one that is gone.
     file = f'{c2.folder}/flows.0.0.store'

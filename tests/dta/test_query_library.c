@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_query_library.c - query.h as an application sees it: every kind of store, and what is no
  * store. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -18,9 +12,12 @@
 
 #include <sidelight/query.h>
 
+#include "support/test.h"
 #include "store_write.h"
 
-#define OPTS(...) (&(struct sl_query_opts){.sz = sizeof(struct sl_query_opts), __VA_ARGS__})
+#define OPTS(...) (&SL_OPTS(sl_query_opts, __VA_ARGS__))
+/* The result of a query that must succeed. */
+#define RESULT(answer, call) (assert_int_equal(call, 0), (answer).result)
 
 /* ---- allocations are counted: --wrap ---- */
 
@@ -111,52 +108,60 @@ static void end(struct scene *t)
 
 static void values_are_found_empty_in_conflict_or_unknown(void **state)
 {
-	struct sl_keywrite_answer a = {.sz = sizeof(a)};
-	struct sl_store_time now = {.sz = sizeof(now)};
+	struct sl_keywrite_answer a = SL_OPTS(sl_keywrite_answer);
+	struct sl_store_time now = SL_OPTS(sl_store_time);
 	uint64_t key = 5, other = 6, new = 7, one = 11, two = 22;
 	struct scene t = scene(&keywrite);
 	unsigned int before;
 
 	(void)state;
 	assert_string_equal(sl_store_name(t.s), "test");
-	assert_int_equal(sl_store_geometry(t.s)->slots, 4096);
+	assert_int_equal(sl_store_config_get(t.s)->slots, 4096);
 	put_keywrite(&t.m, 0, &key, 8, &one, 0, 2);
 	set_epochs(&t.m, 1, 0);
 	assert_int_equal(sl_store_now(t.s, &now), 0);
 	assert_int_equal(now.epoch, 1);
 	before = allocations;
-	assert_int_equal(sl_query_keywrite(t.s, &key, 8, NULL, &a), SL_QUERY_FOUND);
+	assert_int_equal(RESULT(a, sl_query_keywrite(t.s, &key, 8, NULL, &a)), SL_QUERY_FOUND);
 	assert_int_equal(a.sz, sizeof(a));
 	assert_int_equal(a.bytes, 8);
 	assert_memory_equal(a.value, &one, 8);
-	assert_true(a.agreed == 2 && a.asked == 2 && a.epoch == 0 && a.wrong > 0);
-	assert_int_equal(sl_query_keywrite(t.s, &other, 8, NULL, &a), SL_QUERY_EMPTY);
+	assert_true(a.agreed == 2 && a.asked == 2 && a.epoch == 0 && a.error_probability > 0);
+	assert_int_equal(RESULT(a, sl_query_keywrite(t.s, &other, 8, NULL, &a)), SL_QUERY_EMPTY);
 	assert_int_equal(a.bytes, 0);
 	/* Of one epoch: that of number 0 is no default. */
 	assert_int_equal(
-		sl_query_keywrite(t.s, &key, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 1), &a),
+		RESULT(a, sl_query_keywrite(t.s, &key, 8,
+					    OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 1), &a)),
 		SL_QUERY_EMPTY);
 	assert_int_equal(
-		sl_query_keywrite(t.s, &key, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a),
+		RESULT(a, sl_query_keywrite(t.s, &key, 8,
+					    OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a)),
 		SL_QUERY_FOUND);
 	put_keywrite(&t.m, 1, &new, 8, &one, 0, 2);
 	assert_int_equal(
-		sl_query_keywrite(t.s, &new, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a),
+		RESULT(a, sl_query_keywrite(t.s, &new, 8,
+					    OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 0), &a)),
 		SL_QUERY_EMPTY);
 	assert_int_equal(
-		sl_query_keywrite(t.s, &key, 8, OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 2), &a),
+		RESULT(a, sl_query_keywrite(t.s, &key, 8,
+					    OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = 2), &a)),
 		SL_QUERY_UNKNOWN);
 	put_keywrite(&t.m, 0, &key, 8, &two, 0, 1);
-	assert_int_equal(sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_FIRST), &a),
-			 SL_QUERY_FOUND);
+	assert_int_equal(
+		RESULT(a, sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_FIRST), &a)),
+		SL_QUERY_FOUND);
 	assert_memory_equal(a.value, &two, 8);
-	assert_int_equal(sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_PLURALITY), &a),
-			 SL_QUERY_CONFLICT);
+	assert_int_equal(
+		RESULT(a, sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_PLURALITY), &a)),
+		SL_QUERY_CONFLICT);
 	put_keywrite(&t.m, 0, &key, 8, &two, 1, 2);
-	assert_int_equal(sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_CONSENSUS), &a),
-			 SL_QUERY_FOUND);
-	assert_int_equal(sl_query_keywrite(t.s, &key, 8,
-					   OPTS(.policy = SL_QUERY_CONSENSUS, .consensus = 3), &a),
+	assert_int_equal(
+		RESULT(a, sl_query_keywrite(t.s, &key, 8, OPTS(.policy = SL_QUERY_CONSENSUS), &a)),
+		SL_QUERY_FOUND);
+	assert_int_equal(RESULT(a, sl_query_keywrite(
+					   t.s, &key, 8,
+					   OPTS(.policy = SL_QUERY_CONSENSUS, .consensus = 3), &a)),
 			 SL_QUERY_EMPTY);
 	assert_int_equal(allocations, before);
 	end(&t);
@@ -167,6 +172,7 @@ static void many_keys_are_found_as_one_by_one(void **state)
 	uint64_t keys[100], values[100];
 	struct scene t = scene(&keywrite);
 	uint8_t results[100];
+	size_t found = 0;
 
 	(void)state;
 	for (uint64_t i = 0; i < 100; i++) {
@@ -176,22 +182,27 @@ static void many_keys_are_found_as_one_by_one(void **state)
 		if (i % 2)
 			put_keywrite(&t.m, 0, &keys[i], 8, &value, 0, 2);
 	}
-	assert_int_equal(sl_query_keywrite_many(t.s, keys, 8, 100, NULL, values, results), 50);
+	assert_int_equal(sl_query_keywrite_many(t.s, keys, 8, 100, NULL, values, results, &found),
+			 0);
+	assert_int_equal(found, 50);
 	for (uint64_t i = 0; i < 100; i++) {
 		assert_int_equal(results[i], i % 2 ? SL_QUERY_FOUND : SL_QUERY_EMPTY);
 		assert_true(!(i % 2) || values[i] == i * 3);
 	}
-	assert_int_equal(sl_query_keywrite_many(t.s, keys, 3, 100, NULL, values, results), -EINVAL);
-	assert_int_equal(sl_query_keywrite_many(t.s, keys, 8, 0, NULL, NULL, NULL), 0);
+	assert_int_equal(sl_query_keywrite_many(t.s, keys, 3, 100, NULL, values, results, &found),
+			 -EINVAL);
+	assert_int_equal(sl_query_keywrite_many(t.s, keys, 8, 0, NULL, NULL, NULL, &found), 0);
+	assert_int_equal(found, 0);
+	assert_int_equal(sl_query_keywrite_many(t.s, keys, 8, 0, NULL, NULL, NULL, NULL), 0);
 	end(&t);
 }
 
 static void counts_paths_and_sketches_have_their_bounds(void **state)
 {
 	struct scene c = scene(&counters), p = scene(&paths), k = scene(&sketch);
-	struct sl_increment_answer count = {.sz = sizeof(count)};
-	struct sl_postcard_answer path = {.sz = sizeof(path)};
-	struct sl_sketch_answer merged = {.sz = sizeof(merged)};
+	struct sl_increment_answer count = SL_OPTS(sl_increment_answer);
+	struct sl_postcard_answer path = SL_OPTS(sl_postcard_answer);
+	struct sl_sketch_answer merged = SL_OPTS(sl_sketch_answer);
 	const uint32_t hops[3] = {30, 10, 20}, may[3] = {10, 20, 30};
 	uint64_t cells[4 * 256], more[4 * 256];
 	struct dta_sketch_maker *maker;
@@ -204,21 +215,26 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 		*(uint64_t *)(void *)(bank_of(&c.m, 0) +
 				      sl_store_counter_offset(c.m.v.config, r,
 							      dta_slot(h, r, 1024))) = 40 + r;
-	assert_int_equal(sl_query_increment(c.s, &key, 8, NULL, &count), SL_QUERY_FOUND);
+	assert_int_equal(RESULT(count, sl_query_increment(c.s, &key, 8, NULL, &count)),
+			 SL_QUERY_FOUND);
 	assert_int_equal(count.value, 40);
 	assert_true(count.error > 0 && fabs(count.probability - .8647) < .001);
-	assert_int_equal(sl_query_increment(c.s, &key, 8, OPTS(.flags = SL_QUERY_NO_ERROR), &count),
-			 SL_QUERY_FOUND);
+	assert_int_equal(
+		RESULT(count,
+		       sl_query_increment(c.s, &key, 8, OPTS(.flags = SL_QUERY_NO_ERROR), &count)),
+		SL_QUERY_FOUND);
 	assert_true(count.value == 40 && count.error <= 0);
 
 	put_path(&p.m, 0, &key, 8, 5, 3, hops, 0, 2);
 	assert_int_equal(
-		sl_query_postcard(p.s, &key, 8, OPTS(.values = may, .value_count = 3), &path),
+		RESULT(path, sl_query_postcard(p.s, &key, 8, OPTS(.values = may, .value_count = 3),
+					       &path)),
 		SL_QUERY_FOUND);
 	assert_true(path.hops == 3 && path.present == 5 && path.value[0] == 30 &&
 		    path.value[2] == 20);
 	assert_int_equal(
-		sl_query_postcard(p.s, &key, 8, OPTS(.values = may, .value_count = 2), &path),
+		RESULT(path, sl_query_postcard(p.s, &key, 8, OPTS(.values = may, .value_count = 2),
+					       &path)),
 		SL_QUERY_CONFLICT);
 	assert_int_equal(path.hops, 0);
 
@@ -228,12 +244,14 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 	assert_int_equal(dta_sketch_maker_cells(maker, cells), 0);
 	for (uint32_t lane = 0; lane < 2; lane++)
 		put_lane(&k.m, 0, lane, cells, 4 * 256, lane, 1);
-	assert_int_equal(sl_query_sketch(k.s, &key, 8, NULL, more, sizeof(more), &merged),
-			 SL_QUERY_FOUND);
+	assert_int_equal(
+		RESULT(merged, sl_query_sketch(k.s, &key, 8, NULL, more, sizeof(more), &merged)),
+		SL_QUERY_FOUND);
 	assert_true(merged.complete && merged.ended == 2 && merged.estimated && merged.value == 42);
 	for (uint32_t i = 0; i < 4 * 256; i++)
 		assert_int_equal(more[i], 2 * cells[i]);
-	assert_int_equal(sl_query_sketch(k.s, NULL, 0, NULL, NULL, 0, &merged), SL_QUERY_FOUND);
+	assert_int_equal(RESULT(merged, sl_query_sketch(k.s, NULL, 0, NULL, NULL, 0, &merged)),
+			 SL_QUERY_FOUND);
 	assert_false(merged.estimated);
 	assert_int_equal(sl_query_sketch(k.s, &key, 8, NULL, more, sizeof(more) - 8, &merged),
 			 -ENOSPC);
@@ -270,49 +288,59 @@ static void *write_soon(void *arg)
 	return NULL;
 }
 
+/* How many items came; the call must succeed. */
+static uint32_t read_items(const struct sl_store *s, struct sl_query_append_reader *r,
+			   uint64_t *items, uint32_t max, uint64_t timeout_ns)
+{
+	uint32_t n = ~0u;
+
+	assert_int_equal(sl_query_append(s, r, items, max, timeout_ns, &n), 0);
+	return n;
+}
+
 static void a_reader_waits_goes_on_and_sees_what_it_missed(void **state)
 {
 	struct scene t = scene(&ring);
 	struct writing w = {&t.m, 3, 0};
-	struct sl_append_reader r, late;
+	struct sl_query_append_reader r, late;
 	uint64_t items[32];
 	unsigned int before;
 	pthread_t thread;
+	uint32_t n = 1;
 
 	(void)state;
 	for (uint64_t b = 0; b < 3; b++)
 		put_items(&t.m, b);
-	assert_int_equal(sl_append_begin(t.s, &r, 1, 1, SL_APPEND_OLDEST), 0);
-	assert_int_equal(sl_append_begin(t.s, &late, 1, 1, SL_APPEND_NEWEST), 0);
+	assert_int_equal(sl_query_append_begin(t.s, &r, 1, 1, SL_QUERY_APPEND_OLDEST), 0);
+	assert_int_equal(sl_query_append_begin(t.s, &late, 1, 1, SL_QUERY_APPEND_NEWEST), 0);
 	before = allocations;
-	assert_int_equal(sl_query_append(t.s, &r, items, 32, 0), 12);
+	assert_int_equal(read_items(t.s, &r, items, 32, 0), 12);
 	assert_true(items[0] == 0 && items[11] == 11);
-	assert_int_equal(sl_query_append(t.s, &r, items, 32, 0), 0);
-	assert_int_equal(sl_query_append(t.s, &r, items, 32, 2000000), 0);
+	assert_int_equal(read_items(t.s, &r, items, 32, 0), 0);
+	assert_int_equal(read_items(t.s, &r, items, 32, 2000000), 0);
 	assert_int_equal(allocations, before);
 	assert_int_equal(pthread_create(&thread, NULL, write_soon, &w), 0);
 	__atomic_store_n(&w.go, 1, __ATOMIC_RELEASE);
-	assert_int_equal(sl_query_append(t.s, &late, items, 32, ~0ull),
-			 4); /* for ever, if need be */
+	assert_int_equal(read_items(t.s, &late, items, 32, ~0ull), 4); /* no limit of time */
 	assert_int_equal(items[0], 12);
 	pthread_join(thread, NULL);
 	for (uint64_t b = 4; b < 100; b++)
 		put_items(&t.m, b);
-	assert_int_equal(sl_query_append(t.s, &r, items, 32, ~0ull), -EOVERFLOW);
-	assert_true(r.overrun > 0);
-	assert_int_equal(sl_query_append(t.s, &r, items, 32, 0), 32);
+	assert_int_equal(sl_query_append(t.s, &r, items, 32, ~0ull, &n), -EOVERFLOW);
+	assert_true(r.overrun > 0 && !n);
+	assert_int_equal(read_items(t.s, &r, items, 32, 0), 32);
 	assert_int_equal(items[31], 399);
 	assert_int_equal(r.items / 4 + r.overrun, 100);
 	/* Kept and set again, a place is where it was. */
-	assert_int_equal(sl_append_begin(t.s, &late, 1, 1, SL_APPEND_OLDEST), 0);
+	assert_int_equal(sl_query_append_begin(t.s, &late, 1, 1, SL_QUERY_APPEND_OLDEST), 0);
 	late.block = 97;
-	assert_int_equal(sl_query_append(t.s, &late, items, 32, 0), 12);
+	assert_int_equal(read_items(t.s, &late, items, 32, 0), 12);
 	assert_int_equal(items[0], 97 * 4);
-	assert_int_equal(sl_append_begin(t.s, &r, 2, 0, SL_APPEND_OLDEST), -EINVAL);
-	assert_int_equal(sl_append_begin(t.s, &r, 0, 2, SL_APPEND_OLDEST), -EINVAL);
+	assert_int_equal(sl_query_append_begin(t.s, &r, 2, 0, SL_QUERY_APPEND_OLDEST), -EINVAL);
+	assert_int_equal(sl_query_append_begin(t.s, &r, 0, 2, SL_QUERY_APPEND_OLDEST), -EINVAL);
 	late.lane = 7; /* somebody wrote over it */
-	assert_int_equal(sl_query_append(t.s, &late, items, 32, 0), -EINVAL);
-	assert_int_equal(sl_query_append(t.s, &r, items, 3, 0), -EINVAL);
+	assert_int_equal(sl_query_append(t.s, &late, items, 32, 0, &n), -EINVAL);
+	assert_int_equal(sl_query_append(t.s, &r, items, 3, 0, &n), -EINVAL);
 	end(&t);
 }
 
@@ -321,24 +349,31 @@ static void a_reader_waits_goes_on_and_sees_what_it_missed(void **state)
 static void what_is_no_question_is_refused(void **state)
 {
 	struct scene t = scene(&keywrite);
-	struct sl_increment_answer count = {.sz = sizeof(count)};
-	struct sl_keywrite_answer a = {.sz = sizeof(a)};
+	struct sl_increment_answer count = SL_OPTS(sl_increment_answer);
+	struct sl_keywrite_answer a = SL_OPTS(sl_keywrite_answer);
 	/* Of an older header: what is behind its end is neither read nor written. */
 	struct {
 		struct sl_keywrite_answer a;
 	} old = {{.sz = offsetof(struct sl_keywrite_answer, value)}};
+	/* Of a newer header: an option that is set and unknown here must not be ignored. */
+	struct {
+		struct sl_query_opts o;
+		uint64_t more;
+	} newer = {SL_OPTS(sl_query_opts), 0};
 	uint8_t key[65] = {1};
 	uint64_t value = ~0ull;
+	uint32_t n;
 
 	(void)state;
 	put_keywrite(&t.m, 0, key, 64, &value, 0, 2);
-	assert_int_equal(sl_query_keywrite(t.s, key, 64, NULL, &old.a), SL_QUERY_FOUND);
+	assert_int_equal(RESULT(old.a, sl_query_keywrite(t.s, key, 64, NULL, &old.a)),
+			 SL_QUERY_FOUND);
 	assert_int_equal(old.a.agreed, 2);
 	assert_int_equal(old.a.value[0], 0);
 	a.sz = offsetof(struct sl_keywrite_answer, asked);
 	assert_int_equal(sl_query_keywrite(t.s, key, 64, NULL, &a), -EINVAL);
 	a.sz = sizeof(a) + 100;
-	assert_int_equal(sl_query_keywrite(t.s, key, 64, NULL, &a), SL_QUERY_FOUND);
+	assert_int_equal(RESULT(a, sl_query_keywrite(t.s, key, 64, NULL, &a)), SL_QUERY_FOUND);
 	assert_int_equal(sl_query_keywrite(t.s, key, 65, NULL, &a), -EINVAL);
 	assert_int_equal(sl_query_keywrite(t.s, key, 3, NULL, &a), -EINVAL);
 	assert_int_equal(sl_query_keywrite(t.s, NULL, 8, NULL, &a), -EINVAL);
@@ -351,8 +386,13 @@ static void what_is_no_question_is_refused(void **state)
 	assert_int_equal(sl_query_keywrite(t.s, key, 8,
 					   OPTS(.flags = SL_QUERY_OF_EPOCH, .epoch = ~0ull), &a),
 			 -EINVAL);
+	newer.o.sz = sizeof(newer);
+	assert_int_equal(RESULT(a, sl_query_keywrite(t.s, key, 64, &newer.o, &a)), SL_QUERY_FOUND);
+	newer.more = 1;
+	assert_int_equal(sl_query_keywrite(t.s, key, 64, &newer.o, &a), -EINVAL);
 	assert_int_equal(sl_query_increment(t.s, key, 8, NULL, &count), -EINVAL);
-	assert_int_equal(sl_query_append(t.s, &(struct sl_append_reader){0}, key, 64, 0), -EINVAL);
+	assert_int_equal(sl_query_append(t.s, &(struct sl_query_append_reader){0}, key, 64, 0, &n),
+			 -EINVAL);
 	assert_null(sl_store_name(NULL));
 	sl_store_close(NULL);
 	end(&t);
@@ -414,20 +454,31 @@ static void what_is_no_store_is_refused_with_a_line(void **state)
 static void what_was_reported_within_its_reach_is_found(void **state)
 {
 	struct scene t = scene(&keywrite), c = scene(&counters);
-	struct sl_keywrite_answer a = {.sz = sizeof(a)};
-	const uint64_t keys = 12000, reach = sl_query_reach(t.s, 0, .9);
-	uint64_t found = 0;
+	struct sl_keywrite_answer a = SL_OPTS(sl_keywrite_answer);
+	const uint64_t keys = 12000;
+	uint64_t found = 0, reach, unset;
+	double p;
 
 	(void)state;
-	assert_true(fabs(sl_query_within(t.s, 0, reach) - .9) < .001);
-	assert_true(sl_query_within(t.s, 0, 0) >= 1 && sl_query_within(t.s, 1, reach) < .9);
-	assert_true(isnan(sl_query_within(c.s, 0, 5)) && !sl_query_reach(c.s, 0, .5));
-	assert_true(!sl_query_reach(t.s, 0, 1) && !sl_query_reach(t.s, 0, NAN));
+	assert_int_equal(sl_query_reports_until(t.s, 0, .9, &reach), 0);
+	assert_int_equal(sl_query_found_probability(t.s, 0, reach, &p), 0);
+	assert_true(fabs(p - .9) < .001);
+	assert_int_equal(sl_query_found_probability(t.s, 0, 0, &p), 0);
+	assert_true(p >= 1);
+	assert_int_equal(sl_query_found_probability(t.s, 1, reach, &p), 0);
+	assert_true(p < .9);
+	assert_int_equal(sl_query_found_probability(c.s, 0, 5, &p), -EINVAL);
+	assert_int_equal(sl_query_found_probability(t.s, 0, 5, NULL), -EINVAL);
+	assert_int_equal(sl_query_reports_until(c.s, 0, .5, &unset), -EINVAL);
+	assert_int_equal(sl_query_reports_until(t.s, 0, 0, &unset), -EINVAL);
+	assert_int_equal(sl_query_reports_until(t.s, 0, 1, &unset), -EINVAL);
+	assert_int_equal(sl_query_reports_until(t.s, 0, NAN, &unset), -EINVAL);
+	assert_int_equal(sl_query_reports_until(NULL, 0, .5, &unset), -EINVAL);
 	for (uint64_t key = 0; key < keys; key++)
 		put_keywrite(&t.m, 0, &key, 8, &key, 0, 2);
 	/* 200 keys of about that age: .9 of them, of which the standard deviation is .021. */
 	for (uint64_t key = keys - reach - 100; key < keys - reach + 100; key++)
-		found += sl_query_keywrite(t.s, &key, 8, NULL, &a) == SL_QUERY_FOUND;
+		found += RESULT(a, sl_query_keywrite(t.s, &key, 8, NULL, &a)) == SL_QUERY_FOUND;
 	assert_true(found > 164 && found < 196);
 	end(&t);
 	end(&c);
@@ -440,10 +491,10 @@ static void structures_have_the_sizes_of_their_first_version(void **state)
 	assert_int_equal(sizeof(struct sl_query_opts), 48);
 	assert_int_equal(sizeof(struct sl_store_time), 40);
 	assert_int_equal(sizeof(struct sl_keywrite_answer), 304);
-	assert_int_equal(sizeof(struct sl_increment_answer), 40);
-	assert_int_equal(sizeof(struct sl_postcard_answer), 296);
-	assert_int_equal(sizeof(struct sl_sketch_answer), 56);
-	assert_int_equal(sizeof(struct sl_append_reader), 64);
+	assert_int_equal(sizeof(struct sl_increment_answer), 48);
+	assert_int_equal(sizeof(struct sl_postcard_answer), 304);
+	assert_int_equal(sizeof(struct sl_sketch_answer), 64);
+	assert_int_equal(sizeof(struct sl_query_append_reader), 64);
 }
 
 int main(void)

@@ -8,18 +8,13 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
 
@@ -69,7 +64,7 @@ static void take(int fd, uint32_t *at)
 	}
 }
 
-static void frames_leave_whole_in_order_and_more_than_the_ring_holds(void **state)
+static void more_frames_than_the_ring_holds_leave_in_order(void **state)
 {
 	static uint8_t data[DTA_RAW_BATCH][2048];
 	struct dta_raw_frame f[DTA_RAW_BATCH];
@@ -129,7 +124,7 @@ static void each_has_a_queue_and_who_finds_none_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(frames_leave_whole_in_order_and_more_than_the_ring_holds),
+		cmocka_unit_test(more_frames_than_the_ring_holds_leave_in_order),
 		cmocka_unit_test(each_has_a_queue_and_who_finds_none_is_told),
 	};
 	const int xdp = unshare(CLONE_NEWNET) ? -1 : socket(AF_XDP, SOCK_RAW, 0);

@@ -4,8 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sidelight/report.h>
 
+#include "support/test.h"
+#include "support/random.h"
 #include "base/base.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/loss.h"
@@ -28,8 +26,7 @@ static uint64_t seed = 1;
 
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 /* ---- a translator ---- */
@@ -166,7 +163,7 @@ static struct sl_reporter *reporter(struct translator *t, struct sl_reporter_opt
 
 static struct sl_reporter_stats stats(const struct sl_reporter *r)
 {
-	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_reporter_stats s = SL_OPTS(sl_reporter_stats);
 
 	assert_int_equal(sl_reporter_stats(r, &s), 0);
 	assert_int_equal(s.reports, s.sent + s.packed + s.unchanged + s.sampled_out +
@@ -180,8 +177,8 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.tenant = 9, .reporter = 77});
-	struct sl_report how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
-	struct sl_report list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.store = 3, .copies = 4, .flags = SL_REPORT_IMMEDIATE};
+	struct sl_report_dest list = {.store = 5, .flags = SL_REPORT_ESSENTIAL};
 	struct dta_answer a = {.type = DTA_ACK, .reporter = 77, .next = 5, .credits = ~0u};
 	uint64_t cells[200];
 	uint8_t registers[2000], key[64];
@@ -227,8 +224,8 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	assert_int_equal(stats(r).waiting, 0);
 
 	/* 200 cells: 128 and 72; 2000 registers: 1024 and 976; then the ends of both. */
-	how = (struct sl_report){.store = 1};
-	list = (struct sl_report){.store = 2};
+	how = (struct sl_report_dest){.store = 1};
+	list = (struct sl_report_dest){.store = 2};
 	assert_int_equal(sl_report_sketch(r, &how, 6, 2, 1000, cells, 200), 0);
 	assert_int_equal(sl_report_registers(r, &list, 6, 0, registers, 2000), 0);
 	assert_int_equal(sl_report_sketch_end(r, &how, 6), 0);
@@ -254,7 +251,7 @@ static void each_primitive_arrives_as_it_was_reported(void **state)
 	translator_free(t);
 }
 
-static void a_packet_goes_out_when_it_is_full_or_its_time_is_over(void **state)
+static void a_packet_leaves_when_full_or_due(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.packet_bytes = 512});
@@ -303,7 +300,7 @@ static void only_what_changed_is_reported(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(
 		t, (struct sl_reporter_opts){.change_entries = 1 << 19, .refresh_ns = ~0ull});
-	struct sl_report how = {.store = 1, .flags = SL_REPORT_CHANGES}, other = how;
+	struct sl_report_dest how = {.store = 1, .flags = SL_REPORT_CHANGES}, other = how;
 
 	(void)state;
 	other.store = 2;
@@ -341,8 +338,8 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 	struct translator *t = translator_new();
 	struct sl_reporter *a = reporter(t, (struct sl_reporter_opts){0});
 	struct sl_reporter *b = reporter(t, (struct sl_reporter_opts){0});
-	struct sl_report by_key = {.sample = 3, .flags = SL_REPORT_SAMPLE_BY_KEY};
-	struct sl_report by_chance = {.sample = 3};
+	struct sl_report_dest by_key = {.sample = 3, .flags = SL_REPORT_SAMPLE_BY_KEY};
+	struct sl_report_dest by_chance = {.sample = 3};
 	uint64_t before, out;
 
 	(void)state;
@@ -371,10 +368,10 @@ static void a_sample_by_key_is_the_same_at_every_reporter(void **state)
 }
 
 /* A third of all packets is lost, answers as well. */
-static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
+static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 {
 	struct translator *t = translator_new();
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull;
 	char path[256];
 	const char *folder = getenv("TMPDIR");
@@ -427,7 +424,7 @@ static void what_is_essential_arrives_once_over_a_lossy_network(void **state)
  * again, later. */
 static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 {
-	const struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){
 						    .flags = SL_REPORTER_SINGLE,
@@ -468,9 +465,10 @@ static void more_holes_than_an_answer_can_name_lose_nothing(void **state)
 static void reports_go_on_at_the_next_translator(bool silent)
 {
 	struct translator *t[2] = {translator_new(), translator_new()};
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull;
-	struct sl_reporter_opts o = {.sz = sizeof(o), .flush_ns = NEVER, .packet_bytes = 256};
+	struct sl_reporter_opts o = SL_OPTS(sl_reporter_opts, .flush_ns = NEVER,
+					    .packet_bytes = 256);
 	char both[80];
 	struct sl_reporter *r;
 	uint32_t value = 0, first = 0;
@@ -520,13 +518,13 @@ static void reports_go_on_at_the_next_translator(bool silent)
 	translator_free(t[1]);
 }
 
-static void where_nobody_listens_reports_go_on_at_the_next_translator(void **state)
+static void reports_leave_an_unreachable_translator(void **state)
 {
 	(void)state;
 	reports_go_on_at_the_next_translator(false);
 }
 
-static void where_nobody_answers_reports_go_on_at_the_next_translator(void **state)
+static void reports_leave_a_silent_translator(void **state)
 {
 	(void)state;
 	reports_go_on_at_the_next_translator(true);
@@ -536,7 +534,7 @@ static void answers_of_strangers_are_refused(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.reporter = 5});
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	struct dta_answer a = {.type = DTA_ACK, .reporter = 5, .credits = ~0u};
 
 	(void)state;
@@ -573,7 +571,7 @@ static void without_answers_the_oldest_is_given_up_and_counted(void **state)
 						    .flags = SL_REPORTER_SINGLE,
 						    .backup_packets = 10,
 					    });
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	int err;
 
 	(void)state;
@@ -592,7 +590,7 @@ static void credits_hold_reports_back(void **state)
 {
 	struct translator *t = translator_new();
 	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){.flags = SL_REPORTER_SINGLE});
-	struct sl_report how = {.flags = SL_REPORT_ESSENTIAL};
+	struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
 	uint64_t end = base_now_ns() + 100000000000ull, dropped;
 	uint32_t i;
 
@@ -662,7 +660,7 @@ static void the_originals_forms_go_out(void **state)
 	translator_free(t);
 }
 
-static void what_is_out_of_bounds_is_refused(void **state)
+static void wrong_options_are_refused(void **state)
 {
 	static const struct {
 		struct sl_reporter_opts o;
@@ -688,10 +686,6 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		{{.target = "127.0.0.1:1", .key_file = "/nonexistent/key"}, ENOENT},
 		{{.target = "127.0.0.1:1", .key_file = "/dev/null"}, EINVAL},
 	};
-	struct sl_reporter_stats s = {.sz = sizeof(s)};
-	struct sl_report how = {.copies = 9};
-	struct sl_reporter *r;
-	uint8_t big[300] = {0};
 
 	(void)state;
 	assert_null(sl_reporter_open(NULL));
@@ -703,11 +697,18 @@ static void what_is_out_of_bounds_is_refused(void **state)
 		assert_null(sl_reporter_open(&o));
 		assert_int_equal(errno, wrong[i].why);
 	}
-	/* Nobody listens there: said by the network later, and counted. */
-	r = sl_reporter_open(&(struct sl_reporter_opts){.sz = sizeof(struct sl_reporter_opts),
-							.target = "127.0.0.1:1",
-							.packet_bytes = 128,
-							.flags = SL_REPORTER_SINGLE});
+}
+
+static void reports_out_of_bounds_are_refused(void **state)
+{
+	struct sl_report_dest how = {.copies = 9};
+	struct sl_reporter *r;
+	uint8_t big[300] = {0};
+
+	(void)state;
+	/* No process listens there, which the network reports later and the reporter counts. */
+	r = sl_reporter_open(&SL_OPTS(sl_reporter_opts, .target = "127.0.0.1:1",
+				      .packet_bytes = 128, .flags = SL_REPORTER_SINGLE));
 	assert_non_null(r);
 	assert_int_equal(sl_report_keywrite(r, &how, big, 4, big, 4), -EINVAL);
 	how.copies = 1;
@@ -738,7 +739,15 @@ static void what_is_out_of_bounds_is_refused(void **state)
 	how.store = 16;
 	assert_int_equal(sl_report_registers(r, &how, 1, 0, big, 10), 0);
 	sl_reporter_close(r);
+}
 
+static void a_null_reporter_is_refused(void **state)
+{
+	struct sl_reporter_stats s = {.sz = sizeof(s)};
+	struct sl_report_dest how = {0};
+	uint8_t big[4] = {0};
+
+	(void)state;
 	assert_int_equal(sl_report_append(NULL, &how, 1, big, 4), -EINVAL);
 	assert_int_equal(sl_report_sketch_end(NULL, &how, 1), -EINVAL);
 	assert_int_equal(sl_reporter_poll(NULL), -EINVAL);
@@ -752,18 +761,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_primitive_arrives_as_it_was_reported),
-		cmocka_unit_test(a_packet_goes_out_when_it_is_full_or_its_time_is_over),
+		cmocka_unit_test(a_packet_leaves_when_full_or_due),
 		cmocka_unit_test(only_what_changed_is_reported),
 		cmocka_unit_test(a_sample_by_key_is_the_same_at_every_reporter),
-		cmocka_unit_test(what_is_essential_arrives_once_over_a_lossy_network),
+		cmocka_unit_test(essential_reports_arrive_once_over_a_lossy_network),
 		cmocka_unit_test(more_holes_than_an_answer_can_name_lose_nothing),
-		cmocka_unit_test(where_nobody_listens_reports_go_on_at_the_next_translator),
-		cmocka_unit_test(where_nobody_answers_reports_go_on_at_the_next_translator),
+		cmocka_unit_test(reports_leave_an_unreachable_translator),
+		cmocka_unit_test(reports_leave_a_silent_translator),
 		cmocka_unit_test(answers_of_strangers_are_refused),
 		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
 		cmocka_unit_test(credits_hold_reports_back),
 		cmocka_unit_test(the_originals_forms_go_out),
-		cmocka_unit_test(what_is_out_of_bounds_is_refused),
+		cmocka_unit_test(wrong_options_are_refused),
+		cmocka_unit_test(reports_out_of_bounds_are_refused),
+		cmocka_unit_test(a_null_reporter_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* RoCEv2 by hand, held against frames that soft-RoCE of Linux 6.1 sent: rxe.pcap, tests/guest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/io/roce.h"
 
 #define IP 14
@@ -121,7 +117,7 @@ static void the_icrc_of_soft_roce_is_ours(void **state)
 }
 
 /* Rebuilt out of what they say, they are the same but for what each sender may choose. */
-static void the_frames_of_soft_roce_are_built_again_byte_for_byte(void **state)
+static void frames_of_soft_roce_are_rebuilt_byte_for_byte(void **state)
 {
 	unsigned built = 0;
 
@@ -323,7 +319,7 @@ static void an_answer_is_read_and_a_changed_one_is_not(void **state)
 }
 
 /* Its iCRC is right, and so is all but one thing. */
-static void an_answer_that_lies_is_refused_for_what_it_lies_about(void **state)
+static void a_lying_answer_is_refused_by_cause(void **state)
 {
 	static const struct {
 		unsigned at;
@@ -363,7 +359,7 @@ static void an_answer_that_lies_is_refused_for_what_it_lies_about(void **state)
 
 /* ---- ends ---- */
 
-static void an_end_survives_json_and_a_senseless_one_is_refused(void **state)
+static void an_end_survives_json_and_an_invalid_one_is_refused(void **state)
 {
 	static const char *const wrong[] = {
 		"{}",
@@ -461,7 +457,7 @@ static void put(struct pipe *p, uint64_t now, struct dta_roce_answer a, uint64_t
 			}
 }
 
-static void whatever_the_network_does_each_packet_is_executed_once_in_order(void **state)
+static void each_packet_executes_once_in_order_on_any_network(void **state)
 {
 	(void)state;
 	for (unsigned round = 0; round < 40; round++) {
@@ -577,7 +573,7 @@ static void what_could_not_be_true_changes_nothing(void **state)
 	assert_memory_equal(&w, &before, sizeof(w));
 }
 
-static void going_back_is_done_once_and_forgets_nothing_that_arrived(void **state)
+static void going_back_happens_once_and_keeps_what_arrived(void **state)
 {
 	struct dta_roce_window w;
 	struct dta_roce_answer a;
@@ -605,7 +601,7 @@ static void going_back_is_done_once_and_forgets_nothing_that_arrived(void **stat
 	assert_int_equal(dta_roce_timer(&w, 1001000), DTA_ROCE_BACK);
 }
 
-static void what_is_lost_makes_the_window_smaller_and_what_arrives_larger(void **state)
+static void losses_shrink_and_arrivals_grow_the_window(void **state)
 {
 	struct dta_roce_window w;
 	struct dta_roce_answer a;
@@ -640,7 +636,7 @@ static void what_is_lost_makes_the_window_smaller_and_what_arrives_larger(void *
 			DTA_ROCE_LIMIT_MIN + 10); /* one each time */
 }
 
-static void a_slow_way_is_waited_for_and_what_was_sent_twice_is_not_timed(void **state)
+static void a_slow_path_is_awaited_and_resends_are_not_timed(void **state)
 {
 	struct dta_roce_window w;
 	struct dta_roce_answer a;
@@ -726,16 +722,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_icrc_of_soft_roce_is_ours),
-		cmocka_unit_test(the_frames_of_soft_roce_are_built_again_byte_for_byte),
+		cmocka_unit_test(frames_of_soft_roce_are_rebuilt_byte_for_byte),
 		cmocka_unit_test(every_frame_has_right_lengths_and_sums),
 		cmocka_unit_test(an_answer_is_read_and_a_changed_one_is_not),
-		cmocka_unit_test(an_answer_that_lies_is_refused_for_what_it_lies_about),
-		cmocka_unit_test(an_end_survives_json_and_a_senseless_one_is_refused),
-		cmocka_unit_test(whatever_the_network_does_each_packet_is_executed_once_in_order),
+		cmocka_unit_test(a_lying_answer_is_refused_by_cause),
+		cmocka_unit_test(an_end_survives_json_and_an_invalid_one_is_refused),
+		cmocka_unit_test(each_packet_executes_once_in_order_on_any_network),
 		cmocka_unit_test(what_could_not_be_true_changes_nothing),
-		cmocka_unit_test(going_back_is_done_once_and_forgets_nothing_that_arrived),
-		cmocka_unit_test(what_is_lost_makes_the_window_smaller_and_what_arrives_larger),
-		cmocka_unit_test(a_slow_way_is_waited_for_and_what_was_sent_twice_is_not_timed),
+		cmocka_unit_test(going_back_happens_once_and_keeps_what_arrived),
+		cmocka_unit_test(losses_shrink_and_arrivals_grow_the_window),
+		cmocka_unit_test(a_slow_path_is_awaited_and_resends_are_not_timed),
 		cmocka_unit_test(a_refusal_says_of_which_packet_and_silence_ends_it),
 	};
 

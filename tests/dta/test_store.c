@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* test_store.c - objects of stores: bounds of configurations, and what is not believed. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 
+#include "support/test.h"
 #include "store_write.h"
 
 static const struct sl_store_config plain[] = {
@@ -141,7 +136,7 @@ static void sizes_beyond_4_gib_are_right(void **state)
 	assert_int_equal(dta_store_config_check(&c, error, sizeof(error)), -22);
 }
 
-static void cut_short_and_foreign_objects_are_refused_with_what_is_wrong(void **state)
+static void truncated_and_foreign_objects_are_refused_by_cause(void **state)
 {
 	struct sl_region_header *h;
 	struct dta_store_view v;
@@ -234,7 +229,7 @@ int main(void)
 		cmocka_unit_test(every_kind_is_formatted_and_believed),
 		cmocka_unit_test(numbers_out_of_bounds_are_named),
 		cmocka_unit_test(sizes_beyond_4_gib_are_right),
-		cmocka_unit_test(cut_short_and_foreign_objects_are_refused_with_what_is_wrong),
+		cmocka_unit_test(truncated_and_foreign_objects_are_refused_by_cause),
 		cmocka_unit_test(no_bit_of_the_header_can_change_unseen),
 		cmocka_unit_test(an_epoch_line_that_cannot_be_is_not_believed),
 	};

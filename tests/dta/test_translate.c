@@ -5,18 +5,13 @@
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <netinet/in.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "dta/translate/control.h"
 #include "dta/translate/hash_ring.h"
 #include "dta/io/input.h"
@@ -250,7 +245,7 @@ static void reports_are_taken_out_of_pcapng(void **state)
 	in->ops->close(in);
 }
 
-static void files_that_are_no_captures_are_refused_with_what_is_wrong(void **state)
+static void files_that_are_no_captures_are_refused_by_cause(void **state)
 {
 	struct file f = {.bytes = 10};
 	char error[256];
@@ -335,7 +330,7 @@ int __wrap_getsockopt(int fd, int level, int name, void *value, socklen_t *bytes
 }
 
 /* 32 bits are an hour of a socket that overflows. */
-static void drops_are_counted_on_when_the_kernel_s_counter_wraps(void **state)
+static void drops_are_counted_across_wraps_of_the_kernel(void **state)
 {
 	const struct sockaddr_in6 as = {
 		.sin6_family = AF_INET6,
@@ -363,7 +358,7 @@ static void drops_are_counted_on_when_the_kernel_s_counter_wraps(void **state)
 	in->ops->close(in);
 }
 
-static void a_collector_that_goes_takes_only_its_own_keys_along(void **state)
+static void a_lost_collector_takes_only_its_own_keys(void **state)
 {
 	static const char *const names[] = {"unix:/a", "unix:/b", "h1:7", "h2:7"};
 	static const char *const other_order[] = {"h2:7", "unix:/b", "unix:/a", "h1:7"};
@@ -475,7 +470,7 @@ static bool taken(const uint8_t *f, uint32_t bytes)
 	return is;
 }
 
-static void frames_past_the_kernel_are_taken_whole_and_unharmed_or_not_at_all(void **state)
+static void xdp_frames_are_accepted_whole_or_not_at_all(void **state)
 {
 	uint8_t f[256];
 
@@ -511,12 +506,12 @@ int main(void)
 		cmocka_unit_test(reports_are_taken_out_of_captures_of_any_kind),
 		cmocka_unit_test(reports_are_taken_out_of_captures_of_any_link),
 		cmocka_unit_test(reports_are_taken_out_of_pcapng),
-		cmocka_unit_test(files_that_are_no_captures_are_refused_with_what_is_wrong),
+		cmocka_unit_test(files_that_are_no_captures_are_refused_by_cause),
 		cmocka_unit_test(damaged_captures_never_lead_out_of_the_packet),
-		cmocka_unit_test(drops_are_counted_on_when_the_kernel_s_counter_wraps),
-		cmocka_unit_test(a_collector_that_goes_takes_only_its_own_keys_along),
+		cmocka_unit_test(drops_are_counted_across_wraps_of_the_kernel),
+		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
-		cmocka_unit_test(frames_past_the_kernel_are_taken_whole_and_unharmed_or_not_at_all),
+		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The translator as a process, before an owner of stores that is in the test's hands."""
+"""The translator as a process, with a store server of the test's own."""
 import json
 import os
 import random
@@ -8,9 +8,8 @@ import socket
 import struct
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
-from harness import Part, check, until, workdir  # noqa: E402
-from owner import Owner, Store, usual  # noqa: E402
+from support.process import Part, case, check, run_cases, wait_until, workdir
+from support.store_server import StoreServer, Store, usual
 
 SIDELIGHT = sys.argv[1]
 D = workdir()
@@ -68,9 +67,10 @@ ALL = ('--kinds', 'all', '--count', '12000', '--keys', '12000', '--pack', '7', '
        '--rows', '2', '--columns', '256', '--rate', '400000')
 
 
-def essential_reports_arrive_once_whatever_the_network_does():
+@case
+def essential_reports_arrive_exactly_once():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     g = generate(t, *ALL, *UNKIND, '--essential', '--expect', f'{D}/x')
     a = t.account()
@@ -82,15 +82,16 @@ def essential_reports_arrive_once_whatever_the_network_does():
     check(stores[2].column_sums() == [total, total, 0, 0], f'{stores[2].column_sums()}: not {total}')
     written = stores[0].occupied()
     check(10000 < written <= 24000, f'{written} slots of 12000 keys in 2 copies')
-    told = [m for m in owner.heard if m['type'] == 'account'][-1]
+    told = [m for m in server.heard if m['type'] == 'account'][-1]
     check({k: told[k] for k in a if k != 'others'} == {k: a[k] for k in a if k != 'others'},
-          f'the owner was told {told}, and not {a}')
-    owner.close()
+          f'the server was told {told}, and not {a}')
+    server.close()
 
 
-def what_is_lost_is_counted_and_nothing_is_taken_twice():
+@case
+def losses_are_counted_and_nothing_is_taken_twice():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     g = generate(t, *ALL, *UNKIND, '--expect', f'{D}/x')
     # The last report of each reporter has arrived, so that every gap is known.
@@ -105,16 +106,17 @@ def what_is_lost_is_counted_and_nothing_is_taken_twice():
             arrive, _, numbers = map(int, want[i])
             check(len(items) == len(set(items)) == arrive and sum(items) == numbers,
                   f'list {i}: {len(items)} items, sum {sum(items)}, and not {want[i]}')
-    owner.close()
+    server.close()
 
 
 def newest(stores):
     return max((int.from_bytes(i, 'big') for b in stores[1].blocks(3).values() for i in b), default=0)
 
 
-def a_packet_of_which_some_reports_came_before_gives_the_others():
+@case
+def a_packet_seen_in_part_gives_its_other_reports():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
@@ -125,9 +127,9 @@ def a_packet_of_which_some_reports_came_before_gives_the_others():
     # Two blocks of three reports a packet; each packet begins where the one before was at its middle.
     for first in (0, 3, 6, 1):
         send(first, first > 3)
-    check(until(lambda: sum(map(len, lists(stores))) >= 12), 'not all came', t)
-    owner.close()
-    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    wait_until(lambda: sum(map(len, lists(stores))) >= 12, 'not all came', t)
+    server.close()
+    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
     send(12, True)
     a = t.account()
     check(a['loss']['duplicates'] == 12 and a['fresh'] == 18 and a['engine']['dropped']['output_down'] == 6, f'{a}', t)
@@ -136,61 +138,63 @@ def a_packet_of_which_some_reports_came_before_gives_the_others():
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
-def a_translator_that_was_killed_goes_on_without_gap_or_double():
+@case
+def killed_translator_leaves_no_gap_or_double():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count',
              '1000000000', '--lists', '4', '--pack', '5', '--rate', '20000', '--show', '0')
-    check(until(lambda: stores[1].next_blocks()[3] > 20), 'nothing came', t, g)
+    wait_until(lambda: stores[1].next_blocks()[3] > 20, 'nothing came', t, g)
     t.stop(signal.SIGKILL)
     before = newest(stores)
     t2 = Translator(listen=t.address)
     # Not for so long that the ring's beginning could have been written once more.
-    check(until(lambda: newest(stores) > before, every=.01), 'nothing came after the restart', t2, g)
+    wait_until(lambda: newest(stores) > before, 'nothing came after the restart', t2, g, every=.01)
     check(g.stop() == 0, 'the generator failed', g)
     t2.account()
     for items in lists(stores):
         check(items == sorted(set(items)), 'items twice, or out of order')
-    owner.close()
+    server.close()
 
 
-def an_owner_that_goes_away_costs_only_what_came_meanwhile():
+@case
+def lost_store_server_costs_only_the_gap():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     some = ('--kinds', 'append', '--count', '1000', '--lists', '4', '--pack', '10', '--rate', '200000')
     generate(t, *some)
-    check(until(lambda: sum(map(len, lists(stores))) == 1000), 'not all was stored', t)
-    owner.close()
-    check(until(lambda: any('no collector' in line for line in t.err)), 'it has not noticed', t)
+    wait_until(lambda: sum(map(len, lists(stores))) == 1000, 'not all was stored', t)
+    server.close()
+    wait_until(lambda: any('no collector' in line for line in t.err), 'it has not noticed', t)
     generate(t, *some)
     # An object of its own each time, as a collector that was started again has.
     later = usual()
-    owner = Owner(f'{D}/s', later)
-    check(until(lambda: sum('writing' in line for line in t.err) == 2), 'it has not come back', t)
+    server = StoreServer(f'{D}/s', later)
+    wait_until(lambda: sum('writing' in line for line in t.err) == 2, 'it has not come back', t)
     generate(t, *some)
     a = t.account()
     check(a['engine']['dropped']['output_down'] == 1000 and a['engine']['stored'] == 2000, f'{a["engine"]}', t)
     check(sum(map(len, lists(stores))) == sum(map(len, lists(later))) == 1000, 'not where it belongs')
-    owner.close()
+    server.close()
 
 
-def an_epoch_is_drained_before_it_is_said_to_be():
+@case
+def an_epoch_is_drained_before_it_is_reported():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     generate(t, '--count', '500', '--keys', '500', '--copies', '1')
-    check(until(lambda: stores[0].occupied(0) > 400), 'nothing was stored', t)
+    wait_until(lambda: stores[0].occupied(0) > 400, 'nothing was stored', t)
     first = stores[0].occupied(0)
-    owner.say(owner.said[0], {'type': 'rotate', 'tenant': 0, 'store': 1, 'epoch': 1})
-    check(until(lambda: {'type': 'rotated', 'tenant': 0, 'store': 1, 'epoch': 1} in owner.heard),
-          'it has not rotated', t)
+    server.say(server.said[0], {'type': 'rotate', 'tenant': 0, 'store': 1, 'epoch': 1})
+    wait_until(lambda: {'type': 'rotated', 'tenant': 0, 'store': 1, 'epoch': 1} in server.heard, 'it has not rotated', t)
     generate(t, '--count', '300', '--keys', '300', '--copies', '1')
-    check(until(lambda: stores[0].occupied(1) > 200), 'the next epoch has nothing', t)
+    wait_until(lambda: stores[0].occupied(1) > 200, 'the next epoch has nothing', t)
     check(stores[0].occupied(0) == first, 'the epoch before was written into')
     t.account()
-    owner.close()
+    server.close()
 
 
 def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0, flags=0):
@@ -202,9 +206,10 @@ def keywrite(n):
     return struct.pack('>BBHBBHHH', 1, 0, 1, 1, 8, 8, 1, 0) + struct.pack('>QQ', n, n)
 
 
-def strangers_and_hostile_packets_are_refused_by_cause():
+@case
+def refuses_strangers_and_hostile_packets():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator('--reporters', '100')
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     to = ('127.0.0.1', t.port)
@@ -230,7 +235,7 @@ def strangers_and_hostile_packets_are_refused_by_cause():
         check(a['refused_reporter'] >= 1900 and a['refused_tenant'] >= 1, f'{a}', t)
         for cause in ('truncated', 'oversized', 'version', 'opcode', 'copies', 'count', 'flags'):
             check(a['refused'][cause], f'nothing was refused as {cause}: {a["refused"]}', t)
-    owner.close()
+    server.close()
 
 
 class OriginalReporter:
@@ -287,10 +292,11 @@ class OriginalReporter:
         self.answers.close()
 
 
-def an_original_reporter_sends_again_what_a_nack_says_and_nothing_is_stored_twice():
+@case
+def original_reporters_resend_on_nack():
     # The original's append: list, 4 bytes; its number of a store is its opcode.
     events = Store('append', 2, slots=1024, value=4, batch=16, lists=4, lanes=2)
-    owner = Owner(f'{D}/s', [events])
+    server = StoreServer(f'{D}/s', [events])
     t = Translator('--legacy', 'b')
     random.seed(7)
     r = OriginalReporter(t.port)
@@ -302,7 +308,8 @@ def an_original_reporter_sends_again_what_a_nack_says_and_nothing_is_stored_twic
         # What can't be sent again has no number: it is taken as it comes, and not held against the others.
         r.report(lambda sequence, flags, i=i: struct.pack('>BBBII', 2, sequence, flags, i & 3, i + 10000), i % 10,
                  retransmitable=False)
-    check(until(lambda: not r.kept or (r.listen(.02) or r.send_again()) and False, 30), f'{len(r.kept)} remain', t)
+    wait_until(lambda: not r.kept or (r.listen(.02) or r.send_again()) and False, lambda: f'{len(r.kept)} remain',
+               t, seconds=30)
     a = t.account()
     r.close()
     for i, items in enumerate(lists([None, events])):
@@ -311,7 +318,7 @@ def an_original_reporter_sends_again_what_a_nack_says_and_nothing_is_stored_twic
         check(sorted(items) == want, f'list {i}: {len(items)} items, not {len(want)}', t)
     check(r.nacks and a['loss']['recovered'], f'nothing was asked for: {a}', t)
     check(a['loss']['arrived'] == 3000 and a['fresh'] == 3300 and not a['loss']['missing'], f'{a}', t)
-    owner.close()
+    server.close()
 
 
 def stopped(pid):
@@ -319,9 +326,10 @@ def stopped(pid):
         return f.read().rsplit(')', 1)[1].split()[0] == 'T'
 
 
-def an_overflow_lowers_the_credits_until_it_is_over():
+@case
+def an_overflow_lowers_the_credits_while_it_lasts():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator('--receive-buffer', '64k')
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.connect(('127.0.0.1', t.port))
@@ -339,12 +347,12 @@ def an_overflow_lowers_the_credits_until_it_is_over():
             return struct.unpack('>I', s.recv(2048)[16:20])[0]
         except TimeoutError:
             return None
-    check(until(lambda: ask() == 0xffffffff), 'credits before anything overflowed', t)
+    wait_until(lambda: ask() == 0xffffffff, 'credits before anything overflowed', t)
 
     def lowered():
         nonlocal sequence
         os.kill(t.pid, signal.SIGSTOP)
-        check(until(lambda: stopped(t.pid)), 'it runs on', t)
+        wait_until(lambda: stopped(t.pid), 'it runs on', t)
         sequence += 1  # a gap ahead of what is dropped: it is asked for as soon as it runs again
         for _ in range(2000):
             s.send(header(1, sequence, 1, keywrite(sequence)))
@@ -352,21 +360,22 @@ def an_overflow_lowers_the_credits_until_it_is_over():
         os.kill(t.pid, signal.SIGCONT)
         return (ask() or 0) in (2048, 1024, 512, 256, 128, 64)
     # On a busy machine it may be over before anybody was told.
-    check(until(lowered), 'it asks for as many as before', t)
-    check(until(lambda: ask() == 0xffffffff), 'it never wants more again', t)
+    wait_until(lowered, 'it asks for as many as before', t)
+    wait_until(lambda: ask() == 0xffffffff, 'it never wants more again', t)
     a = t.account()
     check(a['socket_drops'] and a['slowed'], f'{a}', t)
-    owner.close()
+    server.close()
 
 
-def what_the_socket_holds_at_the_end_is_taken_and_counted():
+@case
+def queued_packets_are_taken_at_the_end():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.connect(('127.0.0.1', t.port))
     os.kill(t.pid, signal.SIGSTOP)
-    check(until(lambda: stopped(t.pid)), 'it runs on', t)
+    wait_until(lambda: stopped(t.pid), 'it runs on', t)
     for i in range(3000):
         p = bytearray(header(1, i, 1, keywrite(i)))
         p[2] = 4 if i == 2999 else 0
@@ -379,7 +388,7 @@ def what_the_socket_holds_at_the_end_is_taken_and_counted():
         check(a['engine']['stored'] == 3000, f'{a}', t)
         s.settimeout(10)
         check(struct.unpack('>I', s.recv(2048)[12:16])[0] == 3000, 'it was not acknowledged', t)
-    owner.close()
+    server.close()
 
 
 def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0):
@@ -387,9 +396,10 @@ def block(opcode, items, store=1, copies=1, key=8, value=8, count=None, flags=0)
         b''.join(items)
 
 
-def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause():
+@case
+def refuses_wrong_packets_by_cause():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     t = Translator()
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     s.connect(('127.0.0.1', t.port))
@@ -427,7 +437,7 @@ def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause(
         s.send(header(1, i, 1, b))
     # Of three blocks, the second names nobody's store: the others are taken.
     s.send(header(1, len(dropped), 3, three[0] + block(1, [item], store=98) + three[1], blocks=3))
-    check(until(lambda: sum(map(len, lists(stores))) == 1), 'the last packet has not come', t)
+    wait_until(lambda: sum(map(len, lists(stores))) == 1, 'the last packet has not come', t)
     a = t.account()
     check(not a['socket_drops'] and a['refused_tenant'] == 1, f'{a}', t)
     want = {cause: sum(c == cause for c, _ in refused) for cause in a['refused']}
@@ -436,13 +446,14 @@ def each_wrong_packet_is_refused_and_each_wrong_report_dropped_by_its_own_cause(
     want = {cause: causes.count(cause) for cause in a['engine']['dropped']}
     check(a['engine']['dropped'] == want, f'dropped {a["engine"]["dropped"]}, and not {want}', t)
     check(a['engine']['stored'] == 2, f'{a}', t)
-    owner.close()
+    server.close()
 
 
-def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report():
+@case
+def only_keyed_reporters_store_and_rotation_loses_nothing():
     store = Store('key-write', 1, tenant=7, slots=1 << 10, value=8, copies=1)
     events = Store('append', 2, tenant=7, slots=1024, value=8, batch=16, lists=4, lanes=2)
-    owner = Owner(f'{D}/s', [store, events])
+    server = StoreServer(f'{D}/s', [store, events])
     t = Translator()
     keys = ['00112233445566778899aabbccddeeff', 'ffeeddccbbaa99887766554433221100']
     for i, key in enumerate(keys):
@@ -452,11 +463,11 @@ def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report(
     def tenant(key, rate=0):
         # In the order in which it is sent, a rotation is answered.
         tenant.epoch += 1
-        owner.say(owner.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
+        server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': rate, 'burst': rate, 'required': True,
                                   'keys': [{'reporter': -1, 'key': key}]})
         mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': tenant.epoch}
-        owner.say(owner.said[0], dict(mark, type='rotate'))
-        check(until(lambda: mark in owner.heard), 'the tenant was not taken', t)
+        server.say(server.said[0], dict(mark, type='rotate'))
+        wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
     tenant.epoch = 0
     tenant(keys[0])
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -482,7 +493,7 @@ def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report(
     elsewhere = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     elsewhere.bind(('127.0.0.2', 0))
     elsewhere.sendto(right, to)
-    check(until(lambda: store.occupied() == 1), 'who has the key is refused, too', t)
+    wait_until(lambda: store.occupied() == 1, 'who has the key is refused, too', t)
     # While reports come, rates and keys are said again and again, and a wrong key between them.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', t.address, '--json', '--kinds', 'append', '--count', '4000', '--lists',
              '4', '--tenant', '7', '--key', f'{D}/key0', '--essential', '--show', '0', '--rate', '20000')
@@ -492,31 +503,33 @@ def whoever_has_no_key_gets_nothing_stored_and_a_change_of_keys_costs_no_report(
         tenant(keys[0], 1000000)
         tenant(keys[0][:16])
     check(g.wait() == 0, 'the generator failed', g, t)
-    check(until(lambda: any('a key is not taken' in line for line in t.err)), 'nothing is said of a key of a wrong length', t)
+    wait_until(lambda: any('a key is not taken' in line for line in t.err),
+               'nothing is said of a key of a wrong length', t)
     tenant(keys[1])
     s.sendto(right, to)
     s.sendto(other, to)
-    check(until(lambda: store.occupied() == 2), 'the other key is not taken', t)
+    wait_until(lambda: store.occupied() == 2, 'the other key is not taken', t)
     a = t.account()
     check(a['engine']['stored'] == 4002 and not sum(a['engine']['dropped'].values()), f'{a}', t)
     # Forged, without a MAC, of another key; and the first key's when it was taken back.
     check(a['refused']['mac'] == 6, f'{a["refused"]}', t)
     check(a['loss']['duplicates'] >= 3 and a['loss']['expected'] == a['loss']['arrived'] == 4002, f'{a["loss"]}', t)
-    owner.close()
+    server.close()
 
 
-def an_owner_that_lies_is_left_and_a_right_one_is_believed():
+@case
+def a_lying_store_server_is_left_for_an_honest_one():
     right = usual()
     small = Store('key-write', 1, slots=64, value=8, copies=1)
 
     def welcome(c, **more):
-        Owner.say(c, {'type': 'welcome', 'version': 1, 'instance': 1, 'lane': 0, 'port': 0, **more})
+        StoreServer.say(c, {'type': 'welcome', 'version': 1, 'instance': 1, 'lane': 0, 'port': 0, **more})
 
     def then(*messages, fd=None, **more):
         def lie(c):
             welcome(c, **more)
             for m in messages:
-                Owner.say(c, m, fd if m.get('type') == 'object' else None)
+                StoreServer.say(c, m, fd if m.get('type') == 'object' else None)
         return lie
 
     def store(s, **more):
@@ -542,29 +555,30 @@ def an_owner_that_lies_is_left_and_a_right_one_is_believed():
         ('rotation', then({'type': 'rotate', 'tenant': -1})),
         ('tenant', then({'type': 'tenant', 'tenant': 70000})),
         ('key', then({'type': 'tenant', 'tenant': 1, 'keys': [{'key': 'zz'}]})),
-        ('secret', lambda c: Owner.say(c, {'type': 'challenge', 'nonce': '00'})),
-        ('Protocol', lambda c: Owner.say(c, b'[1, 2\n')),
-        ('go away?', lambda c: Owner.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
+        ('secret', lambda c: StoreServer.say(c, {'type': 'challenge', 'nonce': '00'})),
+        ('Protocol', lambda c: StoreServer.say(c, b'[1, 2\n')),
+        ('go away?', lambda c: StoreServer.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
     ]
     # Each lie is told to a translator of its own, which then finds somebody honest.
-    owners, translators = [], []
+    servers, translators = [], []
     for i, (_, lie) in enumerate(lies):
-        def first(c, owner=len(owners), lie=lie):
-            o = owners[owner]
+        def first(c, server=len(servers), lie=lie):
+            o = servers[server]
             (lie if len(o.said) == 1 else o.name_stores)(c)
-        owners.append(Owner(f'{D}/lie{i}', right, before=first))
+        servers.append(StoreServer(f'{D}/lie{i}', right, before=first))
         translators.append(Translator(path=f'{D}/lie{i}', ready=False))
-    for (word, _), owner, t in zip(lies, owners, translators):
+    for (word, _), server, t in zip(lies, servers, translators):
         t.ready()
-        check(until(lambda: any(word in line for line in t.err)), f'nothing is said of {word}', t)
-        check(len(owner.said) == 2, f'{word}: {len(owner.said)} connections', t)
+        wait_until(lambda: any(word in line for line in t.err), lambda: f'nothing is said of {word}', t)
+        check(len(server.said) == 2, f'{word}: {len(server.said)} connections', t)
         t.account()
-        owner.close()
+        server.close()
 
 
-def a_capture_is_translated_and_then_it_ends():
+@case
+def a_capture_is_translated_to_its_end():
     stores = usual()
-    owner = Owner(f'{D}/s', stores)
+    server = StoreServer(f'{D}/s', stores)
     with open(f'{D}/capture', 'wb') as f:
         f.write(struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1))
         for i in range(1000):
@@ -585,9 +599,7 @@ def a_capture_is_translated_and_then_it_ends():
     check(p.wait() == 0, 'it failed', p)
     a = json.loads(p.out[-1])
     check(a['packets'] == a['engine']['stored'] == 1099 and not a['others'], f'{a}', p)
-    owner.close()
+    server.close()
 
 
-if __name__ == '__main__':
-    for name in sys.argv[2:]:
-        globals()[name]()
+run_cases()

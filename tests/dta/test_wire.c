@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What is built parses to what was put; what is wrong is refused for what is wrong with it. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include <sidelight/store.h>
 
+#include "support/test.h"
+#include "support/random.h"
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
@@ -20,8 +18,7 @@ static struct dta_packet got; /* too big for a stack */
 static uint64_t seed;
 static uint32_t rnd(uint32_t below)
 {
-	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
-	return (uint32_t)((seed >> 32) * below >> 32);
+	return random_below(&seed, below);
 }
 
 /* A packet in memory of exactly its size, so that ASan sees a byte too far. */
@@ -700,7 +697,7 @@ static void key_files_are_32_digits(void **state)
 }
 
 /* Of one file, whatever wrote it: both ends of a channel read it by this. */
-static void a_secret_is_a_file_without_the_white_space_at_its_end(void **state)
+static void a_secret_is_a_file_without_trailing_white_space(void **state)
 {
 	static const struct {
 		size_t bytes;
@@ -753,7 +750,7 @@ int main(void)
 		cmocka_unit_test(macs_are_those_of_rfc_4493),
 		cmocka_unit_test(keys_are_found_by_reporter_then_tenant),
 		cmocka_unit_test(key_files_are_32_digits),
-		cmocka_unit_test(a_secret_is_a_file_without_the_white_space_at_its_end),
+		cmocka_unit_test(a_secret_is_a_file_without_trailing_white_space),
 	};
 
 	seed = 5;

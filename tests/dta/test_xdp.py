@@ -11,16 +11,13 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 
-HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path += [os.path.join(HERE, 'tcp'), os.path.join(HERE, 'e2e')]
-import flows  # noqa: E402
-from flows import held, needs_bpf, settle, still_there, without_capabilities  # noqa: E402
-from harness import Part, check, fail, skip, until, workdir  # noqa: E402
-from owner import Owner, usual  # noqa: E402
+from support import flows
+from support.flows import held, needs_bpf, still_there, without_capabilities
+from support.process import Part, case, check, run_cases, skip, wait_until, workdir
+from support.store_server import StoreServer, usual
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 NEAR, FAR, PORT = '10.77.0.1', '10.77.0.2', 40040
 NEAR6, FAR6 = 'fd77::1', 'fd77::2'
 
@@ -35,7 +32,7 @@ class Wire:
     def __init__(self):
         self.child = Part('unshare', '-n', 'sleep', '600')
         self.ns = f'/proc/{self.child.pid}/ns/net'
-        check(until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net')), 'no namespace', self.child)
+        wait_until(lambda: os.readlink(self.ns) != os.readlink('/proc/self/ns/net'), 'no namespace', self.child)
         self.inside = ('nsenter', f'--net={self.ns}')
         queues = ('numrxqueues', 2, 'numtxqueues', 2)
         ip('link', 'add', 'sl-near', *queues, 'type', 'veth', 'peer', 'name', 'sl-far', *queues, 'netns', self.child.pid)
@@ -63,19 +60,19 @@ class Wire:
 
     def close(self):
         self.child.stop(signal.SIGKILL)
-        settle(lambda: 'sl-near' not in os.listdir('/proc/sys/net/ipv4/conf'), 20, 'the pair is gone')
+        wait_until(lambda: 'sl-near' not in os.listdir('/proc/sys/net/ipv4/conf'), 'the pair is gone', seconds=20)
 
 
 class Translator(Part):
-    def __init__(self, owner, *options, interface='sl-near', ready=True):
-        self.owner = owner
+    def __init__(self, server, *options, interface='sl-near', ready=True):
+        self.server = server
         super().__init__(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', f':{PORT}', '--json', '--name', 't',
                          '--xdp', interface, *options)
         if ready:
             self.how = self.ready()['xdp']
 
     def told(self):
-        return next((m for m in reversed(self.owner.heard) if m['type'] == 'account'), {'packets': 0})
+        return next((m for m in reversed(self.server.heard) if m['type'] == 'account'), {'packets': 0})
 
     def account(self):
         code = self.stop()
@@ -131,12 +128,13 @@ def six(above, extension=b''):
         socket.inet_pton(socket.AF_INET6, FAR6) + socket.inet_pton(socket.AF_INET6, NEAR6) + extension + above
 
 
+@case
 def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
     a4, a6 = [socket.inet_pton(f, a) for f, pair in ((socket.AF_INET, (FAR, NEAR)), (socket.AF_INET6, (FAR6, NEAR6)))
               for a in pair][:2], [socket.inet_pton(socket.AF_INET6, a) for a in (FAR6, NEAR6)]
     wire, stores = Wire(), usual()
-    owner = Owner(f'{D}/s', stores)
-    t = Translator(owner)
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator(server)
     near, far = wire.macs
     n = iter(range(1000))
     r = lambda: report(next(n))
@@ -159,11 +157,11 @@ def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
     for frame in nobody + wrong + kernel + short:
         s.send(frame)
     s.close()
-    check(until(lambda: t.told()['packets'] == 6), f'not 6 packets: {t.told()}', t)
+    wait_until(lambda: t.told()['packets'] == 6, lambda: f'not 6 packets: {t.told()}', t)
     a = t.account()
     check((a['packets_taken'], a['xdp_packets'], a['xdp_wrong'], a['others'], a['socket_drops']) ==
           (6, 3 + len(wrong), len(wrong), len(wrong), 0), f'not as sent: {a}', t)
-    owner.close()
+    server.close()
     wire.close()
 
 
@@ -175,11 +173,12 @@ def generate(wire, t, to, *options):
     return json.loads(g.out[-1])
 
 
+@case
 def reports_of_both_families_arrive_once_by_either_way():
     wire = Wire()
     for mode in 'native', 'generic':
-        owner = Owner(f'{D}/s', usual())
-        t = Translator(owner, '--xdp-mode', mode)
+        server = StoreServer(f'{D}/s', usual())
+        t = Translator(server, '--xdp-mode', mode)
         check(t.how == f'sl-near:{mode}', t.how, t)
         sent = 0
         for to in f'{NEAR}:{PORT}', f'[{NEAR6}]:{PORT}':
@@ -190,13 +189,14 @@ def reports_of_both_families_arrive_once_by_either_way():
         s.setsockopt(socket.SOL_UDP, 103, 60)  # UDP_SEGMENT
         s.sendto(b''.join(map(report, range(10))), (NEAR, PORT))
         s.close()
-        check(until(lambda: t.told().get('loss', {}).get('arrived') == sent + 10), f'not {sent} + 10: {t.told()}', t)
+        wait_until(lambda: t.told().get('loss', {}).get('arrived') == sent + 10,
+                   lambda: f'not {sent} + 10: {t.told()}', t)
         a = t.account()
         check(a['loss']['arrived'] == a['engine']['stored'] == sent + 10, f'not all of {sent} + 10: {a}', t)
         check(a['loss']['duplicates'] > 0 and a['loss']['recovered'] > 0, f'too kind a network: {a}', t)
         check(a['xdp_wrong'] == 0 and (a['xdp_packets'] == a['packets'] if mode == 'native' else a['xdp_packets'] > 0),
               f'not by the short way: {a}', t)
-        owner.close()
+        server.close()
     wire.close()
 
 
@@ -207,11 +207,12 @@ def stack_sent(wire):
     return int(values[names.index('OutDatagrams')])
 
 
+@case
 def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     """Without a network stack at the sender; what is lost on purpose is sent again, by the same way."""
     wire = Wire()
-    owner = Owner(f'{D}/s', usual())
-    t = Translator(owner)
+    server = StoreServer(f'{D}/s', usual())
+    t = Translator(server)
     before = stack_sent(wire)
     g = generate(wire, t, f'{NEAR}:{PORT}', '--xdp', 'sl-far', '--kinds', 'keywrite,append,increment,postcard', '--count', '3000',
                  '--keys', '500', '--lists', '1', '--pack', '7', '--reporters', '3', '--loss', '.05', '--duplicate', '.05',
@@ -231,21 +232,22 @@ def frames_of_the_generator_s_own_arrive_as_its_packets_do():
     p = subprocess.run([EXE, 'generate', 'dta', '--to', f'{FAR}:{PORT}', '--xdp', 'sl-near'],
                        preexec_fn=without_capabilities, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60)
     check(p.returncode == 1 and 'CAP_BPF' in p.stderr and p.stderr.count('\n') == 1, f'an ordinary user: {p}')
-    owner.close()
+    server.close()
     wire.close()
 
 
+@case
 def each_worker_has_queues_and_each_reporter_one_of_them():
     wire, stores = Wire(), usual()
-    owner = Owner(f'{D}/s', stores)
-    t = Translator(owner, '--workers', '3', ready=False)
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator(server, '--workers', '3', ready=False)
     check(t.wait() == 1 and len(t.err) == 1 and '2 queues' in t.err[0], f'3 workers on 2 queues: {t.err}', t)
-    t = Translator(owner, '--workers', '2')
+    t = Translator(server, '--workers', '2')
     g = generate(wire, t, f'{NEAR}:{PORT}', '--count', '4000', '--keys', '1000', '--reporters', '8', '--essential')
     a = t.account()
     check(a['loss']['arrived'] == a['engine']['stored'] == g['reports'], f'not all: {a} {g}', t)
     check(a['xdp_packets'] == a['packets'], f'not by the short way: {a}', t)
-    owner.close()
+    server.close()
     wire.close()
 
 
@@ -256,21 +258,22 @@ def programs():
     return json.loads(shown)[0].get('xdp')
 
 
-def refused(owner, words, interface, *options, **how):
-    t = Translator(owner, *options, interface=interface, ready=False, **how)
+def refused(server, words, interface, *options, **how):
+    t = Translator(server, *options, interface=interface, ready=False, **how)
     code = t.wait()
     check(code == 1 and len(t.err) == 1 and words in t.err[0] and interface.split(':')[0] in t.err[0],
           f'{interface}: exit {code}, and not "{words}"', t)
 
 
+@case
 def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     wire, stores = Wire(), usual()
-    owner = Owner(f'{D}/s', stores)
-    refused(owner, 'no such interface', 'sl-nope')
-    refused(owner, 'has the queues 0 to 1', 'sl-near:2')
-    refused(owner, 'has the queues 0 to 1', 'sl-near:x')
+    server = StoreServer(f'{D}/s', stores)
+    refused(server, 'no such interface', 'sl-nope')
+    refused(server, 'has the queues 0 to 1', 'sl-near:2')
+    refused(server, 'has the queues 0 to 1', 'sl-near:x')
     check(not programs(), 'a program is left by who was refused')
-    t = Translator(owner, interface='sl-near:1')
+    t = Translator(server, interface='sl-near:1')
     check(programs(), 'there is no program', t)
     objects = held(t.pid)
     check({o[0] for o in objects} == {'prog', 'map', 'link'}, f'it holds {objects}', t)
@@ -278,9 +281,9 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
     other = Part(EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near:0')
     check(other.wait() == 1 and len(other.err) == 1 and 'has one already' in other.err[0], 'two programs', other)
     t.stop(signal.SIGKILL)
-    settle(lambda: not programs(), 20, 'the program is gone')
-    settle(lambda: not still_there(objects), 20, lambda: str(still_there(objects)))
-    t = Translator(owner)  # and nothing is in its way
+    wait_until(lambda: not programs(), 'the program is gone', seconds=20)
+    wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=20)
+    t = Translator(server)  # and nothing is in its way
     t.account()
     check(not programs(), 'the program is left')
     p = subprocess.run([EXE, 'translate', '--collector', f'unix:{D}/s', '--listen', ':0', '--xdp', 'sl-near'],
@@ -288,7 +291,7 @@ def who_can_t_is_told_why_and_nothing_is_left_by_the_killed():
                        timeout=60)
     check(p.returncode == 1 and p.stderr.count('\n') == 1 and 'CAP_NET_ADMIN' in p.stderr,
           f'an ordinary user: exit {p.returncode} {p.stderr}')
-    owner.close()
+    server.close()
     wire.close()
 
 
@@ -299,10 +302,4 @@ except OSError as e:
     skip(f'no AF_XDP: {e.strerror}')
 flows.own_network()
 D = workdir()
-for f in (reports_of_both_families_arrive_once_by_either_way, frames_of_the_generator_s_own_arrive_as_its_packets_do,
-          each_worker_has_queues_and_each_reporter_one_of_them,
-          strangers_and_hostile_frames_are_left_to_the_kernel_or_counted,
-          who_can_t_is_told_why_and_nothing_is_left_by_the_killed):
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

@@ -13,7 +13,9 @@ import tempfile
 import threading
 import time
 
-from harness import Part, check, get, series, skip, total, until, workdir
+from support.exposition import series, total
+from support.http import get
+from support.process import Part, check, skip, wait_until, workdir
 
 sidelight, examples = sys.argv[1], sys.argv[2]
 d = workdir()
@@ -93,26 +95,23 @@ def works_and_leaves_nothing_behind():
         return total(get(ready['metrics']), 'http_requests_total', route='/products', code='200')
 
     before = served()
-    check(until(lambda: served() > before > 0), 'the load does not move the shop', demo)
+    wait_until(lambda: served() > before > 0, 'the load does not move the shop', demo)
     check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
 
     # A service is killed: it is told, its load waits, and a new one comes.
     load = [pid for pid in descendants(demo.pid) if name_of(pid) == 'wrk']
     os.kill(int(ready['shop_pid']), signal.SIGKILL)
-    check(until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err)),
-          'the death of the shop is not told', demo)
-    check(until(lambda: any(o.startswith('the load on the shop waits') for o in demo.out)),
-          'the load did not wait', demo)
+    wait_until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err),
+               'the death of the shop is not told', demo)
+    wait_until(lambda: any(o.startswith('the load on the shop waits') for o in demo.out), 'the load did not wait', demo)
     check(not alive(load), f'the load goes on against a dead shop: {alive(load)}', demo)
     check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
           'the last words of the shop are gone', demo)
-    check(until(lambda: any(o.startswith('shop runs again') for o in demo.out)),
-          'the shop was not started again', demo)
-    check(until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
-                             if name == 'http_requests_total'}) == 2),
-          'old and new shop are not both seen', demo)
+    wait_until(lambda: any(o.startswith('shop runs again') for o in demo.out), 'the shop was not started again', demo)
+    wait_until(lambda: len({labels['process'] for name, labels, _ in series(get(ready['metrics']))
+                             if name == 'http_requests_total'}) == 2, 'old and new shop are not both seen', demo)
     before = served()
-    check(until(lambda: served() > before), 'the load did not come back', demo)
+    wait_until(lambda: served() > before, 'the load did not come back', demo)
     parts = descendants(demo.pid)
     check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
     check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
@@ -138,7 +137,7 @@ def killed_leaves_nothing_for_long():
     killed.ready(60)
     parts = descendants(killed.pid)
     killed.stop(signal.SIGKILL)
-    check(until(lambda: not alive(parts)), f'parts outlive a killed demo: {alive(parts)}', killed)
+    wait_until(lambda: not alive(parts), lambda: f'parts outlive a killed demo: {alive(parts)}', killed)
     dead = os.listdir(tmp)
     check(len(dead) == 1, f'a killed demo cannot clear up: {dead}', killed)
     os.mkdir(os.path.join(tmp, 'sidelight-demo-foreign'))

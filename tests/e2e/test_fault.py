@@ -17,7 +17,9 @@ import tempfile
 import time
 import urllib.request
 
-from harness import Part, check, fail, get, skip, total, until, workdir
+from support.exposition import total
+from support.http import get
+from support.process import Part, check, fail, poll, skip, wait_until, workdir
 
 sidelight, examples, *kinds = sys.argv[1:]
 SECONDS, TRIES, REQUESTS = 3, 4, 30
@@ -67,7 +69,7 @@ def quiet():
     machine itself is no longer as it was when the demo learned, that becomes normal after two minutes."""
     def over():
         return all(a['end'] for a in anomalies()) and logged('level is now info') == logged('level is now debug')
-    check(until(over, 400), f'does not end: {json.dumps(anomalies()[:1])[:250]}')
+    wait_until(over, lambda: f'does not end: {json.dumps(anomalies()[:1])[:250]}', seconds=400)
 
 
 class Try:
@@ -98,7 +100,7 @@ class Try:
 
     def wait(self):
         """The finding, or None when the rows of the fault and a second more have been judged."""
-        until(lambda: self.finding() or shop()['verdict']['time'] > self.end + 1, SECONDS + 60)
+        poll(lambda: self.finding() or shop()['verdict']['time'] > self.end + 1, SECONDS + 60)
         return self.finding()
 
     def requests(self):
@@ -123,7 +125,7 @@ def first(kind):
             return True
         t.told, t.before, t.begin = logged('level is now debug'), t.hit(get(ready['metrics'])), time.time()
         return False
-    check(until(injected, 400), f'{kind} was not injected: {demo.out[-1:]}', demo)
+    wait_until(injected, lambda: f'{kind} was not injected: {demo.out[-1:]}', demo, seconds=400)
     t.end = time.time() + SECONDS
     return t
 
@@ -156,8 +158,8 @@ def find(kind, by_demo):
 for i, kind in enumerate(kinds):
     t, found = find(kind, not i)
     # The service hears of it, and acts.
-    check(until(lambda: logged('level is now debug') > t.told), f'{kind}: the shop was not told')
-    check(until(lambda: logged('shop: debug ')), f'{kind}: nothing was logged')
+    wait_until(lambda: logged('level is now debug') > t.told, lambda: f'{kind}: the shop was not told')
+    wait_until(lambda: logged('shop: debug '), lambda: f'{kind}: nothing was logged')
     # Samples from before it are there, as the rounds read them: every 10 ms, or as often as a busy machine lets them.
     history = api(f"history?series={found['instance']}/0&last=60s&points=10000")['series'][0]
     before = sum(t.begin - 6 < at < t.begin - 1 for at in history['t'])
@@ -171,13 +173,13 @@ for i, kind in enumerate(kinds):
                     if spans and all(s['service'] == 'shop' and s['duration_seconds'] >= 0 for s in spans):
                         return trace
             return None
-        check(until(kept), f'{kind}: no trace was kept for it')
+        wait_until(kept, lambda: f'{kind}: no trace was kept for it')
         # The anomaly names one that can be looked at, be it slow or not.
-        named = until(lambda: next((a['trace'] for a in t.within() if a.get('trace')), None))
+        named = poll(lambda: next((a['trace'] for a in t.within() if a.get('trace')), None))
         check(named and api('traces/' + named)['spans'], f'{kind}: its trace {named}')
     # It ends, and the service hears of that, too.
-    until(lambda: time.time() > t.end)
+    poll(lambda: time.time() > t.end)
     quiet()
     print(f'{kind}: over after {time.time() - t.begin:.0f} s')
-check(until(lambda: any(o.startswith(f'fault {kinds[0]}: found') for o in demo.out)), 'it is not printed', demo)
+wait_until(lambda: any(o.startswith(f'fault {kinds[0]}: found') for o in demo.out), 'it is not printed', demo)
 check(demo.stop() == 0, 'the demo ends cleanly', demo)

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 
-from harness import (agent, check, collector, generate, get, report, total, until, workdir)
+from support.exposition import total
+from support.process import check, poll, wait_until, workdir
+from support.sidelight import Agent, Collector, generate, report
 
 sidelight = sys.argv[1]
 d = workdir()
-a = agent(sidelight, d)
-c, url = collector(sidelight, d, '--period', '5ms')
+a = Agent(folder=d)
+c = Collector([a], '--period', '5ms')
 
 
 def shown(expect, service):
@@ -19,15 +21,15 @@ def shown(expect, service):
 
     def equal():
         nonlocal text
-        text = get(url)
+        text = c.get('/metrics')
         return all(total(text, n, service=service) == v for n, v in expect.items())
 
-    until(equal)
+    poll(equal)
     return {n: total(text, n, service=service) for n in expect}
 
 
 # Every kind, several pods a process, several threads.
-g = generate(sidelight, d, '--pods', '20', '--pods-per-process', '7', '--metrics', '30',
+g = generate(a.socket, '--pods', '20', '--pods-per-process', '7', '--metrics', '30',
              '--threads', '3', '--updates', '700', '--kinds', 'counter,gauge,histogram',
              '--service', 'kinds', '--hold', '1h')
 r = report(g)
@@ -36,13 +38,13 @@ check(r['complete'] and r['per_metric_total'] == 2100 and r['grand_total'] == 20
 check(r['expect']['generated_updates_total'] == 20 * 10 * 2100, f'counters: {r["expect"]}', g)
 got = shown(r['expect'], 'kinds')
 check(got == r['expect'], f'the collector shows {got}, the generator made {r["expect"]}', a, c, g)
-text = get(url)
+text = c.get('/metrics')
 check(total(text, 'generated_updates_total', service='kinds', pod='kinds-13', metric='6') == 2100,
       'one metric of one pod', c)
 check(g.stop() == 0, 'SIGTERM while holding is a clean end', g)
 
 # Pods that ended without a goodbye keep their last values for the agent's grace.
-g = generate(sidelight, d, '--pods', '3', '--metrics', '5', '--updates', '1000', '--service',
+g = generate(a.socket, '--pods', '3', '--metrics', '5', '--updates', '1000', '--service',
              'gone')
 check(g.wait() == 0, 'the generator failed', g)
 r = report(g)
@@ -52,17 +54,17 @@ check(got == r['expect'], f'last words: {got} instead of {r["expect"]}', a, c)
 # The same seed observes the same sizes.
 sums = []
 for seed in ('7', '7', '8'):
-    g = generate(sidelight, d, '--kinds', 'histogram', '--metrics', '2', '--updates', '50',
+    g = generate(a.socket, '--kinds', 'histogram', '--metrics', '2', '--updates', '50',
                  '--seed', seed, '--service', 'seed')
     check(g.wait() == 0, 'the generator failed', g)
     sums.append(report(g)['expect']['generated_size_bytes_sum'])
 check(sums[0] == sums[1] != sums[2], f'seeds: {sums}')
 
 # Stopped half way: the report says so and is right all the same.
-g = generate(sidelight, d, '--pods', '2', '--metrics', '10', '--threads', '2', '--updates',
+g = generate(a.socket, '--pods', '2', '--metrics', '10', '--threads', '2', '--updates',
              '1000000000', '--rate', '5000', '--service', 'stopped')
 g.ready()
-check(until(lambda: total(get(url), 'generated_updates_total', service='stopped')), 'nothing is counted', g, c)
+wait_until(lambda: total(c.get('/metrics'), 'generated_updates_total', service='stopped'), 'nothing is counted', g, c)
 check(g.stop(signal.SIGINT) == 0, 'SIGINT is a clean end', g)
 r = report(g)
 check(not r['complete'] and r['per_metric_total'] is None, f'it claims to be complete: {r}', g)
@@ -73,7 +75,7 @@ got = shown(r['expect'], 'stopped')
 check(got == r['expect'], f'stopped: {got} instead of {r["expect"]}', a, c)
 
 # Idle pods exist; their end is the end of the generator's parent, even by SIGKILL.
-g = generate(sidelight, d, '--pods', '4', '--updates', '0', '--hold', '1h', '--service', 'idle')
+g = generate(a.socket, '--pods', '4', '--updates', '0', '--hold', '1h', '--service', 'idle')
 check(report(g)['grand_total'] == 0, 'idle', g)
 pids = [p['pid'] for p in report(g)['per_pod']]
 g.stop(signal.SIGKILL)
@@ -87,7 +89,7 @@ def alive(pid):
         return False
 
 
-check(until(lambda: not any(map(alive, pids)), 60), 'pods outlive a killed generator')
+wait_until(lambda: not any(map(alive, pids)), 'pods outlive a killed generator')
 
 # No agent: one line, exit 1.
 p = subprocess.run([sidelight, 'generate', 'metrics', '--socket', f'{d}/none', '--wait', '300ms'],

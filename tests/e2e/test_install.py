@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from harness import check, workdir
+from support.process import check, workdir
 
 build = sys.argv[1]
 d = workdir()
@@ -122,3 +122,17 @@ for name, cmd in (('c11', ['cc', '-std=c11', f'{d}/t.c']),
     run(f'{d}/{name}', LD_LIBRARY_PATH=os.path.dirname(only('/**/libsidelight.so')))
     run(*cmd, *warn, '-static', '-o', f'{d}/{name}-static', *static)
     run(f'{d}/{name}-static')
+
+# Reports and queries are another library, which applications that only count do not need.
+with open(f'{d}/dta.c', 'w') as f:
+    f.write('''#include <sidelight/query.h>
+#include <sidelight/report.h>
+int main(void)
+{
+	sl_reporter_close(0);
+	return sl_store_open("/nonexistent/store", 0, 0) != 0;
+}
+''')
+dta = run('pkg-config', '--cflags', '--libs', 'sidelight-dta', **pc).split()
+run('cc', '-std=c11', f'{d}/dta.c', *warn, '-o', f'{d}/dta', *dta)
+run(f'{d}/dta', LD_LIBRARY_PATH=os.path.dirname(only('/**/libsidelight-dta.so')))

@@ -7,17 +7,19 @@ import signal
 import sys
 import time
 
-from harness import agent, check, collector, generate, get, report, series, until, workdir
+from support.exposition import series
+from support.process import check, poll, wait_until, workdir
+from support.sidelight import Agent, Collector, generate, report
 
 sidelight = sys.argv[1]
 d = workdir()
 THREADS, UPDATES = 4, 100_000_000
 WANTED = THREADS * UPDATES
 
-a = agent(sidelight, d)
-c, url = collector(sidelight, d, '--period', '1ms')
+a = Agent(folder=d)
+c = Collector([a], '--period', '1ms')
 # Slow enough to be at it while the others die: about 4 seconds.
-g = generate(sidelight, d, '--metrics', '1', '--threads', str(THREADS), '--updates', str(UPDATES),
+g = generate(a.socket, '--metrics', '1', '--threads', str(THREADS), '--updates', str(UPDATES),
              '--rate', str(UPDATES // 4), '--hold', '1h', '--service', 'kills')
 g.ready()
 seen, kills = [], {'agent': 0, 'collector': 0}
@@ -26,7 +28,7 @@ seen, kills = [], {'agent': 0, 'collector': 0}
 def value():
     """What the collector shows now, or None while it doesn't know the series."""
     try:
-        found = [v for n, labels, v in series(get(url)) if n == 'generated_updates_total'
+        found = [v for n, labels, v in series(c.get('/metrics')) if n == 'generated_updates_total'
                  and labels['service'] == 'kills']
     except OSError:
         return None
@@ -48,19 +50,19 @@ while not g.out and time.monotonic() - start < 200:
     look()
     if sum(kills.values()) % 2:
         c.stop(signal.SIGKILL)
-        c, url = collector(sidelight, d, '--period', '1ms')
+        c = Collector([a], '--period', '1ms')
         kills['collector'] += 1
     else:
         a.stop(signal.SIGKILL)
         time.sleep(0.1)
-        a = agent(sidelight, d)
+        a = Agent(folder=d)
         kills['agent'] += 1
     # Both find each other again within the second that is promised, and a little.
-    until(lambda: look() is not None, 60)
+    poll(lambda: look() is not None, 60)
 r = report(g, 120)
 check(r['complete'] and r['grand_total'] == WANTED, f'the generator was stopped: {r}', g)
 check(min(kills.values()) >= 2, f'nobody was killed in between: {kills}', g)
-check(until(lambda: look() == WANTED, 90), f'{seen[-1:]} is shown instead of {WANTED}', a, c, g)
+wait_until(lambda: look() == WANTED, lambda: f'{seen[-1:]} is shown instead of {WANTED}', a, c, g, seconds=90)
 check(any(0 < v < WANTED for v in seen), 'nothing was seen on the way')
 print(f'{WANTED:,} increments, {kills["agent"]} agents and {kills["collector"]} collectors killed, '
       f'{len(seen)} readings')

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * render_kinds FORMAT [MAX [created]] - the golden source on stdout, read by MAX bytes at a time.
+ * render_kinds FORMAT [MAX] - the golden source on stdout, read by MAX bytes at a time.
  * FORMAT is text, openmetrics or protobuf.
  * render_kinds numbers COUNT - so many random doubles, their bits and their text.
  */
@@ -48,7 +48,6 @@ int main(int argc, char **argv)
 	r = export_render_new(&source, !strcmp(argv[1], "protobuf")	 ? EXPORT_FORMAT_PROTOBUF
 				       : !strcmp(argv[1], "openmetrics") ? EXPORT_FORMAT_OPENMETRICS
 									 : EXPORT_FORMAT_TEXT);
-	export_render_created(r, argc > 3);
 	while ((n = export_render_read(r, buf, max)) > 0)
 		fwrite(buf, 1, (size_t)n, stdout);
 	export_render_free(r);

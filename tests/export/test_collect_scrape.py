@@ -3,20 +3,18 @@
 """test_collect_scrape.py SIDELIGHT PUBLISHER - the whole way: an application publishes through
 libsidelight, the agent admits it, the collector reads it, Prometheus scrapes that and answers."""
 import json
-import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 import unittest
-import urllib.error
-import urllib.request
 
-import exposition as e
-import prometheus as p
+from support import exposition as e
+from support import http
+from support.process import check, wait_until
+from support.prometheus import Prometheus, available
+from support.sidelight import Agent, Collector, Pod
 
-SIDELIGHT, PUBLISHER = sys.argv.pop(1), sys.argv.pop(1)
+PUBLISHER = sys.argv[2]
 PROTOBUF = ('application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;'
             'encoding=delimited')
 
@@ -24,47 +22,25 @@ PROTOBUF = ('application/vnd.google.protobuf;proto=io.prometheus.client.MetricFa
 class WholeWay(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.mkdtemp(prefix='sl-scrape-')
-        cls.daemons = []
-        try:
-            cls.start()
-        except BaseException:
-            cls.tearDownClass()
-            raise
-
-    @classmethod
-    def start(cls):
-        socket = os.path.join(cls.folder, 'agent.sock')
-        cls.daemons.append(p.Daemon(SIDELIGHT, 'agent', '--socket', socket, '--no-rest',
-                                    '--host', 'node-1'))
-        cls.publisher = subprocess.Popen([PUBLISHER, socket], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True)
-        ready = cls.publisher.stdout.readline().split()
-        assert ready[2] == 'attached=1', ready
-        cls.pid = ready[1].split('=')[1]
-        cls.daemons.append(p.Daemon(SIDELIGHT, 'collect', '--agent', socket, '--listen',
-                                    '127.0.0.1:0', '--period', '20ms'))
-        cls.address = cls.daemons[-1].ready['listen']
-        end = time.monotonic() + 60
-        while b'shop_queue' not in cls.fetch('/metrics')[1]:
-            assert time.monotonic() < end, 'the collector never showed the pod'
-            time.sleep(0.05)
+        cls.agent = Agent('--host', 'node-1')
+        cls.publisher = Pod(PUBLISHER, cls.agent.socket)
+        ready = cls.publisher.ready()
+        check(ready['attached'] == '1', ready, cls.publisher)
+        cls.pid = ready['pid']
+        cls.collector = Collector([cls.agent], '--period', '20ms')
+        wait_until(lambda: 'shop_queue' in cls.collector.get('/metrics'), 'the pod', cls.collector)
 
     @classmethod
     def tearDownClass(cls):
-        if hasattr(cls, 'publisher'):
-            cls.publisher.stdin.close()
-            cls.publisher.wait(60)
-            cls.publisher.stdout.close()
-        codes = [d.stop() for d in reversed(cls.daemons)]
-        shutil.rmtree(cls.folder)
-        assert codes == [0] * len(codes), codes
+        cls.publisher.close()
+        codes = [part.stop() for part in (cls.collector, cls.agent)]
+        check(codes == [0, 0], codes, cls.collector, cls.agent)
 
     @classmethod
     def fetch(cls, path, **headers):
-        r = urllib.request.Request(f'http://{cls.address}{path}', headers=headers)
-        with urllib.request.urlopen(r, timeout=60) as answer:
-            return answer.headers, answer.read()
+        status, found, body = http.request(cls.collector.url + path, headers=headers)
+        check(status == 200, f'{path}: {status}')
+        return found, body
 
     def labels(self, **more):
         return tuple(sorted(dict(more, service='shop', pod='shop-"0"\\', namespace='default',
@@ -116,17 +92,15 @@ class WholeWay(unittest.TestCase):
         self.assertEqual(headers['Content-Type'].split(';')[0], 'application/json')
         self.assertTrue(status['ready'])
         self.assertGreaterEqual(status['totals']['pods_live'], 1)  # the agent may be one too
-        with self.assertRaises(urllib.error.HTTPError) as r:
-            self.fetch('/nowhere')
-        self.assertEqual(r.exception.code, 404)
-        self.assertIn('error', json.loads(r.exception.read()))
-        r.exception.close()
+        code, answer = http.get_json(self.collector.url + '/nowhere')
+        self.assertEqual(code, 404)
+        self.assertIn('error', answer)
 
     def test_prometheus_answers_what_was_published(self):
-        if not p.available():
+        if not available():
             self.skipTest('no prometheus: install the package prometheus')
-        jobs = {'sidelight': (self.address, '/metrics')}
-        with p.Prometheus(jobs, native=True) as prometheus:
+        jobs = {'sidelight': (self.collector.address, '/metrics')}
+        with Prometheus(jobs, native=True) as prometheus:
             prometheus.scraped(jobs)
             ask = prometheus.scalar
             self.assertEqual(ask('shop_requests_total{code="200"}'), 1234567890123)
@@ -145,7 +119,7 @@ class WholeWay(unittest.TestCase):
                 got = ask(f'histogram_quantile({q}, shop_latency_seconds)')
                 self.assertAlmostEqual(got / q, 1, delta=0.05)
             self.assertGreater(ask('histogram_quantile(1, shop_latency_seconds)'), 100)
-        with p.Prometheus(jobs) as prometheus:  # and by OpenMetrics
+        with Prometheus(jobs) as prometheus:  # and by OpenMetrics
             prometheus.scraped(jobs)
             ask = prometheus.scalar
             self.assertEqual(ask('shop_requests_total{code="50\\n0"}'), 2**63)
@@ -156,4 +130,4 @@ class WholeWay(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    unittest.main()
+    unittest.main(argv=sys.argv[:1])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-import exposition as e
+from support import exposition as e
 
 RENDER = sys.argv.pop(1)
 
@@ -31,9 +31,7 @@ class Formats(unittest.TestCase):
 
     def test_openmetrics_is_strictly_valid(self):
         e.openmetrics(render('openmetrics'))
-        s = e.openmetrics(render('openmetrics', '1000', 'created'))
-        self.assertEqual(s['latency_seconds_created'][
-            (('exported_le', 'mine'), ('path', '/"q"'))], 1700000000.123456789)
+        e.openmetrics(render('openmetrics', '1000'))
 
     def test_the_strict_reader_is_strict(self):
         good = b'# TYPE a counter\na_total 1\n# EOF\n'

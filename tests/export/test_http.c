@@ -6,11 +6,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +16,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "http/http.h"
 
 /* ---- a server ---- */

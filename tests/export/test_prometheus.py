@@ -5,22 +5,21 @@ import math
 import subprocess
 import sys
 import unittest
-import urllib.request
 
-import exposition as e
-import prometheus as p
+from support import exposition as e
+from support.http import request
+from support.process import Part, skip
+from support.prometheus import Prometheus, available
 
 SERVER = sys.argv.pop(1)
 
-if not p.available():
-    p.skip('no prometheus: install the package prometheus')
+if not available():
+    skip('no prometheus: install the package prometheus')
 
 
 def fetch(address, path, accept=None):
-    headers = {'Accept': accept} if accept else {}
-    with urllib.request.urlopen(
-            urllib.request.Request(f'http://{address}{path}', headers=headers)) as r:
-        return r.headers['Content-Type'], r.read()
+    _, headers, body = request(f'http://{address}{path}', headers={'Accept': accept} if accept else {})
+    return headers['Content-Type'], body
 
 
 def native_quantile(q, h):
@@ -38,8 +37,8 @@ def native_quantile(q, h):
 
 class Scrapes(unittest.TestCase):
     def setUp(self):
-        self.server = p.Daemon(SERVER)
-        self.address = self.server.ready['address']
+        self.server = Part(SERVER)
+        self.address = self.server.ready()['address']
         self.assertIn('127.0.0.1:', self.address)
 
     def tearDown(self):
@@ -72,7 +71,7 @@ class Scrapes(unittest.TestCase):
         self.assertTrue(kind.startswith('application/openmetrics-text'))
         openmetrics = e.openmetrics(body)
         jobs = {'text': (self.address, '/text'), 'openmetrics': (self.address, '/metrics')}
-        with p.Prometheus(jobs) as prometheus:
+        with Prometheus(jobs) as prometheus:
             prometheus.scraped(jobs)
             self.same(prometheus, 'text', text)
             self.same(prometheus, 'openmetrics', openmetrics)
@@ -100,7 +99,7 @@ class Scrapes(unittest.TestCase):
         for s in ('_bucket', '_sum', '_count'):  # comes as one native histogram
             del text['shop_latency_seconds' + s]
         jobs = {'protobuf': (self.address, '/metrics')}
-        with p.Prometheus(jobs, native=True) as prometheus:
+        with Prometheus(jobs, native=True) as prometheus:
             prometheus.scraped(jobs)
             native = 'shop_latency_seconds{path="/cart"}'
             stored = [s for s in prometheus.query('shop_latency_seconds')]

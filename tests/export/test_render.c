@@ -3,16 +3,12 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
+#include "support/random.h"
 #include "export/number.h"
 #include "export/render.h"
 #include "fixture.h"
@@ -23,8 +19,7 @@ static const enum export_format formats[] = {EXPORT_FORMAT_TEXT, EXPORT_FORMAT_O
 					     EXPORT_FORMAT_PROTOBUF};
 
 /* All of it, read by max bytes at a time (0: by turns 1, 2, 3, ... bytes). */
-static char *render_alone(struct fixture *f, enum export_format format, bool created, size_t max,
-			  size_t *bytes)
+static char *render_alone(struct fixture *f, enum export_format format, size_t max, size_t *bytes)
 {
 	struct export_source source = fixture_source(f);
 	struct export_render *r = export_render_new(&source, format);
@@ -33,7 +28,6 @@ static char *render_alone(struct fixture *f, enum export_format format, bool cre
 	ssize_t n;
 
 	assert_non_null(r);
-	export_render_created(r, created);
 	for (;;) {
 		ask = max ? max : ++turn % 300 + 1;
 		while (room - used < ask)
@@ -53,10 +47,9 @@ static char *render_alone(struct fixture *f, enum export_format format, bool cre
 	return out;
 }
 
-static char *render(struct fixture *f, enum export_format format, bool created, size_t max,
-		    size_t *bytes)
+static char *render(struct fixture *f, enum export_format format, size_t max, size_t *bytes)
 {
-	char *out = render_alone(f, format, created, max, bytes);
+	char *out = render_alone(f, format, max, bytes);
 
 	assert_int_equal(f->walks, 0); /* each was ended */
 	return out;
@@ -64,7 +57,7 @@ static char *render(struct fixture *f, enum export_format format, bool created, 
 
 /* ---- golden files ---- */
 
-static void check_golden(const char *name, enum export_format format, bool created)
+static void check_golden(const char *name, enum export_format format)
 {
 	char path[512], *is, *should = calloc(1, 1 << 16);
 	size_t is_bytes, should_bytes;
@@ -76,7 +69,7 @@ static void check_golden(const char *name, enum export_format format, bool creat
 		fail_msg("%s: %s", path, strerror(errno));
 	should_bytes = fread(should, 1, (1 << 16) - 1, f);
 	fclose(f);
-	is = render(&fixture_kinds, format, created, 32768, &is_bytes);
+	is = render(&fixture_kinds, format, 32768, &is_bytes);
 	for (size_t i = 0, line = 1; i < is_bytes || i < should_bytes; i++) {
 		if (i >= is_bytes || i >= should_bytes || is[i] != should[i])
 			fail_msg("%s:%zu: byte %zu differs: is \"%.60s\", should be \"%.60s\"",
@@ -90,15 +83,13 @@ static void check_golden(const char *name, enum export_format format, bool creat
 static void text_is_as_reviewed(void **state)
 {
 	(void)state;
-	check_golden("kinds.txt", EXPORT_FORMAT_TEXT, false);
-	check_golden("kinds.txt", EXPORT_FORMAT_TEXT, true); /* has no _created */
+	check_golden("kinds.txt", EXPORT_FORMAT_TEXT);
 }
 
 static void openmetrics_is_as_reviewed(void **state)
 {
 	(void)state;
-	check_golden("kinds.om", EXPORT_FORMAT_OPENMETRICS, false);
-	check_golden("kinds-created.om", EXPORT_FORMAT_OPENMETRICS, true);
+	check_golden("kinds.om", EXPORT_FORMAT_OPENMETRICS);
 }
 
 static void an_empty_source_is_well_formed(void **state)
@@ -109,7 +100,7 @@ static void an_empty_source_is_well_formed(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		out = render(&none, formats[i], false, 32768, &bytes);
+		out = render(&none, formats[i], 32768, &bytes);
 		assert_string_equal(out, formats[i] == EXPORT_FORMAT_OPENMETRICS ? "# EOF\n" : "");
 		free(out);
 	}
@@ -125,10 +116,10 @@ static void bytes_do_not_depend_on_how_they_are_read(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++) {
-		whole = render(&fixture_kinds, formats[i], true, 1 << 20, &whole_bytes);
+		whole = render(&fixture_kinds, formats[i], 1 << 20, &whole_bytes);
 		assert_true(whole_bytes > 1000);
 		for (size_t j = 0; j < sizeof(max) / sizeof(*max); j++) {
-			out = render(&fixture_kinds, formats[i], true, max[j], &bytes);
+			out = render(&fixture_kinds, formats[i], max[j], &bytes);
 			assert_int_equal(bytes, whole_bytes);
 			assert_memory_equal(out, whole, bytes);
 			free(out);
@@ -269,7 +260,7 @@ static void *render_in_thread(void *arg)
 {
 	for (int i = 0; i < 30; i++) {
 		size_t bytes;
-		char *out = render_alone(&fixture_kinds, formats[i % 3], false, 777, &bytes);
+		char *out = render_alone(&fixture_kinds, formats[i % 3], 777, &bytes);
 
 		*(uint64_t *)arg += bytes;
 		free(out);
@@ -306,10 +297,7 @@ static uint64_t rng = 88172645463325252u;
 
 static uint64_t next_random(void)
 {
-	rng ^= rng << 13;
-	rng ^= rng >> 7;
-	rng ^= rng << 17;
-	return rng;
+	return random_xorshift(&rng);
 }
 
 static int by_string(const void *a, const void *b)
@@ -374,12 +362,12 @@ static void no_two_families_share_a_name_or_a_sample(void **state)
 			if (!i || by_name(&families[i], &families[kept - 1]))
 				families[kept++] = families[i];
 		f.count = kept;
-		out = render(&f, EXPORT_FORMAT_OPENMETRICS, true, 32768, &bytes);
+		out = render(&f, EXPORT_FORMAT_OPENMETRICS, 32768, &bytes);
 		assert_distinct(out, "# TYPE ");
 		/* buckets differ in "le", state sets in their label: both come once here */
 		assert_distinct(out, "");
 		free(out);
-		out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
+		out = render(&f, EXPORT_FORMAT_TEXT, 32768, &bytes);
 		assert_distinct(out, "# TYPE ");
 		free(out);
 	}
@@ -403,12 +391,12 @@ static void a_name_too_long_is_left_out(void **state)
 
 	(void)state;
 	memset(long_name, 'b', EXPORT_SHOWN_NAME_MAX);
-	out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
+	out = render(&f, EXPORT_FORMAT_TEXT, 32768, &bytes);
 	assert_int_equal(bytes, strlen("# TYPE a gauge\na 1\n# TYPE  gauge\n 1\n") +
 					2 * EXPORT_SHOWN_NAME_MAX);
 	free(out);
 	long_name[EXPORT_SHOWN_NAME_MAX] = 'b';
-	out = render(&f, EXPORT_FORMAT_TEXT, false, 32768, &bytes);
+	out = render(&f, EXPORT_FORMAT_TEXT, 32768, &bytes);
 	assert_string_equal(out, "# TYPE a gauge\na 1\n");
 	free(out);
 }
@@ -563,7 +551,7 @@ static char *one_histogram(const struct export_series *s, enum export_format for
 	struct fixture f = {.families = &family, .count = 1};
 	size_t bytes;
 
-	return render(&f, format, false, 32768, &bytes);
+	return render(&f, format, 32768, &bytes);
 }
 
 /* The set of "le" must not depend on the observations: pods are added up by it. */

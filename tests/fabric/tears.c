@@ -130,7 +130,7 @@ static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t by
 	static struct sl_counter counter[CELLS];
 	static struct sl_gauge gauge[CELLS];
 	static struct region_info info;
-	struct sl_metric_opts mo = {.sz = sizeof(mo)};
+	struct sl_metric_opts mo = SL_OPTS(sl_metric_opts);
 	struct region_schema schema;
 	struct region_hot hot;
 	char name[32];
@@ -164,13 +164,9 @@ static void make_metrics(struct sl_publisher *p, const uint8_t *map, uint64_t by
 
 static void observed(int control, const char *device)
 {
-	struct sl_publisher_opts po = {
-		.sz = sizeof(po),
-		.service = "tears",
-		.max_cells = 2 * CELLS,
-		.max_threads = 1,
-		.flags = SL_PUBLISHER_DETACHED,
-	};
+	struct sl_publisher_opts po = SL_OPTS(sl_publisher_opts, .service = "tears",
+					      .max_cells = 2 * CELLS, .max_threads = 1,
+					      .flags = SL_PUBLISHER_DETACHED);
 	struct fabric_host_opts ho = {.device = device, .port = PORT, .gid_index = -1};
 	struct sl_publisher *p = sl_publisher_open(&po);
 	struct fabric_host_key key;

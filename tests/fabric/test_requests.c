@@ -3,12 +3,8 @@
  * The account of work requests in verbs.c, on a device that is made up here: it carries out READs
  * when the test says so, and can fail or lie in any way that real ones rarely do. Needs no RDMA.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "../../src/fabric/verbs.c"
 
 #define MEMORY (1u << 20)
@@ -195,7 +191,7 @@ static void begin(uint32_t depth)
 	fabric = fabric_open("192.0.2.1", &opts);
 	assert_non_null(fabric);
 	bring_up(depth);
-	now = fabric_monotonic_ns();
+	now = base_now_ns();
 }
 
 static void end(void)
@@ -344,7 +340,7 @@ static void one_signal_is_enough_for_a_batch(void **state)
 }
 
 /* What a completion that nobody waits for must never do is pass for data. */
-static void a_wrong_completion_ends_the_connection_and_delivers_nothing(void **state)
+static void a_wrong_completion_ends_the_link_without_data(void **state)
 {
 	(void)state;
 	for (int lie = 0; lie < 5; lie++) {
@@ -445,7 +441,7 @@ static void only_what_is_late_has_timed_out(void **state)
 				   fabric_verbs_of(fabric)->mask]
 			.posted_ns -= 600 * MS;
 	assert_int_equal(fabric_post(fabric, r + 3, 5), 5);
-	now = fabric_monotonic_ns();
+	now = base_now_ns();
 	assert_int_equal(poll_all(0), 0); /* 0: never */
 	assert_int_equal(poll_all(700 * MS), 0);
 	assert_int_equal(fabric->state, FABRIC_UP);
@@ -572,7 +568,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_schedule_completes_every_read_once_and_right),
 		cmocka_unit_test(one_signal_is_enough_for_a_batch),
-		cmocka_unit_test(a_wrong_completion_ends_the_connection_and_delivers_nothing),
+		cmocka_unit_test(a_wrong_completion_ends_the_link_without_data),
 		cmocka_unit_test(a_failure_names_the_read_that_failed_and_no_other),
 		cmocka_unit_test(only_what_is_late_has_timed_out),
 		cmocka_unit_test(what_could_not_be_posted_was_not_taken),

@@ -20,11 +20,11 @@ static const struct sl_msg_verdict verdict = {
 /* Says it, waiting for room if need be. */
 static void notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *v)
 {
-	uint64_t end = now_ns() + TIMEOUT_NS;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
 	int err;
 
-	while ((err = fabric_notify(f, entry, v)) == -EAGAIN && now_ns() < end) {
-		fabric_drive(f, now_ns(), NULL);
+	while ((err = fabric_notify(f, entry, v)) == -EAGAIN && clock_ns(CLOCK_MONOTONIC) < end) {
+		fabric_drive(f, clock_ns(CLOCK_MONOTONIC), NULL);
 		pause_us(100);
 	}
 	assert_int_equal(err, 0);
@@ -32,13 +32,13 @@ static void notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict
 
 static struct reply await_notices(struct host *h, uint64_t count)
 {
-	uint64_t end = now_ns() + TIMEOUT_NS;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
 	struct reply r;
 
 	do {
 		pause_us(1000);
 		r = host_look(h);
-	} while (r.notices < count && now_ns() < end);
+	} while (r.notices < count && clock_ns(CLOCK_MONOTONIC) < end);
 	assert_int_equal(r.notices, count);
 	return r;
 }
@@ -86,11 +86,11 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	come_up(f, &epoch);
 	kill(h.pid, SIGSTOP);
 	/* Its receives run out, then our queue. It is noticed, and that ends the connection. */
-	end = now_ns() + 2 * TIMEOUT_NS;
+	end = clock_ns(CLOCK_MONOTONIC) + 2 * TIMEOUT_NS;
 	later = epoch;
-	while (err != -ENOTCONN && now_ns() < end) {
+	while (err != -ENOTCONN && clock_ns(CLOCK_MONOTONIC) < end) {
 		err = fabric_notify(f, 1, &verdict);
-		fabric_drive(f, now_ns(), &later);
+		fabric_drive(f, clock_ns(CLOCK_MONOTONIC), &later);
 		pause_us(200);
 	}
 	assert_int_equal(err, -ENOTCONN);
@@ -107,8 +107,8 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 	come_up(f, &later);
 	assert_true(later > epoch);
 	notify(f, 2, &verdict);
-	end = now_ns() + TIMEOUT_NS;
-	while (host_look(&h).last_notice != 2 && now_ns() < end)
+	end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
+	while (host_look(&h).last_notice != 2 && clock_ns(CLOCK_MONOTONIC) < end)
 		pause_us(1000);
 	assert_int_equal(host_look(&h).last_notice, 2);
 	fabric_close(f);
@@ -119,10 +119,11 @@ void a_host_that_does_not_listen_holds_up_verdicts_alone(void **state)
 /* It is refused by the device: only that connection ends. */
 static void refused_write(struct fabric *f, uint32_t entry)
 {
-	uint64_t end = now_ns() + TIMEOUT_NS;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + TIMEOUT_NS;
 
 	assert_int_equal(fabric_notify(f, entry, &verdict), 0);
-	while (fabric_drive(f, now_ns(), NULL) == FABRIC_UP && now_ns() < end)
+	while (fabric_drive(f, clock_ns(CLOCK_MONOTONIC), NULL) == FABRIC_UP &&
+	       clock_ns(CLOCK_MONOTONIC) < end)
 		pause_us(200);
 	assert_null(fabric_directory(f));
 }

@@ -8,12 +8,8 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +20,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <rdma/rdma_cma.h>
 
 #include <sidelight/attach.h>
 
+#include "support/test.h"
+#include "support/clock.h"
 #include "fabric/fabric.h"
 #include "fabric/host.h"
 
@@ -37,14 +34,6 @@
 
 extern const char *device, *address; /* of the RDMA device */
 extern uint16_t next_port;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static inline void pause_us(long us)
 {
@@ -232,13 +221,13 @@ static inline struct fabric *open_fabric(const struct host *h, uint32_t depth)
 static inline bool await_state(struct fabric *f, enum fabric_state want, unsigned int ms,
 			       uint64_t *epoch)
 {
-	uint64_t end = now_ns() + ms * 1000000ull;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + ms * 1000000ull;
 
 	do {
-		if (fabric_drive(f, now_ns(), epoch) == want)
+		if (fabric_drive(f, clock_ns(CLOCK_MONOTONIC), epoch) == want)
 			return true;
 		pause_us(200);
-	} while (now_ns() < end);
+	} while (clock_ns(CLOCK_MONOTONIC) < end);
 	return false;
 }
 
@@ -255,11 +244,11 @@ static inline void come_up(struct fabric *f, uint64_t *epoch)
 /* Polls until count READs are back; each must be one that was posted, and only once. */
 static inline void collect(struct fabric *f, uint32_t count)
 {
-	uint64_t end = now_ns() + 10000000000ull;
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 10000000000ull;
 	struct fabric_read *done[64];
 
-	while (count && now_ns() < end) {
-		int n = fabric_poll(f, done, 64, now_ns(), TIMEOUT_NS);
+	while (count && clock_ns(CLOCK_MONOTONIC) < end) {
+		int n = fabric_poll(f, done, 64, clock_ns(CLOCK_MONOTONIC), TIMEOUT_NS);
 
 		assert_true(n >= 0 && (uint32_t)n <= count);
 		for (int i = 0; i < n; i++) {

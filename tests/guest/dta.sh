@@ -13,14 +13,14 @@ owner() {
 	mkdir -p "$shared"
 	dta-drive owner "$shared" "$RDMA_DEVICE" > /tmp/owner.log 2>&1 &
 	owner=$!
-	check the-owner-offers-memory wait_for 30 there
+	check the-store-server-offers-memory wait_for 30 there
 	tell object
 	hear lossy > /dev/null
 	tc qdisc add dev eth0 root netem loss 3%
 	tell lossy-too
 	hear done > /dev/null
 	tc qdisc del dev eth0 root
-	check the-owner-ends-well wait $owner
+	check the-store-server-ends-cleanly wait $owner
 	sed 's/^/     | /' /tmp/owner.log
 	stores
 	check nothing-is-left-in-the-kernel test "$(rdma_left | tr '\n' ' ')" = "0 0 "
@@ -236,14 +236,14 @@ drive() {
 
 writer() {
 	hear object > /dev/null
-	check frames-of-our-own-do-what-they-say drive raw 2000
-	check and-so-does-the-device drive verbs 2000
+	check raw-frames-write-what-they-say drive raw 2000
+	check the-device-does-the-same drive verbs 2000
 	check a-queue-pair-that-is-ended-is-followed-by-another-raw drive raw 1000 kill
 	check a-queue-pair-that-is-ended-is-followed-by-another-verbs drive verbs 1000 kill
-	check what-the-owner-refuses-is-counted-raw drive raw 200 deny
-	check what-the-owner-refuses-is-counted-verbs drive verbs 200 deny
-	check a-frame-that-is-left-out-is-asked-for-and-sent-again drive raw 1000 skip
-	check so-is-one-whose-icrc-is-wrong drive raw 1000 break
+	check refusals-of-the-store-server-are-counted-raw drive raw 200 deny
+	check refusals-of-the-store-server-are-counted-verbs drive verbs 200 deny
+	check a-missing-frame-is-sent-again drive raw 1000 skip
+	check a-frame-with-a-wrong-icrc-is-sent-again drive raw 1000 break
 	tc qdisc add dev eth0 root netem loss 3%
 	tell lossy
 	hear lossy-too > /dev/null

@@ -130,7 +130,7 @@ collector() {
 	hear published > /dev/null
 	check collector-is-ready collector_start
 	check every-value-is-exact wait_for 40 exact
-	check what-counts-is-seen-counting wait_for 60 moves
+	check a-counting-pod-is-seen-counting wait_for 60 moves
 	tell collected
 	hear counted > /dev/null
 
@@ -142,13 +142,13 @@ collector() {
 	tell collector-killed
 	hear host-is-clean > /dev/null
 	check a-killed-collector-starts-again collector_start
-	check and-finds-everything-again wait_for 40 exact
+	check a-restarted-collector-finds-every-value wait_for 40 exact
 	tell collector-again
 
 	hear agent-killed > /dev/null
 	hear agent-again > /dev/null
 	check a-restarted-agent-is-found-with-every-value wait_for 40 exact
-	check and-goes-on-counting wait_for 60 moves
+	check a-restarted-agent-continues-counting wait_for 60 moves
 	tell agent-found
 
 	hear link-down > /dev/null
@@ -157,15 +157,15 @@ collector() {
 	tell link-missed
 	hear link-up > /dev/null
 	check a-link-that-is-back-is-used wait_for 60 moves
-	check with-every-value wait_for 40 exact
+	check a-restored-link-gives-every-value wait_for 40 exact
 	tell link-found
 
 	hear lossy > /dev/null
-	check with-loss-it-is-read-on wait_for 60 moves
+	check with-loss-reads-continue wait_for 60 moves
 	check with-loss-every-value-is-exact wait_for 60 exact
 	tell loss-read
 	hear lossless > /dev/null
-	check after-loss-it-is-read-on wait_for 60 moves
+	check after-loss-reads-continue wait_for 60 moves
 
 	grep -E '^sidelight_.*(error|timeout|disconnect|connects)' /tmp/metrics | head -20
 	tell collector-gone

@@ -2,6 +2,7 @@
 # Sourced by the scripts that tests/guest/run runs inside of a guest; see run --help.
 
 checks=0 failed=0
+export PYTHONPATH=$SOURCE/tests
 
 # check NAME COMMAND...: runs it, shows its output if it failed, and counts. What it skips (a line
 # 'SKIP: reason') is said to the outside. A program that does not end within SECONDS_EACH (150; three times as many

@@ -3,13 +3,13 @@
 # segment against captures on both ends, and the offset of the clocks by shared memory.
 #   live: out of the rings of two agents, READ by RDMA. In make check 5 ms are added in one direction only, which no
 #   estimate can tell from an offset, so that the bound has to hold to the last; and a collector, which READs both agents,
-#   shows the whole way of a request. In bench/tcp_clock, where REQUESTS are many, nothing is added.
-#   plain, slow (bench/tcp_clock): from files, at eth0, and in a namespace behind a queue that is slow in one direction.
+#   shows the whole way of a request. In bench/run tcp.clock, where REQUESTS are many, nothing is added.
+#   plain, slow (bench/run tcp.clock): from files, at eth0, and in a namespace behind a queue that is slow in one direction.
 # Where both guests' CPUs do not run at the same time, as on a busy machine, nobody knows to the microsecond how far their
-# clocks are apart: small bounds are for bench/tcp_clock.
+# clocks are apart: small bounds are for bench/run tcp.clock.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/clock_truth"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 port=7310 requests=${REQUESTS:-60}
 long=$([ "$requests" -lt 1000 ] || echo yes)
 device=eth0 within=() what=(net)
@@ -133,7 +133,7 @@ first() {
 		check a-namespace-behind behind
 		check a-way-that-is-slow-in-one-direction tc qdisc add dev eth0 root netem delay 5ms
 	fi
-	check an-agent-with-a-ring agent
+	check agent-has-a-ring agent
 	check capturing captures live.0 $device "${within[@]}"
 	hear serving > /dev/null
 	clock_truth ask > /tmp/clock &
@@ -160,7 +160,7 @@ first() {
 		wait $collector
 	fi
 	wait $asking
-	check and-it-ends end_live
+	check live-capture-ends end_live
 	stop_capture live.0
 	kill $agent
 	cp /tmp/live.json "$OUT/"
@@ -205,7 +205,7 @@ second() {
 	wait_for 30 grep -q ready /tmp/truth.out || { cat /tmp/truth.out; failed=1; }
 	clock_truth epoch > "$OUT/epoch.1"
 	ip route add 10.78.0.0/24 via "$PEER"
-	check an-agent-with-a-ring agent
+	check agent-has-a-ring agent
 	check capturing captures live.1 eth0
 	/usr/bin/python3 -c "$server" $port > /tmp/server.out &
 	server=$!

@@ -13,7 +13,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
 	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_why"
-cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/e2e" /tmp/
+cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
 # Each start takes seconds under emulation: what was tried once is known to the rest.
@@ -56,9 +56,9 @@ kernel_reports() {
 }
 
 check hooks-are-chosen-by-trial probe
-check scheduler-time-is-what-the-kernel-accounts-for tcp_test_cpu
+check scheduler-time-matches-the-kernel tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
-check the-table-of-flows-is-filtered-at-run-time-and-mapped-by-others tcp_test_table
+check flow-table-is-filtered-and-mapped tcp_test_table
 check why-a-connection-is-slow-is-told tcp_test_why
 # What does not depend on the kernel is left out here.
 python flows every_statistic_is_what_tcp_info_says_for_each_family \

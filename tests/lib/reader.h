@@ -161,8 +161,4 @@ static inline bool test_valgrind(void)
 #define TEST_SANITIZED 0
 #endif
 
-#define METRIC(...) (&(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts), __VA_ARGS__})
-#define PUBLISHER(...) \
-	(&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts), __VA_ARGS__})
-
 #endif

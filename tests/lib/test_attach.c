@@ -5,21 +5,18 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/attach.h>
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static char directory[64], path[96];
@@ -151,8 +148,8 @@ static void an_agent_that_comes_later_is_found_within_a_second(void **state)
 
 	(void)state;
 	unlink(path);
-	p = sl_publisher_open(PUBLISHER(.socket = path));
-	c = sl_counter_create(p, METRIC(.name = "c"));
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	sl_counter_add(c, 5);
 	usleep(600000);
 	assert_false(sl_publisher_attached(p));
@@ -177,7 +174,7 @@ static void an_agent_that_comes_later_is_found_within_a_second(void **state)
 
 static void an_agent_that_restarts_gets_the_same_region_again(void **state)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct sl_publisher *p;
 	uint64_t instance = 0;
 	struct sl_counter c;
@@ -185,8 +182,8 @@ static void an_agent_that_restarts_gets_the_same_region_again(void **state)
 
 	(void)state;
 	unlink(path);
-	p = sl_publisher_open(PUBLISHER(.socket = path));
-	c = sl_counter_create(p, METRIC(.name = "c"));
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	for (int i = 0; i < 3; i++) {
 		int listener = agent_listen(), sock = agent_accept(listener, 2000), fd;
 		uint32_t serial;
@@ -219,9 +216,10 @@ static void a_process_that_exits_at_once_was_seen(void **state)
 
 	(void)state;
 	if (!pid) {
-		struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+		struct sl_publisher *p =
+			sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 
-		sl_counter_add(sl_counter_create(p, METRIC(.name = "c")), 42);
+		sl_counter_add(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c")), 42);
 		_exit(0);
 	}
 	waitpid(pid, NULL, 0);
@@ -257,7 +255,7 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 
 	(void)state;
 	sl_set_log(count_warnings, NULL);
-	p = sl_publisher_open(PUBLISHER(.socket = path));
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 	sock = agent_accept(listener, 1000);
 	close(agent_published(sock, NULL));
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
@@ -274,7 +272,7 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 static void a_hostile_agent_does_no_harm(void **state)
 {
 	int listener = agent_listen(), sock, null = open("/dev/null", O_RDONLY | O_CLOEXEC), before;
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 	char junk[6000];
 	int files = 0;
 
@@ -355,7 +353,7 @@ static long switches_of_thread(void)
 static void while_attached_the_thread_sleeps(void **state)
 {
 	int listener = agent_listen(), sock;
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 	uint32_t serial;
 	long before;
 
@@ -375,7 +373,7 @@ static void while_attached_the_thread_sleeps(void **state)
 }
 
 /* An application that closes all that it does not know, and opens files of its own. */
-static void descriptors_that_the_application_took_are_left_alone(void **state)
+static void descriptors_of_the_application_are_left_alone(void **state)
 {
 	pid_t pid = fork();
 	int status;
@@ -383,8 +381,9 @@ static void descriptors_that_the_application_took_are_left_alone(void **state)
 	(void)state;
 	if (!pid) {
 		int listener = agent_listen(), file;
-		struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
-		struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
+		struct sl_publisher *p =
+			sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+		struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 		char text[8] = "";
 
 		alarm(10);
@@ -398,7 +397,8 @@ static void descriptors_that_the_application_took_are_left_alone(void **state)
 		(void)listener;
 		for (int i = 0; i < 2000; i++) {
 			snprintf(text, sizeof(text), "m%d", i);
-			sl_counter_inc(sl_counter_create(p, METRIC(.name = text)));
+			sl_counter_inc(
+				sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = text)));
 		}
 		sl_counter_inc(c);
 		if (sl_counter_value(c) != 1)
@@ -418,10 +418,12 @@ static void descriptors_that_the_application_took_are_left_alone(void **state)
 static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 {
 	int listener = agent_listen(), parent, child, fd, child_fd, tell[2], status;
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path, .max_cells = 5000));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c", .help = "help"));
-	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
-	struct sl_histogram h = sl_histogram_create(p, METRIC(.name = "h"));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path, .max_cells = 5000));
+	struct sl_counter c =
+		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c", .help = "help"));
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
+	struct sl_histogram h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h"));
 	struct reader a, b;
 	char name[16];
 	uint32_t serial;
@@ -430,7 +432,7 @@ static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 	(void)state;
 	for (int i = 0; i < 1000; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
-		sl_counter_create(p, METRIC(.name = name));
+		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 	}
 	parent = agent_accept(listener, 1000);
 	fd = agent_published(parent, &serial);
@@ -447,8 +449,8 @@ static void a_child_counts_from_zero_in_a_region_of_its_own(void **state)
 		sl_counter_inc(c);
 		sl_gauge_add(g, 2);
 		sl_histogram_observe(h, 1);
-		sl_counter_inc(sl_counter_create(p, METRIC(.name = "of_child")));
-		sl_counter_inc(sl_counter_create(p, METRIC(.name = "m7")));
+		sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "of_child")));
+		sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "m7")));
 		if (sl_counter_value(c) != 1 || sl_gauge_value(g) != 2)
 			_exit(1);
 		if (read(tell[0], &go, 1) < 0) /* until the parent has looked */
@@ -501,9 +503,10 @@ static void a_child_does_not_keep_the_parents_connection(void **state)
 	assert_int_equal(pipe(hold), 0);
 	pid = fork();
 	if (!pid) {
-		struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+		struct sl_publisher *p =
+			sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 
-		sl_counter_inc(sl_counter_create(p, METRIC(.name = "c")));
+		sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c")));
 		close(hold[1]);
 		if (!fork()) { /* lives until the test lets go */
 			if (read(hold[0], &byte, 1) < 0)
@@ -530,11 +533,13 @@ static void *busy(void *arg)
 	char name[32];
 
 	for (uint64_t i = 0; !__atomic_load_n(&stop_now, __ATOMIC_RELAXED); i++) {
-		struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+		struct sl_publisher *p =
+			sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 
 		snprintf(name, sizeof(name), "m%d_%u", (int)(uintptr_t)arg,
 			 (unsigned int)(i % 500));
-		sl_counter_inc(sl_counter_create(busy_publisher, METRIC(.name = name)));
+		sl_counter_inc(
+			sl_counter_create(busy_publisher, &SL_OPTS(sl_metric_opts, .name = name)));
 		sl_counter_inc(busy_counter);
 		sl_publisher_close(p);
 	}
@@ -556,8 +561,8 @@ static void fork_at_any_moment_deadlocks_nobody(void **state)
 		skip();
 	}
 	unlink(path);
-	busy_publisher = sl_publisher_open(PUBLISHER(.socket = path));
-	busy_counter = sl_counter_create(busy_publisher, METRIC(.name = "c"));
+	busy_publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	busy_counter = sl_counter_create(busy_publisher, &SL_OPTS(sl_metric_opts, .name = "c"));
 	for (uintptr_t i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, busy, (void *)i);
 	for (int i = 0; i < rounds; i++) {
@@ -568,7 +573,8 @@ static void fork_at_any_moment_deadlocks_nobody(void **state)
 
 			alarm(20); /* a deadlock ends here, and shows */
 			sl_counter_add(busy_counter, 3);
-			sl_counter_inc(sl_counter_create(busy_publisher, METRIC(.name = "child")));
+			sl_counter_inc(sl_counter_create(
+				busy_publisher, &SL_OPTS(sl_metric_opts, .name = "child")));
 			if (reader_open(&r, sl_publisher_fd(busy_publisher)) || reader_round(&r) ||
 			    r.unsettled || reader_u64(&r, "c") != 3 || reader_u64(&r, "child") != 1)
 				_exit(1);
@@ -588,8 +594,9 @@ static void fork_at_any_moment_deadlocks_nobody(void **state)
 
 static void a_forked_childs_child_counts_too(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	int status;
 	pid_t pid;
 
@@ -619,7 +626,7 @@ static void a_forked_childs_child_counts_too(void **state)
 
 static void a_program_that_is_started_takes_nothing_along(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.socket = path));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
 	/* The shell's own descriptors: 0, 1, 2 and that of the folder. */
 	char *argv[] = {"sh", "-c",
 			"for f in /proc/self/fd/*; do readlink $f; done | "
@@ -629,7 +636,7 @@ static void a_program_that_is_started_takes_nothing_along(void **state)
 	pid_t pid;
 
 	(void)state;
-	sl_counter_inc(sl_counter_create(p, METRIC(.name = "c")));
+	sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c")));
 	assert_int_equal(posix_spawn(&pid, "/bin/sh", NULL, NULL, argv, environ), 0);
 	waitpid(pid, &status, 0);
 	assert_int_equal(status, 0);
@@ -645,7 +652,7 @@ int main(void)
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),
-		cmocka_unit_test(descriptors_that_the_application_took_are_left_alone),
+		cmocka_unit_test(descriptors_of_the_application_are_left_alone),
 		cmocka_unit_test(a_child_counts_from_zero_in_a_region_of_its_own),
 		cmocka_unit_test(a_child_does_not_keep_the_parents_connection),
 		cmocka_unit_test(fork_at_any_moment_deadlocks_nobody),

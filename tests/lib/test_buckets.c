@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The boundaries of exponential buckets, against long double, at every scale. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "reader.h"
 #include "../../lib/histogram.c" /* its static functions are what is tested */
 
@@ -89,7 +85,12 @@ static void the_first_and_the_last_bucket_hold_min_and_max(void **state)
 
 			if (sl__shape_exponential(&o, &shape))
 				continue; /* too many buckets */
-			b = (struct sl__buckets *)sl__buckets_get(&shape, 0);
+			b = (struct sl__buckets *)sl__buckets_get(
+				&(struct sl_schema_record){.cells = shape.cells,
+							   .scale = (int16_t)shape.scale,
+							   .first_bucket = shape.first_bucket,
+							   .zero_threshold = shape.zero_threshold},
+				0);
 			last = shape.cells - 1;
 			assert_int_equal(cell_of(b, o.min), SL_HIST_BUCKETS);
 			assert_int_equal(cell_of(b, nextafter(o.min, INFINITY)),

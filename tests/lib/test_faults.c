@@ -7,16 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static _Atomic int countdown; /* 1: the next call fails; 0: none does */
@@ -49,6 +46,7 @@ static bool fails(const char *call)
 
 WRAP(void *, NULL, malloc, (size_t n), n)
 WRAP(void *, NULL, calloc, (size_t n, size_t m), n, m)
+WRAP(void *, NULL, reallocarray, (void *a, size_t n, size_t m), a, n, m)
 WRAP(char *, NULL, strdup, (const char *s), s)
 WRAP(int, -1, memfd_create, (const char *s, unsigned int f), s, f)
 WRAP(int, -1, ftruncate, (int fd, off_t n), fd, n)
@@ -102,6 +100,8 @@ static void *count_all(void *arg)
 static void scenario(int n, bool in_child)
 {
 	struct sl_publisher *p;
+	struct sl_counter_family f;
+	struct sl_counter labelled;
 	struct sl_histogram h;
 	pthread_t thread;
 	char name[16];
@@ -109,14 +109,18 @@ static void scenario(int n, bool in_child)
 
 	countdown = n;
 	failed = false;
-	p = sl_publisher_open(PUBLISHER(.socket = "/nonexistent/agent.sock", .max_threads = 1));
+	p = sl_publisher_open(
+		&SL_OPTS(sl_publisher_opts, .socket = "/nonexistent/agent.sock", .max_threads = 1));
 	if (in_child)
 		countdown = 0; /* armed again in the child */
 	for (int i = 0; i < 600; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
-		counters[i] = sl_counter_create(p, METRIC(.name = name));
+		counters[i] = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 	}
-	h = sl_histogram_create(p, METRIC(.name = "h"));
+	h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h"));
+	f = sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = "family_total"));
+	labelled = sl_counter_with(f, SL_LABELS({"k", "v"}));
+	sl_counter_inc(labelled);
 	if (in_child) {
 		pid_t pid = fork();
 
@@ -146,6 +150,8 @@ static void scenario(int n, bool in_child)
 	for (int i = 0; i < 600; i++)
 		if (sl_counter_valid(counters[i]))
 			assert_int_equal(sl_counter_value(counters[i]), 2);
+	if (sl_counter_valid(labelled))
+		assert_int_equal(sl_counter_value(labelled), 1);
 	if (sl_histogram_valid(h))
 		assert_int_equal(sl_histogram_count(h), 1);
 	if (p) {

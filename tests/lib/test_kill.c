@@ -5,13 +5,9 @@
  * decode; after the repair that the agent makes, every line must verify and the last value be
  * right to one update.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "victim.h"
 
 /* What a writer tells about itself, in memory that it shares with the test. */
@@ -24,11 +20,12 @@ static struct progress *progress;
 
 static void write_until_killed(void)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.max_threads = 2, .max_cells = 400, .flags = SL_PUBLISHER_DETACHED));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
-	struct sl_counter_f64 f = sl_counter_f64_create(p, METRIC(.name = "f"));
-	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_threads = 2,
+							    .max_cells = 400,
+							    .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
+	struct sl_counter_f64 f = sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f"));
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
 	char name[32];
 
 	progress->metrics = 3;
@@ -42,7 +39,8 @@ static void write_until_killed(void)
 		if (i % 64 == 0 && i < 64 * 300) {
 			snprintf(name, sizeof(name), "m%u", (unsigned int)(i / 64));
 			sl_counter_inc(sl_counter_create(
-				p, METRIC(.name = name, .help = "A help text of some length.")));
+				p, &SL_OPTS(sl_metric_opts, .name = name,
+					    .help = "A help text of some length.")));
 			progress->metrics++;
 		}
 	}
@@ -87,7 +85,7 @@ static void reset(void)
 	*progress = (struct progress){0};
 }
 
-static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
+static void a_killed_writer_leaves_a_readable_region(void **state)
 {
 	(void)state;
 	victims_killed(&progress->fd, (int)(4000 * (TEST_SANITIZED ? 0.02 : 1) * test_scale()),
@@ -98,26 +96,28 @@ static void a_writer_killed_at_any_time_leaves_a_readable_region(void **state)
 
 static void register_under_trace(int kind)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.max_threads = 2, .max_cells = 2000, .flags = SL_PUBLISHER_DETACHED));
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_threads = 2,
+							    .max_cells = 2000,
+							    .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 	char name[16];
 
 	/* 446 of 448 cells of the first page: a histogram needs another in every stripe. */
 	for (int i = 0; i < 445; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
-		sl_counter_create(p, METRIC(.name = name));
+		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 	}
 	sl_counter_add(c, 5);
 	progress->fd = sl_publisher_fd(p);
 	victim_traced();
 	if (kind == 0)
-		sl_counter_inc(sl_counter_create(p, METRIC(.name = "new_total", .help = "Help.",
-							   .labels = &(struct sl_label){"k", "v"},
-							   .label_count = 1)));
+		sl_counter_inc(sl_counter_create(
+			p, &SL_OPTS(sl_metric_opts, .name = "new_total", .help = "Help.",
+				    .labels = &(struct sl_label){"k", "v"}, .label_count = 1)));
 	else
 		sl_histogram_observe(
-			sl_histogram_create(p, METRIC(.name = "new_total", .min = 1, .max = 8)),
+			sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "new_total",
+							.min = 1, .max = 8)),
 			2.5);
 	victim_over();
 }
@@ -220,7 +220,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_metric_is_registered_safely_at_every_instruction),
-		cmocka_unit_test(a_writer_killed_at_any_time_leaves_a_readable_region),
+		cmocka_unit_test(a_killed_writer_leaves_a_readable_region),
 	};
 
 	progress = victim_memory();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The library as somebody else's build sees it: what it exports, pkg-config, C11, C++17, static,
-and as part of a plugin that is closed again."""
+"""Both libraries as another project's build sees them: exports, dependencies, pkg-config, C11, C++17,
+static, and as part of a plugin that is closed again."""
 import os
 import re
 import shutil
@@ -19,8 +19,7 @@ STRICT = ['-Wall', '-Wextra', '-Wpedantic', '-Werror', '-O2']
 PROGRAM = r'''
 #include <sidelight/sidelight.h>
 #include <sidelight/attach.h>
-#include <sidelight/query.h>
-#include <sidelight/report.h>
+#include <sidelight/span.h>
 #include <stdio.h>
 #include <string.h>
 int main(void)
@@ -46,10 +45,32 @@ int main(void)
 	printf("%llu %llu %s\n", (unsigned long long)sl_counter_value(c),
 	       (unsigned long long)sl_histogram_count(h), sl_version());
 	sl_publisher_close(p);
-	sl_reporter_close(0); /* and with it the code of MACs */
-	if (sl_store_open("/nonexistent/store", 0, 0))
-		return 1;
 	return 0;
+}
+'''
+
+# Reports and queries alone; then along with metrics.
+DTA = r'''
+#include <sidelight/query.h>
+#include <sidelight/report.h>
+#ifdef BOTH
+#include <sidelight/sidelight.h>
+#endif
+int main(void)
+{
+	static struct sl_reporter_opts o;
+	struct sl_reporter *r;
+	o.sz = sizeof(o);
+	o.target = "127.0.0.1:9";
+	r = sl_reporter_open(&o); /* and with it the code of MACs */
+	if (!r || sl_store_open("/nonexistent/store", 0, 0))
+		return 1;
+	sl_reporter_close(r);
+#ifdef BOTH
+	return !sl_version();
+#else
+	return 0;
+#endif
 }
 '''
 
@@ -134,21 +155,23 @@ def run(*command, **more):
 class Link(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        """A prefix as make install would make it, of the library alone."""
+        """A prefix as make install would make it, of the libraries alone."""
         cls.dir = tempfile.mkdtemp(prefix='sl-link-')
         prefix = os.path.join(cls.dir, 'usr')
         lib = os.path.join(prefix, 'lib')
         os.makedirs(os.path.join(lib, 'pkgconfig'))
         shutil.copytree(os.path.join(SOURCE, 'include'), os.path.join(prefix, 'include'))
-        for name in os.listdir(os.path.join(BUILD, 'lib')):
-            if re.fullmatch(r'libsidelight\.(a|so[.0-9]*)', name):
-                shutil.copy(os.path.join(BUILD, 'lib', name), lib, follow_symlinks=False)
-        with open(os.path.join(BUILD, 'meson-private', 'sidelight.pc')) as f:
-            pc = f.read()
-        pc = re.sub(r'(?m)^prefix=.*', 'prefix=' + prefix, pc)
-        pc = re.sub(r'(?m)^libdir=.*', 'libdir=${prefix}/lib', pc)
-        with open(os.path.join(lib, 'pkgconfig', 'sidelight.pc'), 'w') as f:
-            f.write(pc)
+        for folder in (os.path.join(BUILD, 'lib'), os.path.join(BUILD, 'lib/dta')):
+            for name in os.listdir(folder):
+                if re.fullmatch(r'libsidelight(-dta)?\.(a|so[.0-9]*)', name):
+                    shutil.copy(os.path.join(folder, name), lib, follow_symlinks=False)
+        for name in ('sidelight.pc', 'sidelight-dta.pc'):
+            with open(os.path.join(BUILD, 'meson-private', name)) as f:
+                pc = f.read()
+            pc = re.sub(r'(?m)^prefix=.*', 'prefix=' + prefix, pc)
+            pc = re.sub(r'(?m)^libdir=.*', 'libdir=${prefix}/lib', pc)
+            with open(os.path.join(lib, 'pkgconfig', name), 'w') as f:
+                f.write(pc)
         cls.env = dict(os.environ, PKG_CONFIG_PATH=os.path.join(lib, 'pkgconfig'),
                        LD_LIBRARY_PATH=lib, SIDELIGHT_SOCKET='/nonexistent/agent.sock')
         cls.lib = lib
@@ -164,50 +187,112 @@ class Link(unittest.TestCase):
                 f.write(text)
         return path
 
-    def flags(self, *more):
-        return run('pkg-config', '--cflags', '--libs', *more, 'sidelight', env=self.env).split()
+    def flags(self, *packages, static=False):
+        """The words of pkg-config; static: with our libraries taken from their archives."""
+        words = run('pkg-config', '--cflags', '--libs', *['--static'] * static,
+                    *packages or ['sidelight'], env=self.env).split()
+        if not static:
+            return words
+        return [w for f in words for w in (['-Wl,-Bstatic', f, '-Wl,-Bdynamic']
+                                           if f.startswith('-lsidelight') else [f])]
+
+    @staticmethod
+    def needed(path):
+        return set(re.findall(r'\(NEEDED\).*\[(.*)\]', run('readelf', '-d', path)))
 
     def test_exports_what_the_headers_declare_and_no_more(self):
-        declared = set()
-        for header in ('sidelight.h', 'span.h', 'report.h', 'query.h'):
-            with open(os.path.join(SOURCE, 'include/sidelight', header)) as f:
-                declared |= set(re.findall(r'\bSL_API\b[^;{]*?\b(sl_\w+)\s*\(', f.read()))
-        declared.add('sl__thread')
-        with open(os.path.join(SOURCE, 'lib/libsidelight.map')) as f:
-            mapped = set(re.findall(r'\b(sl_\w+);', f.read()))
-        exported = set()
-        for line in run('nm', '-D', '--defined-only',
-                        os.path.join(self.lib, 'libsidelight.so')).splitlines():
-            name = line.split()[-1]
-            if not name.startswith('SIDELIGHT_'):
-                self.assertRegex(name, r'@@SIDELIGHT_0\.1$')
-                exported.add(name.split('@')[0])
-        self.assertEqual(declared, mapped)
-        self.assertEqual(declared, exported)
-        self.assertGreater(len(exported), 30)
+        for library, headers, private, version in (
+                ('libsidelight', ('sidelight.h', 'span.h'), {'sl__thread'}, 'SIDELIGHT_0.1'),
+                ('libsidelight-dta', ('report.h', 'query.h'), set(), 'SIDELIGHT_DTA_0.1')):
+            declared = set(private)
+            for header in headers:
+                with open(os.path.join(SOURCE, 'include/sidelight', header)) as f:
+                    declared |= set(re.findall(r'\bSL_API\b[^;{]*?\b(sl_\w+)\s*\(', f.read()))
+            path = os.path.join(self.lib, library)
+            exported = [line.split()[-1].split('@@') for line in
+                        run('nm', '-D', '--defined-only', path + '.so').splitlines()
+                        if ' A ' not in line]
+            self.assertEqual({v for _, v in exported}, {version})
+            self.assertEqual(declared, {name for name, _ in exported})
+            # The archive defines the same names, so that none can clash with an application's.
+            archived = {line.split()[-1] for line in
+                        run('nm', '-g', '--defined-only', path + '.a').splitlines()
+                        if len(line.split()) == 3}
+            self.assertEqual(declared, archived)
+            self.assertGreater(len(declared), 25)
+
+    def test_who_only_counts_needs_libc_alone(self):
+        self.assertEqual(self.needed(os.path.join(self.lib, 'libsidelight.so')), {'libc.so.6'})
+        source, exe = self.file('alone.c', PROGRAM), self.file('alone')
+        run(CC, '-std=c11', *STRICT, source, '-o', exe, *self.flags(static=True))
+        self.assertEqual(self.needed(exe), {'libc.so.6'})
+        # Neither library needs the other.
+        self.assertEqual(self.needed(os.path.join(self.lib, 'libsidelight-dta.so')),
+                         {'libc.so.6', 'libm.so.6', 'libnettle.so.8'})
 
     def test_c11_and_cxx17_shared_and_static_count(self):
         for compiler, standard, name in ((CC, '-std=c11', 'p.c'), (CXX, '-std=c++17', 'p.cc')):
             if not shutil.which(compiler):
                 print(f'SKIP: no {compiler}')
                 continue
-            source = self.file(name, PROGRAM)
-            for kind in ([], ['--static']):
-                flags = self.flags(*kind)
-                if kind:
-                    flags = ['-Wl,-Bstatic' if f == '-lsidelight' else f for f in flags]
-                    at = flags.index('-Wl,-Bstatic')
-                    flags[at:at + 1] = ['-Wl,-Bstatic', '-lsidelight', '-Wl,-Bdynamic']
-                exe = self.file('p.out')
-                run(compiler, standard, *STRICT, source, '-o', exe, *flags)
-                needed = run('readelf', '-d', exe)
-                self.assertEqual('libsidelight.so.0' in needed, not kind)
+            source, exe = self.file(name, PROGRAM), self.file('p.out')
+            for static in (False, True):
+                run(compiler, standard, *STRICT, source, '-o', exe, *self.flags(static=static))
+                self.assertEqual('libsidelight.so.0' in self.needed(exe), not static)
                 self.assertEqual(run(exe, env=self.env), '42 1 0.1.0\n')
+
+    def test_c11_and_cxx17_shared_and_static_report_and_query(self):
+        for compiler, standard, name in ((CC, '-std=c11', 'd.c'), (CXX, '-std=c++17', 'd.cc')):
+            if not shutil.which(compiler):
+                print(f'SKIP: no {compiler}')
+                continue
+            source, exe = self.file(name, DTA), self.file('d.out')
+            for static in (False, True):
+                for packages in (['sidelight-dta'], ['sidelight', 'sidelight-dta']):
+                    both = ['-DBOTH'] if len(packages) == 2 else []
+                    run(compiler, standard, *STRICT, *both, source, '-o', exe,
+                        *self.flags(*packages, static=static))
+                    ours = {n for n in self.needed(exe) if 'sidelight' in n}
+                    self.assertEqual(ours, set() if static else
+                                     {f'lib{p}.so.0' for p in packages})
+                    run(exe, env=self.env)
+
+    def test_the_cxx_interface_compiles_strictly_and_runs(self):
+        found = [c for c in (CXX, 'g++', 'clang++') if shutil.which(c)]
+        if not found:
+            print('SKIP: no C++ compiler')
+        for compiler in dict.fromkeys(found):
+            for standard in ('-std=c++17', '-std=c++20'):
+                exe = self.file('cxx')
+                run(compiler, standard, *STRICT, '-fno-exceptions', '-fno-rtti',
+                    os.path.join(SOURCE, 'tests/lib/cxx.cc'), '-o', exe, *self.flags(), '-pthread')
+                self.assertEqual(run(exe, env=self.env), 'ok\n')
+
+    def test_the_snippets_of_the_readme_compile(self):
+        with open(os.path.join(SOURCE, 'README.md')) as f:
+            fences = re.findall(r'^```(c|cpp|c\+\+)\n(.*?)^```', f.read(), re.M | re.S)
+        snippets = [(lang, code) for lang, code in fences if '<sidelight/' in code]
+        self.assertTrue(snippets)
+        for lang, code in snippets:
+            lines = [line for line in code.splitlines() if line.strip() != '...']
+            head = [line for line in lines if line.startswith('#include')]
+            body = [line for line in lines if line not in head]
+            text = '\n'.join(head + ['int main(void)', '{'] + body + ['}', ''])
+            compiler, standard, name = (CC, '-std=c11', 'readme.c') if lang == 'c' else \
+                (CXX, '-std=c++17', 'readme.cc')
+            if not shutil.which(compiler):
+                print(f'SKIP: no {compiler}')
+                continue
+            run(compiler, standard, *STRICT, self.file(name, text), '-o', self.file('readme'),
+                *self.flags('sidelight', 'sidelight-dta'))
 
     def test_examples_build_by_the_line_in_their_head(self):
         for name in ('shop', 'queue', 'ask'):
-            run(CC, '-O2', '-Wall', '-Wextra', '-Werror', '-o', self.file(name),
-                os.path.join(SOURCE, 'examples', name + '.c'), *self.flags(), '-pthread')
+            path = os.path.join(SOURCE, 'examples', name + '.c')
+            with open(path) as f:
+                line = re.search(r'\$\(pkg-config --cflags --libs (\S+)\)(.*)', f.read())
+            run(CC, '-O2', '-Wall', '-Wextra', '-Werror', '-o', self.file(name), path,
+                *self.flags(line[1]), *line[2].split())
             self.assertIn('usage: ' + name, run(self.file(name), '--help', env=self.env))
         out = run(self.file('queue'), '--jobs', '50', '--rate', '1000', env=self.env)
         self.assertIn('ready ', out)

@@ -3,14 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 static char logged[4096];
@@ -25,8 +22,9 @@ static void log_line(enum sl_log_level level, const char *line, void *arg)
 
 static struct sl_publisher *open_plain(void)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.service = "shop", .pod = "shop-0", .flags = SL_PUBLISHER_DETACHED));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "shop",
+							    .pod = "shop-0",
+							    .flags = SL_PUBLISHER_DETACHED));
 
 	assert_non_null(p);
 	return p;
@@ -61,9 +59,9 @@ static void region_is_sealed_private_and_closed_on_exec(void **state)
 static void header_says_who_publishes(void **state)
 {
 	struct sl_label more[] = {{"zone", "a"}, {"app", "1"}};
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.service = "shop", .pod = "shop-0", .kube_namespace = "prod",
-			  .labels = more, .label_count = 2, .flags = SL_PUBLISHER_DETACHED));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(
+		sl_publisher_opts, .service = "shop", .pod = "shop-0", .kube_namespace = "prod",
+		.labels = more, .label_count = 2, .flags = SL_PUBLISHER_DETACHED));
 	char boot[64] = "", hex[33];
 	struct reader r;
 	FILE *f;
@@ -106,18 +104,20 @@ static void every_kind_reads_as_it_was_written(void **state)
 	static const double bounds[] = {-1, 0, 2.5};
 	struct sl_label labels[] = {{"path", "/\"\\\n\xc3\xa9"}, {"code", "200"}};
 	struct sl_publisher *p = open_plain();
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c_total", .help = "Help.\nMore.",
-							  .unit = "seconds", .labels = labels,
-							  .label_count = 2));
-	struct sl_counter_f64 f = sl_counter_f64_create(p, METRIC(.name = "f_total"));
-	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
-	struct sl_gauge_f64 gf = sl_gauge_f64_create(p, METRIC(.name = "gf"));
-	struct sl_histogram h = sl_histogram_create(
-		p, METRIC(.name = "h", .scale = 0, .use_scale = true, .min = 0.5, .max = 8));
+	struct sl_counter c = sl_counter_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "c_total", .help = "Help.\nMore.",
+			    .unit = "seconds", .labels = labels, .label_count = 2));
+	struct sl_counter_f64 f =
+		sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f_total"));
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
+	struct sl_gauge_f64 gf = sl_gauge_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "gf"));
+	struct sl_histogram h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h",
+								.scale = 0, .use_scale = true,
+								.min = 0.5, .max = 8));
 	struct sl_histogram k = sl_histogram_create_classic(
-		p, METRIC(.name = "k", .bounds = bounds, .bound_count = 3));
-	struct sl_stateset s =
-		sl_stateset_create(p, METRIC(.name = "s", .states = states, .state_count = 3));
+		p, &SL_OPTS(sl_metric_opts, .name = "k", .bounds = bounds, .bound_count = 3));
+	struct sl_stateset s = sl_stateset_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "s", .states = states, .state_count = 3));
 	static const double seen[] = {-0.6, -0.5, 0, 5e-324, 0.5,   0.50001, 1,
 				      1.5,  2,	  8, 8.1,    1e300, NAN,     3};
 	static const double classic[] = {-5, -1, -0.5, 0, 2.5, 3, INFINITY, NAN};
@@ -125,7 +125,8 @@ static void every_kind_reads_as_it_was_written(void **state)
 	struct reader r;
 
 	(void)state;
-	assert_int_equal(sl_info_create(p, METRIC(.name = "i", .labels = labels, .label_count = 1)),
+	assert_int_equal(sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "i", .labels = labels,
+						    .label_count = 1)),
 			 0);
 	assert_true(sl_counter_valid(c) && sl_counter_f64_valid(f) && sl_gauge_valid(g) &&
 		    sl_gauge_f64_valid(gf) && sl_histogram_valid(h) && sl_histogram_valid(k) &&
@@ -206,23 +207,25 @@ static void the_same_metric_is_the_same_cell(void **state)
 {
 	struct sl_label ab[] = {{"a", "1"}, {"b", "2"}}, ba[] = {{"b", "2"}, {"a", "1"}};
 	struct sl_publisher *p = open_plain();
-	struct sl_counter c =
-		sl_counter_create(p, METRIC(.name = "c", .labels = ab, .label_count = 2));
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_counter c = sl_counter_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "c", .labels = ab, .label_count = 2));
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct sl_counter d;
 	char name[32];
 
 	(void)state;
-	d = sl_counter_create(p,
-			      METRIC(.name = "c", .help = "other", .labels = ba, .label_count = 2));
+	d = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c", .help = "other",
+					  .labels = ba, .label_count = 2));
 	assert_memory_equal(&c, &d, sizeof(c));
-	d = sl_counter_create(p, METRIC(.name = "c", .labels = ab, .label_count = 1));
+	d = sl_counter_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "c", .labels = ab, .label_count = 1));
 	assert_memory_not_equal(&c, &d, sizeof(c));
 	/* Many, so that the tables grow. */
 	for (int round = 0; round < 2; round++)
 		for (int i = 0; i < 1000; i++) {
 			snprintf(name, sizeof(name), "m%d", i);
-			sl_counter_inc(sl_counter_create(p, METRIC(.name = name)));
+			sl_counter_inc(
+				sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name)));
 		}
 	assert_int_equal(sl_publisher_stats(p, &stats), 0);
 	assert_int_equal(stats.metrics, 1002);
@@ -235,8 +238,9 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 {
 	char long_name[SL_NAME_MAX + 2], long_help[SL_HELP_MAX + 2];
 	struct sl_label many[SL_LABELS_MAX + 1], le = {"le", "1"}, dup[] = {{"a", "1"}, {"a", "2"}};
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.max_cells = 40, .schema_bytes = 4096, .flags = SL_PUBLISHER_DETACHED));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_cells = 40,
+							    .schema_bytes = 4096,
+							    .flags = SL_PUBLISHER_DETACHED));
 	static const char *const twice[] = {"x", "x"};
 	static const double down[] = {2, 1};
 	struct sl_label s_label = {"s", "1"};
@@ -253,11 +257,11 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 		many[i] = (struct sl_label){"k", "v"};
 	log_lines = 0;
 	sl_set_log(log_line, NULL);
-	assert_true(sl_counter_valid(sl_counter_create(p, METRIC(.name = "c"))));
-#define REFUSED(create, valid, ...)                                  \
-	do {                                                         \
-		assert_false(valid(create(p, METRIC(__VA_ARGS__)))); \
-		refused++;                                           \
+	assert_true(sl_counter_valid(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"))));
+#define REFUSED(create, valid, ...)                                                    \
+	do {                                                                           \
+		assert_false(valid(create(p, &SL_OPTS(sl_metric_opts, __VA_ARGS__)))); \
+		refused++;                                                             \
 	} while (0)
 #define REFUSED_COUNTER(...)   REFUSED(sl_counter_create, sl_counter_valid, __VA_ARGS__)
 #define REFUSED_HISTOGRAM(...) REFUSED(sl_histogram_create, sl_histogram_valid, __VA_ARGS__)
@@ -305,18 +309,18 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 	REFUSED(sl_gauge_create, sl_gauge_valid, .name = "c", .labels = &s_label, .label_count = 1);
 	assert_false(sl_counter_valid(sl_counter_create(p, NULL)));
 	refused++;
-	assert_int_equal(sl_info_create(p, METRIC(.name = "c")), -EEXIST);
+	assert_int_equal(sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "c")), -EEXIST);
 	refused++;
 	for (int i = 0; i < 100; i++) { /* full of schema before it is full of cells, or after */
 		char name[16];
 
 		snprintf(name, sizeof(name), "fill%d", i);
-		if (!sl_counter_valid(sl_counter_create(p, METRIC(.name = name))))
+		if (!sl_counter_valid(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name))))
 			refused++;
 	}
 	memset(&none, 0, sizeof(none));
 	sl_counter_inc(none);
-	sl_counter_inc(sl_counter_create(NULL, METRIC(.name = "n")));
+	sl_counter_inc(sl_counter_create(NULL, &SL_OPTS(sl_metric_opts, .name = "n")));
 	sl_gauge_set((struct sl_gauge){0}, 1);
 	sl_gauge_f64_add((struct sl_gauge_f64){0}, 1);
 	sl_counter_f64_add((struct sl_counter_f64){0}, 1);
@@ -340,7 +344,8 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 static void a_refused_observation_is_counted(void **state)
 {
 	struct sl_publisher *p = open_plain();
-	struct sl_counter_f64 f = sl_counter_f64_create(p, METRIC(.name = "f_total"));
+	struct sl_counter_f64 f =
+		sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f_total"));
 	struct reader r;
 
 	(void)state;
@@ -362,20 +367,21 @@ static void every_cell_that_was_asked_for_can_be_used(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
-		struct sl_publisher *p =
-			sl_publisher_open(PUBLISHER(.max_cells = sizes[k], .max_threads = 2,
-						    .flags = SL_PUBLISHER_DETACHED));
+		struct sl_publisher *p = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .max_cells = sizes[k], .max_threads = 2,
+				 .flags = SL_PUBLISHER_DETACHED));
 		struct sl_counter last = {0};
 		struct reader r;
 		char name[32];
 
 		for (uint32_t i = 0; i < sizes[k]; i++) {
 			snprintf(name, sizeof(name), "m%u", i);
-			last = sl_counter_create(p, METRIC(.name = name));
+			last = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 			assert_true(sl_counter_valid(last));
 			sl_counter_add(last, i);
 		}
-		assert_false(sl_counter_valid(sl_counter_create(p, METRIC(.name = "more"))));
+		assert_false(sl_counter_valid(
+			sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "more"))));
 		look(&r, p);
 		for (uint32_t i = 0; i < sizes[k]; i++) {
 			snprintf(name, sizeof(name), "m%u", i);
@@ -399,9 +405,9 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 		bounds[i] = (double)i;
 	for (int round = 0; round < 300; round++) {
 		uint32_t cells = 1 + (uint32_t)round * 7 % 900, left = cells, n = 0;
-		struct sl_publisher *p =
-			sl_publisher_open(PUBLISHER(.max_cells = cells, .max_threads = 1,
-						    .flags = SL_PUBLISHER_DETACHED));
+		struct sl_publisher *p = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .max_cells = cells, .max_threads = 1,
+				 .flags = SL_PUBLISHER_DETACHED));
 		struct sl_histogram h;
 		struct reader r;
 
@@ -415,21 +421,23 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 				size = x % 64 == 0 ? left
 						   : 4 + (uint32_t)(x / 64 % (left - 3)) % 40;
 			if (size > 1) {
-				h = sl_histogram_create_classic(p, METRIC(.name = name,
-									  .bounds = bounds,
-									  .bound_count = size - 3));
+				h = sl_histogram_create_classic(
+					p, &SL_OPTS(sl_metric_opts, .name = name, .bounds = bounds,
+						    .bound_count = size - 3));
 				assert_true(sl_histogram_valid(h));
 				for (uint32_t b = 0; b < size - 2; b++)
 					sl_histogram_observe(h, b);
 			} else {
-				struct sl_counter c = sl_counter_create(p, METRIC(.name = name));
+				struct sl_counter c = sl_counter_create(
+					p, &SL_OPTS(sl_metric_opts, .name = name));
 
 				assert_true(sl_counter_valid(c));
 				sl_counter_add(c, n);
 			}
 			left -= size;
 		}
-		assert_false(sl_gauge_valid(sl_gauge_create(p, METRIC(.name = "more"))));
+		assert_false(sl_gauge_valid(
+			sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "more"))));
 		look(&r, p); /* and no two overlap: that is a fault */
 		assert_int_equal(r.schema.count, n);
 		for (uint32_t i = 0; i < n; i++) {
@@ -446,7 +454,7 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 }
 
 /* What makes updates in turn fast, and what it may cost the reader: four lines. */
-static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
+static void consecutive_metrics_lie_in_different_lines(void **state)
 {
 	struct sl_publisher *p = open_plain();
 	uint64_t line[4] = {0};
@@ -461,11 +469,12 @@ static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
 
 		if (i % 90 == 45) { /* what lies between does not matter */
 			snprintf(name, sizeof(name), "h%u", i);
-			sl_histogram_create_classic(
-				p, METRIC(.name = name, .bounds = (double[]){1}, .bound_count = 1));
+			sl_histogram_create_classic(p, &SL_OPTS(sl_metric_opts, .name = name,
+								.bounds = (double[]){1},
+								.bound_count = 1));
 		}
 		snprintf(name, sizeof(name), "m%u", i);
-		c = sl_counter_create(p, METRIC(.name = name));
+		c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 		assert_true(sl_counter_valid(c));
 		line[i % 4] = (uint32_t)c.bits / SL_LINE_SIZE;
 		/* In a block of 28; two blocks may meet in a line. */
@@ -482,12 +491,12 @@ static void metrics_that_follow_each_other_lie_in_different_lines(void **state)
 static void batches_are_the_sum_of_their_parts(void **state)
 {
 	struct sl_publisher *p = open_plain();
-	struct sl_counter c[3] = {sl_counter_create(p, METRIC(.name = "a")),
+	struct sl_counter c[3] = {sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "a")),
 				  {0},
-				  sl_counter_create(p, METRIC(.name = "b"))};
-	struct sl_gauge g[2] = {sl_gauge_create(p, METRIC(.name = "g")),
-				sl_gauge_create(p, METRIC(.name = "h"))};
-	struct sl_gauge_f64 f[1] = {sl_gauge_f64_create(p, METRIC(.name = "f"))};
+				  sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "b"))};
+	struct sl_gauge g[2] = {sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g")),
+				sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "h"))};
+	struct sl_gauge_f64 f[1] = {sl_gauge_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f"))};
 
 	(void)state;
 	for (int i = 0; i < 10; i++)
@@ -543,7 +552,7 @@ static void options_of_another_version_are_told_apart(void **state)
 static void what_cannot_be_opened_says_why(void **state)
 {
 	struct sl_label bad = {"service", "x"};
-	struct sl_publisher *p[SL_SLOTS];
+	struct sl_publisher *p[SL_PUBLISHER_SLOTS];
 	char text[200], big[4000];
 
 	(void)state;
@@ -551,11 +560,11 @@ static void what_cannot_be_opened_says_why(void **state)
 	text[sizeof(text) - 1] = '\0';
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
-#define FAILS(error, ...)                                               \
-	do {                                                            \
-		errno = 0;                                              \
-		assert_null(sl_publisher_open(PUBLISHER(__VA_ARGS__))); \
-		assert_int_equal(errno, error);                         \
+#define FAILS(error, ...)                                                                 \
+	do {                                                                              \
+		errno = 0;                                                                \
+		assert_null(sl_publisher_open(&SL_OPTS(sl_publisher_opts, __VA_ARGS__))); \
+		assert_int_equal(errno, error);                                           \
 	} while (0)
 	FAILS(EINVAL, .labels = &bad, .label_count = 1);
 	FAILS(EINVAL, .labels = NULL, .label_count = 1);
@@ -566,12 +575,13 @@ static void what_cannot_be_opened_says_why(void **state)
 	FAILS(EINVAL, .max_cells = UINT32_MAX);
 	FAILS(EINVAL, .schema_bytes = UINT32_MAX);
 	FAILS(EINVAL, .max_cells = 1u << 24, .max_threads = 1024);
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
-		p[i] = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
+		p[i] = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
 		assert_non_null(p[i]);
 	}
 	FAILS(ENOSPC, .flags = SL_PUBLISHER_DETACHED);
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++)
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++)
 		sl_publisher_close(p[i]);
 	p[0] = sl_publisher_open(NULL);
 	assert_non_null(p[0]);
@@ -582,10 +592,10 @@ static void what_cannot_be_opened_says_why(void **state)
 static void updates_after_close_go_nowhere(void **state)
 {
 	struct sl_publisher *p = open_plain();
-	struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
-	struct sl_counter_f64 f = sl_counter_f64_create(p, METRIC(.name = "f"));
-	struct sl_gauge g = sl_gauge_create(p, METRIC(.name = "g"));
-	struct sl_histogram h = sl_histogram_create(p, METRIC(.name = "h"));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
+	struct sl_counter_f64 f = sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f"));
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
+	struct sl_histogram h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h"));
 	int fd = dup(sl_publisher_fd(p));
 
 	(void)state;
@@ -603,7 +613,7 @@ static void updates_after_close_go_nowhere(void **state)
 	assert_int_equal(read_u64(fd, "g"), 0);
 	close(fd);
 	p = open_plain();
-	c = sl_counter_create(p, METRIC(.name = "d"));
+	c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "d"));
 	sl_counter_inc(c);
 	assert_int_equal(read_u64(sl_publisher_fd(p), "d"), 1);
 	sl_publisher_close(p);
@@ -639,8 +649,10 @@ static void opening_and_closing_leaves_nothing_behind(void **state)
 	(void)state;
 	for (int i = 0; i < (test_valgrind() ? 300 : 3000); i++) {
 		struct sl_publisher *p = sl_publisher_open(
-			PUBLISHER(.socket = "/nonexistent/agent.sock", .max_cells = 1792 << i % 3));
-		struct sl_histogram h = sl_histogram_create(p, METRIC(.name = "h"));
+			&SL_OPTS(sl_publisher_opts, .socket = "/nonexistent/agent.sock",
+				 .max_cells = 1792 << i % 3));
+		struct sl_histogram h = sl_histogram_create(p,
+							    &SL_OPTS(sl_metric_opts, .name = "h"));
 
 		sl_histogram_observe(h, i);
 		assert_int_equal(sl_histogram_count(h), 1);
@@ -666,7 +678,7 @@ int main(void)
 		cmocka_unit_test(a_refused_observation_is_counted),
 		cmocka_unit_test(every_cell_that_was_asked_for_can_be_used),
 		cmocka_unit_test(no_cell_is_lost_between_metrics_of_different_sizes),
-		cmocka_unit_test(metrics_that_follow_each_other_lie_in_different_lines),
+		cmocka_unit_test(consecutive_metrics_lie_in_different_lines),
 		cmocka_unit_test(batches_are_the_sum_of_their_parts),
 		cmocka_unit_test(options_of_another_version_are_told_apart),
 		cmocka_unit_test(what_cannot_be_opened_says_why),

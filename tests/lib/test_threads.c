@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counting from many threads, from threads that come and go, and from signal handlers. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
 #include <sidelight/sidelight.h>
 
+#include "support/test.h"
 #include "reader.h"
 
 #define THREADS 4
@@ -30,16 +27,16 @@ static void open_with(uint32_t max_threads)
 {
 	static const char *const states[] = {"a", "b", "c", "d"};
 
-	publisher = sl_publisher_open(
-		PUBLISHER(.max_threads = max_threads, .flags = SL_PUBLISHER_DETACHED));
-	counter = sl_counter_create(publisher, METRIC(.name = "counter"));
-	second = sl_counter_create(publisher, METRIC(.name = "second"));
-	sum = sl_counter_f64_create(publisher, METRIC(.name = "sum"));
-	gauge = sl_gauge_create(publisher, METRIC(.name = "gauge"));
-	gauge_f64 = sl_gauge_f64_create(publisher, METRIC(.name = "gauge_f64"));
-	histogram = sl_histogram_create(publisher, METRIC(.name = "histogram"));
-	set = sl_stateset_create(publisher,
-				 METRIC(.name = "set", .states = states, .state_count = 4));
+	publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_threads = max_threads,
+					       .flags = SL_PUBLISHER_DETACHED));
+	counter = sl_counter_create(publisher, &SL_OPTS(sl_metric_opts, .name = "counter"));
+	second = sl_counter_create(publisher, &SL_OPTS(sl_metric_opts, .name = "second"));
+	sum = sl_counter_f64_create(publisher, &SL_OPTS(sl_metric_opts, .name = "sum"));
+	gauge = sl_gauge_create(publisher, &SL_OPTS(sl_metric_opts, .name = "gauge"));
+	gauge_f64 = sl_gauge_f64_create(publisher, &SL_OPTS(sl_metric_opts, .name = "gauge_f64"));
+	histogram = sl_histogram_create(publisher, &SL_OPTS(sl_metric_opts, .name = "histogram"));
+	set = sl_stateset_create(publisher, &SL_OPTS(sl_metric_opts, .name = "set",
+						     .states = states, .state_count = 4));
 	assert_true(sl_counter_valid(counter) && sl_histogram_valid(histogram));
 }
 
@@ -118,7 +115,7 @@ static void *update_all(void *arg)
 static void every_kind_is_exact_for(int threads, uint32_t max_threads)
 {
 	uint64_t n = (uint64_t)(200000 * (TEST_SANITIZED ? 0.2 : 1) * test_scale()) / 2 * 2;
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct reader r;
 
 	open_with(max_threads);
@@ -162,7 +159,7 @@ static void *count_ten(void *arg)
 static void a_stripe_is_inherited_with_what_it_holds(void **state)
 {
 	int rounds = TEST_SANITIZED ? 200 : 2000;
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 
 	(void)state;
 	open_with(3);
@@ -186,9 +183,9 @@ static void *hold_a_stripe(void *arg)
 	return NULL;
 }
 
-static void a_thread_that_shares_takes_a_stripe_that_became_free(void **state)
+static void a_sharing_thread_takes_a_freed_stripe(void **state)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	pthread_t a;
 	uint32_t sharing;
 
@@ -215,7 +212,7 @@ static void a_thread_that_shares_takes_a_stripe_that_became_free(void **state)
 /* A base is an address less the slot, and could be 0: that costs time, not a stripe each time. */
 static void a_base_of_zero_is_no_other_stripe(void **state)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 
 	(void)state;
 	open_with(4);
@@ -233,28 +230,30 @@ static void a_base_of_zero_is_no_other_stripe(void **state)
 
 static void every_publisher_of_a_process_counts_its_own(void **state)
 {
-	struct sl_publisher *p[SL_SLOTS - 1];
-	struct sl_counter c[SL_SLOTS - 1];
-	struct sl_counter_f64 f[SL_SLOTS - 1];
-	struct sl_histogram h[SL_SLOTS - 1];
+	struct sl_publisher *p[SL_PUBLISHER_SLOTS - 1];
+	struct sl_counter c[SL_PUBLISHER_SLOTS - 1];
+	struct sl_counter_f64 f[SL_PUBLISHER_SLOTS - 1];
+	struct sl_histogram h[SL_PUBLISHER_SLOTS - 1];
 
 	(void)state;
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
-		p[i] = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
+		p[i] = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
 		assert_non_null(p[i]);
 		for (int k = 0; k < i; k++) /* other cells in each */
-			sl_gauge_create(p[i], METRIC(.name = (char[]){(char)('A' + k), 0}));
-		c[i] = sl_counter_create(p[i], METRIC(.name = "c"));
-		f[i] = sl_counter_f64_create(p[i], METRIC(.name = "f"));
-		h[i] = sl_histogram_create(p[i], METRIC(.name = "h"));
+			sl_gauge_create(p[i], &SL_OPTS(sl_metric_opts,
+						       .name = (char[]){(char)('A' + k), 0}));
+		c[i] = sl_counter_create(p[i], &SL_OPTS(sl_metric_opts, .name = "c"));
+		f[i] = sl_counter_f64_create(p[i], &SL_OPTS(sl_metric_opts, .name = "f"));
+		h[i] = sl_histogram_create(p[i], &SL_OPTS(sl_metric_opts, .name = "h"));
 	}
 	for (int round = 0; round < 10; round++)
-		for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+		for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 			sl_counter_add(c[i], (uint64_t)i + 1);
 			sl_counter_f64_add(f[i], i + .5);
 			sl_histogram_observe(h[i], i + 1);
 		}
-	for (int i = 0; i < (int)SL_SLOTS - 1; i++) {
+	for (int i = 0; i < (int)SL_PUBLISHER_SLOTS - 1; i++) {
 		struct reader r;
 
 		assert_int_equal(reader_open(&r, sl_publisher_fd(p[i])), REGION_FAULT_NONE);
@@ -293,7 +292,7 @@ static void *count_and_leave_more_to_do(void *arg)
 
 static void what_destructors_count_is_not_lost(void **state)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	int rounds = TEST_SANITIZED ? 50 : 500;
 	uint64_t expected;
 	struct reader r;
@@ -321,10 +320,10 @@ static void *open_use_close(void *arg)
 {
 	(void)arg;
 	for (int i = 0; i < 50; i++) {
-		struct sl_publisher *p =
-			sl_publisher_open(PUBLISHER(.flags = i & 1 ? SL_PUBLISHER_DETACHED : 0,
-						    .socket = "/nonexistent/agent.sock"));
-		struct sl_counter c = sl_counter_create(p, METRIC(.name = "c"));
+		struct sl_publisher *p = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .flags = i & 1 ? SL_PUBLISHER_DETACHED : 0,
+				 .socket = "/nonexistent/agent.sock"));
+		struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
 
 		sl_counter_inc(c);
 		assert_int_equal(sl_counter_value(c), 1);
@@ -350,7 +349,8 @@ static void *create_the_same(void *arg)
 
 	for (int i = 0; i < 200; i++) {
 		snprintf(name, sizeof(name), "m%d", i);
-		sl_counter_inc(sl_counter_create(publisher, METRIC(.name = name)));
+		sl_counter_inc(
+			sl_counter_create(publisher, &SL_OPTS(sl_metric_opts, .name = name)));
 	}
 	(void)to;
 	return NULL;
@@ -358,7 +358,7 @@ static void *create_the_same(void *arg)
 
 static void metrics_are_made_once_by_many_threads(void **state)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct reader r;
 	char name[16];
 
@@ -495,7 +495,7 @@ int main(void)
 		cmocka_unit_test(every_kind_is_exact_in_own_stripes),
 		cmocka_unit_test(threads_beyond_the_stripes_count_exactly),
 		cmocka_unit_test(a_stripe_is_inherited_with_what_it_holds),
-		cmocka_unit_test(a_thread_that_shares_takes_a_stripe_that_became_free),
+		cmocka_unit_test(a_sharing_thread_takes_a_freed_stripe),
 		cmocka_unit_test(a_base_of_zero_is_no_other_stripe),
 		cmocka_unit_test(every_publisher_of_a_process_counts_its_own),
 		cmocka_unit_test(what_destructors_count_is_not_lost),

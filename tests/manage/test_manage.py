@@ -14,8 +14,7 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), 'e2e'))
-from harness import fail, until, workdir  # noqa: E402
+from support.process import fail, poll, workdir
 
 EXE = os.path.abspath(sys.argv[1])
 
@@ -97,7 +96,7 @@ bench:
         fail(f'{figures}')
     # Killed: seen, and no test is run on the rest.
     os.kill(seen['collector']['pid'], signal.SIGKILL)
-    if not until(lambda: states(path, 1)['collector']['state'] == 'dead'):
+    if not poll(lambda: states(path, 1)['collector']['state'] == 'dead'):
         fail(f'{states(path, 1)}')
     if '1 of 2 parts are up' not in manage('test', path, code=1)[1]:
         fail('tested half of it')
@@ -143,7 +142,7 @@ parts:
     if os.geteuid() == 0:
         os.mkdir(folder)
         os.chown(folder, 65534, 65534)
-        if "is somebody else's" not in manage('up', path, code=1)[1]:
+        if 'belongs to another user' not in manage('up', path, code=1)[1]:
             fail("it writes into somebody else's directory")
 
 
@@ -207,7 +206,7 @@ def over_ssh():
                 return True
             with socket.socket() as s:
                 return s.connect_ex(('127.0.0.1', port)) == 0
-        until(listens)
+        poll(listens)
         if server.poll() == 99:
             print('SKIP: over ssh: no mount namespace of its own here')
             return
@@ -234,7 +233,7 @@ test:
             fail('test over ssh')
         # The connection is not what keeps it alive.
         os.kill(seen['agent']['pid'], signal.SIGKILL)
-        if not until(lambda: states(path, 1)['agent']['state'] == 'dead'):
+        if not poll(lambda: states(path, 1)['agent']['state'] == 'dead'):
             fail('a dead part of another host is not seen')
         manage('down', path)
         if os.listdir(run) != ['a.sock']:  # it had no time to remove it

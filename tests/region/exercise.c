@@ -265,7 +265,7 @@ static enum region_fault read_layers(const uint8_t *data, const struct sl_region
 				    : info.flows + (uint64_t)i * sizeof(slot);
 
 		memcpy(slot, data + at, sizeof(slot));
-		if (sl_layer_parse(slot, i == info.flow_slots, &v) ||
+		if (region_layer_parse(slot, i == info.flow_slots, &v) ||
 		    (v.state == SL_SLOT_FREE && i != info.flow_slots))
 			continue;
 		for (int l = 0; l < SL_LAYERS; l++)
@@ -294,7 +294,7 @@ static enum region_fault read_tasks(const uint8_t *data, const struct sl_region_
 	region_losses_add(line, SL_TASK_LOSSES, sum);
 	for (uint32_t i = 0; i < info.task_slots; i++) {
 		slot = exact_copy(data + info.tasks + (uint64_t)i * SL_TASK_SIZE, SL_TASK_SIZE);
-		if (!sl_task_parse(slot, &row)) {
+		if (!region_task_parse(slot, &row)) {
 			must(strlen(row.comm) <= 16);
 			region_cpu_wait_quantile(&row.n, 0.99);
 		}
@@ -383,7 +383,8 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 		if (s->offset < SL_HEADER_SIZE || s->offset > size || s->length > size - s->offset)
 			continue;
 		if (s->type == SL_SECTION_HOT || s->type == SL_SECTION_ENTRIES ||
-		    (s->type >= SL_SECTION_LAYER_FLOWS && s->type <= SL_SECTION_LOSSES))
+		    s->type == SL_SECTION_LOSSES ||
+		    (s->type >= SL_SECTION_LAYER_FLOWS && s->type <= SL_SECTION_TASK_CGROUPS))
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);
 				check = sl_line_check(line);

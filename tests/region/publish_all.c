@@ -25,8 +25,7 @@ static pthread_barrier_t all_there; /* so that no thread inherits another's stri
 
 static struct sl_metric_opts opts(const char *name, const char *help, const char *unit)
 {
-	return (struct sl_metric_opts){
-		.sz = sizeof(struct sl_metric_opts), .name = name, .help = help, .unit = unit};
+	return SL_OPTS(sl_metric_opts, .name = name, .help = help, .unit = unit);
 }
 
 static void create(struct sl_publisher *p)
@@ -143,16 +142,10 @@ static void run(void *(*fn)(void *), bool wait)
 int main(int argc, char **argv)
 {
 	struct sl_label labels[] = {{"zone", "a\xe2\x82\xac"}};
-	struct sl_publisher_opts o = {
-		.sz = sizeof(o),
-		.service = "shop",
-		.pod = "shop-0",
-		.labels = labels,
-		.label_count = 1,
-		.max_threads = 3, /* one of the four has to share */
-		.socket = argc > 1 ? argv[1] : NULL,
-		.flags = argc > 1 ? 0 : SL_PUBLISHER_DETACHED,
-	};
+	struct sl_publisher_opts o = SL_OPTS(
+		sl_publisher_opts, .service = "shop", .pod = "shop-0", .labels = labels,
+		.label_count = 1, .max_threads = 3, /* one of the four has to share */
+		.socket = argc > 1 ? argv[1] : NULL, .flags = argc > 1 ? 0 : SL_PUBLISHER_DETACHED);
 	struct sl_publisher *p = sl_publisher_open(&o);
 
 	if (!p)

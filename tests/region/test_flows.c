@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A table of connections: what was written is read, and what is torn, mixed or a lie is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "region/flows.h"
 
 #define SLOTS	   4u

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regions that the kernel writes beside its connections: what was written is read, what lies is
  * refused. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "region/flows.h"
 #include "region/layers.h"
 #include "region/tasks.h"
@@ -138,7 +135,7 @@ static void layers_of_a_slot_are_read_from_their_places(void **state)
 	fill(slot, SL_SLOT_WORDS);
 	slot[SL_SLOT_STATE] = 12ull << 16 | SL_ROLE_CLIENT << 8 | SL_SLOT_CLOSED;
 	slot[7] = sl_line_check(slot);
-	assert_int_equal(sl_layer_parse(slot, false, &v), REGION_FAULT_NONE);
+	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_NONE);
 	assert_int_equal(v.generation, 12);
 	assert_int_equal(v.state, SL_SLOT_CLOSED);
 	assert_int_equal(v.role, SL_ROLE_CLIENT);
@@ -150,25 +147,25 @@ static void layers_of_a_slot_are_read_from_their_places(void **state)
 	assert_int_equal(v.count[6], slot[22]);
 	for (int i = 0; i < SL_LAYERS * SL_LAYER_CELLS; i++)
 		assert_int_equal(v.cell[i / 56][i % 56], slot[24 + i / 7 * 8 + i % 7]);
-	EACH_WORD_IS_CHECKED(slot, SL_SLOT_WORDS, sl_layer_parse(slot, false, &v));
+	EACH_WORD_IS_CHECKED(slot, SL_SLOT_WORDS, region_layer_parse(slot, false, &v));
 	assert_int_equal(region_layer_generation(slot, &generation), REGION_FAULT_NONE);
 	assert_int_equal(generation, 12);
 
 	slot[SL_SLOT_STATE] = 12ull << 16 | 3;
 	slot[7] = sl_line_check(slot);
-	assert_int_equal(sl_layer_parse(slot, false, &v), REGION_FAULT_HOT);
+	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_HOT);
 	slot[SL_SLOT_STATE] = 12ull << 16 | 3 << 8 | SL_SLOT_OPEN;
 	slot[7] = sl_line_check(slot);
-	assert_int_equal(sl_layer_parse(slot, false, &v), REGION_FAULT_HOT);
+	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_HOT);
 	/* A free slot is none, whatever follows; but group 0, which has no key, is one. */
 	memset(slot, 0, 64);
 	slot[15]++;
-	assert_int_equal(sl_layer_parse(slot, false, &v), REGION_FAULT_NONE);
+	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_NONE);
 	assert_int_equal(v.state, SL_SLOT_FREE);
-	assert_int_equal(sl_layer_parse(slot, true, &v), REGION_FAULT_UNSETTLED);
+	assert_int_equal(region_layer_parse(slot, true, &v), REGION_FAULT_UNSETTLED);
 	slot[15]--;
 	memset(&v, 0, sizeof(v));
-	assert_int_equal(sl_layer_parse(slot, true, &v), REGION_FAULT_NONE);
+	assert_int_equal(region_layer_parse(slot, true, &v), REGION_FAULT_NONE);
 	assert_int_equal(v.count[0], slot[16]);
 }
 
@@ -259,7 +256,7 @@ static void tasks_and_cgroups_are_read_from_their_places(void **state)
 	fill(part[0], CPUS * REGION_TASK_WORDS);
 	part[0][0] = 9 << 2 | SL_CPU_ENDED;
 	part[0][7] = sl_line_check(part[0]);
-	assert_int_equal(sl_task_parse(part[0], &row), REGION_FAULT_NONE);
+	assert_int_equal(region_task_parse(part[0], &row), REGION_FAULT_NONE);
 	assert_int_equal(row.generation, 9);
 	assert_true(row.ended);
 	assert_int_equal(row.pid, (uint32_t)part[0][1]);
@@ -270,7 +267,7 @@ static void tasks_and_cgroups_are_read_from_their_places(void **state)
 	assert_int_equal(row.n.unplaced, part[0][14]);
 	for (int i = 0; i < SL_CPU_BUCKETS; i++)
 		assert_int_equal(row.n.wait[i], part[0][16 + i / 7 * 8 + i % 7]);
-	EACH_WORD_IS_CHECKED(part[0], REGION_TASK_WORDS, sl_task_parse(part[0], &row));
+	EACH_WORD_IS_CHECKED(part[0], REGION_TASK_WORDS, region_task_parse(part[0], &row));
 
 	assert_int_equal(region_task_cgroup_parse(part[0], CPUS, false, &sum), REGION_FAULT_NONE);
 	assert_int_equal(sum.cgroup, part[0][1]);
@@ -282,11 +279,11 @@ static void tasks_and_cgroups_are_read_from_their_places(void **state)
 	part[2][8]--;
 	part[0][0] = 9 << 2 | 3;
 	part[0][7] = sl_line_check(part[0]);
-	assert_int_equal(sl_task_parse(part[0], &row), REGION_FAULT_HOT);
+	assert_int_equal(region_task_parse(part[0], &row), REGION_FAULT_HOT);
 	/* Free: nothing else is looked at, but of cgroup 0. */
 	part[0][0] = 9 << 2;
 	part[0][7] = sl_line_check(part[0]);
-	assert_int_equal(sl_task_parse(part[0], &row), REGION_FAULT_NONE);
+	assert_int_equal(region_task_parse(part[0], &row), REGION_FAULT_NONE);
 	assert_int_equal(row.state, SL_CPU_FREE);
 	assert_int_equal(row.n.run_ns, 0);
 	assert_int_equal(region_task_cgroup_parse(part[0], CPUS, false, &sum), REGION_FAULT_NONE);

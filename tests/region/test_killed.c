@@ -68,12 +68,10 @@ static void *take_stripe(void *arg)
 
 static void child(struct account *a, enum what what)
 {
-	struct sl_metric_opts o = {.sz = sizeof(o), .name = "m"};
-	struct sl_publisher *p = sl_publisher_open(&(struct sl_publisher_opts){
-		.sz = sizeof(struct sl_publisher_opts),
-		.flags = SL_PUBLISHER_DETACHED,
-		.max_threads = what == COUNTER_SHARED ? 1 : 2,
-	});
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = "m");
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = what == COUNTER_SHARED ? 1 : 2));
 	pthread_t thread;
 	struct sl_counter_f64 counter_f64 = {0};
 	struct sl_gauge gauge = {0};

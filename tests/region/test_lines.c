@@ -398,8 +398,7 @@ static void learn_order(const struct sl_publisher_opts *opts, unsigned int cell_
 		char name[32];
 
 		snprintf(name, sizeof(name), "m%02u", i);
-		sl_counter_create(p, &(struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-							      .name = name});
+		sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name));
 	}
 	munmap(map_library(p, &info, cell_of), info.size);
 	sl_publisher_close(p);
@@ -416,7 +415,7 @@ static void make_handles(struct setup *s, struct sl_publisher *p,
 {
 	for (unsigned int m = 0; m < METRICS; m++) {
 		char name[32];
-		struct sl_metric_opts o = {.sz = sizeof(o), .name = name};
+		struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name);
 		unsigned int i = cell_of[m], line = i / CELLS, cell = i % CELLS;
 
 		snprintf(name, sizeof(name), "m%02u", m);
@@ -443,11 +442,9 @@ static void make_handles(struct setup *s, struct sl_publisher *p,
 static struct sl_publisher *open_library(struct setup *s)
 {
 	static struct region_info info;
-	const struct sl_publisher_opts opts = {
-		.sz = sizeof(opts),
-		.flags = SL_PUBLISHER_DETACHED,
-		.max_threads = s->shared ? 1 : 4,
-	};
+	const struct sl_publisher_opts opts = SL_OPTS(sl_publisher_opts,
+						      .flags = SL_PUBLISHER_DETACHED,
+						      .max_threads = s->shared ? 1 : 4);
 	unsigned int order[METRICS], cell_of[METRICS];
 	struct sl_publisher *p;
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Random regions decode to what was written; spoilt ones do no harm. SL_TEST_SEED repeats a run. */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "exercise.h"
 #include "make_region.h"
 

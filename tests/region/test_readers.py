@@ -8,8 +8,10 @@ import sys
 import tempfile
 import time
 
+from support import region_reader
+
 SIDELIGHT, PUBLISH = sys.argv[1:3]
-READER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'region_reader.py')
+READER = region_reader.__file__
 
 
 def output(*args, status=0):

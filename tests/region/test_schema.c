@@ -195,9 +195,6 @@ static void names_that_would_break_the_exposition_are_refused(void **state)
 			  .labels = {"k", "\xf4\x90\x80\x80"}},
 		cut_off = {.kind = SL_KIND_COUNTER, .name = "a", .labels = {"k", "\xe2\x82"}},
 		no_bounds = {.kind = SL_KIND_HISTOGRAM, .name = "h"};
-	struct make_metric big = {.kind = SL_KIND_HISTOGRAM, .name = "h"};
-	static double bounds[SL_BUCKETS_MAX];
-	char text[1100];
 
 	(void)state;
 	metric_refused(REGION_FAULT_LABEL, NULL, &le);
@@ -215,7 +212,14 @@ static void names_that_would_break_the_exposition_are_refused(void **state)
 	metric_refused(REGION_FAULT_LABEL, NULL, &beyond);
 	metric_refused(REGION_FAULT_LABEL, NULL, &cut_off);
 	metric_refused(REGION_FAULT_NONE, NULL, &no_bounds);
+}
 
+static void buckets_are_bounded(void **state)
+{
+	struct make_metric big = {.kind = SL_KIND_HISTOGRAM, .name = "h"};
+	static double bounds[SL_BUCKETS_MAX];
+
+	(void)state;
 	for (unsigned int i = 0; i < SL_BUCKETS_MAX; i++)
 		bounds[i] = i;
 	big.bounds = bounds;
@@ -223,8 +227,13 @@ static void names_that_would_break_the_exposition_are_refused(void **state)
 	metric_refused(REGION_FAULT_NONE, NULL, &big);
 	big.bound_count = SL_BUCKETS_MAX;
 	metric_refused(REGION_FAULT_RECORD, NULL, &big);
+}
 
-	/* Lengths at the limit and one above. */
+static void texts_are_refused_one_byte_above_their_limit(void **state)
+{
+	char text[1100];
+
+	(void)state;
 	memset(text, 'a', sizeof(text));
 	for (int over = 0; over < 2; over++) {
 		struct make_metric x = {.kind = SL_KIND_COUNTER, .name = text};
@@ -249,7 +258,11 @@ static void names_that_would_break_the_exposition_are_refused(void **state)
 		metric_refused(over ? REGION_FAULT_LABEL : REGION_FAULT_NONE, NULL, &x);
 		text[SL_HELP_MAX + over] = 'a';
 	}
-	/* One label too many. */
+}
+
+static void one_label_too_many_is_refused(void **state)
+{
+	(void)state;
 	for (unsigned int over = 0; over < 2; over++) {
 		struct make_metric x = {.kind = SL_KIND_COUNTER, .name = "x"};
 		char keys[SL_LABELS_MAX + 1][3];
@@ -439,6 +452,9 @@ const struct CMUnitTest schema_tests[] = {
 	cmocka_unit_test(schema_says_what_was_written),
 	cmocka_unit_test(record_that_lies_is_refused_with_its_cause),
 	cmocka_unit_test(names_that_would_break_the_exposition_are_refused),
+	cmocka_unit_test(buckets_are_bounded),
+	cmocka_unit_test(texts_are_refused_one_byte_above_their_limit),
+	cmocka_unit_test(one_label_too_many_is_refused),
 	cmocka_unit_test(cells_of_two_metrics_never_overlap),
 	cmocka_unit_test(in_whatever_order_cells_come_an_overlap_is_found),
 	cmocka_unit_test(torn_copy_of_the_schema_is_told_from_a_lie),

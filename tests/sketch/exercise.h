@@ -18,8 +18,6 @@
 #include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
-#include "sketch/kll.h"
-#include "sketch/space_saving.h"
 #include "sketch/wire.h"
 
 static inline void must(bool holds)
@@ -87,11 +85,9 @@ static inline void must(bool holds)
 
 EXERCISE_FRAME(fd)
 EXERCISE_FRAME(ddsketch)
-EXERCISE_FRAME(kll)
 EXERCISE_FRAME(hll)
 EXERCISE_FRAME(count_min)
 EXERCISE_FRAME(count_sketch)
-EXERCISE_FRAME(space_saving)
 
 static inline void exercise_fd(const void *data, size_t size)
 {
@@ -157,65 +153,26 @@ static inline void exercise_ddsketch(const void *data, size_t size)
 	sketch_ddsketch_free(s);
 }
 
-static inline void exercise_kll(const void *data, size_t size)
-{
-	struct sketch_kll *s = kll_taken(data, size), *other;
-	int rc;
-
-	if (!s)
-		return;
-	other = kll_copy(s);
-	for (int i = 0; i < 300; i++) {
-		rc = sketch_kll_add(s, i * 0.37);
-		must(rc == 0 || rc == -EOVERFLOW);
-	}
-	rc = sketch_kll_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
-	if (sketch_kll_count(s)) {
-		double before = sketch_kll_quantile(s, 0);
-
-		for (double q = 0; q <= 1; q += 0.125) {
-			double x = sketch_kll_quantile(s, q);
-
-			must(x >= before);
-			before = x;
-		}
-	}
-	must(sketch_kll_rank(s, 17) <= (double)sketch_kll_count(s));
-	must(sketch_kll_error(s, 0.01) >= 0);
-	sketch_kll_free(other);
-	sketch_kll_free(kll_copy(s));
-	sketch_kll_clear(s);
-	must(isnan(sketch_kll_quantile(s, 0.5)));
-	sketch_kll_free(s);
-}
-
 static inline void exercise_hll(const void *data, size_t size)
 {
-	struct sketch_hll *s = hll_taken(data, size), *other;
+	struct sketch_hll *s = hll_taken(data, size);
 
 	if (!s)
 		return;
-	other = hll_copy(s);
+	sketch_hll_free(hll_copy(s));
 	for (uint64_t i = 0; i < 50; i++)
 		sketch_hll_add_u64(s, i);
 	must(sketch_hll_estimate(s) >= 0 && isfinite(sketch_hll_estimate(s)));
-	must(sketch_hll_merge(other, s) == 0);
-	must(hll_same(s, other)); /* what it has, and more, is the union */
-	sketch_hll_free(other);
-	sketch_hll_clear(s);
-	must(sketch_hll_estimate(s) == 0);
 	sketch_hll_free(s);
 }
 
 static inline void exercise_count_min(const void *data, size_t size)
 {
-	struct sketch_count_min *s = count_min_taken(data, size), *other;
+	struct sketch_count_min *s = count_min_taken(data, size);
 	int rc;
 
 	if (!s)
 		return;
-	other = count_min_copy(s);
 	for (uint64_t i = 0; i < 20; i++) {
 		uint64_t was = sketch_count_min_estimate_u64(s, i);
 
@@ -223,73 +180,32 @@ static inline void exercise_count_min(const void *data, size_t size)
 		must(rc == 0 || rc == -EOVERFLOW);
 		must(rc || sketch_count_min_estimate_u64(s, i) >= was + i);
 	}
-	rc = sketch_count_min_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
 	must(sketch_count_min_estimate(s, "key", 3) <= sketch_count_min_total(s));
-	sketch_count_min_free(other);
 	sketch_count_min_free(count_min_copy(s));
 	sketch_count_min_free(s);
 }
 
 static inline void exercise_count_sketch(const void *data, size_t size)
 {
-	struct sketch_count_sketch *s = count_sketch_taken(data, size), *other;
+	struct sketch_count_sketch *s = count_sketch_taken(data, size);
 
 	if (!s)
 		return;
-	other = count_sketch_copy(s);
+	sketch_count_sketch_free(count_sketch_copy(s));
 	sketch_count_sketch_add(s, "key", 3, INT64_MIN);
 	sketch_count_sketch_add_u64(s, 3, INT64_MAX);
-	must(sketch_count_sketch_merge(s, other) == 0);
 	must(sketch_count_sketch_f2(s) >= 0 && isfinite(sketch_count_sketch_error(s)));
 	sketch_count_sketch_estimate_u64(s, 7);
-	sketch_count_sketch_free(other);
 	sketch_count_sketch_free(s);
-}
-
-static inline void exercise_space_saving(const void *data, size_t size)
-{
-	struct sketch_space_saving *s = space_saving_taken(data, size), *other;
-	struct sketch_space_saving_item top[8];
-	uint8_t key[SKETCH_SPACE_SAVING_KEY_MAX] = {0};
-	uint32_t n;
-	int rc;
-
-	if (!s)
-		return;
-	other = space_saving_copy(s);
-	for (int i = 0; i < 300; i++) {
-		key[0] = (uint8_t)(i * 7 % 40);
-		rc = sketch_space_saving_add(s, key, (uint64_t)i % 5);
-		must(rc == 0 || rc == -EOVERFLOW);
-	}
-	rc = sketch_space_saving_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
-	n = sketch_space_saving_top(s, top, 8);
-	for (uint32_t i = 0; i < n; i++) {
-		struct sketch_space_saving_item found;
-
-		must(sketch_space_saving_find(s, top[i].key, &found) == 0);
-		must(found.count == top[i].count && found.error < found.count);
-		must(i == 0 || top[i].count <= top[i - 1].count);
-	}
-	must(sketch_space_saving_floor(s) <= sketch_space_saving_total(s));
-	sketch_space_saving_free(other);
-	sketch_space_saving_free(space_saving_copy(s));
-	sketch_space_saving_clear(s);
-	must(sketch_space_saving_top(s, top, 8) == 0);
-	sketch_space_saving_free(s);
 }
 
 static inline void exercise_sketch(const void *data, size_t size)
 {
 	exercise_fd(data, size);
 	exercise_ddsketch(data, size);
-	exercise_kll(data, size);
 	exercise_hll(data, size);
 	exercise_count_min(data, size);
 	exercise_count_sketch(data, size);
-	exercise_space_saving(data, size);
 }
 
 /*

@@ -64,14 +64,11 @@ int main(int argc, char **argv)
 			 *plain = sketch_fd_new(2, 9, SKETCH_FD_PLAIN);
 	struct sketch_ddsketch *dd = sketch_ddsketch_new(0.05, 64, SKETCH_DDSKETCH_SIGNED);
 	struct sketch_ddsketch *collapsed = sketch_ddsketch_new(0.01, 16, SKETCH_DDSKETCH_LOG);
-	struct sketch_kll *kll = sketch_kll_new(8, 1), *empty = sketch_kll_new(9, 2);
 	struct sketch_hll *hll = sketch_hll_new(4, 1);
 	struct sketch_count_min *cm = sketch_count_min_new(8, 2, 0, 1);
 	struct sketch_count_min *careful = sketch_count_min_new(4, 3, SKETCH_COUNT_MIN_CONSERVATIVE,
 								1);
 	struct sketch_count_sketch *cs = sketch_count_sketch_new(4, 3, 1);
-	struct sketch_space_saving *full = sketch_space_saving_new(4, 3, 1);
-	struct sketch_space_saving *room = sketch_space_saving_new(9, 8, 1);
 	uint64_t seed = 1;
 
 	if (argc != 3)
@@ -90,25 +87,18 @@ int main(int argc, char **argv)
 		}
 		sketch_ddsketch_add(dd, any(&seed), 1);
 		sketch_ddsketch_add(collapsed, 3 << i % 9, 1);
-		sketch_kll_add(kll, any(&seed));
 		sketch_hll_add_u64(hll, i);
 		sketch_count_min_add_u64(cm, key, i);
 		sketch_count_min_add_u64(careful, key, i);
 		sketch_count_sketch_add_u64(cs, key, -(int64_t)i);
-		sketch_space_saving_add(full, &key, i);
-		sketch_space_saving_add(room, &key, i);
 	}
 	WRITE(fd, "fd", fd);
 	WRITE(fd, "fd-plain", plain);
 	WRITE(ddsketch, "ddsketch-signed", dd);
 	WRITE(ddsketch, "ddsketch-collapsed", collapsed);
-	WRITE(kll, "kll", kll);
-	WRITE(kll, "kll-empty", empty);
 	WRITE(hll, "hll", hll);
 	WRITE(count_min, "count-min", cm);
 	WRITE(count_min, "count-min-conservative", careful);
 	WRITE(count_sketch, "count-sketch", cs);
-	WRITE(space_saving, "space-saving-full", full);
-	WRITE(space_saving, "space-saving-room", room);
 	return different != 0;
 }

@@ -2,11 +2,8 @@
 /* test_ddsketch.c - DDSketch's promises against sorted values. */
 #include <errno.h>
 #include <float.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "exercise.h"
 #include "streams.h"
 
@@ -243,7 +240,7 @@ static void more_bins_than_there_are_are_refused(void **state)
 	sketch_ddsketch_free(s);
 }
 
-static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
+static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 {
 	(void)state;
 	for (unsigned int flags = 0; flags < 4; flags++) {
@@ -271,7 +268,7 @@ int main(void)
 		cmocka_unit_test(merged_in_any_tree_is_the_whole_bit_for_bit),
 		cmocka_unit_test(what_is_no_value_changes_nothing),
 		cmocka_unit_test(more_bins_than_there_are_are_refused),
-		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
+		cmocka_unit_test(damaged_bytes_are_refused_and_forged_harmless),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

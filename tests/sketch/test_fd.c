@@ -5,18 +5,14 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #define SKETCH_W       2
 #define SKETCH_NAME(x) x##_tested
 #define SKETCH_TARGET
+#include "support/test.h"
 #include "sketch/lanes.h"
 
 #include "sketch/eigen.h"
@@ -508,7 +504,7 @@ static bool taken(const void *data, size_t n)
 	return fd != NULL;
 }
 
-static void damaged_bytes_are_refused_and_forged_ones_do_no_harm(void **state)
+static void damaged_bytes_are_refused_and_forged_harmless(void **state)
 {
 	struct sketch_fd *fd = sketch_fd_new(3, 5, SKETCH_FD_FAST);
 	uint64_t seed = 8;
@@ -753,7 +749,7 @@ int main(void)
 		cmocka_unit_test(all_vector_levels_give_the_same_bits),
 		cmocka_unit_test(rows_without_numbers_change_nothing),
 		cmocka_unit_test(what_is_saved_goes_on_as_if_it_had_not_been),
-		cmocka_unit_test(damaged_bytes_are_refused_and_forged_ones_do_no_harm),
+		cmocka_unit_test(damaged_bytes_are_refused_and_forged_harmless),
 		cmocka_unit_test(directions_have_to_be_at_right_angles),
 		cmocka_unit_test(the_heaviest_and_the_faintest_can_be_saved_too),
 		cmocka_unit_test(what_is_dropped_for_weakness_is_in_the_bound),

@@ -25,14 +25,9 @@
 
 static struct sl_publisher *open_pod(const char *name, const char *socket)
 {
-	struct sl_publisher_opts o = {
-		.sz = sizeof(o),
-		.service = name,
-		.pod = name,
-		.socket = socket,
-		.max_threads = 2,
-		.span_bytes = 512 * SL_LINE_SIZE,
-	};
+	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = name, .pod = name,
+					     .socket = socket, .max_threads = 2,
+					     .span_bytes = 512 * SL_LINE_SIZE);
 
 	return sl_publisher_open(&o);
 }

@@ -2,29 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """What can't be had of a trace is counted, line by line: a pod that died before its spans were fetched,
 a ring that a fast writer overran, a head that lies."""
-import json
-import os
 import signal
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
-from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
+from support.exposition import total
+from support.process import Part, check, poll, wait_until, workdir
+from support.sidelight import Agent, Collector
 
 sidelight, lossy = sys.argv[1:]
 d = workdir()
 LINES = 2         # of a span without attributes, or one
 BURST = 20000     # its ring has room for 128 roots, and for the spans of 85 traces
 
-a = agent(sidelight, d, '--grace', '1s')
-c, url = collector(sidelight, d, '--trace-budget', '1')
+a = Agent('--grace', '1s', folder=d)
+c = Collector([a], '--trace-budget', '1')
 
 
 def api(path):
-    return json.loads(get(url.replace('/metrics', '/api/v1/' + path)))
+    return c.api(path)
 
 
 def metrics(name, **labels):
-    return total(get(url), 'sidelight_trace_' + name, **labels)
+    return total(c.get('/metrics'), 'sidelight_trace_' + name, **labels)
 
 
 def lost(cause):
@@ -41,10 +40,10 @@ at_root = root.ready()['traceparent']
 db = Part(lossy, f'{d}/agent.sock', 'child', 'db', at_root)
 disk = Part(lossy, f'{d}/agent.sock', 'child', 'disk', db.ready()['traceparent'])
 disk.ready()
-check(until(lambda: metrics('published_spans_total') == 2 and
-            metrics('read_bytes_total', part='index') >= 2 * 64), 'the index was not read', c)
+wait_until(lambda: metrics('published_spans_total') == 2 and
+            metrics('read_bytes_total', part='index') >= 2 * 64, 'the index was not read', c)
 db.stop(signal.SIGKILL)
-check(until(lambda: not is_listed('db')), 'db does not expire', a, c)
+wait_until(lambda: not is_listed('db'), 'db does not expire', a, c)
 root.p.send_signal(signal.SIGUSR1)
 trace_id = at_root.split('-')[1]
 
@@ -54,7 +53,7 @@ def kept():
     return found[0] if found and found[0]['spans_read'] == 2 else None
 
 
-found = until(kept)
+found = poll(kept)
 check(found, f'the trace of a dead pod was not kept: {api("traces")}', c)
 one = api('traces/' + trace_id)
 check(sorted(s['service'] for s in one['spans']) == ['disk', 'root'], str(one))
@@ -69,13 +68,13 @@ for p in (root, disk):
 roots, spans = metrics('roots_total'), metrics('published_spans_total')
 burst = Part(lossy, f'{d}/agent.sock', 'burst', str(BURST))
 burst.ready()
-check(until(lambda: metrics('roots_total') == roots + 30), 'the pod is not read', c)
+wait_until(lambda: metrics('roots_total') == roots + 30, 'the pod is not read', c)
 roots, spans = roots + 30, spans + 30
 burst.p.send_signal(signal.SIGUSR1)
-check(until(lambda: metrics('published_spans_total') == spans + 3 * BURST), 'spans are missing', c)
+wait_until(lambda: metrics('published_spans_total') == spans + 3 * BURST, 'spans are missing', c)
 # Each root was either seen or is lost, and no root is both.
-check(until(lambda: metrics('roots_total') - roots + lost('roots_overrun') == BURST),
-      f'{metrics("roots_total") - roots} roots, {lost("roots_overrun")} lost', c)
+wait_until(lambda: metrics('roots_total') - roots + lost('roots_overrun') == BURST,
+           lambda: f'{metrics("roots_total") - roots} roots, {lost("roots_overrun")} lost', c)
 check(lost('roots_overrun') > BURST / 2, 'the ring was not overrun: is it the machine?', c)
 
 
@@ -91,16 +90,16 @@ def settled():
     return None
 
 
-traces = until(settled)
+traces = poll(settled)
 check(traces, f'{api("traces?limit=3")}, unread {lost("unread")}', c)
 overrun = sum(t['lost_lines'] for t in traces)
 check(overrun > 0, 'nothing was overrun', c)
-check(all(lost(w) == 0 for w in ('unsettled', 'lies', 'unread', 'memory', 'evicted')), get(url), c)
+check(all(lost(w) == 0 for w in ('unsettled', 'lies', 'unread', 'memory', 'evicted')), c.get('/metrics'), c)
 # One who lies about what he wrote is not read any more, and his numbers go into no sum.
 published = metrics('published_spans_total')
 liar = Part(lossy, f'{d}/agent.sock', 'liar')
 liar.ready()
-check(until(lambda: lost('lies') == 1), 'the lie was not noticed', c)
+wait_until(lambda: lost('lies') == 1, 'the lie was not noticed', c)
 check(published <= metrics('published_spans_total') <= published + 1, 'the lie was added up', c)
 print(f'{len(traces)} of {BURST} roots seen, {overrun} lines of their spans overrun')
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)

@@ -7,14 +7,15 @@ long after its trace was sent comes by itself. Spans that the receiver says to h
 as that."""
 import http.server
 import json
-import os
 import signal
 import struct
 import sys
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
-from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
+from support.exposition import total
+from support.http import get
+from support.process import Part, check, poll, wait_until, workdir
+from support.sidelight import Agent, Collector
 
 sidelight, traffic, lossy = sys.argv[1:]
 d = workdir()
@@ -111,12 +112,12 @@ server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Receiver, bind_and_ac
 server.server_bind()
 receiver = f'http://127.0.0.1:{server.server_address[1]}'
 
-a = agent(sidelight, d)
-c, url = collector(sidelight, d, '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+a = Agent(folder=d)
+c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
 t = Part(traffic, f'{d}/agent.sock', '1000', '2000')
 made = t.ready()
 kept = int(made['slow']) + int(made['failed'])
-check(until(lambda: total(get(url), 'sidelight_trace_kept_total') == kept), 'not all were kept', c)
+wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_kept_total') == kept, 'not all were kept', c)
 server.server_activate()
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -126,9 +127,9 @@ def arrived():
         return len(spans) >= 6 * kept
 
 
-check(until(arrived, 60), f'{len(spans)} spans of {6 * kept} arrived', c)
+wait_until(arrived, lambda: f'{len(spans)} spans of {6 * kept} arrived', c)
 check(not refusals, 'it never had to try again')
-api = url.replace('/metrics', '/api/v1/traces')
+api = c.url + '/api/v1/traces'
 for trace in json.loads(get(api))['traces']:
     one = json.loads(get(f'{api}/{trace["trace_id"]}'))
     got = {s['span_id']: s for s in spans if s['trace_id'] == trace['trace_id']}
@@ -149,15 +150,15 @@ check(len(spans) == 6 * kept, 'a span came twice')
 
 
 def outcome(name):
-    return total(get(url), 'sidelight_trace_exported_spans_total', outcome=name)
+    return total(c.get('/metrics'), 'sidelight_trace_exported_spans_total', outcome=name)
 
 
-check(until(lambda: outcome('sent') == 6 * kept - 4), f'{outcome("sent")} are counted as sent', c)
-text = get(url)
+wait_until(lambda: outcome('sent') == 6 * kept - 4, lambda: f'{outcome("sent")} are counted as sent', c)
+text = c.get('/metrics')
 check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
 check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
 check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
-check(until(lambda: any('taken in part' in line and 'left_out=4' in line and 'too old' in line
+check(poll(lambda: any('partly rejected' in line and 'rejected=4' in line and 'too old' in line
                         for line in c.err)) and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
 
 # One that was sent, and then goes on: what is new comes, and nothing of it twice.
@@ -172,35 +173,35 @@ def services():
 
 
 root.p.send_signal(signal.SIGUSR1)
-check(until(lambda: services() == ['root']), f'the root has not arrived: {services()}', c)
+wait_until(lambda: services() == ['root'], lambda: f'the root has not arrived: {services()}', c)
 late = Part(lossy, f'{d}/agent.sock', 'child', 'late', context)
 late.ready()
-check(until(lambda: len(services()) > 1), 'what came late is not sent', c)
+wait_until(lambda: len(services()) > 1, 'what came late is not sent', c)
 one = json.loads(get(f'{api}/{late_id}'))
 check(sorted(s['service'] for s in one['spans']) == ['late', 'root'] and one['pods'] == 2 and
       one['lost_lines'] == one['orphans'] == 0, str(one))
-check(until(lambda: outcome('sent') + outcome('partial') == 6 * kept + 2), 'not all are counted', c)
+wait_until(lambda: outcome('sent') + outcome('partial') == 6 * kept + 2, 'not all are counted', c)
 check(services() == ['late', 'root'], f'{services()}: a span came twice', c)
-check(total(get(url), 'sidelight_trace_lost_total') == 0, 'something is lost', c)
+check(total(c.get('/metrics'), 'sidelight_trace_lost_total') == 0, 'something is lost', c)
 every = 6 * kept + 2
 
 # Another collector on the same file waits for nobody; after it was killed, its successor knows.
 other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
              receiver, '--otlp-sent', f'{d}/sent')
-check(other.wait() == 1 and any('another collector has it' in line for line in other.err),
+check(other.wait() == 1 and any('another collector uses it' in line for line in other.err),
       'a file for two', other)
 c.stop(signal.SIGKILL)
 spans.clear()
-c, url = collector(sidelight, d, '--otlp', receiver, '--otlp-sent', f'{d}/sent')
-check(until(lambda: total(get(url), 'sidelight_trace_export_known_total') == kept + 1),
-      'the traces that were sent are not known', c)
-check(not spans and not total(get(url), 'sidelight_trace_exported_spans_total'),
+c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_known_total') == kept + 1,
+           'the traces that were sent are not known', c)
+check(not spans and not total(c.get('/metrics'), 'sidelight_trace_exported_spans_total'),
       f'{len(spans)} spans were sent again', c)
 check(c.stop() == 0, 'exit code', c)
 
 # Without its file it can't know, and says so.
-c, url = collector(sidelight, d, '--otlp', receiver)
-check(until(lambda: len(spans) >= every, 60), f'{len(spans)} spans of {every} arrived', c)
+c = Collector([a], '--otlp', receiver)
+wait_until(lambda: len(spans) >= every, lambda: f'{len(spans)} spans of {every} arrived', c)
 check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
       'it does not say that they may have been sent before', c)
 for p in (t, root, late):
@@ -210,6 +211,6 @@ with open(f'{d}/sent', 'r+b') as f:
     f.truncate(1000)
 bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
            receiver, '--otlp-sent', f'{d}/sent')
-check(bad.wait() == 1 and any('no list of traces' in line for line in bad.err), 'half a file', bad)
+check(bad.wait() == 1 and any('not a list of sent traces' in line for line in bad.err), 'half a file', bad)
 server.shutdown()
 print(f'{len(spans)} spans of {kept + 1} traces')

@@ -2,13 +2,10 @@
 /* Which traces are kept: what act/trace.h promises of reasons, budget, order, start and memory. */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "../analyse/noise.h"
 #include "act/trace.h"
 
@@ -109,7 +106,7 @@ static void a_route_is_a_root_and_a_set(void **state)
 	assert_true(act_trace_key("ab", 2) != act_trace_key("ba", 2));
 }
 
-static void slow_traces_are_kept_within_the_budget_whenever_they_come(void **state)
+static void slow_traces_stay_within_budget_whenever_they_come(void **state)
 {
 	struct act_trace_policy *p =
 		policy((struct act_trace_policy_opts){.budget = 0.15, .total = 20000});
@@ -293,7 +290,7 @@ static void wrong_verdicts_are_no_worse_than_head_sampling(void **state)
 	}
 }
 
-static void at_the_start_errors_are_kept_and_verdicts_bring_their_share(void **state)
+static void errors_are_kept_first_and_verdicts_get_a_share(void **state)
 {
 	struct act_trace_policy *p = policy((struct act_trace_policy_opts){.budget = 0.1});
 	int first = 0;
@@ -467,13 +464,13 @@ int main(void)
 		cmocka_unit_test(slow_is_held_against_the_median_of_its_route),
 		cmocka_unit_test(while_a_route_is_young_its_root_decides),
 		cmocka_unit_test(a_route_is_a_root_and_a_set),
-		cmocka_unit_test(slow_traces_are_kept_within_the_budget_whenever_they_come),
+		cmocka_unit_test(slow_traces_stay_within_budget_whenever_they_come),
 		cmocka_unit_test(no_stretch_of_traces_exceeds_the_budget),
 		cmocka_unit_test(a_flood_of_errors_leaves_some_to_verdicts),
 		cmocka_unit_test(of_a_recording_no_more_than_its_share_is_kept),
 		cmocka_unit_test(verdicts_on_others_fill_half_of_the_budget),
 		cmocka_unit_test(wrong_verdicts_are_no_worse_than_head_sampling),
-		cmocka_unit_test(at_the_start_errors_are_kept_and_verdicts_bring_their_share),
+		cmocka_unit_test(errors_are_kept_first_and_verdicts_get_a_share),
 		cmocka_unit_test(what_is_kept_already_costs_nothing_and_is_learned),
 		cmocka_unit_test(head_sampling_takes_the_same_ids_everywhere),
 		cmocka_unit_test(neighbours_may_change_places),

@@ -3,19 +3,16 @@
 """What sidelight dump shows of spans, and what a reader written from sidelight-region(5) alone
 reads, is the same."""
 import json
-import os
 import subprocess
 import sys
 
-here = os.path.dirname(os.path.abspath(__file__))
-for d in ('e2e', 'region'):
-    sys.path.insert(0, os.path.join(here, '..', d))
-from harness import Part, agent, check, workdir  # noqa: E402
-import region_reader  # noqa: E402
+from support import region_reader
+from support.process import Part, check, workdir
+from support.sidelight import Agent
 
 sidelight, traffic = sys.argv[1:]
 d = workdir()
-a = agent(sidelight, d)
+a = Agent(folder=d)
 t = Part(traffic, f'{d}/agent.sock', '100', '0')
 made = t.ready()
 dump = subprocess.run([sidelight, 'dump', '--json', str(t.pid)], stdout=subprocess.PIPE, text=True)

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What becomes of spans, as src/region decodes it. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <cmocka.h>
 
+#include "support/test.h"
+#include "support/clock.h"
 #include "rings.h"
 
-#define OPEN(...)                                                                            \
-	sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED, .span_bytes = 32u << 10, \
-				    .max_threads = 2, __VA_ARGS__))
+#define OPEN(...)                                                                     \
+	sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED, \
+				   .span_bytes = 32u << 10, .max_threads = 2, __VA_ARGS__))
 
 /* The spans of all rings, as they lie there. */
 struct seen {
@@ -70,7 +68,7 @@ static const struct region_span_attr *attr(const struct seen *s, uint32_t span, 
 
 /* ---- trace context ---- */
 
-static void traceparent_is_read_and_written_as_the_specification_says(void **state)
+static void traceparent_follows_its_specification(void **state)
 {
 	static const char good[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 	static const struct {
@@ -149,7 +147,7 @@ static void a_span_reads_as_written(void **state)
 			p, (const char *[]){"int", "real", "yes", "text", "empty", "int"}[i]);
 	assert_true(key[5].bits == key[0].bits);
 	/* A metric of the same name is another thing. */
-	sl_counter_inc(sl_counter_create(p, METRIC(.name = "call")));
+	sl_counter_inc(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "call")));
 	sl_traceparent_parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", 55,
 			     &remote);
 	sl_span_start(&server, get, SL_SPAN_SERVER, &remote);
@@ -244,10 +242,11 @@ static void what_does_not_fit_is_cut_or_dropped_and_counted(void **state)
 static void what_may_do_nothing_does_nothing(void **state)
 {
 	struct sl_publisher *p = OPEN(.service = "a"), *q = OPEN(.service = "b");
-	struct sl_publisher *none = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED));
+	struct sl_publisher *none =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
 	struct sl_span_name name = sl_span_name_create(p, "n"), refused;
 	struct sl_span_key key = sl_span_key_create(q, "k"), no_key = {0};
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct sl_trace_context remote;
 	struct sl_span span = {0};
 	char text[SL_TRACEPARENT_LENGTH + 1], name256[300];
@@ -320,8 +319,9 @@ static void roots_are_found_in_their_journal(void **state)
 	(void)state;
 	for (int edge = 0; edge < 2; edge++) {
 		struct sl_publisher *p = sl_publisher_open(
-			PUBLISHER(.flags = SL_PUBLISHER_DETACHED | (edge ? SL_PUBLISHER_EDGE : 0),
-				  .span_bytes = SL_SPAN_BYTES));
+			&SL_OPTS(sl_publisher_opts,
+				 .flags = SL_PUBLISHER_DETACHED | (edge ? SL_PUBLISHER_EDGE : 0),
+				 .span_bytes = SL_SPAN_BYTES));
 		struct sl_span_name name = sl_span_name_create(p, "root");
 		struct sl_trace_context remote = {
 			.trace_hi = 1, .trace_lo = 2, .span_id = 3, .remote = 1};
@@ -403,8 +403,8 @@ static void check_index(const struct seen *s, uint32_t ring, uint32_t *entries)
 
 static void every_span_is_in_the_index_once(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(
-		PUBLISHER(.flags = SL_PUBLISHER_DETACHED, .span_bytes = SL_SPAN_BYTES));
+	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(
+		sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED, .span_bytes = SL_SPAN_BYTES));
 	struct sl_span_name name = sl_span_name_create(p, "n");
 	struct sl_span_key key = sl_span_key_create(p, "k");
 	struct sl_trace_context trace[5] = {0};
@@ -461,14 +461,6 @@ static void the_oldest_go_when_the_ring_has_gone_round(void **state)
 
 /* ---- clock ---- */
 
-static uint64_t real_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* Before and after the calibration, and across it. The margin is for a machine that is adjusted. */
 static void times_are_those_of_the_wall_clock(void **state)
 {
@@ -482,11 +474,11 @@ static void times_are_those_of_the_wall_clock(void **state)
 	(void)state;
 	sl_span_start(&across, name, SL_SPAN_INTERNAL, NULL);
 	for (int i = 0; i < 40; i++) {
-		before[i] = real_ns();
+		before[i] = clock_ns(CLOCK_REALTIME);
 		sl_span_start(&span, name, SL_SPAN_INTERNAL, NULL);
 		nanosleep(&nap, NULL);
 		sl_span_end(&span);
-		after[i] = real_ns();
+		after[i] = clock_ns(CLOCK_REALTIME);
 	}
 	sl_span_end(&across);
 	s = see(sl_publisher_fd(p));
@@ -556,9 +548,9 @@ static void on_timer(int sig)
 
 static void spans_of_a_signal_handler_spoil_none(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 4u << 20));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 4u << 20));
 	struct itimerval often = {{0, 50}, {0, 50}}, off = {{0, 0}, {0, 0}};
 	struct sigaction sa = {.sa_handler = on_timer, .sa_flags = SA_RESTART};
 	uint64_t made = 0, spans = 0, good = 0;
@@ -593,7 +585,7 @@ static void spans_of_a_signal_handler_spoil_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(traceparent_is_read_and_written_as_the_specification_says),
+		cmocka_unit_test(traceparent_follows_its_specification),
 		cmocka_unit_test(a_span_reads_as_written),
 		cmocka_unit_test(what_does_not_fit_is_cut_or_dropped_and_counted),
 		cmocka_unit_test(what_may_do_nothing_does_nothing),

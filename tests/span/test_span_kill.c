@@ -3,11 +3,8 @@
  * Writers that die anywhere: by SIGKILL at random moments, and at every single instruction of a
  * span's way into its ring, by ptrace. What they left is read, but for the span that was begun.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "../lib/victim.h"
 #include "rings.h"
 
@@ -20,9 +17,9 @@ static struct progress *progress;
 
 static void write_until_killed(void)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 32u << 10));
 	struct made m = made_names(p);
 
 	make_span(&m, 0);
@@ -89,9 +86,9 @@ static void a_writer_killed_at_any_time_leaves_its_spans(void **state)
 
 static void write_under_trace(int kind)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 32u << 10));
 	struct made m = made_names(p);
 	struct sl_span root, child;
 	uint64_t x = 0;

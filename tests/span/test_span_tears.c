@@ -74,9 +74,9 @@ static void count(const struct region_span_data *d, uint64_t number, uint32_t li
 
 int main(int argc, char **argv)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 32u << 10));
 	struct result result = {0};
 	uint64_t lines = 0, wanted, refused = 0, lies = 0;
 	pthread_t t[3];

@@ -2,12 +2,9 @@
 /* Threads with rings of their own and threads that share ring 0, and one who reads all along. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "rings.h"
 
 #define THREADS 5 /* two rings: at least three of them share */
@@ -37,9 +34,9 @@ static void count_bad(const struct region_span_data *d, uint64_t number, uint32_
 
 static void no_span_is_torn_or_lost_under_threads(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 32u << 10));
 	struct region_span_head before[3] = {0};
 	uint64_t good = 0, bad = 0, spans = 0;
 	pthread_t t[THREADS];
@@ -95,9 +92,9 @@ static void *one(void *arg)
 
 static void a_ring_is_handed_on(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 2,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 2, .span_bytes = 32u << 10));
 	struct ring_tally tally;
 	uint64_t bad = 0;
 	struct reader r;
@@ -146,9 +143,9 @@ static void *end_them(void *arg)
 
 static void a_span_may_end_in_another_thread(void **state)
 {
-	struct sl_publisher *p = sl_publisher_open(PUBLISHER(.flags = SL_PUBLISHER_DETACHED,
-							     .max_threads = 4,
-							     .span_bytes = 32u << 10));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED,
+					   .max_threads = 4, .span_bytes = 32u << 10));
 	struct ring_tally tally;
 	atomic_bool has_ring = false;
 	pthread_t other, t;
@@ -160,7 +157,8 @@ static void a_span_may_end_in_another_thread(void **state)
 	assert_int_equal(pthread_create(&other, NULL, churn, &has_ring), 0);
 	while (!atomic_load(&has_ring)) /* else it may inherit the ring of the 64 */
 		sched_yield();
-	sl_counter_inc(sl_counter_create(p, METRIC(.name = "mine"))); /* a stripe, and no span */
+	sl_counter_inc(sl_counter_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "mine"))); /* a stripe, and no span */
 	for (int i = 0; i < 64; i++)
 		sl_span_start(&passed[i], names.name, SL_SPAN_INTERNAL, NULL);
 	assert_int_equal(pthread_create(&t, NULL, end_them, NULL), 0);

@@ -9,16 +9,18 @@ import signal
 import sys
 import urllib.error
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'e2e'))
-from harness import Part, agent, check, collector, get, total, until, workdir  # noqa: E402
+from support.exposition import total
+from support.http import get
+from support.process import Part, check, poll, workdir
+from support.sidelight import Agent, Collector
 
 sidelight, traffic = sys.argv[1:]
 d = workdir()
 TRACES = 2000  # the first one that is slow and fails would be number 4849
 
-a = agent(sidelight, d)
-c, url = collector(sidelight, d)
-api = url.replace('/metrics', '/api/v1/traces')
+a = Agent(folder=d)
+c = Collector([a])
+api = c.url + '/api/v1/traces'
 
 
 def api_get(path='', **kw):
@@ -44,7 +46,7 @@ def listed():
     return found if found['roots'] == TRACES and len(found['traces']) >= slow + failed else None
 
 
-found = until(listed)
+found = poll(listed)
 check(found, f'not all traces were seen: {api_get("?limit=3")}', c, t)
 by_reason = {}
 for trace in found['traces']:
@@ -61,7 +63,7 @@ def whole(trace_id):
 
 
 for trace in found['traces']:
-    one = until(lambda: whole(trace['trace_id']))
+    one = poll(lambda: whole(trace['trace_id']))
     check(one, f'not whole: {api_get("/" + trace["trace_id"])}', c)
     check(one['pods'] == 3 and one['orphans'] == 0 and one['lost_lines'] == 0, str(one))
     spans = {s['name']: s for s in one['spans']}
@@ -81,7 +83,7 @@ for trace in found['traces']:
     check(spans['db.query']['message'] == ('deadlock' if one['error'] else ''), str(one))
 
 # Most of what was published was never moved, and all of it is counted.
-text = get(url)
+text = c.get('/metrics')
 check(total(text, 'sidelight_trace_published_spans_total') == int(made['spans']), 'spans', c)
 published = total(text, 'sidelight_trace_published_bytes_total')
 moved = total(text, 'sidelight_trace_read_bytes_total')
@@ -106,7 +108,7 @@ def spent():
 
 
 def last_slow_is_found():
-    found = until(lambda: next((x for x in api_get('?limit=10000')['traces']
+    found = poll(lambda: next((x for x in api_get('?limit=10000')['traces']
                                 if x['trace_id'] == made['slow_id'] and x['spans_read'] == 6), None))
     check(found, 'the last slow trace was not found after a restart', c)
 
@@ -114,16 +116,16 @@ def last_slow_is_found():
 # Another collector finds what is still in the rings, and nobody there has to do anything for it.
 c.stop(signal.SIGKILL)
 before = spent()
-c, url = collector(sidelight, d)
-api = url.replace('/metrics', '/api/v1/traces')
+c = Collector([a])
+api = c.url + '/api/v1/traces'
 last_slow_is_found()
 check(len(before) > 1 and spent() == before, f'the services ran: {before}, {spent()}', t)
 
 # So does one after the pods died.
 c.stop(signal.SIGKILL)
 t.stop(signal.SIGKILL)
-c, url = collector(sidelight, d)
-api = url.replace('/metrics', '/api/v1/traces')
+c = Collector([a])
+api = c.url + '/api/v1/traces'
 last_slow_is_found()
 check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
 print(f'{len(found["traces"])} traces kept of {TRACES}, fetched after the fact while '

@@ -5,10 +5,9 @@ import os
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
-for d in ('e2e', 'web'):
-    sys.path.insert(0, os.path.join(here, '..', d))
-from browser import Browser, NoBrowser  # noqa: E402
-from harness import Part, agent, check, collector, skip, workdir  # noqa: E402
+from support.browser import Browser, NoBrowser
+from support.process import Part, check, skip, workdir
+from support.sidelight import Agent, Collector
 
 sidelight, traffic = sys.argv[1:3]
 d = workdir()
@@ -17,9 +16,9 @@ try:
 except NoBrowser as e:
     skip(f'no browser: {e}')
 with browser:
-    a = agent(sidelight, d)
-    c, url = collector(sidelight, d)
-    page = browser.page(url.replace('/metrics', '/'))
+    a = Agent(folder=d)
+    c = Collector([a])
+    page = browser.page(c.url + '/')
     page.wait("document.getElementById('health').textContent !== '…'")
     check(page.run("document.getElementById('tab-traces').hidden"), 'a tab without traces')
     t = Part(traffic, f'{d}/agent.sock', '300', '2000')

@@ -14,14 +14,9 @@
 
 static struct sl_publisher *service(const char *name, const char *socket)
 {
-	struct sl_publisher_opts o = {
-		.sz = sizeof(o),
-		.service = name,
-		.pod = name,
-		.socket = socket,
-		.max_threads = 2,
-		.span_bytes = 1u << 20,
-	};
+	struct sl_publisher_opts o = SL_OPTS(sl_publisher_opts, .service = name, .pod = name,
+					     .socket = socket, .max_threads = 2,
+					     .span_bytes = 1u << 20);
 
 	return sl_publisher_open(&o);
 }

@@ -20,12 +20,9 @@ import struct
 import subprocess
 import sys
 
+from support.process import fail
+
 EXE, DIR, NAME, LEAST, RESULTS = (sys.argv[1:] + [None])[:5]
-
-
-def fail(why):
-    print(f'FAILED: {NAME}: {why}')
-    sys.exit(1)
 
 
 def line(name):

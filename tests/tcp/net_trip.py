@@ -7,11 +7,10 @@ parts was measured, and holds them against what is known of that network.
 ADDRESS of the collector, PORT of the service on guest1, LEAST that the network takes there and back, s.
 """
 import json
-import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'e2e'))
-from harness import fail, get, until  # noqa: E402
+from support.http import get
+from support.process import fail, poll
 
 ADDRESS, PORT, LEAST = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 net = None
@@ -29,7 +28,7 @@ def whole():
     return None
 
 
-found = until(whole, 180, 0.2)
+found = poll(whole, 180, 0.2)
 if not found:
     fail(f'no trip with all its parts: {net}')
 pair, port, trip = found

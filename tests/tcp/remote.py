@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 
-from flows import SAME, fail, name_of, receive, settle, tcp_info
+from support.flows import SAME, name_of, receive, tcp_info
+from support.process import fail, wait_until
 
 EXE, VERB, OUT, *REST = sys.argv[1:]
 PORT = 1500
@@ -57,7 +58,7 @@ def rest():
         settled = now
         time.sleep(1)
     tell('rest', json.dumps([[*name_of(s), info] for s, info in zip(kept, settled)]))
-    settle(lambda: heard('rest-read'), 120, 'the reader')
+    wait_until(lambda: heard('rest-read'), 'the reader', seconds=120)
     if [statistics(s) for s in kept] != settled:
         fail('the connections were not at rest')
 
@@ -75,7 +76,7 @@ def churn(count):
                 n += len(got)
             c.sendall(b'r' * (n * 2))
             c.close()
-    settle(lambda: heard('following'), 120, 'the reader')
+    wait_until(lambda: heard('following'), 'the reader', seconds=120)
     listener = socket.create_server(('127.0.0.1', PORT))
     server = threading.Thread(target=serve)
     server.start()
@@ -103,7 +104,7 @@ def dump(host, device):
 
 
 def compare(host, device):
-    settle(lambda: heard('rest'), 120, 'the connections')
+    wait_until(lambda: heard('rest'), 'the connections', seconds=120)
     with open(f'{OUT}/rest') as f:
         truth = json.load(f)
     bad = []
@@ -117,7 +118,7 @@ def compare(host, device):
                        [f'{local}: {ours} is {f[ours]}, TCP_INFO says {info[theirs]}'
                         for ours, theirs in SAME.items() if theirs in info and f[ours] != info[theirs]])
         return not bad
-    settle(agrees, 60, lambda: '; '.join(bad[:5]))
+    wait_until(agrees, lambda: '; '.join(bad[:5]))
     tell('rest-read')
     print(f'= {len(truth)} ends of connections at rest, {len([n for n in SAME.values() if n in truth[0][2]])} '
           'statistics of each equal to TCP_INFO')

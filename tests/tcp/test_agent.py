@@ -10,23 +10,16 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
-import flows
-from flows import Part, differences, fail, held, libc, name_of, needs_bpf, pair, receive, settle, still_there, \
-    without_capabilities
-from harness import workdir
+from support import flows
+from support.flows import (differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
+                           without_capabilities)
+from support.process import Part, case, fail, run_cases, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
-CASES = []
+EXE = sys.argv[1]
 MAGIC = 0x314d4c53  # "SLM1"
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 class Agent(Part):
@@ -92,7 +85,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
             f = agent.flow(s)
             bad[s] = differences(f, s, write_bytes=wrote, read_bytes=read) if f else ['no flow']
         return not any(bad.values())
-    settle(agrees, 30, lambda: str(list(bad.values())), agent)
+    wait_until(agrees, lambda: str(list(bad.values())), agent, seconds=30)
     dumped = {}
 
     def fifty():
@@ -104,7 +97,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
             return False
         total = dumped['mine'][0]['layers']['app']
         return dumped['mine'][0]['count']['requests'] == total['count'] == sum(total['buckets']) == 50
-    settle(fifty, 30, lambda: str(dumped), agent)
+    wait_until(fifty, lambda: str(dumped), agent, seconds=30)
     region, rows = agent.dump('tasks')
     if region['cpus'] != os.sysconf('SC_NPROCESSORS_CONF') or region['tasks_refused']:
         fail(f'{region}', agent)
@@ -123,7 +116,7 @@ def flows_layers_and_tasks_are_read_through_the_agent_and_true():
         seen['row'] = [r['task'] for r in agent.dump('tasks')[1]
                        if 'task' in r and r['task']['pid'] == worker.pid and not r['task']['ended']]
         return seen['row'] and [seen['row'][0][k] for k in ('run_ns', 'wait_ns', 'waits')] == truth
-    settle(same, 30, lambda: str(seen), agent)
+    wait_until(same, lambda: str(seen), agent, seconds=30)
     worker.stdin.close()
     worker.wait()
     tcp = agent.ask('GET', '/tcp')[1]['tcp']
@@ -148,10 +141,10 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
         fail(f'{code} {answer}', agent)
     other = pair()
     client = socket.create_connection(('127.0.0.1', port))
-    settle(lambda: agent.flow(client), 20, 'the wanted flow', agent)
+    wait_until(lambda: agent.flow(client), 'the wanted flow', agent, seconds=20)
     if agent.flow(other[0]):
         fail('a flow of another port is there', agent)
-    for body, words in (({'ports': ['80x']}, "'80x' is no port"), ({'cidrs': ['10.0.0.0/99']}, '10.0.0.0/99'),
+    for body, words in (({'ports': ['80x']}, "'80x' is not a valid port"), ({'cidrs': ['10.0.0.0/99']}, '10.0.0.0/99'),
                         ({'sample': 21}, 'sample'), ({'port': 1}, 'port'), ({'ports': 5}, 'ports'),
                         ({'cgroups': ['/none/such']}, '/none/such'), ([], 'object')):
         code, answer = agent.ask('POST', '/tcp/filter', body)
@@ -160,15 +153,15 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
     if not agent.flow(client):
         fail('a filter that was refused changed something', agent)
     agent.ask('POST', '/tcp/filter', {})
-    settle(lambda: agent.flow(other[0]), 20, 'the flow that is wanted again', agent)
+    wait_until(lambda: agent.flow(other[0]), 'the flow that is wanted again', agent, seconds=20)
     # More than there is room for: counted, in the table as in the agent's own metrics.
     many = [socket.create_connection(('127.0.0.1', port)) for _ in range(60)]
-    settle(lambda: agent.dump('flows')[0]['refused'], 20, 'that it is full', agent)
+    wait_until(lambda: agent.dump('flows')[0]['refused'], 'that it is full', agent, seconds=20)
     # Others connect meanwhile, and the agent looks at the table now and then: it comes to no less than what was
     # refused before, and says no more than what is afterwards.
     before = agent.dump('flows')[0]['refused']
-    said = settle(lambda: max(agent.status()['counters']['tcp_refused'] - before + 1, 0), 60,
-                  lambda: f'{before}: {agent.status()["counters"]}', agent) + before - 1
+    said = wait_until(lambda: max(agent.status()['counters']['tcp_refused'] - before + 1, 0),
+                      lambda: f'{before}: {agent.status()["counters"]}', agent) + before - 1
     if said > agent.dump('flows')[0]['refused']:
         fail(f'{said} are more than there were', agent)
     del many
@@ -247,7 +240,7 @@ def a_new_cgroup_is_named_beside_its_connections():
             mine = [r for r in rows if r.get('local_port') == port]
             who = [r['cgroup'] for r in rows if 'local' not in r and r['cgroup']['id'] == number]
             return mine and mine[0]['cgroup'] == number and who and who[0]
-        who = settle(there, 30, lambda: str(agent.dump('flows')[1])[-800:], agent)
+        who = wait_until(there, lambda: str(agent.dump('flows')[1])[-800:], agent, seconds=30)
         if not who['path'].endswith(os.path.basename(folder)) or who['service'] != name or \
                 who['state'] != 'live':
             fail(f'{who}', agent)
@@ -255,18 +248,18 @@ def a_new_cgroup_is_named_beside_its_connections():
         sleeper = subprocess.Popen([sys.executable, '-c', 'import os,sys\n'
                                     f'open({quiet!r} + "/cgroup.procs", "w").write(str(os.getpid()))\n'
                                     'sys.stdin.read()'], stdin=subprocess.PIPE)
-        settle(lambda: agent.cgroups().get(os.stat(quiet).st_ino, {}).get('service') == f'{name}-quiet', 30,
-               lambda: str(agent.cgroups()), agent)
+        wait_until(lambda: agent.cgroups().get(os.stat(quiet).st_ino, {}).get('service') == f'{name}-quiet',
+                   lambda: str(agent.cgroups()), agent, seconds=30)
     finally:
         for part in filter(None, (child, sleeper)):
             part.kill()
             part.wait()
         for f in folder, quiet:
-            settle(lambda f=f: not open(f'{f}/cgroup.procs').read(), 20, 'the cgroup is empty')
+            wait_until(lambda f=f: not open(f'{f}/cgroup.procs').read(), 'the cgroup is empty', seconds=20)
             os.rmdir(f)
     # What was known of it stays, and that it is gone is told when it is looked at again.
-    gone = settle(lambda: agent.cgroups().get(number, {}).get('state') == 'closed' and agent.cgroups()[number], 40,
-                  lambda: str(agent.cgroups()), agent)
+    gone = wait_until(lambda: agent.cgroups().get(number, {}).get('state') == 'closed' and agent.cgroups()[number],
+                      lambda: str(agent.cgroups()), agent, seconds=40)
     if gone['service'] != name:
         fail(f'{gone}', agent)
 
@@ -279,9 +272,9 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
     if len([o for o in objects if o[0] == 'prog']) < 10:
         fail(f'it holds {objects}', agent)
     agent.stop(signal.SIGKILL)
-    settle(lambda: not still_there(objects), 30, lambda: str(still_there(objects)))
+    wait_until(lambda: not still_there(objects), lambda: str(still_there(objects)), seconds=30)
     agent = Agent('--tcp')
-    for f in (settle(lambda: agent.flow(end), 20, 'a flow that was there', agent) for end in ends):
+    for f in (wait_until(lambda: agent.flow(end), 'a flow that was there', agent, seconds=20) for end in ends):
         if f['pid'] != os.getpid() or 'older' not in f['flags']:
             fail(f'{f}', agent)
     agent.stop()
@@ -309,11 +302,4 @@ def what_it_may_not_or_can_not_do_is_said_at_the_start():
 
 needs_bpf()
 flows.own_network()
-wanted = sys.argv[2:]
-start = time.monotonic()
-for f in CASES:
-    if wanted and f.__name__ not in wanted:
-        continue
-    begun = time.monotonic()
-    f()
-    print(f'ok   {f.__name__} ({time.monotonic() - begun:.1f} s)', flush=True)
+run_cases()

@@ -2,18 +2,13 @@
 /* A cgroup's path and its runtime's files tell whose it is; a hostile one tells nothing that hurts.
  */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/folder.h"
 #include "source/tcp/cgroup.h"
 
 #define ID     "34dc0b5e626f2c5c4c5170e34b10e7654ce36f0fcd532739f4445baabea03376"
@@ -76,7 +71,7 @@ static const struct {
 	{"/system.slice/k3s.service/kubepods/besteffort/pod" UID "/" ID, "", ID, UID, "", "", 0},
 	{"/kubepods/burstable/pod" UID "/crio-" ID, "cri-o", ID, UID, "", "", 0},
 	{"/kubepods/burstable/pod" UID "/crio-conmon-" ID, "cri-o", ID, UID, "", "", HELPER},
-	/* Docker in a pod: the pod is of this host, the container is not. */
+	/* Docker in a pod: the pod is of this test_folder, the container is not. */
 	{"/kubepods/burstable/pod" UID "/" OUTER "/docker/" ID, "docker", ID, UID, "", "", CLAIMED},
 	/* Docker of a user, within Docker, below a parent of one's own. */
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope", "docker",
@@ -274,30 +269,11 @@ static void a_pods_name_tells_its_workload(void **state)
 
 /* ---- files of runtimes ---- */
 
-static char host[] = "/tmp/sl-cgroup.XXXXXX";
-
-static void put(const char *path, const char *text)
-{
-	char full[1024];
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s%s", host, path);
-	for (char *slash = full + strlen(host) + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = 0;
-		mkdir(full, 0755);
-		*slash = '/';
-	}
-	f = fopen(full, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	fclose(f);
-}
-
 static void drop(const char *path)
 {
 	char full[1024];
 
-	snprintf(full, sizeof(full), "%s%s", host, path);
+	snprintf(full, sizeof(full), "%s%s", test_folder, path);
 	assert_int_equal(remove(full), 0);
 }
 
@@ -325,21 +301,6 @@ static void deep(const char *full)
 	assert_int_equal(fclose(f), 0);
 }
 
-static int make_host(void **state)
-{
-	(void)state;
-	return mkdtemp(host) ? 0 : -1;
-}
-
-static int remove_host(void **state)
-{
-	char command[64];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", host);
-	return system(command);
-}
-
 /* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by
  * id and names are asked for by tcp_cgroup_runtime_names() itself. */
 #include "source/tcp/cgroup_internal.h"
@@ -349,31 +310,38 @@ static struct tcp_cgroup_identity named(const char *path)
 	struct tcp_cgroup_identity id;
 
 	tcp_cgroup_parse(path, &id);
-	tcp_cgroup_runtime_names(host, &id);
+	tcp_cgroup_runtime_names(test_folder, &id);
 	return id;
 }
 
-static void the_runtimes_files_tell_names(void **state)
+static void docker_names_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
+	folder_put("/var/lib/docker/containers/" ID "/config.v2.json",
+		   "{\"Name\":\"/web\\u001b[2J\",\"Config\":{\"Labels\":"
+		   "{\"com.docker.compose.service\":\"shop\"}}}");
+	id = named("/docker/" ID);
+	assert_string_equal(id.container, "web?[2J");
+	assert_string_equal(id.service, "shop");
+	folder_put("/var/lib/docker/containers/" ID "/config.v2.json",
+		   "{\"Name\":17,\"Config\":[]}");
+	id = named("/docker/" ID);
+	assert_string_equal(id.container, "");
+}
+
+static void containerd_names_container_pod_and_service(void **state)
 {
 	struct tcp_cgroup_identity id;
 	char title[512];
 
 	(void)state;
-	put("/var/lib/docker/containers/" ID "/config.v2.json",
-	    "{\"Name\":\"/web\\u001b[2J\",\"Config\":{\"Labels\":"
-	    "{\"com.docker.compose.service\":\"shop\"}}}");
-	id = named("/docker/" ID);
-	assert_string_equal(id.container, "web?[2J");
-	assert_string_equal(id.service, "shop");
-	put("/var/lib/docker/containers/" ID "/config.v2.json", "{\"Name\":17,\"Config\":[]}");
-	id = named("/docker/" ID);
-	assert_string_equal(id.container, "");
-
-	put("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" OUTER "/config.json",
-	    "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"server\","
-	    "\"io.kubernetes.cri.container-type\":\"container\","
-	    "\"io.kubernetes.cri.sandbox-name\":\"cart-7d9c5b8f6-x2x7k\","
-	    "\"io.kubernetes.cri.sandbox-namespace\":\"shop\"}}");
+	folder_put("/run/containerd/io.containerd.runtime.v2.task/k8s.io/" OUTER "/config.json",
+		   "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"server\","
+		   "\"io.kubernetes.cri.container-type\":\"container\","
+		   "\"io.kubernetes.cri.sandbox-name\":\"cart-7d9c5b8f6-x2x7k\","
+		   "\"io.kubernetes.cri.sandbox-namespace\":\"shop\"}}");
 	id = named("/kubepods/burstable/pod" UID "/" OUTER);
 	assert_string_equal(id.runtime, "containerd");
 	assert_string_equal(id.container, "server");
@@ -388,55 +356,80 @@ static void the_runtimes_files_tell_names(void **state)
 	assert_true(tcp_cgroup_matches(&id, "9a2c7ddf2a49"));
 	assert_false(tcp_cgroup_matches(&id, "9a2c7ddf2a4"));
 	assert_false(tcp_cgroup_matches(&id, ""));
+}
 
-	put("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json",
-	    "{\"annotations\":{\"io.container.manager\":\"libpod\"}}");
-	put("/var/lib/containers/storage/overlay-containers/containers.json",
-	    "[{\"id\":\"x\",\"names\":[\"no\"]},{\"id\":\"" ID "\",\"names\":[\"db\"]}]");
-	put("/var/lib/docker/containers/" ID "/config.v2.json", "no json");
+static void podman_names_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
+	folder_put("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json",
+		   "{\"annotations\":{\"io.container.manager\":\"libpod\"}}");
+	folder_put("/var/lib/containers/storage/overlay-containers/containers.json",
+		   "[{\"id\":\"x\",\"names\":[\"no\"]},{\"id\":\"" ID "\",\"names\":[\"db\"]}]");
+	folder_put("/var/lib/docker/containers/" ID "/config.v2.json", "no json");
 	id = named("/machine.slice/libpod-" ID ".scope");
 	assert_string_equal(id.runtime, "podman");
 	assert_string_equal(id.container, "db");
 
 	/* podman run --rm, and Quadlet */
-	put("/var/lib/containers/storage/overlay-containers/" RM "/userdata/config.json", "{}");
-	put("/var/lib/containers/storage/overlay-containers/volatile-containers.json",
-	    "[{\"id\":\"" RM "\",\"names\":[\"systemd-web\"]}]");
+	folder_put("/var/lib/containers/storage/overlay-containers/" RM "/userdata/config.json",
+		   "{}");
+	folder_put("/var/lib/containers/storage/overlay-containers/volatile-containers.json",
+		   "[{\"id\":\"" RM "\",\"names\":[\"systemd-web\"]}]");
 	id = named("/system.slice/web.service/libpod-payload-" RM);
 	assert_string_equal(id.container, "systemd-web");
 	assert_string_equal(id.service, "web");
 	drop("/var/lib/containers/storage/overlay-containers/" ID "/userdata/config.json");
+}
 
-	put("/run/containers/storage/overlay-containers/" ID "/userdata/config.json",
-	    "{\"annotations\":{\"io.kubernetes.cri-o.ContainerType\":\"sandbox\","
-	    "\"io.kubernetes.container.name\":\"POD\",\"io.kubernetes.pod.name\":\"etcd-0\","
-	    "\"io.kubernetes.pod.namespace\":\"infra\"}}");
+static void cri_o_names_pod_and_helper(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
+	folder_put("/run/containers/storage/overlay-containers/" ID "/userdata/config.json",
+		   "{\"annotations\":{\"io.kubernetes.cri-o.ContainerType\":\"sandbox\","
+		   "\"io.kubernetes.container.name\":\"POD\",\"io.kubernetes.pod.name\":\"etcd-0\","
+		   "\"io.kubernetes.pod.namespace\":\"infra\"}}");
 	id = named("/kubepods.slice/kubepods-pod" UID_ ".slice/crio-" ID ".scope");
 	assert_true(id.helper);
 	assert_string_equal(id.pod, "etcd-0");
 	assert_string_equal(id.service, "etcd");
+}
 
-	put("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json",
-	    "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"dns\","
-	    "\"io.kubernetes.cri.sandbox-name\":\"coredns-5d78c9869d-x2x7k\","
-	    "\"io.kubernetes.cri.sandbox-namespace\":\"kube-system\"}}");
+static void k3s_names_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
+	folder_put("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json",
+		   "{\"annotations\":{\"io.kubernetes.cri.container-name\":\"dns\","
+		   "\"io.kubernetes.cri.sandbox-name\":\"coredns-5d78c9869d-x2x7k\","
+		   "\"io.kubernetes.cri.sandbox-namespace\":\"kube-system\"}}");
 	id = named("/kubepods/burstable/pod" UID "/" THIRD);
 	assert_string_equal(id.runtime, "containerd");
 	assert_string_equal(id.container, "dns");
 	assert_string_equal(id.service, "coredns");
 	drop("/run/k3s/containerd/io.containerd.runtime.v2.task/k8s.io/" THIRD "/config.json");
+}
 
-	put("/var/lib/docker/containers/" THIRD "/config.v2.json",
-	    "{\"Name\":\"/ecs-shop-7-web-8af1\",\"Config\":{\"Labels\":"
-	    "{\"com.amazonaws.ecs.container-name\":\"web\","
-	    "\"com.amazonaws.ecs.task-definition-family\":\"shop\"}}}");
+static void ecs_and_nomad_name_container_and_service(void **state)
+{
+	struct tcp_cgroup_identity id;
+
+	(void)state;
+	folder_put("/var/lib/docker/containers/" THIRD "/config.v2.json",
+		   "{\"Name\":\"/ecs-shop-7-web-8af1\",\"Config\":{\"Labels\":"
+		   "{\"com.amazonaws.ecs.container-name\":\"web\","
+		   "\"com.amazonaws.ecs.task-definition-family\":\"shop\"}}}");
 	id = named("/ecs/9781c2480edd4cdb9a93f63cb662a5d3/" THIRD);
 	assert_string_equal(id.runtime, "docker");
 	assert_string_equal(id.container, "web");
 	assert_string_equal(id.service, "shop");
-	put("/var/lib/docker/containers/" THIRD "/config.v2.json",
-	    "{\"Name\":\"/redis-" UID "\",\"Config\":{\"Labels\":"
-	    "{\"com.hashicorp.nomad.job_name\":\"cache\"}}}");
+	folder_put("/var/lib/docker/containers/" THIRD "/config.v2.json",
+		   "{\"Name\":\"/redis-" UID "\",\"Config\":{\"Labels\":"
+		   "{\"com.hashicorp.nomad.job_name\":\"cache\"}}}");
 	id = named("/nomad.slice/share.slice/docker-" THIRD ".scope");
 	assert_string_equal(id.container, "redis-" UID);
 	assert_string_equal(id.service, "cache");
@@ -455,9 +448,9 @@ static void nobody_takes_the_name_of_anothers_container(void **state)
 	struct tcp_cgroup_identity id;
 
 	(void)state;
-	put("/var/lib/docker/containers/" THIRD "/config.v2.json", "{\"Name\":\"/bank\"}");
-	put("/var/log/containers/bank-0_prod_bank-" THIRD ".log", "");
-	put("/var/log/pods/prod_bank-0_" UID "/bank/0.log", "");
+	folder_put("/var/lib/docker/containers/" THIRD "/config.v2.json", "{\"Name\":\"/bank\"}");
+	folder_put("/var/log/containers/bank-0_prod_bank-" THIRD ".log", "");
+	folder_put("/var/log/pods/prod_bank-0_" UID "/bank/0.log", "");
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "bank");
 	for (size_t i = 0; i < sizeof(paths_) / sizeof(*paths_); i++) {
@@ -493,9 +486,9 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 	struct tcp_cgroup_identity id;
 
 	(void)state;
-	snprintf(full, sizeof(full), "%s%s", host, file);
+	snprintf(full, sizeof(full), "%s%s", test_folder, file);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
-		put(file, bad[i]);
+		folder_put(file, bad[i]);
 		id = named("/docker/" THIRD);
 		if (id.container[0] || id.service[0])
 			fail_msg("%s: '%s' '%s'", bad[i], id.container, id.service);
@@ -504,26 +497,26 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 	for (int i = 0; i < 500; i++)
 		strcat(long_name, "\xc3\xa9");
 	strcat(long_name, "\\u009b\"}");
-	put(file, long_name);
+	folder_put(file, long_name);
 	id = named("/docker/" THIRD);
 	assert_int_equal(strlen(id.container), sizeof(id.container) - 2);
 	assert_null(strchr(id.container, '?'));
-	put(file, "{\"Name\":\"/a\\u009b2J\"}");
+	folder_put(file, "{\"Name\":\"/a\\u009b2J\"}");
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "a??2J");
 	/* Too deep for a parser that recurses, and too large. */
 	deep(full);
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "");
-	put(file, "{\"Name\":\"/large\"}");
+	folder_put(file, "{\"Name\":\"/large\"}");
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "large");
 	blanks(full, 5 << 20);
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "");
 	/* No file at all: a link, a pipe that nobody writes to, a folder. */
-	put(file, "{\"Name\":\"/linked\"}");
-	snprintf(target, sizeof(target), "%s/elsewhere", host);
+	folder_put(file, "{\"Name\":\"/linked\"}");
+	snprintf(target, sizeof(target), "%s/elsewhere", test_folder);
 	assert_int_equal(rename(full, target), 0);
 	assert_int_equal(symlink(target, full), 0);
 	id = named("/docker/" THIRD);
@@ -548,9 +541,9 @@ static void kubelets_folders_tell_names_whatever_the_runtime(void **state)
 
 	(void)state;
 	snprintf(path, sizeof(path), "/var/log/containers/mail-0_shop_smtp-%s.log", lone);
-	put(path, "");
-	put("/var/log/containers/_.log", "");
-	put("/var/log/pods/shop_mail-0_" UID "/smtp/0.log", "");
+	folder_put(path, "");
+	folder_put("/var/log/containers/_.log", "");
+	folder_put("/var/log/pods/shop_mail-0_" UID "/smtp/0.log", "");
 	snprintf(path, sizeof(path), "/kubepods/burstable/pod" UID "/%s", lone);
 	id = named(path);
 	assert_string_equal(id.pod, "mail-0");
@@ -605,12 +598,17 @@ int main(void)
 		cmocka_unit_test(a_path_tells_the_runtime_and_the_ids),
 		cmocka_unit_test(a_hostile_path_is_cut_and_made_safe),
 		cmocka_unit_test(a_pods_name_tells_its_workload),
-		cmocka_unit_test(the_runtimes_files_tell_names),
+		cmocka_unit_test(docker_names_container_and_service),
+		cmocka_unit_test(containerd_names_container_pod_and_service),
+		cmocka_unit_test(podman_names_container_and_service),
+		cmocka_unit_test(cri_o_names_pod_and_helper),
+		cmocka_unit_test(k3s_names_container_and_service),
+		cmocka_unit_test(ecs_and_nomad_name_container_and_service),
 		cmocka_unit_test(nobody_takes_the_name_of_anothers_container),
 		cmocka_unit_test(hostile_files_of_runtimes_tell_nothing),
 		cmocka_unit_test(kubelets_folders_tell_names_whatever_the_runtime),
 		cmocka_unit_test(the_hierarchy_that_tells_containers_apart_is_found),
 	};
 
-	return cmocka_run_group_tests(tests, make_host, remove_host);
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
 }

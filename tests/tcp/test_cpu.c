@@ -9,11 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +22,8 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <cmocka.h>
 
+#include "support/test.h"
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
@@ -263,7 +259,7 @@ static int64_t slot_of(struct tcp_cpu *c, pid_t tid, struct region_cpu_row *row)
 {
 	assert_int_equal(tcp_cpu_refresh(c), 0);
 	for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++)
-		if (sl_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
+		if (tcp_cpu_task(c, i, row) == 1 && row->pid == (uint32_t)tid && !row->ended)
 			return i;
 	return -1;
 }
@@ -312,7 +308,7 @@ static void assert_histogram(const struct region_cpu_numbers *n)
 
 static struct tcp_cpu *open_cpu(const struct tcp_cpu_opts *given)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	char why[512] = "";
 	struct tcp_cpu *c = tcp_cpu_open(given ? given : &o, why, sizeof(why));
 
@@ -336,7 +332,7 @@ static void assert_row(const struct region_cpu_row *r, const struct oracle *befo
 	assert_histogram(&r->n);
 }
 
-static void a_task_that_sleeps_is_to_the_digit_what_schedstat_says(void **state)
+static void a_sleeping_task_matches_schedstat_exactly(void **state)
 {
 	struct worker older = start_worker(), younger;
 	struct oracle before[THREADS], none = {0};
@@ -362,7 +358,7 @@ static void a_task_that_sleeps_is_to_the_digit_what_schedstat_says(void **state)
 		if (slot < 0)
 			continue;
 		for (int j = 0; j < 2000; j++, i++) {
-			if (sl_cpu_task(c, (uint32_t)slot, &r) != 1)
+			if (tcp_cpu_task(c, (uint32_t)slot, &r) != 1)
 				continue;
 			assert_true(r.n.run_ns >= last.n.run_ns && r.n.wait_ns >= last.n.wait_ns &&
 				    r.n.waits >= last.n.waits);
@@ -470,7 +466,7 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 		found = 0;
 		voluntary = involuntary = 0;
 		for (uint32_t i = 0; i < tcp_cpu_task_slots(c); i++) {
-			if (sl_cpu_task(c, i, &r) != 1 || r.tgid != (uint32_t)w.pid || !r.ended)
+			if (tcp_cpu_task(c, i, &r) != 1 || r.tgid != (uint32_t)w.pid || !r.ended)
 				continue;
 			found++;
 			voluntary += r.n.voluntary;
@@ -486,9 +482,9 @@ static void the_last_values_of_a_task_and_its_name_stay(void **state)
 	tcp_cpu_close(c);
 }
 
-static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
+static void a_full_task_table_loses_no_cgroup_time(void **state)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o), .tasks = 1};
+	struct tcp_cpu_opts o = {.tasks = 1};
 	struct tcp_cpu *c = open_cpu(&o);
 	uint64_t start = base_now_ns(), run = 0, lost[SL_TASK_LOSSES];
 	struct worker w = start_worker();
@@ -508,7 +504,7 @@ static void a_full_table_of_tasks_loses_no_time_of_their_cgroup(void **state)
 	assert_int_equal(tcp_cpu_task_slots(c), 1);
 	tcp_cpu_losses(c, lost);
 	assert_true(lost[SL_TASK_LOSS_TASKS] >= THREADS);
-	assert_true(sl_cpu_task(c, 1, &r) == 0);
+	assert_true(tcp_cpu_task(c, 1, &r) == 0);
 	tcp_cpu_close(c);
 }
 
@@ -538,7 +534,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 {
 	uint64_t lost[SL_TASK_LOSSES];
 	struct tcp_cgroup_hierarchy h;
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct tcp_cgroups_opts who = {.hierarchy = &h};
 	struct tcp_cgroups *names;
 	struct region_cpu_row r = {0};
 	struct tcp_cpu *c;
@@ -594,7 +590,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 	assert_string_equal(tcp_cgroups_find(names, 1ull << 60, 2)->path, "");
 	/* One that has no room is counted with others in slot 0, and that is counted. */
 	tcp_cpu_close(c);
-	c = open_cpu(&(struct tcp_cpu_opts){.sz = sizeof(struct tcp_cpu_opts), .cgroups = 1});
+	c = open_cpu(&(struct tcp_cpu_opts){.cgroups = 1});
 	snprintf(other, sizeof(other), "%s-2", folder);
 	assert_int_equal(mkdir(other, 0755), 0);
 	w = start_worker();
@@ -617,7 +613,7 @@ static void a_cgroup_is_what_cpu_stat_says_to_its_end(void **state)
 /* Slots of cgroups that are gone are used again, a second later and not before. */
 static void slots_of_cgroups_are_used_again_after_quarantine(void **state)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o), .cgroups = 64};
+	struct tcp_cpu_opts o = {.cgroups = 64};
 	struct tcp_cgroup_hierarchy h;
 	uint64_t start, removed[64] = {0};
 	bool again = false;
@@ -730,7 +726,7 @@ static void without_permission_it_says_what_is_missing(void **state)
 
 	(void)state;
 	if (!pid) {
-		struct tcp_cpu_opts o = {.sz = sizeof(o)};
+		struct tcp_cpu_opts o = {0};
 		char why[512] = "";
 
 		if (setuid(65534))
@@ -805,16 +801,16 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(quantiles_are_of_the_buckets),
-		cmocka_unit_test(a_task_that_sleeps_is_to_the_digit_what_schedstat_says),
+		cmocka_unit_test(a_sleeping_task_matches_schedstat_exactly),
 		cmocka_unit_test(a_task_that_never_sleeps_is_seen_while_it_runs),
 		cmocka_unit_test(the_last_values_of_a_task_and_its_name_stay),
-		cmocka_unit_test(a_full_table_of_tasks_loses_no_time_of_their_cgroup),
+		cmocka_unit_test(a_full_task_table_loses_no_cgroup_time),
 		cmocka_unit_test(a_cgroup_is_what_cpu_stat_says_to_its_end),
 		cmocka_unit_test(slots_of_cgroups_are_used_again_after_quarantine),
 		cmocka_unit_test(killed_while_attached_leaves_nothing_in_the_kernel),
 		cmocka_unit_test(without_permission_it_says_what_is_missing),
 	};
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
+	struct tcp_cpu_opts o = {0};
 	char why[512];
 	struct tcp_cpu *c = tcp_cpu_open(&o, why, sizeof(why));
 

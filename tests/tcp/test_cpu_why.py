@@ -13,25 +13,16 @@ import sys
 import threading
 import time
 
-import flows
-from flows import Part, fail, held, needs_bpf, pair, settle, still_there, without_capabilities
+from support import flows
+from support.flows import held, needs_bpf, pair, still_there, without_capabilities
+from support.process import Part, case, fail, run, run_cases, wait_until
 
-flows.EXE = EXE = sys.argv[1]
-CASES = []
+EXE = sys.argv[1]
 OURS = '--netns', f'/proc/{os.getpid()}/ns/net'
 
 
-def case(f):
-    CASES.append(f)
-    return f
-
-
-def run(*args, code=0, **kw):
-    p = subprocess.run([EXE, 'tcp', *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
-                       errors='replace', **kw)
-    if p.returncode != code:
-        fail(f'{args}: exit {p.returncode} in place of {code}: {p.stdout[-300:]}{p.stderr[-300:]}')
-    return p
+def tcp(*args, **kw):
+    return run(EXE, 'tcp', *args, seconds=60, **kw)
 
 
 class Worker:
@@ -61,8 +52,8 @@ class Worker:
                     return None
             with open(f'/proc/{self.p.pid}/schedstat') as f:
                 return f.read().split()
-        return [int(v) for v in settle(lambda: asleep() if asleep() == asleep() else None, 20,
-                                       'the worker sleeps')]
+        return [int(v) for v in wait_until(lambda: asleep() if asleep() == asleep() else None, 'the worker sleeps',
+                                           seconds=20)]
 
     def end(self):
         self.p.stdin.close()
@@ -84,18 +75,18 @@ def a_task_is_shown_with_its_schedstat_and_a_safe_name():
             r = json.loads(line)
             found = r if r['tid'] == w.p.pid else found
         return found and [found['run_ns'], found['wait_ns'], found['waits']] == want and found
-    r = settle(row, 20, f'a row that says {want}', watch)
+    r = wait_until(row, lambda: f'a row that says {want}', watch, seconds=20)
     if r['pid'] != w.p.pid or r['older'] or r['ended'] or not r['command'] or \
             sum(r['wait_buckets']) + r['unplaced'] != r['waits']:
         fail(f'{r}')
     w.end()
-    settle(lambda: any(json.loads(line)['tid'] == w.p.pid and json.loads(line)['ended']
-                       for line in list(watch.out)), 20, 'the end is seen', watch)
+    wait_until(lambda: any(json.loads(line)['tid'] == w.p.pid and json.loads(line)['ended']
+                       for line in list(watch.out)), 'the end is seen', watch, seconds=20)
     objects = held(watch.pid)
     if len(objects) < 10 or not still_there(objects):
         fail(f'it holds {objects}', watch)
     watch.stop(signal.SIGKILL)
-    settle(lambda: not still_there(objects), 20, 'all that it had loaded is gone')
+    wait_until(lambda: not still_there(objects), 'all that it had loaded is gone', seconds=20)
 
 
 @case
@@ -109,8 +100,8 @@ def the_screen_and_csv_show_the_same_of_one_process():
     t = threading.Thread(target=busy)
     t.start()
     args = ('cpu', '--pid', str(w.p.pid), '-d', '300ms', '-i', '300ms')
-    text = run(*args).stdout
-    rows = list(csv.DictReader(io.StringIO(run(*args, '--csv').stdout)))
+    text = tcp(*args).stdout
+    rows = list(csv.DictReader(io.StringIO(tcp(*args, '--csv').stdout)))
     stop.set()
     t.join()
     if '\x1b' in text or '?[2J"x,' not in text or str(w.p.pid) not in text:
@@ -131,7 +122,7 @@ def who_is_kept_waiting_is_shown_to_wait():
         w.p.stdin.flush()
     # A turn that began before or ends after is in one number or in none: where many wait, a longer look is needed.
     for look in ('400ms', '1s', '4s', '16s'):
-        text = run('cpu', '--pid', str(rivals[0].p.pid), '-d', look, '-i', look).stdout
+        text = tcp('cpu', '--pid', str(rivals[0].p.pid), '-d', look, '-i', look).stdout
         rows = [line.split() for line in text.splitlines()]
         cells = next((r for r in rows if 'rival' in r), None)
         row = cells and dict(zip(next(r for r in rows if 'WAIT%' in r), cells))
@@ -150,15 +141,15 @@ def who_is_kept_waiting_is_shown_to_wait():
 @case
 def containers_are_shown_and_a_full_table_is_said():
     mine = [json.loads(line) for line in
-            run('cpu', '--by', 'container', '--json', '-d', '200ms').stdout.splitlines()]
+            tcp('cpu', '--by', 'container', '--json', '-d', '200ms').stdout.splitlines()]
     if not mine or any('pid' in r or 'ended_tasks' not in r for r in mine):
         fail(f'{mine}')
-    if run('cpu', '--of', 'nobody-is-called-that', '-d', '100ms', '--json').stdout:
+    if tcp('cpu', '--of', 'nobody-is-called-that', '-d', '100ms', '--json').stdout:
         fail('somebody is called that')
     watch = Part(EXE, 'tcp', 'cpu', '--tasks', '1', '-i', '50ms')
     watch.ready()
-    settle(lambda: subprocess.run(['true']) and
-           any('tasks_refused=' in line for line in watch.err), 20, 'that it is full', watch)
+    wait_until(lambda: subprocess.run(['true']) and
+           any('tasks_refused=' in line for line in watch.err), 'that it is full', watch, seconds=20)
     if watch.stop():
         fail('it failed', watch)
 
@@ -168,18 +159,18 @@ def wrong_questions_get_one_line():
     for args in (('cpu', '--by', 'colour'), ('cpu', '--hierarchy', 'nope'), ('cpu', 'x'),
                  ('cpu', '--json', '--csv'), ('why',), ('why', ''), ('why', 'a', 'b'),
                  ('why', '--duration', '1us', 'x')):
-        p = run(*args, code=2)
+        p = tcp(*args, code=2)
         if p.stderr.count('\n') != 1 or p.stdout:
             fail(f'{args}: {p.stdout}{p.stderr}')
     for who in ('[2001:db8::1]:9', 'a:b'):
-        p = run('why', '-d', '100ms', who, code=1)
+        p = tcp('why', '-d', '100ms', who, code=1)
         if p.stderr.count('\n') != 1 or 'no connection of' not in p.stderr:
             fail(f'{who}: {p.stderr}')
     for args in (('cpu', '-d', '100ms'), ('why', ':80')):
-        p = run(*args, code=1, preexec_fn=without_capabilities)
+        p = tcp(*args, code=1, preexec_fn=without_capabilities)
         if 'CAP_BPF' not in p.stderr:
             fail(f'{args}: {p.stderr}')
-    run('cpu', '-d', '100ms', '-o', '/nowhere/at/all', code=1)
+    tcp('cpu', '-d', '100ms', '-o', '/nowhere/at/all', code=1)
 
 
 @case
@@ -192,7 +183,7 @@ def why_a_flow_is_slow_is_one_sentence():
     except BlockingIOError:
         pass
     port = server.getsockname()[1]
-    seen = [json.loads(line) for line in run('why', *OURS, '--json', '-d', '300ms', f':{port}').stdout.splitlines()]
+    seen = [json.loads(line) for line in tcp('why', *OURS, '--json', '-d', '300ms', f':{port}').stdout.splitlines()]
     summary, rows = seen[-1]['summary'], {r['local_port']: r for r in seen[:-1]}
     sender, receiver = rows[client.getsockname()[1]], rows[port]
     if summary != {'connections': 2, 'listeners': 0, 'limits': {'peer-not-reading': 1, 'not-reading': 1}}:
@@ -202,14 +193,14 @@ def why_a_flow_is_slow_is_one_sentence():
         fail(f'{sender}')
     if receiver['limit'] != 'not-reading' or receiver['numbers']['unread']['value'] < 65536:
         fail(f'{receiver}')
-    text = run('why', *OURS, '-d', '100ms', '%s:%d' % client.getsockname()).stdout
+    text = tcp('why', *OURS, '-d', '100ms', '%s:%d' % client.getsockname()).stdout
     if 'does not read' not in text or 'peer-window' not in text or '2 connections' not in text:
         fail(text)
     with socket.create_server(('127.0.0.1', 0)) as listener:
         where = ':%d' % listener.getsockname()[1]
-        text = run('why', *OURS, '-d', '100ms', where).stdout
+        text = tcp('why', *OURS, '-d', '100ms', where).stdout
         with socket.create_connection(listener.getsockname()), listener.accept()[0]:
-            both = run('why', *OURS, '-d', '100ms', where).stdout
+            both = tcp('why', *OURS, '-d', '100ms', where).stdout
     if not re.match(r'2 connections, 1 listeners: .*1 accepting', both):
         fail(both)
     if not re.search(r'accept-queue-bound +\d+ connections\n', text) or re.search(' \n', text):
@@ -253,7 +244,7 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
             answers = []
             for folder, of in ((folders[1], ident), (folders[3], inner)):
                 move(folder)
-                out = run('why', *OURS, '--json', '-d', '500ms', of[:16]).stdout
+                out = tcp('why', *OURS, '--json', '-d', '500ms', of[:16]).stdout
                 answers.append([json.loads(line) for line in out.splitlines()][:-1])
         finally:
             stop.set()
@@ -271,9 +262,4 @@ def a_container_in_a_hierarchy_of_version_1_is_found_by_its_process():
 
 needs_bpf()
 flows.own_network()  # a port is another's, too, in another
-only = sys.argv[2:]
-for f in CASES:
-    if only and f.__name__ not in only:
-        continue
-    f()
-    print(f'ok   {f.__name__}', flush=True)
+run_cases()

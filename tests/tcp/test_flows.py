@@ -7,18 +7,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 
-import flows
-from flows import Flows, fail, needs_bpf, pair, receive, same_as_tcp_info, settle
+from support import flows
+from support.flows import Flows, needs_bpf, pair, receive, same_as_tcp_info
+from support.process import case, fail, run_cases, wait_until
 
-flows.EXE = sys.argv[1]
-CASES = []
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 @functools.cache
@@ -73,7 +66,7 @@ def every_statistic_is_what_tcp_info_says_for_each_family():
             ends = flows.name_of(client)
             client.close()
             server.close()
-            f = settle(lambda: watch.of(*ends, closed=True), 20, 'the flow closes', watch.part)
+            f = wait_until(lambda: watch.of(*ends, closed=True), 'the flow closes', watch.part, seconds=20)
             check('final write_bytes', f['write_bytes'], sent)
             check('final read_bytes', f['read_bytes'], back)
 
@@ -90,14 +83,14 @@ def bulk_data_that_fills_the_window_is_right_to_the_byte():
             sent += client.send(b'x' * 65536)
     except BlockingIOError:
         pass
-    f = settle(lambda: (lambda f: f if f and f['queue'] and f['zero_in'] else None)(
-        watch.of(*flows.name_of(client))), 20, 'the window closes', watch.part)
+    f = wait_until(lambda: (lambda f: f if f and f['queue'] and f['zero_in'] else None)(
+        watch.of(*flows.name_of(client))), 'the window closes', watch.part, seconds=20)
     check('write_bytes', f['write_bytes'], sent)
     if f['queue_max'] < f['queue']:
         fail(f'the longest queue is shorter than this one: {f}')
     longest = f['queue']
-    unread = settle(lambda: (lambda f: f if f and f['zero_out'] else None)(
-        watch.of(*flows.name_of(server))), 20, 'our window closes', watch.part)
+    unread = wait_until(lambda: (lambda f: f if f and f['zero_out'] else None)(
+        watch.of(*flows.name_of(server))), 'our window closes', watch.part, seconds=20)
     check('read_bytes', unread['read_bytes'], 0)
     receive(server, sent)
     both_ends(watch, client, server, sent, 0)
@@ -114,7 +107,7 @@ def connections_made_before_the_start_are_marked_and_right():
     sent, back = talk(client, server, 20, 100, 200)
     watch = Flows()
     for ends in (flows.name_of(client), flows.name_of(server)):
-        f = settle(lambda: watch.of(*ends), 20, 'old flows show up', watch.part)
+        f = wait_until(lambda: watch.of(*ends), 'old flows show up', watch.part, seconds=20)
         check('whose', (f['pid'], f['comm'], f['by_listener']),
               (os.getpid(), open('/proc/self/comm').read().strip(), False))
     more = talk(client, server, 20, 100, 200)
@@ -124,7 +117,7 @@ def connections_made_before_the_start_are_marked_and_right():
     client.sendall(b'x')
     receive(server, 1)
     new = pair()
-    settle(lambda: watch.of(*flows.name_of(new[0])), 20, 'a new flow shows up', watch.part)
+    wait_until(lambda: watch.of(*flows.name_of(new[0])), 'a new flow shows up', watch.part, seconds=20)
     if watch.of(*flows.name_of(client)):
         fail('--new shows an old one')
     watch.end()
@@ -164,7 +157,7 @@ def containers_have_namespaces_of_their_own_whose_connections_are_found_too():
             [('ESTABLISHED', True, pid), ('ESTABLISHED', True, pid), ('LISTEN', True, pid)]
     for args in (('-p', port), ('--netns', f'/proc/{pid}/ns/net'), ('--pid', pid)):
         watch = Flows(*args, netns=False)
-        settle(lambda: found(watch), 20, lambda: f'three flows of {inode}: {watch.seen}', watch.part)
+        wait_until(lambda: found(watch), lambda: f'three flows of {inode}: {watch.seen}', watch.part, seconds=20)
         watch.end()
     elsewhere.communicate(b'\n', timeout=30)
 
@@ -177,9 +170,9 @@ def what_reset_a_connection_is_known():
     # SO_LINGER of 0: a reset in place of a FIN
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b'\1\0\0\0\0\0\0\0')
     client.close()
-    f = settle(lambda: watch.of(*ends[1], closed=True), 20, 'it is reset', watch.part)
+    f = wait_until(lambda: watch.of(*ends[1], closed=True), 'it is reset', watch.part, seconds=20)
     check('reset_in', 'reset_in' in f['flags'], True)
-    f = settle(lambda: watch.of(*ends[0], closed=True), 20, 'it resets', watch.part)
+    f = wait_until(lambda: watch.of(*ends[0], closed=True), 'it resets', watch.part, seconds=20)
     check('reset_out', 'reset_out' in f['flags'], True)
     check('reset_in', 'reset_in' in f['flags'], False)
 
@@ -197,8 +190,8 @@ def an_accept_queue_that_overflows_shows_at_its_listener():
         c.setblocking(False)
         c.connect_ex(('127.0.0.1', port))
         clients.append(c)
-    f = settle(lambda: (lambda f: f if f and f['drops'] else None)(
-        watch.of(('127.0.0.1', port), ('0.0.0.0', 0))), 20, 'refusals show', watch.part)
+    f = wait_until(lambda: (lambda f: f if f and f['drops'] else None)(
+        watch.of(('127.0.0.1', port), ('0.0.0.0', 0))), 'refusals show', watch.part, seconds=20)
     check('listener', 'listener' in f['flags'], True)
     check('backlog', (f['backlog'], f['backlog_max']), (2, 1))  # the kernel takes one more
 
@@ -212,8 +205,8 @@ def calls_are_counted_and_their_process_is_known():
     watch = Flows('--new', '--calls')
     client, server = pair()
     talk(client, server, 25, 10, 10)
-    f = settle(lambda: (lambda f: f if f and f['writes'] == 25 else None)(
-        watch.of(*flows.name_of(server))), 20, '25 writes', watch.part)
+    f = wait_until(lambda: (lambda f: f if f and f['writes'] == 25 else None)(
+        watch.of(*flows.name_of(server))), '25 writes', watch.part, seconds=20)
     check('reads', f['reads'], 25)
     check('pid', f['pid'], os.getpid())
     watch.end()
@@ -233,9 +226,9 @@ def an_accepted_connection_is_its_listeners_until_it_reads():
         client = socket.socket(to or family)
         client.connect(('127.0.0.1' if client.family == socket.AF_INET else '::1', listener.getsockname()[1]))
         server = listener.accept()[0]
-        f = settle(lambda: watch.of(*flows.name_of(server)), 20, 'the accepted end', watch.part)
+        f = wait_until(lambda: watch.of(*flows.name_of(server)), 'the accepted end', watch.part, seconds=20)
         check('whose', (f['pid'], f['comm'], f['by_listener']), (os.getpid(), comm, True))
-        f = settle(lambda: watch.of(*flows.name_of(client)), 20, 'the other end', watch.part)
+        f = wait_until(lambda: watch.of(*flows.name_of(client)), 'the other end', watch.part, seconds=20)
         check('whose', (f['pid'], f['by_listener']), (os.getpid(), False))
 
 
@@ -259,14 +252,14 @@ def what_did_nothing_is_not_shown_again_by_changed():
         rows = lines[tables[-11]:] if len(tables) > 10 else []
         shown = {json.loads(line).get('id') for line in rows}
         return shown >= {numbers[s] for s in busy} and not shown & {numbers[s] for s in quiet}
-    settle(calm, 30, 'only the busy one is shown', watch.part)
+    wait_until(calm, 'only the busy one is shown', watch.part, seconds=30)
     same_as_tcp_info(watch, busy[0], write_bytes=100 * total[0], read_bytes=200 * total[0])
     talk(*quiet, 1, 100, 200)
     same_as_tcp_info(watch, quiet[0], write_bytes=400, read_bytes=800)
     ends = flows.name_of(quiet[0])
     for sock in quiet:
         sock.close()
-    settle(lambda: watch.of(*ends, closed=True), 20, 'its end is shown', watch.part)
+    wait_until(lambda: watch.of(*ends, closed=True), 'its end is shown', watch.part, seconds=20)
     watch.end()
 
 
@@ -276,7 +269,7 @@ def filters_leave_out_what_is_not_wanted():
     port = wanted[1].getsockname()[1]
     for args in (('-p', port), ('--cidr', '127.0.0.0/8', '-p', f'{port}-{port}')):
         watch = Flows(*args)
-        settle(lambda: watch.of(*flows.name_of(wanted[0])), 20, 'the wanted flow', watch.part)
+        wait_until(lambda: watch.of(*flows.name_of(wanted[0])), 'the wanted flow', watch.part, seconds=20)
         seen, _ = watch.end()
         ports = {p for f in seen.values() for p in (f['local_port'], f['remote_port'])}
         if port not in ports or other[1].getsockname()[1] in ports:
@@ -293,13 +286,13 @@ def filters_leave_out_what_is_not_wanted():
     mine = pair()
     talk(*mine, 3, 10, 10)
     for sock in mine:
-        f = settle(lambda: watch.of(*flows.name_of(sock)), 20, 'a flow of ours', watch.part)
+        f = wait_until(lambda: watch.of(*flows.name_of(sock)), 'a flow of ours', watch.part, seconds=20)
         check('pid', f['pid'], os.getpid())
     watch.end()
     # One in four, and the same at both ends.
     watch = Flows('--new', '--sample', '2')
     many = [pair() for _ in range(120)]
-    seen = settle(lambda: (watch.update(), watch.seen)[1], 20, 'some flow', watch.part)
+    seen = wait_until(lambda: (watch.update(), watch.seen)[1], 'some flow', watch.part, seconds=20)
     seen, _ = watch.end()
     ends = {(f['local_port'], f['remote_port']) for f in seen.values() if f['remote_port']}
     check('sampled at one end only', {e for e in ends if e[::-1] not in ends}, set())
@@ -317,8 +310,8 @@ def a_full_table_counts_what_it_refuses():
         listener = socket.create_server(('127.0.0.1', 0))
         client = socket.create_connection(listener.getsockname())
         many += [listener, client, listener.accept()[0]]
-    settle(lambda: (watch.update(), watch.table and watch.table['refused'] == 86)[1], 20, 'all are accounted for',
-           watch.part)
+    wait_until(lambda: (watch.update(), watch.table and watch.table['refused'] == 86)[1], 'all are accounted for',
+               watch.part, seconds=20)
     seen, table = watch.end()
     check('flows', len(seen), 64)
     check('slots', table['slots'], 64)
@@ -360,7 +353,7 @@ def killed_while_attached_leaves_nothing_loaded():
         fail('what it holds is not there')
     watch.part.p.kill()
     watch.part.wait()
-    settle(lambda: not flows.still_there(held), 20, 'everything is unloaded')
+    wait_until(lambda: not flows.still_there(held), 'everything is unloaded', seconds=20)
 
 
 @case
@@ -400,12 +393,6 @@ def the_original_tools_lines_about_flows():
 
 PROBE = needs_bpf()
 flows.own_network()
-only = sys.argv[2:]
-for c in CASES:
-    if only and c.__name__ not in only:
-        continue
-    start = time.monotonic()
-    c()
-    print(f'ok   {c.__name__.replace("_", "-")} ({time.monotonic() - start:.1f} s)', flush=True)
+run_cases()
 if new_flows.cache_info().currsize:
     new_flows().end()

@@ -12,10 +12,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,8 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
@@ -312,9 +308,8 @@ static struct tcp_layers *open_layers(uint32_t flows)
 	char all_but_first[32];
 	const char *ports = all_but_first;
 	struct tcp_layers_opts o = {
-		.sz = sizeof(o),
 		.flows = flows,
-		.wanted.ports = {.v = &ports, .n = 1},
+		.filter.ports = {.v = &ports, .n = 1},
 	};
 	struct tcp_layers *l;
 	char why[256];
@@ -740,15 +735,14 @@ static void all_closed(const struct tcp_layers *of)
 static void test_groups(void **state)
 {
 	/* Of the clients' end: nobody else has flows there. */
-	struct tcp_layers_opts o = {.sz = sizeof(o),
-				    .flows = 64,
+	struct tcp_layers_opts o = {.flows = 64,
 				    .groups = 3,
 				    .quarantine_ns = 50000000,
-				    .wanted.netns = "/proc/self/ns/net"};
+				    .filter.netns = "/proc/self/ns/net"};
 	char home[4500] = "", why[256];
 	uint64_t causes[SL_CAUSES], last = 0;
 	struct tcp_cgroup_hierarchy h;
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &h};
+	struct tcp_cgroups_opts who = {.hierarchy = &h};
 	struct tcp_cgroups *names;
 	struct region_layer_view v;
 	struct tcp_layers *few;

@@ -10,19 +10,13 @@ import subprocess
 import sys
 import time
 
-import flows
-from flows import Part, fail, held, needs_bpf, receive, settle, still_there, without_capabilities
-from harness import SCALE
+from support import flows
+from support.flows import held, needs_bpf, receive, still_there, without_capabilities
+from support.process import SCALE, Part, case, fail, run_cases, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 REQUESTS, LENGTH, REPLY = 20, 100, 300
 LAYERS = 'mac_in ip_in tcp_in app tcp_out ip_out mac_out'.split()
-CASES = []
-
-
-def case(f):
-    CASES.append(f)
-    return f
 
 
 def ask(took=None, sleep=0):
@@ -51,8 +45,8 @@ def trace(*args, **kw):
     part = Part(EXE, 'tcp', 'trace', *args)
     part.ready()
     ports = ask(**kw)
-    settle(lambda: sum(str(ports[0]) in line for line in list(part.out)) >= REQUESTS, 20,
-           'the requests', part)
+    wait_until(lambda: sum(str(ports[0]) in line for line in list(part.out)) >= REQUESTS, 'the requests', part,
+               seconds=20)
     if part.stop():
         fail('it failed', part)
     return [line for line in part.out if str(ports[0]) in line], ports
@@ -129,7 +123,7 @@ def every_way_to_add_up_counts_the_same_requests():
                         (by != 'remote' or r['name'] == '127.0.0.1'):
                     return r
             return None
-        r = settle(row, 20, f'a row by {by}', part)
+        r = wait_until(row, lambda: f'a row by {by}', part, seconds=20)
         if by == 'flow' and (r['requests'], r['complete'], r['unattributed']) != (REQUESTS, REQUESTS, 0):
             fail(f'{r}')
         for name in [*LAYERS, 'total']:
@@ -140,7 +134,7 @@ def every_way_to_add_up_counts_the_same_requests():
         if len(objects) < 10 or not still_there(objects):
             fail(f'it holds {objects}', part)
         part.stop(signal.SIGKILL)
-        settle(lambda: not still_there(objects), 20, 'all that it had loaded is gone')
+        wait_until(lambda: not still_there(objects), 'all that it had loaded is gone', seconds=20)
 
 
 # The boundaries at both ends of a layer.
@@ -172,7 +166,7 @@ def what_stands_in_for_a_hook_measures_the_same_segments():
                         r['segments_in'] >= REQUESTS and r['segments_out'] >= REQUESTS:
                     return r
             return None
-        r = settle(row, 20, f'segments without {types}', part)
+        r = wait_until(row, lambda: f'segments without {types}', part, seconds=20)
         part.stop()
         for name, ends in BETWEEN.items():
             want = 0 if 'none' in (used[e] for e in ends) else REQUESTS
@@ -202,9 +196,4 @@ def wrong_questions_get_one_line():
 
 
 needs_bpf()
-only = sys.argv[2:]
-for f in CASES:
-    if only and f.__name__ not in only:
-        continue
-    f()
-    print(f'ok   {f.__name__}', flush=True)
+run_cases()

@@ -10,19 +10,14 @@ import subprocess
 import sys
 import time
 
-import flows
-from flows import Part, fail, needs_bpf, settle, skip
+from support import flows
+from support.flows import needs_bpf
+from support.process import Part, fail, output, skip, wait_until
 
-flows.EXE = sys.argv[1]
 AMOUNT = sys.argv[2] if len(sys.argv) > 2 else '30M'
 NAMES = [f'sl-tcp-{os.getpid()}-{n}' for n in 'arb']
 CLEAN = 'a clean link'
 COOKIE = 37  # what iperf3 sends first on each stream
-
-
-def run(*argv, **kw):
-    return subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True,
-                          **kw).stdout
 
 
 def within(name):
@@ -31,16 +26,16 @@ def within(name):
 
 
 def inside(name, *argv):
-    return run(*within(name), *argv)
+    return output(*within(name), *argv)
 
 
 def build():
     a, r, b = NAMES
     for name in NAMES:
-        run('ip', 'netns', 'add', name)
+        output('ip', 'netns', 'add', name)
         inside(name, 'ip', 'link', 'set', 'lo', 'up')
     for end, subnet in ((a, 1), (b, 2)):
-        run('ip', 'link', 'add', 'sl0', 'netns', end, 'type', 'veth', 'peer', 'name',
+        output('ip', 'link', 'add', 'sl0', 'netns', end, 'type', 'veth', 'peer', 'name',
             f'to{subnet}', 'netns', r)
         for name, dev, host in ((end, 'sl0', 2), (r, f'to{subnet}', 1)):
             inside(name, 'ip', 'addr', 'add', f'10.99.{subnet}.{host}/24', 'dev', dev)
@@ -69,9 +64,9 @@ def flap():
     def passed():
         return json.loads(inside(NAMES[1], 'ip', '-s', '-j', 'link', 'show', 'to2'))[0]['stats64']['tx']['bytes']
     before, timeouts = passed(), nstat(NAMES[0])['TcpExtTCPTimeouts']
-    settle(lambda: passed() > before + 30000, 60, 'data is on its way')
+    wait_until(lambda: passed() > before + 30000, 'data is on its way')
     inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'down')
-    settle(lambda: nstat(NAMES[0])['TcpExtTCPTimeouts'] > timeouts, 60, 'a timeout')
+    wait_until(lambda: nstat(NAMES[0])['TcpExtTCPTimeouts'] > timeouts, 'a timeout')
     limit('100mbit')
     inside(NAMES[1], 'ip', 'link', 'set', 'to2', 'up')
 
@@ -80,7 +75,7 @@ def transfer(label, meanwhile=None):
     """One iperf3 through the link; what it, nstat and we say of it has to be the same."""
     begin, before, old = time.monotonic(), nstat(NAMES[0]), set(WATCH.seen)
     server = Part(*within(NAMES[2]), 'iperf3', '-s', '-1', '-p', PORT)
-    settle(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 20, 'iperf3 listens', server)
+    wait_until(lambda: 'LISTEN' in inside(NAMES[2], 'ss', '-ltn'), 'iperf3 listens', server, seconds=20)
     client = Part(*within(NAMES[0]), 'iperf3', '-c', '10.99.2.2', '-p', PORT, '-n', AMOUNT, '-J')
     if meanwhile:
         meanwhile()
@@ -93,7 +88,7 @@ def transfer(label, meanwhile=None):
         WATCH.update()
         ends = [f for i, f in WATCH.seen.items() if i not in old and f['closed'] and f['remote_port']]
         return ends if len(ends) == 4 else None
-    seen = settle(closed, 60, 'all are closed', WATCH.part)
+    seen = wait_until(closed, 'all are closed', WATCH.part)
     after = nstat(NAMES[0])
     ours = [f for f in seen if f['local'] == '10.99.1.2']
     data = max(ours, key=lambda f: f['bytes_sent'])

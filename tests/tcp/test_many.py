@@ -5,10 +5,10 @@ import socket
 import sys
 import threading
 
-import flows
-from flows import Flows, fail, needs_bpf, settle
+from support import flows
+from support.flows import Flows, needs_bpf
+from support.process import fail, wait_until
 
-flows.EXE = sys.argv[1]
 COUNT = int(float(sys.argv[2]) if len(sys.argv) > 2 else 10000)
 
 
@@ -53,8 +53,7 @@ def all_seen():
     return watch.table and len(watch.seen) >= 2 * COUNT + 1 - watch.table['missed']
 
 
-settle(all_seen, 60,
-       lambda: f'{len(watch.seen)} of {2 * COUNT + 1}', watch.part)
+wait_until(all_seen, lambda: f'{len(watch.seen)} of {2 * COUNT + 1}', watch.part)
 seen, table = watch.end()
 ends = {}
 for f in seen.values():

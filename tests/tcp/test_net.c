@@ -6,16 +6,12 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "net_truth.h"
 #include "region/nic.h"
 #include "source/tcp/net_file.h"
@@ -38,7 +34,7 @@ static void took(void *context, const struct tcp_net_sample *s)
 
 static struct tcp_net_match *matcher(void)
 {
-	struct tcp_net_match_opts o = {.sz = sizeof(o), .sample = took};
+	struct tcp_net_match_opts o = {.sample = took};
 	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	assert_non_null(m);
@@ -96,7 +92,7 @@ static void nothing_else(struct tcp_net_match *m, unsigned int but)
 				 tcp_net_cause_name(i));
 }
 
-static void each_segment_is_matched_over_the_end_of_the_numbers(void **state)
+static void segments_match_across_sequence_wraparound(void **state)
 {
 	struct tcp_net_match *m = matcher();
 	uint32_t first = 0xffffff00u; /* more than are remembered of what is sent again */
@@ -116,7 +112,7 @@ static void each_segment_is_matched_over_the_end_of_the_numbers(void **state)
 	tcp_net_match_close(m);
 }
 
-static void what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_once(void **state)
+static void split_segments_are_timed_each_and_merged_ones_once(void **state)
 {
 	struct tcp_net_match *m = matcher();
 	struct region_nic_record r = segment(0, true, 0, 4000, 100);
@@ -236,7 +232,7 @@ static void what_never_came_is_lost_only_where_somebody_looked(void **state)
 }
 
 /* Without timestamps a gap at the sender may hide that the bytes were sent again. */
-static void behind_a_gap_of_the_sender_nothing_is_sure_without_timestamps(void **state)
+static void a_sender_gap_needs_timestamps_to_be_matched(void **state)
 {
 	(void)state;
 	for (int ts = 0; ts < 2; ts++) {
@@ -311,7 +307,7 @@ static void acknowledgements_that_are_alike_are_not_matched(void **state)
 
 static void memory_is_bounded_and_what_does_not_fit_is_counted(void **state)
 {
-	struct tcp_net_match_opts o = {.sz = sizeof(o), .flows = 2, .records = 100, .sample = took};
+	struct tcp_net_match_opts o = {.flows = 2, .records = 100, .sample = took};
 	struct tcp_net_match *m = tcp_net_match_open(&o);
 
 	(void)state;
@@ -370,14 +366,13 @@ static void result(void *context, const struct tcp_net_result *r)
 
 /* B's clock is an hour ahead, and changes its rate every 2 s; back takes five times as long as
  * there. */
-static void latencies_are_right_within_their_bound_over_a_bad_network(void **state)
+static void latencies_are_within_bound_over_a_bad_network(void **state)
 {
 	enum { N = 20000 };
 	struct truth t = {.offset = 3600 * S, .start = 100 * S, .pieces = 6};
 	struct event *e = calloc(8 * N, sizeof(*e));
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o), .by = TCP_NET_BY_FLOW, .result = result, .context = &c};
+	struct tcp_net_stat_opts o = {.by = TCP_NET_BY_FLOW, .result = result, .context = &c};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	struct tcp_net_totals totals;
@@ -455,11 +450,8 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 	enum { N = 1000, STEP = 10 };
 	struct truth t = {.offset = -5 * S, .start = 100 * S, .pieces = 1, .piece[0].skew = 80e-6};
 	struct check c = {.truth = calloc(2 * N, sizeof(int64_t))};
-	struct tcp_net_stat_opts o = {.sz = sizeof(o),
-				      .by = TCP_NET_BY_ALL,
-				      .history = 1,
-				      .result = result,
-				      .context = &c};
+	struct tcp_net_stat_opts o = {
+		.by = TCP_NET_BY_ALL, .history = 1, .result = result, .context = &c};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	struct tcp_net_totals totals;
@@ -501,9 +493,9 @@ static void what_is_matched_late_has_its_latency_all_the_same(void **state)
 	free(c.truth);
 }
 
-static void clocks_that_are_trusted_and_wrong_give_negative_latencies(void **state)
+static void trusted_wrong_clocks_give_negative_latencies(void **state)
 {
-	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 90000};
+	struct tcp_net_stat_opts o = {.trusted = true, .theta = 90000};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_net_match *m = tcp_net_stat_match(s);
 	const struct tcp_net_row *r;
@@ -548,7 +540,7 @@ static void quantiles_are_within_a_bucket(void **state)
 
 static void a_request_is_followed_through_both_hosts(void **state)
 {
-	struct tcp_net_stat_opts o = {.sz = sizeof(o), .trusted = true, .theta = 1000000};
+	struct tcp_net_stat_opts o = {.trusted = true, .theta = 1000000};
 	struct tcp_net_stat *s = tcp_net_stat_open(&o);
 	struct tcp_layer_record a[4] = {{.kind = TCP_RECORD_OUT}, {.kind = TCP_RECORD_IN}}, b[3];
 	struct tcp_layer_record *both[2] = {a, b};
@@ -743,19 +735,18 @@ static void files_come_back_and_damaged_ones_are_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_segment_is_matched_over_the_end_of_the_numbers),
-		cmocka_unit_test(
-			what_is_cut_on_the_way_is_timed_piece_by_piece_and_what_is_merged_once),
+		cmocka_unit_test(segments_match_across_sequence_wraparound),
+		cmocka_unit_test(split_segments_are_timed_each_and_merged_ones_once),
 		cmocka_unit_test(bytes_sent_twice_are_told_apart_or_not_at_all),
 		cmocka_unit_test(what_overtakes_is_matched_and_counted),
 		cmocka_unit_test(what_never_came_is_lost_only_where_somebody_looked),
-		cmocka_unit_test(behind_a_gap_of_the_sender_nothing_is_sure_without_timestamps),
+		cmocka_unit_test(a_sender_gap_needs_timestamps_to_be_matched),
 		cmocka_unit_test(ports_used_again_are_another_connection),
 		cmocka_unit_test(acknowledgements_that_are_alike_are_not_matched),
 		cmocka_unit_test(memory_is_bounded_and_what_does_not_fit_is_counted),
-		cmocka_unit_test(latencies_are_right_within_their_bound_over_a_bad_network),
+		cmocka_unit_test(latencies_are_within_bound_over_a_bad_network),
 		cmocka_unit_test(what_is_matched_late_has_its_latency_all_the_same),
-		cmocka_unit_test(clocks_that_are_trusted_and_wrong_give_negative_latencies),
+		cmocka_unit_test(trusted_wrong_clocks_give_negative_latencies),
 		cmocka_unit_test(quantiles_are_within_a_bucket),
 		cmocka_unit_test(a_request_is_followed_through_both_hosts),
 		cmocka_unit_test(records_that_lie_or_are_torn_are_refused),

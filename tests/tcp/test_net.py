@@ -13,26 +13,20 @@ import signal
 import struct
 import subprocess
 import sys
-import threading
 
-import flows
-from flows import Part, fail, held, needs_bpf, settle, skip, still_there, without_capabilities
+from support.flows import held, needs_bpf, still_there, without_capabilities
+from support.process import Part, fail, output, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 NAMES = [f'sl-net-{os.getpid()}-{n}' for n in 'abr']  # r: the network between a and b
 ADDRESSES = ['10.97.1.2', '10.97.2.2'], ['fd97:1::2', 'fd97:2::2']
 PORT, SINK = 7300, 7301
 REQUESTS, LENGTH, REPLY, BULK = 300, 100, 3000, 4_000_000
-DIR = flows.sys.modules['harness'].workdir()
+DIR = workdir()
 MASK = 2**64 - 1
 K = (0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
      0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3)
 SEGMENT, GAP, LAYERS, END = 1, 2, 3, 4
-
-
-def run(*argv, **kw):
-    return subprocess.run([str(a) for a in argv], check=True, stdout=subprocess.PIPE, text=True,
-                          **kw).stdout
 
 
 def within(end):
@@ -41,18 +35,18 @@ def within(end):
 
 def build():
     for name in NAMES:
-        run('ip', 'netns', 'add', name)
+        output('ip', 'netns', 'add', name)
     for end, net in ((0, 1), (1, 2)):
-        run('ip', 'link', 'add', 'sl0', 'netns', NAMES[end], 'type', 'veth', 'peer', 'name',
+        output('ip', 'link', 'add', 'sl0', 'netns', NAMES[end], 'type', 'veth', 'peer', 'name',
             f'to{net}', 'netns', NAMES[2])
         for at, dev, host in ((end, 'sl0', 2), (2, f'to{net}', 1)):
-            run(*within(at), 'ip', 'link', 'set', 'lo', 'up')
-            run(*within(at), 'ip', 'addr', 'add', f'10.97.{net}.{host}/24', 'dev', dev)
-            run(*within(at), 'ip', 'addr', 'add', f'fd97:{net}::{host}/64', 'dev', dev, 'nodad')
-            run(*within(at), 'ip', 'link', 'set', dev, 'up')
-        run(*within(end), 'ip', 'route', 'add', 'default', 'via', f'10.97.{net}.1')
-        run(*within(end), 'ip', '-6', 'route', 'add', 'default', 'via', f'fd97:{net}::1')
-    run(*within(2), 'sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
+            output(*within(at), 'ip', 'link', 'set', 'lo', 'up')
+            output(*within(at), 'ip', 'addr', 'add', f'10.97.{net}.{host}/24', 'dev', dev)
+            output(*within(at), 'ip', 'addr', 'add', f'fd97:{net}::{host}/64', 'dev', dev, 'nodad')
+            output(*within(at), 'ip', 'link', 'set', dev, 'up')
+        output(*within(end), 'ip', 'route', 'add', 'default', 'via', f'10.97.{net}.1')
+        output(*within(end), 'ip', '-6', 'route', 'add', 'default', 'via', f'fd97:{net}::1')
+    output(*within(2), 'sysctl', '-qw', 'net.ipv4.ip_forward=1', 'net.ipv6.conf.all.forwarding=1')
 
 
 def impair(towards, *what):
@@ -129,7 +123,7 @@ class Recording:
                           '-Z', 'root', '--time-stamp-precision=nano', '-w', self.pcaps[end], 'tcp')
                      for end in (0, 1)]
             for d in dumps:
-                settle(lambda d=d: any('listening' in line for line in list(d.err)), 30, 'tcpdump', d)
+                wait_until(lambda d=d: any('listening' in line for line in list(d.err)), 'tcpdump', d, seconds=30)
         parts = [Part(EXE, 'tcp', 'net', '--record', f, '--dev', 'sl0', '--netns',
                       f'/run/netns/{name}', '-p', f'{PORT}-{SINK}', *options)
                  for f, name in zip(self.files, NAMES)]
@@ -151,13 +145,13 @@ class Recording:
             sizes.append([os.path.getsize(p) for p in self.pcaps])
             return len(sizes) > 10 and sizes[-1] == sizes[-10]
         if dumps:
-            settle(calm, 60, 'tcpdump writes no more')
+            wait_until(calm, 'tcpdump writes no more')
         for d in dumps:
             d.stop(signal.SIGINT)
 
 
 def compare(*args):
-    out = run(EXE, 'tcp', 'net', '--json', *args)
+    out = output(EXE, 'tcp', 'net', '--json', *args)
     rows = collections.defaultdict(list)
     for line in out.splitlines():
         o = json.loads(line)
@@ -360,7 +354,7 @@ def case_bad_network():
     r = Recording(pause=0, requests=100, bulk=1_000_000)
     one, _ = right_within_the_bound(r, 'loss, reordering, copies', least=200)
     t, c = one['totals'][0], one['totals'][0]['causes']
-    dropped = json.loads(run(*within(2), 'tc', '-s', '-j', 'qdisc', 'show', 'dev', 'to2'))[0]['drops']
+    dropped = json.loads(output(*within(2), 'tc', '-s', '-j', 'qdisc', 'show', 'dev', 'to2'))[0]['drops']
     if not c['lost'] or not c['duplicate'] or not one['all'][0]['there']['reordered'] or \
             c['lost'] > dropped + t['left_out'] or c['unknown'] or \
             c['not_sent'] > t['left_out'] or c['no_clock']:
@@ -419,8 +413,8 @@ def case_formats():
         rows = compare('--by', by, *files)[by]
         if len(rows) != lines or sum(r['there']['count'] for r in rows) != n:
             fail(f'by {by}: {rows}')
-        text = run(EXE, 'tcp', 'net', '--by', by, *files)
-        csv = run(EXE, 'tcp', 'net', '--csv', '--by', by, *files)
+        text = output(EXE, 'tcp', 'net', '--by', by, *files)
+        csv = output(EXE, 'tcp', 'net', '--csv', '--by', by, *files)
         if text.count(' there ') < lines or csv.count('\nrow,') != lines:
             fail(f'{text}\n{csv}')
     trusted = compare('--trust-clocks', '1ms', *files)
@@ -436,7 +430,7 @@ def case_killed():
     if not objects:
         fail('it holds nothing', p)
     p.stop(signal.SIGKILL)
-    settle(lambda: not still_there(objects), 20, lambda: f'left: {still_there(objects)}')
+    wait_until(lambda: not still_there(objects), lambda: f'left: {still_there(objects)}', seconds=20)
 
 
 def case_overrun():
@@ -467,7 +461,7 @@ def case_live():
 
     def seen():
         return sum('"row":"segment"' in line for line in list(live.out)) > 300
-    settle(seen, 30, 'segments', live)
+    wait_until(seen, 'segments', live, seconds=30)
     if live.stop(signal.SIGINT):
         fail('it failed', live)
     for a in agents:

@@ -5,14 +5,10 @@
  * where they do not.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "net_truth.h"
 #include "source/tcp/net_clock.h"
 
@@ -107,7 +103,7 @@ static void envelopes(const struct tcp_net_point *p, size_t n, int64_t from, int
 	}
 }
 
-static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
+static void the_truth_is_within_the_bound_at_any_rates(void **state)
 {
 	struct tcp_net_point *p = calloc(POINTS, sizeof(*p));
 
@@ -164,7 +160,7 @@ static void the_truth_is_within_the_bound_whatever_the_rates_do(void **state)
 	free(p);
 }
 
-static void many_packets_make_the_bound_half_of_the_quickest_round_trip(void **state)
+static void many_packets_bound_it_by_half_the_fastest_rtt(void **state)
 {
 	const struct truth t = {
 		.offset = 5 * 1000 * S, .start = 1234567890, .pieces = 1, .piece[0].skew = 80e-6};
@@ -190,7 +186,7 @@ static void many_packets_make_the_bound_half_of_the_quickest_round_trip(void **s
 }
 
 /* One request a second: its own answer bounds it, and nothing of a second ago could. */
-static void few_packets_are_each_bounded_by_their_own_round_trip(void **state)
+static void few_packets_are_bounded_by_their_own_rtt(void **state)
 {
 	const struct truth t = clocks(EXTREME);
 	struct tcp_net_point p[40];
@@ -304,7 +300,7 @@ static void packets_one_way_only_tell_nothing(void **state)
 	tcp_net_clock_free(&c);
 }
 
-static void what_lies_far_back_is_forgotten_and_the_last_two_windows_are_not(void **state)
+static void only_the_last_two_windows_are_remembered(void **state)
 {
 	const struct truth t = clocks(WALKING);
 	struct tcp_net_clock c = {.most = 1};
@@ -331,13 +327,13 @@ static void what_lies_far_back_is_forgotten_and_the_last_two_windows_are_not(voi
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_truth_is_within_the_bound_whatever_the_rates_do),
-		cmocka_unit_test(many_packets_make_the_bound_half_of_the_quickest_round_trip),
-		cmocka_unit_test(few_packets_are_each_bounded_by_their_own_round_trip),
+		cmocka_unit_test(the_truth_is_within_the_bound_at_any_rates),
+		cmocka_unit_test(many_packets_bound_it_by_half_the_fastest_rtt),
+		cmocka_unit_test(few_packets_are_bounded_by_their_own_rtt),
 		cmocka_unit_test(a_clock_that_steps_is_seen_and_nothing_is_guessed),
 		cmocka_unit_test(a_clock_that_is_too_fast_is_not_believed),
 		cmocka_unit_test(packets_one_way_only_tell_nothing),
-		cmocka_unit_test(what_lies_far_back_is_forgotten_and_the_last_two_windows_are_not),
+		cmocka_unit_test(only_the_last_two_windows_are_remembered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

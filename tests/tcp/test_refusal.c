@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Why the verifier refuses a program is found in what libbpf says of it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "source/tcp/util.h"
 
 #define HEAD "libbpf: prog 'on_packet': -- BEGIN PROG LOAD LOG --\n"

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 
-import flows
-from flows import Flows, fail, held, libc, needs_bpf, settle, still_there
-from harness import SCALE
+from support import flows
+from support.flows import Flows, held, libc, needs_bpf, still_there
+from support.process import SCALE, fail, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 CASES = []
 VERBS = ('probe', 'flows', 'layers', 'trace', 'cpu')
 NET_ADMIN, SYS_ADMIN, PERFMON, BPF = 12, 21, 38, 39
@@ -142,7 +142,7 @@ def what_was_killed_leaves_nothing_loaded():
             fail(f'{v} holds {objects}', part)
         part.p.kill()
         part.wait()
-        settle(lambda: not still_there(objects), 20, f'all of {v} is unloaded')
+        wait_until(lambda: not still_there(objects), lambda: f'all of {v} is unloaded', seconds=20)
 
 
 def locked_down_for_reading():

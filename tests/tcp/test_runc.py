@@ -10,11 +10,11 @@ import subprocess
 import sys
 import urllib.request
 
-import flows
-from flows import Part, fail, libc, needs_bpf, settle, skip
-from harness import workdir
+from support import flows
+from support.flows import libc, needs_bpf
+from support.process import Part, fail, skip, wait_until, workdir
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 BUSYBOX, PORT, NAME = '/bin/busybox', 7000, f'shop-{os.getpid()}'
 ID = secrets.token_hex(32)
 GROUP = f'sl-runc-{os.getpid()}'  # the folder above the container's
@@ -59,7 +59,7 @@ def end():
     # Of each hierarchy. The container's own is left by runc where its processes took too long to go.
     for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
         if GROUP in folder.split('/'):
-            settle(lambda: removed(folder), 20, f'{folder} is gone')
+            wait_until(lambda: removed(folder), lambda: f'{folder} is gone', seconds=20)
 
 
 def removed(folder):
@@ -95,7 +95,8 @@ def its_connections_bear_its_name():
         # A listener, and both ends of the connection from before and of the one just made.
         return sorted((f['older'], f['container']) for f in found) == \
             [(False, NAME)] * 2 + [(True, NAME)] * 3 and found
-    settle(rows, 30, lambda: urllib.request.urlopen(f'http://{at}/api/v1/flows').read().decode()[-3000:], collector)
+    wait_until(rows, lambda: urllib.request.urlopen(f'http://{at}/api/v1/flows').read().decode()[-3000:],
+               collector, seconds=30)
     collector.stop()
     host.stop()
 
@@ -108,7 +109,7 @@ def why_and_cpu_know_it_by_its_name():
     watch = Part(EXE, 'tcp', 'cpu', '--json', '--by', 'container', '--of', NAME, '-i', '100ms')
     watch.ready()
     runc('exec', ID, BUSYBOX, 'true')
-    row = settle(lambda: watch.out and json.loads(watch.out[0]), 20, 'a row of the container', watch)
+    row = wait_until(lambda: watch.out and json.loads(watch.out[0]), 'a row of the container', watch, seconds=20)
     watch.stop()
     if row['container'] != NAME or row['container_id'] != ID or not row['run_ns']:
         fail(f'{row}')

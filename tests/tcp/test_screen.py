@@ -14,10 +14,11 @@ import sys
 import termios
 import time
 
-import flows
-from flows import fail, needs_bpf, pair, settle
+from support import flows
+from support.flows import needs_bpf, pair
+from support.process import case, fail, run, run_cases, wait_until
 
-flows.EXE = EXE = sys.argv[1]
+EXE = sys.argv[1]
 
 
 class Screen:
@@ -55,7 +56,7 @@ class Screen:
         """A frame of which that is true, and which fits."""
         def there():
             return next((f for f in reversed(self.frames()) if condition(f)), None)
-        frame = settle(there, 30, lambda: f'{what}: {self.raw[-3000:]}')
+        frame = wait_until(there, lambda: f'{what}: {self.raw[-3000:]}', seconds=30)
         rows, columns = self.size
         if len(frame) >= rows or max(len(line) for line in frame) > columns:
             fail(f'does not fit {rows} x {columns}: {frame}')
@@ -78,6 +79,7 @@ class Screen:
         os.close(self.ours)
 
 
+@case
 def the_screen_fits_its_terminal_and_obeys_its_keys(port):
     for verb, orders, column, needed in (
             ('flows', ('activity', 'sent', 'received'), 'REMOTE', 'RECV/s'),
@@ -108,6 +110,7 @@ def the_screen_fits_its_terminal_and_obeys_its_keys(port):
         s.end()
 
 
+@case
 def what_starts_in_another_order_says_so(port):
     s = Screen(24, 80, 'flows', '-i', '100ms', '--sort', 'rtt', '-p', port)
     s.wait(lambda f: 'by rtt;' in f[0], 'sorted by rtt')
@@ -115,47 +118,47 @@ def what_starts_in_another_order_says_so(port):
     s.end()
 
 
-def run(*args, code, **kw):
-    p = subprocess.run([EXE, 'tcp', *args], text=True, stderr=subprocess.PIPE, timeout=60,
-                       **{'stdout': subprocess.PIPE, **kw})
-    if p.returncode != code:
-        fail(f'{args}: {p.returncode}, not {code}: {p.stderr}')
-    return p
+def tcp(*args, **kw):
+    return run(EXE, 'tcp', *args, seconds=60, **kw)
 
 
+@case
 def nobody_takes_an_empty_table_for_an_answer(_):
     for verb, *args in (('flows', '--json'), ('layers',), ('trace', '--csv')):
-        said = run(verb, '-d', '50ms', '-p', '1', *args, code=0).stderr
+        said = tcp(verb, '-d', '50ms', '-p', '1', *args, code=0).stderr
         if 'filter' not in said:
             fail(f'{verb} {args}: nothing passes the filter, and it says {said}')
-    said = run('cpu', '-d', '50ms', '--of', 'nobody', code=0).stderr
+    said = tcp('cpu', '-d', '50ms', '--of', 'nobody', code=0).stderr
     if 'no such task' not in said:
         fail(f'cpu: {said}')
 
 
+@case
 def what_finds_no_room_is_said(_):
     many = [pair() for _ in range(40)]
-    said = run('flows', '-d', '50ms', '--flows', '64', '--csv', code=0).stderr
+    said = tcp('flows', '-d', '50ms', '--flows', '64', '--csv', code=0).stderr
     if not re.search(r'\d+ connections found no room among 64: see --flows', said):
         fail(said)
     for s in (s for ends in many for s in ends):
         s.close()
 
 
+@case
 def an_output_that_takes_nothing_more_is_an_error_with_its_name(port):
     with open('/dev/full', 'w') as full:
         for verb, args, kw, name in (('flows', ('-o', '/dev/full'), {}, '/dev/full'),
                                      ('cpu', (), {'stdout': full}, 'standard output'),
                                      ('trace', ('-o', '/dev/full'), {}, '/dev/full')):
-            said = run(verb, '--json', '-d', '300ms', '-i', '100ms', *args, code=1, **kw).stderr
+            said = tcp(verb, '--json', '-d', '300ms', '-i', '100ms', *args, code=1, **kw).stderr
             if f'{name}: No space left on device' not in said:
                 fail(f'{verb}: {said}')
 
 
+@case
 def each_row_says_when_it_was_looked_at(port):
     before = time.time_ns()
-    lines = run('flows', '--json', '-d', '100ms', '-i', '50ms', '-p', port, code=0).stdout.splitlines()
-    names, *rows = run('flows', '--csv', '-d', '50ms', '-p', port, code=0).stdout.splitlines()
+    lines = tcp('flows', '--json', '-d', '100ms', '-i', '50ms', '-p', port, code=0).stdout.splitlines()
+    names, *rows = tcp('flows', '--csv', '-d', '50ms', '-p', port, code=0).stdout.splitlines()
     times = [r.get('time_ns') or r['table']['time_ns'] for r in map(json.loads, lines)]
     times.append(int(dict(zip(names.split(','), rows[0].split(',')))['time_ns']))
     if times != sorted(times) or not before <= times[0] <= times[-1] <= time.time_ns():
@@ -165,11 +168,4 @@ def each_row_says_when_it_was_looked_at(port):
 needs_bpf()
 flows.own_network()
 client, server = pair()
-only = sys.argv[2:]
-for f in (the_screen_fits_its_terminal_and_obeys_its_keys, what_starts_in_another_order_says_so,
-          nobody_takes_an_empty_table_for_an_answer, what_finds_no_room_is_said,
-          an_output_that_takes_nothing_more_is_an_error_with_its_name, each_row_says_when_it_was_looked_at):
-    if not only or f.__name__ in only:
-        start = time.monotonic()
-        f(str(server.getsockname()[1]))
-        print(f'ok   {f.__name__.replace("_", "-")} ({time.monotonic() - start:.1f} s)', flush=True)
+run_cases(str(server.getsockname()[1]))

@@ -4,21 +4,18 @@ load generators counted themselves.
 
 nginx with wrk (its access log: bytes of each request and response), redis with redis-benchmark (INFO:
 commands, bytes in and out), PostgreSQL with pgbench (its log: statements and sessions)."""
-import json
 import os
 import re
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import time
 
-import flows
-from flows import Flows, Layers, Part, fail, needs_bpf, settle
-from harness import SCALE, workdir
+from support import flows
+from support.flows import Flows, Layers, needs_bpf
+from support.process import SCALE, Part, fail, output, wait_until, workdir
 
-flows.EXE = sys.argv[1]
 CASES = {}
 # 6.18 leaves out some calls of tracepoints under load (docs/tcp.md); 6.1 does not.
 EXACT = 'GUEST' in os.environ
@@ -39,14 +36,6 @@ def soak(*needs):
 def find(tool):
     found = [os.path.join(d, tool) for d in [*os.environ['PATH'].split(':'), '/usr/sbin', '/usr/lib/postgresql/15/bin']]
     return next((f for f in found if os.access(f, os.X_OK)), None)
-
-
-def run(*argv, **kw):
-    p = subprocess.run([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       text=True, timeout=300, **kw)
-    if p.returncode:
-        fail(f'{argv}: {p.returncode}: {p.stdout[-2000:]}')
-    return p.stdout
 
 
 def free_port():
@@ -73,7 +62,7 @@ class Watched:
             self.flows.update()
             t = self.flows.table
             return t and t['open'] == 0
-        settle(quiet, 60, lambda: f'all flows are closed: {self.flows.table}', self.flows.part)
+        wait_until(quiet, lambda: f'all flows are closed: {self.flows.table}', self.flows.part)
         seen, self.table = self.flows.end()
         self.ends = [f for f in seen.values() if 'listener' not in f['flags']]
         self.server = [f for f in self.ends if f['local_port'] == self.port]
@@ -153,9 +142,9 @@ def nginx(connections, seconds):
         f.write(WRK)
     watched = Watched(port)
     server = Part(find('nginx'), '-c', f'{d}/conf', '-p', d, '-e', f'{d}/error')
-    settle(lambda: listens(port), 60, 'nginx listens', server)
+    wait_until(lambda: listens(port), 'nginx listens', server)
     for runs in range(1, 4):
-        told = run('wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--timeout', '60s', '-s', f'{d}/exact.lua',
+        told = output('wrk', '-t1', f'-c{connections}', f'-d{seconds}s', '--timeout', '60s', '-s', f'{d}/exact.lua',
                    f'http://127.0.0.1:{port}/page').splitlines()[-1]
         answered, got, errors = map(int, told.split())
         if answered:
@@ -207,7 +196,7 @@ def start_redis(d, port):
     os.symlink(find('redis-check-rdb'), f'{d}/redis-server')
     server = Part(f'{d}/redis-server', '--port', port, '--bind', '127.0.0.1', '--save', '', '--dir', d,
                   '--maxclients', '12000', '--tcp-backlog', '8192')
-    settle(lambda: any('Ready to accept' in line for line in list(server.out)), 60, 'redis is ready', server)
+    wait_until(lambda: any('Ready to accept' in line for line in list(server.out)), 'redis is ready', server)
     return server
 
 
@@ -216,7 +205,7 @@ def redis(connections, commands, pipeline):
     port = free_port()
     watched = Watched(port)
     server = start_redis(d, port)
-    told = run('redis-benchmark', '-h', '127.0.0.1', '-p', port, '-c', connections, '-n', commands, '-P', pipeline,
+    told = output('redis-benchmark', '-h', '127.0.0.1', '-p', port, '-c', connections, '-n', commands, '-P', pipeline,
                '-t', 'set,get', '-d', '100', '--csv')
     if len(re.findall(r'^"(?:SET|GET)","\d', told, re.M)) != 2:
         fail(f'redis-benchmark says {told}')
@@ -272,7 +261,7 @@ SS = {
 def ss():
     """{(local, remote): {field: value}} of the established connections; addresses as text."""
     found = {}
-    for line in run('ss', '-tinHO', 'state', 'established').splitlines():
+    for line in output('ss', '-tinHO', 'state', 'established').splitlines():
         words = line.split()
         found[tuple(words[2:4])] = dict(w.split(':', 1) for w in words[4:] if ':' in w)
     return found
@@ -336,7 +325,7 @@ def postgres(connections, each):
     port = free_port()
     user = {'preexec_fn': flows.without_capabilities, 'cwd': d, 'env': {**os.environ, 'HOME': d, 'LC_ALL': 'C',
                                                             'PGSSLMODE': 'disable', 'PGGSSENCMODE': 'disable'}}
-    run(find('initdb'), '-D', f'{d}/data', '-U', 'nobody', '-A', 'trust', '--no-sync', '--no-instructions', **user)
+    output(find('initdb'), '-D', f'{d}/data', '-U', 'nobody', '-A', 'trust', '--no-sync', '--no-instructions', **user)
     with open(f'{d}/data/postgresql.conf', 'a') as f:
         f.write(f"""listen_addresses = '127.0.0.1'
 port = {port}
@@ -350,13 +339,13 @@ jit = off
 """)
     log = f'{d}/log'
     watched = Watched(port)
-    run(find('pg_ctl'), '-D', f'{d}/data', '-l', log, '-w', '-t', '120', 'start', **user)
+    output(find('pg_ctl'), '-D', f'{d}/data', '-l', log, '-w', '-t', '120', 'start', **user)
     try:
         to = ['-h', '127.0.0.1', '-p', port, '-U', 'nobody', 'postgres']
-        run(find('pgbench'), '-i', '-q', '-s', '1', *to, **user)
-        told = run(find('pgbench'), '-S', '-n', '-c', connections, '-j', '2', '-t', each, *to, **user)
+        output(find('pgbench'), '-i', '-q', '-s', '1', *to, **user)
+        told = output(find('pgbench'), '-S', '-n', '-c', connections, '-j', '2', '-t', each, *to, **user)
     finally:
-        run(find('pg_ctl'), '-D', f'{d}/data', '-m', 'fast', '-w', 'stop', **user)
+        output(find('pg_ctl'), '-D', f'{d}/data', '-m', 'fast', '-w', 'stop', **user)
     watched.end()
     m = re.search(r'actually processed: (\d+)/(\d+)', told)
     if not m or int(m[1]) != connections * each:

@@ -10,8 +10,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "base/base.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
@@ -38,11 +35,10 @@ static struct region_flows_info info;
 static struct tcp_opts defaults(void)
 {
 	return (struct tcp_opts){
-		.sz = sizeof(struct tcp_opts),
 		.flows = 256,
 		.existing = true,
 		.quarantine_ns = 60000000000, /* seen however slow this machine is */
-		.wanted = {.netns = OURS},
+		.filter = {.netns = OURS},
 	};
 }
 
@@ -328,7 +324,7 @@ static void an_end_that_nobody_is_told_of_is_found(void **state)
 }
 
 /* The same of a beginning: the last test's hooks are still cut off. */
-static void a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment(void **state)
+static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 {
 	struct region_flow f;
 	uint16_t port;
@@ -361,7 +357,7 @@ static int free_slots(uint32_t slots)
 
 /* The kernel may refuse to put a slot back: its queue's lock may not be had at the moment. Here the
  * queue is full. */
-static void a_slot_that_cannot_be_given_back_now_is_given_back_later(void **state)
+static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct tcp_opts options = defaults();
@@ -462,7 +458,7 @@ static void what_cannot_be_is_refused_with_a_line(void **state)
 	assert_null(none);
 	assert_non_null(strstr(why, "1048577"));
 	options = defaults();
-	options.wanted.netns = "/no/such";
+	options.filter.netns = "/no/such";
 	assert_int_equal(tcp_open(&options, &none, why, sizeof(why)), -EINVAL);
 	assert_null(none);
 	assert_non_null(strstr(why, "/no/such"));
@@ -477,10 +473,10 @@ int main(void)
 		cmocka_unit_test(others_map_the_same_memory_read_only),
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
-		cmocka_unit_test(a_slot_that_cannot_be_given_back_now_is_given_back_later),
+		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
 		/* The last: the table is not told of ends and beginnings any more. */
 		cmocka_unit_test(an_end_that_nobody_is_told_of_is_found),
-		cmocka_unit_test(a_beginning_that_nobody_is_told_of_is_found_by_its_first_segment),
+		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	struct tcp_hooks hooks;

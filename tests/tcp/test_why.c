@@ -12,11 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 #include "region/why.h"
@@ -94,7 +89,44 @@ static void assert_why(const struct region_flow *now, enum region_why_limit limi
 	assert_true(w.n > 0 && w.n <= REGION_WHY_NUMBERS);
 }
 
-static void each_class_is_told_from_the_others(void **state)
+/* Of a path that is congested: marked, but without a loss. */
+static struct region_flow congested(void)
+{
+	struct region_flow f = later();
+
+	f.flight = f.cwnd = 10;
+	f.wmem = f.queue = f.sndbuf = 0;
+	f.ssthresh = 5;
+	f.rtt_min_us = 50;
+	f.rtt_sum_us = first().rtt_sum_us + 100 * 1049; /* not by 1 ms */
+	f.delivered_ce = 1;
+	return f;
+}
+
+/* And with losses, of which one took a timeout. */
+static struct region_flow lossy(void)
+{
+	struct region_flow f = congested();
+
+	f.retrans += 2;
+	f.re_tlp++;
+	f.timeouts++;
+	return f;
+}
+
+/* Limited by both windows for a time, and by the peer's at the end. */
+static struct region_flow limited(void)
+{
+	struct region_flow f = lossy();
+
+	f.timeouts = first().timeouts;
+	f.sndbuf_us = 4000000;
+	f.rwnd_us = 4500000;
+	f.rto_us = 200000;
+	return f;
+}
+
+static void path_and_application_are_told_apart(void **state)
 {
 	struct region_flow f = later();
 
@@ -126,6 +158,15 @@ static void each_class_is_told_from_the_others(void **state)
 	assert_why(&f, REGION_WHY_PATH, 0.9);
 	f.delivered_ce = 1;
 	assert_why(&f, REGION_WHY_ECN, 0.9);
+	f = congested();
+	assert_why(&f, REGION_WHY_ECN, 0.9);
+}
+
+static void losses_and_windows_are_told_apart(void **state)
+{
+	struct region_flow f = congested();
+
+	(void)state;
 	f.retrans += 2;
 	f.re_tlp++;   /* a probe at the tail, */
 	f.dsack += 2; /* which was not lost, nor was the other */
@@ -143,7 +184,13 @@ static void each_class_is_told_from_the_others(void **state)
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.bytes_acked++;
 	assert_why(&f, REGION_WHY_PEER_WINDOW, 0.45);
-	f.timeouts = first().timeouts;
+}
+
+static void a_peer_that_does_not_read_is_told(void **state)
+{
+	struct region_flow f = limited();
+
+	(void)state;
 	f.bytes_acked = first().bytes_acked;
 	assert_why(&f, REGION_WHY_LOSS_TIMEOUT, 0.9);
 	f.rto_us = 11000000; /* it may still come */
@@ -158,6 +205,14 @@ static void each_class_is_told_from_the_others(void **state)
 	f.zero_in--;
 	f.snd_wnd = 0;
 	assert_why(&f, REGION_WHY_PEER_NOT_READING, 0.45);
+}
+
+static void who_waits_for_whom_is_told(void **state)
+{
+	struct region_flow f = limited();
+
+	(void)state;
+	f.snd_wnd = 0;
 	f.busy_us = first().busy_us + 1000000;
 	f.rwnd_us = f.sndbuf_us = 0;
 	assert_why(&f, REGION_WHY_APPLICATION, 0.9);
@@ -170,7 +225,13 @@ static void each_class_is_told_from_the_others(void **state)
 	assert_why(&f, REGION_WHY_NOT_READING, 1);
 	f.flags = SL_FLOW_RESET_IN;
 	assert_why(&f, REGION_WHY_RESET, 1);
-	f = first();
+}
+
+static void idle_and_listening_are_told_apart(void **state)
+{
+	struct region_flow f = first();
+
+	(void)state;
 	f.changed_ns += 10000000000;
 	assert_why(&f, REGION_WHY_IDLE, 1);
 	f.queue = 1;
@@ -230,10 +291,8 @@ static void pause_ms(int ms)
 static int set_up(void **state)
 {
 	/* Not what others do on this machine: it might fill the table. */
-	struct tcp_opts o = {.sz = sizeof(o),
-			     .flows = 256,
-			     .interval_ns = 2000000,
-			     .wanted = {.netns = "/proc/self/ns/net"}};
+	struct tcp_opts o = {
+		.flows = 256, .interval_ns = 2000000, .filter = {.netns = "/proc/self/ns/net"}};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	size_t bytes;
 	int s;
@@ -637,7 +696,11 @@ static void a_listener_that_does_not_accept(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_class_is_told_from_the_others),
+		cmocka_unit_test(path_and_application_are_told_apart),
+		cmocka_unit_test(losses_and_windows_are_told_apart),
+		cmocka_unit_test(a_peer_that_does_not_read_is_told),
+		cmocka_unit_test(who_waits_for_whom_is_told),
+		cmocka_unit_test(idle_and_listening_are_told_apart),
 		cmocka_unit_test(snapshots_that_make_no_sense_do_no_harm),
 		cmocka_unit_test(a_reader_that_does_not_read),
 		cmocka_unit_test(a_sender_with_little_to_send),

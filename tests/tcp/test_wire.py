@@ -2,18 +2,16 @@
 """A wire that loses, delays and marks chosen packets: causes of retransmissions, spurious ones and ECN are
 what the wire did and what nstat says; requests and samples of the RTT are what tcpdump saw at both ends."""
 import json
-import os
 import subprocess
 import sys
 import threading
 import time
 
-import flows
-from flows import Flows, Part, fail, needs_bpf, receive, settle, transfer
-from harness import SCALE, until, workdir
+from support import flows
+from support.flows import Flows, needs_bpf, receive, transfer
+from support.process import SCALE, Part, fail, poll, wait_until, workdir
 from wire import SYN, Capture, Wire
 
-flows.EXE = sys.argv[1]
 CASES = []
 # 6.18 leaves out a call of a tracepoint now and then (docs/tcp.md); in a guest on a busy machine TCP's own timers
 # send more again than the wire lost, as it does here when this process, which carries the packets, is held up for some
@@ -58,7 +56,7 @@ class Watched:
     def until(self, condition, what, of=None):
         """The first state of the flow, or of its peer, that condition() takes."""
         of = of or self.flow
-        f = until(lambda: (lambda f: f if f and condition(f) else None)(of()), 20 * SCALE)
+        f = poll(lambda: (lambda f: f if f and condition(f) else None)(of()), 20 * SCALE)
         if not f:
             raise Wrong(f'{what}: {of()}')
         return f
@@ -321,11 +319,14 @@ def requests_and_samples_of_the_rtt_are_what_tcpdump_saw(wire):
     for t in threads:
         t.join()
     ends = [flows.name_of(c) for c, _ in pairs]
-    found = {e: settle(lambda e=e: (lambda f: f if f and not f['flight'] and f['read_bytes'] == f['bytes_received'] and
-                                    watch.of(*e[::-1]) and not watch.of(*e[::-1])['flight'] else None)(watch.of(*e)),
-                       30, 'it settles', watch.part) for e in ends}
+
+    def settled(e):
+        f, other = watch.of(*e), watch.of(*e[::-1])
+        return f and other and not f['flight'] and not other['flight'] and \
+            f['read_bytes'] == f['bytes_received'] and f
+    found = {e: wait_until(lambda e=e: settled(e), 'it settles', watch.part, seconds=30) for e in ends}
     want = CONNECTIONS * ROUNDS
-    until(lambda: sum('"request"' in line for line in list(trace.out)) >= want, 20)
+    poll(lambda: sum('"request"' in line for line in list(trace.out)) >= want, 20)
     if trace.stop():
         fail('it failed', trace)
     at_near, at_far = near.end(), far.end()

@@ -16,8 +16,8 @@ import subprocess
 import threading
 import time
 
-import flows
-from flows import Part, fail, settle, skip
+from support import flows
+from support.process import Part, fail, skip, wait_until
 
 NEAR, FAR = '10.98.0.1', '10.98.0.2'
 MTU = 1500
@@ -232,7 +232,7 @@ class Capture:
         self.path = path
         self.part = Part(*within, 'tcpdump', '-Z', 'root', '-U', '--immediate-mode', '-n', '-s', '200', '-B', '16384',
                          '--time-stamp-precision=nano', '-i', device, '-w', path, 'tcp')
-        settle(lambda: any('listening on' in line for line in list(self.part.err)), 60, 'tcpdump listens', self.part)
+        wait_until(lambda: any('listening on' in line for line in list(self.part.err)), 'tcpdump listens', self.part)
 
     def end(self):
         """[Packet], with .when in ns since the epoch."""

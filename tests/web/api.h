@@ -7,16 +7,11 @@
 #define TESTS_WEB_API_H
 
 #include <jansson.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "fake_flows.h"
 
 #define POINTS	5000
@@ -68,9 +63,9 @@ void scaling_is_told_as_kubernetes_wants_it(void **state);
 void slow_readers_get_503_and_no_more_memory(void **state);
 void the_page_is_embedded_and_knows_no_outside(void **state);
 void many_clients_at_once_are_answered(void **state);
-void layers_come_by_who_answers_most_with_their_quantiles(void **state);
-void flows_come_by_what_matters_with_what_holds_them_back(void **state);
+void layers_are_sorted_by_answers_with_quantiles(void **state);
+void flows_are_sorted_by_relevance_with_their_causes(void **state);
+void pair_latency_has_its_bound_and_the_whole_path(void **state);
 void top_talkers_have_exact_sums_below_the_bound(void **state);
-void latency_between_hosts_has_its_bound_and_the_whole_way(void **state);
 
 #endif

@@ -17,12 +17,8 @@ static const char *const states[] = {"closed", "open", "half_open"};
 static struct sl_metric_opts metric(const char *name, const char *help, const char *unit,
 				    const struct sl_label *label)
 {
-	return (struct sl_metric_opts){.sz = sizeof(struct sl_metric_opts),
-				       .name = name,
-				       .help = help,
-				       .unit = unit,
-				       .labels = label,
-				       .label_count = label ? 1 : 0};
+	return SL_OPTS(sl_metric_opts, .name = name, .help = help, .unit = unit, .labels = label,
+		       .label_count = label ? 1 : 0);
 }
 
 int main(int argc, char **argv)
@@ -40,13 +36,9 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
-	p = sl_publisher_open(&(struct sl_publisher_opts){.sz = sizeof(struct sl_publisher_opts),
-							  .service = argv[2],
-							  .pod = argv[3],
-							  .labels = &extra,
-							  .label_count = 1,
-							  .socket = argv[1],
-							  .max_cells = 16384});
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = argv[2], .pod = argv[3],
+				       .labels = &extra, .label_count = 1, .socket = argv[1],
+				       .max_cells = 16384));
 	if (!p) {
 		perror("sl_publisher_open");
 		return 1;

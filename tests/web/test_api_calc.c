@@ -3,16 +3,11 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "support/test.h"
 #include "collect/calc.h"
 #include "base/json.h"
 
@@ -156,7 +151,7 @@ static void classic_quantiles_are_those_of_prometheus(void **state)
 	assert_true(isnan(collect_quantile_classic(above + 3, NULL, 0, 0.5)));
 }
 
-static void exponential_quantiles_lie_within_a_bucket_of_the_truth(void **state)
+static void exponential_quantiles_err_by_at_most_a_bucket(void **state)
 {
 	uint64_t buckets[102] = {0}, zero[102] = {7}, above[102] = {0};
 	const int scale = 3, first = -50;
@@ -442,7 +437,7 @@ int main(void)
 		cmocka_unit_test(a_term_with_equals_matches_one_label_only),
 		cmocka_unit_test(too_many_or_too_long_search_terms_are_refused),
 		cmocka_unit_test(classic_quantiles_are_those_of_prometheus),
-		cmocka_unit_test(exponential_quantiles_lie_within_a_bucket_of_the_truth),
+		cmocka_unit_test(exponential_quantiles_err_by_at_most_a_bucket),
 		cmocka_unit_test(buckets_that_overflow_64_bits_still_have_quantiles),
 		cmocka_unit_test(latency_buckets_are_quarter_powers_of_two),
 		cmocka_unit_test(decimation_keeps_every_peak_and_its_time),

@@ -81,6 +81,26 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	act_verdicts_free(v);
 }
 
+/* Two services of a namespace, and one without. */
+static struct act_scale *scaled(int64_t t)
+{
+	struct act_scale *s = act_scale_new(0, 0);
+	struct act_pod_verdict p = {.ns = t, .recent = 1.2341};
+
+	act_scale_begin(s, t);
+	strcpy(p.name.service, "cart");
+	strcpy(p.name.kube_namespace, "shop");
+	act_scale_pod(s, &p);
+	strcpy(p.name.service, "mail");
+	p.recent = 3;
+	act_scale_pod(s, &p);
+	strcpy(p.name.kube_namespace, "");
+	p.anomalous = true;
+	act_scale_pod(s, &p);
+	act_scale_end(s);
+	return s;
+}
+
 void scaling_is_told_as_kubernetes_wants_it(void **state)
 {
 	static const char base[] = "/apis/external.metrics.k8s.io/v1beta1";
@@ -103,24 +123,11 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 		{"/namespaces/shop/sidelight_scaling_pressure/more", 404, 0},
 	};
 	struct act_verdicts *v = act_verdicts_new(&(struct act_verdicts_opts){.max_pods = 1});
-	struct act_scale *s = act_scale_new(0, 0);
-	int64_t t = 1763694391000000000;
-	struct act_pod_verdict p = {.ns = t, .recent = 1.2341};
+	struct act_scale *s = scaled(1763694391000000000);
 	json_t *j, *item;
 	char path[200];
 
 	(void)state;
-	act_scale_begin(s, t);
-	strcpy(p.name.service, "cart");
-	strcpy(p.name.kube_namespace, "shop");
-	act_scale_pod(s, &p);
-	strcpy(p.name.service, "mail");
-	p.recent = 3;
-	act_scale_pod(s, &p);
-	strcpy(p.name.kube_namespace, "");
-	p.anomalous = true;
-	act_scale_pod(s, &p);
-	act_scale_end(s);
 	snprintf(path, sizeof(path), "%s%s", base, asked[0].path);
 	j = ask_json(path, 404);
 	assert_string_equal(string(j, "kind"), "Status");

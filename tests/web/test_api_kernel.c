@@ -10,7 +10,7 @@ static double layer(const json_t *span, const char *name, const char *what)
 	return number(json_object_get(json_object_get(span, "layers"), name), what);
 }
 
-void layers_come_by_who_answers_most_with_their_quantiles(void **state)
+void layers_are_sorted_by_answers_with_quantiles(void **state)
 {
 	json_t *all = ask_json("/api/v1/layers", 200), *list = json_object_get(all, "workloads");
 	json_t *w = json_array_get(list, 0), *late = json_object_get(w, "late"), *host;
@@ -93,7 +93,7 @@ void top_talkers_have_exact_sums_below_the_bound(void **state)
 	}
 }
 
-void flows_come_by_what_matters_with_what_holds_them_back(void **state)
+void flows_are_sorted_by_relevance_with_their_causes(void **state)
 {
 	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",
 					    "port=0", "port=65536", "id=0"};
@@ -106,7 +106,7 @@ void flows_come_by_what_matters_with_what_holds_them_back(void **state)
 	f = json_array_get(list, 0);
 	assert_true(number(f, "id") == 1 && number(f, "bytes_per_second") == 5000000);
 	assert_string_equal(string(f, "limit"), "loss-fast");
-	assert_non_null(strstr(string(f, "why"), "9 segments sent again"));
+	assert_non_null(strstr(string(f, "why"), "9 segments retransmitted"));
 	assert_string_equal(string(f, "pod"), "cart-0");
 	assert_string_equal(string(f, "remote"), "10.0.0.2");
 	assert_string_equal(string(f, "role"), "server");
@@ -149,7 +149,7 @@ void flows_come_by_what_matters_with_what_holds_them_back(void **state)
 	json_decref(s);
 }
 
-void latency_between_hosts_has_its_bound_and_the_whole_way(void **state)
+void pair_latency_has_its_bound_and_the_whole_path(void **state)
 {
 	json_t *all = ask_json("/api/v1/net", 200), *p, *port, *way, *parts;
 	double sum = 0;

@@ -7,7 +7,7 @@ usage: test_flows_page.py SERVER [SCREENSHOT]
 import subprocess
 import sys
 
-from browser import Browser, NoBrowser
+from support.browser import Browser, NoBrowser
 
 ROWS = "[...document.querySelectorAll('#flows tbody tr')]"
 

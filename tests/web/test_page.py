@@ -13,18 +13,14 @@ import sys
 import time
 import traceback
 
-from browser import Browser, BrowserError, NoBrowser
+from support.browser import Browser, BrowserError, NoBrowser
+from support.process import check, poll, wait_until
 from system import System
 
 ROWS = "[...document.querySelectorAll('#metrics .row:not([hidden])')]"
 OURS = ROWS + ".filter((r) => r.cells.metric.textContent.startsWith('test_'))"
 PODS = ("[...document.querySelectorAll('#pods .row:not([hidden])')]"
         ".filter((r) => !r.cells.name.textContent.startsWith('sidelight-agent'))")
-
-
-def check(condition, *what):
-    if not condition:
-        raise AssertionError(" ".join(map(str, what)))
 
 
 def value_of(page, name):
@@ -100,7 +96,7 @@ class Test:
         page = self.open()
         page.call("Network.setBlockedURLs", urls=["*/format.js"])
         page.go(self.system.url)
-        page.wait("document.querySelector('#health')?.textContent === 'loading again'")
+        page.wait("document.querySelector('#health')?.textContent === 'reloading'")
         page.call("Network.setBlockedURLs", urls=[])
         page.wait("['healthy', 'late'].includes(document.querySelector('#health')?.textContent)")
         wait_value(page, "test_requests_total", 66666)
@@ -116,12 +112,8 @@ class Test:
             self.cart.tell("observe", 0.001 * (i + 1))
         self.cart.tell("observe", 50)
         self.cart.tell("add", 2**63)
-        until = time.monotonic() + 60
-        while True:
-            m = metric(self.system, "test_requests_total")
-            if m["value"] >= 2**63 or time.monotonic() > until:
-                break
-            time.sleep(0.05)
+        poll(lambda: metric(self.system, "test_requests_total")["value"] >= 2**63)
+        m = metric(self.system, "test_requests_total")
         check(m["value"] == 66666 + 2**63 and m["kind"] == "counter", m)
         check(m["labels"] == {"code": "200"} and m["help"] == "Requests that the test made.", m)
         check(metric(self.system, "test_queue_depth")["value"] == -42)
@@ -157,10 +149,8 @@ class Test:
         before = time.time()
         for v in range(20):
             self.cart.tell("set", v)
-            until = time.monotonic() + 60
-            while metric(self.system, "test_queue_depth")["value"] != v:
-                check(time.monotonic() < until, "the collector never saw", v)
-                time.sleep(0.005)
+            wait_until(lambda v=v: metric(self.system, "test_queue_depth")["value"] == v, f"the collector sees {v}",
+                       every=0.005)
         status, h = self.system.get(f"history?series={pod['id']}&last=30s&points=10000")
         s = h["series"][0]
         check(status == 200 and s["recorded"] == len(s["t"]) == len(s["v"]), s)
@@ -385,7 +375,7 @@ class Test:
         page = self.page
         page.call("Page.bringToFront")
         page.click("#tab-metrics")
-        self.system.stop(self.system.collector)
+        self.system.collector.stop()
         page.wait("!document.querySelector('#away').hidden && "
                   "document.querySelector('#health').textContent === 'no answer'")
         self.shot(page, "away")
@@ -399,14 +389,14 @@ STEPS = [name for name in vars(Test) if "_" in name and not name.startswith("_")
 
 
 def main():
-    sidelight, publisher = map(os.path.abspath, sys.argv[1:3])
     shots = sys.argv[3] if len(sys.argv) > 3 else None
     try:
         browser = Browser()
     except NoBrowser as e:
         print(f"SKIP: {e}")
         return 77
-    with browser, System(sidelight, publisher) as system:
+    with browser:
+        system = System(os.path.abspath(sys.argv[2]))
         test = Test(browser, system, shots)
         for step in STEPS:
             start = time.monotonic()
@@ -417,11 +407,8 @@ def main():
                 print(f"not ok {step}: {e}")
                 for page in test.pages:
                     print("console:", page.problems)
-                for name in ("agent", "collect"):
-                    try:
-                        print(f"{name}: {system.log(name)}")
-                    except OSError:
-                        pass
+                for part in filter(None, (system.agent, system.collector)):
+                    print(f"{part}: {part.logged()[-2000:]}")
                 return 1
             print(f"ok {step} ({time.monotonic() - start:.1f} s)", flush=True)
     return 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo.h - what the files of 'sidelight demo' share; cmd_demo.c says what it is. */
+/* demo.h - shared by the files of 'sidelight demo'; see cmd_demo.c. */
 #ifndef SL_CLI_DEMO_DEMO_H
 #define SL_CLI_DEMO_DEMO_H
 
@@ -15,7 +15,7 @@
 #define DEMO_CONNECTIONS 4 /* of the load */
 #define DEMO_ARGS_MAX	 32
 
-/* In the order in which they start; they stop in the reverse one. */
+/* In the order of start; they stop in reverse order. */
 enum cli_demo_part_id {
 	DEMO_AGENT,
 	DEMO_COLLECT,
@@ -29,15 +29,15 @@ enum cli_demo_part_id {
 
 struct cli_demo_part {
 	const char *name;
-	const char *pod; /* by which the library calls it; NULL: publishes nothing */
+	const char *pod; /* label of the pod; NULL: publishes nothing */
 	const char *argv[DEMO_ARGS_MAX];
 	unsigned int args;
 	bool wanted, late;
 	pid_t pid; /* 0: not running */
 	uint64_t started_ns;
-	uint64_t restart_ns; /* when to start it again; 0: not to be */
+	uint64_t restart_ns; /* time of the restart; 0: none */
 	unsigned int quick_deaths;
-	char log[PATH_MAX]; /* both of its outputs */
+	char log[PATH_MAX]; /* its standard output and error */
 };
 
 enum cli_demo_fault_step {
@@ -52,7 +52,7 @@ struct cli_demo {
 	struct cli_demo_part part[DEMO_PARTS];
 	char self[PATH_MAX], examples[PATH_MAX - 64];
 	char dir[PATH_MAX - 64]; /* "": not made */
-	int lock;		 /* held on a file in dir for as long as this process lives */
+	int lock;		 /* on a file in dir, held as long as this process lives */
 	char socket[PATH_MAX], script[PATH_MAX];
 	char shop[PATH_MAX], queue[PATH_MAX];
 	char listen[300], shop_listen[300], shop_url[330];
@@ -60,11 +60,11 @@ struct cli_demo {
 		const char *kind; /* NULL: none */
 		unsigned int seconds;
 		enum cli_demo_fault_step step;
-		int64_t above; /* anomalies up to this id were there before */
+		int64_t above; /* anomalies up to this id are older than the fault */
 		uint64_t at_ns, next_ns;
 	} fault;
-	char no_tcp[256];     /* "": the kernel tells of connections */
-	char no_reports[256]; /* "": and reports flows */
+	char no_tcp[256];     /* "": connections are shown */
+	char no_reports[256]; /* "": reports are shown */
 	char stores[PATH_MAX], dta[PATH_MAX], report_to[64];
 	char warm_up[32];
 	uint64_t period_ns;
@@ -78,44 +78,47 @@ int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 
 /* ---- demo_folder.c: everything that is written; each returns an exit code ---- */
 
-/* Makes the folder, once those of demos that were killed are gone. */
+/* Makes the folder, and removes those of killed demos. */
 int cli_demo_folder_make(struct cli_demo *d);
 void cli_demo_folder_remove(struct cli_demo *d);
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
 /* ---- demo_net.c ---- */
 
-/* Splits "HOST:PORT" and looks whether it is free; if not, puts a port there that is. */
+/* Finds a free address: that of wish, or another port on its host. */
 int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
 			  size_t bytes);
-/* GET of path at HOST:PORT: the body, ended by NUL and to be freed; NULL unless it is a 200. */
+/* GET: the body as a string to be freed; NULL unless the status is 200. */
 char *cli_demo_fetch(const char *address, const char *path);
-/* POST without a body; true for a 200. */
+/* POST without a body; true on status 200. */
 bool cli_demo_post(const char *address, const char *path);
 
 /* ---- demo_fault.c ---- */
 
-/* Takes "KIND[@SECONDS]"; returns an exit code. */
+/* Parses "KIND[@SECONDS]"; returns an exit code. */
 int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
-/* Injects the fault once analysis knows what is usual, and tells what comes of it. Often. */
+/*
+ * Injects the fault once analysis has learned the shop, and prints the anomalies that follow.
+ * Called often.
+ */
 void cli_demo_fault_poll(struct cli_demo *d);
 
 /* ---- demo_reports.c ---- */
 
-/* Sets the parts that report flows, or d->no_reports: why not. Returns an exit code. */
+/* Sets up the parts that report flows, or d->no_reports. Returns an exit code. */
 int cli_demo_reports_set(struct cli_demo *d);
 
 /* ---- demo_parts.c ---- */
 
-/* Says what a part is run with; the list ends with NULL and its strings stay the caller's. */
+/* Sets the command line of a part, ended by NULL; the strings stay the caller's. */
 void cli_demo_part_set(struct cli_demo *d, enum cli_demo_part_id id, const char *name, ...);
-/* Those that are late come once the period is chosen, for which the collector starts anew. */
+/* Starts the parts; late: those that wait for the choice of the period. */
 int cli_demo_start_all(struct cli_demo *d, bool late);
-/* Stops one part and starts it again, as its arguments are now. */
+/* Restarts one part with its current arguments. */
 int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id);
-/* One part after the other, in reverse order; each gets its time, then SIGKILL. */
+/* Stops all parts in reverse order; SIGKILL follows after STOP_MS. */
 void cli_demo_stop_all(struct cli_demo *d);
-/* Tells which parts died and starts them again. Not BASE_EXIT_OK: one keeps dying. */
+/* Reports and restarts dead parts. Not BASE_EXIT_OK: one keeps dying. */
 int cli_demo_look_after(struct cli_demo *d);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demo_fault.c - the shop is made to break, and what analysis says of it is told as it says it. */
+/* fault.c - breaks the shop, and prints what analysis finds. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #define SHOP	"shop-0"
 #define LOOK_NS 100000000u
-#define WAIT_NS (60 * DEMO_SECOND) /* after the end of a fault */
+#define WAIT_NS (60 * DEMO_SECOND) /* for an anomaly, after the end of a fault */
 
 static const char *const kinds[] = {"cpu", "slow", "errors", "leak"};
 
@@ -38,7 +38,7 @@ static double seconds_since(uint64_t ns)
 	return (double)(base_now_ns() - ns) * 1e-9;
 }
 
-/* The newest anomaly of the shop with an id above that; a borrowed reference. */
+/* The newest anomaly of the shop above that id; a borrowed reference. */
 static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 {
 	const json_t *all = json_object_get(answer, "anomalies"), *a;
@@ -55,7 +55,7 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 	return NULL;
 }
 
-/* Does analysis know what is usual for the shop? That may take longer than the warm-up. */
+/* Whether analysis has learned the shop, which may take longer than the warm-up. */
 static bool learned(const struct cli_demo *d)
 {
 	char *text = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
@@ -116,7 +116,7 @@ void cli_demo_fault_poll(struct cli_demo *d)
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:
-		/* Pods with a row a second take three times as long, and are not what breaks. */
+		/* Pods with one row per second take three times as long, and do not break. */
 		if (learned(d))
 			inject(d, answer);
 		break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * demo_folder.c - the one folder that a demo writes into. It holds a lock on a file there, which
- * the kernel takes back however the demo ends: a folder whose lock can be had is a dead demo's.
+ * folder.c - the one folder of a demo. A locked file in it shows that the demo lives; the kernel
+ * releases the lock however the demo ends.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ static void remove_tree(const char *path)
 	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
-/* Of this user, and its lock is there and free: the lock, or -1. */
+/* The lock of a dead demo's folder of this user, or -1. */
 static int lock_of_dead(int tmp, const char *name)
 {
 	int dir, lock = -1;
@@ -71,7 +71,7 @@ static void remove_dead(const char *tmp)
 		closedir(list);
 }
 
-/* It gets its name once it is locked: nobody finds it free in between. */
+/* Locked before it gets its name, so that no other demo takes it for dead. */
 static int take_lock(struct cli_demo *d)
 {
 	char draft[PATH_MAX], path[PATH_MAX];
@@ -114,7 +114,7 @@ void cli_demo_folder_remove(struct cli_demo *d)
 		close(d->lock);
 }
 
-/* Requests as a shop has them; delay() keeps the rate, as wrk itself knows none. */
+/* A shop's mix of requests; delay() limits the rate, as wrk has no such option. */
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
 	FILE *f = fopen(d->script, "we");
@@ -129,7 +129,8 @@ int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 		"  local k = n %% 50\n"
 		"  if k == 49 then return wrk.format('GET', '/no-such-page') end\n"
 		"  if k %% 10 == 3 then\n"
-		"    return wrk.format('POST', '/orders', nil, 'product=' .. (n / 10 %% 4 - n / 10 %% "
+		"    return wrk.format('POST', '/orders', nil, 'product=' .. (n / 10 %% 4 - n / "
+		"10 %% "
 		"1))\n"
 		"  end\n"
 		"  if k %% 5 == 1 then return wrk.format('GET', '/products/' .. (n %% 4)) end\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demo_net.c - where the demo's parts listen, and what they answer. */
+/* net.c - addresses of the parts, and HTTP requests to them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -14,7 +14,7 @@
 
 #define ANSWER_MAX (1u << 20)
 
-/* 0 if somebody may listen there, or errno. */
+/* 0 if the address is free, or errno. */
 static int listen_once(const struct addrinfo *at, uint16_t port)
 {
 	struct sockaddr_storage address;
@@ -29,7 +29,7 @@ static int listen_once(const struct addrinfo *at, uint16_t port)
 	if (fd < 0)
 		return errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	/* Only listen() tells another listener that has set SO_REUSEADDR too. */
+	/* Only listen() detects another listener with SO_REUSEADDR. */
 	err = bind(fd, (struct sockaddr *)&address, at->ai_addrlen) || listen(fd, 1) ? errno : 0;
 	close(fd);
 	return err;
@@ -53,8 +53,7 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	err = port ? listen_once(at, port) : EADDRINUSE;
 	if (port && err == EADDRINUSE)
 		printf("%s is in use; taking a free port\n", wish);
-	/* Below those that Linux gives to connections, one of which might take it before the part
-	 * does, or while that is started again. */
+	/* Below Linux's ephemeral ports: a connection could take one of those first. */
 	for (int try = 0; err == EADDRINUSE && try < 1000; try++) {
 		unsigned int r = 0;
 
@@ -105,7 +104,7 @@ bool cli_demo_post(const char *address, const char *path)
 
 	if (fd < 0)
 		return false;
-	/* A short answer comes in one piece; the connection is not closed by the other side. */
+	/* One read suffices for a short answer; the connection stays open. */
 	if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n &&
 	    (n = recv(fd, text, sizeof(text) - 1, 0)) > 0) {
 		text[n] = 0;

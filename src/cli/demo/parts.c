@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demo_parts.c - the demo's children: start them, see them die, start them again, stop them. */
+/* parts.c - the demo's children: start, watch, restart, stop. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,10 +12,10 @@
 
 #include "cli/demo/demo.h"
 
-#define READY_MS	 20000 /* a part has so long to come up */
-#define STOP_MS		 5000  /* and so long to stop, before SIGKILL */
-#define RESTART_S	 5     /* so long a dead service stays to be seen as dead */
-#define QUICK_DEATHS_MAX 3     /* a part that dies so often right after its start has a fault */
+#define READY_MS	 20000 /* for a part to be ready */
+#define STOP_MS		 5000  /* for a part to stop, before SIGKILL */
+#define RESTART_S	 5     /* a dead service is shown as dead this long */
+#define QUICK_DEATHS_MAX 3     /* deaths right after a start before giving up */
 
 static void show_tail(const struct cli_demo_part *p)
 {
@@ -69,7 +69,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 	const pid_t self = getpid();
 	pid_t pid;
 
-	unlink(p->log); /* so that nothing in it is of the one before */
+	unlink(p->log); /* leaves nothing of the previous run */
 	pid = fork();
 	if (pid < 0)
 		return cli_demo_complain(d, "%s: %s", p->name, strerror(errno));
@@ -82,7 +82,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		setpgid(0, 0);
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		signal(SIGINT, SIG_DFL); /* a shell's background job ignores it */
+		signal(SIGINT, SIG_DFL); /* ignored in a background job of a shell */
 		signal(SIGPIPE, SIG_DFL);
 		if (getppid() != self || in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 ||
 		    dup2(out, 2) < 0)
@@ -94,7 +94,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 		dprintf(2, "can't run %s: %s\n", p->argv[0], strerror(errno));
 		_exit(127);
 	}
-	setpgid(pid, pid); /* whoever of the two comes first */
+	setpgid(pid, pid); /* both parent and child set it, against the race */
 	p->pid = pid;
 	p->started_ns = base_now_ns();
 	p->restart_ns = 0;
@@ -110,12 +110,12 @@ static void describe(int status, char *out, size_t bytes)
 		snprintf(out, bytes, "ended with exit code %d", WEXITSTATUS(status));
 }
 
-/* True, once, for a part that has ended since the last time. */
+/* True, once, for a part that has ended. */
 static bool reap(struct cli_demo_part *p, int *status)
 {
 	if (!p->pid || waitpid(p->pid, status, WNOHANG) != p->pid)
 		return false;
-	kill(-p->pid, SIGKILL); /* what it may have left of its group */
+	kill(-p->pid, SIGKILL); /* the rest of its group */
 	p->pid = 0;
 	return true;
 }
@@ -141,7 +141,7 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 			return BASE_EXIT_FAILURE;
 		}
 		if (base_stop_wait(d->stop, 20))
-			return BASE_EXIT_OK; /* the caller sees it again */
+			return BASE_EXIT_OK; /* the caller checks again */
 	}
 	return BASE_EXIT_OK;
 }
@@ -153,7 +153,7 @@ static void stop(struct cli_demo *d, struct cli_demo_part *p)
 
 	if (!p->pid)
 		return;
-	/* wrk ends at once by SIGTERM; the queue tells its workers by itself. */
+	/* wrk ends on SIGTERM; the queue stops its workers itself. */
 	kill(p->pid, SIGTERM);
 	while (p->pid && !reap(p, &status)) {
 		if (base_now_ns() > end) {
@@ -181,7 +181,7 @@ int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
-/* The demo goes on without what comes late. */
+/* Late parts are optional. */
 static void leave_out(struct cli_demo *d, const char *why)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
@@ -213,11 +213,11 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 	return BASE_EXIT_OK;
 }
 
-/* The part without which another can't do its work, or DEMO_PARTS. */
+/* The part that another depends on, or DEMO_PARTS. */
 static int needed_by(int i)
 {
 	switch (i) {
-	case DEMO_TRANSLATE: /* listens at an address that the reporter makes */
+	case DEMO_TRANSLATE: /* needs the address that the reporter makes */
 		return DEMO_REPORT;
 	case DEMO_LOAD:
 		return DEMO_SHOP;
@@ -233,8 +233,7 @@ static bool may_start(const struct cli_demo *d, int i)
 	return needed == DEMO_PARTS || (d->part[needed].pid && log_has_ready(&d->part[needed]));
 }
 
-/* Against a dead shop wrk would connect some 10,000 times a second, and each is a connection to
- * report. */
+/* Against a dead shop wrk would open some 10,000 connections per second, each a report. */
 static void pause_load(struct cli_demo *d)
 {
 	struct cli_demo_part *load = &d->part[DEMO_LOAD];
@@ -242,7 +241,7 @@ static void pause_load(struct cli_demo *d)
 	if (!load->pid)
 		return;
 	stop(d, load);
-	load->restart_ns = base_now_ns(); /* once the shop is ready */
+	load->restart_ns = base_now_ns();
 	printf("the load on the shop waits until it runs again\n");
 }
 
@@ -266,7 +265,7 @@ int cli_demo_look_after(struct cli_demo *d)
 		if (!reap(p, &status))
 			continue;
 		if (i == DEMO_LOAD && WIFEXITED(status) && !WEXITSTATUS(status)) {
-			p->restart_ns = base_now_ns(); /* the next slice */
+			p->restart_ns = base_now_ns();
 			p->quick_deaths = 0;
 			continue;
 		}

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* demo_reports.c - the flows of loopback, reported by the kernel, into stores that the collector
- * owns. */
+/* reports.c - flows of loopback, reported by the kernel into the collector's stores. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +14,13 @@
 
 static const char stores[] =
 	"stores:\n"
-	"  # Of each flow its packets and bytes so far; a new epoch each ten minutes, two are kept.\n"
-	"  - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, epochs: 2, epoch: 10m,\n"
+	"  # Of each flow its packets and bytes so far; a new epoch each ten minutes, two are "
+	"kept.\n"
+	"  - {name: flows, number: 1, kind: key-write, slots: 65536, value: 16, copies: 2, "
+	"epochs: 2, epoch: 10m,\n"
 	"     keylog: flow-keys}\n"
-	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, batch: 1, lanes: 4}\n";
+	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, "
+	"batch: 1, lanes: 4}\n";
 
 static int write_stores(struct cli_demo *d)
 {
@@ -34,7 +36,7 @@ static int write_stores(struct cli_demo *d)
 }
 
 #if HAVE_BPF
-/* True: the kernel takes the reporter; d->report_to says where it sends. */
+/* True: the kernel can report; d->report_to is its target. */
 static bool try(struct cli_demo *d)
 {
 	const struct report_kernel_reporter_opts o = {
@@ -66,7 +68,7 @@ int cli_demo_reports_set(struct cli_demo *d)
 	cli_demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,
 			  "--target", TARGET, "--direction", "in", "--store", "1", "--copies", "2",
 			  NULL);
-	/* Behind the reporter, who makes the address that it listens on. */
+	/* Starts after the reporter, which makes the translator's address. */
 	cli_demo_part_set(d, DEMO_TRANSLATE, "translate", d->self, "translate", "--collector",
 			  d->dta, "--listen", d->report_to, "--name", "demo", NULL);
 	d->part[DEMO_REPORT].late = d->part[DEMO_TRANSLATE].late = true;

@@ -2,15 +2,16 @@
 /*
  * dump.h - what the parts of 'sidelight dump' share.
  *
- *   cmd_dump.c    the command line; where regions come from: files, processes, an agent
- *   cli_dump_read.c   a snapshot of one region
- *   dump_print.c  a snapshot as text and as JSON
- *   dump_spans.c  its rings of spans, read and printed
- *   dump_remote.c, dump_kernel.c  regions that the kernel writes, READ (dump_remote.h)
+ * - ../cmd_dump.c: the command line; files, processes and agents as sources
+ * - read.c: a snapshot of one region
+ * - print.c: a snapshot as text and as JSON
+ * - spans.c: its rings of spans, read and printed
+ * - remote.c, kernel.c: kernel tables, READ (remote.h)
  */
 #ifndef SL_CLI_DUMP_DUMP_H
 #define SL_CLI_DUMP_DUMP_H
 
+#include "base/json.h"
 #include "region/spans.h"
 
 /*
@@ -23,8 +24,8 @@ struct cli_dump {
 	uint64_t file_size;
 	struct sl_region_header header;
 	struct region_info info;
-	enum region_fault fault; /* why it is not believed, or not all of it */
-	const char *part;	 /* which part that was: "header", "hot line", ... */
+	enum region_fault fault; /* the first fault found */
+	const char *part;	 /* of the fault: "header", "hot line", ... */
 	uint64_t fault_at;	 /* offset from the start of the region */
 	int error;		 /* errno of a READ that failed */
 
@@ -35,10 +36,10 @@ struct cli_dump {
 	uint64_t *flat;	    /* schema.cells of them */
 	bool *settled;	    /* [stripe][line] */
 	uint64_t (*raw)[8]; /* [stripe][line], as read last, verified or not */
-	uint64_t unsettled; /* lines that never verified */
-	uint64_t retries;   /* that others took */
+	uint64_t unsettled; /* lines whose check word never matched */
+	uint64_t retries;   /* reads repeated for other lines */
 
-	struct cli_dump_ring *ring; /* of stripes in use, if it has spans */
+	struct cli_dump_ring *ring; /* one per stripe in use; NULL: no spans */
 	uint32_t rings;
 
 	struct region_directory_hot directory;
@@ -47,27 +48,25 @@ struct cli_dump {
 	enum region_fault *entry_faults;
 };
 
-/* A ring of spans, as read once. */
+/* A ring of spans, read once. */
 struct cli_dump_ring {
 	struct region_span_head head;
 	bool settled;	       /* the head */
 	uint64_t first;	       /* number of the first line that was read */
-	uint32_t lines, roots; /* read, from the last ones back */
+	uint32_t lines, roots; /* the last ones, as many as were read */
 	uint64_t (*line)[8], (*root)[8];
 };
 
-/* dump_spans.c */
+/* spans.c */
 bool cli_dump_spans_read(struct cli_dump *d);
 void cli_dump_spans_free(struct cli_dump *d);
 void cli_dump_spans_text(const struct cli_dump *d);
-void cli_dump_spans_json(const struct cli_dump *d);
-/* dump_print.c: a string, quoted and escaped; a number, shortest. */
-void cli_dump_json_string(const char *s);
-void cli_dump_json_f64(double value);
-/* cli_dump_read.c: all of it, or false with d->error. */
+/* The member "rings". */
+void cli_dump_spans_json(struct base_json *j, const struct cli_dump *d);
+/* read.c: all of it, or false with d->error. */
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at);
 
-/* Reads all of it. False if something is not as it should be: see fault, or error. */
+/* Reads all of a region. False: see fault or error. */
 bool cli_dump_read(struct cli_dump *d, const char *source, int fd);
 void cli_dump_free(struct cli_dump *d);
 

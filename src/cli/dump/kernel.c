@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_dump_kernel.c - connections, layers and scheduler time: READ as a reader has to, and printed.
- */
+/* kernel.c - tables of connections, layers and scheduler time: READ and printed. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@ static json_t *number(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-/* One object a line, and gone. */
+/* Prints one object on one line, and releases it. */
 static void put(json_t *o)
 {
 	json_dumpf(o, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -31,7 +30,7 @@ static void put(json_t *o)
 	json_decref(o);
 }
 
-/* The line at offset, once it verifies by whatever parse says. */
+/* READs the line at offset until parse accepts it. */
 #define SETTLE(r, offset, parse)                                                                 \
 	({                                                                                       \
 		enum region_fault fault_ = REGION_FAULT_UNSETTLED;                               \
@@ -67,7 +66,7 @@ static void flow_text(const struct region_flow *f)
 	       f->bytes_sent, f->bytes_received, f->retrans, f->srtt_us, f->cgroup, comm);
 }
 
-/* All slots in use, many a READ; those that do not settle again by themselves. */
+/* READs all slots in use, many per READ; unsettled ones are READ again one by one. */
 static bool flows_slots(struct cli_remote *r, const struct region_flows_info *info, uint32_t used,
 			bool json)
 {
@@ -201,9 +200,8 @@ static bool flows(struct cli_remote *r, bool json)
 /* ---- what is given from owner to owner ---- */
 
 /*
- * A slot of one owner alone: its first line before, all of it, and its first line after
- * (region/layers.h). True: it is in copy. False: it is free, or did not settle (counted), or could
- * not be READ.
+ * A slot with one writer: its first line, the slot, its first line again (region/layers.h). False:
+ * free, unsettled (counted), or r->error.
  */
 static bool slot_read(struct cli_remote *r, uint64_t at, uint32_t bytes, uint64_t state_mask,
 		      uint64_t generation_mask, bool keyless, uint64_t *copy)
@@ -359,7 +357,7 @@ static bool layers(struct cli_remote *r, bool json)
 
 		r->error = 0;
 		if (slot_read(r, at, SL_LAYER_SLOT_SIZE, 255, ~0xffffull, group && !index, copy) &&
-		    !sl_layer_parse(copy, group && !index, &v))
+		    !region_layer_parse(copy, group && !index, &v))
 			layer_print(&v, group ? "group" : "flow_layers", index, json);
 		if (r->error)
 			return false;
@@ -443,7 +441,7 @@ static bool tasks(struct cli_remote *r, bool json)
 		r->error = 0;
 		if (slot_read(r, at, bytes, 3, ~3ull, group && !index, copy)) {
 			fault = group ? region_task_cgroup_parse(copy, info.cpus, !index, &row)
-				      : sl_task_parse(copy, &row);
+				      : region_task_parse(copy, &row);
 			if (!fault)
 				task_print(&row, group ? "task_cgroup" : "task", index, json);
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dump_print.c - a snapshot for people, and for programs. */
+/* print.c - a snapshot as text and as JSON. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/text.h"
 #include "cli/dump/dump.h"
 
 static const char *const kind_names[] = {
@@ -19,11 +20,8 @@ static const char *const kind_names[] = {
 	[SL_KIND_INFO] = "info",
 	[SL_KIND_STATESET] = "stateset",
 };
-static const char *const section_names[] = {NULL, "hot", "stripes", "schema", "entries"};
 
-#define COUNT(a) (sizeof(a) / sizeof(*(a)))
-
-/* ---- pieces of either ---- */
+/* ---- both ---- */
 
 static void put_time(uint64_t ns)
 {
@@ -39,29 +37,21 @@ static void put_time(uint64_t ns)
 	fputs(text, stdout);
 }
 
-static void put_boot_id(const uint8_t id[16])
+static void boot_id_text(char out[37], const uint8_t id[16])
 {
-	for (unsigned int i = 0; i < 16; i++)
-		printf("%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", id[i]);
+	char hex[33];
+
+	base_hex(hex, id, 16);
+	snprintf(out, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
 }
 
-/* A JSON string, quoted; what is valid UTF-8 stays. Terminals are spared control characters. */
+/* Quoted and escaped as JSON is, so that nothing of it steers a terminal. */
 static void put_string(const char *s)
 {
-	putchar('"');
-	for (; *s; s++) {
-		unsigned char c = (unsigned char)*s;
+	struct base_json j;
 
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c == '\n')
-			fputs("\\n", stdout);
-		else if (c < 0x20 || c == 0x7f)
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
+	base_json_stream(&j, stdout);
+	base_json_string(&j, s);
 }
 
 static double f64(uint64_t bits)
@@ -72,21 +62,15 @@ static double f64(uint64_t bits)
 	return value;
 }
 
-/* As short as it goes without loss; JSON knows no infinities: those are strings there. */
-static void put_f64(double value, bool json)
+static void put_f64(double value)
 {
-	char text[40];
+	struct base_json j;
 
-	if (isfinite(value)) {
-		for (int digits = 15; digits <= 17; digits++) {
-			snprintf(text, sizeof(text), "%.*g", digits, value);
-			if (strtod(text, NULL) == value)
-				break;
-		}
-		fputs(text, stdout);
-		return;
-	}
-	printf(json ? "\"%s\"" : "%s", isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+	base_json_stream(&j, stdout);
+	if (isfinite(value))
+		base_json_f64(&j, value);
+	else
+		fputs(isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf", stdout);
 }
 
 static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
@@ -103,7 +87,7 @@ static bool line_settled(const struct cli_dump *d, uint32_t stripe, uint32_t lin
 	return d->settled && d->settled[(size_t)stripe * d->values.lines + line];
 }
 
-/* Did every line verify that the value is made of? */
+/* Whether all lines of the value settled. */
 static bool metric_settled(const struct cli_dump *d, const struct region_metric *m)
 {
 	if (!m->cells)
@@ -115,7 +99,7 @@ static bool metric_settled(const struct cli_dump *d, const struct region_metric 
 	return true;
 }
 
-/* Upper end of a bucket of a histogram; bucket 0 is the first of region_metric. */
+/* Upper bound of a bucket; bucket 0 is the first of region_metric. */
 static double upper_bound(const struct region_metric *m, uint32_t bucket)
 {
 	if (bucket + 1 == m->bucket_count)
@@ -125,6 +109,13 @@ static double upper_bound(const struct region_metric *m, uint32_t bucket)
 	if (!bucket)
 		return m->zero_threshold;
 	return exp2(ldexp(m->first_bucket + (int64_t)bucket - 1, -m->scale));
+}
+
+/* Whether the hot line is valid. */
+static bool has_hot(const struct cli_dump *d)
+{
+	return !d->error &&
+	       !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
 }
 
 /* ---- text ---- */
@@ -145,14 +136,14 @@ static void text_labels(const struct region_text_label *labels, uint32_t count, 
 static void text_histogram(const struct region_metric *m, const uint64_t *cell)
 {
 	printf(" count %" PRIu64 " sum ", count_of(m, cell));
-	put_f64(f64(cell[SL_HIST_SUM]), false);
+	put_f64(f64(cell[SL_HIST_SUM]));
 	if (cell[SL_HIST_REFUSED])
 		printf(" refused %" PRIu64, cell[SL_HIST_REFUSED]);
 	for (uint32_t i = 0; i < m->bucket_count; i++) {
 		if (!cell[SL_HIST_BUCKETS + i] && m->kind == SL_KIND_HISTOGRAM_EXP)
 			continue;
 		fputs("\n          <= ", stdout);
-		put_f64(upper_bound(m, i), false);
+		put_f64(upper_bound(m, i));
 		printf(": %" PRIu64, cell[SL_HIST_BUCKETS + i]);
 	}
 }
@@ -173,7 +164,7 @@ static void text_metric(const struct cli_dump *d, const struct region_metric *m)
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
 		putchar(' ');
-		put_f64(f64(*cell), false);
+		put_f64(f64(*cell));
 		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
@@ -216,26 +207,30 @@ static void text_fault(const struct cli_dump *d)
 		       region_fault_name(d->fault), d->fault_at);
 }
 
+static const char *registered(const char *name)
+{
+	return name ? name : "other";
+}
+
 static void text_header(const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
+	char boot_id[37];
 
 	printf("region      %s\n", d->source);
 	printf("format      %u.%u, %s, %" PRIu64 " bytes\n", h->version, h->minor,
-	       h->kind == SL_REGION_METRICS ? "metrics" : "directory", h->size);
+	       registered(sl_region_kind_name(h->kind)), h->size);
 	printf("instance    %016" PRIx64 ", pid %" PRIu32 ", started ", h->instance, h->pid);
 	put_time(h->start_ns);
-	printf(" (tick %" PRIu64 ")\nboot        ", h->start_ticks);
-	put_boot_id(h->boot_id);
-	putchar('\n');
+	boot_id_text(boot_id, h->boot_id);
+	printf(" (tick %" PRIu64 ")\nboot        %s\n", h->start_ticks, boot_id);
 	text_labels(d->info.labels, d->info.label_count, "labels      ", " ", "\n");
 	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++) {
 		const struct sl_region_section *s = &h->section[i];
 
 		printf("section     %-8s offset %" PRIu64 " length %" PRIu64 " stride %" PRIu32
 		       "\n",
-		       s->type && s->type < COUNT(section_names) ? section_names[s->type] : "other",
-		       s->offset, s->length, s->stride);
+		       registered(sl_section_type_name(s->type)), s->offset, s->length, s->stride);
 	}
 }
 
@@ -301,8 +296,7 @@ static void text_metrics(const struct cli_dump *d, bool raw_lines)
 
 void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 {
-	bool hot = !d->error &&
-		   !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
+	bool hot = has_hot(d);
 
 	if (d->info.size) {
 		text_header(d);
@@ -322,224 +316,240 @@ void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 	text_fault(d);
 }
 
-void cli_dump_json_string(const char *s)
-{
-	put_string(s);
-}
-
-void cli_dump_json_f64(double value)
-{
-	put_f64(value, true);
-}
-
 /* ---- JSON ---- */
 
-static void json_labels(const struct region_text_label *labels, uint32_t count)
+static void json_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
 {
-	fputs("\"labels\":{", stdout);
-	for (uint32_t i = 0; i < count; i++) {
-		fputs(i ? "," : "", stdout);
-		put_string(labels[i].key);
-		putchar(':');
-		put_string(labels[i].value);
-	}
-	putchar('}');
-}
-
-static void json_words(const uint64_t line[8])
-{
-	putchar('[');
-	for (unsigned int i = 0; i < 8; i++)
-		printf("%s\"%016" PRIx64 "\"", i ? "," : "", line[i]);
-	putchar(']');
-}
-
-static void json_u64s(const uint64_t *v, uint32_t count)
-{
-	putchar('[');
+	base_json_kbegin(j, "labels", '{');
 	for (uint32_t i = 0; i < count; i++)
-		printf("%s%" PRIu64, i ? "," : "", v[i]);
-	putchar(']');
+		base_json_kstring(j, labels[i].key, labels[i].value);
+	base_json_end(j, '}');
 }
 
-static void json_value(const struct region_metric *m, const uint64_t *cell)
+static void json_words(struct base_json *j, const char *key, const uint64_t line[8])
+{
+	char word[17];
+
+	base_json_kbegin(j, key, '[');
+	for (unsigned int i = 0; i < 8; i++) {
+		snprintf(word, sizeof(word), "%016" PRIx64, line[i]);
+		base_json_string(j, word);
+	}
+	base_json_end(j, ']');
+}
+
+static void json_buckets(struct base_json *j, const uint64_t *v, uint32_t count)
+{
+	base_json_kbegin(j, "buckets", '[');
+	for (uint32_t i = 0; i < count; i++)
+		base_json_u64(j, v[i]);
+	base_json_end(j, ']');
+}
+
+static void json_histogram(struct base_json *j, const struct region_metric *m, const uint64_t *cell)
+{
+	const uint64_t *bucket = cell + SL_HIST_BUCKETS;
+
+	base_json_ku64(j, "count", count_of(m, cell));
+	base_json_kf64(j, "sum", f64(cell[SL_HIST_SUM]));
+	base_json_ku64(j, "refused", cell[SL_HIST_REFUSED]);
+	if (m->kind == SL_KIND_HISTOGRAM) {
+		base_json_kbegin(j, "bounds", '[');
+		for (uint32_t i = 0; i < m->bound_count; i++)
+			base_json_f64(j, m->bounds[i]);
+		base_json_end(j, ']');
+		json_buckets(j, bucket, m->bucket_count);
+		return;
+	}
+	base_json_ki64(j, "scale", m->scale);
+	base_json_ki64(j, "first_bucket", m->first_bucket);
+	base_json_kf64(j, "zero_threshold", m->zero_threshold);
+	base_json_ku64(j, "zero", bucket[0]);
+	json_buckets(j, bucket + 1, m->bucket_count - 2);
+	base_json_ku64(j, "above", bucket[m->bucket_count - 1]);
+}
+
+static void json_value(struct base_json *j, const struct region_metric *m, const uint64_t *cell)
 {
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
-		printf(",\"value\":%" PRIu64, *cell);
+		base_json_ku64(j, "value", *cell);
 		break;
 	case SL_KIND_GAUGE:
-		printf(",\"value\":%" PRId64, (int64_t)*cell);
+		base_json_ki64(j, "value", (int64_t)*cell);
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		fputs(",\"value\":", stdout);
-		put_f64(f64(*cell), true);
+		base_json_kf64(j, "value", f64(*cell));
 		break;
 	case SL_KIND_INFO:
 		break;
 	case SL_KIND_STATESET:
-		fputs(",\"value\":{", stdout);
-		for (uint32_t i = 0; i < m->state_count; i++) {
-			fputs(i ? "," : "", stdout);
-			put_string(m->states[i]);
-			fputs(*cell >> i & 1 ? ":true" : ":false", stdout);
-		}
-		putchar('}');
+		base_json_kbegin(j, "value", '{');
+		for (uint32_t i = 0; i < m->state_count; i++)
+			base_json_kbool(j, m->states[i], *cell >> i & 1);
+		base_json_end(j, '}');
 		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
-		printf(",\"count\":%" PRIu64 ",\"sum\":", count_of(m, cell));
-		put_f64(f64(cell[SL_HIST_SUM]), true);
-		printf(",\"refused\":%" PRIu64, cell[SL_HIST_REFUSED]);
-		if (m->kind == SL_KIND_HISTOGRAM) {
-			fputs(",\"bounds\":[", stdout);
-			for (uint32_t i = 0; i < m->bound_count; i++) {
-				fputs(i ? "," : "", stdout);
-				put_f64(m->bounds[i], true);
-			}
-			fputs("],\"buckets\":", stdout);
-			json_u64s(cell + SL_HIST_BUCKETS, m->bucket_count);
-			break;
-		}
-		printf(",\"scale\":%d,\"first_bucket\":%" PRId32 ",\"zero_threshold\":", m->scale,
-		       m->first_bucket);
-		put_f64(m->zero_threshold, true);
-		printf(",\"zero\":%" PRIu64 ",\"buckets\":", cell[SL_HIST_BUCKETS]);
-		json_u64s(cell + SL_HIST_BUCKETS + 1, m->bucket_count - 2);
-		printf(",\"above\":%" PRIu64, cell[SL_HIST_BUCKETS + m->bucket_count - 1]);
+		json_histogram(j, m, cell);
 		break;
 	}
 }
 
-static void json_metric(const struct cli_dump *d, const struct region_metric *m)
+static void json_metric(struct base_json *j, const struct cli_dump *d,
+			const struct region_metric *m)
 {
-	printf("{\"id\":%" PRIu32 ",\"kind\":\"%s\",\"name\":\"%s\",", m->id, kind_names[m->kind],
-	       m->name);
-	json_labels(m->labels, m->label_count);
-	fputs(",\"unit\":", stdout);
-	put_string(m->unit);
-	fputs(",\"help\":", stdout);
-	put_string(m->help);
-	printf(",\"cell\":%" PRIu32 ",\"cells\":%" PRIu32 ",\"settled\":%s", m->cell, m->cells,
-	       metric_settled(d, m) ? "true" : "false");
-	json_value(m, d->flat + m->cell);
-	putchar('}');
+	base_json_begin(j, '{');
+	base_json_ku64(j, "id", m->id);
+	base_json_kstring(j, "kind", kind_names[m->kind]);
+	base_json_kstring(j, "name", m->name);
+	json_labels(j, m->labels, m->label_count);
+	base_json_kstring(j, "unit", m->unit);
+	base_json_kstring(j, "help", m->help);
+	base_json_ku64(j, "cell", m->cell);
+	base_json_ku64(j, "cells", m->cells);
+	base_json_kbool(j, "settled", metric_settled(d, m));
+	json_value(j, m, d->flat + m->cell);
+	base_json_end(j, '}');
 }
 
-static void json_header(const struct cli_dump *d)
+static void json_header(struct base_json *j, const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
+	char boot_id[37];
 
-	printf(",\"version\":%u,\"minor\":%u,\"kind\":\"%s\",\"size\":%" PRIu64 ",\"pid\":%" PRIu32
-	       ",\"instance\":\"%016" PRIx64 "\",\"start_ns\":%" PRIu64 ",\"start_ticks\":%" PRIu64
-	       ",\"boot_id\":\"",
-	       h->version, h->minor, h->kind == SL_REGION_METRICS ? "metrics" : "directory",
-	       h->size, h->pid, h->instance, h->start_ns, h->start_ticks);
-	put_boot_id(h->boot_id);
-	fputs("\",", stdout);
-	json_labels(d->info.labels, d->info.label_count);
-	fputs(",\"sections\":[", stdout);
-	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++)
-		printf("%s{\"type\":%" PRIu32 ",\"stride\":%" PRIu32 ",\"offset\":%" PRIu64
-		       ",\"length\":%" PRIu64 "}",
-		       i ? "," : "", h->section[i].type, h->section[i].stride, h->section[i].offset,
-		       h->section[i].length);
-	putchar(']');
+	boot_id_text(boot_id, h->boot_id);
+	base_json_ku64(j, "version", h->version);
+	base_json_ku64(j, "minor", h->minor);
+	base_json_kstring(j, "kind", registered(sl_region_kind_name(h->kind)));
+	base_json_ku64(j, "size", h->size);
+	base_json_ku64(j, "pid", h->pid);
+	base_json_kformat(j, "instance", "%016" PRIx64, h->instance);
+	base_json_ku64(j, "start_ns", h->start_ns);
+	base_json_ku64(j, "start_ticks", h->start_ticks);
+	base_json_kstring(j, "boot_id", boot_id);
+	json_labels(j, d->info.labels, d->info.label_count);
+	base_json_kbegin(j, "sections", '[');
+	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++) {
+		base_json_begin(j, '{');
+		base_json_ku64(j, "type", h->section[i].type);
+		base_json_ku64(j, "stride", h->section[i].stride);
+		base_json_ku64(j, "offset", h->section[i].offset);
+		base_json_ku64(j, "length", h->section[i].length);
+		base_json_end(j, '}');
+	}
+	base_json_end(j, ']');
 }
 
-static void json_directory(const struct cli_dump *d, bool raw_lines)
+static void json_entry(struct base_json *j, const struct region_entry *e)
+{
+	base_json_ku64(j, "id", e->id);
+	base_json_kstring(j, "state", region_state_name(e->state));
+	base_json_ku64(j, "kind", e->kind);
+	base_json_kformat(j, "instance", "%016" PRIx64, e->instance);
+	base_json_ku64(j, "length", e->length);
+	base_json_ku64(j, "addr", e->addr);
+	base_json_ku64(j, "rkey", e->rkey);
+	base_json_ku64(j, "generation", e->generation);
+	base_json_ku64(j, "changed_ns", e->changed_ns);
+}
+
+static void json_directory(struct base_json *j, const struct cli_dump *d, bool raw_lines)
 {
 	const struct region_directory_hot *h = &d->directory;
-	bool first = true;
 
-	printf(",\"hot\":{\"generation\":%" PRIu64 ",\"entries_used\":%" PRIu32 ",\"live\":%" PRIu32
-	       ",\"refused\":%" PRIu64 ",\"state\":\"%s\",\"changed_ns\":%" PRIu64
-	       ",\"lease_ns\":%" PRIu64 "},\"entries\":[",
-	       h->generation, h->entries_used, h->live, h->refused, region_state_name(h->state),
-	       h->changed_ns, h->lease_ns);
+	base_json_kbegin(j, "hot", '{');
+	base_json_ku64(j, "generation", h->generation);
+	base_json_ku64(j, "entries_used", h->entries_used);
+	base_json_ku64(j, "live", h->live);
+	base_json_ku64(j, "refused", h->refused);
+	base_json_kstring(j, "state", region_state_name(h->state));
+	base_json_ku64(j, "changed_ns", h->changed_ns);
+	base_json_ku64(j, "lease_ns", h->lease_ns);
+	base_json_end(j, '}');
+	base_json_kbegin(j, "entries", '[');
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
-		const struct region_entry *e = &d->entries[i];
-
-		printf("%s{\"index\":%" PRIu32, first ? "" : ",", i);
-		first = false;
+		base_json_begin(j, '{');
+		base_json_ku64(j, "index", i);
 		if (d->entry_faults[i])
-			printf(",\"fault\":\"%s\"", region_fault_name(d->entry_faults[i]));
+			base_json_kstring(j, "fault", region_fault_name(d->entry_faults[i]));
 		else
-			printf(",\"id\":%" PRIu64 ",\"state\":\"%s\",\"kind\":%" PRIu32
-			       ",\"instance\":\"%016" PRIx64 "\",\"length\":%" PRIu64
-			       ",\"addr\":%" PRIu64 ",\"rkey\":%" PRIu32 ",\"generation\":%" PRIu64
-			       ",\"changed_ns\":%" PRIu64,
-			       e->id, region_state_name(e->state), e->kind, e->instance, e->length,
-			       e->addr, e->rkey, e->generation, e->changed_ns);
-		if (raw_lines) {
-			fputs(",\"words\":", stdout);
-			json_words(d->entry_lines[i]);
-		}
-		putchar('}');
+			json_entry(j, &d->entries[i]);
+		if (raw_lines)
+			json_words(j, "words", d->entry_lines[i]);
+		base_json_end(j, '}');
 	}
-	putchar(']');
+	base_json_end(j, ']');
 }
 
-static void json_metrics(const struct cli_dump *d, bool raw_lines)
+static void json_lines(struct base_json *j, const struct cli_dump *d)
+{
+	base_json_kbegin(j, "lines", '[');
+	for (uint32_t s = 0; s < d->values.stripes; s++)
+		for (uint32_t l = 0; l < d->values.lines; l++) {
+			base_json_begin(j, '{');
+			base_json_ku64(j, "stripe", s);
+			base_json_ku64(j, "line", l);
+			base_json_kbool(j, "settled", line_settled(d, s, l));
+			json_words(j, "words", d->raw[(size_t)s * d->values.lines + l]);
+			base_json_end(j, '}');
+		}
+	base_json_end(j, ']');
+}
+
+static void json_metrics(struct base_json *j, const struct cli_dump *d, bool raw_lines)
 {
 	const struct region_hot *h = &d->hot;
 
-	printf(",\"hot\":{\"generation\":%" PRIu64 ",\"schema_used\":%" PRIu64
-	       ",\"lines_used\":%" PRIu32 ",\"stripes_used\":%" PRIu32
-	       ",\"state\":\"%s\",\"threads_sharing\":%" PRIu64 ",\"changed_ns\":%" PRIu64
-	       ",\"refused\":%" PRIu64 "},\"unsettled\":%" PRIu64 ",\"read_again\":%" PRIu64
-	       ",\"skipped\":%zu,\"metrics\":[",
-	       h->generation, h->schema_used, h->lines_used, h->stripes_used,
-	       region_state_name(h->state), h->threads_sharing, h->changed_ns, h->refused,
-	       d->unsettled, d->retries, d->schema.skipped);
-	for (size_t i = 0; d->flat && i < d->schema.count; i++) {
-		fputs(i ? "," : "", stdout);
-		json_metric(d, d->schema.metrics[i]);
-	}
-	putchar(']');
+	base_json_kbegin(j, "hot", '{');
+	base_json_ku64(j, "generation", h->generation);
+	base_json_ku64(j, "schema_used", h->schema_used);
+	base_json_ku64(j, "lines_used", h->lines_used);
+	base_json_ku64(j, "stripes_used", h->stripes_used);
+	base_json_kstring(j, "state", region_state_name(h->state));
+	base_json_ku64(j, "threads_sharing", h->threads_sharing);
+	base_json_ku64(j, "changed_ns", h->changed_ns);
+	base_json_ku64(j, "refused", h->refused);
+	base_json_end(j, '}');
+	base_json_ku64(j, "unsettled", d->unsettled);
+	base_json_ku64(j, "read_again", d->retries);
+	base_json_ku64(j, "skipped", d->schema.skipped);
+	base_json_kbegin(j, "metrics", '[');
+	for (size_t i = 0; d->flat && i < d->schema.count; i++)
+		json_metric(j, d, d->schema.metrics[i]);
+	base_json_end(j, ']');
 	if (d->info.spans)
-		cli_dump_spans_json(d);
-	if (!raw_lines || !d->raw)
-		return;
-	fputs(",\"lines\":[", stdout);
-	for (uint32_t s = 0; s < d->values.stripes; s++)
-		for (uint32_t l = 0; l < d->values.lines; l++) {
-			printf("%s{\"stripe\":%" PRIu32 ",\"line\":%" PRIu32
-			       ",\"settled\":%s,\"words\":",
-			       s || l ? "," : "", s, l, line_settled(d, s, l) ? "true" : "false");
-			json_words(d->raw[(size_t)s * d->values.lines + l]);
-			putchar('}');
-		}
-	putchar(']');
+		cli_dump_spans_json(j, d);
+	if (raw_lines && d->raw)
+		json_lines(j, d);
 }
 
 void cli_dump_print_json(const struct cli_dump *d, bool raw_lines)
 {
-	bool hot = !d->error &&
-		   !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
+	struct base_json out, *j = &out;
 
-	fputs("{\"source\":", stdout);
-	put_string(d->source);
+	base_json_stream(j, stdout);
+	base_json_begin(j, '{');
+	base_json_kstring(j, "source", d->source);
 	if (d->error) {
-		fputs(",\"error\":", stdout);
-		put_string(strerror(d->error));
+		base_json_kstring(j, "error", strerror(d->error));
 	} else if (d->fault) {
-		printf(",\"fault\":\"%s\",\"fault_in\":\"%s\",\"fault_at\":%" PRIu64,
-		       region_fault_name(d->fault), d->part, d->fault_at);
+		base_json_kstring(j, "fault", region_fault_name(d->fault));
+		base_json_kstring(j, "fault_in", d->part);
+		base_json_ku64(j, "fault_at", d->fault_at);
 	}
 	if (d->info.size) {
-		json_header(d);
-		if (raw_lines) {
-			fputs(",\"hot_line\":", stdout);
-			json_words(d->hot_line);
-		}
-		if (hot && d->info.kind == SL_REGION_DIRECTORY)
-			json_directory(d, raw_lines);
-		else if (hot)
-			json_metrics(d, raw_lines);
+		json_header(j, d);
+		if (raw_lines)
+			json_words(j, "hot_line", d->hot_line);
+		if (has_hot(d) && d->info.kind == SL_REGION_DIRECTORY)
+			json_directory(j, d, raw_lines);
+		else if (has_hot(d))
+			json_metrics(j, d, raw_lines);
 	}
-	puts("}");
+	base_json_end(j, '}');
+	base_json_line(j);
 }
 
 void cli_dump_print_check(const struct cli_dump *d)

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_dump_read.c - reads one region as any reader does, but for the hurry: see
- * sidelight-region(5). */
+/* read.c - reads one region as any reader does, with more patience: see sidelight-region(5). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,9 @@
 
 #include "cli/dump/dump.h"
 
-/* Times that a part is read before it is called unsettled; from the third on 50 us apart. */
+/* Attempts before a part counts as unsettled; from the third on 50 us apart. */
 #define TRIES		   2000
-#define TRIES_OF_ALL_LINES 20000 /* so that a file of nothing but bad lines takes a second */
+#define TRIES_OF_ALL_LINES 20000 /* bounds a file of bad lines to one second */
 
 bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 {
@@ -190,7 +189,7 @@ bool cli_dump_read(struct cli_dump *d, const char *source, int fd)
 		return false;
 	if (d->info.kind == SL_REGION_DIRECTORY)
 		return read_entries(d);
-	/* Values also if the schema ends in a lie: what came before it is good. */
+	/* Values are read even if the schema ends in a fault: the part before it is valid. */
 	read_schema(d);
 	return !d->error && read_values(d) && cli_dump_spans_read(d) && !d->fault;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_dump_remote.c - finds an agent's regions of the kernel in its directory, and READs. */
+/* remote.c - finds kernel tables in an agent's directory, and READs them. */
 #include "cli/dump/remote.h"
 
 #include <errno.h>
@@ -44,7 +44,7 @@ bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 		r->error = n < 0 ? -n : EAGAIN;
 		return false;
 	}
-	/* It completes in any case, and must have: read is ours. */
+	/* Completion is certain and must be awaited: read is on this stack. */
 	do
 		n = fabric_poll(r->fabric, &done, 1, base_now_ns(), READ_NS);
 	while (!n && base_now_ns() < end);
@@ -64,7 +64,7 @@ static bool come_up(struct fabric *f)
 	return true;
 }
 
-/* Entry number at of the directory. */
+/* READs a directory entry. */
 static enum region_fault entry(struct cli_remote *r, const struct region_info *info, uint32_t at,
 			       struct region_entry *e)
 {
@@ -78,7 +78,7 @@ static enum region_fault entry(struct cli_remote *r, const struct region_info *i
 	return fault;
 }
 
-/* Where the entries are, and how many. */
+/* Place and number of the entries. */
 static bool directory(struct cli_remote *r, struct region_info *info, uint32_t *used)
 {
 	struct region_directory_hot hot;
@@ -133,8 +133,7 @@ static bool take(struct cli_remote *r, const struct region_entry *e)
 	return false;
 }
 
-/* Goes on from entry *at to the next of the kernel's that is in use and wanted, and what it says.
- */
+/* The next kernel table in use from entry *at on that matches, with its entry. */
 static bool next_entry(struct cli_remote *r, const struct region_info *info, uint32_t used,
 		       const struct cli_dump_remote_opts *o, uint32_t kind, uint32_t *at,
 		       struct region_entry *e)
@@ -150,7 +149,7 @@ static bool next_entry(struct cli_remote *r, const struct region_info *info, uin
 	return false;
 }
 
-/* What the fabric says of its last failure says more than a number does. */
+/* The fabric's own error says more than errno. */
 static const char *reason(struct cli_remote *r)
 {
 	static struct fabric_stats stats;
@@ -231,7 +230,7 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 	while (!code && next_entry(&r, info, used, o, wanted, &at, &e)) {
 		bool good;
 
-		if (e.kind > SL_REGION_TASKS) /* not known here */
+		if (e.kind > SL_REGION_TASKS) /* unknown kind */
 			continue;
 		shown++;
 		good = take(&r, &e);

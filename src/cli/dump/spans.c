@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dump_spans.c - the rings of spans of a region: read once, as they are, then printed. */
+/* spans.c - the rings of spans of a region: read once, then printed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "cli/dump/dump.h"
 
 #define TRIES	  100u
-#define LINES_MAX 65536u /* of a ring, the last ones: a hostile head may say more than there is */
+#define LINES_MAX 65536u /* the last of a ring: a hostile head may claim more than there are */
 
 static bool read_line(struct cli_dump *d, uint64_t line[8], uint64_t at)
 {
@@ -84,10 +84,11 @@ static const char *string_of(const struct cli_dump *d, uint32_t id)
 	return s ? s : "?";
 }
 
-/* Calls fn for each span that is to be believed; returns how many lines belong to none. */
+/* Calls fn for each well-formed span; returns the number of lines that belong to none. */
 static uint64_t each_span(const struct cli_dump *d, const struct cli_dump_ring *g,
 			  void (*fn)(const struct cli_dump *, const struct region_span_data *,
-				     uint64_t))
+				     uint64_t, struct base_json *),
+			  struct base_json *j)
 {
 	struct region_span_data *data = malloc(sizeof(*data));
 	uint64_t lost = 0;
@@ -96,7 +97,7 @@ static uint64_t each_span(const struct cli_dump *d, const struct cli_dump_ring *
 	for (uint32_t i = 0; data && i < g->lines; i += n) {
 		if (region_span_parse((const uint64_t(*)[8])g->line + i, g->lines - i, g->first + i,
 				      data, &n) == REGION_SPAN_LINE_GOOD)
-			fn(d, data, g->first + i);
+			fn(d, data, g->first + i, j);
 		else
 			lost += n;
 	}
@@ -104,8 +105,10 @@ static uint64_t each_span(const struct cli_dump *d, const struct cli_dump_ring *
 	return lost;
 }
 
-static void text_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number)
+static void text_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number,
+		      struct base_json *unused)
 {
+	(void)unused;
 	printf("  %8" PRIu64 " %016" PRIx64 "%016" PRIx64 " %016" PRIx64 " %016" PRIx64
 	       " %.9f +%.9f %s %s ",
 	       number, s->trace_hi, s->trace_lo, s->span_id, s->parent_id,
@@ -145,70 +148,80 @@ void cli_dump_spans_text(const struct cli_dump *d)
 		       " roots, %" PRIu64 " attributes dropped, %" PRIu64 " strings cut%s\n",
 		       i, g->head.spans, g->head.lines, g->head.roots, g->head.dropped, g->head.cut,
 		       g->settled ? "" : ", head unsettled");
-		each_span(d, g, text_span);
+		each_span(d, g, text_span, NULL);
 	}
 }
 
-static bool more; /* a span was printed before in this array */
-
-static void json_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number)
+static void json_attribute(struct base_json *j, const char *key, const struct region_span_attr *a)
 {
-	printf("%s{\"number\":%" PRIu64 ",\"trace_id\":\"%016" PRIx64 "%016" PRIx64
-	       "\",\"span_id\":\"%016" PRIx64 "\",\"parent_id\":\"",
-	       more ? "," : "", number, s->trace_hi, s->trace_lo, s->span_id);
+	base_json_key(j, key);
+	if (a->type == SL_SPAN_TYPE_STRING)
+		base_json_string(j, a->string);
+	else if (a->type == SL_SPAN_TYPE_F64)
+		base_json_f64(j, a->f64);
+	else if (a->type == SL_SPAN_TYPE_BOOL)
+		base_json_bool(j, a->boolean);
+	else
+		base_json_i64(j, a->i64);
+}
+
+static void json_span(const struct cli_dump *d, const struct region_span_data *s, uint64_t number,
+		      struct base_json *j)
+{
+	base_json_begin(j, '{');
+	base_json_ku64(j, "number", number);
+	base_json_kformat(j, "trace_id", "%016" PRIx64 "%016" PRIx64, s->trace_hi, s->trace_lo);
+	base_json_kformat(j, "span_id", "%016" PRIx64, s->span_id);
 	if (s->parent_id)
-		printf("%016" PRIx64, s->parent_id);
-	printf("\",\"start_ns\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"name\":", s->start_ns,
-	       s->duration_ns);
-	cli_dump_json_string(string_of(d, s->name));
-	printf(",\"kind\":\"%s\",\"status\":\"%s\",\"flags\":%" PRIu32
-	       ",\"remote\":%s,\"message\":",
-	       kinds[s->kind], statuses[s->status], s->flags, s->remote ? "true" : "false");
-	cli_dump_json_string(s->message);
-	fputs(",\"attributes\":{", stdout);
-	for (uint32_t i = 0; i < s->attr_count; i++) {
-		const struct region_span_attr *a = &s->attrs[i];
-
-		fputs(i ? "," : "", stdout);
-		cli_dump_json_string(string_of(d, a->key));
-		putchar(':');
-		if (a->type == SL_SPAN_TYPE_STRING)
-			cli_dump_json_string(a->string);
-		else if (a->type == SL_SPAN_TYPE_F64)
-			cli_dump_json_f64(a->f64);
-		else if (a->type == SL_SPAN_TYPE_BOOL)
-			fputs(a->boolean ? "true" : "false", stdout);
-		else
-			printf("%" PRId64, a->i64);
-	}
-	fputs("}}", stdout);
-	more = true;
+		base_json_kformat(j, "parent_id", "%016" PRIx64, s->parent_id);
+	else
+		base_json_kstring(j, "parent_id", "");
+	base_json_ku64(j, "start_ns", s->start_ns);
+	base_json_ku64(j, "duration_ns", s->duration_ns);
+	base_json_kstring(j, "name", string_of(d, s->name));
+	base_json_kstring(j, "kind", kinds[s->kind]);
+	base_json_kstring(j, "status", statuses[s->status]);
+	base_json_ku64(j, "flags", s->flags);
+	base_json_kbool(j, "remote", s->remote);
+	base_json_kstring(j, "message", s->message);
+	base_json_kbegin(j, "attributes", '{');
+	for (uint32_t i = 0; i < s->attr_count; i++)
+		json_attribute(j, string_of(d, s->attrs[i].key), &s->attrs[i]);
+	base_json_end(j, '}');
+	base_json_end(j, '}');
 }
 
-void cli_dump_spans_json(const struct cli_dump *d)
+static void json_ring(struct base_json *j, const struct cli_dump *d, const struct cli_dump_ring *g)
 {
-	fputs(",\"rings\":[", stdout);
-	for (uint32_t i = 0; i < d->rings; i++) {
-		const struct cli_dump_ring *g = &d->ring[i];
-		struct region_span_root root;
-		uint64_t lost;
+	struct region_span_root root;
+	char id[33];
+	uint64_t lost;
 
-		printf("%s{\"settled\":%s,\"spans_written\":%" PRIu64 ",\"lines\":%" PRIu64
-		       ",\"dropped\":%" PRIu64 ",\"cut\":%" PRIu64 ",\"roots\":[",
-		       i ? "," : "", g->settled ? "true" : "false", g->head.spans, g->head.lines,
-		       g->head.dropped, g->head.cut);
-		more = false;
-		for (uint32_t k = 0; k < g->roots; k++) {
-			if (region_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))
-				continue;
-			printf("%s\"%016" PRIx64 "%016" PRIx64 "\"", more ? "," : "", root.trace_hi,
-			       root.trace_lo);
-			more = true;
-		}
-		fputs("],\"spans\":[", stdout);
-		more = false;
-		lost = each_span(d, g, json_span);
-		printf("],\"lines_of_no_span\":%" PRIu64 "}", lost);
+	base_json_begin(j, '{');
+	base_json_kbool(j, "settled", g->settled);
+	base_json_ku64(j, "spans_written", g->head.spans);
+	base_json_ku64(j, "lines", g->head.lines);
+	base_json_ku64(j, "dropped", g->head.dropped);
+	base_json_ku64(j, "cut", g->head.cut);
+	base_json_kbegin(j, "roots", '[');
+	for (uint32_t k = 0; k < g->roots; k++) {
+		if (region_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))
+			continue;
+		snprintf(id, sizeof(id), "%016" PRIx64 "%016" PRIx64, root.trace_hi, root.trace_lo);
+		base_json_string(j, id);
 	}
-	putchar(']');
+	base_json_end(j, ']');
+	base_json_kbegin(j, "spans", '[');
+	lost = each_span(d, g, json_span, j);
+	base_json_end(j, ']');
+	base_json_ku64(j, "lines_of_no_span", lost);
+	base_json_end(j, '}');
+}
+
+void cli_dump_spans_json(struct base_json *j, const struct cli_dump *d)
+{
+	base_json_kbegin(j, "rings", '[');
+	for (uint32_t i = 0; i < d->rings; i++)
+		json_ring(j, d, &d->ring[i]);
+	base_json_end(j, ']');
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_dta.c - the command 'generate dta', and what it prints. */
+/* dta.c - the command 'generate dta', and its output. */
 #include "base/text.h"
 #include "cli/generate/generate.h"
 
@@ -33,8 +33,7 @@ static void text_of(const struct cli_generate_dta_settings *s, uint64_t n, struc
 	base_hex(t->value, bytes, s->value_bytes);
 }
 
-/* The n-th key that estimates are shown of; its text is "" for a HyperLogLog, which has one. False:
- * no more. */
+/* The n-th key with an estimate; "" for a HyperLogLog, which has one. False: no more. */
 static bool estimate_of(const struct cli_generate_dta_settings *s,
 			const struct cli_generate_dta_load *l, uint64_t n, struct text_key *t,
 			struct dta_sketch_estimate *e)
@@ -50,8 +49,10 @@ static bool estimate_of(const struct cli_generate_dta_settings *s,
 	return !cli_generate_dta_sketch_estimate(l, key, e);
 }
 
-/* One line each: KIND KEY WHAT. A list: items that arrived, all items, sum of the arrived ones'
- * numbers. */
+/*
+ * One line per answer: KIND KEY VALUE. Of a list: items delivered, all items, sum of the numbers of
+ * those delivered.
+ */
 static int write_expected(const struct cli_generate_dta_settings *s,
 			  const struct cli_generate_dta_load *l)
 {
@@ -196,7 +197,8 @@ static int report_json(const struct cli_generate_dta_settings *s,
 						      (json_int_t)l->of_kind[k], "arriving",
 						      (json_int_t)l->delivered[k]));
 	all = json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}",
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, "
+		"s:f, s:o, s:o}",
 		"reports", (json_int_t)x->reports, "packets", (json_int_t)x->packets, "bytes",
 		(json_int_t)x->bytes, "withheld", (json_int_t)x->withheld, "withheld_packets",
 		(json_int_t)x->withheld_packets, "duplicated", (json_int_t)x->duplicated,
@@ -405,157 +407,155 @@ static int read_key(const struct base_command *cmd, struct cli_generate_dta_sett
 	return BASE_EXIT_FAILURE;
 }
 
-static int run(const struct base_command *cmd, int argc, char **argv)
-{
-	struct cli_generate_dta_settings s = {.kinds = "keywrite",
-					      .distribution = "sequential",
-					      .count = 1000000,
-					      .keys = 100000,
-					      .zipf = 1.1,
-					      .seed = 1,
-					      .reporters = 1,
-					      .reporter = 1,
-					      .key_bytes = 8,
-					      .value_bytes = 8,
-					      .copies = 2,
-					      .lists = 16,
-					      .hops = 5,
-					      .values = 1000,
-					      .rows = 4,
-					      .columns = 1024,
-					      .cells = 8,
-					      .pack = 1,
-					      .mtu = 1472,
-					      .show = 8,
-					      .wait = 10000000000};
-	const struct base_option table[] = {
-		{"to", 't', BASE_OPT_STRING, &s.to, "HOST:PORT", "the translator", 0, 0},
-		{"kinds", 'k', BASE_OPT_STRING, &s.kinds, "LIST",
-		 "keywrite (default), append, increment, postcard, sketch; or all", 0, 0},
-		{"count", 'n', BASE_OPT_U64, &s.count, "N",
-		 "reports of each kind; of sketches, one a reporter", 1, 1e15},
-		{"replay", 0, BASE_OPT_STRING, &s.replay, "FILE",
-		 "instead: each packet of this pcap file adds its bytes to its flow's counter", 0,
-		 0},
-		{"rate", 'r', BASE_OPT_U64, &s.rate, "N",
-		 "reports a second; 0: as fast as possible (default)", 0, 1e12},
-		{"xdp", 0, BASE_OPT_STRING, &s.xdp, "INTERFACE",
-		 "packets leave here past the network stack, as frames that the kernel makes", 0,
-		 0},
-		{"pack", 'p', BASE_OPT_U32, &s.pack, "N", "reports a packet", 1, 8000},
-		{"mtu", 0, BASE_OPT_U32, &s.mtu, "BYTES",
-		 "a packet's payload at most (default 1472)", 256, DTA_PACKET_MAX},
-		{"keys", 0, BASE_OPT_U64, &s.keys, "N", "different keys", 1, 1u << 28},
-		{"distribution", 'd', BASE_OPT_STRING, &s.distribution, "NAME",
-		 "of keys and lists: sequential (default), uniform, zipf", 0, 0},
-		{"zipf", 0, BASE_OPT_F64, &s.zipf, "S", "exponent of zipf (default 1.1)", 0.1, 5},
-		{"key-bytes", 0, BASE_OPT_U32, &s.key_bytes, "N", "of a key", SL_STORE_KEY_MIN,
-		 SL_STORE_KEY_MAX},
-		{"value-bytes", 0, BASE_OPT_U32, &s.value_bytes, "N",
-		 "of key-write's values and append's items", SL_STORE_VALUE_MIN,
-		 SL_STORE_VALUE_MAX},
-		{"copies", 0, BASE_OPT_U32, &s.copies, "N", "of each key", 1, SL_STORE_COPIES_MAX},
-		{"lists", 0, BASE_OPT_U32, &s.lists, "N", "that are appended to", 1, 1u << 24},
-		{"hops", 0, BASE_OPT_U32, &s.hops, "N", "of a path", 1, SL_STORE_HOPS_MAX},
-		{"values", 0, BASE_OPT_U32, &s.values, "N", "hops say 1 to N", 1, 0xffffffff},
-		{"rows", 0, BASE_OPT_U32, &s.rows, "N", "of a sketch", 1, 64},
-		{"columns", 0, BASE_OPT_U32, &s.columns, "N", "of a sketch", 1, 1u << 24},
-		{"cells", 0, BASE_OPT_U32, &s.cells, "N", "of a sketch in one report", 1, 1024},
-		{"hll", 0, BASE_OPT_FLAG, &s.hll, NULL,
-		 "the sketch is a HyperLogLog: registers of a byte", 0, 0},
-		{"count-sketch", 0, BASE_OPT_FLAG, &s.count_sketch, NULL,
-		 "the sketch is a count-sketch: an odd number of rows", 0, 0},
-		{"epoch", 0, BASE_OPT_U32, &s.epoch, "N", "of the sketch", 0, 0xffffffff},
-		{"store", 0, BASE_OPT_U32, &s.store, "N",
-		 "its number (default: the opcode, 1 to 5)", 1, 65535},
-		{"tenant", 0, BASE_OPT_U32, &s.tenant, "N", "its number", 0, 65535},
-		{"key", 0, BASE_OPT_STRING, &s.key_file, "FILE",
-		 "32 hexadecimal digits: packets carry a MAC made with it", 0, 0},
-		{"reporters", 0, BASE_OPT_U32, &s.reporters, "N", "that take turns", 1, 100000},
-		{"reporter", 0, BASE_OPT_U32, &s.reporter, "N", "number of the first reporter", 0,
-		 0xfff00000},
-		{"incarnation", 0, BASE_OPT_U32, &s.incarnation, "N",
-		 "of the reporters; 0: by the clock (default)", 0, 0xffffffff},
-		{"sequence", 0, BASE_OPT_U32, &s.sequence, "N", "number of the first report", 0,
-		 0xffffffff},
-		{"loss", 0, BASE_OPT_F64, &s.loss, "P", "share of packets that are not sent", 0,
-		 0.9},
-		{"duplicate", 0, BASE_OPT_F64, &s.duplicate, "P",
-		 "share of packets that are sent twice", 0, 1},
-		{"reorder", 0, BASE_OPT_F64, &s.reorder, "P", "share of packets that change places",
-		 0, 1},
-		{"essential", 'e', BASE_OPT_FLAG, &s.essential, NULL,
-		 "keep reports and send them again if asked, until all are acknowledged", 0, 0},
-		{"immediate", 0, BASE_OPT_FLAG, &s.immediate, NULL, "reports wake the application",
-		 0, 0},
-		{"wait", 0, BASE_OPT_DURATION, &s.wait, "DURATION",
-		 "for acknowledgements, since the last one (default 10s)", 0, 0},
-		{"legacy", 0, BASE_OPT_STRING, &s.legacy_name, "FORM",
-		 "the original's packets: a or b", 0, 0},
-		{"seed", 0, BASE_OPT_U64, &s.seed, "N", "of everything that is drawn", 0, 0},
-		{"show", 0, BASE_OPT_U32, &s.show, "N",
-		 "keys and lists that are printed (default 8)", 0, 1e6},
-		{"expect", 0, BASE_OPT_STRING, &s.expect, "FILE",
-		 "write what a query must find, a line each", 0, 0},
-		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print it as JSON", 0, 0},
-		{0},
-	};
-	struct cli_generate_dta_flows *flows = NULL;
-	struct cli_generate_dta_load load;
-	struct cli_generate_dta_sent sent;
-	char error[512];
-	int code, err, stop, failed;
+static struct cli_generate_dta_settings set = {
+	.kinds = "keywrite",
+	.distribution = "sequential",
+	.count = 1000000,
+	.keys = 100000,
+	.zipf = 1.1,
+	.seed = 1,
+	.reporters = 1,
+	.reporter = 1,
+	.key_bytes = 8,
+	.value_bytes = 8,
+	.copies = 2,
+	.lists = 16,
+	.hops = 5,
+	.values = 1000,
+	.rows = 4,
+	.columns = 1024,
+	.cells = 8,
+	.pack = 1,
+	.mtu = 1472,
+	.show = 8,
+	.wait = 10000000000,
+};
 
-	if (!base_options_only(cmd, table, argc, argv, &code))
-		return code;
-	code = check(cmd, &s);
-	if (code != BASE_EXIT_OK)
-		return code;
-	if (!s.incarnation)
-		s.incarnation = (uint32_t)(base_realtime_ns() >> 20) | 1;
-	if (s.key_file) {
-		code = read_key(cmd, &s);
-		if (code != BASE_EXIT_OK)
-			return code;
-	}
-	if (s.replay) {
-		flows = cli_generate_dta_flows_open(s.replay, &s.count, error, sizeof(error));
-		if (!flows) {
-			fprintf(stderr, "sidelight %s: --replay: %s\n", cmd->name, error);
-			dta_key_free(s.mac);
-			return BASE_EXIT_FAILURE;
-		}
-	}
-	stop = base_stop_fd();
-	if (stop < 0 || cli_generate_dta_load_open(&load, &s)) {
-		fprintf(stderr, "sidelight %s: no memory for so many keys\n", cmd->name);
-		if (stop >= 0)
-			close(stop);
-		cli_generate_dta_flows_close(flows);
-		dta_key_free(s.mac);
+static const struct base_option table[] = {
+	BASE_STRING("to", 't', &set.to, "HOST:PORT", "send to this translator"),
+	BASE_STRING("kinds", 'k', &set.kinds, "LIST",
+		    "kinds of reports: keywrite, append, increment, postcard, sketch; or all"),
+	BASE_UINT("count", 'n', &set.count, 1, 1e15, "N",
+		  "reports of each kind; of sketches, one per reporter"),
+	BASE_STRING("replay", 0, &set.replay, "FILE",
+		    "replay this pcap file: each packet adds its bytes to its flow's counter"),
+	BASE_UINT("rate", 'r', &set.rate, 0, 1e12, "N",
+		  "reports per second; 0: as fast as possible (default)"),
+	BASE_STRING("xdp", 0, &set.xdp, "INTERFACE",
+		    "send frames out of this interface past the network stack"),
+	BASE_UINT("pack", 'p', &set.pack, 1, 8000, "N", "reports per packet"),
+	BASE_UINT("mtu", 0, &set.mtu, 256, DTA_PACKET_MAX, "BYTES", "greatest payload of a packet"),
+	BASE_UINT("keys", 0, &set.keys, 1, 1u << 28, "N", "number of distinct keys"),
+	BASE_STRING("distribution", 'd', &set.distribution, "NAME",
+		    "draw keys and lists sequential, uniform or zipf"),
+	BASE_F64("zipf", 0, &set.zipf, 0.1, 5, "S", "exponent of zipf"),
+	BASE_UINT("key-bytes", 0, &set.key_bytes, SL_STORE_KEY_MIN, SL_STORE_KEY_MAX, "N",
+		  "length of a key"),
+	BASE_UINT("value-bytes", 0, &set.value_bytes, SL_STORE_VALUE_MIN, SL_STORE_VALUE_MAX, "N",
+		  "length of key-write values and append items"),
+	BASE_UINT("copies", 0, &set.copies, 1, SL_STORE_COPIES_MAX, "N", "copies of each key"),
+	BASE_UINT("lists", 0, &set.lists, 1, 1u << 24, "N", "number of append lists"),
+	BASE_UINT("hops", 0, &set.hops, 1, SL_STORE_HOPS_MAX, "N", "hops per path"),
+	BASE_UINT("values", 0, &set.values, 1, UINT32_MAX, "N", "greatest value of a hop, from 1"),
+	BASE_UINT("rows", 0, &set.rows, 1, 64, "N", "rows of a sketch"),
+	BASE_UINT("columns", 0, &set.columns, 1, 1u << 24, "N", "columns of a sketch"),
+	BASE_UINT("cells", 0, &set.cells, 1, 1024, "N", "cells of a sketch per report"),
+	BASE_FLAG("hll", 0, &set.hll, "send HyperLogLog sketches, of registers of one byte"),
+	BASE_FLAG("count-sketch", 0, &set.count_sketch,
+		  "send count-sketches, of an odd number of rows"),
+	BASE_UINT("epoch", 0, &set.epoch, 0, UINT32_MAX, "N", "epoch of the sketch"),
+	BASE_UINT("store", 0, &set.store, 1, 65535, "N",
+		  "number of the store (default: the opcode, 1 to 5)"),
+	BASE_UINT("tenant", 0, &set.tenant, 0, 65535, "N", "number of the tenant"),
+	BASE_STRING("key", 0, &set.key_file, "FILE",
+		    "sign packets with the key in this file, of 32 hexadecimal digits"),
+	BASE_UINT("reporters", 0, &set.reporters, 1, 100000, "N",
+		  "number of reporters, which take turns"),
+	BASE_UINT("reporter", 0, &set.reporter, 0, 0xfff00000, "N", "number of the first reporter"),
+	BASE_UINT("incarnation", 0, &set.incarnation, 0, UINT32_MAX, "N",
+		  "incarnation of the reporters; 0: by the clock (default)"),
+	BASE_UINT("sequence", 0, &set.sequence, 0, UINT32_MAX, "N",
+		  "sequence number of the first report"),
+	BASE_F64("loss", 0, &set.loss, 0, 0.9, "P", "share of packets that are not sent"),
+	BASE_F64("duplicate", 0, &set.duplicate, 0, 1, "P", "share of packets that are sent twice"),
+	BASE_F64("reorder", 0, &set.reorder, 0, 1, "P", "share of packets that change places"),
+	BASE_FLAG("essential", 'e', &set.essential,
+		  "keep reports, and send them again if asked, until all are acknowledged"),
+	BASE_FLAG("immediate", 0, &set.immediate, "wake the application with each report"),
+	BASE_TIME("wait", 0, &set.wait, 0, 0, "DURATION",
+		  "give up this long after the last acknowledgement"),
+	BASE_STRING("legacy", 0, &set.legacy_name, "FORM",
+		    "send packets of the original implementation, of form a or b"),
+	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the random numbers"),
+	BASE_UINT("show", 0, &set.show, 0, 1e6, "N", "print at most this many keys and lists"),
+	BASE_STRING("expect", 0, &set.expect, "FILE",
+		    "write the answers that queries must give to this file, one per line"),
+	BASE_FLAG("json", 'j', &set.json, "print JSON"),
+	{0},
+};
+
+/* Sends and prints the result. BASE_EXIT_OK if all was sent and acknowledged. */
+static int generate(const struct base_command *cmd, struct cli_generate_dta_load *load, int stop)
+{
+	struct cli_generate_dta_sent sent;
+	int failed = cli_generate_dta_send(cmd, &set, load, &sent, stop), err = 0;
+
+	if (failed == -EINVAL)
 		return BASE_EXIT_FAILURE;
-	}
-	load.replay = flows;
-	failed = cli_generate_dta_send(cmd, &s, &load, &sent, stop);
-	err = failed == -EINVAL ? failed : 0;
-	if (!err && s.expect) {
-		err = write_expected(&s, &load);
+	if (set.expect) {
+		err = write_expected(&set, load);
 		if (err)
-			fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, s.expect,
+			fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, set.expect,
 				strerror(-err));
 	}
-	if (failed != -EINVAL) {
-		if (!s.json)
-			report_text(&s, &load, &sent);
-		else if (report_json(&s, &load, &sent))
-			err = -ENOMEM;
-	}
-	cli_generate_dta_load_close(&load);
-	close(stop);
-	dta_key_free(s.mac);
+	if (!set.json)
+		report_text(&set, load, &sent);
+	else if (report_json(&set, load, &sent))
+		err = -ENOMEM;
 	if (fflush(stdout) || ferror(stdout))
 		err = -EIO;
 	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+}
+
+static int run(const struct base_command *cmd, int argc, char **argv)
+{
+	struct cli_generate_dta_load load;
+	struct cli_generate_dta_flows *flows = NULL;
+	char error[512];
+	int code, stop = -1;
+
+	if (!base_options_only(cmd, table, argc, argv, &code))
+		return code;
+	code = check(cmd, &set);
+	if (code != BASE_EXIT_OK)
+		return code;
+	if (!set.incarnation)
+		set.incarnation = (uint32_t)(base_realtime_ns() >> 20) | 1;
+	code = set.key_file ? read_key(cmd, &set) : BASE_EXIT_OK;
+	if (code != BASE_EXIT_OK)
+		return code;
+	code = BASE_EXIT_FAILURE;
+	if (set.replay) {
+		flows = cli_generate_dta_flows_open(set.replay, &set.count, error, sizeof(error));
+		if (!flows) {
+			fprintf(stderr, "sidelight %s: --replay: %s\n", cmd->name, error);
+			goto out;
+		}
+	}
+	stop = base_stop_fd();
+	if (stop < 0 || cli_generate_dta_load_open(&load, &set)) {
+		fprintf(stderr, "sidelight %s: no memory for so many keys\n", cmd->name);
+		cli_generate_dta_flows_close(flows);
+		goto out;
+	}
+	load.replay = flows;
+	code = generate(cmd, &load, stop);
+	cli_generate_dta_load_close(&load);
+out:
+	if (stop >= 0)
+		close(stop);
+	dta_key_free(set.mac);
+	return code;
 }
 
 const struct base_command cli_generate_dta = {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * generate_dta.h - 'sidelight generate dta': reports whose outcome is known.
+ * dta.h - 'sidelight generate dta': reports whose outcome is known.
  *
- *   generate_dta.c       the command, and what it prints
- *   generate_dta_load.c  which reports, and what a query must find of them: pure
- *   generate_dta_sketch.c sketches of reporters, and what the merged one estimates
- *   generate_dta_flows.c a capture, replayed as reports of its flows
- *   generate_dta_xdp.c   packets past the network stack
- *   generate_dta_send.c  packets, what befalls them, and reports that are sent again
+ * - dta.c: the command, and its output
+ * - dta_load.c: which reports, and the answers that queries must give (pure)
+ * - dta_sketch.c: sketches of reporters, and the estimates of the merged one
+ * - dta_flows.c: a capture, replayed as reports of its flows
+ * - dta_xdp.c: packets past the network stack
+ * - dta_send.c: packets, faults injected into them, and retransmission
  *
- * What is reported of a key is a function of seed and key alone, so that loss, order and repetition
- * never change what is right: only whether it is there.
+ * The value reported for a key is a function of seed and key alone: loss, order and repetition
+ * decide whether it is found, never what is found.
  */
 #ifndef SL_CLI_GENERATE_DTA_H
 #define SL_CLI_GENERATE_DTA_H
@@ -34,7 +34,7 @@ struct cli_generate_dta_settings {
 	uint32_t pack, mtu, show;
 	uint64_t wait;
 	bool essential, immediate, hll, count_sketch, json;
-	/* made of these */
+	/* derived from these */
 	uint32_t kind[16], n_kinds; /* opcodes */
 	enum { GD_SEQUENTIAL, GD_UNIFORM, GD_ZIPF } order;
 	enum dta_legacy legacy;
@@ -46,14 +46,16 @@ struct cli_generate_dta_settings {
 struct cli_generate_dta_xdp;
 
 /*
- * Out of an interface, to where a socket is connected; packets have up to longest bytes. NULL with
- * errno and one line in error.
+ * Sends out of an interface to the peer of a connected socket, packets of up to longest bytes. NULL
+ * with errno and one line in error.
  */
 struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
 						       uint32_t longest, char *error,
 						       size_t error_bytes);
-/* A packet from a port; it goes out with others, with cli_generate_dta_xdp_flush() at the latest.
- * 0, or -errno: some did not. */
+/*
+ * Queues a packet; it leaves with others, at the latest by cli_generate_dta_xdp_flush(). 0, or
+ * -errno: some were not sent.
+ */
 int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
 			     uint32_t bytes);
 int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x);
@@ -62,23 +64,22 @@ void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x);
 /* ---- load ---- */
 
 struct cli_generate_dta_list {
-	uint64_t items, delivered, sum; /* sum: of the numbers of those delivered */
+	uint64_t items, delivered, sum; /* sum of the numbers of delivered items */
 };
 
 /*
- * Reporters have one of so many sketches: of the keys whose numbers are the sketch's own or the
- * next one, mod GD_SKETCHES, so that each key is in two of them.
+ * Reporters share GD_SKETCHES sketches. Sketch i counts keys whose number mod GD_SKETCHES is i or i
+ * + 1, so that each key is in two.
  */
-#define GD_SKETCHES    4u
-#define GD_SKETCH_KEYS 10000u /* at most: of the first of --keys */
-#define GD_SKETCH_SHOWN \
-	100u /* of which estimates are printed, at most: each takes a look at all cells */
+#define GD_SKETCHES	4u
+#define GD_SKETCH_KEYS	10000u /* at most; the first of --keys */
+#define GD_SKETCH_SHOWN 100u   /* at most, with estimates: each reads all cells */
 
 struct cli_generate_dta_flows;
 
 struct cli_generate_dta_load {
 	const struct cli_generate_dta_settings *s;
-	struct cli_generate_dta_flows *replay; /* NULL: none. Instead of everything else */
+	struct cli_generate_dta_flows *replay; /* replaces all other load; NULL: none */
 	uint64_t n, random;		       /* reports made */
 	uint64_t of_kind[GD_KINDS];	       /* reports made of each */
 	uint64_t delivered[GD_KINDS];
@@ -87,8 +88,8 @@ struct cli_generate_dta_load {
 	uint64_t *path;	     /* of each key: hops delivered */
 	struct cli_generate_dta_list *list;
 	uint64_t *cell;			 /* of the sketch: merged, as delivered */
-	uint64_t *cells_of[GD_SKETCHES]; /* what a reporter has: r has number r % GD_SKETCHES */
-	uint64_t sketch_items;		 /* a reporter's */
+	uint64_t *cells_of[GD_SKETCHES]; /* of reporters: r has number r % GD_SKETCHES */
+	uint64_t sketch_items;		 /* per reporter */
 	uint64_t *sketch_next;		 /* of each reporter */
 	double zipf_x1, zipf_n, zipf_s;	 /* Hormann and Derflinger's rejection inversion */
 };
@@ -102,10 +103,10 @@ struct cli_generate_dta_report {
 int cli_generate_dta_load_open(struct cli_generate_dta_load *l,
 			       const struct cli_generate_dta_settings *s);
 void cli_generate_dta_load_close(struct cli_generate_dta_load *l);
-/* The next report of this reporter; delivered: it will arrive. False: there are no more of any. */
+/* The next report of this reporter; delivered: it will arrive. False: no more of any reporter. */
 bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
 				struct cli_generate_dta_report *r);
-/* Of a key by its number: key and value of key-write, value of a hop. */
+/* Key, value of key-write and value of a hop, of the key of that number. */
 void cli_generate_dta_key(const struct cli_generate_dta_settings *s, uint64_t number, uint8_t *key);
 void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t number,
 			    uint8_t *value);
@@ -114,41 +115,43 @@ uint32_t cli_generate_dta_hop(const struct cli_generate_dta_settings *s, uint64_
 uint16_t cli_generate_dta_store(const struct cli_generate_dta_settings *s, uint32_t opcode);
 extern const char *const cli_generate_dta_kind_name[GD_KINDS];
 
-/* generate_dta_sketch.c: makes cells_of. 0, -ENOMEM; frees nothing. */
+/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
 int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l);
-/* The bits of struct sl_store_config that a sketch depends on: as the store must be for estimates.
- */
+/* What a sketch takes of struct sl_store_config; the store must match for estimates. */
 struct sl_store_config cli_generate_dta_sketch_store(const struct cli_generate_dta_settings *s);
-/* What a query of the merged sketch must say of a key (--hll: key NULL). 0, -EINVAL, -ENOMEM. */
+/*
+ * The answer that a query of the merged sketch must give for a key (HyperLogLog: NULL). 0, -EINVAL,
+ * -ENOMEM.
+ */
 int cli_generate_dta_sketch_estimate(const struct cli_generate_dta_load *l, const void *key,
 				     struct dta_sketch_estimate *out);
 
 /* ---- a capture's flows ---- */
 
 #define GD_FLOW_KEY 37u
-/* packets: of flows, in the file. NULL with one line in error. */
+/* packets: number of packets of flows in the file. NULL with one line in error. */
 struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uint64_t *packets,
 							   char *error, size_t error_bytes);
 void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f);
-/* Key and value of the next packet's report. False: the file is through. */
+/* Key and value of the next packet's report. False: end of file. */
 bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivered,
 				 struct cli_generate_dta_report *r);
-/* The i-th flow, and the bytes that arrive of it. False: there are no more. */
+/* The i-th flow, and its bytes delivered. False: no more. */
 bool cli_generate_dta_flows_each(const struct cli_generate_dta_flows *f, uint32_t i,
 				 const uint8_t **key, uint32_t *key_bytes, uint64_t *delivered);
 
 /* ---- sending ---- */
 
 struct cli_generate_dta_sent {
-	uint64_t reports, packets, bytes; /* made: every sequence number once */
-	uint64_t withheld, withheld_packets, duplicated, reordered; /* on purpose */
-	uint64_t again, again_packets, answers, nacks, bad_answers; /* what translators asked for */
-	uint64_t unsettled; /* essential reports that nobody acknowledged */
-	uint64_t unsent;    /* packets that the kernel refused */
+	uint64_t reports, packets, bytes;			    /* each sequence number once */
+	uint64_t withheld, withheld_packets, duplicated, reordered; /* deliberately */
+	uint64_t again, again_packets, answers, nacks, bad_answers; /* as translators asked */
+	uint64_t unsettled; /* essential reports not acknowledged */
+	uint64_t unsent;    /* refused by the kernel */
 	uint64_t elapsed_ns, cpu_ns;
 };
 
-/* Sends all of a load. 0, or -errno after one line on stderr. */
+/* Sends a load. 0, or -errno after one line on stderr. */
 int cli_generate_dta_send(const struct base_command *cmd, const struct cli_generate_dta_settings *s,
 			  struct cli_generate_dta_load *l, struct cli_generate_dta_sent *sent,
 			  int stop);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_flows.c - a capture replayed as reports of flows: each packet that was captured adds
- * its bytes to the counter of its 5-tuple (source, destination, their ports, protocol; 13 or 37
- * bytes), as a switch would.
+ * dta_flows.c - replays a capture as reports of flows: each packet adds its bytes to the counter of
+ * its 5-tuple (addresses, ports, protocol; 13 or 37 bytes), as a switch would.
  */
 #include "cli/generate/dta.h"
 
@@ -38,7 +37,7 @@ void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f)
 	free(f);
 }
 
-/* The next packet of a flow: 1; 0 at the end, or where the file is cut short. */
+/* 1: the next packet of a flow; 0: end of file, or a cut. */
 static int next_flow(struct cli_generate_dta_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
 {
 	struct dta_captured_flow p;
@@ -80,7 +79,7 @@ struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uin
 	f->slot = calloc(f->room, sizeof(*f->slot));
 	if (!f->buffer || !f->flow || !f->slot)
 		goto fail;
-	/* Once to count them, once to send them. */
+	/* The first pass counts, the second sends. */
 	f->capture = dta_capture_open(path, error, error_bytes);
 	if (!f->capture)
 		goto fail;
@@ -109,7 +108,7 @@ static struct gd_flow *flow_of(struct cli_generate_dta_flows *f, const uint8_t *
 		at = (at + 1) % f->room;
 	}
 	if (f->flows == f->room / 2)
-		return NULL; /* sent, and not asked about */
+		return NULL; /* sent, without acknowledgement */
 	f->slot[at] = ++f->flows;
 	memcpy(f->flow[f->flows - 1].key, key, bytes);
 	f->flow[f->flows - 1].key_bytes = (uint8_t)bytes;

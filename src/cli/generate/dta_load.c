@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_dta_load.c - which reports, and what a query must find of them. */
+/* dta_load.c - which reports are sent, and the answers that queries must give. Pure. */
 #include "cli/generate/dta.h"
 
 #include <endian.h>
@@ -55,7 +55,7 @@ static uint64_t zipf(struct cli_generate_dta_load *l)
 	}
 }
 
-/* The number of a key, of `bound`, for the i-th report of its kind. */
+/* The number of the key, below bound, of the i-th report of its kind. */
 static inline uint64_t number(struct cli_generate_dta_load *l, uint64_t i, uint64_t bound)
 {
 	switch (l->s->order) {
@@ -167,7 +167,7 @@ static void make_keywrite(struct cli_generate_dta_load *l, uint64_t i, bool deli
 	l->keywrite[n] |= delivered;
 }
 
-/* An item is its number within its list, so that a reader sees what is missing or there twice. */
+/* An item is its number within its list, so that a reader sees gaps and duplicates. */
 static void make_append(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
 			struct cli_generate_dta_report *r)
 {
@@ -202,7 +202,7 @@ static void make_increment(struct cli_generate_dta_load *l, uint64_t i, bool del
 	l->increment[n] += delivered ? addend : 0;
 }
 
-/* The hops of a path come one behind the other, as a packet meets its switches. */
+/* The hops of a path follow each other, as a packet meets its switches. */
 static void make_postcard(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
 			  struct cli_generate_dta_report *r)
 {
@@ -222,7 +222,7 @@ static void make_postcard(struct cli_generate_dta_load *l, uint64_t i, bool deli
 		l->path[n] |= 1ull << hop;
 }
 
-/* Each reporter's sketch of the epoch, cell by cell, and then its end. False: it is through. */
+/* Each reporter's sketch of the epoch, cell by cell, then its end. False: finished. */
 static bool make_sketch(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
 			struct cli_generate_dta_report *r)
 {
@@ -269,7 +269,7 @@ bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t report
 	const struct cli_generate_dta_settings *s = l->s;
 	const uint32_t run = s->pack < 8 ? s->pack : 8;
 
-	/* Kinds in turn, some of one shape in a row; what is through is left out. */
+	/* Kinds take turns, in runs of one shape; finished ones are skipped. */
 	for (uint32_t tries = 0; tries < s->n_kinds; tries++) {
 		const uint32_t opcode = s->kind[(l->n / run + tries) % s->n_kinds], k = opcode - 1;
 		const uint64_t i = l->of_kind[k];

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_send.c - packets of reports, what befalls them on purpose, and those that are sent
- * again.
- *
- * Reporters take turns, each with a burst of packets. A burst is made, then some packets of it are
- * left out, doubled, or change places, and then it goes out: packets of one size that follow each
- * other as one message (UDP_SEGMENT), all messages by one call.
+ * dta_send.c - packets of reports, faults injected into them, and retransmission. Reporters take
+ * turns, each with a burst: its packets are made, some are withheld, duplicated or reordered, and
+ * the rest is sent. Consecutive packets of one size are one message (UDP_SEGMENT), and all messages
+ * take one call.
  */
 #include "cli/generate/dta.h"
 
@@ -21,10 +19,10 @@
 #include <unistd.h>
 
 #define BURST	       64u
-#define RING	       1024u /* packets that an essential reporter keeps */
-#define FAR	       8u    /* places that a packet may fall behind */
+#define RING	       1024u /* packets kept for retransmission per reporter */
+#define FAR	       8u    /* greatest displacement of a packet */
 #define SOCKETS	       64u
-#define UNSETTLED      2048u /* reports on the way; a translator's window is 4096 by default */
+#define UNSETTLED      2048u /* reports in flight; a translator's window is 4096 by default */
 #define ASK_AGAIN_NS   20000000u
 #define SEGMENTS_BYTES 60000u
 
@@ -83,8 +81,7 @@ static struct dta_send_reporter *owner_of(struct dta_send_sender *x, uint32_t r)
 	return &x->reporter[r];
 }
 
-/* All messages of m, whatever it takes; refused says that nobody listens there, and costs nothing.
- */
+/* Sends all messages of m. ECONNREFUSED means that no translator listens, and is ignored. */
 static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
 {
 	uint32_t refused = 0;
@@ -105,7 +102,8 @@ static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t 
 		} else {
 			x->sent->unsent += m->msg_hdr.msg_iovlen;
 			if (m->msg_hdr.msg_controllen)
-				x->segments = false; /* from now on one by one */
+				x->segments = false; /* no segmentation offload: one packet per
+							message from here on */
 			m++;
 			n--;
 		}
@@ -125,7 +123,7 @@ static void send_frames(struct dta_send_sender *x, int fd)
 	x->queued = 0;
 }
 
-/* Before anything waits for what was sent. */
+/* Frames are flushed before waiting for answers. */
 static void flush_frames(struct dta_send_sender *x)
 {
 	if (x->xdp && !x->broken)
@@ -183,7 +181,7 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 	return rep->data + packet % x->ring * x->room;
 }
 
-/* One packet of a reporter. False: nothing is left to say. */
+/* Makes one packet of a reporter. False: no reports left. */
 static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
 	struct dta_send_reporter *rep = owner_of(x, index);
@@ -214,7 +212,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 		dta_begin(&b, data, x->room, &h);
 		while (k->reports < x->s->pack &&
 		       cli_generate_dta_load_next(x->load, index, delivered, &r)) {
-			/* Room for the worst was made: it fits. */
+			/* It fits: there is room for the worst case. */
 			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
 			k->reports++;
@@ -260,7 +258,7 @@ static bool before(uint32_t a, uint32_t b)
 	return (int32_t)(a - b) < 0;
 }
 
-/* A packet's reports arrived, as an answer says: before its next, or in a range of an ACK. */
+/* Settles the reports before the answer's next, or in a range of an ACK. */
 static bool arrived(const struct dta_send_kept *k, const struct dta_answer *a)
 {
 	const uint32_t end = k->first + k->reports;
@@ -288,7 +286,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	rep->credits = a->credits;
 	if (!x->s->essential)
 		return;
-	/* More than was ever sent can't be settled: a forged or mistaken answer. */
+	/* An answer beyond the last report sent is forged or mistaken. */
 	while (!before(rep->sequence, a->next) && rep->settled < rep->made &&
 	       arrived(&rep->slot[rep->settled % x->ring], a)) {
 		const struct dta_send_kept *k = &rep->slot[rep->settled++ % x->ring];
@@ -314,8 +312,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 	send_queue(x, fd_of(x, index));
 }
 
-/* What translators said meanwhile; waits up to timeout_ms for the first word. True if there was
- * any. */
+/* Handles answers, waiting up to timeout_ms for the first. True if any came. */
 static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 {
 	struct pollfd p[SOCKETS];
@@ -335,7 +332,7 @@ static bool listen_to_answers(struct dta_send_sender *x, int timeout_ms)
 			struct dta_answer a;
 
 			any = true;
-			/* Forged, or not an answer. */
+			/* Forged or malformed. */
 			if ((x->s->mac && !dta_mac_fits(x->s->mac, packet, (size_t)n)) ||
 			    dta_answer_parse(packet, (size_t)n, &a) != DTA_FINE)
 				x->sent->bad_answers++;
@@ -352,9 +349,8 @@ static uint32_t outstanding(const struct dta_send_reporter *rep)
 }
 
 /*
- * Waits until no more than so many reports and packets of a reporter are on the way; what is silent
- * for long is asked about by sending the oldest again. False: nothing moved for --wait, or a signal
- * came.
+ * Waits until at most that many reports and packets of a reporter are in flight; the oldest is sent
+ * again if it gets no answer. False: no progress for --wait, or a signal.
  */
 static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
 		   int stop)
@@ -386,7 +382,7 @@ static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, 
 
 /* ---- bursts ---- */
 
-/* What befalls the packets of a burst that were not withheld. */
+/* Duplicates and reorders packets of a burst. */
 static void befall(struct dta_send_sender *x)
 {
 	const uint32_t n = x->queued;
@@ -411,7 +407,7 @@ static void befall(struct dta_send_sender *x)
 			}
 }
 
-/* False: this can't go on. */
+/* False: fatal. */
 static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
 	struct dta_send_reporter *rep = owner_of(x, index);
@@ -425,7 +421,9 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 			return false;
 	}
 	while (packets--) {
-		/* A reporter's last packet arrives: what follows it can't be missed by anybody. */
+		/*
+		 * The last packet of a reporter is never withheld: nothing would reveal its loss.
+		 */
 		const bool near_end = x->total - x->load->n <=
 				      (uint64_t)x->burst * x->s->pack * x->s->reporters;
 
@@ -521,8 +519,7 @@ static int connect_to(struct dta_send_sender *x)
 	return err;
 }
 
-/* Bytes of the biggest packet that --pack reports may become: alternating kinds are blocks of their
- * own. */
+/* Bytes of the largest packet of --pack reports: alternating kinds are separate blocks. */
 static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
 {
 	uint64_t item = 0;
@@ -580,7 +577,7 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		x.fd[i] = -1;
 	x.reporter = calloc(s->reporters, sizeof(*x.reporter));
-	/* What needs not be kept is of one burst at a time, whoever's. */
+	/* Without retransmission, one burst's buffers serve all reporters. */
 	slot = calloc((size_t)x.ring * (keep ? s->reporters : 1), sizeof(*slot));
 	data = malloc((size_t)x.room * x.ring * (keep ? s->reporters : 1));
 	if (!x.reporter || !slot || !data) {

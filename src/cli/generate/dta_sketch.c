@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_dta_sketch.c - sketches of reporters, and what a query of the merged one must estimate.
- */
+/* dta_sketch.c - sketches of reporters, and the estimates that the merged one must give. */
 #include "cli/generate/dta.h"
 
 #include <errno.h>

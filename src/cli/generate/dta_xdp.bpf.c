@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * generate_dta_xdp.bpf.c - the next of the frames that the generator has made, into a frame that
- * the kernel made for us (BPF_F_TEST_XDP_LIVE_FRAMES), and out of an interface.
+ * dta_xdp.bpf.c - copies the generator's next frame into a frame of the kernel's
+ * (BPF_F_TEST_XDP_LIVE_FRAMES), and redirects it out of an interface.
  */
 #include <stdbool.h>
 
@@ -21,7 +21,7 @@ __u32 next = 0;
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* the loader says, as that of the values */
+	__uint(max_entries, 1); /* set by the loader, like the size of the values */
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, sizeof(struct cli_generate_dta_xdp_frame) + GD_XDP_FRAME_MAX);
 } frames SEC(".maps");

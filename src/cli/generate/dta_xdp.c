@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * generate_dta_xdp.c - packets past the network stack: as frames that the kernel makes and a
- * program of ours fills (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame
- * mode"; Linux 5.18). IPv4, to a neighbour. Answers come to the sockets whose ports the packets
- * have.
+ * dta_xdp.c - packets past the network stack: frames that the kernel makes and a program fills
+ * (Documentation/bpf/bpf_prog_run.rst, "Running XDP programs in live frame mode"; Linux 5.18).
+ * IPv4, to a neighbour. Answers come to the sockets whose ports the packets carry.
  */
 #include "cli/generate/dta.h"
 
@@ -33,18 +32,18 @@
 #define HEADERS	   42u /* Ethernet, IPv4, UDP */
 #define RESOLVE_MS 2000
 /*
- * Of frames that wait. The kernel takes milliseconds to begin and to end, as it waits until all
- * cores have passed a quiet state (bpf_dispatcher_change_prog()): so many at a time.
+ * Frames per run: the kernel takes milliseconds to begin and end one, waiting for a grace period on
+ * all cores (bpf_dispatcher_change_prog()).
  */
 #define ROOM_BYTES (32u << 20)
-#define DISCARD	   9 /* a port that nobody answers from: RFC 863 */
+#define DISCARD	   9 /* the discard port (RFC 863), which does not answer */
 
 struct cli_generate_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
 	uint8_t *frames; /* the program's, mapped: struct cli_generate_dta_xdp_frame, stride bytes
 			    each */
 	uint32_t stride, room, count, longest;
-	uint8_t head[HEADERS]; /* of all of them, without lengths, port and sums */
+	uint8_t head[HEADERS]; /* of all frames, without lengths, port and checksums */
 	uint64_t pseudo;       /* sum of the addresses, not folded */
 };
 
@@ -58,7 +57,7 @@ static void put16(uint8_t *at, uint16_t network)
 	memcpy(at, &network, 2);
 }
 
-/* The neighbour's address on the link; asks for it if nobody has yet. */
+/* The neighbour's link address; asks for it if it is unknown. */
 static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t mac[6])
 {
 	struct sockaddr_in nobody = *to;
@@ -147,7 +146,7 @@ static int load(struct cli_generate_dta_xdp *x, const char *interface)
 	if (!x->program) {
 		err = -errno;
 	} else {
-		/* They are constant to the program. */
+		/* The program has them as constants. */
 		memcpy((void *)&x->program->rodata->out, &out, sizeof(out));
 		memcpy((void *)&x->program->rodata->longest, &longest, sizeof(longest));
 		err = bpf_map__set_value_size(x->program->maps.frames, x->stride);
@@ -165,7 +164,7 @@ static int load(struct cli_generate_dta_xdp *x, const char *interface)
 		x->frames = NULL;
 		return -errno;
 	}
-	/* Can this kernel? A frame of no length goes nowhere. */
+	/* Probes the kernel with a frame of no length, which goes nowhere. */
 	x->count = 1;
 	x->longest = HEADERS;
 	return cli_generate_dta_xdp_flush(x);
@@ -241,7 +240,7 @@ int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
 	while (!err && x->program->bss->next < x->count) {
 		o.repeat = (int)(x->count - x->program->bss->next);
 		err = bpf_prog_test_run_opts(bpf_program__fd(x->program->progs.send), &o);
-		if (err == -EINTR) /* it goes on where it was */
+		if (err == -EINTR) /* resume */
 			err = 0;
 	}
 	x->count = x->longest = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* generate_dta_xdp.h - what the program that fills frames (generate_dta_xdp.bpf.c) and its loader
- * agree on. */
+/* dta_xdp.h - shared by the program that fills frames (dta_xdp.bpf.c) and its loader. */
 #ifndef SL_CLI_GENERATE_DTA_XDP_H
 #define SL_CLI_GENERATE_DTA_XDP_H
 
@@ -9,7 +8,7 @@
 
 struct cli_generate_dta_xdp_frame {
 	__u32 bytes, unused;
-	__u8 data[]; /* as many as the longest has */
+	__u8 data[]; /* bytes of the longest frame */
 };
 
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_metrics.c - starts the pods of generate_pods.h, waits for them and reports what they
- * did. */
+/* metrics.c - starts the pods of pods.h, waits for them, and reports their updates. */
 #include "cli/generate/generate.h"
 
 #include <errno.h>
@@ -68,7 +67,7 @@ static int start(struct parent *p)
 	return BASE_EXIT_OK;
 }
 
-/* How many processes have come to step or beyond; -1 and one line if one failed or died. */
+/* The number of processes at step or beyond; -1 after one line if one failed or died. */
 static int look_at(struct parent *p, enum cli_generate_step step)
 {
 	int there = 0;
@@ -101,8 +100,8 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 }
 
 /*
- * Waits until all have come to step; with or_stopped, not after a signal to stop (without, they
- * are told, and come to it early). 0; 1 if there was that signal; -1 after one line.
+ * Waits until all have reached step. After a signal: with or_stopped returns 1, else tells the pods
+ * to stop and waits on. 0, 1, or -1 after one line.
  */
 static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopped)
 {
@@ -118,7 +117,7 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return -1;
 		if ((uint32_t)there == p->started)
 			return stopped;
-		/* The time limit is for a child that died without a word. */
+		/* The timeout finds a child that died silently. */
 		poll(fds, stopped ? 1 : 2, 100);
 		if (fds[0].revents && read(p->status[0], bytes, sizeof(bytes)) < 0 &&
 		    errno != EINTR)
@@ -300,8 +299,8 @@ static int parse_kinds(const struct base_command *cmd, struct cli_generate_setti
 }
 
 /*
- * Until the time is over, or a signal to stop. Asleep: pods that do nothing are what the costs of
- * being read are measured on, and their parent is one of those who are looked at.
+ * Sleeps until the time is over or a signal comes. It does not poll: benchmarks measure the cost of
+ * being read on idle pods.
  */
 static int hold(struct parent *p, uint64_t began)
 {
@@ -316,7 +315,7 @@ static int hold(struct parent *p, uint64_t began)
 		complain(p, "signalfd", errno);
 		return BASE_EXIT_FAILURE;
 	}
-	/* Also for those who died before anybody was told. */
+	/* SIGCHLD of earlier deaths may be gone: look first. */
 	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
 		struct pollfd fds[2] = {{.fd = fd, .events = POLLIN},
@@ -366,67 +365,66 @@ static int generate(struct parent *p)
 	return waited ? BASE_EXIT_OK : hold(p, base_now_ns());
 }
 
+static struct cli_generate_settings set = {
+	.pods = 1,
+	.metrics = 64,
+	.threads = 1,
+	.updates = 1000,
+	.pods_per_process = 1,
+	.seed = 1,
+	.wait = 10000000000,
+	.kinds = "counter",
+	.service = "generate",
+};
+
+static const struct base_option table[] = {
+	BASE_UINT("pods", 'n', &set.pods, 1, 100000, "N", "number of pods, each a publisher"),
+	BASE_UINT("metrics", 'm', &set.metrics, 1, 1000000, "N", "metrics per pod"),
+	BASE_UINT("threads", 't', &set.threads, 1, 1024, "N", "threads per pod"),
+	BASE_UINT("updates", 'u', &set.updates, 0, 1e15, "N",
+		  "updates of each metric by each thread; 0: pods stay idle (--hold)"),
+	BASE_UINT("rate", 'r', &set.rate, 0, 1e9, "N",
+		  "updates per second and thread; 0: as fast as possible (default)"),
+	BASE_STRING(
+		"socket", 's', &set.socket, "PATH",
+		"socket of the agent (default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock)"),
+	BASE_STRING("kinds", 'k', &set.kinds, "LIST",
+		    "kinds of the metrics, in turn: counter, gauge, histogram"),
+	BASE_STRING("service", 0, &set.service, "NAME", "label service; pod N is NAME-N"),
+	BASE_STRING("namespace", 0, &set.kube_namespace, "NAME", "label namespace"),
+	BASE_UINT("pods-per-process", 0, &set.pods_per_process, 1, PODS_A_PROCESS_MAX, "N",
+		  "pods that share a process"),
+	BASE_TIME("wait", 0, &set.wait, 0, 0, "DURATION",
+		  "fail if the agent has not admitted all pods after this time; 0: update at once, "
+		  "attached or not"),
+	BASE_TIME("hold", 0, &set.hold, 0, 0, "DURATION",
+		  "keep the pods alive this long after the last update; 0: they end (default)"),
+	BASE_UINT("seed", 0, &set.seed, 0, 0, "N", "seed of the sizes that histograms observe"),
+	BASE_FLAG("json", 'j', &set.json, "print the totals as JSON"),
+	{0},
+};
+
 static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	struct cli_generate_settings s = {.pods = 1,
-					  .metrics = 64,
-					  .threads = 1,
-					  .updates = 1000,
-					  .pods_per_process = 1,
-					  .seed = 1,
-					  .wait = 10000000000,
-					  .kinds = "counter",
-					  .service = "generate"};
-	const struct base_option table[] = {
-		{"pods", 'n', BASE_OPT_U32, &s.pods, "N", "pods, each a publisher", 1, 100000},
-		{"metrics", 'm', BASE_OPT_U32, &s.metrics, "N", "metrics a pod", 1, 1000000},
-		{"threads", 't', BASE_OPT_U32, &s.threads, "N", "threads a pod", 1, 1024},
-		{"updates", 'u', BASE_OPT_U64, &s.updates, "N",
-		 "updates of each metric by each thread; 0: the pods stay idle (--hold)", 0, 1e15},
-		{"rate", 'r', BASE_OPT_U64, &s.rate, "N",
-		 "at most so many updates a second and thread; 0: as fast as possible (default)", 0,
-		 1e9},
-		{"socket", 's', BASE_OPT_STRING, &s.socket, "PATH",
-		 "the agent's (default $SIDELIGHT_SOCKET or /run/sidelight/agent.sock)", 0, 0},
-		{"kinds", 'k', BASE_OPT_STRING, &s.kinds, "LIST",
-		 "of the metrics, in turn: counter, gauge, histogram", 0, 0},
-		{"service", 0, BASE_OPT_STRING, &s.service, "NAME",
-		 "label service; pod N is NAME-N", 0, 0},
-		{"namespace", 0, BASE_OPT_STRING, &s.kube_namespace, "NAME", "label namespace", 0,
-		 0},
-		{"pods-per-process", 0, BASE_OPT_U32, &s.pods_per_process, "N",
-		 "publishers that share a process", 1, PODS_A_PROCESS_MAX},
-		{"wait", 0, BASE_OPT_DURATION, &s.wait, "DURATION",
-		 "until the agent has admitted all, else fail; 0: count at once, attached or not",
-		 0, 0},
-		{"hold", 0, BASE_OPT_DURATION, &s.hold, "DURATION",
-		 "keep the pods alive so long after the last update; 0: they end (default), and the "
-		 "agent keeps their last values",
-		 0, 0},
-		{"seed", 0, BASE_OPT_U64, &s.seed, "N", "of the sizes that histograms observe", 0,
-		 0},
-		{"json", 'j', BASE_OPT_FLAG, &s.json, NULL, "print the totals as JSON", 0, 0},
-		{0},
-	};
 	struct parent p = {
-		.cmd = cmd, .s = &s, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
+		.cmd = cmd, .s = &set, .status = {-1, -1}, .go = {-1, -1}, .leave = {-1, -1}};
 	unsigned __int128 all;
 	int result, err;
 
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
-	if (strlen(s.service) > 255)
+	if (strlen(set.service) > 255)
 		return base_usage(cmd, "--service: longer than 255 bytes");
-	all = (unsigned __int128)s.pods * s.metrics * s.threads * s.updates;
+	all = (unsigned __int128)set.pods * set.metrics * set.threads * set.updates;
 	if (all > INT64_MAX)
 		return base_usage(cmd, "more than 2^63 updates in all");
-	if ((uint64_t)s.pods * s.threads > 1u << 20)
+	if ((uint64_t)set.pods * set.threads > 1u << 20)
 		return base_usage(cmd, "more than %u threads in all", 1u << 20);
-	err = parse_kinds(cmd, &s);
+	err = parse_kinds(cmd, &set);
 	if (err)
 		return err;
 
-	err = cli_generate_share(&s, &p.sh);
+	err = cli_generate_share(&set, &p.sh);
 	if (err)
 		return complain(&p, "memory", -err);
 	p.stop = base_stop_fd();
@@ -438,7 +436,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		result = complain(&p, "pipe", errno);
 		goto close_pipes;
 	}
-	signal(SIGPIPE, SIG_IGN); /* write() says EPIPE; children inherit it */
+	signal(SIGPIPE, SIG_IGN); /* write() returns EPIPE; inherited by children */
 	result = generate(&p);
 	finish(&p, result != BASE_EXIT_OK);
 close_pipes:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* generate_pods.c - a process of pods and their threads; see generate_pods.h. */
+/* pods.c - a process of pods and their threads; see pods.h. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include "base/base.h"
 #include "cli/generate/pods.h"
 
-#define HISTOGRAM_CELLS 64 /* more than 1 .. 1024 at scale 2 takes */
+#define HISTOGRAM_CELLS 64 /* more than values 1 to 1024 need at scale 2 */
 
 const char *const cli_generate_family[CLI_KINDS] = {"generated_updates_total", "generated_level",
 						    "generated_size_bytes"};
@@ -56,8 +56,8 @@ struct pods_pod {
 static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, uint32_t index,
 		     char *error, size_t error_bytes)
 {
-	struct sl_publisher_stats stats = {.sz = sizeof(stats)};
-	struct sl_publisher_opts opts = {.sz = sizeof(opts)};
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
+	struct sl_publisher_opts opts = SL_OPTS(sl_publisher_opts);
 	uint32_t i = 0;
 
 	snprintf(p->name, sizeof(p->name), "%s-%u", s->service, index);
@@ -81,7 +81,7 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 		for (uint32_t n = 0; n < s->of_kind[k]; n++, i++) {
 			char number[16];
 			struct sl_label label = {"metric", number};
-			struct sl_metric_opts m = {.sz = sizeof(m)};
+			struct sl_metric_opts m = SL_OPTS(sl_metric_opts);
 
 			snprintf(number, sizeof(number), "%u", i);
 			m.name = cli_generate_family[k];
@@ -110,10 +110,10 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 	}
 	sl_publisher_stats(p->publisher, &stats);
 	if (stats.refused) {
-		snprintf(
-			error, error_bytes,
-			"pod %s: the library refused %u of %u metrics: no room for them in one region",
-			p->name, stats.refused, s->metrics);
+		snprintf(error, error_bytes,
+			 "pod %s: the library refused %u of %u metrics: no room for them in one "
+			 "region",
+			 p->name, stats.refused, s->metrics);
 		return false;
 	}
 	return true;
@@ -131,7 +131,7 @@ struct worker {
 	uint64_t done[CLI_KINDS], sum;
 };
 
-/* xorshift64 (Marsaglia 2003): enough to spread observations over the buckets. */
+/* xorshift64 (Marsaglia 2003) spreads observations over the buckets well enough. */
 static uint64_t next_random(uint64_t *x)
 {
 	*x ^= *x << 13;
@@ -140,7 +140,7 @@ static uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* Makes the updates from..to of one pass over all metrics: counters, gauges, then histograms. */
+/* Updates from..to of one pass over all metrics: counters, gauges, then histograms. */
 static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 {
 	const uint32_t gauges = w->s->of_kind[CLI_COUNTER],
@@ -159,7 +159,7 @@ static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 		uint64_t v = 1 + (next_random(&w->random) >> 54);
 
 		sl_histogram_observe(w->pod->histogram[i - histograms], (double)v);
-		w->sum += v; /* whole numbers: the sum of doubles is exact too */
+		w->sum += v; /* whole numbers, of which the sum of doubles is exact */
 	}
 	w->done[CLI_HISTOGRAM] += i - from;
 }
@@ -174,7 +174,7 @@ static void tell(struct worker *w)
 static void as_fast_as_possible(struct worker *w)
 {
 	const uint32_t m = w->s->metrics;
-	const uint64_t block = m < 4096 ? 4096 / m : 1; /* passes between two looks at stop */
+	const uint64_t block = m < 4096 ? 4096 / m : 1; /* passes between two checks of stop */
 
 	for (uint64_t u = 0; u < w->s->updates;) {
 		uint64_t n = w->s->updates - u < block ? w->s->updates - u : block;
@@ -212,8 +212,10 @@ static void at_a_rate(struct worker *w)
 				break;
 		}
 		tell(w);
-		/* Until the next is due; 1 ms at least, so as not to spin; 50 ms at most, so
-		 * as to see a stop. */
+		/*
+		 * Sleeps until the next is due: at least 1 ms, so as not to spin; at most 50 ms, to
+		 * see a stop.
+		 */
 		until = (uint64_t)((made + 1) * 1000000000u / rate);
 		elapsed = base_now_ns() - start;
 		until = until > elapsed ? until - elapsed : 0;
@@ -247,7 +249,7 @@ static void step(const struct cli_generate_child *c, enum cli_generate_step step
 	/* Release: pairs with the acquire in look_at(), which then sees error and totals. */
 	atomic_store_explicit(&c->self->step, (char)step, memory_order_release);
 	if (write(c->status, "", 1) < 0) {
-		/* the parent is gone, and so shall we be */
+		/* the parent is gone: leave */
 	}
 }
 
@@ -263,7 +265,7 @@ __attribute__((format(printf, 2, 3))) static void failed(struct cli_generate_chi
 	_exit(BASE_EXIT_FAILURE);
 }
 
-/* Nobody ever writes: returns at the end of file. */
+/* Never written: read() returns at end of file. */
 static void wait_for_end(int fd)
 {
 	struct pollfd p = {.fd = fd};
@@ -311,7 +313,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 		w->sh = c->sh;
 		w->pod = &pods[started / threads];
 		w->total = &c->sh->total[number];
-		/* Any odd multiple; never 0, where xorshift would stay. */
+		/* An odd multiple: never 0, the fixed point of xorshift. */
 		w->random = (c->s->seed + number + 1) * 0x9e3779b97f4a7c15u | 1;
 		err = pthread_create(&w->thread, &attr, work, w);
 		if (err)
@@ -327,7 +329,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 	free(workers);
 }
 
-/* What the library said last, so that a failure can name its cause. */
+/* The library's last message, as the cause of a failure. */
 static char library_said[160];
 static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -341,8 +343,10 @@ static void hear(enum sl_log_level level, const char *line, void *arg)
 	pthread_mutex_unlock(&library_lock);
 }
 
-/* Never returns. Leaves without sl_publisher_close(): a pod that ends is to be seen as ended, and
- * its last values as the agent keeps them. */
+/*
+ * Never returns. No sl_publisher_close(): the agent must see a pod that ends, and keep its last
+ * values.
+ */
 void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 {
 	const struct cli_generate_settings *s = c->s;

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * generate_pods.h - pods that make an exact number of updates, through the public API only: what
- * the parent (generate_metrics.c) and its children (generate_pods.c) share.
- *
- * The parent forks the processes before any thread exists and never publishes itself. A child
- * tells its steps in shared memory and by a byte in one pipe (status); the ends of file of two
- * others, which all children see at once, say "go" and "leave". So children leave when the parent
- * does, however it ends. What they counted stands in shared memory too, so that the report is
- * right whatever becomes of a child.
+ * pods.h - pods that make an exact number of updates through the public API: shared by the parent
+ * (metrics.c) and its children (pods.c). The parent forks before it has threads, and publishes
+ * nothing. A child reports its step in shared memory and by a byte in the pipe status; end of file
+ * of two other pipes means "go" and "leave" to all children at once, so that they leave with the
+ * parent. Counts stand in shared memory, so that the report is right even if a child dies.
  */
 #ifndef SL_CLI_GENERATE_PODS_H
 #define SL_CLI_GENERATE_PODS_H
@@ -18,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PODS_A_PROCESS_MAX 15 /* publishers a process may have */
+#define PODS_A_PROCESS_MAX 15 /* publishers per process */
 
 enum cli_generate_kind { CLI_COUNTER, CLI_GAUGE, CLI_HISTOGRAM, CLI_KINDS };
 extern const char *const cli_generate_family[CLI_KINDS]; /* names of the metrics */
@@ -35,15 +32,15 @@ enum cli_generate_step { CLI_ATTACHED = 'a', CLI_DONE = 'd', CLI_FAILED = 'f' };
 
 struct cli_generate_thread_total {
 	_Atomic uint64_t done[CLI_KINDS]; /* updates made */
-	_Atomic uint64_t sum;		  /* of what the histograms observed */
+	_Atomic uint64_t sum;		  /* sum of the observed values */
 	_Atomic uint64_t cpu_ns;
 };
 
 struct cli_generate_process {
 	pid_t pid;
 	bool gone;
-	_Atomic char step; /* the last one told */
-	char error[400];   /* written before FAILED */
+	_Atomic char step; /* last step reported */
+	char error[400];   /* written before step FAILED */
 };
 
 struct cli_generate_shared {
@@ -64,7 +61,7 @@ struct cli_generate_child {
 /* Shared memory for all of them: 0 or -errno. */
 int cli_generate_share(const struct cli_generate_settings *s, struct cli_generate_shared *sh);
 uint32_t cli_generate_processes(const struct cli_generate_settings *s);
-/* What a forked process does. */
+/* Runs in the forked process. */
 _Noreturn void cli_generate_child(struct cli_generate_child *c, uint32_t index);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_query_ask.c - see cli_query_ask.h. */
+/* ask.c - see ask.h. */
 #include "cli/query/ask.h"
 
 #include <curl/curl.h>
@@ -41,7 +41,7 @@ static size_t take(char *from, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-/* GET, or POST where there is a body (which it takes over). NULL after a line on stderr. */
+/* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
 static json_t *fetch(const char *at, const char *path, json_t *body)
 {
 	char url[1024], why[CURL_ERROR_SIZE] = "";
@@ -106,7 +106,7 @@ static void add_number(char *to, size_t room, const char *key, uint64_t value)
 	add(to, room, key, text);
 }
 
-/* What was given of a query's parameters: to a path, or to an object. */
+/* Adds the query's parameters to a path or an object. */
 static void parameters(const struct cli_query_settings *set, char *path, size_t room, json_t *body)
 {
 	const struct {
@@ -190,7 +190,7 @@ static json_int_t number(const json_t *j, const char *key)
 	return json_integer_value(json_object_get(j, key));
 }
 
-/* What it says of itself. False: it has no such store. */
+/* Learns the collector's name and store. False: it has no such store. */
 static bool met(struct cli_query_collectors *c, uint32_t member, const char *store, const json_t *j)
 {
 	const json_t *s;
@@ -243,8 +243,8 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 }
 
 /*
- * In which order they are asked: the ring's, of those that are up. Whom no translator has called
- * yet, or who is called like another, comes last.
+ * The order to ask in: the ring's, of members that are up. Members without a name of their own come
+ * last.
  */
 static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 		      const uint32_t *of_ring, uint64_t hash,
@@ -266,7 +266,7 @@ static uint32_t order(const struct cli_query_collectors *c, const struct dta_has
 	return n;
 }
 
-/* The ring of those whose names are known; of_ring: member of the ring to member of c. */
+/* The ring of members with known names; of_ring maps ring members to members of c. */
 static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *ring,
 		    uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX])
 {
@@ -287,8 +287,7 @@ static void ring_of(const struct cli_query_collectors *c, struct dta_hash_ring *
 		*ring = (struct dta_hash_ring){0};
 }
 
-/* How much an answer says: what was found is more than that copies disagree, than that nothing is
- * there. */
+/* Rank of an answer: found, then conflict, then empty. */
 static int weight(const json_t *a)
 {
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
@@ -299,14 +298,14 @@ static int weight(const json_t *a)
 	return w;
 }
 
-/* Asks those of the keys whose turn it is; asked[i * n + turn]: whom for key i. */
+/* Asks each open key of its member of this turn: asked[i * n + turn] for key i. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
 	json_t *got = cli_query_ask_one(c, member, store, keys, n), *a;
 	size_t i;
 
-	if (!got) { /* it has gone meanwhile: the next one is asked */
+	if (!got) { /* it is gone: ask the next member */
 		c->member[member].up = false;
 		return;
 	}
@@ -321,7 +320,7 @@ static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char
 	json_decref(got);
 }
 
-/* Each key of whose it is, then of who comes next, until one has it. */
+/* Asks each key of its member, then of the following ones, until one has it. */
 static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, char *const *keys,
 			   size_t n)
 {
@@ -362,15 +361,14 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	free(some);
 	free(of);
 	for (size_t i = 0; i < n; i++)
-		if (!json_is_object(json_array_get(answers, i))) { /* nobody was left */
+		if (!json_is_object(json_array_get(answers, i))) { /* no member was left */
 			json_decref(answers);
 			return NULL;
 		}
 	return answers;
 }
 
-/* Sums of counters: each of them is never too low, and too high by its bound at most with its
- * probability. */
+/* Sums counters: each is never too low, and too high by at most its bound, with its probability. */
 static void add_up(json_t *to, const json_t *a)
 {
 	static const char *const sums[] = {"value", "error"};
@@ -473,7 +471,7 @@ static int by_value(const void *x, const void *y)
 	return (a < b) - (a > b);
 }
 
-/* Adds the keys of one answer to all: each once, its counts added up. */
+/* Adds the keys of one answer, each once, summing its counts. */
 static void add_keys(json_t *all, json_t *index, const json_t *got)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
@@ -497,7 +495,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got)
 	}
 }
 
-/* The greatest first, and no more than max of them. */
+/* Sorts by count, and cuts to max. */
 static void cut(json_t *all, size_t max, bool top)
 {
 	json_t *keys = json_object_get(all, "keys"), *some = json_array();
@@ -520,7 +518,9 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	json_t *all = NULL, *got, *index = json_object();
 
 	add(path, sizeof(path), "store", store);
-	/* The greatest of all may be none of the greatest of each: as many of each as can be had.
+	/*
+	 * A key great in total may not be among the greatest of any one: ask for as many as
+	 * possible.
 	 */
 	add_number(path, sizeof(path), "max", c->n > 1 && top ? 10000 : max);
 	if (top)

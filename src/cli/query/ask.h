@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cli_query_ask.h - questions of 'sidelight query' to one collector or several. Translators spread
- * keys over collectors (dta/translate/hash_ring.h): whose key it is is asked first, then who comes
- * next, as keys went there while it was away. What is counted, listed or logged may lie in all of
- * them: all are asked, and their answers taken together. Who can't be reached is said on stderr,
- * and left out while there is another.
+ * ask.h - asks one collector or several. Translators spread keys over collectors
+ * (dta/translate/hash_ring.h): a key is asked of its own collector first, then of those that took
+ * it over while that one was away. Counters, lists and sketches may lie in all: all are asked, and
+ * the answers joined. An unreachable collector is reported on stderr, and skipped while another
+ * answers.
  */
 #ifndef SL_CLI_QUERY_ASK_H
 #define SL_CLI_QUERY_ASK_H
@@ -25,38 +25,40 @@ struct cli_query_settings {
 };
 
 /*
- * Who is asked. Filled in by cli_query_meet(), which asks each of several who it is and what its
- * store is; of one alone it asks nothing.
+ * The collectors to ask. cli_query_meet() asks each of several for its name and store; a single one
+ * is not asked.
  */
 struct cli_query_collectors {
 	const struct cli_query_settings *set;
 	struct {
 		const char *at;	  /* HOST:PORT */
-		char called[160]; /* by translators; "": by nobody yet */
+		char called[160]; /* its name for translators; "": none yet */
 		bool up;
 	} member[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n;
-	/* of the store, if there are several */
+	/* of the store, with several collectors */
 	char kind[16];
 	uint16_t tenant, store;
 };
 
 /* One line on stderr; returns BASE_EXIT_FAILURE. */
 int cli_query_failed(const char *what, const char *why);
-/* False after a line on stderr: nobody can be reached, or has such a store. store NULL: no matter
- * which. */
+/*
+ * False after a line on stderr: no collector is reachable, or none has the store. store NULL: any.
+ */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
-/* An array of answers as of GET /api/v1/dta/query, one a key, in their order; NULL after a line on
- * stderr. */
+/*
+ * An array of answers of GET /api/v1/dta/query, one per key in order; NULL after a line on stderr.
+ */
 json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
 		      size_t n);
 /* The same of one collector alone. */
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n);
-/* As of GET /api/v1/dta/keys, of all; NULL after a line on stderr. */
+/* The answer of GET /api/v1/dta/keys, over all; NULL after a line on stderr. */
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
-/* GET of one collector: a path. NULL after a line on stderr. */
+/* GET of a path from one collector. NULL after a line on stderr. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
 
 #endif

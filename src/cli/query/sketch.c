@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query_sketch.c - see query_sketch.h. What a collector says is checked before it is used. */
+/* sketch.c - see sketch.h. Answers are checked before they are used. */
 #include "cli/query/sketch.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static json_int_t number(const json_t *j, const char *key)
 	return json_integer_value(json_object_get(j, key));
 }
 
-/* As query_json.c gives numbers: beyond 63 bits as digits. */
+/* dta/query/json.c gives numbers beyond 63 bits as digits. */
 static uint64_t seed_of(const json_t *j)
 {
 	uint64_t seed;
@@ -49,7 +49,7 @@ static bool config_of(const json_t *a, struct sl_store_config *c)
 	       c->slots * c->rows * sl_store_cell_bytes(c) <= DTA_ASK_CELLS_MAX;
 }
 
-/* Who ended in either of them. False: that can't be understood. */
+/* Joins the reporters that ended the epoch. False: malformed. */
 static bool add_reporters(json_t *all, const json_t *a)
 {
 	uint64_t map[SL_STORE_REPORTERS_MAX / 64], more[SL_STORE_REPORTERS_MAX / 64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query_sketch.h - sketches of one epoch that lie in several collectors, as translators went to
- * another while one was away: their cells are merged, as those of reporters are. Epochs of sketches
- * are counted by reporters, so that the same number is the same epoch everywhere.
+ * sketch.h - merges sketches of one epoch that lie in several collectors, because translators
+ * changed to another while one was away. Reporters count epochs, so that equal numbers mean the
+ * same epoch everywhere.
  */
 #ifndef SL_CLI_QUERY_SKETCH_H
 #define SL_CLI_QUERY_SKETCH_H
@@ -12,13 +12,12 @@
 #include <jansson.h>
 
 /*
- * Adds another collector's answer to all, both with their cells: of the same epoch merged, else the
- * newer one counts. Where cells can't be merged (too many, another seed or size), it is the one
- * that more reporters are in. key: as it was asked for, or NULL. says_more: the one of a, if not
- * both have found one.
+ * Adds another collector's answer to all, both with cells: sketches of one epoch are merged, else
+ * the newer wins. If cells cannot be merged (too many, other seed or size), the one with more
+ * reporters wins. key: as asked, or NULL. says_more: a wins unless both found one.
  */
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more);
-/* Takes out of it what merging alone needs. Nothing of other kinds. */
+/* Removes the members that only merging needs. */
 void cli_query_end_sketch(json_t *all);
 
 #endif

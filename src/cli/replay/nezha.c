@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * replay_nezha.c - the layout of the Nezha data set (G. Yu et al., FSE 2023): metrics/POD.csv, a
- * header "TimeStamp,NAME,..." and a row about every minute. Times are unix seconds and may have
- * decimals; names that end as OpenMetrics ends those of counters are counters.
- *
- * One file of it has a broken clock: a text replacement went over its times, so they jump to and
- * fro and are years off. Rows of all pods were written together, so if a file's times go backwards
- * or have none in common with the others, while it has as many rows as most of the others have,
- * each row gets the time that the others have in that row; this is counted and said.
+ * nezha.c - the layout of the Nezha data set (G. Yu et al., FSE 2023): metrics/POD.csv with a
+ * header "TimeStamp,NAME,..." and about a row per minute. Times are unix seconds, perhaps with
+ * decimals; names with the suffix of an OpenMetrics counter are counters. One of its files has a
+ * broken clock: a text replacement damaged its times. Rows of all pods were written together: if
+ * the times of a file go backwards or have none in common with the others, and it has as many rows
+ * as most others, each row takes the others' time of that row. This is counted and reported.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +98,7 @@ static uint32_t count_fields(const char *line)
 	return n;
 }
 
-/* One field, up to its comma; *at goes behind it. NaN if it is missing or no number. */
+/* One field, up to its comma; advances *at. NaN: missing or no number. */
 static double field(char **at, struct cli_replay_losses *losses)
 {
 	char *start = *at, *stop = strchrnul(start, ','), *end;
@@ -120,7 +118,7 @@ static double field(char **at, struct cli_replay_losses *losses)
 	return v;
 }
 
-/* Up to its labels the name ends in _total, _count, _sum or _bucket. */
+/* Whether the name, without labels, ends in _total, _count, _sum or _bucket. */
 static bool is_counter(const char *name)
 {
 	static const char *const ends[] = {"_total", "_count", "_sum", "_bucket"};
@@ -180,7 +178,8 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
 			v[i] = field(&line, losses);
-		p->t[p->rows++] = llround(t * 1e6) * 1000; /* a double knows no more of today */
+		p->t[p->rows++] = llround(t * 1e6) *
+				  1000; /* the resolution of a double for times of today */
 	}
 	return 0;
 }
@@ -207,7 +206,7 @@ static bool ascends(const struct cli_replay_pod *p)
 	return true;
 }
 
-/* Of two pods with good clocks and as many rows: one that most agree with to within a step. */
+/* The pod with a good clock and as many rows that agrees with most others to within a step. */
 static void repair_clocks(struct cli_replay_data *d)
 {
 	for (uint32_t i = 0; i < d->n_pods; i++) {
@@ -234,7 +233,8 @@ static void repair_clocks(struct cli_replay_data *d)
 		memcpy(p->t, model->t, p->rows * sizeof(*p->t));
 		d->losses.clocks_repaired++;
 		fprintf(stderr,
-			"sidelight replay: %s: its clock is broken; its rows were given the times of %s\n",
+			"sidelight replay: %s: its clock is broken; its rows were given the "
+			"times of %s\n",
 			p->name, model->name);
 	}
 }
@@ -270,7 +270,7 @@ static int find_step(struct cli_replay_data *d)
 		for (uint64_t k = 1; k < d->pods[i].rows; k++)
 			dt[n++] = d->pods[i].t[k] - d->pods[i].t[k - 1];
 	qsort(dt, n, sizeof(*dt), by_value);
-	/* Sums of some steps are within bounds whatever the times are. */
+	/* The sum of a few steps stays in range whatever the times are. */
 	d->step_ns = !n ? 60000000000 : dt[n / 2] < DAY_NS ? dt[n / 2] : DAY_NS;
 	free(dt);
 	return 0;

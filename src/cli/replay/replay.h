@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * replay.h - recorded data for sidelight replay: what is in a folder, as rows in memory. Reads the
- * files metrics/POD.csv and traces.csv of a folder and no other.
+ * replay.h - recorded data for sidelight replay, as rows in memory. Of a folder, only
+ * metrics/POD.csv and traces.csv are read.
  */
 #ifndef SL_CLI_REPLAY_REPLAY_H
 #define SL_CLI_REPLAY_REPLAY_H
@@ -27,12 +27,12 @@ struct cli_replay_pod {
 };
 
 struct cli_replay_losses {
-	uint64_t files_empty;	   /* a header without values, or nothing at all */
-	uint64_t rows_malformed;   /* another number of fields than the header, or no time */
-	uint64_t values_malformed; /* text that is no number; counts as missing */
+	uint64_t files_empty;	   /* only a header, or empty */
+	uint64_t rows_malformed;   /* wrong number of fields, or no time */
+	uint64_t values_malformed; /* not a number; counts as missing */
 	uint64_t values_missing;
-	uint64_t rows_backwards;  /* not later than the row before: left out */
-	uint64_t clocks_repaired; /* files whose clock was taken from the others */
+	uint64_t rows_backwards;  /* not later than the row before, and left out */
+	uint64_t clocks_repaired; /* files that took the others' clock */
 	uint64_t columns_refused;
 };
 
@@ -50,7 +50,7 @@ void cli_replay_free(struct cli_replay_data *d);
 /* A whole file, zero-terminated; NULL: errno. */
 char *cli_replay_slurp(const char *path, size_t *bytes);
 
-/* Cuts the line at *at off, without its end; NULL after the last. end may be written to. */
+/* Cuts the next line at *at, without its end; NULL after the last. end must be writable. */
 char *cli_replay_line(char **at, const char *end);
 
 struct cli_replay_verdict {
@@ -61,26 +61,26 @@ struct cli_replay_verdict {
 };
 
 /*
- * Decides for each trace of the file, and writes trace_id,kept,reason in the file's order. Verdicts
- * are ordered by time. 0, or -1 after one line on stderr.
+ * Decides on each trace of the file, and writes trace_id,kept,reason in its order. Verdicts are
+ * sorted by time. 0, or -1 after one line on stderr.
  */
 int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 		      const struct cli_replay_verdict *verdicts, size_t n, double budget,
 		      bool latency, FILE *out);
 
-/* Unix seconds, with decimals if there are any. */
+/* Prints unix seconds, with decimals if there are any. */
 void cli_replay_print_time(FILE *out, int64_t ns);
 
-/* Which of the rows that are scored would be sent on: replay_sample.c. */
+/* The scored rows that would be sent on: sample.c. */
 struct cli_replay_sampler;
 
-/* NULL: errno ENOMEM. every_ns 0: all of them. What is to be sent is written to out, as CSV. */
+/* every_ns 0: sends all. Writes CSV to out. NULL with errno ENOMEM. */
 struct cli_replay_sampler *cli_replay_sampler_new(const struct cli_replay_data *d,
 						  uint64_t every_ns, uint64_t around_ns, FILE *out);
-/* A row was judged. 0 or -errno. */
+/* Takes the verdict on a row. 0 or -errno. */
 int cli_replay_sampler_row(struct cli_replay_sampler *s, uint32_t pod, uint64_t row,
 			   const struct analyse_verdict *v);
-/* ... and so were all of this moment. */
+/* All rows of one moment have been judged. */
 void cli_replay_sampler_moment(struct cli_replay_sampler *s);
 void cli_replay_sampler_end(struct cli_replay_sampler *s);
 void cli_replay_sampler_free(struct cli_replay_sampler *s);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * replay_sample.c - which recorded rows would have been sent to a receiver: the collector's own way
- * from findings to anomalies (act/verdict.h) and on to spans of time (act/sample.h), where a step
- * of the recording stands for the second that a step takes live.
+ * sample.c - the recorded rows that would be sent to a receiver: by the collector's own code from
+ * findings to anomalies (act/verdict.h) and spans of time (act/sample.h). A step of the recording
+ * stands for a live step of one second.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -23,8 +23,7 @@ struct cli_replay_sampler {
 	struct {
 		struct act_verdict_pod *shown; /* NULL: no row yet */
 		struct act_sample_pod plan;
-		uint64_t next,
-			end; /* rows: the first that was not looked at; behind the scored ones */
+		uint64_t next, end; /* the first row not seen; the first behind the scored ones */
 	} * pod;
 	int64_t now_ns;
 	uint64_t rows, sent;
@@ -124,7 +123,7 @@ static void send_pod(struct cli_replay_sampler *s, uint32_t pod, int64_t now_ns)
 		if (span.last && *row > first)
 			send_row(s, pod, *row - 1, true);
 		if (*row == s->pod[pod].end && now_ns > s->now_ns)
-			break; /* at the end there would be ticks for ever */
+			break; /* bounds the ticks at the end */
 	}
 }
 
@@ -145,8 +144,7 @@ void cli_replay_sampler_end(struct cli_replay_sampler *s)
 {
 	uint64_t clipped = 0;
 
-	/* What goes on is over when nothing was heard for long, and what waits for it leaves then.
-	 */
+	/* An open anomaly ends after silence, and releases the samples that wait for it. */
 	turn(s, s->now_ns + (UNREAD_STEPS + 1) * s->d->step_ns);
 	turn(s, s->now_ns + (UNREAD_STEPS + 1) * s->d->step_ns + (int64_t)s->o.around_ns +
 			(int64_t)s->o.every_ns);

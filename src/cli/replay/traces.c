@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cli_replay_traces.c - which recorded traces would have been kept: traces.csv, one row a trace,
- * with the columns trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |), in any
- * order and among others; root_operation is used if it is there. Whether and when there are traces
- * is no signal: only what each one is. It is act/trace.h that decides, as it does live.
+ * traces.c - the recorded traces that would be kept. traces.csv has one row per trace, with columns
+ * trace_id, start_unix_ns, end_unix_ns, root_pod and pods (joined by |) in any order, among others;
+ * root_operation is used if present. The presence or time of traces is no signal, only their
+ * content. act/trace.h decides, as it does live.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,9 +14,9 @@
 #include "act/trace.h"
 #include "cli/replay/replay.h"
 
-#define HELD_ROWS 2 /* a verdict counts this long: the fast baseline has followed then */
+#define HELD_ROWS 2 /* lifetime of a verdict: the fast baseline has adapted by then */
 
-#define PODS_MAX  1024u /* of a trace; of one with more the route is not known */
+#define PODS_MAX  1024u /* per trace; with more, its route is unknown */
 
 struct traces_trace {
 	const char *id, *visited; /* pods, joined by | */
@@ -45,7 +45,7 @@ static int failed(const char *path, const char *what)
 	return -1;
 }
 
-/* Splits at commas; false unless there are n fields. */
+/* Splits at commas. False unless there are n fields. */
 static bool split(char *line, char **fields, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -69,7 +69,7 @@ static bool number(const char *s, uint64_t *v)
 	return *s >= '0' && *s <= '9' && !*end && !errno;
 }
 
-/* Of the root, what is called there and the set of pods. 0: too many. */
+/* Identifies root, operation and the set of pods. 0: too many. */
 static uint64_t route_of(uint64_t root_key, const char *pods)
 {
 	uint64_t keys[PODS_MAX];
@@ -191,7 +191,7 @@ static int by_line(const void *a, const void *b)
 	return (x->line > y->line) - (x->line < y->line);
 }
 
-/* The last scores of a pod. */
+/* The latest scores of a pod. */
 struct recent {
 	float score[HELD_ROWS];
 	int64_t at[HELD_ROWS];
@@ -208,7 +208,7 @@ static float largest(const struct recent *r, int64_t since)
 	return most;
 }
 
-/* The largest score of the last HELD_ROWS rows that were there when it was decided. */
+/* The largest score of the last HELD_ROWS rows before the decision. */
 static int look_up_scores(const struct cli_replay_data *d, struct traces *t, bool at_start,
 			  const struct cli_replay_verdict *verdicts, size_t n)
 {
@@ -250,8 +250,9 @@ int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 		      bool latency, FILE *out)
 {
 	/*
-	 * Half of what verdicts leave is kept whatever it is, at the end all of it, so that they do
-	 * no harm where they say nothing: of all ids twice the budget, to make up for the half.
+	 * Half of the budget that verdicts leave is spent at random, and at the end all of it, so
+	 * that verdicts do no harm where they say nothing: twice the share of all ids, to make up
+	 * for the half.
 	 */
 	struct act_trace_policy_opts o = {
 		.budget = budget, .at_start = !latency, .head = latency ? 0 : fmin(2 * budget, 1)};

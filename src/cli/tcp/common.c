@@ -12,10 +12,9 @@ struct cli_tcp_common cli_tcp_common = {.interval_ns = 1000000000};
 struct tcp_opts cli_tcp_opts(void)
 {
 	return (struct tcp_opts){
-		.sz = sizeof(struct tcp_opts),
 		.flows = cli_tcp_common.flows,
 		.existing = true,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 }
 
@@ -26,10 +25,10 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
 		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type)) {
-			base_usage(
-				cmd,
-				"--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, not '%s'",
-				cli_tcp_common.avoid.v[i]);
+			base_usage(cmd,
+				   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, "
+				   "not '%s'",
+				   cli_tcp_common.avoid.v[i]);
 			return false;
 		}
 		*types |= 1u << type;
@@ -54,8 +53,8 @@ static const char *output_name(void)
 }
 
 /*
- * stdio writes by itself when its buffer is full, and then nobody learns why it failed: so the
- * descriptor is written to here. cookie: the descriptor.
+ * A stream over the descriptor that keeps the errno of a failed write: stdio flushes a full buffer
+ * by itself and loses it. cookie: the descriptor.
  */
 static ssize_t put(void *cookie, const char *data, size_t bytes)
 {
@@ -66,7 +65,8 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 && errno == EAGAIN) { /* of a pipe that somebody else has set so */
+		} else if (n < 0 &&
+			   errno == EAGAIN) { /* a pipe that another process has set non-blocking */
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;
@@ -125,15 +125,14 @@ int cli_tcp_flush(FILE *out)
 
 bool cli_tcp_is_filtered(void)
 {
-	const struct tcp_filter *w = &cli_tcp_common.wanted;
+	const struct tcp_filter *w = &cli_tcp_common.filter;
 
 	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
 }
 
 void cli_tcp_ready(const char *fmt, ...)
 {
-	int stop =
-		base_stop_fd(); /* blocks the signals; what comes now is pending for the next one */
+	int stop = base_stop_fd(); /* blocks the signals; one that comes now stays pending */
 	char text[128];
 	va_list args;
 
@@ -171,7 +170,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		now = base_now_ns();
 		last |= now >= end;
 		if (!last && !screen->again && now < next)
-			continue; /* a key that means nothing */
+			continue; /* any other key */
 		code = show(context, last);
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}

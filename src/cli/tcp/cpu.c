@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_cpu.c - 'sidelight tcp cpu': time on CPUs and in their queues, by task or by container. */
+/* cpu.c - 'sidelight tcp cpu': time on CPUs and in run queues, per task or container. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -27,46 +27,21 @@ static struct {
 } settings = {.by = "task"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "by",
-	 .letter = 'b',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.by,
-	 .argument = "task|container",
-	 .help = "what a line is"},
-	TCP_OPTION_SORT("both, cpu, wait, preempt or moves"),
-	{.name = "of",
-	 .type = BASE_OPT_LIST,
-	 .to = &settings.of,
-	 .argument = "NAME",
-	 .help = "of this container, pod, service or cgroup; may be repeated"},
-	{.name = "pid",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.pid,
-	 .argument = "PID",
-	 .help = "tasks of this process"},
-	{.name = "total",
-	 .letter = 't',
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.total,
-	 .help = "since the start, in place of the interval"},
-	{.name = "tasks",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.tasks,
-	 .argument = "N",
-	 .help = "room for so many tasks; 0: 8192",
-	 .max = 1 << 20},
-	{.name = "cgroups",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.cgroups,
-	 .argument = "N",
-	 .help = "room for so many cgroups; 0: 512",
-	 .max = 1 << 16},
-	{.name = "hierarchy",
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.hierarchy,
-	 .argument = "unified|CONTROLLER",
-	 .help = "the hierarchy of cgroups whose folders are the containers"},
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("by", 'b', &settings.by, "task|container",
+		    "print one line per task or per container"),
+	CLI_TCP_OPTION_SORT("both, cpu, wait, preempt or moves"),
+	BASE_LIST("of", 0, &settings.of, "NAME",
+		  "select this container, pod, service or cgroup; repeatable"),
+	BASE_UINT("pid", 0, &settings.pid, 0, UINT32_MAX, "PID", "select tasks of this process"),
+	BASE_FLAG("total", 't', &settings.total,
+		  "show totals since the start instead of the interval"),
+	BASE_UINT("tasks", 0, &settings.tasks, 0, 1 << 20, "N",
+		  "track at most this many tasks; 0: 8192"),
+	BASE_UINT("cgroups", 0, &settings.cgroups, 0, 1 << 16, "N",
+		  "track at most this many cgroups; 0: 512"),
+	BASE_STRING("hierarchy", 0, &settings.hierarchy, "unified|CONTROLLER",
+		    "take containers from this hierarchy of cgroups"),
 	{0},
 };
 
@@ -82,8 +57,8 @@ struct cpu_view {
 	struct tcp_cgroups *who;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	bool by_task, named; /* CSV: the line of names is out */
-	bool any;	     /* line was shown */
+	bool by_task, named; /* CSV: the header was printed */
+	bool any;	     /* a line was printed */
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
@@ -103,7 +78,7 @@ static bool wanted(const struct cpu_view *v, const struct region_cpu_row *r,
 }
 
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
-static unsigned int order; /* of them: qsort() has no room for it */
+static unsigned int order; /* index of orders; qsort() passes no context */
 
 static uint64_t weight(const struct region_cpu_numbers *n)
 {
@@ -121,13 +96,13 @@ static int busiest_first(const void *a, const void *b)
 	return of_x != of_y ? (of_x < of_y ? 1 : -1) : x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* One slot: what it grew by since the last look goes into rows, if there is anything. */
+/* Adds the growth of one slot since the last look to rows, if any. */
 static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 {
 	struct before *b = &v->before[slot];
 	struct region_cpu_row r;
 	struct region_cpu_numbers all;
-	int e = v->by_task ? sl_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
+	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
 	if (e <= 0) {
 		v->unsettled += e < 0;
@@ -269,7 +244,7 @@ static void say_losses(struct cpu_view *v)
 	uint64_t l[SL_TASK_LOSSES];
 
 	tcp_cpu_losses(v->cpu, l);
-	/* untracked: made up for, unless the task ended before the next look. */
+	/* Untracked time is made up for, unless the task ends before the next look. */
 	if (l[SL_TASK_LOSS_TASKS] != v->said[SL_TASK_LOSS_TASKS] ||
 	    l[SL_TASK_LOSS_CGROUPS] != v->said[SL_TASK_LOSS_CGROUPS])
 		base_logf(BASE_WARN, "cpu",
@@ -320,7 +295,7 @@ static int show(void *context, bool last)
 	return cli_tcp_flush(v->out);
 }
 
-/* What was counted before the first interval is none of it. */
+/* Counts from before the first interval are left out. */
 static int run(struct cpu_view *v)
 {
 	uint32_t slots = v->by_task ? settings.tasks : settings.cgroups;
@@ -338,8 +313,7 @@ static int run(struct cpu_view *v)
 	if (!v->screen.terminal)
 		cli_tcp_ready("slots=%u", slots);
 	v->last_ns = base_now_ns();
-	/* What tasks that were born while the programs came to be did up to now is no part of the
-	 * first interval. */
+	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
 			return cli_tcp_failed(v->cmd, strerror(ENOMEM));
@@ -353,8 +327,8 @@ static int run(struct cpu_view *v)
 static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy hierarchy;
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &hierarchy};
-	struct tcp_cpu_opts opts = {.sz = sizeof(opts)};
+	struct tcp_cgroups_opts who = {.hierarchy = &hierarchy};
+	struct tcp_cpu_opts opts = {0};
 	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;

@@ -1,42 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_wanted.h - rows of a table of options: which connections are looked at. */
+/* filter.h - options that select connections. */
 #ifndef SL_CLI_TCP_FILTER_H
 #define SL_CLI_TCP_FILTER_H
 
 #include "base/base.h"
 #include "source/tcp/tcp.h"
 
-/* w: a struct tcp_filter to be filled. */
-#define CLI_OPTIONS_TCP_FILTER(w)                                                            \
-	{.name = "port",                                                                     \
-	 .letter = 'p',                                                                      \
-	 .type = BASE_OPT_LIST,                                                              \
-	 .to = &(w)->ports,                                                                  \
-	 .argument = "N[-M]",                                                                \
-	 .help = "flows with this local or remote port; may be repeated"},                   \
-		{.name = "cidr",                                                             \
-		 .type = BASE_OPT_LIST,                                                      \
-		 .to = &(w)->cidrs,                                                          \
-		 .argument = "PREFIX",                                                       \
-		 .help = "flows to this address or prefix; may be repeated"},                \
-		{.name = "cgroup",                                                           \
-		 .type = BASE_OPT_LIST,                                                      \
-		 .to = &(w)->cgroups,                                                        \
-		 .argument = "PATH|ID",                                                      \
-		 .help = "flows of sockets made in this cgroup; may be repeated"},           \
-		{.name = "netns",                                                            \
-		 .type = BASE_OPT_STRING,                                                    \
-		 .to = &(w)->netns,                                                          \
-		 .argument = "PATH|INODE",                                                   \
-		 .help = "flows of this network namespace"},                                 \
-		{.name = "pid",                                                              \
-		 .type = BASE_OPT_U32,                                                       \
-		 .to = &(w)->pid,                                                            \
-		 .argument = "PID",                                                          \
-		 .help = "flows of this process"},                                           \
-	{                                                                                    \
-		.name = "sample", .type = BASE_OPT_U32, .to = &(w)->sample, .argument = "N", \
-		.help = "one flow in 2^N, the same at both ends", .max = 20                  \
-	}
+/* w: the struct tcp_filter to fill. */
+#define CLI_OPTIONS_TCP_FILTER(w)                                                     \
+	BASE_LIST("port", 'p', &(w)->ports, "N[-M]",                                  \
+		  "select flows with this local or remote port; repeatable"),         \
+		BASE_LIST("cidr", 0, &(w)->cidrs, "PREFIX",                           \
+			  "select flows to this address or prefix; repeatable"),      \
+		BASE_LIST("cgroup", 0, &(w)->cgroups, "PATH|ID",                      \
+			  "select flows of sockets made in this cgroup; repeatable"), \
+		BASE_STRING("netns", 0, &(w)->netns, "PATH|INODE",                    \
+			    "select flows of this network namespace"),                \
+		BASE_UINT("pid", 0, &(w)->pid, 0, UINT32_MAX, "PID",                  \
+			  "select flows of this process"),                            \
+		BASE_UINT("sample", 0, &(w)->sample, 0, 20, "N",                      \
+			  "select one flow in 2^N, the same at both ends")
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_flows.c - 'sidelight tcp flows': the statistics of every connection, as they change. */
+/* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -26,45 +26,23 @@ static struct {
 } settings = {.publish_ns = 10000000, .format = "text"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "format",
-	 .letter = 'f',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.format,
-	 .argument = "FORMAT",
-	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
-	TCP_OPTION_SORT("activity, sent, received, rtt, queue, cwnd or retransmits"),
-	TCP_OPTIONS_FILTER,
-	TCP_OPTION_AVOID,
-	{.name = "closed",
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.closed,
-	 .help = "only flows that ended, each once, with its final values"},
-	{.name = "changed",
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.changed,
-	 .help = "only flows that are new or did something since they were shown"},
-	{.name = "new",
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.only_new,
-	 .help = "leave out connections that were there before"},
-	{.name = "calls",
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.calls,
-	 .help = "count read and write calls, and whose they are"},
-	{.name = "publish",
-	 .type = BASE_OPT_DURATION,
-	 .to = &settings.publish_ns,
-	 .argument = "TIME",
-	 .help = "how old statistics in the table may be",
-	 .min = 1e6,
-	 .max = 1e9},
-	{.name = "quarantine",
-	 .type = BASE_OPT_DURATION,
-	 .to = &settings.quarantine_ns,
-	 .argument = "TIME",
-	 .help = "how long a closed flow keeps its slot; 0: 5 s or 3 intervals",
-	 .max = 3.6e12},
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("format", 'f', &settings.format, "FORMAT",
+		    "text, or microbpf: the lines of MicroBPF's tools"),
+	CLI_TCP_OPTION_SORT("activity, sent, received, rtt, queue, cwnd or retransmits"),
+	CLI_TCP_OPTIONS_FILTER,
+	CLI_TCP_OPTION_AVOID,
+	BASE_FLAG("closed", 0, &settings.closed,
+		  "show only flows that ended, each once, with its final values"),
+	BASE_FLAG("changed", 0, &settings.changed,
+		  "show only flows that are new or active since the last output"),
+	BASE_FLAG("new", 0, &settings.only_new, "leave out connections older than this command"),
+	BASE_FLAG("calls", 0, &settings.calls,
+		  "count read and write calls, and find the processes"),
+	BASE_TIME("publish", 0, &settings.publish_ns, 1e6, 1e9, "TIME",
+		  "greatest age of statistics in the table"),
+	BASE_TIME("quarantine", 0, &settings.quarantine_ns, 0, 3.6e12, "TIME",
+		  "keep the slot of a closed flow this long; 0: 5 s or 3 intervals"),
 	{0},
 };
 
@@ -88,7 +66,7 @@ struct cli_flows_view {
 	const struct base_command *cmd;
 };
 
-/* What it did since the last look; all of it, for one that is new. */
+/* The change since the last look; for a new flow, all. */
 static void since(const struct region_flow *f, struct last *l, struct cli_flow_row *row)
 {
 	bool same = l->id == f->id, known = same || f->flags & SL_FLOW_OLDER;
@@ -108,8 +86,9 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/* Open flows, of --changed those with another snapshot, and closed ones that were not shown as
- * such. */
+/*
+ * Open flows (with --changed: those with a new snapshot), and closed ones not yet shown as closed.
+ */
 static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	size_t count = 0;
@@ -124,11 +103,11 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 			continue;
 		}
 		if (f.state != SL_STATE_FREE)
-			region_listeners_add(&v->listeners, &f); /* without memory: nameless */
+			region_listeners_add(&v->listeners, &f); /* without memory it has no name */
 		if (f.state == SL_STATE_FREE || (l->id == f.id && l->shown) ||
 		    (settings.closed && f.state != SL_STATE_CLOSED))
 			continue;
-		/* Of a flow that does nothing there is no new snapshot (docs/tcp.md). */
+		/* An idle flow has no new snapshot (docs/tcp.md). */
 		if (settings.changed && l->id == f.id && l->number == f.number)
 			continue;
 		since(&f, l, &v->rows[count++]);
@@ -160,7 +139,7 @@ static int show(void *context, bool last)
 
 	if (err)
 		return cli_tcp_failed(v->cmd, strerror(-err));
-	if (last) /* what happened up to now has yet to be published */
+	if (last) /* lets the kernel publish what happened up to now */
 		usleep((useconds_t)(2 * v->publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
@@ -252,7 +231,7 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
 	options.interval_ns = settings.publish_ns;
-	/* A closed flow is looked at once at least before its slot is another's. */
+	/* Longer than the interval, so that a closed flow is seen before its slot is reused. */
 	options.quarantine_ns = settings.quarantine_ns;
 	if (!settings.quarantine_ns && cli_tcp_common.interval_ns > 1000000000)
 		options.quarantine_ns = 3 * cli_tcp_common.interval_ns;

@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/tcp/flows.h"
 
-/* Every number of a flow, once: JSON and CSV have the same names in the same order. */
+/* Every number of a flow: JSON and CSV have the same names in the same order. */
 struct flows_print_number {
 	const char *name;
 	size_t offset, bytes;
@@ -98,7 +99,7 @@ static uint64_t value(const struct region_flow *f, const struct flows_print_numb
 	return n->bytes == 8 ? *(const uint64_t *)at : *(const uint32_t *)at;
 }
 
-/* What a task calls itself is a stranger's text: nothing of it goes anywhere as it is. */
+/* A task chooses its own name: characters with a meaning in any format become '?'. */
 static void safe_comm(const struct region_flow *f, char out[17])
 {
 	snprintf(out, 17, "%s", f->comm);
@@ -110,29 +111,37 @@ static void safe_comm(const struct region_flow *f, char out[17])
 void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_ns)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
+	struct base_json j;
 
 	safe_comm(f, comm);
-	fprintf(out,
-		"{\"time_ns\":%" PRIu64
-		",\"local\":\"%s\",\"local_port\":%u,\"remote\":\"%s\",\"remote_port\":%u,"
-		"\"family\":%u,\"state\":\"%s\",\"closed\":%s,\"comm\":\"%s\",\"duration_ns\":%" PRIu64
-		",\"flags\":[",
-		time_ns, region_flow_address(f->local, local), f->local_port,
-		region_flow_address(f->remote, remote), f->remote_port, f->family,
-		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED ? "true" : "false",
-		comm, region_flow_duration(f));
-	for (size_t i = 0, n = 0; i < FLAGS; i++)
+	base_json_stream(&j, out);
+	base_json_begin(&j, '{');
+	base_json_ku64(&j, "time_ns", time_ns);
+	base_json_kstring(&j, "local", region_flow_address(f->local, local));
+	base_json_ku64(&j, "local_port", f->local_port);
+	base_json_kstring(&j, "remote", region_flow_address(f->remote, remote));
+	base_json_ku64(&j, "remote_port", f->remote_port);
+	base_json_ku64(&j, "family", f->family);
+	base_json_kstring(&j, "state", region_tcp_state_name(f->tcp_state));
+	base_json_kbool(&j, "closed", f->state == SL_STATE_CLOSED);
+	base_json_kstring(&j, "comm", comm);
+	base_json_ku64(&j, "duration_ns", region_flow_duration(f));
+	base_json_kbegin(&j, "flags", '[');
+	for (size_t i = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
-			fprintf(out, "%s\"%s\"", n++ ? "," : "", flags[i].name);
-	fprintf(out, "],\"by_listener\":%s", f->by_listener ? "true" : "false");
+			base_json_string(&j, flags[i].name);
+	base_json_end(&j, ']');
+	base_json_kbool(&j, "by_listener", f->by_listener);
 	for (size_t i = 0; i < NUMBERS; i++)
-		fprintf(out, ",\"%s\":%" PRIu64, numbers[i].name, value(f, &numbers[i]));
-	fputs("}\n", out);
+		base_json_ku64(&j, numbers[i].name, value(f, &numbers[i]));
+	base_json_end(&j, '}');
+	base_json_line(&j);
 }
 
 void cli_flow_print_csv_head(FILE *out)
 {
-	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,flags,by_listener",
+	fputs("time_ns,local,local_port,remote,remote_port,family,state,closed,comm,duration_ns,"
+	      "flags,by_listener",
 	      out);
 	for (size_t i = 0; i < NUMBERS; i++)
 		fprintf(out, ",%s", numbers[i].name);
@@ -159,13 +168,13 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 }
 
 /*
- * The lines of the original's tools about flows, in its columns (the others: tcp_trace.c):
+ * The lines of MicroBPF's tools about flows, in its columns (the others: trace.c):
  *   3 tcpack:  SRC -> DST SEQ ACK STATE (FLAGS) RTT CWND RWND RETRANS FAST TIMEOUTS ACKED RECEIVED
  *              SUM_RTT SAMPLES PACKETS_OUT DURATION INFLIGHT, times in us, DURATION in ns; SRC is
  *              the peer
  *   6 tcpsock: LOCAL PORT REMOTE PORT WRITTEN READ, in KiB; there without a number
- * That prints 3 for each acknowledgement; this is a look at the flow, and has no packet's SEQ, ACK
- * and FLAGS.
+ * MicroBPF prints 3 for each acknowledgement; a snapshot of a flow has no packet's SEQ, ACK and
+ * FLAGS.
  */
 void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 {
@@ -178,7 +187,7 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 	region_flow_address(f->remote, remote);
 	snprintf(from, sizeof(from), "%s:%u", remote, f->remote_port);
 	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
-	/* bytes_acked counts a SYN of ours. */
+	/* bytes_acked counts our SYN. */
 	acked -= f->flags & SL_FLOW_ACTIVE && acked;
 	data = f->bytes_sent - f->bytes_retrans;
 	fprintf(out,
@@ -195,7 +204,7 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 
 const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",
 				       "queue",	   "cwnd", "retransmits", NULL};
-static unsigned int order; /* of cli_flow_orders: qsort() has no room for it */
+static unsigned int order; /* index of cli_flow_orders; qsort() passes no context */
 
 static uint64_t weight(const struct cli_flow_row *r)
 {
@@ -231,7 +240,7 @@ static const char *short_number(char out[16], double n)
 	return out;
 }
 
-/* As ss(8) shortens them, where there is no room for more. */
+/* Short names of states, as of ss(8). */
 static const char *state_name(const struct region_flow *f, bool narrow)
 {
 	static const char *const abbreviated[][2] = {
@@ -247,7 +256,7 @@ static const char *state_name(const struct region_flow *f, bool narrow)
 	return name;
 }
 
-/* As wide as the longest address is, as far as there is room. */
+/* As wide as the longest address, as far as there is room. */
 static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_flow_row *rows,
 			     size_t count)
 {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_layers.c - 'sidelight tcp layers': the time that each layer takes, by flow, remote, port,
- * container. */
+/*
+ * layers.c - 'sidelight tcp layers': time per layer of the stack, by flow, remote, port, container
+ * or role.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -28,22 +30,14 @@ static struct {
 } settings = {.by = "port"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "by",
-	 .letter = 'b',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.by,
-	 .argument = "WHAT",
-	 .help = "a line for each flow, remote, port, container, or role"},
-	{.name = "groups",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.groups,
-	 .argument = "N",
-	 .help = "room for so many remotes times ports times containers; 0: 1024",
-	 .max = 1 << 16},
-	TCP_OPTION_SORT("requests, segments, app, total or p99"),
-	TCP_OPTIONS_FILTER,
-	TCP_OPTION_AVOID,
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("by", 'b', &settings.by, "WHAT",
+		    "print one line per flow, remote, port, container or role"),
+	BASE_UINT("groups", 0, &settings.groups, 0, 1 << 16, "N",
+		  "track at most this many combinations of remote, port and container; 0: 1024"),
+	CLI_TCP_OPTION_SORT("requests, segments, app, total or p99"),
+	CLI_TCP_OPTIONS_FILTER,
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 
@@ -64,8 +58,8 @@ struct cli_layers_view {
 	enum by by;
 	struct rows now, before;
 	uint64_t last_ns, unsettled;
-	bool named; /* CSV: the line of names is out */
-	bool any;   /* line was shown */
+	bool named; /* CSV: the header was printed */
+	bool any;   /* a line was printed */
 };
 
 const char *cli_tcp_role_name(enum sl_role role)
@@ -85,12 +79,12 @@ void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t
 		snprintf(out, bytes, family == AF_INET ? "%s:%d" : "[%s]:%d", text, port);
 }
 
-/* Nothing is left of the key but what a line stands for. */
+/* Clears the members of the key that the grouping does not use. */
 static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
 {
 	if (by == BY_FLOW)
 		return;
-	v->generation = by != BY_ROLE && !index; /* group 0: those without a group */
+	v->generation = by != BY_ROLE && !index; /* group 0: without a group */
 	v->start_ns = v->end_ns = 0;
 	v->state = SL_SLOT_OPEN;
 	v->netns = 0;
@@ -163,7 +157,7 @@ static int collect(struct cli_layers_view *view)
 	return err;
 }
 
-/* What a line is about, as text. */
+/* The subject of a line. */
 static void title(struct cli_layers_view *view, char *out, size_t bytes,
 		  const struct region_layer_view *v)
 {
@@ -301,7 +295,7 @@ static void sub(struct region_layer_view *v, const struct region_layer_view *bef
 }
 
 static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
-static unsigned int order; /* of them: qsort() has no room for it */
+static unsigned int order; /* index of orders; qsort() passes no context */
 
 static double weight(const struct region_layer_view *v)
 {
@@ -368,7 +362,7 @@ static uint8_t title_width(enum by by)
 	return width[by];
 }
 
-/* The interval's differences on a terminal; all since the start elsewhere. */
+/* On a terminal, the difference over the interval; elsewhere, totals since the start. */
 static int screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
 	const struct cli_tcp_column columns[] = {
@@ -425,7 +419,7 @@ static int screen(struct cli_layers_view *view, const uint64_t *causes, double s
 		if (done)
 			snprintf(complete, sizeof(complete), "%.1f%%",
 				 100.0 * (double)v->count[SL_COUNT_COMPLETE] / (double)done);
-		if (v->role == SL_ROLE_SERVER) /* only there requests are told apart */
+		if (v->role == SL_ROLE_SERVER) /* requests are only told apart there */
 			snprintf(rate, sizeof(rate), "%.0f",
 				 (double)v->count[SL_COUNT_REQUESTS] / seconds);
 		cli_tcp_screen_cells(&view->screen, cells);
@@ -490,10 +484,9 @@ int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 			struct tcp_layers **layers)
 {
 	struct tcp_layers_opts options = {
-		.sz = sizeof(options),
 		.flows = cli_tcp_common.flows,
 		.groups = groups,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 	char why[256];
 	int err;
@@ -525,10 +518,10 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	view.out = cli_tcp_output(self);
 	if (!view.out)
 		return BASE_EXIT_FAILURE;
-	/* A socket belongs to a cgroup of the unified hierarchy, whatever the others are for. */
+	/* Sockets belong to cgroups of the unified hierarchy, whatever else is mounted. */
 	code = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
-	view.who = tcp_cgroups_open(&(struct tcp_cgroups_opts){
-		.sz = sizeof(struct tcp_cgroups_opts), .hierarchy = code ? NULL : &unified});
+	view.who =
+		tcp_cgroups_open(&(struct tcp_cgroups_opts){.hierarchy = code ? NULL : &unified});
 	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
 			: cli_tcp_failed(self, strerror(errno));
 	if (!code) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_layers.h - what 'tcp layers' and 'tcp trace' share. */
+/* layers.h - shared by 'tcp layers' and 'tcp trace'. */
 #ifndef SL_CLI_TCP_LAYERS_H
 #define SL_CLI_TCP_LAYERS_H
 
@@ -8,7 +8,9 @@
 const char *cli_tcp_role_name(enum sl_role role);
 /* "10.0.0.1:80", "[2001:db8::1]:80"; port below 0: the address alone. */
 void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port);
-/* With cli_tcp_common's filter; an exit code, after one line on stderr if it is not BASE_EXIT_OK.
+/*
+ * Opens the layers with the filter of cli_tcp_common. An exit code, after one line on stderr unless
+ * BASE_EXIT_OK.
  */
 int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 			struct tcp_layers **layers);

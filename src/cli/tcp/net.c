@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_net.c - 'sidelight tcp net': network latency between two hosts, from device to device. */
+/* net.c - 'sidelight tcp net': latency between two hosts, from device to device. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,62 +20,31 @@ const struct base_command cli_tcp_net = {
 struct cli_tcp_net_settings cli_tcp_net_settings = {.by = "all", .window_ns = 2000000000};
 
 static const struct base_option table[] = {
-	{.name = "record",
-	 .letter = 'r',
-	 .type = BASE_OPT_STRING,
-	 .to = &cli_tcp_net_settings.record,
-	 .argument = "FILE",
-	 .help = "write this host's records to FILE; '-': standard output"},
-	{.name = "requests",
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_net_settings.requests,
-	 .help = "with --record: the layers of each request, too; else show whole round trips"},
-	{.name = "dev",
-	 .type = BASE_OPT_LIST,
-	 .to = &cli_tcp_net_settings.devices,
-	 .argument = "NAME",
-	 .help = "record at this device; may be repeated; default: all that are hardware"},
-	{.name = "ring",
-	 .type = BASE_OPT_U32,
-	 .to = &cli_tcp_net_settings.ring,
-	 .argument = "N",
-	 .help = "room for so many records in the kernel; 0: 65536, of 128 bytes each",
-	 .max = SL_NIC_RING_MAX},
-	{.name = "by",
-	 .letter = 'b',
-	 .type = BASE_OPT_STRING,
-	 .to = &cli_tcp_net_settings.by,
-	 .argument = "WHAT",
-	 .help = "a line for all, or for each flow, remote, or port"},
-	{.name = "segments",
-	 .letter = 's',
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_net_settings.segments,
-	 .help = "a line for each segment, too"},
-	{.name = "window",
-	 .type = BASE_OPT_DURATION,
-	 .to = &cli_tcp_net_settings.window_ns,
-	 .argument = "TIME",
-	 .help = "so much at a time; of the clocks, what is known around it is used, too",
-	 .min = 1e8,
-	 .max = 3.6e12},
-	{.name = "trust-clocks",
-	 .type = BASE_OPT_STRING,
-	 .to = &cli_tcp_net_settings.trust,
-	 .argument = "TIME",
-	 .help = "estimate nothing: the hosts' wall clocks agree within TIME (PTP)"},
-	{.name = "agent",
-	 .letter = 'a',
-	 .type = BASE_OPT_LIST,
-	 .to = &cli_tcp_net_settings.agents,
-	 .argument = "AGENT",
-	 .help = "twice: live, out of two agents with --tcp net; a socket's path, or HOST[:PORT]"},
-	TCP_OPTIONS_SHOW,
-	TCP_OPTIONS_FILTER,
+	BASE_STRING("record", 'r', &cli_tcp_net_settings.record, "FILE",
+		    "write this host's records to FILE; '-': standard output"),
+	BASE_FLAG("requests", 0, &cli_tcp_net_settings.requests,
+		  "with --record: add the layers of each request; else: show whole round trips"),
+	BASE_LIST("dev", 0, &cli_tcp_net_settings.devices, "NAME",
+		  "record at this device; repeatable (default: all hardware devices)"),
+	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
+		  "hold at most N records of 128 bytes in the kernel; 0: 65536"),
+	BASE_STRING("by", 'b', &cli_tcp_net_settings.by, "WHAT",
+		    "print one line for all, or per flow, remote or port"),
+	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
+		  "print one line per segment as well"),
+	BASE_TIME("window", 0, &cli_tcp_net_settings.window_ns, 1e8, 3.6e12, "TIME",
+		  "summarise windows of this length; clocks are estimated over a longer time"),
+	BASE_STRING("trust-clocks", 0, &cli_tcp_net_settings.trust, "TIME",
+		    "do not estimate clocks: wall clocks of the hosts agree within TIME (PTP)"),
+	BASE_LIST("agent", 'a', &cli_tcp_net_settings.agents, "AGENT",
+		  "read this agent live, which runs with --tcp net; twice, each a socket's path or "
+		  "HOST[:PORT]"),
+	CLI_TCP_OPTIONS_SHOW,
+	CLI_TCP_OPTIONS_FILTER,
 	{0},
 };
 
-/* One file, and what is kept of it. */
+/* One file of records. */
 struct cli_net_host {
 	const char *path;
 	FILE *from;
@@ -117,7 +86,7 @@ static int begin(const struct base_command *self, struct cli_net_host *h)
 	return tcp_net_file_head(h->from, &h->head, why, sizeof(why)) ? wrong(self, h, why) : 0;
 }
 
-/* The whole file, into the matcher. */
+/* Feeds the whole file to the matcher. */
 static int take(const struct base_command *self, struct cli_net_host *h, struct tcp_net_match *m,
 		int side)
 {
@@ -155,7 +124,7 @@ static int take(const struct base_command *self, struct cli_net_host *h, struct 
 	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
-/* What was sent and never came, once the clocks are known. */
+/* Reports lost segments, once the clocks are known. */
 static void expire(struct tcp_net_stat *s)
 {
 	struct tcp_net_totals t;
@@ -204,7 +173,6 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 {
 	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
 	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o),
 		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.records = UINT32_MAX,
@@ -223,7 +191,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 					  cli_tcp_net_settings.trust);
 			goto out;
 		}
-		/* Monotonic clocks, by what the wall clocks said of both at the start. */
+		/* Offset of the monotonic clocks by the wall clocks of both at the start. */
 		o.theta = (int64_t)(h[0].head.start_real_ns - h[0].head.start_ns) -
 			  (int64_t)(h[1].head.start_real_ns - h[1].head.start_ns);
 	}
@@ -243,13 +211,11 @@ out:
 
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int first = base_options_parse(self, table, argc, argv), code, ended;
+	int code, ended, first = base_options_parse(self, table, argc, argv, &code);
 	struct cli_tcp_net_view view = {.cmd = self};
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
 	if (first < 0)
-		return BASE_EXIT_USAGE;
+		return code;
 	if (cli_tcp_common.json && cli_tcp_common.csv)
 		return base_usage(self, "--json or --csv, not both");
 	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp_net.h - what the parts of 'sidelight tcp net' share. */
+/* net.h - shared by the parts of 'sidelight tcp net'. */
 #ifndef SL_CLI_TCP_NET_H
 #define SL_CLI_TCP_NET_H
 
@@ -14,33 +14,33 @@ struct cli_tcp_net_settings {
 	uint32_t ring;
 	bool requests, segments;
 	uint64_t window_ns;
-	const char *trust; /* NULL: the clocks are not trusted */
+	const char *trust; /* NULL: clocks are estimated */
 };
 extern struct cli_tcp_net_settings cli_tcp_net_settings;
 
-/* 'tcp net --record FILE': until the duration is over. An exit code. */
+/* 'tcp net --record FILE': runs until the duration is over. An exit code. */
 int cli_tcp_net_record(const struct base_command *self);
 
-/* How it is shown. */
+/* Output state. */
 struct cli_tcp_net_view {
 	const struct base_command *cmd;
 	FILE *out;
 	struct cli_tcp_screen screen;
 	struct tcp_net_stat *stat;
 	const char *name[2];			/* of the hosts */
-	uint64_t headless, fragments, left_out; /* as of the files' ends */
-	bool cut;				/* a file ended too early */
-	bool named;				/* CSV: the line of names is out */
+	uint64_t headless, fragments, left_out; /* as the files' ends state */
+	bool cut;				/* a file is truncated */
+	bool named;				/* CSV: the header was printed */
 };
-/* 'tcp net --agent A --agent B': until the duration is over. An exit code. */
+/* 'tcp net --agent A --agent B': runs until the duration is over. An exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);
 
-enum tcp_net_by cli_tcp_net_by(const char *name); /* (enum tcp_net_by)-1: no such thing */
-/* All rows and what could not be matched. */
+enum tcp_net_by cli_tcp_net_by(const char *name); /* (enum tcp_net_by)-1: unknown */
+/* Prints all rows, and the unmatched records. */
 void cli_tcp_net_show(struct cli_tcp_net_view *view);
-/* A segment; a callback of struct tcp_net_stat_opts, whose context is the view. */
+/* Prints a segment: callback of struct tcp_net_stat_opts, with the view as context. */
 void cli_tcp_net_segment(void *view, const struct tcp_net_result *r);
-/* Whole round trips, and their sum. */
+/* Prints whole round trips and their sum. */
 void cli_tcp_net_rounds(struct cli_tcp_net_view *view, const struct tcp_net_rounds *rounds);
 
 #endif

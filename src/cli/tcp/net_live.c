@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cli_tcp_net_live.c - 'sidelight tcp net --agent A --agent B': the rings of two hosts, READ
- * one-sided in turn.
- *
- * What came to one host is matched when the other's ring has been read once more: what was sent
- * before was in there by then.
+ * net_live.c - 'sidelight tcp net --agent A --agent B': the rings of two hosts, READ one-sided in
+ * turn. A record of an arrival is matched once the other ring was read again: by then it holds the
+ * record of the sending.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,17 +13,17 @@
 #include "cli/dump/remote.h"
 #include "cli/tcp/net.h"
 
-#define LOOK_MS	    10	       /* between two looks at the rings */
-#define LINGER_NS   1000000000 /* behind two windows: what was sent before that comes no more */
-#define MARGIN_NS   200000000  /* between a record and its being read, with matching */
+#define LOOK_MS	    10	       /* time between two READs of the rings */
+#define LINGER_NS   1000000000 /* after two windows, a missing arrival counts as lost */
+#define MARGIN_NS   200000000  /* greatest delay from a record to its match */
 #define HOT_TRIES   100
 #define MAX_RECORDS 4096u /* of one READ */
 
 struct net_live_host {
 	struct cli_remote remote;
 	struct region_nic_info info;
-	uint64_t next, latest; /* number of the next record; time of the latest */
-	uint64_t heard;	       /* when that was read, by this machine's clock */
+	uint64_t next, latest; /* number of the next record, and time of the latest */
+	uint64_t heard;	       /* time of that READ, by this machine's clock */
 	bool begun;
 };
 
@@ -56,7 +54,7 @@ static bool hot(struct net_live_host *h, struct region_nic_hot *line)
 	return !fault;
 }
 
-/* Records [next, to), which lie in one piece. False: one comes yet, or r->error. */
+/* READs records [next, to), which are contiguous. False: one is unfinished, or r->error. */
 static bool piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t *missed,
 		  struct tcp_net_match *m, int side)
 {
@@ -91,7 +89,7 @@ static bool piece(struct net_live_host *h, uint64_t to, uint64_t head, uint64_t 
 	return true;
 }
 
-/* All that is new in a host's ring. False: remote.error. */
+/* READs all new records of a host. False: remote.error. */
 static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 {
 	struct region_nic_hot line;
@@ -99,7 +97,7 @@ static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 
 	if (!hot(h, &line))
 		return false;
-	if (h->next > line.head) /* the first time: what is there is of before */
+	if (h->next > line.head) /* the first READ: existing records are too old */
 		h->next = line.head;
 	if (line.head - h->next > h->info.records) {
 		missed = line.head - h->next - h->info.records;
@@ -120,7 +118,7 @@ static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 	return !h->remote.error;
 }
 
-/* Up to when, by its clock, a host's records have been read, at least. */
+/* The time, by its clock, up to which a host's records have certainly been read. */
 static uint64_t read_up_to(const struct net_live_host *h)
 {
 	uint64_t since = h->latest ? base_now_ns() - h->heard : 0;
@@ -161,7 +159,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 				err = -h[s].remote.error;
 				break;
 			}
-			tcp_net_match_run(m); /* what came to the other one */
+			tcp_net_match_run(m); /* arrivals at the other host */
 			tcp_net_match_hold(m, s);
 		}
 		if (last || err)
@@ -178,7 +176,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	close(stop);
 	if (err)
 		return BASE_EXIT_FAILURE;
-	/* What came to B by the last look at it was sent before, and A's was read before that. */
+	/* Arrivals at B up to its last READ were sent before, and A was READ after. */
 	if (look(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
@@ -192,7 +190,6 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 {
 	const struct base_strings *agents = &cli_tcp_net_settings.agents;
 	struct tcp_net_stat_opts o = {
-		.sz = sizeof(o),
 		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_tcp_net_record.c - 'sidelight tcp net --record FILE': what this host's half of the work is.
- */
+/* net_record.c - 'sidelight tcp net --record FILE': writes this host's records. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "source/tcp/net_file.h"
 
 #define BATCH	1024
-#define LOOK_MS 20 /* between two looks at the ring */
+#define LOOK_MS 20 /* time between two reads of the ring */
 
 struct recorder {
 	FILE *to;
@@ -32,7 +31,7 @@ static void layer_record(void *context, const struct tcp_layer_record *r)
 		w->err = tcp_net_file_layers(w->to, r);
 }
 
-/* All that is in the ring now. */
+/* Writes all records now in the ring. */
 static void drain(struct recorder *w)
 {
 	const struct region_nic_info *info = tcp_net_info(w->net);
@@ -84,10 +83,9 @@ static int follow(const struct base_command *self, struct recorder *w)
 static int run(const struct base_command *self, struct recorder *w)
 {
 	const struct tcp_net_opts options = {
-		.sz = sizeof(options),
 		.records = cli_tcp_net_settings.ring,
 		.devices = cli_tcp_net_settings.devices,
-		.wanted = cli_tcp_common.wanted,
+		.filter = cli_tcp_common.filter,
 	};
 	struct region_nic_hot hot = {0};
 	uint64_t left_out;

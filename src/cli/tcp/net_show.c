@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_tcp_net_show.c - how 'sidelight tcp net' prints latencies, and what it could not match. */
+/* net_show.c - prints latencies and unmatched records of 'sidelight tcp net'. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -32,7 +32,7 @@ static void address(char *out, size_t bytes, const uint8_t a[16], int port)
 	cli_tcp_address(out, bytes, a, is_v4(a) ? AF_INET : AF_INET6, port);
 }
 
-/* What a line is about. */
+/* The subject of a line. */
 static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
 	char a[64], b[64];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_probe.c - 'sidelight tcp probe': what this kernel allows, hook by hook. */
+/* probe.c - 'sidelight tcp probe': which hooks this kernel allows. */
 #include <errno.h>
 #include <jansson.h>
 #include <string.h>
@@ -16,12 +16,8 @@ const struct base_command cli_tcp_probe = {
 };
 
 static const struct base_option table[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_common.json,
-	 .help = "print one JSON object"},
-	TCP_OPTION_AVOID,
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print one JSON object"),
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 

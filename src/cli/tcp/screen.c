@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cli_tcp_screen.c - a table on a terminal, drawn again and again in place, and its keys. */
+/* screen.c - a table on a terminal, redrawn in place, and its keys. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -9,13 +9,15 @@
 
 #include "cli/tcp/tcp.h"
 
-/* Keys come one by one and are not shown; Ctrl-C and Ctrl-Z stay what they are. */
+/* Keys come unbuffered and without echo; Ctrl-C and Ctrl-Z keep their meaning. */
 static void keys_on(struct cli_tcp_screen *s)
 {
 	struct termios now = s->was;
 
-	/* Who is in the background would be stopped. Set again each time: a shell may have changed
-	 * it meanwhile. */
+	/*
+	 * A background process would be stopped by tcsetattr(). Set each time, as a shell may have
+	 * changed it.
+	 */
 	if (!s->keys || tcgetpgrp(STDIN_FILENO) != getpgrp())
 		return;
 	now.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -81,13 +83,13 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 	if (!s->keys)
 		return base_stop_wait(stop, ms);
 	if (poll(p, 2, ms) <= 0)
-		return false; /* EINTR: after a stop, or the terminal has another size; drawn again
+		return false; /* EINTR: continued after a stop, or the terminal was resized; redraw
 			       */
 	if (p[0].revents)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));
 	if (n <= 0)
-		s->keys = false; /* nobody is there any more */
+		s->keys = false; /* the terminal is gone */
 	for (ssize_t i = 0; i < n; i++)
 		if (key(s, c[i]))
 			return true;
@@ -107,7 +109,7 @@ void cli_tcp_screen_begin(struct cli_tcp_screen *s)
 		s->rows = size.ws_row;
 		s->columns = size.ws_col;
 	}
-	fputs("\033[H", s->out); /* home: drawn over, so that nothing flickers */
+	fputs("\033[H", s->out); /* home without clearing: no flicker */
 	if (s->keys && s->orders)
 		cli_tcp_screen_line(s, "sidelight %s, by %s; < and > sort by another, q ends",
 				    s->cmd->name, s->orders[s->order]);
@@ -186,7 +188,7 @@ void cli_tcp_screen_cells(struct cli_tcp_screen *s, const char *const *cells)
 
 		if (!(s->shown >> i & 1))
 			continue;
-		/* Of addresses the end is what tells them apart: the port. */
+		/* Cut addresses at the start: their ends differ. */
 		if (s->columns && c->left && length > c->width && c->width > 1 && i + 1 < s->n) {
 			snprintf(cut, sizeof(cut), "~%s", text + length - c->width + 1);
 			text = cut;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tcp.h - what the verbs of 'sidelight tcp' share: options, output, the screen. */
+/* tcp.h - shared by the verbs of 'sidelight tcp': options, output, the screen, texts. */
 #ifndef SL_CLI_TCP_TCP_H
 #define SL_CLI_TCP_TCP_H
 
@@ -11,97 +11,73 @@
 #include "base/base.h"
 #include "cli/tcp/filter.h"
 
-/* A verb is a command of its own, named "tcp VERB", in a tcp_VERB.c; cmd_tcp.c has the list. */
+/* A verb is a command named "tcp VERB"; ../cmd_tcp.c has the list. */
 
-/* What the options below set, with its defaults. */
+/* The options below, with their defaults. */
 extern struct cli_tcp_common {
 	bool json, csv;
 	uint64_t interval_ns; /* between two outputs */
 	uint64_t duration_ns; /* 0: until interrupted */
-	const char *output;   /* a file in place of standard output */
-	const char *sort;     /* how the screen is sorted first; NULL: as the verb would */
-	int output_error;     /* errno of what could not be written */
+	const char *output;   /* file; NULL: standard output */
+	const char *sort;     /* first sort order of the screen; NULL: the verb's */
+	int output_error;     /* errno of a failed write */
 	uint32_t flows;	      /* room in the table */
-	struct tcp_filter wanted;
-	struct base_strings avoid; /* names of types of hooks */
+	struct tcp_filter filter;
+	struct base_strings avoid; /* names of hook types */
 } cli_tcp_common;
 
-/* Rows of a table of options: how it is shown, and which flows. */
-#define TCP_OPTIONS_SHOW                                                                  \
-	{.name = "json",                                                                  \
-	 .letter = 'j',                                                                   \
-	 .type = BASE_OPT_FLAG,                                                           \
-	 .to = &cli_tcp_common.json,                                                      \
-	 .help = "print JSON, an object a line"},                                         \
-		{.name = "csv",                                                           \
-		 .type = BASE_OPT_FLAG,                                                   \
-		 .to = &cli_tcp_common.csv,                                               \
-		 .help = "print CSV (RFC 4180) with a line of names"},                    \
-		{.name = "interval",                                                      \
-		 .letter = 'i',                                                           \
-		 .type = BASE_OPT_DURATION,                                               \
-		 .to = &cli_tcp_common.interval_ns,                                       \
-		 .argument = "TIME",                                                      \
-		 .help = "between two outputs",                                           \
-		 .min = 1e6,                                                              \
-		 .max = 3.6e12},                                                          \
-		{.name = "duration",                                                      \
-		 .letter = 'd',                                                           \
-		 .type = BASE_OPT_DURATION,                                               \
-		 .to = &cli_tcp_common.duration_ns,                                       \
-		 .argument = "TIME",                                                      \
-		 .help = "end after that; 0: when interrupted"},                          \
-	{                                                                                 \
-		.name = "output", .letter = 'o', .type = BASE_OPT_STRING,                 \
-		.to = &cli_tcp_common.output, .argument = "FILE", .help = "write to FILE" \
-	}
+/* Rows of a table of options: output, and selection of flows. */
+#define CLI_TCP_OPTIONS_SHOW                                                                 \
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),     \
+		BASE_FLAG("csv", 0, &cli_tcp_common.csv,                                     \
+			  "print CSV (RFC 4180) with a header line"),                        \
+		BASE_TIME("interval", 'i', &cli_tcp_common.interval_ns, 1e6, 3.6e12, "TIME", \
+			  "time between two outputs"),                                       \
+		BASE_TIME("duration", 'd', &cli_tcp_common.duration_ns, 0, 0, "TIME",        \
+			  "end after this time; 0: when interrupted"),                       \
+		CLI_TCP_OPTION_OUTPUT
+#define CLI_TCP_OPTION_OUTPUT                                      \
+	BASE_STRING("output", 'o', &cli_tcp_common.output, "FILE", \
+		    "write to FILE instead of standard output")
 
-#define TCP_OPTIONS_FILTER                                                                         \
-	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.wanted),                                            \
-	{                                                                                          \
-		.name = "flows", .type = BASE_OPT_U32, .to = &cli_tcp_common.flows,                \
-		.argument = "N", .help = "room for so many connections", .min = 64, .max = 1 << 20 \
-	}
+#define CLI_TCP_OPTIONS_FILTER                                                 \
+	CLI_OPTIONS_TCP_FILTER(&cli_tcp_common.filter),                        \
+		BASE_UINT("flows", 0, &cli_tcp_common.flows, 64, 1 << 20, "N", \
+			  "track at most this many connections")
 
-/* A row for those that sort; cli_tcp_screen_sort() reads it. */
-#define TCP_OPTION_SORT(names)                                                       \
-	{                                                                            \
-		.name = "sort", .type = BASE_OPT_STRING, .to = &cli_tcp_common.sort, \
-		.argument = "BY", .help = "what comes first as text: " names         \
-	}
+/* Read by cli_tcp_screen_sort(). */
+#define CLI_TCP_OPTION_SORT(names) \
+	BASE_STRING("sort", 0, &cli_tcp_common.sort, "BY", "sort text output by " names)
 
-/* A row for those that choose hooks; cli_tcp_avoid() reads it. */
-#define TCP_OPTION_AVOID                                                                    \
-	{                                                                                   \
-		.name = "avoid", .type = BASE_OPT_LIST, .to = &cli_tcp_common.avoid,        \
-		.argument = "TYPE",                                                         \
-		.help = "use no hook of this type, as on a kernel without; may be repeated" \
-	}
+/* Read by cli_tcp_avoid(). */
+#define CLI_TCP_OPTION_AVOID                                 \
+	BASE_LIST("avoid", 0, &cli_tcp_common.avoid, "TYPE", \
+		  "use no hook of this type, as on a kernel without it; repeatable")
 
-/* The types of --avoid, as bits, into *types; true, or false after a line on stderr. */
+/* Sets *types to the types of --avoid, as bits. False after a line on stderr. */
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 
-/* cli_tcp_common as options of tcp_open(). */
+/* Options of tcp_open() from cli_tcp_common. */
 struct tcp_opts cli_tcp_opts(void);
 
 /* "sidelight tcp VERB: what" on stderr; BASE_EXIT_FAILURE. */
 int cli_tcp_failed(const struct base_command *cmd, const char *what);
-/* Programs that could not be opened, with -errno and a line: a filter that makes no sense was asked
- * wrongly. */
+/* Reports a failed tcp_open(). A filter that makes no sense is a usage error. */
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why);
 
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *cli_tcp_output(const struct base_command *cmd);
-/* BASE_EXIT_OK; or BASE_EXIT_FAILURE, of which cli_tcp_output_end() will say why. */
+/* BASE_EXIT_OK, or BASE_EXIT_FAILURE, which cli_tcp_output_end() explains. */
 int cli_tcp_flush(FILE *out);
-/* Flushes and closes what cli_tcp_output() gave: BASE_EXIT_OK, or BASE_EXIT_FAILURE after a line on
- * stderr. */
+/* Flushes and closes the output: BASE_EXIT_OK, or BASE_EXIT_FAILURE after a line on stderr. */
 int cli_tcp_output_end(const struct base_command *cmd, FILE *out);
 
-/* Some option says which connections. */
+/* Whether any option selects connections. */
 bool cli_tcp_is_filtered(void);
-/* At the end of a verb that had nothing to show: a line on stderr, lest an empty table be taken for
- * an answer. */
+/*
+ * For a verb that showed nothing: a line on stderr, so that an empty table is not taken for an
+ * answer.
+ */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 /* ---- cli_tcp_screen.c ---- */
@@ -110,65 +86,66 @@ void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 struct cli_tcp_column {
 	const char *name;
-	uint8_t width; /* characters; of the last one on the left whatever is left */
+	uint8_t width; /* characters; the last left-aligned one takes the rest */
 	bool left;
-	uint8_t drop; /* where the terminal is too narrow, the highest is left out first; 0: never
-		       */
+	uint8_t drop; /* on a narrow terminal, the highest is left out first; 0: never */
 };
 
 /*
- * A table of text that is drawn again and again in place where out is a terminal, cut to its size;
- * else one under the other. Between begin and end, print lines with cli_tcp_screen_line(), or in
- * columns. On a terminal that can also be read, q ends, and < and > choose how it is sorted.
+ * A table of text, redrawn in place and cut to size if out is a terminal; else printed below the
+ * previous one. Between begin and end, print lines by cli_tcp_screen_line() or cells by column. On
+ * a terminal for input too, q ends, and < and > change the sort order.
  */
 struct cli_tcp_screen {
 	const struct base_command *cmd;
 	FILE *out;
 	bool terminal, keys;
-	bool again; /* a key wants it to be drawn at once */
+	bool again; /* a key asks for a redraw */
 	unsigned int rows, columns, used;
-	const char *const *orders; /* by what it may be sorted, up to NULL; or NULL */
+	const char *const *orders; /* sort orders, ended by NULL; or NULL */
 	unsigned int order;
 	const struct cli_tcp_column *column;
 	size_t n;
 	uint32_t shown; /* columns, as bits */
 	struct termios was;
 };
-/* The order that --sort names, of those. False after a line on stderr. */
+/* Sets the order that --sort names. False after a line on stderr. */
 bool cli_tcp_screen_sort(struct cli_tcp_screen *screen, const struct base_command *cmd,
 			 const char *by, const char *const *orders);
 void cli_tcp_screen_open(struct cli_tcp_screen *screen, const struct base_command *cmd, FILE *out);
-/* The terminal is as it was. */
+/* Restores the terminal. */
 void cli_tcp_screen_close(struct cli_tcp_screen *screen);
-/* Waits as base_stop_wait() does, and looks at keys; also returns, with false, when one came. */
+/* Waits as base_stop_wait() does, and handles keys; returns false when one came. */
 bool cli_tcp_screen_wait(struct cli_tcp_screen *screen, int stop, int ms);
 void cli_tcp_screen_begin(struct cli_tcp_screen *screen);
-/* One line without its newline; left out below the last row. Text of strangers must be safe
- * already. */
+/*
+ * Prints one line, without newline; left out below the last row. Untrusted text must be made safe
+ * before.
+ */
 void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Chooses those that there is room for, and prints their names. They must stay. */
+/* Chooses the columns that fit, and prints their names. columns must stay valid. */
 void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_column *columns,
 			    size_t n);
-/* A line of a text for each column, shown or not. */
+/* Prints a line of one text per column, shown or not. */
 void cli_tcp_screen_cells(struct cli_tcp_screen *screen, const char *const *cells);
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 
 /*
- * "ready KEY=VALUE ..." on stderr, as stdout has the rows. Who reads it may ask to stop at once:
- * from here on that is kept for base_stop_fd(), and ends nobody unawares.
+ * "ready KEY=VALUE ..." on stderr, as stdout has the rows. Blocks the signals to stop first: one
+ * that comes at once stays pending for base_stop_fd().
  */
 void cli_tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Calls show() at the end of each interval until the duration is over, a signal or q came; the last
- * time with last true. show() returns 0 to go on, or an exit code. Returns that,
- * or BASE_EXIT_OK.
+ * Calls show() after each interval until the duration is over, a signal comes or q is pressed; the
+ * last time with last true. show() returns 0 to continue, or an exit code. Returns that, or
+ * BASE_EXIT_OK.
  */
 int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
 		   int (*show)(void *context, bool last), void *context);
 
-/* Text of a stranger: in out, nothing of it steers a terminal. */
+/* Copies untrusted text, without control characters. */
 void cli_tcp_safe(char *out, size_t bytes, const char *text);
 /* "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0. address: IPv4 ones mapped. */
 void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port);
@@ -176,9 +153,9 @@ void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16
 void cli_tcp_short_time(char out[16], uint64_t ns);
 /* In quotes, for CSV. */
 void cli_tcp_csv_text(FILE *out, const char *text);
-/* Text of a stranger in a JSON object; "?" if it is no UTF-8. */
+/* Sets a member to untrusted text; "?" if it is not UTF-8. */
 void cli_tcp_json_text(json_t *o, const char *key, const char *text);
-/* The names and ids of a container that are known. */
+/* Sets members to the known names and ids of a container. */
 struct tcp_cgroup_identity;
 void cli_tcp_json_identity(json_t *o, const struct tcp_cgroup_identity *who);
 

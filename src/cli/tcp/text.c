@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_text.c - how the verbs of 'sidelight tcp' write names and times. */
+/* text.c - names, addresses and times in the output of 'sidelight tcp'. */
 #include <arpa/inet.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tcp_trace.c - 'sidelight tcp trace': one line a request, or a segment, with the time of each
- * layer. */
+/* trace.c - 'sidelight tcp trace': one line per request or segment, with the time of each layer. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -25,20 +24,12 @@ static struct {
 } settings = {.format = "text"};
 
 static const struct base_option table[] = {
-	TCP_OPTIONS_SHOW,
-	{.name = "format",
-	 .letter = 'f',
-	 .type = BASE_OPT_STRING,
-	 .to = &settings.format,
-	 .argument = "FORMAT",
-	 .help = "text, or microbpf: the lines of MicroBPF's tools"},
-	{.name = "segments",
-	 .letter = 's',
-	 .type = BASE_OPT_FLAG,
-	 .to = &settings.segments,
-	 .help = "each data segment, too"},
-	TCP_OPTIONS_FILTER,
-	TCP_OPTION_AVOID,
+	CLI_TCP_OPTIONS_SHOW,
+	BASE_STRING("format", 'f', &settings.format, "FORMAT",
+		    "text, or microbpf: the lines of MicroBPF's tools"),
+	BASE_FLAG("segments", 's', &settings.segments, "print data segments as well"),
+	CLI_TCP_OPTIONS_FILTER,
+	CLI_TCP_OPTION_AVOID,
 	{0},
 };
 
@@ -49,7 +40,7 @@ struct cli_trace {
 	uint64_t epoch_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 };
 
-/* In the order of enum sl_layer, and the sum of what is there; -1: not measured. */
+/* In the order of enum sl_layer, then the sum of those present; -1: not measured. */
 static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
@@ -107,7 +98,7 @@ static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *
 	fputc('\n', t->out);
 }
 
-/* Microseconds, or what the original could not say. */
+/* Microseconds, or the original's placeholder. */
 static void us(FILE *out, int64_t ns, const char *end)
 {
 	if (ns < 0)
@@ -117,14 +108,13 @@ static void us(FILE *out, int64_t ns, const char *end)
 }
 
 /*
- * The lines of the original's tools: the number of the tool, addresses, sequence number and
- * acknowledgement, times in us. Its app and tcp both say 5; app is 4 here, so that a line tells
- * what it is.
+ * The lines of MicroBPF's tools: number of the tool, addresses, sequence number, acknowledgement,
+ * times in us. There, app and tcp both have number 5; here app has 4, which tells them apart.
  *   1 tcpout: SRC -> NAT -> DST SEQ ACK ABS TOTAL QDISC IP TCP
  *   2 tcpin:  SRC -> DST SEQ ACK ABS TOTAL MAC IP TCP
  *   4 app:    SRC -> DST SEQ ACK APP
  *   5 tcp:    SRC -> DST SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT MAC_OUT
- * 3 (tcpack) and 6 (tcpsock) are statistics of flows: tcp_flows_print.c.
+ * 3 (tcpack) and 6 (tcpsock) are statistics of flows: flows_print.c.
  */
 static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_record *r,
 			   const int64_t *ns)
@@ -203,11 +193,12 @@ static void record(void *context, const struct tcp_layer_record *r)
 		print_text(t, r, ns);
 }
 
-/* The line by which a reader knows that records come from now on. */
+/* Marks the point from which records are complete. */
 static void head(const struct cli_trace *t)
 {
 	if (t->microbpf) {
-		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT "
+		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP "
+		      "TCP_OUT IP_OUT "
 		      "MAC_OUT\n",
 		      t->out);
 	} else if (cli_tcp_common.json) {
@@ -228,7 +219,7 @@ static void head(const struct cli_trace *t)
 	cli_tcp_flush(t->out);
 }
 
-/* What was lost on the way is said, whatever the format. */
+/* Losses are reported in every format. */
 static int foot(const struct base_command *self, struct tcp_layers *layers)
 {
 	uint64_t causes[SL_CAUSES];
@@ -261,7 +252,7 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 		if (n < 0)
 			break;
 		if (cli_tcp_flush(t->out))
-			break; /* who read has gone */
+			break; /* the reader is gone */
 	}
 	close(stop);
 	if (n < 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp_why.c - 'sidelight tcp why': looks at the connections of somebody for a while, and says in
- * one sentence each what holds them back, with the numbers that say so.
+ * why.c - 'sidelight tcp why': observes connections for a while, and says in a sentence what holds
+ * each back, with the numbers that show it.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "source/tcp/cpu.h"
 #include "region/why.h"
 
-#define WAITING 0.2 /* of the time in the run queue: worth a word */
+#define WAITING 0.2 /* share of time in the run queue that is mentioned */
 
 static int why_main(const struct base_command *self, int argc, char **argv);
 
@@ -32,35 +32,17 @@ static struct {
 } settings = {.duration_ns = 2000000000, .top = 5};
 
 static const struct base_option table[] = {
-	{.name = "json",
-	 .letter = 'j',
-	 .type = BASE_OPT_FLAG,
-	 .to = &cli_tcp_common.json,
-	 .help = "print JSON, an object a line"},
-	{.name = "duration",
-	 .letter = 'd',
-	 .type = BASE_OPT_DURATION,
-	 .to = &settings.duration_ns,
-	 .argument = "TIME",
-	 .help = "look for so long",
-	 .min = 1e8,
-	 .max = 3.6e12},
-	{.name = "top",
-	 .type = BASE_OPT_U32,
-	 .to = &settings.top,
-	 .argument = "N",
-	 .help = "show so many connections, the worst first; 0: all"},
-	{.name = "output",
-	 .letter = 'o',
-	 .type = BASE_OPT_STRING,
-	 .to = &cli_tcp_common.output,
-	 .argument = "FILE",
-	 .help = "write to FILE"},
-	TCP_OPTIONS_FILTER,
+	BASE_FLAG("json", 'j', &cli_tcp_common.json, "print JSON, one object per line"),
+	BASE_TIME("duration", 'd', &settings.duration_ns, 1e8, 3.6e12, "TIME",
+		  "observe for this long"),
+	BASE_UINT("top", 0, &settings.top, 0, UINT32_MAX, "N",
+		  "show the N worst connections; 0: all"),
+	CLI_TCP_OPTION_OUTPUT,
+	CLI_TCP_OPTIONS_FILTER,
 	{0},
 };
 
-/* Whom it was asked for. */
+/* The operand. */
 struct whom {
 	const char *text;
 	uint64_t id;   /* of a flow; 0: none */
@@ -73,7 +55,7 @@ struct whom {
 struct finding {
 	struct region_flow flow;
 	struct region_why why;
-	double cpu_wait; /* of the interval that the process waited for a CPU; < 0: not known */
+	double cpu_wait; /* share of the interval that the process waited for a CPU; < 0: unknown */
 };
 
 struct look {
@@ -81,8 +63,8 @@ struct look {
 	const void *map;
 	struct region_flows_info info;
 	struct tcp_cgroups *who;
-	struct tcp_cgroups *first;  /* of version 1, where containers are in it; else NULL */
-	struct tcp_cpu *cpu;	    /* NULL: not to be had */
+	struct tcp_cgroups *first;  /* of cgroups version 1, if containers are in it; else NULL */
+	struct tcp_cpu *cpu;	    /* NULL: not available */
 	struct region_flow *before; /* a slot each */
 	struct finding *found;
 	struct region_listeners listeners;
@@ -90,7 +72,10 @@ struct look {
 	uint64_t unsettled;
 };
 
-/* "17": a flow's id. ":443", "192.0.2.1:443", "[2001:db8::1]:443": either end. Else a name. */
+/*
+ * Parses "17", a flow's id; ":443", "192.0.2.1:443" or "[2001:db8::1]:443", either end; else a
+ * name.
+ */
 static void parse_whom(const char *text, struct whom *w)
 {
 	char host[256];
@@ -116,8 +101,8 @@ static bool at(const struct whom *w, const uint8_t address[16], uint16_t port)
 }
 
 /*
- * Sockets are of the unified hierarchy's cgroups. Where containers are in version 1 all of them are
- * of its root: there the process tells, if it is known.
+ * Sockets belong to cgroups of the unified hierarchy. With containers in version 1, all sockets are
+ * of its root: the process, if known, identifies the container.
  */
 static const struct tcp_cgroup_identity *identity(const struct look *l, const struct region_flow *f)
 {
@@ -139,7 +124,7 @@ static bool matches(const struct look *l, const struct whom *w, const struct reg
 	return !strcmp(f->comm, w->text) || tcp_cgroup_matches(identity(l, f), w->text);
 }
 
-/* What is as it should be comes last, then the one that moves most comes first. */
+/* Sorts healthy connections last, and among the others the one that moves most first. */
 static int worst_first(const void *a, const void *b)
 {
 	static const bool fine[REGION_WHY_LIMITS] = {
@@ -158,7 +143,7 @@ static int worst_first(const void *a, const void *b)
 	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
 }
 
-/* The longest wait for a CPU of any thread of a process, as a share of the time. */
+/* The longest wait for a CPU of any thread of the process, as a share of the time. */
 static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 {
 	uint64_t most = 0;
@@ -168,7 +153,7 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 	for (uint32_t i = 0; i < tcp_cpu_task_slots(l->cpu); i++) {
 		struct region_cpu_row r;
 
-		if (sl_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
+		if (tcp_cpu_task(l->cpu, i, &r) == 1 && r.tgid == pid && r.n.wait_ns > most)
 			most = r.n.wait_ns;
 	}
 	return ns ? (double)most / (double)ns : -1;
@@ -227,7 +212,7 @@ static void ends(const struct region_flow *f, char out[160])
 		snprintf(out, 160, "%s > %s", local, remote);
 }
 
-/* The sentence, and what the scheduler has to say to it. */
+/* Prints the sentence, and the scheduler's part. */
 static void sentence(const struct finding *f, char *out, size_t bytes)
 {
 	enum region_why_limit l = f->why.limit;
@@ -381,7 +366,7 @@ static int look(struct look *l, struct tcp *tcp, const struct whom *w)
 	if (stop < 0)
 		return cli_tcp_failed(l->cmd, strerror(-stop));
 	start = base_now_ns();
-	/* The table is a moment behind: what was there before is in it by then. */
+	/* Lets the table catch up with connections that exist. */
 	base_stop_wait(stop, 50);
 	code = tcp_catch_up(tcp, NULL);
 	if (code)
@@ -396,26 +381,23 @@ static int look(struct look *l, struct tcp *tcp, const struct whom *w)
 
 static int why_main(const struct base_command *self, int argc, char **argv)
 {
-	struct tcp_cgroup_hierarchy
-		unified; /* sockets are of its cgroups, whatever else is mounted */
-	struct tcp_cgroups_opts who = {.sz = sizeof(who), .hierarchy = &unified};
-	struct tcp_cpu_opts cpu = {.sz = sizeof(cpu)};
+	struct tcp_cgroup_hierarchy unified; /* sockets belong to its cgroups */
+	struct tcp_cgroups_opts who = {.hierarchy = &unified};
+	struct tcp_cpu_opts cpu = {0};
 	struct look l = {.cmd = self};
 	struct tcp_opts options;
 	struct tcp *tcp = NULL;
 	struct whom w;
 	char why[256];
-	int first = base_options_parse(self, table, argc, argv), code;
+	int code, first = base_options_parse(self, table, argc, argv, &code);
 
-	if (first == BASE_HELP_SHOWN)
-		return BASE_EXIT_OK;
-	if (first == BASE_USAGE_ERROR)
-		return BASE_EXIT_USAGE;
+	if (first < 0)
+		return code;
 	if (argc - first != 1 || !*argv[first])
 		return base_usage(self, "needs one FLOW or SERVICE");
 	parse_whom(argv[first], &w);
 	options = cli_tcp_opts();
-	options.calls = true; /* tells whose they are */
+	options.calls = true; /* finds the processes */
 	options.quarantine_ns = 2 * settings.duration_ns + 5000000000;
 	tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	l.who = tcp_cgroups_open(&who);

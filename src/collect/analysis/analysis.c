@@ -168,7 +168,6 @@ static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
 	uint32_t features = p->f.count;
 	struct analyse_model_info info;
 	struct analyse_pipeline_opts o = {
-		.sz = sizeof(o),
 		.step_ns = a->o.step_ns,
 		.rate_ns = a->o.step_ns,
 		.false_alarms = a->o.false_alarms,

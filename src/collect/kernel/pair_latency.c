@@ -172,7 +172,6 @@ static void pair_remove(struct collect_pair_latency *n, size_t i)
 static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b)
 {
 	const struct tcp_net_stat_opts o = {
-		.sz = sizeof(o),
 		.by = TCP_NET_BY_PORT,
 		.window_ns = WINDOW_NS,
 		.rows = COLLECT_NET_PORTS,

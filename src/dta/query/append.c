@@ -154,8 +154,8 @@ static uint64_t oldest(const struct append_ring *r, uint64_t seen)
 	return low + 1 > r->c->slots ? low + 1 - r->c->slots : 0;
 }
 
-int dta_append_read(const struct dta_store_view *v, struct sl_append_reader *reader, void *items,
-		    uint32_t max)
+int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader,
+		    void *items, uint32_t max)
 {
 	uint64_t words[BLOCK_WORDS], to;
 	uint32_t got = 0, count;
@@ -192,7 +192,7 @@ int dta_append_read(const struct dta_store_view *v, struct sl_append_reader *rea
 	return (int)got;
 }
 
-int dta_append_wait(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns)
 {
 	uint64_t start = base_now_ns(), pause = 20000;

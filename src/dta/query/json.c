@@ -156,7 +156,7 @@ static void empty(json_t *j, const struct dta_held *held, const struct dta_ask *
 static void keywrite(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
 		     const struct dta_query *q)
 {
-	struct dta_query_answer a = {.result = SL_QUERY_UNKNOWN};
+	struct sl_keywrite_answer a = {.result = SL_QUERY_UNKNOWN};
 
 	OVER_OBJECTS(held, a, dta_view_keywrite(v, q, &a));
 	set(j, "result", json_string(dta_query_result_name(a.result)));
@@ -169,14 +169,14 @@ static void keywrite(json_t *j, const struct dta_held *held, const struct dta_as
 	set(j, "occupied", number(a.occupied));
 	set(j, "asked", number(a.asked));
 	if (a.result == SL_QUERY_FOUND)
-		set(j, "wrong_probability", json_real(a.wrong));
+		set(j, "wrong_probability", json_real(a.error_probability));
 	else if (a.result == SL_QUERY_EMPTY)
 		empty(j, held, ask);
 }
 
 static void increment(json_t *j, const struct dta_held *held, const struct dta_query *q)
 {
-	struct dta_increment a = {.result = SL_QUERY_UNKNOWN};
+	struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
 
 	OVER_OBJECTS(held, a, dta_view_increment(v, q, &a));
 	set(j, "result", json_string(dta_query_result_name(a.result)));
@@ -192,7 +192,7 @@ static void increment(json_t *j, const struct dta_held *held, const struct dta_q
 static void postcard(json_t *j, const struct dta_held *held, const struct dta_ask *ask,
 		     const struct dta_query *q)
 {
-	struct dta_path p = {.result = SL_QUERY_UNKNOWN};
+	struct sl_postcard_answer p = {.result = SL_QUERY_UNKNOWN};
 	json_t *path = json_array();
 
 	OVER_OBJECTS(held, p, dta_view_path(v, q, held->values, held->value_count, &p));
@@ -206,7 +206,7 @@ static void postcard(json_t *j, const struct dta_held *held, const struct dta_as
 	set(j, "known_hops", number((uint64_t)__builtin_popcountll(p.present)));
 	set(j, "agreed", number(p.agreed));
 	if (p.result == SL_QUERY_FOUND)
-		set(j, "wrong_probability", json_real(p.wrong));
+		set(j, "wrong_probability", json_real(p.error_probability));
 	else if (p.result == SL_QUERY_EMPTY)
 		empty(j, held, ask);
 }
@@ -214,7 +214,7 @@ static void postcard(json_t *j, const struct dta_held *held, const struct dta_as
 static json_t *ring(const struct dta_store_view *v, const struct dta_ask *a, uint32_t lane)
 {
 	const struct sl_store_config *c = v->config;
-	struct sl_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
+	struct sl_query_append_reader r = {.list = a->list, .lane = lane, .block = a->from};
 	json_t *items = json_array(), *j;
 	uint8_t *buf = malloc((size_t)a->max * c->value_bytes);
 	int n = 0;
@@ -436,7 +436,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 			 struct found **keys, size_t *n, struct of_epoch *of)
 {
 	const uint32_t size = v->config->value_bytes, max = 1024;
-	struct sl_append_reader r = {
+	struct sl_query_append_reader r = {
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
 	const size_t first = *n;
@@ -515,8 +515,8 @@ static const char *look_up(const struct dta_held *store, const struct found *key
 		const uint64_t at = (2 * i + 1) * n / (2 * out->asked);
 		const struct dta_query q = {
 			.key = keys[at].key, .key_bytes = keys[at].bytes, .epoch = out->epoch};
-		struct dta_query_answer a;
-		struct dta_path path;
+		struct sl_keywrite_answer a;
+		struct sl_postcard_answer path;
 
 		if (c->kind == SL_STORE_KEYWRITE) {
 			dta_view_keywrite(v, &q, &a);
@@ -597,7 +597,7 @@ json_t *dta_query_keys_json(const struct dta_held *log, const struct dta_held *s
 	unique = distinct(keys, n);
 	top = top && store->view[0]->config->kind == SL_STORE_INCREMENT;
 	for (size_t i = 0; top && i < unique; i++) {
-		struct dta_increment a = {.result = SL_QUERY_UNKNOWN};
+		struct sl_increment_answer a = {.result = SL_QUERY_UNKNOWN};
 		const struct dta_query q = {
 			.key = keys[i].key, .key_bytes = keys[i].bytes, .epoch = ~0ull};
 

@@ -22,7 +22,8 @@ static bool is_value(uint32_t value, const uint32_t *values, size_t count)
 }
 
 /* What verifies was written by a translator, who may be as wrong as anybody. */
-static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct dta_path *p)
+static bool decode(const struct sl_store_config *c, const uint64_t *unit,
+		   struct sl_postcard_answer *p)
 {
 	p->present = unit[1];
 	memcpy(&p->hops, unit + 2, 4);
@@ -34,7 +35,7 @@ static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct
 
 static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
 		 const struct dta_query *q, const uint32_t *values, size_t count,
-		 struct dta_path *out)
+		 struct sl_postcard_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	const uint64_t bytes = sl_store_path_bytes(c);
@@ -56,7 +57,7 @@ static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash
 }
 
 void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
-		   const uint32_t *values, size_t count, struct dta_path *out)
+		   const uint32_t *values, size_t count, struct sl_postcard_answer *out)
 {
 	uint64_t newest, oldest;
 	struct dta_hash h;
@@ -72,7 +73,7 @@ void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
 	for (uint64_t e = newest;; e--) {
 		look(v, e, h, copies, q, values, count, out);
 		out->epoch = e;
-		out->wrong = ldexp(copies, -64);
+		out->error_probability = ldexp(copies, -64);
 		if (dta_query_over(v, q, e, oldest, &out->result))
 			return;
 	}

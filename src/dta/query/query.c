@@ -66,7 +66,7 @@ void dta_query_look(const struct dta_store_view *v, uint64_t epoch, struct dta_h
 #define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
 
 static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h, uint32_t copies,
-		 const struct dta_query *q, struct dta_query_answer *out)
+		 const struct dta_query *q, struct sl_keywrite_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	struct dta_query_said said;
@@ -85,7 +85,7 @@ static void look(const struct dta_store_view *v, uint64_t epoch, struct dta_hash
 }
 
 void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
-		       struct dta_query_answer *out)
+		       struct sl_keywrite_answer *out)
 {
 	uint64_t newest, oldest;
 	struct dta_hash h;
@@ -101,10 +101,13 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 	for (uint64_t e = newest;; e--) {
 		look(v, e, h, copies, q, out);
 		out->epoch = e;
-		out->wrong = ldexp(copies, -64);
+		out->error_probability = ldexp(copies, -64);
 		if (dta_query_over(v, q, e, oldest, &out->result))
-			return;
+			break;
 	}
+	if (out->result !=
+	    SL_QUERY_FOUND) /* it may have been, in an epoch that was retired meanwhile */
+		out->bytes = 0;
 }
 
 /*
@@ -172,7 +175,7 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 	/* The newest that has it: what the newest has not is asked of the older ones, one by one.
 	 */
 	for (size_t i = 0; epoch == ~0ull && oldest < newest && i < count; i++) {
-		struct dta_query_answer a;
+		struct sl_keywrite_answer a;
 
 		if (found[i] != SL_QUERY_EMPTY)
 			continue;
@@ -216,14 +219,14 @@ static double row_total(const uint8_t *row, uint64_t columns)
 }
 
 static void increment(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
-		      struct dta_increment *out)
+		      struct sl_increment_answer *out)
 {
 	const struct sl_store_config *c = v->config;
 	uint64_t newest, oldest;
 	struct dta_hash h;
 	uint32_t rows;
 
-	*out = (struct dta_increment){.result = SL_QUERY_UNKNOWN};
+	*out = (struct sl_increment_answer){.result = SL_QUERY_UNKNOWN};
 	if (c->kind != SL_STORE_INCREMENT || !dta_query_key_fits(q) ||
 	    !dta_query_epochs(v, q->epoch, &newest, &oldest))
 		return;
@@ -254,13 +257,13 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 }
 
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
-			struct dta_increment *out)
+			struct sl_increment_answer *out)
 {
 	increment(v, q, true, out);
 }
 
 void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
-		    struct dta_increment *out)
+		    struct sl_increment_answer *out)
 {
 	increment(v, q, false, out);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * query.h - what a view of a store says of a key; <sidelight/query.h> is the same for others. Pure:
- * looks into a view and changes nothing. Any thread; a bank that is being written is read as it is,
- * and what is torn is told apart from what is there.
+ * query.h - queries of a view of a store; <sidelight/query.h> wraps them for applications. Pure:
+ * they read the view and change nothing. Any thread. A bank may be written meanwhile: check words
+ * tell torn units from whole ones.
  */
 #ifndef SL_DTA_QUERY_QUERY_H
 #define SL_DTA_QUERY_QUERY_H
@@ -20,70 +20,42 @@ struct dta_query {
 	uint32_t consensus; /* T */
 };
 
-struct dta_query_answer {
-	enum sl_query_result result;
-	uint8_t value[SL_STORE_VALUE_MAX];
-	uint32_t bytes;
-	uint32_t agreed; /* copies that say so */
-	uint32_t verified, occupied,
-		asked; /* copies whose check fits; that are not empty; looked at */
-	uint64_t epoch;
-	double wrong; /* probability that the value is another key's: copies asked / 2^64 */
-};
-
 void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
-		       struct dta_query_answer *out);
+		       struct sl_keywrite_answer *out);
 /*
- * Many keys of one length, one behind the other, with prefetches. values: count * value_bytes,
- * found: count (enum sl_query_result). Returns how many were found. First match.
+ * Many keys of one length, one after the other, with prefetches; the first copy that verifies
+ * counts. values: count * value_bytes; found: count (enum sl_query_result). Returns how many were
+ * found.
  */
 size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, uint32_t copies,
 			      const void *keys, size_t key_bytes, size_t count, void *values,
 			      uint8_t *found);
 
-/*
- * Estimate of a counter: minimum over the rows (q->copies of them, 0: the store's copies), never
- * below the truth. error: count-min's bound e / columns * total, which holds with probability 1 -
- * exp(-copies).
- */
-struct dta_increment {
-	enum sl_query_result result;
-	uint64_t value, epoch;
-	double error, probability;
-};
+/* The minimum over q->copies rows (0: the store's), and count-min's bound of its error. */
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
-			struct dta_increment *out);
-/* The same without error and probability, for which a row is added up: for many keys. */
+			struct sl_increment_answer *out);
+/* The same without the bound, which sums up a row: for many keys. */
 void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
-		    struct dta_increment *out);
+		    struct sl_increment_answer *out);
 
-struct dta_path {
-	enum sl_query_result result;
-	uint32_t hops, agreed;
-	uint64_t present, epoch; /* bit h: hop h is known */
-	uint32_t value[SL_STORE_HOPS_MAX];
-	double wrong;
-};
-/* values: sorted, what a hop may say; NULL: anything. A path with another value is a conflict. */
+/* values: sorted, the values that hops may have; NULL: any. A path with another value is a
+ * conflict. */
 void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
-		   const uint32_t *values, size_t count, struct dta_path *out);
+		   const uint32_t *values, size_t count, struct sl_postcard_answer *out);
 
 /*
- * Up to max items, oldest first, in whole blocks: max is at least the store's batch, else -EINVAL
- * (as if there is no such list or lane). Returns the number, 0 if there are none yet, -EOVERFLOW if
- * the writer has gone round: overrun is counted in blocks, the reader stands at the oldest block
- * there is and goes on.
+ * Reads up to max items, oldest first, in whole blocks; max is at least the store's batch. Returns
+ * their number; -EINVAL: no such list or lane; -EOVERFLOW: the writer has lapped the reader,
+ * overrun has grown by the blocks lost, and the reader stands at the oldest block.
  */
-int dta_append_read(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max);
-/* The same, waiting for the first ones up to timeout_ns (~0: for ever) by looking again and again,
- * 5 ms apart at most. */
-int dta_append_wait(const struct dta_store_view *v, struct sl_append_reader *r, void *items,
+/* The same; polls for the first item, every 5 ms at most, up to timeout_ns (~0: no limit). */
+int dta_append_wait(const struct dta_store_view *v, struct sl_query_append_reader *r, void *items,
 		    uint32_t max, uint64_t timeout_ns);
-/* The block that comes next in this ring, found by looking (a restarted translator goes on there).
- */
+/* The number of the next block of this ring, found by searching it. */
 uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane);
-/* Where a reader of all there is begins. */
+/* The number of the oldest block of this ring. */
 uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32_t lane);
 
 struct dta_merged {

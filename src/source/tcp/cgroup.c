@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cgroup.c - from a cgroup's id to its path, and a bounded memory of who was who. */
+/* cgroup.c - maps a cgroup's id to its path, and caches identities. */
 #include "source/tcp/cgroup.h"
 
 #include <dirent.h>
@@ -16,8 +16,8 @@
 #define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h: 8 bytes, the id */
 #define MAX	      4096u
 #define SECOND	      1000000000ull
-#define DEPTH	      32    /* of a walk: deeper is nobody's container */
-#define WALK_MOST     65536 /* folders of a walk */
+#define DEPTH	      32    /* of a walk; containers lie higher */
+#define WALK_MOST     65536 /* folders per walk */
 
 struct cgroup_known {
 	struct tcp_cgroup_identity i;
@@ -29,11 +29,11 @@ struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
 	char *host;
 	int root;	 /* of the hierarchy, or -1 */
-	bool no_handles; /* open_by_handle_at() is refused */
+	bool no_handles; /* open_by_handle_at() is not permitted */
 	uint32_t max, n;
 	uint64_t dead_ns, fresh_ns, walked_ns;
 	struct cgroup_known *known;
-	struct cgroup_known nobody;
+	struct cgroup_known unknown;
 };
 
 /* ---- the hierarchy ---- */
@@ -60,7 +60,7 @@ static char *slurp(const char *path)
 	return text;
 }
 
-/* "\040" of mountinfo. */
+/* Decodes "\040" of mountinfo. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -77,7 +77,7 @@ static void unescape(char *s)
 	*to = 0;
 }
 
-/* word is one of a list with commas. */
+/* True if word is an element of a comma-separated list. */
 static bool listed(const char *list, size_t bytes, const char *word)
 {
 	size_t n = strlen(word);
@@ -91,8 +91,7 @@ static bool listed(const char *list, size_t bytes, const char *word)
 	return false;
 }
 
-/* Where the unified hierarchy (controller NULL) or a controller's is mounted. proc(5), mountinfo.
- */
+/* The mount point of a controller's hierarchy; NULL: the unified one. proc(5), mountinfo. */
 static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
 {
 	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -114,7 +113,7 @@ static bool mounted(const char *mounts, const char *controller, char *root, size
 	return false;
 }
 
-/* "4:memory:/path" of cgroups(7). 0: it is not there. */
+/* The number in "4:memory:/path", cgroups(7); 0: absent. */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
 	for (const char *line = cgroup; *line; line += strcspn(line, "\n"), line += *line == '\n') {
@@ -217,7 +216,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 			continue;
 		path++;
 		path[strcspn(path, "\n")] = 0;
-		/* "/../x" is outside of what this namespace of cgroups shows. */
+		/* "/../x" lies outside of this cgroup namespace. */
 		if (strstr(path, "/.."))
 			break;
 		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
@@ -228,7 +227,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 	return id;
 }
 
-/* Path below the root of the hierarchy. 0, -ENOENT: gone, -EPERM: not for us, or another error. */
+/* Path below the root. 0, -ENOENT: removed, -EPERM: not permitted, or another error. */
 static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t bytes)
 {
 	union handle u = {.h.handle_bytes = sizeof(id), .h.handle_type = HANDLE_KERNFS};
@@ -249,7 +248,7 @@ static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t b
 	path[n] = 0;
 	if (strstr(path, " (deleted)"))
 		return -ENOENT;
-	/* "//" is before what another mount namespace hides; the rest is good. */
+	/* The kernel puts "//" before what another mount namespace hides; the rest is right. */
 	if (!strncmp(path, c->hierarchy.root, root))
 		snprintf(out, bytes, "%s", path[root] ? path + root : "/");
 	else
@@ -257,7 +256,7 @@ static int path_of(const struct tcp_cgroups *c, uint64_t id, char *out, size_t b
 	return 0;
 }
 
-/* ---- memory ---- */
+/* ---- cache ---- */
 
 static struct cgroup_known *find(struct tcp_cgroups *c, uint64_t id)
 {
@@ -267,7 +266,7 @@ static struct cgroup_known *find(struct tcp_cgroups *c, uint64_t id)
 	return NULL;
 }
 
-/* A place for one more: a new one, one that died long ago, or the one least asked for. */
+/* A new entry, one of a cgroup removed long ago, or the least recently used. */
 static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 {
 	struct cgroup_known *oldest = c->known;
@@ -288,8 +287,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 static void learn(struct tcp_cgroups *c, struct cgroup_known *k, uint64_t id, const char *path,
 		  uint64_t now)
 {
-	/* A path that is known stays, and its names are read again only where they were not there:
-	 * runtimes write some files after the container has started. */
+	/* Reads only missing names again: some files follow the container's start. */
 	tcp_cgroup_parse(path, &k->i);
 	k->i.id = id;
 	tcp_cgroup_runtime_names(c->host, &k->i);
@@ -308,7 +306,7 @@ static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint
 	learn(c, k, id, path, now);
 }
 
-/* Without open_by_handle_at(): all there are. Those that are not found are dead. */
+/* Without open_by_handle_at(): learns all cgroups. One that is not found was removed. */
 static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth, int *left,
 		 uint64_t now)
 {
@@ -388,9 +386,9 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 		look_up(c, id, now);
 	k = find(c, id);
 	if (!k) {
-		memset(&c->nobody, 0, sizeof(c->nobody));
-		c->nobody.i.id = id;
-		return &c->nobody.i;
+		memset(&c->unknown, 0, sizeof(c->unknown));
+		c->unknown.i.id = id;
+		return &c->unknown.i;
 	}
 	k->asked_ns = now;
 	return &k->i;
@@ -398,28 +396,26 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 
 struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 {
-	struct tcp_cgroups_opts o = {.sz = sizeof(o)};
 	struct tcp_cgroups *c = calloc(1, sizeof(*c));
 
-	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	if (!c)
 		return NULL;
 	c->root = -1;
-	c->max = o.max ? o.max : MAX;
-	c->dead_ns = o.dead_ns ? o.dead_ns : 600 * SECOND;
-	c->fresh_ns = o.fresh_ns ? o.fresh_ns : 10 * SECOND;
-	c->host = strdup(o.host ? o.host : "");
+	c->max = opts->max ? opts->max : MAX;
+	c->dead_ns = opts->dead_ns ? opts->dead_ns : 600 * SECOND;
+	c->fresh_ns = opts->fresh_ns ? opts->fresh_ns : 10 * SECOND;
+	c->host = strdup(opts->host ? opts->host : "");
 	c->known = calloc(c->max, sizeof(*c->known));
 	if (!c->host || !c->known) {
 		tcp_cgroups_close(c);
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (o.hierarchy)
-		c->hierarchy = *o.hierarchy;
+	if (opts->hierarchy)
+		c->hierarchy = *opts->hierarchy;
 	else
 		tcp_cgroup_hierarchy(&c->hierarchy, NULL, NULL, NULL);
-	/* Without a mounted hierarchy ids stay ids. */
+	/* Without a hierarchy, ids have no names. */
 	if (c->hierarchy.root[0])
 		c->root = open(c->hierarchy.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return c;

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_path.c - what the path of a cgroup tells by itself. The forms, and where they are from:
- *
- * 	cgroupsPath   of systemd is SLICE:PREFIX:NAME, of cgroupfs a path (OCI runtime-spec,
- * 		      config-linux.md; runc's docs/systemd.md)
- * 	Kubernetes    pkg/kubelet/cm: ToSystemd, ToCgroupfs; kind's kubelet has /kubelet for its
- * root podman	      libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
- * 	LXC	      lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
- * 	libvirt	      docs/cgroups.rst
- * 	ECS	      amazon-ecs-agent pull request 3127
- * 	Nomad	      client/lib/cgroupslib; docs "How Nomad uses CPU"
+ * cgroup_path.c - decodes the path of a cgroup. Sources of the forms:
+ *   cgroupsPath: SLICE:PREFIX:NAME of systemd, a path of cgroupfs (OCI runtime-spec,
+ *     config-linux.md; runc's docs/systemd.md)
+ *   Kubernetes: pkg/kubelet/cm, ToSystemd and ToCgroupfs; kind's kubelet has /kubelet for its root
+ *   podman: libpod/runtime_pod_linux.go (pods), podman-run(1) --cgroups=split (Quadlet)
+ *   LXC: lxc.container.conf(5), lxc.cgroup.dir; lxc/lxc issue 2782 (payload, monitor)
+ *   libvirt: docs/cgroups.rst
+ *   ECS: amazon-ecs-agent pull request 3127
+ *   Nomad: client/lib/cgroupslib; docs "How Nomad uses CPU"
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,7 +17,7 @@
 #include "region/text.h"
 #include "source/tcp/cgroup_internal.h"
 
-/* One component of a path, or what a colon divides one into. */
+/* A component of a path, or a part of one between colons. */
 struct cgroup_path_part {
 	const char *s;
 	size_t n;
@@ -50,7 +49,7 @@ static bool cut(struct cgroup_path_part *p, const char *suffix)
 	return true;
 }
 
-void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
+void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 {
 	if (n >= bytes)
 		for (n = bytes - 1; n && ((unsigned char)from[n] & 0xc0) == 0x80;)
@@ -60,7 +59,7 @@ void sl_cgroup_text(char *to, size_t bytes, const char *from, size_t n)
 	region_text_harmless(to);
 }
 
-/* "\x2d" of systemd is a '-' (systemd.unit(5), string escaping). */
+/* Decodes systemd's "\x2d" (systemd.unit(5), string escaping). */
 static void copy(char *out, size_t bytes, struct cgroup_path_part p)
 {
 	char plain[TCP_CGROUP_PATH_BYTES];
@@ -80,7 +79,7 @@ static void copy(char *out, size_t bytes, struct cgroup_path_part p)
 		}
 		plain[n++] = c;
 	}
-	sl_cgroup_text(out, bytes, plain, n);
+	tcp_cgroup_text(out, bytes, plain, n);
 }
 
 static bool all_hex(struct cgroup_path_part p)
@@ -91,7 +90,7 @@ static bool all_hex(struct cgroup_path_part p)
 	return p.n > 0;
 }
 
-/* What runtimes make of 32 random bytes; ECS appends "-NUMBER" to the id of its task. */
+/* 64 hexadecimal digits, or ECS' 32 and "-NUMBER". */
 static bool is_container_id(struct cgroup_path_part p)
 {
 	struct cgroup_path_part head = {p.s, 32};
@@ -106,7 +105,7 @@ static bool is_container_id(struct cgroup_path_part p)
 	return true;
 }
 
-/* Of what is within a container, that container has made the name. */
+/* A container chooses the names of cgroups within it. */
 static bool within_container(const struct tcp_cgroup_identity *i)
 {
 	return i->container_id[0] || i->container[0];
@@ -123,13 +122,12 @@ static bool is_uuid(struct cgroup_path_part p, char other)
 	return p.n == 36;
 }
 
-/* A UID with dashes, with the underscores that systemd's slices have in their place, or the 32
- * digits of a static pod. */
+/* A UID with dashes, or the underscores of systemd's slices, or a static pod's 32 digits. */
 static bool take_pod(struct cgroup_path_part p, struct tcp_cgroup_identity *out)
 {
 	if (!is_uuid(p, '_') && (p.n != 32 || !all_hex(p)))
 		return false;
-	/* A node that is a container itself (kind, k3d): the pod is not on this host. */
+	/* A node that is a container itself (kind, k3d): the pod is not this host's. */
 	out->claimed |= within_container(out);
 	out->claimed_pod = out->claimed;
 	out->container_id[0] = out->container[0] = out->service[0] = out->runtime[0] = 0;
@@ -158,7 +156,7 @@ static const struct scope {
 	const char *prefix, *runtime;
 	bool helper;
 } scopes[] = {
-	/* The longer first. */
+	/* Longer prefixes first. */
 	{"cri-containerd-", "containerd", false},
 	{"docker-", "docker", false},
 	{"nerdctl-", "containerd", false},
@@ -175,14 +173,14 @@ static void set_runtime(struct tcp_cgroup_identity *out, const char *name)
 	snprintf(out->runtime, sizeof(out->runtime), "%s", name);
 }
 
-/* runtime: NULL: the path does not tell. */
+/* runtime NULL: the path does not tell. */
 static void take_container(struct tcp_cgroup_identity *out, struct cgroup_path_part id,
 			   const char *runtime, bool helper)
 {
 	out->claimed |= within_container(out);
 	set_runtime(out, runtime ? runtime : "");
 	copy(out->container_id, sizeof(out->container_id), id);
-	out->container[0] = out->service[0] = 0; /* of what it runs within */
+	out->container[0] = out->service[0] = 0; /* they are of the enclosing cgroup */
 	out->helper = helper;
 }
 
@@ -201,7 +199,7 @@ static bool container_scope(struct cgroup_path_part p, struct cgroup_path_part a
 			return false;
 		memcpy(unit, out->service, sizeof(unit));
 		take_container(out, id, scopes[i].runtime, scopes[i].helper);
-		/* podman --cgroups=split, as Quadlet has it: the container is the unit's. */
+		/* podman --cgroups=split, used by Quadlet: the container belongs to the unit. */
 		if (!strcmp(scopes[i].prefix, "libpod-payload-") && cut(&above, ".service"))
 			memcpy(out->service, unit, sizeof(unit));
 		return true;
@@ -209,7 +207,7 @@ static bool container_scope(struct cgroup_path_part p, struct cgroup_path_part a
 	return false;
 }
 
-/* The folder above a bare id tells whose it is. containerd's are its namespaces. */
+/* The runtime of a bare id, from the folder above; containerd's folders are its namespaces. */
 static const char *runtime_of_folder(struct cgroup_path_part above)
 {
 	return is(above, "docker") ? "docker"
@@ -219,7 +217,7 @@ static const char *runtime_of_folder(struct cgroup_path_part above)
 				   : NULL;
 }
 
-/* "ALLOCATION.TASK" of Nomad, in its own slice or, since 1.7, in one of two below. */
+/* Nomad's "ALLOCATION.TASK", in its slice or, since 1.7, in one of two slices below. */
 static bool nomad_task(struct cgroup_path_part *p, struct cgroup_path_part above)
 {
 	struct cgroup_path_part id = {p->s, 36};
@@ -232,7 +230,7 @@ static bool nomad_task(struct cgroup_path_part *p, struct cgroup_path_part above
 	return true;
 }
 
-/* What libvirt registers as a machine: "qemu-1-NAME", "lxc-1-NAME"; the number goes. */
+/* Strips the number of libvirt's machine names "qemu-1-NAME" and "lxc-1-NAME". */
 static const char *of_libvirt(char *name)
 {
 	const char *runtime = !strncmp(name, "qemu-", 5)  ? "qemu"
@@ -246,7 +244,7 @@ static const char *of_libvirt(char *name)
 	return runtime;
 }
 
-/* Containers that have a name for an id. */
+/* Containers identified by a name. */
 static bool named_container(struct cgroup_path_part p, struct cgroup_path_part above,
 			    struct tcp_cgroup_identity *out)
 {
@@ -294,10 +292,10 @@ static void take(struct cgroup_path_part p, struct cgroup_path_part above,
 	if (cut(&name, ".service") || cut(&name, ".scope")) {
 		struct cgroup_path_part user = p;
 
-		/* Within a container, it is one of its own. */
+		/* a unit of the container's own systemd */
 		if (within_container(out))
 			return;
-		/* systemd hands what is below to the user (user@.service(5), Delegate=). */
+		/* systemd delegates what is below to the user (user@.service(5), Delegate=). */
 		out->claimed |= skip(&user, "user@") && cut(&user, ".service");
 		set_runtime(out, "systemd");
 		copy(out->service, sizeof(out->service), name);
@@ -316,10 +314,11 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 		for (; all.n && ((unsigned char)*all.s & 0xc0) == 0x80; all.n--)
 			all.s++;
 	}
-	sl_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
+	tcp_cgroup_text(out->path, sizeof(out->path), all.s, all.n);
 	while (*s) {
-		/* A colon: what containerd makes of a systemd path that it takes for a cgroupfs
-		 * one, "SLICE:cri-containerd:ID". */
+		/*
+		 * containerd takes a systemd path for a cgroupfs path: "SLICE:cri-containerd:ID".
+		 */
 		struct cgroup_path_part p = {s, strcspn(s, "/:")};
 
 		if (p.n) {
@@ -332,7 +331,7 @@ void tcp_cgroup_parse(const char *path, struct tcp_cgroup_identity *out)
 
 /* ---- names ---- */
 
-/* k8s.io/apimachinery/pkg/util/rand: letters and digits that make no words. */
+/* k8s.io/apimachinery/pkg/util/rand: letters and digits that form no words. */
 static bool is_random(struct cgroup_path_part p)
 {
 	for (size_t i = 0; i < p.n; i++)

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * cgroup_runtime.c - names of containers out of the files of their runtimes. Nothing here asks a
- * daemon, and nothing reads a process's environment.
+ * cgroup_runtime.c - names of containers from the files of their runtimes, without asking a daemon
+ * or reading a process's environment:
+ *   Docker: /var/lib/docker/containers/ID/config.v2.json (Name, Config.Labels)
+ *   containerd: /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json
+ *     (annotations); k3s and rke2: the same below /run/k3s/containerd
+ *   podman, CRI-O: /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or below
+ *     /run/containers/storage (annotations); beside ID containers.json (names), and for containers
+ *     that end with their process (--rm, Quadlet; containers/storage pull request 812)
+ *     volatile-containers.json
+ *   kubelet: /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
+ *     /var/log/pods/NAMESPACE_POD_UID/, if only the pod's UID is known
  *
- * 	Docker      /var/lib/docker/containers/ID/config.v2.json: Name, Config.Labels
- * 	containerd  /run/containerd/io.containerd.runtime.v2.task/NAMESPACE/ID/config.json:
- * annotations k3s, rke2   the same below /run/k3s/containerd podman,
- * /var/lib/containers/storage/overlay-containers/ID/userdata/config.json, or the same CRI-O below
- * /run/containers/storage: annotations; beside ID containers.json and, of containers that end with
- * their process (--rm, Quadlet; containers/storage pull request 812), volatile-containers.json:
- * names kubelet     /var/log/containers/POD_NAMESPACE_CONTAINER-ID.log, whatever the runtime;
- * 	            /var/log/pods/NAMESPACE_POD_UID/, if there is nothing but the pod's UID
- *
- * Not read: storage of users' own containers, below their homes, which they could make into
- * anything.
+ * Containers below users' homes are not read: a user could put anything there.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -29,9 +28,9 @@
 #include "source/tcp/cgroup_internal.h"
 
 #define FILE_MOST    (4u << 20)
-#define FOLDERS_MOST 65536 /* entries looked at in /var/log */
+#define FOLDERS_MOST 65536 /* entries read of /var/log */
 
-/* A regular file of bounded size, never a pipe or a device that one of them was replaced by. */
+/* Loads a regular file of bounded size; a pipe or device in its place is refused. */
 static json_t *load(const char *host, const char *path)
 {
 	char full[1024];
@@ -59,7 +58,7 @@ static json_t *load(const char *host, const char *path)
 static void name(char to[TCP_CGROUP_NAME_BYTES], const char *from)
 {
 	if (from && !*to)
-		sl_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
+		tcp_cgroup_text(to, TCP_CGROUP_NAME_BYTES, from, strlen(from));
 }
 
 static const char *text(const json_t *object, const char *key)
@@ -67,7 +66,7 @@ static const char *text(const json_t *object, const char *key)
 	return json_string_value(json_object_get(object, key));
 }
 
-/* The first of the keys that there is; the list ends with NULL. */
+/* The first existing key; the list ends with NULL. */
 static void first(char to[TCP_CGROUP_NAME_BYTES], const json_t *o, const char *const *keys)
 {
 	for (; *keys; keys++)
@@ -93,8 +92,7 @@ static void labels(struct tcp_cgroup_identity *i, const json_t *o)
 {
 	const char *type = text(o, "io.kubernetes.cri.container-type");
 
-	if (!type)
-		type = text(o, "io.kubernetes.cri-o.ContainerType");
+	type = type ?: text(o, "io.kubernetes.cri-o.ContainerType");
 	if ((type && !strcmp(type, "sandbox")) ||
 	    (text(o, "io.kubernetes.container.name") &&
 	     !strcmp(text(o, "io.kubernetes.container.name"), "POD")))
@@ -163,7 +161,7 @@ static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 
 #define STORAGE "/containers/storage/overlay-containers/"
 
-/* A list of containers with their names, of containers/storage. */
+/* Looks up the name in a container list of containers/storage. */
 static void listed(const char *host, const char *path, struct tcp_cgroup_identity *i)
 {
 	json_t *j = load(host, path), *one;
@@ -197,7 +195,7 @@ static void storage(const char *host, struct tcp_cgroup_identity *i)
 		listed(host, "/var/lib" STORAGE "volatile-containers.json", i);
 }
 
-/* A_B_C of a file's name, whose end is known. Kubernetes' names have no underscore. */
+/* Splits a file name A_B_C; names in Kubernetes have no underscore. */
 static bool three(const char *file, size_t n, struct tcp_cgroup_identity *i, bool pod_first)
 {
 	const char *a = memchr(file, '_', n);
@@ -216,7 +214,7 @@ static bool three(const char *file, size_t n, struct tcp_cgroup_identity *i, boo
 	return true;
 }
 
-/* Looks through a folder of kubelet's for the name that ends with this. */
+/* Finds the file in a folder of kubelet's whose name ends like this. */
 static void kubelet(const char *host, const char *folder, const char *end, const char *after,
 		    struct tcp_cgroup_identity *i, bool pod_first)
 {
@@ -241,7 +239,7 @@ static void kubelet(const char *host, const char *folder, const char *end, const
 
 void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i)
 {
-	/* Else who makes a folder that is called like another's container would take its name. */
+	/* Otherwise a folder named like another's container would take its name. */
 	bool container = i->container_id[0] && !i->claimed, pod = i->pod_uid[0] && !i->claimed_pod;
 
 	if (container && !docker(host, i) && !containerd(host, i))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cpu.c - loads cpu.bpf.c, and reads its memory. */
+/* cpu.c - loads cpu.bpf.c and reads its memory. */
 #include "source/tcp/cpu.h"
 
 #include <errno.h>
@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
-
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -26,17 +24,16 @@
 struct tcp_cpu {
 	struct cpu_bpf *bpf;
 	uint32_t cpus, tasks, cgroups;
-	uint64_t untracked; /* when the tasks were walked for the last time */
+	uint64_t untracked; /* loss count at the last walk of the tasks */
 	void *table;
 	size_t bytes;
 	struct region_tasks_info info;
-	uint64_t *scratch; /* a cgroup of all CPUs */
+	uint64_t *scratch; /* one cgroup, all CPUs */
 };
 
 /* ---- opening ---- */
 
-/* css_set.subsys is indexed by enum cgroup_subsys_id, whose values depend on the kernel's settings.
- */
+/* A controller's index in css_set.subsys; the order depends on the kernel's configuration. */
 static int subsystem(const char *controller)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -58,32 +55,17 @@ static int subsystem(const char *controller)
 	return found;
 }
 
-/* The tasks that are there already. */
+/* Adds existing tasks. */
 static int take_in(const struct cpu_bpf *bpf)
 {
 	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.on_task, NULL);
-	char buffer[256];
-	ssize_t got;
-	int fd;
+	int err = link ? tcp_iterate(link) : -errno;
 
-	if (!link)
-		return -errno;
-	fd = bpf_iter_create(bpf_link__fd(link));
-	if (fd < 0) {
-		fd = -errno;
-		bpf_link__destroy(link);
-		return fd;
-	}
-	do
-		got = read(fd, buffer, sizeof(buffer));
-	while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
-	got = got < 0 ? -errno : 0;
-	close(fd);
 	bpf_link__destroy(link);
-	return (int)got;
+	return err;
 }
 
-/* What the kernel does not allow is left out, if the rest means something without it. */
+/* Leaves out programs whose hooks are missing, where the rest works without. */
 static void choose(struct cpu_bpf *bpf)
 {
 	const struct {
@@ -99,8 +81,8 @@ static void choose(struct cpu_bpf *bpf)
 
 		if (!tcp_hook_try(TCP_HOOK_TP, b->candidate[0].target[0]))
 			continue;
-		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost is: %s",
-			  b->candidate[0].target[0], b->lost);
+		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
+			  b->lost);
 		bpf_program__set_autoload(optional[i].program, false);
 	}
 }
@@ -128,7 +110,6 @@ static int size(struct tcp_cpu *c)
 	return 0;
 }
 
-/* The map becomes a region. */
 static int make_region(struct tcp_cpu *c)
 {
 	const uint64_t tasks = (uint64_t)SL_TASKS_FIRST * SL_TASK_SIZE;
@@ -148,7 +129,7 @@ static int make_region(struct tcp_cpu *c)
 	if (e)
 		return e;
 	hot = (uint64_t *)((char *)c->table + SL_TASKS_HOT_AT);
-	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 holds what finds no other */
+	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 takes cgroups without a slot */
 	hot[7] = sl_line_check(hot);
 	return region_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
 }
@@ -189,7 +170,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	e = make_region(c);
 	if (e)
 		return e;
-	/* Forks first, so that no task is born between the iterator and the tracepoint. */
+	/* Forks first: no task is created between iterator and tracepoint. */
 	*what = "attaching";
 	bpf->links.on_fork = bpf_program__attach(bpf->progs.on_fork);
 	if (!bpf->links.on_fork)
@@ -204,18 +185,16 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 
 struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t why_bytes)
 {
-	struct tcp_cpu_opts o = {.sz = sizeof(o)};
 	struct tcp_cpu *c = calloc(1, sizeof(*c));
 	const char *what = "memory";
 	int e;
 
-	memcpy(&o, opts, opts->sz < sizeof(o) ? opts->sz : sizeof(o));
 	if (!c) {
 		snprintf(why, why_bytes, "%s", strerror(errno));
 		return NULL;
 	}
-	c->tasks = o.tasks ? o.tasks : TASKS;
-	c->cgroups = o.cgroups ? o.cgroups : CGROUPS;
+	c->tasks = opts->tasks ? opts->tasks : TASKS;
+	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
 	tcp_libbpf_log();
 	e = tcp_hook_try_ready();
 	if (e) {
@@ -223,7 +202,7 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 		goto fail;
 	}
 	c->bpf = cpu_bpf__open();
-	e = c->bpf ? start(c, &o, &what) : -errno;
+	e = c->bpf ? start(c, opts, &what) : -errno;
 	if (!e)
 		return c;
 	if (!strcmp(what, "loading"))
@@ -299,7 +278,7 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	return take_in(c->bpf);
 }
 
-/* The line that says who, after the others were read: is it the same one's? */
+/* Reads the owner's line again, after all others. */
 static bool same_owner(const uint64_t *who, uint64_t before)
 {
 	uint64_t now[SL_CPU_LINE];
@@ -308,7 +287,7 @@ static bool same_owner(const uint64_t *who, uint64_t before)
 	return region_copy_lines(now, who, 1) && now[0] == before;
 }
 
-int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
+int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
 	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.tasks) +
 			       (size_t)slot * REGION_TASK_WORDS;
@@ -323,7 +302,7 @@ int sl_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *r
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, REGION_TASK_WORDS / 8 - 1) ||
-	    sl_task_parse(copy, row) || !same_owner(from, copy[0]))
+	    region_task_parse(copy, row) || !same_owner(from, copy[0]))
 		return -EAGAIN;
 	return 1;
 }
@@ -352,7 +331,7 @@ int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row
 		return 0;
 	if (!region_copy_lines(copy, from, 1))
 		return -EAGAIN;
-	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 is nobody's, and always there */
+	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 has no owner and is always in use */
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1) ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* wanted.c - ports, prefixes, cgroups and namespaces by their names. */
+/* filter.c - resolves ports, prefixes, cgroups and namespaces of a filter. */
 #include "source/tcp/filter.h"
 
 #include <arpa/inet.h>
@@ -9,17 +9,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "source/tcp/util.h"
+#include "base/base.h"
 
 #define SAMPLE_MAX 20
 
 static int wrong(char *why, size_t bytes, const char *what, const char *value)
 {
-	snprintf(why, bytes, "'%s' is no %s", value, what);
-	return -EINVAL;
+	return base_fail(why, bytes, -EINVAL, "'%s' is not a valid %s", value, what);
 }
 
 static int add_ports(struct tcp_kernel_filter *f, const char *s)
@@ -117,11 +118,10 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
-	if (w->sample > SAMPLE_MAX) {
-		snprintf(why, bytes, "one flow in 2^%u is none; at most 2^%u", w->sample,
-			 SAMPLE_MAX);
-		return -EINVAL;
-	}
+	if (w->sample > SAMPLE_MAX)
+		return base_fail(why, bytes, -EINVAL,
+				 "cannot sample one flow in 2^%u; at most 2^%u", w->sample,
+				 SAMPLE_MAX);
 	memset(f, 0, sizeof(*f));
 	f->sample_mask = (1u << w->sample) - 1;
 	f->pid = w->pid;
@@ -142,8 +142,9 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	return 0;
 }
 
-int tcp_filter_apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
-		     int cgroups_fd, char *why, size_t bytes)
+/* Fills f and the two maps, whose former entries go. */
+static int apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
+		 int cgroups_fd, char *why, size_t bytes)
 {
 	int err = tcp_filter_parse(w, f, why, bytes);
 	const uint8_t one = 1;
@@ -152,16 +153,52 @@ int tcp_filter_apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, in
 
 	if (err)
 		return err;
-	/* All of it is good: only now does something change. */
+	/* All of it is valid: only now change anything. */
 	empty(cidrs_fd, &cidr);
 	empty(cgroups_fd, &cgroup);
 	for (size_t i = 0; i < w->cidrs.n; i++)
 		if (parse_cidr(w->cidrs.v[i], &cidr) ||
 		    bpf_map_update_elem(cidrs_fd, &cidr, &one, BPF_ANY))
-			return wrong(why, bytes, "prefix that has room", w->cidrs.v[i]);
+			return wrong(why, bytes, "prefix: the table is full", w->cidrs.v[i]);
 	for (size_t i = 0; i < w->cgroups.n; i++)
 		if (parse_cgroup(w->cgroups.v[i], &cgroup) ||
 		    bpf_map_update_elem(cgroups_fd, &cgroup, &one, BPF_ANY))
-			return wrong(why, bytes, "cgroup that has room", w->cgroups.v[i]);
+			return wrong(why, bytes, "cgroup: the table is full", w->cgroups.v[i]);
 	return 0;
+}
+
+int tcp_filter_map(int map_fd, struct tcp_kernel_filter **out)
+{
+	void *map = mmap(NULL, sizeof(**out), PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
+
+	if (map == MAP_FAILED)
+		return -errno;
+	*out = map;
+	return 0;
+}
+
+void tcp_filter_unmap(struct tcp_kernel_filter *mapped)
+{
+	if (mapped)
+		munmap(mapped, sizeof(*mapped));
+}
+
+int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *w, int cidrs_fd,
+		   int cgroups_fd, char *why, size_t bytes)
+{
+	struct tcp_kernel_filter *f = malloc(sizeof(*f));
+	uint32_t generation = mapped->generation;
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	err = apply(w, f, cidrs_fd, cgroups_fd, why, bytes);
+	if (!err) {
+		f->generation = generation;
+		memcpy(mapped, f, sizeof(*f));
+		/* Last: a program that sees the new generation decides by the new filter. */
+		__atomic_store_n(&mapped->generation, generation + 1, __ATOMIC_RELEASE);
+	}
+	free(f);
+	return err;
 }

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wanted.h - from words to the settings that the programs look at. */
+/* filter.h - from the words of a filter to what the programs read. */
 #ifndef SL_SOURCE_TCP_FILTER_H
 #define SL_SOURCE_TCP_FILTER_H
 
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/tcp.h"
 
-/* Fills filter, all but .generation; needs no map. 0, or -EINVAL with a line in why[]. */
-int tcp_filter_parse(const struct tcp_filter *wanted, struct tcp_kernel_filter *filter, char *why,
+/* Fills out, all but .generation; touches no map. 0, or -EINVAL with one line in why[]. */
+int tcp_filter_parse(const struct tcp_filter *filter, struct tcp_kernel_filter *out, char *why,
 		     size_t bytes);
+
+/* Maps the filter that the programs of an object read. 0 or -errno. */
+int tcp_filter_map(int map_fd, struct tcp_kernel_filter **mapped);
+void tcp_filter_unmap(struct tcp_kernel_filter *mapped); /* NULL is fine */
 /*
- * Fills filter (all but .generation) and the two maps, whose former entries go. 0, -EINVAL with a
- * line in why[], or -errno of a map.
+ * Sets the mapped filter and the two maps, whose former entries go. 0, -EINVAL with one line in
+ * why[], or -errno of a map.
  */
-int tcp_filter_apply(const struct tcp_filter *wanted, struct tcp_kernel_filter *filter,
-		     int cidrs_fd, int cgroups_fd, char *why, size_t bytes);
+int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *filter, int cidrs_fd,
+		   int cgroups_fd, char *why, size_t bytes);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hook.c - the table of boundaries, and the choice by trial. tcp_hook_try.c makes the trials. */
+/* hook.c - the table of boundaries, and the choice by trial; hook_try.c makes the trials. */
 #include "source/tcp/hook.h"
 
 #include <errno.h>
@@ -13,13 +13,19 @@
 #define FENTRY	  TCP_HOOK_FENTRY
 #define KPROBE	  TCP_HOOK_KPROBE
 #define NETFILTER TCP_HOOK_NETFILTER
+/* The only candidate. */
+#define TRACEPOINTS(...)                        \
+	{                                       \
+		{                               \
+			TP, {__VA_ARGS__}, NULL \
+		}                               \
+	}
 
 /*
- * Tracepoints first: they work where a kernel is locked down, and cost least. Where there is none,
- * fentry; then kprobe, which is dearer; then what runs for everybody's packets and sees less. What
- * stands here has a program (layer.c, tcp.c). Boundaries with a tracepoint alone need no other:
- * each of these is as old as what all programs need besides (timers and loops of eBPF, 5.17), and
- * lockdown leaves them be.
+ * Tracepoints come first: they work under lockdown and cost least. Then fentry, then the more
+ * expensive kprobe, then hooks that run for every packet and see less. Each entry has a program
+ * (layer.c, tcp.c). Boundaries with only a tracepoint need no alternative: each is as old as what
+ * all programs need (eBPF timers and loops, 5.17), and lockdown permits it.
  */
 const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 	[TCP_BOUNDARY_NIC_IN] = {"nic-in",
@@ -43,53 +49,44 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 		 "IP and TCP are one layer in receive latency",
 		 {{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
 		  {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
-		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the search for the socket counts as IP"}}},
-	[TCP_BOUNDARY_TCP_APP] = {"tcp-app",
-				  "TCP to the application",
+		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the socket lookup counts as IP"}}},
+	[TCP_BOUNDARY_TCP_APP] = {"tcp-app", "TCP to the application",
 				  "receive latency of TCP, and application latency",
-				  {{TP, {"tcp_rcv_space_adjust"}, NULL}}},
+				  TRACEPOINTS("tcp_rcv_space_adjust")},
 	[TCP_BOUNDARY_APP_TCP] = {"app-tcp",
 				  "application to TCP",
 				  "transmit latency of TCP, and requests",
 				  {{TP, {"tcp_sendmsg_locked"}, NULL},
 				   {FENTRY, {"tcp_sendmsg_locked"}, NULL}}},
-	[TCP_BOUNDARY_TCP_IP] = {"tcp-ip",
-				 "TCP to IP, sending",
-				 "TCP and IP are one layer in transmit latency",
-				 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-				  {NETFILTER,
-				   {"local-out"},
-				   "the making of the IP header counts as TCP; a new network "
-				   "namespace is seen a second late"}}},
-	[TCP_BOUNDARY_IP_LINK] = {"ip-link",
-				  "IP to the queueing discipline",
+	[TCP_BOUNDARY_TCP_IP] =
+		{"tcp-ip",
+		 "TCP to IP, sending",
+		 "TCP and IP are one layer in transmit latency",
+		 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+		  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
+		  {NETFILTER,
+		   {"local-out"},
+		   "building the IP header counts as TCP; a new network namespace is seen a second late"}}},
+	[TCP_BOUNDARY_IP_LINK] = {"ip-link", "IP to the queueing discipline",
 				  "IP and MAC are one layer in transmit latency",
-				  {{TP, {"net_dev_queue"}, NULL}}},
-	[TCP_BOUNDARY_LINK_NIC] = {"link-nic",
-				   "queueing discipline to the driver",
+				  TRACEPOINTS("net_dev_queue")},
+	[TCP_BOUNDARY_LINK_NIC] = {"link-nic", "queueing discipline to the driver",
 				   "transmit latency of the MAC layer",
-				   {{TP, {"net_dev_start_xmit"}, NULL}}},
-	[TCP_BOUNDARY_STATE] = {"state",
-				"a connection changes its state",
-				"everything about flows",
-				{{TP, {"inet_sock_set_state"}, NULL}}},
-	[TCP_BOUNDARY_CLOSE] = {"close",
-				"a socket goes away",
+				   TRACEPOINTS("net_dev_start_xmit")},
+	[TCP_BOUNDARY_STATE] = {"state", "a connection changes its state", "everything about flows",
+				TRACEPOINTS("inet_sock_set_state")},
+	[TCP_BOUNDARY_CLOSE] = {"close", "a socket is destroyed",
 				"slots of sockets that end without a state are freed late",
-				{{TP, {"tcp_destroy_sock"}, NULL}}},
-	[TCP_BOUNDARY_SEGMENT] = {"segment",
-				  "a segment comes in on a connection",
+				TRACEPOINTS("tcp_destroy_sock")},
+	[TCP_BOUNDARY_SEGMENT] = {"segment", "a segment arrives on a connection",
 				  "statistics while a connection is open",
-				  {{TP, {"tcp_probe"}, NULL}}},
-	[TCP_BOUNDARY_CONGESTION] = {"congestion",
-				     "the congestion state changes",
+				  TRACEPOINTS("tcp_probe")},
+	[TCP_BOUNDARY_CONGESTION] = {"congestion", "the congestion state changes",
 				     "fast retransmissions and timeouts, before 6.7",
-				     {{TP, {"tcp_cong_state_set"}, NULL}}},
-	[TCP_BOUNDARY_RETRANSMIT] = {"retransmit",
-				     "a segment is sent again",
+				     TRACEPOINTS("tcp_cong_state_set")},
+	[TCP_BOUNDARY_RETRANSMIT] = {"retransmit", "a segment is retransmitted",
 				     "some causes of retransmissions, and those of SYNs",
-				     {{TP, {"tcp_retransmit_skb"}, NULL}}},
+				     TRACEPOINTS("tcp_retransmit_skb")},
 	[TCP_BOUNDARY_RTT] =
 		{"rtt",
 		 "a sample of the round-trip time",
@@ -100,43 +97,32 @@ const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
 				"number of calls; their bytes come from sequence numbers",
 				{{TP, {"sock_recv_length", "sock_send_length"}, NULL},
 				 {FENTRY, {"tcp_recvmsg", "tcp_sendmsg"}, NULL}}},
-	[TCP_BOUNDARY_RESET_IN] = {"reset-in",
-				   "a reset arrives",
-				   "who reset a connection",
-				   {{TP, {"tcp_receive_reset"}, NULL}}},
-	[TCP_BOUNDARY_RESET_OUT] = {"reset-out",
-				    "a reset is sent",
-				    "who reset a connection",
-				    {{TP, {"tcp_send_reset"}, NULL}}},
+	[TCP_BOUNDARY_RESET_IN] = {"reset-in", "a reset arrives", "who reset a connection",
+				   TRACEPOINTS("tcp_receive_reset")},
+	[TCP_BOUNDARY_RESET_OUT] = {"reset-out", "a reset is sent", "who reset a connection",
+				    TRACEPOINTS("tcp_send_reset")},
 	[TCP_BOUNDARY_EXISTING] = {"existing",
-				   "connections that were there before",
+				   "existing connections",
 				   "connections made before the start",
 				   {{TCP_HOOK_ITER, {"tcp"}, NULL}}},
-	[TCP_BOUNDARY_SCHED] = {"sched",
-				"a task leaves its CPU",
-				"CPU and run-queue time",
-				{{TP, {"sched_switch", "sched_process_fork"}, NULL}}},
+	[TCP_BOUNDARY_SCHED] = {"sched", "a task leaves its CPU", "CPU and run-queue time",
+				TRACEPOINTS("sched_switch", "sched_process_fork")},
 	[TCP_BOUNDARY_TASKS] = {"tasks",
-				"tasks that were there before",
+				"existing tasks",
 				"CPU and run-queue time",
 				{{TCP_HOOK_ITER, {"task"}, NULL}}},
-	[TCP_BOUNDARY_TICK] = {"tick",
-			       "a task keeps its CPU",
+	[TCP_BOUNDARY_TICK] = {"tick", "a task keeps its CPU",
 			       "a task that keeps its CPU is counted when it leaves it",
-			       {{TP, {"sched_stat_runtime"}, NULL}}},
-	[TCP_BOUNDARY_RENAME] = {"rename",
-				 "a task changes its name",
+			       TRACEPOINTS("sched_stat_runtime")},
+	[TCP_BOUNDARY_RENAME] = {"rename", "a task changes its name",
 				 "tasks keep the name of what forked them",
-				 {{TP, {"task_rename"}, NULL}}},
-	[TCP_BOUNDARY_TASK_FREE] = {"task-free",
-				    "what is left of a task goes",
-				    "places of tasks whose last switch was missed",
-				    {{TP, {"sched_process_free"}, NULL}}},
-	[TCP_BOUNDARY_CGROUP_GONE] =
-		{"cgroup-gone",
-		 "a cgroup is removed",
-		 "places of removed cgroups are not used again; the table fills",
-		 {{TP, {"cgroup_rmdir"}, NULL}}},
+				 TRACEPOINTS("task_rename")},
+	[TCP_BOUNDARY_TASK_FREE] = {"task-free", "a task is freed",
+				    "slots of tasks whose last switch was missed",
+				    TRACEPOINTS("sched_process_free")},
+	[TCP_BOUNDARY_CGROUP_GONE] = {"cgroup-gone", "a cgroup is removed",
+				      "slots of removed cgroups are not reused; the table fills",
+				      TRACEPOINTS("cgroup_rmdir")},
 };
 
 const char *tcp_hook_type_name(enum tcp_hook_type type)
@@ -229,6 +215,18 @@ void tcp_hooks_avoid(struct tcp_hooks *hooks, uint32_t types)
 	}
 }
 
+int tcp_hooks_choose(struct tcp_hooks *hooks, uint32_t boundaries, uint32_t avoid, char *why,
+		     size_t bytes)
+{
+	int err = tcp_hooks_probe(hooks, boundaries, avoid != 0);
+
+	if (err)
+		tcp_hooks_refusal(err, why, bytes);
+	else
+		tcp_hooks_avoid(hooks, avoid);
+	return err;
+}
+
 enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_boundary boundary)
 {
 	int i = hooks->chosen[boundary];
@@ -252,13 +250,13 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 			       : "not permitted: a capability is missing";
 	case ENOENT:
 		return type == TCP_HOOK_TP ? "this kernel has no such tracepoint"
-		       : function ? "this kernel can't trace that function: not there, inlined, or "
-				    "built without"
-				  : "not there";
+		       : function
+			       ? "this kernel cannot trace that function: missing, inlined, or tracing not built in"
+			       : "not there";
 	case ESRCH:
 		return "not in the kernel's BTF";
 	case EINVAL:
-		return "this kernel does not know that type of program";
+		return "this kernel lacks that type of program";
 	case ENOTSUP:
 	case ENOSYS:
 		return "not supported by this kernel";
@@ -269,7 +267,7 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 	}
 }
 
-void tcp_hooks_refusal(int error, char *why, unsigned long bytes)
+void tcp_hooks_refusal(int error, char *why, size_t bytes)
 {
 	char missing[64];
 

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hook.h - where the programs attach. A boundary is a place on the way of a segment, or an event of
- * a connection; for each there are candidates, best first. Which of them this kernel allows is
- * found by trial: an empty program of the type is loaded and attached at the target, and taken away
- * again. What a kernel's version or configuration says is no proof: lockdown, a missing capability
- * or an inlined function show in the trial only. So the real objects load at once, with the
- * programs switched on that were chosen.
+ * hook.h - where the programs attach. A boundary is a point on a segment's way, or an event of a
+ * connection; it has candidates, best first. A trial shows which of them this kernel permits: an
+ * empty program is loaded and attached at the target, then removed. The kernel's version and
+ * configuration prove nothing: only a trial shows lockdown, a missing capability or an inlined
+ * function. The real objects then load at once, with the chosen programs enabled.
  */
 #ifndef SL_SOURCE_TCP_HOOK_H
 #define SL_SOURCE_TCP_HOOK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum tcp_hook_type {
 	TCP_HOOK_NONE = 0,
-	TCP_HOOK_TP,	     /* tracepoint with types of BTF, "tp_btf" */
-	TCP_HOOK_FENTRY,     /* of a kernel function: fentry; fexit comes with it */
+	TCP_HOOK_TP,	     /* tracepoint with BTF types, "tp_btf" */
+	TCP_HOOK_FENTRY,     /* fentry and fexit of a kernel function */
 	TCP_HOOK_KPROBE,     /* kprobe of a kernel function */
 	TCP_HOOK_NETFILTER,  /* a netfilter hook, 6.4 and later */
 	TCP_HOOK_SOCK_OPS,   /* sock_ops at the root of the unified cgroup hierarchy */
 	TCP_HOOK_CGROUP_SKB, /* cgroup_skb at the same place */
-	TCP_HOOK_ITER,	     /* iterator, for what was there before */
-	TCP_HOOK_DERIVED,    /* no program: worked out of what the kernel keeps. Always works */
+	TCP_HOOK_ITER,	     /* iterator over existing objects */
+	TCP_HOOK_DERIVED,    /* no program: derived from kernel data. Always works */
 };
 const char *tcp_hook_type_name(enum tcp_hook_type type); /* "tp_btf", "fentry", ... */
 
@@ -30,11 +30,11 @@ const char *tcp_hook_type_name(enum tcp_hook_type type); /* "tp_btf", "fentry", 
 
 struct tcp_hook_candidate {
 	enum tcp_hook_type type;	      /* TCP_HOOK_NONE ends the list */
-	const char *target[TCP_HOOK_TARGETS]; /* tracepoint, function, netfilter hook: all needed */
-	const char *lost; /* what is lost with this one in place of the first; NULL: nothing */
+	const char *target[TCP_HOOK_TARGETS]; /* tracepoint, function, netfilter hook; all needed */
+	const char *lost; /* what is lost compared to the first candidate; NULL: nothing */
 };
 
-/* The order of the table; see hook.c for what each is. */
+/* In the order of tcp_hook_table. */
 enum tcp_boundary {
 	TCP_BOUNDARY_NIC_IN,
 	TCP_BOUNDARY_MAC_IP,
@@ -68,12 +68,12 @@ enum tcp_boundary {
 struct tcp_hook_boundary {
 	const char *name;    /* "nic-in" */
 	const char *between; /* "driver to the network stack" */
-	const char *lost;    /* what is lost if none works */
+	const char *lost;    /* what is lost without any of them */
 	struct tcp_hook_candidate candidate[TCP_HOOK_CANDIDATES + 1];
 };
 extern const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES];
 
-/* What the trials said. */
+/* The result of the trials. */
 struct tcp_hooks {
 	int chosen[TCP_BOUNDARIES];			 /* index of the candidate; -1: none */
 	int error[TCP_BOUNDARIES][TCP_HOOK_CANDIDATES];	 /* 0: works; -errno; 1: not tried */
@@ -85,31 +85,31 @@ struct tcp_hooks {
 #define TCP_HOOKS_EVERY	       ((1u << TCP_BOUNDARIES) - 1)
 
 /*
- * Tries the candidates of these boundaries in order, of the others none; all: also those behind the
- * one that works, for a full account. 0, or -errno if nothing can be tried at all: -EPERM (no
- * CAP_BPF and CAP_PERFMON), -ENOENT (no BTF). A trial of a function takes some 10 ms. Leaves
- * nothing attached. Not thread-safe beside itself.
+ * Tries the candidates of these boundaries in order; all: also those after the first that works. 0,
+ * or -errno if no trial is possible: -EPERM (no CAP_BPF and CAP_PERFMON), -ENOENT (no BTF). A trial
+ * of a function takes some 10 ms. Leaves nothing attached. Not thread-safe.
  */
 int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all);
 
-/* The type of that name; 0 or -EINVAL. */
+/* 0 or -EINVAL. */
 int tcp_hook_type_of(const char *name, enum tcp_hook_type *type);
 /*
- * The next best in place of hooks of these types (bit i: enum tcp_hook_type i), of those that were
- * tried: probe with all. Shows on one kernel what is done on another.
+ * Replaces hooks of these types (bit i: enum tcp_hook_type i) by the next that worked; probe with
+ * all. Tests use it to cover other kernels' hooks.
  */
 void tcp_hooks_avoid(struct tcp_hooks *hooks, uint32_t types);
 
-/* The type that was chosen for a boundary; TCP_HOOK_NONE if none works. */
+/* The chosen type of a boundary; TCP_HOOK_NONE: none works. */
 enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_boundary boundary);
 
-/* "operation not permitted: ..." for an error of a trial of this type, in words. Static storage. */
+/* A trial's error in words. Static storage. */
 const char *tcp_hook_why(enum tcp_hook_type type, int error);
 
-/*
- * One line of what to do about an error of tcp_hooks_probe(): for -EPERM it names the capabilities
- * that this process lacks.
- */
-void tcp_hooks_refusal(int error, char *why, unsigned long bytes);
+/* Writes one line of advice on an error of tcp_hooks_probe(), with missing capabilities. */
+void tcp_hooks_refusal(int error, char *why, size_t bytes);
+
+/* tcp_hooks_probe(), then tcp_hooks_avoid(); fills why[] on an error. */
+int tcp_hooks_choose(struct tcp_hooks *hooks, uint32_t boundaries, uint32_t avoid, char *why,
+		     size_t bytes);
 
 #endif

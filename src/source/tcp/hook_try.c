@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * tcp_hook_try.c - loads and attaches an empty program, to see whether the kernel lets it. The
- * program returns a constant at once: 1 where the result means "accept" (netfilter, cgroups), else
- * 0.
+ * hook_try.c - loads and attaches an empty program to see whether the kernel permits it. The
+ * program returns a constant: 1 where that means "accept" (netfilter, cgroups), else 0.
  *
- * Of tracepoints one is attached to: who may do that to one, may to each that the kernel has, which
- * loading tells (its type is in BTF). Each time the kernel patches its code and waits for all CPUs,
- * which made up most of a start.
+ * Only the first tracepoint is attached: permission for one is permission for all, and loading
+ * proves that the others exist (their types are in BTF). Each attachment patches kernel code and
+ * waits for all CPUs, which dominated start-up time.
  */
 #include "source/tcp/hook_try.h"
 
@@ -27,12 +26,8 @@
 
 #include "source/tcp/util.h"
 
-/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
-#define PROG_TYPE_NETFILTER 32
-#define ATTACH_NETFILTER    45
-
-static struct btf *kernel_btf; /* kept: parsing it takes most of the time of a trial */
-static bool attaches;	       /* to tracepoints */
+static struct btf *kernel_btf; /* kept: parsing it dominates a trial */
+static bool attaches;	       /* a tracepoint was attached */
 
 int tcp_hook_try_ready(void)
 {
@@ -64,7 +59,7 @@ static int load(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id
 	return fd < 0 ? -errno : fd;
 }
 
-/* Closes what a trial opened and says how it went: link is a descriptor or -errno. */
+/* Closes a trial's descriptors and returns its result; link is a descriptor or -errno. */
 static int done(int prog, int link)
 {
 	close(prog);
@@ -100,7 +95,7 @@ static int by_btf(const char *prefix, const char *target, uint32_t kind,
 	return done(prog, link < 0 ? -errno : link);
 }
 
-/* The type of the kprobe PMU is a number that the kernel chose. */
+/* The PMU type number of kprobes, which the kernel assigns. */
 static int kprobe_pmu(void)
 {
 	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
@@ -140,28 +135,15 @@ static int by_netfilter(const char *target)
 {
 	static const char *const hooks[] = {"pre-routing", "local-in", "forward", "local-out",
 					    "post-routing"};
-	/* union bpf_attr of BPF_LINK_CREATE, as of 6.4. */
-	struct {
-		uint32_t prog_fd, target_fd, attach_type, flags;
-		uint32_t pf, hooknum;
-		int32_t priority;
-		uint32_t nf_flags;
-		uint8_t rest[64];
-	} attr = {.attach_type = ATTACH_NETFILTER, .pf = 2 /* NFPROTO_IPV4 */};
-	int prog, link;
+	uint32_t hook = 0;
+	int prog;
 
-	while (attr.hooknum < 5 && strcmp(hooks[attr.hooknum], target))
-		attr.hooknum++;
-	prog = load(PROG_TYPE_NETFILTER, ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
+	while (hook < 5 && strcmp(hooks[hook], target))
+		hook++;
+	prog = load(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
 	if (prog < 0)
 		return prog;
-	attr.prog_fd = (uint32_t)prog;
-	attr.priority = 300;
-	/* Of each priority there is one program: another process may have come first. */
-	do {
-		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);
-	return done(prog, link < 0 ? -errno : link);
+	return done(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
 }
 
 static int by_cgroup(enum bpf_prog_type type, enum bpf_attach_type attach)
@@ -198,7 +180,7 @@ int tcp_hook_try(enum tcp_hook_type type, const char *target)
 	case TCP_HOOK_SOCK_OPS:
 		return by_cgroup(BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS);
 	case TCP_HOOK_CGROUP_SKB:
-		/* The address of the skb, without which there is nothing to stamp: since 6.2. */
+		/* Programs need the address of the skb: since 6.2. */
 		if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
 			return -ENOTSUP;
 		return by_cgroup(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS);

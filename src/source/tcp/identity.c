@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * identity.c - who a cgroup is, for readers that can't ask: names beside the connections, in their
- * region.
+ * identity.c - names of cgroups beside the connections, in their region, for readers that cannot
+ * resolve ids.
  *
- * A program in the kernel tells of the first connection of a cgroup (flow.bpf.c, tell_cgroup()); of
- * one that has none, but tasks that are accounted for, the agent does (tcp_identity_want()). It is
- * looked up then, and again a little later. A slot is given back when it is wanted for another, and
- * its cgroup is gone. Only this file writes the section, in one thread.
+ * A program reports the first connection of a cgroup (flow.bpf.c, tell_cgroup()); the agent reports
+ * cgroups that have tasks but no connections (tcp_identity_want()). A cgroup is looked up then, and
+ * twice later. A slot is reused when it is needed and its cgroup was removed. Only this file writes
+ * the section, in one thread.
  */
 #include "source/tcp/identity.h"
 
@@ -23,7 +23,7 @@
 
 #define SECOND 1000000000ull
 
-/* After the first look: names may be written down late, but not for ever. */
+/* Delays of further lookups: runtimes write names late. */
 static const uint64_t again[] = {2 * SECOND, 10 * SECOND};
 #define LOOKS (sizeof(again) / sizeof(*again))
 
@@ -31,7 +31,7 @@ struct identity_slot {
 	uint64_t id; /* 0: free */
 	uint64_t due;
 	uint32_t generation, number, looks;
-	uint64_t cells[64]; /* as they were written last */
+	uint64_t cells[64]; /* as last written */
 };
 
 struct tcp_identity {
@@ -44,7 +44,7 @@ struct tcp_identity {
 	struct identity_slot slot[];
 };
 
-/* Cells first, checks last: who reads in between finds lines that do not verify. */
+/* Cells first, check words last: a reader in between finds lines that do not verify. */
 static void store(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
@@ -58,7 +58,7 @@ static void store(struct tcp_identity *i, uint32_t at)
 		__atomic_store_n(&to[c], s->cells[c], __ATOMIC_RELEASE);
 }
 
-/* Slot 0 tells about the others. */
+/* Slot 0 holds the section's own counters. */
 static void tell(struct tcp_identity *i)
 {
 	uint64_t *cells = i->slot[0].cells, refused = i->refused + i->flow->bss->nameless;
@@ -71,7 +71,7 @@ static void tell(struct tcp_identity *i)
 	store(i, 0);
 }
 
-/* Asks who that is, and writes it if it is news. False: the cgroup is gone. */
+/* Looks up the cgroup and writes changes. False: it was removed. */
 static bool look(struct tcp_identity *i, uint32_t at)
 {
 	struct identity_slot *s = &i->slot[at];
@@ -85,7 +85,7 @@ static bool look(struct tcp_identity *i, uint32_t at)
 	};
 	uint64_t cells[64];
 
-	/* What was known of it stays, when nothing is any more. */
+	/* Keeps known names once the cgroup is gone. */
 	if (!*who->path && s->cells[SL_FLOW_CGROUP_ID] == s->id) {
 		memcpy(cells, s->cells, sizeof(cells));
 		cells[SL_FLOW_CGROUP_STATE] = (cells[SL_FLOW_CGROUP_STATE] & ~255ull) |
@@ -103,8 +103,7 @@ static bool look(struct tcp_identity *i, uint32_t at)
 	return (cells[SL_FLOW_CGROUP_STATE] & 255) == SL_STATE_LIVE;
 }
 
-/* A slot whose cgroup is gone, given back; 0: there is none. Not at the rate at which cgroups come.
- */
+/* Frees slots of removed cgroups, at most once per second, and returns one; 0: none. */
 static uint32_t sweep(struct tcp_identity *i)
 {
 	uint32_t found = 0;
@@ -134,14 +133,14 @@ static uint32_t take(struct tcp_identity *i)
 	return sweep(i);
 }
 
-/* False: there is no room. */
+/* False: no slot is free. */
 static bool add(struct tcp_identity *i, uint64_t id)
 {
 	uint32_t at = take(i);
 	struct identity_slot *s = &i->slot[at];
 
 	if (!at) {
-		/* Not known, so that it is told of again when there may be room. */
+		/* Forgotten, so that it is reported again when there may be room. */
 		bpf_map_delete_elem(bpf_map__fd(i->flow->maps.tcp_known), &id);
 		return false;
 	}
@@ -170,12 +169,12 @@ bool tcp_identity_want(struct tcp_identity *i, uint64_t id, uint64_t now_ns)
 {
 	uint32_t one = 1;
 
-	/* What the programs know of has arrived, or is about to. */
+	/* Cgroups that the programs know have arrived, or will. */
 	if (!id ||
 	    bpf_map_update_elem(bpf_map__fd(i->flow->maps.tcp_known), &id, &one, BPF_NOEXIST))
 		return false;
 	i->now = now_ns;
-	return add(i, id); /* if not, it is asked for again: no refusal to be counted each time */
+	return add(i, id); /* a refusal is not counted: the agent asks again */
 }
 
 uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns)
@@ -210,8 +209,7 @@ int tcp_identity_fd(const struct tcp_identity *i)
 int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out)
 {
 	struct tcp_cgroup_hierarchy unified;
-	struct tcp_cgroups_opts opts = {
-		.sz = sizeof(opts), .hierarchy = &unified, .fresh_ns = SECOND};
+	struct tcp_cgroups_opts opts = {.hierarchy = &unified, .fresh_ns = SECOND};
 	struct region_flows_info info;
 	struct tcp_identity *i;
 	int err;
@@ -225,7 +223,7 @@ int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct 
 	i->section = (uint64_t(*)[64])((char *)region + info.cgroups);
 	i->slots = info.cgroup_slots;
 	i->used = 1;
-	/* A socket's cgroup is one of the unified hierarchy; without one, ids have no names. */
+	/* A socket's cgroup is of the unified hierarchy; without it, ids have no names. */
 	err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	if (err)
 		memset(&unified, 0, sizeof(unified));

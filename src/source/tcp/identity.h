@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - private to tcp.c: writes who a cgroup is into the region of connections. */
+/* identity.h - for tcp.c: writes names of cgroups into the region of connections. */
 #ifndef SL_SOURCE_TCP_IDENTITY_H
 #define SL_SOURCE_TCP_IDENTITY_H
 
@@ -10,7 +10,7 @@
 struct flow_bpf;
 struct tcp_identity;
 
-/* region: the mapping of the loaded object's table. 0 or -errno. */
+/* region: the mapping of the table. 0 or -errno. */
 int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out);
 int tcp_identity_fd(const struct tcp_identity *i);
 uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns); /* see tcp_cgroups_serve() */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer.c - opens the layer programs with the hooks that the kernel allows; records. */
+/* layer.c - opens the layer programs with the hooks that the kernel permits; records. */
 #include "source/tcp/layer.h"
 
 #include <bpf/bpf.h>
@@ -16,13 +16,9 @@
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
+#include "base/base.h"
 
-/* Newer than the headers of some distributions; the numbers are the kernel's interface. */
-#define PROG_TYPE_NETFILTER 32
-#define ATTACH_NETFILTER    45
-
-/* Which programs make up a hook that was chosen. What they need beyond the trial is as old as BTF.
- */
+/* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
 	enum tcp_boundary boundary;
 	enum tcp_hook_type type;
@@ -55,7 +51,7 @@ static const struct {
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 
-/* Without these nothing is measured; each of the others costs one layer. */
+/* Nothing is measured without these; any other costs one layer. */
 static const enum tcp_boundary needed[] = {TCP_BOUNDARY_SEGMENT, TCP_BOUNDARY_TCP_APP,
 					   TCP_BOUNDARY_STATE, TCP_BOUNDARY_CLOSE};
 
@@ -78,18 +74,17 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	for (size_t i = 0; i < sizeof(needed) / sizeof(*needed); i++) {
 		const struct tcp_hook_boundary *b = &tcp_hook_table[needed[i]];
 
-		if (tcp_hook_chosen(&l->hooks, needed[i]) != TCP_HOOK_TP) {
-			snprintf(why, bytes, "this kernel has no hook for %s (%s)", b->name,
-				 b->between);
-			return -ENOTSUP;
-		}
+		if (tcp_hook_chosen(&l->hooks, needed[i]) != TCP_HOOK_TP)
+			return base_fail(why, bytes, -ENOTSUP,
+					 "this kernel has no hook for %s (%s)", b->name,
+					 b->between);
 	}
 	bpf_object__for_each_program(program, l->skel->obj)
 	{
 		const char *name = bpf_program__name(program);
 		bool on = in_use(l, name);
 
-		/* Gone with sendpage in 6.5; a kernel with neither does not miss it. */
+		/* sendpage was removed in 6.5, which then needs no hook. */
 		if (!strcmp(name, "send_pages"))
 			on = on &&
 			     libbpf_find_vmlinux_btf_id("do_tcp_sendpages", BPF_TRACE_FENTRY) > 0;
@@ -99,10 +94,10 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 	bpf_program__set_autoattach(l->skel->progs.count_begin, false);
 	bpf_program__set_autoattach(l->skel->progs.tcp_cgroup, false);
 	bpf_program__set_autoattach(l->skel->progs.xmit_nf, false);
-	/* This libbpf may not know the type by its section. */
-	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)PROG_TYPE_NETFILTER);
+	/* Some libbpf versions do not know the type by its section. */
+	bpf_program__set_type(l->skel->progs.xmit_nf, (enum bpf_prog_type)TCP_PROG_NETFILTER);
 	bpf_program__set_expected_attach_type(l->skel->progs.xmit_nf,
-					      (enum bpf_attach_type)ATTACH_NETFILTER);
+					      (enum bpf_attach_type)TCP_ATTACH_NETFILTER);
 	return 0;
 }
 
@@ -131,7 +126,6 @@ static int size_maps(struct tcp_layers *l, uint32_t flows, uint32_t groups)
 	return err;
 }
 
-/* The map becomes a region. */
 static int make_region(struct tcp_layers *l)
 {
 	const uint64_t size = SL_LAYER_SLOT_SIZE, losses = TCP_LAYERS_FIRST_ELEMENT * size;
@@ -152,43 +146,16 @@ static int make_region(struct tcp_layers *l)
 	if (err)
 		return err;
 	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
-	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes the flows that find no other */
+	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes flows without a group */
 	hot[7] = sl_line_check(hot);
 	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
 }
 
-int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
+int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, char *why,
 		      size_t bytes)
 {
-	struct tcp_kernel_filter *f = malloc(sizeof(*f));
-	uint32_t generation = l->filter->generation;
-	int err;
-
-	if (!f)
-		return -ENOMEM;
-	err = tcp_filter_apply(wanted, f, bpf_map__fd(l->skel->maps.tcp_cidrs),
-			       bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
-	if (!err) {
-		f->generation = generation;
-		memcpy(l->filter, f, sizeof(*f));
-		/* After all of the rest: a program that sees it decides by the new filter. */
-		__atomic_store_n(&l->filter->generation, generation + 1, __ATOMIC_RELEASE);
-	}
-	free(f);
-	return err;
-}
-
-static int map_filter(struct tcp_layers *l, const struct tcp_filter *wanted, char *why,
-		      size_t bytes)
-{
-	int fd = bpf_map__fd(l->skel->maps.tcp_filter);
-
-	l->filter = mmap(NULL, sizeof(*l->filter), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (l->filter == MAP_FAILED) {
-		l->filter = NULL;
-		return -errno;
-	}
-	return tcp_layers_filter(l, wanted, why, bytes);
+	return tcp_filter_set(l->filter, filter, bpf_map__fd(l->skel->maps.tcp_cidrs),
+			      bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
 }
 
 static int attach(struct tcp_layers *l)
@@ -235,12 +202,9 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	l->cpus = (uint32_t)err;
 	for (size_t i = 0; i < USES; i++)
 		boundaries |= 1u << uses[i].boundary;
-	err = tcp_hooks_probe(&l->hooks, boundaries, options->avoid != 0);
-	if (err) {
-		tcp_hooks_refusal(err, why, bytes);
+	err = tcp_hooks_choose(&l->hooks, boundaries, options->avoid, why, bytes);
+	if (err)
 		goto fail;
-	}
-	tcp_hooks_avoid(&l->hooks, options->avoid);
 	l->skel = layer_bpf__open();
 	if (!l->skel) {
 		err = -errno;
@@ -256,12 +220,13 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 		err = tcp_load_refused(err, "layer", why, bytes);
 		goto fail;
 	}
-	err = map_filter(l, &options->wanted, why, bytes);
+	err = tcp_filter_map(bpf_map__fd(l->skel->maps.tcp_filter), &l->filter)
+		      ?: tcp_layers_filter(l, &options->filter, why, bytes);
 	if (err)
 		goto fail;
 	err = make_region(l) ?: tcp_layer_groups_begin(l, options->quarantine_ns) ?: attach(l);
 	if (err) {
-		snprintf(why, bytes, "the layer programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the layer programs: %s", strerror(-err));
 		goto fail;
 	}
 	*out = l;
@@ -269,11 +234,6 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 fail:
 	tcp_layers_close(l);
 	return err;
-}
-
-const struct tcp_hooks *tcp_layers_hooks(const struct tcp_layers *l)
-{
-	return &l->hooks;
 }
 
 void tcp_layers_close(struct tcp_layers *l)
@@ -287,8 +247,7 @@ void tcp_layers_close(struct tcp_layers *l)
 		close(l->cgroup_link);
 	if (l->table)
 		munmap(l->table, l->bytes);
-	if (l->filter)
-		munmap(l->filter, sizeof(*l->filter));
+	tcp_filter_unmap(l->filter);
 	layer_bpf__destroy(l->skel);
 	free(l);
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_groups.c - gives back the slots of groups whose cgroup is gone: containers come and go, and
- * each brings groups of its own.
+ * layer_groups.c - returns slots of groups whose cgroup was removed: containers come and go, and
+ * each has groups of its own.
  *
- * The programs count the sockets of each group. One that has none, and whose cgroup is gone, is
- * taken out of the programs' index, so that nobody finds it any more, and closed: its last values
- * stay to be read. After the quarantine, if there is still no socket (a program may have been about
- * to take it), the slot is free, and its generation another. Whatever was noted of it, 10 ms late
- * at most, is counted by then. A close that the kernel left out leaves a socket too many: that slot
- * stays as it is.
+ * The programs count the sockets of each group. A group without sockets whose cgroup was removed
+ * leaves the programs' index, so that no program finds it, and is closed: its final values stay
+ * readable. After the quarantine, if it still has no socket (a program may have been about to use
+ * it), the slot is free, with a new generation; all notes on it, at most 10 ms old, are counted by
+ * then. A close that the kernel skipped leaves one socket too many: that slot stays in use.
  */
 #include <bpf/bpf.h>
 #include <errno.h>
@@ -29,7 +28,7 @@ static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 	return (uint64_t *)((char *)l->table + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
 
-/* Cells first, the check last: who reads in between finds a line that does not verify. */
+/* Cells first, the check word last: a reader in between finds a line that does not verify. */
 static void store(uint64_t *to, const uint64_t line[8])
 {
 	for (int i = 0; i < 7; i++)
@@ -68,7 +67,7 @@ static void free_group(struct tcp_layers *l, uint32_t i, const uint64_t copy[16]
 	const uint64_t none[8] = {0}, next[8] = {((copy[SL_SLOT_STATE] >> 16) + 1) << 16};
 	uint64_t *to = group_at(l, i);
 
-	store(to, next); /* who reads now, sees that it is no more */
+	store(to, next); /* first: tells readers that the owner is gone */
 	for (uint32_t w = 8; w < SL_SLOT_WORDS; w += 8)
 		store(to + w, none);
 	if (!bpf_map_update_elem(bpf_map__fd(l->skel->maps.layer_free_groups), NULL, &i, BPF_ANY))
@@ -107,7 +106,7 @@ uint64_t tcp_layers_groups(struct tcp_layers *l, uint64_t now_ns)
 int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 {
 	struct tcp_cgroup_hierarchy unified;
-	struct tcp_cgroups_opts opts = {.sz = sizeof(opts), .hierarchy = &unified};
+	struct tcp_cgroups_opts opts = {.hierarchy = &unified};
 	uint64_t own;
 
 	l->quarantine_ns = quarantine_ns ? quarantine_ns : QUARANTINE_NS;
@@ -120,8 +119,7 @@ int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns)
 		l->group_uses = NULL;
 		return -errno;
 	}
-	/* A socket's cgroup is one of the unified hierarchy; where that tells nothing, nothing is
-	 * gone. */
+	/* Without the unified hierarchy, no cgroup is known to be removed. */
 	if (tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
 		return 0;
 	l->names = tcp_cgroups_open(&opts);

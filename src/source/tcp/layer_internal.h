@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_internal.h - private to layer*.c. */
+/* layer_internal.h - shared by the layer*.c files. */
 #ifndef SL_SOURCE_TCP_LAYER_INTERNAL_H
 #define SL_SOURCE_TCP_LAYER_INTERNAL_H
 
@@ -12,8 +12,8 @@ struct ring_buffer;
 
 struct tcp_layer_namespace {
 	uint64_t inode;
-	int link[2]; /* IPv4, IPv6; -1: none */
-	bool seen;   /* by the walk that goes on */
+	int link[2]; /* IPv4, IPv6; below 0: none */
+	bool seen;   /* found by the current walk */
 };
 
 struct tcp_layers {
@@ -28,14 +28,14 @@ struct tcp_layers {
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct tcp_layer_record *r);
 	void *record_context;
-	uint64_t *group_uses; /* mapped: sockets by group */
+	uint64_t *group_uses; /* mapped: sockets per group */
 	uint64_t *group_closed_ns, quarantine_ns, groups_returned;
-	struct tcp_cgroups *names; /* NULL: nobody can tell that a cgroup is gone */
+	struct tcp_cgroups *names; /* NULL: removal of cgroups is unknown */
 	struct tcp_layer_namespace namespaces[LAYER_NAMESPACES];
 	unsigned int namespace_count;
 };
 
-/* Descriptor of the netfilter program; -1: that hook is not used. */
+/* The netfilter program; -1: another hook is in use. */
 int tcp_layer_netfilter_fd(const struct tcp_layers *l);
 int tcp_layer_table_fd(const struct tcp_layers *l);
 void tcp_layer_namespaces_end(struct tcp_layers *l);

@@ -1,48 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layer_netns.c - a netfilter hook is one of a network namespace. Where the boundary between TCP
- * and IP has no other, the program is attached in each namespace in which a process is. A link
- * holds its namespace, so that of one without a process is let go.
+ * layer_netns.c - attaches the netfilter hook, which is per network namespace, in each namespace
+ * with a process, where the boundary between TCP and IP has no other hook. A link holds its
+ * namespace, so the link of one without processes is closed.
  */
-#include <errno.h>
-#include <linux/bpf.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "source/tcp/layer_internal.h"
 #include "source/tcp/netns.h"
+#include "source/tcp/util.h"
 
-#define ATTACH_NETFILTER 45
-#define NF_LOCAL_OUT	 3
-#define PRIORITY	 300 /* behind NAT and filters: what they drop never left TCP */
-
-/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which the headers of some distributions lack. */
-struct link_create {
-	uint32_t prog_fd, target_fd, attach_type, flags;
-	uint32_t pf, hooknum;
-	int32_t priority;
-	uint32_t nf_flags;
-	uint8_t rest[64];
-};
-
-static int link_here(int prog, uint32_t family)
-{
-	struct link_create attr = {
-		.prog_fd = (uint32_t)prog,
-		.attach_type = ATTACH_NETFILTER,
-		.pf = family,
-		.hooknum = NF_LOCAL_OUT,
-		.priority = PRIORITY,
-	};
-	int fd;
-
-	/* Of each priority there is one program in a namespace: another of us may be there already.
-	 */
-	do {
-		fd = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
-	} while (fd < 0 && errno == EBUSY && attr.priority++ < PRIORITY + 100);
-	return fd < 0 ? -1 : fd;
-}
+#define NF_LOCAL_OUT 3
 
 static void unlink_namespace(struct tcp_layer_namespace *n)
 {
@@ -59,7 +27,7 @@ static struct tcp_layer_namespace *find(struct tcp_layers *l, uint64_t inode)
 	return NULL;
 }
 
-/* Those without room count as no_out_ip. */
+/* Namespaces without room count as no_out_ip. */
 static bool enter(void *context, uint64_t inode)
 {
 	struct tcp_layers *l = context;
@@ -78,8 +46,8 @@ static void here(void *context, uint64_t inode)
 
 	n->inode = inode;
 	n->seen = true;
-	n->link[0] = link_here(prog, 2 /* NFPROTO_IPV4 */);
-	n->link[1] = link_here(prog, 10 /* NFPROTO_IPV6 */);
+	n->link[0] = tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
+	n->link[1] = tcp_netfilter_link(prog, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
 }
 
 int tcp_layers_namespaces(struct tcp_layers *l)

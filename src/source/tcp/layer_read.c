@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer_read.c - reads slots out of the kernel's memory, line by line as they verify. */
+/* layer_read.c - reads slots out of kernel memory, line by line. */
 #include <errno.h>
 
 #include "source/tcp/layer_internal.h"
@@ -32,9 +32,9 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
-	    sl_layer_parse(copy, keyless, v))
+	    region_layer_parse(copy, keyless, v))
 		return -EAGAIN;
-	/* After all of it: was it this flow's to the end? */
+	/* The same owner at the end? */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
 		return -EAGAIN;

@@ -17,6 +17,7 @@
 #include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
+#include "base/base.h"
 
 #define RECORDS_DEFAULT 65536u
 
@@ -32,17 +33,13 @@ struct tcp_net {
 static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts *o, char *why,
 			  size_t bytes)
 {
-	if (o->devices.n > TCP_NET_DEVICES) {
-		snprintf(why, bytes, "%d devices at most", TCP_NET_DEVICES);
-		return -EINVAL;
-	}
+	if (o->devices.n > TCP_NET_DEVICES)
+		return base_fail(why, bytes, -EINVAL, "at most %d devices", TCP_NET_DEVICES);
 	for (size_t i = 0; i < o->devices.n; i++) {
 		const char *name = o->devices.v[i];
 
-		if (!*name || strlen(name) >= sizeof(s->device[i])) {
-			snprintf(why, bytes, "'%s' is no name of a device", name);
-			return -EINVAL;
-		}
+		if (!*name || strlen(name) >= sizeof(s->device[i]))
+			return base_fail(why, bytes, -EINVAL, "'%s' is not a device name", name);
 		strcpy(s->device[i], name);
 	}
 	s->devices = (uint32_t)o->devices.n;
@@ -55,10 +52,8 @@ static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, si
 	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
 	struct bpf_program *p;
 
-	if (want > SL_NIC_RING_MAX) {
-		snprintf(why, bytes, "no ring holds %u records", want);
-		return -EINVAL;
-	}
+	if (want > SL_NIC_RING_MAX)
+		return base_fail(why, bytes, -EINVAL, "a ring cannot hold %u records", want);
 	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
 	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP) {
 		snprintf(why, bytes,
@@ -94,37 +89,16 @@ static int map_region(struct tcp_net *n)
 	return region_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
 }
 
-int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *wanted, char *why, size_t bytes)
+int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	struct tcp_kernel_filter *f;
-	int err;
-
-	if (wanted->cgroups.n || wanted->pid) {
+	if (filter->cgroups.n || filter->pid) {
 		snprintf(why, bytes,
 			 "a network device knows no processes and no cgroups: filter by "
 			 "port, address or network namespace");
 		return -EINVAL;
 	}
-	f = malloc(sizeof(*f));
-	if (!f)
-		return -ENOMEM;
-	err = tcp_filter_apply(wanted, f, bpf_map__fd(n->skel->maps.tcp_cidrs),
-			       bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
-	if (!err)
-		memcpy(n->filter, f, sizeof(*f));
-	free(f);
-	return err;
-}
-
-static int map_filter(struct tcp_net *n, const struct tcp_filter *wanted, char *why, size_t bytes)
-{
-	n->filter = mmap(NULL, sizeof(*n->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
-			 bpf_map__fd(n->skel->maps.tcp_filter), 0);
-	if (n->filter == MAP_FAILED) {
-		n->filter = NULL;
-		return -errno;
-	}
-	return tcp_net_filter(n, wanted, why, bytes);
+	return tcp_filter_set(n->filter, filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
+			      bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 }
 
 int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char *why, size_t bytes)
@@ -137,11 +111,10 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 	if (!n)
 		return -ENOMEM;
 	tcp_libbpf_log();
-	err = tcp_hooks_probe(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC), false);
-	if (err) {
-		tcp_hooks_refusal(err, why, bytes);
+	err = tcp_hooks_choose(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC), 0, why,
+			       bytes);
+	if (err)
 		goto fail;
-	}
 	n->skel = net_bpf__open();
 	if (!n->skel) {
 		err = -errno;
@@ -155,12 +128,13 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 		err = tcp_load_refused(err, "network", why, bytes);
 		goto fail;
 	}
-	err = map_filter(n, &options->wanted, why, bytes);
+	err = tcp_filter_map(bpf_map__fd(n->skel->maps.tcp_filter), &n->filter)
+		      ?: tcp_net_filter(n, &options->filter, why, bytes);
 	if (err)
 		goto fail;
 	err = map_region(n) ?: net_bpf__attach(n->skel);
 	if (err) {
-		snprintf(why, bytes, "the programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the programs: %s", strerror(-err));
 		goto fail;
 	}
 	*out = n;
@@ -176,25 +150,16 @@ void tcp_net_close(struct tcp_net *n)
 		return;
 	if (n->region)
 		munmap(n->region, n->bytes);
-	if (n->filter)
-		munmap(n->filter, sizeof(*n->filter));
+	tcp_filter_unmap(n->filter);
 	net_bpf__destroy(n->skel);
 	free(n);
 }
 
 uint64_t tcp_net_left_out(const struct tcp_net *n)
 {
-	struct bpf_program *program;
-	uint64_t sum = 0;
+	uint64_t sum;
 
-	bpf_object__for_each_program(program, n->skel->obj)
-	{
-		struct bpf_prog_info info = {0};
-		uint32_t bytes = sizeof(info);
-
-		if (!bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &bytes))
-			sum += info.recursion_misses;
-	}
+	tcp_skipped_calls(n->skel->obj, &sum);
 	return sum;
 }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_clock.c - the offset of two clocks: between the envelopes of the cones of two kinds of
- * points. */
+/* net_clock.c - the offset of two clocks, between the envelopes of two sets of cones. */
 #include "source/tcp/net_clock.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STAMP_NS 1 /* a stamp is a whole number of ns */
+#define STAMP_NS 1 /* resolution of a stamp */
 /*
- * A clock that runs faster than S shows as one contradiction after the other. What lies between two
- * that are so close is not believed either; they count as one.
+ * A clock faster than S contradicts itself again and again. Contradictions this close count as one,
+ * and the time between them is not used.
  */
 #define CALM_NS 250000000
 
-typedef __int128 wide; /* sums of what strangers wrote */
+typedef __int128 wide; /* sums of untrusted numbers */
 
 static int by_time(const void *a, const void *b)
 {
@@ -24,27 +24,27 @@ static int by_time(const void *a, const void *b)
 	return p->at < q->at ? -1 : p->at > q->at;
 }
 
-/* What theta may change by in that time: rounded up. */
+/* The most that theta may change in that time, rounded up. */
 static int64_t drift(int64_t from, int64_t to)
 {
 	return (int64_t)ceil(fabs((double)(to - from)) * TCP_NET_SKEW_MAX);
 }
 
-/* What a point says at x: theta is no more than that, or no less. */
+/* The upper (backward: lower) bound that a point implies at x. */
 static wide says(const struct tcp_net_apex *a, bool backward, int64_t x)
 {
 	return backward ? (wide)a->ahead - drift(a->at, x) : (wide)a->ahead + drift(a->at, x);
 }
 
-/* Does a make b superfluous? */
+/* True if a implies b's bound. */
 static bool covers(const struct tcp_net_apex *a, const struct tcp_net_apex *b, bool backward)
 {
 	return backward ? says(a, true, b->at) >= b->ahead : says(a, false, b->at) <= b->ahead;
 }
 
 /*
- * The apexes of one direction, of points that are sorted. Who is covered by an apex further back is
- * so by the last one, too: else that one would be covered itself. chain has room for n.
+ * The apexes of one direction, of sorted points. A point covered by an earlier apex is also covered
+ * by the last one: otherwise the last one would be covered itself. chain has room for n.
  */
 static size_t apexes(const struct tcp_net_point *p, size_t n, bool backward,
 		     struct tcp_net_apex *chain)
@@ -63,23 +63,16 @@ static size_t apexes(const struct tcp_net_point *p, size_t n, bool backward,
 	return m;
 }
 
-/* The first that lies behind x, or n. */
+/* The first apex after x, or n. */
 static size_t behind(const struct tcp_net_apex *chain, size_t n, int64_t x)
 {
-	size_t a = 0, b = n;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (chain[mid].at <= x)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	return a;
+	BASE_LOWER_BOUND(i, 0, n, chain[i].at <= x);
+	return i;
 }
 
-/* high(x), or low(x) of backward ones; n is not 0. */
+/* high(x), or low(x) of backward apexes; n is not 0. */
 static wide envelope(const struct tcp_net_apex *chain, size_t n, bool backward, int64_t x)
 {
 	size_t i = behind(chain, n, x);
@@ -106,7 +99,7 @@ static size_t weight(const struct tcp_net_stretch *s)
 	return s->n[0] + s->n[1] + sizeof(*s) / sizeof(s->apex[0]);
 }
 
-/* Nothing that the points at hand reach into: of that time more may be asked. */
+/* Drops old stretches but those that the current points reach into. */
 static void forget(struct tcp_net_clock *c, int64_t from)
 {
 	size_t k = 0;
@@ -121,15 +114,8 @@ static void forget(struct tcp_net_clock *c, int64_t from)
 
 static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
 {
-	if (c->n == c->room) {
-		size_t more = c->room ? 2 * c->room : 16;
-		struct tcp_net_stretch **v = realloc(c->v, more * sizeof(*v));
-
-		if (!v)
-			return -ENOMEM;
-		c->v = v;
-		c->room = more;
-	}
+	if (!base_grow(&c->v, &c->room, c->n, sizeof(*c->v)))
+		return -ENOMEM;
 	c->v[c->n++] = s;
 	c->apexes += weight(s);
 	return 0;
@@ -137,7 +123,7 @@ static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
 
 /* ---- from points to stretches ---- */
 
-struct net_clock_run { /* points that do not contradict each other */
+struct net_clock_run { /* points without contradiction */
 	const struct tcp_net_point *p;
 	size_t n;
 	int64_t from, to;
@@ -169,7 +155,7 @@ static int keep(struct tcp_net_clock *c, const struct net_clock_run *r, struct t
 		low = limited((double)(least - 2 * STAMP_NS) / (double)(last - first));
 		high = limited((double)(most + 2 * STAMP_NS) / (double)(last - first));
 	}
-	/* Of those outside the one next to it, on each side, says the most. */
+	/* Outside the run, the nearest apex on each side is the strongest. */
 	for (int d = 0; d < 2; d++) {
 		begin[d] = behind(chain[d], n[d], r->from);
 		begin[d] -= begin[d] > 0;
@@ -201,9 +187,9 @@ static bool contradict(const struct tcp_net_point *early, const struct tcp_net_p
 }
 
 /*
- * How many of the points, from the first on, do not contradict each other. It's enough to hold each
- * against that of the other direction which says the most at its time. *other: the last one that
- * contradicts the one behind them.
+ * The length of the prefix without contradiction. It suffices to compare each point with the
+ * strongest of the other direction. *other: the last point that contradicts the one after the
+ * prefix.
  */
 static size_t agreeing(const struct tcp_net_point *p, size_t n, size_t *other)
 {
@@ -226,7 +212,7 @@ static size_t agreeing(const struct tcp_net_point *p, size_t n, size_t *other)
 	return n;
 }
 
-/* What was on its way meanwhile contradicts what was not, too: one step. */
+/* Packets in flight during a step contradict later ones, too: they count as one step. */
 static void stepped(struct tcp_net_clock *c, int64_t at)
 {
 	if (at <= c->latest_step)
@@ -263,15 +249,13 @@ int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, siz
 			if (points[next].at <= to)
 				stepped(c, points[next].at);
 		}
-		if (r.to > to)
-			r.to = to;
+		r.to = BASE_MIN(r.to, to);
 		if (r.from <= r.to && (!(cut || first) || r.p[r.n - 1].at - r.p[0].at >= CALM_NS))
 			err = keep(c, &r, room);
 		if (!cut)
 			break;
 		begin = points[next].at > points[other].at ? points[next].at : points[next].at + 1;
-		if (begin < from)
-			begin = from;
+		begin = BASE_MAX(begin, from);
 		first = next;
 	}
 	free(room);
@@ -281,20 +265,13 @@ int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, siz
 bool tcp_net_clock_at(const struct tcp_net_clock *c, int64_t x, int64_t *theta, int64_t *bound)
 {
 	const struct tcp_net_stretch *s;
-	size_t a = 0, b = c->n;
 	wide low, width;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (c->v[mid]->to < x)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	if (a == c->n || c->v[a]->from > x)
+	BASE_LOWER_BOUND(i, 0, c->n, c->v[i]->to < x);
+	if (i == c->n || c->v[i]->from > x)
 		return false;
-	s = c->v[a];
+	s = c->v[i];
 	low = envelope(s->apex + s->n[0], s->n[1], true, x) - STAMP_NS;
 	width = envelope(s->apex, s->n[0], false, x) + STAMP_NS - low;
 	*theta = (int64_t)(low + width / 2);

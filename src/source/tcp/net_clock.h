@@ -1,31 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_clock.h - what the clock of host B shows more than that of host A, from the packets between
- * them.
+ * net_clock.h - the offset of host B's clock to host A's, from the packets between them.
  *
- * Let theta(x) = B - A at A's time x. A packet from A to B that A sent at x and that came at B's
- * time t says theta(x) <= t - x, since it took time; one from B to A, that B sent at t and that
- * came at A's time x, says theta(x) >= t - x. Elsewhere that holds by as much less as the clocks
- * may part in between: theta changes by no more than S = TCP_NET_SKEW_MAX a second. So, over points
- * (x_i, y_i),
+ * Let theta(x) = B - A at A's time x. A packet that A sent at x and B received at its time t
+ * implies theta(x) <= t - x; one that B sent at t and A received at x implies theta(x) >= t - x. At
+ * other times the bounds loosen with the drift: theta changes by at most S = TCP_NET_SKEW_MAX per
+ * second. Over points (x_i, y_i),
  *
  *   high(x) = min over forward points of  y_i + S |x - x_i|
  *   low(x)  = max over backward points of y_i - S |x - x_i|
  *
- * and theta lies between the two, whatever the rates do within S. Nothing more can be known without
- * assuming more: each course of theta between them that keeps to S explains all that was seen. The
- * estimate is the middle, and the bound is the half of the width. It is never less than half of
- * what the quickest packets there and back took together; that the two directions are equally quick
- * is not assumed. Nor is a constant rate, by which lines below and above the convex hulls of the
- * points say less (Moon, Skelly, Towsley, INFOCOM 1999; Zhang, Liu, Xia, INFOCOM 2002): a change of
- * rate within what the quickest round trip takes can't be seen, and would be in no bound.
+ * and theta lies between the two. No tighter bound exists without further assumptions: every course
+ * of theta between them that respects S explains all observations. The estimate is the middle, the
+ * bound half the width, which is never less than half of the fastest round trip. Symmetric delays
+ * are not assumed. Nor is a constant rate, as for lines along the convex hulls of the points (Moon,
+ * Skelly, Towsley, INFOCOM 1999; Zhang, Liu, Xia, INFOCOM 2002): a change of rate within the
+ * fastest round trip's time is invisible, and would be in no bound.
  *
- * Of the points only the apexes matter: those that no other of their direction makes superfluous.
- * At any x the ones next to it, on both sides, are high(x) or low(x).
+ * Only apexes matter: points that no other of their direction implies. The apexes next to x on both
+ * sides give high(x) and low(x).
  *
- * Where a forward and a backward point contradict each other, a clock was set, its machine slept,
- * or it ran faster than S: between the two there is no offset, and what is known on one side is not
- * used on the other.
+ * Where a forward and a backward point contradict each other, a clock was set, its host slept, or
+ * it ran faster than S: there is no offset between them, and observations of one side are not used
+ * on the other.
  *
  * Pure but for memory. One thread.
  */
@@ -36,13 +33,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A kernel's clock is steered by 500 ppm at most (MAXFREQ), a bad crystal is off by 100; two of
- * them. */
+/* A kernel steers by at most 500 ppm (MAXFREQ), a bad crystal is off by 100; two clocks. */
 #define TCP_NET_SKEW_MAX 1200e-6
 
-/* Times and differences: less than 2^62 ns from 0. */
+/* Times and differences are below 2^62 ns in magnitude. */
 struct tcp_net_point {
-	int64_t at;    /* A's clock, ns: when A sent, or received */
+	int64_t at;    /* A's clock, ns: sent or received */
 	int64_t ahead; /* B's stamp - A's */
 	bool backward; /* from B to A */
 };
@@ -51,32 +47,31 @@ struct tcp_net_apex {
 	int64_t at, ahead;
 };
 
-/* One stretch of time in which nothing contradicts. */
+/* A stretch of time without contradiction. */
 struct tcp_net_stretch {
 	int64_t from, to;	    /* A's clock */
-	double skew_low, skew_high; /* rate of B against A, less 1: its mean over the points */
-	size_t n[2];		    /* apexes: forward, backward; one at least of each */
-	struct tcp_net_apex apex[]; /* the forward ones first; sorted by .at */
+	double skew_low, skew_high; /* rate of B relative to A, minus 1: mean over the points */
+	size_t n[2];		    /* apexes: forward, backward; at least one of each */
+	struct tcp_net_apex apex[]; /* forward ones first; sorted by .at */
 };
 
 struct tcp_net_clock {
-	struct tcp_net_stretch **v; /* in order of time, apart from each other */
+	struct tcp_net_stretch **v; /* sorted by time, disjoint */
 	size_t n, room;
-	size_t apexes, most; /* most: then the older half is forgotten, but what points reach into;
-				0: no limit */
-	uint64_t stepped;    /* places with contradictions */
-	int64_t latest_step; /* the last of them */
-	uint64_t one_way;    /* stretches with packets in one direction only */
+	size_t apexes, most; /* most: limit at which old stretches are dropped; 0: none */
+	uint64_t stepped;    /* contradictions */
+	int64_t latest_step; /* the latest one */
+	uint64_t one_way;    /* stretches with packets in only one direction */
 };
 
 /*
- * Appends what is known of [from, to], which lies behind all that was appended before. points[] may
- * also be of some time before and behind; they are sorted by .at on the way. 0 or -ENOMEM.
+ * Appends the stretches of [from, to], which follows all earlier calls'. points[] may extend to
+ * both sides; sorts them by .at. 0 or -ENOMEM.
  */
 int tcp_net_clock_add(struct tcp_net_clock *clock, struct tcp_net_point *points, size_t n,
 		      int64_t from, int64_t to);
 
-/* theta at A's time x, and how far from it the truth may lie, ns. false: not known then. */
+/* theta at A's time x, and the bound of its error, ns. False: unknown. */
 bool tcp_net_clock_at(const struct tcp_net_clock *clock, int64_t x, int64_t *theta, int64_t *bound);
 void tcp_net_clock_free(struct tcp_net_clock *clock);
 

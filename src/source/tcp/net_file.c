@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_file.c - records of segments at network devices, in a file. */
+/* net_file.c - reads and writes files of segment records. */
 #include "source/tcp/net_file.h"
 
 #include <errno.h>
@@ -81,15 +81,11 @@ int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t
 		snprintf(why, bytes, "not a file of 'sidelight tcp net --record'");
 		return ferror(from) ? -EIO : -EINVAL;
 	}
-	if (h->version != TCP_NET_FILE_VERSION || h->bytes != sizeof(*h)) {
-		snprintf(why, bytes, "of version %u; this program reads %u", h->version,
-			 TCP_NET_FILE_VERSION);
-		return -EINVAL;
-	}
-	if (h->check != head_check(h) || h->start_ns >> 62 || h->start_real_ns >> 62) {
-		snprintf(why, bytes, "its beginning is damaged");
-		return -EINVAL;
-	}
+	if (h->version != TCP_NET_FILE_VERSION || h->bytes != sizeof(*h))
+		return base_fail(why, bytes, -EINVAL, "version %u; this program reads version %u",
+				 h->version, TCP_NET_FILE_VERSION);
+	if (h->check != head_check(h) || h->start_ns >> 62 || h->start_real_ns >> 62)
+		return base_fail(why, bytes, -EINVAL, "damaged header");
 	h->host[sizeof(h->host) - 1] = 0;
 	return 0;
 }
@@ -100,7 +96,7 @@ static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_fr
 	f->type = h->type;
 	switch (h->type) {
 	case TCP_NET_SEGMENT:
-		/* Its own number is what is expected: files hold no ring. */
+		/* Expects its own number: a file has no ring. */
 		if (h->bytes != SL_NIC_SIZE || region_nic_record_parse(w, w[0] >> 8, &f->segment))
 			break;
 		return 1;
@@ -129,11 +125,9 @@ static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_fr
 		f->end.left_out = w[3];
 		return 1;
 	default:
-		snprintf(why, bytes, "a frame of unknown type %u", h->type);
-		return -EINVAL;
+		return base_fail(why, bytes, -EINVAL, "unknown frame type %u", h->type);
 	}
-	snprintf(why, bytes, "a frame of type %u is damaged", h->type);
-	return -EINVAL;
+	return base_fail(why, bytes, -EINVAL, "damaged frame of type %u", h->type);
 }
 
 int tcp_net_file_next(FILE *from, struct tcp_net_frame *f, char *why, size_t bytes)
@@ -145,10 +139,8 @@ int tcp_net_file_next(FILE *from, struct tcp_net_frame *f, char *why, size_t byt
 	_Static_assert(sizeof(struct tcp_layer_record) <= sizeof(w), "the longest frame");
 	if (n != sizeof(h))
 		return ferror(from) ? -EIO : 0;
-	if (!h.bytes || h.bytes % 8 || h.bytes > sizeof(w)) {
-		snprintf(why, bytes, "a frame of %u bytes", h.bytes);
-		return -EINVAL;
-	}
+	if (!h.bytes || h.bytes % 8 || h.bytes > sizeof(w))
+		return base_fail(why, bytes, -EINVAL, "invalid frame of %u bytes", h.bytes);
 	if (fread(w, 1, h.bytes, from) != h.bytes)
 		return ferror(from) ? -EIO : 0;
 	return take(&h, w, f, why, bytes);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_file.h - records of one host in a file, to be put together with those of the other later.
- * What is read is not believed: lengths, checks and numbers are held against each other.
+ * net_file.h - one host's records in a file, to be matched with another's later. Input is
+ * untrusted: lengths, checksums and numbers are validated.
  *
  *   head    struct tcp_net_file_head
- *   frames  { u32 type; u32 bytes; } and so many bytes, a multiple of 8:
- *     1 SEGMENT  a record as it lay in the ring (sidelight/nic.h)
- *     2 GAP      u64 records missed, u64 CLOCK_MONOTONIC ns when that was seen
+ *   frames  { u32 type; u32 bytes; } and bytes bytes, a multiple of 8:
+ *     1 SEGMENT  a record as in the ring (sidelight/nic.h)
+ *     2 GAP      u64 records missed, u64 CLOCK_MONOTONIC ns when noticed
  *     3 LAYERS   struct tcp_layer_record of a request or of a segment
  *     4 END      u64 CLOCK_MONOTONIC ns, u64 headless packets, u64 fragments, u64 calls that the
- *                kernel left out (tcp_net_left_out()); last
+ *                kernel skipped (tcp_net_left_out()); last
  *
- * Little-endian, as regions are.
+ * Little-endian.
  */
 #ifndef SL_SOURCE_TCP_NET_FILE_H
 #define SL_SOURCE_TCP_NET_FILE_H
@@ -29,9 +29,9 @@ struct tcp_net_file_head {
 	uint32_t version, bytes; /* of this head */
 	uint8_t boot_id[16];
 	uint64_t start_ns;	/* CLOCK_MONOTONIC */
-	uint64_t start_real_ns; /* CLOCK_REALTIME, at the same moment */
-	char host[64];		/* NUL-terminated; what the host calls itself */
-	uint64_t check;		/* FNV-1a over all before */
+	uint64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
+	char host[64];		/* NUL-terminated host name */
+	uint64_t check;		/* FNV-1a over the fields before */
 };
 
 enum tcp_net_frame_type {
@@ -55,7 +55,7 @@ struct tcp_net_frame {
 	};
 };
 
-/* Writing. 0 or -errno; errors of the stream show at its end. */
+/* Writing. 0 or -errno; stream errors may show only when it is closed. */
 int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16]);
 int tcp_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS]);
 int tcp_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns);
@@ -63,13 +63,11 @@ int tcp_net_file_layers(FILE *to, const struct tcp_layer_record *r);
 int tcp_net_file_end(FILE *to, const struct region_nic_hot *hot, uint64_t left_out,
 		     uint64_t now_ns);
 
-/*
- * Reading: 0; -EINVAL: not such a file, with a line in why[]; -errno of the stream.
- */
+/* Reading: 0; -EINVAL: another kind of file, with one line in why[]; -errno of the stream. */
 int tcp_net_file_head(FILE *from, struct tcp_net_file_head *head, char *why, size_t bytes);
 /*
- * 1: a frame; 0: the end, also in the middle of a frame; -EINVAL: nonsense, with a line in why[]. A
- * file that ends without an END was cut; what came before is good.
+ * 1: a frame; 0: end of file, also inside a frame; -EINVAL: invalid, with one line in why[]. A file
+ * without END was truncated; earlier frames are valid.
  */
 int tcp_net_file_next(FILE *from, struct tcp_net_frame *frame, char *why, size_t bytes);
 

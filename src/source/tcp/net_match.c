@@ -10,57 +10,57 @@
 
 #define BUCKETS 4096u
 #define GAPS	64
-#define PARTS	64   /* into which a segment that is cut on the way is told apart */
-#define AGAIN	4096 /* segments sent again that are remembered, of one direction */
+#define PARTS	64   /* parts that a segment cut on the way is tracked by */
+#define AGAIN	4096 /* retransmitted segments remembered per direction */
 
-/* Sequence numbers are unwrapped to 64 bits, so that order is order. */
+/* A segment sent. Sequence numbers are unwrapped to 64 bits. */
 struct net_match_out {
-	uint64_t seq, end, time, parts; /* parts: bit i: part i came */
+	uint64_t seq, end, time, parts; /* parts: bit i: part i arrived */
 	uint32_t tsval;
-	uint32_t gap; /* gaps of the sender's records before it */
+	uint32_t gap; /* gaps in the sender's records before it */
 	uint16_t ip_id, gso_size;
 	bool has_ts, v4;
 };
 
-/* Of a pure acknowledgement all must agree. */
+/* A pure acknowledgement sent; matches if all fields agree. */
 struct ack {
-	uint64_t time, ack; /* ack: unwrapped */
+	uint64_t time, ack; /* ack is unwrapped */
 	uint32_t seq, tsval, tsecr;
 	uint16_t window, ip_id;
 	uint32_t flags;
 };
 
-struct net_match_list { /* first..n of room; grows, and moves to its beginning when it does */
+struct net_match_list { /* elements [first, n) of room */
 	void *v;
 	size_t first, n, room;
 };
 
 struct dir {
-	struct dir *next; /* of the bucket */
+	struct dir *next; /* in the bucket */
 	struct tcp_net_flow flow;
-	uint32_t isn[2]; /* of the connection that each side speaks of, by its SYN */
+	uint32_t isn[2]; /* each side's SYN */
 	bool has_isn[2];
 	bool begun;
 	uint32_t bucket;
-	uint64_t touched[2];	     /* when each side last spoke of it, by its clock */
-	uint64_t newest;	     /* highest sequence number sent or received, unwrapped */
-	uint64_t sent_end;	     /* highest sent */
-	uint64_t latest;	     /* when the latest of those that came was sent */
-	struct net_match_list fresh; /* struct net_match_out with bytes not sent before: sorted by
-					seq, and by time */
+	uint64_t touched[2]; /* time of each side's last record, its clock */
+	uint64_t newest;     /* highest sequence number of either side, unwrapped */
+	uint64_t sent_end;   /* highest sent */
+	uint64_t latest;     /* send time of the latest arrival */
+	struct net_match_list
+		fresh; /* struct net_match_out with new bytes, sorted by seq and time */
 	struct net_match_list again; /* struct net_match_out with bytes sent before */
-	struct net_match_list acks;  /* struct ack, sent: sorted by .ack, which only grows */
+	struct net_match_list acks;  /* struct ack, sorted by .ack */
 	bool acked;
 	uint64_t newest_ack;
-	struct net_match_list in; /* struct region_nic_record, came and not yet matched */
-	size_t held;		  /* of in: may be matched */
+	struct net_match_list in; /* struct region_nic_record, arrived, not yet matched */
+	size_t held;		  /* of in: ready to match */
 };
 
 struct side {
 	uint64_t from, to, last, gaps;
 	struct {
 		uint64_t from, to;
-	} gap[GAPS]; /* a ring: the oldest goes */
+	} gap[GAPS]; /* a ring */
 };
 
 struct tcp_net_match {
@@ -68,7 +68,7 @@ struct tcp_net_match {
 	struct dir *bucket[BUCKETS];
 	struct dir **dirs;
 	uint32_t n, next_index;
-	uint64_t held; /* records remembered */
+	uint64_t held; /* records held */
 	struct side side[2];
 	uint64_t causes[TCP_NET_CAUSES], sent[2];
 };
@@ -76,17 +76,16 @@ struct tcp_net_match {
 static const struct {
 	const char *name, *text;
 } causes[TCP_NET_CAUSES] = {
-	[TCP_NET_LOST] = {"lost", "sent, and never came"},
-	[TCP_NET_UNKNOWN] = {"unknown", "sent, and the other host's records have a gap there"},
-	[TCP_NET_NOT_SENT] = {"not_sent", "came, and the sending was not seen"},
-	[TCP_NET_AMBIGUOUS] = {"ambiguous", "came, and was sent more than once"},
-	[TCP_NET_DUPLICATE] = {"duplicate", "came again"},
-	[TCP_NET_MERGED] = {"merged", "came merged behind another segment"},
-	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched",
-				   "acknowledgements that could not be told apart"},
-	[TCP_NET_FULL] = {"full", "no room to remember them"},
+	[TCP_NET_LOST] = {"lost", "sent, never arrived"},
+	[TCP_NET_UNKNOWN] = {"unknown", "sent during a gap in the other host's records"},
+	[TCP_NET_NOT_SENT] = {"not_sent", "arrived, its sending not recorded"},
+	[TCP_NET_AMBIGUOUS] = {"ambiguous", "arrived, sent more than once"},
+	[TCP_NET_DUPLICATE] = {"duplicate", "arrived again"},
+	[TCP_NET_MERGED] = {"merged", "arrived merged behind another segment"},
+	[TCP_NET_ACK_UNMATCHED] = {"ack_unmatched", "acknowledgements that are ambiguous"},
+	[TCP_NET_FULL] = {"full", "no room to remember"},
 	[TCP_NET_MISSED] = {"missed", "records overwritten before they were read"},
-	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, and the clocks' offset is not known"},
+	[TCP_NET_NO_CLOCK] = {"no_clock", "matched, clock offset unknown"},
 };
 
 const char *tcp_net_cause_name(int cause)
@@ -110,15 +109,8 @@ static void *push(struct tcp_net_match *m, struct net_match_list *l, size_t size
 		l->n -= l->first;
 		l->first = 0;
 	}
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 16;
-		void *v = realloc(l->v, room * size);
-
-		if (!v)
-			goto full;
-		l->v = v;
-		l->room = room;
-	}
+	if (!base_grow(&l->v, &l->room, l->n, size))
+		goto full;
 	m->held++;
 	return (char *)l->v + l->n++ * size;
 full:
@@ -176,9 +168,8 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 }
 
 /*
- * The direction that a record belongs to. Ports are used again: each connection begins by a SYN,
- * whose sequence number both sides see. One that a side knows no SYN of is the newest that has
- * begun.
+ * Finds the direction of a record. Ports are reused: a connection begins with a SYN, whose sequence
+ * number both sides see. A side that saw no SYN takes the newest direction.
  */
 static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
@@ -205,8 +196,7 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	}
 	if (!found && !(r->flags & SL_NIC_SYN))
 		found = current;
-	if (!found)
-		found = dir_add(m, r, sender);
+	found = found ?: dir_add(m, r, sender);
 	if (found && r->flags & SL_NIC_SYN) {
 		found->has_isn[side] = true;
 		found->isn[side] = r->seq;
@@ -214,7 +204,7 @@ static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region
 	return found;
 }
 
-/* To the number next to the newest there was, which moves on. */
+/* Unwraps to the number nearest to the newest, and advances the newest. */
 static uint64_t unwrap(bool *begun, uint64_t *newest, uint32_t seq)
 {
 	uint64_t wide;
@@ -264,7 +254,7 @@ static void sent_ack(struct tcp_net_match *m, struct dir *d, const struct region
 	if (!a)
 		return;
 	mine = ack_of(d, r);
-	/* Records of two CPUs may have changed places. */
+	/* Records of two CPUs may be swapped. */
 	for (; a > first && a[-1].ack > mine.ack; a--)
 		a[0] = a[-1];
 	*a = mine;
@@ -308,7 +298,7 @@ static void sent(struct tcp_net_match *m, int side, struct dir *d,
 		d->sent_end = o->end;
 }
 
-/* ---- what came ---- */
+/* ---- what arrived ---- */
 
 static unsigned int part_of(const struct net_match_out *o, uint64_t seq)
 {
@@ -318,33 +308,25 @@ static unsigned int part_of(const struct net_match_out *o, uint64_t seq)
 	return part < PARTS ? (unsigned int)part : PARTS - 1;
 }
 
-/* Does the IP id say that this is the segment? One that was cut counts on from its own. */
+/* True if the IP id identifies the segment; parts of a cut segment count up from its id. */
 static bool same_id(const struct net_match_out *o, uint64_t seq, const struct region_nic_record *r)
 {
 	return o->v4 && r->ip_id == (uint16_t)(o->ip_id + part_of(o, seq));
 }
 
-/* The fresh one that holds the byte, or would stand behind it. */
+/* The first of fresh that holds the byte or follows it. */
 static size_t fresh_at(const struct net_match_list *l, uint64_t seq)
 {
 	const struct net_match_out *v = l->v;
-	size_t a = l->first, b = l->n;
+	size_t i;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (v[mid].end <= seq)
-			a = mid + 1;
-		else
-			b = mid;
-	}
-	return a;
+	BASE_LOWER_BOUND(i, l->first, l->n, v[i].end <= seq);
+	return i;
 }
 
 struct choice {
 	struct net_match_out *one;
-	unsigned int holding, fitting,
-		same_id; /* hold the byte; with that timestamp; with that id, too */
+	unsigned int holding, fitting, same_id; /* hold the byte; also the timestamp; also the id */
 };
 
 static void consider(struct choice *c, struct net_match_out *o, uint64_t seq,
@@ -364,7 +346,7 @@ static void consider(struct choice *c, struct net_match_out *o, uint64_t seq,
 	}
 }
 
-/* All that the segment brought is there now; others that it swallowed are not timed. */
+/* Marks what the segment delivered; segments merged into it are not timed. */
 static void came(struct tcp_net_match *m, struct dir *d, struct net_match_out *first, uint64_t seq,
 		 uint64_t end)
 {
@@ -400,12 +382,12 @@ static void match(struct tcp_net_match *m, struct dir *d, const struct region_ni
 		return;
 	}
 	if ((c.fitting > 1 && c.same_id != 1) ||
-	    /* Sent again while nobody looked? Timestamps would tell. */
+	    /* It may have been sent again in a gap of the records; only timestamps would tell. */
 	    (!(o->has_ts && r->flags & SL_NIC_HAS_TS) &&
 	     o->gap != (uint32_t)m->side[d->flow.sender].gaps)) {
 		for (i = d->again.first; i < d->again.n; i++)
 			if (seq >= again[i].seq && seq < again[i].end)
-				again[i].parts |= 1; /* one of them, so that none counts as lost */
+				again[i].parts |= 1; /* one arrived: none counts as lost */
 		i = fresh_at(&d->fresh, seq);
 		if (i < d->fresh.n && seq >= fresh[i].seq)
 			fresh[i].parts |= 1;
@@ -442,16 +424,9 @@ static bool same_ack(const struct ack *a, const struct ack *b)
 static void match_ack(struct tcp_net_match *m, struct dir *d, const struct region_nic_record *r)
 {
 	struct ack want = ack_of(d, r), *v = d->acks.v;
-	size_t a = d->acks.first, b = d->acks.n, found = 0, n = 0;
+	size_t a, found = 0, n = 0;
 
-	while (a < b) {
-		size_t mid = (a + b) / 2;
-
-		if (v[mid].ack < want.ack)
-			a = mid + 1;
-		else
-			b = mid;
-	}
+	BASE_LOWER_BOUND(a, d->acks.first, d->acks.n, v[a].ack < want.ack);
 	for (; a < d->acks.n && v[a].ack == want.ack; a++)
 		if (same_ack(&v[a], &want)) {
 			found = a;
@@ -467,14 +442,13 @@ static void match_ack(struct tcp_net_match *m, struct dir *d, const struct regio
 						      .in_ns = r->time_ns,
 						      .ack = true,
 					      });
-	/* What stands before it was overtaken or lost, and may come still: it ends with its time.
-	 */
-	v[found].flags |= SL_NIC_OUT; /* nothing is like it any more */
+	/* Earlier ones were overtaken or lost; those that do not arrive expire. */
+	v[found].flags |= SL_NIC_OUT; /* matches no more */
 	while (d->acks.first < d->acks.n && v[d->acks.first].flags & SL_NIC_OUT)
 		drop_first(m, &d->acks, 1);
 }
 
-/* ---- the outside ---- */
+/* ---- interface ---- */
 
 struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *options)
 {
@@ -482,12 +456,9 @@ struct tcp_net_match *tcp_net_match_open(const struct tcp_net_match_opts *option
 
 	if (!m)
 		return NULL;
-	memcpy(&m->options, options,
-	       options->sz < sizeof(m->options) ? options->sz : sizeof(m->options));
-	if (!m->options.flows)
-		m->options.flows = 65536;
-	if (!m->options.records)
-		m->options.records = 1 << 20;
+	m->options = *options;
+	m->options.flows = m->options.flows ?: 65536;
+	m->options.records = m->options.records ?: 1 << 20;
 	m->dirs = calloc(m->options.flows, sizeof(struct dir *));
 	if (!m->dirs) {
 		free(m);
@@ -583,7 +554,7 @@ void tcp_net_match_run(struct tcp_net_match *m)
 	}
 }
 
-/* Was the receiver recording when this came, or should have? */
+/* True if the receiver was recording at that time. */
 static bool watched(const struct side *s, uint64_t at)
 {
 	if (at < s->from || at > s->to)
@@ -616,7 +587,7 @@ static bool is_empty(const struct net_match_list *l)
 	return l->first == l->n;
 }
 
-/* Nothing of it for as long as what was sent is remembered: its place is another's. */
+/* Drops directions without records for as long as segments are remembered. */
 static void drop_idle(struct tcp_net_match *m, int side, uint64_t before_ns)
 {
 	for (uint32_t i = 0; i < m->n; i++) {

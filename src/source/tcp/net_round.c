@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_round.c - requests through both hosts and the wire. */
+/* net_round.c - matches requests through both hosts and the network between. */
 #include "source/tcp/net_round.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/base.h"
 
 #define ONE_OFFSET_NS 100000000u /* from device to device */
 
@@ -18,7 +20,7 @@ const char *tcp_net_part_name(int part)
 	return names[part];
 }
 
-/* By kind, connection and sequence number: what is looked for stands in one place. */
+/* By kind, connection and sequence number. */
 static int compare(const struct tcp_layer_record *a, const struct tcp_layer_record *b)
 {
 	int c = (int)a->kind - b->kind;
@@ -37,33 +39,26 @@ static int order(const void *a, const void *b)
 	return compare(a, b);
 }
 
-/* The peer's segment that holds a byte; NULL if there is none, or more than one. */
+/* The peer's segment that holds a byte; NULL: none, or several. */
 static const struct tcp_layer_record *holding(const struct tcp_layer_record *v, size_t n,
 					      const struct tcp_layer_record *server,
 					      enum tcp_record_kind kind, uint32_t byte)
 {
 	struct tcp_layer_record want = {.kind = (uint8_t)kind, .seq = byte};
-	size_t a = 0, b = n;
+	size_t a;
 
 	memcpy(want.key.local, server->key.remote, 16);
 	memcpy(want.key.remote, server->key.local, 16);
 	want.key.local_port = server->key.remote_port;
 	want.key.remote_port = server->key.local_port;
-	while (a < b) { /* the last that is not behind it */
-		size_t mid = (a + b) / 2;
-
-		if (compare(&v[mid], &want) <= 0)
-			a = mid + 1;
-		else
-			b = mid;
-	}
+	BASE_LOWER_BOUND(a, 0, n, compare(&v[a], &want) <= 0);
 	if (!a || byte - v[a - 1].seq >= v[a - 1].length)
 		return NULL;
 	want.seq = v[a - 1].seq;
 	if (compare(&v[a - 1], &want))
 		return NULL;
 	if (a > 1 && !compare(&v[a - 2], &want))
-		return NULL; /* another connection of the same ports, or sent again */
+		return NULL; /* another connection with the same ports, or a retransmission */
 	return &v[a - 1];
 }
 
@@ -99,14 +94,13 @@ static bool put_together(struct tcp_net_round *r, const struct tcp_layer_record 
 	r->total = between(out->sent, in->copied);
 	r->wires = (int64_t)(in->nic_in - out->nic_out) - (int64_t)(q->nic_out - q->nic_in);
 	r->part[TCP_PART_WIRE_THERE] = r->part[TCP_PART_WIRE_BACK] = TCP_PART_NONE;
-	/* B's clock less A's, when the request came and when the response went. */
+	/* B's clock minus A's at the request's arrival and at the response's departure. */
 	if (!tcp_net_stat_theta(stat, (int64_t)(a ? out->nic_out : q->nic_in), &theta[0],
 				&bound[0]) ||
 	    !tcp_net_stat_theta(stat, (int64_t)(a ? in->nic_in : q->nic_out), &theta[1], &bound[1]))
 		return true;
 	r->bound = bound[0] > bound[1] ? bound[0] : bound[1];
-	/* One offset for both: then the parts are the whole, and not off by what the clocks part
-	 * meanwhile. */
+	/* One offset for both, so that the parts add up to the whole despite drift. */
 	if (in->nic_in - out->nic_out <= ONE_OFFSET_NS) {
 		int64_t apart = theta[1] - theta[0];
 
@@ -136,7 +130,7 @@ int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 			struct tcp_net_round *r = &rounds->v[rounds->n];
 
 			if (q->kind != TCP_RECORD_REQUEST)
-				break; /* they stand first */
+				break; /* requests come first */
 			if (!q->length || !q->nic_in || !q->nic_out || q->nic_out < q->nic_in) {
 				rounds->incomplete++;
 				continue;

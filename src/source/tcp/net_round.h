@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net_round.h - a request and its response through both hosts and the wire: the records of layers
- * of the client and of the server, put together by connection and by the bytes that they carry.
- * Pure but for memory.
+ * net_round.h - a request and its response through both hosts and the network: layer records of
+ * client and server, matched by connection and bytes. Pure but for memory.
  *
- * Both wires together are what the client saw between its device and back, less what the server saw
- * between its own: two durations, each by one clock, so that no offset is in it. Each wire by
- * itself bears the bound of the offset.
+ * Both network passages together take what the client measured between its device's send and
+ * receive, less what the server measured between its own: two durations by one clock each, so no
+ * offset is involved. Each passage by itself carries the bound of the offset.
  */
 #ifndef SL_SOURCE_TCP_NET_ROUND_H
 #define SL_SOURCE_TCP_NET_ROUND_H
@@ -37,27 +36,27 @@ const char *tcp_net_part_name(int part); /* "wire_there" */
 #define TCP_PART_NONE INT64_MIN /* not measured */
 
 struct tcp_net_round {
-	const struct tcp_layer_record *request; /* as the server saw it */
+	const struct tcp_layer_record *request; /* the server's record */
 	int client;				/* side */
-	int64_t part[TCP_PARTS]; /* ns; wires may be negative, and then are off by that at least */
-	int64_t wires;		 /* both together, exact */
-	int64_t bound;		 /* of each wire */
-	int64_t total;		 /* from the client's call to its copy: by its clock */
+	int64_t part[TCP_PARTS]; /* ns; negative network passages are off by at least that */
+	int64_t wires;		 /* both passages together, exact */
+	int64_t bound;		 /* of each passage */
+	int64_t total;		 /* from the client's call to its copy, by its clock */
 };
 
 struct tcp_net_rounds {
 	struct tcp_net_round *v;
 	size_t n;
-	/* Requests of servers that are none of them, by cause. */
-	uint64_t incomplete;  /* the server's times are not complete */
-	uint64_t no_request;  /* the client's segment with the request's last byte was not seen */
-	uint64_t no_response; /* ... with the response's first byte */
-	uint64_t refused;     /* times that contradict each other */
+	/* Requests that are not matched, by cause. */
+	uint64_t incomplete;  /* the server's times are incomplete */
+	uint64_t no_request;  /* client's segment with the request's last byte not recorded */
+	uint64_t no_response; /* client's segment with the response's first byte not recorded */
+	uint64_t refused;     /* contradictory times */
 };
 
 /*
- * records[s]: of side s, n[s] of them; sorted on the way. The rounds refer to them. 0 or -ENOMEM.
- * Without an offset the wires are TCP_PART_NONE; their sum is not.
+ * records[s]: n[s] records of side s; sorts them. The rounds refer to them. Without an offset the
+ * single passages are TCP_PART_NONE, their sum is not. 0 or -ENOMEM.
  */
 int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 			const struct tcp_net_stat *stat, struct tcp_net_rounds *rounds);

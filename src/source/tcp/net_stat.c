@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* net_stat.c - from matched segments to latencies. */
+/* net_stat.c - turns matched segments into latencies. */
 #include "source/tcp/net_stat.h"
 
 #include <errno.h>
@@ -12,17 +12,17 @@
 #define WINDOW_NS   2000000000ull
 #define ROWS	    4096u
 #define ROW_BUCKETS 1024u
-#define HISTORY	    (1u << 22) /* apexes of the clocks that are remembered: of some hours, mostly */
-#define PAIR_NS	    10000000   /* a segment and what went the other way next: no further apart */
+#define HISTORY	    (1u << 22) /* apexes remembered: usually some hours */
+#define PAIR_NS	    10000000   /* longest time between a segment and the reply it is paired with */
 
 struct net_stat_kept {
 	struct tcp_net_point point;
-	struct tcp_net_sample sample; /* .flow is in use as long as its flow is */
+	struct tcp_net_sample sample; /* .flow is valid while its flow exists */
 	struct tcp_net_row *row;
-	uint32_t flow; /* a number for both directions */
+	uint32_t flow; /* the same for both directions */
 };
 
-/* The last segment of each direction of a connection, by its number: a table that forgets. */
+/* The last segment of each direction per connection: a lossy table. */
 #define PAIRS 8192u
 struct net_stat_pair {
 	uint32_t flow;
@@ -33,10 +33,10 @@ struct net_stat_pair {
 struct tcp_net_stat {
 	struct tcp_net_stat_opts options;
 	struct tcp_net_match *match;
-	/* The window that is open, behind the one before, which is there for the estimate only. */
+	/* The open window, behind the one before, which only the estimate uses. */
 	struct net_stat_kept *kept;
 	size_t n, room, before;
-	int64_t window; /* where the open window begins */
+	int64_t window; /* start of the open window */
 	bool begun, no_memory;
 	struct tcp_net_clock clock;
 	struct tcp_net_row **rows, *bucket[ROW_BUCKETS];
@@ -57,7 +57,7 @@ void tcp_net_hist_add(struct tcp_net_hist *h, int64_t ns)
 	if (!h->count || ns > h->most)
 		h->most = ns;
 	h->count++;
-	h->sum = (int64_t)((uint64_t)h->sum + (uint64_t)ns); /* nonsense may overflow it */
+	h->sum = (int64_t)((uint64_t)h->sum + (uint64_t)ns); /* invalid input may overflow it */
 	if (ns < 0) {
 		h->negative++;
 		return;
@@ -107,7 +107,7 @@ static struct tcp_net_row key_of(const struct tcp_net_stat *s, const struct tcp_
 		memcpy(key.address[0], f->sender ? f->destination : f->source, 16);
 		memcpy(key.address[1], f->sender ? f->source : f->destination, 16);
 		break;
-	case TCP_NET_BY_PORT: /* who connects takes a port out of the upper range */
+	case TCP_NET_BY_PORT: /* the higher port is the client's */
 		key.port[0] = a < b ? a : b;
 		key.v6 = 0;
 		break;
@@ -152,12 +152,11 @@ static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_f
 		}
 		return row;
 	}
-	if (!s->rest)
-		s->rest = row_new(s, &(struct tcp_net_row){.rest = true});
+	s->rest = s->rest ?: row_new(s, &(struct tcp_net_row){.rest = true});
 	return s->rest;
 }
 
-/* The same for both directions. */
+/* A number for both directions. */
 static uint32_t connection(const struct tcp_net_flow *f)
 {
 	uint64_t h[2];
@@ -180,16 +179,9 @@ static void take(void *context, const struct tcp_net_sample *sample)
 	int64_t b = (int64_t)(f->sender ? sample->out_ns : sample->in_ns);
 	struct net_stat_kept *k;
 
-	if (s->n == s->room) {
-		size_t room = s->room ? 2 * s->room : 1024;
-		struct net_stat_kept *more = realloc(s->kept, room * sizeof(*more));
-
-		if (!more) {
-			s->no_memory = true;
-			return;
-		}
-		s->kept = more;
-		s->room = room;
+	if (!base_grow(&s->kept, &s->room, s->n, sizeof(*s->kept))) {
+		s->no_memory = true;
+		return;
 	}
 	if (!f->user && !sample->ack)
 		f->user = row_of(s, f);
@@ -209,16 +201,13 @@ static void take(void *context, const struct tcp_net_sample *sample)
 struct tcp_net_stat *tcp_net_stat_open(const struct tcp_net_stat_opts *options)
 {
 	struct tcp_net_stat *s = calloc(1, sizeof(*s));
-	struct tcp_net_match_opts m = {.sz = sizeof(m), .sample = take, .context = s};
+	struct tcp_net_match_opts m = {.sample = take, .context = s};
 
 	if (!s)
 		return NULL;
-	memcpy(&s->options, options,
-	       options->sz < sizeof(s->options) ? options->sz : sizeof(s->options));
-	if (!s->options.window_ns)
-		s->options.window_ns = WINDOW_NS;
-	if (!s->options.rows)
-		s->options.rows = ROWS;
+	s->options = *options;
+	s->options.window_ns = s->options.window_ns ?: WINDOW_NS;
+	s->options.rows = s->options.rows ?: ROWS;
 	s->clock.most = s->options.history ? s->options.history : HISTORY;
 	m.flows = s->options.flows;
 	m.records = s->options.records;
@@ -302,7 +291,7 @@ static void latency(struct tcp_net_stat *s, const struct net_stat_kept *k, int64
 		s->options.result(s->options.context, &r);
 }
 
-/* The window's own points, those of the one before, and what is known of the next. */
+/* Uses the window's points, those of the one before, and known ones of the next. */
 static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_t n, int64_t end)
 {
 	struct tcp_net_clock *c = &s->clock;
@@ -316,7 +305,7 @@ static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_
 	s->totals.windows++;
 	for (size_t i = 0; i < n; i++)
 		points[i] = k[i].point;
-	/* Some of the window before, too, may be known only now. */
+	/* Parts of the window before may become known only now. */
 	if (c->n && c->v[c->n - 1]->to >= from)
 		from = c->v[c->n - 1]->to + 1;
 	err = tcp_net_clock_add(c, points, n, from, end - 1);
@@ -335,7 +324,7 @@ static int by_time(const void *a, const void *b)
 	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
 }
 
-/* The open window ends: of kept, before..upto belong to it, and first..before to the one before. */
+/* Closes the open window, kept[before..upto), which kept[first..before) precedes. */
 static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
 	int64_t theta, bound, least = INT64_MAX, most = 0;
@@ -384,7 +373,7 @@ int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 		int64_t end;
 
 		if (!s->begun || s->kept[upto].point.at >= s->window + 2 * length) {
-			/* After silence a window begins with what comes. */
+			/* After a pause, the window starts at the next sample. */
 			first = upto;
 			s->window = s->kept[upto].point.at;
 			s->begun = true;
@@ -406,7 +395,7 @@ int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 	return err;
 }
 
-/* ---- the outside ---- */
+/* ---- interface ---- */
 
 const struct tcp_net_row *tcp_net_stat_row(const struct tcp_net_stat *s, uint32_t i)
 {

@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/base.h"
+
 struct netns_walk {
 	bool (*enter)(void *context, uint64_t inode);
 	void (*here)(void *context, uint64_t inode);
@@ -19,41 +21,33 @@ struct netns_walk {
 	size_t n, room;
 };
 
-/* 1: seen now for the first time; 0: before; or -errno. */
+/* 1: new; 0: seen before; or -errno. */
 static int first_time(struct netns_walk *w, uint64_t inode)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (w->seen[i] == inode)
 			return 0;
-	if (w->n == w->room) {
-		size_t room = w->room ? 2 * w->room : 64;
-		uint64_t *seen = realloc(w->seen, room * sizeof(*seen));
-
-		if (!seen)
-			return -ENOMEM;
-		w->seen = seen;
-		w->room = room;
-	}
+	if (!base_grow(&w->seen, &w->room, w->n, sizeof(*w->seen)))
+		return -ENOMEM;
 	w->seen[w->n++] = inode;
 	return 1;
 }
 
-/* path: of a namespace, "/proc/1/ns/net". own: a descriptor of the one to come back to. 0 or
- * -errno. */
+/* Calls here() in the namespace at path ("/proc/1/ns/net"), returns to own. 0 or -errno. */
 static int look(struct netns_walk *w, const char *path, int own)
 {
 	struct stat st;
 	int fd, err;
 
 	if (stat(path, &st))
-		return 0; /* the process is gone */
+		return 0; /* the process ended */
 	err = first_time(w, st.st_ino);
 	if (err <= 0 || !w->enter(w->context, st.st_ino))
 		return err < 0 ? err : 0;
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	/* The process may be another by now. */
+	/* The pid may have been reused. */
 	if (!fstat(fd, &st) && !setns(fd, CLONE_NEWNET)) {
 		w->here(w->context, st.st_ino);
 		err = setns(own, CLONE_NEWNET) ? -errno : 0;

@@ -23,7 +23,7 @@ static uint32_t power_of_two(uint32_t n)
 	return p;
 }
 
-/* Microseconds of a jiffy: the coarse clocks have its resolution. */
+/* Microseconds per jiffy, the resolution of coarse clocks. */
 static uint32_t tick_us(void)
 {
 	struct timespec t;
@@ -46,12 +46,12 @@ int tcp_table_size(struct flow_bpf *flow, const struct tcp_opts *o)
 	s->quarantine_ns = o->quarantine_ns ? o->quarantine_ns : 5000000000;
 	s->slots = slots;
 	s->ring_mask = ring - 1;
-	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two places a flow */
+	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two slots per flow */
 	s->journal_mask = journal - 1;
 	s->journal_first = TCP_FLOWS_FIRST_ELEMENT + slots;
 	s->tick_us = tick_us();
 	flow->rodata->take_existing = o->existing;
-	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0 tells of the others */
+	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0: the section's counters */
 	err = bpf_map__set_max_entries(flow->maps.tcp_flows,
 				       s->journal_first + journal / LINES_PER_ELEMENT + s->cgroups);
 	err = err ? err

@@ -25,25 +25,25 @@ struct tcp {
 	struct flow_bpf *flow;
 	struct tcp_hooks hooks;
 	struct tcp_opts options;
-	struct tcp_kernel_filter *filter; /* the mapping that the programs look at */
+	struct tcp_kernel_filter *filter; /* mapped */
 	void *table;
 	size_t table_bytes;
 	struct bpf_link *iterator, *holders;
 	struct tcp_identity *identity; /* with options.cgroups */
 	bool attached;
-	uint64_t netns_before; /* of the filter, when sockets were walked last; 0: all */
-	uint64_t missed;       /* calls that the kernel left out, when it was last looked at */
-	uint64_t next_ns; /* no look before that, lest a host of many sockets does little else */
+	uint64_t netns_before; /* the filter's at the last walk of the sockets; 0: all */
+	uint64_t missed;       /* skipped calls at the last walk */
+	uint64_t next_ns;      /* earliest next walk: bounds the time spent walking */
 };
 
 /*
- * The programs of flow.bpf.c hook into tracepoints, for calls else into functions. Those that this
- * kernel lacks are left out, and what they give is lost; without the first two there is nothing.
+ * Programs of flow.bpf.c use tracepoints, for calls also functions. Those that this kernel lacks
+ * are left out; the first two are indispensable.
  */
 static int choose(struct tcp *t, char *why, size_t bytes)
 {
 	const struct tcp_hooks *h = &t->hooks;
-	bool owner = t->options.calls || t->options.wanted.pid, calls, exits;
+	bool owner = t->options.calls || t->options.filter.pid, calls, exits;
 
 #define TRACEPOINT(boundary) (tcp_hook_chosen(h, TCP_BOUNDARY_##boundary) == TCP_HOOK_TP)
 	if (!TRACEPOINT(STATE) || tcp_hook_chosen(h, TCP_BOUNDARY_EXISTING) != TCP_HOOK_ITER) {
@@ -69,10 +69,10 @@ static int choose(struct tcp *t, char *why, size_t bytes)
 	return 0;
 }
 
-static int check_wanted(const struct tcp_filter *wanted, char *why, size_t bytes)
+static int check_filter(const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	struct tcp_kernel_filter *scratch = malloc(sizeof(*scratch));
-	int err = scratch ? tcp_filter_parse(wanted, scratch, why, bytes) : -ENOMEM;
+	int err = scratch ? tcp_filter_parse(filter, scratch, why, bytes) : -ENOMEM;
 
 	free(scratch);
 	return err;
@@ -80,7 +80,7 @@ static int check_wanted(const struct tcp_filter *wanted, char *why, size_t bytes
 
 int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
-	/* Those that choose() asks for. */
+	/* Those that choose() uses. */
 	uint32_t boundaries = TCP_HOOKS_OF(TCP_APP) | TCP_HOOKS_OF(STATE) | TCP_HOOKS_OF(CLOSE) |
 			      TCP_HOOKS_OF(SEGMENT) | TCP_HOOKS_OF(CONGESTION) |
 			      TCP_HOOKS_OF(RETRANSMIT) | TCP_HOOKS_OF(RESET_IN) |
@@ -92,21 +92,17 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	snprintf(why, bytes, "out of memory");
 	if (!t)
 		return -ENOMEM;
-	memcpy(&t->options, options,
-	       options->sz < sizeof(t->options) ? options->sz : sizeof(t->options));
+	t->options = *options;
 	tcp_libbpf_log();
-	/* What is asked wrongly is said first. */
-	err = check_wanted(&t->options.wanted, why, bytes);
+	/* Report invalid options first. */
+	err = check_filter(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
 	if (t->options.calls)
 		boundaries |= TCP_HOOKS_OF(CALLS);
-	err = tcp_hooks_probe(&t->hooks, boundaries, t->options.avoid != 0);
-	if (err) {
-		tcp_hooks_refusal(err, why, bytes);
+	err = tcp_hooks_choose(&t->hooks, boundaries, t->options.avoid, why, bytes);
+	if (err)
 		goto fail;
-	}
-	tcp_hooks_avoid(&t->hooks, t->options.avoid);
 	t->flow = flow_bpf__open();
 	if (!t->flow) {
 		err = -errno;
@@ -114,7 +110,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	}
 	err = tcp_table_size(t->flow, &t->options);
 	if (err == -EINVAL)
-		snprintf(why, bytes, "no table holds %u flows", t->options.flows);
+		snprintf(why, bytes, "a table cannot hold %u flows", t->options.flows);
 	err = err ? err : choose(t, why, bytes);
 	if (err)
 		goto fail;
@@ -123,15 +119,9 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		err = tcp_load_refused(err, "flow", why, bytes);
 		goto fail;
 	}
-	t->filter = mmap(NULL, sizeof(*t->filter), PROT_READ | PROT_WRITE, MAP_SHARED,
-			 bpf_map__fd(t->flow->maps.tcp_filter), 0);
-	if (t->filter == MAP_FAILED) {
-		err = -errno;
-		t->filter = NULL;
-		goto fail;
-	}
-	err = tcp_table_map(t->flow, &t->table, &t->table_bytes);
-	err = err ? err : tcp_filter(t, &t->options.wanted, why, bytes);
+	err = tcp_filter_map(bpf_map__fd(t->flow->maps.tcp_filter), &t->filter);
+	err = err ? err : tcp_table_map(t->flow, &t->table, &t->table_bytes);
+	err = err ? err : tcp_filter(t, &t->options.filter, why, bytes);
 	if (!err && t->options.cgroups)
 		err = tcp_identity_open(t->flow, t->table, t->table_bytes, &t->identity);
 	if (err)
@@ -143,33 +133,6 @@ fail:
 	return err;
 }
 
-const struct tcp_hooks *tcp_hooks(const struct tcp *t)
-{
-	return &t->hooks;
-}
-
-int tcp_share(const struct tcp *t, struct bpf_object *object)
-{
-	struct bpf_map *map;
-
-	bpf_object__for_each_map(map, object)
-	{
-		const char *name = bpf_map__name(map);
-		struct bpf_map *ours;
-		int err;
-
-		if (strncmp(name, "tcp_", 4)) /* not .rodata and the like */
-			continue;
-		ours = bpf_object__find_map_by_name(t->flow->obj, name);
-		if (!ours)
-			continue;
-		err = bpf_map__reuse_fd(map, bpf_map__fd(ours));
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
 struct sockets {
 	const struct tcp *t;
 	int err;
@@ -179,8 +142,7 @@ static bool may_have_wanted(void *context, uint64_t inode)
 {
 	const struct sockets *s = context;
 
-	/* Of the namespace before it, when the filter is changed: what is no longer wanted is
-	 * closed. */
+	/* After a change also the previous namespace: its flows must be closed. */
 	return !s->err && (!s->t->filter->netns || s->t->filter->netns == inode ||
 			   s->t->netns_before == inode || !s->t->netns_before);
 }
@@ -193,8 +155,7 @@ static void iterate_here(void *context, uint64_t inode)
 	s->err = tcp_iterate(s->t->iterator);
 }
 
-/* The iterator walks the sockets of the namespace in which it is created: one for each. 0 or
- * -errno. */
+/* Walks the sockets of each namespace; an iterator sees those of the one it is made in. */
 static int iterate(struct tcp *t)
 {
 	struct sockets s = {.t = t};
@@ -204,14 +165,14 @@ static int iterate(struct tcp *t)
 	return err ? err : s.err;
 }
 
-/* Whose the sockets are that are there. Before these are walked, which makes flows of them. */
+/* Finds the processes of existing sockets, before the walk that makes flows of them. */
 static void find_holders(struct tcp *t)
 {
 	int err = t->options.existing ? tcp_iterate(t->holders) : 0;
 
 	if (err)
 		base_logf(BASE_WARN, "tcp",
-			  "older connections have no process: descriptors can't be walked: %s",
+			  "existing connections have no process: cannot walk descriptors: %s",
 			  strerror(-err));
 }
 
@@ -226,40 +187,29 @@ int tcp_attach(struct tcp *t, char *why, size_t bytes)
 	err = t->holders && t->iterator ? flow_bpf__attach(t->flow) : -errno;
 	if (!err)
 		find_holders(t);
-	/* After the hooks: what is made meanwhile is seen by one of the two, by both at most. */
+	/* After the hooks: a new connection is seen by one of the two, or both. */
 	err = err ? err
 		  : tcp_iterate_until(t->flow->progs.flow_existing, &t->flow->bss->timer_ready);
 	t->netns_before = t->filter->netns;
 	err = err ? err : iterate(t);
 	if (err)
-		snprintf(why, bytes, "the flow programs can't be attached: %s", strerror(-err));
+		snprintf(why, bytes, "cannot attach the flow programs: %s", strerror(-err));
 	t->attached = !err;
 	return err;
 }
 
 int tcp_catch_up(struct tcp *t, uint64_t *missed)
 {
-	uint64_t sum = t->flow->bss->unopened;
-	struct bpf_program *program;
-	uint64_t now = base_now_ns();
-	int err = 0;
+	uint64_t sum = t->flow->bss->unopened, skipped, now = base_now_ns();
+	int err = tcp_skipped_calls(t->flow->obj, &skipped);
 
-	bpf_object__for_each_program(program, t->flow->obj)
-	{
-		struct bpf_prog_info info = {0};
-		uint32_t n = sizeof(info);
-		int fd = bpf_program__fd(program);
-
-		if (fd < 0) /* not loaded */
-			continue;
-		if (bpf_obj_get_info_by_fd(fd, &info, &n))
-			return -errno;
-		sum += info.recursion_misses;
-	}
+	if (err)
+		return err;
+	sum += skipped;
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
 		err = iterate(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
-		/* Tried again the next time if it failed. */
+		/* On failure the next call tries again. */
 		if (!err)
 			t->missed = sum;
 	}
@@ -268,23 +218,11 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 	return err;
 }
 
-int tcp_filter(struct tcp *t, const struct tcp_filter *wanted, char *why, size_t bytes)
+int tcp_filter(struct tcp *t, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	struct tcp_kernel_filter *f = malloc(sizeof(*f));
-	uint32_t generation = t->filter->generation;
-	int err;
+	int err = tcp_filter_set(t->filter, filter, bpf_map__fd(t->flow->maps.tcp_cidrs),
+				 bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
 
-	if (!f)
-		return -ENOMEM;
-	err = tcp_filter_apply(wanted, f, bpf_map__fd(t->flow->maps.tcp_cidrs),
-			       bpf_map__fd(t->flow->maps.tcp_cgroups), why, bytes);
-	if (!err) {
-		f->generation = generation;
-		memcpy(t->filter, f, sizeof(*f));
-		/* After all of the rest: a program that sees it decides by the new filter. */
-		__atomic_store_n(&t->filter->generation, generation + 1, __ATOMIC_RELEASE);
-	}
-	free(f);
 	if (!err && t->attached) {
 		find_holders(t);
 		err = iterate(t);
@@ -327,8 +265,7 @@ void tcp_close(struct tcp *t)
 	bpf_link__destroy(t->holders);
 	if (t->table)
 		munmap(t->table, t->table_bytes);
-	if (t->filter)
-		munmap(t->filter, sizeof(*t->filter));
+	tcp_filter_unmap(t->filter);
 	flow_bpf__destroy(t->flow);
 	free(t);
 }

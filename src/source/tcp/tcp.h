@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp.h - eBPF programs that keep statistics of TCP connections in memory which readers map, or
- * READ by RDMA. Opening chooses the hooks and loads; attaching begins; closing, or the end of the
- * process however it comes, takes everything out of the kernel: nothing is pinned.
+ * tcp.h - eBPF programs that keep statistics of TCP connections in memory that readers map, or READ
+ * by RDMA. Opening chooses hooks and loads; attaching starts counting; closing, or the end of the
+ * process, removes everything from the kernel: nothing is pinned. Knows no collectors.
  *
- * The flow programs (bpf/flow.bpf.c) are the base: they decide which sockets are looked at, and
- * further objects (layers, CPU time) share their maps. Knows nothing of collectors.
- *
- * Not thread-safe: one thread uses one struct tcp, but readers of the mapping.
+ * One thread per struct tcp; any number of readers of the mapping.
  */
 #ifndef SL_SOURCE_TCP_TCP_H
 #define SL_SOURCE_TCP_TCP_H
@@ -19,10 +16,9 @@
 #include "base/base.h"
 #include "source/tcp/hook.h"
 
-struct bpf_object;
 struct tcp;
 
-/* Which flows. Zero: all. All of what is set has to agree. */
+/* Which flows to record. All fields that are set must match; zero: all flows. */
 struct tcp_filter {
 	struct base_strings ports;   /* "80", "8000-8080": local or remote */
 	struct base_strings cidrs;   /* "10.0.0.0/8", "2001:db8::/32": the remote address */
@@ -33,70 +29,55 @@ struct tcp_filter {
 };
 
 struct tcp_opts {
-	size_t sz;		/* sizeof(struct tcp_opts) */
 	uint32_t flows;		/* connections at a time; 0: 16384 */
-	uint64_t interval_ns;	/* how old published statistics may be; 0: 10 ms */
-	uint64_t quarantine_ns; /* how long the final values of a closed flow stay; 0: 5 s */
-	bool calls;		/* count read and write calls, too: one event more for each */
-	bool existing;		/* also connections made before the start */
-	uint32_t cgroups; /* room to say who so many cgroups are, at most SL_FLOW_CGROUPS_MAX - 1;
-			   * 0: nobody says so */
-	struct tcp_filter wanted;
-	uint32_t avoid; /* bit i: don't use hooks of enum tcp_hook_type i; for tests of what comes
-			   next */
+	uint64_t interval_ns;	/* greatest age of published statistics; 0: 10 ms */
+	uint64_t quarantine_ns; /* how long a closed flow's final values stay; 0: 5 s */
+	bool calls;		/* count read and write calls: one more event each */
+	bool existing;		/* include connections made before the start */
+	uint32_t cgroups; /* cgroups with names, at most SL_FLOW_CGROUPS_MAX - 1; 0: no names */
+	struct tcp_filter filter;
+	uint32_t avoid; /* bit i: avoid hooks of enum tcp_hook_type i; for tests */
 };
 
 /*
- * Chooses hooks, loads. 0, or -errno with one line of what to do about it in why[]: -EPERM (names
- * the capability that is missing), -ENOENT (no BTF), -EINVAL (a filter that is none), -ENOTSUP
- * (built without eBPF, or no hook for what is indispensable), -ENOMEM.
+ * Chooses hooks, loads. 0, or -errno with one line of advice in why[]: -EPERM (names the missing
+ * capability), -ENOENT (no BTF), -EINVAL (invalid filter), -ENOTSUP (built without eBPF, or an
+ * indispensable hook is missing), -ENOMEM.
  */
 int tcp_open(const struct tcp_opts *options, struct tcp **tcp, char *why, size_t bytes);
 
-/* The hooks that were chosen. */
-const struct tcp_hooks *tcp_hooks(const struct tcp *tcp);
-
-/*
- * Makes every map of object that has the name of one of the flow programs' maps the same map.
- * Between opening and loading the object. 0 or -errno.
- */
-int tcp_share(const struct tcp *tcp, struct bpf_object *object);
-
-/* Begins to count; with options.existing also takes in what is there. 0 or -errno, why as above. */
+/* Starts counting; options.existing: also existing connections. 0 or -errno, why as above. */
 int tcp_attach(struct tcp *tcp, char *why, size_t bytes);
 
 /*
- * The kernel leaves out a program whose hook is passed while the same program runs on that CPU, in
- * a process that was interrupted (bpf_prog.active, __bpf_trace_run()): 30 calls in 9 s of 20,000
- * connections a second, tried on 6.18. A connection that was overlooked so is found by the next
- * change of its state, or here, by the iterator, if any call was left out since the last time; it
- * is marked as older. Call it once in a while. missed: calls left out since the start (events of
- * flows among them); NULL is fine. 0 or -errno.
+ * Finds connections that the programs missed. The kernel skips a program while the same program is
+ * interrupted on that CPU (bpf_prog.active, __bpf_trace_run()): 30 calls in 9 s at 20,000
+ * connections per second on 6.18. Such a connection is found at its next change of state, or here,
+ * by the iterator, if calls were skipped since the last time; it is marked as older. Call it every
+ * few seconds. missed (may be NULL): skipped calls since the start, including those for flow
+ * events. 0 or -errno.
  */
 int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
 
-/* Changes the filter at run time. Flows that are no longer wanted are closed by and by. 0 or
- * -errno. */
-int tcp_filter(struct tcp *tcp, const struct tcp_filter *wanted, char *why, size_t bytes);
+/* Changes the filter at run time. Flows that no longer match are closed gradually. 0 or -errno. */
+int tcp_filter(struct tcp *tcp, const struct tcp_filter *filter, char *why, size_t bytes);
 
 /*
- * The flow table: a region of kind SL_REGION_FLOWS, see sidelight-region(5). The mapping is
- * readable and ends with the struct; the descriptor is that of the eBPF map, to be mapped by
- * others.
+ * The flow table: a region of kind SL_REGION_FLOWS, sidelight-region(5). The mapping is readable
+ * and ends with the struct; the descriptor is the eBPF map's, for others to map.
  */
 const void *tcp_region(const struct tcp *tcp, size_t *bytes);
 int tcp_region_fd(const struct tcp *tcp);
 
 /*
- * With options.cgroups: a descriptor that is readable when a cgroup turned up, or -1; and what to
- * do then, and at the time that was returned before (CLOCK_MONOTONIC; UINT64_MAX: never): the
- * section of the region is brought up to date. Nothing is done but for new cgroups: once each at
- * once, and twice later on, as runtimes write a container's name down after they have started it.
+ * With options.cgroups: a descriptor that is readable when a new cgroup appears, or -1.
+ * tcp_cgroups_serve() updates the names in the region; call it then, and at the time that it
+ * returned (CLOCK_MONOTONIC; UINT64_MAX: never). A cgroup is looked up at once and twice later,
+ * since runtimes write names after a container has started.
  */
 int tcp_cgroups_fd(const struct tcp *tcp);
 uint64_t tcp_cgroups_serve(struct tcp *tcp, uint64_t now_ns);
-/* A cgroup that is to have its names there, too, though it has no connection. True: it was not
- * known; serve soon. */
+/* Adds a cgroup without connections. True: it was unknown; serve soon. */
 bool tcp_cgroups_want(struct tcp *tcp, uint64_t cgroup, uint64_t now_ns);
 
 /* Detaches, unloads, frees. NULL is fine. */

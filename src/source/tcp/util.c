@@ -11,15 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/base.h"
 
-/* How messages of libbpf's begin that are of a program, or of a map. */
+/* Prefixes of libbpf's messages about a program or a map. */
 #define PROG "libbpf: prog '"
 #define MAP  "libbpf: map '"
 
-/* What the verifier said of the program that this thread tried to load last; empty: nothing. */
+/* The verifier's message on the program that this thread loaded last; empty: none. */
 static _Thread_local char refusal[200];
 
 void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
@@ -34,7 +35,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 	name = (int)strcspn(said, "'");
 	begin = strchr(begin, '\n') + 1;
 	end = strstr(begin, "-- END PROG LOAD LOG --");
-	/* Its last line tells, but for a summary. */
+	/* The last line before the summary. */
 	for (line = next = begin; *line && line != end; line = next) {
 		next = line + strcspn(line, "\n");
 		if (next > line && strncmp(line, "processed ", 10)) {
@@ -47,7 +48,7 @@ void tcp_verifier_refusal(const char *said, char *out, size_t bytes)
 		snprintf(out, bytes, "%.*s: %.*s", name, said, length, begin);
 }
 
-/* Line by line: what the verifier says is one message of thousands. */
+/* Line by line: a verifier's log is one message of thousands of lines. */
 __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_level level,
 							    const char *fmt, va_list ap)
 {
@@ -55,7 +56,7 @@ __attribute__((format(printf, 2, 0))) static int log_libbpf(enum libbpf_print_le
 
 	if (level == LIBBPF_DEBUG || vasprintf(&said, fmt, ap) < 0)
 		return 0;
-	/* Its log follows, if there is one. */
+	/* A new attempt: its log follows, if there is one. */
 	if (strstr(said, "BPF program load failed") || !strncmp(said, MAP, strlen(MAP)))
 		*refusal = 0;
 	if (strstr(said, "-- BEGIN PROG LOAD LOG --"))
@@ -74,8 +75,7 @@ void tcp_libbpf_log(void)
 	libbpf_set_print(log_libbpf);
 }
 
-/* kernel_lockdown(7): the highest level forbids eBPF to read kernel memory, which all of this does.
- */
+/* kernel_lockdown(7): at the highest level eBPF may not read kernel memory. */
 static bool reading_is_locked_down(void)
 {
 	FILE *f = fopen("/sys/kernel/security/lockdown", "re");
@@ -92,14 +92,14 @@ static bool reading_is_locked_down(void)
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 {
 	if (reading_is_locked_down()) {
-		snprintf(why, bytes,
-			 "the kernel is locked down: at level confidentiality no eBPF program may "
-			 "read it; boot with lockdown=integrity");
+		snprintf(
+			why, bytes,
+			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
 		return -EPERM;
 	}
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
-	return err == -EINVAL ? -ENOTSUP : err; /* nobody asked wrongly */
+	return err == -EINVAL ? -ENOTSUP : err; /* the caller's arguments are valid */
 }
 
 int tcp_cgroup2_open(void)
@@ -120,10 +120,7 @@ int tcp_cgroup2_open(void)
 	return fd;
 }
 
-/*
- * CAP_SYS_ADMIN stands in for each, as before 5.8. CAP_NET_ADMIN is needed for maps that belong to
- * sockets and for netfilter.
- */
+/* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
 const char *tcp_capabilities_missing(char *out, size_t bytes)
 {
 	static const struct {
@@ -138,7 +135,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 
 	*out = 0;
 	if (!f)
-		return out; /* the kernel will say it */
+		return out; /* the kernel will report it */
 	while (fgets(line, sizeof(line), f))
 		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
 			break;
@@ -165,6 +162,51 @@ int tcp_iterate(const struct bpf_link *iterator)
 	n = n < 0 ? -errno : 0;
 	close(fd);
 	return (int)n;
+}
+
+int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum)
+{
+	struct bpf_program *program;
+
+	*sum = 0;
+	bpf_object__for_each_program(program, object)
+	{
+		struct bpf_prog_info info = {0};
+		uint32_t bytes = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		if (fd < 0) /* not loaded */
+			continue;
+		if (bpf_obj_get_info_by_fd(fd, &info, &bytes))
+			return -errno;
+		*sum += info.recursion_misses;
+	}
+	return 0;
+}
+
+int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
+{
+	/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which some distributions' headers lack. */
+	struct {
+		uint32_t prog_fd, target_fd, attach_type, flags;
+		uint32_t pf, hooknum;
+		int32_t priority;
+		uint32_t nf_flags;
+		uint8_t rest[64];
+	} attr = {
+		.prog_fd = (uint32_t)prog,
+		.attach_type = TCP_ATTACH_NETFILTER,
+		.pf = family,
+		.hooknum = hook,
+		.priority = 300, /* behind NAT and filters: what they drop never left TCP */
+	};
+	int link;
+
+	/* Each priority of a namespace has room for one program: another process may hold it. */
+	do {
+		link = (int)syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr));
+	} while (link < 0 && errno == EBUSY && attr.priority++ < 400);
+	return link < 0 ? -errno : link;
 }
 
 int tcp_iterate_until(const struct bpf_program *program, const bool *done)

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* bucket.h - where a number belongs in an exponential histogram, as programs in the kernel count.
- */
+/* bucket.h - bucket indices of exponential histograms, for programs in the kernel. */
 #ifndef SL_SOURCE_TCP_BPF_BUCKET_H
 #define SL_SOURCE_TCP_BPF_BUCKET_H
 
 #include "kernel.h"
 
 /*
- * Scale 1, numbered as SL_KIND_HISTOGRAM_EXP and Prometheus' native histograms do: bucket i holds
- * what is above 2^((i - 1) / 2) and not above 2^(i / 2). x is at least 1. sqrt(2) is irrational: no
- * ties.
+ * Scale 1, numbered as in SL_KIND_HISTOGRAM_EXP and Prometheus' native histograms: bucket i holds
+ * values above 2^((i - 1) / 2), up to 2^(i / 2). x is at least 1. sqrt(2) is irrational: no ties.
  */
 static __always_inline u32 bucket_scale_1(u64 x)
 {

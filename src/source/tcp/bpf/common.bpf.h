@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * common.bpf.h - what every object in this folder shares: the filter, the flow key, the state of a
- * socket. Each object declares these maps; user space makes those of flow.bpf.c the ones that
- * all use, by name (tcp.h, tcp_share()).
- *
- * Who else wants to keep something per socket makes its own SK_STORAGE map: it is then paid for
- * only where it is used. flow_of() says whether a socket is one of those that are looked at.
+ * common.bpf.h - what the objects in this folder share: the filter, the flow key, the state of a
+ * socket. Each object has maps of its own.
  */
 #ifndef SL_SOURCE_TCP_BPF_COMMON_BPF_H
 #define SL_SOURCE_TCP_BPF_COMMON_BPF_H
@@ -18,7 +14,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The settings: one element, mapped by user space, which changes it while programs run. */
+/* The filter: one element, mapped by user space, which changes it while programs run. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -43,19 +39,18 @@ struct {
 } tcp_cgroups SEC(".maps");
 
 /*
- * What is kept with a socket, and goes with it. Written under the socket's lock, by the programs of
- * flow.bpf.c; other objects read it. A connection that is being made has one already, without an
- * id.
+ * State kept with a socket. Written under the socket's lock, by the programs of flow.bpf.c. A
+ * socket that is connecting has one, without an id.
  */
 struct tcp_bpf_sock {
-	u64 id;		  /* of the flow: never given twice; 0: this socket is not looked at */
-	u32 slot;	  /* in the flow table: below settings.slots. Arrays may be indexed by it */
-	u32 pid;	  /* thread group that connects; 0: unknown */
-	u64 syn_ns;	  /* when it began to connect; 0: it did not */
-	u32 syn_timeouts; /* until it was established */
-	u32 judged;	  /* whether it is to be looked at was asked when it was established */
+	u64 id;		  /* of the flow, never reused; 0: not recorded */
+	u32 slot;	  /* in the flow table: below settings.slots, so it may index arrays */
+	u32 pid;	  /* thread group that connected; 0: unknown */
+	u64 syn_ns;	  /* when connect() started; 0: it did not */
+	u32 syn_timeouts; /* before it was established */
+	u32 judged;	  /* the filter was applied when it was established */
 	char comm[16];
-	u64 ended; /* id of the flow that this socket was last */
+	u64 ended; /* id of the socket's previous flow */
 };
 
 struct {
@@ -65,7 +60,7 @@ struct {
 	__type(value, struct tcp_bpf_sock);
 } tcp_socks SEC(".maps");
 
-/* NULL: not looked at. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
+/* NULL: not recorded. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
 static __always_inline struct tcp_bpf_sock *flow_of(void *sk)
 {
 	struct tcp_bpf_sock *s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
@@ -74,8 +69,8 @@ static __always_inline struct tcp_bpf_sock *flow_of(void *sk)
 }
 
 /*
- * The lower half of an address, as a number to calculate with. The verifier lets nobody calculate
- * with a pointer to a kernel object, but whoever may see addresses may copy half of one.
+ * The lower half of an address, as a number: the verifier permits no arithmetic on a pointer to a
+ * kernel object, but with permission to see addresses half of one may be copied.
  */
 static __always_inline u32 low(const void *p)
 {
@@ -85,17 +80,19 @@ static __always_inline u32 low(const void *p)
 	return half;
 }
 
-/* A hash of it, of 32 bits; the upper ones are good. */
+/* A 32-bit hash of an address; the upper bits are the good ones. */
 static __always_inline u32 address_hash(const void *p)
 {
 	return (low(p) >> 6) * 0x9e3779b1u;
 }
 
-/* Since 6.2; costs nothing. */
+/* Since 6.2; free of cost. */
 extern void *bpf_rdonly_cast(const void *obj, u32 btf_id) __ksym __weak;
 
-/* The same socket, for reading without a call for each field. sk is one of TCP: a hook of TCP's
- * own. */
+/*
+ * The same socket, readable without a call per field. sk must be a TCP socket: from one of TCP's
+ * own hooks.
+ */
 static __always_inline const struct tcp_sock *tcp_fields(struct sock *sk)
 {
 	if (bpf_rdonly_cast)
@@ -115,7 +112,7 @@ static __always_inline void key_v4(u8 to[16], __be32 address)
 	*(u32 *)(to + 12) = address;
 }
 
-/* True for IPv4 addresses, mapped ones among them. */
+/* True for IPv4 addresses, which are mapped. */
 static __always_inline bool is_mapped(const u8 a[16])
 {
 	return !*(const u64 *)a && *(const u32 *)(a + 8) == bpf_htonl(0xffff);
@@ -151,7 +148,7 @@ static __always_inline bool flow_key(const struct sock *sk, struct tcp_flow_key 
 	return true;
 }
 
-/* The same for both directions, so that both ends of a connection sample the same ones. */
+/* The same for both directions: both ends of a connection sample the same flows. */
 static __always_inline u32 flow_hash(const struct tcp_flow_key *key)
 {
 	const u64 *l = (const u64 *)key->local, *r = (const u64 *)key->remote;
@@ -177,7 +174,7 @@ static __always_inline const struct tcp_kernel_filter *filter_now(void)
 	return bpf_map_lookup_elem(&tcp_filter, &zero);
 }
 
-/* Everything but the pid, which is known in the context of a process only. */
+/* Everything but the pid, which is known only in process context. */
 static __always_inline bool flow_wanted(const struct tcp_kernel_filter *f,
 					const struct tcp_flow_key *key)
 {

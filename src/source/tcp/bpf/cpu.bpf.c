@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * cpu.bpf.c - scheduler time by task and by cgroup, out of the scheduler's own accounts.
+ * cpu.bpf.c - scheduler time per task and per cgroup, from the scheduler's own accounts.
  *
  * The kernel keeps for every task what /proc/PID/schedstat prints (task_struct.se, .sched_info). So
- * nothing is timed here: at each switch, what these accounts grew by since they were last looked at
- * is added to the task's slot and to its cgroup's. An event that is missed is made up for by the
- * next, and the sums are those of the kernel to the nanosecond.
+ * nothing is timed here: at each switch, the growth of these accounts is added to the slots of the
+ * task and of its cgroup. The next event makes up for a missed one, and sums equal the kernel's to
+ * the nanosecond.
  *
- * At sched_switch the accounts of prev are settled but for nothing (kernel/sched/core.c,
- * __schedule(): update_curr() and *switch_count come before the tracepoint, and its last
- * sched_info_arrive() was when it got the CPU). A task that never leaves its CPU is looked at on
- * ticks, by sched_stat_runtime.
+ * At sched_switch the accounts of prev are complete (kernel/sched/core.c, __schedule():
+ * update_curr() and *switch_count come before the tracepoint, and its last sched_info_arrive() was
+ * when it got the CPU). A task that keeps its CPU is accounted on ticks, by sched_stat_runtime.
  *
- * Nothing is allocated under the run queue's lock, where waking kswapd would be a deadlock: storage
- * and slots come at fork, or from the iterator for tasks that were there before.
+ * Nothing is allocated under the run queue's lock, where waking kswapd would deadlock: storage and
+ * slots come at fork, or from the iterator for existing tasks.
  */
 #include "kernel.h"
 
@@ -28,19 +27,17 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define TASK_DEAD  0x80 /* include/linux/sched.h */
-#define PF_EXITING 0x4
-#define TICK_NS	   1000000 /* a task that keeps its CPU is looked at once it ran for that long */
-#define QUARANTINE_NS                                                               \
-	1000000000ull /* far longer than a task takes from cgroup_exit() to its end \
-		       */
-#define MAX_CPUS 1024
+#define TASK_DEAD     0x80 /* include/linux/sched.h */
+#define PF_EXITING    0x4
+#define TICK_NS	      1000000 /* a task that keeps its CPU is accounted once it ran this long */
+#define QUARANTINE_NS 1000000000ull /* longer than a task takes from cgroup_exit() to its end */
+#define MAX_CPUS      1024
 
-/* Set before loading. The skeleton names the types, too. */
+/* Set before loading; the skeleton names the types, too. */
 const volatile __u32 cpus = 1, max_tasks = 1, max_cgroups = 1;
-const volatile __u64 opened_ns;	   /* CLOCK_BOOTTIME: who is younger is counted from its birth */
-const volatile __u32 hierarchy_id; /* whose cgroups: 0: the unified one; else of version 1 */
-const volatile __u32 subsystem;	   /* index in css_set.subsys of that hierarchy's controller */
+const volatile __u64 opened_ns;	   /* CLOCK_BOOTTIME; a later task is counted from its creation */
+const volatile __u32 hierarchy_id; /* of the cgroups; 0: the unified hierarchy; else version 1 */
+const volatile __u32 subsystem;	   /* index in css_set.subsys of the hierarchy's controller */
 
 enum { NEW = 0, CLAIMED, READY, OVER };
 
@@ -49,9 +46,9 @@ struct state {
 	u32 slot;
 	u32 cgroup_slot;
 	u32 cgroup_generation;
-	const void *css_set; /* of cgroup_slot */
+	const void *css_set; /* that cgroup_slot belongs to */
 	u64 cgroup_id;
-	u64 run, wait, waits, voluntary, involuntary, migrations; /* as last seen */
+	u64 run, wait, waits, voluntary, involuntary, migrations; /* as last read */
 };
 
 struct {
@@ -71,7 +68,8 @@ struct {
 } task_table SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH); /* preallocated: inserted to under the run queue's lock */
+	__uint(type,
+	       BPF_MAP_TYPE_HASH); /* preallocated: insertions happen under the run queue's lock */
 	__uint(max_entries, 1);
 	__type(key, u64);
 	__type(value, u32);
@@ -89,18 +87,18 @@ struct {
 	__uint(value_size, sizeof(u32));
 } free_cgroups SEC(".maps");
 
-/* What a task's accounts grew by. */
+/* Growth of a task's accounts. */
 struct grown {
 	u64 run, wait, waits, voluntary, involuntary, migrations;
-	u32 bucket; /* of the one wait; SL_CPU_BUCKETS: not known */
+	u32 bucket; /* of the single wait; SL_CPU_BUCKETS: unknown */
 };
 
 /* ---- arithmetic ---- */
 
-/* Hides from the compiler what the verifier can't know: that a quotient is small. */
+/* Makes the compiler keep a bound that the verifier cannot derive, such as that of a quotient. */
 #define bound(v) asm volatile("" : "+r"(v))
 
-/* The element that holds the end of the header, the hot line and the losses. */
+/* The element with the end of the header, the hot line and the losses. */
 static __always_inline u64 *hot_line(void)
 {
 	u32 at = SL_TASKS_FIRST - 1;
@@ -141,7 +139,7 @@ static __always_inline void lost(enum sl_task_loss what)
 		line_add_atomic(hot + (SL_TASKS_LOSSES_AT - SL_TASKS_HOT_AT) / 8, what, 1);
 }
 
-/* A slot that was never used before; least or more: there is none. */
+/* A slot that was never used; least or more: none is left. */
 static __always_inline u32 slot_new(enum sl_tasks_hot_cell used, u32 least)
 {
 	u64 *hot = hot_line();
@@ -217,7 +215,7 @@ static __always_inline u64 generation(u64 before, enum sl_cpu_slot_state state)
 	return state == SL_CPU_FREE ? ((before >> 2) + 1) << 2 : (before & ~3ull) | state;
 }
 
-/* A slot that was never used, or that is free for long enough that no CPU can still be at it. */
+/* A slot that was never used, or free for so long that no CPU uses it any more. */
 static __always_inline u32 take_cgroup_slot(u64 now)
 {
 	u64 *line;
@@ -236,8 +234,8 @@ static __always_inline u32 take_cgroup_slot(u64 now)
 }
 
 /*
- * The slot of a cgroup; one is taken if it has none, unless the task that asks is on its way out,
- * by when the cgroup may be gone already. 0: none.
+ * The slot of a cgroup, taken if it has none, unless the calling task is exiting, when the cgroup
+ * may be removed already. 0: none.
  */
 __noinline u32 cgroup_slot(u64 id, bool exiting)
 {
@@ -303,7 +301,7 @@ static __always_inline struct sl_cpu_task *slot_of(const struct state *st)
 	return st->slot == SL_CPU_NO_SLOT ? NULL : task_at(st->slot);
 }
 
-/* Where a task's time goes: its cgroup's slot, looked up again only when its css_set changed. */
+/* The slot of a task's cgroup, looked up again only when its css_set changed. */
 static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
 {
 	bool exiting = t->flags & PF_EXITING;
@@ -384,9 +382,8 @@ static __always_inline u32 take_task_slot(void)
 }
 
 /*
- * A task that is not known yet: born now, or there before, or missed at its fork (the kernel may
- * leave out calls while another process attaches to a tracepoint). Two may come at once: the
- * iterator, and fork.
+ * Adds an unknown task: new, older than the programs, or missed at its fork (the kernel may skip
+ * calls while another process attaches to a tracepoint). Fork and the iterator may run at once.
  */
 static __always_inline void admit(struct task_struct *t)
 {
@@ -422,7 +419,7 @@ static __always_inline void admit(struct task_struct *t)
 		st->involuntary = t->nivcsw;
 		st->migrations = t->se.nr_migrations;
 	}
-	/* Pairs with the look of account()'s callers: what is above is there before READY is. */
+	/* Pairs with the reads in account()'s callers: READY implies all stores above. */
 	__sync_lock_test_and_set(&st->state, READY);
 }
 
@@ -467,7 +464,7 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 	return 0;
 }
 
-/* Its last values stay in the slot, until that is another's. */
+/* Its final values stay in the slot until another takes it. */
 static __always_inline void end(struct state *st)
 {
 	u64 *line = cgroup_at(st->cgroup_slot);
@@ -503,7 +500,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
-/* Should its last switch have been missed: after that, and before its storage goes. */
+/* Ends tasks whose last switch was missed, before their storage is freed. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *t)
 {

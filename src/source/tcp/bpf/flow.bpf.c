@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * flow.bpf.c - which sockets are looked at, and their statistics in memory.
+ * flow.bpf.c - which sockets are recorded, and their statistics in memory.
  *
- * Most statistics are kept by the kernel in its struct tcp_sock. So the programs that run for each
- * segment do little: they account what the kernel keeps nowhere (samples of the RTT, causes, zero
- * windows) in a private array, and put the flow on a list. A timer takes the list, copies each
- * flow's statistics into the table, and lets go of a flow when nothing is in flight, unsent, unread
- * or to be acknowledged any more, its socket is unlocked, and no segment came meanwhile: then what
- * the table says is final. Nothing happens, nothing runs.
+ * The kernel keeps most statistics in struct tcp_sock. So the programs that run per segment do
+ * little: they account what it does not keep (RTT samples, causes, zero windows) in a private
+ * array, and put the flow on a list. A timer takes the list and copies each flow's statistics into
+ * the table. It drops a flow from the list when nothing is in flight, unsent, unread or
+ * unacknowledged, its socket is unlocked, and no segment came meanwhile: then the table is final.
+ * Without events, nothing runs.
  *
- *   writes                          is written by
+ *   memory                          writers
  *   tcp_states[slot], events        programs of the hooks, under the socket's lock
- *   tcp_flows: table, hot, journal  the timer alone. One timer's callback never runs beside
- *                                   itself, so that lines need no atomics
- *   tcp_dirty, the list             everybody: a place is taken by an atomic addition
+ *   tcp_flows: table, hot, journal  the timer alone. A timer's callback never runs concurrently
+ *                                   with itself, so lines need no atomics
+ *   tcp_dirty, the list             all; an atomic addition takes a place
  *
- * A flow that ends leaves its final statistics in its state, for the timer to publish; its slot is
- * closed for the time of quarantine and then free.
+ * A flow that ends leaves its final statistics in its state for the timer to publish; its slot is
+ * closed for the quarantine and then free.
  */
 #include "flow_life.bpf.h"
 #include "flow_table.bpf.h"
@@ -49,7 +49,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		return 0;
 	}
 	if (s->id) {
-		/* Connected or listening anew, while the flow before had something to be read. */
+		/* It connects or listens again, while its previous flow has unread data. */
 		st = new == TCP_ESTABLISHED ? NULL : state_at(s->slot);
 		if (!st)
 			return 0;
@@ -59,7 +59,7 @@ int BPF_PROG(flow_state, struct sock *sk, int old, int new)
 		open_if_wanted(sk, s, 0);
 		return 0;
 	}
-	/* connect() and listen() run in the context of the process. */
+	/* connect() and listen() run in process context. */
 	s->pid = bpf_get_current_pid_tgid() >> 32;
 	bpf_get_current_comm(s->comm, sizeof(s->comm));
 	s->syn_timeouts = 0;
@@ -116,12 +116,11 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 }
 
 /*
- * Of what enters the state Loss, that which the kernel counts as a timeout
- * (tcp_retransmit_timer()): not a segment sent again because the peer, for want of memory, took
- * back its window; nor segments that are too large for the path
- * (tcp_non_congestion_loss_retransmit()), for which no timer came. Who is told by ICMP that the way
- * is open again has the timer's work done before it comes (tcp_ld_RTO_revert()), and is in Loss
- * already.
+ * Of the transitions to state Loss, those that the kernel counts as timeouts
+ * (tcp_retransmit_timer()): neither a retransmission because the peer, out of memory, withdrew its
+ * window, nor segments too large for the path (tcp_non_congestion_loss_retransmit()), which involve
+ * no timer. After an ICMP message that the path is restored, the timer's work is done early
+ * (tcp_ld_RTO_revert()), in Loss already.
  */
 static __always_inline bool timed_out(const struct tcp_sock *tp)
 {
@@ -143,17 +142,17 @@ int BPF_PROG(flow_congestion, struct sock *sk, u8 state)
 
 	if (!s)
 		return 0;
-	if (!s->id) { /* the SYN's, which total_rto counts, too */
+	if (!s->id) { /* the SYN's, which total_rto includes */
 		s->syn_timeouts += state == CA_LOSS;
 		return 0;
 	}
 	st = state_at(s->slot);
 	if (!st)
 		return 0;
-	/* The socket's own state is still the old one. */
+	/* The socket's state is still the old one. */
 	account_cause(st, tcp_of(sk), BPF_CORE_READ(tcp_of(sk), total_retrans));
 	if (state == CA_RECOVERY)
-		st->fast++; /* set by tcp_enter_recovery() alone */
+		st->fast++; /* set only by tcp_enter_recovery() */
 	if (state == CA_LOSS && !bpf_core_field_exists(struct tcp_sock, total_rto))
 		st->loss += timed_out(tcp_of(sk)); /* each timeout sets it again */
 	touch(st, s->slot);
@@ -190,7 +189,7 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	struct flow_state *st;
 	struct tcp_bpf_sock *s;
 
-	if (!sk) /* a segment for nobody */
+	if (!sk) /* a segment without a socket */
 		return 0;
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, 0);
 	st = s && (s->id || s->ended) ? state_at(s->slot) : NULL;
@@ -198,7 +197,7 @@ int BPF_PROG(flow_reset_out, struct sock *sk)
 	if (!st || st->id != (s->id ? s->id : s->ended) || st->flags & SL_FLOW_LISTENER)
 		return 0;
 	st->flags |= SL_FLOW_RESET_OUT;
-	/* Who aborts closes first and resets then; the timer waits for that. */
+	/* An abort closes first and resets afterwards; the timer waits for that. */
 	if (!s->id)
 		st->final[SL_FLOW_HANDSHAKE_FLAGS] |= (u64)SL_FLOW_RESET_OUT << 32;
 	return 0;
@@ -233,7 +232,7 @@ int BPF_PROG(flow_receive, struct sock *sk, int ret)
 	return call_done(sk, ret, false);
 }
 
-/* Before 6.3, which has no such tracepoints: whatever the arguments, the result comes last. */
+/* Before 6.3, which added these tracepoints: the result follows the arguments. */
 static __always_inline int call_returned(void *ctx, struct sock *sk, bool write)
 {
 	u64 ret;
@@ -254,8 +253,8 @@ int BPF_PROG(flow_received, struct sock *sk)
 }
 
 /*
- * Under the socket's lock, in the context of the process that reads: whose socket it is. A
- * connection that was accepted shows that nowhere else. Attached only where somebody wants to know.
+ * Under the socket's lock, in the context of the reading process: the only place that shows the
+ * owner of an accepted connection. Attached only if the owner is wanted.
  */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int BPF_PROG(flow_owner, struct sock *sk)
@@ -281,11 +280,11 @@ int BPF_PROG(flow_owner, struct sock *sk)
 	return 0;
 }
 
-/* ---- what was there before ---- */
+/* ---- existing connections ---- */
 
 /*
- * Run before each flow_existing(): whose descriptors the sockets are. Without the socket's lock, so
- * it leaves alone what somebody else has found out. Of processes that share a socket, the first.
+ * Runs before each flow_existing(): finds the process of each socket's descriptor, the first of
+ * several. Without the socket's lock, so it never overwrites a known owner.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
@@ -313,8 +312,8 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 }
 
 /*
- * Run at the start and after each change of the filter: opens what is wanted and not looked at,
- * closes what is looked at and no longer wanted. The iterator holds the socket's lock.
+ * Runs at the start and after each change of the filter: opens flows that match, closes those that
+ * no longer do. The iterator holds the socket's lock.
  */
 SEC("iter/tcp")
 int flow_existing(struct bpf_iter__tcp *ctx)
@@ -335,8 +334,7 @@ int flow_existing(struct bpf_iter__tcp *ctx)
 
 		if (!t)
 			return 0;
-		/* Its memory may not be had just now (kmalloc_nolock()): the next socket tries
-		 * again. */
+		/* The allocation may fail (kmalloc_nolock()): the next socket tries again. */
 		timer_ready = !bpf_timer_init(&t->timer, &tcp_ticker, MONOTONIC) &&
 			      !bpf_timer_set_callback(&t->timer, tick);
 		WRITE(armed, 1);

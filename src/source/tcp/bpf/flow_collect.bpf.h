@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_collect.bpf.h - of flow.bpf.c: the statistics of a flow: those that the kernel keeps,
- * copied, and those that it keeps nowhere, accounted at each segment under the socket's lock.
+ * flow_collect.bpf.h - of flow.bpf.c: a flow's statistics: those that the kernel keeps, copied, and
+ * those that it does not, accounted at each segment under the socket's lock.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_COLLECT_BPF_H
@@ -9,8 +9,8 @@
 #include "flow_state.bpf.h"
 
 /*
- * Microseconds that a flow spent on a kind of its chronograph (tcp_output.c, tcp_chrono_set());
- * kinds are 1 busy, 2 held back by the peer's window, 3 by the send buffer, each counted apart.
+ * Microseconds of a kind of the chronograph (tcp_output.c, tcp_chrono_set()): 1 busy, 2 limited by
+ * the peer's window, 3 by the send buffer.
  */
 static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 kind)
 {
@@ -23,16 +23,15 @@ static __always_inline u64 chrono(const struct tcp_sock *tp, u32 running, u32 ki
 	return (u64)ticks * settings.tick_us;
 }
 
-/* Of a flow, as one argument: functions that are not static are verified once, and not once for
- * each way to them. */
+/* One argument for a non-static function, which the verifier checks once and not per caller. */
 struct cells {
 	u64 cell[SL_FLOW_LINES * 8];
 };
 
 /*
- * All cells of a flow but tags and checks. old: the state before a change that is under way, which
- * tells whether a FIN of ours has a sequence number. to may be st->final. sockless: its socket is
- * another's.
+ * Collects all cells of a flow but tags and check words. old: the state before a change in
+ * progress, which tells whether our FIN has a sequence number. to may be st->final. sockless: the
+ * socket belongs to another flow.
  */
 __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old, bool sockless)
 {
@@ -76,13 +75,13 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BACKLOG] = pair(BPF_CORE_READ(sk, sk_ack_backlog),
 				      BPF_CORE_READ(sk, sk_max_ack_backlog));
 	if (flags & SL_FLOW_LISTENER) {
-		/* cells may hold the flow that was looked at before. */
+		/* cells may hold the previous flow. */
 		for (u32 i = SL_FLOW_BYTES_SENT; i < SL_FLOW_BACKLOG; i++)
 			cells[i] = 0;
 		return 0;
 	}
 
-	/* Payload only: no SYN or FIN is in bytes_sent. One of ours may wait behind the unsent. */
+	/* bytes_sent excludes SYN and FIN. Our FIN may be queued behind the unsent. */
 	sent = BPF_CORE_READ(tp, bytes_sent);
 	again = BPF_CORE_READ(tp, bytes_retrans);
 	snd_nxt = BPF_CORE_READ(tp, snd_nxt);
@@ -96,7 +95,7 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BYTES_ACKED] = BPF_CORE_READ(tp, bytes_acked);
 	cells[SL_FLOW_BYTES_RETRANS] = again;
 	cells[SL_FLOW_WRITE_BYTES] = sent - again + unsent;
-	/* bytes_received counts the peer's FIN; so does copied_seq once the application saw it. */
+	/* bytes_received includes the peer's FIN; copied_seq does once it was read. */
 	received = BPF_CORE_READ(tp, bytes_received);
 	rcv_nxt = BPF_CORE_READ(tp, rcv_nxt);
 	unread = rcv_nxt - BPF_CORE_READ(tp, copied_seq);
@@ -144,19 +143,18 @@ __noinline int collect(struct flow_state *st, struct cells *to, u64 now, u32 old
 	cells[SL_FLOW_BUSY_US] = busy + rwnd + sndbuf;
 	cells[SL_FLOW_RWND_US] = rwnd;
 	cells[SL_FLOW_SNDBUF_US] = sndbuf;
-	/* Nothing to wait for: what comes next comes with an event. */
+	/* Settled: any change comes with an event. */
 	return !unread && !unsent && state == TCP_ESTABLISHED && !(u32)cells[SL_FLOW_FLIGHT_LOST] &&
 	       !(BPF_CORE_READ(icsk, icsk_ack.pending) & ACK_SCHEDULED);
 }
 
-/* ---- what the kernel keeps nowhere ---- */
+/* ---- accounted here ---- */
 
 /*
  * The kernel takes a sample m into its smoothed RTT by srtt += m - srtt / 8 (srtt is 8 times the
- * RTT; tcp_input.c, tcp_rtt_estimator()), and at most one for each segment that comes in: so the
- * sample is what the difference says, exactly. One that is equal to the mean leaves srtt as it is,
- * but makes mdev smaller, by a quarter; below 4 nothing shows it but that something was delivered,
- * and by no retransmission (Karn).
+ * RTT; tcp_input.c, tcp_rtt_estimator()), at most one per incoming segment, so the difference gives
+ * the sample exactly. A sample equal to the mean leaves srtt unchanged, but lowers mdev by a
+ * quarter; below 4 it shows only as a delivery without retransmission (Karn).
  */
 static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mdev, u32 delivered,
 					u32 retrans)
@@ -165,7 +163,7 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 
 	if (srtt != before) {
 		sample = before ? srtt - before + (before >> 3) : srtt >> 3;
-		/* Several at once, as after a half close: no sample is negative. */
+		/* Several samples at once, as after a half close: a sample is never negative. */
 		if ((s32)sample < 0)
 			sample = srtt >> 3;
 		st->rtt_count++;
@@ -182,10 +180,10 @@ static __always_inline void account_rtt(struct flow_state *st, u32 srtt, u32 mde
 }
 
 /*
- * Segments that were sent again since the last look, by the state that the socket is in: a timeout
- * has set Loss before it sends, fast retransmission Recovery, and in any other a probe alone sends
- * again (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is what counts: the tracepoint
- * does not show every one of them, and shows buffers, not segments.
+ * Segments sent again since the last call, by the socket's state: a timeout sets Loss before it
+ * sends, fast retransmission sets Recovery, and in other states only a probe sends again
+ * (tcp_output.c, tcp_schedule_loss_probe()). total_retrans is the count: the tracepoint misses
+ * some, and counts buffers, not segments.
  */
 static __always_inline void account_cause(struct flow_state *st, const struct tcp_sock *tp,
 					  u32 total)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* flow_life.bpf.h - of flow.bpf.c: how a flow comes to a slot, and ends. */
+/* flow_life.bpf.h - of flow.bpf.c: how a flow takes a slot, and ends. */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_LIFE_BPF_H
 
@@ -15,13 +15,13 @@ static __always_inline bool slot_take(u32 *slot)
 			return true;
 	}
 	__sync_fetch_and_add(&refused, 1);
-	wake(); /* so that it is told */
+	wake(); /* so that user space notices */
 	return false;
 }
 
 /*
- * The first connection of a cgroup wakes user space up, which then says in the table who that is.
- * Should the ring be full, the next connection tries again.
+ * Wakes user space on the first connection of a cgroup, to name it in the table. If the ring is
+ * full, the next connection tries again.
  */
 static __always_inline void tell_cgroup(u64 cgroup)
 {
@@ -35,7 +35,7 @@ static __always_inline void tell_cgroup(u64 cgroup)
 		bpf_map_delete_elem(&tcp_known, &cgroup);
 }
 
-/* sk is locked, and s without an id. flags: how it came about. */
+/* sk is locked; s has no id. flags: the connection's origin. */
 static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
 {
@@ -83,10 +83,10 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->zero_in = st->zero_out = st->ce_in = st->zero = 0;
 	st->reads = st->writes = 0;
 	if (!(flags & (SL_FLOW_OLDER | SL_FLOW_LISTENER))) {
-		/* So far only SYNs, of who was connected to SYN-ACKs, can have been sent again. */
+		/* For a side that received SYN-ACKs, only SYNs can have been sent again so far. */
 		st->re_syn = st->retrans;
 		st->loss = s->syn_timeouts;
-		/* The peer's end of the handshake is the first sample. */
+		/* The handshake gives the first sample. */
 		if (s->syn_ns)
 			st->handshake_us = (u32)((now - s->syn_ns) / 1000);
 		else
@@ -103,8 +103,8 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 }
 
 /*
- * What the application has read of a connection that TCP is done with. tcp_disconnect() resets all
- * numbers, which bytes_received tells: then what was read before stands. True if some is unread.
+ * What the application has read of a connection that TCP has finished. tcp_disconnect() resets all
+ * numbers, visible in bytes_received: then the earlier value stands. True if some is unread.
  */
 static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 {
@@ -120,8 +120,8 @@ static __always_inline bool read_on(const struct tcp_sock *tp, u64 *cells)
 }
 
 /*
- * sk is locked. old: the state that it comes from; last: the socket goes away. If TCP is done while
- * the application has still to read, the flow ends when it has: when it closes the socket, that is.
+ * sk is locked. old: the previous state; last: the socket is freed. If TCP has finished while data
+ * is unread, the flow ends when the application has read it, that is when it closes the socket.
  */
 static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 				       struct flow_state *st, u32 old, u32 flags, bool last)
@@ -148,7 +148,7 @@ static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 		s->id = 0;
 	}
 	WRITE(st->due, 0);
-	/* Pairs with the timer's look at it: who sees it sees final[]. */
+	/* Pairs with the timer's read: closed implies that final[] is valid. */
 	__sync_lock_test_and_set(&st->closed, closed);
 	st->wait = 1; /* sooner than planned */
 	touch(st, s->slot);
@@ -175,8 +175,8 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 }
 
 /*
- * A connection whose establishment was left out (see tcp_catch_up()) is found by the next change of
- * its state. One that the filter does not want comes here at each.
+ * A connection whose establishment was missed (see tcp_catch_up()) is found at its next change of
+ * state. One that the filter excludes comes here each time.
  */
 static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 						    struct tcp_bpf_sock **of)
@@ -194,7 +194,7 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 	return s->id ? state_at(s->slot) : NULL;
 }
 
-/* The same for one that stays as it is: found by its first segment after that. */
+/* The same for a connection that stays established: found at its next segment. */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
 	struct tcp_bpf_sock *s = *of;

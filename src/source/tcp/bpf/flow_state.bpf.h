@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * flow_state.bpf.h - of flow.bpf.c: the maps and what is kept of a flow, and the list of flows that
- * the timer has to look at.
+ * flow_state.bpf.h - of flow.bpf.c: the maps, the state of a flow, and the list of flows for the
+ * timer.
  */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_STATE_BPF_H
@@ -12,35 +12,32 @@
 
 #include "flow.h"
 
-#define ABORT_WAIT                                                                                 \
-	500000000	      /* ns for a reset after closing; the socket may be another's by then \
-			       */
-#define POPS_MAX      1024    /* flows looked at in one round of the timer, */
-#define ROUND_MOST_NS 2000000 /* which lasts no longer than this, however slow the machine is */
-#define WAIT_MOST     64 /* intervals at which an unfinished flow that does nothing is looked at */
+#define ABORT_WAIT    500000000 /* ns for a reset after closing; longer, the socket is reused */
+#define POPS_MAX      1024	/* flows per round of the timer */
+#define ROUND_MOST_NS 2000000	/* longest round, however slow the machine */
+#define WAIT_MOST     64 /* longest interval between looks at an idle unfinished flow, in intervals */
 #define LISTENER_WAIT 1000000000ull
-#define SWEEP_NS      100000000 /* between two looks for flows whose end nobody told of, */
-#define SWEEP_MOST    1024	/* at as many slots each */
+#define SWEEP_NS      100000000 /* interval of sweeps for flows whose end was missed */
+#define SWEEP_MOST    1024	/* slots per sweep */
 #define MONOTONIC     1		/* CLOCK_MONOTONIC */
 
 const volatile struct tcp_flow_settings settings = {.slots = 64};
 
-/* How far a flow is. Once it is closed, final[] is valid, and the timer no longer looks at the
- * socket. */
+/* Progress of a flow. Once closed, final[] is valid and the timer ignores the socket. */
 enum closed {
 	OPEN = 0,
-	ENDED = 1,     /* nothing more will change; the timer publishes that */
+	ENDED = 1,     /* nothing more changes; the timer publishes that */
 	PUBLISHED = 2, /* in quarantine */
-	READING = 3,   /* TCP is done, but the application has not read all of it */
+	READING = 3,   /* TCP has finished, the application has unread data */
 };
 
 struct flow_state {
 	u64 id;
-	const struct tcp_sock *sk; /* read by the timer, behind .closed */
+	const struct tcp_sock *sk; /* the timer reads it after .closed */
 	u32 hash;		   /* its skc_hash */
-	u32 generation, number;	   /* of the slot, of the snapshot: the tag */
-	u32 queued;		   /* it is on the list */
-	u32 events;		   /* grows with each segment */
+	u32 generation, number;	   /* the tag: of the slot, of the snapshot */
+	u32 queued;		   /* on the list */
+	u32 events;		   /* incremented per segment */
 	u32 seen;		   /* by the timer */
 	u32 closed;		   /* enum closed */
 	u32 announced;		   /* its opening is in the journal */
@@ -52,8 +49,8 @@ struct flow_state {
 	u64 comm[2];
 	u64 family;
 	u64 rtt_count, rtt_sum;
-	u32 srtt, mdev, delivered, retrans; /* as they were at the last segment */
-	u32 caused;			    /* of total_retrans: those whose cause is known */
+	u32 srtt, mdev, delivered, retrans; /* as of the last segment */
+	u32 caused;			    /* of total_retrans: those with a known cause */
 	u32 queue_max, fast, loss;
 	u32 re_fast, re_rto, re_tlp, re_syn;
 	u32 zero_in, zero_out, ce_in, zero;
@@ -83,7 +80,7 @@ struct {
 	__type(value, u32);
 } tcp_dirty SEC(".maps");
 
-/* By a socket's address, the slot of a flow that may be its. See near_state(). */
+/* The slot of the flow that may belong to a socket's address. See near_state(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -127,7 +124,7 @@ struct {
 	__type(value, u64[64]);
 } tcp_scratch SEC(".maps");
 
-/* Cgroups whose connections were seen, so that user space is told of each once (identity.c). */
+/* Cgroups reported to user space (identity.c). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -142,15 +139,15 @@ struct {
 
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
-__u64 nameless; /* cgroups that there was no room to know */
-__u64 unopened; /* sockets that the kernel had no memory for at the moment; see tcp_catch_up() */
-__u32 armed;	/* 0: the timer sleeps; 1: it comes within an interval; 2: later */
-__u32 kicks;	/* a flow on the list has to be looked at sooner than was planned */
+__u64 nameless; /* cgroups without room in the map */
+__u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
+__u32 armed;	/* 0: the timer sleeps; 1: it runs within an interval; 2: later */
+__u32 kicks;	/* a flow on the list is due sooner than planned */
 /* The timer's own. */
 __u64 list_tail, quarantine_head, quarantine_tail, journal_next, rounds, opened, used;
-__u64 relisted;		      /* of list_head: what the timer itself put there */
-__u64 sweep_seen, sweep_due;  /* what had happened, and when to go on */
-__u32 sweep_slot, sweep_left; /* the next slot, and how many are still to be looked at */
+__u64 relisted;		      /* of list_head: the timer's own additions */
+__u64 sweep_seen, sweep_due;  /* events seen, and the time of the next sweep */
+__u32 sweep_slot, sweep_left; /* next slot, and number of slots left */
 bool timer_ready;
 
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))
@@ -169,9 +166,8 @@ static __always_inline u32 *near_place(const void *sk)
 }
 
 /*
- * The flow of a socket, if it is open and the last that came to its place: a fifth of what the
- * search for the socket's storage takes. A socket may go without our knowing it, and another be
- * where it was: its hash tells.
+ * The flow of a socket, if it is open and the last to hash to its place: costs a fifth of the
+ * socket storage lookup. A socket may be freed unnoticed and its memory reused: the hash tells.
  */
 static __always_inline struct flow_state *near_state(struct sock *sk, u32 *slot)
 {
@@ -193,7 +189,7 @@ static __always_inline u64 pair(u32 low, u32 high)
 	return (u64)high << 32 | low;
 }
 
-/* Also connections that were there before. */
+/* Whether to record existing connections. */
 const volatile bool take_existing = true;
 
 /* ---- the list ---- */
@@ -219,12 +215,12 @@ static __always_inline void list_put(u32 slot)
 	u32 *place = bpf_map_lookup_elem(&tcp_dirty, &at);
 
 	if (place)
-		WRITE(*place, slot + 1); /* 0: taken and not yet written; the timer waits for it */
+		WRITE(*place, slot + 1); /* 0: taken, not yet written; the timer waits for it */
 }
 
 /*
- * Something may have changed. The addition is a full barrier, which pairs with the one of the timer
- * when it lets go of a flow: either we see queued as 0 or it sees the event.
+ * Something may have changed. The addition is a full barrier, which pairs with the timer's when it
+ * drops a flow: either queued is seen as 0 here, or the timer sees the event.
  */
 static __always_inline void touch(struct flow_state *st, u32 slot)
 {

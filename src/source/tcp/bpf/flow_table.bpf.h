@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* flow_table.bpf.h - of flow.bpf.c: the timer, which is the only one that writes the table. */
+/* flow_table.bpf.h - of flow.bpf.c: the timer, the table's only writer. */
 #ifndef SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 #define SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 
@@ -60,7 +60,7 @@ static __always_inline void journal(const struct flow_state *st, u32 slot, u32 e
 	line_store(to + (place & (SL_FLOW_LINES - 1)) * 8, line, number << 8 | event);
 }
 
-/* The socket's lock, seen from outside: held by a process, or its spinlock taken. */
+/* The socket's lock as seen from outside: held by a process, or its spinlock taken. */
 static __always_inline bool locked(const struct tcp_sock *tp)
 {
 	const struct sock *sk = &tp->inet_conn.icsk_inet.sk;
@@ -71,9 +71,9 @@ static __always_inline bool locked(const struct tcp_sock *tp)
 }
 
 /*
- * The socket has ended, and no program was told: its memory is nobody's, or another's. Seen on 6.18
- * under load, now and then, of all programs for some milliseconds; recursion_misses do not count
- * it. .closed is to be read after it: of an end that was told, that says so by now.
+ * The socket ended without a call of any program: its memory is free or reused. Seen occasionally
+ * on 6.18 under load, for all programs during some milliseconds, and not counted in
+ * recursion_misses. Read .closed afterwards: it tells of an end that was seen.
  */
 static __always_inline bool gone(const struct flow_state *st)
 {
@@ -85,9 +85,9 @@ static __always_inline bool gone(const struct flow_state *st)
 
 struct round {
 	u64 now, soonest; /* when a flow on the list is due */
-	u64 until;	  /* it has looked at enough of them then */
-	u32 slow;	  /* that time has come */
-	u32 left;	  /* there is more than this round could do */
+	u64 until;	  /* end of the round */
+	u32 slow;	  /* the round ended by time */
+	u32 left;	  /* work is left */
 	u32 again;	  /* put on the list again */
 };
 
@@ -127,8 +127,7 @@ static __always_inline void settle_closed(struct flow_state *st, u32 slot, struc
 	}
 }
 
-/* When to look again at a flow that has not settled. changed: something came since the last look.
- */
+/* When to look again at a flow that has not settled. changed: events came since the last look. */
 static __always_inline void look_later(struct flow_state *st, u32 slot, bool changed,
 				       struct round *r)
 {
@@ -144,7 +143,7 @@ static __always_inline void look_later(struct flow_state *st, u32 slot, bool cha
 	list_again(st, slot, r);
 }
 
-/* TCP is done with it; the application may be reading. It is shown as live, in state CLOSE. */
+/* TCP has finished with it; the application may be reading. Shown as live, in state CLOSE. */
 static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cells, u64 now)
 {
 	if (!st || !cells)
@@ -159,8 +158,7 @@ static __noinline int look_at_reading(u32 slot, struct flow_state *st, u64 *cell
 	return 0;
 }
 
-/* Ends a flow whose socket is gone(). Its memory has the last values as long as nobody else uses
- * it. */
+/* Ends a flow whose socket is gone(). Its memory holds the final values until it is reused. */
 static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 {
 	u32 at = TCP_FLOWS_FIRST_ELEMENT + slot;
@@ -176,7 +174,7 @@ static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 		if (BPF_CORE_READ(sk, __sk_common.skc_hash) != st->hash) {
 			if (st->number)
 				__builtin_memcpy(st->final, last, sizeof(st->final));
-			else /* it never was in the table: who it was is all that is known */
+			else /* it never was in the table: only its key is known */
 				collect(st, (void *)st->final, now, 0, true);
 		}
 	}
@@ -189,7 +187,7 @@ static __noinline int end_unseen(u32 slot, struct flow_state *st, u64 now)
 	return 0;
 }
 
-/* Flows that are not on the list, since nothing happens to them: whether it could. */
+/* Checks flows without events, which are not on the list. */
 static long sweep(u32 i, struct round *r)
 {
 	struct flow_state *st;
@@ -208,8 +206,7 @@ static long sweep(u32 i, struct round *r)
 	return 0;
 }
 
-/* Once around the table after the last event: before that, what came to nothing is found by its
- * turn, too. */
+/* Goes around the table once after the last event; earlier losses are found on the way, too. */
 static __always_inline void sweep_on(struct round *r, u64 happened)
 {
 	if (happened != sweep_seen) {
@@ -240,7 +237,7 @@ static long look_at(u32 i, struct round *r)
 		return 1;
 	}
 	slot = READ(*place);
-	if (!slot) { /* somebody is about to write it */
+	if (!slot) { /* being written */
 		r->left = 1;
 		return 1;
 	}
@@ -252,7 +249,7 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	closed = READ(st->closed);
 	if (closed == ENDED) {
-		/* Who aborts closes first and resets then, all under the socket's lock. */
+		/* An abort closes first and resets afterwards, all under the socket's lock. */
 		if ((s64)(r->now - READ(st->closed_ns)) < ABORT_WAIT && locked(READ(st->sk)))
 			list_again(st, slot, r);
 		else
@@ -268,7 +265,7 @@ static long look_at(u32 i, struct round *r)
 		return 0;
 	}
 	if (gone(st)) {
-		/* Told, after all: the next round has it. */
+		/* Its end was seen after all: the next round publishes it. */
 		if (READ(st->closed) == closed && !(closed == OPEN && READ(st->closed_ns))) {
 			end_unseen(slot, st, r->now);
 			settle_closed(st, slot, r);
@@ -290,9 +287,8 @@ static long look_at(u32 i, struct round *r)
 	done = collect(st, (void *)cells, r->now, 0, false);
 	busy |= locked(tp);
 	/*
-	 * Its memory may be another's by now; whoever closed it has left the final values. Or
-	 * somebody is about to close it: closed_ns is set then, and what was copied would look
-	 * final, and may not be.
+	 * The socket's memory may be reused; whoever closed the flow left the final values. If a
+	 * close is in progress, closed_ns is set, and a copy could look final too early.
 	 */
 	if (READ(st->closed) || READ(st->closed_ns) || gone(st)) {
 		list_again(st, slot, r);
@@ -305,7 +301,7 @@ static long look_at(u32 i, struct round *r)
 		if (events == READ(st->events) && !READ(st->closed))
 			return 0;
 		if (__sync_lock_test_and_set(&st->queued, 1))
-			return 0; /* the event has put it there */
+			return 0; /* the event put it there */
 	}
 	look_later(st, slot, busy || events != st->seen, r);
 	st->seen = events;
@@ -325,11 +321,10 @@ static long free_one(u32 i, struct round *r)
 		return 1;
 	slot = q->slot;
 	st = state_at(slot);
-	/* The queue's lock may not be had just now (since 6.15, queue_stack_maps.c): the next round
-	 * tries again. */
+	/* The queue's lock may be busy (since 6.15, queue_stack_maps.c): retry next round. */
 	if (!st || bpf_map_push_elem(&tcp_free, &slot, 0))
 		return 1;
-	/* Whoever takes it meanwhile leaves what follows alone: that is the timer's. */
+	/* A new owner of the slot leaves the fields below to the timer. */
 	quarantine_tail++;
 	__builtin_memset(cells, 0, 512);
 	st->generation++;
@@ -376,7 +371,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 	q = bpf_map_lookup_elem(&tcp_quarantine, &at);
 	if (q && quarantine_tail != quarantine_head && q->until < r.soonest)
 		r.soonest = q->until;
-	/* Others get as much of this CPU as the timer: it is a softirq, which nobody can stop. */
+	/* Others get as much of this CPU as the timer, a softirq, which cannot be preempted. */
 	if (r.slow && interval > ROUND_MOST_NS)
 		interval = ROUND_MOST_NS;
 	if (r.left || r.soonest <= r.now + interval) {
@@ -384,7 +379,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 		return 0;
 	}
 	next = r.soonest == ~0ull ? 0 : r.soonest - r.now;
-	/* Pairs with touch(): who put something on the list and saw 1 is seen here. */
+	/* Pairs with touch(): whoever put something on the list and saw 1 is seen here. */
 	__sync_lock_test_and_set(&armed, next ? 2 : 0);
 	if (kicked != READ(kicks) || READ(list_head) - list_tail > r.again)
 		wake();

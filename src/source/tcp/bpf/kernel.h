@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * kernel.h - the few kernel types that the programs look into, with only the fields that they use.
- * CO-RE finds where each lies in the running kernel, so that no vmlinux.h is needed to build: the
- * machine that builds may have no BTF. A field that some kernel lacks is read behind
- * bpf_core_field_exists(); one whose type changed (bit field or not) by
- * BPF_CORE_READ_BITFIELD_PROBED.
+ * kernel.h - the kernel types that the programs use, with only the fields that they read. CO-RE
+ * finds each in the running kernel, so building needs no vmlinux.h and no BTF. A field that some
+ * kernels lack is read behind bpf_core_field_exists(); one that changed its type (bit field or not)
+ * by BPF_CORE_READ_BITFIELD_PROBED.
  */
 #ifndef SL_SOURCE_TCP_BPF_KERNEL_H
 #define SL_SOURCE_TCP_BPF_KERNEL_H
@@ -48,8 +47,8 @@ enum {
 #define CA_LOSS	      4
 #define ACK_SCHEDULED 1 /* ICSK_ACK_SCHED, of icsk_ack.pending */
 #define ECN_OK	      1 /* TCP_ECN_OK, of ecn_flags */
-#define SOCK_DEAD_BIT 0 /* enum sock_flags: no process has it any more */
-#define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN came */
+#define SOCK_DEAD_BIT 0 /* enum sock_flags: no process holds it */
+#define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN arrived */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -76,7 +75,7 @@ typedef struct {
 struct sock_common {
 	__be32 skc_daddr;
 	__be32 skc_rcv_saddr;
-	u32 skc_hash; /* of addresses and ports, as long as the socket is */
+	u32 skc_hash; /* of addresses and ports, for the socket's lifetime */
 	__be16 skc_dport;
 	u16 skc_num;
 	unsigned short skc_family;
@@ -93,7 +92,7 @@ struct kernfs_node {
 };
 
 struct cgroup_root {
-	int hierarchy_id; /* 0: the unified one */
+	int hierarchy_id; /* 0: the unified hierarchy */
 };
 
 struct cgroup {
@@ -179,7 +178,7 @@ struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
 	u8 icsk_ca_state : 5;
-	u8 icsk_pending; /* the timer that runs; 0: none, as in the one that just came */
+	u8 icsk_pending; /* the running timer; 0: none, as inside its callback */
 	struct {
 		u8 pending;
 	} icsk_ack;

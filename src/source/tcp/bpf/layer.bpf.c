@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * layer.bpf.c - the time that each layer of the stack takes, per segment, and per request of a
+ * layer.bpf.c - the time that each layer of the stack takes per segment, and per request of a
  * server.
  *
- * A segment that comes in is stamped by its skb's address in a table (layer_in) until TCP knows its
- * sequence numbers; from there on a ring per socket remembers (end of the segment, times), and what
- * the application copied (copied_seq) takes entries out. So GRO, coalescing in the receive queue
- * and partial reads change nothing: an entry is one skb as the stack saw it, and is over when its
- * last byte was copied. Going out, a ring of send calls by sequence number is looked up by the
- * first byte of the segment, which is stamped by (socket, sequence number) from the queue on: TSO,
- * and the clone that TCP makes of each skb, change nothing either. Nothing is counted here; see
- * layer_note.bpf.h.
+ * An incoming segment is stamped by its skb's address in a table (layer_in) until TCP knows its
+ * sequence numbers; from then on a ring per socket holds (end of the segment, times), and entries
+ * leave it as the application copies bytes (copied_seq). So GRO, coalescing in the receive queue
+ * and partial reads do not matter: an entry is one skb as the stack saw it, and ends when its last
+ * byte is copied. Outgoing, a ring of send calls by sequence number is looked up by the segment's
+ * first byte, and from the queue on the segment is stamped by (socket, sequence number): neither
+ * TSO nor TCP's cloning of each skb matters. Counting is layer_note.bpf.h's.
  *
- * What is written under the socket's lock: the state of a socket but for requests that wait for the
- * driver. The driver's side (net_dev_start_xmit) may run anywhere, and takes a request out by
- * compare-and-swap.
+ * A socket's state is written under its lock, except requests that wait for the driver:
+ * net_dev_start_xmit runs anywhere, and takes a request out by compare-and-swap.
  */
 #include "layer_note.bpf.h"
 #include "layer_record.bpf.h"
@@ -30,7 +28,7 @@ static __always_inline struct in_stamp *in_place(const void *skb)
 	return bpf_map_lookup_elem(&layer_in, &i);
 }
 
-/* The driver hands a packet over: whatever was known of this address is of a packet before. */
+/* The driver hands over a packet: an earlier stamp of this address is another packet's. */
 static __always_inline int nic_in(const void *skb)
 {
 	struct in_stamp *e = in_place(skb);
@@ -87,7 +85,7 @@ SEC("?tp_btf/netif_rx_entry") int BPF_PROG(nic_rx, struct sk_buff *skb)
 	return nic_in(skb);
 }
 
-/* Right before the protocol's own function, in every network namespace. */
+/* Directly before the protocol's function, in every network namespace. */
 SEC("?tp_btf/netif_receive_skb") int BPF_PROG(ip_tp, struct sk_buff *skb)
 {
 	return mac_ip(skb);
@@ -103,7 +101,7 @@ SEC("?fentry/ipv6_rcv") int BPF_PROG(ip_rcv_v6, struct sk_buff *skb)
 	return mac_ip(skb);
 }
 
-/* skb->list is the first member: the address of an element is that of its skb. */
+/* skb->list is the first member: an element's address is its skb's. */
 static __always_inline int mac_ip_list(struct list_head *head)
 {
 	struct list_head *p = head->next;
@@ -136,8 +134,8 @@ SEC("?fentry/tcp_v6_rcv") int BPF_PROG(tcp_rcv_v6, struct sk_buff *skb)
 }
 
 /*
- * Where functions can't be traced: the filter of the root cgroup, which TCP runs once it has found
- * the socket, in every network namespace. Everything passes it.
+ * Where functions cannot be traced: the filter of the root cgroup, which TCP runs for every packet
+ * once it has found the socket, in every network namespace.
  */
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak;
 
@@ -148,7 +146,7 @@ SEC("?cgroup_skb/ingress") int tcp_cgroup(struct __sk_buff *ctx)
 	return 1;
 }
 
-/* What TCP keeps in skb->cb of a segment that comes in, in one read. */
+/* TCP's fields in skb->cb of an incoming segment, in one read. */
 struct taken {
 	u32 seq, length, ack;
 };
@@ -162,7 +160,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 #define OF_CB(type, field) (*(const type *)(cb + bpf_core_field_offset(struct tcp_skb_cb, field)))
 	t->seq = OF_CB(u32, seq);
 	t->ack = OF_CB(u32, ack_seq);
-	/* A byte in some kernels, two in others: out of reach of what adapts the program to it. */
+	/* One byte in some kernels, two in others: CO-RE must not adapt the access. */
 	asm volatile("" : "+r"(at));
 	flags = *(const u8 *)(cb + at);
 	t->length = OF_CB(u32, end_seq) - t->seq - (flags & TH_FIN) - !!(flags & TH_SYN);
@@ -170,7 +168,7 @@ static __always_inline bool taken_of(const struct sk_buff *skb, struct taken *t)
 	return t->length;
 }
 
-/* A segment reaches an established connection; rcv_nxt is still that of before. */
+/* A segment reaches an established connection; rcv_nxt does not include it yet. */
 SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buff *skb)
 {
 	struct layer_sock *st;
@@ -200,7 +198,7 @@ SEC("?tp_btf/tcp_probe") int BPF_PROG(segment_in, struct sock *sk, struct sk_buf
 		note_cause(&n, SL_CAUSE_OUT_OF_ORDER);
 		goto out;
 	}
-	/* What was remembered beyond rcv_nxt was not taken after all. */
+	/* Entries beyond rcv_nxt were not accepted after all. */
 	for (int i = 0; i < 4; i++) {
 		newest = st->read_head - 1;
 		at = &st->read[newest % RING].segment;
@@ -243,7 +241,7 @@ out:
 	return 0;
 }
 
-/* The segment that is the next to be read, if it was read. Not 0: that is all. */
+/* Takes the next segment if it was read. Not 0: there are no more. */
 __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 {
 	struct segment *g;
@@ -254,7 +252,7 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 	if (g->number != st->read_tail + 1)
 		return 1;
 	if ((s32)(g->end - upto) > 0) {
-		/* Partly read: it holds the last byte that was, if it begins before it. */
+		/* A partly read segment holds the last byte read if it begins before it. */
 		if ((s32)(g->end - g->length - upto) < 0)
 			__builtin_memcpy(&st->last, g, sizeof(*g));
 		return 1;
@@ -274,7 +272,7 @@ __noinline int read_one(struct layer_sock *st, u32 upto, u64 now)
 	return 0;
 }
 
-/* The application has copied bytes, up to copied_seq. */
+/* The application has copied bytes up to copied_seq. */
 SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 {
 	struct layer_sock *st = state_of(sk);
@@ -288,7 +286,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 	if (!tp)
 		return 0;
 	upto = tp->copied_seq;
-	if (upto == st->copied) /* a look (MSG_PEEK), or nothing */
+	if (upto == st->copied) /* MSG_PEEK, or nothing */
 		return 0;
 	now = bpf_ktime_get_ns();
 	st->copied = upto;
@@ -301,7 +299,7 @@ SEC("?tp_btf/tcp_rcv_space_adjust") int BPF_PROG(copied, struct sock *sk)
 
 /* ---- out ---- */
 
-/* The application writes: what it read since its last answer is a request, this its response. */
+/* The application writes: what it read since its last answer is a request, this is its response. */
 static __always_inline int sending(struct sock *sk, u32 bytes)
 {
 	struct layer_sock *st = state_of(sk);
@@ -373,7 +371,7 @@ int BPF_PROG(send_locked, struct sock *sk, struct msghdr *msg, u64 size)
 	return sending(sk, (u32)size);
 }
 
-/* Before 6.5, sendfile() and splice() come in here. */
+/* Before 6.5, sendfile() and splice() enter here. */
 SEC("?fentry/do_tcp_sendpages")
 int BPF_PROG(send_pages, struct sock *sk, void *page, int offset, u64 size)
 {
@@ -384,7 +382,7 @@ struct header {
 	u32 seq, ack, length;
 };
 
-/* The TCP header of a segment on its way out. false: no data in it. */
+/* The TCP header of an outgoing segment. False: no data. */
 static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 {
 	unsigned char *head = skb->head;
@@ -408,8 +406,8 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
 }
 
 /*
- * Segments between queue and driver. Each socket has a stretch of the table, so that what it
- * touches stays in the cache, and in it a segment one of OUT_WAYS places, by its sequence number.
+ * Segments between queue and driver. Each socket has a stretch of the table, for locality, and a
+ * segment one of OUT_WAYS places in it, by sequence number.
  */
 static __always_inline u32 out_first(const void *sk, u32 seq)
 {
@@ -424,7 +422,7 @@ static __always_inline struct out_stamp *out_at(u32 place)
 	return bpf_map_lookup_elem(&layer_out, &place);
 }
 
-/* The place of a segment; OUT_NOTHING: it has none. */
+/* The place of a segment; OUT_NOTHING: none. */
 static __always_inline u32 out_find(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq);
@@ -438,8 +436,7 @@ static __always_inline u32 out_find(const void *sk, u32 seq)
 	return OUT_NOTHING;
 }
 
-/* One for a segment that has none: of the first whose segment is gone; else of the one that waits
- * longest. */
+/* A place for a new segment: a free one, else that of the longest wait. */
 static __always_inline u32 out_take(const void *sk, u32 seq)
 {
 	u32 first = out_first(sk, seq), to = first;
@@ -465,8 +462,7 @@ static __always_inline struct ip_stamp *ip_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }
 
-/* TCP gives a segment to IP. All that it does until a queue gets it happens at once, under its
- * lock. */
+/* TCP hands a segment to IP. All up to the queue happens at once, under the socket's lock. */
 static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *e = sk ? ip_place(sk) : NULL;
@@ -492,7 +488,7 @@ SEC("?fentry/inet6_csk_xmit") int BPF_PROG(xmit_v6, struct sock *sk, struct sk_b
 
 #include "layer_kprobe.bpf.h"
 
-/* LOCAL_OUT, of the network namespaces that it was attached in. */
+/* LOCAL_OUT of the network namespaces that it is attached in. */
 SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 {
 	struct sk_buff *skb = ctx->skb;
@@ -503,7 +499,7 @@ SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)
 	return 1; /* NF_ACCEPT */
 }
 
-/* The first queue that a segment comes to; a bridge or a tunnel may have it queued again. */
+/* The first queue of a segment; a bridge or a tunnel may queue it again. */
 SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
@@ -538,11 +534,11 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		return 0;
 	}
 	again = (s32)(h.seq - tp->snd_nxt) < 0;
-	/* New, given to IP and in no queue since: no place can be this segment's. */
+	/* Newly handed to IP and not queued since: no place is this segment's. */
 	if (!ip || again || p->out != OUT_NOTHING) {
 		place = out_find(sk, h.seq);
 		e = out_at(place);
-		/* Not given to IP anew: a bridge or a tunnel has it queued once more. */
+		/* Not newly handed to IP: a bridge or a tunnel queues it again. */
 		if (e && e->queued >= ip)
 			return 0;
 	}
@@ -553,7 +549,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 			return 0;
 	}
 	p->out = place;
-	if (e->queued && !e->done) /* waits for the driver still, or was dropped there */
+	if (e->queued && !e->done) /* still waits for the driver, or was dropped there */
 		cause_only(SL_CAUSE_NO_DRIVER);
 	e->sk = (u64)sk;
 	e->seq = h.seq;
@@ -570,7 +566,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	if (again) {
 		note_cause(&n, SL_CAUSE_RETRANSMIT);
 		e->queued = now;
-		e->done = 1; /* nothing is measured, and nobody is to wonder */
+		e->done = 1; /* not measured, and not reported as lost */
 		for (u32 i = 0; i < REQUESTS; i++) {
 			struct request *r = &st->request[i];
 
@@ -613,8 +609,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 		if (st->active[i] && r->response - h.seq < h.length) {
 			r->ip = e->ip;
 			r->queued = now;
-			index = i +
-				1; /* of several in one segment, the last one; the others: below */
+			index = i + 1; /* the last of several in one segment; the others: below */
 		}
 	}
 	e->request = index;
@@ -623,8 +618,7 @@ SEC("?tp_btf/net_dev_queue") int BPF_PROG(queued, struct sk_buff *skb)
 	return 0;
 }
 
-/* A response has left: the request is over. n: what else is to be noted; of several requests, the
- * last one's. */
+/* A response has left: the request is complete. n: the rest of the note; the last one's wins. */
 __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 {
 	struct request *q;
@@ -651,7 +645,7 @@ __noinline int finish(struct layer_sock *st, u32 index, u64 now, struct note *n)
 	return 0;
 }
 
-/* Where the segment is that the driver gets: most often the last that its socket had queued. */
+/* The segment that the driver gets: usually the socket's last queued. */
 static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 {
 	struct ip_stamp *p = ip_place(sk);
@@ -662,7 +656,7 @@ static __always_inline u32 out_of(struct sk_buff *skb, const void *sk)
 	return header_of(skb, &h) ? out_find(sk, h.seq) : OUT_NOTHING;
 }
 
-/* The driver gets the packet. Segments that a queue cut out of a bigger one: the first counts. */
+/* The driver gets the packet. Of segments cut out of a larger one, the first counts. */
 SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 {
 	struct sock *sk = skb->sk;
@@ -678,7 +672,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	if (!e || e->sk != (u64)sk || __sync_lock_test_and_set(&e->done, 1))
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* A slot that was the flow's then is so for a round at least; see count_round(). */
+	/* A slot stays the flow's for at least a round; see count_round(). */
 	fresh = now - e->queued < ROUND_NS;
 	st = fresh && !e->request && !trace_kinds ? NULL : state_of(sk);
 	if (!st && !fresh)
@@ -699,7 +693,7 @@ SEC("?tp_btf/net_dev_start_xmit") int BPF_PROG(nic_out, struct sk_buff *skb)
 	return 0;
 }
 
-/* ---- the life of a connection ---- */
+/* ---- connections ---- */
 
 SEC("?tp_btf/inet_sock_set_state")
 int BPF_PROG(state_changed, struct sock *sk, int old, int now)
@@ -736,7 +730,7 @@ SEC("?tp_btf/tcp_destroy_sock") int BPF_PROG(closed, struct sock *sk)
 	if (st && st->sk == (u64)sk) {
 		if (!st->closed)
 			state_end(st);
-		/* Another's, once what is above has been written. */
+		/* Released once everything above is written. */
 		__sync_lock_test_and_set(&st->sk, 0);
 		return 0;
 	}

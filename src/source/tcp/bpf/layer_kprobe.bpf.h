@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_kprobe.bpf.h - of layer.bpf.c: the boundaries of functions where the kernel has no fentry
- * but kprobes. They stamp by addresses alone: what a kprobe is handed is no pointer that the
- * verifier trusts.
+ * layer_kprobe.bpf.h - of layer.bpf.c: boundaries by kprobe, where the kernel has no fentry. They
+ * stamp by address alone: the verifier does not trust a kprobe's pointers.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_KPROBE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_KPROBE_BPF_H

@@ -1,40 +1,38 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_note.bpf.h - of layer.bpf.c: counting, later. A program that runs for a segment only notes
- * what is to be counted, in a buffer of its CPU: 32 bytes, one line. A timer takes the notes of all
- * CPUs every 10 ms and is the only one that adds to the histograms, so that their lines need no
- * atomics, and do not wander between the CPUs of those who wait for the segment: that was most of
- * what the programs cost.
+ * layer_note.bpf.h - of layer.bpf.c: deferred counting. A program that runs per segment only writes
+ * a note into its CPU's buffer: 32 bytes, one line. A timer takes the notes of all CPUs every 10 ms
+ * and is the histograms' only writer, so that their lines need no atomics and do not bounce between
+ * CPUs, which was most of the programs' cost.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_NOTE_BPF_H
 
 #include "layer_state.bpf.h"
 
-#define NOTES		4096 /* of a CPU; a power of two */
-#define NOTES_SLACK	16 /* programs that may be interrupted between looking and taking a place */
-#define ROUND_NOTES	8192 /* of all CPUs in one round of the timer: about half a millisecond */
-#define ROUND_NS	10000000 /* how late a histogram may be */
-#define ROUND_MOST_NS	2000000 /* ... and how long a round may last, however slow the machine is */
-#define SOON_NS		100000	/* the next one, if a CPU's notes fill up: never at once */
+#define NOTES		4096 /* per CPU; a power of two */
+#define NOTES_SLACK	16   /* programs that may be interrupted between check and reservation */
+#define ROUND_NOTES	8192 /* per round of the timer, all CPUs: about half a millisecond */
+#define ROUND_NS	10000000 /* greatest delay of a histogram */
+#define ROUND_MOST_NS	2000000	 /* longest round, however slow the machine */
+#define SOON_NS		100000	 /* delay of the next round if a CPU's notes fill up; never 0 */
 #define CLOCK_MONOTONIC 1
 
 struct note {
-	u64 what; /* bits 8 i ..: grows count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of
-		     ns[] */
+	u64 what; /* bits 8 i ..: count i (enum sl_slot_count); 56-59, 60-63: layer + 1 of ns[] */
 	u64 ns[2];
 	u32 flow, group;
 };
 
 struct notes {
-	u64 head, pad[7];  /* of the CPU's programs, which may interrupt each other: atomic */
-	u64 tail, pad2[7]; /* of the timer */
+	u64 head, pad[7];  /* by the CPU's programs, which may interrupt each other: atomic */
+	u64 tail, pad2[7]; /* by the timer */
 	struct note note[NOTES];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE); /* begins at a line */
+	__uint(map_flags, BPF_F_MMAPABLE); /* starts at a line */
 	__uint(max_entries, 1);		   /* CPUs */
 	__type(key, u32);
 	__type(value, struct notes);
@@ -51,7 +49,7 @@ struct {
 	__type(value, struct count_timer);
 } layer_timer SEC(".maps");
 
-/* A flow that is over. Its slot is free once the notes that name it are counted. */
+/* A flow that ended. Its slot is free once the notes on it are counted. */
 struct ended {
 	u64 ns;
 	u32 flow, pad;
@@ -59,13 +57,13 @@ struct ended {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1); /* flows: each is in it once at most */
+	__uint(max_entries, 1); /* flows; each is in it at most once */
 	__uint(value_size, sizeof(struct ended));
 } layer_ended SEC(".maps");
 
 /* Written by many CPUs. */
-__u32 count_armed; /* 1: the timer comes within ROUND_NS; 2: within SOON_NS */
-__u64 ended_head;  /* flows that were put into layer_ended */
+__u32 count_armed; /* 1: the timer runs within ROUND_NS; 2: within SOON_NS */
+__u64 ended_head;  /* flows put into layer_ended */
 /* The timer's own. */
 __u64 ended_tail, ended_settled;
 __u32 first_cpu; /* whose notes a round counts first */
@@ -76,14 +74,13 @@ bool count_ready;
 
 /* ---- the timer ---- */
 
-/* Nobody else writes a slot's counts and histograms: no need to be atomic. */
+/* The timer is the only writer of a slot's counts and histograms: no atomics. */
 static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 {
 	u32 check;
 	u64 k;
 
-	/* Verifiers forget bounds of what the compiler reads twice, and don't see that check >= i.
-	 */
+	/* The verifier loses bounds of values that are read twice, and that check >= i. */
 	asm volatile("" : "+r"(i));
 	check = i | 7;
 	asm volatile("" : "+r"(check));
@@ -95,7 +92,7 @@ static __always_inline void word_alone(struct slot *s, u32 i, u64 n)
 	WRITE(s->word[check], s->word[check] + n * k);
 }
 
-/* Not static: verified by itself, and not once for each way to it. */
+/* Not static: verified once, not per caller. */
 __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct note *n)
 {
 	if (!s || !n)
@@ -115,11 +112,11 @@ __noinline int count_in(struct slot *s, u64 what, u32 a, u32 b, const struct not
 }
 
 struct round {
-	struct notes *of; /* CPU that is looked at */
+	struct notes *of; /* of the current CPU */
 	u64 until;
-	u32 left;    /* notes that this round may still count; 0: it was cut short */
-	u32 more;    /* there is, or was, something to do */
-	u32 partial; /* it has not counted all that was noted before it began */
+	u32 left;    /* notes left to this round; 0: it was cut short */
+	u32 more;    /* there is or was work */
+	u32 partial; /* notes older than the round are left */
 };
 
 static long count_one(u32 index, struct round *r)
@@ -139,7 +136,7 @@ static long count_one(u32 index, struct round *r)
 	n = &of->note[of->tail & (NOTES - 1)];
 	what = READ(n->what); /* pairs with publish() */
 	if (!what) {
-		r->partial = 1; /* somebody is about to write it */
+		r->partial = 1; /* being written */
 		return 1;
 	}
 	if (what >> 56 & 15)
@@ -204,9 +201,8 @@ static long free_flow(u32 index, void *unused)
 }
 
 /*
- * How long until the next round, at least as long as this one took: whatever comes in, and however
- * slow the machine, no more than half of a CPU is spent here. A timer that starts itself again at
- * once would leave its CPU nothing, in a softirq, where nobody can stop it.
+ * Delay of the next round, at least the duration of this one, so that counting takes at most half
+ * of a CPU. A timer that restarted at once would starve its CPU: a softirq cannot be preempted.
  */
 static __always_inline u64 pause_after(const struct round *r)
 {
@@ -225,8 +221,8 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	WRITE(count_armed, 1);
 	bpf_loop(cpus, count_cpu, &r, 0);
 	/*
-	 * What ended before the round before: programs that noted something of it meanwhile, on
-	 * other CPUs, are done, and this round has counted it, if it has counted all.
+	 * Flows that ended before the previous round: programs on other CPUs have written all their
+	 * notes by now, and this round has counted them, if it counted everything.
 	 */
 	if (r.partial) {
 		first_cpu++;
@@ -238,7 +234,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/* Pairs with the additions of note_put() and flow_end(): who saw 1 is seen here. */
+	/* Pairs with the additions in note_put() and flow_end(): whoever saw 1 is seen here. */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))
@@ -246,8 +242,7 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 	return 0;
 }
 
-/* A CPU's notes are about to fill up. Asked for once a round, lest those who ask put it off for
- * ever. */
+/* A CPU's notes are nearly full. At most once per round, or it would be deferred for ever. */
 static __noinline int count_soon(void)
 {
 	u32 zero = 0;
@@ -271,9 +266,8 @@ static __noinline int count_wake(void)
 }
 
 /*
- * Run by user space before there is anything to count, again and again until it works: the timer's
- * memory may not be had just now, as since 6.18 the kernel neither waits for it nor reclaims any
- * (kmalloc_nolock()).
+ * User space runs it before there is anything to count, repeatedly until it works: since 6.18 the
+ * kernel neither waits nor reclaims for the timer's allocation (kmalloc_nolock()).
  */
 SEC("iter/tcp")
 int count_begin(struct bpf_iter__tcp *ctx)
@@ -314,8 +308,8 @@ static __always_inline void note_cause(struct note *n, enum sl_layer_cause why)
 }
 
 /*
- * place: 0 or 1. What lies between two boundaries of one host is never negative, as all are of one
- * clock, and the stretches without a queue are short: anything else is a stamp of something else.
+ * place: 0 or 1. A stretch between two boundaries of one host is never negative, as both are of one
+ * clock, and stretches without a queue are short: any other value belongs to another packet.
  */
 static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 from, u64 to)
 {
@@ -331,8 +325,8 @@ static __always_inline bool note_span(struct note *n, u32 place, u32 layer, u64 
 }
 
 /*
- * Who sees it sees what was written before. The line was the timer's last, often on another CPU: an
- * atomic operation would wait for it, where x86, whose stores are in order, goes on.
+ * Publishes what was written before. The timer touched the line last, often on another CPU: an
+ * atomic operation would wait for it; x86 stores are ordered without.
  */
 static __always_inline void publish(u64 *to, u64 what)
 {
@@ -365,15 +359,14 @@ static __always_inline void note_put(const struct note *n)
 	to->flow = n->flow;
 	to->group = n->group;
 	publish(&to->what, n->what);
-	/* The addition to head, a full barrier, pairs with count_round(), which looks there at
-	 * last. */
+	/* The addition to head, a full barrier, pairs with count_round(), which reads it last. */
 	if (!READ(count_armed))
 		count_wake();
 	else if (used >= NOTES / 2 && READ(count_armed) == 1)
 		count_soon();
 }
 
-/* The flow is over: its slot closes, and becomes free, when what was noted of it is counted. */
+/* The flow ended: its slot closes, and is free when its notes are counted. */
 static __always_inline void flow_end(u32 flow, u64 now)
 {
 	struct ended e = {.ns = now, .flow = flow};
@@ -394,7 +387,7 @@ static __always_inline struct layer_sock *near_place(const void *sk)
 	return bpf_map_lookup_elem(&layer_near, &i);
 }
 
-/* A socket may go without our knowing it, and another be where it was: its hash tells. */
+/* A socket may be freed unnoticed and its memory reused: the hash tells. */
 static __always_inline struct layer_sock *near_state(struct sock *sk)
 {
 	struct layer_sock *st = near_place(sk);
@@ -402,7 +395,7 @@ static __always_inline struct layer_sock *near_state(struct sock *sk)
 	return st && st->sk == (u64)sk && st->hash == sk->__sk_common.skc_hash ? st : NULL;
 }
 
-/* All zeros, and taken; NULL: it is another's. */
+/* Zeroed and taken; NULL: another socket's. */
 static __noinline int near_take(struct layer_sock *st, u64 sk)
 {
 	u64 owner;
@@ -422,7 +415,7 @@ static __noinline int near_take(struct layer_sock *st, u64 sk)
 	return 1;
 }
 
-/* Nothing that was under way when nobody looked is to be taken for what comes now. */
+/* State from before a time without recording is not used. */
 static __always_inline void start_anew(struct layer_sock *st, const struct tcp_sock *tp)
 {
 	st->base = st->copied = tp->copied_seq;
@@ -434,7 +427,7 @@ static __always_inline void start_anew(struct layer_sock *st, const struct tcp_s
 		WRITE(st->active[i], 0);
 }
 
-/* Under the socket's lock. NULL: not looked at. role: SL_ROLE_UNKNOWN: find out. */
+/* Under the socket's lock. NULL: not recorded. role: SL_ROLE_UNKNOWN: find out. */
 static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);
@@ -466,7 +459,7 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 			st->closed = 1;
 		}
 		st->hash = sk->__sk_common.skc_hash;
-		/* Who sees it sees all the rest. */
+		/* Last: makes all the rest visible. */
 		if (near)
 			__sync_lock_test_and_set(&st->sk, (u64)sk);
 	} else if (st->generation != f->generation) {
@@ -480,7 +473,7 @@ static __always_inline struct layer_sock *state_make(struct sock *sk, u8 role)
 	return st->wanted ? st : NULL;
 }
 
-/* For what follows: no more than a look. */
+/* For later hooks: a lookup only. */
 static __always_inline struct layer_sock *state_of(struct sock *sk)
 {
 	struct layer_sock *st = near_state(sk) ?: bpf_sk_storage_get(&layer_socks, sk, NULL, 0);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_record.bpf.h - of layer.bpf.c: segments and requests one by one, for who traces them. What
- * the ring of records has no room for is dropped and counted.
+ * layer_record.bpf.h - of layer.bpf.c: single segments and requests, for tracing. Records that find
+ * the ring full are dropped and counted.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_RECORD_BPF_H
 
 #include "layer_note.bpf.h"
 
-/* Of this connection, and zero but for that. NULL: there is no room. */
+/* A record of this connection, otherwise zero. NULL: no room. */
 static __always_inline struct tcp_layer_record *record_new(const struct layer_sock *st, u32 kind)
 {
 	struct tcp_layer_record *r = bpf_ringbuf_reserve(&layer_records, sizeof(*r), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_shared.h - what layer.bpf.c and its user space agree upon, beside the region of
- * sidelight/layer.h: where it lies in the map, and the record of a request.
+ * layer_shared.h - shared by layer.bpf.c and user space: where the region of sidelight/layer.h lies
+ * in the map, and the record of a request.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_SHARED_H
 #define SL_SOURCE_TCP_BPF_LAYER_SHARED_H
@@ -11,18 +11,15 @@
 #include "shared.h"
 
 /*
- * Elements of the map layer_table, each of SL_LAYER_SLOT_SIZE bytes: header and hot line, then for
- * each CPU one whose first lines count what it lost, then the flows, then the groups.
+ * Elements of the map layer_table, SL_LAYER_SLOT_SIZE bytes each: header and hot line, then per CPU
+ * one whose first lines count losses, then the flows, then the groups.
  */
 #define TCP_LAYERS_HOT_WORD	 (SL_HEADER_SIZE / 8)
 #define TCP_LAYERS_FIRST_ELEMENT 1
 
-#define TCP_LATENCY_NONE	 0xffffffffu /* of a record: not measured */
+#define TCP_LATENCY_NONE	 0xffffffffu /* not measured */
 
-/*
- * One request, as it goes to user space when asked for (tcp trace). Times in ns; those of the
- * boundaries are CLOCK_MONOTONIC, 0 if not seen.
- */
+/* A record for tracing (tcp trace). Times in ns; boundaries are CLOCK_MONOTONIC, 0 if not seen. */
 enum tcp_record_kind { TCP_RECORD_REQUEST = 0, TCP_RECORD_IN = 1, TCP_RECORD_OUT = 2 };
 
 struct tcp_layer_record {
@@ -36,7 +33,7 @@ struct tcp_layer_record {
 	__u64 nic_in, ip_in, tcp_in, copied, sent, ip_out, queued, nic_out;
 };
 
-/* Whose a slot of a group is, as the programs look for it. */
+/* Key of a group. */
 struct tcp_layer_group_key {
 	__u8 remote[16];
 	__u64 cgroup;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * layer_state.bpf.h - of layer.bpf.c: what is kept of a socket and of segments on their way, and
- * the slots in which histograms are counted.
+ * layer_state.bpf.h - of layer.bpf.c: the state of sockets and of segments on their way, and the
+ * slots of histograms.
  */
 #ifndef SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
 #define SL_SOURCE_TCP_BPF_LAYER_STATE_BPF_H
@@ -10,18 +10,18 @@
 #include "common.bpf.h"
 #include "layer_shared.h"
 
-#define IN_BITS		 14 /* places of the table of incoming skbs */
-#define OUT_BITS	 14 /* ... of outgoing segments */
-#define OUT_STRETCH_BITS 6  /* ... of which a socket has these, */
+#define IN_BITS		 14 /* table of incoming skbs */
+#define OUT_BITS	 14 /* table of outgoing segments, */
+#define OUT_STRETCH_BITS 6  /* of which a socket has these, */
 #define OUT_WAYS	 4  /* and a segment these */
 #define OUT_NOTHING	 0xffffffffu
-#define IP_BITS		 12 /* ... of sockets that are sending */
-#define NEAR_BITS	 12 /* ... of sockets whose state is found by their address */
-#define RING		 16 /* segments to be read, and send calls to be transmitted, of a socket */
-#define REQUESTS	 4  /* responses of a socket that wait for the driver */
+#define IP_BITS		 12 /* table of sending sockets */
+#define NEAR_BITS	 12 /* table of sockets by address */
+#define RING		 16 /* unread segments, and unsent send calls, per socket */
+#define REQUESTS	 4  /* responses per socket that wait for the driver */
 #define NO_SLOT		 0xffffffffu
-#define KEPT		 256 /* closed flows whose slots are not another's yet, if there is room */
-/* 10 s: no stretch inside of the stack without a queue lasts longer. */
+#define KEPT		 256 /* closed flows kept before their slots are reused, while others are free */
+/* 10 s: no stretch of the stack without a queue takes longer. */
 #define SHORT_MAX 10000000000ull
 
 #define TH_FIN	  1
@@ -51,38 +51,38 @@ struct bpf_nf_ctx {
 };
 #pragma clang attribute pop
 
-/* A segment that came in. Times are ktime in ns, 0: not known. */
+/* An incoming segment. Times are ktime in ns, 0: unknown. */
 struct segment {
 	u64 nic, ip, tcp;
 	u32 end, length, ack;
-	u32 number; /* in a ring: that of the segment, from 1 */
+	u32 number; /* in a ring: the segment's number, from 1 */
 };
 
 struct send {
 	u64 time;
-	u32 seq, end; /* of what this call wrote, or wanted to */
+	u32 seq, end; /* of what the call wrote, or attempted to */
 };
 
 struct request {
 	u32 seq, length, response, pipelined;
-	struct segment in; /* the one that brought the last byte; .end 0 with .length 0: unknown */
+	struct segment in; /* the one with the last byte; .end 0 with .length 0: unknown */
 	u64 copied, sent, ip, queued;
 };
 
 /*
- * The CPU to which the driver gives a segment is often not that of the application: each writes
- * lines of its own, and what wanders from one to the other is the segment's line alone, once.
+ * The driver often gets a segment on another CPU than the application's: each writes lines of its
+ * own, and only the segment's line moves between them, once.
  */
 struct layer_sock {
 	u32 flow, group; /* slots */
 	u32 generation;	 /* of the filter */
 	u8 wanted, role, closed, pad;
-	u64 sk;	  /* in layer_near: whose it is; 0: nobody's, 1: somebody takes it */
-	u32 hash; /* skc_hash of that */
+	u64 sk;	  /* in layer_near: the owner; 0: free, 1: being taken */
+	u32 hash; /* its skc_hash */
 	u32 pad2[9];
 	/* The receiving side's. */
-	u32 read_head; /* segments so far; the ring holds the last ones */
-	u32 tail_seen; /* read_tail, when it was last looked at */
+	u32 read_head; /* number of segments; the ring holds the last ones */
+	u32 tail_seen; /* read_tail as last read */
 	u32 pad3[14];
 	struct {
 		struct segment segment;
@@ -91,10 +91,10 @@ struct layer_sock {
 	/* The application's. */
 	u32 active[REQUESTS]; /* 1: waits for the driver */
 	u32 read_tail, send_head, send_tail, request_head;
-	u32 base;   /* up to here what was read belongs to requests that were answered */
-	u32 copied; /* the application has read up to here */
+	u32 base;   /* end of the bytes that belong to answered requests */
+	u32 copied; /* end of the bytes that the application has read */
 	u64 copied_time;
-	struct segment last; /* the segment that holds the byte before copied */
+	struct segment last; /* the segment with the byte before copied */
 	struct send send[RING];
 	struct request request[REQUESTS];
 	struct tcp_flow_key key;
@@ -106,11 +106,10 @@ struct in_stamp {
 	u64 skb, nic, ip, tcp;
 };
 
-/* What a socket gave to IP last, and where it is in the table of outgoing segments once it was
- * queued. */
+/* What a socket handed to IP last, and its place among outgoing segments once queued. */
 struct ip_stamp {
 	u64 sk, skb, ns;
-	u32 out; /* OUT_NOTHING: it was not, or has no data */
+	u32 out; /* OUT_NOTHING: not queued, or no data */
 	u32 pad;
 };
 
@@ -121,7 +120,7 @@ struct out_stamp {
 	u64 sent, ip, queued;
 	u32 length, ack;
 	u32 done;
-	u32 flow, group; /* those of the socket when it was queued */
+	u32 flow, group; /* the socket's when it was queued */
 	u32 pad;
 };
 
@@ -137,9 +136,8 @@ struct {
 } layer_socks SEC(".maps");
 
 /*
- * The state of sockets, by their address: a fifth of what the search for the socket's storage
- * takes. Who finds another one there has storage. Arrays that may be mapped begin with a page, and
- * so at a line.
+ * Sockets' state by address: costs a fifth of the socket storage lookup, which serves sockets whose
+ * place is taken. A mappable array starts at a page, and so at a line.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -182,8 +180,7 @@ struct {
 	__type(value, struct slot);
 } layer_table SEC(".maps");
 
-/* Free slots: the one that was freed first is reused first, so that a closed flow is seen for long.
- */
+/* Free slots, reused in the order of their release: a closed flow stays readable for long. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);
 	__uint(max_entries, 1);
@@ -203,7 +200,7 @@ struct {
 	__type(value, u32);
 } layer_group_of SEC(".maps");
 
-/* Sockets of each group: user space gives back the slot of one that has none (layer_groups.c). */
+/* Sockets per group: user space returns the slot of one without (layer_groups.c). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -221,9 +218,9 @@ _Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four line
 
 /* Set before loading: CPUs, and elements of the table. */
 const volatile __u32 cpus = 1, flow_slots, group_slots;
-__s64 waiting; /* freed slots of flows that wait for another */
+__s64 waiting; /* freed slots of flows, not yet reused */
 
-/* Bit i: records of enum tcp_record_kind i are wanted. Changed at run time. */
+/* Bit i: deliver records of enum tcp_record_kind i. Changed at run time. */
 __u32 trace_kinds;
 
 /* ---- slots ---- */
@@ -269,7 +266,7 @@ static __always_inline void hot_add(enum sl_layers_hot_cell cell)
 		word_add(s, TCP_LAYERS_HOT_WORD + cell, 1);
 }
 
-/* A slot that was never used before; least or more: there is none. */
+/* A slot that was never used; least or more: none is left. */
 static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 {
 	struct slot *s = element_at(0);
@@ -289,12 +286,12 @@ static __always_inline void cause_only(u32 cause)
 
 	/* The compiler knows that it is small, the verifier does not. */
 	asm volatile("" : "+r"(word));
-	/* Of this CPU alone, but a program that interrupts this one may be at it, too. */
+	/* This CPU's own, but a program that interrupts this one may write it, too. */
 	if (own)
 		word_add(own, word & 31, 1);
 }
 
-/* The cell in which x ns are counted: see SL_LAYER_CELLS. */
+/* The cell that counts x ns: see SL_LAYER_CELLS. */
 static __always_inline u32 bucket_cell(u64 x)
 {
 	u32 i;
@@ -313,8 +310,8 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 }
 
 /*
- * A slot that was freed, if so many wait that the next in turn was to be seen for long; else a new
- * one, while there are any: readers look at no more slots than are needed.
+ * A freed slot, once so many wait that the next one was readable for long; else a new one, while
+ * there are any: readers read only slots ever used.
  */
 static __always_inline bool flow_slot_take(u32 *index)
 {
@@ -329,7 +326,7 @@ static __always_inline bool flow_slot_take(u32 *index)
 	return true;
 }
 
-/* A free slot becomes this flow's: a new generation, and nothing of the old one. */
+/* Gives a free slot to this flow: a new generation, and zeroed. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
 	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
@@ -345,8 +342,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	if (!s)
 		return NO_SLOT;
 	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
-	s->word[SL_SLOT_STATE] = generation
-				 << 16; /* free: who reads now, sees that it is no more */
+	s->word[SL_SLOT_STATE] = generation << 16; /* free: tells readers that the owner is gone */
 	s->word[7] = (generation << 16) * line_k[0];
 	for (i = 1; i < SL_SLOT_WORDS; i++)
 		if (i != 7)
@@ -372,7 +368,7 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	return index;
 }
 
-/* The slot of the flow's group; 0 if there is no room for one more. */
+/* The slot of the flow's group; 0: no room. */
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
@@ -400,12 +396,12 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	if (bpf_map_update_elem(&layer_group_of, &key, &index, BPF_NOEXIST)) {
 		bpf_map_push_elem(&layer_free_groups, &index, 0);
 		found = bpf_map_lookup_elem(&layer_group_of, &key);
-		return found ? *found : 0; /* another CPU was quicker */
+		return found ? *found : 0; /* another CPU was faster */
 	}
 	s = group_at(index);
 	if (!s)
 		return 0;
-	/* One that was another's has its next generation already. */
+	/* A reused slot has its next generation already. */
 	w[0] = s->word[SL_SLOT_STATE] >> 16 << 16;
 	w[0] = (w[0] ? w[0] : 1 << 16) | (u64)st->role << 8 | SL_SLOT_OPEN;
 	w[1] = 0;
@@ -429,9 +425,8 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 /* ---- sockets ---- */
 
 /*
- * Who connected, for a socket that was there before: connect() without bind() makes a bucket of
- * ports for itself alone, with fastreuse -1 (inet_hash_connect()); who was accepted is in the
- * listener's.
+ * The role of an existing socket: connect() without bind() creates a port bucket of its own, with
+ * fastreuse -1 (inet_hash_connect()); an accepted socket is in the listener's.
  */
 static __always_inline u8 role_of(const struct sock *sk)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * line.h - self-verifying lines, "plain" of sidelight/region.h, as programs in the kernel write
- * them: seven cells and a check word that grows by n * K[i] when cell i grows by n.
+ * line.h - self-verifying lines, "plain" in sidelight/region.h, for programs in the kernel: seven
+ * cells and a check word that grows by n * K[i] when cell i grows by n.
  */
 #ifndef SL_SOURCE_TCP_BPF_LINE_H
 #define SL_SOURCE_TCP_BPF_LINE_H
@@ -13,14 +13,14 @@ static const u64 line_k[8] = {
 	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
 	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
 
-/* A line with one writer at a time, or each CPU's own with interrupts off. */
+/* A line with one writer at a time, or per CPU with interrupts off. */
 static __always_inline void line_add(u64 *line, u32 i, u64 n)
 {
 	line[i] += n;
 	line[7] += n * line_k[i];
 }
 
-/* Several writers. Additions commute, so that the line verifies once all are done. */
+/* Several writers. Additions commute: the line verifies once all are done. */
 static __always_inline void line_add_atomic(u64 *line, u32 i, u64 n)
 {
 	__sync_fetch_and_add(&line[i], n);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /*
- * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: which bytes,
- * when.
+ * net.bpf.c - a record for each TCP segment that leaves or reaches a network device: its bytes and
+ * time.
  *
- * Out: net_dev_start_xmit, right before the driver gets it: TSO is still whole, unless the stack
- * cut it. In: where the driver hands a packet over (the same hooks as the layers', layer.bpf.c),
- * before GRO. There a packet may have its header in a page, which a program can't read: it is
- * stamped by its address and read behind GRO (netif_receive_skb), where the header is in place.
- * What was merged into another meanwhile has no header any more; the reader sees by the bytes that
- * it came with that.
+ * Outgoing: net_dev_start_xmit, directly before the driver: a TSO segment is still whole, unless
+ * the stack cut it. Incoming: where the driver hands a packet over (the hooks of layer.bpf.c),
+ * before GRO. There a packet's header may lie in a page, which a program cannot read: it is stamped
+ * by address and read behind GRO (netif_receive_skb), where the header is in place. A packet that
+ * was merged into another has no header any more; the reader sees from the bytes that it came with
+ * that one.
  *
- * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those that have
- * a parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
- * wire, and nothing is known of the socket: filters are those of addresses, ports and sampling.
+ * A segment crosses many devices of a host (veth, bridge, bond): it is recorded at those with a
+ * parent, which are hardware or a hypervisor's, or at those named. So addresses are those on the
+ * wire, and the socket is unknown: filters are by address, port and sampling.
  */
 #include <sidelight/nic.h>
 
@@ -64,7 +64,7 @@ struct {
 	__type(value, struct element);
 } net_ring SEC(".maps");
 
-/* Packets whose header is not in place yet, by the address of their skb. */
+/* Packets whose header is not in place yet, by their skb's address. */
 struct late {
 	u64 skb, time;
 };
@@ -139,8 +139,8 @@ static __always_inline bool device_wanted(const struct net_device *dev)
 enum found { OTHER, TCP, NO_HEADER };
 
 /*
- * ip: the header of IP, of which `there` bytes lie in one piece; whole: bytes from there to the
- * end, for what has no length of its own (BIG TCP).
+ * ip: the IP header, of which `there` bytes are contiguous; whole: bytes from there to the end, for
+ * packets without a length (BIG TCP).
  */
 static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8 version,
 					struct parsed *p)
@@ -172,8 +172,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
 		if (h->next != IPPROTO_TCP) {
-			/* Hop by hop, routing, fragment, destination: each begins with what is
-			 * next. */
+			/* Extension headers that begin with the type of the next. */
 			if ((h->next == 0 || h->next == 43 || h->next == 44 || h->next == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
 			    *(const u8 *)&p->t == IPPROTO_TCP)
@@ -191,7 +190,7 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 		return NO_HEADER;
 	size = (p->t.offset >> 4) * 4;
 	if (size < 20 || length < head + size)
-		return OTHER; /* TCP will not take it either */
+		return OTHER; /* TCP refuses it, too */
 	p->bytes = length - head - size;
 	if (size >= 32 && there >= head + 32 &&
 	    !bpf_probe_read_kernel(&p->t.option, 12, (const char *)ip + head + 20) &&
@@ -321,7 +320,7 @@ static __always_inline struct late *late_place(const void *skb)
 	return bpf_map_lookup_elem(&net_late, &i);
 }
 
-/* data stands at the header of IP, or at a tag of a VLAN. */
+/* data points to the IP header, or to a VLAN tag. */
 static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
 {
 	u32 skip = 0, there = skb->len - skb->data_len;
@@ -395,7 +394,7 @@ SEC("?tp_btf/netif_rx_entry") int BPF_PROG(net_rx, struct sk_buff *skb)
 	return net_in(skb);
 }
 
-/* Behind GRO: what had no header in place has it now. */
+/* Behind GRO: a late header is in place now. */
 SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 {
 	struct late *e = late_place(skb);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * shared.h - what the programs in the kernel and their user space agree upon: settings that may
- * change while they run, and the key of a flow. Fixed-width types only; needs __u32 and friends
- * (linux/types.h, or kernel.h in a program).
+ * shared.h - shared by programs in the kernel and user space: settings that may change at run time,
+ * and the key of a flow. Fixed-width types only; needs __u32 and friends (linux/types.h, or
+ * kernel.h in a program).
  */
 #ifndef SL_SOURCE_TCP_BPF_SHARED_H
 #define SL_SOURCE_TCP_BPF_SHARED_H
@@ -11,10 +11,10 @@
 
 #define TCP_PORT_WORDS 1024 /* 65,536 ports, one bit each */
 
-/* What is looked at: all of what is set has to agree. Changed at run time; .generation last. */
+/* Which flows to record: all set fields must match. Changed at run time; .generation last. */
 struct tcp_kernel_filter {
-	__u32 generation;  /* grows with each change: what was decided before is decided again */
-	__u32 sample_mask; /* 2^N - 1: flows whose hash has these bits 0; both ends agree. 0: all */
+	__u32 generation;  /* grows with each change: decisions are made again */
+	__u32 sample_mask; /* 2^N - 1: flows whose hash has these bits 0, at both ends; 0: all */
 	__u32 netns;	   /* inode number of the network namespace; 0: all */
 	__u32 pid;	   /* thread group id; 0: all */
 	__u8 by_port;	   /* the local or the remote port has its bit in ports[] */
@@ -36,7 +36,7 @@ struct tcp_flow_key {
 	__u64 cgroup; /* id in the unified hierarchy; 0: unknown */
 };
 
-struct tcp_cidr_key { /* of the LPM trie tcp_cidrs: IPv4 with 96 bits more of prefix */
+struct tcp_cidr_key { /* of the LPM trie tcp_cidrs: IPv4 with 96 more bits of prefix */
 	__u32 prefix;
 	__u8 address[16];
 };

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recorded days with injected faults (data/README.md), and how verdicts about them are judged.
+
+- A fault's window is the WINDOW seconds from its injection: these faults last about three minutes, and rows come each
+  minute.
+- Training is on the hours after the last fault, which are free of faults; scoring is from the first row to the end of the
+  last window, so no row is in both.
+- A false positive is a row of any pod outside all windows whose score exceeds the threshold. The threshold at x % is the
+  lowest score that x % of those rows exceed.
+- Recall is the share of faults whose injected pod has a row above the threshold within the window.
+- Top-k: fewer than k other pods have a score in the window as high as the injected pod's highest; ties count against it.
+
+The truth, faults.csv, is moved away before a detector runs."""
+import collections
+import csv
+import os
+import resource
+import statistics
+import subprocess
+import tarfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WINDOW = 240
+SETTLE = 600  # after the last fault, before training begins
+DAYS = {'ob': '2022-08-22', 'tt': '2023-01-29'}
+NAMES = {'ob': 'Online Boutique', 'tt': 'Train Ticket'}
+
+
+class Day:
+    def __init__(self, exe, folder, name):
+        self.exe = exe
+        with tarfile.open(os.path.join(HERE, 'data', name + '.tar.xz')) as tar:
+            # Python 3.11.2 of Debian 12 has no filters.
+            tar.extractall(folder, **({'filter': 'data'} if hasattr(tarfile, 'data_filter') else {}))
+        self.folder = os.path.join(folder, name)
+        truth = os.path.join(folder, name + '.faults.csv')
+        os.rename(os.path.join(self.folder, 'faults.csv'), truth)
+        with open(truth) as f:
+            self.faults = [(int(r['inject_unix_s']), r['pod'], r['type']) for r in csv.DictReader(f)]
+        times = []
+        for metrics in os.listdir(os.path.join(self.folder, 'metrics')):
+            with open(os.path.join(self.folder, 'metrics', metrics)) as f:
+                times.append([int(line.split(',', 1)[0]) for line in list(f)[1:]])
+        # The median over pods, one of which has a broken clock.
+        self.first = statistics.median_low(t[0] for t in times)
+        self.last = statistics.median_low(t[-1] for t in times)
+        self.pods, self.rows = len(times), statistics.median_low(len(t) for t in times)
+        self.last_fault = self.faults[-1][0]
+        self.times = next(t for t in times if t[0] == self.first and t[-1] == self.last)
+        self.train = f'{self.last_fault + SETTLE}:{self.last}'
+        self.score = f'{self.first}:{self.last_fault + WINDOW}'
+        self.seconds = 0
+
+    def replay(self, *args, score=None):
+        out = os.path.join(self.folder, 'out.csv')
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([self.exe, 'replay', self.folder, '--train', self.train, '--score',
+                        score or self.score, *(a if a != 'OUT' else out for a in args)], check=True,
+                       stderr=subprocess.DEVNULL)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        with open(out) as f:
+            return list(csv.DictReader(f))
+
+    def within(self, t):
+        return any(at <= t <= at + WINDOW for at, _, _ in self.faults)
+
+    def verdicts(self, detector, *args, **more):
+        return [(int(r['unix_s']), r['pod'], float(r['score']), r['anomalous'] == '1')
+                for r in self.replay('--detector', detector, '--verdicts', 'OUT', *args, **more)]
+
+
+def threshold_at(negatives, percent):
+    return negatives[min(len(negatives) - 1, -int(-len(negatives) * (1 - percent / 100) // 1))]
+
+
+def judge(day, rows):
+    """{percent: recall, 'delay' + percent, 'top1', 'top3', 'flagged'}"""
+    negatives = sorted(s for t, _, s, _ in rows if not day.within(t))
+    by_pod = collections.defaultdict(list)
+    for t, pod, s, _ in rows:
+        by_pod[pod].append((t, s))
+    r = {'flagged': sum(a for t, _, _, a in rows if not day.within(t)) / len(negatives)}
+    for percent in (1, 2, 5):
+        threshold = threshold_at(negatives, percent)
+        hits, delays = 0, []
+        for at, pod, _ in day.faults:
+            first = next((t for t, s in by_pod[pod] if at <= t <= at + WINDOW and s > threshold), None)
+            if first is not None:
+                hits += 1
+                delays.append(first - at)
+        r[percent] = hits / len(day.faults)
+        r[f'delay{percent}'] = statistics.median(delays) if delays else None
+    for k in (1, 3):
+        r[f'top{k}'] = 0
+    for at, pod, _ in day.faults:
+        worst = {p: max((s for t, s in by_pod[p] if at <= t <= at + WINDOW), default=-1)
+                 for p in by_pod}
+        rank = sum(s >= worst.get(pod, -1) for s in worst.values()) - (pod in worst)
+        for k in (1, 3):
+            r[f'top{k}'] += (rank < k) / len(day.faults)
+    return r

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * query.c - sidelight/query.h: options, errors, and answers of any version. The queries themselves
+ * are those of src/dta, which the collector and the command use as well.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../common.h"
+#include "dta/query/query.h"
+#include "dta/store/stores.h"
+
+struct sl_store {
+	struct dta_store_object *object;
+};
+
+static struct sl_store *opened(struct dta_store_object *o)
+{
+	struct sl_store *s = o ? malloc(sizeof(*s)) : NULL;
+
+	if (!s) {
+		const int err = o ? ENOMEM : errno;
+
+		dta_store_object_free(o, false);
+		errno = err ? err : EINVAL;
+		return NULL;
+	}
+	s->object = o;
+	return s;
+}
+
+struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
+{
+	char unread[256];
+	const bool wanted = why && why_bytes;
+
+	errno = 0;
+	return opened(dta_store_object_open(path ? path : "", wanted ? why : unread,
+					    wanted ? why_bytes : sizeof(unread)));
+}
+
+struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
+{
+	char unread[256];
+	const bool wanted = why && why_bytes;
+
+	errno = 0;
+	return opened(dta_store_object_open_fd(fd, wanted ? why : unread,
+					       wanted ? why_bytes : sizeof(unread)));
+}
+
+void sl_store_close(struct sl_store *s)
+{
+	if (!s)
+		return;
+	dta_store_object_free(s->object, false);
+	free(s);
+}
+
+const struct sl_store_config *sl_store_config_get(const struct sl_store *s)
+{
+	return s ? s->object->view.config : NULL;
+}
+
+const char *sl_store_name(const struct sl_store *s)
+{
+	return s ? s->object->view.name : NULL;
+}
+
+int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
+{
+	struct sl_store_time now = {0};
+	struct dta_store_epochs e;
+
+	if (!s || !SL__HAS(out, oldest))
+		return -EINVAL;
+	if (!dta_store_epochs(&s->object->view, &e))
+		return -EAGAIN;
+	now.epoch = e.epoch;
+	now.oldest = e.oldest;
+	now.since_ns = e.since_ns;
+	now.state = e.state;
+	sl__answer_give(out, &now, sizeof(now));
+	return 0;
+}
+
+/* ---- queries ---- */
+
+static bool valid(const struct sl_query_opts *o)
+{
+	if (o->policy > SL_QUERY_CONSENSUS || o->flags & ~(SL_QUERY_OF_EPOCH | SL_QUERY_NO_ERROR) ||
+	    o->copies > SL_STORE_COPIES_MAX || o->consensus > SL_STORE_COPIES_MAX)
+		return false;
+	/* ~0 stands for any epoch below. */
+	return !(o->flags & SL_QUERY_OF_EPOCH) || o->epoch != ~0ull;
+}
+
+/* 0 and the query, or -EINVAL: this kind of store does not answer it. */
+static int query_of(const struct sl_store *s, uint32_t kind, const void *key, size_t key_bytes,
+		    const struct sl_query_opts *opts, struct dta_query *q, struct sl_query_opts *o)
+{
+	*o = (struct sl_query_opts){0};
+	if (!s || s->object->view.config->kind != kind ||
+	    (key && (key_bytes < SL_STORE_KEY_MIN || key_bytes > SL_STORE_KEY_MAX)) ||
+	    (!key && kind != SL_STORE_SKETCH))
+		return -EINVAL;
+	if (opts && (!SL__HAS(opts, consensus) || !sl__opts_take(o, sizeof(*o), opts)))
+		return -EINVAL;
+	if (!valid(o))
+		return -EINVAL;
+	*q = (struct dta_query){
+		.key = key,
+		.key_bytes = key_bytes,
+		.epoch = o->flags & SL_QUERY_OF_EPOCH ? o->epoch : ~0ull,
+		.copies = o->copies,
+		.policy = (enum sl_query_policy)o->policy,
+		.consensus = o->consensus ? o->consensus : 2,
+	};
+	return 0;
+}
+
+int sl_query_keywrite(const struct sl_store *s, const void *key, size_t key_bytes,
+		      const struct sl_query_opts *opts, struct sl_keywrite_answer *out)
+{
+	struct sl_keywrite_answer now;
+	struct sl_query_opts o;
+	struct dta_query q;
+
+	if (!SL__HAS(out, asked) || query_of(s, SL_STORE_KEYWRITE, key, key_bytes, opts, &q, &o))
+		return -EINVAL;
+	dta_view_keywrite(&s->object->view, &q, &now);
+	memset(now.value + now.bytes, 0, sizeof(now.value) - now.bytes);
+	sl__answer_give(out, &now, sizeof(now));
+	return 0;
+}
+
+int sl_query_keywrite_many(const struct sl_store *s, const void *keys, size_t key_bytes,
+			   size_t count, const struct sl_query_opts *opts, void *values,
+			   uint8_t *results, size_t *found)
+{
+	struct sl_query_opts o;
+	struct dta_query q;
+	size_t n = 0;
+
+	if (!s || (count && (query_of(s, SL_STORE_KEYWRITE, keys, key_bytes, opts, &q, &o) ||
+			     !values || !results)))
+		return -EINVAL;
+	if (count)
+		n = dta_view_keywrite_many(&s->object->view, q.epoch, q.copies, keys, key_bytes,
+					   count, values, results);
+	if (found)
+		*found = n;
+	return 0;
+}
+
+int sl_query_increment(const struct sl_store *s, const void *key, size_t key_bytes,
+		       const struct sl_query_opts *opts, struct sl_increment_answer *out)
+{
+	struct sl_increment_answer now;
+	struct sl_query_opts o;
+	struct dta_query q;
+
+	if (!SL__HAS(out, probability) ||
+	    query_of(s, SL_STORE_INCREMENT, key, key_bytes, opts, &q, &o))
+		return -EINVAL;
+	if (o.flags & SL_QUERY_NO_ERROR)
+		dta_view_count(&s->object->view, &q, &now);
+	else
+		dta_view_increment(&s->object->view, &q, &now);
+	if (now.result != SL_QUERY_FOUND)
+		now.value = 0;
+	sl__answer_give(out, &now, sizeof(now));
+	return 0;
+}
+
+int sl_query_postcard(const struct sl_store *s, const void *key, size_t key_bytes,
+		      const struct sl_query_opts *opts, struct sl_postcard_answer *out)
+{
+	struct sl_postcard_answer now;
+	struct sl_query_opts o;
+	struct dta_query q;
+
+	if (!SL__HAS(out, value) || query_of(s, SL_STORE_POSTCARD, key, key_bytes, opts, &q, &o))
+		return -EINVAL;
+	dta_view_path(&s->object->view, &q, o.values, o.value_count, &now);
+	if (now.result != SL_QUERY_FOUND)
+		now = (struct sl_postcard_answer){
+			.result = now.result, .epoch = now.epoch, .agreed = now.agreed};
+	memset(now.value + now.hops, 0, sizeof(now.value) - 4ull * now.hops);
+	sl__answer_give(out, &now, sizeof(now));
+	return 0;
+}
+
+int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
+		    const struct sl_query_opts *opts, void *cells, size_t cells_bytes,
+		    struct sl_sketch_answer *out)
+{
+	struct sl_sketch_answer now = {0};
+	const struct sl_store_config *c;
+	struct dta_sketch_estimate e;
+	struct sl_query_opts o;
+	struct dta_merged m;
+	struct dta_query q;
+	uint64_t bytes;
+	void *to;
+	int err;
+
+	if (!SL__HAS(out, error) || query_of(s, SL_STORE_SKETCH, key, key_bytes, opts, &q, &o))
+		return -EINVAL;
+	c = s->object->view.config;
+	bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
+	if (bytes > DTA_QUERY_CELLS_MAX)
+		return -EFBIG;
+	if (cells && cells_bytes < bytes)
+		return -ENOSPC;
+	to = malloc(sl_pad8(bytes));
+	if (!to)
+		return -ENOMEM;
+	err = dta_view_sketch(&s->object->view, q.epoch, to, &m);
+	if (err)
+		goto out;
+	now.result = m.result;
+	now.epoch = m.epoch;
+	now.cells_merged = m.columns;
+	now.expected = m.expected;
+	now.ended = m.ended;
+	now.complete = m.complete;
+	if (m.result == SL_QUERY_FOUND && (key || c->sketch == SL_STORE_HLL)) {
+		err = dta_sketch_estimate(c, to, key, key_bytes, &e);
+		if (err == -ENOMEM)
+			goto out;
+		if (!err) {
+			now.estimated = 1;
+			now.value = e.value;
+			now.error = e.error;
+		}
+		err = 0; /* the cells are no sketch that can be estimated: they are the answer */
+	}
+	if (cells)
+		memcpy(cells, to, bytes);
+	sl__answer_give(out, &now, sizeof(now));
+out:
+	free(to);
+	return err;
+}
+
+/* ---- the meaning of SL_QUERY_EMPTY ---- */
+
+/* Copies that count; 0: this kind of store loses no keys. */
+static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
+{
+	const struct sl_store_config *c = s ? s->object->view.config : NULL;
+
+	if (!c || (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD))
+		return 0;
+	return copies && copies < c->copies ? copies : c->copies;
+}
+
+int sl_query_found_probability(const struct sl_store *s, uint32_t copies, uint64_t reports,
+			       double *probability)
+{
+	copies = copies_of(s, copies);
+	if (!copies || !probability)
+		return -EINVAL;
+	*probability = dta_success_after(s->object->view.config, copies, (double)reports);
+	return 0;
+}
+
+int sl_query_reports_until(const struct sl_store *s, uint32_t copies, double probability,
+			   uint64_t *reports)
+{
+	copies = copies_of(s, copies);
+	if (!copies || !reports || !(probability > 0 && probability < 1))
+		return -EINVAL;
+	*reports = (uint64_t)dta_success_reach(s->object->view.config, copies, probability);
+	return 0;
+}
+
+/* ---- append ---- */
+
+int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reader *r, uint32_t list,
+			  uint32_t lane, enum sl_query_append_from from)
+{
+	const struct dta_store_view *v = s ? &s->object->view : NULL;
+
+	if (!v || !r || v->config->kind != SL_STORE_APPEND || list >= v->config->lists ||
+	    lane >= v->config->lanes)
+		return -EINVAL;
+	*r = (struct sl_query_append_reader){.list = list, .lane = lane};
+	r->block = from == SL_QUERY_APPEND_OLDEST ? dta_append_oldest(v, list, lane)
+						  : dta_append_next(v, list, lane);
+	return 0;
+}
+
+int sl_query_append(const struct sl_store *s, struct sl_query_append_reader *r, void *items,
+		    uint32_t max, uint64_t timeout_ns, uint32_t *count)
+{
+	int n;
+
+	if (!s || !r || !items || !count)
+		return -EINVAL;
+	n = dta_append_wait(&s->object->view, r, items, max, timeout_ns);
+	*count = n > 0 ? (uint32_t)n : 0;
+	return n < 0 ? n : 0;
+}

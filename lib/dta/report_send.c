@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * report_send.c - sends packets and takes answers. A packet with essential reports is kept in a
+ * ring until it is acknowledged; it is sent again when an answer reports it missing, or none comes.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "report.h"
+
+void sl__report_begin(struct sl_reporter *r)
+{
+	struct dta_header h = {
+		.flags = r->key ? DTA_AUTHENTICATED : 0,
+		.tenant = r->tenant,
+		.reporter = r->reporter,
+		.sequence = r->sequence,
+		.incarnation = r->incarnation,
+	};
+
+	dta_begin(&r->b, r->packet, r->packet_bytes, &h);
+	r->essential = false;
+	r->open = false;
+}
+
+/* 0, -EAGAIN, or another error of the socket. */
+static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
+{
+	for (int try = 0;; try++) {
+		if (send(r->fd, packet, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+			r->s.packets++;
+			r->s.bytes += bytes;
+			return 0;
+		}
+		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS)
+			return -EAGAIN;
+		/* The error of an earlier packet: no process listens there. */
+		r->refused |= errno == ECONNREFUSED;
+		if ((errno != EINTR && errno != ECONNREFUSED) || try == 3)
+			return -errno;
+	}
+}
+
+/* Waits for events. False: end_ns has passed. */
+static bool wait_for(struct sl_reporter *r, short events, uint64_t end_ns)
+{
+	struct pollfd p = {.fd = r->fd, .events = events};
+	uint64_t now = sl__report_now();
+
+	if (now >= end_ns)
+		return false;
+	/* At most 5 ms: answers and timers are due meanwhile. */
+	poll(&p, 1, (int)((end_ns - now) / 1000000 < 5 ? (end_ns - now) / 1000000 + 1 : 5));
+	return true;
+}
+
+int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes)
+{
+	uint64_t end = sl__report_now() + r->wait_ns;
+	int err = send_now(r, packet, bytes);
+
+	if (err != -EAGAIN || !(r->flags & SL_REPORTER_WAIT))
+		return err;
+	r->s.waits++;
+	while (err == -EAGAIN && wait_for(r, POLLOUT, end))
+		err = send_now(r, packet, bytes);
+	return err;
+}
+
+/* ---- the ring ---- */
+
+struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
+{
+	return &r->backup[(r->head + i) % r->backups];
+}
+
+/* The i-th of the n packets kept when a loop began that releases some: all lie before head + kept.
+ */
+static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint32_t i)
+{
+	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];
+}
+
+uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b)
+{
+	return r->backup_packet + (size_t)(b - r->backup) * r->packet_bytes;
+}
+
+static void release(struct sl_reporter *r, struct sl__backup *b, uint64_t *why)
+{
+	b->bytes = 0;
+	++*why;
+	while (r->kept && !r->backup[r->head].bytes) {
+		r->head = (r->head + 1) % r->backups;
+		r->kept--;
+	}
+}
+
+static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
+{
+	struct sl__backup *b;
+
+	if (r->kept == r->backups)
+		release(r, &r->backup[r->head], &r->s.given_up);
+	b = sl__report_backup(r, r->kept++);
+	*b = (struct sl__backup){
+		.first = r->sequence,
+		.reports = r->b.header.reports,
+		.bytes = (uint32_t)bytes,
+		.tries = 1,
+		.sent_ns = now_ns,
+		.retry_ns = now_ns + SL__REPORT_RETRY_NS,
+	};
+	memcpy(sl__report_packet(r, b), r->packet, bytes);
+}
+
+static void answer_requested(struct sl_reporter *r, uint64_t now_ns)
+{
+	if (!r->asks++)
+		r->asked_ns = now_ns;
+}
+
+static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now_ns)
+{
+	uint8_t *p = sl__report_packet(r, b);
+	size_t bytes = b->bytes;
+
+	if (b->tries >= SL__REPORT_TRIES) {
+		release(r, b, &r->s.given_up);
+		return;
+	}
+	dta_again(p, sl__realtime_ns());
+	if (r->key)
+		bytes = dta_mac_put(r->key, p, bytes);
+	if (send_now(r, p, bytes))
+		return; /* the next retry sends it */
+	answer_requested(r, now_ns);
+	r->s.again++;
+	b->sent_ns = now_ns;
+	b->retry_ns = now_ns + (SL__REPORT_RETRY_NS << b->tries);
+	b->tries++;
+}
+
+void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
+{
+	for (uint32_t i = 0, n = r->kept; i < n && r->kept; i++) {
+		struct sl__backup *b = of_round(r, n, i);
+
+		if (b->bytes && b->retry_ns <= now_ns)
+			retransmit(r, b, now_ns);
+	}
+}
+
+/* ---- sending ---- */
+
+/* The translator allows this packet on top of what is on the way. */
+static bool has_credit(struct sl_reporter *r, uint64_t now_ns)
+{
+	uint32_t with = r->sequence + r->b.header.reports - r->next;
+
+	if (r->credits == ~0u || with <= r->credits || (r->credits && r->sequence == r->next))
+		return true;
+	if (now_ns - r->probed_ns < SL__REPORT_PROBE_NS ||
+	    now_ns - r->answered_ns < SL__REPORT_PROBE_NS)
+		return false;
+	r->probed_ns = now_ns; /* the answer may have been lost */
+	return true;
+}
+
+/* Takes answers first: they may hold the credit. */
+static bool wait_for_credit(struct sl_reporter *r)
+{
+	uint64_t now = sl__report_now(), end = now + r->wait_ns;
+
+	if (has_credit(r, now))
+		return true;
+	sl__report_answers(r);
+	if (has_credit(r, now))
+		return true;
+	if (!(r->flags & SL_REPORTER_WAIT))
+		return false;
+	r->s.waits++;
+	while (wait_for(r, POLLIN, end)) {
+		sl__report_answers(r);
+		now = sl__report_now();
+		sl__report_retry(r, now);
+		if (has_credit(r, now))
+			return true;
+	}
+	return false;
+}
+
+/* The ring is full of unacknowledged packets: wait for them, if the reporter may wait. */
+static void wait_for_ring(struct sl_reporter *r)
+{
+	uint64_t end = sl__report_now() + r->wait_ns;
+
+	sl__report_answers(r);
+	if (r->kept < r->backups || !(r->flags & SL_REPORTER_WAIT))
+		return;
+	r->s.waits++;
+	while (r->kept == r->backups && wait_for(r, POLLIN, end)) {
+		sl__report_answers(r);
+		sl__report_retry(r, sl__report_now());
+	}
+}
+
+int sl__report_send(struct sl_reporter *r, bool ask)
+{
+	uint32_t reports = r->b.header.reports;
+	size_t bytes, with_mac;
+	uint64_t now;
+	int err;
+
+	if (!reports)
+		return 0;
+	if (!wait_for_credit(r)) {
+		err = -EDQUOT;
+		goto stays;
+	}
+	if (r->essential && r->kept == r->backups)
+		wait_for_ring(r);
+	if (r->essential &&
+	    (ask || ++r->unasked >= SL__REPORT_ACK_EVERY || r->kept + 2 >= r->backups)) {
+		r->b.header.flags |= DTA_ACK_WANTED;
+		r->unasked = 0;
+	}
+	if (r->credits != ~0u && r->sequence + reports - r->next > r->credits / 2)
+		r->b.header.flags |= DTA_ACK_WANTED;
+	/* With another target to move to, find out whether this one is alive. */
+	if (r->targets > 1 && sl__report_now() - r->probed_ns >= SL__REPORT_PROBE_NS) {
+		r->b.header.flags |= DTA_ACK_WANTED;
+		r->probed_ns = sl__report_now();
+	}
+	r->b.header.time_ns = sl__realtime_ns();
+	bytes = dta_end(&r->b);
+	with_mac = r->key ? dta_mac_put(r->key, r->packet, bytes) : bytes;
+	err = sl__report_send_raw(r, r->packet, with_mac);
+	if (err == -EAGAIN)
+		goto stays;
+	if (err) { /* the next packet takes its sequence numbers */
+		r->s.dropped_error += reports;
+		r->s.packed -= reports;
+		sl__report_begin(r);
+		return 0;
+	}
+	now = sl__report_now();
+	if (r->b.header.flags & DTA_ACK_WANTED)
+		answer_requested(r, now);
+	if (r->essential)
+		keep(r, bytes, now);
+	r->s.sent += reports;
+	r->s.packed -= reports;
+	r->sequence += reports;
+	if (r->credits == ~0u && !r->kept) /* credits that are granted later count from here */
+		r->next = r->sequence;
+	sl__report_begin(r);
+	if (r->kept || r->asks || r->credits != ~0u || !(r->s.packets & 15)) {
+		sl__report_answers(r);
+		sl__report_retry(r, now);
+	}
+	return 0;
+stays:
+	r->b.header.flags &= (uint8_t)~DTA_ACK_WANTED;
+	return err;
+}
+
+/* ---- answers ---- */
+
+static bool arrived(const struct sl__backup *b, const struct dta_answer *a)
+{
+	if (!sl__report_after(b->first + b->reports, a->next))
+		return true;
+	if (a->type != DTA_ACK)
+		return false;
+	for (uint32_t i = 0; i < a->ranges; i++)
+		if (!sl__report_after(a->range[i].first, b->first) &&
+		    b->first + b->reports - a->range[i].first <= a->range[i].count)
+			return true;
+	return false;
+}
+
+static bool missing(const struct sl__backup *b, const struct dta_answer *a)
+{
+	if (a->type != DTA_NACK)
+		return false;
+	for (uint32_t i = 0; i < a->ranges; i++)
+		if (a->range[i].first - b->first < b->reports ||
+		    b->first - a->range[i].first < a->range[i].count)
+			return true;
+	return false;
+}
+
+static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now_ns)
+{
+	uint32_t n = r->kept, newest = a->next;
+
+	for (uint32_t i = 0; a->type == DTA_ACK && i < a->ranges; i++)
+		if (sl__report_after(a->range[i].first + a->range[i].count, newest))
+			newest = a->range[i].first + a->range[i].count;
+	if (sl__report_after(newest, r->sequence)) { /* more than was sent */
+		r->s.answers_refused++;
+		return;
+	}
+	if (a->type == DTA_ACK)
+		r->s.acks++;
+	else
+		r->s.nacks++;
+	if (sl__report_after(newest, r->next))
+		r->next = newest;
+	r->credits = a->credits;
+	r->answered_ns = now_ns;
+	r->asks = 0;
+	for (uint32_t i = 0; i < n && r->kept; i++) {
+		struct sl__backup *b = of_round(r, n, i);
+
+		if (!b->bytes)
+			continue;
+		if (arrived(b, a))
+			release(r, b, &r->s.settled);
+		else if (missing(b, a))
+			retransmit(r, b, now_ns);
+	}
+}
+
+static void receive_answers(struct sl_reporter *r)
+{
+	uint8_t p[DTA_ANSWER_BYTES + 8 * DTA_RANGES_MAX + DTA_MAC_BYTES + 1];
+	struct dta_answer a;
+	size_t whole;
+	ssize_t n;
+
+	for (int i = 0; i < 64; i++) {
+		n = recv(r->fd, p, sizeof(p), MSG_DONTWAIT);
+		if (n < 0) {
+			r->refused |= errno == ECONNREFUSED;
+			if (errno == EINTR || errno == ECONNREFUSED)
+				continue;
+			return;
+		}
+		if (dta_answer_parse(p, (size_t)n, &a) || a.reporter != r->reporter ||
+		    a.incarnation != r->incarnation) {
+			r->s.answers_refused++;
+			continue;
+		}
+		whole = DTA_ANSWER_BYTES + 8u * a.ranges;
+		if (r->key &&
+		    ((size_t)n != whole + DTA_MAC_BYTES || !dta_mac_fits(r->key, p, (size_t)n))) {
+			r->s.answers_refused++;
+			continue;
+		}
+		take(r, &a, sl__report_now());
+	}
+}
+
+void sl__report_answers(struct sl_reporter *r)
+{
+	if (!r->legacy) /* legacy answers go to another port */
+		receive_answers(r);
+	sl__report_failover(r, sl__report_now());
+}
+
+int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns)
+{
+	uint64_t now = sl__report_now(), end;
+	int err;
+
+	if (!r)
+		return -EINVAL;
+	end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+	while ((err = sl__report_send(r, true)))
+		if (!wait_for(r, err == -EDQUOT ? POLLIN : POLLOUT, end))
+			return -ETIMEDOUT;
+	for (;;) {
+		sl__report_answers(r);
+		sl__report_retry(r, sl__report_now());
+		if (!r->kept)
+			return r->s.given_up ? -ENODATA : 0;
+		if (!wait_for(r, POLLIN, end))
+			return -ETIMEDOUT;
+	}
+}

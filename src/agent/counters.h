@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* counters.h - what the agent counts; self.c publishes it. */
+#ifndef SL_AGENT_COUNTERS_H
+#define SL_AGENT_COUNTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct agent;
+
+enum agent_refusal {
+	REFUSED_MALFORMED, /* a packet that cannot be parsed */
+	REFUSED_PERMISSION,
+	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
+	REFUSED_SEALS,
+	REFUSED_SIZE, /* over --max-region-size, or sizes that differ */
+	REFUSED_HEADER,
+	REFUSED_INSTANCE, /* differs from the header, or is held by another connection */
+	REFUSED_REGIONS,  /* --max-regions */
+	REFUSED_MEMORY,	  /* --max-memory */
+	REFUSED_QUOTA,	  /* of a uid or a connection */
+	REFUSED_SYSTEM,	  /* mmap, registration, out of memory */
+	REFUSED_ABSENT,	  /* OPEN of an unknown id */
+	REFUSED_COUNT,
+};
+extern const char *const agent_refusal_names[REFUSED_COUNT]; /* region.c */
+void agent_refused_count(struct agent *a, enum agent_refusal cause);
+
+enum agent_drop {
+	DROP_MALFORMED, /* sent what cannot be parsed */
+	DROP_SILENT,	/* sent nothing */
+	DROP_SLOW,	/* did not read its answers */
+	DROP_REFUSED,	/* was refused too often */
+	DROP_CROWD,	/* too many connections */
+	DROP_ERROR,	/* socket error */
+	DROP_COUNT,
+};
+extern const char *const agent_drop_names[DROP_COUNT]; /* conn.c */
+
+struct agent_counters {
+	uint64_t connections, packets;
+	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
+	uint64_t refused[REFUSED_COUNT], dropped[DROP_COUNT];
+	uint64_t lines_repaired, lost_connections, extra_fds;
+	uint64_t subscribed, opened, status;
+	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
+	uint64_t promotions, promoted_regions, breakups, registration_failures;
+	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
+	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
+};
+
+struct agent_counter_info {
+	const char *name;
+	size_t offset; /* in struct agent_counters */
+	const char *help;
+};
+#define AGENT_COUNTERS 31
+extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peer.h - the process at the other end of a connection, and whether it is alive. */
+#ifndef SL_AGENT_PEER_H
+#define SL_AGENT_PEER_H
+
+#include "agent/internal.h"
+
+struct agent_peer {
+	struct agent_source source;
+	unsigned int refs; /* its connection, and each of its regions */
+	int pidfd;	   /* -1: unavailable, or the process is known to be dead */
+	bool known;	   /* a pidfd was available: dead can be told from disconnected */
+	bool dead;
+	pid_t pid; /* 0: not visible in this PID namespace */
+	uid_t uid;
+	gid_t gid;
+	uint64_t start_ticks;
+	struct agent_conn *conn;
+	TAILQ_HEAD(, agent_region) regions;
+	TAILQ_ENTRY(agent_peer) grave; /* events of this batch may still refer to it */
+};
+
+/* socket -1: credentials unknown (tests, the agent's own regions). NULL: out of memory. */
+struct agent_peer *agent_peer_new(struct agent *a, int socket);
+/* The agent itself. NULL: out of memory. */
+struct agent_peer *agent_peer_self(struct agent *a);
+/* A process known from before a restart of the agent: dead unless its start time is the same. */
+struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_ticks);
+void agent_peer_put(struct agent *a, struct agent_peer *p);
+bool agent_peer_check(struct agent *a, struct agent_peer *p); /* true: dead */
+void agent_peer_event(struct agent *a, struct agent_peer *p); /* its pidfd is readable */
+uint64_t agent_process_start_ticks(pid_t pid);
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* region.h - an admitted region, from PUBLISH to the end of its quarantine. */
+#ifndef SL_AGENT_REGION_H
+#define SL_AGENT_REGION_H
+
+#include <sidelight/attach.h>
+
+#include "agent/internal.h"
+#include "region/decode.h"
+
+struct agent_region {
+	uint64_t id;
+	uint32_t slot;
+	enum sl_region_state state;
+	bool orphan;	 /* the state is LIVE, the connection is lost */
+	bool unrepaired; /* marked dead while its process was alive */
+	bool stored;	 /* systemd keeps a copy of the descriptor under stored_name */
+	char stored_name[80];
+	int fd;	   /* read-only: what consumers get */
+	void *map; /* read-write */
+	dev_t dev;
+	ino_t ino;
+	uid_t uid;
+	pid_t pid;			  /* as seen from here; info->pid is what the header says */
+	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
+	struct region_info *info;
+	struct agent_conn *conn;
+	struct agent_peer *peer;
+	struct agent_proxy *proxy; /* written by REST */
+	bool self;		   /* the agent's own metrics */
+	bool kernel;		   /* an eBPF map: the agent never writes to it */
+	struct agent_mr *mr;
+	struct agent_timer timer;      /* ORPHAN, GRACE or QUARANTINE */
+	struct agent_timer settle;     /* SETTLE */
+	struct sl_msg_verdict verdict; /* the latest */
+	uint64_t verdict_ns;	       /* when it arrived; 0: never */
+	TAILQ_ENTRY(agent_region) peer_link;
+	struct agent_region *next_id, *next_instance; /* hash chains */
+};
+
+struct agent_refused {
+	enum agent_refusal cause;
+	int error;
+	char reason[252];
+};
+
+/* Fills why; always -1. */
+int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error, const char *fmt,
+		 ...) __attribute__((format(printf, 4, 5)));
+
+/* Admits a memfd, which stays the caller's: 0, or -1 with why. conn and peer may be NULL. */
+int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say,
+		       struct agent_conn *conn, struct agent_peer *peer, struct agent_region **out,
+		       struct agent_refused *why);
+/*
+ * Admits an eBPF array in region format, of a kind beyond the directory. fd: the map's, mapped
+ * writable because RDMA registration requires it. read_only: what consumers get, taken over also on
+ * failure; -1: local consumers are refused. The region is live until agent_region_retire(); fd must
+ * stay open only until then, since the mapping holds the memory.
+ */
+int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t size,
+			      struct agent_region **out, struct agent_refused *why);
+#define KERNEL_REGIONS 8u /* directory slots reserved for them, those in quarantine included */
+
+struct agent_region *agent_region_by_id(struct agent *a, uint64_t id);
+struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance);
+void agent_region_lost(struct agent *a, struct agent_region *r);     /* its connection is gone */
+void agent_region_restored(struct agent *a, struct agent_region *r); /* from systemd's store */
+void agent_region_dead(struct agent *a, struct agent_region *r);
+void agent_region_revive(struct agent *a, struct agent_region *r); /* REST posts again */
+void agent_region_closed(struct agent *a, struct agent_region *r);
+void agent_region_retire(struct agent *a, struct agent_region *r);
+void agent_region_free(struct agent *a, struct agent_region *r);
+void agent_region_publish(struct agent *a, struct agent_region *r); /* writes its entry */
+void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
+void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
+void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
+const char *agent_region_label(const struct agent_region *r, const char *key); /* "" if none */
+
+#endif

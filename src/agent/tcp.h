@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tcp.h - kernel tables as regions: connections, layers and scheduler time. */
+#ifndef SL_AGENT_TCP_H
+#define SL_AGENT_TCP_H
+
+#include <jansson.h>
+
+#include "agent/internal.h"
+
+int agent_tcp_init(struct agent *a, char *error, size_t bytes);
+void agent_tcp_fini(struct agent *a);
+void agent_tcp_event(struct agent *a);
+void agent_tcp_timer(struct agent *a, struct agent_timer *t);
+struct agent_tcp_use {
+	uint64_t open, closed, identities;
+};
+void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
+json_t *agent_tcp_json(struct agent *a);			/* null without --tcp */
+/* 0, or -errno with one line in why. */
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* timer.c - the queues of timers, and what runs when each expires. */
+#include "agent/timer.h"
+
+#include "agent/conn.h"
+#include "agent/proxy.h"
+#include "agent/rdma.h"
+#include "agent/region.h"
+#include "agent/tcp.h"
+
+#define MS 1000000ull
+
+void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now)
+{
+	agent_timer_stop(t);
+	t->due = now + q->delay;
+	t->in = q;
+	TAILQ_INSERT_TAIL(&q->head, t, link);
+}
+
+void agent_timer_stop(struct agent_timer *t)
+{
+	if (!t->in)
+		return;
+	TAILQ_REMOVE(&t->in->head, t, link);
+	t->in = NULL;
+}
+
+void agent_timer_expire(struct agent *a, uint64_t now)
+{
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		struct agent_timer_queue *q = &a->timers[i];
+		struct agent_timer *t;
+
+		while ((t = TAILQ_FIRST(&q->head)) && t->due <= now) {
+			agent_timer_stop(t);
+			q->fn(a, t);
+		}
+	}
+}
+
+uint64_t agent_timer_next_due(const struct agent *a)
+{
+	uint64_t due = UINT64_MAX;
+
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		const struct agent_timer *t = TAILQ_FIRST(&a->timers[i].head);
+
+		if (t && t->due < due)
+			due = t->due;
+	}
+	return due;
+}
+
+void agent_timer_init(struct agent *a)
+{
+	static const struct {
+		uint64_t delay;
+		void (*fn)(struct agent *, struct agent_timer *);
+	} all[TIMER_COUNT] = {
+		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
+		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
+		[TIMER_GRACE] = {0, agent_region_timer_grace},
+		[TIMER_QUARANTINE] = {0, agent_region_timer_quarantine},
+		[TIMER_SILENT] = {10000 * MS, agent_conn_timer_silent},
+		[TIMER_BLOCKED] = {5000 * MS, agent_conn_timer_blocked},
+		[TIMER_IDLE] = {0, agent_proxy_timer_idle},
+		[TIMER_SETTLE] = {0, agent_rdma_timer_settle},
+		[TIMER_RELEASE] = {0, agent_rdma_timer_release},
+		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
+		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
+	};
+
+	for (int i = 0; i < TIMER_COUNT; i++) {
+		a->timers[i].delay = all[i].delay;
+		a->timers[i].fn = all[i].fn;
+		TAILQ_INIT(&a->timers[i].head);
+	}
+	a->timers[TIMER_GRACE].delay = a->o.grace_ns;
+	a->timers[TIMER_QUARANTINE].delay = 2 * a->o.lease_ns;
+	a->timers[TIMER_RELEASE].delay = 2 * a->o.lease_ns;
+	a->timers[TIMER_IDLE].delay = a->o.rest_idle_ns;
+	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
+}

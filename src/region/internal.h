@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* internal.h - what the decoders of kernel tables (flows, layers, tasks, nic) share. */
+#ifndef SL_REGION_INTERNAL_H
+#define SL_REGION_INTERNAL_H
+
+#include <string.h>
+
+#include "region/decode.h"
+
+/* Parses a copy of a header whose kind must be this one. */
+enum region_fault region_kind_parse(const struct sl_region_header *copy, uint64_t actual_size,
+				    uint32_t kind, struct region_info *info);
+/* region_section_find() for elements of exactly size bytes. */
+bool region_section_exact(const struct sl_region_header *copy, uint32_t type, uint32_t size,
+			  uint32_t most, struct region_section *section);
+
+/* Copies the fields that every kind's info struct has. */
+#define REGION_TAKE_COMMON(to, from)                                           \
+	do {                                                                   \
+		(to)->size = (from)->size;                                     \
+		(to)->instance = (from)->instance;                             \
+		(to)->start_ns = (from)->start_ns;                             \
+		(to)->hot = (from)->hot;                                       \
+		memcpy((to)->boot_id, (from)->boot_id, sizeof((to)->boot_id)); \
+	} while (0)
+
+#endif

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""REST of 'sidelight agent': test_rest.py SIDELIGHT COUNTER CASE"""
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+
+from support.http import request
+from support.process import case, run_cases, wait_until, workdir
+from support.protocol import CLOSED, LIVE, Consumer, the_entry
+from support.sidelight import EXE, Agent
+
+
+def ask(agent, method, path, body=None, headers=None):
+    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+    kind = {} if data is None else {'Content-Type': 'application/json'}
+    status, _, answer = request(f'http://{agent.rest}{path}', method, data, {**kind, **(headers or {})})
+    return status, json.loads(answer)
+
+
+@case
+def rest_publishes_without_the_library():
+    with Agent(rest=True) as agent:
+        code, got = ask(agent, 'POST', '/metrics', {
+            'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter', 'value': 3,
+            'labels': {'queue': 'a"b'}, 'help': 'Jobs', 'unit': ''})
+        assert code == 201 and got['created'], (code, got)
+        code, got = ask(agent, 'POST', '/metrics', {
+            'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter', 'add': 4,
+            'labels': {'queue': 'a"b'}})
+        assert code == 200 and got['value'] == 7 and not got['created'], (code, got)
+        code, got = ask(agent, 'POST', '/metrics', {
+            'microservice_id': 'cart', 'name': 'depth', 'type': 'gauge', 'value': -2.5})
+        assert code == 201, got
+        c = Consumer(agent.socket)
+        view = c.open(next(e['id'] for e in c.entries()))
+        assert view.line(8192, mixed=True)[:2] == tuple(
+            (b ^ b >> 32) for b in struct.unpack('<2Q', struct.pack('<2d', 7, -2.5)))
+        view.close()
+        code, layout = ask(agent, 'GET', '/metrics')
+        mine = next(r for r in layout['regions'] if r.get('microservice_id') == 'cart')
+        assert mine['labels']['service'] == 'cart' and mine['state'] == 'live'
+        assert [m['name'] for m in mine['metrics']] == ['jobs_total', 'depth']
+        assert mine['metrics'][0]['labels'] == {'queue': 'a"b'}
+        assert mine['metrics'][1]['offset'] == 8200
+        code, got = ask(agent, 'GET', '/health')
+        assert code == 200 and got['status'] == 'ok' and got['live'] == 1, got
+        assert ask(agent, 'GET', '/rdma/qps') == (200, {'rdma': False, 'qps': []})
+        assert ask(agent, 'GET', '/rdma/qp/17')[0] == 404
+        for path in ('/rdma/qps/connect', '/rdma/qp/17/connect'):
+            code, got = ask(agent, 'POST', path, {'qp_num': 5, 'gid': '::1'})
+            assert code == 409 and '--rdma' in got['error'], (code, got)
+        code, got = ask(agent, 'GET', '/rdma/mrs')
+        assert code == 200 and len(got['mrs']) == 2 and got['directory']['length'], got
+        code, got = ask(agent, 'POST', '/rdma/mrs/create',
+                        {'microservice_id': 'big', 'metrics': 2000, 'labels': {'pod': 'p1'}})
+        assert code == 201 and got['labels'] == {'service': 'big', 'pod': 'p1'}, got
+        assert ask(agent, 'POST', '/rdma/mrs/create', {'microservice_id': 'big'})[0] == 200
+
+
+@case
+def rest_reports_errors():
+    good = {'microservice_id': 'm', 'name': 'x', 'type': 'gauge', 'value': 1}
+    with Agent(rest=True) as agent:
+        def wrong(code, say, body=None, method='POST', path='/metrics', headers=None, **change):
+            if body is None:
+                body = {k: v for k, v in {**good, **change}.items() if v is not None}
+            got = ask(agent, method, path, body if method == 'POST' else None, headers)
+            assert got[0] == code and say in got[1]['error'], (got, code, say)
+
+        wrong(400, 'JSON', body=b'{"microservice_id": ')
+        wrong(400, 'JSON', body=b'')
+        wrong(400, 'JSON', body=b'{"a":1,"a":2}')
+        wrong(400, 'JSON', body=b'\xff\xfe')
+        wrong(400, 'JSON', body=b'[' * 30000)
+        wrong(400, 'object', body=b'[]')
+        wrong(400, '"name"', name=None)
+        wrong(400, '"name"', name='')
+        wrong(400, '"name"', name=7)
+        wrong(400, '"name"', name='has space')
+        wrong(400, '"name"', name='1x')
+        wrong(400, '256 bytes', name='n' * 256)
+        wrong(400, '"microservice_id"', microservice_id='s' * 256)
+        wrong(400, '"microservice_id"', microservice_id=None)
+        wrong(400, '"type"', type='summary')
+        wrong(400, 'histogram', type='histogram')
+        wrong(400, 'either', value=None)
+        wrong(400, 'either', add=1)
+        wrong(400, 'number', value='1')
+        wrong(400, 'below 0', type='counter', value=-1)
+        wrong(400, 'help', help='h' * 1024)
+        wrong(400, 'unit', unit='m/s')
+        wrong(400, 'labels', labels=[])
+        wrong(400, 'label', labels={'a-b': 'c'})
+        wrong(400, 'label', labels={'__name__': 'c'})
+        wrong(400, 'label', labels={'a': 1})
+        wrong(400, 'label', labels={'a': 'v' * 1024})
+        wrong(400, 'labels', labels={f'l{i}': '' for i in range(33)})
+        wrong(400, 'valeu', valeu=1)
+        wrong(400, 'unknown field "metrics"', metrics=5)  # it belongs to another route
+        wrong(400, 'unknown field "value"', path='/rdma/mrs/create',
+              body={'microservice_id': 'q', 'value': 1})
+        wrong(400, 'unknown field', **{'x' + 40 * 'é': 1})  # cited, and cut within a character
+        wrong(400, 'label key', labels={'é': 'v'})
+        wrong(400, 'number', value=True)
+        wrong(400, 'number', value=[1])
+        wrong(400, 'JSON', body=b'{"microservice_id":"m","name":"x","type":"gauge","value":1e999}')
+        wrong(400, 'JSON', body=b'{"microservice_id":"a\\u0000b","name":"x","type":"gauge","value":1}')
+        wrong(400, 'metrics', path='/rdma/mrs/create', body={'microservice_id': 'q', 'metrics': 0})
+        wrong(400, 'queue pair', path='/rdma/qp/first/connect', body={})
+        wrong(403, 'web pages', headers={'Origin': 'http://evil.example'})
+        wrong(403, 'Host', headers={'Host': 'evil.example:5000'})
+        wrong(415, 'application/json', headers={'Content-Type': 'text/plain'})
+        wrong(415, 'application/json', headers={'Content-Type': 'application/x-www-form-urlencoded'})
+        wrong(404, '', path='/nothing')
+        wrong(405, '', method='DELETE')
+        wrong(405, '', method='GET', path='/rdma/mrs/create')
+        wrong(413, '', body=b'{"help":"' + b'x' * 100000 + b'"}')
+        assert ask(agent, 'POST', '/metrics', {**good, 'labels': {'k': 'v'}})[0] == 201
+        wrong(409, 'another type', type='counter', labels={'k': 'v'})
+        assert ask(agent, 'POST', '/metrics', {**good, 'name': 'big', 'value': 1.7e308})[0] == 201
+        wrong(409, 'finite', name='big', value=None, add=1.7e308)
+        assert ask(agent, 'POST', '/metrics', {**good, 'name': 'big', 'value': 1})[0] == 200
+        for i in range(446):
+            code, got = ask(agent, 'POST', '/metrics', {**good, 'name': f'n{i}'})
+            assert code == 201, got
+        wrong(507, 'no room', name='one_more')
+        s = agent.status()['counters']
+        assert s['rest_errors'] > 30 and s['rest_updates'] == 449, s
+
+
+@case
+def rest_outside_loopback_needs_a_token():
+    d = workdir()
+    token = d + '/token'
+    with open(token, 'w') as f:
+        f.write('short\n')
+    p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '127.0.0.1:0',
+                        '--rest-token-file', token], capture_output=True, text=True)
+    assert p.returncode == 1 and 'token' in p.stderr, p
+    with open(token, 'w') as f:
+        f.write('0123456789abcdef0123456789abcdef\n')
+    os.chmod(token, 0o600)
+    with Agent('--rest', '0.0.0.0:0', '--rest-token-file', token) as agent:
+        agent.rest = '127.0.0.1:' + agent.rest.rsplit(':', 1)[1]
+        assert ask(agent, 'GET', '/health')[0] == 200
+        assert ask(agent, 'GET', '/metrics')[0] == 401
+        assert ask(agent, 'GET', '/metrics', headers={'Authorization': 'Bearer x'})[0] == 401
+        right = {'Authorization': 'Bearer 0123456789abcdef0123456789abcdef'}
+        assert ask(agent, 'GET', '/metrics', headers=right)[0] == 200
+
+
+@case
+def rest_pod_expires_when_idle_and_may_return():
+    post = {'microservice_id': 'm', 'name': 'x', 'type': 'counter', 'add': 1}
+    with Agent('--rest-idle', '1500ms', '--grace', '2s', '--lease', '50ms', rest=True) as agent:
+        c = Consumer(agent.socket)
+        ask(agent, 'POST', '/metrics', post)
+        first = the_entry(c, LIVE)
+        wait_until(lambda: c.entry(first['instance'])['state'] == CLOSED)
+        assert ask(agent, 'POST', '/metrics', post)[1]['value'] == 2  # in time: the same region
+        assert c.entry(first['instance'])['state'] == LIVE
+        wait_until(lambda: not c.entries())
+        assert ask(agent, 'POST', '/metrics', post)[1]['value'] == 1
+        assert agent.status()['counters']['rest_expired'] == 2
+
+
+@case
+def rest_concurrent_posts_lose_no_increment():
+    with Agent(rest=True) as agent:
+        def work(i):
+            for n in range(100):
+                code, got = ask(agent, 'POST', '/metrics', {
+                    'microservice_id': f'm{n % 3}', 'name': 'x_total', 'type': 'counter', 'add': 1})
+                assert code in (200, 201), got
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        values = [ask(agent, 'POST', '/metrics', {
+            'microservice_id': f'm{n}', 'name': 'x_total', 'type': 'counter', 'add': 0})[1]['value']
+            for n in range(3)]
+        assert sum(values) == 400, values
+
+
+@case
+def pages_and_pods_share_no_memory():
+    with Agent(rest=True) as agent:
+        seen = {}
+        for pod in ('a', 'b'):
+            for i in range(130):  # over two of MicroView's pages
+                code, got = ask(agent, 'POST', '/metrics', {
+                    'microservice_id': pod, 'name': f'm{i}', 'type': 'gauge',
+                    'value': i + (1000 if pod == 'b' else 0)})
+                assert code == 201
+                place = (got['instance'], got['offset'])
+                assert place not in seen, 'two metrics in one place'
+                seen[place] = got['value']
+        c = Consumer(agent.socket)
+        for e in c.entries():
+            view = c.open(e['id'])
+            for (instance, offset), value in seen.items():
+                if int(instance, 16) == e['instance']:
+                    bits, = struct.unpack_from('<Q', view.map, offset)
+                    got, = struct.unpack('<d', struct.pack('<Q', bits ^ bits >> 32))
+                    assert got == value
+            view.close()
+
+
+@case
+def refuses_long_names_and_keeps_metadata():
+    with Agent(rest=True) as agent:
+        name = 'n' * 255
+        post = {'microservice_id': 'm', 'name': name, 'type': 'gauge', 'value': 1, 'unit': 'bytes',
+                'help': 'What it is', 'labels': {'a': 'ü'}}
+        assert ask(agent, 'POST', '/metrics', post)[0] == 201
+        code, got = ask(agent, 'POST', '/metrics', {**post, 'name': name + 'n'})
+        assert code == 400 and '256' in got['error']
+        m = next(r for r in ask(agent, 'GET', '/metrics')[1]['regions']
+                 if r.get('microservice_id'))['metrics'][0]
+        assert (m['name'], m['unit'], m['help'], m['labels']) == (name, 'bytes', 'What it is',
+                                                                  {'a': 'ü'})
+
+
+run_cases(only=sys.argv[3:])

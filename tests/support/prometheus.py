@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real Prometheus on a free port of loopback, with its data in a folder that goes away."""
+import json
+import os
+import shutil
+import time
+import urllib.error
+import urllib.parse
+
+from support import http
+from support.process import Part, check, wait_until, workdir
+
+
+def available():
+    return shutil.which('prometheus')
+
+
+class Prometheus:
+    """jobs: {name: (address, path)}, each scraped once a second."""
+
+    def __init__(self, jobs, native=False):
+        self.folder = workdir()
+        self.at = None  # of queries; None: now
+        self.base = None
+        config = os.path.join(self.folder, 'prometheus.yml')
+        with open(config, 'w') as f:
+            json.dump({  # JSON is YAML
+                'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
+                'scrape_configs': [
+                    {'job_name': name, 'metrics_path': path,
+                     'static_configs': [{'targets': [address]}]}
+                    for name, (address, path) in jobs.items()]}, f)
+        cmd = self.command()
+        if native:
+            cmd.append('--enable-feature=native-histograms')
+        self.part = Part(*cmd)
+
+    def command(self):
+        return ['prometheus', '--config.file=' + os.path.join(self.folder, 'prometheus.yml'),
+                '--storage.tsdb.path=' + os.path.join(self.folder, 'data'),
+                '--web.listen-address=127.0.0.1:0', '--log.level=warn']
+
+    def listens(self):
+        """The port that the kernel chose, of which Prometheus says nothing: a socket of its own that
+        listens, proc(5). A free one looked for beforehand may be another's by then."""
+        own = set()
+        for fd in os.listdir(f'/proc/{self.part.pid}/fd'):
+            try:
+                own.add(os.readlink(f'/proc/{self.part.pid}/fd/{fd}'))
+            except OSError:
+                pass  # closed meanwhile
+        with open(f'/proc/{self.part.pid}/net/tcp') as f:
+            for _, local, _, state, *_, inode in (line.split()[:10] for line in list(f)[1:]):
+                if state == '0A' and f'socket:[{inode}]' in own:
+                    return int(local.split(':')[1], 16)
+        return None
+
+    def __enter__(self):
+        try:
+            self.base = f'http://127.0.0.1:{self.eventually(self.listens, "Prometheus listens")}'
+            self.eventually(lambda: self.get('/-/ready') is not None, 'Prometheus is ready')
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.part.kill()
+
+    def eventually(self, condition, what):
+        def answered():
+            try:
+                return self.part.p.poll() is not None or condition()
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                return False
+        value = wait_until(answered, lambda: f'{what}; targets: {self.base and self.targets()}', self.part, every=0.1)
+        check(self.part.p.poll() is None, f'{what}: Prometheus ended', self.part)
+        return value
+
+    def get(self, path, **params):
+        query = '?' + urllib.parse.urlencode(params) if params else ''
+        return http.get(self.base + path + query)
+
+    def api(self, path, **params):
+        return json.loads(self.get('/api/v1' + path, **params))['data']
+
+    def targets(self):
+        return [(t['scrapePool'], t['health'], t['lastError'])
+                for t in self.api('/targets')['activeTargets']]
+
+    def query(self, promql):
+        """[(labels, value)]; the value of a native histogram is a dictionary."""
+        result = self.api('/query', query=promql, **({'time': self.at} if self.at else {}))['result']
+        return [(r['metric'], float(r['value'][1]) if 'value' in r else r['histogram'][1])
+                for r in result]
+
+    def scalar(self, promql):
+        result = self.query(promql)
+        assert len(result) == 1, (promql, result)
+        return result[0][1]
+
+    def scraped(self, jobs):
+        """Waits for a moment at which the last scrape of each had not failed, as on a busy machine one
+        does that takes over a second; and for the next one, before which that may change. Queries
+        are of that moment from then on."""
+        def stored():
+            at, self.at = time.time(), None
+            self.eventually(lambda: all(self.query(f'timestamp(up{{job="{j}"}}) > {at}') for j in jobs),
+                            f'{jobs} are scraped')
+            self.at = at
+            return all(self.query(f'up{{job="{j}"}} == 1') for j in jobs)
+        self.eventually(stored, f'{jobs} are up')
