@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_anomalies.c - what analysis found: scores of pods, anomalies, the course of one pod's score.
+/* anomalies.c - results of analysis: verdicts on pods, anomalies, the scores of one pod over time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,8 +12,7 @@
 
 #define ANOMALIES_MAX 1000u
 
-/* JSON has no infinity: a threshold that is not known yet is null, as a score that does not exist.
- */
+/* JSON has no infinity: a threshold or score that is not known yet is null. */
 static void put_finite(struct base_json *j, const char *key, double v)
 {
 	base_json_key(j, key);
@@ -119,13 +118,11 @@ void api_get_anomalies(struct http_request *req, void *arg)
 		http_reply_error(req, 503, "out of memory");
 		return;
 	}
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		goto out;
 	n = there ? act_verdicts_anomalies(view.verdicts, after, list, limit) : 0;
 	j = &a->json;
-	base_json_begin(j, '{');
-	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
 	base_json_key(j, "analysis");
 	if (there)
 		analysis(j, &view);
@@ -140,8 +137,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 	}
 	base_json_end(j, ']');
 	base_json_kbool(j, "truncated", truncated);
-	base_json_end(j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 out:
 	free(list);
 }
@@ -163,18 +159,16 @@ void api_get_scores(struct http_request *req, void *arg)
 	size_t n;
 
 	if (!text || collect_instance_parse(text, strlen(text), &instance)) {
-		http_reply_error(req, 400,
-				 "instance=%.40s: not an instance as /api/v1/pods"
-				 " gives them",
+		http_reply_error(req, 400, "instance=%.40s: not an instance of /api/v1/pods",
 				 text ? text : "");
 		return;
 	}
 	if (!collect_collector_analysis(arg, &view)) {
-		http_reply_error(req, 404, "nothing is analysed: start with --analyse");
+		http_reply_error(req, 404, "no analysis: start with --analyse");
 		return;
 	}
 	if (!act_verdicts_pod(view.verdicts, instance, &pod)) {
-		http_reply_error(req, 404, "no pod %.40s is analysed", text);
+		http_reply_error(req, 404, "pod not analysed: %.40s", text);
 		return;
 	}
 	course = malloc(sizeof(*course));
@@ -182,14 +176,12 @@ void api_get_scores(struct http_request *req, void *arg)
 		http_reply_error(req, 503, "out of memory");
 		return;
 	}
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		goto out;
 	n = act_verdicts_scores(view.verdicts, instance, course->ns, course->score,
 				course->threshold);
 	j = &a->json;
-	base_json_begin(j, '{');
-	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
 	api_instance(j, instance);
 	api_verdict(j, &pod);
 	base_json_kbegin(j, "t", '[');
@@ -208,8 +200,7 @@ void api_get_scores(struct http_request *req, void *arg)
 			base_json_null(j);
 	}
 	base_json_end(j, ']');
-	base_json_end(j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 out:
 	free(course);
 }

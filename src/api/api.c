@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api.c - what the endpoints have in common: answers, parameters, pieces of JSON. Every answer is
- * written into one buffer of at most API_ANSWER_MAX bytes, and all answers under way together
- * hold at most OUTSTANDING_MAX: a client that reads slowly costs others a 503, never the collector
- * its memory.
+ * api.c - answers, parameters and pieces of JSON that the endpoints share, and their routes. An
+ * answer is one buffer of at most API_ANSWER_MAX bytes; all answers being sent hold at most
+ * OUTSTANDING_MAX, beyond which clients get a 503.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,9 +18,9 @@
 #include "http/http.h"
 
 #define OUTSTANDING_MAX ((size_t)64 << 20)
-#define ANSWER_SPARE	((size_t)4096) /* kept for what closes an answer that was cut short */
+#define ANSWER_SPARE	((size_t)4096) /* for the end of a truncated answer */
 
-/* Memory that answers hold, over all. */
+/* Memory held by all answers. */
 static atomic_size_t outstanding;
 
 /* ---- answers ---- */
@@ -33,7 +32,7 @@ struct api_answer *api_answer(struct http_request *req)
 	if (atomic_fetch_add(&outstanding, API_ANSWER_MAX) > OUTSTANDING_MAX - API_ANSWER_MAX) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 		http_add_header(req, "Retry-After", "1");
-		http_reply_error(req, 503, "too many answers are under way: try again");
+		http_reply_error(req, 503, "too many answers in progress: try again");
 		return NULL;
 	}
 	a = calloc(1, sizeof(*a));
@@ -46,6 +45,23 @@ struct api_answer *api_answer(struct http_request *req)
 	return a;
 }
 
+struct api_answer *api_answer_begin(struct http_request *req)
+{
+	struct api_answer *a = api_answer(req);
+
+	if (a) {
+		base_json_begin(&a->json, '{');
+		base_json_ktime(&a->json, "time", (int64_t)base_realtime_ns());
+	}
+	return a;
+}
+
+void api_answer_end(struct http_request *req, struct api_answer *a)
+{
+	base_json_end(&a->json, '}');
+	api_send(req, a);
+}
+
 static void answer_free(void *arg)
 {
 	struct api_answer *a = arg;
@@ -55,7 +71,7 @@ static void answer_free(void *arg)
 	free(a);
 }
 
-/* While it is written an answer counts as API_ANSWER_MAX, afterwards as what it is. */
+/* An answer counts as API_ANSWER_MAX while it is written, then as its size. */
 static void answer_settle(struct api_answer *a)
 {
 	atomic_fetch_add(&outstanding, a->json.cap);
@@ -65,10 +81,8 @@ static void answer_settle(struct api_answer *a)
 static ssize_t answer_read(void *arg, char *buf, size_t max)
 {
 	struct api_answer *a = arg;
-	size_t n = a->json.len - a->sent;
+	size_t n = BASE_MIN(a->json.len - a->sent, max);
 
-	if (n > max)
-		n = max;
 	memcpy(buf, a->json.buf + a->sent, n);
 	a->sent += n;
 	return (ssize_t)n;
@@ -81,7 +95,7 @@ void api_send(struct http_request *req, struct api_answer *a)
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
 	if (overflow) {
-		http_reply_error(req, 503, "the answer does not fit %zu bytes", API_ANSWER_MAX);
+		http_reply_error(req, 503, "the answer exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
 		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
 		return;
@@ -97,7 +111,6 @@ void api_drop(struct api_answer *a)
 	answer_free(a);
 }
 
-/* An answer about series of which there is none is no answer. */
 void api_not_found(struct http_request *req, struct api_answer *a)
 {
 	api_drop(a);
@@ -112,7 +125,7 @@ bool api_fits(struct base_json *j, struct base_json_mark mark)
 	return false;
 }
 
-/* ---- parameters: false after a 400 was given ---- */
+/* ---- parameters ---- */
 
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *out)
@@ -125,6 +138,36 @@ bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint
 		return true;
 	http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
 			 (unsigned long long)min, (unsigned long long)max);
+	return false;
+}
+
+const char *api_param_text(struct http_request *req, const char *key)
+{
+	const char *s = http_query(req, key);
+
+	return s && *s ? s : NULL;
+}
+
+bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
+		      const char **out)
+{
+	const char *s = api_param_text(req, key);
+	char all[128] = "";
+	size_t used = 0;
+
+	*out = NULL;
+	if (!s)
+		return true;
+	for (size_t i = 0; i < n; i++) {
+		if (!strcmp(s, names[i])) {
+			*out = names[i];
+			return true;
+		}
+		if (used < sizeof(all))
+			used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s",
+						 i ? ", " : "", names[i]);
+	}
+	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
 	return false;
 }
 
@@ -167,7 +210,7 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 	if (!l.n && needed)
 		http_reply_error(req, 400,
 				 "series is missing: series=INSTANCE/METRIC[,INSTANCE/METRIC]..."
-				 " as /api/v1/metrics gives them");
+				 " as in /api/v1/metrics");
 	else if (l.n == -E2BIG)
 		http_reply_error(req, 400, "series: at most %d at a time", API_SERIES_MAX);
 	else if (l.n < 0)
@@ -251,17 +294,55 @@ void api_host_end(struct base_json *j, struct base_json_mark mark)
 	api_fits(j, mark);
 }
 
-const char *api_host_condition_name(enum collect_host_condition condition)
+struct api_summary api_layer_summary(const uint64_t *cell)
 {
-	switch (condition) {
-	case COLLECT_HOST_CONNECTING:
-		return "connecting";
-	case COLLECT_HOST_UP:
-		return "up";
-	case COLLECT_HOST_STALE:
-		return "stale";
-	}
-	return "unknown";
+	uint64_t n = region_layer_count(cell);
+
+	return (struct api_summary){
+		.count = n,
+		.mean = n ? (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n : NAN,
+		.p50 = region_layer_quantile(cell, 0.5) * 1e-9,
+		.p90 = region_layer_quantile(cell, 0.9) * 1e-9,
+		.p99 = region_layer_quantile(cell, 0.99) * 1e-9,
+	};
+}
+
+void api_summary(struct base_json *j, const struct api_summary *s, bool p90)
+{
+	base_json_ku64(j, "count", s->count);
+	api_quantile(j, "mean", s->mean);
+	api_quantile(j, "p50", s->p50);
+	if (p90)
+		api_quantile(j, "p90", s->p90);
+	api_quantile(j, "p99", s->p99);
+}
+
+bool api_is_host(const char *host, const char *hostname, const char *target)
+{
+	return !host || !strcmp(host, hostname) || !strcmp(host, target);
+}
+
+static const char *const owner_keys[API_OWNER_LABELS] = {"namespace", "pod", "container", "service",
+							 "unit"};
+
+void api_owner_set(struct api_owner *o, const char *hostname, const char *target,
+		   const struct region_info *info)
+{
+	o->hostname = hostname;
+	o->target = target;
+	o->instance = info ? info->instance : 0;
+	for (size_t i = 0; i < API_OWNER_LABELS; i++)
+		snprintf(o->label[i], sizeof(o->label[i]), "%s",
+			 info ? api_label_of(info, owner_keys[i]) : "");
+}
+
+void api_owner(struct base_json *j, const struct api_owner *o)
+{
+	api_target(j, o->hostname, o->target);
+	for (size_t i = 0; i < API_OWNER_LABELS; i++)
+		base_json_kstring(j, owner_keys[i], o->label[i]);
+	if (o->instance)
+		api_instance(j, o->instance);
 }
 
 const char *api_state_name(const struct collect_region_view *r)
@@ -281,19 +362,25 @@ uint32_t api_region_terms(const struct collect_terms *t, const struct collect_re
 	       collect_terms_in_labels(t, r->info->labels, r->info->label_count);
 }
 
-/* ------------------------------------------------------------------------------------------------------
- */
+/* ---- routes ---- */
 
 static const struct {
 	const char *path;
 	http_handler handler;
 } routes[] = {
-	{"/api/v1/status", api_get_status},   {"/api/v1/hosts", api_get_hosts},
-	{"/api/v1/pods", api_get_pods},	      {"/api/v1/metrics", api_get_metrics},
-	{"/api/v1/history", api_get_history}, {"/api/v1/buckets", api_get_buckets},
-	{"/api/v1/latency", api_get_latency}, {"/api/v1/anomalies", api_get_anomalies},
-	{"/api/v1/scores", api_get_scores},   {"/api/v1/flows", api_get_flows},
-	{"/api/v1/layers", api_get_layers},   {"/api/v1/net", api_get_net},
+	{"/api/v1/status", api_get_status},
+	{"/api/v1/hosts", api_get_hosts},
+	{"/api/v1/pods", api_get_pods},
+	{"/api/v1/metrics", api_get_metrics},
+	{"/api/v1/history", api_get_history},
+	{"/api/v1/buckets", api_get_buckets},
+	{"/api/v1/latency", api_get_latency},
+	{"/api/v1/anomalies", api_get_anomalies},
+	{"/api/v1/scores", api_get_scores},
+	{"/api/v1/flows", api_get_flows},
+	{"/api/v1/flows/top", api_get_flows_top},
+	{"/api/v1/layers", api_get_layers},
+	{"/api/v1/net", api_get_net},
 };
 
 #define PARAMETERS_MAX 16
@@ -301,7 +388,7 @@ static const struct {
 struct api_parameters {
 	const char *key[PARAMETERS_MAX];
 	size_t n;
-	const char *twice; /* given again */
+	const char *twice; /* given more than once */
 };
 
 static bool add_parameter(void *arg, const char *key, const char *value)
@@ -319,7 +406,7 @@ static bool add_parameter(void *arg, const char *key, const char *value)
 	return ++p->n <= PARAMETERS_MAX && !p->twice;
 }
 
-/* A parameter given twice is a mistake of which no part shall be answered silently. */
+/* Refuses a parameter that is given twice: no part of it may be ignored silently. */
 static void answer(struct http_request *req, void *collector)
 {
 	struct api_parameters p = {.n = 0};
@@ -340,7 +427,7 @@ static void answer(struct http_request *req, void *collector)
 	http_reply_error(req, 404, "no such path: %.200s", http_path(req));
 }
 
-/* These answer as Kubernetes wants it, also when they are asked wrongly. */
+/* These answer errors in the format of Kubernetes, too. */
 static const struct {
 	const char *path;
 	http_handler handler;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h - the collector as JSON over HTTP, and the page that is drawn from it. Knows collect.h and
- * http.h. Every endpoint is described in docs/api.md.
+ * api.h - the collector as JSON over HTTP, and the page that shows it. Knows collect.h and http.h.
+ * docs/api.md describes all endpoints.
  */
 #ifndef SL_API_API_H
 #define SL_API_API_H
@@ -12,13 +12,13 @@ struct collect_tracer;
 struct dta_store_server;
 
 /*
- * Adds the routes under /api/v1/ and those of the page, "/" among them. Before http_start(). c
- * must outlive the server. One collector a process: rates are kept per process. 0 or -errno.
+ * Adds the routes under /api/v1/ and those of the page, including "/". Before http_start(). c must
+ * outlive the server. One collector per process, as rates are kept per process. 0 or -errno.
  */
 int api_register(struct http *http, struct collect_collector *c);
-/* Those of traces, in the same way. */
+/* Adds the routes of traces. */
 int api_traces(struct http *http, struct collect_tracer *t);
-/* Those of stores of reports, /api/v1/dta: dta/store_server/server.h. */
+/* Adds the routes of stores of reports, /api/v1/dta (dta/store_server/server.h). */
 int api_dta(struct http *http, struct dta_store_server *o);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_dta.c - stores of reports over HTTP: /api/v1/dta and below it. arg is the owner of the
- * stores; nothing of the collector's rounds is touched.
+ * dta.c - stores of reports over HTTP: /api/v1/dta and below. arg is the store server; the
+ * collector's rounds are not involved.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "dta/store_server/server.h"
 #include "http/http.h"
 
-#define KEYS_MAX 1000u /* of one POST */
+#define KEYS_MAX 1000u /* per POST */
 
 static void get_status(struct http_request *req, void *arg)
 {
@@ -58,7 +58,7 @@ static bool parameter(void *arg, const char *key, const char *value)
 	return !err;
 }
 
-/* False after it was answered. */
+/* False after an error was sent. */
 static bool parameters(struct http_request *req, struct api_dta_parameters *p,
 		       struct dta_store_server *o, struct dta_held *held)
 {
@@ -119,7 +119,7 @@ static void post_query(struct http_request *req, void *arg)
 				 (long long)json_integer_value(value));
 			text = digits;
 		}
-		/* A store has a name: digits are only there until the next number. */
+		/* The store's name is text; the other values may be numbers. */
 		if (!strcmp(key, "keys") || p.wrong[0] ||
 		    (!strcmp(key, "store") && !json_is_string(value)))
 			continue;
@@ -134,12 +134,13 @@ static void post_query(struct http_request *req, void *arg)
 	}
 	answers = json_array();
 	error[0] = 0;
-	p.ask.cells = false; /* once is much */
+	p.ask.cells = false; /* not for many keys */
 	json_array_foreach(keys, i, value)
 	{
 		text = json_string_value(value);
 		if (!text || dta_ask_set(&p.ask, "key", text)) {
-			snprintf(error, sizeof(error), "keys: '%.64s' is none", text ? text : "");
+			snprintf(error, sizeof(error), "keys: '%.64s' is not a key",
+				 text ? text : "");
 			break;
 		}
 		one = dta_query_json(&held, &p.ask, error, sizeof(error));
@@ -157,7 +158,7 @@ static void post_query(struct http_request *req, void *arg)
 	json_decref(body);
 }
 
-/* The keys that a store has seen, out of its key log: ?store=NAME&max=N&top=1 */
+/* The keys in a store's key log: ?store=NAME&max=N&top=1 */
 static void get_keys(struct http_request *req, void *arg)
 {
 	const char *name = http_query(req, "store"), *top = http_query(req, "top");

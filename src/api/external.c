@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_external.c - signals for scaling as Kubernetes' external metrics API, version v1beta1
- * (k8s.io/metrics, pkg/apis/external_metrics): what an autoscaler asks through the API server. A
- * workload without a namespace is in "default".
+ * external.c - scaling signals as Kubernetes' external metrics API, version v1beta1
+ * (k8s.io/metrics, pkg/apis/external_metrics), which an autoscaler queries through the API server.
+ * A workload without a namespace is in "default".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static const struct {
 };
 #define METRICS (sizeof(metrics) / sizeof(*metrics))
 
-/* An error is an object of its own here: meta/v1 Status. */
+/* Errors are objects of meta/v1, Status. */
 static void status(struct http_request *req, int code, const char *reason, const char *message)
 {
 	struct base_json j;
@@ -190,7 +190,7 @@ static void values(struct base_json *j, const struct act_workload *w, size_t n, 
 	base_json_end(j, '}');
 }
 
-/* namespaces/NAMESPACE/METRIC: the variable is what is behind "namespaces/". */
+/* namespaces/NAMESPACE/METRIC: the variable follows "namespaces/". */
 void api_get_external_values(struct http_request *req, void *arg)
 {
 	const char *path = http_variable(req), *selector_text, *name;

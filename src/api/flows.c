@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_flows.c - the connections, the ones that matter most first, each with what holds it back. All
- * are looked at; the best of them are kept in a heap, so that memory is that of the answer.
+ * flows.c - connections in the order of a sort key, each with what limits it. All are visited; a
+ * heap keeps the first ones, so that memory is bounded by the answer.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
@@ -14,19 +14,15 @@
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000
-#define SILENT_NS    3000000000ll /* nothing new was seen for so long: what held it back is over */
+#define SILENT_NS    3000000000ll /* unchanged for this long: nothing limits it any more */
 
 struct api_flows_row {
 	double key;
 	struct region_flow now, before;
 	bool has_before, stale;
-	const char *target, *hostname; /* never freed before the collector */
 	int64_t read_ns;
-	uint64_t workload;
-	char label[5][ACT_POD_LABEL_BYTES];
+	struct api_owner owner;
 };
-
-static const char *const label_keys[5] = {"namespace", "pod", "container", "service", "unit"};
 
 enum sort { SORT_RATE, SORT_RETRANSMITS, SORT_RTT, SORT_BYTES, SORT_AGE, SORT_LIMIT, SORTS };
 static const char *const sort_names[SORTS] = {"rate",  "retransmits", "rtt",
@@ -42,7 +38,7 @@ struct api_flows_walk {
 	uint64_t rows, matching;
 };
 
-/* ---- which ---- */
+/* ---- filters ---- */
 
 static const char *state_of(const struct region_flow *f)
 {
@@ -73,8 +69,7 @@ static bool matches(const struct api_flows_walk *w, const struct collect_flow_vi
 	const struct region_flow *f = v->now;
 	char remote[INET6_ADDRSTRLEN];
 
-	return (!w->id || f->id == w->id) &&
-	       (!w->host || !strcmp(w->host, v->hostname) || !strcmp(w->host, v->target)) &&
+	return (!w->id || f->id == w->id) && api_is_host(w->host, v->hostname, v->target) &&
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
 	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
@@ -82,7 +77,7 @@ static bool matches(const struct api_flows_walk *w, const struct collect_flow_vi
 	       matches_text(w, v);
 }
 
-/* ---- why ---- */
+/* ---- sort keys ---- */
 
 static bool is_silent(const struct region_flow *f, int64_t read_ns, int64_t now_ns)
 {
@@ -95,7 +90,7 @@ static void why(const struct region_flow *before, const struct region_flow *now,
 {
 	struct region_flow same = *now;
 
-	/* Two snapshots that are the same: neither sent nor received, whatever there was before. */
+	/* Two equal states: nothing was sent or received since. */
 	if (silent)
 		before = &same;
 	region_why(before, now, out);
@@ -126,11 +121,11 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 		break;
 	}
 	why(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
-	/* By limit: what is not as it should be before what is, and then by what moves most. */
+	/* By limit: limits that are a problem first, then by rate. */
 	return w->sort == SORT_LIMIT && !fine[y.limit] ? 1e18 + y.bytes_per_s : y.bytes_per_s;
 }
 
-/* ---- the best of them ---- */
+/* ---- the first of them ---- */
 
 static void sift(struct api_flows_walk *w, uint64_t i)
 {
@@ -166,13 +161,8 @@ static void look(const struct collect_flow_view *v, void *arg)
 	if (v->before)
 		r->before = *v->before;
 	r->stale = v->stale;
-	r->target = v->target;
-	r->hostname = v->hostname;
 	r->read_ns = v->read_ns;
-	r->workload = v->workload ? v->workload->instance : 0;
-	for (size_t i = 0; i < 5; i++)
-		snprintf(r->label[i], sizeof(r->label[i]), "%s",
-			 v->workload ? api_label_of(v->workload, label_keys[i]) : "");
+	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
 	if (w->rows == w->limit) {
 		sift(w, 0);
 	} else if (++w->rows == w->limit) {
@@ -239,11 +229,7 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 
 	base_json_begin(j, '{');
 	base_json_ku64(j, "id", f->id);
-	api_target(j, r->hostname, r->target);
-	for (size_t i = 0; i < 5; i++)
-		base_json_kstring(j, label_keys[i], r->label[i]);
-	if (r->workload)
-		api_instance(j, r->workload);
+	api_owner(j, &r->owner);
 	base_json_kstring(j, "task", f->comm);
 	base_json_ku64(j, "pid", f->pid);
 	base_json_kbool(j, "by_listener", f->by_listener);
@@ -280,85 +266,61 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 	base_json_end(j, '}');
 }
 
-static const char *text_of(struct http_request *req, const char *key)
+static enum sort sort_of(const char *name)
 {
-	const char *s = http_query(req, key);
+	enum sort sort = SORT_RATE;
 
-	return s && *s ? s : NULL;
-}
-
-/* -1 after a 400 was given. */
-static int choice(struct http_request *req, const char *key, const char *const *names, int n,
-		  int otherwise)
-{
-	const char *s = text_of(req, key);
-	char all[128];
-	size_t used = 0;
-
-	for (int i = 0; s && i < n; i++)
-		if (!strcmp(s, names[i]))
-			return i;
-	if (!s)
-		return otherwise;
-	for (int i = 0; i < n && used < sizeof(all); i++)
-		used += (size_t)snprintf(all + used, sizeof(all) - used, "%s%s", i ? ", " : "",
-					 names[i]);
-	http_reply_error(req, 400, "%s=%.40s: not one of %s", key, s, all);
-	return -1;
+	while (name && sort < SORTS - 1 && strcmp(sort_names[sort], name))
+		sort++;
+	return sort;
 }
 
 void api_get_flows(struct http_request *req, void *arg)
 {
 	static const char *const states[] = {"open", "closed", "listen"};
 	struct api_flows_walk w = {
-		.host = text_of(req, "host"),
-		.pod = text_of(req, "pod"),
-		.remote = text_of(req, "remote"),
+		.host = api_param_text(req, "host"),
+		.pod = api_param_text(req, "pod"),
+		.remote = api_param_text(req, "remote"),
 		.limit = ROWS_DEFAULT,
 		.now_ns = (int64_t)base_realtime_ns(),
 	};
 	bool truncated = false;
-	uint64_t given = 0;
 	struct api_answer *a;
 	struct base_json *j;
-	int state, sort;
+	const char *sort;
 
 	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
 	    !api_param_u64(req, "port", 1, 65535, &w.port) ||
-	    !api_param_u64(req, "id", 1, UINT64_MAX, &w.id) || !api_param_terms(req, &w.terms))
+	    !api_param_u64(req, "id", 1, UINT64_MAX, &w.id) || !api_param_terms(req, &w.terms) ||
+	    !api_param_choice(req, "state", states, 3, &w.state) ||
+	    !api_param_choice(req, "sort", sort_names, SORTS, &sort))
 		return;
-	state = choice(req, "state", states, 3, 3);
-	sort = state < 0 ? -1 : choice(req, "sort", sort_names, SORTS, SORT_RATE);
-	if (sort < 0)
-		return;
-	w.state = state < 3 ? states[state] : NULL;
-	w.sort = (enum sort)sort;
+	w.sort = sort_of(sort);
 	w.row = malloc((w.limit + 1) * sizeof(*w.row));
-	a = w.row ? api_answer(req) : NULL;
-	if (!a) {
-		if (!w.row)
-			http_reply_error(req, 503, "out of memory");
-		free(w.row);
+	if (!w.row) {
+		http_reply_error(req, 503, "out of memory");
 		return;
 	}
+	a = api_answer_begin(req);
+	if (!a)
+		goto out;
 	collect_collector_flows(arg, look, &w);
 	qsort(w.row, w.rows, sizeof(*w.row), best_first);
 	j = &a->json;
-	base_json_begin(j, '{');
-	base_json_ktime(j, "time", w.now_ns);
 	base_json_kbegin(j, "flows", '[');
-	for (; given < w.rows && !truncated; given++) {
+	for (uint64_t i = 0; i < w.rows && !truncated; i++) {
 		struct base_json_mark mark = base_json_mark(j);
 
-		flow_json(j, &w.row[given], &w);
+		flow_json(j, &w.row[i], &w);
 		truncated = !api_fits(j, mark);
 	}
 	base_json_end(j, ']');
 	base_json_ku64(j, "matching", w.matching);
 	base_json_kbool(j, "truncated", truncated);
-	base_json_end(j, '}');
+	api_answer_end(req, a);
+out:
 	free(w.row);
-	api_send(req, a);
 }
 
 /* ---- tables ---- */

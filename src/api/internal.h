@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api_internal.h - what the endpoints of the API share; see api.c. */
+/* internal.h - what the endpoints of the API share: answers, parameters, pieces of JSON. */
 #ifndef SL_API_INTERNAL_H
 #define SL_API_INTERNAL_H
 
@@ -21,21 +21,29 @@ struct api_answer {
 	size_t sent;
 };
 
-/* NULL when a 503 was given in its place. */
+/* NULL after a 503. */
 struct api_answer *api_answer(struct http_request *req);
-/* Each of these takes the answer over. */
+/* The same, begun as {"time": now. */
+struct api_answer *api_answer_begin(struct http_request *req);
+/* Each takes the answer over. api_answer_end() closes the object first. */
+void api_answer_end(struct http_request *req, struct api_answer *a);
 void api_send(struct http_request *req, struct api_answer *a);	    /* 503 if it overflowed */
-void api_drop(struct api_answer *a);				    /* nothing is sent */
+void api_drop(struct api_answer *a);				    /* sends nothing */
 void api_not_found(struct http_request *req, struct api_answer *a); /* of parameter series */
-/* True while there is room for another item; takes the one after mark back if there is not. */
+/* True while there is room for another item; otherwise removes the one after mark. */
 bool api_fits(struct base_json *j, struct base_json_mark mark);
 
-/* ---- parameters: false, or -1, after a 400 was given ---- */
+/* ---- parameters: false, or -1, after a 400 ---- */
 
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
-		   uint64_t *out); /* out stays as it is without the parameter */
+		   uint64_t *out); /* without the parameter, *out stays */
 bool api_param_terms(struct http_request *req, struct collect_terms *terms); /* q */
-/* The number of ids in "series"; 0 only if it is not needed. */
+/* NULL if it is missing or empty. */
+const char *api_param_text(struct http_request *req, const char *key);
+/* One of the names, or NULL without the parameter. */
+bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
+		      const char **out);
+/* The number of IDs in "series"; 0 only if needed is false. */
 int api_param_series(struct http_request *req, struct collect_series_id ids[API_SERIES_MAX],
 		     bool needed);
 
@@ -48,35 +56,57 @@ void api_labels(struct base_json *j, const struct region_text_label *labels, uin
 void api_instance(struct base_json *j, uint64_t instance);
 void api_target(struct base_json *j, const char *hostname, const char *target);
 /*
- * An object of a list of hosts, {"host", "target", "present", ...}; end() takes all of it back if
- * it does not fit the answer.
+ * An object in a list of hosts: {"host", "target", "present", ...}. end() removes all of it if it
+ * does not fit the answer.
  */
 struct base_json_mark api_host_begin(struct base_json *j, const char *hostname, const char *target,
 				     bool present);
 void api_host_end(struct base_json *j, struct base_json_mark mark);
+/* Count, mean and quantiles of a histogram: NaN is null. */
+struct api_summary {
+	uint64_t count;
+	double mean, p50, p90, p99; /* s */
+};
+struct api_summary api_layer_summary(const uint64_t *cell); /* of a layer */
+/* "count", "mean", "p50", "p90" if asked for, "p99" */
+void api_summary(struct base_json *j, const struct api_summary *s, bool p90);
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verdict": {...} */
 
 /* ---- regions ---- */
 
 const char *api_label_of(const struct region_info *info, const char *key); /* "" if none */
-/* One word for a pod. Its end outweighs that its host can't be reached. */
+/* host: NULL for any, otherwise a hostname or target. */
+bool api_is_host(const char *host, const char *hostname, const char *target);
+/* The owner of a kernel table's row: its labels and instance, kept beyond the view's callback. */
+#define API_OWNER_LABELS 5
+struct api_owner {
+	const char *target, *hostname; /* never freed before the collector */
+	uint64_t instance;	       /* 0: not known */
+	char label[API_OWNER_LABELS][ACT_POD_LABEL_BYTES];
+};
+/* info: NULL if not known. */
+void api_owner_set(struct api_owner *o, const char *hostname, const char *target,
+		   const struct region_info *info);
+/* "host", "target", the labels, and "instance" if it is known */
+void api_owner(struct base_json *j, const struct api_owner *o);
+/* One word for the state of a pod. The end of a pod outweighs a stale host. */
 const char *api_state_name(const struct collect_region_view *r);
-/* The terms that its labels, its host or its instance match. */
+/* The terms that match its labels, its host or its instance. */
 uint32_t api_region_terms(const struct collect_terms *t, const struct collect_region_view *r);
 
 /* ---- endpoints: arg is the collector ---- */
 
-void api_status_begin(void);
-/* From now on the status says that /api/v1/dta is there. */
-void api_status_dta(void); /* starts the clock, forgets rates */
+void api_status_begin(void); /* starts the clock, forgets rates */
+void api_status_dta(void);   /* from now on the status says that /api/v1/dta exists */
 void api_get_status(struct http_request *req, void *arg);
 void api_get_hosts(struct http_request *req, void *arg);
 void api_get_latency(struct http_request *req, void *arg);
 void api_get_pods(struct http_request *req, void *arg);
 void api_get_anomalies(struct http_request *req, void *arg);
 void api_get_flows(struct http_request *req, void *arg);
-void api_flow_tables(struct base_json *j,
-		     void *collector); /* "tcp": [...], "layers": [...], "net": [...] */
+void api_get_flows_top(struct http_request *req, void *arg);
+/* "tcp": [...], "layers": [...], "net": [...] */
+void api_flow_tables(struct base_json *j, void *collector);
 void api_get_layers(struct http_request *req, void *arg);
 void api_get_net(struct http_request *req, void *arg);
 void api_get_scores(struct http_request *req, void *arg);

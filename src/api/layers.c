@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_layers.c - where the time of requests goes: quantiles of each layer of the stack by workload,
- * role and port, of late and since the collector looks; and what the hosts could not attribute, by
+ * layers.c - where the time of requests goes: quantiles of each layer of the stack by workload,
+ * role and port, recent and since the collector's start; and what the hosts could not attribute, by
  * cause.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "api/internal.h"
 
 #define ROWS_DEFAULT 100
 #define ROWS_MAX     1000
 
-static const char *const label_keys[5] = {"namespace", "pod", "container", "service", "unit"};
-
 struct api_layers_span {
 	uint64_t requests, complete, incomplete, pipelined, unattributed;
-	struct {
-		uint64_t count;
-		double mean, p50, p90, p99; /* s */
-	} layer[SL_LAYERS];
+	struct api_summary layer[SL_LAYERS];
 };
 
 struct api_layers_row {
 	struct api_layers_span late, all;
 	int64_t late_ns;
-	uint64_t instance;
 	bool stale;
-	const char *target, *hostname; /* never freed before the collector */
-	char label[5][ACT_POD_LABEL_BYTES], role[8], port[8];
+	struct api_owner owner;
+	char role[8], port[8];
 };
 
 struct api_layers_walk {
@@ -47,16 +42,8 @@ static void digest(const struct region_layer_view *v, struct api_layers_span *s)
 	s->incomplete = v->count[SL_COUNT_INCOMPLETE];
 	s->pipelined = v->count[SL_COUNT_PIPELINED];
 	s->unattributed = v->count[SL_COUNT_UNATTRIBUTED];
-	for (int i = 0; i < SL_LAYERS; i++) {
-		const uint64_t *cell = v->cell[i];
-		uint64_t n = region_layer_count(cell);
-
-		s->layer[i].count = n;
-		s->layer[i].mean = (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n; /* or NaN */
-		s->layer[i].p50 = region_layer_quantile(cell, 0.5) * 1e-9;
-		s->layer[i].p90 = region_layer_quantile(cell, 0.9) * 1e-9;
-		s->layer[i].p99 = region_layer_quantile(cell, 0.99) * 1e-9;
-	}
+	for (int i = 0; i < SL_LAYERS; i++)
+		s->layer[i] = api_layer_summary(v->cell[i]);
 }
 
 static bool matches(const struct api_layers_walk *w, const struct collect_layers_view *v)
@@ -67,7 +54,7 @@ static bool matches(const struct api_layers_walk *w, const struct collect_layers
 			 collect_terms_in_labels(&w->terms, who->labels, who->label_count);
 
 	return found == (1u << w->terms.count) - 1 &&
-	       (!w->host || !strcmp(w->host, v->hostname) || !strcmp(w->host, v->target)) &&
+	       api_is_host(w->host, v->hostname, v->target) &&
 	       (!w->role || !strcmp(w->role, v->role));
 }
 
@@ -78,33 +65,21 @@ static void take(const struct collect_layers_view *v, void *arg)
 
 	if (!matches(w, v))
 		return;
-	if (w->rows == w->room) {
-		size_t room = w->room ? 2 * w->room : 32;
-
-		r = realloc(w->row, room * sizeof(*r));
-		if (!r) {
-			w->failed = true;
-			return;
-		}
-		w->row = r;
-		w->room = room;
+	if (!BASE_GROW(w->row, w->rows, w->room)) {
+		w->failed = true;
+		return;
 	}
 	r = &w->row[w->rows++];
 	digest(v->late, &r->late);
 	digest(v->all, &r->all);
 	r->late_ns = v->late_ns;
-	r->instance = v->workload->instance;
 	r->stale = v->stale;
-	r->target = v->target;
-	r->hostname = v->hostname;
+	api_owner_set(&r->owner, v->hostname, v->target, v->workload);
 	snprintf(r->role, sizeof(r->role), "%s", v->role);
 	snprintf(r->port, sizeof(r->port), "%s", v->port);
-	for (size_t i = 0; i < 5; i++)
-		snprintf(r->label[i], sizeof(r->label[i]), "%s",
-			 api_label_of(v->workload, label_keys[i]));
 }
 
-/* Who answers most now comes first; among the idle, who did. */
+/* By recent requests, then by all requests. */
 static int busiest_first(const void *a, const void *b)
 {
 	const struct api_layers_row *x = a, *y = b;
@@ -113,7 +88,7 @@ static int busiest_first(const void *a, const void *b)
 		return x->late.requests > y->late.requests ? -1 : 1;
 	if (x->all.requests != y->all.requests)
 		return x->all.requests > y->all.requests ? -1 : 1;
-	return (x->instance > y->instance) - (x->instance < y->instance);
+	return (x->owner.instance > y->owner.instance) - (x->owner.instance < y->owner.instance);
 }
 
 static void span_json(struct base_json *j, const char *key, const struct api_layers_span *s)
@@ -127,11 +102,7 @@ static void span_json(struct base_json *j, const char *key, const struct api_lay
 	base_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
 		base_json_kbegin(j, region_layer_name(i), '{');
-		base_json_ku64(j, "count", s->layer[i].count);
-		api_quantile(j, "mean", s->layer[i].mean);
-		api_quantile(j, "p50", s->layer[i].p50);
-		api_quantile(j, "p90", s->layer[i].p90);
-		api_quantile(j, "p99", s->layer[i].p99);
+		api_summary(j, &s->layer[i], true);
 		base_json_end(j, '}');
 	}
 	base_json_end(j, '}');
@@ -141,10 +112,7 @@ static void span_json(struct base_json *j, const char *key, const struct api_lay
 static void row_json(struct base_json *j, const struct api_layers_row *r)
 {
 	base_json_begin(j, '{');
-	api_target(j, r->hostname, r->target);
-	for (size_t i = 0; i < 5; i++)
-		base_json_kstring(j, label_keys[i], r->label[i]);
-	api_instance(j, r->instance);
+	api_owner(j, &r->owner);
 	base_json_kstring(j, "role", r->role);
 	base_json_kstring(j, "port", r->port);
 	base_json_kbool(j, "stale", r->stale);
@@ -170,39 +138,25 @@ static void losses_json(const struct collect_layer_losses_view *v, void *arg)
 
 void api_get_layers(struct http_request *req, void *arg)
 {
-	struct api_layers_walk w = {.host = http_query(req, "host"),
-				    .role = http_query(req, "role")};
+	static const char *const roles[] = {"server", "client", "unknown"};
+	struct api_layers_walk w = {.host = api_param_text(req, "host")};
 	uint64_t limit = ROWS_DEFAULT;
-	struct api_answer *a;
 	bool truncated = false;
+	struct api_answer *a;
 	struct base_json *j;
 
-	w.host = w.host && *w.host ? w.host : NULL;
-	w.role = w.role && *w.role ? w.role : NULL;
-	if (w.role && strcmp(w.role, "server") && strcmp(w.role, "client") &&
-	    strcmp(w.role, "unknown")) {
-		http_reply_error(req, 400, "role=%.40s: not one of server, client, unknown",
-				 w.role);
-		return;
-	}
-	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &limit) || !api_param_terms(req, &w.terms))
+	if (!api_param_choice(req, "role", roles, 3, &w.role) ||
+	    !api_param_u64(req, "limit", 0, ROWS_MAX, &limit) || !api_param_terms(req, &w.terms))
 		return;
 	collect_collector_layers(arg, take, &w);
-	if (w.failed) {
-		free(w.row);
+	if (w.failed)
 		http_reply_error(req, 503, "out of memory");
-		return;
-	}
-	a = api_answer(req);
-	if (!a) {
-		free(w.row);
-		return;
-	}
+	a = w.failed ? NULL : api_answer_begin(req);
+	if (!a)
+		goto out;
 	if (w.rows)
 		qsort(w.row, w.rows, sizeof(*w.row), busiest_first);
 	j = &a->json;
-	base_json_begin(j, '{');
-	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
 	base_json_kbegin(j, "workloads", '[');
 	for (size_t i = 0; i < w.rows && i < limit && !truncated; i++) {
 		struct base_json_mark mark = base_json_mark(j);
@@ -216,7 +170,7 @@ void api_get_layers(struct http_request *req, void *arg)
 	base_json_kbegin(j, "hosts", '[');
 	collect_collector_layer_losses(arg, losses_json, j);
 	base_json_end(j, ']');
-	base_json_end(j, '}');
+	api_answer_end(req, a);
+out:
 	free(w.row);
-	api_send(req, a);
 }

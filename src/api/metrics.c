@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_metrics.c - metrics with their values, their history, their buckets. */
+/* metrics.c - metrics with their values, their history and their buckets. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,13 +7,14 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/calc.h"
 #include "api/internal.h"
 #include "collect/collect.h"
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000
-#define RAW_POINTS_MAX	262144 /* of one series, before decimation: 4 MiB */
+#define RAW_POINTS_MAX	262144 /* per series, before decimation: 4 MiB */
 #define LAST_DEFAULT_NS 10000000000ull
 #define LAST_MAX_NS	86400000000000ull
 
@@ -89,22 +90,22 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 	}
 }
 
-/* Regions are noted first and asked for their metrics after the walk, which may hold a lock. */
+/* Collects regions first and reads their metrics after the walk, which may hold a lock. */
 struct metrics_walk {
 	struct base_json *j;
 	const struct collect_terms *terms;
 	const char *kind, *pod;
 	uint64_t pod_instance;
 	bool pod_is_instance;
-	const struct collect_series_id *ids; /* these only */
+	const struct collect_series_id *ids; /* only these */
 	int id_count;
 	uint64_t offset, limit, matching, given;
 	bool truncated, no_memory;
 
 	struct noted {
 		uint64_t instance, metrics;
-		uint32_t found; /* terms that the region's own labels match */
-		bool agent;	/* what an agent says of itself: comes last */
+		uint32_t found; /* terms that the region's labels match */
+		bool agent;	/* an agent's own region: listed last */
 		bool used;	/* one of its metrics is in the answer */
 	} * region;
 	size_t regions, capacity, at;
@@ -129,16 +130,9 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	if (walk->pod && !(walk->pod_is_instance && walk->pod_instance == r->info->instance) &&
 	    strcmp(walk->pod, api_label_of(r->info, "pod")))
 		return;
-	if (walk->regions == walk->capacity) {
-		size_t capacity = walk->capacity ? 2 * walk->capacity : 64;
-		struct noted *grown = realloc(walk->region, capacity * sizeof(*grown));
-
-		if (!grown) {
-			walk->no_memory = true;
-			return;
-		}
-		walk->region = grown;
-		walk->capacity = capacity;
+	if (!BASE_GROW(walk->region, walk->regions, walk->capacity)) {
+		walk->no_memory = true;
+		return;
 	}
 	walk->region[walk->regions++] = (struct noted){
 		.instance = r->info->instance,
@@ -200,7 +194,7 @@ static int by_instance(const void *a, const void *b)
 	return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
-/* What the pods of the metrics given are called, by instance. Regions are sorted by now. */
+/* The pods of the listed metrics, by instance. Regions are sorted. */
 static void metric_pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct metrics_walk *walk = arg;
@@ -248,7 +242,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 
 		if (region->agent != (i >= walk->regions))
 			continue;
-		/* Without a filter the number is known: only what is shown has to be looked at. */
+		/* Without a filter the number is known: skip what is not shown. */
 		if (all && (walk->given >= walk->limit || walk->truncated ||
 			    walk->matching + region->metrics <= walk->offset))
 			walk->matching += region->metrics;
@@ -331,7 +325,7 @@ static void find_metric(const struct region_metric *m, const uint64_t *value, vo
 	find->fn(m, value, find->arg);
 }
 
-/* Calls fn with the metric; false if there is none of this id. */
+/* Calls fn with the metric; false if there is none with this ID. */
 static bool with_metric(struct collect_collector *c, struct collect_series_id id,
 			void (*fn)(const struct region_metric *, const uint64_t *, void *),
 			void *arg)
@@ -354,7 +348,7 @@ static void describe_json(const struct region_metric *m, const uint64_t *value, 
 
 /* ---- history ---- */
 
-/* One series; false if it does not fit. */
+/* Writes one series; false if it does not fit. */
 static bool history_json(struct base_json *j, struct collect_collector *c,
 			 struct collect_series_id id, int64_t from_ns, int64_t to_ns, size_t max,
 			 struct collect_point *points, int *found)
@@ -376,7 +370,7 @@ static bool history_json(struct base_json *j, struct collect_collector *c,
 		return api_fits(j, mark);
 	}
 	(*found)++;
-	/* What was read after the question belongs to the next one. */
+	/* Points read after to_ns belong to the next query. */
 	for (n = (size_t)raw; n && points[n - 1].ns > to_ns;)
 		n--;
 	base_json_ku64(j, "recorded", n);
@@ -421,7 +415,7 @@ void api_get_history(struct http_request *req, void *arg)
 		return;
 	buffer = malloc(RAW_POINTS_MAX * sizeof(*buffer));
 	if (!buffer) {
-		/* An answer that overflowed is sent as 503. */
+		/* api_send() turns an overflow into a 503. */
 		a->json.overflow = true;
 		api_send(req, a);
 		return;

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * api_net.c - latency between hosts, one way and there and back, and beside it the layers of both
- * hosts' stacks: the whole way of a request from the client's call to its copy of the response.
+ * net.c - latency between hosts, one-way and round trip, with the layers of both hosts' stacks: the
+ * whole way of a request, from the client's call to its copy of the response.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "api/internal.h"
 #include "collect/kernel/pair_latency.h"
 
-#define LAYER_ROWS 4096u /* that are looked at; more hosts, roles and ports have no trips */
+#define LAYER_ROWS 4096u /* hosts, roles and ports beyond this have no trips */
 
-/* The layers of all workloads of a host that serve a port, or ask for it. */
+/* The layers of all workloads of a host that serve a port, or are its clients. */
 struct stack {
 	const char *target;
 	char port[8];
@@ -51,17 +52,9 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 
 	if (v->stale || (!server && strcmp(v->role, "client")))
 		return;
-	if (!s && w->stacks == w->room) {
-		size_t room = w->room ? 2 * w->room : 16;
-
-		s = w->room < LAYER_ROWS ? realloc(w->stack, room * sizeof(*s)) : NULL;
-		if (!s)
-			return; /* no trip of it, then */
-		w->stack = s;
-		w->room = room;
-		s = NULL;
-	}
 	if (!s) {
+		if (w->stacks == LAYER_ROWS || !BASE_GROW(w->stack, w->stacks, w->room))
+			return; /* it has no trip */
 		s = &w->stack[w->stacks++];
 		memset(s, 0, sizeof(*s));
 		s->target = v->target;
@@ -74,43 +67,23 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 	s->late.count[SL_COUNT_REQUESTS] += v->late->count[SL_COUNT_REQUESTS];
 }
 
-/* ---- a trip: the parts in the order of time, as of source/tcp/net_round.h ---- */
+/* ---- a trip: its parts in the order of time, as in source/tcp/net_round.h ---- */
 
-struct api_net_part {
-	uint64_t count;
-	double mean, p50, p99; /* s; NaN: none */
-};
-
-static void part_json(struct base_json *j, const char *name, const struct api_net_part *p)
+static void part_json(struct base_json *j, const char *name, const struct api_summary *p)
 {
 	base_json_begin(j, '{');
 	base_json_kstring(j, "part", name);
-	base_json_ku64(j, "count", p->count);
-	api_quantile(j, "mean", p->mean);
-	api_quantile(j, "p50", p->p50);
-	api_quantile(j, "p99", p->p99);
+	api_summary(j, p, false);
 	base_json_end(j, '}');
 }
 
-static struct api_net_part of_layer(const struct stack *s, enum sl_layer layer)
+static struct api_summary of_hist(const struct tcp_net_hist *h)
 {
-	const uint64_t *cell = s->late.cell[layer];
-	uint64_t n = region_layer_count(cell);
-
-	return (struct api_net_part){
-		.count = n,
-		.mean = n ? (double)cell[SL_LAYER_SUM] * 1e-9 / (double)n : NAN,
-		.p50 = region_layer_quantile(cell, 0.5) * 1e-9,
-		.p99 = region_layer_quantile(cell, 0.99) * 1e-9,
-	};
-}
-
-static struct api_net_part of_hist(const struct tcp_net_hist *h)
-{
-	return (struct api_net_part){
+	return (struct api_summary){
 		.count = h->count,
 		.mean = h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN,
 		.p50 = tcp_net_hist_quantile(h, 0.5) * 1e-9,
+		.p90 = tcp_net_hist_quantile(h, 0.9) * 1e-9,
 		.p99 = tcp_net_hist_quantile(h, 0.99) * 1e-9,
 	};
 }
@@ -148,17 +121,19 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 	base_json_kbegin(j, "parts", '[');
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int way = parts[i].whose == THERE ? from : !from;
-		struct api_net_part p = parts[i].whose == CLIENT ? of_layer(client, parts[i].layer)
-					: parts[i].whose == SERVER
-						? of_layer(server, parts[i].layer)
-						: of_hist(&v->late[way]);
+		struct api_summary p =
+			parts[i].whose == CLIENT
+				? api_layer_summary(client->late.cell[parts[i].layer])
+			: parts[i].whose == SERVER
+				? api_layer_summary(server->late.cell[parts[i].layer])
+				: of_hist(&v->late[way]);
 
 		part_json(j, parts[i].name, &p);
 		whole = whole && p.count;
 		sum += p.count ? p.mean : 0;
 	}
 	base_json_end(j, ']');
-	/* Means add up, quantiles don't. */
+	/* Means add up, quantiles do not. */
 	api_quantile(j, "mean", whole ? sum : NAN);
 	base_json_end(j, '}');
 }
@@ -186,14 +161,11 @@ static void way_json(struct base_json *j, const char *name, const struct collect
 		     enum collect_net_way way)
 {
 	const struct tcp_net_hist *h = &v->late[way];
+	struct api_summary s = of_hist(h);
 
 	base_json_kbegin(j, name, '{');
-	base_json_ku64(j, "count", h->count);
 	base_json_ku64(j, "total", v->all[way]->count);
-	api_quantile(j, "mean", h->count ? (double)h->sum * 1e-9 / (double)h->count : NAN);
-	api_quantile(j, "p50", tcp_net_hist_quantile(h, 0.5) * 1e-9);
-	api_quantile(j, "p90", tcp_net_hist_quantile(h, 0.9) * 1e-9);
-	api_quantile(j, "p99", tcp_net_hist_quantile(h, 0.99) * 1e-9);
+	api_summary(j, &s, true);
 	if (way != COLLECT_NET_BOTH) {
 		api_quantile(j, "bound", v->bound[way] * 1e-9);
 		base_json_ku64(j, "negative", h->negative);
@@ -269,7 +241,7 @@ static bool matches(const struct api_net_walk *w, const struct collect_net_pair_
 	for (size_t i = 0; i < v->ports; i++)
 		port |= v->port[i].port == w->port;
 	for (int s = 0; s < 2 && !host; s++)
-		host = !strcmp(w->host, v->hostname[s]) || !strcmp(w->host, v->target[s]);
+		host = api_is_host(w->host, v->hostname[s], v->target[s]);
 	return port && host;
 }
 
@@ -299,20 +271,17 @@ static void host_json(const struct collect_net_host_view *v, void *arg)
 
 void api_get_net(struct http_request *req, void *arg)
 {
-	struct api_net_walk w = {.host = http_query(req, "host"), .limit = COLLECT_NET_PAIRS};
+	struct api_net_walk w = {.host = api_param_text(req, "host"), .limit = COLLECT_NET_PAIRS};
 	struct api_answer *a;
 
-	w.host = w.host && *w.host ? w.host : NULL;
 	if (!api_param_u64(req, "limit", 0, COLLECT_NET_PAIRS, &w.limit) ||
 	    !api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
 		return;
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
 	w.j = &a->json;
-	base_json_begin(w.j, '{');
-	base_json_ktime(w.j, "time", (int64_t)base_realtime_ns());
 	base_json_kbegin(w.j, "pairs", '[');
 	collect_collector_pair_latency(arg, take_pair, &w);
 	base_json_end(w.j, ']');
@@ -322,7 +291,6 @@ void api_get_net(struct http_request *req, void *arg)
 	base_json_kbegin(w.j, "hosts", '[');
 	collect_collector_net_hosts(arg, host_json, w.j);
 	base_json_end(w.j, ']');
-	base_json_end(w.j, '}');
 	free(w.stack);
-	api_send(req, a);
+	api_answer_end(req, a);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* page.c - serves the files of web/, of which embed.py made arrays. */
+/* page.c - serves the files of web/, which embed.py turns into arrays. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -8,9 +8,8 @@
 #include "api/page.h"
 
 /*
- * Nothing but what this server itself delivers, and no style and but one script, known by its hash,
- * written into the document: what a label says can't become code, and the page works where there is
- * no way out.
+ * Only content of this server, no inline style, and one inline script, known by its hash: a label
+ * cannot become code, and the page works without Internet access.
  */
 #define POLICY                                                                           \
 	"default-src 'none'; script-src 'self' '%s'; style-src 'self'; img-src 'self'; " \
@@ -25,7 +24,7 @@ static void get_asset(struct http_request *req, void *arg)
 	http_add_header(req, "Content-Security-Policy", policy);
 	http_add_header(req, "X-Content-Type-Options", "nosniff");
 	http_add_header(req, "Referrer-Policy", "no-referrer");
-	/* Kept by the browser, and asked for anew each time: an upgrade shows at once. */
+	/* Revalidated each time, so that an upgrade shows at once. */
 	http_add_header(req, "Cache-Control", "no-cache");
 	http_reply_static(req, 200, asset->content_type, asset->body, asset->bytes, asset->etag);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* page_assets.h - what web/embed.py generates. */
+/* page_assets.h - the arrays that web/embed.py generates. */
 #ifndef SL_API_PAGE_ASSETS_H
 #define SL_API_PAGE_ASSETS_H
 
@@ -15,7 +15,7 @@ struct api_asset {
 
 extern const struct api_asset api_assets[];
 extern const size_t api_asset_count;
-/* The hash of the script within index.html, as a Content-Security-Policy names it. */
+/* The hash of the script in index.html, for the Content-Security-Policy. */
 extern const char api_asset_script[];
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_pods.c - the pods, and where they stand. */
+/* pods.c - the list of pods and their state. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ struct api_pods_list_walk {
 
 static const char *const state_names[] = {"live", "dead", "closed", "stale", "dropped", "retired"};
 
-/* What the kernel tells of is not always of a pod: then whatever else it is called. */
+/* A workload of kernel tables is not always a pod: then its container, service or unit. */
 static const char *name_of(const struct region_info *info)
 {
 	static const char *const keys[] = {"pod", "container", "service", "unit"};
@@ -59,7 +59,6 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 	base_json_kstring(j, "target", r->target ? r->target : "");
 	api_labels(j, r->info->labels, r->info->label_count);
 	base_json_ku64(j, "pid", r->info->pid);
-	/* What the kernel tells of a workload's connections, or what an application publishes. */
 	base_json_kstring(j, "source", r->info->kind == SL_REGION_FLOWS ? "tcp" : "application");
 	base_json_kstring(j, "state", state);
 	base_json_kbool(j, "stale", r->stale);
@@ -90,41 +89,27 @@ void api_get_pods(struct http_request *req, void *arg)
 		.now_ns = base_realtime_ns(),
 		.limit = API_LIMIT_DEFAULT,
 		.terms = &terms,
-		.state = http_query(req, "state"),
 	};
 	struct collect_analysis_view view;
 	struct api_answer *a;
-	bool known = false;
 
 	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit) ||
 	    !api_param_u64(req, "offset", 0, UINT32_MAX, &walk.offset) ||
-	    !api_param_terms(req, &terms))
+	    !api_param_terms(req, &terms) ||
+	    !api_param_choice(req, "state", state_names, sizeof(state_names) / sizeof(*state_names),
+			      &walk.state))
 		return;
-	if (walk.state && !*walk.state)
-		walk.state = NULL;
-	for (size_t i = 0; i < sizeof(state_names) / sizeof(*state_names); i++)
-		known |= walk.state && !strcmp(walk.state, state_names[i]);
-	if (walk.state && !known) {
-		http_reply_error(req, 400,
-				 "state=%.40s: not one of live, dead, closed, stale, dropped,"
-				 " retired",
-				 walk.state);
-		return;
-	}
 	if (collect_collector_analysis(arg, &view))
 		walk.verdicts = view.verdicts;
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		return;
 	walk.j = &a->json;
-	base_json_begin(walk.j, '{');
-	base_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
 	base_json_kbegin(walk.j, "pods", '[');
 	collect_collector_regions(arg, pod_json, &walk);
 	base_json_end(walk.j, ']');
 	base_json_ku64(walk.j, "matching", walk.matching);
 	base_json_ku64(walk.j, "offset", walk.offset);
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }

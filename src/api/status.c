@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_status.c - how the collector, its workers and its hosts are doing; READ latency. */
+/* status.c - the state of the collector, its workers and its hosts; READ latency. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "api/internal.h"
 #include "collect/collect.h"
 
-/* ---- state of the process: when it began to answer, and the rates ---- */
+/* ---- the process: when it started to answer, and the rates ---- */
 
 struct sums {
 	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: none yet */
@@ -19,11 +19,11 @@ struct sums {
 };
 
 struct worker_sums {
-	struct sums last; /* the newest that is kept */
-	struct sums base; /* what rates are formed against: kept 1 s before that, or longer */
+	struct sums last; /* the newest kept */
+	struct sums base; /* what rates are relative to: kept 1 s or more before that */
 };
 
-#define WORKERS_MAX 256 /* above, rates are those since the start */
+#define WORKERS_MAX 256 /* beyond, rates are since the start */
 
 static struct {
 	pthread_mutex_t lock;
@@ -56,7 +56,7 @@ static double per_second(uint64_t now, uint64_t base, uint64_t ns)
 	return ns && now > base ? (double)(now - base) * 1e9 / (double)ns : 0;
 }
 
-/* Notes the sums of a worker; base gets what to form rates against. */
+/* Keeps the sums of a worker. *base: the sums that rates are relative to. */
 static void rate_base(unsigned int worker, const struct sums *now, uint64_t elapsed_ns,
 		      struct sums *base)
 {
@@ -70,7 +70,7 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 		return;
 	pthread_mutex_lock(&api.lock);
 	if (!w->last.at_ns) {
-		/* The first look: against the worker's start. */
+		/* The first look: since the worker's start. */
 		w->base = start;
 		w->last = *now;
 	} else if (now->at_ns >= w->last.at_ns + 1000000000ull) {
@@ -159,7 +159,7 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 		walk->all.errors[i] += w->errors[i];
 }
 
-/* Resident memory of this process (proc(5), statm), 0 if it can't be had. */
+/* Resident memory of this process (proc(5), statm); 0: not known. */
 static uint64_t resident_bytes(void)
 {
 	unsigned long long pages = 0;
@@ -233,8 +233,7 @@ void api_get_status(struct http_request *req, void *arg)
 	base_json_ku64(j, "history_points", t.history_points);
 	base_json_ku64(j, "resident_bytes", resident_bytes());
 	base_json_end(j, '}');
-	base_json_end(j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 /* ---- hosts ---- */
@@ -257,7 +256,7 @@ static void host_json(const struct collect_host_view *h, void *arg)
 	base_json_kstring(j, "target", h->target ? h->target : "");
 	base_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
 	base_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
-	base_json_kstring(j, "condition", api_host_condition_name(h->condition));
+	base_json_kstring(j, "condition", collect_host_condition_name(h->condition));
 	api_time(j, "last_read", h->last_read_ns);
 	api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
 	base_json_ku64(j, "pods", h->regions);
@@ -280,20 +279,17 @@ static void host_json(const struct collect_host_view *h, void *arg)
 
 void api_get_hosts(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer(req);
+	struct api_answer *a = api_answer_begin(req);
 	struct hosts_walk walk = {.now_ns = base_realtime_ns()};
 
 	if (!a)
 		return;
 	walk.j = &a->json;
-	base_json_begin(walk.j, '{');
-	base_json_ktime(walk.j, "time", (int64_t)walk.now_ns);
 	base_json_kbegin(walk.j, "hosts", '[');
 	collect_collector_hosts(arg, host_json, &walk);
 	base_json_end(walk.j, ']');
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 /* ---- latency ---- */
@@ -336,15 +332,13 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 
 void api_get_latency(struct http_request *req, void *arg)
 {
-	struct api_answer *a = api_answer(req);
+	struct api_answer *a = api_answer_begin(req);
 	struct latency_walk walk = {0};
 	struct base_json *j;
 
 	if (!a)
 		return;
 	j = walk.j = &a->json;
-	base_json_begin(j, '{');
-	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
 	base_json_kbegin(j, "bounds_seconds", '[');
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_f64(j, collect_bucket_bound(i));
@@ -355,6 +349,5 @@ void api_get_latency(struct http_request *req, void *arg)
 	base_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
 	base_json_end(j, '}');
-	base_json_end(j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_traces.c - the traces that were kept, and one of them with its spans. */
+/* traces.c - the list of kept traces, and one of them with its spans. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,13 +72,11 @@ static void get_traces(struct http_request *req, void *arg)
 
 	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit))
 		return;
-	a = api_answer(req);
+	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_tracer_stats(arg, &stats);
 	walk.j = &a->json;
-	base_json_begin(walk.j, '{');
-	base_json_ktime(walk.j, "time", (int64_t)base_realtime_ns());
 	base_json_kbegin(walk.j, "traces", '[');
 	collect_tracer_list(arg, list_one, &walk);
 	base_json_end(walk.j, ']');
@@ -91,8 +89,7 @@ static void get_traces(struct http_request *req, void *arg)
 		       stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
 			       stats.bytes_spans + stats.bytes_schema);
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 /* ---- one ---- */
@@ -172,7 +169,7 @@ static void get_trace(struct http_request *req, void *arg)
 	uint64_t hi, lo;
 
 	if (!read_id(http_variable(req), &hi, &lo)) {
-		http_reply_error(req, 400, "%.40s: a trace id is 32 digits of lower-case hex",
+		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits",
 				 http_variable(req));
 		return;
 	}
@@ -183,12 +180,11 @@ static void get_trace(struct http_request *req, void *arg)
 	base_json_begin(walk.j, '{');
 	if (!collect_tracer_get(arg, hi, lo, put_one, &walk)) {
 		api_drop(a);
-		http_reply_error(req, 404, "no such trace is kept: %.40s", http_variable(req));
+		http_reply_error(req, 404, "no such trace: %.40s", http_variable(req));
 		return;
 	}
 	base_json_kbool(walk.j, "truncated", walk.truncated);
-	base_json_end(walk.j, '}');
-	api_send(req, a);
+	api_answer_end(req, a);
 }
 
 int api_traces(struct http *http, struct collect_tracer *t)

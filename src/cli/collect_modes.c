@@ -157,7 +157,7 @@ static void collect_host(const struct collect_host_view *v, void *arg)
 		arg,
 		json_pack("{s:s, s:s, s:s, s:s, s:i, s:s}", "target", v->target, "fabric",
 			  v->fabric, "host", v->hostname, "condition",
-			  api_host_condition_name(v->condition), "regions", (int)v->regions,
+			  collect_host_condition_name(v->condition), "regions", (int)v->regions,
 			  "error", v->condition == COLLECT_HOST_UP ? "" : v->stats.last_error));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* api_calc.c - see api_calc.h. */
+/* calc.c - quantiles, decimation, series IDs and search terms. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -94,7 +94,7 @@ int collect_terms_parse(const char *q, struct collect_terms *out)
 			inside = false;
 			continue;
 		}
-		/* One byte for this character, one for the terminator behind it. */
+		/* One byte for the character, one for the terminator. */
 		if (n + 2 > sizeof(out->text))
 			return -E2BIG;
 		if (!inside) {
@@ -155,10 +155,7 @@ double collect_bucket_sum(const uint64_t *buckets, size_t count)
 	return sum;
 }
 
-/*
- * The bucket in which the rank q * count lies; *within gets where in it, (0, 1]. count buckets,
- * total > 0.
- */
+/* The bucket of rank q * count; *within: the position in it, (0, 1]. total > 0. */
 static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, double q,
 			  double *within)
 {
@@ -170,7 +167,7 @@ static size_t rank_bucket(const uint64_t *buckets, size_t count, double total, d
 			continue;
 		last = i;
 		if (below + (double)buckets[i] >= rank) {
-			/* Beyond 2^53 the sum was rounded: never out of the bucket for that. */
+			/* Sums beyond 2^53 are rounded: stay within the bucket. */
 			*within = fmin((rank - below) / (double)buckets[i], 1);
 			return i;
 		}
@@ -241,7 +238,7 @@ double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS],
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
 			size_t max)
 {
-	/* Two points an interval, one interval more than fit for the alignment, both ends. */
+	/* Two points per interval, one more interval because of alignment, and both ends. */
 	int64_t intervals = (int64_t)(max - 2) / 2 - 1, width;
 	struct collect_point first, last;
 	size_t kept = 0, i = 0;
@@ -256,13 +253,13 @@ size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns,
 		to_ns = last.ns;
 	width = (to_ns - from_ns) / intervals + 1;
 	points[kept++] = first;
-	/* What is kept never overtakes what is read: an interval that gives two points had two. */
+	/* Writing never overtakes reading: an interval that yields two points had two. */
 	for (i = 1; i < n - 1;) {
 		int64_t interval = points[i].ns / width;
 		struct collect_point low = points[i], high = points[i];
 
 		for (; i < n - 1 && points[i].ns / width == interval; i++) {
-			/* A NaN gives way to any number. */
+			/* Any number replaces a NaN. */
 			if (points[i].value < low.value || isnan(low.value))
 				low = points[i];
 			if (points[i].value > high.value || isnan(high.value))

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * api_calc.h - what the API works out from samples: quantiles, decimation, names of series, search
- * terms. Pure functions; no HTTP, no collector.
- */
+/* calc.h - quantiles, decimation, series IDs and search terms for the API. Pure functions. */
 #ifndef SL_COLLECT_CALC_H
 #define SL_COLLECT_CALC_H
 
@@ -26,12 +23,12 @@ void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERI
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance);
 
 /*
- * A list separated by commas, blanks around them allowed. Returns the number of ids, or -EINVAL
- * with the offending one in bad (cut), or -E2BIG when there are more than max.
+ * Parses a list separated by commas and optional blanks. Returns the number of IDs, -EINVAL with
+ * the offending one in bad (truncated), or -E2BIG for more than max.
  */
 int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40]);
 
-/* ---- search: every term has to be found, anywhere, without regard to case ---- */
+/* ---- search: all terms must occur, ignoring case ---- */
 
 #define COLLECT_TERMS_MAX 8
 struct collect_terms {
@@ -39,11 +36,14 @@ struct collect_terms {
 	const char *term[COLLECT_TERMS_MAX];
 	unsigned int count;
 };
-/* Splits at blanks; double quotes are left out. 0, or -E2BIG (too long, or too many terms). */
+/* Splits at blanks and drops double quotes. 0, or -E2BIG: too long, or too many terms. */
 int collect_terms_parse(const char *q, struct collect_terms *out);
-/* A term with '=' matches the end of a key and the start of its value, one without either. */
+/*
+ * A term with '=' matches the end of the key and the start of the value; one without matches
+ * either.
+ */
 bool collect_term_in_label(const char *term, const char *key, const char *value);
-/* Bit i is set when term i occurs in the text, or in one of the labels. */
+/* Bit i: term i occurs in the text, or in one of the labels. */
 uint32_t collect_terms_in_text(const struct collect_terms *t, const char *text);
 uint32_t collect_terms_in_labels(const struct collect_terms *t,
 				 const struct region_text_label *labels, uint32_t count);
@@ -53,17 +53,17 @@ uint32_t collect_terms_in_labels(const struct collect_terms *t,
 double collect_bucket_sum(const uint64_t *buckets, size_t count);
 
 /*
- * As Prometheus' histogram_quantile() does for classic buckets: linear inside the bucket, the
- * first one starting at 0 if its bound is positive, and the highest finite bound for whatever lies
- * above it. buckets has bounds + 1 entries, not cumulative.
+ * As histogram_quantile() of Prometheus for classic buckets: linear inside a bucket; the first
+ * starts at 0 if its bound is positive; ranks above the highest finite bound give that bound.
+ * buckets has bounds + 1 entries, not cumulative.
  */
 double collect_quantile_classic(const uint64_t *buckets, const double *bounds, size_t bound_count,
 				double q);
 
 /*
- * Exponential buckets as in region.h: [0] zero bucket, then first_bucket, ..., the last one for
- * all above. Inside a bucket the interpolation is exponential, as in Prometheus native histograms;
- * linear in the zero bucket.
+ * Exponential buckets as in region.h: [0] is the zero bucket, then first_bucket, ...; the last
+ * holds all above. Interpolation is exponential, as for native histograms of Prometheus, and linear
+ * in the zero bucket.
  */
 double collect_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
 				    int32_t first_bucket, double zero_threshold, double q);
@@ -79,11 +79,10 @@ double collect_exponential_bound(int scale, double i);
 
 #define COLLECT_DECIMATE_MIN 16
 /*
- * Makes at most max >= COLLECT_DECIMATE_MIN points of n in [from_ns, to_ns], in place, oldest
- * first: the lowest and the highest of each of a number of equal intervals, in the order in which
- * they came, and the first and last point of all. The intervals lie at multiples of their width
- * since the epoch, so that a picture that moves on does not flicker. Returns the number that is
- * left; n if that was not more than max.
+ * Reduces n points in [from_ns, to_ns], oldest first, in place to at most max >=
+ * COLLECT_DECIMATE_MIN: the first and the last point, and the lowest and highest of each of equal
+ * intervals, in order. The intervals are aligned to multiples of their width since the epoch, so
+ * that a moving chart does not flicker. Returns the number left.
  */
 size_t collect_decimate(struct collect_point *points, size_t n, int64_t from_ns, int64_t to_ns,
 			size_t max);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* codec.c - see codec.h. */
+/* codec.c - packs columns: bit streams of differences, or of XOR with the value before. */
 #include <string.h>
 
 #include "collect/codec.h"
 
 /*
- * The first byte of a column: bits 0-6 the width in bits of what is packed (0..64), or MODE_XOR;
- * bit 7 says that the values are doubles that were whole numbers.
+ * The first byte of a column: bits 0-6 are the width in bits of the packed values (0..64), or
+ * MODE_XOR; bit 7: the values were doubles that are whole numbers.
  */
 enum {
 	WHOLE = 0x80,
@@ -65,7 +65,7 @@ static inline void put_bits(struct codec_writer *w, uint64_t v, unsigned int n)
 	if (w->used + n >= 64) {
 		memcpy(w->p, &w->word, 8);
 		w->p += 8;
-		/* A shift by 64 is undefined, and happens if nothing of v is left over. */
+		/* A shift by 64 is undefined. */
 		w->word = w->used ? v >> (64 - w->used) : 0;
 		w->used = w->used + n - 64;
 	} else {
@@ -139,7 +139,7 @@ static size_t pack_integers(uint8_t *out, const uint64_t *v, unsigned int n, uin
 	struct codec_writer w;
 	uint8_t *p = out + 2;
 
-	/* Several small loops, so that the compiler makes vectors of them. */
+	/* Separate loops, which the compiler vectorizes. */
 	for (unsigned int i = 1; i < n; i++)
 		d[i] = v[i] - v[i - 1];
 	for (unsigned int i = 1; i < n; i++)
@@ -217,7 +217,7 @@ static bool unpack_integers(uint64_t *v, unsigned int n, unsigned int width, con
 
 /* ---- doubles ---- */
 
-/* True if v[] are bits of doubles that are whole numbers; whole[] are then these numbers. */
+/* True if all doubles in v[] are whole numbers, which go to whole[]. */
 static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++) {
@@ -225,7 +225,8 @@ static bool all_whole(uint64_t *whole, const uint64_t *v, unsigned int n)
 		int64_t k;
 
 		memcpy(&d, &v[i], 8);
-		/* Beyond 2^53 not every whole number is a double; the bound also keeps NaN out. */
+		/* Not every whole number beyond 2^53 is a double. The comparison is false for NaN.
+		 */
 		if (!(d >= -0x1p53 && d <= 0x1p53))
 			return false;
 		k = (int64_t)d;

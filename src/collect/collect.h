@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * collect.h - the collector: workers that READ regions at absolute deadlines, keep the last
- * values and a bounded history, and let any number of threads look at them without slowing a
- * round down. It knows the fabric only through fabric.h and no exposition format.
+ * collect.h - the collector: workers that READ regions at absolute deadlines and keep the last
+ * values and a bounded history, which any thread reads without slowing a round down. It knows the
+ * fabric only through fabric.h, and no exposition format.
  */
 #ifndef SL_COLLECT_COLLECT_H
 #define SL_COLLECT_COLLECT_H
@@ -27,20 +27,20 @@ struct collect_collector_opts {
 	bool pin;	      /* worker i to the i-th CPU allowed */
 	const int *cpus;      /* or to these */
 	size_t cpu_count;
-	uint64_t period_ns;	  /* 0: busy */
-	unsigned int queues;	  /* connections a host, at most one a worker; 0: 1 */
-	uint64_t stale_ns;	  /* a host not read for so long is stale; 0: max(5 periods, 2 s) */
+	uint64_t period_ns;  /* 0: busy */
+	unsigned int queues; /* connections per host, at most one per worker; 0: 1 */
+	uint64_t stale_ns;   /* a host not read for this long is stale; 0: max(5 periods, 2 s) */
 	uint64_t read_timeout_ns; /* 0: 500 ms */
-	uint64_t dropped_ns;	  /* a region that lied is looked at again after so long, then twice
-				   * that, ...; 0: 5 s */
-	size_t history_bytes;	  /* over all; 0: no history */
-	uint64_t history_ns;	  /* keep at most so long; 0: as memory allows */
-	size_t max_regions;	  /* 0: 65536 */
-	size_t max_series;	  /* 0: 4194304 */
-	uint64_t tcp_period_ns;	  /* tables of connections are read once in so long; 0: 1 s */
-	size_t tcp_groups;	  /* workloads with a role and a port; 0: 512 */
-	size_t tcp_flows;	  /* connections, over all hosts; 0: 65536 */
-	bool sum_processes;	  /* add up series with the same labels over processes */
+	uint64_t
+		dropped_ns; /* first delay before a dropped region is retried; it doubles; 0: 5 s */
+	size_t history_bytes;	/* of all workers; 0: no history */
+	uint64_t history_ns;	/* maximum age; 0: as memory allows */
+	size_t max_regions;	/* 0: 65536 */
+	size_t max_series;	/* 0: 4194304 */
+	uint64_t tcp_period_ns; /* period of reading kernel tables; 0: 1 s */
+	size_t tcp_groups;	/* workloads with a role and a port; 0: 512 */
+	size_t tcp_flows;	/* connections of all hosts; 0: 65536 */
+	bool sum_processes;	/* sum series with the same labels over processes */
 	struct fabric_opts fabric;
 };
 
@@ -53,17 +53,24 @@ void collect_collector_free(struct collect_collector *c); /* stops the workers f
 bool collect_collector_ready(const struct collect_collector *c);
 
 struct dta_store_server;
-/* Exposes the stores that this collector owns (dta/store_server/server.h). Before
- * collect_collector_start(); must outlive c's source. */
+/*
+ * Exposes the stores that this collector owns (dta/store_server/server.h). Before
+ * collect_collector_start(); stores must outlive c's source.
+ */
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
 
-/* What the exposition walks: the published series, and the collector's own (sidelight_...). */
+/* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
 struct export_source collect_collector_source(struct collect_collector *c);
 
-/* ---- introspection: callbacks get values that are valid during the call ---- */
+/* ---- introspection: what callbacks get is valid during the call ---- */
 
 enum collect_host_condition { COLLECT_HOST_CONNECTING, COLLECT_HOST_UP, COLLECT_HOST_STALE };
-const char *api_host_condition_name(enum collect_host_condition condition); /* "connecting", ... */
+static inline const char *collect_host_condition_name(enum collect_host_condition condition)
+{
+	static const char *const names[] = {"connecting", "up", "stale"};
+
+	return names[condition];
+}
 
 struct collect_host_view {
 	const char *target, *fabric, *hostname;
@@ -80,10 +87,10 @@ struct collect_region_view {
 	const char *target, *hostname;
 	uint32_t state; /* enum sl_region_state */
 	bool stale;
-	uint64_t changed_ns; /* when it came into that state */
+	uint64_t changed_ns; /* when it entered that state */
 	uint64_t metrics, series, unsettled, refused, rounds;
 	uint64_t last_read_ns;
-	const char *fault; /* "" or region_fault_name() of why it was dropped */
+	const char *fault; /* "" or region_fault_name() if it was dropped */
 };
 void collect_collector_regions(struct collect_collector *c,
 			       void (*fn)(const struct collect_region_view *, void *), void *arg);
@@ -100,27 +107,27 @@ struct region_flow;
 
 struct collect_flow_view {
 	const char *target, *hostname;
-	bool stale; /* its table was not read for long */
+	bool stale; /* its table was not read recently */
 	uint32_t slot;
-	const struct region_flow *now;	    /* as it was read last */
+	const struct region_flow *now;	    /* as last read */
 	const struct region_flow *before;   /* a second or more earlier, or NULL */
-	int64_t read_ns;		    /* CLOCK_REALTIME at which now came to be seen */
-	const struct region_info *workload; /* whose labels say whose it is; NULL: not known yet */
+	int64_t read_ns;		    /* CLOCK_REALTIME when now was first read */
+	const struct region_info *workload; /* has the labels of its owner; NULL: not known yet */
 };
-/* All connections that are open, or ended a moment ago. */
+/* All connections that are open or ended recently. */
 void collect_collector_flows(struct collect_collector *c,
 			     void (*fn)(const struct collect_flow_view *, void *), void *arg);
 
-/* A host's table of connections; what counts does so since the collector's start. */
+/* A host's flow table; counters are since the collector's start. */
 struct collect_flow_table_view {
 	const char *target, *hostname;
-	const char *fault;     /* "" or why it is not believed */
+	const char *fault;     /* "" or region_fault_name() if it was dropped */
 	bool present, stale;   /* present: the host has one now */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint32_t slots, slots_read, open;
 	uint64_t passes, missed, opened, closed, unsettled, lost, unseen, journal_gaps;
 };
-/* Of hosts that have one, or had. */
+/* Of hosts that have or had one. */
 void collect_collector_flow_tables(struct collect_collector *c,
 				   void (*fn)(const struct collect_flow_table_view *, void *),
 				   void *arg);
@@ -129,20 +136,20 @@ void collect_collector_flow_tables(struct collect_collector *c,
 
 struct collect_layers_view {
 	const char *target, *hostname;
-	const struct region_info *workload; /* whose labels say whose it is */
+	const struct region_info *workload; /* has the labels of its owner */
 	const char *role, *port;	    /* of the service: "server", "80" or "other" */
 	bool stale;
-	const struct region_layer_view *all;  /* without a key, since the collector looks at it */
+	const struct region_layer_view *all;  /* since the collector first read it */
 	const struct region_layer_view *late; /* of the last 10 to 20 s */
-	int64_t late_ns;		      /* how long exactly */
+	int64_t late_ns;		      /* the exact window of late */
 };
-/* Where the time of requests goes, by workload, role and port. */
+/* Latency of requests by layer, for each workload, role and port. */
 void collect_collector_layers(struct collect_collector *c,
 			      void (*fn)(const struct collect_layers_view *, void *), void *arg);
 
 struct collect_layer_losses_view {
 	const char *target, *hostname;
-	bool present; /* the host has a table of layers now */
+	bool present; /* the host has a layer table now */
 	uint64_t passes;
 	uint64_t lost[SL_CAUSES]; /* by enum sl_layer_cause, since its programs were loaded */
 };
@@ -156,12 +163,12 @@ struct collect_point {
 	double value; /* histograms: their count */
 };
 /*
- * Points of a metric from from_ns on, oldest first, at most max (the newest are kept). Returns
- * their number or -ENOENT.
+ * Points of a metric from from_ns on, oldest first; the newest max of them. Returns their number or
+ * -ENOENT.
  */
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
 				  int64_t from_ns, struct collect_point *out, size_t max);
-/* The same of what is from from_ns to to_ns, both included. */
+/* The same from from_ns to to_ns, inclusive. */
 ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t instance,
 					  uint32_t metric, int64_t from_ns, int64_t to_ns,
 					  struct collect_point *out, size_t max);
@@ -172,51 +179,52 @@ ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t 
 
 struct collect_layout;
 
-/* One pass over a region. All of it is valid during the call only. */
+/* One pass over a region. Valid during the call only. */
 struct collect_tap_row {
 	uint64_t instance;
 	const struct region_info *info;
 	const char *hostname;
-	unsigned int worker; /* who calls: 0 .. workers - 1; a region keeps its worker */
-	uint32_t state;	     /* enum sl_region_state: may be dead, whose values are the last */
-	uint64_t layout;     /* generation: while it and columns stay, column i is one metric */
+	unsigned int worker; /* the caller: 0 .. workers - 1; a region keeps its worker */
+	uint32_t state;	     /* enum sl_region_state; if dead, the values are final */
+	uint64_t
+		layout; /* generation: while it and columns do not change, column i is one metric */
 	const struct collect_layout *shape; /* for collect_tap_metric() */
 	uint32_t columns;
 	/*
-	 * By column: counters and gauges as they are, histograms their count, state sets their
-	 * bits, infos 0; NaN for what did not settle in this pass.
+	 * By column: the value of a counter or gauge, the count of a histogram, the bits of a state
+	 * set, 0 for an info; NaN if it did not settle in this pass.
 	 */
 	const double *value;
-	const uint64_t *cell; /* of all columns: for collect_tap_cells() */
+	const uint64_t *cell; /* of all columns, for collect_tap_cells() */
 	int64_t ns;	      /* CLOCK_REALTIME of the READs */
 	void **own;	      /* the tap's, kept with the region; NULL at first */
 };
 
-/* The metric of a column, as it is exposed. Valid until the call of the tap returns. */
+/* The exposed metric of a column. Valid until the tap returns. */
 const struct region_metric *collect_tap_metric(const struct collect_tap_row *row, uint32_t column);
-/* Its cells, as region_values_flatten() has them: collect_tap_metric()->cells. */
+/* Its collect_tap_metric()->cells cells, summed over stripes. */
 const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t column);
 
 struct collect_tap {
 	/*
-	 * After each pass in which the region was read, by the region's worker: calls for one
-	 * region never overlap, those of different workers do. It must not block, nor call
-	 * collect_collector_free(); what it takes is taken from the round.
+	 * Called by the region's worker after each pass: calls for one region never overlap, those
+	 * of different workers do. It must not block or call collect_collector_free(), and its time
+	 * delays the round.
 	 */
 	void (*row)(void *arg, const struct collect_tap_row *row);
-	/* Asked before, when value and cell may be NULL: false spares the row, and its making if
-	 * nobody wants it. NULL: every row is wanted. */
+	/*
+	 * Called first, when value and cell may be NULL: false skips the row, which is not made if
+	 * no tap wants it. NULL: every row is wanted.
+	 */
 	bool (*wants)(void *arg, const struct collect_tap_row *row);
-	/* The region is gone (expired, or the collector ends) and *own was not NULL. NULL: not
-	 * told. */
+	/* The region is gone (expired, or the collector ends) and *own is not NULL. May be NULL. */
 	void (*gone)(void *arg, uint64_t instance, void *own);
 	void *arg;
 };
 
 /*
- * Before collect_collector_start(). 0, -ENOSPC (COLLECT_TAPS_MAX are there), -EBUSY (it was
- * started). A row for which there was no memory is left out and counted
- * (sidelight_collector_refused_total, cause tap_rows).
+ * Before collect_collector_start(). 0, -ENOSPC (COLLECT_TAPS_MAX reached), -EBUSY (started). A row
+ * without memory is skipped and counted (sidelight_collector_refused_total, cause tap_rows).
  */
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap);
 
@@ -226,41 +234,40 @@ struct act_scale; /* act/scale.h */
 
 struct collect_analysis_view {
 	struct act_verdicts *verdicts;
-	const char *detector, *shadow; /* shadow: NULL if there is none */
-	double false_alarms;	       /* an hour and pod */
+	const char *detector, *shadow; /* shadow: or NULL */
+	double false_alarms;	       /* accepted per pod and hour */
 	uint64_t warming;	       /* pods in their warm-up */
 	struct act_scale *scale;
 };
-/* False: nothing is analysed. */
+/* False: no analysis. */
 bool collect_collector_analysis(struct collect_collector *c, struct collect_analysis_view *out);
 
 /* ---- other memory of a region ---- */
 
-/* Bytes of one fetch, at most. */
+/* Maximum bytes of a fetch. */
 #define COLLECT_FETCH_MAX 65536u
 
 /*
- * What came of a fetch. status 0: bytes points to length of them, as they were READ at ns
- * (CLOCK_REALTIME) in any order and granularity: valid during the call, and hostile until their
- * check words were looked at. Otherwise bytes is NULL and status is -ENOENT (the region is gone),
- * -EAGAIN (it can't be read at present: its host is not reached, it was dropped), -ERANGE (outside
- * of it), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO (the READ failed) or -ECANCELED (the collector
- * ends). Called by the worker that reads the region, by that which frees the collector at the end:
- * it must not block and not call collect_collector_free(); it may fetch again.
+ * The result of a fetch. status 0: bytes are length bytes READ at ns (CLOCK_REALTIME) in any order
+ * and granularity, valid during the call, and hostile until their check words are verified.
+ * Otherwise bytes is NULL and status is -ENOENT (the region is gone), -EAGAIN (its host is not
+ * reached, or it was dropped), -ERANGE (outside the region), -ETIMEDOUT, -ENOTCONN, -EACCES, -EIO
+ * (the READ failed) or -ECANCELED (the collector ends). Called by the region's worker, or by
+ * collect_collector_free(). It must not block or call collect_collector_free(); it may fetch again.
  */
 typedef void collect_fetch_fn(void *arg, int status, const void *bytes, uint32_t length,
 			      int64_t ns);
 
 /*
- * READs length (1 .. COLLECT_FETCH_MAX) bytes at offset of the region with this instance, once,
+ * READs length (1 .. COLLECT_FETCH_MAX) bytes at offset of the region with this instance once,
  * beside the rounds: within 100 ms, or by the next round if that is sooner. Fetches of one region
- * are started in the order in which they were asked for. Any thread. 0, and fn is called exactly
- * once; or -ENOENT, -ERANGE, -ENOMEM, and it is not.
+ * start in the order of their calls. Any thread. 0: fn is called exactly once; -ENOENT, -ERANGE,
+ * -ENOMEM: it is not.
  */
 int collect_collector_fetch(struct collect_collector *c, uint64_t instance, uint64_t offset,
 			    uint32_t length, collect_fetch_fn *fn, void *arg);
 
-/* READ latency: counts in exponential buckets, bucket i holding up to 2^(i/4) microseconds. */
+/* READ latency in exponential buckets: bucket i holds up to 2^(i/4) microseconds. */
 #define COLLECT_LATENCY_BUCKETS 96
 struct collect_worker_view {
 	unsigned int worker;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collector.c - the whole: options, memory, threads. */
+/* collector.c - makes and ends a collector: options, memory, threads. */
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -11,47 +11,33 @@
 
 #include "base/base.h"
 #include "collect/kernel/segment_ring.h"
+#include "collect/link/link.h"
 
-#define STALE_PERIODS	   5u
-#define STALE_MIN_NS	   2000000000u
-#define READ_TIMEOUT_NS	   500000000u
-#define DROPPED_NS	   5000000000u
-#define MAX_REGIONS	   65536u
-#define MAX_SERIES	   4194304u
-#define TCP_PERIOD_NS	   1000000000u
-#define TCP_GROUPS	   512u
-#define TCP_FLOWS	   65536u
-#define HISTORY_MIN_WORKER (256u << 10)
+#define STALE_PERIODS	5u
+#define STALE_MIN_NS	2000000000u
+#define READ_TIMEOUT_NS 500000000u
+#define DROPPED_NS	5000000000u
+#define MAX_REGIONS	65536u
+#define MAX_SERIES	4194304u
+#define TCP_PERIOD_NS	1000000000u
+#define TCP_GROUPS	512u
+#define TCP_FLOWS	65536u
 
 static void defaults(struct collect_collector_opts *o)
 {
-	if (!o->workers)
-		o->workers = 1;
-	if (!o->queues)
-		o->queues = 1;
-	if (o->queues > o->workers)
-		o->queues = o->workers;
-	if (!o->read_timeout_ns)
-		o->read_timeout_ns = READ_TIMEOUT_NS;
-	if (!o->stale_ns) {
-		o->stale_ns = STALE_PERIODS * o->period_ns;
-		o->stale_ns = o->stale_ns > STALE_MIN_NS ? o->stale_ns : STALE_MIN_NS;
-	}
-	if (!o->dropped_ns)
-		o->dropped_ns = DROPPED_NS;
-	if (!o->max_regions)
-		o->max_regions = MAX_REGIONS;
-	if (!o->max_series)
-		o->max_series = MAX_SERIES;
-	if (!o->tcp_period_ns)
-		o->tcp_period_ns = TCP_PERIOD_NS;
-	if (!o->tcp_groups)
-		o->tcp_groups = TCP_GROUPS;
-	if (!o->tcp_flows)
-		o->tcp_flows = TCP_FLOWS;
+	o->workers = o->workers ?: 1;
+	o->queues = BASE_MIN(o->queues ?: 1, o->workers);
+	o->read_timeout_ns = o->read_timeout_ns ?: READ_TIMEOUT_NS;
+	o->stale_ns = o->stale_ns ?: BASE_MAX(STALE_PERIODS * o->period_ns, STALE_MIN_NS);
+	o->dropped_ns = o->dropped_ns ?: DROPPED_NS;
+	o->max_regions = o->max_regions ?: MAX_REGIONS;
+	o->max_series = o->max_series ?: MAX_SERIES;
+	o->tcp_period_ns = o->tcp_period_ns ?: TCP_PERIOD_NS;
+	o->tcp_groups = o->tcp_groups ?: TCP_GROUPS;
+	o->tcp_flows = o->tcp_flows ?: TCP_FLOWS;
 }
 
-/* The CPUs that worker 0, 1, ... are pinned to; -1 for none. */
+/* The CPU that a worker is pinned to, or -1. */
 static int cpu_of(const struct collect_collector_opts *o, unsigned int worker)
 {
 	unsigned int n = worker;
@@ -80,7 +66,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 	w->cpu = cpu_of(&c->opts, i);
 	c->workers++;
 	if (share) {
-		/* Rows that are not packed yet take their part of what was allowed. */
+		/* A quarter is for rows that are not packed yet. */
 		w->row_limit = share / 4;
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
 		if (err) {
@@ -90,7 +76,7 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 			return err;
 		}
 	}
-	/* Queue q of host h goes to worker (h + q) % workers: neighbours go to different ones. */
+	/* Queue q of host h goes to worker (h + q) % workers, so that each host uses several. */
 	for (size_t h = 0; h < c->hosts; h++)
 		for (unsigned int q = 0; q < c->opts.queues; q++)
 			links += (h + q) % c->opts.workers == i;
@@ -140,8 +126,8 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		if (collect_host_init(&c->host[c->hosts], c, opts->agents[c->hosts],
 				      c->opts.queues))
 			goto fail;
-	c->nets = collect_pair_latency_new(c);
-	if (!c->nets)
+	c->pair_latency = collect_pair_latency_new(c);
+	if (!c->pair_latency)
 		goto fail;
 	for (unsigned int i = 0; i < c->opts.workers; i++) {
 		err = make_worker(c, i, error, error_bytes);
@@ -180,14 +166,13 @@ void collect_collector_free(struct collect_collector *c)
 	for (unsigned int i = 0; i < c->workers; i++)
 		if (c->worker[i].started)
 			pthread_join(c->worker[i].thread, NULL);
-	/* Not before: what a worker mails last holds regions, and control has to take it. */
+	/* After the workers: their last queue entries hold regions that control must release. */
 	relaxed_store(c->over, true);
 	if (c->running) {
 		collect_control_wake(c);
 		pthread_join(c->control, NULL);
 	}
-	/* Who is told below that his fetch was cancelled may ask again: there is nothing any more.
-	 */
+	/* Before the links cancel their fetches: a callback that fetches again finds no region. */
 	collect_index_put(c->index);
 	c->index = NULL;
 	for (size_t i = 0; i < c->regions; i++)
@@ -205,7 +190,7 @@ void collect_collector_free(struct collect_collector *c)
 		free(c->worker[i].row);
 		collect_ring_free(&c->worker[i].ring);
 	}
-	collect_pair_latency_free(c->nets);
+	collect_pair_latency_free(c->pair_latency);
 	for (size_t i = 0; i < c->hosts; i++)
 		collect_host_free(&c->host[i]);
 	collect_defs_free(&c->defs);
@@ -232,6 +217,6 @@ bool collect_collector_ready(const struct collect_collector *c)
 			if (!relaxed_load(l->tried) && !relaxed_load(l->settled))
 				return false;
 		}
-	/* What they found is in the index. */
+	/* The index has what they found. */
 	return relaxed_load(c->index_builds) && !relaxed_load(c->dirty) && !relaxed_load(c->queue);
 }

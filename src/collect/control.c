@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * control.c - the thread beside the workers: takes their mail, makes layouts of schemas, keeps the
- * list of regions and makes a new index when something changed, ten times a second at most.
+ * control.c - the thread beside the workers: it drains their queue, makes layouts of schemas, lists
+ * regions and makes a new index when something changed, at most ten times per second.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "base/grow.h"
+#include "collect/collector_internal.h"
+#include "collect/kernel/workload_layout.h"
 
 #define INDEX_NS 100000000u  /* between two indexes, at least */
-#define TRIM_NS	 1000000000u /* between two looks for memory to give back */
-#define DEPARTED 64	     /* regions that are gone: worth to ask the allocator for theirs */
+#define TRIM_NS	 1000000000u /* between two attempts to return memory to the system */
+#define DEPARTED 64	     /* gone regions that make malloc_trim() worthwhile */
 
 void collect_control_wake(struct collect_collector *c)
 {
@@ -27,16 +29,8 @@ void collect_control_wake(struct collect_collector *c)
 
 static bool list(struct collect_collector *c, struct collect_region *r)
 {
-	size_t n = c->region_capacity ? c->region_capacity * 2 : 256;
-	struct collect_region **to;
-
-	if (c->regions == c->region_capacity) {
-		to = realloc(c->region, n * sizeof(*to));
-		if (!to)
-			return false;
-		c->region = to;
-		c->region_capacity = n;
-	}
+	if (!BASE_GROW(c->region, c->regions, c->region_capacity))
+		return false;
 	collect_ref_get(&r->refs);
 	r->listed = true;
 	r->list_index = c->regions;
@@ -54,14 +48,14 @@ static void unlist(struct collect_collector *c, struct collect_region *r)
 	collect_region_put(r);
 }
 
-/* The region's memory that the worker handed over is control's until built is set. */
+/* The schema that the worker handed over is control's until built is set. */
 static void build(struct collect_collector *c, struct collect_region *r)
 {
 	struct collect_built *built = &r->reply;
 	struct collect_layout *layout;
 
 	*built = (struct collect_built){.fault = REGION_FAULT_NONE};
-	if (r->made)
+	if (r->synthetic)
 		layout = collect_workload_layout(
 			c, r, (const struct collect_workload_group *)r->schema_bytes,
 			r->schema_length / sizeof(struct collect_workload_group),
@@ -80,7 +74,8 @@ static void build(struct collect_collector *c, struct collect_region *r)
 		collect_snapshot_put(r->pending, c);
 		r->pending = built->snapshot;
 	}
-	/* Pairs with install(): the worker sees the board as it was made. */
+	/* Pairs with the acquire in collect_schema_install(): the worker sees a complete snapshot.
+	 */
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
@@ -98,58 +93,58 @@ static void gone(struct collect_collector *c, struct collect_region *r)
 		unlist(c, r);
 }
 
-static void open_letter(struct collect_collector *c, struct collect_region *r)
+static void handle(struct collect_collector *c, struct collect_region *r)
 {
-	unsigned int queued = __atomic_exchange_n(&r->queued, 0, __ATOMIC_ACQ_REL);
+	unsigned int events = __atomic_exchange_n(&r->events, 0, __ATOMIC_ACQ_REL);
 
-	if (queued & QUEUE_NEW && !r->listed && !list(c, r))
-		base_log_limited(BASE_ERROR, "collect", "out of memory: a region is not listed");
+	if (events & EVENT_NEW && !r->listed && !list(c, r))
+		base_log_limited(BASE_ERROR, "collect", "out of memory: region not listed");
 	/*
-	 * Before the next one is built, which nothing was written into. Nor was it into one that
-	 * was built while the worker first wrote the one before: that is shown when it writes.
+	 * Before build() replaces the pending snapshot by an empty one. A pending snapshot that has
+	 * no values yet stays: the event was for the one before.
 	 */
-	if (queued & QUEUE_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
+	if (events & EVENT_SNAPSHOT && r->pending && relaxed_load(r->pending->seq) > 1) {
 		collect_snapshot_put(r->shown, c);
 		r->shown = r->pending;
 		r->pending = NULL;
 	}
-	if (queued & QUEUE_SCHEMA)
+	if (events & EVENT_SCHEMA)
 		build(c, r);
-	if (queued & QUEUE_GONE)
+	if (events & EVENT_GONE)
 		gone(c, r);
-	if (queued & ~(unsigned int)QUEUE_SCHEMA)
+	if (events & ~(unsigned int)EVENT_SCHEMA)
 		relaxed_store(c->dirty, true);
 }
 
-static void open_box(struct collect_collector *c)
+static void drain_queue(struct collect_collector *c)
 {
 	struct collect_region *r = __atomic_exchange_n(&c->queue, NULL, __ATOMIC_ACQUIRE),
-			      *turned = NULL;
+			      *reversed = NULL;
 
-	/* The stack has the newest on top; the oldest comes first. */
+	/* The stack has the newest on top; handle the oldest first. */
 	while (r) {
-		struct collect_region *next = r->box_next;
+		struct collect_region *next = r->queue_next;
 
-		r->box_next = turned;
-		turned = r;
+		r->queue_next = reversed;
+		reversed = r;
 		r = next;
 	}
-	while (turned) {
-		struct collect_region *next = turned->box_next;
+	while (reversed) {
+		struct collect_region *next = reversed->queue_next;
 
-		open_letter(c, turned);
-		collect_region_put(turned);
-		turned = next;
+		handle(c, reversed);
+		collect_region_put(reversed);
+		reversed = next;
 	}
 }
 
-/* Also once at the start, for the collector's own series. */
+/* Also called at the start, for the collector's own series. */
 static void renew_index(struct collect_collector *c)
 {
 	struct collect_index *x = collect_index_new(c), *old;
 
 	if (!x) {
-		base_log_limited(BASE_ERROR, "collect", "out of memory: the index stays as it was");
+		base_log_limited(BASE_ERROR, "collect", "out of memory: index not updated");
 		return;
 	}
 	pthread_mutex_lock(&c->index_lock);
@@ -172,12 +167,12 @@ void *collect_control_main(void *arg)
 		uint64_t now = base_now_ns();
 		int wait = 1000;
 
-		open_box(c);
+		drain_queue(c);
 		if (c->dirty && now >= next_ns) {
 			renew_index(c);
-			/* A large index must not keep a core busy with making it anew. */
+			/* A large index takes at most a tenth of a core. */
 			next_ns = base_now_ns();
-			next_ns += INDEX_NS > 9 * (next_ns - now) ? INDEX_NS : 9 * (next_ns - now);
+			next_ns += BASE_MAX(INDEX_NS, 9 * (next_ns - now));
 		}
 		if (now >= trim_ns) {
 			for (unsigned int i = 0; i < c->workers; i++)
@@ -197,6 +192,6 @@ void *collect_control_main(void *arg)
 			(void)n;
 		}
 	}
-	open_box(c);
+	drain_queue(c);
 	return NULL;
 }

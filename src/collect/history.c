@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * history.c - see history.h. The protocol between the writer and the readers of a ring:
+ * history.c - a ring of packed chunks with one writer and lock-free readers.
  *
- *   writer: tail moves past what is about to be overwritten; fence; the words
- *   reader: the words; fence; tail: if it is beyond the chunk, the words are worth nothing
+ * - The writer moves tail past what it is about to overwrite, then a fence, then stores the words.
+ * - A reader loads the words, then a fence, then tail: if tail is past the chunk, it discards them.
  *
- * All words are stored and loaded one by one with relaxed order: a reader may see any mixture, and
- * everything that it takes out of them is checked against bounds before it is used.
+ * All words are accessed with relaxed atomics. A reader may see any mixture of old and new words,
+ * so it checks every value against its bounds before use.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "collect/history.h"
 
 #define HEAD_WORDS (sizeof(struct collect_chunk_head) / 8)
@@ -27,7 +28,7 @@ _Static_assert(COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS) <= UINT16_MAX,
 	       "a column's length is 16 bits");
 
 #define RING_MIN (64u << 10)
-#define TRIM_MIN (4u << 20) /* bytes of a ring below which trimming is not worth it */
+#define TRIM_MIN (4u << 20) /* smaller rings are not trimmed */
 
 int collect_ring_init(struct collect_ring *r, size_t bytes, uint64_t max_ns)
 {
@@ -135,8 +136,7 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 		oldest(r, &old);
 		drop_oldest(r, &old, &r->dropped_chunks);
 	}
-	/* Pairs with the fence of collect_ring_read(): who sees a word of this chunk in the place
-	 * of another sees that tail has moved past the other. */
+	/* Pairs with the fence of collect_ring_read(): a reader of a new word sees the new tail. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	put_words(r, r->head, r->scratch, head->words);
 	store(&r->head, r->head + head->words);
@@ -204,7 +204,7 @@ static void get_bytes(const struct collect_ring *r, uint64_t chunk_at, size_t of
 	size_t skip = offset % 8;
 
 	while (n) {
-		size_t some = 8 - skip < n ? 8 - skip : n;
+		size_t some = BASE_MIN(8 - skip, n);
 
 		get_words(r, at++, &word, 1);
 		memcpy(to, (uint8_t *)&word + skip, some);
@@ -231,8 +231,10 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 		return 0;
 	get_words(r, at, words, HEAD_WORDS);
 	memcpy(&head, words, sizeof(head));
-	/* Nothing of the head can be relied on before tail was looked at again; but nothing bad
-	 * comes of it either: reads wrap around inside of the ring. */
+	/*
+	 * The head is not valid until tail is checked again. A wrong one is harmless: reads wrap
+	 * around inside the ring.
+	 */
 	here = head.owner == owner && head.rows && head.rows <= COLLECT_COLUMN_ROWS &&
 	       head.columns <= COLLECT_CHUNK_COLUMNS && head.words <= r->words;
 	if (here && column >= head.first && column - head.first < head.columns) {
@@ -285,8 +287,8 @@ void collect_ring_trim(struct collect_ring *r)
 	uint64_t tail = load(&r->tail), head = load(&r->head), from = r->released, to;
 
 	/*
-	 * The memory of [from, to) is written again when head comes round, a quarter of the ring
-	 * later at the earliest: the writer can't get there while this runs.
+	 * The writer reaches [from, to) a quarter of the ring later at the earliest, so not while
+	 * this runs.
 	 */
 	if (r->words * 8 < TRIM_MIN)
 		return;
@@ -302,5 +304,5 @@ void collect_ring_trim(struct collect_ring *r)
 		madvise(&r->word[place], n * 8, MADV_DONTNEED);
 		from += n;
 	}
-	r->released = to > r->released ? to : r->released;
+	r->released = BASE_MAX(to, r->released);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * history.h - where packed columns are kept: one ring of memory a worker, fixed in size, in which
- * the newest chunk takes the place of the oldest. It knows neither regions nor metrics.
+ * history.h - packed columns in one ring of memory per worker, of fixed size, where the newest
+ * chunk overwrites the oldest. It knows neither regions nor metrics.
  *
- * One writer, any number of readers, no locks. Memory is never given away while the ring lives, so
- * a reader may look at a chunk that is being overwritten; it finds out afterwards and leaves it.
+ * One writer, any number of readers, no locks. A reader may read a chunk that is being overwritten;
+ * it detects that afterwards and discards it.
  */
 #ifndef SL_COLLECT_HISTORY_H
 #define SL_COLLECT_HISTORY_H
@@ -15,31 +15,31 @@
 
 #include "collect/codec.h"
 
-/* Columns of one chunk. A region with more of them leaves several chunks at a time. */
+/* Columns per chunk. A region with more appends several chunks at a time. */
 #define COLLECT_CHUNK_COLUMNS 1024u
 
 struct collect_ring {
 	uint64_t *word;
 	uint64_t words;
-	/* Positions in words since the start; the place is position % words. */
-	uint64_t head;	   /* written by the writer alone */
-	uint64_t tail;	   /* chunks from here to head are whole */
-	uint64_t released; /* the control thread's: memory before was given back */
-	/* Counters, for anybody to read. */
+	/* Positions count words since the start; the index is position % words. */
+	uint64_t head;	   /* written by the writer only */
+	uint64_t tail;	   /* chunks from here to head are complete */
+	uint64_t released; /* the control thread's: earlier memory was returned */
+	/* Counters; read by any thread. */
 	uint64_t chunks, dropped_chunks, expired_chunks;
 	uint64_t points; /* kept now */
-	/* The writer's own. */
+	/* The writer's. */
 	uint64_t *scratch;
 	uint64_t max_ns; /* age; 0: no bound */
 };
 
-/* What a chunk says of itself, at its start. */
+/* The start of a chunk. */
 struct collect_chunk_head {
 	uint32_t words; /* of the chunk */
 	uint32_t rows;
-	uint32_t first;	  /* column of the region that is the first one here */
-	uint32_t columns; /* that follow the column of times */
-	uint64_t prev;	  /* position + 1 of the chunk before of the same region, 0: none */
+	uint32_t first;	  /* column of the region that comes first here */
+	uint32_t columns; /* after the column of times */
+	uint64_t prev;	  /* position + 1 of the previous chunk of the region; 0: none */
 	uint64_t owner;	  /* instance of the region */
 	int64_t from_ns, to_ns;
 };
@@ -51,17 +51,17 @@ uint64_t collect_ring_bytes(const struct collect_ring *r); /* kept now */
 
 /*
  * Packs rows x columns values, v[row * stride + column], and their times. kind[c] is true for
- * columns of doubles. Returns the position + 1 of the last chunk that was made, prev if none
- * was: columns are 0, or a chunk is larger than a quarter of the ring.
+ * columns of doubles. Returns the position + 1 of the last chunk made, or prev if none was: columns
+ * is 0, or a chunk exceeds a quarter of the ring.
  */
 uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t prev,
 			     const int64_t *ns, const uint64_t *v, size_t stride, const bool *f64,
 			     unsigned int rows, uint32_t columns);
 
-/* Drops what is older than max_ns. Writer only. */
+/* Drops chunks older than max_ns. Writer only. */
 void collect_ring_expire(struct collect_ring *r, int64_t now_ns);
 
-/* Gives memory that holds no chunk back to the system. Any one thread but the writer. */
+/* Returns memory without chunks to the system. One thread, not the writer. */
 void collect_ring_trim(struct collect_ring *r);
 
 /*
@@ -74,8 +74,8 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 			       uint64_t v[COLLECT_COLUMN_ROWS], uint64_t *prev);
 
 /*
- * True if all of the chunk at position chunk - 1 is later than to_ns, which costs less to find out
- * than to read it; *prev is the chunk before, as with collect_ring_read().
+ * True if the whole chunk at position chunk - 1 is later than to_ns; cheaper than reading it. *prev
+ * as with collect_ring_read().
  */
 bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
 			uint64_t *prev);

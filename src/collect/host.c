@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * host.c - what the links to one host share: its name, when it was last read, and, if there are
- * several links, which of them reads which region.
- */
+/* host.c - the host's name, and which of its links reads which region. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +7,16 @@
 #include "base/base.h"
 #include "collect/link/link.h"
 
-/* An instance belongs to one link from its appearance to its end, also across reconnects. */
+/* The link of an instance, also across reconnects. */
 struct collect_home {
 	uint64_t instance; /* 0: free */
 	uint64_t since_ns;
 	uint32_t link;
-	bool taken; /* that link has seen it */
+	bool taken; /* the link has seen it */
 };
 
-/* A region that its link never came to see had gone before it looked. */
-#define FORGET_NS   10000000000u
-
+#define FORGET_NS 10000000000u /* a home whose link has not seen the region for this long is free \
+				*/
 #define RENAMES_MAX 64u
 
 struct collect_old_name {
@@ -136,7 +132,7 @@ void collect_host_release(struct collect_host *h, struct collect_link *l, uint64
 		h->homes--;
 		home->instance = 0;
 		relaxed_add(h->releases, 1);
-		/* What follows in the chain must not lie behind a hole. */
+		/* Moves the rest of the chain, so that no hole cuts it off. */
 		for (next = home;;) {
 			next = next + 1 == h->home + h->home_capacity ? h->home : next + 1;
 			if (!next->instance)
@@ -154,8 +150,7 @@ void collect_host_set_name(struct collect_host *h, const char *name)
 	struct collect_old_name *n;
 
 	pthread_mutex_lock(&h->lock);
-	/* Who is looking at an old one is not known, so that none is freed: that must have an end.
-	 */
+	/* Old names are not freed, as any thread may use them; so their number is bounded. */
 	if (strcmp(name, collect_host_name(h)) && h->renames < RENAMES_MAX) {
 		n = malloc(sizeof(*n) + strlen(name) + 1);
 		if (n) {

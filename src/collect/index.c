@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * index.c - all series of all regions by family, sorted by name, as the exposition walks them. An
- * index is made by the control thread and never changes; who walks it holds a reference, and with
- * it all boards, layouts and regions that it names.
+ * index.c - makes the index: all series of all regions by family, sorted by name.
  *
- * What can't stand beside each other in one exposition is decided by age: the region that was seen
- * first keeps its series, the other's are left out and counted.
+ * Series that conflict within one exposition are decided by age: the region seen first keeps its
+ * series; the others are left out and counted.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "base/grow.h"
+#include "collect/collector_internal.h"
+#include "collect/self/families.h"
 
 /* ---- references ---- */
 
@@ -118,26 +118,6 @@ ssize_t collect_index_find(const struct collect_index *x, uint64_t instance)
 	return x->by_instance[low];
 }
 
-bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
-{
-	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
-	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
-	uint32_t step = relaxed_load(r->step);
-
-	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
-		return false;
-	/*
-	 * Last words don't change: they are as fresh as the directory that still has them, or that
-	 * of an agent which was restarted and may get them back.
-	 */
-	if (host > fresh && (step == STEP_FINAL ||
-			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))
-		fresh = host;
-	if (step == STEP_MADE && slow > stale)
-		stale = slow; /* it is not made anew in each round */
-	return now_ns < fresh + stale;
-}
-
 /* ---- families ---- */
 
 struct maker {
@@ -151,24 +131,16 @@ static struct collect_index_family *family_of(struct maker *m, struct collect_de
 {
 	struct collect_family_name *name = def->family;
 	struct collect_index *x = m->x;
-	struct collect_index_family *to;
 
 	if (name->build == m->c->build)
 		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
 	name->build = m->c->build;
 	name->place = SIZE_MAX;
 	if (collect_self_has(name->name))
-		return NULL; /* nobody else speaks for the collector */
-	if (x->families == m->capacity) {
-		size_t n = m->capacity ? m->capacity * 2 : 64;
-
-		to = realloc(x->family, n * sizeof(*to));
-		if (!to) {
-			name->build = 0;
-			return NULL;
-		}
-		x->family = to;
-		m->capacity = n;
+		return NULL; /* the names of the collector's own series are reserved */
+	if (!BASE_GROW(x->family, x->families, m->capacity)) {
+		name->build = 0;
+		return NULL;
 	}
 	name->place = x->families++;
 	x->family[name->place] = (struct collect_index_family){
@@ -238,10 +210,7 @@ static struct collect_index_family *find_family(struct collect_index *x, const c
 	return NULL;
 }
 
-/*
- * A histogram h exposes h_count: a gauge of that name can't stand beside it. Likewise for the
- * samples of the other types.
- */
+/* A family conflicts with a sample of another: histogram h exposes h_count. */
 static bool name_taken(struct collect_index *x, const struct collect_index_family *f)
 {
 	static const struct {
@@ -274,7 +243,7 @@ static void place_families(struct maker *m)
 	size_t at = 0, n = 0;
 	bool *left_out = calloc(x->families + 1, sizeof(bool));
 
-	if (x->families) /* qsort(NULL, 0) is undefined, too */
+	if (x->families) /* qsort(NULL, 0) is undefined */
 		qsort(x->family, x->families, sizeof(*x->family), by_name);
 	for (size_t i = 0; left_out && i < x->families; i++)
 		left_out[i] = name_taken(x, &x->family[i]);
@@ -340,7 +309,7 @@ static const struct collect_label_set *labels_of(const struct collect_index *x,
 	return r->c->opts.sum_processes ? r->group : r->labels;
 }
 
-/* Equal for series of the same labels, which then come in the order of their regions' age. */
+/* Compares the labels of two series. */
 static int by_labels(const void *a, const void *b, void *index)
 {
 	const struct collect_index *x = index;
@@ -367,7 +336,7 @@ static int by_labels_and_age(const void *a, const void *b, void *index)
 	return p->source < q->source ? -1 : p->source > q->source;
 }
 
-/* Can the cells of both be added up? */
+/* The cells of both can be added. */
 static bool same_shape(const struct region_metric *a, const struct region_metric *b)
 {
 	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
@@ -376,7 +345,7 @@ static bool same_shape(const struct region_metric *a, const struct region_metric
 	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
 }
 
-/* Marks what follows an item of the same labels, or leaves it out. */
+/* Groups items with the same labels into a series, or leaves all but the oldest out. */
 static void group(struct maker *m, struct collect_index_family *f)
 {
 	struct collect_index *x = m->x;
@@ -410,7 +379,7 @@ static int by_hash(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Two regions with the same labels are the exception (two publishers in one process). */
+/* Regions with the same labels are rare: two publishers in one process. */
 static bool any_twins(const struct collect_index *x)
 {
 	uint64_t *hash = malloc((x->regions + 1) * sizeof(*hash));
@@ -429,7 +398,6 @@ static bool any_twins(const struct collect_index *x)
 
 /* ---- retired ---- */
 
-/* Sums that outlive their processes are bounded like everything else. */
 #define RETIRED_BUCKETS	  4096u
 #define RETIRED_CELLS_MAX (4u << 20)
 
@@ -468,7 +436,7 @@ void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64
 	}
 }
 
-/* A new object for each change: the index that is in use keeps the old one. */
+/* Makes a new object for each change, as the current index keeps the old one. */
 static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
 		   const uint64_t *cell)
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* label.c - see label.h. */
+/* label.c - renders and copies label sets. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collect/label.h"
 
-/* What a value needs when \ " and newline are escaped, as both text formats want it. */
+/* Bytes of a value with \ " and newline escaped, as in both text formats. */
 static size_t escaped_length(const char *s)
 {
 	size_t n = 0;

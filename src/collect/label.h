@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * label.h - label sets as the exposition writes them: k1="v1",k2="v2", escaped once when a layout
- * is made, so that a scrape only copies.
+ * label.h - label sets as in the exposition: k1="v1",k2="v2". They are escaped once, when a layout
+ * is made; a scrape only copies.
  */
 #ifndef SL_COLLECT_LABEL_H
 #define SL_COLLECT_LABEL_H
@@ -26,7 +26,7 @@ struct collect_label_set {
 /* Copies and renders; NULL with errno ENOMEM. Free with free(). */
 struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
 						uint32_t count);
-/* The same without the label of this key. */
+/* A copy without the label of this key. */
 struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
 						    const char *key);
 /* The value of a label, or NULL. */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * layout.c - a schema becomes a layout: what each metric is called in the exposition, and where its
- * cells are. Definitions are shared by all regions that have the same, so that 256 replicas of a
- * service hold one copy of every name, help text and label.
+ * layout.c - makes a layout of a schema: the exposed name of each metric and its cells. Regions
+ * with equal metrics share definitions: 256 replicas of a service hold one copy of each name, help
+ * text and label.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define FIRST_BUCKETS 256u
 
@@ -38,10 +38,7 @@ void collect_defs_free(struct collect_defs *d)
 
 /* ---- families ---- */
 
-/*
- * The hash of texts is FNV-1a behind a secret start, so that who chooses names does not choose the
- * chain that they fall into.
- */
+/* FNV-1a with a secret seed, so that a publisher cannot choose names that collide. */
 static uint64_t text_hash(const struct collect_collector *c, uint64_t hash, const char *s)
 {
 	hash = sl_fnv1a(hash ^ c->seed, s, strlen(s) + 1);
@@ -73,7 +70,7 @@ static void grow_families(struct collect_defs *d)
 	struct collect_family_name **to = calloc(n, sizeof(*to));
 
 	if (!to)
-		return; /* longer chains, nothing worse */
+		return; /* longer chains */
 	for (size_t i = 0; i < d->family_buckets; i++)
 		for (struct collect_family_name *f = d->family_bucket[i], *next; f; f = next) {
 			uint64_t h = sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % n;
@@ -198,7 +195,7 @@ static char *keep(char **at, const char *s)
 	return to;
 }
 
-/* One allocation: the definition, its arrays, its strings; and a label set. */
+/* One allocation for the definition, its arrays and strings; another for the label set. */
 static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m,
 				   uint64_t hash)
 {
@@ -325,9 +322,8 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d)
 /* ---- layouts ---- */
 
 /*
- * A metric's label that is named as one of the region's is exposed as exported_NAME, as Prometheus
- * does with what a target says about labels of its own. False if out of memory; *held is to be
- * freed.
+ * Renames a label of a metric that the region has, too, to exported_NAME, as Prometheus does with
+ * labels of a target. False: out of memory. The caller frees *held.
  */
 static bool rename_labels(const struct collect_region *r, struct region_metric *m, void **held)
 {
@@ -343,7 +339,7 @@ static bool rename_labels(const struct collect_region *r, struct region_metric *
 	}
 	if (!any)
 		return true;
-	/* exported_ may have to be said more than once, if a label is already named so. */
+	/* The prefix is repeated while the name is taken. */
 	bytes += (size_t)m->label_count * 9 * (SL_LABELS_MAX + r->labels->count + 1);
 	labels = *held = malloc(bytes);
 	if (!labels)
@@ -415,14 +411,14 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 		l->special[l->specials++] = s;
 }
 
-/* Takes room for series from max_series; returns how many there was room for. */
+/* Takes up to that many series from max_series; returns how many. */
 static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
 {
 	uint64_t have = relaxed_load(c->series_count), n;
 
 	do {
 		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
-		n = n < wanted ? n : wanted;
+		n = BASE_MIN(n, wanted);
 	} while (!__atomic_compare_exchange_n(&c->series_count, &have, have + n, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return (uint32_t)n;
@@ -448,7 +444,7 @@ static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t
 	return l;
 }
 
-/* Has it a suffix that its family's name has not? */
+/* The metric's name has a suffix that its family's lacks. */
 static bool is_suffixed(const struct collect_column *col)
 {
 	return col->def->metric.name[col->def->family->name_bytes] != '\0';
@@ -471,9 +467,8 @@ static int by_series(const void *a, const void *b)
 }
 
 /*
- * Counters "x" and "x_total" are two metrics of a region and one series of an exposition, which
- * adds the suffix where it is missing: the first one is it. Likewise "x" and "x_info". False if
- * out of memory.
+ * Marks metrics that the exposition gives one name: counters "x" and "x_total", infos "x" and
+ * "x_info". The first one keeps it. False: out of memory.
  */
 static bool find_twins(struct collect_layout *l)
 {
@@ -515,7 +510,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 
 	if (wanted > r->series)
 		r->series += take_series(c, wanted - r->series);
-	n = wanted < r->series ? wanted : r->series;
+	n = BASE_MIN(wanted, r->series);
 	l = layout_alloc(c, n);
 	if (!l)
 		return NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* plan.c - see plan.h. */
+/* plan.c - merges the lines to read into READs. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -17,8 +17,10 @@ void collect_plan_free(struct collect_plan *p)
 	collect_plan_init(p);
 }
 
-/* Appends lines [first, first + count) of a stripe, in READs of at most COLLECT_PLAN_READ_MAX
- * bytes. */
+/*
+ * Appends lines [first, first + count) of a stripe, in READs of at most COLLECT_PLAN_READ_MAX
+ * bytes.
+ */
 static void add(struct collect_plan *p, uint64_t offset, uint32_t stripe, uint32_t first,
 		uint32_t count)
 {
@@ -51,7 +53,7 @@ static void add(struct collect_plan *p, uint64_t offset, uint32_t stripe, uint32
 int collect_plan_make(struct collect_plan *p, const struct region_info *info, uint32_t lines,
 		      uint32_t stripes)
 {
-	/* A stripe is cut at most once more than the times that it fills a READ. */
+	/* A stripe takes at most one READ more than those that it fills. */
 	uint32_t lines_a_read = COLLECT_PLAN_READ_MAX / SL_LINE_SIZE;
 	size_t most = 1 + (size_t)stripes * (lines / lines_a_read + 2);
 	struct collect_plan made = {.lines = lines, .stripes = stripes};
@@ -63,7 +65,7 @@ int collect_plan_make(struct collect_plan *p, const struct region_info *info, ui
 		collect_plan_free(&made);
 		return -ENOMEM;
 	}
-	/* In the order of offsets, wherever the publisher has put its hot line. */
+	/* In the order of offsets: the hot line may come before or after the stripes. */
 	if (info->hot < info->stripes)
 		add(&made, info->hot, COLLECT_PIECE_HOT, 0, 1);
 	for (; lines && s < stripes; s++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * plan.h - which bytes of a region a round reads: the hot line and the lines in use of the stripes
- * in use. Memory that is contiguous, or nearly so, travels as one READ. Pure.
+ * plan.h - the READs of a round over a region: its hot line, and the lines in use of the stripes in
+ * use. Contiguous or nearly contiguous memory is one READ. Pure.
  */
 #ifndef SL_COLLECT_PLAN_H
 #define SL_COLLECT_PLAN_H
@@ -11,14 +11,14 @@
 
 #include "region/decode.h"
 
-/* Reading over a gap of this size costs less than a READ of its own. */
+/* Reading across a gap of this size costs less than another READ. */
 #define COLLECT_PLAN_GAP 256u
-/* No READ is longer: many small ones overlap, one long one blocks the landing memory. */
+/* The longest READ: short ones overlap, a long one blocks landing memory. */
 #define COLLECT_PLAN_READ_MAX 65536u
 
 #define COLLECT_PIECE_HOT     UINT32_MAX
 
-/* What a part of a READ is. */
+/* A part of a READ. */
 struct collect_piece {
 	uint32_t at;	 /* bytes from the start of the READ */
 	uint32_t stripe; /* COLLECT_PIECE_HOT: the hot line */
@@ -36,16 +36,16 @@ struct collect_plan {
 	struct collect_plan_read *read;
 	struct collect_piece *piece;
 	uint32_t reads, pieces;
-	uint32_t lines, stripes; /* what it was made for */
-	uint64_t bytes;		 /* read in a round */
+	uint32_t lines, stripes; /* planned */
+	uint64_t bytes;		 /* per round */
 };
 
 void collect_plan_init(struct collect_plan *p);
 void collect_plan_free(struct collect_plan *p);
 
 /*
- * Plans for lines (<= info->max_lines) of each of stripes (<= info->max_stripes). 0, or -ENOMEM
- * with the old plan left as it was.
+ * Plans lines (<= info->max_lines) of each of stripes (<= info->max_stripes). 0, or -ENOMEM with
+ * the old plan kept.
  */
 int collect_plan_make(struct collect_plan *p, const struct region_info *info, uint32_t lines,
 		      uint32_t stripes);

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* region.c - what a region is while the collector knows it; how it is read is link.c's. */
+/* region.c - a region, its identity and its labels. How it is read is in link/. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/kernel/flows.h"
-#include "collect/kernel/segment_ring.h"
-#include "collect/kernel/slots.h"
+#include "collect/kernel/table_reader.h"
 
 struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
 {
@@ -47,9 +45,7 @@ void collect_region_put(struct collect_region *r)
 
 	if (!r || !collect_ref_put(&r->refs))
 		return;
-	collect_flow_table_free(r->flows, r->c);
-	collect_slot_table_free(r->slots, r->c);
-	collect_net_ring_free(r->net, r->c);
+	collect_table_reader_free(r->table, r->c);
 	if (r->built)
 		collect_snapshot_put(r->built->snapshot, r->c);
 	collect_snapshot_put(r->snapshot, r->c);
@@ -72,18 +68,18 @@ void collect_region_put(struct collect_region *r)
 	free(r);
 }
 
-/* Called by the worker; pairs with the acquire of control, which then sees what it is about. */
-void collect_region_queue(struct collect_region *r, enum collect_queue queued)
+/* The release pairs with the acquire in drain_queue(): control sees what the worker wrote. */
+void collect_region_queue(struct collect_region *r, enum collect_event event)
 {
 	struct collect_collector *c = r->c;
 	struct collect_region *head;
 
-	if (__atomic_fetch_or(&r->queued, (unsigned int)queued, __ATOMIC_ACQ_REL))
-		return; /* is in the box already */
+	if (__atomic_fetch_or(&r->events, (unsigned int)event, __ATOMIC_ACQ_REL))
+		return; /* queued already */
 	collect_ref_get(&r->refs);
 	head = __atomic_load_n(&c->queue, __ATOMIC_RELAXED);
 	do {
-		r->box_next = head;
+		r->queue_next = head;
 	} while (!__atomic_compare_exchange_n(&c->queue, &head, r, true, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
 	if (!head)
@@ -100,8 +96,8 @@ static int label_count(const struct region_info *info, const char *key)
 }
 
 /*
- * Labels of the header, then host and, unless nobody published it, process. Nobody may claim these
- * for himself, nor what tells regions apart in the collector's own series.
+ * Labels of the header, then host and, unless the region is synthetic, process. A header may not
+ * claim these, nor instance_id, which tells regions apart in the collector's own series.
  */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
@@ -119,8 +115,8 @@ static int make_labels(struct collect_region *r, const char *hostname)
 			renamed[renames] = NULL;
 			goto out;
 		}
-		/* Who has a label of that name too gets one more prefix, and that is enough: a
-		 * header can't hold both of them without being refused for its length. */
+		/* One more prefix if the header has that label too. Two are enough: a header with
+		 * both labels is refused for its length. */
 		if (label_count(r->info, renamed[renames])) {
 			char *twice;
 
@@ -135,7 +131,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
-	r->labels = collect_label_set_new(labels, r->made ? n - 1 : n);
+	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
 	r->group = collect_label_set_new(labels, n - 1);
 	if (r->labels && r->group)
 		err = 0;
@@ -145,7 +141,7 @@ out:
 	return err;
 }
 
-/* Keeps no more of the label bytes than there are: they are most of the structure. */
+/* Copies only the label bytes in use: they are most of the structure. */
 static struct region_info *info_copy(const struct region_info *from)
 {
 	size_t bytes = info_bytes(from);
@@ -189,11 +185,12 @@ enum region_fault collect_region_identify(struct collect_region *r,
 	if (!fault && info->kind != r->kind)
 		fault = REGION_FAULT_SECTION;
 	if (!fault && info->instance != r->instance)
-		fault = REGION_FAULT_COUNT; /* not this region at all */
+		fault = REGION_FAULT_COUNT; /* another region */
 	if (!fault && !r->info && adopt(r, info, hostname))
 		fault = REGION_FAULT_MEMORY;
 	else if (!fault &&
-		 (r->info->hot != info->hot || r->info->stripes != info->stripes ||
+		 (r->info->kind != info->kind || r->info->hot != info->hot ||
+		  r->info->stripes != info->stripes ||
 		  r->info->stripe_stride != info->stripe_stride ||
 		  r->info->schema != info->schema || r->info->size != info->size ||
 		  r->info->max_stripes != info->max_stripes || r->info->flows != info->flows ||
@@ -205,19 +202,19 @@ enum region_fault collect_region_identify(struct collect_region *r,
 	return fault;
 }
 
-int collect_region_made(struct collect_region *r, const struct region_info *info,
-			const char *hostname)
+int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
+			      const char *hostname)
 {
 	int err;
 
-	r->made = true;
+	r->synthetic = true;
 	err = adopt(r, info, hostname);
 	if (err)
 		return err;
 	r->state = SL_STATE_LIVE;
 	r->changed_ns = info->start_ns;
-	relaxed_store(r->step, STEP_MADE);
-	collect_region_queue(r, QUEUE_NEW | QUEUE_CHANGED);
+	relaxed_store(r->step, STEP_SYNTHETIC);
+	collect_region_queue(r, EVENT_NEW | EVENT_CHANGED);
 	return 0;
 }
 
@@ -269,4 +266,22 @@ void collect_region_flatten(const struct collect_region *r, const struct collect
 			memcpy(&out[s->cell], &d, 8);
 		}
 	}
+}
+
+bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
+{
+	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
+	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
+	uint32_t step = relaxed_load(r->step);
+
+	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
+		return false;
+	/* Final values do not change: they are as current as the directory that lists them, or that
+	 * a restarted agent may list again. */
+	if (host > fresh && (step == STEP_FINAL ||
+			     (step == STEP_UNBOUND && relaxed_load(r->state) != SL_STATE_LIVE)))
+		fresh = host;
+	if (step == STEP_SYNTHETIC && slow > stale)
+		stale = slow; /* not updated in each round */
+	return now_ns < fresh + stale;
 }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * board.c - the values of a region as a worker leaves them and anybody reads them.
- *
- * A sequence count guards a board (the worker is its only writer and never waits): odd while a
- * round is written, and a reader that saw it odd or changed reads again. Every word is loaded and
- * stored with relaxed order in between, so there is no data race in the language's sense either.
+ * snapshot.c - a sequence lock around the values of a region. The worker is the only writer and
+ * never waits: the count is odd while it writes, and a reader that saw it odd or changed reads
+ * again. All words are accessed with relaxed atomics, so there is no data race in C's sense either.
  */
 #include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      struct collect_worker *w, uint64_t seed)
@@ -27,7 +25,7 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 	b->refs = 1;
 	b->layout = layout;
 	b->bytes = bytes;
-	/* The first chunk is cut short by chance: otherwise all regions would pack in one round. */
+	/* The first chunk has a random length: otherwise all regions would pack in one round. */
 	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
 	if (w->ring.word && layout->columns) {
 		if (relaxed_add(w->row_bytes, rows) + rows <= w->row_limit)
@@ -112,14 +110,14 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 	uint32_t rows = b->rows;
 	uint64_t chunk = b->chunk, *row;
 
-	/* Packing takes microseconds: readers shall not wait for it. */
+	/* Before the count is odd: packing takes microseconds. */
 	if (b->row_ns && rows >= b->target) {
 		chunk = collect_ring_append(&w->ring, instance, chunk, b->row_ns, b->row,
 					    l->columns, l->f64, rows, l->columns);
 		rows = 0;
 		b->target = COLLECT_COLUMN_ROWS;
 	}
-	/* Pairs with collect_snapshot_begin(): who sees what follows sees the odd count. */
+	/* Pairs with collect_snapshot_retry(): a reader of any store below sees the odd count. */
 	relaxed_store(b->seq, b->seq + 1);
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	for (uint32_t i = 0; i < l->cells; i++)
@@ -137,8 +135,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 	}
 	relaxed_store(b->chunk, chunk);
 	relaxed_store(b->rows, rows);
-	/* Pairs with the acquire of collect_snapshot_begin(): who sees the even count sees all
-	 * before. */
+	/* Pairs with the acquire in collect_snapshot_begin(): the even count comes last. */
 	__atomic_store_n(&b->seq, b->seq + 1, __ATOMIC_RELEASE);
 }
 
@@ -148,7 +145,7 @@ uint64_t collect_snapshot_begin(const struct collect_snapshot *b)
 
 	for (unsigned int i = 0; (seq = __atomic_load_n(&b->seq, __ATOMIC_ACQUIRE)) & 1; i++)
 		if (i % 64 == 63)
-			sched_yield(); /* the worker lost its CPU in the middle */
+			sched_yield(); /* the worker was preempted */
 	return seq;
 }
 

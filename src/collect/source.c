@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * source.c - the walk of the exposition: an index's families and the collector's own, merged by
- * name. Labels were rendered when layouts were made, so that a series costs a copy at most.
+ * source.c - walks the families of an index and the collector's own, merged by name, for the
+ * exposition. Labels were rendered when layouts were made, so a series costs at most one copy.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
+#include "collect/self/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
@@ -68,7 +69,7 @@ static void *walk_begin(void *ctx)
 	for (size_t i = 0; w->x && i < w->x->regions; i++) {
 		const struct collect_region *r = w->x->region[i];
 
-		/* What has just expired is part of a sum until the next index has it otherwise. */
+		/* An expired region counts in its sum until the next index has it as retired. */
 		w->seen[i] = collect_region_visible(r, now) ||
 					     (w->sums && relaxed_load(r->step) == STEP_GONE)
 				     ? relaxed_load(r->state) == SL_STATE_LIVE ? SHOWN : SHOWN_DEAD
@@ -82,7 +83,7 @@ static bool shown(const struct source_walk *w, const struct collect_item *i)
 	return i->source & ITEM_RETIRED || w->seen[i->source] != HIDDEN;
 }
 
-/* At the first series that is shown, from w->at on. */
+/* Moves to the next series that is shown. */
 static bool any_left(struct source_walk *w)
 {
 	while (w->at < w->end && !shown(w, &w->x->item[w->at]))
@@ -101,7 +102,7 @@ static int walk_family(void *arg, struct export_family *out)
 		const struct collect_index_family *f = have ? &w->x->family[w->next_family] : NULL;
 
 		while (w->next_self < collect_self_families() &&
-		       !collect_self_there(w->self, w->next_self))
+		       !collect_self_exposed(w->self, w->next_self))
 			w->next_self++;
 		have_self = w->next_self < collect_self_families();
 		if (!have && !have_self)
@@ -152,7 +153,7 @@ static void *grown(void *at, size_t *have, size_t want, size_t size)
 		to_ != NULL;                                          \
 	})
 
-/* Room for what both label sets need; what stands there already stays. */
+/* Makes room for both label sets and keeps the content. */
 static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 {
 	size_t have = w->label_room;
@@ -198,7 +199,7 @@ static bool label(struct source_walk *w, const struct collect_label_set *prefix,
 
 /* ---- values ---- */
 
-/* The cells of one item, as they were together, in to. */
+/* Copies the cells of one item, all of one pass. */
 static void get(const struct source_walk *w, const struct collect_item *i, uint64_t *to)
 {
 	const struct collect_snapshot *b;
@@ -212,7 +213,7 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 	}
 	b = w->x->snapshot[i->source];
 	col = &b->layout->column[i->column & ~ITEM_MORE];
-	/* One word is never torn: no need to look at the sequence. */
+	/* One word is never torn. */
 	if (col->def->metric.cells == 1)
 		to[0] = relaxed_load(b->cell[col->cell]);
 	else
@@ -235,10 +236,7 @@ static void sum_gauge(const struct region_metric *m, uint64_t *to, uint64_t from
 	}
 }
 
-/*
- * Adds the further members of a series up. Counters of the dead count; their gauges do only if
- * nobody is left alive.
- */
+/* Adds the other members of a sum. Gauges of dead members count only if no member is alive. */
 static void add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
 {
@@ -305,7 +303,7 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 	}
 }
 
-/* Of a series that several items make up, the first that is shown stands for all. */
+/* The first item of the next series that is shown. */
 static const struct collect_item *first_shown(struct source_walk *w)
 {
 	while (w->at < w->end) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* stats.c - the collector seen from outside: hosts, regions, metrics, history, workers, totals. */
+/* stats.c - the views of collect.h: hosts, regions, metrics, history, workers, totals. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum collect_host_condition collect_host_condition(const struct collect_host *h,
 
 	if (fresh && now_ns < fresh + h->c->opts.stale_ns)
 		return COLLECT_HOST_UP;
-	/* Before it was ever read it is being connected, until that has failed once. */
+	/* Never read: connecting, until every link failed once. */
 	for (unsigned int i = 0; !fresh && i < h->links; i++)
 		if (!relaxed_load(h->link[i]->tried))
 			return COLLECT_HOST_CONNECTING;
@@ -102,9 +102,9 @@ void collect_collector_regions(struct collect_collector *c,
 
 /* ---- one region ---- */
 
-/* The board of a region, with the index that keeps it. NULL if there is none. */
-static const struct collect_snapshot *find_board(struct collect_index *x, uint64_t instance,
-						 const struct collect_region **region)
+/* The snapshot of a region, which the index keeps; NULL: there is none. */
+static const struct collect_snapshot *find_snapshot(struct collect_index *x, uint64_t instance,
+						    const struct collect_region **region)
 {
 	ssize_t i = x ? collect_index_find(x, instance) : -1;
 
@@ -121,7 +121,7 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
-	const struct collect_snapshot *b = find_board(x, instance, &r);
+	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
 	uint64_t *cell;
 	int err = -ENOENT;
 
@@ -148,7 +148,7 @@ out:
 
 /* ---- history ---- */
 
-/* Points are filled in from the end of out[]: the newest ones are known first. */
+/* Fills out[] from its end, newest points first. */
 struct taker {
 	struct collect_point *out;
 	size_t room; /* free at the start of out[] */
@@ -156,7 +156,7 @@ struct taker {
 	const struct region_metric *metric;
 };
 
-/* Takes points, oldest first, from their end. True while older ones may be wanted. */
+/* Takes points, given oldest first, from their end. True while older ones may be wanted. */
 static bool take(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned int n)
 {
 	while (n--) {
@@ -170,7 +170,7 @@ static bool take(struct taker *t, const int64_t *ns, const uint64_t *v, unsigned
 	return t->room > 0;
 }
 
-/* The rows that were not packed yet, and the chunk before them, as they were together. */
+/* Copies the rows not yet packed and the chunk before them, all of one pass. */
 static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column, int64_t *ns,
 			      uint64_t *v, uint64_t *chunk)
 {
@@ -181,7 +181,7 @@ static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column,
 	do {
 		seq = collect_snapshot_begin(b);
 		n = relaxed_load(b->rows);
-		n = n < COLLECT_COLUMN_ROWS ? n : COLLECT_COLUMN_ROWS;
+		n = BASE_MIN(n, COLLECT_COLUMN_ROWS);
 		for (uint32_t i = 0; i < n; i++) {
 			ns[i] = relaxed_load(b->row_ns[i]);
 			v[i] = relaxed_load(b->row[(size_t)i * l->columns + column]);
@@ -197,7 +197,7 @@ ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t 
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
-	const struct collect_snapshot *b = find_board(x, instance, &r);
+	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
 	struct taker t = {.out = out, .room = max, .from_ns = from_ns, .to_ns = to_ns};
 	int64_t ns[COLLECT_COLUMN_ROWS];
 	uint64_t v[COLLECT_COLUMN_ROWS], chunk, prev;
@@ -212,7 +212,7 @@ ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t 
 	if (c->opts.history_ns) {
 		int64_t oldest = (int64_t)base_realtime_ns() - (int64_t)c->opts.history_ns;
 
-		t.from_ns = oldest > from_ns ? oldest : from_ns;
+		t.from_ns = BASE_MAX(oldest, from_ns);
 	}
 	if (b->row_ns && max) {
 		n = open_rows(b, metric, ns, v, &chunk);
@@ -221,7 +221,7 @@ ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t 
 				continue;
 			n = collect_ring_read(&r->worker->ring, instance, chunk, metric, ns, v,
 					      &prev);
-			/* Chunks of other columns come in between. */
+			/* A chunk without points of this column is skipped. */
 			if (n && ns[n - 1] < t.from_ns)
 				break;
 			more = !n || take(&t, ns, v, n);

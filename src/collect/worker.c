@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * worker.c - a thread that starts a round on each of its links at absolute deadlines and turns them
- * in between. A host that is slow keeps its READs; the round of the others does not wait for it.
+ * worker.c - a thread that starts a round on each of its links at absolute deadlines and polls them
+ * in between. A slow host keeps its READs in flight; the rounds of other hosts do not wait for it.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,16 +11,14 @@
 #include <time.h>
 
 #include "base/base.h"
-#include "collect/kernel/flows.h"
-#include "collect/kernel/segment_ring.h"
-#include "collect/kernel/slots.h"
+#include "collect/kernel/table_reader.h"
 
-#define SPIN_NS	       30000u  /* completions come within microseconds: wait awake */
-#define NAP_NS	       50000u  /* ... or with naps, if they don't */
+#define SPIN_NS	       30000u  /* spin first: completions take microseconds */
+#define NAP_NS	       50000u  /* then sleep */
 #define URGENT_NAP_NS  500000u /* control makes a layout in less */
 #define CONNECT_NAP_NS 5000000u
-#define IDLE_NAP_NS    100000000u /* also the longest that stopping takes */
-#define STALLED_NS     1000000u	  /* READs on the way, and none came for so long */
+#define IDLE_NAP_NS    100000000u /* also bounds the time to stop */
+#define STALLED_NS     1000000u	  /* a link without a completion for this long is stalled */
 
 /* Bucket i holds up to 2^(i/4) microseconds. */
 unsigned int collect_latency_bucket(uint64_t ns)
@@ -70,7 +68,7 @@ static void prepare(struct collect_worker *w)
 
 	snprintf(name, sizeof(name), "worker-%u", w->number);
 	pthread_setname_np(pthread_self(), name);
-	/* The kernel may be 50 us late on purpose otherwise, for the sake of batteries. */
+	/* The default timer slack of 50 us would make deadlines late. */
 	prctl(PR_SET_TIMERSLACK, 1ul, 0ul, 0ul, 0ul);
 	if (w->cpu >= 0) {
 		cpu_set_t set;
@@ -79,8 +77,8 @@ static void prepare(struct collect_worker *w)
 		CPU_SET((size_t)w->cpu, &set);
 		if (pthread_setaffinity_np(pthread_self(), sizeof(set), &set)) {
 			base_logf(BASE_WARN, "collect",
-				  "can't pin worker=%u cpu=%d: it runs anywhere", w->number,
-				  w->cpu);
+				  "worker not pinned worker=%u cpu=%d: check the CPUs allowed",
+				  w->number, w->cpu);
 			relaxed_store(w->cpu, -1);
 		}
 	}
@@ -91,7 +89,7 @@ static bool stalled(const struct collect_link *l, uint64_t now_ns)
 	return now_ns - l->progress_ns > STALLED_NS;
 }
 
-/* Busy: the next round starts when the last one is done, but for hosts that are stuck. */
+/* Without a period the next round starts when the last one is done on all but stalled links. */
 static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 {
 	for (unsigned int i = 0; i < w->links; i++)
@@ -100,7 +98,7 @@ static bool all_done(const struct collect_worker *w, uint64_t now_ns)
 	return true;
 }
 
-/* Returns true if there was something to start. */
+/* True if a round was started on any link. */
 static bool start_round(struct collect_worker *w, uint64_t now_ns)
 {
 	bool late = false, any = false;
@@ -110,7 +108,7 @@ static bool start_round(struct collect_worker *w, uint64_t now_ns)
 
 		if (l->active) {
 			relaxed_bump(l->skipped, 1);
-			/* The worker is to blame if completions were there to be taken. */
+			/* Unless the link stalls, the worker was too slow to take completions. */
 			late |= !stalled(l, now_ns);
 			continue;
 		}
@@ -134,25 +132,22 @@ static uint64_t nap(const struct collect_worker *w, uint64_t now_ns, uint64_t wo
 		if (l->ops_live || l->active) {
 			if (now_ns - worked_ns < SPIN_NS)
 				return 0;
-			/* Nothing for long: somebody is stuck. */
 			wait = now_ns - worked_ns < STALLED_NS ? NAP_NS : 10 * NAP_NS;
-			n = n < wait ? n : wait;
+			n = BASE_MIN(n, wait);
 		}
 		if (l->urgents || l->fetch) {
 			wait = l->fetch || l->urgent_ns < now_ns + URGENT_NAP_NS
 				       ? URGENT_NAP_NS
 				       : l->urgent_ns - now_ns;
-			n = n < wait ? n : wait;
+			n = BASE_MIN(n, wait);
 		}
-		wait = collect_flows_due(l);
-		wait = wait < collect_slots_due(l) ? wait : collect_slots_due(l);
-		wait = wait < collect_net_due(l) ? wait : collect_net_due(l);
+		wait = collect_tables_due(l);
 		if (wait != UINT64_MAX) {
 			wait = wait > now_ns + URGENT_NAP_NS ? wait - now_ns : URGENT_NAP_NS;
-			n = n < wait ? n : wait;
+			n = BASE_MIN(n, wait);
 		}
 		if (l->state != FABRIC_UP)
-			n = n < CONNECT_NAP_NS ? n : CONNECT_NAP_NS;
+			n = BASE_MIN(n, CONNECT_NAP_NS);
 	}
 	return n;
 }

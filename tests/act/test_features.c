@@ -7,7 +7,7 @@
 
 #include "support/test.h"
 #include "collect/analysis/features.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 
 #define S 1000000000ll
 

@@ -354,6 +354,7 @@ int main(void)
 		cmocka_unit_test(layers_are_sorted_by_answers_with_quantiles),
 		cmocka_unit_test(flows_are_sorted_by_relevance_with_their_causes),
 		cmocka_unit_test(pair_latency_has_its_bound_and_the_whole_path),
+		cmocka_unit_test(top_talkers_have_exact_sums_below_the_bound),
 		cmocka_unit_test(latency_is_given_by_worker_and_in_all),
 		cmocka_unit_test(bad_questions_are_answered_400_with_what_is_wrong),
 		cmocka_unit_test(answers_are_bounded_and_can_be_gone_on_with),

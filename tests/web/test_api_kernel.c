@@ -49,6 +49,50 @@ void layers_are_sorted_by_answers_with_quantiles(void **state)
 	json_decref(ask_json("/api/v1/layers?limit=1001", 400));
 }
 
+/* Few enough keys to be exact: each talker has the sum of its flows, and all talkers the total. */
+void top_talkers_have_exact_sums_below_the_bound(void **state)
+{
+	static const char *const wrong[] = {"by=x", "limit=0", "limit=101"};
+	json_t *flows = ask_json("/api/v1/flows?limit=1000", 200), *all, *f;
+	double want = 0, total = 0, sum = 0;
+	char path[64];
+	size_t i;
+
+	(void)state;
+	json_array_foreach(json_object_get(flows, "flows"), i, f)
+	{
+		double bytes = number(f, "bytes_sent") + number(f, "bytes_received");
+
+		if (!strcmp(string(f, "role"), "listener"))
+			continue;
+		total += bytes;
+		want += strcmp(string(f, "remote"), "10.0.0.2") ? 0 : bytes;
+	}
+	all = ask_json("/api/v1/flows/top?limit=100", 200);
+	assert_true(number(all, "bytes") == total && number(all, "unlisted_at_most") == 0);
+	f = json_array_get(json_object_get(all, "talkers"), 0);
+	assert_string_equal(string(f, "remote"), "10.0.0.2");
+	assert_true(number(f, "bytes") == want && number(f, "error") == 0);
+	json_decref(all);
+	all = ask_json("/api/v1/flows/top?by=workload", 200);
+	json_array_foreach(json_object_get(all, "talkers"), i, f)
+	{
+		assert_true(i < 1 || number(f, "bytes") <= want);
+		want = number(f, "bytes");
+		sum += want;
+	}
+	assert_true(sum == total);
+	json_decref(all);
+	all = ask_json("/api/v1/flows/top?host=nowhere", 200);
+	assert_true(number(all, "flows") == 0);
+	json_decref(all);
+	json_decref(flows);
+	for (i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		snprintf(path, sizeof(path), "/api/v1/flows/top?%s", wrong[i]);
+		json_decref(ask_json(path, 400));
+	}
+}
+
 void flows_are_sorted_by_relevance_with_their_causes(void **state)
 {
 	static const char *const wrong[] = {"sort=x", "state=x",    "limit=1001",

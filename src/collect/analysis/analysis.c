@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * analysis.c - see analysis.h.
- *
- * A worker has a crew: its pods, their rows of the moment (every_ns), and the fleet that judges
- * them together when the next moment begins. A crew is its worker's alone; what is counted is
- * looked at by anybody.
+ * analysis.c - an analysis worker per collector worker: its pods, their rows of the current
+ * interval (every_ns), and the fleet that judges them together when the next interval begins. It
+ * belongs to its worker alone, except for the counters.
  */
 #include "collect/analysis/analysis.h"
 
@@ -21,15 +19,15 @@
 #include "analyse/fleet.h"
 #include "base/base.h"
 #include "collect/analysis/features.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/analysis/models.h"
 #include "collect/analysis/record.h"
 
 #define FEATURES_MIN 64u
-#define FEATURES_MAX 512u	       /* a detector may need memory by their square */
-#define AGENT	     "sidelight-agent" /* its own region is not analysed */
-#define TCP	     " (tcp)" /* a workload's connections are known by other features than itself */
-#define SPARE_NS     500000u  /* of a round, for pods that are new or saved: the others wait */
+#define FEATURES_MAX 512u	       /* a detector's memory may grow by the square */
+#define AGENT	     "sidelight-agent" /* the agent's own region is not analysed */
+#define TCP	     " (tcp)"	       /* separates a workload's connections from the pod itself */
+#define SPARE_NS     500000u	       /* per round, to make and save pods; the rest waits */
 
 struct analysis_pod {
 	struct analysis_worker *worker;
@@ -38,29 +36,29 @@ struct analysis_pod {
 	struct collect_features f;
 	char service[ACT_POD_LABEL_BYTES];
 	int64_t moment, begin_ns;
-	int64_t phase_ns;    /* of a moment: rows of one round would make it late */
+	int64_t phase_ns;    /* of the interval, so that rows of one round share it */
 	bool warming, known; /* known: it has a threshold */
-	bool recorded;	     /* its columns are known to the record */
-	uint64_t asked;	     /* collect_models_asked(), as it was answered */
+	bool recorded;	     /* the record has its columns */
+	uint64_t asked;	     /* collect_models_asked() when last answered */
 	uint64_t instance;
 	char name[ACT_POD_LABEL_BYTES];
-	uint64_t late, missing; /* of its pipeline, as they were counted */
+	uint64_t late, missing; /* of its pipeline, counted so far */
 };
 
 struct analysis_worker {
 	struct collect_analysis *a;
 	struct analyse_fleet *fleet;
 	int64_t moment;
-	/* What pods that were made or saved took of this round. */
+	/* Time spent in this round on making and saving pods. */
 	int64_t spare_round;
 	uint64_t spare_ns;
-	/* Scored rows of the moment. */
+	/* Scored rows of the interval. */
 	struct analysis_pod **pod;
 	struct analyse_pipeline **pipeline;
 	struct analyse_verdict *verdict;
 	uint32_t rows, room;
 	uint32_t pods;
-	/* Looked at by others. */
+	/* Read by any thread. */
 	struct collect_analysis_stats s;
 };
 
@@ -74,8 +72,8 @@ struct collect_analysis {
 	struct analysis_worker *worker;
 };
 
-/* The region of which there is to be no pod: refused, or not of interest. */
-static struct analysis_pod nobody;
+/* Marks a region without a pod: refused, or not analysed. */
+static struct analysis_pod no_pod;
 
 /* ---- findings ---- */
 
@@ -104,7 +102,7 @@ static void push(struct analysis_pod *p, const struct analyse_verdict *v)
 	act_verdict_push(p->shown, &f);
 }
 
-/* All rows of a moment are there. */
+/* Judges the rows of a complete interval. */
 static void judge(struct analysis_worker *w)
 {
 	if (w->rows)
@@ -178,24 +176,24 @@ static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
 		.shadow = a->shadow,
 	};
 
-	/* Metrics come later, too: room for half as many again. */
+	/* Leaves room for metrics that come later. */
 	o.columns = features + features / 2;
 	o.columns = o.columns < FEATURES_MIN ? FEATURES_MIN : o.columns;
 	o.columns = o.columns > FEATURES_MAX ? FEATURES_MAX : o.columns;
-	/* Or as many as what is known of it has. */
+	/* Or as many as its model has. */
 	if (!collect_models_info(a->models, p->name, p->service, &info) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
 	return analyse_pipeline_create(&o);
 }
 
-/* What a sibling has learned spares the pod its warm-up. */
+/* Loads the model of the pod or of its service, which replaces the warm-up. */
 static bool warm(struct analysis_worker *w, struct analysis_pod *p)
 {
 	bool first = w->fleet && !analyse_fleet_thresholds(w->fleet)->step.n;
 	int err;
 
-	/* A fleet that knows no threshold yet takes that of the model, any other keeps its own. */
+	/* A fleet without a threshold takes that of the model. */
 	if (first)
 		analyse_fleet_join(w->fleet, p->pipeline);
 	err = collect_models_load(w->a->models, p->name, p->service, p->pipeline);
@@ -203,8 +201,8 @@ static bool warm(struct analysis_worker *w, struct analysis_pod *p)
 		analyse_fleet_join(w->fleet, p->pipeline);
 	if (err && err != -ENOENT && err != -EAGAIN)
 		base_log_limited(BASE_WARN, "analysis",
-				 "what was known of a pod does not fit and is learned anew pod=%s "
-				 "service=%s: %s",
+				 "model does not fit, learning again pod=%s "
+				 "service=%s error=\"%s\"",
 				 p->name, p->service,
 				 err == -EPROTONOSUPPORT
 					 ? "a model of another version"
@@ -224,7 +222,7 @@ static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
 	struct analyse_column *c = malloc((p->f.count + 1) * sizeof(*c));
 
 	if (!c) {
-		/* Rows without columns say nothing; with the next layout it is tried again. */
+		/* Without columns until the next layout. */
 		analyse_pipeline_columns(p->pipeline, NULL, 0);
 		relaxed_bump(w->s.refused_features, p->f.count);
 		return;
@@ -235,7 +233,7 @@ static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
 	free(c);
 }
 
-/* NULL: not now, or *nobody for never. */
+/* NULL: try again; &no_pod: never. */
 static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
 	struct collect_analysis *a = w->a;
@@ -243,7 +241,7 @@ static struct analysis_pod *make_pod(struct analysis_worker *w, const struct col
 	struct analysis_pod *p;
 
 	if (!strcmp(label(row->info, "service"), AGENT))
-		return &nobody;
+		return &no_pod;
 	p = calloc(1, sizeof(*p));
 	if (!p || collect_features_make(&p->f, row))
 		goto refused;
@@ -280,7 +278,7 @@ refused:
 	relaxed_bump(w->s.refused_pods, 1);
 	if (p)
 		pod_free(p);
-	return &nobody;
+	return &no_pod;
 }
 
 static void renew_features(struct analysis_worker *w, struct analysis_pod *p,
@@ -318,7 +316,7 @@ static void score(struct analysis_worker *w, struct analysis_pod *p,
 		keep_row(w, p, row->ns);
 	if (row->ns < p->begin_ns)
 		p->begin_ns = row->ns; /* the clock was set back */
-	/* Who has no threshold yet is not warm, however long that takes. */
+	/* A pod without a threshold is not warm. */
 	if (p->warming && p->known && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
 		p->warming = false;
 		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
@@ -340,7 +338,7 @@ static void score(struct analysis_worker *w, struct analysis_pod *p,
 
 /* ---- the tap ---- */
 
-/* Is there time in this round for what can wait? */
+/* The round has time for work that can wait. */
 static bool spare(const struct analysis_worker *w, int64_t round)
 {
 	return w->spare_round != round || w->spare_ns < SPARE_NS;
@@ -352,7 +350,7 @@ static void spend(struct analysis_worker *w, int64_t round, uint64_t since)
 	w->spare_round = round;
 }
 
-/* What models are known by: that of its service is of use to its siblings. */
+/* The name of its model: the service, so that its replicas share it. */
 static const char *model_name(const struct analysis_pod *p)
 {
 	return *p->service ? p->service : p->name;
@@ -373,11 +371,11 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 	int64_t moment = row->ns / (int64_t)a->o.every_ns;
 	const struct analysis_pod *p = *row->own;
 
-	if (p == &nobody || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
+	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
 	if (!p)
 		return spare(&a->worker[row->worker], row->ns);
-	/* Not yet, unless it was left out the last time. */
+	/* Once per interval, later if the last one was missed. */
 	return p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
 
@@ -397,7 +395,7 @@ static void on_row(void *arg, const struct collect_tap_row *row)
 		*row->own = p = make_pod(w, row);
 		spend(w, row->ns, start);
 	}
-	if (p && p != &nobody) {
+	if (p && p != &no_pod) {
 		p->moment = moment;
 		score(w, p, row);
 		asked = collect_models_asked(a->models);
@@ -415,7 +413,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	uint32_t n = 0;
 
 	(void)instance;
-	if (p == &nobody)
+	if (p == &no_pod)
 		return;
 	for (uint32_t i = 0; i < w->rows; i++) {
 		if (w->pod[i] == p)
@@ -449,15 +447,14 @@ static const struct analyse_detector_ops *find(const char *name, char *error, si
 	return NULL;
 }
 
-/* What can't be saved is better known at the start than after five minutes, or a day. */
+/* Fails at the start if the model cannot be saved. */
 static int look_at_folder(const char *path, char *error, size_t error_bytes)
 {
 	char *copy = strdup(path);
 	int err = !copy ? ENOMEM : access(dirname(copy), W_OK | X_OK) ? errno : 0;
 
 	if (err)
-		snprintf(error, error_bytes, "%s: no file can be written there: %s", path,
-			 strerror(err));
+		snprintf(error, error_bytes, "%s: cannot write: %s", path, strerror(err));
 	free(copy);
 	return err ? -1 : 0;
 }
@@ -475,15 +472,14 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 	if (asprintf(&aside, "%s.refused", a->model) < 0)
 		return -1;
 	if (rename(a->model, aside)) {
-		snprintf(error, error_bytes, "%s is damaged and can't be put aside: %s", a->model,
+		snprintf(error, error_bytes, "%s is not valid and cannot be renamed: %s", a->model,
 			 strerror(errno));
 		free(aside);
 		return -1;
 	}
-	base_logf(BASE_WARN, "analysis",
-		  "%s; what is usual is learned anew, and the file is now %s", error, aside);
+	base_logf(BASE_WARN, "analysis", "%s; learning again, file renamed to %s", error, aside);
 	free(aside);
-	/* What was good of it goes, too: half of a fleet that knows itself is hard to explain. */
+	/* Discards the valid part, too: a fleet that knows half its pods is hard to explain. */
 	collect_models_free(a->models);
 	a->models = collect_models_new();
 	if (!a->models) {
@@ -569,16 +565,15 @@ int collect_analysis_free(struct collect_analysis *a)
 		return 0;
 	collect_models_stop(a->models);
 	if (a->model && (err = collect_models_write(a->models, a->model)))
-		base_logf(BASE_ERROR, "analysis", "%s: what was learned is lost: %s", a->model,
+		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->model,
 			  strerror(-err));
 	if (a->record) {
 		uint64_t lost = collect_record_lost(a->record);
 		int bad = collect_record_free(a->record);
 
 		if (bad)
-			base_logf(BASE_ERROR, "analysis",
-				  "%s: rows could not be recorded count>=%llu", a->o.record,
-				  (unsigned long long)lost);
+			base_logf(BASE_ERROR, "analysis", "rows not recorded folder=%s count>=%llu",
+				  a->o.record, (unsigned long long)lost);
 		err = err ? err : bad;
 	}
 	for (unsigned int i = 0; i < a->o.workers; i++) {

@@ -10,15 +10,14 @@
 #include "collect/calc.h"
 #include "collect/kernel/workload.h"
 
-enum { COUNT, MEAN, P90, P50, P99 }; /* features of a histogram; the last two of layers only */
+enum { COUNT, MEAN, P90, P50, P99 }; /* features of a histogram; P50 and P99 of layers only */
 
-/* Cells of a histogram at a window's start, and in its middle: places in collect_features.window.
- */
+/* Cells of a histogram at the start and in the middle of a window: indices of window[]. */
 struct features_span {
 	size_t old, mid;
 };
 
-/* What a column gives: features from first on. */
+/* The features of a column, from first on. */
 struct collect_feature_source {
 	uint32_t column, first, count;
 	struct features_span brief, longer; /* of histograms; longer: of layers */
@@ -30,8 +29,10 @@ static bool is_histogram(const struct region_metric *m)
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
 }
 
-/* Its quantiles are looked at as well: it has a bucket every half octave, and few observations in
- * quiet times. */
+/*
+ * A layer histogram, which has quantile features: buckets of half an octave, few observations in
+ * quiet times.
+ */
 static bool is_layer(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM_EXP && (!strcmp(m->name, WORKLOAD_LAYER_METRIC) ||
@@ -48,7 +49,7 @@ static uint32_t features_of(const struct region_metric *m)
 					     : 1;
 }
 
-/* The name with its labels; returns its length. out may be NULL. */
+/* Writes the name with its labels; returns its length. out may be NULL. */
 static size_t put_name(char *out, size_t room, const struct region_metric *m, uint32_t i)
 {
 	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99"};
@@ -84,7 +85,7 @@ void collect_features_free(struct collect_features *f)
 	*f = (struct collect_features){0};
 }
 
-/* How much of everything: the first of two looks at the layout. */
+/* Counts features and memory of a layout, before it is allocated. */
 static void measure(struct collect_features *f, const struct collect_tap_row *row, size_t *text,
 		    size_t *widest)
 {
@@ -168,7 +169,7 @@ static double quantile(const struct region_metric *m, const uint64_t *delta, dou
 						      m->first_bucket, m->zero_threshold, q);
 }
 
-/* What came since then, by bucket, in f->scratch. How much in all; 0: nothing, or it began anew. */
+/* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
 static uint64_t since(const struct collect_features *f, const struct region_metric *m,
 		      const uint64_t *cell, const uint64_t *old)
 {
@@ -179,7 +180,7 @@ static uint64_t since(const struct collect_features *f, const struct region_metr
 	return sum > 1ull << 62 ? 0 : sum;
 }
 
-/* Of the last moments: mean and 90th percentile. */
+/* Mean and 90th percentile of the short window. */
 static void take_brief(struct collect_features *f, const struct collect_feature_source *s,
 		       const struct region_metric *m, const uint64_t *cell, bool slide)
 {
@@ -197,13 +198,13 @@ static void take_brief(struct collect_features *f, const struct collect_feature_
 	}
 }
 
-/* It is so long ago, or never was; or the clock was set back since, and there is no telling. */
+/* The window is over, was never started, or the clock was set back. */
 static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
 {
 	return !since_ns || ns - since_ns >= window_ns || ns < since_ns;
 }
 
-/* Of as many observations as it takes: the others. */
+/* Median and 99th percentile of the long window. */
 static void take_longer(struct collect_features *f, struct collect_feature_source *s,
 			const struct region_metric *m, const uint64_t *cell, int64_t ns, bool slide)
 {
@@ -235,7 +236,7 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 	for (uint32_t i = MEAN; i < s->count; i++)
 		v[i] = NAN;
 	if (isnan(v[COUNT]))
-		return; /* it did not settle: neither to be shown nor to be remembered */
+		return; /* did not settle: neither shown nor remembered */
 	take_brief(f, s, m, cell, slide);
 	if (is_layer(m))
 		take_longer(f, s, m, cell, row->ns, slide);

@@ -7,31 +7,26 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "base/grow.h"
+#include "collect/collector_internal.h"
 
-#define TURN_NS	  100000000u  /* between two looks at findings */
-#define SLICE_NS  50000000u   /* of a turn, for samples */
-#define SECOND_NS 1000000000u /* samples wait for company no longer; signals are as old */
-#define LATE_NS	  2000000000u /* a verdict comes within this, however busy the machine */
+#define TURN_NS	 100000000u /* between two polls of findings */
+#define SLICE_NS 50000000u  /* per poll, for samples */
+#define SECOND_NS \
+	1000000000u /* samples are batched at most this long; signals are at most this old */
+#define LATE_NS	  2000000000u /* a verdict comes within this time on a busy machine */
 #define LINGER_NS 1000000000u
 
 /* ---- anomalies that changed ---- */
 
-/* Under the lock of the verdicts: it is only written down. */
+/* Under the lock of the verdicts: only queues the change. */
 static void note(const struct act_anomaly *a, void *arg)
 {
 	struct collect_live *l = arg;
-	size_t room = l->change_room ? l->change_room * 2 : 64;
-	struct act_anomaly *to;
 
-	if (l->changes == l->change_room) {
-		to = realloc(l->change, room * sizeof(*to));
-		if (!to) {
-			relaxed_bump(l->lost_changes, 1);
-			return;
-		}
-		l->change = to;
-		l->change_room = room;
+	if (!BASE_GROW(l->change, l->changes, l->change_room)) {
+		relaxed_bump(l->lost_changes, 1);
+		return;
 	}
 	l->change[l->changes++] = *a;
 }
@@ -59,7 +54,7 @@ static void on_alerts(void *arg, const char *json, size_t bytes, size_t count)
 	push(l->alert, json, bytes, count);
 }
 
-/* For who has nothing but the log; not more than a line a second of each kind. */
+/* Logs anomalies, at most one line per second and kind. */
 static void say(struct collect_live *l, const struct act_anomaly *a)
 {
 	const struct act_pod_name *n = &a->name;
@@ -67,16 +62,17 @@ static void say(struct collect_live *l, const struct act_anomaly *a)
 	if (a->id > l->said_id) {
 		l->said_id = a->id;
 		base_log_limited(BASE_INFO, "analysis",
-				 "not as usual: pod=%s service=%s host=%s score=%.3g blame=%s",
+				 "pod anomalous pod=%s service=%s host=%s score=%.3g blame=%s",
 				 n->pod, n->service, n->host, a->peak,
 				 a->blames ? a->blame[0].metric : "");
 	}
 	if (a->end_ns)
-		base_log_limited(BASE_INFO, "analysis",
-				 "%s: pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
-				 a->unread ? "not read any more" : "as usual again", n->pod,
-				 n->service, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
-				 a->peak, a->blames ? a->blame[0].metric : "");
+		base_log_limited(
+			BASE_INFO, "analysis",
+			"anomaly ended cause=%s pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
+			a->unread ? "unread" : "normal", n->pod, n->service, n->host,
+			(double)(a->last_ns - a->begin_ns) * 1e-9, a->peak,
+			a->blames ? a->blame[0].metric : "");
 }
 
 static void keep(struct collect_live *l)
@@ -171,7 +167,7 @@ static void *live_main(void *arg)
 
 /* ---- start and end ---- */
 
-/* Nobody wants to hear of an anomaly that is long over. */
+/* Alerts of anomalies that ended long ago are dropped. */
 static struct export_push *pusher(const char *name, const char *url, char *error,
 				  size_t error_bytes)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live.h - what goes on beside the collector's rounds: analysis in the workers, and a thread that
- * keeps the anomalies and does what they cause. Whoever is told outside (receivers of samples and
- * alerts) is told by threads of their own: nothing out there holds up a round, nor this thread.
+ * live.h - analysis in the workers, and a thread that keeps the anomalies and acts on them.
+ * Receivers of samples and alerts have threads of their own, so that they delay neither a round nor
+ * this thread.
  *
- *	collect_live_new()
- *	collect_collector_new(), collect_live_start(), collect_collector_start()
- *	...
- *	collect_live_stop(), collect_collector_free(), collect_live_free()
+ * Order of calls:
+ * - collect_live_new()
+ * - collect_collector_new(), collect_live_start(), collect_collector_start()
+ * - collect_live_stop(), collect_collector_free(), collect_live_free()
  */
 #ifndef SL_COLLECT_ANALYSIS_LIVE_H
 #define SL_COLLECT_ANALYSIS_LIVE_H
@@ -22,24 +22,25 @@ struct collect_live_opts {
 	struct collect_analysis_opts analysis;
 	uint64_t period_ns;	  /* of the collector's rounds */
 	const char *remote_write; /* URL, or NULL */
-	bool native_histograms;	  /* it takes them */
+	bool native_histograms;	  /* the receiver takes them */
 	uint64_t sample_every_ns; /* 0: all samples */
 	uint64_t sample_around_ns;
 	const char *alert, *webhook; /* URLs, or NULL */
-	uint64_t verdict_ttl_ns; /* pods are told what is thought of them, for so long; 0: not */
-	const char *link;	 /* where people find the page: goes into alerts; NULL: no link */
+	uint64_t verdict_ttl_ns; /* how long a verdict written to a pod's host is valid; 0: none are
+				  */
+	const char *link;	 /* URL of the page, for alerts; or NULL */
 };
 
 struct collect_live;
 
-/* NULL with one line in error. */
+/* NULL: error has one line. */
 struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
 				      size_t error_bytes);
 /* 0 or -errno. */
 int collect_live_start(struct collect_live *l, struct collect_collector *c);
-/* Ends the thread; what waits for receivers gets a second to go out. */
+/* Ends the thread; queued items have one second to be sent. */
 void collect_live_stop(struct collect_live *l);
-/* 0, or -errno of writing what is to be written, which is logged. NULL is let pass. */
+/* 0, or -errno of the last write, which is logged. NULL is fine. */
 int collect_live_free(struct collect_live *l);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* live_internal.h - what live.c shares with those that tell of it: self.c, the API. */
+/* live_internal.h - what live.c shares with self/live.c. */
 #ifndef SL_COLLECT_ANALYSIS_LIVE_INTERNAL_H
 #define SL_COLLECT_ANALYSIS_LIVE_INTERNAL_H
 
@@ -19,7 +19,7 @@ struct collect_live {
 	struct act_alerts *alerts;	     /* with analysis */
 	struct export_push *alert, *webhook; /* NULL: none */
 	struct act_scale *scale;	     /* with analysis */
-	struct collect_notify *notify;	     /* NULL: hosts are told nothing */
+	struct collect_notify *notify;	     /* NULL: verdicts are not written to hosts */
 
 	pthread_t thread;
 	bool running;
@@ -27,11 +27,11 @@ struct collect_live {
 	pthread_cond_t wake;
 	bool stop;
 
-	/* The thread's own. */
+	/* The thread's. */
 	struct act_anomaly *change;
 	size_t changes, change_room;
-	uint64_t said_id; /* of anomalies, up to it they were logged */
-	/* Looked at by others. */
+	uint64_t said_id; /* of the last anomaly logged */
+	/* Read by any thread. */
 	uint64_t lost_changes, lost_alerts;
 };
 

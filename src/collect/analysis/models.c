@@ -12,14 +12,15 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 #define MAGIC	   "SLMODLS1"
-#define MAGIC_ANY  7 /* of it, whatever the version */
+#define MAGIC_ANY  7 /* bytes that all versions share */
 #define MODELS_MAX 4096u
 #define NAME_MAX_  1024u
 #define MODEL_MAX  (64u << 20)
 #define FILE_BYTES ((size_t)1 << 30)
-#define GATHER_NS  5000000000u /* workers have so long to bring what they learned */
+#define GATHER_NS  5000000000u /* workers have this long to save their pipelines */
 
 struct model {
 	char *name;
@@ -88,7 +89,7 @@ void collect_models_free(struct collect_models *m)
 	free(m);
 }
 
-/* Where it is, or would be. */
+/* The index of the name, or where to insert it. */
 static uint32_t place(const struct collect_models *m, const char *name, bool *there)
 {
 	uint32_t low = 0, high = m->count;
@@ -126,7 +127,7 @@ static struct model *find_either(struct collect_models *m, const char *pod, cons
 /* Under the lock. */
 static struct model *insert(struct collect_models *m, const char *name)
 {
-	uint32_t room = m->room ? 2 * m->room : 16, i;
+	uint32_t i;
 	struct model *x;
 	bool there;
 	char *copy;
@@ -136,14 +137,9 @@ static struct model *insert(struct collect_models *m, const char *name)
 		return &m->model[i];
 	if (m->count == MODELS_MAX || !(copy = strdup(name)))
 		return NULL;
-	if (m->count == m->room) {
-		x = realloc(m->model, room * sizeof(*x));
-		if (!x) {
-			free(copy);
-			return NULL;
-		}
-		m->model = x;
-		m->room = room;
+	if (!BASE_GROW(m->model, m->count, m->room)) {
+		free(copy);
+		return NULL;
 	}
 	x = &m->model[i];
 	memmove(x + 1, x, (m->count++ - i) * sizeof(*x));
@@ -233,7 +229,7 @@ static int keep(struct collect_models *m, const char *name, const struct analyse
 	pthread_mutex_unlock(&m->lock);
 	if (!more)
 		return 0;
-	/* Not under the lock: it takes a tenth of a millisecond, and others are at it, too. */
+	/* Not under the lock: it takes 0.1 ms. */
 	room = analyse_pipeline_save_bytes(p);
 	bytes = malloc(room);
 	if (bytes)
@@ -370,9 +366,9 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	free(bytes);
 	if (err)
 		snprintf(error, error_bytes, "%s: %s", path,
-			 err == -EINVAL ? "no file of models, or damaged or cut short"
+			 err == -EINVAL ? "not a file of models, damaged or truncated"
 			 : err == -EPROTONOSUPPORT
-				 ? "models of another version, which this program can't read"
+				 ? "models of a version that this program cannot read"
 				 : strerror(-err));
 	return err;
 }
@@ -401,7 +397,7 @@ static void write_one(void *arg, const char *name, const void *bytes, size_t len
 	o->count++;
 }
 
-/* The new name is on the disk, too. */
+/* Makes the rename durable. */
 static int sync_folder(const char *path)
 {
 	char *copy = strdup(path);
@@ -410,7 +406,7 @@ static int sync_folder(const char *path)
 	if (!copy)
 		return -ENOMEM;
 	fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: it has no such thing */
+	if (fd < 0 || (fsync(fd) && errno != EINVAL)) /* EINVAL: not supported */
 		err = -errno;
 	if (fd >= 0)
 		close(fd);
@@ -426,7 +422,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 	int err = 0;
 	FILE *f;
 
-	/* Into memory first: workers shall not wait for a disk. */
+	/* Into memory first, so that workers do not wait for the disk. */
 	to_memory.f = open_memstream(&text, &bytes);
 	if (!to_memory.f)
 		return -ENOMEM;
@@ -445,7 +441,7 @@ int collect_models_write(struct collect_models *m, const char *path)
 		free(text);
 		return -ENOMEM;
 	}
-	unlink(temporary); /* of one who had this process' number and was killed */
+	unlink(temporary); /* of a killed process with the same PID */
 	f = fopen(temporary, "wxe");
 	if (!f) {
 		err = -errno;
@@ -470,7 +466,7 @@ out:
 
 /* ---- now and then ---- */
 
-/* False: it is to end. */
+/* False: stop. */
 static bool wait_until(struct collect_models *m, uint64_t ns)
 {
 	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
@@ -501,10 +497,9 @@ static void *writer(void *arg)
 			break;
 		err = collect_models_write(m, m->path);
 		if (err)
-			base_log_limited(
-				BASE_ERROR, "analysis",
-				"%s: what was learned is not saved, and is tried again: %s",
-				m->path, strerror(-err));
+			base_log_limited(BASE_ERROR, "analysis",
+					 "models not saved, retrying file=%s error=\"%s\"", m->path,
+					 strerror(-err));
 		pthread_mutex_lock(&m->lock);
 		m->stats.failed += err != 0;
 		m->stats.written += !err;

@@ -9,27 +9,28 @@
 #include <sidelight/attach.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "base/grow.h"
+#include "collect/collector_internal.h"
 
-#define RENEWALS     3u		 /* in the time that a verdict holds */
-#define AGAIN_NS     5000000000u /* a host that keeps coming and going is told all again so often */
-#define QUEUE	     32u	 /* verdicts on the way to a host */
+#define RENEWALS     3u		 /* per validity of a verdict */
+#define AGAIN_NS     5000000000u /* least time between two full repeats to a host that reconnects */
+#define QUEUE	     32u	 /* verdicts in flight to a host */
 #define BUFFER_BYTES 4096u
 
 struct notify_pod {
 	uint64_t instance;
-	uint64_t due_ns; /* 0: never told, or to be told again */
-	uint64_t seen;	 /* pass in which it was there */
+	uint64_t due_ns; /* 0: now */
+	uint64_t seen;	 /* last pass that had it */
 	int64_t time_ns; /* of the last finding */
 	double score;
-	bool anomalous, told_anomalous;
-	size_t host; /* that it was told at */
+	bool anomalous, sent_anomalous;
+	size_t host; /* that was notified */
 };
 
 struct peer {
-	struct fabric *fabric; /* NULL: nothing to say yet, or no use */
-	bool refused;	       /* could not even be opened */
-	bool anew;	       /* another connection: what was told before may be lost */
+	struct fabric *fabric; /* NULL: not needed yet, or refused */
+	bool refused;	       /* could not be opened */
+	bool anew;	       /* reconnected: earlier verdicts may be lost */
 	uint64_t epoch, again_ns;
 };
 
@@ -38,11 +39,11 @@ struct collect_notify {
 	uint64_t ttl_ns;
 	struct peer *peer; /* by host */
 	size_t hosts;
-	/* Sorted by instance but for those that were added in this pass. */
+	/* Sorted by instance, except those added in this pass. */
 	struct notify_pod *pod;
 	size_t pods, sorted, room;
 	uint64_t pass;
-	/* Looked at by others. */
+	/* Read by any thread. */
 	struct collect_notify_stats s;
 };
 
@@ -92,16 +93,10 @@ static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 
 static struct notify_pod *add(struct collect_notify *t, uint64_t instance)
 {
-	size_t room = t->room ? t->room * 2 : 64;
 	struct notify_pod *to;
 
-	if (t->pods == t->room) {
-		to = realloc(t->pod, room * sizeof(*to));
-		if (!to)
-			return NULL; /* with the next pass */
-		t->pod = to;
-		t->room = room;
-	}
+	if (!BASE_GROW(t->pod, t->pods, t->room))
+		return NULL; /* the next pass tries again */
 	to = &t->pod[t->pods++];
 	*to = (struct notify_pod){.instance = instance};
 	return to;
@@ -122,7 +117,7 @@ static struct fabric *fabric_of(struct collect_notify *t, size_t host)
 	p->fabric = fabric_open(t->c->host[host].target, &o);
 	p->refused = !p->fabric;
 	if (p->refused)
-		base_logf(BASE_WARN, "tell", "host=%s: its pods are not told of verdicts: %s",
+		base_logf(BASE_WARN, "notify", "verdicts not written host=%s error=\"%s\"",
 			  t->c->host[host].target, fabric_error());
 	return p->fabric;
 }
@@ -142,7 +137,7 @@ static void say(struct collect_notify *t, struct collect_index *x, struct notify
 	struct fabric *f;
 	int err;
 
-	if (!r || r->made || relaxed_load(r->state) != SL_STATE_LIVE)
+	if (!r || r->synthetic || relaxed_load(r->state) != SL_STATE_LIVE)
 		return;
 	p->host = (size_t)(r->host - t->c->host);
 	f = fabric_of(t, p->host);
@@ -152,7 +147,7 @@ static void say(struct collect_notify *t, struct collect_index *x, struct notify
 		relaxed_add(t->s.untold, 1);
 		return;
 	}
-	p->told_anomalous = p->anomalous;
+	p->sent_anomalous = p->anomalous;
 	p->due_ns = now_ns + t->ttl_ns / RENEWALS;
 	relaxed_add(t->s.notified, 1);
 }
@@ -162,10 +157,10 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	struct notify_pod *p = find(t, a->instance);
 	struct collect_index *x;
 
-	if (!p || a->unread) /* of one that is new the next pass tells */
+	if (!p || a->unread) /* the next pass notifies of a new one */
 		return;
 	p->anomalous = !a->end_ns;
-	if (p->due_ns && p->anomalous == p->told_anomalous)
+	if (p->due_ns && p->anomalous == p->sent_anomalous)
 		return;
 	p->time_ns = a->last_ns;
 	if (p->anomalous)
@@ -188,7 +183,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 		p->epoch = epoch;
 		if (!p->anew || now_ns < p->again_ns)
 			continue;
-		/* Another agent, perhaps, whose pods know nothing yet. */
+		/* It may be another agent without any verdict. */
 		for (size_t k = 0; k < t->pods; k++)
 			if (t->pod[k].host == i)
 				t->pod[k].due_ns = 0;
@@ -197,13 +192,13 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 	}
 }
 
-/* Under the lock of the verdicts: it is only written down. */
+/* Under the lock of the verdicts: only copies. */
 static void look(const struct act_pod_verdict *v, void *arg)
 {
 	struct collect_notify *t = arg;
 	struct notify_pod *p;
 
-	/* Nothing is known while it is learned what is usual. */
+	/* No verdict during warm-up. */
 	if (!v->ns || isinf(v->threshold))
 		return;
 	p = find(t, v->instance);
@@ -214,7 +209,7 @@ static void look(const struct act_pod_verdict *v, void *arg)
 	p->seen = t->pass;
 	p->time_ns = v->ns;
 	p->anomalous = v->anomalous;
-	/* The score that a message has is in thresholds. */
+	/* Scores are sent in units of the threshold. */
 	p->score = v->threshold > 0 && isfinite(v->score) ? v->score / v->threshold : 0;
 }
 
@@ -238,9 +233,9 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 	for (size_t i = 0; i < t->pods; i++) {
 		struct notify_pod *p = &t->pod[i];
 
-		/* One that is not read any more is not known to be anything. */
+		/* A pod that is no longer read has no verdict. */
 		if (p->time_ns > old_ns &&
-		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->told_anomalous))
+		    (!p->due_ns || now_ns >= p->due_ns || p->anomalous != p->sent_anomalous))
 			say(t, x, p, now_ns);
 	}
 	collect_index_put(x);

@@ -14,9 +14,9 @@
 #include "base/base.h"
 
 #define BUCKETS	   1024u
-#define BUFFER_MAX ((size_t)64 << 20) /* of one worker, while the disk is slow */
+#define BUFFER_MAX ((size_t)64 << 20) /* per worker, while the disk is slow */
 
-/* In a buffer: this, then the names (each with its NUL, the pod's first) or the values. */
+/* An entry of a buffer; the names (NUL-terminated, the pod's first) or the values follow. */
 struct record_entry {
 	uint64_t instance;
 	int64_t ns; /* 0: a layout */
@@ -37,8 +37,8 @@ struct record_worker {
 struct record_pod {
 	struct record_pod *next;
 	uint64_t instance;
-	char *path; /* NULL: there is none to be had */
-	char *head; /* first line, without its end */
+	char *path; /* NULL: none */
+	char *head; /* first line, without newline */
 	uint32_t columns;
 };
 
@@ -92,8 +92,8 @@ static bool ends_with(const char *s, size_t n, const char *end)
 }
 
 /*
- * A name as replay understands it: no commas, and what it takes for a counter by its name is one.
- * out has room for eight more bytes than name.
+ * Writes a name for replay: without commas, and with the suffix by which it recognizes counters.
+ * out has eight bytes more than name.
  */
 static size_t plain_name(char *out, const char *name, bool counter)
 {
@@ -185,7 +185,7 @@ static struct record_pod *find(struct collect_record *r, uint64_t instance)
 	return p;
 }
 
-/* A pod's name is a stranger's: it names a file in the folder and nothing else. */
+/* A pod's name is not trusted: it must name a file inside the folder. */
 static char *make_path(struct collect_record *r, const char *pod, uint64_t instance, bool again)
 {
 	char name[201], *path;
@@ -216,12 +216,13 @@ static FILE *create(struct collect_record *r, struct record_pod *p, const char *
 		if (errno != EEXIST)
 			break;
 	}
-	base_log_limited(BASE_ERROR, "record", "%s/metrics: no file for pod=%s: %s", r->dir, pod,
+	base_log_limited(BASE_ERROR, "record",
+			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, pod,
 			 strerror(errno));
 	return NULL;
 }
 
-/* More columns: the rows that are there get empty fields behind. */
+/* Appends empty fields for new columns to the existing rows. */
 static bool widen(struct record_pod *p, const char *head, uint32_t columns)
 {
 	char *temporary = NULL, *line = NULL;
@@ -289,7 +290,7 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 		free(head);
 		return;
 	}
-	/* A schema only grows, so the columns that were there stay where they are. */
+	/* A schema only grows, so that columns keep their place. */
 	if (p->path && !strncmp(head, p->head, strlen(p->head)) && widen(p, head, e->columns)) {
 		free(p->head);
 		p->head = head;
@@ -307,7 +308,7 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 	}
 }
 
-/* Rows of one pod that follow each other share an open file. */
+/* Consecutive rows of a pod share an open file. */
 static FILE *take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
 		      FILE *f, struct record_pod **of)
 {

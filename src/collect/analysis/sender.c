@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/analysis/sender_hist.h"
 
-#define POINTS	  16384u	 /* of one series at a time */
-#define LOOK_NS	  500000000u	 /* between two looks at who is there */
-#define BEHIND_NS 600000000000ll /* further behind nobody wants it any more */
+#define POINTS	  16384u	 /* per series, at a time */
+#define LOOK_NS	  500000000u	 /* between two looks for pods */
+#define BEHIND_NS 600000000000ll /* samples older than this are given up */
 #define SECOND_NS 1000000000ull
 #define BUCKETS	  4096u
 
@@ -23,9 +23,9 @@ struct sender_pod {
 	uint32_t columns;
 	struct export_remote_series **series; /* [columns]; NULL: not sent */
 	struct collect_sender_hists *hists;
-	int64_t hists_ns, hists_sent_ns; /* they are due; of what was sent last */
+	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
 	bool anomalous;
-	/* The span under way: columns before `column` are sent. */
+	/* The span being sent: columns before column are done. */
 	struct act_sample_span span;
 	uint32_t column;
 	bool busy;
@@ -36,9 +36,9 @@ struct collect_sender {
 	struct export_remote_write *w;
 	struct act_sample_opts o;
 	bool native;
-	uint64_t most_ns; /* of time that POINTS of a series surely hold */
+	uint64_t most_ns; /* span of time that POINTS of a series always hold */
 	struct sender_pod *bucket[BUCKETS];
-	size_t turn; /* the next bucket */
+	size_t next; /* bucket */
 	uint64_t look_ns, looks;
 	struct collect_point *point;
 	struct export_remote_point *out;
@@ -58,7 +58,7 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 	s->w = w;
 	s->o = *opts;
 	s->native = native;
-	/* Busy rounds come within tens of microseconds. */
+	/* Without a period rounds take tens of microseconds. */
 	s->most_ns = POINTS / 2 * (period_ns ? period_ns : 20000);
 	if (s->most_ns > 60 * SECOND_NS)
 		s->most_ns = 60 * SECOND_NS;
@@ -144,14 +144,14 @@ static struct sender_pod **place_of(struct collect_sender *s, uint64_t instance)
 	return at;
 }
 
-/* Spread over every_ns, as the samples of different pods are; an anomaly's at once. */
+/* Spread over every_ns by pod; at once for an anomaly. */
 static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		       const struct collect_region *r, const struct collect_snapshot *b,
 		       int64_t now)
 {
 	int64_t ns = (int64_t)relaxed_load(r->last_read_ns), every = (int64_t)s->o.every_ns;
 
-	/* What is dead is read no more, and its last words are due all the same. */
+	/* The final values of a dead pod are sent, too. */
 	if (export_remote_write_busy(s->w) || ns <= p->hists_sent_ns ||
 	    (now < p->hists_ns && !p->anomalous))
 		return;
@@ -205,7 +205,7 @@ static void pod_free(struct collect_sender *s, struct sender_pod *p)
 	relaxed_bump(s->s.pods, -1ull);
 }
 
-/* Expired: the receiver is told that nothing comes any more. */
+/* Expired: marks its series stale at the receiver. */
 static void pod_end(struct collect_sender *s, struct sender_pod *p)
 {
 	int64_t now = (int64_t)base_realtime_ns();
@@ -249,7 +249,7 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
-/* False if the time is up, or the receiver behind. */
+/* False: the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
 	int64_t now = (int64_t)base_realtime_ns(), oldest = now - BEHIND_NS;
@@ -267,7 +267,7 @@ static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t en
 			p->column = 0;
 			relaxed_bump(s->s.windows, !p->span.last);
 		}
-		/* A look at the clock for each column would cost more than some columns do. */
+		/* Reading the clock costs more than some columns do. */
 		for (int i = 0; i < 16 && p->column < p->columns; i++)
 			send_column(s, p, p->column++);
 		p->busy = p->column < p->columns;
@@ -284,7 +284,7 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 		s->look_ns = now + LOOK_NS;
 	}
 	for (size_t i = 0; i < BUCKETS && !more; i++) {
-		struct sender_pod **at = &s->bucket[s->turn], *p;
+		struct sender_pod **at = &s->bucket[s->next], *p;
 
 		while (!more && (p = *at)) {
 			if (p->seen != s->looks) {
@@ -296,7 +296,7 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 			at = &p->next;
 		}
 		if (!more)
-			s->turn = (s->turn + 1) % BUCKETS;
+			s->next = (s->next + 1) % BUCKETS;
 	}
 	return more && !export_remote_write_busy(s->w);
 }

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sender.h - samples out of history to remote write, as many as act/sample.h says. One thread; what
- * takes long is done in slices, so that whoever else has that thread gets his turn.
+ * sender.h - sends samples of history by remote write, as many as act/sample.h chooses. One thread,
+ * in short slices.
  *
- * Counters, gauges, infos (as 1) and the counts of histograms are sent out of history. Of
- * histograms history has no more: their sums and buckets are sent as they are at the moment, one
- * every so often, and every second or so while their pod is within an anomaly. Exponential ones go
- * as native histograms if the receiver takes them, classic ones as series by "le". State sets are
- * for scrapes.
+ * Counters, gauges, infos (as 1) and counts of histograms come from history. Sums and buckets are
+ * not in history: their current values are sent, at the sampling interval, and about every second
+ * during an anomaly of the pod. Exponential histograms go as native ones if the receiver takes
+ * them, classic ones as series by "le". State sets are not sent.
  */
 #ifndef SL_COLLECT_ANALYSIS_SENDER_H
 #define SL_COLLECT_ANALYSIS_SENDER_H
@@ -21,21 +20,21 @@ struct collect_sender;
 
 struct collect_sender_stats {
 	uint64_t pods;
-	uint64_t windows;      /* spans at full resolution, or pieces of them */
-	uint64_t late_ns;      /* of spans that were asked for too late */
-	uint64_t skipped_ns;   /* of time that was given up as the receiver was too far behind */
-	uint64_t truncated;    /* spans with more points than fit: the oldest were left out */
-	uint64_t refused_pods; /* no memory */
+	uint64_t windows;      /* spans at full resolution, or parts of them */
+	uint64_t late_ns;      /* of spans chosen too late */
+	uint64_t skipped_ns;   /* of time given up because the receiver was too far behind */
+	uint64_t truncated;    /* spans with more points than fit: the oldest were dropped */
+	uint64_t refused_pods; /* out of memory */
 };
 
-/* NULL: ENOMEM. w is used by the sender's thread from now on, and not freed. */
+/* NULL: ENOMEM. The sender's thread uses w from now on; it does not free it. */
 struct collect_sender *collect_sender_new(struct collect_collector *c,
 					  struct export_remote_write *w,
 					  const struct act_sample_opts *opts, uint64_t period_ns,
 					  bool native);
-/* Something about an anomaly changed. */
+/* An anomaly began or ended. */
 void collect_sender_anomaly(struct collect_sender *s, const struct act_anomaly *a);
-/* Works for slice_ns at most. True if there is more to do at once. */
+/* Works for at most slice_ns. True if there is more to do now. */
 bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns);
 void collect_sender_stats(const struct collect_sender *s,
 			  struct collect_sender_stats *out); /* any thread */

@@ -9,7 +9,7 @@
 
 struct hist {
 	uint32_t column;
-	struct export_remote_series *sum, *native; /* native: or NULL, and then buckets */
+	struct export_remote_series *sum, *native; /* native: NULL if buckets are used */
 	struct export_remote_series **bucket;
 	uint32_t buckets; /* series: bounds and +Inf; 0: none */
 };
@@ -32,7 +32,7 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 
 	for (int k = 0; k < 2; k++)
 		for (uint32_t i = 0; i < sets[k]->count && n < most; i++)
-			/* Two of a name would have the whole request refused. */
+			/* Receivers refuse a request with a duplicate label. */
 			if (!key || strcmp(sets[k]->keys[i], key))
 				label[n++] = (struct region_text_label){sets[k]->keys[i],
 									sets[k]->values[i]};

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * sender_hist.h - histograms as sender.h sends them: sums and buckets of a pod as they are now. One
- * thread.
- */
+/* sender_hist.h - the sums and buckets of a pod's histograms for sender.c. One thread. */
 #ifndef SL_COLLECT_ANALYSIS_SENDER_HIST_H
 #define SL_COLLECT_ANALYSIS_SENDER_HIST_H
 
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "export/remote_write.h"
 
 struct collect_sender_hists; /* of a pod */
 
-/* For the layout of a board; what old has sent goes on. NULL: ENOMEM, and old is as it was. */
+/*
+ * For the layout of a snapshot; continues the series of old. NULL: ENOMEM, and old is unchanged.
+ */
 struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
 						      const struct collect_layout *l,
 						      const struct collect_sender_hists *old,
 						      bool native);
 void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
 			       const struct collect_snapshot *b, int64_t ns);
-/* They end: the receiver is told. */
+/* Marks the series stale at the receiver. */
 void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
 			      int64_t ns);
 void collect_sender_hists_free(struct collect_sender_hists *h); /* NULL is fine */
@@ -27,7 +26,7 @@ void collect_sender_hists_free(struct collect_sender_hists *h); /* NULL is fine 
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
 						   const struct collect_def *d, const char *suffix,
 						   const char *key, const char *value);
-/* A series that was there before goes on where it was. from may be NULL. */
+/* Continues series from as to. from may be NULL. */
 void collect_sender_series_follow(struct export_remote_series *to,
 				  const struct export_remote_series *from);
 

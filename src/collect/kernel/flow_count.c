@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * flow_count.c - what became of each flow since the last pass, counted exactly once: by the
- * difference of two snapshots of the same id, up to the final values that a closed flow leaves in
- * its slot. The journal tells of those whose slot was used again before anybody looked.
+ * flow_count.c - counts each flow's changes since the last pass exactly once: as the difference of
+ * two states with the same id, up to the final values that a closed flow leaves in its slot. The
+ * journal reports flows whose slot was reused between two passes.
  *
- * What a flow did before it was first seen is nobody's: a sum that began with it would jump by it
- * whenever a collector starts.
+ * What a flow did before it was first seen is not counted: otherwise the sums would jump at each
+ * start of a collector.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/kernel/flows.h"
 
-#define BEFORE_NS                                                                      \
-	1000000000u /* how far two snapshots are apart that say what holds a flow back \
-		     */
+#define BEFORE_NS 1000000000u /* least distance of the two states that show what limits a flow */
 
 static void store(uint64_t *to, const uint64_t *from)
 {
@@ -28,15 +27,15 @@ static struct region_flow parsed(const uint64_t *words)
 	struct region_flow f;
 
 	if (region_flow_parse(words, &f))
-		memset(&f, 0, sizeof(f)); /* it did parse when it was stored */
+		memset(&f, 0, sizeof(f)); /* it parsed when it was stored */
 	return f;
 }
 
-/* ---- whose it is ---- */
+/* ---- owners ---- */
 
 /*
- * Who opened a flow that is older than the table is not known: it is the server's if somebody
- * listens on its port, and else the lower port is taken for the service's.
+ * A flow older than the table does not say who opened it: it is the server's if the host listens on
+ * its port; otherwise the lower port is taken for the service's.
  */
 static void service_of(const struct collect_flow_table *t, const struct region_flow *f,
 		       uint32_t *role, uint16_t *port)
@@ -69,7 +68,7 @@ static void arrive(struct collect_link *l, struct collect_flow_table *t,
 		   struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns)
 {
 	bool there = f->flags & SL_FLOW_OLDER ||
-		     (t->first && !t->follows && f->open_ns <= t->hot.changed_ns);
+		     (t->reader.first && !t->reader.follows && f->open_ns <= t->hot.changed_ns);
 
 	*s = (struct collect_flow_seen){
 		.id = f->id,
@@ -85,14 +84,14 @@ static void arrive(struct collect_link *l, struct collect_flow_table *t,
 }
 
 /*
- * Finds its owner, whose name may come later than the flow. *anew: what it did so far is counted
- * nowhere. False: out of memory.
+ * Finds the owner, whose name may come later than the flow. *anew: nothing of the flow is counted
+ * yet. False: out of memory.
  */
 static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 			 struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns,
 			 bool *anew)
 {
-	static const struct collect_flow_owner nobody = {.unit = "(unknown)"};
+	static const struct collect_flow_owner unknown = {.unit = "(unknown)"};
 	struct collect_workload *old = s->workload;
 	uint32_t group = s->group;
 	struct collect_flow_owner who;
@@ -102,13 +101,13 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 		return true;
 	if (!collect_flow_owner_find(t, f->cgroup, &who)) {
 		bool waits = s->counts && f->state == SL_STATE_LIVE &&
-			     collect_flow_owners_told(t) &&
+			     collect_flow_owners_named(t) &&
 			     now_ns - s->since_ns < collect_flow_owner_wait(l);
 
 		if (old || waits)
 			return true;
 		s->unknown = true;
-		who = nobody;
+		who = unknown;
 	} else {
 		s->unknown = false;
 	}
@@ -123,7 +122,7 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	return true;
 }
 
-/* ---- snapshots ---- */
+/* ---- states ---- */
 
 static void end(struct collect_link *l, struct collect_flow_seen *s, const struct region_flow *f)
 {
@@ -143,7 +142,7 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Nobody saw more of it than its end. */
+/* Counts a flow of which only the end was seen. */
 static void unseen(struct collect_link *l, const struct region_flow_record *e)
 {
 	uint32_t role = e->local_port <= e->remote_port ? FLOW_SERVER : FLOW_CLIENT, group;
@@ -171,17 +170,15 @@ static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 	relaxed_bump(l->flow_stats.from_journal, 1);
 }
 
-/* Its slot is another's. What is left to say of it says the journal. */
+/* The slot was reused: the rest of the flow is in the journal. */
 static bool leave(struct collect_link *l, struct collect_flow_table *t, struct collect_flow_seen *s,
 		  const uint64_t *words, uint64_t now_ns)
 {
-	uint32_t room = t->orphan_room ? t->orphan_room * 2 : 64;
 	struct region_flow f = parsed(words);
-	struct collect_flow_orphan *to;
 	bool anew;
 
 	if (!s->final && !s->workload) {
-		s->since_ns = now_ns - collect_flow_owner_wait(l); /* waits no longer */
+		s->since_ns = now_ns - collect_flow_owner_wait(l); /* do not wait */
 		if (!settle_owner(l, t, s, &f, now_ns, &anew))
 			return false;
 		collect_workload_add(s->workload, s->group, NULL, &f);
@@ -192,13 +189,8 @@ static bool leave(struct collect_link *l, struct collect_flow_table *t, struct c
 		*s = (struct collect_flow_seen){0};
 		return true;
 	}
-	if (t->orphans == t->orphan_room) {
-		to = realloc(t->orphan, room * sizeof(*to));
-		if (!to)
-			return false;
-		t->orphan = to;
-		t->orphan_room = room;
-	}
+	if (!BASE_GROW(t->orphan, t->orphans, t->orphan_room))
+		return false;
 	t->orphan[t->orphans++] = (struct collect_flow_orphan){
 		.id = s->id,
 		.seen = *s,
@@ -298,7 +290,7 @@ static void ended(struct collect_link *l, struct collect_flow_table *t,
 			unseen(l, &s->end);
 		s->end = *e; /* its final values are in the slot, now or in the next pass */
 	} else if (s && p->pass[i] != t->pass) {
-		/* It is that which did not settle, unless that came later still. */
+		/* The slot did not settle: the end is that of its flow, or of an earlier one. */
 		if (s->end.id && s->end.id != s->id)
 			unseen(l, &s->end);
 		else if (s->end.id && !leave(l, t, s, p->now[i], now_ns))
@@ -317,7 +309,7 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 		qsort(t->orphan, t->orphans, sizeof(*t->orphan), by_id);
 	if (t->events)
 		qsort(t->event, t->events, sizeof(*t->event), by_number);
-	/* A line that was read again because of its neighbour is there twice. */
+	/* A line that was read again with an unsettled neighbour appears twice. */
 	for (uint32_t i = 0; i < t->events; i++)
 		if (t->event[i].number < t->journal_end &&
 		    (!i || t->event[i].number != t->event[i - 1].number))
@@ -325,8 +317,7 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 	t->events = 0;
 	t->stuck = t->journal_end < t->hot.journal ? t->stuck + 1 : 0;
 	t->journal = t->journal_end;
-	/* The slot may have been read later than the hot line: one more pass may tell of its end.
-	 */
+	/* The slot may have been read after the hot line: the next pass may report its end. */
 	for (uint32_t i = 0; i < t->orphans; i++) {
 		struct collect_flow_orphan *o = &t->orphan[i];
 

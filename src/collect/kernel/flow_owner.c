@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_flow_owner.c - whose cgroup that is, as the table of connections tells: read when slot 0
- * of the section says that there is another one, and once in a while, as names may come late.
+ * flow_owner.c - the owners of cgroups, by a section of the flow table: read when its slot 0 says
+ * that there is another one, and every AGAIN_NS, as names may come late.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "collect/kernel/flows.h"
 
-#define OWNER_NS    3000000000u /* what is new waits so long for the name of its owner */
+#define OWNER_NS    3000000000u /* a new flow waits this long for the name of its owner */
 #define AGAIN_NS    10000000000u
-#define OWNERS_MAX  8192u /* of a host */
+#define OWNERS_MAX  8192u /* per host */
 #define OWNER_WORDS (SL_FLOW_CGROUP_SIZE / 8)
 
 void collect_flow_owners_free(struct collect_flow_table *t, struct collect_collector *c)
@@ -20,12 +21,11 @@ void collect_flow_owners_free(struct collect_flow_table *t, struct collect_colle
 	free(t->owner_hash);
 }
 
-bool collect_flow_owners_told(const struct collect_flow_table *t)
+bool collect_flow_owners_named(const struct collect_flow_table *t)
 {
 	return t->info.cgroups;
 }
 
-/* Slots to be read in this pass: slot 0, and with all the others. */
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns)
 {
 	if (!t->info.cgroups)
@@ -92,11 +92,11 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 	if (fault)
 		return fault;
 	if (!slot) {
-		uint64_t used = o.used < t->info.cgroup_slots ? o.used : t->info.cgroup_slots;
+		uint64_t used = BASE_MIN(o.used, t->info.cgroup_slots);
 
-		used = used < OWNERS_MAX ? used : OWNERS_MAX;
+		used = BASE_MIN(used, OWNERS_MAX);
 		if (!reserve(t, l->c, (uint32_t)used))
-			return REGION_FAULT_NONE; /* with the next pass */
+			return REGION_FAULT_NONE; /* the next pass tries again */
 		t->owners_moved |= t->owners_used != used || t->owner[0][0] != words[0];
 		t->owners_used = (uint32_t)used;
 		if (used)
@@ -111,12 +111,10 @@ enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect
 	return REGION_FAULT_NONE;
 }
 
-/* At the least as long as it takes to read a name that comes a moment later. */
+/* At least three passes, so that a name that comes a moment later is read. */
 uint64_t collect_flow_owner_wait(const struct collect_link *l)
 {
-	uint64_t passes = 3 * l->c->opts.tcp_period_ns;
-
-	return passes > OWNER_NS ? passes : OWNER_NS;
+	return BASE_MAX(3 * l->c->opts.tcp_period_ns, OWNER_NS);
 }
 
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer_view.c - latency of layers by workload, seen from outside. Holds up no worker. */
+/* layer_view.c - the views of collect.h on latency of layers by workload. Blocks no worker. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,8 +56,8 @@ static bool begins_group(const struct region_metric *m)
 	       !strcmp(label_of(m, "layer"), region_layer_name(0));
 }
 
-static void view_board(const struct collect_region *r, const struct collect_snapshot *b,
-		       void (*fn)(const struct collect_layers_view *, void *), void *arg)
+static void view_snapshot(const struct collect_region *r, const struct collect_snapshot *b,
+			  void (*fn)(const struct collect_layers_view *, void *), void *arg)
 {
 	struct region_layer_view all = {0}, late = {0};
 	struct collect_layers_view v = {
@@ -93,8 +93,8 @@ void collect_collector_layers(struct collect_collector *c,
 	struct collect_index *x = collect_index_get(c);
 
 	for (size_t i = 0; x && i < x->regions; i++)
-		if (x->region[i]->made && x->snapshot[i])
-			view_board(x->region[i], x->snapshot[i], fn, arg);
+		if (x->region[i]->synthetic && x->snapshot[i])
+			view_snapshot(x->region[i], x->snapshot[i], fn, arg);
 	collect_index_put(x);
 }
 
@@ -104,12 +104,13 @@ void collect_collector_layer_losses(struct collect_collector *c,
 {
 	for (size_t i = 0; i < c->hosts; i++) {
 		struct collect_host *h = &c->host[i];
-		const struct collect_slot_stats *s = &h->link[0]->slot_stats[0];
+		const struct collect_link *l = h->link[0];
+		const struct collect_slot_stats *s = &l->slot_stats[0];
 		struct collect_layer_losses_view v = {
 			.target = h->target,
 			.hostname = collect_host_name(h),
 			.present = relaxed_load(s->present),
-			.passes = relaxed_load(s->passes),
+			.passes = relaxed_load(l->table_stats[TABLE_LAYERS].passes),
 		};
 
 		for (int k = 0; k < SL_CAUSES; k++)

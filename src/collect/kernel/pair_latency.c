@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * nets.c - which record belongs to which pair of hosts, and what the pairs are made to say. A
- * thread of its own: it begins with the first ring.
+ * pair_latency.c - a thread that routes records of TCP segments to pairs of hosts, matches them and
+ * counts latencies. It starts with the first ring.
  *
- * What came to one host is matched when the other's ring has been read once more: what was sent
- * before was in there by then. So a pair goes on when it has a pass of both that began after all
- * that it has was read.
+ * A record of one host is matched after the other host's ring was read once more, when the matching
+ * record must be there. So a pair advances when a pass over each ring began after its last record
+ * was read.
  */
 #include "collect/kernel/pair_latency.h"
 
@@ -15,22 +15,21 @@
 #include <sys/prctl.h>
 
 #include "base/base.h"
+#include "collect/collector_internal.h"
 #include "collect/kernel/segment_ring.h"
 
-#define COUNT_NS  1000000000u
-#define WINDOW_NS 2000000000u
-#define LINGER_NS \
-	(2 * (uint64_t)WINDOW_NS + 1000000000u) /* what was sent before that comes no more */
-#define MARGIN_NS 200000000u  /* between a record and its being read, with matching */
-#define STALE_NS  5000000000u /* without a pass of either host */
-#define MOVE_NS \
-	10000000000u /* an address that its owner did not use for so long may be another's */
-#define WAITING_MAX	 (1u << 18) /* records that wait for this thread */
-#define PAIR_FLOWS	 16384u	    /* directions of connections at a time, a pair */
+#define COUNT_NS	 1000000000u
+#define WINDOW_NS	 2000000000u
+#define LINGER_NS	 (2 * (uint64_t)WINDOW_NS + 1000000000u) /* no record sent earlier arrives */
+#define MARGIN_NS	 200000000u   /* between a record and the read of it, with matching */
+#define STALE_NS	 5000000000u  /* without a pass of either host */
+#define MOVE_NS		 10000000000u /* an address unused for this long may change its owner */
+#define WAITING_MAX	 (1u << 18)   /* records queued for this thread */
+#define PAIR_FLOWS	 16384u	      /* directions of connections per pair, at a time */
 #define PAIR_RECORDS	 (1u << 18)
 #define ADDRESSES_A_HOST 256u
-#define UNDECIDED_MAX	 4096u /* records of a host that wait for their other end to show up */
-#define UNDECIDED_NS	 2000000000u /* and how long */
+#define UNDECIDED_MAX	 4096u	     /* records per host whose other end is not known yet */
+#define UNDECIDED_NS	 2000000000u /* how long they wait */
 
 struct address {
 	uint8_t a[16];
@@ -39,15 +38,15 @@ struct address {
 };
 
 struct host_state {
-	bool present, anew; /* anew: another ring, of which nothing came yet */
+	bool present, anew; /* anew: another ring, of which no record came yet */
 	uint64_t expected;  /* number of the next record */
 	uint64_t latest;    /* time of the latest, by the host's clock */
-	uint64_t heard;	    /* when that was read, by ours */
+	uint64_t heard;	    /* when that was read, by the collector's clock */
 	uint64_t pass_ns;   /* end of the last pass */
 	uint8_t boot_id[16];
 	uint32_t addresses;
 	uint64_t records, missed, headless, elsewhere, shared;
-	struct undecided *undecided; /* in their order */
+	struct undecided *undecided; /* in order */
 	uint32_t undecideds;
 };
 
@@ -69,23 +68,23 @@ struct pair_latency_pair {
 	size_t host[2];
 	struct tcp_net_stat *stat;
 	bool begun[2], fresh[2];
-	uint64_t end_ns;   /* end of the latest pass of which it has records */
-	uint64_t round_ns; /* the same when it went on last */
+	uint64_t end_ns;   /* end of the latest pass that it has records of */
+	uint64_t round_ns; /* the same when it last advanced */
 	uint64_t old_ns, middle_ns;
 	struct port *port; /* by row */
 	uint32_t ports;
 };
 
-struct nets {
+struct collect_pair_latency {
 	struct collect_collector *c;
-	pthread_mutex_t box_lock; /* what is handed over; never held for long */
-	pthread_cond_t box_filled;
-	struct collect_net_batch *queue, **queue_end;
-	uint64_t waiting; /* records in the box */
+	pthread_mutex_t queue_lock; /* of the queue; never held for long */
+	pthread_cond_t queue_filled;
+	struct collect_segment_batch *queue, **queue_end;
+	uint64_t waiting; /* records in the queue */
 	pthread_t thread;
 	bool started, stop;
 
-	pthread_mutex_t lock; /* all below */
+	pthread_mutex_t lock; /* of all below */
 	struct host_state *host;
 	struct address *address;
 	size_t address_mask;
@@ -97,11 +96,11 @@ struct nets {
 
 /* ---- addresses ---- */
 
-static struct address *address_at(const struct nets *n, const uint8_t a[16])
+static struct address *address_at(const struct collect_pair_latency *n, const uint8_t a[16])
 {
 	size_t i = sl_fnv1a(SL_FNV_BASIS ^ n->c->seed, a, 16);
 
-	/* There are more places than all hosts may take. */
+	/* The table is larger than the limit of addresses. */
 	for (i ^= i >> 32;; i++) {
 		struct address *at = &n->address[i & n->address_mask];
 
@@ -110,8 +109,9 @@ static struct address *address_at(const struct nets *n, const uint8_t a[16])
 	}
 }
 
-/* The host has sent from there, or got something there. */
-static void learn(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
+/* The host sent from the address or received at it. */
+static void learn(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
+		  uint64_t now_ns)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->source : r->destination;
 	struct address *at = address_at(n, a);
@@ -136,9 +136,9 @@ static void learn(struct nets *n, size_t host, const struct region_nic_record *r
 	}
 }
 
-/* Whose the record's other end is. False: not to be told. *known: somebody's here. */
-static bool owner_of(struct nets *n, struct host_state *h, const struct region_nic_record *r,
-		     uint64_t now_ns, size_t *host, bool *known)
+/* The owner of the record's other end. False: not known. *known: some host here claims it. */
+static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
+		     const struct region_nic_record *r, uint64_t now_ns, size_t *host, bool *known)
 {
 	const uint8_t *a = r->flags & SL_NIC_OUT ? r->destination : r->source;
 	const struct address *at = address_at(n, a);
@@ -163,13 +163,13 @@ static void pair_free(struct pair_latency_pair *p)
 	free(p);
 }
 
-static void pair_remove(struct nets *n, size_t i)
+static void pair_remove(struct collect_pair_latency *n, size_t i)
 {
 	pair_free(n->pair[i]);
 	n->pair[i] = n->pair[--n->pairs];
 }
 
-static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
+static struct pair_latency_pair *pair_of(struct collect_pair_latency *n, size_t a, size_t b)
 {
 	const struct tcp_net_stat_opts o = {
 		.by = TCP_NET_BY_PORT,
@@ -177,7 +177,7 @@ static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
 		.rows = COLLECT_NET_PORTS,
 		.flows = PAIR_FLOWS,
 		.records = PAIR_RECORDS,
-		.history = 1, /* nobody asks later */
+		.history = 1, /* no query for the past */
 	};
 	struct pair_latency_pair *p;
 
@@ -203,8 +203,8 @@ static struct pair_latency_pair *pair_of(struct nets *n, size_t a, size_t b)
 	return p;
 }
 
-/* Both rings have been read to the end after all that the pair has had come. */
-static void go_on(struct nets *n, const struct collect_net_batch *b)
+/* Matches the pairs whose rings were both read to the end since their last record. */
+static void go_on(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	for (size_t i = 0; i < n->pairs; i++) {
 		struct pair_latency_pair *p = n->pair[i];
@@ -214,7 +214,7 @@ static void go_on(struct nets *n, const struct collect_net_batch *b)
 			if (p->host[s] != b->host)
 				continue;
 			p->fresh[s] |= b->begun_ns >= p->round_ns;
-			p->end_ns = p->end_ns > b->over_ns ? p->end_ns : b->over_ns;
+			p->end_ns = BASE_MAX(p->end_ns, b->over_ns);
 		}
 		if (!p->fresh[0] || !p->fresh[1])
 			continue;
@@ -226,7 +226,7 @@ static void go_on(struct nets *n, const struct collect_net_batch *b)
 	}
 }
 
-static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
+static void gap(struct collect_pair_latency *n, size_t host, uint64_t records, uint64_t time_ns)
 {
 	n->host[host].missed += records;
 	for (size_t i = 0; i < n->pairs; i++)
@@ -236,8 +236,9 @@ static void gap(struct nets *n, size_t host, uint64_t records, uint64_t time_ns)
 						  time_ns);
 }
 
-/* False: its other end is nobody's yet. */
-static bool route(struct nets *n, size_t host, const struct region_nic_record *r, uint64_t now_ns)
+/* False: the owner of its other end is not known yet. */
+static bool route(struct collect_pair_latency *n, size_t host, const struct region_nic_record *r,
+		  uint64_t now_ns)
 {
 	struct host_state *h = &n->host[host];
 	struct tcp_net_match *m;
@@ -248,7 +249,7 @@ static bool route(struct nets *n, size_t host, const struct region_nic_record *r
 
 	if (!owner_of(n, h, r, now_ns, &other, &known) || other == host)
 		return known;
-	p = pair_of(n, host < other ? host : other, host < other ? other : host);
+	p = pair_of(n, BASE_MIN(host, other), BASE_MAX(host, other));
 	if (!p)
 		return true;
 	side = host > other;
@@ -260,7 +261,7 @@ static bool route(struct nets *n, size_t host, const struct region_nic_record *r
 	return true;
 }
 
-/* A host whose ring is read a moment later shows up a moment later, too. */
+/* Keeps the record until the ring of its other end is read. */
 static void wait_for_owner(struct host_state *h, const struct region_nic_record *r, uint64_t now_ns)
 {
 	if (!h->undecided)
@@ -271,8 +272,8 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
 }
 
-/* Before anything of later is routed: a side's records come in their order. */
-static void decide(struct nets *n, uint64_t now_ns)
+/* Before later records are routed, so that each side stays in order. */
+static void decide(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = 0; i < n->c->hosts; i++) {
 		struct host_state *h = &n->host[i];
@@ -295,8 +296,8 @@ static void decide(struct nets *n, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* Another boot: its clock has begun anew. */
-static void forget_host(struct nets *n, size_t host)
+/* After another boot, with another clock. */
+static void forget_host(struct collect_pair_latency *n, size_t host)
 {
 	for (size_t i = n->pairs; i--;)
 		if (n->pair[i]->host[0] == host || n->pair[i]->host[1] == host)
@@ -305,7 +306,7 @@ static void forget_host(struct nets *n, size_t host)
 	n->host[host].undecideds = 0;
 }
 
-static void take(struct nets *n, const struct collect_net_batch *b)
+static void take(struct collect_pair_latency *n, const struct collect_segment_batch *b)
 {
 	struct host_state *h = &n->host[b->host];
 
@@ -317,8 +318,7 @@ static void take(struct nets *n, const struct collect_net_batch *b)
 			forget_host(n, b->host);
 		memcpy(h->boot_id, b->boot_id, sizeof(h->boot_id));
 		h->expected = b->n ? b->record[0].number : b->to;
-		h->anew = true; /* since the last record of the one before, nobody knows how many
-				   there were */
+		h->anew = true; /* the number of records missed is not known */
 	}
 	h->headless = b->headless;
 	h->pass_ns = b->over_ns;
@@ -347,7 +347,7 @@ static void take(struct nets *n, const struct collect_net_batch *b)
 	go_on(n, b);
 }
 
-/* Up to when, by its clock, a host's records have been read, at least. */
+/* The host's records have been read at least up to this time, by its clock. */
 static uint64_t read_up_to(const struct host_state *h)
 {
 	uint64_t since = h->latest ? h->pass_ns - h->heard : 0;
@@ -364,7 +364,7 @@ static void remember(struct past *to, const struct tcp_net_row *row)
 	to->bound[1] = row->bound_sum[1];
 }
 
-/* Keeps what there was a while ago: late is what came since. */
+/* Keeps earlier counts, so that the recent ones are the difference. */
 static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 {
 	uint32_t rows = tcp_net_stat_rows(p->stat);
@@ -379,7 +379,7 @@ static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 	}
 }
 
-static void count(struct nets *n, uint64_t now_ns)
+static void count(struct collect_pair_latency *n, uint64_t now_ns)
 {
 	for (size_t i = n->pairs; i--;) {
 		struct pair_latency_pair *p = n->pair[i];
@@ -408,43 +408,43 @@ static void count(struct nets *n, uint64_t now_ns)
 
 static void *main_of(void *arg)
 {
-	struct nets *n = arg;
+	struct collect_pair_latency *n = arg;
 
 	prctl(PR_SET_NAME, "nets");
-	pthread_mutex_lock(&n->box_lock);
+	pthread_mutex_lock(&n->queue_lock);
 	while (!n->stop) {
-		struct collect_net_batch *b = n->queue, *next;
+		struct collect_segment_batch *b = n->queue, *next;
 
 		if (!b) {
-			pthread_cond_wait(&n->box_filled, &n->box_lock);
+			pthread_cond_wait(&n->queue_filled, &n->queue_lock);
 			continue;
 		}
 		n->queue = NULL;
 		n->queue_end = &n->queue;
 		n->waiting = 0;
-		pthread_mutex_unlock(&n->box_lock);
+		pthread_mutex_unlock(&n->queue_lock);
 		pthread_mutex_lock(&n->lock);
 		for (; b; b = next) {
 			next = b->next;
 			take(n, b);
 			if (b->over_ns - n->count_ns >= COUNT_NS && b->over_ns > n->count_ns) {
 				n->count_ns = b->over_ns;
-				decide(n, b->over_ns); /* who waited too long */
+				decide(n, b->over_ns); /* drops records that waited too long */
 				count(n, b->over_ns);
 			}
 			relaxed_sub(n->c->memory, b->bytes);
 			free(b);
 		}
 		pthread_mutex_unlock(&n->lock);
-		pthread_mutex_lock(&n->box_lock);
+		pthread_mutex_lock(&n->queue_lock);
 	}
-	pthread_mutex_unlock(&n->box_lock);
+	pthread_mutex_unlock(&n->queue_lock);
 	return NULL;
 }
 
-void collect_pair_latency_push(struct nets *n, struct collect_net_batch *b)
+void collect_pair_latency_push(struct collect_pair_latency *n, struct collect_segment_batch *b)
 {
-	pthread_mutex_lock(&n->box_lock);
+	pthread_mutex_lock(&n->queue_lock);
 	if (!n->started && !pthread_create(&n->thread, NULL, main_of, n))
 		n->started = true;
 	if (n->waiting + b->n > WAITING_MAX || !n->started)
@@ -454,19 +454,19 @@ void collect_pair_latency_push(struct nets *n, struct collect_net_batch *b)
 	if (n->started) {
 		*n->queue_end = b;
 		n->queue_end = &b->next;
-		pthread_cond_signal(&n->box_filled);
+		pthread_cond_signal(&n->queue_filled);
 	} else {
 		relaxed_sub(n->c->memory, b->bytes);
 		free(b);
 	}
-	pthread_mutex_unlock(&n->box_lock);
+	pthread_mutex_unlock(&n->queue_lock);
 }
 
 /* ---- beginning and end ---- */
 
-struct nets *collect_pair_latency_new(struct collect_collector *c)
+struct collect_pair_latency *collect_pair_latency_new(struct collect_collector *c)
 {
-	struct nets *n = calloc(1, sizeof(*n));
+	struct collect_pair_latency *n = calloc(1, sizeof(*n));
 	size_t places = 1024;
 
 	if (!n)
@@ -479,9 +479,9 @@ struct nets *collect_pair_latency_new(struct collect_collector *c)
 	n->address = calloc(places, sizeof(*n->address));
 	n->host = calloc(c->hosts + 1, sizeof(*n->host));
 	n->pair = calloc(COLLECT_NET_PAIRS, sizeof(struct pair_latency_pair *));
-	pthread_mutex_init(&n->box_lock, NULL);
+	pthread_mutex_init(&n->queue_lock, NULL);
 	pthread_mutex_init(&n->lock, NULL);
-	pthread_cond_init(&n->box_filled, NULL);
+	pthread_cond_init(&n->queue_filled, NULL);
 	if (!n->address || !n->host || !n->pair) {
 		collect_pair_latency_free(n);
 		return NULL;
@@ -489,27 +489,27 @@ struct nets *collect_pair_latency_new(struct collect_collector *c)
 	return n;
 }
 
-void collect_pair_latency_free(struct nets *n)
+void collect_pair_latency_free(struct collect_pair_latency *n)
 {
-	struct collect_net_batch *next;
+	struct collect_segment_batch *next;
 
 	if (!n)
 		return;
-	pthread_mutex_lock(&n->box_lock);
+	pthread_mutex_lock(&n->queue_lock);
 	n->stop = true;
-	pthread_cond_signal(&n->box_filled);
-	pthread_mutex_unlock(&n->box_lock);
+	pthread_cond_signal(&n->queue_filled);
+	pthread_mutex_unlock(&n->queue_lock);
 	if (n->started)
 		pthread_join(n->thread, NULL);
-	for (struct collect_net_batch *b = n->queue; b; b = next) {
+	for (struct collect_segment_batch *b = n->queue; b; b = next) {
 		next = b->next;
 		free(b);
 	}
 	while (n->pairs)
 		pair_remove(n, 0);
-	pthread_cond_destroy(&n->box_filled);
+	pthread_cond_destroy(&n->queue_filled);
 	pthread_mutex_destroy(&n->lock);
-	pthread_mutex_destroy(&n->box_lock);
+	pthread_mutex_destroy(&n->queue_lock);
 	for (size_t i = 0; n->host && i < n->c->hosts; i++)
 		free(n->host[i].undecided);
 	free(n->pair);
@@ -551,7 +551,7 @@ static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t no
 	}
 }
 
-static void view_pair(const struct nets *n, const struct pair_latency_pair *p,
+static void view_pair(const struct collect_pair_latency *n, const struct pair_latency_pair *p,
 		      struct collect_net_port_view *port,
 		      void (*fn)(const struct collect_net_pair_view *, void *), void *arg)
 {
@@ -576,7 +576,7 @@ void collect_collector_pair_latency(struct collect_collector *c,
 				    void *arg)
 {
 	struct collect_net_port_view *port = malloc((COLLECT_NET_PORTS + 1) * sizeof(*port));
-	struct nets *n = c->nets;
+	struct collect_pair_latency *n = c->pair_latency;
 
 	if (!port)
 		return;
@@ -591,7 +591,7 @@ void collect_collector_net_hosts(struct collect_collector *c,
 				 void (*fn)(const struct collect_net_host_view *, void *),
 				 void *arg)
 {
-	struct nets *n = c->nets;
+	struct collect_pair_latency *n = c->pair_latency;
 
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < c->hosts; i++) {
@@ -617,8 +617,8 @@ uint64_t collect_collector_net_refused(struct collect_collector *c)
 {
 	uint64_t refused;
 
-	pthread_mutex_lock(&c->nets->lock);
-	refused = c->nets->refused;
-	pthread_mutex_unlock(&c->nets->lock);
+	pthread_mutex_lock(&c->pair_latency->lock);
+	refused = c->pair_latency->refused;
+	pthread_mutex_unlock(&c->pair_latency->lock);
 	return refused;
 }

@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * net_ring.c - reads a host's ring of TCP segments at a pace of its own beside the rounds: the hot
- * line, then the records that are new. A pass ends at a record that is being written; what was
- * overwritten shows as a number that is missing.
+ * segment_ring.c - a host's ring of TCP segments: the records written since the last pass. A pass
+ * ends at a record that is being written; an overwritten record shows as a missing number.
  */
 #include "collect/kernel/segment_ring.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/kernel/table_reader.h"
+#include "region/nic.h"
 
-#define PERIOD_NS      100000000u /* of a ring of 65,536: 650,000 segments a second */
-#define RECORDS_A_READ 512u	  /* 64 KiB */
-#define RECORDS_A_PASS 32768u
-#define READS_OUT      8u	   /* at once: most of the landing memory is the rounds' */
-#define HOT_MAX_NS     5000000000u /* a hot line that does not settle for so long never will */
+#define PERIOD_MAX_NS	 100000000u /* a ring of 65,536 takes 650,000 segments per second */
+#define RECORDS_PER_READ (TABLE_READ_MAX / SL_NIC_SIZE)
+#define RECORDS_PER_PASS 32768u
 
 /* In place of a record's number. */
 #define MISSED UINT64_MAX
 
-struct net_ring {
+struct segment_ring {
+	struct collect_table_reader reader;
 	struct region_nic_info info;
-	enum { RING_IDLE, RING_HOT, RING_BODY } phase;
-	bool first, failed, hot_asked;
+	bool fresh;    /* start at the head: nothing of this ring was read yet */
 	uint64_t next; /* number of the record to be read next */
-	uint64_t due_ns, hot_ok_ns, begun_ns;
-	uint32_t ops, want, asked,
-		upto; /* of this pass: records; upto: before one that comes yet */
 	uint64_t head;
-	struct collect_net_batch *batch;
+	/* Records of this pass: planned, requested, and before the first that is being written. */
+	uint32_t want, requested, upto;
+	struct collect_segment_batch *batch;
 };
 
-static void batch_drop(struct net_ring *t, struct collect_collector *c)
+static struct segment_ring *ring_of(const struct collect_region *r)
+{
+	return (struct segment_ring *)r->table;
+}
+
+static void batch_drop(struct segment_ring *t, struct collect_collector *c)
 {
 	if (t->batch)
 		relaxed_sub(c->memory, t->batch->bytes);
@@ -41,179 +43,133 @@ static void batch_drop(struct net_ring *t, struct collect_collector *c)
 	t->batch = NULL;
 }
 
-void collect_net_ring_free(struct net_ring *t, struct collect_collector *c)
+static struct collect_segment_batch *batch_new(struct collect_link *l, const struct segment_ring *t,
+					       uint32_t room)
 {
-	if (!t)
-		return;
-	batch_drop(t, c);
-	relaxed_sub(c->memory, sizeof(*t));
-	free(t);
-}
-
-static struct collect_net_batch *batch_new(struct collect_link *l, const struct net_ring *t,
-					   uint32_t room)
-{
-	size_t bytes = sizeof(struct collect_net_batch) + room * sizeof(struct region_nic_record);
-	struct collect_net_batch *b = malloc(bytes);
+	size_t bytes = sizeof(struct collect_segment_batch) +
+		       room * sizeof(struct region_nic_record);
+	struct collect_segment_batch *b = malloc(bytes);
 
 	if (!b)
 		return NULL;
 	memset(b, 0, sizeof(*b));
 	b->bytes = bytes;
 	b->host = (size_t)(l->host - l->c->host);
-	b->begun_ns = t->begun_ns;
+	b->begun_ns = t->reader.begun_ns;
 	memcpy(b->boot_id, t->info.boot_id, sizeof(b->boot_id));
 	relaxed_add(l->c->memory, bytes);
 	return b;
 }
 
-/* ---- coming and going ---- */
-
-void collect_net_gone(struct collect_link *l, struct collect_region *r)
+static void ring_free(struct collect_table_reader *reader, struct collect_collector *c)
 {
-	struct collect_net_batch *b;
+	struct segment_ring *t = (struct segment_ring *)reader;
 
-	if (l->net != r)
-		return;
-	l->net = NULL;
-	b = batch_new(l, r->net, 0);
-	if (!b)
-		return; /* it only looks stale, then */
-	b->gone = true;
-	collect_pair_latency_push(l->c->nets, b);
+	batch_drop(t, c);
+	relaxed_sub(c->memory, sizeof(*t));
+	free(t);
 }
 
-void collect_net_found(struct collect_link *l, struct collect_region *r,
-		       const struct sl_region_header *copy, uint64_t now_ns)
+static enum region_fault ring_make(struct collect_collector *c, const struct sl_region_header *copy,
+				   uint64_t length, struct collect_table_reader **out)
 {
-	struct region_nic_info info;
+	struct segment_ring *t = calloc(1, sizeof(*t));
 	enum region_fault fault;
 
-	if (l->net == r) {
-		r->net->hot_ok_ns = now_ns;
-		return; /* after a reconnect */
-	}
-	if (l->net && l->net->step == STEP_BOUND) {
-		base_log_limited(BASE_WARN, "collect",
-				 "a second ring of segments is not read host=%s: stop one of them",
-				 l->host->target);
-		return;
-	}
-	fault = region_nic_info_parse(copy, r->remote.length, &info);
+	if (!t)
+		return REGION_FAULT_MEMORY;
+	fault = region_nic_info_parse(copy, length, &t->info);
 	if (fault) {
-		collect_region_drop(l, r, fault, now_ns);
-		return;
+		free(t);
+		return fault;
 	}
-	/* That of an agent that is gone: it would only be waited for. */
-	if (l->net)
-		collect_table_remove(l, l->net);
-	if (!r->net) {
-		r->net = calloc(1, sizeof(*r->net));
-		if (!r->net) {
-			collect_region_retry_later(l, r, now_ns);
-			return;
-		}
-		relaxed_add(l->c->memory, sizeof(*r->net));
-		r->net->info = info;
-	}
-	r->net->first = true;
-	r->net->hot_ok_ns = r->net->due_ns = now_ns;
-	l->net = r;
+	t->reader.type = &collect_segments_type;
+	t->reader.hot_at = t->info.hot;
+	relaxed_add(c->memory, sizeof(*t));
+	*out = &t->reader;
+	return REGION_FAULT_NONE;
+}
+
+static void found(struct collect_link *l, struct collect_region *r)
+{
+	(void)l;
+	ring_of(r)->fresh = true;
+}
+
+static void gone(struct collect_link *l, struct collect_region *r)
+{
+	struct collect_segment_batch *b = batch_new(l, ring_of(r), 0);
+
+	if (!b)
+		return; /* the host looks stale instead */
+	b->gone = true;
+	collect_pair_latency_push(l->c->pair_latency, b);
 }
 
 /* ---- a pass ---- */
 
-static bool usable(const struct collect_link *l, const struct collect_region *r)
+static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	return !r->gone && r->step == STEP_BOUND && l->net == r;
-}
+	struct segment_ring *t = ring_of(r);
+	struct collect_segment_batch *b = t->batch;
 
-static void pass_over(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
-{
-	struct net_ring *t = r->net;
-	struct collect_net_batch *b = t->batch;
-
-	t->phase = RING_IDLE;
-	if (t->failed || !usable(l, r)) {
-		batch_drop(t, l->c);
-		return;
-	}
 	for (uint32_t i = 0; i < t->upto; i++)
 		if (b->record[i].number != MISSED)
 			b->record[b->n++] = b->record[i];
 	b->to = t->next = t->next + t->upto;
 	b->over_ns = now_ns;
-	b->anew = t->first;
-	t->first = false;
+	b->anew = t->fresh;
+	t->fresh = false;
 	t->batch = NULL;
 	if (t->upto == t->want && t->next < t->head)
-		t->due_ns = now_ns; /* there is more */
-	relaxed_bump(r->rounds, 1);
-	relaxed_store(r->fresh_ns, now_ns);
-	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
-	collect_pair_latency_push(l->c->nets, b);
+		t->reader.due_ns = now_ns; /* there is more */
+	collect_pair_latency_push(l->c->pair_latency, b);
+	return true;
 }
 
-static bool begin_body(struct collect_link *l, struct net_ring *t, const struct region_nic_hot *hot)
+static enum region_fault plan_body(struct collect_link *l, struct segment_ring *t,
+				   const struct region_nic_hot *hot)
 {
-	uint64_t n;
-
-	if (t->first)
-		t->next = hot->head; /* what is there is of before */
+	if (t->fresh)
+		t->next = hot->head; /* older records are not ours */
 	if (hot->head - t->next > t->info.records)
 		t->next = hot->head - t->info.records;
-	n = hot->head - t->next;
 	t->head = hot->head;
-	t->want = t->upto = n < RECORDS_A_PASS ? (uint32_t)n : RECORDS_A_PASS;
-	t->asked = 0;
+	t->want = t->upto = (uint32_t)BASE_MIN(hot->head - t->next, RECORDS_PER_PASS);
+	t->requested = 0;
 	batch_drop(t, l->c);
 	t->batch = batch_new(l, t, t->want);
 	if (!t->batch)
-		return false;
+		return REGION_FAULT_MEMORY;
 	t->batch->headless = hot->headless;
-	t->phase = RING_BODY;
-	return true;
+	return REGION_FAULT_NONE;
 }
 
-static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		     uint64_t now_ns)
+static enum region_fault take_hot(struct collect_link *l, struct collect_region *r,
+				  const uint64_t *line, uint64_t now_ns)
 {
-	struct collect_region *r = op->region;
-	struct net_ring *t = r->net;
+	struct segment_ring *t = ring_of(r);
 	struct region_nic_hot hot;
-	enum region_fault fault;
+	enum region_fault fault = region_nic_hot_parse(line, &hot);
 
-	if (!usable(l, r))
-		return true;
-	fault = region_nic_hot_parse(read->to, &hot);
-	if (fault == REGION_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
-		return false;
-	if (fault == REGION_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
-		relaxed_bump(l->worker->unsettled, 1);
-		t->failed = true;
-		return true;
-	}
-	if (!fault && !t->first && hot.head < t->next)
-		fault = REGION_FAULT_HOT;
-	if (fault) {
-		t->first = true; /* if it is looked at again, it is another one */
-		collect_region_drop(l, r, fault, now_ns);
-		return true;
-	}
-	relaxed_bump(l->worker->lines, 1);
-	t->hot_ok_ns = now_ns;
-	t->failed = !begin_body(l, t, &hot);
-	return true;
+	(void)now_ns;
+	if (fault)
+		return fault;
+	t->fresh |= t->reader.dropped; /* after a drop it counts as another ring */
+	t->reader.dropped = false;
+	if (!t->fresh && hot.head < t->next)
+		return REGION_FAULT_HOT;
+	return plan_body(l, t, &hot);
 }
 
 static bool take_records(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			 uint64_t now_ns)
 {
 	const uint64_t(*place)[SL_NIC_WORDS] = read->to;
-	struct net_ring *t = op->region->net;
+	struct segment_ring *t = ring_of(op->region);
 
 	(void)now_ns;
-	if (!usable(l, op->region) || t->failed)
+	if (!collect_table_usable(op->region))
 		return true;
 	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
 	for (uint32_t i = 0; i < read->length / SL_NIC_SIZE; i++) {
@@ -223,7 +179,7 @@ static bool take_records(struct collect_link *l, struct collect_op *op, struct f
 		enum region_fault fault = region_nic_record_parse(place[i], number, to);
 
 		if (region_nic_comes(fault, to, number, t->head, &t->info)) {
-			t->upto = at < t->upto ? at : t->upto;
+			t->upto = BASE_MIN(t->upto, at);
 			break;
 		}
 		if (fault)
@@ -232,121 +188,44 @@ static bool take_records(struct collect_link *l, struct collect_op *op, struct f
 	return true;
 }
 
-static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
+static const struct collect_op_kind records_read = COLLECT_TABLE_READ(take_records);
 
-	r->net->failed = true;
-	/* The memory is not there any more, or it moved: ask for it anew. */
-	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
-	    (status == -EACCES || status == -ERANGE))
-		collect_region_retry_later(l, r, now_ns);
+static bool requested(const struct collect_table_reader *reader)
+{
+	const struct segment_ring *t = (const struct segment_ring *)reader;
+
+	return t->requested == t->want;
 }
 
-static bool all_asked(const struct net_ring *t)
+static void request(struct collect_link *l, struct collect_region *r)
 {
-	return t->failed || (t->phase == RING_BODY && t->asked == t->want);
-}
+	struct segment_ring *t = ring_of(r);
 
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
-{
-	struct net_ring *t = op->region->net;
-
-	(void)read;
-	t->ops--;
-	if (t->phase != RING_IDLE && !t->ops && all_asked(t))
-		pass_over(l, op->region, now_ns);
-}
-
-static const struct collect_op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
-static const struct collect_op_kind records_read = {
-	.take = take_records, .failed = failed, .over = over};
-
-static struct collect_op *ask(struct collect_link *l, struct collect_region *r,
-			      const struct collect_op_kind *kind, uint64_t offset, uint32_t length)
-{
-	struct net_ring *t = r->net;
-	struct collect_op *op;
-
-	if (t->ops >= READS_OUT)
-		return NULL;
-	op = collect_reads_new(l, kind, r, &r->remote, offset, length);
-	t->ops += op != NULL;
-	return op;
-}
-
-static void ask_for_body(struct collect_link *l, struct collect_region *r)
-{
-	struct net_ring *t = r->net;
-
-	while (!t->failed && t->asked < t->want) {
-		uint64_t place = (t->next + t->asked) & (t->info.records - 1);
-		uint64_t n = t->want - t->asked;
+	while (t->requested < t->want) {
+		uint64_t place = (t->next + t->requested) & (t->info.records - 1);
+		uint64_t n = BASE_MIN(t->want - t->requested, RECORDS_PER_READ);
 		struct collect_op *op;
 
-		n = n < RECORDS_A_READ ? n : RECORDS_A_READ;
-		n = n < t->info.records - place ? n : t->info.records - place;
-		op = ask(l, r, &records_read, t->info.ring + place * SL_NIC_SIZE,
-			 (uint32_t)n * SL_NIC_SIZE);
+		n = BASE_MIN(n, t->info.records - place);
+		op = collect_table_request(l, r, &records_read, t->info.ring + place * SL_NIC_SIZE,
+					   (uint32_t)n * SL_NIC_SIZE);
 		if (!op)
 			return;
-		op->index = t->asked;
-		t->asked += (uint32_t)n;
+		op->index = t->requested;
+		t->requested += (uint32_t)n;
 	}
 }
 
-/* True while there is something to be asked for. */
-static bool begin(struct collect_link *l, struct net_ring *t, uint64_t now_ns)
-{
-	uint64_t period = l->c->opts.tcp_period_ns < PERIOD_NS ? l->c->opts.tcp_period_ns
-							       : PERIOD_NS;
-
-	if (t->phase != RING_IDLE)
-		return true;
-	if (now_ns < t->due_ns)
-		return false;
-	t->due_ns = now_ns + period;
-	t->phase = RING_HOT;
-	t->failed = t->hot_asked = false;
-	t->begun_ns = now_ns;
-	return true;
-}
-
-void collect_net_poll(struct collect_link *l, uint64_t now_ns)
-{
-	struct collect_region *r = l->net;
-	struct net_ring *t = r ? r->net : NULL;
-
-	if (!t)
-		return;
-	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
-		if (!t->ops)
-			t->phase = RING_IDLE;
-		t->failed = true;
-		return;
-	}
-	if (!begin(l, t, now_ns))
-		return;
-	if (!t->ops && t->failed) {
-		t->phase = RING_IDLE;
-		return;
-	}
-	if (!collect_directory_lease_holds(l, now_ns)) {
-		collect_directory_read(l, now_ns);
-		return;
-	}
-	if (t->phase == RING_HOT && !t->hot_asked)
-		t->hot_asked = ask(l, r, &hot_read, t->info.hot, SL_LINE_SIZE);
-	if (t->phase == RING_BODY)
-		ask_for_body(l, r);
-	if (t->phase == RING_BODY && !t->ops && all_asked(t))
-		pass_over(l, r, now_ns);
-}
-
-uint64_t collect_net_due(const struct collect_link *l)
-{
-	const struct net_ring *t = l->net && l->net->step == STEP_BOUND ? l->net->net : NULL;
-
-	return !t ? UINT64_MAX : t->phase == RING_IDLE ? t->due_ns : 0;
-}
+const struct collect_table_type collect_segments_type = {
+	.name = "segments",
+	.make = ring_make,
+	.free = ring_free,
+	.found = found,
+	.gone = gone,
+	.hot = take_hot,
+	.request = request,
+	.requested = requested,
+	.done = done,
+	.period_max_ns = PERIOD_MAX_NS,
+	.reads_max = 8,
+};

@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * slots.c - reads a host's tables of layers and of tasks, each at a pace of its own beside the
- * rounds: the hot line, then the slots that it says are in use, and what was lost.
+ * slots.c - a host's tables of layers and of tasks: the slots in use, and what the host lost.
  *
- * A slot's lines grow one by one, and are taken one by one: a line that does not settle is made up
- * for by the next pass. What a slot holds is its owner's if its first line said so in the last pass
- * already (region/layers.h); whoever gives slots to others keeps them back for a second before,
- * which no READ lasts.
+ * The lines of a slot grow one by one and are taken one by one; a line that does not settle is made
+ * up for by the next pass. A slot's content belongs to its owner if its first line named that owner
+ * in the previous pass already (region/layers.h): the host does not reuse a slot for a second,
+ * which is longer than any READ.
  *
- * What an owner counted before the table was first looked at is nobody's, as with connections.
+ * What an owner counted before the first look at the table is not counted, as with connections.
  */
 #include "collect/kernel/slots.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/kernel/flows.h"
+#include "collect/link/region_state.h"
 
-#define READ_MAX   65536u
-#define SLOT_MAX   (1u << 18)  /* bytes; a cgroup of 409 CPUs */
-#define TABLE_MAX  (32u << 20) /* bytes of slots that are read of a table */
-#define READS_OUT  8u	       /* at once: most of the landing memory is the rounds' */
-#define HOT_MAX_NS 5000000000u /* a hot line that does not settle for so long never will */
+#define SLOT_MAX  (1u << 18)  /* bytes; a cgroup of 409 CPUs */
+#define TABLE_MAX (32u << 20) /* bytes of slots read per table */
+
+/* NULL: the link has no such table. */
+static struct collect_slot_table *table_of(const struct collect_region *r)
+{
+	return r ? (struct collect_slot_table *)r->table : NULL;
+}
+
+static struct collect_slot_stats *stats_of(struct collect_link *l,
+					   const struct collect_slot_table *t)
+{
+	return &l->slot_stats[t->kind - collect_slot_kinds];
+}
 
 /* ---- memory ---- */
 
@@ -36,10 +44,10 @@ static void forget(struct collect_slot_table *t, struct collect_slot_seen *s,
 	*s = (struct collect_slot_seen){0};
 }
 
-void collect_slot_table_free(struct collect_slot_table *t, struct collect_collector *c)
+static void table_free(struct collect_table_reader *reader, struct collect_collector *c)
 {
-	if (!t)
-		return;
+	struct collect_slot_table *t = (struct collect_slot_table *)reader;
+
 	for (uint32_t i = 0; i < t->slots; i++)
 		forget(t, &t->seen[i], c);
 	relaxed_sub(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
@@ -47,18 +55,20 @@ void collect_slot_table_free(struct collect_slot_table *t, struct collect_collec
 	free(t);
 }
 
-/* MEMORY: not now. */
-static enum region_fault table_new(struct collect_collector *c, int kind,
-				   const struct sl_region_header *copy, uint64_t length,
-				   struct collect_slot_table **out)
+static enum region_fault table_make(struct collect_collector *c,
+				    const struct sl_region_header *copy, uint64_t length,
+				    const struct collect_slot_kind *kind,
+				    const struct collect_table_type *type,
+				    struct collect_table_reader **out)
 {
 	struct collect_slot_table *t = calloc(1, sizeof(*t));
 	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	if (!t)
 		return fault;
-	t->kind = &collect_slot_kinds[kind];
-	fault = t->kind->find(t, copy, length);
+	t->reader.type = type;
+	t->kind = kind;
+	fault = kind->find(t, copy, length);
 	if (fault)
 		goto fail;
 	if (t->stride > SLOT_MAX)
@@ -70,28 +80,44 @@ static enum region_fault table_new(struct collect_collector *c, int kind,
 	if (fault)
 		goto fail;
 	relaxed_add(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
-	*out = t;
+	*out = &t->reader;
 	return REGION_FAULT_NONE;
 fail:
 	free(t);
 	return fault;
 }
 
-/* ---- coming and going ---- */
-
-void collect_slots_gone(struct collect_link *l, struct collect_region *r)
+static enum region_fault make_layers(struct collect_collector *c,
+				     const struct sl_region_header *copy, uint64_t length,
+				     struct collect_table_reader **out)
 {
-	for (int k = 0; k < SLOT_TABLES; k++)
-		if (l->slots_of[k] == r) {
-			l->slots_of[k] = NULL;
-			relaxed_store(l->slot_stats[k].present, 0);
-		}
+	return table_make(c, copy, length, &collect_slot_kinds[0], &collect_layers_type, out);
+}
+
+static enum region_fault make_tasks(struct collect_collector *c,
+				    const struct sl_region_header *copy, uint64_t length,
+				    struct collect_table_reader **out)
+{
+	return table_make(c, copy, length, &collect_slot_kinds[1], &collect_tasks_type, out);
+}
+
+/* ---- the link's table ---- */
+
+static void found(struct collect_link *l, struct collect_region *r)
+{
+	relaxed_store(stats_of(l, table_of(r))->present, 1);
+}
+
+static void gone(struct collect_link *l, struct collect_region *r)
+{
+	relaxed_store(stats_of(l, table_of(r))->present, 0);
 }
 
 void collect_slots_forget(struct collect_link *l, const struct collect_workload *w)
 {
 	for (int k = 0; k < SLOT_TABLES; k++) {
-		struct collect_slot_table *t = l->slots_of[k] ? l->slots_of[k]->slots : NULL;
+		struct collect_slot_table *t =
+			table_of(l->table[collect_slot_kinds[k].table].region);
 
 		for (uint32_t i = 0; t && i < t->slots; i++)
 			if (t->seen[i].workload == w)
@@ -99,51 +125,16 @@ void collect_slots_forget(struct collect_link *l, const struct collect_workload 
 	}
 }
 
-void collect_slots_found(struct collect_link *l, struct collect_region *r,
-			 const struct sl_region_header *copy, uint64_t now_ns)
-{
-	int kind = collect_slots_index(r->kind);
-	struct collect_region **of = &l->slots_of[kind];
-	enum region_fault fault = REGION_FAULT_NONE;
-
-	if (*of == r) {
-		r->slots->hot_ok_ns = now_ns;
-		return; /* after a reconnect */
-	}
-	if (*of && (*of)->step == STEP_BOUND) {
-		relaxed_bump(l->slot_stats[kind].tables, 1);
-		base_log_limited(BASE_WARN, "collect",
-				 "a second table of kind %u is not read host=%s: stop one of them",
-				 r->kind, l->host->target);
-		return;
-	}
-	/* That of an agent that is gone: it would only be waited for. */
-	if (*of)
-		collect_table_remove(l, *of);
-	if (!r->slots)
-		fault = table_new(l->c, kind, copy, r->remote.length, &r->slots);
-	if (fault == REGION_FAULT_MEMORY)
-		collect_region_retry_later(l, r, now_ns);
-	else if (fault)
-		collect_region_drop(l, r, fault, now_ns);
-	if (fault)
-		return;
-	r->slots->follows = l->had_slots[kind];
-	r->slots->hot_ok_ns = r->slots->due_ns = now_ns;
-	l->had_slots[kind] = true;
-	*of = r;
-	relaxed_store(l->slot_stats[kind].present, 1);
-}
-
 /* ---- one slot ---- */
 
-/* Finds its owner, whose name may come later. False: not yet, or no memory. */
+/* Finds the owner, whose name may come later. False: not yet, or out of memory. */
 static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		       struct collect_slot_seen *s, uint32_t slot,
 		       const struct collect_slot_key *key, uint64_t now_ns)
 {
-	static const struct collect_flow_owner nobody = {.unit = "(unknown)"};
-	struct collect_flow_table *names = l->flows ? l->flows->flows : NULL;
+	static const struct collect_flow_owner unknown = {.unit = "(unknown)"};
+	struct collect_region *flows = l->table[TABLE_FLOWS].region;
+	struct collect_flow_table *names = flows ? collect_flow_table_of(flows) : NULL;
 	struct collect_flow_owner who;
 	struct collect_workload *w;
 	uint32_t group;
@@ -151,14 +142,14 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 
 	if (s->workload && !s->unknown)
 		return true;
-	if (!slot) { /* takes what found no other */
+	if (!slot) { /* the table's overflow slot */
 		w = collect_workload_other(l, t->kind->part, key->role, &group);
 	} else {
 		found = names && collect_flow_owner_find(names, key->cgroup, &who);
 		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
 			return s->workload;
 		if (!found)
-			who = nobody;
+			who = unknown;
 		s->unknown = !found;
 		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
 	}
@@ -174,7 +165,7 @@ static bool settled(const uint64_t *line)
 	return line[7] == sl_line_check(line);
 }
 
-/* Adds what its lines have grown by. The number of those that did not settle. */
+/* Adds the growth of the lines. Returns the number of lines that did not settle. */
 static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
 		      const uint64_t *words, uint64_t now_ns)
 {
@@ -185,7 +176,7 @@ static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
 		const uint64_t *now = words + (size_t)i * 8;
 		uint64_t *before = s->word + (size_t)i * 8;
 
-		/* The check is the first to differ, nearly always. */
+		/* The check word nearly always differs if the line does. */
 		if (now[7] == before[7] && !memcmp(now, before, SL_LINE_SIZE))
 			continue;
 		if (!settled(now)) {
@@ -201,9 +192,9 @@ static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
 	return torn;
 }
 
-/* What there was before, once all of it is known. */
-static uint32_t begin_here(struct collect_slot_table *t, struct collect_slot_seen *s,
-			   const uint64_t *words)
+/* Takes the lines as the values to count from, if all of them settled. */
+static uint32_t set_base(struct collect_slot_table *t, struct collect_slot_seen *s,
+			 const uint64_t *words)
 {
 	for (uint32_t i = 0; i < t->stride / SL_LINE_SIZE; i++)
 		if (!settled(words + (size_t)i * 8))
@@ -213,10 +204,10 @@ static uint32_t begin_here(struct collect_slot_table *t, struct collect_slot_see
 	return 0;
 }
 
-/* *torn: lines that did not settle. */
+/* Takes a slot. *torn: lines that did not settle. */
 static enum region_fault take_slot(struct collect_link *l, struct collect_slot_table *t,
-				   struct collect_slot_stats *stats, uint32_t slot,
-				   const uint64_t *words, uint64_t now_ns, uint32_t *torn)
+				   uint32_t slot, const uint64_t *words, uint64_t now_ns,
+				   uint32_t *torn)
 {
 	struct collect_slot_seen *s = &t->seen[slot];
 	struct collect_slot_key key;
@@ -230,7 +221,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		return fault;
 	*torn = 0;
 	if (s->known && !s->final && slot && (key.free || s->generation != key.generation))
-		relaxed_bump(stats->reused, 1); /* nobody saw its last values */
+		relaxed_bump(stats_of(l, t)->reused, 1); /* its final values were not seen */
 	if (key.free && slot) {
 		forget(t, s, l->c);
 		return REGION_FAULT_NONE;
@@ -241,9 +232,8 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		s->generation = key.generation;
 		s->since_ns = now_ns;
 		s->pass = t->passes;
-		s->counts = t->passes || t->follows;
-		return REGION_FAULT_NONE; /* with the next pass it is sure that the rest is its own
-					   */
+		s->counts = t->passes || t->reader.follows;
+		return REGION_FAULT_NONE; /* from the next pass on, all lines are its own */
 	}
 	if (s->final || s->pass == t->passes)
 		return REGION_FAULT_NONE;
@@ -254,7 +244,7 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 		relaxed_add(l->c->memory, t->stride);
 	}
 	if (!s->counts) {
-		*torn = begin_here(t, s, words);
+		*torn = set_base(t, s, words);
 		return REGION_FAULT_NONE;
 	}
 	if (!memcmp(s->word, words, t->stride) || !find_owner(l, t, s, slot, &key, now_ns))
@@ -266,23 +256,16 @@ static enum region_fault take_slot(struct collect_link *l, struct collect_slot_t
 
 /* ---- a pass ---- */
 
-static bool stands(const struct collect_link *l, int kind)
+/* A host may have several kernel tables: the first one that is bound shows the sums of all. */
+static bool shows(const struct collect_link *l, const struct collect_slot_table *t)
 {
-	return l->slots_of[kind] && l->slots_of[kind]->step == STEP_BOUND;
-}
-
-/* Of the tables that a host has, one shows what all of them add up to. */
-static bool shows(const struct collect_link *l, int kind)
-{
-	if (l->flows && l->flows->step == STEP_BOUND)
-		return false;
-	for (int k = 0; k < kind; k++)
-		if (stands(l, k))
+	for (int i = 0; i < (int)t->kind->table; i++)
+		if (collect_table_bound(l, (enum collect_table)i))
 			return false;
 	return true;
 }
 
-/* Keeps what there was a while ago: quantiles of late are those of what came since. */
+/* Keeps earlier counts, so that quantiles of the last LAYER_WINDOW_NS are of the difference. */
 static void slide(const struct collect_link *l)
 {
 	for (struct collect_workload *w = l->workloads; w; w = w->next)
@@ -294,124 +277,86 @@ static void slide(const struct collect_link *l)
 				continue;
 			memcpy(cell + LAYER_OLD, cell + LAYER_MIDDLE, LAYER_SHOWN * sizeof(*cell));
 			memcpy(cell + LAYER_MIDDLE, cell, LAYER_SHOWN * sizeof(*cell));
-			/* Of a group that is new, nothing is what it had before. */
+			/* A new group had nothing before. */
 			cell[LAYER_OLD_NS] = cell[LAYER_MIDDLE_NS] ? cell[LAYER_MIDDLE_NS]
 								   : (uint64_t)l->real_ns;
 			cell[LAYER_MIDDLE_NS] = (uint64_t)l->real_ns;
 		}
 }
 
-static void pass_over(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
+static bool done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	struct collect_slot_table *t = r->slots;
-	int kind = (int)(t->kind - collect_slot_kinds);
-	struct collect_slot_stats *stats = &l->slot_stats[kind];
+	struct collect_slot_table *t = table_of(r);
 
-	t->phase = SLOTS_IDLE;
-	if (t->failed || r->gone || r->step != STEP_BOUND || l->slots_of[kind] != r)
-		return;
 	for (uint32_t i = 0; i < t->kind->losses && !t->losses_torn; i++)
-		relaxed_store(stats->lost[i], t->lost[i]);
+		relaxed_store(stats_of(l, t)->lost[i], t->lost[i]);
 	t->passes += t->passes < UINT32_MAX;
-	relaxed_bump(stats->passes, 1);
-	relaxed_bump(r->rounds, 1);
-	relaxed_store(r->fresh_ns, now_ns);
-	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	if (t->kind->part == WORKLOAD_LAYERS)
 		slide(l);
-	if (shows(l, kind))
+	if (shows(l, t))
 		collect_workloads_show(l, now_ns);
+	return true;
 }
 
-static bool usable(const struct collect_region *r)
+static enum region_fault take_hot(struct collect_link *l, struct collect_region *r,
+				  const uint64_t *line, uint64_t now_ns)
 {
-	return !r->gone && r->step == STEP_BOUND;
-}
-
-static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		     uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
-	struct collect_slot_table *t = r->slots;
-	struct collect_slot_stats *stats = &l->slot_stats[t->kind - collect_slot_kinds];
+	struct collect_slot_table *t = table_of(r);
 	enum region_fault fault;
 	uint32_t used;
 
-	if (!usable(r))
-		return true;
-	fault = t->kind->hot(t, read->to, &used);
-	if (fault == REGION_FAULT_UNSETTLED && op->tries < LINK_TRIES - 1)
-		return false;
-	if (fault == REGION_FAULT_UNSETTLED && now_ns - t->hot_ok_ns <= HOT_MAX_NS) {
-		relaxed_bump(stats->unsettled, 1);
-		t->failed = true;
-		return true;
-	}
+	(void)now_ns;
+	fault = t->kind->hot(t, line, &used);
 	if (!fault && used < t->used)
 		fault = REGION_FAULT_HOT;
-	if (fault) {
-		collect_region_drop(l, r, fault, now_ns);
-		return true;
-	}
-	relaxed_bump(l->worker->lines, 1);
-	t->hot_ok_ns = now_ns;
-	relaxed_store(stats->refused, used > t->slots ? used - t->slots : 0);
-	t->used = used < t->slots ? used : t->slots;
+	if (fault)
+		return fault;
+	relaxed_store(l->table_stats[t->kind->table].refused,
+		      used > t->slots ? used - t->slots : 0);
+	t->used = BASE_MIN(used, t->slots);
 	t->slot = t->loss = 0;
 	t->losses_torn = false;
 	memset(t->lost, 0, sizeof(t->lost));
-	t->phase = SLOTS_BODY;
-	return true;
+	return REGION_FAULT_NONE;
 }
 
 static bool take_slots(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		       uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
-	struct collect_slot_table *t = r->slots;
-	struct collect_slot_stats *stats = &l->slot_stats[t->kind - collect_slot_kinds];
-	uint32_t first = (uint32_t)((read->offset - t->slots_at) / t->stride);
-	uint32_t n = read->length / t->stride, low = n, high = 0, all = 0, torn;
+	struct collect_slot_table *t = table_of(r);
+	uint32_t first = (uint32_t)((read->offset - t->slots_at) / t->stride), torn;
+	struct collect_unsettled again = {0};
 
-	if (!usable(r) || t->failed)
+	if (!collect_table_usable(r))
 		return true;
 	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
-	for (uint32_t i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < read->length / t->stride; i++) {
 		const uint64_t *words = (const uint64_t *)read->to + (size_t)i * t->stride / 8;
-		enum region_fault fault = take_slot(l, t, stats, first + i, words, now_ns, &torn);
+		enum region_fault fault = take_slot(l, t, first + i, words, now_ns, &torn);
 
 		if (fault) {
 			collect_region_drop(l, r, fault, now_ns);
 			return true;
 		}
-		if (!torn)
-			continue;
-		low = low < i ? low : i;
-		high = i + 1;
-		all += torn;
+		if (torn)
+			collect_unsettled_add(&again, i * t->stride, t->stride, torn);
 	}
-	if (!high)
-		return true;
-	if (op->tries < LINK_TRIES - 1) {
-		/* Those again, and nothing beside them. */
-		read->offset += (uint64_t)low * t->stride;
-		read->to = (uint8_t *)read->to + (size_t)low * t->stride;
-		read->length = (high - low) * t->stride;
+	if (collect_table_again(op, read, &again))
 		return false;
-	}
-	relaxed_bump(stats->unsettled, all);
-	relaxed_bump(r->unsettled, all);
-	relaxed_bump(l->worker->unsettled, all);
+	relaxed_bump(l->table_stats[t->kind->table].unsettled, again.count);
+	relaxed_bump(r->unsettled, again.count);
+	relaxed_bump(l->worker->unsettled, again.count);
 	return true;
 }
 
 static bool take_losses(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			uint64_t now_ns)
 {
-	struct collect_slot_table *t = op->region->slots;
+	struct collect_slot_table *t = table_of(op->region);
 
 	(void)now_ns;
-	if (!usable(op->region) || t->failed)
+	if (!collect_table_usable(op->region))
 		return true;
 	relaxed_bump(l->worker->lines, read->length / SL_LINE_SIZE);
 	if (!region_losses_add(read->to, t->kind->losses, t->lost))
@@ -424,140 +369,45 @@ static bool take_losses(struct collect_link *l, struct collect_op *op, struct fa
 
 /* ---- READs ---- */
 
-static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
-{
-	struct collect_region *r = op->region;
+static const struct collect_op_kind slots_read = COLLECT_TABLE_READ(take_slots);
+static const struct collect_op_kind losses_read = COLLECT_TABLE_READ(take_losses);
 
-	r->slots->failed = true;
-	/* The memory is not there any more, or it moved: ask for it anew. */
-	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
-	    (status == -EACCES || status == -ERANGE))
-		collect_region_retry_later(l, r, now_ns);
+static bool requested(const struct collect_table_reader *reader)
+{
+	const struct collect_slot_table *t = (const struct collect_slot_table *)reader;
+
+	return t->slot == t->used && t->loss == t->losses.count;
 }
 
-static bool all_asked(const struct collect_slot_table *t)
+static void request(struct collect_link *l, struct collect_region *r)
 {
-	return t->failed ||
-	       (t->phase == SLOTS_BODY && t->slot == t->used && t->loss == t->losses.count);
-}
-
-static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		 uint64_t now_ns)
-{
-	struct collect_slot_table *t = op->region->slots;
-
-	(void)read;
-	t->ops--;
-	if (t->phase != SLOTS_IDLE && !t->ops && all_asked(t))
-		pass_over(l, op->region, now_ns);
-}
-
-static const struct collect_op_kind hot_read = {.take = take_hot, .failed = failed, .over = over};
-static const struct collect_op_kind slots_read = {
-	.take = take_slots, .failed = failed, .over = over};
-static const struct collect_op_kind losses_read = {
-	.take = take_losses, .failed = failed, .over = over};
-
-static bool ask(struct collect_link *l, struct collect_region *r,
-		const struct collect_op_kind *kind, uint64_t offset, uint32_t length)
-{
-	struct collect_slot_table *t = r->slots;
-
-	if (t->ops >= READS_OUT || !collect_reads_new(l, kind, r, &r->remote, offset, length))
-		return false;
-	t->ops++;
-	return true;
-}
-
-static void ask_for_body(struct collect_link *l, struct collect_region *r)
-{
-	struct collect_slot_table *t = r->slots;
-	uint32_t most = t->stride < READ_MAX ? READ_MAX / t->stride : 1;
+	struct collect_slot_table *t = table_of(r);
+	uint32_t most = t->stride < TABLE_READ_MAX ? TABLE_READ_MAX / t->stride : 1;
 	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
-	while (!t->failed && t->slot < t->used) {
-		uint32_t n = t->used - t->slot;
+	while (t->slot < t->used) {
+		uint32_t n = BASE_MIN(t->used - t->slot, most);
 
-		n = n < most ? n : most;
-		if (!ask(l, r, &slots_read, t->slots_at + (uint64_t)t->slot * t->stride,
-			 n * t->stride))
+		if (!collect_table_request(l, r, &slots_read,
+					   t->slots_at + (uint64_t)t->slot * t->stride,
+					   n * t->stride))
 			return;
 		t->slot += n;
 	}
-	while (!t->failed && t->loss < t->losses.count) {
-		if (!ask(l, r, &losses_read,
-			 t->losses.offset + (uint64_t)t->loss * t->losses.stride,
-			 lines * SL_LINE_SIZE))
+	while (t->loss < t->losses.count) {
+		if (!collect_table_request(l, r, &losses_read,
+					   t->losses.offset + (uint64_t)t->loss * t->losses.stride,
+					   lines * SL_LINE_SIZE))
 			return;
 		t->loss++;
 	}
 }
 
-/* True while there is something to be asked for. */
-static bool begin(struct collect_link *l, struct collect_slot_table *t, uint64_t now_ns)
-{
-	uint64_t period = l->c->opts.tcp_period_ns, late;
-
-	if (now_ns < t->due_ns)
-		return t->phase != SLOTS_IDLE;
-	late = (now_ns - t->due_ns) / period;
-	t->due_ns += (late + 1) * period;
-	if (t->phase != SLOTS_IDLE)
-		late++;
-	if (late && t->passes)
-		relaxed_bump(l->slot_stats[t->kind - collect_slot_kinds].missed, late);
-	if (t->phase == SLOTS_IDLE) {
-		t->phase = SLOTS_HOT;
-		t->failed = t->hot_asked = false;
+#define SLOTS_TYPE(type_name, make_fn)                                                      \
+	{                                                                                   \
+		.name = (type_name), .make = (make_fn), .free = table_free, .found = found, \
+		.gone = gone, .hot = take_hot, .request = request, .requested = requested,  \
+		.done = done, .reads_max = 8                                                \
 	}
-	return true;
-}
-
-static void turn(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
-{
-	struct collect_slot_table *t = r->slots;
-
-	if (r->step != STEP_BOUND || l->state != FABRIC_UP) {
-		if (!t->ops)
-			t->phase = SLOTS_IDLE;
-		t->failed = true;
-		return;
-	}
-	if (!begin(l, t, now_ns))
-		return;
-	if (!t->ops && t->failed) {
-		t->phase = SLOTS_IDLE;
-		return;
-	}
-	if (!collect_directory_lease_holds(l, now_ns)) {
-		collect_directory_read(l, now_ns);
-		return;
-	}
-	if (t->phase == SLOTS_HOT && !t->hot_asked)
-		t->hot_asked = ask(l, r, &hot_read, t->hot_at, SL_LINE_SIZE);
-	if (t->phase == SLOTS_BODY)
-		ask_for_body(l, r);
-	if (t->phase == SLOTS_BODY && !t->ops && all_asked(t))
-		pass_over(l, r, now_ns);
-}
-
-void collect_slots_poll(struct collect_link *l, uint64_t now_ns)
-{
-	for (int k = 0; k < SLOT_TABLES; k++)
-		if (l->slots_of[k])
-			turn(l, l->slots_of[k], now_ns);
-}
-
-uint64_t collect_slots_due(const struct collect_link *l)
-{
-	uint64_t due = UINT64_MAX;
-
-	for (int k = 0; k < SLOT_TABLES; k++) {
-		const struct collect_slot_table *t = stands(l, k) ? l->slots_of[k]->slots : NULL;
-		uint64_t own = t && t->phase == SLOTS_IDLE ? t->due_ns : 0;
-
-		if (t && own < due)
-			due = own;
-	}
-	return due;
-}
+const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers", make_layers);
+const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks", make_tasks);

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* slots_kind.c - layers and tasks: where their slots are, whose one is, and what its lines add to a
- * workload. */
+/*
+ * slots_kind.c - tables of layers and of tasks: where their slots are, who owns one, and what its
+ * lines add to a workload.
+ */
 #include "collect/kernel/slots.h"
 
 #define NS 1e-9
-
-int collect_slots_index(uint32_t region_kind)
-{
-	return region_kind == SL_REGION_LAYERS ? 0 : region_kind == SL_REGION_TASKS ? 1 : -1;
-}
 
 /* ---- layers ---- */
 
@@ -18,8 +15,8 @@ static enum region_fault layers_find(struct collect_slot_table *t,
 	struct region_layers_info *info = &t->info.layers;
 	enum region_fault fault = region_layers_info_parse(copy, length, info);
 
-	t->hot_at = info->hot;
-	t->slots_at = info->groups; /* every flow counts in one, too */
+	t->reader.hot_at = info->hot;
+	t->slots_at = info->groups; /* they include the counts of every flow */
 	t->stride = SL_LAYER_SLOT_SIZE;
 	t->slots = info->group_slots;
 	t->losses = info->losses;
@@ -51,7 +48,7 @@ static enum region_fault layers_key(const uint64_t *words, struct collect_slot_k
 		.free = state == SL_SLOT_FREE,
 		.ended = state == SL_SLOT_CLOSED,
 		.role = roles[role],
-		/* Of a connection that nobody saw begin, the port may be any. */
+		/* The port of a connection whose start was not seen may be any. */
 		.port = role == SL_ROLE_UNKNOWN ? 0 : (uint16_t)words[SL_SLOT_PORTS],
 	};
 	return REGION_FAULT_NONE;
@@ -87,7 +84,7 @@ static enum region_fault tasks_find(struct collect_slot_table *t,
 	struct region_tasks_info *info = &t->info.tasks;
 	enum region_fault fault = region_tasks_info_parse(copy, length, info);
 
-	t->hot_at = info->hot;
+	t->reader.hot_at = info->hot;
 	t->slots_at = info->cgroups;
 	t->stride = info->cpus * SL_TASK_SIZE;
 	t->slots = info->cgroup_slots;
@@ -121,8 +118,7 @@ static enum region_fault tasks_key(const uint64_t *words, struct collect_slot_ke
 	return REGION_FAULT_NONE;
 }
 
-/* A CPU's part is ten lines: who, which only the first one says, numbers, and how long waits were.
- */
+/* A CPU's part is ten lines: the owner (in the first CPU's only), counters, the wait histogram. */
 static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_CELLS])
 {
 	uint32_t line = i % (SL_TASK_SIZE / SL_LINE_SIZE);
@@ -145,6 +141,7 @@ static void tasks_add(uint64_t *cell, uint32_t i, const uint64_t grown[SL_LINE_C
 
 const struct collect_slot_kind collect_slot_kinds[SLOT_TABLES] = {
 	{
+		.table = TABLE_LAYERS,
 		.part = WORKLOAD_LAYERS,
 		.losses = SL_CAUSES,
 		.find = layers_find,
@@ -153,6 +150,7 @@ const struct collect_slot_kind collect_slot_kinds[SLOT_TABLES] = {
 		.add = layers_add,
 	},
 	{
+		.table = TABLE_TASKS,
 		.part = WORKLOAD_TASKS,
 		.losses = SL_TASK_LOSSES,
 		.find = tasks_find,

@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workload.c - what the connections, layers and tasks of a workload add up to, by role and port of
- * the service: a region that nobody wrote but this worker. To everybody else it is a region as any
- * other, so that boards, history, index, exposition, analysis and the API need to know nothing of
- * connections.
+ * workload.c - the sums of a workload's flows, layers and tasks, by role and port of the service,
+ * in a synthetic region. Snapshots, history, index, exposition, analysis and the API treat it like
+ * any other region.
  *
- * There are --tcp-groups workloads with a role and a port; what comes after goes to port "other" of
- * its workload, or to the workload "(other)" of its host. Groups are only ever appended: a column
- * stays what it is.
+ * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
+ * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
+ * keeps its meaning.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/kernel/slots.h"
+#include "collect/link/pass.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
 
-#define PORTS_MAX 16u		/* of a workload and role: who has more is no service */
-#define IDLE_NS	  600000000000u /* without a connection */
+#define PORTS_MAX 16u		/* per workload and role: more are not services */
+#define IDLE_NS	  600000000000u /* a workload without a connection expires after this long */
+#define EXPIRE_NS 1000000000u	/* between two looks for idle workloads */
 
 /* ---- workloads ---- */
 
@@ -81,7 +84,7 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	label(info, &used, "container", who->container);
 	label(info, &used, "service", who->service);
 	label(info, &used, "unit", who->unit);
-	if (collect_region_made(r, info, collect_host_name(l->host))) {
+	if (collect_region_synthesize(r, info, collect_host_name(l->host))) {
 		collect_table_remove(l, r);
 		free(info);
 		free(w);
@@ -104,7 +107,7 @@ static bool grow(void **v, uint32_t *room, uint32_t wanted, size_t bytes, uint64
 
 	if (wanted <= *room)
 		return true;
-	n = n < wanted ? wanted : n;
+	n = BASE_MAX(n, wanted);
 	to = realloc(*v, n * bytes);
 	if (!to)
 		return false;
@@ -142,7 +145,7 @@ static bool find_group(const struct collect_workload *w, const struct collect_wo
 	return false;
 }
 
-/* Has a place of --tcp-groups, by whatever part; else: may it have one more? */
+/* The role and port count against --tcp-groups already. *room: another port may. */
 static bool has_place(const struct collect_workload *w, const struct collect_workload_group *like,
 		      bool *room)
 {
@@ -159,7 +162,7 @@ static bool has_place(const struct collect_workload *w, const struct collect_wor
 	return false;
 }
 
-/* That of a port, or of all others; there is always room for that. */
+/* Finds or adds the group of a port, or that of all other ports, which always has room. */
 static struct collect_workload *in_group(struct collect_link *l, struct collect_workload *w,
 					 struct collect_workload_group like, bool taken,
 					 uint32_t *group)
@@ -250,6 +253,9 @@ void collect_workloads_expire(struct collect_link *l, uint64_t now_ns)
 {
 	struct collect_workload **at = &l->workloads, *w;
 
+	if (!*at || now_ns < l->workloads_ns)
+		return;
+	l->workloads_ns = now_ns + EXPIRE_NS;
 	while ((w = *at)) {
 		if (w->flows || !w->active_ns)
 			w->active_ns = now_ns;
@@ -275,16 +281,16 @@ void collect_workloads_free(struct collect_link *l)
 	}
 }
 
-/* ---- showing ---- */
+/* ---- publishing ---- */
 
-/* Control makes the layout, as it does for regions that were read. */
-static void ask_for_layout(struct collect_workload *w)
+/* Has control make the layout, as for regions that are read. */
+static void request_layout(struct collect_workload *w)
 {
 	struct collect_region *r = w->region;
 	size_t bytes = w->groups * sizeof(*w->group);
 
 	if (r->schema_step != SCHEMA_IDLE ||
-	    (w->asked == w->groups && r->schema_seen == r->schema_generation))
+	    (w->requested == w->groups && r->schema_seen == r->schema_generation))
 		return;
 	r->schema_bytes = malloc(bytes);
 	if (!r->schema_bytes)
@@ -292,10 +298,10 @@ static void ask_for_layout(struct collect_workload *w)
 	memcpy(r->schema_bytes, w->group, bytes);
 	r->schema_length = (uint32_t)bytes;
 	r->schema_generation++;
-	r->hot.lines_used = UINT32_MAX; /* whatever the layout has is there */
-	w->asked = w->groups;
+	r->hot.lines_used = UINT32_MAX; /* all cells exist */
+	w->requested = w->groups;
 	r->schema_step = SCHEMA_BUILDING;
-	collect_region_queue(r, QUEUE_SCHEMA);
+	collect_region_queue(r, EVENT_SCHEMA);
 }
 
 static void show(struct collect_link *l, struct collect_workload *w, uint64_t now_ns)
@@ -304,9 +310,9 @@ static void show(struct collect_link *l, struct collect_workload *w, uint64_t no
 
 	if (r->schema_step == SCHEMA_BUILDING)
 		collect_schema_install(l, r, now_ns);
-	ask_for_layout(w);
+	request_layout(w);
 	if (r->snapshot)
-		collect_pass_show(l, r, w->cell, now_ns);
+		collect_pass_publish(l, r, w->cell, now_ns);
 }
 
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* workload_flows.c - adds connections up, by role and port of the service. */
+/* workload_flows.c - sums flows, by role and port of the service. */
 #include <math.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "collect/kernel/workload.h"
 
 /* ---- counting ---- */
@@ -14,7 +15,7 @@ static void observe(uint64_t *h, int scale, int low, uint32_t cells, double seco
 	uint32_t last = cells - SL_HIST_BUCKETS - 1, i;
 
 	i = !(place > 0) ? 0 : place > last ? last : (uint32_t)ceil(place);
-	h[SL_HIST_BUCKETS + (i < last ? i : last)] += n;
+	h[SL_HIST_BUCKETS + (BASE_MIN(i, last))] += n;
 	collect_workload_add_f64(&h[SL_HIST_SUM], seconds * (double)n);
 }
 
@@ -23,7 +24,7 @@ static uint64_t grown(uint64_t before, uint64_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Of 32 bits that may begin anew. What seems to go back did. */
+/* Growth of a 32-bit counter that may restart: a smaller value has. */
 static uint32_t grown32(uint32_t before, uint32_t now)
 {
 	uint32_t by = now - before;

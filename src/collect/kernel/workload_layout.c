@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_workload_layout.c - the metrics of a workload's groups, and the layout that tells which
- * cells are theirs: made by control, as those of regions that are read.
+ * workload_layout.c - the metrics of a workload's groups and the layout of their cells, which
+ * control makes as for regions that are read.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/kernel/workload.h"
+#include "collect/collector_internal.h"
+#include "collect/kernel/workload_layout.h"
 
 const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_FLOWS] = FLOW_CELLS,
@@ -16,15 +17,15 @@ const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {
 	[WORKLOAD_TASKS] = TASK_CELLS,
 };
 
-#define CAUSE_HELP  "Segments sent again, by cause, of connections whose opening was seen."
-#define WINDOW_HELP "Times that a receive window was closed, by whose it was."
-#define RESET_HELP  "Connections that a reset ended, by its direction."
-#define LIMIT_HELP  "Time of connections, by what held them back."
-#define SWITCH_HELP "Context switches: because a task slept, or because another had to run."
+#define CAUSE_HELP  "Segments retransmitted, by cause, of connections whose opening was seen."
+#define WINDOW_HELP "Times that a receive window was closed, by its end."
+#define RESET_HELP  "Connections ended by a reset, by its direction."
+#define LIMIT_HELP  "Time of connections, by what limited them."
+#define SWITCH_HELP "Context switches: voluntary (the task slept) and involuntary (another ran)."
 
-#define LAYER_HELP                                                                                               \
-	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, from the last byte " \
-	"of a request that was read to the first of its response."
+#define LAYER_HELP                                                                            \
+	"Time between two boundaries of the stack, by layer, of TCP segments; of layer app, " \
+	"from the last byte of a request that was read to the first of its response."
 /* clang-format off */
 #define LAYER(layer, text)                                                                  \
 	{WORKLOAD_LAYERS, LAYER_HISTOGRAMS + (layer) * LAYER_HIST_CELLS, SL_KIND_HISTOGRAM_EXP, \
@@ -35,23 +36,22 @@ static const struct workload_layout_metric {
 	enum collect_workload_part part;
 	uint32_t cell;
 	enum sl_metric_kind kind;
-	const char *name, *unit, *help, *key, *value; /* key comes before "port" */
+	const char *name, *unit, *help, *key, *value; /* key sorts before "port" */
 } metrics[] = {
 	{WORKLOAD_FLOWS, COLLECT_SENT, SL_KIND_COUNTER, "sidelight_tcp_sent_bytes_total", "bytes",
 	 "Bytes sent over TCP, retransmissions included.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_ACKED, SL_KIND_COUNTER, "sidelight_tcp_acked_bytes_total", "bytes",
-	 "Bytes that the peer has acknowledged; the SYN counts as one, as in TCP_INFO.", NULL,
-	 NULL},
+	 "Bytes acknowledged by the peer; the SYN counts as one, as in TCP_INFO.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_RECEIVED, SL_KIND_COUNTER, "sidelight_tcp_received_bytes_total",
 	 "bytes", "Bytes received over TCP, in order.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_RESENT, SL_KIND_COUNTER, "sidelight_tcp_retransmitted_bytes_total",
-	 "bytes", "Bytes sent again.", NULL, NULL},
+	 "bytes", "Bytes retransmitted.", NULL, NULL},
 	{WORKLOAD_FLOWS, SEGMENTS_OUT, SL_KIND_COUNTER, "sidelight_tcp_sent_segments_total", "",
 	 "Segments sent, pure acknowledgements included.", NULL, NULL},
 	{WORKLOAD_FLOWS, SEGMENTS_IN, SL_KIND_COUNTER, "sidelight_tcp_received_segments_total", "",
 	 "Segments received, pure acknowledgements included.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_RETRANSMITS, SL_KIND_COUNTER, "sidelight_tcp_retransmits_total",
-	 "", "Segments sent again.", NULL, NULL},
+	 "", "Segments retransmitted.", NULL, NULL},
 	{WORKLOAD_FLOWS, RE_FAST, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
 	 CAUSE_HELP, "cause", "fast"},
 	{WORKLOAD_FLOWS, RE_TIMEOUT, SL_KIND_COUNTER, "sidelight_tcp_retransmit_causes_total", "",
@@ -62,11 +62,11 @@ static const struct workload_layout_metric {
 	 CAUSE_HELP, "cause", "handshake"},
 	{WORKLOAD_FLOWS, COLLECT_SPURIOUS, SL_KIND_COUNTER,
 	 "sidelight_tcp_spurious_retransmits_total", "",
-	 "Segments that were sent again in vain, as the peer says (DSACK).", NULL, NULL},
+	 "Retransmissions that were not needed, as reported by the peer (DSACK).", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_TIMEOUTS, SL_KIND_COUNTER, "sidelight_tcp_timeouts_total", "",
 	 "Retransmission timeouts.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_RECOVERIES, SL_KIND_COUNTER, "sidelight_tcp_recoveries_total", "",
-	 "Times that loss recovery was entered.", NULL, NULL},
+	 "Loss recoveries entered.", NULL, NULL},
 	{WORKLOAD_FLOWS, ZERO_PEER, SL_KIND_COUNTER, "sidelight_tcp_zero_windows_total", "",
 	 WINDOW_HELP, "end", "peer"},
 	{WORKLOAD_FLOWS, ZERO_LOCAL, SL_KIND_COUNTER, "sidelight_tcp_zero_windows_total", "",
@@ -74,13 +74,13 @@ static const struct workload_layout_metric {
 	{WORKLOAD_FLOWS, OUT_OF_ORDER, SL_KIND_COUNTER, "sidelight_tcp_out_of_order_segments_total",
 	 "", "Segments received out of order.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_CE, SL_KIND_COUNTER, "sidelight_tcp_ecn_marked_segments_total", "",
-	 "Segments that the network marked (CE) on their way to the peer.", NULL, NULL},
+	 "Sent segments that the network marked (CE).", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_OPENED, SL_KIND_COUNTER, "sidelight_tcp_connections_opened_total",
 	 "", "Connections established.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_CLOSED, SL_KIND_COUNTER, "sidelight_tcp_connections_closed_total",
-	 "", "Connections that ended.", NULL, NULL},
+	 "", "Connections closed.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_OPEN, SL_KIND_GAUGE, "sidelight_tcp_connections", "",
-	 "Connections now.", NULL, NULL},
+	 "Open connections.", NULL, NULL},
 	{WORKLOAD_FLOWS, RESET_IN, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
 	 "direction", "in"},
 	{WORKLOAD_FLOWS, RESET_OUT, SL_KIND_COUNTER, "sidelight_tcp_resets_total", "", RESET_HELP,
@@ -97,15 +97,15 @@ static const struct workload_layout_metric {
 	{WORKLOAD_FLOWS, BY_SEND_BUFFER, SL_KIND_COUNTER_F64, "sidelight_tcp_limited_seconds_total",
 	 "seconds", LIMIT_HELP, "limit", "send_buffer"},
 	{WORKLOAD_FLOWS, COLLECT_RTT, SL_KIND_HISTOGRAM_EXP, "sidelight_tcp_rtt_seconds", "seconds",
-	 "Round-trip times: of each connection and pass the mean of its samples, as often as there "
-	 "were samples.",
+	 "Round-trip times: per connection and pass, the mean of its samples, weighted by their "
+	 "number.",
 	 NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_HANDSHAKE, SL_KIND_HISTOGRAM_EXP,
 	 "sidelight_tcp_handshake_seconds", "seconds",
-	 "Time from the first SYN, or its arrival, to the connection.", NULL, NULL},
+	 "Time from sending or receiving the first SYN until established.", NULL, NULL},
 	{WORKLOAD_FLOWS, COLLECT_LIFE, SL_KIND_HISTOGRAM_EXP,
-	 "sidelight_tcp_connection_duration_seconds", "seconds",
-	 "Duration of connections that ended.", NULL, NULL},
+	 "sidelight_tcp_connection_duration_seconds", "seconds", "Duration of closed connections.",
+	 NULL, NULL},
 	LAYER(SL_LAYER_MAC_IN, "mac_in"),
 	LAYER(SL_LAYER_IP_IN, "ip_in"),
 	LAYER(SL_LAYER_TCP_IN, "tcp_in"),
@@ -115,18 +115,17 @@ static const struct workload_layout_metric {
 	LAYER(SL_LAYER_MAC_OUT, "mac_out"),
 	{WORKLOAD_LAYERS, LAYER_HISTOGRAMS + SL_LAYER_TOTAL *LAYER_HIST_CELLS,
 	 SL_KIND_HISTOGRAM_EXP, WORKLOAD_REQUEST_METRIC, "nanoseconds",
-	 "Time of requests from driver to driver, of those of which all seven layers are known.",
-	 NULL, NULL},
+	 "Time of requests from driver to driver, where all seven layers are known.", NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_REQUESTS, SL_KIND_COUNTER, "sidelight_tcp_requests_total", "",
 	 "Requests: sends after bytes were read.", NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_COMPLETE, SL_KIND_COUNTER, "sidelight_tcp_requests_measured_total",
-	 "", "Requests of which all seven layers are known.", NULL, NULL},
+	 "", "Requests with all seven layers known.", NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_INCOMPLETE, SL_KIND_COUNTER,
 	 "sidelight_tcp_requests_incomplete_total", "",
 	 "Requests that ended without all seven layers.", NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_PIPELINED, SL_KIND_COUNTER,
 	 "sidelight_tcp_requests_pipelined_total", "",
-	 "Requests that were answered when bytes of the next had come already.", NULL, NULL},
+	 "Requests answered after bytes of the next one had arrived.", NULL, NULL},
 	{WORKLOAD_LAYERS, LAYER_UNATTRIBUTED, SL_KIND_COUNTER, "sidelight_tcp_unattributed_total",
 	 "", "Latencies that were not measured; sidelight_host_kernel_lost_total has the causes.",
 	 NULL, NULL},
@@ -151,7 +150,7 @@ static const struct workload_layout_metric {
 #define METRICS	   (sizeof(metrics) / sizeof(metrics[0]))
 #define LABELS_MAX 3u
 
-/* Buckets from 2^low on; low in steps of 2^-scale: first is that of the bucket above. */
+/* Exponential buckets of this scale; first is the number of the bucket after the zero bucket. */
 static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 {
 	m->cells = cells;
@@ -161,7 +160,7 @@ static void shape(struct region_metric *m, int scale, int first, uint32_t cells)
 	m->zero_threshold = exp2(ldexp(first - 1, -scale));
 }
 
-/* Room for what a layout points to while it is made. */
+/* Memory that the metrics point to while the layout is made. */
 struct scheme {
 	struct region_metric m;
 	struct region_text_label label[LABELS_MAX];

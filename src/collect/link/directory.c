@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * directory.c - which regions there are: the directory's header once, its hot line in every round,
- * its entries when the hot line says that they changed.
+ * directory.c - the host's directory of regions: its header is read once, its hot line in every
+ * round, its entries when the hot line says that they changed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/link/link.h"
+#include "collect/kernel/table_reader.h"
+#include "collect/link/directory.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
 
-#define RETRY_NS	1000000u     /* after a hot line that did not settle, or lied */
-#define HEADER_RETRY_NS 100000000u   /* after a header that could not be read */
-#define DISBELIEF_NS	1000000000u  /* after a header that lied */
-#define AGAIN_NS	1000000000u  /* entries that there was no room for are tried again */
-#define ORPHAN_NS	10000000000u /* a region that did not come back after an agent's restart */
-#define ENTRIES_A_READ	256u
+#define RETRY_NS	1000000u    /* after a hot line that did not settle or is not valid */
+#define HEADER_RETRY_NS 100000000u  /* after a header that could not be read */
+#define INVALID_NS	1000000000u /* after a header that is not valid */
+#define AGAIN_NS	1000000000u /* entries beyond a limit are tried again */
+#define ORPHAN_NS \
+	10000000000u /* regions not listed again this long after an agent's restart expire */
+#define ENTRIES_PER_READ 256u
 
 bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns)
 {
 	return l->dir_ok_ns && now_ns - l->dir_ok_ns < l->dir_lease_ns;
 }
 
-/* False if it is to be tried again later. */
+/* False: to be applied again later. */
 static bool apply_entry(struct collect_link *l, uint32_t index, const struct region_entry *e,
 			uint64_t now_ns)
 {
@@ -35,7 +39,7 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 	int claim;
 
 	if (r && (r->gone || r->entry_id != slot->id))
-		r = slot->region = NULL; /* it went to another entry */
+		r = slot->region = NULL; /* another entry has it now */
 	if (r && (!readable || e->id != slot->id)) {
 		slot->region = NULL;
 		if (readable && e->instance == r->instance) {
@@ -49,8 +53,8 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 	if (!readable)
 		return true;
 	if (r) {
-		/* The agent may have registered it anew, together with its neighbours: the old
-		 * key is good for two leases from then on. */
+		/* The agent may have registered it again with its neighbours; the old key stays
+		 * valid for two leases. */
 		r->remote.addr = e->addr;
 		r->remote.rkey = e->rkey;
 		collect_region_state(l, r, e);
@@ -62,12 +66,12 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 		return !claim;
 	r = collect_table_find(l, e->instance);
 	if (r && r->step == STEP_UNBOUND && r->ops) {
-		l->again_ns = now_ns + RETRY_NS; /* READs of where it was are on the way */
+		l->again_ns = now_ns + RETRY_NS; /* READs of its old place are in flight */
 		return false;
 	}
 	if (r && r->step != STEP_UNBOUND) {
-		/* A live publisher takes its place back from its own last words; otherwise two
-		 * entries claim one instance, and the first one is believed. */
+		/* A live publisher takes its instance back from its own dead entry. Otherwise two
+		 * entries claim one instance, and the first keeps it. */
 		if (r->state == SL_STATE_LIVE || e->state != SL_STATE_LIVE) {
 			if (!slot->refused)
 				relaxed_bump(l->duplicates, 1);
@@ -139,30 +143,29 @@ void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns)
 	}
 }
 
-/* asked_ns: when the READ was posted. The entries may have moved since. */
+/* The lease runs from posted_ns, when the READ was posted. */
 static void directory_hot(struct collect_link *l, const struct region_directory_hot *hot,
-			  uint64_t asked_ns, uint64_t now_ns)
+			  uint64_t posted_ns, uint64_t now_ns)
 {
-	l->dir_ok_ns = asked_ns;
+	l->dir_ok_ns = posted_ns;
 	l->dir_lease_ns = hot->lease_ns;
 	relaxed_store(l->host->fresh_ns, now_ns);
 	relaxed_store(l->host->last_read_ns, base_realtime_ns());
-	l->dir_used = hot->entries_used < l->dir->max_entries ? hot->entries_used
-							      : l->dir->max_entries;
+	l->dir_used = BASE_MIN(hot->entries_used, l->dir->max_entries);
 	l->dir_wanted = hot->generation;
 	if (hot->generation != l->dir_generation || (l->again_ns && now_ns >= l->again_ns) ||
 	    relaxed_load(l->host->releases) != l->releases)
 		l->dir_moved = true;
 }
 
-/* All entries were looked at; those that did not settle are looked at again in the next round. */
+/* All entries were applied; those that did not settle are read again in the next round. */
 static void entries_done(struct collect_link *l, uint64_t now_ns)
 {
 	l->entries_active = false;
 	if (!l->entries_unsettled)
 		l->dir_generation = l->entries_generation;
 	l->dir_moved = l->dir_generation != l->dir_wanted;
-	/* A directory that moves in every round must not take all the time there is. */
+	/* A directory that changes in every round takes at most a fifth of the time. */
 	l->entries_at_ns = now_ns + 4 * (now_ns - l->entries_start_ns);
 }
 
@@ -177,9 +180,11 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		fault = REGION_FAULT_SECTION;
 	if (fault) {
 		relaxed_bump(l->worker->faults[fault], 1);
-		base_log_limited(BASE_WARN, "collect", "directory not believed host=%s fault=%s",
-				 l->host->target, region_fault_name(fault));
-		l->dir_retry_ns = now_ns + DISBELIEF_NS;
+		base_log_limited(
+			BASE_WARN, "collect",
+			"directory not valid host=%s fault=%s: check the version of its agent",
+			l->host->target, region_fault_name(fault));
+		l->dir_retry_ns = now_ns + INVALID_NS;
 		relaxed_store(l->tried, true);
 		return true;
 	}
@@ -203,7 +208,7 @@ static void read_over(struct collect_link *l, struct collect_op *op, const struc
 {
 	(void)read, (void)now_ns;
 	if (op->epoch != l->epoch)
-		return; /* of the connection before: collect_directory_forget() has seen to it */
+		return; /* of an earlier connection: collect_directory_forget() reset these */
 	l->dir_busy = false;
 	l->gated = false;
 }
@@ -285,8 +290,8 @@ void collect_directory_read(struct collect_link *l, uint64_t now_ns)
 			     : collect_reads_new(l, &header_read, NULL, dir, 0, SL_HEADER_SIZE);
 }
 
-/* An instance that another link gave up may have come back in an entry that was not looked at. */
-static void look_again_at_foreign(struct collect_link *l)
+/* An instance that another link released may be in an entry that was skipped as foreign. */
+static void recheck_foreign(struct collect_link *l)
 {
 	uint64_t releases = relaxed_load(l->host->releases);
 
@@ -308,20 +313,19 @@ void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns)
 			return;
 		l->entries_active = true;
 		l->entries_next = 0;
-		l->entries_end = l->dir_used; /* it may grow meanwhile */
+		l->entries_end = l->dir_used; /* dir_used may grow meanwhile */
 		l->entries_unsettled = 0;
 		l->entries_generation = l->dir_wanted;
 		l->again_ns = 0;
 		l->entries_start_ns = now_ns;
-		look_again_at_foreign(l);
+		recheck_foreign(l);
 		if (!l->entries_end)
 			entries_done(l, now_ns);
 	}
 	while (l->entries_active && l->entries_next < l->entries_end) {
-		uint32_t n = l->entries_end - l->entries_next;
+		uint32_t n = BASE_MIN(l->entries_end - l->entries_next, ENTRIES_PER_READ);
 		struct collect_op *op;
 
-		n = n < ENTRIES_A_READ ? n : ENTRIES_A_READ;
 		op = collect_reads_new(l, &entries_read, NULL, dir,
 				       l->dir->entries + (uint64_t)l->entries_next * SL_LINE_SIZE,
 				       n * SL_LINE_SIZE);

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fetch.c - memory of a region that somebody else than the pass asks for, once: from any thread to
- * the region's worker by a stack, from there to a queue, from there to READs beside the rounds.
+ * fetch.c - single READs of a region's memory for other threads: they push a request onto the
+ * worker's stack; the worker queues it and posts a READ beside the rounds.
  *
- * What is asked for is read under the same conditions as in a round: the region is bound to an
- * entry, and the directory was read within its lease. Whoever asks gets an answer exactly once.
+ * The conditions are those of a round: the region is bound to an entry, and the directory was read
+ * within its lease. Each request is answered exactly once.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "collect/link/directory.h"
+#include "collect/link/fetch.h"
 #include "collect/link/link.h"
 
-#define FETCHES_OUT 8u /* on the way at once: most of the landing memory is the rounds' */
+#define FETCHES_OUT 8u /* in flight: most of the landing memory is for the rounds */
 
 struct collect_fetch {
 	struct collect_fetch *next;
 	struct collect_region *region; /* a reference is held */
 	uint64_t offset;
 	uint32_t length;
-	uint64_t since_ns; /* when the worker saw it first */
+	uint64_t since_ns; /* when the worker accepted it */
 	collect_fetch_fn *fn;
 	void *arg;
 };
@@ -40,7 +42,7 @@ static bool take(struct collect_link *l, struct collect_op *op, struct fabric_re
 	bool readable = !r->gone && (r->step == STEP_BOUND || r->step == STEP_FINAL);
 
 	(void)now_ns;
-	/* It was dropped or taken from its entry meanwhile: that may be anybody's memory by now. */
+	/* If it was dropped or unbound meanwhile, its memory may belong to another publisher. */
 	answer(op->fetch, readable ? 0 : -EAGAIN, readable ? read->to : NULL, l->real_ns);
 	op->fetch = NULL;
 	return true;
@@ -64,8 +66,8 @@ static const struct collect_op_kind fetch_read = {.take = take, .failed = failed
 
 /* ---- the queue ---- */
 
-/* Behind what is queued already, in the order in which they were asked for. */
-static void open_box(struct collect_link *l, uint64_t now_ns)
+/* Appends the requests on the stack to the queue, oldest first. */
+static void accept_requests(struct collect_link *l, uint64_t now_ns)
 {
 	/* Pairs with the release of collect_collector_fetch(). */
 	struct collect_fetch *f = __atomic_exchange_n(&l->fetch_queue, NULL, __ATOMIC_ACQUIRE),
@@ -85,7 +87,7 @@ static void open_box(struct collect_link *l, uint64_t now_ns)
 	*end = first;
 }
 
-/* 0: to be read now; -EINPROGRESS: to be asked again; otherwise what stands against it. */
+/* 0: read now; -EINPROGRESS: try again; otherwise the answer. */
 static int condition(struct collect_link *l, const struct collect_fetch *f, uint64_t now_ns)
 {
 	const struct collect_region *r = f->region;
@@ -109,7 +111,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 	struct collect_fetch **at = &l->fetch;
 
 	if (__atomic_load_n(&l->fetch_queue, __ATOMIC_RELAXED))
-		open_box(l, now_ns);
+		accept_requests(l, now_ns);
 	while (*at) {
 		struct collect_fetch *f = *at;
 		int status = condition(l, f, now_ns);
@@ -122,7 +124,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 			op->fetch = f;
 			l->fetches_out++;
 		} else if (!status || status == -EINPROGRESS) {
-			return; /* those behind it wait as well */
+			return; /* requests after it wait as well */
 		}
 		*at = f->next;
 		if (!op)
@@ -132,7 +134,7 @@ void collect_fetch_poll(struct collect_link *l, uint64_t now_ns)
 
 void collect_fetch_free(struct collect_link *l)
 {
-	open_box(l, 0);
+	accept_requests(l, 0);
 	for (uint32_t i = 0; l->op && i < l->op_head; i++)
 		if (l->op[i].fetch)
 			answer(l->op[i].fetch, -ECANCELED, NULL, 0);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * link.c - one connection of a worker to a host: its rounds, and what is done when it is lost.
+ * link.c - one connection of a worker to a host: its rounds, and what happens when it is lost.
  *
- * Everything here happens in small steps that never wait: collect_link_poll() looks after the
- * connection, takes completions and posts what comes next. A round is the directory's hot line and
- * one pass over each region; a pass is the READs of the region's plan. A region that appears, or
- * whose layout moved, is brought up beside the rounds ("urgent"), so that a long period does not
- * delay it.
+ * Nothing here blocks: collect_link_poll() drives the connection, takes completions and posts
+ * READs. A round is the directory's hot line and one pass over each region; a pass is the READs of
+ * the region's plan. A new region, or one whose layout changed, is set up beside the rounds
+ * ("urgent").
  */
 #include <errno.h>
 #include <stdio.h>
@@ -14,13 +13,18 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/kernel/flows.h"
-#include "collect/kernel/segment_ring.h"
-#include "collect/kernel/slots.h"
+#include "collect/kernel/table_reader.h"
+#include "collect/kernel/workload.h"
+#include "collect/link/directory.h"
+#include "collect/link/fetch.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_setup.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
 
-#define DRIVE_NS  5000000u    /* between two looks at the connection within a round */
-#define STATS_NS  100000000u  /* between two snapshots of the fabric's counters */
-#define SETTLE_NS 2000000000u /* the start is over, whatever a region still wants */
+#define DRIVE_NS  5000000u    /* between two calls of fabric_drive() within a round */
+#define STATS_NS  100000000u  /* between two copies of the fabric's counters */
+#define SETTLE_NS 2000000000u /* regions that take longer do not delay "settled" */
 
 int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
 		      unsigned int queue, char *error, size_t error_bytes)
@@ -65,11 +69,11 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 	l->active = true;
 	l->cursor = 0;
 	l->progress_ns = now_ns;
-	/* Entries that were not confirmed for long are confirmed before they are used. */
+	/* The second half of the lease: read the directory before using its entries. */
 	l->gated = !l->dir_ok_ns || now_ns - l->dir_ok_ns > l->dir_lease_ns / 2;
 	collect_directory_read(l, now_ns);
 	if (!l->dir_known)
-		l->cursor = UINT32_MAX; /* nothing else to do in this round */
+		l->cursor = UINT32_MAX; /* this round reads nothing else */
 }
 
 static void advance_round(struct collect_link *l, uint64_t now_ns)
@@ -87,8 +91,8 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 			if ((r->pass || collect_pass_start(l, r)) && !collect_pass_issue(l, r))
 				return;
 		}
-		/* Also what should be urgent, and there was no memory for the list. */
-		if (!r->gone && !r->made &&
+		/* Also regions for which the urgent list had no memory. */
+		if (!r->gone && !r->synthetic &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||
 		     (r->step == STEP_DROPPED && now_ns >= r->retry_ns)))
 			collect_table_urgent(l, r);
@@ -103,7 +107,7 @@ static void finish_round(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->active = false;
 	relaxed_bump(l->rounds, 1);
-	/* All that was there at first was read, or does not let itself be read. */
+	/* Everything found at first was read, or cannot be. */
 	if (l->dir_ok_ns && !l->dir_moved && (!l->urgents || now_ns - l->up_ns > SETTLE_NS))
 		relaxed_store(l->settled, true);
 }
@@ -113,7 +117,7 @@ static void lost(struct collect_link *l, uint64_t now_ns)
 	for (uint32_t i = 0; i < l->regions; i++) {
 		struct collect_region *r = l->region[i];
 
-		if (!r->gone && !r->made && r->step != STEP_UNBOUND && r->step != STEP_GONE)
+		if (!r->gone && !r->synthetic && r->step != STEP_UNBOUND && r->step != STEP_GONE)
 			collect_region_unbind(l, r, now_ns);
 	}
 	collect_directory_forget(l);
@@ -130,9 +134,8 @@ static void snapshot_stats(struct collect_link *l, uint64_t now_ns)
 	l->stats_ns = now_ns;
 }
 
-/* Says once that a host is not reached, and once that it is again. The first queue speaks for all.
- */
-static void tell_away(struct collect_link *l)
+/* Logs once that the host is not reached, and once that it is again. Only the first queue does. */
+static void log_away(struct collect_link *l)
 {
 	const bool up = l->state == FABRIC_UP;
 	struct fabric_stats stats;
@@ -147,8 +150,8 @@ static void tell_away(struct collect_link *l)
 	else
 		base_log_limited(
 			BASE_WARN, "collect",
-			"host is not reached, and tried again; does its agent run? host=%s "
-			"error=\"%s\"",
+			"host is not reached, retrying host=%s error=\"%s\": check that its "
+			"agent runs",
 			l->host->target, stats.last_error);
 }
 
@@ -170,7 +173,7 @@ static void drive(struct collect_link *l, uint64_t now_ns)
 	relaxed_store(l->state, state);
 	if (state == FABRIC_DOWN)
 		relaxed_store(l->tried, true);
-	tell_away(l);
+	log_away(l);
 	snapshot_stats(l, now_ns);
 }
 
@@ -187,16 +190,12 @@ bool collect_link_poll(struct collect_link *l, uint64_t now_ns)
 		collect_directory_read_entries(l, now_ns);
 		advance_round(l, now_ns);
 		collect_region_setup(l, now_ns);
-		collect_flows_poll(l, now_ns);
-		collect_slots_poll(l, now_ns);
-		collect_net_poll(l, now_ns);
+		collect_tables_poll(l, now_ns);
 		collect_fetch_poll(l, now_ns);
 		any |= collect_reads_post(l, now_ns);
 		finish_round(l, now_ns);
 	} else {
-		collect_flows_poll(l, now_ns);
-		collect_slots_poll(l, now_ns);
-		collect_net_poll(l, now_ns);
+		collect_tables_poll(l, now_ns);
 		collect_fetch_poll(l, now_ns);
 	}
 	if (any)

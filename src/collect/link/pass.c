@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * pass.c - one reading of a region: the READs of its plan, its lines, its values.
- */
+/* pass.c - one reading of a region: the READs of its plan, their lines, the values. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/link/link.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
+#include "collect/link/tap.h"
 
-#define HOT_MAX_NS   5000000000u /* a hot line that does not settle for so long never will */
-#define FINAL_PASSES 20u	 /* tries to read all of a dead region */
-#define HELD_MAX_NS  5000000000u
-#define HELD_URGENT  8u
+#define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
+#define FINAL_PASSES 20u	 /* to read all lines of a dead region */
+#define HELD_MAX_NS  5000000000u /* a snapshot is held back at most this long */
+#define HELD_URGENT  8u		 /* passes beside the rounds meanwhile */
 
 /* Lines that a plan for this layout and hot line reads. */
 static uint32_t lines_wanted(const struct collect_region *r)
 {
-	uint32_t lines = r->snapshot ? r->snapshot->layout->lines : 0;
-
-	return lines < r->hot.lines_used ? lines : r->hot.lines_used;
+	return r->snapshot ? BASE_MIN(r->snapshot->layout->lines, r->hot.lines_used) : 0;
 }
 
 static bool reserve_marks(struct collect_region *r, uint32_t lines)
@@ -37,7 +38,6 @@ static bool reserve_marks(struct collect_region *r, uint32_t lines)
 	r->stale = to;
 	r->unseen = to + words;
 	r->mark_words = words;
-	/* They are of another layout, whose board is there already. */
 	r->any_stale = false;
 	return true;
 }
@@ -47,12 +47,12 @@ static void start_marks(struct collect_region *r)
 	if (r->any_stale)
 		memset(r->stale, 0, r->mark_words * sizeof(*r->stale));
 	r->any_stale = false;
-	if (!r->board_new)
+	if (!r->snapshot_new)
 		return;
-	r->board_new = false;
+	r->snapshot_new = false;
 	r->any_unseen = true;
 	r->held = 0;
-	if (r->mark_words) /* none: a region of spans alone */
+	if (r->mark_words) /* 0: a region of spans alone */
 		memset(r->unseen, 0xff, r->mark_words * sizeof(*r->unseen));
 }
 
@@ -63,9 +63,8 @@ static void mark_stale(struct collect_region *r, uint32_t line)
 }
 
 /*
- * A line that never came through stands as zeros, and a counter that starts from there would be
- * taken for one that was reset when the line does come through. So a board is first shown when all
- * of its lines were seen, or when that takes so long that one of them never will be.
+ * A line that was never read shows as zeros, and its counters would seem to jump when it is. So a
+ * snapshot is first published when all its lines were seen, or after HELD_MAX_NS.
  */
 static bool hold_back(struct collect_region *r, uint64_t now_ns)
 {
@@ -75,8 +74,8 @@ static bool hold_back(struct collect_region *r, uint64_t now_ns)
 		return false;
 	for (size_t i = 0; i < r->mark_words; i++)
 		any |= r->unseen[i] &= r->any_stale ? r->stale[i] : 0;
-	/* Last words are all that there will be. */
-	r->any_unseen = any && r->state == SL_STATE_LIVE && now_ns - r->board_ns < HELD_MAX_NS;
+	/* Final values are not held back. */
+	r->any_unseen = any && r->state == SL_STATE_LIVE && now_ns - r->snapshot_ns < HELD_MAX_NS;
 	return r->any_unseen;
 }
 
@@ -172,11 +171,11 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 
 	for (uint32_t i = 0; i < pr->pieces; i++) {
 		const struct collect_piece *p = &r->plan.piece[pr->piece + i];
-		uint32_t from = p->at > op->low ? p->at : op->low;
+		uint32_t from = BASE_MAX(p->at, op->low);
 		uint32_t end = p->at + p->count * SL_LINE_SIZE, failed, n, first;
 		const void *at = data + (from - op->low);
 
-		end = end < op->high ? end : op->high;
+		end = BASE_MIN(end, op->high);
 		if (from >= end)
 			continue;
 		n = (end - from) / SL_LINE_SIZE;
@@ -198,7 +197,7 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 				continue;
 			if (last && p->stripe != COLLECT_PIECE_HOT)
 				mark_stale(r, p->first + (from - p->at) / SL_LINE_SIZE + k);
-			low = low < from + k * SL_LINE_SIZE ? low : from + k * SL_LINE_SIZE;
+			low = BASE_MIN(low, from + k * SL_LINE_SIZE);
 			high = from + (k + 1) * SL_LINE_SIZE;
 		}
 	}
@@ -223,7 +222,7 @@ static void show(struct collect_link *l, struct collect_region *r, const uint64_
 	collect_snapshot_publish(b, cell, l->real_ns, l->worker, r->instance);
 	relaxed_bump(l->worker->samples, b->layout->columns);
 	if (b->seq == 2)
-		collect_region_queue(r, QUEUE_SNAPSHOT);
+		collect_region_queue(r, EVENT_SNAPSHOT);
 }
 
 static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
@@ -236,7 +235,7 @@ static void publish(struct collect_link *l, struct collect_region *r, uint64_t n
 	if (l->c->taps)
 		collect_tap_row(l, r, w->flat);
 	if (hold_back(r, now_ns)) {
-		/* Not only in the next round, but for a line that will never be seen. */
+		/* Do not wait for the next round, unless a line seems never to settle. */
 		r->want_pass = r->held++ < HELD_URGENT;
 		if (r->want_pass)
 			collect_table_urgent(l, r);
@@ -245,8 +244,8 @@ static void publish(struct collect_link *l, struct collect_region *r, uint64_t n
 	show(l, r, w->flat);
 }
 
-void collect_pass_show(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
-		       uint64_t now_ns)
+void collect_pass_publish(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
+			  uint64_t now_ns)
 {
 	if (l->c->taps)
 		collect_tap_row(l, r, cell);
@@ -256,7 +255,7 @@ void collect_pass_show(struct collect_link *l, struct collect_region *r, const u
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 }
 
-/* Everything of the pass has come, or has failed. */
+/* All READs of the pass completed or failed. */
 static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
@@ -281,16 +280,15 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		relaxed_store(r->fresh_ns, now_ns);
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	collect_schema_want(l, r, now_ns);
-	/* Not before its schema was believed as well: who lies there is looked at ever more seldom.
-	 */
+	/* After its schema was valid as well, so that an invalid one backs off. */
 	if (r->snapshot && r->hot.generation == r->schema_seen)
 		r->backoff_ns = 0;
-	/* Dead: once all of it was read it can't change any more. */
+	/* Dead: once all of it was read, it is final. */
 	if (r->state == SL_STATE_LIVE)
 		return;
 	if (r->hot.generation == r->schema_seen && r->final_passes &&
 	    ((r->hot_seen && !r->missing) || r->final_passes > FINAL_PASSES)) {
-		collect_region_condition(r, STEP_FINAL);
+		collect_region_set_step(r, STEP_FINAL);
 	} else if (r->final_passes++ <= FINAL_PASSES) {
 		r->want_pass = true;
 		collect_table_urgent(l, r);
@@ -307,13 +305,8 @@ static bool take(struct collect_link *l, struct collect_op *op, struct fabric_re
 
 static void failed(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns)
 {
-	struct collect_region *r = op->region;
-
-	r->failed = true;
-	/* The memory is not there any more, or it moved: ask for it anew. */
-	if (op->epoch == l->epoch && r->step == STEP_BOUND &&
-	    (status == -EACCES || status == -ERANGE))
-		collect_region_retry_later(l, r, now_ns);
+	op->region->failed = true;
+	collect_region_read_failed(l, op, status, now_ns);
 }
 
 static void over(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,

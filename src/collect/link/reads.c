@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reads.c - the READs of a link: their landing, their posting in batches, what becomes of each.
- * What a READ is for is its kind's business (struct collect_op_kind).
+ * reads.c - the READs of a link: landing memory, posting in batches, completions. struct
+ * collect_op_kind has what a READ is for.
  *
- * Landing memory is given out from one end to the other and starts over when nothing is on the
- * way: READs of a round come and go together, so that there is no hole worth filling.
+ * Landing memory is allocated upwards and reset when no READ is in flight: the READs of a round
+ * complete together, so holes are not worth filling.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -80,7 +80,6 @@ bool collect_reads_post(struct collect_link *l, uint64_t now_ns)
 	return l->op_posted + l->reposts != before;
 }
 
-/* It came whole, from the connection that there still is. */
 static void count(struct collect_worker *w, const struct collect_op *op,
 		  const struct fabric_read *read, uint64_t now_ns)
 {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_region_setup.c - regions that are not just read in rounds: mapped, their header believed,
- * their schema fetched, their first values and last words read. All of it in small steps beside the
- * rounds, so that a long period does not delay it.
+ * region_setup.c - regions that need more than the rounds: mapping, header, schema, first and final
+ * values. In small steps beside the rounds, so that a long period does not delay them.
  */
 #include <string.h>
 
-#include "collect/kernel/flows.h"
-#include "collect/kernel/segment_ring.h"
-#include "collect/kernel/slots.h"
+#include "base/base.h"
+#include "collect/kernel/table_reader.h"
+#include "collect/link/directory.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_setup.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
 
-#define MAPS_A_TURN 4u
-#define HEADER_READ (SL_HEADER_SIZE + SL_LINE_SIZE)
+#define MAPS_PER_POLL 4u
+#define HEADER_READ   (SL_HEADER_SIZE + SL_LINE_SIZE)
 
 static bool take_header(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 			uint64_t now_ns)
@@ -24,7 +28,7 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 		return true;
 	fault = collect_region_identify(r, read->to, collect_host_name(l->host));
 	if (fault == REGION_FAULT_COUNT || fault == REGION_FAULT_MEMORY) {
-		/* The memory of another region: the directory will say so soon. */
+		/* COUNT: another region has its place; the directory will say so soon. */
 		if (fault == REGION_FAULT_COUNT)
 			relaxed_bump(l->worker->wrong_instance, 1);
 		collect_region_retry_later(l, r, now_ns);
@@ -36,22 +40,14 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 	}
 	relaxed_store(r->fault, REGION_FAULT_NONE);
 	relaxed_store(r->step, STEP_BOUND);
-	if (r->kind == SL_REGION_FLOWS) {
-		collect_flows_found(l, r, read->to, now_ns);
-		return true; /* nobody sees it but by what it adds up to */
-	}
-	if (r->kind == SL_REGION_NIC) {
-		collect_net_found(l, r, read->to, now_ns);
-		return true;
-	}
 	if (collect_is_table(r->kind)) {
-		collect_slots_found(l, r, read->to, now_ns);
-		return true;
+		collect_tables_found(l, r, read->to, now_ns);
+		return true; /* not listed: its sums are */
 	}
 	r->hot_ok_ns = now_ns;
 	if (first)
 		memset(&r->hot, 0, sizeof(r->hot));
-	collect_region_queue(r, first ? QUEUE_NEW | QUEUE_CHANGED : QUEUE_CHANGED);
+	collect_region_queue(r, first ? EVENT_NEW | EVENT_CHANGED : EVENT_CHANGED);
 	r->want_pass = true;
 	collect_table_urgent(l, r);
 	return true;
@@ -67,7 +63,7 @@ static void header_failed(struct collect_link *l, struct collect_op *op, int sta
 
 static const struct collect_op_kind header_read = {.take = take_header, .failed = header_failed};
 
-/* The header was never believed: what is known of the region is not worth keeping. */
+/* Starts over with a region whose header was never believed. */
 static void renew(struct collect_link *l, struct collect_region *old)
 {
 	struct collect_slot *slot = &l->slot[old->entry];
@@ -81,7 +77,7 @@ static void renew(struct collect_link *l, struct collect_region *old)
 	memset(slot->line, 0, sizeof(slot->line));
 	claim = collect_host_claim(l->host, l, old->instance);
 	if (!claim)
-		return; /* that link looks again at what was not its own */
+		return; /* another link will find it */
 	r = claim > 0 ? collect_table_add(l, old->instance) : NULL;
 	if (!r) {
 		l->again_ns = 1;
@@ -99,10 +95,7 @@ static void renew(struct collect_link *l, struct collect_region *old)
 	collect_table_urgent(l, r);
 }
 
-/*
- * One region that is not just read: mapped, its header and schema fetched, its first values. True
- * while there is something to wait for.
- */
+/* Moves one region on. True while it waits for something. */
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
 {
@@ -162,7 +155,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 		if (collect_is_table(r->kind))
 			return false;
 		break;
-	case STEP_MADE:
+	case STEP_SYNTHETIC:
 	case STEP_UNBOUND:
 	case STEP_GONE:
 		return r->schema_step == SCHEMA_BUILDING &&
@@ -178,7 +171,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 	}
 	if (r->schema_step == SCHEMA_WANTED || r->schema_step == SCHEMA_READING)
 		collect_schema_read(l, r, now_ns);
-	/* Its first values, those of a new layout, last words: not only in the next round. */
+	/* First values, those of a new layout and final ones do not wait for the next round. */
 	if (r->pass)
 		collect_pass_issue(l, r);
 	else if (r->want_pass && collect_pass_start(l, r))
@@ -188,7 +181,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 
 void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 {
-	unsigned int maps = MAPS_A_TURN;
+	unsigned int maps = MAPS_PER_POLL;
 	uint32_t n = 0, count = l->urgents;
 	uint64_t due;
 
@@ -196,7 +189,7 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 		return;
 	l->urgent_ns = now_ns;
 	if (!collect_directory_lease_holds(l, now_ns)) {
-		/* The round must not wait for passes that wait for the directory. */
+		/* The round does not wait for passes that wait for the directory. */
 		for (uint32_t i = 0; i < count; i++) {
 			l->urgent[i]->want_pass |= l->urgent[i]->pass;
 			collect_pass_cut_short(l, l->urgent[i]);
@@ -208,18 +201,18 @@ void collect_region_setup(struct collect_link *l, uint64_t now_ns)
 	for (uint32_t i = 0; i < count; i++) {
 		struct collect_region *r = l->urgent[i];
 
-		/* It may be set urgent again while it is looked at, which is no second place. */
+		/* r->urgent stays set meanwhile, so that r is not listed twice. */
 		if (!urgent_step(l, r, now_ns, &maps)) {
 			r->urgent = false;
 			continue;
 		}
 		l->urgent[n++] = r;
-		due = r->step == STEP_MAP && !r->ops && r->retry_ns > now_ns ? r->retry_ns : now_ns;
-		l->urgent_ns = due < l->urgent_ns ? due : l->urgent_ns;
+		due = r->step == STEP_MAP && !r->ops ? BASE_MAX(r->retry_ns, now_ns) : now_ns;
+		l->urgent_ns = BASE_MIN(due, l->urgent_ns);
 	}
 	if (l->urgents > count)
 		l->urgent_ns = now_ns;
-	/* Behind count: those that became urgent meanwhile. */
+	/* After count: those that became urgent meanwhile. */
 	memmove(l->urgent + n, l->urgent + count, (l->urgents - count) * sizeof(*l->urgent));
 	l->urgents -= count - n;
 }

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * schema.c - the schema of a region: read in pieces when the hot line says that the layout moved,
- * handed to control, and what control made of it put in place.
+ * schema.c - reads a region's schema in pieces when the hot line says that the layout changed,
+ * hands it to control and installs the snapshot that control makes.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "collect/link/link.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
 
-#define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema */
-#define SCHEMA_MAX_NS 1000000000u /* ... if its layout never rests */
+#define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema, at first */
+#define SCHEMA_MAX_NS 1000000000u /* and if its layout keeps changing */
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
 
 void collect_schema_want(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	/* Series that max_series refused, and others have gone since. */
+	/* max_series refused some of its series, and there is room now. */
 	bool room = r->snapshot && r->snapshot->layout->refused &&
 		    relaxed_load(l->c->series_count) < l->c->opts.max_series;
 
@@ -35,7 +39,7 @@ static void schema_done(struct collect_link *l, struct collect_region *r)
 	}
 	r->schema_step = SCHEMA_BUILDING;
 	collect_table_urgent(l, r);
-	collect_region_queue(r, QUEUE_SCHEMA);
+	collect_region_queue(r, EVENT_SCHEMA);
 }
 
 static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
@@ -84,7 +88,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 	if (r->schema_step == SCHEMA_WANTED) {
 		uint8_t *bytes;
 
-		/* Nothing that uses the bytes is on the way: control has handed its layout back. */
+		/* No READ and no layout uses the bytes: control has handed its result back. */
 		bytes = realloc(r->schema_bytes, r->hot.schema_used ? r->hot.schema_used : 1);
 		if (!bytes)
 			return;
@@ -94,7 +98,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 		r->schema_posted = r->schema_got = 0;
 		r->schema_failed = false;
 		r->schema_step = SCHEMA_READING;
-		/* A layout that never rests is read ever more seldom. */
+		/* The pause grows while the layout keeps changing. */
 		if (now_ns - r->schema_at_ns > SCHEMA_MAX_NS)
 			r->schema_pause_ns = SCHEMA_MIN_NS;
 		else if (r->schema_pause_ns < SCHEMA_MAX_NS)
@@ -107,8 +111,7 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 	}
 	while (r->schema_step == SCHEMA_READING && !r->schema_failed &&
 	       r->schema_posted < r->schema_length) {
-		uint32_t left = r->schema_length - r->schema_posted;
-		uint32_t n = left < SCHEMA_PIECE ? left : SCHEMA_PIECE;
+		uint32_t n = BASE_MIN(r->schema_length - r->schema_posted, SCHEMA_PIECE);
 		struct collect_op *op = collect_reads_new(l, &schema_piece, r, &r->remote,
 							  r->info->schema + r->schema_posted, n);
 
@@ -135,7 +138,7 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 		if (r->step != STEP_BOUND)
 			return;
 		if (fault == REGION_FAULT_NONE || fault == REGION_FAULT_MEMORY)
-			r->schema_at_ns = now_ns + SCHEMA_MAX_NS; /* when there is memory */
+			r->schema_at_ns = now_ns + SCHEMA_MAX_NS; /* out of memory */
 		else if (fault == REGION_FAULT_CHECK && ++r->schema_tries < SCHEMA_TRIES)
 			r->schema_at_ns = now_ns + SCHEMA_MIN_NS;
 		else
@@ -152,7 +155,7 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 		w->flat = flat;
 		w->flat_cells = b->layout->cells;
 	}
-	/* Cells that no hot line has ever granted. */
+	/* The schema names cells beyond those of the hot line. */
 	if (b->layout->lines > r->hot.lines_used) {
 		collect_snapshot_put(b, r->c);
 		collect_region_drop(l, r, REGION_FAULT_CELLS, now_ns);
@@ -164,8 +167,8 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 		collect_snapshot_put(r->snapshot, r->c);
 	}
 	r->snapshot = b;
-	r->board_new = true;
-	r->board_ns = now_ns;
+	r->snapshot_new = true;
+	r->snapshot_ns = now_ns;
 	r->schema_tries = 0;
 	r->want_pass = true;
 	if (r->step == STEP_FINAL)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * table.c - the regions that a link knows: by instance, in the order of appearance, and those that
- * are urgent, to be looked after beside the rounds.
+ * table.c - the regions of a link: by instance, by age, and the urgent ones, which are looked after
+ * beside the rounds.
  */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "collect/kernel/flows.h"
-#include "collect/kernel/segment_ring.h"
-#include "collect/kernel/slots.h"
+#include "base/grow.h"
+#include "collect/kernel/table_reader.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/link/tap.h"
 
 #define BUCKETS 256u
 
@@ -21,8 +24,8 @@ int collect_table_init(struct collect_link *l)
 
 void collect_table_free(struct collect_link *l)
 {
-	if (l->flows)
-		collect_flows_gone(l, l->flows);
+	if (l->table[TABLE_FLOWS].region)
+		collect_tables_gone(l, l->table[TABLE_FLOWS].region);
 	for (uint32_t i = 0; i < l->regions; i++) {
 		collect_tap_gone(l->region[i]);
 		collect_region_unmap(l, l->region[i]);
@@ -78,24 +81,9 @@ static void grow_buckets(struct collect_link *l)
 	}
 }
 
-static bool reserve(struct collect_region ***v, uint32_t used, uint32_t *capacity)
-{
-	uint32_t n = *capacity ? *capacity * 2 : 64;
-	struct collect_region **to;
-
-	if (used < *capacity)
-		return true;
-	to = realloc(*v, n * sizeof(*to));
-	if (!to)
-		return false;
-	*v = to;
-	*capacity = n;
-	return true;
-}
-
 void collect_table_urgent(struct collect_link *l, struct collect_region *r)
 {
-	if (r->urgent || !reserve(&l->urgent, l->urgents, &l->urgent_capacity))
+	if (r->urgent || !BASE_GROW(l->urgent, l->urgents, l->urgent_capacity))
 		return;
 	r->urgent = true;
 	l->urgent[l->urgents++] = r;
@@ -110,7 +98,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		relaxed_sub(c->region_count, 1);
 		return NULL;
 	}
-	r = reserve(&l->region, l->regions, &l->region_capacity)
+	r = BASE_GROW(l->region, l->regions, l->region_capacity)
 		    ? collect_region_new(l, instance, relaxed_add(c->age, 1))
 		    : NULL;
 	if (!r) {
@@ -131,9 +119,7 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 	if (r->gone)
 		return;
 	r->gone = true;
-	collect_flows_gone(l, r);
-	collect_slots_gone(l, r);
-	collect_net_gone(l, r);
+	collect_tables_gone(l, r);
 	collect_pass_abort(l, r);
 	relaxed_store(r->step, STEP_GONE);
 	unhash(l, r);
@@ -141,7 +127,7 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 	relaxed_store(l->region_count, l->region_count - 1);
 	relaxed_sub(l->c->region_count, 1);
 	collect_tap_gone(r);
-	collect_region_queue(r, QUEUE_GONE);
+	collect_region_queue(r, EVENT_GONE);
 }
 
 void collect_table_sweep(struct collect_link *l)

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * tap.c - hands each pass of a region on as a row of doubles, for what works on values while they
- * are fresh. What a row costs is paid only if somebody taps.
+/* tap.c - hands each pass of a region to the taps as a row of doubles, made only if a tap wants it.
  */
 #include <errno.h>
 #include <math.h>
@@ -9,6 +7,7 @@
 #include <string.h>
 
 #include "collect/link/link.h"
+#include "collect/link/tap.h"
 
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)
 {
@@ -30,7 +29,7 @@ const uint64_t *collect_tap_cells(const struct collect_tap_row *row, uint32_t co
 	return row->cell + row->shape->column[column].cell;
 }
 
-/* Is one of these cells in a line that did not settle, in whatever stripe? */
+/* One of the cells is in a line that did not settle in some stripe. */
 static bool is_stale(const struct collect_region *r, uint32_t cell, uint32_t cells)
 {
 	uint32_t last = (cell + (cells ? cells : 1) - 1) / SL_LINE_CELLS;
@@ -42,7 +41,6 @@ static bool is_stale(const struct collect_region *r, uint32_t cell, uint32_t cel
 	return false;
 }
 
-/* The values of a row: who asks for one row in ten does not pay for ten. */
 static bool make_values(const struct collect_region *r, struct collect_worker *w,
 			const struct collect_layout *shape, const uint64_t *cell)
 {

@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * self_collector.c - what the collector says of its workers, its hosts and the regions that it
- * reads.
- */
+/* collector.c - the collector's own series about workers, hosts and regions. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/link/link.h"
 #include "collect/self/self.h"
 
 /* ---- sums ---- */
 
 /*
- * Where a counter lies. Of workers and links it is the sum over all of them. Counters of the fabric
- * are their link's, and changed under its lock.
+ * The owner of a counter. Those of workers and links are summed over all of them; those of the
+ * fabric belong to a link, under its lock.
  */
 enum owner { COLLECTOR, TOTALS, WORKERS, LINKS, FABRIC };
 
@@ -24,7 +22,7 @@ struct counter {
 	size_t offset;
 };
 
-/* The offset of a counter, which has to be one: a uint64_t. */
+/* The offset of a counter; compiles for a uint64_t only. */
 #define OFFSET(type, field) \
 	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)0)->field, uint64_t : 1)]))
 #define OF_COLLECTOR(label, field)                                        \
@@ -102,30 +100,30 @@ static bool by_label(struct collect_self *s, struct export_series *out, const ch
 
 /* A family with a series for each of the counters. */
 #define BY_LABEL(name, key, ...)                                                              \
-	bool name(struct collect_self *s, struct export_series *out)                          \
+	static bool name(struct collect_self *s, struct export_series *out)                   \
 	{                                                                                     \
 		static const struct counter counters[] = {__VA_ARGS__};                       \
 		return by_label(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
 	}
 
-BY_LABEL(self_read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
+BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
 	 OF_FABRIC("access", errors_access), OF_FABRIC("other", errors_other),
 	 OF_FABRIC("wrong_id", wrong_id), OF_WORKERS("wrong_instance", wrong_instance),
 	 OF_WORKERS("map", map_errors))
-BY_LABEL(self_conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
+BY_LABEL(conflicts, "cause", OF_COLLECTOR("kind", conflicts_kind),
 	 OF_COLLECTOR("name", conflicts_name), OF_COLLECTOR("duplicate", conflicts_duplicate),
 	 OF_COLLECTOR("buckets", conflicts_sum))
-BY_LABEL(self_refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
+BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
 	 OF_WORKERS("tap_rows", rows_lost))
-BY_LABEL(self_regions, "state", OF_TOTALS("live", live), OF_TOTALS("dead", dead),
+BY_LABEL(regions, "state", OF_TOTALS("live", live), OF_TOTALS("dead", dead),
 	 OF_TOTALS("closed", closed), OF_TOTALS("dropped", dropped))
-BY_LABEL(self_memory, "part", OF_TOTALS("state", memory_bytes), OF_TOTALS("history", history_bytes))
-BY_LABEL(self_history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
+BY_LABEL(memory, "part", OF_TOTALS("state", memory_bytes), OF_TOTALS("history", history_bytes))
+BY_LABEL(history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
 	 OF_WORKERS("old", ring.expired_chunks))
 
-bool collect_self_faults(struct collect_self *s, struct export_series *out)
+static bool faults(struct collect_self *s, struct export_series *out)
 {
 	enum region_fault fault = (enum region_fault)s->at + 1;
 	struct counter sum = OF_WORKERS(NULL, faults[0]);
@@ -137,27 +135,12 @@ bool collect_self_faults(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, of_all(s, &sum));
 }
 
-bool collect_self_series(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->totals.series);
-}
+SINGLE(series, s->totals.series)
+SINGLE(expired, s->totals.expired)
+SINGLE(history_points, s->totals.history_points)
+SINGLE(stale_hosts, s->totals.hosts_stale)
 
-bool collect_self_expired(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->totals.expired);
-}
-
-bool collect_self_history_points(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->totals.history_points);
-}
-
-bool collect_self_stale_hosts(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->totals.hosts_stale);
-}
-
-bool collect_self_build_info(struct collect_self *s, struct export_series *out)
+static bool build_info(struct collect_self *s, struct export_series *out)
 {
 	return s->at == 0 && collect_self_label(s, out, "version", SL_VERSION_STRING) &&
 	       collect_self_u64(out, 1);
@@ -177,23 +160,23 @@ static const struct collect_worker *worker_at(struct collect_self *s, struct exp
 	return collect_self_label(s, out, "worker", number) ? w : NULL;
 }
 
-#define OF_WORKER(name, expression)                                  \
-	bool name(struct collect_self *s, struct export_series *out) \
-	{                                                            \
-		const struct collect_worker *w = worker_at(s, out);  \
-		return w && (expression);                            \
+#define OF_WORKER(name, expression)                                         \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		const struct collect_worker *w = worker_at(s, out);         \
+		return w && (expression);                                   \
 	}
 
-OF_WORKER(self_rounds, collect_self_u64(out, relaxed_load(w->rounds)))
-OF_WORKER(self_missed, collect_self_u64(out, relaxed_load(w->missed)))
-OF_WORKER(self_reads, collect_self_u64(out, relaxed_load(w->reads)))
-OF_WORKER(self_read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
-OF_WORKER(self_lines, collect_self_u64(out, relaxed_load(w->lines)))
-OF_WORKER(self_unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
-OF_WORKER(self_samples, collect_self_u64(out, relaxed_load(w->samples)))
-OF_WORKER(self_busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
+OF_WORKER(rounds, collect_self_u64(out, relaxed_load(w->rounds)))
+OF_WORKER(missed, collect_self_u64(out, relaxed_load(w->missed)))
+OF_WORKER(reads, collect_self_u64(out, relaxed_load(w->reads)))
+OF_WORKER(read_bytes, collect_self_u64(out, relaxed_load(w->bytes)))
+OF_WORKER(lines, collect_self_u64(out, relaxed_load(w->lines)))
+OF_WORKER(unsettled, collect_self_u64(out, relaxed_load(w->unsettled)))
+OF_WORKER(samples, collect_self_u64(out, relaxed_load(w->samples)))
+OF_WORKER(busy, collect_self_f64(out, (double)relaxed_load(w->busy_ns) * 1e-9))
 
-bool collect_self_latency(struct collect_self *s, struct export_series *out)
+static bool latency(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_worker *w = worker_at(s, out);
 
@@ -234,27 +217,26 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	return collect_self_labels(s, out, labels, 3) ? h : NULL;
 }
 
-#define OF_HOST(name, expression)                                    \
-	bool name(struct collect_self *s, struct export_series *out) \
-	{                                                            \
-		const struct collect_host *h = host_at(s, out);      \
-		return h && (expression);                            \
+#define OF_HOST(name, expression)                                           \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		const struct collect_host *h = host_at(s, out);             \
+		return h && (expression);                                   \
 	}
 #define OF_HOSTS_LINKS(name, ...) \
 	OF_HOST(name, collect_self_u64(out, of_host(h, &(const struct counter)__VA_ARGS__)))
 
-OF_HOST(self_host_up,
-	collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
-OF_HOST(self_host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
-OF_HOSTS_LINKS(self_host_rounds, OF_LINKS(NULL, rounds))
-OF_HOSTS_LINKS(self_host_skipped, OF_LINKS(NULL, skipped))
-OF_HOSTS_LINKS(self_host_connects, OF_FABRIC(NULL, connects))
-OF_HOSTS_LINKS(self_host_disconnects, OF_FABRIC(NULL, disconnects))
+OF_HOST(host_up, collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
+OF_HOST(host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))
+OF_HOSTS_LINKS(host_rounds, OF_LINKS(NULL, rounds))
+OF_HOSTS_LINKS(host_skipped, OF_LINKS(NULL, skipped))
+OF_HOSTS_LINKS(host_connects, OF_FABRIC(NULL, connects))
+OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
 
 /* ---- regions ---- */
 
-/* Two regions of one process are told apart by their instance only. */
-const struct collect_region *self_region(struct collect_self *s, struct export_series *out)
+/* With the region's labels and instance_id, by which two regions of one process differ. */
+const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
 	struct region_text_label labels[SL_LABELS_MAX + 3];
 	const struct collect_region *r;
@@ -271,11 +253,11 @@ const struct collect_region *self_region(struct collect_self *s, struct export_s
 	return collect_self_labels(s, out, labels, n) ? r : NULL;
 }
 
-#define OF_REGION(name, expression)                                   \
-	bool name(struct collect_self *s, struct export_series *out)  \
-	{                                                             \
-		const struct collect_region *r = self_region(s, out); \
-		return r && (expression);                             \
+#define OF_REGION(name, expression)                                           \
+	static bool name(struct collect_self *s, struct export_series *out)   \
+	{                                                                     \
+		const struct collect_region *r = collect_self_region(s, out); \
+		return r && (expression);                                     \
 	}
 
 static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
@@ -297,8 +279,72 @@ static bool stateset(struct export_series *out, uint64_t bits)
 	return collect_self_u64(out, bits);
 }
 
-OF_REGION(self_region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
-OF_REGION(self_region_state, stateset(out, state_bits(r, s->now_ns)))
-OF_REGION(self_region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
-OF_REGION(self_region_refused, collect_self_u64(out, relaxed_load(r->refused)))
-OF_REGION(self_region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
+OF_REGION(region_up, collect_self_u64(out, state_bits(r, s->now_ns) == 1))
+OF_REGION(region_state, stateset(out, state_bits(r, s->now_ns)))
+OF_REGION(region_unsettled, collect_self_u64(out, relaxed_load(r->unsettled)))
+OF_REGION(region_refused, collect_self_u64(out, relaxed_load(r->refused)))
+OF_REGION(region_sharing, collect_self_u64(out, relaxed_load(r->sharing)))
+
+/* ---- the families ---- */
+
+static const struct collect_self_family collector_families[] = {
+	{"sidelight_build", INFO, "", "Version of this collector.", build_info},
+	{"sidelight_collector_busy_seconds", COUNTER, "seconds",
+	 "Time that a worker spent reading and decoding, without waiting.", busy},
+	{"sidelight_collector_conflicts", GAUGE, "",
+	 "Series left out of the exposition because they contradict older ones, by cause.",
+	 conflicts},
+	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
+	 expired},
+	{"sidelight_collector_history_dropped_chunks", COUNTER, "",
+	 "Chunks of history dropped: the memory was full, or they were older than asked for.",
+	 history_dropped},
+	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",
+	 history_points},
+	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
+	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
+	 "Memory held for regions and for history.", memory},
+	{"sidelight_collector_missed_deadlines", COUNTER, "",
+	 "Deadlines that a worker missed: it was still busy, or not running.", missed},
+	{"sidelight_collector_read_bytes", COUNTER, "bytes", "Bytes read.", read_bytes},
+	{"sidelight_collector_read_errors", COUNTER, "", "Failed READs, by cause.", read_errors},
+	{"sidelight_collector_read_latency_seconds", HISTOGRAM, "seconds",
+	 "Time from posting a READ to taking its completion.", latency},
+	{"sidelight_collector_reads", COUNTER, "", "READs completed.", reads},
+	{"sidelight_collector_refused", COUNTER, "", "Items refused, by the limit reached.",
+	 refused},
+	{"sidelight_collector_region_faults", COUNTER, "",
+	 "Regions and directories rejected as invalid, by cause.", faults},
+	{"sidelight_collector_regions", GAUGE, "", "Regions known, by state.", regions},
+	{"sidelight_collector_rounds", COUNTER, "", "Rounds started.", rounds},
+	{"sidelight_collector_samples", COUNTER, "", "Values decoded.", samples},
+	{"sidelight_collector_series", GAUGE, "", "Series in the exposition.", series},
+	{"sidelight_collector_stale_hosts", GAUGE, "", "Hosts not read for longer than --stale.",
+	 stale_hosts},
+	{"sidelight_collector_unsettled_lines", COUNTER, "",
+	 "Lines whose check word did not match after several READs in one round; the last good "
+	 "values stay.",
+	 unsettled},
+	{"sidelight_host_connects", COUNTER, "", "Connections made to a host.", host_connects},
+	{"sidelight_host_disconnects", COUNTER, "", "Connections lost to a host.",
+	 host_disconnects},
+	{"sidelight_host_last_read_timestamp_seconds", GAUGE, "seconds",
+	 "When the directory of a host was last read.", host_last_read},
+	{"sidelight_host_rounds", COUNTER, "", "Rounds completed on a host.", host_rounds},
+	{"sidelight_host_skipped_rounds", COUNTER, "",
+	 "Rounds that a host missed because its READs were still in flight.", host_skipped},
+	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+	{"sidelight_region_metrics_refused", GAUGE, "",
+	 "Metrics that the publisher's library refused: full, bad name, conflicting kind.",
+	 region_refused},
+	{"sidelight_region_state", STATESET, "", "State of a region.", region_state},
+	{"sidelight_region_threads_sharing", GAUGE, "",
+	 "Threads of a publisher without a stripe of their own.", region_sharing},
+	{"sidelight_region_unsettled_lines", COUNTER, "", "Lines of a region that did not settle.",
+	 region_unsettled},
+	{"sidelight_region_up", GAUGE, "",
+	 "1 if a region's publisher lives and is read, 0 if it is dead, closed, stale or dropped.",
+	 region_up},
+};
+
+COLLECT_SELF_PART(collector, NULL);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_dta.c - of the collector's own series, those of stores of reports: out of one look at their
- * owner a walk. */
+/* dta.c - the collector's own series about stores of reports, from one status per walk. */
 #include "collect/self/self.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
@@ -32,17 +31,17 @@ static bool of_store(struct collect_self *s, struct export_series *out, const ch
 	       collect_self_u64(out, (uint64_t)json_integer_value(json_object_get(j, key)));
 }
 
-bool collect_self_dta_epoch(struct collect_self *s, struct export_series *out)
+static bool dta_epoch(struct collect_self *s, struct export_series *out)
 {
 	return of_store(s, out, "epoch");
 }
 
-bool collect_self_dta_rotations(struct collect_self *s, struct export_series *out)
+static bool dta_rotations(struct collect_self *s, struct export_series *out)
 {
 	return of_store(s, out, "rotations");
 }
 
-bool collect_self_dta_late(struct collect_self *s, struct export_series *out)
+static bool dta_late(struct collect_self *s, struct export_series *out)
 {
 	return of_store(s, out, "rotations_late");
 }
@@ -58,18 +57,18 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
 }
 
-bool collect_self_dta_bytes(struct collect_self *s, struct export_series *out)
+static bool dta_bytes(struct collect_self *s, struct export_series *out)
 {
 	return of_objects(s, out, "bytes");
 }
 
-bool collect_self_dta_huge_bytes(struct collect_self *s, struct export_series *out)
+static bool dta_huge_bytes(struct collect_self *s, struct export_series *out)
 {
 	return of_objects(s, out, "huge_bytes");
 }
 
-/* The newest epoch's, of stores that have one: 0 for those that have none. */
-bool collect_self_dta_load(struct collect_self *s, struct export_series *out)
+/* Of the newest epoch; 0 for a store without one. */
+static bool dta_load(struct collect_self *s, struct export_series *out)
 {
 	const json_t *j = store(s);
 	json_t *load;
@@ -83,7 +82,7 @@ bool collect_self_dta_load(struct collect_self *s, struct export_series *out)
 	return collect_self_label(s, out, "store", name_of(j)) && collect_self_f64(out, v);
 }
 
-/* Of the newest epoch, for the stores that have it measured. */
+/* Of the newest epoch, for stores that measure it. */
 static bool measured(struct collect_self *s, struct export_series *out, const char *key)
 {
 	const json_t *j, *m;
@@ -103,17 +102,17 @@ static bool measured(struct collect_self *s, struct export_series *out, const ch
 	return false;
 }
 
-bool collect_self_dta_found(struct collect_self *s, struct export_series *out)
+static bool dta_found(struct collect_self *s, struct export_series *out)
 {
 	return measured(s, out, "ratio");
 }
 
-bool collect_self_dta_found_predicted(struct collect_self *s, struct export_series *out)
+static bool dta_found_predicted(struct collect_self *s, struct export_series *out)
 {
 	return measured(s, out, "predicted");
 }
 
-bool collect_self_dta_reports(struct collect_self *s, struct export_series *out)
+static bool dta_reports(struct collect_self *s, struct export_series *out)
 {
 	static const char *const of[] = {"stored", "waiting", "duplicates",
 					 "late",   "lost",    "missing"};
@@ -138,7 +137,7 @@ bool collect_self_dta_reports(struct collect_self *s, struct export_series *out)
 	return false;
 }
 
-bool collect_self_dta_units(struct collect_self *s, struct export_series *out)
+static bool dta_units(struct collect_self *s, struct export_series *out)
 {
 	static const char *const of[] = {"standing", "overwritten", "updated", "expired"};
 	const json_t *units = json_object_get(json_object_get(status(s), "account"), "units");
@@ -148,7 +147,7 @@ bool collect_self_dta_units(struct collect_self *s, struct export_series *out)
 				(uint64_t)json_integer_value(json_object_get(units, of[s->at])));
 }
 
-bool collect_self_dta_reloads(struct collect_self *s, struct export_series *out)
+static bool dta_reloads(struct collect_self *s, struct export_series *out)
 {
 	static const struct {
 		const char *outcome, *key;
@@ -159,7 +158,7 @@ bool collect_self_dta_reloads(struct collect_self *s, struct export_series *out)
 					     json_object_get(status(s), of[s->at].key)));
 }
 
-bool collect_self_dta_translators(struct collect_self *s, struct export_series *out)
+static bool dta_translators(struct collect_self *s, struct export_series *out)
 {
 	json_t *t;
 	uint64_t connected = 0;
@@ -174,3 +173,41 @@ void collect_self_dta_end(struct collect_self *s)
 {
 	json_decref(s->dta);
 }
+
+/* ---- the families ---- */
+
+static bool dta_exposed(const struct collect_self *s)
+{
+	return s->c->dta;
+}
+
+static const struct collect_self_family dta_families[] = {
+	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
+	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
+	 "Predicted share of findable keys in a store's newest epoch, by the age of those sampled.",
+	 dta_found_predicted},
+	{"sidelight_dta_found_ratio", GAUGE, "ratio",
+	 "Share of up to 1,024 keys from the key log of a store's newest epoch that a query finds.",
+	 dta_found},
+	{"sidelight_dta_late_rotations", COUNTER, "",
+	 "Epochs that began late because a translator still wrote into their bank.", dta_late},
+	{"sidelight_dta_load_ratio", GAUGE, "ratio",
+	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
+	 dta_load},
+	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",
+	 dta_reloads},
+	{"sidelight_dta_reports", GAUGE, "",
+	 "Reports counted by translators, by outcome; they add up to the reports sent.",
+	 dta_reports},
+	{"sidelight_dta_rotations", COUNTER, "", "Epochs begun.", dta_rotations},
+	{"sidelight_dta_store_bytes", GAUGE, "bytes", "Memory of a store.", dta_bytes},
+	{"sidelight_dta_store_huge_bytes", GAUGE, "bytes", "Memory of a store in pages of 2 MiB.",
+	 dta_huge_bytes},
+	{"sidelight_dta_translators", GAUGE, "", "Translators connected.", dta_translators},
+	{"sidelight_dta_units", GAUGE, "",
+	 "Slots and paths counted by translators, by outcome: overwritten by another key, "
+	 "updated by their own; partly estimated.",
+	 dta_units},
+};
+
+COLLECT_SELF_PART(dta, dta_exposed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_live.c - of the collector's own series, those of analysis and of what it causes. */
+/* live.c - the collector's own series about analysis, sampling and receivers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,38 +10,6 @@
 #include "collect/self/self.h"
 
 #define HOUR_NS 3600000000000ll
-
-static bool analyses(const struct collect_live *l)
-{
-	return l->analysis;
-}
-
-static bool samples(const struct collect_live *l)
-{
-	return l->writer;
-}
-
-static bool pushes(const struct collect_live *l)
-{
-	return l->writer || l->alert || l->webhook;
-}
-
-bool collect_self_live_there(const struct collect_collector *c, const char *family)
-{
-	static const struct {
-		const char *prefix;
-		bool (*there)(const struct collect_live *l);
-	} needs[] = {{"sidelight_analysis_", analyses},
-		     {"sidelight_anomal", analyses},
-		     {"sidelight_scaling_", analyses},
-		     {"sidelight_push_", pushes},
-		     {"sidelight_sampling_", samples}};
-
-	for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
-		if (!strncmp(family, needs[i].prefix, strlen(needs[i].prefix)))
-			return c->live && needs[i].there(c->live);
-	return true;
-}
 
 static struct act_verdicts *verdicts(const struct collect_self *s)
 {
@@ -57,7 +25,7 @@ static bool cause(struct collect_self *s, struct export_series *out, const char 
 
 /* ---- analysis ---- */
 
-bool collect_self_analysis_busy(struct collect_self *s, struct export_series *out)
+static bool analysis_busy(struct collect_self *s, struct export_series *out)
 {
 	struct collect_analysis_stats a;
 
@@ -65,7 +33,7 @@ bool collect_self_analysis_busy(struct collect_self *s, struct export_series *ou
 	return collect_self_single(s, out, 0) && collect_self_f64(out, (double)a.busy_ns * 1e-9);
 }
 
-bool collect_self_analysis_rows(struct collect_self *s, struct export_series *out)
+static bool analysis_rows(struct collect_self *s, struct export_series *out)
 {
 	struct collect_analysis_stats a;
 
@@ -82,12 +50,9 @@ static struct collect_notify_stats notified(const struct collect_self *s)
 	return t;
 }
 
-bool collect_self_analysis_told(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, notified(s).notified);
-}
+SINGLE(analysis_told, notified(s).notified)
 
-bool collect_self_analysis_lost(struct collect_self *s, struct export_series *out)
+static bool analysis_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"pods",	      "features",    "late_rows",
 					    "missing_values", "models",	     "anomalies",
@@ -107,7 +72,7 @@ bool collect_self_analysis_lost(struct collect_self *s, struct export_series *ou
 		     sizeof(names) / sizeof(*names));
 }
 
-bool collect_self_analysis_pods(struct collect_self *s, struct export_series *out)
+static bool analysis_pods(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"all", "warming_up", "anomalous", "drifting"};
 	struct collect_analysis_stats a;
@@ -121,7 +86,7 @@ bool collect_self_analysis_pods(struct collect_self *s, struct export_series *ou
 }
 
 /* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
-bool collect_self_budget_used(struct collect_self *s, struct export_series *out)
+static bool budget_used(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_analysis_opts *o = collect_analysis_opts(s->c->live->analysis);
 	int64_t since = (int64_t)base_realtime_ns() - HOUR_NS;
@@ -136,7 +101,7 @@ bool collect_self_budget_used(struct collect_self *s, struct export_series *out)
 	       collect_self_f64(out, v.pods ? (double)n / ((double)v.pods * o->false_alarms) : 0);
 }
 
-bool collect_self_shadow_alarms(struct collect_self *s, struct export_series *out)
+static bool shadow_alarms(struct collect_self *s, struct export_series *out)
 {
 	struct act_verdicts_stats v;
 
@@ -146,20 +111,20 @@ bool collect_self_shadow_alarms(struct collect_self *s, struct export_series *ou
 
 /* ---- pods ---- */
 
-/* The next region that is analysed. */
+/* Moves to the next analysed region. */
 static bool next_pod(struct collect_self *s, struct export_series *out, struct act_pod_verdict *v)
 {
 	for (; s->x && s->at < s->x->regions; s->at++)
 		if (act_verdicts_pod(verdicts(s), s->x->region[s->at]->instance, v))
-			return self_region(s, out) != NULL;
+			return collect_self_region(s, out) != NULL;
 	return false;
 }
 
-#define POD_SERIES(name, expression)                                 \
-	bool name(struct collect_self *s, struct export_series *out) \
-	{                                                            \
-		struct act_pod_verdict v;                            \
-		return next_pod(s, out, &v) && (expression);         \
+#define POD_SERIES(name, expression)                                        \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		struct act_pod_verdict v;                                   \
+		return next_pod(s, out, &v) && (expression);                \
 	}
 
 static bool exemplar(struct collect_self *s, struct export_series *out,
@@ -173,10 +138,10 @@ static bool exemplar(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-POD_SERIES(self_anomalies, collect_self_u64(out, v.anomalies) && exemplar(s, out, &v))
-POD_SERIES(self_anomalous, collect_self_u64(out, v.anomalous))
-POD_SERIES(self_drift, collect_self_u64(out, v.drift))
-POD_SERIES(self_score, collect_self_f64(out, v.score))
+POD_SERIES(anomalies, collect_self_u64(out, v.anomalies) && exemplar(s, out, &v))
+POD_SERIES(anomalous, collect_self_u64(out, v.anomalous))
+POD_SERIES(drift, collect_self_u64(out, v.drift))
+POD_SERIES(score, collect_self_f64(out, v.score))
 
 /* ---- workloads ---- */
 
@@ -199,14 +164,14 @@ static const struct act_workload *workload(struct collect_self *s, struct export
 	return collect_self_labels(s, out, labels, 2) ? &s->workload[s->at] : NULL;
 }
 
-bool collect_self_scaling_anomalous(struct collect_self *s, struct export_series *out)
+static bool scaling_anomalous(struct collect_self *s, struct export_series *out)
 {
 	const struct act_workload *w = workload(s, out);
 
 	return w && collect_self_f64(out, w->anomalous_ratio);
 }
 
-bool collect_self_scaling_pressure(struct collect_self *s, struct export_series *out)
+static bool scaling_pressure(struct collect_self *s, struct export_series *out)
 {
 	const struct act_workload *w = workload(s, out);
 
@@ -215,9 +180,7 @@ bool collect_self_scaling_pressure(struct collect_self *s, struct export_series 
 
 /* ---- receivers ---- */
 
-#define RECEIVERS 3u
-
-/* The i-th of them that there is. */
+/* Receiver i of those configured; NULL: there is none. */
 static const char *receiver(const struct collect_live *l, size_t i, struct export_push_stats *out)
 {
 	struct export_remote_write_stats w;
@@ -246,7 +209,7 @@ static bool push_cause(struct collect_self *s, struct export_series *out, const 
 	return collect_self_labels(s, out, labels, 2) && collect_self_u64(out, value);
 }
 
-bool collect_self_push_dropped(struct collect_self *s, struct export_series *out)
+static bool push_dropped(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"full", "refused", "old", "stopping"};
 	struct export_push_stats p;
@@ -257,7 +220,7 @@ bool collect_self_push_dropped(struct collect_self *s, struct export_series *out
 					     p.dropped_stopping}[s->at % 4]);
 }
 
-bool collect_self_push_errors(struct collect_self *s, struct export_series *out)
+static bool push_errors(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"connect", "timeout", "status"};
 	struct export_push_stats p;
@@ -268,7 +231,7 @@ bool collect_self_push_errors(struct collect_self *s, struct export_series *out)
 					     p.errors_status}[s->at % 3]);
 }
 
-bool collect_self_push_sent(struct collect_self *s, struct export_series *out)
+static bool push_sent(struct collect_self *s, struct export_series *out)
 {
 	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at, &p);
@@ -276,7 +239,7 @@ bool collect_self_push_sent(struct collect_self *s, struct export_series *out)
 	return to && collect_self_label(s, out, "to", to) && collect_self_u64(out, p.sent_items);
 }
 
-bool collect_self_push_waiting(struct collect_self *s, struct export_series *out)
+static bool push_waiting(struct collect_self *s, struct export_series *out)
 {
 	struct export_push_stats p;
 	const char *to = receiver(s->c->live, s->at, &p);
@@ -286,7 +249,7 @@ bool collect_self_push_waiting(struct collect_self *s, struct export_series *out
 
 /* ---- sampling ---- */
 
-bool collect_self_sampling_samples(struct collect_self *s, struct export_series *out)
+static bool sampling_samples(struct collect_self *s, struct export_series *out)
 {
 	struct export_remote_write_stats w;
 
@@ -294,7 +257,7 @@ bool collect_self_sampling_samples(struct collect_self *s, struct export_series 
 	return collect_self_single(s, out, w.samples);
 }
 
-bool collect_self_sampling_left_out(struct collect_self *s, struct export_series *out)
+static bool sampling_left_out(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"same_millisecond", "memory"};
 	struct export_remote_write_stats w;
@@ -303,7 +266,7 @@ bool collect_self_sampling_left_out(struct collect_self *s, struct export_series
 	return cause(s, out, "cause", names, (uint64_t[]){w.same_ms, w.dropped_memory}, 2);
 }
 
-bool collect_self_sampling_lost(struct collect_self *s, struct export_series *out)
+static bool sampling_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"late_verdict", "receiver_behind"};
 	struct collect_sender_stats t;
@@ -317,3 +280,71 @@ void collect_self_live_end(struct collect_self *s)
 {
 	free(s->workload);
 }
+
+/* ---- the families ---- */
+
+static bool analysis_exposed(const struct collect_self *s)
+{
+	return s->c->live && s->c->live->analysis;
+}
+
+static const struct collect_self_family analysis_families[] = {
+	{"sidelight_analysis_busy_seconds", COUNTER, "seconds",
+	 "Time that workers spent on analysis, as part of their busy time.", analysis_busy},
+	{"sidelight_analysis_lost", COUNTER, "", "Items that analysis left out, by cause.",
+	 analysis_lost},
+	{"sidelight_analysis_pods", GAUGE, "", "Analysed pods, by state.", analysis_pods},
+	{"sidelight_analysis_rows", COUNTER, "", "Rows scored.", analysis_rows},
+	{"sidelight_analysis_told", COUNTER, "", "Verdicts written to the hosts of their pods.",
+	 analysis_told},
+	{"sidelight_anomalies", COUNTER, "", "Anomalies of a pod.", anomalies},
+	{"sidelight_anomalous", GAUGE, "", "1 while a pod is anomalous.", anomalous},
+	{"sidelight_anomaly_budget_used_ratio", GAUGE, "ratio",
+	 "Anomalies of the last hour over what --false-alarms allows.", budget_used},
+	{"sidelight_anomaly_drift", GAUGE, "",
+	 "1 while a pod's scores differ from those learned: its model no longer fits.", drift},
+	{"sidelight_anomaly_score", GAUGE, "", "Anomaly score of a pod; 1 is the threshold.",
+	 score},
+	{"sidelight_anomaly_shadow_alarms", COUNTER, "",
+	 "Rows that the detector of --shadow would have called anomalous.", shadow_alarms},
+	{"sidelight_scaling_anomalous_ratio", GAUGE, "ratio",
+	 "Share of a workload's pods that are anomalous.", scaling_anomalous},
+	{"sidelight_scaling_pressure", GAUGE, "",
+	 "Mean score of a workload's pods, smoothed; 1 is the threshold.", scaling_pressure},
+};
+
+COLLECT_SELF_PART(analysis, analysis_exposed);
+
+static bool push_exposed(const struct collect_self *s)
+{
+	return s->c->live && (s->c->live->writer || s->c->live->alert || s->c->live->webhook);
+}
+
+static const struct collect_self_family push_families[] = {
+	{"sidelight_push_dropped", COUNTER, "",
+	 "Samples or alerts not delivered to a receiver, by cause.", push_dropped},
+	{"sidelight_push_errors", COUNTER, "", "Failed attempts that are retried, by cause.",
+	 push_errors},
+	{"sidelight_push_sent", COUNTER, "", "Samples or alerts that a receiver accepted.",
+	 push_sent},
+	{"sidelight_push_waiting_bytes", GAUGE, "bytes", "Bytes queued for a receiver.",
+	 push_waiting},
+};
+
+COLLECT_SELF_PART(push, push_exposed);
+
+static bool sampling_exposed(const struct collect_self *s)
+{
+	return s->c->live && s->c->live->writer;
+}
+
+static const struct collect_self_family sampling_families[] = {
+	{"sidelight_sampling_left_out", COUNTER, "", "Samples chosen but not sent, by cause.",
+	 sampling_left_out},
+	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
+	 "Time around anomalies without samples sent, by cause.", sampling_lost},
+	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
+	 sampling_samples},
+};
+
+COLLECT_SELF_PART(sampling, sampling_exposed);

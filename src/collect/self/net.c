@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_net.c - of the collector's own series, those of latency between hosts. */
+/* net.c - the collector's own series about latency between hosts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,8 @@ struct net_pair {
 	struct net_port *port;
 };
 
-/* As it all was at the beginning of the walk. */
-struct self_net {
+/* A copy made at the start of the walk. */
+struct collect_self_net {
 	size_t pairs;
 	struct net_pair pair[COLLECT_NET_PAIRS];
 	uint64_t refused;
@@ -31,7 +31,7 @@ struct self_net {
 
 static void take(const struct collect_net_pair_view *v, void *arg)
 {
-	struct self_net *n = arg;
+	struct collect_self_net *n = arg;
 	struct net_pair *p = &n->pair[n->pairs];
 
 	if (n->failed)
@@ -52,11 +52,6 @@ static void take(const struct collect_net_pair_view *v, void *arg)
 	}
 }
 
-bool collect_self_net_there(const struct collect_self *s)
-{
-	return s->net->pairs > 0;
-}
-
 bool collect_self_net_begin(struct collect_self *s)
 {
 	s->net = calloc(1, sizeof(*s->net));
@@ -74,7 +69,7 @@ void collect_self_net_end(struct collect_self *s)
 	free(s->net);
 }
 
-/* Of both directions together. value: of key, which sorts before the others; NULL: neither. */
+/* Labels of a pair. key sorts before the others; NULL: none. */
 static bool of_pair(struct collect_self *s, struct export_series *out, const struct net_pair *p,
 		    const char *key, const char *value)
 {
@@ -90,7 +85,7 @@ static bool of_pair(struct collect_self *s, struct export_series *out, const str
 static bool of_way(struct collect_self *s, struct export_series *out, const struct net_pair *p,
 		   int way, const char *key, const char *value)
 {
-	/* Sorted: key lies between the two. */
+	/* Sorted; key lies between destination and source. */
 	return collect_self_labels(
 		s, out,
 		(struct region_text_label[]){{"destination", p->hostname[!way]},
@@ -107,7 +102,7 @@ static const char *port_text(char text[8], const struct net_port *port)
 	return port->port ? text : "other";
 }
 
-/* The port number at / each over all pairs. NULL: there are no more. */
+/* Port s->at / each, counted over all pairs. NULL: there are no more. */
 static const struct net_port *port_at(const struct collect_self *s, size_t each,
 				      const struct net_pair **p)
 {
@@ -143,7 +138,7 @@ static bool histogram(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-bool collect_self_net_latency(struct collect_self *s, struct export_series *out)
+static bool net_latency(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
@@ -154,7 +149,7 @@ bool collect_self_net_latency(struct collect_self *s, struct export_series *out)
 	       histogram(s, out, &port->hist[way]);
 }
 
-bool collect_self_net_negative(struct collect_self *s, struct export_series *out)
+static bool net_negative(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
@@ -165,8 +160,7 @@ bool collect_self_net_negative(struct collect_self *s, struct export_series *out
 	       collect_self_u64(out, port->hist[way].negative);
 }
 
-/* Both ways: the pair is named once. */
-bool collect_self_net_round_trip(struct collect_self *s, struct export_series *out)
+static bool net_round_trip(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 1, &p);
@@ -183,7 +177,7 @@ bool collect_self_net_round_trip(struct collect_self *s, struct export_series *o
 	       histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
 }
 
-bool collect_self_net_clock_bound(struct collect_self *s, struct export_series *out)
+static bool net_clock_bound(struct collect_self *s, struct export_series *out)
 {
 	for (; s->at < s->net->pairs; s->at++) {
 		const struct net_pair *p = &s->net->pair[s->at];
@@ -195,7 +189,7 @@ bool collect_self_net_clock_bound(struct collect_self *s, struct export_series *
 	return false;
 }
 
-bool collect_self_net_segments(struct collect_self *s, struct export_series *out)
+static bool net_segments(struct collect_self *s, struct export_series *out)
 {
 	static const char *const results[] = {"sent", "measured"};
 	size_t i = s->at / 4;
@@ -209,8 +203,8 @@ bool collect_self_net_segments(struct collect_self *s, struct export_series *out
 	       collect_self_u64(out, what ? t->matched[way] : t->sent[way]);
 }
 
-/* Those that there are: most causes never happen. */
-bool collect_self_net_unmatched(struct collect_self *s, struct export_series *out)
+/* Only causes that occurred: most never do. */
+static bool net_unmatched(struct collect_self *s, struct export_series *out)
 {
 	for (; s->at < s->net->pairs * TCP_NET_CAUSES; s->at++) {
 		const struct net_pair *p = &s->net->pair[s->at / TCP_NET_CAUSES];
@@ -223,10 +217,7 @@ bool collect_self_net_unmatched(struct collect_self *s, struct export_series *ou
 	return false;
 }
 
-bool collect_self_net_refused(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->net->refused);
-}
+SINGLE(net_refused, s->net->refused)
 
 struct missed {
 	size_t at;
@@ -244,7 +235,7 @@ static void find_host(const struct collect_net_host_view *v, void *arg)
 	}
 }
 
-bool collect_self_net_missed(struct collect_self *s, struct export_series *out)
+static bool net_missed(struct collect_self *s, struct export_series *out)
 {
 	struct missed m = {.at = s->at};
 
@@ -256,3 +247,36 @@ bool collect_self_net_missed(struct collect_self *s, struct export_series *out)
 				   2) &&
 	       collect_self_u64(out, m.found.missed);
 }
+
+/* ---- the families ---- */
+
+static bool net_exposed(const struct collect_self *s)
+{
+	return s->net->pairs > 0;
+}
+
+static const struct collect_self_family net_families[] = {
+	{"sidelight_net_clock_bound_seconds", GAUGE, "seconds",
+	 "Error bound of the estimated clock offset of two hosts, and so of each one-way latency.",
+	 net_clock_bound},
+	{"sidelight_net_latency_nanoseconds", HISTOGRAM, "nanoseconds",
+	 "One-way latency from driver to driver, by port of the service, within the clock bound. Negative "
+	 "values count in the lowest bucket.",
+	 net_latency},
+	{"sidelight_net_negative", COUNTER, "",
+	 "One-way latencies measured as negative: the clock offset exceeds its bound.",
+	 net_negative},
+	{"sidelight_net_pairs_refused", COUNTER, "",
+	 "Segments between two hosts beyond the limit of pairs.", net_refused},
+	{"sidelight_net_records_missed", COUNTER, "",
+	 "Segments overwritten in a host's ring before they were read.", net_missed},
+	{"sidelight_net_round_trip_nanoseconds", HISTOGRAM, "nanoseconds",
+	 "Latency of a segment plus that of the next one back, which needs no clock offset.",
+	 net_round_trip},
+	{"sidelight_net_segments", COUNTER, "", "Segments between two hosts: sent, and measured.",
+	 net_segments},
+	{"sidelight_net_unmatched", COUNTER, "",
+	 "Segments between two hosts without a latency, by cause.", net_unmatched},
+};
+
+COLLECT_SELF_PART(net, net_exposed);

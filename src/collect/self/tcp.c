@@ -1,86 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_tcp.c - of the collector's own series, those of tables of connections, layers and tasks. */
+/* tcp.c - the collector's own series about kernel tables: flows, layers and tasks. */
+#include "collect/link/link.h"
 #include "collect/self/self.h"
 #include "collect/kernel/slots.h"
 
-static uint64_t slots_sum_of(const struct collect_self *s, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < s->c->hosts; i++)
-		for (int k = 0; k < SLOT_TABLES; k++)
-			sum += relaxed_load(*(const uint64_t *)((const char *)&s->c->host[i]
-									.link[0]
-									->slot_stats[k] +
-								offset));
-	return sum;
-}
-
+/* Sums a counter of the first links, which read the tables, by its offset. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; i < s->c->hosts; i++)
-		for (unsigned int k = 0; k < s->c->host[i].links; k++)
-			sum += relaxed_load(*(
-				const uint64_t *)((const char *)&s->c->host[i].link[k]->flow_stats +
-						  offset));
+		sum += relaxed_load(
+			*(const uint64_t *)((const char *)s->c->host[i].link[0] + offset));
 	return sum;
 }
 
-#define SUM(s, member) sum_of(s, offsetof(struct collect_flow_stats, member))
+#define OF_FLOWS(member)	(offsetof(struct collect_link, flow_stats.member))
+#define OF_SLOTS(kind, member)	(offsetof(struct collect_link, slot_stats[kind].member))
+#define OF_TABLE(table, member) (offsetof(struct collect_link, table_stats[table].member))
+#define SUM_TABLES(s, member)                                                                   \
+	(sum_of(s, OF_TABLE(TABLE_FLOWS, member)) + sum_of(s, OF_TABLE(TABLE_LAYERS, member)) + \
+	 sum_of(s, OF_TABLE(TABLE_TASKS, member)))
 
-bool collect_self_tcp_lost(struct collect_self *s, struct export_series *out)
+static bool tcp_lost(struct collect_self *s, struct export_series *out)
 {
 	static const struct {
 		const char *cause;
-		size_t offset, slots; /* in collect_flow_stats and collect_slot_stats; 0, that of
-					 passes: in none */
+		size_t offset[3]; /* 0: none */
 	} causes[] = {
-		{.cause = "end", .offset = offsetof(struct collect_flow_stats, lost)},
-		{.cause = "final_values",
-		 .offset = offsetof(struct collect_flow_stats, from_journal)},
-		{.cause = "groups", .offset = offsetof(struct collect_flow_stats, other)},
-		{.cause = "journal_gap", .offset = offsetof(struct collect_flow_stats, gaps)},
-		{.cause = "second_table",
-		 .offset = offsetof(struct collect_flow_stats, tables),
-		 .slots = offsetof(struct collect_slot_stats, tables)},
-		{.cause = "slot_reused", .slots = offsetof(struct collect_slot_stats, reused)},
-		{.cause = "unseen", .offset = offsetof(struct collect_flow_stats, unseen)},
-		{.cause = "unsettled",
-		 .offset = offsetof(struct collect_flow_stats, unsettled),
-		 .slots = offsetof(struct collect_slot_stats, unsettled)},
+		{"end", {OF_FLOWS(lost)}},
+		{"final_values", {OF_FLOWS(from_journal)}},
+		{"groups", {OF_FLOWS(other)}},
+		{"journal_gap", {OF_FLOWS(gaps)}},
+		{"second_table",
+		 {OF_TABLE(TABLE_FLOWS, ignored), OF_TABLE(TABLE_LAYERS, ignored),
+		  OF_TABLE(TABLE_TASKS, ignored)}},
+		{"slot_reused", {OF_SLOTS(0, reused), OF_SLOTS(1, reused)}},
+		{"unseen", {OF_FLOWS(unseen)}},
+		{"unsettled",
+		 {OF_TABLE(TABLE_FLOWS, unsettled), OF_TABLE(TABLE_LAYERS, unsettled),
+		  OF_TABLE(TABLE_TASKS, unsettled)}},
 	};
+	uint64_t n = 0;
 
-	return s->at < sizeof(causes) / sizeof(causes[0]) &&
-	       collect_self_label(s, out, "cause", causes[s->at].cause) &&
-	       collect_self_u64(
-		       out,
-		       (causes[s->at].offset ? sum_of(s, causes[s->at].offset) : 0) +
-			       (causes[s->at].slots ? slots_sum_of(s, causes[s->at].slots) : 0));
+	if (s->at >= sizeof(causes) / sizeof(causes[0]))
+		return false;
+	for (int i = 0; i < 3 && causes[s->at].offset[i]; i++)
+		n += sum_of(s, causes[s->at].offset[i]);
+	return collect_self_label(s, out, "cause", causes[s->at].cause) && collect_self_u64(out, n);
 }
 
-bool collect_self_tcp_missed(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(
-		s, out,
-		SUM(s, missed) + slots_sum_of(s, offsetof(struct collect_slot_stats, missed)));
-}
+SINGLE(tcp_missed, SUM_TABLES(s, missed))
+SINGLE(tcp_passes, sum_of(s, OF_TABLE(TABLE_FLOWS, passes)))
+SINGLE(tcp_refused, SUM_TABLES(s, refused))
 
-bool collect_self_tcp_passes(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, SUM(s, passes));
-}
-
-bool collect_self_tcp_refused(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(
-		s, out,
-		SUM(s, refused) + slots_sum_of(s, offsetof(struct collect_slot_stats, refused)));
-}
-
-/* Of each host, those that there are: most causes never happen. */
-bool collect_self_kernel_lost(struct collect_self *s, struct export_series *out)
+/* Only causes that occurred: most never do. */
+static bool kernel_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const tasks[SL_TASK_LOSSES] = {
 		[SL_TASK_LOSS_TASKS] = "tasks_full",
@@ -111,3 +86,22 @@ bool collect_self_kernel_lost(struct collect_self *s, struct export_series *out)
 	}
 	return false;
 }
+
+/* ---- the families ---- */
+
+static const struct collect_self_family tcp_families[] = {
+	{"sidelight_collector_tcp_lost", COUNTER, "",
+	 "Data of connections that was lost or could not be attributed, by cause.", tcp_lost},
+	{"sidelight_collector_tcp_missed_deadlines", COUNTER, "",
+	 "Passes over a table of connections that were left out, or began too late.", tcp_missed},
+	{"sidelight_collector_tcp_passes", COUNTER, "",
+	 "Times that a table of connections was read.", tcp_passes},
+	{"sidelight_collector_tcp_slots_refused", GAUGE, "",
+	 "Slots in use that are not read because of --tcp-flows.", tcp_refused},
+	{"sidelight_host_kernel_lost", COUNTER, "",
+	 "Events that the programs in a host's kernel could not measure, attribute or store "
+	 "since they were loaded, by table and cause.",
+	 kernel_lost},
+};
+
+COLLECT_SELF_PART(tcp, NULL);

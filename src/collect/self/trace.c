@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* self_trace.c - of the collector's own series, those of traces. */
+/* trace.c - the collector's own series about traces. */
 #include "collect/self/self.h"
 
 static bool part(struct collect_self *s, struct export_series *out, const char *key,
@@ -9,7 +9,7 @@ static bool part(struct collect_self *s, struct export_series *out, const char *
 	       collect_self_u64(out, values[s->at]);
 }
 
-bool collect_self_trace_read(struct collect_self *s, struct export_series *out)
+static bool trace_read(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"heads", "roots", "index", "spans", "schema"};
 	const struct collect_tracer_stats *t = &s->trace;
@@ -19,7 +19,7 @@ bool collect_self_trace_read(struct collect_self *s, struct export_series *out)
 	return part(s, out, "part", names, values, sizeof(values) / sizeof(values[0]));
 }
 
-bool collect_self_trace_lost(struct collect_self *s, struct export_series *out)
+static bool trace_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"roots_overrun", "index_overrun", "overrun",
 					    "unsettled",     "pod_gone",      "lies",
@@ -41,17 +41,17 @@ static bool by_reason(struct collect_self *s, struct export_series *out, const u
 	       collect_self_u64(out, values[reason]);
 }
 
-bool collect_self_trace_kept(struct collect_self *s, struct export_series *out)
+static bool trace_kept(struct collect_self *s, struct export_series *out)
 {
 	return by_reason(s, out, s->trace.kept);
 }
 
-bool collect_self_trace_over_budget(struct collect_self *s, struct export_series *out)
+static bool trace_over_budget(struct collect_self *s, struct export_series *out)
 {
 	return by_reason(s, out, s->trace.over_budget);
 }
 
-bool collect_self_trace_export(struct collect_self *s, struct export_series *out)
+static bool trace_export(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"sent", "full",	"refused", "partial",
 					    "old",  "stopping", "memory"};
@@ -65,7 +65,7 @@ bool collect_self_trace_export(struct collect_self *s, struct export_series *out
 		    7);
 }
 
-bool collect_self_trace_export_known(struct collect_self *s, struct export_series *out)
+static bool trace_export_known(struct collect_self *s, struct export_series *out)
 {
 	struct export_otlp_stats o;
 
@@ -73,7 +73,7 @@ bool collect_self_trace_export_known(struct collect_self *s, struct export_serie
 	       collect_self_single(s, out, o.known);
 }
 
-bool collect_self_trace_export_retries(struct collect_self *s, struct export_series *out)
+static bool trace_export_retries(struct collect_self *s, struct export_series *out)
 {
 	struct export_otlp_stats o;
 
@@ -81,22 +81,39 @@ bool collect_self_trace_export_retries(struct collect_self *s, struct export_ser
 	       collect_self_single(s, out, o.push.retries);
 }
 
-bool collect_self_trace_roots(struct collect_self *s, struct export_series *out)
+SINGLE(trace_roots, s->trace.roots)
+SINGLE(trace_published, s->trace.lines_published *SL_LINE_SIZE)
+SINGLE(trace_spans, s->trace.spans_published)
+SINGLE(trace_spans_read, s->trace.spans_kept)
+
+/* ---- the families ---- */
+
+static bool trace_exposed(const struct collect_self *s)
 {
-	return collect_self_single(s, out, s->trace.roots);
+	return s->c->tracer;
 }
 
-bool collect_self_trace_published(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->trace.lines_published * SL_LINE_SIZE);
-}
+static const struct collect_self_family trace_families[] = {
+	{"sidelight_trace_export_known", COUNTER, "",
+	 "Traces not sent by OTLP because the receiver already has them.", trace_export_known},
+	{"sidelight_trace_export_retries", COUNTER, "", "OTLP requests retried.",
+	 trace_export_retries},
+	{"sidelight_trace_exported_spans", COUNTER, "", "Spans for OTLP, by outcome.",
+	 trace_export},
+	{"sidelight_trace_kept", COUNTER, "", "Traces kept, by reason.", trace_kept},
+	{"sidelight_trace_lost", COUNTER, "",
+	 "Losses of traces, by cause, in lines of 64 bytes; for memory in traces.", trace_lost},
+	{"sidelight_trace_over_budget", COUNTER, "",
+	 "Traces not kept because of the budget, by reason.", trace_over_budget},
+	{"sidelight_trace_published_bytes", COUNTER, "bytes",
+	 "Bytes of spans that publishers wrote, the cost of exporting all of them.",
+	 trace_published},
+	{"sidelight_trace_published_spans", COUNTER, "", "Spans that publishers wrote.",
+	 trace_spans},
+	{"sidelight_trace_read_bytes", COUNTER, "bytes", "Bytes read for traces, by part.",
+	 trace_read},
+	{"sidelight_trace_read_spans", COUNTER, "", "Spans of kept traces.", trace_spans_read},
+	{"sidelight_trace_roots", COUNTER, "", "Root spans examined.", trace_roots},
+};
 
-bool collect_self_trace_spans(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->trace.spans_published);
-}
-
-bool collect_self_trace_spans_read(struct collect_self *s, struct export_series *out)
-{
-	return collect_self_single(s, out, s->trace.spans_kept);
-}
+COLLECT_SELF_PART(trace, trace_exposed);

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_trace_decide.c - of the tracer: facts for act/trace.h, and what comes of its decisions.
- */
+/* decide.c - decides which traces to keep, by act/trace.h, and carries the decisions out. */
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
-#define HELD_NS	    2000000000u /* how long a verdict counts: two steps, as in a replay */
-#define FIRST_SPANS 64u /* of a trace that is not complete, to find out who is to be told of it */
-#define PARTIES	    64u /* services of a trace; of one with more the route is not known */
+#define HELD_NS	    2000000000u /* a verdict is valid this long: two steps, as in a replay */
+#define FIRST_SPANS 64u /* of an incomplete trace, to find the pods whose anomaly it shows */
+#define PARTIES	    64u /* services of a trace; with more, its route is not known */
 
 /* ---- verdicts ---- */
 
-/* The largest score of a pod within the last ns, in thresholds; 0: there is no verdict. */
+/* The largest score of a pod within the last ns, in thresholds; 0: no verdict. */
 static double score_within(const struct collect_tracer *t, uint64_t instance, uint64_t ns)
 {
 	struct collect_analysis_view a;
@@ -22,7 +21,7 @@ static double score_within(const struct collect_tracer *t, uint64_t instance, ui
 	return act_verdicts_worst(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
-/* Once a period and pod: who writes verdicts does not wait for those who look at them. */
+/* Once per period and pod, so that writers of verdicts do not wait for readers. */
 static double score_of(const struct collect_tracer *t, struct collect_trace_pod *p)
 {
 	if (!p)
@@ -87,7 +86,7 @@ static bool see_run(struct collect_tracer *t, struct collect_trace_run *r, void 
 	struct parties *all = arg;
 	double score;
 
-	if (!r->pod) { /* it is not known any more whose that was */
+	if (!r->pod) { /* its pod is gone */
 		all->whole = false;
 		return true;
 	}

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* collect_trace_export.c - a kept trace as OTLP: the spans of each pod are those of one resource.
- */
+/* export.c - a kept trace as OTLP: one resource per pod. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -35,14 +34,14 @@ static void take_attr(struct export_otlp_attr *to, const struct collect_trace_at
 	}
 }
 
-/* A publisher may claim any duration; a sum that wraps would end before it begins. */
+/* Saturates: a publisher may claim any duration. */
 static uint64_t end_of(const struct collect_trace_span *s)
 {
 	return s->duration_ns < UINT64_MAX - s->start_ns ? s->start_ns + s->duration_ns
 							 : UINT64_MAX;
 }
 
-/* A span to send, and where it stands in the trace. */
+/* A span to send, and its position in the trace. */
 struct export_item {
 	const struct collect_trace_span *span;
 	uint32_t at;
@@ -77,7 +76,7 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 			.parent_id = s->parent_id,
 			.start_ns = s->start_ns,
 			.end_ns = end_of(s),
-			.kind = s->kind + 1, /* where 0 is "unspecified" */
+			.kind = s->kind + 1, /* in OTLP 0 is "unspecified" */
 			.status = s->status,
 			.flags = s->flags | EXPORT_OTLP_HAS_REMOTE |
 				 (s->remote ? EXPORT_OTLP_IS_REMOTE : 0),

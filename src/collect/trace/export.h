@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_trace_export.h - see collect_trace_export.c. */
+/* export.h - sends kept traces by OTLP. */
 #ifndef SL_COLLECT_TRACE_EXPORT_H
 #define SL_COLLECT_TRACE_EXPORT_H
 
@@ -7,9 +7,9 @@
 #include "export/otlp.h"
 
 /*
- * The spans of it that were not sent yet. A trace that began before since_ns, when this process
- * started, may have been sent by the one before it: if that can't be known it says so, in the
- * attribute sidelight.trace.maybe_again of its resources. False: no memory for all of it.
+ * Sends the spans that were not sent yet. A trace that began before since_ns, the start of this
+ * process, may have been sent by an earlier process; if that is not known, its resources have the
+ * attribute sidelight.trace.maybe_again. False: out of memory for part of it.
  */
 bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns);
 

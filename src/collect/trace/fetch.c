@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_fetch.c - of the tracer: bytes of regions, asked for here and answered by workers. */
+/* fetch.c - the tracer's requests for bytes of regions, which workers answer. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ void collect_trace_request_free(struct collect_trace_request *r)
 	free(r);
 }
 
-/* Called by a worker. */
+/* On a worker. */
 static void answered(void *arg, int status, const void *bytes, uint32_t length, int64_t ns)
 {
 	struct collect_trace_part *part = arg;
@@ -27,14 +27,14 @@ static void answered(void *arg, int status, const void *bytes, uint32_t length, 
 		__atomic_store_n(&r->status, status, __ATOMIC_RELAXED);
 	else
 		memcpy((uint8_t *)r->bytes + part->at, bytes, length);
-	/* Release and acquire: whoever counts to 0 hands on what all parts have copied. */
+	/* Release and acquire: the last part hands on what all parts copied. */
 	if (__atomic_sub_fetch(&r->parts_left, 1, __ATOMIC_ACQ_REL))
 		return;
-	pthread_mutex_lock(&t->box_lock);
+	pthread_mutex_lock(&t->queue_lock);
 	r->next = t->queue;
 	t->queue = r;
-	pthread_cond_signal(&t->box_filled);
-	pthread_mutex_unlock(&t->box_lock);
+	pthread_cond_signal(&t->queue_filled);
+	pthread_mutex_unlock(&t->queue_lock);
 }
 
 struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
@@ -55,7 +55,7 @@ struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t
 	return r;
 }
 
-/* length bytes of the request from `at` on, from offset of the region. */
+/* Requests length bytes at offset of the region, for position at of the request. */
 static void ask_part(struct collect_trace_request *r, unsigned int part, uint64_t offset,
 		     uint32_t at, uint32_t length)
 {

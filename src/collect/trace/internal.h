@@ -1,57 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace_internal.h - the tracer: what its files share. Everything but the list of kept traces,
- * which has a lock, and the box of answers, which has another, is its own thread's.
+ * internal.h - what the files of the tracer share. All state belongs to the tracer's thread, except
+ * the list of kept traces and the queue of answers, which have a lock each.
  *
- *   trace.c         the thread and its periods; start and end; what others look at
- *   trace_pods.c    pods that have spans, and the names that their spans use
- *   trace_fetch.c   requests: bytes of a region, asked for and answered
- *   trace_rings.c   heads, roots and index of a pod's rings; the table of runs
- *   collect_trace_decide.c  which traces to keep: facts for act/trace.h
- *   collect_trace_kept.c    kept traces, their spans, and their end
+ * - trace.c: the thread and its periods; start and end; views for other threads
+ * - pods.c: pods with spans, and the names that their spans use
+ * - fetch.c: requests for bytes of a region
+ * - rings.c: heads, roots and index of a pod's rings; the table of runs
+ * - decide.c: which traces to keep
+ * - kept.c: kept traces, their spans, and their end
+ * - export.c: kept traces as OTLP
  *
- * Every period, of each pod that has spans: the heads of its rings; by them the new lines of roots
- * and index. An index entry goes into a table by the hash of its trace. A root is decided upon one
- * period after it was read, when the index of the other pods has come too. A trace that is kept is
- * fetched and shown at once, as far as the table has it, and is open for a while to what comes to
- * the table later. Then it is sent. A span that comes later still opens it again, and is sent by
- * itself: spans of a trace may come in any number of requests.
+ * In every period it reads, of each pod with spans, the heads of its rings and by them the new
+ * lines of roots and index. Index entries go into a table by the hash of their trace. A root is
+ * decided on one period after it was read, when the index of the other pods was read, too. A kept
+ * trace is fetched and shown as far as the table has it; it stays open for later entries and is
+ * then sent. A span that comes after that opens it again and is sent by itself.
  */
 #ifndef SL_COLLECT_TRACE_INTERNAL_H
 #define SL_COLLECT_TRACE_INTERNAL_H
 
 #include <pthread.h>
 
-#include "collect/internal.h"
+#include "collect/collector_internal.h"
 #include "collect/trace/trace.h"
 
-#define TRACE_TRIES   4u /* periods in which something that does not settle is read again */
+#define TRACE_TRIES   4u /* periods in which lines that do not settle are read again */
 #define TRACE_BUCKETS 65536u
 #define TRACE_PENDING 65536u
 
-/* ---- trace_pods.c ---- */
+/* ---- pods.c ---- */
 
 struct collect_trace_ring {
 	struct region_span_head head;
 	bool known;
 	uint64_t roots;	     /* number of the next root line to take */
-	uint64_t index;	     /* number of the index line to look at again */
-	uint32_t entry;	     /* entries of it that were taken */
-	uint32_t lines;	     /* of the last of these, that were taken: it may have grown */
-	uint64_t lines_seen; /* head.lines when the index was read last */
+	uint64_t index;	     /* number of the index line to read again */
+	uint32_t entry;	     /* entries of that line taken so far */
+	uint32_t lines;	     /* lines of the last of these taken so far: it may grow */
+	uint64_t lines_seen; /* head.lines when the index was last read */
 	bool roots_busy, index_busy;
 	uint8_t roots_tries, index_tries;
 };
 
 struct collect_trace_pod {
 	struct collect_trace_pod *next, *hash_next;
-	unsigned int refs; /* requests and roots under way, and one of the list */
+	unsigned int refs; /* by requests and roots in progress, and by the list */
 	uint64_t instance, mark;
-	uint64_t key; /* of its service, as act/trace.h wants it */
+	uint64_t key; /* of its service, for act/trace.h */
 	struct region_info *info;
 	const char *service, *pod; /* in info */
-	double score;		   /* as collect_trace_decide.c last looked at it, ... */
-	uint64_t score_tick;	   /* ... then */
+	double score;		   /* as decide.c last read it, ... */
+	uint64_t score_tick;	   /* ... in this tick */
 	bool gone, bad, heads_busy;
 	uint32_t rings, rings_used;
 	struct collect_trace_ring *ring;
@@ -63,19 +63,19 @@ struct collect_trace_pod {
 struct collect_trace_request;
 
 void collect_trace_pod_put(struct collect_trace_pod *p);
-/* NULL: it is not read. */
+/* NULL: not known. */
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance);
-/* Finds new ones and lets go of those that are no more. */
+/* Finds new pods and releases those that are gone. */
 void collect_trace_pods_look(struct collect_tracer *t);
-/* Asks for names that somebody misses. */
+/* Requests the schema, which has missing names. */
 void collect_trace_schema_ask(struct collect_tracer *t, struct collect_trace_pod *p);
-/* "?" for one that is not there after some tries; NULL: come again. Valid as long as the pod. */
+/* NULL: not known yet, try again; "?" after some tries. Valid as long as the pod. */
 const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t id,
 			       uint32_t tries);
 void collect_trace_take_hot(struct collect_tracer *t, struct collect_trace_request *r);
 void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_request *r);
 
-/* ---- trace_fetch.c ---- */
+/* ---- fetch.c ---- */
 
 enum collect_trace_want {
 	TRACE_WANT_HEADS,
@@ -97,11 +97,11 @@ struct collect_trace_request {
 	struct collect_trace_request *next;
 	struct collect_tracer *t;
 	struct collect_trace_pod *pod;
-	struct collect_trace_kept *kept; /* of SPANS; NULL: to find out whose an error is */
+	struct collect_trace_kept *kept; /* of SPANS; NULL: to find the trace of an error */
 	enum collect_trace_want want;
 	uint32_t ring, count, tries;
 	uint64_t number, end;
-	uint64_t done[4]; /* lines of SPANS that are dealt with, of 255 at most */
+	uint64_t done[4]; /* lines of SPANS that are done, of at most 255 */
 	int status;
 	unsigned int parts_left;
 	struct collect_trace_part part[2];
@@ -109,35 +109,34 @@ struct collect_trace_request {
 	uint64_t bytes[];
 };
 
-/* NULL: no memory, which is counted. */
+/* NULL: out of memory, which is counted. */
 struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
 							struct collect_trace_pod *p,
 							enum collect_trace_want want,
 							uint32_t length);
 void collect_trace_request_free(struct collect_trace_request *r);
-/* All of it, from offset of the region. It comes to t->box. */
+/* Requests all of it at offset of the region. The answer is queued in the tracer. */
 void collect_trace_ask(struct collect_trace_request *r, uint64_t offset);
-/* Lines of a span ring, which may go over its end. */
+/* Requests lines of a span ring, which may wrap around. */
 void collect_trace_ask_lines(struct collect_trace_request *r);
 
-/* ---- trace_rings.c ---- */
+/* ---- rings.c ---- */
 
 /* A run of spans of one trace in one ring. */
 struct collect_trace_run {
-	uint64_t sequence; /* that it was put under; tells whether a link to it still holds */
-	uint64_t next;	   /* sequence of the run before it in the bucket; 0: none */
-	struct collect_trace_pod
-		*pod; /* a reference is held; NULL: it is gone, and so are the spans */
+	uint64_t sequence;	       /* of its insertion; tells whether a link to it is valid */
+	uint64_t next;		       /* sequence of the previous run of the bucket; 0: none */
+	struct collect_trace_pod *pod; /* a reference is held; NULL: gone with its spans */
 	uint64_t number;
 	uint32_t ring, hash;
 	uint8_t lines;
-	uint64_t tick; /* when it was taken */
+	uint64_t tick; /* of its insertion */
 };
 
 /*
- * Every run of this hash that may be of a trace that lasted so long and ended a moment ago, newest
- * first; fn says whether to go on. Hashes have 23 bits: with 10,000 runs a second, one short trace
- * in 500 is shown a run of another one.
+ * Visits the runs of this hash that may belong to a trace of this duration that has just ended,
+ * newest first, while fn returns true. Hashes have 23 bits: at 10,000 runs per second, one short
+ * trace in 500 sees a run of another.
  */
 void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t duration_ns,
 			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
@@ -147,7 +146,7 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r);
 void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_request *r);
 
-/* ---- collect_trace_decide.c ---- */
+/* ---- decide.c ---- */
 
 struct collect_trace_pending {
 	struct collect_trace_pod *pod; /* a reference is held */
@@ -156,16 +155,17 @@ struct collect_trace_pending {
 };
 
 void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_pending *p);
-/* A span with status error was found by itself: its trace is kept, if the budget allows. */
+/* A span with status error was found without its root: its trace is kept if the budget allows. */
 void collect_trace_found_error(struct collect_tracer *t, const struct region_span_data *d);
 /*
- * An anomaly gets a trace that shows it: that of each pod that has one of these spans. since_ns:
- * when the trace was kept; complete: it is not called again. Under the lock. True: there was one.
+ * Attaches the trace to the anomalies of the pods that have one of these spans. since_ns: when the
+ * trace was kept; complete: this is the last call for it. Under the lock. True: there was an
+ * anomaly.
  */
 bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collect_trace *k,
 				   uint64_t since_ns, bool complete);
 
-/* ---- collect_trace_kept.c ---- */
+/* ---- kept.c ---- */
 
 struct collect_trace_kept {
 	struct collect_trace t;
@@ -175,12 +175,12 @@ struct collect_trace_kept {
 	uint32_t hash, outstanding;
 	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC */
 	bool open;
-	bool notified; /* an anomaly has got it */
-	bool closed;   /* once, so that what is new is added to what was sent; or not, if ... */
-	bool known;    /* ... the receiver had it from a process before us */
-	bool untidy;   /* spans came since they were put in order */
+	bool notified; /* an anomaly has it */
+	bool closed;   /* once: later spans are sent by themselves, unless ... */
+	bool known;    /* ... the receiver has it from an earlier process */
+	bool untidy;   /* spans were added since they were sorted */
 	size_t bytes;
-	char *text; /* that t.root and t.service point to, or NULL */
+	char *text; /* of t.root and t.service, or NULL */
 };
 
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
@@ -188,22 +188,22 @@ struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *
 /* root: NULL if it was not seen. */
 void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root);
-/* The root of a trace that is kept already came after all. */
+/* The root of a kept trace arrived later. */
 void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept *k,
 			     const struct collect_trace_pending *root);
-/* A run was found: it is fetched if its trace is kept, or may have to be. */
+/* A run was found: fetches it if its trace is kept or may have to be. */
 void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace_run *run,
 			    bool error);
-/* Its spans came, as far as they were asked for. */
+/* The spans requested so far arrived. */
 void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept *k);
-/* True if all that can be known is known; false: to be read again. */
+/* True: done; false: to be read again. */
 bool collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r);
 /*
- * Puts spans in order, and counts what depends on all of them. Any thread, under the lock. Without
- * memory it is done when somebody looks again.
+ * Sorts the spans and counts what depends on all of them. Any thread, under the lock. Out of
+ * memory: the next call does it.
  */
 void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept *k);
-/* Those that were open for long enough. */
+/* Closes traces that were open long enough. */
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns);
 void collect_trace_kept_free_all(struct collect_tracer *t);
 
@@ -213,30 +213,30 @@ struct collect_tracer {
 	struct collect_collector *c;
 	struct collect_tracer_opts o;
 	struct act_trace_policy *policy;
-	uint64_t policy_lost;	  /* of its stats, that were counted */
+	uint64_t policy_lost;	  /* of its stats, counted so far */
 	struct export_otlp *otlp; /* or NULL */
-	uint64_t since_ns;	  /* when it was made, by CLOCK_REALTIME */
+	uint64_t since_ns;	  /* CLOCK_REALTIME of its start */
 	pthread_t thread;
 	bool running;
-	bool judged; /* there are verdicts to ask for */
+	bool judged; /* there are verdicts */
 
-	pthread_mutex_t box_lock;
-	pthread_cond_t box_filled;
+	pthread_mutex_t queue_lock;
+	pthread_cond_t queue_filled;
 	struct collect_trace_request *queue;
 	bool stop;
 
 	struct collect_trace_pod *pods, *by_instance[1024];
 	uint64_t tick;
-	struct collect_trace_request *again; /* to be asked again in the next period */
-	size_t asked;			     /* bytes of spans that are on the way */
+	struct collect_trace_request *again; /* to be repeated in the next period */
+	size_t asked;			     /* bytes of spans in flight */
 	struct collect_trace_run *run;
-	struct region_span_data data; /* the span that is being looked at: too large for a stack */
+	struct region_span_data data; /* the span being parsed: too large for the stack */
 	uint64_t sequence;	      /* of the next run; the first one is 1 */
 	uint64_t bucket[TRACE_BUCKETS];
 	struct collect_trace_pending *pending;
-	size_t pendings, decidable; /* the first of them are a period old */
+	size_t pendings, decidable; /* the first of them, which are a period old */
 
-	pthread_mutex_t lock; /* kept traces, and what is shown of the stats */
+	pthread_mutex_t lock; /* of kept traces and of the published stats */
 	struct collect_trace_kept *newest, *oldest;
 	struct collect_trace_kept *open[1024], *by_id[4096];
 	uint32_t opens;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * collect_trace_kept.c - of the tracer: traces that are kept, from the decision until they fall out
- * of memory. Spans are added as they come and put in order when somebody looks: a list that is kept
- * in order costs the square of its length, which a publisher may choose.
+ * kept.c - kept traces, from the decision until they are evicted. Spans are appended as they arrive
+ * and sorted when they are read: keeping the list sorted would cost the square of its length, which
+ * a publisher chooses.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,12 +12,12 @@
 #include "collect/trace/export.h"
 #include "collect/trace/internal.h"
 
-#define OPEN_MAX   4096u	/* kept traces that are still waited for */
-#define SPANS_MAX  10000u	/* of a trace */
-#define SPAN_LINES 2u		/* of a span, at least */
-#define ASKED_MAX  (64u << 20)	/* bytes of spans that are on the way */
-#define BEFORE_NS  60000000000u /* runs are looked for of a trace whose root is not known */
-#define LATE_NS	   60000000000u /* after that nobody looks for more of a trace */
+#define OPEN_MAX   4096u	/* open kept traces */
+#define SPANS_MAX  10000u	/* per trace */
+#define SPAN_LINES 2u		/* per span, at least */
+#define ASKED_MAX  (64u << 20)	/* bytes of spans in flight */
+#define BEFORE_NS  60000000000u /* how far back runs of a trace without root are searched */
+#define LATE_NS	   60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */
 
@@ -66,7 +66,7 @@ static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 	t->stats.held_bytes -= k->bytes;
 }
 
-/* The oldest go, but those that somebody is about to add to. */
+/* Evicts the oldest traces that are not open. */
 static void kept_evict(struct collect_tracer *t)
 {
 	struct collect_trace_kept *k = t->oldest, *newer;
@@ -138,7 +138,7 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 		spans_ask(t, k, run);
 		wanted = true;
 	}
-	/* Of one that was closed? Its end did not wait for these. */
+	/* It may belong to a closed trace. */
 	for (struct collect_trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
 		if (k->open || k->hash != run->hash)
 			continue;
@@ -154,7 +154,7 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 
 /* ---- keeping ---- */
 
-/* Under the lock. What it is called can't be told if there is no memory. */
+/* Under the lock. Out of memory: the names stay empty. */
 static void set_root(struct collect_tracer *t, struct collect_trace_kept *k,
 		     const struct collect_trace_pending *root)
 {
@@ -246,7 +246,7 @@ static const char *key_of(const struct collect_trace_pod *p, uint32_t id)
 	return key ? key : "?";
 }
 
-/* One allocation. NULL: no memory. */
+/* One allocation. NULL: out of memory. */
 static struct collect_trace_span *span_new(const struct region_span_data *d,
 					   const struct collect_trace_pod *p, const char *name)
 {
@@ -330,8 +330,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /*
- * Of spans that were read twice, as their pod was lost from sight between, one stays: the one that
- * was sent, if any was.
+ * Keeps one of spans that were read twice (their pod was lost and found again): the one already
+ * sent, if any.
  */
 static uint32_t drop_twins(struct collect_tracer *t, struct collect_trace_kept *k,
 			   struct collect_trace_span **span, uint32_t n)
@@ -371,7 +371,7 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 		goto out;
 	for (s = (struct collect_trace_span *)k->t.first; s; s = s->next)
 		span[n++] = s;
-	/* They are of a span that may go now, whose twin is perhaps no root. */
+	/* The names belong to a span that may be dropped now. */
 	if (!k->text)
 		k->t.root = k->t.service = "";
 	qsort(span, n, sizeof(struct collect_trace_span *), by_start);
@@ -389,7 +389,7 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 	for (uint32_t i = 0; i < n; i++)
 		orphans += span[i]->parent_id &&
 			   !bsearch(&span[i]->parent_id, number, n, sizeof(*number), by_number);
-	/* Of a trace that is kept for an error within, the root may come with the spans. */
+	/* The root of a trace kept for an error may come with the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
 		if (span[i]->parent_id)
 			continue;
@@ -421,7 +421,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 			collect_trace_found_error(t, d);
 		return;
 	}
-	/* Of another trace with the same hash? */
+	/* Another trace with the same hash. */
 	if (d->trace_hi != k->t.trace_hi || d->trace_lo != k->t.trace_lo)
 		return;
 	if (!k->open && t->opens >= OPEN_MAX) {
@@ -432,7 +432,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 		open_trace(t, k);
 	s = span_new(d, r->pod, collect_trace_name(t, r->pod, d->name, TRACE_TRIES));
 	pthread_mutex_lock(&t->lock);
-	/* Open traces can't be evicted: they may take as much again as those that are closed. */
+	/* Open traces are not evicted: they may take as much memory again. */
 	room = k->t.spans < SPANS_MAX && t->stats.held_bytes < 2 * t->o.memory;
 	if (s && room)
 		span_add(t, k, s);
@@ -443,7 +443,7 @@ static void take_span(struct collect_tracer *t, struct collect_trace_request *r,
 	lost(t, k, &t->stats.lost_unread, lines);
 }
 
-/* Every id that its attributes and its name need is known; asks for those that are not. */
+/* All names of the span are known; requests those that are not. */
 static bool names_known(struct collect_tracer *t, struct collect_trace_pod *p,
 			const struct region_span_data *d, uint32_t tries)
 {
@@ -454,7 +454,7 @@ static bool names_known(struct collect_tracer *t, struct collect_trace_pod *p,
 	return known;
 }
 
-/* One span, or a line of none; false: it is to be read again. */
+/* Takes one span, or skips a line that starts none. False: to be read again. */
 static bool take_lines(struct collect_tracer *t, struct collect_trace_request *r, uint32_t i,
 		       uint32_t *n)
 {
@@ -531,7 +531,7 @@ void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* What is new of it, to whom kept traces are sent. Under the lock. */
+/* Sends the new spans. Under the lock. */
 static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	bool anything = false;
@@ -549,7 +549,7 @@ static void hand_over(struct collect_tracer *t, struct collect_trace_kept *k)
 		s->sent = true;
 }
 
-/* A root whose index was overrun: it is known, and where its span is was never. Under the lock. */
+/* Counts a root whose span cannot be found because the index was overrun. Under the lock. */
 static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	const struct collect_trace_span *s = k->t.first;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_pods.c - of the tracer: pods that have spans, and the names that their spans use. */
+/* pods.c - pods with spans, and the names that their spans use. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
-#define RINGS_MAX 1024u /* whose heads come with one fetch */
+#define RINGS_MAX 1024u /* their heads fit one fetch */
 
 _Static_assert(RINGS_MAX *SL_LINE_SIZE <= COLLECT_FETCH_MAX, "the heads are one fetch");
 
@@ -59,7 +59,7 @@ void collect_trace_take_hot(struct collect_tracer *t, struct collect_trace_reque
 	p->schema_busy = false;
 	if (r->status || region_hot_parse(r->bytes, p->info, &hot) ||
 	    hot.schema_used < p->schema.parsed)
-		return; /* whoever misses a name asks again */
+		return; /* requested again when a name is missing */
 	p->schema_used = hot.schema_used;
 	schema_next(t, p);
 }
@@ -73,7 +73,7 @@ void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_re
 	if (r->status)
 		return;
 	t->stats.bytes_schema += r->length;
-	/* A fault stops it where it is. What is there stays, and what is missing is asked for. */
+	/* A fault ends it; the names so far stay, and missing ones are requested again. */
 	(void)region_schema_append(&p->schema, p->info, r->bytes, r->length);
 	if (p->schema.parsed > before)
 		schema_next(t, p);
@@ -103,7 +103,7 @@ struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t,
 	return p;
 }
 
-/* What a view has ends with the last label: the rest of its text may not be there. */
+/* Copies up to the last label: the rest of label_text may not be allocated. */
 static void copy_info(struct region_info *to, const struct region_info *from)
 {
 	char *text = to->label_text;
@@ -130,7 +130,7 @@ static void take_labels(struct collect_trace_pod *p)
 		else if (!strcmp(l->key, "pod"))
 			p->pod = l->value;
 	}
-	/* Replicas of a service are as fast as each other. */
+	/* Replicas of a service share their durations. */
 	who = *p->service ? p->service : p->pod;
 	p->key = act_trace_key(who, strlen(who));
 }
@@ -149,7 +149,7 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	}
 	p = calloc(1, sizeof(*p));
 	if (!p)
-		return; /* next time */
+		return; /* in the next period */
 	p->rings = v->info->max_stripes < RINGS_MAX ? v->info->max_stripes : RINGS_MAX;
 	p->ring = calloc(p->rings, sizeof(*p->ring));
 	p->info = calloc(1, sizeof(*p->info));
@@ -163,8 +163,8 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	take_labels(p);
 	if (v->info->max_stripes > RINGS_MAX)
 		base_log_limited(BASE_WARN, "trace",
-				 "spans of threads beyond %u are not read instance=%016llx "
-				 "threads=%u; open the publisher with fewer",
+				 "spans of threads beyond %u not read instance=%016llx "
+				 "threads=%u: open the publisher with fewer",
 				 RINGS_MAX, (unsigned long long)v->info->instance,
 				 v->info->max_stripes);
 	region_schema_init(&p->schema);
@@ -198,7 +198,7 @@ static void forget_pods(struct collect_tracer *t)
 		gone = p;
 		t->stats.pods--;
 	}
-	/* Their runs can't be fetched any more: a trace that is kept counts them as lost. */
+	/* Its runs cannot be fetched any more: kept traces count them as lost. */
 	for (size_t i = 0; gone && i < t->o.index_entries; i++) {
 		struct collect_trace_run *r = &t->run[i];
 

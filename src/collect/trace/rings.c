@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace_rings.c - of the tracer: heads, roots and index of rings, and the table of runs. */
+/* rings.c - heads, roots and index of a pod's rings, and the table of runs. */
 #include "base/base.h"
 #include "collect/trace/internal.h"
 
 #define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
-#define FULL_HEADS 10u /* periods after which the heads of rings not in use are read, too */
-/* More lines than memory can be written in a period, or in the time that a host is not reached. */
+#define FULL_HEADS 10u /* every so many periods the heads of unused rings are read, too */
+/* More lines than a host can write while it is not reached. */
 #define LINES_AHEAD (1ull << 40)
 
 /* ---- heads ---- */
 
-/* New lines of roots or index, in one piece of the ring. */
+/* Requests new lines of roots or index, up to the end of the ring. */
 static void ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
 		      enum collect_trace_want want, uint64_t from, uint64_t end)
 {
@@ -78,10 +78,10 @@ void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod 
 	collect_trace_ask(r, region_span_head_at(p->info, 0));
 }
 
-/* What could be so; what it counts goes into sums over all pods. */
+/* The head is plausible; its counts go into sums over all pods. */
 static bool head_is_sane(const struct collect_trace_ring *g, const struct region_span_head *head)
 {
-	/* A span takes two lines at least and has one index line at most, which come first. */
+	/* A span has at least two lines and at most one index line, which is written first. */
 	if (head->spans > head->lines / 2 || head->roots > head->lines / 2)
 		return false;
 	if (!g->known)
@@ -104,12 +104,12 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 		enum region_fault fault = region_span_head_parse(r->bytes + i * 8ull, &head);
 
 		if (fault == REGION_FAULT_UNSETTLED)
-			continue; /* next time */
+			continue; /* in the next period */
 		if (fault || !head_is_sane(g, &head)) {
 			if (!p->bad)
 				base_log_limited(BASE_WARN, "trace",
-						 "a head of its spans lies, they are not read any "
-						 "more instance=%016llx ring=%u",
+						 "span ring not valid, its pod is not traced "
+						 "instance=%016llx ring=%u: check its publisher",
 						 (unsigned long long)p->instance, i);
 			p->bad = true;
 			t->stats.lost_lies++;
@@ -177,7 +177,7 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg)
 {
-	/* From its end to now: some periods, and as many again for what had to be read again. */
+	/* From its end to now: the periods to read it, and as many for repeated reads. */
 	uint64_t ticks = duration_ns / t->o.period_ns + t->o.linger_ns / t->o.period_ns +
 			 4 * TRACE_TRIES;
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
@@ -185,7 +185,7 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 	while (at) {
 		struct collect_trace_run *r = &t->run[at % t->o.index_entries];
 
-		/* Overwritten, or too old: and so are those before it. */
+		/* Overwritten or too old, and so are the runs before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
 			return;
 		if (r->hash == hash && !fn(t, r, arg))
@@ -213,10 +213,7 @@ static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 	collect_trace_kept_run(t, r, error);
 }
 
-/*
- * Takes what is new of an index line: entries that were not there, and of the last one that was
- * the lines by which it grew since.
- */
+/* Takes the new entries of an index line, and the lines by which the last known one grew. */
 static void take_entries(struct collect_tracer *t, struct collect_trace_request *r,
 			 const uint64_t *entries, uint32_t count)
 {
@@ -224,7 +221,7 @@ static void take_entries(struct collect_tracer *t, struct collect_trace_request 
 
 	for (uint32_t i = g->entry ? g->entry - 1 : 0; i < count; i++) {
 		uint32_t lines = SL_SPAN_ENTRY_LINES(entries[i]), had;
-		/* The ring went on after its head was read: what is near counts, on either side. */
+		/* The ring may have moved on since its head was read: take the nearest number. */
 		uint64_t number = region_span_entry_number(entries[i],
 							   g->head.lines + (1ull << 31));
 
@@ -267,7 +264,7 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 		case REGION_SPAN_LINE_EARLY:
 		case REGION_SPAN_LINE_UNSETTLED:
 			if (g->index_tries++ < TRACE_TRIES) {
-				g->lines_seen = 0; /* there is something new: ask again */
+				g->lines_seen = 0; /* something is new: read again */
 				return;
 			}
 			t->stats.lost_index++;
@@ -280,10 +277,10 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 		}
 		g->index_tries = 0;
 		if (good && r->number + i + 1 >= r->end)
-			break; /* the last line when it was asked for: it may have grown since */
+			break; /* it was the last line then and may have grown since */
 		g->index = r->number + i + 1;
 		g->entry = g->lines = 0;
 	}
 	if (g->index + 1 < g->head.index)
-		g->lines_seen = 0; /* only a piece of it was asked for */
+		g->lines_seen = 0; /* only part of it was requested */
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* trace.c - the tracer's thread, its start and its end; trace_internal.h says who does what. */
+/* trace.c - the tracer's thread, its start and its end, and views for other threads. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,17 +98,17 @@ static void *tracer_main(void *arg)
 
 	t->judged = collect_collector_analysis(t->c, &a);
 	pthread_setname_np(pthread_self(), "trace");
-	pthread_mutex_lock(&t->box_lock);
+	pthread_mutex_lock(&t->queue_lock);
 	while (!t->stop) {
 		struct timespec until = {(time_t)(due / 1000000000u), (long)(due % 1000000000u)};
 		struct collect_trace_request *r = t->queue;
 
 		t->queue = NULL;
 		if (!r && base_now_ns() < due) {
-			pthread_cond_timedwait(&t->box_filled, &t->box_lock, &until);
+			pthread_cond_timedwait(&t->queue_filled, &t->queue_lock, &until);
 			continue;
 		}
-		pthread_mutex_unlock(&t->box_lock);
+		pthread_mutex_unlock(&t->queue_lock);
 		while (r) {
 			struct collect_trace_request *next = r->next;
 
@@ -119,9 +119,9 @@ static void *tracer_main(void *arg)
 			tick(t);
 			due = base_now_ns() + t->o.period_ns;
 		}
-		pthread_mutex_lock(&t->box_lock);
+		pthread_mutex_lock(&t->queue_lock);
 	}
-	pthread_mutex_unlock(&t->box_lock);
+	pthread_mutex_unlock(&t->queue_lock);
 	return NULL;
 }
 
@@ -162,11 +162,11 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		if (!t->otlp)
 			goto fail;
 	}
-	pthread_mutex_init(&t->box_lock, NULL);
+	pthread_mutex_init(&t->queue_lock, NULL);
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->box_filled, &attr);
+	pthread_cond_init(&t->queue_filled, &attr);
 	pthread_condattr_destroy(&attr);
 	c->tracer = t;
 	return t;
@@ -190,10 +190,10 @@ void collect_tracer_stop(struct collect_tracer *t)
 {
 	if (!t || !t->running)
 		return;
-	pthread_mutex_lock(&t->box_lock);
+	pthread_mutex_lock(&t->queue_lock);
 	t->stop = true;
-	pthread_cond_signal(&t->box_filled);
-	pthread_mutex_unlock(&t->box_lock);
+	pthread_cond_signal(&t->queue_filled);
+	pthread_mutex_unlock(&t->queue_lock);
 	pthread_join(t->thread, NULL);
 	t->running = false;
 }
@@ -215,8 +215,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	collect_tracer_stop(t);
 	free_requests(t->queue);
 	free_requests(t->again);
-	/* Those that are still waited for are as complete as they will be. The collector is gone.
-	 */
+	/* Open traces are as complete as they get: the collector has ended. */
 	t->judged = false;
 	collect_trace_kept_free_all(t);
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
@@ -232,8 +231,8 @@ void collect_tracer_free(struct collect_tracer *t)
 		collect_trace_pod_put(p);
 	}
 	act_trace_policy_free(t->policy);
-	pthread_cond_destroy(&t->box_filled);
-	pthread_mutex_destroy(&t->box_lock);
+	pthread_cond_destroy(&t->queue_filled);
+	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
 	free(t->run);
 	free(t->pending);

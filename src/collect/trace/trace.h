@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - traces, fetched after the fact. A thread of its own reads the roots and the index of
- * every region that has spans (sidelight-region(5)), some hundredth of all bytes, decides by
- * act/trace.h which traces to keep, and only then READs the lines of those, from every pod that
- * took part. Built on collect_collector_regions() and collect_collector_fetch() alone: the same
- * over shm and over RDMA, and a host that does not answer delays nobody else.
+ * trace.h - the tracer: a thread that reads the roots and the index of all regions with spans
+ * (sidelight-region(5)), about a hundredth of their bytes, decides by act/trace.h which traces to
+ * keep, and only then READs the spans of those from every pod involved. It uses only
+ * collect_collector_regions() and collect_collector_fetch(); a slow host delays no other.
  */
 #ifndef SL_COLLECT_TRACE_TRACE_H
 #define SL_COLLECT_TRACE_TRACE_H
@@ -28,20 +27,20 @@ struct collect_trace_attr {
 };
 
 struct collect_trace_span {
-	struct collect_trace_span *next; /* in the order of their start */
+	struct collect_trace_span *next; /* by start */
 	uint64_t instance;		 /* of the region it was read from */
 	uint64_t span_id, parent_id;	 /* parent 0: the root */
 	uint64_t start_ns, duration_ns;
 	uint32_t kind, status, flags;
 	bool remote; /* its parent is in another process */
-	bool sent;   /* it was handed over to be sent, if anything is */
+	bool sent;   /* handed over for sending, if traces are sent */
 	const char *name, *service, *pod, *message;
 	uint32_t attr_count;
 	const struct collect_trace_attr *attrs;
 	size_t bytes;
 };
 
-/* A trace that is kept. What a callback gets is valid during the call. */
+/* A kept trace. Valid during the callback. */
 struct collect_trace {
 	uint64_t trace_hi, trace_lo;
 	enum act_trace_reason reason;
@@ -50,59 +49,57 @@ struct collect_trace {
 	bool error; /* of any span */
 	uint32_t spans, pods;
 	uint32_t orphans;    /* spans whose parent is not among them, but for the root */
-	uint32_t lost_lines; /* of spans that were known and are not among these */
+	uint32_t lost_lines; /* of known spans that are missing */
 	const struct collect_trace_span *first;
 };
 
 struct collect_tracer_opts {
 	uint64_t period_ns; /* 0: 100 ms */
-	uint64_t
-		linger_ns; /* before a trace is sent: for spans that end after their root; 0: 1 s */
-	size_t memory;	   /* of kept traces; the oldest go first; 0: 16 MiB */
-	size_t index_entries; /* runs of spans remembered, of all traces; 0: 262144 */
+	uint64_t linger_ns; /* before a trace is sent, for spans that end after the root; 0: 1 s */
+	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
+	size_t index_entries; /* runs of spans remembered; 0: 262144 */
 	struct act_trace_policy_opts policy;
-	const char *otlp;      /* URL that kept traces are sent to, or NULL */
-	const char *otlp_sent; /* file of which traces were sent, or NULL: sent.h */
+	const char *otlp;      /* URL to send kept traces to, or NULL */
+	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
 };
 
-/* Before collect_collector_start(). NULL with one line in error. One a collector. */
+/* Before collect_collector_start(); one per collector. NULL: error has one line. */
 struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 					  const struct collect_tracer_opts *opts, char *error,
 					  size_t error_bytes);
 int collect_tracer_start(struct collect_tracer *t); /* 0 or -errno */
-/* Before collect_collector_free(): no fetch is asked for any more. */
+/* Before collect_collector_free(): stops fetching. */
 void collect_tracer_stop(struct collect_tracer *t);
-/* After collect_collector_free(), which answers the last fetches. NULL is nothing. */
+/* After collect_collector_free(), which answers the last fetches. NULL is fine. */
 void collect_tracer_free(struct collect_tracer *t);
 
-/* Newest first; fn says whether to go on. Without their spans (first is NULL). Any thread. */
+/* Visits the traces, newest first, without their spans, while fn returns true. Any thread. */
 void collect_tracer_list(struct collect_tracer *t, bool (*fn)(const struct collect_trace *, void *),
 			 void *arg);
-/* With its spans. False: it is not kept, or not any more. Any thread. */
+/* Visits one trace with its spans. False: it is not kept. Any thread. */
 bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t trace_lo,
 			void (*fn)(const struct collect_trace *, void *), void *arg);
 
-/* What it did, since its start. Each a counter, but for those marked. */
+/* Counters since the start, except where marked. */
 struct collect_tracer_stats {
 	uint64_t pods;		  /* with spans, now */
 	uint64_t roots, entries;  /* read */
 	uint64_t spans_published; /* as the pods count them */
-	uint64_t lines_published; /* what exporting every span would move, in lines of 64 bytes */
+	uint64_t lines_published; /* the cost of exporting every span, in lines of 64 bytes */
 	uint64_t kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
 	uint64_t spans_kept;
 	uint64_t bytes_heads, bytes_roots, bytes_index, bytes_spans, bytes_schema; /* READ */
-	uint64_t lost_roots, lost_index; /* lines, overrun before they were read */
-	/* Lines of kept traces: overwritten before they were read; never whole; of pods that are
-	 * gone; ... */
+	uint64_t lost_roots, lost_index; /* lines overrun before they were read */
+	/* Lines of kept traces: overwritten before they were read; never settled; of gone pods. */
 	uint64_t lost_overrun, lost_unsettled, lost_gone;
-	uint64_t lost_lies;	   /* ... nonsense, also among roots and index; ... */
-	uint64_t lost_unread;	   /* ... of too many spans, or for want of memory */
-	uint64_t lost_memory;	   /* traces, roots and requests for which there was none */
-	uint64_t evicted;	   /* kept traces that fell out of memory */
+	uint64_t lost_lies;	   /* not valid, also among roots and index */
+	uint64_t lost_unread;	   /* beyond the limit of spans, or out of memory */
+	uint64_t lost_memory;	   /* traces, roots and requests without memory */
+	uint64_t evicted;	   /* kept traces evicted */
 	uint64_t held, held_bytes; /* now */
 };
 void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats *out);
-/* Of what is sent by OTLP. False: nothing is. Any thread. */
+/* Counters of OTLP. False: traces are not sent. Any thread. */
 bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out);
 
 #endif

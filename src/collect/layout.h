@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * layout.h - the meaning of a region's cells. A layout names one definition per column; regions
+ * with equal metrics share the definitions. Both are immutable. Made by the control thread.
+ */
+#ifndef SL_COLLECT_LAYOUT_H
+#define SL_COLLECT_LAYOUT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collect/label.h"
+#include "export/model.h"
+#include "region/decode.h"
+
+struct collect_collector;
+struct collect_region;
+
+/* The name of a family, stored once. */
+struct collect_family_name {
+	struct collect_family_name *next;
+	unsigned int refs; /* under the lock of struct collect_defs */
+	uint64_t build;	   /* index build in which place holds */
+	size_t place;	   /* in that index */
+	size_t name_bytes;
+	char name[]; /* without _total, _info */
+};
+
+/* The definition of a metric, shared by all regions that have the same one. */
+struct collect_def {
+	struct collect_def *next;
+	unsigned int refs; /* under the lock of struct collect_defs */
+	uint64_t hash;
+	struct region_metric metric; /* id and cell are 0; labels as exposed */
+	struct collect_family_name *family;
+	struct collect_label_set *labels;
+	enum export_family_type type;
+	size_t bytes;
+};
+
+/* Hash tables of the definitions and family names in use. */
+struct collect_defs {
+	pthread_mutex_t lock;
+	struct collect_def **bucket;
+	size_t buckets, count;
+	struct collect_family_name **family_bucket;
+	size_t family_buckets, family_count;
+};
+
+int collect_defs_init(struct collect_defs *d);
+void collect_defs_free(struct collect_defs *d);
+void collect_def_ref(struct collect_collector *c, struct collect_def *d);
+void collect_def_put(struct collect_collector *c, struct collect_def *d);
+
+struct collect_column {
+	struct collect_def *def;
+	uint32_t cell;
+	bool twin; /* exposed as the same series as an earlier column: left out */
+};
+
+/* A cell that is not a sum of u64 over the stripes. */
+struct collect_special {
+	uint32_t cell;
+	bool shared; /* in stripe 0 only */
+	bool f64;
+};
+
+struct collect_layout {
+	unsigned int refs;
+	struct collect_collector *c;
+	uint32_t columns; /* one per metric */
+	uint32_t cells, lines;
+	uint64_t generation;
+	uint32_t refused; /* metrics beyond max_series */
+	bool scalar;	  /* each column is one cell */
+	struct collect_column *column;
+	bool *f64; /* by column, for the history */
+	struct collect_special *special;
+	uint32_t specials;
+	size_t bytes;
+};
+
+/*
+ * Makes the layout of a whole schema. NULL: *fault says why; REGION_FAULT_NONE means out of memory.
+ */
+struct collect_layout *collect_layout_new(struct collect_collector *c, struct collect_region *r,
+					  const void *schema, size_t bytes, uint64_t generation,
+					  enum region_fault *fault);
+/* Makes a layout of metrics, which are copied. NULL: out of memory. */
+struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
+					   struct region_metric *const *metrics, uint32_t count,
+					   uint32_t cells, uint64_t generation);
+void collect_layout_put(struct collect_layout *l);
+
+#endif

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * region.h - a region as the collector knows it, from its first directory entry until it is gone.
+ * It belongs to one worker; control takes its schema and publishes its snapshot; other threads read
+ * the fields that say so.
+ */
+#ifndef SL_COLLECT_REGION_H
+#define SL_COLLECT_REGION_H
+
+#include "collect/collect.h"
+#include "collect/plan.h"
+#include "collect/snapshot.h"
+
+struct collect_host;
+struct collect_link;
+struct collect_table_reader;
+
+enum collect_step {
+	STEP_UNBOUND,	/* no entry names it (the agent restarted): wait */
+	STEP_MAP,	/* to be mapped */
+	STEP_HEADER,	/* header requested */
+	STEP_BOUND,	/* read in every round */
+	STEP_FINAL,	/* its publisher ended and its final values were read */
+	STEP_DROPPED,	/* hostile or unreadable, until retry_ns */
+	STEP_SYNTHETIC, /* made here from kernel tables: workload.c */
+	STEP_GONE,
+};
+
+enum collect_schema_step { SCHEMA_IDLE, SCHEMA_WANTED, SCHEMA_READING, SCHEMA_BUILDING };
+
+/* What a region queued for control is about. */
+enum collect_event {
+	EVENT_NEW = 1,	    /* add to the list of regions */
+	EVENT_SCHEMA = 2,   /* schema_bytes is complete: make a layout */
+	EVENT_SNAPSHOT = 4, /* the pending snapshot has values */
+	EVENT_GONE = 8,
+	EVENT_CHANGED = 16, /* its step or state changed */
+};
+
+/* Control's result for a schema. */
+struct collect_built {
+	struct collect_snapshot *snapshot; /* NULL: fault, or out of memory */
+	enum region_fault fault;
+};
+
+struct collect_region {
+	unsigned int refs;
+	struct collect_collector *c;
+	struct collect_host *host;
+	struct collect_link *link;
+	struct collect_worker *worker;
+	uint64_t instance;
+	uint64_t age; /* order of appearance */
+
+	/* Immutable after EVENT_NEW. */
+	struct region_info *info;
+	struct collect_label_set *labels; /* with host and process */
+	struct collect_label_set *group;  /* without process */
+	bool synthetic;			  /* see STEP_SYNTHETIC */
+
+	/* Written by the worker, read by any thread. */
+	uint32_t state; /* enum sl_region_state of the directory */
+	uint32_t step;	/* enum collect_step */
+	uint32_t fault;
+	uint64_t changed_ns;   /* CLOCK_REALTIME */
+	uint64_t fresh_ns;     /* CLOCK_MONOTONIC: last known to be current */
+	uint64_t last_read_ns; /* CLOCK_REALTIME */
+	uint64_t rounds, unsettled, refused, sharing;
+	uint32_t entry; /* index in the directory */
+
+	/* The worker's. */
+	struct collect_region *hash_next;
+	uint32_t kind; /* claimed by its entry; verified against info->kind */
+	uint64_t entry_id;
+	struct fabric_remote remote;
+	bool mapped, urgent, gone;
+	uint32_t ops, plan_ops; /* READs in flight, and those of them that belong to the pass */
+	bool want_pass;		/* before the next round */
+	bool anonymous;		/* info is a placeholder */
+	bool pass, failed;	/* a pass is in progress; a READ of it failed */
+	uint32_t pass_read;	/* next of plan.read to post */
+	bool hot_seen;		/* in this pass */
+	uint32_t missing;	/* lines that stayed unsettled in this pass */
+	uint32_t final_passes;
+	struct collect_plan plan;
+	struct region_values values;
+	size_t values_bytes;
+	struct region_hot hot;
+	uint64_t hot_ok_ns;
+	struct collect_snapshot *snapshot;
+	bool snapshot_new;    /* no pass was made for it yet */
+	uint64_t snapshot_ns; /* when it was installed */
+	uint32_t held;	      /* passes not published: see unseen */
+	/*
+	 * Bit i is line i. stale: unsettled in some stripe in this pass. unseen: not settled in all
+	 * stripes in any pass since the snapshot was installed. The snapshot is held back while a
+	 * line is unseen.
+	 */
+	uint64_t *stale, *unseen;
+	size_t mark_words;
+	bool any_stale, any_unseen;
+	void *tap_own[COLLECT_TAPS_MAX];
+	/* NULL unless the region is a kernel table; its type matches info->kind. Set before other
+	 * threads can find it. */
+	struct collect_table_reader *table;
+	uint64_t since_ns, retry_ns, backoff_ns;
+	enum collect_schema_step schema_step;
+	uint64_t schema_at_ns, schema_pause_ns; /* next read not before; minimum between two */
+	uint32_t schema_posted, schema_got, schema_tries;
+	bool schema_failed;
+	uint64_t schema_seen; /* generation of the layout in use */
+
+	/* Handed to control with EVENT_SCHEMA, and back with built. */
+	uint8_t *schema_bytes;
+	uint32_t schema_length;
+	uint64_t schema_generation;
+	struct collect_built reply, *built; /* built: NULL or &reply */
+
+	/* Control's queue. */
+	unsigned int events;
+	struct collect_region *queue_next;
+
+	/* Control's. */
+	size_t list_index;
+	bool listed;
+	struct collect_snapshot *pending, *shown;
+	uint32_t series; /* taken from max_series, returned when the region is gone */
+	uint32_t series_refused;
+};
+
+struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age);
+void collect_region_put(struct collect_region *r);
+/* Queues the region for control. Worker only. */
+void collect_region_queue(struct collect_region *r, enum collect_event event);
+/* Takes identity and labels from a copy of the header, or verifies them if they are known. */
+enum region_fault collect_region_identify(struct collect_region *r,
+					  const struct sl_region_header *copy,
+					  const char *hostname);
+/* Makes r a synthetic region with the labels and identity of info, which is copied. 0, -ENOMEM. */
+int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
+			      const char *hostname);
+/* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
+int collect_region_anonymous(struct collect_region *r);
+/* Sums the stripes, by cell. */
+void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
+			    uint64_t *out);
+/* The values are recent enough to be exposed. */
+bool collect_region_visible(const struct collect_region *r, uint64_t now_ns);
+
+#endif
