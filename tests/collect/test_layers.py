@@ -5,51 +5,27 @@ bucket by bucket what the kernel's table holds, and on across an agent's death."
 import json
 import os
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-import urllib.request
 
 from support import flows
 from support.flows import needs_bpf
-from support.process import Part, fail, wait_until
+from support.process import case, check, fail, output, run_cases, wait_until
+from support.sidelight import EXE, Agent, Collector
 
-EXE = sys.argv[1]
 PORT, QUICK, SLOW, MORE = 1500, 150, 30, 10
+MADE = QUICK + SLOW
 LAYERS = ('mac_in', 'ip_in', 'tcp_in', 'app', 'tcp_out', 'ip_out', 'mac_out')
 
 
-class Scrape:
-    """Series of one exposition: name and labels, and values."""
-
-    def __init__(self, address):
-        with urllib.request.urlopen(f'http://{address}/metrics', timeout=60) as r:
-            self.text = r.read().decode()
-
-    def all(self, name, **labels):
-        return [line.rsplit(' ', 1) for line in self.text.split('\n') if line.startswith(name + '{') and
-                all(f'{k}="{v}"' in line for k, v in labels.items())]
-
-    def sum(self, name, **labels):
-        found = [float(value) for _, value in self.all(name, **labels)]
-        return sum(found) if found else None
+def agent(folder=None):
+    return Agent('--host', 'one', '--tcp', 'flows,layers,cpu', '--netns', f'/proc/{os.getpid()}/ns/net',
+                 '--port', str(PORT), folder=folder)
 
 
-def agent(folder):
-    a = Part(EXE, 'agent', '--socket', f'{folder}/a.sock', '--host', 'one', '--no-rest', '--tcp',
-             'flows,layers,cpu', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', PORT)
-    a.ready()
-    return a
-
-
-def dump(folder, kind):
-    p = subprocess.run([EXE, 'dump', '--agent', f'{folder}/a.sock', '--kind', kind, '--json'], text=True,
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-    if p.returncode:
-        fail(f'dump: {p.stderr}')
-    return [json.loads(line) for line in p.stdout.splitlines()]
+def dump(kind):
+    lines = output(EXE, 'dump', '--agent', first.socket, '--kind', kind, '--json').splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def serve(listener):
@@ -77,36 +53,26 @@ def ask(listener, *kinds):
     server.join()
 
 
-def passes(address):
-    with urllib.request.urlopen(f'http://{address}/api/v1/layers', timeout=60) as r:
-        hosts = json.load(r)['hosts']
+def passes():
+    hosts = collector.api('layers')['hosts']
     return hosts[0]['passes'] if hosts else 0
 
 
-needs_bpf()
-flows.own_network()
-with tempfile.TemporaryDirectory() as folder:
-    listener = socket.socket()
-    listener.bind(('127.0.0.1', PORT))
-    listener.listen(8)
-    first = agent(folder)
-    collector = Part(EXE, 'collect', '--agent', f'{folder}/a.sock', '--listen', '127.0.0.1:0',
-                     '--tcp-period', '100ms', '--period', '50ms')
-    address = collector.ready()['listen']
-    wait_until(lambda: passes(address) >= 3, 'the table of layers is read', collector, seconds=30)
-    ask(listener, (b'q', QUICK), (b's', SLOW))
-    made = QUICK + SLOW
+def of(s, name, **labels):
+    return s.sum(name, host='one', port=PORT, role='server', **labels)
 
-    def of(s, name, **labels):
-        return s.sum(name, host='one', port=PORT, role='server', **labels)
 
-    def counted(n):
-        s = Scrape(address)
-        return s if of(s, 'sidelight_tcp_requests_total') == n and \
-            of(s, 'sidelight_tcp_layer_nanoseconds_count', layer='app') == n and \
-            of(s, 'sidelight_tcp_requests_measured_total') + \
-            of(s, 'sidelight_tcp_requests_incomplete_total') == n else None
-    s = wait_until(lambda: counted(made), lambda: Scrape(address).text, collector, seconds=30)
+def counted(n):
+    s = collector.scrape()
+    return s if of(s, 'sidelight_tcp_requests_total') == n and \
+        of(s, 'sidelight_tcp_layer_nanoseconds_count', layer='app') == n and \
+        of(s, 'sidelight_tcp_requests_measured_total') + \
+        of(s, 'sidelight_tcp_requests_incomplete_total') == n else None
+
+
+@case
+def each_request_is_counted_once():
+    s = wait_until(lambda: counted(MADE), lambda: collector.scrape().text, collector, seconds=30)
     measured = of(s, 'sidelight_tcp_requests_measured_total')
     if of(s, 'sidelight_tcp_request_nanoseconds_count') != measured:
         fail(f'{measured} requests are measured', collector)
@@ -117,10 +83,12 @@ with tempfile.TemporaryDirectory() as folder:
     if len(quick) != 1 or quick[0] > QUICK:
         fail(f'{quick} answers took less than 16.8 ms, {SLOW} did not', collector)
 
-    # What the kernel's table holds, of all groups, is what all workloads have: each layer, and its time.
+
+@case
+def workloads_have_what_the_table_has():
     def same():
-        s, wrong = Scrape(address), []
-        groups = [r['group'] for r in dump(folder, 'layers') if 'group' in r]
+        s, wrong = collector.scrape(), []
+        groups = [r['group'] for r in dump('layers') if 'group' in r]
         for layer in LAYERS + ('total',):
             ours = dict(layer=layer) if layer != 'total' else {}
             name = 'sidelight_tcp_request_nanoseconds' if layer == 'total' else 'sidelight_tcp_layer_nanoseconds'
@@ -133,29 +101,43 @@ with tempfile.TemporaryDirectory() as folder:
     seen = {}
     wait_until(same, lambda: str(seen['wrong']), collector, seconds=30)
 
-    with urllib.request.urlopen(f'http://{address}/api/v1/layers?role=server&q={PORT}', timeout=60) as r:
-        rows = json.load(r)['workloads']
-    if len(rows) != 1 or rows[0]['all']['layers']['app']['count'] != made or \
+    measured = of(collector.scrape(), 'sidelight_tcp_requests_measured_total')
+    rows = collector.api(f'layers?role=server&q={PORT}')['workloads']
+    if len(rows) != 1 or rows[0]['all']['layers']['app']['count'] != MADE or \
             rows[0]['all']['layers']['total']['count'] != measured:
         fail(f'{rows}', collector)
 
-    # Time on the CPU, of all cgroups: some, and no more than the table has a moment later.
-    run = Scrape(address).sum('sidelight_cpu_seconds_total', host='one')
-    table = sum(r['task_cgroup']['run_ns'] for r in dump(folder, 'tasks') if 'task_cgroup' in r)
+
+@case
+def cpu_time_is_within_that_of_the_table():
+    run = collector.scrape().sum('sidelight_cpu_seconds_total', host='one')
+    table = sum(r['task_cgroup']['run_ns'] for r in dump('tasks') if 'task_cgroup' in r)
     if not run or not 0 < run <= table * 1e-9:
         fail(f'{run} s on a CPU, the table has {table} ns', collector)
 
-    # The agent dies: what it counted is stale. Another one: it goes on from there.
-    first.p.kill()
-    first.p.wait(60)  # until then it answers on its socket
-    wait_until(lambda: Scrape(address).sum('sidelight_tcp_requests_total', host='one') is None,
+
+@case
+def a_dead_agent_leaves_stale_series_that_another_continues():
+    global first
+    first.kill()
+    wait_until(lambda: collector.scrape().sum('sidelight_tcp_requests_total', host='one') is None,
                'the series of a dead agent are stale', collector, seconds=30)
-    before = passes(address)
-    second = agent(folder)
-    wait_until(lambda: passes(address) > before + 2, 'the new table is read', collector)
+    before = passes()
+    first = agent(first.folder)
+    wait_until(lambda: passes() > before + 2, 'the new table is read', collector)
     ask(listener, (b'q', MORE))
-    wait_until(lambda: counted(made + MORE), lambda: Scrape(address).text, collector, seconds=30)
-    for part in (collector, second):
-        if part.stop():
-            fail(f'{part} failed', part)
-print('ok')
+    wait_until(lambda: counted(MADE + MORE), lambda: collector.scrape().text, collector, seconds=30)
+
+
+needs_bpf()
+flows.own_network()
+listener = socket.socket()
+listener.bind(('127.0.0.1', PORT))
+listener.listen(8)
+first = agent()
+collector = Collector([first], '--tcp-period', '100ms', '--period', '50ms')
+wait_until(lambda: passes() >= 3, 'the table of layers is read', collector, seconds=30)
+ask(listener, (b'q', QUICK), (b's', SLOW))
+run_cases()
+for part in (collector, first):
+    check(part.stop() == 0, 'it failed', part)

@@ -3,19 +3,16 @@
 """test_net.py SIDELIGHT - latency between two hosts, as a collector exposes it: two network namespaces whose clock is
 one, an agent for each. Every segment counts once, the clocks are as far apart as is said, and a request's whole way is
 there from call to copy."""
-import json
 import os
 import socket
 import sys
-import tempfile
 
 from support import flows
 from support.exposition import series
 from support.flows import needs_bpf
-from support.http import get
-from support.process import Part, fail, run, wait_until
+from support.process import Part, case, check, fail, run, run_cases, wait_until
+from support.sidelight import Agent, Collector
 
-EXE = sys.argv[1]
 PORT, REQUESTS, WORK = 1600, 300, 0.002
 SEGMENTS = 2 * (REQUESTS + 2)  # each way one of each request, SYN and FIN
 SERVER = f'''
@@ -33,11 +30,8 @@ while True:
 '''
 
 
-def agent(folder, name, pid, *more):
-    a = Part(EXE, 'agent', '--socket', f'{folder}/{name}.sock', '--host', name, '--no-rest', '--tcp', 'layers,net',
-             '--tcp-dev', 'sl0', '--netns', f'/proc/{pid}/ns/net', *more)
-    a.ready()
-    return a
+def agent(name, pid, folder=None):
+    return Agent('--host', name, '--tcp', 'layers,net', '--tcp-dev', 'sl0', '--netns', f'/proc/{pid}/ns/net', folder=folder)
 
 
 def ask():
@@ -50,36 +44,22 @@ def ask():
     return 2 * (REQUESTS + 2)
 
 
-needs_bpf()
-flows.own_network()
-with tempfile.TemporaryDirectory() as folder:
-    server = Part('unshare', '--net', sys.executable, '-c', SERVER)
-    server.ready()
-    there = ('nsenter', f'--net=/proc/{server.pid}/ns/net')
-    run('ip', 'link', 'add', 'sl0', 'type', 'veth', 'peer', 'name', 'sl0', 'netns', server.pid)
-    for at, n in ((), 1), (there, 2):
-        run(*at, 'ip', 'addr', 'add', f'10.96.0.{n}/24', 'dev', 'sl0')
-        run(*at, 'ip', 'link', 'set', 'sl0', 'up')
-    client = agent(folder, 'client', os.getpid())
-    first = agent(folder, 'server', server.pid)
-    collector = Part(EXE, 'collect', '--agent', f'{folder}/client.sock', '--agent', f'{folder}/server.sock',
-                     '--listen', '127.0.0.1:0', '--tcp-period', '100ms', '--period', '50ms')
-    address = collector.ready()['listen']
+def net():
+    return collector.api('net')
 
-    def net():
-        return json.loads(get(f'http://{address}/api/v1/net'))
-    wait_until(lambda: len(net()['hosts']) == 2 and all(h['present'] for h in net()['hosts']),
-               'both rings are read', collector, seconds=30)
 
-    def told():
-        """Those with a latency, and those of which it is said why they have none."""
-        pair = net()['pairs'][:1]
-        if not pair:
-            return 0, None
-        port = [p for p in pair[0]['ports'] if p['port'] == PORT]
-        known = sum(port[0][way]['total'] for way in ('there', 'back')) if port else 0
-        return known + sum(n for cause, n in pair[0]['causes'].items() if cause != 'ack_unmatched'), pair[0]
-    ask()
+def told():
+    """Those with a latency, and those of which it is said why they have none."""
+    pair = net()['pairs'][:1]
+    if not pair:
+        return 0, None
+    port = [p for p in pair[0]['ports'] if p['port'] == PORT]
+    known = sum(port[0][way]['total'] for way in ('there', 'back')) if port else 0
+    return known + sum(n for cause, n in pair[0]['causes'].items() if cause != 'ack_unmatched'), pair[0]
+
+
+@case
+def every_segment_counts_once():
     wait_until(lambda: told()[0] >= SEGMENTS, lambda: f'{net()}', collector)
     n, pair = told()
     port = next(p for p in pair['ports'] if p['port'] == PORT)
@@ -95,7 +75,9 @@ with tempfile.TemporaryDirectory() as folder:
     if (pair['a']['host'], pair['b']['host']) != ('client', 'server'):
         fail(f'{pair}', collector)
 
-    # One view of the whole way: in the order of time, and the server's own time is what it is known to be at least.
+
+@case
+def the_whole_path_of_a_request_is_in_order():
     trips = wait_until(lambda: next(p for p in told()[1]['ports'] if p['port'] == PORT)['trips'],
                        lambda: f'{net()}', collector, seconds=30)
     parts = {p['part']: p for p in trips[0]['parts']}
@@ -105,9 +87,11 @@ with tempfile.TemporaryDirectory() as folder:
             not trips[0]['mean'] >= sum(p['mean'] for p in parts.values()) - 1e-9:
         fail(f'{trips}', collector)
 
-    # Prometheus has the same.
+
+@case
+def prometheus_gets_the_same():
     def exposed():
-        text = get(f'http://{address}/metrics')
+        text = collector.get('/metrics')
         found = {}
         for name, labels, value in series(text):
             key = labels.get('source'), labels.get('port'), labels.get('result'), labels.get('host')
@@ -124,11 +108,13 @@ with tempfile.TemporaryDirectory() as folder:
             ('clock_bound_seconds', None, None, None, 'client') not in e:
         fail(f'{e}', collector)
 
-    # An agent dies: the pair is stale; another one: on it goes, and the sums with it.
-    first.p.kill()
-    first.p.wait(60)
+
+@case
+def a_dead_agent_leaves_a_stale_pair_that_another_continues():
+    global first
+    first.kill()
     wait_until(lambda: told()[1]['stale'], 'the pair is stale', collector, seconds=30)
-    second = agent(folder, 'server', server.pid)
+    first = agent('server', server.pid, first.folder)
     wait_until(lambda: not told()[1]['stale'], 'the new ring is read', collector)
     before = next(p for p in told()[1]['ports'] if p['port'] == PORT)['there']['total']
     ask()
@@ -137,7 +123,23 @@ with tempfile.TemporaryDirectory() as folder:
         p = next(p for p in told()[1]['ports'] if p['port'] == PORT)
         return p['there']['total'] >= before + 0.95 * (REQUESTS + 2)
     wait_until(grown, lambda: f'{net()}', collector)
-    for part in (collector, client, second):
-        if part.stop():
-            fail(f'{part} failed', part)
-print('ok')
+
+
+needs_bpf()
+flows.own_network()
+server = Part('unshare', '--net', sys.executable, '-c', SERVER)
+server.ready()
+there = ('nsenter', f'--net=/proc/{server.pid}/ns/net')
+run('ip', 'link', 'add', 'sl0', 'type', 'veth', 'peer', 'name', 'sl0', 'netns', server.pid)
+for at, n in ((), 1), (there, 2):
+    run(*at, 'ip', 'addr', 'add', f'10.96.0.{n}/24', 'dev', 'sl0')
+    run(*at, 'ip', 'link', 'set', 'sl0', 'up')
+client = agent('client', os.getpid())
+first = agent('server', server.pid)
+collector = Collector([client, first], '--tcp-period', '100ms', '--period', '50ms')
+wait_until(lambda: len(net()['hosts']) == 2 and all(h['present'] for h in net()['hosts']),
+           'both rings are read', collector, seconds=30)
+ask()
+run_cases()
+for part in (collector, client, first):
+    check(part.stop() == 0, 'it failed', part)

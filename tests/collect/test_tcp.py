@@ -8,44 +8,18 @@ import re
 import shutil
 import socket
 import subprocess
-import sys
-import tempfile
 import threading
-import urllib.request
 
 from support import flows
 from support.flows import needs_bpf, receive, sent_again, tcp_info
-from support.process import Part, fail, wait_until
+from support.process import Part, case, check, fail, run_cases, wait_until
+from support.sidelight import Agent, Collector
 
-EXE = sys.argv[1]
 COUNT, PORT, IPERF = 100, 1500, 1501
 
 
-class Scrape:
-    """Series of one exposition."""
-
-    def __init__(self, address):
-        with urllib.request.urlopen(f'http://{address}/metrics', timeout=60) as r:
-            self.text = r.read().decode()
-
-    def sum(self, name, **labels):
-        """The sum of those with these labels; None if there is none."""
-        found = [float(line.rsplit(' ', 1)[1]) for line in self.text.split('\n')
-                 if line.startswith(name + '{') and
-                 all(f'{k}="{v}"' in line for k, v in labels.items())]
-        return sum(found) if found else None
-
-
-def api(address, path):
-    with urllib.request.urlopen(f'http://{address}/api/v1/{path}', timeout=60) as r:
-        return json.load(r)
-
-
-def agent(folder, host, port):
-    a = Part(EXE, 'agent', '--socket', f'{folder}/{host}.sock', '--host', host, '--no-rest', '--tcp',
-             '--netns', f'/proc/{os.getpid()}/ns/net', '--port', port)
-    a.ready()
-    return a
+def agent(host, port, folder=None):
+    return Agent('--host', host, '--tcp', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(port), folder=folder)
 
 
 def serve(listener, count):
@@ -71,30 +45,18 @@ def requests(port, count):
     return total
 
 
-needs_bpf()
-flows.own_network()
-with tempfile.TemporaryDirectory() as folder:
-    listener = socket.socket()
-    listener.bind(('127.0.0.1', PORT))
-    listener.listen(64)
-    first, second = agent(folder, 'one', PORT), agent(folder, 'two', IPERF)
-    collector = Part(EXE, 'collect', '--agent', f'{folder}/one.sock', '--agent', f'{folder}/two.sock',
-                     '--listen', '127.0.0.1:0', '--tcp-period', '100ms', '--period', '50ms')
-    address = collector.ready()['listen']
-    wait_until(lambda: len([t for t in api(address, 'status')['tcp'] if t['passes']]) == 2, 'both tables are read',
-               collector, seconds=30)
-
-    # Many that come and go.
+@case
+def connections_that_come_and_go_are_counted_exactly():
     server = threading.Thread(target=serve, args=(listener, COUNT))
     server.start()
     sent = requests(PORT, COUNT)
     server.join()
 
     def all_closed():
-        s = Scrape(address)
+        s = collector.scrape()
         return s if s.sum('sidelight_tcp_connections_closed_total', host='one', port=PORT) == 2 * COUNT \
             else None
-    s = wait_until(all_closed, lambda: Scrape(address).text, collector, seconds=30)
+    s = wait_until(all_closed, lambda: collector.scrape().text, collector, seconds=30)
     for name, role, value in (('connections_opened_total', 'server', COUNT),
                               ('connections_opened_total', 'client', COUNT),
                               ('received_bytes_total', 'server', sent),
@@ -114,14 +76,17 @@ with tempfile.TemporaryDirectory() as folder:
         if s.sum('sidelight_collector_tcp_lost_total', cause=cause):
             fail(f'lost by {cause}', collector)
 
-    # One that goes on, as TCP_INFO has it.
+
+@case
+def an_open_connection_is_what_tcp_info_says():
+    global client, peer  # it stays open, as the next agent sees it, too
     client = socket.create_connection(('127.0.0.1', PORT))
     peer = listener.accept()[0]
     client.sendall(b'z' * 1000000)
     receive(peer, 1000000)
 
     def of_it():
-        found = api(address, f'flows?host=one&state=open&port={client.getsockname()[1]}')['flows']
+        found = collector.api(f'flows?host=one&state=open&port={client.getsockname()[1]}')['flows']
         return next((f for f in found if f['role'] == 'client'), None)
 
     def same():
@@ -132,60 +97,75 @@ with tempfile.TemporaryDirectory() as folder:
     if not flow['why'] or flow['tcp_state'] != 'ESTABLISHED':
         fail(f'what holds it back is not said: {flow}', collector)
 
-    # iperf3 counts for itself.
-    if shutil.which('iperf3'):
-        theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
-        wait_until(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
-                                      text=True, timeout=60).stdout, 'iperf3 listens', theirs)
-        before_it = sent_again()
-        # Not at full speed: the end would find bytes on the way.
-        run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',
-                              '-J'], capture_output=True, text=True, timeout=60)
-        if run.returncode:
-            fail(f'iperf3: {run.stdout} {run.stderr}')
-        theirs.wait()
-        end = json.loads(run.stdout)['end']
-        wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections_closed_total', host='two') == 4,
-                   lambda: Scrape(address).text, collector, seconds=30)
-        s = Scrape(address)
-        data = end['sum_sent']['bytes']  # the server ends before it has looked at all of it
-        got = s.sum('sidelight_tcp_received_bytes_total', host='two', role='server')
-        # Beside the data a control connection: its parameters and results, a few KiB of JSON.
-        if not data < got < data + 16384:
-            fail(f'iperf3 sent {data} bytes, we saw {got}', collector)
-        # iperf3 looks at its data connection, and not up to its end; the kernel counts all of them.
-        again = s.sum('sidelight_tcp_retransmits_total', host='two')
-        by_kernel = sent_again() - before_it
-        least = end['sum_sent']['retransmits']
-        if not least <= again <= by_kernel:
-            fail(f'sent again by iperf3 {least}, by the kernel {by_kernel}, we saw {again}', collector)
-    else:
-        print('SKIP: no iperf3: its counts are held against nothing')
 
-    # The agent dies: its series are stale, the other's are not; then they go on.
-    before = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
-    first.p.kill()
-    wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one') is None,
+@case
+def iperf3_counts_the_same():
+    if not shutil.which('iperf3'):
+        print('SKIP: no iperf3: its counts are held against nothing')
+        return
+    theirs = Part('iperf3', '-s', '-1', '-p', IPERF, '-B', '127.0.0.1', '-J')
+    wait_until(lambda: subprocess.run(['ss', '-Hltn', f'sport = :{IPERF}'], capture_output=True,
+                                  text=True, timeout=60).stdout, 'iperf3 listens', theirs)
+    before_it = sent_again()
+    # Not at full speed: the end would find bytes on the way.
+    run = subprocess.run(['iperf3', '-c', '127.0.0.1', '-p', str(IPERF), '-n', '5M', '-b', '100M',
+                          '-J'], capture_output=True, text=True, timeout=60)
+    if run.returncode:
+        fail(f'iperf3: {run.stdout} {run.stderr}')
+    theirs.wait()
+    end = json.loads(run.stdout)['end']
+    wait_until(lambda: collector.scrape().sum('sidelight_tcp_connections_closed_total', host='two') == 4,
+               lambda: collector.scrape().text, collector, seconds=30)
+    s = collector.scrape()
+    data = end['sum_sent']['bytes']  # the server ends before it has looked at all of it
+    got = s.sum('sidelight_tcp_received_bytes_total', host='two', role='server')
+    # Beside the data a control connection: its parameters and results, a few KiB of JSON.
+    if not data < got < data + 16384:
+        fail(f'iperf3 sent {data} bytes, we saw {got}', collector)
+    # iperf3 looks at its data connection, and not up to its end; the kernel counts all of them.
+    again = s.sum('sidelight_tcp_retransmits_total', host='two')
+    by_kernel = sent_again() - before_it
+    least = end['sum_sent']['retransmits']
+    if not least <= again <= by_kernel:
+        fail(f'sent again by iperf3 {least}, by the kernel {by_kernel}, we saw {again}', collector)
+
+
+@case
+def a_dead_agent_leaves_stale_series_that_another_continues():
+    global first
+    before = collector.scrape().sum('sidelight_tcp_received_bytes_total', host='one', role='server')
+    first.kill()
+    wait_until(lambda: collector.scrape().sum('sidelight_tcp_connections', host='one') is None,
                'the series of a dead agent are stale', collector, seconds=30)
-    told = api(address, 'status')['tcp']
+    told = collector.api('status')['tcp']
     if any(t['host'] == 'one' and t['present'] and not t['stale'] for t in told):
         fail(f'its table is not stale: {told}', collector)
     if any(t['host'] == 'two' and t['stale'] for t in told):
         fail(f'the other agent goes on: {told}', collector)
-    first = agent(folder, 'one', PORT)
-    wait_until(lambda: Scrape(address).sum('sidelight_tcp_connections', host='one', role='client') == 1,
-               lambda: Scrape(address).text, collector)
+    first = agent('one', PORT, first.folder)
+    wait_until(lambda: collector.scrape().sum('sidelight_tcp_connections', host='one', role='client') == 1,
+               lambda: collector.scrape().text, collector)
     server = threading.Thread(target=serve, args=(listener, 5))
     server.start()
     more = requests(PORT, 5)
     server.join()
 
     def goes_on():
-        got = Scrape(address).sum('sidelight_tcp_received_bytes_total', host='one', role='server')
+        got = collector.scrape().sum('sidelight_tcp_received_bytes_total', host='one', role='server')
         return got is not None and before + more <= got <= before + more + 5
     wait_until(goes_on, lambda: f'{before} + {more}: ' + re.sub(
-        r'(?m)^(?!sidelight_tcp_received_bytes_total).*\n', '', Scrape(address).text), collector, seconds=30)
-    for part in (collector, first, second):
-        if part.stop():
-            fail(f'{part} failed', part)
-print('ok')
+        r'(?m)^(?!sidelight_tcp_received_bytes_total).*\n', '', collector.scrape().text), collector, seconds=30)
+
+
+needs_bpf()
+flows.own_network()
+listener = socket.socket()
+listener.bind(('127.0.0.1', PORT))
+listener.listen(64)
+first, second = agent('one', PORT), agent('two', IPERF)
+collector = Collector([first, second], '--tcp-period', '100ms', '--period', '50ms')
+wait_until(lambda: len([t for t in collector.api('status')['tcp'] if t['passes']]) == 2, 'both tables are read',
+           collector, seconds=30)
+run_cases()
+for part in (collector, first, second):
+    check(part.stop() == 0, 'it failed', part)

@@ -392,24 +392,20 @@ static void print_stats(const struct dta_output_stats *s)
 	       (unsigned long long)s->connects, (unsigned long long)s->disconnects, s->last_error);
 }
 
-static int write_run(bool raw, const char *host, const char *interface, unsigned run,
-		     uint64_t operations, const char *what)
+/* An output to the memory that the other machine offers in OBJECT. */
+static struct dta_output *open_output(bool raw, const char *host, const char *interface,
+				      struct dta_object *object)
 {
 	json_t *about = json_load_file(path("OBJECT", 0), 0, NULL);
-	struct dta_object object = {
+	struct dta_output *o;
+	char error[200];
+
+	*object = (struct dta_object){
 		.number = 1,
 		.addr = (uint64_t)json_integer_value(json_object_get(about, "addr")),
 		.rkey = (uint32_t)json_integer_value(json_object_get(about, "rkey")),
 		.bytes = BYTES,
 	};
-	struct dta_object denied = object;
-	struct dta_output_stats s;
-	struct dta_output *o;
-	char error[200];
-	const char *why;
-	bool kill = !strcmp(what, "kill"), deny = !strcmp(what, "deny");
-	bool skip = !strcmp(what, "skip"), broken = !strcmp(what, "break");
-
 	if (raw)
 		o = dta_output_raw(&(struct dta_output_raw_opts){.interface = interface}, error,
 				   sizeof(error));
@@ -427,11 +423,26 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 	json_decref(about);
 	if (!o)
 		die("output", error);
+	return o;
+}
+
+static void drain(struct dta_output *o, unsigned run)
+{
+	while (o->ops->outstanding(o))
+		go_on(o, run);
+}
+
+static void give_all(struct dta_output *o, struct dta_object *object, unsigned run,
+		     uint64_t operations, const char *what)
+{
+	bool kill = !strcmp(what, "kill"), skip = !strcmp(what, "skip");
+	bool broken = !strcmp(what, "break");
+
 	for (uint64_t i = 0; i < operations; i++) {
 		struct operation op = operation(run, i);
 		int err;
 
-		while ((err = give(o, &object, &op, run)) == -EAGAIN || err == -ENOTCONN)
+		while ((err = give(o, object, &op, run)) == -EAGAIN || err == -ENOTCONN)
 			go_on(o, run);
 		if (err)
 			die("an operation", strerror(-err));
@@ -448,8 +459,7 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 		 */
 		if ((skip || broken) &&
 		    (i == operations / 4 || i == operations / 2 || i == operations / 4 * 3)) {
-			while (o->ops->outstanding(o))
-				go_on(o, run);
+			drain(o, run);
 			if (wrongs)
 				printf("= %s: all was complete %.1f ms later\n", what,
 				       (double)(base_now_ns() - wrong_ns) / 1e6);
@@ -460,21 +470,36 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 		if (i % 32 == 31)
 			o->ops->flush(o), go_on(o, run);
 	}
-	while (o->ops->outstanding(o))
-		go_on(o, run);
-	if (deny) {
-		struct operation op = operation(run, 0);
+	drain(o, run);
+}
 
-		denied.rkey ^= 0x5a5a5a;
-		if (give(o, &denied, &op, run))
-			die("deny", "not taken");
-		o->ops->flush(o);
-		while (o->ops->outstanding(o))
-			go_on(o, run);
-	}
+static void give_denied(struct dta_output *o, struct dta_object object, unsigned run)
+{
+	struct operation op = operation(run, 0);
+
+	object.rkey ^= 0x5a5a5a;
+	if (give(o, &object, &op, run))
+		die("deny", "not taken");
+	o->ops->flush(o);
+	drain(o, run);
+}
+
+static int write_run(bool raw, const char *host, const char *interface, unsigned run,
+		     uint64_t operations, const char *what)
+{
+	bool kill = !strcmp(what, "kill"), deny = !strcmp(what, "deny");
+	struct dta_object object;
+	struct dta_output *o = open_output(raw, host, interface, &object);
+	struct dta_output_stats s;
+	const char *why;
+	json_t *about;
+
+	give_all(o, &object, run, operations, what);
+	if (deny)
+		give_denied(o, object, run);
 	o->ops->stats(o, &s);
 	print_stats(&s);
-	if (skip || broken) {
+	if (!strcmp(what, "skip") || !strcmp(what, "break")) {
 		if (wrong != HONEST || wrongs != 3)
 			die(what, "was not done");
 		if (!s.naks || !s.resyncs || !s.again)

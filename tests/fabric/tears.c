@@ -364,6 +364,63 @@ static int report(const char *what, const struct tally *before, uint64_t start)
 	return t.undetected || t.back;
 }
 
+/* Where the stripes of the region are, of which the header is read; their stride. */
+static uint64_t find_stripes(struct fabric *f, uint64_t *stride)
+{
+	struct slot first = {
+		.read = {.remote = fabric_directory(f),
+			 .length = SL_HEADER_SIZE,
+			 .to = fabric_buffer(f, NULL)},
+	};
+	struct sl_region_header *header;
+	uint64_t stripes = 0;
+
+	if (fabric_post(f, &first.read, 1) != 1)
+		die("post");
+	poll_one(f);
+	header = first.read.to;
+	*stride = 0;
+	for (uint32_t i = 0; i < header->section_count; i++)
+		if (header->section[i].type == SL_SECTION_STRIPES) {
+			stripes = header->section[i].offset;
+			*stride = header->section[i].stride;
+		}
+	if (memcmp(header->magic, SL_REGION_MAGIC, 8) || !stripes ||
+	    *stride < 2 * LINES * SL_LINE_SIZE)
+		die("not the region that was expected");
+	return stripes;
+}
+
+/* At rest every line verifies, and not one update is missing. */
+static int consistent_at_rest(struct fabric *f, struct view *own, struct view both[2])
+{
+	struct tally before;
+	int bad = 0;
+
+	atomic_store(&shared->phase, QUIET);
+	for (int i = 0; i < 10000 && atomic_load(&shared->idle) != 7; i++)
+		usleep(1000);
+	before = tally;
+	observe(f, own, 1, LINES);
+	observe(f, both, 2, LINES);
+	if (tally.refused != before.refused) {
+		printf("FAIL: lines at rest do not verify\n");
+		bad = 1;
+	}
+	for (uint32_t l = 0; l < LINES; l++)
+		for (unsigned int i = 0; i < SL_LINE_CELLS; i++)
+			if (own->last[l][i] != atomic_load(&shared->own_rounds) ||
+			    both[0].last[l][i] != atomic_load(&shared->shared_rounds[0]) +
+							  atomic_load(&shared->shared_rounds[1]) ||
+			    both[1].last[l][i] != atomic_load(&shared->shared_rounds[i % 2])) {
+				if (!bad)
+					printf("FAIL: line %u cell %u is not what was counted\n", l,
+					       i);
+				bad = 1;
+			}
+	return bad;
+}
+
 int main(int argc, char **argv)
 {
 	const char *device = getenv("RDMA_DEVICE"), *address = getenv("ADDRESS");
@@ -374,10 +431,9 @@ int main(int argc, char **argv)
 		{.kind = COUNTERS, .writers = 2},
 		{.kind = GAUGES},
 	};
-	struct sl_region_header *header;
 	struct tally before = {0};
 	struct fabric_stats stats;
-	uint64_t stripes = 0, stride = 0;
+	uint64_t stripes, stride;
 	struct fabric *f;
 	int pair[2], bad = 0;
 	char ready, target[64];
@@ -414,24 +470,7 @@ int main(int argc, char **argv)
 	if (!fabric_directory(f))
 		die(stats.last_error);
 
-	/* Where the stripes are. */
-	struct slot first = {
-		.read = {.remote = fabric_directory(f),
-			 .length = SL_HEADER_SIZE,
-			 .to = fabric_buffer(f, NULL)},
-	};
-	if (fabric_post(f, &first.read, 1) != 1)
-		die("post");
-	poll_one(f);
-	header = first.read.to;
-	for (uint32_t i = 0; i < header->section_count; i++)
-		if (header->section[i].type == SL_SECTION_STRIPES) {
-			stripes = header->section[i].offset;
-			stride = header->section[i].stride;
-		}
-	if (memcmp(header->magic, SL_REGION_MAGIC, 8) || !stripes ||
-	    stride < 2 * LINES * SL_LINE_SIZE)
-		die("not the region that was expected");
+	stripes = find_stripes(f, &stride);
 	own.offset = stripes + stride;
 	both[0].offset = stripes;
 	both[1].offset = stripes + LINES * SL_LINE_SIZE;
@@ -452,28 +491,7 @@ int main(int argc, char **argv)
 	observe(f, both, 2, lines - lines / 10 * 7);
 	bad |= report("a stripe that two writers share", &before, start);
 
-	/* Quiet: every line verifies, and not one update is missing. */
-	atomic_store(&shared->phase, QUIET);
-	for (int i = 0; i < 10000 && atomic_load(&shared->idle) != 7; i++)
-		usleep(1000);
-	before = tally;
-	observe(f, &own, 1, LINES);
-	observe(f, both, 2, LINES);
-	if (tally.refused != before.refused) {
-		printf("FAIL: lines at rest do not verify\n");
-		bad = 1;
-	}
-	for (uint32_t l = 0; l < LINES; l++)
-		for (unsigned int i = 0; i < SL_LINE_CELLS; i++)
-			if (own.last[l][i] != atomic_load(&shared->own_rounds) ||
-			    both[0].last[l][i] != atomic_load(&shared->shared_rounds[0]) +
-							  atomic_load(&shared->shared_rounds[1]) ||
-			    both[1].last[l][i] != atomic_load(&shared->shared_rounds[i % 2])) {
-				if (!bad)
-					printf("FAIL: line %u cell %u is not what was counted\n", l,
-					       i);
-				bad = 1;
-			}
+	bad |= consistent_at_rest(f, &own, both);
 	fabric_stats(f, &stats);
 	printf("= %" PRIu64 " lines, %" PRIu64 " READs, %" PRIu64 " updates while they ran: %s\n",
 	       tally.lines, stats.reads,

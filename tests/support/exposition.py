@@ -329,3 +329,20 @@ def total(text, name, **labels):
     """The sum over all series of this name that carry these labels."""
     return sum(v for n, have, v in series(text)
                if n == name and all(have.get(k) == w for k, w in labels.items()))
+
+
+class Scrape:
+    """One exposition in text."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def all(self, name, **labels):
+        """[(name and labels, value as text)] of the series with these labels."""
+        return [tuple(line.rsplit(' ', 1)) for line in self.text.split('\n') if line.startswith(name + '{') and
+                all(f'{k}="{v}"' in line for k, v in labels.items())]
+
+    def sum(self, name, **labels):
+        """The sum of those with these labels; None if there is none."""
+        found = [float(value) for _, value in self.all(name, **labels)]
+        return sum(found) if found else None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 from support import http
+from support.exposition import Scrape
 from support.process import Part, check, wait_until, workdir
 
 EXE = sys.argv[1] if len(sys.argv) > 1 else None
@@ -49,6 +50,9 @@ class Collector(Part):
 
     def api(self, path):
         return json.loads(self.get('/api/v1/' + path))
+
+    def scrape(self):
+        return Scrape(self.get('/metrics'))
 
     def series(self):
         """{'name{labels}': value} of what is exposed."""
