@@ -14,7 +14,7 @@ import threading
 
 from support.exposition import total
 from support.http import get
-from support.process import Part, check, poll, wait_until, workdir
+from support.process import Part, case, check, poll, run_cases, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 sidelight, traffic, lossy = sys.argv[1:]
@@ -107,7 +107,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
         pass
 
 
-# A port that is taken, where nobody answers yet.
+# A port that is taken, where no server answers yet.
 server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Receiver, bind_and_activate=False)
 server.server_bind()
 receiver = f'http://127.0.0.1:{server.server_address[1]}'
@@ -122,95 +122,117 @@ server.server_activate()
 threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
+api = c.url + '/api/v1/traces'
+
+
 def arrived():
     with lock:
         return len(spans) >= 6 * kept
-
-
-wait_until(arrived, lambda: f'{len(spans)} spans of {6 * kept} arrived', c)
-check(not refusals, 'it never had to try again')
-api = c.url + '/api/v1/traces'
-for trace in json.loads(get(api))['traces']:
-    one = json.loads(get(f'{api}/{trace["trace_id"]}'))
-    got = {s['span_id']: s for s in spans if s['trace_id'] == trace['trace_id']}
-    check(len(got) == len(one['spans']) == 6, f'{trace}: {got}')
-    for s in one['spans']:
-        g = got[s['span_id']]
-        check(all(g[k] == s[k] for k in ('parent_id', 'name', 'message', 'attributes')), f'{s} {g}')
-        check(g['kind'] == 1 + ('internal', 'server', 'client').index(s['kind']), f'{s} {g}')
-        check(g['status'] == ('unset', 'ok', 'error').index(s['status']), f'{s} {g}')
-        check(g['end'] - g['start'] == round(s['duration_seconds'] * 1e9), f'{s} {g}')
-        check(g['resource']['service.name'] == s['service'] and
-              g['resource']['service.instance.id'] == s['instance'] and
-              g['resource']['sidelight.trace.reason'] == trace['reason'], f'{s} {g}')
-        check(g['flags'] & 0xff == 1 and
-              bool(g['flags'] & 0x200) == (s['kind'] == 'server' and s['parent_id'] != ''), f'{g}')
-        check('sidelight.trace.maybe_again' not in g['resource'], f'{g}')
-check(len(spans) == 6 * kept, 'a span came twice')
 
 
 def outcome(name):
     return total(c.get('/metrics'), 'sidelight_trace_exported_spans_total', outcome=name)
 
 
-wait_until(lambda: outcome('sent') == 6 * kept - 4, lambda: f'{outcome("sent")} are counted as sent', c)
-text = c.get('/metrics')
-check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
-check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
-check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
-check(poll(lambda: any('partly rejected' in line and 'rejected=4' in line and 'too old' in line
-                        for line in c.err)) and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
-
-# One that was sent, and then goes on: what is new comes, and nothing of it twice.
-root = Part(lossy, f'{d}/agent.sock', 'root')
-context = root.ready()['traceparent']
-late_id = context.split('-')[1]
-
-
-def services():
+def services(trace):
     with lock:
-        return sorted(s['resource']['service.name'] for s in spans if s['trace_id'] == late_id)
+        return sorted(s['resource']['service.name'] for s in spans if s['trace_id'] == trace)
 
 
-root.p.send_signal(signal.SIGUSR1)
-wait_until(lambda: services() == ['root'], lambda: f'the root has not arrived: {services()}', c)
-late = Part(lossy, f'{d}/agent.sock', 'child', 'late', context)
-late.ready()
-wait_until(lambda: len(services()) > 1, 'what came late is not sent', c)
-one = json.loads(get(f'{api}/{late_id}'))
-check(sorted(s['service'] for s in one['spans']) == ['late', 'root'] and one['pods'] == 2 and
-      one['lost_lines'] == one['orphans'] == 0, str(one))
-wait_until(lambda: outcome('sent') + outcome('partial') == 6 * kept + 2, 'not all are counted', c)
-check(services() == ['late', 'root'], f'{services()}: a span came twice', c)
-check(total(c.get('/metrics'), 'sidelight_trace_lost_total') == 0, 'something is lost', c)
-every = 6 * kept + 2
+@case
+def kept_traces_arrive_whole():
+    wait_until(arrived, lambda: f'{len(spans)} spans of {6 * kept} arrived', c)
+    check(not refusals, 'it never had to try again')
+    for trace in json.loads(get(api))['traces']:
+        one = json.loads(get(f'{api}/{trace["trace_id"]}'))
+        got = {s['span_id']: s for s in spans if s['trace_id'] == trace['trace_id']}
+        check(len(got) == len(one['spans']) == 6, f'{trace}: {got}')
+        for s in one['spans']:
+            g = got[s['span_id']]
+            check(all(g[k] == s[k] for k in ('parent_id', 'name', 'message', 'attributes')), f'{s} {g}')
+            check(g['kind'] == 1 + ('internal', 'server', 'client').index(s['kind']), f'{s} {g}')
+            check(g['status'] == ('unset', 'ok', 'error').index(s['status']), f'{s} {g}')
+            check(g['end'] - g['start'] == round(s['duration_seconds'] * 1e9), f'{s} {g}')
+            check(g['resource']['service.name'] == s['service'] and
+                  g['resource']['service.instance.id'] == s['instance'] and
+                  g['resource']['sidelight.trace.reason'] == trace['reason'], f'{s} {g}')
+            check(g['flags'] & 0xff == 1 and
+                  bool(g['flags'] & 0x200) == (s['kind'] == 'server' and s['parent_id'] != ''), f'{g}')
+            check('sidelight.trace.maybe_again' not in g['resource'], f'{g}')
+    check(len(spans) == 6 * kept, 'a span came twice')
 
-# Another collector on the same file waits for nobody; after it was killed, its successor knows.
-other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
-             receiver, '--otlp-sent', f'{d}/sent')
-check(other.wait() == 1 and any('another collector uses it' in line for line in other.err),
-      'a file for two', other)
-c.stop(signal.SIGKILL)
-spans.clear()
-c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
-wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_known_total') == kept + 1,
-           'the traces that were sent are not known', c)
-check(not spans and not total(c.get('/metrics'), 'sidelight_trace_exported_spans_total'),
-      f'{len(spans)} spans were sent again', c)
-check(c.stop() == 0, 'exit code', c)
 
-# Without its file it can't know, and says so.
-c = Collector([a], '--otlp', receiver)
-wait_until(lambda: len(spans) >= every, lambda: f'{len(spans)} spans of {every} arrived', c)
-check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
-      'it does not say that they may have been sent before', c)
+@case
+def exported_spans_are_counted_by_outcome():
+    wait_until(lambda: outcome('sent') == 6 * kept - 4, lambda: f'{outcome("sent")} are counted as sent', c)
+    text = c.get('/metrics')
+    check(outcome('partial') == 4, 'what the receiver left out is not counted', c)
+    check(total(text, 'sidelight_trace_exported_spans_total') == 6 * kept, 'some were dropped', c)
+    check(total(text, 'sidelight_trace_export_retries_total') >= 2, 'retries are not counted', c)
+    check(poll(lambda: any('partly rejected' in line and 'rejected=4' in line and 'too old' in line
+                            for line in c.err)) and not any('\x1b' in line for line in c.err), 'the receiver was not heard', c)
+
+
+@case
+def a_span_that_comes_late_is_sent_once():
+    global root, late
+    root = Part(lossy, f'{d}/agent.sock', 'root')
+    context = root.ready()['traceparent']
+    late_id = context.split('-')[1]
+
+
+    root.p.send_signal(signal.SIGUSR1)
+    wait_until(lambda: services(late_id) == ['root'], lambda: f'the root has not arrived: {services(late_id)}', c)
+    late = Part(lossy, f'{d}/agent.sock', 'child', 'late', context)
+    late.ready()
+    wait_until(lambda: len(services(late_id)) > 1, 'what came late is not sent', c)
+    one = json.loads(get(f'{api}/{late_id}'))
+    check(sorted(s['service'] for s in one['spans']) == ['late', 'root'] and one['pods'] == 2 and
+          one['lost_lines'] == one['orphans'] == 0, str(one))
+    wait_until(lambda: outcome('sent') + outcome('partial') == 6 * kept + 2, 'not all are counted', c)
+    check(services(late_id) == ['late', 'root'], f'{services(late_id)}: a span came twice', c)
+    check(total(c.get('/metrics'), 'sidelight_trace_lost_total') == 0, 'something is lost', c)
+
+
+@case
+def a_successor_sends_nothing_again():
+    """Another collector on the same file waits for no lock; after a kill its successor knows what was sent."""
+    global c
+    other = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
+                 receiver, '--otlp-sent', f'{d}/sent')
+    check(other.wait() == 1 and any('another collector uses it' in line for line in other.err),
+          'a file for two', other)
+    c.stop(signal.SIGKILL)
+    spans.clear()
+    c = Collector([a], '--otlp', receiver, '--otlp-sent', f'{d}/sent')
+    wait_until(lambda: total(c.get('/metrics'), 'sidelight_trace_export_known_total') == kept + 1,
+               'the traces that were sent are not known', c)
+    check(not spans and not total(c.get('/metrics'), 'sidelight_trace_exported_spans_total'),
+          f'{len(spans)} spans were sent again', c)
+    check(c.stop() == 0, 'exit code', c)
+
+
+@case
+def without_its_file_repeats_are_marked():
+    global c
+    c = Collector([a], '--otlp', receiver)
+    wait_until(lambda: len(spans) >= 6 * kept + 2, lambda: f'{len(spans)} spans of {6 * kept + 2} arrived', c)
+    check(all(s['resource'].get('sidelight.trace.maybe_again') is True for s in spans),
+          'it does not say that they may have been sent before', c)
+    check(c.stop() == 0, 'exit code', c)
+
+
+@case
+def half_a_file_is_refused():
+    with open(f'{d}/sent', 'r+b') as f:
+        f.truncate(1000)
+    bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
+               receiver, '--otlp-sent', f'{d}/sent')
+    check(bad.wait() == 1 and any('not a list of sent traces' in line for line in bad.err), 'half a file', bad)
+
+
+run_cases(only=[])
 for p in (t, root, late):
     p.stop()
-check(c.stop() == 0 and a.stop() == 0, 'exit codes', a, c)
-with open(f'{d}/sent', 'r+b') as f:
-    f.truncate(1000)
-bad = Part(sidelight, 'collect', '--agent', f'{d}/agent.sock', '--listen', '127.0.0.1:0', '--otlp',
-           receiver, '--otlp-sent', f'{d}/sent')
-check(bad.wait() == 1 and any('not a list of sent traces' in line for line in bad.err), 'half a file', bad)
+check(a.stop() == 0, 'exit code', a)
 server.shutdown()
-print(f'{len(spans)} spans of {kept + 1} traces')
