@@ -104,7 +104,7 @@ static void object(const uint8_t *data, size_t size)
 	map = aligned_alloc(4096, ROOM);
 	if (!map)
 		abort();
-	/* As it is, behind a header that nobody has made right. */
+	/* As it is, behind a header that is not repaired. */
 	memset(map, 0, ROOM);
 	memcpy(map, data, size);
 	if (!dta_store_view(map, ROOM, &v, error, sizeof(error)))

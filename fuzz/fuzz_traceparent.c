@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * fuzz_traceparent.c - the header that a stranger's request carries. What is taken is a context
- * that says of itself what was taken; what is not is none.
+ * that says of itself what was accepted; what it leaves out is invalid.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * comes first, a large family is split into messages of the same name, which readers accept;
  * otherwise the renderer would have to hold the whole family.
  *
- * The schema is tests/export/metrics.proto; field numbers are those of Prometheus' client model.
+ * The schema is tests/support/metrics.proto; field numbers are those of Prometheus' client model.
  * Exponential histograms are native ones.
  */
 #include <errno.h>

@@ -94,7 +94,7 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 	assert_string_equal(at(first, "labels", "alertname"), "PodAnomalous");
 	assert_string_equal(at(first, "labels", "pod"), "cart-0");
 	assert_string_equal(at(first, "labels", "namespace"), "shop");
-	assert_null(at(first, "labels", "host")); /* an empty label is none */
+	assert_null(at(first, "labels", "host")); /* an empty label is left out */
 	assert_string_equal(at(first, NULL, "startsAt"), "2025-11-21T03:06:31.250Z");
 	assert_string_equal(at(first, NULL, "endsAt"), "2025-11-21T03:10:32.000Z");
 	assert_string_equal(at(first, NULL, "generatorURL"),

@@ -74,7 +74,7 @@ class Deploy(unittest.TestCase):
         if not tcp:
             print(f'SKIP: expressions of connections: {probe.stderr.strip()}', flush=True)
         with System(POD, *['--tcp', 'flows,layers,cpu'] * tcp) as s:
-            s.collect('--webhook', 'http://127.0.0.1:9/')  # nobody is told anything in this test
+            s.collect('--webhook', 'http://127.0.0.1:9/')  # no receiver listens in this test
             with Prometheus({'sidelight': (s.collector.address, '/metrics')}) as prometheus:
                 prometheus.scraped(['sidelight'])
                 prometheus.at = None  # what comes later counts as well

@@ -226,7 +226,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 	for (int i = 0; i < 4; i++)
 		layer_row(&f, ++at * S, 1000, 0);
 	assert_true(f.value[4] > 4 && f.value[4] <= 8);
-	/* Nothing more: of nothing there is none. */
+	/* Nothing more: no observation, no quantile. */
 	for (int i = 0; i < 25; i++)
 		layer_row(&f, ++at * S, 0, 0);
 	assert_true(isnan(f.value[3]) && isnan(f.value[4]));

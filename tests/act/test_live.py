@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - a pod gets ill, and everybody hears of it: the
+"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod is reported to the
 page, the API, an Alertmanager, a webhook, Prometheus' series, the external metrics API. What was
 learned outlives the collector. The steps build on one another; the first that fails ends the test.
 """

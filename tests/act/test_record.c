@@ -61,7 +61,7 @@ static void tables_are_whole_also_when_columns_come_later(void **state)
 	f = features(4);
 	assert_true(collect_record_layout(r, 0, 7, "cart-0", &f));
 	collect_record_row(r, 0, 7, 2000000000, &f);
-	collect_record_row(r, 0, 8, 2000000000, &f); /* nobody said what it is */
+	collect_record_row(r, 0, 8, 2000000000, &f); /* its name is not known */
 	assert_int_equal(collect_record_free(r), -EIO);
 	/* A gauge is not taken for a counter by its name, nor a counter for a gauge. */
 	expect("cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"

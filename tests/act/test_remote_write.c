@@ -96,7 +96,7 @@ static void one_sample_a_millisecond_and_never_backwards(void **state)
 	struct export_remote_write_stats stats;
 
 	(void)state;
-	export_remote_write_end(w, s, 4 * MS); /* of a series that nobody has seen */
+	export_remote_write_end(w, s, 4 * MS); /* of a series that was never sent */
 	export_remote_write_points(w, s, p, 4);
 	export_remote_write_points(w, s, p + 2, 1);
 	export_remote_write_stats(w, &stats);

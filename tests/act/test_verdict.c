@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Findings become anomalies with a beginning and an end, and nobody who looks holds a writer up. */
+/* Findings become anomalies with a beginning and an end, and no reader blocks a writer. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -283,7 +283,7 @@ static void a_kept_trace_is_a_change_of_its_anomaly_once(void **state)
 	(void)state;
 	push(p, T, 11, NULL);
 	assert_int_equal(keep(v, T).n, 1);
-	act_verdicts_traced(v, 9, T, first); /* nobody */
+	act_verdicts_traced(v, 9, T, first); /* no such pod */
 	act_verdicts_traced(v, 1, T + 5, first);
 	s = keep(v, T + 1);
 	assert_int_equal(s.n, 1);
@@ -419,7 +419,7 @@ static void writers_keeper_and_readers_together(void **state)
 	pthread_join(k, NULL);
 	pthread_join(r, NULL);
 	act_verdicts_stats(sh.v, &s);
-	/* Nothing is lost: what nobody saw in time was counted. */
+	/* Nothing is lost: what no reader saw in time was counted. */
 	assert_int_equal(s.findings, 2 * PODS * ROWS);
 	assert_int_equal(s.alarms, 2 * PODS * ROWS / 20);
 	assert_int_equal(s.anomalies + s.missed, 2 * PODS * ROWS / 1000);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fixture.h - an agent without sockets, to whom packets are given by function calls, and regions
+ * fixture.h - an agent without sockets, which gets packets by function calls, and regions
  * made by hand, which may lie.
  */
 #ifndef TESTS_AGENT_FIXTURE_H
@@ -80,7 +80,7 @@ static inline uint64_t *fake_line(struct fake *f, uint64_t offset)
 	return (uint64_t *)((char *)f->map + offset);
 }
 
-/* Says in the hot line that so many lines and stripes are in use. */
+/* Writes to the hot line how many lines and stripes are in use. */
 static inline void fake_hot(struct fake *f, uint64_t lines, uint64_t stripes)
 {
 	uint64_t *hot = fake_line(f, 4096);

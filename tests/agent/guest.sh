@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The agent with a real RDMA device (soft-RoCE) and a real collector, in one guest: regions get
-# keys, neighbours get one together, members go, the agent is killed, and nobody loses a value.
+# keys, neighbours get one together, members go, the agent is killed, and no value is lost.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/agent/agent_counter"
 S=/tmp/agent.sock

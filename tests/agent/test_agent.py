@@ -344,7 +344,7 @@ def replaces_a_stale_socket_and_cleans_up():
         assert agent.stop(sig) == 0
         assert not os.path.exists(agent.socket)
         agent = Agent(folder=agent.folder)
-    # The directory that consumers still hold says that there is nobody any more.
+    # The directory that consumers still hold says that the agent is gone.
     c = Consumer(agent.socket)
     assert agent.stop() == 0
     assert c.directory.line(4096)[4] == CLOSED
@@ -395,7 +395,7 @@ def warns_when_a_default_is_unavailable():
             s.bind(('127.0.0.1', 5000))
             s.listen()
         except OSError:
-            pass  # somebody else has it: as good
+            pass  # another process has it: as good
         agent = Part(EXE, 'agent', '--socket', workdir() + '/s')
         ready = agent.ready()
         assert agent.stop() == 0
@@ -451,7 +451,7 @@ def lets_another_user_read_nothing():
                         if e.error != 1:
                             os._exit(2)
                 own = Region()
-                Client(agent.socket).publish(own)  # publishing is for everybody
+                Client(agent.socket).publish(own)  # any user may publish
                 os._exit(0)
             except BaseException as e:
                 print(e, file=sys.stderr)

@@ -52,7 +52,7 @@ static void the_directory_is_a_region(void **state)
 	fake_free(&f);
 }
 
-static void nobody_writes_what_the_agent_hands_out(void **state)
+static void the_agents_memory_is_read_only_for_others(void **state)
 {
 	struct fake f = fake_make(13, 1, SEALED);
 	struct agent a;
@@ -507,7 +507,7 @@ static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 	admitted(&a, c, &f[0]);
 	admitted(&a, conn_up(&a), &f[1]);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_REGIONS);
-	assert_int_equal(a.n.evicted, 0); /* nobody who lives is thrown out */
+	assert_int_equal(a.n.evicted, 0); /* no live region is evicted */
 	assert_int_equal(dir_hot(&a).refused, 1);
 	agent_conn_close(&a, c);
 	refused(&a, conn_up(&a), &f[2], ENOSPC, REFUSED_REGIONS); /* makes room ... */
@@ -693,7 +693,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_region_is_admitted_and_named),
 		cmocka_unit_test(the_directory_is_a_region),
-		cmocka_unit_test(nobody_writes_what_the_agent_hands_out),
+		cmocka_unit_test(the_agents_memory_is_read_only_for_others),
 		cmocka_unit_test(memory_that_could_shrink_is_refused),
 		cmocka_unit_test(what_is_no_memfd_is_refused),
 		cmocka_unit_test(sizes_that_lie_are_refused),

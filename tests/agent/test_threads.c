@@ -92,7 +92,7 @@ static void *asking(void *arg)
 	return NULL;
 }
 
-static void everybody_at_once(void **state)
+static void clients_come_at_once(void **state)
 {
 	struct agent_opts o = {.socket = path,
 			       .host = "threads",
@@ -143,7 +143,7 @@ static void everybody_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(everybody_at_once),
+		cmocka_unit_test(clients_come_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

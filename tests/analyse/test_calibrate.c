@@ -46,7 +46,7 @@ static double beyond(enum shape shape, double x)
 	return 0;
 }
 
-/* What a normal step exceeds the threshold with, that so many scores make; the mean of some seeds.
+/* What a normal step exceeds the threshold with, made of this many scores; the mean of some seeds.
  */
 static double alarms(enum shape shape, double q, int learned, uint64_t seeds)
 {

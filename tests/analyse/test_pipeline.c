@@ -231,7 +231,7 @@ static void anomalies_that_come_again_become_normal_too(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* One in so many steps it was still, whatever its size. */
+/* It was still one in this many steps, whatever its size. */
 static void a_constant_that_changes_counts_once_and_boundedly(void **state)
 {
 	struct pod d = trained(NULL, 300);
@@ -316,7 +316,7 @@ static void what_comes_again_and_again_becomes_usual(void **state)
 }
 
 /* One value that is a thousand times too large, among what was to be normal. */
-static void one_outlier_in_training_blinds_nobody(void **state)
+static void one_outlier_in_training_blinds_no_detector(void **state)
 {
 	static const struct analyse_detector_ops *const levels[] = {&analyse_detector_threshold,
 								    &analyse_detector_ewma};
@@ -687,7 +687,7 @@ static void merged_models_know_both_hosts(void **state)
 
 #define PODS 8u
 
-static void what_all_pods_do_is_nobodys_fault(void **state)
+static void what_all_pods_do_is_no_pods_fault(void **state)
 {
 	struct analyse_fleet *f = analyse_fleet_create(0.001, 1);
 	struct analyse_pipeline *pods[PODS];
@@ -744,7 +744,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
-		cmocka_unit_test(one_outlier_in_training_blinds_nobody),
+		cmocka_unit_test(one_outlier_in_training_blinds_no_detector),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),
 		cmocka_unit_test(time_that_does_not_advance_is_refused_and_counted),
@@ -759,7 +759,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_model_of_another_detector_is_refused),
 		cmocka_unit_test(merged_models_know_both_hosts),
 		cmocka_unit_test(rows_of_one_step_are_one_sign_of_drift),
-		cmocka_unit_test(what_all_pods_do_is_nobodys_fault),
+		cmocka_unit_test(what_all_pods_do_is_no_pods_fault),
 	};
 
 	if (argc > 1 && !strcmp(argv[1], "rates"))

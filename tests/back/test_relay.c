@@ -75,7 +75,7 @@ static void send_verdict(struct scene *s, struct sl_msg_verdict v)
 	say(&s->a, s->collector, SL_MSG_VERDICT, &v, sizeof(v), -1);
 }
 
-static void a_verdict_reaches_its_publisher_and_nobody_answers(void **state)
+static void a_verdict_reaches_its_publisher_unanswered(void **state)
 {
 	struct sl_msg_verdict v;
 	struct scene s = {0};
@@ -245,7 +245,7 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_verdict_reaches_its_publisher_and_nobody_answers),
+		cmocka_unit_test(a_verdict_reaches_its_publisher_unanswered),
 		cmocka_unit_test(only_an_admitted_consumer_may_say_it),
 		cmocka_unit_test(what_cannot_be_ends_the_connection),
 		cmocka_unit_test(what_cannot_be_handed_on_is_counted),

@@ -89,7 +89,7 @@ static struct sl_publisher_verdict look(const struct sl_publisher *p)
 	return v;
 }
 
-/* The sequence reaches n: how long that takes is nobody's business here. */
+/* The sequence reaches n: how long that takes does not matter here. */
 static struct sl_publisher_verdict await(const struct sl_publisher *p, uint64_t n)
 {
 	struct sl_publisher_verdict v;
@@ -234,7 +234,7 @@ static void *reader(void *arg)
 	for (unsigned int i = 0; seen != UINT64_MAX; i++) {
 		struct sl_publisher_verdict v = SL_OPTS(sl_publisher_verdict);
 
-		/* valgrind runs one thread at a time, for long if nobody lets go. */
+		/* valgrind runs one thread at a time, for long unless it yields. */
 		if (i % 64 == 0)
 			sched_yield();
 		sl_publisher_verdict(s->p, &v);
@@ -247,7 +247,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-static void nobody_reads_halves_of_two(void **state)
+static void no_reader_sees_halves_of_two(void **state)
 {
 	pthread_t threads[3];
 	struct scene s;
@@ -276,7 +276,7 @@ int main(void)
 		cmocka_unit_test(what_does_not_hold_is_let_pass),
 		cmocka_unit_test(a_child_knows_nothing_of_itself),
 		cmocka_unit_test(other_sizes_and_null),
-		cmocka_unit_test(nobody_reads_halves_of_two),
+		cmocka_unit_test(no_reader_sees_halves_of_two),
 	};
 	int failed;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody may write for a duration, a size, a number, an address; and what not. */
+/* What a user may write for a duration, a size, a number, an address; and what not. */
 #include <errno.h>
 #include <string.h>
 

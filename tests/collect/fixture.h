@@ -60,7 +60,7 @@ char *scrape(struct collect_collector *c);
 /* Is there this line in an exposition? */
 bool has(struct collect_collector *c, const char *line);
 bool mentions(struct collect_collector *c, const char *what);
-/* The sum of a self metric's series, or -1 if there is none. */
+/* The sum of a self metric's series, or -1 without one. */
 double self_value(struct collect_collector *c, const char *name, const char *labels);
 /* Faults of regions by this cause. */
 double faults(struct collect_collector *c, const char *cause);

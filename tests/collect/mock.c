@@ -272,7 +272,7 @@ static int copy(struct fabric *f, struct fabric_read *r)
 	return 0;
 }
 
-/* What a failed READ leaves behind: sound lines, but of another region. Nobody may look at them. */
+/* What a failed READ leaves behind: sound lines, but of another region. They may not be used. */
 static void mislead(struct mock_host *h, struct fabric_read *r)
 {
 	const struct mock_region *other = &h->region[(r->remote->id + 1) % MOCK_REGIONS];

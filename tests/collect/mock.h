@@ -35,8 +35,8 @@ struct mock_host {
 	bool hold;	   /* READs are taken and do not come back */
 	uint64_t hold_at;  /* hold is set at this READ of region 1; 0: not */
 	bool shuffle;	   /* they come back in any order */
-	unsigned int tear; /* so many of 100 copies of a line are torn */
-	unsigned int fail; /* so many of 100 READs time out, and the connection with them */
+	unsigned int tear; /* percent of the copies of a line that are torn */
+	unsigned int fail; /* percent of READs that time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;
 	/* READs of regions posted more than two leases after the last READ of the directory's hot
 	 * line that was answered had been posted. */
@@ -44,7 +44,7 @@ struct mock_host {
 	uint64_t rng;
 };
 
-/* Makes a host with a directory for so many entries; it is up. Before the collector is. */
+/* Makes a host with a directory of this many entries; it is up. Before the collector starts. */
 struct mock_host *mock_host(const char *target, uint32_t entries);
 /* Puts a region at entry index with id; the directory's generation moves. */
 void mock_put(struct mock_host *h, uint32_t index, uint64_t id, const void *memory, uint64_t bytes,

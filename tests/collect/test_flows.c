@@ -296,7 +296,7 @@ static void flow_sums_outlive_the_agent(void **state)
 	change(h, &m, 0, &f);
 	publish(h, &m, 1, SECOND);
 	WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 100);
-	/* It is gone: what it counted is stale and nobody's news. */
+	/* It is gone: what it counted is stale and not counted anew. */
 	mock_set(h, false);
 	WITHIN(3000, !mentions(c, "sidelight_tcp_sent_bytes_total"));
 	/* Another one, with a table of its own: whoever opened since counts in whole. */
@@ -354,7 +354,7 @@ static void flows_belong_to_owners_named_late(void **state)
 	make_flows_name(&m, 2, 70, path);
 	pthread_mutex_unlock(&h->lock);
 	WITHIN(3000, VALUE("sent_bytes_total", "unit=\"/user.slice\"") == 100);
-	/* One that nobody names is somebody's once it has ended. */
+	/* A flow without a name gets an owner once it has ended. */
 	never.open_ns = never.changed_ns = 300 * SECOND;
 	never.cgroup = 71;
 	never.bytes_sent = 5;

@@ -196,7 +196,7 @@ static void counts_layers_exactly_once(void **state)
 	WITHIN(3000, VALUE("tcp_requests_total", "port=\"443\",role=\"client\"") == 5);
 	assert_true(LAYER("count", "layer=\"mac_in\",port=\"443\",role=\"client\"") == 5);
 	WITHIN(3000, VALUE("tcp_requests_total", "unit=\"(other)\"") == 17);
-	/* Nobody says whose that is. */
+	/* Its owner is not known. */
 	WITHIN(10000, VALUE("tcp_requests_total", "unit=\"(unknown)\"") == 11);
 	assert_true(VALUE("tcp_requests_total", "port=\"other\",role=\"unknown\"") == 28);
 	/* A line that is torn for a while costs nothing but time. */
@@ -255,7 +255,7 @@ static void layer_sums_outlive_the_agent(void **state)
 	two_passes(h, 2);
 	CHANGE(h, group(&t, 1, 1, SL_ROLE_SERVER, 80, 7); count(&t, 1, SL_COUNT_REQUESTS, 6);
 	       used(&t, 2));
-	/* No table of connections, so that nobody is known by a name. */
+	/* No table of connections, so that no owner has a name. */
 	WITHIN(10000, VALUE("tcp_requests_total", "unit=\"(unknown)\"") == 6);
 	assert_true(late_and_all(c) == (6ull << 32 | 6));
 	mock_set(h, false);
@@ -357,7 +357,7 @@ static void drops_a_lying_layer_table_by_cause(void **state)
 	put_table(h, 1, 2, &t);
 	c = start(&o);
 	two_passes(h, 2);
-	/* A role that there is none of; right again, it goes on. */
+	/* An invalid role; once it is valid again, reading goes on. */
 	CHANGE(h, group(&t, 1, 1, (enum sl_role)9, 80, 7); used(&t, 2));
 	WITHIN(3000, faults(c, "hot") >= 1);
 	CHANGE(h, group(&t, 1, 1, SL_ROLE_SERVER, 80, 7); count(&t, 1, SL_COUNT_REQUESTS, 6));

@@ -40,7 +40,7 @@ def serve(listener):
 
 
 def ask(listener, *kinds):
-    """One connection, on which so many of each kind of request are made."""
+    """One connection with (kind, count) requests."""
     server = threading.Thread(target=serve, args=(listener,), daemon=True)
     server.start()
     with socket.create_connection(('127.0.0.1', PORT)) as c:
@@ -77,7 +77,7 @@ def each_request_is_counted_once():
     if of(s, 'sidelight_tcp_request_nanoseconds_count') != measured:
         fail(f'{measured} requests are measured', collector)
 
-    # A server that sleeps for 20 ms: so many of its answers took longer than 2^24 ns.
+    # A server that sleeps for 20 ms: SLOW answers took longer than 2^24 ns.
     quick = [float(v) for name, v in s.all('sidelight_tcp_layer_nanoseconds_bucket', role='server', layer='app')
              if float(name.split(',le="')[1].split('"')[0]) == 2 ** 24]
     if len(quick) != 1 or quick[0] > QUICK:

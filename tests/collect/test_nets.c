@@ -202,7 +202,7 @@ static void overrun_ring_reports_what_is_missing(void **state)
 		put_record(&r[0], true, true, BEGIN + i + 1, 2000 + 100 * i);
 	seal_head(&r[0]);
 	pthread_mutex_unlock(&h[0]->lock);
-	/* What was not is taken by the same pass: nobody waits in vain for what is not counted. */
+	/* What was not is taken by the same pass: no sum waits for what is not counted. */
 	WITHIN(5000, NET("segments_total", "result=\"sent\"") == 2 + RECORDS);
 	passes(&r[0], 2);
 	assert_true(NET("records_missed_total", HOST("one")) == 2 * RECORDS);

@@ -32,7 +32,7 @@ def serve(listener, count):
 
 
 def requests(port, count):
-    """So many connections; returns the bytes that were sent."""
+    """Makes count connections; returns the bytes that were sent."""
     total = 0
     for i in range(count):
         c = socket.create_connection(('127.0.0.1', port))

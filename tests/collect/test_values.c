@@ -171,7 +171,7 @@ static void clash(bool sums)
 		put(h, 10 + k, 200 + k, &pod[k], SL_STATE_LIVE);
 	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", "\"kind\"") > 10);
 	well_formed(c);
-	/* Nobody speaks for the collector. */
+	/* No pod speaks for the collector. */
 	assert_false(mentions(c, "sidelight_collector_rounds_total{pod"));
 	assert_false(mentions(c, "sidelight_collector_read_latency_seconds_count{pod"));
 	assert_false(mentions(c, "sidelight_region_state{sidelight"));
@@ -257,7 +257,7 @@ static void sums_processes_with_the_expired(void **state)
 		set(h, &p[i], 2, a[i], 100);
 		put(h, i, i + 1, &p[i], SL_STATE_DEAD);
 		WITHIN(1000, self_value(c, "sidelight_collector_regions", "dead") == 1);
-		/* The gauges of the dead count no more, unless nobody is left. */
+		/* The gauges of the dead count no more, unless no pod is left. */
 		if (i < 2)
 			WITHIN(1000, self_value(c, "level", NULL) == 200 - 100.0 * i);
 		put(h, i, i + 1, &p[i], SL_STATE_RETIRED);
@@ -655,7 +655,7 @@ static void fetches_the_right_region_exactly_once(void **state)
 	for (unsigned int i = 0; i < PODS; i++) {
 		pod_make(&pod[i], 1000 + i, LABELS("pod\0p"));
 		counter(&pod[i], "a_total", NULL, NULL);
-		/* Behind the schema in use: nobody else reads it. */
+		/* Behind the schema in use, which no reader passes. */
 		offset = pod[i].m.size - 8192;
 		for (uint64_t *w = (uint64_t *)(pod[i].m.mem + offset); offset < pod[i].m.size;
 		     offset += 8)

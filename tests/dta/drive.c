@@ -9,8 +9,8 @@
  * DIR is shared and stands for the control channel: OBJECT is what the owner says of its memory,
  * THEIRS.n and OURS.n are "queue" messages, KILL has it end all queue pairs, CHECK.n asks whether
  * all operations of run n are in its memory, CHECKED.n is the answer, STOP ends it. kill: half way
- * through, the queue pairs are ended (KILLED.n). deny: the last operation is for memory that nobody
- * registered. skip, break (raw): one frame in the middle is never sent, or with a wrong iCRC, by
+ * through, the queue pairs are ended (KILLED.n). deny: the last operation is for unregistered
+ * memory. skip, break (raw): one frame in the middle is never sent, or with a wrong iCRC, by
  * standing between the output and its port. loss: the link loses frames, and it must show.
  */
 #include <errno.h>
@@ -156,7 +156,7 @@ static void bell(void *arg, uint64_t queue, uint32_t number)
 	bells += number % 8 == 7;
 }
 
-/* All that run did is there, but for so many unconfirmed FETCH_ADDs. NULL, or what is wrong. */
+/* All that run did is there, except this many unconfirmed FETCH_ADDs. NULL, or what is wrong. */
 static const char *compare(const uint8_t *map, const json_t *about)
 {
 	static uint8_t expected[BYTES];

@@ -16,7 +16,7 @@
 
 #define SECOND 1000000000ull
 
-/* ---- what the output believes to be its interface: nobody is behind it ---- */
+/* ---- the output's interface, with no peer behind it ---- */
 
 static struct {
 	unsigned sent;
@@ -216,8 +216,8 @@ static struct dta_output_stats stats(void)
 	return a.output;
 }
 
-/* A report that nobody acknowledges: its queue pair is given up after a while. */
-static void write_to_nobody(void)
+/* A report without an acknowledgement: its queue pair is given up after a while. */
+static void write_without_answer(void)
 {
 	static struct feed f;
 
@@ -232,7 +232,7 @@ static void none_is_asked_for_before_the_welcome(void **state)
 {
 	(void)state;
 	settle();
-	write_to_nobody();
+	write_without_answer();
 	hang_up();
 	pass(20 * SECOND); /* it says nothing, and meanwhile the queue pair of before is given up */
 	assert_int_equal(stats().disconnects, 1);
@@ -253,14 +253,14 @@ static void an_unanswered_request_is_not_followed_by_another(void **state)
 {
 	(void)state;
 	settle();
-	write_to_nobody();
+	write_without_answer();
 	pass(20 * SECOND);
 	assert_int_equal(stats().disconnects, 1);
 	assert_int_equal(here.queues, 2);
 	answer();
 	pass(SECOND / 10);
 	assert_true(dta_client_ready(here.client) && !here.closed);
-	/* A second answer would be to a question that nobody asked. */
+	/* A second answer would answer no question. */
 	answer();
 	pass(SECOND / 10);
 	assert_true(here.closed);

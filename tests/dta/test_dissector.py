@@ -146,7 +146,7 @@ class Dissector(unittest.TestCase):
         self.assertEqual(a[3]['hop'], ['2'])
         named = named.union(*a, *b)
         self.assertEqual(FIELDS - named, set())
-        # Nobody has said which form it is: it is not guessed.
+        # The form is not configured: it is not guessed.
         self.assertEqual(self.dissect([frame(b'\1\0\1key1data', 50000, 40040)]), [{}])
 
     def test_what_is_cut_or_wrong_is_said(self):

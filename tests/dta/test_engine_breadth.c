@@ -81,7 +81,7 @@ static void keys_and_values_of_any_length_are_found_with_any_n(void **state)
 				assert_int_equal(a.bytes, bytes);
 				assert_memory_equal(a.value, value, bytes);
 			}
-			/* Nobody came after the last one. */
+			/* No report came after the last one. */
 			if (k == KEYS - 1 && a.verified != n)
 				fail_msg("%u of %u copies of a key of %u bytes, value of %u",
 					 a.verified, n, key_bytes, bytes);

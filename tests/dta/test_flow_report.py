@@ -173,7 +173,7 @@ def several_at_one_interface():
 
 
 @case
-def held_back_until_somebody_listens():
+def held_back_until_a_translator_listens():
     """Whoever reports first loses nothing: what was seen meanwhile is in the reports that come then."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(('0.0.0.0', 0))
@@ -383,7 +383,7 @@ def to_another_host():
             got = Listener(sock)
             p = reporter_to(sock)
             keys, open_ones = {}, []  # each has a port of its own as long as all are open
-            # Of both families by either, and so many that no packet has room for all.
+            # Of both families by either, and more than a packet holds.
             for family, here, there in far.ADDRESSES:
                 for _ in range(30):
                     s = socket.socket(family, socket.SOCK_DGRAM)

@@ -97,7 +97,7 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	json_decref(until(&a, "rotate"));
 	json_decref(until(&b, "rotate"));
-	wait_epoch(o, 1); /* bank 1 was nobody's */
+	wait_epoch(o, 1); /* bank 1 had no translator */
 	assert_int_equal(zero[0], 1);
 	rotated(&a);
 	/* Epoch 2 needs the bank of epoch 0, which b may still write into. */
@@ -324,7 +324,7 @@ static void a_report_stands_is_overwritten_updated_or_expired(void **state)
 	     slot < end; slot += 2)
 		standing += *slot != 0;
 	assert_in_range(standing, KEYS / 3, KEYS - 1); /* some fell upon others */
-	/* Newer values of their own: they take nobody's place. */
+	/* Newer values of their own: they evict no other. */
 	for (uint64_t key = KEYS - AGAIN; key < KEYS; key++)
 		put(&t, 0, 0, key);
 	a.engine.units = KEYS + AGAIN;
@@ -432,7 +432,7 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 		assert_null(next(l, &fd));
 		dta_control_line_free(l);
 	}
-	/* What makes no sense of somebody who was let in changes nothing. */
+	/* Nonsense from an admitted translator changes nothing. */
 	come(&t, socket_path(), "t");
 	say(t.line,
 	    json_pack("{s:s,s:i,s:i,s:i}", "type", "rotated", "tenant", 7, "store", 7, "epoch", 7));

@@ -194,7 +194,8 @@ static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 		assert_non_null(strstr(error, path));                            \
 		assert_null(strchr(error, '\n'));                                \
 	} while (0)
-	/* Another's: root may everything, so it is somebody else for a moment. */
+	/* Owned by another user: root may do everything, so it becomes another user for a moment.
+	 */
 	assert_int_equal(chmod(test_folder, 0755), 0);
 	assert_int_equal(chmod(config, 0644), 0);
 	if (geteuid())

@@ -424,7 +424,7 @@ static void success_measured_is_what_was_predicted(void **state)
 			log.view[0] = &keys.v;
 			dta_query_success(&held, &log, &s);
 			assert_int_equal(s.epoch, 5);
-			if (blocks == 16) { /* what the log does not have, nobody guesses */
+			if (blocks == 16) { /* what the log lacks is not guessed */
 				assert_non_null(strstr(s.why_not, "not have all keys"));
 				assert_int_equal(s.asked, 0);
 			} else {

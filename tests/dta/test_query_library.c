@@ -338,7 +338,7 @@ static void a_reader_waits_goes_on_and_sees_what_it_missed(void **state)
 	assert_int_equal(items[0], 97 * 4);
 	assert_int_equal(sl_query_append_begin(t.s, &r, 2, 0, SL_QUERY_APPEND_OLDEST), -EINVAL);
 	assert_int_equal(sl_query_append_begin(t.s, &r, 0, 2, SL_QUERY_APPEND_OLDEST), -EINVAL);
-	late.lane = 7; /* somebody wrote over it */
+	late.lane = 7; /* overwritten meanwhile */
 	assert_int_equal(sl_query_append(t.s, &late, items, 32, 0, &n), -EINVAL);
 	assert_int_equal(sl_query_append(t.s, &r, items, 3, 0, &n), -EINVAL);
 	end(&t);

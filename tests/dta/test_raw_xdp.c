@@ -19,7 +19,7 @@
 #include "dta/io/xsk.h"
 
 #define FRAMES 5000u  /* more than the ring has places */
-#define MINE   0x88b5 /* IEEE's for experiments: nobody else's frames here have it */
+#define MINE   0x88b5 /* IEEE's for experiments: no other frames here have it */
 
 static const struct dta_output_raw_opts by_xdp = {
 	.interface = "sl-out", .address = "10.78.0.1", .xdp = true};

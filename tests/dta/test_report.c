@@ -418,8 +418,7 @@ static void essential_reports_arrive_once_over_a_lossy_network(void **state)
 	translator_free(t);
 }
 
-/* Two translators; of the first, half way, nobody listens any more, or it falls silent: nothing is
- * lost. */
+/* Two translators, of which the first ends or falls silent half way: nothing is lost. */
 /* An answer names 64 ranges, a translator keeps 256 gaps: what is behind them is named, or sent
  * again, later. */
 static void more_holes_than_an_answer_can_name_lose_nothing(void **state)

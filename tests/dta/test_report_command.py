@@ -93,7 +93,7 @@ class Report(unittest.TestCase):
         self.run_report('--legacy', 'c', 'append', '1', 'text:item', code=2)
         self.run_report('--legacy', 'b', '--essential', 'append', '1', 'text:item', code=2)
 
-    def test_an_authenticated_report_that_nobody_acknowledges_fails(self):
+    def test_an_authenticated_report_without_acknowledgement_fails(self):
         with tempfile.NamedTemporaryFile('w') as key:
             key.write(32 * '0')
             key.flush()

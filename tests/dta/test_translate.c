@@ -205,8 +205,7 @@ static void block(struct file *f, uint32_t type, const void *head, uint32_t head
 	put(f, &all, 4);
 }
 
-/* draft-ietf-opsawg-pcapng: section header, interface, enhanced packets, and a block that nobody
- * knows. */
+/* draft-ietf-opsawg-pcapng: section header, interface, enhanced packets, and an unknown block. */
 static void reports_are_taken_out_of_pcapng(void **state)
 {
 	static const uint32_t section[] = {0x1a2b3c4d, 1, ~0u, ~0u}, ethernet[] = {1, 65535};

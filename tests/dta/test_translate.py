@@ -134,7 +134,7 @@ def a_packet_seen_in_part_gives_its_other_reports():
     a = t.account()
     check(a['loss']['duplicates'] == 12 and a['fresh'] == 18 and a['engine']['dropped']['output_down'] == 6, f'{a}', t)
     check(list(lists(stores))[1] == list(range(12)), f'{list(lists(stores))[1]}', t)
-    # Of those that were sent again, what was taken: not what had come before, nor what nobody could store.
+    # Of those that were sent again, what was taken: not what had come before, nor what no server could store.
     check(a['maybe_twice'] == 3, f'{a}', t)
 
 
@@ -149,7 +149,7 @@ def killed_translator_leaves_no_gap_or_double():
     t.stop(signal.SIGKILL)
     before = newest(stores)
     t2 = Translator(listen=t.address)
-    # Not for so long that the ring's beginning could have been written once more.
+    # Too short for the ring to wrap.
     wait_until(lambda: newest(stores) > before, 'nothing came after the restart', t2, g, every=.01)
     check(g.stop() == 0, 'the generator failed', g)
     t2.account()
@@ -250,7 +250,7 @@ class OriginalReporter:
             try:
                 self.answers.bind((me, 40044))
                 break
-            except OSError:  # somebody else's
+            except OSError:  # another translator's
                 self.close()
         self.s.bind((me, 0))
         self.s.connect(('127.0.0.1', port))
@@ -435,7 +435,7 @@ def refuses_wrong_packets_by_cause():
     s.send(header(1, 0, 1, block(1, [item]), tenant=77))
     for i, (_, b) in enumerate(dropped):
         s.send(header(1, i, 1, b))
-    # Of three blocks, the second names nobody's store: the others are taken.
+    # Of three blocks, the second names no store: the others are taken.
     s.send(header(1, len(dropped), 3, three[0] + block(1, [item], store=98) + three[1], blocks=3))
     wait_until(lambda: sum(map(len, lists(stores))) == 1, 'the last packet has not come', t)
     a = t.account()
@@ -475,7 +475,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     s.settimeout(60)
 
     def recorded(key, number):
-        """A packet that proves who made it, on its way to somebody else."""
+        """A packet that proves who made it, on its way to another tenant."""
         r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
                  '--reporter', str(number), '--key-file', f'{D}/key{key}', 'keywrite', f'u64:{number}', 'u64:2')
         check(r.wait() == 0, 'the reporter failed', r)
@@ -559,7 +559,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
         ('Protocol', lambda c: StoreServer.say(c, b'[1, 2\n')),
         ('go away?', lambda c: StoreServer.say(c, {'type': 'bye', 'why': 'go away\x1b'})),
     ]
-    # Each lie is told to a translator of its own, which then finds somebody honest.
+    # Each lie is told to a translator of its own, which then finds an honest server.
     servers, translators = [], []
     for i, (_, lie) in enumerate(lies):
         def first(c, server=len(servers), lie=lie):

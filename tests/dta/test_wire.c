@@ -46,7 +46,7 @@ static const struct dta_block valid[] = {
 
 static const uint8_t hop_value[8] = {4, 5, 0, 0, 1, 2, 3, 4};
 
-/* A packet with one block of this shape and so many items. */
+/* A packet with one block of this shape and number of items. */
 static size_t build(uint8_t *p, size_t room, const struct dta_block *shape, uint32_t items,
 		    uint8_t flags)
 {

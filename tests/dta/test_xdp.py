@@ -148,13 +148,13 @@ def strangers_and_hostile_frames_are_left_to_the_kernel_or_counted():
              ether(six(udp(*a6, r(), check_by=lambda _: 0))), ether(six(udp(*a6, r(), check_by=lambda s: s ^ 1)))]
     kernel = [ether(four(udp(*a4, r()), options=b'\1\1\1\0')), ether(six(udp(*a6, r()), b'\x11\0\1\4\0\0\0\0')),
               ether(four(big[:32], fragment=0x2000, identity=5)), ether(four(big[32:], fragment=4, identity=5))]
-    nobody = [near + far + b'\x81\0\0\5' + ether(four(udp(*a4, r())))[12:], ether(four(udp(*a4, r())), b'\2\0\0\0\0\7'),
-              ether(four(udp(*a4, r(), port=PORT + 1))), ether(four(udp(*a4, r()), target='10.77.0.9')),
-              near + far + b'\x08\6' + b'\0' * 46, ether(four(udp(*a4, b''))[:24]), near + far + b'\x08\0',
-              ether(b'\x55' + four(udp(*a4, r()))[1:]), ether(b'\x43' + four(udp(*a4, r()))[1:])]
+    strangers = [near + far + b'\x81\0\0\5' + ether(four(udp(*a4, r())))[12:], ether(four(udp(*a4, r())), b'\2\0\0\0\0\7'),
+                 ether(four(udp(*a4, r(), port=PORT + 1))), ether(four(udp(*a4, r()), target='10.77.0.9')),
+                 near + far + b'\x08\6' + b'\0' * 46, ether(four(udp(*a4, b''))[:24]), near + far + b'\x08\0',
+                 ether(b'\x55' + four(udp(*a4, r()))[1:]), ether(b'\x43' + four(udp(*a4, r()))[1:])]
     s = wire.socket(socket.AF_PACKET, socket.SOCK_RAW)
     s.bind(('sl-far', 0))
-    for frame in nobody + wrong + kernel + short:
+    for frame in strangers + wrong + kernel + short:
         s.send(frame)
     s.close()
     wait_until(lambda: t.told()['packets'] == 6, lambda: f'not 6 packets: {t.told()}', t)

@@ -29,7 +29,7 @@ def mappings(part):
 
 def at_rest(allowed):
     """What both hold once all pods are gone: nothing of them is mapped any more, and the allocator
-    has given back what was theirs (asked for once in so many departures, and once a second)."""
+    has given back what was theirs (asked for after some departures, and once per second)."""
     wait_until(lambda: mappings(a) == rest_a and mappings(c) == rest_c,
                lambda: f'mapped regions: agent {mappings(a)} of {rest_a}, collector {mappings(c)} of {rest_c}', a, c, seconds=90)
     wait_until(lambda: a.descriptors() <= fds_a, lambda: f'agent: {a.descriptors()} descriptors, '

@@ -87,7 +87,7 @@ def works_and_leaves_nothing_behind():
     ready = demo.ready(60)
     for port in used:
         check(f':{port}' not in ready['metrics'] + ready['shop'], 'a port in use was taken', demo)
-        check(f'127.0.0.1:{port} is in use' in demo.stdout(), 'nobody was told', demo)
+        check(f'127.0.0.1:{port} is in use' in demo.stdout(), 'the user was not told', demo)
     check('<html' in get(ready['page']).lower(), 'no page', demo)
     check(get(ready['metrics']).startswith('#'), 'no exposition', demo)
 

@@ -61,7 +61,7 @@ while not g.out and time.monotonic() - start < 200:
     poll(lambda: look() is not None, 60)
 r = report(g, 120)
 check(r['complete'] and r['grand_total'] == WANTED, f'the generator was stopped: {r}', g)
-check(min(kills.values()) >= 2, f'nobody was killed in between: {kills}', g)
+check(min(kills.values()) >= 2, f'no process was killed in between: {kills}', g)
 wait_until(lambda: look() == WANTED, lambda: f'{seen[-1:]} is shown instead of {WANTED}', a, c, g, seconds=90)
 check(any(0 < v < WANTED for v in seen), 'nothing was seen on the way')
 print(f'{WANTED:,} increments, {kills["agent"]} agents and {kills["collector"]} collectors killed, '

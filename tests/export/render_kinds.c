@@ -2,7 +2,7 @@
 /*
  * render_kinds FORMAT [MAX] - the golden source on stdout, read by MAX bytes at a time.
  * FORMAT is text, openmetrics or protobuf.
- * render_kinds numbers COUNT - so many random doubles, their bits and their text.
+ * render_kinds numbers COUNT - COUNT random doubles, their bits and their text.
  */
 #include <stdio.h>
 #include <stdlib.h>

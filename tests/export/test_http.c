@@ -23,7 +23,7 @@
 
 static char page[20000]; /* the static file */
 
-/* A stream of so many bytes "0123456789...". */
+/* A stream of this many bytes "0123456789...". */
 struct digits {
 	size_t left, at;
 	bool fails;
@@ -614,7 +614,7 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 		close(fds[i]);
 }
 
-static void a_slow_client_blocks_nobody(void **state)
+static void a_slow_client_blocks_no_other(void **state)
 {
 	struct http *h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .threads = 1});
 	static const char request[] = "GET /stream?bytes=50000000 HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -781,7 +781,7 @@ int main(void)
 		cmocka_unit_test(a_connection_is_kept_alive),
 		cmocka_unit_test(a_stream_that_fails_is_not_taken_for_whole),
 		cmocka_unit_test(done_is_called_once_when_the_client_goes_away),
-		cmocka_unit_test(a_slow_client_blocks_nobody),
+		cmocka_unit_test(a_slow_client_blocks_no_other),
 		cmocka_unit_test(a_client_that_dawdles_is_cut_off),
 		cmocka_unit_test(connections_are_bounded),
 		cmocka_unit_test(many_scrapers_at_once),

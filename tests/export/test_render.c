@@ -173,7 +173,7 @@ static void a_walk_that_cannot_begin_is_an_error(void **state)
 	export_render_free(NULL);
 }
 
-/* A source without arrays: so many series of one family, that only exist when asked for. */
+/* A source without arrays: many series of one family, made when asked for. */
 struct endless {
 	uint64_t left;
 	bool begun;

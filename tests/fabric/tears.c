@@ -39,7 +39,7 @@
 #define LINES	64u /* of counters, and as many of gauges */
 #define CELLS	(LINES * SL_LINE_CELLS)
 #define STEP	0x9b97f4a7c15f39c5ull /* odd, all bytes different */
-#define N_MAX	(1ull << 40)	      /* no test runs for so long */
+#define N_MAX	(1ull << 40)	      /* no test runs that long */
 #define PAGES	8u		      /* READs of LINES lines on the way */
 #define SINGLES 64u		      /* and of one line */
 #define RETRIES 3
@@ -319,7 +319,7 @@ static void again(struct fabric *f, struct slot *of, uint32_t line)
 }
 
 /*
- * Reads the pages of views in turn until so many lines were judged. The READs of a connection are
+ * Reads the pages of views in turn until this many lines were judged. The READs of a connection are
  * done in the order of posting, and complete in it: what is judged later was read later.
  */
 static void observe(struct fabric *f, struct view *views, unsigned int count, uint64_t lines)

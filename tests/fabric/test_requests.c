@@ -339,7 +339,7 @@ static void one_signal_is_enough_for_a_batch(void **state)
 	end();
 }
 
-/* What a completion that nobody waits for must never do is pass for data. */
+/* An unexpected completion never passes for data. */
 static void a_wrong_completion_ends_the_link_without_data(void **state)
 {
 	(void)state;

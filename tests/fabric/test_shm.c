@@ -96,7 +96,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Accepts if need be, then takes one question. Its type, or 0 when there is none within 10 s. */
+/* Accepts if need be, then takes one question. Its type, or 0 if none arrives within 10 s. */
 static uint16_t agent_hear(struct agent *a, struct sl_msg_id *id)
 {
 	struct {
@@ -815,7 +815,7 @@ static void a_hung_agent_stalls_once_and_briefly(void **state)
 	fabric_close(f);
 }
 
-static void what_nobody_asked_for_ends_the_connection(void **state)
+static void an_unrequested_message_ends_the_connection(void **state)
 {
 	struct agent *a = *state;
 	struct fabric *f;
@@ -851,7 +851,7 @@ int main(int argc, char **argv)
 		T(a_region_is_checked_like_the_directory),
 		T(a_region_that_is_gone_is_enoent_and_the_rest_goes_on),
 		T(a_hung_agent_stalls_once_and_briefly),
-		T(what_nobody_asked_for_ends_the_connection),
+		T(an_unrequested_message_ends_the_connection),
 	};
 
 	if (argc > 1)

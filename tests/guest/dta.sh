@@ -57,7 +57,7 @@ collector() {
 	wait_for 30 ready /tmp/collect.out || { tail -n 5 /tmp/collect.err; return 1; }
 }
 
-# The kernel waits until nobody has the device open. librdmacm lets go of one where another stays (docs/dta.md).
+# The kernel waits until no process has the device open. librdmacm lets go of one where another stays (docs/dta.md).
 another_device() { ip link set dummy0 up && rdma link add rxe1 type rxe netdev dummy0; }
 ended() { ! kill -0 $1 2> /dev/null; }
 device_lost_and_back() {

@@ -48,7 +48,7 @@ class Run:
         assert loss['expected'] == loss['arrived'] + loss['missing'] + loss['lost'], 'the window does not'
         assert output['writes'] + output['adds'] == output['completed'] + unsure, 'the operations do not'
         if self.plain:
-            assert not dropped + unsure, 'something did not take effect, though nobody was lost'
+            assert not dropped + unsure, 'something did not take effect, though no process was lost'
             assert loss['expected'] == loss['arrived'] == self.sent, 'not each was taken once'
         if '-killed' not in self.name:
             assert self.plain or output['connects'] > 1, 'it never came back'

@@ -5,7 +5,7 @@
 #   estimate can tell from an offset, so that the bound has to hold to the last; and a collector, which READs both agents,
 #   shows the whole way of a request. In bench/run tcp.clock, where REQUESTS are many, nothing is added.
 #   plain, slow (bench/run tcp.clock): from files, at eth0, and in a namespace behind a queue that is slow in one direction.
-# Where both guests' CPUs do not run at the same time, as on a busy machine, nobody knows to the microsecond how far their
+# Where both guests' CPUs do not run at the same time, as on a busy machine, it is not known to the microsecond how far their
 # clocks are apart: small bounds are for bench/run tcp.clock.
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/clock_truth"

@@ -25,7 +25,7 @@ python() {
 	grep -E '^(ok|note)' /tmp/check.log | sed 's/^/     | /'
 }
 
-# The kernel reports flows, of both families, to this host and by IPv6 to another one, which is nobody: each target makes
+# The kernel reports flows, of both families, to this host and by IPv6 to another one, which does not exist: each target makes
 # the kernel check other code.
 flows_of() { for i in {2001..2060}; do echo > "/dev/udp/$1/$i"; done; }
 ready() { grep -q '^ready' "$1"; }
@@ -34,7 +34,7 @@ kernel_reports() {
 	local here there translator name
 	ip addr add fd77::1/64 dev eth0 nodad
 	ip neigh add fd77::9 lladdr 02:00:00:00:00:09 dev eth0
-	sidelight translate --collector unix:/tmp/nobody --listen 0.0.0.0:40040 --json > /tmp/translate.out &
+	sidelight translate --collector unix:/tmp/absent --listen 0.0.0.0:40040 --json > /tmp/translate.out &
 	translator=$!
 	sidelight report --interface lo --target :40040 --store 1 --sample 1 --json > /tmp/here.out &
 	here=$!

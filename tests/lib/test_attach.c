@@ -546,7 +546,7 @@ static void *busy(void *arg)
 	return NULL;
 }
 
-static void fork_at_any_moment_deadlocks_nobody(void **state)
+static void fork_at_any_moment_never_deadlocks(void **state)
 {
 	int rounds = 300;
 	pthread_t threads[3];
@@ -655,7 +655,7 @@ int main(void)
 		cmocka_unit_test(descriptors_of_the_application_are_left_alone),
 		cmocka_unit_test(a_child_counts_from_zero_in_a_region_of_its_own),
 		cmocka_unit_test(a_child_does_not_keep_the_parents_connection),
-		cmocka_unit_test(fork_at_any_moment_deadlocks_nobody),
+		cmocka_unit_test(fork_at_any_moment_never_deadlocks),
 		cmocka_unit_test(a_forked_childs_child_counts_too),
 		cmocka_unit_test(a_program_that_is_started_takes_nothing_along),
 	};

@@ -48,7 +48,7 @@ static void region_is_sealed_private_and_closed_on_exec(void **state)
 			 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
 	assert_int_equal(seals & F_SEAL_WRITE, 0);
 	assert_int_equal(fstat(fd, &st), 0);
-	assert_int_equal(st.st_mode & 07777, 0444); /* nobody opens it anew for writing */
+	assert_int_equal(st.st_mode & 07777, 0444); /* it can't be reopened for writing */
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	assert_int_equal(ftruncate(fd, st.st_size + 4096), -1);
 	assert_int_equal(ftruncate(fd, 4096), -1);

@@ -405,7 +405,7 @@ static void counts_in_handlers_are_exact(uint32_t max_threads, bool first_update
 	struct reader r;
 
 	open_with(max_threads);
-	if (max_threads == 1) { /* somebody else has the only stripe */
+	if (max_threads == 1) { /* another thread has the only stripe */
 		pthread_barrier_init(&meet, NULL, 2);
 		pthread_create(&other, NULL, hold_a_stripe, NULL);
 		pthread_barrier_wait(&meet);

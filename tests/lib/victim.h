@@ -22,7 +22,7 @@
 #include "../child_fd.h"
 #include "reader.h"
 
-/* Of one page; NULL if there is none. */
+/* Of one page; or NULL. */
 static inline void *victim_memory(void)
 {
 	void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ static inline void victim_ready(int *at, int fd)
 	__atomic_store_n(at, fd, __ATOMIC_RELEASE);
 }
 
-/* Kills so many writers, each within 0.4 ms of its first words; check gets what it left. */
+/* Kills this many writers, each within 0.4 ms of its first words; check gets what it left. */
 static inline void victims_killed(int *at, int rounds, void (*reset)(void), void (*write)(void),
 				  void (*check)(int fd))
 {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_manage.py SIDELIGHT - parts of one file come up, are seen, are tested and go, here and over ssh; what
-dies, lies or is somebody else's is told."""
+dies, lies or belongs to another is reported."""
 import ctypes
 import json
 import os
@@ -100,7 +100,7 @@ bench:
         fail(f'{states(path, 1)}')
     if '1 of 2 parts are up' not in manage('test', path, code=1)[1]:
         fail('tested half of it')
-    # Its number is somebody else's by now: that process is left alone.
+    # Another process has its number by now, and is left alone.
     other = subprocess.Popen(['sleep', '60'])
     with open(f'{folder}/collector.pid', 'w') as f:
         f.write(f'{other.pid} 12345\n')
@@ -143,7 +143,7 @@ parts:
         os.mkdir(folder)
         os.chown(folder, 65534, 65534)
         if 'belongs to another user' not in manage('up', path, code=1)[1]:
-            fail("it writes into somebody else's directory")
+            fail("it writes into another user's directory")
 
 
 def bad_files():

@@ -22,7 +22,7 @@ struct make_flows {
 };
 
 void make_flows(struct make_flows *m, uint32_t slots, uint32_t lines, uint64_t instance);
-/* With a section that tells of so many cgroups. */
+/* With a section of this many cgroups. */
 void make_flows_named(struct make_flows *m, uint32_t slots, uint32_t lines, uint32_t cgroups,
 		      uint64_t instance);
 /* Who cgroup id is; slot 1, 2, ... in any order. Slot 0 follows. */

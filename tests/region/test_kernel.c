@@ -157,7 +157,7 @@ static void layers_of_a_slot_are_read_from_their_places(void **state)
 	slot[SL_SLOT_STATE] = 12ull << 16 | 3 << 8 | SL_SLOT_OPEN;
 	slot[7] = sl_line_check(slot);
 	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_HOT);
-	/* A free slot is none, whatever follows; but group 0, which has no key, is one. */
+	/* A free slot does not count, whatever follows; but group 0, which has no key, is one. */
 	memset(slot, 0, 64);
 	slot[15]++;
 	assert_int_equal(region_layer_parse(slot, false, &v), REGION_FAULT_NONE);

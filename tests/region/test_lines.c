@@ -579,8 +579,8 @@ static uint64_t tears(const struct tally *t)
 }
 
 /*
- * In pieces of so many lines: until as many torn cells as are wanted were refused (of a broken
- * scheme: until one was believed), for so many seconds at most.
+ * In pieces of this many lines: until as many torn cells as wanted were refused (of a broken
+ * scheme: until one was accepted), for this many seconds at most.
  */
 static void prove(const struct scheme *scheme, uint64_t piece, double wanted, double seconds)
 {

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "burst") && argc > 3) {
 		struct sl_span_key key;
 
-		/* Not before it is being read, and with a key that nobody has read then. */
+		/* Not before it is being read, and with a key that was not read before. */
 		for (int i = 0; i < QUICK; i++) {
 			sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
 			set_duration(&span, 1000000);

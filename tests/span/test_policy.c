@@ -87,7 +87,7 @@ static void while_a_route_is_young_its_root_decides(void **state)
 		took(p, 1, 1000000);
 	assert_int_equal(took(p, 2, 9000000), ACT_TRACE_SLOW);
 	assert_int_equal(took(p, 3, 1000000), ACT_TRACE_NO);
-	assert_int_equal(took(p, 0, 9000000), ACT_TRACE_SLOW); /* nobody knows who took part */
+	assert_int_equal(took(p, 0, 9000000), ACT_TRACE_SLOW); /* the participants are not known */
 	act_trace_policy_free(p);
 }
 
@@ -221,7 +221,7 @@ static void of_a_recording_no_more_than_its_share_is_kept(void **state)
 	}
 	assert_true(kept <= 2000 && kept > 1000);
 	act_trace_policy_free(p);
-	/* Fewer traces than one in so many. */
+	/* Fewer traces than the budget's share. */
 	p = policy((struct act_trace_policy_opts){.budget = 0.2, .total = 4});
 	for (int i = 0; i < 4; i++)
 		assert_false(act_trace_afford(p, ACT_TRACE_ERROR));

@@ -299,7 +299,7 @@ static void what_may_do_nothing_does_nothing(void **state)
 	s = see(sl_publisher_fd(none));
 	assert_true(!s->r.info.spans);
 	reader_close(&s->r);
-	/* Open while its publisher closes: it ends in nobody's ring. */
+	/* Open while its publisher closes: it ends in no ring. */
 	sl_span_start(&span, name, SL_SPAN_SERVER, NULL);
 	sl_publisher_close(p);
 	p = OPEN(.service = "a");

@@ -113,7 +113,7 @@ def last_slow_is_found():
     check(found, 'the last slow trace was not found after a restart', c)
 
 
-# Another collector finds what is still in the rings, and nobody there has to do anything for it.
+# Another collector finds what is still in the rings, and their publishers do nothing for it.
 c.stop(signal.SIGKILL)
 before = spent()
 c = Collector([a])

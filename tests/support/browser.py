@@ -330,7 +330,7 @@ class Browser:
         page = Page(f"ws://127.0.0.1:{self.port}/devtools/page/{target}")
         page.size(width, height, scale, mobile)
         page.dark(dark)
-        # As if somebody looked at it, whatever the browser thinks: a hidden page asks nothing.
+        # As if it were visible, whatever the browser thinks: a hidden page asks nothing.
         page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         page.target = target
         self.pages.append(page)
@@ -360,7 +360,7 @@ class Browser:
         shutil.rmtree(self.folder)
 
     def _users(self):
-        """Processes of the browser, the dead included that nobody has waited for."""
+        """Processes of the browser, including dead ones that were not waited for."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

@@ -31,9 +31,9 @@
 
 #define GOOD_NS 1000	/* a round trip that is good enough */
 #define MOST_NS 5000000 /* then the best there is */
-#define ANSWER_NS                                                                              \
-	2000000 /* an answer that takes so long is none; who answers naps that long behind the \
-		   last one */
+#define ANSWER_NS                                                                                \
+	2000000 /* an answer later than this is dropped; the answering side sleeps as long after \
+		   its last one */
 #define PAUSE_US 50000
 
 /* Lines of their own: who writes one is alone. */

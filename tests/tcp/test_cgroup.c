@@ -159,7 +159,7 @@ static const struct {
 	{"/init.scope", "systemd", "", "", "", "init", 0},
 	{"/system.slice/docker-" ID ".scope/system.slice/nginx.service", "docker", ID, "", "", "",
 	 0},
-	/* Nobody's. */
+	/* Of no container. */
 	{"/", "", "", "", "", "", 0},
 	{"", "", "", "", "", "", 0},
 	{"/user.slice", "", "", "", "", "", 0},
@@ -277,7 +277,7 @@ static void drop(const char *path)
 	assert_int_equal(remove(full), 0);
 }
 
-/* The same text with so many blanks behind it that it is too large. */
+/* The same text followed by blanks until it is too large. */
 static void blanks(const char *full, int bytes)
 {
 	FILE *f = fopen(full, "a");
@@ -436,7 +436,7 @@ static void ecs_and_nomad_name_container_and_service(void **state)
 }
 
 /* Who may make folders below a container's, or a user's own, cgroup calls them what he likes. */
-static void nobody_takes_the_name_of_anothers_container(void **state)
+static void no_container_takes_the_name_of_another(void **state)
 {
 	static const char *const paths_[] = {
 		"/docker/" OUTER "/docker/" THIRD,
@@ -514,7 +514,7 @@ static void hostile_files_of_runtimes_tell_nothing(void **state)
 	blanks(full, 5 << 20);
 	id = named("/docker/" THIRD);
 	assert_string_equal(id.container, "");
-	/* No file at all: a link, a pipe that nobody writes to, a folder. */
+	/* No file at all: a link, a pipe without a writer, a folder. */
 	folder_put(file, "{\"Name\":\"/linked\"}");
 	snprintf(target, sizeof(target), "%s/elsewhere", test_folder);
 	assert_int_equal(rename(full, target), 0);
@@ -604,7 +604,7 @@ int main(void)
 		cmocka_unit_test(cri_o_names_pod_and_helper),
 		cmocka_unit_test(k3s_names_container_and_service),
 		cmocka_unit_test(ecs_and_nomad_name_container_and_service),
-		cmocka_unit_test(nobody_takes_the_name_of_anothers_container),
+		cmocka_unit_test(no_container_takes_the_name_of_another),
 		cmocka_unit_test(hostile_files_of_runtimes_tell_nothing),
 		cmocka_unit_test(kubelets_folders_tell_names_whatever_the_runtime),
 		cmocka_unit_test(the_hierarchy_that_tells_containers_apart_is_found),

@@ -128,7 +128,7 @@ static struct worker start_worker(void)
 	if (!w.pid) {
 		pthread_t thread[THREADS];
 
-		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves no process behind */
 		close(go[1]);
 		worker_go = go[0];
 		worker_done = done[1];
@@ -389,7 +389,7 @@ static void a_sleeping_task_matches_schedstat_exactly(void **state)
 	tcp_cpu_close(c);
 }
 
-/* Of real-time priority, so that nobody takes its CPU away, it is not switched at all. */
+/* Of real-time priority, so that no other takes its CPU away, it is not switched at all. */
 static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 {
 	struct sched_param one = {.sched_priority = 1};
@@ -760,7 +760,7 @@ static void quantiles_are_of_the_buckets(void **state)
 	assert_int_equal(a.wait[3], 4);
 }
 
-/* Cgroups of tests that failed, with whom they left in them. */
+/* Cgroups of tests that failed, with the processes left in them. */
 static void remove_cgroups(void)
 {
 	struct tcp_cgroup_hierarchy h;

@@ -144,8 +144,8 @@ def containers_are_shown_and_a_full_table_is_said():
             tcp('cpu', '--by', 'container', '--json', '-d', '200ms').stdout.splitlines()]
     if not mine or any('pid' in r or 'ended_tasks' not in r for r in mine):
         fail(f'{mine}')
-    if tcp('cpu', '--of', 'nobody-is-called-that', '-d', '100ms', '--json').stdout:
-        fail('somebody is called that')
+    if tcp('cpu', '--of', 'no-such-name', '-d', '100ms', '--json').stdout:
+        fail('a name that does not exist was found')
     watch = Part(EXE, 'tcp', 'cpu', '--tasks', '1', '-i', '50ms')
     watch.ready()
     wait_until(lambda: subprocess.run(['true']) and

@@ -158,8 +158,8 @@ static int skip_all(const char *why)
 
 /*
  * The programs see all namespaces, and so the filter by ports has to be this process' own: ports
- * that nobody else here has, below those that the kernel gives to clients (ip_local_port_range).
- * They are bound, and held, in the namespace that all tests start in.
+ * that no other process here has, below those that the kernel gives to clients
+ * (ip_local_port_range). They are bound, and held, in the namespace that all tests start in.
  */
 static int reserve_ports(void)
 {
@@ -701,7 +701,7 @@ static void ask_from_a_cgroup(const char *root, const char *home)
 	assert_int_equal(rmdir(folder), 0);
 }
 
-/* Until so many slots of groups were given back. */
+/* Until this many slots of groups were given back. */
 static void give_back(struct tcp_layers *of, uint64_t returned)
 {
 	uint64_t end = base_now_ns() + PATIENCE;
@@ -734,7 +734,7 @@ static void all_closed(const struct tcp_layers *of)
 /* More cgroups over time than there are groups: those of containers that are gone make room. */
 static void test_groups(void **state)
 {
-	/* Of the clients' end: nobody else has flows there. */
+	/* Of the clients' end: no other process has flows there. */
 	struct tcp_layers_opts o = {.flows = 64,
 				    .groups = 3,
 				    .quarantine_ns = 50000000,
@@ -766,7 +766,7 @@ static void test_groups(void **state)
 	all_closed(few);
 	assert_int_equal(tcp_layers_causes(few, causes), 0);
 	assert_int_equal(causes[SL_CAUSE_GROUPS_FULL], 2);
-	/* Closed, with the last values, and then free; nobody else's slot is. */
+	/* Closed, with the last values, and then free; no other slot is. */
 	assert_int_equal(tcp_layers_groups(few, base_now_ns()), 0);
 	for (uint32_t i = 1; i < tcp_layers_slots(few, TCP_LAYER_GROUPS); i++) {
 		if (tcp_layers_slot(few, TCP_LAYER_GROUPS, i, &v) != 1 || v.role != SL_ROLE_CLIENT)

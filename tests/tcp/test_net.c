@@ -204,7 +204,7 @@ static void what_overtakes_is_matched_and_counted(void **state)
 	tcp_net_match_close(m);
 }
 
-static void what_never_came_is_lost_only_where_somebody_looked(void **state)
+static void what_never_came_is_lost_only_where_it_was_watched(void **state)
 {
 	struct tcp_net_match *m = matcher();
 
@@ -223,7 +223,7 @@ static void what_never_came_is_lost_only_where_somebody_looked(void **state)
 	assert_int_equal(caused(m, TCP_NET_NOT_SENT), 1);
 	assert_int_equal(caused(m, TCP_NET_MISSED), 17);
 	tcp_net_match_close(m);
-	/* And without an offset nobody can say. */
+	/* And without an offset it is unknown. */
 	m = matcher();
 	add(m, 0, segment(0, true, 0, 10, 100));
 	tcp_net_match_expire(m, 0, UINT64_MAX, false, 0);
@@ -739,7 +739,7 @@ int main(void)
 		cmocka_unit_test(split_segments_are_timed_each_and_merged_ones_once),
 		cmocka_unit_test(bytes_sent_twice_are_told_apart_or_not_at_all),
 		cmocka_unit_test(what_overtakes_is_matched_and_counted),
-		cmocka_unit_test(what_never_came_is_lost_only_where_somebody_looked),
+		cmocka_unit_test(what_never_came_is_lost_only_where_it_was_watched),
 		cmocka_unit_test(a_sender_gap_needs_timestamps_to_be_matched),
 		cmocka_unit_test(ports_used_again_are_another_connection),
 		cmocka_unit_test(acknowledgements_that_are_alike_are_not_matched),

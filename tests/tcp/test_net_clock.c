@@ -141,7 +141,7 @@ static void the_truth_is_within_the_bound_at_any_rates(void **state)
 			if (llabs(said - theta(&t, x)) > bound)
 				fail_msg("round %d: off by %lld, and said to be within %lld", round,
 					 (long long)(said - theta(&t, x)), (long long)bound);
-			/* Less than that nobody can know who does not assume equal ways. */
+			/* A tighter bound would need the assumption of equal ways. */
 			assert_true((double)bound * 2 >=
 				    (double)(quickest[0] + quickest[1]) * (1 - TCP_NET_SKEW_MAX));
 			/* And no more is said than all packets together leave. */
@@ -151,8 +151,8 @@ static void the_truth_is_within_the_bound_at_any_rates(void **state)
 			assert_true(fabs((double)(said - p[0].ahead) - (low + high) / 2) <= 3);
 			assert_true(fabs((double)bound - (high - low) / 2) <= 3);
 		}
-		/* Sent at the very end, it may come behind it: of a packet that is not in a window
-		 * nobody asks. */
+		/* Sent at the very end, it may come behind it: a packet outside of a window is not
+		 * asked for. */
 		if (known < 1480)
 			fail_msg("round %d: known at %zu of 1500 places", round, known);
 		tcp_net_clock_free(&c);

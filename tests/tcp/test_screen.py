@@ -123,7 +123,7 @@ def tcp(*args, **kw):
 
 
 @case
-def nobody_takes_an_empty_table_for_an_answer(_):
+def an_empty_table_is_no_answer(_):
     for verb, *args in (('flows', '--json'), ('layers',), ('trace', '--csv')):
         said = tcp(verb, '-d', '50ms', '-p', '1', *args, code=0).stderr
         if 'filter' not in said:

@@ -230,7 +230,7 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 		close(later[0]);
 		close(later[1]);
 		await_from(g.id, second, SL_STATE_CLOSED, &g);
-		if (!some[i].ports.n) /* which port that will be, nobody knows */
+		if (!some[i].ports.n) /* the port is not known beforehand */
 			a_new_one_is_taken();
 	}
 	close(fd[0]);
@@ -258,8 +258,7 @@ static void others_map_the_same_memory_read_only(void **state)
 	await(port, SL_STATE_CLOSED, &ours);
 }
 
-/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays somebody's.
- */
+/* Ends the tracing of that tracepoint by this process' programs; the descriptor stays open. */
 static void untrace(const char *name)
 {
 	char path[64], line[256], wanted[64];
@@ -287,7 +286,7 @@ static void untrace(const char *name)
 }
 
 /* Under load 6.18 passes a tracepoint without a word, now and then. */
-static void an_end_that_nobody_is_told_of_is_found(void **state)
+static void a_missed_end_is_found(void **state)
 {
 	char byte;
 	struct region_flow f;
@@ -340,7 +339,7 @@ static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 	await(port, SL_STATE_CLOSED, &f);
 }
 
-/* The queue of free slots of the table that has so many. */
+/* The queue of free slots of the table with this many slots. */
 static int free_slots(uint32_t slots)
 {
 	for (int fd = 3; fd < 256; fd++) {
@@ -361,7 +360,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 {
 	const struct timespec pause = {.tv_nsec = 5000000};
 	struct tcp_opts options = defaults();
-	const uint32_t nobodys = 77;
+	const uint32_t unowned = 77;
 	struct region_flows_info two;
 	struct region_flows_hot hot;
 	uint32_t slot, seen = 0;
@@ -388,7 +387,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 		assert_true(base_now_ns() < end && !nanosleep(&pause, NULL));
 	while (region_flows_hot_read(at, &two, &hot) || hot.open != 2);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(bpf_map_update_elem(queue, NULL, &nobodys, 0), 0);
+		assert_int_equal(bpf_map_update_elem(queue, NULL, &unowned, 0), 0);
 	close(fd[0]);
 	close(fd[1]);
 	do
@@ -401,7 +400,7 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	while (region_flows_hot_read(at, &two, &hot) || hot.changed_ns < until);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(bpf_map_lookup_and_delete_elem(queue, NULL, &slot), 0);
-		assert_int_equal(slot, nobodys);
+		assert_int_equal(slot, unowned);
 	}
 	while (seen != 3) {
 		assert_true(base_now_ns() < end);
@@ -475,7 +474,7 @@ int main(void)
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
 		cmocka_unit_test(a_slot_that_cannot_be_freed_now_is_freed_later),
 		/* The last: the table is not told of ends and beginnings any more. */
-		cmocka_unit_test(an_end_that_nobody_is_told_of_is_found),
+		cmocka_unit_test(a_missed_end_is_found),
 		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};
 	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};

@@ -287,7 +287,7 @@ static void pause_ms(int ms)
 	nanosleep(&t, NULL);
 }
 
-/* A network namespace of its own, so that nobody else's packets are held up. */
+/* A network namespace of its own, so that no other packets are held up. */
 static int set_up(void **state)
 {
 	/* Not what others do on this machine: it might fill the table. */
@@ -441,8 +441,8 @@ static void close_pair(struct pair *p)
 	close(p->listener);
 }
 
-/* Looks at 100 ms and more at a time until that is what is said of one, for so long; else w is what
- * was said last. */
+/* Polls every 100 ms and more until the cause is as expected, up to a limit; else w is the last
+ * answer. */
 static bool comes_to(uint16_t local, uint16_t remote, enum region_why_limit limit,
 		     uint64_t patience, struct region_why *w)
 {
@@ -507,7 +507,7 @@ static void a_sender_with_little_to_send(void **state)
 	close_pair(&p);
 }
 
-static void nobody_who_sends(void **state)
+static void no_sender(void **state)
 {
 	struct pair p = {.send_every_ms = 60000, .receive_every_ms = 0};
 	struct region_flow before, now;
@@ -529,7 +529,7 @@ static void nobody_who_sends(void **state)
 	close_pair(&p);
 }
 
-/* Slows loopback of this namespace down, with a queue of so many bytes. False: it can't. */
+/* Slows loopback of this namespace down, with a queue of this many bytes. False: it can't. */
 static bool slow_down(const char *tbf, const char *netem)
 {
 	char line[256];
@@ -644,7 +644,8 @@ static void a_long_way_that_marks_for_a_while(void **state)
 			 0);
 }
 
-/* A filter on the socket drops after IP, where a network would: all, or one segment in so many. */
+/* A filter on the socket drops after IP, where a network would: all, or one segment in this many.
+ */
 static void drop(int fd, uint32_t one_in)
 {
 	struct sock_filter code[] = {
@@ -704,7 +705,7 @@ int main(void)
 		cmocka_unit_test(snapshots_that_make_no_sense_do_no_harm),
 		cmocka_unit_test(a_reader_that_does_not_read),
 		cmocka_unit_test(a_sender_with_little_to_send),
-		cmocka_unit_test(nobody_who_sends),
+		cmocka_unit_test(no_sender),
 		cmocka_unit_test(a_small_send_buffer),
 		cmocka_unit_test(a_small_receive_window),
 		cmocka_unit_test(a_queue_on_the_path),

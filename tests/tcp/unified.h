@@ -15,7 +15,7 @@
 
 static char unified_here[64]; /* mounted by this test; empty: not */
 
-/* False: there is none, and none can be mounted. */
+/* False: it is not mounted and can't be. */
 static bool unified_find(struct tcp_cgroup_hierarchy *h)
 {
 	char dir[] = "/tmp/sl-tcp-cgroup.XXXXXX";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fake_collector.h - stands in for the collector at link time: what the introspection of collect.h
- * shows is what a test put in. Not locked: change it only while nobody asks.
+ * shows is what a test put in. Not locked: change it only while no request runs.
  */
 #ifndef FAKE_COLLECTOR_H
 #define FAKE_COLLECTOR_H

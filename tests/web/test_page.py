@@ -338,7 +338,7 @@ class Test:
         check(got == [[1, 2, 3, 4.5, 5, 6], [10, 10, 10, 10, None, 10]] or
               got[1][:3] == [10, 10, 10] and None in got[1], got)
 
-    def nothing_is_asked_while_nobody_looks(self):
+    def a_hidden_page_asks_nothing(self):
         page = self.page
         page.call("Page.bringToFront")
         page.wait("!document.hidden")
