@@ -225,7 +225,7 @@ static bool wait_ready(struct collect_collector *c, int stop)
 }
 
 /* What a collector is made of; NULL: not asked for. */
-struct parts {
+struct collect_parts {
 	struct collect_live *live;
 	struct collect_collector *c;
 	struct collect_tracer *tracer;
@@ -245,7 +245,7 @@ static bool is_prometheus(const struct collect_settings *s)
 }
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
-static int parts_make(struct parts *p, struct collect_settings *s, int reload)
+static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
 	struct export_source source;
 	char error[256];
@@ -292,7 +292,7 @@ static int parts_make(struct parts *p, struct collect_settings *s, int reload)
 }
 
 /* False: learned models or samples could not be saved. */
-static bool parts_free(struct parts *p)
+static bool parts_free(struct collect_parts *p)
 {
 	http_free(p->http);
 	dta_store_server_free(p->stores);
@@ -305,7 +305,7 @@ static bool parts_free(struct parts *p)
 	return !collect_live_free(p->live);
 }
 
-static void say_ready(const struct parts *p, const struct collect_settings *s)
+static void say_ready(const struct collect_parts *p, const struct collect_settings *s)
 {
 	if (p->stores && dta_store_server_address(p->stores, 0))
 		base_ready("listen=%s agents=%zu dta=%s", http_address(p->http), s->c.agent_count,
@@ -320,7 +320,7 @@ static int run(struct collect_settings *s)
 {
 	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct parts p = {0};
+	struct collect_parts p = {0};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = failed("collect", "signals: ", strerror(stop < 0 ? -stop : -reload));

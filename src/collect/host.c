@@ -15,8 +15,9 @@ struct collect_home {
 	bool taken; /* the link has seen it */
 };
 
-#define FORGET_NS 10000000000u /* a home whose link has not seen the region for this long is free \
-				*/
+#define FORGET_NS                                                                       \
+	10000000000u /* a home whose link has not seen the region for this long is free \
+		      */
 #define RENAMES_MAX 64u
 
 struct collect_old_name {

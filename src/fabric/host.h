@@ -11,8 +11,8 @@
  *
  * Connections are of three kinds. Readers may READ and nothing else. Notifiers may WRITE, and only
  * the verdict board is registered for that: one WRITE with immediate data per notice, so that this
- * side sleeps until there is one. Writers belong to a store server (src/dta/store_server/rdma.c): they
- * WRITE and FETCH_ADD into registered stores, and READ nothing.
+ * side sleeps until there is one. Writers belong to a store server (src/dta/store_server/rdma.c):
+ * they WRITE and FETCH_ADD into registered stores, and READ nothing.
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H

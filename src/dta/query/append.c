@@ -11,7 +11,7 @@
 #define BLOCK_WORDS (SL_STORE_BATCH_MAX * SL_STORE_VALUE_MAX / 8 + 1)
 #define TRIES	    64 /* copies of a block that does not verify before the next call retries */
 
-struct append_ring {
+struct append_list {
 	const struct sl_store_config *c;
 	const uint8_t *at;
 	uint64_t unit; /* bytes per block */
@@ -19,24 +19,24 @@ struct append_ring {
 };
 
 static bool ring_of(const struct dta_store_view *v, uint32_t list, uint32_t lane,
-		    struct append_ring *r)
+		    struct append_list *r)
 {
 	const struct sl_store_config *c = v->config;
 
 	if (c->kind != SL_STORE_APPEND || list >= c->lists || lane >= c->lanes)
 		return false;
-	*r = (struct append_ring){c, v->banks + sl_store_ring_offset(c, list, lane),
+	*r = (struct append_list){c, v->banks + sl_store_ring_offset(c, list, lane),
 				  sl_store_block_bytes(c), list, lane};
 	return true;
 }
 
-static uint32_t lap_of(const struct append_ring *r, uint64_t block)
+static uint32_t lap_of(const struct append_list *r, uint64_t block)
 {
 	return (uint32_t)(block / r->c->slots % LAPS) + 1;
 }
 
 /* The lap in the tail of slot s; 0: never written. */
-static uint32_t lap_at(const struct append_ring *r, uint64_t s)
+static uint32_t lap_at(const struct append_list *r, uint64_t s)
 {
 	const void *tail = r->at + (s + 1) * r->unit - 8;
 
@@ -54,7 +54,7 @@ static int64_t laps_ahead(uint32_t lap, uint32_t than)
 }
 
 /* The number of items in the block; 0: it does not verify as this one. words: BLOCK_WORDS. */
-static uint32_t verify(const struct append_ring *r, uint64_t block, uint64_t *words)
+static uint32_t verify(const struct append_list *r, uint64_t block, uint64_t *words)
 {
 	uint64_t data = r->unit - 8, tail;
 	uint32_t count;
@@ -74,7 +74,7 @@ static uint32_t verify(const struct append_ring *r, uint64_t block, uint64_t *wo
  */
 #define TURNS 64
 
-static bool number_of(const struct append_ring *r, uint64_t slot, uint64_t *block)
+static bool number_of(const struct append_list *r, uint64_t slot, uint64_t *block)
 {
 	uint64_t words[BLOCK_WORDS];
 	uint32_t lap = lap_at(r, slot);
@@ -96,7 +96,7 @@ static bool number_of(const struct append_ring *r, uint64_t slot, uint64_t *bloc
 uint64_t dta_append_next(const struct dta_store_view *v, uint32_t list, uint32_t lane)
 {
 	uint64_t next = 0, best, b;
-	struct append_ring r;
+	struct append_list r;
 	bool any;
 
 	if (!ring_of(v, list, lane, &r))
@@ -131,7 +131,7 @@ uint64_t dta_append_oldest(const struct dta_store_view *v, uint32_t list, uint32
 }
 
 /* Whether the slot of block x holds x or a later lap. */
-static bool reached(const struct append_ring *r, uint64_t x)
+static bool reached(const struct append_list *r, uint64_t x)
 {
 	return laps_ahead(lap_at(r, x % r->c->slots), lap_of(r, x)) >= 0;
 }
@@ -140,7 +140,7 @@ static bool reached(const struct append_ring *r, uint64_t x)
  * After an overrun: the oldest block in the ring, by binary search over tails from a block that was
  * seen.
  */
-static uint64_t oldest(const struct append_ring *r, uint64_t seen)
+static uint64_t oldest(const struct append_list *r, uint64_t seen)
 {
 	uint64_t low = seen, high = seen + r->c->slots;
 
@@ -155,12 +155,12 @@ static uint64_t oldest(const struct append_ring *r, uint64_t seen)
 	return low + 1 > r->c->slots ? low + 1 - r->c->slots : 0;
 }
 
-int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader, void *items,
-		    uint32_t max)
+int dta_append_read(const struct dta_store_view *v, struct sl_query_append_reader *reader,
+		    void *items, uint32_t max)
 {
 	uint64_t words[BLOCK_WORDS], to;
 	uint32_t got = 0, count;
-	struct append_ring r;
+	struct append_list r;
 
 	if (!ring_of(v, reader->list, reader->lane, &r) || max < r.c->batch || max > INT32_MAX)
 		return -EINVAL;

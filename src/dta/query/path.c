@@ -22,7 +22,8 @@ static bool is_value(uint32_t value, const uint32_t *values, size_t count)
 }
 
 /* A unit that verifies is still untrusted: a translator may be faulty. */
-static bool decode(const struct sl_store_config *c, const uint64_t *unit, struct sl_postcard_answer *p)
+static bool decode(const struct sl_store_config *c, const uint64_t *unit,
+		   struct sl_postcard_answer *p)
 {
 	p->present = unit[1];
 	memcpy(&p->hops, unit + 2, 4);

@@ -132,8 +132,7 @@ const char *dta_client_add_store(struct dta_client *c, const json_t *m)
 		o = find_object(c, (uint32_t)number);
 	if (!o)
 		return "a store in an unknown object";
-	if (!hex || base_unhex(&config, hex, sizeof(config)) ||
-	    epoch < 0)
+	if (!hex || base_unhex(&config, hex, sizeof(config)) || epoch < 0)
 		return "a store without configuration";
 	if (dta_store_config_check(&config, c->said, sizeof(c->said)))
 		return c->said;
