@@ -11,7 +11,6 @@
 #include "bench.h"
 #include "sketch/count_min.h"
 #include "sketch/count_sketch.h"
-#include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
 #include "sketch/space_saving.h"
@@ -156,36 +155,6 @@ static void bench_fd(void)
 
 /* ---- inserts ---- */
 
-static void bench_values(void)
-{
-	double *v = malloc(sizeof(*v) * VALUES), ns;
-	struct sketch_ddsketch *d = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_CUBIC);
-	struct sketch_ddsketch *few = sketch_ddsketch_new(0.01, 128, SKETCH_DDSKETCH_CUBIC);
-	struct sketch_ddsketch *exact = sketch_ddsketch_new(0.01, 2048, SKETCH_DDSKETCH_LOG);
-
-	if (!v || !d || !few || !exact)
-		bench_die("no memory");
-	for (int i = 0; i < VALUES; i++) /* log-normal, as latencies are: a median of 10 ms */
-		v[i] = 0.01 * exp(bench_normal());
-	ns = MEASURE(VALUES, sketch_ddsketch_add(d, v[i], 1));
-	if (sketch_ddsketch_count(d) != (uint64_t)VALUES * (uint64_t)rounds ||
-	    fabs(sketch_ddsketch_quantile(d, 0.5) / 0.01 - 1) > 0.03)
-		bench_die("DDSketch lost something");
-	print_insert("sketch.ddsketch", ns, 1, 2048,
-		     "alpha 1 %, 2,048 bins, cubic, log-normal values");
-	ns = MEASURE(VALUES, sketch_ddsketch_add(few, v[i], 1));
-	if (sketch_ddsketch_exact_from(few) == 0)
-		bench_die("nothing was collapsed");
-	print_insert("sketch.ddsketch.collapsed", ns, 0, 1,
-		     "the same in 128 bins, most of which collapse");
-	ns = MEASURE(VALUES, sketch_ddsketch_add(exact, v[i], 1));
-	print_insert("sketch.ddsketch.log", ns, 0, 1, "the same as the first by log2()");
-	sketch_ddsketch_free(d);
-	sketch_ddsketch_free(few);
-	sketch_ddsketch_free(exact);
-	free(v);
-}
-
 static void bench_keys(void)
 {
 	uint64_t *key = malloc(sizeof(*key) * VALUES);
@@ -244,7 +213,6 @@ int main(int argc, char **argv)
 	if (!only || !strcmp(only, "fd"))
 		bench_fd();
 	if (!only || !strcmp(only, "inserts")) {
-		bench_values();
 		bench_keys();
 	}
 	return 0;

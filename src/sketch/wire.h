@@ -23,8 +23,6 @@
 
 enum sketch_kind {
 	SKETCH_FD = 1,
-	SKETCH_DDSKETCH = 2,
-	/* 3 and 7 are retired. */
 	SKETCH_HLL = 4,
 	SKETCH_COUNT_MIN = 5,
 	SKETCH_COUNT_SKETCH = 6,

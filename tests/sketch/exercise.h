@@ -15,7 +15,6 @@
 
 #include "sketch/count_min.h"
 #include "sketch/count_sketch.h"
-#include "sketch/ddsketch.h"
 #include "sketch/fd.h"
 #include "sketch/hll.h"
 #include "sketch/wire.h"
@@ -84,7 +83,6 @@ static inline void must(bool holds)
 	}
 
 EXERCISE_FRAME(fd)
-EXERCISE_FRAME(ddsketch)
 EXERCISE_FRAME(hll)
 EXERCISE_FRAME(count_min)
 EXERCISE_FRAME(count_sketch)
@@ -118,39 +116,6 @@ static inline void exercise_fd(const void *data, size_t size)
 	must(sketch_fd_rank(s) == 0);
 	sketch_fd_free(s);
 	free(row);
-}
-
-static inline void exercise_ddsketch(const void *data, size_t size)
-{
-	struct sketch_ddsketch *s = ddsketch_taken(data, size), *other;
-	int rc;
-
-	if (!s)
-		return;
-	other = ddsketch_copy(s);
-	for (int i = -320; i < 310; i += 9) {
-		rc = sketch_ddsketch_add(s, (i & 1 ? 1 : -1) * pow(10, i), 1);
-		must(rc == 0 || rc == -EINVAL || rc == -EOVERFLOW);
-	}
-	rc = sketch_ddsketch_merge(s, other);
-	must(rc == 0 || rc == -EOVERFLOW);
-	if (sketch_ddsketch_count(s)) {
-		double before = sketch_ddsketch_quantile(s, 0);
-
-		for (double q = 0; q <= 1; q += 0.125) {
-			double x = sketch_ddsketch_quantile(s, q);
-
-			must(x >= before);
-			before = x;
-		}
-		must(isfinite(before));
-	}
-	must(sketch_ddsketch_exact_from(s) >= 0);
-	sketch_ddsketch_free(other);
-	sketch_ddsketch_free(ddsketch_copy(s));
-	sketch_ddsketch_clear(s);
-	must(sketch_ddsketch_count(s) == 0);
-	sketch_ddsketch_free(s);
 }
 
 static inline void exercise_hll(const void *data, size_t size)
@@ -202,7 +167,6 @@ static inline void exercise_count_sketch(const void *data, size_t size)
 static inline void exercise_sketch(const void *data, size_t size)
 {
 	exercise_fd(data, size);
-	exercise_ddsketch(data, size);
 	exercise_hll(data, size);
 	exercise_count_min(data, size);
 	exercise_count_sketch(data, size);

@@ -62,8 +62,6 @@ int main(int argc, char **argv)
 {
 	struct sketch_fd *fd = sketch_fd_new(3, 4, SKETCH_FD_FAST),
 			 *plain = sketch_fd_new(2, 9, SKETCH_FD_PLAIN);
-	struct sketch_ddsketch *dd = sketch_ddsketch_new(0.05, 64, SKETCH_DDSKETCH_SIGNED);
-	struct sketch_ddsketch *collapsed = sketch_ddsketch_new(0.01, 16, SKETCH_DDSKETCH_LOG);
 	struct sketch_hll *hll = sketch_hll_new(4, 1);
 	struct sketch_count_min *cm = sketch_count_min_new(8, 2, 0, 1);
 	struct sketch_count_min *careful = sketch_count_min_new(4, 3, SKETCH_COUNT_MIN_CONSERVATIVE,
@@ -85,8 +83,6 @@ int main(int argc, char **argv)
 			sketch_fd_update(fd, row);
 			sketch_fd_update(plain, row);
 		}
-		sketch_ddsketch_add(dd, any(&seed), 1);
-		sketch_ddsketch_add(collapsed, 3 << i % 9, 1);
 		sketch_hll_add_u64(hll, i);
 		sketch_count_min_add_u64(cm, key, i);
 		sketch_count_min_add_u64(careful, key, i);
@@ -94,8 +90,6 @@ int main(int argc, char **argv)
 	}
 	WRITE(fd, "fd", fd);
 	WRITE(fd, "fd-plain", plain);
-	WRITE(ddsketch, "ddsketch-signed", dd);
-	WRITE(ddsketch, "ddsketch-collapsed", collapsed);
 	WRITE(hll, "hll", hll);
 	WRITE(count_min, "count-min", cm);
 	WRITE(count_min, "count-min-conservative", careful);
