@@ -307,8 +307,8 @@ def what_was_learned_can_be_kept_and_merged(day):
     expect(p.stderr.count('does not fit') == PODS and '6 of 6 pods are not known' in p.stderr, p.stderr)
     with open(at[1], 'rb') as f:
         good = f.read()
-    for bad, why in ((good[:-5], 'cut short'), (b'', 'cut short'), (good + b'x', 'cut short'),
-                     (b'SLMODLS9' + good[8:], 'another version')):
+    for bad, why in ((good[:-5], 'truncated'), (b'', 'truncated'), (good + b'x', 'truncated'),
+                     (b'SLMODLS9' + good[8:], 'of a version that')):
         with open(at[4], 'wb') as f:
             f.write(bad)
         for p in (replay(day, '--model', at[4], '--verdicts', '-', code=1), model(at[4], code=1)):

@@ -384,7 +384,7 @@ def case_wrong():
     says([], 2, 'two files')
     says([good], 2, 'two files')
     says(['--by', 'colour', good, good], 2, '--by')
-    says(['--json', '--csv', good, good], 2, 'not both')
+    says(['--json', '--csv', good, good], 2, 'exclude each other')
     says(['--record', bad, '--pid', '1'], 2, 'no processes')
     says(['--record', bad, '--dev', 'x' * 20], 2, 'no name of a device')
     says(['--record', '/nonexistent/x'], 1, 'No such file')
