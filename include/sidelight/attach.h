@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/attach.h - the agent's unix socket: how a publisher hands its region over, and how a
- * consumer on the same host gets regions to read. The normative text is sidelight-attach(7).
+ * sidelight/attach.h - the protocol of the agent's unix socket: publishers hand over their regions,
+ * and consumers on the same host get regions to read. sidelight-attach(7) is normative.
  *
  * SOCK_SEQPACKET; a packet is one struct sl_msg and its payload, little-endian. File descriptors
- * travel as SCM_RIGHTS, at most one a packet. The first packet of a connection decides what it
- * is: PUBLISH makes it a publisher's, SUBSCRIBE a consumer's, STATUS a question with one answer.
- * A publisher may send further PUBLISH packets for further regions. The hang-up of a publisher's
- * connection is its death, unless CLOSE came first.
+ * travel as SCM_RIGHTS, at most one per packet. The first packet of a connection decides its role:
+ * PUBLISH a publisher, SUBSCRIBE a consumer, STATUS one question and one answer. A publisher may
+ * send more PUBLISH packets for more regions. A publisher whose connection hangs up without CLOSE
+ * is dead.
  *
- * VERDICT goes the other way: a consumer says what it thinks of a region, and the agent hands it on
- * to the region's publisher. Neither answers. A consumer over RDMA writes the same into the agent's
- * board, struct sl_board_line.
+ * VERDICT travels from a consumer by the agent to the publisher of the region; there is no answer.
+ * A consumer over RDMA writes a struct sl_board_line into the agent's verdict board instead.
  *
- * Answers carry the serial of the question. A packet that can't be understood is answered by
- * REFUSED and the connection is closed.
+ * An answer carries the serial of its question. A malformed packet is answered by REFUSED, and the
+ * connection is closed.
  */
 #ifndef SIDELIGHT_ATTACH_H
 #define SIDELIGHT_ATTACH_H
@@ -38,14 +37,14 @@ enum sl_msg_type {
 	SL_MSG_PUBLISH = 1,    /* sl_msg_publish + the region's memfd, sealed, read-write */
 	SL_MSG_ADMITTED = 2,   /* sl_msg_admitted */
 	SL_MSG_REFUSED = 3,    /* sl_msg_refused */
-	SL_MSG_CLOSE = 4,      /* sl_msg_id (region instance): goodbye, not a death; no answer */
+	SL_MSG_CLOSE = 4,      /* sl_msg_id (region instance): an orderly end; no answer */
 	SL_MSG_SUBSCRIBE = 16, /* no payload */
 	SL_MSG_WELCOME = 17,   /* sl_msg_welcome + the directory's memfd, read-only */
 	SL_MSG_OPEN = 18,      /* sl_msg_id (entry id) */
 	SL_MSG_REGION = 19,    /* sl_msg_region + the region's memfd, read-only */
 	SL_MSG_VERDICT = 20, /* sl_msg_verdict: consumer to agent, agent to publisher; no answer */
 	SL_MSG_STATUS = 32,  /* no payload */
-	SL_MSG_STATUS_IS = 33, /* sl_msg_status + a memfd that holds JSON, read-only */
+	SL_MSG_STATUS_IS = 33, /* sl_msg_status + a memfd of JSON, read-only */
 };
 
 struct sl_msg {
@@ -53,7 +52,7 @@ struct sl_msg {
 	uint16_t type; /* enum sl_msg_type */
 	uint16_t reserved;
 	uint32_t length; /* bytes of payload */
-	uint32_t serial; /* chosen by the asking side, repeated by the answer */
+	uint32_t serial; /* chosen by the asking side, repeated in the answer */
 };
 
 struct sl_msg_publish {
@@ -69,7 +68,7 @@ struct sl_msg_admitted {
 struct sl_msg_refused {
 	int32_t error;	  /* a positive errno: ENOSPC regions or memory used up, EPERM seals,
 			   * EBADMSG malformed, E2BIG too large, ENOENT no such id, ... */
-	char reason[252]; /* for a human, NUL-terminated */
+	char reason[252]; /* readable text, NUL-terminated */
 };
 
 struct sl_msg_id {
@@ -92,29 +91,29 @@ struct sl_msg_status {
 };
 
 #define SL_VERDICT_ANOMALOUS 1u
-#define SL_VERDICT_FLAGS     1u /* all that there are */
+#define SL_VERDICT_FLAGS     1u /* all flags */
 #define SL_VERDICT_TTL_MAX   3600000000000ull
 
-/* What analysis says of a region: to be renewed before it expires, or it is known no more. */
+/* The verdict of an analysis on a region. It expires unless it is renewed. */
 struct sl_msg_verdict {
 	uint64_t instance;    /* of the region */
 	uint64_t flags;	      /* SL_VERDICT_... */
-	uint64_t ttl_ns;      /* how long it holds: 1 .. SL_VERDICT_TTL_MAX */
-	int64_t time_ns;      /* CLOCK_REALTIME where it was come to */
+	uint64_t ttl_ns;      /* until it expires: 1 .. SL_VERDICT_TTL_MAX */
+	int64_t time_ns;      /* of the verdict, the collector's CLOCK_REALTIME */
 	double score;	      /* >= 0, finite; 1 is the threshold */
-	uint64_t reserved[2]; /* 0; not looked at */
+	uint64_t reserved[2]; /* 0; ignored */
 };
 
 /*
- * A line of the board: one for each entry of the directory, at the entry's index. An ordinary line
- * (region.h), so that one that was torn, or that two wrote at once, is not believed.
+ * A line of the verdict board, one per directory entry, at the entry's index. A plain line
+ * (region.h): one that is torn, or that two consumers write at once, does not verify.
  */
 struct sl_board_line {
 	struct sl_msg_verdict verdict;
 	uint64_t check; /* sl_line_check() of the seven words before */
 };
 
-/* Does what came from elsewhere hold? */
+/* A verdict from another process is within its bounds. */
 static inline bool sl_verdict_sound(const struct sl_msg_verdict *v)
 {
 	return v->instance && !(v->flags & ~(uint64_t)SL_VERDICT_FLAGS) && v->ttl_ns &&

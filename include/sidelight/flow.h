@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/flow.h - a region of kind SL_REGION_FLOWS: the TCP connections of a machine, as its
- * kernel keeps them. The memory is a mapped eBPF array; programs in the kernel write it, nobody
- * else does. The normative description is sidelight-region(5).
+ * sidelight/flow.h - a region of kind SL_REGION_FLOWS: the TCP connections of a host, as its kernel
+ * keeps them. The memory is a mapped eBPF array that only programs in the kernel write.
+ * sidelight-region(5) is normative.
  *
  *   0      header            as of every region
  *   4096   hot line          enum sl_flows_hot_cell, a folded line
  *   ...    flows             SL_SECTION_FLOWS: slots of SL_FLOW_SIZE bytes, eight folded lines each
  *   ...    journal           SL_SECTION_JOURNAL: a ring of folded lines, a power of two of them
- *   ...    cgroups           SL_SECTION_CGROUPS, optional: who a cgroup id is, slots of
- *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each. Written by the
- *                            user space of those programs when a connection of a cgroup turns up
- *                            that it does not know yet; the only part that the kernel does not
- *                            write
+ *   ...    cgroups           SL_SECTION_CGROUPS, optional: names of cgroup ids, slots of
+ *                            SL_FLOW_CGROUP_SIZE bytes, eight folded lines each. The loader of the
+ *                            programs, in user space, writes it for the first connection of each
+ *                            cgroup
  *
- * A reader reads slots [0, SL_FLOWS_USED) and takes a slot if its eight lines verify and bear the
+ * A reader reads slots [0, SL_FLOWS_USED) and takes a slot if its eight lines verify and have the
  * same tag: then they are one snapshot. A slot belongs to one flow from its opening to the end of
- * its quarantine: a flow that ended stays readable, in state closed, for as long as the
- * hot line says. The id tells one flow from the next in the same slot.
+ * its quarantine: a flow that ended stays readable, in state closed, for the time in the hot line.
+ * The id tells flows in one slot apart.
  *
  * C11 and C++17; also compiled into the eBPF programs.
  */
@@ -30,9 +29,10 @@
 #define SL_FLOW_SIZE  512u
 #define SL_FLOWS_MAX  (1u << 20)
 
-/* The check word of a folded line: the sum of (cell[i] ^ cell[i] >> 32) * K[i] mod 2^64. Why
- * folded: a product carries upwards only; so every byte of a cell changes at least the upper five
- * of the check. */
+/*
+ * The check word of a folded line: the sum of (cell[i] ^ cell[i] >> 32) * K[i] mod 2^64. A product
+ * carries upwards only; folded, every byte of a cell changes at least the upper five of the check.
+ */
 static inline uint64_t sl_folded_check(const uint64_t line[8])
 {
 	return (line[0] ^ line[0] >> 32) * SL_LINE_K0 + (line[1] ^ line[1] >> 32) * SL_LINE_K1 +
@@ -42,18 +42,18 @@ static inline uint64_t sl_folded_check(const uint64_t line[8])
 }
 
 enum sl_flows_hot_cell {
-	SL_FLOWS_ROUND = 0,	 /* grows with each publishing */
+	SL_FLOWS_ROUND = 0,	 /* grows with each publication */
 	SL_FLOWS_USED = 1,	 /* slots ever used: a reader reads [0, used) */
 	SL_FLOWS_OPEN = 2,	 /* low half: open; high half: closed, in quarantine */
-	SL_FLOWS_REFUSED = 3,	 /* connections for which there was no slot */
+	SL_FLOWS_REFUSED = 3,	 /* connections without a slot */
 	SL_FLOWS_JOURNAL = 4,	 /* number of the next line of the journal */
-	SL_FLOWS_CHANGED_NS = 5, /* CLOCK_MONOTONIC of the last publishing */
+	SL_FLOWS_CHANGED_NS = 5, /* CLOCK_MONOTONIC of the last publication */
 	SL_FLOWS_QUARANTINE_NS = 6,
 };
 
 /*
- * A line of the journal. Cell 0: number << 8 | enum sl_flow_event; line n lies in place n modulo
- * the length.
+ * A line of the journal. Cell 0: number << 8 | enum sl_flow_event; line n is at place n modulo the
+ * length.
  */
 enum sl_flow_journal_cell {
 	SL_JOURNAL_TAG = 0,
@@ -74,7 +74,7 @@ enum sl_flow_event { SL_FLOW_EVENT_OPEN = 1, SL_FLOW_EVENT_CLOSE = 2 };
 #define SL_FLOW_CELL(line, cell) ((line)*8u + (cell))
 enum sl_flow_cell {
 	SL_FLOW_TAG = SL_FLOW_CELL(0, 0),
-	SL_FLOW_ID = SL_FLOW_CELL(0, 1),	/* never given twice by one table */
+	SL_FLOW_ID = SL_FLOW_CELL(0, 1),	/* never assigned twice by one table */
 	SL_FLOW_WORD = SL_FLOW_CELL(0, 2),	/* SL_FLOW_WORD_OF() */
 	SL_FLOW_NETNS_PID = SL_FLOW_CELL(0, 3), /* network namespace | thread group, 0: unknown */
 	SL_FLOW_CGROUP = SL_FLOW_CELL(0, 4),
@@ -93,33 +93,34 @@ enum sl_flow_cell {
 	SL_FLOW_READ_BYTES = SL_FLOW_CELL(2, 5), /* by the application */
 	SL_FLOW_WRITE_BYTES = SL_FLOW_CELL(2, 6),
 
-	SL_FLOW_FLIGHT_LOST = SL_FLOW_CELL(3, 1), /* packets_out | lost, ever */
+	SL_FLOW_FLIGHT_LOST = SL_FLOW_CELL(3, 1), /* packets_out | lost, in total */
 	SL_FLOW_WINDOWS = SL_FLOW_CELL(3, 2),	  /* rcv_wnd | snd_wnd, bytes */
 	SL_FLOW_CWND = SL_FLOW_CELL(3, 3),	  /* snd_cwnd | snd_ssthresh, segments */
 	SL_FLOW_MSS_QUEUE = SL_FLOW_CELL(3, 4),	  /* mss | bytes written and not yet sent */
-	SL_FLOW_QUEUE_MAX = SL_FLOW_CELL(3, 5),	  /* most of them | sk_wmem_queued */
+	SL_FLOW_QUEUE_MAX = SL_FLOW_CELL(3, 5),	  /* maximum of them | sk_wmem_queued */
 	SL_FLOW_SRTT = SL_FLOW_CELL(3, 6),	  /* smoothed RTT | mean deviation, us */
 
 	SL_FLOW_RTT_COUNT = SL_FLOW_CELL(4, 1),
 	SL_FLOW_RTT_SUM = SL_FLOW_CELL(4, 2),	  /* us */
-	SL_FLOW_RTT_MIN_RTO = SL_FLOW_CELL(4, 3), /* smallest RTT of late | RTO, us */
-	SL_FLOW_RETRANS_DSACK = SL_FLOW_CELL(4,
-					     4), /* segments sent again | spurious, says the peer */
+	SL_FLOW_RTT_MIN_RTO = SL_FLOW_CELL(4, 3), /* recent minimum of the RTT | RTO, us */
+	SL_FLOW_RETRANS_DSACK =
+		SL_FLOW_CELL(4, 4), /* segments retransmitted | of them spurious, by the peer */
 	SL_FLOW_FAST_TIMEOUTS = SL_FLOW_CELL(4, 5), /* recoveries | retransmission timeouts */
 	SL_FLOW_REORDERED = SL_FLOW_CELL(4, 6),	    /* rcv_ooopack | reord_seen */
 
-	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5, 1),  /* segments sent again: fast | after a timeout */
+	SL_FLOW_RE_FAST_RTO = SL_FLOW_CELL(5,
+					   1), /* segments retransmitted: fast | after a timeout */
 	SL_FLOW_RE_TLP_SYN = SL_FLOW_CELL(5, 2),   /* by tail-loss probe | of the handshake */
-	SL_FLOW_ZERO_WINDOWS = SL_FLOW_CELL(5, 3), /* times closed: by the peer | by us */
+	SL_FLOW_ZERO_WINDOWS = SL_FLOW_CELL(5, 3), /* times closed: by the peer | by this side */
 	SL_FLOW_DELIVERED = SL_FLOW_CELL(5, 4),	   /* segments delivered | of them with CE */
 	SL_FLOW_CE_PACING = SL_FLOW_CELL(5, 5),	   /* segments received with CE | pacing, KiB/s */
-	SL_FLOW_CALLS = SL_FLOW_CELL(5, 6),	   /* read | write calls, if they are counted */
+	SL_FLOW_CALLS = SL_FLOW_CELL(5, 6),	   /* read | write calls, if counted */
 
 	SL_FLOW_SEGS_OUT = SL_FLOW_CELL(6, 1),	/* all | with data */
 	SL_FLOW_SEGS_IN = SL_FLOW_CELL(6, 2),	/* all | with data */
-	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* with data to send */
-	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* of that: held back by the peer's window */
-	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* of that: by the send buffer */
+	SL_FLOW_BUSY_US = SL_FLOW_CELL(6, 3),	/* time with data to send */
+	SL_FLOW_RWND_US = SL_FLOW_CELL(6, 4),	/* of that: limited by the peer's window */
+	SL_FLOW_SNDBUF_US = SL_FLOW_CELL(6, 5), /* of that: limited by the send buffer */
 	SL_FLOW_BACKLOG = SL_FLOW_CELL(6, 6),	/* listeners: accept queue | its bound */
 
 	SL_FLOW_COMM = SL_FLOW_CELL(7, 1),    /* two cells: name of the task, 16 bytes */
@@ -130,8 +131,10 @@ enum sl_flow_cell {
 #define SL_FLOW_LOW(cell)  ((uint32_t)(cell))
 #define SL_FLOW_HIGH(cell) ((uint32_t)((cell) >> 32))
 
-/* state: enum sl_region_state (free, live, closed); tcp: as in tcp_states.h; family: 4 or 6, of the
- * packets. */
+/*
+ * state: enum sl_region_state (free, live, closed); tcp: as in tcp_states.h; family: 4 or 6, of the
+ * packets.
+ */
 #define SL_FLOW_WORD_OF(state, tcp, family, local_port, remote_port)           \
 	((uint64_t)(state) | (uint64_t)(tcp) << 8 | (uint64_t)(family) << 16 | \
 	 (uint64_t)(local_port) << 32 | (uint64_t)(remote_port) << 48)
@@ -142,17 +145,17 @@ enum sl_flow_cell {
 #define SL_FLOW_REMOTE_PORT(word) ((uint32_t)((word) >> 48))
 
 enum sl_flow_flag {
-	SL_FLOW_OLDER = 1 << 0,	 /* was there before: duration, RTT samples, causes, zero
-				  * windows and maxima count from when it was first seen */
-	SL_FLOW_ACTIVE = 1 << 1, /* opened from here */
-	SL_FLOW_MAPPED = 1 << 2, /* IPv4 on a socket of IPv6 */
+	SL_FLOW_OLDER = 1 << 0,	 /* existed before the table: duration, RTT samples, causes,
+				  * zero windows and maxima count from the first look at it */
+	SL_FLOW_ACTIVE = 1 << 1, /* initiated by this host */
+	SL_FLOW_MAPPED = 1 << 2, /* IPv4 on an IPv6 socket */
 	SL_FLOW_LISTENER = 1 << 3,
-	SL_FLOW_RESET_IN = 1 << 4,  /* ended by a reset of the peer */
+	SL_FLOW_RESET_IN = 1 << 4,  /* ended by a reset from the peer */
 	SL_FLOW_RESET_OUT = 1 << 5, /* a reset was sent */
-	SL_FLOW_ECN = 1 << 6,	    /* agreed upon */
-	SL_FLOW_UNWANTED = 1 << 7,  /* closed for the table only: the filter changed */
-	SL_FLOW_UNSEEN = 1 << 8,    /* the kernel told nobody of its end, which was found later:
-				     * the values are those that were read last */
+	SL_FLOW_ECN = 1 << 6,	    /* negotiated */
+	SL_FLOW_UNWANTED = 1 << 7,  /* closed in the table only: the filter changed */
+	SL_FLOW_UNSEEN = 1 << 8,    /* no hook saw its end, which was found later: the values are
+				     * the last ones read */
 };
 
 SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");
@@ -160,20 +163,20 @@ SL_STATIC_ASSERT(SL_FLOW_SIZE == SL_FLOW_LINES * SL_LINE_SIZE, "slot");
 /*
  * A slot of SL_SECTION_CGROUPS: cell 0 of each line is the tag as of a flow, generation of the slot
  * << 32 | number of the snapshot. Lines 1 to 7 hold text in cells 1 to 6, 48 bytes each, 336 in
- * all: five strings one behind the other, each ended by NUL, empty if it is not known, in the order
- * of enum sl_cgroup_text. Slot 0 is nobody's; its first line tells about the section.
+ * all: five NUL-terminated strings, empty if unknown, in the order of enum sl_cgroup_text. Slot 0
+ * is not a cgroup's; its first line describes the section.
  */
 #define SL_FLOW_CGROUP_SIZE 512u
 #define SL_FLOW_CGROUPS_MAX (1u << 16)
 #define SL_FLOW_CGROUP_TEXT 336u
 enum sl_flow_cgroup_cell {
 	SL_FLOW_CGROUP_TAG = 0,
-	SL_FLOW_CGROUP_ID = 1,	  /* as SL_FLOW_CGROUP of the flows; never 0 but in slot 0 */
-	SL_FLOW_CGROUP_STATE = 2, /* bits 0-7 enum sl_region_state: live, or closed: it is gone; bit
-				   * 8: text was cut to fit */
+	SL_FLOW_CGROUP_ID = 1,	       /* as SL_FLOW_CGROUP of the flows; 0 in slot 0 only */
+	SL_FLOW_CGROUP_STATE = 2,      /* bits 0-7 enum sl_region_state: live, or closed: removed;
+					* bit 8: text was cut to fit */
 	SL_FLOW_CGROUP_CHANGED_NS = 3, /* CLOCK_MONOTONIC */
-	SL_FLOW_CGROUP_USED = 4,       /* slot 0: slots ever used, this one included */
-	SL_FLOW_CGROUP_REFUSED = 5,    /* slot 0: cgroups for which there was no slot */
+	SL_FLOW_CGROUP_USED = 4,       /* slot 0: slots ever used, with this one */
+	SL_FLOW_CGROUP_REFUSED = 5,    /* slot 0: cgroups without a slot */
 };
 enum sl_cgroup_text {
 	SL_CGROUP_NAMESPACE = 0, /* of Kubernetes */

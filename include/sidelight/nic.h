@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/nic.h - a region of kind SL_REGION_NIC: TCP segments as they left and reached the
- * network devices of a machine, with the time of each. The memory is a mapped eBPF array; programs
- * in the kernel write it, nobody else does. The normative description is sidelight-region(5).
+ * sidelight/nic.h - a region of kind SL_REGION_NIC: TCP segments at the network devices of a host,
+ * each with its time. The memory is a mapped eBPF array that only programs in the kernel write.
+ * sidelight-region(5) is normative.
  *
  *   0      header            as of every region
  *   4096   hot line          enum sl_nic_hot_cell, a plain line
  *   8192   ring              SL_SECTION_NIC_RING: a power of two of records, SL_NIC_SIZE bytes each
  *
- * Record n lies in place n modulo the length: two folded lines (sidelight/flow.h) that bear the
- * same tag. A reader that comes back within one length of the ring has missed nothing; else it
- * knows by SL_NIC_HEAD how many it missed.
+ * Record n is at place n modulo the length: two folded lines (sidelight/flow.h) with the same tag.
+ * A reader that returns within one length of the ring misses none; SL_NIC_HEAD tells how many it
+ * missed otherwise.
  *
- * Times are CLOCK_MONOTONIC in ns: it is never set, so that it steps nowhere, and it is the clock
- * of the layers' times, so that both can be put side by side. Clocks of two hosts have nothing to
- * do with each other: their offset is estimated from the records themselves.
+ * Times are CLOCK_MONOTONIC in ns, which never steps and is also the clock of the layers' times.
+ * The offset between the clocks of two hosts is estimated from the records.
  *
  * C11 and C++17; also compiled into the eBPF programs.
  */
@@ -28,20 +27,20 @@
 #define SL_NIC_RING_MIN 64u
 #define SL_NIC_RING_MAX (1u << 24)
 
-/* Additions only, so that any CPU may add; all since the start. */
+/* Changed by additions only, so that any CPU may add. All count from the start. */
 enum sl_nic_hot_cell {
 	SL_NIC_HEAD = 0,      /* number of the next record */
-	SL_NIC_HEADLESS = 1,  /* packets whose header the program could not read */
-	SL_NIC_LATE = 2,      /* records of packets whose header could be read behind GRO only */
-	SL_NIC_FRAGMENTS = 3, /* IP fragments, and IPv6 with extension headers: not looked into */
+	SL_NIC_HEADLESS = 1,  /* packets whose header could not be read */
+	SL_NIC_LATE = 2,      /* records of packets whose header could be read after GRO only */
+	SL_NIC_FRAGMENTS = 3, /* IP fragments, and IPv6 with extension headers: not parsed */
 	SL_NIC_INTERVAL = 4,  /* reserved: 0 */
 };
 
 /* Cell 0: number << 8 | enum sl_nic_flag. Line 1 repeats it. */
 enum sl_nic_cell {
 	SL_NIC_TAG = 0,
-	SL_NIC_TIME_NS = 1, /* CLOCK_MONOTONIC: given to the driver, or by it */
-	SL_NIC_SEQ_END = 2, /* first sequence number | the one behind the last; SYN and FIN count */
+	SL_NIC_TIME_NS = 1, /* CLOCK_MONOTONIC: handed to the driver, or by it */
+	SL_NIC_SEQ_END = 2, /* first sequence number | last + 1; SYN and FIN count */
 	SL_NIC_ACK = 3,	    /* acknowledgement number | window (16 bits, unscaled) | IP id (16) */
 	SL_NIC_TIMESTAMPS = 4, /* of RFC 7323: TSval | TSecr, if SL_NIC_HAS_TS */
 	SL_NIC_PORTS = 5,  /* source, destination (16 bits each) | gso_size (16) | gso_segs (16) */
@@ -60,7 +59,7 @@ enum sl_nic_flag {
 	SL_NIC_RST = 1 << 3,
 	SL_NIC_HAS_TS = 1 << 4,
 	SL_NIC_V6 = 1 << 5,
-	SL_NIC_MERGED = 1 << 6, /* in: read behind GRO; the time is that of its first segment */
+	SL_NIC_MERGED = 1 << 6, /* in: read after GRO; the time is that of its first segment */
 };
 
 SL_STATIC_ASSERT(SL_NIC_SIZE == 2 * SL_LINE_SIZE, "record");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/query.h - ask stores of reports (docs/dta-store.md) for values, counts, paths, lists
- * and sketches. The collector and 'sidelight query' use the same code.
+ * sidelight/query.h - query stores of reports (docs/dta-store.md): values, counts, paths, lists and
+ * sketches. The collector and 'sidelight query' use the same code.
  *
  * 	char why[256];
  * 	struct sl_store *s = sl_store_open("/var/lib/sidelight/flows.0.0.store", why, sizeof(why));
@@ -19,12 +19,12 @@
  *  - Any number of threads may query one store at a time. A reader of a list belongs to one thread
  *    at a time. No thread may query a store that is being closed. After fork() both processes may
  *    query.
- *  - Queries allocate nothing, take no lock and make no system call, except sl_query_sketch(),
- *    which allocates, and sl_query_append(), which sleeps if it is told to wait.
+ *  - Queries allocate nothing, take no lock and make no system call. Exceptions: sl_query_sketch()
+ *    allocates, and sl_query_append() sleeps if told to wait.
  *  - The contents of a store are not trusted: any bytes give an answer, and no access leaves the
- *    store. A FILE that is truncated while it is mapped raises SIGBUS, as any mapping does: only
- *    the collector should be able to write to its directory. A memfd is refused unless it is sealed
- *    against shrinking.
+ *    store. A file that is truncated while it is mapped raises SIGBUS, as any mapping does: make
+ *    its directory writable by the collector only. A memfd is refused unless it is sealed against
+ *    shrinking.
  *  - Bytes of keys and values are those of the reporter. Numbers are in its byte order.
  *
  * C11 and C++17. Link with -lsidelight-dta (pkg-config sidelight-dta).

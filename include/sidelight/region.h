@@ -2,22 +2,22 @@
 /*
  * sidelight/region.h - region format 1, the memory that publishers write and collectors READ.
  *
- * The normative description is sidelight-region(5); this header is its C form. Everything is
- * little-endian, every reference is an offset from the start of the region, and every part that
- * changes while somebody may read it is made of self-verifying lines.
+ * sidelight-region(5) is normative; this header is its C form. All numbers are little-endian, all
+ * references are offsets from the start of the region, and all parts that change while they may be
+ * read consist of self-verifying lines.
  *
  * A region, in order of offset:
  *
- *   0      header            4096 bytes, immutable once the region was handed to an agent
- *   4096   hot line          one line: what is used, and in which generation
+ *   0      header            4096 bytes, immutable once an agent has the region
+ *   4096   hot line          one line: the parts in use, and their generation
  *   4096+  stripes           SL_SECTION_STRIPES, stride bytes each, one per writer thread
  *   ...    schema            SL_SECTION_SCHEMA, append-only records
  *   ...    spans             SL_SECTION_SPANS, optional: one ring per stripe
  *
  * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES in place of stripes and schema.
- * Sections of a type that a reader does not know are skipped.
+ * Readers skip sections of unknown types.
  *
- * This file knows no process, socket or transport. C11 and C++17.
+ * Knows no process, socket or transport. C11 and C++17.
  */
 #ifndef SIDELIGHT_REGION_H
 #define SIDELIGHT_REGION_H
@@ -43,7 +43,7 @@ extern "C" {
 #define SL_HEADER_SIZE	     4096u
 #define SL_HEADER_LABELS     512u /* offset of the label bytes in the header */
 #define SL_HEADER_LABELS_MAX (4088u - SL_HEADER_LABELS)
-#define SL_REGION_SIZE_MAX   (1ull << 32) /* no reader accepts more */
+#define SL_REGION_SIZE_MAX   (1ull << 32) /* readers refuse more */
 
 #define SL_LINE_SIZE	     64u
 #define SL_LINE_CELLS	     7u /* the eighth word is the check */
@@ -56,24 +56,24 @@ extern "C" {
 #define SL_STATES_MAX	     64u   /* states of a state set */
 
 /*
- * The seven constants of the check word, K[0] .. K[6]. They are odd, so that no change of one cell
- * is invisible; [7] is 0, so that the check word itself adds nothing. There are three kinds of
- * lines:
+ * The seven constants of the check word, K[0] .. K[6]. They are odd, so that any change of one cell
+ * changes the check; [7] is 0, so that the check word itself adds nothing. Kinds of lines:
  *
- *   plain   check = sum of cell[i] * K[i] mod 2^64: the hot line, directory entries, and the
- *           stripes from 1 on. Adding n to a cell and n * K[i] to the check word leaves a line
- *           that verifies again, without knowing what was there: one instruction each.
+ *   plain   check = sum of cell[i] * K[i] mod 2^64: hot lines, directory entries, and stripes from
+ *           1 on. Adding n to a cell and n * K[i] to the check word keeps the line verifying,
+ *           whatever it held: one instruction each.
  *   mixed   check = sum of sl_cell_mix(cell[i], i) mod 2^64: stripe 0, where every update is a
- *           read-modify-write that knows old and new anyway, and adds mix(new) - mix(old).
- *   sealed  check = sl_sealed_check(): the rings of spans, whose lines are written as a whole. It
- *           costs the writer four multiplications in place of seven.
+ *           read-modify-write that knows old and new, and adds mix(new) - mix(old).
+ *   sealed  check = sl_sealed_check(): rings of spans, whose lines are written as a whole. Costs
+ *           the writer four multiplications instead of seven.
+ *   folded  check = sl_folded_check() of flow.h: tables that the kernel writes.
  *
- * Why the first two: a product carries upwards only, so that bytes torn off the top of a cell are
- * guarded by the top of the check word alone. Counters change at their bottom; gauges change
- * everywhere.
+ * Plain lines suit counters and mixed lines gauges: a product carries upwards only, so that only
+ * the top of a plain check word guards the top bytes of a cell. Counters change at their bottom,
+ * gauges everywhere.
  *
- * Either way updates commute, and each is seen by itself. Cells that must be seen together (a
- * directory entry) are all stored first, and then the check word by one store.
+ * Updates commute, and each is visible by itself. Cells that must be seen together (a directory
+ * entry) are all stored before the check word, which is one store.
  */
 #define SL_LINE_K0 0x9e3779b97f4a7c15ull
 #define SL_LINE_K1 0xbf58476d1ce4e5b9ull
@@ -94,18 +94,18 @@ struct sl_region_section {
 
 struct sl_region_header {
 	uint8_t magic[8];     /* SL_REGION_MAGIC */
-	uint16_t version;     /* SL_REGION_VERSION: a reader refuses any other */
+	uint16_t version;     /* SL_REGION_VERSION: readers refuse any other */
 	uint16_t minor;	      /* additions that an older reader may ignore */
 	uint32_t header_size; /* SL_HEADER_SIZE */
 	uint64_t size;	      /* bytes of the whole region, header included */
 	uint32_t kind;	      /* enum sl_region_kind */
 	uint32_t pid;	      /* of the publisher, in its own PID namespace */
-	uint64_t instance;    /* random, not 0: tells this region from every other */
+	uint64_t instance;    /* random, not 0: distinguishes this region from all others */
 	uint64_t start_ns;    /* CLOCK_REALTIME at creation */
 	uint64_t start_ticks; /* field 22 of /proc/PID/stat: with pid and boot_id, the process */
 	uint8_t boot_id[16];  /* /proc/sys/kernel/random/boot_id, binary */
 	uint32_t section_count;
-	uint32_t label_bytes; /* used bytes from SL_HEADER_LABELS on: key NUL value NUL ... */
+	uint32_t label_bytes; /* bytes used from SL_HEADER_LABELS on: key NUL value NUL ... */
 	struct sl_region_section section[SL_SECTIONS_MAX];
 	uint8_t reserved[SL_HEADER_LABELS - 464];
 	uint8_t labels[SL_HEADER_LABELS_MAX];
@@ -113,18 +113,18 @@ struct sl_region_header {
 };
 
 /*
- * The hot line of a region of metrics. A writer appends the schema record and zeroes cells first,
- * then stores here; each cell may be seen before or after the others were updated, never torn.
+ * The hot line of a region of metrics. The writer appends the schema record and zeroes the cells
+ * before it stores here. A reader may see some cells updated and others not, but none torn.
  */
 enum sl_hot_cell {
-	SL_HOT_GENERATION = 0,	 /* grows by one with each change of the layout; 0: nothing yet */
+	SL_HOT_GENERATION = 0,	 /* grows by one with each change of the layout; 0: empty */
 	SL_HOT_SCHEMA_USED = 1,	 /* bytes of schema in use */
 	SL_HOT_LINES_USED = 2,	 /* lines in use in each stripe */
-	SL_HOT_STRIPES_USED = 3, /* stripes ever used, the shared stripe 0 included: at least 1 */
-	SL_HOT_STATE = 4,	 /* enum sl_region_state in bits 0-7; bits 8-63: threads that found
-				  * no free stripe and share stripe 0 */
+	SL_HOT_STRIPES_USED = 3, /* stripes ever used, with the shared stripe 0: at least 1 */
+	SL_HOT_STATE = 4,	 /* bits 0-7 enum sl_region_state; bits 8-63 threads that found no
+				  * free stripe and share stripe 0 */
 	SL_HOT_CHANGED_NS = 5,	 /* CLOCK_REALTIME of the last change of this line */
-	SL_HOT_REFUSED = 6,	 /* metrics refused: full, bad name, conflicting kind */
+	SL_HOT_REFUSED = 6,	 /* metrics and observations refused */
 };
 
 /* The hot line of a directory. */
@@ -135,29 +135,29 @@ enum sl_directory_hot_cell {
 	SL_DIR_REFUSED = 3,	 /* publishers refused since the start */
 	SL_DIR_STATE = 4,	 /* enum sl_region_state of the agent */
 	SL_DIR_CHANGED_NS = 5,
-	SL_DIR_LEASE_NS = 6, /* a reader rereads the hot line at least this often, and stops
-			      * using what it knew when it could not: memory of a retired
-			      * entry goes away twice this time after it was retired */
+	SL_DIR_LEASE_NS = 6, /* a reader rereads the hot line at least this often, and drops what
+			      * it knows when it cannot: the memory of an entry is freed twice
+			      * this time after the entry was retired */
 };
 
 enum sl_region_state {
-	SL_STATE_FREE = 0, /* directory: nothing here */
+	SL_STATE_FREE = 0, /* directory: unused */
 	SL_STATE_LIVE = 1,
-	SL_STATE_DEAD = 2,    /* the publisher is gone without a word; last values readable */
-	SL_STATE_CLOSED = 3,  /* the publisher said goodbye; last values readable */
+	SL_STATE_DEAD = 2,    /* the publisher died; its last values are readable */
+	SL_STATE_CLOSED = 3,  /* the publisher closed it; its last values are readable */
 	SL_STATE_RETIRED = 4, /* directory: must not be read any more */
 };
 
 /* A directory entry: one self-verifying line. */
 enum sl_entry_cell {
-	SL_ENTRY_ID = 0,	 /* given by the agent, never given twice by one agent */
-	SL_ENTRY_ADDR = 1,	 /* of the region, as READs name it (0 without RDMA) */
+	SL_ENTRY_ID = 0,	 /* assigned by the agent, never twice by one agent */
+	SL_ENTRY_ADDR = 1,	 /* of the region, for READs (0 without RDMA) */
 	SL_ENTRY_LENGTH = 2,	 /* bytes */
 	SL_ENTRY_KEY = 3,	 /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
 	SL_ENTRY_GENERATION = 4, /* grows by one with each change of this entry */
 	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of that change */
-	SL_ENTRY_INSTANCE = 6,	 /* instance in the header of the region: proves that a READ
-				  * reached the memory that it was meant for */
+	SL_ENTRY_INSTANCE = 6,	 /* instance in the region's header: proves that a READ reached the
+				  * intended memory */
 };
 
 #define SL_ENTRY_RKEY(key)  ((uint32_t)(key))
@@ -178,8 +178,8 @@ enum sl_metric_kind {
 };
 
 /*
- * A record of this kind is no metric but a string, the name of the record: UTF-8, 1 to SL_NAME_MAX
- * bytes. Spans refer to it by the record's id, as their name or as the key of an attribute.
+ * A record of this kind is not a metric but a string, the name of the record: UTF-8, 1 to
+ * SL_NAME_MAX bytes. Spans refer to it by its id, as their name or as the key of an attribute.
  */
 #define SL_KIND_STRING 16u
 
@@ -192,18 +192,18 @@ enum sl_metric_kind {
  *     first_bucket, first_bucket+1, ...; cells-1 observations above the last bucket.
  *     Bucket i holds base^(i-1) < x <= base^i with base = 2^(2^-scale), as in Prometheus native
  *     histograms (OpenTelemetry numbers the same bucket i-1).
- *   classic: 2 .. 2+bounds the buckets, bucket i holding bound[i-1] < x <= bound[i], the last
- *     one unbounded.
+ *   classic: 2 .. 2+bounds the buckets; bucket i holds bound[i-1] < x <= bound[i], the last one
+ *     has no bound.
  *
- * The count is the sum of the buckets; it is stored nowhere and so never disagrees with them.
+ * The count is the sum of the buckets. It is not stored, and so never disagrees with them.
  */
 #define SL_HIST_SUM	0u
 #define SL_HIST_REFUSED 1u
 #define SL_HIST_BUCKETS 2u
 
 /*
- * What a reader insists on (sidelight-region(5) has it all):
- *  - the cells of two records never overlap, whatever their kinds; they come in any order;
+ * Rules that a reader enforces; sidelight-region(5) has all of them:
+ *  - the cells of two records never overlap, whatever their kinds; their order is free;
  *  - name: [a-zA-Z_:][a-zA-Z0-9_:]*; unit: [a-zA-Z0-9_:]*; help, label values and state names:
  *    UTF-8 without NUL; label keys: [a-zA-Z_][a-zA-Z0-9_]*, not "__...", ascending, each once;
  *    no label "le" on a histogram, no label named as the metric on a state set;
@@ -211,13 +211,13 @@ enum sl_metric_kind {
  */
 struct sl_schema_record {
 	uint32_t length;     /* bytes of the whole record, a multiple of 8 */
-	uint16_t kind;	     /* enum sl_metric_kind; a reader skips a kind it does not know */
+	uint16_t kind;	     /* enum sl_metric_kind; readers skip unknown kinds */
 	uint16_t flags;	     /* 0 */
 	uint32_t cell;	     /* first cell; cell c is word c%7 of line c/7 of each stripe.
-			      * 0 cells: not looked at */
+			      * Ignored if cells is 0 */
 	uint32_t cells;	     /* number of cells */
 	uint32_t id;	     /* 0, 1, 2, ... in the order of the records */
-	uint32_t generation; /* of the layout in which it appeared */
+	uint32_t generation; /* of the layout that added it */
 	uint16_t name_bytes; /* strings follow without NUL: bounds, name, unit, help, labels, */
 	uint16_t unit_bytes; /* states, in this order, zero padded to a multiple of 8 */
 	uint16_t help_bytes;
@@ -241,21 +241,20 @@ struct sl_schema_record {
  *             index   S / 8 lines   which lines belong to which trace
  *             spans   S lines       the spans themselves
  *
- * so that the stride is 88 * S. Line n of each part lies in place n modulo its number of lines,
- * and is overwritten by a later one when the ring has gone round. All lines of the rings are
- * sealed lines, and cell 0 of each has its own number in bits 16-63: a READ that brings lines of
- * different age brings lines that say so. A line that never held anything is 0, and
+ * so that the stride is 88 * S. Line n of each part is at place n modulo the part's lines, until a
+ * later line overwrites it. All lines of the rings are sealed, and bits 16-63 of cell 0 are the
+ * number of the line: a READ that returns lines of different age shows it. An unused line is 0, and
  * does not verify.
  *
- * A span takes 2 to SL_SPAN_LINES_MAX lines in a row, all of them whole or not believed:
+ * A span takes 2 to SL_SPAN_LINES_MAX consecutive lines; a reader takes it only if all verify:
  *
  *   line 0   SL_SPAN_TAG(number, lines, 0), trace id (upper, lower), span id, parent's span id or
  *            0, start (ns since 1970), duration (ns)
  *   line i   SL_SPAN_TAG(number + i, lines, i), six words of a stream: a word of SL_SPAN_META_...,
  *            then for each attribute a word of SL_SPAN_ATTR_... and its value
  *
- * The index makes one entry out of spans of one trace that follow each other in the ring, so that
- * whoever wants one trace reads an entry (9 to 64 bytes) per run and then just these lines.
+ * The index has one entry per run of spans of one trace that follow each other in the ring. A
+ * reader of one trace reads an entry (9 to 64 bytes) per run, and then just these lines.
  */
 #define SL_SPAN_RING_MIN	   512u /* S */
 #define SL_SPAN_RING_MAX	   (1u << 22)
@@ -271,11 +270,11 @@ struct sl_schema_record {
 #define SL_SPAN_WORDS_MAX	   41u	/* of its attributes */
 #define SL_SPAN_STRING_MAX	   128u /* bytes of a string value; longer ones are cut */
 
-/* Each cell grows; the number of the next line is how many there were. */
+/* Each cell only grows. The number of the next line is the number of lines written. */
 enum sl_span_head_cell {
 	SL_SPAN_HEAD_LINES = 0,	  /* number of the next span line */
 	SL_SPAN_HEAD_ROOTS = 1,	  /* number of the next root line */
-	SL_SPAN_HEAD_INDEX = 2,	  /* number of the next index line; the last one may still grow */
+	SL_SPAN_HEAD_INDEX = 2,	  /* number of the next index line; the last line may still grow */
 	SL_SPAN_HEAD_SPANS = 3,	  /* spans written */
 	SL_SPAN_HEAD_DROPPED = 4, /* attributes for which a span had no room */
 	SL_SPAN_HEAD_CUT = 5,	  /* string values that were cut */
@@ -316,7 +315,7 @@ enum sl_span_root_cell {
 
 /*
  * An attribute: bits 0-31 id of the key's schema record, 32-39 enum sl_span_type, 40-47 bytes of
- * a string, bit 48 it was cut. Its value follows in one word, that of a string in as many as it
+ * a string, bit 48 it was cut. The value follows, in one word, or for a string in as many as it
  * needs, padded with 0.
  */
 #define SL_SPAN_ATTR(key, type, bytes, cut)                                             \
@@ -332,7 +331,7 @@ enum sl_span_type {
 	SL_SPAN_TYPE_I64 = 2,
 	SL_SPAN_TYPE_F64 = 3,	  /* plain IEEE 754 */
 	SL_SPAN_TYPE_BOOL = 4,	  /* 0 or 1 */
-	SL_SPAN_TYPE_MESSAGE = 5, /* a string: what the status has to say; the key is 0 */
+	SL_SPAN_TYPE_MESSAGE = 5, /* a string: the message of the status; the key is 0 */
 };
 
 /* As in OpenTelemetry. */
@@ -351,8 +350,8 @@ enum sl_span_status {
 };
 
 /*
- * An index line: the tag, and up to six entries; 0 is none. Bits 0-31 number of the first line
- * modulo 2^32, 32-39 lines (1-255), 40 a span among them has status error, 41-63 sl_span_hash().
+ * An index line: the tag, and up to six entries; 0: unused. Bits 0-31 number of the first line
+ * modulo 2^32, 32-39 lines (1-255), 40 one of the spans has status error, 41-63 sl_span_hash().
  */
 #define SL_SPAN_ENTRIES 6u
 #define SL_SPAN_ENTRY(first, lines, error, hash)                                           \
@@ -363,7 +362,7 @@ enum sl_span_status {
 #define SL_SPAN_ENTRY_ERROR(e) ((uint32_t)((e) >> 40) & 1)
 #define SL_SPAN_ENTRY_HASH(e)  ((uint32_t)((e) >> 41))
 
-/* 23 bits of a trace id, whichever half of it is the random one. */
+/* 23 bits of a trace id, either half of which may be the random one. */
 static inline uint32_t sl_span_hash(uint64_t trace_hi, uint64_t trace_lo)
 {
 	return (uint32_t)((trace_hi ^ trace_lo) * SL_LINE_K0 >> 41);
@@ -437,8 +436,8 @@ static inline uint64_t sl_line_check(const uint64_t line[8])
 }
 
 /*
- * What cell i adds to the check word of a mixed line: the upper half of the 128-bit product with
- * K[i], xor the lower. 0 for 0. Whatever byte of the cell is torn changes all of it.
+ * The term of cell i in the check word of a mixed line: the upper half of the 128-bit product with
+ * K[i], xor the lower. 0 for 0. A change of any byte of the cell changes all of it.
  */
 static inline uint64_t sl_cell_mix(uint64_t cell, uint32_t i)
 {
@@ -466,9 +465,9 @@ static inline uint64_t sl_mixed_check(const uint64_t line[8])
 }
 
 /*
- * The check word of a sealed line: pairs of cells, each made different by a constant, multiplied to
- * 128 bits, and the halves xored (the mixing step of wyhash by Wang Yi, public domain). No cell is
- * added to by itself here, so that a factor need not be known when the other one changes.
+ * The check word of a sealed line: pairs of cells, each xored with a constant, multiplied to 128
+ * bits, and the halves xored (the mixing step of wyhash by Wang Yi, public domain). Lines are
+ * written as a whole, so that no term need be updated by itself.
  */
 static inline uint64_t sl_seal_pair(uint64_t a, uint64_t b, uint64_t k, uint64_t l)
 {
@@ -494,7 +493,7 @@ static inline uint64_t sl_sealed_check(const uint64_t line[8])
 	       sl_seal_pair(line[6], 0, SL_LINE_K6, SL_LINE_K0);
 }
 
-/* The check word of a line of this stripe. */
+/* The check word of a line of a stripe. */
 static inline uint64_t sl_stripe_check(uint32_t stripe, const uint64_t line[8])
 {
 	return stripe ? sl_line_check(line) : sl_mixed_check(line);
@@ -502,9 +501,9 @@ static inline uint64_t sl_stripe_check(uint32_t stripe, const uint64_t line[8])
 
 /*
  * A cell of type f64 holds the IEEE 754 bits b of the value as b ^ (b >> 32), which is its own
- * inverse and leaves 0 as 0. Why: in a plain line the difference of two doubles like 17.0 and
- * 300.0, whose lower 48 bits are equal, would be guarded by no more than the upper 16 bits of the
- * check word. Integers need no such thing: they differ in their lower bits.
+ * inverse and maps 0 to 0. Otherwise, in a plain line, only the upper 16 bits of the check word
+ * would guard the difference of two doubles like 17.0 and 300.0, whose lower 48 bits are equal.
+ * Integers differ in their lower bits.
  */
 static inline uint64_t sl_cell_of_f64(double value)
 {

@@ -37,10 +37,12 @@ extern "C" {
 /* Flags of a reporter. */
 #define SL_REPORTER_WAIT   1u /* under back-pressure wait, for wait_ns at most, before dropping */
 #define SL_REPORTER_SINGLE 2u /* one report per packet */
-#define SL_REPORTER_LEGACY_A \
-	4u /* the original's packets, in either form: keys of 4 bytes; no stores, */
-#define SL_REPORTER_LEGACY_B \
-	8u /* authentication, essential reports or credits. At most one of both */
+/*
+ * The original's packets, in one of their two forms: keys of 4 bytes; no stores, authentication,
+ * essential reports or credits.
+ */
+#define SL_REPORTER_LEGACY_A 4u
+#define SL_REPORTER_LEGACY_B 8u
 
 /* 0 is the default. */
 struct sl_reporter_opts {
@@ -73,16 +75,14 @@ struct sl_reporter;
  * socket(2) or connect(2).
  */
 SL_API struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts);
-/* Sends what is packed; does not wait for acknowledgements, see sl_reporter_drain(). NULL: nothing.
- */
+/* Sends what is packed; waits for no acknowledgement, see sl_reporter_drain(). NULL: nothing. */
 SL_API void sl_reporter_close(struct sl_reporter *r);
 
 /* Flags of a report. */
-#define SL_REPORT_IMMEDIATE 1u /* also wakes the collector's application */
-#define SL_REPORT_ESSENTIAL 2u /* is kept, and sent again until acknowledged or given up */
-#define SL_REPORT_CHANGES   4u /* Key-Write: only if the value differs from the last one */
-#define SL_REPORT_SAMPLE_BY_KEY \
-	8u /* sample by a hash of the key, equal at all reporters; else at random */
+#define SL_REPORT_IMMEDIATE	1u /* also wakes the collector's application */
+#define SL_REPORT_ESSENTIAL	2u /* is kept, and sent again until acknowledged or given up */
+#define SL_REPORT_CHANGES	4u /* Key-Write: only if the value differs from the last one */
+#define SL_REPORT_SAMPLE_BY_KEY 8u /* sample the same keys at all reporters; else at random */
 
 /* The destination of a report. Small; may be static. */
 struct sl_report_dest {
@@ -141,8 +141,10 @@ SL_API int sl_reporter_poll(struct sl_reporter *r);
  */
 SL_API int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns);
 
-/* reports = sent + packed + unchanged + sampled_out + dropped_full + dropped_credits +
- * dropped_error */
+/*
+ * reports = sent + packed + unchanged + sampled_out + dropped_full + dropped_credits +
+ * dropped_error
+ */
 struct sl_reporter_stats {
 	size_t sz;
 	uint64_t reports; /* requested, without refused ones */

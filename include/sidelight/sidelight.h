@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/sidelight.h - publish metrics in memory that a collector reads without you.
+ * sidelight/sidelight.h - publish metrics in memory that a collector reads by itself.
  *
- *	struct sl_publisher *p = sl_publisher_open(&(struct sl_publisher_opts){
- *		.sz = sizeof(struct sl_publisher_opts), .service = "shop", .pod = "shop-0" });
- *	struct sl_counter requests = sl_counter_create(p, &(struct sl_metric_opts){
- *		.sz = sizeof(struct sl_metric_opts), .name = "http_requests_total" });
+ *	struct sl_publisher *p =
+ *		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "shop"));
+ *	struct sl_counter requests = sl_counter_create(
+ *		p, &SL_OPTS(sl_metric_opts, .name = "http_requests_total"));
  *	...
  *	sl_counter_inc(requests);
  *
- * Rules that hold everywhere:
+ * Rules for all functions:
  *  - An update takes no lock, makes no system call and allocates nothing (a thread's first update
- *    of a publisher claims a stripe and may do all three). Updates may be made from any thread
- *    and, but for those marked otherwise, from signal handlers.
- *  - A handle is a small value. One that was refused, and one of all zeroes, does nothing; the
- *    refusal is counted, logged once through the callback and seen by the collector, so that an
- *    application needs no check. sl_..._valid() asks.
- *  - Creating a metric of the same name, labels and kind again gives the same metric.
- *  - Nothing here prints, exits, blocks on the agent or raises a signal.
+ *    of a publisher claims a stripe and may do all three). Any thread may update and, unless a
+ *    function says otherwise, any signal handler.
+ *  - A handle is a small value. A refused one, like one of all zeroes, does nothing. A refusal is
+ *    counted, logged once per reason through the callback and visible to the collector, so that an
+ *    application needs no check; sl_..._valid() is there for one.
+ *  - Creating a metric of the same name, labels and kind again returns the same metric.
+ *  - No function prints, exits, waits for the agent or raises a signal.
  *  - After fork() the child publishes in a region of its own, counting from 0.
  *
- * C11 and C++17. Link with -lsidelight (pkg-config sidelight).
+ * C11 and C++17; sidelight.hpp has classes for C++. Link with -lsidelight (pkg-config sidelight).
  */
 #ifndef SIDELIGHT_SIDELIGHT_H
 #define SIDELIGHT_SIDELIGHT_H
@@ -36,7 +36,7 @@ extern "C" {
 #define SL_VERSION_MINOR 1
 #define SL_VERSION_PATCH 0
 
-/* The version of the library that was loaded, "0.1.0". Static storage. */
+/* The version of the loaded library, "0.1.0". Static storage. */
 SL_API const char *sl_version(void);
 
 /* ---- logging ---- */
@@ -44,8 +44,8 @@ SL_API const char *sl_version(void);
 enum sl_log_level { SL_LOG_ERROR = 0, SL_LOG_WARN, SL_LOG_INFO, SL_LOG_DEBUG };
 
 /*
- * Called with one line, without a newline, from any thread. By default nothing is called: the
- * library owns neither stdout nor stderr. NULL switches off again. Thread-safe.
+ * Called with one line, without a newline, from any thread. By default there is no callback, and
+ * the library writes to neither stdout nor stderr. NULL removes the callback. Thread-safe.
  */
 typedef void (*sl_log_fn)(enum sl_log_level level, const char *line, void *arg);
 SL_API void sl_set_log(sl_log_fn fn, void *arg);
@@ -64,92 +64,89 @@ struct sl_label {
 #endif
 
 /* Flags of a publisher. */
-#define SL_PUBLISHER_DETACHED 1u /* never look for an agent; see sl_publisher_fd() */
-#define SL_PUBLISHER_EDGE                                                   \
-	2u /* callers of this service publish no spans to sidelight: a span \
-	    * with a remote parent counts as the root of its trace */
+#define SL_PUBLISHER_DETACHED 1u /* do not look for an agent; see sl_publisher_fd() */
+#define SL_PUBLISHER_EDGE     2u /* callers publish no spans to sidelight: see span.h */
 
-/* Zero means the default. sz makes the structure extensible: set it to its sizeof. */
+/* 0 is the default. */
 struct sl_publisher_opts {
 	size_t sz;
 	const char *service;	       /* label "service"; default: the program's name */
 	const char *pod;	       /* label "pod"; default: $POD_NAME, or the host's name */
 	const char *kube_namespace;    /* label "namespace"; default: $POD_NAMESPACE, or none */
-	const struct sl_label *labels; /* further ones, copied */
+	const struct sl_label *labels; /* more labels, at most 29, copied */
 	size_t label_count;
 	const char *socket;    /* the agent's; default $SIDELIGHT_SOCKET, or
 				* /run/sidelight/agent.sock */
 	uint32_t max_cells;    /* default 1764; a counter or gauge takes 1 */
-	uint32_t max_threads;  /* threads that count without atomic adds; default
-				* 2 x CPUs, between 8 and 64. More than 1024: 1024 */
-	uint32_t schema_bytes; /* for names, help, labels; default 96 a cell */
+	uint32_t max_threads;  /* threads that count without atomic operations; default
+				* 2 x CPUs, between 8 and 64; at most 1024 */
+	uint32_t schema_bytes; /* for names, help, labels; default 96 per cell */
 	uint32_t flags;	       /* SL_PUBLISHER_... */
-	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES,
-				* or what suits; rounded up to a power of two, 32 KiB
-				* to 256 MiB, of which a region takes 1.4 times as much
-				* a thread. 0: no spans */
+	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES or
+				* more, rounded up to a power of two, 32 KiB to 256 MiB;
+				* a region takes 1.4 times as much per thread. 0: no spans */
 };
 
 struct sl_publisher;
 
 /*
- * Makes a region (a sealed memfd) and, unless detached, a thread that hands it to the agent now
- * and again after every restart of the agent. Returns NULL with errno: EINVAL (labels too long or
- * ill-formed, sizes over the limits), ENOMEM, EMFILE, ENFILE, ENOSPC (over 15 publishers in this
- * process). A NULL publisher may be given to every function: the metrics are then refused.
+ * Creates a region (a sealed memfd) and, unless detached, a thread that hands it to the agent, and
+ * again after each restart of the agent. opts: NULL is all defaults. Returns NULL with errno:
+ * EINVAL (options, malformed labels, sizes above the limits), ENOMEM, EMFILE, ENFILE, ENOSPC (this
+ * process has 15 publishers). Every function accepts a NULL publisher and refuses its metrics.
  */
 SL_API struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts);
 
 /*
- * Says goodbye to the agent and releases everything; NULL is nothing. The handles of this
- * publisher must no longer be used, as with fclose(); the caller sees to it that no thread does.
+ * Tells the agent and releases everything. NULL: nothing. No thread may use the handles of this
+ * publisher any more.
  */
 SL_API void sl_publisher_close(struct sl_publisher *p);
 
-/* True while an agent holds the region. Thread-safe. */
+/* True while an agent has the region. Thread-safe. */
 SL_API bool sl_publisher_attached(const struct sl_publisher *p);
 
 /* The region's memfd, owned by the publisher; -1 for NULL. Changes in the child after fork(). */
 SL_API int sl_publisher_fd(const struct sl_publisher *p);
 
 struct sl_publisher_stats {
-	size_t sz;	  /* in: sizeof */
+	size_t sz;
 	uint32_t metrics; /* created */
-	uint32_t refused; /* refused */
+	uint32_t refused; /* metrics and observations */
 	uint32_t cells_used, cells_max;
 	uint32_t stripes_used, stripes_max;
-	uint32_t threads_sharing; /* threads beyond max_threads: exact, but with atomic adds */
+	uint32_t threads_sharing; /* beyond max_threads: exact, with atomic operations */
 	uint32_t attaches;	  /* times that an agent admitted the region */
 };
 
-/* Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe. */
+/* 0, or -EINVAL: NULL, or sz is too small. Thread-safe. */
 SL_API int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *stats);
 
-/* ---- what analysis says of this process ---- */
+/* ---- verdicts ---- */
 
 /*
  * The verdict of a collector that analyses this publisher's metrics (sidelight collect --analyse),
- * which the agent hands on: so that a service can raise its log level, or take a profile, while it
- * is not itself. It holds until the collector's --verdict-ttl has passed without news.
+ * handed on by the agent. A service can so raise its log level, or take a profile, while it is
+ * anomalous. A verdict expires if it is not renewed within the collector's --verdict-ttl.
  */
 struct sl_publisher_verdict {
-	size_t sz;	   /* in: sizeof */
-	bool known;	   /* false: nobody analyses, or it said nothing for too long */
-	bool anomalous;	   /* false unless known, as score and time are 0 */
-	double score;	   /* >= 0; 1 is the threshold */
+	size_t sz;
+	bool known;	   /* false: no analysis, or the verdict expired */
+	bool anomalous;	   /* false unless known */
+	double score;	   /* >= 0; 1 is the threshold; 0 unless known */
 	uint64_t sequence; /* grows with each change of known and anomalous */
-	int64_t time_ns;   /* CLOCK_REALTIME of the collector when it came to it */
+	int64_t time_ns;   /* of the verdict, the collector's CLOCK_REALTIME; 0 unless known */
 };
 
 /*
- * Returns 0, or -EINVAL for NULL or an sz that is too small. Thread-safe, async-signal-safe, no
- * system call. In the child of fork() nothing is known until its own region is analysed.
+ * 0, or -EINVAL: NULL, or sz is too small. Thread-safe, async-signal-safe, no system call. In the
+ * child of fork() nothing is known until its own region is analysed.
  */
 SL_API int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdict *verdict);
 
 /*
- * Is it anomalous? One load, for use on every request: any thread, async-signal-safe. False for
- * NULL. (The first word of a publisher is this one; the rest of it is the library's.)
+ * True while the process is anomalous; false for NULL. Any thread, async-signal-safe, one load: fit
+ * for every request. (It is the first word of a publisher; the rest is private to the library.)
  */
 static inline bool sl_publisher_alarmed(const struct sl_publisher *p)
 {
@@ -162,19 +159,19 @@ struct sl_metric_opts {
 	size_t sz;
 	const char *name; /* [a-zA-Z_:][a-zA-Z0-9_:]*; base units, "_total" for counters */
 	const char *help;
-	const char *unit; /* "seconds", "bytes", ...: by convention also the end of the name */
+	const char *unit; /* "seconds", "bytes", ...; by convention the name ends with it */
 	const struct sl_label *labels;
 	size_t label_count;
 
 	/*
-	 * sl_histogram_create(): exponential buckets of factor 2^(2^-scale), as many as lie between
-	 * min and max and at most 4096 (refused); the defaults take 323 cells. min and max are
-	 * normal numbers > 0, and max in a bucket that ends below 2^1024.
+	 * sl_histogram_create(): exponential buckets of factor 2^(2^-scale) from min to max; more
+	 * than 4096 are refused, the defaults take 323 cells. min and max are normal numbers > 0,
+	 * and max is in a bucket that ends below 2^1024.
 	 */
 	int scale; /* -4 .. 8; 0 is factor 2; default (use_scale false): 3, factor 1.09 */
 	bool use_scale;
-	double min; /* observations up to here fall into the zero bucket; default 1e-6 */
-	double max; /* above its bucket: one overflow bucket; default 1e6 */
+	double min; /* the zero bucket holds -min .. min; default 1e-6 */
+	double max; /* one overflow bucket holds values above its bucket; default 1e6 */
 
 	/* sl_histogram_create_classic(): ascending upper bounds, without +Inf */
 	const double *bounds;
@@ -186,10 +183,10 @@ struct sl_metric_opts {
 };
 
 /*
- * Handles: what they hold is private. Bits 0-31 are the offset of the cell from the start of a
- * stripe, bits 32-63 the publisher's place in struct sl__thread. One word, so that a compiler
- * loads it with one instruction (of two or four fields gcc makes a vector that it takes apart). A
- * histogram has offset 0; its buckets say where its cells are.
+ * Handles. Their contents are private: bits 0-31 are the offset of the cell in a stripe, bits 32-63
+ * the publisher's slot in struct sl__thread. One word, which a compiler loads with one instruction
+ * (gcc loads two fields as a vector and takes it apart). A histogram has offset 0; its buckets
+ * tell where its cells are.
  */
 struct sl_counter {
 	uint64_t bits;
@@ -212,10 +209,9 @@ struct sl_histogram {
 };
 
 /*
- * Each creates a metric or finds the one that is there. Thread-safe; not for signal handlers.
- * Refused (a handle that does nothing): name or label ill-formed, no room left for cells or
- * schema, the same name with another kind, the same name and labels with other buckets or states,
- * a label "le" on a histogram, p is NULL.
+ * Each creates a metric or finds the existing one. Thread-safe; not for signal handlers. Refused:
+ * a malformed name or label, no room for cells or schema, a name that another kind has, a name and
+ * labels that other buckets or states have, a label "le" of a histogram, p is NULL.
  */
 SL_API struct sl_counter sl_counter_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 SL_API struct sl_counter_f64 sl_counter_f64_create(struct sl_publisher *p,
@@ -229,7 +225,7 @@ SL_API struct sl_histogram sl_histogram_create_classic(struct sl_publisher *p,
 						       const struct sl_metric_opts *o);
 SL_API struct sl_stateset sl_stateset_create(struct sl_publisher *p,
 					     const struct sl_metric_opts *o);
-/* An info metric is its labels: returns 0, or -errno as counted. */
+/* The labels of an info metric are its value. 0, or the -errno of a refusal. */
 SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 
 /* ---- families ---- */
@@ -292,8 +288,7 @@ SL_API struct sl_stateset sl_stateset_with(struct sl_stateset_family f,
 SL_API struct sl_histogram sl_histogram_with(struct sl_histogram_family f,
 					     const struct sl_label *labels, size_t count);
 
-/* Publishers that one process may have open, plus one: slot 0 is that of handles that do nothing.
- */
+/* One per publisher of a process; slot 0 is that of handles that do nothing. */
 #define SL_PUBLISHER_SLOTS 16u
 
 static inline bool sl_counter_valid(struct sl_counter c)
@@ -324,9 +319,9 @@ static inline bool sl_histogram_valid(struct sl_histogram h)
 /* ---- updates ---- */
 
 /*
- * Per thread and slot: what makes an address in the stripe that this thread owns when the bits of
- * a handle are added, slot and all: the address of the stripe minus (slot << 32). 0 if it owns none
- * (yet, or ever: the slow path decides). Private to the library.
+ * Private. Per thread and slot: the address of the stripe that this thread owns, minus (slot <<
+ * 32), so that adding the bits of a handle gives the address of its cell. 0: it owns none, and the
+ * slow path decides whether it gets one.
  */
 struct sl__thread {
 	uintptr_t base[SL_PUBLISHER_SLOTS];
@@ -336,8 +331,8 @@ extern SL_API __thread struct sl__thread sl__thread __attribute__((tls_model("in
 SL_API void sl__counter_add_slow(struct sl_counter c, uint64_t n);
 
 /*
- * Adds to a word that only this thread writes. One instruction on x86-64, so that a signal
- * handler of the same thread may count too; elsewhere an atomic add, for the same reason.
+ * Adds to a word that only this thread writes. One instruction on x86-64, so that a signal handler
+ * of the same thread may count too; elsewhere an atomic add, for the same reason.
  */
 static inline void sl__add(uint64_t *word, uint64_t n)
 {
@@ -349,9 +344,9 @@ static inline void sl__add(uint64_t *word, uint64_t n)
 }
 
 /*
- * The same for a check word, which is added to again and again when one metric is updated in a
- * row: recent Intel cores forward a store to the load of an xadd (without lock) in no time, but
- * take five cycles for an add of a register to memory. It is a word no other thread writes, too.
+ * The same for a check word, which repeated updates of one metric add to: recent Intel cores
+ * forward a store to the load of an xadd (without lock) at once, but take five cycles for an add of
+ * a register to memory.
  */
 static inline void sl__add_check(uint64_t *word, uint64_t n)
 {
@@ -372,7 +367,7 @@ static inline void sl_counter_add(struct sl_counter c, uint64_t n)
 		sl__counter_add_slow(c, n);
 		return;
 	}
-	/* Lines are 64 bytes, so bits 3-5 of an offset are the index of the cell's constant. */
+	/* Lines have 64 bytes: bits 3-5 of an offset index the cell's constant. */
 	sl__add((uint64_t *)cell, n);
 	sl__add_check((uint64_t *)(cell | 56),
 		      n * *(const uint64_t *)((const char *)sl_line_k + (c.bits & 56)));
@@ -383,17 +378,17 @@ static inline void sl_counter_inc(struct sl_counter c)
 	sl_counter_add(c, 1);
 }
 
-/* counters[i] += n[i] for count of them: the same, in one call. Thread-safe. */
+/* counters[i] += n[i], for `count` counters. Thread-safe. */
 SL_API void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n,
 				 size_t count);
 
 /*
- * Adds v >= 0; a negative, infinite or NaN v is dropped and counted as refused. Exact but for the
+ * Adds v >= 0; a negative, infinite or NaN v is dropped and counted as refused. Exact up to the
  * rounding of doubles; async-signal-safe as sl_counter_add().
  */
 SL_API void sl_counter_f64_add(struct sl_counter_f64 c, double v);
 
-/* Gauges: the last set wins, adds are exact. Any number of threads; async-signal-safe. */
+/* Gauges: the last set wins, adds are exact. Any thread; async-signal-safe. */
 SL_API void sl_gauge_set(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_add(struct sl_gauge g, int64_t v);
 SL_API void sl_gauge_set_batch(const struct sl_gauge *gauges, const int64_t *v, size_t count);
@@ -403,17 +398,18 @@ SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const doub
 				   size_t count);
 
 /*
- * Observes v, in the metric's unit. Refused and counted as such, in a cell of the metric: NaN, and
- * by an exponential histogram those below -min. Any thread; async-signal-safe as the counters.
+ * Observes v, in the metric's unit. NaN, and by an exponential histogram a value below -min, is
+ * refused and counted in a cell of the metric. Any thread; async-signal-safe as the counters.
  */
 SL_API void sl_histogram_observe(struct sl_histogram h, double v);
 
-/* Switches one state, by its index, on or off; out of range: nothing. */
+/* Switches the state with this index on or off; out of range: nothing. */
 SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
 
-/* ---- reading back, in the same process ---- */
+/* ---- reading back ---- */
 
-/* Sums over all stripes: what a collector would show. Not fast; thread-safe; 0 if not valid. */
+/* What a collector would show: sums over all stripes. Slow: takes a lock. Thread-safe. 0 if
+ * refused. */
 SL_API uint64_t sl_counter_value(struct sl_counter c);
 SL_API double sl_counter_f64_value(struct sl_counter_f64 c);
 SL_API int64_t sl_gauge_value(struct sl_gauge g);

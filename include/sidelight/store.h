@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sidelight/store.h - a region of kind SL_REGION_STORE: memory that translators fill with reports
- * by one-sided WRITE and FETCH_ADD, and that queries look into. Normative: docs/dta-store.md.
+ * by one-sided WRITE and FETCH_ADD, and that queries read. docs/dta-store.md is normative.
  *
  *   0      header            as of every region; labels: store (its name), tenant (a number)
  *   4096   configuration     SL_SECTION_STORE: struct sl_store_config, immutable
  *   4352   epoch line        SL_SECTION_STORE_EPOCHS: enum sl_store_epoch_cell, a plain line that
- *                            the owner's CPU alone writes
- *   8192   banks             SL_SECTION_STORE_BANKS: sl_store_bank_stride() of each, page-aligned.
- *                            Epoch e lives in bank e % banks. The section counts in pages: a bank
- *                            may well be longer than its 32 bits of stride can say
+ *                            only the store server writes
+ *   8192   banks             SL_SECTION_STORE_BANKS: sl_store_bank_stride() each, page-aligned.
+ *                            Epoch e is in bank e % banks. The stride of the section is a page, as
+ *                            the size of a bank may exceed 32 bits
  *
- * Who writes what: translators write into banks, and into nothing else. The owner's CPU zeroes a
- * bank when no translator holds it any more, and never touches a bank that one does: no word is
- * ever changed by the CPU and by an adapter's FETCH_ADD at the same time.
+ * Translators write into banks only. The store server zeroes a bank when no translator holds it,
+ * and leaves a held one alone: the CPU and an adapter's FETCH_ADD never change a word at the same
+ * time.
  *
- * An object has one geometry for its life. A store that is resized goes on in another object from
- * its next epoch on.
+ * A store object never changes its sizes. A resized store continues in another object from its next
+ * epoch on.
  *
- * Every unit is found without help of anything around it, and carries a check word over key and
- * data: a half-written unit, or one of another key, does not verify. A unit of zeros only was never
- * written. Little-endian. C11 and C++17.
+ * Each unit is located by its key or number alone, and has a check word over key and data: a
+ * half-written unit, or one of another key, does not verify. A unit of zeros was never written.
+ * Little-endian. C11 and C++17.
  */
 #ifndef SIDELIGHT_STORE_H
 #define SIDELIGHT_STORE_H
@@ -35,20 +35,21 @@ extern "C" {
 #define SL_STORE_EPOCHS_OFFSET 4352u
 #define SL_STORE_BANKS_OFFSET  8192u
 
-#define SL_STORE_SIZE_MAX      (1ull << 46) /* bytes of an object; other regions: SL_REGION_SIZE_MAX */
-#define SL_STORE_KEY_MIN       4u
-#define SL_STORE_KEY_MAX       64u
-#define SL_STORE_KEYLOG_MARK_BYTES \
-	5u /* in a key log: u8 0, u32 epoch, low half: keys behind it are of it */
-#define SL_STORE_VALUE_MIN     4u
-#define SL_STORE_VALUE_MAX     256u
-#define SL_STORE_COPIES_MAX    8u
-#define SL_STORE_BATCH_MAX     64u
-#define SL_STORE_HOPS_MAX      64u
-#define SL_STORE_LANES_MAX     64u
-#define SL_STORE_LISTS_MAX     65536u
-#define SL_STORE_BANKS_MAX     16u
-#define SL_STORE_REPORTERS_MAX 1024u /* of a sketch, as its completeness is a map of bits */
+/* Bytes of an object, in place of SL_REGION_SIZE_MAX. */
+#define SL_STORE_SIZE_MAX (1ull << 46)
+#define SL_STORE_KEY_MIN  4u
+#define SL_STORE_KEY_MAX  64u
+/* A mark in a key log: u8 0, u32 epoch (low half) of the keys that follow. */
+#define SL_STORE_KEYLOG_MARK_BYTES 5u
+#define SL_STORE_VALUE_MIN	   4u
+#define SL_STORE_VALUE_MAX	   256u
+#define SL_STORE_COPIES_MAX	   8u
+#define SL_STORE_BATCH_MAX	   64u
+#define SL_STORE_HOPS_MAX	   64u
+#define SL_STORE_LANES_MAX	   64u
+#define SL_STORE_LISTS_MAX	   65536u
+#define SL_STORE_BANKS_MAX	   16u
+#define SL_STORE_REPORTERS_MAX	   1024u /* of a sketch: bits of struct sl_store_complete */
 
 enum sl_store_kind {
 	SL_STORE_KEYWRITE = 1,
@@ -68,7 +69,7 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t kind;	 /* enum sl_store_kind */
 	uint16_t tenant;
 	uint16_t id;	      /* of the store, within its tenant */
-	uint64_t seed;	      /* of every hash of this store */
+	uint64_t seed;	      /* of all hashes of this store */
 	uint64_t first_epoch; /* of this object */
 	uint64_t slots; /* key-write, postcard: slots; increment, sketch: columns (cells of a row);
 			 * append: blocks of a ring */
@@ -76,32 +77,27 @@ struct sl_store_config { /* 256 bytes */
 	uint32_t value_bytes; /* key-write, append: of one value; else 0 */
 	uint32_t batch;	      /* append: items of a block, 1 to 64 */
 	uint32_t lists;	      /* append: list numbers are 0 .. lists-1 */
-	uint32_t lanes;	      /* append, sketch: one for each translator, who write nothing of each
-				 other's */
-	uint32_t hops;	      /* postcard: the longest path, 1 to 64 */
-	uint32_t sketch;      /* enum sl_store_sketch */
-	uint32_t reporters;   /* sketch: how many make an epoch complete */
-	uint32_t banks;	      /* 1 to 16. Append: 1, its rings know no epochs */
-	uint32_t copies;      /* key-write, postcard: the most that a report may ask for; 1 to 8.
-			       * Increment: the      least that it must, as a row that was left out would
-			       * make      sums too low; 0 is 1 */
+	uint32_t lanes;	    /* append, sketch: one per translator, which writes its own lane only */
+	uint32_t hops;	    /* postcard: the longest path, 1 to 64 */
+	uint32_t sketch;    /* enum sl_store_sketch */
+	uint32_t reporters; /* sketch: reporters of a complete epoch */
+	uint32_t banks;	    /* 1 to 16; append: 1, as its rings have no epochs */
+	uint32_t copies; /* key-write, postcard: maximum per report; 1 to 8. Increment: minimum per
+			  * report, as a row left out makes sums too low; 0 is 1 */
 	uint32_t keylog; /* key-write, increment, postcard: 1 + the number of an append store of the
-			  * same tenant that keys which were not seen lately are logged to, as { u8
-			  * bytes; key; zeros }, behind a mark for each epoch; keys that don't fit
-			  * its values are not. 0: none */
-	uint32_t keylog_list; /* of that store: this store's alone */
+			  * same tenant that logs keys not seen recently, as { u8 bytes; key; zeros
+			  * } after a mark per epoch, unless they exceed its values. 0: no log */
+	uint32_t keylog_list; /* of that store, used by this store alone */
 	uint32_t reserved[41];
-	uint64_t check; /* FNV-1a 64 of the 248 bytes before */
+	uint64_t check; /* FNV-1a 64 of the preceding 248 bytes */
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_config) == 256, "fixed by the format");
 
 enum sl_store_epoch_cell {
-	SL_STORE_EPOCH = 0, /* the one that is written now; 0, 1, 2, ... */
-	SL_STORE_EPOCH_OLDEST =
-		1, /* the oldest that can be asked for: its bank is as it was left */
-	SL_STORE_EPOCH_SINCE =
-		2, /* CLOCK_REALTIME ns of the start of the one that is written now */
-	SL_STORE_EPOCH_STATE = 3, /* enum sl_region_state of this object */
+	SL_STORE_EPOCH = 0,	   /* being written; 0, 1, 2, ... */
+	SL_STORE_EPOCH_OLDEST = 1, /* the oldest that can be queried: its bank is intact */
+	SL_STORE_EPOCH_SINCE = 2,  /* start of the epoch being written, CLOCK_REALTIME ns */
+	SL_STORE_EPOCH_STATE = 3,  /* enum sl_region_state of this object */
 };
 
 /* ---- units, by kind. pad8(n): n rounded up to a multiple of 8 ---- */
@@ -113,7 +109,7 @@ static inline uint64_t sl_pad8(uint64_t bytes)
 
 /*
  * key-write: { u64 check; value; zeros up to a multiple of 8 }. Slot i of the bank. The check word
- * is over the value_bytes of the value, without the zeros.
+ * covers the value without the zeros.
  */
 static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
 {
@@ -121,15 +117,13 @@ static inline uint64_t sl_store_slot_bytes(const struct sl_store_config *c)
 }
 
 /*
- * append: a ring of blocks for each list and lane, list-major. Block number b (0, 1, 2, ... for
- * ever) lies at b % slots: { batch * value; zeros up to a multiple of 8; u64 tail }. The tail comes
- * last.
+ * append: a ring of blocks per list and lane, list-major. Block number b (0, 1, 2, ...) is at b %
+ * slots: { batch * value; zeros up to a multiple of 8; u64 tail }. The tail is written last:
  *
- *   bits 63-40  lap + 1 mod 2^24, where lap = b / slots (0 is stepped over: the number after 2^24 -
- *               1
- * 		 is 1). 0: never written
- *   bits 39-32  items in the block, 1 .. batch; those behind them are zeros
- *   bits 31-0   upper half of XXH3_64 over the block without its tail, seeded by what it belongs to
+ *   bits 63-40  lap + 1 mod 2^24, lap = b / slots (skipping 0: 2^24 - 1 is followed by 1). 0: never
+ *               written
+ *   bits 39-32  items in the block, 1 .. batch; the rest are zeros
+ *   bits 31-0   upper half of XXH3_64 over the block without its tail, seeded by list, lane, block
  */
 static inline uint64_t sl_store_block_bytes(const struct sl_store_config *c)
 {
@@ -142,7 +136,7 @@ static inline uint64_t sl_store_ring_offset(const struct sl_store_config *c, uin
 	return ((uint64_t)list * c->lanes + lane) * c->slots * sl_store_block_bytes(c);
 }
 
-/* increment: rows of u64 counters; row r is asked by copy r of a key. No check word: sums only. */
+/* increment: rows of u64 counters; copy r of a key counts in row r. No check words. */
 static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, uint32_t row,
 					       uint64_t column)
 {
@@ -151,8 +145,8 @@ static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, 
 
 /*
  * postcard: { u64 check; u64 present, bit h for hop h; u32 hops of the path; u32 value[c->hops];
- * zeros up to a multiple of 8 }. Values of absent hops are 0. The check word is over all behind it,
- * zeros included.
+ * zeros up to a multiple of 8 }. Values of absent hops are 0. The check word covers all that
+ * follows it.
  */
 static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 {
@@ -160,21 +154,20 @@ static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 }
 
 /*
- * sketch, of each lane: struct sl_store_complete, then the rows: rows * slots cells, padded to 64
- * bytes. A query takes lanes together as they are merged. What is written is always the sum so far,
- * of whole rows, and the completeness last.
+ * sketch, per lane: struct sl_store_complete, then rows * slots cells, padded to 64 bytes. A query
+ * merges the lanes. A translator writes the sum so far, of whole rows, and the completeness last.
  */
 struct sl_store_complete { /* 192 bytes */
-	uint64_t check; /* XXH3_64 of the bytes behind it, seeded as everything; 0: never written */
+	uint64_t check;	   /* seeded XXH3_64 of the bytes that follow; 0: never written */
 	uint64_t epoch;
-	uint32_t expected;   /* reporters that this lane waits for; 0: as the configuration says */
+	uint32_t expected;   /* reporters that this lane waits for; 0: those of the configuration */
 	uint32_t ended;	     /* bits set in the map */
 	uint64_t columns;    /* cells merged, over all reporters */
-	uint64_t rows_check; /* XXH3_64 over the rows, seeded as everything */
+	uint64_t rows_check; /* seeded XXH3_64 over the rows */
 	uint64_t reserved[3];
 	uint64_t map[SL_STORE_REPORTERS_MAX /
-		     64]; /* reporters by the number that the collector's
-			   * configuration gives them, or by their id if < 1024 */
+		     64]; /* reporters that ended, by their number in the
+			   * collector's configuration, or by id if < 1024 */
 };
 SL_STATIC_ASSERT(sizeof(struct sl_store_complete) == 192, "fixed by the format");
 
@@ -189,7 +182,7 @@ static inline uint64_t sl_store_lane_bytes(const struct sl_store_config *c)
 	       (((uint64_t)c->rows * c->slots * sl_store_cell_bytes(c) + 63) & ~63ull);
 }
 
-/* Bytes of one bank, before they are rounded up to pages. 0 if the kind is unknown. */
+/* Bytes of one bank, before rounding up to pages. 0 for an unknown kind. */
 static inline uint64_t sl_store_bank_bytes(const struct sl_store_config *c)
 {
 	switch (c->kind) {
