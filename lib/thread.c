@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which thread owns which stripe. */
+/* thread.c - the stripe of each thread. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,20 +10,20 @@ __thread struct sl__thread sl__thread __attribute__((tls_model("initial-exec")))
 
 __thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
 
-/* What the library alone needs to know of a thread. In TLS, so that nothing is allocated. */
-struct owner {
-	struct owner *next, **previous;
+/* A thread and its stripes. In TLS, so that nothing is allocated. */
+struct stripe_owner {
+	struct stripe_owner *next, **previous;
 	struct sl__thread *public;
-	uint32_t stripe[SL_PUBLISHER_SLOTS]; /* index of the stripe that it owns; 0: none */
-	_Atomic uint16_t sharing; /* bit of a slot: was counted as a thread that shares */
+	uint32_t stripe[SL_PUBLISHER_SLOTS]; /* index of its stripe; 0: it owns none */
+	_Atomic uint16_t sharing;	     /* bit of a slot: counted as a thread that shares */
 	bool listed;
-	bool ended; /* its destructor ran: what it still counts goes to the shared stripe */
+	bool ended; /* its destructor ran: later updates use the shared stripe */
 };
-static __thread struct owner self __attribute__((tls_model("initial-exec")));
-static struct owner *owners; /* threads that own a stripe; under the lock */
+static __thread struct stripe_owner self __attribute__((tls_model("initial-exec")));
+static struct stripe_owner *owners; /* threads that own a stripe; under the lock */
 static pthread_key_t key;
 
-static void unlist(struct owner *o)
+static void unlist(struct stripe_owner *o)
 {
 	if (!o->listed)
 		return;
@@ -34,8 +34,8 @@ static void unlist(struct owner *o)
 }
 
 /*
- * A thread ends: its stripes, with what they hold, go to whoever needs one next. The next owner
- * takes the lock after this thread released it, and so sees all of its plain stores.
+ * A thread ends: its stripes, with their values, go to the next threads that need one. The next
+ * owner takes the lock after this thread released it, and so sees all of its plain stores.
  */
 static void thread_ends(void *unused)
 {
@@ -63,17 +63,17 @@ int sl__thread_key(void)
 	return -pthread_key_create(&key, thread_ends);
 }
 
-/* The publisher of this slot goes away: no thread may find its stripe in its TLS again. */
+/* The publisher of this slot closes: no thread may find its stripe in its TLS again. */
 void sl__stripes_forget(unsigned int slot)
 {
-	for (struct owner *o = owners; o; o = o->next) {
+	for (struct stripe_owner *o = owners; o; o = o->next) {
 		o->stripe[slot] = 0;
 		atomic_fetch_and(&o->sharing, (uint16_t) ~(1u << slot));
 		__atomic_store_n(&o->public->base[slot], 0, __ATOMIC_RELAXED);
 	}
 }
 
-/* In the child: only this thread came along, and every stripe that it owned is the parent's. */
+/* In a forked child: it has this thread alone, whose stripes are the parent's. */
 void sl__threads_forked(void)
 {
 	memset(&sl__thread, 0, sizeof(sl__thread));
@@ -103,16 +103,13 @@ static uint32_t take_stripe(struct sl_publisher *p)
 	if (sl__allocate(p, p->stripe_offset + (uint64_t)index * p->stride,
 			 (uint64_t)p->stripe_pages * SL__PAGE))
 		return 0;
-	/* Pairs with the acquire in readers of this process, which then find its pages. */
+	/* Pairs with the acquire of readers in this process, which then find its pages. */
 	atomic_store_explicit(&p->stripes_used, index + 1, memory_order_release);
 	sl__hot_change(p);
 	return index;
 }
 
-/*
- * The stripe of this thread, claimed if there is one to be had; else 0, and the caller adds to
- * the shared stripe.
- */
+/* The stripe of this thread, claimed if one is free; 0: the caller uses the shared stripe. */
 uintptr_t sl__stripe_claim(unsigned int slot)
 {
 	uint16_t bit = (uint16_t)(1u << slot);
@@ -120,10 +117,11 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	struct sl__guard guard;
 	uintptr_t stripe = 0;
 	uint32_t index;
+	bool known;
 
 	if (self.ended)
 		return 0;
-	/* A thread that shares asks again when another one has ended. A hint, hence relaxed. */
+	/* A thread that shares tries again once another thread has ended. A hint, hence relaxed. */
 	if ((atomic_load_explicit(&self.sharing, memory_order_relaxed) & bit) &&
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
 		return 0;
@@ -131,12 +129,14 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
 	if (!p || (p->orphan && sl__revive(p)))
 		goto out;
-	/* It may own one: a signal handler was here first, or its base happens to be 0. */
+	/* It may own one: a signal handler came first, or its base happens to be 0. */
 	index = self.stripe[slot];
-	if (!index)
-		index = pthread_setspecific(key, &self) ? 0 : take_stripe(p);
-	/* On the list even without a stripe: sl__stripes_forget() resets the sharing bit. */
-	if (!self.listed) {
+	/* Only a thread whose destructor will run may own a stripe, or be listed. */
+	known = self.listed || !pthread_setspecific(key, &self);
+	if (!index && known)
+		index = take_stripe(p);
+	/* Listed even without a stripe: sl__stripes_forget() resets the sharing bit. */
+	if (!self.listed && known) {
 		self.public = &sl__thread;
 		self.previous = &owners;
 		self.next = owners;

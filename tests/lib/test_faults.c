@@ -120,7 +120,7 @@ static void scenario(int n, bool in_child)
 	h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h"));
 	f = sl_counter_family_create(p, &SL_OPTS(sl_metric_opts, .name = "family_total"));
 	labelled = sl_counter_with(f, SL_LABELS({"k", "v"}));
-	sl_counter_inc(labelled);
+	sl_counter_add(labelled, 2);
 	if (in_child) {
 		pid_t pid = fork();
 
@@ -151,7 +151,7 @@ static void scenario(int n, bool in_child)
 		if (sl_counter_valid(counters[i]))
 			assert_int_equal(sl_counter_value(counters[i]), 2);
 	if (sl_counter_valid(labelled))
-		assert_int_equal(sl_counter_value(labelled), 1);
+		assert_int_equal(sl_counter_value(labelled), 2);
 	if (sl_histogram_valid(h))
 		assert_int_equal(sl_histogram_count(h), 1);
 	if (p) {
@@ -204,9 +204,37 @@ static void any_call_may_fail_in_a_forked_child(void **state)
 	all_of_them(true, 1);
 }
 
+static void *count_without_a_key(void *arg)
+{
+	struct sl_counter *c = arg;
+
+	countdown = 1; /* the first wrapped call of an update: pthread_setspecific() */
+	sl_counter_inc(*c);
+	assert_string_equal(failed_call, "pthread_setspecific");
+	return NULL;
+}
+
+/* It has no destructor: nothing may refer to it once it ended. The next thread gets its memory. */
+static void a_thread_without_a_key_leaves_nothing_behind(void **state)
+{
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
+	struct sl_counter c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"));
+	pthread_t thread;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(__real_pthread_create(&thread, NULL, count_without_a_key, &c), 0);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(sl_counter_value(c), 3);
+	sl_publisher_close(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_without_a_key_leaves_nothing_behind),
 		cmocka_unit_test(any_call_may_fail),
 		cmocka_unit_test(any_call_may_fail_in_a_forked_child),
 	};
