@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The agent's socket, and the thread that watches it. The first attempt is made by
- * sl_publisher_open() itself: connect and PUBLISH need nobody at the other end to be awake, so
- * that a process which exits at once has been seen. Everything later is the thread's, which
- * sleeps without a timeout while a connection stands.
+ * attach.c - the agent's socket, and the thread that watches it. sl_publisher_open() itself makes
+ * the first attempt: connect and PUBLISH do not wait for the agent, so that even a process that
+ * exits at once is seen. The thread does the rest, and sleeps without a timeout while connected.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 static void close_socket(struct sl_publisher *p)
 {
 	sl__fd_close(&p->sock);
-	/* Alone: see sl_publisher_attached(). */
+	/* Relaxed: see sl_publisher_attached(). */
 	atomic_store_explicit(&p->attached, false, memory_order_relaxed);
 }
 
@@ -50,7 +49,7 @@ static int send_message(int sock, enum sl_msg_type type, uint32_t serial, const 
 	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* One attempt, which never waits. Under the lock. */
+/* One attempt, which does not wait. Under the lock. */
 static int attach_once(struct sl_publisher *p)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -74,7 +73,7 @@ static int attach_once(struct sl_publisher *p)
 	return error;
 }
 
-/* Something came, or the agent went. Returns how long to wait before the next attempt. */
+/* Takes a message or a hang-up. Returns the delay of the next attempt in ms; -1: stay connected. */
 static int receive(struct sl_publisher *p, int sock)
 {
 	union {
@@ -87,7 +86,7 @@ static int receive(struct sl_publisher *p, int sock)
 	bool first, was;
 	ssize_t n;
 
-	/* No room for control data: descriptors that somebody sends are dropped by the kernel. */
+	/* Without room for control data, the kernel drops descriptors that a message carries. */
 	n = recv(sock, &m, sizeof(m), MSG_DONTWAIT);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return -1;
@@ -141,7 +140,7 @@ static void *attach_thread(void *arg)
 
 	pthread_setname_np(pthread_self(), "sidelight");
 	for (;;) {
-		/* Numbers that the application took over are neither waited for nor read. */
+		/* Descriptors that the application took over are neither polled nor read. */
 		if (!sl__fd_ours(&p->wake[0]))
 			break;
 		if (p->sock.fd >= 0 && !sl__fd_ours(&p->sock)) {
@@ -152,7 +151,7 @@ static void *attach_thread(void *arg)
 		}
 		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
 					{.fd = p->sock.fd, .events = POLLIN}};
-		/* A verdict that nobody renews ends while we wait for something else. */
+		/* A verdict may expire while the thread waits. */
 		int left = sl__verdict_left_ms(p);
 		int wait = left >= 0 && (delay < 0 || left < delay) ? left : delay;
 		int n = poll(fds, 2, wait);
@@ -161,7 +160,7 @@ static void *attach_thread(void *arg)
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
-			break; /* asked to end, or closed behind our back */
+			break; /* asked to end, or closed by the application */
 		if (n > 0 && fds[1].revents) {
 			if (sl__fd_ours(&p->sock))
 				delay = receive(p, fds[1].fd);
@@ -170,7 +169,7 @@ static void *attach_thread(void *arg)
 		if (p->sock.fd >= 0)
 			continue;
 		if (n <= 0 && wait != delay) {
-			delay -= wait; /* it was for the verdict */
+			delay -= wait; /* the timeout was that of the verdict */
 			continue;
 		}
 		sl__lock(&guard);
@@ -180,14 +179,14 @@ static void *attach_thread(void *arg)
 			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
 		sl__unlock(&guard);
 	}
-	sl__verdict_forget(p); /* from here on nobody would end it */
+	sl__verdict_forget(p); /* without the thread it would never expire */
 	return NULL;
 }
 
 /*
- * Under the lock, all signals blocked: the thread inherits that and so never runs a handler of
- * the application. No thread to be had: the region is as good, only an agent that comes later is
- * missed.
+ * Under the lock, with all signals blocked: the thread inherits that, and never runs a handler of
+ * the application. Without a thread the region works, but an agent that starts later does not get
+ * it.
  */
 int sl__attach_start(struct sl_publisher *p)
 {
@@ -221,8 +220,8 @@ int sl__attach_start(struct sl_publisher *p)
 }
 
 /*
- * Ends the thread, then says goodbye. False if the thread can't be told, since the application
- * closed the pipe behind our back: it sleeps on, and the publisher must stay in memory for it.
+ * Ends the thread, then sends CLOSE. False: the thread cannot be woken, as the application closed
+ * the pipe; it sleeps on, and the publisher must stay in memory for it.
  */
 bool sl__attach_stop(struct sl_publisher *p)
 {
@@ -246,10 +245,8 @@ bool sl__attach_stop(struct sl_publisher *p)
 		char ignored;
 
 		send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye, sizeof(bye), -1);
-		/*
-		 * A socket that is closed with an unread message in it is a connection reset at
-		 * the other end, which would come before our CLOSE.
-		 */
+		/* Closing a socket with an unread message resets the connection, and the
+		 * agent would see that before CLOSE. */
 		shutdown(p->sock.fd, SHUT_RD);
 		while (recv(p->sock.fd, &ignored, 1, MSG_DONTWAIT) > 0)
 			;
@@ -268,6 +265,6 @@ void sl__attach_forked(struct sl_publisher *p)
 	sl__fd_close(&p->wake[0]);
 	sl__fd_close(&p->wake[1]);
 	p->have_thread = false;
-	/* The verdict is on the parent, whose thread may have been writing it. */
+	/* The verdict is that on the parent, whose thread may have been writing it. */
 	memset(&p->verdict, 0, sizeof(p->verdict));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Histograms. Exponential buckets are those of Prometheus' native histograms and, numbered one
- * lower, of OpenTelemetry (data model, "ExponentialHistogram"): bucket i holds
- * base^(i-1) < x <= base^i with base = 2^(2^-scale). The boundaries are exact: no logarithm and no
- * rounding is involved, see boundaries.py.
+ * histogram.c - histograms. Exponential buckets are those of Prometheus' native histograms and,
+ * numbered one lower, of OpenTelemetry (data model, "ExponentialHistogram"): bucket i holds
+ * base^(i-1) < x <= base^i with base = 2^(2^-scale). The boundaries are exact, without logarithm or
+ * rounding: see boundaries.py.
  */
 #include <errno.h>
 #include <math.h>
@@ -20,16 +20,15 @@
 #define MAX_DEFAULT   1e6
 
 /*
- * What an observation needs to know of its histogram. The memory of these is used again, but
- * never given back: an observation that comes too late, after sl_publisher_close(), finds a
- * histogram here, not somebody else's memory.
+ * What an observation needs of its histogram. This memory is reused for histograms, but never
+ * freed: a late observation, after sl_publisher_close(), finds a histogram here.
  */
 struct sl__buckets {
 	struct sl__buckets *next; /* while unused */
 	uint32_t room;		  /* bounds that fit */
 	uint32_t cell;		  /* the first: the sum */
-	double threshold;	  /* up to here the slow way: the zero bucket; classic: infinity */
-	uint64_t bias;		  /* added to position(): makes the first bucket 0 */
+	double threshold;	  /* values up to here take the slow path: zero bucket, classic */
+	uint64_t bias;		  /* added to position(): maps the first bucket to 0 */
 	int32_t shift;		  /* of that, 52 - scale; -1: classic */
 	uint32_t count;		  /* bounds; exponential: buckets without zero and overflow */
 	double bounds[];	  /* classic */
@@ -37,8 +36,8 @@ struct sl__buckets {
 static struct sl__buckets *unused; /* under the lock */
 
 /*
- * The number of the bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the
- * exponent, which is left biased by 1023, and what the mantissa says.
+ * The bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the exponent, which
+ * stays biased by 1023, plus the bucket of the mantissa.
  */
 #define EXPONENT_BIAS (1023 * 256)
 
@@ -61,10 +60,7 @@ static double next_above(double x)
 	return x;
 }
 
-/*
- * Buckets of a lower scale are whole groups of those: their number is the quotient by 2^shift,
- * rounded up.
- */
+/* A bucket of a lower scale is a group of 2^shift of those: the quotient, rounded up. */
 static inline int32_t bucket_of(double x, int shift)
 {
 	return ((int32_t)(position(x) >> 44) - EXPONENT_BIAS + (1 << shift) - 1) >> shift;
@@ -91,7 +87,7 @@ int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shap
 	/* The first bucket is that of the next number above min, as min itself may end a bucket. */
 	first = bucket_of(next_above(min), SCALE_MAX - scale);
 	last = bucket_of(max, SCALE_MAX - scale);
-	/* A bucket up to 2^1024 would take infinity, which counts as above the last one. */
+	/* A bucket up to 2^1024 would hold infinity, which belongs above the last bucket. */
 	if (last >= 1024 * 256 >> (SCALE_MAX - scale))
 		return SL__REFUSED_SHAPE;
 	if (last - first + 1 > (int32_t)SL_BUCKETS_MAX - 2) /* zero and overflow are two more */
@@ -169,7 +165,7 @@ static uint32_t cell_classic(const struct sl__buckets *b, double v)
 
 	if (isnan(v))
 		return SL_HIST_REFUSED;
-	while (low < high) { /* the first bound that is not below v */
+	while (low < high) { /* the first bound >= v */
 		uint32_t middle = (low + high) / 2;
 
 		if (b->bounds[middle] < v)
@@ -180,16 +176,16 @@ static uint32_t cell_classic(const struct sl__buckets *b, double v)
 	return SL_HIST_BUCKETS + low;
 }
 
-/* The cell of an exponential histogram that v > threshold counts in. */
+/* The same for v > threshold of an exponential histogram. */
 static inline uint32_t cell_above(const struct sl__buckets *b, double v)
 {
-	/* Infinity's exponent is 1024, above every bucket. */
+	/* The exponent of infinity is 1024, above all buckets. */
 	uint64_t index = (position(v) + b->bias) >> b->shift;
 
 	return SL_HIST_BUCKETS + 1 + (index < b->count ? (uint32_t)index : b->count);
 }
 
-/* The cell of the histogram that v counts in; SL_HIST_REFUSED for what it does not take. */
+/* The cell that v counts in, from the first one on; SL_HIST_REFUSED if it is refused. */
 static uint32_t cell_of(const struct sl__buckets *b, double v)
 {
 	if (b->shift < 0)
@@ -207,7 +203,7 @@ static __attribute__((noinline)) void sum_shared(unsigned int slot, uint32_t cel
 		sl__shared_add_f64(cell_at(shared, cell), v);
 }
 
-/* Without a stripe, in a classic histogram, or up to the zero threshold. */
+/* A thread without a stripe, a classic histogram, or v <= threshold. */
 static __attribute__((noinline)) void observe_slow(struct sl_histogram h, double v)
 {
 	unsigned int slot = sl__slot_of(h.bits);

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * internal.h - what the parts of libsidelight share. Knows the region format and the attach
- * protocol; knows nothing of the agent's or the collector's insides.
+ * protocol, but not the internals of agent and collector.
  *
- *   publisher.c  the region's life: made, grown, inherited by a forked child, closed
+ *   publisher.c  the region: creation, growth, fork, close
  *   thread.c     which thread owns which stripe
  *   attach.c     the agent's socket, and the thread that watches it
- *   metric.c     creation: checks, schema records, cells
+ *   identity.c   process and instance
+ *   metric.c     creation of metrics and families: tables, cells
+ *   record.c     their schema records
+ *   text.c       checks of names, labels and texts
  *   update.c     counters, gauges, state sets; reading back
  *   histogram.c  histograms; boundaries.h has their tables
  *   span.c       spans; see span.h
- *   verdict.c    what analysis says of this process
+ *   verdict.c    verdicts of an analysis
  *   log.c        the application's callback
- *   report*.c    reports to a translator: report.h. They share nothing with the rest
  *
- * Locking: one mutex for everything that is not an update (sl__lock). It is held with all signals
- * blocked and cancellation disabled, so that neither a signal handler that makes its thread's
- * first update nor a fork() in any thread can find it held by a thread that will never let go.
- * Nothing that blocks is done under it, and no callback of the application.
+ * Locking: one mutex (sl__lock) for all but updates. It is held with all signals blocked and
+ * cancellation disabled, so that neither a signal handler that makes its thread's first update nor
+ * a fork() can find it held by a thread that does not run. Nothing blocks under it, and no callback
+ * of the application is called.
  */
 #ifndef SL_LIB_INTERNAL_H
 #define SL_LIB_INTERNAL_H
@@ -43,7 +45,7 @@
 #define likely(x)     __builtin_expect(!!(x), 1)
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 
-/* Why a metric or an observation was refused; each is logged once a publisher. */
+/* Why a metric or an observation is refused; each is logged once per publisher. */
 enum sl__refusal {
 	SL__REFUSED_OPTS = 1,
 	SL__REFUSED_NAME,
@@ -63,22 +65,22 @@ struct sl__family;
 struct sl__ring;
 
 /*
- * A descriptor that we own, by what it refers to: an application that closes every descriptor
- * that it does not know (as daemons do) must not make us write to, pass on or close one of its
- * own that came to have the same number.
+ * A descriptor of the library, identified by the file that it refers to: when an application closes
+ * all descriptors that it does not know, as daemons do, the library must not write to, pass on or
+ * close another file that got the same number.
  */
 struct sl__fd {
-	int fd; /* -1: none */
+	int fd; /* -1: closed */
 	dev_t dev;
 	ino_t ino;
 };
 #define SL__FD_NONE ((struct sl__fd){.fd = -1})
 
 /*
- * Metrics of one cell get cells out of a block, in turn those of different lines, so that an update
- * need not wait for the one of the metric before it at the check word that they would share. Four
- * lines do (of a Xeon of 2024: two cost 8 % more, eight no less), and a reader reads no more than
- * four lines that it could do without. Other metrics lie between the blocks.
+ * Metrics of one cell take cells of a block, in turn from different lines, so that updates of
+ * consecutive metrics do not wait for each other at a shared check word. Four lines are enough: on
+ * a Xeon of 2024 two cost 8 % more, and eight no less. A reader reads at most four extra lines.
+ * Other metrics lie between the blocks.
  */
 #define SL__BLOCK_LINES	  4u
 #define SL__BLOCK	  (SL__BLOCK_LINES * SL_LINE_CELLS)
@@ -86,7 +88,7 @@ struct sl__fd {
 #define SL__VERDICT_WORDS 5
 struct sl__verdict {
 	_Atomic uint32_t alarmed; /* at the start of struct sl_publisher: sl_publisher_alarmed() */
-	_Atomic uint64_t written; /* the thread's; its last bit says which copy is whole */
+	_Atomic uint64_t written; /* by the thread; bit 0: which copy is whole */
 	_Atomic uint64_t copy[2][SL__VERDICT_WORDS];
 };
 
@@ -95,7 +97,7 @@ struct sl_publisher {
 	unsigned int slot;
 	uint32_t flags;
 
-	/* The region. Offsets are from base; all of this changes under the lock only. */
+	/* The region. Offsets are from base. Changes under the lock only. */
 	struct sl__fd memfd;
 	uint8_t *base;
 	size_t size;
@@ -103,21 +105,21 @@ struct sl_publisher {
 	uint64_t instance;
 	uint32_t stripe_offset, stride, stripe_count, max_cells;
 	uint32_t schema_offset, schema_bytes;
-	uint32_t span_lines;	/* of a ring; 0: no spans */
+	uint32_t span_lines;	/* per ring; 0: no spans */
 	uint64_t span_offset;	/* of the section */
 	struct sl__ring *rings; /* [stripe_count] */
 	uint32_t label_bytes;
-	uint8_t *labels; /* as in the header, private copy: a forked child needs it again */
+	uint8_t *labels; /* as in the header; a forked child needs this copy */
 
 	uint32_t cells_used;	    /* by metrics */
-	uint32_t cells_end;	    /* those below are in use, or in the block */
-	uint32_t block, block_used; /* first cell of the block, and how many of it are in use */
+	uint32_t cells_end;	    /* cells below are in use, or in the block */
+	uint32_t block, block_used; /* first cell of the block; cells of it in use */
 	uint32_t lines_used, schema_used, generation, metric_count;
-	uint32_t string_count; /* of the records counted in metric_count */
+	uint32_t string_count; /* of the records in metric_count */
 	uint32_t stripe_pages; /* allocated in each stripe in use */
 	uint32_t schema_pages; /* allocated of the schema */
 	_Atomic uint32_t stripes_used;
-	uint32_t *free_stripes; /* given back by threads that ended: a stack */
+	uint32_t *free_stripes; /* of threads that ended: a stack */
 	uint32_t free_count;
 	_Atomic uint32_t refused;
 	_Atomic uint32_t sharing;
@@ -127,7 +129,7 @@ struct sl_publisher {
 #define SL__LOGGED_AGENT  (1u << 18)
 #define SL__LOGGED_THREAD (1u << 19)
 	bool orphan;		  /* forked: the region at base is the parent's */
-	uint64_t revive_after_ns; /* when that failed: not before this time again */
+	uint64_t revive_after_ns; /* after a failure: the time of the next attempt */
 
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
@@ -139,7 +141,7 @@ struct sl_publisher {
 	/* The agent. The descriptors change under the lock only. */
 	char *socket;
 	struct sl__fd sock;
-	struct sl__fd wake[2]; /* a pipe: the thread ends when its other end was closed */
+	struct sl__fd wake[2]; /* a pipe: the thread ends when [1] is closed */
 	pthread_t thread;
 	bool have_thread;
 	uint32_t serial;
@@ -147,15 +149,14 @@ struct sl_publisher {
 	_Atomic uint32_t attaches;
 };
 
-/*
- * What an update needs to know of a publisher, in static memory: a stray update after the close
- * finds zeroes here and not freed memory.
- */
+/* What an update needs of a publisher, in static memory: a late update after close finds zeroes. */
 struct sl__slot {
-	_Atomic uintptr_t shared; /* address of stripe 0; 0: none, or a forked child's first */
-	_Atomic uint32_t free;	  /* stripes that nobody owns */
-	_Atomic uint32_t epoch;	  /* changes at fork and close: spans open across it end unseen */
-	_Atomic bool edge;	  /* SL_PUBLISHER_EDGE */
+	_Atomic uintptr_t
+		shared; /* address of stripe 0; 0: closed, or not yet made by a forked child */
+	_Atomic uint32_t free; /* stripes without an owner */
+	_Atomic uint32_t
+		epoch;	   /* changes at fork and close: spans open across it are not written */
+	_Atomic bool edge; /* SL_PUBLISHER_EDGE */
 	_Atomic(struct sl__ring *) rings;	  /* NULL: no spans */
 	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
 };
@@ -164,12 +165,17 @@ extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 struct sl__guard {
 	sigset_t signals;
 	int cancel;
-	int error; /* errno, which an update in a signal handler must not change */
+	int error; /* errno: an update in a signal handler must not change it */
 };
 SL__HIDDEN void sl__lock(struct sl__guard *guard);
 SL__HIDDEN void sl__unlock(const struct sl__guard *guard);
 
-/* publisher.c; all under the lock */
+/* identity.c */
+SL__HIDDEN uint64_t sl__start_ticks(void); /* 0: not known */
+SL__HIDDEN void sl__boot_id(uint8_t id[16]);
+SL__HIDDEN uint64_t sl__random_instance(void); /* not 0 */
+
+/* publisher.c; under the lock */
 SL__HIDDEN int sl__region_make(struct sl_publisher *p);
 SL__HIDDEN int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes);
 SL__HIDDEN void sl__hot_change(struct sl_publisher *p);
@@ -178,14 +184,14 @@ SL__HIDDEN int sl__fd_take(struct sl__fd *to, int fd);
 SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
 SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
 
-/* Any thread, no lock: one hot cell grows by n. */
+/* Any thread, no lock: adds n to a hot cell. */
 SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n);
 
 /* thread.c */
 SL__HIDDEN int sl__thread_key(void);
 SL__HIDDEN uintptr_t sl__stripe_claim(unsigned int slot); /* takes the lock */
 SL__HIDDEN void sl__stripes_forget(unsigned int slot);	  /* under the lock */
-SL__HIDDEN uint32_t sl__stripe_index(unsigned int slot);  /* that this thread owns; 0: none */
+SL__HIDDEN uint32_t sl__stripe_index(unsigned int slot);  /* of this thread; 0: it owns none */
 SL__HIDDEN void sl__threads_forked(void);
 
 /* The parts of a handle. */
@@ -194,7 +200,7 @@ static inline unsigned int sl__slot_of(uint64_t bits)
 	return bits >> 32 < SL_PUBLISHER_SLOTS ? (unsigned int)(bits >> 32) : SL__SLOT_NONE;
 }
 
-/* Address of the stripe that this thread owns; 0: it has to ask sl__stripe_claim(). */
+/* Address of the stripe of this thread; 0: call sl__stripe_claim(). */
 static inline uintptr_t sl__own_stripe(unsigned int slot)
 {
 	uintptr_t base = sl__thread.base[slot];
@@ -202,17 +208,17 @@ static inline uintptr_t sl__own_stripe(unsigned int slot)
 	return base ? base + (uintptr_t)((uint64_t)slot << 32) : 0;
 }
 
-/* Address of stripe 0 of a slot, 0 for a handle that does nothing. Takes the lock if it must. */
+/* Address of stripe 0; 0 for a handle that does nothing. May take the lock. */
 SL__HIDDEN uintptr_t sl__shared_slow(unsigned int slot);
 static inline uintptr_t sl__shared(unsigned int slot)
 {
-	/* Relaxed: whoever has a handle was handed it after the store in sl_publisher_open(). */
+	/* Relaxed: a handle was obtained after the store in sl_publisher_open(). */
 	uintptr_t shared = atomic_load_explicit(&sl__slots[slot].shared, memory_order_relaxed);
 
 	return likely(shared) ? shared : sl__shared_slow(slot);
 }
 
-/* Where the stripes in use are, for reading back; no stripes for a handle that does nothing. */
+/* The stripes in use, for reading back; none for a handle that does nothing. */
 struct sl__view {
 	uintptr_t shared;
 	uint32_t stride, stripes;
@@ -226,9 +232,9 @@ SL__HIDDEN int sl__attach_start(struct sl_publisher *p); /* under the lock */
 SL__HIDDEN bool sl__attach_stop(struct sl_publisher *p); /* not under the lock */
 SL__HIDDEN void sl__attach_forked(struct sl_publisher *p);
 
-/* verdict.c; the thread's, or while there is none */
-SL__HIDDEN void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *say);
-SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p); /* -1: none is known */
+/* verdict.c; called by the attach thread, or without one */
+SL__HIDDEN void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said);
+SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p); /* -1: no verdict */
 SL__HIDDEN void sl__verdict_expire(struct sl_publisher *p);
 SL__HIDDEN void sl__verdict_forget(struct sl_publisher *p);
 
@@ -257,7 +263,7 @@ struct sl__shape {
 	const char *const *states;
 	uint32_t state_count, state_bytes;
 };
-/* A new handle; bits is 0 and error the reason if it was refused. */
+/* A handle; refused: bits is 0, error the reason. */
 struct sl__handle {
 	uint64_t bits;
 	const struct sl__buckets *buckets;
@@ -265,7 +271,7 @@ struct sl__handle {
 };
 SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 					       const struct sl_metric_opts *opts);
-/* A name or key of spans: slot << 32 | id of its record, 0 if refused. */
+/* A name or key of spans: slot << 32 | id of its record; 0: refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 
 /* histogram.c */
@@ -287,9 +293,9 @@ static inline uint64_t sl__k(uintptr_t cell)
 }
 
 /*
- * Adds to a cell of the hot line, which several threads write: the cell, then the check word of
- * its line. Relaxed read-modify-writes: both are sums, so that the order of their terms does not
- * matter; what a reader pairs with is the equation between the words, not an order of stores.
+ * Adds to a cell of the hot line, which several threads write, and to its check word. Relaxed
+ * read-modify-writes: both are sums, whose terms may come in any order, and a reader checks the
+ * equation between the words, not the order of stores.
  */
 static inline void sl__plain_add(uintptr_t cell, uint64_t n)
 {
@@ -297,7 +303,7 @@ static inline void sl__plain_add(uintptr_t cell, uint64_t n)
 	__atomic_fetch_add((uint64_t *)(cell | 56), n * sl__k(cell), __ATOMIC_RELAXED);
 }
 
-/* A cell of stripe 0 was changed: its line is a mixed one (region.h). Relaxed, as above. */
+/* Updates the check word of a mixed line (region.h), for a cell of stripe 0. Relaxed, as above. */
 static inline void sl__shared_changed(uintptr_t cell, uint64_t old, uint64_t now)
 {
 	uint32_t i = cell / 8 % 8;
@@ -315,8 +321,8 @@ static inline void sl__shared_add(uintptr_t cell, uint64_t n)
 }
 
 /*
- * Sets such a cell. The exchange yields exactly the value that this store replaced, so that every
- * writer adds the difference that it made and the check comes right when all have.
+ * Sets such a cell. The exchange returns the value that this store replaced, so that each writer
+ * adds its own difference, and the check is right once all have.
  */
 static inline void sl__shared_set(uintptr_t cell, uint64_t v)
 {
@@ -325,7 +331,7 @@ static inline void sl__shared_set(uintptr_t cell, uint64_t v)
 	sl__shared_changed(cell, old, v);
 }
 
-/* A sum of doubles in a cell that several threads write: what was replaced is known exactly. */
+/* Adds a double to a cell that several threads write. */
 static inline void sl__shared_add_f64(uintptr_t cell, double v)
 {
 	uint64_t old = __atomic_load_n((uint64_t *)cell, __ATOMIC_RELAXED), sum;
@@ -338,12 +344,10 @@ static inline void sl__shared_add_f64(uintptr_t cell, double v)
 }
 
 /*
- * The same in a cell that only this thread writes; false: not now. There is no instruction that
- * adds a double to memory, so a signal handler of this thread may come between load and store,
- * and what it added here would be lost. It finds the flag set and adds to the shared stripe. (An
- * exchange without lock in place of the flag was tried: 3 ns slower, as its operands have to
- * travel between vector and integer registers.) The check word is a sum of its own: one
- * instruction, any order.
+ * The same in a cell that only this thread writes. False: use the shared stripe. No instruction
+ * adds a double to memory, so that a signal handler of this thread may run between load and store,
+ * and its addition would be lost; it finds the flag set instead. (An unlocked exchange in place of
+ * the flag is 3 ns slower: its operands travel between vector and integer registers.)
  */
 extern SL__HIDDEN __thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
 
@@ -355,7 +359,7 @@ static inline bool sl__own_add_f64(uintptr_t cell, double v)
 	if (unlikely(*busy))
 		return false;
 	*busy = true;
-	atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this very thread */
+	atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this thread */
 #if defined(__x86_64__)
 	/* sl_f64_of_cell() and sl_cell_of_f64(), all of it in vector registers. */
 	__m128i old, sum;
@@ -380,8 +384,8 @@ static inline bool sl__own_add_f64(uintptr_t cell, double v)
 }
 
 /*
- * Adds to a cell that only this thread writes. The plain add for both words: the sum of doubles
- * that goes along with a bucket takes longer than what sl__add_check() would save.
+ * Adds to a cell that only this thread writes. Without sl__add_check(): the sum of doubles that
+ * goes with a bucket takes longer than it would save.
  */
 static inline void sl__own_add(uintptr_t cell, uint64_t n)
 {

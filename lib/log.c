@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The application's callback. Nothing else in the library writes text anywhere. */
+/* log.c - the application's log callback, the only output of the library. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ void sl_set_log(sl_log_fn fn, void *arg)
 	sl__unlock(&guard);
 }
 
-/* Not under the lock: the callback may do anything, sl_publisher_open() and fork() included. */
+/* Not under the lock: the callback may call sl_publisher_open() or fork(). */
 void sl__log(enum sl_log_level level, const char *fmt, ...)
 {
 	struct sl__guard guard;
@@ -36,7 +36,7 @@ void sl__log(enum sl_log_level level, const char *fmt, ...)
 	va_start(args, fmt);
 	vsnprintf(line, sizeof(line), fmt, args);
 	va_end(args);
-	for (char *c = line; *c; c++) /* one line, whatever name or path is in it */
+	for (char *c = line; *c; c++) /* names and paths may hold control characters */
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 	fn(level, line, arg);

@@ -1,31 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* metric.c - creates metrics and families: checks, schema records, cells. */
+/* metric.c - creates metrics and families: tables, cells. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "internal.h"
-
-/* A name, and the kind that all metrics of this name have. */
-struct sl__family {
-	struct sl__family *next;
-	enum sl_metric_kind kind;
-	uint64_t hash;
-	struct sl__metric *model; /* of sl_..._family_create(); NULL: none */
-	uint32_t id;		  /* of the model, in sl_publisher.models */
-	char name[];
-};
-
-/* A metric with a private copy of its record, as the region is never read back. A model is one
- * without labels and cells, which the metrics of a family are copied from. */
-struct sl__metric {
-	struct sl__metric *next;     /* of the same hash bucket */
-	struct sl__metric *next_new; /* in the order of creation */
-	uint64_t hash;
-	const struct sl__buckets *buckets;
-	uint32_t labels_at; /* offset of the labels in the record */
-	uint32_t name_at;
-	struct sl_schema_record record; /* its bounds and strings follow it */
-};
+#include "metric.h"
 
 static const struct {
 	const char *text;
@@ -44,66 +22,9 @@ static const struct {
 	[SL__REFUSED_SPANS] = {"the publisher has no room for spans, set span_bytes", EINVAL},
 };
 
-static uint8_t *text_at(const struct sl__metric *m, uint32_t at)
-{
-	return (uint8_t *)m + offsetof(struct sl__metric, record) + at;
-}
-
-static const char *name_of(const struct sl__metric *m)
-{
-	return (const char *)text_at(m, m->name_at);
-}
-
-/* A string of spans has a record, but is no metric and has names of its own. */
-static bool is_string(uint32_t kind)
-{
-	return kind == SL_KIND_STRING;
-}
-
-static bool is_histogram(uint32_t kind)
-{
-	return kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
-}
-
-/* ---- shapes ---- */
-
-static int shape_stateset(const struct sl_metric_opts *o, struct sl__shape *shape)
-{
-	if (!o->state_count || o->state_count > SL_STATES_MAX || !o->states)
-		return SL__REFUSED_SHAPE;
-	for (size_t i = 0; i < o->state_count; i++) {
-		size_t n;
-
-		if (!o->states[i] || !*o->states[i] || !sl__utf8(o->states[i], SL_NAME_MAX, &n))
-			return SL__REFUSED_TEXT;
-		for (size_t k = 0; k < i; k++)
-			if (!strcmp(o->states[k], o->states[i]))
-				return SL__REFUSED_SHAPE;
-		shape->state_bytes += (uint32_t)n + 1;
-	}
-	shape->states = o->states;
-	shape->state_count = (uint32_t)o->state_count;
-	return 0;
-}
-
-static int shape_of(uint32_t kind, const struct sl_metric_opts *o, struct sl__shape *shape)
-{
-	shape->cells = !is_string(kind) && kind != SL_KIND_INFO;
-	switch (kind) {
-	case SL_KIND_HISTOGRAM_EXP:
-		return sl__shape_exponential(o, shape);
-	case SL_KIND_HISTOGRAM:
-		return sl__shape_classic(o, shape);
-	case SL_KIND_STATESET:
-		return shape_stateset(o, shape);
-	default:
-		return 0;
-	}
-}
-
 /* ---- tables ---- */
 
-/* Doubles both tables when they are full on average. Failing is harmless: chains grow longer. */
+/* Doubles both tables. Failure is harmless: chains grow longer. */
 static void tables_grow(struct sl_publisher *p)
 {
 	uint32_t buckets = p->buckets ? p->buckets * 2 : 64;
@@ -140,7 +61,8 @@ static struct sl__family *family_find(const struct sl_publisher *p, const struct
 	struct sl__family *f = p->families[hash & (p->buckets - 1)];
 	uint32_t bytes = m->record.name_bytes;
 
-	while (f && (f->hash != hash || strncmp(f->name, name_of(m), bytes) || f->name[bytes]))
+	while (f &&
+	       (f->hash != hash || strncmp(f->name, sl__metric_name(m), bytes) || f->name[bytes]))
 		f = f->next;
 	return f;
 }
@@ -153,7 +75,7 @@ static struct sl__family *family_new(const struct sl__metric *m, uint64_t hash)
 		return NULL;
 	f->kind = m->record.kind;
 	f->hash = hash;
-	memcpy(f->name, name_of(m), m->record.name_bytes);
+	memcpy(f->name, sl__metric_name(m), m->record.name_bytes);
 	return f;
 }
 
@@ -167,7 +89,7 @@ static void family_enter(struct sl_publisher *p, struct sl__family *f)
 
 static uint64_t name_hash(const struct sl__metric *m)
 {
-	return sl_fnv1a(SL_FNV_BASIS, name_of(m), m->record.name_bytes);
+	return sl_fnv1a(SL_FNV_BASIS, sl__metric_name(m), m->record.name_bytes);
 }
 
 void sl__metrics_free(struct sl_publisher *p)
@@ -189,7 +111,7 @@ void sl__metrics_free(struct sl_publisher *p)
 	free(p->metrics);
 }
 
-/* All records again, into a new region. Their memory was allocated by sl__region_make(). */
+/* Writes all records into a new region, whose memory sl__region_make() allocated. */
 void sl__metrics_rewrite(struct sl_publisher *p)
 {
 	uint8_t *to = p->base + p->schema_offset;
@@ -200,124 +122,16 @@ void sl__metrics_rewrite(struct sl_publisher *p)
 	}
 }
 
-/* ---- records ---- */
-
-static struct sl__metric *metric_alloc(size_t record_bytes, size_t *length)
-{
-	*length = (record_bytes + 7) & ~(size_t)7;
-	return calloc(1, offsetof(struct sl__metric, record) + *length);
-}
-
-/* The model of a checked metric; NULL: no memory. */
-static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts *o,
-				     const struct sl__shape *shape, size_t unit, size_t help)
-{
-	size_t name = strlen(o->name), bounds = shape->bound_count * sizeof(double), length;
-	struct sl__metric *m = metric_alloc(sizeof(struct sl_schema_record) + bounds + name + unit +
-						    help + shape->state_bytes,
-					    &length);
-	uint8_t *to;
-
-	if (!m)
-		return NULL;
-	m->record = (struct sl_schema_record){
-		.kind = (uint16_t)kind,
-		.cells = shape->cells,
-		.name_bytes = (uint16_t)name,
-		.unit_bytes = (uint16_t)unit,
-		.help_bytes = (uint16_t)help,
-		.state_bytes = (uint16_t)shape->state_bytes,
-		.bound_count = (uint16_t)shape->bound_count,
-		.scale = (int16_t)shape->scale,
-		.state_count = (uint16_t)shape->state_count,
-		.first_bucket = shape->first_bucket,
-		.zero_threshold = shape->zero_threshold,
-	};
-	m->name_at = (uint32_t)(sizeof(m->record) + bounds);
-	m->labels_at = (uint32_t)(m->name_at + name + unit + help);
-	to = text_at(m, sizeof(m->record));
-	if (bounds)
-		memcpy(to, shape->bounds, bounds);
-	to = mempcpy(to + bounds, o->name, name);
-	if (unit)
-		to = mempcpy(to, o->unit, unit);
-	if (help)
-		to = mempcpy(to, o->help, help);
-	for (uint32_t i = 0; i < shape->state_count; i++)
-		to = (uint8_t *)stpcpy((char *)to, shape->states[i]) + 1;
-	return m;
-}
-
-/* The model of these options, or the reason why there is none. */
-static int model_of(const struct sl_publisher *p, uint32_t kind, const struct sl_metric_opts *opts,
-		    struct sl_metric_opts *o, struct sl__metric **model)
-{
-	struct sl__shape shape = {0};
-	size_t unit = 0, help = 0, unused;
-	int refusal;
-
-	if (!SL__HAS(opts, name) || !sl__opts_take(o, sizeof(*o), opts))
-		return SL__REFUSED_OPTS;
-	if (is_string(kind) && !p->span_lines)
-		return SL__REFUSED_SPANS;
-	/* The exposition names a label after a state set: no colons. */
-	if (is_string(kind) ? !o->name || !*o->name || !sl__utf8(o->name, SL_NAME_MAX, &unused)
-			    : !sl__name_valid(o->name, kind != SL_KIND_STATESET))
-		return SL__REFUSED_NAME;
-	if ((o->help && !sl__utf8(o->help, SL_HELP_MAX, &help)) ||
-	    (o->unit && !sl__unit_valid(o->unit, &unit)))
-		return SL__REFUSED_TEXT;
-	refusal = shape_of(kind, o, &shape);
-	if (refusal)
-		return refusal;
-	*model = model_make(kind, o, &shape, unit, help);
-	return *model ? 0 : SL__REFUSED_MEMORY;
-}
-
-/* The metric of a model and labels, or the reason why there is none. */
-static int metric_of(const struct sl__metric *model, const struct sl_label *labels, size_t count,
-		     struct sl__metric **metric)
-{
-	const struct sl_schema_record *r = &model->record;
-	char name[SL_NAME_MAX + 1] = "";
-	uint32_t bytes, head = model->labels_at;
-	struct sl__metric *m;
-	uint8_t *encoded;
-	size_t length;
-	int error;
-
-	memcpy(name, name_of(model), r->name_bytes);
-	error = sl__labels_encode(labels, count,
-				  is_histogram(r->kind)		? "le"
-				  : r->kind == SL_KIND_STATESET ? name
-								: NULL,
-				  &encoded, &bytes);
-	if (error)
-		return error == -ENOMEM ? SL__REFUSED_MEMORY : SL__REFUSED_LABEL;
-	m = metric_alloc(head + bytes + r->state_bytes, &length);
-	if (m) {
-		memcpy(text_at(m, 0), text_at(model, 0), head);
-		memcpy(mempcpy(text_at(m, head), encoded, bytes), text_at(model, head),
-		       r->state_bytes);
-		m->name_at = model->name_at;
-		m->labels_at = head;
-		m->record.length = (uint32_t)length;
-		m->record.label_bytes = (uint16_t)bytes;
-		m->hash = sl_fnv1a(SL_FNV_BASIS, name, r->name_bytes + 1u);
-		m->hash = sl_fnv1a(m->hash, encoded, bytes);
-	}
-	free(encoded);
-	*metric = m;
-	return m ? 0 : SL__REFUSED_MEMORY;
-}
-
 static bool same_metric(const struct sl__metric *a, const struct sl__metric *b)
 {
-	return a->hash == b->hash && is_string(a->record.kind) == is_string(b->record.kind) &&
+	return a->hash == b->hash &&
+	       sl__is_string(a->record.kind) == sl__is_string(b->record.kind) &&
 	       a->record.name_bytes == b->record.name_bytes &&
 	       a->record.label_bytes == b->record.label_bytes &&
-	       !memcmp(text_at(a, a->name_at), text_at(b, b->name_at), a->record.name_bytes) &&
-	       !memcmp(text_at(a, a->labels_at), text_at(b, b->labels_at), a->record.label_bytes);
+	       !memcmp(sl__metric_text(a, a->name_at), sl__metric_text(b, b->name_at),
+		       a->record.name_bytes) &&
+	       !memcmp(sl__metric_text(a, a->labels_at), sl__metric_text(b, b->labels_at),
+		       a->record.label_bytes);
 }
 
 static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
@@ -330,13 +144,13 @@ static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
 	       r->bound_count == s->bound_count && r->state_count == s->state_count &&
 	       r->state_bytes == s->state_bytes &&
 	       !memcmp(r + 1, s + 1, r->bound_count * sizeof(double)) &&
-	       !memcmp(text_at(a, states_at), text_at(b, b->labels_at + s->label_bytes),
-		       r->state_bytes);
+	       !memcmp(sl__metric_text(a, states_at),
+		       sl__metric_text(b, b->labels_at + s->label_bytes), r->state_bytes);
 }
 
 /* ---- cells ---- */
 
-/* Where a metric of this many cells goes: the first of them. */
+/* The first cell of the next metric of this many cells. */
 static uint32_t place(const struct sl_publisher *p, uint32_t cells)
 {
 	uint32_t i = p->block_used;
@@ -346,7 +160,7 @@ static uint32_t place(const struct sl_publisher *p, uint32_t cells)
 	return p->block + i % SL__BLOCK_LINES * SL_LINE_CELLS + i / SL__BLOCK_LINES;
 }
 
-/* Lines that a stripe has in use once it is there. */
+/* Lines of a stripe in use with it. */
 static uint32_t lines_with(const struct sl_publisher *p, uint32_t cells)
 {
 	uint32_t lines = (place(p, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
@@ -370,7 +184,7 @@ static void take_place(struct sl_publisher *p, uint32_t cells)
 	p->block_used++;
 }
 
-/* Memory for the cells in every stripe in use, and for the record. */
+/* Allocates the cells in all stripes in use, and the record. */
 static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 {
 	uint32_t lines = lines_with(p, cells);
@@ -416,7 +230,7 @@ static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
 	take_place(p, m->record.cells);
 	p->schema_used += m->record.length;
 	p->metric_count++;
-	p->string_count += is_string(m->record.kind);
+	p->string_count += sl__is_string(m->record.kind);
 	sl__hot_change(p);
 
 	m->next = *bucket;
@@ -449,7 +263,7 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		*metric = old;
 		return 0;
 	}
-	if (!is_string(m->record.kind))
+	if (!sl__is_string(m->record.kind))
 		family = family_find(p, m, hash);
 	if (family && family->kind != m->record.kind)
 		goto err;
@@ -460,12 +274,12 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 	if (m->record.length > p->schema_bytes - p->schema_used)
 		goto err;
 	refusal = SL__REFUSED_MEMORY;
-	if (!family && !is_string(m->record.kind)) {
+	if (!family && !sl__is_string(m->record.kind)) {
 		new_family = family_new(m, hash);
 		if (!new_family)
 			goto err;
 	}
-	if (is_histogram(m->record.kind)) {
+	if (sl__is_histogram(m->record.kind)) {
 		m->buckets = sl__buckets_get(&m->record, place(p, m->record.cells));
 		if (!m->buckets)
 			goto err;
@@ -562,10 +376,10 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 	struct sl__handle handle = {0};
 	struct sl__guard guard;
 	struct sl__metric *m;
-	int refusal = metric_of(model, labels, count, &m);
+	int refusal = sl__metric_of(model, labels, count, &m);
 
 	if (refusal)
-		return refuse(p, refusal, name_of(model), model->record.name_bytes);
+		return refuse(p, refusal, sl__metric_name(model), model->record.name_bytes);
 	sl__lock(&guard);
 	if (p->orphan && sl__revive(p)) {
 		free(m);
@@ -575,14 +389,15 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 	}
 	if (!refusal) {
 		handle.bits = (uint64_t)p->slot << 32;
-		if (is_string(m->record.kind))
+		if (sl__is_string(m->record.kind))
 			handle.bits |= m->record.id;
-		else if (!is_histogram(m->record.kind))
+		else if (!sl__is_histogram(m->record.kind))
 			handle.bits |= sl_cell_offset(m->record.cell);
 		handle.buckets = m->buckets;
 	}
 	sl__unlock(&guard);
-	return refusal ? refuse(p, refusal, name_of(model), model->record.name_bytes) : handle;
+	return refusal ? refuse(p, refusal, sl__metric_name(model), model->record.name_bytes)
+		       : handle;
 }
 
 struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
@@ -595,7 +410,7 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 
 	if (!p)
 		return (struct sl__handle){.error = -EINVAL};
-	refusal = model_of(p, kind, opts, &o, &model);
+	refusal = sl__model_of(p, kind, opts, &o, &model);
 	if (refusal)
 		return refuse_opts(p, refusal, &o);
 	handle = create(p, model, o.labels, o.label_count);
@@ -614,7 +429,7 @@ static uint64_t family_create(struct sl_publisher *p, uint32_t kind,
 
 	if (!p)
 		return 0;
-	refusal = model_of(p, kind, opts, &o, &model);
+	refusal = sl__model_of(p, kind, opts, &o, &model);
 	if (!refusal && o.label_count) {
 		free(model);
 		refusal = SL__REFUSED_LABEL;
@@ -647,8 +462,8 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	sl__unlock(&guard);
 	/* Another kind: the handle is that of a closed publisher, whose slot has another one now.
 	 */
-	if (!model ||
-	    (is_histogram(kind) ? !is_histogram(model->record.kind) : model->record.kind != kind))
+	if (!model || (sl__is_histogram(kind) ? !sl__is_histogram(model->record.kind)
+					      : model->record.kind != kind))
 		return (struct sl__handle){0};
 	return create(p, model, labels, count);
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A region's life: made, grown, inherited by a forked child, closed. */
+/* publisher.c - the region: creation, growth, fork, close. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,7 +17,7 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-#define CELLS_DEFAULT	1764u /* with a block more they fill 256 lines, 4 pages */
+#define CELLS_DEFAULT	1764u /* with one more block: 256 lines, 4 pages */
 #define CELLS_MAX	(1u << 24)
 #define THREADS_MAX	1024u
 #define SCHEMA_PER_CELL 96u
@@ -51,9 +50,8 @@ void sl__unlock(const struct sl__guard *guard)
 }
 
 /*
- * fork() happens under the lock, so that the child finds everything in order, and with signals
- * blocked, so that no handler of the child counts into the parent's stripe before fork_child()
- * took it away.
+ * fork() runs under the lock, so that the child finds consistent state, and with signals blocked,
+ * so that no handler of the child counts into the parent's stripe before fork_child() removes it.
  */
 static struct sl__guard fork_guard;
 
@@ -73,9 +71,8 @@ static void fork_parent(void)
 }
 
 /*
- * A child that goes on to exec must pay next to nothing: descriptors are closed (a socket that
- * stays open here would hide the parent's death from the agent), the rest is left for the first
- * use, see sl__revive().
+ * Cheap for a child that calls exec: closes descriptors (an open socket here would hide the
+ * parent's death from the agent), and leaves the rest to the first use, see sl__revive().
  */
 static void fork_child(void)
 {
@@ -108,11 +105,11 @@ static void initialise(void)
 		once_error = -pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
-/* ---- small things ---- */
+/* ---- descriptors ---- */
 
 /*
- * Takes a new descriptor into our hands, away from 0, 1 and 2, which a daemon may have closed and
- * will use again. Returns 0 or -errno; fd < 0 is the failure of the call that made it.
+ * Takes ownership of a new descriptor, moved away from 0, 1 and 2, which a daemon may have closed
+ * and will reuse. 0 or -errno; fd < 0 is a failure of the call that made it.
  */
 int sl__fd_take(struct sl__fd *to, int fd)
 {
@@ -122,7 +119,7 @@ int sl__fd_take(struct sl__fd *to, int fd)
 	*to = SL__FD_NONE;
 	if (fd < 0)
 		return -error;
-	to->fd = fd; /* a child of fork() must find it in any case */
+	to->fd = fd; /* a forked child must find it in any case */
 	if (fd <= 2) {
 		up = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		error = errno;
@@ -155,69 +152,12 @@ void sl__fd_close(struct sl__fd *fd)
 	*fd = SL__FD_NONE;
 }
 
-static size_t slurp(const char *path, char *to, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return 0;
-	n = read(fd, to, size - 1);
-	close(fd);
-	to[n > 0 ? n : 0] = '\0';
-	return n > 0 ? (size_t)n : 0;
-}
-
-/* Field 22 of /proc/self/stat; the second field, the program's name, may hold anything. */
-static uint64_t start_ticks(void)
-{
-	char text[1024], *s;
-	int field = 3;
-
-	if (!slurp("/proc/self/stat", text, sizeof(text)))
-		return 0;
-	s = strrchr(text, ')');
-	for (s = s ? s + 1 : NULL; s && field < 22; field++)
-		s = strchr(s + 1, ' ');
-	return s ? strtoull(s, NULL, 10) : 0;
-}
-
-static void boot_id(uint8_t id[16])
-{
-	char text[64];
-	int digits = 0;
-
-	memset(id, 0, 16);
-	slurp("/proc/sys/kernel/random/boot_id", text, sizeof(text));
-	for (const char *s = text; *s && digits < 32; s++) {
-		int v = *s >= '0' && *s <= '9'	 ? *s - '0'
-			: *s >= 'a' && *s <= 'f' ? *s - 'a' + 10
-						 : -1;
-
-		if (v < 0)
-			continue;
-		id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | v);
-		digits++;
-	}
-}
-
-static uint64_t random_instance(void)
-{
-	uint64_t id = 0;
-
-	if (getrandom(&id, sizeof(id), GRND_NONBLOCK) != (ssize_t)sizeof(id) || !id) {
-		id = sl__realtime_ns() ^ sl__monotonic_ns() << 20;
-		id = sl_fnv1a(SL_FNV_BASIS, &id, sizeof(id)) + (uint64_t)getpid();
-	}
-	return id ? id : 1;
-}
-
 /* ---- address space ---- */
 
 /*
- * The addresses of a closed region stay ours for ever, backed by nothing, so that a stray update
- * of a thread that was not stopped in time hits memory and not a signal. They are used again by
- * the next region of the same size class; at most 15 of each class can ever exist.
+ * The addresses of a closed region stay reserved, without backing, so that a late update of another
+ * thread does not fault. The next region of the same size class reuses them; at most 15 of each
+ * class can exist.
  */
 #define CLASSES 33
 static struct {
@@ -245,19 +185,16 @@ static void address_give(void *at, size_t reserved)
 {
 	unsigned int class = class_of(reserved);
 
-	/* Replaces the pages of the region in one step: there is no moment without memory. */
+	/* Replaces the pages of the region in one step: the addresses are mapped at all times. */
 	if (mmap(at, reserved, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
-		return; /* the region stays mapped: a leak, and no fault */
+		return; /* the region stays mapped: a leak, but no fault */
 	spare[class].at[spare[class].count++] = at;
 }
 
 /* ---- region ---- */
 
-/*
- * Gets memory for a part of the region. A page of a memfd that is first touched when memory has
- * run out is a SIGBUS; one that is asked for beforehand is an error here.
- */
+/* Allocates a part of the region: touching a page of a memfd without memory would be a SIGBUS. */
 int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes)
 {
 	int r;
@@ -277,10 +214,10 @@ void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n)
 }
 
 /*
- * Says in the hot line what the region now holds. The cells are stored in the order in which they
- * may be believed (cells and records before the count that covers them), and the check word once,
- * behind them: a reader that saw only some of them has a line that does not verify. A writer that
- * dies in between leaves a prefix of them, which the agent's repair makes a valid line.
+ * Updates the hot line. The cells are stored in the order in which they may be used (cells and
+ * records before the count that covers them), and the check word after them: a reader that sees
+ * only some stores has a line that does not verify. A writer that dies in between leaves a prefix
+ * of them, and the agent repairs the check word.
  */
 void sl__hot_change(struct sl_publisher *p)
 {
@@ -296,7 +233,7 @@ void sl__hot_change(struct sl_publisher *p)
 					SL_HOT_GENERATION, SL_HOT_CHANGED_NS};
 	uint64_t sum = 0;
 
-	/* Pairs with the reader's copy of the schema, made after its copy of the hot line. */
+	/* Pairs with a reader's copy of the schema, made after its copy of the hot line. */
 	atomic_thread_fence(memory_order_release);
 	for (size_t i = 0; i < sizeof(order); i++) {
 		uint64_t *cell = &line[order[i]];
@@ -305,7 +242,7 @@ void sl__hot_change(struct sl_publisher *p)
 		sum += (now[order[i]] - *cell) * sl__k((uintptr_t)cell);
 		__atomic_store_n(cell, now[order[i]], __ATOMIC_RELEASE);
 	}
-	/* An addition: refusals are counted in this line at the same time, without the lock. */
+	/* An addition, as refusals are counted in this line without the lock. */
 	__atomic_fetch_add(&line[7], sum, __ATOMIC_RELEASE);
 }
 
@@ -321,8 +258,8 @@ static void header_write(const struct sl_publisher *p)
 	h->pid = (uint32_t)getpid();
 	h->instance = p->instance;
 	h->start_ns = sl__realtime_ns();
-	h->start_ticks = start_ticks();
-	boot_id(h->boot_id);
+	h->start_ticks = sl__start_ticks();
+	sl__boot_id(h->boot_id);
 	h->section_count = 3;
 	h->section[0] = (struct sl_region_section){SL_SECTION_HOT, SL_LINE_SIZE, SL_HEADER_SIZE,
 						   SL_LINE_SIZE};
@@ -339,7 +276,7 @@ static void header_write(const struct sl_publisher *p)
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
 }
 
-/* Makes the memfd and maps it. On failure p is as before. Used again by a forked child. */
+/* Creates the memfd and maps it. On failure p is unchanged. Also for a forked child. */
 int sl__region_make(struct sl_publisher *p)
 {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -350,7 +287,7 @@ int sl__region_make(struct sl_publisher *p)
 	int error, fd;
 	void *at;
 
-	/* Over this limit ftruncate() raises SIGXFSZ, which telemetry must not. */
+	/* Above this limit ftruncate() raises SIGXFSZ. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < p->size)
 		return -ENOMEM;
 	fd = memfd_create("sidelight", flags | MFD_NOEXEC_SEAL);
@@ -362,8 +299,8 @@ int sl__region_make(struct sl_publisher *p)
 	p->memfd = memfd;
 	fd = memfd.fd;
 	/*
-	 * 0444: whoever is given a descriptor may open the file anew by /proc with the rights of
-	 * its mode. An agent of another user must, read-only; nobody may for writing.
+	 * 0444: the holder of a descriptor may reopen the file by /proc with the rights of its
+	 * mode. An agent of another user must be able to, read-only; no process for writing.
 	 */
 	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)p->size) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
@@ -394,7 +331,7 @@ int sl__region_make(struct sl_publisher *p)
 	error = sl__rings_make(p);
 	if (error)
 		goto err_base;
-	p->instance = random_instance();
+	p->instance = sl__random_instance();
 	p->generation = 0;
 	atomic_store(&p->stripes_used, 1);
 	p->free_count = 0;
@@ -411,7 +348,7 @@ err_fd:
 	return error;
 }
 
-/* Starts publishing in the region just made. */
+/* Starts publishing in a new region. */
 static void region_start(struct sl_publisher *p)
 {
 	struct sl__slot *slot = &sl__slots[p->slot];
@@ -424,7 +361,7 @@ static void region_start(struct sl_publisher *p)
 	atomic_store(&slot->shared, (uintptr_t)p->base + p->stripe_offset);
 }
 
-/* The first use in a forked child: the same metrics, from 0, in a region of the child's own. */
+/* First use in a forked child: the same metrics, from 0, in a region of its own. */
 int sl__revive(struct sl_publisher *p)
 {
 	uint8_t *base = p->base;
@@ -529,7 +466,7 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	return error;
 }
 
-/* Where everything lies. All sums in 64 bits, then held against the limit. */
+/* The layout. All sums are in 64 bits, and then checked against the limit. */
 static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 {
 	uint32_t cells = o->max_cells ? o->max_cells : CELLS_DEFAULT;
@@ -547,7 +484,7 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
 	schema = (schema + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
-	/* All but one cell of a block may be free when a metric of many cells comes. */
+	/* All but one cell of a block may be unused when a metric of many cells comes. */
 	lines = (cells + SL__BLOCK - 1 + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	stride = (uint64_t)lines * SL_LINE_SIZE;
 	stride = (stride + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
@@ -606,7 +543,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		return NULL;
 	p->memfd = p->sock = p->wake[0] = p->wake[1] = SL__FD_NONE;
 	p->last = &p->first;
-	p->block_used = SL__BLOCK; /* none yet */
+	p->block_used = SL__BLOCK; /* no block yet */
 	p->flags = o.flags;
 	error = take_labels(p, &o);
 	if (!error)
@@ -675,11 +612,11 @@ void sl_publisher_close(struct sl_publisher *p)
 		publisher_free(p);
 }
 
-/* ---- questions ---- */
+/* ---- state ---- */
 
 bool sl_publisher_attached(const struct sl_publisher *p)
 {
-	/* Says nothing about any other memory: relaxed. */
+	/* Relaxed: it orders no other memory. */
 	return p && atomic_load_explicit(&p->attached, memory_order_relaxed);
 }
 
@@ -687,7 +624,7 @@ int sl_publisher_fd(const struct sl_publisher *p)
 {
 	if (!p)
 		return -1;
-	sl__shared(p->slot); /* in a forked child this may be the first use */
+	sl__shared(p->slot); /* may be the first use in a forked child */
 	return p->memfd.fd;
 }
 

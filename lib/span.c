@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Spans, and the rings that they are written into.
+ * span.c - spans, and the rings that hold them.
  *
- * A thread writes into the ring of its stripe, which nobody else does: plain stores, no atomic.
- * A signal handler that ends a span while its thread is writing one finds `busy` set, and writes
- * into ring 0, as do threads that own no stripe. There a writer takes the numbers of its lines by
- * an atomic add, so that no two have the same; should one be so slow that the ring went round
- * meanwhile, the line that both write holds words of both and does not verify, or it holds the
- * older one: a reader finds that out either way, and counts it.
+ * Only a stripe's owner writes into the ring of the stripe: plain stores, no atomic operations. A
+ * signal handler that ends a span while its thread is writing one finds `busy` set, and writes into
+ * ring 0, as do threads without a stripe. There an atomic add gives each writer its line numbers.
+ * If a writer is so slow that the ring wraps meanwhile, the line that two write is mixed and does
+ * not verify, or it is the older one: a reader detects and counts both.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +16,8 @@
 #include "span.h"
 
 struct span_thread {
-	struct sl__ring *ring[SL_PUBLISHER_SLOTS]; /* holds while sl__thread.base[] is set */
-	uint64_t id, id_step;			   /* of the ids; no step: to be seeded */
+	struct sl__ring *ring[SL_PUBLISHER_SLOTS]; /* valid while sl__thread.base[] is set */
+	uint64_t id, id_step;			   /* step 0: not seeded */
 	volatile bool busy;
 };
 static __thread struct span_thread self __attribute__((tls_model("initial-exec")));
@@ -28,8 +27,7 @@ SL_STATIC_ASSERT(1 + SL_SPAN_WORDS_MAX == 6 * (SL_SPAN_LINES_MAX - 1), "words fi
 
 /* ---- ids ---- */
 
-/* The finalizer of splitmix64, https://prng.di.unimi.it/splitmix64.c (public domain): a bijection.
- */
+/* splitmix64's finalizer, a bijection: https://prng.di.unimi.it/splitmix64.c (public domain). */
 static inline uint64_t spread(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -37,7 +35,7 @@ static inline uint64_t spread(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* Two threads or processes of the same start and step would give out the same ids. */
+/* Threads or processes of equal start and step would give out equal ids. */
 static __attribute__((noinline, cold)) void seed(void)
 {
 	uint64_t s[2], step;
@@ -46,7 +44,7 @@ static __attribute__((noinline, cold)) void seed(void)
 		s[0] = spread(sl__realtime_ns() ^ spread((uintptr_t)&self) ^ sl__ticks());
 		s[1] = spread(s[0] + ((uint64_t)getpid() << 32) + sl__realtime_ns());
 	}
-	/* Of too regular a step the numbers are alike: mixGamma() of the paper. */
+	/* A regular step gives similar numbers: mixGamma() of the paper. */
 	step = s[1] | 1;
 	if (__builtin_popcountll(step ^ step >> 1) < 24)
 		step ^= 0xaaaaaaaaaaaaaaaaull;
@@ -54,7 +52,7 @@ static __attribute__((noinline, cold)) void seed(void)
 	__atomic_store_n(&self.id_step, step, __ATOMIC_RELAXED);
 }
 
-/* Of a word that is this thread's: one instruction, which no signal handler comes into. */
+/* On a word of this thread: one instruction, atomic towards signal handlers. */
 static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 {
 #if defined(__x86_64__)
@@ -66,9 +64,9 @@ static inline uint64_t fetch_add_own(uint64_t *word, uint64_t n)
 }
 
 /*
- * G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators, OOPSLA 2014:
- * a sum of equal steps, spread, so that a thread gives out no id twice, and every thread has a
- * step of its own. Different enough for ids; nothing is kept secret by them. n: of how many.
+ * n ids. G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom number generators, OOPSLA
+ * 2014: a sum of equal steps, spread, so that a thread gives out no id twice; each thread has its
+ * own step. The ids are distinct, not secret.
  */
 static inline uint64_t next_ids(unsigned int n)
 {
@@ -93,7 +91,7 @@ struct scale {
 	uint64_t ticks, ns, mult;
 };
 
-/* The rate that holds; calibrates if it is time. at: ticks now. */
+/* The current rate; calibrates if due. at: ticks now. */
 static inline struct scale scale_now(uint64_t at)
 {
 	for (;;) {
@@ -113,7 +111,7 @@ static inline struct scale scale_now(uint64_t at)
 			    turn)
 				continue;
 		}
-		/* Seven calibrations later this one's place is written anew: seven seconds. */
+		/* Its place is overwritten seven calibrations later, after seven seconds. */
 		atomic_thread_fence(memory_order_acquire);
 		if (likely(atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed) -
 				   turn <
@@ -124,7 +122,7 @@ static inline struct scale scale_now(uint64_t at)
 
 static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 {
-	/* Before the calibration, too: it may have happened while the span was open. */
+	/* Signed: the calibration may be later than the start of the span. */
 	__extension__ __int128 product = (__int128)(int64_t)(ticks - s->ticks) * (int64_t)s->mult;
 
 	return s->ns + (uint64_t)(product >> 32);
@@ -132,14 +130,14 @@ static inline uint64_t to_ns(const struct scale *s, uint64_t ticks)
 
 /* ---- start and attributes ---- */
 
-/* All of it that does not hang on the parent. */
+/* The part of a span that does not depend on the parent. */
 static inline __attribute__((always_inline)) void begin(struct sl_span *span,
 							struct sl_span_name name,
 							enum sl_span_kind kind, unsigned int slot,
 							uint32_t clock)
 {
 	span->slot = slot;
-	/* A span that is open across a fork or a close is not written: relaxed, nothing else. */
+	/* Relaxed: it only tells whether a fork or close came in between. */
 	span->epoch = atomic_load_explicit(&sl__slots[slot].epoch, memory_order_relaxed);
 	span->clock = (uint8_t)clock;
 	span->words = span->dropped = span->cut = span->set = 0;
@@ -160,7 +158,7 @@ static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl
 	span->parent_id = context.span_id;
 	span->remote = context.remote != 0;
 	if (unlikely(slot == SL__SLOT_NONE)) {
-		span->context = context; /* the trace goes past it */
+		span->context = context; /* the trace continues past it */
 		span->slot = 0;
 		span->words = span->dropped = span->cut = span->set = 0;
 		return;
@@ -178,7 +176,7 @@ static __attribute__((noinline)) void start_slow(struct sl_span *span, struct sl
 	      atomic_load_explicit(&sl__clock_state.source, memory_order_relaxed));
 }
 
-/* The usual one here, without a call in it: that alone saves a dozen stores to the stack. */
+/* The common case, without a call: that saves a dozen stores to the stack. */
 void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_kind kind,
 		   const struct sl_trace_context *parent)
 {
@@ -200,7 +198,7 @@ void sl_span_start(struct sl_span *span, struct sl_span_name name, enum sl_span_
 	begin(span, name, kind, slot, SL__CLOCK_TSC);
 }
 
-/* Room for an attribute of n words behind its first; NULL if there is none. */
+/* Room for an attribute of 1 + n words; NULL: no room. */
 static inline uint64_t *attribute(struct sl_span *span, uint32_t n)
 {
 	uint64_t *at = span->stream + 1 + span->words;
@@ -214,7 +212,7 @@ static inline uint64_t *attribute(struct sl_span *span, uint32_t n)
 	return at;
 }
 
-/* A key of this span's own publisher: another one's id means another string there. */
+/* A key of this span's publisher: ids of another publisher mean other strings. */
 static inline bool usable(const struct sl_span *span, struct sl_span_key key)
 {
 	return likely(span->slot && span->slot == key.bits >> 32);
@@ -250,8 +248,8 @@ void sl_span_set_bool(struct sl_span *span, struct sl_span_key key, bool value)
 }
 
 /*
- * 1 to 7 bytes as a word, by loads within them. A memcpy() into a word of zeroes is a store that
- * the load at the end of the span, of the whole word, would have to wait for.
+ * 1 to 7 bytes as a word, by loads within them. A memcpy() into a zeroed word would stall the load
+ * of the whole word at the end of the span (store forwarding).
  */
 static inline uint64_t last_word(const char *from, size_t bytes)
 {
@@ -276,7 +274,7 @@ static void set_string(struct sl_span *span, uint32_t key, enum sl_span_type typ
 	uint64_t *at;
 
 	if (unlikely(cut)) {
-		/* Not within a character: bytes of UTF-8 behind the first are 10xxxxxx. */
+		/* Not within a character: continuation bytes of UTF-8 are 10xxxxxx. */
 		bytes = SL_SPAN_STRING_MAX;
 		while (bytes && (value[bytes] & 0xc0) == 0x80)
 			bytes--;
@@ -317,7 +315,7 @@ void sl_span_set_start(struct sl_span *span, uint64_t ns)
 	if (!span->slot)
 		return;
 	if (!(span->set & SET_START) && span->clock == SL__CLOCK_TSC)
-		span->clock = SL__CLOCK_REALTIME; /* and so the end, unless it is set as well */
+		span->clock = SL__CLOCK_REALTIME; /* also for the end, unless that is set */
 	span->start = ns;
 	span->set |= SET_START;
 }
@@ -333,9 +331,8 @@ void sl_span_set_end(struct sl_span *span, uint64_t ns)
 /* ---- end ---- */
 
 /*
- * Relaxed stores: nothing orders them for a reader who sees memory over a network; the check does.
- * They are atomic for the sake of ring 0, where a writer that was overtaken may be at the same
- * line as another.
+ * Relaxed stores: nothing orders them for a reader across a network; the check word replaces order.
+ * Atomic because of ring 0, where a slow writer may write the same line as another.
  */
 static inline void put(uint64_t *to, uint64_t v)
 {
@@ -387,13 +384,13 @@ static inline uint64_t *index_line(const struct sl__ring *r, uint64_t number)
 	return ring_line(r, SL_SPAN_INDEX_AT(r->mask + 1ull), number & r->mask >> 3);
 }
 
-/* What the pair of cells that the last entry is one of adds to the check of its line. */
+/* The term of the last entry's pair of cells in the check word of its line. */
 static inline uint64_t open_pair(const struct sl__ring *r, uint64_t entry)
 {
 	return sl_seal_pair(entry, r->open_other, r->open_k, r->open_other_k);
 }
 
-/* A new entry, which is to be stored: in the line that is open, or in a new one (true). */
+/* Places a new entry, for the caller to store. True: in a new line. */
 static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r, uint64_t entry)
 {
 	static const uint64_t k[8] = {SL_LINE_K0, SL_LINE_K1, SL_LINE_K2, SL_LINE_K3,
@@ -421,16 +418,16 @@ static inline __attribute__((always_inline)) bool open_entry(struct sl__ring *r,
 	return opened;
 }
 
-/* True if this span is to be in the journal of roots. */
+/* The span belongs into the journal of roots. */
 static inline bool is_root(const struct sl_span *s)
 {
 	return !s->parent_id || (s->remote && sl__slots[s->slot].edge);
 }
 
 /*
- * The ring of this thread. The index: if the span before was of the same trace, its entry grows;
- * else a new entry; a new line when the last one is full. A reader who sees cell and check of
- * different times does not believe the line, and comes again.
+ * Writes into the ring of this thread. If the previous span was of the same trace, its index entry
+ * grows; otherwise there is a new entry. A reader that sees a line between two stores finds that it
+ * does not verify, and reads again.
  */
 static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 							    const struct sl_span *s, uint32_t lines,
@@ -456,7 +453,7 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 	put(r->open_line + r->open, entry);
 	put(r->open_line + 7, r->open_rest + open_pair(r, entry));
 
-	/* The head last: a reader who sees it can expect the lines to be there, though not know. */
+	/* The head last: it tells a reader where to expect lines, which verify by themselves. */
 	check = r->head_check + lines * SL_LINE_K0 + SL_LINE_K3;
 	r->lines += lines;
 	r->spans++;
@@ -479,7 +476,7 @@ static inline __attribute__((always_inline)) void write_own(struct sl__ring *r,
 
 static uint64_t take(uint64_t *next, uint32_t n)
 {
-	/* Relaxed: the numbers differ, which is all that is asked of them. */
+	/* Relaxed: the numbers only have to differ. */
 	return __atomic_fetch_add(next, n, __ATOMIC_RELAXED);
 }
 
@@ -490,8 +487,8 @@ static void head_add(struct sl__ring *r, enum sl_span_head_cell cell, uint64_t n
 }
 
 /*
- * Ring 0. Each span has an index line for itself: to let the last entry grow would take a lock.
- * The head goes ahead of the lines: a reader waits for those that it does not find.
+ * Ring 0. Each span has its own index line, as growing the last entry would need a lock. The head
+ * is ahead of the lines: a reader waits for lines that it does not find.
  */
 static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t lines,
 			 uint64_t start, uint64_t duration)
@@ -513,7 +510,7 @@ static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t l
 		put_root(r, s, take(&r->roots, 1), start, duration);
 }
 
-/* A thread's first span of a publisher: its ring, or NULL, and then ring 0 it is. */
+/* A thread's first span of a publisher: its ring, or NULL for ring 0. */
 static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
 {
 	struct sl__ring *ring = NULL;
@@ -532,7 +529,7 @@ static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
 		goto out;
 	ring = &p->rings[index];
 	if (!ring->ready) {
-		/* Once, not at every span: without memory this thread stays with ring 0. */
+		/* Tried once, not per span: without memory this thread stays with ring 0. */
 		if (sl__allocate(p, (uint64_t)(ring->base - p->base),
 				 SL_SPAN_STRIDE(p->span_lines))) {
 			ring = &p->rings[0];
@@ -556,9 +553,9 @@ static __attribute__((noinline)) void write_slow(const struct sl_span *s, unsign
 		if (!ring)
 			ring = claim(slot);
 	}
-	if (!sl__shared(slot)) /* a forked child whose region could not be made, or closed */
+	if (!sl__shared(slot)) /* closed, or a forked child without a region */
 		return;
-	/* Acquire: pairs with the store when the rings were made. */
+	/* Acquire: pairs with the store in region_start(). */
 	shared = atomic_load_explicit(&sl__slots[slot].rings, memory_order_acquire);
 	if (!shared)
 		return;
@@ -596,21 +593,21 @@ void sl_span_end(struct sl_span *s)
 		end = to_ns(&scale, end);
 	} else {
 		end = sl__realtime_ns();
-		sl__clock_refresh(); /* perhaps the TSC can be used from now on */
+		sl__clock_refresh(); /* may switch to the TSC */
 	}
 	if (unlikely(s->set & SET_END))
 		end = s->end;
-	end = end > start ? end - start : 0; /* no clock is sure not to go back */
+	end = end > start ? end - start : 0; /* any clock may go back */
 
 	lines = 1 + (1 + s->words + 5u) / 6;
-	/* What the last line has left, at most this much: cheaper than to look. */
+	/* Pads the last line: at most five words, cheaper than computing how many. */
 	for (uint32_t i = 0; i < 5; i++)
 		s->stream[1u + s->words + i] = 0;
 
 	ring = self.ring[slot];
 	if (likely(ring && sl__thread.base[slot] && !self.busy && ring->own)) {
 		self.busy = true;
-		atomic_signal_fence(memory_order_seq_cst); /* as in ids() */
+		atomic_signal_fence(memory_order_seq_cst); /* pairs with a handler of this thread */
 		write_own(ring, s, lines, start, end);
 		atomic_signal_fence(memory_order_seq_cst);
 		self.busy = false;
@@ -635,7 +632,7 @@ int sl__rings_make(struct sl_publisher *p)
 
 	if (!p->span_lines)
 		return 0;
-	/* The heads, and ring 0, which any thread may need at any time. */
+	/* The heads, and ring 0, which any thread may use. */
 	error = sl__allocate(p, p->span_offset, heads + SL_SPAN_STRIDE(p->span_lines));
 	if (error)
 		return error;

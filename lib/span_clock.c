@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Time at the price of reading a register.
+ * span_clock.c - timestamps from the TSC.
  *
- * clock_gettime() takes 15 to 25 ns, twice a span, most of it to turn the TSC into nanoseconds
- * under a sequence lock. Here a span keeps the ticks of its start and end, and its end turns them
- * into nanoseconds by a rate that is measured once a second, by whichever span ends first then,
- * against the kernel's clocks.
+ * clock_gettime() takes 15 to 25 ns, twice per span, mostly to convert the TSC under a sequence
+ * lock. Here a span stores ticks, and its end converts them at a rate that is measured against the
+ * kernel's clocks every second, by the first span that ends then.
  *
- * The TSC is believed if the processor calls it invariant (CPUID 80000007H, EDX bit 8: Intel SDM
- * vol. 3B, 18.17.1), which says nothing about several sockets, and the kernel, which checks
- * that, uses it as its own clock source (or kvm-clock, which is the same). If two calibrations in a
- * row disagree by more than 1/1000 (a guest that moved to another host), it is not believed again.
+ * The TSC is used if the processor reports it as invariant (CPUID 80000007H, EDX bit 8: Intel SDM
+ * vol. 3B, 18.17.1), and if the kernel, which also checks it across sockets, uses it as its clock
+ * source (or kvm-clock, which is the same). If two consecutive calibrations differ by more than
+ * 1/1000, as in a guest that moved to another host, it is not used again.
  *
- * The error of a time: half of what the two readings of a calibration lie apart (here 25 ns), and
- * what the kernel's clock was slewed since, at most a second ago: below 1 us when NTP keeps the
- * time, 500 us when it corrects at its full rate of 500 ppm. A step of the clock is seen within a
- * second. The error of a duration: one reading (10 ns), and the same share of it.
+ * The error of a time is half the distance of a calibration's two readings (here 25 ns), plus the
+ * slew of the kernel's clock in the last second: below 1 us under NTP, 500 us at NTP's full rate of
+ * 500 ppm. A step of the clock takes effect within a second. The error of a duration is that of one
+ * reading (10 ns), plus the same share of it.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -26,12 +25,12 @@
 
 #include "span.h"
 
-#define FIRST_NS   10000000u   /* apart: 50 ns of error are 5 ppm */
+#define FIRST_NS   10000000u   /* 50 ns of error are 5 ppm */
 #define REFRESH_NS 1000000000u /* 0.05 ppm */
 
 struct sl__clock_state sl__clock_state;
 
-/* Of the last calibration, and who is at it; by the holder of the flag alone. */
+/* The last calibration. `busy` is a lock; its holder alone accesses the rest. */
 static struct {
 	_Atomic uint32_t busy;
 	bool trusted;
@@ -39,14 +38,14 @@ static struct {
 	uint64_t ticks, monotonic;
 } last;
 
-struct sample {
+struct clock_sample {
 	uint64_t monotonic_ticks, monotonic, realtime_ticks, realtime;
 };
 
-/* Both clocks between readings of the TSC: of a few tries the one that nothing came into. */
-static struct sample take_sample(void)
+/* Both clocks between readings of the TSC; the closest of five attempts. */
+static struct clock_sample take_sample(void)
 {
-	struct sample best = {0};
+	struct clock_sample best = {0};
 	uint64_t narrowest = UINT64_MAX;
 
 	for (int i = 0; i < 5; i++) {
@@ -56,7 +55,7 @@ static struct sample take_sample(void)
 		if (c - a >= narrowest)
 			continue;
 		narrowest = c - a;
-		best = (struct sample){a + (b - a) / 2, m, b + (c - b) / 2, r};
+		best = (struct clock_sample){a + (b - a) / 2, m, b + (c - b) / 2, r};
 	}
 	return best;
 }
@@ -71,7 +70,7 @@ static void calibrate(void)
 	uint32_t turn = atomic_load_explicit(&sl__clock_state.turn, memory_order_relaxed);
 	const struct sl__rate *before = &sl__clock_state.rate[turn % 8];
 	struct sl__rate *next = &sl__clock_state.rate[(turn + 1) % 8];
-	struct sample s = take_sample();
+	struct clock_sample s = take_sample();
 	uint64_t ticks = s.monotonic_ticks - last.ticks, ns = s.monotonic - last.monotonic, mult;
 
 	if (ns < FIRST_NS || !ticks || ticks >> 60)
@@ -95,7 +94,7 @@ static void calibrate(void)
 	put(&next->ns, s.realtime);
 	put(&next->mult, mult);
 	put(&next->refresh, (uint64_t)(((unsigned __int128)REFRESH_NS << 32) / mult));
-	/* Pairs with the acquire in ticks_to_ns(): the rate before its turn. */
+	/* Pairs with the acquire in scale_now(): the rate before its turn. */
 	atomic_store_explicit(&sl__clock_state.turn, turn + 1, memory_order_release);
 	if (last.trusted)
 		atomic_store_explicit(&sl__clock_state.source, SL__CLOCK_TSC, memory_order_relaxed);
@@ -103,8 +102,8 @@ static void calibrate(void)
 
 void sl__clock_refresh(void)
 {
-	/* Acquire and release: what the last holder left in `last` is seen. A handler that finds
-	 * its own thread at it goes on with the old rate. */
+	/* Acquire and release order accesses to `last`. A signal handler that interrupts its own
+	 * thread here uses the old rate. */
 	if (atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
 		return;
 	if (last.trusted)
@@ -140,7 +139,7 @@ static bool trustworthy(void)
 
 void sl__clock_start(void)
 {
-	struct sample s;
+	struct clock_sample s;
 
 	if (!trustworthy() || atomic_exchange_explicit(&last.busy, 1, memory_order_acquire))
 		return;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* W3C trace context: https://www.w3.org/TR/trace-context/, section 3.2, the traceparent header. */
+/* span_context.c - the traceparent header: https://www.w3.org/TR/trace-context/, section 3.2. */
 #include <errno.h>
 #include <string.h>
 
 #include "span.h"
 
-/* HEXDIGLC: lower case alone. False if there is anything else. */
+/* HEXDIGLC: lower case only. False for any other character. */
 static bool read_hex(const char *text, size_t digits, uint64_t *value)
 {
 	uint64_t v = 0;
@@ -42,7 +42,7 @@ int sl_traceparent_parse(const char *text, size_t length, struct sl_trace_contex
 	    !read_hex(text + 19, 16, &lo) || text[35] != '-' || !read_hex(text + 36, 16, &span) ||
 	    text[52] != '-' || !read_hex(text + 53, 2, &flags))
 		return -EINVAL;
-	/* 3.2.4: of a later version these parts, if they end here or at a dash. */
+	/* 3.2.4: of a later version these parts, if nothing or a dash follows. */
 	if (length > SL_TRACEPARENT_LENGTH && (!version || text[SL_TRACEPARENT_LENGTH] != '-'))
 		return -EINVAL;
 	if (!(hi | lo) || !span)
@@ -71,7 +71,7 @@ size_t sl_traceparent_format(const struct sl_trace_context *c, char text[SL_TRAC
 	*to++ = '-';
 	to = write_hex(to, c->span_id, 16);
 	*to++ = '-';
-	/* Flags that this version does not know must be sent as 0. */
+	/* Unknown flags must be sent as 0. */
 	to = write_hex(to, c->flags & SL_TRACE_SAMPLED, 2);
 	*to = 0;
 	return SL_TRACEPARENT_LENGTH;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counters, gauges and state sets: updates that are not in the header, and reading back. */
+/* update.c - updates that are not inline: counters, gauges and state sets; reading back. */
 #include <math.h>
 
 #include "internal.h"
 
 /* ---- counters ---- */
 
-/* The first update of a thread, one of a thread beyond the stripes, or a handle of nothing. */
+/* A thread's first update, an update of a thread without a stripe, or of a refused handle. */
 void sl__counter_add_slow(struct sl_counter c, uint64_t n)
 {
 	unsigned int slot = sl__slot_of(c.bits);
@@ -122,7 +122,7 @@ void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on)
 		old = __atomic_fetch_and((uint64_t *)cell, ~bit, __ATOMIC_RELAXED);
 		now = old & ~bit;
 	}
-	/* The difference that this one made, as in sl__shared_set(). */
+	/* The check changes by the difference of this update, as in sl__shared_set(). */
 	if (now != old)
 		sl__shared_changed(cell, old, now);
 }
@@ -134,7 +134,7 @@ uint64_t sl__read_u64(unsigned int slot, uint32_t offset)
 	struct sl__view view = sl__view(slot);
 	uint64_t sum = 0;
 
-	/* Relaxed: a cell is a whole word at any time, and its sum means what it says. */
+	/* Relaxed: a cell is whole at any time, and no order between cells is promised. */
 	for (uint32_t i = 0; i < view.stripes; i++)
 		sum += __atomic_load_n(
 			(uint64_t *)(view.shared + (uintptr_t)i * view.stride + offset),

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * verdict.c - what analysis says of this process, as the agent hands it on. The publisher's thread
- * writes, which is the one that reads the agent's socket; anybody reads, without a lock or a system
- * call, signal handlers included.
+ * verdict.c - the verdict of an analysis on this process. The attach thread writes it; any thread
+ * and signal handler reads it, without a lock or a system call.
  *
- * Two copies, of which one is whole at any time. A reader that finds the count unchanged after it
- * read was not overtaken twice; the thread writes a few times a second at most, so it hardly ever
- * tries again. Each word is stored with release after the count of the copy before and before its
- * own, and loaded with acquire between the two loads of the count: pairs of one word.
+ * One of two copies is whole at any time. A reader that finds the count unchanged after it read was
+ * not overtaken twice. Each word is stored with release between the counts of the previous and its
+ * own copy, and loaded with acquire between the two loads of the count.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -28,7 +26,7 @@ static void write_copy(struct sl__verdict *v, const uint64_t word[SL__VERDICT_WO
 	for (int i = 0; i < SL__VERDICT_WORDS; i++)
 		atomic_store_explicit(&v->copy[n & 1][i], word[i], memory_order_release);
 	atomic_store_explicit(&v->written, n, memory_order_release);
-	/* Alone: whoever looks at it looks at nothing else. */
+	/* Relaxed: its readers read nothing else. */
 	atomic_store_explicit(&v->alarmed, !!(word[WORD_STATE] & ANOMALOUS), memory_order_relaxed);
 }
 
@@ -57,16 +55,16 @@ static void change(struct sl__verdict *v, uint64_t state, uint64_t score, uint64
 	write_copy(v, word);
 }
 
-void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *say)
+void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said)
 {
 	uint64_t score;
 
-	/* Of another publisher of this process, or of an agent that means something else. */
-	if (say->instance != p->instance || !sl_verdict_sound(say))
+	/* On another region, or out of bounds. */
+	if (said->instance != p->instance || !sl_verdict_sound(said))
 		return;
-	memcpy(&score, &say->score, sizeof(score));
-	change(&p->verdict, KNOWN | (say->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0), score,
-	       (uint64_t)say->time_ns, sl__monotonic_ns() + say->ttl_ns);
+	memcpy(&score, &said->score, sizeof(score));
+	change(&p->verdict, KNOWN | (said->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0), score,
+	       (uint64_t)said->time_ns, sl__monotonic_ns() + said->ttl_ns);
 }
 
 int sl__verdict_left_ms(const struct sl_publisher *p)
@@ -77,7 +75,7 @@ int sl__verdict_left_ms(const struct sl_publisher *p)
 	if (!(word[WORD_STATE] & KNOWN))
 		return -1;
 	now = sl__monotonic_ns();
-	/* One more: poll() may return within the millisecond before. */
+	/* Plus one: poll() may return up to a millisecond early. */
 	return word[WORD_UNTIL] <= now ? 0 : (int)((word[WORD_UNTIL] - now) / 1000000 + 1);
 }
 
@@ -105,7 +103,7 @@ int sl_publisher_verdict(const struct sl_publisher *p, struct sl_publisher_verdi
 		return -EINVAL;
 	read_copy(&p->verdict, word);
 	now.sequence = word[WORD_SEQUENCE];
-	/* The thread may not have come to it yet. */
+	/* The thread may not have expired it yet. */
 	if (word[WORD_STATE] & KNOWN && sl__monotonic_ns() < word[WORD_UNTIL]) {
 		now.known = true;
 		now.anomalous = word[WORD_STATE] & ANOMALOUS;

@@ -76,8 +76,7 @@ struct sl__backup *sl__report_backup(const struct sl_reporter *r, uint32_t i)
 	return &r->backup[(r->head + i) % r->backups];
 }
 
-/* The i-th of the n packets kept when a loop began that releases some: all lie before head + kept.
- */
+/* The i-th of n packets kept when a loop began, which may release some: they end at head + kept. */
 static struct sl__backup *of_round(const struct sl_reporter *r, uint32_t n, uint32_t i)
 {
 	return &r->backup[(r->head + r->kept + r->backups - n + i) % r->backups];

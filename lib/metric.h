@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metric.h - metrics and their schema records: between record.c and metric.c. */
+#ifndef SL_LIB_METRIC_H
+#define SL_LIB_METRIC_H
+
+#include "internal.h"
+
+/* A name, and the kind that all metrics of this name have. */
+struct sl__family {
+	struct sl__family *next;
+	enum sl_metric_kind kind;
+	uint64_t hash;
+	struct sl__metric *model; /* of sl_..._family_create(); NULL: none */
+	uint32_t id;		  /* of the model, in sl_publisher.models */
+	char name[];
+};
+
+/* A metric with a private copy of its record, as the region is never read back. A model is one
+ * without labels and cells, which the metrics of a family are copied from. */
+struct sl__metric {
+	struct sl__metric *next;     /* of the same hash bucket */
+	struct sl__metric *next_new; /* in the order of creation */
+	uint64_t hash;
+	const struct sl__buckets *buckets;
+	uint32_t labels_at; /* offset of the labels in the record */
+	uint32_t name_at;
+	struct sl_schema_record record; /* its bounds and strings follow it */
+};
+
+static inline uint8_t *sl__metric_text(const struct sl__metric *m, uint32_t at)
+{
+	return (uint8_t *)m + offsetof(struct sl__metric, record) + at;
+}
+
+static inline const char *sl__metric_name(const struct sl__metric *m)
+{
+	return (const char *)sl__metric_text(m, m->name_at);
+}
+
+/* A string of spans has a record, but is no metric and has names of its own. */
+static inline bool sl__is_string(uint32_t kind)
+{
+	return kind == SL_KIND_STRING;
+}
+
+static inline bool sl__is_histogram(uint32_t kind)
+{
+	return kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+/* The model of these options, copied to *o, and 0; or the reason why there is none. */
+SL__HIDDEN int sl__model_of(const struct sl_publisher *p, uint32_t kind,
+			    const struct sl_metric_opts *opts, struct sl_metric_opts *o,
+			    struct sl__metric **model);
+/* The metric of a model and labels, and 0; or the reason why there is none. */
+SL__HIDDEN int sl__metric_of(const struct sl__metric *model, const struct sl_label *labels,
+			     size_t count, struct sl__metric **metric);
+
+#endif
