@@ -5,7 +5,7 @@
  * 	ask FILE KEY...     the value, count or path of each key, a word of 4 to 64 bytes
  * 	ask FILE            an append store: its items, and new ones as they come, until interrupted
  *
- * FILE is a file of a collector's directory (sidelight collect --dta). Exits with 1 unless every
+ * FILE is a file of a collector's directory (sidelight collect --dta). The exit code is 0 if every
  * key was found.
  *
  * 	cc -O2 -o ask ask.c $(pkg-config --cflags --libs sidelight-dta)

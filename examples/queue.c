@@ -6,8 +6,7 @@
  *
  * The parent opens the publisher, creates the metrics and forks; workers have nothing to set up. A
  * forked child counts from 0 in memory of its own. The collector shows a series per process (label
- * "process") or their sum (sidelight collect --sum-processes), in which a killed worker stays
- * counted.
+ * "process") or their sum (sidelight collect --sum-processes), in which killed workers still count.
  *
  * 	cc -O2 -o queue queue.c $(pkg-config --cflags --libs sidelight)
  */

@@ -4,10 +4,9 @@
  *
  * 	shop [--listen ADDR:PORT] [--threads N] [--faults]
  *
- * 	GET  /products       all products          GET /products/N  one of them
- * 	POST /orders         body: product=N       GET /healthz     am I alive?
- * 	POST /fault?kind=KIND&seconds=N            with --faults, from this machine: something
- * breaks
+ *	GET  /products       all products          GET /products/N  one of them
+ *	POST /orders         body: product=N       GET /healthz     am I alive?
+ *	POST /fault?kind=KIND&seconds=N            with --faults, from this host: injects a fault
  *
  * All metrics and spans are created between the two lines of equals signs and used by the sl_...
  * calls in handle(), respond() and order(). None of them can fail, block or slow down a request.

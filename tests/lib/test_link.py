@@ -274,7 +274,7 @@ class Link(unittest.TestCase):
         snippets = [(lang, code) for lang, code in fences if '<sidelight/' in code]
         self.assertTrue(snippets)
         for lang, code in snippets:
-            lines = [line for line in code.splitlines() if line.strip() != '...']
+            lines = [line for line in code.splitlines() if line.strip() != '.' * 3]
             head = [line for line in lines if line.startswith('#include')]
             body = [line for line in lines if line not in head]
             text = '\n'.join(head + ['int main(void)', '{'] + body + ['}', ''])
