@@ -386,14 +386,14 @@ def case_wrong():
     says(['--by', 'colour', good, good], 2, '--by')
     says(['--json', '--csv', good, good], 2, 'exclude each other')
     says(['--record', bad, '--pid', '1'], 2, 'no processes')
-    says(['--record', bad, '--dev', 'x' * 20], 2, 'no name of a device')
+    says(['--record', bad, '--dev', 'x' * 20], 2, 'is not a device name')
     says(['--record', '/nonexistent/x'], 1, 'No such file')
     says(['--record', '-'], 1, 'CAP_', preexec_fn=without_capabilities)
     for content, text in ((b'', 'not a file'), (b'x' * 500, 'not a file'),
                           (data[:30] + b'?' + data[31:], 'damaged'),
                           (data[:8] + b'\x09' + data[9:], 'version'),
                           (data[:at + 20] + bytes([data[at + 20] ^ 1]) + data[at + 21:], 'damaged'),
-                          (data[:120] + b'\x09' + data[121:], 'unknown type')):
+                          (data[:120] + b'\x09' + data[121:], 'unknown frame type')):
         with open(bad, 'wb') as f:
             f.write(content)
         says([good, bad], 1, text)
