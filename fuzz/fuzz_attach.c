@@ -3,7 +3,7 @@
  * fuzz_attach.c - packets of several clients to the agent's socket, with memfds, hang-ups and time
  * in between. The input is a list of commands:
  *
- *	'P' client, flags, length, bytes   a packet as it is; flags & 1: with a memfd
+ *	'P' client, flags, length, bytes   a raw packet; flags & 1: with a memfd
  *	'R' client, sections, bytes...     PUBLISH of a region whose header is right but for some
  *	                                   bytes, which are exchanged: offset (2), value (1)
  *	'O' client, slot                   OPEN of the region there

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_model.c - models of pipelines that anybody may have written. The first byte picks the
+ * fuzz_model.c - saved models of any content. The first byte picks the
  * detector; the checksum is made right, so that the fields behind it are reached. What was loaded
  * must score and learn, and what it then saves must load again.
  */

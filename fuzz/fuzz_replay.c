@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_replay.c - folders in the layout of the Nezha data set that anybody may have written: up to
+ * fuzz_replay.c - folders in the layout of the Nezha data set, of any content: up to
  * three pods' metrics and the traces, with a zero byte between files. What was read must be what
  * replay relies on: rows by rising time, columns that have names, a step that is positive.
  */

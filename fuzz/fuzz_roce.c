@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * What comes to a translator that makes its frames itself: frames that claim to be answers, and
- * "queue" messages. The first byte chooses: 0, 1 a frame over IPv4, IPv6 as it is; 2, 3 the same
+ * "queue" messages. The first byte chooses: 0, 1: a raw frame over IPv4, IPv6; 2, 3 the same
  * with its iCRC set right, so that what lies behind it is reached; 4 JSON.
  */
 #include <stdlib.h>

@@ -22,7 +22,7 @@ ROCE = FRAME + IPV4 + UDP + 12 + 4      # base transport header, invariant CRC
 WRITE, ADD = ROCE + 16, ROCE + 28       # RETH, AtomicETH
 HEADER, BLOCK = 32, 12                  # our packet (docs/dta-wire.md)
 MTU = 1500
-# Of NVIDIA's manual of the ConnectX-6: 215 million messages a second. Younger ones do more.
+# NVIDIA's manual of the ConnectX-6: 215 million messages per second. Newer adapters do more.
 MESSAGES = 215e6
 
 

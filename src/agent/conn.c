@@ -251,7 +251,7 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	if (c->gone || c->fd < 0 || c->hang_up || c->out_count || bytes > sizeof(p.payload))
 		return -EAGAIN;
 	memcpy(p.payload, payload, bytes);
-	/* Whoever reads the socket next sees its error. */
+	/* The next read of the socket reports its error. */
 	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
 }
 

@@ -319,7 +319,7 @@ def gather(process, end, interruptible):
 
 
 def script(host, text, timeout, interruptible=True):
-    # Nobody answers a question; a host that is gone must not hold up the others.
+    # No prompt can be answered; an absent host must not delay the others.
     ssh = ['ssh', '-T', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=10']
     args = [*ssh, *host.ssh, 'sh', '-s'] if host.ssh else ['sh', '-s']
     r, began = Result(), time.monotonic()

@@ -185,7 +185,7 @@ static void a_webhook_hears_each_begin_and_end_once(void **state)
 	assert_string_equal(at(h.events[0], NULL, "groupKey"), at(h.events[1], NULL, "groupKey"));
 	assert_true(json_is_true(json_object_get(h.events[1], "unread")));
 	act_alerts_poll(s, T + 601 * S, &out);
-	/* Over before anybody looked: both are told. */
+	/* Over before the next look: both events are sent. */
 	a.id = 2;
 	act_alerts_take(s, &a, &out);
 	assert_int_equal(h.n, 4);

@@ -205,7 +205,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 	assert_string_equal(f.name[3], "sidelight_tcp_layer_nanoseconds_p50");
 	assert_string_equal(f.name[4], "sidelight_tcp_layer_nanoseconds_p99");
 	assert_true(!f.counter[3] && !f.counter[4]);
-	/* One a second: a median in time, and never the 99th percentile of so few. */
+	/* One per second: a median in time, and never the 99th percentile of so few. */
 	for (int i = 0; i < 4; i++)
 		layer_row(&f, ++at * S, 1, 0);
 	assert_true(isnan(f.value[3]) && isnan(f.value[4]));
@@ -222,7 +222,7 @@ static void layer_quantiles_need_enough_observations(void **state)
 		layer_row(&f, ++at * S, 40, 50);
 	assert_true(f.value[3] > 4 && f.value[3] <= 8);
 	assert_true(f.value[4] > 512 && f.value[4] <= 1024);
-	/* A thousand a second: within three seconds it is of these alone. */
+	/* A thousand per second: within three seconds it is of these alone. */
 	for (int i = 0; i < 4; i++)
 		layer_row(&f, ++at * S, 1000, 0);
 	assert_true(f.value[4] > 4 && f.value[4] <= 8);

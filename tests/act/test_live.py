@@ -113,7 +113,7 @@ class Test:
                        'a trace is kept because of it')[0]
         history = self.s.api(f'history?series={self.instance}/0&last=60s&points=10000')['series'][0]
         n = sum(a['begin'] - 3 < t < a['begin'] for t in history['t'])
-        check(n > 20, f'{n} samples of the 3 s before it')  # 10 ms a round, and rounds may be late
+        check(n > 20, f'{n} samples of the 3 s before it')  # 10 ms per round, and rounds may be late
         if not self.page:
             return
         self.page.run("document.querySelector('#tab-anomalies').click()")

@@ -54,7 +54,7 @@ class Remote(unittest.TestCase):
             for name in ('shop_requests_total', 'shop_queue', 'shop_latency_seconds_count'):
                 before = samples(name, begin - 1.9, begin)
                 within = samples(name, begin, last)
-                self.assertGreater(len(before), 30, name)  # 10 ms a round, and rounds may be late
+                self.assertGreater(len(before), 30, name)  # 10 ms per round, and rounds may be late
                 self.assertGreater(len(within), 10 * (last - begin), name)
                 # out of history they come as they were read: in order and each once
                 self.assertEqual(before, sorted(set(before)))

@@ -226,7 +226,7 @@ static inline struct region_directory_hot dir_hot(struct agent *a)
 	return hot;
 }
 
-/* So much time goes by. */
+/* Moves the clock on. */
 static inline void pass(struct agent *a, uint64_t ns)
 {
 	a->clock += ns;

@@ -75,7 +75,7 @@ static void false_alarms_stay_about_the_budget(void **state)
 }
 
 /*
- * At one an hour, too: what is outside of all that was seen has a score that no budget puts out of
+ * At one per hour, too: what is outside of all that was seen has a score that no budget puts out of
  * reach. What hardly ever moved does: no usual row takes that direction.
  */
 static void fd_can_alarm_at_a_small_budget(void **state)
@@ -105,7 +105,7 @@ static void fd_can_alarm_at_a_small_budget(void **state)
 	analyse_pipeline_free(d.p);
 }
 
-/* An hour after a short warm-up, at one an hour: the mean of ten pods. */
+/* An hour after a short warm-up, at one per hour: the mean of ten pods. */
 static void a_short_warm_up_costs_no_false_alarms(void **state)
 {
 	static const int lengths[] = {80, 150, 300};

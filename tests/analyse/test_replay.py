@@ -45,7 +45,7 @@ def make(name, change=None):
             lines = change(p, lines)
         with open(os.path.join(day, 'metrics', f'pod{p}.csv'), 'w') as f:
             f.write('\n'.join(lines) + '\n')
-    # The truth is there, and unreadable as a file: whoever opens it fails.
+    # The truth is there, and unreadable as a file: opening it fails.
     os.mkdir(os.path.join(day, 'faults.csv'))
     return day
 
@@ -78,7 +78,7 @@ def faults_are_flagged_and_blamed(day):
         quiet = [r for r in rows if not any(
             0 <= int(r['unix_s']) - T0 - at * STEP < 10 * STEP for at, _ in FAULTS)]
         share = sum(r['anomalous'] == '1' for r in quiet) / len(quiet)
-        # One an hour and pod is one row in 60; each pod's threshold comes from 400 rows.
+        # One per pod and hour is one row in 60; each pod's threshold comes from 400 rows.
         expect(share < 0.06, f'{detector}: {share:.3f} of the quiet rows')
 
 

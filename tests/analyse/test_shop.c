@@ -28,7 +28,7 @@
 #define STEP	200ull
 #define WARM	60000ull
 #define LASTS	3000ull
-#define BUDGET	30.0 /* an hour and pod */
+#define BUDGET	30.0 /* per pod and hour */
 #define MARGIN	2.2f /* thresholds */
 
 struct pod {

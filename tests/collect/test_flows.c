@@ -164,7 +164,7 @@ static void counts_flows_only_in_the_journal(void **state)
 	change(h, &m, 0, &f);
 	publish(h, &m, 1, 2 * SECOND);
 	WITHIN(3000, VALUE("acked_bytes_total", "port=\"80\"") == 10);
-	/* Its slot is another's, which has ended as well, before anybody looked. */
+	/* Its slot is another's, which has ended as well, before the next pass. */
 	pthread_mutex_lock(&h->lock);
 	f.bytes_acked = 30;
 	f.closed_ns = 3 * SECOND;
@@ -299,7 +299,7 @@ static void flow_sums_outlive_the_agent(void **state)
 	/* It is gone: what it counted is stale and not counted anew. */
 	mock_set(h, false);
 	WITHIN(3000, !mentions(c, "sidelight_tcp_sent_bytes_total"));
-	/* Another one, with a table of its own: whoever opened since counts in whole. */
+	/* Another one, with a table of its own: connections opened since count in whole. */
 	make_flows(&n, 8, 16, 10);
 	f = flow(1, 80);
 	f.bytes_sent = 7;

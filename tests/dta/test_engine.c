@@ -531,7 +531,7 @@ static void a_tenant_gets_its_rate_and_its_burst(void **state)
 			put(&feed, "key.", "12345678");
 		taken += give(r.e, 0, &feed, now);
 	}
-	/* 2 s at 1000 a second, and the burst. */
+	/* 2 s at 1000 per second, and the burst. */
 	assert_in_range(taken, 2048, 2051);
 	/* Who was silent for long has a burst to spend, and no more. */
 	now += 3600000000000ull;

@@ -20,7 +20,7 @@ EXE = sys.argv[1]
 
 
 class Listener:
-    """Takes packets of reports as anybody could who has read docs/dta-wire.md."""
+    """Parses packets of reports from docs/dta-wire.md alone."""
 
     def __init__(self, sock, credits=None):
         self.credits, self.answered = credits, 0
@@ -174,7 +174,7 @@ def several_at_one_interface():
 
 @case
 def held_back_until_a_translator_listens():
-    """Whoever reports first loses nothing: what was seen meanwhile is in the reports that come then."""
+    """A reporter that starts before its translator loses nothing: its later reports hold what it saw."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind(('0.0.0.0', 0))
         port = s.getsockname()[1]

@@ -270,7 +270,7 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	dta_store_server_free(o);
 }
 
-/* Else its listening socket would wake it for ever, and whoever comes would wait. */
+/* Else its listening socket would wake it for ever, and new connections would wait. */
 static void a_client_without_a_descriptor_left_is_refused(void **state)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};

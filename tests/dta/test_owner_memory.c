@@ -166,7 +166,7 @@ static void files_survive_a_restart_and_others_are_left_alone(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* One line that names the file, and the file stays as it is: whoever else it belongs to, and
+/* One line that names the file, and the file stays as it is: whichever process owns it, and
  * whatever size it has. */
 static void files_of_others_or_of_a_wrong_size_are_refused(void **state)
 {

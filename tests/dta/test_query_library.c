@@ -484,7 +484,7 @@ static void what_was_reported_within_its_reach_is_found(void **state)
 	end(&c);
 }
 
-/* Whoever was linked with an older library must find the same sizes. */
+/* A program linked with an older library must find the same sizes. */
 static void structures_have_the_sizes_of_their_first_version(void **state)
 {
 	(void)state;

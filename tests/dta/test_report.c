@@ -258,7 +258,7 @@ static void a_packet_leaves_when_full_or_due(void **state)
 	uint32_t value = 0, next = 0;
 
 	(void)state;
-	/* (512 - 32 - 12) / 8 = 58 a packet */
+	/* (512 - 32 - 12) / 8 = 58 per packet */
 	for (; value < 58; value++)
 		assert_int_equal(sl_report_append(r, NULL, 1, &value, 4), 0);
 	assert_false(next_packet(t));

@@ -124,7 +124,7 @@ def a_packet_seen_in_part_gives_its_other_reports():
         body = b''.join(struct.pack('>BBHBBHHH', 2, 0, 3, 0, 4, 8, 2, 0) +
                         b''.join(struct.pack('>IQ', 1, first + b + i) for i in range(3)) for b in (0, 3))
         s.sendto(header(7, first, 6, body, blocks=2, flags=2 * again), ('127.0.0.1', t.port))
-    # Two blocks of three reports a packet; each packet begins where the one before was at its middle.
+    # Two blocks of three reports per packet; each packet begins where the one before was at its middle.
     for first in (0, 3, 6, 1):
         send(first, first > 3)
     wait_until(lambda: sum(map(len, lists(stores))) >= 12, 'not all came', t)
@@ -359,7 +359,7 @@ def an_overflow_lowers_the_credits_while_it_lasts():
             sequence += 1
         os.kill(t.pid, signal.SIGCONT)
         return (ask() or 0) in (2048, 1024, 512, 256, 128, 64)
-    # On a busy machine it may be over before anybody was told.
+    # On a busy machine it may be over before the agent was told.
     wait_until(lowered, 'it asks for as many as before', t)
     wait_until(lambda: ask() == 0xffffffff, 'it never wants more again', t)
     a = t.account()

@@ -47,7 +47,7 @@ poll(lambda: mappings(c) > 0, 5)
 rest_a, rest_c, fds_a, fds_c = mappings(a), mappings(c), a.descriptors(), c.descriptors() + 4
 first = resident(a), resident(c)
 # Tables grow to the largest number of pods, and stay so: that much from the start to the first look.
-# After it nothing may grow: a leak of 30 bytes a pod would be 2.7 MiB.
+# After it nothing may grow: a leak of 30 bytes per pod would be 2.7 MiB.
 allowed = first[0] + 4096, first[1] + HISTORY + 8192
 for i in range(ROUNDS):
     look = i % 10 == 9

@@ -144,7 +144,7 @@ def find(kind, by_demo):
         print(f"{kind}: {t}{', found' if found else ''}", flush=True)
         if found:
             return t, found
-        # What hardly happened could not be found: that was none.
+        # A fault that hardly happened could not be found, and does not count.
         if t.requests() < REQUESTS:
             continue
         tried += 1

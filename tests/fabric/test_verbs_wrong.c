@@ -96,7 +96,7 @@ void a_host_that_lies_is_not_believed(void **state)
 			fabric_stats(f, &s);
 			pause_us(200);
 		}
-		assert_non_null(strstr(s.last_error, "no sidelight agent"));
+		assert_non_null(strstr(s.last_error, "not a sidelight agent"));
 		assert_int_equal(s.connects, 0);
 		fabric_close(f);
 		kill(pid, SIGKILL);

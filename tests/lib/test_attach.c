@@ -268,7 +268,7 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
-/* Garbage, floods and descriptors from whoever sits at the socket. */
+/* Garbage, floods and descriptors from the other end of the socket. */
 static void a_hostile_agent_does_no_harm(void **state)
 {
 	int listener = agent_listen(), sock, null = open("/dev/null", O_RDONLY | O_CLOEXEC), before;

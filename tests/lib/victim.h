@@ -33,7 +33,7 @@ static inline void *victim_memory(void)
 /* By the writer: from here on it may be killed. */
 static inline void victim_ready(int *at, int fd)
 {
-	alarm(20); /* whoever should kill us */
+	alarm(20); /* in case no signal kills us */
 	__atomic_store_n(at, fd, __ATOMIC_RELEASE);
 }
 

@@ -79,7 +79,7 @@ def here():
   - {name: right code, shell: exit 3, exits: 3}
   - {name: slow, shell: sleep 60, within: 300ms}
   - {name: other words, shell: echo yes, prints: ^no$}
-  - {name: of nobody, run: [version, "${nobody.key}"]}
+  - {name: of an absent part, run: [version, "${absent.key}"]}
 bench:
   - {name: figure, shell: 'echo "{\\"value\\": 7}"', times: 3}
 ''')
@@ -88,7 +88,7 @@ bench:
         fail(f'{judged}')
     why = {s['step']: s.get('why', '') for s in judged['test']}
     for name, words in (('wrong code', 'exit 3, not 0'), ('slow', 'too long'), ('other words', "'^no$'"),
-                        ('of nobody', 'nobody.key'), ('right code', '')):
+                        ('of an absent part', 'absent.key'), ('right code', '')):
         if words not in why[name] or bool(words) != bool(why[name]):
             fail(f'{name}: {why[name]!r}')
     figures = json.loads(manage('--json', 'bench', path)[0])['bench']

@@ -29,7 +29,7 @@ struct plan {
 
 /* Orders: lines one after the other, cells in any order within; or everything in any order. */
 void make_plan(struct rng *r, struct plan *p, unsigned int lines);
-/* block: of 64 bytes a line, aligned to 64. */
+/* block: 64 bytes per line, aligned to 64. */
 void copy_block(const struct plan *p, const struct line *line, uint8_t *block);
 
 #endif

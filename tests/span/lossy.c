@@ -2,7 +2,7 @@
 /*
  * lossy SOCKET burst TRACES          a ring that holds 512 lines, and far more written to it at
  *                                    once: 30 quick roots, and when SIGUSR1 comes, TRACES that take
- *                                    a second, with two children each, of two lines a span
+ *                                    a second, with two children each, two lines per span
  * lossy SOCKET child NAME TRACEPARENT  a pod of that name, with one span of that trace
  * lossy SOCKET root                  a root that ends, and fails, when SIGUSR1 comes
  * lossy SOCKET liar                  a head that claims more spans than it has lines

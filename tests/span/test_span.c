@@ -192,7 +192,7 @@ static void a_span_reads_as_written(void **state)
 	assert_true(attr(s, 1, "yes")->type == SL_SPAN_TYPE_BOOL && attr(s, 1, "yes")->boolean);
 	assert_string_equal(attr(s, 1, "text")->string, "twelve bytes");
 	assert_string_equal(attr(s, 1, "empty")->string, "");
-	/* Whoever knows nothing of spans sees one metric. */
+	/* A reader that knows no spans sees one metric. */
 	assert_int_equal(reader_u64(&s->r, "call"), 1);
 	reader_close(&s->r);
 	sl_publisher_close(p);

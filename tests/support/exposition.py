@@ -85,7 +85,7 @@ def text(body):
                 family, kind = m[2], m[3]
             into[m[2]] = m[3]
             continue
-        need(not line.startswith('#'), 'a comment that is none:', line)
+        need(not line.startswith('#'), 'malformed comment:', line)
         name, labels, value, timestamp = sample(line)
         need(timestamp is None, 'timestamp:', line)
         suffixes = ('_bucket', '_sum', '_count') if kind == 'histogram' else ('',)

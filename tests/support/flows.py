@@ -82,7 +82,7 @@ class Flows:
 
     def update(self):
         lines = self.part.out
-        end = len(lines)  # of now: whoever is slower than they come gets back to his own bounds, too
+        end = len(lines)  # as of now: a slow caller must get back to its bounds, too
         while self.at < end:
             row = json.loads(lines[self.at])
             self.at += 1

@@ -16,7 +16,7 @@ def available():
 
 
 class Prometheus:
-    """jobs: {name: (address, path)}, each scraped once a second."""
+    """jobs: {name: (address, path)}, each scraped once per second."""
 
     def __init__(self, jobs, native=False):
         self.folder = workdir()

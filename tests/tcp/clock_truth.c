@@ -10,7 +10,7 @@
  *                              NS, both CLOCK_MONOTONIC
  *   clock_truth epoch          CLOCK_REALTIME - CLOCK_MONOTONIC of this guest, ns
  *
- * Asked 20 times a second, as the rate of an emulated clock is not constant: qemu lets the TSC
+ * Asked 20 times per second, as the rate of an emulated clock is not constant: qemu lets the TSC
  * never go back, and adds what it would have gone back to all that comes (cpu_get_ticks()); where
  * the cores' TSCs differ by some ns, that is tens of ppm while both of a guest's CPUs look at the
  * clock.

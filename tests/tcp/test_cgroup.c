@@ -73,7 +73,7 @@ static const struct {
 	{"/kubepods/burstable/pod" UID "/crio-conmon-" ID, "cri-o", ID, UID, "", "", HELPER},
 	/* Docker in a pod: the pod is of this test_folder, the container is not. */
 	{"/kubepods/burstable/pod" UID "/" OUTER "/docker/" ID, "docker", ID, UID, "", "", CLAIMED},
-	/* Docker of a user, within Docker, below a parent of one's own. */
+	/* Docker of a user, within Docker, below a parent of its own. */
 	{"/user.slice/user-1000.slice/user@1000.service/user.slice/docker-" ID ".scope", "docker",
 	 ID, "", "", "", CLAIMED},
 	{"/docker/" OUTER "/docker/" ID, "docker", ID, "", "", "", CLAIMED},

@@ -402,7 +402,7 @@ static void a_task_that_never_sleeps_is_seen_while_it_runs(void **state)
 
 	(void)state;
 	if (cpus_allowed() < 2) {
-		puts("SKIP: one CPU: whoever looks would not run beside a task of real-time priority");
+		puts("SKIP: one CPU: the reader would not run beside a task of real-time priority");
 		skip();
 	}
 	c = open_cpu(NULL);

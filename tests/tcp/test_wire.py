@@ -353,7 +353,7 @@ def requests_and_samples_of_the_rtt_are_what_tcpdump_saw(wire):
         if len(samples) < ROUNDS or f['rtt_count'] != len(samples):
             raise Wrong(f"{f['rtt_count']} samples, tcpdump saw {len(samples)}")
         # The kernel's begins above the tap and ends above it; microseconds are cut off. tcpdump's clock is the
-        # wall's, which may be slewed by 500 us a second, adjtimex(2).
+        # wall's, which may be slewed by 500 us per second, adjtimex(2).
         ours, theirs = f['rtt_sum_us'] / f['rtt_count'], sum(samples) / len(samples) / 1000
         if not theirs * (1 - 500e-6) - 1 <= ours <= theirs + 5000:
             fail(f'the mean is {ours} us, tcpdump says {theirs}')

@@ -58,7 +58,7 @@ void metrics_are_found_by_name_label_and_pod(void **state)
 		{"?kind=histogram", 2},
 		{"?kind=counter&q=pod=mail", 3},
 		{"?pod=mail-0", 1},
-		{"?pod=nobody", 0},
+		{"?pod=absent", 0},
 		{"?pod=b1d05a7c1f9e42", 9},
 		{"?series=" CART_ID "/3," CART_ID "/0,7/7", 2},
 		{"?series=" CART_ID "/3&limit=5&series=7/7&series=&series=" CART_ID "/0", 2},

@@ -454,6 +454,6 @@ unmap:
 const struct base_command cli_generate_metrics = {
 	.name = "generate metrics",
 	.synopsis = "[OPTION]...",
-	.summary = "Run pods that update their metrics exactly so often",
+	.summary = "Run pods that update their metrics at an exact rate",
 	.run = run,
 };

@@ -4,7 +4,7 @@
 #include "collect/trace/internal.h"
 
 #define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
-#define FULL_HEADS 10u /* every so many periods the heads of unused rings are read, too */
+#define FULL_HEADS 10u /* periods between two READs of the heads of unused rings */
 /* More lines than a host can write while it is not reached. */
 #define LINES_AHEAD (1ull << 40)
 

@@ -287,7 +287,7 @@ static long look_at(u32 i, struct round *r)
 	done = collect(st, (void *)cells, r->now, 0, false);
 	busy |= locked(tp);
 	/*
-	 * The socket's memory may be reused; whoever closed the flow left the final values. If a
+	 * The socket's memory may be reused; its close left the final values. If a
 	 * close is in progress, closed_ns is set, and a copy could look final too early.
 	 */
 	if (READ(st->closed) || READ(st->closed_ns) || gone(st)) {
@@ -379,7 +379,7 @@ static int tick(void *map, u32 *key, struct ticker *ticker)
 		return 0;
 	}
 	next = r.soonest == ~0ull ? 0 : r.soonest - r.now;
-	/* Pairs with touch(): whoever put something on the list and saw 1 is seen here. */
+	/* Pairs with touch(): an addition to the list that saw 1 is seen here. */
 	__sync_lock_test_and_set(&armed, next ? 2 : 0);
 	if (kicked != READ(kicks) || READ(list_head) - list_tail > r.again)
 		wake();

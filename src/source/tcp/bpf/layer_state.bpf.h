@@ -310,7 +310,7 @@ static __always_inline u32 cell_word(u32 layer, u32 cell)
 }
 
 /*
- * A freed slot, once so many wait that the next one was readable for long; else a new one, while
+ * A freed slot, once enough wait that the next one was readable for long; else a new one, while
  * there are any: readers read only slots ever used.
  */
 static __always_inline bool flow_slot_take(u32 *index)
