@@ -230,6 +230,7 @@ struct collect_parts {
 	struct collect_collector *c;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
+	struct export_source source; /* of /metrics, as long as http */
 	struct http *http;
 };
 
@@ -247,7 +248,6 @@ static bool is_prometheus(const struct collect_settings *s)
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
-	struct export_source source;
 	char error[256];
 	int err;
 
@@ -277,9 +277,9 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		dta_store_server_reload_on(p->stores, reload);
 		collect_collector_owns(p->c, p->stores);
 	}
-	source = collect_collector_source(p->c);
+	p->source = collect_collector_source(p->c);
 	if (is_prometheus(s)) {
-		p->http = serve(s, p->c, p->tracer, p->stores, &source);
+		p->http = serve(s, p->c, p->tracer, p->stores, &p->source);
 		if (!p->http)
 			return BASE_EXIT_FAILURE;
 	}
