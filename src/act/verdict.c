@@ -26,12 +26,12 @@ struct verdict_course {
 	struct act_blame blame[ACT_BLAMES];
 };
 
-struct score {
+struct verdict_score {
 	int64_t step; /* ns / step_ns */
 	float score, threshold;
 };
 
-struct state {
+struct verdict_state {
 	struct act_pod_verdict v;
 	struct verdict_course course;
 };
@@ -39,13 +39,13 @@ struct state {
 struct act_verdict_pod {
 	struct act_verdict_pod *next; /* in the bucket */
 	struct act_verdicts *store;
-	struct state own; /* the writer's */
-	bool gone;	  /* set last by the writer */
+	struct verdict_state own; /* the writer's */
+	bool gone;		  /* set last by the writer */
 
 	pthread_mutex_t lock;
-	struct state shown;
-	struct score *score; /* ring of ACT_SCORES_KEPT */
-	uint64_t scores;     /* written so far */
+	struct verdict_state shown;
+	struct verdict_score *score; /* ring of ACT_SCORES_KEPT */
+	uint64_t scores;	     /* written so far */
 
 	/* The keeper's. */
 	uint64_t kept_number, kept_findings; /* course as in the list */
@@ -191,7 +191,7 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 	return n;
 }
 
-static void alarm_at(struct state *s, const struct act_finding *f)
+static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 {
 	struct verdict_course *c = &s->course;
 
@@ -219,11 +219,11 @@ static void add_score(struct act_verdict_pod *p)
 {
 	const struct act_pod_verdict *v = &p->own.v;
 	int64_t step = v->ns / (int64_t)p->store->o.step_ns;
-	struct score *s = &p->score[(p->scores ? p->scores - 1 : 0) % ACT_SCORES_KEPT];
+	struct verdict_score *s = &p->score[(p->scores ? p->scores - 1 : 0) % ACT_SCORES_KEPT];
 
 	if (!p->scores || s->step != step) {
 		s = &p->score[p->scores++ % ACT_SCORES_KEPT];
-		*s = (struct score){.step = step, .score = -1};
+		*s = (struct verdict_score){.step = step, .score = -1};
 	}
 	s->threshold = (float)v->threshold;
 	if ((float)v->score > s->score)
@@ -241,7 +241,7 @@ static void show(struct act_verdict_pod *p)
 
 void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 {
-	struct state *s = &p->own;
+	struct verdict_state *s = &p->own;
 	const int64_t gap = f->ns - s->course.last_ns, hold = (int64_t)p->store->o.hold_ns;
 
 	s->v.ns = f->ns;
@@ -280,7 +280,7 @@ static struct act_anomaly *by_id(struct act_verdicts *v, uint64_t id)
 	return id && a->id == id ? a : NULL;
 }
 
-static void begin(struct act_verdicts *v, struct act_verdict_pod *p, const struct state *s)
+static void begin(struct act_verdicts *v, struct act_verdict_pod *p, const struct verdict_state *s)
 {
 	uint64_t id = ++v->last_id;
 	struct act_anomaly *a = &v->anomaly[id % v->o.max_anomalies];
@@ -327,8 +327,9 @@ static void end(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns, b
 	p->on.id = 0;
 }
 
-static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p, const struct state *s,
-		     bool gone, int64_t now_ns, changed_fn changed, void *arg)
+static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p,
+		     const struct verdict_state *s, bool gone, int64_t now_ns, changed_fn changed,
+		     void *arg)
 {
 	const struct verdict_course *c = &s->course;
 	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
@@ -360,7 +361,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn change
 
 		while ((p = *at)) {
 			bool gone = __atomic_load_n(&p->gone, __ATOMIC_ACQUIRE);
-			struct state s;
+			struct verdict_state s;
 
 			if (gone)
 				p->shown = p->own; /* what the writer could not show */
@@ -414,7 +415,7 @@ static void look(struct act_verdict_pod *p, struct act_pod_verdict *out)
 	*out = p->shown.v;
 	out->recent = out->score;
 	for (uint64_t i = p->scores; i && i + RECENT > p->scores; i--) {
-		const struct score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
+		const struct verdict_score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
 		if (s->step > out->ns / (int64_t)p->store->o.step_ns - RECENT &&
 		    (double)s->score > out->recent)
@@ -445,7 +446,7 @@ static double worst(struct act_verdict_pod *p, int64_t since_ns)
 
 	pthread_mutex_lock(&p->lock);
 	for (uint64_t i = p->shown.v.begin_ns ? p->scores : 0; i; i--) {
-		const struct score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
+		const struct verdict_score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
 		if (i + ACT_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
 			break;
@@ -529,7 +530,7 @@ size_t act_verdicts_scores(struct act_verdicts *v, uint64_t instance, int64_t *n
 		pthread_mutex_lock(&p->lock);
 		first = p->scores > ACT_SCORES_KEPT ? p->scores - ACT_SCORES_KEPT : 0;
 		for (uint64_t i = first; i < p->scores; i++, n++) {
-			const struct score *s = &p->score[i % ACT_SCORES_KEPT];
+			const struct verdict_score *s = &p->score[i % ACT_SCORES_KEPT];
 
 			ns[n] = s->step * (int64_t)v->o.step_ns;
 			score[n] = s->score;

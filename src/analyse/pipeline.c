@@ -130,7 +130,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	for (uint32_t i = 0; i < 5 * p->dims; i++)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
-		p->slot_of[i] = p->column_of[i] = ANALYSE_NOBODY;
+		p->slot_of[i] = p->column_of[i] = ANALYSE_NONE;
 	p->detector = analyse_pipeline_new_detector(p, o->detector);
 	if (!p->detector) {
 		err = errno;
@@ -166,16 +166,16 @@ static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s, bool count
 	p->column_of[s] = c;
 }
 
-/* A free slot, or that of the series gone for longest; ANALYSE_NOBODY: all are in use. */
+/* A free slot, or that of the series gone for longest; ANALYSE_NONE: all are in use. */
 static uint32_t new_place(const struct analyse_pipeline *p)
 {
-	uint32_t oldest = ANALYSE_NOBODY;
+	uint32_t oldest = ANALYSE_NONE;
 
 	for (uint32_t s = 0; s < p->dims; s++) {
 		if (!p->keys[s])
 			return s;
 		if (p->slots[s].seen < p->layout &&
-		    (oldest == ANALYSE_NOBODY || p->slots[s].seen < p->slots[oldest].seen))
+		    (oldest == ANALYSE_NONE || p->slots[s].seen < p->slots[oldest].seen))
 			oldest = s;
 	}
 	return oldest;
@@ -189,14 +189,14 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 	p->layout++;
 	p->used = n - refused;
 	for (uint32_t s = 0; s < p->dims; s++) {
-		p->column_of[s] = ANALYSE_NOBODY;
+		p->column_of[s] = ANALYSE_NONE;
 		p->x[s] = NAN;
 	}
 	/* Known series first, so that no new one takes their slot. */
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
 
-		p->slot_of[c] = ANALYSE_NOBODY;
+		p->slot_of[c] = ANALYSE_NONE;
 		for (uint32_t s = 0; s < p->dims; s++)
 			if (p->keys[s] == key && p->slots[s].seen < p->layout)
 				place(p, c, s, columns[c].counter);
@@ -206,12 +206,12 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		bool twice = false;
 		uint32_t s;
 
-		if (p->slot_of[c] != ANALYSE_NOBODY)
+		if (p->slot_of[c] != ANALYSE_NONE)
 			continue;
 		for (s = 0; s < p->dims; s++)
 			twice |= p->keys[s] == key;
-		s = twice ? ANALYSE_NOBODY : new_place(p);
-		if (s == ANALYSE_NOBODY) {
+		s = twice ? ANALYSE_NONE : new_place(p);
+		if (s == ANALYSE_NONE) {
 			refused++;
 			continue;
 		}
@@ -263,7 +263,7 @@ static void gather(struct analyse_pipeline *p, const double *values, double seco
 		uint32_t s = p->slot_of[c];
 		double v = values[c];
 
-		if (s == ANALYSE_NOBODY)
+		if (s == ANALYSE_NONE)
 			continue;
 		if (!(fabs(v) < LARGE)) {
 			p->stats.missing++;
@@ -344,7 +344,7 @@ static void rank_blame(const struct analyse_pipeline *p, struct analyse_verdict 
 		float share = p->blame[s];
 		uint32_t i;
 
-		if (!(share > 0) || p->column_of[s] == ANALYSE_NOBODY)
+		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE)
 			continue;
 		sum += share;
 		if (v->blamed == ANALYSE_BLAMED && share <= least)

@@ -31,7 +31,7 @@
 #include "analyse/detector.h"
 
 #define ANALYSE_BLAMED 8u
-#define ANALYSE_NOBODY UINT32_MAX
+#define ANALYSE_NONE   UINT32_MAX
 
 struct analyse_pipeline_opts {
 	uint32_t columns;    /* at most; rounded up to ANALYSE_ROW_LANES; default 64 */

@@ -47,8 +47,8 @@ struct analyse_pipeline {
 	void *detector, *shadow;
 	struct analyse_slot *slots;	       /* dims */
 	uint64_t *keys;			       /* dims: hashed names; 0: free slot */
-	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NOBODY */
-	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NOBODY */
+	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NONE */
+	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NONE */
 	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
 	float *floats;
 	struct analyse_pipeline_stats stats;

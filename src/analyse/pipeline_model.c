@@ -75,8 +75,8 @@ static void reset(struct analyse_pipeline *p)
 		memset(&p->slots[s], 0, sizeof(p->slots[s]));
 		p->keys[s] = 0;
 		p->slots[s].last = NAN;
-		p->column_of[s] = ANALYSE_NOBODY;
-		p->slot_of[s] = ANALYSE_NOBODY;
+		p->column_of[s] = ANALYSE_NONE;
+		p->slot_of[s] = ANALYSE_NONE;
 	}
 	p->used = 0;
 	p->layout = 0;
