@@ -234,7 +234,8 @@ static int count_round(void *map, u32 *key, struct count_timer *t)
 		bpf_timer_start(&t->timer, pause_after(&r), 0);
 		return 0;
 	}
-	/* Pairs with the additions in note_put() and flow_end(): an addition that saw 1 is seen here. */
+	/* Pairs with the additions in note_put() and flow_end(): an addition that saw 1 is seen
+	 * here. */
 	__sync_lock_test_and_set(&count_armed, 0);
 	bpf_loop(cpus, anything_cpu, &r, 0);
 	if ((r.more || READ(ended_head) != ended) && !__sync_lock_test_and_set(&count_armed, 1))
