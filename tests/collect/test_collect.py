@@ -214,6 +214,18 @@ def reads_a_pod_of_many_pages():
 
 
 @case
+def limits_refuse_and_count():
+    """--max-regions and --max-series bound what is read; what exceeds them is counted by its limit."""
+    with Agent() as agent:
+        g = generate(agent.socket, '--pods', '4', '--metrics', '20', '--updates', '10', '--hold', '30s')
+        with collector([agent], '--max-regions', '2') as c:
+            wait_until(lambda: c.total('sidelight_collector_refused_total', 'cause="max_regions"') >= 3)
+        with collector([agent], '--max-series', '30') as c:
+            wait_until(lambda: c.total('sidelight_collector_refused_total', 'cause="max_series"') >= 50)
+        g.stop()
+
+
+@case
 def restarts_alone():
     with Agent() as agent:
         p = counter(agent, 1)
