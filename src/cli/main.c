@@ -66,6 +66,11 @@ static int unknown(const char *name)
 	return BASE_EXIT_USAGE;
 }
 
+static bool is_help(const char *option)
+{
+	return !strcmp(option, "--help") || !strcmp(option, "-h");
+}
+
 /* "help generate metrics" is "generate metrics --help". */
 static int help_of(int argc, char **argv)
 {
@@ -75,7 +80,8 @@ static int help_of(int argc, char **argv)
 	int n = 0;
 
 	if (!cmd)
-		return !strcmp(argv[0], "help") ? show_help() : unknown(argv[0]);
+		return !strcmp(argv[0], "help") || is_help(argv[0]) ? show_help()
+								    : unknown(argv[0]);
 	while (n < argc && n < 6) {
 		args[n] = argv[n];
 		n++;
@@ -93,7 +99,7 @@ int main(int argc, char **argv)
 		fputs("sidelight: no command given; see 'sidelight --help'\n", stderr);
 		return BASE_EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+	if (is_help(argv[1]))
 		return show_help();
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return show_version();

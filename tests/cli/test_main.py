@@ -28,7 +28,7 @@ expect({'agent', 'collect', 'demo', 'dump', 'generate'} <= set(commands), f'comm
 
 for summary in re.findall(r'^  [a-z]+ +(\S.*)', out, re.M):
     expect(summary[0].isupper() and summary[-1] != '.', f'the summary "{summary}"')
-expect(run('help', 'help') == run('help'), 'help help')
+expect(run('help', 'help') == run('help', '--help') == run('help'), 'help help')
 code, out, err = run('help', 'generate', 'metrics')
 expect((code, out, err) == run('generate', 'metrics', '--help') and 'generate metrics' in out,
        f'help generate metrics: {code} {out} {err}')
