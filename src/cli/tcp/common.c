@@ -18,6 +18,7 @@ struct tcp_opts cli_tcp_opts(void)
 	};
 }
 
+#if HAVE_BPF
 bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 {
 	enum tcp_hook_type type;
@@ -35,6 +36,7 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	}
 	return true;
 }
+#endif
 
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why)
 {
