@@ -69,13 +69,8 @@ bool base_log_allow(struct base_log_limit *limit);
 		(at) = low_;                              \
 	} while (0)
 
-/* ---- memory and errors ---- */
+/* ---- errors ---- */
 
-/*
- * Makes room for more than n elements of this size; array is the address of the pointer to them.
- * False: out of memory, and nothing changed.
- */
-bool base_grow(void *array, size_t *room, size_t n, size_t bytes);
 /* Writes one line on an error, which it returns. */
 int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

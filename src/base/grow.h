@@ -3,21 +3,22 @@
 #ifndef SL_BASE_GROW_H
 #define SL_BASE_GROW_H
 
-#include <stdlib.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /*
- * Makes room for one more element of array v, of which used of room are in use. False: out of
- * memory, and nothing changed. room is an lvalue of any unsigned type.
+ * Makes room for at least count elements of size bytes in *array, a pointer of any type, which has
+ * room for *room. False: out of memory, and nothing changed.
  */
-#define BASE_GROW(v, used, room)                                    \
-	((used) < (room) || ({                                      \
-		 __typeof__(room) room_ = (room) ? 2 * (room) : 64; \
-		 void *to_ = realloc((v), room_ * sizeof(*(v)));    \
-		 if (to_) {                                         \
-			 (v) = to_;                                 \
-			 (room) = room_;                            \
-		 }                                                  \
-		 to_ != NULL;                                       \
+bool base_grow(void *array, size_t *room, size_t count, size_t size);
+
+/* Makes room for one more element of array v, of which used are in use. room: any unsigned type. */
+#define BASE_GROW(v, used, room)                                                    \
+	((used) < (room) || ({                                                      \
+		 size_t room_ = (room);                                             \
+		 bool grown_ = base_grow(&(v), &room_, (used) + 1ul, sizeof(*(v))); \
+		 (room) = room_;                                                    \
+		 grown_;                                                            \
 	 }))
 
 #endif

@@ -23,7 +23,8 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "export/grow.h"
+#include "base/grow.h"
+#include "base/relaxed.h"
 #include "export/otlp.h"
 #include "export/otlp_read.h"
 #include "export/pb.h"
@@ -154,16 +155,16 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	for (size_t i = 0; i < n; i++)
 		room += 256 + strlen(spans[i].name) + strlen(spans[i].message) +
 			attr_room(spans[i].attrs, spans[i].attr_count);
-	export_count(&o->spans, n);
-	if (!export_grow(&o->buffer, &o->size, room, 1)) {
-		export_count(&o->dropped_memory, n);
+	relaxed_bump(o->spans, n);
+	if (!base_grow(&o->buffer, &o->size, room, 1)) {
+		relaxed_bump(o->dropped_memory, n);
 		return;
 	}
 	length = (size_t)(put_resource(o->buffer, resource, resource_count, spans, n) - o->buffer);
 	if (o->bytes && o->bytes + length > o->batch_bytes)
 		export_otlp_flush(o);
-	if (!export_grow(&o->batch, &o->room, o->bytes + length, 1)) {
-		export_count(&o->dropped_memory, n);
+	if (!base_grow(&o->batch, &o->room, o->bytes + length, 1)) {
+		relaxed_bump(o->dropped_memory, n);
 		return;
 	}
 	memcpy(o->batch + o->bytes, o->buffer, length);
@@ -197,7 +198,7 @@ bool export_otlp_known(struct export_otlp *o, uint64_t trace_hi, uint64_t trace_
 {
 	bool known = o->sent && export_sent_has(o->sent, trace_hi, trace_lo);
 
-	export_count(&o->known, known);
+	relaxed_bump(o->known, known);
 	return known;
 }
 

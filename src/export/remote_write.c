@@ -23,7 +23,8 @@
 #include <snappy-c.h>
 
 #include "base/base.h"
-#include "export/grow.h"
+#include "base/grow.h"
+#include "base/relaxed.h"
 #include "export/pb.h"
 
 #define LABELS_MAX  128u
@@ -121,7 +122,7 @@ void export_remote_write_flush(struct export_remote_write *w)
 		export_push_send(w->push, body, room, w->samples);
 	} else {
 		free(body);
-		export_count(&w->dropped_memory, w->samples);
+		relaxed_bump(w->dropped_memory, w->samples);
 	}
 	w->bytes = 0;
 	w->samples = 0;
@@ -131,7 +132,7 @@ static bool reserve(struct export_remote_write *w, size_t n)
 {
 	if (w->bytes && w->bytes + n > REQUEST_MAX)
 		export_remote_write_flush(w);
-	return export_grow(&w->at, &w->room, w->bytes + n, 1);
+	return base_grow(&w->at, &w->room, w->bytes + n, 1);
 }
 
 /* Appends up to `end` to the request: n samples of a series. */
@@ -141,7 +142,7 @@ static void taken(struct export_remote_write *w, struct export_remote_series *s,
 	s->last_ms = last_ms;
 	w->bytes = (size_t)(end - w->at);
 	w->samples += n;
-	export_count(&w->taken, n);
+	relaxed_bump(w->taken, n);
 	if (w->samples >= w->batch_samples)
 		export_remote_write_flush(w);
 }
@@ -163,11 +164,11 @@ static void put(struct export_remote_write *w, struct export_remote_series *s,
 		inner += string_bytes(9 + 1 + export_pb_varint_bytes((uint64_t)ms));
 		n_taken++;
 	}
-	export_count(&w->same_ms, n - n_taken);
+	relaxed_bump(w->same_ms, n - n_taken);
 	if (!n_taken)
 		return;
 	if (!reserve(w, string_bytes(inner))) {
-		export_count(&w->dropped_memory, n_taken);
+		relaxed_bump(w->dropped_memory, n_taken);
 		return;
 	}
 	p = w->at + w->bytes;
@@ -194,11 +195,11 @@ void export_remote_write_native(struct export_remote_write *w, struct export_rem
 	uint8_t *series, *body, *p;
 
 	if (ms <= s->last_ms) {
-		export_count(&w->same_ms, 1);
+		relaxed_bump(w->same_ms, 1);
 		return;
 	}
 	if (!reserve(w, s->label_bytes + most + 2 * EXPORT_PB_FIELD)) {
-		export_count(&w->dropped_memory, 1);
+		relaxed_bump(w->dropped_memory, 1);
 		return;
 	}
 	series = export_pb_open(w->at + w->bytes, 1, guess);

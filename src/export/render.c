@@ -4,13 +4,13 @@
  * text or one protobuf message, never the body.
  */
 #include "export/render.h"
-#include "export/grow.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 const char *export_format_content_type(enum export_format format)
 {
@@ -60,7 +60,7 @@ void export_render_free(struct export_render *r)
 
 bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t count, size_t size)
 {
-	bool grown = export_grow(p, room, count, size);
+	bool grown = base_grow(p, room, count, size);
 
 	if (!grown)
 		r->error = -ENOMEM;

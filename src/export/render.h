@@ -113,7 +113,7 @@ static inline void export_render_took(struct export_render *r, char *to)
 		r->out = to;
 }
 
-/* export_grow(); sets r->error on failure. */
+/* base_grow(); sets r->error on failure. */
 bool export_render_grow(struct export_render *r, void *p, size_t *room, size_t count, size_t size);
 
 /* Appends s with backslashes, newlines and, if quotes, '"' escaped; returns the end. */

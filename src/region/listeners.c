@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 static const uint8_t any_v4[16] = {[10] = 0xff, [11] = 0xff}, any_v6[16];
 
@@ -15,7 +16,7 @@ int region_listeners_add(struct region_listeners *l, const struct region_flow *f
 
 	if (!(f->flags & SL_FLOW_LISTENER) || !f->pid)
 		return 0;
-	if (!base_grow(&l->v, &l->room, l->n, sizeof(*l->v)))
+	if (!BASE_GROW(l->v, l->n, l->room))
 		return -ENOMEM;
 	to = &l->v[l->n++];
 	*to = (struct region_listener){.netns = f->netns, .pid = f->pid, .port = f->local_port};

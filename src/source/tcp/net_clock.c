@@ -2,6 +2,7 @@
 /* net_clock.c - the offset of two clocks, between the envelopes of two sets of cones. */
 #include "source/tcp/net_clock.h"
 #include "base/base.h"
+#include "base/grow.h"
 
 #include <errno.h>
 #include <math.h>
@@ -114,7 +115,7 @@ static void forget(struct tcp_net_clock *c, int64_t from)
 
 static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
 {
-	if (!base_grow(&c->v, &c->room, c->n, sizeof(*c->v)))
+	if (!BASE_GROW(c->v, c->n, c->room))
 		return -ENOMEM;
 	c->v[c->n++] = s;
 	c->apexes += weight(s);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 #define BUCKETS 4096u
 #define GAPS	64
@@ -109,7 +110,7 @@ static void *push(struct tcp_net_match *m, struct net_match_list *l, size_t size
 		l->n -= l->first;
 		l->first = 0;
 	}
-	if (!base_grow(&l->v, &l->room, l->n, size))
+	if (!base_grow(&l->v, &l->room, l->n + 1, size))
 		goto full;
 	m->held++;
 	return (char *)l->v + l->n++ * size;

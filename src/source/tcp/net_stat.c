@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 #define WINDOW_NS   2000000000ull
 #define ROWS	    4096u
@@ -179,7 +180,7 @@ static void take(void *context, const struct tcp_net_sample *sample)
 	int64_t b = (int64_t)(f->sender ? sample->out_ns : sample->in_ns);
 	struct net_stat_kept *k;
 
-	if (!base_grow(&s->kept, &s->room, s->n, sizeof(*s->kept))) {
+	if (!BASE_GROW(s->kept, s->n, s->room)) {
 		s->no_memory = true;
 		return;
 	}

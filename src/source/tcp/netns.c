@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 struct netns_walk {
 	bool (*enter)(void *context, uint64_t inode);
@@ -27,7 +28,7 @@ static int first_time(struct netns_walk *w, uint64_t inode)
 	for (size_t i = 0; i < w->n; i++)
 		if (w->seen[i] == inode)
 			return 0;
-	if (!base_grow(&w->seen, &w->room, w->n, sizeof(*w->seen)))
+	if (!BASE_GROW(w->seen, w->n, w->room))
 		return -ENOMEM;
 	w->seen[w->n++] = inode;
 	return 1;

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool base_grow(void *array, size_t *room, size_t count, size_t size)
+{
+	size_t n = *room ? *room : 16;
+	void *v;
+
+	if (count <= *room)
+		return true;
+	while (n < count)
+		n *= 2;
+	memcpy(&v, array, sizeof(v));
+	v = reallocarray(v, n, size);
+	if (!v)
+		return false;
+	memcpy(array, &v, sizeof(v));
+	*room = n;
+	return true;
+}
