@@ -180,7 +180,10 @@ first() {
 }
 end_live() {
 	kill -INT $live
-	wait $live
+	wait $live && return
+	echo "it ended with $?:"
+	cat /tmp/live.err
+	false
 }
 
 files() {

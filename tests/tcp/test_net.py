@@ -448,6 +448,21 @@ def case_overrun():
         fail(f'{t}')
 
 
+def survives(live, agent):
+    """An agent that is killed and comes back is read on, and its new segments are shown; returns it."""
+    agent.kill()
+    wait_until(lambda: 'connecting again' in live.logged(), 'a line on the loss', live, seconds=30)
+    agent = Part(*agent.argv)
+    agent.ready()
+    before = len(live.out)
+
+    def shown():
+        Recording(families=(0,), requests=20)
+        return sum('"row":"segment"' in line for line in live.out[before:]) > 20
+    wait_until(shown, 'segments after the restart', live, seconds=60)
+    return agent
+
+
 def case_live():
     """Two agents, read one-sided while requests go on: the same as two files say."""
     agents = [Part(EXE, 'agent', '--socket', f'{DIR}/{end}.sock', '--no-rest', '--tcp', 'net',
@@ -462,6 +477,7 @@ def case_live():
     def seen():
         return sum('"row":"segment"' in line for line in list(live.out)) > 300
     wait_until(seen, 'segments', live, seconds=30)
+    agents[0] = survives(live, agents[0])
     if live.stop(signal.SIGINT):
         fail('it failed', live)
     for a in agents:

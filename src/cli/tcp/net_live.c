@@ -17,27 +17,47 @@
 #define LINGER_NS   1000000000 /* after two windows, a missing arrival counts as lost */
 #define MARGIN_NS   200000000  /* greatest delay from a record to its match */
 #define HOT_TRIES   100
-#define MAX_RECORDS 4096u /* of one READ */
+#define MAX_RECORDS 4096u	/* of one READ */
+#define OUTAGE_NS   30000000000 /* a connection that stays lost for longer ends the command */
+#define AGAIN_MS    200		/* between two attempts to connect again */
 
 struct net_live_host {
+	const char *target;
 	struct cli_remote remote;
 	struct region_nic_info info;
+	uint64_t instance;     /* of the ring */
 	uint64_t next, latest; /* number of the next record, and time of the latest */
 	uint64_t heard;	       /* time of that READ, by this machine's clock */
+	uint64_t lost_ns;      /* since when it cannot be read; 0: it can */
 	bool begun;
 };
 
-static bool open_host(struct net_live_host *h, const char *target, char *why, size_t bytes)
+static void close_host(struct net_live_host *h)
 {
-	const struct cli_dump_remote_opts o = {.target = target, .gid = -1};
+	if (h->info.records)
+		fabric_unmap(h->remote.fabric, &h->remote.region);
+	h->info.records = 0;
+	cli_remote_close(&h->remote);
+}
+
+/* A ring that was read before is read on; a new one, from its head. */
+static bool open_host(struct net_live_host *h, char *why, size_t bytes)
+{
+	const struct cli_dump_remote_opts o = {.target = h->target, .gid = -1};
+	uint64_t instance;
 
 	if (!cli_remote_find(&h->remote, &o, SL_REGION_NIC, why, bytes))
 		return false;
+	instance = ((const struct sl_region_header *)h->remote.buffer)->instance;
 	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info)) {
 		snprintf(why, bytes, "its ring of segments is not believed");
 		return false;
 	}
-	h->next = UINT64_MAX;
+	if (h->instance != instance) {
+		h->instance = instance;
+		h->next = UINT64_MAX;
+		h->begun = false;
+	}
 	return true;
 }
 
@@ -95,6 +115,11 @@ static bool look(struct net_live_host *h, struct tcp_net_match *m, int side)
 	struct region_nic_hot line;
 	uint64_t missed = 0;
 
+	/* Shared memory of an agent that has ended stays readable. */
+	if (fabric_drive(h->remote.fabric, base_now_ns(), NULL) != FABRIC_UP) {
+		h->remote.error = ENOTCONN;
+		return false;
+	}
 	if (!hot(h, &line))
 		return false;
 	if (h->next > line.head) /* the first READ: existing records are too old */
@@ -138,6 +163,37 @@ static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 					     t.known, i ? -t.theta : t.theta);
 }
 
+static void complain(const struct base_command *self, const struct net_live_host *h,
+		     const char *why)
+{
+	fprintf(stderr, "sidelight %s: %s: %s\n", self->name, h->target, why);
+}
+
+/*
+ * Connects again to a host whose ring could not be read: a link was lost, or the agent restarted.
+ * 1: connected; 0: told to stop; or -errno.
+ */
+static int open_again(const struct base_command *self, struct net_live_host *h,
+		      struct cli_tcp_screen *screen, int stop)
+{
+	char why[256];
+
+	snprintf(why, sizeof(why), "%s; connecting again", strerror(h->remote.error));
+	if (!h->lost_ns) {
+		h->lost_ns = base_now_ns();
+		complain(self, h, why);
+	}
+	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
+		close_host(h);
+		if (cli_tcp_screen_wait(screen, stop, AGAIN_MS))
+			return 0;
+		if (open_host(h, why, sizeof(why)))
+			return 1;
+	}
+	complain(self, h, why);
+	return -ETIMEDOUT;
+}
+
 static int follow(const struct base_command *self, struct net_live_host *h,
 		  struct cli_tcp_net_view *view)
 {
@@ -153,12 +209,12 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
-				fprintf(stderr, "sidelight %s: %s: %s\n", self->name,
-					cli_tcp_net_settings.agents.v[s],
-					strerror(h[s].remote.error));
-				err = -h[s].remote.error;
+				err = open_again(self, &h[s], &view->screen, stop);
+				last |= !err;
+				err = BASE_MIN(err, 0);
 				break;
 			}
+			h[s].lost_ns = 0;
 			tcp_net_match_run(m); /* arrivals at the other host */
 			tcp_net_match_hold(m, s);
 		}
@@ -174,16 +230,14 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 		last = cli_tcp_screen_wait(&view->screen, stop, LOOK_MS) || base_now_ns() >= end;
 	}
 	close(stop);
-	if (err)
-		return BASE_EXIT_FAILURE;
 	/* Arrivals at B up to its last READ were sent before, and A was READ after. */
-	if (look(&h[0], m, 0))
+	if (h[0].info.records && look(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
 		return cli_tcp_failed(self, strerror(ENOMEM));
 	expire(view->stat, h);
 	cli_tcp_net_show(view);
-	return BASE_EXIT_OK;
+	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view)
@@ -200,10 +254,10 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 	char why[256];
 
 	for (int s = 0; s < 2 && !code; s++) {
-		view->name[s] = agents->v[s];
-		if (open_host(&h[s], agents->v[s], why, sizeof(why)))
+		view->name[s] = h[s].target = agents->v[s];
+		if (open_host(&h[s], why, sizeof(why)))
 			continue;
-		fprintf(stderr, "sidelight %s: %s: %s\n", self->name, agents->v[s], why);
+		complain(self, &h[s], why);
 		code = BASE_EXIT_FAILURE;
 	}
 	if (!code) {
@@ -212,10 +266,7 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 		code = view->stat ? follow(self, h, view) : cli_tcp_failed(self, strerror(errno));
 	}
 	tcp_net_stat_close(view->stat);
-	for (int s = 0; s < 2; s++) {
-		if (h[s].info.records)
-			fabric_unmap(h[s].remote.fabric, &h[s].remote.region);
-		cli_remote_close(&h[s].remote);
-	}
+	for (int s = 0; s < 2; s++)
+		close_host(&h[s]);
 	return code;
 }
