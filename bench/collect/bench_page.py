@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench_page.py BUILD [FAULTS] - fault.page: seconds from the moment a pod becomes ill until a real Chromium shows the
-verdict with the metrics to blame, the trace that was kept because of it, and the samples from before."""
+"""bench_page.py BUILD [FAULTS] - fault.page: seconds from the injection of a fault until a real Chromium shows the
+verdict with the metrics to blame, the trace kept because of it, and the samples from before."""
 import json
 import os
 import shutil

@@ -3,10 +3,10 @@
 """bench_e2e.py BUILD [RUNS [veth]] - dta.e2e.* and dta.baseline: key-write reports through a UDP socket on loopback, and
 by AF_XDP over a veth pair.
 
-The generator has one core, the translator (or the peer) the other; the collector that owns the stores sleeps. What
-arrived is counted, not what was sent. The best of RUNS counts, as neighbours only ever take away. Over the veth pair the
-sender is frames that the kernel makes (xdp_load.c), as no sender with sockets is fast enough; where all that it sent
-arrived, the sender is the limit. "veth": these, and what they are compared with."""
+The generator has one core, the translator (or the peer) the other; the collector that owns the stores sleeps. Arrivals
+are counted, not sends. The best of RUNS counts, as other load on the machine can only slow a run down. Over the veth pair
+the kernel generates the frames (xdp_load.c), as no sender with sockets is fast enough; if everything sent arrived, the
+sender is the limit. "veth": only the figures over the veth pair, and those they are compared with."""
 import ctypes
 import fcntl
 import json

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pod.c - pod SOCKET NAME: a service with steady noise in its metrics, until stdin says otherwise.
- * A line "fault" makes it slow and full of errors, "fine" ends that, the end of stdin ends it. To
- * each line, whatever it is, it answers "alarmed 1" or "alarmed 0": what it was told of itself.
- * Its traces all look the same, so that nothing but a verdict tells them apart.
+ * pod.c - pod SOCKET NAME: a service with steady noise in its metrics. A line "fault" on stdin
+ * makes it slow and full of errors, "fine" ends that, the end of stdin ends the process. It
+ * answers every line with "alarmed 1" or "alarmed 0": the verdict it has received. All its traces
+ * look the same, so that only a verdict can single them out.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Who is told of an anomaly hears of its beginning, that it goes on, and of its end. */
+/* test_alert.c - a receiver of alerts sees an anomaly begin, continue and end. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

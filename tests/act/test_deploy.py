@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_deploy.py SIDELIGHT POD DEPLOY-FOLDER - the dashboard and the alert rules that are shipped
-speak of series and labels that there are: the real Prometheus scrapes a live collector and answers
-every expression of them."""
+"""test_deploy.py SIDELIGHT POD DEPLOY-FOLDER - the shipped dashboard and alert rules refer only to
+series and labels that exist: the real Prometheus scrapes a live collector and evaluates every
+expression of them."""
 import json
 import os
 import re

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What analysis looks at is what the metrics say: rates, means and quantiles of the last moments.
- */
+/* test_features.c - features are the rates, means and quantiles of the last rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

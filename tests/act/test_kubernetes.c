@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Selectors select what Kubernetes' own would, and quantities are written as it writes them. */
+/* test_kubernetes.c - selectors match as in Kubernetes, and quantities have its notation. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

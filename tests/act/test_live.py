@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod is reported to the
-page, the API, an Alertmanager, a webhook, Prometheus' series, the external metrics API. What was
-learned outlives the collector. The steps build on one another; the first that fails ends the test.
-"""
+"""test_live.py SIDELIGHT POD [SCREENSHOT-FOLDER] - an anomalous pod reaches the page, the API, an
+Alertmanager, a webhook, Prometheus' series and the external metrics API. Models outlive the
+collector. The steps build on one another; the first that fails ends the test."""
 import http.server
 import json
 import os

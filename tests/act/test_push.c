@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is pushed arrives once and in order, or is counted, whatever the receiver does. */
+/*
+ * test_push.c - pushed bodies arrive once and in order, or are counted, whatever the receiver
+ * does.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is recorded is a table a pod, whole also when columns come later, in its folder and nowhere
- * else. */
+/*
+ * test_record.c - recording writes one table per pod, complete when columns are added later,
+ * inside its folder only.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

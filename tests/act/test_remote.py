@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_remote.py SIDELIGHT POD - what a receiver gets of the samples of a live pod: the real
+"""test_remote.py SIDELIGHT POD - samples of a live pod at receivers of remote write: the real
 Prometheus, and one that answers with errors, hangs and resets."""
 import http.server
 import json

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is written for a remote receiver is byte for byte what the protocol wants. */
+/* test_remote_write.c - remote write sends the exact bytes of the protocol. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

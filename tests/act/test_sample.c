@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What adaptive sampling sends: in order, once, a baseline always, and all that is around
- * anomalies. */
+/*
+ * test_sample.c - adaptive sampling sends samples in order and once: a baseline always, and
+ * everything around an anomaly.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Signals for scaling are those of the pods that are there, and no others. */
+/* test_scale.c - scaling signals come from live pods alone. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Findings become anomalies with a beginning and an end, and no reader blocks a writer. */
+/*
+ * test_verdict.c - findings become anomalies with a beginning and an end; readers never block the
+ * writer.
+ */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * counter SOCKET THREADS [MICROSECONDS] - counts "ticks_total" from this many threads, as fast as
- * it goes or with pauses, until a line comes on stdin, prints how often each counted in all, waits
- * for another line, and says goodbye.
+ * counter SOCKET THREADS [MICROSECONDS] - increments "ticks_total" from THREADS threads, at full
+ * speed or with pauses, until a line arrives on stdin; then prints the total per thread, waits for
+ * another line and says goodbye.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the agent believes, what it refuses, and what readers see of it. No process, no socket. */
+/*
+ * test_attach.c - what the agent accepts and refuses, and what readers see of it, without a
+ * process or a socket.
+ */
 #include "fixture.h"
 
 static void a_region_is_admitted_and_named(void **state)

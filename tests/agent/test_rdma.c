@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What is registered, for how long, and together with what. The device is a list: it knows what
- * is registered now, so that a key which a reader may still use can be looked up. (Real devices
- * are in tests/guest.)
+ * test_rdma.c - which memory is registered, for how long, and in which batches. The device is a
+ * list of current registrations, so that a key in use can be looked up. tests/guest covers real
+ * devices.
  */
 #include "fixture.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_calibrate.c - thresholds that follow a budget of false alarms, without labels. */
+/* test_calibrate.c - thresholds follow a budget of false alarms, without labels. */
 
 #include "support/test.h"
 #include "analyse/calibrate.h"

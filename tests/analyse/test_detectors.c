@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_detectors.c - what every detector of the table promises, and what each is for. */
+/* test_detectors.c - the promises common to all detectors, and the purpose of each. */
 #include <stdlib.h>
 
 #include "support/test.h"

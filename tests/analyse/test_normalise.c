@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_normalise.c - what a move is worth, on columns of known kinds. */
+/* test_normalise.c - the score of a change, on columns of known distribution. */
 
 #include "support/test.h"
 #include "analyse/detector.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_pipeline.c - a pod's rows to verdicts: what comes and goes, what is missing, models. */
+/*
+ * test_pipeline.c - from rows of a pod to verdicts: columns that appear and vanish, missing
+ * values, models.
+ */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sidelight replay over days that are made here: its contract, and what is wrong is said."""
+"""sidelight replay over synthetic days: its output, and clear errors for malformed input."""
 import csv
 import json
 import os

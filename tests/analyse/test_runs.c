@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_runs.c - what steps that follow each other add up to, and what it must not
- * (docs/analytics.md, Runs). */
+/*
+ * test_runs.c - how scores of consecutive steps accumulate, and what must not add up
+ * (docs/analytics.md, Runs).
+ */
 #include <stdlib.h>
 
 #include "support/test.h"

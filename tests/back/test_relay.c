@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The agent between a collector and a publisher: what is handed on, and what never is. */
+/*
+ * test_relay.c - the agent between collector and publisher: what it passes on, and what it never
+ * does.
+ */
 #include "../agent/fixture.h"
 
 #include <sys/socket.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sl_publisher_verdict() and sl_publisher_alarmed(), told by an agent that the test plays. */
+/*
+ * test_verdict.c - sl_publisher_verdict() and sl_publisher_alarmed(), with the test as the agent.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_verdict_back.py SIDELIGHT POD - a pod gets ill: by its metrics alone a collector finds that
-out, keeps its traces, which look as ever, and tells it so; and tells it when it is over. Over the
-agent's socket, or in a guest by RDMA (tests/guest/spans.sh)."""
+"""test_verdict_back.py SIDELIGHT POD - a pod fails: from its metrics alone a collector detects it,
+keeps its traces, which look as before, and notifies the pod, again at the end. Over the agent's
+socket, or in a guest by RDMA (tests/guest/spans.sh)."""
 import json
 import subprocess
 import sys

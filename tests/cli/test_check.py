@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""'make check' counts every skip, also that of one part of a program, with its reason: in a small
-project of its own, scripts/check builds and runs tests that pass, fail and skip in each way."""
+"""'make check' counts every skip, also of one part of a program, with its reason: in a small
+project of the test, scripts/check builds and runs tests that pass, fail and skip in each way."""
 import json
 import os
 import re

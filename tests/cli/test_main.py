@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The front door: --help, --version, help CMD, and one clear line with exit 2 for what is wrong."""
+"""The command line: --help, --version, help CMD, and one clear line with exit status 2 for misuse."""
 import re
 import subprocess
 import sys

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_manual.py SIDELIGHT MAN - the page of each command describes every option that its --help has, and none that it
-has not."""
+"""test_manual.py SIDELIGHT MAN - the manual page of each command describes exactly the options of its --help."""
 import os
 import re
 import subprocess

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_codec.c - what goes into the history's columns comes out bit for bit. */
+/* test_codec.c - history columns decode to the exact bits that were encoded. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

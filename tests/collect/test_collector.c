@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_collector.c NAME - one test of the collector, or all of them. Each test's name is the
- * promise that it holds.
+ * test_collector.c NAME - runs one test of the collector, or all. The name of a test is its
+ * promise.
  */
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_flows.c - tables of connections: each flow is counted once, whatever becomes of its slot. */
+/* test_flows.c - tables of connections: each flow is counted once, whatever happens to its slot. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_history.c - the ring: bounded, oldest first, whole chunks or none, also under a writer. */
+/*
+ * test_history.c - the ring is bounded, ordered from the oldest, and returns whole chunks or none,
+ * also under a writer.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

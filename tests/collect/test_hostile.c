@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hostile.c - the collector against hosts of the test's own making: what comes in disorder,
- * torn, lying or not at all.
+ * test_hostile.c - the collector against simulated hosts that answer out of order, torn, with lies
+ * or not at all.
  */
 #include <errno.h>
 #include <math.h>

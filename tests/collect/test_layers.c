@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_layers.c - layers and scheduler time: what a slot counts is counted once, as its owner's. */
+/*
+ * test_layers.c - layers and scheduler time: each count of a slot is taken once, for the slot's
+ * owner.
+ */
 #include <string.h>
 
 #include <sidelight/task.h>

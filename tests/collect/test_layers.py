@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_layers.py SIDELIGHT - where the time of real requests goes, as a collector exposes it: every request once,
-bucket by bucket what the kernel's table holds, and on across an agent's death."""
+"""test_layers.py SIDELIGHT - the time per layer of real requests, as a collector exposes it: every request once,
+equal to the kernel's table bucket by bucket, and continuous across an agent's death."""
 import json
 import os
 import socket

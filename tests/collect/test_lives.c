@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_lives.c - the collector against hosts of the test's own making: hosts, pods and leases that
- * come, go, move and die.
+ * test_lives.c - the collector against simulated hosts: hosts, pods and leases appear, vanish,
+ * move and die.
  */
 #include <errno.h>
 #include <math.h>

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_net.py SIDELIGHT - latency between two hosts, as a collector exposes it: two network namespaces whose clock is
-one, an agent for each. Every segment counts once, the clocks are as far apart as is said, and a request's whole way is
-there from call to copy."""
+"""test_net.py SIDELIGHT - latency between two hosts, as a collector exposes it: two network namespaces that share a
+clock, with an agent each. Every segment counts once, the offset of the clocks is within its bound, and the whole way of
+a request is there from call to copy."""
 import os
 import socket
 import sys

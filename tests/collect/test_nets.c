@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_nets.c - latency between hosts: each segment counts once, within its bound, or has a cause.
+/*
+ * test_nets.c - latency between hosts: each segment counts once and within its bound, or under a
+ * cause.
  */
 #include <math.h>
 #include <string.h>

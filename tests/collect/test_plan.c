@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_plan.c - every line in use is read once, nothing outside is read, and READs are few. */
+/* test_plan.c - a plan reads each line in use once and nothing else, in few READs. */
 #include <stdlib.h>
 #include <string.h>
 

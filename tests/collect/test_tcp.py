@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_tcp.py SIDELIGHT - what two agents' kernels tell of connections is what a collector exposes: to the
-byte, once for each connection, by TCP_INFO, by iperf3's own count, and across an agent's death."""
+"""test_tcp.py SIDELIGHT - a collector exposes the connections of two agents' kernels to the byte, each connection once,
+equal to TCP_INFO and iperf3, and continuous across an agent's death."""
 import json
 import os
 import re

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kept traces: what a publisher says of its spans can't leave a trace with what is there no more.
- */
+/* test_trace_kept.c - no claim of a publisher about its spans leaves a kept trace inconsistent. */
 #include <stdlib.h>
 #include <string.h>
 

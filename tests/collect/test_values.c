@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_values.c - the collector against hosts of the test's own making: what is read comes out:
- * exact sums, names, conflicts, bounds, taps and fetches.
+ * test_values.c - the collector against simulated hosts: exact sums, names, conflicts, bounds,
+ * taps and fetches.
  */
 #include <errno.h>
 #include <math.h>

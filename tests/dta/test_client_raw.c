@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_client_raw.c - a translator's raw output and the queue pairs that it asks for: before a
- * collector that is made up here, late and forgetful. An answer does not say which question it is
- * for, so there may be one at a time. Time and the interface are made up, too.
+ * test_client_raw.c - the raw output requests its queue pairs one at a time, because an answer
+ * does not name its request. The collector (late, forgetful), the clock and the interface are
+ * simulated.
  */
 #include "engine_drive.h"
 

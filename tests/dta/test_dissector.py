@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Wireshark's view: what 'sidelight report' sends has every field by its name, answers too, and whatever is cut short is
-said to be so, without an error of the script."""
+"""The Wireshark dissector: each field of the packets of 'sidelight report', and of answers, has its name; a truncated
+packet is marked as such, without an error of the script."""
 import json
 import os
 import re

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine.c - each primitive by way of a mapping and of an output's operations: queries find
- * what was reported, every report is in one counter, and what does not fit changes nothing.
+ * test_engine.c - each primitive through a mapping and through an output: queries find what was
+ * reported, every report is in exactly one counter, and a refused report changes nothing.
  */
 #include "engine_drive.h"
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_append.c - 100 million items, in thousands of laps of small rings, with partial
- * blocks: a reader that keeps up has each once and in order. One that does not sees what it missed.
- * (SL_TEST_SCALE times as many.)
+ * test_engine_append.c - 100 million items (times SL_TEST_SCALE) through small rings with partial
+ * blocks: a reader that keeps up gets each once and in order; a slow reader learns what it missed.
  */
 #include "engine_drive.h"
 

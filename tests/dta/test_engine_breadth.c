@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_breadth.c - every length of keys and values, every N, every batch and every length of
- * path, over a mapping and through an output; and stores beyond 4 GiB, of which only what is
- * touched is there.
+ * test_engine_breadth.c - every length of key, value and path, every N and every batch, through a
+ * mapping and an output; and sparse stores beyond 4 GiB.
  */
 #include "engine_drive.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_engine_waits.c - what waits in the engine: paths, sketches, epochs, key logs, outputs that
- * are full, down or refuse. Nothing goes to another's place or epoch, nothing is added twice, every
- * report is in one counter.
+ * test_engine_waits.c - state that waits in the engine (paths, sketches, epochs, key logs) with
+ * outputs that are full, down or refuse: nothing reaches a wrong place or epoch, nothing is added
+ * twice, every report is in exactly one counter.
  */
 #include "engine_drive.h"
 #include "sketch/count_min.h"

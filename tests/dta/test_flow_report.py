@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_flow_report.py SIDELIGHT [TEST]... - the kernel reports the flows of an interface: every packet and byte, to this
-host and to another, into stores and out of queries; and nothing is left, however it ends."""
+host and to another, into stores and out of queries; nothing stays behind, however the process ends."""
 import ctypes
 import json
 import os

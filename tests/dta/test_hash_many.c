@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_hash_many.c - many keys at a time have the words that one has, and a store over a mapping,
- * whose reports are hashed ahead, holds the same bytes as one that was written by one operation
- * after the other.
+ * test_hash_many.c - hashing many keys equals hashing each; a mapped store whose reports are
+ * hashed ahead has the same bytes as one written one operation at a time.
  */
 #include "engine_drive.h"
 

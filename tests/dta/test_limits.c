@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_limits.c - what cgroups leave for stores: files of both versions that are made up here, and
- * what it decides. */
+/* test_limits.c - the limits that cgroups of both versions set for stores, from simulated files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_line.c - the control channel: messages in whatever pieces they come, and descriptors with
- * their message. */
+/*
+ * test_line.c - the control channel: messages split anywhere, and descriptors that stay with their
+ * message.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>

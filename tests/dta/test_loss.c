@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* expected = arrived + missing + lost, and no report is taken twice, whatever comes in which order.
+/*
+ * test_loss.c - expected = arrived + missing + lost, and no report counts twice, in any order of
+ * arrival.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The output that makes its frames itself, against a responder by the book behind a network that is
- * made up here: it loses frames, falls silent and refuses. Time is made up, too. Real ones:
- * tests/guest/dta.sh.
+ * test_output_raw.c - the output that builds its own frames, against a simulated responder behind
+ * a network that loses frames, falls silent and refuses; time is simulated. tests/guest/dta.sh
+ * uses a real one.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_owner.c - the owner of stores: its file, its epochs, and those who talk to it. */
+/* test_owner.c - the store server: its file, its epochs and its clients. */
 
 #include "support/test.h"
 #include "owner_talk.h"

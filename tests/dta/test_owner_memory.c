@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_owner_memory.c - the owner's memory: files that outlive it, huge pages, stores beyond 4 GiB.
+/*
+ * test_owner_memory.c - the store server's memory: files that outlive it, huge pages, stores
+ * beyond 4 GiB.
  */
 
 #include "support/test.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_query.c - what a store says of a key: found, empty and conflict told apart, in every kind of
- * store. */
+/* test_query.c - answers about a key: found, empty and conflict, in every kind of store. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What 'sidelight query' says of what was reported: of every kind of store, of a file, of several collectors; and what
-the collector says of it by HTTP and in its exposition."""
+"""'sidelight query' on every kind of store, on a file and on several collectors; and the same answers from the
+collector over HTTP and in its exposition."""
 import json
 import math
 import os

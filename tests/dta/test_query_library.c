@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_query_library.c - query.h as an application sees it: every kind of store, and what is no
- * store. */
+/*
+ * test_query_library.c - query.h as an application uses it: every kind of store, and files that
+ * are no store.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

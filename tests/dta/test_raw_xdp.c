@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_raw_xdp.c - frames that leave by AF_XDP: over a veth pair in a network namespace of this
- * test's own. */
+/* test_raw_xdp.c - frames sent by AF_XDP over a veth pair in a network namespace of the test. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>

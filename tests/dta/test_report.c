@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reporter library against a translator of this file: what is reported arrives, and the account
- * closes. */
+/*
+ * test_report.c - the reporter library against a simulated translator: reports arrive, and the
+ * account closes.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

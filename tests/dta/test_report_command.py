@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight report': what its words and lines say is what a packet holds, and what is wrong is said."""
+"""'sidelight report': arguments and lines become exactly the packet they describe; misuse gets a clear error."""
 import json
 import socket
 import struct

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* RoCEv2 by hand, held against frames that soft-RoCE of Linux 6.1 sent: rxe.pcap, tests/guest. */
+/*
+ * test_roce.c - our RoCEv2 frames against those of Linux 6.1's soft-RoCE (rxe.pcap, from
+ * tests/guest).
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

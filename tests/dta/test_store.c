@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_store.c - objects of stores: bounds of configurations, and what is not believed. */
+/* test_store.c - store objects: bounds of configurations, and refused objects. */
 #include <stdio.h>
 
 #include "support/test.h"

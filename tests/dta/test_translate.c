@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_translate.c - a translator's parts that need no process: captured files, frames past the
- * kernel, the ring of collectors, the account. */
+/*
+ * test_translate.c - parts of the translator that need no process: capture files, AF_XDP frames,
+ * the ring of collectors, the account.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is built parses to what was put; what is wrong is refused for what is wrong with it. */
+/*
+ * test_wire.c - built reports parse to the values put in; each malformed report is refused for its
+ * own reason.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

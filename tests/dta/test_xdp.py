@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_xdp.py SIDELIGHT - reports by AF_XDP over a veth pair: what is for the translator takes the short way, what the
-program leaves to the kernel comes by it, what is wrong is counted, and nothing is left, however it ends."""
+"""test_xdp.py SIDELIGHT - reports by AF_XDP over a veth pair: the translator's own packets bypass the kernel, all
+others pass it, malformed ones are counted, and nothing stays behind, however the process ends."""
 import ctypes
 import json
 import os

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""1,000 pods come and go 100 times: the memory of agent and collector returns to where it was, and
-no descriptor and no region is left. Every tenth time the collector's sum is checked, too. (Queue
+"""1,000 pods come and go 100 times: the memory of agent and collector returns to its start, and no
+descriptor and no region is left. Every tenth time the collector's sum is checked as well. (Queue
 pairs and keys: tests/guest.)"""
 import sys
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """'sidelight demo' shows a page and live values, survives the death of its parts, and leaves no
-process and no file behind, also when it is killed."""
+process and no file behind, also after SIGKILL."""
 import os
 import re
 import shutil

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What 'sidelight generate metrics' says it made is what the collector shows, to the last one."""
+"""The collector shows exactly what 'sidelight generate metrics' says it made."""
 import signal
 import subprocess
 import sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """4 threads make 100 million increments each of one counter, while agent and collector are killed
-and started again and again: the sum that a collector shows in the end is exactly 400 million, and
-what it shows on the way never goes back."""
+and restarted again and again: the collector's final sum is exactly 400 million, and it never
+decreases on the way."""
 import signal
 import sys
 import time

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * publisher SOCKET - publishes one metric of every kind with known values through libsidelight,
- * and holds them until its input ends.
+ * publisher SOCKET - publishes one metric of every kind with known values through libsidelight
+ * until its input ends.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_http.c - what http.h promises, asked through plain sockets. */
+/* test_http.c - the promises of http.h, tried through plain sockets. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <jansson.h>

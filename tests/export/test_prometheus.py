@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_prometheus.py SERVER - the real Prometheus scrapes every format and answers rightly."""
+"""test_prometheus.py SERVER - the real Prometheus scrapes every format and answers correctly."""
 import math
 import subprocess
 import sys

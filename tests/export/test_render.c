@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_render.c - what the renderer promises: exact bytes, however they are read. */
+/* test_render.c - the renderer's output is byte-exact, whatever the size of the reads. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>

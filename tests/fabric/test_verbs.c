@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The verbs provider against the real passive side, over whatever RDMA there is: soft-RoCE in the
- * guest (tests/guest/), where this is run. Each test starts a host in a process of its own, so
- * that it can be stopped, killed and asked for its queue pairs.
+ * test_verbs.c - the verbs provider against the real passive side, over the RDMA device at hand:
+ * soft-RoCE in the guest (tests/guest/). Each test starts a host in its own process, which can be
+ * stopped, killed and asked for its queue pairs.
  *
  * Environment: RDMA_DEVICE (without it, all is skipped), ADDRESS of that device.
  */

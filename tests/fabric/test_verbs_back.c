@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Of the tests of test_verbs.c those of what goes back to a host: verdicts, by WRITE into its
- * board. */
+/*
+ * test_verbs_back.c - verdicts to a host, by WRITE into its verdict board; the set-up is
+ * test_verbs.c's.
+ */
 #include "verbs_scene.h"
 
 static struct fabric *open_notifier(const struct host *h)

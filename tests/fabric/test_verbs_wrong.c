@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Of the tests of test_verbs.c those of what goes wrong around a host: lies, strangers, devices. */
+/*
+ * test_verbs_wrong.c - lies, strangers and failing devices around a host; the set-up is
+ * test_verbs.c's.
+ */
 #include "verbs_scene.h"
 
 /* ---- a host that lies ---- */

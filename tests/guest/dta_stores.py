@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dta_stores.py DIR NAME...: the collector on this host has in its stores what the generators of these runs wrote down
-(--expect), all of which was acknowledged, and the account of each run's last translator (its --json) closes.
+"""dta_stores.py DIR NAME...: the stores of the collector on this host hold everything that the generators of these runs
+recorded (--expect), all of which was acknowledged, and the account of each run's last translator (its --json) closes.
 
 NAME-killed: the account is of the second of two translators, of which the first was killed. NAME-orphaned: the
-collector was killed, and operations were under way then. Then some may be there twice, as no one knew that they were
-stored: of lists and counters no more than the account's maybe_twice.
-"""
+collector was killed while operations were outstanding. Some may then be stored twice, as their acknowledgements were
+lost: in lists and counters at most the account's maybe_twice."""
 import json
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attaching to the agent, here a fake one whose every step the test decides; and fork. */
+/* test_attach.c - attaching to a simulated agent whose every step the test decides; and fork. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The boundaries of exponential buckets, against long double, at every scale. */
+/* test_buckets.c - boundaries of exponential buckets against long double, at every scale. */
 #include <math.h>
 
 #include "support/test.h"

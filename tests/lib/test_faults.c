@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Every allocation and every system call of the library made to fail, one at a time: nothing
- * crashes, no descriptor is left, and a handle that is valid counts exactly. The calls are wrapped
- * by the linker (--wrap, see meson.build), in the library's objects as in these.
+ * test_faults.c - every allocation and system call of the library fails, one at a time: nothing
+ * crashes, no descriptor leaks, and a valid handle counts exactly. The linker wraps the calls
+ * (--wrap, meson.build) in the library as in the test.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writers that die anywhere: by SIGKILL at random moments, 4,000 times, and at every single
- * instruction of the registration of a metric, by ptrace. Whatever is in the region then must
- * decode; after the repair that the agent makes, every line must verify and the last value be
- * right to one update.
+ * test_kill.c - writers die anywhere: by SIGKILL at 4,000 random moments, and, by ptrace, at every
+ * instruction of the registration of a metric. Each region left behind decodes; after the agent's
+ * repair every line verifies, and the last value is exact to one update.
  */
 #include <sidelight/sidelight.h>
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Both libraries as another project's build sees them: exports, dependencies, pkg-config, C11, C++17,
+"""Both libraries as the build of another project sees them: exports, dependencies, pkg-config, C11, C++17,
 static, and as part of a plugin that is closed again."""
 import os
 import re

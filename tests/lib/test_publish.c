@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a publisher puts into its region, as src/region decodes it. */
+/* test_publish.c - what a publisher writes into its region, as src/region decodes it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counting from many threads, from threads that come and go, and from signal handlers. */
+/* test_threads.c - counting from many threads, short-lived threads and signal handlers. */
 #include <errno.h>
 #include <signal.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_manage.py SIDELIGHT - parts of one file come up, are seen, are tested and go, here and over ssh; what
-dies, lies or belongs to another is reported."""
+"""test_manage.py SIDELIGHT - 'sidelight manage' starts, shows, tests and stops the parts of one file, here and over
+ssh, and reports parts that die, lie or belong to another file."""
 import ctypes
 import json
 import os

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a reader believes of a region, and what it refuses and why: every fault is reached. */
+/*
+ * test_decode.c - what a reader accepts of a region and why it refuses the rest: every fault is
+ * reached.
+ */
 #include "decoding.h"
 
 static const char labels[] =

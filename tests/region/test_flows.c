@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A table of connections: what was written is read, and what is torn, mixed or a lie is refused. */
+/*
+ * test_flows.c - a table of connections: written slots are read; torn, mixed and lying ones are
+ * refused.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Why lines are as they are: tears pass where gauges are kept in plain lines, or doubles unfolded.
- * Not a matter of luck with threads, as test_lines.c is, so without them.
+ * test_guards.c - why lines have this form: with gauges in plain lines, or doubles unfolded, tears
+ * pass. Deterministic, unlike test_lines.c, as it needs no threads.
  */
 #include <stdbool.h>
 #include <stdint.h>

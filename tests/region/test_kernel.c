@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Regions that the kernel writes beside its connections: what was written is read, what lies is
- * refused. */
+/*
+ * test_kernel.c - the other regions that the kernel writes: written slots are read, lies are
+ * refused.
+ */
 #include <stdlib.h>
 #include <string.h>
 

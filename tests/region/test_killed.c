@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A publisher killed between its two stores. A child that counts through libsidelight is
- * single-stepped until a line of its region does not verify, which is the case exactly between the
- * store to the cell and the one to the check; there it is killed by SIGKILL. The region is then
- * repaired as the agent does it: every line verifies, and the value is right to one update.
+ * test_killed.c - a publisher killed between its two stores. A child that counts through
+ * libsidelight is single-stepped until a line of its region does not verify, which is exactly
+ * between the store to the cell and the store to the check word, and killed there. After the
+ * agent's repair every line verifies, and the value is exact to one update.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random regions decode to what was written; spoilt ones do no harm. SL_TEST_SEED repeats a run. */
+/*
+ * test_property.c - random regions decode to the values written; corrupted ones do no harm.
+ * SL_TEST_SEED repeats a run.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

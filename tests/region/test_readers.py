@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_readers.py SIDELIGHT PUBLISH_ALL: both readers see the same in a live region."""
+"""test_readers.py SIDELIGHT PUBLISH_ALL: both readers decode a live region to the same values."""
 import json
 import os
 import subprocess

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a reader believes of a schema, and what it refuses and why. */
+/* test_schema.c - what a reader accepts of a schema, and why it refuses the rest. */
 #include "decoding.h"
 
 static void schema_says_what_was_written(void **state)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a reader makes of lines: sums, the last good ones, and repaired ones. */
+/* test_values.c - how a reader combines lines: sums, last valid values, repaired values. */
 #include "decoding.h"
 
 static void values_are_summed_as_their_kind_demands(void **state)

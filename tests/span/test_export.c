@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A kept trace is handed to the sender pod by pod, each span once, with work that grows as it does.
+/*
+ * test_export.c - a kept trace reaches the sender pod by pod, each span once, with work
+ * proportional to its size.
  */
 #include <stdio.h>
 #include <stdlib.h>

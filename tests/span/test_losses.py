@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What can't be had of a trace is counted, line by line: a pod that died before its spans were fetched,
+"""Missing parts of a trace are counted, line by line: a pod that died before its spans were fetched,
 a ring that a fast writer overran, a head that lies."""
 import signal
 import sys

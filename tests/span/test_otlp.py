@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Kept traces go to a receiver of OTLP/HTTP, written here from the protocol's definition, which is
-down at first, then refuses twice, and then gets every span of every kept trace exactly once, also
-after the collector was killed and found them all again; one that can't know says so. A span that ends
-long after its trace was sent comes by itself. Spans that the receiver says to have left out are counted
-as that."""
+"""Kept traces reach a receiver of OTLP/HTTP, written here from the protocol's definition, which is
+down at first, then refuses twice, then gets every span of every kept trace exactly once, also
+after the collector was killed and found them again; a receiver that cannot know says so. A span
+that ends long after its trace was sent follows on its own. Spans that the receiver reports as
+rejected are counted."""
 import http.server
 import json
 import signal

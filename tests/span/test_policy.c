@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which traces are kept: what act/trace.h promises of reasons, budget, order, start and memory. */
+/*
+ * test_policy.c - which traces are kept: reasons, budget, order, start and memory, as act/trace.h
+ * promises.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

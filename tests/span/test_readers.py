@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What sidelight dump shows of spans, and what a reader written from sidelight-region(5) alone
-reads, is the same."""
+"""sidelight dump and a reader written from sidelight-region(5) alone decode spans to the same values."""
 import json
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What becomes of spans, as src/region decodes it. */
+/* test_span.c - published spans, as src/region decodes them. */
 #include <errno.h>
 #include <signal.h>
 #include <sys/time.h>

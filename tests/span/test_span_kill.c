@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Writers that die anywhere: by SIGKILL at random moments, and at every single instruction of a
- * span's way into its ring, by ptrace. What they left is read, but for the span that was begun.
+ * test_span_kill.c - writers die anywhere: by SIGKILL at random moments, and, by ptrace, at every
+ * instruction of writing a span. All spans but the unfinished one are read.
  */
 
 #include "support/test.h"

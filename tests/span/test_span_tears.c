@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Rings read by a copier that copies in any order and any granularity down to single bytes, as an
- * RDMA READ may, while writers go round them at full speed: a span of which one byte is not its
- * own must not be believed. With the argument "broken" the seal is checked badly on purpose (lines
- * are resealed after the copy), and the test must notice.
+ * test_span_tears.c - rings read while writers lap at full speed, by a copier of any order and
+ * granularity down to single bytes, as an RDMA READ may be: a span with one foreign byte is never
+ * accepted. With the argument "broken" the seal is checked wrongly on purpose (lines are resealed
+ * after the copy), and the test must notice.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads with rings of their own and threads that share ring 0, and one who reads all along. */
+/*
+ * test_span_threads.c - threads with rings of their own and threads that share ring 0, under a
+ * constant reader.
+ */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

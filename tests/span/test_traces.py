@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Slow and failed traces of three services are kept whole, fetched after the fact, and the rest is
-never moved. The collector is killed in between and finds them again in the rings, and the services
-do not even wake up for it: a trace costs them nothing once it is written."""
+"""Slow and failed traces of three services are kept whole and fetched afterwards; the others never
+move. The collector is killed in between and finds them again in the rings, and the services do
+not wake up for it: a written trace costs them nothing more."""
 import json
 import os
 import signal

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page lists the traces that were kept, and draws the spans of the one picked."""
+"""The page lists the kept traces and draws the spans of the selected one."""
 import os
 import sys
 

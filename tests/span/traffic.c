@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * traffic SOCKET TRACES RATE: three services (front, cart, db) that publish TRACES traces at RATE a
- * second: 1 + 2 + 3 spans, of which every 50th takes 30 times as long and every 97th fails, in db
- * alone. Says what it made, then holds still until it is killed.
+ * traffic SOCKET TRACES RATE: three services (front, cart, db) publish TRACES traces at RATE per
+ * second, with 1 + 2 + 3 spans; every 50th takes 30 times as long and every 97th fails, in db
+ * alone. Prints what it made, then sleeps until it is killed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real Prometheus on a free port of loopback, with its data in a folder that goes away."""
+"""The real Prometheus on a free port of loopback, with its data in a temporary folder."""
 import json
 import os
 import shutil

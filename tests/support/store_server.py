@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for the store server, written from control.h and store.h: it may lie, end and return, and a test reads its
-memory without a query. No hash is needed for that."""
+memory without a query, and so without hashing."""
 import json
 import mmap
 import os

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds what 'sidelight tcp net' says of the segments between two guests against the truth: the clocks' offset, by
-memory that both share (clock_truth.c), and captures on both ends.
+"""Holds the results of 'sidelight tcp net' about segments between two guests against the truth: the offset of the
+clocks by memory that both share (clock_truth.c), and captures on both ends.
 
-What is said of a segment is its latency between two moments, its stamps. The truth of that are the same stamps, less the
-clocks' offset. Each stamp has to lie where the capture on that host has the segment: tcpdump's taps are behind it on the
-way in, and before it on the way out. So the capture tells which segment it was, and that the stamp is of its passing; what
-lies between stamp and tap, under emulation up to a millisecond, is said besides.
+The latency of a segment lies between two stamps. Its truth is the same two stamps less the offset of the clocks. Each stamp
+must lie where the capture on that host has the segment: tcpdump's taps are behind it on the way in, and before it on
+the way out. So the capture tells which segment it was, and that the stamp is of its passing; the time between stamp and
+tap, up to a millisecond under emulation, is reported beside it.
 
     net_judge.py SIDELIGHT DIR NAME LEAST [RESULTS]
 
-files in DIR: clock (lines of 'clock_truth ask'), epoch.0, epoch.1; NAME.0.pcap, NAME.1.pcap; and NAME.json, what
-'tcp net --json --segments' said live, or NAME.0.rec and NAME.1.rec. LEAST segments have to be judged.
-"""
+files in DIR: clock (lines of 'clock_truth ask'), epoch.0, epoch.1; NAME.0.pcap, NAME.1.pcap; and NAME.json, the live
+output of 'tcp net --json --segments', or NAME.0.rec and NAME.1.rec. At least LEAST segments must be judged."""
 import bisect
 import collections
 import json

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole way of a request, as a collector that READs two hosts shows it under /api/v1/net: waits until each of its
-parts was measured, and holds them against what is known of that network.
+parts was measured, and compares them with the known delays of that network.
 
     net_trip.py ADDRESS PORT LEAST
 
-ADDRESS of the collector, PORT of the service on guest1, LEAST that the network takes there and back, s.
-"""
+ADDRESS of the collector, PORT of the service on guest1, LEAST round trip of the network in s."""
 import json
 import sys
 

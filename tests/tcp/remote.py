@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ends of tests/guest/kernel.sh: connections on the one host, and on the other what 'sidelight dump' READs
-of them over RDMA.
+"""The two ends of tests/guest/kernel.sh: connections on one host, and on the other the tables of them that
+'sidelight dump' READs over RDMA.
 
-  remote.py EXE rest OUT            some connections; says what TCP_INFO says of them; holds them until they were read
+  remote.py EXE rest OUT            opens connections, prints their TCP_INFO, and holds them until they were read
   remote.py EXE churn OUT N         N connections, one after the other
   remote.py EXE compare OUT HOST DEVICE
-  remote.py EXE follow OUT HOST DEVICE N
-"""
+  remote.py EXE follow OUT HOST DEVICE N"""
 import json
 import os
 import socket

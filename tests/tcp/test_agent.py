@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight agent --tcp' publishes what the kernel knows; 'sidelight dump --agent' reads it as any
-consumer does, who can't write to any of it."""
+"""'sidelight agent --tcp' publishes the kernel's tables; 'sidelight dump --agent' reads them as any
+consumer does, and no consumer can write to them."""
 import atexit
 import json
 import mmap

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A cgroup's path and its runtime's files tell whose it is; a hostile one tells nothing that hurts.
+/*
+ * test_cgroup.c - the path of a cgroup and the files of its runtime name the container; hostile
+ * ones do no harm.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Scheduler time is what the kernel's own accounts say: of tasks that sleep to the nanosecond
- * (/proc/PID/task/TID/schedstat, status, sched), of cgroups to the microsecond that cpu.stat has.
+ * test_cpu.c - scheduler time equals the kernel's own accounts: of tasks that sleep to the
+ * nanosecond (/proc/PID/task/TID/schedstat, status, sched), of cgroups to the microsecond of
+ * cpu.stat.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight tcp cpu' and 'tcp why' say what is so, take what is wrong for what it is, and leave nothing
-in the kernel."""
+"""'sidelight tcp cpu' and 'tcp why' report the truth, refuse misuse, and leave nothing in the kernel."""
 import csv
 import io
 import json

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each statistic of a flow is what the kernel says of that socket itself (TCP_INFO), and what the
-applications know: IPv4, IPv6 and mapped, opened from here and from there, new and old."""
+"""Each statistic of a flow equals the kernel's own of that socket (TCP_INFO), and the applications'
+counts: IPv4, IPv6 and mapped addresses, initiated and accepted, new and old connections."""
 import functools
 import json
 import os

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The time of each layer, and of requests: held against what the server itself saw around its
- * calls, against a capture of what was on the wire between two network namespaces, and against
- * itself: parts and sums, segments and causes.
+ * test_layer.c - the time per layer and of requests, against the server's own times, a capture
+ * between two network namespaces, and itself: parts and sums, segments and causes.
  */
 #include <arpa/inet.h>
 #include <errno.h>

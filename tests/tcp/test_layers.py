@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight tcp layers' and 'tcp trace' say the same of the same requests in every format, take what is
-wrong for what it is, and leave nothing in the kernel."""
+"""'sidelight tcp layers' and 'tcp trace' report the same requests alike in every format, refuse
+misuse, and leave nothing in the kernel."""
 import csv
 import io
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A link that loses, and one that goes down: bytes and retransmissions are those of iperf3 and of nstat, to the digit.
+"""A link with loss, and one that goes down: bytes and retransmissions equal those of iperf3 and nstat exactly.
 
 Three namespaces in a row, the queue in the middle: netem where the kernel has it (loss, delay,
 reordering), else a token bucket that is too small."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""10,000 connections opened and closed: both ends of each are seen, once, with their final values to
-the byte, and every slot comes back."""
+"""10,000 connections opened and closed: both ends of each are seen once, with final values exact to
+the byte, and every slot is freed."""
 import socket
 import sys
 import threading

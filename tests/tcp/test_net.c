@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Network latency on made-up records whose truth is known: what is matched is what was sent, what
- * can't be is counted under its cause, and no latency is further from the truth than it is said to
- * be. The clocks by themselves: test_net_clock.c.
+ * test_net.c - network latency of synthetic records with a known truth: each match is right, each
+ * failure counts under its cause, no latency is further from the truth than its bound.
+ * test_net_clock.c has the clocks alone.
  */
 #include <errno.h>
 #include <math.h>

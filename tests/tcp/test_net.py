@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network latency between two network namespaces: one clock, so that the truth is known of each segment.
+"""Network latency between two network namespaces, which share one clock, so that the truth of each segment is known.
 
-Both ends' records are put together as they are, and with the clock of one end set an hour ahead and
-running 60 ppm fast: what is said must be within its bound of the truth, always. Where the kernel has netem, also
-with a way that is slower than the other, with loss, reordering and copies. A capture by tcpdump
-tells what was on the wire."""
+The records of both ends are compared as they are, and with the clock of one end set an hour ahead and
+running 60 ppm fast: each result must be within its bound of the truth. Where the kernel has netem, also
+with one direction slower than the other, with loss, reordering and copies. A capture by tcpdump
+shows the segments on the wire."""
 import collections
 import json
 import os

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The offset of two clocks out of made-up packets whose truth is known: never further from the
- * truth than it is said to be, as long as the clocks' rates keep to what is assumed, and not known
- * where they do not.
+ * test_net_clock.c - the offset of two clocks from synthetic packets with a known truth: within
+ * its bound while the rates of the clocks keep to the assumption, and unknown where they do not.
  */
 #include <math.h>
 #include <stdlib.h>

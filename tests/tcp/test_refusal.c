@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Why the verifier refuses a program is found in what libbpf says of it. */
+/* test_refusal.c - the reason for a verifier's refusal is found in the messages of libbpf. */
 
 #include "support/test.h"
 #include "source/tcp/util.h"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine does not allow is said in one line, with what to do about it: a capability that is missing,
-each by its name; a kernel without BTF, or locked down. What still works is used, and nothing stays loaded."""
+"""What a machine does not permit gets one line that says what to do about it: each missing capability by
+name; a kernel without BTF, or locked down. What still works is used, and nothing stays loaded."""
 import json
 import os
 import subprocess

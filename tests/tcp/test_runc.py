@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A container of a real runtime, runc, as containerd has it made: a bundle where containerd keeps its own, cgroup and
-network namespace of its own. Its connections bear its name, those from before the start and the accepted ones, too."""
+"""A container of a real runtime, runc, laid out as containerd does: a bundle in containerd's folder, its own cgroup
+and network namespace. Its connections carry its name, also accepted ones and those from before the start."""
 import errno
 import json
 import os

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""'sidelight tcp' at a terminal, which a pseudo terminal is here: what is drawn fits it, keys do what they say, and it
-is left as it was. And what it says where there is nothing to show, or nowhere to write it."""
+"""'sidelight tcp' at a terminal, here a pseudo terminal: the output fits it, keys work as documented, and the terminal
+is restored. Also its messages when there is nothing to show, or nowhere to write."""
 import fcntl
 import json
 import os

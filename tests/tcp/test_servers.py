@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real servers under load: what the flows and the layers say, added up, is what the servers and their
-load generators counted themselves.
+"""Real servers under load: sums of flows and layers equal the counts of the servers and their load generators.
 
 nginx with wrk (its access log: bytes of each request and response), redis with redis-benchmark (INFO:
 commands, bytes in and out), PostgreSQL with pgbench (its log: statements and sessions)."""

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table through the interface of tcp.h: filters changed while it runs, who else may map it and
- * how, and nothing left of what could not be opened.
+ * test_table.c - the table through tcp.h: filters that change at run time, who may map it and how,
+ * and no leftovers of a failed open.
  */
 #include <arpa/inet.h>
 #include <bpf/bpf.h>

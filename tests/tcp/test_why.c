@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What holds a connection back is named rightly: for made-up snapshots of each class, and for real
- * connections that are really held back by it, out of the table that the kernel keeps.
+ * test_why.c - the cause that limits a connection is named correctly, for synthetic snapshots of
+ * each class and for real connections limited by it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wire that loses, delays and marks chosen packets: causes of retransmissions, spurious ones and ECN are
-what the wire did and what nstat says; requests and samples of the RTT are what tcpdump saw at both ends."""
+"""A wire that loses, delays and marks chosen packets: causes of retransmissions, spurious ones and ECN match
+the wire's actions and nstat; requests and samples of the RTT match tcpdump at both ends."""
 import json
 import subprocess
 import sys

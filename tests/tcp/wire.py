@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wire between two network namespaces that does to each packet what a test says: pass it on, drop it,
-hold it, mark it. Both ends are TUN devices, and this process carries the packets, one by one. So losses,
-delays and marks are known to the packet, on any kernel, with no netem. Also: what tcpdump saw.
+hold it, mark it. Both ends are TUN devices, and this process carries the packets one by one. So losses,
+delays and marks are known to the packet, on any kernel, without netem. Also reads captures of tcpdump.
 
 The near end is in the namespace of this process, the far end in one of a child's own."""
 import array

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* flows_server.c - serves the page over made-up connections until its standard input ends. */
+/* flows_server.c - serves the page over simulated connections until its standard input ends. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * publisher.c - a pod that does what it is told on stdin, one word and a number a line, and answers
- * "ok" when it is done: add N, set V, load V, observe X, many N, close. It ends with its input.
+ * publisher.c - a pod under control of stdin: one word and a number per line (add N, set V, load
+ * V, observe X, many N, close), each answered with "ok". It ends with its input.
  *
  * usage: publisher SOCKET SERVICE POD
  */

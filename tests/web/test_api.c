@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api.c - the JSON endpoints and the page over real HTTP, on a collector that is made up. */
+/* test_api.c - the JSON endpoints and the page over real HTTP, on a simulated collector. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api_found.c - anomalies, and what scales by them. */
+/* test_api_found.c - anomalies and scaling signals. */
 #include <math.h>
 
 #include "act/scale.h"

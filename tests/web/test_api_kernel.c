@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_api_kernel.c - what kernels tell: connections, layers of the stack, latency between hosts.
- */
+/* test_api_kernel.c - connections, layers of the stack, latency between hosts. */
 #include <math.h>
 
 #include "api.h"

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The view of connections in headless Chromium, over connections that are made up.
+"""The view of connections in headless Chromium, over simulated connections.
 
-usage: test_flows_page.py SERVER [SCREENSHOT]
-"""
+usage: test_flows_page.py SERVER [SCREENSHOT]"""
 import subprocess
 import sys
 
