@@ -2,6 +2,8 @@
 /* cxx.cc - sidelight.hpp as an application uses it; prints "ok". Built by test_link.py. */
 #include <sidelight/sidelight.hpp>
 
+#include <fcntl.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -125,6 +127,18 @@ static void spans(sidelight::publisher &p)
 	CHECK(!sl_trace_context_valid(&bad));
 }
 
+static void a_publisher_closes_with_its_scope()
+{
+	int fd;
+	{
+		sidelight::publisher p{detached()};
+
+		fd = sl_publisher_fd(p.get());
+		CHECK(fcntl(fd, F_GETFD) >= 0);
+	}
+	CHECK(fcntl(fd, F_GETFD) == -1);
+}
+
 int main()
 {
 	auto wrong = detached();
@@ -135,6 +149,7 @@ int main()
 	metrics(moved);
 	families(moved);
 	spans(moved);
+	a_publisher_closes_with_its_scope();
 	p = std::move(moved);
 	CHECK(p && !moved);
 	wrong.flags = ~0u;

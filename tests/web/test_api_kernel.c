@@ -53,7 +53,7 @@ void top_talkers_have_exact_sums_below_the_bound(void **state)
 {
 	static const char *const wrong[] = {"by=x", "limit=0", "limit=101"};
 	json_t *flows = ask_json("/api/v1/flows?limit=1000", 200), *all, *f;
-	double want = 0, total = 0, sum = 0;
+	double want = 0, total = 0, sum = 0, count = 0;
 	char path[64];
 	size_t i;
 
@@ -64,10 +64,12 @@ void top_talkers_have_exact_sums_below_the_bound(void **state)
 
 		if (!strcmp(string(f, "role"), "listener"))
 			continue;
+		count++;
 		total += bytes;
 		want += strcmp(string(f, "remote"), "10.0.0.2") ? 0 : bytes;
 	}
 	all = ask_json("/api/v1/flows/top?limit=100", 200);
+	assert_true(number(all, "flows") == count && number(all, "lost") == 0);
 	assert_true(number(all, "bytes") == total && number(all, "unlisted_at_most") == 0);
 	f = json_array_get(json_object_get(all, "talkers"), 0);
 	assert_string_equal(string(f, "remote"), "10.0.0.2");
