@@ -127,6 +127,139 @@ static void publish(struct agent *a, struct agent_conn *c, struct input *in)
 	agent_conn_packet(a, c, &packet, sizeof(packet), fd, false);
 }
 
+/* Bytes of the input as a packet, with a descriptor or without. */
+static void any_packet(struct agent *a, struct agent_conn **conns, struct input *in)
+{
+	_Alignas(8) uint8_t packet[SL_MSG_MAX + 1];
+	struct agent_conn *c = client(a, conns, take(in));
+	uint8_t flags = take(in);
+	size_t n = take(in) | (size_t)(flags >> 4) << 8;
+	int fd = -1;
+
+	if (n > (size_t)(in->end - in->p))
+		n = (size_t)(in->end - in->p);
+	memcpy(packet, in->p, n);
+	in->p += n;
+	if (flags & 1) {
+		fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		if (fd >= 0 && n && write(fd, packet, n) < 0)
+			n = 0;
+	}
+	agent_conn_packet(a, c, packet, n, fd, flags & 2);
+}
+
+/* A request of a consumer, which subscribes first. */
+static void consume(struct agent *a, struct agent_conn *c, const void *ask, size_t bytes)
+{
+	struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
+
+	if (c->role == ROLE_NEW)
+		agent_conn_packet(a, c, &subscribe, sizeof(subscribe), -1, false);
+	if (!c->gone && !c->hang_up)
+		agent_conn_packet(a, c, ask, bytes, -1, false);
+}
+
+static void open_region(struct agent *a, struct agent_conn **conns, struct input *in)
+{
+	struct agent_conn *c = client(a, conns, take(in));
+	struct agent_region *r = a->slots[take(in) % a->slot_count];
+	struct {
+		struct sl_msg msg;
+		struct sl_msg_id id;
+	} ask = {{SL_MSG_MAGIC, SL_MSG_OPEN, 0, 8, 2}, {r ? r->id : 99}};
+
+	consume(a, c, &ask, sizeof(ask));
+}
+
+static void send_verdict(struct agent *a, struct agent_conn **conns, struct input *in)
+{
+	struct agent_conn *c = client(a, conns, take(in));
+	struct agent_region *r = a->slots[take(in) % a->slot_count];
+	struct {
+		struct sl_msg msg;
+		struct sl_msg_verdict v;
+	} ask = {{SL_MSG_MAGIC, SL_MSG_VERDICT, 0, sizeof(ask.v), 3},
+		 {.instance = r ? r->info->instance : 99, .score = take(in)}};
+
+	ask.v.flags = take(in);
+	ask.v.ttl_ns = take(in) * 1000000ull;
+	consume(a, c, &ask, sizeof(ask));
+}
+
+/* A verdict that arrives by RDMA, with a byte of it changed before or after its check word. */
+static void write_verdict(struct agent *a, struct input *in)
+{
+	uint32_t entry = take(in);
+	uint64_t *line = a->verdict_board + 8 * (entry % a->slot_count);
+	struct agent_region *r = a->slots[entry % a->slot_count];
+	struct sl_msg_verdict v = {.instance = r ? r->info->instance : 1, .ttl_ns = 1000000};
+	uint8_t at = take(in), value = take(in);
+
+	memcpy(line, &v, sizeof(v));
+	line[7] = sl_line_check(line);
+	((uint8_t *)line)[at % 64] ^= value;
+	if (at & 64)
+		line[7] = sl_line_check(line);
+	agent_verdict_board_notice(a, entry);
+}
+
+/* Its publisher changes a byte of a region. */
+static void spoil_region(struct agent *a, struct input *in)
+{
+	struct agent_region *r = a->slots[take(in) % a->slot_count];
+	unsigned int at = take(in) | take(in) << 8;
+
+	if (r)
+		((uint8_t *)r->map)[at % r->info->size] = take(in);
+}
+
+static void step(struct agent *a, struct agent_conn **conns, struct input *in)
+{
+	switch (take(in)) {
+	case 'P':
+		any_packet(a, conns, in);
+		break;
+	case 'R':
+		publish(a, client(a, conns, take(in)), in);
+		break;
+	case 'O':
+		open_region(a, conns, in);
+		break;
+	case 'V':
+		send_verdict(a, conns, in);
+		break;
+	case 'B':
+		write_verdict(a, in);
+		break;
+	case 'H':
+		agent_conn_close(a, client(a, conns, take(in)));
+		break;
+	case 'T':
+		a->clock += take(in) * 100000000ull;
+		agent_timer_expire(a, agent_now(a));
+		break;
+	case 'W':
+		spoil_region(a, in);
+		break;
+	}
+}
+
+/* Whatever was sent, entries and slots agree, and limits hold. */
+static void check(const struct agent *a)
+{
+	for (uint32_t i = 0; i < a->slot_count; i++) {
+		uint64_t line[8];
+		struct region_entry e;
+
+		region_copy_words(line, a->dir.entry[i], 8);
+		if (region_entry_parse(line, &e) ||
+		    (e.state != SL_STATE_FREE) != (a->slots[i] != NULL))
+			abort();
+	}
+	if (a->memory > a->o.max_memory || a->region_count > a->o.max_regions)
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct agent_opts o = {
@@ -138,12 +271,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.grace_ns = 1000000000,
 		.lease_ns = 100000000,
 	};
-	_Alignas(8) uint8_t packet[SL_MSG_MAX + 1];
 	struct input in = {data, data + size};
 	struct agent_conn *conns[CLIENTS] = {0};
 	struct agent a;
 	char error[256];
-	int steps = 0;
 
 	base_log_level = BASE_ERROR;
 	if (agent_init(&a, &o, error, sizeof(error)))
@@ -153,108 +284,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	a.clock = 1;
-	while (in.p < in.end && steps++ < 64) {
-		switch (take(&in)) {
-		case 'P': {
-			struct agent_conn *c = client(&a, conns, take(&in));
-			uint8_t flags = take(&in);
-			size_t n = take(&in) | (size_t)(flags >> 4) << 8;
-			int fd = -1;
-
-			if (n > (size_t)(in.end - in.p))
-				n = (size_t)(in.end - in.p);
-			memcpy(packet, in.p, n);
-			in.p += n;
-			if (flags & 1) {
-				fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-				if (fd >= 0 && n && write(fd, packet, n) < 0)
-					n = 0;
-			}
-			agent_conn_packet(&a, c, packet, n, fd, flags & 2);
-			break;
-		}
-		case 'R':
-			publish(&a, client(&a, conns, take(&in)), &in);
-			break;
-		case 'O': {
-			struct agent_conn *c = client(&a, conns, take(&in));
-			struct agent_region *r = a.slots[take(&in) % a.slot_count];
-			struct {
-				struct sl_msg msg;
-				struct sl_msg_id id;
-			} ask = {{SL_MSG_MAGIC, SL_MSG_OPEN, 0, 8, 2}, {r ? r->id : 99}};
-			struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
-
-			if (c->role == ROLE_NEW)
-				agent_conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
-			if (!c->gone && !c->hang_up)
-				agent_conn_packet(&a, c, &ask, sizeof(ask), -1, false);
-			break;
-		}
-		case 'V': {
-			struct agent_conn *c = client(&a, conns, take(&in));
-			struct agent_region *r = a.slots[take(&in) % a.slot_count];
-			struct {
-				struct sl_msg msg;
-				struct sl_msg_verdict v;
-			} ask = {{SL_MSG_MAGIC, SL_MSG_VERDICT, 0, sizeof(ask.v), 3},
-				 {.instance = r ? r->info->instance : 99, .score = take(&in)}};
-			struct sl_msg subscribe = {SL_MSG_MAGIC, SL_MSG_SUBSCRIBE, 0, 0, 1};
-
-			ask.v.flags = take(&in);
-			ask.v.ttl_ns = take(&in) * 1000000ull;
-			if (c->role == ROLE_NEW)
-				agent_conn_packet(&a, c, &subscribe, sizeof(subscribe), -1, false);
-			if (!c->gone && !c->hang_up)
-				agent_conn_packet(&a, c, &ask, sizeof(ask), -1, false);
-			break;
-		}
-		case 'B': {
-			uint32_t entry = take(&in);
-			uint64_t *line = a.verdict_board + 8 * (entry % a.slot_count);
-			struct agent_region *r = a.slots[entry % a.slot_count];
-			struct sl_msg_verdict v = {.instance = r ? r->info->instance : 1,
-						   .ttl_ns = 1000000};
-			uint8_t at = take(&in), value = take(&in);
-
-			memcpy(line, &v, sizeof(v));
-			line[7] = sl_line_check(line);
-			((uint8_t *)line)[at % 64] ^= value;
-			if (at & 64)
-				line[7] = sl_line_check(line);
-			agent_verdict_board_notice(&a, entry);
-			break;
-		}
-		case 'H':
-			agent_conn_close(&a, client(&a, conns, take(&in)));
-			break;
-		case 'T':
-			a.clock += take(&in) * 100000000ull;
-			agent_timer_expire(&a, agent_now(&a));
-			break;
-		case 'W': {
-			struct agent_region *r = a.slots[take(&in) % a.slot_count];
-			unsigned int at = take(&in) | take(&in) << 8;
-
-			if (r)
-				((uint8_t *)r->map)[at % r->info->size] = take(&in);
-			break;
-		}
-		}
+	for (int steps = 0; in.p < in.end && steps < 64; steps++) {
+		step(&a, conns, &in);
 		after(&a, conns);
 	}
-	/* What must hold whatever was said. */
-	for (uint32_t i = 0; i < a.slot_count; i++) {
-		uint64_t line[8];
-		struct region_entry e;
-
-		region_copy_words(line, a.dir.entry[i], 8);
-		if (region_entry_parse(line, &e) ||
-		    (e.state != SL_STATE_FREE) != (a.slots[i] != NULL))
-			abort();
-	}
-	if (a.memory > a.o.max_memory || a.region_count > a.o.max_regions)
-		abort();
+	check(&a);
 	agent_verdict_board_fini(&a);
 	agent_fini(&a);
 	return 0;

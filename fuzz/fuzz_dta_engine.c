@@ -148,6 +148,56 @@ static void packet(struct dta_engine *e, const struct input *in, uint64_t now)
 		dta_engine_block(e, p.header.tenant, p.header.reporter, &p.block[i], now);
 }
 
+/* Any configuration that dta_store_format() takes. */
+static struct sl_store_config configuration(struct input *in, bool *mapped)
+{
+	const uint32_t kind = 1 + take(in, 5);
+	const bool kw = kind == SL_STORE_KEYWRITE, ap = kind == SL_STORE_APPEND,
+		   sk = kind == SL_STORE_SKETCH;
+	const bool pc = kind == SL_STORE_POSTCARD;
+	struct sl_store_config c;
+
+	*mapped = take(in, 2);
+	c = (struct sl_store_config){
+		.kind = kind,
+		.seed = take(in, 9),
+		.slots = 1 + take(in, 70),
+		.rows = kind == SL_STORE_INCREMENT || sk ? 1 + take(in, 8) : 1,
+		.value_bytes = kw || ap ? 4 + take(in, 253) : 0,
+		.batch = ap ? 1 + take(in, 64) : 0,
+		.lists = ap ? 1 + take(in, 5) : 0,
+		.lanes = ap || sk ? 1 + take(in, 3) : 1,
+		.hops = pc ? 1 + take(in, 64) : 0,
+		.sketch = sk ? 1 + take(in, 3) : 0,
+		.reporters = sk ? 1 + take(in, 1024) : 0,
+		.banks = ap ? 1 : 1 + take(in, 3),
+		.copies = kw || pc ? 1 + take(in, 8) : 0,
+	};
+
+	if (c.sketch == SL_STORE_HLL)
+		c.rows = 1;
+	return c;
+}
+
+static void step(struct dta_engine *e, struct input *in, const struct sl_store_config *c,
+		 uint64_t *now, uint64_t *epoch)
+{
+	switch (take(in, 8)) {
+	case 0:
+		dta_engine_tick(e, *now += take(in, 65536) * 1000ull);
+		break;
+	case 1:
+		*epoch += take(in, 3);
+		dta_engine_rotate(e, 0, 0, *epoch);
+		break;
+	case 2:
+		dta_engine_flush(e);
+		break;
+	default:
+		block(e, in, c, ++*now);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct dta_output_ops ops = {
@@ -159,25 +209,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.drive = moody_drive,
 	};
 	struct input in = {data, size};
-	const uint32_t kind = 1 + take(&in, 5);
-	const bool kw = kind == SL_STORE_KEYWRITE, ap = kind == SL_STORE_APPEND,
-		   sk = kind == SL_STORE_SKETCH;
-	const bool pc = kind == SL_STORE_POSTCARD, mapped = take(&in, 2);
-	struct sl_store_config c = {
-		.kind = kind,
-		.seed = take(&in, 9),
-		.slots = 1 + take(&in, 70),
-		.rows = kind == SL_STORE_INCREMENT || sk ? 1 + take(&in, 8) : 1,
-		.value_bytes = kw || ap ? 4 + take(&in, 253) : 0,
-		.batch = ap ? 1 + take(&in, 64) : 0,
-		.lists = ap ? 1 + take(&in, 5) : 0,
-		.lanes = ap || sk ? 1 + take(&in, 3) : 1,
-		.hops = pc ? 1 + take(&in, 64) : 0,
-		.sketch = sk ? 1 + take(&in, 3) : 0,
-		.reporters = sk ? 1 + take(&in, 1024) : 0,
-		.banks = ap ? 1 : 1 + take(&in, 3),
-		.copies = kw || pc ? 1 + take(&in, 8) : 0,
-	};
+	bool mapped;
+	struct sl_store_config c = configuration(&in, &mapped);
 	struct dta_engine_opts opts = {.increment_entries = take(&in, 2) ? ~0u : 8,
 				       .path_entries = 8};
 	struct moody m = {.o.ops = &ops, .moods = take(&in, 65536) * 65537u};
@@ -187,8 +220,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct dta_engine *e;
 	uint8_t *memory, *head;
 
-	if (c.sketch == SL_STORE_HLL)
-		c.rows = 1;
 	object.bytes = dta_store_object_bytes(&c);
 	memory = aligned_alloc(4096, object.bytes);
 	head = malloc(SL_STORE_BANKS_OFFSET);
@@ -206,20 +237,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	packet(e, &in, now);
 	while (in.left) {
-		switch (take(&in, 8)) {
-		case 0:
-			dta_engine_tick(e, now += take(&in, 65536) * 1000ull);
-			break;
-		case 1:
-			epoch += take(&in, 3);
-			dta_engine_rotate(e, 0, 0, epoch);
-			break;
-		case 2:
-			dta_engine_flush(e);
-			break;
-		default:
-			block(e, &in, &c, ++now);
-		}
+		step(e, &in, &c, &now, &epoch);
 		check(e, false);
 	}
 	dta_engine_remove(e, 0, 0);
@@ -227,7 +245,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (memcmp(head, memory, SL_STORE_BANKS_OFFSET))
 		abort();
 	/* The lanes before ours. */
-	for (uint64_t i = 0; sk && i < (c.lanes - 1) * sl_store_lane_bytes(&c); i++)
+	for (uint64_t i = 0;
+	     c.kind == SL_STORE_SKETCH && i < (c.lanes - 1) * sl_store_lane_bytes(&c); i++)
 		if (memory[SL_STORE_BANKS_OFFSET + i])
 			abort();
 	dta_engine_free(e);

@@ -129,23 +129,15 @@ static int64_t below(int64_t n)
 	return rand() % n;
 }
 
-static void play(unsigned int seed, bool dense)
+/* Random anomalies, and the steps around them; returns their number. */
+static int plan(const struct act_sample_opts *o, bool dense, struct anomaly *a, int *wanted)
 {
-	struct act_sample_opts o = {.every_ns = (uint64_t)(1 + below(40)) * S,
-				    .around_ns = (uint64_t)below(8) * S,
-				    .late_ns = (uint64_t)(1 + below(4)) * S};
-	static int sent[STEPS], wanted[STEPS];
-	struct anomaly a[ANOMALIES];
-	struct act_sample_pod p;
-	int64_t at = T + 10 * S, cursor = T, ticks = 0;
+	int64_t at = T + 10 * S;
 	int n = 0;
 
-	memset(sent, 0, sizeof(sent));
-	memset(wanted, 0, sizeof(wanted));
-	act_sample_init(&p, &o, T, seed * 0x9e3779b97f4a7c15ull);
 	while (n < ANOMALIES) {
 		at += 1 + below(dense ? 3 * S : 60 * S);
-		a[n] = (struct anomaly){.begin = at, .told = at + below((int64_t)o.late_ns)};
+		a[n] = (struct anomaly){.begin = at, .told = at + below((int64_t)o->late_ns)};
 		at += below(10 * S);
 		a[n].end = at;
 		at += 2 * S; /* the hold time of verdicts */
@@ -158,9 +150,27 @@ static void play(unsigned int seed, bool dense)
 		for (int k = 0; k < STEPS; k++) {
 			int64_t t = T + k * STEP;
 
-			wanted[k] |= t > a[i].begin - (int64_t)o.around_ns &&
-				     t <= a[i].end + (int64_t)o.around_ns;
+			wanted[k] |= t > a[i].begin - (int64_t)o->around_ns &&
+				     t <= a[i].end + (int64_t)o->around_ns;
 		}
+	return n;
+}
+
+static void play(unsigned int seed, bool dense)
+{
+	struct act_sample_opts o = {.every_ns = (uint64_t)(1 + below(40)) * S,
+				    .around_ns = (uint64_t)below(8) * S,
+				    .late_ns = (uint64_t)(1 + below(4)) * S};
+	static int sent[STEPS], wanted[STEPS];
+	struct anomaly a[ANOMALIES];
+	struct act_sample_pod p;
+	int64_t cursor = T, ticks = 0;
+	int n;
+
+	memset(sent, 0, sizeof(sent));
+	memset(wanted, 0, sizeof(wanted));
+	act_sample_init(&p, &o, T, seed * 0x9e3779b97f4a7c15ull);
+	n = plan(&o, dense, a, wanted);
 	for (int64_t now = T; now < T + (STEPS + 400) * STEP; now += 1 + below(S)) {
 		struct act_sample_span s;
 

@@ -64,27 +64,9 @@ static void end(struct mock_host *h, struct make_flows *m, uint32_t slot, struct
 #define VALUE(name, labels) self_value(c, "sidelight_tcp_" name, labels)
 #define LOST(cause)	    self_value(c, "sidelight_collector_tcp_lost_total", "cause=\"" cause "\"")
 
-static void counts_flows_exactly_once(void **state)
+static void count_an_old_flow(struct collect_collector *c, struct mock_host *h,
+			      struct make_flows *m, struct region_flow old)
 {
-	struct collect_collector_opts o = fast;
-	struct mock_host *h = mock_host("one", 4);
-	struct region_flow old = flow(1, 80), f = flow(2, 443), listener = flow(3, 443);
-	struct collect_collector *c;
-	struct make_flows m;
-
-	(void)state;
-	make_flows(&m, 8, 64, 9);
-	old.bytes_sent = 1000;
-	listener.flags = SL_FLOW_LISTENER;
-	listener.remote_port = 0;
-	make_flow(&m, 0, &old);
-	make_flows_publish(&m, 1, 200 * SECOND);
-	put_flows(h, 0, 1, &m);
-	c = start(&o);
-	/* What was there before adds nothing but itself. */
-	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
-	assert_true(VALUE("sent_bytes_total", "port=\"80\"") == 0);
-	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 0);
 	old.bytes_sent = 1500;
 	old.retrans = 3;
 	old.re_fast = 2;
@@ -95,7 +77,7 @@ static void counts_flows_exactly_once(void **state)
 	old.rwnd_us = 100000;
 	old.sndbuf_us = 150000;
 	old.changed_ns += SECOND;
-	change(h, &m, 0, &old);
+	change(h, m, 0, &old);
 	WITHIN(3000, VALUE("sent_bytes_total", "port=\"80\"") == 500);
 	assert_true(VALUE("retransmits_total", "port=\"80\"") == 3);
 	assert_true(VALUE("retransmit_causes_total", "cause=\"fast\",port=\"80\"") == 2);
@@ -109,19 +91,51 @@ static void counts_flows_exactly_once(void **state)
 	assert_true(VALUE("limited_seconds_total", "limit=\"send_buffer\",port=\"80\"") == 0.15);
 	assert_true(VALUE("limited_seconds_total", "limit=\"congestion_window\",port=\"80\"") ==
 		    0.25);
+}
+
+static void count_a_new_flow(struct collect_collector *c, struct mock_host *h, struct make_flows *m,
+			     struct region_flow *f)
+{
+	struct region_flow listener = flow(3, 443);
+
+	listener.flags = SL_FLOW_LISTENER;
+	listener.remote_port = 0;
 	/* One that comes is counted from nothing on; a listener is no connection. */
-	f.open_ns = f.changed_ns = 300 * SECOND;
-	f.bytes_received = 70;
-	change(h, &m, 1, &f);
-	change(h, &m, 2, &listener);
-	publish(h, &m, 3, 300 * SECOND);
+	f->open_ns = f->changed_ns = 300 * SECOND;
+	f->bytes_received = 70;
+	change(h, m, 1, f);
+	change(h, m, 2, &listener);
+	publish(h, m, 3, 300 * SECOND);
 	WITHIN(3000, VALUE("received_bytes_total", "port=\"443\"") == 70);
 	assert_true(VALUE("connections_opened_total", "port=\"443\"") == 1);
 	assert_true(VALUE("handshake_seconds_count", "port=\"443\"") == 1);
 	assert_true(VALUE("connections", "port=\"443\"") == 1);
 	listener.drops = 4;
-	change(h, &m, 2, &listener);
+	change(h, m, 2, &listener);
 	WITHIN(3000, VALUE("listen_drops_total", "port=\"443\"") == 4);
+}
+
+static void counts_flows_exactly_once(void **state)
+{
+	struct collect_collector_opts o = fast;
+	struct mock_host *h = mock_host("one", 4);
+	struct region_flow old = flow(1, 80), f = flow(2, 443);
+	struct collect_collector *c;
+	struct make_flows m;
+
+	(void)state;
+	make_flows(&m, 8, 64, 9);
+	old.bytes_sent = 1000;
+	make_flow(&m, 0, &old);
+	make_flows_publish(&m, 1, 200 * SECOND);
+	put_flows(h, 0, 1, &m);
+	c = start(&o);
+	/* What was there before adds nothing but itself. */
+	WITHIN(3000, VALUE("connections", "port=\"80\"") == 1);
+	assert_true(VALUE("sent_bytes_total", "port=\"80\"") == 0);
+	assert_true(VALUE("connections_opened_total", "port=\"80\"") == 0);
+	count_an_old_flow(c, h, &m, old);
+	count_a_new_flow(c, h, &m, &f);
 	/* Its last values, once, though they stay in the slot. */
 	f.bytes_received = 99;
 	f.flags = SL_FLOW_RESET_IN;

@@ -642,34 +642,27 @@ static int fetch_one(struct collect_collector *c, uint64_t instance, struct fetc
 	return f->status;
 }
 
-static void fetches_the_right_region_exactly_once(void **state)
-{
-	enum { PODS = 8, EACH = 200 };
-	struct mock_host *h = mock_host("one", 16);
-	static struct pod pod[PODS];
-	struct fetched f[PODS] = {0}, last = {0}, held[2] = {0};
-	struct collect_collector *c;
-	uint64_t offset;
+enum { PODS = 8, EACH = 200 }; /* fetched pods, and fetches of each */
 
-	(void)state;
+/* Pods with a pattern of their own behind the schema in use, which no reader passes; its offset. */
+static uint64_t make_patterned(struct mock_host *h, struct pod *pod, struct fetched *f)
+{
+	uint64_t offset = 0;
+
 	for (unsigned int i = 0; i < PODS; i++) {
 		pod_make(&pod[i], 1000 + i, LABELS("pod\0p"));
 		counter(&pod[i], "a_total", NULL, NULL);
-		/* Behind the schema in use, which no reader passes. */
 		offset = pod[i].m.size - 8192;
-		for (uint64_t *w = (uint64_t *)(pod[i].m.mem + offset); offset < pod[i].m.size;
-		     offset += 8)
-			*w++ = f[i].expect = 0x1111111111111111u * (i + 1);
+		f[i].expect = 0x1111111111111111u * (i + 1);
+		for (uint64_t at = offset; at < pod[i].m.size; at += 8)
+			*(uint64_t *)(pod[i].m.mem + at) = f[i].expect;
 		put(h, i, i + 1, &pod[i], SL_STATE_LIVE);
 	}
-	offset = pod[0].m.size - 8192;
-	h->shuffle = true;
-	c = start(&(struct collect_collector_opts){.period_ns = MS,
-						   .stale_ns = 200 * MS,
-						   .read_timeout_ns = 60000 * MS,
-						   .workers = 2,
-						   .queues = 2});
-	WITHIN(5000, collect_collector_ready(c));
+	return offset;
+}
+
+static void fetch_many(struct collect_collector *c, struct fetched *f, uint64_t offset)
+{
 	for (unsigned int k = 0; k < EACH; k++)
 		for (unsigned int i = 0; i < PODS; i++)
 			assert_int_equal(collect_collector_fetch(c, 1000 + i, offset + k % 64 * 64,
@@ -682,6 +675,11 @@ static void fetches_the_right_region_exactly_once(void **state)
 	}
 	/* The rounds went on, and their values are theirs. */
 	assert_true(self_value(c, "a_total", NULL) == 0);
+}
+
+static void fetch_out_of_range(struct collect_collector *c, uint64_t size)
+{
+	struct fetched last = {0};
 
 	assert_int_equal(collect_collector_fetch(c, 5, 0, 64, take_fetched, &last), -ENOENT);
 	assert_int_equal(collect_collector_fetch(c, 1000, 0, 0, take_fetched, &last), -ERANGE);
@@ -689,8 +687,7 @@ static void fetches_the_right_region_exactly_once(void **state)
 		collect_collector_fetch(c, 1000, 0, COLLECT_FETCH_MAX + 1, take_fetched, &last),
 		-ERANGE);
 	assert_int_equal(calls(&last), 0);
-	assert_int_equal(
-		collect_collector_fetch(c, 1000, pod[0].m.size - 32, 64, take_fetched, &last), 0);
+	assert_int_equal(collect_collector_fetch(c, 1000, size - 32, 64, take_fetched, &last), 0);
 	WITHIN(1000, calls(&last) == 1);
 	assert_int_equal(last.status, -ERANGE);
 	assert_int_equal(collect_collector_fetch(c, 1000, UINT64_MAX - 31, 64, take_fetched, &last),
@@ -701,8 +698,14 @@ static void fetches_the_right_region_exactly_once(void **state)
 	assert_int_equal(collect_collector_fetch(c, 1000, 4096, 64, take_fetched, &last), 0);
 	WITHIN(1000, calls(&last) == 4);
 	assert_int_equal(last.status, 0);
+}
 
-	/* Of a host that is away, nothing; of one that hangs, nothing until the end. */
+/* A host that is away gives nothing; one that hangs, nothing until the end. */
+static void fetch_from_a_bad_host(struct collect_collector *c, struct mock_host *h,
+				  struct fetched *held)
+{
+	struct fetched last = {0};
+
 	mock_set(h, false);
 	WITHIN(1000,
 	       mentions(c, "sidelight_host_up{host=\"node-1\",target=\"one\",fabric=\"mock\"} 0"));
@@ -720,6 +723,27 @@ static void fetches_the_right_region_exactly_once(void **state)
 	usleep(20000);
 	assert_int_equal(calls(&held[0]) + calls(&held[1]), 0);
 	held[0].again = c; /* in vain */
+}
+
+static void fetches_the_right_region_exactly_once(void **state)
+{
+	struct mock_host *h = mock_host("one", 16);
+	struct fetched f[PODS] = {0}, held[2] = {0};
+	static struct pod pod[PODS];
+	struct collect_collector *c;
+	uint64_t offset = make_patterned(h, pod, f);
+
+	(void)state;
+	h->shuffle = true;
+	c = start(&(struct collect_collector_opts){.period_ns = MS,
+						   .stale_ns = 200 * MS,
+						   .read_timeout_ns = 60000 * MS,
+						   .workers = 2,
+						   .queues = 2});
+	WITHIN(5000, collect_collector_ready(c));
+	fetch_many(c, f, offset);
+	fetch_out_of_range(c, pod[0].m.size);
+	fetch_from_a_bad_host(c, h, held);
 	collect_collector_free(c);
 	assert_int_equal(calls(&held[0]) + calls(&held[1]), 100);
 	assert_int_equal(held[0].status, -ECANCELED);

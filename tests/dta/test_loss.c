@@ -438,99 +438,121 @@ static void reports_come_once_in_the_window_and_never_behind(void **state)
 	dta_loss_free(l);
 }
 
+#define FLIGHT 64 /* packets under way at most */
+
 /*
- * A network that loses, doubles and reorders, and a reporter that sends again what a NACK names,
- * modelled: each report is taken at most once, the account closes at each step, and at the end of
- * it what was not taken is what was lost. bits 8: the original's numbers, which come around every
+ * A network that loses, duplicates and reorders, and a reporter that retransmits what a NACK names,
+ * simulated: each report is taken at most once, the account closes at each step, and at the end the
+ * reports not taken are the lost ones. bits 8: the original's sequence numbers, which wrap every
  * 256 packets.
  */
-#define FLIGHT 64
+struct network {
+	uint32_t bits, start, mask, loss_percent;
+	struct {
+		uint64_t first;
+		uint32_t n;
+	} flight[FLIGHT];
+	uint32_t flying;
+	uint64_t sent, count;
+	uint8_t *taken;
+};
+
+static void network_send(struct network *w, uint32_t end, uint32_t reorder)
+{
+	while (w->sent < end && w->flying < reorder) {
+		uint32_t m = w->bits == 8 ? 1 : 1 + rnd(20);
+		uint32_t times = !w->sent || rnd(100) >= w->loss_percent;
+
+		times += times && rnd(10) == 0; /* twice */
+		for (; times && w->flying < FLIGHT; times--) {
+			w->flight[w->flying].first = w->sent;
+			w->flight[w->flying++].n = m;
+		}
+		w->sent += m;
+	}
+}
+
+/* One of the packets under way arrives. */
+static void network_arrive(struct network *w, struct dta_loss *l, const struct dta_loss_key *k,
+			   uint64_t now)
+{
+	uint32_t i = w->sent > 30 ? rnd(w->flying) : 0; /* the first comes first */
+	struct dta_header h = {0};
+	int n;
+
+	for (uint32_t j = 0; j < w->flying; j++) /* none is later than the window */
+		if (w->flight[j].first + (w->bits == 8 ? 40 : 800) < w->sent)
+			i = j;
+	h.sequence = (uint32_t)(w->start + w->flight[i].first) & w->mask;
+	h.reports = w->flight[i].n;
+	n = dta_loss_packet(l, k, &h, w->bits, now, fresh);
+	assert_true(n >= 0);
+	for (uint32_t j = 0; j < w->flight[i].n; j++) {
+		if (!is_fresh(j))
+			continue;
+		assert_false(w->taken[w->flight[i].first + j]);
+		w->taken[w->flight[i].first + j] = 1;
+		w->count++;
+		n--;
+	}
+	assert_int_equal(n, 0);
+	w->flight[i] = w->flight[--w->flying];
+	assert_int_equal(total(l).arrived, w->count);
+}
+
+static void network_retransmit(struct network *w, const struct dta_answer *a)
+{
+	for (uint32_t r = 0; r < a->ranges; r++) {
+		/* Of the reports that it can mean, the last one sent. */
+		uint64_t first = w->sent -
+				 ((uint32_t)(w->start + w->sent - a->range[r].first) & w->mask);
+
+		for (uint32_t at = 0; at < a->range[r].count && w->flying < FLIGHT; at += 100) {
+			uint32_t m = a->range[r].count - at;
+
+			w->flight[w->flying].first = first + at;
+			w->flight[w->flying++].n = w->bits == 8 ? 1 : m > 100 ? 100 : m;
+		}
+	}
+}
+
 static void network(uint32_t bits, uint32_t start, uint32_t loss_percent, bool retransmit)
 {
 	struct dta_loss_opts o = {.window = 1024};
 	struct dta_loss *l = dta_loss_new(&o);
 	struct dta_loss_key k = key_of(1), to;
-	struct {
-		uint64_t first;
-		uint32_t n;
-	} flight[FLIGHT];
-	uint32_t flying = 0, mask = bits == 8 ? 0xff : ~0u;
 	uint32_t end = 20000, reorder = bits == 8 ? 8 : FLIGHT - 8;
-	uint8_t *taken = calloc(1, end + 200);
-	uint64_t sent = 0, now = 0, count = 0;
+	struct network w = {.bits = bits,
+			    .start = start,
+			    .mask = bits == 8 ? 0xff : ~0u,
+			    .loss_percent = loss_percent,
+			    .taken = calloc(1, end + 200)};
 	struct dta_loss_stats s;
+	struct dta_answer a;
 
 	assert_non_null(l);
-	assert_non_null(taken);
-	while (sent < end || flying) {
-		struct dta_header h = {0};
-		struct dta_answer a;
-		uint32_t i;
-		int n;
-
-		now += MS / 4;
-		while (sent < end && flying < reorder) {
-			uint32_t m = bits == 8 ? 1 : 1 + rnd(20);
-			uint32_t times = !sent || rnd(100) >= loss_percent;
-
-			times += times && rnd(10) == 0; /* twice */
-			for (; times && flying < FLIGHT; times--) {
-				flight[flying].first = sent;
-				flight[flying++].n = m;
-			}
-			sent += m;
-		}
-		if (!flying)
+	assert_non_null(w.taken);
+	for (uint64_t now = MS / 4; w.sent < end || w.flying; now += MS / 4) {
+		network_send(&w, end, reorder);
+		if (!w.flying)
 			continue;
-		i = sent > 30 ? rnd(flying) : 0;      /* the first comes first */
-		for (uint32_t j = 0; j < flying; j++) /* none is later than the window */
-			if (flight[j].first + (bits == 8 ? 40 : 800) < sent)
-				i = j;
-		h.sequence = (uint32_t)(start + flight[i].first) & mask;
-		h.reports = flight[i].n;
-		n = dta_loss_packet(l, &k, &h, bits, now, fresh);
-		assert_true(n >= 0);
-		for (uint32_t j = 0; j < flight[i].n; j++) {
-			if (!is_fresh(j))
-				continue;
-			assert_false(taken[flight[i].first + j]);
-			taken[flight[i].first + j] = 1;
-			count++;
-			n--;
-		}
-		assert_int_equal(n, 0);
-		flight[i] = flight[--flying];
-		s = total(l);
-		assert_int_equal(s.arrived, count);
-		while (dta_loss_answer(l, now, &to, &a)) {
-			for (uint32_t r = 0; retransmit && r < a.ranges; r++) {
-				/* Of the reports that it can mean, the last one sent. */
-				uint64_t first =
-					sent - ((uint32_t)(start + sent - a.range[r].first) & mask);
-
-				for (uint32_t at = 0; at < a.range[r].count; at += 100) {
-					uint32_t m = a.range[r].count - at;
-
-					if (flying == FLIGHT)
-						break;
-					flight[flying].first = first + at;
-					flight[flying++].n = bits == 8 ? 1 : m > 100 ? 100 : m;
-				}
-			}
-		}
+		network_arrive(&w, l, &k, now);
+		while (dta_loss_answer(l, now, &to, &a))
+			if (retransmit)
+				network_retransmit(&w, &a);
 	}
 	s = total(l);
 	/* Whatever was not seen at all at the end is not expected either. */
-	assert_true(s.expected <= sent && s.expected + 1000 > sent);
+	assert_true(s.expected <= w.sent && s.expected + 1000 > w.sent);
 	assert_int_equal(s.expected - s.arrived, s.missing + s.lost);
 	if (!loss_percent)
 		assert_true(s.missing + s.lost == 0);
 	else if (retransmit && bits == 32)
-		assert_true(s.recovered > 0 && s.lost + s.missing < sent / 50);
+		assert_true(s.recovered > 0 && s.lost + s.missing < w.sent / 50);
 	else if (!retransmit)
 		assert_true(s.lost + s.missing > 0);
 	assert_true(s.duplicates > 0);
-	free(taken);
+	free(w.taken);
 	dta_loss_free(l);
 }
 

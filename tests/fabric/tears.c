@@ -421,11 +421,40 @@ static int consistent_at_rest(struct fabric *f, struct view *own, struct view bo
 	return bad;
 }
 
+/* The inverse of STEP modulo 2^64. */
+static uint64_t inverse_of_step(void)
+{
+	uint64_t x = STEP;
+
+	for (int i = 0; i < 6; i++)
+		x *= 2 - STEP * x; /* Newton: each step doubles the bits that are right */
+	return x;
+}
+
+static struct fabric *connect_to(const char *device, const char *address)
+{
+	struct fabric_opts opts = {.device = device, .gid_index = -1};
+	uint64_t end = now_ns() + 10000000000ull;
+	struct fabric_stats stats;
+	struct fabric *f;
+	char target[64];
+
+	snprintf(target, sizeof(target), "%s:%u", address, PORT);
+	f = fabric_open(target, &opts);
+	if (!f)
+		die(fabric_error());
+	while (fabric_drive(f, now_ns(), NULL) != FABRIC_UP && now_ns() < end)
+		usleep(200);
+	fabric_stats(f, &stats);
+	if (!fabric_directory(f))
+		die(stats.last_error);
+	return f;
+}
+
 int main(int argc, char **argv)
 {
 	const char *device = getenv("RDMA_DEVICE"), *address = getenv("ADDRESS");
-	uint64_t lines = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000, start, end;
-	struct fabric_opts opts = {.device = device, .gid_index = -1};
+	uint64_t lines = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000, start;
 	static struct view own = {.kind = COUNTERS, .writers = 1, .stripe = 1};
 	static struct view both[2] = {
 		{.kind = COUNTERS, .writers = 2},
@@ -436,17 +465,14 @@ int main(int argc, char **argv)
 	uint64_t stripes, stride;
 	struct fabric *f;
 	int pair[2], bad = 0;
-	char ready, target[64];
+	char ready;
 	pid_t pid;
 
 	if (!device || !address) {
 		printf("SKIP: RDMA_DEVICE and ADDRESS name no RDMA device\n");
 		return 77;
 	}
-	inverse = STEP;
-	for (int i = 0; i < 6; i++)
-		inverse *= 2 -
-			   STEP * inverse; /* Newton: each step doubles the bits that are right */
+	inverse = inverse_of_step();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	atomic_store(&shared->phase, OWN_STRIPE);
@@ -459,17 +485,7 @@ int main(int argc, char **argv)
 	if (read(pair[0], &ready, 1) != 1)
 		die("the observed process");
 
-	snprintf(target, sizeof(target), "%s:%u", address, PORT);
-	f = fabric_open(target, &opts);
-	if (!f)
-		die(fabric_error());
-	end = now_ns() + 10000000000ull;
-	while (fabric_drive(f, now_ns(), NULL) != FABRIC_UP && now_ns() < end)
-		usleep(200);
-	fabric_stats(f, &stats);
-	if (!fabric_directory(f))
-		die(stats.last_error);
-
+	f = connect_to(device, address);
 	stripes = find_stripes(f, &stride);
 	own.offset = stripes + stride;
 	both[0].offset = stripes;

@@ -578,81 +578,77 @@ enum lie {
 	LIES
 };
 
-static void tell(struct agent *a, enum lie lie)
-{
-	struct {
-		struct sl_msg msg;
-		union {
-			struct sl_msg_welcome welcome;
-			struct sl_msg_refused refused;
-			uint8_t bytes[SL_MSG_MAX];
-		} u;
-	} p = {.msg = {.magic = SL_MSG_MAGIC,
-		       .type = SL_MSG_WELCOME,
-		       .length = sizeof(p.u.welcome)}};
-	size_t length = sizeof(p.msg) + sizeof(p.u.welcome);
-	int fds[2] = {-1, -1}, count = 1;
+/* A packet to the collector's side, its bytes and its descriptors. */
+struct told {
+	struct sl_msg msg;
+	union {
+		struct sl_msg_welcome welcome;
+		struct sl_msg_refused refused;
+		uint8_t bytes[SL_MSG_MAX];
+	} u;
+	size_t bytes;
+	int fds[2], count;
+};
 
-	assert_int_equal(agent_hear(a, NULL), SL_MSG_SUBSCRIBE);
-	p.msg.serial = a->serial;
-	p.u.welcome.size = SIZE;
-	fds[0] = memory(SIZE, lie == LIE_UNSEALED ? 0 : F_SEAL_SHRINK);
+/* Turns an honest welcome into the lie. */
+static void twist(struct told *p, struct agent *a, enum lie lie)
+{
 	switch (lie) {
 	case LIE_NO_FD:
-		count = 0;
+		p->count = 0;
 		break;
 	case LIE_TWO_FDS:
-		fds[1] = memory(SIZE, F_SEAL_SHRINK);
-		count = 2;
+		p->fds[1] = memory(SIZE, F_SEAL_SHRINK);
+		p->count = 2;
 		break;
 	case LIE_NO_MEMFD:
-		close(fds[0]);
-		fds[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+		close(p->fds[0]);
+		p->fds[0] = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 		break;
 	case LIE_TOO_SMALL:
-		p.u.welcome.size = SIZE + 1;
+		p->u.welcome.size = SIZE + 1;
 		break;
 	case LIE_TOO_LARGE:
-		p.u.welcome.size = UINT64_MAX;
+		p->u.welcome.size = UINT64_MAX;
 		break;
 	case LIE_TINY:
-		p.u.welcome.size = 0;
+		p->u.welcome.size = 0;
 		break;
 	case LIE_MAGIC:
-		p.msg.magic++;
+		p->msg.magic++;
 		break;
 	case LIE_LENGTH:
-		p.msg.length = UINT32_MAX;
+		p->msg.length = UINT32_MAX;
 		break;
 	case LIE_SHORT:
-		length = 7;
+		p->bytes = 7;
 		break;
 	case LIE_SERIAL:
-		p.msg.serial++;
+		p->msg.serial++;
 		break;
 	case LIE_TYPE:
-		p.msg.type = SL_MSG_REGION;
+		p->msg.type = SL_MSG_REGION;
 		break;
 	case LIE_REFUSED:
-		p.msg.type = SL_MSG_REFUSED;
-		p.msg.length = sizeof(p.u.refused);
-		p.u.refused.error = EPERM;
-		memset(p.u.refused.reason, 'x', sizeof(p.u.refused.reason));
-		memcpy(p.u.refused.reason, "no\nway\033", 7);
-		length = sizeof(p.msg) + sizeof(p.u.refused);
+		p->msg.type = SL_MSG_REFUSED;
+		p->msg.length = sizeof(p->u.refused);
+		p->u.refused.error = EPERM;
+		memset(p->u.refused.reason, 'x', sizeof(p->u.refused.reason));
+		memcpy(p->u.refused.reason, "no\nway\033", 7);
+		p->bytes = sizeof(p->msg) + sizeof(p->u.refused);
 		break;
 	case LIE_REFUSED_SHORT:
-		p.msg.type = SL_MSG_REFUSED;
-		p.msg.length = 2;
-		length = sizeof(p.msg) + 2;
+		p->msg.type = SL_MSG_REFUSED;
+		p->msg.length = 2;
+		p->bytes = sizeof(p->msg) + 2;
 		break;
 	case LIE_OVERSIZED:
-		p.msg.length = SL_MSG_MAX;
-		length = sizeof(p);
+		p->msg.length = SL_MSG_MAX;
+		p->bytes = sizeof(p->msg) + sizeof(p->u);
 		break;
 	case LIE_EMPTY:
-		length = 0;
-		count = 1;
+		p->bytes = 0;
+		p->count = 1;
 		break;
 	case LIE_HANG_UP:
 		close(a->peer);
@@ -661,11 +657,27 @@ static void tell(struct agent *a, enum lie lie)
 	default:
 		break;
 	}
+}
+
+static void tell(struct agent *a, enum lie lie)
+{
+	struct told p = {.msg = {.magic = SL_MSG_MAGIC,
+				 .type = SL_MSG_WELCOME,
+				 .length = sizeof(p.u.welcome)},
+			 .bytes = sizeof(p.msg) + sizeof(p.u.welcome),
+			 .fds = {-1, -1},
+			 .count = 1};
+
+	assert_int_equal(agent_hear(a, NULL), SL_MSG_SUBSCRIBE);
+	p.msg.serial = a->serial;
+	p.u.welcome.size = SIZE;
+	p.fds[0] = memory(SIZE, lie == LIE_UNSEALED ? 0 : F_SEAL_SHRINK);
+	twist(&p, a, lie);
 	if (a->peer >= 0)
-		agent_send(a, &p, length, fds, count);
+		agent_send(a, &p, p.bytes, p.fds, p.count);
 	for (int i = 0; i < 2; i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
+		if (p.fds[i] >= 0)
+			close(p.fds[i]);
 }
 
 static void an_agent_that_lies_is_not_believed(void **state)

@@ -74,90 +74,114 @@ static inline void on_notice(void *arg, uint32_t entry)
 	last_notice = entry;
 }
 
-static inline void host_process(int control, uint16_t port, uint32_t max_queues)
-{
-	struct fabric_host_opts opts = {
-		.device = device,
-		.port = port,
-		.gid_index = -1,
-		.max_queues = max_queues,
-		.keepalive_ms = 500,
-	};
-	int fd = memfd_create("region", MFD_CLOEXEC);
-	struct fabric_host_key key, second = {0}, board_key;
-	struct sl_board_line *board = mmap(NULL, BOARD_LINES * sizeof(*board),
-					   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-					   0);
-	char error[256] = "";
+/* The passive side of a test, in a process of its own. */
+struct passive {
 	struct fabric_host *h;
+	struct fabric_host_key key, second, board_key; /* second: after 'u' */
+	struct sl_board_line *board;
 	uint64_t *map;
+};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+static inline void passive_set_up(struct passive *x, const struct fabric_host_opts *opts)
+{
+	int fd = memfd_create("region", MFD_CLOEXEC);
+	size_t board_bytes = BOARD_LINES * sizeof(*x->board);
+	char error[256] = "";
+
+	x->board = mmap(NULL, board_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			0);
 	if (ftruncate(fd, REGION_BYTES))
 		_exit(2);
-	map = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	x->map = mmap(NULL, REGION_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	for (uint64_t i = 0; i < REGION_BYTES / 8; i++)
-		map[i] = pattern(i * 8);
-	h = fabric_host_open(&opts, error, sizeof(error));
-	if (!h) {
+		x->map[i] = pattern(i * 8);
+	x->h = fabric_host_open(opts, error, sizeof(error));
+	if (!x->h) {
 		fprintf(stderr, "host: %s\n", error);
 		_exit(3);
 	}
-	if (fabric_host_register(h, map, REGION_BYTES, &key))
+	if (fabric_host_register(x->h, x->map, REGION_BYTES, &x->key))
 		_exit(4);
-	if (fabric_host_register_board(h, board, BOARD_LINES * sizeof(*board), &board_key,
-				       on_notice, NULL))
+	if (fabric_host_register_board(x->h, x->board, board_bytes, &x->board_key, on_notice, NULL))
 		_exit(9);
-	fabric_host_set_directory(h, &key, REGION_BYTES, 42);
+	fabric_host_set_directory(x->h, &x->key, REGION_BYTES, 42);
+}
+
+static inline struct reply passive_look(const struct passive *x)
+{
+	struct fabric_host_queue queue[4] = {0};
+	struct fabric_host_stats stats;
+	struct reply reply = {0};
+
+	fabric_host_stats(x->h, &stats);
+	reply.queues = fabric_host_queues(x->h, queue, 4);
+	reply.accepted = stats.accepted;
+	reply.rejected = stats.rejected;
+	reply.disconnected = stats.disconnected;
+	reply.lost = stats.lost;
+	reply.notices = stats.notices;
+	reply.last_notice = last_notice;
+	reply.board_addr = x->board_key.addr;
+	reply.board_rkey = x->board_key.rkey;
+	reply.line = x->board[last_notice % BOARD_LINES];
+	memcpy(reply.state, queue[0].state, sizeof(reply.state));
+	return reply;
+}
+
+static inline void passive_obey(struct passive *x, int control, char command)
+{
+	struct reply reply;
+
+	switch (command) {
+	case 'q': /* look */
+		reply = passive_look(x);
+		if (write(control, &reply, sizeof(reply)) != sizeof(reply))
+			_exit(6);
+		break;
+	case 'u': /* take the region's registration away */
+		fabric_host_unregister(x->h, &x->key);
+		if (fabric_host_register(x->h, x->map, REGION_BYTES, &x->second))
+			_exit(7);
+		fabric_host_set_directory(x->h, &x->second, REGION_BYTES, 42);
+		if (write(control, "u", 1) != 1)
+			_exit(8);
+		break;
+	case 'x': /* end in good order */
+		fabric_host_unregister(x->h, &x->key);
+		fabric_host_unregister(x->h, &x->second);
+		fabric_host_close(x->h);
+		_exit(0);
+	}
+}
+
+static inline void host_process(int control, uint16_t port, uint32_t max_queues)
+{
+	struct passive x = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	passive_set_up(&x, &(struct fabric_host_opts){
+				   .device = device,
+				   .port = port,
+				   .gid_index = -1,
+				   .max_queues = max_queues,
+				   .keepalive_ms = 500,
+			   });
 	if (write(control, "r", 1) != 1)
 		_exit(5);
 	for (;;) {
 		struct pollfd p[2] = {
 			{.fd = control, .events = POLLIN},
-			{.fd = fabric_host_fd(h), .events = POLLIN},
+			{.fd = fabric_host_fd(x.h), .events = POLLIN},
 		};
-		struct fabric_host_queue queue[4] = {0};
-		struct fabric_host_stats stats;
-		struct reply reply = {0};
 		char command;
 
 		poll(p, 2, -1);
-		fabric_host_dispatch(h);
+		fabric_host_dispatch(x.h);
 		if (!p[0].revents)
 			continue;
 		if (read(control, &command, 1) != 1)
 			_exit(0);
-		switch (command) {
-		case 'q': /* look */
-			fabric_host_stats(h, &stats);
-			reply.queues = fabric_host_queues(h, queue, 4);
-			reply.accepted = stats.accepted;
-			reply.rejected = stats.rejected;
-			reply.disconnected = stats.disconnected;
-			reply.lost = stats.lost;
-			reply.notices = stats.notices;
-			reply.last_notice = last_notice;
-			reply.board_addr = board_key.addr;
-			reply.board_rkey = board_key.rkey;
-			reply.line = board[last_notice % BOARD_LINES];
-			memcpy(reply.state, queue[0].state, sizeof(reply.state));
-			if (write(control, &reply, sizeof(reply)) != sizeof(reply))
-				_exit(6);
-			break;
-		case 'u': /* take the region's registration away */
-			fabric_host_unregister(h, &key);
-			if (fabric_host_register(h, map, REGION_BYTES, &second))
-				_exit(7);
-			fabric_host_set_directory(h, &second, REGION_BYTES, 42);
-			if (write(control, "u", 1) != 1)
-				_exit(8);
-			break;
-		case 'x': /* end in good order */
-			fabric_host_unregister(h, &key);
-			fabric_host_unregister(h, &second);
-			fabric_host_close(h);
-			_exit(0);
-		}
+		passive_obey(&x, control, command);
 	}
 }
 

@@ -98,10 +98,8 @@ static void header_says_who_publishes(void **state)
 	sl_publisher_close(p);
 }
 
-static void every_kind_reads_as_it_was_written(void **state)
+static void counters_read_as_they_were_written(void **state)
 {
-	static const char *const states[] = {"red", "amber", "green"};
-	static const double bounds[] = {-1, 0, 2.5};
 	struct sl_label labels[] = {{"path", "/\"\\\n\xc3\xa9"}, {"code", "200"}};
 	struct sl_publisher *p = open_plain();
 	struct sl_counter c = sl_counter_create(
@@ -109,48 +107,17 @@ static void every_kind_reads_as_it_was_written(void **state)
 			    .unit = "seconds", .labels = labels, .label_count = 2));
 	struct sl_counter_f64 f =
 		sl_counter_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "f_total"));
-	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
-	struct sl_gauge_f64 gf = sl_gauge_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "gf"));
-	struct sl_histogram h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h",
-								.scale = 0, .use_scale = true,
-								.min = 0.5, .max = 8));
-	struct sl_histogram k = sl_histogram_create_classic(
-		p, &SL_OPTS(sl_metric_opts, .name = "k", .bounds = bounds, .bound_count = 3));
-	struct sl_stateset s = sl_stateset_create(
-		p, &SL_OPTS(sl_metric_opts, .name = "s", .states = states, .state_count = 3));
-	static const double seen[] = {-0.6, -0.5, 0, 5e-324, 0.5,   0.50001, 1,
-				      1.5,  2,	  8, 8.1,    1e300, NAN,     3};
-	static const double classic[] = {-5, -1, -0.5, 0, 2.5, 3, INFINITY, NAN};
 	const struct region_metric *m;
 	struct reader r;
 
 	(void)state;
-	assert_int_equal(sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "i", .labels = labels,
-						    .label_count = 1)),
-			 0);
-	assert_true(sl_counter_valid(c) && sl_counter_f64_valid(f) && sl_gauge_valid(g) &&
-		    sl_gauge_f64_valid(gf) && sl_histogram_valid(h) && sl_histogram_valid(k) &&
-		    sl_stateset_valid(s));
+	assert_true(sl_counter_valid(c) && sl_counter_f64_valid(f));
 	sl_counter_inc(c);
 	sl_counter_add(c, UINT64_MAX - 1);
 	sl_counter_add(c, 8);
 	sl_counter_f64_add(f, 0.25);
 	sl_counter_f64_add(f, 1e10);
-	sl_gauge_set(g, INT64_MIN);
-	sl_gauge_add(g, 5);
-	sl_gauge_f64_set(gf, -1.5);
-	sl_gauge_f64_add(gf, -1e-3);
-	sl_stateset_set(s, 0, true);
-	sl_stateset_set(s, 2, true);
-	sl_stateset_set(s, 0, false);
-	sl_stateset_set(s, 0, false);
-	sl_stateset_set(s, 64, true);
-	for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++)
-		sl_histogram_observe(h, seen[i]);
-	for (size_t i = 0; i < sizeof(classic) / sizeof(*classic); i++)
-		sl_histogram_observe(k, classic[i]);
 	look(&r, p);
-
 	m = reader_find(&r, "c_total", NULL);
 	assert_non_null(m);
 	assert_int_equal(m->kind, SL_KIND_COUNTER);
@@ -163,6 +130,37 @@ static void every_kind_reads_as_it_was_written(void **state)
 	assert_int_equal(sl_counter_value(c), 7);
 	assert_true(reader_f64(&r, "f_total") == 10000000000.25);
 	assert_true(sl_counter_f64_value(f) == 10000000000.25);
+	reader_close(&r);
+	sl_publisher_close(p);
+}
+
+static void gauges_states_and_infos_read_as_they_were_written(void **state)
+{
+	static const char *const states[] = {"red", "amber", "green"};
+	struct sl_label label = {"code", "200"};
+	struct sl_publisher *p = open_plain();
+	struct sl_gauge g = sl_gauge_create(p, &SL_OPTS(sl_metric_opts, .name = "g"));
+	struct sl_gauge_f64 gf = sl_gauge_f64_create(p, &SL_OPTS(sl_metric_opts, .name = "gf"));
+	struct sl_stateset s = sl_stateset_create(
+		p, &SL_OPTS(sl_metric_opts, .name = "s", .states = states, .state_count = 3));
+	const struct region_metric *m;
+	struct reader r;
+
+	(void)state;
+	assert_int_equal(sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "i", .labels = &label,
+						    .label_count = 1)),
+			 0);
+	assert_true(sl_gauge_valid(g) && sl_gauge_f64_valid(gf) && sl_stateset_valid(s));
+	sl_gauge_set(g, INT64_MIN);
+	sl_gauge_add(g, 5);
+	sl_gauge_f64_set(gf, -1.5);
+	sl_gauge_f64_add(gf, -1e-3);
+	sl_stateset_set(s, 0, true);
+	sl_stateset_set(s, 2, true);
+	sl_stateset_set(s, 0, false);
+	sl_stateset_set(s, 0, false);
+	sl_stateset_set(s, 64, true);
+	look(&r, p);
 	m = reader_find(&r, "g", NULL);
 	assert_true((int64_t)region_values_shared(&r.values, m->cell) == INT64_MIN + 5);
 	assert_true(sl_gauge_value(g) == INT64_MIN + 5);
@@ -176,7 +174,34 @@ static void every_kind_reads_as_it_was_written(void **state)
 	m = reader_find(&r, "i", NULL);
 	assert_int_equal(m->kind, SL_KIND_INFO);
 	assert_int_equal(m->cells, 0);
+	reader_close(&r);
+	sl_publisher_close(p);
+}
 
+static void histograms_read_as_they_were_written(void **state)
+{
+	static const double bounds[] = {-1, 0, 2.5};
+	static const double seen[] = {-0.6, -0.5, 0, 5e-324, 0.5,   0.50001, 1,
+				      1.5,  2,	  8, 8.1,    1e300, NAN,     3};
+	static const double classic[] = {-5, -1, -0.5, 0, 2.5, 3, INFINITY, NAN};
+	static const uint64_t expected[] = {2, 4, 2, 2, 1, 1, 2};
+	static const uint64_t classic_expected[] = {1, 2, 2, 1, 2};
+	struct sl_publisher *p = open_plain();
+	struct sl_histogram h = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "h",
+								.scale = 0, .use_scale = true,
+								.min = 0.5, .max = 8));
+	struct sl_histogram k = sl_histogram_create_classic(
+		p, &SL_OPTS(sl_metric_opts, .name = "k", .bounds = bounds, .bound_count = 3));
+	const struct region_metric *m;
+	struct reader r;
+
+	(void)state;
+	assert_true(sl_histogram_valid(h) && sl_histogram_valid(k));
+	for (size_t i = 0; i < sizeof(seen) / sizeof(*seen); i++)
+		sl_histogram_observe(h, seen[i]);
+	for (size_t i = 0; i < sizeof(classic) / sizeof(*classic); i++)
+		sl_histogram_observe(k, classic[i]);
+	look(&r, p);
 	/* 0.5 < x <= 1 is bucket 0, 4 < x <= 8 bucket 3. */
 	m = reader_find(&r, "h", NULL);
 	assert_int_equal(m->kind, SL_KIND_HISTOGRAM_EXP);
@@ -185,15 +210,12 @@ static void every_kind_reads_as_it_was_written(void **state)
 	assert_true(m->zero_threshold == 0.5);
 	assert_true(region_values_f64(&r.values, m->cell) ==
 		    -0.5 + 0 + 5e-324 + 0.5 + 0.50001 + 1 + 1.5 + 2 + 8 + 8.1 + 1e300 + 3);
-	static const uint64_t expected[] = {2, 4, 2, 2, 1, 1, 2};
 	for (uint32_t i = 0; i < 7; i++)
 		assert_int_equal(region_values_u64(&r.values, m->cell + 1 + i), expected[i]);
 	assert_int_equal(sl_histogram_count(h), 12);
-
 	m = reader_find(&r, "k", NULL);
 	assert_int_equal(m->bound_count, 3);
 	assert_true(m->bounds[2] == 2.5);
-	static const uint64_t classic_expected[] = {1, 2, 2, 1, 2};
 	for (uint32_t i = 0; i < 5; i++)
 		assert_int_equal(region_values_u64(&r.values, m->cell + 1 + i),
 				 classic_expected[i]);
@@ -234,30 +256,35 @@ static void the_same_metric_is_the_same_cell(void **state)
 	sl_publisher_close(p);
 }
 
-static void a_refusal_is_counted_logged_once_and_harmless(void **state)
+/* Refused metrics so far, and the log lines on them. */
+static uint32_t refused;
+
+static struct sl_publisher *open_small(void)
 {
-	char long_name[SL_NAME_MAX + 2], long_help[SL_HELP_MAX + 2];
-	struct sl_label many[SL_LABELS_MAX + 1], le = {"le", "1"}, dup[] = {{"a", "1"}, {"a", "2"}};
 	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_cells = 40,
 							    .schema_bytes = 4096,
 							    .flags = SL_PUBLISHER_DETACHED));
-	static const char *const twice[] = {"x", "x"};
-	static const double down[] = {2, 1};
-	struct sl_label s_label = {"s", "1"};
-	struct sl_counter none;
-	struct reader r;
-	int refused = 0;
 
-	(void)state;
-	memset(long_name, 'x', sizeof(long_name) - 1);
-	long_name[sizeof(long_name) - 1] = '\0';
-	memset(long_help, 'x', sizeof(long_help) - 1);
-	long_help[sizeof(long_help) - 1] = '\0';
-	for (size_t i = 0; i < SL_LABELS_MAX + 1; i++)
-		many[i] = (struct sl_label){"k", "v"};
-	log_lines = 0;
+	refused = log_lines = 0;
 	sl_set_log(log_line, NULL);
 	assert_true(sl_counter_valid(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c"))));
+	return p;
+}
+
+/* Every refusal is in the region's count. */
+static void close_small(struct sl_publisher *p)
+{
+	struct reader r;
+
+	look(&r, p);
+	assert_int_equal(r.hot.refused, refused);
+	assert_true(log_lines <= 8);
+	assert_null(strchr(logged, '\n'));
+	reader_close(&r);
+	sl_set_log(NULL, NULL);
+	sl_publisher_close(p);
+}
+
 #define REFUSED(create, valid, ...)                                                    \
 	do {                                                                           \
 		assert_false(valid(create(p, &SL_OPTS(sl_metric_opts, __VA_ARGS__)))); \
@@ -265,6 +292,17 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 	} while (0)
 #define REFUSED_COUNTER(...)   REFUSED(sl_counter_create, sl_counter_valid, __VA_ARGS__)
 #define REFUSED_HISTOGRAM(...) REFUSED(sl_histogram_create, sl_histogram_valid, __VA_ARGS__)
+
+static void a_refused_name_is_counted_and_logged_once(void **state)
+{
+	char long_name[SL_NAME_MAX + 2], long_help[SL_HELP_MAX + 2];
+	struct sl_publisher *p = open_small();
+
+	(void)state;
+	memset(long_name, 'x', sizeof(long_name) - 1);
+	long_name[sizeof(long_name) - 1] = '\0';
+	memset(long_help, 'x', sizeof(long_help) - 1);
+	long_help[sizeof(long_help) - 1] = '\0';
 	REFUSED_COUNTER(.name = NULL);
 	assert_int_equal(log_lines, 1);
 	REFUSED_COUNTER(.name = "");
@@ -280,6 +318,19 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 	REFUSED_COUNTER(.name = "h", .help = "\xe2\x82");
 	REFUSED_COUNTER(.name = "h", .unit = "m/s");
 	assert_int_equal(log_lines, 2);
+	assert_false(sl_counter_valid(sl_counter_create(p, NULL)));
+	refused++;
+	close_small(p);
+}
+
+static void refused_labels_are_counted(void **state)
+{
+	struct sl_label many[SL_LABELS_MAX + 1], le = {"le", "1"}, dup[] = {{"a", "1"}, {"a", "2"}};
+	struct sl_publisher *p = open_small();
+
+	(void)state;
+	for (size_t i = 0; i < SL_LABELS_MAX + 1; i++)
+		many[i] = (struct sl_label){"k", "v"};
 	REFUSED_COUNTER(.name = "l", .labels = dup, .label_count = 2);
 	REFUSED_COUNTER(.name = "l", .labels = many, .label_count = SL_LABELS_MAX + 1);
 	REFUSED_COUNTER(.name = "l", .labels = NULL, .label_count = 1);
@@ -288,6 +339,17 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 	REFUSED_COUNTER(.name = "l", .labels = &(struct sl_label){"a", NULL}, .label_count = 1);
 	REFUSED_COUNTER(.name = "l", .labels = &(struct sl_label){"a", "\xff"}, .label_count = 1);
 	REFUSED_HISTOGRAM(.name = "l", .labels = &le, .label_count = 1);
+	close_small(p);
+}
+
+static void refused_shapes_and_kinds_are_counted(void **state)
+{
+	static const char *const twice[] = {"x", "x"};
+	static const double down[] = {2, 1};
+	struct sl_publisher *p = open_small();
+	struct sl_label s_label = {"s", "1"};
+
+	(void)state;
 	REFUSED_HISTOGRAM(.name = "x", .use_scale = true, .scale = 9);
 	REFUSED_HISTOGRAM(.name = "x", .use_scale = true, .scale = -5);
 	REFUSED_HISTOGRAM(.name = "x", .use_scale = true, .scale = 8);
@@ -307,10 +369,17 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 		.state_count = 1, .labels = &s_label, .label_count = 1);
 	REFUSED(sl_gauge_create, sl_gauge_valid, .name = "c"); /* is a counter */
 	REFUSED(sl_gauge_create, sl_gauge_valid, .name = "c", .labels = &s_label, .label_count = 1);
-	assert_false(sl_counter_valid(sl_counter_create(p, NULL)));
-	refused++;
 	assert_int_equal(sl_info_create(p, &SL_OPTS(sl_metric_opts, .name = "c")), -EEXIST);
 	refused++;
+	close_small(p);
+}
+
+static void metrics_beyond_a_full_region_are_counted(void **state)
+{
+	struct sl_publisher *p = open_small();
+	struct reader r;
+
+	(void)state;
 	for (int i = 0; i < 100; i++) { /* full of schema before it is full of cells, or after */
 		char name[16];
 
@@ -318,7 +387,17 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 		if (!sl_counter_valid(sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = name))))
 			refused++;
 	}
-	memset(&none, 0, sizeof(none));
+	look(&r, p);
+	assert_true(refused > 50 && r.schema.count >= 37);
+	reader_close(&r);
+	close_small(p);
+}
+
+static void a_refused_handle_does_nothing(void **state)
+{
+	struct sl_counter none = {0};
+
+	(void)state;
 	sl_counter_inc(none);
 	sl_counter_inc(sl_counter_create(NULL, &SL_OPTS(sl_metric_opts, .name = "n")));
 	sl_gauge_set((struct sl_gauge){0}, 1);
@@ -331,14 +410,6 @@ static void a_refusal_is_counted_logged_once_and_harmless(void **state)
 	assert_true(sl_histogram_sum((struct sl_histogram){0}) == 0);
 	assert_int_equal(sl_publisher_fd(NULL), -1);
 	sl_publisher_close(NULL);
-	look(&r, p);
-	assert_int_equal(r.hot.refused, refused);
-	assert_true(refused > 90 && r.schema.count >= 37);
-	assert_true(log_lines <= 8);
-	assert_null(strchr(logged, '\n'));
-	reader_close(&r);
-	sl_set_log(NULL, NULL);
-	sl_publisher_close(p);
 }
 
 static void a_refused_observation_is_counted(void **state)
@@ -672,9 +743,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(region_is_sealed_private_and_closed_on_exec),
 		cmocka_unit_test(header_says_who_publishes),
-		cmocka_unit_test(every_kind_reads_as_it_was_written),
+		cmocka_unit_test(counters_read_as_they_were_written),
+		cmocka_unit_test(gauges_states_and_infos_read_as_they_were_written),
+		cmocka_unit_test(histograms_read_as_they_were_written),
 		cmocka_unit_test(the_same_metric_is_the_same_cell),
-		cmocka_unit_test(a_refusal_is_counted_logged_once_and_harmless),
+		cmocka_unit_test(a_refused_name_is_counted_and_logged_once),
+		cmocka_unit_test(refused_labels_are_counted),
+		cmocka_unit_test(refused_shapes_and_kinds_are_counted),
+		cmocka_unit_test(metrics_beyond_a_full_region_are_counted),
+		cmocka_unit_test(a_refused_handle_does_nothing),
 		cmocka_unit_test(a_refused_observation_is_counted),
 		cmocka_unit_test(every_cell_that_was_asked_for_can_be_used),
 		cmocka_unit_test(no_cell_is_lost_between_metrics_of_different_sizes),

@@ -173,47 +173,94 @@ def bad_files():
             fail(f'{args}')
 
 
+class SshServer:
+    """A real ssh server on loopback, for one key. It finds a user's keys by the home alone: in a mount namespace of its
+    own, the home is another folder."""
+
+    def __init__(self, folder):
+        self.folder, self.home = folder, pwd.getpwuid(0).pw_dir
+        os.makedirs(f'{folder}/home/.ssh', mode=0o700)
+        subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', f'{folder}/key'], check=True)
+        shutil.copy(f'{folder}/key.pub', f'{folder}/home/.ssh/authorized_keys')
+        subprocess.run(['dropbearkey', '-t', 'ed25519', '-f', f'{folder}/host'], check=True, capture_output=True)
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            self.port = s.getsockname()[1]
+
+    def __enter__(self):
+        """supported: the machine allows it a mount namespace."""
+        with open(f'{self.folder}/dropbear.log', 'w') as log:
+            self.process = subprocess.Popen(
+                ['dropbear', '-F', '-E', '-s', '-p', f'127.0.0.1:{self.port}', '-r', f'{self.folder}/host',
+                 '-P', f'{self.folder}/dropbear.pid'], stderr=log, preexec_fn=self._own_home)
+        poll(self._listens_or_ended)
+        self.supported = self.process.poll() != 99
+        if self.supported and self.process.poll() is not None:
+            fail(f'dropbear: {open(self.folder + "/dropbear.log").read()}')
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+
+    def _own_home(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(0x20000) or libc.mount(b'none', b'/', None, 0x4000 | 1 << 18, None) or \
+                libc.mount(f'{self.folder}/home'.encode(), self.home.encode(), None, 4096, None):
+            os._exit(99)
+
+    def _listens_or_ended(self):
+        if self.process.poll() is not None:
+            return True
+        with socket.socket() as s:
+            return s.connect_ex(('127.0.0.1', self.port)) == 0
+
+    def client(self):
+        return f'''[-F, /dev/null, -p, {self.port}, -i, {self.folder}/key, -o, StrictHostKeyChecking=no,
+             -o, UserKnownHostsFile=/dev/null, -o, LogLevel=ERROR, root@127.0.0.1]'''
+
+
+def far_parts(path, run):
+    """Parts on another host come up, are tested, die and go."""
+    manage('up', path)
+    seen = states(path, 0)
+    if manage('test', path)[0].splitlines()[-1] != 'test: 2 passed, 0 failed':
+        fail('test over ssh')
+    # The connection is not what keeps it alive.
+    os.kill(seen['agent']['pid'], signal.SIGKILL)
+    if not poll(lambda: states(path, 1)['agent']['state'] == 'dead'):
+        fail('a dead part of another host is not seen')
+    manage('down', path)
+    if os.listdir(run) != ['a.sock']:  # it had no time to remove it
+        fail(f'left: {os.listdir(run)}')
+
+
+def mute_part(path):
+    """A part that is never ready is killed, and what was started before it goes."""
+    with open(path) as f:
+        text = f.read()
+    with open(path, 'w') as f:
+        f.write(text.replace('test:', '  - {name: mute, host: other, run: [60], ready: 500ms}\ntest:'))
+    if 'mute: was not ready in time, and was killed' not in manage('up', path, code=1)[1]:
+        fail('waits for ever')
+    if {s['state'] for s in states(path, 1).values()} != {'down'}:
+        fail('what was started before a failure was left')
+    manage('down', path)
+
+
 def over_ssh():
-    """A real ssh server on loopback, for one key; it knows a user's keys by the home alone: in a mount namespace
-    of its own, the home is another folder."""
     missing = [p for p in ('dropbear', 'dropbearkey', 'ssh', 'ssh-keygen') if not shutil.which(p)]
     if missing or os.geteuid():
         print(f'SKIP: over ssh: {", ".join(missing) + " missing" if missing else "needs root for a home of its own"}')
         return
     folder = workdir()
-    home = pwd.getpwuid(0).pw_dir
-    os.makedirs(f'{folder}/home/.ssh', mode=0o700)
     # The program may lie in the home that is hidden from the server's sessions.
     program = shutil.copy(EXE, f'{folder}/program')
-    subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', f'{folder}/key'], check=True)
-    shutil.copy(f'{folder}/key.pub', f'{folder}/home/.ssh/authorized_keys')
-    subprocess.run(['dropbearkey', '-t', 'ed25519', '-f', f'{folder}/host'], check=True, capture_output=True)
-
-    def own_home():
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(0x20000) or libc.mount(b'none', b'/', None, 0x4000 | 1 << 18, None) or \
-                libc.mount(f'{folder}/home'.encode(), home.encode(), None, 4096, None):
-            os._exit(99)
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        port = s.getsockname()[1]
-    with open(f'{folder}/dropbear.log', 'w') as log:
-        server = subprocess.Popen(['dropbear', '-F', '-E', '-s', '-p', f'127.0.0.1:{port}', '-r', f'{folder}/host',
-                                   '-P', f'{folder}/dropbear.pid'], stderr=log, preexec_fn=own_home)
-    try:
-        def listens():
-            if server.poll() is not None:
-                return True
-            with socket.socket() as s:
-                return s.connect_ex(('127.0.0.1', port)) == 0
-        poll(listens)
-        if server.poll() == 99:
+    with SshServer(folder) as server:
+        if not server.supported:
             print('SKIP: over ssh: no mount namespace of its own here')
             return
-        if server.poll() is not None:
-            fail(f'dropbear: {open(folder + "/dropbear.log").read()}')
-        ssh = f'''[-F, /dev/null, -p, {port}, -i, {folder}/key, -o, StrictHostKeyChecking=no, -o, UserKnownHostsFile=/dev/null,
-             -o, LogLevel=ERROR, root@127.0.0.1]'''
+        ssh = server.client()
         path, run = file(f'''
 name: far
 directory: DIR
@@ -227,30 +274,8 @@ test:
   - {{name: there, host: tor, run: [generate, metrics, --socket, "${{agent.socket}}", --pods, 1, --updates, 1]}}
   - {{name: and here, shell: 'curl -sf http://${{collector.listen}}/-/healthy'}}
 ''')
-        manage('up', path)
-        seen = states(path, 0)
-        if manage('test', path)[0].splitlines()[-1] != 'test: 2 passed, 0 failed':
-            fail('test over ssh')
-        # The connection is not what keeps it alive.
-        os.kill(seen['agent']['pid'], signal.SIGKILL)
-        if not poll(lambda: states(path, 1)['agent']['state'] == 'dead'):
-            fail('a dead part of another host is not seen')
-        manage('down', path)
-        if os.listdir(run) != ['a.sock']:  # it had no time to remove it
-            fail(f'left: {os.listdir(run)}')
-        # One that never says that it is ready.
-        with open(path) as f:
-            text = f.read()
-        with open(path, 'w') as f:
-            f.write(text.replace('test:', '  - {name: mute, host: other, run: [60], ready: 500ms}\ntest:'))
-        if 'mute: was not ready in time, and was killed' not in manage('up', path, code=1)[1]:
-            fail('waits for ever')
-        if {s['state'] for s in states(path, 1).values()} != {'down'}:
-            fail('what was started before a failure was left')
-        manage('down', path)
-    finally:
-        server.terminate()
-        server.wait()
+        far_parts(path, run)
+        mute_part(path)
     # The host is gone.
     shown, err = manage('status', path, code=1)
     if 'unreachable' not in shown or 'tor: ' not in err:
