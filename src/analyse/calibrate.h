@@ -50,7 +50,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyse/blob.h"
+#include "sketch/blob.h"
 
 #define ANALYSE_SCORES 512u /* scores kept for the quantiles */
 #define ANALYSE_PEAKS  256u
@@ -148,9 +148,8 @@ void analyse_calibration_compared(const struct analyse_calibration_spread *s,
  */
 double analyse_calibration_p(struct analyse_calibration *c, double score);
 
-void analyse_calibration_save(const struct analyse_calibration *c, struct analyse_blob *to);
-/* Keeps q. -EINVAL for what cannot have been saved. */
-int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob *from);
+/* Saves or loads; loading keeps q. -EINVAL for what cannot have been saved. */
+int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b);
 void analyse_calibration_merge(struct analyse_calibration *c,
 			       const struct analyse_calibration *from);
 

@@ -140,30 +140,20 @@ static void learn(void *state, const struct analyse_row *row)
 	derive(s);
 }
 
-static void save(const void *state, struct analyse_blob *to)
-{
-	const struct combined *s = state;
-
-	analyse_blob_put_f32(to, s->n);
-	for (uint32_t i = 0; i < s->dims; i++)
-		for (uint32_t j = 0; j <= i; j++)
-			analyse_blob_put_f32(to, s->cov[(size_t)i * s->dims + j]);
-}
-
-static int load(void *state, struct analyse_blob *from)
+static int io(void *state, struct sketch_blob *b)
 {
 	struct combined *s = state;
 
-	s->n = analyse_blob_f32(from, 0, MEMORY);
+	sketch_blob_f32(b, &s->n, 0, MEMORY);
 	for (uint32_t i = 0; i < s->dims; i++)
-		for (uint32_t j = 0; j <= i && !from->failed; j++) {
-			float v = analyse_blob_f32(from, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+		for (uint32_t j = 0; j <= i && !b->failed; j++) {
+			float *v = &s->cov[(size_t)i * s->dims + j];
 
-			s->cov[(size_t)i * s->dims + j] = s->cov[(size_t)j * s->dims + i] = v;
+			sketch_blob_f32(b, v, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+			s->cov[(size_t)j * s->dims + i] = *v;
 		}
-	if (from->failed)
-		return -EINVAL;
-	derive(s);
+	if (b->load && !b->failed)
+		derive(s);
 	return 0;
 }
 
@@ -191,7 +181,6 @@ const struct analyse_detector_ops analyse_detector_combined = {
 	.create = create,
 	.score = score,
 	.learn = learn,
-	.save = save,
-	.load = load,
+	.io = io,
 	.merge = merge,
 };

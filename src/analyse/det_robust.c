@@ -89,38 +89,25 @@ static float cusum_score(void *state, const struct analyse_row *row, float *blam
 }
 
 /* The state of a chart, so that a restart continues where it was. */
-static void ewma_save(const void *state, struct analyse_blob *to)
+static int chart_io(float *x, uint32_t n, float min, float max, struct sketch_blob *b)
 {
-	const struct chart *s = state;
-
-	for (uint32_t c = 0; c < s->dims; c++)
-		analyse_blob_put_f32(to, s->up[c]);
+	for (uint32_t c = 0; c < n; c++)
+		sketch_blob_f32(b, &x[c], min, max);
+	return 0;
 }
 
-static int ewma_load(void *state, struct analyse_blob *from)
+static int ewma_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	for (uint32_t c = 0; c < s->dims; c++)
-		s->up[c] = analyse_blob_f32(from, -ANALYSE_FAR, ANALYSE_FAR);
-	return from->failed ? -EINVAL : 0;
+	return chart_io(s->up, s->dims, -ANALYSE_FAR, ANALYSE_FAR, b);
 }
 
-static void cusum_save(const void *state, struct analyse_blob *to)
-{
-	const struct chart *s = state;
-
-	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		analyse_blob_put_f32(to, s->up[c]); /* down follows up */
-}
-
-static int cusum_load(void *state, struct analyse_blob *from)
+static int cusum_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		s->up[c] = analyse_blob_f32(from, 0, CUSUM_MAX);
-	return from->failed ? -EINVAL : 0;
+	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up */
 }
 
 /* Sums belong to one pod's last rows, so there is nothing to add. */
@@ -143,8 +130,7 @@ const struct analyse_detector_ops analyse_detector_ewma = {
 	.summary = "control chart of exponentially weighted means",
 	.create = chart_create,
 	.score = ewma_score,
-	.save = ewma_save,
-	.load = ewma_load,
+	.io = ewma_io,
 	.merge = chart_merge,
 };
 
@@ -153,7 +139,6 @@ const struct analyse_detector_ops analyse_detector_cusum = {
 	.summary = "cumulative sums of what exceeds one deviation",
 	.create = chart_create,
 	.score = cusum_score,
-	.save = cusum_save,
-	.load = cusum_load,
+	.io = cusum_io,
 	.merge = chart_merge,
 };

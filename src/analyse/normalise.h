@@ -31,7 +31,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyse/blob.h"
+#include "sketch/blob.h"
 
 #define ANALYSE_FAST	 3u
 #define ANALYSE_SLOW	 40u
@@ -81,10 +81,8 @@ enum analyse_count {
 void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
 			     bool slow, const bool *held);
 
-void analyse_normaliser_save_column(const struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *to);
-void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *from);
+/* Saves or loads what column c has learned; forgets the column if b fails. */
+void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sketch_blob *b);
 void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 				     const struct analyse_normaliser *m, uint32_t d);
 
