@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_combined.c - the surprise of all metrics' moves together; our own.
+ * det_combined.c - the surprise of all metrics' moves together; our own. docs/analytics.md,
+ * Detectors, has the reasons and the sources.
  *
  *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
  *	s_j   = log(max(1, |move_j|))
  *
- * The unit of a move already widens with heavy tails (normalise.h). The logarithm treats the move
- * as a power law, where -log p grows with log x, so one metric that explodes does not drown five
- * that all move.
- *
- * Summing -log p is R. A. Fisher's method (Statistical Methods for Research Workers, 1925), here
- * without metrics that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
- * 2002); it holds for independent metrics. Redundant metrics count once between them: a metric
- * shares its weight with those correlated with it in normal times (r, of moves) as far as they are
- * surprising now too. |r| rather than its square, which suits normal distributions (J. Cheverud,
- * Heredity 87, 2001), because extremes coincide more than usual values do. A metric that departs
- * from its usual companions counts in full. fleet.h subtracts what other pods show too.
+ * The unit of a move already widens with heavy tails (normalise.h). fleet.h subtracts what other
+ * pods show too.
  */
 #include <errno.h>
 #include <math.h>

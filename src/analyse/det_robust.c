@@ -2,6 +2,8 @@
 /*
  * det_robust.c - univariate detectors, each the maximum over the metrics:
  *
+ * threshold: MicroView's: the largest |z| if above 3 deviations, else 0.
+ *
  * mad: the distance from the recent medians in usual moves (normalise.h): the "modified z-score"
  * (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
  *
@@ -25,6 +27,7 @@
 
 struct chart {
 	uint32_t dims;
+	float limit;	  /* of threshold */
 	float *up, *down; /* ewma uses up only */
 };
 
@@ -34,10 +37,25 @@ static void *chart_create(const struct analyse_detector_opts *opts)
 
 	if (c) {
 		c->dims = opts->dims;
+		c->limit = opts->limit > 0 ? (float)opts->limit : 3;
 		c->up = (float *)(c + 1);
 		c->down = c->up + opts->dims;
 	}
 	return c;
+}
+
+static float threshold_score(void *state, const struct analyse_row *row, float *blame)
+{
+	const struct chart *s = state;
+	float most = 0;
+
+	for (uint32_t c = 0; c < row->dims; c++) {
+		float over = fabsf(row->z[c]) - s->limit;
+
+		blame[c] = over > 0 ? over : 0;
+		most = blame[c] > most ? blame[c] : most;
+	}
+	return most > 0 ? most + s->limit : 0;
 }
 
 static float mad_score(void *state, const struct analyse_row *row, float *blame)
@@ -117,6 +135,13 @@ static int chart_merge(void *state, const void *other)
 
 	return s->dims == o->dims ? 0 : -EINVAL;
 }
+
+const struct analyse_detector_ops analyse_detector_threshold = {
+	.name = "threshold",
+	.summary = "the largest |z|, if above 3 deviations",
+	.create = chart_create,
+	.score = threshold_score,
+};
 
 const struct analyse_detector_ops analyse_detector_mad = {
 	.name = "mad",
