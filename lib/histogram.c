@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "internal.h"
-#include "boundaries.h"
 
 #define SCALE_MIN     (-4)
 #define SCALE_MAX     8
@@ -34,6 +33,10 @@ struct sl__buckets {
 	double bounds[];	  /* classic */
 };
 static struct sl__buckets *unused; /* under the lock */
+
+static const uint64_t to_bucket[512] = {
+#include "boundaries.inc"
+};
 
 /*
  * The bucket of x at scale 8, for a normal x > 0, in bits 44 and up: 256 times the exponent, which

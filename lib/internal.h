@@ -11,7 +11,7 @@
  *   record.c     their schema records
  *   text.c       checks of names, labels and texts
  *   update.c     counters, gauges, state sets; reading back
- *   histogram.c  histograms; boundaries.h has their tables
+ *   histogram.c  histograms; boundaries.py prints their table
  *   span.c       spans; see span.h
  *   verdict.c    verdicts of an analysis
  *   log.c        the application's callback

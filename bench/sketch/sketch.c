@@ -9,10 +9,8 @@
 #include <string.h>
 
 #include "bench.h"
-#include "sketch/count_min.h"
-#include "sketch/count_sketch.h"
+#include "sketch/cells.h"
 #include "sketch/fd.h"
-#include "sketch/hll.h"
 #include "sketch/space_saving.h"
 
 enum { VALUES = 1 << 16, ROWS = 4096, DIMS = 64, DIRECTIONS = 8, PODS = 256 };
@@ -98,7 +96,7 @@ static double fd_ns(const float *rows, uint32_t sketches, enum sketch_vector_lev
 	double sum = 0, ns;
 
 	for (uint32_t p = 0; p < sketches; p++) {
-		fd[p] = sketch_fd_new(DIRECTIONS, DIMS, SKETCH_FD_FAST);
+		fd[p] = sketch_fd_new(DIRECTIONS, DIMS);
 		if (!fd[p] || sketch_fd_set_level(fd[p], level))
 			bench_die("no sketch");
 	}
@@ -155,48 +153,52 @@ static void bench_fd(void)
 
 /* ---- inserts ---- */
 
+static uint64_t hash_of(uint64_t key)
+{
+	return sketch_hash_bytes(&key, sizeof(key), 1);
+}
+
 static void bench_keys(void)
 {
 	uint64_t *key = malloc(sizeof(*key) * VALUES);
 	char(*name)[24] = calloc(VALUES, sizeof(*name));
-	struct sketch_hll *h = sketch_hll_new(14, 1), *hb = sketch_hll_new(14, 1);
-	struct sketch_count_min *m = sketch_count_min_new(2048, 4, 0, 1);
-	struct sketch_count_min *mc = sketch_count_min_new(2048, 4, SKETCH_COUNT_MIN_CONSERVATIVE,
-							   1);
-	struct sketch_count_sketch *c = sketch_count_sketch_new(2048, 5, 1);
+	struct sketch_cells h, hb, m, c;
 	struct sketch_space_saving *s = sketch_space_saving_new(1024, 8, 1);
-	double ns;
+	double ns, error;
 
-	if (!key || !name || !h || !hb || !m || !mc || !c || !s)
+	if (!key || !name || !s ||
+	    sketch_cells_init(&h, SKETCH_HLL, 1 << 14, 1, 1, calloc(1, 1 << 14)) ||
+	    sketch_cells_init(&hb, SKETCH_HLL, 1 << 14, 1, 1, calloc(1, 1 << 14)) ||
+	    sketch_cells_init(&m, SKETCH_COUNT_MIN, 2048, 4, 1, calloc(4 * 2048, 8)) ||
+	    sketch_cells_init(&c, SKETCH_COUNT_SKETCH, 2048, 5, 1, calloc(5 * 2048, 8)) ||
+	    !h.cell || !hb.cell || !m.cell || !c.cell)
 		bench_die("no memory");
 	for (int i = 0; i < VALUES; i++) { /* Zipf, about 1 / rank of a million */
 		key[i] = (uint64_t)exp(bench_uniform() * log(1e6));
 		snprintf(name[i], sizeof(name[i]), "pod-%u", (unsigned int)i);
 	}
-	ns = MEASURE(VALUES, sketch_hll_add_u64(h, i * 0x10001u));
-	if (fabs(sketch_hll_estimate(h) / VALUES - 1) > 0.05)
+	ns = MEASURE(VALUES, sketch_cells_add(&h, hash_of(i * 0x10001u), 1));
+	if (fabs(sketch_cells_estimate(&h, 0, &error) / VALUES - 1) > 0.05)
 		bench_die("HyperLogLog lost something");
 	print_insert("sketch.hll", ns, 1, 2048, "2^14 registers, u64 keys, hashed");
-	ns = MEASURE(VALUES, sketch_hll_add(hb, name[i], sizeof(name[i])));
-	if (fabs(sketch_hll_estimate(hb) / VALUES - 1) > 0.05)
+	ns = MEASURE(VALUES,
+		     sketch_cells_add(&hb, sketch_hash_bytes(name[i], sizeof(name[i]), 1), 1));
+	if (fabs(sketch_cells_estimate(&hb, 0, &error) / VALUES - 1) > 0.05)
 		bench_die("HyperLogLog lost something");
 	print_insert("sketch.hll.bytes", ns, 0, 1, "the same, keys of 24 bytes");
-	ns = MEASURE(VALUES, sketch_count_min_add_u64(m, key[i], 1));
-	if (sketch_count_min_total(m) != (uint64_t)VALUES * (uint64_t)rounds)
+	ns = MEASURE(VALUES, sketch_cells_add(&m, hash_of(key[i]), 1));
+	if (m.total != (uint64_t)VALUES * (uint64_t)rounds)
 		bench_die("Count-Min lost something");
 	print_insert("sketch.cm", ns, 4, 2048, "4 rows of 2,048, u64 keys, Zipf, hashed");
-	ns = MEASURE(VALUES, sketch_count_min_add_u64(mc, key[i], 1));
-	print_insert("sketch.cm.conservative", ns, 0, 1, "the same with conservative update");
-	ns = MEASURE(VALUES, sketch_count_sketch_add_u64(c, key[i], 1));
+	ns = MEASURE(VALUES, sketch_cells_add(&c, hash_of(key[i]), 1));
 	print_insert("sketch.cs", ns, 0, 1, "5 rows of 2,048, u64 keys, Zipf, hashed");
 	ns = MEASURE(VALUES, sketch_space_saving_add(s, &key[i], 1));
 	print_insert("sketch.spacesaving", ns, 0, 1,
 		     "1,024 counters, keys of 8 bytes, Zipf, hashed");
-	sketch_hll_free(h);
-	sketch_hll_free(hb);
-	sketch_count_min_free(m);
-	sketch_count_min_free(mc);
-	sketch_count_sketch_free(c);
+	free(h.cell);
+	free(hb.cell);
+	free(m.cell);
+	free(c.cell);
 	sketch_space_saving_free(s);
 	free(key);
 	free(name);

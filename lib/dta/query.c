@@ -226,15 +226,12 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	now.ended = m.ended;
 	now.complete = m.complete;
 	if (m.result == SL_QUERY_FOUND && (key || c->sketch == SL_STORE_HLL)) {
-		err = dta_sketch_estimate(c, to, key, key_bytes, &e);
-		if (err == -ENOMEM)
-			goto out;
-		if (!err) {
+		/* Cells that cannot be estimated are the answer themselves. */
+		if (!dta_sketch_estimate(c, to, key, key_bytes, &e)) {
 			now.estimated = 1;
 			now.value = e.value;
 			now.error = e.error;
 		}
-		err = 0; /* the cells are no sketch that can be estimated: they are the answer */
 	}
 	if (cells)
 		memcpy(cells, to, bytes);

@@ -485,76 +485,54 @@ double analyse_calibration_p(struct analyse_calibration *c, double score)
 
 /* ---- serialisation ---- */
 
-void analyse_calibration_save(const struct analyse_calibration *c, struct analyse_blob *to)
+static void sample_io(float *x, uint32_t *n, uint32_t room, uint64_t most, struct sketch_blob *b)
 {
-	analyse_blob_put_f64(to, c->q);
-	analyse_blob_put_u64(to, c->n);
-	analyse_blob_put_u64(to, c->peaks);
-	analyse_blob_put_f64(to, c->t);
-	analyse_blob_put_f64(to, c->sigma);
-	analyse_blob_put_f64(to, c->gamma);
-	analyse_blob_put_f64(to, c->median);
-	analyse_blob_put_f64(to, c->q90);
-	analyse_blob_put_f64(to, isinf(c->threshold) ? -1 : c->threshold);
-	analyse_blob_put_f64(to, c->vary);
-	analyse_blob_put_u64(to, c->compare_at);
-	analyse_blob_put_u32(to, c->stale);
-	analyse_blob_put_u64(to, c->random);
-	analyse_blob_put_u32(to, c->kept);
-	for (uint32_t i = 0; i < c->kept; i++)
-		analyse_blob_put_f32(to, c->scores[i]);
-	analyse_blob_put_u32(to, c->excess_n);
-	for (uint32_t i = 0; i < c->excess_n; i++)
-		analyse_blob_put_f32(to, c->excess[i]);
+	sketch_blob_u32(b, n);
+	if (b->load && (*n > room || *n > most))
+		b->failed = true;
+	for (uint32_t i = 0; i < *n && !b->failed; i++)
+		sketch_blob_f32(b, &x[i], 0, SCORE_MAX);
 }
 
-int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob *from)
+int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b)
 {
-	enum analyse_tail tail = c->tail;
-	double q = c->q, theirs;
+	const double q = c->q;
+	double theirs = q, threshold = isinf(c->threshold) ? -1 : c->threshold;
+	uint32_t stale = c->stale;
 
-	memset(c, 0, sizeof(*c));
-	c->q = q;
-	c->tail = tail;
-	c->threshold = INFINITY;
-	theirs = analyse_blob_f64(from, 0, 0.5);
-	c->n = analyse_blob_u64(from);
-	c->peaks = analyse_blob_u64(from);
-	c->t = analyse_blob_f64(from, 0, SCORE_MAX);
-	c->sigma = analyse_blob_f64(from, 0, SCORE_MAX);
-	c->gamma = analyse_blob_f64(from, -1, GAMMA_MAX);
-	c->median = analyse_blob_f64(from, 0, SCORE_MAX);
-	c->q90 = analyse_blob_f64(from, 0, SCORE_MAX);
-	c->threshold = analyse_blob_f64(from, -1, DBL_MAX);
-	c->vary = analyse_blob_f64(from, 0, VARY_MAX);
-	c->compare_at = analyse_blob_u64(from);
-	c->stale = analyse_blob_u32(from);
-	c->random = analyse_blob_u64(from);
-	c->kept = analyse_blob_u32(from);
+	if (b->load)
+		analyse_calibration_init(c, q, c->tail, 0);
+	sketch_blob_f64(b, &theirs, 0, 0.5);
+	sketch_blob_u64(b, &c->n);
+	sketch_blob_u64(b, &c->peaks);
+	sketch_blob_f64(b, &c->t, 0, SCORE_MAX);
+	sketch_blob_f64(b, &c->sigma, 0, SCORE_MAX);
+	sketch_blob_f64(b, &c->gamma, -1, GAMMA_MAX);
+	sketch_blob_f64(b, &c->median, 0, SCORE_MAX);
+	sketch_blob_f64(b, &c->q90, 0, SCORE_MAX);
+	sketch_blob_f64(b, &threshold, -1, DBL_MAX);
+	sketch_blob_f64(b, &c->vary, 0, VARY_MAX);
+	sketch_blob_u64(b, &c->compare_at);
+	sketch_blob_u32(b, &stale);
+	sketch_blob_u64(b, &c->random);
+	sample_io(c->scores, &c->kept, ANALYSE_SCORES, c->n, b);
+	sample_io(c->excess, &c->excess_n, ANALYSE_PEAKS, c->peaks, b);
+	if (!b->load)
+		return 0;
+	if (b->failed || c->peaks > c->n) {
+		analyse_calibration_init(c, q, c->tail, 0);
+		return -EINVAL;
+	}
 	/* A damaged value must not postpone the comparison for ever. */
 	c->compare_at = c->compare_at < c->n + (1u << 20) ? c->compare_at : c->n;
-	if (from->failed || c->kept > ANALYSE_SCORES || c->kept > c->n || c->peaks > c->n)
-		goto bad;
-	for (uint32_t i = 0; i < c->kept; i++)
-		c->scores[i] = analyse_blob_f32(from, 0, SCORE_MAX);
-	c->excess_n = analyse_blob_u32(from);
-	if (from->failed || c->excess_n > ANALYSE_PEAKS || c->excess_n > c->peaks)
-		goto bad;
-	for (uint32_t i = 0; i < c->excess_n; i++)
-		c->excess[i] = analyse_blob_f32(from, 0, SCORE_MAX);
-	if (from->failed)
-		goto bad;
 	/* The budget may differ, and the model may have learned nothing. */
-	if (c->kept < ENOUGH)
-		c->stale = false;
-	if (c->threshold < 0 || c->kept < ENOUGH)
-		c->threshold = INFINITY;
-	else if (theirs != q)
-		refit(c);
+	c->stale = stale && analyse_calibration_known(c);
+	if (threshold >= 0 && analyse_calibration_known(c)) {
+		c->threshold = threshold;
+		if (theirs != q)
+			refit(c);
+	}
 	return 0;
-bad:
-	analyse_calibration_init(c, q, tail, 0);
-	return -EINVAL;
 }
 
 /* Learns the other's sample: the two weigh by what each has kept. */

@@ -1,43 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calibrate.h - a threshold for scores that keeps a budget of false alarms, without labels. Knows
- * no detector and no clock: it counts steps.
- *
- * Peaks over threshold (A. Siffer, P.-A. Fouque, A. Termier, C. Largouet, "Anomaly detection in
- * streams with extreme value theory", KDD 2017; J. Pickands, Ann. Stat. 3, 1975): excesses over a
- * high quantile t follow a generalised Pareto distribution, so the score exceeded with probability
- * q is
- *
- *	threshold = t + sigma / gamma * ((q n / N)^-gamma - 1)
- *
- * with n scores seen, N of them above t. With few scores no point estimate of gamma and sigma keeps
- * a budget: a threshold that is too low costs more alarms than one that is too high saves. So
- * shapes and scales are weighed by the likelihood of the excesses and a prior of the shape (enum
- * analyse_tail; the scale's is Jeffreys'), and exceedance probabilities are averaged with these
- * weights: the posterior predictive distribution (S. G. Coles, J. A. Tawn, Appl. Stat. 45, 1996;
- * priors of shapes: E. S. Martins, J. R. Stedinger, Water Resour. Res. 36, 2000). The expected
- * number of alarms is then the budget for any n, over tails distributed as the prior; the threshold
- * starts wide and falls as more is known. sigma and gamma describe the tail that has the median and
- * the threshold of that distribution. If q n >= N, the threshold is a quantile of the scores seen.
- *
- * At first min(n / 5, 3 sqrt(n)) scores are above t (A. Vehtari et al., "Pareto smoothed importance
- * sampling", JMLR 25, 2024), chosen at each doubling up to 512; then t rises until a twentieth are.
+ * no detector and no clock: it counts steps. docs/analytics.md, Thresholds, has the method and its
+ * sources: peaks over threshold, the posterior predictive distribution of their tail, partial
+ * pooling between pods.
  *
  * Per step one score counts, the largest of its rows: rows of a step depend on each other, and they
- * make one alarm.
- *
- * In a fleet, each pod has scores of its own and all have theirs together. The shape of the tail
- * comes from all; how often a pod reaches its tail is its own (proportional tails: J. H. J.
- * Einmahl, L. de Haan, C. Zhou, J. R. Stat. Soc. B 78, 2016) as far as that is known (partial
- * pooling, empirical Bayes: C. N. Morris, J. Am. Stat. Assoc. 78, 1983). With k of its n scores
- * above t, and the share p of all scores, the pod's share is
- *
- *	p' = (k + a) / (n + a / p)
- *
- * in place of N / n above: the prior weighs as much as a peaks, like a gamma distribution of shape
- * a. The logarithm of such a share has a variance of about 1/a, which is the variance of log(k / n)
- * between pods beyond the 1/k of chance (moments: R. DerSimonian, N. Laird, Control. Clin. Trials
- * 7, 1986). If all pods are alike it is 0, and each has the threshold of all.
+ * make one alarm. At each doubling up to 512 scores t is chosen anew; then it rises until a
+ * twentieth of the scores are above it.
  *
  * Drift: a one-sided CUSUM (E. S. Page, Biometrika 41, 1954) over "above the 90th percentile of
  * what was learned": S = max(0, S + [above] - 0.25), alarm at S > 8. At the normal 10 %, S falls by
@@ -50,7 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyse/blob.h"
+#include "sketch/blob.h"
 
 #define ANALYSE_SCORES 512u /* scores kept for the quantiles */
 #define ANALYSE_PEAKS  256u
@@ -148,9 +118,8 @@ void analyse_calibration_compared(const struct analyse_calibration_spread *s,
  */
 double analyse_calibration_p(struct analyse_calibration *c, double score);
 
-void analyse_calibration_save(const struct analyse_calibration *c, struct analyse_blob *to);
-/* Keeps q. -EINVAL for what cannot have been saved. */
-int analyse_calibration_load(struct analyse_calibration *c, struct analyse_blob *from);
+/* Saves or loads; loading keeps q. -EINVAL for what cannot have been saved. */
+int analyse_calibration_io(struct analyse_calibration *c, struct sketch_blob *b);
 void analyse_calibration_merge(struct analyse_calibration *c,
 			       const struct analyse_calibration *from);
 

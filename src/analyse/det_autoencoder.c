@@ -193,53 +193,38 @@ static void learn(void *state, const struct analyse_row *row)
 #define MISSING	   (2 * ANALYSE_FAR)
 #define MOMENT_MAX 1e30f
 
+static void floats_io(float *x, uint32_t n, float min, float max, struct sketch_blob *b)
+{
+	for (uint32_t i = 0; i < n && !b->failed; i++)
+		sketch_blob_f32(b, &x[i], min, max);
+}
+
 /*
  * Weights and all state that learning depends on: Adam's moments, the reservoir, the random state.
  */
-static void save(const void *state, struct analyse_blob *to)
-{
-	const struct autoencoder *s = state;
-
-	analyse_blob_put_u64(to, s->steps);
-	analyse_blob_put_u64(to, s->seen);
-	analyse_blob_put_u64(to, s->random);
-	for (uint32_t k = 0; k < s->weights; k++)
-		analyse_blob_put_f32(to, s->w[k]);
-	for (uint32_t k = 0; k < s->weights; k++)
-		analyse_blob_put_f32(to, s->m[k]);
-	for (uint32_t k = 0; k < s->weights; k++)
-		analyse_blob_put_f32(to, s->v[k]);
-	analyse_blob_put_u32(to, s->kept);
-	for (size_t k = 0; k < (size_t)s->kept * s->dims; k++)
-		analyse_blob_put_f32(to, s->rows[k] == s->rows[k] ? s->rows[k] : MISSING);
-}
-
-static int load(void *state, struct analyse_blob *from)
+static int io(void *state, struct sketch_blob *b)
 {
 	struct autoencoder *s = state;
-	uint32_t kept;
+	uint32_t kept = s->kept;
 
-	s->steps = analyse_blob_u64(from);
-	s->seen = analyse_blob_u64(from);
-	s->random = analyse_blob_u64(from);
-	s->kept = 0;
-	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->w[k] = analyse_blob_f32(from, -WEIGHT_MAX, WEIGHT_MAX);
-	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->m[k] = analyse_blob_f32(from, -MOMENT_MAX, MOMENT_MAX);
-	for (uint32_t k = 0; k < s->weights && !from->failed; k++)
-		s->v[k] = analyse_blob_f32(from, 0, MOMENT_MAX);
-	kept = analyse_blob_u32(from);
-	if (from->failed || kept > REHEARSED || kept > s->seen)
-		return -EINVAL;
-	for (size_t k = 0; k < (size_t)kept * s->dims; k++) {
-		float z = analyse_blob_f32(from, -ANALYSE_FAR, MISSING);
+	sketch_blob_u64(b, &s->steps);
+	sketch_blob_u64(b, &s->seen);
+	sketch_blob_u64(b, &s->random);
+	floats_io(s->w, s->weights, -WEIGHT_MAX, WEIGHT_MAX, b);
+	floats_io(s->m, s->weights, -MOMENT_MAX, MOMENT_MAX, b);
+	floats_io(s->v, s->weights, 0, MOMENT_MAX, b);
+	sketch_blob_u32(b, &kept);
+	if (b->load && (kept > REHEARSED || kept > s->seen))
+		b->failed = true;
+	for (size_t k = 0; k < (size_t)kept * s->dims && !b->failed; k++) {
+		float z = s->rows[k] == s->rows[k] ? s->rows[k] : MISSING;
 
-		s->rows[k] = z > ANALYSE_FAR ? NAN : z;
+		sketch_blob_f32(b, &z, -ANALYSE_FAR, MISSING);
+		if (b->load)
+			s->rows[k] = z > ANALYSE_FAR ? NAN : z;
 	}
-	if (from->failed)
-		return -EINVAL;
-	s->kept = kept;
+	if (b->load)
+		s->kept = b->failed ? 0 : kept;
 	return 0;
 }
 
@@ -271,7 +256,6 @@ const struct analyse_detector_ops analyse_detector_autoencoder = {
 	.create = create,
 	.score = score,
 	.learn = learn,
-	.save = save,
-	.load = load,
+	.io = io,
 	.merge = merge,
 };

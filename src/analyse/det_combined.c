@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * det_combined.c - the surprise of all metrics' moves together; our own.
+ * det_combined.c - the surprise of all metrics' moves together; our own. docs/analytics.md,
+ * Detectors, has the reasons and the sources.
  *
  *	score = sum over metrics j of s_j / sum over metrics k of |r_jk| min(1, s_k / s_j)
  *	s_j   = log(max(1, |move_j|))
  *
- * The unit of a move already widens with heavy tails (normalise.h). The logarithm treats the move
- * as a power law, where -log p grows with log x, so one metric that explodes does not drown five
- * that all move.
- *
- * Summing -log p is R. A. Fisher's method (Statistical Methods for Research Workers, 1925), here
- * without metrics that are no surprise (truncated: D. Zaykin et al., Genetic Epidemiology 22,
- * 2002); it holds for independent metrics. Redundant metrics count once between them: a metric
- * shares its weight with those correlated with it in normal times (r, of moves) as far as they are
- * surprising now too. |r| rather than its square, which suits normal distributions (J. Cheverud,
- * Heredity 87, 2001), because extremes coincide more than usual values do. A metric that departs
- * from its usual companions counts in full. fleet.h subtracts what other pods show too.
+ * The unit of a move already widens with heavy tails (normalise.h). fleet.h subtracts what other
+ * pods show too.
  */
 #include <errno.h>
 #include <math.h>
@@ -140,30 +132,20 @@ static void learn(void *state, const struct analyse_row *row)
 	derive(s);
 }
 
-static void save(const void *state, struct analyse_blob *to)
-{
-	const struct combined *s = state;
-
-	analyse_blob_put_f32(to, s->n);
-	for (uint32_t i = 0; i < s->dims; i++)
-		for (uint32_t j = 0; j <= i; j++)
-			analyse_blob_put_f32(to, s->cov[(size_t)i * s->dims + j]);
-}
-
-static int load(void *state, struct analyse_blob *from)
+static int io(void *state, struct sketch_blob *b)
 {
 	struct combined *s = state;
 
-	s->n = analyse_blob_f32(from, 0, MEMORY);
+	sketch_blob_f32(b, &s->n, 0, MEMORY);
 	for (uint32_t i = 0; i < s->dims; i++)
-		for (uint32_t j = 0; j <= i && !from->failed; j++) {
-			float v = analyse_blob_f32(from, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+		for (uint32_t j = 0; j <= i && !b->failed; j++) {
+			float *v = &s->cov[(size_t)i * s->dims + j];
 
-			s->cov[(size_t)i * s->dims + j] = s->cov[(size_t)j * s->dims + i] = v;
+			sketch_blob_f32(b, v, j == i ? 0 : -CLIP * CLIP, CLIP * CLIP);
+			s->cov[(size_t)j * s->dims + i] = *v;
 		}
-	if (from->failed)
-		return -EINVAL;
-	derive(s);
+	if (b->load && !b->failed)
+		derive(s);
 	return 0;
 }
 
@@ -191,7 +173,6 @@ const struct analyse_detector_ops analyse_detector_combined = {
 	.create = create,
 	.score = score,
 	.learn = learn,
-	.save = save,
-	.load = load,
+	.io = io,
 	.merge = merge,
 };

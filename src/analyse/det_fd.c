@@ -50,7 +50,7 @@ static void *create(const struct analyse_detector_opts *opts)
 		errno = EINVAL;
 		return NULL;
 	}
-	s->sketch = sketch_fd_new(l, opts->dims, SKETCH_FD_FAST);
+	s->sketch = sketch_fd_new(l, opts->dims);
 	if (!s->sketch) {
 		destroy(s);
 		return NULL;
@@ -96,28 +96,22 @@ static void learn(void *state, const struct analyse_row *row)
 	sketch_fd_update(s->sketch, s->y);
 }
 
-static void save(const void *state, struct analyse_blob *to)
-{
-	const struct fd *s = state;
-	size_t n = sketch_fd_save_bytes(s->sketch);
-	void *p;
-
-	analyse_blob_put_u32(to, (uint32_t)n);
-	p = analyse_blob_take(to, n);
-	if (p)
-		sketch_fd_save(s->sketch, p, n);
-}
-
-static int load(void *state, struct analyse_blob *from)
+static int io(void *state, struct sketch_blob *b)
 {
 	struct fd *s = state;
-	uint32_t n = analyse_blob_u32(from);
-	const void *p = analyse_blob_take(from, n);
+	uint32_t n = (uint32_t)sketch_fd_save_bytes(s->sketch);
 	struct sketch_fd *sketch;
+	void *p;
 	int err;
 
-	if (from->failed)
-		return -EINVAL;
+	sketch_blob_u32(b, &n);
+	p = sketch_blob_take(b, n);
+	if (!p)
+		return 0;
+	if (!b->load) {
+		sketch_fd_save(s->sketch, p, n);
+		return 0;
+	}
 	err = sketch_fd_load(&sketch, p, n);
 	if (err)
 		return err;
@@ -146,7 +140,6 @@ const struct analyse_detector_ops analyse_detector_fd = {
 	.destroy = destroy,
 	.score = score,
 	.learn = learn,
-	.save = save,
-	.load = load,
+	.io = io,
 	.merge = merge,
 };

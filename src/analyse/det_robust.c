@@ -2,6 +2,8 @@
 /*
  * det_robust.c - univariate detectors, each the maximum over the metrics:
  *
+ * threshold: MicroView's: the largest |z| if above 3 deviations, else 0.
+ *
  * mad: the distance from the recent medians in usual moves (normalise.h): the "modified z-score"
  * (B. Iglewicz, D. Hoaglin, 1993) with a running centre.
  *
@@ -25,6 +27,7 @@
 
 struct chart {
 	uint32_t dims;
+	float limit;	  /* of threshold */
 	float *up, *down; /* ewma uses up only */
 };
 
@@ -34,10 +37,25 @@ static void *chart_create(const struct analyse_detector_opts *opts)
 
 	if (c) {
 		c->dims = opts->dims;
+		c->limit = opts->limit > 0 ? (float)opts->limit : 3;
 		c->up = (float *)(c + 1);
 		c->down = c->up + opts->dims;
 	}
 	return c;
+}
+
+static float threshold_score(void *state, const struct analyse_row *row, float *blame)
+{
+	const struct chart *s = state;
+	float most = 0;
+
+	for (uint32_t c = 0; c < row->dims; c++) {
+		float over = fabsf(row->z[c]) - s->limit;
+
+		blame[c] = over > 0 ? over : 0;
+		most = blame[c] > most ? blame[c] : most;
+	}
+	return most > 0 ? most + s->limit : 0;
 }
 
 static float mad_score(void *state, const struct analyse_row *row, float *blame)
@@ -89,38 +107,25 @@ static float cusum_score(void *state, const struct analyse_row *row, float *blam
 }
 
 /* The state of a chart, so that a restart continues where it was. */
-static void ewma_save(const void *state, struct analyse_blob *to)
+static int chart_io(float *x, uint32_t n, float min, float max, struct sketch_blob *b)
 {
-	const struct chart *s = state;
-
-	for (uint32_t c = 0; c < s->dims; c++)
-		analyse_blob_put_f32(to, s->up[c]);
+	for (uint32_t c = 0; c < n; c++)
+		sketch_blob_f32(b, &x[c], min, max);
+	return 0;
 }
 
-static int ewma_load(void *state, struct analyse_blob *from)
+static int ewma_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	for (uint32_t c = 0; c < s->dims; c++)
-		s->up[c] = analyse_blob_f32(from, -ANALYSE_FAR, ANALYSE_FAR);
-	return from->failed ? -EINVAL : 0;
+	return chart_io(s->up, s->dims, -ANALYSE_FAR, ANALYSE_FAR, b);
 }
 
-static void cusum_save(const void *state, struct analyse_blob *to)
-{
-	const struct chart *s = state;
-
-	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		analyse_blob_put_f32(to, s->up[c]); /* down follows up */
-}
-
-static int cusum_load(void *state, struct analyse_blob *from)
+static int cusum_io(void *state, struct sketch_blob *b)
 {
 	struct chart *s = state;
 
-	for (uint32_t c = 0; c < 2 * s->dims; c++)
-		s->up[c] = analyse_blob_f32(from, 0, CUSUM_MAX);
-	return from->failed ? -EINVAL : 0;
+	return chart_io(s->up, 2 * s->dims, 0, CUSUM_MAX, b); /* down follows up */
 }
 
 /* Sums belong to one pod's last rows, so there is nothing to add. */
@@ -130,6 +135,13 @@ static int chart_merge(void *state, const void *other)
 
 	return s->dims == o->dims ? 0 : -EINVAL;
 }
+
+const struct analyse_detector_ops analyse_detector_threshold = {
+	.name = "threshold",
+	.summary = "the largest |z|, if above 3 deviations",
+	.create = chart_create,
+	.score = threshold_score,
+};
 
 const struct analyse_detector_ops analyse_detector_mad = {
 	.name = "mad",
@@ -143,8 +155,7 @@ const struct analyse_detector_ops analyse_detector_ewma = {
 	.summary = "control chart of exponentially weighted means",
 	.create = chart_create,
 	.score = ewma_score,
-	.save = ewma_save,
-	.load = ewma_load,
+	.io = ewma_io,
 	.merge = chart_merge,
 };
 
@@ -153,7 +164,6 @@ const struct analyse_detector_ops analyse_detector_cusum = {
 	.summary = "cumulative sums of what exceeds one deviation",
 	.create = chart_create,
 	.score = cusum_score,
-	.save = cusum_save,
-	.load = cusum_load,
+	.io = cusum_io,
 	.merge = chart_merge,
 };

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyse/blob.h"
+#include "sketch/blob.h"
 
 /* Rows are padded with NaN to a multiple of this, so that loops have no remainder. */
 #define ANALYSE_ROW_LANES 16u
@@ -53,9 +53,11 @@ struct analyse_detector_ops {
 	float (*score)(void *state, const struct analyse_row *row, float *blame);
 	/* Learns a row taken as normal. NULL: the detector does not learn. */
 	void (*learn)(void *state, const struct analyse_row *row);
-	/* What was learned; NULL: nothing. load: -EINVAL for what cannot have been saved. */
-	void (*save)(const void *state, struct analyse_blob *to);
-	int (*load)(void *state, struct analyse_blob *from);
+	/*
+	 * Saves or loads what was learned; NULL: nothing. Sets b->failed, or returns -errno, for
+	 * what cannot have been saved.
+	 */
+	int (*io)(void *state, struct sketch_blob *b);
 	/* Adds what another has learned. -EINVAL: different shape. */
 	int (*merge)(void *state, const void *other);
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyse/fleet.h"
+#include "analyse/pipeline_internal.h"
 
 struct fleet_metric {
 	uint64_t key, round;
@@ -40,8 +41,14 @@ void analyse_fleet_free(struct analyse_fleet *f)
 
 void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
-	if (analyse_pipeline_detector(p)->comparable)
-		analyse_pipeline_share(p, &f->all);
+	if (!p->opts.detector->comparable)
+		return;
+	p->thresholds = &f->all;
+	/* The first pod's budgets become the fleet's. */
+	if (!f->all.step.n) {
+		analyse_calibration_budget(&f->all.step, p->own.step.q);
+		analyse_calibration_budget(&f->all.run, p->own.run.q);
+	}
 }
 
 static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, uint64_t key)
@@ -78,11 +85,10 @@ static int grow(struct analyse_fleet *f)
 
 static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 {
-	uint32_t dims = analyse_pipeline_dims(p);
-	const float *shares = analyse_pipeline_shares(p);
-	const uint64_t *keys = analyse_pipeline_keys(p);
+	const float *shares = p->blame;
+	const uint64_t *keys = p->keys;
 
-	for (uint32_t c = 0; c < dims; c++) {
+	for (uint32_t c = 0; c < p->dims; c++) {
 		struct fleet_metric *m;
 
 		if (!(shares[c] > 0) || !keys[c])
@@ -103,16 +109,14 @@ static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct analyse_verdict *v,
 		    uint32_t pods)
 {
-	const uint64_t *keys = analyse_pipeline_keys(p);
-	float *shares = analyse_pipeline_shares(p), sum = 0;
-	uint32_t dims = analyse_pipeline_dims(p);
+	float *shares = p->blame, sum = 0;
 
-	for (uint32_t c = 0; c < dims; c++) {
+	for (uint32_t c = 0; c < p->dims; c++) {
 		float mine = shares[c], others;
 
-		if (!(mine > 0) || !keys[c])
+		if (!(mine > 0) || !p->keys[c])
 			continue;
-		others = find(f->metrics, f->room, keys[c])->sum - mine;
+		others = find(f->metrics, f->room, p->keys[c])->sum - mine;
 		others = others > 0 ? others / (float)(pods - 1) : 0;
 		shares[c] = mine * mine / (mine + ANALYSE_FLEET_RIVALRY * others);
 		sum += shares[c];
@@ -128,12 +132,10 @@ static void look_around(struct analyse_fleet *f, struct analyse_pipeline *const 
 	struct analyse_calibration_spread step = {0}, run = {0};
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct analyse_thresholds *own = analyse_pipeline_thresholds(pods[i]);
-
-		if (!own)
+		if (pods[i]->thresholds == &pods[i]->own)
 			continue;
-		analyse_calibration_compare(&step, &own->step, &f->all.step);
-		analyse_calibration_compare(&run, &own->run, &f->all.run);
+		analyse_calibration_compare(&step, &pods[i]->own.step, &f->all.step);
+		analyse_calibration_compare(&run, &pods[i]->own.run, &f->all.run);
 	}
 	analyse_calibration_compared(&step, &f->all.step);
 	analyse_calibration_compared(&run, &f->all.run);
@@ -147,13 +149,13 @@ int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const 
 
 	f->round++;
 	for (uint32_t i = 0; i < n; i++)
-		comparable += analyse_pipeline_detector(pods[i])->comparable;
+		comparable += pods[i]->opts.detector->comparable;
 	if (comparable >= ANALYSE_FLEET_MIN) {
 		for (uint32_t i = 0; i < n && !err; i++)
-			if (analyse_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
+			if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
 				err = sum_up(f, pods[i]);
 		for (uint32_t i = 0; i < n && !err; i++)
-			if (analyse_pipeline_detector(pods[i])->comparable && verdicts[i].raw > 0)
+			if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
 				compete(f, pods[i], &verdicts[i], comparable);
 	}
 	if (f->all.step.n >= f->all.step.compare_at)

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fleet.h - all pods at one moment: discounts what they share. Rising load, a busy node or a slow
- * dependency move the same metric of many pods; the culprit moves more than the others. So pods
- * compete for each metric's surprise. With c the contribution of a metric to a pod's score and a
- * its mean contribution to the other pods' scores,
- *
- *	c' = c * c / (c + ANALYSE_FLEET_RIVALRY * a),
- *
- * which keeps c if no other pod shows it and removes most of it if all do: explaining away, as
- * between causes of one effect (J. Pearl, Probabilistic Reasoning in Intelligent Systems, 1988).
- * Metrics are matched by name. A pod's score is the sum of its c'.
+ * fleet.h - all pods at one moment: discounts what they share, as pods compete for each metric's
+ * surprise (docs/analytics.md, Across the fleet). Metrics are matched by name.
  *
  * Pods whose detector is comparable share one calibration: the pooled tail has as many times more
  * scores as there are pods, and a quiet past does not give a pod a threshold that its first day of
- * work exceeds. As far as pods differ, each has its own share of the scores above t (calibrate.h),
- * as one threshold for all would be that of the restless ones. Scores of other detectors have no
- * common unit: those pods keep their own thresholds and nothing is discounted.
+ * work exceeds. Scores of other detectors have no common unit: those pods keep their own thresholds
+ * and nothing is discounted.
  *
  * A fleet is not thread-safe; a live collector has one per worker.
  */
@@ -32,7 +23,7 @@ struct analyse_fleet;
 /* q: false alarms per step and pod. NULL: errno. */
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
-/* Call before the pod's first row. analyse_pipeline_share(p, NULL) undoes it. */
+/* Scores are learned into the shared thresholds too. Call before the pod's first row. */
 void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p);
 /*
  * Completes and settles the verdicts of one moment's scored rows, at most one per pod. -ENOMEM:

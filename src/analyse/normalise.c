@@ -190,26 +190,41 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), low) : 0;
 }
 
-static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
+/* Halves all counts while they are too many. */
+static void forget_half(struct analyse_normaliser *n, uint32_t c)
 {
 	uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
-	int i;
 
+	while (in_bins(n, c) + n->still[c] >= BINS_MAX) {
+		for (uint32_t k = 0; k < ANALYSE_BINS; k++)
+			bins[k] /= 2;
+		n->still[c] /= 2;
+	}
+}
+
+static int nearest_bin(int i)
+{
+	return i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
+}
+
+static void count_move(struct analyse_normaliser *n, uint32_t c, float d)
+{
 	if (d <= resolution(n, c)) {
 		n->still[c]++;
 	} else {
 		if (!in_bins(n, c))
 			n->base[c] = (int16_t)(bin_of(d) - (int)ANALYSE_BINS / 2);
-		i = bin_of(d) - n->base[c];
-		i = i < 0 ? 0 : i >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : i;
-		bins[i]++;
+		n->bins[(size_t)c * ANALYSE_BINS + (size_t)nearest_bin(bin_of(d) - n->base[c])]++;
 	}
-	if (in_bins(n, c) + n->still[c] >= BINS_MAX) {
-		for (uint32_t k = 0; k < ANALYSE_BINS; k++)
-			bins[k] /= 2;
-		n->still[c] /= 2;
-	}
+	forget_half(n, c);
 	find_unit(n, c);
+}
+
+static void derive_spread(struct analyse_normaliser *n, uint32_t c)
+{
+	float sd = n->n[c] >= FIRST ? sqrtf(n->m2[c] / n->n[c]) : 0;
+
+	n->inv_sd[c] = sd > TINY ? 1 / fmaxf(sd, REL_SPREAD * fabsf(n->mean[c])) : 0;
 }
 
 static void learn_column(struct analyse_normaliser *n, uint32_t c, float x)
@@ -228,9 +243,7 @@ static void learn_column(struct analyse_normaliser *n, uint32_t c, float x)
 	d = y - n->mean[c];
 	n->mean[c] += d / n->n[c];
 	n->m2[c] += d * (y - n->mean[c]);
-	sd = sqrtf(n->m2[c] / n->n[c]);
-	low = REL_SPREAD * fabsf(n->mean[c]);
-	n->inv_sd[c] = n->n[c] >= FIRST && sd > TINY ? 1 / fmaxf(sd, low) : 0;
+	derive_spread(n, c);
 }
 
 static float median(const float *sorted, uint32_t n)
@@ -317,54 +330,38 @@ void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum anal
 
 #define LARGE 1e37f
 
-void analyse_normaliser_save_column(const struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *to)
-{
-	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
-
-	analyse_blob_put_f32(to, n->mean[c]);
-	analyse_blob_put_f32(to, n->m2[c]);
-	analyse_blob_put_f32(to, n->n[c]);
-	analyse_blob_put_u32(to, n->still[c]);
-	analyse_blob_put_u32(to, (uint32_t)(n->base[c] + INT16_MAX));
-	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2)
-		analyse_blob_put_u32(to, bins[i] | (uint32_t)bins[i + 1] << 16);
-}
-
-/* Derived fields. */
 static void derive(struct analyse_normaliser *n, uint32_t c)
 {
-	float low = REL_SPREAD * fabsf(n->mean[c]), sd = 0;
-
-	if (n->n[c] >= FIRST)
-		sd = sqrtf(n->m2[c] / n->n[c]);
-	n->inv_sd[c] = sd > TINY ? 1 / fmaxf(sd, low) : 0;
+	derive_spread(n, c);
 	find_unit(n, c);
 }
 
-void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *from)
+void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sketch_blob *b)
 {
 	uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
-	uint32_t base;
+	uint32_t base = (uint32_t)(n->base[c] + INT16_MAX);
 
-	analyse_normaliser_forget(n, c);
-	n->mean[c] = analyse_blob_f32(from, -LARGE, LARGE);
-	n->m2[c] = analyse_blob_f32(from, 0, LARGE);
-	n->n[c] = analyse_blob_f32(from, 0, N_MAX);
-	n->still[c] = analyse_blob_u32(from);
-	base = analyse_blob_u32(from);
+	if (b->load)
+		analyse_normaliser_forget(n, c);
+	sketch_blob_f32(b, &n->mean[c], -LARGE, LARGE);
+	sketch_blob_f32(b, &n->m2[c], 0, LARGE);
+	sketch_blob_f32(b, &n->n[c], 0, N_MAX);
+	sketch_blob_u32(b, &n->still[c]);
+	sketch_blob_u32(b, &base);
 	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2) {
-		uint32_t two = analyse_blob_u32(from);
+		uint32_t two = bins[i] | (uint32_t)bins[i + 1] << 16;
 
+		sketch_blob_u32(b, &two);
 		bins[i] = (uint16_t)two;
 		bins[i + 1] = (uint16_t)(two >> 16);
 	}
+	if (!b->load)
+		return;
 	/* Bins must be those of finite floats. */
 	if (base < INT16_MAX || base > INT16_MAX + 1019 - ANALYSE_BINS || n->still[c] > BINS_MAX ||
 	    in_bins(n, c) > BINS_MAX)
-		from->failed = true;
-	if (from->failed) {
+		b->failed = true;
+	if (b->failed) {
 		analyse_normaliser_forget(n, c);
 		return;
 	}
@@ -392,16 +389,11 @@ void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 	if (!in_bins(n, c))
 		n->base[c] = m->base[d];
 	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
-		int k = m->base[d] + (int)i - n->base[c];
+		int k = nearest_bin(m->base[d] + (int)i - n->base[c]);
 
-		k = k < 0 ? 0 : k >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : k;
 		mine[k] = (uint16_t)(mine[k] + theirs[i]);
 	}
 	n->still[c] += m->still[d];
-	while (in_bins(n, c) + n->still[c] >= BINS_MAX) {
-		for (uint32_t i = 0; i < ANALYSE_BINS; i++)
-			mine[i] /= 2;
-		n->still[c] /= 2;
-	}
+	forget_half(n, c);
 	derive(n, c);
 }

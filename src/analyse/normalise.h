@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * normalise.h - turns values of any unit into rows that detectors can compare. Each column learns
- * its location, spread and usual move online, robust to what is not normal.
- *
- * z = (x - location) / spread: long-run mean and deviation by Welford's recurrence (B. P. Welford,
- * Technometrics 4, 1962) on values winsorised at 4 deviations (P. J. Huber, Ann. Math. Stat. 35,
- * 1964), so that one outlier moves them little.
- *
- * move: the smaller of the distances from the fast and the slow baseline (medians of the last
- * ANALYSE_FAST and ANALYSE_SLOW steps), 0 if they are on opposite sides, in units of the usual
- * move: the 99th percentile of these distances over 2.576, which is the deviation of a normal
- * distribution and wider for heavy tails. A lasting change is a move until the fast baseline
- * follows (which a pipeline delays while the pod is anomalous). The way back is no move, because
- * the slow baseline, which learns nothing while the pod is anomalous, is still there.
- *
- * A column that never moved has no usual move. By the rule of succession (P.-S. Laplace, 1774) its
- * first move has the probability 1 / (2 + steps); whatever its size, it counts as the move of that
- * probability on a power law of index 1 through the 99th percentile: 2.576 (2 + steps) / 100.
+ * its location, spread and usual move online, robust to what is not normal. docs/analytics.md,
+ * Normalisation, defines z and move, with the sources.
  *
  * Distances are counted in a histogram of ANALYSE_BINS bins, four per octave (as in HDR histograms
  * and DDSketch: C. Masson, J. Rim, H. Lee, VLDB 2019): right to 13 % over 24 octaves. All counts
@@ -31,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "analyse/blob.h"
+#include "sketch/blob.h"
 
 #define ANALYSE_FAST	 3u
 #define ANALYSE_SLOW	 40u
@@ -81,10 +67,8 @@ enum analyse_count {
 void analyse_normaliser_step(struct analyse_normaliser *n, bool learn, enum analyse_count count,
 			     bool slow, const bool *held);
 
-void analyse_normaliser_save_column(const struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *to);
-void analyse_normaliser_load_column(struct analyse_normaliser *n, uint32_t c,
-				    struct analyse_blob *from);
+/* Saves or loads what column c has learned; forgets the column if b fails. */
+void analyse_normaliser_io(struct analyse_normaliser *n, uint32_t c, struct sketch_blob *b);
 void analyse_normaliser_merge_column(struct analyse_normaliser *n, uint32_t c,
 				     const struct analyse_normaliser *m, uint32_t d);
 

@@ -9,13 +9,11 @@
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
 #define GAP_STEPS     10u  /* gap or setback after which recent levels are stale */
 #define THRESHOLD_MIN 1e-3f
-#define MARGIN                                                                                    \
-	0.02 /* of the distance from the median: keeps scores in lumps at or below their own lump \
-	      */
-#define REL_RATE                                                                        \
-	2e-3 /* share of the top rate below which a rate is rounding, as in normalise.c \
-	      */
-#define HOUR_NS 3600000000000.0
+/* Of the distance from the median: keeps scores in lumps at or below their own lump. */
+#define MARGIN 0.02
+/* Share of the top rate below which a rate is rounding, as in normalise.c. */
+#define REL_RATE 2e-3
+#define HOUR_NS	 3600000000000.0
 
 /* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never 0. */
 static uint64_t key_of(const char *name)
@@ -426,36 +424,6 @@ void analyse_pipeline_recalibrate(struct analyse_pipeline *p)
 	p->learning = ANALYSE_LEARN_SCORES;
 }
 
-void analyse_pipeline_share(struct analyse_pipeline *p, struct analyse_thresholds *shared)
-{
-	p->thresholds = shared ? shared : &p->own;
-	/* The first pod's budgets become the fleet's. */
-	if (shared && !shared->step.n) {
-		analyse_calibration_budget(&shared->step, p->own.step.q);
-		analyse_calibration_budget(&shared->run, p->own.run.q);
-	}
-}
-
-const struct analyse_thresholds *analyse_pipeline_thresholds(const struct analyse_pipeline *p)
-{
-	return p->thresholds == &p->own ? NULL : &p->own;
-}
-
-uint32_t analyse_pipeline_dims(const struct analyse_pipeline *p)
-{
-	return p->dims;
-}
-
-const uint64_t *analyse_pipeline_keys(const struct analyse_pipeline *p)
-{
-	return p->keys;
-}
-
-float *analyse_pipeline_shares(struct analyse_pipeline *p)
-{
-	return p->blame;
-}
-
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats)
 {
 	*stats = p->stats;
@@ -464,9 +432,4 @@ void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pip
 double analyse_pipeline_budget(const struct analyse_pipeline *p)
 {
 	return p->q;
-}
-
-const struct analyse_detector_ops *analyse_pipeline_detector(const struct analyse_pipeline *p)
-{
-	return p->opts.detector;
 }

@@ -107,15 +107,6 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 /* The second half, with v->common known: the verdict, and the blame ranked by shares. */
 void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v);
 
-/*
- * Contributions of metrics to the raw score just computed: keys of names (0: no metric) and shares
- * >= 0, analyse_pipeline_dims() each. fleet.h may lower shares before it settles. Valid until the
- * next row.
- */
-uint32_t analyse_pipeline_dims(const struct analyse_pipeline *p);
-const uint64_t *analyse_pipeline_keys(const struct analyse_pipeline *p);
-float *analyse_pipeline_shares(struct analyse_pipeline *p);
-
 enum analyse_learning {
 	ANALYSE_LEARN_GATED =
 		0,	      /* steps judged normal; others after hold_ns with probability eta */
@@ -131,19 +122,9 @@ void analyse_pipeline_rewind(struct analyse_pipeline *p);
  * by the whole model.
  */
 void analyse_pipeline_recalibrate(struct analyse_pipeline *p);
-/*
- * From now on scores are learned into these too (fleet.h's, shared by comparable pods); NULL: only
- * into the pod's own.
- */
-void analyse_pipeline_share(struct analyse_pipeline *p, struct analyse_thresholds *shared);
-
-/* The pod's own calibration if it shares thresholds; else NULL. */
-const struct analyse_thresholds *analyse_pipeline_thresholds(const struct analyse_pipeline *p);
-
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats);
 /* The budget in false alarms per step. */
 double analyse_pipeline_budget(const struct analyse_pipeline *p);
-const struct analyse_detector_ops *analyse_pipeline_detector(const struct analyse_pipeline *p);
 
 /*
  * Models: columns, normalisation, detector and calibration, without recent levels. Little-endian,

@@ -9,51 +9,80 @@
 
 #define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 and length of what follows the header */
 
-static void save_body(const struct analyse_pipeline *p, struct analyse_blob *b)
-{
-	char name[16] = {0};
+struct model {
+	uint64_t magic, bytes; /* of what follows the header */
+	uint32_t version, crc;
+	char detector[16];
+	uint32_t dims;
+	uint64_t step_ns, learned;
+};
 
-	strncpy(name, p->opts.detector->name, sizeof(name) - 1);
-	analyse_blob_put(b, name, sizeof(name));
-	analyse_blob_put_u32(b, p->dims);
-	analyse_blob_put_u64(b, p->opts.step_ns);
-	analyse_blob_put_u64(b, p->stats.learned);
-	for (uint32_t s = 0; s < p->dims; s++) {
-		analyse_blob_put_u64(b, p->keys[s]);
-		analyse_blob_put_u32(b, p->slots[s].counter);
-		analyse_normaliser_save_column(&p->normaliser, s, b);
+static void header_io(struct model *m, struct sketch_blob *b)
+{
+	sketch_blob_u64(b, &m->magic);
+	sketch_blob_u32(b, &m->version);
+	sketch_blob_u32(b, &m->crc);
+	sketch_blob_u64(b, &m->bytes);
+}
+
+static void info_io(struct model *m, struct sketch_blob *b)
+{
+	sketch_blob_bytes(b, m->detector, sizeof(m->detector));
+	sketch_blob_u32(b, &m->dims);
+	sketch_blob_u64(b, &m->step_ns);
+	sketch_blob_u64(b, &m->learned);
+}
+
+/* Columns, thresholds (the shared ones, for a fleet that knows nothing yet, first), detector. */
+static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *shared,
+		      struct sketch_blob *b)
+{
+	for (uint32_t s = 0; s < p->dims && !b->failed; s++) {
+		uint32_t counter = p->slots[s].counter;
+
+		sketch_blob_u64(b, &p->keys[s]);
+		sketch_blob_u32(b, &counter);
+		p->slots[s].counter = counter;
+		analyse_normaliser_io(&p->normaliser, s, b);
 	}
-	/* The shared thresholds, for a fleet that knows nothing yet, then the pod's own. */
-	analyse_calibration_save(&p->thresholds->step, b);
-	analyse_calibration_save(&p->thresholds->run, b);
-	analyse_calibration_save(&p->own.step, b);
-	analyse_calibration_save(&p->own.run, b);
-	if (p->opts.detector->save)
-		p->opts.detector->save(p->detector, b);
+	if (b->failed || analyse_calibration_io(&shared->step, b) ||
+	    analyse_calibration_io(&shared->run, b) || analyse_calibration_io(&p->own.step, b) ||
+	    analyse_calibration_io(&p->own.run, b))
+		return -EINVAL;
+	return p->opts.detector->io ? p->opts.detector->io(p->detector, b) : 0;
+}
+
+static void save(const struct analyse_pipeline *p, struct sketch_blob *b)
+{
+	struct model m = {.dims = p->dims, .step_ns = p->opts.step_ns, .learned = p->stats.learned};
+
+	strncpy(m.detector, p->opts.detector->name, sizeof(m.detector) - 1);
+	info_io(&m, b);
+	/* Saving only reads. */
+	learned_io((struct analyse_pipeline *)(uintptr_t)p, p->thresholds, b);
 }
 
 size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p)
 {
-	struct analyse_blob b = {.bytes = SIZE_MAX};
+	struct sketch_blob b = {.bytes = SIZE_MAX};
 
-	save_body(p, &b);
+	save(p, &b);
 	return HEADER + b.used;
 }
 
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes)
 {
-	struct analyse_blob b = {.at = buf, .bytes = bytes}, head;
+	struct sketch_blob b = {.at = buf, .bytes = bytes}, head = {.at = buf, .bytes = HEADER};
+	struct model m = {.magic = ANALYSE_MODEL_MAGIC, .version = ANALYSE_MODEL_VERSION};
 
-	if (!analyse_blob_take(&b, HEADER))
+	if (!sketch_blob_take(&b, HEADER))
 		return -ENOSPC;
-	save_body(p, &b);
+	save(p, &b);
 	if (b.failed)
 		return -ENOSPC;
-	head = (struct analyse_blob){.at = buf, .bytes = HEADER};
-	analyse_blob_put_u64(&head, ANALYSE_MODEL_MAGIC);
-	analyse_blob_put_u32(&head, ANALYSE_MODEL_VERSION);
-	analyse_blob_put_u32(&head, (uint32_t)crc32_z(0, (uint8_t *)buf + HEADER, b.used - HEADER));
-	analyse_blob_put_u64(&head, b.used - HEADER);
+	m.bytes = b.used - HEADER;
+	m.crc = (uint32_t)crc32_z(0, b.at + HEADER, m.bytes);
+	header_io(&m, &head);
 	return (int64_t)b.used;
 }
 
@@ -88,69 +117,51 @@ static void reset(struct analyse_pipeline *p)
 	reset_detector(p);
 }
 
-/* The header and the first fields. */
-static int load_info(struct analyse_blob *b, struct analyse_model_info *info)
+static int load_model(struct sketch_blob *b, struct model *m)
 {
-	uint64_t magic = analyse_blob_u64(b), length;
-	uint32_t version = analyse_blob_u32(b), crc = analyse_blob_u32(b);
-	const void *at;
-
-	memset(info, 0, sizeof(*info));
-	length = analyse_blob_u64(b);
-	if (b->failed || magic != ANALYSE_MODEL_MAGIC)
+	header_io(m, b);
+	if (b->failed || m->magic != ANALYSE_MODEL_MAGIC)
 		return -EINVAL;
-	if (version != ANALYSE_MODEL_VERSION)
+	if (m->version != ANALYSE_MODEL_VERSION)
 		return -EPROTONOSUPPORT;
-	if (length != b->bytes - b->used || crc != (uint32_t)crc32_z(0, b->at + HEADER, length))
+	if (m->bytes != b->bytes - b->used ||
+	    m->crc != (uint32_t)crc32_z(0, b->at + HEADER, m->bytes))
 		return -EINVAL;
-	at = analyse_blob_take(b, sizeof(info->detector));
-	if (at)
-		memcpy(info->detector, at, sizeof(info->detector) - 1);
-	info->columns = analyse_blob_u32(b);
-	info->step_ns = analyse_blob_u64(b);
-	info->learned = analyse_blob_u64(b);
+	info_io(m, b);
+	m->detector[sizeof(m->detector) - 1] = 0;
 	return b->failed ? -EINVAL : 0;
 }
 
 int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_model_info *info)
 {
-	struct analyse_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true};
+	struct model m = {0};
+	int err = load_model(&b, &m);
 
-	return load_info(&b, info);
+	*info = (struct analyse_model_info){
+		.columns = m.dims, .step_ns = m.step_ns, .learned = m.learned};
+	memcpy(info->detector, m.detector, sizeof(info->detector));
+	return err;
 }
 
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes)
 {
-	struct analyse_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes};
+	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true};
 	struct analyse_thresholds all = p->own;
-	struct analyse_model_info info;
-	uint32_t dims = p->dims;
-	int err = load_info(&b, &info);
+	struct model m = {0};
+	int err = load_model(&b, &m);
 
 	if (err)
 		return err;
 	reset(p);
-	err = -EINVAL;
-	if (strcmp(info.detector, p->opts.detector->name) || info.columns != dims ||
-	    info.step_ns != p->opts.step_ns)
-		goto bad;
-	for (uint32_t s = 0; s < dims && !b.failed; s++) {
-		p->keys[s] = analyse_blob_u64(&b);
-		p->slots[s].counter = analyse_blob_u32(&b);
-		analyse_normaliser_load_column(&p->normaliser, s, &b);
+	if (strcmp(m.detector, p->opts.detector->name) || m.dims != p->dims ||
+	    m.step_ns != p->opts.step_ns)
+		return -EINVAL;
+	err = learned_io(p, &all, &b);
+	if (err || b.failed || b.used != b.bytes) {
+		reset(p);
+		return err ? err : -EINVAL;
 	}
-	if (b.failed)
-		goto bad;
-	if (analyse_calibration_load(&all.step, &b) || analyse_calibration_load(&all.run, &b) ||
-	    analyse_calibration_load(&p->own.step, &b) || analyse_calibration_load(&p->own.run, &b))
-		goto bad;
-	err = 0;
-	if (!err && p->opts.detector->load)
-		err = p->opts.detector->load(p->detector, &b);
-	if (!err && (b.failed || b.used != b.bytes))
-		err = -EINVAL;
-	if (err)
-		goto bad;
 	/* A fleet that knows nothing yet starts from the model's thresholds. */
 	if (p->thresholds != &p->own && !p->thresholds->step.n) {
 		double step = p->thresholds->step.q, run = p->thresholds->run.q;
@@ -162,11 +173,8 @@ int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t by
 		if (run != all.run.q)
 			analyse_calibration_budget(&p->thresholds->run, run);
 	}
-	p->stats.learned = info.learned;
+	p->stats.learned = m.learned;
 	return 0;
-bad:
-	reset(p);
-	return err;
 }
 
 int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipeline *other)

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sketch/blob.h"
 #include "sketch/fd.h"
-#include "sketch/wire.h"
+#include "sketch/hash.h"
 
 /*
  * Rows 0..rank-1 are directions: unit vectors with their weights in sigma[]. Rows l..l+fresh-1 are
@@ -15,19 +16,18 @@
  */
 struct sketch_fd {
 	uint32_t l, d, stride; /* floats per row: d rounded up to a multiple of 16 with zeroes */
-	uint32_t room,
-		fresh; /* capacity for raw rows, and raw rows, since the last factorisation */
-	uint32_t rank, flags;
+	uint32_t fresh;	       /* raw rows since the last factorisation; l are the most */
+	uint32_t rank;
 	uint64_t count;
 	double shrunk, energy; /* energy: without fresh rows */
 	void (*compress)(struct sketch_fd *fd);
 	double (*residual)(const struct sketch_fd *fd, uint32_t k, const float *row, float *out);
-	double *sigma;	/* l + room; 1 for fresh rows */
-	double *gram;	/* (l + room) rows of SKETCH_EIGEN_STRIDE(l + room) */
-	double *value;	/* l + room eigenvalues */
+	double *sigma;	/* 2 l; 1 for fresh rows */
+	double *gram;	/* 2 l rows of SKETCH_EIGEN_STRIDE(2 l) */
+	double *value;	/* 2 l eigenvalues */
 	double *work;	/* for sketch_eigen() */
 	double *turned; /* l rows of stride: new directions before rounding to f32 */
-	float *row;	/* (l + room) rows of stride */
+	float *row;	/* 2 l rows of stride */
 };
 
 /* Directions below this share of the strongest eigenvalue are rounding errors. */
@@ -84,25 +84,22 @@ int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level)
 	return 0;
 }
 
-struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags)
+struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d)
 {
-	const uint32_t stride = (dims_d + 15) / 16 * 16,
-		       room = flags & SKETCH_FD_PLAIN ? 1 : rows_l;
-	const size_t n = (size_t)rows_l + room, gram = n * SKETCH_EIGEN_STRIDE(n);
+	const uint32_t stride = (dims_d + 15) / 16 * 16;
+	const size_t n = 2 * (size_t)rows_l, gram = n * SKETCH_EIGEN_STRIDE(n);
 	struct sketch_fd *fd;
 	size_t doubles;
 	double *at;
 
-	if (!rows_l || rows_l > SKETCH_FD_ROWS_MAX || !dims_d || dims_d > SKETCH_FD_DIMS_MAX ||
-	    flags & ~(unsigned int)SKETCH_FD_PLAIN) {
+	if (!rows_l || rows_l > SKETCH_FD_ROWS_MAX || !dims_d || dims_d > SKETCH_FD_DIMS_MAX) {
 		errno = EINVAL;
 		return NULL;
 	}
 	fd = malloc(sizeof(*fd));
 	if (!fd)
 		return NULL;
-	*fd = (struct sketch_fd){
-		.l = rows_l, .d = dims_d, .stride = stride, .room = room, .flags = flags};
+	*fd = (struct sketch_fd){.l = rows_l, .d = dims_d, .stride = stride};
 	doubles = SKETCH_EIGEN_STRIDE(n) * 2 + gram + SKETCH_EIGEN_WORK(n) +
 		  (size_t)rows_l * stride + n * stride / 2;
 	at = aligned_alloc(64, doubles * sizeof(double));
@@ -118,7 +115,8 @@ struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int f
 	fd->work = fd->gram + gram;
 	fd->turned = fd->work + SKETCH_EIGEN_WORK(n);
 	fd->row = (float *)(fd->turned + (size_t)rows_l * stride);
-	sketch_fd_clear(fd);
+	for (uint32_t i = rows_l; i < n; i++)
+		fd->sigma[i] = 1;
 	sketch_fd_set_level(fd, sketch_vector_best());
 	return fd;
 }
@@ -128,16 +126,6 @@ void sketch_fd_free(struct sketch_fd *fd)
 	if (fd)
 		free(fd->sigma);
 	free(fd);
-}
-
-void sketch_fd_clear(struct sketch_fd *fd)
-{
-	memset(fd->row, 0, ((size_t)fd->l + fd->room) * fd->stride * sizeof(float));
-	for (uint32_t i = 0; i < fd->l + fd->room; i++)
-		fd->sigma[i] = i < fd->l ? 0 : 1;
-	fd->rank = fd->fresh = 0;
-	fd->count = 0;
-	fd->shrunk = fd->energy = 0;
 }
 
 uint32_t sketch_fd_rows(const struct sketch_fd *fd)
@@ -188,16 +176,21 @@ void sketch_fd_compress(struct sketch_fd *fd)
 	fd->compress(fd);
 }
 
+/* Adds a row with a weight. */
+static void append(struct sketch_fd *fd, const float *row, double weight)
+{
+	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
+	fd->sigma[fd->l + fd->fresh] = weight;
+	if (++fd->fresh == fd->l)
+		fd->compress(fd);
+}
+
 int sketch_fd_update(struct sketch_fd *fd, const float *row)
 {
 	const float limit = SKETCH_FD_LIMIT;
-	float *to = fd->row + (size_t)(fd->l + fd->fresh) * fd->stride;
 	uint32_t top, bad = 0;
 
-	/*
-	 * As integers, magnitudes of floats sort like the numbers, with infinities and NaN at the
-	 * end.
-	 */
+	/* As integers, magnitudes sort like the numbers, with infinities and NaN at the end. */
 	memcpy(&top, &limit, 4);
 	for (uint32_t i = 0; i < fd->d; i++) {
 		uint32_t bits;
@@ -207,11 +200,8 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row)
 	}
 	if (bad)
 		return -EINVAL;
-	memcpy(to, row, fd->d * sizeof(float));
-	fd->sigma[fd->l + fd->fresh] = 1;
 	fd->count++;
-	if (++fd->fresh == fd->room)
-		fd->compress(fd);
+	append(fd, row, 1);
 	return 0;
 }
 
@@ -231,26 +221,6 @@ double sketch_fd_residual(const struct sketch_fd *fd, uint32_t k, const float *r
 	return fd->residual(fd, k, row, residual_out);
 }
 
-int sketch_fd_decay(struct sketch_fd *fd, double factor)
-{
-	if (!(factor > 0 && factor <= 1))
-		return -EINVAL;
-	for (uint32_t i = 0; i < fd->l + fd->fresh; i++)
-		fd->sigma[i] *= factor;
-	fd->energy *= factor * factor;
-	fd->shrunk *= factor * factor;
-	return 0;
-}
-
-/* Adds a row with a weight. */
-static void append(struct sketch_fd *fd, const float *row, double weight)
-{
-	memcpy(fd->row + (size_t)(fd->l + fd->fresh) * fd->stride, row, fd->d * sizeof(float));
-	fd->sigma[fd->l + fd->fresh] = weight;
-	if (++fd->fresh == fd->room)
-		fd->compress(fd);
-}
-
 int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 {
 	double energy;
@@ -268,36 +238,82 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from)
 	return 0;
 }
 
+/* ---- the saved form: docs/sketches.md ---- */
+
+#define MAGIC	0x4b534c53u /* "SLSK" */
+#define VERSION 1u
+#define KIND	1u
+#define HEAD	60u /* bytes of struct head */
+
+struct head {
+	uint32_t magic, version_kind; /* 16 bits each */
+	uint64_t bytes;
+	uint32_t l, d, flags, rank, fresh; /* flags: 0 */
+	uint64_t count;
+	double shrunk, energy;
+};
+
+static void frame_io(struct head *h, struct sketch_blob *b)
+{
+	sketch_blob_u32(b, &h->magic);
+	sketch_blob_u32(b, &h->version_kind);
+	sketch_blob_u64(b, &h->bytes);
+}
+
+static void head_io(struct head *h, struct sketch_blob *b)
+{
+	sketch_blob_u32(b, &h->l);
+	sketch_blob_u32(b, &h->d);
+	sketch_blob_u32(b, &h->flags);
+	sketch_blob_u32(b, &h->rank);
+	sketch_blob_u32(b, &h->fresh);
+	sketch_blob_u64(b, &h->count);
+	sketch_blob_f64(b, &h->shrunk, 0, ENERGY_MAX);
+	sketch_blob_f64(b, &h->energy, 0, ENERGY_MAX);
+}
+
+static void rows_io(const struct sketch_fd *fd, struct sketch_blob *b)
+{
+	for (uint32_t i = 0; i < fd->l + fd->fresh && !b->failed; i++) {
+		if (i >= fd->rank && i < fd->l)
+			continue;
+		sketch_blob_f64(b, &fd->sigma[i], 0, WEIGHT_MAX);
+		for (uint32_t c = 0; c < fd->d; c++)
+			sketch_blob_f32(b, &fd->row[(size_t)i * fd->stride + c], -SKETCH_FD_LIMIT,
+					SKETCH_FD_LIMIT);
+	}
+}
+
 size_t sketch_fd_save_bytes(const struct sketch_fd *fd)
 {
 	const size_t kept = (size_t)fd->rank + fd->fresh;
 
-	return SKETCH_FRAME + 5 * 4 + 3 * 8 + kept * 8 + kept * fd->d * 4;
+	return HEAD + kept * (8 + (size_t)fd->d * 4) + 8;
 }
 
 int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes)
 {
-	struct sketch_wire w;
-	int rc = sketch_wire_begin(&w, buf, bytes, sketch_fd_save_bytes(fd), SKETCH_FD);
+	struct head h = {.magic = MAGIC,
+			 .version_kind = VERSION | KIND << 16,
+			 .bytes = sketch_fd_save_bytes(fd),
+			 .l = fd->l,
+			 .d = fd->d,
+			 .rank = fd->rank,
+			 .fresh = fd->fresh,
+			 .count = fd->count,
+			 .shrunk = fd->shrunk,
+			 .energy = fd->energy};
+	struct sketch_blob b = {.at = buf, .bytes = h.bytes};
+	uint64_t sum;
 
-	if (rc)
-		return rc;
-	sketch_put_u32(&w, fd->l);
-	sketch_put_u32(&w, fd->d);
-	sketch_put_u32(&w, fd->flags);
-	sketch_put_u32(&w, fd->rank);
-	sketch_put_u32(&w, fd->fresh);
-	sketch_put_u64(&w, fd->count);
-	sketch_put_f64(&w, fd->shrunk);
-	sketch_put_f64(&w, fd->energy);
-	for (uint32_t i = 0; i < fd->l + fd->fresh; i++) {
-		if (i >= fd->rank && i < fd->l)
-			continue;
-		sketch_put_f64(&w, fd->sigma[i]);
-		for (uint32_t c = 0; c < fd->d; c++)
-			sketch_put_f32(&w, fd->row[(size_t)i * fd->stride + c]);
-	}
-	return sketch_wire_end(&w, buf);
+	if (bytes < h.bytes)
+		return -ENOSPC;
+	frame_io(&h, &b);
+	head_io(&h, &b);
+	rows_io(fd, &b);
+	sum = sketch_hash_bytes(buf, b.used, 0);
+	sketch_blob_u64(&b, &sum);
+	return (int64_t)b.used;
 }
 
 /* True if the directions are orthonormal, up to rounding of the weakest. */
@@ -317,50 +333,40 @@ static bool orthonormal(const struct sketch_fd *fd)
 
 int sketch_fd_load(struct sketch_fd **out, const void *buf, size_t bytes)
 {
-	uint32_t l, d, flags, rank, fresh;
-	struct sketch_wire_in r;
+	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true}, end;
 	struct sketch_fd *fd;
-	int rc = sketch_wire_open(&r, buf, bytes, SKETCH_FD);
+	struct head h;
+	uint64_t sum;
 
-	if (rc)
-		return rc;
-	l = sketch_take_u32(&r);
-	d = sketch_take_u32(&r);
-	flags = sketch_take_u32(&r);
-	rank = sketch_take_u32(&r);
-	fresh = sketch_take_u32(&r);
-	if (rank > l || rank > d || fresh >= (flags & SKETCH_FD_PLAIN ? 1 : l))
+	frame_io(&h, &b);
+	if (b.failed || h.magic != MAGIC)
 		return -EINVAL;
-	fd = sketch_fd_new(l, d, flags);
+	if ((uint16_t)h.version_kind != VERSION)
+		return -EPROTONOSUPPORT;
+	if (h.version_kind >> 16 != KIND || h.bytes != bytes || bytes < HEAD + 8)
+		return -EINVAL;
+	end = (struct sketch_blob){.at = b.at + bytes - 8, .bytes = 8, .load = true};
+	sketch_blob_u64(&end, &sum);
+	head_io(&h, &b);
+	if (sum != sketch_hash_bytes(buf, bytes - 8, 0) || b.failed || h.flags || h.rank > h.l ||
+	    h.rank > h.d || h.fresh >= h.l)
+		return -EINVAL;
+	fd = sketch_fd_new(h.l, h.d);
 	if (!fd)
 		return -errno;
-	fd->rank = rank;
-	fd->fresh = fresh;
+	fd->rank = h.rank;
+	fd->fresh = h.fresh;
+	fd->count = h.count;
+	fd->shrunk = h.shrunk;
+	fd->energy = h.energy;
 	if (bytes != sketch_fd_save_bytes(fd))
 		goto refuse;
-	fd->count = sketch_take_u64(&r);
-	fd->shrunk = sketch_take_f64(&r);
-	fd->energy = sketch_take_f64(&r);
-	if (!(fd->shrunk >= 0 && fd->shrunk <= ENERGY_MAX && fd->energy >= 0 &&
-	      fd->energy <= ENERGY_MAX))
-		goto refuse;
-	for (uint32_t i = 0; i < l + fresh; i++) {
-		if (i >= rank && i < l)
-			continue;
-		fd->sigma[i] = sketch_take_f64(&r);
-		/* Descending, up to rounding; decay takes weights down to 0. */
-		if (!(fd->sigma[i] >= 0 && fd->sigma[i] <= WEIGHT_MAX) ||
-		    (i && i < rank && fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN))
+	rows_io(fd, &b);
+	/* Descending, up to rounding. */
+	for (uint32_t i = 1; i < h.rank; i++)
+		if (fd->sigma[i] > fd->sigma[i - 1] * 1.001 + DBL_MIN)
 			goto refuse;
-		for (uint32_t c = 0; c < d; c++) {
-			float x = sketch_take_f32(&r);
-
-			if (!(fabsf(x) <= SKETCH_FD_LIMIT))
-				goto refuse;
-			fd->row[(size_t)i * fd->stride + c] = x;
-		}
-	}
-	if (!sketch_wire_done(&r) || !orthonormal(fd))
+	if (b.failed || !orthonormal(fd))
 		goto refuse;
 	*out = fd;
 	return 0;

@@ -5,8 +5,8 @@
  *
  * E. Liberty, "Simple and deterministic matrix sketching", KDD 2013; M. Ghashami, E. Liberty, J. M.
  * Phillips, D. P. Woodruff, "Frequent Directions: simple and deterministic matrix sketching", SIAM
- * J. Comput. 45 (2016), section 3 and, for the variant that factorises only when 2l rows are full,
- * section 3.1 ("Fast Frequent Directions").
+ * J. Comput. 45 (2016), section 3.1 ("Fast Frequent Directions"): it factorises when 2l rows are
+ * full.
  *
  * For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
@@ -35,21 +35,14 @@
 /* Bound of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
 
-enum {
-	SKETCH_FD_FAST = 0,  /* 2l rows; factorises once per l rows */
-	SKETCH_FD_PLAIN = 1, /* l + 1 rows; factorises at each row from the (l+1)-th on */
-};
-
 struct sketch_fd;
 
 /*
  * l = rows_l directions (1..SKETCH_FD_ROWS_MAX) of rows of dims_d floats. NULL: errno EINVAL or
  * ENOMEM.
  */
-struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d, unsigned int flags);
+struct sketch_fd *sketch_fd_new(uint32_t rows_l, uint32_t dims_d);
 void sketch_fd_free(struct sketch_fd *fd); /* accepts NULL */
-/* Forgets all rows. */
-void sketch_fd_clear(struct sketch_fd *fd);
 
 uint32_t sketch_fd_rows(const struct sketch_fd *fd); /* l */
 uint32_t sketch_fd_dims(const struct sketch_fd *fd); /* d */
@@ -59,7 +52,7 @@ int sketch_fd_update(struct sketch_fd *fd, const float *row);
 
 /*
  * Factorises now. Directions, weights and residuals are those of the last factorisation, up to l
- * rows late in the fast variant; there are none before the first.
+ * rows late; there are none before the first.
  */
 void sketch_fd_compress(struct sketch_fd *fd);
 
@@ -88,12 +81,6 @@ double sketch_fd_energy(const struct sketch_fd *fd);
 uint64_t sketch_fd_count(const struct sketch_fd *fd);
 
 /*
- * Multiplies the weight of all rows so far by factor (0..1), so energies and the bound by factor^2.
- * -EINVAL for any other factor.
- */
-int sketch_fd_decay(struct sketch_fd *fd, double factor);
-
-/*
  * Adds the rows of `from` (Ghashami et al., section 1.3). The bound then holds for all rows
  * together. The numbers of directions may differ; -EINVAL if the dimensions do or both are the same
  * sketch.
@@ -102,7 +89,7 @@ int sketch_fd_merge(struct sketch_fd *into, const struct sketch_fd *from);
 
 /* Bytes that sketch_fd_save() writes. */
 size_t sketch_fd_save_bytes(const struct sketch_fd *fd);
-/* Returns the bytes written, or -ENOSPC. The format is in wire.h. */
+/* Returns the bytes written, or -ENOSPC. */
 int64_t sketch_fd_save(const struct sketch_fd *fd, void *buf, size_t bytes);
 /*
  * Loads a sketch from untrusted bytes. 0; -EINVAL: damaged, or not a sketch that could have been

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hash.h - seeded XXH3 (Y. Collet), the hash of all sketches. A u64 key is hashed as its eight
- * little-endian bytes, so a key is the same as a number and as bytes on every machine.
+ * hash.h - seeded XXH3 (Y. Collet), the hash of all sketches.
  */
 #ifndef SL_SKETCH_HASH_H
 #define SL_SKETCH_HASH_H
@@ -9,20 +8,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <endian.h>
 #include <stddef.h>
 #include <stdint.h>
 
 static inline uint64_t sketch_hash_bytes(const void *p, size_t n, uint64_t seed)
 {
 	return XXH3_64bits_withSeed(p, n, seed);
-}
-
-static inline uint64_t sketch_hash_u64(uint64_t key, uint64_t seed)
-{
-	const uint64_t bytes = htole64(key);
-
-	return XXH3_64bits_withSeed(&bytes, sizeof(bytes), seed);
 }
 
 #define SKETCH_HASH_STEP 0x9e3779b97f4a7c15u /* 2^64 over the golden ratio */

@@ -186,12 +186,7 @@ uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s)
 	return s->used < s->m ? 0 : s->item[s->heap[0]].count;
 }
 
-static struct sketch_space_saving_item shown(const struct sketch_space_saving *s, uint32_t i)
-{
-	return (struct sketch_space_saving_item){
-		.key = key_of(s, i), .count = s->item[i].count, .error = s->item[i].error};
-}
-
+/* By descending count, then by key. */
 static bool before(const struct sketch_space_saving_item *a,
 		   const struct sketch_space_saving_item *b, uint32_t key_bytes)
 {
@@ -200,73 +195,22 @@ static bool before(const struct sketch_space_saving_item *a,
 	return memcmp(a->key, b->key, key_bytes) < 0;
 }
 
-/* Sifts down in a heap of k items that has the last in order at its root. */
-static void last_down(struct sketch_space_saving_item *v, uint32_t k, uint32_t at,
-		      uint32_t key_bytes)
-{
-	const struct sketch_space_saving_item x = v[at];
-
-	for (;;) {
-		uint32_t child = 2 * at + 1;
-
-		if (child >= k)
-			break;
-		if (child + 1 < k && before(&v[child], &v[child + 1], key_bytes))
-			child++;
-		if (!before(&x, &v[child], key_bytes))
-			break;
-		v[at] = v[child];
-		at = child;
-	}
-	v[at] = x;
-}
-
-/* Keeps x if it is among the best k; *have are there. */
-static void offer(struct sketch_space_saving_item *v, uint32_t k, uint32_t *have,
-		  struct sketch_space_saving_item x, uint32_t key_bytes)
-{
-	if (*have < k) {
-		v[(*have)++] = x;
-		if (*have == k)
-			for (uint32_t i = k / 2; i-- > 0;)
-				last_down(v, k, i, key_bytes);
-	} else if (k && before(&x, &v[0], key_bytes)) {
-		v[0] = x;
-		last_down(v, k, 0, key_bytes);
-	}
-}
-
-static void in_order(struct sketch_space_saving_item *v, uint32_t have, uint32_t key_bytes)
-{
-	for (uint32_t i = have / 2; i-- > 0;)
-		last_down(v, have, i, key_bytes);
-	for (uint32_t n = have; n > 1; n--) {
-		const struct sketch_space_saving_item last = v[0];
-
-		v[0] = v[n - 1];
-		v[n - 1] = last;
-		last_down(v, n - 1, 0, key_bytes);
-	}
-}
-
 uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 				 struct sketch_space_saving_item *out, uint32_t k)
 {
 	uint32_t have = 0;
 
-	for (uint32_t i = 0; i < s->used; i++)
-		offer(out, k, &have, shown(s, i), s->key_bytes);
-	in_order(out, have, s->key_bytes);
+	for (uint32_t i = 0; i < s->used; i++) {
+		const struct sketch_space_saving_item item = {
+			.key = key_of(s, i), .count = s->item[i].count, .error = s->item[i].error};
+		uint32_t at = have;
+
+		have += have < k;
+		for (; at && before(&item, &out[at - 1], s->key_bytes); at--)
+			if (at < k)
+				out[at] = out[at - 1];
+		if (at < k)
+			out[at] = item;
+	}
 	return have;
-}
-
-int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
-			     struct sketch_space_saving_item *out)
-{
-	const uint32_t i = s->table[slot_of(s, key, sketch_hash_bytes(key, s->key_bytes, s->seed))];
-
-	if (i == NONE)
-		return -ENOENT;
-	*out = shown(s, i);
-	return 0;
 }

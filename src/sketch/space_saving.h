@@ -48,11 +48,11 @@ uint64_t sketch_space_saving_total(const struct sketch_space_saving *s);
 /* Upper bound of the count of every key that is not reported. */
 uint64_t sketch_space_saving_floor(const struct sketch_space_saving *s);
 
-/* Up to k items by descending count, then by key as memcmp() compares. Returns their number. */
+/*
+ * Up to k items by descending count, then by key as memcmp() compares. Returns their number. For a
+ * small k: an item may move k places.
+ */
 uint32_t sketch_space_saving_top(const struct sketch_space_saving *s,
 				 struct sketch_space_saving_item *out, uint32_t k);
-/* The key's item; -ENOENT if it has no counter. */
-int sketch_space_saving_find(const struct sketch_space_saving *s, const void *key,
-			     struct sketch_space_saving_item *out);
 
 #endif

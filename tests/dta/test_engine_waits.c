@@ -5,10 +5,7 @@
  * twice, every report is in exactly one counter.
  */
 #include "engine_drive.h"
-#include "sketch/count_min.h"
-#include "sketch/count_sketch.h"
-#include "sketch/hll.h"
-#include "sketch/wire.h"
+#include "sketch/cells.h"
 
 static struct dta_engine *engine_over(struct fenced *f, struct dta_output *o,
 				      const struct dta_engine_opts *opts)
@@ -258,54 +255,24 @@ static void whole_paths_leave_at_once_and_others_when_due(void **state)
 enum { REPORTERS = 7, ROWS = 5, COLUMNS = 512 };
 
 struct sent {
-	uint8_t cells[ROWS * COLUMNS * 8];
+	_Alignas(8) uint8_t cells[ROWS * COLUMNS * 8];
+	struct sketch_cells sketch;
 };
 
-/* The cells of a saved sketch are the bytes before its trailer; see docs/sketches.md. */
-static void cells_of(uint32_t kind, void *sketch, struct sent *to)
+static void sketch_make(struct sent *s, const struct sl_store_config *c)
 {
-	static uint8_t saved[1 << 16];
-	int64_t n;
-	size_t bytes = kind == SL_STORE_HLL ? COLUMNS : sizeof(to->cells), skip;
-
-	if (kind == SL_STORE_COUNT_MIN)
-		n = sketch_count_min_save(sketch, saved, sizeof(saved));
-	else if (kind == SL_STORE_COUNT_SKETCH)
-		n = sketch_count_sketch_save(sketch, saved, sizeof(saved));
-	else
-		n = sketch_hll_save(sketch, saved, sizeof(saved));
-	assert_true(n > (int64_t)bytes);
-	skip = (size_t)n - bytes - 8;
-	memcpy(to->cells, saved + skip, bytes);
+	memset(s, 0, sizeof(*s));
+	assert_int_equal(sketch_cells_init(&s->sketch,
+					   (enum sketch_cells_kind)(c->sketch - SL_STORE_COUNT_MIN),
+					   c->slots, c->rows, 9, s->cells),
+			 0);
 }
 
-static void *sketch_new(uint32_t kind)
+static void sketch_add(struct sent *s, uint64_t key, uint64_t n)
 {
-	if (kind == SL_STORE_COUNT_MIN)
-		return sketch_count_min_new(COLUMNS, ROWS, 0, 9);
-	if (kind == SL_STORE_COUNT_SKETCH)
-		return sketch_count_sketch_new(COLUMNS, ROWS, 9);
-	return sketch_hll_new(9, 9);
-}
-
-static void sketch_add(uint32_t kind, void *sketch, uint64_t key, uint64_t n)
-{
-	if (kind == SL_STORE_COUNT_MIN)
-		sketch_count_min_add_u64(sketch, key, n);
-	else if (kind == SL_STORE_COUNT_SKETCH)
-		sketch_count_sketch_add_u64(sketch, key, key & 1 ? (int64_t)n : -(int64_t)n);
-	else
-		sketch_hll_add_u64(sketch, key);
-}
-
-static void sketch_free(uint32_t kind, void *sketch)
-{
-	if (kind == SL_STORE_COUNT_MIN)
-		sketch_count_min_free(sketch);
-	else if (kind == SL_STORE_COUNT_SKETCH)
-		sketch_count_sketch_free(sketch);
-	else
-		sketch_hll_free(sketch);
+	if (s->sketch.kind == SKETCH_COUNT_SKETCH && key % 2 == 0)
+		n = -n;
+	sketch_cells_add(&s->sketch, sketch_hash_bytes(&key, sizeof(key), 9), n);
 }
 
 /* One reporter's cells as reports, in a random order if asked, each sent `times`. Returns how many
@@ -372,7 +339,6 @@ static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 	for (uint32_t kind = SL_STORE_COUNT_MIN; kind <= SL_STORE_HLL; kind++)
 		for (int moody = 0; moody < 2; moody++) {
 			static struct sent sent[REPORTERS], all, got;
-			void *whole = sketch_new(kind), *part[REPORTERS];
 			struct dta_output *shm = dta_output_shm(NULL, NULL);
 			struct dta_engine *e[2];
 			struct dta_merged merged;
@@ -395,19 +361,18 @@ static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 					dta_engine_store(e[lane], &f.c, &f.object, lane, 0, NULL),
 					0);
 			}
+			sketch_make(&all, &f.c);
 			for (int i = 0; i < REPORTERS; i++)
-				part[i] = sketch_new(kind);
+				sketch_make(&sent[i], &f.c);
 			for (int i = 0; i < 20000; i++) {
 				uint64_t key = next_random(&rnd) % 3000, n = 1 + key % 5;
 
-				sketch_add(kind, whole, key, n);
-				sketch_add(kind, part[next_random(&rnd) % REPORTERS], key, n);
+				sketch_add(&all, key, n);
+				sketch_add(&sent[next_random(&rnd) % REPORTERS], key, n);
 			}
-			cells_of(kind, whole, &all);
 			for (uint32_t i = 0; i < REPORTERS; i++) {
 				uint32_t n;
 
-				cells_of(kind, part[i], &sent[i]);
 				if (i % 2) /* the end overtakes the rest */
 					end_of(e[i % 2], i, 0, f.c.rows * COLUMNS / 16, 1);
 				n = send(e[i % 2], &f.c, i, 0, &sent[i], 2, 1);
@@ -430,9 +395,6 @@ static void merged_sketches_equal_the_sketch_of_the_union(void **state)
 			assert_int_equal(merged.columns, (uint64_t)REPORTERS * f.c.rows * COLUMNS);
 			assert_memory_equal(got.cells, all.cells,
 					    f.c.rows * COLUMNS * sl_store_cell_bytes(&f.c));
-			for (int i = 0; i < REPORTERS; i++)
-				sketch_free(kind, part[i]);
-			sketch_free(kind, whole);
 			dta_engine_free(e[0]);
 			dta_engine_free(e[1]);
 			shm->ops->close(shm);

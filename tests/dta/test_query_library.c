@@ -243,7 +243,7 @@ static void counts_paths_and_sketches_have_their_bounds(void **state)
 	maker = dta_sketch_maker_new(k.m.v.config);
 	assert_non_null(maker);
 	assert_int_equal(dta_sketch_maker_add(maker, &key, 8, 21), 0);
-	assert_int_equal(dta_sketch_maker_cells(maker, cells), 0);
+	dta_sketch_maker_cells(maker, cells);
 	for (uint32_t lane = 0; lane < 2; lane++)
 		put_lane(&k.m, 0, lane, cells, 4 * 256, lane, 1);
 	assert_int_equal(

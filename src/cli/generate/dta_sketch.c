@@ -27,7 +27,6 @@ int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 
 	for (uint32_t i = 0; i < GD_SKETCHES; i++) {
 		struct dta_sketch_maker *m = dta_sketch_maker_new(&c);
-		int err = m ? 0 : -ENOMEM;
 
 		if (!l->cells_of[i])
 			l->cells_of[i] = calloc(cells, 8);
@@ -37,11 +36,11 @@ int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 			cli_generate_dta_key(s, n, key);
 			dta_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
 		}
-		if (!err)
-			err = l->cells_of[i] ? dta_sketch_maker_cells(m, l->cells_of[i]) : -ENOMEM;
+		if (m && l->cells_of[i])
+			dta_sketch_maker_cells(m, l->cells_of[i]);
 		dta_sketch_maker_free(m);
-		if (err)
-			return err;
+		if (!m || !l->cells_of[i])
+			return -ENOMEM;
 	}
 	return 0;
 }

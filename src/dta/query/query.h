@@ -80,8 +80,8 @@ int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
 /*
  * What merged cells estimate: a key's count (count-min, count-sketch), or the number of keys
  * (HyperLogLog, key NULL). The cells must be those of src/sketch with the store's seed
- * (docs/sketches.md): columns are a power of two, rows of a count-sketch odd. error: the bound of
- * count_min.h or count_sketch.h; the standard error. 0, -EINVAL, -ENOMEM.
+ * (docs/sketches.md): columns are a power of two, rows of a count-sketch odd. error: as in
+ * sketch/cells.h. 0, -EINVAL.
  */
 struct dta_sketch_estimate {
 	double value, error;
@@ -98,7 +98,7 @@ struct dta_sketch_maker *dta_sketch_maker_new(const struct sl_store_config *c);
 void dta_sketch_maker_free(struct dta_sketch_maker *m);
 int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key_bytes,
 			 uint64_t times);
-int dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells); /* 0, -ENOMEM */
+void dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells);
 
 /*
  * Key-write and postcard: the probability that a key of `copies` copies is found when `newer`

@@ -5,10 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "sketch/count_min.h"
-#include "sketch/count_sketch.h"
-#include "sketch/hll.h"
-#include "sketch/wire.h"
+#include "sketch/cells.h"
 
 #define TRIES 200 /* copies of a lane that is being written */
 
@@ -110,173 +107,68 @@ int dta_view_sketch(const struct dta_store_view *v, uint64_t epoch, void *cells,
 
 /* ---- estimates ---- */
 
-static uint8_t *frame(const struct sl_store_config *c, const void *cells, size_t *bytes)
+static int sketch_of(const struct sl_store_config *c, void *cells, struct sketch_cells *s)
 {
-	const uint64_t n = (uint64_t)c->rows * c->slots, *cell = cells;
-	enum sketch_kind kind = c->sketch == SL_STORE_COUNT_MIN	     ? SKETCH_COUNT_MIN
-				: c->sketch == SL_STORE_COUNT_SKETCH ? SKETCH_COUNT_SKETCH
-								     : SKETCH_HLL;
-	uint64_t total = 0;
-	struct sketch_wire w;
-	uint8_t *buf;
+	enum sketch_cells_kind kind = c->sketch == SL_STORE_COUNT_MIN	   ? SKETCH_COUNT_MIN
+				      : c->sketch == SL_STORE_COUNT_SKETCH ? SKETCH_COUNT_SKETCH
+									   : SKETCH_HLL;
 
-	*bytes = SKETCH_FRAME + n * sl_store_cell_bytes(c) +
-		 (c->sketch == SL_STORE_COUNT_MIN      ? 28
-		  : c->sketch == SL_STORE_COUNT_SKETCH ? 16
-						       : 12);
-	buf = malloc(*bytes);
-	if (!buf || sketch_wire_begin(&w, buf, *bytes, *bytes, kind)) {
-		free(buf);
-		return NULL;
-	}
-	if (c->sketch == SL_STORE_HLL) {
-		sketch_put_u32(&w, (uint32_t)__builtin_ctzll(c->slots));
-		sketch_put_u64(&w, c->seed);
-		sketch_put_bytes(&w, cells, n);
-	} else {
-		sketch_put_u32(&w, (uint32_t)c->slots);
-		sketch_put_u32(&w, c->rows);
-		if (c->sketch == SL_STORE_COUNT_MIN)
-			sketch_put_u32(&w, 0);
-		sketch_put_u64(&w, c->seed);
-		if (c->sketch == SL_STORE_COUNT_MIN) {
-			for (uint64_t i = 0; i < c->slots; i++)
-				total += cell[i];
-			sketch_put_u64(&w, total);
-		}
-		for (uint64_t i = 0; i < n; i++)
-			sketch_put_u64(&w, cell[i]);
-	}
-	if (sketch_wire_end(&w, buf) < 0) {
-		free(buf);
-		return NULL;
-	}
-	return buf;
+	return sketch_cells_init(s, kind, c->slots, c->rows, c->seed, cells);
 }
 
 int dta_sketch_estimate(const struct sl_store_config *c, const void *cells, const void *key,
 			size_t key_bytes, struct dta_sketch_estimate *out)
 {
-	struct sketch_count_sketch *cs;
-	struct sketch_count_min *cm;
-	struct sketch_hll *hll;
-	size_t bytes;
-	uint8_t *buf;
-	int err;
+	struct sketch_cells s;
 
 	*out = (struct dta_sketch_estimate){0};
-	if (c->kind != SL_STORE_SKETCH || c->slots & (c->slots - 1) || c->slots > 1u << 23 ||
-	    (c->sketch != SL_STORE_HLL && !key))
+	if (c->kind != SL_STORE_SKETCH || (c->sketch != SL_STORE_HLL && !key) ||
+	    sketch_of(c, (void *)(uintptr_t)cells, &s) || sketch_cells_check(&s))
 		return -EINVAL;
-	buf = frame(c, cells, &bytes);
-	if (!buf)
-		return -ENOMEM;
-	switch (c->sketch) {
-	case SL_STORE_COUNT_MIN:
-		err = sketch_count_min_load(&cm, buf, bytes);
-		if (err)
-			break;
-		out->value = (double)sketch_count_min_estimate(cm, key, key_bytes);
-		out->error = sketch_count_min_error(cm);
-		sketch_count_min_free(cm);
-		break;
-	case SL_STORE_COUNT_SKETCH:
-		err = sketch_count_sketch_load(&cs, buf, bytes);
-		if (err)
-			break;
-		out->value = (double)sketch_count_sketch_estimate(cs, key, key_bytes);
-		out->error = sketch_count_sketch_error(cs);
-		sketch_count_sketch_free(cs);
-		break;
-	default:
-		err = sketch_hll_load(&hll, buf, bytes);
-		if (err)
-			break;
-		out->value = sketch_hll_estimate(hll);
-		out->error = sketch_hll_error(hll) * out->value;
-		sketch_hll_free(hll);
-		break;
-	}
-	free(buf);
-	return err;
+	out->value = sketch_cells_estimate(&s, key ? sketch_hash_bytes(key, key_bytes, s.seed) : 0,
+					   &out->error);
+	return 0;
 }
 
 /* ---- making ---- */
 
 struct dta_sketch_maker {
-	uint64_t cells;
-	struct sketch_count_min *cm; /* exactly one is set */
-	struct sketch_count_sketch *cs;
-	struct sketch_hll *hll;
+	struct sketch_cells s;
+	uint64_t cells[];
 };
 
 struct dta_sketch_maker *dta_sketch_maker_new(const struct sl_store_config *c)
 {
-	struct dta_sketch_maker *m = NULL;
+	struct dta_sketch_maker *m;
+	struct sketch_cells s;
 
-	errno = EINVAL;
-	if (c->slots && !(c->slots & (c->slots - 1)) && c->slots <= 1u << 23)
-		m = calloc(1, sizeof(*m));
+	if (sketch_of(c, NULL, &s)) {
+		errno = EINVAL;
+		return NULL;
+	}
+	m = calloc(1, sizeof(*m) + (size_t)s.width * s.depth * sizeof(*m->cells));
 	if (!m)
 		return NULL;
-	m->cells = c->rows * c->slots;
-	if (c->sketch == SL_STORE_COUNT_MIN)
-		m->cm = sketch_count_min_new((uint32_t)c->slots, c->rows, 0, c->seed);
-	else if (c->sketch == SL_STORE_COUNT_SKETCH)
-		m->cs = sketch_count_sketch_new((uint32_t)c->slots, c->rows, c->seed);
-	else if (c->sketch == SL_STORE_HLL)
-		m->hll = sketch_hll_new((uint32_t)__builtin_ctzll(c->slots), c->seed);
-	if (m->cm || m->cs || m->hll)
-		return m;
-	free(m);
-	return NULL;
+	m->s = s;
+	m->s.cell = m->cells;
+	return m;
 }
 
 void dta_sketch_maker_free(struct dta_sketch_maker *m)
 {
-	if (!m)
-		return;
-	sketch_count_min_free(m->cm);
-	sketch_count_sketch_free(m->cs);
-	sketch_hll_free(m->hll);
 	free(m);
 }
 
 int dta_sketch_maker_add(struct dta_sketch_maker *m, const void *key, size_t key_bytes,
 			 uint64_t times)
 {
-	if (m->cm)
-		return sketch_count_min_add(m->cm, key, key_bytes, times);
-	if (m->cs)
-		sketch_count_sketch_add(m->cs, key, key_bytes, (int64_t)times);
-	else
-		sketch_hll_add(m->hll, key, key_bytes);
-	return 0;
+	return sketch_cells_add(&m->s, sketch_hash_bytes(key, key_bytes, m->s.seed), times);
 }
 
-/* A frame ends with the cells and a checksum: docs/sketches.md. */
-int dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells)
+void dta_sketch_maker_cells(const struct dta_sketch_maker *m, uint64_t *cells)
 {
-	size_t bytes = m->cm   ? sketch_count_min_save_bytes(m->cm)
-		       : m->cs ? sketch_count_sketch_save_bytes(m->cs)
-			       : sketch_hll_save_bytes(m->hll);
-	const uint64_t wide = m->hll ? 1 : 8;
-	uint8_t *buf = malloc(bytes);
-	const uint8_t *from;
+	const uint8_t *reg = m->s.cell;
 
-	if (!buf)
-		return -ENOMEM;
-	if (m->cm)
-		sketch_count_min_save(m->cm, buf, bytes);
-	else if (m->cs)
-		sketch_count_sketch_save(m->cs, buf, bytes);
-	else
-		sketch_hll_save(m->hll, buf, bytes);
-	from = buf + bytes - 8 - m->cells * wide;
-	for (uint64_t i = 0; i < m->cells; i++) {
-		cells[i] = 0;
-		memcpy(&cells[i], from + i * wide, wide);
-	}
-	free(buf);
-	return 0;
+	for (uint64_t i = 0; i < (uint64_t)m->s.width * m->s.depth; i++)
+		cells[i] = m->s.kind == SKETCH_HLL ? reg[i] : m->cells[i];
 }
