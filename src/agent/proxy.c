@@ -67,7 +67,7 @@ static void publish_hot(struct agent_region *r)
 
 /* The agent owns the memory, and admits it like any other region. */
 static int make_region(struct agent *a, const char *microservice, uint32_t metrics,
-		       const struct agent_proxy_label *labels, size_t count,
+		       const struct region_text_label *labels, size_t count,
 		       struct agent_region **out, struct agent_refused *why)
 {
 	uint64_t stripe = ((metrics + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE + 4095) &
@@ -109,9 +109,8 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 		if (j == SL_LABELS_MAX)
 			return agent_refuse(why, REFUSED_HEADER, EINVAL, "more than %u labels",
 					    SL_LABELS_MAX);
-		all[j] = (struct region_text_label){labels[i].key, labels[i].value};
-		if (j == b.label_count)
-			b.label_count++;
+		all[j] = labels[i];
+		b.label_count += j == b.label_count;
 	}
 	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
 	if (err)
@@ -132,7 +131,7 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 
 /* The label service keeps series of two microservices apart. */
 int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
-		     const struct agent_proxy_label *labels, size_t count,
+		     const struct region_text_label *labels, size_t count,
 		     struct agent_region **out, bool *created, struct agent_refused *why)
 {
 	uint64_t h = sl_fnv1a(a->proxy_seed, microservice, strlen(microservice));

@@ -15,7 +15,7 @@ struct agent_tcp_use {
 	uint64_t open, closed, identities;
 };
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
-json_t *agent_tcp_json(struct agent *a);			/* null without --tcp */
+json_t *agent_tcp_json(struct agent *a);			/* GET /tcp */
 /* 0, or -errno with one line in why. */
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
 
