@@ -47,7 +47,7 @@ struct agent_uid_count {
 	uid_t uid;
 	uint32_t regions, conns;
 	uint64_t bytes;
-	struct agent_uid_count *next;
+	LIST_ENTRY(agent_uid_count) link;
 };
 
 struct agent_closer;
@@ -80,12 +80,12 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
-	struct agent_uid_count *uids[64];
+	LIST_HEAD(, agent_uid_count) uids[64];
 
 	struct agent_directory dir;
 	struct agent_region **slots; /* [slot_count] */
 	uint32_t slot_free_hint;
-	struct agent_region **by_id, **by_instance;
+	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
 	uint32_t hash_mask;
 	uint32_t slot_count; /* max_regions, plus those of our own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
@@ -98,7 +98,7 @@ struct agent {
 	uint64_t *verdict_board; /* lines by slot; NULL: without --rdma */
 	struct agent_closer *closer;
 	pthread_t closer_thread;
-	struct agent_proxy *proxies[256]; /* by microservice */
+	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* by microservice */
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
 	struct agent_rdma *rdma;
@@ -112,7 +112,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* another thread changed a deadline */
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make);
-void agent_uid_drop(struct agent *a, struct agent_uid_count *u);
+void agent_uid_drop(struct agent_uid_count *u);
 bool agent_uid_trusted(const struct agent *a, uid_t uid);
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
@@ -132,7 +132,7 @@ void agent_closer_fini(struct agent *a);
 
 /* store.c: systemd's file descriptor store, if there is one */
 void agent_store_add(struct agent *a, struct agent_region *r, int fd);
-void agent_store_remove(struct agent *a, struct agent_region *r);
+void agent_store_remove(struct agent_region *r);
 void agent_store_restore(struct agent *a);
 
 /* self.c: with the lock held */

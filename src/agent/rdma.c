@@ -211,7 +211,7 @@ static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 		return;
 	}
 	m->released = true;
-	agent_timer_start(&a->timers[TIMER_RELEASE], &m->timer, agent_now(a));
+	agent_timer_start(a, TIMER_RELEASE, &m->timer);
 }
 
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
@@ -239,7 +239,7 @@ static int register_alone(struct agent *a, struct agent_region *r, struct rdma_b
 	if (err)
 		return err;
 	r->mr->members = 1;
-	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+	agent_timer_start(a, TIMER_SETTLE, &r->settle);
 	return 0;
 }
 
@@ -477,7 +477,7 @@ static void device_lost(struct agent *a)
 			agent_timer_stop(&a->slots[i]->settle);
 			agent_region_publish(a, a->slots[i]);
 		}
-	agent_timer_start(&a->timers[TIMER_REOPEN], &a->rdma->reopen, agent_now(a));
+	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }
 
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
@@ -486,7 +486,7 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 	char error[256];
 
 	if (device_open(a, error, sizeof(error))) {
-		agent_timer_start(&a->timers[TIMER_REOPEN], t, agent_now(a));
+		agent_timer_start(a, TIMER_REOPEN, t);
 		return;
 	}
 	for (uint32_t i = 0; i < a->slot_count; i++) {

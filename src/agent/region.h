@@ -14,10 +14,9 @@ struct agent_region {
 	enum sl_region_state state;
 	bool orphan;	 /* the state is LIVE, the connection is lost */
 	bool unrepaired; /* marked dead while its process was alive */
-	bool stored;	 /* systemd keeps a copy of the descriptor under stored_name */
-	char stored_name[80];
-	int fd;	   /* read-only: what consumers get */
-	void *map; /* read-write */
+	char stored[80]; /* the name of systemd's copy of the descriptor, "" if none */
+	int fd;		 /* read-only: what consumers get */
+	void *map;	 /* read-write */
 	dev_t dev;
 	ino_t ino;
 	uid_t uid;
@@ -35,7 +34,7 @@ struct agent_region {
 	struct sl_msg_verdict verdict; /* the latest */
 	uint64_t verdict_ns;	       /* when it arrived; 0: never */
 	TAILQ_ENTRY(agent_region) peer_link;
-	struct agent_region *next_id, *next_instance; /* hash chains */
+	LIST_ENTRY(agent_region) id_link, instance_link;
 };
 
 struct agent_refused {

@@ -119,21 +119,6 @@ static json_t *status_json(const struct agent *a)
 	return j;
 }
 
-static int dump_to(const char *text, size_t bytes, void *arg)
-{
-	int fd = *(int *)arg;
-
-	while (bytes) {
-		ssize_t n = write(fd, text, bytes);
-
-		if (n <= 0)
-			return -1;
-		text += n;
-		bytes -= (size_t)n;
-	}
-	return 0;
-}
-
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
 	json_t *j = status_json(a);
@@ -143,22 +128,20 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 	if (!j)
 		return -ENOMEM;
 	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0) {
+	if (fd < 0)
 		ro = -errno;
-		json_decref(j);
-		return ro;
-	}
-	ro = json_dump_callback(j, dump_to, &fd, JSON_COMPACT) ? -EIO : 0;
-	json_decref(j);
-	if (!ro && fstat(fd, &st))
+	else if (json_dumpfd(j, fd, JSON_COMPACT))
+		ro = -EIO;
+	else if (fstat(fd, &st) ||
+		 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
 		ro = -errno;
-	if (!ro && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
-		ro = -errno;
-	if (!ro) {
-		*bytes = (size_t)st.st_size;
+	else
 		ro = agent_reopen_read_only(fd);
-	}
-	close(fd);
+	json_decref(j);
+	if (ro >= 0)
+		*bytes = (size_t)st.st_size;
+	if (fd >= 0)
+		close(fd);
 	return ro;
 }
 

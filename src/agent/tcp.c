@@ -236,7 +236,7 @@ static void arm(struct agent *a, uint64_t now)
 
 	due = due < t->tasks_ns ? due : t->tasks_ns;
 	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
-	agent_timer_start(&a->timers[TIMER_TCP], &t->timer, now);
+	agent_timer_start(a, TIMER_TCP, &t->timer);
 }
 
 void agent_tcp_event(struct agent *a)
