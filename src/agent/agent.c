@@ -17,9 +17,7 @@
 #include "agent/conn.h"
 #include "agent/internal.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/tcp.h"
 
 #define MS 1000000ull
 

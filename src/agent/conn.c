@@ -20,8 +20,6 @@
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/region.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 
 #define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
 #define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
@@ -373,7 +371,7 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 	close(fd);
 }
 
-static const struct request {
+static const struct conn_request {
 	enum agent_role role; /* ROLE_NEW: not a request */
 	bool first, later;    /* allowed as the first of a connection, and after it */
 	uint32_t bytes;	      /* of payload */
@@ -387,11 +385,11 @@ static const struct request {
 };
 
 /* Refuses a packet that cannot be parsed, or does not belong on this connection: NULL. */
-static const struct request *check_packet(struct agent *a, struct agent_conn *c,
-					  const struct sl_msg *msg, size_t bytes, int fd,
-					  bool extra)
+static const struct conn_request *check_packet(struct agent *a, struct agent_conn *c,
+					       const struct sl_msg *msg, size_t bytes, int fd,
+					       bool extra)
 {
-	const struct request *r = &requests[0];
+	const struct conn_request *r = &requests[0];
 	bool ok = true;
 
 	if (msg->type < sizeof(requests) / sizeof(*requests))
@@ -426,7 +424,7 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_verdict verdict;
 	} payload = {0};
 	struct sl_msg msg = {0};
-	const struct request *request;
+	const struct conn_request *request;
 
 	a->n.packets++;
 	if (bytes >= sizeof(msg))

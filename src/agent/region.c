@@ -26,11 +26,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 
 #define TMPFS_MAGIC_ 0x01021994
@@ -109,16 +107,15 @@ const char *agent_region_label(const struct agent_region *r, const char *key)
 
 void agent_region_publish(struct agent *a, struct agent_region *r)
 {
-	uint64_t addr = 0;
-	uint32_t rkey = 0;
-	uint64_t cells[7] = {0};
+	const struct fabric_host_key key = agent_rdma_key(a, r);
+	const uint64_t cells[7] = {
+		[SL_ENTRY_ID] = r->id,
+		[SL_ENTRY_ADDR] = key.addr,
+		[SL_ENTRY_LENGTH] = r->info->size,
+		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(key.rkey, r->state, r->info->kind),
+		[SL_ENTRY_INSTANCE] = r->info->instance,
+	};
 
-	agent_rdma_where(a, r, &addr, &rkey);
-	cells[SL_ENTRY_ID] = r->id;
-	cells[SL_ENTRY_ADDR] = addr;
-	cells[SL_ENTRY_LENGTH] = r->info->size;
-	cells[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(rkey, r->state, r->info->kind);
-	cells[SL_ENTRY_INSTANCE] = r->info->instance;
 	agent_directory_set(a, r->slot, cells);
 }
 

@@ -17,9 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/rdma.h"
 #include "agent/rest.h"
-#include "agent/tcp.h"
 #include "http/http.h"
 
 #define TOKEN_MIN 16u
@@ -110,18 +108,17 @@ static json_t *get_mrs(struct agent *a)
 
 	for (uint32_t i = 0; i < a->slot_count; i++) {
 		const struct agent_region *r = a->slots[i];
-		uint64_t addr;
-		uint32_t rkey;
+		struct fabric_host_key key;
 
 		if (!r || r->state == SL_STATE_RETIRED)
 			continue;
-		agent_rdma_where(a, r, &addr, &rkey);
+		key = agent_rdma_key(a, r);
 		json_array_append_new(
-			all,
-			json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
-				  "service", agent_region_label(r, "service"), "address",
-				  (json_int_t)addr, "length", (json_int_t)r->info->size, "rkey",
-				  (json_int_t)rkey, "access", a->rdma ? "REMOTE_READ" : "none"));
+			all, json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
+				       "service", agent_region_label(r, "service"), "address",
+				       (json_int_t)key.addr, "length", (json_int_t)r->info->size,
+				       "rkey", (json_int_t)key.rkey, "access",
+				       a->rdma ? "REMOTE_READ" : "none"));
 	}
 	return json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
 			 agent_rdma_directory_json(a), "mrs", all);

@@ -8,7 +8,6 @@
 #include <strings.h>
 
 #include "agent/rest.h"
-#include "agent/status.h"
 #include "region/text.h"
 
 /* ---- POST /metrics ---- */
