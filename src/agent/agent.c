@@ -17,9 +17,7 @@
 #include "agent/conn.h"
 #include "agent/internal.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/tcp.h"
 
 #define MS 1000000ull
 
@@ -52,31 +50,25 @@ void agent_wake(struct agent *a)
 
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
 {
-	struct agent_uid_count **bucket = &a->uids[uid % (sizeof(a->uids) / sizeof(*a->uids))], *u;
+	size_t bucket = uid % (sizeof(a->uids) / sizeof(*a->uids));
+	struct agent_uid_count *u;
 
-	for (u = *bucket; u; u = u->next)
-		if (u->uid == uid)
-			return u;
-	if (!make)
-		return NULL;
-	u = calloc(1, sizeof(*u));
-	if (!u)
-		return NULL;
-	u->uid = uid;
-	u->next = *bucket;
-	*bucket = u;
+	LIST_FOREACH(u, &a->uids[bucket], link)
+	if (u->uid == uid)
+		return u;
+	u = make ? calloc(1, sizeof(*u)) : NULL;
+	if (u) {
+		u->uid = uid;
+		LIST_INSERT_HEAD(&a->uids[bucket], u, link);
+	}
 	return u;
 }
 
-void agent_uid_drop(struct agent *a, struct agent_uid_count *u)
+void agent_uid_drop(struct agent_uid_count *u)
 {
-	struct agent_uid_count **at = &a->uids[u->uid % (sizeof(a->uids) / sizeof(*a->uids))];
-
 	if (u->regions || u->conns)
 		return;
-	while (*at != u)
-		at = &(*at)->next;
-	*at = u->next;
+	LIST_REMOVE(u, link);
 	free(u);
 }
 
@@ -168,11 +160,9 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	for (size_t i = 0; i < a->o.consumer_count; i++)
 		a->consumers[i] = a->o.consumers[i];
 	err = agent_directory_init(a, error, bytes);
-	if (err)
-		goto err;
-	return 0;
 err:
-	agent_fini(a);
+	if (err)
+		agent_fini(a);
 	return err;
 }
 
@@ -201,12 +191,36 @@ void agent_fini(struct agent *a)
 	free(a->host);
 }
 
+/* 0 or -errno. */
 static int add(struct agent *a, int fd, struct agent_source *s, enum agent_source_kind kind)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
 
 	s->kind = kind;
-	return fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -1 : 0;
+	return fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+/* Descriptors and sockets; nothing is accepted yet. 0 or -errno. */
+static int open_all(struct agent *a, char *error, size_t bytes)
+{
+	int err;
+
+	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	err = add(a, a->timer_fd, &a->timer_source, SOURCE_TIMER);
+	err = err ?: add(a, a->wake_fd, &a->wake_source, SOURCE_WAKE);
+	if (err)
+		return base_fail(error, bytes, err, "epoll: %s", strerror(-err));
+	a->spare_fd = dup(a->wake_fd);
+	a->listen_fd = agent_listen(a->socket, a->o.socket_mode, &a->socket_dev[0],
+				    &a->socket_ino[0], error, bytes);
+	if (a->listen_fd < 0)
+		return a->listen_fd;
+	if (a->publish_socket)
+		a->publish_fd = agent_listen(a->publish_socket, a->o.socket_mode, &a->socket_dev[1],
+					     &a->socket_ino[1], error, bytes);
+	return a->publish_socket && a->publish_fd < 0 ? a->publish_fd : 0;
 }
 
 struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes)
@@ -231,47 +245,21 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = -err;
 		return NULL;
 	}
-	a->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	a->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	a->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (a->epoll_fd < 0 || add(a, a->timer_fd, &a->timer_source, SOURCE_TIMER) ||
-	    add(a, a->wake_fd, &a->wake_source, SOURCE_WAKE)) {
-		err = -errno;
-		snprintf(error, bytes, "epoll: %s", strerror(errno));
-		goto err;
-	}
-	a->spare_fd = dup(a->wake_fd);
-	err = a->listen_fd = agent_listen(a->socket, a->o.socket_mode, &a->socket_dev[0],
-					  &a->socket_ino[0], error, bytes);
-	if (err < 0)
-		goto err;
-	if (a->publish_socket) {
-		err = a->publish_fd = agent_listen(a->publish_socket, a->o.socket_mode,
-						   &a->socket_dev[1], &a->socket_ino[1], error,
-						   bytes);
-		if (err < 0)
-			goto err;
-	}
-	err = agent_rdma_init(a, error, bytes);
-	if (err)
-		goto err;
-	err = agent_tcp_init(a, error, bytes);
-	if (err)
-		goto err;
-	err = agent_self_init(a, error, bytes);
+	err = open_all(a, error, bytes);
+	err = err ?: agent_rdma_init(a, error, bytes);
+	err = err ?: agent_tcp_init(a, error, bytes);
+	err = err ?: agent_self_init(a, error, bytes);
 	if (err)
 		goto err;
 	agent_store_restore(a);
-	if (add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN) ||
-	    (a->publish_fd >= 0 && add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN))) {
-		err = -errno;
-		snprintf(error, bytes, "epoll: %s", strerror(errno));
-		goto err;
-	}
-	err = agent_rest_init(a, error, bytes);
+	err = add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN);
+	if (!err && a->publish_fd >= 0)
+		err = add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN);
 	if (err)
-		goto err;
-	return a;
+		snprintf(error, bytes, "epoll: %s", strerror(-err));
+	err = err ?: agent_rest_init(a, error, bytes);
+	if (!err)
+		return a;
 err:
 	agent_free(a);
 	errno = -err;
@@ -320,12 +308,11 @@ int agent_run(struct agent *a, int stop_fd)
 	struct epoll_event events[64];
 	bool stop = false;
 	uint64_t drain;
+	int n = add(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
-	if (add(a, stop_fd, &a->stop_source, SOURCE_STOP))
-		return -errno;
+	if (n)
+		return n;
 	while (!stop) {
-		int n;
-
 		pthread_mutex_lock(&a->lock);
 		arm(a);
 		pthread_mutex_unlock(&a->lock);

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
+#include "agent/region.h"
 
 /*
  * Stores a line that only the agent writes: cells first, the check word last. A reader in between

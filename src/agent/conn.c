@@ -20,8 +20,6 @@
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/region.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 
 #define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
 #define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
@@ -46,26 +44,24 @@ static void watch(struct agent *a, struct agent_conn *c)
 struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *peer,
 				  bool publish_only)
 {
-	struct agent_conn *c = calloc(1, sizeof(*c));
-	struct agent_uid_count *u;
+	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
+	struct agent_conn *c = u ? calloc(1, sizeof(*c)) : NULL;
 
-	if (!c)
+	if (!c) {
+		if (u)
+			agent_uid_drop(u);
 		return NULL;
+	}
 	c->source.kind = SOURCE_CONN;
 	c->fd = fd;
 	c->peer = peer;
 	c->publish_only = publish_only;
-	u = agent_uid_find(a, peer->uid, true);
-	if (!u) {
-		free(c);
-		return NULL;
-	}
 	u->conns++;
 	peer->conn = c;
 	a->conn_count++;
 	a->n.connections++;
 	TAILQ_INSERT_TAIL(&a->conns, c, link);
-	agent_timer_start(&a->timers[TIMER_SILENT], &c->timer, agent_now(a));
+	agent_timer_start(a, TIMER_SILENT, &c->timer);
 	watch(a, c);
 	return c;
 }
@@ -98,7 +94,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 	u = agent_uid_find(a, c->peer->uid, false);
 	if (u) {
 		u->conns--;
-		agent_uid_drop(a, u);
+		agent_uid_drop(u);
 	}
 	c->peer->conn = NULL;
 	for (r = TAILQ_FIRST(&c->peer->regions); r; r = next) {
@@ -182,7 +178,7 @@ static void flush(struct agent *a, struct agent_conn *c)
 		c->out_count -= sent;
 		memmove(c->out, c->out + sent, c->out_count * sizeof(*c->out));
 		if (c->out_count)
-			agent_timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
+			agent_timer_start(a, TIMER_BLOCKED, &c->timer);
 		else
 			agent_timer_stop(&c->timer);
 	}
@@ -233,7 +229,7 @@ static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t
 	}
 	c->out[c->out_count++] = p;
 	if (c->out_count == 1)
-		agent_timer_start(&a->timers[TIMER_BLOCKED], &c->timer, agent_now(a));
+		agent_timer_start(a, TIMER_BLOCKED, &c->timer);
 	watch(a, c);
 	return;
 err:
@@ -255,10 +251,10 @@ int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, 
 	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
 }
 
-static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
-		   int error, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum agent_refusal cause,
-		   int error, const char *fmt, ...)
+/* Always false. */
+__attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct agent_conn *c,
+							 uint32_t serial, enum agent_refusal cause,
+							 int error, const char *fmt, ...)
 {
 	struct sl_msg_refused no = {.error = error};
 	va_list ap;
@@ -278,6 +274,7 @@ static void refuse(struct agent *a, struct agent_conn *c, uint32_t serial, enum 
 		c->hang_up = true;
 	}
 	reply(a, c, SL_MSG_REFUSED, serial, &no, sizeof(no), -1);
+	return false;
 }
 
 /* ---- requests ---- */
@@ -292,20 +289,15 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 	if (fd < 0) {
 		refuse(a, c, serial, REFUSED_MALFORMED, EBADMSG,
 		       "PUBLISH came without a descriptor");
-		return;
-	}
-	if (c->regions >= REGIONS_PER_CONN) {
+	} else if (c->regions >= REGIONS_PER_CONN) {
 		refuse(a, c, serial, REFUSED_QUOTA, EDQUOT, "at most %d regions per connection",
 		       REGIONS_PER_CONN);
-		return;
+	} else if (!agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
+		yes.id = r->id;
+		reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
+	} else if (!c->gone) {
+		refuse(a, c, serial, why.cause, why.error, "%s", why.reason);
 	}
-	if (agent_region_admit(a, fd, say, c, c->peer, &r, &why)) {
-		if (!c->gone)
-			refuse(a, c, serial, why.cause, why.error, "%s", why.reason);
-		return;
-	}
-	yes.id = r->id;
-	reply(a, c, SL_MSG_ADMITTED, serial, &yes, sizeof(yes), -1);
 }
 
 static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_id *say)
@@ -325,11 +317,11 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 		if (a->consumers[i] == c->peer->uid)
 			return true;
 	c->hang_up = true;
-	refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-	       c->publish_only ? "this socket is for publishers only"
-			       : "uid %d may not read regions: start the agent with --consumer-uid",
-	       (int)c->peer->uid);
-	return false;
+	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
+		      c->publish_only
+			      ? "this socket is for publishers only"
+			      : "uid %d may not read regions: start the agent with --consumer-uid",
+		      (int)c->peer->uid);
 }
 
 static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
@@ -349,23 +341,21 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 	if (!r || r->state == SL_STATE_RETIRED) {
 		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
 		       (unsigned long long)say->id);
-		return;
-	}
-	if (r->fd < 0) {
+	} else if (r->fd < 0) {
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
 		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
-		return;
+	} else {
+		is = (struct sl_msg_region){
+			.id = r->id, .instance = r->info->instance, .size = r->info->size};
+		a->n.opened++;
+		reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 	}
-	is = (struct sl_msg_region){
-		.id = r->id, .instance = r->info->instance, .size = r->info->size};
-	a->n.opened++;
-	reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 }
 
 static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
-	struct sl_msg_status is = {0};
+	struct sl_msg_status is;
 	size_t bytes;
 	int fd = agent_status_memfd(a, &bytes);
 
@@ -376,82 +366,53 @@ static void on_status(struct agent *a, struct agent_conn *c, uint32_t serial)
 		       strerror(-fd));
 		return;
 	}
-	is.bytes = bytes;
+	is = (struct sl_msg_status){.bytes = bytes};
 	reply(a, c, SL_MSG_STATUS_IS, serial, &is, sizeof(is), fd);
 	close(fd);
 }
 
-/* Bytes of payload that a request type must have; -1: not a request. */
-static int payload_of(uint16_t type)
-{
-	switch (type) {
-	case SL_MSG_PUBLISH:
-		return sizeof(struct sl_msg_publish);
-	case SL_MSG_CLOSE:
-	case SL_MSG_OPEN:
-		return sizeof(struct sl_msg_id);
-	case SL_MSG_VERDICT:
-		return sizeof(struct sl_msg_verdict);
-	case SL_MSG_SUBSCRIBE:
-	case SL_MSG_STATUS:
-		return 0;
-	default:
-		return -1;
-	}
-}
+static const struct conn_request {
+	enum agent_role role; /* ROLE_NEW: not a request */
+	bool first, later;    /* allowed as the first of a connection, and after it */
+	uint32_t bytes;	      /* of payload */
+} requests[] = {
+	[SL_MSG_PUBLISH] = {ROLE_PUBLISHER, true, true, sizeof(struct sl_msg_publish)},
+	[SL_MSG_CLOSE] = {ROLE_PUBLISHER, false, true, sizeof(struct sl_msg_id)},
+	[SL_MSG_SUBSCRIBE] = {ROLE_CONSUMER, true, false, 0},
+	[SL_MSG_OPEN] = {ROLE_CONSUMER, false, true, sizeof(struct sl_msg_id)},
+	[SL_MSG_VERDICT] = {ROLE_CONSUMER, false, true, sizeof(struct sl_msg_verdict)},
+	[SL_MSG_STATUS] = {ROLE_STATUS, true, true, 0},
+};
 
-static enum agent_role role_of(uint16_t type)
+/* Refuses a packet that cannot be parsed, or does not belong on this connection: NULL. */
+static const struct conn_request *check_packet(struct agent *a, struct agent_conn *c,
+					       const struct sl_msg *msg, size_t bytes, int fd,
+					       bool extra)
 {
-	switch (type) {
-	case SL_MSG_PUBLISH:
-	case SL_MSG_CLOSE:
-		return ROLE_PUBLISHER;
-	case SL_MSG_SUBSCRIBE:
-	case SL_MSG_OPEN:
-	case SL_MSG_VERDICT:
-		return ROLE_CONSUMER;
-	default:
-		return ROLE_STATUS;
-	}
-}
+	const struct conn_request *r = &requests[0];
+	bool ok = true;
 
-/* Refuses a packet that cannot be parsed, or does not belong on this connection: false. */
-static bool check_packet(struct agent *a, struct agent_conn *c, const struct sl_msg *msg,
-			 size_t bytes, int fd, bool extra)
-{
-	int want;
-
+	if (msg->type < sizeof(requests) / sizeof(*requests))
+		r = &requests[msg->type];
 	if (bytes < sizeof(*msg) || bytes > SL_MSG_MAX || msg->magic != SL_MSG_MAGIC ||
-	    msg->length != bytes - sizeof(*msg)) {
-		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-		       "a packet of %zu bytes does not start with \"SLM1\" and its length", bytes);
-		return false;
-	}
-	want = payload_of(msg->type);
-	if (want < 0 || msg->length != (uint32_t)want) {
-		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-		       "unknown message type %u with %u bytes", msg->type, msg->length);
-		return false;
-	}
-	if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH) {
-		refuse(a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
-		       "the agent has no descriptor left: raise LimitNOFILE, or try again later");
-		return false;
-	}
-	if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH)) {
-		refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
-		       "one descriptor with PUBLISH, none with anything else");
-		return false;
-	}
-	if (c->role == ROLE_NEW
-		    ? (msg->type == SL_MSG_CLOSE || msg->type == SL_MSG_OPEN ||
-		       msg->type == SL_MSG_VERDICT)
-		    : (role_of(msg->type) != c->role || msg->type == SL_MSG_SUBSCRIBE)) {
-		refuse(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
-		       "message type %u is not allowed on this connection", msg->type);
-		return false;
-	}
-	return true;
+	    msg->length != bytes - sizeof(*msg))
+		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+			    "a packet of %zu bytes does not start with \"SLM1\" and its length",
+			    bytes);
+	else if (r->role == ROLE_NEW || msg->length != r->bytes)
+		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+			    "unknown message type %u with %u bytes", msg->type, msg->length);
+	else if (extra && fd < 0 && msg->type == SL_MSG_PUBLISH)
+		ok = refuse(
+			a, c, msg->serial, REFUSED_SYSTEM, EMFILE,
+			"the agent has no descriptor left: raise LimitNOFILE, or try again later");
+	else if (extra || (fd >= 0 && msg->type != SL_MSG_PUBLISH))
+		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EBADMSG,
+			    "one descriptor with PUBLISH, none with anything else");
+	else if (c->role == ROLE_NEW ? !r->first : r->role != c->role || !r->later)
+		ok = refuse(a, c, msg->serial, REFUSED_MALFORMED, EPROTO,
+			    "message type %u is not allowed on this connection", msg->type);
+	return ok ? r : NULL;
 }
 
 void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, size_t bytes,
@@ -463,12 +424,13 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_verdict verdict;
 	} payload = {0};
 	struct sl_msg msg = {0};
-	enum agent_role role;
+	const struct conn_request *request;
 
 	a->n.packets++;
 	if (bytes >= sizeof(msg))
 		memcpy(&msg, data, sizeof(msg));
-	if (!check_packet(a, c, &msg, bytes, fd, extra))
+	request = check_packet(a, c, &msg, bytes, fd, extra);
+	if (!request)
 		goto out;
 	memcpy(&payload, (const char *)data + sizeof(msg), msg.length);
 	if (msg.type == SL_MSG_VERDICT && !sl_verdict_sound(&payload.verdict)) {
@@ -477,13 +439,12 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		goto out;
 	}
 
-	role = role_of(msg.type);
 	if (c->role == ROLE_NEW) {
-		if (role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
+		if (request->role != ROLE_PUBLISHER && !may_consume(a, c, msg.serial))
 			goto out;
 		agent_timer_stop(&c->timer);
-		c->role = role;
-		if (role == ROLE_CONSUMER)
+		c->role = request->role;
+		if (c->role == ROLE_CONSUMER)
 			a->consumer_conns++;
 	}
 	switch (msg.type) {
@@ -558,21 +519,24 @@ static int receive(struct agent *a, struct agent_conn *c)
 	return 1;
 }
 
-void agent_conn_drain(struct agent *a, struct agent_conn *c)
+static void receive_most(struct agent *a, struct agent_conn *c, int packets)
 {
 	int got = 1;
 
-	/* The bound ends a flood: a client can refill its socket while it is read. */
-	for (int i = 0; i < 1024 && got > 0 && !c->gone && !c->out_count; i++)
+	while (packets-- && got > 0 && !c->gone && !c->out_count)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
 		agent_conn_close(a, c);
 }
 
+void agent_conn_drain(struct agent *a, struct agent_conn *c)
+{
+	/* The bound ends a flood: a client can refill its socket while it is read. */
+	receive_most(a, c, 1024);
+}
+
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
-	int got = 1;
-
 	if (c->gone)
 		return;
 	if (c->out_count) {
@@ -583,10 +547,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		if (c->gone || c->out_count)
 			return;
 	}
-	for (int i = 0; i < PACKETS_PER_EVENT && got > 0 && !c->gone && !c->out_count; i++)
-		got = receive(a, c);
-	if (got < 0 && !c->gone)
-		agent_conn_close(a, c);
+	receive_most(a, c, PACKETS_PER_EVENT);
 }
 
 static void turn_away(struct agent *a, int fd, const char *why)
@@ -637,15 +598,14 @@ void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 			return;
 		}
 		u = agent_uid_find(a, peer->uid, false);
-		if (a->conn_count >= a->conn_max) {
+		if (a->conn_count >= a->conn_max)
 			turn_away(a, fd, "too many connections: raise --max-regions");
-			agent_peer_put(a, peer);
-		} else if (u && !agent_uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2) {
+		else if (u && !agent_uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2)
 			turn_away(a, fd, "too many connections of this uid");
-			agent_peer_put(a, peer);
-		} else if (!agent_conn_new(a, fd, peer, publish_only)) {
+		else if (agent_conn_new(a, fd, peer, publish_only))
+			continue;
+		else
 			close(fd);
-			agent_peer_put(a, peer);
-		}
+		agent_peer_put(a, peer);
 	}
 }

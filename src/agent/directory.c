@@ -15,20 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/build.h"
-#include "agent/directory.h"
-#include "agent/internal.h"
-
-static enum region_fault check(const struct agent_directory *d)
-{
-	struct region_info *info = malloc(sizeof(*info));
-	enum region_fault fault = REGION_FAULT_MEMORY;
-
-	if (info)
-		fault = region_info_parse(d->map, d->size, info);
-	free(info);
-	return fault;
-}
+#include "agent/region.h"
 
 int agent_directory_init(struct agent *a, char *error, size_t bytes)
 {
@@ -52,33 +39,31 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		.label_count = 2,
 	};
 	enum region_fault fault;
+	struct region_info info;
 	int fd, err;
 
 	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
 	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
-	if (err) {
-		snprintf(error, bytes, "cannot create the directory of %llu bytes: %s",
-			 (unsigned long long)b.size, strerror(-err));
-		return err;
-	}
+	if (err)
+		return base_fail(error, bytes, err, "cannot create the directory of %llu bytes: %s",
+				 (unsigned long long)b.size, strerror(-err));
 	d->size = b.size;
 	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
-	fault = check(d);
-	if (fault) {
-		snprintf(error, bytes, "invalid directory: %s (--host '%s')",
-			 region_fault_name(fault), a->host);
-		err = -EINVAL;
-		close(fd);
-		goto err;
-	}
-	d->fd = agent_reopen_read_only(fd);
+	fault = region_info_parse(d->map, d->size, &info);
+	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
 	close(fd);
 	if (d->fd < 0) {
 		err = d->fd;
-		snprintf(error, bytes,
-			 "cannot open the directory read-only (is /proc mounted?): %s",
-			 strerror(-err));
-		goto err;
+		if (fault)
+			snprintf(error, bytes, "invalid directory: %s (--host '%s')",
+				 region_fault_name(fault), a->host);
+		else
+			snprintf(error, bytes,
+				 "cannot open the directory read-only (is /proc mounted?): %s",
+				 strerror(-err));
+		munmap(d->map, d->size);
+		d->map = NULL;
+		return err;
 	}
 	d->entry = (void *)((char *)d->map + section[1].offset);
 	d->hot[SL_DIR_GENERATION] = 1;
@@ -87,11 +72,6 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	d->hot[SL_DIR_CHANGED_NS] = base_realtime_ns();
 	agent_line_store((uint64_t *)((char *)d->map + 4096), d->hot);
 	return 0;
-
-err:
-	munmap(d->map, d->size);
-	d->map = NULL;
-	return err;
 }
 
 /* The directory stays in collectors' mappings, and its state tells them that the agent is gone. */

@@ -12,6 +12,7 @@
 #ifndef SL_AGENT_INTERNAL_H
 #define SL_AGENT_INTERNAL_H
 
+#include <jansson.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,13 +20,13 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
-#include <sidelight/region.h>
+#include <sidelight/attach.h>
 
 #include "agent/agent.h"
 #include "agent/counters.h"
-#include "agent/directory.h"
 #include "agent/timer.h"
 #include "base/base.h"
+#include "fabric/host.h"
 
 #define AGENT_LOG "agent"
 
@@ -47,7 +48,17 @@ struct agent_uid_count {
 	uid_t uid;
 	uint32_t regions, conns;
 	uint64_t bytes;
-	struct agent_uid_count *next;
+	LIST_ENTRY(agent_uid_count) link;
+};
+
+struct agent_directory { /* the region that tells collectors what there is to read */
+	int fd;		 /* read-only: what consumers get */
+	void *map;
+	size_t size;
+	uint64_t instance;
+	uint64_t hot[8];      /* as it stands in the map */
+	uint64_t (*entry)[8]; /* in the map */
+	struct fabric_host_key key;
 };
 
 struct agent_closer;
@@ -80,12 +91,12 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
-	struct agent_uid_count *uids[64];
+	LIST_HEAD(, agent_uid_count) uids[64];
 
 	struct agent_directory dir;
 	struct agent_region **slots; /* [slot_count] */
 	uint32_t slot_free_hint;
-	struct agent_region **by_id, **by_instance;
+	LIST_HEAD(region_chain, agent_region) * by_id, *by_instance;
 	uint32_t hash_mask;
 	uint32_t slot_count; /* max_regions, plus those of our own */
 	uint32_t region_count, state_count[SL_STATE_RETIRED + 1];
@@ -98,7 +109,7 @@ struct agent {
 	uint64_t *verdict_board; /* lines by slot; NULL: without --rdma */
 	struct agent_closer *closer;
 	pthread_t closer_thread;
-	struct agent_proxy *proxies[256]; /* by microservice */
+	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* by microservice */
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
 	struct agent_rdma *rdma;
@@ -112,7 +123,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* another thread changed a deadline */
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make);
-void agent_uid_drop(struct agent *a, struct agent_uid_count *u);
+void agent_uid_drop(struct agent_uid_count *u);
 bool agent_uid_trusted(const struct agent *a, uid_t uid);
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
@@ -132,7 +143,7 @@ void agent_closer_fini(struct agent *a);
 
 /* store.c: systemd's file descriptor store, if there is one */
 void agent_store_add(struct agent *a, struct agent_region *r, int fd);
-void agent_store_remove(struct agent *a, struct agent_region *r);
+void agent_store_remove(struct agent_region *r);
 void agent_store_restore(struct agent *a);
 
 /* self.c: with the lock held */
@@ -143,5 +154,59 @@ void agent_self_fini(struct agent *a);
 /* rest.c */
 int agent_rest_init(struct agent *a, char *error, size_t bytes);
 void agent_rest_fini(struct agent *a); /* without the lock: waits for handlers */
+
+/* directory.c */
+int agent_directory_init(struct agent *a, char *error, size_t bytes);
+void agent_directory_fini(struct agent *a);
+void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]);
+void agent_directory_hot(struct agent *a); /* writes the counts of live and refused regions */
+
+/* status.c: with the lock held */
+json_t *agent_region_json(const struct agent *a, const struct agent_region *r);
+/* The status in a sealed read-only memfd, or -errno. */
+int agent_status_memfd(struct agent *a, size_t *bytes);
+
+/* verdict.c: verdicts of collectors on regions, relayed to the publishers */
+void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v); /* a sound one */
+/* The latest verdict that has not expired, or NULL. */
+const struct sl_msg_verdict *agent_verdict_of(const struct agent *a, const struct agent_region *r);
+/* The verdict board: one line per directory slot, writable by RDMA. */
+size_t agent_verdict_board_bytes(const struct agent *a);
+int agent_verdict_board_init(struct agent *a);
+void agent_verdict_board_fini(struct agent *a);
+void agent_verdict_board_notice(void *arg, uint32_t entry); /* a collector wrote this line */
+
+/* tcp.c: kernel tables as regions: connections, layers and scheduler time */
+struct agent_tcp_use {
+	uint64_t open, closed, identities;
+};
+int agent_tcp_init(struct agent *a, char *error, size_t bytes);
+void agent_tcp_fini(struct agent *a);
+void agent_tcp_event(struct agent *a);
+void agent_tcp_timer(struct agent *a, struct agent_timer *t);
+void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
+json_t *agent_tcp_json(struct agent *a);			/* GET /tcp */
+/* 0, or -errno with one line in why. */
+int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes);
+
+/* rdma.c: where regions are mapped and registered. Without --rdma: plain mappings, no keys */
+int agent_rdma_init(struct agent *a, char *error, size_t bytes);
+void agent_rdma_fini(struct agent *a);
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size); /* MAP_FAILED with errno */
+void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
+json_t *agent_rdma_queues_json(const struct agent *a, int64_t number); /* -1: all */
+json_t *agent_rdma_connect_json(const struct agent *a);
+json_t *agent_rdma_directory_json(const struct agent *a);
+size_t agent_rdma_queue_count(const struct agent *a);
+int agent_rdma_add(struct agent *a, struct agent_region *r);
+void agent_rdma_remove(struct agent *a, struct agent_region *r);
+void agent_rdma_event(struct agent *a);
+void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
+void agent_rdma_retire(struct agent *a, struct agent_region *r);
+uint32_t agent_rdma_mr_count(const struct agent *a);
+/* Address and rkey of a region; 0: it has none now. */
+struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);
 
 #endif

@@ -55,12 +55,36 @@ static int lock_folder(const char *path, char *error, size_t bytes)
 	return fd;
 }
 
+/* Makes room for the socket: removes that of a dead agent. 0 or -errno. */
+static int clear(const char *path, const struct sockaddr_un *addr, char *error, size_t bytes)
+{
+	struct stat st;
+	int err;
+
+	if (lstat(path, &st))
+		return 0;
+	if (!S_ISSOCK(st.st_mode))
+		return base_fail(error, bytes, -EEXIST, "%s exists and is not a socket", path);
+	err = answers(addr);
+	if (err > 0)
+		return base_fail(error, bytes, -EADDRINUSE,
+				 "another agent answers on %s: stop it, or choose another --socket",
+				 path);
+	if (err < 0)
+		return base_fail(error, bytes, err, "cannot tell whether %s is in use: %s", path,
+				 strerror(-err));
+	if (unlink(path) && errno != ENOENT)
+		return base_fail(error, bytes, -errno, "cannot replace the stale socket %s: %s",
+				 path, strerror(errno));
+	return 0;
+}
+
 int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, char *error,
 		 size_t bytes)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	struct stat st;
-	int lock, fd, err;
+	int lock, fd = -1, err;
 
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return base_fail(error, bytes, -ENAMETOOLONG,
@@ -70,61 +94,27 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 	lock = lock_folder(path, error, bytes);
 	if (lock < 0)
 		return lock;
-
-	if (!lstat(path, &st)) {
-		if (!S_ISSOCK(st.st_mode)) {
-			snprintf(error, bytes, "%s exists and is not a socket", path);
-			err = -EEXIST;
-			goto err_lock;
-		}
-		err = answers(&addr);
-		if (err > 0) {
-			snprintf(error, bytes,
-				 "another agent answers on %s: stop it, or choose another --socket",
-				 path);
-			err = -EADDRINUSE;
-			goto err_lock;
-		}
-		if (err < 0) {
-			snprintf(error, bytes, "cannot tell whether %s is in use: %s", path,
-				 strerror(-err));
-			goto err_lock;
-		}
-		if (unlink(path) && errno != ENOENT) {
-			err = -errno;
-			snprintf(error, bytes, "cannot replace the stale socket %s: %s", path,
-				 strerror(-err));
-			goto err_lock;
-		}
-	}
-
+	err = clear(path, &addr, error, bytes);
+	if (err)
+		goto out;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0) {
-		err = -errno;
-		snprintf(error, bytes, "socket: %s", strerror(-err));
-		goto err_lock;
-	}
-	if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		err = -errno;
-		snprintf(error, bytes, "cannot bind %s: %s", path, strerror(-err));
-		goto err_fd;
-	}
-	if (chmod(path, mode) || lstat(path, &st) || listen(fd, 1024)) {
-		err = -errno;
-		snprintf(error, bytes, "cannot listen on %s: %s", path, strerror(-err));
+		err = base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
+	} else if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
+		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", path, strerror(errno));
+	} else if (chmod(path, mode) || lstat(path, &st) || listen(fd, 1024)) {
+		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", path,
+				strerror(errno));
 		unlink(path);
-		goto err_fd;
+	} else {
+		*dev = st.st_dev;
+		*ino = st.st_ino;
 	}
-	*dev = st.st_dev;
-	*ino = st.st_ino;
+out:
+	if (err && fd >= 0)
+		close(fd);
 	close(lock);
-	return fd;
-
-err_fd:
-	close(fd);
-err_lock:
-	close(lock);
-	return err;
+	return err ? err : fd;
 }
 
 /* Removes the file only if it is still this agent's. */

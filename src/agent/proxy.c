@@ -7,7 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 
@@ -30,26 +29,17 @@ struct agent_proxy {
 	uint64_t schema, schema_bytes, schema_used; /* of the region */
 	uint64_t hot[7];
 	struct agent_timer idle;
-	struct agent_proxy *next;
+	LIST_ENTRY(agent_proxy) link; /* in the table until the region is retired */
 };
 
-static struct agent_proxy **bucket(struct agent *a, uint64_t h)
+static struct proxy_chain *bucket(struct agent *a, uint64_t h)
 {
 	return &a->proxies[h % (sizeof(a->proxies) / sizeof(*a->proxies))];
 }
 
-static struct agent_proxy *find(struct agent *a, const char *microservice, uint64_t h)
-{
-	struct agent_proxy *p = *bucket(a, h);
-
-	while (p && (p->hash != h || strcmp(p->microservice, microservice)))
-		p = p->next;
-	return p;
-}
-
 static void touch(struct agent *a, struct agent_proxy *p)
 {
-	agent_timer_start(&a->timers[TIMER_IDLE], &p->idle, agent_now(a));
+	agent_timer_start(a, TIMER_IDLE, &p->idle);
 }
 
 static uint64_t *at(const struct agent_region *r, uint64_t offset)
@@ -67,7 +57,7 @@ static void publish_hot(struct agent_region *r)
 
 /* The agent owns the memory, and admits it like any other region. */
 static int make_region(struct agent *a, const char *microservice, uint32_t metrics,
-		       const struct agent_proxy_label *labels, size_t count,
+		       const struct region_text_label *labels, size_t count,
 		       struct agent_region **out, struct agent_refused *why)
 {
 	uint64_t stripe = ((metrics + SL_LINE_CELLS - 1) / SL_LINE_CELLS * SL_LINE_SIZE + 4095) &
@@ -109,9 +99,8 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 		if (j == SL_LABELS_MAX)
 			return agent_refuse(why, REFUSED_HEADER, EINVAL, "more than %u labels",
 					    SL_LABELS_MAX);
-		all[j] = (struct region_text_label){labels[i].key, labels[i].value};
-		if (j == b.label_count)
-			b.label_count++;
+		all[j] = labels[i];
+		b.label_count += j == b.label_count;
 	}
 	err = agent_build_region(&b, "sidelight-rest", &fd, &map, &say.instance);
 	if (err)
@@ -132,15 +121,18 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 
 /* The label service keeps series of two microservices apart. */
 int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
-		     const struct agent_proxy_label *labels, size_t count,
+		     const struct region_text_label *labels, size_t count,
 		     struct agent_region **out, bool *created, struct agent_refused *why)
 {
 	uint64_t h = sl_fnv1a(a->proxy_seed, microservice, strlen(microservice));
-	struct agent_proxy *p = find(a, microservice, h);
-	uint32_t most = a->o.max_regions / 2 < PROXIES_MAX ? a->o.max_regions / 2 : PROXIES_MAX;
+	struct agent_proxy *p;
+	uint32_t most = BASE_MIN(a->o.max_regions / 2, PROXIES_MAX);
 	struct agent_region *r;
 
 	*created = false;
+	LIST_FOREACH(p, bucket(a, h), link)
+	if (p->hash == h && !strcmp(p->microservice, microservice))
+		break;
 	if (p) {
 		*out = p->region;
 		if (p->region->state == SL_STATE_CLOSED)
@@ -171,8 +163,7 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 	p->hot[SL_HOT_GENERATION] = 1;
 	p->hot[SL_HOT_STRIPES_USED] = 1;
 	p->hot[SL_HOT_STATE] = SL_STATE_LIVE;
-	p->next = *bucket(a, h);
-	*bucket(a, h) = p;
+	LIST_INSERT_HEAD(bucket(a, h), p, link);
 	a->proxy_count++;
 	r->proxy = p;
 	publish_hot(r);
@@ -207,22 +198,17 @@ void agent_proxy_revived(struct agent_region *r)
 /* A microservice that posts again before its old region is freed gets a new one. */
 void agent_proxy_retire(struct agent *a, struct agent_region *r)
 {
-	struct agent_proxy *p = r->proxy, **link = bucket(a, p->hash);
-
-	agent_timer_stop(&p->idle);
-	while (*link && *link != p)
-		link = &(*link)->next;
-	if (*link) {
-		*link = p->next;
-		a->proxy_count--;
-	}
+	agent_timer_stop(&r->proxy->idle);
+	LIST_REMOVE(r->proxy, link);
+	a->proxy_count--;
 }
 
 void agent_proxy_free(struct agent *a, struct agent_region *r)
 {
 	struct agent_proxy *p = r->proxy;
 
-	agent_proxy_retire(a, r);
+	if (r->state != SL_STATE_RETIRED)
+		agent_proxy_retire(a, r);
 	free(p->known);
 	free(p->microservice);
 	free(p);

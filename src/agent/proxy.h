@@ -17,14 +17,10 @@
 #define PROXY_ID_MAX	  255u
 #define PROXIES_MAX	  1024u /* or half of --max-regions */
 
-struct agent_proxy_label {
-	const char *key, *value;
-};
-
 struct agent_proxy_metric { /* as requested */
 	const char *name, *help, *unit;
 	enum sl_metric_kind kind;		/* SL_KIND_COUNTER_F64 or SL_KIND_GAUGE_F64 */
-	const struct agent_proxy_label *labels; /* sorted by key, each once */
+	const struct region_text_label *labels; /* sorted by key, each once */
 	size_t label_count;
 };
 
@@ -33,7 +29,7 @@ struct agent_proxy_metric { /* as requested */
  * metrics 0 means PROXY_METRICS.
  */
 int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
-		     const struct agent_proxy_label *labels, size_t label_count,
+		     const struct region_text_label *labels, size_t label_count,
 		     struct agent_region **out, bool *created, struct agent_refused *why);
 
 /* Finds or creates the cell of a metric: 0, -EEXIST (exists with another kind), -ENOSPC. */

@@ -24,9 +24,7 @@
 
 #include <sys/epoll.h>
 
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/verdict.h"
 
 #define PAGE	      4096u
 #define GROUP_REGIONS 16u
@@ -44,7 +42,6 @@ struct rdma_block {
 
 struct agent_mr {
 	struct fabric_host_key key;
-	char *from, *to;
 	uint32_t members; /* regions whose entries hold its key */
 	bool released;	  /* no entry holds its key; the timer runs */
 	struct agent_timer timer;
@@ -193,8 +190,6 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 		free(m);
 		return err;
 	}
-	m->from = from;
-	m->to = to;
 	TAILQ_INSERT_TAIL(&d->mrs, m, link);
 	d->mr_count++;
 	*out = m;
@@ -211,7 +206,7 @@ static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 		return;
 	}
 	m->released = true;
-	agent_timer_start(&a->timers[TIMER_RELEASE], &m->timer, agent_now(a));
+	agent_timer_start(a, TIMER_RELEASE, &m->timer);
 }
 
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t)
@@ -239,7 +234,7 @@ static int register_alone(struct agent *a, struct agent_region *r, struct rdma_b
 	if (err)
 		return err;
 	r->mr->members = 1;
-	agent_timer_start(&a->timers[TIMER_SETTLE], &r->settle, agent_now(a));
+	agent_timer_start(a, TIMER_SETTLE, &r->settle);
 	return 0;
 }
 
@@ -269,13 +264,14 @@ void agent_rdma_remove(struct agent *a, struct agent_region *r)
 	r->mr = NULL;
 }
 
-void agent_rdma_where(const struct agent *a, const struct agent_region *r, uint64_t *addr,
-		      uint32_t *rkey)
+struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r)
 {
-	bool there = a->rdma && a->rdma->host && r->mr;
+	struct fabric_host_key none = {0};
 
-	*addr = there ? (uintptr_t)r->map : 0;
-	*rkey = there ? r->mr->key.rkey : 0;
+	return a->rdma && a->rdma->host && r->mr
+		       ? (struct fabric_host_key){.addr = (uintptr_t)r->map,
+						  .rkey = r->mr->key.rkey}
+		       : none;
 }
 
 /* ---- neighbours ---- */
@@ -477,7 +473,7 @@ static void device_lost(struct agent *a)
 			agent_timer_stop(&a->slots[i]->settle);
 			agent_region_publish(a, a->slots[i]);
 		}
-	agent_timer_start(&a->timers[TIMER_REOPEN], &a->rdma->reopen, agent_now(a));
+	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }
 
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
@@ -486,7 +482,7 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 	char error[256];
 
 	if (device_open(a, error, sizeof(error))) {
-		agent_timer_start(&a->timers[TIMER_REOPEN], t, agent_now(a));
+		agent_timer_start(a, TIMER_REOPEN, t);
 		return;
 	}
 	for (uint32_t i = 0; i < a->slot_count; i++) {

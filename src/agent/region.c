@@ -26,11 +26,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/build.h"
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
 
 #define TMPFS_MAGIC_ 0x01021994
@@ -72,47 +70,29 @@ int agent_refuse(struct agent_refused *why, enum agent_refusal cause, int error,
 
 /* ---- finding ---- */
 
-static uint32_t hash(const struct agent *a, uint64_t v)
+static struct region_chain *chain(const struct agent *a, struct region_chain *of, uint64_t v)
 {
-	return (uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask;
+	return &of[(uint32_t)((v * SL_LINE_K0) >> 32) & a->hash_mask];
 }
 
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id)
 {
-	struct agent_region *r = a->by_id[hash(a, id)];
+	struct agent_region *r;
 
-	while (r && r->id != id)
-		r = r->next_id;
+	LIST_FOREACH(r, chain(a, a->by_id, id), id_link)
+	if (r->id == id)
+		break;
 	return r;
 }
 
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance)
 {
-	struct agent_region *r = a->by_instance[hash(a, instance)];
+	struct agent_region *r;
 
-	while (r && r->info->instance != instance)
-		r = r->next_instance;
+	LIST_FOREACH(r, chain(a, a->by_instance, instance), instance_link)
+	if (r->info->instance == instance)
+		break;
 	return r;
-}
-
-static void unhash_instance(struct agent *a, struct agent_region *r)
-{
-	struct agent_region **at = &a->by_instance[hash(a, r->info->instance)];
-
-	while (*at && *at != r)
-		at = &(*at)->next_instance;
-	if (*at)
-		*at = r->next_instance;
-}
-
-static void unhash_id(struct agent *a, struct agent_region *r)
-{
-	struct agent_region **at = &a->by_id[hash(a, r->id)];
-
-	while (*at && *at != r)
-		at = &(*at)->next_id;
-	if (*at)
-		*at = r->next_id;
 }
 
 const char *agent_region_label(const struct agent_region *r, const char *key)
@@ -127,16 +107,15 @@ const char *agent_region_label(const struct agent_region *r, const char *key)
 
 void agent_region_publish(struct agent *a, struct agent_region *r)
 {
-	uint64_t addr = 0;
-	uint32_t rkey = 0;
-	uint64_t cells[7] = {0};
+	const struct fabric_host_key key = agent_rdma_key(a, r);
+	const uint64_t cells[7] = {
+		[SL_ENTRY_ID] = r->id,
+		[SL_ENTRY_ADDR] = key.addr,
+		[SL_ENTRY_LENGTH] = r->info->size,
+		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(key.rkey, r->state, r->info->kind),
+		[SL_ENTRY_INSTANCE] = r->info->instance,
+	};
 
-	agent_rdma_where(a, r, &addr, &rkey);
-	cells[SL_ENTRY_ID] = r->id;
-	cells[SL_ENTRY_ADDR] = addr;
-	cells[SL_ENTRY_LENGTH] = r->info->size;
-	cells[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(rkey, r->state, r->info->kind);
-	cells[SL_ENTRY_INSTANCE] = r->info->instance;
 	agent_directory_set(a, r->slot, cells);
 }
 
@@ -261,11 +240,9 @@ static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 	uint32_t most = a->o.max_regions_per_uid;
 	struct agent_timer *t;
 
-	if (own)
-		most = 0;
-	else if (!most && !agent_uid_trusted(a, uid))
-		most = a->o.max_regions / 2 ? a->o.max_regions / 2 : 1;
-	if (most && u && u->regions >= most)
+	if (!own && !most && !agent_uid_trusted(a, uid))
+		most = BASE_MAX(a->o.max_regions / 2, 1u);
+	if (!own && most && u && u->regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u regions already (--max-regions-per-uid)",
 				    (int)uid, u->regions);
@@ -276,10 +253,8 @@ static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 		return 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
 	if (t) {
-		struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
-
 		a->n.evicted++;
-		agent_region_retire(a, r);
+		agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
 	}
 	if (slots)
 		return agent_refuse(
@@ -300,11 +275,10 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
 		/* Its hang-up may follow in the same batch of events. */
-		struct pollfd p = {.fd = r->conn->fd, .events = POLLRDHUP};
+		struct agent_conn *old = r->conn;
+		struct pollfd p = {.fd = old->fd, .events = POLLRDHUP};
 
 		if (poll(&p, 1, 0) > 0 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) {
-			struct agent_conn *old = r->conn;
-
 			agent_conn_drain(a, old);
 			if (!old->gone)
 				agent_conn_close(a, old);
@@ -367,7 +341,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		      : check_header(r->map, say, r->info, why))
 		goto err;
 
-	for (; a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint];)
+	while (a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint])
 		a->slot_free_hint++;
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
@@ -390,10 +364,8 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
-	r->next_id = a->by_id[hash(a, r->id)];
-	a->by_id[hash(a, r->id)] = r;
-	r->next_instance = a->by_instance[hash(a, r->info->instance)];
-	a->by_instance[hash(a, r->info->instance)] = r;
+	LIST_INSERT_HEAD(chain(a, a->by_id, r->id), r, id_link);
+	LIST_INSERT_HEAD(chain(a, a->by_instance, r->info->instance), r, instance_link);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
 
@@ -450,10 +422,10 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r->dev = st.st_dev;
 	r->ino = st.st_ino;
 	r->conn = conn;
-	if (conn)
+	if (conn) {
 		conn->regions++;
-	if (conn)
 		agent_store_add(a, r, fd);
+	}
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
 		  (int)r->pid, (int)r->uid, r->info->size, agent_region_label(r, "service"));
@@ -504,7 +476,7 @@ static void leave_conn(struct agent_region *r)
 static void start_grace(struct agent *a, struct agent_region *r)
 {
 	r->orphan = false;
-	agent_timer_start(&a->timers[TIMER_GRACE], &r->timer, agent_now(a));
+	agent_timer_start(a, TIMER_GRACE, &r->timer);
 }
 
 void agent_region_lost(struct agent *a, struct agent_region *r)
@@ -518,7 +490,7 @@ void agent_region_lost(struct agent *a, struct agent_region *r)
 		return;
 	}
 	r->orphan = true;
-	agent_timer_start(&a->timers[TIMER_ORPHAN], &r->timer, agent_now(a));
+	agent_timer_start(a, TIMER_ORPHAN, &r->timer);
 }
 
 /*
@@ -538,7 +510,7 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 		agent_region_dead(a, r);
 	} else {
 		r->orphan = true;
-		agent_timer_start(&a->timers[TIMER_RESTORED], &r->timer, agent_now(a));
+		agent_timer_start(a, TIMER_RESTORED, &r->timer);
 	}
 }
 
@@ -621,13 +593,13 @@ void agent_region_timer_grace(struct agent *a, struct agent_timer *t)
 void agent_region_retire(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
-	unhash_instance(a, r);
+	LIST_REMOVE(r, instance_link);
 	if (r->proxy)
 		agent_proxy_retire(a, r);
 	set_state(a, r, SL_STATE_RETIRED);
 	agent_rdma_retire(a, r);
-	agent_timer_start(&a->timers[TIMER_QUARANTINE], &r->timer, agent_now(a));
-	agent_store_remove(a, r);
+	agent_timer_start(a, TIMER_QUARANTINE, &r->timer);
+	agent_store_remove(r);
 }
 
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
@@ -645,8 +617,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	a->state_count[r->state]--;
 	if (r->state != SL_STATE_RETIRED)
-		unhash_instance(a, r);
-	unhash_id(a, r);
+		LIST_REMOVE(r, instance_link);
+	LIST_REMOVE(r, id_link);
 	agent_directory_set(a, r->slot, nothing);
 	a->slots[r->slot] = NULL;
 	if (r->slot < a->slot_free_hint)
@@ -660,7 +632,7 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	if (u) {
 		u->regions--;
 		u->bytes -= r->info->size;
-		agent_uid_drop(a, u);
+		agent_uid_drop(u);
 	}
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
 	agent_peer_put(a, r->peer);

@@ -3,8 +3,6 @@
 #ifndef SL_AGENT_REGION_H
 #define SL_AGENT_REGION_H
 
-#include <sidelight/attach.h>
-
 #include "agent/internal.h"
 #include "region/decode.h"
 
@@ -14,10 +12,9 @@ struct agent_region {
 	enum sl_region_state state;
 	bool orphan;	 /* the state is LIVE, the connection is lost */
 	bool unrepaired; /* marked dead while its process was alive */
-	bool stored;	 /* systemd keeps a copy of the descriptor under stored_name */
-	char stored_name[80];
-	int fd;	   /* read-only: what consumers get */
-	void *map; /* read-write */
+	char stored[80]; /* the name of systemd's copy of the descriptor, "" if none */
+	int fd;		 /* read-only: what consumers get */
+	void *map;	 /* read-write */
 	dev_t dev;
 	ino_t ino;
 	uid_t uid;
@@ -35,7 +32,7 @@ struct agent_region {
 	struct sl_msg_verdict verdict; /* the latest */
 	uint64_t verdict_ns;	       /* when it arrived; 0: never */
 	TAILQ_ENTRY(agent_region) peer_link;
-	struct agent_region *next_id, *next_instance; /* hash chains */
+	LIST_ENTRY(agent_region) id_link, instance_link;
 };
 
 struct agent_refused {
@@ -76,5 +73,25 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
 const char *agent_region_label(const struct agent_region *r, const char *key); /* "" if none */
+
+/* ---- build.c: regions that the agent creates itself ---- */
+
+struct agent_build {
+	uint32_t kind;
+	uint64_t size;
+	const struct sl_region_section *section;
+	uint32_t section_count;
+	const struct region_text_label *labels;
+	size_t label_count;
+};
+
+/* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */
+int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
+		       uint64_t *instance);
+void agent_line_store(uint64_t *to,
+		      const uint64_t cells[7]); /* a whole line that only the agent writes */
+void agent_line_set(uint64_t *line, unsigned int cell,
+		    uint64_t v);    /* one cell; others may add to the line */
+int agent_reopen_read_only(int fd); /* a descriptor or -errno */
 
 #endif

@@ -17,7 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/rdma.h"
 #include "agent/rest.h"
 #include "http/http.h"
 
@@ -41,30 +40,18 @@ struct agent_rest {
 
 /* ---- read-only routes ---- */
 
-static void get_health(struct agent *a, const struct agent_rest_request *q,
-		       struct agent_rest_reply *reply)
+static json_t *get_health(struct agent *a)
 {
-	uint32_t own; /* the agent's own regions are not counted */
+	const uint32_t own = a->own_count; /* the agent's own regions are not counted */
 
-	(void)q;
-	pthread_mutex_lock(&a->lock);
-	own = a->own_count;
-	reply->json =
-		json_pack("{s:s,s:s,s:s,s:i,s:i,s:b}", "status", "ok", "version", SL_VERSION_STRING,
-			  "host", a->host, "regions", (int)(a->region_count - own), "live",
-			  (int)(a->state_count[SL_STATE_LIVE] - own), "rdma", a->rdma != NULL);
-	pthread_mutex_unlock(&a->lock);
-	reply->status = 200;
+	return json_pack("{s:s,s:s,s:s,s:i,s:i,s:b}", "status", "ok", "version", SL_VERSION_STRING,
+			 "host", a->host, "regions", (int)(a->region_count - own), "live",
+			 (int)(a->state_count[SL_STATE_LIVE] - own), "rdma", a->rdma != NULL);
 }
 
-static void get_qps(struct agent *a, const struct agent_rest_request *q,
-		    struct agent_rest_reply *reply)
+static json_t *get_qps(struct agent *a)
 {
-	(void)q;
-	pthread_mutex_lock(&a->lock);
-	reply->json = agent_rdma_queues_json(a, -1);
-	pthread_mutex_unlock(&a->lock);
-	reply->status = 200;
+	return agent_rdma_queues_json(a, -1);
 }
 
 /* -1: the reply is filled in. */
@@ -72,12 +59,11 @@ static int64_t qp_number(const struct agent_rest_request *q, struct agent_rest_r
 {
 	uint64_t n;
 
-	if (base_parse_u64(q->variable, 0, 0xffffff, &n)) {
-		agent_rest_fail(reply, 400, "\"%.32s\" is not a queue pair number (0 to 16777215)",
-				q->variable);
-		return -1;
-	}
-	return (int64_t)n;
+	if (!base_parse_u64(q->variable, 0, 0xffffff, &n))
+		return (int64_t)n;
+	agent_rest_fail(reply, 400, "\"%.32s\" is not a queue pair number (0 to 16777215)",
+			q->variable);
+	return -1;
 }
 
 static void get_qp(struct agent *a, const struct agent_rest_request *q,
@@ -90,7 +76,6 @@ static void get_qp(struct agent *a, const struct agent_rest_request *q,
 	pthread_mutex_lock(&a->lock);
 	reply->json = agent_rdma_queues_json(a, n);
 	pthread_mutex_unlock(&a->lock);
-	reply->status = 200;
 	if (!reply->json)
 		agent_rest_fail(reply, 404, "no queue pair has number %d: see GET /rdma/qps",
 				(int)n);
@@ -117,51 +102,46 @@ static void post_connect(struct agent *a, const struct agent_rest_request *q,
 	pthread_mutex_unlock(&a->lock);
 }
 
-static void get_mrs(struct agent *a, const struct agent_rest_request *q,
-		    struct agent_rest_reply *reply)
+static json_t *get_mrs(struct agent *a)
 {
 	json_t *all = json_array();
 
-	(void)q;
-	pthread_mutex_lock(&a->lock);
 	for (uint32_t i = 0; i < a->slot_count; i++) {
 		const struct agent_region *r = a->slots[i];
-		uint64_t addr;
-		uint32_t rkey;
+		struct fabric_host_key key;
 
 		if (!r || r->state == SL_STATE_RETIRED)
 			continue;
-		agent_rdma_where(a, r, &addr, &rkey);
+		key = agent_rdma_key(a, r);
 		json_array_append_new(
-			all,
-			json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
-				  "service", agent_region_label(r, "service"), "address",
-				  (json_int_t)addr, "length", (json_int_t)r->info->size, "rkey",
-				  (json_int_t)rkey, "access", a->rdma ? "REMOTE_READ" : "none"));
+			all, json_pack("{s:I,s:s,s:I,s:I,s:I,s:s}", "region", (json_int_t)r->id,
+				       "service", agent_region_label(r, "service"), "address",
+				       (json_int_t)key.addr, "length", (json_int_t)r->info->size,
+				       "rkey", (json_int_t)key.rkey, "access",
+				       a->rdma ? "REMOTE_READ" : "none"));
 	}
-	reply->json = json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
-				agent_rdma_directory_json(a), "mrs", all);
-	pthread_mutex_unlock(&a->lock);
-	reply->status = 200;
+	return json_pack("{s:b,s:o,s:o}", "rdma", a->rdma != NULL, "directory",
+			 agent_rdma_directory_json(a), "mrs", all);
 }
 
 static const struct rest_route {
 	const char *method, *path;
+	json_t *(*get)(struct agent *a); /* with the lock held; or: */
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
 } routes[ROUTES] = {
-	{"GET", "/health", get_health},
-	{"GET", "/metrics", agent_rest_get_metrics},
-	{"POST", "/metrics", agent_rest_post_metrics},
-	{"GET", "/rdma/qps", get_qps},
-	{"POST", "/rdma/qps/connect", post_connect},
-	{"GET", "/rdma/qp/{}", get_qp},
-	{"POST", "/rdma/qp/{}/connect", post_connect},
-	{"GET", "/rdma/mrs", get_mrs},
-	{"POST", "/rdma/mrs/create", agent_rest_post_mrs},
-	{"GET", "/tcp", agent_rest_get_tcp},
-	{"POST", "/tcp/filter", agent_rest_set_tcp_filter},
-	{"PUT", "/tcp/filter", agent_rest_set_tcp_filter},
+	{"GET", "/health", .get = get_health},
+	{"GET", "/metrics", .fn = agent_rest_get_metrics},
+	{"POST", "/metrics", .fn = agent_rest_post_metrics},
+	{"GET", "/rdma/qps", .get = get_qps},
+	{"POST", "/rdma/qps/connect", .fn = post_connect},
+	{"GET", "/rdma/qp/{}", .fn = get_qp},
+	{"POST", "/rdma/qp/{}/connect", .fn = post_connect},
+	{"GET", "/rdma/mrs", .get = get_mrs},
+	{"POST", "/rdma/mrs/create", .fn = agent_rest_post_mrs},
+	{"GET", "/tcp", .get = agent_tcp_json},
+	{"POST", "/tcp/filter", .fn = agent_rest_set_tcp_filter},
+	{"PUT", "/tcp/filter", .fn = agent_rest_set_tcp_filter},
 };
 
 /* ---- access control ---- */
@@ -190,13 +170,8 @@ static bool host_is_local(const char *host)
 {
 	char name[256];
 	unsigned char addr[16];
-	size_t n;
+	size_t n = *host == '[' ? strcspn(++host, "]") : strcspn(host, ":");
 
-	if (*host == '[') {
-		n = strcspn(++host, "]");
-	} else {
-		n = strcspn(host, ":");
-	}
 	if (n >= sizeof(name))
 		return false;
 	memcpy(name, host, n);
@@ -218,38 +193,36 @@ static bool allowed(const struct agent *a, const struct agent_rest_request *q,
 	const struct agent_rest *rest = a->rest;
 	bool post = strcmp(q->method, "GET");
 
-	if (rest && rest->loopback && !*rest->token && q->host && !host_is_local(q->host)) {
-		agent_rest_fail(reply, 403, "Host is neither localhost nor an address");
-		return false;
-	}
-	if (post && q->origin) {
-		agent_rest_fail(reply, 403,
-				"requests from web pages are not accepted (Origin: %.128s)",
-				q->origin);
-		return false;
-	}
+	if (rest && rest->loopback && !*rest->token && q->host && !host_is_local(q->host))
+		return agent_rest_fail(reply, 403, "Host is neither localhost nor an address");
+	if (post && q->origin)
+		return agent_rest_fail(reply, 403,
+				       "requests from web pages are not accepted (Origin: %.128s)",
+				       q->origin);
 	if (rest && *rest->token && strcmp(q->path, "/health") &&
-	    !token_right(rest->token, q->authorization)) {
-		agent_rest_fail(reply, 401, "Authorization: Bearer TOKEN is missing or wrong");
-		return false;
-	}
-	if (post && q->bytes && !json_content(q->content_type)) {
-		agent_rest_fail(reply, 415,
-				"the body must be sent as Content-Type: application/json");
-		return false;
-	}
+	    !token_right(rest->token, q->authorization))
+		return agent_rest_fail(reply, 401,
+				       "Authorization: Bearer TOKEN is missing or wrong");
+	if (post && q->bytes && !json_content(q->content_type))
+		return agent_rest_fail(reply, 415,
+				       "the body must be sent as Content-Type: application/json");
 	return true;
 }
 
 static void answer(struct agent *a, const struct rest_route *route,
 		   const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
-	memset(reply, 0, sizeof(*reply));
-	if (allowed(a, q, reply))
+	bool ok;
+
+	*reply = (struct agent_rest_reply){.status = 200};
+	ok = allowed(a, q, reply);
+	if (ok && route->fn)
 		route->fn(a, q, reply);
+	pthread_mutex_lock(&a->lock);
+	if (ok && route->get)
+		reply->json = route->get(a);
 	if (!reply->json && !reply->layout)
 		agent_rest_fail(reply, 500, "out of memory");
-	pthread_mutex_lock(&a->lock);
 	a->n.rest_requests++;
 	if (reply->status >= 400)
 		a->n.rest_errors++;
@@ -295,7 +268,7 @@ void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		answer(a, &routes[i], &with, reply);
 		return;
 	}
-	memset(reply, 0, sizeof(*reply));
+	*reply = (struct agent_rest_reply){0};
 	agent_rest_fail(reply, path ? 405 : 404, "%.64s",
 			path ? "method not allowed" : "no such path");
 }
@@ -367,27 +340,20 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t byt
 
 	if (base_parse_address(listen, host, sizeof(host), &port))
 		return base_fail(error, bytes, -EINVAL, "--rest '%s' is not ADDRESS:PORT", listen);
-	if (!*host || !strcasecmp(host, "localhost"))
-		loopback = true;
-	else if (inet_pton(AF_INET, host, &v4) == 1)
-		loopback = (ntohl(v4.s_addr) >> 24) == 127;
-	else if (inet_pton(AF_INET6, host, &v6) == 1)
-		loopback = IN6_IS_ADDR_LOOPBACK(&v6);
-	else
-		loopback = false;
-	if (!loopback && !has_token) {
-		snprintf(
-			error, bytes,
-			"--rest %s is reachable from other hosts: give --rest-token-file, or bind to loopback",
-			listen);
-		return -EACCES;
-	}
-	return loopback;
+	loopback = !*host || !strcasecmp(host, "localhost") ||
+		   (inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127) ||
+		   (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+	if (loopback || has_token)
+		return loopback;
+	return base_fail(
+		error, bytes, -EACCES,
+		"--rest %s is reachable from other hosts: give --rest-token-file, or bind to loopback",
+		listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
 {
-	struct http_opts o = {.listen = a->o.rest, .max_connections = 64, .no_gzip = false};
+	struct http_opts o = {.listen = a->o.rest, .max_connections = 64};
 	struct agent_rest *rest;
 	int err;
 
@@ -422,19 +388,16 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 				 &rest->bound[i]);
 		if (err) {
 			snprintf(error, bytes, "route %s: %s", routes[i].path, strerror(-err));
-			goto err_http;
+			goto err;
 		}
 	}
 	a->rest = rest;
 	err = http_start(rest->http, error, bytes);
-	if (err) {
-		a->rest = NULL;
-		goto err_http;
-	}
-	return 0;
-err_http:
-	http_free(rest->http);
+	if (!err)
+		return 0;
+	a->rest = NULL;
 err:
+	http_free(rest->http);
 	free(rest);
 	return err;
 }

@@ -22,9 +22,8 @@ struct agent_layout; /* GET /metrics, region by region */
 
 struct agent_rest_reply {
 	int status;
-	json_t *json; /* or: */
-	struct agent_layout
-		*layout; /* streamed by agent_layout_read(), freed by agent_layout_done() */
+	json_t *json;		     /* or: */
+	struct agent_layout *layout; /* for agent_layout_read() and agent_layout_done() */
 };
 
 /* Finds the route and fills the reply. Takes the lock itself. */
@@ -40,8 +39,6 @@ void agent_rest_get_metrics(struct agent *a, const struct agent_rest_request *q,
 			    struct agent_rest_reply *reply);
 void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q,
 			     struct agent_rest_reply *reply);
-void agent_rest_get_tcp(struct agent *a, const struct agent_rest_request *q,
-			struct agent_rest_reply *reply);
 void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request *q,
 			       struct agent_rest_reply *reply);
 void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
@@ -49,9 +46,12 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 
 /* ---- rest_fields.c ---- */
 
-void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
+/* Always false. */
+bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void agent_rest_fail_refused(struct agent_rest_reply *reply, const struct agent_refused *why);
+/* Counts a refusal, with the lock held. */
+void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
+			     const struct agent_refused *why);
 /* The JSON body. This and the functions below return NULL or false once reply is filled in. */
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply);
 /* Refuses unknown fields, which may be misspelled. known ends with NULL. */
@@ -60,8 +60,7 @@ bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_r
 const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool need,
 			    struct agent_rest_reply *reply);
 /* The "labels" object, sorted. */
-bool agent_rest_labels(const json_t *j, struct agent_proxy_label out[SL_LABELS_MAX], size_t *count,
+bool agent_rest_labels(const json_t *j, struct region_text_label out[SL_LABELS_MAX], size_t *count,
 		       struct agent_rest_reply *reply);
-bool agent_rest_name_ok(const char *s, bool colon);
 
 #endif

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "agent/rest.h"
+#include "region/text.h"
 
-void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
+bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -18,24 +19,25 @@ void agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt
 	reply->status = status;
 	reply->json = json_pack("{s:s}", "error", text);
 	if (reply->json)
-		return;
+		return false;
 	/* The text cites a body that is not UTF-8, or was cut inside a character. */
 	for (char *p = text; *p; p++)
 		if (*p & 0x80)
 			*p = '?';
 	reply->json = json_pack("{s:s}", "error", text);
+	return false;
 }
 
-void agent_rest_fail_refused(struct agent_rest_reply *reply, const struct agent_refused *why)
+void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
+			     const struct agent_refused *why)
 {
-	int status = 500;
+	static const int status[REFUSED_COUNT] = {
+		[REFUSED_REGIONS] = 507, [REFUSED_MEMORY] = 507, [REFUSED_QUOTA] = 507,
+		[REFUSED_SYSTEM] = 507,	 [REFUSED_HEADER] = 400, [REFUSED_SIZE] = 400,
+	};
 
-	if (why->cause == REFUSED_REGIONS || why->cause == REFUSED_MEMORY ||
-	    why->cause == REFUSED_QUOTA || why->cause == REFUSED_SYSTEM)
-		status = 507;
-	else if (why->cause == REFUSED_HEADER || why->cause == REFUSED_SIZE)
-		status = 400;
-	agent_rest_fail(reply, status, "%s", why->reason);
+	agent_refused_count(a, why->cause);
+	agent_rest_fail(reply, status[why->cause] ?: 500, "%s", why->reason);
 }
 
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply)
@@ -76,25 +78,13 @@ const char *agent_rest_text(const json_t *j, const char *key, size_t max, bool n
 	return json_string_value(v);
 }
 
-bool agent_rest_name_ok(const char *s, bool colon)
-{
-	for (const char *p = s; *p; p++) {
-		bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_' ||
-			      (colon && *p == ':');
-
-		if (!letter && (p == s || *p < '0' || *p > '9'))
-			return false;
-	}
-	return *s != 0;
-}
-
 static int by_key(const void *a, const void *b)
 {
-	return strcmp(((const struct agent_proxy_label *)a)->key,
-		      ((const struct agent_proxy_label *)b)->key);
+	return strcmp(((const struct region_text_label *)a)->key,
+		      ((const struct region_text_label *)b)->key);
 }
 
-bool agent_rest_labels(const json_t *j, struct agent_proxy_label out[SL_LABELS_MAX], size_t *count,
+bool agent_rest_labels(const json_t *j, struct region_text_label out[SL_LABELS_MAX], size_t *count,
 		       struct agent_rest_reply *reply)
 {
 	json_t *labels = json_object_get(j, "labels"), *v;
@@ -103,32 +93,23 @@ bool agent_rest_labels(const json_t *j, struct agent_proxy_label out[SL_LABELS_M
 	*count = 0;
 	if (!labels || json_is_null(labels))
 		return true;
-	if (!json_is_object(labels)) {
-		agent_rest_fail(reply, 400, "\"labels\" must be an object of strings");
-		return false;
-	}
+	if (!json_is_object(labels))
+		return agent_rest_fail(reply, 400, "\"labels\" must be an object of strings");
 	json_object_foreach(labels, key, v)
 	{
-		if (*count == SL_LABELS_MAX) {
-			agent_rest_fail(reply, 400, "more than %u labels", SL_LABELS_MAX);
-			return false;
-		}
-		if (strlen(key) > SL_NAME_MAX || !agent_rest_name_ok(key, false) ||
-		    !strncmp(key, "__", 2)) {
-			agent_rest_fail(
+		if (*count == SL_LABELS_MAX)
+			return agent_rest_fail(reply, 400, "more than %u labels", SL_LABELS_MAX);
+		if (!region_text_label_key(key, strlen(key)))
+			return agent_rest_fail(
 				reply, 400,
 				"label key \"%.64s\" is not [a-zA-Z_][a-zA-Z0-9_]*, at most %u bytes, "
 				"not \"__...\"",
 				key, SL_NAME_MAX);
-			return false;
-		}
-		if (!json_is_string(v) || json_string_length(v) > SL_LABEL_VALUE_MAX) {
-			agent_rest_fail(reply, 400,
-					"label \"%.64s\" must be a string of at most %u bytes", key,
-					SL_LABEL_VALUE_MAX);
-			return false;
-		}
-		out[(*count)++] = (struct agent_proxy_label){key, json_string_value(v)};
+		if (!json_is_string(v) || json_string_length(v) > SL_LABEL_VALUE_MAX)
+			return agent_rest_fail(
+				reply, 400, "label \"%.64s\" must be a string of at most %u bytes",
+				key, SL_LABEL_VALUE_MAX);
+		out[(*count)++] = (struct region_text_label){key, json_string_value(v)};
 	}
 	qsort(out, *count, sizeof(*out), by_key);
 	return true;
@@ -145,10 +126,8 @@ bool agent_rest_fields_known(json_t *j, const char *const *known, struct agent_r
 
 		while (known[i] && strcmp(key, known[i]))
 			i++;
-		if (!known[i]) {
-			agent_rest_fail(reply, 400, "unknown field \"%.64s\"", key);
-			return false;
-		}
+		if (!known[i])
+			return agent_rest_fail(reply, 400, "unknown field \"%.64s\"", key);
 	}
 	return true;
 }

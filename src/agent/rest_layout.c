@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agent/rest.h"
-#include "agent/status.h"
 #include "region/decode.h"
 
 /* A stream of regions: the lock is held only while one is copied, and the copy is decoded. */
@@ -33,14 +32,7 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 	enum region_fault fault;
 	uint64_t line[8];
 
-	memset(&c->hot, 0, sizeof(c->hot));
-	c->info = *r->info;
-	for (uint32_t i = 0; i < c->info.label_count; i++) { /* labels point into label_text */
-		c->info.labels[i].key = c->info.label_text +
-					(r->info->labels[i].key - r->info->label_text);
-		c->info.labels[i].value = c->info.label_text +
-					  (r->info->labels[i].value - r->info->label_text);
-	}
+	c->info = *r->info; /* its labels stay the region's: not to be used later */
 	c->json = agent_region_json(a, r);
 	if (r->proxy)
 		json_object_set_new(c->json, "microservice_id",
@@ -179,12 +171,9 @@ void agent_rest_get_metrics(struct agent *a, const struct agent_rest_request *q,
 	struct agent_layout *l = calloc(1, sizeof(*l));
 
 	(void)q;
-	if (!l) {
-		agent_rest_fail(reply, 500, "out of memory");
+	if (!l)
 		return;
-	}
 	l->a = a;
 	l->first = true;
-	reply->status = 200;
 	reply->layout = l;
 }

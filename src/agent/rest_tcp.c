@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* rest_tcp.c - GET /tcp, and POST or PUT /tcp/filter. */
+/* rest_tcp.c - POST or PUT /tcp/filter. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/rest.h"
-#include "agent/tcp.h"
 #include "source/tcp/tcp.h"
 
 #define LIST_MOST 256u
-
-void agent_rest_get_tcp(struct agent *a, const struct agent_rest_request *q,
-			struct agent_rest_reply *reply)
-{
-	(void)q;
-	pthread_mutex_lock(&a->lock);
-	reply->json = json_pack("{s:o}", "tcp", agent_tcp_json(a));
-	pthread_mutex_unlock(&a->lock);
-	reply->status = 200;
-}
 
 /* Reads an array of strings. They stay j's; the list is the caller's. */
 static bool strings(const json_t *j, const char *key, struct base_strings *out,
@@ -29,23 +18,18 @@ static bool strings(const json_t *j, const char *key, struct base_strings *out,
 
 	if (!list)
 		return true;
-	if (!json_is_array(list) || json_array_size(list) > LIST_MOST) {
-		agent_rest_fail(reply, 400, "\"%s\" must be an array of at most %u strings", key,
-				LIST_MOST);
-		return false;
-	}
+	if (!json_is_array(list) || json_array_size(list) > LIST_MOST)
+		return agent_rest_fail(reply, 400, "\"%s\" must be an array of at most %u strings",
+				       key, LIST_MOST);
 	out->v = calloc(json_array_size(list) + 1, sizeof(*out->v));
-	if (!out->v) {
-		agent_rest_fail(reply, 500, "out of memory");
-		return false;
-	}
+	if (!out->v)
+		return agent_rest_fail(reply, 500, "out of memory");
 	json_array_foreach(list, i, one)
 	{
 		if (!json_is_string(one) ||
-		    strlen(json_string_value(one)) != json_string_length(one)) {
-			agent_rest_fail(reply, 400, "\"%s\" must be an array of strings", key);
-			return false;
-		}
+		    strlen(json_string_value(one)) != json_string_length(one))
+			return agent_rest_fail(reply, 400, "\"%s\" must be an array of strings",
+					       key);
 		out->v[out->n++] = json_string_value(one);
 	}
 	return true;
@@ -58,10 +42,9 @@ static bool number(const json_t *j, const char *key, uint32_t most, uint32_t *ou
 
 	if (!n)
 		return true;
-	if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > most) {
-		agent_rest_fail(reply, 400, "\"%s\" must be a number from 0 to %u", key, most);
-		return false;
-	}
+	if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > most)
+		return agent_rest_fail(reply, 400, "\"%s\" must be a number from 0 to %u", key,
+				       most);
 	*out = (uint32_t)json_integer_value(n);
 	return true;
 }
@@ -94,16 +77,14 @@ void agent_rest_set_tcp_filter(struct agent *a, const struct agent_rest_request 
 	pthread_mutex_lock(&a->lock);
 	err = agent_tcp_filter(a, &filter, why, sizeof(why));
 	pthread_mutex_unlock(&a->lock);
-	if (err) {
+	if (!err)
+		reply->json = json_pack("{s:O}", "filter", j);
+	else
 		agent_rest_fail(reply,
 				err == -ENOENT	 ? 409
 				: err == -EINVAL ? 400
 						 : 500,
 				"%s", why);
-		goto out;
-	}
-	reply->status = 200;
-	reply->json = json_pack("{s:O}", "filter", j);
 out:
 	free(filter.ports.v);
 	free(filter.cidrs.v);

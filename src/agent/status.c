@@ -14,11 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/build.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 
 #define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
 
@@ -29,41 +25,31 @@ static json_t *number(uint64_t v)
 
 json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 {
-	const struct sl_msg_verdict *verdict = agent_verdict_of(a, r);
+	const struct sl_msg_verdict *v = agent_verdict_of(a, r);
+	const struct fabric_host_key key = agent_rdma_key(a, r);
 	json_t *labels = json_object();
-	uint64_t addr;
-	uint32_t rkey;
 	char hex[24];
-	json_t *j;
 
 	for (uint32_t i = 0; i < r->info->label_count; i++)
 		json_object_set_new(labels, r->info->labels[i].key,
 				    json_string(r->info->labels[i].value));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
-	agent_rdma_where(a, r, &addr, &rkey);
-	j = json_pack("{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o}", "id", (json_int_t)r->id,
-		      "instance", hex, "state", region_state_name(r->state), "bytes",
-		      (json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
-		      (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
-		      (json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels);
-	json_object_set_new(j, "by",
-			    json_string(r->self	    ? "agent"
-					: r->kernel ? "kernel"
-					: r->proxy  ? "rest"
-						    : "publisher"));
-	if (r->kernel)
-		json_object_set_new(j, "kind", json_integer(r->info->kind));
-	if (verdict)
-		json_object_set_new(j, "verdict",
-				    json_pack("{s:b,s:f,s:I}", "anomalous",
-					      (int)(verdict->flags & SL_VERDICT_ANOMALOUS), "score",
-					      verdict->score, "time_ns",
-					      (json_int_t)verdict->time_ns));
-	if (a->rdma) {
-		json_object_set_new(j, "address", number(addr));
-		json_object_set_new(j, "rkey", number(rkey));
-	}
-	return j;
+	return json_pack(
+		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:o*,s:o*,s:o*,s:o*}", "id",
+		(json_int_t)r->id, "instance", hex, "state", region_state_name(r->state), "bytes",
+		(json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
+		(int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
+		(json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels, "by",
+		r->self	    ? "agent"
+		: r->kernel ? "kernel"
+		: r->proxy  ? "rest"
+			    : "publisher",
+		"kind", r->kernel ? number(r->info->kind) : NULL, "verdict",
+		v ? json_pack("{s:b,s:f,s:I}", "anomalous", (int)(v->flags & SL_VERDICT_ANOMALOUS),
+			      "score", v->score, "time_ns", (json_int_t)v->time_ns)
+		  : NULL,
+		"address", a->rdma ? number(key.addr) : NULL, "rkey",
+		a->rdma ? number(key.rkey) : NULL);
 }
 
 static json_t *counters_json(const struct agent *a)
@@ -86,52 +72,27 @@ static json_t *counters_json(const struct agent *a)
 
 static json_t *status_json(const struct agent *a)
 {
-	json_t *regions = json_array(), *j;
+	json_t *regions = json_array();
 	char hex[24];
 
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i])
 			json_array_append_new(regions, agent_region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
-	j = json_pack("{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o}", "version", SL_VERSION_STRING,
-		      "host", a->host, "pid", (int)getpid(), "socket", a->socket, "instance", hex,
-		      "started_ns", (json_int_t)a->started_ns, "grace_ns",
-		      (json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
-		      counters_json(a), "regions", regions);
-	if (!j)
-		return NULL;
-	if (a->rest)
-		json_object_set_new(j, "rest", json_string(agent_rest(a)));
-	if (a->rdma) {
-		json_object_set_new(j, "rdma", json_string(agent_rdma(a)));
-		json_object_set_new(j, "queue_pairs", number(agent_rdma_queue_count(a)));
-		json_object_set_new(j, "memory_regions", number(agent_rdma_mr_count(a)));
-	}
-	json_object_set_new(j, "use",
-			    json_pack("{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}", "regions",
-				      "used", (json_int_t)(a->region_count - a->own_count), "max",
-				      (json_int_t)a->o.max_regions, "memory", "used",
-				      (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
-				      "connections", "used", (json_int_t)a->conn_count, "max",
-				      (json_int_t)a->conn_max, "live",
-				      (json_int_t)(a->state_count[SL_STATE_LIVE] - a->own_count),
-				      "consumers", (json_int_t)a->consumer_conns));
-	return j;
-}
-
-static int dump_to(const char *text, size_t bytes, void *arg)
-{
-	int fd = *(int *)arg;
-
-	while (bytes) {
-		ssize_t n = write(fd, text, bytes);
-
-		if (n <= 0)
-			return -1;
-		text += n;
-		bytes -= (size_t)n;
-	}
-	return 0;
+	return json_pack(
+		"{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
+		"s:{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}}",
+		"version", SL_VERSION_STRING, "host", a->host, "pid", (int)getpid(), "socket",
+		a->socket, "instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
+		(json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
+		counters_json(a), "regions", regions, "rest", agent_rest(a), "rdma", agent_rdma(a),
+		"queue_pairs", a->rdma ? number(agent_rdma_queue_count(a)) : NULL, "memory_regions",
+		a->rdma ? number(agent_rdma_mr_count(a)) : NULL, "use", "regions", "used",
+		(json_int_t)(a->region_count - a->own_count), "max", (json_int_t)a->o.max_regions,
+		"memory", "used", (json_int_t)a->memory, "max", (json_int_t)a->o.max_memory,
+		"connections", "used", (json_int_t)a->conn_count, "max", (json_int_t)a->conn_max,
+		"live", (json_int_t)(a->state_count[SL_STATE_LIVE] - a->own_count), "consumers",
+		(json_int_t)a->consumer_conns);
 }
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
@@ -143,22 +104,20 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 	if (!j)
 		return -ENOMEM;
 	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (fd < 0) {
+	if (fd < 0)
 		ro = -errno;
-		json_decref(j);
-		return ro;
-	}
-	ro = json_dump_callback(j, dump_to, &fd, JSON_COMPACT) ? -EIO : 0;
-	json_decref(j);
-	if (!ro && fstat(fd, &st))
+	else if (json_dumpfd(j, fd, JSON_COMPACT))
+		ro = -EIO;
+	else if (fstat(fd, &st) ||
+		 fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
 		ro = -errno;
-	if (!ro && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL))
-		ro = -errno;
-	if (!ro) {
-		*bytes = (size_t)st.st_size;
+	else
 		ro = agent_reopen_read_only(fd);
-	}
-	close(fd);
+	json_decref(j);
+	if (ro >= 0)
+		*bytes = (size_t)st.st_size;
+	if (fd >= 0)
+		close(fd);
 	return ro;
 }
 

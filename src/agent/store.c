@@ -19,31 +19,24 @@
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
-static void name_of(const struct agent_region *r, char *name, size_t bytes)
-{
-	snprintf(name, bytes, "sl-%016" PRIx64 "-%d-%" PRIu64, r->info->instance, (int)r->peer->pid,
-		 r->peer->start_ticks);
-}
-
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
-	char name[80], state[128];
+	char state[128];
 
 	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
-	name_of(r, name, sizeof(name));
-	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", name);
-	r->stored = sd_pid_notify_with_fds(0, 0, state, &fd, 1) > 0;
-	snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
+	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64, r->info->instance,
+		 (int)r->peer->pid, r->peer->start_ticks);
+	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
+	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
+		r->stored[0] = 0;
 }
 
-void agent_store_remove(struct agent *a, struct agent_region *r)
+void agent_store_remove(struct agent_region *r)
 {
-	(void)a;
-	if (!r->stored)
-		return;
-	sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored_name);
-	r->stored = false;
+	if (*r->stored)
+		sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", r->stored);
+	r->stored[0] = 0;
 }
 
 /* Restores one descriptor. It is checked like one from a publisher. */
@@ -72,8 +65,7 @@ static void restore(struct agent *a, int fd, const char *name)
 	} else {
 		a->n.admitted--;
 		a->n.restored++;
-		r->stored = true;
-		snprintf(r->stored_name, sizeof(r->stored_name), "%s", name);
+		snprintf(r->stored, sizeof(r->stored), "%s", name);
 		agent_region_restored(a, r);
 	}
 	agent_peer_put(a, peer);
@@ -99,14 +91,11 @@ void agent_store_restore(struct agent *a)
 
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
-	(void)a;
-	(void)r;
-	(void)fd;
+	(void)a, (void)r, (void)fd;
 }
 
-void agent_store_remove(struct agent *a, struct agent_region *r)
+void agent_store_remove(struct agent_region *r)
 {
-	(void)a;
 	(void)r;
 }
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "agent/region.h"
-#include "agent/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
@@ -236,7 +235,7 @@ static void arm(struct agent *a, uint64_t now)
 
 	due = due < t->tasks_ns ? due : t->tasks_ns;
 	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
-	agent_timer_start(&a->timers[TIMER_TCP], &t->timer, now);
+	agent_timer_start(a, TIMER_TCP, &t->timer);
 }
 
 void agent_tcp_event(struct agent *a)
@@ -365,23 +364,24 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 json_t *agent_tcp_json(struct agent *a)
 {
 	const struct agent_tcp *t = a->tcp;
-	json_t *parts = json_array();
 	struct agent_tcp_use use;
+	json_t *parts;
 
-	if (!t) {
-		json_decref(parts);
-		return json_null();
-	}
-	for (int i = 0; i < PARTS; i++)
-		if (t->region[i])
+	if (!t)
+		return json_pack("{s:n}", "tcp");
+	parts = json_array();
+	for (int i = 0; i < PARTS; i++) {
+		const struct agent_region *r = t->region[i];
+
+		if (r)
 			json_array_append_new(
-				parts, json_pack("{s:s,s:I,s:i,s:I,s:b}", "name", part_names[i],
-						 "region", (json_int_t)t->region[i]->id, "kind",
-						 (int)t->region[i]->info->kind, "bytes",
-						 (json_int_t)t->region[i]->info->size, "local",
-						 t->region[i]->fd >= 0));
+				parts,
+				json_pack("{s:s,s:I,s:i,s:I,s:b}", "name", part_names[i], "region",
+					  (json_int_t)r->id, "kind", (int)r->info->kind, "bytes",
+					  (json_int_t)r->info->size, "local", r->fd >= 0));
+	}
 	agent_tcp_use(a, &use);
-	return json_pack("{s:o,s:I,s:I,s:I,s:I,s:I,s:I}", "parts", parts, "open",
+	return json_pack("{s:{s:o,s:I,s:I,s:I,s:I,s:I,s:I}}", "tcp", "parts", parts, "open",
 			 (json_int_t)use.open, "closed", (json_int_t)use.closed, "refused",
 			 (json_int_t)a->n.tcp_refused, "missed", (json_int_t)a->n.tcp_missed,
 			 "identities", (json_int_t)use.identities, "identities_refused",
@@ -446,7 +446,7 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 json_t *agent_tcp_json(struct agent *a)
 {
 	(void)a;
-	return json_null();
+	return json_pack("{s:n}", "tcp");
 }
 
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)

@@ -2,18 +2,20 @@
 /* timer.c - the queues of timers, and what runs when each expires. */
 #include "agent/timer.h"
 
+#include <string.h>
+
 #include "agent/conn.h"
 #include "agent/proxy.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/tcp.h"
 
 #define MS 1000000ull
 
-void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now)
+void agent_timer_start(struct agent *a, int queue, struct agent_timer *t)
 {
+	struct agent_timer_queue *q = &a->timers[queue];
+
 	agent_timer_stop(t);
-	t->due = now + q->delay;
+	t->due = agent_now(a) + q->delay;
 	t->in = q;
 	TAILQ_INSERT_TAIL(&q->head, t, link);
 }
@@ -54,31 +56,21 @@ uint64_t agent_timer_next_due(const struct agent *a)
 
 void agent_timer_init(struct agent *a)
 {
-	static const struct {
-		uint64_t delay;
-		void (*fn)(struct agent *, struct agent_timer *);
-	} all[TIMER_COUNT] = {
+	const struct agent_timer_queue all[TIMER_COUNT] = {
 		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
 		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
-		[TIMER_GRACE] = {0, agent_region_timer_grace},
-		[TIMER_QUARANTINE] = {0, agent_region_timer_quarantine},
+		[TIMER_GRACE] = {a->o.grace_ns, agent_region_timer_grace},
+		[TIMER_QUARANTINE] = {2 * a->o.lease_ns, agent_region_timer_quarantine},
 		[TIMER_SILENT] = {10000 * MS, agent_conn_timer_silent},
 		[TIMER_BLOCKED] = {5000 * MS, agent_conn_timer_blocked},
-		[TIMER_IDLE] = {0, agent_proxy_timer_idle},
-		[TIMER_SETTLE] = {0, agent_rdma_timer_settle},
-		[TIMER_RELEASE] = {0, agent_rdma_timer_release},
+		[TIMER_IDLE] = {a->o.rest_idle_ns, agent_proxy_timer_idle},
+		[TIMER_SETTLE] = {a->o.rdma_settle_ns, agent_rdma_timer_settle},
+		[TIMER_RELEASE] = {2 * a->o.lease_ns, agent_rdma_timer_release},
 		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
 		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
 	};
 
-	for (int i = 0; i < TIMER_COUNT; i++) {
-		a->timers[i].delay = all[i].delay;
-		a->timers[i].fn = all[i].fn;
+	memcpy(a->timers, all, sizeof(all));
+	for (int i = 0; i < TIMER_COUNT; i++)
 		TAILQ_INIT(&a->timers[i].head);
-	}
-	a->timers[TIMER_GRACE].delay = a->o.grace_ns;
-	a->timers[TIMER_QUARANTINE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_RELEASE].delay = 2 * a->o.lease_ns;
-	a->timers[TIMER_IDLE].delay = a->o.rest_idle_ns;
-	a->timers[TIMER_SETTLE].delay = a->o.rdma_settle_ns;
 }

@@ -40,7 +40,7 @@ enum {
 #define AGENT_TIMER_OWNER(t, type, member) ((type *)((char *)(t)-offsetof(type, member)))
 
 void agent_timer_init(struct agent *a); /* every queue of a->timers */
-void agent_timer_start(struct agent_timer_queue *q, struct agent_timer *t, uint64_t now);
+void agent_timer_start(struct agent *a, int queue, struct agent_timer *t); /* again, if it runs */
 void agent_timer_stop(struct agent_timer *t);
 void agent_timer_expire(struct agent *a, uint64_t now);
 uint64_t agent_timer_next_due(const struct agent *a); /* UINT64_MAX: none runs */

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
-#if HAVE_VERBS
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/base.h"
 #include "fabric/dial.h"
 
 #define CHECK_UP_NS	    2000000u /* how often events are checked while up */
@@ -41,7 +40,7 @@ static enum fabric_dial_event resolve_address(struct fabric_dial *d)
 
 	if ((d->device || d->gid_index >= 0) &&
 	    fabric_rdma_gid_address(d->device, d->ib_port, d->gid_index, d->to.ss_family, &d->from,
-				    NULL, d->error, sizeof(d->error)))
+				    d->error, sizeof(d->error)))
 		return FABRIC_DIAL_FAILED;
 	d->channel = rdma_create_event_channel();
 	if (!d->channel)
@@ -170,8 +169,7 @@ static enum fabric_dial_event cm_event(struct fabric_dial *d, void *hello, size_
 
 		memset(hello, 0, hello_bytes);
 		if (came)
-			memcpy(hello, event->param.conn.private_data,
-			       came < hello_bytes ? came : hello_bytes);
+			memcpy(hello, event->param.conn.private_data, BASE_MIN(came, hello_bytes));
 	}
 	if (type == RDMA_CM_EVENT_REJECTED && event->param.conn.private_data &&
 	    event->param.conn.private_data_len >= sizeof(d->refusal))
@@ -281,6 +279,3 @@ void fabric_dial_free(struct fabric_dial *d)
 		free(d->lookup);
 	d->lookup = NULL;
 }
-#else
-typedef int fabric_dial_is_empty;
-#endif

@@ -136,14 +136,13 @@ const struct fabric_remote *fabric_directory(struct fabric *f)
 
 int fabric_map(struct fabric *f, struct fabric_remote *remote)
 {
-	if (f->state != FABRIC_UP)
-		return -ENOTCONN;
-	return f->ops->map(f, remote);
+	return f->state == FABRIC_UP ? f->ops->map(f, remote) : -ENOTCONN;
 }
 
 void fabric_unmap(struct fabric *f, struct fabric_remote *remote)
 {
-	f->ops->unmap(f, remote);
+	if (f->ops->unmap)
+		f->ops->unmap(f, remote);
 }
 
 void *fabric_buffer(struct fabric *f, size_t *bytes)
@@ -220,11 +219,6 @@ int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict 
 	if (!err)
 		f->stats.notices++;
 	return err;
-}
-
-uint32_t fabric_outstanding(const struct fabric *f)
-{
-	return f->outstanding;
 }
 
 void fabric_stats(const struct fabric *f, struct fabric_stats *out)

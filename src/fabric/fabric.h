@@ -115,8 +115,6 @@ int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint6
 struct sl_msg_verdict;
 int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
 
-uint32_t fabric_outstanding(const struct fabric *f);
-
 void fabric_stats(const struct fabric *f, struct fabric_stats *out);
 
 #endif

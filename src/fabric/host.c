@@ -40,7 +40,6 @@ static int resolve(const char *address, struct sockaddr_storage *to, char *error
 static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_storage *to,
 			  char *error, size_t bytes)
 {
-	int ib_port = opts->ib_port ? opts->ib_port : 1;
 	int err;
 
 	memset(to, 0, sizeof(*to));
@@ -51,10 +50,10 @@ static int listen_address(const struct fabric_host_opts *opts, struct sockaddr_s
 		err = fabric_rdma_find(opts->device, error, bytes);
 		err = err ?: resolve(opts->address, to, error, bytes);
 	} else {
-		err = fabric_rdma_gid_address(opts->device, ib_port, opts->gid_index, AF_UNSPEC, to,
-					      NULL, error, bytes);
+		err = fabric_rdma_gid_address(opts->device, opts->ib_port ?: 1, opts->gid_index,
+					      AF_UNSPEC, to, error, bytes);
 	}
-	fabric_rdma_set_port(to, opts->port ? opts->port : FABRIC_VERBS_PORT);
+	fabric_rdma_set_port(to, opts->port ?: FABRIC_VERBS_PORT);
 	return err;
 }
 
@@ -74,9 +73,7 @@ static void describe(struct fabric_host *h, const struct fabric_host_opts *opts)
 
 	snprintf(s->device, sizeof(s->device), "%s",
 		 ibv_get_device_name(h->listener->verbs->device));
-	s->ib_port = h->listener->port_num ? h->listener->port_num
-		     : opts->ib_port	   ? opts->ib_port
-					   : 1;
+	s->ib_port = h->listener->port_num ?: opts->ib_port ?: 1;
 	s->gid_index = fabric_rdma_gid_of(h->listener->verbs, s->ib_port, local, &gid);
 	for (int i = 0; i < 16; i += 2)
 		used += (size_t)snprintf(s->gid + used, sizeof(s->gid) - used, "%s%02x%02x",
@@ -381,78 +378,5 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
 	errno = EOPNOTSUPP;
 	return NULL;
-}
-
-void fabric_host_close(struct fabric_host *h)
-{
-	(void)h;
-}
-
-int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
-			 struct fabric_host_key *key)
-{
-	(void)h, (void)map, (void)bytes, (void)key;
-	return -EOPNOTSUPP;
-}
-
-int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
-			       struct fabric_host_key *key,
-			       void (*notice)(void *arg, uint32_t entry), void *arg)
-{
-	(void)h, (void)map, (void)bytes, (void)key, (void)notice, (void)arg;
-	return -EOPNOTSUPP;
-}
-
-int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
-				  struct fabric_host_key *key)
-{
-	(void)h, (void)map, (void)bytes, (void)key;
-	return -EOPNOTSUPP;
-}
-
-int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers)
-{
-	(void)h, (void)writers;
-	return -EOPNOTSUPP;
-}
-
-int fabric_host_queue_end(struct fabric_host *h, uint64_t queue)
-{
-	(void)h, (void)queue;
-	return -EOPNOTSUPP;
-}
-
-void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
-{
-	(void)h, (void)key;
-}
-
-void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
-			       uint64_t length, uint64_t agent_instance)
-{
-	(void)h, (void)key, (void)length, (void)agent_instance;
-}
-
-int fabric_host_fd(const struct fabric_host *h)
-{
-	(void)h;
-	return -1;
-}
-
-void fabric_host_dispatch(struct fabric_host *h)
-{
-	(void)h;
-}
-
-size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max)
-{
-	(void)h, (void)out, (void)max;
-	return 0;
-}
-
-void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
-{
-	(void)h;
-	memset(out, 0, sizeof(*out));
 }
 #endif

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* host_conn.c - connections of the passive side: CM requests, probes, notices. */
-#include "fabric/host.h"
-
-#if HAVE_VERBS
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -84,12 +81,14 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	free(c);
 }
 
+/* error 0: the peer is not told. */
 static void reject(struct fabric_host *h, struct rdma_cm_id *id, int error)
 {
 	struct fabric_verbs_refusal refusal = {.magic = FABRIC_VERBS_REFUSAL_MAGIC, .error = error};
 
 	h->stats.rejected++;
-	rdma_reject(id, &refusal, sizeof(refusal));
+	if (error)
+		rdma_reject(id, &refusal, sizeof(refusal));
 	rdma_destroy_id(id);
 }
 
@@ -104,16 +103,16 @@ static int post_receives(struct ibv_qp *qp, uint32_t count)
 	return -err;
 }
 
-static struct ibv_qp_init_attr queue_with_notices(const struct fabric_host *h)
+static struct ibv_qp_init_attr queue_attr(const struct fabric_host *h, bool notices)
 {
 	return (struct ibv_qp_init_attr){
 		.send_cq = h->cq,
-		.recv_cq = h->notices,
+		.recv_cq = notices ? h->notices : h->cq,
 		.qp_type = IBV_QPT_RC,
 		.cap =
 			{
 				.max_send_wr = 2,
-				.max_recv_wr = NOTICES_OUT,
+				.max_recv_wr = notices ? NOTICES_OUT : 1,
 				.max_send_sge = 1,
 				.max_recv_sge = 1,
 			},
@@ -168,79 +167,51 @@ static int check_request(const struct fabric_host *h, const struct rdma_cm_id *i
 static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
 {
-	struct ibv_qp_init_attr attr = {
-		.send_cq = h->cq,
-		.recv_cq = h->cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = 2, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
-	};
-	struct ibv_qp_init_attr noticing = queue_with_notices(h);
-	struct rdma_conn_param param = {
-		.private_data = &h->hello,
-		.private_data_len = sizeof(h->hello),
-		.rnr_retry_count = 7,
-	};
 	const struct fabric_host_hello welcome = {
 		.magic = FABRIC_VERBS_HELLO_MAGIC,
 		.version = FABRIC_VERBS_VERSION,
 		.agent_instance = h->writers.instance,
 	};
-	struct ibv_qp_attr access = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
 	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
-	bool writes = request->flags & FABRIC_VERBS_STORE;
+	bool writes = request->flags & FABRIC_VERBS_STORE, came = false;
+	struct ibv_qp_init_attr attr = queue_attr(h, notifies || writes);
+	struct ibv_qp_attr access = {
+		.qp_access_flags = notifies ? IBV_ACCESS_REMOTE_WRITE
+				   : writes ? WRITER_ACCESS
+					    : IBV_ACCESS_REMOTE_READ,
+	};
+	struct rdma_conn_param param = {
+		.private_data = writes ? &welcome : &h->hello,
+		.private_data_len = sizeof(welcome),
+		.rnr_retry_count = 7,
+		/* What was requested, within the device's limit (rdma_accept(3)). */
+		.responder_resources = (uint8_t)BASE_MIN(reads_wanted, h->device.max_qp_rd_atom),
+	};
+	struct fabric_conn *c = NULL;
 	int error = check_request(h, id, request);
-	struct fabric_conn *c;
 
-	if (error) {
-		reject(h, id, error);
-		return;
-	}
+	if (error)
+		goto err;
+	error = ENOMEM;
 	c = calloc(1, sizeof(*c));
-	if (!c) {
-		reject(h, id, ENOMEM);
-		return;
-	}
+	if (!c)
+		goto err;
 	rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
-	if (notifies)
-		access.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
-	if (writes)
-		access.qp_access_flags = WRITER_ACCESS;
-	if (rdma_create_qp(id, h->pd, notifies || writes ? &noticing : &attr)) {
-		free(c);
-		reject(h, id, ENOMEM);
-		return;
-	}
-	if ((notifies || writes) && post_receives(id->qp, NOTICES_OUT)) {
-		rdma_destroy_qp(id);
-		free(c);
-		reject(h, id, ENOMEM);
-		return;
-	}
+	if (rdma_create_qp(id, h->pd, &attr))
+		goto err;
+	if ((notifies || writes) && post_receives(id->qp, NOTICES_OUT))
+		goto err_queue;
 	c->serial = ++h->serial;
 	snprintf(c->name, sizeof(c->name), "%s", writes ? request->name : "");
-	if (writes && !h->writers.came(h->writers.arg, c->serial, c->name)) {
-		rdma_destroy_qp(id);
-		free(c);
-		reject(h, id, EACCES);
-		return;
-	}
-	/* What was requested, within the device's limit (rdma_accept(3)). */
-	param.responder_resources = reads_wanted;
-	if (h->device.max_qp_rd_atom < reads_wanted)
-		param.responder_resources = (uint8_t)h->device.max_qp_rd_atom;
-	if (writes) {
-		param.private_data = &welcome;
-		param.private_data_len = sizeof(welcome);
+	came = writes && h->writers.came(h->writers.arg, c->serial, c->name);
+	if (writes && !came) {
+		error = EACCES;
+		goto err_queue;
 	}
 	if (rdma_accept(id, &param)) {
-		rdma_destroy_qp(id);
-		h->stats.rejected++;
-		rdma_destroy_id(id);
-		if (writes && h->writers.gone)
-			h->writers.gone(h->writers.arg, c->serial, c->name);
-		free(c);
-		return;
+		error = 0;
+		goto err_queue;
 	}
 	/*
 	 * RDMA-CM gives every queue pair all rights; this one needs one kind. A right needs both
@@ -255,11 +226,20 @@ static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
 	h->notifiers += notifies;
 	id->context = c;
 	enlist(h, c);
+	return;
+
+err_queue:
+	rdma_destroy_qp(id);
+err:
+	reject(h, id, error);
+	if (came && h->writers.gone)
+		h->writers.gone(h->writers.arg, c->serial, c->name);
+	free(c);
 }
 
 struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, uint64_t *queue)
 {
-	struct ibv_qp_init_attr attr = queue_with_notices(h);
+	struct ibv_qp_init_attr attr = queue_attr(h, true);
 	struct ibv_qp_attr init = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = (uint8_t)h->stats.ib_port,
@@ -276,15 +256,15 @@ struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, ui
 	if (!c)
 		return NULL;
 	c->qp = ibv_create_qp(h->pd, &attr);
-	if (!c->qp) {
-		free(c);
-		return NULL;
-	}
-	err = ibv_modify_qp(c->qp, &init,
-			    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	err = c->qp ? 0 : errno;
+	err = err
+		      ?: ibv_modify_qp(c->qp, &init,
+				       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					       IBV_QP_ACCESS_FLAGS);
 	err = err ?: -post_receives(c->qp, NOTICES_OUT);
 	if (err) {
-		ibv_destroy_qp(c->qp);
+		if (c->qp)
+			ibv_destroy_qp(c->qp);
 		free(c);
 		errno = err;
 		return NULL;
@@ -317,9 +297,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 	if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data &&
 	    event->param.conn.private_data_len >= offsetof(struct fabric_verbs_request, instance))
 		memcpy(&request, event->param.conn.private_data,
-		       event->param.conn.private_data_len < sizeof(request)
-			       ? event->param.conn.private_data_len
-			       : sizeof(request));
+		       BASE_MIN(event->param.conn.private_data_len, sizeof(request)));
 	/* rdma_destroy_id() waits until every event is acknowledged. */
 	rdma_ack_cm_event(event);
 
@@ -332,9 +310,7 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 		break;
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		h->stats.lost = true;
-		if (id != h->listener)
-			fabric_host_drop(h, id->context);
-		break;
+		__attribute__((fallthrough));
 	case RDMA_CM_EVENT_DISCONNECTED:
 	case RDMA_CM_EVENT_CONNECT_ERROR:
 	case RDMA_CM_EVENT_UNREACHABLE:
@@ -443,4 +419,3 @@ void fabric_host_dispatch(struct fabric_host *h)
 		}
 	}
 }
-#endif

@@ -32,7 +32,7 @@ struct fabric_ops {
 	/* Advances from f->state; calls fabric_went_up() and fabric_went_down(). */
 	void (*drive)(struct fabric *f, uint64_t now_ns);
 	int (*map)(struct fabric *f, struct fabric_remote *remote);
-	void (*unmap)(struct fabric *f, struct fabric_remote *remote);
+	void (*unmap)(struct fabric *f, struct fabric_remote *remote); /* NULL: nothing to undo */
 
 	/*
 	 * Called while up, for READs within bounds, at most as many as there is room for. Each READ

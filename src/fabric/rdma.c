@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#if HAVE_VERBS
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -8,39 +7,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "fabric/rdma.h"
 
 #define GIDS_MAX 1024
 
-int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
+/* Finds a device, and opens it into *verbs unless verbs is NULL. 0, or -errno and one line in
+ * error. */
+static int find(const char *name, struct ibv_context **verbs, char *error, size_t bytes)
 {
-	struct ibv_device **list;
 	char names[128] = "";
-	int count, err = -ENODEV;
+	int count = 0, err = -ENODEV;
+	struct ibv_device **list = ibv_get_device_list(&count);
 
-	list = ibv_get_device_list(&count);
-	if (!list || !count) {
-		if (name)
-			snprintf(error, error_bytes,
-				 "no RDMA device '%s': this machine has no RDMA device", name);
-		else
-			snprintf(error, error_bytes, "this machine has no RDMA device");
-		if (list)
-			ibv_free_device_list(list);
-		return -ENODEV;
-	}
 	for (int i = 0; i < count; i++) {
 		const char *have = ibv_get_device_name(list[i]);
 		size_t used = strlen(names);
 
-		if (!name || !strcmp(have, name))
-			err = 0;
 		snprintf(names + used, sizeof(names) - used, "%s%s", i ? ", " : "", have);
+		if (name && strcmp(have, name))
+			continue;
+		err = 0;
+		if (verbs && !*verbs)
+			*verbs = ibv_open_device(list[i]);
 	}
-	ibv_free_device_list(list);
-	if (err)
-		snprintf(error, error_bytes, "no RDMA device '%s' (there is: %s)", name, names);
-	return err;
+	if (list)
+		ibv_free_device_list(list);
+	if (!err && verbs && !*verbs)
+		return base_fail(error, bytes, -ENODEV, "%s: cannot open: %s",
+				 name ? name : "RDMA device", strerror(errno));
+	if (!err)
+		return 0;
+	if (count)
+		return base_fail(error, bytes, err, "no RDMA device '%s' (there is: %s)", name,
+				 names);
+	if (name)
+		return base_fail(error, bytes, err,
+				 "no RDMA device '%s': this machine has no RDMA device", name);
+	return base_fail(error, bytes, err, "this machine has no RDMA device");
+}
+
+int fabric_rdma_find(const char *name, char *error, size_t error_bytes)
+{
+	return find(name, NULL, error, error_bytes);
 }
 
 static bool is_v4(const union ibv_gid *gid)
@@ -80,38 +89,17 @@ static int rank(const struct ibv_gid_entry *e, int family)
 	return is_v4(&e->gid) ? 3 : is_link_local(&e->gid) ? 1 : 2;
 }
 
-static struct ibv_context *open_device(const char *name, char *error, size_t error_bytes)
-{
-	struct ibv_context *verbs = NULL;
-	struct ibv_device **list;
-	int count;
-
-	if (fabric_rdma_find(name, error, error_bytes))
-		return NULL;
-	list = ibv_get_device_list(&count);
-	for (int i = 0; list && i < count && !verbs; i++)
-		if (!name || !strcmp(ibv_get_device_name(list[i]), name))
-			verbs = ibv_open_device(list[i]);
-	if (list)
-		ibv_free_device_list(list);
-	if (!verbs)
-		snprintf(error, error_bytes, "%s: cannot open: %s", name ? name : "RDMA device",
-			 strerror(errno));
-	return verbs;
-}
-
 int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
-			    struct sockaddr_storage *address, int *found, char *error,
-			    size_t error_bytes)
+			    struct sockaddr_storage *address, char *error, size_t error_bytes)
 {
-	struct ibv_context *verbs = open_device(name, error, error_bytes);
 	struct ibv_gid_entry *table, *best = NULL;
+	struct ibv_context *verbs = NULL;
 	const char *device;
 	ssize_t count;
-	int err = 0;
+	int err = find(name, &verbs, error, error_bytes);
 
-	if (!verbs)
-		return -ENODEV;
+	if (err)
+		return err;
 	device = ibv_get_device_name(verbs->device);
 	table = calloc(GIDS_MAX, sizeof(*table));
 	count = table ? ibv_query_gid_table(verbs, table, GIDS_MAX, 0) : -ENOMEM;
@@ -124,33 +112,26 @@ int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int fa
 				   : rank(e, family) > (best ? rank(best, family) : 0))
 			best = e;
 	}
-	if (count < 0) {
-		snprintf(error, error_bytes, "%s: cannot read its GIDs: %s", device,
-			 strerror((int)-count));
-		err = (int)count;
-	} else if (!best && gid_index >= 0) {
-		snprintf(error, error_bytes, "%s has no GID %d on port %d", device, gid_index,
-			 ib_port);
-		err = -ENODEV;
-	} else if (!best) {
-		snprintf(error, error_bytes,
-			 "%s has no RoCEv2 GID on port %d (has its network device an address?)",
-			 device, ib_port);
-		err = -EADDRNOTAVAIL;
-	} else if (best->gid_type == IBV_GID_TYPE_IB) {
-		snprintf(error, error_bytes,
-			 "GID %d of %s is an InfiniBand GID, without an IP address", gid_index,
-			 device);
-		err = -EINVAL;
-	} else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid)) {
-		snprintf(error, error_bytes, "GID %d of %s has another address family", gid_index,
-			 device);
-		err = -EINVAL;
-	} else {
+	if (count < 0)
+		err = base_fail(error, error_bytes, (int)count, "%s: cannot read its GIDs: %s",
+				device, strerror((int)-count));
+	else if (!best && gid_index >= 0)
+		err = base_fail(error, error_bytes, -ENODEV, "%s has no GID %d on port %d", device,
+				gid_index, ib_port);
+	else if (!best)
+		err = base_fail(
+			error, error_bytes, -EADDRNOTAVAIL,
+			"%s has no RoCEv2 GID on port %d (has its network device an address?)",
+			device, ib_port);
+	else if (best->gid_type == IBV_GID_TYPE_IB)
+		err = base_fail(error, error_bytes, -EINVAL,
+				"GID %d of %s is an InfiniBand GID, without an IP address",
+				gid_index, device);
+	else if (family != AF_UNSPEC && (family == AF_INET) != is_v4(&best->gid))
+		err = base_fail(error, error_bytes, -EINVAL,
+				"GID %d of %s has another address family", gid_index, device);
+	else
 		gid_to_address(best, address);
-		if (found)
-			*found = (int)best->gid_index;
-	}
 	free(table);
 	ibv_close_device(verbs);
 	return err;
@@ -164,18 +145,17 @@ int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sock
 	int index = -1;
 
 	for (ssize_t i = 0; i < count; i++) {
+		const struct sockaddr_in *a4 = (const struct sockaddr_in *)address;
+		const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)address;
 		struct sockaddr_storage s;
 
 		if ((int)table[i].port_num != ib_port || table[i].gid_type != IBV_GID_TYPE_ROCE_V2)
 			continue;
 		gid_to_address(&table[i], &s);
-		if (s.ss_family != address->sa_family)
-			continue;
-		if (s.ss_family == AF_INET
-			    ? ((struct sockaddr_in *)&s)->sin_addr.s_addr !=
-				      ((const struct sockaddr_in *)address)->sin_addr.s_addr
-			    : memcmp(&((struct sockaddr_in6 *)&s)->sin6_addr,
-				     &((const struct sockaddr_in6 *)address)->sin6_addr, 16))
+		if (s.ss_family != address->sa_family ||
+		    (s.ss_family == AF_INET
+			     ? memcmp(&((struct sockaddr_in *)&s)->sin_addr, &a4->sin_addr, 4)
+			     : memcmp(&((struct sockaddr_in6 *)&s)->sin6_addr, &a6->sin6_addr, 16)))
 			continue;
 		index = (int)table[i].gid_index;
 		*gid = table[i].gid;
@@ -210,23 +190,17 @@ int fabric_rdma_nonblocking(int fd)
 
 const char *fabric_rdma_address(const struct sockaddr *address, char *to, size_t bytes)
 {
-	char ip[INET6_ADDRSTRLEN] = "?";
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
+	char ip[INET6_ADDRSTRLEN];
 
-	if (address->sa_family == AF_INET) {
-		const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-
-		inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip));
-		snprintf(to, bytes, "%s:%u", ip, ntohs(v4->sin_port));
-	} else if (address->sa_family == AF_INET6) {
-		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-
-		inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip));
-		snprintf(to, bytes, "[%s]:%u", ip, ntohs(v6->sin6_port));
-	} else {
+	if (address->sa_family == AF_INET)
+		snprintf(to, bytes, "%s:%u", inet_ntop(AF_INET, &v4->sin_addr, ip, sizeof(ip)),
+			 ntohs(v4->sin_port));
+	else if (address->sa_family == AF_INET6)
+		snprintf(to, bytes, "[%s]:%u", inet_ntop(AF_INET6, &v6->sin6_addr, ip, sizeof(ip)),
+			 ntohs(v6->sin6_port));
+	else
 		snprintf(to, bytes, "?");
-	}
 	return to;
 }
-#else
-typedef int fabric_rdma_is_empty;
-#endif

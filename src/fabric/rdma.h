@@ -54,12 +54,11 @@ int fabric_rdma_find(const char *name, char *error, size_t error_bytes);
 
 /*
  * The address of a device's GID. gid_index -1: the first RoCEv2 one, IPv4 before IPv6 before
- * link-local; family AF_UNSPEC: any. found (may be NULL) gets the index. name NULL: the first
- * device. 0, or -errno and one line in error.
+ * link-local; family AF_UNSPEC: any. name NULL: the first device. 0, or -errno and one line in
+ * error.
  */
 int fabric_rdma_gid_address(const char *name, int ib_port, int gid_index, int family,
-			    struct sockaddr_storage *address, int *found, char *error,
-			    size_t error_bytes);
+			    struct sockaddr_storage *address, char *error, size_t error_bytes);
 
 /* The index of an address's GID, or -1. */
 int fabric_rdma_gid_of(struct ibv_context *verbs, int ib_port, const struct sockaddr *address,

@@ -41,7 +41,6 @@ struct fabric_shm {
 	struct fabric base;
 	struct mapping directory;
 	struct sockaddr_un address;
-	socklen_t address_bytes;
 	int sock; /* -1 while down */
 	uint32_t serial;
 	uint64_t deadline_ns; /* connecting: for the WELCOME */
@@ -243,6 +242,14 @@ static int receive(struct fabric_shm *s, struct shm_answer *a)
 	return 0;
 }
 
+/* Of receive() and await(). */
+static const char *error_text(int err)
+{
+	return err == -ENOTCONN ? "the agent hung up"
+	       : err == -EPROTO ? "not an agent's answer"
+				: "the agent did not answer";
+}
+
 static void release(struct shm_answer *a)
 {
 	if (a->fd >= 0)
@@ -281,11 +288,8 @@ static void start(struct fabric_shm *s, uint64_t now_ns)
 		return;
 	}
 	/* On a unix socket this succeeds or fails at once; EAGAIN: full backlog. */
-	if (connect(s->sock, (struct sockaddr *)&s->address, s->address_bytes) < 0) {
-		give_up(s, now_ns, strerror(errno));
-		return;
-	}
-	err = ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
+	err = connect(s->sock, (struct sockaddr *)&s->address, sizeof(s->address)) ? -errno : 0;
+	err = err ?: ask(s, SL_MSG_SUBSCRIBE, NULL, 0);
 	if (err) {
 		give_up(s, now_ns, strerror(-err));
 		return;
@@ -301,27 +305,18 @@ static void welcome(struct fabric_shm *s, uint64_t now_ns)
 	bool up = false;
 	int err = receive(s, &a);
 
-	if (err == -EAGAIN) {
-		if (now_ns < s->deadline_ns)
-			return;
-		fabric_failed(f, "%s: the agent did not answer", f->target);
-		hang_up(s, now_ns);
+	if (err == -EAGAIN && now_ns < s->deadline_ns)
 		return;
-	}
 	if (err) {
-		fabric_failed(f, "%s: %s", f->target,
-			      err == -ENOTCONN ? "the agent hung up" : "not an agent's answer");
-		hang_up(s, now_ns);
+		give_up(s, now_ns, error_text(err));
 		return;
 	}
-	if (a.msg.type == SL_MSG_REFUSED) {
+	if (a.msg.type == SL_MSG_REFUSED)
 		refusal(f, &a);
-	} else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) ||
-		   a.fd < 0) {
+	else if (a.msg.type != SL_MSG_WELCOME || a.msg.length != sizeof(a.u.welcome) || a.fd < 0)
 		fabric_failed(f, "%s: not an agent's answer", f->target);
-	} else {
+	else
 		up = !mapping_make(f, &s->directory, a.fd, a.u.welcome.size, f->epoch + 1);
-	}
 	release(&a);
 	if (!up) {
 		hang_up(s, now_ns);
@@ -403,15 +398,9 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 	if (remote->id == 0 || remote->local)
 		return -EINVAL;
 	err = ask(s, SL_MSG_OPEN, &id, sizeof(id));
-	err = err ?: await(s, &a);
-	if (err) {
-		fabric_failed(f, "%s: region %llu: %s", f->target, (unsigned long long)remote->id,
-			      err == -ETIMEDOUT	 ? "the agent did not answer"
-			      : err == -ENOTCONN ? "the agent hung up"
-						 : "not an agent's answer");
-		hang_up(s, base_now_ns());
-		return -ENOTCONN;
-	}
+	err = err ? -EPROTO : await(s, &a);
+	if (err)
+		goto err;
 	if (a.msg.type == SL_MSG_REFUSED) {
 		err = refusal(f, &a);
 	} else if (a.msg.type != SL_MSG_REGION || a.msg.length != sizeof(a.u.region) || a.fd < 0 ||
@@ -432,13 +421,13 @@ static int shm_map(struct fabric *f, struct fabric_remote *remote)
 			free(m);
 	}
 	release(&a);
-	if (err == -EPROTO) {
-		fabric_failed(f, "%s: region %llu: not an agent's answer", f->target,
-			      (unsigned long long)remote->id);
-		hang_up(s, base_now_ns());
-		return -ENOTCONN;
-	}
-	return err;
+	if (err != -EPROTO)
+		return err;
+err:
+	fabric_failed(f, "%s: region %llu: %s", f->target, (unsigned long long)remote->id,
+		      error_text(err));
+	hang_up(s, base_now_ns());
+	return -ENOTCONN;
 }
 
 static void shm_unmap(struct fabric *f, struct fabric_remote *remote)
@@ -488,14 +477,12 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 /* No answer: the agent counts what becomes of it. */
 static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict)
 {
-	struct fabric_shm *s = of(f);
-	int err = ask(s, SL_MSG_VERDICT, verdict, sizeof(*verdict));
+	int err = ask(of(f), SL_MSG_VERDICT, verdict, sizeof(*verdict));
 
 	(void)entry;
 	if (!err || err == -EAGAIN)
 		return err;
-	fabric_failed(f, "%s: %s", f->target, strerror(-err));
-	hang_up(s, base_now_ns());
+	give_up(of(f), base_now_ns(), strerror(-err));
 	return -ENOTCONN;
 }
 
@@ -527,7 +514,6 @@ static int shm_init(struct fabric *f, const char *target)
 	}
 	s->address.sun_family = AF_UNIX;
 	memcpy(s->address.sun_path, path, length + 1);
-	s->address_bytes = sizeof(s->address);
 	return 0;
 }
 

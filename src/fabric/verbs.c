@@ -68,12 +68,6 @@ static int verbs_map(struct fabric *f, struct fabric_remote *remote)
 	return 0;
 }
 
-static void verbs_unmap(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f;
-	(void)remote;
-}
-
 /*
  * Adds a READ to a work request if its memory follows, with at most one gap, which lands in the
  * sink. A gap lies inside one region, so it is readable.
@@ -417,9 +411,19 @@ static int verbs_init(struct fabric *f, const char *target)
 	return 0;
 }
 
-#define VERBS_BYTES sizeof(struct fabric_verbs)
+const struct fabric_ops fabric_provider_verbs = {
+	.name = "verbs",
+	.takes = verbs_takes,
+	.bytes = sizeof(struct fabric_verbs),
+	.open = verbs_init,
+	.close = verbs_fini,
+	.drive = verbs_drive,
+	.map = verbs_map,
+	.post = verbs_post,
+	.poll = verbs_poll,
+	.notify = verbs_notify,
+};
 #else /* built without RDMA */
-
 static int verbs_init(struct fabric *f, const char *target)
 {
 	fabric_failed(f, "%s: this sidelight was built without RDMA (libibverbs, librdmacm)",
@@ -427,50 +431,10 @@ static int verbs_init(struct fabric *f, const char *target)
 	return -EOPNOTSUPP;
 }
 
-static void verbs_fini(struct fabric *f)
-{
-	(void)f;
-}
-
-static void verbs_drive(struct fabric *f, uint64_t now_ns)
-{
-	(void)f;
-	(void)now_ns;
-}
-
-static int verbs_map(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f, (void)remote;
-	return -EOPNOTSUPP;
-}
-
-static void verbs_unmap(struct fabric *f, struct fabric_remote *remote)
-{
-	(void)f, (void)remote;
-}
-
-static uint32_t verbs_post(struct fabric *f, struct fabric_read *reads, uint32_t count)
-{
-	(void)f, (void)reads, (void)count;
-	return 0;
-}
-
-#define verbs_poll   NULL
-#define verbs_notify NULL
-
-#define VERBS_BYTES  sizeof(struct fabric)
-#endif
-
 const struct fabric_ops fabric_provider_verbs = {
 	.name = "verbs",
 	.takes = verbs_takes,
-	.bytes = VERBS_BYTES,
+	.bytes = sizeof(struct fabric),
 	.open = verbs_init,
-	.close = verbs_fini,
-	.drive = verbs_drive,
-	.map = verbs_map,
-	.unmap = verbs_unmap,
-	.post = verbs_post,
-	.poll = verbs_poll,
-	.notify = verbs_notify,
 };
+#endif

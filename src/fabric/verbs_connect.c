@@ -4,14 +4,7 @@
  * routes and CM events.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-
-#include "fabric/provider.h"
-
-#if HAVE_VERBS
-#include <netinet/in.h>
-#include <stdlib.h>
 
 #include <sidelight/region.h>
 
@@ -65,43 +58,32 @@ static void refused(struct fabric_verbs *v, uint64_t now_ns)
 		give_up(v, now_ns, v->dial.error);
 }
 
-static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
+/* Makes a queue pair for the resolved route. NULL, or what failed, with errno. */
+static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 {
-	const struct fabric_verbs_request hello = {
-		.magic = FABRIC_VERBS_REQUEST_MAGIC,
-		.version = FABRIC_VERBS_VERSION,
-		.flags = v->base.opts.notify ? FABRIC_VERBS_NOTIFY : 0,
-	};
+	struct ibv_context *verbs = v->dial.id->verbs;
 	struct ibv_device_attr device;
 	struct ibv_port_attr port;
-	uint32_t sges;
 
-	if (ibv_query_device(v->dial.id->verbs, &device)) {
-		give_up_errno(v, now_ns, "ibv_query_device");
-		return;
-	}
-	if (ibv_query_port(v->dial.id->verbs, v->dial.id->port_num, &port)) {
-		give_up_errno(v, now_ns, "ibv_query_port");
-		return;
-	}
+	if (ibv_query_device(verbs, &device))
+		return "ibv_query_device";
+	if (ibv_query_port(verbs, v->dial.id->port_num, &port))
+		return "ibv_query_port";
 	v->message_max = port.max_msg_sz;
-	v->depth = v->base.opts.queue_depth;
-	v->depth = BASE_MIN(v->depth, (uint32_t)device.max_qp_wr);
+	v->depth = BASE_MIN(v->base.opts.queue_depth, (uint32_t)device.max_qp_wr);
 	/* A long queue is refilled before it runs empty. */
 	v->signal_every = v->depth >= 8 ? v->depth / 4 : 1;
+	/* As many READs in flight as the device supports; 255 means "any" to librdmacm. */
+	*reads = (uint8_t)BASE_MIN(device.max_qp_init_rd_atom, UINT8_MAX - 1);
 
-	v->pd = ibv_alloc_pd(v->dial.id->verbs);
-	if (!v->pd) {
-		give_up_errno(v, now_ns, "ibv_alloc_pd");
-		return;
-	}
-	v->cq = ibv_create_cq(v->dial.id->verbs, (int)v->depth, NULL, NULL, 0);
-	if (!v->cq) {
-		give_up_errno(v, now_ns, "ibv_create_cq");
-		return;
-	}
+	v->pd = ibv_alloc_pd(verbs);
+	if (!v->pd)
+		return "ibv_alloc_pd";
+	v->cq = ibv_create_cq(verbs, (int)v->depth, NULL, NULL, 0);
+	if (!v->cq)
+		return "ibv_create_cq";
 	/* Not every queue pair reaches the device's max_sge. */
-	for (sges = SGES_MAX; sges; sges /= 2) {
+	for (v->sges = SGES_MAX; v->sges; v->sges /= 2) {
 		struct ibv_qp_init_attr attr = {
 			.send_cq = v->cq,
 			.recv_cq = v->cq,
@@ -110,26 +92,33 @@ static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 				{
 					.max_send_wr = v->depth,
 					.max_recv_wr = 1,
-					.max_send_sge = sges,
+					.max_send_sge = v->sges,
 					.max_recv_sge = 1,
 				},
 		};
 
-		if ((int)sges <= device.max_sge && !rdma_create_qp(v->dial.id, v->pd, &attr))
-			break;
+		if ((int)v->sges <= device.max_sge && !rdma_create_qp(v->dial.id, v->pd, &attr))
+			return NULL;
 	}
-	if (!sges) {
-		give_up_errno(v, now_ns, "rdma_create_qp");
+	return "rdma_create_qp";
+}
+
+static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
+{
+	const struct fabric_verbs_request hello = {
+		.magic = FABRIC_VERBS_REQUEST_MAGIC,
+		.version = FABRIC_VERBS_VERSION,
+		.flags = v->base.opts.notify ? FABRIC_VERBS_NOTIFY : 0,
+	};
+	uint8_t reads;
+	const char *what = make_queue(v, &reads);
+
+	if (what) {
+		give_up_errno(v, now_ns, what);
 		return;
 	}
-	v->sges = sges;
 	v->generation++;
-
-	/* As many READs in flight as the device supports; the host may lower it. */
-	if (fabric_dial_connect(&v->dial, &hello,
-				device.max_qp_init_rd_atom > UINT8_MAX - 1
-					? UINT8_MAX - 1 /* 255 means "any" to librdmacm */
-					: (uint8_t)device.max_qp_init_rd_atom))
+	if (fabric_dial_connect(&v->dial, &hello, reads))
 		give_up(v, now_ns, v->dial.error);
 }
 
@@ -197,4 +186,3 @@ void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns)
 		break;
 	}
 }
-#endif

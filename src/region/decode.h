@@ -155,6 +155,13 @@ struct region_metric {
 	double zero_threshold;
 };
 
+/* A cell whose value is not the u64 sum over the stripes. */
+struct region_special {
+	uint32_t cell;
+	bool f64;    /* folded double */
+	bool shared; /* stripe 0 only */
+};
+
 /* A parsed schema. It only grows. */
 struct region_schema {
 	struct region_metric **metrics; /* by position; each a stable allocation */
@@ -164,8 +171,7 @@ struct region_schema {
 	size_t bytes;	   /* memory held */
 	bool strings_only; /* set after init: records of metrics count as skipped */
 	size_t skipped;	   /* records of unknown kinds */
-	char **strings;	   /* names and keys of spans, in order of their ids */
-	uint32_t *string_ids;
+	struct region_schema_string *strings; /* names and keys of spans, by id; schema.c */
 	size_t string_count, string_capacity;
 
 	/* private to schema.c and values.c */

@@ -13,26 +13,22 @@ enum region_fault region_flows_info_parse(const struct sl_region_header *h, uint
 					  struct region_flows_info *flows)
 {
 	struct region_info info;
-	struct region_section section;
 	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_FLOWS, &info);
 
 	memset(flows, 0, sizeof(*flows));
 	if (fault)
 		return fault;
+	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++)
+		if (h->section[i].type == SL_SECTION_CGROUPS &&
+		    !region_section_exact(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
+					  SL_FLOW_CGROUPS_MAX, &flows->cgroups,
+					  &flows->cgroup_slots))
+			return REGION_FAULT_SECTION;
 	REGION_TAKE_COMMON(flows, &info);
 	flows->flows = info.flows;
 	flows->slots = info.max_flows;
 	flows->journal = info.journal;
 	flows->journal_lines = info.journal_lines;
-	for (uint32_t i = 0; i < h->section_count && !flows->cgroups; i++) {
-		if (h->section[i].type != SL_SECTION_CGROUPS)
-			continue;
-		if (!region_section_exact(h, SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE,
-					  SL_FLOW_CGROUPS_MAX, &section))
-			return REGION_FAULT_SECTION;
-		flows->cgroups = section.offset;
-		flows->cgroup_slots = section.count;
-	}
 	return REGION_FAULT_NONE;
 }
 
@@ -60,84 +56,59 @@ enum region_fault region_flows_hot_parse(const uint64_t line[8],
 /* Decodes a verified slot. */
 static void unpack(const uint64_t *c, struct region_flow *f)
 {
-#define LOW(cell)  SL_FLOW_LOW(c[cell])
-#define HIGH(cell) SL_FLOW_HIGH(c[cell])
+/* The halves of a cell. */
+#define TWO(low, high, cell) .low = SL_FLOW_LOW(c[cell]), .high = SL_FLOW_HIGH(c[cell])
 	*f = (struct region_flow){
 		.id = c[SL_FLOW_ID],
 		.cgroup = c[SL_FLOW_CGROUP],
 		.open_ns = c[SL_FLOW_OPEN_NS],
 		.closed_ns = c[SL_FLOW_CLOSED_NS],
 		.changed_ns = c[SL_FLOW_CHANGED_NS],
-		.generation = HIGH(SL_FLOW_TAG),
-		.number = LOW(SL_FLOW_TAG),
+		TWO(number, generation, SL_FLOW_TAG),
 		.state = SL_FLOW_STATE(c[SL_FLOW_WORD]),
 		.tcp_state = SL_FLOW_TCP_STATE(c[SL_FLOW_WORD]),
 		.family = SL_FLOW_FAMILY(c[SL_FLOW_WORD]),
 		.local_port = (uint16_t)SL_FLOW_LOCAL_PORT(c[SL_FLOW_WORD]),
 		.remote_port = (uint16_t)SL_FLOW_REMOTE_PORT(c[SL_FLOW_WORD]),
-		.netns = LOW(SL_FLOW_NETNS_PID),
-		.pid = HIGH(SL_FLOW_NETNS_PID),
-		.handshake_us = LOW(SL_FLOW_HANDSHAKE_FLAGS),
-		.flags = HIGH(SL_FLOW_HANDSHAKE_FLAGS),
+		TWO(netns, pid, SL_FLOW_NETNS_PID),
+		TWO(handshake_us, flags, SL_FLOW_HANDSHAKE_FLAGS),
 		.bytes_sent = c[SL_FLOW_BYTES_SENT],
 		.bytes_acked = c[SL_FLOW_BYTES_ACKED],
 		.bytes_received = c[SL_FLOW_BYTES_RECEIVED],
 		.bytes_retrans = c[SL_FLOW_BYTES_RETRANS],
 		.read_bytes = c[SL_FLOW_READ_BYTES],
 		.write_bytes = c[SL_FLOW_WRITE_BYTES],
-		.flight = LOW(SL_FLOW_FLIGHT_LOST),
-		.lost = HIGH(SL_FLOW_FLIGHT_LOST),
-		.rcv_wnd = LOW(SL_FLOW_WINDOWS),
-		.snd_wnd = HIGH(SL_FLOW_WINDOWS),
-		.cwnd = LOW(SL_FLOW_CWND),
-		.ssthresh = HIGH(SL_FLOW_CWND),
-		.mss = LOW(SL_FLOW_MSS_QUEUE),
-		.queue = HIGH(SL_FLOW_MSS_QUEUE),
-		.queue_max = LOW(SL_FLOW_QUEUE_MAX),
-		.wmem = HIGH(SL_FLOW_QUEUE_MAX),
-		.srtt_us = LOW(SL_FLOW_SRTT),
-		.mdev_us = HIGH(SL_FLOW_SRTT),
+		TWO(flight, lost, SL_FLOW_FLIGHT_LOST),
+		TWO(rcv_wnd, snd_wnd, SL_FLOW_WINDOWS),
+		TWO(cwnd, ssthresh, SL_FLOW_CWND),
+		TWO(mss, queue, SL_FLOW_MSS_QUEUE),
+		TWO(queue_max, wmem, SL_FLOW_QUEUE_MAX),
+		TWO(srtt_us, mdev_us, SL_FLOW_SRTT),
 		.rtt_count = c[SL_FLOW_RTT_COUNT],
 		.rtt_sum_us = c[SL_FLOW_RTT_SUM],
-		.rtt_min_us = LOW(SL_FLOW_RTT_MIN_RTO),
-		.rto_us = HIGH(SL_FLOW_RTT_MIN_RTO),
-		.retrans = LOW(SL_FLOW_RETRANS_DSACK),
-		.dsack = HIGH(SL_FLOW_RETRANS_DSACK),
-		.fast = LOW(SL_FLOW_FAST_TIMEOUTS),
-		.timeouts = HIGH(SL_FLOW_FAST_TIMEOUTS),
-		.ooo = LOW(SL_FLOW_REORDERED),
-		.reorder = HIGH(SL_FLOW_REORDERED),
-		.re_fast = LOW(SL_FLOW_RE_FAST_RTO),
-		.re_rto = HIGH(SL_FLOW_RE_FAST_RTO),
-		.re_tlp = LOW(SL_FLOW_RE_TLP_SYN),
-		.re_syn = HIGH(SL_FLOW_RE_TLP_SYN),
-		.zero_in = LOW(SL_FLOW_ZERO_WINDOWS),
-		.zero_out = HIGH(SL_FLOW_ZERO_WINDOWS),
-		.delivered = LOW(SL_FLOW_DELIVERED),
-		.delivered_ce = HIGH(SL_FLOW_DELIVERED),
-		.ce_in = LOW(SL_FLOW_CE_PACING),
-		.pacing_kib = HIGH(SL_FLOW_CE_PACING),
-		.reads = LOW(SL_FLOW_CALLS),
-		.writes = HIGH(SL_FLOW_CALLS),
-		.segs_out = LOW(SL_FLOW_SEGS_OUT),
-		.data_segs_out = HIGH(SL_FLOW_SEGS_OUT),
-		.segs_in = LOW(SL_FLOW_SEGS_IN),
-		.data_segs_in = HIGH(SL_FLOW_SEGS_IN),
+		TWO(rtt_min_us, rto_us, SL_FLOW_RTT_MIN_RTO),
+		TWO(retrans, dsack, SL_FLOW_RETRANS_DSACK),
+		TWO(fast, timeouts, SL_FLOW_FAST_TIMEOUTS),
+		TWO(ooo, reorder, SL_FLOW_REORDERED),
+		TWO(re_fast, re_rto, SL_FLOW_RE_FAST_RTO),
+		TWO(re_tlp, re_syn, SL_FLOW_RE_TLP_SYN),
+		TWO(zero_in, zero_out, SL_FLOW_ZERO_WINDOWS),
+		TWO(delivered, delivered_ce, SL_FLOW_DELIVERED),
+		TWO(ce_in, pacing_kib, SL_FLOW_CE_PACING),
+		TWO(reads, writes, SL_FLOW_CALLS),
+		TWO(segs_out, data_segs_out, SL_FLOW_SEGS_OUT),
+		TWO(segs_in, data_segs_in, SL_FLOW_SEGS_IN),
 		.busy_us = c[SL_FLOW_BUSY_US],
 		.rwnd_us = c[SL_FLOW_RWND_US],
 		.sndbuf_us = c[SL_FLOW_SNDBUF_US],
-		.backlog = LOW(SL_FLOW_BACKLOG),
-		.backlog_max = HIGH(SL_FLOW_BACKLOG),
-		.drops = LOW(SL_FLOW_DROPS),
-		.rcvbuf = LOW(SL_FLOW_BUFFERS),
-		.sndbuf = HIGH(SL_FLOW_BUFFERS),
+		TWO(backlog, backlog_max, SL_FLOW_BACKLOG),
+		.drops = SL_FLOW_LOW(c[SL_FLOW_DROPS]),
+		TWO(rcvbuf, sndbuf, SL_FLOW_BUFFERS),
 	};
-#undef LOW
-#undef HIGH
+#undef TWO
 	memcpy(f->local, &c[SL_FLOW_LOCAL], 16);
 	memcpy(f->remote, &c[SL_FLOW_REMOTE], 16);
-	memcpy(f->comm, &c[SL_FLOW_COMM], 16);
-	f->comm[16] = 0;
+	memcpy(f->comm, &c[SL_FLOW_COMM], 16); /* the struct is one byte longer, and zeroed */
 }
 
 /* *empty: the slot was never used. UNSETTLED: its lines do not verify as one snapshot. */
@@ -159,7 +130,6 @@ static enum region_fault slot_check(const uint64_t slot[64], bool *empty)
 
 enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow *flow)
 {
-	uint32_t state = SL_FLOW_STATE(slot[SL_FLOW_WORD]);
 	bool empty;
 	enum region_fault fault = slot_check(slot, &empty);
 
@@ -168,12 +138,11 @@ enum region_fault region_flow_parse(const uint64_t slot[64], struct region_flow 
 	if (fault || empty)
 		return fault;
 	unpack(slot, flow);
-	if (state == SL_STATE_FREE)
+	if (flow->state == SL_STATE_FREE)
 		return REGION_FAULT_NONE;
-	if (state != SL_STATE_LIVE && state != SL_STATE_CLOSED)
-		return REGION_FAULT_HOT;
-	if (!flow->id || (flow->family != 4 && flow->family != 6) ||
-	    (state == SL_STATE_CLOSED) != (flow->closed_ns != 0))
+	if ((flow->state != SL_STATE_LIVE && flow->state != SL_STATE_CLOSED) || !flow->id ||
+	    (flow->family != 4 && flow->family != 6) ||
+	    (flow->state == SL_STATE_CLOSED) != (flow->closed_ns != 0))
 		return REGION_FAULT_HOT;
 	return REGION_FAULT_NONE;
 }
@@ -202,7 +171,7 @@ enum region_fault region_flows_hot_read(const void *map, const struct region_flo
 
 uint64_t region_flow_duration(const struct region_flow *f)
 {
-	uint64_t end = f->closed_ns ? f->closed_ns : f->changed_ns;
+	uint64_t end = f->closed_ns ?: f->changed_ns;
 
 	return end > f->open_ns ? end - f->open_ns : 0;
 }

@@ -10,9 +10,9 @@
 /* Parses a copy of a header whose kind must be this one. */
 enum region_fault region_kind_parse(const struct sl_region_header *copy, uint64_t actual_size,
 				    uint32_t kind, struct region_info *info);
-/* region_section_find() for elements of exactly size bytes. */
+/* region_section_find() for elements of exactly size bytes. False: nothing is written. */
 bool region_section_exact(const struct sl_region_header *copy, uint32_t type, uint32_t size,
-			  uint32_t most, struct region_section *section);
+			  uint32_t most, uint64_t *offset, uint32_t *count);
 
 /* Copies the fields that every kind's info struct has. */
 #define REGION_TAKE_COMMON(to, from)                                           \

@@ -11,7 +11,6 @@
 enum region_fault region_layers_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					   struct region_layers_info *layers)
 {
-	struct region_section section;
 	struct region_info info;
 	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_LAYERS, &info);
 
@@ -19,16 +18,10 @@ enum region_fault region_layers_info_parse(const struct sl_region_header *h, uin
 	if (fault)
 		return fault;
 	if (!region_section_exact(h, SL_SECTION_LAYER_FLOWS, SL_LAYER_SLOT_SIZE, SL_LAYER_SLOTS_MAX,
-				  &section))
-		return REGION_FAULT_SECTION;
-	layers->flows = section.offset;
-	layers->flow_slots = section.count;
-	if (!region_section_exact(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
-				  SL_LAYER_SLOTS_MAX, &section))
-		return REGION_FAULT_SECTION;
-	layers->groups = section.offset;
-	layers->group_slots = section.count;
-	if (!region_losses_find(h, SL_CAUSES, &layers->losses))
+				  &layers->flows, &layers->flow_slots) ||
+	    !region_section_exact(h, SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE,
+				  SL_LAYER_SLOTS_MAX, &layers->groups, &layers->group_slots) ||
+	    !region_losses_find(h, SL_CAUSES, &layers->losses))
 		return REGION_FAULT_SECTION;
 	REGION_TAKE_COMMON(layers, &info);
 	return REGION_FAULT_NONE;

@@ -11,18 +11,16 @@ enum region_fault region_nic_info_parse(const struct sl_region_header *h, uint64
 					struct region_nic_info *nic)
 {
 	struct region_info info;
-	struct region_section ring;
 	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_NIC, &info);
 
 	memset(nic, 0, sizeof(*nic));
 	if (fault)
 		return fault;
-	if (!region_section_exact(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &ring) ||
-	    ring.count < SL_NIC_RING_MIN || (ring.count & (ring.count - 1)))
+	if (!region_section_exact(h, SL_SECTION_NIC_RING, SL_NIC_SIZE, SL_NIC_RING_MAX, &nic->ring,
+				  &nic->records) ||
+	    nic->records < SL_NIC_RING_MIN || (nic->records & (nic->records - 1)))
 		return REGION_FAULT_SECTION;
 	REGION_TAKE_COMMON(nic, &info);
-	nic->ring = ring.offset;
-	nic->records = ring.count;
 	return REGION_FAULT_NONE;
 }
 
@@ -125,12 +123,13 @@ int region_nic_read(const void *map, const struct region_nic_info *info, uint64_
 				    region_nic_record_parse(copy, *next, &out[n]));
 		if (region_nic_comes(fault, &out[n], *next, hot.head, info))
 			break;
-		if (!fault && places)
-			memcpy(places[n], copy, sizeof(copy));
-		if (!fault)
-			n++;
-		else
+		if (fault) {
 			++*missed;
+			continue;
+		}
+		if (places)
+			memcpy(places[n], copy, sizeof(copy));
+		n++;
 	}
 	return n;
 }

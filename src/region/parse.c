@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parse.c - the fixed-size parts of a region: header, hot lines, directory entries. */
+/* parse.c - the fixed-size parts of a region: header, hot lines, directory entries; names. */
 #include <string.h>
 
 #include <sidelight/flow.h>
@@ -21,6 +21,37 @@ const char *region_fault_name(enum region_fault fault)
 	};
 
 	return (unsigned int)fault < REGION_FAULT_COUNT ? names[fault] : "unknown";
+}
+
+const char *region_state_name(uint32_t state)
+{
+	static const char *const names[] = {
+		[SL_STATE_FREE] = "free",	[SL_STATE_LIVE] = "live",
+		[SL_STATE_DEAD] = "dead",	[SL_STATE_CLOSED] = "closed",
+		[SL_STATE_RETIRED] = "retired",
+	};
+
+	return state < sizeof(names) / sizeof(*names) ? names[state] : "unknown";
+}
+
+const char *region_kind_name(enum sl_metric_kind kind)
+{
+	switch (kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_COUNTER_F64:
+		return "counter";
+	case SL_KIND_GAUGE:
+	case SL_KIND_GAUGE_F64:
+		return "gauge";
+	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_HISTOGRAM:
+		return "histogram";
+	case SL_KIND_INFO:
+		return "info";
+	case SL_KIND_STATESET:
+		return "stateset";
+	}
+	return "unknown";
 }
 
 /*
@@ -48,80 +79,70 @@ static bool sections_apart(const struct sl_region_header *h)
 /* Takes one section; false if it is malformed for its type, or a second one of its type. */
 static bool section_take(const struct sl_region_section *s, struct region_info *info)
 {
+	uint32_t count = s->stride ? (uint32_t)(s->length / s->stride) : 0;
+	bool whole = count && s->length % s->stride == 0, ok;
+	uint64_t *at;
+
 	switch (s->type) {
 	case SL_SECTION_HOT:
-		if (info->hot || s->stride != SL_LINE_SIZE || s->length != SL_LINE_SIZE)
-			return false;
-		info->hot = s->offset;
-		return true;
+		at = &info->hot;
+		ok = s->stride == SL_LINE_SIZE && s->length == SL_LINE_SIZE;
+		break;
 	case SL_SECTION_STRIPES:
-		if (info->stripes || !s->stride || s->stride % 4096 || !s->length ||
-		    s->length % s->stride)
-			return false;
-		info->stripes = s->offset;
+		at = &info->stripes;
+		ok = whole && s->stride % 4096 == 0;
 		info->stripe_stride = s->stride;
-		info->max_stripes = (uint32_t)(s->length / s->stride);
+		info->max_stripes = count;
 		info->max_lines = s->stride / SL_LINE_SIZE;
-		return true;
+		break;
 	case SL_SECTION_SCHEMA:
-		if (info->schema || s->stride != 8 || s->length % 8)
-			return false;
-		info->schema = s->offset;
+		at = &info->schema;
+		ok = s->stride == 8 && s->length % 8 == 0;
 		info->schema_bytes = s->length;
-		return true;
+		break;
 	case SL_SECTION_ENTRIES:
-		if (info->entries || s->stride != SL_LINE_SIZE || !s->length ||
-		    s->length % SL_LINE_SIZE)
-			return false;
-		info->entries = s->offset;
-		info->max_entries = (uint32_t)(s->length / SL_LINE_SIZE);
-		return true;
+		at = &info->entries;
+		ok = whole && s->stride == SL_LINE_SIZE;
+		info->max_entries = count;
+		break;
 	case SL_SECTION_SPANS:
-		if (info->spans || s->stride % SL_SPAN_STRIDE(1))
-			return false;
-		info->spans = s->offset;
+		at = &info->spans;
 		info->span_lines = s->stride / (uint32_t)SL_SPAN_STRIDE(1);
 		info->span_bytes = s->length;
-		return info->span_lines >= SL_SPAN_RING_MIN &&
-		       info->span_lines <= SL_SPAN_RING_MAX &&
-		       !(info->span_lines & (info->span_lines - 1));
+		ok = s->stride % SL_SPAN_STRIDE(1) == 0 && info->span_lines >= SL_SPAN_RING_MIN &&
+		     info->span_lines <= SL_SPAN_RING_MAX &&
+		     !(info->span_lines & (info->span_lines - 1));
+		break;
 	case SL_SECTION_FLOWS:
-		if (info->flows || s->stride != SL_FLOW_SIZE || !s->length ||
-		    s->length % SL_FLOW_SIZE || s->length / SL_FLOW_SIZE > SL_FLOWS_MAX)
-			return false;
-		info->flows = s->offset;
-		info->max_flows = (uint32_t)(s->length / SL_FLOW_SIZE);
-		return true;
+		at = &info->flows;
+		ok = whole && s->stride == SL_FLOW_SIZE && count <= SL_FLOWS_MAX;
+		info->max_flows = count;
+		break;
 	case SL_SECTION_JOURNAL:
-		if (info->journal || s->stride != SL_LINE_SIZE || s->length < SL_LINE_SIZE ||
-		    (s->length & (s->length - 1)))
-			return false;
-		info->journal = s->offset;
-		info->journal_lines = (uint32_t)(s->length / SL_LINE_SIZE);
-		return true;
+		at = &info->journal;
+		ok = whole && s->stride == SL_LINE_SIZE && !(count & (count - 1));
+		info->journal_lines = count;
+		break;
 	default:
 		return true;
 	}
+	if (!ok || *at)
+		return false;
+	*at = s->offset;
+	return true;
 }
 
-/* The sections of the kind are present, and those of other kinds absent. */
+/*
+ * The sections of the kind are present, and those of other kinds absent. Readers find the sections
+ * of further kinds by region_section_find().
+ */
 static bool kind_complete(const struct region_info *info, uint32_t kind)
 {
-	bool metrics = info->stripes && info->schema;
+	bool metrics = kind == SL_REGION_METRICS, flows = kind == SL_REGION_FLOWS;
 
-	switch (kind) {
-	case SL_REGION_METRICS:
-		return metrics && !info->entries && !info->flows && !info->journal;
-	case SL_REGION_DIRECTORY:
-		return info->entries && !info->stripes && !info->schema && !info->flows &&
-		       !info->journal;
-	case SL_REGION_FLOWS:
-		return info->flows && info->journal && !info->entries && !info->stripes &&
-		       !info->schema;
-	default: /* readers of these kinds find the rest by region_section_find() */
-		return !info->flows && !info->journal && !info->entries && !info->stripes &&
-		       !info->schema;
-	}
+	return !info->stripes == !metrics && !info->schema == !metrics &&
+	       !info->entries == (kind != SL_REGION_DIRECTORY) && !info->flows == !flows &&
+	       !info->journal == !flows;
 }
 
 bool region_section_find(const struct sl_region_header *h, uint32_t type, uint32_t unit,
@@ -139,18 +160,21 @@ bool region_section_find(const struct sl_region_header *h, uint32_t type, uint32
 	if (!found || !found->stride || found->stride % unit || !found->length ||
 	    found->length % found->stride || found->length / found->stride > most)
 		return false;
-	*section = (struct region_section){
-		.offset = found->offset,
-		.stride = found->stride,
-		.count = (uint32_t)(found->length / found->stride),
-	};
+	*section = (struct region_section){found->offset, found->stride,
+					   (uint32_t)(found->length / found->stride)};
 	return true;
 }
 
 bool region_section_exact(const struct sl_region_header *h, uint32_t type, uint32_t size,
-			  uint32_t most, struct region_section *section)
+			  uint32_t most, uint64_t *offset, uint32_t *count)
 {
-	return region_section_find(h, type, size, most, section) && section->stride == size;
+	struct region_section section;
+
+	if (!region_section_find(h, type, size, most, &section) || section.stride != size)
+		return false;
+	*offset = section.offset;
+	*count = section.count;
+	return true;
 }
 
 bool region_losses_find(const struct sl_region_header *h, uint32_t n,

@@ -11,12 +11,17 @@
 #include <sys/random.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "region/decode.h"
-#include "region/schema.h"
 #include "base/text.h"
 #include "region/text.h"
 
 #define FIRST_BUCKET_MAX (1 << 20) /* absolute value; doubles reach 1075 << 8 */
+
+struct region_schema_string {
+	uint32_t id;
+	char *text;
+};
 
 struct region_schema_slot {
 	uint64_t hash;
@@ -46,9 +51,8 @@ void region_schema_free(struct region_schema *schema)
 	free(schema->specials);
 	free(schema->taken);
 	for (size_t i = 0; i < schema->string_count; i++)
-		free(schema->strings[i]);
+		free(schema->strings[i].text);
 	free(schema->strings);
-	free(schema->string_ids);
 	region_schema_init(schema);
 }
 
@@ -223,30 +227,27 @@ static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 	return REGION_FAULT_NONE;
 }
 
-static bool kind_known(uint16_t kind)
+/* ---- growth: false if out of memory, with nothing changed but room ---- */
+
+static bool grow(struct region_schema *s, void *array, size_t *room, size_t count, size_t size)
 {
-	return kind >= SL_KIND_COUNTER && kind <= SL_KIND_STATESET;
+	size_t before = *room;
+
+	if (!base_grow(array, room, count, size))
+		return false;
+	s->bytes += (*room - before) * size;
+	return true;
 }
 
-/* ---- growth ---- */
-
-/* Bits for the cells below end; false: out of memory, unchanged. */
+/* Bits for the cells below end. */
 static bool make_cells(struct region_schema *s, uint64_t end)
 {
-	size_t words = s->taken_words ? s->taken_words : 8;
-	uint64_t *taken;
+	size_t before = s->taken_words;
 
-	while (words * 64 < end)
-		words *= 2;
-	if (words == s->taken_words)
-		return true;
-	taken = realloc(s->taken, words * sizeof(*taken));
-	if (!taken)
+	if (!grow(s, &s->taken, &s->taken_words, (end + 63) / 64, sizeof(*s->taken)))
 		return false;
-	memset(taken + s->taken_words, 0, (words - s->taken_words) * sizeof(*taken));
-	s->bytes += (words - s->taken_words) * sizeof(*taken);
-	s->taken = taken;
-	s->taken_words = words;
+	if (s->taken_words > before)
+		memset(s->taken + before, 0, (s->taken_words - before) * sizeof(*s->taken));
 	return true;
 }
 
@@ -279,51 +280,40 @@ static void cells_take(struct region_schema *s, uint64_t first, uint64_t end)
 		s->cells = end;
 }
 
-/* Room for one more metric; false: out of memory, unchanged. */
+/* Doubles the hash table if it is half full. */
+static bool make_slots(struct region_schema *s)
+{
+	size_t count = s->slot_count ? s->slot_count * 2 : 32;
+	struct region_schema_slot *slots;
+
+	if (s->count * 2 < s->slot_count)
+		return true;
+	slots = calloc(count, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < s->slot_count; i++) {
+		size_t at = s->slots[i].hash & (count - 1);
+
+		if (!s->slots[i].metric)
+			continue;
+		while (slots[at].metric)
+			at = (at + 1) & (count - 1);
+		slots[at] = s->slots[i];
+	}
+	s->bytes += (count - s->slot_count) * sizeof(*slots);
+	free(s->slots);
+	s->slots = slots;
+	s->slot_count = count;
+	return true;
+}
+
+/* Room for one more metric. */
 static bool make_room(struct region_schema *s)
 {
-	if (s->count == s->capacity) {
-		size_t capacity = s->capacity ? s->capacity * 2 : 16;
-		struct region_metric **metrics = realloc(s->metrics, capacity * sizeof(*metrics));
-
-		if (!metrics)
-			return false;
-		s->bytes += (capacity - s->capacity) * sizeof(*metrics);
-		s->metrics = metrics;
-		s->capacity = capacity;
-	}
-	if (s->special_count == s->special_capacity) {
-		size_t capacity = s->special_capacity ? s->special_capacity * 2 : 16;
-		struct region_special *specials = realloc(s->specials,
-							  capacity * sizeof(*specials));
-
-		if (!specials)
-			return false;
-		s->bytes += (capacity - s->special_capacity) * sizeof(*specials);
-		s->specials = specials;
-		s->special_capacity = capacity;
-	}
-	if (s->count * 2 >= s->slot_count) {
-		size_t count = s->slot_count ? s->slot_count * 2 : 32;
-		struct region_schema_slot *slots = calloc(count, sizeof(*slots));
-
-		if (!slots)
-			return false;
-		for (size_t i = 0; i < s->slot_count; i++) {
-			size_t at = s->slots[i].hash & (count - 1);
-
-			if (!s->slots[i].metric)
-				continue;
-			while (slots[at].metric)
-				at = (at + 1) & (count - 1);
-			slots[at] = s->slots[i];
-		}
-		s->bytes += (count - s->slot_count) * sizeof(*slots);
-		free(s->slots);
-		s->slots = slots;
-		s->slot_count = count;
-	}
-	return true;
+	return grow(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
+	       grow(s, &s->specials, &s->special_capacity, s->special_count + 1,
+		    sizeof(*s->specials)) &&
+	       make_slots(s);
 }
 
 /* A free slot for these parts; NULL: the metric exists. */
@@ -421,27 +411,6 @@ static void add_special(struct region_schema *s, const struct region_metric *m)
 
 /* ---- strings of spans ---- */
 
-static bool make_string_room(struct region_schema *s)
-{
-	size_t capacity = s->string_capacity ? s->string_capacity * 2 : 16;
-	uint32_t *ids;
-	char **strings;
-
-	if (s->string_count < s->string_capacity)
-		return true;
-	strings = realloc(s->strings, capacity * sizeof(*strings));
-	if (!strings)
-		return false;
-	s->strings = strings;
-	ids = realloc(s->string_ids, capacity * sizeof(*ids));
-	if (!ids)
-		return false;
-	s->string_ids = ids;
-	s->bytes += (capacity - s->string_capacity) * (sizeof(*strings) + sizeof(*ids));
-	s->string_capacity = capacity;
-	return true;
-}
-
 static enum region_fault append_string(struct region_schema *s, const uint8_t *bytes,
 				       const struct sl_schema_record *r)
 {
@@ -453,15 +422,12 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 	    ((sizeof(*r) + r->name_bytes + 7) & ~7ull) != r->length ||
 	    !base_utf8(text, r->name_bytes))
 		return REGION_FAULT_RECORD;
-	if (!make_string_room(s))
+	if (!grow(s, &s->strings, &s->string_capacity, s->string_count + 1, sizeof(*s->strings)))
 		return REGION_FAULT_MEMORY;
-	copy = malloc((size_t)r->name_bytes + 1);
+	copy = strndup(text, r->name_bytes);
 	if (!copy)
 		return REGION_FAULT_MEMORY;
-	memcpy(copy, text, r->name_bytes);
-	copy[r->name_bytes] = 0;
-	s->strings[s->string_count] = copy;
-	s->string_ids[s->string_count++] = r->id;
+	s->strings[s->string_count++] = (struct region_schema_string){r->id, copy};
 	s->bytes += (size_t)r->name_bytes + 1;
 	return REGION_FAULT_NONE;
 }
@@ -470,8 +436,9 @@ const char *region_schema_string(const struct region_schema *schema, uint32_t id
 {
 	size_t i;
 
-	BASE_LOWER_BOUND(i, 0, schema->string_count, schema->string_ids[i] < id);
-	return i < schema->string_count && schema->string_ids[i] == id ? schema->strings[i] : NULL;
+	BASE_LOWER_BOUND(i, 0, schema->string_count, schema->strings[i].id < id);
+	return i < schema->string_count && schema->strings[i].id == id ? schema->strings[i].text
+								       : NULL;
 }
 
 static enum region_fault append_one(struct region_schema *s, const struct region_info *info,
@@ -496,7 +463,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 	if (r->cells &&
 	    (end > (uint64_t)info->max_lines * SL_LINE_CELLS || cells_taken(s, first, end)))
 		return REGION_FAULT_CELLS;
-	if (!kind_known(r->kind)) {
+	if (r->kind < SL_KIND_COUNTER || r->kind > SL_KIND_STATESET) {
 		if (r->cells && !make_cells(s, end))
 			return REGION_FAULT_MEMORY;
 		if (r->cells)
@@ -504,8 +471,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 		s->skipped++;
 		return REGION_FAULT_NONE;
 	}
-	fault = take_apart(bytes, &p);
-	fault = fault ?: check_kind(&p, state_at);
+	fault = take_apart(bytes, &p) ?: check_kind(&p, state_at);
 	if (fault)
 		return fault;
 	if (!make_room(s) || (r->cells && !make_cells(s, end)))

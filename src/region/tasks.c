@@ -11,26 +11,24 @@
 enum region_fault region_tasks_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 					  struct region_tasks_info *tasks)
 {
-	struct region_section section;
+	struct region_section tasked, cgroups;
 	struct region_info info;
 	enum region_fault fault = region_kind_parse(h, actual_size, SL_REGION_TASKS, &info);
 
 	memset(tasks, 0, sizeof(*tasks));
 	if (fault)
 		return fault;
-	if (!region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &section))
+	if (!region_section_find(h, SL_SECTION_TASKS, SL_TASK_SIZE, SL_TASKS_MAX, &tasked) ||
+	    !region_section_find(h, SL_SECTION_TASK_CGROUPS, SL_TASK_SIZE, SL_TASKS_MAX,
+				 &cgroups) ||
+	    cgroups.stride > SL_TASK_CPUS_MAX * SL_TASK_SIZE ||
+	    !region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
 		return REGION_FAULT_SECTION;
-	tasks->tasks = section.offset;
-	tasks->task_slots = section.count;
-	if (!region_section_find(h, SL_SECTION_TASK_CGROUPS, SL_TASK_SIZE, SL_TASKS_MAX,
-				 &section) ||
-	    section.stride > SL_TASK_CPUS_MAX * SL_TASK_SIZE)
-		return REGION_FAULT_SECTION;
-	tasks->cgroups = section.offset;
-	tasks->cgroup_slots = section.count;
-	tasks->cpus = section.stride / SL_TASK_SIZE;
-	if (!region_losses_find(h, SL_TASK_LOSSES, &tasks->losses))
-		return REGION_FAULT_SECTION;
+	tasks->tasks = tasked.offset;
+	tasks->task_slots = tasked.count;
+	tasks->cgroups = cgroups.offset;
+	tasks->cgroup_slots = cgroups.count;
+	tasks->cpus = cgroups.stride / SL_TASK_SIZE;
 	REGION_TAKE_COMMON(tasks, &info);
 	return REGION_FAULT_NONE;
 }

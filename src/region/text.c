@@ -34,7 +34,7 @@ bool region_text_unit(const char *s, size_t bytes)
 	return bytes <= SL_NAME_MAX && all_of(s, bytes, ALPHA | DIGIT | COLON);
 }
 
-static bool label_key(const char *s, size_t bytes)
+bool region_text_label_key(const char *s, size_t bytes)
 {
 	return bytes && bytes <= SL_NAME_MAX && class_of(s[0]) == ALPHA &&
 	       all_of(s, bytes, ALPHA | DIGIT) && !(bytes >= 2 && s[0] == '_' && s[1] == '_');
@@ -67,7 +67,7 @@ bool region_text_labels(const char *text, size_t bytes, bool sorted,
 		if (n == SL_LABELS_MAX)
 			return false;
 		value = memchr(key, 0, (size_t)(end - key));
-		if (!value || !label_key(key, (size_t)(value - key)))
+		if (!value || !region_text_label_key(key, (size_t)(value - key)))
 			return false;
 		value++;
 		stop = memchr(value, 0, (size_t)(end - value));

@@ -10,6 +10,7 @@
 
 bool region_text_metric_name(const char *s, size_t bytes); /* [a-zA-Z_:][a-zA-Z0-9_:]* */
 bool region_text_unit(const char *s, size_t bytes);	   /* [a-zA-Z0-9_:]* */
+bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-9_]*, not "__" */
 
 /*
  * Splits text[0, bytes), "key NUL value NUL ...", into at most SL_LABELS_MAX labels that point into

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "region/decode.h"
-#include "region/schema.h"
 #include "base/base.h"
 
 void region_values_init(struct region_values *v)

@@ -10,28 +10,46 @@
 #define INFLATED_US	  1000	      /* minimum excess: below it is the host's own jitter */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
-static const char *const names[REGION_WHY_LIMITS] = {
-	[REGION_WHY_IDLE] = "idle",
-	[REGION_WHY_APPLICATION] = "application",
-	[REGION_WHY_PEER] = "peer",
-	[REGION_WHY_PEER_WINDOW] = "peer-window",
-	[REGION_WHY_PEER_NOT_READING] = "peer-not-reading",
-	[REGION_WHY_NOT_READING] = "not-reading",
-	[REGION_WHY_SEND_BUFFER] = "send-buffer",
-	[REGION_WHY_LOSS_TIMEOUT] = "loss-timeout",
-	[REGION_WHY_LOSS_FAST] = "loss-fast",
-	[REGION_WHY_ECN] = "ecn",
-	[REGION_WHY_BUFFERBLOAT] = "bufferbloat",
-	[REGION_WHY_SLOW_START] = "slow-start",
-	[REGION_WHY_PATH] = "path",
-	[REGION_WHY_ACCEPT_QUEUE] = "accept-queue",
-	[REGION_WHY_ACCEPTING] = "accepting",
-	[REGION_WHY_RESET] = "reset",
+/* Numbers that explain a limit, as a set. */
+enum {
+	SHARES = 1,
+	ZERO_WINDOWS = 2,
+	SEND_BUFFER = 4,
+	WINDOW = 8,
+	MARKS = 16,
+	PATH = 32,
+	LOSSES = 64,
+	RECEIVING = 128,
+	ACCEPTS = 256,
+	ALWAYS = 512,
+};
+
+static const struct {
+	const char *name;
+	unsigned int evidence;
+} limits[REGION_WHY_LIMITS] = {
+	[REGION_WHY_IDLE] = {"idle", 0},
+	/* Losses do not limit it, but may hurt. */
+	[REGION_WHY_APPLICATION] = {"application", SHARES | PATH | LOSSES},
+	[REGION_WHY_PEER] = {"peer", RECEIVING},
+	[REGION_WHY_PEER_WINDOW] = {"peer-window", SHARES | WINDOW | PATH},
+	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", SHARES | ZERO_WINDOWS | WINDOW | PATH},
+	[REGION_WHY_NOT_READING] = {"not-reading", RECEIVING},
+	[REGION_WHY_SEND_BUFFER] = {"send-buffer", SHARES | SEND_BUFFER | WINDOW | PATH},
+	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", SHARES | PATH | LOSSES},
+	[REGION_WHY_LOSS_FAST] = {"loss-fast", SHARES | PATH | LOSSES},
+	[REGION_WHY_ECN] = {"ecn", SHARES | MARKS | PATH | LOSSES},
+	[REGION_WHY_BUFFERBLOAT] = {"bufferbloat", SHARES | PATH | LOSSES},
+	[REGION_WHY_SLOW_START] = {"slow-start", SHARES | PATH | LOSSES},
+	[REGION_WHY_PATH] = {"path", SHARES | PATH | LOSSES},
+	[REGION_WHY_ACCEPT_QUEUE] = {"accept-queue", ACCEPTS},
+	[REGION_WHY_ACCEPTING] = {"accepting", ACCEPTS},
+	[REGION_WHY_RESET] = {"reset", 0},
 };
 
 const char *region_why_name(enum region_why_limit limit)
 {
-	return limit < REGION_WHY_LIMITS ? names[limit] : "unknown";
+	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
 }
 
 static uint64_t grown(uint64_t before, uint64_t now)
@@ -211,132 +229,109 @@ static enum region_why_limit decide(const struct change *c, double *share)
 
 /* ---- wording ---- */
 
-static void number(struct region_why *w, const char *name, double value, const char *unit)
-{
-	if (w->n < REGION_WHY_NUMBERS)
-		w->number[w->n++] = (struct region_why_number){name, unit, value};
-}
-
-static void shares(struct region_why *w, const struct change *c)
-{
-	number(w, "nothing-to-send", 100 * c->idle, "percent");
-	number(w, "peer-window-limited", 100 * c->rwnd, "percent");
-	number(w, "send-buffer-limited", 100 * c->sndbuf, "percent");
-	number(w, "congestion-window-limited", 100 * c->cwnd, "percent");
-}
-
-static void path(struct region_why *w, const struct change *c)
+static void explain(struct region_why *w, const struct change *c)
 {
 	const struct region_flow *f = c->now;
+	const struct {
+		unsigned int of;
+		struct region_why_number n;
+	} all[] = {
+		{SHARES, {"nothing-to-send", "percent", 100 * c->idle}},
+		{SHARES, {"peer-window-limited", "percent", 100 * c->rwnd}},
+		{SHARES, {"send-buffer-limited", "percent", 100 * c->sndbuf}},
+		{SHARES, {"congestion-window-limited", "percent", 100 * c->cwnd}},
+		{ZERO_WINDOWS, {"windows-closed-by-peer", "", (double)c->zero_in}},
+		{SEND_BUFFER, {"send-buffer", "bytes", f->sndbuf}},
+		{WINDOW, {"peer-window", "bytes", f->snd_wnd}},
+		{MARKS, {"segments-marked", "", (double)c->marked}},
+		{PATH, {"congestion-window", "bytes", (double)f->cwnd * f->mss}},
+		{PATH, {"in-flight", "bytes", (double)f->flight * f->mss}},
+		{PATH, {"unsent", "bytes", f->queue}},
+		{PATH, {"rtt-mean", "us", c->rtt_us}},
+		{PATH, {"rtt-min", "us", f->rtt_min_us}},
+		{LOSSES, {"segments-sent-again", "", (double)c->retrans}},
+		{LOSSES, {"recoveries", "", (double)c->fast}},
+		{LOSSES, {"timeouts", "", (double)c->timeouts}},
+		{RECEIVING, {"unread", "bytes", (double)c->unread}},
+		{RECEIVING, {"receive-window", "bytes", f->rcv_wnd}},
+		{RECEIVING, {"windows-closed-here", "", (double)c->zero_out}},
+		{RECEIVING, {"receive-buffer", "bytes", f->rcvbuf}},
+		{ACCEPTS, {"refused", "connections", (double)c->drops}},
+		{ACCEPTS, {"accept-queue", "connections", f->backlog}},
+		{ACCEPTS, {"accept-queue-bound", "connections", f->backlog_max}},
+		{ALWAYS, {"throughput", "bytes/s", w->bytes_per_s}},
+	};
 
-	number(w, "congestion-window", (double)f->cwnd * f->mss, "bytes");
-	number(w, "in-flight", (double)f->flight * f->mss, "bytes");
-	number(w, "unsent", f->queue, "bytes");
-	number(w, "rtt-mean", c->rtt_us, "us");
-	number(w, "rtt-min", f->rtt_min_us, "us");
-}
-
-static void loss(struct region_why *w, const struct change *c)
-{
-	number(w, "segments-sent-again", (double)c->retrans, "");
-	number(w, "recoveries", (double)c->fast, "");
-	number(w, "timeouts", (double)c->timeouts, "");
-}
-
-static void receiving(struct region_why *w, const struct change *c)
-{
-	number(w, "unread", (double)c->unread, "bytes");
-	number(w, "receive-window", c->now->rcv_wnd, "bytes");
-	number(w, "windows-closed-here", (double)c->zero_out, "");
-	number(w, "receive-buffer", c->now->rcvbuf, "bytes");
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all) && w->n < REGION_WHY_NUMBERS; i++)
+		if (all[i].of & (limits[w->limit].evidence | ALWAYS))
+			w->number[w->n++] = all[i].n;
 }
 
 #define SAY(...) snprintf(w->sentence, sizeof(w->sentence), __VA_ARGS__)
+#define LLU(n)	 ((unsigned long long)(n))
 
-static void say_window(struct region_why *w, const struct change *c, double percent)
+static void say(struct region_why *w, const struct change *c)
 {
 	const struct region_flow *f = c->now;
+	double percent = 100 * w->share;
 
-	shares(w, c);
 	switch (w->limit) {
 	case REGION_WHY_PEER_NOT_READING:
 		SAY("The peer's application does not read: its receive window %s, and held the "
 		    "sender back for %.0f%% of the time.",
 		    f->snd_wnd ? "closed again and again" : "is closed", percent);
-		number(w, "windows-closed-by-peer", (double)c->zero_in, "");
 		break;
 	case REGION_WHY_PEER_WINDOW:
 		SAY("The peer's receive window of %u bytes holds the sender back for %.0f%% of the "
 		    "time: a larger receive buffer there would help.",
 		    f->snd_wnd, percent);
 		break;
-	default:
+	case REGION_WHY_SEND_BUFFER:
 		SAY("The send buffer of %u bytes is full for %.0f%% of the time while the network "
 		    "could take more: a larger SO_SNDBUF would help.",
 		    f->sndbuf, percent);
-		number(w, "send-buffer", f->sndbuf, "bytes");
-	}
-	number(w, "peer-window", f->snd_wnd, "bytes");
-	path(w, c);
-}
-
-static void say_congestion(struct region_why *w, const struct change *c, double percent)
-{
-	shares(w, c);
-	switch (w->limit) {
+		break;
 	case REGION_WHY_LOSS_TIMEOUT:
 		if (c->acked)
 			SAY("Losses repaired only by timeouts, %llu of them, held the sender back for %.0f%% of the time.",
-			    (unsigned long long)c->timeouts, percent);
+			    LLU(c->timeouts), percent);
 		else
 			SAY("Nothing is acknowledged: segments are lost on the way, or the peer is gone; %llu timeout%s.",
-			    (unsigned long long)c->timeouts, c->timeouts == 1 ? "" : "s");
+			    LLU(c->timeouts), c->timeouts == 1 ? "" : "s");
 		break;
 	case REGION_WHY_LOSS_FAST:
 		SAY("Losses keep the congestion window small: %llu segment%s retransmitted; it held the sender back for %.0f%% of the time.",
-		    (unsigned long long)c->retrans, c->retrans == 1 ? "" : "s", percent);
+		    LLU(c->retrans), c->retrans == 1 ? "" : "s", percent);
 		break;
 	case REGION_WHY_ECN:
 		SAY("The network marks congestion (ECN): %llu segment%s marked; the congestion window "
 		    "held the sender back for %.0f%% of the time.",
-		    (unsigned long long)c->marked, c->marked == 1 ? "" : "s", percent);
-		number(w, "segments-marked", (double)c->marked, "");
+		    LLU(c->marked), c->marked == 1 ? "" : "s", percent);
 		break;
 	case REGION_WHY_BUFFERBLOAT:
 		SAY("A queue on the path: the RTT is %.3g ms where %.3g ms are possible, and the path "
 		    "is full for %.0f%% of the time.",
-		    c->rtt_us / 1000, c->now->rtt_min_us / 1000.0, percent);
+		    c->rtt_us / 1000, f->rtt_min_us / 1000.0, percent);
 		break;
 	case REGION_WHY_SLOW_START:
 		SAY("The congestion window is still growing (slow start), and held the sender back "
 		    "for %.0f%% of the time.",
 		    percent);
 		break;
-	default:
+	case REGION_WHY_PATH:
 		SAY("The path is full for %.0f%% of the time, without loss and without a growing queue.",
 		    percent);
-	}
-	path(w, c);
-	loss(w, c);
-}
-
-static void say_application(struct region_why *w, const struct change *c, double percent)
-{
-	const struct region_flow *f = c->now;
-
-	switch (w->limit) {
+		break;
 	case REGION_WHY_NOT_READING:
 		SAY("The application here does not read: %llu bytes are unread, and its receive window is %u bytes.",
-		    (unsigned long long)c->unread, f->rcv_wnd);
-		receiving(w, c);
+		    LLU(c->unread), f->rcv_wnd);
 		break;
 	case REGION_WHY_PEER:
 		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
-		receiving(w, c);
 		break;
 	case REGION_WHY_ACCEPT_QUEUE:
 		SAY("The application accepts too slowly: %u connections wait in a queue of %u, and %llu were refused.",
-		    f->backlog, f->backlog_max, (unsigned long long)c->drops);
+		    f->backlog, f->backlog_max, LLU(c->drops));
 		break;
 	case REGION_WHY_ACCEPTING:
 		SAY("It accepts connections as fast as they arrive: %u wait in a queue of %u.",
@@ -352,14 +347,6 @@ static void say_application(struct region_why *w, const struct change *c, double
 	default:
 		SAY("The application here has nothing to send for %.0f%% of the time; the network could take more.",
 		    percent);
-		shares(w, c);
-		path(w, c);
-		loss(w, c); /* losses do not limit it, but may hurt */
-	}
-	if (f->flags & SL_FLOW_LISTENER) {
-		number(w, "refused", (double)c->drops, "connections");
-		number(w, "accept-queue", f->backlog, "connections");
-		number(w, "accept-queue-bound", f->backlog_max, "connections");
 	}
 }
 
@@ -374,22 +361,6 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;
 	w->limit = decide(&c, &w->share);
-	switch (w->limit) {
-	case REGION_WHY_PEER_NOT_READING:
-	case REGION_WHY_PEER_WINDOW:
-	case REGION_WHY_SEND_BUFFER:
-		say_window(w, &c, 100 * w->share);
-		break;
-	case REGION_WHY_LOSS_TIMEOUT:
-	case REGION_WHY_LOSS_FAST:
-	case REGION_WHY_ECN:
-	case REGION_WHY_BUFFERBLOAT:
-	case REGION_WHY_SLOW_START:
-	case REGION_WHY_PATH:
-		say_congestion(w, &c, 100 * w->share);
-		break;
-	default:
-		say_application(w, &c, 100 * w->share);
-	}
-	number(w, "throughput", w->bytes_per_s, "bytes/s");
+	say(w, &c);
+	explain(w, &c);
 }

@@ -18,10 +18,7 @@
 #include "agent/conn.h"
 #include "agent/internal.h"
 #include "agent/peer.h"
-#include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/status.h"
-#include "agent/verdict.h"
 
 #define MS     1000000ull
 #define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)

@@ -324,11 +324,6 @@ int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint6
 	return (int)n;
 }
 
-uint32_t fabric_outstanding(const struct fabric *f)
-{
-	return f->count;
-}
-
 void fabric_stats(const struct fabric *f, struct fabric_stats *out)
 {
 	*out = f->stats;

@@ -31,7 +31,7 @@
 
 #include <sidelight/sidelight.h>
 
-#include "fabric/fabric.h"
+#include "fabric/provider.h"
 #include "fabric/host.h"
 #include "region/decode.h"
 
@@ -329,7 +329,7 @@ static void observe(struct fabric *f, struct view *views, unsigned int count, ui
 
 	for (unsigned int i = 0; i < PAGES; i++)
 		post(f, &pages[i], &views[next++ % count], 0);
-	while (fabric_outstanding(f)) {
+	while (f->outstanding) {
 		struct slot *s = poll_one(f);
 
 		for (uint32_t i = 0; i < s->lines; i++)

@@ -26,7 +26,7 @@
 
 #include "support/test.h"
 #include "support/clock.h"
-#include "fabric/fabric.h"
+#include "fabric/provider.h"
 #include "fabric/host.h"
 
 #define REGION_BYTES (4u << 20)
