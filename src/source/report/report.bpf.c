@@ -33,8 +33,8 @@
 #include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
+#include "../tcp/bpf/map.h"
 #include "shared.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -50,32 +50,11 @@ __u32 ask = 0; /* set by the loader: the next packet requests an answer */
 /* Result of the last sweep: flows, and their bytes that no report included. */
 __u64 known = 0, unsaid = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RPT_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536); /* set by the loader */
-	__type(key, struct report_rpt_flow_key);
-	__type(value, struct report_rpt_flow);
-} flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RPT_SLOTS);
-	__type(key, __u32);
-	__type(value, struct report_rpt_slot);
-} slots SEC(".maps");
-
-struct queue {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, RPT_SLOTS);
-	__type(value, __u32);
-} vacant SEC(".maps"), ready SEC(".maps");
+MAP(counts, PERCPU_ARRAY, 0, RPT_COUNTS, __u32, __u64);
+MAP(flows, LRU_HASH, 0, 1, struct report_rpt_flow_key, struct report_rpt_flow);
+MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_rpt_slot);
+QUEUE(vacant, RPT_SLOTS, __u32);
+QUEUE(ready, RPT_SLOTS, __u32);
 
 /* The packet that a CPU fills, one for each IP version. The lock excludes the loader's flush. */
 struct pending {
@@ -84,13 +63,7 @@ struct pending {
 	__u32 count;
 	__u64 since_ns;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * RPT_CPUS);
-	__type(key, __u32);
-	__type(value, struct pending);
-} pendings SEC(".maps");
+MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
 
 static __always_inline void count(enum report_rpt_count what, __u64 n)
 {

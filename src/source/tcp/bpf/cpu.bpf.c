@@ -19,11 +19,11 @@
 #include <sidelight/task.h>
 
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #include "bucket.h"
 #include "line.h"
+#include "map.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -50,42 +50,16 @@ struct state {
 	u64 cgroup_id;
 	u64 run, wait, waits, voluntary, involuntary, migrations; /* as last read */
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct state);
-} states SEC(".maps");
+MAP(states, TASK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct state);
 
 /* A region of kind SL_REGION_TASKS, in elements of a slot's size. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sl_cpu_task);
-} task_table SEC(".maps");
+MAP(task_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct sl_cpu_task);
 
-struct {
-	__uint(type,
-	       BPF_MAP_TYPE_HASH); /* preallocated: insertions happen under the run queue's lock */
-	__uint(max_entries, 1);
-	__type(key, u64);
-	__type(value, u32);
-} cgroup_slots SEC(".maps");
+/* Preallocated: insertions happen under the run queue's lock. */
+MAP(cgroup_slots, HASH, 0, 1, u64, u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} free_tasks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} free_cgroups SEC(".maps");
+QUEUE(free_tasks, 1, u32);
+QUEUE(free_cgroups, 1, u32);
 
 /* Growth of a task's accounts. */
 struct grown {

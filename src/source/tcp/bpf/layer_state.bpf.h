@@ -9,6 +9,7 @@
 #include "bucket.h"
 #include "common.bpf.h"
 #include "layer_shared.h"
+#include "line.h"
 
 #define IN_BITS		 14 /* table of incoming skbs */
 #define OUT_BITS	 14 /* table of outgoing segments, */
@@ -127,92 +128,29 @@ struct out_stamp {
 struct slot {
 	u64 word[SL_SLOT_WORDS];
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct layer_sock);
-} layer_socks SEC(".maps");
+MAP(layer_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct layer_sock);
 
 /*
  * Sockets' state by address: costs a fifth of the socket storage lookup, which serves sockets whose
  * place is taken. A mappable array starts at a page, and so at a line.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << NEAR_BITS);
-	__type(key, u32);
-	__type(value, struct layer_sock);
-} layer_near SEC(".maps");
+MAP(layer_near, ARRAY, BPF_F_MMAPABLE, 1 << NEAR_BITS, u32, struct layer_sock);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << IN_BITS);
-	__type(key, u32);
-	__type(value, struct in_stamp);
-} layer_in SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << OUT_BITS);
-	__type(key, u32);
-	__type(value, struct out_stamp);
-} layer_out SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << IP_BITS);
-	__type(key, u32);
-	__type(value, struct ip_stamp);
-} layer_ip SEC(".maps");
+MAP(layer_in, ARRAY, BPF_F_MMAPABLE, 1 << IN_BITS, u32, struct in_stamp);
+MAP(layer_out, ARRAY, BPF_F_MMAPABLE, 1 << OUT_BITS, u32, struct out_stamp);
+MAP(layer_ip, ARRAY, BPF_F_MMAPABLE, 1 << IP_BITS, u32, struct ip_stamp);
 
 /* A region of kind SL_REGION_LAYERS, in elements of a slot's size: see layer_shared.h. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slot);
-} layer_table SEC(".maps");
+MAP(layer_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct slot);
 
 /* Free slots, reused in the order of their release: a closed flow stays readable for long. */
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} layer_free_flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} layer_free_groups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct tcp_layer_group_key);
-	__type(value, u32);
-} layer_group_of SEC(".maps");
+QUEUE(layer_free_flows, 1, u32);
+QUEUE(layer_free_groups, 1, u32);
+MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
 
 /* Sockets per group: user space returns the slot of one without (layer_groups.c). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} layer_group_uses SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} layer_records SEC(".maps");
+MAP(layer_group_uses, ARRAY, BPF_F_MMAPABLE, 1, u32, u64);
+RING_BUFFER(layer_records, 1 << 20);
 
 _Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four lines");
 
@@ -224,11 +162,6 @@ __s64 waiting; /* freed slots of flows, not yet reused */
 __u32 trace_kinds;
 
 /* ---- slots ---- */
-
-/* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */
-static const u64 line_k[8] = {
-	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
-	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
 
 /* Two contexts may add to one line: both additions are atomic, and commute. */
 static __always_inline void word_add(struct slot *s, u32 i, u64 n)

@@ -56,24 +56,13 @@ struct element {
 };
 
 /* The region: header, hot line, ring. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct element);
-} net_ring SEC(".maps");
+MAP(net_ring, ARRAY, BPF_F_MMAPABLE, 1, u32, struct element);
 
 /* Packets whose header is not in place yet, by their skb's address. */
 struct late {
 	u64 skb, time;
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << IN_BITS);
-	__type(key, u32);
-	__type(value, struct late);
-} net_late SEC(".maps");
+MAP(net_late, ARRAY, 0, 1 << IN_BITS, u32, struct late);
 
 struct ip4 {
 	u8 version_length, tos;
@@ -369,30 +358,7 @@ static __always_inline int net_in(struct sk_buff *skb)
 	return 0;
 }
 
-SEC("?tp_btf/napi_gro_receive_entry") int BPF_PROG(net_gro, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/napi_gro_frags_entry") int BPF_PROG(net_frags, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_entry") int BPF_PROG(net_receive, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_list_entry") int BPF_PROG(net_list, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_rx_entry") int BPF_PROG(net_rx, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
+DRIVER_HOOKS(net, net_in(skb))
 
 /* Behind GRO: a late header is in place now. */
 SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
