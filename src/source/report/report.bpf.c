@@ -2,22 +2,21 @@
 /*
  * report.bpf.c - flows of an interface, reported by the kernel itself.
  *
- * A program can't make a packet out of nothing. So one that goes by lends its body:
+ * A program cannot create a packet, so a passing one lends its body:
  *
- *   interface ── see_ingress, see_egress (tc): counts the flow; a flow that is due puts a report
+ *   interface ── see (tc, both ways): counts the flow; a flow that is due puts a report
  *      |         into this CPU's packet; once that is full, a copy of a passing frame goes to
  *      v         the carrier
  *   goes on, untouched       carrier, one end of a veth pair ──> other end: write_report (XDP)
  *                                ^                               replaces the copy by the packet
  *   network or this host <── send_report (tc) <───────────────── and sends it back
  *
- * Why not rewrite the copy where it is made: its checksum may be one that an adapter was to
- * complete, and nothing that a program can do takes that back. A frame of XDP knows no such thing.
+ * The copy is not rewritten where it is made: its checksum may be one that an adapter is to
+ * complete, which no program can undo. An XDP frame has no such state.
  *
- * Which copy carries which packet does not matter: those that wait are in a queue. A frame can't
- * grow beyond the memory that it came in, so that only a copy of a packet that is long enough will
- * do, and one that is no larger than a frame costs little. While none goes by, the loader sends
- * empty frames to the carrier.
+ * Any copy carries any packet: waiting packets are in a queue. A frame cannot grow beyond its
+ * memory, so only a copy of a long enough packet serves, and a small one costs little. Without
+ * traffic, the loader sends empty frames to the carrier.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -199,33 +198,28 @@ static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
+static __always_inline bool put_flow(const struct report_rpt_flow_key *k, bool v6, __u64 packets,
+				     __u64 bytes, __u64 now)
+{
+	const __u32 address = v6 ? 16 : 4, key = v6 ? RPT_KEY6 : RPT_KEY4;
+	__u8 item[RPT_ITEM6 + 3] = {0};
+
+	__builtin_memcpy(item, k->source, address);
+	__builtin_memcpy(item + address, k->target, address);
+	__builtin_memcpy(item + 2 * address, &k->source_port, 2);
+	__builtin_memcpy(item + 2 * address + 2, &k->target_port, 2);
+	item[key - 1] = k->protocol;
+	put64(item + key, packets);
+	put64(item + key + 8, bytes);
+	return put(item, v6, now);
+}
+
 /* Evictions show only in the sums: count reported bytes here and nowhere else. */
 static __always_inline void report(const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
 				   __u64 packets, __u64 bytes, __u64 now)
 {
-	__u8 item[RPT_ITEM6 + 3] = {0};
-	bool taken;
-
-	if (k->v6) {
-		__builtin_memcpy(item, k->source, 16);
-		__builtin_memcpy(item + 16, k->target, 16);
-		__builtin_memcpy(item + 32, &k->source_port, 2);
-		__builtin_memcpy(item + 34, &k->target_port, 2);
-		item[36] = k->protocol;
-		put64(item + RPT_KEY6, packets);
-		put64(item + RPT_KEY6 + 8, bytes);
-		taken = put(item, 1, now);
-	} else {
-		__builtin_memcpy(item, k->source, 4);
-		__builtin_memcpy(item + 4, k->target, 4);
-		__builtin_memcpy(item + 8, &k->source_port, 2);
-		__builtin_memcpy(item + 10, &k->target_port, 2);
-		item[12] = k->protocol;
-		put64(item + RPT_KEY4, packets);
-		put64(item + RPT_KEY4 + 8, bytes);
-		taken = put(item, 0, now);
-	}
-	if (taken)
+	if (k->v6 ? put_flow(k, true, packets, bytes, now)
+		  : put_flow(k, false, packets, bytes, now))
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
@@ -284,7 +278,8 @@ static __always_inline bool is_target(const struct report_rpt_flow_key *k)
 	       to[2] == config.target6[2] && to[3] == config.target6[3];
 }
 
-static __always_inline int see(struct __sk_buff *skb)
+SEC("tc")
+int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
 	struct report_rpt_flow fresh = {}, *f;
@@ -335,18 +330,6 @@ carry:
 	    !bpf_clone_redirect(skb, config.carrier, 0))
 		__sync_fetch_and_add(&debt, -1);
 	return TC_ACT_UNSPEC;
-}
-
-SEC("tc")
-int see_ingress(struct __sk_buff *skb)
-{
-	return see(skb);
-}
-
-SEC("tc")
-int see_egress(struct __sk_buff *skb)
-{
-	return see(skb);
 }
 
 struct sweep {

@@ -413,9 +413,9 @@ static bool attach_all(struct report_kernel_reporter *r,
 		return false;
 	}
 	if (o->ingress)
-		err = attach(&r->hook[1], r->skel->progs.see_ingress, index, BPF_TC_INGRESS);
+		err = attach(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
-		err = attach(&r->hook[2], r->skel->progs.see_egress, index, BPF_TC_EGRESS);
+		err = attach(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
 	if (err)
 		snprintf(error, bytes, "%s: %s", o->interface, strerror(-err));
 	return !err;

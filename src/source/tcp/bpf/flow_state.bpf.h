@@ -95,9 +95,6 @@ __u64 sweep_seen, sweep_due;  /* events seen, and the time of the next sweep */
 __u32 sweep_slot, sweep_left; /* next slot, and number of slots left */
 bool timer_ready;
 
-#define READ(x)	    (*(const volatile typeof(x) *)&(x))
-#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
-
 static __always_inline struct flow_state *state_at(u32 slot)
 {
 	return bpf_map_lookup_elem(&tcp_states, &slot);

@@ -32,7 +32,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 static __always_inline struct in_stamp *in_place(const void *skb)
 {
-	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+	u32 i = address_hash(skb) >> (32 - IN_BITS);
 
 	return bpf_map_lookup_elem(&layer_in, &i);
 }
@@ -370,7 +370,7 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
  */
 static __always_inline u32 out_first(const void *sk, u32 seq)
 {
-	u32 stretch = (low(sk) >> 6) * 0x9e3779b1u >> (32 - OUT_BITS + OUT_STRETCH_BITS);
+	u32 stretch = address_hash(sk) >> (32 - OUT_BITS + OUT_STRETCH_BITS);
 	u32 way = seq * 0x9e3779b1u >> (32 - OUT_STRETCH_BITS);
 
 	return stretch << OUT_STRETCH_BITS | (way & ~(OUT_WAYS - 1));
@@ -416,7 +416,7 @@ static __always_inline u32 out_take(const void *sk, u32 seq)
 
 static __always_inline struct ip_stamp *ip_place(const void *sk)
 {
-	u32 i = (low(sk) >> 6) * 0x9e3779b1u >> (32 - IP_BITS);
+	u32 i = address_hash(sk) >> (32 - IP_BITS);
 
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }

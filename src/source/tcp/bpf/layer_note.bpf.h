@@ -53,9 +53,6 @@ __u64 ended_tail, ended_settled;
 __u32 first_cpu; /* whose notes a round counts first */
 bool count_ready;
 
-#define READ(x)	    (*(const volatile typeof(x) *)&(x))
-#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
-
 /* ---- the timer ---- */
 
 /* The timer is the only writer of a slot's counts and histograms: no atomics. */

@@ -25,18 +25,12 @@
 /* 10 s: no stretch of the stack without a queue takes longer. */
 #define SHORT_MAX 10000000000ull
 
-#define TH_FIN	  1
-#define TH_SYN	  2
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct inet_bind_bucket___sl {
 	signed char fastreuse;
 };
 struct inet_connection_sock___sl {
 	struct inet_bind_bucket___sl *icsk_bind_hash;
-};
-struct tcp_sock___sl {
-	struct inet_connection_sock___sl inet_conn;
 };
 struct iov_iter {
 	u64 count;
@@ -196,20 +190,16 @@ static __always_inline void hot_add(enum sl_layers_hot_cell cell)
 	struct slot *s = element_at(0);
 
 	if (s)
-		word_add(s, TCP_LAYERS_HOT_WORD + cell, 1);
+		line_add_atomic(s->word + TCP_LAYERS_HOT_WORD, cell, 1);
 }
 
 /* A slot that was never used; least or more: none is left. */
 static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 {
 	struct slot *s = element_at(0);
-	u32 slot;
+	u64 *hot = s ? s->word + TCP_LAYERS_HOT_WORD : NULL;
 
-	if (!s || s->word[TCP_LAYERS_HOT_WORD + used] >= least)
-		return least;
-	slot = __sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + used], 1);
-	__sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + 7], line_k[used]);
-	return slot;
+	return hot && hot[used] < least ? (u32)line_add_atomic(hot, used, 1) : least;
 }
 
 static __always_inline void cause_only(u32 cause)
@@ -259,13 +249,28 @@ static __always_inline bool flow_slot_take(u32 *index)
 	return true;
 }
 
+/* Writes the two lines of the owner; owner: the first's cells. */
+static __always_inline void slot_begin(struct slot *s, const u64 owner[7], u32 netns)
+{
+	u64 check = 0;
+
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	for (u32 i = 0; i < 7; i++) {
+		s->word[i] = owner[i];
+		check += owner[i] * line_k[i];
+	}
+	s->word[7] = check;
+}
+
 /* Gives a free slot to this flow: a new generation, and zeroed. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
 	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
-	u64 generation, check, w[14];
+	u64 generation, owner[7];
 	struct slot *s;
-	u32 i, index;
+	u32 index;
 
 	if (!flow_slot_take(&index)) {
 		cause_only(SL_CAUSE_FLOWS_FULL);
@@ -277,26 +282,18 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
 	s->word[SL_SLOT_STATE] = generation << 16; /* free: tells readers that the owner is gone */
 	s->word[7] = (generation << 16) * line_k[0];
-	for (i = 1; i < SL_SLOT_WORDS; i++)
+	for (u32 i = 1; i < SL_SLOT_WORDS; i++)
 		if (i != 7)
 			*(volatile u64 *)&s->word[i] = 0; /* no memset() here */
-	w[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
-	w[1] = local[0];
-	w[2] = local[1];
-	w[3] = remote[0];
-	w[4] = remote[1];
-	w[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
-	       (u64)st->key.mapped << 40;
-	w[6] = st->key.cgroup;
-	s->word[8] = bpf_ktime_get_ns();
-	s->word[10] = st->key.netns;
-	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
-	check = 0;
-	for (i = 0; i < 7; i++) {
-		s->word[i] = w[i];
-		check += w[i] * line_k[i];
-	}
-	s->word[7] = check;
+	owner[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	owner[1] = local[0];
+	owner[2] = local[1];
+	owner[3] = remote[0];
+	owner[4] = remote[1];
+	owner[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
+		   (u64)st->key.mapped << 40;
+	owner[6] = st->key.cgroup;
+	slot_begin(s, owner, st->key.netns);
 	hot_add(SL_LAYERS_OPENED);
 	return index;
 }
@@ -305,17 +302,18 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
-	struct tcp_layer_group_key key = {};
-	u32 *found, index, i;
-	u64 check, w[7];
+	struct tcp_layer_group_key key = {
+		.cgroup = st->key.cgroup,
+		.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port,
+		.role = st->role,
+		.family = st->key.family,
+		.netns = st->key.netns,
+	};
+	u64 generation, owner[7];
+	u32 *found, index;
 	struct slot *s;
 
 	__builtin_memcpy(key.remote, st->key.remote, 16);
-	key.cgroup = st->key.cgroup;
-	key.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port;
-	key.role = st->role;
-	key.family = st->key.family;
-	key.netns = st->key.netns;
 	found = bpf_map_lookup_elem(&layer_group_of, &key);
 	if (found)
 		return *found;
@@ -335,23 +333,14 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	if (!s)
 		return 0;
 	/* A reused slot has its next generation already. */
-	w[0] = s->word[SL_SLOT_STATE] >> 16 << 16;
-	w[0] = (w[0] ? w[0] : 1 << 16) | (u64)st->role << 8 | SL_SLOT_OPEN;
-	w[1] = 0;
-	w[2] = 0;
-	w[3] = remote[0];
-	w[4] = remote[1];
-	w[5] = key.port | (u64)key.family << 32;
-	w[6] = key.cgroup;
-	s->word[8] = bpf_ktime_get_ns();
-	s->word[10] = key.netns;
-	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
-	check = 0;
-	for (i = 0; i < 7; i++) {
-		s->word[i] = w[i];
-		check += w[i] * line_k[i];
-	}
-	s->word[7] = check;
+	generation = s->word[SL_SLOT_STATE] >> 16;
+	owner[0] = (generation ?: 1) << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	owner[1] = owner[2] = 0;
+	owner[3] = remote[0];
+	owner[4] = remote[1];
+	owner[5] = key.port | (u64)key.family << 32;
+	owner[6] = key.cgroup;
+	slot_begin(s, owner, key.netns);
 	return index;
 }
 

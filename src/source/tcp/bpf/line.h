@@ -20,11 +20,15 @@ static __always_inline void line_add(u64 *line, u32 i, u64 n)
 	line[7] += n * line_k[i];
 }
 
-/* Several writers. Additions commute: the line verifies once all are done. */
-static __always_inline void line_add_atomic(u64 *line, u32 i, u64 n)
+/*
+ * Several writers. Additions commute: the line verifies once all are done. Returns the cell before.
+ */
+static __always_inline u64 line_add_atomic(u64 *line, u32 i, u64 n)
 {
-	__sync_fetch_and_add(&line[i], n);
+	u64 before = __sync_fetch_and_add(&line[i], n);
+
 	__sync_fetch_and_add(&line[7], n * line_k[i]);
+	return before;
 }
 
 static __always_inline void line_set(u64 *line, u32 i, u64 to)

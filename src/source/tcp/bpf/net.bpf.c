@@ -95,10 +95,6 @@ struct parsed {
 	struct tcp_header t;
 };
 
-#define TH_FIN 1
-#define TH_SYN 2
-#define TH_RST 4
-
 static __always_inline void count(u32 cell)
 {
 	u32 at = TCP_NET_HOT_ELEMENT;
@@ -227,8 +223,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	hot = bpf_map_lookup_elem(&net_ring, &at);
 	if (!hot)
 		return 0;
-	number = __sync_fetch_and_add(&hot->word[SL_NIC_HEAD], 1);
-	__sync_fetch_and_add(&hot->word[7], line_k[SL_NIC_HEAD]);
+	number = line_add_atomic(hot->word, SL_NIC_HEAD, 1);
 	at = TCP_NET_FIRST_ELEMENT + (number & settings.ring_mask);
 	e = bpf_map_lookup_elem(&net_ring, &at);
 	if (!e)
@@ -304,7 +299,7 @@ int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
 
 static __always_inline struct late *late_place(const void *skb)
 {
-	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+	u32 i = address_hash(skb) >> (32 - IN_BITS);
 
 	return bpf_map_lookup_elem(&net_late, &i);
 }
