@@ -35,8 +35,7 @@ static void layer_record(void *context, const struct tcp_layer_record *r)
 static void drain(struct recorder *w)
 {
 	const struct region_nic_info *info = tcp_net_info(w->net);
-	size_t bytes;
-	const void *map = tcp_net_region(w->net, &bytes);
+	const void *map = tcp_net_region(w->net)->map;
 	uint64_t missed;
 	int n;
 
@@ -90,7 +89,6 @@ static int run(const struct base_command *self, struct recorder *w)
 	struct region_nic_hot hot = {0};
 	uint64_t left_out;
 	char why[256];
-	size_t bytes;
 	int code;
 
 	code = tcp_net_open(&options, &w->net, why, sizeof(why));
@@ -111,7 +109,7 @@ static int run(const struct base_command *self, struct recorder *w)
 	cli_tcp_ready("records=%u", tcp_net_info(w->net)->records);
 	code = follow(self, w);
 	left_out = tcp_net_left_out(w->net);
-	region_nic_hot_read(tcp_net_region(w->net, &bytes), tcp_net_info(w->net), &hot);
+	region_nic_hot_read(tcp_net_region(w->net)->map, tcp_net_info(w->net), &hot);
 	if (!code && tcp_net_file_end(w->to, &hot, left_out, base_now_ns()))
 		code = cli_tcp_failed(self, "the file could not be written");
 	fprintf(stderr,

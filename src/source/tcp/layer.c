@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer.c - opens the layer programs with the hooks that the kernel permits; records. */
+/* layer.c - opens the layer programs with the hooks that the kernel permits; reads them. */
 #include "source/tcp/layer.h"
 
 #include <bpf/bpf.h>
@@ -8,12 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
-#include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
@@ -104,26 +102,21 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 static int size_maps(struct tcp_layers *l, uint32_t flows, uint32_t groups)
 {
 	struct layer_bpf *skel = l->skel;
-	const struct {
-		struct bpf_map *map;
-		uint32_t entries;
-	} maps[] = {{skel->maps.layer_table, TCP_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
-		    {skel->maps.layer_notes, l->cpus},
-		    {skel->maps.layer_ended, flows},
-		    {skel->maps.layer_free_flows, flows},
-		    {skel->maps.layer_free_groups, groups},
-		    {skel->maps.layer_group_uses, groups},
-		    {skel->maps.layer_group_of, groups}};
-	int err = 0;
 
 	if (flows > SL_LAYER_SLOTS_MAX || groups > SL_LAYER_SLOTS_MAX)
 		return -EINVAL;
 	skel->rodata->cpus = l->cpus;
 	skel->rodata->flow_slots = flows;
 	skel->rodata->group_slots = groups;
-	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps) && !err; i++)
-		err = bpf_map__set_max_entries(maps[i].map, maps[i].entries);
-	return err;
+	return tcp_maps_size((const struct tcp_map_size[]){
+		{skel->maps.layer_table, TCP_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
+		{skel->maps.layer_notes, l->cpus},
+		{skel->maps.layer_ended, flows},
+		{skel->maps.layer_free_flows, flows},
+		{skel->maps.layer_free_groups, groups},
+		{skel->maps.layer_group_uses, groups},
+		{skel->maps.layer_group_of, groups},
+		{0}});
 }
 
 static int make_region(struct tcp_layers *l)
@@ -139,16 +132,16 @@ static int make_region(struct tcp_layers *l)
 		{SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, flows + flow_bytes, group_bytes},
 	};
 	uint64_t *hot;
-	int err = tcp_region_map(tcp_layer_table_fd(l), flows + flow_bytes + group_bytes,
-				 SL_REGION_LAYERS, sections, sizeof(sections) / sizeof(*sections),
-				 &l->table, &l->bytes);
+	int err = tcp_region_map(&l->region, bpf_map__fd(l->skel->maps.layer_table),
+				 flows + flow_bytes + group_bytes, SL_REGION_LAYERS, sections,
+				 sizeof(sections) / sizeof(*sections));
 
 	if (err)
 		return err;
-	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
+	hot = (uint64_t *)((char *)l->region.map + SL_HEADER_SIZE);
 	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes flows without a group */
 	hot[7] = sl_line_check(hot);
-	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
+	return region_layers_info_parse(l->region.map, l->region.bytes, &l->info) ? -EINVAL : 0;
 }
 
 int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, char *why,
@@ -180,6 +173,8 @@ static int attach(struct tcp_layers *l)
 		if (err)
 			return err;
 	}
+	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_TCP_IP) == TCP_HOOK_NETFILTER)
+		l->netfilter = bpf_program__fd(l->skel->progs.xmit_nf);
 	return tcp_layers_namespaces(l);
 }
 
@@ -194,7 +189,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	snprintf(why, bytes, "out of memory");
 	if (!l)
 		return -ENOMEM;
-	l->cgroup_link = -1;
+	l->cgroup_link = l->netfilter = -1;
 	tcp_libbpf_log();
 	err = libbpf_num_possible_cpus();
 	if (err < 0)
@@ -245,8 +240,7 @@ void tcp_layers_close(struct tcp_layers *l)
 	tcp_layer_groups_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);
-	if (l->table)
-		munmap(l->table, l->bytes);
+	tcp_region_unmap(&l->region);
 	tcp_filter_unmap(l->filter);
 	layer_bpf__destroy(l->skel);
 	free(l);
@@ -290,14 +284,67 @@ bool tcp_layers_settled(const struct tcp_layers *l)
 	return !__atomic_load_n(&l->skel->bss->count_armed, __ATOMIC_ACQUIRE);
 }
 
-int tcp_layer_table_fd(const struct tcp_layers *l)
+/* ---- reading, line by line ---- */
+
+/* The memory at an offset of the region. */
+static const uint64_t *at(const struct tcp_layers *l, uint64_t offset)
 {
-	return bpf_map__fd(l->skel->maps.layer_table);
+	return (const uint64_t *)((const char *)l->region.map + offset);
 }
 
-int tcp_layer_netfilter_fd(const struct tcp_layers *l)
+uint32_t tcp_layers_slots(const struct tcp_layers *l, enum tcp_layer_table table)
 {
-	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_TCP_IP) != TCP_HOOK_NETFILTER)
-		return -1;
-	return bpf_program__fd(l->skel->progs.xmit_nf);
+	const uint64_t *from = at(l, l->info.hot);
+	struct region_layers_hot hot;
+	uint64_t line[8];
+
+	if (!region_copy_lines(line, from, 1) || region_layers_hot_parse(line, &l->info, &hot))
+		return table == TCP_LAYER_FLOWS ? l->info.flow_slots : l->info.group_slots;
+	return table == TCP_LAYER_FLOWS ? hot.flows_used : hot.groups_used;
+}
+
+int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint32_t index,
+		    struct region_layer_view *v)
+{
+	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
+	const uint64_t *from = at(l, flows ? l->info.flows : l->info.groups) +
+			       (size_t)index * SL_SLOT_WORDS;
+	uint64_t copy[SL_SLOT_WORDS], key[8];
+
+	if (index >= (flows ? l->info.flow_slots : l->info.group_slots))
+		return -EINVAL;
+	if (!region_copy_lines(copy, from, 1))
+		return -EAGAIN;
+	if ((copy[SL_SLOT_STATE] & 255) == SL_SLOT_FREE && !keyless)
+		return 0;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
+	    region_layer_parse(copy, keyless, v))
+		return -EAGAIN;
+	/* The same owner at the end? */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
+		return -EAGAIN;
+	return 1;
+}
+
+int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])
+{
+	const struct region_section *s = &l->info.losses;
+	uint64_t copy[(SL_CAUSES + 6) / 7 * 8];
+
+	memset(out, 0, SL_CAUSES * sizeof(*out));
+	for (uint32_t i = 0; i < s->count; i++) {
+		const uint64_t *from = at(l, s->offset + (size_t)i * s->stride);
+
+		if (!region_copy_lines(copy, from, sizeof(copy) / SL_LINE_SIZE) ||
+		    region_losses_add(copy, SL_CAUSES, out))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+const struct tcp_region *tcp_layers_region(const struct tcp_layers *l)
+{
+	return &l->region;
 }

@@ -184,6 +184,15 @@ int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum)
 	return 0;
 }
 
+int tcp_maps_size(const struct tcp_map_size *s)
+{
+	int err = 0;
+
+	for (; s->map && !err; s++)
+		err = bpf_map__set_max_entries(s->map, s->entries);
+	return err;
+}
+
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 {
 	/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which some distributions' headers lack. */

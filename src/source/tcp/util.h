@@ -21,6 +21,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes);
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
 struct bpf_link;
+struct bpf_map;
 struct bpf_object;
 struct bpf_program;
 
@@ -29,6 +30,13 @@ struct bpf_program;
  * running on that CPU (bpf_prog_info.recursion_misses). 0 or -errno.
  */
 int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum);
+
+struct tcp_map_size {
+	struct bpf_map *map; /* NULL ends a list */
+	uint32_t entries;
+};
+/* Sizes maps before they are loaded. 0 or -errno. */
+int tcp_maps_size(const struct tcp_map_size *sizes);
 
 /* Newer than the headers of some distributions; the numbers are the kernel's interface. */
 #define TCP_PROG_NETFILTER   32
