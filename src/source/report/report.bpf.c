@@ -38,7 +38,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct report_rpt_config config = {};
+const volatile struct report_config config = {};
 
 __u32 sequence = 0; /* of the next report */
 __s64 debt = 0;	    /* packets that wait for a carrier, approximately */
@@ -50,8 +50,8 @@ __u32 ask = 0; /* set by the loader: the next packet requests an answer */
 __u64 known = 0, unsaid = 0;
 
 MAP(counts, PERCPU_ARRAY, 0, RPT_COUNTS, __u32, __u64);
-MAP(flows, LRU_HASH, 0, 1, struct report_rpt_flow_key, struct report_rpt_flow);
-MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_rpt_slot);
+MAP(flows, LRU_HASH, 0, 1, struct report_flow_key, struct report_flow);
+MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_slot);
 QUEUE(vacant, RPT_SLOTS, __u32);
 QUEUE(ready, RPT_SLOTS, __u32);
 
@@ -64,7 +64,7 @@ struct pending {
 };
 MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
 
-static __always_inline void count(enum report_rpt_count what, __u64 n)
+static __always_inline void count(enum report_count what, __u64 n)
 {
 	__u32 key = what;
 	__u64 *at = bpf_map_lookup_elem(&counts, &key);
@@ -78,7 +78,7 @@ static __always_inline void count(enum report_rpt_count what, __u64 n)
 /* Queues a completed packet. */
 static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 {
-	struct report_rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
+	struct report_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s)
 		return;
@@ -95,7 +95,7 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
  * Linux 6.1's verifier loses the bounds of a 32-bit number spilled to the stack, but not of a
  * pointer: make it as soon as the bounds are known.
  */
-static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
+static __always_inline void put_item(struct report_slot *s, __u32 n, const __u8 *item, __u32 v6)
 {
 	__u64 at = (__u64)n * (v6 ? RPT_ITEM6 : RPT_ITEM4);
 	__u8 *to;
@@ -117,7 +117,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
 	      n = 0, c;
 	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
-	struct report_rpt_slot *s;
+	struct report_slot *s;
 	bool taken = false;
 
 	if (!p)
@@ -184,7 +184,7 @@ static __always_inline bool may_report(void)
 }
 
 /* Samples by key, so that a flow is counted completely or not at all: Murmur3's mixing. */
-static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
+static __always_inline bool in_sample(const struct report_flow_key *k)
 {
 	const __u32 *word = (const void *)k;
 	__u32 h = 0;
@@ -198,7 +198,7 @@ static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
-static __always_inline bool put_flow(const struct report_rpt_flow_key *k, bool v6, __u64 packets,
+static __always_inline bool put_flow(const struct report_flow_key *k, bool v6, __u64 packets,
 				     __u64 bytes, __u64 now)
 {
 	const __u32 address = v6 ? 16 : 4, key = v6 ? RPT_KEY6 : RPT_KEY4;
@@ -215,7 +215,7 @@ static __always_inline bool put_flow(const struct report_rpt_flow_key *k, bool v
 }
 
 /* Evictions show only in the sums: count reported bytes here and nowhere else. */
-static __always_inline void report(const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+static __always_inline void report(const struct report_flow_key *k, struct report_flow *f,
 				   __u64 packets, __u64 bytes, __u64 now)
 {
 	if (k->v6 ? put_flow(k, true, packets, bytes, now)
@@ -224,8 +224,7 @@ static __always_inline void report(const struct report_rpt_flow_key *k, struct r
 }
 
 /* Extracts the flow key. False: not a flow. */
-static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flow_key *k,
-				    bool *last)
+static __always_inline bool flow_of(struct __sk_buff *skb, struct report_flow_key *k, bool *last)
 {
 	__u32 at = ETH_HLEN, ports;
 	__u8 flags;
@@ -267,7 +266,7 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flo
 	return true;
 }
 
-static __always_inline bool is_target(const struct report_rpt_flow_key *k)
+static __always_inline bool is_target(const struct report_flow_key *k)
 {
 	__u32 to[4];
 
@@ -282,8 +281,8 @@ SEC("tc")
 int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
-	struct report_rpt_flow fresh = {}, *f;
-	struct report_rpt_flow_key k = {};
+	struct report_flow fresh = {}, *f;
+	struct report_flow_key k = {};
 	bool last = false;
 
 	count(RPT_PACKETS, 1);
@@ -337,7 +336,7 @@ struct sweep {
 	bool held; /* reports are held back */
 };
 
-static long sweep_one(void *map, const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+static long sweep_one(void *map, const struct report_flow_key *k, struct report_flow *f,
 		      struct sweep *s)
 {
 	__u64 bytes = f->bytes;
@@ -438,7 +437,7 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
 }
 
-static __always_inline void fill_dta(struct dta *d, const struct report_rpt_slot *s, __u32 n,
+static __always_inline void fill_dta(struct dta *d, const struct report_slot *s, __u32 n,
 				     __u32 payload)
 {
 	d->magic = 0xd7;
@@ -472,15 +471,14 @@ static __always_inline __u16 fold(__u32 sum)
 
 /* Replaces the frame by headers and items. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
-				      struct report_rpt_slot *s, __u64 bytes)
+				      struct report_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
 	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
-				   __u64 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers4 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -513,8 +511,7 @@ struct covered {
 
 #define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct report_rpt_slot *s,
-				       __u64 bytes)
+static __always_inline __u16 checksum6(const struct headers6 *h, struct report_slot *s, __u64 bytes)
 {
 	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
 			    .next = bpf_htonl(IPPROTO_UDP)};
@@ -546,8 +543,7 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_r
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
-				   __u64 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers6 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -570,7 +566,7 @@ static __always_inline bool write6(struct xdp_md *ctx, struct report_rpt_slot *s
 SEC("xdp")
 int write_report(struct xdp_md *ctx)
 {
-	struct report_rpt_slot *s;
+	struct report_slot *s;
 	__u16 proto = 0;
 	__u32 slot, n;
 	__u64 bytes;

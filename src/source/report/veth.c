@@ -35,43 +35,39 @@ struct report_veth {
 };
 
 /* A netlink request being built. */
-struct request {
-	struct nlmsghdr *h;
-	union {
-		char bytes[1024];
-		struct nlmsghdr align;
-	};
+union request {
+	struct nlmsghdr h;
+	char bytes[1024];
 };
 
-static void begin(struct request *r, uint16_t type, uint16_t flags, const void *body, size_t bytes)
+static void begin(union request *r, uint16_t type, uint16_t flags, const void *body, size_t bytes)
 {
 	memset(r, 0, sizeof(*r));
-	r->h = &r->align;
-	r->h->nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes);
-	r->h->nlmsg_type = type;
-	r->h->nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
-	memcpy(NLMSG_DATA(r->h), body, bytes);
+	r->h.nlmsg_len = (uint32_t)NLMSG_LENGTH(bytes);
+	r->h.nlmsg_type = type;
+	r->h.nlmsg_flags = (uint16_t)(NLM_F_REQUEST | NLM_F_ACK | flags);
+	memcpy(NLMSG_DATA(&r->h), body, bytes);
 }
 
-static struct rtattr *put(struct request *r, uint16_t type, const void *data, size_t bytes)
+static struct rtattr *put(union request *r, uint16_t type, const void *data, size_t bytes)
 {
-	struct rtattr *a = (struct rtattr *)(r->bytes + NLMSG_ALIGN(r->h->nlmsg_len));
+	struct rtattr *a = (struct rtattr *)(r->bytes + NLMSG_ALIGN(r->h.nlmsg_len));
 
 	a->rta_type = type;
 	a->rta_len = (uint16_t)RTA_LENGTH(bytes);
 	if (bytes)
 		memcpy(RTA_DATA(a), data, bytes);
-	r->h->nlmsg_len = (uint32_t)(NLMSG_ALIGN(r->h->nlmsg_len) + RTA_ALIGN(a->rta_len));
+	r->h.nlmsg_len = (uint32_t)(NLMSG_ALIGN(r->h.nlmsg_len) + RTA_ALIGN(a->rta_len));
 	return a;
 }
 
-static void end(struct request *r, struct rtattr *nest)
+static void end(union request *r, struct rtattr *nest)
 {
-	nest->rta_len = (uint16_t)(r->bytes + r->h->nlmsg_len - (char *)nest);
+	nest->rta_len = (uint16_t)(r->bytes + r->h.nlmsg_len - (char *)nest);
 }
 
 /* Sends the request. 0 or -errno. */
-static int send_request(struct request *r)
+static int send_request(union request *r)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), err;
 	char answer[4096] __attribute__((aligned(8)));
@@ -81,8 +77,7 @@ static int send_request(struct request *r)
 
 	if (fd < 0)
 		return -errno;
-	if (send(fd, r->h, r->h->nlmsg_len, 0) < 0 ||
-	    (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
+	if (send(fd, r, r->h.nlmsg_len, 0) < 0 || (n = recv(fd, answer, sizeof(answer), 0)) < 0) {
 		err = -errno;
 	} else if ((size_t)n < NLMSG_LENGTH(sizeof(*e)) || h->nlmsg_type != NLMSG_ERROR) {
 		err = -EPROTO;
@@ -99,7 +94,7 @@ static int make_pair(const struct report_veth *v)
 {
 	struct ifinfomsg link = {.ifi_family = AF_UNSPEC};
 	struct rtattr *info, *data, *peer;
-	struct request r;
+	union request r;
 	int home = v->home;
 
 	begin(&r, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &link, sizeof(link));
@@ -122,7 +117,7 @@ static int bring_up(unsigned int index)
 				 .ifi_index = (int)index,
 				 .ifi_flags = IFF_UP,
 				 .ifi_change = IFF_UP};
-	struct request r;
+	union request r;
 
 	begin(&r, RTM_NEWLINK, 0, &link, sizeof(link));
 	return send_request(&r);
@@ -134,7 +129,7 @@ static int add_address(unsigned int index, struct in_addr address, uint8_t prefi
 			      .ifa_prefixlen = prefix,
 			      .ifa_scope = RT_SCOPE_LINK,
 			      .ifa_index = index};
-	struct request r;
+	union request r;
 
 	begin(&r, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &a, sizeof(a));
 	put(&r, IFA_LOCAL, &address, sizeof(address));
