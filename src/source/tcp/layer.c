@@ -16,36 +16,38 @@
 #include "source/tcp/filter.h"
 #include "base/base.h"
 
+#define USE(boundary, type, ...)                          \
+	{                                                 \
+		TCP_BOUNDARY_##boundary, TCP_HOOK_##type, \
+		{                                         \
+			__VA_ARGS__                       \
+		}                                         \
+	}
+
 /* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
 	enum tcp_boundary boundary;
 	enum tcp_hook_type type;
 	const char *program[5];
 } uses[] = {
-	{TCP_BOUNDARY_NIC_IN,
-	 TCP_HOOK_TP,
-	 {"nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"}},
-	{TCP_BOUNDARY_MAC_IP,
-	 TCP_HOOK_FENTRY,
-	 {"ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"}},
-	{TCP_BOUNDARY_MAC_IP,
-	 TCP_HOOK_KPROBE,
-	 {"ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"}},
-	{TCP_BOUNDARY_MAC_IP, TCP_HOOK_TP, {"ip_tp"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_KPROBE, {"tcp_rcv_v4_kp", "tcp_rcv_v6_kp"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
-	{TCP_BOUNDARY_SEGMENT, TCP_HOOK_TP, {"segment_in"}},
-	{TCP_BOUNDARY_TCP_APP, TCP_HOOK_TP, {"copied"}},
-	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_TP, {"send_tp"}},
-	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_FENTRY, {"send_locked", "send_pages"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_KPROBE, {"xmit_v4_kp", "xmit_v6_kp"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_NETFILTER, {"xmit_nf"}},
-	{TCP_BOUNDARY_IP_LINK, TCP_HOOK_TP, {"queued"}},
-	{TCP_BOUNDARY_LINK_NIC, TCP_HOOK_TP, {"nic_out"}},
-	{TCP_BOUNDARY_STATE, TCP_HOOK_TP, {"state_changed"}},
-	{TCP_BOUNDARY_CLOSE, TCP_HOOK_TP, {"closed"}},
+	USE(NIC_IN, TP, "nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"),
+	USE(MAC_IP, FENTRY, "ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"),
+	USE(MAC_IP, KPROBE, "ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"),
+	USE(MAC_IP, TP, "ip_tp"),
+	USE(IP_TCP, FENTRY, "tcp_rcv_v4", "tcp_rcv_v6"),
+	USE(IP_TCP, KPROBE, "tcp_rcv_v4_kp", "tcp_rcv_v6_kp"),
+	USE(IP_TCP, CGROUP_SKB, "tcp_cgroup"),
+	USE(SEGMENT, TP, "segment_in"),
+	USE(TCP_APP, TP, "copied"),
+	USE(APP_TCP, TP, "send_tp"),
+	USE(APP_TCP, FENTRY, "send_locked", "send_pages"),
+	USE(TCP_IP, FENTRY, "xmit_v4", "xmit_v6"),
+	USE(TCP_IP, KPROBE, "xmit_v4_kp", "xmit_v6_kp"),
+	USE(TCP_IP, NETFILTER, "xmit_nf"),
+	USE(IP_LINK, TP, "queued"),
+	USE(LINK_NIC, TP, "nic_out"),
+	USE(STATE, TP, "state_changed"),
+	USE(CLOSE, TP, "closed"),
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 

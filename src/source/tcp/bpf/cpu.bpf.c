@@ -88,20 +88,18 @@ static __always_inline struct sl_cpu_task *task_at(u32 slot)
 	return slot < max_tasks ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 }
 
-static __always_inline struct sl_cpu_usage *usage_at(u32 slot, u32 cpu)
+static __always_inline struct sl_cpu_task *cgroup_on(u32 slot, u32 cpu)
 {
 	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus + cpu;
-	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 
-	return of ? &of->usage : NULL;
+	return slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 }
 
 static __always_inline u64 *cgroup_at(u32 slot)
 {
-	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus;
-	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
+	struct sl_cpu_task *first = cgroup_on(slot, 0);
 
-	return of ? of->who : NULL;
+	return first ? first->who : NULL;
 }
 
 static __always_inline void lost(enum sl_task_loss what)
@@ -223,10 +221,10 @@ __noinline u32 cgroup_slot(u64 id, bool exiting)
 	}
 	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
 	for (u32 i = 0; i < cpus && i < MAX_CPUS; i++) {
-		struct sl_cpu_usage *u = usage_at(slot, i);
+		struct sl_cpu_task *c = cgroup_on(slot, i);
 
-		if (u)
-			zero(u);
+		if (c)
+			zero(&c->usage);
 	}
 	line_set(line, SL_CPU_CGROUP_ID, id);
 	line_set(line, SL_CPU_CGROUP_SEEN_NS, now);
@@ -321,16 +319,15 @@ static __always_inline void account(struct task_struct *t, struct state *st)
 		.migrations = now.migrations - st->read.migrations,
 	};
 	u32 bucket = grown.waits == 1 ? bucket_of(grown.wait) : SL_CPU_BUCKETS;
-	struct sl_cpu_task *slot = slot_of(st);
-	struct sl_cpu_usage *u;
+	struct sl_cpu_task *slot = slot_of(st), *cgroup;
 
 	st->read = now;
 	find_cgroup(t, st);
 	if (slot)
 		add_usage(&slot->usage, &grown, bucket);
-	u = usage_at(st->cgroup_slot, bpf_get_smp_processor_id());
-	if (u)
-		add_usage(u, &grown, bucket);
+	cgroup = cgroup_on(st->cgroup_slot, bpf_get_smp_processor_id());
+	if (cgroup)
+		add_usage(&cgroup->usage, &grown, bucket);
 }
 
 static __always_inline void name(struct sl_cpu_task *slot, const char *comm)

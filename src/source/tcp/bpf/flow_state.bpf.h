@@ -136,19 +136,16 @@ const volatile bool take_existing = true;
 
 /* ---- the list ---- */
 
-static __always_inline void timer_in(u64 ns)
-{
-	u32 zero = 0;
-	struct ticker *t = bpf_map_lookup_elem(&tcp_ticker, &zero);
-
-	if (t)
-		bpf_timer_start(&t->timer, ns, 0);
-}
-
 static __always_inline void wake(void)
 {
-	if (READ(armed) != 1 && __sync_lock_test_and_set(&armed, 1) != 1)
-		timer_in(settings.interval_ns);
+	struct ticker *t;
+	u32 zero = 0;
+
+	if (READ(armed) == 1 || __sync_lock_test_and_set(&armed, 1) == 1)
+		return;
+	t = bpf_map_lookup_elem(&tcp_ticker, &zero);
+	if (t)
+		bpf_timer_start(&t->timer, settings.interval_ns, 0);
 }
 
 static __always_inline void list_put(u32 slot)

@@ -51,7 +51,6 @@ enum {
 #define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN arrived */
 #define TH_FIN	      1
 #define TH_SYN	      2
-#define TH_RST	      4
 
 /* Of memory that others write or read meanwhile. */
 #define READ(x)	    (*(const volatile typeof(x) *)&(x))
