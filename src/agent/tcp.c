@@ -73,16 +73,9 @@ struct agent_tcp {
 
 int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
-	struct tcp_kernel_filter *filter;
-	int err = 0;
-
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	filter = o->tcp_filter ? malloc(sizeof(*filter)) : NULL;
-	if (filter)
-		err = tcp_filter_parse(o->tcp_filter, filter, error, bytes);
-	free(filter);
-	return err;
+	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
 }
 
 static int admit(struct agent *a, enum agent_tcp_part part, const struct tcp_region *region,

@@ -303,7 +303,6 @@ static void deep(const char *full)
 
 /* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by
  * id and names are asked for by tcp_cgroup_runtime_names() itself. */
-#include "source/tcp/cgroup_internal.h"
 
 static struct tcp_cgroup_identity named(const char *path)
 {

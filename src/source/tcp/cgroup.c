@@ -11,13 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "source/tcp/cgroup_internal.h"
-
 #define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h: 8 bytes, the id */
 #define MAX	      4096u
 #define SECOND	      1000000000ull
-#define DEPTH	      32    /* of a walk; containers lie higher */
-#define WALK_MOST     65536 /* folders per walk */
+#define DEAD_NS	      (600 * SECOND) /* how long identities of removed cgroups are kept */
+#define DEPTH	      32	     /* of a walk; containers lie higher */
+#define WALK_MOST     65536	     /* folders per walk */
 
 struct cgroup_known {
 	struct tcp_cgroup_identity i;
@@ -27,11 +26,10 @@ struct cgroup_known {
 
 struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
-	char *host;
 	int root;	 /* of the hierarchy, or -1 */
 	bool no_handles; /* open_by_handle_at() is not permitted */
 	uint32_t max, n;
-	uint64_t dead_ns, fresh_ns, walked_ns;
+	uint64_t fresh_ns, walked_ns;
 	struct cgroup_known *known;
 	struct cgroup_known unknown;
 };
@@ -189,11 +187,6 @@ static uint64_t id_at(int dir, const char *name, int flags)
 	return id;
 }
 
-uint64_t tcp_cgroup_id(const char *folder)
-{
-	return id_at(AT_FDCWD, folder, 0);
-}
-
 /* Lines of /proc/PID/cgroup are NUMBER:CONTROLLERS:PATH, cgroups(7). */
 uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pid)
 {
@@ -220,7 +213,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 		if (strstr(path, "/.."))
 			break;
 		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
-		id = tcp_cgroup_id(folder);
+		id = id_at(AT_FDCWD, folder, 0);
 		break;
 	}
 	fclose(f);
@@ -276,7 +269,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct cgroup_known *k = &c->known[i];
 
-		if (k->i.dead && now - k->seen_ns > c->dead_ns)
+		if (k->i.dead && now - k->seen_ns > DEAD_NS)
 			return k;
 		if (k->asked_ns < oldest->asked_ns)
 			oldest = k;
@@ -284,17 +277,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 	return oldest;
 }
 
-static void learn(struct tcp_cgroups *c, struct cgroup_known *k, uint64_t id, const char *path,
-		  uint64_t now)
-{
-	/* Reads only missing names again: some files follow the container's start. */
-	tcp_cgroup_parse(path, &k->i);
-	k->i.id = id;
-	tcp_cgroup_runtime_names(c->host, &k->i);
-	k->looked_ns = k->seen_ns = now;
-}
-
-static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
+static void learn(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
 {
 	struct cgroup_known *k = find(c, id);
 
@@ -303,7 +286,11 @@ static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint
 		memset(k, 0, sizeof(*k));
 		k->asked_ns = now;
 	}
-	learn(c, k, id, path, now);
+	/* Reads only missing names again: some files follow the container's start. */
+	tcp_cgroup_parse(path, &k->i);
+	k->i.id = id;
+	tcp_cgroup_runtime_names("", &k->i);
+	k->looked_ns = k->seen_ns = now;
 }
 
 /* Without open_by_handle_at(): learns all cgroups. One that is not found was removed. */
@@ -319,7 +306,7 @@ static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth
 		return;
 	}
 	if (id)
-		learn_new(c, id, n ? path : "/", now);
+		learn(c, id, n ? path : "/", now);
 	while (depth < DEPTH && (e = readdir(d))) {
 		size_t bytes = strlen(e->d_name);
 		int sub;
@@ -361,7 +348,7 @@ static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 		if (e == -EPERM || e == -EOPNOTSUPP || e == -EINVAL)
 			c->no_handles = true;
 		else if (!e)
-			learn_new(c, id, path, now);
+			learn(c, id, path, now);
 	}
 	if (c->root >= 0 && c->no_handles) {
 		walk_all(c, now);
@@ -378,7 +365,7 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 {
 	struct cgroup_known *k = find(c, id);
 
-	if (k && k->i.dead && now - k->seen_ns > c->dead_ns) {
+	if (k && k->i.dead && now - k->seen_ns > DEAD_NS) {
 		*k = c->known[--c->n];
 		k = NULL;
 	}
@@ -402,11 +389,9 @@ struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 		return NULL;
 	c->root = -1;
 	c->max = opts->max ? opts->max : MAX;
-	c->dead_ns = opts->dead_ns ? opts->dead_ns : 600 * SECOND;
 	c->fresh_ns = opts->fresh_ns ? opts->fresh_ns : 10 * SECOND;
-	c->host = strdup(opts->host ? opts->host : "");
 	c->known = calloc(c->max, sizeof(*c->known));
-	if (!c->host || !c->known) {
+	if (!c->known) {
 		tcp_cgroups_close(c);
 		errno = ENOMEM;
 		return NULL;
@@ -428,7 +413,6 @@ void tcp_cgroups_close(struct tcp_cgroups *c)
 	if (c->root >= 0)
 		close(c->root);
 	free(c->known);
-	free(c->host);
 	free(c);
 }
 

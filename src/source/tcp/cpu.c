@@ -52,16 +52,6 @@ static int subsystem(const char *controller)
 	return found;
 }
 
-/* Adds existing tasks. */
-static int take_in(const struct cpu_bpf *bpf)
-{
-	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.on_task, NULL);
-	int err = link ? tcp_iterate(link) : -errno;
-
-	bpf_link__destroy(link);
-	return err;
-}
-
 /* The hooks of programs that the rest works without. */
 #define OPTIONAL                                                               \
 	(TCP_HOOKS_OF(TICK) | TCP_HOOKS_OF(RENAME) | TCP_HOOKS_OF(TASK_FREE) | \
@@ -168,7 +158,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	if (!bpf->links.on_fork)
 		return -errno;
 	*what = "walking the tasks";
-	e = take_in(bpf);
+	e = tcp_iterate_until(bpf->progs.on_task, NULL);
 	if (e)
 		return e;
 	*what = "attaching";
@@ -265,7 +255,7 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	if (lost[SL_TASK_LOSS_UNTRACKED] == c->untracked)
 		return 0;
 	c->untracked = lost[SL_TASK_LOSS_UNTRACKED];
-	return take_in(c->bpf);
+	return tcp_iterate_until(c->bpf->progs.on_task, NULL);
 }
 
 /* Copies a slot of some words. 1; 0: free, and always is false; -EAGAIN: it kept changing. */

@@ -147,15 +147,6 @@ static int map_table(struct tcp *t)
 
 /* ---- opening ---- */
 
-static int check_filter(const struct tcp_filter *filter, char *why, size_t bytes)
-{
-	struct tcp_kernel_filter *scratch = malloc(sizeof(*scratch));
-	int err = scratch ? tcp_filter_parse(filter, scratch, why, bytes) : -ENOMEM;
-
-	free(scratch);
-	return err;
-}
-
 int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
 	/* Those that choose() uses. */
@@ -173,7 +164,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	t->options = *options;
 	tcp_libbpf_log();
 	/* Report invalid options first. */
-	err = check_filter(&t->options.filter, why, bytes);
+	err = tcp_filter_check(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
 	if (t->options.calls)

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "source/tcp/cgroup.h"
 
 /* Prefixes of libbpf's messages about a program or a map. */
 #define PROG "libbpf: prog '"
@@ -104,20 +104,13 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 
 int tcp_cgroup2_open(void)
 {
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	int fd = -ENOENT;
-	struct mntent *m;
+	struct tcp_cgroup_hierarchy unified;
+	int fd, err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 
-	if (!mounts)
-		return -errno;
-	while (fd < 0 && (m = getmntent(mounts)))
-		if (!strcmp(m->mnt_type, "cgroup2")) {
-			fd = open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			if (fd < 0)
-				fd = -errno;
-		}
-	endmntent(mounts);
-	return fd;
+	if (err)
+		return err;
+	fd = open(unified.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 /* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
@@ -227,10 +220,10 @@ int tcp_iterate_until(const struct bpf_program *program, const bool *done)
 		if (i)
 			usleep(10000);
 		err = tcp_iterate(iterator);
-		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
+		if (!done || __atomic_load_n(done, __ATOMIC_ACQUIRE))
 			break;
 	}
-	if (!err && !__atomic_load_n(done, __ATOMIC_ACQUIRE))
+	if (!err && done && !__atomic_load_n(done, __ATOMIC_ACQUIRE))
 		err = -ENOMEM;
 	bpf_link__destroy(iterator);
 	return err;

@@ -46,7 +46,10 @@ int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator once. 0 or -errno. */
 int tcp_iterate(const struct bpf_link *iterator);
-/* Runs a program's iterator until *done, for two seconds at most: then -ENOMEM. 0 or -errno. */
+/*
+ * Runs a program's iterator until *done, for two seconds at most: then -ENOMEM. NULL: once. 0 or
+ * -errno.
+ */
 int tcp_iterate_until(const struct bpf_program *program, const bool *done);
 
 /*

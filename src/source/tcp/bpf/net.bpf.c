@@ -243,6 +243,17 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	return 0;
 }
 
+static __always_inline int take(enum found found, const struct sk_buff *skb,
+				const struct net_device *dev, const struct parsed *p, u64 time,
+				u32 more)
+{
+	if (found == TCP)
+		record(skb, dev, p, time, more);
+	else if (found == NO_HEADER)
+		count(SL_NIC_HEADLESS);
+	return 0;
+}
+
 /* ---- out ---- */
 
 SEC("?tp_btf/net_dev_start_xmit")
@@ -262,18 +273,9 @@ int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
 	before = (u32)(head + at - skb->data);
 	if (before > skb->len)
 		return 0;
-	switch (parse(head + at, skb->len - skb->data_len - before, skb->len - before, version,
-		      &p)) {
-	case TCP:
-		record(skb, dev, &p, now, SL_NIC_OUT);
-		break;
-	case NO_HEADER:
-		count(SL_NIC_HEADLESS);
-		break;
-	default:
-		break;
-	}
-	return 0;
+	return take(
+		parse(head + at, skb->len - skb->data_len - before, skb->len - before, version, &p),
+		skb, dev, &p, now, SL_NIC_OUT);
 }
 
 /* ---- in ---- */
@@ -349,15 +351,5 @@ SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 	dev = ((struct sk_buff___net *)skb)->dev;
 	if (!dev)
 		return 0;
-	switch (look(skb, &p)) {
-	case TCP:
-		record(skb, dev, &p, e->time, SL_NIC_MERGED);
-		break;
-	case NO_HEADER:
-		count(SL_NIC_HEADLESS);
-		break;
-	default:
-		break;
-	}
-	return 0;
+	return take(look(skb, &p), skb, dev, &p, e->time, SL_NIC_MERGED);
 }
