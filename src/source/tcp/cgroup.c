@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,92 +37,46 @@ struct tcp_cgroups {
 
 /* ---- the hierarchy ---- */
 
-static char *slurp(const char *path)
-{
-	size_t n = 0, room = 0;
-	char *text = NULL, *grown;
-	FILE *f = fopen(path, "re");
-
-	if (!f)
-		return NULL;
-	do {
-		room += 65536;
-		grown = realloc(text, room + 1);
-		if (!grown)
-			break;
-		text = grown;
-		n += fread(text + n, 1, room - n, f);
-	} while (n == room && room < (8u << 20));
-	fclose(f);
-	if (text)
-		text[n] = 0;
-	return text;
-}
-
-/* Decodes "\040" of mountinfo. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 3;
-		} else {
-			*to++ = *s;
-		}
-	}
-	*to = 0;
-}
-
-/* True if word is an element of a comma-separated list. */
-static bool listed(const char *list, size_t bytes, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *s = list; s < list + bytes; s += strcspn(s, ",") + 1) {
-		size_t left = (size_t)(list + bytes - s), here = strcspn(s, ",");
-
-		if ((here < left ? here : left) == n && !memcmp(s, word, n))
-			return true;
-	}
-	return false;
-}
-
-/* The mount point of a controller's hierarchy; NULL: the unified one. proc(5), mountinfo. */
+/* The mount point of a controller's hierarchy; NULL: the unified one. */
 static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
 {
-	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		size_t n = strcspn(line, "\n");
-		const char *dash = memmem(line, n, " - ", 3);
-		char type[32], point[256], options[256] = "";
+	FILE *f = setmntent(mounts, "re");
+	struct mntent *m, one;
+	bool found = false;
+	char text[4096];
 
-		if (!dash || sscanf(line, "%*s %*s %*s %*s %255s", point) != 1 ||
-		    sscanf(dash + 3, "%31s %*s %255s", type, options) < 1)
-			continue;
-		if (controller ? strcmp(type, "cgroup") ||
-					 !listed(options, strlen(options), controller)
-			       : strcmp(type, "cgroup2") != 0)
-			continue;
-		unescape(point);
-		snprintf(root, bytes, "%s", point);
-		return true;
+	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
+		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
+				   : !strcmp(m->mnt_type, "cgroup2");
+		if (found)
+			snprintf(root, bytes, "%s", m->mnt_dir);
 	}
-	return false;
+	if (f)
+		endmntent(f);
+	return found;
 }
 
 /* The number in "4:memory:/path", cgroups(7); 0: absent. */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
-	for (const char *line = cgroup; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		char *end;
-		unsigned long number = strtoul(line, &end, 10);
+	FILE *f = fopen(cgroup, "re");
+	uint32_t number = 0;
+	char line[4096];
 
-		if (*end == ':' && listed(end + 1, strcspn(end + 1, ":\n"), controller))
-			return (uint32_t)number;
+	while (f && !number && fgets(line, sizeof(line), f)) {
+		char *rest = strchr(line, ':'), *word;
+
+		if (!rest)
+			continue;
+		*rest++ = 0;
+		rest[strcspn(rest, ":\n")] = 0;
+		while ((word = strsep(&rest, ",")))
+			if (!strcmp(word, controller))
+				number = (uint32_t)strtoul(line, NULL, 10);
 	}
-	return 0;
+	if (f)
+		fclose(f);
+	return number;
 }
 
 static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, const char *mounts,
@@ -136,32 +91,20 @@ static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, 
 	return true;
 }
 
-static int choose(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
-		  const char *cgroup)
+int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
+			 const char *cgroup)
 {
 	static const char *const controllers[] = {"memory", "cpu", "pids"};
 
+	memset(out, 0, sizeof(*out));
+	mounts = mounts ?: "/proc/self/mounts";
+	cgroup = cgroup ?: "/proc/self/cgroup";
 	if (forced && strcmp(forced, "unified") != 0)
 		return version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
 	for (size_t i = 0; !forced && i < sizeof(controllers) / sizeof(*controllers); i++)
 		if (version_1(out, controllers[i], mounts, cgroup))
 			return 0;
-	memset(out, 0, sizeof(*out));
 	return mounted(mounts, NULL, out->root, sizeof(out->root)) || !forced ? 0 : -ENOENT;
-}
-
-int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
-			 const char *mounts, const char *cgroup)
-{
-	char *m = mounts ? NULL : slurp("/proc/self/mountinfo"),
-	     *g = cgroup ? NULL : slurp("/proc/self/cgroup");
-	int e;
-
-	memset(out, 0, sizeof(*out));
-	e = choose(out, controller, mounts ? mounts : m ? m : "", cgroup ? cgroup : g ? g : "");
-	free(g);
-	free(m);
-	return e;
 }
 
 /* ---- ids and paths ---- */

@@ -54,7 +54,7 @@ struct tcp_cgroup_hierarchy {
 /*
  * Finds the unified hierarchy, unless controllers are mounted as version 1: then the memory
  * controller's, or cpu's, or pids'. controller: "unified" or a controller's name forces one; NULL:
- * none. mounts, cgroup: text of /proc/self/mountinfo and /proc/self/cgroup; NULL: read them. 0, or
+ * none. mounts, cgroup: files like /proc/self/mounts and /proc/self/cgroup; NULL: these. 0, or
  * -ENOENT: the forced one is not mounted.
  */
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
