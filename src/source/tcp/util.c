@@ -5,7 +5,6 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,17 +121,14 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 	} needed[] = {{CAP_BPF, "CAP_BPF"},
 		      {CAP_PERFMON, "CAP_PERFMON"},
 		      {CAP_NET_ADMIN, "CAP_NET_ADMIN"}};
-	FILE *f = fopen("/proc/self/status", "re");
-	uint64_t have = 0;
-	char line[256];
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
+	uint64_t have;
 
 	*out = 0;
-	if (!f)
+	if (syscall(SYS_capget, &head, own))
 		return out; /* the kernel will report it */
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
-			break;
-	fclose(f);
+	have = own[0].effective | (uint64_t)own[1].effective << 32;
 	for (unsigned int i = 0; i < sizeof(needed) / sizeof(*needed); i++)
 		if (!(have >> needed[i].bit & 1) &&
 		    !(have >> CAP_SYS_ADMIN & 1 && needed[i].bit != CAP_NET_ADMIN))
