@@ -690,7 +690,7 @@ static void a_reader_that_is_too_slow_knows_what_it_missed(void **state)
 
 static void files_come_back_and_damaged_ones_are_told(void **state)
 {
-	const struct region_nic_hot hot = {.headless = 3, .fragments = 4};
+	const uint64_t gap[] = {12, 34}, end[] = {56, 3, 4, 78};
 	struct tcp_layer_record layer = {.kind = TCP_RECORD_REQUEST, .nic_in = 9};
 	struct tcp_net_file_head head;
 	uint64_t w[SL_NIC_WORDS];
@@ -703,10 +703,10 @@ static void files_come_back_and_damaged_ones_are_told(void **state)
 	setvbuf(file, NULL, _IONBF, 0); /* it is cut below */
 	a_place_of_the_ring(w, 77);
 	assert_int_equal(tcp_net_file_begin(file, (const uint8_t *)"0123456789abcdef"), 0);
-	assert_int_equal(tcp_net_file_segment(file, w), 0);
-	assert_int_equal(tcp_net_file_gap(file, 12, 34), 0);
-	assert_int_equal(tcp_net_file_layers(file, &layer), 0);
-	assert_int_equal(tcp_net_file_end(file, &hot, 78, 56), 0);
+	assert_int_equal(tcp_net_file_put(file, TCP_NET_SEGMENT, w), 0);
+	assert_int_equal(tcp_net_file_put(file, TCP_NET_GAP, gap), 0);
+	assert_int_equal(tcp_net_file_put(file, TCP_NET_LAYERS, &layer), 0);
+	assert_int_equal(tcp_net_file_put(file, TCP_NET_END, end), 0);
 	size = ftell(file);
 	rewind(file);
 	assert_int_equal(tcp_net_file_head(file, &head, why, sizeof(why)), 0);

@@ -260,27 +260,20 @@ static int answers_socket(struct route *r)
 /* ---- the local translator ---- */
 
 /*
- * Whether proc(5) lists a UDP socket at this address. A test by bind() could collide with a
- * starting translator. words: of an address in this file.
+ * Whether proc(5) lists a UDP socket at this address, or at any. A test by bind() could collide
+ * with a starting translator.
  */
-static bool listed(const char *path, unsigned int words, struct in_addr here, uint16_t port)
+static bool listed(const char *path, struct in_addr here, uint16_t port)
 {
+	char line[256], address[33], wanted[9];
 	FILE *f = fopen(path, "re");
 	bool found = false;
-	char line[256];
+	unsigned int at;
 
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		unsigned int word[4] = {0}, at, any = 0;
-		int n = words == 1 ? sscanf(line, "%*u: %8x:%4x", &word[0], &at)
-				   : sscanf(line, "%*u: %8x%8x%8x%8x:%4x", &word[0], &word[1],
-					    &word[2], &word[3], &at);
-
-		if (n != (int)words + 1 || at != port)
-			continue;
-		for (unsigned int i = 0; i < words; i++)
-			any |= word[i];
-		found = !any || (words == 1 && word[0] == here.s_addr);
-	}
+	snprintf(wanted, sizeof(wanted), "%08X", here.s_addr);
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*u: %32[0-9A-F]:%4x", address, &at) == 2 && at == port &&
+			(!address[strspn(address, "0")] || !strcmp(address, wanted));
 	if (f)
 		fclose(f);
 	return found;
@@ -292,8 +285,8 @@ static void check_listener(struct report_kernel *r)
 
 	if (!r->here.s_addr)
 		return;
-	waits = !listed("/proc/thread-self/net/udp", 1, r->here, r->port) &&
-		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
+	waits = !listed("/proc/thread-self/net/udp", r->here, r->port) &&
+		!listed("/proc/thread-self/net/udp6", r->here, r->port);
 	if (waits && !r->waits)
 		base_logf(BASE_INFO, LOG, "waiting for a translator to listen address=%s",
 			  r->target);
