@@ -48,7 +48,7 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 #include "source/tcp/cpu.h"
 #include "source/tcp/layer.h"
 #include "source/tcp/net.h"
-#include "source/tcp/region.h"
+#include "source/tcp/identity.h"
 #include "source/tcp/filter.h"
 
 #define CGROUPS	 1024u /* slots for names of cgroups: 512 bytes each */
@@ -59,6 +59,7 @@ struct agent_tcp {
 	struct agent_source source;
 	struct agent_timer timer;
 	struct tcp *flows;
+	struct tcp_identity *names;
 	struct tcp_layers *layers;
 	struct tcp_cpu *tasks;
 	struct tcp_net *net;
@@ -71,30 +72,24 @@ struct agent_tcp {
 
 int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 {
-	struct tcp_kernel_filter *filter;
-	int err = 0;
-
 	if (!parts_of(o->tcp, error, bytes))
 		return -EINVAL;
-	filter = o->tcp_filter ? malloc(sizeof(*filter)) : NULL;
-	if (filter)
-		err = tcp_filter_parse(o->tcp_filter, filter, error, bytes);
-	free(filter);
-	return err;
+	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
 }
 
-static int admit(struct agent *a, enum agent_tcp_part part, int fd, size_t size, char *error,
-		 size_t bytes)
+static int admit(struct agent *a, enum agent_tcp_part part, const struct tcp_region *region,
+		 char *error, size_t bytes)
 {
 	struct agent_refused why = {0};
-	int read_only = tcp_region_read_only(fd);
+	int read_only = tcp_region_read_only(region->fd);
 
 	if (read_only < 0)
 		base_logf(
 			BASE_WARN, AGENT_LOG,
 			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
 			part_names[part], strerror(-read_only));
-	if (!agent_region_admit_kernel(a, fd, read_only, size, &a->tcp->region[part], &why))
+	if (!agent_region_admit_kernel(a, region->fd, read_only, region->bytes,
+				       &a->tcp->region[part], &why))
 		return 0;
 	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
 	return why.error ? -why.error : -EIO;
@@ -109,8 +104,7 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 		.cgroups = CGROUPS,
 	};
 	struct agent_tcp *t = a->tcp;
-	const void *map;
-	size_t size;
+	const struct tcp_region *region;
 	int err;
 
 	if (a->o.tcp_filter)
@@ -118,39 +112,33 @@ static int open_flows(struct agent *a, char *error, size_t bytes)
 	err = tcp_open(&o, &t->flows, error, bytes);
 	if (err)
 		return err;
-	map = tcp_region(t->flows, &size);
-	if (region_flows_info_parse(map, size, &t->info))
+	t->names = tcp_identity(t->flows);
+	region = tcp_region(t->flows);
+	if (region_flows_info_parse(region->map, region->bytes, &t->info))
 		return base_fail(error, bytes, -EIO, "invalid table of connections");
-	err = admit(a, FLOWS, tcp_region_fd(t->flows), size, error, bytes);
+	err = admit(a, FLOWS, region, error, bytes);
 	return err ? err : tcp_attach(t->flows, error, bytes);
 }
 
 static int open_layers(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_layers_opts o = {0};
-	size_t size;
-	int fd, err;
+	int err;
 
 	if (a->o.tcp_filter)
 		o.filter = *a->o.tcp_filter;
 	err = tcp_layers_open(&o, &a->tcp->layers, error, bytes);
-	if (err)
-		return err;
-	tcp_layers_region(a->tcp->layers, &size, &fd);
-	return admit(a, LAYERS, fd, size, error, bytes);
+	return err ?: admit(a, LAYERS, tcp_layers_region(a->tcp->layers), error, bytes);
 }
 
 static int open_tasks(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_cpu_opts o = {0};
-	size_t size;
-	int fd;
 
 	a->tcp->tasks = tcp_cpu_open(&o, error, bytes);
 	if (!a->tcp->tasks)
 		return -errno;
-	tcp_cpu_region(a->tcp->tasks, &size, &fd);
-	return admit(a, TASKS, fd, size, error, bytes);
+	return admit(a, TASKS, tcp_cpu_region(a->tcp->tasks), error, bytes);
 }
 
 /* A network device knows no cgroups and no processes: the rest of the filter applies. */
@@ -166,16 +154,12 @@ static struct tcp_filter device_filter(const struct tcp_filter *filter)
 static int open_net(struct agent *a, char *error, size_t bytes)
 {
 	struct tcp_net_opts o = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}};
-	size_t size;
 	int err;
 
 	if (a->o.tcp_filter)
 		o.filter = device_filter(a->o.tcp_filter);
 	err = tcp_net_open(&o, &a->tcp->net, error, bytes);
-	if (err)
-		return err;
-	tcp_net_region(a->tcp->net, &size);
-	return admit(a, NET, tcp_net_region_fd(a->tcp->net), size, error, bytes);
+	return err ?: admit(a, NET, tcp_net_region(a->tcp->net), error, bytes);
 }
 
 static void drop(struct agent *a, enum agent_tcp_part part)
@@ -244,7 +228,7 @@ void agent_tcp_event(struct agent *a)
 
 	if (!a->tcp->flows)
 		return;
-	a->tcp->names_ns = tcp_cgroups_serve(a->tcp->flows, now);
+	a->tcp->names_ns = tcp_identity_serve(a->tcp->names, now);
 	arm(a, now);
 }
 
@@ -252,7 +236,7 @@ void agent_tcp_event(struct agent *a)
 static void name_tasks(struct agent_tcp *t, uint64_t now)
 {
 	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
-		if (tcp_cgroups_want(t->flows, tcp_cpu_cgroup_id(t->tasks, i), now))
+		if (tcp_identity_want(t->names, tcp_cpu_cgroup_id(t->tasks, i), now))
 			t->names_ns = now;
 }
 
@@ -282,7 +266,7 @@ void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
 		t->tasks_ns = now + TASKS_NS;
 	}
 	if (t->flows && t->names_ns <= now)
-		t->names_ns = tcp_cgroups_serve(t->flows, now);
+		t->names_ns = tcp_identity_serve(t->names, now);
 	arm(a, now);
 }
 
@@ -306,7 +290,7 @@ int agent_tcp_init(struct agent *a, char *error, size_t bytes)
 	if (err)
 		goto fail;
 	ev.data.ptr = &t->source;
-	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_cgroups_fd(t->flows), &ev)) {
+	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_identity_fd(t->names), &ev)) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
 		goto fail;
@@ -327,7 +311,7 @@ void agent_tcp_fini(struct agent *a)
 		return;
 	agent_timer_stop(&a->tcp->timer);
 	if (a->tcp->flows && a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_cgroups_fd(a->tcp->flows), NULL);
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_identity_fd(a->tcp->names), NULL);
 	for (int i = 0; i < PARTS; i++)
 		drop(a, (enum agent_tcp_part)i);
 	free(a->tcp);
@@ -341,12 +325,11 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 	struct region_flows_hot hot;
 	uint64_t slot[64];
 	const char *map;
-	size_t bytes;
 
 	*use = (struct agent_tcp_use){0};
 	if (!t || !t->flows)
 		return;
-	map = tcp_region(t->flows, &bytes);
+	map = tcp_region(t->flows)->map;
 	a->n.tcp_missed = t->missed;
 	if (!region_flows_hot_read(map, &t->info, &hot)) {
 		use->open = hot.open;

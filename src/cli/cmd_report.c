@@ -504,7 +504,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 			  int operands)
 {
 #if HAVE_BPF
-	const struct report_kernel_reporter_opts o = {
+	const struct report_kernel_opts o = {
 		.interface = s->interface,
 		.target = s->o.target,
 		.ingress = strcmp(s->direction, "out") != 0,

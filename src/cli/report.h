@@ -10,9 +10,8 @@
 
 #if HAVE_BPF
 /* Runs until stopped or for the duration (0: no end). Returns an exit code. */
-int cli_report_interface(const struct base_command *self,
-			 const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
-			 bool json);
+int cli_report_interface(const struct base_command *self, const struct report_kernel_opts *o,
+			 uint64_t duration_ns, bool json);
 #endif
 
 #endif

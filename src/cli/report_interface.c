@@ -13,25 +13,25 @@
 
 #define SHOW_NS 1000000000ull
 
-static json_t *as_json(const struct report_kernel_reporter_counts *c)
+static json_t *as_json(const struct report_kernel_counts *c)
 {
 	const struct {
 		const char *name;
 		uint64_t value;
-	} all[] = {{"packets", c->packets},
-		   {"others", c->others},
-		   {"flows", c->flows},
-		   {"reports", c->reports},
-		   {"sent", c->sent},
-		   {"sent_reports", c->sent_reports},
-		   {"no_room", c->no_room},
-		   {"no_flow", c->no_flow},
-		   {"not_written", c->not_written},
-		   {"idle_carriers", c->idle},
-		   {"left_out", c->left_out},
-		   {"held_back", c->held_back},
-		   {"bytes", c->bytes},
-		   {"said_bytes", c->said_bytes},
+	} all[] = {{"packets", c->n[RPT_PACKETS]},
+		   {"others", c->n[RPT_OTHERS]},
+		   {"flows", c->n[RPT_NEW]},
+		   {"reports", c->n[RPT_REPORTS]},
+		   {"sent", c->n[RPT_SENT]},
+		   {"sent_reports", c->n[RPT_SENT_REPORTS]},
+		   {"no_room", c->n[RPT_NO_ROOM]},
+		   {"no_flow", c->n[RPT_NO_FLOW]},
+		   {"not_written", c->n[RPT_NOT_WRITTEN]},
+		   {"idle_carriers", c->n[RPT_IDLE]},
+		   {"left_out", c->n[RPT_LEFT_OUT]},
+		   {"held_back", c->n[RPT_HELD_BACK]},
+		   {"bytes", c->n[RPT_BYTES]},
+		   {"said_bytes", c->n[RPT_SAID_BYTES]},
 		   {"unsaid_bytes", c->unsaid_bytes},
 		   {"evicted", c->evicted},
 		   {"evicted_bytes", c->evicted_bytes},
@@ -44,7 +44,7 @@ static json_t *as_json(const struct report_kernel_reporter_counts *c)
 	return j;
 }
 
-static int show(const struct report_kernel_reporter_counts *c, bool json)
+static int show(const struct report_kernel_counts *c, bool json)
 {
 	if (json) {
 		json_t *j = as_json(c);
@@ -60,40 +60,40 @@ static int show(const struct report_kernel_reporter_counts *c, bool json)
 		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
 		       " flows that left the table (--flows), %" PRIu64
 		       " bytes not said at the end\n",
-		       c->packets, c->flows, c->others, c->left_out, c->sent_reports, c->sent,
-		       c->held_back, c->answers, c->not_written, c->no_flow, c->evicted_bytes,
-		       c->evicted, c->unsaid_bytes);
+		       c->n[RPT_PACKETS], c->n[RPT_NEW], c->n[RPT_OTHERS], c->n[RPT_LEFT_OUT],
+		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
+		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
+		       c->unsaid_bytes);
 	}
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
-int cli_report_interface(const struct base_command *self,
-			 const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
-			 bool json)
+int cli_report_interface(const struct base_command *self, const struct report_kernel_opts *o,
+			 uint64_t duration_ns, bool json)
 {
 	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
-	struct report_kernel_reporter_counts c;
-	struct report_kernel_reporter *r;
+	struct report_kernel_counts c;
+	struct report_kernel *r;
 	char error[256];
 	int stop = base_stop_fd(), code;
 
 	if (stop < 0)
 		return BASE_EXIT_FAILURE;
-	r = report_kernel_reporter_open(o, error, sizeof(error));
+	r = report_kernel_open(o, error, sizeof(error));
 	if (!r) {
 		fprintf(stderr, "sidelight %s: %s\n", self->name, error);
 		close(stop);
 		return BASE_EXIT_FAILURE;
 	}
-	base_ready("target=%s", report_kernel_reporter_target(r));
+	base_ready("target=%s", report_kernel_target(r));
 	begun = base_now_ns();
 	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
 	       (!duration_ns || base_now_ns() - begun < duration_ns))
-		report_kernel_reporter_tick(r);
-	report_kernel_reporter_drain(r);
-	report_kernel_reporter_counts(r, &c);
+		report_kernel_tick(r);
+	report_kernel_drain(r);
+	report_kernel_counts(r, &c);
 	code = show(&c, json);
-	report_kernel_reporter_close(r);
+	report_kernel_close(r);
 	close(stop);
 	return code;
 }

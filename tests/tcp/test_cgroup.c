@@ -305,7 +305,6 @@ static void deep(const char *full)
 
 /* A tree of folders stands for the hierarchy: none of it is of kernfs, so that nothing is found by
  * id and names are asked for by tcp_cgroup_runtime_names() itself. */
-#include "source/tcp/cgroup_internal.h"
 
 static struct tcp_cgroup_identity named(const char *path)
 {
@@ -559,39 +558,46 @@ static void kubelets_folders_tell_names_whatever_the_runtime(void **state)
 
 /* ---- hierarchies ---- */
 
+static int hierarchy(struct tcp_cgroup_hierarchy *h, const char *controller, const char *mounts,
+		     const char *cgroup)
+{
+	char m[128], c[128];
+
+	folder_put("mounts", mounts);
+	folder_put("cgroup", cgroup);
+	snprintf(m, sizeof(m), "%s/mounts", test_folder);
+	snprintf(c, sizeof(c), "%s/cgroup", test_folder);
+	return tcp_cgroup_hierarchy(h, controller, m, c);
+}
+
 static void the_hierarchy_that_tells_containers_apart_is_found(void **state)
 {
-	static const char unified
-		[] = "24 30 0:22 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
-	 hybrid[] = "31 23 0:26 / /sys/fs/cgroup ro shared:9 - tmpfs tmpfs ro\n"
-		    "32 31 0:27 / /sys/fs/cgroup/unified rw shared:10 - cgroup2 cgroup2 rw\n"
-		    "33 31 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
-		    "34 31 0:29 / /sys/fs/cgroup/my\\040memory rw - cgroup cgroup rw,memory\n";
+	static const char unified[] = "cgroup2 /sys/fs/cgroup cgroup2 rw,nsdelegate 0 0\n",
+			  hybrid[] = "tmpfs /sys/fs/cgroup tmpfs ro 0 0\n"
+				     "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n"
+				     "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\n"
+				     "cgroup /sys/fs/cgroup/my\\040memory cgroup rw,memory 0 0\n";
 	struct tcp_cgroup_hierarchy h;
 
 	(void)state;
-	assert_int_equal(tcp_cgroup_hierarchy(&h, NULL, unified, "0::/a\n"), 0);
+	assert_int_equal(hierarchy(&h, NULL, unified, "0::/a\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup");
 	assert_int_equal(h.number, 0);
-	assert_int_equal(
-		tcp_cgroup_hierarchy(&h, NULL, hybrid, "12:cpu,cpuacct:/x\n4:memory:/y\n0::/\n"),
-		0);
+	assert_int_equal(hierarchy(&h, NULL, hybrid, "12:cpu,cpuacct:/x\n4:memory:/y\n0::/\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/my memory");
 	assert_string_equal(h.controller, "memory");
 	assert_int_equal(h.number, 4);
-	assert_int_equal(tcp_cgroup_hierarchy(&h, "cpu", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
+	assert_int_equal(hierarchy(&h, "cpu", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/cpu,cpuacct");
 	assert_int_equal(h.number, 12);
-	assert_int_equal(tcp_cgroup_hierarchy(&h, "unified", hybrid, "12:cpu,cpuacct:/x\n0::/\n"),
-			 0);
+	assert_int_equal(hierarchy(&h, "unified", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/unified");
-	assert_int_equal(tcp_cgroup_hierarchy(&h, "pids", hybrid, "12:cpu:/x\n"), -ENOENT);
-	assert_int_equal(tcp_cgroup_hierarchy(&h, "unified", "", ""), -ENOENT);
+	assert_int_equal(hierarchy(&h, "pids", hybrid, "12:cpu:/x\n"), -ENOENT);
+	assert_int_equal(hierarchy(&h, "unified", "", ""), -ENOENT);
 	/* Nothing is mounted: ids stay ids. */
-	assert_int_equal(tcp_cgroup_hierarchy(&h, NULL, "", ""), 0);
+	assert_int_equal(hierarchy(&h, NULL, "", ""), 0);
 	assert_string_equal(h.root, "");
-	assert_int_equal(
-		tcp_cgroup_hierarchy(&h, NULL, "a - cgroup\n - \n1 2 3 4 5 - cgroup2\n", ":"), 0);
+	assert_int_equal(hierarchy(&h, NULL, "a\n\ncgroup2 /x\ncgroup2\n", ":"), 0);
 }
 
 int main(void)

@@ -56,7 +56,8 @@ static int setup(void **state)
 		fprintf(stderr, "%s\n", why);
 		return err;
 	}
-	map = tcp_region(tcp, &bytes);
+	map = tcp_region(tcp)->map;
+	bytes = tcp_region(tcp)->bytes;
 	return region_flows_info_parse(map, bytes, &info);
 }
 
@@ -246,7 +247,7 @@ static void others_map_the_same_memory_read_only(void **state)
 	uint16_t port;
 
 	(void)state;
-	second = mmap(NULL, bytes, PROT_READ, MAP_SHARED, tcp_region_fd(tcp), 0);
+	second = mmap(NULL, bytes, PROT_READ, MAP_SHARED, tcp_region(tcp)->fd, 0);
 	assert_ptr_not_equal(second, MAP_FAILED);
 	port = connection(fd);
 	await(port, SL_STATE_LIVE, &ours);
@@ -368,7 +369,6 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	uint64_t until, end;
 	const void *at;
 	char why[256];
-	size_t size;
 	int fd[2], queue;
 
 	(void)state;
@@ -379,8 +379,8 @@ static void a_slot_that_cannot_be_freed_now_is_freed_later(void **state)
 	options.quarantine_ns = 50000000;
 	assert_int_equal(tcp_open(&options, &small, why, sizeof(why)), 0);
 	assert_int_equal(tcp_attach(small, why, sizeof(why)), 0);
-	at = tcp_region(small, &size);
-	assert_int_equal(region_flows_info_parse(at, size, &two), 0);
+	at = tcp_region(small)->map;
+	assert_int_equal(region_flows_info_parse(at, tcp_region(small)->bytes, &two), 0);
 	queue = free_slots(2);
 	end = base_now_ns() + PATIENCE;
 	do
@@ -423,13 +423,12 @@ static void two_tables_do_not_disturb_each_other(void **state)
 	const void *at;
 	uint16_t port;
 	char why[256];
-	size_t size;
 	int fd[2];
 
 	(void)state;
 	assert_int_equal(tcp_open(&options, &second, why, sizeof(why)), 0);
 	assert_int_equal(tcp_attach(second, why, sizeof(why)), 0);
-	at = tcp_region(second, &size);
+	at = tcp_region(second)->map;
 	port = connection(fd);
 	assert_int_equal(write(fd[0], "0123456789", 10), 10);
 	await(port, SL_STATE_LIVE, &f);

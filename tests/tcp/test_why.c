@@ -310,7 +310,8 @@ static int set_up(void **state)
 		return 0;
 	if (tcp_attach(tcp, why_not, sizeof(why_not)))
 		return -1;
-	map = tcp_region(tcp, &bytes);
+	map = tcp_region(tcp)->map;
+	bytes = tcp_region(tcp)->bytes;
 	return region_flows_info_parse(map, bytes, &info) ? -1 : 0;
 }
 

@@ -39,15 +39,14 @@ static int write_stores(struct cli_demo *d)
 /* True: the kernel can report; d->report_to is its target. */
 static bool try(struct cli_demo *d)
 {
-	const struct report_kernel_reporter_opts o = {
+	const struct report_kernel_opts o = {
 		.interface = INTERFACE, .target = TARGET, .ingress = true, .store = 1};
-	struct report_kernel_reporter *r = report_kernel_reporter_open(&o, d->no_reports,
-								       sizeof(d->no_reports));
+	struct report_kernel *r = report_kernel_open(&o, d->no_reports, sizeof(d->no_reports));
 
 	if (!r)
 		return false;
-	snprintf(d->report_to, sizeof(d->report_to), "%s", report_kernel_reporter_target(r));
-	report_kernel_reporter_close(r);
+	snprintf(d->report_to, sizeof(d->report_to), "%s", report_kernel_target(r));
+	report_kernel_close(r);
 	return true;
 }
 #else

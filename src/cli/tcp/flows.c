@@ -176,10 +176,9 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 				   .tcp = tcp};
 
 	int code = BASE_EXIT_FAILURE;
-	size_t bytes;
 
-	v.map = tcp_region(tcp, &bytes);
-	if (region_flows_info_parse(v.map, bytes, &v.info))
+	v.map = tcp_region(tcp)->map;
+	if (region_flows_info_parse(v.map, tcp_region(tcp)->bytes, &v.info))
 		return cli_tcp_failed(self, "the table has no valid header");
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));

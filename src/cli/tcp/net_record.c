@@ -28,15 +28,14 @@ static void layer_record(void *context, const struct tcp_layer_record *r)
 	struct recorder *w = context;
 
 	if (!w->err)
-		w->err = tcp_net_file_layers(w->to, r);
+		w->err = tcp_net_file_put(w->to, TCP_NET_LAYERS, r);
 }
 
 /* Writes all records now in the ring. */
 static void drain(struct recorder *w)
 {
 	const struct region_nic_info *info = tcp_net_info(w->net);
-	size_t bytes;
-	const void *map = tcp_net_region(w->net, &bytes);
+	const void *map = tcp_net_region(w->net)->map;
 	uint64_t missed;
 	int n;
 
@@ -44,9 +43,11 @@ static void drain(struct recorder *w)
 		missed = w->missed;
 		n = region_nic_read(map, info, &w->next, &w->missed, w->parsed, w->places, BATCH);
 		if (w->missed != missed && !w->err)
-			w->err = tcp_net_file_gap(w->to, w->missed - missed, base_now_ns());
+			w->err = tcp_net_file_put(
+				w->to, TCP_NET_GAP,
+				(const uint64_t[]){w->missed - missed, base_now_ns()});
 		for (int i = 0; i < n && !w->err; i++)
-			w->err = tcp_net_file_segment(w->to, w->places[i]);
+			w->err = tcp_net_file_put(w->to, TCP_NET_SEGMENT, w->places[i]);
 		w->records += n > 0 ? (uint64_t)n : 0;
 	} while (n == BATCH && !w->err);
 	if (!w->err && fflush(w->to))
@@ -88,9 +89,7 @@ static int run(const struct base_command *self, struct recorder *w)
 		.filter = cli_tcp_common.filter,
 	};
 	struct region_nic_hot hot = {0};
-	uint64_t left_out;
 	char why[256];
-	size_t bytes;
 	int code;
 
 	code = tcp_net_open(&options, &w->net, why, sizeof(why));
@@ -110,9 +109,10 @@ static int run(const struct base_command *self, struct recorder *w)
 	w->err = tcp_net_file_begin(w->to, tcp_net_info(w->net)->boot_id);
 	cli_tcp_ready("records=%u", tcp_net_info(w->net)->records);
 	code = follow(self, w);
-	left_out = tcp_net_left_out(w->net);
-	region_nic_hot_read(tcp_net_region(w->net, &bytes), tcp_net_info(w->net), &hot);
-	if (!code && tcp_net_file_end(w->to, &hot, left_out, base_now_ns()))
+	region_nic_hot_read(tcp_net_region(w->net)->map, tcp_net_info(w->net), &hot);
+	if (!code && tcp_net_file_put(w->to, TCP_NET_END,
+				      (const uint64_t[]){base_now_ns(), hot.headless, hot.fragments,
+							 tcp_net_left_out(w->net)}))
 		code = cli_tcp_failed(self, "the file could not be written");
 	fprintf(stderr,
 		"sidelight tcp net: %" PRIu64 " segments recorded, %" PRIu64 " missed, %" PRIu64

@@ -358,11 +358,10 @@ static int report(const struct look *l, const struct subject *w)
 static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 {
 	uint64_t start;
-	size_t bytes;
 	int code, stop;
 
-	l->map = tcp_region(tcp, &bytes);
-	if (region_flows_info_parse(l->map, bytes, &l->info))
+	l->map = tcp_region(tcp)->map;
+	if (region_flows_info_parse(l->map, tcp_region(tcp)->bytes, &l->info))
 		return cli_tcp_failed(l->cmd, "the table has no valid header");
 	l->before = calloc(l->info.slots, sizeof(*l->before));
 	l->found = calloc(l->info.slots, sizeof(*l->found));

@@ -2,22 +2,21 @@
 /*
  * report.bpf.c - flows of an interface, reported by the kernel itself.
  *
- * A program can't make a packet out of nothing. So one that goes by lends its body:
+ * A program cannot create a packet, so a passing one lends its body:
  *
- *   interface ── see_ingress, see_egress (tc): counts the flow; a flow that is due puts a report
+ *   interface ── see (tc, both ways): counts the flow; a flow that is due puts a report
  *      |         into this CPU's packet; once that is full, a copy of a passing frame goes to
  *      v         the carrier
  *   goes on, untouched       carrier, one end of a veth pair ──> other end: write_report (XDP)
  *                                ^                               replaces the copy by the packet
  *   network or this host <── send_report (tc) <───────────────── and sends it back
  *
- * Why not rewrite the copy where it is made: its checksum may be one that an adapter was to
- * complete, and nothing that a program can do takes that back. A frame of XDP knows no such thing.
+ * The copy is not rewritten where it is made: its checksum may be one that an adapter is to
+ * complete, which no program can undo. An XDP frame has no such state.
  *
- * Which copy carries which packet does not matter: those that wait are in a queue. A frame can't
- * grow beyond the memory that it came in, so that only a copy of a packet that is long enough will
- * do, and one that is no larger than a frame costs little. While none goes by, the loader sends
- * empty frames to the carrier.
+ * Any copy carries any packet: waiting packets are in a queue. A frame cannot grow beyond its
+ * memory, so only a copy of a long enough packet serves, and a small one costs little. Without
+ * traffic, the loader sends empty frames to the carrier.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,13 +32,13 @@
 #include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
+#include "../tcp/bpf/map.h"
 #include "shared.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-const volatile struct report_rpt_config config = {};
+const volatile struct report_config config = {};
 
 __u32 sequence = 0; /* of the next report */
 __s64 debt = 0;	    /* packets that wait for a carrier, approximately */
@@ -50,32 +49,11 @@ __u32 ask = 0; /* set by the loader: the next packet requests an answer */
 /* Result of the last sweep: flows, and their bytes that no report included. */
 __u64 known = 0, unsaid = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RPT_COUNTS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counts SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 65536); /* set by the loader */
-	__type(key, struct report_rpt_flow_key);
-	__type(value, struct report_rpt_flow);
-} flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RPT_SLOTS);
-	__type(key, __u32);
-	__type(value, struct report_rpt_slot);
-} slots SEC(".maps");
-
-struct queue {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, RPT_SLOTS);
-	__type(value, __u32);
-} vacant SEC(".maps"), ready SEC(".maps");
+MAP(counts, PERCPU_ARRAY, 0, RPT_COUNTS, __u32, __u64);
+MAP(flows, LRU_HASH, 0, 1, struct report_flow_key, struct report_flow);
+MAP(slots, ARRAY, 0, RPT_SLOTS, __u32, struct report_slot);
+QUEUE(vacant, RPT_SLOTS, __u32);
+QUEUE(ready, RPT_SLOTS, __u32);
 
 /* The packet that a CPU fills, one for each IP version. The lock excludes the loader's flush. */
 struct pending {
@@ -84,15 +62,9 @@ struct pending {
 	__u32 count;
 	__u64 since_ns;
 };
+MAP(pendings, ARRAY, 0, 2 * RPT_CPUS, __u32, struct pending);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * RPT_CPUS);
-	__type(key, __u32);
-	__type(value, struct pending);
-} pendings SEC(".maps");
-
-static __always_inline void count(enum report_rpt_count what, __u64 n)
+static __always_inline void count(enum report_count what, __u64 n)
 {
 	__u32 key = what;
 	__u64 *at = bpf_map_lookup_elem(&counts, &key);
@@ -106,7 +78,7 @@ static __always_inline void count(enum report_rpt_count what, __u64 n)
 /* Queues a completed packet. */
 static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
 {
-	struct report_rpt_slot *s = bpf_map_lookup_elem(&slots, &slot);
+	struct report_slot *s = bpf_map_lookup_elem(&slots, &slot);
 
 	if (!s)
 		return;
@@ -123,7 +95,7 @@ static __always_inline void finish(__u32 slot, __u32 n, __u32 v6)
  * Linux 6.1's verifier loses the bounds of a 32-bit number spilled to the stack, but not of a
  * pointer: make it as soon as the bounds are known.
  */
-static __always_inline void put_item(struct report_rpt_slot *s, __u32 n, const __u8 *item, __u32 v6)
+static __always_inline void put_item(struct report_slot *s, __u32 n, const __u8 *item, __u32 v6)
 {
 	__u64 at = (__u64)n * (v6 ? RPT_ITEM6 : RPT_ITEM4);
 	__u8 *to;
@@ -145,7 +117,7 @@ static __always_inline bool put(const __u8 *item, __u32 v6, __u64 now)
 	__u32 at = bpf_get_smp_processor_id() * 2 + v6, fresh = RPT_NONE, slot, done = RPT_NONE,
 	      n = 0, c;
 	struct pending *p = bpf_map_lookup_elem(&pendings, &at);
-	struct report_rpt_slot *s;
+	struct report_slot *s;
 	bool taken = false;
 
 	if (!p)
@@ -212,7 +184,7 @@ static __always_inline bool may_report(void)
 }
 
 /* Samples by key, so that a flow is counted completely or not at all: Murmur3's mixing. */
-static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
+static __always_inline bool in_sample(const struct report_flow_key *k)
 {
 	const __u32 *word = (const void *)k;
 	__u32 h = 0;
@@ -226,39 +198,33 @@ static __always_inline bool in_sample(const struct report_rpt_flow_key *k)
 	return !(h & ((1u << config.sample) - 1));
 }
 
+static __always_inline bool put_flow(const struct report_flow_key *k, bool v6, __u64 packets,
+				     __u64 bytes, __u64 now)
+{
+	const __u32 address = v6 ? 16 : 4, key = v6 ? RPT_KEY6 : RPT_KEY4;
+	__u8 item[RPT_ITEM6 + 3] = {0};
+
+	__builtin_memcpy(item, k->source, address);
+	__builtin_memcpy(item + address, k->target, address);
+	__builtin_memcpy(item + 2 * address, &k->source_port, 2);
+	__builtin_memcpy(item + 2 * address + 2, &k->target_port, 2);
+	item[key - 1] = k->protocol;
+	put64(item + key, packets);
+	put64(item + key + 8, bytes);
+	return put(item, v6, now);
+}
+
 /* Evictions show only in the sums: count reported bytes here and nowhere else. */
-static __always_inline void report(const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+static __always_inline void report(const struct report_flow_key *k, struct report_flow *f,
 				   __u64 packets, __u64 bytes, __u64 now)
 {
-	__u8 item[RPT_ITEM6 + 3] = {0};
-	bool taken;
-
-	if (k->v6) {
-		__builtin_memcpy(item, k->source, 16);
-		__builtin_memcpy(item + 16, k->target, 16);
-		__builtin_memcpy(item + 32, &k->source_port, 2);
-		__builtin_memcpy(item + 34, &k->target_port, 2);
-		item[36] = k->protocol;
-		put64(item + RPT_KEY6, packets);
-		put64(item + RPT_KEY6 + 8, bytes);
-		taken = put(item, 1, now);
-	} else {
-		__builtin_memcpy(item, k->source, 4);
-		__builtin_memcpy(item + 4, k->target, 4);
-		__builtin_memcpy(item + 8, &k->source_port, 2);
-		__builtin_memcpy(item + 10, &k->target_port, 2);
-		item[12] = k->protocol;
-		put64(item + RPT_KEY4, packets);
-		put64(item + RPT_KEY4 + 8, bytes);
-		taken = put(item, 0, now);
-	}
-	if (taken)
+	if (k->v6 ? put_flow(k, true, packets, bytes, now)
+		  : put_flow(k, false, packets, bytes, now))
 		count(RPT_SAID_BYTES, bytes - __sync_lock_test_and_set(&f->reported_bytes, bytes));
 }
 
 /* Extracts the flow key. False: not a flow. */
-static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flow_key *k,
-				    bool *last)
+static __always_inline bool flow_of(struct __sk_buff *skb, struct report_flow_key *k, bool *last)
 {
 	__u32 at = ETH_HLEN, ports;
 	__u8 flags;
@@ -300,7 +266,7 @@ static __always_inline bool flow_of(struct __sk_buff *skb, struct report_rpt_flo
 	return true;
 }
 
-static __always_inline bool is_target(const struct report_rpt_flow_key *k)
+static __always_inline bool is_target(const struct report_flow_key *k)
 {
 	__u32 to[4];
 
@@ -311,11 +277,12 @@ static __always_inline bool is_target(const struct report_rpt_flow_key *k)
 	       to[2] == config.target6[2] && to[3] == config.target6[3];
 }
 
-static __always_inline int see(struct __sk_buff *skb)
+SEC("tc")
+int see(struct __sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns(), packets, bytes, before;
-	struct report_rpt_flow fresh = {}, *f;
-	struct report_rpt_flow_key k = {};
+	struct report_flow fresh = {}, *f;
+	struct report_flow_key k = {};
 	bool last = false;
 
 	count(RPT_PACKETS, 1);
@@ -364,24 +331,12 @@ carry:
 	return TC_ACT_UNSPEC;
 }
 
-SEC("tc")
-int see_ingress(struct __sk_buff *skb)
-{
-	return see(skb);
-}
-
-SEC("tc")
-int see_egress(struct __sk_buff *skb)
-{
-	return see(skb);
-}
-
 struct sweep {
 	__u64 now, every_ns, flows, unsaid;
 	bool held; /* reports are held back */
 };
 
-static long sweep_one(void *map, const struct report_rpt_flow_key *k, struct report_rpt_flow *f,
+static long sweep_one(void *map, const struct report_flow_key *k, struct report_flow *f,
 		      struct sweep *s)
 {
 	__u64 bytes = f->bytes;
@@ -482,7 +437,7 @@ static __always_inline struct udphdr udp_of(__u32 payload)
 		.source = config.source_port, .dest = config.port, .len = bpf_htons(8 + payload)};
 }
 
-static __always_inline void fill_dta(struct dta *d, const struct report_rpt_slot *s, __u32 n,
+static __always_inline void fill_dta(struct dta *d, const struct report_slot *s, __u32 n,
 				     __u32 payload)
 {
 	d->magic = 0xd7;
@@ -516,15 +471,14 @@ static __always_inline __u16 fold(__u32 sum)
 
 /* Replaces the frame by headers and items. */
 static __always_inline bool put_frame(struct xdp_md *ctx, void *headers, __u32 size,
-				      struct report_rpt_slot *s, __u64 bytes)
+				      struct report_slot *s, __u64 bytes)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(size + bytes) - (int)bpf_xdp_get_buff_len(ctx)) &&
 	       !bpf_xdp_store_bytes(ctx, 0, headers, size) &&
 	       !bpf_xdp_store_bytes(ctx, size, s->items, bytes);
 }
 
-static __always_inline bool write4(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
-				   __u64 bytes)
+static __always_inline bool write4(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers4 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -557,8 +511,7 @@ struct covered {
 
 #define PART 480u /* bpf_csum_diff() takes 512 bytes per call */
 
-static __always_inline __u16 checksum6(const struct headers6 *h, struct report_rpt_slot *s,
-				       __u64 bytes)
+static __always_inline __u16 checksum6(const struct headers6 *h, struct report_slot *s, __u64 bytes)
 {
 	struct covered c = {.length = bpf_htonl(8 + RPT_FIXED + (__u32)bytes),
 			    .next = bpf_htonl(IPPROTO_UDP)};
@@ -590,8 +543,7 @@ static __always_inline __u16 checksum6(const struct headers6 *h, struct report_r
 	return sum ?: 0xffff;
 }
 
-static __always_inline bool write6(struct xdp_md *ctx, struct report_rpt_slot *s, __u32 n,
-				   __u64 bytes)
+static __always_inline bool write6(struct xdp_md *ctx, struct report_slot *s, __u32 n, __u64 bytes)
 {
 	struct headers6 h = {};
 	__u32 payload = RPT_FIXED + (__u32)bytes;
@@ -614,7 +566,7 @@ static __always_inline bool write6(struct xdp_md *ctx, struct report_rpt_slot *s
 SEC("xdp")
 int write_report(struct xdp_md *ctx)
 {
-	struct report_rpt_slot *s;
+	struct report_slot *s;
 	__u16 proto = 0;
 	__u32 slot, n;
 	__u64 bytes;

@@ -47,7 +47,7 @@ struct hook {
 	enum bpf_tc_attach_point point;
 };
 
-struct report_kernel_reporter {
+struct report_kernel {
 	struct report_bpf *skel;
 	struct report_veth *veth;
 	struct hook hook[3];
@@ -65,21 +65,21 @@ struct report_kernel_reporter {
 	bool ending;
 };
 
-static int tcx(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
-{
-	h->link = bpf_link_create(
-		prog_fd, (int)index,
-		(enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
-	return h->link < 0 ? h->link : 0;
-}
-
-static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_attach_point point)
+static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index,
+		  enum bpf_tc_attach_point point)
 {
 	LIBBPF_OPTS(bpf_tc_hook, where, .ifindex = (int)index, .attach_point = point);
-	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog_fd, .handle = h->filter,
+	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = bpf_program__fd(prog), .handle = h->filter,
 		    .priority = h->filter & 0xfff, .flags = BPF_TC_F_REPLACE);
-	int err = bpf_tc_hook_create(&where);
+	int err;
 
+	/* A link ends with this process, however it ends. */
+	h->link = bpf_link_create(
+		opts.prog_fd, (int)index,
+		(enum bpf_attach_type)(point == BPF_TC_INGRESS ? TCX_INGRESS : TCX_EGRESS), NULL);
+	if (h->link >= 0)
+		return 0;
+	err = bpf_tc_hook_create(&where);
 	if (err && err != -EEXIST)
 		return err;
 	err = bpf_tc_attach(&where, &opts);
@@ -88,15 +88,6 @@ static int clsact(struct hook *h, int prog_fd, unsigned int index, enum bpf_tc_a
 	h->index = index;
 	h->point = point;
 	return 0;
-}
-
-static int attach(struct hook *h, const struct bpf_program *prog, unsigned int index,
-		  enum bpf_tc_attach_point point)
-{
-	int fd = bpf_program__fd(prog);
-
-	/* A link ends with this process, however it ends. */
-	return tcx(h, fd, index, point) ? clsact(h, fd, index, point) : 0;
 }
 
 static void detach(struct hook *h)
@@ -153,7 +144,7 @@ static int find_host(const char *host, const char *service, struct addrinfo **fo
 	return err;
 }
 
-static void addresses(struct report_rpt_config *c, const struct sockaddr *from,
+static void addresses(struct report_config *c, const struct sockaddr *from,
 		      const struct sockaddr *to)
 {
 	c->v6 = to->sa_family == AF_INET6;
@@ -166,11 +157,18 @@ static void addresses(struct report_rpt_config *c, const struct sockaddr *from,
 	}
 }
 
+/* The way to a remote translator. */
+struct route {
+	struct sockaddr_storage from, to;
+	socklen_t bytes;
+};
+
 /* Fills in source and target; out stays 0 for this host. False with one line in error. */
-static bool route(struct report_rpt_config *c, const char *target, char *error, size_t bytes)
+static bool find_route(struct report_config *c, struct route *r, const char *target, char *error,
+		       size_t bytes)
 {
-	struct sockaddr_storage from = {0}, to = {0};
-	socklen_t n = sizeof(from), to_bytes;
+	struct sockaddr *from = (struct sockaddr *)&r->from, *to = (struct sockaddr *)&r->to;
+	socklen_t n = sizeof(r->from);
 	char host[256], service[8];
 	struct addrinfo *found;
 	uint16_t port;
@@ -192,28 +190,26 @@ static bool route(struct report_rpt_config *c, const char *target, char *error, 
 		snprintf(error, bytes, "%s: no address: %s", host, gai_strerror(err));
 		return false;
 	}
-	to_bytes = found->ai_addrlen;
-	memcpy(&to, found->ai_addr, to_bytes);
+	r->bytes = found->ai_addrlen;
+	memcpy(to, found->ai_addr, r->bytes);
 	freeaddrinfo(found);
 	/* Sends nothing: the kernel selects the source address. */
-	fd = socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&to, to_bytes) ||
-	    getsockname(fd, (struct sockaddr *)&from, &n)) {
+	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, to, r->bytes) || getsockname(fd, from, &n)) {
 		snprintf(error, bytes, "%s: %s", target, strerror(errno));
 		if (fd >= 0)
 			close(fd);
 		return false;
 	}
 	close(fd);
-	addresses(c, (struct sockaddr *)&from, (struct sockaddr *)&to);
-	if (same_address((struct sockaddr *)&from, (struct sockaddr *)&to) ||
-	    (!c->v6 && (ntohl(c->target) >> 24) == 127)) {
+	addresses(c, from, to);
+	if (same_address(from, to) || (!c->v6 && (ntohl(c->target) >> 24) == 127)) {
 		snprintf(error, bytes,
 			 "%s is this host: use ':%u', with the translator listening on any address",
 			 target, port);
 		return false;
 	}
-	c->out = interface_with((struct sockaddr *)&from);
+	c->out = interface_with(from);
 	if (!c->out) {
 		snprintf(error, bytes, "%s: no interface leads there", target);
 		return false;
@@ -222,8 +218,8 @@ static bool route(struct report_rpt_config *c, const char *target, char *error, 
 }
 
 /* Assigns two unique link-local addresses, by the interface's number. */
-static bool address_here(struct report_kernel_reporter *r, struct report_rpt_config *c,
-			 unsigned int index, char *error, size_t bytes)
+static bool address_here(struct report_kernel *r, struct report_config *c, unsigned int index,
+			 char *error, size_t bytes)
 {
 	/* 169.254.128.0/17, four per reporter */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
@@ -244,25 +240,15 @@ static bool address_here(struct report_kernel_reporter *r, struct report_rpt_con
 }
 
 /* A socket for a remote translator's answers. If the port is taken, credits are not followed. */
-static int answers_socket(const struct report_rpt_config *c)
+static int answers_socket(struct route *r)
 {
-	const struct sockaddr_in from = {.sin_family = AF_INET,
-					 .sin_port = c->source_port,
-					 .sin_addr = {c->source}},
-				 to = {.sin_family = AF_INET,
-				       .sin_port = c->port,
-				       .sin_addr = {c->target}};
-	struct sockaddr_in6 from6 = {.sin6_family = AF_INET6, .sin6_port = c->source_port},
-			    to6 = {.sin6_family = AF_INET6, .sin6_port = c->port};
-	const struct sockaddr *local = c->v6 ? (const void *)&from6 : (const void *)&from,
-			      *peer = c->v6 ? (const void *)&to6 : (const void *)&to;
-	socklen_t size = c->v6 ? sizeof(from6) : sizeof(from);
-	int fd = socket(local->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
+	int fd = socket(r->from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), yes = 1;
 
-	memcpy(&from6.sin6_addr, c->source6, 16);
-	memcpy(&to6.sin6_addr, c->target6, 16);
+	((struct sockaddr_in *)&r->from)->sin_port =
+		htons(SOURCE_PORT); /* where IPv6 has it, too */
 	if (fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) &&
-	    !bind(fd, local, size) && !connect(fd, peer, size))
+	    !bind(fd, (struct sockaddr *)&r->from, r->bytes) &&
+	    !connect(fd, (struct sockaddr *)&r->to, r->bytes))
 		return fd;
 	base_logf(BASE_WARN, LOG, "no socket for the translator's answers, credits are ignored: %s",
 		  strerror(errno));
@@ -274,40 +260,33 @@ static int answers_socket(const struct report_rpt_config *c)
 /* ---- the local translator ---- */
 
 /*
- * Whether proc(5) lists a UDP socket at this address. A test by bind() could collide with a
- * starting translator. words: of an address in this file.
+ * Whether proc(5) lists a UDP socket at this address, or at any. A test by bind() could collide
+ * with a starting translator.
  */
-static bool listed(const char *path, unsigned int words, struct in_addr here, uint16_t port)
+static bool listed(const char *path, struct in_addr here, uint16_t port)
 {
+	char line[256], address[33], wanted[9];
 	FILE *f = fopen(path, "re");
 	bool found = false;
-	char line[256];
+	unsigned int at;
 
-	while (f && !found && fgets(line, sizeof(line), f)) {
-		unsigned int word[4] = {0}, at, any = 0;
-		int n = words == 1 ? sscanf(line, "%*u: %8x:%4x", &word[0], &at)
-				   : sscanf(line, "%*u: %8x%8x%8x%8x:%4x", &word[0], &word[1],
-					    &word[2], &word[3], &at);
-
-		if (n != (int)words + 1 || at != port)
-			continue;
-		for (unsigned int i = 0; i < words; i++)
-			any |= word[i];
-		found = !any || (words == 1 && word[0] == here.s_addr);
-	}
+	snprintf(wanted, sizeof(wanted), "%08X", here.s_addr);
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, "%*u: %32[0-9A-F]:%4x", address, &at) == 2 && at == port &&
+			(!address[strspn(address, "0")] || !strcmp(address, wanted));
 	if (f)
 		fclose(f);
 	return found;
 }
 
-static void check_listener(struct report_kernel_reporter *r)
+static void check_listener(struct report_kernel *r)
 {
 	bool waits;
 
 	if (!r->here.s_addr)
 		return;
-	waits = !listed("/proc/thread-self/net/udp", 1, r->here, r->port) &&
-		!listed("/proc/thread-self/net/udp6", 4, r->here, r->port);
+	waits = !listed("/proc/thread-self/net/udp", r->here, r->port) &&
+		!listed("/proc/thread-self/net/udp6", r->here, r->port);
 	if (waits && !r->waits)
 		base_logf(BASE_INFO, LOG, "waiting for a translator to listen address=%s",
 			  r->target);
@@ -316,7 +295,7 @@ static void check_listener(struct report_kernel_reporter *r)
 	r->waits = waits;
 }
 
-static void limit(struct report_kernel_reporter *r, uint64_t now)
+static void limit(struct report_kernel *r, uint64_t now)
 {
 	uint32_t handed = __atomic_load_n(&r->skel->bss->handed, __ATOMIC_RELAXED);
 	struct report_allowed a = report_budget(&r->budget, handed, now);
@@ -329,39 +308,36 @@ static void limit(struct report_kernel_reporter *r, uint64_t now)
 		__atomic_store_n(&r->skel->bss->ask, 1, __ATOMIC_RELAXED);
 }
 
-static bool is_ethernet(const char *name, char *error, size_t bytes)
+/* 0 or -errno. */
+static int hardware_address(const char *name, struct sockaddr *address)
 {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
 	struct ifreq r = {0};
 
 	strncpy(r.ifr_name, name, sizeof(r.ifr_name) - 1);
 	if (fd < 0 || ioctl(fd, SIOCGIFHWADDR, &r))
-		err = errno;
+		err = -errno;
 	if (fd >= 0)
 		close(fd);
+	*address = r.ifr_hwaddr;
+	return err;
+}
+
+static bool is_ethernet(const char *name, char *error, size_t bytes)
+{
+	struct sockaddr address;
+	int err = hardware_address(name, &address);
+
 	if (err)
-		snprintf(error, bytes, "%s: %s", name, strerror(err));
-	else if (r.ifr_hwaddr.sa_family != ARPHRD_ETHER &&
-		 r.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+		snprintf(error, bytes, "%s: %s", name, strerror(-err));
+	else if (address.sa_family != ARPHRD_ETHER && address.sa_family != ARPHRD_LOOPBACK)
 		snprintf(error, bytes, "%s: not an Ethernet interface", name);
 	else
 		return true;
 	return false;
 }
 
-static bool mac_of(unsigned int index, uint8_t mac[6])
-{
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq r = {0};
-	bool fine = fd >= 0 && if_indextoname(index, r.ifr_name) && !ioctl(fd, SIOCGIFHWADDR, &r);
-
-	memcpy(mac, r.ifr_hwaddr.sa_data, 6);
-	if (fd >= 0)
-		close(fd);
-	return fine;
-}
-
-static bool fill_queues(struct report_kernel_reporter *r)
+static bool fill_queues(struct report_kernel *r)
 {
 	struct {
 		struct bpf_spin_lock lock;
@@ -391,9 +367,8 @@ static int feed_socket(unsigned int carrier)
 	return fd;
 }
 
-static bool attach_all(struct report_kernel_reporter *r,
-		       const struct report_kernel_reporter_opts *o, unsigned int index, char *error,
-		       size_t bytes)
+static bool attach_all(struct report_kernel *r, const struct report_kernel_opts *o,
+		       unsigned int index, char *error, size_t bytes)
 {
 	unsigned int carrier = report_veth_near(r->veth);
 	int err = report_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
@@ -413,23 +388,80 @@ static bool attach_all(struct report_kernel_reporter *r,
 		return false;
 	}
 	if (o->ingress)
-		err = attach(&r->hook[1], r->skel->progs.see_ingress, index, BPF_TC_INGRESS);
+		err = attach(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
-		err = attach(&r->hook[2], r->skel->progs.see_egress, index, BPF_TC_EGRESS);
+		err = attach(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
 	if (err)
 		snprintf(error, bytes, "%s: %s", o->interface, strerror(-err));
 	return !err;
 }
 
-struct report_kernel_reporter *
-report_kernel_reporter_open(const struct report_kernel_reporter_opts *o, char *error, size_t bytes)
+/* Makes the carrier; its name reserves the reporter's number. False with one line in error. */
+static bool make_carrier(struct report_kernel *r, const char *interface, unsigned int index,
+			 char name[IF_NAMESIZE], char *error, size_t bytes)
 {
-	struct report_kernel_reporter *r = calloc(1, sizeof(*r));
-	unsigned int index = if_nametoindex(o->interface);
-	struct report_rpt_config c = {0};
-	char name[IF_NAMESIZE];
-	char address[INET6_ADDRSTRLEN];
+	for (; r->number < EACH; r->number++) {
+		snprintf(name, IF_NAMESIZE, r->number ? "slr%u-%u" : "slr%u", index, r->number);
+		r->veth = report_veth_open(name);
+		if (r->veth || errno != EEXIST)
+			break;
+	}
+	if (r->veth)
+		return true;
+	if (errno == EEXIST)
+		snprintf(error, bytes, "%s has %u reporters already (carriers slr%u...)", interface,
+			 EACH, index);
+	else
+		snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
+			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
+	return false;
+}
+
+/* Opens and loads the programs. False with one line in error. */
+static bool load(struct report_kernel *r, const struct report_config *c, uint32_t flows,
+		 char *error, size_t bytes)
+{
 	int err;
+
+	r->skel = report_bpf__open();
+	if (!r->skel) {
+		snprintf(error, bytes, "the programs: %s", strerror(errno));
+		return false;
+	}
+	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
+	bpf_map__set_max_entries(r->skel->maps.flows, flows ? flows : 65536);
+	err = report_bpf__load(r->skel);
+	if (err) {
+		tcp_load_refused(err, "reporter's", error, bytes);
+		return false;
+	}
+	if (!fill_queues(r)) {
+		snprintf(error, bytes, "the programs' memory: %s", strerror(errno));
+		return false;
+	}
+	return true;
+}
+
+struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, char *error,
+					 size_t bytes)
+{
+	struct report_kernel *r = calloc(1, sizeof(*r));
+	unsigned int index = if_nametoindex(o->interface);
+	char name[IF_NAMESIZE], address[INET6_ADDRSTRLEN];
+	struct report_config c = {
+		.reporter = o->reporter,
+		.tenant = o->tenant,
+		.store = o->store,
+		.copies = o->copies ? o->copies : 2,
+		.sample = o->sample < 31 ? o->sample : 31,
+		.every_ns = o->every_ns ? o->every_ns : 100000000,
+		.bytes = o->bytes ? o->bytes : 1 << 20,
+		.flush_ns = o->flush_ns ? o->flush_ns : 10000000,
+		.source_port = htons(SOURCE_PORT),
+		.realtime = base_realtime_ns() - base_now_ns(),
+	};
+	struct sockaddr mac;
+	struct route way;
 
 	if (!r) {
 		snprintf(error, bytes, "out of memory");
@@ -440,89 +472,51 @@ report_kernel_reporter_open(const struct report_kernel_reporter_opts *o, char *e
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
 	tcp_libbpf_log();
-	if (!is_ethernet(o->interface, error, bytes) || !route(&c, o->target, error, bytes))
+	if (!is_ethernet(o->interface, error, bytes) ||
+	    !find_route(&c, &way, o->target, error, bytes))
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
 	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
 		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
-	/* The carrier's name reserves the number. */
-	for (r->number = 0; !r->veth && r->number < EACH; r->number++) {
-		snprintf(name, sizeof(name), r->number ? "slr%u-%u" : "slr%u", index, r->number);
-		r->veth = report_veth_open(name);
-		if (r->veth || errno != EEXIST)
-			break;
-	}
-	if (!r->veth) {
-		if (errno == EEXIST)
-			snprintf(error, bytes, "%s has %u reporters already (carriers slr%u...)",
-				 o->interface, EACH, index);
-		else
-			snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
-				 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
-		goto fail;
-	}
-	if (!c.out && !address_here(r, &c, index, error, bytes))
+	if (!make_carrier(r, o->interface, index, name, error, bytes) ||
+	    (!c.out && !address_here(r, &c, index, error, bytes)))
 		goto fail;
 	c.carrier = report_veth_near(r->veth);
-	c.reporter = o->reporter;
-	c.tenant = o->tenant;
-	c.store = o->store;
-	c.copies = o->copies ? o->copies : 2;
-	c.sample = o->sample < 31 ? o->sample : 31;
-	c.every_ns = o->every_ns ? o->every_ns : 100000000;
-	c.bytes = o->bytes ? o->bytes : 1 << 20;
-	c.flush_ns = o->flush_ns ? o->flush_ns : 10000000;
-	c.source_port = htons(SOURCE_PORT);
-	c.realtime = base_realtime_ns() - base_now_ns();
 	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
-	    !mac_of(c.carrier, c.mac)) {
+	    hardware_address(name, &mac)) {
 		snprintf(error, bytes, "%s: %s", name, strerror(errno));
 		goto fail;
 	}
+	memcpy(c.mac, mac.sa_data, sizeof(c.mac));
 	r->budget.reporter = c.reporter;
 	r->budget.incarnation = c.incarnation;
-	r->skel = report_bpf__open();
-	if (!r->skel) {
-		snprintf(error, bytes, "the programs: %s", strerror(errno));
+	if (!load(r, &c, o->flows, error, bytes))
 		goto fail;
-	}
-	memcpy((void *)&r->skel->rodata->config, &c, sizeof(c));
-	bpf_map__set_max_entries(r->skel->maps.flows, o->flows ? o->flows : 65536);
-	err = report_bpf__load(r->skel);
-	if (err) {
-		tcp_load_refused(err, "reporter's", error, bytes);
-		goto fail;
-	}
-	if (!fill_queues(r)) {
-		snprintf(error, bytes, "the programs' memory: %s", strerror(errno));
-		goto fail;
-	}
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
 	inet_ntop(c.v6 ? AF_INET6 : AF_INET, c.v6 ? (const void *)c.target6 : &c.target, address,
 		  sizeof(address));
 	snprintf(r->target, sizeof(r->target), c.v6 ? "[%s]:%u" : "%s:%u", address, ntohs(c.port));
 	if (c.out)
-		r->budget.fd = answers_socket(&c);
+		r->budget.fd = answers_socket(&way);
 	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
-	if (!attach_all(r, o, index, error, bytes))
-		goto fail;
-	return r;
+	if (attach_all(r, o, index, error, bytes))
+		return r;
 fail:
-	report_kernel_reporter_close(r);
+	report_kernel_close(r);
 	return NULL;
 }
 
-const char *report_kernel_reporter_target(const struct report_kernel_reporter *r)
+const char *report_kernel_target(const struct report_kernel *r)
 {
 	return r->target;
 }
 
 /* Sends an empty frame for the far end to fill. False: the carrier is full. */
-static bool feed(struct report_kernel_reporter *r)
+static bool feed(struct report_kernel *r)
 {
 	static const uint8_t frame[RPT_LONGEST] = {
 		[12] = 0x88, [13] = 0xb5}; /* local experimental, IEEE 802 */
@@ -540,23 +534,8 @@ static void run(const struct bpf_program *prog, uint32_t mark)
 	bpf_prog_test_run_opts(bpf_program__fd(prog), &opts);
 }
 
-void report_kernel_reporter_counts(const struct report_kernel_reporter *r,
-				   struct report_kernel_reporter_counts *out)
+void report_kernel_counts(const struct report_kernel *r, struct report_kernel_counts *out)
 {
-	uint64_t *to[RPT_COUNTS] = {[RPT_PACKETS] = &out->packets,
-				    [RPT_OTHERS] = &out->others,
-				    [RPT_NEW] = &out->flows,
-				    [RPT_REPORTS] = &out->reports,
-				    [RPT_SENT] = &out->sent,
-				    [RPT_SENT_REPORTS] = &out->sent_reports,
-				    [RPT_NO_ROOM] = &out->no_room,
-				    [RPT_NO_FLOW] = &out->no_flow,
-				    [RPT_NOT_WRITTEN] = &out->not_written,
-				    [RPT_IDLE] = &out->idle,
-				    [RPT_LEFT_OUT] = &out->left_out,
-				    [RPT_HELD_BACK] = &out->held_back,
-				    [RPT_BYTES] = &out->bytes,
-				    [RPT_SAID_BYTES] = &out->said_bytes};
 	uint64_t *each = calloc((size_t)r->cpus, sizeof(*each));
 
 	memset(out, 0, sizeof(*out));
@@ -568,7 +547,7 @@ void report_kernel_reporter_counts(const struct report_kernel_reporter *r,
 	for (uint32_t i = 0; each && i < RPT_COUNTS; i++)
 		if (!bpf_map_lookup_elem(bpf_map__fd(r->skel->maps.counts), &i, each))
 			for (int cpu = 0; cpu < r->cpus; cpu++)
-				*to[i] += each[cpu];
+				out->n[i] += each[cpu];
 	free(each);
 }
 
@@ -582,18 +561,19 @@ static void raise_to(uint64_t *counter, uint64_t value)
  * The kernel does not report LRU evictions: inserted less present and reported is evicted. Sums are
  * taken such that concurrent changes lower the result.
  */
-static void sweep(struct report_kernel_reporter *r)
+static void sweep(struct report_kernel *r)
 {
-	struct report_kernel_reporter_counts before, after;
+	struct report_kernel_counts before, after;
 
-	report_kernel_reporter_counts(r, &before);
+	report_kernel_counts(r, &before);
 	run(r->skel->progs.sweep, r->ending);
-	report_kernel_reporter_counts(r, &after);
-	raise_to(&r->evicted, before.flows - r->skel->bss->known);
-	raise_to(&r->evicted_bytes, before.bytes - after.said_bytes - after.unsaid_bytes);
+	report_kernel_counts(r, &after);
+	raise_to(&r->evicted, before.n[RPT_NEW] - r->skel->bss->known);
+	raise_to(&r->evicted_bytes,
+		 before.n[RPT_BYTES] - after.n[RPT_SAID_BYTES] - after.unsaid_bytes);
 }
 
-void report_kernel_reporter_tick(struct report_kernel_reporter *r)
+void report_kernel_tick(struct report_kernel *r)
 {
 	uint64_t now = base_now_ns();
 	long long owed;
@@ -616,9 +596,9 @@ void report_kernel_reporter_tick(struct report_kernel_reporter *r)
 	feed(r);
 }
 
-void report_kernel_reporter_drain(struct report_kernel_reporter *r)
+void report_kernel_drain(struct report_kernel *r)
 {
-	struct report_kernel_reporter_counts c;
+	struct report_kernel_counts c;
 
 	/* Stop taking packets, then send what waits. */
 	detach(&r->hook[1]);
@@ -628,19 +608,19 @@ void report_kernel_reporter_drain(struct report_kernel_reporter *r)
 	r->swept_ns = 0;
 	r->ending = true;
 	for (int i = 0; i < 20; i++) {
-		report_kernel_reporter_tick(r);
-		report_kernel_reporter_counts(r, &c);
-		if (c.sent_reports + c.not_written >= c.reports)
+		report_kernel_tick(r);
+		report_kernel_counts(r, &c);
+		if (c.n[RPT_SENT_REPORTS] + c.n[RPT_NOT_WRITTEN] >= c.n[RPT_REPORTS])
 			break;
 		usleep(5000);
 	}
 }
 
-void report_kernel_reporter_close(struct report_kernel_reporter *r)
+void report_kernel_close(struct report_kernel *r)
 {
 	if (!r)
 		return;
-	report_kernel_reporter_drain(r);
+	report_kernel_drain(r);
 	if (r->feed >= 0)
 		close(r->feed);
 	detach(&r->hook[0]);

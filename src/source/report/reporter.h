@@ -16,13 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct report_kernel_reporter;
+#include "source/report/shared.h"
 
-struct report_kernel_reporter_opts {
+struct report_kernel;
+
+struct report_kernel_opts {
 	const char *interface; /* Ethernet, or lo */
 	/*
 	 * "HOST:PORT" (IPv4 preferred), or ":PORT" for this host, where the translator must listen
-	 * on any address or on report_kernel_reporter_target().
+	 * on any address or on report_kernel_target().
 	 */
 	const char *target;
 	bool ingress, egress;
@@ -36,10 +38,8 @@ struct report_kernel_reporter_opts {
 	uint32_t flows;		/* size of the flow table (LRU); 0: 65536 */
 };
 
-/* The programs' counters, named as in shared.h. */
-struct report_kernel_reporter_counts {
-	uint64_t packets, others, flows, reports, sent, sent_reports, no_room, no_flow, not_written,
-		idle, left_out, held_back, bytes, said_bytes;
+struct report_kernel_counts {
+	uint64_t n[RPT_COUNTS]; /* the programs' */
 	/*
 	 * Evicted flows, and their bytes that no report included: lost. As of the last sweep, at
 	 * most a second ago, or the drain; a lower bound.
@@ -50,22 +50,20 @@ struct report_kernel_reporter_counts {
 };
 
 /* NULL with one line in error. Needs CAP_NET_ADMIN, CAP_BPF and CAP_SYS_ADMIN. */
-struct report_kernel_reporter *
-report_kernel_reporter_open(const struct report_kernel_reporter_opts *opts, char *error,
-			    size_t error_bytes);
+struct report_kernel *report_kernel_open(const struct report_kernel_opts *opts, char *error,
+					 size_t error_bytes);
 /* Stops counting and sends what waits, for at most 0.1 s. For the last counts. */
-void report_kernel_reporter_drain(struct report_kernel_reporter *r);
+void report_kernel_drain(struct report_kernel *r);
 /* Drains and removes everything. NULL is ignored. */
-void report_kernel_reporter_close(struct report_kernel_reporter *r);
+void report_kernel_close(struct report_kernel *r);
 
 /* "ADDRESS:PORT" of the target. */
-const char *report_kernel_reporter_target(const struct report_kernel_reporter *r);
+const char *report_kernel_target(const struct report_kernel *r);
 /*
  * Flushes; call it about every flush_ns. While no translator listens at a target on this host,
  * flows are counted but not reported.
  */
-void report_kernel_reporter_tick(struct report_kernel_reporter *r);
-void report_kernel_reporter_counts(const struct report_kernel_reporter *r,
-				   struct report_kernel_reporter_counts *out);
+void report_kernel_tick(struct report_kernel *r);
+void report_kernel_counts(const struct report_kernel *r, struct report_kernel_counts *out);
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef SL_SOURCE_REPORT_SHARED_H
 #define SL_SOURCE_REPORT_SHARED_H
 
+#include <linux/types.h>
+
 /*
  * A report says of one flow, one way, what went by since it is known:
  *   key    source address (4 or 16 bytes), destination address, source port, destination port,
@@ -26,7 +28,7 @@
 #define RPT_FIXED    (32 + 12) /* headers of a packet with one block (docs/dta-wire.md) */
 #define RPT_LONGEST  (RPT_HEADERS6 + RPT_FIXED + RPT_ITEMS * RPT_ITEM6)
 
-enum report_rpt_count {
+enum report_count {
 	RPT_PACKETS, /* of the interface */
 	RPT_OTHERS,  /* neither IPv4 nor IPv6, or truncated */
 	RPT_NEW,     /* new flows */
@@ -44,7 +46,7 @@ enum report_rpt_count {
 	RPT_COUNTS
 };
 
-struct report_rpt_config {
+struct report_config {
 	__u32 carrier; /* interface index of the carrier */
 	__u32 out;     /* interface index that reports leave by; 0: this host */
 	__u32 reporter, incarnation;
@@ -62,19 +64,19 @@ struct report_rpt_config {
 	__u64 realtime; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
 };
 
-struct report_rpt_flow_key {
+struct report_flow_key {
 	__u8 source[16], target[16]; /* IPv4: the first four */
 	__u16 source_port, target_port;
 	__u8 protocol, v6;
 	__u16 pad;
 };
 
-struct report_rpt_flow {
+struct report_flow {
 	__u64 packets, bytes;
 	__u64 reported_ns, reported_bytes;
 };
 
-struct report_rpt_slot {
+struct report_slot {
 	__u32 count, v6, sequence, pad;
 	__u8 items[RPT_ITEMS * RPT_ITEM6];
 };

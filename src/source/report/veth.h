@@ -10,7 +10,7 @@ struct report_veth;
 
 /*
  * Makes the pair, up; near is the name of the end here. It ends with the process. NULL with errno
- * (EEXIST: the name is taken, EPERM).
+ * (EEXIST: the name is taken, EPERM). All calls by the same thread.
  */
 struct report_veth *report_veth_open(const char *near);
 void report_veth_close(struct report_veth *v);

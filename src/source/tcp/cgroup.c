@@ -5,19 +5,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "source/tcp/cgroup_internal.h"
-
 #define HANDLE_KERNFS 0xfe /* FILEID_KERNFS, include/linux/exportfs.h: 8 bytes, the id */
 #define MAX	      4096u
 #define SECOND	      1000000000ull
-#define DEPTH	      32    /* of a walk; containers lie higher */
-#define WALK_MOST     65536 /* folders per walk */
+#define DEAD_NS	      (600 * SECOND) /* how long identities of removed cgroups are kept */
+#define DEPTH	      32	     /* of a walk; containers lie higher */
+#define WALK_MOST     65536	     /* folders per walk */
 
 struct cgroup_known {
 	struct tcp_cgroup_identity i;
@@ -27,103 +27,56 @@ struct cgroup_known {
 
 struct tcp_cgroups {
 	struct tcp_cgroup_hierarchy hierarchy;
-	char *host;
 	int root;	 /* of the hierarchy, or -1 */
 	bool no_handles; /* open_by_handle_at() is not permitted */
 	uint32_t max, n;
-	uint64_t dead_ns, fresh_ns, walked_ns;
+	uint64_t fresh_ns, walked_ns;
 	struct cgroup_known *known;
 	struct cgroup_known unknown;
 };
 
 /* ---- the hierarchy ---- */
 
-static char *slurp(const char *path)
-{
-	size_t n = 0, room = 0;
-	char *text = NULL, *grown;
-	FILE *f = fopen(path, "re");
-
-	if (!f)
-		return NULL;
-	do {
-		room += 65536;
-		grown = realloc(text, room + 1);
-		if (!grown)
-			break;
-		text = grown;
-		n += fread(text + n, 1, room - n, f);
-	} while (n == room && room < (8u << 20));
-	fclose(f);
-	if (text)
-		text[n] = 0;
-	return text;
-}
-
-/* Decodes "\040" of mountinfo. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
-		    s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
-			s += 3;
-		} else {
-			*to++ = *s;
-		}
-	}
-	*to = 0;
-}
-
-/* True if word is an element of a comma-separated list. */
-static bool listed(const char *list, size_t bytes, const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const char *s = list; s < list + bytes; s += strcspn(s, ",") + 1) {
-		size_t left = (size_t)(list + bytes - s), here = strcspn(s, ",");
-
-		if ((here < left ? here : left) == n && !memcmp(s, word, n))
-			return true;
-	}
-	return false;
-}
-
-/* The mount point of a controller's hierarchy; NULL: the unified one. proc(5), mountinfo. */
+/* The mount point of a controller's hierarchy; NULL: the unified one. */
 static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
 {
-	for (const char *line = mounts; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		size_t n = strcspn(line, "\n");
-		const char *dash = memmem(line, n, " - ", 3);
-		char type[32], point[256], options[256] = "";
+	FILE *f = setmntent(mounts, "re");
+	struct mntent *m, one;
+	bool found = false;
+	char text[4096];
 
-		if (!dash || sscanf(line, "%*s %*s %*s %*s %255s", point) != 1 ||
-		    sscanf(dash + 3, "%31s %*s %255s", type, options) < 1)
-			continue;
-		if (controller ? strcmp(type, "cgroup") ||
-					 !listed(options, strlen(options), controller)
-			       : strcmp(type, "cgroup2") != 0)
-			continue;
-		unescape(point);
-		snprintf(root, bytes, "%s", point);
-		return true;
+	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
+		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
+				   : !strcmp(m->mnt_type, "cgroup2");
+		if (found)
+			snprintf(root, bytes, "%s", m->mnt_dir);
 	}
-	return false;
+	if (f)
+		endmntent(f);
+	return found;
 }
 
 /* The number in "4:memory:/path", cgroups(7); 0: absent. */
 static uint32_t number_of(const char *cgroup, const char *controller)
 {
-	for (const char *line = cgroup; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-		char *end;
-		unsigned long number = strtoul(line, &end, 10);
+	FILE *f = fopen(cgroup, "re");
+	uint32_t number = 0;
+	char line[4096];
 
-		if (*end == ':' && listed(end + 1, strcspn(end + 1, ":\n"), controller))
-			return (uint32_t)number;
+	while (f && !number && fgets(line, sizeof(line), f)) {
+		char *rest = strchr(line, ':'), *word;
+
+		if (!rest)
+			continue;
+		*rest++ = 0;
+		rest[strcspn(rest, ":\n")] = 0;
+		while ((word = strsep(&rest, ",")))
+			if (!strcmp(word, controller))
+				number = (uint32_t)strtoul(line, NULL, 10);
 	}
-	return 0;
+	if (f)
+		fclose(f);
+	return number;
 }
 
 static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, const char *mounts,
@@ -138,32 +91,20 @@ static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, 
 	return true;
 }
 
-static int choose(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
-		  const char *cgroup)
+int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
+			 const char *cgroup)
 {
 	static const char *const controllers[] = {"memory", "cpu", "pids"};
 
+	memset(out, 0, sizeof(*out));
+	mounts = mounts ?: "/proc/self/mounts";
+	cgroup = cgroup ?: "/proc/self/cgroup";
 	if (forced && strcmp(forced, "unified") != 0)
 		return version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
 	for (size_t i = 0; !forced && i < sizeof(controllers) / sizeof(*controllers); i++)
 		if (version_1(out, controllers[i], mounts, cgroup))
 			return 0;
-	memset(out, 0, sizeof(*out));
 	return mounted(mounts, NULL, out->root, sizeof(out->root)) || !forced ? 0 : -ENOENT;
-}
-
-int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
-			 const char *mounts, const char *cgroup)
-{
-	char *m = mounts ? NULL : slurp("/proc/self/mountinfo"),
-	     *g = cgroup ? NULL : slurp("/proc/self/cgroup");
-	int e;
-
-	memset(out, 0, sizeof(*out));
-	e = choose(out, controller, mounts ? mounts : m ? m : "", cgroup ? cgroup : g ? g : "");
-	free(g);
-	free(m);
-	return e;
 }
 
 /* ---- ids and paths ---- */
@@ -187,11 +128,6 @@ static uint64_t id_at(int dir, const char *name, int flags)
 	}
 	memcpy(&id, u.h.f_handle, sizeof(id));
 	return id;
-}
-
-uint64_t tcp_cgroup_id(const char *folder)
-{
-	return id_at(AT_FDCWD, folder, 0);
 }
 
 /* Lines of /proc/PID/cgroup are NUMBER:CONTROLLERS:PATH, cgroups(7). */
@@ -220,7 +156,7 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *h, uint32_t pi
 		if (strstr(path, "/.."))
 			break;
 		snprintf(folder, sizeof(folder), "%s%s", h->root, path);
-		id = tcp_cgroup_id(folder);
+		id = id_at(AT_FDCWD, folder, 0);
 		break;
 	}
 	fclose(f);
@@ -276,7 +212,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 	for (uint32_t i = 0; i < c->n; i++) {
 		struct cgroup_known *k = &c->known[i];
 
-		if (k->i.dead && now - k->seen_ns > c->dead_ns)
+		if (k->i.dead && now - k->seen_ns > DEAD_NS)
 			return k;
 		if (k->asked_ns < oldest->asked_ns)
 			oldest = k;
@@ -284,17 +220,7 @@ static struct cgroup_known *make_room(struct tcp_cgroups *c, uint64_t now)
 	return oldest;
 }
 
-static void learn(struct tcp_cgroups *c, struct cgroup_known *k, uint64_t id, const char *path,
-		  uint64_t now)
-{
-	/* Reads only missing names again: some files follow the container's start. */
-	tcp_cgroup_parse(path, &k->i);
-	k->i.id = id;
-	tcp_cgroup_runtime_names(c->host, &k->i);
-	k->looked_ns = k->seen_ns = now;
-}
-
-static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
+static void learn(struct tcp_cgroups *c, uint64_t id, const char *path, uint64_t now)
 {
 	struct cgroup_known *k = find(c, id);
 
@@ -303,7 +229,11 @@ static void learn_new(struct tcp_cgroups *c, uint64_t id, const char *path, uint
 		memset(k, 0, sizeof(*k));
 		k->asked_ns = now;
 	}
-	learn(c, k, id, path, now);
+	/* Reads only missing names again: some files follow the container's start. */
+	tcp_cgroup_parse(path, &k->i);
+	k->i.id = id;
+	tcp_cgroup_runtime_names("", &k->i);
+	k->looked_ns = k->seen_ns = now;
 }
 
 /* Without open_by_handle_at(): learns all cgroups. One that is not found was removed. */
@@ -319,7 +249,7 @@ static void walk(struct tcp_cgroups *c, int dir, char *path, size_t n, int depth
 		return;
 	}
 	if (id)
-		learn_new(c, id, n ? path : "/", now);
+		learn(c, id, n ? path : "/", now);
 	while (depth < DEPTH && (e = readdir(d))) {
 		size_t bytes = strlen(e->d_name);
 		int sub;
@@ -361,7 +291,7 @@ static void look_up(struct tcp_cgroups *c, uint64_t id, uint64_t now)
 		if (e == -EPERM || e == -EOPNOTSUPP || e == -EINVAL)
 			c->no_handles = true;
 		else if (!e)
-			learn_new(c, id, path, now);
+			learn(c, id, path, now);
 	}
 	if (c->root >= 0 && c->no_handles) {
 		walk_all(c, now);
@@ -378,7 +308,7 @@ const struct tcp_cgroup_identity *tcp_cgroups_find(struct tcp_cgroups *c, uint64
 {
 	struct cgroup_known *k = find(c, id);
 
-	if (k && k->i.dead && now - k->seen_ns > c->dead_ns) {
+	if (k && k->i.dead && now - k->seen_ns > DEAD_NS) {
 		*k = c->known[--c->n];
 		k = NULL;
 	}
@@ -402,11 +332,9 @@ struct tcp_cgroups *tcp_cgroups_open(const struct tcp_cgroups_opts *opts)
 		return NULL;
 	c->root = -1;
 	c->max = opts->max ? opts->max : MAX;
-	c->dead_ns = opts->dead_ns ? opts->dead_ns : 600 * SECOND;
 	c->fresh_ns = opts->fresh_ns ? opts->fresh_ns : 10 * SECOND;
-	c->host = strdup(opts->host ? opts->host : "");
 	c->known = calloc(c->max, sizeof(*c->known));
-	if (!c->host || !c->known) {
+	if (!c->known) {
 		tcp_cgroups_close(c);
 		errno = ENOMEM;
 		return NULL;
@@ -428,7 +356,6 @@ void tcp_cgroups_close(struct tcp_cgroups *c)
 	if (c->root >= 0)
 		close(c->root);
 	free(c->known);
-	free(c->host);
 	free(c);
 }
 

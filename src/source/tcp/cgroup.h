@@ -54,7 +54,7 @@ struct tcp_cgroup_hierarchy {
 /*
  * Finds the unified hierarchy, unless controllers are mounted as version 1: then the memory
  * controller's, or cpu's, or pids'. controller: "unified" or a controller's name forces one; NULL:
- * none. mounts, cgroup: text of /proc/self/mountinfo and /proc/self/cgroup; NULL: read them. 0, or
+ * none. mounts, cgroup: files like /proc/self/mounts and /proc/self/cgroup; NULL: these. 0, or
  * -ENOENT: the forced one is not mounted.
  */
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
@@ -62,9 +62,7 @@ int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controlle
 
 struct tcp_cgroups_opts {
 	const struct tcp_cgroup_hierarchy *hierarchy; /* NULL: tcp_cgroup_hierarchy() */
-	const char *host;  /* prefix of the runtimes' folders: "" or "/host"; NULL: "" */
 	uint32_t max;	   /* identities kept, least recently used dropped; 0: 4096 */
-	uint64_t dead_ns;  /* how long identities of removed cgroups are kept; 0: 10 min */
 	uint64_t fresh_ns; /* age at which an identity is looked up again; 0: 10 s */
 };
 
@@ -93,9 +91,14 @@ void tcp_cgroup_title(const struct tcp_cgroup_identity *i, char *out, size_t byt
  */
 bool tcp_cgroup_matches(const struct tcp_cgroup_identity *i, const char *text);
 
-/* The id of a cgroup's folder, or 0 with errno. */
-uint64_t tcp_cgroup_id(const char *folder);
 /* The id of a process's cgroup in a hierarchy, by /proc/PID/cgroup, or 0 with errno. */
 uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *hierarchy, uint32_t pid);
+
+/* ---- for the cgroup*.c files ---- */
+
+/* Copies n bytes of untrusted text: whole characters that fit, made printable. */
+void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
+/* Adds names from the runtimes' files below host, "" or a folder, for the ids of i. */
+void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i);
 
 #endif

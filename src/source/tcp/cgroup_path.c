@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "region/text.h"
-#include "source/tcp/cgroup_internal.h"
+#include "source/tcp/cgroup.h"
 
 /* A component of a path, or a part of one between colons. */
 struct cgroup_path_part {

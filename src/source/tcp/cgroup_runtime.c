@@ -25,7 +25,7 @@
 
 #include <jansson.h>
 
-#include "source/tcp/cgroup_internal.h"
+#include "source/tcp/cgroup.h"
 
 #define FILE_MOST    (4u << 20)
 #define FOLDERS_MOST 65536 /* entries read of /var/log */

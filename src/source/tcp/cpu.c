@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -14,8 +13,6 @@
 #include "base/base.h"
 #include "source/tcp/cpu.skel.h"
 #include "source/tcp/hook.h"
-#include "source/tcp/hook_try.h"
-#include "source/tcp/region.h"
 #include "source/tcp/util.h"
 
 #define TASKS	(1u << 13)
@@ -23,10 +20,10 @@
 
 struct tcp_cpu {
 	struct cpu_bpf *bpf;
+	struct tcp_hooks hooks;
 	uint32_t cpus, tasks, cgroups;
 	uint64_t untracked; /* loss count at the last walk of the tasks */
-	void *table;
-	size_t bytes;
+	struct tcp_region region;
 	struct region_tasks_info info;
 	uint64_t *scratch; /* one cgroup, all CPUs */
 };
@@ -55,18 +52,12 @@ static int subsystem(const char *controller)
 	return found;
 }
 
-/* Adds existing tasks. */
-static int take_in(const struct cpu_bpf *bpf)
-{
-	struct bpf_link *link = bpf_program__attach_iter(bpf->progs.on_task, NULL);
-	int err = link ? tcp_iterate(link) : -errno;
+/* The hooks of programs that the rest works without. */
+#define OPTIONAL                                                               \
+	(TCP_HOOKS_OF(TICK) | TCP_HOOKS_OF(RENAME) | TCP_HOOKS_OF(TASK_FREE) | \
+	 TCP_HOOKS_OF(CGROUP_GONE))
 
-	bpf_link__destroy(link);
-	return err;
-}
-
-/* Leaves out programs whose hooks are missing, where the rest works without. */
-static void choose(struct cpu_bpf *bpf)
+static void choose(struct cpu_bpf *bpf, const struct tcp_hooks *hooks)
 {
 	const struct {
 		struct bpf_program *program;
@@ -79,7 +70,7 @@ static void choose(struct cpu_bpf *bpf)
 	for (size_t i = 0; i < sizeof(optional) / sizeof(*optional); i++) {
 		const struct tcp_hook_boundary *b = &tcp_hook_table[optional[i].boundary];
 
-		if (!tcp_hook_try(TCP_HOOK_TP, b->candidate[0].target[0]))
+		if (tcp_hook_chosen(hooks, optional[i].boundary) == TCP_HOOK_TP)
 			continue;
 		base_logf(BASE_WARN, "cpu", "no tracepoint %s: lost: %s", b->candidate[0].target[0],
 			  b->lost);
@@ -90,24 +81,16 @@ static void choose(struct cpu_bpf *bpf)
 static int size(struct tcp_cpu *c)
 {
 	struct cpu_bpf *bpf = c->bpf;
-	const struct {
-		struct bpf_map *map;
-		uint32_t entries;
-	} maps[] = {{bpf->maps.task_table, SL_TASKS_FIRST + c->tasks + c->cgroups * c->cpus},
-		    {bpf->maps.free_tasks, c->tasks},
-		    {bpf->maps.free_cgroups, c->cgroups},
-		    {bpf->maps.cgroup_slots, c->cgroups}};
 
-	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps); i++) {
-		int e = bpf_map__set_max_entries(maps[i].map, maps[i].entries);
-
-		if (e)
-			return e;
-	}
 	bpf->rodata->cpus = c->cpus;
 	bpf->rodata->max_tasks = c->tasks;
 	bpf->rodata->max_cgroups = c->cgroups;
-	return 0;
+	return tcp_maps_size((const struct tcp_map_size[]){
+		{bpf->maps.task_table, SL_TASKS_FIRST + c->tasks + c->cgroups * c->cpus},
+		{bpf->maps.free_tasks, c->tasks},
+		{bpf->maps.free_cgroups, c->cgroups},
+		{bpf->maps.cgroup_slots, c->cgroups},
+		{0}});
 }
 
 static int make_region(struct tcp_cpu *c)
@@ -122,16 +105,15 @@ static int make_region(struct tcp_cpu *c)
 		{SL_SECTION_TASK_CGROUPS, c->cpus * SL_TASK_SIZE, cgroups, all},
 	};
 	uint64_t *hot;
-	int e = tcp_region_map(bpf_map__fd(c->bpf->maps.task_table), cgroups + all, SL_REGION_TASKS,
-			       sections, sizeof(sections) / sizeof(*sections), &c->table,
-			       &c->bytes);
+	int e = tcp_region_map(&c->region, bpf_map__fd(c->bpf->maps.task_table), cgroups + all,
+			       SL_REGION_TASKS, sections, sizeof(sections) / sizeof(*sections));
 
 	if (e)
 		return e;
-	hot = (uint64_t *)((char *)c->table + SL_TASKS_HOT_AT);
+	hot = (uint64_t *)((char *)c->region.map + SL_TASKS_HOT_AT);
 	hot[SL_TASKS_CGROUPS_USED] = 1; /* slot 0 takes cgroups without a slot */
 	hot[7] = sl_line_check(hot);
-	return region_tasks_info_parse(c->table, c->bytes, &c->info) ? -EINVAL : 0;
+	return region_tasks_info_parse(c->region.map, c->region.bytes, &c->info) ? -EINVAL : 0;
 }
 
 static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what)
@@ -161,7 +143,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	e = size(c);
 	if (e)
 		return e;
-	choose(bpf);
+	choose(bpf, &c->hooks);
 	*what = "loading";
 	e = cpu_bpf__load(bpf);
 	if (e)
@@ -176,7 +158,7 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	if (!bpf->links.on_fork)
 		return -errno;
 	*what = "walking the tasks";
-	e = take_in(bpf);
+	e = tcp_iterate_until(bpf->progs.on_task, NULL);
 	if (e)
 		return e;
 	*what = "attaching";
@@ -196,11 +178,9 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	c->tasks = opts->tasks ? opts->tasks : TASKS;
 	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
 	tcp_libbpf_log();
-	e = tcp_hook_try_ready();
-	if (e) {
-		tcp_hooks_refusal(e, why, why_bytes);
+	e = tcp_hooks_choose(&c->hooks, OPTIONAL, 0, why, why_bytes);
+	if (e)
 		goto fail;
-	}
 	c->bpf = cpu_bpf__open();
 	e = c->bpf ? start(c, opts, &what) : -errno;
 	if (!e)
@@ -219,23 +199,26 @@ void tcp_cpu_close(struct tcp_cpu *c)
 {
 	if (!c)
 		return;
-	if (c->bpf) {
-		if (c->table)
-			munmap(c->table, c->bytes);
-		cpu_bpf__destroy(c->bpf);
-	}
+	tcp_region_unmap(&c->region);
+	cpu_bpf__destroy(c->bpf);
 	free(c->scratch);
 	free(c);
 }
 
 /* ---- reading ---- */
 
+/* The memory at an offset of the region. */
+static const uint64_t *at(const struct tcp_cpu *c, uint64_t offset)
+{
+	return (const uint64_t *)((const char *)c->region.map + offset);
+}
+
 static struct region_tasks_hot hot_of(const struct tcp_cpu *c)
 {
 	struct region_tasks_hot hot = {c->info.task_slots, c->info.cgroup_slots};
 	uint64_t line[SL_CPU_LINE];
 
-	if (region_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.hot), 1))
+	if (region_copy_lines(line, at(c, c->info.hot), 1))
 		region_tasks_hot_parse(line, &c->info, &hot);
 	return hot;
 }
@@ -250,11 +233,9 @@ uint32_t tcp_cpu_cgroup_slots(const struct tcp_cpu *c)
 	return hot_of(c).cgroups_used;
 }
 
-void *tcp_cpu_region(const struct tcp_cpu *c, size_t *bytes, int *fd)
+const struct tcp_region *tcp_cpu_region(const struct tcp_cpu *c)
 {
-	*bytes = c->bytes;
-	*fd = bpf_map__fd(c->bpf->maps.task_table);
-	return c->table;
+	return &c->region;
 }
 
 void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES])
@@ -262,8 +243,7 @@ void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES])
 	uint64_t line[SL_CPU_LINE];
 
 	memset(out, 0, SL_TASK_LOSSES * sizeof(*out));
-	if (region_copy_lines(line, (const uint64_t *)((char *)c->table + c->info.losses.offset),
-			      1))
+	if (region_copy_lines(line, at(c, c->info.losses.offset), 1))
 		region_losses_add(line, SL_TASK_LOSSES, out);
 }
 
@@ -275,45 +255,49 @@ int tcp_cpu_refresh(struct tcp_cpu *c)
 	if (lost[SL_TASK_LOSS_UNTRACKED] == c->untracked)
 		return 0;
 	c->untracked = lost[SL_TASK_LOSS_UNTRACKED];
-	return take_in(c->bpf);
+	return tcp_iterate_until(c->bpf->progs.on_task, NULL);
 }
 
-/* Reads the owner's line again, after all others. */
-static bool same_owner(const uint64_t *who, uint64_t before)
+/* Copies a slot of some words. 1; 0: free, and always is false; -EAGAIN: it kept changing. */
+static int copy_slot(uint64_t *copy, const uint64_t *from, uint32_t words, bool always)
 {
-	uint64_t now[SL_CPU_LINE];
+	uint64_t owner[SL_CPU_LINE];
 
+	if (!region_copy_lines(copy, from, 1))
+		return -EAGAIN;
+	if ((copy[0] & 3) == SL_CPU_FREE && !always)
+		return 0;
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return region_copy_lines(now, who, 1) && now[0] == before;
+	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1))
+		return -EAGAIN;
+	/* The owner's line again, after all others. */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return region_copy_lines(owner, from, 1) && owner[0] == copy[0] ? 1 : -EAGAIN;
 }
 
 int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
-	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.tasks) +
-			       (size_t)slot * REGION_TASK_WORDS;
 	uint64_t copy[REGION_TASK_WORDS];
+	int n;
 
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->tasks)
 		return 0;
-	if (!region_copy_lines(copy, from, 1))
-		return -EAGAIN;
-	if ((copy[0] & 3) == SL_CPU_FREE)
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(copy + 8, from + 8, REGION_TASK_WORDS / 8 - 1) ||
-	    region_task_parse(copy, row) || !same_owner(from, copy[0]))
-		return -EAGAIN;
-	return 1;
+	n = copy_slot(copy, at(c, c->info.tasks) + (size_t)slot * REGION_TASK_WORDS,
+		      REGION_TASK_WORDS, false);
+	return n == 1 && region_task_parse(copy, row) ? -EAGAIN : n;
+}
+
+static const uint64_t *cgroup_at(const struct tcp_cpu *c, uint32_t slot)
+{
+	return at(c, c->info.cgroups) + (size_t)slot * c->cpus * REGION_TASK_WORDS;
 }
 
 uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot)
 {
-	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
-			       (size_t)slot * c->cpus * REGION_TASK_WORDS;
 	uint64_t line[SL_CPU_LINE];
 
-	if (slot >= c->cgroups || !region_copy_lines(line, from, 1) ||
+	if (slot >= c->cgroups || !region_copy_lines(line, cgroup_at(c, slot), 1) ||
 	    (line[SL_CPU_CGROUP_GENERATION] & 3) != SL_CPU_LIVE)
 		return 0;
 	return line[SL_CPU_CGROUP_ID];
@@ -321,21 +305,12 @@ uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot)
 
 int tcp_cpu_cgroup(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *row)
 {
-	const uint32_t words = c->cpus * REGION_TASK_WORDS;
-	const uint64_t *from = (const uint64_t *)((char *)c->table + c->info.cgroups) +
-			       (size_t)slot * words;
-	uint64_t *copy = c->scratch;
+	int n;
 
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->cgroups)
 		return 0;
-	if (!region_copy_lines(copy, from, 1))
-		return -EAGAIN;
-	if ((copy[0] & 3) == SL_CPU_FREE && slot) /* slot 0 has no owner and is always in use */
-		return 0;
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!region_copy_lines(copy + 8, from + 8, words / 8 - 1) ||
-	    region_task_cgroup_parse(copy, c->cpus, !slot, row) || !same_owner(from, copy[0]))
-		return -EAGAIN;
-	return 1;
+	/* Slot 0 has no owner and is always in use. */
+	n = copy_slot(c->scratch, cgroup_at(c, slot), c->cpus * REGION_TASK_WORDS, !slot);
+	return n == 1 && region_task_cgroup_parse(c->scratch, c->cpus, !slot, row) ? -EAGAIN : n;
 }

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "region/tasks.h"
+#include "source/tcp/region.h"
 
 struct tcp_cpu_opts {
 	uint32_t tasks;		/* slots; 0: 8192. Further tasks count only in their cgroup */
@@ -46,8 +47,8 @@ uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot);
 /* Indexed by enum sl_task_loss. */
 void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES]);
 
-/* The region (SL_REGION_TASKS), mapped writable, and its map's descriptor; until the close. */
-void *tcp_cpu_region(const struct tcp_cpu *c, size_t *bytes, int *fd);
+/* Of kind SL_REGION_TASKS; until the close. */
+const struct tcp_region *tcp_cpu_region(const struct tcp_cpu *c);
 
 /*
  * Adds tasks whose fork was missed: the kernel may skip calls of a tracepoint while another process

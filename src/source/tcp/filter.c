@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -112,8 +111,8 @@ static void empty(int fd, void *next)
 		;
 }
 
-int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why,
-		     size_t bytes)
+/* Fills f, all but .generation; touches no map. 0, or -EINVAL with one line in why[]. */
+static int parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, char *why, size_t bytes)
 {
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
@@ -142,18 +141,20 @@ int tcp_filter_parse(const struct tcp_filter *w, struct tcp_kernel_filter *f, ch
 	return 0;
 }
 
-/* Fills f and the two maps, whose former entries go. */
-static int apply(const struct tcp_filter *w, struct tcp_kernel_filter *f, int cidrs_fd,
-		 int cgroups_fd, char *why, size_t bytes)
+int tcp_filter_check(const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	int err = tcp_filter_parse(w, f, why, bytes);
+	struct tcp_kernel_filter f;
+
+	return parse(filter, &f, why, bytes);
+}
+
+static int fill_maps(const struct tcp_filter *w, int cidrs_fd, int cgroups_fd, char *why,
+		     size_t bytes)
+{
 	const uint8_t one = 1;
 	struct tcp_cidr_key cidr;
 	uint64_t cgroup;
 
-	if (err)
-		return err;
-	/* All of it is valid: only now change anything. */
 	empty(cidrs_fd, &cidr);
 	empty(cgroups_fd, &cgroup);
 	for (size_t i = 0; i < w->cidrs.n; i++)
@@ -186,19 +187,15 @@ void tcp_filter_unmap(struct tcp_kernel_filter *mapped)
 int tcp_filter_set(struct tcp_kernel_filter *mapped, const struct tcp_filter *w, int cidrs_fd,
 		   int cgroups_fd, char *why, size_t bytes)
 {
-	struct tcp_kernel_filter *f = malloc(sizeof(*f));
-	uint32_t generation = mapped->generation;
-	int err;
+	struct tcp_kernel_filter f;
+	/* All of it is valid before anything changes. */
+	int err = parse(w, &f, why, bytes) ?: fill_maps(w, cidrs_fd, cgroups_fd, why, bytes);
 
-	if (!f)
-		return -ENOMEM;
-	err = apply(w, f, cidrs_fd, cgroups_fd, why, bytes);
-	if (!err) {
-		f->generation = generation;
-		memcpy(mapped, f, sizeof(*f));
-		/* Last: a program that sees the new generation decides by the new filter. */
-		__atomic_store_n(&mapped->generation, generation + 1, __ATOMIC_RELEASE);
-	}
-	free(f);
-	return err;
+	if (err)
+		return err;
+	f.generation = mapped->generation;
+	memcpy(mapped, &f, sizeof(f));
+	/* Last: a program that sees the new generation decides by the new filter. */
+	__atomic_store_n(&mapped->generation, f.generation + 1, __ATOMIC_RELEASE);
+	return 0;
 }

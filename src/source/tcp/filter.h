@@ -6,9 +6,8 @@
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/tcp.h"
 
-/* Fills out, all but .generation; touches no map. 0, or -EINVAL with one line in why[]. */
-int tcp_filter_parse(const struct tcp_filter *filter, struct tcp_kernel_filter *out, char *why,
-		     size_t bytes);
+/* 0, or -EINVAL with one line in why[]. */
+int tcp_filter_check(const struct tcp_filter *filter, char *why, size_t bytes);
 
 /* Maps the filter that the programs of an object read. 0 or -errno. */
 int tcp_filter_map(int map_fd, struct tcp_kernel_filter **mapped);

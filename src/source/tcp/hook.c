@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* hook.c - the table of boundaries, and the choice by trial; hook_try.c makes the trials. */
+/* hook.c - the table of boundaries, and the choice by trial. */
 #include "source/tcp/hook.h"
 
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/bpf.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#include "source/tcp/hook_try.h"
 #include "source/tcp/util.h"
 
-#define TP	  TCP_HOOK_TP
-#define FENTRY	  TCP_HOOK_FENTRY
-#define KPROBE	  TCP_HOOK_KPROBE
-#define NETFILTER TCP_HOOK_NETFILTER
-/* The only candidate. */
-#define TRACEPOINTS(...)                        \
-	{                                       \
-		{                               \
-			TP, {__VA_ARGS__}, NULL \
-		}                               \
+#define TRY(type, lost, ...)                         \
+	{                                            \
+		TCP_HOOK_##type, {__VA_ARGS__}, lost \
 	}
+
+#define BOUNDARY(which, name, between, lost, ...) \
+	[TCP_BOUNDARY_##which] = {name, between, lost, {__VA_ARGS__}}
 
 /*
  * Tracepoints come first: they work under lockdown and cost least. Then fentry, then the more
@@ -28,132 +31,269 @@
  * all programs need (eBPF timers and loops, 5.17), and lockdown permits it.
  */
 const struct tcp_hook_boundary tcp_hook_table[TCP_BOUNDARIES] = {
-	[TCP_BOUNDARY_NIC_IN] = {"nic-in",
-				 "driver to the network stack",
-				 "receive latency of the MAC layer",
-				 {{TP,
-				   {"napi_gro_receive_entry", "netif_receive_skb_entry",
-				    "netif_rx_entry"},
-				   NULL}}},
-	[TCP_BOUNDARY_MAC_IP] = {"mac-ip",
-				 "MAC to IP, receiving",
-				 "MAC and IP are one layer in receive latency",
-				 {{FENTRY, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
-				  {KPROBE, {"ip_rcv", "ip_list_rcv", "ipv6_rcv"}, NULL},
-				  {TP,
-				   {"netif_receive_skb"},
-				   "packet taps and traffic control at ingress count as IP"}}},
-	[TCP_BOUNDARY_IP_TCP] =
-		{"ip-tcp",
-		 "IP to TCP, receiving",
+	BOUNDARY(NIC_IN, "nic-in", "driver to the network stack",
+		 "receive latency of the MAC layer",
+		 TRY(TP, NULL, "napi_gro_receive_entry", "netif_receive_skb_entry",
+		     "netif_rx_entry")),
+	BOUNDARY(MAC_IP, "mac-ip", "MAC to IP, receiving",
+		 "MAC and IP are one layer in receive latency",
+		 TRY(FENTRY, NULL, "ip_rcv", "ip_list_rcv", "ipv6_rcv"),
+		 TRY(KPROBE, NULL, "ip_rcv", "ip_list_rcv", "ipv6_rcv"),
+		 TRY(TP, "packet taps and traffic control at ingress count as IP",
+		     "netif_receive_skb")),
+	BOUNDARY(IP_TCP, "ip-tcp", "IP to TCP, receiving",
 		 "IP and TCP are one layer in receive latency",
-		 {{FENTRY, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
-		  {KPROBE, {"tcp_v4_rcv", "tcp_v6_rcv"}, NULL},
-		  {TCP_HOOK_CGROUP_SKB, {"ingress"}, "the socket lookup counts as IP"}}},
-	[TCP_BOUNDARY_TCP_APP] = {"tcp-app", "TCP to the application",
-				  "receive latency of TCP, and application latency",
-				  TRACEPOINTS("tcp_rcv_space_adjust")},
-	[TCP_BOUNDARY_APP_TCP] = {"app-tcp",
-				  "application to TCP",
-				  "transmit latency of TCP, and requests",
-				  {{TP, {"tcp_sendmsg_locked"}, NULL},
-				   {FENTRY, {"tcp_sendmsg_locked"}, NULL}}},
-	[TCP_BOUNDARY_TCP_IP] =
-		{"tcp-ip",
-		 "TCP to IP, sending",
-		 "TCP and IP are one layer in transmit latency",
-		 {{FENTRY, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-		  {KPROBE, {"__ip_queue_xmit", "inet6_csk_xmit"}, NULL},
-		  {NETFILTER,
-		   {"local-out"},
-		   "building the IP header counts as TCP; a new network namespace is seen a second late"}}},
-	[TCP_BOUNDARY_IP_LINK] = {"ip-link", "IP to the queueing discipline",
-				  "IP and MAC are one layer in transmit latency",
-				  TRACEPOINTS("net_dev_queue")},
-	[TCP_BOUNDARY_LINK_NIC] = {"link-nic", "queueing discipline to the driver",
-				   "transmit latency of the MAC layer",
-				   TRACEPOINTS("net_dev_start_xmit")},
-	[TCP_BOUNDARY_STATE] = {"state", "a connection changes its state", "everything about flows",
-				TRACEPOINTS("inet_sock_set_state")},
-	[TCP_BOUNDARY_CLOSE] = {"close", "a socket is destroyed",
-				"slots of sockets that end without a state are freed late",
-				TRACEPOINTS("tcp_destroy_sock")},
-	[TCP_BOUNDARY_SEGMENT] = {"segment", "a segment arrives on a connection",
-				  "statistics while a connection is open",
-				  TRACEPOINTS("tcp_probe")},
-	[TCP_BOUNDARY_CONGESTION] = {"congestion", "the congestion state changes",
-				     "fast retransmissions and timeouts, before 6.7",
-				     TRACEPOINTS("tcp_cong_state_set")},
-	[TCP_BOUNDARY_RETRANSMIT] = {"retransmit", "a segment is retransmitted",
-				     "some causes of retransmissions, and those of SYNs",
-				     TRACEPOINTS("tcp_retransmit_skb")},
-	[TCP_BOUNDARY_RTT] =
-		{"rtt",
-		 "a sample of the round-trip time",
-		 "number and sum of samples",
-		 {{TCP_HOOK_DERIVED, {"from the smoothed RTT, segment by segment"}, NULL}}},
-	[TCP_BOUNDARY_CALLS] = {"calls",
-				"read and write calls",
-				"number of calls; their bytes come from sequence numbers",
-				{{TP, {"sock_recv_length", "sock_send_length"}, NULL},
-				 {FENTRY, {"tcp_recvmsg", "tcp_sendmsg"}, NULL}}},
-	[TCP_BOUNDARY_RESET_IN] = {"reset-in", "a reset arrives", "who reset a connection",
-				   TRACEPOINTS("tcp_receive_reset")},
-	[TCP_BOUNDARY_RESET_OUT] = {"reset-out", "a reset is sent", "who reset a connection",
-				    TRACEPOINTS("tcp_send_reset")},
-	[TCP_BOUNDARY_EXISTING] = {"existing",
-				   "existing connections",
-				   "connections made before the start",
-				   {{TCP_HOOK_ITER, {"tcp"}, NULL}}},
-	[TCP_BOUNDARY_SCHED] = {"sched", "a task leaves its CPU", "CPU and run-queue time",
-				TRACEPOINTS("sched_switch", "sched_process_fork")},
-	[TCP_BOUNDARY_TASKS] = {"tasks",
-				"existing tasks",
-				"CPU and run-queue time",
-				{{TCP_HOOK_ITER, {"task"}, NULL}}},
-	[TCP_BOUNDARY_TICK] = {"tick", "a task keeps its CPU",
-			       "a task that keeps its CPU is counted when it leaves it",
-			       TRACEPOINTS("sched_stat_runtime")},
-	[TCP_BOUNDARY_RENAME] = {"rename", "a task changes its name",
-				 "tasks keep the name of what forked them",
-				 TRACEPOINTS("task_rename")},
-	[TCP_BOUNDARY_TASK_FREE] = {"task-free", "a task is freed",
-				    "slots of tasks whose last switch was missed",
-				    TRACEPOINTS("sched_process_free")},
-	[TCP_BOUNDARY_CGROUP_GONE] = {"cgroup-gone", "a cgroup is removed",
-				      "slots of removed cgroups are not reused; the table fills",
-				      TRACEPOINTS("cgroup_rmdir")},
+		 TRY(FENTRY, NULL, "tcp_v4_rcv", "tcp_v6_rcv"),
+		 TRY(KPROBE, NULL, "tcp_v4_rcv", "tcp_v6_rcv"),
+		 TRY(CGROUP_SKB, "the socket lookup counts as IP", "ingress")),
+	BOUNDARY(TCP_APP, "tcp-app", "TCP to the application",
+		 "receive latency of TCP, and application latency",
+		 TRY(TP, NULL, "tcp_rcv_space_adjust")),
+	BOUNDARY(APP_TCP, "app-tcp", "application to TCP", "transmit latency of TCP, and requests",
+		 TRY(TP, NULL, "tcp_sendmsg_locked"), TRY(FENTRY, NULL, "tcp_sendmsg_locked")),
+	BOUNDARY(
+		TCP_IP, "tcp-ip", "TCP to IP, sending",
+		"TCP and IP are one layer in transmit latency",
+		TRY(FENTRY, NULL, "__ip_queue_xmit", "inet6_csk_xmit"),
+		TRY(KPROBE, NULL, "__ip_queue_xmit", "inet6_csk_xmit"),
+		TRY(NETFILTER,
+		    "building the IP header counts as TCP; a new network namespace is seen a second late",
+		    "local-out")),
+	BOUNDARY(IP_LINK, "ip-link", "IP to the queueing discipline",
+		 "IP and MAC are one layer in transmit latency", TRY(TP, NULL, "net_dev_queue")),
+	BOUNDARY(LINK_NIC, "link-nic", "queueing discipline to the driver",
+		 "transmit latency of the MAC layer", TRY(TP, NULL, "net_dev_start_xmit")),
+	BOUNDARY(STATE, "state", "a connection changes its state", "everything about flows",
+		 TRY(TP, NULL, "inet_sock_set_state")),
+	BOUNDARY(CLOSE, "close", "a socket is destroyed",
+		 "slots of sockets that end without a state are freed late",
+		 TRY(TP, NULL, "tcp_destroy_sock")),
+	BOUNDARY(SEGMENT, "segment", "a segment arrives on a connection",
+		 "statistics while a connection is open", TRY(TP, NULL, "tcp_probe")),
+	BOUNDARY(CONGESTION, "congestion", "the congestion state changes",
+		 "fast retransmissions and timeouts, before 6.7",
+		 TRY(TP, NULL, "tcp_cong_state_set")),
+	BOUNDARY(RETRANSMIT, "retransmit", "a segment is retransmitted",
+		 "some causes of retransmissions, and those of SYNs",
+		 TRY(TP, NULL, "tcp_retransmit_skb")),
+	BOUNDARY(RTT, "rtt", "a sample of the round-trip time", "number and sum of samples",
+		 TRY(DERIVED, NULL, "from the smoothed RTT, segment by segment")),
+	BOUNDARY(CALLS, "calls", "read and write calls",
+		 "number of calls; their bytes come from sequence numbers",
+		 TRY(TP, NULL, "sock_recv_length", "sock_send_length"),
+		 TRY(FENTRY, NULL, "tcp_recvmsg", "tcp_sendmsg")),
+	BOUNDARY(RESET_IN, "reset-in", "a reset arrives", "who reset a connection",
+		 TRY(TP, NULL, "tcp_receive_reset")),
+	BOUNDARY(RESET_OUT, "reset-out", "a reset is sent", "who reset a connection",
+		 TRY(TP, NULL, "tcp_send_reset")),
+	BOUNDARY(EXISTING, "existing", "existing connections", "connections made before the start",
+		 TRY(ITER, NULL, "tcp")),
+	BOUNDARY(SCHED, "sched", "a task leaves its CPU", "CPU and run-queue time",
+		 TRY(TP, NULL, "sched_switch", "sched_process_fork")),
+	BOUNDARY(TASKS, "tasks", "existing tasks", "CPU and run-queue time",
+		 TRY(ITER, NULL, "task")),
+	BOUNDARY(TICK, "tick", "a task keeps its CPU",
+		 "a task that keeps its CPU is counted when it leaves it",
+		 TRY(TP, NULL, "sched_stat_runtime")),
+	BOUNDARY(RENAME, "rename", "a task changes its name",
+		 "tasks keep the name of what forked them", TRY(TP, NULL, "task_rename")),
+	BOUNDARY(TASK_FREE, "task-free", "a task is freed",
+		 "slots of tasks whose last switch was missed",
+		 TRY(TP, NULL, "sched_process_free")),
+	BOUNDARY(CGROUP_GONE, "cgroup-gone", "a cgroup is removed",
+		 "slots of removed cgroups are not reused; the table fills",
+		 TRY(TP, NULL, "cgroup_rmdir")),
 };
+
+static const char *const type_names[] = {"none",      "tp_btf",	    "fentry", "kprobe",
+					 "netfilter", "cgroup_skb", "iter",   "derived"};
 
 const char *tcp_hook_type_name(enum tcp_hook_type type)
 {
-	switch (type) {
-	case TCP_HOOK_NONE:
-		return "none";
-	case TCP_HOOK_TP:
-		return "tp_btf";
-	case TCP_HOOK_FENTRY:
-		return "fentry";
-	case TCP_HOOK_KPROBE:
-		return "kprobe";
-	case TCP_HOOK_NETFILTER:
-		return "netfilter";
-	case TCP_HOOK_SOCK_OPS:
-		return "sock_ops";
-	case TCP_HOOK_CGROUP_SKB:
-		return "cgroup_skb";
-	case TCP_HOOK_ITER:
-		return "iter";
-	case TCP_HOOK_DERIVED:
-		return "derived";
-	}
-	return "unknown";
+	return type_names[type];
 }
+
+/* ---- trials ---- */
+
+/*
+ * A trial loads a program that returns a constant: 1 where that means "accept" (netfilter,
+ * cgroups), else 0. Only the first tracepoint is attached: permission for one is permission for
+ * all, and loading proves that the others exist (their types are in BTF). Each attachment patches
+ * kernel code and waits for all CPUs, which dominated start-up time.
+ */
+static struct btf *kernel_btf; /* kept: parsing it dominates a trial */
+static bool attaches;	       /* a tracepoint was attached */
+
+/* 0, or why no trial is possible: -EPERM, -ENOENT (no BTF). */
+static int ready(void)
+{
+	char missing[64];
+
+	tcp_libbpf_log();
+	if (*tcp_capabilities_missing(missing, sizeof(missing)))
+		return -EPERM;
+	if (!kernel_btf) {
+		kernel_btf = btf__load_vmlinux_btf();
+		if (!kernel_btf)
+			return errno == EPERM || errno == EACCES ? -EPERM : -ENOENT;
+	}
+	return 0;
+}
+
+static int load(enum bpf_prog_type type, enum bpf_attach_type attach, int btf_id, int result)
+{
+	const struct bpf_insn program[] = {
+		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = result},
+		{.code = BPF_JMP | BPF_EXIT},
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = attach);
+	int fd;
+
+	opts.attach_btf_id = (uint32_t)(btf_id > 0 ? btf_id : 0);
+	fd = bpf_prog_load(type, "sl_trial", "Dual BSD/GPL", program,
+			   sizeof(program) / sizeof(*program), &opts);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Closes a trial's descriptors and returns its result; link is a descriptor or -errno. */
+static int done(int prog, int link)
+{
+	close(prog);
+	if (link < 0)
+		return link;
+	close(link);
+	return 0;
+}
+
+static int by_btf(const char *prefix, const char *target, uint32_t kind,
+		  enum bpf_attach_type attach)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	char name[128];
+	int id, prog, link;
+
+	snprintf(name, sizeof(name), "%s%s", prefix, target);
+	id = btf__find_by_name_kind(kernel_btf, name, kind);
+	if (id < 0)
+		return -ENOENT;
+	prog = load(BPF_PROG_TYPE_TRACING, attach, id, 0);
+	if (prog < 0)
+		return prog;
+	if (attach == BPF_TRACE_RAW_TP && attaches) {
+		close(prog);
+		return 0;
+	}
+	if (attach == BPF_TRACE_ITER)
+		link = bpf_link_create(prog, 0, attach, &opts);
+	else
+		link = bpf_raw_tracepoint_open(NULL, prog);
+	attaches |= attach == BPF_TRACE_RAW_TP && link >= 0;
+	return done(prog, link < 0 ? -errno : link);
+}
+
+/* The PMU type number of kprobes, which the kernel assigns. */
+static int kprobe_pmu(void)
+{
+	FILE *f = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
+	int type = -ENOENT;
+
+	if (!f)
+		return -ENOENT;
+	if (fscanf(f, "%d", &type) != 1)
+		type = -ENOENT;
+	fclose(f);
+	return type;
+}
+
+static int by_kprobe(const char *target)
+{
+	struct perf_event_attr attr = {.size = sizeof(attr)};
+	int type = kprobe_pmu(), prog, event, err = 0;
+
+	if (type < 0)
+		return type;
+	prog = load(BPF_PROG_TYPE_KPROBE, 0, 0, 0);
+	if (prog < 0)
+		return prog;
+	attr.type = (uint32_t)type;
+	attr.config1 = (uint64_t)(uintptr_t)target; /* kprobe_func */
+	event = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	if (event < 0)
+		return done(prog, -errno);
+	if (ioctl(event, PERF_EVENT_IOC_SET_BPF, prog))
+		err = -errno;
+	close(event);
+	close(prog);
+	return err;
+}
+
+static int by_netfilter(const char *target)
+{
+	static const char *const hooks[] = {"pre-routing", "local-in", "forward", "local-out",
+					    "post-routing"};
+	uint32_t hook = 0;
+	int prog;
+
+	while (hook < 5 && strcmp(hooks[hook], target))
+		hook++;
+	prog = load(TCP_PROG_NETFILTER, TCP_ATTACH_NETFILTER, 0, 1 /* NF_ACCEPT */);
+	if (prog < 0)
+		return prog;
+	return done(prog, tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, hook));
+}
+
+static int by_cgroup(void)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, opts);
+	int cgroup, prog, link, err;
+
+	/* Programs need the address of the skb: since 6.2. */
+	if (btf__find_by_name_kind(kernel_btf, "bpf_cast_to_kern_ctx", BTF_KIND_FUNC) < 0)
+		return -ENOTSUP;
+	cgroup = tcp_cgroup2_open();
+	if (cgroup < 0)
+		return cgroup;
+	prog = load(BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS, 0, 1);
+	if (prog < 0) {
+		close(cgroup);
+		return prog;
+	}
+	link = bpf_link_create(prog, cgroup, BPF_CGROUP_INET_INGRESS, &opts);
+	err = done(prog, link < 0 ? -errno : link);
+	close(cgroup);
+	return err;
+}
+
+/* Attaches an empty program, of the tracepoints only to the first, and removes it. 0 or -errno. */
+static int try_target(enum tcp_hook_type type, const char *target)
+{
+	switch (type) {
+	case TCP_HOOK_TP:
+		return by_btf("btf_trace_", target, BTF_KIND_TYPEDEF, BPF_TRACE_RAW_TP);
+	case TCP_HOOK_FENTRY:
+		return by_btf("", target, BTF_KIND_FUNC, BPF_TRACE_FENTRY);
+	case TCP_HOOK_ITER:
+		return by_btf("bpf_iter_", target, BTF_KIND_FUNC, BPF_TRACE_ITER);
+	case TCP_HOOK_KPROBE:
+		return by_kprobe(target);
+	case TCP_HOOK_NETFILTER:
+		return by_netfilter(target);
+	case TCP_HOOK_CGROUP_SKB:
+		return by_cgroup();
+	case TCP_HOOK_DERIVED:
+		return 0;
+	case TCP_HOOK_NONE:
+		break;
+	}
+	return -EINVAL;
+}
+
+/* ---- the choice ---- */
 
 static int try_candidate(const struct tcp_hook_candidate *c, int *failed)
 {
 	for (int i = 0; i < TCP_HOOK_TARGETS && c->target[i]; i++) {
-		int err = tcp_hook_try(c->type, c->target[i]);
+		int err = try_target(c->type, c->target[i]);
 
 		if (err) {
 			*failed = i;
@@ -165,7 +305,7 @@ static int try_candidate(const struct tcp_hook_candidate *c, int *failed)
 
 int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all)
 {
-	int err = tcp_hook_try_ready();
+	int err = ready();
 
 	memset(hooks, 0, sizeof(*hooks));
 	for (int b = 0; b < TCP_BOUNDARIES; b++) {
@@ -194,7 +334,7 @@ int tcp_hooks_probe(struct tcp_hooks *hooks, uint32_t boundaries, bool all)
 int tcp_hook_type_of(const char *name, enum tcp_hook_type *type)
 {
 	for (int t = TCP_HOOK_TP; t < TCP_HOOK_DERIVED; t++)
-		if (!strcmp(name, tcp_hook_type_name((enum tcp_hook_type)t))) {
+		if (!strcmp(name, type_names[t])) {
 			*type = (enum tcp_hook_type)t;
 			return 0;
 		}

@@ -19,8 +19,7 @@ enum tcp_hook_type {
 	TCP_HOOK_FENTRY,     /* fentry and fexit of a kernel function */
 	TCP_HOOK_KPROBE,     /* kprobe of a kernel function */
 	TCP_HOOK_NETFILTER,  /* a netfilter hook, 6.4 and later */
-	TCP_HOOK_SOCK_OPS,   /* sock_ops at the root of the unified cgroup hierarchy */
-	TCP_HOOK_CGROUP_SKB, /* cgroup_skb at the same place */
+	TCP_HOOK_CGROUP_SKB, /* cgroup_skb at the root of the unified cgroup hierarchy */
 	TCP_HOOK_ITER,	     /* iterator over existing objects */
 	TCP_HOOK_DERIVED,    /* no program: derived from kernel data. Always works */
 };

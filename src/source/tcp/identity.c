@@ -206,7 +206,8 @@ int tcp_identity_fd(const struct tcp_identity *i)
 	return ring_buffer__epoll_fd(i->arrivals);
 }
 
-int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out)
+int tcp_identity_open(struct flow_bpf *flow, const struct tcp_region *region,
+		      struct tcp_identity **out)
 {
 	struct tcp_cgroup_hierarchy unified;
 	struct tcp_cgroups_opts opts = {.hierarchy = &unified, .fresh_ns = SECOND};
@@ -214,13 +215,13 @@ int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct 
 	struct tcp_identity *i;
 	int err;
 
-	if (region_flows_info_parse(region, bytes, &info) || !info.cgroups)
+	if (region_flows_info_parse(region->map, region->bytes, &info) || !info.cgroups)
 		return -EINVAL;
 	i = calloc(1, sizeof(*i) + info.cgroup_slots * sizeof(*i->slot));
 	if (!i)
 		return -ENOMEM;
 	i->flow = flow;
-	i->section = (uint64_t(*)[64])((char *)region + info.cgroups);
+	i->section = (uint64_t(*)[64])((char *)region->map + info.cgroups);
 	i->slots = info.cgroup_slots;
 	i->used = 1;
 	/* A socket's cgroup is of the unified hierarchy; without it, ids have no names. */

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* identity.h - for tcp.c: writes names of cgroups into the region of connections. */
+/* identity.h - writes names of cgroups into the region of connections. */
 #ifndef SL_SOURCE_TCP_IDENTITY_H
 #define SL_SOURCE_TCP_IDENTITY_H
 
+#include "source/tcp/region.h"
+
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 struct flow_bpf;
 struct tcp_identity;
 
-/* region: the mapping of the table. 0 or -errno. */
-int tcp_identity_open(struct flow_bpf *flow, void *region, size_t bytes, struct tcp_identity **out);
-int tcp_identity_fd(const struct tcp_identity *i);
-uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns); /* see tcp_cgroups_serve() */
-bool tcp_identity_want(struct tcp_identity *i, uint64_t id,
-		       uint64_t now_ns);	 /* see tcp_cgroups_want() */
+/* For tcp.c. 0 or -errno. */
+int tcp_identity_open(struct flow_bpf *flow, const struct tcp_region *region,
+		      struct tcp_identity **out);
 void tcp_identity_close(struct tcp_identity *i); /* NULL is fine */
+
+/*
+ * The descriptor is readable when a new cgroup appears. tcp_identity_serve() updates the names in
+ * the region; call it then, and at the time that it returned (CLOCK_MONOTONIC; UINT64_MAX: never).
+ * A cgroup is looked up at once and twice later, since runtimes write names after a container has
+ * started.
+ */
+int tcp_identity_fd(const struct tcp_identity *i);
+uint64_t tcp_identity_serve(struct tcp_identity *i, uint64_t now_ns);
+/* Adds a cgroup without connections. True: it was unknown; serve soon. */
+bool tcp_identity_want(struct tcp_identity *i, uint64_t id, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* layer.c - opens the layer programs with the hooks that the kernel permits; records. */
+/* layer.c - opens the layer programs with the hooks that the kernel permits; reads them. */
 #include "source/tcp/layer.h"
 
 #include <bpf/bpf.h>
@@ -8,15 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
-#include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
+
+#define USE(boundary, type, ...)                          \
+	{                                                 \
+		TCP_BOUNDARY_##boundary, TCP_HOOK_##type, \
+		{                                         \
+			__VA_ARGS__                       \
+		}                                         \
+	}
 
 /* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
@@ -24,30 +30,24 @@ static const struct {
 	enum tcp_hook_type type;
 	const char *program[5];
 } uses[] = {
-	{TCP_BOUNDARY_NIC_IN,
-	 TCP_HOOK_TP,
-	 {"nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"}},
-	{TCP_BOUNDARY_MAC_IP,
-	 TCP_HOOK_FENTRY,
-	 {"ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"}},
-	{TCP_BOUNDARY_MAC_IP,
-	 TCP_HOOK_KPROBE,
-	 {"ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"}},
-	{TCP_BOUNDARY_MAC_IP, TCP_HOOK_TP, {"ip_tp"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_FENTRY, {"tcp_rcv_v4", "tcp_rcv_v6"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_KPROBE, {"tcp_rcv_v4_kp", "tcp_rcv_v6_kp"}},
-	{TCP_BOUNDARY_IP_TCP, TCP_HOOK_CGROUP_SKB, {"tcp_cgroup"}},
-	{TCP_BOUNDARY_SEGMENT, TCP_HOOK_TP, {"segment_in"}},
-	{TCP_BOUNDARY_TCP_APP, TCP_HOOK_TP, {"copied"}},
-	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_TP, {"send_tp"}},
-	{TCP_BOUNDARY_APP_TCP, TCP_HOOK_FENTRY, {"send_locked", "send_pages"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_FENTRY, {"xmit_v4", "xmit_v6"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_KPROBE, {"xmit_v4_kp", "xmit_v6_kp"}},
-	{TCP_BOUNDARY_TCP_IP, TCP_HOOK_NETFILTER, {"xmit_nf"}},
-	{TCP_BOUNDARY_IP_LINK, TCP_HOOK_TP, {"queued"}},
-	{TCP_BOUNDARY_LINK_NIC, TCP_HOOK_TP, {"nic_out"}},
-	{TCP_BOUNDARY_STATE, TCP_HOOK_TP, {"state_changed"}},
-	{TCP_BOUNDARY_CLOSE, TCP_HOOK_TP, {"closed"}},
+	USE(NIC_IN, TP, "nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"),
+	USE(MAC_IP, FENTRY, "ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"),
+	USE(MAC_IP, KPROBE, "ip_rcv_v4_kp", "ip_rcv_v6_kp", "ip_list_v4_kp", "ip_list_v6_kp"),
+	USE(MAC_IP, TP, "ip_tp"),
+	USE(IP_TCP, FENTRY, "tcp_rcv_v4", "tcp_rcv_v6"),
+	USE(IP_TCP, KPROBE, "tcp_rcv_v4_kp", "tcp_rcv_v6_kp"),
+	USE(IP_TCP, CGROUP_SKB, "tcp_cgroup"),
+	USE(SEGMENT, TP, "segment_in"),
+	USE(TCP_APP, TP, "copied"),
+	USE(APP_TCP, TP, "send_tp"),
+	USE(APP_TCP, FENTRY, "send_locked", "send_pages"),
+	USE(TCP_IP, FENTRY, "xmit_v4", "xmit_v6"),
+	USE(TCP_IP, KPROBE, "xmit_v4_kp", "xmit_v6_kp"),
+	USE(TCP_IP, NETFILTER, "xmit_nf"),
+	USE(IP_LINK, TP, "queued"),
+	USE(LINK_NIC, TP, "nic_out"),
+	USE(STATE, TP, "state_changed"),
+	USE(CLOSE, TP, "closed"),
 };
 #define USES (sizeof(uses) / sizeof(*uses))
 
@@ -104,26 +104,21 @@ static int choose(struct tcp_layers *l, char *why, size_t bytes)
 static int size_maps(struct tcp_layers *l, uint32_t flows, uint32_t groups)
 {
 	struct layer_bpf *skel = l->skel;
-	const struct {
-		struct bpf_map *map;
-		uint32_t entries;
-	} maps[] = {{skel->maps.layer_table, TCP_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
-		    {skel->maps.layer_notes, l->cpus},
-		    {skel->maps.layer_ended, flows},
-		    {skel->maps.layer_free_flows, flows},
-		    {skel->maps.layer_free_groups, groups},
-		    {skel->maps.layer_group_uses, groups},
-		    {skel->maps.layer_group_of, groups}};
-	int err = 0;
 
 	if (flows > SL_LAYER_SLOTS_MAX || groups > SL_LAYER_SLOTS_MAX)
 		return -EINVAL;
 	skel->rodata->cpus = l->cpus;
 	skel->rodata->flow_slots = flows;
 	skel->rodata->group_slots = groups;
-	for (size_t i = 0; i < sizeof(maps) / sizeof(*maps) && !err; i++)
-		err = bpf_map__set_max_entries(maps[i].map, maps[i].entries);
-	return err;
+	return tcp_maps_size((const struct tcp_map_size[]){
+		{skel->maps.layer_table, TCP_LAYERS_FIRST_ELEMENT + l->cpus + flows + groups},
+		{skel->maps.layer_notes, l->cpus},
+		{skel->maps.layer_ended, flows},
+		{skel->maps.layer_free_flows, flows},
+		{skel->maps.layer_free_groups, groups},
+		{skel->maps.layer_group_uses, groups},
+		{skel->maps.layer_group_of, groups},
+		{0}});
 }
 
 static int make_region(struct tcp_layers *l)
@@ -139,16 +134,16 @@ static int make_region(struct tcp_layers *l)
 		{SL_SECTION_LAYER_GROUPS, SL_LAYER_SLOT_SIZE, flows + flow_bytes, group_bytes},
 	};
 	uint64_t *hot;
-	int err = tcp_region_map(tcp_layer_table_fd(l), flows + flow_bytes + group_bytes,
-				 SL_REGION_LAYERS, sections, sizeof(sections) / sizeof(*sections),
-				 &l->table, &l->bytes);
+	int err = tcp_region_map(&l->region, bpf_map__fd(l->skel->maps.layer_table),
+				 flows + flow_bytes + group_bytes, SL_REGION_LAYERS, sections,
+				 sizeof(sections) / sizeof(*sections));
 
 	if (err)
 		return err;
-	hot = (uint64_t *)((char *)l->table + SL_HEADER_SIZE);
+	hot = (uint64_t *)((char *)l->region.map + SL_HEADER_SIZE);
 	hot[SL_LAYERS_GROUPS_USED] = 1; /* group 0 takes flows without a group */
 	hot[7] = sl_line_check(hot);
-	return region_layers_info_parse(l->table, l->bytes, &l->info) ? -EINVAL : 0;
+	return region_layers_info_parse(l->region.map, l->region.bytes, &l->info) ? -EINVAL : 0;
 }
 
 int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, char *why,
@@ -180,6 +175,8 @@ static int attach(struct tcp_layers *l)
 		if (err)
 			return err;
 	}
+	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_TCP_IP) == TCP_HOOK_NETFILTER)
+		l->netfilter = bpf_program__fd(l->skel->progs.xmit_nf);
 	return tcp_layers_namespaces(l);
 }
 
@@ -194,7 +191,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	snprintf(why, bytes, "out of memory");
 	if (!l)
 		return -ENOMEM;
-	l->cgroup_link = -1;
+	l->cgroup_link = l->netfilter = -1;
 	tcp_libbpf_log();
 	err = libbpf_num_possible_cpus();
 	if (err < 0)
@@ -245,8 +242,7 @@ void tcp_layers_close(struct tcp_layers *l)
 	tcp_layer_groups_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);
-	if (l->table)
-		munmap(l->table, l->bytes);
+	tcp_region_unmap(&l->region);
 	tcp_filter_unmap(l->filter);
 	layer_bpf__destroy(l->skel);
 	free(l);
@@ -290,14 +286,67 @@ bool tcp_layers_settled(const struct tcp_layers *l)
 	return !__atomic_load_n(&l->skel->bss->count_armed, __ATOMIC_ACQUIRE);
 }
 
-int tcp_layer_table_fd(const struct tcp_layers *l)
+/* ---- reading, line by line ---- */
+
+/* The memory at an offset of the region. */
+static const uint64_t *at(const struct tcp_layers *l, uint64_t offset)
 {
-	return bpf_map__fd(l->skel->maps.layer_table);
+	return (const uint64_t *)((const char *)l->region.map + offset);
 }
 
-int tcp_layer_netfilter_fd(const struct tcp_layers *l)
+uint32_t tcp_layers_slots(const struct tcp_layers *l, enum tcp_layer_table table)
 {
-	if (tcp_hook_chosen(&l->hooks, TCP_BOUNDARY_TCP_IP) != TCP_HOOK_NETFILTER)
-		return -1;
-	return bpf_program__fd(l->skel->progs.xmit_nf);
+	const uint64_t *from = at(l, l->info.hot);
+	struct region_layers_hot hot;
+	uint64_t line[8];
+
+	if (!region_copy_lines(line, from, 1) || region_layers_hot_parse(line, &l->info, &hot))
+		return table == TCP_LAYER_FLOWS ? l->info.flow_slots : l->info.group_slots;
+	return table == TCP_LAYER_FLOWS ? hot.flows_used : hot.groups_used;
+}
+
+int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint32_t index,
+		    struct region_layer_view *v)
+{
+	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
+	const uint64_t *from = at(l, flows ? l->info.flows : l->info.groups) +
+			       (size_t)index * SL_SLOT_WORDS;
+	uint64_t copy[SL_SLOT_WORDS], key[8];
+
+	if (index >= (flows ? l->info.flow_slots : l->info.group_slots))
+		return -EINVAL;
+	if (!region_copy_lines(copy, from, 1))
+		return -EAGAIN;
+	if ((copy[SL_SLOT_STATE] & 255) == SL_SLOT_FREE && !keyless)
+		return 0;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!region_copy_lines(copy + 8, from + 8, SL_SLOT_WORDS / 8 - 1) ||
+	    region_layer_parse(copy, keyless, v))
+		return -EAGAIN;
+	/* The same owner at the end? */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	if (!region_copy_lines(key, from, 1) || key[SL_SLOT_STATE] >> 16 != v->generation)
+		return -EAGAIN;
+	return 1;
+}
+
+int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])
+{
+	const struct region_section *s = &l->info.losses;
+	uint64_t copy[(SL_CAUSES + 6) / 7 * 8];
+
+	memset(out, 0, SL_CAUSES * sizeof(*out));
+	for (uint32_t i = 0; i < s->count; i++) {
+		const uint64_t *from = at(l, s->offset + (size_t)i * s->stride);
+
+		if (!region_copy_lines(copy, from, sizeof(copy) / SL_LINE_SIZE) ||
+		    region_losses_add(copy, SL_CAUSES, out))
+			return -EAGAIN;
+	}
+	return 0;
+}
+
+const struct tcp_region *tcp_layers_region(const struct tcp_layers *l)
+{
+	return &l->region;
 }

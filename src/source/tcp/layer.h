@@ -72,8 +72,8 @@ bool tcp_layers_settled(const struct tcp_layers *layers);
 /* Occurrences of each cause since the start. 0 or -errno. */
 int tcp_layers_causes(const struct tcp_layers *layers, uint64_t out[SL_CAUSES]);
 
-/* The region (SL_REGION_LAYERS), mapped writable, and its map's descriptor; until the close. */
-void *tcp_layers_region(const struct tcp_layers *layers, size_t *bytes, int *fd);
+/* Of kind SL_REGION_LAYERS; until the close. */
+const struct tcp_region *tcp_layers_region(const struct tcp_layers *layers);
 
 /*
  * Delivers records of the kinds whose bit is set (1 << enum tcp_record_kind); 0: none.

@@ -25,7 +25,7 @@
 
 static uint64_t *group_at(const struct tcp_layers *l, uint32_t i)
 {
-	return (uint64_t *)((char *)l->table + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
+	return (uint64_t *)((char *)l->region.map + l->info.groups) + (size_t)i * SL_SLOT_WORDS;
 }
 
 /* Cells first, the check word last: a reader in between finds a line that does not verify. */

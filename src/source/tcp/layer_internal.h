@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_internal.h - shared by the layer*.c files. */
+/* layer_internal.h - shared by layer.c, layer_groups.c and layer_netns.c. */
 #ifndef SL_SOURCE_TCP_LAYER_INTERNAL_H
 #define SL_SOURCE_TCP_LAYER_INTERNAL_H
 
@@ -21,10 +21,10 @@ struct tcp_layers {
 	struct tcp_hooks hooks;
 	struct tcp_kernel_filter *filter; /* mapped */
 	uint32_t cpus;
-	void *table; /* mapped */
-	size_t bytes;
+	struct tcp_region region;
 	struct region_layers_info info;
 	int cgroup_link;
+	int netfilter; /* the program; -1: another hook is in use */
 	struct ring_buffer *ring;
 	void (*record)(void *context, const struct tcp_layer_record *r);
 	void *record_context;
@@ -35,9 +35,6 @@ struct tcp_layers {
 	unsigned int namespace_count;
 };
 
-/* The netfilter program; -1: another hook is in use. */
-int tcp_layer_netfilter_fd(const struct tcp_layers *l);
-int tcp_layer_table_fd(const struct tcp_layers *l);
 void tcp_layer_namespaces_end(struct tcp_layers *l);
 /* layer_groups.c. 0 or -errno. */
 int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns);

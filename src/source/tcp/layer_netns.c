@@ -42,19 +42,18 @@ static void here(void *context, uint64_t inode)
 {
 	struct tcp_layers *l = context;
 	struct tcp_layer_namespace *n = &l->namespaces[l->namespace_count++];
-	int prog = tcp_layer_netfilter_fd(l);
 
 	n->inode = inode;
 	n->seen = true;
-	n->link[0] = tcp_netfilter_link(prog, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
-	n->link[1] = tcp_netfilter_link(prog, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
+	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
+	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
 }
 
 int tcp_layers_namespaces(struct tcp_layers *l)
 {
 	int err;
 
-	if (tcp_layer_netfilter_fd(l) < 0)
+	if (l->netfilter < 0)
 		return 0;
 	for (unsigned int i = 0; i < l->namespace_count; i++)
 		l->namespaces[i].seen = false;

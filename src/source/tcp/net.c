@@ -8,13 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "source/tcp/bpf/net_shared.h"
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/net.skel.h"
-#include "source/tcp/region.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
@@ -25,8 +23,7 @@ struct tcp_net {
 	struct net_bpf *skel;
 	struct tcp_hooks hooks;
 	struct tcp_kernel_filter *filter; /* mapped */
-	void *region;
-	size_t bytes;
+	struct tcp_region region;
 	struct region_nic_info info;
 };
 
@@ -80,13 +77,12 @@ static int map_region(struct tcp_net *n)
 		{SL_SECTION_NIC_RING, SL_NIC_SIZE, TCP_NET_FIRST_ELEMENT * SL_NIC_SIZE, ring},
 	};
 	uint64_t size = TCP_NET_FIRST_ELEMENT * SL_NIC_SIZE + ring;
-	int err;
+	int err = tcp_region_map(&n->region, bpf_map__fd(n->skel->maps.net_ring), size,
+				 SL_REGION_NIC, sections, sizeof(sections) / sizeof(*sections));
 
-	err = tcp_region_map(bpf_map__fd(n->skel->maps.net_ring), size, SL_REGION_NIC, sections,
-			     sizeof(sections) / sizeof(*sections), &n->region, &n->bytes);
 	if (err)
 		return err;
-	return region_nic_info_parse(n->region, n->bytes, &n->info) ? -EPROTO : 0;
+	return region_nic_info_parse(n->region.map, n->region.bytes, &n->info) ? -EPROTO : 0;
 }
 
 int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why, size_t bytes)
@@ -148,8 +144,7 @@ void tcp_net_close(struct tcp_net *n)
 {
 	if (!n)
 		return;
-	if (n->region)
-		munmap(n->region, n->bytes);
+	tcp_region_unmap(&n->region);
 	tcp_filter_unmap(n->filter);
 	net_bpf__destroy(n->skel);
 	free(n);
@@ -163,15 +158,9 @@ uint64_t tcp_net_left_out(const struct tcp_net *n)
 	return sum;
 }
 
-const void *tcp_net_region(const struct tcp_net *n, size_t *bytes)
+const struct tcp_region *tcp_net_region(const struct tcp_net *n)
 {
-	*bytes = n->bytes;
-	return n->region;
-}
-
-int tcp_net_region_fd(const struct tcp_net *n)
-{
-	return bpf_map__fd(n->skel->maps.net_ring);
+	return &n->region;
 }
 
 const struct region_nic_info *tcp_net_info(const struct tcp_net *n)

@@ -37,9 +37,7 @@ uint64_t tcp_net_left_out(const struct tcp_net *net);
 /* Changes the filter at run time. 0 or -errno, why as above. */
 int tcp_net_filter(struct tcp_net *net, const struct tcp_filter *filter, char *why, size_t bytes);
 
-/* As tcp_region() and tcp_region_fd(). */
-const void *tcp_net_region(const struct tcp_net *net, size_t *bytes);
-int tcp_net_region_fd(const struct tcp_net *net);
+const struct tcp_region *tcp_net_region(const struct tcp_net *net); /* until the close */
 const struct region_nic_info *tcp_net_info(const struct tcp_net *net);
 
 #endif

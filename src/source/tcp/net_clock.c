@@ -113,15 +113,6 @@ static void forget(struct tcp_net_clock *c, int64_t from)
 	memmove(c->v, c->v + k, c->n * sizeof(*c->v));
 }
 
-static int append(struct tcp_net_clock *c, struct tcp_net_stretch *s)
-{
-	if (!BASE_GROW(c->v, c->n, c->room))
-		return -ENOMEM;
-	c->v[c->n++] = s;
-	c->apexes += weight(s);
-	return 0;
-}
-
 /* ---- from points to stretches ---- */
 
 struct net_clock_run { /* points without contradiction */
@@ -138,7 +129,6 @@ static int keep(struct tcp_net_clock *c, const struct net_clock_run *r, struct t
 	int64_t first = r->p[0].at, last = r->p[r->n - 1].at;
 	double low = -TCP_NET_SKEW_MAX, high = TCP_NET_SKEW_MAX;
 	size_t n[2], begin[2], end;
-	int err;
 
 	n[0] = apexes(r->p, r->n, false, room);
 	chain[1] = room + n[0];
@@ -163,16 +153,16 @@ static int keep(struct tcp_net_clock *c, const struct net_clock_run *r, struct t
 		end = behind(chain[d], n[d], r->to);
 		n[d] = end + (end < n[d]) - begin[d];
 	}
-	s = malloc(sizeof(*s) + (n[0] + n[1]) * sizeof(s->apex[0]));
+	s = BASE_GROW(c->v, c->n, c->room) ? malloc(sizeof(*s) + (n[0] + n[1]) * sizeof(s->apex[0]))
+					   : NULL;
 	if (!s)
 		return -ENOMEM;
 	*s = (struct tcp_net_stretch){r->from, r->to, low, high, {n[0], n[1]}};
 	memcpy(s->apex, chain[0] + begin[0], n[0] * sizeof(s->apex[0]));
 	memcpy(s->apex + n[0], chain[1] + begin[1], n[1] * sizeof(s->apex[0]));
-	err = append(c, s);
-	if (err)
-		free(s);
-	return err;
+	c->v[c->n++] = s;
+	c->apexes += weight(s);
+	return 0;
 }
 
 static bool contradict(const struct tcp_net_point *early, const struct tcp_net_point *late)

@@ -19,17 +19,17 @@ static uint64_t head_check(const struct tcp_net_file_head *h)
 	return sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct tcp_net_file_head, check));
 }
 
+static const uint32_t frame_bytes[] = {
+	[TCP_NET_SEGMENT] = SL_NIC_SIZE,
+	[TCP_NET_GAP] = 16,
+	[TCP_NET_LAYERS] = sizeof(struct tcp_layer_record),
+	[TCP_NET_END] = 32,
+};
+_Static_assert(sizeof(struct tcp_layer_record) % 8 == 0, "frames are of 8 bytes");
+
 static int put(FILE *to, const void *data, size_t bytes)
 {
 	return fwrite(data, 1, bytes, to) == bytes ? 0 : -EIO;
-}
-
-static int frame(FILE *to, uint32_t type, const void *data, uint32_t bytes)
-{
-	const struct frame_head h = {.type = type, .bytes = bytes};
-	int err = put(to, &h, sizeof(h));
-
-	return err ? err : put(to, data, bytes);
 }
 
 int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16])
@@ -49,29 +49,12 @@ int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16])
 	return put(to, &h, sizeof(h));
 }
 
-int tcp_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS])
+int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data)
 {
-	return frame(to, TCP_NET_SEGMENT, place, SL_NIC_SIZE);
-}
+	const struct frame_head h = {.type = type, .bytes = frame_bytes[type]};
+	int err = put(to, &h, sizeof(h));
 
-int tcp_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns)
-{
-	const uint64_t v[2] = {records, now_ns};
-
-	return frame(to, TCP_NET_GAP, v, sizeof(v));
-}
-
-int tcp_net_file_layers(FILE *to, const struct tcp_layer_record *r)
-{
-	_Static_assert(sizeof(*r) % 8 == 0, "frames are of 8 bytes");
-	return frame(to, TCP_NET_LAYERS, r, sizeof(*r));
-}
-
-int tcp_net_file_end(FILE *to, const struct region_nic_hot *hot, uint64_t left_out, uint64_t now_ns)
-{
-	const uint64_t v[4] = {now_ns, hot->headless, hot->fragments, left_out};
-
-	return frame(to, TCP_NET_END, v, sizeof(v));
+	return err ? err : put(to, data, h.bytes);
 }
 
 int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t bytes)
@@ -93,40 +76,41 @@ int tcp_net_file_head(FILE *from, struct tcp_net_file_head *h, char *why, size_t
 static int take(const struct frame_head *h, const uint64_t *w, struct tcp_net_frame *f, char *why,
 		size_t bytes)
 {
+	if (!h->type || h->type >= sizeof(frame_bytes) / sizeof(*frame_bytes))
+		return base_fail(why, bytes, -EINVAL, "unknown frame type %u", h->type);
+	if (h->bytes != frame_bytes[h->type])
+		goto damaged;
 	f->type = h->type;
-	switch (h->type) {
+	switch (f->type) {
 	case TCP_NET_SEGMENT:
 		/* Expects its own number: a file has no ring. */
-		if (h->bytes != SL_NIC_SIZE || region_nic_record_parse(w, w[0] >> 8, &f->segment))
-			break;
-		return 1;
+		if (region_nic_record_parse(w, w[0] >> 8, &f->segment))
+			goto damaged;
+		break;
 	case TCP_NET_GAP:
-		if (h->bytes != 16 || w[1] >> 62 || w[0] >> 56)
-			break;
+		if (w[1] >> 62 || w[0] >> 56)
+			goto damaged;
 		f->gap.records = w[0];
 		f->gap.now_ns = w[1];
-		return 1;
+		break;
 	case TCP_NET_LAYERS:
-		if (h->bytes != sizeof(f->layers))
-			break;
 		memcpy(&f->layers, w, sizeof(f->layers));
 		if (f->layers.kind > TCP_RECORD_OUT || f->layers.role > SL_ROLE_CLIENT ||
 		    (f->layers.nic_in | f->layers.ip_in | f->layers.tcp_in | f->layers.copied |
 		     f->layers.sent | f->layers.ip_out | f->layers.queued | f->layers.nic_out) >>
 			    62)
-			break;
-		return 1;
+			goto damaged;
+		break;
 	case TCP_NET_END:
-		if (h->bytes != 32 || w[0] >> 62)
-			break;
+		if (w[0] >> 62)
+			goto damaged;
 		f->end.now_ns = w[0];
 		f->end.headless = w[1];
 		f->end.fragments = w[2];
 		f->end.left_out = w[3];
-		return 1;
-	default:
-		return base_fail(why, bytes, -EINVAL, "unknown frame type %u", h->type);
 	}
+	return 1;
+damaged:
 	return base_fail(why, bytes, -EINVAL, "damaged frame of type %u", h->type);
 }
 

@@ -57,11 +57,7 @@ struct tcp_net_frame {
 
 /* Writing. 0 or -errno; stream errors may show only when it is closed. */
 int tcp_net_file_begin(FILE *to, const uint8_t boot_id[16]);
-int tcp_net_file_segment(FILE *to, const uint64_t place[SL_NIC_WORDS]);
-int tcp_net_file_gap(FILE *to, uint64_t records, uint64_t now_ns);
-int tcp_net_file_layers(FILE *to, const struct tcp_layer_record *r);
-int tcp_net_file_end(FILE *to, const struct region_nic_hot *hot, uint64_t left_out,
-		     uint64_t now_ns);
+int tcp_net_file_put(FILE *to, enum tcp_net_frame_type type, const void *data); /* as above */
 
 /* Reading: 0; -EINVAL: another kind of file, with one line in why[]; -errno of the stream. */
 int tcp_net_file_head(FILE *from, struct tcp_net_file_head *head, char *why, size_t bytes);

@@ -39,7 +39,7 @@ struct net_match_list { /* elements [first, n) of room */
 struct dir {
 	struct dir *next; /* in the bucket */
 	struct tcp_net_flow flow;
-	uint32_t isn[2]; /* each side's SYN */
+	uint32_t isn; /* of its SYN, which each side may have seen */
 	bool has_isn[2];
 	bool begun;
 	uint32_t bucket;
@@ -68,7 +68,7 @@ struct tcp_net_match {
 	struct tcp_net_match_opts options;
 	struct dir *bucket[BUCKETS];
 	struct dir **dirs;
-	uint32_t n, next_index;
+	uint32_t n;
 	uint64_t held; /* records held */
 	struct side side[2];
 	uint64_t causes[TCP_NET_CAUSES], sent[2];
@@ -160,7 +160,6 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 	memcpy(d->flow.destination, r->destination, 16);
 	d->flow.v6 = !!(r->flags & SL_NIC_V6);
 	d->flow.sender = (uint8_t)sender;
-	d->flow.index = m->next_index++;
 	d->bucket = bucket;
 	d->next = *b;
 	*b = d;
@@ -175,34 +174,24 @@ static struct dir *dir_add(struct tcp_net_match *m, const struct region_nic_reco
 static struct dir *dir_of(struct tcp_net_match *m, int side, const struct region_nic_record *r)
 {
 	int sender = r->flags & SL_NIC_OUT ? side : !side;
-	struct dir *d = m->bucket[hash(r, sender) % BUCKETS], *found = NULL, *current = NULL;
+	struct dir *d = m->bucket[hash(r, sender) % BUCKETS], *newest = NULL;
+	bool syn = r->flags & SL_NIC_SYN;
 
-	for (; d; d = d->next) {
+	for (; d; d = d->next) { /* the newest comes first */
 		if (!same_flow(&d->flow, r, sender))
 			continue;
-		if (r->flags & SL_NIC_SYN) {
-			bool known = d->has_isn[0] || d->has_isn[1];
-			uint32_t isn = d->has_isn[0] ? d->isn[0] : d->isn[1];
-
-			if (known && isn == r->seq) {
-				found = d;
-				break;
-			}
-		} else if (d->has_isn[side]) { /* the newest comes first */
-			found = d;
+		if (syn ? (d->has_isn[0] || d->has_isn[1]) && d->isn == r->seq : d->has_isn[side])
 			break;
-		} else if (!current) {
-			current = d;
-		}
+		newest = newest ?: d;
 	}
-	if (!found && !(r->flags & SL_NIC_SYN))
-		found = current;
-	found = found ?: dir_add(m, r, sender);
-	if (found && r->flags & SL_NIC_SYN) {
-		found->has_isn[side] = true;
-		found->isn[side] = r->seq;
+	if (!d && !syn)
+		d = newest;
+	d = d ?: dir_add(m, r, sender);
+	if (d && syn) {
+		d->has_isn[side] = true;
+		d->isn = r->seq;
 	}
-	return found;
+	return d;
 }
 
 /* Unwraps to the number nearest to the newest, and advances the newest. */
@@ -273,7 +262,6 @@ static void sent(struct tcp_net_match *m, int side, struct dir *d,
 	}
 	if (r->seq == r->end)
 		return;
-	d->flow.sent++;
 	m->sent[side]++;
 	seq = unwrap_seq(d, r->seq);
 	if (seq < d->sent_end && d->again.n - d->again.first >= AGAIN) {
@@ -410,8 +398,6 @@ static void match(struct tcp_net_match *m, struct dir *d, const struct region_ni
 	};
 	if (o->time > d->latest)
 		d->latest = o->time;
-	d->flow.matched++;
-	d->flow.reordered += s.reordered;
 	m->options.sample(m->options.context, &s);
 }
 
@@ -583,9 +569,10 @@ static void expire(struct tcp_net_match *m, struct net_match_list *l, uint64_t b
 	}
 }
 
-static bool is_empty(const struct net_match_list *l)
+static bool holds_nothing(const struct dir *d)
 {
-	return l->first == l->n;
+	return d->fresh.first == d->fresh.n && d->again.first == d->again.n &&
+	       d->acks.first == d->acks.n && d->in.first == d->in.n;
 }
 
 /* Drops directions without records for as long as segments are remembered. */
@@ -594,16 +581,12 @@ static void drop_idle(struct tcp_net_match *m, int side, uint64_t before_ns)
 	for (uint32_t i = 0; i < m->n; i++) {
 		struct dir *d = m->dirs[i], **at = &m->bucket[d->bucket];
 
-		if (d->flow.sender != side || d->touched[side] >= before_ns ||
-		    !is_empty(&d->fresh) || !is_empty(&d->again) || !is_empty(&d->acks) ||
-		    !is_empty(&d->in))
+		if (d->flow.sender != side || d->touched[side] >= before_ns || !holds_nothing(d))
 			continue;
 		while (*at != d)
 			at = &(*at)->next;
 		*at = d->next;
 		m->dirs[i--] = m->dirs[--m->n];
-		if (m->options.gone)
-			m->options.gone(m->options.context, &d->flow);
 		dir_free(d);
 	}
 }
@@ -634,14 +617,4 @@ void tcp_net_match_sent(const struct tcp_net_match *m, uint64_t sent[2])
 {
 	sent[0] = m->sent[0];
 	sent[1] = m->sent[1];
-}
-
-uint32_t tcp_net_match_flows(const struct tcp_net_match *m)
-{
-	return m->n;
-}
-
-struct tcp_net_flow *tcp_net_match_flow(const struct tcp_net_match *m, uint32_t i)
-{
-	return &m->dirs[i]->flow;
 }

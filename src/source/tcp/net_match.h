@@ -39,9 +39,7 @@ struct tcp_net_flow {
 	uint8_t source[16], destination[16];
 	uint16_t source_port, destination_port;
 	uint8_t v6, sender; /* sender: side 0 A, 1 B */
-	uint32_t index;	    /* from 0 on, never reused */
-	uint64_t sent, matched, reordered;
-	void *user; /* the caller's; initially NULL */
+	void *user;	    /* the caller's; initially NULL */
 };
 
 struct tcp_net_sample {
@@ -59,7 +57,6 @@ struct tcp_net_match_opts {
 	uint32_t flows;	  /* directions of connections; 0: 65536 */
 	uint32_t records; /* remembered, about 64 bytes each; 0: 2^20 */
 	void (*sample)(void *context, const struct tcp_net_sample *sample);
-	void (*gone)(void *context, struct tcp_net_flow *flow); /* NULL is fine */
 	void *context;
 };
 /* NULL with errno. */
@@ -92,7 +89,5 @@ void tcp_net_match_expire(struct tcp_net_match *m, int side, uint64_t before_ns,
 const uint64_t *tcp_net_match_causes(const struct tcp_net_match *m);
 /* Segments sent by each side, without pure acknowledgements. */
 void tcp_net_match_sent(const struct tcp_net_match *m, uint64_t sent[2]);
-uint32_t tcp_net_match_flows(const struct tcp_net_match *m);
-struct tcp_net_flow *tcp_net_match_flow(const struct tcp_net_match *m, uint32_t i);
 
 #endif

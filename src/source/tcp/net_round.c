@@ -21,8 +21,9 @@ const char *tcp_net_part_name(int part)
 }
 
 /* By kind, connection and sequence number. */
-static int compare(const struct tcp_layer_record *a, const struct tcp_layer_record *b)
+static int compare(const void *x, const void *y)
 {
+	const struct tcp_layer_record *a = x, *b = y;
 	int c = (int)a->kind - b->kind;
 
 	c = c ? c : memcmp(a->key.local, b->key.local, 16);
@@ -32,11 +33,6 @@ static int compare(const struct tcp_layer_record *a, const struct tcp_layer_reco
 	if (c)
 		return c;
 	return a->seq < b->seq ? -1 : a->seq > b->seq;
-}
-
-static int order(const void *a, const void *b)
-{
-	return compare(a, b);
 }
 
 /* The peer's segment that holds a byte; NULL: none, or several. */
@@ -123,7 +119,7 @@ int tcp_net_rounds_find(struct tcp_layer_record *records[2], const size_t n[2],
 		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		if (n[s])
-			qsort(records[s], n[s], sizeof(*records[s]), order);
+			qsort(records[s], n[s], sizeof(*records[s]), compare);
 	for (int s = 0; s < 2; s++) {
 		for (size_t i = 0; i < n[s]; i++) {
 			const struct tcp_layer_record *q = &records[s][i], *out, *in;

@@ -7,25 +7,23 @@
 
 #include "region/decode.h"
 
-int tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
-		   const struct sl_region_section *sections, uint32_t count, void **map,
-		   size_t *bytes)
+int tcp_region_map(struct tcp_region *r, int fd, uint64_t size, uint32_t kind,
+		   const struct sl_region_section *sections, uint32_t count)
 {
-	struct sl_region_header *h;
-	int err;
+	void *map;
 
 	size = (size + 4095) & ~4095ull;
-	h = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, map_fd, 0);
-	if (h == MAP_FAILED)
+	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
 		return -errno;
-	err = region_header_write(h, size, kind, sections, count);
-	if (err) {
-		munmap(h, size);
-		return err;
-	}
-	*map = h;
-	*bytes = size;
-	return 0;
+	*r = (struct tcp_region){map, size, fd};
+	return region_header_write(map, size, kind, sections, count);
+}
+
+void tcp_region_unmap(struct tcp_region *r)
+{
+	if (r->map)
+		munmap(r->map, r->bytes);
 }
 
 int tcp_region_read_only(int map_fd)

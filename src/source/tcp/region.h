@@ -8,13 +8,18 @@
 
 #include <sidelight/region.h>
 
+struct tcp_region {
+	void *map; /* writable; NULL: none */
+	size_t bytes;
+	int fd; /* the array's, for others to map */
+};
+
 /*
- * Maps the array map_fd writable, size bytes rounded up to whole pages, and writes its header.
- * munmap() of *bytes unmaps it. 0 or -errno.
+ * Maps the array fd, size bytes rounded up to whole pages, and writes its header. 0 or -errno.
  */
-int tcp_region_map(int map_fd, uint64_t size, uint32_t kind,
-		   const struct sl_region_section *sections, uint32_t count, void **map,
-		   size_t *bytes);
+int tcp_region_map(struct tcp_region *r, int fd, uint64_t size, uint32_t kind,
+		   const struct sl_region_section *sections, uint32_t count);
+void tcp_region_unmap(struct tcp_region *r);
 
 /*
  * A read-only descriptor of the map, for consumers, or -errno: -EPERM without CAP_SYS_ADMIN, which

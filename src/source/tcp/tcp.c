@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
+
+#include <sidelight/flow.h>
 
 #include "base/base.h"
 #include "source/tcp/bpf/shared.h"
@@ -17,17 +19,19 @@
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/identity.h"
 #include "source/tcp/netns.h"
-#include "source/tcp/table.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
+
+#define FLOWS_DEFAULT	  16384u
+#define JOURNAL_LEAST	  1024u
+#define LINES_PER_ELEMENT (SL_FLOW_SIZE / SL_LINE_SIZE)
 
 struct tcp {
 	struct flow_bpf *flow;
 	struct tcp_hooks hooks;
 	struct tcp_opts options;
 	struct tcp_kernel_filter *filter; /* mapped */
-	void *table;
-	size_t table_bytes;
+	struct tcp_region region;
 	struct bpf_link *iterator, *holders;
 	struct tcp_identity *identity; /* with options.cgroups */
 	bool attached;
@@ -69,14 +73,79 @@ static int choose(struct tcp *t, char *why, size_t bytes)
 	return 0;
 }
 
-static int check_filter(const struct tcp_filter *filter, char *why, size_t bytes)
-{
-	struct tcp_kernel_filter *scratch = malloc(sizeof(*scratch));
-	int err = scratch ? tcp_filter_parse(filter, scratch, why, bytes) : -ENOMEM;
+/* ---- the table ---- */
 
-	free(scratch);
-	return err;
+static uint32_t power_of_two(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
 }
+
+/* Microseconds per jiffy, the resolution of coarse clocks. */
+static uint32_t tick_us(void)
+{
+	struct timespec t;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t) || t.tv_sec || t.tv_nsec < 1000)
+		return 4000;
+	return (uint32_t)(t.tv_nsec / 1000);
+}
+
+/* Sizes the maps before the object is loaded. 0 or -errno. */
+static int size_table(struct flow_bpf *flow, const struct tcp_opts *o)
+{
+	struct tcp_flow_settings *s = (struct tcp_flow_settings *)&flow->rodata->settings;
+	uint32_t slots = o->flows ? o->flows : FLOWS_DEFAULT, ring = power_of_two(slots);
+	uint32_t journal = BASE_MAX(ring, JOURNAL_LEAST);
+
+	if (slots > SL_FLOWS_MAX || o->cgroups >= SL_FLOW_CGROUPS_MAX)
+		return -EINVAL;
+	s->interval_ns = o->interval_ns ? o->interval_ns : 10000000;
+	s->quarantine_ns = o->quarantine_ns ? o->quarantine_ns : 5000000000;
+	s->slots = slots;
+	s->ring_mask = ring - 1;
+	s->near_shift = 31 - (uint32_t)__builtin_ctz(ring); /* two slots per flow */
+	s->journal_mask = journal - 1;
+	s->journal_first = TCP_FLOWS_FIRST_ELEMENT + slots;
+	s->tick_us = tick_us();
+	flow->rodata->take_existing = o->existing;
+	s->cgroups = o->cgroups ? o->cgroups + 1 : 0; /* slot 0: the section's counters */
+	return tcp_maps_size((const struct tcp_map_size[]){
+		{flow->maps.tcp_flows, s->journal_first + journal / LINES_PER_ELEMENT + s->cgroups},
+		{flow->maps.tcp_known, s->cgroups ? s->cgroups : 1},
+		{flow->maps.tcp_states, slots},
+		{flow->maps.tcp_free, slots},
+		{flow->maps.tcp_dirty, ring},
+		{flow->maps.tcp_near, 2 * ring},
+		{flow->maps.tcp_quarantine, ring},
+		{0}});
+}
+
+/* Maps the table of a loaded object, and writes its header. 0 or -errno. */
+static int map_table(struct tcp *t)
+{
+	const struct tcp_flow_settings *s =
+		(const struct tcp_flow_settings *)&t->flow->rodata->settings;
+	uint64_t journal = (uint64_t)s->journal_first * SL_FLOW_SIZE;
+	uint64_t journal_bytes = ((uint64_t)s->journal_mask + 1) * SL_LINE_SIZE;
+	uint64_t cgroups = (uint64_t)s->cgroups * SL_FLOW_CGROUP_SIZE;
+	const struct sl_region_section sections[] = {
+		{SL_SECTION_HOT, SL_LINE_SIZE, TCP_FLOWS_HOT_ELEMENT * SL_FLOW_SIZE, SL_LINE_SIZE},
+		{SL_SECTION_FLOWS, SL_FLOW_SIZE, TCP_FLOWS_FIRST_ELEMENT * SL_FLOW_SIZE,
+		 (uint64_t)s->slots * SL_FLOW_SIZE},
+		{SL_SECTION_JOURNAL, SL_LINE_SIZE, journal, journal_bytes},
+		{SL_SECTION_CGROUPS, SL_FLOW_CGROUP_SIZE, journal + journal_bytes, cgroups},
+	};
+
+	return tcp_region_map(&t->region, bpf_map__fd(t->flow->maps.tcp_flows),
+			      journal + journal_bytes + cgroups, SL_REGION_FLOWS, sections,
+			      cgroups ? 4 : 3);
+}
+
+/* ---- opening ---- */
 
 int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t bytes)
 {
@@ -95,7 +164,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	t->options = *options;
 	tcp_libbpf_log();
 	/* Report invalid options first. */
-	err = check_filter(&t->options.filter, why, bytes);
+	err = tcp_filter_check(&t->options.filter, why, bytes);
 	if (err)
 		goto fail;
 	if (t->options.calls)
@@ -108,7 +177,7 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		err = -errno;
 		goto fail;
 	}
-	err = tcp_table_size(t->flow, &t->options);
+	err = size_table(t->flow, &t->options);
 	if (err == -EINVAL)
 		snprintf(why, bytes, "a table cannot hold %u flows", t->options.flows);
 	err = err ? err : choose(t, why, bytes);
@@ -120,10 +189,9 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 		goto fail;
 	}
 	err = tcp_filter_map(bpf_map__fd(t->flow->maps.tcp_filter), &t->filter);
-	err = err ? err : tcp_table_map(t->flow, &t->table, &t->table_bytes);
-	err = err ? err : tcp_filter(t, &t->options.filter, why, bytes);
+	err = err ?: map_table(t) ?: tcp_filter(t, &t->options.filter, why, bytes);
 	if (!err && t->options.cgroups)
-		err = tcp_identity_open(t->flow, t->table, t->table_bytes, &t->identity);
+		err = tcp_identity_open(t->flow, &t->region, &t->identity);
 	if (err)
 		goto fail;
 	*out = t;
@@ -230,30 +298,14 @@ int tcp_filter(struct tcp *t, const struct tcp_filter *filter, char *why, size_t
 	return err;
 }
 
-const void *tcp_region(const struct tcp *t, size_t *bytes)
+const struct tcp_region *tcp_region(const struct tcp *t)
 {
-	*bytes = t->table_bytes;
-	return t->table;
+	return &t->region;
 }
 
-int tcp_region_fd(const struct tcp *t)
+struct tcp_identity *tcp_identity(const struct tcp *t)
 {
-	return bpf_map__fd(t->flow->maps.tcp_flows);
-}
-
-int tcp_cgroups_fd(const struct tcp *t)
-{
-	return t->identity ? tcp_identity_fd(t->identity) : -1;
-}
-
-uint64_t tcp_cgroups_serve(struct tcp *t, uint64_t now_ns)
-{
-	return t->identity ? tcp_identity_serve(t->identity, now_ns) : UINT64_MAX;
-}
-
-bool tcp_cgroups_want(struct tcp *t, uint64_t cgroup, uint64_t now_ns)
-{
-	return t->identity && tcp_identity_want(t->identity, cgroup, now_ns);
+	return t->identity;
 }
 
 void tcp_close(struct tcp *t)
@@ -263,8 +315,7 @@ void tcp_close(struct tcp *t)
 	tcp_identity_close(t->identity);
 	bpf_link__destroy(t->iterator);
 	bpf_link__destroy(t->holders);
-	if (t->table)
-		munmap(t->table, t->table_bytes);
+	tcp_region_unmap(&t->region);
 	tcp_filter_unmap(t->filter);
 	flow_bpf__destroy(t->flow);
 	free(t);

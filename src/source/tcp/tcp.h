@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "source/tcp/hook.h"
+#include "source/tcp/region.h"
 
 struct tcp;
 
@@ -62,23 +63,9 @@ int tcp_catch_up(struct tcp *tcp, uint64_t *missed);
 /* Changes the filter at run time. Flows that no longer match are closed gradually. 0 or -errno. */
 int tcp_filter(struct tcp *tcp, const struct tcp_filter *filter, char *why, size_t bytes);
 
-/*
- * The flow table: a region of kind SL_REGION_FLOWS, sidelight-region(5). The mapping is readable
- * and ends with the struct; the descriptor is the eBPF map's, for others to map.
- */
-const void *tcp_region(const struct tcp *tcp, size_t *bytes);
-int tcp_region_fd(const struct tcp *tcp);
-
-/*
- * With options.cgroups: a descriptor that is readable when a new cgroup appears, or -1.
- * tcp_cgroups_serve() updates the names in the region; call it then, and at the time that it
- * returned (CLOCK_MONOTONIC; UINT64_MAX: never). A cgroup is looked up at once and twice later,
- * since runtimes write names after a container has started.
- */
-int tcp_cgroups_fd(const struct tcp *tcp);
-uint64_t tcp_cgroups_serve(struct tcp *tcp, uint64_t now_ns);
-/* Adds a cgroup without connections. True: it was unknown; serve soon. */
-bool tcp_cgroups_want(struct tcp *tcp, uint64_t cgroup, uint64_t now_ns);
+/* The flow table, of kind SL_REGION_FLOWS; until the close. sidelight-region(5). */
+const struct tcp_region *tcp_region(const struct tcp *tcp);
+struct tcp_identity *tcp_identity(const struct tcp *tcp); /* NULL without options.cgroups */
 
 /* Detaches, unloads, frees. NULL is fine. */
 void tcp_close(struct tcp *tcp);

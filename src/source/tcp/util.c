@@ -5,9 +5,7 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <linux/capability.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "source/tcp/cgroup.h"
 
 /* Prefixes of libbpf's messages about a program or a map. */
 #define PROG "libbpf: prog '"
@@ -104,20 +103,13 @@ int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 
 int tcp_cgroup2_open(void)
 {
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	int fd = -ENOENT;
-	struct mntent *m;
+	struct tcp_cgroup_hierarchy unified;
+	int fd, err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 
-	if (!mounts)
-		return -errno;
-	while (fd < 0 && (m = getmntent(mounts)))
-		if (!strcmp(m->mnt_type, "cgroup2")) {
-			fd = open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			if (fd < 0)
-				fd = -errno;
-		}
-	endmntent(mounts);
-	return fd;
+	if (err)
+		return err;
+	fd = open(unified.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
 }
 
 /* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
@@ -129,17 +121,14 @@ const char *tcp_capabilities_missing(char *out, size_t bytes)
 	} needed[] = {{CAP_BPF, "CAP_BPF"},
 		      {CAP_PERFMON, "CAP_PERFMON"},
 		      {CAP_NET_ADMIN, "CAP_NET_ADMIN"}};
-	FILE *f = fopen("/proc/self/status", "re");
-	uint64_t have = 0;
-	char line[256];
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
+	uint64_t have;
 
 	*out = 0;
-	if (!f)
+	if (syscall(SYS_capget, &head, own))
 		return out; /* the kernel will report it */
-	while (fgets(line, sizeof(line), f))
-		if (sscanf(line, "CapEff: %" SCNx64, &have) == 1)
-			break;
-	fclose(f);
+	have = own[0].effective | (uint64_t)own[1].effective << 32;
 	for (unsigned int i = 0; i < sizeof(needed) / sizeof(*needed); i++)
 		if (!(have >> needed[i].bit & 1) &&
 		    !(have >> CAP_SYS_ADMIN & 1 && needed[i].bit != CAP_NET_ADMIN))
@@ -184,6 +173,15 @@ int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum)
 	return 0;
 }
 
+int tcp_maps_size(const struct tcp_map_size *s)
+{
+	int err = 0;
+
+	for (; s->map && !err; s++)
+		err = bpf_map__set_max_entries(s->map, s->entries);
+	return err;
+}
+
 int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook)
 {
 	/* union bpf_attr of BPF_LINK_CREATE as of 6.4, which some distributions' headers lack. */
@@ -218,10 +216,10 @@ int tcp_iterate_until(const struct bpf_program *program, const bool *done)
 		if (i)
 			usleep(10000);
 		err = tcp_iterate(iterator);
-		if (__atomic_load_n(done, __ATOMIC_ACQUIRE))
+		if (!done || __atomic_load_n(done, __ATOMIC_ACQUIRE))
 			break;
 	}
-	if (!err && !__atomic_load_n(done, __ATOMIC_ACQUIRE))
+	if (!err && done && !__atomic_load_n(done, __ATOMIC_ACQUIRE))
 		err = -ENOMEM;
 	bpf_link__destroy(iterator);
 	return err;

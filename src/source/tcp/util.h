@@ -21,6 +21,7 @@ const char *tcp_capabilities_missing(char *out, size_t bytes);
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
 
 struct bpf_link;
+struct bpf_map;
 struct bpf_object;
 struct bpf_program;
 
@@ -30,6 +31,13 @@ struct bpf_program;
  */
 int tcp_skipped_calls(const struct bpf_object *object, uint64_t *sum);
 
+struct tcp_map_size {
+	struct bpf_map *map; /* NULL ends a list */
+	uint32_t entries;
+};
+/* Sizes maps before they are loaded. 0 or -errno. */
+int tcp_maps_size(const struct tcp_map_size *sizes);
+
 /* Newer than the headers of some distributions; the numbers are the kernel's interface. */
 #define TCP_PROG_NETFILTER   32
 #define TCP_ATTACH_NETFILTER 45
@@ -38,7 +46,10 @@ int tcp_netfilter_link(int prog, uint32_t family, uint32_t hook);
 
 /* Runs an iterator once. 0 or -errno. */
 int tcp_iterate(const struct bpf_link *iterator);
-/* Runs a program's iterator until *done, for two seconds at most: then -ENOMEM. 0 or -errno. */
+/*
+ * Runs a program's iterator until *done, for two seconds at most: then -ENOMEM. NULL: once. 0 or
+ * -errno.
+ */
 int tcp_iterate_until(const struct bpf_program *program, const bool *done);
 
 /*

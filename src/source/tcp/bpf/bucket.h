@@ -14,26 +14,17 @@ static __always_inline u32 bucket_scale_1(u64 x)
 	u32 e = 0;
 	u64 m = x;
 
-	if (m >> 32) {
-		e += 32;
-		m >>= 32;
+#define HALVE(bits)           \
+	if (m >> (bits)) {    \
+		e += (bits);  \
+		m >>= (bits); \
 	}
-	if (m >> 16) {
-		e += 16;
-		m >>= 16;
-	}
-	if (m >> 8) {
-		e += 8;
-		m >>= 8;
-	}
-	if (m >> 4) {
-		e += 4;
-		m >>= 4;
-	}
-	if (m >> 2) {
-		e += 2;
-		m >>= 2;
-	}
+	HALVE(32)
+	HALVE(16)
+	HALVE(8)
+	HALVE(4)
+	HALVE(2)
+#undef HALVE
 	e += (u32)(m >> 1);
 	m = x << (63 - e);
 	return 2 * e + (m == 1ull << 63 ? 0 : m <= 0xb504f333f9de6484ull ? 1 : 2);

@@ -7,36 +7,17 @@
 #define SL_SOURCE_TCP_BPF_COMMON_BPF_H
 
 #include "kernel.h"
+#include "map.h"
 #include "shared.h"
 
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 /* The filter: one element, mapped by user space, which changes it while programs run. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct tcp_kernel_filter);
-} tcp_filter SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1024);
-	__type(key, struct tcp_cidr_key);
-	__type(value, u8);
-} tcp_cidrs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, u64);
-	__type(value, u8);
-} tcp_cgroups SEC(".maps");
+MAP(tcp_filter, ARRAY, BPF_F_MMAPABLE, 1, u32, struct tcp_kernel_filter);
+MAP(tcp_cidrs, LPM_TRIE, BPF_F_NO_PREALLOC, 1024, struct tcp_cidr_key, u8);
+MAP(tcp_cgroups, HASH, 0, 4096, u64, u8);
 
 /*
  * State kept with a socket. Written under the socket's lock, by the programs of flow.bpf.c. A
@@ -52,13 +33,22 @@ struct tcp_bpf_sock {
 	char comm[16];
 	u64 ended; /* id of the socket's previous flow */
 };
+MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct tcp_bpf_sock);
-} tcp_socks SEC(".maps");
+/* A program of a hook with these arguments that returns what the call does. */
+#define HOOK(section, name, call, args...)    \
+	SEC(section) int BPF_PROG(name, args) \
+	{                                     \
+		return call;                  \
+	}
+
+/* Programs of the places where a driver hands a packet to the stack. */
+#define DRIVER_HOOKS(prefix, call)                                                             \
+	HOOK("?tp_btf/napi_gro_receive_entry", prefix##_gro, call, struct sk_buff *skb)        \
+	HOOK("?tp_btf/napi_gro_frags_entry", prefix##_frags, call, struct sk_buff *skb)        \
+	HOOK("?tp_btf/netif_receive_skb_entry", prefix##_receive, call, struct sk_buff *skb)   \
+	HOOK("?tp_btf/netif_receive_skb_list_entry", prefix##_list, call, struct sk_buff *skb) \
+	HOOK("?tp_btf/netif_rx_entry", prefix##_rx, call, struct sk_buff *skb)
 
 /* NULL: not recorded. About 40 ns. sk is a trusted pointer: a tracepoint's own argument. */
 static __always_inline struct tcp_bpf_sock *flow_of(void *sk)

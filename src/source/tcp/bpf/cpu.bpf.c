@@ -19,11 +19,11 @@
 #include <sidelight/task.h>
 
 #include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
 #include "bucket.h"
 #include "line.h"
+#include "map.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -41,6 +41,11 @@ const volatile __u32 subsystem;	   /* index in css_set.subsys of the hierarchy's
 
 enum { NEW = 0, CLAIMED, READY, OVER };
 
+/* The scheduler's accounts of a task. */
+struct accounts {
+	u64 run, wait, waits, voluntary, involuntary, migrations;
+};
+
 struct state {
 	u32 state;
 	u32 slot;
@@ -48,50 +53,18 @@ struct state {
 	u32 cgroup_generation;
 	const void *css_set; /* that cgroup_slot belongs to */
 	u64 cgroup_id;
-	u64 run, wait, waits, voluntary, involuntary, migrations; /* as last read */
+	struct accounts read; /* as last read */
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct state);
-} states SEC(".maps");
+MAP(states, TASK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct state);
 
 /* A region of kind SL_REGION_TASKS, in elements of a slot's size. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct sl_cpu_task);
-} task_table SEC(".maps");
+MAP(task_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct sl_cpu_task);
 
-struct {
-	__uint(type,
-	       BPF_MAP_TYPE_HASH); /* preallocated: insertions happen under the run queue's lock */
-	__uint(max_entries, 1);
-	__type(key, u64);
-	__type(value, u32);
-} cgroup_slots SEC(".maps");
+/* Preallocated: insertions happen under the run queue's lock. */
+MAP(cgroup_slots, HASH, 0, 1, u64, u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} free_tasks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} free_cgroups SEC(".maps");
-
-/* Growth of a task's accounts. */
-struct grown {
-	u64 run, wait, waits, voluntary, involuntary, migrations;
-	u32 bucket; /* of the single wait; SL_CPU_BUCKETS: unknown */
-};
+QUEUE(free_tasks, 1, u32);
+QUEUE(free_cgroups, 1, u32);
 
 /* ---- arithmetic ---- */
 
@@ -115,20 +88,18 @@ static __always_inline struct sl_cpu_task *task_at(u32 slot)
 	return slot < max_tasks ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 }
 
-static __always_inline struct sl_cpu_usage *usage_at(u32 slot, u32 cpu)
+static __always_inline struct sl_cpu_task *cgroup_on(u32 slot, u32 cpu)
 {
 	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus + cpu;
-	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 
-	return of ? &of->usage : NULL;
+	return slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
 }
 
 static __always_inline u64 *cgroup_at(u32 slot)
 {
-	u32 at = SL_TASKS_FIRST + max_tasks + slot * cpus;
-	struct sl_cpu_task *of = slot < max_cgroups ? bpf_map_lookup_elem(&task_table, &at) : NULL;
+	struct sl_cpu_task *first = cgroup_on(slot, 0);
 
-	return of ? of->who : NULL;
+	return first ? first->who : NULL;
 }
 
 static __always_inline void lost(enum sl_task_loss what)
@@ -143,16 +114,11 @@ static __always_inline void lost(enum sl_task_loss what)
 static __always_inline u32 slot_new(enum sl_tasks_hot_cell used, u32 least)
 {
 	u64 *hot = hot_line();
-	u32 slot;
 
-	if (!hot || hot[used] >= least)
-		return least;
-	slot = __sync_fetch_and_add(&hot[used], 1);
-	__sync_fetch_and_add(&hot[7], line_k[used]);
-	return slot;
+	return hot && hot[used] < least ? (u32)line_add_atomic(hot, used, 1) : least;
 }
 
-static __always_inline u32 bucket(u64 ns)
+static __always_inline u32 bucket_of(u64 ns)
 {
 	u32 i = ns ? bucket_scale_1(ns) : 0;
 
@@ -162,7 +128,8 @@ static __always_inline u32 bucket(u64 ns)
 	return i < SL_CPU_BUCKETS ? i : SL_CPU_BUCKETS - 1;
 }
 
-__noinline int add_usage(struct sl_cpu_usage *u, const struct grown *g)
+/* g: growth of a task's accounts; bucket: of its single wait; SL_CPU_BUCKETS: unknown. */
+__noinline int add_usage(struct sl_cpu_usage *u, const struct accounts *g, u32 bucket)
 {
 	u32 line, cell;
 
@@ -176,8 +143,8 @@ __noinline int add_usage(struct sl_cpu_usage *u, const struct grown *g)
 		return 0;
 	line_add(u->cell, SL_CPU_WAIT_NS, g->wait);
 	line_add(u->cell, SL_CPU_WAITS, g->waits);
-	line = g->bucket / 7;
-	cell = g->bucket % 7;
+	line = bucket / 7;
+	cell = bucket % 7;
 	bound(line);
 	bound(cell);
 	if (line < SL_CPU_WAIT_LINES && cell < 7)
@@ -254,10 +221,10 @@ __noinline u32 cgroup_slot(u64 id, bool exiting)
 	}
 	line_set(line, SL_CPU_CGROUP_GENERATION, generation(line[0], SL_CPU_FREE));
 	for (u32 i = 0; i < cpus && i < MAX_CPUS; i++) {
-		struct sl_cpu_usage *u = usage_at(slot, i);
+		struct sl_cpu_task *c = cgroup_on(slot, i);
 
-		if (u)
-			zero(u);
+		if (c)
+			zero(&c->usage);
 	}
 	line_set(line, SL_CPU_CGROUP_ID, id);
 	line_set(line, SL_CPU_CGROUP_SEEN_NS, now);
@@ -328,35 +295,39 @@ static __always_inline void find_cgroup(struct task_struct *t, struct state *st)
 		line_set(slot->who, SL_CPU_TASK_CGROUP, st->cgroup_id);
 }
 
+static __always_inline struct accounts accounts_of(const struct task_struct *t)
+{
+	return (struct accounts){
+		.run = t->se.sum_exec_runtime,
+		.wait = t->sched_info.run_delay,
+		.waits = t->sched_info.pcount,
+		.voluntary = t->nvcsw,
+		.involuntary = t->nivcsw,
+		.migrations = t->se.nr_migrations,
+	};
+}
+
 static __always_inline void account(struct task_struct *t, struct state *st)
 {
-	u64 run = t->se.sum_exec_runtime, wait = t->sched_info.run_delay,
-	    waits = t->sched_info.pcount, voluntary = t->nvcsw, involuntary = t->nivcsw,
-	    migrations = t->se.nr_migrations;
-	struct grown g = {
-		.run = run - st->run,
-		.wait = wait - st->wait,
-		.waits = waits - st->waits,
-		.voluntary = voluntary - st->voluntary,
-		.involuntary = involuntary - st->involuntary,
-		.migrations = migrations - st->migrations,
+	const struct accounts now = accounts_of(t);
+	const struct accounts grown = {
+		.run = now.run - st->read.run,
+		.wait = now.wait - st->read.wait,
+		.waits = now.waits - st->read.waits,
+		.voluntary = now.voluntary - st->read.voluntary,
+		.involuntary = now.involuntary - st->read.involuntary,
+		.migrations = now.migrations - st->read.migrations,
 	};
-	struct sl_cpu_task *slot = slot_of(st);
-	struct sl_cpu_usage *u;
+	u32 bucket = grown.waits == 1 ? bucket_of(grown.wait) : SL_CPU_BUCKETS;
+	struct sl_cpu_task *slot = slot_of(st), *cgroup;
 
-	g.bucket = g.waits == 1 ? bucket(g.wait) : SL_CPU_BUCKETS;
-	st->run = run;
-	st->wait = wait;
-	st->waits = waits;
-	st->voluntary = voluntary;
-	st->involuntary = involuntary;
-	st->migrations = migrations;
+	st->read = now;
 	find_cgroup(t, st);
 	if (slot)
-		add_usage(&slot->usage, &g);
-	u = usage_at(st->cgroup_slot, bpf_get_smp_processor_id());
-	if (u)
-		add_usage(u, &g);
+		add_usage(&slot->usage, &grown, bucket);
+	cgroup = cgroup_on(st->cgroup_slot, bpf_get_smp_processor_id());
+	if (cgroup)
+		add_usage(&cgroup->usage, &grown, bucket);
 }
 
 static __always_inline void name(struct sl_cpu_task *slot, const char *comm)
@@ -411,14 +382,8 @@ static __always_inline void admit(struct task_struct *t)
 		name(slot, t->comm);
 		line_set(who, SL_CPU_TASK_GENERATION, generation(who[0], SL_CPU_LIVE));
 	}
-	if (!born) {
-		st->run = t->se.sum_exec_runtime;
-		st->wait = t->sched_info.run_delay;
-		st->waits = t->sched_info.pcount;
-		st->voluntary = t->nvcsw;
-		st->involuntary = t->nivcsw;
-		st->migrations = t->se.nr_migrations;
-	}
+	if (!born)
+		st->read = accounts_of(t);
 	/* Pairs with the reads in account()'s callers: READY implies all stores above. */
 	__sync_lock_test_and_set(&st->state, READY);
 }
@@ -459,7 +424,7 @@ int BPF_PROG(on_runtime, struct task_struct *t)
 {
 	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
 
-	if (st && st->state == READY && t->se.sum_exec_runtime - st->run >= TICK_NS)
+	if (st && st->state == READY && t->se.sum_exec_runtime - st->read.run >= TICK_NS)
 		account(t, st);
 	return 0;
 }

@@ -220,17 +220,8 @@ static __always_inline int call_done(struct sock *sk, int ret, bool write)
 	return 0;
 }
 
-SEC("tp_btf/sock_send_length")
-int BPF_PROG(flow_send, struct sock *sk, int ret)
-{
-	return call_done(sk, ret, true);
-}
-
-SEC("tp_btf/sock_recv_length")
-int BPF_PROG(flow_receive, struct sock *sk, int ret)
-{
-	return call_done(sk, ret, false);
-}
+HOOK("tp_btf/sock_send_length", flow_send, call_done(sk, ret, true), struct sock *sk, int ret)
+HOOK("tp_btf/sock_recv_length", flow_receive, call_done(sk, ret, false), struct sock *sk, int ret)
 
 /* Before 6.3, which added these tracepoints: the result follows the arguments. */
 static __always_inline int call_returned(void *ctx, struct sock *sk, bool write)
@@ -240,17 +231,8 @@ static __always_inline int call_returned(void *ctx, struct sock *sk, bool write)
 	return bpf_get_func_ret(ctx, &ret) ? 0 : call_done(sk, (int)ret, write);
 }
 
-SEC("?fexit/tcp_sendmsg")
-int BPF_PROG(flow_sent, struct sock *sk)
-{
-	return call_returned(ctx, sk, true);
-}
-
-SEC("?fexit/tcp_recvmsg")
-int BPF_PROG(flow_received, struct sock *sk)
-{
-	return call_returned(ctx, sk, false);
-}
+HOOK("?fexit/tcp_sendmsg", flow_sent, call_returned(ctx, sk, true), struct sock *sk)
+HOOK("?fexit/tcp_recvmsg", flow_received, call_returned(ctx, sk, false), struct sock *sk)
 
 /*
  * Under the socket's lock, in the context of the reading process: the only place that shows the

@@ -175,18 +175,14 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 }
 
 /*
- * A connection whose establishment was missed (see tcp_catch_up()) is found at its next change of
- * state. One that the filter excludes comes here each time.
+ * A connection whose establishment was missed (see tcp_catch_up()). *of: the socket's storage, or
+ * NULL. One that the filter excludes comes here each time.
  */
-static __always_inline struct flow_state *open_late(struct sock *sk, int old,
-						    struct tcp_bpf_sock **of)
+static __always_inline struct flow_state *open_missed(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	struct tcp_bpf_sock *s;
+	struct tcp_bpf_sock *s =
+		*of ?: bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
-	if (!take_existing || old == TCP_CLOSE || old == TCP_SYN_SENT || old == TCP_SYN_RECV ||
-	    old == TCP_NEW_SYN_RECV || old == TCP_LISTEN)
-		return NULL;
-	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s || s->id || s->ended)
 		return NULL;
 	open_if_wanted(sk, s, SL_FLOW_OLDER);
@@ -194,20 +190,21 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 	return s->id ? state_at(s->slot) : NULL;
 }
 
-/* The same for a connection that stays established: found at its next segment. */
+/* At a change of state. */
+static __always_inline struct flow_state *open_late(struct sock *sk, int old,
+						    struct tcp_bpf_sock **of)
+{
+	*of = NULL;
+	if (!take_existing || old == TCP_CLOSE || old == TCP_SYN_SENT || old == TCP_SYN_RECV ||
+	    old == TCP_NEW_SYN_RECV || old == TCP_LISTEN)
+		return NULL;
+	return open_missed(sk, of);
+}
+
+/* At a segment, if it stays established. */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	struct tcp_bpf_sock *s = *of;
-
-	if (!take_existing || (s && (s->ended || s->judged)))
-		return NULL;
-	if (!s)
-		s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s)
-		return NULL;
-	open_if_wanted(sk, s, SL_FLOW_OLDER);
-	*of = s;
-	return s->id ? state_at(s->slot) : NULL;
+	return !take_existing || (*of && (*of)->judged) ? NULL : open_missed(sk, of);
 }
 
 #endif

@@ -58,84 +58,29 @@ struct flow_state {
 	u64 final[64];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64[64]);
-} tcp_flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct flow_state);
-} tcp_states SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} tcp_dirty SEC(".maps");
+MAP(tcp_flows, ARRAY, BPF_F_MMAPABLE, 1, u32, u64[64]);
+MAP(tcp_states, ARRAY, 0, 1, u32, struct flow_state);
+MAP(tcp_dirty, ARRAY, 0, 1, u32, u32);
 
 /* The slot of the flow that may belong to a socket's address. See near_state(). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u32);
-} tcp_near SEC(".maps");
+MAP(tcp_near, ARRAY, 0, 1, u32, u32);
 
 struct quarantined {
 	u64 until;
 	u32 slot, pad;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct quarantined);
-} tcp_quarantine SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, 4);
-} tcp_free SEC(".maps");
+MAP(tcp_quarantine, ARRAY, 0, 1, u32, struct quarantined);
+QUEUE(tcp_free, 1, u32);
 
 struct ticker {
 	struct bpf_timer timer;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct ticker);
-} tcp_ticker SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64[64]);
-} tcp_scratch SEC(".maps");
+MAP(tcp_ticker, ARRAY, 0, 1, u32, struct ticker);
+MAP(tcp_scratch, ARRAY, 0, 1, u32, u64[64]);
 
 /* Cgroups reported to user space (identity.c). */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, u64);
-	__type(value, u32);
-} tcp_known SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4096);
-} tcp_arrivals SEC(".maps");
+MAP(tcp_known, HASH, 0, 1, u64, u32);
+RING_BUFFER(tcp_arrivals, 4096);
 
 /* Written by many CPUs. */
 __u64 list_head, next_id, fresh, refused;
@@ -149,9 +94,6 @@ __u64 relisted;		      /* of list_head: the timer's own additions */
 __u64 sweep_seen, sweep_due;  /* events seen, and the time of the next sweep */
 __u32 sweep_slot, sweep_left; /* next slot, and number of slots left */
 bool timer_ready;
-
-#define READ(x)	    (*(const volatile typeof(x) *)&(x))
-#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
 static __always_inline struct flow_state *state_at(u32 slot)
 {
@@ -194,19 +136,16 @@ const volatile bool take_existing = true;
 
 /* ---- the list ---- */
 
-static __always_inline void timer_in(u64 ns)
-{
-	u32 zero = 0;
-	struct ticker *t = bpf_map_lookup_elem(&tcp_ticker, &zero);
-
-	if (t)
-		bpf_timer_start(&t->timer, ns, 0);
-}
-
 static __always_inline void wake(void)
 {
-	if (READ(armed) != 1 && __sync_lock_test_and_set(&armed, 1) != 1)
-		timer_in(settings.interval_ns);
+	struct ticker *t;
+	u32 zero = 0;
+
+	if (READ(armed) == 1 || __sync_lock_test_and_set(&armed, 1) == 1)
+		return;
+	t = bpf_map_lookup_elem(&tcp_ticker, &zero);
+	if (t)
+		bpf_timer_start(&t->timer, settings.interval_ns, 0);
 }
 
 static __always_inline void list_put(u32 slot)

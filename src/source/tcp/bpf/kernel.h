@@ -49,6 +49,12 @@ enum {
 #define ECN_OK	      1 /* TCP_ECN_OK, of ecn_flags */
 #define SOCK_DEAD_BIT 0 /* enum sock_flags: no process holds it */
 #define SOCK_DONE_BIT 1 /* enum sock_flags: a FIN arrived */
+#define TH_FIN	      1
+#define TH_SYN	      2
+
+/* Of memory that others write or read meanwhile. */
+#define READ(x)	    (*(const volatile typeof(x) *)&(x))
+#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -149,10 +155,6 @@ typedef struct {
 	int owned;
 } socket_lock_t;
 
-struct sk_buff_head {
-	u32 qlen;
-};
-
 struct sock {
 	struct sock_common __sk_common;
 	struct atomic_t___sl sk_drops;
@@ -162,16 +164,13 @@ struct sock {
 	int sk_rcvbuf;
 	u32 sk_ack_backlog;
 	u32 sk_max_ack_backlog;
-	int sk_err;
 	u16 sk_protocol;
-	u8 sk_shutdown;
 	unsigned long sk_pacing_rate;
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
 struct inet_sock {
 	struct sock sk;
-	__be16 inet_sport;
 };
 
 struct inet_connection_sock {
@@ -193,14 +192,10 @@ struct minmax {
 	struct minmax_sample s[3];
 };
 
-struct tcp_options_received {
-	u32 rcv_tsecr;
-};
-
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
-	u32 snd_wnd, mss_cache, snd_cwnd, snd_ssthresh, prr_out, lost_out, sacked_out, retrans_out;
-	u32 copied_seq, rcv_nxt, snd_nxt, snd_una, write_seq, tlp_high_seq;
+	u32 snd_wnd, mss_cache, snd_cwnd, snd_ssthresh;
+	u32 copied_seq, rcv_nxt, snd_nxt, write_seq;
 	u32 lost, packets_out, rcv_wnd, delivered, delivered_ce;
 	u32 segs_out, data_segs_out, segs_in, data_segs_in;
 	u64 bytes_sent, bytes_received, bytes_acked, bytes_retrans;
@@ -211,7 +206,6 @@ struct tcp_sock {
 	u8 chrono_type : 2;
 	u32 chrono_start, chrono_stat[3];
 	u8 ecn_flags;
-	u64 tcp_mstamp;
 };
 
 struct sk_buff {
@@ -219,7 +213,6 @@ struct sk_buff {
 	unsigned int data_len;
 	u16 transport_header;
 	u16 network_header;
-	u16 mac_header;
 	unsigned char *head;
 	unsigned char *data;
 	char cb[48];
@@ -229,7 +222,6 @@ struct sk_buff {
 struct tcp_skb_cb {
 	u32 seq;
 	u32 end_seq;
-	u16 tcp_gso_segs;
 	u16 tcp_flags;
 	u8 sacked;
 	u8 ip_dsfield;
@@ -240,8 +232,6 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
-	u64 session_id;
-	u64 seq_num;
 };
 
 struct bpf_iter__tcp {

@@ -17,13 +17,22 @@
 #include "layer_note.bpf.h"
 #include "layer_record.bpf.h"
 
+#include <asm/ptrace.h>
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Where the kernel has no fentry. */
+#define HOOK_KPROBE(section, name, call, args...) \
+	SEC(section) int BPF_KPROBE(name, args)   \
+	{                                         \
+		return call;                      \
+	}
 
 /* ---- in ---- */
 
 static __always_inline struct in_stamp *in_place(const void *skb)
 {
-	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+	u32 i = address_hash(skb) >> (32 - IN_BITS);
 
 	return bpf_map_lookup_elem(&layer_in, &i);
 }
@@ -60,78 +69,39 @@ static __always_inline int ip_tcp(const void *skb)
 	return 0;
 }
 
-SEC("?tp_btf/napi_gro_receive_entry") int BPF_PROG(nic_gro, struct sk_buff *skb)
+/*
+ * skb->list is the first member: an element's address is its skb's. trusted: by the verifier, which
+ * does not trust a kprobe's pointers.
+ */
+static __always_inline int mac_ip_list(const struct list_head *head, bool trusted)
 {
-	return nic_in(skb);
-}
-
-SEC("?tp_btf/napi_gro_frags_entry") int BPF_PROG(nic_frags, struct sk_buff *skb)
-{
-	return nic_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_entry") int BPF_PROG(nic_receive, struct sk_buff *skb)
-{
-	return nic_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_list_entry") int BPF_PROG(nic_list, struct sk_buff *skb)
-{
-	return nic_in(skb);
-}
-
-SEC("?tp_btf/netif_rx_entry") int BPF_PROG(nic_rx, struct sk_buff *skb)
-{
-	return nic_in(skb);
-}
-
-/* Directly before the protocol's function, in every network namespace. */
-SEC("?tp_btf/netif_receive_skb") int BPF_PROG(ip_tp, struct sk_buff *skb)
-{
-	return mac_ip(skb);
-}
-
-SEC("?fentry/ip_rcv") int BPF_PROG(ip_rcv_v4, struct sk_buff *skb)
-{
-	return mac_ip(skb);
-}
-
-SEC("?fentry/ipv6_rcv") int BPF_PROG(ip_rcv_v6, struct sk_buff *skb)
-{
-	return mac_ip(skb);
-}
-
-/* skb->list is the first member: an element's address is its skb's. */
-static __always_inline int mac_ip_list(struct list_head *head)
-{
-	struct list_head *p = head->next;
+	const struct list_head *p = trusted ? head->next : BPF_CORE_READ(head, next);
 
 	for (int i = 0; i < 64 && p && p != head; i++) {
 		mac_ip(p);
-		p = p->next;
+		p = trusted ? p->next : BPF_CORE_READ(p, next);
 	}
 	return 0;
 }
 
-SEC("?fentry/ip_list_rcv") int BPF_PROG(ip_list_v4, struct list_head *head)
-{
-	return mac_ip_list(head);
-}
+DRIVER_HOOKS(nic, nic_in(skb))
 
-SEC("?fentry/ipv6_list_rcv") int BPF_PROG(ip_list_v6, struct list_head *head)
-{
-	return mac_ip_list(head);
-}
+HOOK("?fentry/ip_rcv", ip_rcv_v4, mac_ip(skb), struct sk_buff *skb)
+HOOK("?fentry/ipv6_rcv", ip_rcv_v6, mac_ip(skb), struct sk_buff *skb)
+HOOK("?fentry/ip_list_rcv", ip_list_v4, mac_ip_list(head, true), struct list_head *head)
+HOOK("?fentry/ipv6_list_rcv", ip_list_v6, mac_ip_list(head, true), struct list_head *head)
+HOOK_KPROBE("?kprobe/ip_rcv", ip_rcv_v4_kp, mac_ip(skb), const void *skb)
+HOOK_KPROBE("?kprobe/ipv6_rcv", ip_rcv_v6_kp, mac_ip(skb), const void *skb)
+HOOK_KPROBE("?kprobe/ip_list_rcv", ip_list_v4_kp, mac_ip_list(head, false), struct list_head *head)
+HOOK_KPROBE("?kprobe/ipv6_list_rcv", ip_list_v6_kp, mac_ip_list(head, false),
+	    struct list_head *head)
+/* Directly before the protocol's function, in every network namespace. */
+HOOK("?tp_btf/netif_receive_skb", ip_tp, mac_ip(skb), struct sk_buff *skb)
 
-SEC("?fentry/tcp_v4_rcv") int BPF_PROG(tcp_rcv_v4, struct sk_buff *skb)
-{
-	return ip_tcp(skb);
-}
-
-SEC("?fentry/tcp_v6_rcv") int BPF_PROG(tcp_rcv_v6, struct sk_buff *skb)
-{
-	return ip_tcp(skb);
-}
+HOOK("?fentry/tcp_v4_rcv", tcp_rcv_v4, ip_tcp(skb), struct sk_buff *skb)
+HOOK("?fentry/tcp_v6_rcv", tcp_rcv_v6, ip_tcp(skb), struct sk_buff *skb)
+HOOK_KPROBE("?kprobe/tcp_v4_rcv", tcp_rcv_v4_kp, ip_tcp(skb), const void *skb)
+HOOK_KPROBE("?kprobe/tcp_v6_rcv", tcp_rcv_v6_kp, ip_tcp(skb), const void *skb)
 
 /*
  * Where functions cannot be traced: the filter of the root cgroup, which TCP runs for every packet
@@ -359,24 +329,13 @@ static __always_inline int sending(struct sock *sk, u32 bytes)
 	return 0;
 }
 
-SEC("?tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(send_tp, struct sock *sk, struct msghdr *msg, struct sk_buff *skb, int goal)
-{
-	return sending(sk, (u32)msg->msg_iter.count);
-}
-
-SEC("?fentry/tcp_sendmsg_locked")
-int BPF_PROG(send_locked, struct sock *sk, struct msghdr *msg, u64 size)
-{
-	return sending(sk, (u32)size);
-}
-
+HOOK("?tp_btf/tcp_sendmsg_locked", send_tp, sending(sk, (u32)msg->msg_iter.count), struct sock *sk,
+     struct msghdr *msg)
+HOOK("?fentry/tcp_sendmsg_locked", send_locked, sending(sk, (u32)size), struct sock *sk,
+     struct msghdr *msg, u64 size)
 /* Before 6.5, sendfile() and splice() enter here. */
-SEC("?fentry/do_tcp_sendpages")
-int BPF_PROG(send_pages, struct sock *sk, void *page, int offset, u64 size)
-{
-	return sending(sk, (u32)size);
-}
+HOOK("?fentry/do_tcp_sendpages", send_pages, sending(sk, (u32)size), struct sock *sk, void *page,
+     int offset, u64 size)
 
 struct header {
 	u32 seq, ack, length;
@@ -411,7 +370,7 @@ static __always_inline bool header_of(struct sk_buff *skb, struct header *h)
  */
 static __always_inline u32 out_first(const void *sk, u32 seq)
 {
-	u32 stretch = (low(sk) >> 6) * 0x9e3779b1u >> (32 - OUT_BITS + OUT_STRETCH_BITS);
+	u32 stretch = address_hash(sk) >> (32 - OUT_BITS + OUT_STRETCH_BITS);
 	u32 way = seq * 0x9e3779b1u >> (32 - OUT_STRETCH_BITS);
 
 	return stretch << OUT_STRETCH_BITS | (way & ~(OUT_WAYS - 1));
@@ -457,7 +416,7 @@ static __always_inline u32 out_take(const void *sk, u32 seq)
 
 static __always_inline struct ip_stamp *ip_place(const void *sk)
 {
-	u32 i = (low(sk) >> 6) * 0x9e3779b1u >> (32 - IP_BITS);
+	u32 i = address_hash(sk) >> (32 - IP_BITS);
 
 	return bpf_map_lookup_elem(&layer_ip, &i);
 }
@@ -476,17 +435,10 @@ static __always_inline int tcp_ip(const struct sk_buff *skb, const void *sk)
 	return 0;
 }
 
-SEC("?fentry/__ip_queue_xmit") int BPF_PROG(xmit_v4, struct sock *sk, struct sk_buff *skb)
-{
-	return tcp_ip(skb, sk);
-}
-
-SEC("?fentry/inet6_csk_xmit") int BPF_PROG(xmit_v6, struct sock *sk, struct sk_buff *skb)
-{
-	return tcp_ip(skb, sk);
-}
-
-#include "layer_kprobe.bpf.h"
+HOOK("?fentry/__ip_queue_xmit", xmit_v4, tcp_ip(skb, sk), struct sock *sk, struct sk_buff *skb)
+HOOK("?fentry/inet6_csk_xmit", xmit_v6, tcp_ip(skb, sk), struct sock *sk, struct sk_buff *skb)
+HOOK_KPROBE("?kprobe/__ip_queue_xmit", xmit_v4_kp, tcp_ip(skb, sk), const void *sk, const void *skb)
+HOOK_KPROBE("?kprobe/inet6_csk_xmit", xmit_v6_kp, tcp_ip(skb, sk), const void *sk, const void *skb)
 
 /* LOCAL_OUT of the network namespaces that it is attached in. */
 SEC("?netfilter") int xmit_nf(struct bpf_nf_ctx *ctx)

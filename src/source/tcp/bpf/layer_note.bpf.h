@@ -30,36 +30,20 @@ struct notes {
 	struct note note[NOTES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE); /* starts at a line */
-	__uint(max_entries, 1);		   /* CPUs */
-	__type(key, u32);
-	__type(value, struct notes);
-} layer_notes SEC(".maps");
+/* An element per CPU; mappable: begins at a line. */
+MAP(layer_notes, ARRAY, BPF_F_MMAPABLE, 1, u32, struct notes);
 
 struct count_timer {
 	struct bpf_timer timer;
 };
+MAP(layer_timer, ARRAY, 0, 1, u32, struct count_timer);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct count_timer);
-} layer_timer SEC(".maps");
-
-/* A flow that ended. Its slot is free once the notes on it are counted. */
+/* A flow that ended, at most once. Its slot is free once the notes on it are counted. */
 struct ended {
 	u64 ns;
 	u32 flow, pad;
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1); /* flows; each is in it at most once */
-	__uint(value_size, sizeof(struct ended));
-} layer_ended SEC(".maps");
+QUEUE(layer_ended, 1, struct ended);
 
 /* Written by many CPUs. */
 __u32 count_armed; /* 1: the timer runs within ROUND_NS; 2: within SOON_NS */
@@ -68,9 +52,6 @@ __u64 ended_head;  /* flows put into layer_ended */
 __u64 ended_tail, ended_settled;
 __u32 first_cpu; /* whose notes a round counts first */
 bool count_ready;
-
-#define READ(x)	    (*(const volatile typeof(x) *)&(x))
-#define WRITE(x, v) (*(volatile typeof(x) *)&(x) = (v))
 
 /* ---- the timer ---- */
 

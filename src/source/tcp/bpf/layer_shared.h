@@ -17,8 +17,6 @@
 #define TCP_LAYERS_HOT_WORD	 (SL_HEADER_SIZE / 8)
 #define TCP_LAYERS_FIRST_ELEMENT 1
 
-#define TCP_LATENCY_NONE	 0xffffffffu /* not measured */
-
 /* A record for tracing (tcp trace). Times in ns; boundaries are CLOCK_MONOTONIC, 0 if not seen. */
 enum tcp_record_kind { TCP_RECORD_REQUEST = 0, TCP_RECORD_IN = 1, TCP_RECORD_OUT = 2 };
 

@@ -9,6 +9,7 @@
 #include "bucket.h"
 #include "common.bpf.h"
 #include "layer_shared.h"
+#include "line.h"
 
 #define IN_BITS		 14 /* table of incoming skbs */
 #define OUT_BITS	 14 /* table of outgoing segments, */
@@ -24,18 +25,12 @@
 /* 10 s: no stretch of the stack without a queue takes longer. */
 #define SHORT_MAX 10000000000ull
 
-#define TH_FIN	  1
-#define TH_SYN	  2
-
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct inet_bind_bucket___sl {
 	signed char fastreuse;
 };
 struct inet_connection_sock___sl {
 	struct inet_bind_bucket___sl *icsk_bind_hash;
-};
-struct tcp_sock___sl {
-	struct inet_connection_sock___sl inet_conn;
 };
 struct iov_iter {
 	u64 count;
@@ -127,92 +122,29 @@ struct out_stamp {
 struct slot {
 	u64 word[SL_SLOT_WORDS];
 };
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct layer_sock);
-} layer_socks SEC(".maps");
+MAP(layer_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct layer_sock);
 
 /*
  * Sockets' state by address: costs a fifth of the socket storage lookup, which serves sockets whose
  * place is taken. A mappable array starts at a page, and so at a line.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << NEAR_BITS);
-	__type(key, u32);
-	__type(value, struct layer_sock);
-} layer_near SEC(".maps");
+MAP(layer_near, ARRAY, BPF_F_MMAPABLE, 1 << NEAR_BITS, u32, struct layer_sock);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << IN_BITS);
-	__type(key, u32);
-	__type(value, struct in_stamp);
-} layer_in SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << OUT_BITS);
-	__type(key, u32);
-	__type(value, struct out_stamp);
-} layer_out SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1 << IP_BITS);
-	__type(key, u32);
-	__type(value, struct ip_stamp);
-} layer_ip SEC(".maps");
+MAP(layer_in, ARRAY, BPF_F_MMAPABLE, 1 << IN_BITS, u32, struct in_stamp);
+MAP(layer_out, ARRAY, BPF_F_MMAPABLE, 1 << OUT_BITS, u32, struct out_stamp);
+MAP(layer_ip, ARRAY, BPF_F_MMAPABLE, 1 << IP_BITS, u32, struct ip_stamp);
 
 /* A region of kind SL_REGION_LAYERS, in elements of a slot's size: see layer_shared.h. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct slot);
-} layer_table SEC(".maps");
+MAP(layer_table, ARRAY, BPF_F_MMAPABLE, 1, u32, struct slot);
 
 /* Free slots, reused in the order of their release: a closed flow stays readable for long. */
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} layer_free_flows SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
-	__uint(max_entries, 1);
-	__uint(value_size, sizeof(u32));
-} layer_free_groups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct tcp_layer_group_key);
-	__type(value, u32);
-} layer_group_of SEC(".maps");
+QUEUE(layer_free_flows, 1, u32);
+QUEUE(layer_free_groups, 1, u32);
+MAP(layer_group_of, HASH, 0, 1, struct tcp_layer_group_key, u32);
 
 /* Sockets per group: user space returns the slot of one without (layer_groups.c). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, u64);
-} layer_group_uses SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} layer_records SEC(".maps");
+MAP(layer_group_uses, ARRAY, BPF_F_MMAPABLE, 1, u32, u64);
+RING_BUFFER(layer_records, 1 << 20);
 
 _Static_assert(SL_CAUSES <= 4 * SL_LINE_CELLS, "cause_only() counts in four lines");
 
@@ -224,11 +156,6 @@ __s64 waiting; /* freed slots of flows, not yet reused */
 __u32 trace_kinds;
 
 /* ---- slots ---- */
-
-/* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself. */
-static const u64 line_k[8] = {
-	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
-	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
 
 /* Two contexts may add to one line: both additions are atomic, and commute. */
 static __always_inline void word_add(struct slot *s, u32 i, u64 n)
@@ -263,20 +190,16 @@ static __always_inline void hot_add(enum sl_layers_hot_cell cell)
 	struct slot *s = element_at(0);
 
 	if (s)
-		word_add(s, TCP_LAYERS_HOT_WORD + cell, 1);
+		line_add_atomic(s->word + TCP_LAYERS_HOT_WORD, cell, 1);
 }
 
 /* A slot that was never used; least or more: none is left. */
 static __always_inline u32 slot_new(enum sl_layers_hot_cell used, u32 least)
 {
 	struct slot *s = element_at(0);
-	u32 slot;
+	u64 *hot = s ? s->word + TCP_LAYERS_HOT_WORD : NULL;
 
-	if (!s || s->word[TCP_LAYERS_HOT_WORD + used] >= least)
-		return least;
-	slot = __sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + used], 1);
-	__sync_fetch_and_add(&s->word[TCP_LAYERS_HOT_WORD + 7], line_k[used]);
-	return slot;
+	return hot && hot[used] < least ? (u32)line_add_atomic(hot, used, 1) : least;
 }
 
 static __always_inline void cause_only(u32 cause)
@@ -326,13 +249,28 @@ static __always_inline bool flow_slot_take(u32 *index)
 	return true;
 }
 
+/* Writes the two lines of the owner; owner: the first's cells. */
+static __always_inline void slot_begin(struct slot *s, const u64 owner[7], u32 netns)
+{
+	u64 check = 0;
+
+	s->word[8] = bpf_ktime_get_ns();
+	s->word[10] = netns;
+	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
+	for (u32 i = 0; i < 7; i++) {
+		s->word[i] = owner[i];
+		check += owner[i] * line_k[i];
+	}
+	s->word[7] = check;
+}
+
 /* Gives a free slot to this flow: a new generation, and zeroed. */
 static __noinline u32 flow_slot(const struct layer_sock *st)
 {
 	const u64 *local = (const u64 *)st->key.local, *remote = (const u64 *)st->key.remote;
-	u64 generation, check, w[14];
+	u64 generation, owner[7];
 	struct slot *s;
-	u32 i, index;
+	u32 index;
 
 	if (!flow_slot_take(&index)) {
 		cause_only(SL_CAUSE_FLOWS_FULL);
@@ -344,26 +282,18 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 	generation = (s->word[SL_SLOT_STATE] >> 16) + 1;
 	s->word[SL_SLOT_STATE] = generation << 16; /* free: tells readers that the owner is gone */
 	s->word[7] = (generation << 16) * line_k[0];
-	for (i = 1; i < SL_SLOT_WORDS; i++)
+	for (u32 i = 1; i < SL_SLOT_WORDS; i++)
 		if (i != 7)
 			*(volatile u64 *)&s->word[i] = 0; /* no memset() here */
-	w[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
-	w[1] = local[0];
-	w[2] = local[1];
-	w[3] = remote[0];
-	w[4] = remote[1];
-	w[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
-	       (u64)st->key.mapped << 40;
-	w[6] = st->key.cgroup;
-	s->word[8] = bpf_ktime_get_ns();
-	s->word[10] = st->key.netns;
-	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
-	check = 0;
-	for (i = 0; i < 7; i++) {
-		s->word[i] = w[i];
-		check += w[i] * line_k[i];
-	}
-	s->word[7] = check;
+	owner[0] = generation << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	owner[1] = local[0];
+	owner[2] = local[1];
+	owner[3] = remote[0];
+	owner[4] = remote[1];
+	owner[5] = st->key.local_port | (u64)st->key.remote_port << 16 | (u64)st->key.family << 32 |
+		   (u64)st->key.mapped << 40;
+	owner[6] = st->key.cgroup;
+	slot_begin(s, owner, st->key.netns);
 	hot_add(SL_LAYERS_OPENED);
 	return index;
 }
@@ -372,17 +302,18 @@ static __noinline u32 flow_slot(const struct layer_sock *st)
 static __noinline u32 group_slot(const struct layer_sock *st)
 {
 	const u64 *remote = (const u64 *)st->key.remote;
-	struct tcp_layer_group_key key = {};
-	u32 *found, index, i;
-	u64 check, w[7];
+	struct tcp_layer_group_key key = {
+		.cgroup = st->key.cgroup,
+		.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port,
+		.role = st->role,
+		.family = st->key.family,
+		.netns = st->key.netns,
+	};
+	u64 generation, owner[7];
+	u32 *found, index;
 	struct slot *s;
 
 	__builtin_memcpy(key.remote, st->key.remote, 16);
-	key.cgroup = st->key.cgroup;
-	key.port = st->role == SL_ROLE_CLIENT ? st->key.remote_port : st->key.local_port;
-	key.role = st->role;
-	key.family = st->key.family;
-	key.netns = st->key.netns;
 	found = bpf_map_lookup_elem(&layer_group_of, &key);
 	if (found)
 		return *found;
@@ -402,23 +333,14 @@ static __noinline u32 group_slot(const struct layer_sock *st)
 	if (!s)
 		return 0;
 	/* A reused slot has its next generation already. */
-	w[0] = s->word[SL_SLOT_STATE] >> 16 << 16;
-	w[0] = (w[0] ? w[0] : 1 << 16) | (u64)st->role << 8 | SL_SLOT_OPEN;
-	w[1] = 0;
-	w[2] = 0;
-	w[3] = remote[0];
-	w[4] = remote[1];
-	w[5] = key.port | (u64)key.family << 32;
-	w[6] = key.cgroup;
-	s->word[8] = bpf_ktime_get_ns();
-	s->word[10] = key.netns;
-	s->word[15] = s->word[8] * line_k[0] + s->word[10] * line_k[2];
-	check = 0;
-	for (i = 0; i < 7; i++) {
-		s->word[i] = w[i];
-		check += w[i] * line_k[i];
-	}
-	s->word[7] = check;
+	generation = s->word[SL_SLOT_STATE] >> 16;
+	owner[0] = (generation ?: 1) << 16 | (u64)st->role << 8 | SL_SLOT_OPEN;
+	owner[1] = owner[2] = 0;
+	owner[3] = remote[0];
+	owner[4] = remote[1];
+	owner[5] = key.port | (u64)key.family << 32;
+	owner[6] = key.cgroup;
+	slot_begin(s, owner, key.netns);
 	return index;
 }
 

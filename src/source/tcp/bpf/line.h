@@ -8,7 +8,7 @@
 
 #include "kernel.h"
 
-/* sidelight/region.h, SL_LINE_K0 .. K6 */
+/* sidelight/region.h: SL_LINE_K0 .. K6, and 0 for the check word itself */
 static const u64 line_k[8] = {
 	0x9e3779b97f4a7c15ull, 0xbf58476d1ce4e5b9ull, 0x94d049bb133111ebull, 0xd6e8feb86659fd93ull,
 	0xa0761d6478bd642full, 0xe7037ed1a0b428dbull, 0x8ebc6af09c88c6e3ull, 0};
@@ -20,11 +20,15 @@ static __always_inline void line_add(u64 *line, u32 i, u64 n)
 	line[7] += n * line_k[i];
 }
 
-/* Several writers. Additions commute: the line verifies once all are done. */
-static __always_inline void line_add_atomic(u64 *line, u32 i, u64 n)
+/*
+ * Several writers. Additions commute: the line verifies once all are done. Returns the cell before.
+ */
+static __always_inline u64 line_add_atomic(u64 *line, u32 i, u64 n)
 {
-	__sync_fetch_and_add(&line[i], n);
+	u64 before = __sync_fetch_and_add(&line[i], n);
+
 	__sync_fetch_and_add(&line[7], n * line_k[i]);
+	return before;
 }
 
 static __always_inline void line_set(u64 *line, u32 i, u64 to)

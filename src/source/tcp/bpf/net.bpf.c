@@ -16,6 +16,9 @@
  */
 #include <sidelight/nic.h>
 
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
 #include "common.bpf.h"
 #include "line.h"
 #include "net_shared.h"
@@ -56,59 +59,22 @@ struct element {
 };
 
 /* The region: header, hot line, ring. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct element);
-} net_ring SEC(".maps");
+MAP(net_ring, ARRAY, BPF_F_MMAPABLE, 1, u32, struct element);
 
 /* Packets whose header is not in place yet, by their skb's address. */
 struct late {
 	u64 skb, time;
 };
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << IN_BITS);
-	__type(key, u32);
-	__type(value, struct late);
-} net_late SEC(".maps");
-
-struct ip4 {
-	u8 version_length, tos;
-	__be16 total, id, offset;
-	u8 ttl, protocol;
-	__be16 check;
-	__be32 source, destination;
-};
-
-struct ip6 {
-	__be32 version_flow;
-	__be16 payload;
-	u8 next, hops;
-	u8 source[16], destination[16];
-};
-
-struct tcp_header {
-	__be16 source, destination;
-	__be32 seq, ack;
-	u8 offset, flags;
-	__be16 window, check, urgent;
-	u8 option[4]; /* NOP, NOP, timestamp, 10 */
-	__be32 tsval, tsecr;
-};
+MAP(net_late, ARRAY, 0, 1 << IN_BITS, u32, struct late);
 
 struct parsed {
 	u8 source[16], destination[16];
 	u32 flags, bytes;
 	u16 ip_id;
-	struct tcp_header t;
+	struct tcphdr t;
+	u8 option[4]; /* NOP, NOP, timestamp, 10 */
+	__be32 tsval, tsecr;
 };
-
-#define TH_FIN 1
-#define TH_SYN 2
-#define TH_RST 4
 
 static __always_inline void count(u32 cell)
 {
@@ -151,57 +117,57 @@ static __always_inline enum found parse(const void *ip, u32 there, u32 whole, u8
 	p->flags = 0;
 	p->ip_id = 0;
 	if (version == 4) {
-		struct ip4 *h = (void *)buffer;
+		struct iphdr *h = (void *)buffer;
 
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
-		if (h->version_length >> 4 != 4 || h->protocol != IPPROTO_TCP)
+		if (h->version != 4 || h->protocol != IPPROTO_TCP)
 			return OTHER;
-		if (h->offset & bpf_htons(IP_OFFSET)) {
+		if (h->frag_off & bpf_htons(IP_OFFSET)) {
 			count(SL_NIC_FRAGMENTS);
 			return OTHER;
 		}
-		head = (h->version_length & 15) * 4;
-		length = bpf_ntohs(h->total) ? bpf_ntohs(h->total) : whole;
+		head = h->ihl * 4;
+		length = h->tot_len ? bpf_ntohs(h->tot_len) : whole;
 		p->ip_id = bpf_ntohs(h->id);
-		key_v4(p->source, h->source);
-		key_v4(p->destination, h->destination);
+		key_v4(p->source, h->saddr);
+		key_v4(p->destination, h->daddr);
 	} else {
-		struct ip6 *h = (void *)buffer;
+		struct ipv6hdr *h = (void *)buffer;
 
 		if (there < sizeof(*h) || bpf_probe_read_kernel(h, sizeof(*h), ip))
 			return NO_HEADER;
-		if (h->next != IPPROTO_TCP) {
+		if (h->nexthdr != IPPROTO_TCP) {
 			/* Extension headers that begin with the type of the next. */
-			if ((h->next == 0 || h->next == 43 || h->next == 44 || h->next == 60) &&
+			if ((h->nexthdr == 0 || h->nexthdr == 43 || h->nexthdr == 44 ||
+			     h->nexthdr == 60) &&
 			    !bpf_probe_read_kernel(&p->t, 1, (const char *)ip + sizeof(*h)) &&
 			    *(const u8 *)&p->t == IPPROTO_TCP)
 				count(SL_NIC_FRAGMENTS);
 			return OTHER;
 		}
 		head = sizeof(*h);
-		length = h->payload ? bpf_ntohs(h->payload) + head : whole;
-		__builtin_memcpy(p->source, h->source, 16);
-		__builtin_memcpy(p->destination, h->destination, 16);
+		length = h->payload_len ? bpf_ntohs(h->payload_len) + head : whole;
+		__builtin_memcpy(p->source, &h->saddr, 16);
+		__builtin_memcpy(p->destination, &h->daddr, 16);
 		p->flags |= SL_NIC_V6;
 	}
 	if (head < 20 || there < head + size ||
 	    bpf_probe_read_kernel(&p->t, size, (const char *)ip + head))
 		return NO_HEADER;
-	size = (p->t.offset >> 4) * 4;
+	size = p->t.doff * 4;
 	if (size < 20 || length < head + size)
 		return OTHER; /* TCP refuses it, too */
 	p->bytes = length - head - size;
 	if (size >= 32 && there >= head + 32 &&
-	    !bpf_probe_read_kernel(&p->t.option, 12, (const char *)ip + head + 20) &&
-	    p->t.option[0] == 1 && p->t.option[1] == 1 && p->t.option[2] == 8 &&
-	    p->t.option[3] == 10)
+	    !bpf_probe_read_kernel(&p->option, 12, (const char *)ip + head + 20) &&
+	    p->option[0] == 1 && p->option[1] == 1 && p->option[2] == 8 && p->option[3] == 10)
 		p->flags |= SL_NIC_HAS_TS;
-	if (p->t.flags & TH_SYN)
+	if (p->t.syn)
 		p->flags |= SL_NIC_SYN;
-	if (p->t.flags & TH_FIN)
+	if (p->t.fin)
 		p->flags |= SL_NIC_FIN;
-	if (p->t.flags & TH_RST)
+	if (p->t.rst)
 		p->flags |= SL_NIC_RST;
 	return TCP;
 }
@@ -210,7 +176,7 @@ static __always_inline bool wanted(const struct parsed *p, bool out, u32 netns)
 {
 	const struct tcp_kernel_filter *f = filter_now();
 	struct tcp_flow_key key = {.netns = netns};
-	u16 source = bpf_ntohs(p->t.source), destination = bpf_ntohs(p->t.destination);
+	u16 source = bpf_ntohs(p->t.source), destination = bpf_ntohs(p->t.dest);
 
 	if (!f)
 		return false;
@@ -238,8 +204,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	hot = bpf_map_lookup_elem(&net_ring, &at);
 	if (!hot)
 		return 0;
-	number = __sync_fetch_and_add(&hot->word[SL_NIC_HEAD], 1);
-	__sync_fetch_and_add(&hot->word[7], line_k[SL_NIC_HEAD]);
+	number = line_add_atomic(hot->word, SL_NIC_HEAD, 1);
 	at = TCP_NET_FIRST_ELEMENT + (number & settings.ring_mask);
 	e = bpf_map_lookup_elem(&net_ring, &at);
 	if (!e)
@@ -256,12 +221,12 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	w[SL_NIC_TAG] = tag;
 	w[SL_NIC_TIME_NS] = time;
 	w[SL_NIC_SEQ_END] = seq | (u64)end << 32;
-	w[SL_NIC_ACK] = bpf_ntohl(p->t.ack) | (u64)bpf_ntohs(p->t.window) << 32 |
+	w[SL_NIC_ACK] = bpf_ntohl(p->t.ack_seq) | (u64)bpf_ntohs(p->t.window) << 32 |
 			(u64)p->ip_id << 48;
 	w[SL_NIC_TIMESTAMPS] = flags & SL_NIC_HAS_TS
-				       ? bpf_ntohl(p->t.tsval) | (u64)bpf_ntohl(p->t.tsecr) << 32
+				       ? bpf_ntohl(p->tsval) | (u64)bpf_ntohl(p->tsecr) << 32
 				       : 0;
-	w[SL_NIC_PORTS] = bpf_ntohs(p->t.source) | (u64)bpf_ntohs(p->t.destination) << 16 |
+	w[SL_NIC_PORTS] = bpf_ntohs(p->t.source) | (u64)bpf_ntohs(p->t.dest) << 16 |
 			  (u64)(gso_size & 0xffff) << 32 | (u64)(gso_segs & 0xffff) << 48;
 	w[SL_NIC_DEVICE] = netns | (u64)(u32)BPF_CORE_READ(dev, ifindex) << 32;
 	w[7] = sl_folded_check((const uint64_t *)w);
@@ -275,6 +240,17 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	w[15] = sl_folded_check((const uint64_t *)w + 8);
 	if (more & SL_NIC_MERGED)
 		line_add_atomic(hot->word, SL_NIC_LATE, 1);
+	return 0;
+}
+
+static __always_inline int take(enum found found, const struct sk_buff *skb,
+				const struct net_device *dev, const struct parsed *p, u64 time,
+				u32 more)
+{
+	if (found == TCP)
+		record(skb, dev, p, time, more);
+	else if (found == NO_HEADER)
+		count(SL_NIC_HEADLESS);
 	return 0;
 }
 
@@ -297,25 +273,16 @@ int BPF_PROG(net_out, struct sk_buff *skb, struct net_device *dev)
 	before = (u32)(head + at - skb->data);
 	if (before > skb->len)
 		return 0;
-	switch (parse(head + at, skb->len - skb->data_len - before, skb->len - before, version,
-		      &p)) {
-	case TCP:
-		record(skb, dev, &p, now, SL_NIC_OUT);
-		break;
-	case NO_HEADER:
-		count(SL_NIC_HEADLESS);
-		break;
-	default:
-		break;
-	}
-	return 0;
+	return take(
+		parse(head + at, skb->len - skb->data_len - before, skb->len - before, version, &p),
+		skb, dev, &p, now, SL_NIC_OUT);
 }
 
 /* ---- in ---- */
 
 static __always_inline struct late *late_place(const void *skb)
 {
-	u32 i = (low(skb) >> 6) * 0x9e3779b1u >> (32 - IN_BITS);
+	u32 i = address_hash(skb) >> (32 - IN_BITS);
 
 	return bpf_map_lookup_elem(&net_late, &i);
 }
@@ -369,30 +336,7 @@ static __always_inline int net_in(struct sk_buff *skb)
 	return 0;
 }
 
-SEC("?tp_btf/napi_gro_receive_entry") int BPF_PROG(net_gro, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/napi_gro_frags_entry") int BPF_PROG(net_frags, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_entry") int BPF_PROG(net_receive, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_receive_skb_list_entry") int BPF_PROG(net_list, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
-
-SEC("?tp_btf/netif_rx_entry") int BPF_PROG(net_rx, struct sk_buff *skb)
-{
-	return net_in(skb);
-}
+DRIVER_HOOKS(net, net_in(skb))
 
 /* Behind GRO: a late header is in place now. */
 SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
@@ -407,15 +351,5 @@ SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 	dev = ((struct sk_buff___net *)skb)->dev;
 	if (!dev)
 		return 0;
-	switch (look(skb, &p)) {
-	case TCP:
-		record(skb, dev, &p, e->time, SL_NIC_MERGED);
-		break;
-	case NO_HEADER:
-		count(SL_NIC_HEADLESS);
-		break;
-	default:
-		break;
-	}
-	return 0;
+	return take(look(skb, &p), skb, dev, &p, e->time, SL_NIC_MERGED);
 }
