@@ -12,7 +12,6 @@
 #include "dta/engine/engine.h"
 #include "dta/store/hash.h"
 #include "dta/wire/endian.h"
-#include "dta/engine/output_shm.h"
 #include "dta/store/store.h"
 
 #define ENGINE_CHUNK 32u /* reports that are prefetched before the first is written */

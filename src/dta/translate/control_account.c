@@ -152,12 +152,9 @@ void dta_account_add(struct dta_translate_account *to, const struct dta_translat
 {
 	const size_t bytes = offsetof(struct dta_translate_account, output) +
 			     offsetof(struct dta_output_stats, last_error);
-	const uint64_t *n = (const uint64_t *)(const void *)from;
-	uint64_t *sum = (uint64_t *)(void *)to;
 
 	_Static_assert(offsetof(struct dta_translate_account, output) % 8 == 0, "only counters");
-	for (size_t i = 0; i < bytes / 8; i++)
-		sum[i] += n[i];
+	dta_add_counters(to, from, bytes);
 	if (from->output.last_error[0])
 		memcpy(to->output.last_error, from->output.last_error,
 		       sizeof(to->output.last_error));
