@@ -135,15 +135,21 @@ static void free_store(struct dta_engine_store *s)
 {
 	if (!s)
 		return;
-	s->kind->close(s);
+	if (s->kind->close)
+		s->kind->close(s);
 	free(s->keylog);
 	free(s);
+}
+
+static int flush_store(struct dta_engine *e, struct dta_engine_store *s)
+{
+	return s->kind->flush ? s->kind->flush(e, s, 0) : 0;
 }
 
 /* Writes what waits, and drops what cannot be written. */
 static void flush_or_drop(struct dta_engine *e, struct dta_engine_store *s)
 {
-	int cause = s->kind->flush ? s->kind->flush(e, s) : 0;
+	const int cause = flush_store(e, s);
 
 	if (s->kind->drop)
 		s->kind->drop(s, cause);
@@ -212,8 +218,8 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	s->direct = object->map && dta_output_is_shm(e->output);
 	set_epoch(s, epoch);
 	r = s->kind->open(e, s, next);
-	if (!r)
-		r = dta_engine_keylog_open(s);
+	if (!r && s->c.keylog && !(s->keylog = calloc(1, sizeof(*s->keylog))))
+		r = -ENOMEM;
 	if (r) {
 		free_store(s);
 		return r;
@@ -241,13 +247,14 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 	if (epoch == s->epoch)
 		return 0;
 	e->stalled = false;
-	cause = s->kind->flush ? s->kind->flush(e, s) : 0;
-	if (!s->kind->rotated && s->kind->drop)
-		s->kind->drop(s, cause);
+	cause = flush_store(e, s);
 	set_epoch(s, epoch);
 	if (s->kind->rotated)
-		s->kind->rotated(e, s, cause);
-	dta_engine_keylog_clear(s);
+		s->kind->rotated(s, cause);
+	else if (s->kind->drop && !s->kind->no_epochs)
+		s->kind->drop(s, cause);
+	if (s->keylog)
+		memset(s->keylog, 0, sizeof(*s->keylog));
 	flush_output(e);
 	return 0;
 }
@@ -355,6 +362,7 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	uint32_t taken;
 
 	e->now = now_ns;
+	e->reporter = reporter;
 	e->stalled = false;
 	if (!s || s->c.kind != kind) {
 		e->gone.in += block->count;
@@ -374,7 +382,7 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	}
 	if (!block->count)
 		return 0;
-	taken = s->kind->block(e, s, reporter, block);
+	taken = s->kind->block(e, s, block);
 	if (s->keylog && taken)
 		dta_engine_keylog_block(e, s, block);
 	return taken;
@@ -385,8 +393,8 @@ void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 	e->now = now_ns;
 	e->stalled = false;
 	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i] && e->table[i]->kind->tick)
-			e->table[i]->kind->tick(e, e->table[i]);
+		if (e->table[i] && e->table[i]->kind->flush)
+			e->table[i]->kind->flush(e, e->table[i], e->table[i]->age_ns);
 	flush_output(e);
 	if (e->output)
 		e->output->ops->drive(e->output, now_ns);
@@ -396,8 +404,8 @@ void dta_engine_flush(struct dta_engine *e)
 {
 	e->stalled = false;
 	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i] && e->table[i]->kind->flush)
-			e->table[i]->kind->flush(e, e->table[i]);
+		if (e->table[i])
+			flush_store(e, e->table[i]);
 	flush_output(e);
 }
 
