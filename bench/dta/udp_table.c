@@ -92,7 +92,7 @@ int main(int argc, char **argv)
 
 	for (;;) {
 		const int n = in->ops->receive(in, d, BATCH);
-		struct pollfd f[2] = {{.fd = in->ops->fd(in), .events = POLLIN},
+		struct pollfd f[2] = {{.fd = in->fd, .events = POLLIN},
 				      {.fd = stop, .events = POLLIN}};
 
 		for (int i = 0; i < n; i++)

@@ -86,7 +86,7 @@ static double rate(uint64_t seconds, uint32_t depth, uint32_t bytes)
 
 	for (uint64_t now = start; now < until; now = base_now_ns()) {
 		for (unsigned i = 0; i < 32; i++) {
-			int err = bytes ? o->ops->write(o, &object, offset, data, bytes)
+			int err = bytes ? o->ops->write(o, &object, offset, data, bytes, NULL)
 					: o->ops->add(o, &object, offset, 1);
 
 			if (err)
@@ -96,7 +96,7 @@ static double rate(uint64_t seconds, uint32_t depth, uint32_t bytes)
 		o->ops->flush(o);
 		o->ops->drive(o, now);
 	}
-	o->ops->stats(o, &s);
+	s = o->stats;
 	o->ops->close(o);
 	if (s.disconnects)
 		bench_die("the connection broke");

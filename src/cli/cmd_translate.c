@@ -341,9 +341,10 @@ static int check(struct translate *t)
 		return base_usage(t->cmd, "--window: %u is not a power of two",
 				  t->opts.loss.window);
 	if (t->opts.client.output == DTA_CLIENT_RAW &&
-	    !t->opts.client.interface == !t->opts.client.file)
+	    !t->opts.client.raw.interface == !t->opts.client.raw.file)
 		return base_usage(t->cmd, "--output raw: by --raw-interface or into --raw-file");
-	if (t->opts.client.xdp && (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.file))
+	if (t->opts.client.raw.xdp &&
+	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
@@ -354,7 +355,7 @@ static struct translate set = {
 	.output = "shm",
 	.workers = 1,
 	.port = DTA_PORT,
-	.opts = {.client = {.gid_index = -1, .ib_port = 1}, .legacy_hops = 5},
+	.opts = {.client = {.verbs = {.gid_index = -1, .ib_port = 1}}, .legacy_hops = 5},
 	.stop = -1,
 };
 
@@ -372,16 +373,17 @@ static const struct base_option table[] = {
 		  "translate the reports captured in this file, and end; repeatable"),
 	BASE_UINT("port", 0, &set.port, 1, 65535, "N", "UDP port of captured reports"),
 	BASE_STRING("output", 'o', &set.output, "HOW", "write to stores by shm, verbs or raw"),
-	BASE_STRING("rdma-host", 0, &set.opts.client.rdma_host, "HOST",
+	BASE_STRING("rdma-host", 0, &set.opts.client.verbs.host, "HOST",
 		    "connect verbs to this host (default: the collector's HOST)"),
-	BASE_STRING("device", 0, &set.opts.client.device, "NAME",
+	BASE_STRING("device", 0, &set.opts.client.verbs.device, "NAME",
 		    "RDMA device for verbs (default: by route)"),
-	CLI_OPTIONS_RDMA_PORT(&set.opts.client.gid_index, &set.opts.client.ib_port, "by route"),
-	BASE_STRING("raw-interface", 0, &set.opts.client.interface, "NAME",
+	CLI_OPTIONS_RDMA_PORT(&set.opts.client.verbs.gid_index, &set.opts.client.verbs.ib_port,
+			      "by route"),
+	BASE_STRING("raw-interface", 0, &set.opts.client.raw.interface, "NAME",
 		    "send raw frames out of this interface"),
-	BASE_FLAG("raw-xdp", 0, &set.opts.client.xdp,
+	BASE_FLAG("raw-xdp", 0, &set.opts.client.raw.xdp,
 		  "send raw frames by AF_XDP, past the kernel's network stack"),
-	BASE_STRING("raw-file", 0, &set.opts.client.file, "FILE",
+	BASE_STRING("raw-file", 0, &set.opts.client.raw.file, "FILE",
 		    "write raw frames to this pcap file"),
 	BASE_STRING("legacy", 0, &set.legacy, "FORM",
 		    "also accept packets of the original implementation, of form a or b"),

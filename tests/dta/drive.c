@@ -350,12 +350,14 @@ static void negotiate(struct dta_output *o, unsigned run)
 	json_decref(j);
 }
 
+static bool is_raw; /* the output */
+
 static void go_on(struct dta_output *o, unsigned run)
 {
 	static uint64_t end, lost;
 	struct dta_output_stats s;
 
-	o->ops->stats(o, &s);
+	s = o->stats;
 	if (s.disconnects != lost)
 		printf("= lost: %s\n", s.last_error);
 	lost = s.disconnects;
@@ -363,7 +365,7 @@ static void go_on(struct dta_output *o, unsigned run)
 		end = base_now_ns() + PATIENCE_NS;
 	if (base_now_ns() > end)
 		die("the output does not get on", s.last_error);
-	if (o->ops->drive(o, base_now_ns()) == DTA_OUTPUT_DOWN && !strcmp(o->ops->name, "raw"))
+	if (o->ops->drive(o, base_now_ns()) == DTA_OUTPUT_DOWN && is_raw)
 		negotiate(o, run);
 }
 
@@ -375,10 +377,8 @@ static int give(struct dta_output *o, const struct dta_object *to, const struct 
 	if (op->kind == ADD)
 		return o->ops->add(o, to, op->at, op->number);
 	fill(data, op, run);
-	if (op->kind == BELL)
-		return o->ops->write_immediate(o, to, op->at, data, op->bytes,
-					       (uint32_t)op->number);
-	return o->ops->write(o, to, op->at, data, op->bytes);
+	return o->ops->write(o, to, op->at, data, op->bytes,
+			     op->kind == BELL ? &(uint32_t){(uint32_t)op->number} : NULL);
 }
 
 static void print_stats(const struct dta_output_stats *s)
@@ -406,6 +406,7 @@ static struct dta_output *open_output(bool raw, const char *host, const char *in
 		.rkey = (uint32_t)json_integer_value(json_object_get(about, "rkey")),
 		.bytes = BYTES,
 	};
+	is_raw = raw;
 	if (raw)
 		o = dta_output_raw(&(struct dta_output_raw_opts){.interface = interface}, error,
 				   sizeof(error));
@@ -428,7 +429,7 @@ static struct dta_output *open_output(bool raw, const char *host, const char *in
 
 static void drain(struct dta_output *o, unsigned run)
 {
-	while (o->ops->outstanding(o))
+	while (o->outstanding)
 		go_on(o, run);
 }
 
@@ -497,7 +498,7 @@ static int write_run(bool raw, const char *host, const char *interface, unsigned
 	give_all(o, &object, run, operations, what);
 	if (deny)
 		give_denied(o, object, run);
-	o->ops->stats(o, &s);
+	s = o->stats;
 	print_stats(&s);
 	if (!strcmp(what, "skip") || !strcmp(what, "break")) {
 		if (wrong != HONEST || wrongs != 3)

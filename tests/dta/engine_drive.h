@@ -193,11 +193,12 @@ static inline int moody_take(struct moody *m, uint64_t offset, uint64_t bytes)
 	m->room -= m->room != ~0u;
 	m->until_down -= m->until_down != ~0ull;
 	m->ops++;
+	m->o.stats.completed++;
 	return 0;
 }
 
 static inline int moody_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-			      const void *data, uint32_t bytes)
+			      const void *data, uint32_t bytes, const uint32_t *immediate)
 {
 	struct moody *m = (struct moody *)o;
 	int r = moody_take(m, offset, bytes);
@@ -205,18 +206,10 @@ static inline int moody_write(struct dta_output *o, const struct dta_object *to,
 	(void)to;
 	if (!r && bytes)
 		memcpy(m->memory + offset, data, bytes);
-	return r;
-}
-
-static inline int moody_write_immediate(struct dta_output *o, const struct dta_object *to,
-					uint64_t offset, const void *data, uint32_t bytes,
-					uint32_t immediate)
-{
-	struct moody *m = (struct moody *)o;
-	int r = moody_write(o, to, offset, data, bytes);
-
-	m->wakes += !r;
-	m->woken_by = immediate;
+	if (immediate) {
+		m->wakes += !r;
+		m->woken_by = *immediate;
+	}
 	return r;
 }
 
@@ -253,17 +246,6 @@ static inline enum dta_output_state moody_drive(struct dta_output *o, uint64_t n
 	return m->until_down ? DTA_OUTPUT_UP : DTA_OUTPUT_DOWN;
 }
 
-static inline uint64_t moody_outstanding(const struct dta_output *o)
-{
-	(void)o;
-	return 0;
-}
-
-static inline void moody_stats(const struct dta_output *o, struct dta_output_stats *out)
-{
-	*out = (struct dta_output_stats){.completed = ((const struct moody *)o)->ops};
-}
-
 static inline void moody_close(struct dta_output *o)
 {
 	(void)o;
@@ -272,9 +254,8 @@ static inline void moody_close(struct dta_output *o)
 /* Writes into the fenced object, though the engine sees no mapping. */
 static inline void moody_over(struct moody *m, struct fenced *f)
 {
-	static const struct dta_output_ops ops = {
-		"moody",     moody_write,	moody_write_immediate, moody_add,  moody_flush,
-		moody_drive, moody_outstanding, moody_stats,	       moody_close};
+	static const struct dta_output_ops ops = {moody_write, moody_add, moody_flush, moody_drive,
+						  moody_close};
 
 	*m = (struct moody){.o.ops = &ops,
 			    .memory = f->object.map,

@@ -95,7 +95,7 @@ static int begin(void **state)
 	here.client = dta_client_new(&(struct dta_client_opts){.collector = where,
 							       .name = "t",
 							       .output = DTA_CLIENT_RAW,
-							       .interface = "any"},
+							       .raw.interface = "any"},
 				     error, sizeof(error));
 	return here.client ? 0 : -1;
 }

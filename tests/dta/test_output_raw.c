@@ -273,7 +273,7 @@ static struct dta_output *open_it(unsigned s, unsigned lossy)
 		&(struct dta_output_raw_opts){.interface = "any", .depth = 64, .tries = 6}, error,
 		sizeof(error));
 	assert_non_null(o);
-	assert_int_equal(o->ops->write(o, &object, 0, error, 8), -ENOTCONN);
+	assert_int_equal(o->ops->write(o, &object, 0, error, 8, NULL), -ENOTCONN);
 	connect_them(o);
 	return o;
 }
@@ -325,9 +325,9 @@ static void operate(struct dta_output *o, struct asked *want, unsigned round, bo
 		else if (kind < 3)
 			err = o->ops->add(o, &object, chance() % COUNTERS & ~7ull, 1);
 		else if (kind == 3)
-			err = o->ops->write_immediate(o, &object, offset, data, bytes, 4711);
+			err = o->ops->write(o, &object, offset, data, bytes, &(uint32_t){4711});
 		else
-			err = o->ops->write(o, &object, offset, data, bytes);
+			err = o->ops->write(o, &object, offset, data, bytes, NULL);
 		if (err)
 			go_on(o);
 	} while (err == -EAGAIN || err == -ENOTCONN);
@@ -346,7 +346,7 @@ static struct dta_output_stats account_closes(struct dta_output *o, const struct
 {
 	struct dta_output_stats s;
 
-	o->ops->stats(o, &s);
+	s = o->stats;
 	assert_int_equal(s.writes + s.adds, 1500);
 	assert_int_equal(s.completed + s.unconfirmed + s.failed, 1500);
 	assert_int_equal(s.adds, want->adds + want->denied);
@@ -384,7 +384,7 @@ static void memory_is_written_in_order_and_the_account_closes(void **state)
 			if (chance() % 16 == 0)
 				go_on(o);
 		}
-		while (o->ops->outstanding(o)) {
+		while (o->outstanding) {
 			assert_true(++want.steps < 1000000);
 			go_on(o);
 		}
@@ -415,15 +415,15 @@ static void an_old_clock_reading_prevents_no_resend(void **state)
 		assert_int_equal(o->ops->add(o, &object, 0, 1), 0);
 		o->ops->flush(o);
 		o->ops->drive(o, back ? now - 1000000 : (now += 200000));
-		assert_int_equal(o->ops->outstanding(o), 0);
+		assert_int_equal(o->outstanding, 0);
 	}
 	peer.mute = 1;
 	assert_int_equal(o->ops->add(o, &object, 0, 1), 0);
 	o->ops->flush(o);
 	for (unsigned i = 0; i < 1000; i++) /* 0.2 s: many times the timeout */
 		go_on(o);
-	assert_int_equal(o->ops->outstanding(o), 0);
-	o->ops->stats(o, &s);
+	assert_int_equal(o->outstanding, 0);
+	s = o->stats;
 	assert_int_equal(s.completed, 3);
 	assert_int_equal(s.disconnects, 0);
 	assert_int_equal(s.again, 1);
@@ -439,23 +439,23 @@ static void what_lies_outside_or_is_too_long_is_not_taken(void **state)
 
 	(void)state;
 	large.bytes = 1ull << 40;
-	assert_int_equal(o->ops->write(o, &object, MEMORY, data, 1), -ERANGE);
-	assert_int_equal(o->ops->write(o, &object, MEMORY - 3, data, 4), -ERANGE);
-	assert_int_equal(o->ops->write(o, &object, ~0ull, data, 4), -ERANGE);
-	assert_int_equal(o->ops->write(o, &object, ~0ull - 1, data, 0xffffffff), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, MEMORY, data, 1, NULL), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, MEMORY - 3, data, 4, NULL), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, ~0ull, data, 4, NULL), -ERANGE);
+	assert_int_equal(o->ops->write(o, &object, ~0ull - 1, data, 0xffffffff, NULL), -ERANGE);
 	assert_int_equal(o->ops->add(o, &object, MEMORY, 1), -ERANGE);
 	assert_int_equal(o->ops->add(o, &object, 4, 1), -ERANGE);
-	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data)), -EMSGSIZE);
-	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1), 0);
-	o->ops->stats(o, &s);
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data), NULL), -EMSGSIZE);
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1, NULL), 0);
+	s = o->stats;
 	assert_int_equal(s.writes, 1);
 	/* 8192 packets of 256 bytes fit: one is left. */
-	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1 - 256), 0);
-	assert_int_equal(o->ops->write(o, &large, 0, data, 257), -EAGAIN);
-	assert_int_equal(o->ops->write(o, &large, 0, data, 256), 0);
+	assert_int_equal(o->ops->write(o, &large, 0, data, sizeof(data) - 1 - 256, NULL), 0);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 257, NULL), -EAGAIN);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 256, NULL), 0);
 	assert_int_equal(o->ops->add(o, &large, 0, 1), -EAGAIN);
-	assert_int_equal(o->ops->write(o, &large, 0, data, 0), -EAGAIN);
-	assert_int_equal(o->ops->outstanding(o), 3);
+	assert_int_equal(o->ops->write(o, &large, 0, data, 0, NULL), -EAGAIN);
+	assert_int_equal(o->outstanding, 3);
 	o->ops->close(o);
 }
 
@@ -479,13 +479,13 @@ static void a_file_holds_what_would_be_sent(void **state)
 	o = dta_output_raw(&(struct dta_output_raw_opts){.file = path}, error, sizeof(error));
 	if (!o)
 		fail_msg("%s", error);
-	assert_int_equal(o->ops->write(o, &object, 8, data, 13), 0);
-	assert_int_equal(o->ops->write(o, &object, 64, data, 3000), 0);
-	assert_int_equal(o->ops->write_immediate(o, &object, 0, data, 8, 42), 0);
+	assert_int_equal(o->ops->write(o, &object, 8, data, 13, NULL), 0);
+	assert_int_equal(o->ops->write(o, &object, 64, data, 3000, NULL), 0);
+	assert_int_equal(o->ops->write(o, &object, 0, data, 8, &(uint32_t){42}), 0);
 	assert_int_equal(o->ops->add(o, &object, 16, 5), 0);
 	o->ops->flush(o);
-	assert_int_equal(o->ops->outstanding(o), 0);
-	o->ops->stats(o, &s);
+	assert_int_equal(o->outstanding, 0);
+	s = o->stats;
 	assert_int_equal(s.completed, 4);
 	o->ops->close(o);
 	assert_int_equal(fread(frame, 1, 24, f), 24);

@@ -26,8 +26,8 @@ static int open_append(struct dta_engine *e, struct dta_engine_store *s, const u
 {
 	struct append *a = calloc(1, sizeof(*a));
 
-	(void)e;
 	s->state = a;
+	s->age_ns = e->opts.flush_ns;
 	if (!a)
 		return -ENOMEM;
 	s->unit = sl_store_block_bytes(&s->c);
@@ -162,13 +162,12 @@ static inline __attribute__((always_inline)) uint32_t take_items(struct dta_engi
 	return taken;
 }
 
-static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b)
 {
 	struct append *a = s->state;
 	uint32_t taken;
 
-	(void)reporter;
 	if (b->key_bytes != 4 || b->value_bytes != s->c.value_bytes)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (b->value_bytes == 8)
@@ -192,29 +191,17 @@ static uint32_t block_append(struct dta_engine *e, struct dta_engine_store *s, u
 	return taken;
 }
 
-static int flush_append(struct dta_engine *e, struct dta_engine_store *s)
+static int flush_append(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	struct append *a = s->state;
 	int cause;
 
-	while (a->waiting.head != ENGINE_NONE) {
+	while (dta_engine_queue_due(&a->waiting, e->now, age)) {
 		cause = emit_any(e, s, a->waiting.head, false);
 		if (cause && cause != DTA_DROP_OUTPUT_FAILED)
 			return cause;
 	}
 	return 0;
-}
-
-static void tick_append(struct dta_engine *e, struct dta_engine_store *s)
-{
-	struct append *a = s->state;
-	int cause;
-
-	while (dta_engine_queue_due(&a->waiting, e->now, e->opts.flush_ns)) {
-		cause = emit_any(e, s, a->waiting.head, false);
-		if (cause && cause != DTA_DROP_OUTPUT_FAILED)
-			return;
-	}
 }
 
 static uint64_t oldest_append(const struct dta_engine_store *s)
@@ -233,14 +220,6 @@ static void drop_append(struct dta_engine_store *s, int cause)
 		s->stats.waiting -= r->count - r->logged;
 		clear_ring(a, r);
 	}
-}
-
-/* Rings have no epochs: unwritten items keep waiting. */
-static void rotated_append(struct dta_engine *e, struct dta_engine_store *s, int cause)
-{
-	(void)e;
-	(void)s;
-	(void)cause;
 }
 
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
@@ -267,9 +246,8 @@ const struct dta_engine_kind dta_engine_append = {
 	.open = open_append,
 	.close = close_append,
 	.block = block_append,
-	.tick = tick_append,
 	.flush = flush_append,
 	.oldest = oldest_append,
 	.drop = drop_append,
-	.rotated = rotated_append,
+	.no_epochs = true,
 };

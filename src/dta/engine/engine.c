@@ -68,18 +68,16 @@ static bool retry(struct dta_engine *e, int r, unsigned *tries, int *cause)
 int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
 		     const void *data, uint64_t bytes, bool immediate)
 {
-	const struct dta_output_ops *ops = e->output->ops;
+	const uint32_t number = dta_engine_immediate(s->c.tenant, s->c.id);
+	struct dta_output *o = e->output;
 	unsigned tries = 0;
 	int r, cause;
 
-	do {
-		if (immediate)
-			r = ops->write_immediate(e->output, &s->object, offset, data,
-						 (uint32_t)bytes,
-						 dta_engine_immediate(s->c.tenant, s->c.id));
-		else
-			r = ops->write(e->output, &s->object, offset, data, (uint32_t)bytes);
-	} while (retry(e, r, &tries, &cause));
+	do
+		r = o ? o->ops->write(o, &s->object, offset, data, (uint32_t)bytes,
+				      immediate ? &number : NULL)
+		      : -ENOTCONN;
+	while (retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	s->stats.immediates += !cause && immediate;
 	return cause;
@@ -88,11 +86,12 @@ int dta_engine_write(struct dta_engine *e, struct dta_engine_store *s, uint64_t 
 int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t offset,
 		   uint64_t addend)
 {
+	struct dta_output *o = e->output;
 	unsigned tries = 0;
 	int r, cause;
 
 	do
-		r = e->output->ops->add(e->output, &s->object, offset, addend);
+		r = o ? o->ops->add(o, &s->object, offset, addend) : -ENOTCONN;
 	while (retry(e, r, &tries, &cause));
 	s->stats.operations += !cause;
 	return cause;
@@ -101,6 +100,12 @@ int dta_engine_add(struct dta_engine *e, struct dta_engine_store *s, uint64_t of
 int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s)
 {
 	return dta_engine_write(e, s, s->bank, NULL, 0, true);
+}
+
+static void flush_output(struct dta_engine *e)
+{
+	if (e->output)
+		e->output->ops->flush(e->output);
 }
 
 /* ---- stores ---- */
@@ -126,28 +131,25 @@ struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t te
 	return *find(e, tenant, number);
 }
 
-static void stats_add(struct dta_engine_stats *to, const struct dta_engine_stats *from)
-{
-	uint64_t *a = (uint64_t *)to;
-	const uint64_t *b = (const uint64_t *)from;
-
-	for (size_t i = 0; i < sizeof(*to) / sizeof(*a); i++)
-		a[i] += b[i];
-}
-
 static void free_store(struct dta_engine_store *s)
 {
 	if (!s)
 		return;
-	s->kind->close(s);
+	if (s->kind->close)
+		s->kind->close(s);
 	free(s->keylog);
 	free(s);
+}
+
+static int flush_store(struct dta_engine *e, struct dta_engine_store *s)
+{
+	return s->kind->flush ? s->kind->flush(e, s, 0) : 0;
 }
 
 /* Writes what waits, and drops what cannot be written. */
 static void flush_or_drop(struct dta_engine *e, struct dta_engine_store *s)
 {
-	int cause = s->kind->flush ? s->kind->flush(e, s) : 0;
+	const int cause = flush_store(e, s);
 
 	if (s->kind->drop)
 		s->kind->drop(s, cause);
@@ -216,8 +218,8 @@ int dta_engine_store(struct dta_engine *e, const struct sl_store_config *config,
 	s->direct = object->map && dta_output_is_shm(e->output);
 	set_epoch(s, epoch);
 	r = s->kind->open(e, s, next);
-	if (!r)
-		r = dta_engine_keylog_open(s);
+	if (!r && s->c.keylog && !(s->keylog = calloc(1, sizeof(*s->keylog))))
+		r = -ENOMEM;
 	if (r) {
 		free_store(s);
 		return r;
@@ -245,14 +247,15 @@ int dta_engine_rotate(struct dta_engine *e, uint16_t tenant, uint16_t store, uin
 	if (epoch == s->epoch)
 		return 0;
 	e->stalled = false;
-	cause = s->kind->flush ? s->kind->flush(e, s) : 0;
-	if (!s->kind->rotated && s->kind->drop)
-		s->kind->drop(s, cause);
+	cause = flush_store(e, s);
 	set_epoch(s, epoch);
 	if (s->kind->rotated)
-		s->kind->rotated(e, s, cause);
-	dta_engine_keylog_clear(s);
-	e->output->ops->flush(e->output);
+		s->kind->rotated(s, cause);
+	else if (s->kind->drop && !s->kind->no_epochs)
+		s->kind->drop(s, cause);
+	if (s->keylog)
+		memset(s->keylog, 0, sizeof(*s->keylog));
+	flush_output(e);
 	return 0;
 }
 
@@ -264,7 +267,7 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 		return;
 	e->stalled = false;
 	flush_or_drop(e, s);
-	stats_add(&e->gone, &s->stats);
+	dta_add_counters(&e->gone, &s->stats, sizeof(e->gone));
 	free_store(s);
 	*at = NULL;
 	e->stores--;
@@ -273,7 +276,7 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 		e->table[i & e->mask] = NULL;
 		*find(e, s->c.tenant, s->c.id) = s;
 	}
-	e->output->ops->flush(e->output);
+	flush_output(e);
 }
 
 /* ---- rates ---- */
@@ -312,13 +315,8 @@ static uint32_t take_tokens(struct dta_engine *e, uint16_t tenant, uint32_t coun
 
 struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta_output *output)
 {
-	struct dta_engine *e;
+	struct dta_engine *e = calloc(1, sizeof(*e));
 
-	if (!output) {
-		errno = EINVAL;
-		return NULL;
-	}
-	e = calloc(1, sizeof(*e));
 	if (!e)
 		return NULL;
 	if (opts)
@@ -337,6 +335,11 @@ struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta
 		return NULL;
 	}
 	return e;
+}
+
+void dta_engine_output(struct dta_engine *e, struct dta_output *output)
+{
+	e->output = output;
 }
 
 void dta_engine_free(struct dta_engine *e)
@@ -359,6 +362,7 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	uint32_t taken;
 
 	e->now = now_ns;
+	e->reporter = reporter;
 	e->stalled = false;
 	if (!s || s->c.kind != kind) {
 		e->gone.in += block->count;
@@ -378,7 +382,7 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 	}
 	if (!block->count)
 		return 0;
-	taken = s->kind->block(e, s, reporter, block);
+	taken = s->kind->block(e, s, block);
 	if (s->keylog && taken)
 		dta_engine_keylog_block(e, s, block);
 	return taken;
@@ -389,19 +393,20 @@ void dta_engine_tick(struct dta_engine *e, uint64_t now_ns)
 	e->now = now_ns;
 	e->stalled = false;
 	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i] && e->table[i]->kind->tick)
-			e->table[i]->kind->tick(e, e->table[i]);
-	e->output->ops->flush(e->output);
-	e->output->ops->drive(e->output, now_ns);
+		if (e->table[i] && e->table[i]->kind->flush)
+			e->table[i]->kind->flush(e, e->table[i], e->table[i]->age_ns);
+	flush_output(e);
+	if (e->output)
+		e->output->ops->drive(e->output, now_ns);
 }
 
 void dta_engine_flush(struct dta_engine *e)
 {
 	e->stalled = false;
 	for (uint32_t i = 0; i <= e->mask; i++)
-		if (e->table[i] && e->table[i]->kind->flush)
-			e->table[i]->kind->flush(e, e->table[i]);
-	e->output->ops->flush(e->output);
+		if (e->table[i])
+			flush_store(e, e->table[i]);
+	flush_output(e);
 }
 
 uint64_t dta_engine_oldest(const struct dta_engine *e)
@@ -422,16 +427,5 @@ void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out)
 	*out = e->gone;
 	for (uint32_t i = 0; i <= e->mask; i++)
 		if (e->table[i])
-			stats_add(out, &e->table[i]->stats);
-}
-
-int dta_engine_store_stats(const struct dta_engine *e, uint16_t tenant, uint16_t store,
-			   struct dta_engine_stats *out)
-{
-	const struct dta_engine_store *s = dta_engine_find(e, tenant, store);
-
-	if (!s)
-		return -ENOENT;
-	*out = s->stats;
-	return 0;
+			dta_add_counters(out, &e->table[i]->stats, sizeof(*out));
 }

@@ -66,8 +66,10 @@ struct dta_engine_stats {
 	uint64_t operations, paths, paths_partial, blocks, blocks_partial, evicted, immediates;
 };
 
-/* NULL with errno ENOMEM, EINVAL. The output stays the caller's. */
+/* NULL with errno ENOMEM. The output stays the caller's. */
 struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta_output *output);
+/* Replaces the output; NULL, as at the start: operations fail as DTA_DROP_OUTPUT_DOWN. */
+void dta_engine_output(struct dta_engine *e, struct dta_output *output);
 /* Does not flush. NULL is ignored. */
 void dta_engine_free(struct dta_engine *e);
 
@@ -110,8 +112,5 @@ void dta_engine_flush(struct dta_engine *e);
 uint64_t dta_engine_oldest(const struct dta_engine *e);
 
 void dta_engine_stats(const struct dta_engine *e, struct dta_engine_stats *out);
-/* The statistics of one store. -ENOENT. */
-int dta_engine_store_stats(const struct dta_engine *e, uint16_t tenant, uint16_t store,
-			   struct dta_engine_stats *out);
 
 #endif

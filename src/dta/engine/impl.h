@@ -12,7 +12,6 @@
 #include "dta/engine/engine.h"
 #include "dta/store/hash.h"
 #include "dta/wire/endian.h"
-#include "dta/engine/output_shm.h"
 #include "dta/store/store.h"
 
 #define ENGINE_CHUNK 32u /* reports that are prefetched before the first is written */
@@ -27,8 +26,9 @@ struct dta_engine_store {
 	struct engine_keylog *keylog;
 	struct dta_engine_stats stats;
 	uint64_t epoch;
-	uint64_t bank; /* offset of the current bank in the object */
-	uint64_t unit; /* bytes per slot, block or path */
+	uint64_t bank;	 /* offset of the current bank in the object */
+	uint64_t unit;	 /* bytes per slot, block or path */
+	uint64_t age_ns; /* age at which what waits is written */
 	uint32_t lane;
 	bool direct; /* the engine writes to the mapping itself */
 };
@@ -36,8 +36,9 @@ struct dta_engine_store {
 struct dta_engine {
 	struct dta_engine_opts opts;
 	struct dta_output *output;
-	uint64_t now; /* as the caller passed it last */
-	bool stalled; /* the output was full for ENGINE_TRIES: not tried again in this call */
+	uint64_t now;	   /* as the caller passed it last */
+	uint32_t reporter; /* of the block */
+	bool stalled;	   /* the output was full for ENGINE_TRIES: not tried again in this call */
 	struct dta_engine_store **table; /* open addressing by tenant and number; a power of two */
 	uint32_t mask, stores;
 	struct engine_limit *limit;   /* one per tenant, allocated on first use */
@@ -52,16 +53,17 @@ struct dta_engine_kind {
 	int (*open)(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next);
 	void (*close)(struct dta_engine_store *s);
 	/* The opcode is checked. Counts all reports; returns how many were not dropped. */
-	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+	uint32_t (*block)(struct dta_engine *e, struct dta_engine_store *s,
 			  const struct dta_block *b);
-	void (*tick)(struct dta_engine *e, struct dta_engine_store *s); /* NULL: no timers */
-	int (*flush)(struct dta_engine *e, struct dta_engine_store *s); /* NULL: nothing waits */
+	/* Writes what has waited for age. NULL: nothing waits. */
+	int (*flush)(struct dta_engine *e, struct dta_engine_store *s, uint64_t age);
 	/* When the oldest report that flush_ns or path_ns holds back came; UINT64_MAX: none. */
 	uint64_t (*oldest)(const struct dta_engine_store *s);
 	/* Drops and counts what waits. */
 	void (*drop)(struct dta_engine_store *s, int cause);
-	/* NULL: what waits is dropped. s->epoch is the new one; cause: why flush() stopped. */
-	void (*rotated)(struct dta_engine *e, struct dta_engine_store *s, int cause);
+	/* NULL: drop() is called. s->epoch is the new one; cause: why flush() stopped. */
+	void (*rotated)(struct dta_engine_store *s, int cause);
+	bool no_epochs; /* what waits survives a rotation */
 };
 extern const struct dta_engine_kind dta_engine_keywrite, dta_engine_append, dta_engine_increment,
 	dta_engine_postcard, dta_engine_sketch;
@@ -79,11 +81,14 @@ int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
  */
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
+#define ENGINE_KEYLOG_PLACES 65536u
+struct engine_keylog {
+	bool marked; /* the log has this epoch's mark */
+	uint64_t seen[ENGINE_KEYLOG_PLACES];
+};
 /* Writes keys of a block that were not seen lately to the store's key log. */
-int dta_engine_keylog_open(struct dta_engine_store *s);
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b);
-void dta_engine_keylog_clear(struct dta_engine_store *s);
 struct dta_engine_store *dta_engine_find(const struct dta_engine *e, uint16_t tenant,
 					 uint16_t number);
 

@@ -32,6 +32,7 @@ static int open_increment(struct dta_engine *e, struct dta_engine_store *s, cons
 	struct cache *c;
 
 	(void)next;
+	s->age_ns = e->opts.flush_ns;
 	if (entries == ~0u || (!entries && s->direct))
 		entries = 0;
 	else if (!entries)
@@ -150,14 +151,13 @@ static int accumulate(struct dta_engine *e, struct dta_engine_store *s, struct c
 	return 0;
 }
 
-static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s,
 				const struct dta_block *b)
 {
 	const bool immediate = b->flags & DTA_IMMEDIATE;
 	struct cache *c = s->state;
 	uint32_t taken = 0;
 
-	(void)reporter;
 	if (b->value_bytes != 8 || !b->copies || b->copies < s->c.copies || b->copies > s->c.rows ||
 	    b->copies > SL_STORE_COPIES_MAX)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
@@ -201,10 +201,12 @@ static uint32_t block_increment(struct dta_engine *e, struct dta_engine_store *s
 	return taken;
 }
 
-static int flush_increment(struct dta_engine *e, struct dta_engine_store *s)
+static int flush_increment(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	struct cache *c = s->state;
 
+	if (e->now - c->since < age)
+		return 0;
 	for (uint32_t i = 0; c->used && i < c->entries; i++) {
 		int cause = c->entry[i].reports ? emit(e, s, c, &c->entry[i]) : 0;
 
@@ -212,14 +214,6 @@ static int flush_increment(struct dta_engine *e, struct dta_engine_store *s)
 			return cause;
 	}
 	return 0;
-}
-
-static void tick_increment(struct dta_engine *e, struct dta_engine_store *s)
-{
-	const struct cache *c = s->state;
-
-	if (c->used && e->now - c->since >= e->opts.flush_ns)
-		flush_increment(e, s);
 }
 
 static uint64_t oldest_increment(const struct dta_engine_store *s)
@@ -245,7 +239,6 @@ const struct dta_engine_kind dta_engine_increment = {
 	.open = open_increment,
 	.close = close_increment,
 	.block = block_increment,
-	.tick = tick_increment,
 	.flush = flush_increment,
 	.oldest = oldest_increment,
 	.drop = drop_increment,

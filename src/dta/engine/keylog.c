@@ -6,30 +6,6 @@
  */
 #include "dta/engine/impl.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
-#define PLACES 65536u
-
-struct engine_keylog {
-	bool marked; /* the log has this epoch's mark */
-	uint64_t seen[PLACES];
-};
-
-int dta_engine_keylog_open(struct dta_engine_store *s)
-{
-	if (!s->c.keylog)
-		return 0;
-	s->keylog = calloc(1, sizeof(*s->keylog));
-	return s->keylog ? 0 : -ENOMEM;
-}
-
-void dta_engine_keylog_clear(struct dta_engine_store *s)
-{
-	if (s->keylog)
-		memset(s->keylog, 0, sizeof(*s->keylog));
-}
-
 void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b)
 {
@@ -52,7 +28,8 @@ void dta_engine_keylog_block(struct dta_engine *e, struct dta_engine_store *s,
 	}
 	for (uint32_t i = 0; i < b->count; i++, key += b->key_bytes + b->value_bytes) {
 		struct dta_hash h = dta_hash(key, b->key_bytes, s->c.seed);
-		uint64_t *seen = &s->keylog->seen[h.hi % PLACES], mark = h.lo ? h.lo : 1;
+		uint64_t *seen = &s->keylog->seen[h.hi % ENGINE_KEYLOG_PLACES],
+			 mark = h.lo ? h.lo : 1;
 		uint8_t value[1 + SL_STORE_KEY_MAX];
 
 		if (*seen == mark)

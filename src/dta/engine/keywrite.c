@@ -17,11 +17,6 @@ static int open_keywrite(struct dta_engine *e, struct dta_engine_store *s, const
 	return 0;
 }
 
-static void close_keywrite(struct dta_engine_store *s)
-{
-	(void)s;
-}
-
 typedef uint64_t pair __attribute__((vector_size(16), may_alias));
 
 /* Inlined for values of 8 bytes, where a slot is one store that never crosses a line. */
@@ -110,13 +105,12 @@ static int write_report(struct dta_engine *e, struct dta_engine_store *s, const 
 	return 0;
 }
 
-static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s,
 			       const struct dta_block *b)
 {
 	const bool immediate = b->flags & DTA_IMMEDIATE;
 	uint32_t direct_count = 0, stored;
 
-	(void)reporter;
 	if (b->value_bytes != s->c.value_bytes || !b->copies || b->copies > s->c.copies)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	if (s->direct) {
@@ -143,6 +137,5 @@ static uint32_t block_keywrite(struct dta_engine *e, struct dta_engine_store *s,
 
 const struct dta_engine_kind dta_engine_keywrite = {
 	.open = open_keywrite,
-	.close = close_keywrite,
 	.block = block_keywrite,
 };

@@ -40,16 +40,12 @@ struct dta_output_stats {
 };
 
 struct dta_output_ops {
-	const char *name;
 	/*
 	 * 0; -EAGAIN: full, call drive() and retry; -ENOTCONN; -ERANGE: outside the object. Copies
-	 * data.
+	 * data. immediate: wakes the store server with this number; or NULL.
 	 */
 	int (*write)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		     const void *data, uint32_t bytes);
-	/* The same, and wakes the store server with this number. */
-	int (*write_immediate)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-			       const void *data, uint32_t bytes, uint32_t immediate);
+		     const void *data, uint32_t bytes, const uint32_t *immediate);
 	int (*add)(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		   uint64_t addend);
 	/*
@@ -59,17 +55,33 @@ struct dta_output_ops {
 	void (*flush)(struct dta_output *o);
 	/* Handles completions, timeouts and connecting. Never waits. */
 	enum dta_output_state (*drive)(struct dta_output *o, uint64_t now_ns);
-	/* Operations accepted but not completed. */
-	uint64_t (*outstanding)(const struct dta_output *o);
-	void (*stats)(const struct dta_output *o, struct dta_output_stats *out);
 	void (*close)(struct dta_output *o);
 };
 
 struct dta_output { /* the first member of a provider's structure */
 	const struct dta_output_ops *ops;
+	struct dta_output_stats stats;
+	uint64_t outstanding; /* operations accepted but not completed */
 };
+
+/* Sets stats.last_error. */
+#define DTA_OUTPUT_FAILED(o, ...) \
+	base_fail((o)->stats.last_error, sizeof((o)->stats.last_error), 0, __VA_ARGS__)
+
+/* Adds counters: structures of nothing but uint64_t. */
+static inline void dta_add_counters(void *to, const void *from, size_t bytes)
+{
+	const uint64_t *n = from;
+	uint64_t *sum = to;
+
+	for (size_t i = 0; i < bytes / sizeof(*sum); i++)
+		sum[i] += n[i];
+}
 
 /* The output for mappings: an operation is complete when it returns. */
 struct dta_output *dta_output_shm(void (*immediate)(void *arg, uint32_t number), void *arg);
+bool dta_output_is_shm(const struct dta_output *o);
+/* Counts operations that the engine itself did on mappings. */
+void dta_output_shm_account(struct dta_output *o, uint64_t writes, uint64_t adds, uint64_t bytes);
 
 #endif

@@ -102,6 +102,7 @@ static int open_postcard(struct dta_engine *e, struct dta_engine_store *s, const
 
 	(void)next;
 	s->state = p;
+	s->age_ns = e->opts.path_ns;
 	if (!p)
 		return -ENOMEM;
 	s->unit = sl_store_path_bytes(&s->c);
@@ -374,13 +375,12 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 	return taken;
 }
 
-static uint32_t block_postcard(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+static uint32_t block_postcard(struct dta_engine *e, struct dta_engine_store *s,
 			       const struct dta_block *b)
 {
 	const uint8_t *item = b->items;
 	uint32_t taken = 0;
 
-	(void)reporter;
 	if (b->value_bytes != 8 || !b->copies || b->copies > s->c.copies)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
 	for (uint32_t i = 0; i < b->count; i += DTA_MANY) {
@@ -392,27 +392,18 @@ static uint32_t block_postcard(struct dta_engine *e, struct dta_engine_store *s,
 	return taken;
 }
 
-static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s)
+static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	struct paths *p = s->state;
 
-	while (p->waiting.head != ENGINE_NONE) {
+	/* Complete paths that the output had no room for are among the oldest. */
+	while (dta_engine_queue_due(&p->waiting, e->now, age)) {
 		int cause = emit(e, s, p, path_at(p, p->waiting.head));
 
 		if (cause)
 			return cause;
 	}
 	return 0;
-}
-
-static void tick_postcard(struct dta_engine *e, struct dta_engine_store *s)
-{
-	struct paths *p = s->state;
-
-	/* Complete paths that the output had no room for are among the oldest. */
-	while (dta_engine_queue_due(&p->waiting, e->now, e->opts.path_ns))
-		if (emit(e, s, p, path_at(p, p->waiting.head)))
-			return;
 }
 
 static uint64_t oldest_postcard(const struct dta_engine_store *s)
@@ -438,7 +429,6 @@ const struct dta_engine_kind dta_engine_postcard = {
 	.open = open_postcard,
 	.close = close_postcard,
 	.block = block_postcard,
-	.tick = tick_postcard,
 	.flush = flush_postcard,
 	.oldest = oldest_postcard,
 	.drop = drop_postcard,

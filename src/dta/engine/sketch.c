@@ -72,9 +72,9 @@ static int open_sketch(struct dta_engine *e, struct dta_engine_store *s, const u
 {
 	struct sketch *k = calloc(1, sizeof(*k));
 
-	(void)e;
 	(void)next;
 	s->state = k;
+	s->age_ns = e->opts.sketch_ns;
 	if (!k)
 		return -ENOMEM;
 	k->cells = (uint64_t)s->c.rows * s->c.slots;
@@ -246,7 +246,7 @@ static uint32_t take_report(struct dta_engine *e, struct dta_engine_store *s, ui
 	return 0;
 }
 
-static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s, uint32_t reporter,
+static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s,
 			     const struct dta_block *b)
 {
 	const struct sketch *k = s->state;
@@ -256,11 +256,11 @@ static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s, u
 	if (b->key_bytes != (end ? 4 : 12) || (end && b->value_bytes != 4) || !b->value_bytes ||
 	    (!end && b->value_bytes % sl_store_cell_bytes(&s->c)))
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
-	if (reporter >= SL_STORE_REPORTERS_MAX)
+	if (e->reporter >= SL_STORE_REPORTERS_MAX)
 		return dta_engine_refuse(s, DTA_DROP_LIST, b->count);
 	for (uint32_t i = 0; i < b->count; i++) {
 		uint32_t why =
-			take_report(e, s, reporter, b,
+			take_report(e, s, e->reporter, b,
 				    b->items + i * ((uint32_t)b->key_bytes + b->value_bytes));
 
 		if (why)
@@ -273,19 +273,13 @@ static uint32_t block_sketch(struct dta_engine *e, struct dta_engine_store *s, u
 	return taken;
 }
 
-static int flush_sketch(struct dta_engine *e, struct dta_engine_store *s)
-{
-	return emit(e, s);
-}
-
-static void tick_sketch(struct dta_engine *e, struct dta_engine_store *s)
+static int flush_sketch(struct dta_engine *e, struct dta_engine_store *s, uint64_t age)
 {
 	const struct dta_sketch_part *p = ((const struct sketch *)s->state)->now;
-
 	/* All reporters of this translator have ended; whether others will begin is unknown. */
-	if (p->dirty &&
-	    ((p->due && p->complete.ended >= p->begun) || e->now - p->since >= e->opts.sketch_ns))
-		emit(e, s);
+	const bool ended = p->due && p->complete.ended >= p->begun;
+
+	return ended || e->now - p->since >= age ? emit(e, s) : 0;
 }
 
 static void drop_part(struct dta_engine_store *s, struct dta_sketch_part *p, int cause)
@@ -305,13 +299,12 @@ static void drop_sketch(struct dta_engine_store *s, int cause)
 		drop_part(s, k->next, DTA_DROP_LATE); /* the store never reached that epoch */
 }
 
-static void rotated_sketch(struct dta_engine *e, struct dta_engine_store *s, int cause)
+static void rotated_sketch(struct dta_engine_store *s, int cause)
 {
 	struct sketch *k = s->state;
 	struct dta_sketch_part *old = k->now, *next = k->next;
 	uint8_t *cells;
 
-	(void)e;
 	drop_part(s, old, cause);
 	if (next && next->epoch != s->epoch)
 		drop_part(s, next, DTA_DROP_LATE);
@@ -337,7 +330,6 @@ const struct dta_engine_kind dta_engine_sketch = {
 	.open = open_sketch,
 	.close = close_sketch,
 	.block = block_sketch,
-	.tick = tick_sketch,
 	.flush = flush_sketch,
 	.drop = drop_sketch,
 	.rotated = rotated_sketch,

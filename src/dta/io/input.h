@@ -27,10 +27,9 @@ struct dta_input_ops {
 	 * any more, -errno. They stay valid until the next call.
 	 */
 	int (*receive)(struct dta_input *in, struct dta_datagram *out, uint32_t max);
-	/* Sends to a reporter from the address its packets came to. Best effort. */
+	/* Sends to a reporter from the address its packets came to. Best effort. May be NULL. */
 	void (*answer)(struct dta_input *in, const struct in6_addr *address, uint16_t port,
 		       const void *packet, size_t bytes);
-	int (*fd)(const struct dta_input *in); /* poll for reading; -1: always ready */
 	/*
 	 * Stops the intake: new packets count as drops; received ones can still be read, and
 	 * answers sent. May be NULL.
@@ -38,11 +37,9 @@ struct dta_input_ops {
 	void (*stop)(struct dta_input *in);
 	/*
 	 * Packets that the kernel dropped for lack of room (many in one message count as one). Call
-	 * it regularly: the kernel's counter has 32 bits.
+	 * it regularly: the kernel's counter has 32 bits. May be NULL.
 	 */
 	uint64_t (*drops)(struct dta_input *in);
-	/* Packets that are no reports: other packets in a file, fragments. */
-	uint64_t (*others)(const struct dta_input *in);
 	/* Reports the parts of drops and others by name. May be NULL. */
 	void (*detail)(const struct dta_input *in,
 		       void (*say)(void *arg, const char *name, uint64_t value), void *arg);
@@ -51,6 +48,8 @@ struct dta_input_ops {
 
 struct dta_input { /* the first member of a provider's structure */
 	const struct dta_input_ops *ops;
+	int fd;		 /* poll for reading; -1: always ready */
+	uint64_t others; /* packets that are no reports: other packets in a file, fragments */
 };
 
 /*

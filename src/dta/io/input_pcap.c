@@ -17,7 +17,6 @@ struct pcap {
 	struct dta_capture *capture;
 	char *path;
 	uint16_t port;
-	uint64_t others;
 	uint8_t *data[BATCH + 1];
 	struct dta_datagram rest; /* of the last packet, in data[BATCH] */
 	bool ended;
@@ -54,7 +53,7 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 				dta_capture_error(p->capture), p->path);
 		if (err || !datagram(p, &captured, &p->rest)) {
 			p->rest.bytes = 0;
-			p->others += err != -ENODATA;
+			p->in.others += err != -ENODATA;
 			continue;
 		}
 		n += dta_datagrams_cut(&p->rest, &out[n], max - n);
@@ -68,33 +67,6 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 	return n ? (int)n : -ENODATA;
 }
 
-static void answer(struct dta_input *in, const struct in6_addr *address, uint16_t port,
-		   const void *packet, size_t bytes)
-{
-	(void)in;
-	(void)address;
-	(void)port;
-	(void)packet;
-	(void)bytes;
-}
-
-static int fd_of(const struct dta_input *in)
-{
-	(void)in;
-	return -1;
-}
-
-static uint64_t drops(struct dta_input *in)
-{
-	(void)in;
-	return 0;
-}
-
-static uint64_t others(const struct dta_input *in)
-{
-	return ((const struct pcap *)in)->others;
-}
-
 static void close_pcap(struct dta_input *in)
 {
 	struct pcap *p = (struct pcap *)in;
@@ -106,13 +78,7 @@ static void close_pcap(struct dta_input *in)
 	free(p);
 }
 
-static const struct dta_input_ops ops = {.name = "pcap",
-					 .receive = receive,
-					 .answer = answer,
-					 .fd = fd_of,
-					 .drops = drops,
-					 .others = others,
-					 .close = close_pcap};
+static const struct dta_input_ops ops = {.name = "pcap", .receive = receive, .close = close_pcap};
 
 struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, size_t error_bytes)
 {
@@ -123,6 +89,7 @@ struct dta_input *dta_input_pcap(const char *path, uint16_t port, char *error, s
 	if (!p)
 		return NULL;
 	p->in.ops = &ops;
+	p->in.fd = -1;
 	p->port = port;
 	p->path = strdup(path);
 	if (!p->path)

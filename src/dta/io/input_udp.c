@@ -26,7 +26,6 @@
 
 struct udp {
 	struct dta_input in;
-	int fd;
 	uint8_t *data;
 	struct mmsghdr m[MESSAGES];
 	struct iovec v[MESSAGES];
@@ -77,7 +76,7 @@ static int fetch(struct udp *u)
 		u->m[i].msg_hdr.msg_controllen = sizeof(u->control[i].bytes);
 	}
 	do
-		n = recvmmsg(u->fd, u->m, MESSAGES, MSG_DONTWAIT, NULL);
+		n = recvmmsg(u->in.fd, u->m, MESSAGES, MSG_DONTWAIT, NULL);
 	while (n < 0 && errno == EINTR);
 	u->at = u->offset = 0;
 	u->have = n > 0 ? (uint32_t)n : 0;
@@ -129,14 +128,9 @@ static void answer(struct dta_input *in, const struct in6_addr *address, uint16_
 	memcpy(&v4.sin_addr, &address->s6_addr[12], 4);
 	/* An IPv4 socket takes IPv4 addresses only; one of both families takes mapped ones. */
 	if (u->from[0].sin6_family == AF_INET)
-		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
+		sendto(u->in.fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&v4, sizeof(v4));
 	else
-		sendto(u->fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
-}
-
-static int fd_of(const struct dta_input *in)
-{
-	return ((const struct udp *)in)->fd;
+		sendto(u->in.fd, packet, bytes, MSG_DONTWAIT, (struct sockaddr *)&to, sizeof(to));
 }
 
 /*
@@ -148,8 +142,7 @@ static void stop(struct dta_input *in)
 	struct sock_filter nothing[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const struct sock_fprog program = {1, nothing};
 
-	(void)setsockopt(((struct udp *)in)->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
-			 sizeof(program));
+	(void)setsockopt(in->fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
 }
 
 /* The counter that SO_RXQ_OVFL reports with packets, also known after the last packet. */
@@ -159,23 +152,17 @@ static uint64_t drops(struct dta_input *in)
 	uint32_t info[SK_MEMINFO_VARS] = {0};
 	socklen_t bytes = sizeof(info);
 
-	if (!getsockopt(u->fd, SOL_SOCKET, SO_MEMINFO, info, &bytes))
+	if (!getsockopt(u->in.fd, SOL_SOCKET, SO_MEMINFO, info, &bytes))
 		u->drops += info[SK_MEMINFO_DROPS] - (uint32_t)u->drops; /* modulo 2^32 */
 	return u->drops;
-}
-
-static uint64_t others(const struct dta_input *in)
-{
-	(void)in;
-	return 0;
 }
 
 static void close_udp(struct dta_input *in)
 {
 	struct udp *u = (struct udp *)in;
 
-	if (u->fd >= 0)
-		close(u->fd);
+	if (u->in.fd >= 0)
+		close(u->in.fd);
 	if (u->data)
 		munmap(u->data, (size_t)MESSAGES * ROOM);
 	free(u);
@@ -184,10 +171,8 @@ static void close_udp(struct dta_input *in)
 static const struct dta_input_ops ops = {.name = "udp",
 					 .receive = receive,
 					 .answer = answer,
-					 .fd = fd_of,
 					 .stop = stop,
 					 .drops = drops,
-					 .others = others,
 					 .close = close_udp};
 
 static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const struct sockaddr *at,
@@ -196,18 +181,18 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 	const int size = opts->receive_bytes ? (int)opts->receive_bytes : 16 << 20;
 	const int one = 1, zero = 0;
 
-	u->fd = socket(at->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (u->fd < 0)
+	u->in.fd = socket(at->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (u->in.fd < 0)
 		return -errno;
 	if (at->sa_family == AF_INET6)
-		setsockopt(u->fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-	if (opts->share && setsockopt(u->fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
+		setsockopt(u->in.fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+	if (opts->share && setsockopt(u->in.fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one)))
 		return -errno;
 	/* FORCE exceeds net.core.rmem_max, with CAP_NET_ADMIN. */
-	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
-		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
-	setsockopt(u->fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
-	return bind(u->fd, at, bytes) ? -errno : 0;
+	if (setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	setsockopt(u->in.fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
+	return bind(u->in.fd, at, bytes) ? -errno : 0;
 }
 
 /* Resolves the address. 0, or -EINVAL with error. */
@@ -261,7 +246,7 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 		return NULL;
 	}
 	u->in.ops = &ops;
-	u->fd = -1;
+	u->in.fd = -1;
 	/* mmap(), so that unused parts of the buffers cost no memory. */
 	u->data = mmap(NULL, (size_t)MESSAGES * ROOM, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -308,7 +293,7 @@ void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
 	socklen_t bytes = sizeof(at);
 	struct dta_datagram d;
 
-	getsockname(((const struct udp *)in)->fd, (struct sockaddr *)&at, &bytes);
+	getsockname(in->fd, (struct sockaddr *)&at, &bytes);
 	sender_of(&at, &d);
 	*out = (struct sockaddr_in6){
 		.sin6_family = AF_INET6, .sin6_addr = d.address, .sin6_port = htons(d.port)};

@@ -27,10 +27,9 @@ struct xdp {
 	struct dta_xsk *xsk[DTA_XDP_QUEUES];
 	uint32_t n, next; /* next: polled first, so that no queue starves */
 	uint32_t turn;
-	int poll_fd;
 	uint16_t port;
 	bool generic;
-	uint64_t packets, wrong;
+	uint64_t packets;
 	struct dta_xsk_frame frame[BATCH];
 };
 
@@ -81,7 +80,7 @@ static uint32_t take_frames(struct xdp *x, struct dta_xsk *from, struct dta_data
 		struct dta_datagram *to = &out[n];
 
 		if (!dta_xdp_datagram(&x->frame[i], x->port, to)) {
-			x->wrong++;
+			x->in.others++;
 		} else if (x->generic) {
 			struct dta_datagram rest = *to;
 
@@ -119,11 +118,6 @@ static void answer(struct dta_input *in, const struct in6_addr *address, uint16_
 	x->udp->ops->answer(x->udp, address, port, packet, bytes);
 }
 
-static int fd_of(const struct dta_input *in)
-{
-	return ((const struct xdp *)in)->poll_fd;
-}
-
 /* The rings run until they are closed: under a lasting flood their content is never read. */
 static void stop(struct dta_input *in)
 {
@@ -158,13 +152,6 @@ static uint64_t drops(struct dta_input *in)
 	       x->udp->ops->drops(x->udp);
 }
 
-static uint64_t others(const struct dta_input *in)
-{
-	const struct xdp *x = (const struct xdp *)in;
-
-	return x->wrong + x->udp->ops->others(x->udp);
-}
-
 static void detail(const struct dta_input *in,
 		   void (*say)(void *arg, const char *name, uint64_t value), void *arg)
 {
@@ -173,7 +160,7 @@ static void detail(const struct dta_input *in,
 
 	total(x, &s);
 	say(arg, "xdp_packets", x->packets);
-	say(arg, "xdp_wrong", x->wrong);
+	say(arg, "xdp_wrong", x->in.others);
 	say(arg, "xdp_dropped", s.dropped);
 	say(arg, "xdp_ring_full", s.ring_full);
 	say(arg, "xdp_no_buffer", s.no_buffer);
@@ -187,18 +174,16 @@ static void close_xdp(struct dta_input *in)
 	for (uint32_t i = 0; i < x->n; i++)
 		dta_xsk_close(x->xsk[i]);
 	x->udp->ops->close(x->udp);
-	if (x->poll_fd >= 0)
-		close(x->poll_fd);
+	if (x->in.fd >= 0)
+		close(x->in.fd);
 	free(x);
 }
 
 static const struct dta_input_ops ops = {.name = "xdp",
 					 .receive = receive,
 					 .answer = answer,
-					 .fd = fd_of,
 					 .stop = stop,
 					 .drops = drops,
-					 .others = others,
 					 .detail = detail,
 					 .close = close_xdp};
 
@@ -206,7 +191,7 @@ static int watch(const struct xdp *x, int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
 
-	return epoll_ctl(x->poll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+	return epoll_ctl(x->in.fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
 struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32_t worker,
@@ -224,8 +209,8 @@ struct dta_input *dta_input_xdp(struct dta_xdp *p, struct dta_input *udp, uint32
 	x->udp = udp;
 	x->generic = dta_xdp_generic(p);
 	x->port = dta_xdp_port(p);
-	x->poll_fd = epoll_create1(EPOLL_CLOEXEC);
-	err = x->poll_fd < 0 ? -errno : watch(x, udp->ops->fd(udp));
+	x->in.fd = epoll_create1(EPOLL_CLOEXEC);
+	err = x->in.fd < 0 ? -errno : watch(x, udp->fd);
 	for (uint32_t q = worker; !err && q < dta_xdp_queues(p); q += workers) {
 		x->xsk[x->n] = dta_xdp_socket(p, q, error, error_bytes);
 		if (!x->xsk[x->n]) {

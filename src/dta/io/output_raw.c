@@ -10,7 +10,6 @@
 #include "dta/io/output_raw.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +31,13 @@ struct output_raw_slot {
 	struct dta_roce_packet packet; /* its payload is in the frame */
 	uint32_t frame_bytes;
 	bool last; /* the operation's last packet */
-	bool add, immediate;
+	bool add;
 	uint64_t adds; /* FETCH_ADDs of the queue pair before it */
 };
 
 struct raw {
 	struct dta_output o;
 	struct dta_raw_port port;
-	struct dta_output_stats stats;
 	enum dta_output_state state;
 	uint32_t depth, tries;
 	uint64_t timeout_ns;
@@ -53,7 +51,6 @@ struct raw {
 	uint32_t slots, frame_room; /* slots: a power of two; 0: no queue pair yet */
 	struct output_raw_slot *slot;
 	uint8_t *frames;
-	uint64_t outstanding;
 	uint8_t came[DTA_RAW_BATCH][ANSWER_BYTES];
 };
 
@@ -72,16 +69,6 @@ static uint8_t *frame_of(const struct raw *r, uint64_t n)
 	return r->frames + (n & (r->slots - 1)) * r->frame_room;
 }
 
-static void failed(struct raw *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void failed(struct raw *r, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(r->stats.last_error, sizeof(r->stats.last_error), fmt, args);
-	va_end(args);
-}
-
 /* ---- disconnecting and connecting ---- */
 
 /*
@@ -98,11 +85,11 @@ static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 		if (!s->last)
 			continue;
 		if (refused && s->packet.rkey == rkey) {
-			r->stats.failed++;
-			r->outstanding--;
+			r->o.stats.failed++;
+			r->o.outstanding--;
 		} else if (s->add && n < sent) {
-			r->stats.unconfirmed++;
-			r->outstanding--;
+			r->o.stats.unconfirmed++;
+			r->o.outstanding--;
 		} else if (to == first) {
 			to = n + 1;
 		} else {
@@ -120,7 +107,7 @@ static void keep_pending(struct raw *r, bool refused, uint32_t rkey)
 static void go_down(struct raw *r, bool refused)
 {
 	if (r->state == DTA_OUTPUT_UP)
-		r->stats.disconnects++;
+		r->o.stats.disconnects++;
 	r->state = DTA_OUTPUT_DOWN;
 	if (r->slots)
 		keep_pending(r, refused, refused ? slot_of(r, r->window.acked)->packet.rkey : 0);
@@ -172,7 +159,7 @@ static void build_again(struct raw *r)
 
 		memcpy(payload, frame_of(r, n) + s->frame_bytes - 4 - padded, s->packet.bytes);
 		build(r, n, payload);
-		r->stats.again += s->last;
+		r->o.stats.again += s->last;
 	}
 }
 
@@ -195,7 +182,7 @@ int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours)
 	r->ours.atomics = 0;
 	err = dta_raw_port_listen(&r->port, &r->ours);
 	if (err)
-		failed(r, "packet socket: %s", strerror(-err));
+		DTA_OUTPUT_FAILED(&r->o, "packet socket: %s", strerror(-err));
 	else
 		r->state = DTA_OUTPUT_CONNECTING;
 	*ours = r->ours;
@@ -229,7 +216,7 @@ int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *thei
 	r->adds = 0;
 	build_again(r);
 	r->state = DTA_OUTPUT_UP;
-	r->stats.connects++;
+	r->o.stats.connects++;
 	return 0;
 }
 
@@ -255,9 +242,10 @@ static void queue(struct raw *r, const struct output_raw_slot *what, const void 
 	build(r, n, payload);
 }
 
-static int write_any(struct raw *r, const struct dta_object *to, uint64_t offset, const void *data,
-		     uint32_t bytes, bool immediate, uint32_t number)
+static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
+		     const void *data, uint32_t bytes, const uint32_t *immediate)
 {
+	struct raw *r = of(o);
 	uint32_t packets = bytes ? (bytes + r->mtu - 1) / (r->mtu ? r->mtu : 1) : 1;
 	int err = room_for(r, to, offset, bytes, packets);
 
@@ -282,28 +270,16 @@ static int write_any(struct raw *r, const struct dta_object *to, uint64_t offset
 
 		if (last && immediate) {
 			s.packet.opcode++; /* the opcode with immediate */
-			s.packet.immediate = number;
+			s.packet.immediate = *immediate;
 			s.packet.solicited = true;
 		}
 		queue(r, &s, (const uint8_t *)data + (size_t)i * r->mtu);
 	}
-	r->stats.writes++;
-	r->stats.immediates += immediate;
-	r->stats.bytes += bytes;
-	r->outstanding++;
+	r->o.stats.writes++;
+	r->o.stats.immediates += immediate != NULL;
+	r->o.stats.bytes += bytes;
+	r->o.outstanding++;
 	return 0;
-}
-
-static int raw_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		     const void *data, uint32_t bytes)
-{
-	return write_any(of(o), to, offset, data, bytes, false, 0);
-}
-
-static int raw_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-			       const void *data, uint32_t bytes, uint32_t immediate)
-{
-	return write_any(of(o), to, offset, data, bytes, true, immediate);
 }
 
 static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
@@ -326,9 +302,9 @@ static int raw_add(struct dta_output *o, const struct dta_object *to, uint64_t o
 	if (err)
 		return err;
 	queue(r, &s, NULL);
-	r->stats.adds++;
-	r->stats.bytes += 8;
-	r->outstanding++;
+	r->o.stats.adds++;
+	r->o.stats.bytes += 8;
+	r->o.outstanding++;
 	return 0;
 }
 
@@ -358,8 +334,8 @@ static void complete(struct raw *r)
 		if (!slot_of(r, r->scanned)->last)
 			continue;
 		r->freed = r->scanned + 1;
-		r->stats.completed++;
-		r->outstanding--;
+		r->o.stats.completed++;
+		r->o.outstanding--;
 	}
 }
 
@@ -390,11 +366,11 @@ static void send_frames(struct raw *r, uint64_t now)
 		if (sent < 0) {
 			/* A full queue amounts to a loss; a link that is down may recover. */
 			if (sent != -EAGAIN && sent != -ENOBUFS && sent != -ENETDOWN)
-				failed(r, "sending: %s", strerror(-sent));
+				DTA_OUTPUT_FAILED(&r->o, "sending: %s", strerror(-sent));
 			return;
 		}
 		for (uint64_t i = r->window.sent; i < r->window.sent + (unsigned)sent; i++)
-			r->stats.again += i < r->window.highest;
+			r->o.stats.again += i < r->window.highest;
 		dta_roce_sent(&r->window, (unsigned)sent, now);
 		if (r->port.file) { /* a file does not answer */
 			r->window.acked = r->window.sent;
@@ -419,15 +395,15 @@ static void event(struct raw *r, enum dta_roce_event e, const struct dta_roce_an
 	complete(r);
 	switch (e) {
 	case DTA_ROCE_BACK:
-		r->stats.resyncs++;
+		r->o.stats.resyncs++;
 		break;
 	case DTA_ROCE_REFUSED:
-		failed(r, "%#x:%u: the store server refused with NAK %#x", r->theirs.qpn, a->psn,
-		       a->syndrome);
+		DTA_OUTPUT_FAILED(&r->o, "%#x:%u: the store server refused with NAK %#x",
+				  r->theirs.qpn, a->psn, a->syndrome);
 		go_down(r, true);
 		break;
 	case DTA_ROCE_SILENT:
-		failed(r, "the store server did not answer");
+		DTA_OUTPUT_FAILED(&r->o, "the store server did not answer");
 		go_down(r, false);
 		break;
 	default:
@@ -452,12 +428,12 @@ static void receive(struct raw *r, uint64_t now)
 
 			if (refusal) {
 				if (refusal != DTA_ROCE_OTHER)
-					failed(r, "an answer was refused: %s",
-					       dta_roce_refusal_name(refusal));
+					DTA_OUTPUT_FAILED(&r->o, "an answer was refused: %s",
+							  dta_roce_refusal_name(refusal));
 				continue;
 			}
 			if ((a.syndrome & DTA_ROCE_SYNDROME_KIND) != DTA_ROCE_SYNDROME_ACK)
-				r->stats.naks++;
+				r->o.stats.naks++;
 			event(r, dta_roce_answered(&r->window, &a, now), &a);
 		}
 		if (count < (int)DTA_RAW_BATCH)
@@ -480,16 +456,6 @@ static enum dta_output_state raw_drive(struct dta_output *o, uint64_t now_ns)
 
 /* ---- the rest ---- */
 
-static uint64_t raw_outstanding(const struct dta_output *o)
-{
-	return ((const struct raw *)o)->outstanding;
-}
-
-static void raw_stats(const struct dta_output *o, struct dta_output_stats *out)
-{
-	*out = ((const struct raw *)o)->stats;
-}
-
 static void raw_close(struct dta_output *o)
 {
 	struct raw *r = of(o);
@@ -507,14 +473,10 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 				  size_t error_bytes)
 {
 	static const struct dta_output_ops ops = {
-		.name = "raw",
 		.write = raw_write,
-		.write_immediate = raw_write_immediate,
 		.add = raw_add,
 		.flush = raw_flush,
 		.drive = raw_drive,
-		.outstanding = raw_outstanding,
-		.stats = raw_stats,
 		.close = raw_close,
 	};
 	struct dta_roce_end sink;

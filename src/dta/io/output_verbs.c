@@ -14,7 +14,6 @@
 #include "dta/io/output_rdma.h"
 
 #if HAVE_VERBS
-#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -44,7 +43,6 @@ struct op {
 struct output_verbs_out {
 	struct dta_output o;
 	struct fabric_dial dial;
-	struct dta_output_stats stats;
 	enum dta_output_state state;
 	char *device;
 	struct fabric_verbs_request request;
@@ -58,7 +56,6 @@ struct output_verbs_out {
 	bool broken;
 
 	uint64_t head, posted, tail;
-	uint64_t outstanding;
 	uint32_t mask;
 	struct op *ops;
 	uint8_t *data;
@@ -73,17 +70,6 @@ static struct output_verbs_out *of(struct dta_output *o)
 static struct op *op_at(const struct output_verbs_out *v, uint64_t n)
 {
 	return &v->ops[n & v->mask];
-}
-
-static void failed(struct output_verbs_out *v, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-static void failed(struct output_verbs_out *v, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(v->stats.last_error, sizeof(v->stats.last_error), fmt, args);
-	va_end(args);
 }
 
 /* ---- the ring ---- */
@@ -102,15 +88,15 @@ static void retire(struct output_verbs_out *v)
 	v->data_head = op->data + room_of(op->bytes);
 	if (op->gone)
 		return;
-	v->stats.completed++;
-	v->outstanding--;
+	v->o.stats.completed++;
+	v->o.outstanding--;
 }
 
 static void abandon(struct output_verbs_out *v, struct op *op, uint64_t *counter)
 {
 	op->gone = true;
 	(*counter)++;
-	v->outstanding--;
+	v->o.outstanding--;
 }
 
 /*
@@ -127,11 +113,11 @@ static void requeue(struct output_verbs_out *v, const struct op *refused)
 		if (op->gone)
 			continue;
 		if (refused && op->rkey == rkey)
-			abandon(v, op, &v->stats.failed);
+			abandon(v, op, &v->o.stats.failed);
 		else if (n < v->posted && op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-			abandon(v, op, &v->stats.unconfirmed);
+			abandon(v, op, &v->o.stats.unconfirmed);
 		else
-			v->stats.again += n < v->posted;
+			v->o.stats.again += n < v->posted;
 	}
 	v->posted = v->head;
 }
@@ -147,7 +133,7 @@ static void tear_down(struct output_verbs_out *v)
 static void go_down(struct output_verbs_out *v, uint64_t now_ns, const struct op *refused)
 {
 	if (v->state == DTA_OUTPUT_UP)
-		v->stats.disconnects++;
+		v->o.stats.disconnects++;
 	v->state = DTA_OUTPUT_DOWN;
 	tear_down(v);
 	requeue(v, refused);
@@ -157,7 +143,7 @@ static void go_down(struct output_verbs_out *v, uint64_t now_ns, const struct op
 
 static void fail_with_errno(struct output_verbs_out *v, uint64_t now_ns, const char *what)
 {
-	failed(v, "%s: %s: %s", v->dial.host, what, strerror(errno));
+	DTA_OUTPUT_FAILED(&v->o, "%s: %s: %s", v->dial.host, what, strerror(errno));
 	go_down(v, now_ns, NULL);
 }
 
@@ -211,7 +197,7 @@ static void connect_queue(struct output_verbs_out *v, uint64_t now_ns)
 	reads = (uint32_t)device.max_qp_init_rd_atom;
 	/* 255 means "maximum" to librdmacm. The peer may lower it. */
 	if (fabric_dial_connect(&v->dial, &v->request, reads > 254 ? 254 : (uint8_t)reads)) {
-		failed(v, "%s: %s", v->dial.host, v->dial.error);
+		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
 	}
 }
@@ -221,12 +207,12 @@ static void established(struct output_verbs_out *v, uint64_t now_ns,
 {
 	if (hello->magic != FABRIC_VERBS_HELLO_MAGIC || hello->version != FABRIC_VERBS_VERSION ||
 	    hello->agent_instance != v->instance) {
-		failed(v, "%s: not the store server of these stores", v->dial.host);
+		DTA_OUTPUT_FAILED(&v->o, "%s: not the store server of these stores", v->dial.host);
 		go_down(v, now_ns, NULL);
 		return;
 	}
 	v->state = DTA_OUTPUT_UP;
-	v->stats.connects++;
+	v->o.stats.connects++;
 	v->backoff_ns = BACKOFF_MIN_NS;
 	v->progress_ns = now_ns;
 }
@@ -249,7 +235,7 @@ static void connection(struct output_verbs_out *v, uint64_t now_ns)
 	} else if (e == FABRIC_DIAL_ESTABLISHED) {
 		established(v, now_ns, &hello);
 	} else if (e == FABRIC_DIAL_FAILED) {
-		failed(v, "%s: %s", v->dial.host, v->dial.error);
+		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, v->dial.error);
 		go_down(v, now_ns, NULL);
 	}
 }
@@ -280,38 +266,27 @@ static struct op *allocate(struct output_verbs_out *v, const struct dta_object *
 	op = op_at(v, v->tail++);
 	*op = (struct op){.addr = to->addr + offset, .rkey = to->rkey, .bytes = bytes, .data = at};
 	v->data_tail = at + room;
-	v->stats.bytes += bytes;
-	v->outstanding++;
+	v->o.stats.bytes += bytes;
+	v->o.outstanding++;
 	*err = 0;
 	return op;
 }
 
-static int write_any(struct output_verbs_out *v, const struct dta_object *to, uint64_t offset,
-		     const void *data, uint32_t bytes, bool immediate, uint32_t number)
+static int verbs_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
+		       const void *data, uint32_t bytes, const uint32_t *immediate)
 {
+	struct output_verbs_out *v = of(o);
 	int err;
 	struct op *op = allocate(v, to, offset, bytes, &err);
 
 	if (!op)
 		return err;
 	op->opcode = immediate ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
-	op->immediate = number;
+	op->immediate = immediate ? *immediate : 0;
 	memcpy(v->data + op->data % DATA_BYTES, data, bytes);
-	v->stats.writes++;
-	v->stats.immediates += immediate;
+	v->o.stats.writes++;
+	v->o.stats.immediates += immediate != NULL;
 	return 0;
-}
-
-static int verbs_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		       const void *data, uint32_t bytes)
-{
-	return write_any(of(o), to, offset, data, bytes, false, 0);
-}
-
-static int verbs_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-				 const void *data, uint32_t bytes, uint32_t immediate)
-{
-	return write_any(of(o), to, offset, data, bytes, true, immediate);
 }
 
 static int verbs_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
@@ -325,7 +300,7 @@ static int verbs_add(struct dta_output *o, const struct dta_object *to, uint64_t
 		return err;
 	op->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
 	op->add = addend;
-	v->stats.adds++;
+	v->o.stats.adds++;
 	return 0;
 }
 
@@ -399,7 +374,8 @@ static void post(struct output_verbs_out *v, uint64_t now_ns)
 			 * Accepted requests of the chain end with the queue pair and count as
 			 * posted.
 			 */
-			failed(v, "%s: ibv_post_send: %s", v->dial.host, strerror(err));
+			DTA_OUTPUT_FAILED(&v->o, "%s: ibv_post_send: %s", v->dial.host,
+					  strerror(err));
 			v->broken = true;
 		}
 		v->posted = end;
@@ -418,16 +394,17 @@ static bool completed(struct output_verbs_out *v, const struct ibv_wc *wc, uint6
 	uint32_t ahead = (uint32_t)wc->wr_id - (uint32_t)v->head;
 
 	if (wc->wr_id >> 32 != v->generation || ahead >= v->posted - v->head) {
-		failed(v, "%s: a completion of nothing that is outstanding", v->dial.host);
+		DTA_OUTPUT_FAILED(&v->o, "%s: a completion of nothing that is outstanding",
+				  v->dial.host);
 		go_down(v, now_ns, NULL);
 		return false;
 	}
 	for (; ahead; ahead--)
 		retire(v);
 	if (wc->status != IBV_WC_SUCCESS) {
-		failed(v, "%s: %s", v->dial.host, ibv_wc_status_str(wc->status));
+		DTA_OUTPUT_FAILED(&v->o, "%s: %s", v->dial.host, ibv_wc_status_str(wc->status));
 		if (is_refusal(wc->status))
-			v->stats.naks++;
+			v->o.stats.naks++;
 		go_down(v, now_ns, is_refusal(wc->status) ? op_at(v, v->head) : NULL);
 		return false;
 	}
@@ -450,8 +427,8 @@ static void poll_completions(struct output_verbs_out *v, uint64_t now_ns)
 	if (count < 0 || v->broken) {
 		go_down(v, now_ns, NULL);
 	} else if (v->head < v->posted && now_ns > v->progress_ns + SILENCE_NS) {
-		failed(v, "%s: nothing was completed for %llu s", v->dial.host,
-		       SILENCE_NS / 1000000000);
+		DTA_OUTPUT_FAILED(&v->o, "%s: nothing was completed for %llu s", v->dial.host,
+				  SILENCE_NS / 1000000000);
 		go_down(v, now_ns, NULL);
 	}
 }
@@ -476,16 +453,6 @@ static enum dta_output_state verbs_drive(struct dta_output *o, uint64_t now_ns)
 
 /* ---- the rest ---- */
 
-static uint64_t verbs_outstanding(const struct dta_output *o)
-{
-	return ((const struct output_verbs_out *)o)->outstanding;
-}
-
-static void verbs_stats(const struct dta_output *o, struct dta_output_stats *out)
-{
-	*out = ((const struct output_verbs_out *)o)->stats;
-}
-
 static void verbs_close(struct dta_output *o)
 {
 	struct output_verbs_out *v = of(o);
@@ -503,14 +470,10 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 				    size_t error_bytes)
 {
 	static const struct dta_output_ops ops = {
-		.name = "verbs",
 		.write = verbs_write,
-		.write_immediate = verbs_write_immediate,
 		.add = verbs_add,
 		.flush = verbs_flush,
 		.drive = verbs_drive,
-		.outstanding = verbs_outstanding,
-		.stats = verbs_stats,
 		.close = verbs_close,
 	};
 	struct output_verbs_out *v;

@@ -12,14 +12,24 @@ static void add_loss(struct dta_translate_account *a, const struct dta_loss *l)
 	dta_account_add(a, &more);
 }
 
+uint64_t dta_worker_drops(const struct dta_worker *w)
+{
+	uint64_t drops = 0;
+
+	for (uint32_t i = 0; i < w->sources; i++)
+		if (w->source[i].in->ops->drops)
+			drops += w->source[i].in->ops->drops(w->source[i].in);
+	return drops;
+}
+
 /* What the worker itself counts: packets and windows. */
 static void count(const struct dta_worker *w, struct dta_translate_account *a)
 {
 	*a = w->account;
+	a->socket_drops += dta_worker_drops(w);
 	for (uint32_t i = 0; i < w->sources; i++) {
 		const struct dta_source *s = &w->source[i];
 
-		a->socket_drops += s->in->ops->drops(s->in);
 		add_loss(a, s->loss);
 		add_loss(a, s->legacy);
 	}
@@ -65,7 +75,7 @@ void dta_worker_account(const struct dta_worker *w, struct dta_translate_account
 		dta_account_add(all, &a);
 	}
 	for (uint32_t i = 0; i < w->sources; i++)
-		*others += w->source[i].in->ops->others(w->source[i].in);
+		*others += w->source[i].in->others;
 }
 
 void dta_worker_detail(const struct dta_worker *w,

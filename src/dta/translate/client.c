@@ -35,8 +35,7 @@
 
 static void disconnect(struct dta_client *c, uint64_t now, const char *why)
 {
-	if (c->line)
-		dta_control_line_free(c->line);
+	dta_control_line_free(c->line);
 	c->line = NULL;
 	if (c->fd >= 0)
 		close(c->fd);
@@ -288,7 +287,7 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
-		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.rdma_host) {
+		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host) {
 			snprintf(error, error_bytes, "'%s': RDMA needs a host: give --rdma-host",
 				 at);
 			return -EINVAL;
@@ -331,21 +330,14 @@ struct dta_client *dta_client_new(const struct dta_client_opts *opts, char *erro
 	err = find_collector(c, error, error_bytes);
 	if (err)
 		goto fail;
-	/* The engine outlives outputs: what waits survives a reconnect. */
-	c->front.output.ops = &dta_client_front_ops;
-	c->front.client = c;
 	snprintf(error, error_bytes, "no memory");
-	if (opts->output == DTA_CLIENT_SHM) {
-		err = dta_client_output_shm(c);
-		if (err)
-			goto fail;
-	}
-	c->engine = dta_engine_new(&opts->engine, c->out ? c->out : &c->front.output);
-	if (!c->engine) {
-		err = -errno;
+	err = -ENOMEM;
+	if (opts->output == DTA_CLIENT_SHM && !(c->out = dta_client_output_shm(c)))
 		goto fail;
-	}
-	return c;
+	/* The engine outlives outputs: what waits survives a reconnect. */
+	c->engine = dta_engine_new(&opts->engine, c->out);
+	if (c->engine)
+		return c;
 fail:
 	dta_client_output_close(c);
 	free(c);
@@ -357,10 +349,9 @@ void dta_client_free(struct dta_client *c)
 {
 	if (!c)
 		return;
-	dta_engine_free(c->engine);
 	dta_client_output_close(c);
-	if (c->line)
-		dta_control_line_free(c->line);
+	dta_engine_free(c->engine);
+	dta_control_line_free(c->line);
 	if (c->fd >= 0)
 		close(c->fd);
 	c->stores = 0;
@@ -409,7 +400,7 @@ bool dta_client_waiting(const struct dta_client *c)
 	if (!dta_client_ready(c))
 		return false;
 	dta_engine_stats(c->engine, &s);
-	return s.waiting || c->rotations || c->out->ops->outstanding(c->out);
+	return s.waiting || c->rotations || c->out->outstanding;
 }
 
 bool dta_client_tenant(const struct dta_client *c, uint16_t tenant)
@@ -435,7 +426,7 @@ void dta_client_tick(struct dta_client *c, uint64_t now_ns)
 
 bool dta_client_settled(const struct dta_client *c, struct dta_client_mark *m)
 {
-	const uint64_t outstanding = c->out ? c->out->ops->outstanding(c->out) : 0;
+	const uint64_t outstanding = c->out ? c->out->outstanding : 0;
 	struct dta_output_stats s;
 	uint64_t settled;
 
@@ -463,7 +454,7 @@ uint64_t dta_client_lost(const struct dta_client *c)
 
 bool dta_client_congested(const struct dta_client *c)
 {
-	return dta_client_ready(c) && c->out->ops->outstanding(c->out) > CONGESTED;
+	return dta_client_ready(c) && c->out->outstanding > CONGESTED;
 }
 
 bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
@@ -478,7 +469,7 @@ bool dta_client_finish(struct dta_client *c, uint64_t now_ns)
 	dta_engine_stats(c->engine, &s);
 	/* Cells of a sketch's next epoch may wait for ever. */
 	return dta_engine_oldest(c->engine) == UINT64_MAX && (dta_client_ready(c) || !s.waiting) &&
-	       (!c->out || !c->out->ops->outstanding(c->out));
+	       (!c->out || !c->out->outstanding);
 }
 
 void dta_client_abandon(struct dta_client *c)

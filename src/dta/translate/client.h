@@ -9,6 +9,7 @@
 #ifndef SL_DTA_TRANSLATE_CLIENT_H
 #define SL_DTA_TRANSLATE_CLIENT_H
 
+#include "dta/io/output_rdma.h"
 #include "dta/translate/control.h"
 
 struct dta_client;
@@ -19,13 +20,10 @@ struct dta_client_opts {
 	const char *collector; /* "unix:PATH" or HOST:PORT */
 	const char *name;      /* of this translator, as in "hello" */
 	enum dta_client_output output;
-	const char *rdma_host;	/* verbs; NULL: the collector's HOST */
-	const char *device;	/* verbs; NULL: by the route */
-	int gid_index, ib_port; /* verbs; -1, 0: by the route */
-	const char *interface;	/* raw: to send by */
-	bool xdp;		/* raw: send by AF_XDP */
-	const char *file;	/* raw: write to this pcap file instead */
-	const void *secret;	/* of the control channel over TCP, or NULL */
+	/* host NULL: the collector's; port, name and instance are filled in */
+	struct dta_output_verbs_opts verbs;
+	struct dta_output_raw_opts raw;
+	const void *secret; /* of the control channel over TCP, or NULL */
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*

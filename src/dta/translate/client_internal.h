@@ -30,15 +30,6 @@ struct dta_client_rotation {
 	uint64_t epoch, settled;
 };
 
-/*
- * The output that the engine writes to with RDMA: forwards to the session's output, if there is
- * one. shm is given to the engine itself, which writes mappings directly.
- */
-struct dta_client_front {
-	struct dta_output output;
-	struct dta_client *client;
-};
-
 struct dta_client {
 	struct dta_client_opts opts;
 	struct sockaddr_storage address;
@@ -55,9 +46,8 @@ struct dta_client {
 	uint8_t nonce[32];
 	char said[160];
 	/* stores and output */
-	struct dta_client_front front;
 	struct dta_engine *engine;
-	struct dta_output *out;
+	struct dta_output *out;		/* also the engine's; NULL without a session, but for shm */
 	struct dta_output_stats before; /* of earlier outputs */
 	struct dta_client_object *object[CLIENT_OBJECTS_MAX];
 	struct dta_client_store store[CLIENT_STORES_MAX];
@@ -73,10 +63,8 @@ struct dta_client {
 	uint32_t immediates;
 };
 
-extern const struct dta_output_ops dta_client_front_ops;
-
-/* Opens the output for mappings, once. 0 or -ENOMEM. */
-int dta_client_output_shm(struct dta_client *c);
+/* Opens the output for mappings, once. */
+struct dta_output *dta_client_output_shm(struct dta_client *c);
 /* Opens a session's output by its welcome. NULL, or the reason why not. */
 const char *dta_client_output_open(struct dta_client *c);
 void dta_client_output_close(struct dta_client *c);

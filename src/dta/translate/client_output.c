@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_output.c - a session's output, and the one in front of it that the engine knows */
+/* client_output.c - a session's output */
 #include "dta/translate/client_internal.h"
 
 #include <errno.h>
@@ -11,81 +11,6 @@
 #include "dta/io/output_rdma.h"
 
 #define OFFER_NS 1000000000ull /* an unanswered queue pair is offered again */
-
-/* ---- the engine's output ---- */
-
-static struct dta_output *behind(struct dta_output *o)
-{
-	return ((struct dta_client_front *)o)->client->out;
-}
-
-static int front_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		       const void *data, uint32_t bytes)
-{
-	struct dta_output *b = behind(o);
-
-	return b ? b->ops->write(b, to, offset, data, bytes) : -ENOTCONN;
-}
-
-static int front_write_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-				 const void *data, uint32_t bytes, uint32_t immediate)
-{
-	struct dta_output *b = behind(o);
-
-	return b ? b->ops->write_immediate(b, to, offset, data, bytes, immediate) : -ENOTCONN;
-}
-
-static int front_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		     uint64_t addend)
-{
-	struct dta_output *b = behind(o);
-
-	return b ? b->ops->add(b, to, offset, addend) : -ENOTCONN;
-}
-
-static void front_flush(struct dta_output *o)
-{
-	struct dta_output *b = behind(o);
-
-	if (b)
-		b->ops->flush(b);
-}
-
-static enum dta_output_state front_drive(struct dta_output *o, uint64_t now_ns)
-{
-	struct dta_output *b = behind(o);
-
-	return b ? b->ops->drive(b, now_ns) : DTA_OUTPUT_DOWN;
-}
-
-static uint64_t front_outstanding(const struct dta_output *o)
-{
-	const struct dta_output *b = ((const struct dta_client_front *)o)->client->out;
-
-	return b ? b->ops->outstanding(b) : 0;
-}
-
-static void front_stats(const struct dta_output *o, struct dta_output_stats *out)
-{
-	dta_client_output_stats(((const struct dta_client_front *)o)->client, out);
-}
-
-static void front_close(struct dta_output *o)
-{
-	(void)o;
-}
-
-const struct dta_output_ops dta_client_front_ops = {.name = "front",
-						    .write = front_write,
-						    .write_immediate = front_write_immediate,
-						    .add = front_add,
-						    .flush = front_flush,
-						    .drive = front_drive,
-						    .outstanding = front_outstanding,
-						    .stats = front_stats,
-						    .close = front_close};
-
-/* ---- the session's output ---- */
 
 static void send_immediate(struct dta_client *c, uint32_t i)
 {
@@ -116,10 +41,9 @@ static void immediate(void *arg, uint32_t number)
 	c->immediate[i].count++;
 }
 
-int dta_client_output_shm(struct dta_client *c)
+struct dta_output *dta_client_output_shm(struct dta_client *c)
 {
-	c->out = dta_output_shm(immediate, c);
-	return c->out ? 0 : -ENOMEM;
+	return dta_output_shm(immediate, c);
 }
 
 /*
@@ -135,27 +59,15 @@ static void offer_queue(struct dta_client *c)
 		dta_control_line_write(c->line, dta_roce_end_json(&ours), -1);
 }
 
-static struct dta_output *open_raw(struct dta_client *c)
-{
-	const struct dta_output_raw_opts o = {.interface = c->opts.file ? NULL : c->opts.interface,
-					      .xdp = c->opts.xdp,
-					      .file = c->opts.file};
-
-	return dta_output_raw(&o, c->said, sizeof(c->said));
-}
-
 /* Connects to the port of the welcome; the instance is the proof of admission. */
 static struct dta_output *open_verbs(struct dta_client *c)
 {
-	const struct dta_output_verbs_opts o = {.host = c->opts.rdma_host ? c->opts.rdma_host
-									  : c->host,
-						.port = c->port,
-						.device = c->opts.device,
-						.gid_index = c->opts.gid_index,
-						.ib_port = c->opts.ib_port,
-						.name = c->opts.name,
-						.instance = c->instance};
+	struct dta_output_verbs_opts o = c->opts.verbs;
 
+	o.host = o.host ? o.host : c->host;
+	o.port = c->port;
+	o.name = c->opts.name;
+	o.instance = c->instance;
 	return dta_output_verbs(&o, c->said, sizeof(c->said));
 }
 
@@ -167,14 +79,17 @@ const char *dta_client_output_open(struct dta_client *c)
 	 * raw stays open, and repeats operations over the next queue pair; not to another store
 	 * server, where addresses and keys may mean other memory.
 	 */
-	if (c->out && c->out_instance != c->instance && !c->opts.file)
+	if (c->out && c->out_instance != c->instance && !c->opts.raw.file)
 		dta_client_output_close(c);
 	c->out_instance = c->instance;
 	if (!c->out)
-		c->out = c->opts.output == DTA_CLIENT_RAW ? open_raw(c) : open_verbs(c);
+		c->out = c->opts.output == DTA_CLIENT_RAW
+				 ? dta_output_raw(&c->opts.raw, c->said, sizeof(c->said))
+				 : open_verbs(c);
+	dta_engine_output(c->engine, c->out);
 	if (!c->out)
 		return c->said;
-	if (c->opts.output == DTA_CLIENT_RAW && !c->opts.file)
+	if (c->opts.output == DTA_CLIENT_RAW && !c->opts.raw.file)
 		offer_queue(c);
 	return NULL;
 }
@@ -196,7 +111,9 @@ void dta_client_output_close(struct dta_client *c)
 		return;
 	dta_client_output_stats(c, &c->before);
 	/* Operations in flight may have taken effect. */
-	c->before.unconfirmed += c->out->ops->outstanding(c->out);
+	c->before.unconfirmed += c->out->outstanding;
+	if (c->engine)
+		dta_engine_output(c->engine, NULL);
 	c->out->ops->close(c->out);
 	c->out = NULL;
 	c->up = false;
@@ -207,7 +124,7 @@ const char *dta_client_output_queue(struct dta_client *c, const json_t *message)
 	struct dta_roce_end theirs;
 	int err;
 
-	if (c->opts.output != DTA_CLIENT_RAW || c->opts.file)
+	if (c->opts.output != DTA_CLIENT_RAW || c->opts.raw.file)
 		return NULL;
 	if (dta_roce_end_of_json(message, &theirs))
 		return "an invalid queue pair";
@@ -230,14 +147,9 @@ void dta_client_output_notify(struct dta_client *c)
 
 void dta_client_output_stats(const struct dta_client *c, struct dta_output_stats *out)
 {
-	const uint64_t *before = (const uint64_t *)&c->before;
-	struct dta_output_stats s = {0};
-	uint64_t *sum = (uint64_t *)&s;
+	struct dta_output_stats s = c->out ? c->out->stats : (struct dta_output_stats){0};
 
-	if (c->out)
-		c->out->ops->stats(c->out, &s);
-	for (size_t i = 0; i < offsetof(struct dta_output_stats, last_error) / sizeof(*sum); i++)
-		sum[i] += before[i];
+	dta_add_counters(&s, &c->before, offsetof(struct dta_output_stats, last_error));
 	if (!s.last_error[0])
 		memcpy(s.last_error, c->before.last_error, sizeof(s.last_error));
 	*out = s;

@@ -185,10 +185,9 @@ void dta_client_stores_ready(struct dta_client *c)
 
 static uint64_t settled_operations(const struct dta_client *c)
 {
-	struct dta_output_stats s = {0};
+	const struct dta_output_stats *s = &c->out->stats;
 
-	c->out->ops->stats(c->out, &s);
-	return s.completed + s.failed + s.unconfirmed;
+	return s->completed + s->failed + s->unconfirmed;
 }
 
 const char *dta_client_rotate(struct dta_client *c, const json_t *m)
@@ -209,7 +208,7 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *m)
 	r->tenant = (uint16_t)tenant;
 	r->store = (uint16_t)store;
 	r->epoch = (uint64_t)epoch;
-	r->settled = settled_operations(c) + c->out->ops->outstanding(c->out);
+	r->settled = settled_operations(c) + c->out->outstanding;
 	return NULL;
 }
 
@@ -218,7 +217,7 @@ void dta_client_confirm_rotations(struct dta_client *c)
 	for (uint32_t i = 0; i < c->rotations;) {
 		const struct dta_client_rotation *r = &c->rotation[i];
 
-		if (c->out->ops->outstanding(c->out) && settled_operations(c) < r->settled) {
+		if (c->out->outstanding && settled_operations(c) < r->settled) {
 			i++;
 			continue;
 		}

@@ -28,62 +28,33 @@ struct control_account_field {
 	{                                          \
 #name, offsetof(struct type, name) \
 	}
+#define T(name) FIELD(dta_translate_account, name)
+#define L(name) FIELD(dta_loss_stats, name)
+#define E(name) FIELD(dta_engine_stats, name)
+#define O(name) FIELD(dta_output_stats, name)
 
-static const struct control_account_field top[] = {
-	FIELD(dta_translate_account, packets),
-	FIELD(dta_translate_account, packets_taken),
-	FIELD(dta_translate_account, refused_tenant),
-	FIELD(dta_translate_account, refused_reporter),
-	FIELD(dta_translate_account, socket_drops),
-	FIELD(dta_translate_account, unread),
-	FIELD(dta_translate_account, slowed),
-	FIELD(dta_translate_account, reports),
-	FIELD(dta_translate_account, fresh),
-	FIELD(dta_translate_account, maybe_twice),
-	{0},
-};
-
-static const struct control_account_field loss[] = {
-	FIELD(dta_loss_stats, expected),   FIELD(dta_loss_stats, arrived),
-	FIELD(dta_loss_stats, duplicates), FIELD(dta_loss_stats, late),
-	FIELD(dta_loss_stats, reordered),  FIELD(dta_loss_stats, missing),
-	FIELD(dta_loss_stats, lost),	   FIELD(dta_loss_stats, recovered),
-	FIELD(dta_loss_stats, nacks),	   FIELD(dta_loss_stats, restarts),
-	FIELD(dta_loss_stats, refused),	   FIELD(dta_loss_stats, reporters),
-	FIELD(dta_loss_stats, forgotten),  {0},
-};
-
-static const struct control_account_field engine[] = {
-	FIELD(dta_engine_stats, in),
-	FIELD(dta_engine_stats, stored),
-	FIELD(dta_engine_stats, waiting),
-	FIELD(dta_engine_stats, merged),
-	FIELD(dta_engine_stats, units),
-	FIELD(dta_engine_stats, operations),
-	FIELD(dta_engine_stats, paths),
-	FIELD(dta_engine_stats, paths_partial),
-	FIELD(dta_engine_stats, blocks),
-	FIELD(dta_engine_stats, blocks_partial),
-	FIELD(dta_engine_stats, evicted),
-	FIELD(dta_engine_stats, immediates),
-	{0},
-};
-
-static const struct control_account_field output[] = {
-	FIELD(dta_output_stats, writes),
-	FIELD(dta_output_stats, adds),
-	FIELD(dta_output_stats, immediates),
-	FIELD(dta_output_stats, bytes),
-	FIELD(dta_output_stats, completed),
-	FIELD(dta_output_stats, unconfirmed),
-	FIELD(dta_output_stats, failed),
-	FIELD(dta_output_stats, again),
-	FIELD(dta_output_stats, naks),
-	FIELD(dta_output_stats, resyncs),
-	FIELD(dta_output_stats, connects),
-	FIELD(dta_output_stats, disconnects),
-	{0},
-};
+static const struct control_account_field
+	top[] = {T(packets),
+		 T(packets_taken),
+		 T(refused_tenant),
+		 T(refused_reporter),
+		 T(socket_drops),
+		 T(unread),
+		 T(slowed),
+		 T(reports),
+		 T(fresh),
+		 T(maybe_twice),
+		 {0}},
+	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),  L(reordered),
+		  L(missing),  L(lost),	     L(recovered),  L(nacks), L(restarts),
+		  L(refused),  L(reporters), L(forgotten),  {0}},
+	engine[] = {E(in),     E(stored),	  E(waiting), E(merged),
+		    E(units),  E(operations),	  E(paths),   E(paths_partial),
+		    E(blocks), E(blocks_partial), E(evicted), E(immediates),
+		    {0}},
+	output[] = {O(writes), O(adds),	 O(immediates), O(bytes),   O(completed), O(unconfirmed),
+		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
+		    {0}};
 
 static json_t *part(const struct control_account_field *f, const void *of)
 {
@@ -152,12 +123,9 @@ void dta_account_add(struct dta_translate_account *to, const struct dta_translat
 {
 	const size_t bytes = offsetof(struct dta_translate_account, output) +
 			     offsetof(struct dta_output_stats, last_error);
-	const uint64_t *n = (const uint64_t *)(const void *)from;
-	uint64_t *sum = (uint64_t *)(void *)to;
 
 	_Static_assert(offsetof(struct dta_translate_account, output) % 8 == 0, "only counters");
-	for (size_t i = 0; i < bytes / 8; i++)
-		sum[i] += n[i];
+	dta_add_counters(to, from, bytes);
 	if (from->output.last_error[0])
 		memcpy(to->output.last_error, from->output.last_error,
 		       sizeof(to->output.last_error));

@@ -54,6 +54,8 @@ struct dta_worker {
 	uint64_t lost; /* of dta_client_lost(), over all clients */
 };
 
+/* Packets that the kernel dropped for lack of room, at all inputs. */
+uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */
 void dta_worker_notify(struct dta_worker *w);
 

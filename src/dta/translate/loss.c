@@ -12,6 +12,7 @@
 
 #include <sys/random.h>
 
+#include "dta/engine/output.h"
 #include "dta/store/hash.h"
 
 struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
@@ -115,15 +116,6 @@ static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter
 	memset(r->map, 0, l->o.window / 8);
 }
 
-static void add(struct dta_loss_stats *to, const struct dta_loss_stats *s)
-{
-	uint64_t *sum = (uint64_t *)to;
-	const uint64_t *n = (const uint64_t *)s;
-
-	for (size_t i = 0; i < sizeof(*s) / sizeof(*n); i++)
-		sum[i] += n[i];
-}
-
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 {
 	struct dta_loss_reporter **at = &l->bucket[r->hash & (l->buckets - 1)];
@@ -134,7 +126,7 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	unlist(l, r);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
-	add(&l->gone, &r->s);
+	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
 	l->reporters--;
 	reporter_free(r);
@@ -441,5 +433,5 @@ void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 	*out = l->gone;
 	out->reporters = l->reporters;
 	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
-		add(out, &r->s);
+		dta_add_counters(out, &r->s, sizeof(r->s));
 }

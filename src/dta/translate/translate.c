@@ -182,7 +182,8 @@ static void answer_legacy(struct dta_source *s, const struct dta_loss_key *to,
 	uint8_t packet[2];
 
 	dta_legacy_answer((uint8_t)(a->next - 1), a->type == DTA_NACK, packet);
-	s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
+	if (s->in->ops->answer)
+		s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
 }
 
 static void send_answer(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
@@ -197,7 +198,7 @@ static void send_answer(struct dta_worker *w, struct dta_source *s, const struct
 	bytes = dta_answer_build(&now, packet, sizeof(packet) - DTA_MAC_BYTES);
 	if (bytes && key)
 		bytes = dta_mac_put(key, packet, bytes);
-	if (bytes)
+	if (bytes && s->in->ops->answer)
 		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
 }
 
@@ -287,12 +288,9 @@ static void answer(struct dta_worker *w, struct dta_source *s, uint64_t now)
 static void poll_timers(struct dta_worker *w, uint64_t now)
 {
 	bool ready = true;
-	uint64_t drops = 0;
 
 	w->looked_ns = now;
-	for (uint32_t i = 0; i < w->sources; i++)
-		drops += w->source[i].in->ops->drops(w->source[i].in);
-	w->account.slowed += dta_credits_look(&w->credits, drops, now);
+	w->account.slowed += dta_credits_look(&w->credits, dta_worker_drops(w), now);
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++) {
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
@@ -369,7 +367,7 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 	nfds_t n = 1;
 
 	for (uint32_t i = 0; i < w->sources; i++) {
-		const int fd = w->source[i].in->ops->fd(w->source[i].in);
+		const int fd = w->source[i].in->fd;
 
 		if (fd >= 0 && !w->source[i].ended)
 			p[n++] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -398,7 +396,7 @@ static void drain(struct dta_worker *w)
 
 		if (in->ops->stop)
 			in->ops->stop(in);
-		w->source[i].ended |= in->ops->fd(in) < 0; /* a file's end is not waited for */
+		w->source[i].ended |= in->fd < 0; /* a file's end is not waited for */
 	}
 	for (now = base_now_ns(); now < end; now = base_now_ns()) {
 		if (receive(w) <= 0 && w->at == w->came)
@@ -453,7 +451,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 	uint64_t wait_until = UINT64_MAX;
 
 	for (uint32_t i = 0; i < w->sources; i++)
-		if (w->source[i].in->ops->fd(w->source[i].in) >= 0)
+		if (w->source[i].in->fd >= 0)
 			wait_until = base_now_ns() + START_NS;
 	for (;;) {
 		const bool wait = base_now_ns() < wait_until && !dta_worker_ready(w);
