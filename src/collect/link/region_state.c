@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* region_state.c - the transitions of enum collect_step: bound, unbound, retried later, dropped. */
-#include "collect/link/region_state.h"
-
 #include <errno.h>
 
 #include "base/base.h"
 #include "collect/link/link.h"
-#include "collect/link/pass.h"
-#include "collect/link/table.h"
 
 #define RETRY_MIN_NS   50000000u
 #define RETRY_MAX_NS   5000000000u

@@ -8,10 +8,6 @@
 
 #include "base/grow.h"
 #include "collect/kernel/table_reader.h"
-#include "collect/link/pass.h"
-#include "collect/link/region_state.h"
-#include "collect/link/table.h"
-#include "collect/link/tap.h"
 
 #define BUCKETS 256u
 

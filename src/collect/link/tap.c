@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "collect/link/link.h"
-#include "collect/link/tap.h"
 
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)
 {

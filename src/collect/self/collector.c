@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/calc.h"
 #include "collect/link/link.h"
 #include "collect/self/self.h"
 
@@ -190,7 +191,7 @@ static bool latency(struct collect_self *s, struct export_series *out)
 		s->bucket[k < BUCKETS_SHOWN ? k : BUCKETS_SHOWN] += relaxed_load(w->latency[i]);
 	}
 	for (unsigned int k = 0; k < BUCKETS_SHOWN; k++)
-		s->bound[k] = collect_latency_bound(4 * k);
+		s->bound[k] = collect_bucket_bound(4 * k);
 	out->value_type = EXPORT_VALUE_U64;
 	out->sum = (double)relaxed_load(w->latency_sum_ns) * 1e-9;
 	out->exponential = false;
