@@ -29,7 +29,12 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 /* A copy without the label of this key. */
 struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
 						    const char *key);
-/* The value of a label, or NULL. */
-const char *collect_label_get(const struct collect_label_set *set, const char *key);
+/*
+ * Renames labels whose keys are taken to exported_KEY, as Prometheus does with labels of a target;
+ * the prefix is repeated while another label has that key or it is taken, too. False: out of
+ * memory. The caller frees *names, which holds the new keys.
+ */
+bool collect_labels_export(struct region_text_label *labels, uint32_t count,
+			   const char *const *taken, uint32_t taken_count, char **names);
 
 #endif

@@ -321,94 +321,13 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d)
 
 /* ---- layouts ---- */
 
-/*
- * Renames a label of a metric that the region has, too, to exported_NAME, as Prometheus does with
- * labels of a target. False: out of memory. The caller frees *held.
- */
-static bool rename_labels(const struct collect_region *r, struct region_metric *m, void **held)
-{
-	struct region_text_label *labels;
-	size_t bytes = 0;
-	bool any = false;
-	char *at;
-
-	*held = NULL;
-	for (uint32_t i = 0; i < m->label_count; i++) {
-		any |= collect_label_get(r->labels, m->labels[i].key) != NULL;
-		bytes += sizeof(*labels) + strlen(m->labels[i].key) + 1;
-	}
-	if (!any)
-		return true;
-	/* The prefix is repeated while the name is taken. */
-	bytes += (size_t)m->label_count * 9 * (SL_LABELS_MAX + r->labels->count + 1);
-	labels = *held = malloc(bytes);
-	if (!labels)
-		return false;
-	at = (char *)(labels + m->label_count);
-	memcpy(labels, m->labels, m->label_count * sizeof(*labels));
-	for (uint32_t i = 0; i < m->label_count; i++) {
-		size_t n = strlen(labels[i].key) + 1;
-		bool done = false;
-
-		if (!collect_label_get(r->labels, labels[i].key))
-			continue;
-		for (uint32_t prefixes = 1; !done; prefixes++) {
-			char *to = at;
-
-			for (uint32_t k = 0; k < prefixes; k++, to += 9)
-				memcpy(to, "exported_", 9);
-			memcpy(to, m->labels[i].key, n);
-			done = !collect_label_get(r->labels, at);
-			for (uint32_t k = 0; k < m->label_count; k++)
-				done = done && (k == i || strcmp(labels[k].key, at));
-			if (done) {
-				labels[i].key = at;
-				at = to + n;
-			}
-		}
-	}
-	m->labels = labels;
-	return true;
-}
-
-static bool takes_cells(const struct region_metric *m)
-{
-	return m->kind != SL_KIND_INFO && m->cells;
-}
-
-static bool is_f64(enum sl_metric_kind kind)
-{
-	return kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_GAUGE_F64;
-}
-
 static void fill(struct collect_layout *l, const struct region_metric *m, struct collect_def *def)
 {
-	struct collect_special s = {.cell = m->cell};
 	uint32_t i = l->columns++;
 
 	l->column[i] = (struct collect_column){.def = def, .cell = m->cell};
-	l->f64[i] = is_f64(m->kind);
+	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
 	l->scalar = l->scalar && m->cells == 1;
-	switch (m->kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_INFO:
-		return;
-	case SL_KIND_COUNTER_F64:
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM: /* the first cell is the sum */
-		s.f64 = true;
-		break;
-	case SL_KIND_GAUGE_F64:
-		s.f64 = true;
-		s.shared = true;
-		break;
-	case SL_KIND_GAUGE:
-	case SL_KIND_STATESET:
-		s.shared = true;
-		break;
-	}
-	if (takes_cells(m))
-		l->special[l->specials++] = s;
 }
 
 /* Takes up to that many series from max_series; returns how many. */
@@ -427,8 +346,7 @@ static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
 static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t columns)
 {
 	size_t bytes = sizeof(struct collect_layout) +
-		       columns * (sizeof(struct collect_column) + sizeof(struct collect_special) +
-				  sizeof(bool));
+		       columns * (sizeof(struct collect_column) + sizeof(bool));
 	struct collect_layout *l = calloc(1, bytes);
 
 	if (!l)
@@ -438,8 +356,7 @@ static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t
 	l->bytes = bytes;
 	l->scalar = true;
 	l->column = (struct collect_column *)(l + 1);
-	l->special = (struct collect_special *)(l->column + columns);
-	l->f64 = (bool *)(l->special + columns);
+	l->f64 = (bool *)(l->column + columns);
 	relaxed_add(c->memory, bytes);
 	return l;
 }
@@ -520,13 +437,18 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 	l->lines = (cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < n; i++) {
+		struct region_text_label labels[SL_LABELS_MAX];
 		struct region_metric m = *metrics[i];
 		struct collect_def *def = NULL;
-		void *held;
+		char *names;
 
-		if (rename_labels(r, &m, &held))
+		if (m.label_count)
+			memcpy(labels, m.labels, m.label_count * sizeof(*labels));
+		m.labels = labels;
+		if (collect_labels_export(labels, m.label_count, r->labels->keys, r->labels->count,
+					  &names))
 			def = def_get(c, &m);
-		free(held);
+		free(names);
 		if (!def)
 			break;
 		fill(l, &m, def);
@@ -557,6 +479,13 @@ struct collect_layout *collect_layout_new(struct collect_collector *c, struct co
 	if (*fault == REGION_FAULT_NONE)
 		l = collect_layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells,
 					generation);
+	if (l) {
+		l->special = s.specials;
+		l->specials = s.special_count;
+		l->bytes += s.special_capacity * sizeof(*s.specials);
+		relaxed_add(c->memory, s.special_capacity * sizeof(*s.specials));
+		s.specials = NULL;
+	}
 	region_schema_free(&s);
 	return l;
 }
@@ -573,5 +502,6 @@ void collect_layout_put(struct collect_layout *l)
 		def_put_locked(c, l->column[i].def);
 	pthread_mutex_unlock(&c->defs.lock);
 	relaxed_sub(c->memory, l->bytes);
+	free(l->special);
 	free(l);
 }

@@ -60,13 +60,6 @@ struct collect_column {
 	bool twin; /* exposed as the same series as an earlier column: left out */
 };
 
-/* A cell that is not a sum of u64 over the stripes. */
-struct collect_special {
-	uint32_t cell;
-	bool shared; /* in stripe 0 only */
-	bool f64;
-};
-
 struct collect_layout {
 	unsigned int refs;
 	struct collect_collector *c;
@@ -76,9 +69,9 @@ struct collect_layout {
 	uint32_t refused; /* metrics beyond max_series */
 	bool scalar;	  /* each column is one cell */
 	struct collect_column *column;
-	bool *f64; /* by column, for the history */
-	struct collect_special *special;
-	uint32_t specials;
+	bool *f64;			/* by column, for the history */
+	struct region_special *special; /* NULL: the cells are published as they are */
+	size_t specials;
 	size_t bytes;
 };
 

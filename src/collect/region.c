@@ -86,59 +86,28 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
 		collect_control_wake(c);
 }
 
-static int label_count(const struct region_info *info, const char *key)
-{
-	int n = 0;
-
-	for (uint32_t i = 0; i < info->label_count; i++)
-		n += !strcmp(info->labels[i].key, key);
-	return n;
-}
-
 /*
  * Labels of the header, then host and, unless the region is synthetic, process. A header may not
  * claim these, nor instance_id, which tells regions apart in the collector's own series.
  */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
+	static const char *const own[] = {"host", "process", "instance_id"};
 	struct region_text_label labels[SL_LABELS_MAX + 2];
-	char process[16], *renamed[SL_LABELS_MAX] = {NULL};
-	uint32_t n = 0, renames = 0;
-	int err = -ENOMEM;
+	uint32_t n = r->info->label_count;
+	char process[16], *names;
 
-	for (; n < r->info->label_count; n++) {
-		labels[n] = r->info->labels[n];
-		if (strcmp(labels[n].key, "host") && strcmp(labels[n].key, "process") &&
-		    strcmp(labels[n].key, "instance_id"))
-			continue;
-		if (asprintf(&renamed[renames], "exported_%s", labels[n].key) < 0) {
-			renamed[renames] = NULL;
-			goto out;
-		}
-		/* One more prefix if the header has that label too. Two are enough: a header with
-		 * both labels is refused for its length. */
-		if (label_count(r->info, renamed[renames])) {
-			char *twice;
-
-			if (asprintf(&twice, "exported_%s", renamed[renames]) < 0)
-				goto out;
-			free(renamed[renames]);
-			renamed[renames] = twice;
-		}
-		labels[n].key = renamed[renames++];
-	}
+	memcpy(labels, r->info->labels, n * sizeof(*labels));
+	if (!collect_labels_export(labels, n, own, 3, &names))
+		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
 	r->group = collect_label_set_new(labels, n - 1);
-	if (r->labels && r->group)
-		err = 0;
-out:
-	while (renames--)
-		free(renamed[renames]);
-	return err;
+	free(names);
+	return r->labels && r->group ? 0 : -ENOMEM;
 }
 
 /* Copies only the label bytes in use: they are most of the structure. */
@@ -234,38 +203,6 @@ int collect_region_anonymous(struct collect_region *r)
 	err = adopt(r, info, collect_host_name(r->host));
 	free(info);
 	return err;
-}
-
-void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
-			    uint64_t *out)
-{
-	const struct region_values *v = &r->values;
-	const uint64_t *line = v->sum ? v->sum : v->line;
-	uint32_t cells = v->stripes ? v->lines * SL_LINE_CELLS : 0, at = 0;
-
-	if (cells > layout->cells)
-		cells = layout->cells;
-	for (; at + SL_LINE_CELLS <= cells; at += SL_LINE_CELLS, line += 8)
-		memcpy(out + at, line, SL_LINE_CELLS * 8);
-	if (at < cells)
-		memcpy(out + at, line, (cells - at) * 8);
-	if (cells < layout->cells)
-		memset(out + cells, 0, (layout->cells - cells) * 8);
-	for (uint32_t i = 0; i < layout->specials; i++) {
-		const struct collect_special *s = &layout->special[i];
-		uint64_t word;
-		double d;
-
-		if (s->cell >= cells)
-			continue;
-		if (s->shared) {
-			word = region_values_shared(v, s->cell);
-			out[s->cell] = s->f64 ? word ^ word >> 32 : word;
-		} else {
-			d = region_values_f64(v, s->cell);
-			memcpy(&out[s->cell], &d, 8);
-		}
-	}
 }
 
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)

@@ -141,9 +141,6 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 			      const char *hostname);
 /* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
 int collect_region_anonymous(struct collect_region *r);
-/* Sums the stripes, by cell. */
-void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
-			    uint64_t *out);
 /* The values are recent enough to be exposed. */
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns);
 

@@ -12,7 +12,6 @@
 
 #include "base/base.h"
 #include "region/decode.h"
-#include "region/schema.h"
 #include "base/text.h"
 #include "region/text.h"
 

@@ -223,10 +223,13 @@ static void show(struct collect_link *l, struct collect_region *r, const uint64_
 static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
+	const struct collect_layout *layout;
 
 	if (!r->snapshot)
 		return;
-	collect_region_flatten(r, r->snapshot->layout, w->flat);
+	layout = r->snapshot->layout;
+	region_values_flatten(&r->values, layout->special, layout->specials, layout->cells,
+			      w->flat);
 	if (l->c->taps)
 		collect_tap_row(l, r, w->flat);
 	if (hold_back(r, now_ns)) {
