@@ -118,14 +118,14 @@ static void put_span(struct base_json *j, const struct collect_trace_span *s)
 	base_json_kf64(j, "duration_seconds", (double)s->duration_ns * 1e-9);
 	base_json_kbegin(j, "attributes", '{');
 	for (uint32_t i = 0; i < s->attr_count; i++) {
-		const struct collect_trace_attr *a = &s->attrs[i];
+		const struct export_otlp_attr *a = &s->attrs[i];
 
 		base_json_key(j, a->key);
-		if (a->type == SL_SPAN_TYPE_STRING)
+		if (a->type == EXPORT_OTLP_STRING)
 			base_json_string(j, a->string);
-		else if (a->type == SL_SPAN_TYPE_F64)
+		else if (a->type == EXPORT_OTLP_F64)
 			base_json_f64(j, a->f64);
-		else if (a->type == SL_SPAN_TYPE_BOOL)
+		else if (a->type == EXPORT_OTLP_BOOL)
 			base_json_bool(j, a->boolean);
 		else
 			base_json_i64(j, a->i64);

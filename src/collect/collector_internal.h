@@ -20,6 +20,7 @@ struct collect_link;
 struct collect_live;
 struct collect_old_name;
 struct collect_pair_latency;
+struct collect_self;
 struct collect_tracer;
 
 /* What the links to one host share. A region stays with its link until the link releases it. */
@@ -144,5 +145,18 @@ unsigned int collect_latency_bucket(uint64_t ns);
 
 void *collect_control_main(void *arg);
 void collect_control_wake(struct collect_collector *c);
+
+/* ---- self/: the collector's own families ---- */
+
+/* The name is reserved: a family of the collector, or a sample of one, is exposed under it. */
+bool collect_self_has(const char *name);
+/* A walk over the series. NULL: out of memory. */
+struct collect_self *collect_self_begin(struct collect_collector *c, struct collect_index *x);
+/* The next family, by name, that is exposed because its feature is in use; NULL: no more. */
+const struct export_family *collect_self_peek(struct collect_self *s);
+/* Moves on to the series of that family. */
+void collect_self_enter(struct collect_self *s);
+int collect_self_next(struct collect_self *s, struct export_series *out);
+void collect_self_end(struct collect_self *s);
 
 #endif

@@ -12,7 +12,6 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
-#include "collect/self/families.h"
 
 /* ---- references ---- */
 

@@ -110,8 +110,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	return r->labels && r->group ? 0 : -ENOMEM;
 }
 
-/* Copies only the label bytes in use: they are most of the structure. */
-static struct region_info *info_copy(const struct region_info *from)
+struct region_info *collect_region_info_copy(const struct region_info *from)
 {
 	size_t bytes = info_bytes(from);
 	struct region_info *to = malloc(bytes);
@@ -129,7 +128,7 @@ static struct region_info *info_copy(const struct region_info *from)
 
 static int adopt(struct collect_region *r, const struct region_info *info, const char *hostname)
 {
-	r->info = info_copy(info);
+	r->info = collect_region_info_copy(info);
 	if (!r->info || make_labels(r, hostname)) {
 		free(r->info);
 		free(r->labels);

@@ -141,6 +141,8 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 			      const char *hostname);
 /* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
 int collect_region_anonymous(struct collect_region *r);
+/* Copies only the label bytes in use, which are most of the structure. NULL: out of memory. */
+struct region_info *collect_region_info_copy(const struct region_info *from);
 /* The values are recent enough to be exposed. */
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns);
 

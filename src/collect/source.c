@@ -9,16 +9,14 @@
 
 #include "base/base.h"
 #include "collect/collector_internal.h"
-#include "collect/self/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
 struct source_walk {
 	struct collect_index *x;
 	struct collect_self *self;
-	size_t next_family, next_self;
+	size_t next_family;
 	bool in_self;
-	const struct collect_index_family *family;
 	size_t at, end; /* items */
 	bool sums;
 	uint8_t *seen; /* by region */
@@ -95,35 +93,27 @@ static int walk_family(void *arg, struct export_family *out)
 {
 	struct source_walk *w = arg;
 	size_t families = w->x ? w->x->families : 0;
-	struct export_family own;
 
 	for (;;) {
-		bool have = w->next_family < families, have_self;
-		const struct collect_index_family *f = have ? &w->x->family[w->next_family] : NULL;
+		const struct export_family *own = collect_self_peek(w->self);
+		const struct collect_index_family *f;
 
-		while (w->next_self < collect_self_families() &&
-		       !collect_self_exposed(w->self, w->next_self))
-			w->next_self++;
-		have_self = w->next_self < collect_self_families();
-		if (!have && !have_self)
-			return 0;
-		if (have_self)
-			collect_self_family(w->next_self, &own);
-		if (have_self && (!have || strcmp(own.name, f->f.name) < 0)) {
-			collect_self_enter(w->self, w->next_self++);
-			w->in_self = true;
-			*out = own;
+		f = w->next_family < families ? &w->x->family[w->next_family] : NULL;
+		w->in_self = own && (!f || strcmp(own->name, f->f.name) < 0);
+		if (w->in_self) {
+			collect_self_enter(w->self);
+			*out = *own;
 			return 1;
 		}
+		if (!f)
+			return 0;
 		w->next_family++;
-		w->in_self = false;
-		w->family = f;
 		w->at = f->first;
 		w->end = f->first + f->items;
-		if (!any_left(w))
-			continue;
-		*out = f->f;
-		return 1;
+		if (any_left(w)) {
+			*out = f->f;
+			return 1;
+		}
 	}
 }
 

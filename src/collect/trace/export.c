@@ -3,35 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collect/trace/export.h"
+#include "collect/trace/internal.h"
 
 #define RESOURCE 5u
 
 static struct export_otlp_attr text(const char *key, const char *value)
 {
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
-}
-
-static void take_attr(struct export_otlp_attr *to, const struct collect_trace_attr *a)
-{
-	*to = (struct export_otlp_attr){.key = a->key};
-	switch (a->type) {
-	case SL_SPAN_TYPE_STRING:
-		to->type = EXPORT_OTLP_STRING;
-		to->string = a->string;
-		break;
-	case SL_SPAN_TYPE_BOOL:
-		to->type = EXPORT_OTLP_BOOL;
-		to->boolean = a->boolean;
-		break;
-	case SL_SPAN_TYPE_F64:
-		to->type = EXPORT_OTLP_F64;
-		to->f64 = a->f64;
-		break;
-	default:
-		to->type = EXPORT_OTLP_I64;
-		to->i64 = a->i64;
-	}
 }
 
 /* Saturates: a publisher may claim any duration. */
@@ -59,7 +37,7 @@ static int by_pod(const void *a, const void *b)
 /* n spans of one pod. */
 static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 		       const struct export_item *item, size_t n, struct export_otlp_span *out,
-		       struct export_otlp_attr *attr, bool maybe_again)
+		       bool maybe_again)
 {
 	const struct collect_trace_span *first = item->span;
 	struct export_otlp_attr resource[RESOURCE];
@@ -82,11 +60,9 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 				 (s->remote ? EXPORT_OTLP_IS_REMOTE : 0),
 			.name = s->name,
 			.message = s->message,
-			.attrs = attr,
+			.attrs = s->attrs,
 			.attr_count = s->attr_count,
 		};
-		for (uint32_t i = 0; i < s->attr_count; i++)
-			take_attr(attr++, &s->attrs[i]);
 	}
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)first->instance);
 	resource[0] = text("service.name", first->service);
@@ -103,21 +79,17 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns)
 {
 	bool maybe_again = t->start_ns < since_ns && !export_otlp_certain(o);
-	size_t n = 0, attr_count = 0, first = 0;
-	struct export_otlp_attr *attrs;
+	size_t n = 0, first = 0;
 	struct export_otlp_span *out;
 	struct export_item *item;
 	uint32_t at = 0;
 	bool whole;
 
-	for (const struct collect_trace_span *s = t->first; s; s = s->next) {
+	for (const struct collect_trace_span *s = t->first; s; s = s->next)
 		n += !s->sent;
-		attr_count += s->sent ? 0 : s->attr_count;
-	}
 	item = malloc((n + 1) * sizeof(*item));
 	out = malloc((n + 1) * sizeof(*out));
-	attrs = malloc((attr_count + 1) * sizeof(*attrs));
-	whole = item && out && attrs;
+	whole = item && out;
 	for (const struct collect_trace_span *s = t->first; whole && s; s = s->next) {
 		if (s->sent)
 			continue;
@@ -129,11 +101,10 @@ bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, 
 	for (size_t i = 1; whole && i <= n; i++) {
 		if (i < n && item[i].span->instance == item[first].span->instance)
 			continue;
-		export_pod(o, t, &item[first], i - first, out, attrs, maybe_again);
+		export_pod(o, t, &item[first], i - first, out, maybe_again);
 		first = i;
 	}
 	free(item);
 	free(out);
-	free(attrs);
 	return whole;
 }

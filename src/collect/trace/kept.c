@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/trace/export.h"
 #include "collect/trace/internal.h"
 
 #define OPEN_MAX   4096u	/* open kept traces */
@@ -20,16 +19,6 @@
 #define LATE_NS	   60000000000u /* how long after its end a trace may be reopened */
 
 /* ---- the list ---- */
-
-static struct collect_trace_kept *find_open(const struct collect_tracer *t, uint32_t hash,
-					    const struct collect_trace_kept *after)
-{
-	struct collect_trace_kept *k = after ? after->hash_next : t->open[hash % 1024];
-
-	while (k && k->hash != hash)
-		k = k->hash_next;
-	return k;
-}
 
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
@@ -97,21 +86,16 @@ static void lost(struct collect_tracer *t, struct collect_trace_kept *k, uint64_
 static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 		      const struct collect_trace_run *run)
 {
-	struct collect_trace_request *r;
+	struct collect_trace_request *r = NULL;
 
-	if (!run->pod) {
-		lost(t, k, &t->stats.lost_gone, run->lines);
-		return;
-	}
-	if (t->asked > ASKED_MAX) {
-		lost(t, k, &t->stats.lost_unread, run->lines);
-		return;
-	}
-	r = collect_trace_request_new(t, run->pod, TRACE_WANT_SPANS, run->lines * SL_LINE_SIZE);
+	if (run->pod && t->asked <= ASKED_MAX)
+		r = collect_trace_request_new(t, run->pod, collect_trace_take_spans,
+					      run->lines * SL_LINE_SIZE);
 	if (!r) {
-		lost(t, k, &t->stats.lost_unread, run->lines);
+		lost(t, k, run->pod ? &t->stats.lost_unread : &t->stats.lost_gone, run->lines);
 		return;
 	}
+	t->asked += r->length;
 	r->kept = k;
 	if (k)
 		k->outstanding++;
@@ -133,17 +117,11 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = find_open(t, run->hash, NULL); k;
-	     k = find_open(t, run->hash, k)) {
-		spans_ask(t, k, run);
-		wanted = true;
-	}
-	/* It may belong to a closed trace. */
 	for (struct collect_trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
-		if (k->open || k->hash != run->hash)
+		if (k->hash != run->hash)
 			continue;
-		now = now ? now : base_now_ns();
-		if (now - k->since_ns < LATE_NS) {
+		now = now || k->open ? now : base_now_ns();
+		if (k->open || now - k->since_ns < LATE_NS) {
 			spans_ask(t, k, run);
 			wanted = true;
 		}
@@ -179,8 +157,8 @@ static void open_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	k->open = true;
 	k->close_ns = base_now_ns() + t->o.linger_ns;
-	k->hash_next = t->open[k->hash % 1024];
-	t->open[k->hash % 1024] = k;
+	k->open_next = t->open;
+	t->open = k;
 	t->opens++;
 }
 
@@ -251,7 +229,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 					   const struct collect_trace_pod *p, const char *name)
 {
 	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(d->message) + 4;
-	struct collect_trace_attr *a;
+	struct export_otlp_attr *a;
 	struct collect_trace_span *s;
 	size_t bytes;
 	char *to;
@@ -265,7 +243,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	s = malloc(bytes);
 	if (!s)
 		return NULL;
-	a = (struct collect_trace_attr *)(s + 1);
+	a = (struct export_otlp_attr *)(s + 1);
 	to = (char *)(a + d->attr_count);
 	*s = (struct collect_trace_span){
 		.instance = p->instance,
@@ -286,12 +264,26 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	s->pod = put(&to, p->pod);
 	s->message = put(&to, d->message);
 	for (uint32_t i = 0; i < d->attr_count; i++) {
-		a[i].key = put(&to, key_of(p, d->attrs[i].key));
-		a[i].type = d->attrs[i].type;
-		if (a[i].type == SL_SPAN_TYPE_STRING)
-			a[i].string = put(&to, d->attrs[i].string);
-		else
-			memcpy(&a[i].i64, &d->attrs[i].i64, sizeof(a[i].i64));
+		const struct region_span_attr *from = &d->attrs[i];
+
+		a[i] = (struct export_otlp_attr){.key = put(&to, key_of(p, from->key))};
+		switch (from->type) {
+		case SL_SPAN_TYPE_STRING:
+			a[i].type = EXPORT_OTLP_STRING;
+			a[i].string = put(&to, from->string);
+			break;
+		case SL_SPAN_TYPE_BOOL:
+			a[i].type = EXPORT_OTLP_BOOL;
+			a[i].boolean = from->boolean;
+			break;
+		case SL_SPAN_TYPE_F64:
+			a[i].type = EXPORT_OTLP_F64;
+			a[i].f64 = from->f64;
+			break;
+		default:
+			a[i].type = EXPORT_OTLP_I64;
+			a[i].i64 = from->i64;
+		}
 	}
 	return s;
 }
@@ -489,35 +481,31 @@ static bool is_done(const struct collect_trace_request *r, uint32_t line)
 	return r->done[line / 64] >> line % 64 & 1;
 }
 
-bool collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r)
+void collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	bool again = false;
+	bool passing = r->status == -EAGAIN || r->status == -ETIMEDOUT || r->status == -ENOTCONN;
 	uint32_t n;
 
-	if (r->status) {
-		bool passing = r->status == -EAGAIN || r->status == -ETIMEDOUT ||
-			       r->status == -ENOTCONN;
-
-		if (passing && r->tries < TRACE_TRIES)
-			return false;
-		for (uint32_t i = 0; i < r->count; i++)
-			if (!is_done(r, i))
-				lost(t, r->kept, &t->stats.lost_gone, 1);
-		return true;
+	if (passing && r->tries < TRACE_TRIES) {
+		r->again = true;
+		return;
 	}
-	t->stats.bytes_spans += r->length;
+	t->stats.bytes_spans += r->status ? 0 : r->length;
 	for (uint32_t i = 0; i < r->count; i += n) {
 		n = 1;
 		if (is_done(r, i))
 			continue;
+		if (r->status) {
+			lost(t, r->kept, &t->stats.lost_gone, 1);
+			continue;
+		}
 		if (!take_lines(t, r, i, &n)) {
-			again = true;
+			r->again = true;
 			continue;
 		}
 		for (uint32_t k = i; k < i + n; k++)
 			r->done[k / 64] |= 1ull << k % 64;
 	}
-	return !again;
 }
 
 /* ---- the end ---- */
@@ -579,18 +567,16 @@ static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < 1024; i++) {
-		struct collect_trace_kept **at = &t->open[i], *k;
+	struct collect_trace_kept **at = &t->open, *k;
 
-		while ((k = *at)) {
-			if (k->outstanding || now_ns < k->close_ns) {
-				collect_trace_kept_show(t, k);
-				at = &k->hash_next;
-				continue;
-			}
-			*at = k->hash_next;
-			close_trace(t, k);
+	while ((k = *at)) {
+		if (k->outstanding || now_ns < k->close_ns) {
+			collect_trace_kept_show(t, k);
+			at = &k->open_next;
+			continue;
 		}
+		*at = k->open_next;
+		close_trace(t, k);
 	}
 }
 
@@ -598,11 +584,9 @@ void collect_trace_kept_free_all(struct collect_tracer *t)
 {
 	struct collect_trace_kept *k;
 
-	for (uint32_t i = 0; i < 1024; i++) {
-		while ((k = t->open[i])) {
-			t->open[i] = k->hash_next;
-			close_trace(t, k);
-		}
+	while ((k = t->open)) {
+		t->open = k->open_next;
+		close_trace(t, k);
 	}
 	while ((k = t->newest)) {
 		t->newest = k->older;

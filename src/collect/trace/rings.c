@@ -10,54 +10,58 @@
 
 /* ---- heads ---- */
 
-/* Requests new lines of roots or index, up to the end of the ring. */
-static void ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
-		      enum collect_trace_want want, uint64_t from, uint64_t end)
+/* Requests new lines of roots or index, up to the end of the ring. True: requested. */
+static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
+		      collect_trace_take_fn *take, uint64_t from, uint64_t end)
 {
-	uint32_t places = want == TRACE_WANT_ROOTS ? SL_SPAN_ROOTS(p->info->span_lines)
-						   : SL_SPAN_INDEX(p->info->span_lines);
-	uint64_t count = end - from;
+	bool roots = take == collect_trace_take_roots;
+	uint32_t places = roots ? SL_SPAN_ROOTS(p->info->span_lines)
+				: SL_SPAN_INDEX(p->info->span_lines);
+	uint64_t count = BASE_MIN(end - from, places - from % places);
 	struct collect_trace_request *r;
 
-	if (count > places - from % places)
-		count = places - from % places;
-	if (count > LINES_MAX)
-		count = LINES_MAX;
-	r = collect_trace_request_new(t, p, want, (uint32_t)count * SL_LINE_SIZE);
+	count = BASE_MIN(count, LINES_MAX);
+	r = collect_trace_request_new(t, p, take, (uint32_t)count * SL_LINE_SIZE);
 	if (!r)
-		return;
+		return false;
 	r->ring = ring;
 	r->number = from;
 	r->count = (uint32_t)count;
 	r->end = end;
-	*(want == TRACE_WANT_ROOTS ? &p->ring[ring].roots_busy : &p->ring[ring].index_busy) = true;
-	collect_trace_ask(r, want == TRACE_WANT_ROOTS ? region_span_root_at(p->info, ring, from)
-						      : region_span_index_at(p->info, ring, from));
+	collect_trace_ask(r, roots ? region_span_root_at(p->info, ring, from)
+				   : region_span_index_at(p->info, ring, from));
+	return true;
+}
+
+/* Moves *from on to the oldest line that is not overwritten yet. True: it moved. */
+static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t *lost)
+{
+	if (end - *from <= places)
+		return false;
+	*lost += end - *from - places;
+	*from = end - places;
+	return true;
 }
 
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)
 {
-	uint32_t roots = SL_SPAN_ROOTS(p->info->span_lines);
-	uint32_t index = SL_SPAN_INDEX(p->info->span_lines);
+	uint32_t lines = p->info->span_lines;
 	struct collect_trace_ring *g = &p->ring[i];
 
 	if (!g->roots_busy && g->head.roots > g->roots) {
-		if (g->head.roots - g->roots > roots) {
-			t->stats.lost_roots += g->head.roots - g->roots - roots;
-			g->roots = g->head.roots - roots;
+		if (skip_overrun(&g->roots, g->head.roots, SL_SPAN_ROOTS(lines),
+				 &t->stats.lost_roots))
 			g->roots_tries = 0;
-		}
-		ask_lines(t, p, i, TRACE_WANT_ROOTS, g->roots, g->head.roots);
+		g->roots_busy = ask_lines(t, p, i, collect_trace_take_roots, g->roots,
+					  g->head.roots);
 	}
 	if (!g->index_busy && g->head.index > g->index && g->head.lines != g->lines_seen) {
-		if (g->head.index - g->index > index) {
-			t->stats.lost_index += g->head.index - g->index - index;
-			g->index = g->head.index - index;
-			g->entry = g->lines = 0;
-			g->index_tries = 0;
-		}
+		if (skip_overrun(&g->index, g->head.index, SL_SPAN_INDEX(lines),
+				 &t->stats.lost_index))
+			g->entry = g->lines = g->index_tries = 0;
 		g->lines_seen = g->head.lines;
-		ask_lines(t, p, i, TRACE_WANT_INDEX, g->index, g->head.index);
+		g->index_busy = ask_lines(t, p, i, collect_trace_take_index, g->index,
+					  g->head.index);
 	}
 }
 
@@ -70,7 +74,7 @@ void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod 
 		return;
 	if (rings > p->rings || t->tick % FULL_HEADS == 0)
 		rings = p->rings;
-	r = collect_trace_request_new(t, p, TRACE_WANT_HEADS, rings * SL_LINE_SIZE);
+	r = collect_trace_request_new(t, p, collect_trace_take_heads, rings * SL_LINE_SIZE);
 	if (!r)
 		return;
 	r->count = rings;

@@ -60,30 +60,13 @@ static void take(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_kept *kept = r->kept;
 
-	switch (r->want) {
-	case TRACE_WANT_HEADS:
-		collect_trace_take_heads(t, r);
-		break;
-	case TRACE_WANT_ROOTS:
-		collect_trace_take_roots(t, r);
-		break;
-	case TRACE_WANT_INDEX:
-		collect_trace_take_index(t, r);
-		break;
-	case TRACE_WANT_SPANS:
-		if (!collect_trace_take_spans(t, r)) {
-			r->tries++;
-			r->next = t->again;
-			t->again = r;
-			return;
-		}
-		break;
-	case TRACE_WANT_HOT:
-		collect_trace_take_hot(t, r);
-		break;
-	case TRACE_WANT_SCHEMA:
-		collect_trace_take_schema(t, r);
-		break;
+	r->again = false;
+	r->take(t, r);
+	if (r->again) {
+		r->tries++;
+		r->next = t->again;
+		t->again = r;
+		return;
 	}
 	collect_trace_request_free(r);
 	if (kept)
@@ -139,14 +122,10 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		return NULL;
 	if (opts)
 		t->o = *opts;
-	if (!t->o.period_ns)
-		t->o.period_ns = 100000000;
-	if (!t->o.linger_ns)
-		t->o.linger_ns = 1000000000;
-	if (!t->o.memory)
-		t->o.memory = 16u << 20;
-	if (!t->o.index_entries)
-		t->o.index_entries = 262144;
+	t->o.period_ns = t->o.period_ns ?: 100000000;
+	t->o.linger_ns = t->o.linger_ns ?: 1000000000;
+	t->o.memory = t->o.memory ?: 16u << 20;
+	t->o.index_entries = t->o.index_entries ?: 262144;
 	t->c = c;
 	t->sequence = 1;
 	t->policy = act_trace_policy_new(&t->o.policy);
@@ -277,12 +256,7 @@ void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats 
 	pthread_mutex_lock(&t->lock);
 	*out = t->shown;
 	pthread_mutex_unlock(&t->lock);
-}
-
-bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out)
-{
-	if (!t->otlp)
-		return false;
-	export_otlp_stats(t->otlp, out);
-	return true;
+	out->exports = t->otlp;
+	if (t->otlp)
+		export_otlp_stats(t->otlp, &out->otlp);
 }

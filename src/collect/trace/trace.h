@@ -15,17 +15,6 @@
 
 struct collect_tracer;
 
-struct collect_trace_attr {
-	const char *key;
-	enum sl_span_type type;
-	union {
-		int64_t i64;
-		double f64;
-		bool boolean;
-		const char *string;
-	};
-};
-
 struct collect_trace_span {
 	struct collect_trace_span *next; /* by start */
 	uint64_t instance;		 /* of the region it was read from */
@@ -36,7 +25,7 @@ struct collect_trace_span {
 	bool sent;   /* handed over for sending, if traces are sent */
 	const char *name, *service, *pod, *message;
 	uint32_t attr_count;
-	const struct collect_trace_attr *attrs;
+	const struct export_otlp_attr *attrs;
 	size_t bytes;
 };
 
@@ -97,9 +86,9 @@ struct collect_tracer_stats {
 	uint64_t lost_memory;	   /* traces, roots and requests without memory */
 	uint64_t evicted;	   /* kept traces evicted */
 	uint64_t held, held_bytes; /* now */
+	bool exports;		   /* kept traces are sent */
+	struct export_otlp_stats otlp;
 };
 void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats *out);
-/* Counters of OTLP. False: traces are not sent. Any thread. */
-bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out);
 
 #endif
