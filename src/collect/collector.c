@@ -120,7 +120,8 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		c->seed = base_realtime_ns();
 	c->host = calloc(opts->agent_count + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
-	if (!c->host || !c->worker || collect_defs_init(&c->defs) || collect_retired_init(c))
+	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
+	    !collect_hash_init(&c->retired))
 		goto fail;
 	for (; c->hosts < opts->agent_count; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c, opts->agents[c->hosts],

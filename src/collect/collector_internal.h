@@ -92,8 +92,8 @@ struct collect_collector {
 	size_t regions, region_capacity, departed;
 	bool dirty;
 	uint64_t build;
-	struct collect_retired **retired_bucket;
-	size_t retireds, retired_cells;
+	struct collect_hash retired;
+	size_t retired_cells;
 	struct collect_defs defs;
 
 	pthread_mutex_t index_lock; /* of the pointer alone */

@@ -5,7 +5,6 @@
  * Series that conflict within one exposition are decided by age: the region seen first keeps its
  * series; the others are left out and counted.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,19 +101,12 @@ static bool take_regions(struct collect_index *x, struct collect_collector *c)
 
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance)
 {
-	size_t low = 0, high = x->regions;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (x->region[x->by_instance[middle]]->instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == x->regions || x->region[x->by_instance[low]]->instance != instance)
+	BASE_LOWER_BOUND(at, 0, x->regions, x->region[x->by_instance[at]]->instance < instance);
+	if (at == x->regions || x->region[x->by_instance[at]]->instance != instance)
 		return -1;
-	return x->by_instance[low];
+	return x->by_instance[at];
 }
 
 /* ---- families ---- */
@@ -192,21 +184,13 @@ static int by_name(const void *a, const void *b)
 static struct collect_index_family *find_family(struct collect_index *x, const char *name,
 						size_t bytes)
 {
-	size_t low = 0, high = x->families;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		const char *s = x->family[middle].f.name;
-		int order = strncmp(s, name, bytes);
-
-		if (!order && !s[bytes])
-			return &x->family[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	BASE_LOWER_BOUND(at, 0, x->families, strncmp(x->family[at].f.name, name, bytes) < 0);
+	if (at == x->families || strncmp(x->family[at].f.name, name, bytes) ||
+	    x->family[at].f.name[bytes])
+		return NULL;
+	return &x->family[at];
 }
 
 /* A family conflicts with a sample of another: histogram h exposes h_count. */
@@ -397,38 +381,41 @@ static bool any_twins(const struct collect_index *x)
 
 /* ---- retired ---- */
 
-#define RETIRED_BUCKETS	  4096u
 #define RETIRED_CELLS_MAX (4u << 20)
 
-static struct collect_retired **retired_place(struct collect_collector *c,
-					      const struct collect_def *def,
-					      const struct collect_label_set *labels)
+static uint64_t retired_hash(const struct collect_collector *c, const struct collect_def *def,
+			     const struct collect_label_set *labels)
 {
-	uint64_t h = (labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0;
-	struct collect_retired **at = &c->retired_bucket[(h >> 32) % RETIRED_BUCKETS];
+	return ((labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0) >> 32;
+}
 
-	while (*at &&
-	       ((*at)->def->family != def->family || strcmp((*at)->labels->text, labels->text) ||
-		strcmp((*at)->def->labels->text, def->labels->text) ||
-		!same_shape(&(*at)->def->metric, &def->metric)))
-		at = &(*at)->next;
-	return at;
+static struct collect_retired *retired_find(const struct collect_collector *c, uint64_t hash,
+					    const struct collect_def *def,
+					    const struct collect_label_set *labels)
+{
+	struct collect_retired *t = collect_hash_first(&c->retired, hash);
+
+	while (t && (t->def->family != def->family || strcmp(t->labels->text, labels->text) ||
+		     strcmp(t->def->labels->text, def->labels->text) ||
+		     !same_shape(&t->def->metric, &def->metric)))
+		t = collect_hash_next(t);
+	return t;
 }
 
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
+	bool histogram = m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
 	double a, b;
 
 	for (uint32_t i = 0; i < m->cells; i++) {
-		bool f64 = m->kind == SL_KIND_COUNTER_F64 ||
-			   ((m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP) &&
-			    i == SL_HIST_SUM);
-
-		if (f64) {
+		if (f64 || (histogram && i == SL_HIST_SUM)) {
 			memcpy(&a, &to[i], 8);
 			memcpy(&b, &from[i], 8);
 			a += b;
 			memcpy(&to[i], &a, 8);
+		} else if (m->kind == SL_KIND_STATESET) {
+			to[i] |= from[i];
 		} else {
 			to[i] += from[i];
 		}
@@ -439,7 +426,8 @@ void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64
 static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
 		   const uint64_t *cell)
 {
-	struct collect_retired **at = retired_place(c, def, r->group), *old = *at, *t;
+	uint64_t hash = retired_hash(c, def, r->group);
+	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
@@ -448,7 +436,7 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 	}
 	t = calloc(1, bytes);
 	if (t)
-		t->labels = collect_label_set_without(r->group, "");
+		t->labels = collect_label_set_copy(r->group);
 	if (!t || !t->labels) {
 		free(t);
 		relaxed_add(c->retired_lost, 1);
@@ -462,15 +450,12 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (old) {
 		collect_sum_cells(&def->metric, t->cell, old->cell);
-		t->next = old->next;
-		*at = t;
+		collect_hash_remove(&c->retired, old);
 		retired_put(old, c);
-		return;
+	} else {
+		c->retired_cells += def->metric.cells;
 	}
-	t->next = NULL;
-	*at = t;
-	c->retireds++;
-	c->retired_cells += def->metric.cells;
+	collect_hash_add(&c->retired, t, hash);
 }
 
 void collect_retire_region(struct collect_collector *c, struct collect_region *r)
@@ -478,7 +463,7 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	struct collect_snapshot *b = r->shown;
 	uint64_t *cell;
 
-	if (!b || !r->group || !c->retired_bucket)
+	if (!b || !r->group)
 		return;
 	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
 	if (!cell) {
@@ -498,32 +483,25 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 
 void collect_retired_free(struct collect_collector *c)
 {
-	for (size_t i = 0; c->retired_bucket && i < RETIRED_BUCKETS; i++)
-		for (struct collect_retired *t = c->retired_bucket[i], *next; t; t = next) {
-			next = t->next;
-			retired_put(t, c);
+	for (size_t i = 0; c->retired.count && i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i], *next; n; n = next) {
+			next = n->next;
+			retired_put((struct collect_retired *)n, c);
 		}
-	free(c->retired_bucket);
-	c->retired_bucket = NULL;
-}
-
-int collect_retired_init(struct collect_collector *c)
-{
-	c->retired_bucket = calloc(RETIRED_BUCKETS, sizeof(*c->retired_bucket));
-	return c->retired_bucket ? 0 : -ENOMEM;
+	collect_hash_free(&c->retired);
 }
 
 static bool take_retired(struct collect_index *x, struct collect_collector *c)
 {
-	if (!c->retireds)
+	if (!c->retired.count)
 		return true;
-	x->retired = calloc(c->retireds, sizeof(*x->retired));
+	x->retired = calloc(c->retired.count, sizeof(*x->retired));
 	if (!x->retired)
 		return false;
-	for (size_t i = 0; i < RETIRED_BUCKETS; i++)
-		for (struct collect_retired *t = c->retired_bucket[i]; t; t = t->next) {
-			collect_ref_get(&t->refs);
-			x->retired[x->retireds++] = t;
+	for (size_t i = 0; i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i]; n; n = n->next) {
+			x->retired[x->retireds] = (struct collect_retired *)n;
+			collect_ref_get(&x->retired[x->retireds++]->refs);
 		}
 	return true;
 }

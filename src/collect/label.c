@@ -20,15 +20,9 @@ static size_t escaped_length(const char *s)
 static char *escape(char *p, const char *s)
 {
 	for (; *s; s++) {
-		if (*s == '\\' || *s == '"') {
+		if (*s == '\\' || *s == '"' || *s == '\n')
 			*p++ = '\\';
-			*p++ = *s;
-		} else if (*s == '\n') {
-			*p++ = '\\';
-			*p++ = 'n';
-		} else {
-			*p++ = *s;
-		}
+		*p++ = *s == '\n' ? 'n' : *s;
 	}
 	return p;
 }
@@ -77,19 +71,16 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	return set;
 }
 
-struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
-						    const char *key)
+struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from)
 {
 	struct region_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
 	struct collect_label_set *set;
-	uint32_t n = 0;
 
 	if (!labels)
 		return NULL;
 	for (uint32_t i = 0; i < from->count; i++)
-		if (strcmp(from->keys[i], key))
-			labels[n++] = (struct region_text_label){from->keys[i], from->values[i]};
-	set = collect_label_set_new(labels, n);
+		labels[i] = (struct region_text_label){from->keys[i], from->values[i]};
+	set = collect_label_set_new(labels, from->count);
 	free(labels);
 	return set;
 }

@@ -26,9 +26,7 @@ struct collect_label_set {
 /* Copies and renders; NULL with errno ENOMEM. Free with free(). */
 struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
 						uint32_t count);
-/* A copy without the label of this key. */
-struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
-						    const char *key);
+struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from);
 /*
  * Renames labels whose keys are taken to exported_KEY, as Prometheus does with labels of a target;
  * the prefix is repeated while another label has that key or it is taken, too. False: out of

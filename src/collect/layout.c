@@ -11,28 +11,16 @@
 #include "base/base.h"
 #include "collect/collector_internal.h"
 
-#define FIRST_BUCKETS 256u
-
 int collect_defs_init(struct collect_defs *d)
 {
-	d->bucket = calloc(FIRST_BUCKETS, sizeof(*d->bucket));
-	d->family_bucket = calloc(FIRST_BUCKETS, sizeof(*d->family_bucket));
-	if (!d->bucket || !d->family_bucket) {
-		free(d->bucket);
-		free(d->family_bucket);
-		return -ENOMEM;
-	}
-	d->buckets = d->family_buckets = FIRST_BUCKETS;
 	pthread_mutex_init(&d->lock, NULL);
-	return 0;
+	return collect_hash_init(&d->defs) && collect_hash_init(&d->families) ? 0 : -ENOMEM;
 }
 
 void collect_defs_free(struct collect_defs *d)
 {
-	if (!d->bucket)
-		return;
-	free(d->bucket);
-	free(d->family_bucket);
+	collect_hash_free(&d->defs);
+	collect_hash_free(&d->families);
 	pthread_mutex_destroy(&d->lock);
 }
 
@@ -64,65 +52,34 @@ static size_t family_length(const struct region_metric *m)
 	return n;
 }
 
-static void grow_families(struct collect_defs *d)
-{
-	size_t n = d->family_buckets * 4;
-	struct collect_family_name **to = calloc(n, sizeof(*to));
-
-	if (!to)
-		return; /* longer chains */
-	for (size_t i = 0; i < d->family_buckets; i++)
-		for (struct collect_family_name *f = d->family_bucket[i], *next; f; f = next) {
-			uint64_t h = sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % n;
-
-			next = f->next;
-			f->next = to[h];
-			to[h] = f;
-		}
-	free(d->family_bucket);
-	d->family_bucket = to;
-	d->family_buckets = n;
-}
-
 static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
 					      size_t bytes)
 {
-	struct collect_defs *d = &c->defs;
+	struct collect_hash *h = &c->defs.families;
 	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
 	struct collect_family_name *f;
 
-	for (f = d->family_bucket[hash % d->family_buckets]; f; f = f->next)
+	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
 		if (f->name_bytes == bytes && !memcmp(f->name, name, bytes)) {
 			f->refs++;
 			return f;
 		}
-	if (d->family_count >= d->family_buckets)
-		grow_families(d);
 	f = calloc(1, sizeof(*f) + bytes + 1);
 	if (!f)
 		return NULL;
 	f->refs = 1;
 	f->name_bytes = bytes;
 	memcpy(f->name, name, bytes);
-	f->next = d->family_bucket[hash % d->family_buckets];
-	d->family_bucket[hash % d->family_buckets] = f;
-	d->family_count++;
+	collect_hash_add(h, f, hash);
 	relaxed_add(c->memory, sizeof(*f) + bytes + 1);
 	return f;
 }
 
 static void family_put(struct collect_collector *c, struct collect_family_name *f)
 {
-	struct collect_defs *d = &c->defs;
-	struct collect_family_name **at;
-
 	if (--f->refs)
 		return;
-	at = &d->family_bucket[sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % d->family_buckets];
-	while (*at != f)
-		at = &(*at)->next;
-	*at = f->next;
-	d->family_count--;
+	collect_hash_remove(&c->defs.families, f);
 	relaxed_sub(c->memory, sizeof(*f) + f->name_bytes + 1);
 	free(f);
 }
@@ -196,8 +153,7 @@ static char *keep(char **at, const char *s)
 }
 
 /* One allocation for the definition, its arrays and strings; another for the label set. */
-static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m,
-				   uint64_t hash)
+static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m)
 {
 	size_t bytes = sizeof(struct collect_def), strings;
 	struct region_text_label *labels;
@@ -222,7 +178,6 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 		return NULL;
 	}
 	d->refs = 1;
-	d->hash = hash;
 	d->type = type_of(m->kind);
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
@@ -247,58 +202,29 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	return d;
 }
 
-static void grow_defs(struct collect_defs *d)
-{
-	size_t n = d->buckets * 4;
-	struct collect_def **to = calloc(n, sizeof(*to));
-
-	if (!to)
-		return;
-	for (size_t i = 0; i < d->buckets; i++)
-		for (struct collect_def *x = d->bucket[i], *next; x; x = next) {
-			next = x->next;
-			x->next = to[x->hash % n];
-			to[x->hash % n] = x;
-		}
-	free(d->bucket);
-	d->bucket = to;
-	d->buckets = n;
-}
-
 /* Under the lock. */
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
-	struct collect_defs *t = &c->defs;
+	struct collect_hash *h = &c->defs.defs;
 	uint64_t hash = def_hash(c, m);
 	struct collect_def *d;
 
-	for (d = t->bucket[hash % t->buckets]; d; d = d->next)
-		if (d->hash == hash && same_def(&d->metric, m)) {
+	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
+		if (same_def(&d->metric, m)) {
 			d->refs++;
 			return d;
 		}
-	if (t->count >= t->buckets)
-		grow_defs(t);
-	d = def_new(c, m, hash);
-	if (!d)
-		return NULL;
-	d->next = t->bucket[hash % t->buckets];
-	t->bucket[hash % t->buckets] = d;
-	t->count++;
+	d = def_new(c, m);
+	if (d)
+		collect_hash_add(h, d, hash);
 	return d;
 }
 
 static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 {
-	struct collect_def **at;
-
 	if (--d->refs)
 		return;
-	at = &c->defs.bucket[d->hash % c->defs.buckets];
-	while (*at != d)
-		at = &(*at)->next;
-	*at = d->next;
-	c->defs.count--;
+	collect_hash_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
 	free(d->labels);

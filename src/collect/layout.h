@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collect/hash.h"
 #include "collect/label.h"
 #include "export/model.h"
 #include "region/decode.h"
@@ -20,7 +21,7 @@ struct collect_region;
 
 /* The name of a family, stored once. */
 struct collect_family_name {
-	struct collect_family_name *next;
+	struct collect_node node;
 	unsigned int refs; /* under the lock of struct collect_defs */
 	uint64_t build;	   /* index build in which place holds */
 	size_t place;	   /* in that index */
@@ -30,9 +31,8 @@ struct collect_family_name {
 
 /* The definition of a metric, shared by all regions that have the same one. */
 struct collect_def {
-	struct collect_def *next;
-	unsigned int refs; /* under the lock of struct collect_defs */
-	uint64_t hash;
+	struct collect_node node;
+	unsigned int refs;	     /* under the lock of struct collect_defs */
 	struct region_metric metric; /* id and cell are 0; labels as exposed */
 	struct collect_family_name *family;
 	struct collect_label_set *labels;
@@ -43,10 +43,7 @@ struct collect_def {
 /* Hash tables of the definitions and family names in use. */
 struct collect_defs {
 	pthread_mutex_t lock;
-	struct collect_def **bucket;
-	size_t buckets, count;
-	struct collect_family_name **family_bucket;
-	size_t family_buckets, family_count;
+	struct collect_hash defs, families;
 };
 
 int collect_defs_init(struct collect_defs *d);

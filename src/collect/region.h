@@ -44,6 +44,7 @@ struct collect_built {
 };
 
 struct collect_region {
+	struct collect_node node; /* of the link's table */
 	unsigned int refs;
 	struct collect_collector *c;
 	struct collect_host *host;
@@ -69,7 +70,6 @@ struct collect_region {
 	uint32_t entry; /* index in the directory */
 
 	/* The worker's. */
-	struct collect_region *hash_next;
 	uint32_t kind; /* claimed by its entry; verified against info->kind */
 	uint64_t entry_id;
 	struct fabric_remote remote;

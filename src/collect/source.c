@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
@@ -119,37 +120,14 @@ static int walk_family(void *arg, struct export_family *out)
 
 /* ---- labels ---- */
 
-static void *grown(void *at, size_t *have, size_t want, size_t size)
-{
-	size_t n = *have ? *have : 64;
-	void *to;
-
-	if (want <= *have && at)
-		return at;
-	while (n < want)
-		n *= 2;
-	to = realloc(at, n * size);
-	if (to)
-		*have = n;
-	return to;
-}
-
-/* Makes p point to room for want elements; false if out of memory, with p as it was. */
-#define ROOM(p, have, want)                                           \
-	({                                                            \
-		void *to_ = grown((p), (have), (want), sizeof(*(p))); \
-		if (to_)                                              \
-			(p) = to_;                                    \
-		to_ != NULL;                                          \
-	})
-
 /* Makes room for both label sets and keeps the content. */
 static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 {
 	size_t have = w->label_room;
 
-	return ROOM(w->text, &w->text_room, bytes) && ROOM(w->keys, &have, labels) &&
-	       ROOM(w->values, &w->label_room, labels);
+	return base_grow(&w->text, &w->text_room, bytes, 1) &&
+	       base_grow(&w->keys, &have, labels, sizeof(*w->keys)) &&
+	       base_grow(&w->values, &w->label_room, labels, sizeof(*w->values));
 }
 
 static bool label(struct source_walk *w, const struct collect_label_set *prefix,
@@ -210,22 +188,6 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
 }
 
-static void sum_gauge(const struct region_metric *m, uint64_t *to, uint64_t from)
-{
-	double a, b;
-
-	if (m->kind == SL_KIND_GAUGE_F64) {
-		memcpy(&a, to, 8);
-		memcpy(&b, &from, 8);
-		a += b;
-		memcpy(to, &a, 8);
-	} else if (m->kind == SL_KIND_STATESET) {
-		*to |= from;
-	} else {
-		*to += from;
-	}
-}
-
 /* Adds the other members of a sum. Gauges of dead members count only if no member is alive. */
 static void add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
@@ -248,7 +210,7 @@ static void add_members(struct source_walk *w, const struct region_metric *m,
 		if (lives && !alive)
 			w->cell[0] = w->more[0];
 		else if (lives || !alive)
-			sum_gauge(m, w->cell, w->more[0]);
+			collect_sum_cells(m, w->cell, w->more);
 		alive = alive || lives;
 	}
 }
@@ -333,8 +295,8 @@ static int walk_series(void *arg, struct export_series *out)
 		out->created_ns = w->sums ? 0 : r->info->start_ns; /* a sum has no start */
 	}
 	m = &def->metric;
-	if (!ROOM(w->cell, &w->cell_room, m->cells) ||
-	    (w->sums && !ROOM(w->more, &w->more_room, m->cells)) ||
+	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
+	    (w->sums && !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more))) ||
 	    !label(w, prefix, def->labels, out))
 		return -ENOMEM;
 	if (m->cells)

@@ -34,7 +34,7 @@ int collect_link_init(struct collect_link *l, struct collect_worker *w, struct c
 		return err;
 	}
 	l->dir = calloc(1, sizeof(*l->dir));
-	if (!l->dir || collect_reads_init(l) || collect_table_init(l))
+	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
 		return -ENOMEM;
 	h->link[queue] = l;
 	h->fabric = fabric_name(l->fabric);

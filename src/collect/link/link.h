@@ -106,8 +106,7 @@ struct collect_link {
 	/* Regions. */
 	struct collect_region **region;
 	uint32_t regions, region_capacity;
-	struct collect_region **bucket;
-	uint32_t buckets;
+	struct collect_hash by_instance;
 	struct collect_region **urgent;
 	uint32_t urgents, urgent_capacity;
 	uint64_t urgent_ns; /* nothing of them is due before */
@@ -187,7 +186,6 @@ void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns);
 
 /* ---- table.c ---- */
 
-int collect_table_init(struct collect_link *l);
 void collect_table_free(struct collect_link *l);
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance);
 /* NULL: out of memory, or max_regions reached. */

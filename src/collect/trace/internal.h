@@ -44,7 +44,8 @@ struct collect_trace_ring {
 };
 
 struct collect_trace_pod {
-	struct collect_trace_pod *next, *hash_next;
+	struct collect_node node;
+	struct collect_trace_pod *next;
 	unsigned int refs; /* by requests and roots in progress, and by the list */
 	uint64_t instance, mark;
 	uint64_t key; /* of its service, for act/trace.h */
@@ -161,10 +162,11 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 /* ---- kept.c ---- */
 
 struct collect_trace_kept {
+	struct collect_node node;
 	struct collect_trace t;
-	struct collect_trace_kept *id_next, *open_next;
+	struct collect_trace_kept *open_next;
 	struct collect_trace_kept *older, *newer;
-	uint32_t hash, outstanding;
+	uint32_t outstanding;
 	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC */
 	bool open;
 	bool notified; /* an anomaly has it */
@@ -225,7 +227,8 @@ struct collect_tracer {
 	struct collect_trace_request *queue;
 	bool stop;
 
-	struct collect_trace_pod *pods, *by_instance[1024];
+	struct collect_trace_pod *pods;
+	struct collect_hash by_instance;
 	uint64_t tick;
 	struct collect_trace_request *again; /* to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
@@ -238,7 +241,8 @@ struct collect_tracer {
 
 	pthread_mutex_t lock; /* of kept traces and of the published stats */
 	struct collect_trace_kept *newest, *oldest;
-	struct collect_trace_kept *open, *by_id[4096];
+	struct collect_trace_kept *open;
+	struct collect_hash by_id; /* by sl_span_hash() */
 	uint32_t opens;
 	struct collect_tracer_stats shown;
 

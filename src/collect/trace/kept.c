@@ -23,10 +23,10 @@
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
 {
-	struct collect_trace_kept *k = t->by_id[sl_span_hash(hi, lo) % 4096];
+	struct collect_trace_kept *k = collect_hash_first(&t->by_id, sl_span_hash(hi, lo));
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
-		k = k->id_next;
+		k = collect_hash_next(k);
 	return k;
 }
 
@@ -44,11 +44,7 @@ static void kept_free(struct collect_trace_kept *k)
 
 static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	struct collect_trace_kept **at = &t->by_id[k->hash % 4096];
-
-	while (*at != k)
-		at = &(*at)->id_next;
-	*at = k->id_next;
+	collect_hash_remove(&t->by_id, k);
 	*(k->newer ? &k->newer->older : &t->newest) = k->older;
 	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
 	t->stats.held--;
@@ -117,9 +113,8 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
-		if (k->hash != run->hash)
-			continue;
+	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
+	     k = collect_hash_next(k)) {
 		now = now || k->open ? now : base_now_ns();
 		if (k->open || now - k->since_ns < LATE_NS) {
 			spans_ask(t, k, run);
@@ -166,13 +161,13 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root)
 {
 	struct collect_trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
+	uint32_t hash = sl_span_hash(hi, lo);
 
 	if (!k) {
 		t->stats.lost_memory++;
 		return;
 	}
 	k->bytes = sizeof(*k);
-	k->hash = sl_span_hash(hi, lo);
 	k->since_ns = base_now_ns();
 	k->t = (struct collect_trace){
 		.trace_hi = hi,
@@ -184,8 +179,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
-	k->id_next = t->by_id[k->hash % 4096];
-	t->by_id[k->hash % 4096] = k;
+	collect_hash_add(&t->by_id, k, hash);
 	k->older = t->newest;
 	*(t->newest ? &t->newest->newer : &t->oldest) = k;
 	t->newest = k;
@@ -195,7 +189,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 		set_root(t, k, root);
 	kept_evict(t);
 	pthread_mutex_unlock(&t->lock);
-	collect_trace_each_run(t, k->hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
+	collect_trace_each_run(t, hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
 }
 
 void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept *k,

@@ -95,11 +95,7 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance)
 {
-	struct collect_trace_pod *p = t->by_instance[instance % 1024];
-
-	while (p && p->instance != instance)
-		p = p->hash_next;
-	return p;
+	return collect_hash_first(&t->by_instance, instance);
 }
 
 static void take_labels(struct collect_trace_pod *p)
@@ -123,7 +119,7 @@ static void take_labels(struct collect_trace_pod *p)
 static void see_region(const struct collect_region_view *v, void *arg)
 {
 	struct collect_tracer *t = arg;
-	struct collect_trace_pod **bucket = &t->by_instance[v->info->instance % 1024], *p;
+	struct collect_trace_pod *p;
 
 	if (!v->info->spans || !v->info->hot || (v->fault && *v->fault))
 		return;
@@ -156,14 +152,13 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->mark = t->tick;
 	p->next = t->pods;
 	t->pods = p;
-	p->hash_next = *bucket;
-	*bucket = p;
+	collect_hash_add(&t->by_instance, p, p->instance);
 	t->stats.pods++;
 }
 
 static void forget_pods(struct collect_tracer *t)
 {
-	struct collect_trace_pod **at = &t->pods, **link, *p, *gone = NULL;
+	struct collect_trace_pod **at = &t->pods, *p, *gone = NULL;
 
 	while ((p = *at)) {
 		if (p->mark == t->tick) {
@@ -171,10 +166,7 @@ static void forget_pods(struct collect_tracer *t)
 			continue;
 		}
 		*at = p->next;
-		link = &t->by_instance[p->instance % 1024];
-		while (*link != p)
-			link = &(*link)->hash_next;
-		*link = p->hash_next;
+		collect_hash_remove(&t->by_instance, p);
 		p->gone = true;
 		p->next = gone;
 		gone = p;

@@ -131,7 +131,8 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	t->policy = act_trace_policy_new(&t->o.policy);
 	t->run = calloc(t->o.index_entries, sizeof(*t->run));
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
-	if (!t->policy || !t->run || !t->pending)
+	if (!t->policy || !t->run || !t->pending || !collect_hash_init(&t->by_instance) ||
+	    !collect_hash_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -151,6 +152,8 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	return t;
 fail:
 	act_trace_policy_free(t->policy);
+	collect_hash_free(&t->by_instance);
+	collect_hash_free(&t->by_id);
 	free(t->run);
 	free(t->pending);
 	free(t);
@@ -213,6 +216,8 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
+	collect_hash_free(&t->by_instance);
+	collect_hash_free(&t->by_id);
 	free(t->run);
 	free(t->pending);
 	free(t);
