@@ -163,15 +163,12 @@ struct collect_point {
 	double value; /* histograms: their count */
 };
 /*
- * Points of a metric from from_ns on, oldest first; the newest max of them. Returns their number or
- * -ENOENT.
+ * Points of a metric from from_ns to to_ns, inclusive, oldest first; the newest max of them.
+ * Returns their number or -ENOENT.
  */
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, struct collect_point *out, size_t max);
-/* The same from from_ns to to_ns, inclusive. */
-ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t instance,
-					  uint32_t metric, int64_t from_ns, int64_t to_ns,
-					  struct collect_point *out, size_t max);
+				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				  size_t max);
 
 /* ---- taps: values while they are fresh ---- */
 

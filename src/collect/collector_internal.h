@@ -18,10 +18,11 @@
 struct collect_home;
 struct collect_link;
 struct collect_live;
-struct collect_old_name;
 struct collect_pair_latency;
 struct collect_self;
 struct collect_tracer;
+
+#define COLLECT_HOST_NAMES 64u
 
 /* What the links to one host share. A region stays with its link until the link releases it. */
 struct collect_host {
@@ -29,7 +30,7 @@ struct collect_host {
 	const char *target, *fabric;
 	struct collect_link **link;
 	unsigned int links;
-	char *hostname;	       /* replaced by an atomic store; freed with the collector only */
+	char *hostname;	       /* the last of name[], replaced by an atomic store */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC */
 	pthread_mutex_t lock;  /* of the rest */
@@ -38,8 +39,10 @@ struct collect_host {
 	struct collect_region *flows; /* its flow table, or NULL */
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
 	uint32_t *load;
-	struct collect_old_name *retired_names;
-	unsigned int renames;
+	/* Not freed before the collector, as any thread may use them; so their number is bounded.
+	 */
+	char *name[COLLECT_HOST_NAMES];
+	unsigned int names;
 };
 
 /*
@@ -102,7 +105,7 @@ struct collect_collector {
 
 	/* Read and written by any thread. */
 	uint64_t age, region_count, series_count, memory;
-	uint64_t expired, refused_regions, refused_series, refused_history, dropped;
+	uint64_t expired, refused_regions, refused_series, refused_history;
 	uint64_t conflicts_kind, conflicts_name, conflicts_duplicate, conflicts_sum;
 	uint64_t retired_lost;
 	uint64_t tcp_groups, flow_slots; /* in use */

@@ -86,25 +86,16 @@ static void family_put(struct collect_collector *c, struct collect_family_name *
 
 /* ---- definitions ---- */
 
-static enum export_family_type type_of(enum sl_metric_kind kind)
-{
-	switch (kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_COUNTER_F64:
-		return EXPORT_FAMILY_COUNTER;
-	case SL_KIND_GAUGE:
-	case SL_KIND_GAUGE_F64:
-		return EXPORT_FAMILY_GAUGE;
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM:
-		return EXPORT_FAMILY_HISTOGRAM;
-	case SL_KIND_INFO:
-		return EXPORT_FAMILY_INFO;
-	case SL_KIND_STATESET:
-		return EXPORT_FAMILY_STATESET;
-	}
-	return EXPORT_FAMILY_GAUGE;
-}
+static const enum export_family_type types[] = {
+	[SL_KIND_COUNTER] = EXPORT_FAMILY_COUNTER,
+	[SL_KIND_COUNTER_F64] = EXPORT_FAMILY_COUNTER,
+	[SL_KIND_GAUGE] = EXPORT_FAMILY_GAUGE,
+	[SL_KIND_GAUGE_F64] = EXPORT_FAMILY_GAUGE,
+	[SL_KIND_HISTOGRAM_EXP] = EXPORT_FAMILY_HISTOGRAM,
+	[SL_KIND_HISTOGRAM] = EXPORT_FAMILY_HISTOGRAM,
+	[SL_KIND_INFO] = EXPORT_FAMILY_INFO,
+	[SL_KIND_STATESET] = EXPORT_FAMILY_STATESET,
+};
 
 static uint64_t def_hash(const struct collect_collector *c, const struct region_metric *m)
 {
@@ -178,7 +169,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 		return NULL;
 	}
 	d->refs = 1;
-	d->type = type_of(m->kind);
+	d->type = types[m->kind];
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
 	bounds = (double *)(d + 1);
@@ -287,12 +278,6 @@ static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t
 	return l;
 }
 
-/* The metric's name has a suffix that its family's lacks. */
-static bool is_suffixed(const struct collect_column *col)
-{
-	return col->def->metric.name[col->def->family->name_bytes] != '\0';
-}
-
 static int by_series(const void *a, const void *b)
 {
 	const struct collect_column *p = *(const struct collect_column *const *)a;
@@ -315,28 +300,22 @@ static int by_series(const void *a, const void *b)
  */
 static bool find_twins(struct collect_layout *l)
 {
-	uint32_t suffixed = 0, plain = 0, n = 0;
-	struct collect_column **v;
+	struct collect_column **v = malloc((l->columns + (size_t)1) * sizeof(*v));
+	uint32_t n = 0, suffixed = 0;
 
-	for (uint32_t i = 0; i < l->columns; i++) {
-		const struct collect_column *col = &l->column[i];
-		bool may = col->def->type == EXPORT_FAMILY_COUNTER ||
-			   col->def->type == EXPORT_FAMILY_INFO;
-
-		suffixed += may && is_suffixed(col);
-		plain += may && !is_suffixed(col);
-	}
-	if (!suffixed || !plain)
-		return true;
-	v = malloc((suffixed + plain) * sizeof(*v));
 	if (!v)
 		return false;
-	for (uint32_t i = 0; i < l->columns; i++)
-		if (l->column[i].def->type == EXPORT_FAMILY_COUNTER ||
-		    l->column[i].def->type == EXPORT_FAMILY_INFO)
-			v[n++] = &l->column[i];
-	qsort(v, n, sizeof(*v), by_series);
-	for (uint32_t i = 1; i < n; i++)
+	for (uint32_t i = 0; i < l->columns; i++) {
+		const struct collect_def *d = l->column[i].def;
+
+		if (d->type != EXPORT_FAMILY_COUNTER && d->type != EXPORT_FAMILY_INFO)
+			continue;
+		suffixed += d->metric.name[d->family->name_bytes] != 0;
+		v[n++] = &l->column[i];
+	}
+	if (suffixed && suffixed < n)
+		qsort(v, n, sizeof(*v), by_series);
+	for (uint32_t i = 1; suffixed && suffixed < n && i < n; i++)
 		v[i]->twin = v[i]->def->family == v[i - 1]->def->family &&
 			     v[i]->def->type == v[i - 1]->def->type &&
 			     !strcmp(v[i]->def->labels->text, v[i - 1]->def->labels->text);

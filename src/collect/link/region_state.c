@@ -75,7 +75,6 @@ void collect_region_drop(struct collect_link *l, struct collect_region *r, enum 
 	relaxed_store(r->step, STEP_DROPPED);
 	if (r->info)
 		collect_region_queue(r, first ? EVENT_NEW | EVENT_CHANGED : EVENT_CHANGED);
-	relaxed_add(l->c->dropped, 1);
 	collect_pass_abort(l, r);
 }
 

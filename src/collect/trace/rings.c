@@ -213,7 +213,6 @@ static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 	r->pod = p;
 	p->refs++;
 	*bucket = r->sequence;
-	t->stats.entries++;
 	collect_trace_kept_run(t, r, error);
 }
 

@@ -72,7 +72,7 @@ bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t tr
 /* Counters since the start, except where marked. */
 struct collect_tracer_stats {
 	uint64_t pods;		  /* with spans, now */
-	uint64_t roots, entries;  /* read */
+	uint64_t roots;		  /* read */
 	uint64_t spans_published; /* as the pods count them */
 	uint64_t lines_published; /* the cost of exporting every span, in lines of 64 bytes */
 	uint64_t kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
