@@ -149,30 +149,34 @@ static bool fits(const struct collect_index_family *f, const struct collect_def 
 	return f && f->f.type == def->type;
 }
 
-static void count_items(struct maker *m)
+typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
+
+/* Visits all columns of all regions, then what expired processes left. */
+static void each_item(struct maker *m, item_fn *fn)
 {
 	struct collect_index *x = m->x;
 
-	for (size_t i = 0; i < x->regions; i++) {
+	for (uint32_t i = 0; i < x->regions; i++) {
 		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 
-		for (uint32_t k = 0; l && k < l->columns; k++) {
-			struct collect_index_family *f = family_of(m, l->column[k].def);
-
-			if (!fits(f, l->column[k].def))
-				m->kind++;
-			else if (l->column[k].twin)
-				m->duplicate++;
-			else
-				f->items++;
-		}
+		for (uint32_t k = 0; l && k < l->columns; k++)
+			fn(m, l->column[k].def, (struct collect_item){i, k}, l->column[k].twin);
 	}
-	for (size_t i = 0; i < x->retireds; i++) {
-		struct collect_index_family *f = family_of(m, x->retired[i]->def);
+	for (uint32_t i = 0; i < x->retireds; i++)
+		fn(m, x->retired[i]->def, (struct collect_item){i | ITEM_RETIRED, 0}, false);
+}
 
-		if (fits(f, x->retired[i]->def))
-			f->items++;
-	}
+static void count_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
+{
+	struct collect_index_family *f = family_of(m, def);
+
+	if (!fits(f, def))
+		m->kind += !(item.source & ITEM_RETIRED);
+	else if (twin)
+		m->duplicate++;
+	else
+		f->items++;
 }
 
 static int by_name(const void *a, const void *b)
@@ -248,41 +252,28 @@ static void place_families(struct maker *m)
 	free(left_out);
 }
 
-static void add_item(struct maker *m, struct collect_def *def, uint32_t source, uint32_t column)
+static void place_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
 {
 	size_t place = def->family->place;
 	struct collect_index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
 
-	if (fits(f, def))
-		m->x->item[f->first + f->items++] = (struct collect_item){source, column};
-}
-
-static void place_items(struct maker *m)
-{
-	struct collect_index *x = m->x;
-
-	for (size_t i = 0; i < x->regions; i++) {
-		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
-
-		for (uint32_t k = 0; l && k < l->columns; k++)
-			if (!l->column[k].twin)
-				add_item(m, l->column[k].def, (uint32_t)i, k);
-	}
-	for (size_t i = 0; i < x->retireds; i++)
-		add_item(m, x->retired[i]->def, (uint32_t)i | ITEM_RETIRED, 0);
+	if (!twin && fits(f, def))
+		m->x->item[f->first + f->items++] = item;
 }
 
 /* ---- series with the same labels ---- */
 
-static const struct collect_def *def_of(const struct collect_index *x, const struct collect_item *i)
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i)
 {
 	if (i->source & ITEM_RETIRED)
 		return x->retired[i->source & ~ITEM_RETIRED]->def;
 	return x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
 }
 
-static const struct collect_label_set *labels_of(const struct collect_index *x,
-						 const struct collect_item *i)
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i)
 {
 	const struct collect_region *r;
 
@@ -297,8 +288,10 @@ static int by_labels(const void *a, const void *b, void *index)
 {
 	const struct collect_index *x = index;
 	const struct collect_item *p = a, *q = b;
-	const struct collect_label_set *lp = labels_of(x, p), *lq = labels_of(x, q);
-	const struct collect_label_set *op = def_of(x, p)->labels, *oq = def_of(x, q)->labels;
+	const struct collect_label_set *lp = collect_index_labels(x, p),
+				       *lq = collect_index_labels(x, q);
+	const struct collect_label_set *op = collect_index_def(x, p)->labels,
+				       *oq = collect_index_def(x, q)->labels;
 	int order;
 
 	if (lp->hash != lq->hash)
@@ -345,7 +338,8 @@ static void group(struct maker *m, struct collect_index_family *f)
 			f->f.series++;
 		} else if (!m->c->opts.sum_processes) {
 			m->duplicate++;
-		} else if (same_shape(&def_of(x, head)->metric, &def_of(x, &now)->metric)) {
+		} else if (same_shape(&collect_index_def(x, head)->metric,
+				      &collect_index_def(x, &now)->metric)) {
 			now.column |= ITEM_MORE;
 			item[n++] = now;
 		} else {
@@ -521,14 +515,14 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	c->build++;
 	if (!take_regions(x, c) || !take_retired(x, c))
 		goto fail;
-	count_items(&m);
+	each_item(&m, count_item);
 	for (size_t i = 0; i < x->families; i++)
 		x->items += x->family[i].items; /* at most */
 	place_families(&m);
 	x->item = malloc((x->items + 1) * sizeof(*x->item));
 	if (!x->item)
 		goto fail;
-	place_items(&m);
+	each_item(&m, place_item);
 	twins = c->opts.sum_processes || any_twins(x);
 	for (size_t i = 0; i < x->families; i++) {
 		if (twins)

@@ -55,6 +55,12 @@ void collect_index_put(struct collect_index *x);
 /* Position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
 
+/* Of a series: its definition, and the labels of its region, or of the group if processes are
+ * summed. */
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i);
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i);
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);

@@ -20,7 +20,6 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 	r->worker = l->worker;
 	r->instance = instance;
 	r->age = age;
-	collect_plan_init(&r->plan);
 	region_values_init(&r->values);
 	relaxed_add(r->c->memory, sizeof(*r));
 	return r;
@@ -144,30 +143,26 @@ static int adopt(struct collect_region *r, const struct region_info *info, const
 enum region_fault collect_region_identify(struct collect_region *r,
 					  const struct sl_region_header *copy, const char *hostname)
 {
-	struct region_info *info = malloc(sizeof(*info));
-	enum region_fault fault = REGION_FAULT_MEMORY;
+	struct region_info info;
+	enum region_fault fault = region_header_parse(copy, r->remote.length, &info);
 
-	if (!info)
+	if (fault)
 		return fault;
-	fault = region_header_parse(copy, r->remote.length, info);
-	if (!fault && info->kind != r->kind)
-		fault = REGION_FAULT_SECTION;
-	if (!fault && info->instance != r->instance)
-		fault = REGION_FAULT_COUNT; /* another region */
-	if (!fault && !r->info && adopt(r, info, hostname))
-		fault = REGION_FAULT_MEMORY;
-	else if (!fault &&
-		 (r->info->kind != info->kind || r->info->hot != info->hot ||
-		  r->info->stripes != info->stripes ||
-		  r->info->stripe_stride != info->stripe_stride ||
-		  r->info->schema != info->schema || r->info->size != info->size ||
-		  r->info->max_stripes != info->max_stripes || r->info->flows != info->flows ||
-		  r->info->journal != info->journal || r->info->max_flows != info->max_flows ||
-		  r->info->journal_lines != info->journal_lines ||
-		  r->info->start_ns != info->start_ns))
-		fault = REGION_FAULT_CHECK; /* the header of an instance never changes */
-	free(info);
-	return fault;
+	if (info.kind != r->kind)
+		return REGION_FAULT_SECTION;
+	if (info.instance != r->instance)
+		return REGION_FAULT_COUNT; /* another region */
+	if (!r->info)
+		return adopt(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
+	/* The header of an instance never changes. */
+	if (r->info->kind != info.kind || r->info->hot != info.hot ||
+	    r->info->stripes != info.stripes || r->info->stripe_stride != info.stripe_stride ||
+	    r->info->schema != info.schema || r->info->size != info.size ||
+	    r->info->max_stripes != info.max_stripes || r->info->flows != info.flows ||
+	    r->info->journal != info.journal || r->info->max_flows != info.max_flows ||
+	    r->info->journal_lines != info.journal_lines || r->info->start_ns != info.start_ns)
+		return REGION_FAULT_CHECK;
+	return REGION_FAULT_NONE;
 }
 
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
@@ -188,20 +183,10 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 
 int collect_region_anonymous(struct collect_region *r)
 {
-	struct region_info *info;
-	int err;
+	struct region_info info = {
+		.instance = r->instance, .size = r->remote.length, .kind = SL_REGION_METRICS};
 
-	if (r->info)
-		return 0;
-	info = calloc(1, sizeof(*info));
-	if (!info)
-		return -ENOMEM;
-	info->instance = r->instance;
-	info->size = r->remote.length;
-	info->kind = SL_REGION_METRICS;
-	err = adopt(r, info, collect_host_name(r->host));
-	free(info);
-	return err;
+	return r->info ? 0 : adopt(r, &info, collect_host_name(r->host));
 }
 
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)

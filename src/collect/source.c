@@ -270,7 +270,6 @@ static const struct collect_item *first_shown(struct source_walk *w)
 static int walk_series(void *arg, struct export_series *out)
 {
 	struct source_walk *w = arg;
-	const struct collect_label_set *prefix;
 	const struct region_metric *m;
 	const struct collect_item *i;
 	const struct collect_def *def;
@@ -281,23 +280,13 @@ static int walk_series(void *arg, struct export_series *out)
 	i = first_shown(w);
 	if (!i)
 		return 0;
-	if (i->source & ITEM_RETIRED) {
-		const struct collect_retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
-
-		def = t->def;
-		prefix = t->labels;
-		out->created_ns = 0;
-	} else {
-		const struct collect_region *r = w->x->region[i->source];
-
-		def = w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
-		prefix = w->sums ? r->group : r->labels;
-		out->created_ns = w->sums ? 0 : r->info->start_ns; /* a sum has no start */
-	}
+	def = collect_index_def(w->x, i);
+	/* A sum has no start. */
+	out->created_ns = w->sums ? 0 : w->x->region[i->source]->info->start_ns;
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
 	    (w->sums && !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more))) ||
-	    !label(w, prefix, def->labels, out))
+	    !label(w, collect_index_labels(w->x, i), def->labels, out))
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);

@@ -109,25 +109,25 @@ bool collect_pass_start(struct collect_link *l, struct collect_region *r)
 	return true;
 }
 
-void collect_pass_abort(struct collect_link *l, struct collect_region *r)
+static void fail(struct collect_link *l, struct collect_region *r)
 {
 	r->failed = true;
 	if (r->pass && !r->plan_ops) {
 		r->pass = false;
 		l->passes--;
 	}
+}
+
+void collect_pass_abort(struct collect_link *l, struct collect_region *r)
+{
+	fail(l, r);
 	collect_schema_abort(r);
 }
 
 void collect_pass_cut_short(struct collect_link *l, struct collect_region *r)
 {
-	if (!r->pass || r->pass_read >= r->plan.reads)
-		return;
-	r->failed = true;
-	if (!r->plan_ops) {
-		r->pass = false;
-		l->passes--;
-	}
+	if (r->pass && r->pass_read < r->plan.reads)
+		fail(l, r);
 }
 
 static bool take_hot(struct collect_link *l, struct collect_region *r, const uint64_t *line,

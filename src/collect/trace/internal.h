@@ -3,14 +3,6 @@
  * internal.h - what the files of the tracer share. All state belongs to the tracer's thread, except
  * the list of kept traces and the queue of answers, which have a lock each.
  *
- * - trace.c: the thread and its periods; start and end; views for other threads
- * - pods.c: pods with spans, and the names that their spans use
- * - fetch.c: requests for bytes of a region
- * - rings.c: heads, roots and index of a pod's rings; the table of runs
- * - decide.c: which traces to keep
- * - kept.c: kept traces, their spans, and their end
- * - export.c: kept traces as OTLP
- *
  * In every period it reads, of each pod with spans, the heads of its rings and by them the new
  * lines of roots and index. Index entries go into a table by the hash of their trace. A root is
  * decided on one period after it was read, when the index of the other pods was read, too. A kept

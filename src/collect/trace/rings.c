@@ -131,48 +131,49 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 
 /* ---- roots ---- */
 
+/* Counts a line that is not good. True: it is to be read again. */
+static bool read_again(struct collect_tracer *t, enum region_span_line line, uint8_t *tries,
+		       uint64_t *lost)
+{
+	bool unfinished = line == REGION_SPAN_LINE_EARLY || line == REGION_SPAN_LINE_UNSETTLED;
+
+	if (unfinished && (*tries)++ < TRACE_TRIES)
+		return true;
+	++*(unfinished || line == REGION_SPAN_LINE_LATE ? lost : &t->stats.lost_lies);
+	return false;
+}
+
 void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 	struct region_span_root root;
+	enum region_span_line line;
 	const char *name;
 
 	g->roots_busy = false;
 	if (r->status)
 		return;
 	t->stats.bytes_roots += r->length;
-	for (uint32_t i = 0; i < r->count; i++, g->roots++) {
-		switch (region_span_root_parse(r->bytes + i * 8ull, r->number + i, &root)) {
-		case REGION_SPAN_LINE_GOOD:
-			name = collect_trace_name(t, r->pod, root.name, g->roots_tries);
-			if (!name)
-				goto again;
-			if (t->pendings == TRACE_PENDING) {
-				t->stats.lost_memory++;
-				break;
-			}
-			t->stats.roots++;
-			t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name,
-										   root};
-			r->pod->refs++;
-			break;
-		case REGION_SPAN_LINE_EARLY:
-		case REGION_SPAN_LINE_UNSETTLED:
-			if (g->roots_tries < TRACE_TRIES)
-				goto again;
-			t->stats.lost_roots++;
-			break;
-		case REGION_SPAN_LINE_LATE:
-			t->stats.lost_roots++;
-			break;
-		default:
-			t->stats.lost_lies++;
+	for (uint32_t i = 0; i < r->count; i++, g->roots++, g->roots_tries = 0) {
+		line = region_span_root_parse(r->bytes + i * 8ull, r->number + i, &root);
+		if (line != REGION_SPAN_LINE_GOOD) {
+			if (read_again(t, line, &g->roots_tries, &t->stats.lost_roots))
+				return;
+			continue;
 		}
-		g->roots_tries = 0;
+		name = collect_trace_name(t, r->pod, root.name, g->roots_tries);
+		if (!name) {
+			g->roots_tries++;
+			return;
+		}
+		if (t->pendings == TRACE_PENDING) {
+			t->stats.lost_memory++;
+			continue;
+		}
+		t->stats.roots++;
+		t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name, root};
+		r->pod->refs++;
 	}
-	return;
-again:
-	g->roots_tries++;
 }
 
 /* ---- runs ---- */
@@ -247,6 +248,7 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 {
 	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 	uint64_t entries[SL_SPAN_ENTRIES];
+	enum region_span_line line;
 	uint32_t count;
 
 	g->index_busy = false;
@@ -256,30 +258,15 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 	}
 	t->stats.bytes_index += r->length;
 	for (uint32_t i = 0; i < r->count; i++) {
-		bool good = false;
-
-		switch (region_span_index_parse(r->bytes + i * 8ull, r->number + i, entries,
-						&count)) {
-		case REGION_SPAN_LINE_GOOD:
+		line = region_span_index_parse(r->bytes + i * 8ull, r->number + i, entries, &count);
+		if (line == REGION_SPAN_LINE_GOOD) {
 			take_entries(t, r, entries, count);
-			good = true;
-			break;
-		case REGION_SPAN_LINE_EARLY:
-		case REGION_SPAN_LINE_UNSETTLED:
-			if (g->index_tries++ < TRACE_TRIES) {
-				g->lines_seen = 0; /* something is new: read again */
-				return;
-			}
-			t->stats.lost_index++;
-			break;
-		case REGION_SPAN_LINE_LATE:
-			t->stats.lost_index++;
-			break;
-		default:
-			t->stats.lost_lies++;
+		} else if (read_again(t, line, &g->index_tries, &t->stats.lost_index)) {
+			g->lines_seen = 0; /* something is new: read again */
+			return;
 		}
 		g->index_tries = 0;
-		if (good && r->number + i + 1 >= r->end)
+		if (line == REGION_SPAN_LINE_GOOD && r->number + i + 1 >= r->end)
 			break; /* it was the last line then and may have grown since */
 		g->index = r->number + i + 1;
 		g->entry = g->lines = 0;

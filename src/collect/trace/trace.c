@@ -128,6 +128,12 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	t->o.index_entries = t->o.index_entries ?: 262144;
 	t->c = c;
 	t->sequence = 1;
+	pthread_mutex_init(&t->queue_lock, NULL);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->queue_filled, &attr);
+	pthread_condattr_destroy(&attr);
 	t->policy = act_trace_policy_new(&t->o.policy);
 	t->run = calloc(t->o.index_entries, sizeof(*t->run));
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
@@ -142,21 +148,10 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		if (!t->otlp)
 			goto fail;
 	}
-	pthread_mutex_init(&t->queue_lock, NULL);
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->queue_filled, &attr);
-	pthread_condattr_destroy(&attr);
 	c->tracer = t;
 	return t;
 fail:
-	act_trace_policy_free(t->policy);
-	collect_hash_free(&t->by_instance);
-	collect_hash_free(&t->by_id);
-	free(t->run);
-	free(t->pending);
-	free(t);
+	collect_tracer_free(t);
 	return NULL;
 }
 
@@ -203,7 +198,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
 	for (size_t i = 0; i < t->pendings; i++)
 		collect_trace_pod_put(t->pending[i].pod);
-	for (size_t i = 0; i < t->o.index_entries; i++)
+	for (size_t i = 0; t->run && i < t->o.index_entries; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
 	while (t->pods) {
