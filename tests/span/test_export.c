@@ -53,13 +53,13 @@ static struct collect_trace_span *make(size_t n, uint64_t pods, struct export_ot
 		s[i] = (struct collect_trace_span){
 			.next = i + 1 < n ? &s[i + 1] : NULL,
 			.instance = 1 + i % pods,
-			.span_id = 100 + i,
-			.name = "",
+			.o.span_id = 100 + i,
+			.o.name = "",
 			.service = "",
 			.pod = "",
-			.message = "",
-			.attr_count = 1,
-			.attrs = &attr[i],
+			.o.message = "",
+			.o.attr_count = 1,
+			.o.attrs = &attr[i],
 		};
 	}
 	return s;

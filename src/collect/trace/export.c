@@ -12,13 +12,6 @@ static struct export_otlp_attr text(const char *key, const char *value)
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
 }
 
-/* Saturates: a publisher may claim any duration. */
-static uint64_t end_of(const struct collect_trace_span *s)
-{
-	return s->duration_ns < UINT64_MAX - s->start_ns ? s->start_ns + s->duration_ns
-							 : UINT64_MAX;
-}
-
 /* A span to send, and its position in the trace. */
 struct export_item {
 	const struct collect_trace_span *span;
@@ -44,26 +37,8 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 	size_t count = 4;
 	char instance[20];
 
-	for (size_t k = 0; k < n; k++) {
-		const struct collect_trace_span *s = item[k].span;
-
-		out[k] = (struct export_otlp_span){
-			.trace_hi = t->trace_hi,
-			.trace_lo = t->trace_lo,
-			.span_id = s->span_id,
-			.parent_id = s->parent_id,
-			.start_ns = s->start_ns,
-			.end_ns = end_of(s),
-			.kind = s->kind + 1, /* in OTLP 0 is "unspecified" */
-			.status = s->status,
-			.flags = s->flags | EXPORT_OTLP_HAS_REMOTE |
-				 (s->remote ? EXPORT_OTLP_IS_REMOTE : 0),
-			.name = s->name,
-			.message = s->message,
-			.attrs = s->attrs,
-			.attr_count = s->attr_count,
-		};
-	}
+	for (size_t k = 0; k < n; k++)
+		out[k] = item[k].span->o;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)first->instance);
 	resource[0] = text("service.name", first->service);
 	resource[1] = text("service.instance.id", instance);

@@ -17,9 +17,11 @@
 #include "collect/collector_internal.h"
 #include "collect/trace/trace.h"
 
-#define TRACE_TRIES   4u /* periods in which lines that do not settle are read again */
-#define TRACE_BUCKETS 65536u
-#define TRACE_PENDING 65536u
+#define TRACE_PERIOD_NS 100000000u
+#define TRACE_RUNS	262144u /* runs of spans remembered */
+#define TRACE_TRIES	4u	/* periods in which lines that do not settle are read again */
+#define TRACE_BUCKETS	65536u
+#define TRACE_PENDING	65536u
 
 /* ---- pods.c ---- */
 

@@ -241,22 +241,27 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	to = (char *)(a + d->attr_count);
 	*s = (struct collect_trace_span){
 		.instance = p->instance,
+		.duration_ns = d->duration_ns,
+		.service = put(&to, p->service),
+		.pod = put(&to, p->pod),
+		.bytes = bytes,
+	};
+	s->o = (struct export_otlp_span){
+		.trace_hi = d->trace_hi,
+		.trace_lo = d->trace_lo,
 		.span_id = d->span_id,
 		.parent_id = d->parent_id,
 		.start_ns = d->start_ns,
-		.duration_ns = d->duration_ns,
-		.kind = d->kind,
+		.end_ns = d->start_ns + BASE_MIN(d->duration_ns, UINT64_MAX - d->start_ns),
+		.kind = d->kind + 1, /* in OTLP 0 is "unspecified" */
 		.status = d->status,
-		.flags = d->flags,
-		.remote = d->remote,
-		.attr_count = d->attr_count,
+		.flags = d->flags | EXPORT_OTLP_HAS_REMOTE |
+			 (d->remote ? EXPORT_OTLP_IS_REMOTE : 0),
+		.name = put(&to, name),
+		.message = put(&to, d->message),
 		.attrs = a,
-		.bytes = bytes,
+		.attr_count = d->attr_count,
 	};
-	s->name = put(&to, name);
-	s->service = put(&to, p->service);
-	s->pod = put(&to, p->pod);
-	s->message = put(&to, d->message);
 	for (uint32_t i = 0; i < d->attr_count; i++) {
 		const struct region_span_attr *from = &d->attrs[i];
 
@@ -290,7 +295,7 @@ static void span_add(struct collect_tracer *t, struct collect_trace_kept *k,
 	k->t.first = s;
 	k->untidy = true;
 	k->t.spans++;
-	k->t.error |= s->status == SL_SPAN_ERROR;
+	k->t.error |= s->o.status == SL_SPAN_ERROR;
 	k->bytes += s->bytes;
 	t->stats.held_bytes += s->bytes;
 	t->stats.spans_kept++;
@@ -301,10 +306,10 @@ static int by_start(const void *a, const void *b)
 	const struct collect_trace_span *x = *(struct collect_trace_span *const *)a;
 	const struct collect_trace_span *y = *(struct collect_trace_span *const *)b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->span_id != y->span_id)
-		return x->span_id < y->span_id ? -1 : 1;
+	if (x->o.start_ns != y->o.start_ns)
+		return x->o.start_ns < y->o.start_ns ? -1 : 1;
+	if (x->o.span_id != y->o.span_id)
+		return x->o.span_id < y->o.span_id ? -1 : 1;
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
@@ -370,18 +375,18 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 	for (uint32_t i = 0; i < n; i++)
 		pods += !i || number[i] != number[i - 1];
 	for (uint32_t i = 0; i < n; i++)
-		number[i] = span[i]->span_id;
+		number[i] = span[i]->o.span_id;
 	qsort(number, n, sizeof(*number), by_number);
 	for (uint32_t i = 0; i < n; i++)
-		orphans += span[i]->parent_id &&
-			   !bsearch(&span[i]->parent_id, number, n, sizeof(*number), by_number);
+		orphans += span[i]->o.parent_id &&
+			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), by_number);
 	/* The root of a trace kept for an error may come with the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
-		if (span[i]->parent_id)
+		if (span[i]->o.parent_id)
 			continue;
-		k->t.root = span[i]->name;
+		k->t.root = span[i]->o.name;
 		k->t.service = span[i]->service;
-		k->t.start_ns = span[i]->start_ns;
+		k->t.start_ns = span[i]->o.start_ns;
 		k->t.duration_ns = span[i]->duration_ns;
 		break;
 	}
@@ -536,7 +541,7 @@ static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	const struct collect_trace_span *s = k->t.first;
 
-	while (s && s->parent_id)
+	while (s && s->o.parent_id)
 		s = s->next;
 	if (s || !k->text || k->t.lost_lines)
 		return;

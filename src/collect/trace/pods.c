@@ -153,7 +153,6 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p->next = t->pods;
 	t->pods = p;
 	collect_hash_add(&t->by_instance, p, p->instance);
-	t->stats.pods++;
 }
 
 static void forget_pods(struct collect_tracer *t)
@@ -170,10 +169,9 @@ static void forget_pods(struct collect_tracer *t)
 		p->gone = true;
 		p->next = gone;
 		gone = p;
-		t->stats.pods--;
 	}
 	/* Its runs cannot be fetched any more: kept traces count them as lost. */
-	for (size_t i = 0; gone && i < t->o.index_entries; i++) {
+	for (size_t i = 0; gone && i < TRACE_RUNS; i++) {
 		struct collect_trace_run *r = &t->run[i];
 
 		if (!r->pod || !r->pod->gone)

@@ -183,12 +183,12 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    void *arg)
 {
 	/* From its end to now: the periods to read it, and as many for repeated reads. */
-	uint64_t ticks = duration_ns / t->o.period_ns + t->o.linger_ns / t->o.period_ns +
+	uint64_t ticks = duration_ns / TRACE_PERIOD_NS + t->o.linger_ns / TRACE_PERIOD_NS +
 			 4 * TRACE_TRIES;
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
 
 	while (at) {
-		struct collect_trace_run *r = &t->run[at % t->o.index_entries];
+		struct collect_trace_run *r = &t->run[at % TRACE_RUNS];
 
 		/* Overwritten or too old, and so are the runs before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
@@ -202,7 +202,7 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 		     const struct collect_trace_run *run, bool error)
 {
-	struct collect_trace_run *r = &t->run[t->sequence % t->o.index_entries];
+	struct collect_trace_run *r = &t->run[t->sequence % TRACE_RUNS];
 	uint64_t *bucket = &t->bucket[run->hash % TRACE_BUCKETS];
 
 	if (r->pod)

@@ -100,7 +100,7 @@ static void *tracer_main(void *arg)
 		}
 		if (base_now_ns() >= due) {
 			tick(t);
-			due = base_now_ns() + t->o.period_ns;
+			due = base_now_ns() + TRACE_PERIOD_NS;
 		}
 		pthread_mutex_lock(&t->queue_lock);
 	}
@@ -120,12 +120,9 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	snprintf(error, error_bytes, "out of memory");
 	if (!t)
 		return NULL;
-	if (opts)
-		t->o = *opts;
-	t->o.period_ns = t->o.period_ns ?: 100000000;
+	t->o = *opts;
 	t->o.linger_ns = t->o.linger_ns ?: 1000000000;
 	t->o.memory = t->o.memory ?: 16u << 20;
-	t->o.index_entries = t->o.index_entries ?: 262144;
 	t->c = c;
 	t->sequence = 1;
 	pthread_mutex_init(&t->queue_lock, NULL);
@@ -135,7 +132,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_cond_init(&t->queue_filled, &attr);
 	pthread_condattr_destroy(&attr);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	t->run = calloc(t->o.index_entries, sizeof(*t->run));
+	t->run = calloc(TRACE_RUNS, sizeof(*t->run));
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
 	if (!t->policy || !t->run || !t->pending || !collect_hash_init(&t->by_instance) ||
 	    !collect_hash_init(&t->by_id))
@@ -198,7 +195,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
 	for (size_t i = 0; i < t->pendings; i++)
 		collect_trace_pod_put(t->pending[i].pod);
-	for (size_t i = 0; t->run && i < t->o.index_entries; i++)
+	for (size_t i = 0; t->run && i < TRACE_RUNS; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
 	while (t->pods) {
