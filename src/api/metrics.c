@@ -362,8 +362,8 @@ static bool history_json(struct base_json *j, struct collect_collector *c,
 	base_json_begin(j, '{');
 	base_json_kstring(j, "id", text);
 	if (with_metric(c, id, describe_json, j))
-		raw = collect_collector_history(c, id.instance, id.metric, from_ns, points,
-						RAW_POINTS_MAX);
+		raw = collect_collector_history(c, id.instance, id.metric, from_ns, INT64_MAX,
+						points, RAW_POINTS_MAX);
 	if (raw < 0) {
 		base_json_kstring(j, "error", "no such series");
 		base_json_end(j, '}');

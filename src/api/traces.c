@@ -105,27 +105,27 @@ static void put_span(struct base_json *j, const struct collect_trace_span *s)
 	static const char *const statuses[] = {"unset", "ok", "error"};
 
 	base_json_begin(j, '{');
-	put_id(j, "span_id", s->span_id);
-	put_id(j, "parent_id", s->parent_id);
-	base_json_kstring(j, "name", s->name);
+	put_id(j, "span_id", s->o.span_id);
+	put_id(j, "parent_id", s->o.parent_id);
+	base_json_kstring(j, "name", s->o.name);
 	base_json_kstring(j, "service", s->service);
 	base_json_kstring(j, "pod", s->pod);
 	api_instance(j, s->instance);
-	base_json_kstring(j, "kind", kinds[s->kind % 5]);
-	base_json_kstring(j, "status", statuses[s->status % 3]);
-	base_json_kstring(j, "message", s->message);
-	api_time(j, "start", s->start_ns);
+	base_json_kstring(j, "kind", kinds[(s->o.kind - 1) % 5]);
+	base_json_kstring(j, "status", statuses[s->o.status % 3]);
+	base_json_kstring(j, "message", s->o.message);
+	api_time(j, "start", s->o.start_ns);
 	base_json_kf64(j, "duration_seconds", (double)s->duration_ns * 1e-9);
 	base_json_kbegin(j, "attributes", '{');
-	for (uint32_t i = 0; i < s->attr_count; i++) {
-		const struct collect_trace_attr *a = &s->attrs[i];
+	for (size_t i = 0; i < s->o.attr_count; i++) {
+		const struct export_otlp_attr *a = &s->o.attrs[i];
 
 		base_json_key(j, a->key);
-		if (a->type == SL_SPAN_TYPE_STRING)
+		if (a->type == EXPORT_OTLP_STRING)
 			base_json_string(j, a->string);
-		else if (a->type == SL_SPAN_TYPE_F64)
+		else if (a->type == EXPORT_OTLP_F64)
 			base_json_f64(j, a->f64);
-		else if (a->type == SL_SPAN_TYPE_BOOL)
+		else if (a->type == EXPORT_OTLP_BOOL)
 			base_json_bool(j, a->boolean);
 		else
 			base_json_i64(j, a->i64);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -17,41 +18,26 @@ void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERI
 
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 {
-	uint64_t v = 0;
-
-	if (bytes < 1 || bytes > 16)
+	if (bytes < 1 || bytes > 16 || strspn(s, "0123456789abcdefABCDEF") != bytes)
 		return -EINVAL;
-	for (size_t i = 0; i < bytes; i++) {
-		unsigned char c = (unsigned char)tolower((unsigned char)s[i]);
-
-		if (!isxdigit(c))
-			return -EINVAL;
-		v = v << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-	}
-	*instance = v;
+	*instance = strtoull(s, NULL, 16);
 	return 0;
 }
 
 static int series_id_parse(const char *s, size_t bytes, struct collect_series_id *out)
 {
 	const char *slash = memchr(s, '/', bytes);
-	uint64_t metric = 0;
+	unsigned long long metric;
 	size_t digits;
 
 	if (!slash || collect_instance_parse(s, (size_t)(slash - s), &out->instance))
 		return -EINVAL;
 	digits = bytes - (size_t)(slash - s) - 1;
-	if (digits < 1 || digits > 10)
+	if (digits < 1 || digits > 10 || strspn(slash + 1, "0123456789") != digits)
 		return -EINVAL;
-	for (size_t i = 0; i < digits; i++) {
-		if (slash[1 + i] < '0' || slash[1 + i] > '9')
-			return -EINVAL;
-		metric = metric * 10 + (uint64_t)(slash[1 + i] - '0');
-	}
-	if (metric > UINT32_MAX)
-		return -EINVAL;
+	metric = strtoull(slash + 1, NULL, 10);
 	out->metric = (uint32_t)metric;
-	return 0;
+	return metric > UINT32_MAX ? -EINVAL : 0;
 }
 
 int collect_series_ids_parse(const char *s, struct collect_series_id *out, int max, char bad[40])

@@ -19,7 +19,7 @@ struct collect_series_id {
 #define COLLECT_SERIES_ID_BYTES 32 /* with NUL */
 void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERIES_ID_BYTES]);
 
-/* 1 to 16 hex digits. 0 or -EINVAL. */
+/* 1 to 16 hex digits, all that there are at s. 0 or -EINVAL. */
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance);
 
 /*

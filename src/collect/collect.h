@@ -31,16 +31,15 @@ struct collect_collector_opts {
 	unsigned int queues; /* connections per host, at most one per worker; 0: 1 */
 	uint64_t stale_ns;   /* a host not read for this long is stale; 0: max(5 periods, 2 s) */
 	uint64_t read_timeout_ns; /* 0: 500 ms */
-	uint64_t
-		dropped_ns; /* first delay before a dropped region is retried; it doubles; 0: 5 s */
-	size_t history_bytes;	/* of all workers; 0: no history */
-	uint64_t history_ns;	/* maximum age; 0: as memory allows */
-	size_t max_regions;	/* 0: 65536 */
-	size_t max_series;	/* 0: 4194304 */
-	uint64_t tcp_period_ns; /* period of reading kernel tables; 0: 1 s */
-	size_t tcp_groups;	/* workloads with a role and a port; 0: 512 */
-	size_t tcp_flows;	/* connections of all hosts; 0: 65536 */
-	bool sum_processes;	/* sum series with the same labels over processes */
+	uint64_t dropped_ns;	  /* delay before a dropped region is retried, doubling; 0: 5 s */
+	size_t history_bytes;	  /* of all workers; 0: no history */
+	uint64_t history_ns;	  /* maximum age; 0: as memory allows */
+	size_t max_regions;	  /* 0: 65536 */
+	size_t max_series;	  /* 0: 4194304 */
+	uint64_t tcp_period_ns;	  /* period of reading kernel tables; 0: 1 s */
+	size_t tcp_groups;	  /* workloads with a role and a port; 0: 512 */
+	size_t tcp_flows;	  /* connections of all hosts; 0: 65536 */
+	bool sum_processes;	  /* sum series with the same labels over processes */
 	struct fabric_opts fabric;
 };
 
@@ -163,15 +162,12 @@ struct collect_point {
 	double value; /* histograms: their count */
 };
 /*
- * Points of a metric from from_ns on, oldest first; the newest max of them. Returns their number or
- * -ENOENT.
+ * Points of a metric from from_ns to to_ns, inclusive, oldest first; the newest max of them.
+ * Returns their number or -ENOENT.
  */
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, struct collect_point *out, size_t max);
-/* The same from from_ns to to_ns, inclusive. */
-ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t instance,
-					  uint32_t metric, int64_t from_ns, int64_t to_ns,
-					  struct collect_point *out, size_t max);
+				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				  size_t max);
 
 /* ---- taps: values while they are fresh ---- */
 
@@ -186,8 +182,7 @@ struct collect_tap_row {
 	const char *hostname;
 	unsigned int worker; /* the caller: 0 .. workers - 1; a region keeps its worker */
 	uint32_t state;	     /* enum sl_region_state; if dead, the values are final */
-	uint64_t
-		layout; /* generation: while it and columns do not change, column i is one metric */
+	uint64_t layout;     /* while it and columns do not change, column i is one metric */
 	const struct collect_layout *shape; /* for collect_tap_metric() */
 	uint32_t columns;
 	/*

@@ -57,8 +57,8 @@ static int cpu_of(const struct collect_collector_opts *o, unsigned int worker)
 static int make_worker(struct collect_collector *c, unsigned int i, char *error, size_t error_bytes)
 {
 	struct collect_worker *w = &c->worker[i];
-	size_t share = c->opts.history_bytes / c->opts.workers;
-	unsigned int links = 0;
+	unsigned int workers = c->opts.workers;
+	size_t share = c->opts.history_bytes / workers;
 	int err;
 
 	w->c = c;
@@ -71,28 +71,25 @@ static int make_worker(struct collect_collector *c, unsigned int i, char *error,
 		err = collect_ring_init(&w->ring, share - w->row_limit, c->opts.history_ns);
 		if (err) {
 			snprintf(error, error_bytes, "history of %zu bytes for %u workers: %s",
-				 c->opts.history_bytes, c->opts.workers,
+				 c->opts.history_bytes, workers,
 				 err == -EINVAL ? "too small" : strerror(-err));
 			return err;
 		}
 	}
-	/* Queue q of host h goes to worker (h + q) % workers, so that each host uses several. */
-	for (size_t h = 0; h < c->hosts; h++)
-		for (unsigned int q = 0; q < c->opts.queues; q++)
-			links += (h + q) % c->opts.workers == i;
-	w->link = calloc(links + 1, sizeof(*w->link));
+	w->link = calloc((c->hosts / workers + 1) * c->opts.queues, sizeof(*w->link));
 	if (!w->link)
 		return -ENOMEM;
-	for (size_t h = 0; h < c->hosts; h++)
-		for (unsigned int q = 0; q < c->opts.queues; q++) {
-			if ((h + q) % c->opts.workers != i)
-				continue;
-			err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error,
-						error_bytes);
-			w->links++;
-			if (err)
-				return err;
-		}
+	/* Queue q of host h goes to worker (h + q) % workers, so that each host uses several. */
+	for (size_t h = 0; h < c->hosts; h++) {
+		unsigned int q = (i + workers - (unsigned int)(h % workers)) % workers;
+
+		if (q >= c->opts.queues)
+			continue;
+		err = collect_link_init(&w->link[w->links], w, &c->host[h], q, error, error_bytes);
+		w->links++;
+		if (err)
+			return err;
+	}
 	return 0;
 }
 
@@ -120,7 +117,8 @@ struct collect_collector *collect_collector_new(const struct collect_collector_o
 		c->seed = base_realtime_ns();
 	c->host = calloc(opts->agent_count + 1, sizeof(*c->host));
 	c->worker = calloc(c->opts.workers, sizeof(*c->worker));
-	if (!c->host || !c->worker || collect_defs_init(&c->defs) || collect_retired_init(c))
+	if (!c->host || !c->worker || collect_defs_init(&c->defs) ||
+	    !collect_hash_init(&c->retired))
 		goto fail;
 	for (; c->hosts < opts->agent_count; c->hosts++)
 		if (collect_host_init(&c->host[c->hosts], c, opts->agents[c->hosts],

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/relaxed.h"
 #include "collect/history.h"
 
 #define HEAD_WORDS (sizeof(struct collect_chunk_head) / 8)
@@ -56,21 +57,11 @@ void collect_ring_free(struct collect_ring *r)
 	*r = (struct collect_ring){0};
 }
 
-static uint64_t load(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-
-static void store(uint64_t *p, uint64_t v)
-{
-	__atomic_store_n(p, v, __ATOMIC_RELAXED);
-}
-
 uint64_t collect_ring_bytes(const struct collect_ring *r)
 {
-	uint64_t tail = load(&r->tail);
+	uint64_t tail = relaxed_load(r->tail);
 
-	return (load(&r->head) - tail) * 8;
+	return (relaxed_load(r->head) - tail) * 8;
 }
 
 static void get_words(const struct collect_ring *r, uint64_t at, uint64_t *to, size_t n)
@@ -78,7 +69,7 @@ static void get_words(const struct collect_ring *r, uint64_t at, uint64_t *to, s
 	uint64_t place = at % r->words;
 
 	while (n--) {
-		*to++ = load(&r->word[place]);
+		*to++ = relaxed_load(r->word[place]);
 		if (++place == r->words)
 			place = 0;
 	}
@@ -89,7 +80,7 @@ static void put_words(struct collect_ring *r, uint64_t at, const uint64_t *from,
 	uint64_t place = at % r->words;
 
 	while (n--) {
-		store(&r->word[place], *from++);
+		relaxed_store(r->word[place], *from++);
 		if (++place == r->words)
 			place = 0;
 	}
@@ -100,16 +91,16 @@ static void put_words(struct collect_ring *r, uint64_t at, const uint64_t *from,
 static void drop_oldest(struct collect_ring *r, const struct collect_chunk_head *head,
 			uint64_t *counter)
 {
-	store(counter, *counter + 1);
-	store(&r->points, r->points - (uint64_t)head->rows * head->columns);
-	store(&r->tail, r->tail + head->words);
+	relaxed_store(*counter, *counter + 1);
+	relaxed_store(r->points, r->points - (uint64_t)head->rows * head->columns);
+	relaxed_store(r->tail, r->tail + head->words);
 }
 
-static void oldest(const struct collect_ring *r, struct collect_chunk_head *head)
+static void get_head(const struct collect_ring *r, uint64_t at, struct collect_chunk_head *head)
 {
 	uint64_t words[HEAD_WORDS];
 
-	get_words(r, r->tail, words, HEAD_WORDS);
+	get_words(r, at, words, HEAD_WORDS);
 	memcpy(head, words, sizeof(*head));
 }
 
@@ -118,7 +109,7 @@ void collect_ring_expire(struct collect_ring *r, int64_t now_ns)
 	struct collect_chunk_head head;
 
 	while (r->max_ns && r->tail != r->head) {
-		oldest(r, &head);
+		get_head(r, r->tail, &head);
 		if (head.to_ns >= now_ns - (int64_t)r->max_ns)
 			break;
 		drop_oldest(r, &head, &r->expired_chunks);
@@ -133,15 +124,15 @@ static bool append_chunk(struct collect_ring *r, const struct collect_chunk_head
 		return false;
 	collect_ring_expire(r, head->to_ns);
 	while (r->head + head->words - r->tail > r->words) {
-		oldest(r, &old);
+		get_head(r, r->tail, &old);
 		drop_oldest(r, &old, &r->dropped_chunks);
 	}
 	/* Pairs with the fence of collect_ring_read(): a reader of a new word sees the new tail. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 	put_words(r, r->head, r->scratch, head->words);
-	store(&r->head, r->head + head->words);
-	store(&r->chunks, r->chunks + 1);
-	store(&r->points, r->points + (uint64_t)head->rows * head->columns);
+	relaxed_store(r->head, r->head + head->words);
+	relaxed_store(r->chunks, r->chunks + 1);
+	relaxed_store(r->points, r->points + (uint64_t)head->rows * head->columns);
 	return true;
 }
 
@@ -220,17 +211,15 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 {
 	uint64_t at = chunk - 1, times[COLLECT_COLUMN_ROWS];
 	uint8_t packed[2][COLLECT_COLUMN_MAX(COLLECT_COLUMN_ROWS)];
-	uint64_t words[HEAD_WORDS];
 	uint16_t lengths[COLLECT_CHUNK_COLUMNS + 1];
 	struct collect_chunk_head head;
 	size_t offset, mine;
 	bool here, good = false;
 
 	*prev = 0;
-	if (!chunk || !r->word || at < load(&r->tail))
+	if (!chunk || !r->word || at < relaxed_load(r->tail))
 		return 0;
-	get_words(r, at, words, HEAD_WORDS);
-	memcpy(&head, words, sizeof(head));
+	get_head(r, at, &head);
 	/*
 	 * The head is not valid until tail is checked again. A wrong one is harmless: reads wrap
 	 * around inside the ring.
@@ -251,7 +240,7 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 	}
 	/* Pairs with the fence of append_chunk(). */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!here || at < load(&r->tail))
+	if (!here || at < relaxed_load(r->tail))
 		return 0;
 	*prev = head.prev;
 	if (!good || !collect_column_unpack(times, head.rows, packed[0], lengths[0]) ||
@@ -264,16 +253,15 @@ unsigned int collect_ring_read(const struct collect_ring *r, uint64_t owner, uin
 bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t chunk, int64_t to_ns,
 			uint64_t *prev)
 {
-	uint64_t at = chunk - 1, words[HEAD_WORDS];
+	uint64_t at = chunk - 1;
 	struct collect_chunk_head head;
 
-	if (!chunk || !r->word || at < load(&r->tail))
+	if (!chunk || !r->word || at < relaxed_load(r->tail))
 		return false;
-	get_words(r, at, words, HEAD_WORDS);
-	memcpy(&head, words, sizeof(head));
+	get_head(r, at, &head);
 	/* Pairs with the fence of append_chunk(). */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (at < load(&r->tail) || head.owner != owner || head.from_ns <= to_ns)
+	if (at < relaxed_load(r->tail) || head.owner != owner || head.from_ns <= to_ns)
 		return false;
 	*prev = head.prev;
 	return true;
@@ -284,7 +272,7 @@ bool collect_ring_after(const struct collect_ring *r, uint64_t owner, uint64_t c
 void collect_ring_trim(struct collect_ring *r)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE) / 8;
-	uint64_t tail = load(&r->tail), head = load(&r->head), from = r->released, to;
+	uint64_t tail = relaxed_load(r->tail), head = relaxed_load(r->head), from = r->released, to;
 
 	/*
 	 * The writer reaches [from, to) a quarter of the ring later at the earliest, so not while

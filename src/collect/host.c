@@ -15,15 +15,8 @@ struct collect_home {
 	bool taken; /* the link has seen it */
 };
 
-#define FORGET_NS                                                                       \
-	10000000000u /* a home whose link has not seen the region for this long is free \
-		      */
-#define RENAMES_MAX 64u
-
-struct collect_old_name {
-	struct collect_old_name *next;
-	char name[];
-};
+/* A home whose link has not seen the region for this long is free. */
+#define FORGET_NS 10000000000u
 
 int collect_host_init(struct collect_host *h, struct collect_collector *c, const char *target,
 		      unsigned int links)
@@ -41,16 +34,10 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 
 void collect_host_free(struct collect_host *h)
 {
-	struct collect_old_name *n = h->retired_names;
-
 	if (!h->link)
 		return;
-	while (n) {
-		struct collect_old_name *next = n->next;
-
-		free(n);
-		n = next;
-	}
+	for (unsigned int i = 0; i < h->names; i++)
+		free(h->name[i]);
 	collect_region_put(h->flows);
 	free(h->link);
 	free(h->load);
@@ -148,19 +135,14 @@ void collect_host_release(struct collect_host *h, struct collect_link *l, uint64
 
 void collect_host_set_name(struct collect_host *h, const char *name)
 {
-	struct collect_old_name *n;
+	char **to;
 
 	pthread_mutex_lock(&h->lock);
-	/* Old names are not freed, as any thread may use them; so their number is bounded. */
-	if (strcmp(name, collect_host_name(h)) && h->renames < RENAMES_MAX) {
-		n = malloc(sizeof(*n) + strlen(name) + 1);
-		if (n) {
-			strcpy(n->name, name);
-			h->renames++;
-			n->next = h->retired_names;
-			h->retired_names = n;
-			__atomic_store_n(&h->hostname, n->name, __ATOMIC_RELEASE);
-		}
+	to = &h->name[h->names];
+	if (strcmp(name, collect_host_name(h)) && h->names < COLLECT_HOST_NAMES &&
+	    (*to = strdup(name))) {
+		h->names++;
+		__atomic_store_n(&h->hostname, *to, __ATOMIC_RELEASE);
 	}
 	pthread_mutex_unlock(&h->lock);
 }

@@ -5,14 +5,12 @@
  * Series that conflict within one exposition are decided by age: the region seen first keeps its
  * series; the others are left out and counted.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
-#include "collect/self/families.h"
 
 /* ---- references ---- */
 
@@ -103,19 +101,12 @@ static bool take_regions(struct collect_index *x, struct collect_collector *c)
 
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance)
 {
-	size_t low = 0, high = x->regions;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (x->region[x->by_instance[middle]]->instance < instance)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	if (low == x->regions || x->region[x->by_instance[low]]->instance != instance)
+	BASE_LOWER_BOUND(at, 0, x->regions, x->region[x->by_instance[at]]->instance < instance);
+	if (at == x->regions || x->region[x->by_instance[at]]->instance != instance)
 		return -1;
-	return x->by_instance[low];
+	return x->by_instance[at];
 }
 
 /* ---- families ---- */
@@ -158,30 +149,34 @@ static bool fits(const struct collect_index_family *f, const struct collect_def 
 	return f && f->f.type == def->type;
 }
 
-static void count_items(struct maker *m)
+typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
+
+/* Visits all columns of all regions, then what expired processes left. */
+static void each_item(struct maker *m, item_fn *fn)
 {
 	struct collect_index *x = m->x;
 
-	for (size_t i = 0; i < x->regions; i++) {
+	for (uint32_t i = 0; i < x->regions; i++) {
 		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 
-		for (uint32_t k = 0; l && k < l->columns; k++) {
-			struct collect_index_family *f = family_of(m, l->column[k].def);
-
-			if (!fits(f, l->column[k].def))
-				m->kind++;
-			else if (l->column[k].twin)
-				m->duplicate++;
-			else
-				f->items++;
-		}
+		for (uint32_t k = 0; l && k < l->columns; k++)
+			fn(m, l->column[k].def, (struct collect_item){i, k}, l->column[k].twin);
 	}
-	for (size_t i = 0; i < x->retireds; i++) {
-		struct collect_index_family *f = family_of(m, x->retired[i]->def);
+	for (uint32_t i = 0; i < x->retireds; i++)
+		fn(m, x->retired[i]->def, (struct collect_item){i | ITEM_RETIRED, 0}, false);
+}
 
-		if (fits(f, x->retired[i]->def))
-			f->items++;
-	}
+static void count_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
+{
+	struct collect_index_family *f = family_of(m, def);
+
+	if (!fits(f, def))
+		m->kind += !(item.source & ITEM_RETIRED);
+	else if (twin)
+		m->duplicate++;
+	else
+		f->items++;
 }
 
 static int by_name(const void *a, const void *b)
@@ -193,21 +188,13 @@ static int by_name(const void *a, const void *b)
 static struct collect_index_family *find_family(struct collect_index *x, const char *name,
 						size_t bytes)
 {
-	size_t low = 0, high = x->families;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-		const char *s = x->family[middle].f.name;
-		int order = strncmp(s, name, bytes);
-
-		if (!order && !s[bytes])
-			return &x->family[middle];
-		if (order < 0)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return NULL;
+	BASE_LOWER_BOUND(at, 0, x->families, strncmp(x->family[at].f.name, name, bytes) < 0);
+	if (at == x->families || strncmp(x->family[at].f.name, name, bytes) ||
+	    x->family[at].f.name[bytes])
+		return NULL;
+	return &x->family[at];
 }
 
 /* A family conflicts with a sample of another: histogram h exposes h_count. */
@@ -265,41 +252,28 @@ static void place_families(struct maker *m)
 	free(left_out);
 }
 
-static void add_item(struct maker *m, struct collect_def *def, uint32_t source, uint32_t column)
+static void place_item(struct maker *m, struct collect_def *def, struct collect_item item,
+		       bool twin)
 {
 	size_t place = def->family->place;
 	struct collect_index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
 
-	if (fits(f, def))
-		m->x->item[f->first + f->items++] = (struct collect_item){source, column};
-}
-
-static void place_items(struct maker *m)
-{
-	struct collect_index *x = m->x;
-
-	for (size_t i = 0; i < x->regions; i++) {
-		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
-
-		for (uint32_t k = 0; l && k < l->columns; k++)
-			if (!l->column[k].twin)
-				add_item(m, l->column[k].def, (uint32_t)i, k);
-	}
-	for (size_t i = 0; i < x->retireds; i++)
-		add_item(m, x->retired[i]->def, (uint32_t)i | ITEM_RETIRED, 0);
+	if (!twin && fits(f, def))
+		m->x->item[f->first + f->items++] = item;
 }
 
 /* ---- series with the same labels ---- */
 
-static const struct collect_def *def_of(const struct collect_index *x, const struct collect_item *i)
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i)
 {
 	if (i->source & ITEM_RETIRED)
 		return x->retired[i->source & ~ITEM_RETIRED]->def;
 	return x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
 }
 
-static const struct collect_label_set *labels_of(const struct collect_index *x,
-						 const struct collect_item *i)
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i)
 {
 	const struct collect_region *r;
 
@@ -314,8 +288,10 @@ static int by_labels(const void *a, const void *b, void *index)
 {
 	const struct collect_index *x = index;
 	const struct collect_item *p = a, *q = b;
-	const struct collect_label_set *lp = labels_of(x, p), *lq = labels_of(x, q);
-	const struct collect_label_set *op = def_of(x, p)->labels, *oq = def_of(x, q)->labels;
+	const struct collect_label_set *lp = collect_index_labels(x, p),
+				       *lq = collect_index_labels(x, q);
+	const struct collect_label_set *op = collect_index_def(x, p)->labels,
+				       *oq = collect_index_def(x, q)->labels;
 	int order;
 
 	if (lp->hash != lq->hash)
@@ -362,7 +338,8 @@ static void group(struct maker *m, struct collect_index_family *f)
 			f->f.series++;
 		} else if (!m->c->opts.sum_processes) {
 			m->duplicate++;
-		} else if (same_shape(&def_of(x, head)->metric, &def_of(x, &now)->metric)) {
+		} else if (same_shape(&collect_index_def(x, head)->metric,
+				      &collect_index_def(x, &now)->metric)) {
 			now.column |= ITEM_MORE;
 			item[n++] = now;
 		} else {
@@ -398,38 +375,41 @@ static bool any_twins(const struct collect_index *x)
 
 /* ---- retired ---- */
 
-#define RETIRED_BUCKETS	  4096u
 #define RETIRED_CELLS_MAX (4u << 20)
 
-static struct collect_retired **retired_place(struct collect_collector *c,
-					      const struct collect_def *def,
-					      const struct collect_label_set *labels)
+static uint64_t retired_hash(const struct collect_collector *c, const struct collect_def *def,
+			     const struct collect_label_set *labels)
 {
-	uint64_t h = (labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0;
-	struct collect_retired **at = &c->retired_bucket[(h >> 32) % RETIRED_BUCKETS];
+	return ((labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0) >> 32;
+}
 
-	while (*at &&
-	       ((*at)->def->family != def->family || strcmp((*at)->labels->text, labels->text) ||
-		strcmp((*at)->def->labels->text, def->labels->text) ||
-		!same_shape(&(*at)->def->metric, &def->metric)))
-		at = &(*at)->next;
-	return at;
+static struct collect_retired *retired_find(const struct collect_collector *c, uint64_t hash,
+					    const struct collect_def *def,
+					    const struct collect_label_set *labels)
+{
+	struct collect_retired *t = collect_hash_first(&c->retired, hash);
+
+	while (t && (t->def->family != def->family || strcmp(t->labels->text, labels->text) ||
+		     strcmp(t->def->labels->text, def->labels->text) ||
+		     !same_shape(&t->def->metric, &def->metric)))
+		t = collect_hash_next(t);
+	return t;
 }
 
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
+	bool histogram = m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
 	double a, b;
 
 	for (uint32_t i = 0; i < m->cells; i++) {
-		bool f64 = m->kind == SL_KIND_COUNTER_F64 ||
-			   ((m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP) &&
-			    i == SL_HIST_SUM);
-
-		if (f64) {
+		if (f64 || (histogram && i == SL_HIST_SUM)) {
 			memcpy(&a, &to[i], 8);
 			memcpy(&b, &from[i], 8);
 			a += b;
 			memcpy(&to[i], &a, 8);
+		} else if (m->kind == SL_KIND_STATESET) {
+			to[i] |= from[i];
 		} else {
 			to[i] += from[i];
 		}
@@ -440,7 +420,8 @@ void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64
 static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
 		   const uint64_t *cell)
 {
-	struct collect_retired **at = retired_place(c, def, r->group), *old = *at, *t;
+	uint64_t hash = retired_hash(c, def, r->group);
+	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
@@ -449,7 +430,7 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 	}
 	t = calloc(1, bytes);
 	if (t)
-		t->labels = collect_label_set_without(r->group, "");
+		t->labels = collect_label_set_copy(r->group);
 	if (!t || !t->labels) {
 		free(t);
 		relaxed_add(c->retired_lost, 1);
@@ -463,15 +444,12 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
 	if (old) {
 		collect_sum_cells(&def->metric, t->cell, old->cell);
-		t->next = old->next;
-		*at = t;
+		collect_hash_remove(&c->retired, old);
 		retired_put(old, c);
-		return;
+	} else {
+		c->retired_cells += def->metric.cells;
 	}
-	t->next = NULL;
-	*at = t;
-	c->retireds++;
-	c->retired_cells += def->metric.cells;
+	collect_hash_add(&c->retired, t, hash);
 }
 
 void collect_retire_region(struct collect_collector *c, struct collect_region *r)
@@ -479,7 +457,7 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	struct collect_snapshot *b = r->shown;
 	uint64_t *cell;
 
-	if (!b || !r->group || !c->retired_bucket)
+	if (!b || !r->group)
 		return;
 	cell = malloc((b->layout->cells + (size_t)1) * sizeof(*cell));
 	if (!cell) {
@@ -499,32 +477,25 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 
 void collect_retired_free(struct collect_collector *c)
 {
-	for (size_t i = 0; c->retired_bucket && i < RETIRED_BUCKETS; i++)
-		for (struct collect_retired *t = c->retired_bucket[i], *next; t; t = next) {
-			next = t->next;
-			retired_put(t, c);
+	for (size_t i = 0; c->retired.count && i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i], *next; n; n = next) {
+			next = n->next;
+			retired_put((struct collect_retired *)n, c);
 		}
-	free(c->retired_bucket);
-	c->retired_bucket = NULL;
-}
-
-int collect_retired_init(struct collect_collector *c)
-{
-	c->retired_bucket = calloc(RETIRED_BUCKETS, sizeof(*c->retired_bucket));
-	return c->retired_bucket ? 0 : -ENOMEM;
+	collect_hash_free(&c->retired);
 }
 
 static bool take_retired(struct collect_index *x, struct collect_collector *c)
 {
-	if (!c->retireds)
+	if (!c->retired.count)
 		return true;
-	x->retired = calloc(c->retireds, sizeof(*x->retired));
+	x->retired = calloc(c->retired.count, sizeof(*x->retired));
 	if (!x->retired)
 		return false;
-	for (size_t i = 0; i < RETIRED_BUCKETS; i++)
-		for (struct collect_retired *t = c->retired_bucket[i]; t; t = t->next) {
-			collect_ref_get(&t->refs);
-			x->retired[x->retireds++] = t;
+	for (size_t i = 0; i < c->retired.buckets; i++)
+		for (struct collect_node *n = c->retired.bucket[i]; n; n = n->next) {
+			x->retired[x->retireds] = (struct collect_retired *)n;
+			collect_ref_get(&x->retired[x->retireds++]->refs);
 		}
 	return true;
 }
@@ -544,14 +515,14 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	c->build++;
 	if (!take_regions(x, c) || !take_retired(x, c))
 		goto fail;
-	count_items(&m);
+	each_item(&m, count_item);
 	for (size_t i = 0; i < x->families; i++)
 		x->items += x->family[i].items; /* at most */
 	place_families(&m);
 	x->item = malloc((x->items + 1) * sizeof(*x->item));
 	if (!x->item)
 		goto fail;
-	place_items(&m);
+	each_item(&m, place_item);
 	twins = c->opts.sum_processes || any_twins(x);
 	for (size_t i = 0; i < x->families; i++) {
 		if (twins)

@@ -11,8 +11,8 @@
 
 /* The sum that expired processes leave to a series. Immutable. */
 struct collect_retired {
+	struct collect_node node;
 	unsigned int refs;
-	struct collect_retired *next;
 	struct collect_def *def; /* a reference is held */
 	struct collect_label_set *labels;
 	size_t bytes;
@@ -55,11 +55,16 @@ void collect_index_put(struct collect_index *x);
 /* Position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
 
+/* Of a series: its definition, and the labels of its region, or of the group if processes are
+ * summed. */
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i);
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i);
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
-int collect_retired_init(struct collect_collector *c);
-/* Adds the cells of a counter or histogram: u64 as integers, f64 as doubles. */
+/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits. */
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
 
 #endif

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* label.c - renders and copies label sets. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/label.h"
+#include "collect/layout.h"
+
+#define PREFIX "exported_"
 
 /* Bytes of a value with \ " and newline escaped, as in both text formats. */
 static size_t escaped_length(const char *s)
@@ -19,15 +20,9 @@ static size_t escaped_length(const char *s)
 static char *escape(char *p, const char *s)
 {
 	for (; *s; s++) {
-		if (*s == '\\' || *s == '"') {
+		if (*s == '\\' || *s == '"' || *s == '\n')
 			*p++ = '\\';
-			*p++ = *s;
-		} else if (*s == '\n') {
-			*p++ = '\\';
-			*p++ = 'n';
-		} else {
-			*p++ = *s;
-		}
+		*p++ = *s == '\n' ? 'n' : *s;
 	}
 	return p;
 }
@@ -76,27 +71,62 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 	return set;
 }
 
-struct collect_label_set *collect_label_set_without(const struct collect_label_set *from,
-						    const char *key)
+struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from)
 {
 	struct region_text_label *labels = malloc((from->count + 1) * sizeof(*labels));
 	struct collect_label_set *set;
-	uint32_t n = 0;
 
 	if (!labels)
 		return NULL;
 	for (uint32_t i = 0; i < from->count; i++)
-		if (strcmp(from->keys[i], key))
-			labels[n++] = (struct region_text_label){from->keys[i], from->values[i]};
-	set = collect_label_set_new(labels, n);
+		labels[i] = (struct region_text_label){from->keys[i], from->values[i]};
+	set = collect_label_set_new(labels, from->count);
 	free(labels);
 	return set;
 }
 
-const char *collect_label_get(const struct collect_label_set *set, const char *key)
+static bool is_taken(const char *key, const char *const *taken, uint32_t count)
 {
-	for (uint32_t i = 0; set && i < set->count; i++)
-		if (!strcmp(set->keys[i], key))
-			return set->values[i];
-	return NULL;
+	for (uint32_t i = 0; i < count; i++)
+		if (!strcmp(taken[i], key))
+			return true;
+	return false;
+}
+
+bool collect_labels_export(struct region_text_label *labels, uint32_t count,
+			   const char *const *taken, uint32_t taken_count, char **names)
+{
+	size_t bytes = 0;
+	char *at;
+
+	*names = NULL;
+	/* Each other key makes one name more that is not free. */
+	for (uint32_t i = 0; i < count; i++)
+		if (is_taken(labels[i].key, taken, taken_count))
+			bytes += strlen(labels[i].key) + 1 +
+				 ((size_t)count + taken_count) * strlen(PREFIX);
+	if (!bytes)
+		return true;
+	at = *names = malloc(bytes);
+	if (!at)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		const char *key = labels[i].key;
+		bool again = is_taken(key, taken, taken_count);
+
+		for (uint32_t prefixes = 1; again; prefixes++) {
+			char *to = at;
+
+			for (uint32_t k = 0; k < prefixes; k++)
+				to = stpcpy(to, PREFIX);
+			strcpy(to, key);
+			again = is_taken(at, taken, taken_count);
+			for (uint32_t k = 0; k < count; k++)
+				again |= k != i && !strcmp(labels[k].key, at);
+			labels[i].key = at;
+		}
+		if (labels[i].key != key)
+			at += strlen(at) + 1;
+	}
+	return true;
 }

@@ -11,28 +11,16 @@
 #include "base/base.h"
 #include "collect/collector_internal.h"
 
-#define FIRST_BUCKETS 256u
-
 int collect_defs_init(struct collect_defs *d)
 {
-	d->bucket = calloc(FIRST_BUCKETS, sizeof(*d->bucket));
-	d->family_bucket = calloc(FIRST_BUCKETS, sizeof(*d->family_bucket));
-	if (!d->bucket || !d->family_bucket) {
-		free(d->bucket);
-		free(d->family_bucket);
-		return -ENOMEM;
-	}
-	d->buckets = d->family_buckets = FIRST_BUCKETS;
 	pthread_mutex_init(&d->lock, NULL);
-	return 0;
+	return collect_hash_init(&d->defs) && collect_hash_init(&d->families) ? 0 : -ENOMEM;
 }
 
 void collect_defs_free(struct collect_defs *d)
 {
-	if (!d->bucket)
-		return;
-	free(d->bucket);
-	free(d->family_bucket);
+	collect_hash_free(&d->defs);
+	collect_hash_free(&d->families);
 	pthread_mutex_destroy(&d->lock);
 }
 
@@ -64,90 +52,50 @@ static size_t family_length(const struct region_metric *m)
 	return n;
 }
 
-static void grow_families(struct collect_defs *d)
-{
-	size_t n = d->family_buckets * 4;
-	struct collect_family_name **to = calloc(n, sizeof(*to));
-
-	if (!to)
-		return; /* longer chains */
-	for (size_t i = 0; i < d->family_buckets; i++)
-		for (struct collect_family_name *f = d->family_bucket[i], *next; f; f = next) {
-			uint64_t h = sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % n;
-
-			next = f->next;
-			f->next = to[h];
-			to[h] = f;
-		}
-	free(d->family_bucket);
-	d->family_bucket = to;
-	d->family_buckets = n;
-}
-
 static struct collect_family_name *family_get(struct collect_collector *c, const char *name,
 					      size_t bytes)
 {
-	struct collect_defs *d = &c->defs;
+	struct collect_hash *h = &c->defs.families;
 	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
 	struct collect_family_name *f;
 
-	for (f = d->family_bucket[hash % d->family_buckets]; f; f = f->next)
+	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
 		if (f->name_bytes == bytes && !memcmp(f->name, name, bytes)) {
 			f->refs++;
 			return f;
 		}
-	if (d->family_count >= d->family_buckets)
-		grow_families(d);
 	f = calloc(1, sizeof(*f) + bytes + 1);
 	if (!f)
 		return NULL;
 	f->refs = 1;
 	f->name_bytes = bytes;
 	memcpy(f->name, name, bytes);
-	f->next = d->family_bucket[hash % d->family_buckets];
-	d->family_bucket[hash % d->family_buckets] = f;
-	d->family_count++;
+	collect_hash_add(h, f, hash);
 	relaxed_add(c->memory, sizeof(*f) + bytes + 1);
 	return f;
 }
 
 static void family_put(struct collect_collector *c, struct collect_family_name *f)
 {
-	struct collect_defs *d = &c->defs;
-	struct collect_family_name **at;
-
 	if (--f->refs)
 		return;
-	at = &d->family_bucket[sl_fnv1a(SL_FNV_BASIS, f->name, f->name_bytes) % d->family_buckets];
-	while (*at != f)
-		at = &(*at)->next;
-	*at = f->next;
-	d->family_count--;
+	collect_hash_remove(&c->defs.families, f);
 	relaxed_sub(c->memory, sizeof(*f) + f->name_bytes + 1);
 	free(f);
 }
 
 /* ---- definitions ---- */
 
-static enum export_family_type type_of(enum sl_metric_kind kind)
-{
-	switch (kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_COUNTER_F64:
-		return EXPORT_FAMILY_COUNTER;
-	case SL_KIND_GAUGE:
-	case SL_KIND_GAUGE_F64:
-		return EXPORT_FAMILY_GAUGE;
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM:
-		return EXPORT_FAMILY_HISTOGRAM;
-	case SL_KIND_INFO:
-		return EXPORT_FAMILY_INFO;
-	case SL_KIND_STATESET:
-		return EXPORT_FAMILY_STATESET;
-	}
-	return EXPORT_FAMILY_GAUGE;
-}
+static const enum export_family_type types[] = {
+	[SL_KIND_COUNTER] = EXPORT_FAMILY_COUNTER,
+	[SL_KIND_COUNTER_F64] = EXPORT_FAMILY_COUNTER,
+	[SL_KIND_GAUGE] = EXPORT_FAMILY_GAUGE,
+	[SL_KIND_GAUGE_F64] = EXPORT_FAMILY_GAUGE,
+	[SL_KIND_HISTOGRAM_EXP] = EXPORT_FAMILY_HISTOGRAM,
+	[SL_KIND_HISTOGRAM] = EXPORT_FAMILY_HISTOGRAM,
+	[SL_KIND_INFO] = EXPORT_FAMILY_INFO,
+	[SL_KIND_STATESET] = EXPORT_FAMILY_STATESET,
+};
 
 static uint64_t def_hash(const struct collect_collector *c, const struct region_metric *m)
 {
@@ -196,8 +144,7 @@ static char *keep(char **at, const char *s)
 }
 
 /* One allocation for the definition, its arrays and strings; another for the label set. */
-static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m,
-				   uint64_t hash)
+static struct collect_def *def_new(struct collect_collector *c, const struct region_metric *m)
 {
 	size_t bytes = sizeof(struct collect_def), strings;
 	struct region_text_label *labels;
@@ -222,8 +169,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 		return NULL;
 	}
 	d->refs = 1;
-	d->hash = hash;
-	d->type = type_of(m->kind);
+	d->type = types[m->kind];
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
 	bounds = (double *)(d + 1);
@@ -247,58 +193,29 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	return d;
 }
 
-static void grow_defs(struct collect_defs *d)
-{
-	size_t n = d->buckets * 4;
-	struct collect_def **to = calloc(n, sizeof(*to));
-
-	if (!to)
-		return;
-	for (size_t i = 0; i < d->buckets; i++)
-		for (struct collect_def *x = d->bucket[i], *next; x; x = next) {
-			next = x->next;
-			x->next = to[x->hash % n];
-			to[x->hash % n] = x;
-		}
-	free(d->bucket);
-	d->bucket = to;
-	d->buckets = n;
-}
-
 /* Under the lock. */
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
-	struct collect_defs *t = &c->defs;
+	struct collect_hash *h = &c->defs.defs;
 	uint64_t hash = def_hash(c, m);
 	struct collect_def *d;
 
-	for (d = t->bucket[hash % t->buckets]; d; d = d->next)
-		if (d->hash == hash && same_def(&d->metric, m)) {
+	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
+		if (same_def(&d->metric, m)) {
 			d->refs++;
 			return d;
 		}
-	if (t->count >= t->buckets)
-		grow_defs(t);
-	d = def_new(c, m, hash);
-	if (!d)
-		return NULL;
-	d->next = t->bucket[hash % t->buckets];
-	t->bucket[hash % t->buckets] = d;
-	t->count++;
+	d = def_new(c, m);
+	if (d)
+		collect_hash_add(h, d, hash);
 	return d;
 }
 
 static void def_put_locked(struct collect_collector *c, struct collect_def *d)
 {
-	struct collect_def **at;
-
 	if (--d->refs)
 		return;
-	at = &c->defs.bucket[d->hash % c->defs.buckets];
-	while (*at != d)
-		at = &(*at)->next;
-	*at = d->next;
-	c->defs.count--;
+	collect_hash_remove(&c->defs.defs, d);
 	family_put(c, d->family);
 	relaxed_sub(c->memory, d->bytes);
 	free(d->labels);
@@ -321,94 +238,13 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d)
 
 /* ---- layouts ---- */
 
-/*
- * Renames a label of a metric that the region has, too, to exported_NAME, as Prometheus does with
- * labels of a target. False: out of memory. The caller frees *held.
- */
-static bool rename_labels(const struct collect_region *r, struct region_metric *m, void **held)
-{
-	struct region_text_label *labels;
-	size_t bytes = 0;
-	bool any = false;
-	char *at;
-
-	*held = NULL;
-	for (uint32_t i = 0; i < m->label_count; i++) {
-		any |= collect_label_get(r->labels, m->labels[i].key) != NULL;
-		bytes += sizeof(*labels) + strlen(m->labels[i].key) + 1;
-	}
-	if (!any)
-		return true;
-	/* The prefix is repeated while the name is taken. */
-	bytes += (size_t)m->label_count * 9 * (SL_LABELS_MAX + r->labels->count + 1);
-	labels = *held = malloc(bytes);
-	if (!labels)
-		return false;
-	at = (char *)(labels + m->label_count);
-	memcpy(labels, m->labels, m->label_count * sizeof(*labels));
-	for (uint32_t i = 0; i < m->label_count; i++) {
-		size_t n = strlen(labels[i].key) + 1;
-		bool done = false;
-
-		if (!collect_label_get(r->labels, labels[i].key))
-			continue;
-		for (uint32_t prefixes = 1; !done; prefixes++) {
-			char *to = at;
-
-			for (uint32_t k = 0; k < prefixes; k++, to += 9)
-				memcpy(to, "exported_", 9);
-			memcpy(to, m->labels[i].key, n);
-			done = !collect_label_get(r->labels, at);
-			for (uint32_t k = 0; k < m->label_count; k++)
-				done = done && (k == i || strcmp(labels[k].key, at));
-			if (done) {
-				labels[i].key = at;
-				at = to + n;
-			}
-		}
-	}
-	m->labels = labels;
-	return true;
-}
-
-static bool takes_cells(const struct region_metric *m)
-{
-	return m->kind != SL_KIND_INFO && m->cells;
-}
-
-static bool is_f64(enum sl_metric_kind kind)
-{
-	return kind == SL_KIND_COUNTER_F64 || kind == SL_KIND_GAUGE_F64;
-}
-
 static void fill(struct collect_layout *l, const struct region_metric *m, struct collect_def *def)
 {
-	struct collect_special s = {.cell = m->cell};
 	uint32_t i = l->columns++;
 
 	l->column[i] = (struct collect_column){.def = def, .cell = m->cell};
-	l->f64[i] = is_f64(m->kind);
+	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
 	l->scalar = l->scalar && m->cells == 1;
-	switch (m->kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_INFO:
-		return;
-	case SL_KIND_COUNTER_F64:
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM: /* the first cell is the sum */
-		s.f64 = true;
-		break;
-	case SL_KIND_GAUGE_F64:
-		s.f64 = true;
-		s.shared = true;
-		break;
-	case SL_KIND_GAUGE:
-	case SL_KIND_STATESET:
-		s.shared = true;
-		break;
-	}
-	if (takes_cells(m))
-		l->special[l->specials++] = s;
 }
 
 /* Takes up to that many series from max_series; returns how many. */
@@ -427,8 +263,7 @@ static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
 static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t columns)
 {
 	size_t bytes = sizeof(struct collect_layout) +
-		       columns * (sizeof(struct collect_column) + sizeof(struct collect_special) +
-				  sizeof(bool));
+		       columns * (sizeof(struct collect_column) + sizeof(bool));
 	struct collect_layout *l = calloc(1, bytes);
 
 	if (!l)
@@ -438,16 +273,9 @@ static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t
 	l->bytes = bytes;
 	l->scalar = true;
 	l->column = (struct collect_column *)(l + 1);
-	l->special = (struct collect_special *)(l->column + columns);
-	l->f64 = (bool *)(l->special + columns);
+	l->f64 = (bool *)(l->column + columns);
 	relaxed_add(c->memory, bytes);
 	return l;
-}
-
-/* The metric's name has a suffix that its family's lacks. */
-static bool is_suffixed(const struct collect_column *col)
-{
-	return col->def->metric.name[col->def->family->name_bytes] != '\0';
 }
 
 static int by_series(const void *a, const void *b)
@@ -472,28 +300,22 @@ static int by_series(const void *a, const void *b)
  */
 static bool find_twins(struct collect_layout *l)
 {
-	uint32_t suffixed = 0, plain = 0, n = 0;
-	struct collect_column **v;
+	struct collect_column **v = malloc((l->columns + (size_t)1) * sizeof(*v));
+	uint32_t n = 0, suffixed = 0;
 
-	for (uint32_t i = 0; i < l->columns; i++) {
-		const struct collect_column *col = &l->column[i];
-		bool may = col->def->type == EXPORT_FAMILY_COUNTER ||
-			   col->def->type == EXPORT_FAMILY_INFO;
-
-		suffixed += may && is_suffixed(col);
-		plain += may && !is_suffixed(col);
-	}
-	if (!suffixed || !plain)
-		return true;
-	v = malloc((suffixed + plain) * sizeof(*v));
 	if (!v)
 		return false;
-	for (uint32_t i = 0; i < l->columns; i++)
-		if (l->column[i].def->type == EXPORT_FAMILY_COUNTER ||
-		    l->column[i].def->type == EXPORT_FAMILY_INFO)
-			v[n++] = &l->column[i];
-	qsort(v, n, sizeof(*v), by_series);
-	for (uint32_t i = 1; i < n; i++)
+	for (uint32_t i = 0; i < l->columns; i++) {
+		const struct collect_def *d = l->column[i].def;
+
+		if (d->type != EXPORT_FAMILY_COUNTER && d->type != EXPORT_FAMILY_INFO)
+			continue;
+		suffixed += d->metric.name[d->family->name_bytes] != 0;
+		v[n++] = &l->column[i];
+	}
+	if (suffixed && suffixed < n)
+		qsort(v, n, sizeof(*v), by_series);
+	for (uint32_t i = 1; suffixed && suffixed < n && i < n; i++)
 		v[i]->twin = v[i]->def->family == v[i - 1]->def->family &&
 			     v[i]->def->type == v[i - 1]->def->type &&
 			     !strcmp(v[i]->def->labels->text, v[i - 1]->def->labels->text);
@@ -520,13 +342,18 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 	l->lines = (cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < n; i++) {
+		struct region_text_label labels[SL_LABELS_MAX];
 		struct region_metric m = *metrics[i];
 		struct collect_def *def = NULL;
-		void *held;
+		char *names;
 
-		if (rename_labels(r, &m, &held))
+		if (m.label_count)
+			memcpy(labels, m.labels, m.label_count * sizeof(*labels));
+		m.labels = labels;
+		if (collect_labels_export(labels, m.label_count, r->labels->keys, r->labels->count,
+					  &names))
 			def = def_get(c, &m);
-		free(held);
+		free(names);
 		if (!def)
 			break;
 		fill(l, &m, def);
@@ -557,6 +384,13 @@ struct collect_layout *collect_layout_new(struct collect_collector *c, struct co
 	if (*fault == REGION_FAULT_NONE)
 		l = collect_layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells,
 					generation);
+	if (l) {
+		l->special = s.specials;
+		l->specials = s.special_count;
+		l->bytes += s.special_capacity * sizeof(*s.specials);
+		relaxed_add(c->memory, s.special_capacity * sizeof(*s.specials));
+		s.specials = NULL;
+	}
 	region_schema_free(&s);
 	return l;
 }
@@ -573,5 +407,6 @@ void collect_layout_put(struct collect_layout *l)
 		def_put_locked(c, l->column[i].def);
 	pthread_mutex_unlock(&c->defs.lock);
 	relaxed_sub(c->memory, l->bytes);
+	free(l->special);
 	free(l);
 }

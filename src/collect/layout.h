@@ -11,16 +11,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collect/label.h"
+#include "collect/hash.h"
 #include "export/model.h"
 #include "region/decode.h"
 
 struct collect_collector;
 struct collect_region;
 
+/* ---- label.c: k1="v1",k2="v2", escaped once, when a layout is made; a scrape only copies ---- */
+
+/* One allocation; immutable. */
+struct collect_label_set {
+	uint32_t count;
+	uint32_t text_bytes;
+	uint64_t hash;		 /* of text */
+	const char *text;	 /* NUL-terminated, "" if there are none */
+	const char *const *keys; /* unescaped, in the order of text */
+	const char *const *values;
+	size_t bytes; /* of the allocation */
+};
+
+/* Copies and renders; NULL with errno ENOMEM. Free with free(). */
+struct collect_label_set *collect_label_set_new(const struct region_text_label *labels,
+						uint32_t count);
+struct collect_label_set *collect_label_set_copy(const struct collect_label_set *from);
+/*
+ * Renames labels whose keys are taken to exported_KEY, as Prometheus does with labels of a target;
+ * the prefix is repeated while another label has that key or it is taken, too. False: out of
+ * memory. The caller frees *names, which holds the new keys.
+ */
+bool collect_labels_export(struct region_text_label *labels, uint32_t count,
+			   const char *const *taken, uint32_t taken_count, char **names);
+
+/* ---- layout.c ---- */
+
 /* The name of a family, stored once. */
 struct collect_family_name {
-	struct collect_family_name *next;
+	struct collect_node node;
 	unsigned int refs; /* under the lock of struct collect_defs */
 	uint64_t build;	   /* index build in which place holds */
 	size_t place;	   /* in that index */
@@ -30,9 +57,8 @@ struct collect_family_name {
 
 /* The definition of a metric, shared by all regions that have the same one. */
 struct collect_def {
-	struct collect_def *next;
-	unsigned int refs; /* under the lock of struct collect_defs */
-	uint64_t hash;
+	struct collect_node node;
+	unsigned int refs;	     /* under the lock of struct collect_defs */
 	struct region_metric metric; /* id and cell are 0; labels as exposed */
 	struct collect_family_name *family;
 	struct collect_label_set *labels;
@@ -43,10 +69,7 @@ struct collect_def {
 /* Hash tables of the definitions and family names in use. */
 struct collect_defs {
 	pthread_mutex_t lock;
-	struct collect_def **bucket;
-	size_t buckets, count;
-	struct collect_family_name **family_bucket;
-	size_t family_buckets, family_count;
+	struct collect_hash defs, families;
 };
 
 int collect_defs_init(struct collect_defs *d);
@@ -60,13 +83,6 @@ struct collect_column {
 	bool twin; /* exposed as the same series as an earlier column: left out */
 };
 
-/* A cell that is not a sum of u64 over the stripes. */
-struct collect_special {
-	uint32_t cell;
-	bool shared; /* in stripe 0 only */
-	bool f64;
-};
-
 struct collect_layout {
 	unsigned int refs;
 	struct collect_collector *c;
@@ -76,9 +92,9 @@ struct collect_layout {
 	uint32_t refused; /* metrics beyond max_series */
 	bool scalar;	  /* each column is one cell */
 	struct collect_column *column;
-	bool *f64; /* by column, for the history */
-	struct collect_special *special;
-	uint32_t specials;
+	bool *f64;			/* by column, for the history */
+	struct region_special *special; /* NULL: the cells are published as they are */
+	size_t specials;
 	size_t bytes;
 };
 

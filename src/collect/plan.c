@@ -5,16 +5,11 @@
 
 #include "collect/plan.h"
 
-void collect_plan_init(struct collect_plan *p)
-{
-	*p = (struct collect_plan){0};
-}
-
 void collect_plan_free(struct collect_plan *p)
 {
 	free(p->read);
 	free(p->piece);
-	collect_plan_init(p);
+	*p = (struct collect_plan){0};
 }
 
 /*

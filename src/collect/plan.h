@@ -40,9 +40,8 @@ struct collect_plan {
 	uint64_t bytes;		 /* per round */
 };
 
-void collect_plan_init(struct collect_plan *p);
+/* All zero: no plan. */
 void collect_plan_free(struct collect_plan *p);
-
 /*
  * Plans lines (<= info->max_lines) of each of stripes (<= info->max_stripes). 0, or -ENOMEM with
  * the old plan kept.

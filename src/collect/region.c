@@ -20,7 +20,6 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 	r->worker = l->worker;
 	r->instance = instance;
 	r->age = age;
-	collect_plan_init(&r->plan);
 	region_values_init(&r->values);
 	relaxed_add(r->c->memory, sizeof(*r));
 	return r;
@@ -86,63 +85,31 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
 		collect_control_wake(c);
 }
 
-static int label_count(const struct region_info *info, const char *key)
-{
-	int n = 0;
-
-	for (uint32_t i = 0; i < info->label_count; i++)
-		n += !strcmp(info->labels[i].key, key);
-	return n;
-}
-
 /*
  * Labels of the header, then host and, unless the region is synthetic, process. A header may not
  * claim these, nor instance_id, which tells regions apart in the collector's own series.
  */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
+	static const char *const own[] = {"host", "process", "instance_id"};
 	struct region_text_label labels[SL_LABELS_MAX + 2];
-	char process[16], *renamed[SL_LABELS_MAX] = {NULL};
-	uint32_t n = 0, renames = 0;
-	int err = -ENOMEM;
+	uint32_t n = r->info->label_count;
+	char process[16], *names;
 
-	for (; n < r->info->label_count; n++) {
-		labels[n] = r->info->labels[n];
-		if (strcmp(labels[n].key, "host") && strcmp(labels[n].key, "process") &&
-		    strcmp(labels[n].key, "instance_id"))
-			continue;
-		if (asprintf(&renamed[renames], "exported_%s", labels[n].key) < 0) {
-			renamed[renames] = NULL;
-			goto out;
-		}
-		/* One more prefix if the header has that label too. Two are enough: a header with
-		 * both labels is refused for its length. */
-		if (label_count(r->info, renamed[renames])) {
-			char *twice;
-
-			if (asprintf(&twice, "exported_%s", renamed[renames]) < 0)
-				goto out;
-			free(renamed[renames]);
-			renamed[renames] = twice;
-		}
-		labels[n].key = renamed[renames++];
-	}
+	memcpy(labels, r->info->labels, n * sizeof(*labels));
+	if (!collect_labels_export(labels, n, own, 3, &names))
+		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
 	r->group = collect_label_set_new(labels, n - 1);
-	if (r->labels && r->group)
-		err = 0;
-out:
-	while (renames--)
-		free(renamed[renames]);
-	return err;
+	free(names);
+	return r->labels && r->group ? 0 : -ENOMEM;
 }
 
-/* Copies only the label bytes in use: they are most of the structure. */
-static struct region_info *info_copy(const struct region_info *from)
+struct region_info *collect_region_info_copy(const struct region_info *from)
 {
 	size_t bytes = info_bytes(from);
 	struct region_info *to = malloc(bytes);
@@ -160,7 +127,7 @@ static struct region_info *info_copy(const struct region_info *from)
 
 static int adopt(struct collect_region *r, const struct region_info *info, const char *hostname)
 {
-	r->info = info_copy(info);
+	r->info = collect_region_info_copy(info);
 	if (!r->info || make_labels(r, hostname)) {
 		free(r->info);
 		free(r->labels);
@@ -176,30 +143,26 @@ static int adopt(struct collect_region *r, const struct region_info *info, const
 enum region_fault collect_region_identify(struct collect_region *r,
 					  const struct sl_region_header *copy, const char *hostname)
 {
-	struct region_info *info = malloc(sizeof(*info));
-	enum region_fault fault = REGION_FAULT_MEMORY;
+	struct region_info info;
+	enum region_fault fault = region_header_parse(copy, r->remote.length, &info);
 
-	if (!info)
+	if (fault)
 		return fault;
-	fault = region_header_parse(copy, r->remote.length, info);
-	if (!fault && info->kind != r->kind)
-		fault = REGION_FAULT_SECTION;
-	if (!fault && info->instance != r->instance)
-		fault = REGION_FAULT_COUNT; /* another region */
-	if (!fault && !r->info && adopt(r, info, hostname))
-		fault = REGION_FAULT_MEMORY;
-	else if (!fault &&
-		 (r->info->kind != info->kind || r->info->hot != info->hot ||
-		  r->info->stripes != info->stripes ||
-		  r->info->stripe_stride != info->stripe_stride ||
-		  r->info->schema != info->schema || r->info->size != info->size ||
-		  r->info->max_stripes != info->max_stripes || r->info->flows != info->flows ||
-		  r->info->journal != info->journal || r->info->max_flows != info->max_flows ||
-		  r->info->journal_lines != info->journal_lines ||
-		  r->info->start_ns != info->start_ns))
-		fault = REGION_FAULT_CHECK; /* the header of an instance never changes */
-	free(info);
-	return fault;
+	if (info.kind != r->kind)
+		return REGION_FAULT_SECTION;
+	if (info.instance != r->instance)
+		return REGION_FAULT_COUNT; /* another region */
+	if (!r->info)
+		return adopt(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
+	/* The header of an instance never changes. */
+	if (r->info->kind != info.kind || r->info->hot != info.hot ||
+	    r->info->stripes != info.stripes || r->info->stripe_stride != info.stripe_stride ||
+	    r->info->schema != info.schema || r->info->size != info.size ||
+	    r->info->max_stripes != info.max_stripes || r->info->flows != info.flows ||
+	    r->info->journal != info.journal || r->info->max_flows != info.max_flows ||
+	    r->info->journal_lines != info.journal_lines || r->info->start_ns != info.start_ns)
+		return REGION_FAULT_CHECK;
+	return REGION_FAULT_NONE;
 }
 
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
@@ -220,52 +183,10 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 
 int collect_region_anonymous(struct collect_region *r)
 {
-	struct region_info *info;
-	int err;
+	struct region_info info = {
+		.instance = r->instance, .size = r->remote.length, .kind = SL_REGION_METRICS};
 
-	if (r->info)
-		return 0;
-	info = calloc(1, sizeof(*info));
-	if (!info)
-		return -ENOMEM;
-	info->instance = r->instance;
-	info->size = r->remote.length;
-	info->kind = SL_REGION_METRICS;
-	err = adopt(r, info, collect_host_name(r->host));
-	free(info);
-	return err;
-}
-
-void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
-			    uint64_t *out)
-{
-	const struct region_values *v = &r->values;
-	const uint64_t *line = v->sum ? v->sum : v->line;
-	uint32_t cells = v->stripes ? v->lines * SL_LINE_CELLS : 0, at = 0;
-
-	if (cells > layout->cells)
-		cells = layout->cells;
-	for (; at + SL_LINE_CELLS <= cells; at += SL_LINE_CELLS, line += 8)
-		memcpy(out + at, line, SL_LINE_CELLS * 8);
-	if (at < cells)
-		memcpy(out + at, line, (cells - at) * 8);
-	if (cells < layout->cells)
-		memset(out + cells, 0, (layout->cells - cells) * 8);
-	for (uint32_t i = 0; i < layout->specials; i++) {
-		const struct collect_special *s = &layout->special[i];
-		uint64_t word;
-		double d;
-
-		if (s->cell >= cells)
-			continue;
-		if (s->shared) {
-			word = region_values_shared(v, s->cell);
-			out[s->cell] = s->f64 ? word ^ word >> 32 : word;
-		} else {
-			d = region_values_f64(v, s->cell);
-			memcpy(&out[s->cell], &d, 8);
-		}
-	}
+	return r->info ? 0 : adopt(r, &info, collect_host_name(r->host));
 }
 
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)

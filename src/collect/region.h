@@ -44,6 +44,7 @@ struct collect_built {
 };
 
 struct collect_region {
+	struct collect_node node; /* of the link's table */
 	unsigned int refs;
 	struct collect_collector *c;
 	struct collect_host *host;
@@ -69,7 +70,6 @@ struct collect_region {
 	uint32_t entry; /* index in the directory */
 
 	/* The worker's. */
-	struct collect_region *hash_next;
 	uint32_t kind; /* claimed by its entry; verified against info->kind */
 	uint64_t entry_id;
 	struct fabric_remote remote;
@@ -141,9 +141,8 @@ int collect_region_synthesize(struct collect_region *r, const struct region_info
 			      const char *hostname);
 /* Gives a region whose header is not believed a placeholder identity, so that it can be listed. */
 int collect_region_anonymous(struct collect_region *r);
-/* Sums the stripes, by cell. */
-void collect_region_flatten(const struct collect_region *r, const struct collect_layout *layout,
-			    uint64_t *out);
+/* Copies only the label bytes in use, which are most of the structure. NULL: out of memory. */
+struct region_info *collect_region_info_copy(const struct region_info *from);
 /* The values are recent enough to be exposed. */
 bool collect_region_visible(const struct collect_region *r, uint64_t now_ns);
 

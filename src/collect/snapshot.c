@@ -55,27 +55,16 @@ void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *
 	free(b);
 }
 
-static uint64_t count_of(const struct region_metric *m, const uint64_t *cell)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
-		sum += cell[i];
-	return sum;
-}
-
-static bool is_histogram(const struct region_metric *m)
-{
-	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
-}
-
 uint64_t collect_history_word(const struct collect_column *col, const uint64_t *cell)
 {
 	const struct region_metric *m = &col->def->metric;
+	uint64_t count = 0;
 
-	if (is_histogram(m))
-		return count_of(m, cell + col->cell);
-	return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
+	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP)
+		return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
+	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
+		count += cell[col->cell + i];
+	return count;
 }
 
 double collect_history_double(const struct region_metric *m, uint64_t word)
@@ -112,8 +101,7 @@ void collect_snapshot_publish(struct collect_snapshot *b, const uint64_t *cell, 
 
 	/* Before the count is odd: packing takes microseconds. */
 	if (b->row_ns && rows >= b->target) {
-		chunk = collect_ring_append(&w->ring, instance, chunk, b->row_ns, b->row,
-					    l->columns, l->f64, rows, l->columns);
+		chunk = collect_snapshot_flush(b, w, instance);
 		rows = 0;
 		b->target = COLLECT_COLUMN_ROWS;
 	}

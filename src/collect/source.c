@@ -8,17 +8,16 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/collector_internal.h"
-#include "collect/self/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 
 struct source_walk {
 	struct collect_index *x;
 	struct collect_self *self;
-	size_t next_family, next_self;
+	size_t next_family;
 	bool in_self;
-	const struct collect_index_family *family;
 	size_t at, end; /* items */
 	bool sums;
 	uint8_t *seen; /* by region */
@@ -95,71 +94,40 @@ static int walk_family(void *arg, struct export_family *out)
 {
 	struct source_walk *w = arg;
 	size_t families = w->x ? w->x->families : 0;
-	struct export_family own;
 
 	for (;;) {
-		bool have = w->next_family < families, have_self;
-		const struct collect_index_family *f = have ? &w->x->family[w->next_family] : NULL;
+		const struct export_family *own = collect_self_peek(w->self);
+		const struct collect_index_family *f;
 
-		while (w->next_self < collect_self_families() &&
-		       !collect_self_exposed(w->self, w->next_self))
-			w->next_self++;
-		have_self = w->next_self < collect_self_families();
-		if (!have && !have_self)
-			return 0;
-		if (have_self)
-			collect_self_family(w->next_self, &own);
-		if (have_self && (!have || strcmp(own.name, f->f.name) < 0)) {
-			collect_self_enter(w->self, w->next_self++);
-			w->in_self = true;
-			*out = own;
+		f = w->next_family < families ? &w->x->family[w->next_family] : NULL;
+		w->in_self = own && (!f || strcmp(own->name, f->f.name) < 0);
+		if (w->in_self) {
+			collect_self_enter(w->self);
+			*out = *own;
 			return 1;
 		}
+		if (!f)
+			return 0;
 		w->next_family++;
-		w->in_self = false;
-		w->family = f;
 		w->at = f->first;
 		w->end = f->first + f->items;
-		if (!any_left(w))
-			continue;
-		*out = f->f;
-		return 1;
+		if (any_left(w)) {
+			*out = f->f;
+			return 1;
+		}
 	}
 }
 
 /* ---- labels ---- */
-
-static void *grown(void *at, size_t *have, size_t want, size_t size)
-{
-	size_t n = *have ? *have : 64;
-	void *to;
-
-	if (want <= *have && at)
-		return at;
-	while (n < want)
-		n *= 2;
-	to = realloc(at, n * size);
-	if (to)
-		*have = n;
-	return to;
-}
-
-/* Makes p point to room for want elements; false if out of memory, with p as it was. */
-#define ROOM(p, have, want)                                           \
-	({                                                            \
-		void *to_ = grown((p), (have), (want), sizeof(*(p))); \
-		if (to_)                                              \
-			(p) = to_;                                    \
-		to_ != NULL;                                          \
-	})
 
 /* Makes room for both label sets and keeps the content. */
 static bool label_room(struct source_walk *w, size_t bytes, size_t labels)
 {
 	size_t have = w->label_room;
 
-	return ROOM(w->text, &w->text_room, bytes) && ROOM(w->keys, &have, labels) &&
-	       ROOM(w->values, &w->label_room, labels);
+	return base_grow(&w->text, &w->text_room, bytes, 1) &&
+	       base_grow(&w->keys, &have, labels, sizeof(*w->keys)) &&
+	       base_grow(&w->values, &w->label_room, labels, sizeof(*w->values));
 }
 
 static bool label(struct source_walk *w, const struct collect_label_set *prefix,
@@ -220,22 +188,6 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
 }
 
-static void sum_gauge(const struct region_metric *m, uint64_t *to, uint64_t from)
-{
-	double a, b;
-
-	if (m->kind == SL_KIND_GAUGE_F64) {
-		memcpy(&a, to, 8);
-		memcpy(&b, &from, 8);
-		a += b;
-		memcpy(to, &a, 8);
-	} else if (m->kind == SL_KIND_STATESET) {
-		*to |= from;
-	} else {
-		*to += from;
-	}
-}
-
 /* Adds the other members of a sum. Gauges of dead members count only if no member is alive. */
 static void add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
@@ -258,7 +210,7 @@ static void add_members(struct source_walk *w, const struct region_metric *m,
 		if (lives && !alive)
 			w->cell[0] = w->more[0];
 		else if (lives || !alive)
-			sum_gauge(m, w->cell, w->more[0]);
+			collect_sum_cells(m, w->cell, w->more);
 		alive = alive || lives;
 	}
 }
@@ -318,7 +270,6 @@ static const struct collect_item *first_shown(struct source_walk *w)
 static int walk_series(void *arg, struct export_series *out)
 {
 	struct source_walk *w = arg;
-	const struct collect_label_set *prefix;
 	const struct region_metric *m;
 	const struct collect_item *i;
 	const struct collect_def *def;
@@ -329,23 +280,13 @@ static int walk_series(void *arg, struct export_series *out)
 	i = first_shown(w);
 	if (!i)
 		return 0;
-	if (i->source & ITEM_RETIRED) {
-		const struct collect_retired *t = w->x->retired[i->source & ~ITEM_RETIRED];
-
-		def = t->def;
-		prefix = t->labels;
-		out->created_ns = 0;
-	} else {
-		const struct collect_region *r = w->x->region[i->source];
-
-		def = w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE].def;
-		prefix = w->sums ? r->group : r->labels;
-		out->created_ns = w->sums ? 0 : r->info->start_ns; /* a sum has no start */
-	}
+	def = collect_index_def(w->x, i);
+	/* A sum has no start. */
+	out->created_ns = w->sums ? 0 : w->x->region[i->source]->info->start_ns;
 	m = &def->metric;
-	if (!ROOM(w->cell, &w->cell_room, m->cells) ||
-	    (w->sums && !ROOM(w->more, &w->more_room, m->cells)) ||
-	    !label(w, prefix, def->labels, out))
+	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
+	    (w->sums && !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more))) ||
+	    !label(w, collect_index_labels(w->x, i), def->labels, out))
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);

@@ -191,9 +191,9 @@ static unsigned int open_rows(const struct collect_snapshot *b, uint32_t column,
 	return n;
 }
 
-ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t instance,
-					  uint32_t metric, int64_t from_ns, int64_t to_ns,
-					  struct collect_point *out, size_t max)
+ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
+				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				  size_t max)
 {
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
@@ -230,12 +230,6 @@ ssize_t collect_collector_history_between(struct collect_collector *c, uint64_t 
 	memmove(out, out + t.room, (max - t.room) * sizeof(*out));
 	collect_index_put(x);
 	return (ssize_t)(max - t.room);
-}
-
-ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, struct collect_point *out, size_t max)
-{
-	return collect_collector_history_between(c, instance, metric, from_ns, INT64_MAX, out, max);
 }
 
 /* ---- workers and totals ---- */

@@ -4,7 +4,6 @@
  * in between. A slow host keeps its READs in flight; the rounds of other hosts do not wait for it.
  */
 #include <errno.h>
-#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -38,11 +37,6 @@ unsigned int collect_latency_bucket(uint64_t ns)
 		i++;
 	i += octave * 4 + 1;
 	return i < COLLECT_LATENCY_BUCKETS ? i : COLLECT_LATENCY_BUCKETS - 1;
-}
-
-double collect_latency_bound(unsigned int bucket)
-{
-	return exp2(bucket / 4.0) * 1e-6;
 }
 
 static inline void relax(void)

@@ -138,6 +138,13 @@ enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry
 
 /* ---- schema ---- */
 
+/* A cell whose value is not the u64 sum over the stripes. */
+struct region_special {
+	uint32_t cell;
+	bool f64;    /* folded double */
+	bool shared; /* stripe 0 only */
+};
+
 struct region_metric {
 	uint32_t id;
 	enum sl_metric_kind kind;
@@ -173,6 +180,8 @@ struct region_schema {
 	size_t skipped;	   /* records of unknown kinds */
 	struct region_schema_string *strings; /* names and keys of spans, by id; schema.c */
 	size_t string_count, string_capacity;
+	struct region_special *specials;
+	size_t special_count, special_capacity;
 
 	/* private to schema.c and values.c */
 	uint64_t key[2]; /* random key of the hash table */
@@ -181,8 +190,6 @@ struct region_schema {
 	size_t slot_count;
 	uint64_t *taken; /* bit c: cell c belongs to a record */
 	size_t taken_words;
-	struct region_special *specials; /* cells that are not sums of u64 */
-	size_t special_count, special_capacity;
 };
 void region_schema_init(struct region_schema *schema);
 void region_schema_free(struct region_schema *schema);
@@ -230,12 +237,11 @@ double region_values_f64(const struct region_values *v, uint32_t cell);	     /* 
 uint64_t region_values_shared(const struct region_values *v, uint32_t cell); /* stripe 0's word */
 
 /*
- * All cells of a schema as an array indexed by cell: u64 sums; f64 sums as IEEE 754 bits
- * (unfolded); gauges as words of stripe 0, those of type f64 as IEEE 754 bits. out has
- * schema->cells entries. Cells that v does not hold are 0.
+ * All cells as an array indexed by cell: u64 sums; f64 sums as IEEE 754 bits (unfolded); gauges as
+ * words of stripe 0, those of type f64 as IEEE 754 bits. Cells that v does not hold are 0.
  */
-void region_values_flatten(const struct region_values *v, const struct region_schema *schema,
-			   uint64_t *out);
+void region_values_flatten(const struct region_values *v, const struct region_special *special,
+			   size_t specials, uint64_t cells, uint64_t *out);
 
 /* ---- for writers ---- */
 

@@ -134,20 +134,20 @@ static uint64_t special_value(const struct region_values *v, const struct region
 	return bits;
 }
 
-void region_values_flatten(const struct region_values *v, const struct region_schema *schema,
-			   uint64_t *out)
+void region_values_flatten(const struct region_values *v, const struct region_special *special,
+			   size_t specials, uint64_t cells, uint64_t *out)
 {
 	const uint64_t *line = v->sum ? v->sum : v->line;
-	uint64_t cells = v->stripes ? (uint64_t)v->lines * SL_LINE_CELLS : 0, at = 0;
+	uint64_t held = v->stripes ? (uint64_t)v->lines * SL_LINE_CELLS : 0, at = 0;
 
-	cells = BASE_MIN(cells, schema->cells);
-	for (; at + SL_LINE_CELLS <= cells; at += SL_LINE_CELLS, line += 8)
+	held = BASE_MIN(held, cells);
+	for (; at + SL_LINE_CELLS <= held; at += SL_LINE_CELLS, line += 8)
 		memcpy(out + at, line, SL_LINE_CELLS * 8);
-	if (at < cells)
-		memcpy(out + at, line, (cells - at) * 8);
-	if (cells < schema->cells)
-		memset(out + cells, 0, (schema->cells - cells) * 8);
-	for (size_t i = 0; i < schema->special_count; i++)
-		if (schema->specials[i].cell < cells)
-			out[schema->specials[i].cell] = special_value(v, &schema->specials[i]);
+	if (at < held)
+		memcpy(out + at, line, (held - at) * 8);
+	if (held < cells)
+		memset(out + held, 0, (cells - held) * 8);
+	for (size_t i = 0; i < specials; i++)
+		if (special[i].cell < held)
+			out[special[i].cell] = special_value(v, &special[i]);
 }

@@ -16,7 +16,7 @@ static void any_plan(void **state)
 		uint32_t lines, stripes, max_lines;
 		uint64_t end, bytes = 0;
 		uint8_t *seen, hot = 0;
-		struct collect_plan p;
+		struct collect_plan p = {0};
 
 		s = s * 1664525 + 1013904223;
 		max_lines = 64 * (1 + (s >> 20) % 40);
@@ -30,7 +30,6 @@ static void any_plan(void **state)
 		lines = (s >> 12) % (max_lines + 1);
 		stripes = (s >> 16) % (info.max_stripes + 1);
 		seen = calloc(max_lines * info.max_stripes, 1);
-		collect_plan_init(&p);
 		assert_int_equal(collect_plan_make(&p, &info, lines, stripes), 0);
 		end = 0;
 		for (uint32_t i = 0; i < p.reads; i++) {

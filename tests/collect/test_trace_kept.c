@@ -17,11 +17,11 @@ static void add(struct collect_tracer *t, struct collect_trace_kept *k, uint64_t
 	*s = (struct collect_trace_span){
 		.next = (struct collect_trace_span *)k->t.first,
 		.instance = 7,
-		.span_id = id,
-		.parent_id = parent,
-		.start_ns = 1000,
+		.o.span_id = id,
+		.o.parent_id = parent,
+		.o.start_ns = 1000,
 		.duration_ns = 9,
-		.name = strcpy((char *)(s + 1), name),
+		.o.name = strcpy((char *)(s + 1), name),
 		.service = "shop",
 		.bytes = bytes,
 	};
@@ -49,8 +49,8 @@ static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 	collect_trace_kept_tidy(t, &k);
 	assert_int_equal(k.t.spans, 1);
 	assert_int_equal(t->stats.held_bytes, k.t.first->bytes);
-	if (!k.t.first->parent_id) { /* that is up to qsort() */
-		assert_ptr_equal(k.t.root, k.t.first->name);
+	if (!k.t.first->o.parent_id) { /* that is up to qsort() */
+		assert_ptr_equal(k.t.root, k.t.first->o.name);
 	} else {
 		assert_string_equal(k.t.root, "");
 		assert_string_equal(k.t.service, "");

@@ -144,7 +144,7 @@ static void read_values(const uint8_t *data, const struct region_info *info,
 		must(bits == failed);
 		free(copy);
 	}
-	region_values_flatten(&v, schema, out);
+	region_values_flatten(&v, schema->specials, schema->special_count, schema->cells, out);
 	must(out[schema->cells] == 0x5a5a);
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct region_metric *m = schema->metrics[i];

@@ -166,7 +166,7 @@ static void read_value(const uint8_t *map, const struct region_info *info, doubl
 					 hot.lines_used, NULL))
 			FAIL("a line does not verify after its repair");
 	out = calloc(schema.cells, sizeof(*out));
-	region_values_flatten(&v, &schema, out);
+	region_values_flatten(&v, schema.specials, schema.special_count, schema.cells, out);
 	m = schema.metrics[0];
 	*sum = 0;
 	switch (m->kind) {

@@ -31,7 +31,8 @@ static void values_are_summed_as_their_kind_demands(void **state)
 	}
 	region_values_init(&v);
 	memset(out, 0xee, sizeof(out));
-	region_values_flatten(&v, &s, out); /* nothing yet: zeroes */
+	region_values_flatten(&v, s.specials, s.special_count, s.cells,
+			      out); /* nothing yet: zeroes */
 	for (uint64_t i = 0; i < s.cells; i++)
 		assert_int_equal(out[i], 0);
 	assert_int_equal(out[s.cells], 0xeeeeeeeeeeeeeeee);
@@ -41,7 +42,7 @@ static void values_are_summed_as_their_kind_demands(void **state)
 						      (const uint64_t(*)[8])make_line(&m, i, 0),
 						      v.lines, NULL),
 				 0);
-	region_values_flatten(&v, &s, out);
+	region_values_flatten(&v, s.specials, s.special_count, s.cells, out);
 	assert_true(out[cell[0]] == (uint64_t)-3);
 	assert_true(region_values_u64(&v, cell[0]) == (uint64_t)-3);
 	assert_true(region_values_f64(&v, cell[1]) == 3.75);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/trace/export.h"
+#include "collect/trace/internal.h"
 
 /* In place of export/otlp.c. */
 static struct {
@@ -44,24 +44,24 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	}
 }
 
-static struct collect_trace_span *make(size_t n, uint64_t pods, struct collect_trace_attr *attr)
+static struct collect_trace_span *make(size_t n, uint64_t pods, struct export_otlp_attr *attr)
 {
 	struct collect_trace_span *s = calloc(n, sizeof(*s));
 
 	assert_non_null(s);
 	for (size_t i = 0; i < n; i++) {
-		attr[i] = (struct collect_trace_attr){
-			.key = "value", .type = SL_SPAN_TYPE_I64, .i64 = (int64_t)i * 10};
+		attr[i] = (struct export_otlp_attr){
+			.key = "value", .type = EXPORT_OTLP_I64, .i64 = (int64_t)i * 10};
 		s[i] = (struct collect_trace_span){
 			.next = i + 1 < n ? &s[i + 1] : NULL,
 			.instance = 1 + i % pods,
-			.span_id = 100 + i,
-			.name = "",
+			.o.span_id = 100 + i,
+			.o.name = "",
 			.service = "",
 			.pod = "",
-			.message = "",
-			.attr_count = 1,
-			.attrs = &attr[i],
+			.o.message = "",
+			.o.attr_count = 1,
+			.o.attrs = &attr[i],
 		};
 	}
 	return s;
@@ -69,7 +69,7 @@ static struct collect_trace_span *make(size_t n, uint64_t pods, struct collect_t
 
 static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 {
-	struct collect_trace_attr attr[7];
+	struct export_otlp_attr attr[7];
 	struct collect_trace_span *s = make(7, 3, attr);
 	struct collect_trace t = {.trace_lo = 1, .first = s, .start_ns = 5};
 	static const uint64_t order[] = {100, 103, 106, 101, 102, 105};
@@ -102,7 +102,7 @@ static void spans_go_out_by_pod_in_their_order_and_each_once(void **state)
 static void a_trace_of_many_pods_costs_only_its_spans(void **state)
 {
 	size_t n = 500000;
-	struct collect_trace_attr *attr = calloc(n, sizeof(*attr));
+	struct export_otlp_attr *attr = calloc(n, sizeof(*attr));
 	struct collect_trace_span *s = make(n, n, attr);
 	struct collect_trace t = {.trace_lo = 1, .first = s};
 

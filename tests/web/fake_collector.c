@@ -106,7 +106,8 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 }
 
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
-				  int64_t from_ns, struct collect_point *out, size_t max)
+				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
+				  size_t max)
 {
 	struct fake_region *r = find(c, instance);
 	struct fake_metric *m = NULL;
@@ -117,6 +118,7 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 			m = &r->metrics[i];
 	if (!m)
 		return -ENOENT;
+	(void)to_ns;
 	while (first < m->point_count && m->points[first].ns < from_ns)
 		first++;
 	if (m->point_count - first > max)

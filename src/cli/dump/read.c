@@ -143,7 +143,8 @@ static bool read_values(struct cli_dump *d)
 			}
 		}
 	}
-	region_values_flatten(&d->values, &d->schema, d->flat);
+	region_values_flatten(&d->values, d->schema.specials, d->schema.special_count,
+			      d->schema.cells, d->flat);
 	return !d->fault;
 }
 

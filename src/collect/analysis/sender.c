@@ -239,8 +239,8 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 
 	if (!series)
 		return;
-	n = collect_collector_history_between(s->c, p->instance, column, p->span.from_ns + 1,
-					      p->span.to_ns, s->point, p->span.last ? 1 : POINTS);
+	n = collect_collector_history(s->c, p->instance, column, p->span.from_ns + 1, p->span.to_ns,
+				      s->point, p->span.last ? 1 : POINTS);
 	if (n == POINTS)
 		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)

@@ -11,7 +11,6 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/link/region_state.h"
 
 #define SLOTS_PER_READ (TABLE_READ_MAX / SL_FLOW_SIZE)
 #define LINES_PER_READ (TABLE_READ_MAX / SL_LINE_SIZE)

@@ -4,9 +4,6 @@
 
 #include "base/base.h"
 #include "collect/kernel/workload.h"
-#include "collect/link/directory.h"
-#include "collect/link/region_state.h"
-#include "collect/link/table.h"
 
 #define HOT_MAX_NS 5000000000u /* drop a table whose hot line does not settle for this long */
 

@@ -15,12 +15,6 @@
 #include "base/base.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/kernel/workload.h"
-#include "collect/link/directory.h"
-#include "collect/link/fetch.h"
-#include "collect/link/pass.h"
-#include "collect/link/region_setup.h"
-#include "collect/link/region_state.h"
-#include "collect/link/table.h"
 
 #define DRIVE_NS  5000000u    /* between two calls of fabric_drive() within a round */
 #define STATS_NS  100000000u  /* between two copies of the fabric's counters */
@@ -40,7 +34,7 @@ int collect_link_init(struct collect_link *l, struct collect_worker *w, struct c
 		return err;
 	}
 	l->dir = calloc(1, sizeof(*l->dir));
-	if (!l->dir || collect_reads_init(l) || collect_table_init(l))
+	if (!l->dir || collect_reads_init(l) || !collect_hash_init(&l->by_instance))
 		return -ENOMEM;
 	h->link[queue] = l;
 	h->fabric = fabric_name(l->fabric);

@@ -6,11 +6,6 @@
 
 #include "base/base.h"
 #include "collect/link/link.h"
-#include "collect/link/pass.h"
-#include "collect/link/region_state.h"
-#include "collect/link/schema.h"
-#include "collect/link/table.h"
-#include "collect/link/tap.h"
 
 #define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
 #define FINAL_PASSES 20u	 /* to read all lines of a dead region */
@@ -114,25 +109,25 @@ bool collect_pass_start(struct collect_link *l, struct collect_region *r)
 	return true;
 }
 
-void collect_pass_abort(struct collect_link *l, struct collect_region *r)
+static void fail(struct collect_link *l, struct collect_region *r)
 {
 	r->failed = true;
 	if (r->pass && !r->plan_ops) {
 		r->pass = false;
 		l->passes--;
 	}
+}
+
+void collect_pass_abort(struct collect_link *l, struct collect_region *r)
+{
+	fail(l, r);
 	collect_schema_abort(r);
 }
 
 void collect_pass_cut_short(struct collect_link *l, struct collect_region *r)
 {
-	if (!r->pass || r->pass_read >= r->plan.reads)
-		return;
-	r->failed = true;
-	if (!r->plan_ops) {
-		r->pass = false;
-		l->passes--;
-	}
+	if (r->pass && r->pass_read < r->plan.reads)
+		fail(l, r);
 }
 
 static bool take_hot(struct collect_link *l, struct collect_region *r, const uint64_t *line,
@@ -228,10 +223,13 @@ static void show(struct collect_link *l, struct collect_region *r, const uint64_
 static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	struct collect_worker *w = l->worker;
+	const struct collect_layout *layout;
 
 	if (!r->snapshot)
 		return;
-	collect_region_flatten(r, r->snapshot->layout, w->flat);
+	layout = r->snapshot->layout;
+	region_values_flatten(&r->values, layout->special, layout->specials, layout->cells,
+			      w->flat);
 	if (l->c->taps)
 		collect_tap_row(l, r, w->flat);
 	if (hold_back(r, now_ns)) {

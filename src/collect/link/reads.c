@@ -130,16 +130,10 @@ bool collect_reads_poll(struct collect_link *l, uint64_t now_ns)
 void collect_reads_cancel(struct collect_link *l, uint64_t now_ns)
 {
 	l->real_ns = (int64_t)base_realtime_ns();
-	while (l->reposts) {
-		struct fabric_read *read = &l->read[l->repost[--l->reposts]];
+	while (l->reposts || l->op_posted < l->op_head) {
+		uint32_t i = l->reposts ? l->repost[--l->reposts] : l->op_posted++;
 
-		read->status = -ENOTCONN;
-		complete(l, read, now_ns);
-	}
-	while (l->op_posted < l->op_head) {
-		struct fabric_read *read = &l->read[l->op_posted++];
-
-		read->status = -ENOTCONN;
-		complete(l, read, now_ns);
+		l->read[i].status = -ENOTCONN;
+		complete(l, &l->read[i], now_ns);
 	}
 }

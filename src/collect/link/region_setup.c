@@ -7,12 +7,6 @@
 
 #include "base/base.h"
 #include "collect/kernel/table_reader.h"
-#include "collect/link/directory.h"
-#include "collect/link/pass.h"
-#include "collect/link/region_setup.h"
-#include "collect/link/region_state.h"
-#include "collect/link/schema.h"
-#include "collect/link/table.h"
 
 #define MAPS_PER_POLL 4u
 #define HEADER_READ   (SL_HEADER_SIZE + SL_LINE_SIZE)

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* region_state.c - the transitions of enum collect_step: bound, unbound, retried later, dropped. */
-#include "collect/link/region_state.h"
-
 #include <errno.h>
 
 #include "base/base.h"
 #include "collect/link/link.h"
-#include "collect/link/pass.h"
-#include "collect/link/table.h"
 
 #define RETRY_MIN_NS   50000000u
 #define RETRY_MAX_NS   5000000000u
@@ -79,7 +75,6 @@ void collect_region_drop(struct collect_link *l, struct collect_region *r, enum 
 	relaxed_store(r->step, STEP_DROPPED);
 	if (r->info)
 		collect_region_queue(r, first ? EVENT_NEW | EVENT_CHANGED : EVENT_CHANGED);
-	relaxed_add(l->c->dropped, 1);
 	collect_pass_abort(l, r);
 }
 

@@ -7,10 +7,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/link/link.h"
-#include "collect/link/region_state.h"
-#include "collect/link/schema.h"
-#include "collect/link/table.h"
 
 #define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema, at first */
 #define SCHEMA_MAX_NS 1000000000u /* and if its layout keeps changing */
@@ -145,15 +143,9 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 			collect_region_drop(l, r, fault, now_ns);
 		return;
 	}
-	if (b->layout->cells > w->flat_cells) {
-		uint64_t *flat = realloc(w->flat, b->layout->cells * sizeof(*flat));
-
-		if (!flat) {
-			collect_snapshot_put(b, r->c);
-			return;
-		}
-		w->flat = flat;
-		w->flat_cells = b->layout->cells;
+	if (!base_grow(&w->flat, &w->flat_cells, b->layout->cells, sizeof(*w->flat))) {
+		collect_snapshot_put(b, r->c);
+		return;
 	}
 	/* The schema names cells beyond those of the hot line. */
 	if (b->layout->lines > r->hot.lines_used) {

@@ -3,24 +3,10 @@
  * table.c - the regions of a link: by instance, by age, and the urgent ones, which are looked after
  * beside the rounds.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "base/grow.h"
 #include "collect/kernel/table_reader.h"
-#include "collect/link/pass.h"
-#include "collect/link/region_state.h"
-#include "collect/link/table.h"
-#include "collect/link/tap.h"
-
-#define BUCKETS 256u
-
-int collect_table_init(struct collect_link *l)
-{
-	l->buckets = BUCKETS;
-	l->bucket = calloc(l->buckets, sizeof(*l->bucket));
-	return l->bucket ? 0 : -ENOMEM;
-}
 
 void collect_table_free(struct collect_link *l)
 {
@@ -32,53 +18,24 @@ void collect_table_free(struct collect_link *l)
 		collect_region_put(l->region[i]);
 	}
 	free(l->region);
-	free(l->bucket);
+	collect_hash_free(&l->by_instance);
 	free(l->urgent);
 }
 
-static struct collect_region **place_of(struct collect_link *l, uint64_t instance)
+static uint64_t hash_of(const struct collect_link *l, uint64_t instance)
 {
 	uint64_t h = (instance ^ l->c->seed) * SL_LINE_K1;
 
-	return &l->bucket[(h ^ h >> 32) % l->buckets];
+	return h ^ h >> 32;
 }
 
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	for (struct collect_region *r = *place_of(l, instance); r; r = r->hash_next)
-		if (r->instance == instance)
-			return r;
-	return NULL;
-}
+	struct collect_region *r = collect_hash_first(&l->by_instance, hash_of(l, instance));
 
-static void unhash(struct collect_link *l, struct collect_region *r)
-{
-	struct collect_region **at = place_of(l, r->instance);
-
-	while (*at != r)
-		at = &(*at)->hash_next;
-	*at = r->hash_next;
-}
-
-static void grow_buckets(struct collect_link *l)
-{
-	uint32_t n = l->buckets * 4;
-	struct collect_region **to = calloc(n, sizeof(*to));
-
-	if (!to)
-		return;
-	free(l->bucket);
-	l->bucket = to;
-	l->buckets = n;
-	for (uint32_t i = 0; i < l->regions; i++) {
-		struct collect_region *r = l->region[i], **at;
-
-		if (r->gone)
-			continue;
-		at = place_of(l, r->instance);
-		r->hash_next = *at;
-		*at = r;
-	}
+	while (r && r->instance != instance)
+		r = collect_hash_next(r);
+	return r;
 }
 
 void collect_table_urgent(struct collect_link *l, struct collect_region *r)
@@ -105,11 +62,8 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		relaxed_sub(c->region_count, 1);
 		return NULL;
 	}
-	if (l->regions >= l->buckets)
-		grow_buckets(l);
 	l->region[l->regions++] = r;
-	r->hash_next = *place_of(l, instance);
-	*place_of(l, instance) = r;
+	collect_hash_add(&l->by_instance, r, hash_of(l, instance));
 	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }
@@ -122,7 +76,7 @@ void collect_table_remove(struct collect_link *l, struct collect_region *r)
 	collect_tables_gone(l, r);
 	collect_pass_abort(l, r);
 	relaxed_store(r->step, STEP_GONE);
-	unhash(l, r);
+	collect_hash_remove(&l->by_instance, r);
 	collect_host_release(l->host, l, r->instance);
 	relaxed_store(l->region_count, l->region_count - 1);
 	relaxed_sub(l->c->region_count, 1);

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tap.c - hands each pass of a region to the taps as a row of doubles, made only if a tap wants it.
- */
+/* tap.c - hands each pass of a region to the taps as a row of doubles, if a tap wants it. */
 #include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "base/grow.h"
 #include "collect/link/link.h"
-#include "collect/link/tap.h"
 
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)
 {
@@ -44,15 +41,9 @@ static bool is_stale(const struct collect_region *r, uint32_t cell, uint32_t cel
 static bool make_values(const struct collect_region *r, struct collect_worker *w,
 			const struct collect_layout *shape, const uint64_t *cell)
 {
-	if (shape->columns > w->row_columns) {
-		double *to = realloc(w->row, shape->columns * sizeof(*to));
-
-		if (!to) {
-			relaxed_bump(w->rows_lost, 1);
-			return false;
-		}
-		w->row = to;
-		w->row_columns = shape->columns;
+	if (!base_grow(&w->row, &w->row_columns, shape->columns, sizeof(*w->row))) {
+		relaxed_bump(w->rows_lost, 1);
+		return false;
 	}
 	for (uint32_t i = 0; i < shape->columns; i++) {
 		const struct collect_column *col = &shape->column[i];

@@ -1,110 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* collector.c - the collector's own series about workers, hosts and regions. */
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/calc.h"
 #include "collect/link/link.h"
 #include "collect/self/self.h"
 
 /* ---- sums ---- */
-
-/*
- * The owner of a counter. Those of workers and links are summed over all of them; those of the
- * fabric belong to a link, under its lock.
- */
-enum owner { COLLECTOR, TOTALS, WORKERS, LINKS, FABRIC };
-
-struct counter {
-	const char *label;
-	enum owner owner;
-	size_t offset;
-};
-
-/* The offset of a counter; compiles for a uint64_t only. */
-#define OFFSET(type, field) \
-	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)0)->field, uint64_t : 1)]))
-#define OF_COLLECTOR(label, field)                                        \
-	{                                                                 \
-		label, COLLECTOR, OFFSET(struct collect_collector, field) \
-	}
-#define OF_TOTALS(label, field)                                               \
-	{                                                                     \
-		label, TOTALS, OFFSET(struct collect_collector_totals, field) \
-	}
-#define OF_WORKERS(label, field)                                     \
-	{                                                            \
-		label, WORKERS, OFFSET(struct collect_worker, field) \
-	}
-#define OF_LINKS(label, field)                                   \
-	{                                                        \
-		label, LINKS, OFFSET(struct collect_link, field) \
-	}
-#define OF_FABRIC(label, field)                                   \
-	{                                                         \
-		label, FABRIC, OFFSET(struct fabric_stats, field) \
-	}
-
-static uint64_t at(const void *base, size_t offset)
-{
-	return __atomic_load_n((const uint64_t *)((const char *)base + offset), __ATOMIC_RELAXED);
-}
-
-static uint64_t of_host(const struct collect_host *h, const struct counter *n)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int k = 0; k < h->links; k++) {
-		struct collect_link *l = h->link[k];
-
-		if (n->owner == LINKS) {
-			sum += at(l, n->offset);
-			continue;
-		}
-		pthread_mutex_lock(&l->stats_lock);
-		sum += at(&l->stats, n->offset);
-		pthread_mutex_unlock(&l->stats_lock);
-	}
-	return sum;
-}
-
-static uint64_t of_all(const struct collect_self *s, const struct counter *n)
-{
-	uint64_t sum = 0;
-
-	switch (n->owner) {
-	case COLLECTOR:
-		return at(s->c, n->offset);
-	case TOTALS:
-		return at(&s->totals, n->offset);
-	case WORKERS:
-		for (unsigned int i = 0; i < s->c->workers; i++)
-			sum += at(&s->c->worker[i], n->offset);
-		return sum;
-	case LINKS:
-	case FABRIC:
-		break;
-	}
-	for (size_t i = 0; i < s->c->hosts; i++)
-		sum += of_host(&s->c->host[i], n);
-	return sum;
-}
-
-static bool by_label(struct collect_self *s, struct export_series *out, const char *key,
-		     const struct counter *counters, size_t n)
-{
-	return s->at < n && collect_self_label(s, out, key, counters[s->at].label) &&
-	       collect_self_u64(out, of_all(s, &counters[s->at]));
-}
-
-/* A family with a series for each of the counters. */
-#define BY_LABEL(name, key, ...)                                                              \
-	static bool name(struct collect_self *s, struct export_series *out)                   \
-	{                                                                                     \
-		static const struct counter counters[] = {__VA_ARGS__};                       \
-		return by_label(s, out, key, counters, sizeof(counters) / sizeof(*counters)); \
-	}
 
 BY_LABEL(read_errors, "cause", OF_FABRIC("timeout", errors_timeout),
 	 OF_FABRIC("access", errors_access), OF_FABRIC("other", errors_other),
@@ -117,22 +21,23 @@ BY_LABEL(refused, "cause", OF_COLLECTOR("max_regions", refused_regions),
 	 OF_COLLECTOR("max_series", refused_series), OF_COLLECTOR("history", refused_history),
 	 OF_COLLECTOR("retired_sums", retired_lost), OF_LINKS("duplicate_instance", duplicates),
 	 OF_WORKERS("tap_rows", rows_lost))
-BY_LABEL(regions, "state", OF_TOTALS("live", live), OF_TOTALS("dead", dead),
-	 OF_TOTALS("closed", closed), OF_TOTALS("dropped", dropped))
-BY_LABEL(memory, "part", OF_TOTALS("state", memory_bytes), OF_TOTALS("history", history_bytes))
+BY_LABEL(regions, "state", OF_WALK("live", totals.live), OF_WALK("dead", totals.dead),
+	 OF_WALK("closed", totals.closed), OF_WALK("dropped", totals.dropped))
+BY_LABEL(memory, "part", OF_WALK("state", totals.memory_bytes),
+	 OF_WALK("history", totals.history_bytes))
 BY_LABEL(history_dropped, "cause", OF_WORKERS("full", ring.dropped_chunks),
 	 OF_WORKERS("old", ring.expired_chunks))
 
 static bool faults(struct collect_self *s, struct export_series *out)
 {
 	enum region_fault fault = (enum region_fault)s->at + 1;
-	struct counter sum = OF_WORKERS(NULL, faults[0]);
+	struct collect_self_counter sum = OF_WORKERS(NULL, faults[0]);
 
 	if (fault >= REGION_FAULT_COUNT)
 		return false;
 	sum.offset += fault * sizeof(uint64_t);
 	return collect_self_label(s, out, "cause", region_fault_name(fault)) &&
-	       collect_self_u64(out, of_all(s, &sum));
+	       collect_self_u64(out, collect_self_sum(s, &sum));
 }
 
 SINGLE(series, s->totals.series)
@@ -190,7 +95,7 @@ static bool latency(struct collect_self *s, struct export_series *out)
 		s->bucket[k < BUCKETS_SHOWN ? k : BUCKETS_SHOWN] += relaxed_load(w->latency[i]);
 	}
 	for (unsigned int k = 0; k < BUCKETS_SHOWN; k++)
-		s->bound[k] = collect_latency_bound(4 * k);
+		s->bound[k] = collect_bucket_bound(4 * k);
 	out->value_type = EXPORT_VALUE_U64;
 	out->sum = (double)relaxed_load(w->latency_sum_ns) * 1e-9;
 	out->exponential = false;
@@ -223,8 +128,10 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 		const struct collect_host *h = host_at(s, out);             \
 		return h && (expression);                                   \
 	}
-#define OF_HOSTS_LINKS(name, ...) \
-	OF_HOST(name, collect_self_u64(out, of_host(h, &(const struct counter)__VA_ARGS__)))
+#define OF_HOSTS_LINKS(name, ...)                        \
+	OF_HOST(name, collect_self_u64(                  \
+			      out, collect_self_of_host( \
+					   h, &(const struct collect_self_counter)__VA_ARGS__)))
 
 OF_HOST(host_up, collect_self_u64(out, collect_host_condition(h, s->now_ns) == COLLECT_HOST_UP))
 OF_HOST(host_last_read, collect_self_f64(out, (double)relaxed_load(h->last_read_ns) * 1e-9))

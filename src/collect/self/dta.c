@@ -23,27 +23,18 @@ static const char *name_of(const json_t *j)
 	return name ? name : "";
 }
 
+static bool named(struct collect_self *s, struct export_series *out, const char *key,
+		  const char *name, const json_t *number)
+{
+	return collect_self_label(s, out, key, name) &&
+	       collect_self_u64(out, (uint64_t)json_integer_value(number));
+}
+
 static bool of_store(struct collect_self *s, struct export_series *out, const char *key)
 {
 	const json_t *j = store(s);
 
-	return j && collect_self_label(s, out, "store", name_of(j)) &&
-	       collect_self_u64(out, (uint64_t)json_integer_value(json_object_get(j, key)));
-}
-
-static bool dta_epoch(struct collect_self *s, struct export_series *out)
-{
-	return of_store(s, out, "epoch");
-}
-
-static bool dta_rotations(struct collect_self *s, struct export_series *out)
-{
-	return of_store(s, out, "rotations");
-}
-
-static bool dta_late(struct collect_self *s, struct export_series *out)
-{
-	return of_store(s, out, "rotations_late");
+	return j && named(s, out, "store", name_of(j), json_object_get(j, key));
 }
 
 static bool of_objects(struct collect_self *s, struct export_series *out, const char *key)
@@ -55,16 +46,6 @@ static bool of_objects(struct collect_self *s, struct export_series *out, const 
 	json_array_foreach(json_object_get(j, "objects"), i, object)
 		bytes += (uint64_t)json_integer_value(json_object_get(object, key));
 	return j && collect_self_label(s, out, "store", name_of(j)) && collect_self_u64(out, bytes);
-}
-
-static bool dta_bytes(struct collect_self *s, struct export_series *out)
-{
-	return of_objects(s, out, "bytes");
-}
-
-static bool dta_huge_bytes(struct collect_self *s, struct export_series *out)
-{
-	return of_objects(s, out, "huge_bytes");
 }
 
 /* Of the newest epoch; 0 for a store without one. */
@@ -102,15 +83,20 @@ static bool measured(struct collect_self *s, struct export_series *out, const ch
 	return false;
 }
 
-static bool dta_found(struct collect_self *s, struct export_series *out)
-{
-	return measured(s, out, "ratio");
-}
+/* A family whose value has this key in the status. */
+#define KEYED(name, of, key)                                                \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		return of(s, out, key);                                     \
+	}
 
-static bool dta_found_predicted(struct collect_self *s, struct export_series *out)
-{
-	return measured(s, out, "predicted");
-}
+KEYED(dta_epoch, of_store, "epoch")
+KEYED(dta_rotations, of_store, "rotations")
+KEYED(dta_late, of_store, "rotations_late")
+KEYED(dta_bytes, of_objects, "bytes")
+KEYED(dta_huge_bytes, of_objects, "huge_bytes")
+KEYED(dta_found, measured, "ratio")
+KEYED(dta_found_predicted, measured, "predicted")
 
 static bool dta_reports(struct collect_self *s, struct export_series *out)
 {
@@ -123,16 +109,13 @@ static bool dta_reports(struct collect_self *s, struct export_series *out)
 	char name[64];
 
 	if (s->at < i)
-		return collect_self_label(s, out, "outcome", of[s->at]) &&
-		       collect_self_u64(out, (uint64_t)json_integer_value(
-						     json_object_get(account, of[s->at])));
+		return named(s, out, "outcome", of[s->at], json_object_get(account, of[s->at]));
 	json_object_foreach(dropped, key, value)
 	{
 		if (i++ != s->at)
 			continue;
 		snprintf(name, sizeof(name), "dropped_%s", key);
-		return collect_self_label(s, out, "outcome", name) &&
-		       collect_self_u64(out, (uint64_t)json_integer_value(value));
+		return named(s, out, "outcome", name, value);
 	}
 	return false;
 }
@@ -142,20 +125,16 @@ static bool dta_units(struct collect_self *s, struct export_series *out)
 	static const char *const of[] = {"standing", "overwritten", "updated", "expired"};
 	const json_t *units = json_object_get(json_object_get(status(s), "account"), "units");
 
-	return s->at < 4 && collect_self_label(s, out, "state", of[s->at]) &&
-	       collect_self_u64(out,
-				(uint64_t)json_integer_value(json_object_get(units, of[s->at])));
+	return s->at < 4 && named(s, out, "state", of[s->at], json_object_get(units, of[s->at]));
 }
 
 static bool dta_reloads(struct collect_self *s, struct export_series *out)
 {
-	static const struct {
-		const char *outcome, *key;
-	} of[] = {{"done", "reloads"}, {"refused", "reloads_refused"}};
+	static const char *const of[] = {"done", "refused"};
 
-	return s->at < 2 && collect_self_label(s, out, "outcome", of[s->at].outcome) &&
-	       collect_self_u64(out, (uint64_t)json_integer_value(
-					     json_object_get(status(s), of[s->at].key)));
+	return s->at < 2 &&
+	       named(s, out, "outcome", of[s->at],
+		     json_object_get(status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
 static bool dta_translators(struct collect_self *s, struct export_series *out)
@@ -167,11 +146,6 @@ static bool dta_translators(struct collect_self *s, struct export_series *out)
 	json_array_foreach(json_object_get(status(s), "translators"), i, t)
 		connected += json_is_true(json_object_get(t, "connected"));
 	return collect_self_single(s, out, connected);
-}
-
-void collect_self_dta_end(struct collect_self *s)
-{
-	json_decref(s->dta);
 }
 
 /* ---- the families ---- */

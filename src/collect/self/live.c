@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* live.c - the collector's own series about analysis, sampling and receivers. */
-#include <stdio.h>
+#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/text.h"
-#include "collect/analysis/live_internal.h"
 #include "collect/self/self.h"
 
 #define HOUR_NS 3600000000000ll
@@ -16,97 +14,68 @@ static struct act_verdicts *verdicts(const struct collect_self *s)
 	return collect_analysis_verdicts(s->c->live->analysis);
 }
 
-static bool cause(struct collect_self *s, struct export_series *out, const char *key,
-		  const char *const *names, const uint64_t *values, size_t n)
+void collect_self_live_begin(struct collect_self *s)
 {
-	return s->at < n && collect_self_label(s, out, key, names[s->at]) &&
-	       collect_self_u64(out, values[s->at]);
+	struct collect_live *l = s->c->live;
+
+	if (l->analysis) {
+		collect_analysis_stats(l->analysis, &s->analysis);
+		act_verdicts_stats(verdicts(s), &s->verdicts);
+	}
+	if (l->notify)
+		collect_notify_stats(l->notify, &s->notify);
+	s->lost_changes = relaxed_load(l->lost_changes);
+	s->lost_alerts = relaxed_load(l->lost_alerts);
+	if (l->writer) {
+		collect_sender_stats(l->sender, &s->sender);
+		export_remote_write_stats(l->writer, &s->writer);
+		s->push[s->pushes].to = "remote_write";
+		s->push[s->pushes++].stats = s->writer.push;
+	}
+	if (l->alert) {
+		s->push[s->pushes].to = "alert";
+		export_push_stats(l->alert, &s->push[s->pushes++].stats);
+	}
+	if (l->webhook) {
+		s->push[s->pushes].to = "webhook";
+		export_push_stats(l->webhook, &s->push[s->pushes++].stats);
+	}
 }
 
 /* ---- analysis ---- */
 
+SINGLE(analysis_rows, s->analysis.rows)
+SINGLE(analysis_told, s->notify.notified)
+SINGLE(shadow_alarms, s->verdicts.shadow_alarms)
+
+BY_LABEL(analysis_lost, "cause", OF_WALK("pods", analysis.refused_pods),
+	 OF_WALK("features", analysis.refused_features), OF_WALK("late_rows", analysis.late),
+	 OF_WALK("missing_values", analysis.missing), OF_WALK("models", analysis.models_refused),
+	 OF_WALK("anomalies", verdicts.missed), OF_WALK("changes", lost_changes),
+	 OF_WALK("alerts", lost_alerts), OF_WALK("recorded_rows", analysis.lost_rows),
+	 OF_WALK("told", notify.untold), OF_WALK("saved_models", analysis.models_failed))
+BY_LABEL(analysis_pods, "state", OF_WALK("all", verdicts.pods),
+	 OF_WALK("warming_up", analysis.warming), OF_WALK("anomalous", verdicts.anomalous),
+	 OF_WALK("drifting", verdicts.drifting))
+
 static bool analysis_busy(struct collect_self *s, struct export_series *out)
 {
-	struct collect_analysis_stats a;
-
-	collect_analysis_stats(s->c->live->analysis, &a);
-	return collect_self_single(s, out, 0) && collect_self_f64(out, (double)a.busy_ns * 1e-9);
-}
-
-static bool analysis_rows(struct collect_self *s, struct export_series *out)
-{
-	struct collect_analysis_stats a;
-
-	collect_analysis_stats(s->c->live->analysis, &a);
-	return collect_self_single(s, out, a.rows);
-}
-
-static struct collect_notify_stats notified(const struct collect_self *s)
-{
-	struct collect_notify_stats t = {0};
-
-	if (s->c->live->notify)
-		collect_notify_stats(s->c->live->notify, &t);
-	return t;
-}
-
-SINGLE(analysis_told, notified(s).notified)
-
-static bool analysis_lost(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"pods",	      "features",    "late_rows",
-					    "missing_values", "models",	     "anomalies",
-					    "changes",	      "alerts",	     "recorded_rows",
-					    "told",	      "saved_models"};
-	struct collect_analysis_stats a;
-	struct act_verdicts_stats v;
-
-	collect_analysis_stats(s->c->live->analysis, &a);
-	act_verdicts_stats(verdicts(s), &v);
-	return cause(s, out, "cause", names,
-		     (uint64_t[]){a.refused_pods, a.refused_features, a.late, a.missing,
-				  a.models_refused, v.missed,
-				  relaxed_load(s->c->live->lost_changes),
-				  relaxed_load(s->c->live->lost_alerts), a.lost_rows,
-				  notified(s).untold, a.models_failed},
-		     sizeof(names) / sizeof(*names));
-}
-
-static bool analysis_pods(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"all", "warming_up", "anomalous", "drifting"};
-	struct collect_analysis_stats a;
-	struct act_verdicts_stats v;
-
-	collect_analysis_stats(s->c->live->analysis, &a);
-	act_verdicts_stats(verdicts(s), &v);
-	return cause(s, out, "state", names,
-		     (uint64_t[]){v.pods, a.warming, v.anomalous, v.drifting},
-		     sizeof(names) / sizeof(*names));
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, (double)s->analysis.busy_ns * 1e-9);
 }
 
 /* How much of the budget of false alarms the anomalies of the last hour would use up if false. */
 static bool budget_used(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_analysis_opts *o = collect_analysis_opts(s->c->live->analysis);
-	int64_t since = (int64_t)base_realtime_ns() - HOUR_NS;
-	struct act_verdicts_stats v;
+	double allowed = (double)s->verdicts.pods * o->false_alarms;
 	uint64_t n;
 
 	if (s->at)
 		return false;
-	act_verdicts_stats(verdicts(s), &v);
-	n = act_verdicts_begun(verdicts(s), since);
+	n = act_verdicts_begun(verdicts(s), (int64_t)base_realtime_ns() - HOUR_NS);
 	return collect_self_single(s, out, 0) &&
-	       collect_self_f64(out, v.pods ? (double)n / ((double)v.pods * o->false_alarms) : 0);
-}
-
-static bool shadow_alarms(struct collect_self *s, struct export_series *out)
-{
-	struct act_verdicts_stats v;
-
-	act_verdicts_stats(verdicts(s), &v);
-	return collect_self_single(s, out, v.shadow_alarms);
+	       collect_self_f64(out, s->verdicts.pods ? (double)n / allowed : 0);
 }
 
 /* ---- pods ---- */
@@ -178,107 +147,26 @@ static bool scaling_pressure(struct collect_self *s, struct export_series *out)
 	return w && collect_self_f64(out, w->pressure);
 }
 
-/* ---- receivers ---- */
+/* ---- receivers and sampling ---- */
 
-/* Receiver i of those configured; NULL: there is none. */
-static const char *receiver(const struct collect_live *l, size_t i, struct export_push_stats *out)
-{
-	struct export_remote_write_stats w;
+BY_LABEL(push_dropped, "cause", OF_PUSH("full", dropped_full), OF_PUSH("refused", dropped_refused),
+	 OF_PUSH("old", dropped_old), OF_PUSH("stopping", dropped_stopping))
+BY_LABEL(push_errors, "cause", OF_PUSH("connect", errors_connect),
+	 OF_PUSH("timeout", errors_timeout), OF_PUSH("status", errors_status))
+BY_LABEL(push_sent, NULL, OF_PUSH(NULL, sent_items))
+BY_LABEL(push_waiting, NULL, OF_PUSH(NULL, waiting_bytes))
 
-	if (l->writer && !i--) {
-		export_remote_write_stats(l->writer, &w);
-		*out = w.push;
-		return "remote_write";
-	}
-	if (l->alert && !i--) {
-		export_push_stats(l->alert, out);
-		return "alert";
-	}
-	if (l->webhook && !i--) {
-		export_push_stats(l->webhook, out);
-		return "webhook";
-	}
-	return NULL;
-}
-
-static bool push_cause(struct collect_self *s, struct export_series *out, const char *to,
-		       const char *name, uint64_t value)
-{
-	struct region_text_label labels[] = {{"to", to}, {"cause", name}};
-
-	return collect_self_labels(s, out, labels, 2) && collect_self_u64(out, value);
-}
-
-static bool push_dropped(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"full", "refused", "old", "stopping"};
-	struct export_push_stats p;
-	const char *to = receiver(s->c->live, s->at / 4, &p);
-
-	return to && push_cause(s, out, to, names[s->at % 4],
-				(uint64_t[]){p.dropped_full, p.dropped_refused, p.dropped_old,
-					     p.dropped_stopping}[s->at % 4]);
-}
-
-static bool push_errors(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"connect", "timeout", "status"};
-	struct export_push_stats p;
-	const char *to = receiver(s->c->live, s->at / 3, &p);
-
-	return to && push_cause(s, out, to, names[s->at % 3],
-				(uint64_t[]){p.errors_connect, p.errors_timeout,
-					     p.errors_status}[s->at % 3]);
-}
-
-static bool push_sent(struct collect_self *s, struct export_series *out)
-{
-	struct export_push_stats p;
-	const char *to = receiver(s->c->live, s->at, &p);
-
-	return to && collect_self_label(s, out, "to", to) && collect_self_u64(out, p.sent_items);
-}
-
-static bool push_waiting(struct collect_self *s, struct export_series *out)
-{
-	struct export_push_stats p;
-	const char *to = receiver(s->c->live, s->at, &p);
-
-	return to && collect_self_label(s, out, "to", to) && collect_self_u64(out, p.waiting_bytes);
-}
-
-/* ---- sampling ---- */
-
-static bool sampling_samples(struct collect_self *s, struct export_series *out)
-{
-	struct export_remote_write_stats w;
-
-	export_remote_write_stats(s->c->live->writer, &w);
-	return collect_self_single(s, out, w.samples);
-}
-
-static bool sampling_left_out(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"same_millisecond", "memory"};
-	struct export_remote_write_stats w;
-
-	export_remote_write_stats(s->c->live->writer, &w);
-	return cause(s, out, "cause", names, (uint64_t[]){w.same_ms, w.dropped_memory}, 2);
-}
+SINGLE(sampling_samples, s->writer.samples)
+BY_LABEL(sampling_left_out, "cause", OF_WALK("same_millisecond", writer.same_ms),
+	 OF_WALK("memory", writer.dropped_memory))
 
 static bool sampling_lost(struct collect_self *s, struct export_series *out)
 {
 	static const char *const names[] = {"late_verdict", "receiver_behind"};
-	struct collect_sender_stats t;
+	uint64_t ns = s->at ? s->sender.skipped_ns : s->sender.late_ns;
 
-	collect_sender_stats(s->c->live->sender, &t);
 	return s->at < 2 && collect_self_label(s, out, "cause", names[s->at]) &&
-	       collect_self_f64(out, (double)(s->at ? t.skipped_ns : t.late_ns) * 1e-9);
-}
-
-void collect_self_live_end(struct collect_self *s)
-{
-	free(s->workload);
+	       collect_self_f64(out, (double)ns * 1e-9);
 }
 
 /* ---- the families ---- */
@@ -317,7 +205,7 @@ COLLECT_SELF_PART(analysis, analysis_exposed);
 
 static bool push_exposed(const struct collect_self *s)
 {
-	return s->c->live && (s->c->live->writer || s->c->live->alert || s->c->live->webhook);
+	return s->pushes > 0;
 }
 
 static const struct collect_self_family push_families[] = {

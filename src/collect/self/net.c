@@ -24,6 +24,8 @@ struct net_pair {
 struct collect_self_net {
 	size_t pairs;
 	struct net_pair pair[COLLECT_NET_PAIRS];
+	size_t hosts;
+	struct collect_net_host_view *host;
 	uint64_t refused;
 	uint64_t bucket[TCP_NET_BUCKETS];
 	bool failed;
@@ -52,12 +54,23 @@ static void take(const struct collect_net_pair_view *v, void *arg)
 	}
 }
 
+static void take_host(const struct collect_net_host_view *v, void *arg)
+{
+	struct collect_self_net *n = arg;
+
+	n->host[n->hosts++] = *v;
+}
+
 bool collect_self_net_begin(struct collect_self *s)
 {
 	s->net = calloc(1, sizeof(*s->net));
 	if (!s->net)
 		return false;
+	s->net->host = calloc(s->c->hosts + 1, sizeof(*s->net->host));
+	if (!s->net->host)
+		return false;
 	collect_collector_pair_latency(s->c, take, s->net);
+	collect_collector_net_hosts(s->c, take_host, s->net);
 	s->net->refused = collect_collector_net_refused(s->c);
 	return !s->net->failed;
 }
@@ -66,6 +79,8 @@ void collect_self_net_end(struct collect_self *s)
 {
 	for (size_t i = 0; s->net && i < s->net->pairs; i++)
 		free(s->net->pair[i].port);
+	if (s->net)
+		free(s->net->host);
 	free(s->net);
 }
 
@@ -138,26 +153,30 @@ static bool histogram(struct collect_self *s, struct export_series *out,
 	return true;
 }
 
-static bool net_latency(struct collect_self *s, struct export_series *out)
+/* The histogram of s->at: one per port and way. NULL: there are no more. */
+static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
 	int way = s->at % 2;
 	char text[8];
 
-	return port && of_way(s, out, p, way, "port", port_text(text, port)) &&
-	       histogram(s, out, &port->hist[way]);
+	return port && of_way(s, out, p, way, "port", port_text(text, port)) ? &port->hist[way]
+									     : NULL;
+}
+
+static bool net_latency(struct collect_self *s, struct export_series *out)
+{
+	const struct tcp_net_hist *h = way_at(s, out);
+
+	return h && histogram(s, out, h);
 }
 
 static bool net_negative(struct collect_self *s, struct export_series *out)
 {
-	const struct net_pair *p;
-	const struct net_port *port = port_at(s, 2, &p);
-	int way = s->at % 2;
-	char text[8];
+	const struct tcp_net_hist *h = way_at(s, out);
 
-	return port && of_way(s, out, p, way, "port", port_text(text, port)) &&
-	       collect_self_u64(out, port->hist[way].negative);
+	return h && collect_self_u64(out, h->negative);
 }
 
 static bool net_round_trip(struct collect_self *s, struct export_series *out)
@@ -219,33 +238,16 @@ static bool net_unmatched(struct collect_self *s, struct export_series *out)
 
 SINGLE(net_refused, s->net->refused)
 
-struct missed {
-	size_t at;
-	struct collect_net_host_view found;
-	bool any;
-};
-
-static void find_host(const struct collect_net_host_view *v, void *arg)
-{
-	struct missed *m = arg;
-
-	if (m->at-- == 0) {
-		m->found = *v;
-		m->any = true;
-	}
-}
-
 static bool net_missed(struct collect_self *s, struct export_series *out)
 {
-	struct missed m = {.at = s->at};
+	const struct collect_net_host_view *h = &s->net->host[s->at];
 
-	collect_collector_net_hosts(s->c, find_host, &m);
-	return m.any &&
-	       collect_self_labels(s, out,
-				   (struct region_text_label[]){{"host", m.found.hostname},
-								{"target", m.found.target}},
-				   2) &&
-	       collect_self_u64(out, m.found.missed);
+	return s->at < s->net->hosts &&
+	       collect_self_labels(
+		       s, out,
+		       (struct region_text_label[]){{"host", h->hostname}, {"target", h->target}},
+		       2) &&
+	       collect_self_u64(out, h->missed);
 }
 
 /* ---- the families ---- */

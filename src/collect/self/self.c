@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "base/base.h"
+#include "collect/link/link.h"
 #include "collect/self/self.h"
 
 /* ---- making a series ---- */
@@ -55,7 +58,63 @@ bool collect_self_single(struct collect_self *s, struct export_series *out, uint
 	return s->at == 0 && collect_self_labels(s, out, NULL, 0) && collect_self_u64(out, v);
 }
 
-/* ---- the table, sorted by name ---- */
+/* ---- counters ---- */
+
+static uint64_t at(const void *base, size_t offset)
+{
+	return __atomic_load_n((const uint64_t *)((const char *)base + offset), __ATOMIC_RELAXED);
+}
+
+uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int k = 0; k < h->links; k++) {
+		struct collect_link *l = h->link[k];
+
+		if (n->owner == LINKS) {
+			sum += at(l, n->offset);
+			continue;
+		}
+		pthread_mutex_lock(&l->stats_lock);
+		sum += at(&l->stats, n->offset);
+		pthread_mutex_unlock(&l->stats_lock);
+	}
+	return sum;
+}
+
+uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n)
+{
+	uint64_t sum = 0;
+
+	if (n->owner == COLLECTOR)
+		return at(s->c, n->offset);
+	if (n->owner == WALK)
+		return at(s, n->offset);
+	for (unsigned int i = 0; n->owner == WORKERS && i < s->c->workers; i++)
+		sum += at(&s->c->worker[i], n->offset);
+	for (size_t i = 0; n->owner != WORKERS && i < s->c->hosts; i++)
+		sum += collect_self_of_host(&s->c->host[i], n);
+	return sum;
+}
+
+/* Those of receivers have one series per receiver and counter. */
+bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
+			   const struct collect_self_counter *counters, size_t n)
+{
+	const struct collect_self_counter *counter = &counters[s->at % n];
+	size_t i = s->at / n;
+
+	if (counter->owner == PUSH)
+		return i < s->pushes &&
+		       collect_self_labels(s, out,
+					   (struct region_text_label[]){{"to", s->push[i].to},
+									{key, counter->label}},
+					   key ? 2 : 1) &&
+		       collect_self_u64(out, at(&s->push[i].stats, counter->offset));
+	return !i && collect_self_label(s, out, key, counter->label) &&
+	       collect_self_u64(out, collect_self_sum(s, counter));
+}
 
 /* ---- the families, sorted by name ---- */
 
@@ -66,6 +125,7 @@ static const struct collect_self_part *const parts[] = {
 
 enum { FAMILIES_MAX = 128 };
 static struct {
+	struct export_family f;
 	const struct collect_self_family *family;
 	const struct collect_self_part *part;
 } table[FAMILIES_MAX];
@@ -74,50 +134,34 @@ static pthread_once_t sorted = PTHREAD_ONCE_INIT;
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp((*(const struct collect_self_family *const *)a)->name,
-		      (*(const struct collect_self_family *const *)b)->name);
+	return strcmp(((const struct export_family *)a)->name,
+		      ((const struct export_family *)b)->name);
 }
 
 static void sort_families(void)
 {
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		for (size_t k = 0; k < parts[i]->families && families < FAMILIES_MAX; k++) {
-			table[families].family = &parts[i]->family[k];
+			const struct collect_self_family *f = &parts[i]->family[k];
+
+			table[families].f = (struct export_family){.name = f->name,
+								   .help = f->help,
+								   .unit = f->unit,
+								   .type = f->type,
+								   .series = 1};
+			table[families].family = f;
 			table[families++].part = parts[i];
 		}
 	qsort(table, families, sizeof(*table), by_name);
 }
 
-size_t collect_self_families(void)
-{
-	pthread_once(&sorted, sort_families);
-	return families;
-}
-
-void collect_self_family(size_t i, struct export_family *out)
-{
-	const struct collect_self_family *f = table[i].family;
-
-	*out = (struct export_family){
-		.name = f->name, .help = f->help, .unit = f->unit, .type = f->type, .series = 1};
-}
-
-bool collect_self_exposed(const struct collect_self *s, size_t family)
-{
-	const struct collect_self_part *part = table[family].part;
-
-	return !part->exposed || part->exposed(s);
-}
-
 bool collect_self_has(const char *name)
 {
-	if (strncmp(name, "sidelight_", 10))
-		return false;
-	for (size_t i = 0; i < collect_self_families(); i++) {
-		const char *own = table[i].family->name;
-		size_t n = strlen(own);
+	pthread_once(&sorted, sort_families);
+	for (size_t i = 0; i < families; i++) {
+		size_t n = strlen(table[i].f.name);
 
-		if (!strncmp(name, own, n) && (!name[n] || name[n] == '_'))
+		if (!strncmp(name, table[i].f.name, n) && (!name[n] || name[n] == '_'))
 			return true;
 	}
 	return false;
@@ -127,6 +171,7 @@ struct collect_self *collect_self_begin(struct collect_collector *c, struct coll
 {
 	struct collect_self *s = calloc(1, sizeof(*s));
 
+	pthread_once(&sorted, sort_families);
 	if (!s)
 		return NULL;
 	s->c = c;
@@ -135,6 +180,8 @@ struct collect_self *collect_self_begin(struct collect_collector *c, struct coll
 	collect_collector_totals(c, &s->totals);
 	if (c->tracer)
 		collect_tracer_stats(c->tracer, &s->trace);
+	if (c->live)
+		collect_self_live_begin(s);
 	if (!collect_self_net_begin(s)) {
 		collect_self_end(s);
 		return NULL;
@@ -142,16 +189,24 @@ struct collect_self *collect_self_begin(struct collect_collector *c, struct coll
 	return s;
 }
 
-void collect_self_enter(struct collect_self *s, size_t family)
+const struct export_family *collect_self_peek(struct collect_self *s)
 {
-	s->family = family;
+	while (s->next < families && table[s->next].part->exposed &&
+	       !table[s->next].part->exposed(s))
+		s->next++;
+	return s->next < families ? &table[s->next].f : NULL;
+}
+
+void collect_self_enter(struct collect_self *s)
+{
+	s->family = table[s->next++].family;
 	s->at = 0;
 }
 
 int collect_self_next(struct collect_self *s, struct export_series *out)
 {
 	out->created_ns = 0;
-	if (!table[s->family].family->series(s, out))
+	if (!s->family->series(s, out))
 		return 0;
 	s->at++;
 	return 1;
@@ -161,9 +216,9 @@ void collect_self_end(struct collect_self *s)
 {
 	if (!s)
 		return;
-	collect_self_live_end(s);
-	collect_self_dta_end(s);
 	collect_self_net_end(s);
+	json_decref(s->dta);
+	free(s->workload);
 	free(s->labels);
 	free(s);
 }

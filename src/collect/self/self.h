@@ -7,20 +7,33 @@
 #ifndef SL_COLLECT_SELF_SELF_H
 #define SL_COLLECT_SELF_SELF_H
 
+#include "collect/analysis/live_internal.h"
 #include "collect/collector_internal.h"
-#include "collect/self/families.h"
 #include "collect/trace/trace.h"
 
 #define BUCKETS_SHOWN 24u /* of READ latency: one per octave, 1 us to 8 s */
 
-/* A walk. */
+/* A walk. Statistics are those at its start. */
 struct collect_self {
 	struct collect_collector *c;
 	const struct collect_index *x;
 	struct collect_collector_totals totals;
-	struct collect_tracer_stats trace; /* if there is a tracer */
+	struct collect_tracer_stats trace;	/* if there is a tracer */
+	struct collect_analysis_stats analysis; /* live.c's, of the parts in use */
+	struct act_verdicts_stats verdicts;
+	struct collect_notify_stats notify;
+	struct collect_sender_stats sender;
+	struct export_remote_write_stats writer;
+	struct {
+		const char *to;
+		struct export_push_stats stats;
+	} push[3];
+	size_t pushes;
+	uint64_t lost_changes, lost_alerts;
 	uint64_t now_ns;
-	size_t family, at;
+	size_t next; /* family */
+	const struct collect_self_family *family;
+	size_t at;
 	struct collect_label_set *labels; /* of the last series */
 	uint64_t bucket[BUCKETS_SHOWN + 1];
 	double bound[BUCKETS_SHOWN];
@@ -60,12 +73,54 @@ extern const struct collect_self_part collect_self_analysis, collect_self_collec
 #define INFO	  EXPORT_FAMILY_INFO
 #define STATESET  EXPORT_FAMILY_STATESET
 
+/* ---- counters by their offset ---- */
+
+/*
+ * The owner of a counter. Those of workers and links are summed over all of them; those of the
+ * fabric belong to a link, under its lock.
+ */
+enum collect_self_owner { COLLECTOR, WALK, WORKERS, LINKS, FABRIC, PUSH };
+
+struct collect_self_counter {
+	const char *label;
+	enum collect_self_owner owner;
+	size_t offset;
+};
+
+/* The offset of a counter; compiles for a uint64_t only. */
+#define OFFSET(type, field) \
+	(offsetof(type, field) + 0 * sizeof(char[_Generic(((type *)0)->field, uint64_t : 1)]))
+/* clang-format off */
+#define OF(label, owner, type, field) {label, owner, OFFSET(struct type, field)}
+/* clang-format on */
+#define OF_COLLECTOR(label, field) OF(label, COLLECTOR, collect_collector, field)
+#define OF_WALK(label, field)	   OF(label, WALK, collect_self, field)
+#define OF_WORKERS(label, field)   OF(label, WORKERS, collect_worker, field)
+#define OF_LINKS(label, field)	   OF(label, LINKS, collect_link, field)
+#define OF_FABRIC(label, field)	   OF(label, FABRIC, fabric_stats, field)
+#define OF_PUSH(label, field)	   OF(label, PUSH, export_push_stats, field)
+
+/* A family with a series for each of the counters. */
+#define BY_LABEL(name, key, ...)                                                     \
+	static bool name(struct collect_self *s, struct export_series *out)          \
+	{                                                                            \
+		static const struct collect_self_counter counters[] = {__VA_ARGS__}; \
+		return collect_self_counters(s, out, key, counters,                  \
+					     sizeof(counters) / sizeof(*counters));  \
+	}
+
 /* A family without labels, of one series. */
 #define SINGLE(name, number)                                                \
 	static bool name(struct collect_self *s, struct export_series *out) \
 	{                                                                   \
 		return collect_self_single(s, out, number);                 \
 	}
+
+bool collect_self_counters(struct collect_self *s, struct export_series *out, const char *key,
+			   const struct collect_self_counter *counters, size_t n);
+/* Of one host: LINKS or FABRIC. */
+uint64_t collect_self_of_host(const struct collect_host *h, const struct collect_self_counter *n);
+uint64_t collect_self_sum(const struct collect_self *s, const struct collect_self_counter *n);
 
 bool collect_self_labels(struct collect_self *s, struct export_series *out,
 			 const struct region_text_label *labels, uint32_t n);
@@ -78,10 +133,9 @@ bool collect_self_single(struct collect_self *s, struct export_series *out, uint
 /* collector.c: the region of s->at, with its labels and instance_id, or NULL. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out);
 
+void collect_self_live_begin(struct collect_self *s);
 /* False: out of memory. */
 bool collect_self_net_begin(struct collect_self *s);
 void collect_self_net_end(struct collect_self *s);
-void collect_self_live_end(struct collect_self *s);
-void collect_self_dta_end(struct collect_self *s);
 
 #endif

@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 /* trace.c - the collector's own series about traces. */
+#include <stddef.h>
+
 #include "collect/self/self.h"
 
-static bool part(struct collect_self *s, struct export_series *out, const char *key,
-		 const char *const *names, const uint64_t *values, size_t n)
-{
-	return s->at < n && collect_self_label(s, out, key, names[s->at]) &&
-	       collect_self_u64(out, values[s->at]);
-}
-
-static bool trace_read(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"heads", "roots", "index", "spans", "schema"};
-	const struct collect_tracer_stats *t = &s->trace;
-	const uint64_t values[] = {t->bytes_heads, t->bytes_roots, t->bytes_index, t->bytes_spans,
-				   t->bytes_schema};
-
-	return part(s, out, "part", names, values, sizeof(values) / sizeof(values[0]));
-}
-
-static bool trace_lost(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"roots_overrun", "index_overrun", "overrun",
-					    "unsettled",     "pod_gone",      "lies",
-					    "unread",	     "memory",	      "evicted"};
-	const struct collect_tracer_stats *t = &s->trace;
-	const uint64_t values[] = {t->lost_roots,     t->lost_index,  t->lost_overrun,
-				   t->lost_unsettled, t->lost_gone,   t->lost_lies,
-				   t->lost_unread,    t->lost_memory, t->evicted};
-
-	return part(s, out, "cause", names, values, sizeof(values) / sizeof(values[0]));
-}
+BY_LABEL(trace_read, "part", OF_WALK("heads", trace.bytes_heads),
+	 OF_WALK("roots", trace.bytes_roots), OF_WALK("index", trace.bytes_index),
+	 OF_WALK("spans", trace.bytes_spans), OF_WALK("schema", trace.bytes_schema))
+BY_LABEL(trace_lost, "cause", OF_WALK("roots_overrun", trace.lost_roots),
+	 OF_WALK("index_overrun", trace.lost_index), OF_WALK("overrun", trace.lost_overrun),
+	 OF_WALK("unsettled", trace.lost_unsettled), OF_WALK("pod_gone", trace.lost_gone),
+	 OF_WALK("lies", trace.lost_lies), OF_WALK("unread", trace.lost_unread),
+	 OF_WALK("memory", trace.lost_memory), OF_WALK("evicted", trace.evicted))
+BY_LABEL(sent_spans, "outcome", OF_WALK("sent", trace.otlp.push.sent_items),
+	 OF_WALK("full", trace.otlp.push.dropped_full),
+	 OF_WALK("refused", trace.otlp.push.dropped_refused),
+	 OF_WALK("partial", trace.otlp.push.dropped_partial),
+	 OF_WALK("old", trace.otlp.push.dropped_old),
+	 OF_WALK("stopping", trace.otlp.push.dropped_stopping),
+	 OF_WALK("memory", trace.otlp.dropped_memory))
 
 static bool by_reason(struct collect_self *s, struct export_series *out, const uint64_t *values)
 {
@@ -51,40 +39,27 @@ static bool trace_over_budget(struct collect_self *s, struct export_series *out)
 	return by_reason(s, out, s->trace.over_budget);
 }
 
-static bool trace_export(struct collect_self *s, struct export_series *out)
-{
-	static const char *const names[] = {"sent", "full",	"refused", "partial",
-					    "old",  "stopping", "memory"};
-	struct export_otlp_stats o;
-
-	return collect_tracer_export_stats(s->c->tracer, &o) &&
-	       part(s, out, "outcome", names,
-		    (uint64_t[]){o.push.sent_items, o.push.dropped_full, o.push.dropped_refused,
-				 o.push.dropped_partial, o.push.dropped_old,
-				 o.push.dropped_stopping, o.dropped_memory},
-		    7);
-}
-
-static bool trace_export_known(struct collect_self *s, struct export_series *out)
-{
-	struct export_otlp_stats o;
-
-	return collect_tracer_export_stats(s->c->tracer, &o) &&
-	       collect_self_single(s, out, o.known);
-}
-
-static bool trace_export_retries(struct collect_self *s, struct export_series *out)
-{
-	struct export_otlp_stats o;
-
-	return collect_tracer_export_stats(s->c->tracer, &o) &&
-	       collect_self_single(s, out, o.push.retries);
-}
-
 SINGLE(trace_roots, s->trace.roots)
 SINGLE(trace_published, s->trace.lines_published *SL_LINE_SIZE)
 SINGLE(trace_spans, s->trace.spans_published)
 SINGLE(trace_spans_read, s->trace.spans_kept)
+
+/* ---- OTLP, if kept traces are sent ---- */
+
+static bool trace_export(struct collect_self *s, struct export_series *out)
+{
+	return s->trace.exports && sent_spans(s, out);
+}
+
+static bool trace_export_known(struct collect_self *s, struct export_series *out)
+{
+	return s->trace.exports && collect_self_single(s, out, s->trace.otlp.known);
+}
+
+static bool trace_export_retries(struct collect_self *s, struct export_series *out)
+{
+	return s->trace.exports && collect_self_single(s, out, s->trace.otlp.push.retries);
+}
 
 /* ---- the families ---- */
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* decide.c - decides which traces to keep, by act/trace.h, and carries the decisions out. */
+#include <endian.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -38,22 +39,18 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 {
 	uint64_t within = HELD_NS + base_now_ns() - since_ns, last = 0;
 	uint32_t left = complete ? UINT32_MAX : FIRST_SPANS;
-	uint8_t id[ACT_TRACE_ID_BYTES];
+	const uint64_t id[2] = {htobe64(k->trace_hi), htobe64(k->trace_lo)};
 	struct collect_analysis_view a;
 	bool notified = false;
 
 	if (!collect_collector_analysis(t->c, &a))
 		return false;
-	for (int i = 0; i < 8; i++) {
-		id[i] = (uint8_t)(k->trace_hi >> (56 - 8 * i));
-		id[8 + i] = (uint8_t)(k->trace_lo >> (56 - 8 * i));
-	}
 	for (const struct collect_trace_span *s = k->first; s && left; s = s->next, left--) {
 		if (s->instance != last &&
 		    (complete ? score_within(t, s->instance, within)
 			      : score_of(t, collect_trace_pod_find(t, s->instance))) > 1) {
 			act_verdicts_traced(a.verdicts, s->instance, (int64_t)base_realtime_ns(),
-					    id);
+					    (const uint8_t *)id);
 			notified = true;
 		}
 		last = s->instance;

@@ -3,42 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collect/trace/export.h"
+#include "collect/trace/internal.h"
 
 #define RESOURCE 5u
 
 static struct export_otlp_attr text(const char *key, const char *value)
 {
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
-}
-
-static void take_attr(struct export_otlp_attr *to, const struct collect_trace_attr *a)
-{
-	*to = (struct export_otlp_attr){.key = a->key};
-	switch (a->type) {
-	case SL_SPAN_TYPE_STRING:
-		to->type = EXPORT_OTLP_STRING;
-		to->string = a->string;
-		break;
-	case SL_SPAN_TYPE_BOOL:
-		to->type = EXPORT_OTLP_BOOL;
-		to->boolean = a->boolean;
-		break;
-	case SL_SPAN_TYPE_F64:
-		to->type = EXPORT_OTLP_F64;
-		to->f64 = a->f64;
-		break;
-	default:
-		to->type = EXPORT_OTLP_I64;
-		to->i64 = a->i64;
-	}
-}
-
-/* Saturates: a publisher may claim any duration. */
-static uint64_t end_of(const struct collect_trace_span *s)
-{
-	return s->duration_ns < UINT64_MAX - s->start_ns ? s->start_ns + s->duration_ns
-							 : UINT64_MAX;
 }
 
 /* A span to send, and its position in the trace. */
@@ -59,35 +30,15 @@ static int by_pod(const void *a, const void *b)
 /* n spans of one pod. */
 static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 		       const struct export_item *item, size_t n, struct export_otlp_span *out,
-		       struct export_otlp_attr *attr, bool maybe_again)
+		       bool maybe_again)
 {
 	const struct collect_trace_span *first = item->span;
 	struct export_otlp_attr resource[RESOURCE];
 	size_t count = 4;
 	char instance[20];
 
-	for (size_t k = 0; k < n; k++) {
-		const struct collect_trace_span *s = item[k].span;
-
-		out[k] = (struct export_otlp_span){
-			.trace_hi = t->trace_hi,
-			.trace_lo = t->trace_lo,
-			.span_id = s->span_id,
-			.parent_id = s->parent_id,
-			.start_ns = s->start_ns,
-			.end_ns = end_of(s),
-			.kind = s->kind + 1, /* in OTLP 0 is "unspecified" */
-			.status = s->status,
-			.flags = s->flags | EXPORT_OTLP_HAS_REMOTE |
-				 (s->remote ? EXPORT_OTLP_IS_REMOTE : 0),
-			.name = s->name,
-			.message = s->message,
-			.attrs = attr,
-			.attr_count = s->attr_count,
-		};
-		for (uint32_t i = 0; i < s->attr_count; i++)
-			take_attr(attr++, &s->attrs[i]);
-	}
+	for (size_t k = 0; k < n; k++)
+		out[k] = item[k].span->o;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)first->instance);
 	resource[0] = text("service.name", first->service);
 	resource[1] = text("service.instance.id", instance);
@@ -103,21 +54,17 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns)
 {
 	bool maybe_again = t->start_ns < since_ns && !export_otlp_certain(o);
-	size_t n = 0, attr_count = 0, first = 0;
-	struct export_otlp_attr *attrs;
+	size_t n = 0, first = 0;
 	struct export_otlp_span *out;
 	struct export_item *item;
 	uint32_t at = 0;
 	bool whole;
 
-	for (const struct collect_trace_span *s = t->first; s; s = s->next) {
+	for (const struct collect_trace_span *s = t->first; s; s = s->next)
 		n += !s->sent;
-		attr_count += s->sent ? 0 : s->attr_count;
-	}
 	item = malloc((n + 1) * sizeof(*item));
 	out = malloc((n + 1) * sizeof(*out));
-	attrs = malloc((attr_count + 1) * sizeof(*attrs));
-	whole = item && out && attrs;
+	whole = item && out;
 	for (const struct collect_trace_span *s = t->first; whole && s; s = s->next) {
 		if (s->sent)
 			continue;
@@ -129,11 +76,10 @@ bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, 
 	for (size_t i = 1; whole && i <= n; i++) {
 		if (i < n && item[i].span->instance == item[first].span->instance)
 			continue;
-		export_pod(o, t, &item[first], i - first, out, attrs, maybe_again);
+		export_pod(o, t, &item[first], i - first, out, maybe_again);
 		first = i;
 	}
 	free(item);
 	free(out);
-	free(attrs);
 	return whole;
 }

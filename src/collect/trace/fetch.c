@@ -9,7 +9,7 @@ void collect_trace_request_free(struct collect_trace_request *r)
 {
 	if (r->kept)
 		r->kept->outstanding--;
-	if (r->want == TRACE_WANT_SPANS)
+	if (r->take == collect_trace_take_spans)
 		r->t->asked -= r->length;
 	collect_trace_pod_put(r->pod);
 	free(r);
@@ -39,7 +39,7 @@ static void answered(void *arg, int status, const void *bytes, uint32_t length, 
 
 struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
 							struct collect_trace_pod *p,
-							enum collect_trace_want want,
+							collect_trace_take_fn *take,
 							uint32_t length)
 {
 	struct collect_trace_request *r = malloc(sizeof(*r) + length);
@@ -48,9 +48,7 @@ struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t
 		t->stats.lost_memory++;
 		return NULL;
 	}
-	*r = (struct collect_trace_request){.t = t, .pod = p, .want = want, .length = length};
-	if (want == TRACE_WANT_SPANS)
-		t->asked += length;
+	*r = (struct collect_trace_request){.t = t, .pod = p, .take = take, .length = length};
 	p->refs++;
 	return r;
 }

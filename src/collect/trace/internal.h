@@ -3,14 +3,6 @@
  * internal.h - what the files of the tracer share. All state belongs to the tracer's thread, except
  * the list of kept traces and the queue of answers, which have a lock each.
  *
- * - trace.c: the thread and its periods; start and end; views for other threads
- * - pods.c: pods with spans, and the names that their spans use
- * - fetch.c: requests for bytes of a region
- * - rings.c: heads, roots and index of a pod's rings; the table of runs
- * - decide.c: which traces to keep
- * - kept.c: kept traces, their spans, and their end
- * - export.c: kept traces as OTLP
- *
  * In every period it reads, of each pod with spans, the heads of its rings and by them the new
  * lines of roots and index. Index entries go into a table by the hash of their trace. A root is
  * decided on one period after it was read, when the index of the other pods was read, too. A kept
@@ -25,9 +17,11 @@
 #include "collect/collector_internal.h"
 #include "collect/trace/trace.h"
 
-#define TRACE_TRIES   4u /* periods in which lines that do not settle are read again */
-#define TRACE_BUCKETS 65536u
-#define TRACE_PENDING 65536u
+#define TRACE_PERIOD_NS 100000000u
+#define TRACE_RUNS	262144u /* runs of spans remembered */
+#define TRACE_TRIES	4u	/* periods in which lines that do not settle are read again */
+#define TRACE_BUCKETS	65536u
+#define TRACE_PENDING	65536u
 
 /* ---- pods.c ---- */
 
@@ -44,7 +38,8 @@ struct collect_trace_ring {
 };
 
 struct collect_trace_pod {
-	struct collect_trace_pod *next, *hash_next;
+	struct collect_node node;
+	struct collect_trace_pod *next;
 	unsigned int refs; /* by requests and roots in progress, and by the list */
 	uint64_t instance, mark;
 	uint64_t key; /* of its service, for act/trace.h */
@@ -61,6 +56,7 @@ struct collect_trace_pod {
 };
 
 struct collect_trace_request;
+typedef void collect_trace_take_fn(struct collect_tracer *t, struct collect_trace_request *r);
 
 void collect_trace_pod_put(struct collect_trace_pod *p);
 /* NULL: not known. */
@@ -72,19 +68,10 @@ void collect_trace_schema_ask(struct collect_tracer *t, struct collect_trace_pod
 /* NULL: not known yet, try again; "?" after some tries. Valid as long as the pod. */
 const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t id,
 			       uint32_t tries);
-void collect_trace_take_hot(struct collect_tracer *t, struct collect_trace_request *r);
-void collect_trace_take_schema(struct collect_tracer *t, struct collect_trace_request *r);
+collect_trace_take_fn collect_trace_take_hot;
+collect_trace_take_fn collect_trace_take_schema;
 
 /* ---- fetch.c ---- */
-
-enum collect_trace_want {
-	TRACE_WANT_HEADS,
-	TRACE_WANT_ROOTS,
-	TRACE_WANT_INDEX,
-	TRACE_WANT_SPANS,
-	TRACE_WANT_HOT,
-	TRACE_WANT_SCHEMA
-};
 
 struct collect_trace_kept;
 
@@ -97,11 +84,12 @@ struct collect_trace_request {
 	struct collect_trace_request *next;
 	struct collect_tracer *t;
 	struct collect_trace_pod *pod;
-	struct collect_trace_kept *kept; /* of SPANS; NULL: to find the trace of an error */
-	enum collect_trace_want want;
+	struct collect_trace_kept *kept; /* of spans; NULL: to find the trace of an error */
+	collect_trace_take_fn *take;	 /* the answer; may set again */
+	bool again;			 /* to be repeated in the next period */
 	uint32_t ring, count, tries;
 	uint64_t number, end;
-	uint64_t done[4]; /* lines of SPANS that are done, of at most 255 */
+	uint64_t done[4]; /* lines of spans that are done, of at most 255 */
 	int status;
 	unsigned int parts_left;
 	struct collect_trace_part part[2];
@@ -112,7 +100,7 @@ struct collect_trace_request {
 /* NULL: out of memory, which is counted. */
 struct collect_trace_request *collect_trace_request_new(struct collect_tracer *t,
 							struct collect_trace_pod *p,
-							enum collect_trace_want want,
+							collect_trace_take_fn *take,
 							uint32_t length);
 void collect_trace_request_free(struct collect_trace_request *r);
 /* Requests all of it at offset of the region. The answer is queued in the tracer. */
@@ -142,9 +130,9 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg);
 void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod *p);
-void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_request *r);
-void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r);
-void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_request *r);
+collect_trace_take_fn collect_trace_take_heads;
+collect_trace_take_fn collect_trace_take_roots;
+collect_trace_take_fn collect_trace_take_index;
 
 /* ---- decide.c ---- */
 
@@ -168,11 +156,11 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 /* ---- kept.c ---- */
 
 struct collect_trace_kept {
+	struct collect_node node;
 	struct collect_trace t;
-	struct collect_trace_kept *hash_next; /* while it is open */
-	struct collect_trace_kept *id_next;
+	struct collect_trace_kept *open_next;
 	struct collect_trace_kept *older, *newer;
-	uint32_t hash, outstanding;
+	uint32_t outstanding;
 	uint64_t since_ns, close_ns; /* CLOCK_MONOTONIC */
 	bool open;
 	bool notified; /* an anomaly has it */
@@ -196,8 +184,7 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 			    bool error);
 /* The spans requested so far arrived. */
 void collect_trace_kept_show(struct collect_tracer *t, struct collect_trace_kept *k);
-/* True: done; false: to be read again. */
-bool collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r);
+collect_trace_take_fn collect_trace_take_spans;
 /*
  * Sorts the spans and counts what depends on all of them. Any thread, under the lock. Out of
  * memory: the next call does it.
@@ -206,6 +193,15 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 /* Closes traces that were open long enough. */
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns);
 void collect_trace_kept_free_all(struct collect_tracer *t);
+
+/* ---- export.c ---- */
+
+/*
+ * Sends the spans that were not sent yet. A trace that began before since_ns, the start of this
+ * process, may have been sent by an earlier process; if that is not known, its resources have the
+ * attribute sidelight.trace.maybe_again. False: out of memory for part of it.
+ */
+bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns);
 
 /* ---- the whole ---- */
 
@@ -225,7 +221,8 @@ struct collect_tracer {
 	struct collect_trace_request *queue;
 	bool stop;
 
-	struct collect_trace_pod *pods, *by_instance[1024];
+	struct collect_trace_pod *pods;
+	struct collect_hash by_instance;
 	uint64_t tick;
 	struct collect_trace_request *again; /* to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
@@ -238,7 +235,8 @@ struct collect_tracer {
 
 	pthread_mutex_t lock; /* of kept traces and of the published stats */
 	struct collect_trace_kept *newest, *oldest;
-	struct collect_trace_kept *open[1024], *by_id[4096];
+	struct collect_trace_kept *open;
+	struct collect_hash by_id; /* by sl_span_hash() */
 	uint32_t opens;
 	struct collect_tracer_stats shown;
 

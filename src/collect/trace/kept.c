@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/base.h"
-#include "collect/trace/export.h"
 #include "collect/trace/internal.h"
 
 #define OPEN_MAX   4096u	/* open kept traces */
@@ -21,23 +20,13 @@
 
 /* ---- the list ---- */
 
-static struct collect_trace_kept *find_open(const struct collect_tracer *t, uint32_t hash,
-					    const struct collect_trace_kept *after)
-{
-	struct collect_trace_kept *k = after ? after->hash_next : t->open[hash % 1024];
-
-	while (k && k->hash != hash)
-		k = k->hash_next;
-	return k;
-}
-
 struct collect_trace_kept *collect_trace_kept_find(const struct collect_tracer *t, uint64_t hi,
 						   uint64_t lo)
 {
-	struct collect_trace_kept *k = t->by_id[sl_span_hash(hi, lo) % 4096];
+	struct collect_trace_kept *k = collect_hash_first(&t->by_id, sl_span_hash(hi, lo));
 
 	while (k && (k->t.trace_hi != hi || k->t.trace_lo != lo))
-		k = k->id_next;
+		k = collect_hash_next(k);
 	return k;
 }
 
@@ -55,11 +44,7 @@ static void kept_free(struct collect_trace_kept *k)
 
 static void kept_unlink(struct collect_tracer *t, struct collect_trace_kept *k)
 {
-	struct collect_trace_kept **at = &t->by_id[k->hash % 4096];
-
-	while (*at != k)
-		at = &(*at)->id_next;
-	*at = k->id_next;
+	collect_hash_remove(&t->by_id, k);
 	*(k->newer ? &k->newer->older : &t->newest) = k->older;
 	*(k->older ? &k->older->newer : &t->oldest) = k->newer;
 	t->stats.held--;
@@ -97,21 +82,16 @@ static void lost(struct collect_tracer *t, struct collect_trace_kept *k, uint64_
 static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 		      const struct collect_trace_run *run)
 {
-	struct collect_trace_request *r;
+	struct collect_trace_request *r = NULL;
 
-	if (!run->pod) {
-		lost(t, k, &t->stats.lost_gone, run->lines);
-		return;
-	}
-	if (t->asked > ASKED_MAX) {
-		lost(t, k, &t->stats.lost_unread, run->lines);
-		return;
-	}
-	r = collect_trace_request_new(t, run->pod, TRACE_WANT_SPANS, run->lines * SL_LINE_SIZE);
+	if (run->pod && t->asked <= ASKED_MAX)
+		r = collect_trace_request_new(t, run->pod, collect_trace_take_spans,
+					      run->lines * SL_LINE_SIZE);
 	if (!r) {
-		lost(t, k, &t->stats.lost_unread, run->lines);
+		lost(t, k, run->pod ? &t->stats.lost_unread : &t->stats.lost_gone, run->lines);
 		return;
 	}
+	t->asked += r->length;
 	r->kept = k;
 	if (k)
 		k->outstanding++;
@@ -133,17 +113,10 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	uint64_t now = 0;
 	bool wanted = false;
 
-	for (struct collect_trace_kept *k = find_open(t, run->hash, NULL); k;
-	     k = find_open(t, run->hash, k)) {
-		spans_ask(t, k, run);
-		wanted = true;
-	}
-	/* It may belong to a closed trace. */
-	for (struct collect_trace_kept *k = t->by_id[run->hash % 4096]; k; k = k->id_next) {
-		if (k->open || k->hash != run->hash)
-			continue;
-		now = now ? now : base_now_ns();
-		if (now - k->since_ns < LATE_NS) {
+	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
+	     k = collect_hash_next(k)) {
+		now = now || k->open ? now : base_now_ns();
+		if (k->open || now - k->since_ns < LATE_NS) {
 			spans_ask(t, k, run);
 			wanted = true;
 		}
@@ -179,8 +152,8 @@ static void open_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	k->open = true;
 	k->close_ns = base_now_ns() + t->o.linger_ns;
-	k->hash_next = t->open[k->hash % 1024];
-	t->open[k->hash % 1024] = k;
+	k->open_next = t->open;
+	t->open = k;
 	t->opens++;
 }
 
@@ -188,13 +161,13 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root)
 {
 	struct collect_trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
+	uint32_t hash = sl_span_hash(hi, lo);
 
 	if (!k) {
 		t->stats.lost_memory++;
 		return;
 	}
 	k->bytes = sizeof(*k);
-	k->hash = sl_span_hash(hi, lo);
 	k->since_ns = base_now_ns();
 	k->t = (struct collect_trace){
 		.trace_hi = hi,
@@ -206,8 +179,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 	};
 	open_trace(t, k);
 	pthread_mutex_lock(&t->lock);
-	k->id_next = t->by_id[k->hash % 4096];
-	t->by_id[k->hash % 4096] = k;
+	collect_hash_add(&t->by_id, k, hash);
 	k->older = t->newest;
 	*(t->newest ? &t->newest->newer : &t->oldest) = k;
 	t->newest = k;
@@ -217,7 +189,7 @@ void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 		set_root(t, k, root);
 	kept_evict(t);
 	pthread_mutex_unlock(&t->lock);
-	collect_trace_each_run(t, k->hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
+	collect_trace_each_run(t, hash, root ? root->root.duration_ns : BEFORE_NS, ask_run, k);
 }
 
 void collect_trace_kept_root(struct collect_tracer *t, struct collect_trace_kept *k,
@@ -251,7 +223,7 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 					   const struct collect_trace_pod *p, const char *name)
 {
 	size_t text = strlen(name) + strlen(p->service) + strlen(p->pod) + strlen(d->message) + 4;
-	struct collect_trace_attr *a;
+	struct export_otlp_attr *a;
 	struct collect_trace_span *s;
 	size_t bytes;
 	char *to;
@@ -265,33 +237,52 @@ static struct collect_trace_span *span_new(const struct region_span_data *d,
 	s = malloc(bytes);
 	if (!s)
 		return NULL;
-	a = (struct collect_trace_attr *)(s + 1);
+	a = (struct export_otlp_attr *)(s + 1);
 	to = (char *)(a + d->attr_count);
 	*s = (struct collect_trace_span){
 		.instance = p->instance,
+		.duration_ns = d->duration_ns,
+		.service = put(&to, p->service),
+		.pod = put(&to, p->pod),
+		.bytes = bytes,
+	};
+	s->o = (struct export_otlp_span){
+		.trace_hi = d->trace_hi,
+		.trace_lo = d->trace_lo,
 		.span_id = d->span_id,
 		.parent_id = d->parent_id,
 		.start_ns = d->start_ns,
-		.duration_ns = d->duration_ns,
-		.kind = d->kind,
+		.end_ns = d->start_ns + BASE_MIN(d->duration_ns, UINT64_MAX - d->start_ns),
+		.kind = d->kind + 1, /* in OTLP 0 is "unspecified" */
 		.status = d->status,
-		.flags = d->flags,
-		.remote = d->remote,
-		.attr_count = d->attr_count,
+		.flags = d->flags | EXPORT_OTLP_HAS_REMOTE |
+			 (d->remote ? EXPORT_OTLP_IS_REMOTE : 0),
+		.name = put(&to, name),
+		.message = put(&to, d->message),
 		.attrs = a,
-		.bytes = bytes,
+		.attr_count = d->attr_count,
 	};
-	s->name = put(&to, name);
-	s->service = put(&to, p->service);
-	s->pod = put(&to, p->pod);
-	s->message = put(&to, d->message);
 	for (uint32_t i = 0; i < d->attr_count; i++) {
-		a[i].key = put(&to, key_of(p, d->attrs[i].key));
-		a[i].type = d->attrs[i].type;
-		if (a[i].type == SL_SPAN_TYPE_STRING)
-			a[i].string = put(&to, d->attrs[i].string);
-		else
-			memcpy(&a[i].i64, &d->attrs[i].i64, sizeof(a[i].i64));
+		const struct region_span_attr *from = &d->attrs[i];
+
+		a[i] = (struct export_otlp_attr){.key = put(&to, key_of(p, from->key))};
+		switch (from->type) {
+		case SL_SPAN_TYPE_STRING:
+			a[i].type = EXPORT_OTLP_STRING;
+			a[i].string = put(&to, from->string);
+			break;
+		case SL_SPAN_TYPE_BOOL:
+			a[i].type = EXPORT_OTLP_BOOL;
+			a[i].boolean = from->boolean;
+			break;
+		case SL_SPAN_TYPE_F64:
+			a[i].type = EXPORT_OTLP_F64;
+			a[i].f64 = from->f64;
+			break;
+		default:
+			a[i].type = EXPORT_OTLP_I64;
+			a[i].i64 = from->i64;
+		}
 	}
 	return s;
 }
@@ -304,7 +295,7 @@ static void span_add(struct collect_tracer *t, struct collect_trace_kept *k,
 	k->t.first = s;
 	k->untidy = true;
 	k->t.spans++;
-	k->t.error |= s->status == SL_SPAN_ERROR;
+	k->t.error |= s->o.status == SL_SPAN_ERROR;
 	k->bytes += s->bytes;
 	t->stats.held_bytes += s->bytes;
 	t->stats.spans_kept++;
@@ -315,10 +306,10 @@ static int by_start(const void *a, const void *b)
 	const struct collect_trace_span *x = *(struct collect_trace_span *const *)a;
 	const struct collect_trace_span *y = *(struct collect_trace_span *const *)b;
 
-	if (x->start_ns != y->start_ns)
-		return x->start_ns < y->start_ns ? -1 : 1;
-	if (x->span_id != y->span_id)
-		return x->span_id < y->span_id ? -1 : 1;
+	if (x->o.start_ns != y->o.start_ns)
+		return x->o.start_ns < y->o.start_ns ? -1 : 1;
+	if (x->o.span_id != y->o.span_id)
+		return x->o.span_id < y->o.span_id ? -1 : 1;
 	return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
@@ -384,18 +375,18 @@ void collect_trace_kept_tidy(struct collect_tracer *t, struct collect_trace_kept
 	for (uint32_t i = 0; i < n; i++)
 		pods += !i || number[i] != number[i - 1];
 	for (uint32_t i = 0; i < n; i++)
-		number[i] = span[i]->span_id;
+		number[i] = span[i]->o.span_id;
 	qsort(number, n, sizeof(*number), by_number);
 	for (uint32_t i = 0; i < n; i++)
-		orphans += span[i]->parent_id &&
-			   !bsearch(&span[i]->parent_id, number, n, sizeof(*number), by_number);
+		orphans += span[i]->o.parent_id &&
+			   !bsearch(&span[i]->o.parent_id, number, n, sizeof(*number), by_number);
 	/* The root of a trace kept for an error may come with the spans. */
 	for (uint32_t i = 0; i < n && !k->text; i++) {
-		if (span[i]->parent_id)
+		if (span[i]->o.parent_id)
 			continue;
-		k->t.root = span[i]->name;
+		k->t.root = span[i]->o.name;
 		k->t.service = span[i]->service;
-		k->t.start_ns = span[i]->start_ns;
+		k->t.start_ns = span[i]->o.start_ns;
 		k->t.duration_ns = span[i]->duration_ns;
 		break;
 	}
@@ -489,35 +480,31 @@ static bool is_done(const struct collect_trace_request *r, uint32_t line)
 	return r->done[line / 64] >> line % 64 & 1;
 }
 
-bool collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r)
+void collect_trace_take_spans(struct collect_tracer *t, struct collect_trace_request *r)
 {
-	bool again = false;
+	bool passing = r->status == -EAGAIN || r->status == -ETIMEDOUT || r->status == -ENOTCONN;
 	uint32_t n;
 
-	if (r->status) {
-		bool passing = r->status == -EAGAIN || r->status == -ETIMEDOUT ||
-			       r->status == -ENOTCONN;
-
-		if (passing && r->tries < TRACE_TRIES)
-			return false;
-		for (uint32_t i = 0; i < r->count; i++)
-			if (!is_done(r, i))
-				lost(t, r->kept, &t->stats.lost_gone, 1);
-		return true;
+	if (passing && r->tries < TRACE_TRIES) {
+		r->again = true;
+		return;
 	}
-	t->stats.bytes_spans += r->length;
+	t->stats.bytes_spans += r->status ? 0 : r->length;
 	for (uint32_t i = 0; i < r->count; i += n) {
 		n = 1;
 		if (is_done(r, i))
 			continue;
+		if (r->status) {
+			lost(t, r->kept, &t->stats.lost_gone, 1);
+			continue;
+		}
 		if (!take_lines(t, r, i, &n)) {
-			again = true;
+			r->again = true;
 			continue;
 		}
 		for (uint32_t k = i; k < i + n; k++)
 			r->done[k / 64] |= 1ull << k % 64;
 	}
-	return !again;
 }
 
 /* ---- the end ---- */
@@ -554,7 +541,7 @@ static void miss_root(struct collect_tracer *t, struct collect_trace_kept *k)
 {
 	const struct collect_trace_span *s = k->t.first;
 
-	while (s && s->parent_id)
+	while (s && s->o.parent_id)
 		s = s->next;
 	if (s || !k->text || k->t.lost_lines)
 		return;
@@ -579,18 +566,16 @@ static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 
 void collect_trace_close_some(struct collect_tracer *t, uint64_t now_ns)
 {
-	for (uint32_t i = 0; i < 1024; i++) {
-		struct collect_trace_kept **at = &t->open[i], *k;
+	struct collect_trace_kept **at = &t->open, *k;
 
-		while ((k = *at)) {
-			if (k->outstanding || now_ns < k->close_ns) {
-				collect_trace_kept_show(t, k);
-				at = &k->hash_next;
-				continue;
-			}
-			*at = k->hash_next;
-			close_trace(t, k);
+	while ((k = *at)) {
+		if (k->outstanding || now_ns < k->close_ns) {
+			collect_trace_kept_show(t, k);
+			at = &k->open_next;
+			continue;
 		}
+		*at = k->open_next;
+		close_trace(t, k);
 	}
 }
 
@@ -598,11 +583,9 @@ void collect_trace_kept_free_all(struct collect_tracer *t)
 {
 	struct collect_trace_kept *k;
 
-	for (uint32_t i = 0; i < 1024; i++) {
-		while ((k = t->open[i])) {
-			t->open[i] = k->hash_next;
-			close_trace(t, k);
-		}
+	while ((k = t->open)) {
+		t->open = k->open_next;
+		close_trace(t, k);
 	}
 	while ((k = t->newest)) {
 		t->newest = k->older;

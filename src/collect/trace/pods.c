@@ -29,7 +29,7 @@ void collect_trace_schema_ask(struct collect_tracer *t, struct collect_trace_pod
 	p->schema_wanted = true;
 	if (p->schema_busy || p->gone)
 		return;
-	r = collect_trace_request_new(t, p, TRACE_WANT_HOT, SL_LINE_SIZE);
+	r = collect_trace_request_new(t, p, collect_trace_take_hot, SL_LINE_SIZE);
 	if (!r)
 		return;
 	p->schema_busy = true;
@@ -42,9 +42,8 @@ static void schema_next(struct collect_tracer *t, struct collect_trace_pod *p)
 	uint64_t left = p->schema_used - p->schema.parsed;
 	struct collect_trace_request *r;
 
-	r = left ? collect_trace_request_new(t, p, TRACE_WANT_SCHEMA,
-					     left < COLLECT_FETCH_MAX ? (uint32_t)left
-								      : COLLECT_FETCH_MAX)
+	left = BASE_MIN(left, COLLECT_FETCH_MAX);
+	r = left ? collect_trace_request_new(t, p, collect_trace_take_schema, (uint32_t)left)
 		 : NULL;
 	p->schema_busy = r != NULL;
 	if (r)
@@ -96,25 +95,7 @@ const char *collect_trace_name(struct collect_tracer *t, struct collect_trace_po
 
 struct collect_trace_pod *collect_trace_pod_find(const struct collect_tracer *t, uint64_t instance)
 {
-	struct collect_trace_pod *p = t->by_instance[instance % 1024];
-
-	while (p && p->instance != instance)
-		p = p->hash_next;
-	return p;
-}
-
-/* Copies up to the last label: the rest of label_text may not be allocated. */
-static void copy_info(struct region_info *to, const struct region_info *from)
-{
-	char *text = to->label_text;
-
-	memcpy(to, from, offsetof(struct region_info, label_text));
-	for (uint32_t i = 0; i < to->label_count; i++) {
-		to->labels[i].key = text;
-		text = stpcpy(text, from->labels[i].key) + 1;
-		to->labels[i].value = text;
-		text = stpcpy(text, from->labels[i].value) + 1;
-	}
+	return collect_hash_first(&t->by_instance, instance);
 }
 
 static void take_labels(struct collect_trace_pod *p)
@@ -138,7 +119,7 @@ static void take_labels(struct collect_trace_pod *p)
 static void see_region(const struct collect_region_view *v, void *arg)
 {
 	struct collect_tracer *t = arg;
-	struct collect_trace_pod **bucket = &t->by_instance[v->info->instance % 1024], *p;
+	struct collect_trace_pod *p;
 
 	if (!v->info->spans || !v->info->hot || (v->fault && *v->fault))
 		return;
@@ -150,16 +131,15 @@ static void see_region(const struct collect_region_view *v, void *arg)
 	p = calloc(1, sizeof(*p));
 	if (!p)
 		return; /* in the next period */
-	p->rings = v->info->max_stripes < RINGS_MAX ? v->info->max_stripes : RINGS_MAX;
+	p->rings = BASE_MIN(v->info->max_stripes, RINGS_MAX);
 	p->ring = calloc(p->rings, sizeof(*p->ring));
-	p->info = calloc(1, sizeof(*p->info));
+	p->info = collect_region_info_copy(v->info);
+	p->refs = 1;
+	region_schema_init(&p->schema);
 	if (!p->ring || !p->info) {
-		free(p->ring);
-		free(p->info);
-		free(p);
+		collect_trace_pod_put(p);
 		return;
 	}
-	copy_info(p->info, v->info);
 	take_labels(p);
 	if (v->info->max_stripes > RINGS_MAX)
 		base_log_limited(BASE_WARN, "trace",
@@ -167,21 +147,17 @@ static void see_region(const struct collect_region_view *v, void *arg)
 				 "threads=%u: open the publisher with fewer",
 				 RINGS_MAX, (unsigned long long)v->info->instance,
 				 v->info->max_stripes);
-	region_schema_init(&p->schema);
 	p->schema.strings_only = true;
 	p->instance = p->info->instance;
 	p->mark = t->tick;
-	p->refs = 1;
 	p->next = t->pods;
 	t->pods = p;
-	p->hash_next = *bucket;
-	*bucket = p;
-	t->stats.pods++;
+	collect_hash_add(&t->by_instance, p, p->instance);
 }
 
 static void forget_pods(struct collect_tracer *t)
 {
-	struct collect_trace_pod **at = &t->pods, **link, *p, *gone = NULL;
+	struct collect_trace_pod **at = &t->pods, *p, *gone = NULL;
 
 	while ((p = *at)) {
 		if (p->mark == t->tick) {
@@ -189,17 +165,13 @@ static void forget_pods(struct collect_tracer *t)
 			continue;
 		}
 		*at = p->next;
-		link = &t->by_instance[p->instance % 1024];
-		while (*link != p)
-			link = &(*link)->hash_next;
-		*link = p->hash_next;
+		collect_hash_remove(&t->by_instance, p);
 		p->gone = true;
 		p->next = gone;
 		gone = p;
-		t->stats.pods--;
 	}
 	/* Its runs cannot be fetched any more: kept traces count them as lost. */
-	for (size_t i = 0; gone && i < t->o.index_entries; i++) {
+	for (size_t i = 0; gone && i < TRACE_RUNS; i++) {
 		struct collect_trace_run *r = &t->run[i];
 
 		if (!r->pod || !r->pod->gone)

@@ -10,54 +10,58 @@
 
 /* ---- heads ---- */
 
-/* Requests new lines of roots or index, up to the end of the ring. */
-static void ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
-		      enum collect_trace_want want, uint64_t from, uint64_t end)
+/* Requests new lines of roots or index, up to the end of the ring. True: requested. */
+static bool ask_lines(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t ring,
+		      collect_trace_take_fn *take, uint64_t from, uint64_t end)
 {
-	uint32_t places = want == TRACE_WANT_ROOTS ? SL_SPAN_ROOTS(p->info->span_lines)
-						   : SL_SPAN_INDEX(p->info->span_lines);
-	uint64_t count = end - from;
+	bool roots = take == collect_trace_take_roots;
+	uint32_t places = roots ? SL_SPAN_ROOTS(p->info->span_lines)
+				: SL_SPAN_INDEX(p->info->span_lines);
+	uint64_t count = BASE_MIN(end - from, places - from % places);
 	struct collect_trace_request *r;
 
-	if (count > places - from % places)
-		count = places - from % places;
-	if (count > LINES_MAX)
-		count = LINES_MAX;
-	r = collect_trace_request_new(t, p, want, (uint32_t)count * SL_LINE_SIZE);
+	count = BASE_MIN(count, LINES_MAX);
+	r = collect_trace_request_new(t, p, take, (uint32_t)count * SL_LINE_SIZE);
 	if (!r)
-		return;
+		return false;
 	r->ring = ring;
 	r->number = from;
 	r->count = (uint32_t)count;
 	r->end = end;
-	*(want == TRACE_WANT_ROOTS ? &p->ring[ring].roots_busy : &p->ring[ring].index_busy) = true;
-	collect_trace_ask(r, want == TRACE_WANT_ROOTS ? region_span_root_at(p->info, ring, from)
-						      : region_span_index_at(p->info, ring, from));
+	collect_trace_ask(r, roots ? region_span_root_at(p->info, ring, from)
+				   : region_span_index_at(p->info, ring, from));
+	return true;
+}
+
+/* Moves *from on to the oldest line that is not overwritten yet. True: it moved. */
+static bool skip_overrun(uint64_t *from, uint64_t end, uint32_t places, uint64_t *lost)
+{
+	if (end - *from <= places)
+		return false;
+	*lost += end - *from - places;
+	*from = end - places;
+	return true;
 }
 
 static void ring_ask(struct collect_tracer *t, struct collect_trace_pod *p, uint32_t i)
 {
-	uint32_t roots = SL_SPAN_ROOTS(p->info->span_lines);
-	uint32_t index = SL_SPAN_INDEX(p->info->span_lines);
+	uint32_t lines = p->info->span_lines;
 	struct collect_trace_ring *g = &p->ring[i];
 
 	if (!g->roots_busy && g->head.roots > g->roots) {
-		if (g->head.roots - g->roots > roots) {
-			t->stats.lost_roots += g->head.roots - g->roots - roots;
-			g->roots = g->head.roots - roots;
+		if (skip_overrun(&g->roots, g->head.roots, SL_SPAN_ROOTS(lines),
+				 &t->stats.lost_roots))
 			g->roots_tries = 0;
-		}
-		ask_lines(t, p, i, TRACE_WANT_ROOTS, g->roots, g->head.roots);
+		g->roots_busy = ask_lines(t, p, i, collect_trace_take_roots, g->roots,
+					  g->head.roots);
 	}
 	if (!g->index_busy && g->head.index > g->index && g->head.lines != g->lines_seen) {
-		if (g->head.index - g->index > index) {
-			t->stats.lost_index += g->head.index - g->index - index;
-			g->index = g->head.index - index;
-			g->entry = g->lines = 0;
-			g->index_tries = 0;
-		}
+		if (skip_overrun(&g->index, g->head.index, SL_SPAN_INDEX(lines),
+				 &t->stats.lost_index))
+			g->entry = g->lines = g->index_tries = 0;
 		g->lines_seen = g->head.lines;
-		ask_lines(t, p, i, TRACE_WANT_INDEX, g->index, g->head.index);
+		g->index_busy = ask_lines(t, p, i, collect_trace_take_index, g->index,
+					  g->head.index);
 	}
 }
 
@@ -70,7 +74,7 @@ void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod 
 		return;
 	if (rings > p->rings || t->tick % FULL_HEADS == 0)
 		rings = p->rings;
-	r = collect_trace_request_new(t, p, TRACE_WANT_HEADS, rings * SL_LINE_SIZE);
+	r = collect_trace_request_new(t, p, collect_trace_take_heads, rings * SL_LINE_SIZE);
 	if (!r)
 		return;
 	r->count = rings;
@@ -127,48 +131,49 @@ void collect_trace_take_heads(struct collect_tracer *t, struct collect_trace_req
 
 /* ---- roots ---- */
 
+/* Counts a line that is not good. True: it is to be read again. */
+static bool read_again(struct collect_tracer *t, enum region_span_line line, uint8_t *tries,
+		       uint64_t *lost)
+{
+	bool unfinished = line == REGION_SPAN_LINE_EARLY || line == REGION_SPAN_LINE_UNSETTLED;
+
+	if (unfinished && (*tries)++ < TRACE_TRIES)
+		return true;
+	++*(unfinished || line == REGION_SPAN_LINE_LATE ? lost : &t->stats.lost_lies);
+	return false;
+}
+
 void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 	struct region_span_root root;
+	enum region_span_line line;
 	const char *name;
 
 	g->roots_busy = false;
 	if (r->status)
 		return;
 	t->stats.bytes_roots += r->length;
-	for (uint32_t i = 0; i < r->count; i++, g->roots++) {
-		switch (region_span_root_parse(r->bytes + i * 8ull, r->number + i, &root)) {
-		case REGION_SPAN_LINE_GOOD:
-			name = collect_trace_name(t, r->pod, root.name, g->roots_tries);
-			if (!name)
-				goto again;
-			if (t->pendings == TRACE_PENDING) {
-				t->stats.lost_memory++;
-				break;
-			}
-			t->stats.roots++;
-			t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name,
-										   root};
-			r->pod->refs++;
-			break;
-		case REGION_SPAN_LINE_EARLY:
-		case REGION_SPAN_LINE_UNSETTLED:
-			if (g->roots_tries < TRACE_TRIES)
-				goto again;
-			t->stats.lost_roots++;
-			break;
-		case REGION_SPAN_LINE_LATE:
-			t->stats.lost_roots++;
-			break;
-		default:
-			t->stats.lost_lies++;
+	for (uint32_t i = 0; i < r->count; i++, g->roots++, g->roots_tries = 0) {
+		line = region_span_root_parse(r->bytes + i * 8ull, r->number + i, &root);
+		if (line != REGION_SPAN_LINE_GOOD) {
+			if (read_again(t, line, &g->roots_tries, &t->stats.lost_roots))
+				return;
+			continue;
 		}
-		g->roots_tries = 0;
+		name = collect_trace_name(t, r->pod, root.name, g->roots_tries);
+		if (!name) {
+			g->roots_tries++;
+			return;
+		}
+		if (t->pendings == TRACE_PENDING) {
+			t->stats.lost_memory++;
+			continue;
+		}
+		t->stats.roots++;
+		t->pending[t->pendings++] = (struct collect_trace_pending){r->pod, name, root};
+		r->pod->refs++;
 	}
-	return;
-again:
-	g->roots_tries++;
 }
 
 /* ---- runs ---- */
@@ -178,12 +183,12 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 			    void *arg)
 {
 	/* From its end to now: the periods to read it, and as many for repeated reads. */
-	uint64_t ticks = duration_ns / t->o.period_ns + t->o.linger_ns / t->o.period_ns +
+	uint64_t ticks = duration_ns / TRACE_PERIOD_NS + t->o.linger_ns / TRACE_PERIOD_NS +
 			 4 * TRACE_TRIES;
 	uint64_t at = t->bucket[hash % TRACE_BUCKETS];
 
 	while (at) {
-		struct collect_trace_run *r = &t->run[at % t->o.index_entries];
+		struct collect_trace_run *r = &t->run[at % TRACE_RUNS];
 
 		/* Overwritten or too old, and so are the runs before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
@@ -197,7 +202,7 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 		     const struct collect_trace_run *run, bool error)
 {
-	struct collect_trace_run *r = &t->run[t->sequence % t->o.index_entries];
+	struct collect_trace_run *r = &t->run[t->sequence % TRACE_RUNS];
 	uint64_t *bucket = &t->bucket[run->hash % TRACE_BUCKETS];
 
 	if (r->pod)
@@ -209,7 +214,6 @@ static void take_run(struct collect_tracer *t, struct collect_trace_pod *p,
 	r->pod = p;
 	p->refs++;
 	*bucket = r->sequence;
-	t->stats.entries++;
 	collect_trace_kept_run(t, r, error);
 }
 
@@ -244,6 +248,7 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 {
 	struct collect_trace_ring *g = &r->pod->ring[r->ring];
 	uint64_t entries[SL_SPAN_ENTRIES];
+	enum region_span_line line;
 	uint32_t count;
 
 	g->index_busy = false;
@@ -253,30 +258,15 @@ void collect_trace_take_index(struct collect_tracer *t, struct collect_trace_req
 	}
 	t->stats.bytes_index += r->length;
 	for (uint32_t i = 0; i < r->count; i++) {
-		bool good = false;
-
-		switch (region_span_index_parse(r->bytes + i * 8ull, r->number + i, entries,
-						&count)) {
-		case REGION_SPAN_LINE_GOOD:
+		line = region_span_index_parse(r->bytes + i * 8ull, r->number + i, entries, &count);
+		if (line == REGION_SPAN_LINE_GOOD) {
 			take_entries(t, r, entries, count);
-			good = true;
-			break;
-		case REGION_SPAN_LINE_EARLY:
-		case REGION_SPAN_LINE_UNSETTLED:
-			if (g->index_tries++ < TRACE_TRIES) {
-				g->lines_seen = 0; /* something is new: read again */
-				return;
-			}
-			t->stats.lost_index++;
-			break;
-		case REGION_SPAN_LINE_LATE:
-			t->stats.lost_index++;
-			break;
-		default:
-			t->stats.lost_lies++;
+		} else if (read_again(t, line, &g->index_tries, &t->stats.lost_index)) {
+			g->lines_seen = 0; /* something is new: read again */
+			return;
 		}
 		g->index_tries = 0;
-		if (good && r->number + i + 1 >= r->end)
+		if (line == REGION_SPAN_LINE_GOOD && r->number + i + 1 >= r->end)
 			break; /* it was the last line then and may have grown since */
 		g->index = r->number + i + 1;
 		g->entry = g->lines = 0;

@@ -60,30 +60,13 @@ static void take(struct collect_tracer *t, struct collect_trace_request *r)
 {
 	struct collect_trace_kept *kept = r->kept;
 
-	switch (r->want) {
-	case TRACE_WANT_HEADS:
-		collect_trace_take_heads(t, r);
-		break;
-	case TRACE_WANT_ROOTS:
-		collect_trace_take_roots(t, r);
-		break;
-	case TRACE_WANT_INDEX:
-		collect_trace_take_index(t, r);
-		break;
-	case TRACE_WANT_SPANS:
-		if (!collect_trace_take_spans(t, r)) {
-			r->tries++;
-			r->next = t->again;
-			t->again = r;
-			return;
-		}
-		break;
-	case TRACE_WANT_HOT:
-		collect_trace_take_hot(t, r);
-		break;
-	case TRACE_WANT_SCHEMA:
-		collect_trace_take_schema(t, r);
-		break;
+	r->again = false;
+	r->take(t, r);
+	if (r->again) {
+		r->tries++;
+		r->next = t->again;
+		t->again = r;
+		return;
 	}
 	collect_trace_request_free(r);
 	if (kept)
@@ -117,7 +100,7 @@ static void *tracer_main(void *arg)
 		}
 		if (base_now_ns() >= due) {
 			tick(t);
-			due = base_now_ns() + t->o.period_ns;
+			due = base_now_ns() + TRACE_PERIOD_NS;
 		}
 		pthread_mutex_lock(&t->queue_lock);
 	}
@@ -137,22 +120,22 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	snprintf(error, error_bytes, "out of memory");
 	if (!t)
 		return NULL;
-	if (opts)
-		t->o = *opts;
-	if (!t->o.period_ns)
-		t->o.period_ns = 100000000;
-	if (!t->o.linger_ns)
-		t->o.linger_ns = 1000000000;
-	if (!t->o.memory)
-		t->o.memory = 16u << 20;
-	if (!t->o.index_entries)
-		t->o.index_entries = 262144;
+	t->o = *opts;
+	t->o.linger_ns = t->o.linger_ns ?: 1000000000;
+	t->o.memory = t->o.memory ?: 16u << 20;
 	t->c = c;
 	t->sequence = 1;
+	pthread_mutex_init(&t->queue_lock, NULL);
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->queue_filled, &attr);
+	pthread_condattr_destroy(&attr);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	t->run = calloc(t->o.index_entries, sizeof(*t->run));
+	t->run = calloc(TRACE_RUNS, sizeof(*t->run));
 	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
-	if (!t->policy || !t->run || !t->pending)
+	if (!t->policy || !t->run || !t->pending || !collect_hash_init(&t->by_instance) ||
+	    !collect_hash_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -162,19 +145,10 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 		if (!t->otlp)
 			goto fail;
 	}
-	pthread_mutex_init(&t->queue_lock, NULL);
-	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->queue_filled, &attr);
-	pthread_condattr_destroy(&attr);
 	c->tracer = t;
 	return t;
 fail:
-	act_trace_policy_free(t->policy);
-	free(t->run);
-	free(t->pending);
-	free(t);
+	collect_tracer_free(t);
 	return NULL;
 }
 
@@ -221,7 +195,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
 	for (size_t i = 0; i < t->pendings; i++)
 		collect_trace_pod_put(t->pending[i].pod);
-	for (size_t i = 0; i < t->o.index_entries; i++)
+	for (size_t i = 0; t->run && i < TRACE_RUNS; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
 	while (t->pods) {
@@ -234,6 +208,8 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_cond_destroy(&t->queue_filled);
 	pthread_mutex_destroy(&t->queue_lock);
 	pthread_mutex_destroy(&t->lock);
+	collect_hash_free(&t->by_instance);
+	collect_hash_free(&t->by_id);
 	free(t->run);
 	free(t->pending);
 	free(t);
@@ -277,12 +253,7 @@ void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats 
 	pthread_mutex_lock(&t->lock);
 	*out = t->shown;
 	pthread_mutex_unlock(&t->lock);
-}
-
-bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out)
-{
-	if (!t->otlp)
-		return false;
-	export_otlp_stats(t->otlp, out);
-	return true;
+	out->exports = t->otlp;
+	if (t->otlp)
+		export_otlp_stats(t->otlp, &out->otlp);
 }

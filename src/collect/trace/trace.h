@@ -15,28 +15,13 @@
 
 struct collect_tracer;
 
-struct collect_trace_attr {
-	const char *key;
-	enum sl_span_type type;
-	union {
-		int64_t i64;
-		double f64;
-		bool boolean;
-		const char *string;
-	};
-};
-
 struct collect_trace_span {
 	struct collect_trace_span *next; /* by start */
 	uint64_t instance;		 /* of the region it was read from */
-	uint64_t span_id, parent_id;	 /* parent 0: the root */
-	uint64_t start_ns, duration_ns;
-	uint32_t kind, status, flags;
-	bool remote; /* its parent is in another process */
-	bool sent;   /* handed over for sending, if traces are sent */
-	const char *name, *service, *pod, *message;
-	uint32_t attr_count;
-	const struct collect_trace_attr *attrs;
+	struct export_otlp_span o;	 /* as it is sent */
+	uint64_t duration_ns;
+	bool sent; /* handed over for sending, if traces are sent */
+	const char *service, *pod;
 	size_t bytes;
 };
 
@@ -54,10 +39,8 @@ struct collect_trace {
 };
 
 struct collect_tracer_opts {
-	uint64_t period_ns; /* 0: 100 ms */
 	uint64_t linger_ns; /* before a trace is sent, for spans that end after the root; 0: 1 s */
 	size_t memory;	    /* of kept traces; the oldest are evicted first; 0: 16 MiB */
-	size_t index_entries; /* runs of spans remembered; 0: 262144 */
 	struct act_trace_policy_opts policy;
 	const char *otlp;      /* URL to send kept traces to, or NULL */
 	const char *otlp_sent; /* file that records the traces sent, or NULL: sent.h */
@@ -82,8 +65,7 @@ bool collect_tracer_get(struct collect_tracer *t, uint64_t trace_hi, uint64_t tr
 
 /* Counters since the start, except where marked. */
 struct collect_tracer_stats {
-	uint64_t pods;		  /* with spans, now */
-	uint64_t roots, entries;  /* read */
+	uint64_t roots;		  /* read */
 	uint64_t spans_published; /* as the pods count them */
 	uint64_t lines_published; /* the cost of exporting every span, in lines of 64 bytes */
 	uint64_t kept[ACT_TRACE_REASONS], over_budget[ACT_TRACE_REASONS];
@@ -97,9 +79,9 @@ struct collect_tracer_stats {
 	uint64_t lost_memory;	   /* traces, roots and requests without memory */
 	uint64_t evicted;	   /* kept traces evicted */
 	uint64_t held, held_bytes; /* now */
+	bool exports;		   /* kept traces are sent */
+	struct export_otlp_stats otlp;
 };
 void collect_tracer_stats(struct collect_tracer *t, struct collect_tracer_stats *out);
-/* Counters of OTLP. False: traces are not sent. Any thread. */
-bool collect_tracer_export_stats(struct collect_tracer *t, struct export_otlp_stats *out);
 
 #endif
