@@ -323,14 +323,6 @@ void api_put_object_pairs(struct base_json *j, const char *key, ...)
 	base_json_end(j, '}');
 }
 
-const char *api_label_of(const struct region_info *info, const char *key)
-{
-	for (uint32_t i = 0; i < info->label_count; i++)
-		if (!strcmp(info->labels[i].key, key))
-			return info->labels[i].value;
-	return "";
-}
-
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
 {
 	base_json_kbegin(j, "labels", '{');
@@ -384,7 +376,7 @@ void api_owner_set(struct api_owner *o, const char *hostname, const char *target
 	o->instance = info ? info->instance : 0;
 	for (size_t i = 0; i < API_OWNER_LABELS; i++)
 		snprintf(o->label[i], sizeof(o->label[i]), "%s",
-			 info ? api_label_of(info, owner_keys[i]) : "");
+			 info ? region_label(info, owner_keys[i]) : "");
 }
 
 void api_owner(struct base_json *j, const struct api_owner *o)

@@ -73,7 +73,7 @@ static bool matches(const struct api_flows_walk *w, const struct collect_flow_vi
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
 	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
-	       (!w->pod || (v->workload && !strcmp(w->pod, api_label_of(v->workload, "pod")))) &&
+	       (!w->pod || (v->workload && !strcmp(w->pod, region_label(v->workload, "pod")))) &&
 	       matches_text(w, v);
 }
 

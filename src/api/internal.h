@@ -110,7 +110,6 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verd
 
 /* ---- regions ---- */
 
-const char *api_label_of(const struct region_info *info, const char *key); /* "" if none */
 /* host: NULL for any, otherwise a hostname or target. */
 bool api_is_host(const char *host, const char *hostname, const char *target);
 /* The owner of a kernel table's row: its labels and instance, kept beyond the view's callback. */

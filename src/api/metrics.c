@@ -116,7 +116,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 	if (!wanted_instance(walk, r->info->instance))
 		return;
 	if (walk->pod && !(walk->pod_is_instance && walk->pod_instance == r->info->instance) &&
-	    strcmp(walk->pod, api_label_of(r->info, "pod")))
+	    strcmp(walk->pod, region_label(r->info, "pod")))
 		return;
 	if (!BASE_GROW(walk->region, walk->regions, walk->capacity)) {
 		walk->no_memory = true;
@@ -126,7 +126,7 @@ static void note_region(const struct collect_region_view *r, void *arg)
 		.instance = r->info->instance,
 		.metrics = r->metrics,
 		.found = api_region_terms(&walk->terms, r),
-		.agent = !strcmp(api_label_of(r->info, "service"), API_AGENT_SERVICE),
+		.agent = !strcmp(region_label(r->info, "service"), API_AGENT_SERVICE),
 	};
 }
 
@@ -184,9 +184,9 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 		return;
 	region->used = false;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)key.instance);
-	api_put_object(j, instance, KV("service", api_label_of(r->info, "service")),
-		       KV("pod", api_label_of(r->info, "pod")),
-		       KV("unit", api_label_of(r->info, "unit")),
+	api_put_object(j, instance, KV("service", region_label(r->info, "service")),
+		       KV("pod", region_label(r->info, "pod")),
+		       KV("unit", region_label(r->info, "unit")),
 		       KV("host", r->hostname ? r->hostname : ""), KV("pid", r->info->pid),
 		       KV("state", api_state_name(r)), KV_TIME("last_read", r->last_read_ns));
 	if (j->overflow || j->max - j->len < 256) {

@@ -26,7 +26,7 @@ static const char *name_of(const struct region_info *info)
 	const char *name = "";
 
 	for (size_t i = 0; i < n && !*name; i++)
-		name = api_label_of(info, keys[i]);
+		name = region_label(info, keys[i]);
 	return name;
 }
 
@@ -42,8 +42,8 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 	    api_region_terms(&walk->terms, r) != (1u << walk->terms.count) - 1 ||
 	    !api_item(&walk->list))
 		return;
-	api_put(j, KV_ID("instance", info->instance), KV("service", api_label_of(info, "service")),
-		KV("pod", name_of(info)), KV("unit", api_label_of(info, "unit")),
+	api_put(j, KV_ID("instance", info->instance), KV("service", region_label(info, "service")),
+		KV("pod", name_of(info)), KV("unit", region_label(info, "unit")),
 		KV("host", r->hostname ? r->hostname : ""),
 		KV("target", r->target ? r->target : ""));
 	api_labels(j, info->labels, info->label_count);

@@ -73,6 +73,9 @@ struct region_info {
 	char label_text[SL_HEADER_LABELS_MAX + 1];
 };
 
+/* The value of a label; "" if there is none. */
+const char *region_label(const struct region_info *info, const char *key);
+
 /*
  * Parses a private copy of a header. actual_size is the real size of the memory (fstat, or the
  * directory entry): a header that claims more is refused. Pure.

@@ -51,15 +51,14 @@ const struct collect_analysis_opts *
 collect_analysis_opts(const struct collect_analysis *a); /* defaults filled in */
 
 struct collect_analysis_stats {
-	uint64_t rows, values;		     /* scored */
-	uint64_t busy_ns;		     /* of all workers, in analysis */
-	uint64_t features, refused_features; /* now; refused for lack of room, ever */
-	uint64_t refused_pods;		     /* out of memory, or too many */
-	uint64_t late;			     /* rows not later than the one before */
-	uint64_t missing;		     /* values that are NaN or infinite */
-	uint64_t lost_rows;		     /* of the record */
-	uint64_t models_loaded, models_refused;
-	uint64_t models_written, models_failed; /* writes of the file that succeeded, and failed */
+	uint64_t rows, values;			/* scored */
+	uint64_t busy_ns;			/* of all workers, in analysis */
+	uint64_t features, refused_features;	/* now; refused for lack of room, ever */
+	uint64_t refused_pods;			/* out of memory, or too many */
+	uint64_t late;				/* rows not later than the one before */
+	uint64_t missing;			/* values that are NaN or infinite */
+	uint64_t lost_rows;			/* of the record */
+	uint64_t models_refused, models_failed; /* failed: writes of the file */
 	uint64_t warming;			/* pods in their warm-up */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);

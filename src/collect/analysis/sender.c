@@ -303,14 +303,8 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 
 void collect_sender_stats(const struct collect_sender *s, struct collect_sender_stats *out)
 {
-	*out = (struct collect_sender_stats){
-		.pods = relaxed_load(s->s.pods),
-		.windows = relaxed_load(s->s.windows),
-		.late_ns = relaxed_load(s->s.late_ns),
-		.skipped_ns = relaxed_load(s->s.skipped_ns),
-		.truncated = relaxed_load(s->s.truncated),
-		.refused_pods = relaxed_load(s->s.refused_pods),
-	};
+	for (size_t i = 0; i < sizeof(*out) / sizeof(uint64_t); i++)
+		((uint64_t *)out)[i] = relaxed_load(((const uint64_t *)&s->s)[i]);
 }
 
 void collect_sender_free(struct collect_sender *s)

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/kernel/slots.h"
 #include "collect/link/pass.h"
 #include "collect/link/schema.h"
@@ -100,20 +101,15 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	return w;
 }
 
-static bool grow(void **v, uint32_t *room, uint32_t wanted, size_t bytes, uint64_t *memory)
+static bool grow(struct collect_collector *c, void *array, uint32_t *room, uint32_t count,
+		 size_t size)
 {
-	uint32_t n = *room ? *room * 2 : 1;
-	void *to;
+	size_t n = *room;
 
-	if (wanted <= *room)
-		return true;
-	n = BASE_MAX(n, wanted);
-	to = realloc(*v, n * bytes);
-	if (!to)
+	if (!base_grow(array, &n, count, size))
 		return false;
-	relaxed_add(*memory, (n - *room) * bytes);
-	*v = to;
-	*room = n;
+	relaxed_add(c->memory, (n - *room) * size);
+	*room = (uint32_t)n;
 	return true;
 }
 
@@ -121,10 +117,9 @@ static bool add_group(struct collect_link *l, struct collect_workload *w,
 		      const struct collect_workload_group *like)
 {
 	uint32_t n = collect_workload_part_cells[like->part];
-	uint64_t *memory = &l->c->memory;
 
-	if (!grow((void **)&w->group, &w->group_room, w->groups + 1, sizeof(*w->group), memory) ||
-	    !grow((void **)&w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell), memory))
+	if (!grow(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)) ||
+	    !grow(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
 		return false;
 	memset(w->cell + w->cells, 0, n * sizeof(*w->cell));
 	w->group[w->groups] = *like;
