@@ -15,7 +15,7 @@
 #define ROWS_MAX     1000
 
 struct api_layers_span {
-	uint64_t requests, complete, incomplete, pipelined, unattributed;
+	uint64_t count[7]; /* by enum sl_slot_count */
 	struct api_summary layer[SL_LAYERS];
 };
 
@@ -37,11 +37,7 @@ struct api_layers_walk {
 
 static void digest(const struct region_layer_view *v, struct api_layers_span *s)
 {
-	s->requests = v->count[SL_COUNT_REQUESTS];
-	s->complete = v->count[SL_COUNT_COMPLETE];
-	s->incomplete = v->count[SL_COUNT_INCOMPLETE];
-	s->pipelined = v->count[SL_COUNT_PIPELINED];
-	s->unattributed = v->count[SL_COUNT_UNATTRIBUTED];
+	memcpy(s->count, v->count, sizeof(s->count));
 	for (int i = 0; i < SL_LAYERS; i++)
 		s->layer[i] = api_layer_summary(v->cell[i]);
 }
@@ -84,19 +80,21 @@ static int busiest_first(const void *a, const void *b)
 {
 	const struct api_layers_row *x = a, *y = b;
 
-	if (x->late.requests != y->late.requests)
-		return x->late.requests > y->late.requests ? -1 : 1;
-	if (x->all.requests != y->all.requests)
-		return x->all.requests > y->all.requests ? -1 : 1;
+	if (x->late.count[SL_COUNT_REQUESTS] != y->late.count[SL_COUNT_REQUESTS])
+		return x->late.count[SL_COUNT_REQUESTS] > y->late.count[SL_COUNT_REQUESTS] ? -1 : 1;
+	if (x->all.count[SL_COUNT_REQUESTS] != y->all.count[SL_COUNT_REQUESTS])
+		return x->all.count[SL_COUNT_REQUESTS] > y->all.count[SL_COUNT_REQUESTS] ? -1 : 1;
 	return (x->owner.instance > y->owner.instance) - (x->owner.instance < y->owner.instance);
 }
 
 static void span_json(struct base_json *j, const char *key, const struct api_layers_span *s)
 {
 	base_json_kbegin(j, key, '{');
-	api_put(j, KV("requests", s->requests), KV("measured", s->complete),
-		KV("incomplete", s->incomplete), KV("pipelined", s->pipelined),
-		KV("unattributed", s->unattributed));
+	api_put(j, KV("requests", s->count[SL_COUNT_REQUESTS]),
+		KV("measured", s->count[SL_COUNT_COMPLETE]),
+		KV("incomplete", s->count[SL_COUNT_INCOMPLETE]),
+		KV("pipelined", s->count[SL_COUNT_PIPELINED]),
+		KV("unattributed", s->count[SL_COUNT_UNATTRIBUTED]));
 	base_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
 		base_json_kbegin(j, region_layer_name(i), '{');

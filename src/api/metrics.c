@@ -20,14 +20,6 @@
 
 /* ---- metrics ---- */
 
-static double as_f64(uint64_t bits)
-{
-	double v;
-
-	memcpy(&v, &bits, sizeof(v));
-	return v;
-}
-
 static uint64_t bucket_count(const struct region_metric *m, const uint64_t *buckets)
 {
 	uint64_t count = 0;
@@ -47,7 +39,7 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		base_json_kf64(j, "value", as_f64(value[0]));
+		base_json_kf64(j, "value", region_f64(value[0]));
 		break;
 	case SL_KIND_GAUGE:
 		base_json_key(j, "value");
@@ -60,7 +52,7 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 		api_put_object(j, "histogram",
 			       KV_BOOL("exponential", m->kind == SL_KIND_HISTOGRAM_EXP),
 			       KV("count", bucket_count(m, buckets)),
-			       KV("sum", as_f64(value[SL_HIST_SUM])),
+			       KV("sum", region_f64(value[SL_HIST_SUM])),
 			       KV("refused", value[SL_HIST_REFUSED]),
 			       KV_QUANTILE("p50", collect_quantile(m, buckets, 0.5)),
 			       KV_QUANTILE("p90", collect_quantile(m, buckets, 0.9)),
@@ -257,40 +249,75 @@ void api_get_metrics(struct http_request *req, void *arg)
 
 /* ---- one metric, by id ---- */
 
-struct find_walk {
-	uint32_t metric;
-	bool found;
-	void (*fn)(const struct region_metric *m, const uint64_t *value, void *arg);
-	void *arg;
+static void bucket_json(struct base_json *j, double low, double high, uint64_t count)
+{
+	if (!count)
+		return;
+	base_json_begin(j, '[');
+	base_json_f64(j, low);
+	base_json_f64(j, high);
+	base_json_u64(j, count);
+	base_json_end(j, ']');
+}
+
+static void buckets_json(struct base_json *j, const struct region_metric *m, const uint64_t *value)
+{
+	const uint64_t *bucket = value + SL_HIST_BUCKETS;
+
+	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
+		api_put(j, KV("error", "not a histogram"));
+		return;
+	}
+	value_json(j, m, value);
+	base_json_kbegin(j, "buckets", '[');
+	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
+		double low, high;
+
+		if (m->kind == SL_KIND_HISTOGRAM) {
+			low = i ? m->bounds[i - 1] : -INFINITY;
+			if (!i && m->bound_count && m->bounds[0] > 0)
+				low = 0;
+			high = i < m->bound_count ? m->bounds[i] : INFINITY;
+		} else {
+			double index = (double)m->first_bucket + (double)i - 1;
+
+			low = i ? collect_exponential_bound(m->scale, index - 1) : 0;
+			high = i ? collect_exponential_bound(m->scale, index) : m->zero_threshold;
+			if (i == m->bucket_count - 1)
+				high = INFINITY;
+		}
+		bucket_json(j, low, high, bucket[i]);
+	}
+	base_json_end(j, ']');
+}
+
+struct one_metric {
+	struct base_json *j;
+	uint32_t id;
+	bool with_buckets, found;
 };
 
-static void find_metric(const struct region_metric *m, const uint64_t *value, void *arg)
+static void one_metric_json(const struct region_metric *m, const uint64_t *value, void *arg)
 {
-	struct find_walk *find = arg;
+	struct one_metric *one = arg;
+	struct base_json *j = one->j;
 
-	if (m->id != find->metric || find->found)
+	if (m->id != one->id || one->found)
 		return;
-	find->found = true;
-	find->fn(m, value, find->arg);
-}
-
-/* Calls fn with the metric; false if there is none with this ID. */
-static bool with_metric(struct collect_collector *c, struct collect_series_id id,
-			void (*fn)(const struct region_metric *, const uint64_t *, void *),
-			void *arg)
-{
-	struct find_walk find = {.metric = id.metric, .fn = fn, .arg = arg};
-
-	return !collect_collector_metrics(c, id.instance, find_metric, &find) && find.found;
-}
-
-static void describe_json(const struct region_metric *m, const uint64_t *value, void *arg)
-{
-	struct base_json *j = arg;
-
-	(void)value;
+	one->found = true;
 	api_put(j, KV("name", m->name), KV("kind", region_kind_name(m->kind)), KV("unit", m->unit));
 	api_labels(j, m->labels, m->label_count);
+	if (one->with_buckets)
+		buckets_json(j, m, value);
+}
+
+/* Describes the metric; false if there is none with this ID. */
+static bool describe(struct base_json *j, struct collect_collector *c, struct collect_series_id id,
+		     bool with_buckets)
+{
+	struct one_metric one = {.j = j, .id = id.metric, .with_buckets = with_buckets};
+
+	return !collect_collector_metrics(c, id.instance, one_metric_json, &one) && one.found;
 }
 
 /*
@@ -344,7 +371,7 @@ static bool history_json(struct base_json *j, struct collect_collector *c,
 	ssize_t raw = -ENOENT;
 	size_t n;
 
-	if (with_metric(c, id, describe_json, j))
+	if (describe(j, c, id, false))
 		raw = collect_collector_history(c, id.instance, id.metric, q->from_ns, points,
 						RAW_POINTS_MAX);
 	if (raw < 0)
@@ -396,55 +423,11 @@ void api_get_history(struct http_request *req, void *arg)
 
 /* ---- buckets of histograms ---- */
 
-static void bucket_json(struct base_json *j, double low, double high, uint64_t count)
-{
-	if (!count)
-		return;
-	base_json_begin(j, '[');
-	base_json_f64(j, low);
-	base_json_f64(j, high);
-	base_json_u64(j, count);
-	base_json_end(j, ']');
-}
-
-static void buckets_json(const struct region_metric *m, const uint64_t *value, void *arg)
-{
-	struct base_json *j = arg;
-	const uint64_t *bucket = value + SL_HIST_BUCKETS;
-
-	describe_json(m, value, j);
-	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
-		base_json_kstring(j, "error", "not a histogram");
-		return;
-	}
-	value_json(j, m, value);
-	base_json_kbegin(j, "buckets", '[');
-	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
-		double low, high;
-
-		if (m->kind == SL_KIND_HISTOGRAM) {
-			low = i ? m->bounds[i - 1] : -INFINITY;
-			if (!i && m->bound_count && m->bounds[0] > 0)
-				low = 0;
-			high = i < m->bound_count ? m->bounds[i] : INFINITY;
-		} else {
-			double index = (double)m->first_bucket + (double)i - 1;
-
-			low = i ? collect_exponential_bound(m->scale, index - 1) : 0;
-			high = i ? collect_exponential_bound(m->scale, index) : m->zero_threshold;
-			if (i == m->bucket_count - 1)
-				high = INFINITY;
-		}
-		bucket_json(j, low, high, bucket[i]);
-	}
-	base_json_end(j, ']');
-}
-
 static bool series_buckets(struct base_json *j, struct collect_collector *c,
 			   struct collect_series_id id, void *arg)
 {
 	(void)arg;
-	return with_metric(c, id, buckets_json, j);
+	return describe(j, c, id, true);
 }
 
 void api_get_buckets(struct http_request *req, void *arg)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <sidelight/region.h>
 
@@ -157,6 +158,15 @@ struct region_metric {
 	uint32_t bucket_count; /* of either kind of histogram, without sum and refused */
 	double zero_threshold;
 };
+
+/* The value of a cell that is an f64. */
+static inline double region_f64(uint64_t bits)
+{
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
 
 /* A parsed schema. It only grows. */
 struct region_schema {

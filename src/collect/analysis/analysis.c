@@ -508,11 +508,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 		return NULL;
 	a->o = *opts;
 	o = &a->o;
-	o->workers = o->workers ? o->workers : 1;
-	o->false_alarms = o->false_alarms > 0 ? o->false_alarms : 1;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
-	o->every_ns = o->every_ns ? o->every_ns : 100000000u;
-	o->step_ns = o->step_ns ? o->step_ns : 1000000000u;
 	o->detector = o->detector ? o->detector : "combined";
 	a->detector = find(o->detector, error, error_bytes);
 	if (!a->detector)

@@ -20,13 +20,12 @@ struct collect_analysis_opts {
 	unsigned int workers;	 /* of the collector */
 	const char *detector;	 /* NULL: the default */
 	const char *shadow;	 /* NULL: none */
-	double false_alarms;	 /* accepted per pod and hour; 0: 1 */
+	double false_alarms;	 /* accepted per pod and hour */
 	uint64_t warm_up_ns;	 /* least warm-up of a pod without a model; 0: 60 s */
-	uint64_t every_ns;	 /* 0: 100 ms */
-	uint64_t step_ns;	 /* resolution of what pipelines remember; 0: 1 s */
+	uint64_t every_ns;	 /* of a pod's rows */
+	uint64_t step_ns;	 /* resolution of what pipelines remember */
 	const char *model;	 /* file, or NULL */
-	uint64_t model_every_ns; /* how often it is written, besides at the end; 0: at the end only
-				  */
+	uint64_t model_every_ns; /* of writing it, besides at the end; 0: at the end only */
 	const char *record;	 /* folder to write rows to, or NULL */
 	struct act_verdicts_opts verdicts;
 };

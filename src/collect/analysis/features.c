@@ -153,14 +153,6 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	return 0;
 }
 
-static double as_double(uint64_t bits)
-{
-	double d;
-
-	memcpy(&d, &bits, 8);
-	return d;
-}
-
 /* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
 static uint64_t since(const struct collect_features *f, const struct region_metric *m,
 		      const uint64_t *cell, const uint64_t *old)
@@ -181,7 +173,8 @@ static void take_brief(struct collect_features *f, const struct collect_feature_
 
 	n = f->old_ns ? since(f, m, cell, old) : 0;
 	if (n) {
-		v[MEAN] = (as_double(cell[SL_HIST_SUM]) - as_double(old[SL_HIST_SUM])) / (double)n;
+		v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) /
+			  (double)n;
 		v[P90] = collect_quantile(m, f->scratch, 0.9);
 	}
 	if (slide) {

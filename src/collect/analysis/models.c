@@ -15,7 +15,6 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "sketch/wire.h"
 
 #define MAGIC	   "SLMODLS1"
 #define MAGIC_ANY  7 /* bytes that all versions share */
@@ -249,36 +248,61 @@ void collect_models_refused(struct collect_models *m)
 
 /* ---- reading ---- */
 
-static int take(struct collect_models *m, const uint8_t *p, size_t n)
+struct models_in {
+	const uint8_t *at;
+	size_t left;
+};
+
+/* The next n bytes; NULL: there are fewer. */
+static const uint8_t *next(struct models_in *in, size_t n)
 {
-	struct sketch_wire_in in = {p, p + n, false};
-	char magic[sizeof(MAGIC)] = "", name[NAME_MAX_ + 1];
+	const uint8_t *p = in->at;
+
+	if (n > in->left)
+		return NULL;
+	in->at += n;
+	in->left -= n;
+	return p;
+}
+
+static uint32_t get_u32(const uint8_t *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
+{
+	struct models_in in = {bytes, n};
+	const uint8_t *head = next(&in, 12), *text, *model;
+	char name[NAME_MAX_ + 1];
 	uint32_t count;
 
-	sketch_take_bytes(&in, magic, sizeof(MAGIC) - 1);
-	count = sketch_take_u32(&in);
-	if (in.bad || memcmp(magic, MAGIC, MAGIC_ANY))
+	if (!head || memcmp(head, MAGIC, MAGIC_ANY))
 		return -EINVAL;
-	if (magic[MAGIC_ANY] != MAGIC[MAGIC_ANY])
+	if (head[MAGIC_ANY] != MAGIC[MAGIC_ANY])
 		return -EPROTONOSUPPORT;
+	count = get_u32(head + 8);
 	if (count > MODELS_MAX)
 		return -EINVAL;
 	while (count--) {
-		uint32_t bytes = sketch_take_u32(&in), length = sketch_take_u32(&in);
+		uint32_t name_bytes, length;
 		int err;
 
-		if (in.bad || bytes > NAME_MAX_ || length > MODEL_MAX)
+		head = next(&in, 8);
+		if (!head)
 			return -EINVAL;
-		sketch_take_bytes(&in, name, bytes);
-		name[bytes] = '\0';
-		if (in.bad || length > (size_t)(in.end - in.at))
+		name_bytes = get_u32(head);
+		length = get_u32(head + 4);
+		if (name_bytes > NAME_MAX_ || length > MODEL_MAX ||
+		    !(text = next(&in, name_bytes)) || !(model = next(&in, length)))
 			return -EINVAL;
-		err = collect_models_put(m, name, in.at, length);
+		memcpy(name, text, name_bytes);
+		name[name_bytes] = '\0';
+		err = collect_models_put(m, name, model, length);
 		if (err)
 			return err;
-		in.at += length;
 	}
-	return in.at == in.end ? 0 : -EINVAL;
+	return in.left ? -EINVAL : 0;
 }
 
 static int slurp(const char *path, uint8_t **bytes, size_t *n)

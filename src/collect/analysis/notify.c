@@ -91,17 +91,6 @@ static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), by_instance);
 }
 
-static struct notify_pod *add(struct collect_notify *t, uint64_t instance)
-{
-	struct notify_pod *to;
-
-	if (!BASE_GROW(t->pod, t->pods, t->room))
-		return NULL; /* the next pass tries again */
-	to = &t->pod[t->pods++];
-	*to = (struct notify_pod){.instance = instance};
-	return to;
-}
-
 /* ---- hosts ---- */
 
 static struct fabric *fabric_of(struct collect_notify *t, size_t host)
@@ -202,10 +191,12 @@ static void look(const struct act_pod_verdict *v, void *arg)
 	if (!v->ns || isinf(v->threshold))
 		return;
 	p = find(t, v->instance);
-	if (!p)
-		p = add(t, v->instance);
-	if (!p)
-		return;
+	if (!p) {
+		if (!BASE_GROW(t->pod, t->pods, t->room))
+			return; /* the next pass tries again */
+		p = &t->pod[t->pods++];
+		*p = (struct notify_pod){.instance = v->instance};
+	}
 	p->seen = t->pass;
 	p->time_ns = v->ns;
 	p->anomalous = v->anomalous;

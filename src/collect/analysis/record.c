@@ -159,18 +159,14 @@ void collect_record_hand_over(struct collect_record *r, unsigned int worker)
 
 /* ---- files ---- */
 
-static struct record_pod **bucket_of(struct collect_record *r, uint64_t instance)
+/* Where the pod is, or is to be. */
+static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
 {
-	return &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
-}
+	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
 
-static struct record_pod *find(struct collect_record *r, uint64_t instance)
-{
-	struct record_pod *p = *bucket_of(r, instance);
-
-	while (p && p->instance != instance)
-		p = p->next;
-	return p;
+	while (*at && (*at)->instance != instance)
+		at = &(*at)->next;
+	return at;
 }
 
 /* A pod's name is not trusted: it must name a file inside the folder. */
@@ -261,18 +257,15 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 
 static void take_layout(struct collect_record *r, const struct record_entry *e, const char *names)
 {
-	struct record_pod *p = find(r, e->instance);
+	struct record_pod **at = place_of(r, e->instance), *p = *at;
 	const char *pod = names;
 	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
 	FILE *f;
 
 	if (!p && head) {
-		p = calloc(1, sizeof(*p));
-		if (p) {
+		*at = p = calloc(1, sizeof(*p));
+		if (p)
 			p->instance = e->instance;
-			p->next = *bucket_of(r, e->instance);
-			*bucket_of(r, e->instance) = p;
-		}
 	}
 	if (!p || !head) {
 		free(head);
@@ -306,7 +299,8 @@ static void close_file(struct collect_record *r, FILE *f)
 static FILE *take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
 		      FILE *f, struct record_pod **of)
 {
-	struct record_pod *p = *of && (*of)->instance == e->instance ? *of : find(r, e->instance);
+	struct record_pod *p = *of && (*of)->instance == e->instance ? *of
+								     : *place_of(r, e->instance);
 
 	if (p != *of) {
 		close_file(r, f);

@@ -57,16 +57,14 @@ static bool is_wanted(const struct collect_column *c)
 
 static struct export_native_buckets buckets_of(const struct region_metric *m, const uint64_t *cell)
 {
-	struct export_native_buckets b = {
+	return (struct export_native_buckets){
 		.bucket = cell + SL_HIST_BUCKETS,
 		.count = m->cells - SL_HIST_BUCKETS,
 		.scale = m->scale,
 		.first_bucket = m->first_bucket,
 		.zero_threshold = m->zero_threshold,
+		.sum = region_f64(cell[SL_HIST_SUM]),
 	};
-
-	memcpy(&b.sum, &cell[SL_HIST_SUM], 8);
-	return b;
 }
 
 static bool make_buckets(struct hist *h, const struct collect_region *r,

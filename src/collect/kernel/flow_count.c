@@ -100,8 +100,7 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	if (old && !s->unknown)
 		return true;
 	if (!collect_flow_owner_find(t, f->cgroup, &who)) {
-		bool waits = s->counts && f->state == SL_STATE_LIVE &&
-			     collect_flow_owners_named(t) &&
+		bool waits = s->counts && f->state == SL_STATE_LIVE && t->info.cgroups &&
 			     now_ns - s->since_ns < collect_flow_owner_wait(l);
 
 		if (old || waits)
@@ -137,11 +136,6 @@ static void end(struct collect_link *l, struct collect_flow_seen *s, const struc
 		relaxed_bump(l->flow_stats.closed, 1);
 }
 
-static uint64_t grown(uint64_t before, uint64_t now)
-{
-	return now > before ? now - before : 0;
-}
-
 /* Counts a flow of which only the end was seen. */
 static void unseen(struct collect_link *l, const struct region_flow_record *e)
 {
@@ -164,8 +158,8 @@ static void unseen(struct collect_link *l, const struct region_flow_record *e)
 static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 			   const struct region_flow_record *e, uint64_t acked, uint64_t received)
 {
-	collect_workload_add_bytes(s->workload, s->group, grown(acked, e->sent),
-				   grown(received, e->received));
+	collect_workload_add_bytes(s->workload, s->group, collect_grown(acked, e->sent),
+				   collect_grown(received, e->received));
 	end(l, s, NULL);
 	relaxed_bump(l->flow_stats.from_journal, 1);
 }

@@ -21,11 +21,6 @@ void collect_flow_owners_free(struct collect_flow_table *t, struct collect_colle
 	free(t->owner_hash);
 }
 
-bool collect_flow_owners_named(const struct collect_flow_table *t)
-{
-	return t->info.cgroups;
-}
-
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns)
 {
 	if (!t->info.cgroups)

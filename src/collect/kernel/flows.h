@@ -107,8 +107,6 @@ void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 
 /* ---- flow_owner.c ---- */
 
-/* The table names the owners of its flows. */
-bool collect_flow_owners_named(const struct collect_flow_table *t);
 /* The number of owner slots to read in this pass, from 0 on. */
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns);
 /* Takes an owner slot. REGION_FAULT_UNSETTLED: to be read again; other faults: not valid. */

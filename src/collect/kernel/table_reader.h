@@ -23,7 +23,8 @@ struct collect_table_reader;
 struct collect_table_type {
 	const char *name;
 	/* Makes the table of a region whose header was believed. REGION_FAULT_MEMORY: try later. */
-	enum region_fault (*make)(struct collect_collector *c, const struct sl_region_header *copy,
+	enum region_fault (*make)(const struct collect_table_type *type,
+				  struct collect_collector *c, const struct sl_region_header *copy,
 				  uint64_t length, struct collect_table_reader **out);
 	void (*free)(struct collect_table_reader *t, struct collect_collector *c);
 	/* The region became the link's table, or stops being it. gone may be NULL. */

@@ -318,9 +318,6 @@ void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 
 void collect_workload_add_f64(uint64_t *cell, double v)
 {
-	double sum;
-
-	memcpy(&sum, cell, 8);
-	sum += v;
-	memcpy(cell, &sum, 8);
+	v += region_f64(*cell);
+	memcpy(cell, &v, sizeof(v));
 }

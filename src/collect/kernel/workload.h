@@ -51,6 +51,11 @@ static inline uint64_t *collect_workload_cells(const struct collect_workload *w,
 {
 	return w->cell + w->group[group].at;
 }
+/* The growth of a counter; 0 if it decreased. */
+static inline uint64_t collect_grown(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
+}
 /* A pass is complete: requests new layouts and publishes values. */
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns);
 /* Removes idle workloads; looks for them once per second. */
