@@ -155,13 +155,6 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 	region->used |= !walk->list.truncated;
 }
 
-static int by_instance(const void *a, const void *b)
-{
-	const struct noted *x = a, *y = b;
-
-	return x->instance < y->instance ? -1 : x->instance > y->instance;
-}
-
 /* The pods of the listed metrics, by instance. Regions are sorted. */
 static void metric_pod_json(const struct collect_region_view *r, void *arg)
 {
@@ -171,7 +164,7 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 	struct base_json_mark mark = base_json_mark(j);
 	char instance[COLLECT_SERIES_ID_BYTES];
 
-	region = bsearch(&key, walk->region, walk->regions, sizeof(key), by_instance);
+	region = bsearch(&key, walk->region, walk->regions, sizeof(key), base_by_u64);
 	if (!region || !region->used)
 		return;
 	region->used = false;
@@ -214,7 +207,7 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 	base_json_end(l->j, ']');
 	base_json_kbegin(l->j, "pods", '{');
 	if (l->given) {
-		qsort(walk->region, walk->regions, sizeof(*walk->region), by_instance);
+		qsort(walk->region, walk->regions, sizeof(*walk->region), base_by_u64);
 		collect_collector_regions(c, metric_pod_json, walk);
 	}
 	base_json_end(l->j, '}');

@@ -77,18 +77,11 @@ void collect_notify_free(struct collect_notify *t)
 
 /* ---- pods ---- */
 
-static int by_instance(const void *a, const void *b)
-{
-	const struct notify_pod *p = a, *q = b;
-
-	return (p->instance > q->instance) - (p->instance < q->instance);
-}
-
 static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 {
 	struct notify_pod key = {.instance = instance};
 
-	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), by_instance);
+	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), base_by_u64);
 }
 
 /* ---- hosts ---- */
@@ -217,7 +210,7 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 			t->pod[n++] = t->pod[i];
 	t->pods = n;
 	if (n)
-		qsort(t->pod, n, sizeof(*t->pod), by_instance);
+		qsort(t->pod, n, sizeof(*t->pod), base_by_u64);
 	t->sorted = t->pods;
 
 	x = collect_index_get(t->c);

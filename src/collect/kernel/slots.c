@@ -116,9 +116,7 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		       struct collect_slot_seen *s, uint32_t slot,
 		       const struct collect_slot_key *key, uint64_t now_ns)
 {
-	static const struct collect_flow_owner unknown = {.unit = "(unknown)"};
 	struct collect_region *flows = l->table[TABLE_FLOWS].region;
-	struct collect_flow_table *names = flows ? collect_flow_table_of(flows) : NULL;
 	struct collect_flow_owner who;
 	struct collect_workload *w;
 	uint32_t group;
@@ -129,11 +127,10 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 	if (!slot) { /* the table's overflow slot */
 		w = collect_workload_other(l, t->kind->part, key->role, &group);
 	} else {
-		found = names && collect_flow_owner_find(names, key->cgroup, &who);
+		found = collect_flow_owner_find(flows ? collect_flow_table_of(flows) : NULL,
+						key->cgroup, &who);
 		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
 			return s->workload;
-		if (!found)
-			who = unknown;
 		s->unknown = !found;
 		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
 	}

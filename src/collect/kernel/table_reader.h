@@ -66,18 +66,11 @@ struct collect_table_reader {
 /* The table that regions of this kind are, or -1. */
 static inline int collect_table_of(uint32_t region_kind)
 {
-	switch (region_kind) {
-	case SL_REGION_FLOWS:
-		return TABLE_FLOWS;
-	case SL_REGION_LAYERS:
-		return TABLE_LAYERS;
-	case SL_REGION_TASKS:
-		return TABLE_TASKS;
-	case SL_REGION_NIC:
-		return TABLE_SEGMENTS;
-	default:
-		return -1;
-	}
+	return region_kind == SL_REGION_FLOWS	 ? TABLE_FLOWS
+	       : region_kind == SL_REGION_LAYERS ? TABLE_LAYERS
+	       : region_kind == SL_REGION_TASKS	 ? TABLE_TASKS
+	       : region_kind == SL_REGION_NIC	 ? TABLE_SEGMENTS
+						 : -1;
 }
 
 /* Regions of this kind are kernel tables, which rounds do not read. */

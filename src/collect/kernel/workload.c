@@ -39,11 +39,11 @@ static uint64_t hash(uint64_t h, const char *s)
 
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
 {
-	uint64_t h = hash(SL_FNV_BASIS, "tcp");
+	uint64_t h = hash(hash(SL_FNV_BASIS, "tcp"), l->host->target);
 
-	h = hash(hash(h, l->host->target), who->kube_namespace);
-	h = hash(hash(h, who->pod), who->container);
-	return hash(hash(h, who->service), who->unit);
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		h = hash(h, who->name[i]);
+	return h;
 }
 
 static void label(struct region_info *info, size_t *used, const char *key, const char *value)
@@ -62,6 +62,8 @@ static void label(struct region_info *info, size_t *used, const char *key, const
 static struct collect_workload *make(struct collect_link *l, const struct collect_flow_owner *who,
 				     uint64_t key)
 {
+	static const char *const keys[SL_CGROUP_TEXTS] = {"namespace", "pod", "container",
+							  "service", "unit"};
 	struct region_info *info = calloc(1, sizeof(*info));
 	struct collect_workload *w = calloc(1, sizeof(*w));
 	struct collect_region *r = NULL;
@@ -80,11 +82,8 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	info->instance = instance;
 	info->kind = SL_REGION_FLOWS;
 	info->start_ns = base_realtime_ns();
-	label(info, &used, "namespace", who->kube_namespace);
-	label(info, &used, "pod", who->pod);
-	label(info, &used, "container", who->container);
-	label(info, &used, "service", who->service);
-	label(info, &used, "unit", who->unit);
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		label(info, &used, keys[i], who->name[i]);
 	if (collect_region_synthesize(r, info, collect_host_name(l->host))) {
 		collect_table_remove(l, r);
 		free(info);
@@ -195,7 +194,7 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,
 						uint32_t *group)
 {
-	static const struct collect_flow_owner other = {.unit = "(other)"};
+	static const struct collect_flow_owner other = {.name[SL_CGROUP_PATH] = "(other)"};
 	struct collect_workload_group like = {.role = (uint8_t)role, .part = (uint8_t)part};
 	uint64_t key = key_of(l, &other);
 	struct collect_workload *w = find(l, key);

@@ -16,9 +16,9 @@
 #include "collect/link/link.h"
 #include "region/flows.h"
 
-/* The owner of a flow. NULL or "": not known. */
+/* The owner of a flow: SL_CGROUP_..., with a unit in place of the path. NULL or "": not known. */
 struct collect_flow_owner {
-	const char *kube_namespace, *pod, *container, *service, *unit;
+	const char *name[SL_CGROUP_TEXTS];
 };
 
 /* A synthetic region; its cells are the sums by group. */
