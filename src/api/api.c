@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,6 @@
 #include "base/base.h"
 #include "api/api.h"
 #include "api/internal.h"
-#include "api/page.h"
 #include "http/http.h"
 
 #define OUTSTANDING_MAX ((size_t)64 << 20)
@@ -42,6 +42,7 @@ struct api_answer *api_answer(struct http_request *req)
 		return NULL;
 	}
 	base_json_init(&a->json, API_ANSWER_MAX);
+	base_json_begin(&a->json, '{');
 	return a;
 }
 
@@ -49,17 +50,9 @@ struct api_answer *api_answer_begin(struct http_request *req)
 {
 	struct api_answer *a = api_answer(req);
 
-	if (a) {
-		base_json_begin(&a->json, '{');
-		base_json_ktime(&a->json, "time", (int64_t)base_realtime_ns());
-	}
+	if (a)
+		api_put(&a->json, KV_TIME("time", base_realtime_ns()));
 	return a;
-}
-
-void api_answer_end(struct http_request *req, struct api_answer *a)
-{
-	base_json_end(&a->json, '}');
-	api_send(req, a);
 }
 
 static void answer_free(void *arg)
@@ -88,13 +81,12 @@ static ssize_t answer_read(void *arg, char *buf, size_t max)
 	return (ssize_t)n;
 }
 
-void api_send(struct http_request *req, struct api_answer *a)
+void api_answer_end(struct http_request *req, struct api_answer *a)
 {
-	bool overflow = a->json.overflow;
-
+	base_json_end(&a->json, '}');
 	answer_settle(a);
 	http_add_header(req, "Cache-Control", "no-store");
-	if (overflow) {
+	if (a->json.overflow) {
 		http_reply_error(req, 503, "the answer exceeds %zu bytes", API_ANSWER_MAX);
 	} else if (a->json.len > 32768) {
 		http_reply_stream(req, 200, "application/json", answer_read, answer_free, a);
@@ -111,18 +103,32 @@ void api_drop(struct api_answer *a)
 	answer_free(a);
 }
 
-void api_not_found(struct http_request *req, struct api_answer *a)
+void *api_alloc(struct http_request *req, size_t bytes)
 {
-	api_drop(a);
-	http_reply_error(req, 404, "no such series: %.200s", http_query(req, "series"));
+	void *to = malloc(bytes);
+
+	if (!to)
+		http_reply_error(req, 503, "out of memory");
+	return to;
 }
 
-bool api_fits(struct base_json *j, struct base_json_mark mark)
+bool api_item(struct api_list *l)
 {
-	if (!j->overflow && j->max - j->len >= ANSWER_SPARE)
-		return true;
-	base_json_back(j, mark);
-	return false;
+	if (l->matching++ < l->offset || l->given >= l->limit || l->truncated)
+		return false;
+	l->mark = base_json_mark(l->j);
+	base_json_begin(l->j, '{');
+	return true;
+}
+
+void api_item_end(struct api_list *l)
+{
+	base_json_end(l->j, '}');
+	l->truncated = l->j->overflow || l->j->max - l->j->len < ANSWER_SPARE;
+	if (l->truncated)
+		base_json_back(l->j, l->mark);
+	else
+		l->given++;
 }
 
 /* ---- parameters ---- */
@@ -139,6 +145,12 @@ bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint
 	http_reply_error(req, 400, "%s=%.40s: not a number from %llu to %llu", key, s,
 			 (unsigned long long)min, (unsigned long long)max);
 	return false;
+}
+
+bool api_param_page(struct http_request *req, uint64_t max, struct api_list *list)
+{
+	return api_param_u64(req, "limit", 0, max, &list->limit) &&
+	       api_param_u64(req, "offset", 0, UINT32_MAX, &list->offset);
 }
 
 const char *api_param_text(struct http_request *req, const char *key)
@@ -220,39 +232,94 @@ int api_param_series(struct http_request *req, struct collect_series_id ids[API_
 
 /* ---- pieces of JSON ---- */
 
-void api_age(struct base_json *j, const char *key, uint64_t then_ns, uint64_t now_ns)
+double api_age(uint64_t then_ns, uint64_t now_ns)
 {
-	base_json_key(j, key);
 	if (!then_ns)
-		base_json_null(j);
-	else
-		base_json_f64(j, now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0);
+		return NAN;
+	return now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0;
 }
 
-void api_time(struct base_json *j, const char *key, uint64_t ns)
+static void put_f64(struct base_json *j, double v, bool null)
 {
-	base_json_key(j, key);
+	if (null)
+		base_json_null(j);
+	else
+		base_json_f64(j, v);
+}
+
+static void put_time(struct base_json *j, uint64_t ns)
+{
 	if (!ns || ns > INT64_MAX)
 		base_json_null(j);
 	else
 		base_json_time(j, (int64_t)ns);
 }
 
-void api_quantile(struct base_json *j, const char *key, double v)
+static void put_pairs(struct base_json *j, va_list ap)
 {
-	base_json_key(j, key);
-	if (isnan(v))
-		base_json_null(j);
-	else
-		base_json_f64(j, v);
+	char id[COLLECT_SERIES_ID_BYTES];
+	const char *key;
+	uint64_t n;
+	double v;
+
+	while ((key = va_arg(ap, const char *))) {
+		base_json_key(j, key);
+		switch (va_arg(ap, enum api_type)) {
+		case API_BOOL:
+			base_json_bool(j, va_arg(ap, int));
+			break;
+		case API_U32:
+			base_json_u64(j, va_arg(ap, uint32_t));
+			break;
+		case API_U64:
+			base_json_u64(j, va_arg(ap, uint64_t));
+			break;
+		case API_F64:
+			base_json_f64(j, va_arg(ap, double));
+			break;
+		case API_STRING:
+			base_json_string(j, va_arg(ap, const char *));
+			break;
+		case API_ID:
+			n = va_arg(ap, uint64_t);
+			snprintf(id, sizeof(id), "%016llx", (unsigned long long)n);
+			base_json_string(j, n ? id : "");
+			break;
+		case API_TIME:
+			put_time(j, va_arg(ap, uint64_t));
+			break;
+		case API_QUANTILE:
+			v = va_arg(ap, double);
+			put_f64(j, v, isnan(v));
+			break;
+		case API_FINITE:
+			v = va_arg(ap, double);
+			put_f64(j, v, !isfinite(v));
+			break;
+		}
+	}
 }
 
-const char *api_label_of(const struct region_info *info, const char *key)
+void api_put_pairs(struct base_json *j, ...)
 {
-	for (uint32_t i = 0; i < info->label_count; i++)
-		if (!strcmp(info->labels[i].key, key))
-			return info->labels[i].value;
-	return "";
+	va_list ap;
+
+	va_start(ap, j);
+	put_pairs(j, ap);
+	va_end(ap);
+}
+
+void api_put_object_pairs(struct base_json *j, const char *key, ...)
+{
+	va_list ap;
+
+	if (key)
+		base_json_key(j, key);
+	base_json_begin(j, '{');
+	va_start(ap, key);
+	put_pairs(j, ap);
+	va_end(ap);
+	base_json_end(j, '}');
 }
 
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
@@ -263,35 +330,12 @@ void api_labels(struct base_json *j, const struct region_text_label *labels, uin
 	base_json_end(j, '}');
 }
 
-void api_instance(struct base_json *j, uint64_t instance)
+bool api_host_item(struct api_list *l, const char *hostname, const char *target, bool present)
 {
-	char text[COLLECT_SERIES_ID_BYTES];
-
-	snprintf(text, sizeof(text), "%016llx", (unsigned long long)instance);
-	base_json_kstring(j, "instance", text);
-}
-
-void api_target(struct base_json *j, const char *hostname, const char *target)
-{
-	base_json_kstring(j, "host", hostname);
-	base_json_kstring(j, "target", target);
-}
-
-struct base_json_mark api_host_begin(struct base_json *j, const char *hostname, const char *target,
-				     bool present)
-{
-	struct base_json_mark mark = base_json_mark(j);
-
-	base_json_begin(j, '{');
-	api_target(j, hostname, target);
-	base_json_kbool(j, "present", present);
-	return mark;
-}
-
-void api_host_end(struct base_json *j, struct base_json_mark mark)
-{
-	base_json_end(j, '}');
-	api_fits(j, mark);
+	if (!api_item(l))
+		return false;
+	api_put(l->j, KV("host", hostname), KV("target", target), KV("present", present));
+	return true;
 }
 
 struct api_summary api_layer_summary(const uint64_t *cell)
@@ -309,12 +353,10 @@ struct api_summary api_layer_summary(const uint64_t *cell)
 
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90)
 {
-	base_json_ku64(j, "count", s->count);
-	api_quantile(j, "mean", s->mean);
-	api_quantile(j, "p50", s->p50);
+	api_put(j, KV("count", s->count), KV_QUANTILE("mean", s->mean), KV_QUANTILE("p50", s->p50));
 	if (p90)
-		api_quantile(j, "p90", s->p90);
-	api_quantile(j, "p99", s->p99);
+		api_put(j, KV_QUANTILE("p90", s->p90));
+	api_put(j, KV_QUANTILE("p99", s->p99));
 }
 
 bool api_is_host(const char *host, const char *hostname, const char *target)
@@ -333,16 +375,16 @@ void api_owner_set(struct api_owner *o, const char *hostname, const char *target
 	o->instance = info ? info->instance : 0;
 	for (size_t i = 0; i < API_OWNER_LABELS; i++)
 		snprintf(o->label[i], sizeof(o->label[i]), "%s",
-			 info ? api_label_of(info, owner_keys[i]) : "");
+			 info ? region_label(info, owner_keys[i]) : "");
 }
 
 void api_owner(struct base_json *j, const struct api_owner *o)
 {
-	api_target(j, o->hostname, o->target);
+	api_put(j, KV("host", o->hostname), KV("target", o->target));
 	for (size_t i = 0; i < API_OWNER_LABELS; i++)
 		base_json_kstring(j, owner_keys[i], o->label[i]);
 	if (o->instance)
-		api_instance(j, o->instance);
+		api_put(j, KV_ID("instance", o->instance));
 }
 
 const char *api_state_name(const struct collect_region_view *r)
@@ -440,18 +482,12 @@ static const struct {
 
 int api_register(struct http *http, struct collect_collector *c)
 {
-	int err;
+	int err = 0;
 
 	api_status_begin();
-	for (size_t i = 0; i < sizeof(routes) / sizeof(*routes); i++) {
+	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
 		err = http_route(http, "GET", routes[i].path, answer, c);
-		if (err)
-			return err;
-	}
-	for (size_t i = 0; i < sizeof(external) / sizeof(*external); i++) {
+	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
 		err = http_route(http, "GET", external[i].path, external[i].handler, c);
-		if (err)
-			return err;
-	}
-	return api_page_register(http);
+	return err ? err : api_page_register(http);
 }

@@ -15,6 +15,22 @@
 
 #define KEYS_MAX 1000u /* per POST */
 
+static void reply(struct http_request *req, json_t *j)
+{
+	if (j)
+		http_reply_json(req, 200, j);
+	else
+		http_reply_error(req, 503, "out of memory");
+}
+
+static json_t *body_json(struct http_request *req)
+{
+	size_t bytes;
+	const char *text = http_body(req, &bytes);
+
+	return json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
+}
+
 static void get_status(struct http_request *req, void *arg)
 {
 	json_t *all = dta_store_server_json(arg), *store;
@@ -28,10 +44,7 @@ static void get_status(struct http_request *req, void *arg)
 		if (load)
 			json_object_set_new(store, "load", load);
 	}
-	if (all)
-		http_reply_json(req, 200, all);
-	else
-		http_reply_error(req, 503, "out of memory");
+	reply(req, all);
 }
 
 struct api_dta_parameters {
@@ -98,17 +111,15 @@ static void get_query(struct http_request *req, void *arg)
  * same order. */
 static void post_query(struct http_request *req, void *arg)
 {
-	json_t *body, *keys, *value, *answers, *one;
+	json_t *body = body_json(req), *keys = json_object_get(body, "keys");
+	json_t *value, *answers, *one;
 	struct api_dta_parameters p = {0};
 	struct dta_held held;
 	const char *key, *text;
 	char error[160], digits[24];
-	size_t bytes, i;
+	size_t i;
 
-	text = http_body(req, &bytes);
-	body = json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
 	dta_ask_init(&p.ask);
-	keys = json_object_get(body, "keys");
 	if (!json_is_array(keys) || json_array_size(keys) > KEYS_MAX)
 		snprintf(p.wrong, sizeof(p.wrong), "keys: a list of at most %u", KEYS_MAX);
 	json_object_foreach(body, key, value)
@@ -185,10 +196,7 @@ static void get_keys(struct http_request *req, void *arg)
 	j = dta_query_keys_json(&log, &store, n, top && strcmp(top, "0"));
 	dta_store_server_release(arg);
 	dta_store_server_release(arg);
-	if (j)
-		http_reply_json(req, 200, j);
-	else
-		http_reply_error(req, 503, "out of memory");
+	reply(req, j);
 }
 
 static void answer_order(struct http_request *req, int err, const char *error)
@@ -211,9 +219,7 @@ static void answer_order(struct http_request *req, int err, const char *error)
 static void put_store(struct http_request *req, void *arg)
 {
 	char error[256] = "slots: a number";
-	size_t bytes;
-	const char *text = http_body(req, &bytes);
-	json_t *body = json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
+	json_t *body = body_json(req);
 	json_t *slots = json_object_get(body, "slots");
 	int err = -EINVAL;
 

@@ -34,14 +34,11 @@ static void status(struct http_request *req, int code, const char *reason, const
 
 	base_json_init(&j, 4096);
 	base_json_begin(&j, '{');
-	base_json_kstring(&j, "kind", "Status");
-	base_json_kstring(&j, "apiVersion", "v1");
+	api_put(&j, KV("kind", "Status"), KV("apiVersion", "v1"));
 	base_json_kbegin(&j, "metadata", '{');
 	base_json_end(&j, '}');
-	base_json_kstring(&j, "status", "Failure");
-	base_json_kstring(&j, "message", message);
-	base_json_kstring(&j, "reason", reason);
-	base_json_ku64(&j, "code", (uint64_t)code);
+	api_put(&j, KV("status", "Failure"), KV("message", message), KV("reason", reason),
+		KV("code", (uint64_t)code));
 	base_json_end(&j, '}');
 	if (j.overflow)
 		http_reply(req, 500, "application/json", "{}", 2);
@@ -50,8 +47,19 @@ static void status(struct http_request *req, int code, const char *reason, const
 	base_json_free(&j);
 }
 
-static void send(struct http_request *req, struct base_json *j)
+/* ---- what there is ---- */
+
+/* Begins the answer, of this kind. */
+static void begin(struct base_json *j, size_t max, const char *kind, const char *version)
 {
+	base_json_init(j, max);
+	base_json_begin(j, '{');
+	api_put(j, KV("kind", kind), KV("apiVersion", version));
+}
+
+static void end(struct http_request *req, struct base_json *j)
+{
+	base_json_end(j, '}');
 	if (j->overflow)
 		status(req, 503, "ServiceUnavailable", "the answer does not fit");
 	else
@@ -59,30 +67,14 @@ static void send(struct http_request *req, struct base_json *j)
 	base_json_free(j);
 }
 
-/* ---- what there is ---- */
-
-static void group_version(struct base_json *j)
+static void group(struct base_json *j)
 {
-	base_json_begin(j, '{');
-	base_json_kstring(j, "groupVersion", VERSION);
-	base_json_kstring(j, "version", "v1beta1");
-	base_json_end(j, '}');
-}
-
-static void group(struct base_json *j, bool alone)
-{
-	base_json_begin(j, '{');
-	if (alone) {
-		base_json_kstring(j, "kind", "APIGroup");
-		base_json_kstring(j, "apiVersion", "v1");
-	}
-	base_json_kstring(j, "name", GROUP);
+	api_put(j, KV("name", GROUP));
 	base_json_kbegin(j, "versions", '[');
-	group_version(j);
+	api_put_object(j, NULL, KV("groupVersion", VERSION), KV("version", "v1beta1"));
 	base_json_end(j, ']');
-	base_json_key(j, "preferredVersion");
-	group_version(j);
-	base_json_end(j, '}');
+	api_put_object(j, "preferredVersion", KV("groupVersion", VERSION),
+		       KV("version", "v1beta1"));
 }
 
 void api_get_apis(struct http_request *req, void *arg)
@@ -90,15 +82,13 @@ void api_get_apis(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	base_json_init(&j, 4096);
-	base_json_begin(&j, '{');
-	base_json_kstring(&j, "kind", "APIGroupList");
-	base_json_kstring(&j, "apiVersion", "v1");
+	begin(&j, 4096, "APIGroupList", "v1");
 	base_json_kbegin(&j, "groups", '[');
-	group(&j, false);
-	base_json_end(&j, ']');
+	base_json_begin(&j, '{');
+	group(&j);
 	base_json_end(&j, '}');
-	send(req, &j);
+	base_json_end(&j, ']');
+	end(req, &j);
 }
 
 void api_get_external_group(struct http_request *req, void *arg)
@@ -106,9 +96,9 @@ void api_get_external_group(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	base_json_init(&j, 4096);
-	group(&j, true);
-	send(req, &j);
+	begin(&j, 4096, "APIGroup", "v1");
+	group(&j);
+	end(req, &j);
 }
 
 void api_get_external(struct http_request *req, void *arg)
@@ -116,77 +106,39 @@ void api_get_external(struct http_request *req, void *arg)
 	struct base_json j;
 
 	(void)arg;
-	base_json_init(&j, 4096);
-	base_json_begin(&j, '{');
-	base_json_kstring(&j, "kind", "APIResourceList");
-	base_json_kstring(&j, "apiVersion", "v1");
-	base_json_kstring(&j, "groupVersion", VERSION);
+	begin(&j, 4096, "APIResourceList", "v1");
+	api_put(&j, KV("groupVersion", VERSION));
 	base_json_kbegin(&j, "resources", '[');
 	for (size_t i = 0; i < METRICS; i++) {
 		base_json_begin(&j, '{');
-		base_json_kstring(&j, "name", metrics[i].name);
-		base_json_kstring(&j, "singularName", "");
-		base_json_kbool(&j, "namespaced", true);
-		base_json_kstring(&j, "kind", "ExternalMetricValueList");
+		api_put(&j, KV("name", metrics[i].name), KV("singularName", ""),
+			KV_BOOL("namespaced", true), KV("kind", "ExternalMetricValueList"));
 		base_json_kbegin(&j, "verbs", '[');
 		base_json_string(&j, "get");
 		base_json_end(&j, ']');
 		base_json_end(&j, '}');
 	}
 	base_json_end(&j, ']');
-	base_json_end(&j, '}');
-	send(req, &j);
+	end(req, &j);
 }
 
 /* ---- values ---- */
 
-static void put_time(struct base_json *j, int64_t ns)
-{
-	time_t s = (time_t)(ns / 1000000000);
-	char text[32];
-	struct tm tm;
-
-	gmtime_r(&s, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	base_json_kstring(j, "timestamp", text);
-}
-
 static void value(struct base_json *j, const struct act_workload *w, const char *ns, size_t metric)
 {
-	char quantity[32];
+	time_t s = (time_t)(w->ns / 1000000000);
+	char quantity[32], time[32];
+	struct tm tm;
 	double v;
 
 	memcpy(&v, (const char *)w + metrics[metric].offset, sizeof(v));
 	act_quantity(v, quantity);
+	gmtime_r(&s, &tm);
+	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	base_json_begin(j, '{');
-	base_json_kstring(j, "metricName", metrics[metric].name);
-	base_json_kbegin(j, "metricLabels", '{');
-	base_json_kstring(j, "namespace", ns);
-	base_json_kstring(j, "service", w->service);
-	base_json_end(j, '}');
-	put_time(j, w->ns);
-	base_json_kstring(j, "value", quantity);
-	base_json_end(j, '}');
-}
-
-static void values(struct base_json *j, const struct act_workload *w, size_t n, const char *ns,
-		   size_t metric, const struct act_selector *selector)
-{
-	base_json_begin(j, '{');
-	base_json_kstring(j, "kind", "ExternalMetricValueList");
-	base_json_kstring(j, "apiVersion", VERSION);
-	base_json_kbegin(j, "metadata", '{');
-	base_json_end(j, '}');
-	base_json_kbegin(j, "items", '[');
-	for (size_t i = 0; i < n; i++) {
-		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
-		struct act_selector_label labels[] = {{"namespace", own},
-						      {"service", w[i].service}};
-
-		if (!strcmp(own, ns) && act_selector_matches(selector, labels, 2))
-			value(j, &w[i], own, metric);
-	}
-	base_json_end(j, ']');
+	api_put(j, KV("metricName", metrics[metric].name));
+	api_put_object(j, "metricLabels", KV("namespace", ns), KV("service", w->service));
+	api_put(j, KV("timestamp", time), KV("value", quantity));
 	base_json_end(j, '}');
 }
 
@@ -232,8 +184,19 @@ void api_get_external_values(struct http_request *req, void *arg)
 		return;
 	}
 	n = act_scale_workloads(view.scale, w, WORKLOADS_MAX);
-	base_json_init(&j, (size_t)1 << 20);
-	values(&j, w, n < WORKLOADS_MAX ? n : WORKLOADS_MAX, ns, metric, &selector);
+	begin(&j, (size_t)1 << 20, "ExternalMetricValueList", VERSION);
+	base_json_kbegin(&j, "metadata", '{');
+	base_json_end(&j, '}');
+	base_json_kbegin(&j, "items", '[');
+	for (size_t i = 0; i < BASE_MIN(n, WORKLOADS_MAX); i++) {
+		const char *own = *w[i].kube_namespace ? w[i].kube_namespace : "default";
+		struct act_selector_label labels[] = {{"namespace", own},
+						      {"service", w[i].service}};
+
+		if (!strcmp(own, ns) && act_selector_matches(&selector, labels, 2))
+			value(&j, &w[i], own, metric);
+	}
+	base_json_end(&j, ']');
 	free(w);
-	send(req, &j);
+	end(req, &j);
 }

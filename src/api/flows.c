@@ -73,7 +73,7 @@ static bool matches(const struct api_flows_walk *w, const struct collect_flow_vi
 	       (!w->port || f->local_port == w->port || f->remote_port == w->port) &&
 	       (!w->state || !strcmp(w->state, state_of(f))) &&
 	       (!w->remote || !strcmp(w->remote, region_flow_address(f->remote, remote))) &&
-	       (!w->pod || (v->workload && !strcmp(w->pod, api_label_of(v->workload, "pod")))) &&
+	       (!w->pod || (v->workload && !strcmp(w->pod, region_label(v->workload, "pod")))) &&
 	       matches_text(w, v);
 }
 
@@ -182,11 +182,6 @@ static int best_first(const void *a, const void *b)
 
 /* ---- JSON ---- */
 
-static double seconds(uint64_t us)
-{
-	return (double)us / 1e6;
-}
-
 static const char *role_of(const struct region_flow *f)
 {
 	if (f->flags & SL_FLOW_LISTENER)
@@ -203,21 +198,15 @@ static void why_json(struct base_json *j, const struct api_flows_row *r,
 	struct region_why y;
 
 	why(r->has_before ? &r->before : NULL, &r->now, silent, &y);
-	base_json_kf64(j, "bytes_per_second", y.bytes_per_s);
-	base_json_kstring(j, "limit", region_why_name(y.limit));
-	base_json_kf64(j, "limit_share", y.share);
-	base_json_kstring(j, "why", y.sentence);
+	api_put(j, KV("bytes_per_second", y.bytes_per_s), KV("limit", region_why_name(y.limit)),
+		KV("limit_share", y.share), KV("why", y.sentence));
 	if (!w->id)
 		return;
-	base_json_kf64(j, "interval_seconds", (double)y.interval_ns * 1e-9);
+	api_put(j, KV("interval_seconds", (double)y.interval_ns * 1e-9));
 	base_json_kbegin(j, "numbers", '[');
-	for (uint32_t i = 0; i < y.n; i++) {
-		base_json_begin(j, '{');
-		base_json_kstring(j, "name", y.number[i].name);
-		base_json_kstring(j, "unit", y.number[i].unit);
-		base_json_kf64(j, "value", y.number[i].value);
-		base_json_end(j, '}');
-	}
+	for (uint32_t i = 0; i < y.n; i++)
+		api_put_object(j, NULL, KV("name", y.number[i].name), KV("unit", y.number[i].unit),
+			       KV("value", y.number[i].value));
 	base_json_end(j, ']');
 }
 
@@ -225,54 +214,29 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 		      const struct api_flows_walk *w)
 {
 	const struct region_flow *f = &r->now;
-	char address[INET6_ADDRSTRLEN];
+	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN];
 
-	base_json_begin(j, '{');
-	base_json_ku64(j, "id", f->id);
+	api_put(j, KV("id", f->id));
 	api_owner(j, &r->owner);
-	base_json_kstring(j, "task", f->comm);
-	base_json_ku64(j, "pid", f->pid);
-	base_json_kbool(j, "by_listener", f->by_listener);
-	base_json_ku64(j, "netns", f->netns);
-	base_json_kstring(j, "local", region_flow_address(f->local, address));
-	base_json_ku64(j, "local_port", f->local_port);
-	base_json_kstring(j, "remote", region_flow_address(f->remote, address));
-	base_json_ku64(j, "remote_port", f->remote_port);
-	base_json_kstring(j, "role", role_of(f));
-	base_json_kstring(j, "state", state_of(f));
-	base_json_kstring(j, "tcp_state", region_tcp_state_name(f->tcp_state));
-	base_json_kbool(j, "older", f->flags & SL_FLOW_OLDER);
-	base_json_kbool(j, "stale", r->stale);
-	base_json_ktime(j, "last_change", r->read_ns);
-	base_json_kf64(j, "duration_seconds", (double)region_flow_duration(f) * 1e-9);
-	base_json_ku64(j, "bytes_sent", f->bytes_sent);
-	base_json_ku64(j, "bytes_acked", f->bytes_acked);
-	base_json_ku64(j, "bytes_received", f->bytes_received);
-	base_json_ku64(j, "segments_sent", f->segs_out);
-	base_json_ku64(j, "segments_received", f->segs_in);
-	base_json_ku64(j, "retransmits", f->retrans);
-	base_json_ku64(j, "timeouts", f->timeouts);
-	base_json_ku64(j, "spurious", f->dsack);
-	base_json_ku64(j, "zero_windows", (uint64_t)f->zero_in + f->zero_out);
-	base_json_kf64(j, "rtt_seconds", seconds(f->srtt_us));
-	base_json_kf64(j, "rtt_min_seconds", seconds(f->rtt_min_us));
-	base_json_kf64(j, "handshake_seconds", seconds(f->handshake_us));
-	base_json_ku64(j, "cwnd", f->cwnd);
-	base_json_ku64(j, "mss", f->mss);
-	base_json_ku64(j, "send_window", f->snd_wnd);
-	base_json_ku64(j, "receive_window", f->rcv_wnd);
-	base_json_ku64(j, "drops", f->drops);
+	api_put(j, KV("task", f->comm), KV("pid", f->pid), KV("by_listener", f->by_listener),
+		KV("netns", f->netns), KV("local", region_flow_address(f->local, local)),
+		KV("local_port", f->local_port),
+		KV("remote", region_flow_address(f->remote, remote)),
+		KV("remote_port", f->remote_port), KV("role", role_of(f)), KV("state", state_of(f)),
+		KV("tcp_state", region_tcp_state_name(f->tcp_state)),
+		KV_BOOL("older", f->flags & SL_FLOW_OLDER), KV("stale", r->stale),
+		KV_TIME("last_change", r->read_ns),
+		KV("duration_seconds", (double)region_flow_duration(f) * 1e-9),
+		KV("bytes_sent", f->bytes_sent), KV("bytes_acked", f->bytes_acked),
+		KV("bytes_received", f->bytes_received), KV("segments_sent", f->segs_out),
+		KV("segments_received", f->segs_in), KV("retransmits", f->retrans),
+		KV("timeouts", f->timeouts), KV("spurious", f->dsack),
+		KV("zero_windows", (uint64_t)f->zero_in + f->zero_out),
+		KV("rtt_seconds", f->srtt_us / 1e6), KV("rtt_min_seconds", f->rtt_min_us / 1e6),
+		KV("handshake_seconds", f->handshake_us / 1e6), KV("cwnd", f->cwnd),
+		KV("mss", f->mss), KV("send_window", f->snd_wnd), KV("receive_window", f->rcv_wnd),
+		KV("drops", f->drops));
 	why_json(j, r, w);
-	base_json_end(j, '}');
-}
-
-static enum sort sort_of(const char *name)
-{
-	enum sort sort = SORT_RATE;
-
-	while (name && sort < SORTS - 1 && strcmp(sort_names[sort], name))
-		sort++;
-	return sort;
 }
 
 void api_get_flows(struct http_request *req, void *arg)
@@ -285,9 +249,8 @@ void api_get_flows(struct http_request *req, void *arg)
 		.limit = ROWS_DEFAULT,
 		.now_ns = (int64_t)base_realtime_ns(),
 	};
-	bool truncated = false;
+	struct api_list l = {.limit = UINT64_MAX};
 	struct api_answer *a;
-	struct base_json *j;
 	const char *sort;
 
 	if (!api_param_u64(req, "limit", 0, ROWS_MAX, &w.limit) ||
@@ -296,28 +259,24 @@ void api_get_flows(struct http_request *req, void *arg)
 	    !api_param_choice(req, "state", states, 3, &w.state) ||
 	    !api_param_choice(req, "sort", sort_names, SORTS, &sort))
 		return;
-	w.sort = sort_of(sort);
-	w.row = malloc((w.limit + 1) * sizeof(*w.row));
-	if (!w.row) {
-		http_reply_error(req, 503, "out of memory");
+	while (sort && sort != sort_names[w.sort])
+		w.sort++;
+	w.row = api_alloc(req, (w.limit + 1) * sizeof(*w.row));
+	if (!w.row)
 		return;
-	}
 	a = api_answer_begin(req);
 	if (!a)
 		goto out;
 	collect_collector_flows(arg, look, &w);
 	qsort(w.row, w.rows, sizeof(*w.row), best_first);
-	j = &a->json;
-	base_json_kbegin(j, "flows", '[');
-	for (uint64_t i = 0; i < w.rows && !truncated; i++) {
-		struct base_json_mark mark = base_json_mark(j);
-
-		flow_json(j, &w.row[i], &w);
-		truncated = !api_fits(j, mark);
+	l.j = &a->json;
+	base_json_kbegin(l.j, "flows", '[');
+	for (uint64_t i = 0; i < w.rows && api_item(&l); i++) {
+		flow_json(l.j, &w.row[i], &w);
+		api_item_end(&l);
 	}
-	base_json_end(j, ']');
-	base_json_ku64(j, "matching", w.matching);
-	base_json_kbool(j, "truncated", truncated);
+	base_json_end(l.j, ']');
+	api_put(l.j, KV("matching", w.matching), KV("truncated", l.truncated));
 	api_answer_end(req, a);
 out:
 	free(w.row);
@@ -327,53 +286,49 @@ out:
 
 static void table_json(const struct collect_flow_table_view *v, void *arg)
 {
-	struct base_json *j = arg;
-	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_list *l = arg;
 
-	base_json_kbool(j, "stale", v->stale);
-	base_json_kstring(j, "fault", v->fault);
-	api_time(j, "last_read", v->last_read_ns);
-	base_json_ku64(j, "open", v->open);
-	base_json_ku64(j, "slots", v->slots);
-	base_json_ku64(j, "slots_read", v->slots_read);
-	base_json_ku64(j, "passes", v->passes);
-	base_json_ku64(j, "missed", v->missed);
-	base_json_ku64(j, "opened", v->opened);
-	base_json_ku64(j, "closed", v->closed);
-	base_json_ku64(j, "unsettled", v->unsettled);
-	base_json_ku64(j, "lost", v->lost);
-	base_json_ku64(j, "unseen", v->unseen);
-	base_json_ku64(j, "journal_gaps", v->journal_gaps);
-	api_host_end(j, mark);
+	if (!api_host_item(l, v->hostname, v->target, v->present))
+		return;
+	api_put(l->j, KV("stale", v->stale), KV("fault", v->fault),
+		KV_TIME("last_read", v->last_read_ns), KV("open", v->open), KV("slots", v->slots),
+		KV("slots_read", v->slots_read), KV("passes", v->passes), KV("missed", v->missed),
+		KV("opened", v->opened), KV("closed", v->closed), KV("unsettled", v->unsettled),
+		KV("lost", v->lost), KV("unseen", v->unseen), KV("journal_gaps", v->journal_gaps));
+	api_item_end(l);
 }
 
 static void layers_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct base_json *j = arg;
-	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_list *l = arg;
 
-	base_json_ku64(j, "passes", v->passes);
-	api_host_end(j, mark);
+	if (!api_host_item(l, v->hostname, v->target, v->present))
+		return;
+	api_put(l->j, KV("passes", v->passes));
+	api_item_end(l);
 }
 
 static void ring_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct base_json *j = arg;
-	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_list *l = arg;
 
-	base_json_ku64(j, "records", v->records);
-	api_host_end(j, mark);
+	if (!api_host_item(l, v->hostname, v->target, v->present))
+		return;
+	api_put(l->j, KV("records", v->records));
+	api_item_end(l);
 }
 
 void api_flow_tables(struct base_json *j, void *collector)
 {
+	struct api_list l = {.j = j, .limit = UINT64_MAX};
+
 	base_json_kbegin(j, "tcp", '[');
-	collect_collector_flow_tables(collector, table_json, j);
+	collect_collector_flow_tables(collector, table_json, &l);
 	base_json_end(j, ']');
 	base_json_kbegin(j, "layers", '[');
-	collect_collector_layer_losses(collector, layers_json, j);
+	collect_collector_layer_losses(collector, layers_json, &l);
 	base_json_end(j, ']');
 	base_json_kbegin(j, "net", '[');
-	collect_collector_net_hosts(collector, ring_json, j);
+	collect_collector_net_hosts(collector, ring_json, &l);
 	base_json_end(j, ']');
 }

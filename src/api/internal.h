@@ -21,17 +21,28 @@ struct api_answer {
 	size_t sent;
 };
 
-/* NULL after a 503. */
+/* An answer begun as an object; NULL after a 503. */
 struct api_answer *api_answer(struct http_request *req);
-/* The same, begun as {"time": now. */
+/* The same, which begins with "time". */
 struct api_answer *api_answer_begin(struct http_request *req);
-/* Each takes the answer over. api_answer_end() closes the object first. */
+/* Each takes the answer over: ends the object and sends it (a 503 if it overflowed); drops it. */
 void api_answer_end(struct http_request *req, struct api_answer *a);
-void api_send(struct http_request *req, struct api_answer *a);	    /* 503 if it overflowed */
-void api_drop(struct api_answer *a);				    /* sends nothing */
-void api_not_found(struct http_request *req, struct api_answer *a); /* of parameter series */
-/* True while there is room for another item; otherwise removes the one after mark. */
-bool api_fits(struct base_json *j, struct base_json_mark mark);
+void api_drop(struct api_answer *a);
+/* malloc(); NULL after a 503. */
+void *api_alloc(struct http_request *req, size_t bytes);
+
+/* A list of objects in an answer. */
+struct api_list {
+	struct base_json *j;
+	uint64_t offset, limit;	  /* the page */
+	uint64_t matching, given; /* items so far: all, and those in the answer */
+	bool truncated;		  /* the answer was full: the rest is only counted */
+	struct base_json_mark mark;
+};
+/* Counts an item, and begins its object if it is on the page. False: it is not to be written. */
+bool api_item(struct api_list *l);
+/* Ends the object; removes it if the answer is full. */
+void api_item_end(struct api_list *l);
 
 /* ---- parameters: false, or -1, after a 400 ---- */
 
@@ -40,6 +51,8 @@ bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint
 bool api_param_terms(struct http_request *req, struct collect_terms *terms); /* q */
 /* NULL if it is missing or empty. */
 const char *api_param_text(struct http_request *req, const char *key);
+/* limit (at most max) and offset of a list */
+bool api_param_page(struct http_request *req, uint64_t max, struct api_list *list);
 /* One of the names, or NULL without the parameter. */
 bool api_param_choice(struct http_request *req, const char *key, const char *const *names, size_t n,
 		      const char **out);
@@ -47,21 +60,44 @@ bool api_param_choice(struct http_request *req, const char *key, const char *con
 int api_param_series(struct http_request *req, struct collect_series_id ids[API_SERIES_MAX],
 		     bool needed);
 
-/* ---- pieces of JSON: a key and its value ---- */
+/* ---- pieces of JSON: keys and their values ---- */
 
-void api_time(struct base_json *j, const char *key, uint64_t ns); /* null for 0 */
-void api_age(struct base_json *j, const char *key, uint64_t then_ns, uint64_t now_ns);
-void api_quantile(struct base_json *j, const char *key, double v); /* null for NaN */
-void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
-void api_instance(struct base_json *j, uint64_t instance);
-void api_target(struct base_json *j, const char *hostname, const char *target);
 /*
- * An object in a list of hosts: {"host", "target", "present", ...}. end() removes all of it if it
- * does not fit the answer.
+ * api_put(j, KV("host", name), KV("pods", n), ...): keys and values in this order. KV() takes a
+ * bool, an unsigned integer, a double or a string; all values are evaluated before any is written.
  */
-struct base_json_mark api_host_begin(struct base_json *j, const char *hostname, const char *target,
-				     bool present);
-void api_host_end(struct base_json *j, struct base_json_mark mark);
+#define api_put(j, ...) api_put_pairs(j, __VA_ARGS__, (const char *)NULL)
+/* The same as an object: key is NULL in a list. */
+#define api_put_object(j, key, ...) \
+	api_put_object_pairs(j, (const char *)(key), __VA_ARGS__, (const char *)NULL)
+/* clang-format off */
+#define KV(key, v)                                                                         \
+	key, _Generic((v), bool: API_BOOL, uint8_t: API_U32, uint16_t: API_U32,            \
+		      uint32_t: API_U32, unsigned long: API_U64, unsigned long long: API_U64, \
+		      double: API_F64, char *: API_STRING, const char *: API_STRING), v
+/* clang-format on */
+#define KV_BOOL(key, v)	    key, API_BOOL, (bool)(v)
+#define KV_ID(key, id)	    key, API_ID, (uint64_t)(id)	   /* 16 hex digits; "" for 0 */
+#define KV_TIME(key, ns)    key, API_TIME, (uint64_t)(ns)  /* null for 0 */
+#define KV_QUANTILE(key, v) key, API_QUANTILE, (double)(v) /* null for NaN */
+#define KV_FINITE(key, v)   key, API_FINITE, (double)(v)   /* null for NaN and infinity */
+enum api_type {
+	API_BOOL,
+	API_U32,
+	API_U64,
+	API_F64,
+	API_STRING,
+	API_ID,
+	API_TIME,
+	API_QUANTILE,
+	API_FINITE,
+};
+void api_put_pairs(struct base_json *j, ...);
+void api_put_object_pairs(struct base_json *j, const char *key, ...);
+double api_age(uint64_t then_ns, uint64_t now_ns); /* s; NaN if then_ns is 0 */
+void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
+/* api_item() and the first keys of an object in a list of hosts. */
+bool api_host_item(struct api_list *l, const char *hostname, const char *target, bool present);
 /* Count, mean and quantiles of a histogram: NaN is null. */
 struct api_summary {
 	uint64_t count;
@@ -74,7 +110,6 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v); /* "verd
 
 /* ---- regions ---- */
 
-const char *api_label_of(const struct region_info *info, const char *key); /* "" if none */
 /* host: NULL for any, otherwise a hostname or target. */
 bool api_is_host(const char *host, const char *hostname, const char *target);
 /* The owner of a kernel table's row: its labels and instance, kept beyond the view's callback. */
@@ -117,5 +152,7 @@ void api_get_external_values(struct http_request *req, void *arg);
 void api_get_metrics(struct http_request *req, void *arg);
 void api_get_history(struct http_request *req, void *arg);
 void api_get_buckets(struct http_request *req, void *arg);
+/* Adds the routes of the page: "/", its scripts, its style. 0 or -errno. */
+int api_page_register(struct http *http);
 
 #endif

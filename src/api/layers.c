@@ -15,7 +15,7 @@
 #define ROWS_MAX     1000
 
 struct api_layers_span {
-	uint64_t requests, complete, incomplete, pipelined, unattributed;
+	uint64_t count[7]; /* by enum sl_slot_count */
 	struct api_summary layer[SL_LAYERS];
 };
 
@@ -37,11 +37,7 @@ struct api_layers_walk {
 
 static void digest(const struct region_layer_view *v, struct api_layers_span *s)
 {
-	s->requests = v->count[SL_COUNT_REQUESTS];
-	s->complete = v->count[SL_COUNT_COMPLETE];
-	s->incomplete = v->count[SL_COUNT_INCOMPLETE];
-	s->pipelined = v->count[SL_COUNT_PIPELINED];
-	s->unattributed = v->count[SL_COUNT_UNATTRIBUTED];
+	memcpy(s->count, v->count, sizeof(s->count));
 	for (int i = 0; i < SL_LAYERS; i++)
 		s->layer[i] = api_layer_summary(v->cell[i]);
 }
@@ -84,21 +80,21 @@ static int busiest_first(const void *a, const void *b)
 {
 	const struct api_layers_row *x = a, *y = b;
 
-	if (x->late.requests != y->late.requests)
-		return x->late.requests > y->late.requests ? -1 : 1;
-	if (x->all.requests != y->all.requests)
-		return x->all.requests > y->all.requests ? -1 : 1;
+	if (x->late.count[SL_COUNT_REQUESTS] != y->late.count[SL_COUNT_REQUESTS])
+		return x->late.count[SL_COUNT_REQUESTS] > y->late.count[SL_COUNT_REQUESTS] ? -1 : 1;
+	if (x->all.count[SL_COUNT_REQUESTS] != y->all.count[SL_COUNT_REQUESTS])
+		return x->all.count[SL_COUNT_REQUESTS] > y->all.count[SL_COUNT_REQUESTS] ? -1 : 1;
 	return (x->owner.instance > y->owner.instance) - (x->owner.instance < y->owner.instance);
 }
 
 static void span_json(struct base_json *j, const char *key, const struct api_layers_span *s)
 {
 	base_json_kbegin(j, key, '{');
-	base_json_ku64(j, "requests", s->requests);
-	base_json_ku64(j, "measured", s->complete);
-	base_json_ku64(j, "incomplete", s->incomplete);
-	base_json_ku64(j, "pipelined", s->pipelined);
-	base_json_ku64(j, "unattributed", s->unattributed);
+	api_put(j, KV("requests", s->count[SL_COUNT_REQUESTS]),
+		KV("measured", s->count[SL_COUNT_COMPLETE]),
+		KV("incomplete", s->count[SL_COUNT_INCOMPLETE]),
+		KV("pipelined", s->count[SL_COUNT_PIPELINED]),
+		KV("unattributed", s->count[SL_COUNT_UNATTRIBUTED]));
 	base_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
 		base_json_kbegin(j, region_layer_name(i), '{');
@@ -111,42 +107,37 @@ static void span_json(struct base_json *j, const char *key, const struct api_lay
 
 static void row_json(struct base_json *j, const struct api_layers_row *r)
 {
-	base_json_begin(j, '{');
 	api_owner(j, &r->owner);
-	base_json_kstring(j, "role", r->role);
-	base_json_kstring(j, "port", r->port);
-	base_json_kbool(j, "stale", r->stale);
-	base_json_kf64(j, "late_seconds", (double)r->late_ns * 1e-9);
+	api_put(j, KV("role", r->role), KV("port", r->port), KV("stale", r->stale),
+		KV("late_seconds", (double)r->late_ns * 1e-9));
 	span_json(j, "late", &r->late);
 	span_json(j, "all", &r->all);
-	base_json_end(j, '}');
 }
 
 static void losses_json(const struct collect_layer_losses_view *v, void *arg)
 {
-	struct base_json *j = arg;
-	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_list *l = arg;
 
-	base_json_ku64(j, "passes", v->passes);
-	base_json_kbegin(j, "causes", '{');
+	if (!api_host_item(l, v->hostname, v->target, v->present))
+		return;
+	api_put(l->j, KV("passes", v->passes));
+	base_json_kbegin(l->j, "causes", '{');
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (v->lost[i])
-			base_json_ku64(j, region_layer_cause_name(i), v->lost[i]);
-	base_json_end(j, '}');
-	api_host_end(j, mark);
+			api_put(l->j, KV(region_layer_cause_name(i), v->lost[i]));
+	base_json_end(l->j, '}');
+	api_item_end(l);
 }
 
 void api_get_layers(struct http_request *req, void *arg)
 {
 	static const char *const roles[] = {"server", "client", "unknown"};
 	struct api_layers_walk w = {.host = api_param_text(req, "host")};
-	uint64_t limit = ROWS_DEFAULT;
-	bool truncated = false;
+	struct api_list l = {.limit = ROWS_DEFAULT}, hosts = {.limit = UINT64_MAX};
 	struct api_answer *a;
-	struct base_json *j;
 
 	if (!api_param_choice(req, "role", roles, 3, &w.role) ||
-	    !api_param_u64(req, "limit", 0, ROWS_MAX, &limit) || !api_param_terms(req, &w.terms))
+	    !api_param_u64(req, "limit", 0, ROWS_MAX, &l.limit) || !api_param_terms(req, &w.terms))
 		return;
 	collect_collector_layers(arg, take, &w);
 	if (w.failed)
@@ -156,20 +147,17 @@ void api_get_layers(struct http_request *req, void *arg)
 		goto out;
 	if (w.rows)
 		qsort(w.row, w.rows, sizeof(*w.row), busiest_first);
-	j = &a->json;
-	base_json_kbegin(j, "workloads", '[');
-	for (size_t i = 0; i < w.rows && i < limit && !truncated; i++) {
-		struct base_json_mark mark = base_json_mark(j);
-
-		row_json(j, &w.row[i]);
-		truncated = !api_fits(j, mark);
+	l.j = hosts.j = &a->json;
+	base_json_kbegin(l.j, "workloads", '[');
+	for (size_t i = 0; i < w.rows && api_item(&l); i++) {
+		row_json(l.j, &w.row[i]);
+		api_item_end(&l);
 	}
-	base_json_end(j, ']');
-	base_json_ku64(j, "matching", w.rows);
-	base_json_kbool(j, "truncated", truncated);
-	base_json_kbegin(j, "hosts", '[');
-	collect_collector_layer_losses(arg, losses_json, j);
-	base_json_end(j, ']');
+	base_json_end(l.j, ']');
+	api_put(l.j, KV("matching", w.rows), KV("truncated", l.truncated));
+	base_json_kbegin(l.j, "hosts", '[');
+	collect_collector_layer_losses(arg, losses_json, &hosts);
+	base_json_end(l.j, ']');
 	api_answer_end(req, a);
 out:
 	free(w.row);

@@ -25,11 +25,9 @@ struct stack {
 struct api_net_walk {
 	const char *host;
 	uint64_t port; /* 0: any */
-	uint64_t limit, matching;
-	struct base_json *j;
+	struct api_list list;
 	struct stack *stack;
 	size_t stacks, room;
-	bool truncated;
 };
 
 /* ---- layers ---- */
@@ -68,14 +66,6 @@ static void take_layers(const struct collect_layers_view *v, void *arg)
 }
 
 /* ---- a trip: its parts in the order of time, as in source/tcp/net_round.h ---- */
-
-static void part_json(struct base_json *j, const char *name, const struct api_summary *p)
-{
-	base_json_begin(j, '{');
-	base_json_kstring(j, "part", name);
-	api_summary(j, p, false);
-	base_json_end(j, '}');
-}
 
 static struct api_summary of_hist(const struct tcp_net_hist *h)
 {
@@ -116,8 +106,8 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 	double sum = 0;
 
 	base_json_begin(j, '{');
-	base_json_kstring(j, "client", from ? "b" : "a");
-	base_json_ku64(j, "requests", server->late.count[SL_COUNT_REQUESTS]);
+	api_put(j, KV("client", from ? "b" : "a"),
+		KV("requests", server->late.count[SL_COUNT_REQUESTS]));
 	base_json_kbegin(j, "parts", '[');
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int way = parts[i].whose == THERE ? from : !from;
@@ -128,13 +118,16 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 				? api_layer_summary(server->late.cell[parts[i].layer])
 				: of_hist(&v->late[way]);
 
-		part_json(j, parts[i].name, &p);
+		base_json_begin(j, '{');
+		api_put(j, KV("part", parts[i].name));
+		api_summary(j, &p, false);
+		base_json_end(j, '}');
 		whole = whole && p.count;
 		sum += p.count ? p.mean : 0;
 	}
 	base_json_end(j, ']');
 	/* Means add up, quantiles do not. */
-	api_quantile(j, "mean", whole ? sum : NAN);
+	api_put(j, KV_QUANTILE("mean", whole ? sum : NAN));
 	base_json_end(j, '}');
 }
 
@@ -143,16 +136,16 @@ static void trips_json(const struct api_net_walk *w, const struct collect_net_pa
 {
 	char text[8];
 
-	base_json_kbegin(w->j, "trips", '[');
+	base_json_kbegin(w->list.j, "trips", '[');
 	snprintf(text, sizeof(text), "%u", port->port);
 	for (int from = 0; from < 2 && port->port; from++) {
 		const struct stack *client = stack_of(w, v->target[from], text, false);
 		const struct stack *server = stack_of(w, v->target[!from], text, true);
 
 		if (client && server && server->late.count[SL_COUNT_REQUESTS])
-			trip_json(w->j, client, server, port, from);
+			trip_json(w->list.j, client, server, port, from);
 	}
-	base_json_end(w->j, ']');
+	base_json_end(w->list.j, ']');
 }
 
 /* ---- pairs ---- */
@@ -164,52 +157,41 @@ static void way_json(struct base_json *j, const char *name, const struct collect
 	struct api_summary s = of_hist(h);
 
 	base_json_kbegin(j, name, '{');
-	base_json_ku64(j, "total", v->all[way]->count);
+	api_put(j, KV("total", v->all[way]->count));
 	api_summary(j, &s, true);
-	if (way != COLLECT_NET_BOTH) {
-		api_quantile(j, "bound", v->bound[way] * 1e-9);
-		base_json_ku64(j, "negative", h->negative);
-		base_json_ku64(j, "negative_total", v->all[way]->negative);
-		base_json_ku64(j, "reordered_total", v->reordered[way]);
-	}
+	if (way != COLLECT_NET_BOTH)
+		api_put(j, KV_QUANTILE("bound", v->bound[way] * 1e-9), KV("negative", h->negative),
+			KV("negative_total", v->all[way]->negative),
+			KV("reordered_total", v->reordered[way]));
 	base_json_end(j, '}');
 }
 
 static void clock_json(struct base_json *j, const struct tcp_net_totals *t)
 {
 	base_json_kbegin(j, "clock", '{');
-	base_json_kbool(j, "known", t->known);
-	if (t->known) {
-		base_json_kf64(j, "offset", (double)t->theta * 1e-9);
-		base_json_kf64(j, "bound", (double)t->bound * 1e-9);
-		base_json_kf64(j, "skew_low_ppm", t->skew_low * 1e6);
-		base_json_kf64(j, "skew_high_ppm", t->skew_high * 1e6);
-	}
-	base_json_ku64(j, "windows", t->windows);
-	base_json_ku64(j, "stepped", t->stepped);
-	base_json_ku64(j, "one_way", t->one_way);
+	api_put(j, KV("known", t->known));
+	if (t->known)
+		api_put(j, KV("offset", (double)t->theta * 1e-9),
+			KV("bound", (double)t->bound * 1e-9), KV("skew_low_ppm", t->skew_low * 1e6),
+			KV("skew_high_ppm", t->skew_high * 1e6));
+	api_put(j, KV("windows", t->windows), KV("stepped", t->stepped), KV("one_way", t->one_way));
 	base_json_end(j, '}');
 }
 
 static void pair_json(const struct api_net_walk *w, const struct collect_net_pair_view *v)
 {
 	static const char *const ends[] = {"a", "b"};
-	struct base_json *j = w->j;
+	struct base_json *j = w->list.j;
 
-	base_json_begin(j, '{');
-	for (int s = 0; s < 2; s++) {
-		base_json_kbegin(j, ends[s], '{');
-		api_target(j, v->hostname[s], v->target[s]);
-		base_json_ku64(j, "sent", v->totals.sent[s]);
-		base_json_ku64(j, "measured", v->totals.matched[s]);
-		base_json_end(j, '}');
-	}
-	base_json_kbool(j, "stale", v->stale);
+	for (int s = 0; s < 2; s++)
+		api_put_object(j, ends[s], KV("host", v->hostname[s]), KV("target", v->target[s]),
+			       KV("sent", v->totals.sent[s]), KV("measured", v->totals.matched[s]));
+	api_put(j, KV("stale", v->stale));
 	clock_json(j, &v->totals);
 	base_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (v->totals.causes[i])
-			base_json_ku64(j, tcp_net_cause_name(i), v->totals.causes[i]);
+			api_put(j, KV(tcp_net_cause_name(i), v->totals.causes[i]));
 	base_json_end(j, '}');
 	base_json_kbegin(j, "ports", '[');
 	for (size_t i = 0; i < v->ports; i++) {
@@ -223,7 +205,7 @@ static void pair_json(const struct api_net_walk *w, const struct collect_net_pai
 			base_json_u64(j, p->port);
 		else
 			base_json_string(j, "other");
-		base_json_kf64(j, "late_seconds", (double)p->late_ns * 1e-9);
+		api_put(j, KV("late_seconds", (double)p->late_ns * 1e-9));
 		way_json(j, "there", p, COLLECT_NET_THERE);
 		way_json(j, "back", p, COLLECT_NET_BACK);
 		way_json(j, "both", p, COLLECT_NET_BOTH);
@@ -231,7 +213,6 @@ static void pair_json(const struct api_net_walk *w, const struct collect_net_pai
 		base_json_end(j, '}');
 	}
 	base_json_end(j, ']');
-	base_json_end(j, '}');
 }
 
 static bool matches(const struct api_net_walk *w, const struct collect_net_pair_view *v)
@@ -248,49 +229,48 @@ static bool matches(const struct api_net_walk *w, const struct collect_net_pair_
 static void take_pair(const struct collect_net_pair_view *v, void *arg)
 {
 	struct api_net_walk *w = arg;
-	struct base_json_mark mark = base_json_mark(w->j);
 
-	if (!matches(w, v) || w->matching++ >= w->limit || w->truncated)
+	if (!matches(w, v) || !api_item(&w->list))
 		return;
 	pair_json(w, v);
-	w->truncated = !api_fits(w->j, mark);
+	api_item_end(&w->list);
 }
 
 static void host_json(const struct collect_net_host_view *v, void *arg)
 {
-	struct base_json *j = arg;
-	struct base_json_mark mark = api_host_begin(j, v->hostname, v->target, v->present);
+	struct api_list *l = arg;
 
-	base_json_ku64(j, "records", v->records);
-	base_json_ku64(j, "missed", v->missed);
-	base_json_ku64(j, "headless", v->headless);
-	base_json_ku64(j, "elsewhere", v->elsewhere);
-	base_json_ku64(j, "shared_address", v->shared);
-	api_host_end(j, mark);
+	if (!api_host_item(l, v->hostname, v->target, v->present))
+		return;
+	api_put(l->j, KV("records", v->records), KV("missed", v->missed),
+		KV("headless", v->headless), KV("elsewhere", v->elsewhere),
+		KV("shared_address", v->shared));
+	api_item_end(l);
 }
 
 void api_get_net(struct http_request *req, void *arg)
 {
-	struct api_net_walk w = {.host = api_param_text(req, "host"), .limit = COLLECT_NET_PAIRS};
+	struct api_net_walk w = {.host = api_param_text(req, "host"),
+				 .list.limit = COLLECT_NET_PAIRS};
+	struct api_list *l = &w.list, hosts = {.limit = UINT64_MAX};
 	struct api_answer *a;
 
-	if (!api_param_u64(req, "limit", 0, COLLECT_NET_PAIRS, &w.limit) ||
+	if (!api_param_u64(req, "limit", 0, COLLECT_NET_PAIRS, &l->limit) ||
 	    !api_param_u64(req, "port", 1, UINT16_MAX, &w.port))
 		return;
 	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
-	w.j = &a->json;
-	base_json_kbegin(w.j, "pairs", '[');
+	l->j = hosts.j = &a->json;
+	base_json_kbegin(l->j, "pairs", '[');
 	collect_collector_pair_latency(arg, take_pair, &w);
-	base_json_end(w.j, ']');
-	base_json_ku64(w.j, "matching", w.matching);
-	base_json_ku64(w.j, "refused", collect_collector_net_refused(arg));
-	base_json_kbool(w.j, "truncated", w.truncated);
-	base_json_kbegin(w.j, "hosts", '[');
-	collect_collector_net_hosts(arg, host_json, w.j);
-	base_json_end(w.j, ']');
+	base_json_end(l->j, ']');
+	api_put(l->j, KV("matching", l->matching),
+		KV("refused", collect_collector_net_refused(arg)), KV("truncated", l->truncated));
+	base_json_kbegin(l->j, "hosts", '[');
+	collect_collector_net_hosts(arg, host_json, &hosts);
+	base_json_end(l->j, ']');
 	free(w.stack);
 	api_answer_end(req, a);
 }

@@ -3,9 +3,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "api/internal.h"
 #include "api/page_assets.h"
-#include "http/http.h"
-#include "api/page.h"
 
 /*
  * Only content of this server, no inline style, and one inline script, known by its hash: a label

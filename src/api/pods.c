@@ -8,15 +8,10 @@
 #include "base/base.h"
 #include "api/internal.h"
 
-/* ---- pods ---- */
-
-struct api_pods_list_walk {
-	struct base_json *j;
+struct api_pods_walk {
+	struct api_list list;
 	uint64_t now_ns; /* CLOCK_REALTIME */
-	uint64_t offset, limit;
-	uint64_t matching, given;
-	bool truncated;
-	const struct collect_terms *terms;
+	struct collect_terms terms;
 	const char *state;
 	struct act_verdicts *verdicts; /* NULL: nothing is analysed */
 };
@@ -31,71 +26,49 @@ static const char *name_of(const struct region_info *info)
 	const char *name = "";
 
 	for (size_t i = 0; i < n && !*name; i++)
-		name = api_label_of(info, keys[i]);
+		name = region_label(info, keys[i]);
 	return name;
 }
 
 static void pod_json(const struct collect_region_view *r, void *arg)
 {
-	struct api_pods_list_walk *walk = arg;
-	struct base_json *j = walk->j;
+	struct api_pods_walk *walk = arg;
+	struct base_json *j = walk->list.j;
+	const struct region_info *info = r->info;
 	struct act_pod_verdict verdict;
-	struct base_json_mark mark;
 	const char *state = api_state_name(r);
 
-	if (walk->state && strcmp(walk->state, state))
+	if ((walk->state && strcmp(walk->state, state)) ||
+	    api_region_terms(&walk->terms, r) != (1u << walk->terms.count) - 1 ||
+	    !api_item(&walk->list))
 		return;
-	if (api_region_terms(walk->terms, r) != (1u << walk->terms->count) - 1)
-		return;
-	if (walk->matching++ < walk->offset || walk->given >= walk->limit || walk->truncated)
-		return;
-	mark = base_json_mark(j);
-	base_json_begin(j, '{');
-	api_instance(j, r->info->instance);
-	base_json_kstring(j, "service", api_label_of(r->info, "service"));
-	base_json_kstring(j, "pod", name_of(r->info));
-	base_json_kstring(j, "unit", api_label_of(r->info, "unit"));
-	base_json_kstring(j, "host", r->hostname ? r->hostname : "");
-	base_json_kstring(j, "target", r->target ? r->target : "");
-	api_labels(j, r->info->labels, r->info->label_count);
-	base_json_ku64(j, "pid", r->info->pid);
-	base_json_kstring(j, "source", r->info->kind == SL_REGION_FLOWS ? "tcp" : "application");
-	base_json_kstring(j, "state", state);
-	base_json_kbool(j, "stale", r->stale);
-	api_time(j, "changed", r->changed_ns);
-	api_age(j, "changed_seconds", r->changed_ns, walk->now_ns);
-	api_time(j, "start", r->info->start_ns);
-	api_time(j, "last_read", r->last_read_ns);
-	api_age(j, "age_seconds", r->last_read_ns, walk->now_ns);
-	base_json_ku64(j, "metrics", r->metrics);
-	base_json_ku64(j, "series", r->series);
-	base_json_ku64(j, "unsettled", r->unsettled);
-	base_json_ku64(j, "refused", r->refused);
-	base_json_ku64(j, "rounds", r->rounds);
-	base_json_ku64(j, "bytes", r->info->size);
-	base_json_kstring(j, "fault", r->fault ? r->fault : "");
-	if (walk->verdicts && act_verdicts_pod(walk->verdicts, r->info->instance, &verdict))
+	api_put(j, KV_ID("instance", info->instance), KV("service", region_label(info, "service")),
+		KV("pod", name_of(info)), KV("unit", region_label(info, "unit")),
+		KV("host", r->hostname ? r->hostname : ""),
+		KV("target", r->target ? r->target : ""));
+	api_labels(j, info->labels, info->label_count);
+	api_put(j, KV("pid", info->pid),
+		KV("source", info->kind == SL_REGION_FLOWS ? "tcp" : "application"),
+		KV("state", state), KV("stale", r->stale), KV_TIME("changed", r->changed_ns),
+		KV_QUANTILE("changed_seconds", api_age(r->changed_ns, walk->now_ns)),
+		KV_TIME("start", info->start_ns), KV_TIME("last_read", r->last_read_ns),
+		KV_QUANTILE("age_seconds", api_age(r->last_read_ns, walk->now_ns)),
+		KV("metrics", r->metrics), KV("series", r->series), KV("unsettled", r->unsettled),
+		KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
+		KV("fault", r->fault ? r->fault : ""));
+	if (walk->verdicts && act_verdicts_pod(walk->verdicts, info->instance, &verdict))
 		api_verdict(j, &verdict);
-	base_json_end(j, '}');
-	walk->truncated = !api_fits(j, mark);
-	if (!walk->truncated)
-		walk->given++;
+	api_item_end(&walk->list);
 }
 
 void api_get_pods(struct http_request *req, void *arg)
 {
-	struct collect_terms terms;
-	struct api_pods_list_walk walk = {
-		.now_ns = base_realtime_ns(),
-		.limit = API_LIMIT_DEFAULT,
-		.terms = &terms,
-	};
+	struct api_pods_walk walk = {.now_ns = base_realtime_ns(), .list.limit = API_LIMIT_DEFAULT};
+	struct api_list *l = &walk.list;
 	struct collect_analysis_view view;
 	struct api_answer *a;
 
-	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit) ||
-	    !api_param_u64(req, "offset", 0, UINT32_MAX, &walk.offset) ||
-	    !api_param_terms(req, &terms) ||
+	if (!api_param_page(req, API_LIMIT_MAX, l) || !api_param_terms(req, &walk.terms) ||
 	    !api_param_choice(req, "state", state_names, sizeof(state_names) / sizeof(*state_names),
 			      &walk.state))
 		return;
@@ -104,12 +77,11 @@ void api_get_pods(struct http_request *req, void *arg)
 	a = api_answer_begin(req);
 	if (!a)
 		return;
-	walk.j = &a->json;
-	base_json_kbegin(walk.j, "pods", '[');
+	l->j = &a->json;
+	base_json_kbegin(l->j, "pods", '[');
 	collect_collector_regions(arg, pod_json, &walk);
-	base_json_end(walk.j, ']');
-	base_json_ku64(walk.j, "matching", walk.matching);
-	base_json_ku64(walk.j, "offset", walk.offset);
-	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(l->j, ']');
+	api_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
+		KV("truncated", l->truncated));
 	api_answer_end(req, a);
 }

@@ -13,9 +13,11 @@
 
 /* ---- the process: when it started to answer, and the rates ---- */
 
+enum { ROUNDS, MISSED, READS, BYTES, SAMPLES, BUSY_NS, RATES };
+
 struct sums {
 	uint64_t at_ns; /* CLOCK_MONOTONIC; 0: none yet */
-	uint64_t rounds, missed, reads, bytes, samples, busy_ns;
+	uint64_t n[RATES];
 };
 
 struct worker_sums {
@@ -51,11 +53,6 @@ void api_status_dta(void)
 
 /* ---- status ---- */
 
-static double per_second(uint64_t now, uint64_t base, uint64_t ns)
-{
-	return ns && now > base ? (double)(now - base) * 1e9 / (double)ns : 0;
-}
-
 /* Keeps the sums of a worker. *base: the sums that rates are relative to. */
 static void rate_base(unsigned int worker, const struct sums *now, uint64_t elapsed_ns,
 		      struct sums *base)
@@ -84,69 +81,62 @@ static void rate_base(unsigned int worker, const struct sums *now, uint64_t elap
 struct status_walk {
 	struct base_json *j;
 	struct collect_worker_view all;
-	double rounds, reads, bytes, samples, missed;
+	double rate[RATES];
 	uint64_t now_ns;
 };
 
-static void errors_json(struct base_json *j, const uint64_t errors[REGION_FAULT_COUNT])
+static void counters_json(struct base_json *j, const struct collect_worker_view *w)
 {
+	api_put(j, KV("rounds", w->rounds), KV("missed_deadlines", w->missed_deadlines),
+		KV("reads", w->reads), KV("read_errors", w->read_errors), KV("bytes", w->bytes),
+		KV("lines", w->lines), KV("unsettled", w->unsettled), KV("samples", w->samples));
 	base_json_kbegin(j, "faults", '{');
 	for (int i = REGION_FAULT_NONE + 1; i < REGION_FAULT_COUNT; i++)
-		if (errors[i])
-			base_json_ku64(j, region_fault_name((enum region_fault)i), errors[i]);
+		if (w->errors[i])
+			api_put(j, KV(region_fault_name((enum region_fault)i), w->errors[i]));
 	base_json_end(j, '}');
+}
+
+static void rates_json(struct base_json *j, const double rate[RATES])
+{
+	api_put(j, KV("rounds_per_second", rate[ROUNDS]), KV("missed_per_second", rate[MISSED]),
+		KV("reads_per_second", rate[READS]), KV("bytes_per_second", rate[BYTES]),
+		KV("samples_per_second", rate[SAMPLES]));
 }
 
 static void status_worker(const struct collect_worker_view *w, void *arg)
 {
 	struct status_walk *walk = arg;
 	struct base_json *j = walk->j;
-	struct sums base, now = {
-				  .at_ns = walk->now_ns,
-				  .rounds = w->rounds,
-				  .missed = w->missed_deadlines,
-				  .reads = w->reads,
-				  .bytes = w->bytes,
-				  .samples = w->samples,
-				  .busy_ns = w->busy_ns,
-			  };
-	uint64_t ns;
+	const struct sums now = {
+		walk->now_ns,
+		{w->rounds, w->missed_deadlines, w->reads, w->bytes, w->samples, w->busy_ns}};
+	struct sums base;
+	double rate[RATES], seconds;
 
 	rate_base(w->worker, &now, w->elapsed_ns, &base);
-	ns = now.at_ns - base.at_ns;
+	seconds = (double)(now.at_ns - base.at_ns) * 1e-9;
+	for (int i = 0; i < RATES; i++) {
+		rate[i] = seconds > 0 && now.n[i] > base.n[i]
+				  ? (double)(now.n[i] - base.n[i]) / seconds
+				  : 0;
+		walk->rate[i] += rate[i];
+	}
 
 	base_json_begin(j, '{');
-	base_json_ku64(j, "worker", w->worker);
+	api_put(j, KV("worker", w->worker));
 	base_json_key(j, "cpu");
 	if (w->cpu < 0)
 		base_json_null(j);
 	else
 		base_json_i64(j, w->cpu);
-	base_json_ku64(j, "regions", w->regions);
-	base_json_ku64(j, "rounds", w->rounds);
-	base_json_ku64(j, "missed_deadlines", w->missed_deadlines);
-	base_json_ku64(j, "reads", w->reads);
-	base_json_ku64(j, "read_errors", w->read_errors);
-	base_json_ku64(j, "bytes", w->bytes);
-	base_json_ku64(j, "lines", w->lines);
-	base_json_ku64(j, "unsettled", w->unsettled);
-	base_json_ku64(j, "samples", w->samples);
-	errors_json(j, w->errors);
-	base_json_kf64(j, "rounds_per_second", per_second(now.rounds, base.rounds, ns));
-	base_json_kf64(j, "missed_per_second", per_second(now.missed, base.missed, ns));
-	base_json_kf64(j, "reads_per_second", per_second(now.reads, base.reads, ns));
-	base_json_kf64(j, "bytes_per_second", per_second(now.bytes, base.bytes, ns));
-	base_json_kf64(j, "samples_per_second", per_second(now.samples, base.samples, ns));
-	base_json_kf64(j, "busy_ratio", per_second(now.busy_ns, base.busy_ns, ns) * 1e-9);
-	base_json_kf64(j, "rate_window_seconds", (double)ns * 1e-9);
-	base_json_kf64(j, "elapsed_seconds", (double)w->elapsed_ns * 1e-9);
+	api_put(j, KV("regions", w->regions));
+	counters_json(j, w);
+	rates_json(j, rate);
+	api_put(j, KV("busy_ratio", rate[BUSY_NS] * 1e-9), KV("rate_window_seconds", seconds),
+		KV("elapsed_seconds", (double)w->elapsed_ns * 1e-9));
 	base_json_end(j, '}');
 
-	walk->rounds += per_second(now.rounds, base.rounds, ns);
-	walk->reads += per_second(now.reads, base.reads, ns);
-	walk->bytes += per_second(now.bytes, base.bytes, ns);
-	walk->samples += per_second(now.samples, base.samples, ns);
-	walk->missed += per_second(now.missed, base.missed, ns);
 	walk->all.rounds += w->rounds;
 	walk->all.missed_deadlines += w->missed_deadlines;
 	walk->all.reads += w->reads;
@@ -186,109 +176,73 @@ void api_get_status(struct http_request *req, void *arg)
 	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
-	base_json_begin(j, '{');
-	base_json_kstring(j, "version", SL_VERSION_STRING);
-	base_json_ktime(j, "time", (int64_t)base_realtime_ns());
-	base_json_ktime(j, "start", (int64_t)api.start_realtime_ns);
-	base_json_kf64(j, "uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3);
-	base_json_kbool(j, "ready", collect_collector_ready(c));
-	base_json_kbool(j, "dta", api.dta);
+	api_put(j, KV("version", SL_VERSION_STRING), KV_TIME("time", base_realtime_ns()),
+		KV_TIME("start", api.start_realtime_ns),
+		KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
+		KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
 	base_json_kbegin(j, "workers", '[');
 	collect_collector_workers(c, status_worker, &walk);
 	base_json_end(j, ']');
 
 	base_json_kbegin(j, "totals", '{');
-	base_json_ku64(j, "hosts", t.hosts);
-	base_json_ku64(j, "hosts_up", t.hosts_up);
-	base_json_ku64(j, "hosts_stale", t.hosts_stale);
-	base_json_ku64(j, "pods", t.regions);
-	base_json_ku64(j, "pods_live", t.live);
-	base_json_ku64(j, "pods_dead", t.dead);
-	base_json_ku64(j, "pods_closed", t.closed);
-	base_json_ku64(j, "pods_dropped", t.dropped);
-	base_json_ku64(j, "pods_expired", t.expired);
-	base_json_ku64(j, "series", t.series);
-	base_json_ku64(j, "series_conflicts", t.conflicts);
-	base_json_ku64(j, "refused", t.refused);
-	base_json_ku64(j, "rounds", walk.all.rounds);
-	base_json_ku64(j, "missed_deadlines", walk.all.missed_deadlines);
-	base_json_ku64(j, "reads", walk.all.reads);
-	base_json_ku64(j, "read_errors", walk.all.read_errors);
-	base_json_ku64(j, "bytes", walk.all.bytes);
-	base_json_ku64(j, "lines", walk.all.lines);
-	base_json_ku64(j, "unsettled", walk.all.unsettled);
-	base_json_ku64(j, "samples", walk.all.samples);
-	errors_json(j, walk.all.errors);
-	base_json_kf64(j, "rounds_per_second", walk.rounds);
-	base_json_kf64(j, "missed_per_second", walk.missed);
-	base_json_kf64(j, "reads_per_second", walk.reads);
-	base_json_kf64(j, "bytes_per_second", walk.bytes);
-	base_json_kf64(j, "samples_per_second", walk.samples);
+	api_put(j, KV("hosts", t.hosts), KV("hosts_up", t.hosts_up),
+		KV("hosts_stale", t.hosts_stale), KV("pods", t.regions), KV("pods_live", t.live),
+		KV("pods_dead", t.dead), KV("pods_closed", t.closed), KV("pods_dropped", t.dropped),
+		KV("pods_expired", t.expired), KV("series", t.series),
+		KV("series_conflicts", t.conflicts), KV("refused", t.refused));
+	counters_json(j, &walk.all);
+	rates_json(j, walk.rate);
 	base_json_end(j, '}');
 
 	api_flow_tables(j, c);
-	base_json_kbegin(j, "memory", '{');
-	base_json_ku64(j, "collector_bytes", t.memory_bytes);
-	base_json_ku64(j, "history_bytes", t.history_bytes);
-	base_json_ku64(j, "history_points", t.history_points);
-	base_json_ku64(j, "resident_bytes", resident_bytes());
-	base_json_end(j, '}');
+	api_put_object(j, "memory", KV("collector_bytes", t.memory_bytes),
+		       KV("history_bytes", t.history_bytes), KV("history_points", t.history_points),
+		       KV("resident_bytes", resident_bytes()));
 	api_answer_end(req, a);
 }
 
 /* ---- hosts ---- */
 
 struct hosts_walk {
-	struct base_json *j;
+	struct api_list list;
 	uint64_t now_ns; /* CLOCK_REALTIME */
-	bool truncated;
 };
 
 static void host_json(const struct collect_host_view *h, void *arg)
 {
 	struct hosts_walk *walk = arg;
-	struct base_json *j = walk->j;
-	struct base_json_mark mark = base_json_mark(j);
+	struct base_json *j = walk->list.j;
 
-	if (walk->truncated)
+	if (!api_item(&walk->list))
 		return;
-	base_json_begin(j, '{');
-	base_json_kstring(j, "target", h->target ? h->target : "");
-	base_json_kstring(j, "fabric", h->fabric ? h->fabric : "");
-	base_json_kstring(j, "hostname", h->hostname ? h->hostname : "");
-	base_json_kstring(j, "condition", collect_host_condition_name(h->condition));
-	api_time(j, "last_read", h->last_read_ns);
-	api_age(j, "age_seconds", h->last_read_ns, walk->now_ns);
-	base_json_ku64(j, "pods", h->regions);
-	base_json_ku64(j, "reads", h->stats.reads);
-	base_json_ku64(j, "bytes", h->stats.bytes);
-	base_json_ku64(j, "work_requests", h->stats.work_requests);
-	base_json_ku64(j, "doorbells", h->stats.doorbells);
-	base_json_kbegin(j, "errors", '{');
-	base_json_ku64(j, "timeout", h->stats.errors_timeout);
-	base_json_ku64(j, "access", h->stats.errors_access);
-	base_json_ku64(j, "other", h->stats.errors_other);
-	base_json_ku64(j, "wrong_id", h->stats.wrong_id);
-	base_json_end(j, '}');
-	base_json_ku64(j, "connects", h->stats.connects);
-	base_json_ku64(j, "disconnects", h->stats.disconnects);
-	base_json_kstring(j, "last_error", h->stats.last_error);
-	base_json_end(j, '}');
-	walk->truncated = !api_fits(j, mark);
+	api_put(j, KV("target", h->target ? h->target : ""),
+		KV("fabric", h->fabric ? h->fabric : ""),
+		KV("hostname", h->hostname ? h->hostname : ""),
+		KV("condition", collect_host_condition_name(h->condition)),
+		KV_TIME("last_read", h->last_read_ns),
+		KV_QUANTILE("age_seconds", api_age(h->last_read_ns, walk->now_ns)),
+		KV("pods", h->regions), KV("reads", h->stats.reads), KV("bytes", h->stats.bytes),
+		KV("work_requests", h->stats.work_requests), KV("doorbells", h->stats.doorbells));
+	api_put_object(j, "errors", KV("timeout", h->stats.errors_timeout),
+		       KV("access", h->stats.errors_access), KV("other", h->stats.errors_other),
+		       KV("wrong_id", h->stats.wrong_id));
+	api_put(j, KV("connects", h->stats.connects), KV("disconnects", h->stats.disconnects),
+		KV("last_error", h->stats.last_error));
+	api_item_end(&walk->list);
 }
 
 void api_get_hosts(struct http_request *req, void *arg)
 {
 	struct api_answer *a = api_answer_begin(req);
-	struct hosts_walk walk = {.now_ns = base_realtime_ns()};
+	struct hosts_walk walk = {.list.limit = UINT64_MAX, .now_ns = base_realtime_ns()};
 
 	if (!a)
 		return;
-	walk.j = &a->json;
-	base_json_kbegin(walk.j, "hosts", '[');
+	walk.list.j = &a->json;
+	base_json_kbegin(&a->json, "hosts", '[');
 	collect_collector_hosts(arg, host_json, &walk);
-	base_json_end(walk.j, ']');
-	base_json_kbool(walk.j, "truncated", walk.truncated);
+	base_json_end(&a->json, ']');
+	api_put(&a->json, KV("truncated", walk.list.truncated));
 	api_answer_end(req, a);
 }
 
@@ -304,13 +258,12 @@ static void latency_json(struct base_json *j, const uint64_t latency[COLLECT_LAT
 {
 	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
-	base_json_kf64(j, "count", count);
-	base_json_kf64(j, "sum_seconds", (double)sum_ns * 1e-9);
-	api_quantile(j, "mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN);
-	api_quantile(j, "p50_seconds", collect_quantile_latency(latency, 0.5));
-	api_quantile(j, "p90_seconds", collect_quantile_latency(latency, 0.9));
-	api_quantile(j, "p99_seconds", collect_quantile_latency(latency, 0.99));
-	api_quantile(j, "p999_seconds", collect_quantile_latency(latency, 0.999));
+	api_put(j, KV("count", count), KV("sum_seconds", (double)sum_ns * 1e-9),
+		KV_QUANTILE("mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN),
+		KV_QUANTILE("p50_seconds", collect_quantile_latency(latency, 0.5)),
+		KV_QUANTILE("p90_seconds", collect_quantile_latency(latency, 0.9)),
+		KV_QUANTILE("p99_seconds", collect_quantile_latency(latency, 0.99)),
+		KV_QUANTILE("p999_seconds", collect_quantile_latency(latency, 0.999)));
 	base_json_kbegin(j, "counts", '[');
 	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_u64(j, latency[i]);
@@ -325,7 +278,7 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 		walk->latency[i] += w->latency[i];
 	walk->sum_ns += w->latency_sum_ns;
 	base_json_begin(walk->j, '{');
-	base_json_ku64(walk->j, "worker", w->worker);
+	api_put(walk->j, KV("worker", w->worker));
 	latency_json(walk->j, w->latency, w->latency_sum_ns);
 	base_json_end(walk->j, '}');
 }

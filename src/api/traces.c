@@ -9,113 +9,70 @@
 #include "api/internal.h"
 #include "collect/trace/trace.h"
 
-static void put_ids(struct base_json *j, uint64_t hi, uint64_t lo)
-{
-	char text[33];
-
-	snprintf(text, sizeof(text), "%016llx%016llx", (unsigned long long)hi,
-		 (unsigned long long)lo);
-	base_json_kstring(j, "trace_id", text);
-}
-
-static void put_id(struct base_json *j, const char *key, uint64_t id)
-{
-	char text[17];
-
-	snprintf(text, sizeof(text), "%016llx", (unsigned long long)id);
-	base_json_kstring(j, key, id ? text : "");
-}
-
 static void put_trace(struct base_json *j, const struct collect_trace *t)
 {
-	put_ids(j, t->trace_hi, t->trace_lo);
-	base_json_kstring(j, "reason", act_trace_reason_name(t->reason));
-	base_json_kstring(j, "root", t->root);
-	base_json_kstring(j, "service", t->service);
-	api_time(j, "start", t->start_ns);
-	base_json_kf64(j, "duration_seconds", (double)t->duration_ns * 1e-9);
-	base_json_kbool(j, "error", t->error);
-	base_json_ku64(j, "spans_read", t->spans);
-	base_json_ku64(j, "pods", t->pods);
-	base_json_ku64(j, "orphans", t->orphans);
-	base_json_ku64(j, "lost_lines", t->lost_lines);
+	char id[33];
+
+	snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)t->trace_hi,
+		 (unsigned long long)t->trace_lo);
+	api_put(j, KV("trace_id", id), KV("reason", act_trace_reason_name(t->reason)),
+		KV("root", t->root), KV("service", t->service), KV_TIME("start", t->start_ns),
+		KV("duration_seconds", (double)t->duration_ns * 1e-9), KV("error", t->error),
+		KV("spans_read", t->spans), KV("pods", t->pods), KV("orphans", t->orphans),
+		KV("lost_lines", t->lost_lines));
 }
 
 /* ---- the list ---- */
 
-struct api_traces_list_walk {
-	struct base_json *j;
-	uint64_t limit, given;
-	bool truncated;
-};
-
 static bool list_one(const struct collect_trace *t, void *arg)
 {
-	struct api_traces_list_walk *walk = arg;
-	struct base_json_mark mark = base_json_mark(walk->j);
+	struct api_list *l = arg;
 
-	if (walk->given == walk->limit)
+	if (!api_item(l))
 		return false;
-	base_json_begin(walk->j, '{');
-	put_trace(walk->j, t);
-	base_json_end(walk->j, '}');
-	walk->truncated = !api_fits(walk->j, mark);
-	walk->given += !walk->truncated;
-	return !walk->truncated;
+	put_trace(l->j, t);
+	api_item_end(l);
+	return !l->truncated;
 }
 
 static void get_traces(struct http_request *req, void *arg)
 {
-	struct api_traces_list_walk walk = {.limit = API_LIMIT_DEFAULT};
+	struct api_list l = {.limit = API_LIMIT_DEFAULT};
 	struct collect_tracer_stats stats;
 	struct api_answer *a;
 
-	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &walk.limit))
+	if (!api_param_u64(req, "limit", 0, API_LIMIT_MAX, &l.limit))
 		return;
 	a = api_answer_begin(req);
 	if (!a)
 		return;
 	collect_tracer_stats(arg, &stats);
-	walk.j = &a->json;
-	base_json_kbegin(walk.j, "traces", '[');
-	collect_tracer_list(arg, list_one, &walk);
-	base_json_end(walk.j, ']');
-	base_json_ku64(walk.j, "held", stats.held);
-	base_json_ku64(walk.j, "roots", stats.roots);
-	base_json_ku64(walk.j, "spans_published", stats.spans_published);
-	base_json_ku64(walk.j, "spans_read", stats.spans_kept);
-	base_json_ku64(walk.j, "published_bytes", stats.lines_published * SL_LINE_SIZE);
-	base_json_ku64(walk.j, "read_bytes",
-		       stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
-			       stats.bytes_spans + stats.bytes_schema);
-	base_json_kbool(walk.j, "truncated", walk.truncated);
+	l.j = &a->json;
+	base_json_kbegin(l.j, "traces", '[');
+	collect_tracer_list(arg, list_one, &l);
+	base_json_end(l.j, ']');
+	api_put(l.j, KV("held", stats.held), KV("roots", stats.roots),
+		KV("spans_published", stats.spans_published), KV("spans_read", stats.spans_kept),
+		KV("published_bytes", stats.lines_published * SL_LINE_SIZE),
+		KV("read_bytes", stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
+					 stats.bytes_spans + stats.bytes_schema),
+		KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 
 /* ---- one ---- */
-
-struct one_walk {
-	struct base_json *j;
-	bool truncated;
-};
 
 static void put_span(struct base_json *j, const struct collect_trace_span *s)
 {
 	static const char *const kinds[] = {"internal", "server", "client", "producer", "consumer"};
 	static const char *const statuses[] = {"unset", "ok", "error"};
 
-	base_json_begin(j, '{');
-	put_id(j, "span_id", s->o.span_id);
-	put_id(j, "parent_id", s->o.parent_id);
-	base_json_kstring(j, "name", s->o.name);
-	base_json_kstring(j, "service", s->service);
-	base_json_kstring(j, "pod", s->pod);
-	api_instance(j, s->instance);
-	base_json_kstring(j, "kind", kinds[(s->o.kind - 1) % 5]);
-	base_json_kstring(j, "status", statuses[s->o.status % 3]);
-	base_json_kstring(j, "message", s->o.message);
-	api_time(j, "start", s->o.start_ns);
-	base_json_kf64(j, "duration_seconds", (double)s->duration_ns * 1e-9);
+	api_put(j, KV_ID("span_id", s->o.span_id), KV_ID("parent_id", s->o.parent_id),
+		KV("name", s->o.name), KV("service", s->service), KV("pod", s->pod),
+		KV_ID("instance", s->instance), KV("kind", kinds[(s->o.kind - 1) % 5]),
+		KV("status", statuses[s->o.status % 3]), KV("message", s->o.message),
+		KV_TIME("start", s->o.start_ns),
+		KV("duration_seconds", (double)s->duration_ns * 1e-9));
 	base_json_kbegin(j, "attributes", '{');
 	for (size_t i = 0; i < s->o.attr_count; i++) {
 		const struct export_otlp_attr *a = &s->o.attrs[i];
@@ -131,59 +88,43 @@ static void put_span(struct base_json *j, const struct collect_trace_span *s)
 			base_json_i64(j, a->i64);
 	}
 	base_json_end(j, '}');
-	base_json_end(j, '}');
 }
 
 static void put_one(const struct collect_trace *t, void *arg)
 {
-	struct one_walk *walk = arg;
-	struct base_json *j = walk->j;
+	struct api_list *l = arg;
 
-	put_trace(j, t);
-	base_json_kbegin(j, "spans", '[');
-	for (const struct collect_trace_span *s = t->first; s && !walk->truncated; s = s->next) {
-		struct base_json_mark mark = base_json_mark(j);
-
-		put_span(j, s);
-		walk->truncated = !api_fits(j, mark);
+	put_trace(l->j, t);
+	base_json_kbegin(l->j, "spans", '[');
+	for (const struct collect_trace_span *s = t->first; s && api_item(l); s = s->next) {
+		put_span(l->j, s);
+		api_item_end(l);
 	}
-	base_json_end(j, ']');
-}
-
-static bool read_id(const char *text, uint64_t *hi, uint64_t *lo)
-{
-	char half[17] = "", *end;
-
-	if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
-		return false;
-	memcpy(half, text, 16);
-	*hi = strtoull(half, &end, 16);
-	*lo = strtoull(text + 16, &end, 16);
-	return true;
+	base_json_end(l->j, ']');
 }
 
 static void get_trace(struct http_request *req, void *arg)
 {
-	struct one_walk walk = {0};
+	const char *id = http_variable(req);
+	struct api_list l = {.limit = UINT64_MAX};
 	struct api_answer *a;
 	uint64_t hi, lo;
 
-	if (!read_id(http_variable(req), &hi, &lo)) {
-		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits",
-				 http_variable(req));
+	if (strlen(id) != 32 || strspn(id, "0123456789abcdef") != 32 ||
+	    collect_instance_parse(id, 16, &hi) || collect_instance_parse(id + 16, 16, &lo)) {
+		http_reply_error(req, 400, "%.40s: not a trace ID of 32 lower-case hex digits", id);
 		return;
 	}
 	a = api_answer(req);
 	if (!a)
 		return;
-	walk.j = &a->json;
-	base_json_begin(walk.j, '{');
-	if (!collect_tracer_get(arg, hi, lo, put_one, &walk)) {
+	l.j = &a->json;
+	if (!collect_tracer_get(arg, hi, lo, put_one, &l)) {
 		api_drop(a);
-		http_reply_error(req, 404, "no such trace: %.40s", http_variable(req));
+		http_reply_error(req, 404, "no such trace: %.40s", id);
 		return;
 	}
-	base_json_kbool(walk.j, "truncated", walk.truncated);
+	api_put(l.j, KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 

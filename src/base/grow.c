@@ -21,3 +21,12 @@ bool base_grow(void *array, size_t *room, size_t count, size_t size)
 	*room = n;
 	return true;
 }
+
+int base_by_u64(const void *a, const void *b)
+{
+	uint64_t x, y;
+
+	memcpy(&x, a, sizeof(x));
+	memcpy(&y, b, sizeof(y));
+	return (x > y) - (x < y);
+}

@@ -258,7 +258,8 @@ static int save_models(struct replay *r)
 		return 0;
 	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
 		if (r->pods[i])
-			err = collect_models_keep(r->models, r->data.pods[i].name, r->pods[i]);
+			err = collect_models_keep(r->models, r->data.pods[i].name, r->pods[i],
+						  false);
 	if (!err)
 		err = collect_models_write(r->models, settings.save_model);
 	return err ? failed(settings.save_model, strerror(-err)) : 0;

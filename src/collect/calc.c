@@ -208,6 +208,14 @@ double collect_bucket_bound(unsigned int bucket)
 	return exp2(bucket / 4.0) * 1e-6;
 }
 
+double collect_quantile(const struct region_metric *m, const uint64_t *buckets, double q)
+{
+	return m->kind == SL_KIND_HISTOGRAM
+		       ? collect_quantile_classic(buckets, m->bounds, m->bound_count, q)
+		       : collect_quantile_exponential(buckets, m->bucket_count, m->scale,
+						      m->first_bucket, m->zero_threshold, q);
+}
+
 double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q)
 {
 	double total = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS), within;

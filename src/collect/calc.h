@@ -68,6 +68,9 @@ double collect_quantile_classic(const uint64_t *buckets, const double *bounds, s
 double collect_quantile_exponential(const uint64_t *buckets, size_t count, int scale,
 				    int32_t first_bucket, double zero_threshold, double q);
 
+/* Of a histogram of either kind. */
+double collect_quantile(const struct region_metric *m, const uint64_t *buckets, double q);
+
 /* READ latency in seconds: bucket i of collect.h holds up to 2^(i/4) microseconds. */
 double collect_bucket_bound(unsigned int bucket);
 double collect_quantile_latency(const uint64_t latency[COLLECT_LATENCY_BUCKETS], double q);

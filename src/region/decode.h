@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <sidelight/region.h>
 
@@ -72,6 +73,9 @@ struct region_info {
 	struct region_text_label labels[SL_LABELS_MAX]; /* point into label_text */
 	char label_text[SL_HEADER_LABELS_MAX + 1];
 };
+
+/* The value of a label; "" if there is none. */
+const char *region_label(const struct region_info *info, const char *key);
 
 /*
  * Parses a private copy of a header. actual_size is the real size of the memory (fstat, or the
@@ -162,12 +166,14 @@ struct region_metric {
 	double zero_threshold;
 };
 
-/* A cell whose value is not the u64 sum over the stripes. */
-struct region_special {
-	uint32_t cell;
-	bool f64;    /* folded double */
-	bool shared; /* stripe 0 only */
-};
+/* The value of a cell that is an f64. */
+static inline double region_f64(uint64_t bits)
+{
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
 
 /* A parsed schema. It only grows. */
 struct region_schema {

@@ -252,6 +252,14 @@ enum region_fault region_kind_parse(const struct sl_region_header *h, uint64_t a
 	return fault ? fault : info->kind == kind ? REGION_FAULT_NONE : REGION_FAULT_VERSION;
 }
 
+const char *region_label(const struct region_info *info, const char *key)
+{
+	for (uint32_t i = 0; i < info->label_count; i++)
+		if (!strcmp(info->labels[i].key, key))
+			return info->labels[i].value;
+	return "";
+}
+
 enum region_fault region_info_parse(const struct sl_region_header *h, uint64_t actual_size,
 				    struct region_info *info)
 {

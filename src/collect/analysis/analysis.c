@@ -18,6 +18,7 @@
 
 #include "analyse/fleet.h"
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/analysis/features.h"
 #include "collect/collector_internal.h"
 #include "collect/analysis/models.h"
@@ -116,16 +117,13 @@ static void judge(struct analysis_worker *w)
 
 static bool room_for(struct analysis_worker *w, uint32_t n)
 {
-	uint32_t room = w->room ? w->room * 2 : 64;
-	void *to;
+	size_t pods = w->room, pipelines = w->room, verdicts = w->room;
 
-	if (n <= w->room)
-		return true;
-#define GROW(p) ((to = realloc((p), room * sizeof(*(p)))) ? ((p) = to, true) : false)
-	if (!GROW(w->pod) || !GROW(w->pipeline) || !GROW(w->verdict))
+	if (!base_grow(&w->pod, &pods, n, sizeof(*w->pod)) ||
+	    !base_grow(&w->pipeline, &pipelines, n, sizeof(*w->pipeline)) ||
+	    !base_grow(&w->verdict, &verdicts, n, sizeof(*w->verdict)))
 		return false;
-#undef GROW
-	w->room = room;
+	w->room = (uint32_t)verdicts;
 	return true;
 }
 
@@ -136,21 +134,13 @@ static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
 }
 
-static const char *label(const struct region_info *info, const char *key)
-{
-	for (uint32_t i = 0; i < info->label_count; i++)
-		if (!strcmp(info->labels[i].key, key))
-			return info->labels[i].value;
-	return "";
-}
-
 static void name_pod(struct analysis_pod *p, const struct region_info *info)
 {
-	const char *service = label(info, "service");
+	const char *service = region_label(info, "service");
 	bool tcp = info->kind == SL_REGION_FLOWS;
 
-	service = tcp && !*service ? label(info, "unit") : service;
-	copy_label(p->name, label(info, "pod"));
+	service = tcp && !*service ? region_label(info, "unit") : service;
+	copy_label(p->name, region_label(info, "pod"));
 	snprintf(p->service, sizeof(p->service), "%.*s%s", (int)(sizeof(p->service) - sizeof(TCP)),
 		 service, tcp ? TCP : "");
 }
@@ -177,9 +167,8 @@ static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
 	};
 
 	/* Leaves room for metrics that come later. */
-	o.columns = features + features / 2;
-	o.columns = o.columns < FEATURES_MIN ? FEATURES_MIN : o.columns;
-	o.columns = o.columns > FEATURES_MAX ? FEATURES_MAX : o.columns;
+	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
+	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
 	/* Or as many as its model has. */
 	if (!collect_models_info(a->models, p->name, p->service, &info) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
@@ -240,7 +229,7 @@ static struct analysis_pod *make_pod(struct analysis_worker *w, const struct col
 	struct act_pod_name name = {.pod = ""};
 	struct analysis_pod *p;
 
-	if (!strcmp(label(row->info, "service"), AGENT))
+	if (!strcmp(region_label(row->info, "service"), AGENT))
 		return &no_pod;
 	p = calloc(1, sizeof(*p));
 	if (!p || collect_features_make(&p->f, row))
@@ -257,7 +246,7 @@ static struct analysis_pod *make_pod(struct analysis_worker *w, const struct col
 	p->asked = collect_models_asked(a->models);
 	copy_label(name.pod, p->name);
 	copy_label(name.service, p->service);
-	copy_label(name.kube_namespace, label(row->info, "namespace"));
+	copy_label(name.kube_namespace, region_label(row->info, "namespace"));
 	copy_label(name.host, row->hostname);
 	p->shown = act_verdicts_add(a->verdicts, row->instance, &name);
 	if (!p->shown && errno == EAGAIN) {
@@ -360,7 +349,8 @@ static void save(struct analysis_worker *w, struct analysis_pod *p, int64_t roun
 {
 	uint64_t start = base_now_ns();
 
-	if (p->warming || collect_models_keep(w->a->models, model_name(p), p->pipeline) != -EAGAIN)
+	if (p->warming ||
+	    collect_models_keep(w->a->models, model_name(p), p->pipeline, false) != -EAGAIN)
 		p->asked = asked;
 	spend(w, round, start);
 }
@@ -428,7 +418,7 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 	relaxed_bump(w->s.warming, -(uint64_t)p->warming);
 	act_verdict_gone(p->shown);
 	if (!p->warming)
-		collect_models_keep_last(a->models, model_name(p), p->pipeline);
+		collect_models_keep(a->models, model_name(p), p->pipeline, true);
 	pod_free(p);
 }
 
@@ -490,6 +480,23 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 	return 0;
 }
 
+static void release(struct collect_analysis *a)
+{
+	for (unsigned int i = 0; a->worker && i < a->o.workers; i++) {
+		struct analysis_worker *w = &a->worker[i];
+
+		analyse_fleet_free(w->fleet);
+		free(w->pod);
+		free(w->pipeline);
+		free(w->verdict);
+	}
+	collect_models_free(a->models);
+	act_verdicts_free(a->verdicts);
+	free(a->model);
+	free(a->worker);
+	free(a);
+}
+
 struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts *opts, char *error,
 					      size_t error_bytes)
 {
@@ -501,11 +508,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 		return NULL;
 	a->o = *opts;
 	o = &a->o;
-	o->workers = o->workers ? o->workers : 1;
-	o->false_alarms = o->false_alarms > 0 ? o->false_alarms : 1;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
-	o->every_ns = o->every_ns ? o->every_ns : 100000000u;
-	o->step_ns = o->step_ns ? o->step_ns : 1000000000u;
 	o->detector = o->detector ? o->detector : "combined";
 	a->detector = find(o->detector, error, error_bytes);
 	if (!a->detector)
@@ -540,13 +543,8 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	}
 	return a;
 fail:
-	if (a->record)
-		collect_record_free(a->record);
-	free(a->model);
-	collect_models_free(a->models);
-	act_verdicts_free(a->verdicts);
-	free(a->worker);
-	free(a);
+	collect_record_free(a->record);
+	release(a);
 	return NULL;
 }
 
@@ -576,19 +574,7 @@ int collect_analysis_free(struct collect_analysis *a)
 				  a->o.record, (unsigned long long)lost);
 		err = err ? err : bad;
 	}
-	for (unsigned int i = 0; i < a->o.workers; i++) {
-		struct analysis_worker *w = &a->worker[i];
-
-		analyse_fleet_free(w->fleet);
-		free(w->pod);
-		free(w->pipeline);
-		free(w->verdict);
-	}
-	collect_models_free(a->models);
-	act_verdicts_free(a->verdicts);
-	free(a->model);
-	free(a->worker);
-	free(a);
+	release(a);
 	return err;
 }
 
@@ -610,26 +596,15 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
 {
+	uint64_t *sum = (uint64_t *)out;
 	struct collect_models_stats m;
 
 	*out = (struct collect_analysis_stats){0};
-	for (unsigned int i = 0; i < a->o.workers; i++) {
-		const struct collect_analysis_stats *s = &a->worker[i].s;
-
-		out->rows += relaxed_load(s->rows);
-		out->values += relaxed_load(s->values);
-		out->busy_ns += relaxed_load(s->busy_ns);
-		out->features += relaxed_load(s->features);
-		out->refused_features += relaxed_load(s->refused_features);
-		out->refused_pods += relaxed_load(s->refused_pods);
-		out->late += relaxed_load(s->late);
-		out->missing += relaxed_load(s->missing);
-		out->warming += relaxed_load(s->warming);
-	}
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		for (size_t k = 0; k < sizeof(*out) / sizeof(*sum); k++)
+			sum[k] += relaxed_load(((const uint64_t *)&a->worker[i].s)[k]);
 	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
 	collect_models_stats(a->models, &m);
-	out->models_loaded = m.loaded;
 	out->models_refused = m.refused;
-	out->models_written = m.written;
 	out->models_failed = m.failed;
 }

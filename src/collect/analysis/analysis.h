@@ -20,13 +20,12 @@ struct collect_analysis_opts {
 	unsigned int workers;	 /* of the collector */
 	const char *detector;	 /* NULL: the default */
 	const char *shadow;	 /* NULL: none */
-	double false_alarms;	 /* accepted per pod and hour; 0: 1 */
+	double false_alarms;	 /* accepted per pod and hour */
 	uint64_t warm_up_ns;	 /* least warm-up of a pod without a model; 0: 60 s */
-	uint64_t every_ns;	 /* 0: 100 ms */
-	uint64_t step_ns;	 /* resolution of what pipelines remember; 0: 1 s */
+	uint64_t every_ns;	 /* of a pod's rows */
+	uint64_t step_ns;	 /* resolution of what pipelines remember */
 	const char *model;	 /* file, or NULL */
-	uint64_t model_every_ns; /* how often it is written, besides at the end; 0: at the end only
-				  */
+	uint64_t model_every_ns; /* of writing it, besides at the end; 0: at the end only */
 	const char *record;	 /* folder to write rows to, or NULL */
 	struct act_verdicts_opts verdicts;
 };
@@ -51,15 +50,14 @@ const struct collect_analysis_opts *
 collect_analysis_opts(const struct collect_analysis *a); /* defaults filled in */
 
 struct collect_analysis_stats {
-	uint64_t rows, values;		     /* scored */
-	uint64_t busy_ns;		     /* of all workers, in analysis */
-	uint64_t features, refused_features; /* now; refused for lack of room, ever */
-	uint64_t refused_pods;		     /* out of memory, or too many */
-	uint64_t late;			     /* rows not later than the one before */
-	uint64_t missing;		     /* values that are NaN or infinite */
-	uint64_t lost_rows;		     /* of the record */
-	uint64_t models_loaded, models_refused;
-	uint64_t models_written, models_failed; /* writes of the file that succeeded, and failed */
+	uint64_t rows, values;			/* scored */
+	uint64_t busy_ns;			/* of all workers, in analysis */
+	uint64_t features, refused_features;	/* now; refused for lack of room, ever */
+	uint64_t refused_pods;			/* out of memory, or too many */
+	uint64_t late;				/* rows not later than the one before */
+	uint64_t missing;			/* values that are NaN or infinite */
+	uint64_t lost_rows;			/* of the record */
+	uint64_t models_refused, models_failed; /* failed: writes of the file */
 	uint64_t warming;			/* pods in their warm-up */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);

@@ -153,22 +153,6 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 	return 0;
 }
 
-static double as_double(uint64_t bits)
-{
-	double d;
-
-	memcpy(&d, &bits, 8);
-	return d;
-}
-
-static double quantile(const struct region_metric *m, const uint64_t *delta, double q)
-{
-	return m->kind == SL_KIND_HISTOGRAM
-		       ? collect_quantile_classic(delta, m->bounds, m->bound_count, q)
-		       : collect_quantile_exponential(delta, m->cells - SL_HIST_BUCKETS, m->scale,
-						      m->first_bucket, m->zero_threshold, q);
-}
-
 /* Observations since then, by bucket, in f->scratch. Returns their number; 0 after a restart. */
 static uint64_t since(const struct collect_features *f, const struct region_metric *m,
 		      const uint64_t *cell, const uint64_t *old)
@@ -189,8 +173,9 @@ static void take_brief(struct collect_features *f, const struct collect_feature_
 
 	n = f->old_ns ? since(f, m, cell, old) : 0;
 	if (n) {
-		v[MEAN] = (as_double(cell[SL_HIST_SUM]) - as_double(old[SL_HIST_SUM])) / (double)n;
-		v[P90] = quantile(m, f->scratch, 0.9);
+		v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) /
+			  (double)n;
+		v[P90] = collect_quantile(m, f->scratch, 0.9);
 	}
 	if (slide) {
 		memcpy(old, mid, m->cells * sizeof(*old));
@@ -213,9 +198,9 @@ static void take_longer(struct collect_features *f, struct collect_feature_sourc
 
 	n = s->old_ns ? since(f, m, cell, old) : 0;
 	if (n >= 2 * COLLECT_FEATURE_Q_BEYOND)
-		v[P50] = quantile(m, f->scratch, 0.5);
+		v[P50] = collect_quantile(m, f->scratch, 0.5);
 	if (n >= COLLECT_FEATURE_Q_EVENTS)
-		v[P99] = quantile(m, f->scratch, 0.99);
+		v[P99] = collect_quantile(m, f->scratch, 0.99);
 	if (slide && (over(s->mid_ns, ns, COLLECT_FEATURE_Q_NS) ||
 		      since(f, m, cell, mid) >= COLLECT_FEATURE_Q_EVENTS)) {
 		memcpy(old, mid, m->cells * sizeof(*old));

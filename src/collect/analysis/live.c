@@ -5,13 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
 
-#define TURN_NS	 100000000u /* between two polls of findings */
-#define SLICE_NS 50000000u  /* per poll, for samples */
+#define POLL_MS	 100	   /* between two polls of findings */
+#define SLICE_NS 50000000u /* per poll, for samples */
 #define SECOND_NS \
 	1000000000u /* samples are batched at most this long; signals are at most this old */
 #define LATE_NS	  2000000000u /* a verdict comes within this time on a busy machine */
@@ -112,35 +114,14 @@ static void scale(struct collect_live *l)
 
 /* ---- the thread ---- */
 
-static void wait_for(struct collect_live *l, uint64_t until_ns)
-{
-	struct timespec t = {.tv_sec = (time_t)(until_ns / 1000000000u),
-			     .tv_nsec = (long)(until_ns % 1000000000u)};
-
-	pthread_mutex_lock(&l->lock);
-	while (!l->stop && !pthread_cond_timedwait(&l->wake, &l->lock, &t))
-		;
-	pthread_mutex_unlock(&l->lock);
-}
-
-static bool stopped(struct collect_live *l)
-{
-	bool stop;
-
-	pthread_mutex_lock(&l->lock);
-	stop = l->stop;
-	pthread_mutex_unlock(&l->lock);
-	return stop;
-}
-
 static void *live_main(void *arg)
 {
 	struct collect_live *l = arg;
-	uint64_t next = base_now_ns(), second = next;
-	bool more;
+	uint64_t second = base_now_ns();
+	bool more = true;
 
 	pthread_setname_np(pthread_self(), "live");
-	while (!stopped(l)) {
+	while (!base_stop_wait(l->stop, more ? 0 : POLL_MS)) {
 		if (l->analysis)
 			keep(l);
 		if (l->notify)
@@ -159,8 +140,6 @@ static void *live_main(void *arg)
 						    base_now_ns());
 			second = base_now_ns() + SECOND_NS;
 		}
-		next = base_now_ns() + (more ? 0 : TURN_NS);
-		wait_for(l, next);
 	}
 	return NULL;
 }
@@ -187,16 +166,15 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 				      size_t error_bytes)
 {
 	struct collect_live *l = calloc(1, sizeof(*l));
-	pthread_condattr_t attr;
 
 	snprintf(error, error_bytes, "out of memory");
 	if (!l)
 		return NULL;
-	pthread_mutex_init(&l->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&l->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	l->stop = eventfd(0, EFD_CLOEXEC);
+	if (l->stop < 0) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
+		goto fail;
+	}
 	l->o = *opts;
 	if (opts->analyse) {
 		l->analysis = collect_analysis_new(&opts->analysis, error, error_bytes);
@@ -253,10 +231,7 @@ void collect_live_stop(struct collect_live *l)
 {
 	if (!l || !l->running)
 		return;
-	pthread_mutex_lock(&l->lock);
-	l->stop = true;
-	pthread_cond_signal(&l->wake);
-	pthread_mutex_unlock(&l->lock);
+	eventfd_write(l->stop, 1);
 	pthread_join(l->thread, NULL);
 	l->running = false;
 }
@@ -276,8 +251,8 @@ int collect_live_free(struct collect_live *l)
 	act_alerts_free(l->alerts);
 	act_scale_free(l->scale);
 	err = collect_analysis_free(l->analysis);
-	pthread_cond_destroy(&l->wake);
-	pthread_mutex_destroy(&l->lock);
+	if (l->stop >= 0)
+		close(l->stop);
 	free(l->change);
 	free(l);
 	return err;

@@ -23,9 +23,7 @@ struct collect_live {
 
 	pthread_t thread;
 	bool running;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool stop;
+	int stop; /* eventfd: readable once the thread is to end */
 
 	/* The thread's. */
 	struct act_anomaly *change;

@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,9 +39,8 @@ struct collect_models {
 
 	/* The writer. */
 	pthread_t thread;
-	bool running, stop;
-	pthread_mutex_t wake_lock;
-	pthread_cond_t wake;
+	bool running;
+	int stop; /* eventfd: readable once the writer is to end */
 	char *path;
 	uint64_t every_ns, asked;
 };
@@ -47,16 +48,9 @@ struct collect_models {
 struct collect_models *collect_models_new(void)
 {
 	struct collect_models *m = calloc(1, sizeof(*m));
-	pthread_condattr_t attr;
 
-	if (!m)
-		return NULL;
-	pthread_mutex_init(&m->lock, NULL);
-	pthread_mutex_init(&m->wake_lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	if (m)
+		pthread_mutex_init(&m->lock, NULL);
 	return m;
 }
 
@@ -64,11 +58,9 @@ void collect_models_stop(struct collect_models *m)
 {
 	if (!m->running)
 		return;
-	pthread_mutex_lock(&m->wake_lock);
-	m->stop = true;
-	pthread_cond_signal(&m->wake);
-	pthread_mutex_unlock(&m->wake_lock);
+	eventfd_write(m->stop, 1);
 	pthread_join(m->thread, NULL);
+	close(m->stop);
 	m->running = false;
 }
 
@@ -83,38 +75,31 @@ void collect_models_free(struct collect_models *m)
 	}
 	free(m->model);
 	free(m->path);
-	pthread_cond_destroy(&m->wake);
-	pthread_mutex_destroy(&m->wake_lock);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
 
-/* The index of the name, or where to insert it. */
-static uint32_t place(const struct collect_models *m, const char *name, bool *there)
+/* The index of the first name that is not less. */
+static uint32_t place(const struct collect_models *m, const char *name)
 {
 	uint32_t low = 0, high = m->count;
 
 	while (low < high) {
 		uint32_t i = low + (high - low) / 2;
-		int way = strcmp(m->model[i].name, name);
 
-		if (!way) {
-			*there = true;
-			return i;
-		}
-		low = way < 0 ? i + 1 : low;
-		high = way < 0 ? high : i;
+		if (strcmp(m->model[i].name, name) < 0)
+			low = i + 1;
+		else
+			high = i;
 	}
-	*there = false;
 	return low;
 }
 
 static struct model *find(struct collect_models *m, const char *name)
 {
-	bool there;
-	uint32_t i = place(m, name, &there);
+	uint32_t i = place(m, name);
 
-	return there ? &m->model[i] : NULL;
+	return i < m->count && !strcmp(m->model[i].name, name) ? &m->model[i] : NULL;
 }
 
 static struct model *find_either(struct collect_models *m, const char *pod, const char *service)
@@ -127,22 +112,16 @@ static struct model *find_either(struct collect_models *m, const char *pod, cons
 /* Under the lock. */
 static struct model *insert(struct collect_models *m, const char *name)
 {
-	uint32_t i;
-	struct model *x;
-	bool there;
+	struct model *x = find(m, name);
 	char *copy;
 
-	i = place(m, name, &there);
-	if (there)
-		return &m->model[i];
-	if (m->count == MODELS_MAX || !(copy = strdup(name)))
+	if (x)
+		return x;
+	if (m->count == MODELS_MAX || !BASE_GROW(m->model, m->count, m->room) ||
+	    !(copy = strdup(name)))
 		return NULL;
-	if (!BASE_GROW(m->model, m->count, m->room)) {
-		free(copy);
-		return NULL;
-	}
-	x = &m->model[i];
-	memmove(x + 1, x, (m->count++ - i) * sizeof(*x));
+	x = &m->model[place(m, name)];
+	memmove(x + 1, x, (size_t)(&m->model[m->count++] - x) * sizeof(*x));
 	*x = (struct model){.name = copy};
 	return x;
 }
@@ -202,15 +181,15 @@ int collect_models_load(struct collect_models *m, const char *pod, const char *s
 		return -EAGAIN;
 	x = find_either(m, pod, service);
 	err = x ? analyse_pipeline_load(p, x->bytes, x->length) : -ENOENT;
-	m->stats.loaded += !err;
 	m->stats.refused += err && err != -ENOENT;
 	pthread_mutex_unlock(&m->lock);
 	return err;
 }
 
-static int keep(struct collect_models *m, const char *name, const struct analyse_pipeline *p,
-		int (*lock)(pthread_mutex_t *))
+int collect_models_keep(struct collect_models *m, const char *name,
+			const struct analyse_pipeline *p, bool wait)
 {
+	int (*lock)(pthread_mutex_t *) = wait ? pthread_mutex_lock : pthread_mutex_trylock;
 	struct analyse_pipeline_stats s;
 	const struct model *x;
 	int64_t n = -1;
@@ -243,18 +222,6 @@ static int keep(struct collect_models *m, const char *name, const struct analyse
 	return err;
 }
 
-int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p)
-{
-	return keep(m, name, p, pthread_mutex_trylock);
-}
-
-int collect_models_keep_last(struct collect_models *m, const char *name,
-			     const struct analyse_pipeline *p)
-{
-	return keep(m, name, p, pthread_mutex_lock);
-}
-
 void collect_models_each(struct collect_models *m,
 			 void (*fn)(void *arg, const char *name, const void *bytes, size_t length),
 			 void *arg)
@@ -281,46 +248,61 @@ void collect_models_refused(struct collect_models *m)
 
 /* ---- reading ---- */
 
+struct models_in {
+	const uint8_t *at;
+	size_t left;
+};
+
+/* The next n bytes; NULL: there are fewer. */
+static const uint8_t *next(struct models_in *in, size_t n)
+{
+	const uint8_t *p = in->at;
+
+	if (n > in->left)
+		return NULL;
+	in->at += n;
+	in->left -= n;
+	return p;
+}
+
 static uint32_t get_u32(const uint8_t *p)
 {
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-static int take(struct collect_models *m, const uint8_t *p, size_t n)
+static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
 {
+	struct models_in in = {bytes, n};
+	const uint8_t *head = next(&in, 12), *text, *model;
+	char name[NAME_MAX_ + 1];
 	uint32_t count;
-	int err;
 
-	if (n < 12 || memcmp(p, MAGIC, MAGIC_ANY))
+	if (!head || memcmp(head, MAGIC, MAGIC_ANY))
 		return -EINVAL;
-	if (p[MAGIC_ANY] != MAGIC[MAGIC_ANY])
+	if (head[MAGIC_ANY] != MAGIC[MAGIC_ANY])
 		return -EPROTONOSUPPORT;
-	count = get_u32(p + 8);
-	p += 12;
-	n -= 12;
+	count = get_u32(head + 8);
 	if (count > MODELS_MAX)
 		return -EINVAL;
 	while (count--) {
-		char name[NAME_MAX_ + 1];
-		uint32_t bytes, length;
+		uint32_t name_bytes, length;
+		int err;
 
-		if (n < 8)
+		head = next(&in, 8);
+		if (!head)
 			return -EINVAL;
-		bytes = get_u32(p);
-		length = get_u32(p + 4);
-		p += 8;
-		n -= 8;
-		if (bytes > NAME_MAX_ || length > MODEL_MAX || bytes > n || length > n - bytes)
+		name_bytes = get_u32(head);
+		length = get_u32(head + 4);
+		if (name_bytes > NAME_MAX_ || length > MODEL_MAX ||
+		    !(text = next(&in, name_bytes)) || !(model = next(&in, length)))
 			return -EINVAL;
-		memcpy(name, p, bytes);
-		name[bytes] = '\0';
-		err = collect_models_put(m, name, p + bytes, length);
+		memcpy(name, text, name_bytes);
+		name[name_bytes] = '\0';
+		err = collect_models_put(m, name, model, length);
 		if (err)
 			return err;
-		p += bytes + length;
-		n -= bytes + length;
 	}
-	return n ? -EINVAL : 0;
+	return in.left ? -EINVAL : 0;
 }
 
 static int slurp(const char *path, uint8_t **bytes, size_t *n)
@@ -358,9 +340,8 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 {
 	uint8_t *bytes;
 	size_t n;
-	int err;
+	int err = slurp(path, &bytes, &n);
 
-	err = slurp(path, &bytes, &n);
 	if (!err)
 		err = take(m, bytes, n);
 	free(bytes);
@@ -469,23 +450,21 @@ out:
 /* False: stop. */
 static bool wait_until(struct collect_models *m, uint64_t ns)
 {
-	struct timespec t = {.tv_sec = (time_t)(ns / 1000000000u),
-			     .tv_nsec = (long)(ns % 1000000000u)};
-	bool stop;
+	uint64_t now, ms;
 
-	pthread_mutex_lock(&m->wake_lock);
-	while (!m->stop && !pthread_cond_timedwait(&m->wake, &m->wake_lock, &t))
-		;
-	stop = m->stop;
-	pthread_mutex_unlock(&m->wake_lock);
-	return !stop;
+	while ((now = base_now_ns()) < ns) {
+		ms = BASE_MIN((ns - now) / 1000000 + 1, (uint64_t)INT_MAX);
+		if (base_stop_wait(m->stop, (int)ms))
+			return false;
+	}
+	return true;
 }
 
 static void *writer(void *arg)
 {
 	struct collect_models *m = arg;
 	uint64_t next = base_now_ns() + m->every_ns;
-	uint64_t gather = m->every_ns / 2 < GATHER_NS ? m->every_ns / 2 : GATHER_NS;
+	uint64_t gather = BASE_MIN(m->every_ns / 2, GATHER_NS);
 
 	pthread_setname_np(pthread_self(), "models");
 	while (wait_until(m, next - gather)) {
@@ -502,7 +481,6 @@ static void *writer(void *arg)
 					 strerror(-err));
 		pthread_mutex_lock(&m->lock);
 		m->stats.failed += err != 0;
-		m->stats.written += !err;
 		pthread_mutex_unlock(&m->lock);
 		next = base_now_ns() + m->every_ns;
 	}
@@ -517,8 +495,11 @@ int collect_models_start(struct collect_models *m, const char *path, uint64_t ev
 	m->path = strdup(path);
 	if (!m->path)
 		return -ENOMEM;
-	err = -pthread_create(&m->thread, NULL, writer, m);
+	m->stop = eventfd(0, EFD_CLOEXEC);
+	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer, m);
 	m->running = !err;
+	if (err && m->stop >= 0)
+		close(m->stop);
 	return err;
 }
 

@@ -30,12 +30,12 @@ int collect_models_info(struct collect_models *m, const char *pod, const char *s
  */
 int collect_models_load(struct collect_models *m, const char *pod, const char *service,
 			struct analyse_pipeline *p);
-/* Saves p under a name unless the saved one has learned more. 0, -EAGAIN, -ENOMEM. */
+/*
+ * Saves p under a name unless the saved one has learned more. 0, -ENOMEM, or -EAGAIN instead of
+ * waiting.
+ */
 int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p);
-/* The same, but waits instead of -EAGAIN. */
-int collect_models_keep_last(struct collect_models *m, const char *name,
-			     const struct analyse_pipeline *p);
+			const struct analyse_pipeline *p, bool wait);
 
 /*
  * Visits all models in the order of names. fn must not call into m; bytes are valid during the
@@ -66,9 +66,7 @@ void collect_models_stop(struct collect_models *m); /* ends the thread */
 uint64_t collect_models_asked(const struct collect_models *m);
 
 struct collect_models_stats {
-	uint64_t loaded;  /* by pipelines */
 	uint64_t refused; /* files and models not valid, or of another kind */
-	uint64_t written; /* writes */
 	uint64_t failed;  /* failed writes */
 };
 void collect_models_stats(struct collect_models *m, struct collect_models_stats *out);

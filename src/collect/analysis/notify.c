@@ -77,29 +77,11 @@ void collect_notify_free(struct collect_notify *t)
 
 /* ---- pods ---- */
 
-static int by_instance(const void *a, const void *b)
-{
-	const struct notify_pod *p = a, *q = b;
-
-	return (p->instance > q->instance) - (p->instance < q->instance);
-}
-
 static struct notify_pod *find(struct collect_notify *t, uint64_t instance)
 {
 	struct notify_pod key = {.instance = instance};
 
-	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), by_instance);
-}
-
-static struct notify_pod *add(struct collect_notify *t, uint64_t instance)
-{
-	struct notify_pod *to;
-
-	if (!BASE_GROW(t->pod, t->pods, t->room))
-		return NULL; /* the next pass tries again */
-	to = &t->pod[t->pods++];
-	*to = (struct notify_pod){.instance = instance};
-	return to;
+	return !t->sorted ? NULL : bsearch(&key, t->pod, t->sorted, sizeof(key), base_by_u64);
 }
 
 /* ---- hosts ---- */
@@ -202,10 +184,12 @@ static void look(const struct act_pod_verdict *v, void *arg)
 	if (!v->ns || isinf(v->threshold))
 		return;
 	p = find(t, v->instance);
-	if (!p)
-		p = add(t, v->instance);
-	if (!p)
-		return;
+	if (!p) {
+		if (!BASE_GROW(t->pod, t->pods, t->room))
+			return; /* the next pass tries again */
+		p = &t->pod[t->pods++];
+		*p = (struct notify_pod){.instance = v->instance};
+	}
 	p->seen = t->pass;
 	p->time_ns = v->ns;
 	p->anomalous = v->anomalous;
@@ -226,7 +210,7 @@ void collect_notify_pods(struct collect_notify *t, struct act_verdicts *verdicts
 			t->pod[n++] = t->pod[i];
 	t->pods = n;
 	if (n)
-		qsort(t->pod, n, sizeof(*t->pod), by_instance);
+		qsort(t->pod, n, sizeof(*t->pod), base_by_u64);
 	t->sorted = t->pods;
 
 	x = collect_index_get(t->c);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 
 #define BUCKETS	   1024u
 #define BUFFER_MAX ((size_t)64 << 20) /* per worker, while the disk is slow */
@@ -65,23 +66,10 @@ uint64_t collect_record_lost(const struct collect_record *r)
 
 static uint8_t *reserve(struct buffer *b, size_t n)
 {
-	size_t room = b->room ? b->room : 65536;
-	uint8_t *to;
-
-	if (b->used + n > BUFFER_MAX)
+	if (b->used + n > BUFFER_MAX || !base_grow(&b->at, &b->room, b->used + n, 1))
 		return NULL;
-	while (room < b->used + n)
-		room *= 2;
-	if (room > b->room) {
-		to = realloc(b->at, room);
-		if (!to)
-			return NULL;
-		b->at = to;
-		b->room = room;
-	}
-	to = b->at + b->used;
 	b->used += n;
-	return to;
+	return b->at + b->used - n;
 }
 
 static bool ends_with(const char *s, size_t n, const char *end)
@@ -171,18 +159,14 @@ void collect_record_hand_over(struct collect_record *r, unsigned int worker)
 
 /* ---- files ---- */
 
-static struct record_pod **bucket_of(struct collect_record *r, uint64_t instance)
+/* Where the pod is, or is to be. */
+static struct record_pod **place_of(struct collect_record *r, uint64_t instance)
 {
-	return &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
-}
+	struct record_pod **at = &r->bucket[(instance * 0x9e3779b97f4a7c15ull >> 40) % BUCKETS];
 
-static struct record_pod *find(struct collect_record *r, uint64_t instance)
-{
-	struct record_pod *p = *bucket_of(r, instance);
-
-	while (p && p->instance != instance)
-		p = p->next;
-	return p;
+	while (*at && (*at)->instance != instance)
+		at = &(*at)->next;
+	return at;
 }
 
 /* A pod's name is not trusted: it must name a file inside the folder. */
@@ -273,18 +257,15 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 
 static void take_layout(struct collect_record *r, const struct record_entry *e, const char *names)
 {
-	struct record_pod *p = find(r, e->instance);
+	struct record_pod **at = place_of(r, e->instance), *p = *at;
 	const char *pod = names;
 	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
 	FILE *f;
 
 	if (!p && head) {
-		p = calloc(1, sizeof(*p));
-		if (p) {
+		*at = p = calloc(1, sizeof(*p));
+		if (p)
 			p->instance = e->instance;
-			p->next = *bucket_of(r, e->instance);
-			*bucket_of(r, e->instance) = p;
-		}
 	}
 	if (!p || !head) {
 		free(head);
@@ -308,15 +289,21 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 	}
 }
 
+static void close_file(struct collect_record *r, FILE *f)
+{
+	if (f && fclose(f))
+		lose(r, 1);
+}
+
 /* Consecutive rows of a pod share an open file. */
 static FILE *take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
 		      FILE *f, struct record_pod **of)
 {
-	struct record_pod *p = *of && (*of)->instance == e->instance ? *of : find(r, e->instance);
+	struct record_pod *p = *of && (*of)->instance == e->instance ? *of
+								     : *place_of(r, e->instance);
 
-	if (f && p != *of) {
-		if (fclose(f))
-			lose(r, 1);
+	if (p != *of) {
+		close_file(r, f);
 		f = NULL;
 	}
 	*of = p;
@@ -359,15 +346,13 @@ static void write_buffer(struct collect_record *r, struct buffer *b)
 		if (e.ns) {
 			f = take_row(r, &e, b->at + at, f, &of);
 		} else {
-			if (f && fclose(f))
-				lose(r, 1);
+			close_file(r, f);
 			f = NULL;
 			take_layout(r, &e, (const char *)b->at + at);
 		}
 		at += e.bytes;
 	}
-	if (f && fclose(f))
-		lose(r, 1);
+	close_file(r, f);
 	b->used = 0;
 }
 

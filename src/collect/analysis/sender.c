@@ -74,13 +74,6 @@ struct collect_sender *collect_sender_new(struct collect_collector *c,
 
 /* ---- series ---- */
 
-static void free_series(struct export_remote_series **series, uint32_t n)
-{
-	for (uint32_t i = 0; series && i < n; i++)
-		free(series[i]);
-	free(series);
-}
-
 static const char *suffix_of(const struct collect_def *d)
 {
 	switch (d->type) {
@@ -114,19 +107,19 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 			continue;
 		series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL);
 		if (!series[i]) {
-			free_series(series, i);
+			collect_sender_series_free(series, i);
 			return false;
 		}
 		collect_sender_series_follow(series[i], i < p->columns ? p->series[i] : NULL);
 	}
 	hists = collect_sender_hists_new(r, l, p->hists, s->native);
 	if (!hists) {
-		free_series(series, l->columns);
+		collect_sender_series_free(series, l->columns);
 		return false;
 	}
 	collect_sender_hists_free(p->hists);
 	p->hists = hists;
-	free_series(p->series, p->columns);
+	collect_sender_series_free(p->series, p->columns);
 	p->series = series;
 	p->columns = l->columns;
 	p->layout = l->generation;
@@ -199,7 +192,7 @@ static void look(struct collect_sender *s)
 
 static void pod_free(struct collect_sender *s, struct sender_pod *p)
 {
-	free_series(p->series, p->columns);
+	collect_sender_series_free(p->series, p->columns);
 	collect_sender_hists_free(p->hists);
 	free(p);
 	relaxed_bump(s->s.pods, -1ull);
@@ -303,14 +296,8 @@ bool collect_sender_poll(struct collect_sender *s, uint64_t slice_ns)
 
 void collect_sender_stats(const struct collect_sender *s, struct collect_sender_stats *out)
 {
-	*out = (struct collect_sender_stats){
-		.pods = relaxed_load(s->s.pods),
-		.windows = relaxed_load(s->s.windows),
-		.late_ns = relaxed_load(s->s.late_ns),
-		.skipped_ns = relaxed_load(s->s.skipped_ns),
-		.truncated = relaxed_load(s->s.truncated),
-		.refused_pods = relaxed_load(s->s.refused_pods),
-	};
+	for (size_t i = 0; i < sizeof(*out) / sizeof(uint64_t); i++)
+		((uint64_t *)out)[i] = relaxed_load(((const uint64_t *)&s->s)[i]);
 }
 
 void collect_sender_free(struct collect_sender *s)

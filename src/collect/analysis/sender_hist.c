@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "export/number.h"
 
 struct hist {
 	uint32_t column;
-	struct export_remote_series *sum, *native; /* native: NULL if buckets are used */
-	struct export_remote_series **bucket;
-	uint32_t buckets; /* series: bounds and +Inf; 0: none */
+	bool native;
+	/* The sum; then the native histogram, or the classic buckets up to +Inf, or nothing. */
+	struct export_remote_series **series;
+	uint32_t count;
 };
 
 struct collect_sender_hists {
@@ -49,6 +51,13 @@ void collect_sender_series_follow(struct export_remote_series *to,
 		to->last_ms = from->last_ms;
 }
 
+void collect_sender_series_free(struct export_remote_series **series, uint32_t n)
+{
+	for (uint32_t i = 0; series && i < n; i++)
+		free(series[i]);
+	free(series);
+}
+
 static bool is_wanted(const struct collect_column *c)
 {
 	return c->def->type == EXPORT_FAMILY_HISTOGRAM && !c->twin &&
@@ -57,40 +66,30 @@ static bool is_wanted(const struct collect_column *c)
 
 static struct export_native_buckets buckets_of(const struct region_metric *m, const uint64_t *cell)
 {
-	struct export_native_buckets b = {
+	return (struct export_native_buckets){
 		.bucket = cell + SL_HIST_BUCKETS,
 		.count = m->cells - SL_HIST_BUCKETS,
 		.scale = m->scale,
 		.first_bucket = m->first_bucket,
 		.zero_threshold = m->zero_threshold,
+		.sum = region_f64(cell[SL_HIST_SUM]),
 	};
-
-	memcpy(&b.sum, &cell[SL_HIST_SUM], 8);
-	return b;
 }
 
-static bool make_buckets(struct hist *h, const struct collect_region *r,
-			 const struct collect_def *d, const struct hist *old)
+/* Series i of the histogram. */
+static struct export_remote_series *make_series(const struct hist *h,
+						const struct collect_region *r,
+						const struct collect_def *d, uint32_t i)
 {
-	const struct region_metric *m = &d->metric;
-	uint32_t n = m->bound_count + 1;
+	char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
 
-	h->bucket = calloc(n, sizeof(struct export_remote_series *));
-	if (!h->bucket)
-		return false;
-	for (uint32_t i = 0; i < n; i++) {
-		char le[EXPORT_NUMBER_MAX + 1] = "+Inf";
-
-		if (i < m->bound_count)
-			*export_print_bound(le, m->bounds[i], false) = 0;
-		h->bucket[i] = collect_sender_series(r, d, "_bucket", "le", le);
-		if (!h->bucket[i])
-			return false;
-		h->buckets++;
-		if (old && i < old->buckets)
-			collect_sender_series_follow(h->bucket[i], old->bucket[i]);
-	}
-	return true;
+	if (!i)
+		return collect_sender_series(r, d, "_sum", NULL, NULL);
+	if (h->native)
+		return collect_sender_series(r, d, "", NULL, NULL);
+	if (i <= d->metric.bound_count)
+		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
+	return collect_sender_series(r, d, "_bucket", "le", le);
 }
 
 static bool make(struct hist *h, const struct collect_region *r, const struct collect_def *d,
@@ -100,20 +99,25 @@ static bool make(struct hist *h, const struct collect_region *r, const struct co
 	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
 					  .scale = m->scale,
 					  .first_bucket = m->first_bucket};
+	bool classic = m->kind == SL_KIND_HISTOGRAM;
+	uint32_t n = classic ? m->bound_count + 2 : 2;
 
-	h->sum = collect_sender_series(r, d, "_sum", NULL, NULL);
-	if (!h->sum)
+	h->native = !classic && native && export_native_fits(&b);
+	if (!classic && !h->native)
+		n = 1;
+	h->series = calloc(n, sizeof(*h->series));
+	if (!h->series)
 		return false;
-	if (old)
-		collect_sender_series_follow(h->sum, old->sum);
-	if (m->kind == SL_KIND_HISTOGRAM)
-		return make_buckets(h, r, d, old);
-	if (!native || !export_native_fits(&b))
-		return true;
-	h->native = collect_sender_series(r, d, "", NULL, NULL);
-	if (h->native && old && old->native)
-		collect_sender_series_follow(h->native, old->native);
-	return h->native;
+	for (; h->count < n; h->count++) {
+		struct export_remote_series *s = make_series(h, r, d, h->count);
+
+		if (!s)
+			return false;
+		if (old && h->count < old->count)
+			collect_sender_series_follow(s, old->series[h->count]);
+		h->series[h->count] = s;
+	}
+	return true;
 }
 
 struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
@@ -128,9 +132,7 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 		return NULL;
 	for (uint32_t i = 0; i < l->columns; i++)
 		if (is_wanted(&l->column[i])) {
-			uint32_t cells = l->column[i].def->metric.cells;
-
-			widest = cells > widest ? cells : widest;
+			widest = BASE_MAX(widest, l->column[i].def->metric.cells);
 			n++;
 		}
 	h->layout_columns = l->columns;
@@ -172,12 +174,12 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 
 		collect_snapshot_read(b, c->cell, c->def->metric.cells, h->cell);
 		now = buckets_of(&c->def->metric, h->cell);
-		point(w, x->sum, ns, now.sum);
+		point(w, x->series[0], ns, now.sum);
 		if (x->native && export_native_make(&h->native, &now))
-			export_remote_write_native(w, x->native, ns, &h->native);
-		for (uint32_t k = 0; k < x->buckets; k++) {
-			sum += now.bucket[k];
-			point(w, x->bucket[k], ns, (double)sum);
+			export_remote_write_native(w, x->series[1], ns, &h->native);
+		for (uint32_t k = 1; !x->native && k < x->count; k++) {
+			sum += now.bucket[k - 1];
+			point(w, x->series[k], ns, (double)sum);
 		}
 	}
 }
@@ -185,26 +187,17 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
 			      int64_t ns)
 {
-	for (uint32_t i = 0; h && i < h->n; i++) {
-		export_remote_write_end(w, h->hist[i].sum, ns);
-		if (h->hist[i].native)
-			export_remote_write_end(w, h->hist[i].native, ns);
-		for (uint32_t k = 0; k < h->hist[i].buckets; k++)
-			export_remote_write_end(w, h->hist[i].bucket[k], ns);
-	}
+	for (uint32_t i = 0; h && i < h->n; i++)
+		for (uint32_t k = 0; k < h->hist[i].count; k++)
+			export_remote_write_end(w, h->hist[i].series[k], ns);
 }
 
 void collect_sender_hists_free(struct collect_sender_hists *h)
 {
 	if (!h)
 		return;
-	for (uint32_t i = 0; i < h->n; i++) {
-		for (uint32_t k = 0; k < h->hist[i].buckets; k++)
-			free(h->hist[i].bucket[k]);
-		free(h->hist[i].bucket);
-		free(h->hist[i].native);
-		free(h->hist[i].sum);
-	}
+	for (uint32_t i = 0; i < h->n; i++)
+		collect_sender_series_free(h->hist[i].series, h->hist[i].count);
 	export_native_free(&h->native);
 	free(h->hist);
 	free(h->cell);

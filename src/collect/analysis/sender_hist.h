@@ -26,6 +26,8 @@ void collect_sender_hists_free(struct collect_sender_hists *h); /* NULL is fine 
 struct export_remote_series *collect_sender_series(const struct collect_region *r,
 						   const struct collect_def *d, const char *suffix,
 						   const char *key, const char *value);
+/* Frees n series, of which some may be NULL, and the array. */
+void collect_sender_series_free(struct export_remote_series **series, uint32_t n);
 /* Continues series from as to. from may be NULL. */
 void collect_sender_series_follow(struct export_remote_series *to,
 				  const struct export_remote_series *from);

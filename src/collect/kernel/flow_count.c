@@ -91,7 +91,6 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 			 struct collect_flow_seen *s, const struct region_flow *f, uint64_t now_ns,
 			 bool *anew)
 {
-	static const struct collect_flow_owner unknown = {.unit = "(unknown)"};
 	struct collect_workload *old = s->workload;
 	uint32_t group = s->group;
 	struct collect_flow_owner who;
@@ -99,17 +98,13 @@ static bool settle_owner(struct collect_link *l, struct collect_flow_table *t,
 	*anew = !old;
 	if (old && !s->unknown)
 		return true;
-	if (!collect_flow_owner_find(t, f->cgroup, &who)) {
-		bool waits = s->counts && f->state == SL_STATE_LIVE &&
-			     collect_flow_owners_named(t) &&
+	s->unknown = !collect_flow_owner_find(t, f->cgroup, &who);
+	if (s->unknown) {
+		bool waits = s->counts && f->state == SL_STATE_LIVE && t->info.cgroups &&
 			     now_ns - s->since_ns < collect_flow_owner_wait(l);
 
 		if (old || waits)
 			return true;
-		s->unknown = true;
-		who = unknown;
-	} else {
-		s->unknown = false;
 	}
 	if (!enter(l, t, s, f, &who))
 		return false;
@@ -137,11 +132,6 @@ static void end(struct collect_link *l, struct collect_flow_seen *s, const struc
 		relaxed_bump(l->flow_stats.closed, 1);
 }
 
-static uint64_t grown(uint64_t before, uint64_t now)
-{
-	return now > before ? now - before : 0;
-}
-
 /* Counts a flow of which only the end was seen. */
 static void unseen(struct collect_link *l, const struct region_flow_record *e)
 {
@@ -164,8 +154,8 @@ static void unseen(struct collect_link *l, const struct region_flow_record *e)
 static void end_by_journal(struct collect_link *l, struct collect_flow_seen *s,
 			   const struct region_flow_record *e, uint64_t acked, uint64_t received)
 {
-	collect_workload_add_bytes(s->workload, s->group, grown(acked, e->sent),
-				   grown(received, e->received));
+	collect_workload_add_bytes(s->workload, s->group, collect_grown(acked, e->sent),
+				   collect_grown(received, e->received));
 	end(l, s, NULL);
 	relaxed_bump(l->flow_stats.from_journal, 1);
 }
@@ -252,25 +242,11 @@ bool collect_flow_take(struct collect_link *l, struct collect_flow_table *t, uin
 
 /* ---- the journal ---- */
 
-static int by_number(const void *a, const void *b)
-{
-	const struct region_flow_record *x = a, *y = b;
-
-	return (x->number > y->number) - (x->number < y->number);
-}
-
-static int by_id(const void *a, const void *b)
-{
-	const struct collect_flow_orphan *x = a, *y = b;
-
-	return (x->id > y->id) - (x->id < y->id);
-}
-
 static struct collect_flow_orphan *find_orphan(struct collect_flow_table *t, uint64_t id)
 {
 	struct collect_flow_orphan key = {.id = id};
 
-	return !t->orphans ? NULL : bsearch(&key, t->orphan, t->orphans, sizeof(key), by_id);
+	return !t->orphans ? NULL : bsearch(&key, t->orphan, t->orphans, sizeof(key), base_by_u64);
 }
 
 static void ended(struct collect_link *l, struct collect_flow_table *t,
@@ -306,9 +282,9 @@ void collect_flows_settle(struct collect_link *l, struct collect_flow_table *t, 
 	uint32_t n = 0;
 
 	if (t->orphans)
-		qsort(t->orphan, t->orphans, sizeof(*t->orphan), by_id);
+		qsort(t->orphan, t->orphans, sizeof(*t->orphan), base_by_u64);
 	if (t->events)
-		qsort(t->event, t->events, sizeof(*t->event), by_number);
+		qsort(t->event, t->events, sizeof(*t->event), base_by_u64);
 	/* A line that was read again with an unsettled neighbour appears twice. */
 	for (uint32_t i = 0; i < t->events; i++)
 		if (t->event[i].number < t->journal_end &&

@@ -21,11 +21,6 @@ void collect_flow_owners_free(struct collect_flow_table *t, struct collect_colle
 	free(t->owner_hash);
 }
 
-bool collect_flow_owners_named(const struct collect_flow_table *t)
-{
-	return t->info.cgroups;
-}
-
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns)
 {
 	if (!t->info.cgroups)
@@ -120,25 +115,19 @@ uint64_t collect_flow_owner_wait(const struct collect_link *l)
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 			     struct collect_flow_owner *out)
 {
-	const char **name = t->found.name;
-	bool named;
-	uint32_t i;
+	const char **unit = &out->name[SL_CGROUP_PATH];
+	uint32_t i = t && t->owners && cgroup ? *place_of(t, cgroup) : 0;
 
-	if (!t->owners || !cgroup)
-		return false;
-	i = *place_of(t, cgroup);
+	*out = (struct collect_flow_owner){.name[SL_CGROUP_PATH] = "(unknown)"};
 	if (!i || region_flow_cgroup_parse(t->owner[i], &t->found))
 		return false;
-	*out = (struct collect_flow_owner){
-		.kube_namespace = name[SL_CGROUP_NAMESPACE],
-		.pod = name[SL_CGROUP_POD],
-		.container = name[SL_CGROUP_CONTAINER],
-		.service = name[SL_CGROUP_SERVICE],
-	};
-	named = *out->pod || *out->container || *out->service;
-	if (!named)
-		out->unit = !*name[SL_CGROUP_PATH]		 ? "(unknown)"
-			    : !strcmp(name[SL_CGROUP_PATH], "/") ? "(host)" /* in no container */
-								 : name[SL_CGROUP_PATH];
+	memcpy(out->name, t->found.name, sizeof(out->name));
+	if (*out->name[SL_CGROUP_POD] || *out->name[SL_CGROUP_CONTAINER] ||
+	    *out->name[SL_CGROUP_SERVICE])
+		*unit = NULL;
+	else if (!**unit)
+		*unit = "(unknown)";
+	else if (!strcmp(*unit, "/"))
+		*unit = "(host)"; /* in no container */
 	return true;
 }

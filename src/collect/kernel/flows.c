@@ -38,19 +38,20 @@ static void table_free(struct collect_table_reader *reader, struct collect_colle
 	free(t);
 }
 
-static enum region_fault table_make(struct collect_collector *c,
+static enum region_fault table_make(const struct collect_table_type *type,
+				    struct collect_collector *c,
 				    const struct sl_region_header *copy, uint64_t length,
 				    struct collect_table_reader **out)
 {
 	struct collect_flow_table *t = calloc(1, sizeof(*t));
 	enum region_fault fault = REGION_FAULT_MEMORY;
 
+	(void)type;
 	if (!t)
 		return fault;
 	fault = region_flows_info_parse(copy, length, &t->info);
 	if (fault)
 		goto fail;
-	t->reader.type = &collect_flows_type;
 	t->reader.hot_at = t->info.hot;
 	t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
 	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;

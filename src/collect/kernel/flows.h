@@ -107,14 +107,15 @@ void collect_flows_abandon(struct collect_link *l, struct collect_flow_table *t)
 
 /* ---- flow_owner.c ---- */
 
-/* The table names the owners of its flows. */
-bool collect_flow_owners_named(const struct collect_flow_table *t);
 /* The number of owner slots to read in this pass, from 0 on. */
 uint32_t collect_flow_owners_wanted(struct collect_flow_table *t, uint64_t now_ns);
 /* Takes an owner slot. REGION_FAULT_UNSETTLED: to be read again; other faults: not valid. */
 enum region_fault collect_flow_owner_take(struct collect_link *l, struct collect_flow_table *t,
 					  uint32_t slot, const uint64_t *words);
-/* False: not known, perhaps not yet. The strings are valid until the next call. */
+/*
+ * False: not known, perhaps not yet: "(unknown)". The strings are valid until the next call. t may
+ * be NULL.
+ */
 bool collect_flow_owner_find(struct collect_flow_table *t, uint64_t cgroup,
 			     struct collect_flow_owner *out);
 /* How long a new flow waits for the name of its owner. */

@@ -117,23 +117,20 @@ static void learn(struct collect_pair_latency *n, size_t host, const struct regi
 	struct address *at = address_at(n, a);
 	uint32_t name = (uint32_t)host + 1;
 
-	if (at->owner == name) {
-		at->owner_ns = now_ns;
-	} else if (!at->owner) {
+	if (at->owner && at->owner != name && now_ns - at->owner_ns <= MOVE_NS) {
+		at->rival = name;
+		at->rival_ns = now_ns;
+		return;
+	}
+	if (!at->owner) {
 		if (n->host[host].addresses == ADDRESSES_A_HOST)
 			return;
 		n->host[host].addresses++;
 		memcpy(at->a, a, 16);
-		at->owner = name;
-		at->owner_ns = now_ns;
 		n->learned = true;
-	} else if (now_ns - at->owner_ns > MOVE_NS) {
-		at->owner = name;
-		at->owner_ns = now_ns;
-	} else {
-		at->rival = name;
-		at->rival_ns = now_ns;
 	}
+	at->owner = name;
+	at->owner_ns = now_ns;
 }
 
 /* The owner of the record's other end. False: not known. *known: some host here claims it. */

@@ -70,12 +70,14 @@ static void ring_free(struct collect_table_reader *reader, struct collect_collec
 	free(t);
 }
 
-static enum region_fault ring_make(struct collect_collector *c, const struct sl_region_header *copy,
+static enum region_fault ring_make(const struct collect_table_type *type,
+				   struct collect_collector *c, const struct sl_region_header *copy,
 				   uint64_t length, struct collect_table_reader **out)
 {
 	struct segment_ring *t = calloc(1, sizeof(*t));
 	enum region_fault fault;
 
+	(void)type;
 	if (!t)
 		return REGION_FAULT_MEMORY;
 	fault = region_nic_info_parse(copy, length, &t->info);
@@ -83,7 +85,6 @@ static enum region_fault ring_make(struct collect_collector *c, const struct sl_
 		free(t);
 		return fault;
 	}
-	t->reader.type = &collect_segments_type;
 	t->reader.hot_at = t->info.hot;
 	relaxed_add(c->memory, sizeof(*t));
 	*out = &t->reader;

@@ -54,10 +54,9 @@ static void table_free(struct collect_table_reader *reader, struct collect_colle
 	free(t);
 }
 
-static enum region_fault table_make(struct collect_collector *c,
+static enum region_fault table_make(const struct collect_table_type *type,
+				    struct collect_collector *c,
 				    const struct sl_region_header *copy, uint64_t length,
-				    const struct collect_slot_kind *kind,
-				    const struct collect_table_type *type,
 				    struct collect_table_reader **out)
 {
 	struct collect_slot_table *t = calloc(1, sizeof(*t));
@@ -65,9 +64,8 @@ static enum region_fault table_make(struct collect_collector *c,
 
 	if (!t)
 		return fault;
-	t->reader.type = type;
-	t->kind = kind;
-	fault = kind->find(t, copy, length);
+	t->kind = &collect_slot_kinds[type == &collect_tasks_type];
+	fault = t->kind->find(t, copy, length);
 	if (fault)
 		goto fail;
 	if (t->stride > SLOT_MAX)
@@ -84,20 +82,6 @@ static enum region_fault table_make(struct collect_collector *c,
 fail:
 	free(t);
 	return fault;
-}
-
-static enum region_fault make_layers(struct collect_collector *c,
-				     const struct sl_region_header *copy, uint64_t length,
-				     struct collect_table_reader **out)
-{
-	return table_make(c, copy, length, &collect_slot_kinds[0], &collect_layers_type, out);
-}
-
-static enum region_fault make_tasks(struct collect_collector *c,
-				    const struct sl_region_header *copy, uint64_t length,
-				    struct collect_table_reader **out)
-{
-	return table_make(c, copy, length, &collect_slot_kinds[1], &collect_tasks_type, out);
 }
 
 /* ---- the link's table ---- */
@@ -131,9 +115,7 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 		       struct collect_slot_seen *s, uint32_t slot,
 		       const struct collect_slot_key *key, uint64_t now_ns)
 {
-	static const struct collect_flow_owner unknown = {.unit = "(unknown)"};
 	struct collect_region *flows = l->table[TABLE_FLOWS].region;
-	struct collect_flow_table *names = flows ? collect_flow_table_of(flows) : NULL;
 	struct collect_flow_owner who;
 	struct collect_workload *w;
 	uint32_t group;
@@ -144,11 +126,10 @@ static bool find_owner(struct collect_link *l, struct collect_slot_table *t,
 	if (!slot) { /* the table's overflow slot */
 		w = collect_workload_other(l, t->kind->part, key->role, &group);
 	} else {
-		found = names && collect_flow_owner_find(names, key->cgroup, &who);
+		found = collect_flow_owner_find(flows ? collect_flow_table_of(flows) : NULL,
+						key->cgroup, &who);
 		if (!found && (s->workload || now_ns - s->since_ns < collect_flow_owner_wait(l)))
 			return s->workload;
-		if (!found)
-			who = unknown;
 		s->unknown = !found;
 		w = collect_workload_of(l, &who, t->kind->part, key->role, key->port, &group);
 	}
@@ -183,7 +164,7 @@ static uint32_t count(struct collect_slot_table *t, struct collect_slot_seen *s,
 			continue;
 		}
 		for (uint32_t k = 0; k < SL_LINE_CELLS; k++)
-			grown[k] = now[k] > before[k] ? now[k] - before[k] : 0;
+			grown[k] = collect_grown(before[k], now[k]);
 		t->kind->add(cell, i, grown);
 		memcpy(before, now, SL_LINE_SIZE);
 		s->workload->active_ns = now_ns;
@@ -402,11 +383,11 @@ static void request(struct collect_link *l, struct collect_region *r)
 	}
 }
 
-#define SLOTS_TYPE(type_name, make_fn)                                                      \
-	{                                                                                   \
-		.name = (type_name), .make = (make_fn), .free = table_free, .found = found, \
-		.gone = gone, .hot = take_hot, .request = request, .requested = requested,  \
-		.done = done, .reads_max = 8                                                \
+#define SLOTS_TYPE(type_name)                                                                \
+	{                                                                                    \
+		.name = (type_name), .make = table_make, .free = table_free, .found = found, \
+		.gone = gone, .hot = take_hot, .request = request, .requested = requested,   \
+		.done = done, .reads_max = 8                                                 \
 	}
-const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers", make_layers);
-const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks", make_tasks);
+const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
+const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

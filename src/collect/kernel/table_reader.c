@@ -43,9 +43,11 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 		return;
 	}
 	if (!r->table) {
-		fault = type->make(l->c, copy, r->remote.length, &r->table);
-		if (!fault)
+		fault = type->make(type, l->c, copy, r->remote.length, &r->table);
+		if (!fault) {
+			r->table->type = type;
 			r->table->first = true;
+		}
 	}
 	if (fault == REGION_FAULT_MEMORY)
 		collect_region_retry_later(l, r, now_ns);
@@ -147,12 +149,10 @@ static bool take_hot(struct collect_link *l, struct collect_op *op, struct fabri
 			drop(l, r, fault, now_ns);
 		return true;
 	}
-	if (fault == REGION_FAULT_MEMORY) {
-		t->failed = true;
-		return true;
-	}
 	if (fault) {
-		drop(l, r, fault, now_ns);
+		t->failed = true;
+		if (fault != REGION_FAULT_MEMORY)
+			drop(l, r, fault, now_ns);
 		return true;
 	}
 	relaxed_bump(l->worker->lines, 1);

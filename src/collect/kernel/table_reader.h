@@ -23,7 +23,8 @@ struct collect_table_reader;
 struct collect_table_type {
 	const char *name;
 	/* Makes the table of a region whose header was believed. REGION_FAULT_MEMORY: try later. */
-	enum region_fault (*make)(struct collect_collector *c, const struct sl_region_header *copy,
+	enum region_fault (*make)(const struct collect_table_type *type,
+				  struct collect_collector *c, const struct sl_region_header *copy,
 				  uint64_t length, struct collect_table_reader **out);
 	void (*free)(struct collect_table_reader *t, struct collect_collector *c);
 	/* The region became the link's table, or stops being it. gone may be NULL. */
@@ -65,18 +66,11 @@ struct collect_table_reader {
 /* The table that regions of this kind are, or -1. */
 static inline int collect_table_of(uint32_t region_kind)
 {
-	switch (region_kind) {
-	case SL_REGION_FLOWS:
-		return TABLE_FLOWS;
-	case SL_REGION_LAYERS:
-		return TABLE_LAYERS;
-	case SL_REGION_TASKS:
-		return TABLE_TASKS;
-	case SL_REGION_NIC:
-		return TABLE_SEGMENTS;
-	default:
-		return -1;
-	}
+	return region_kind == SL_REGION_FLOWS	 ? TABLE_FLOWS
+	       : region_kind == SL_REGION_LAYERS ? TABLE_LAYERS
+	       : region_kind == SL_REGION_TASKS	 ? TABLE_TASKS
+	       : region_kind == SL_REGION_NIC	 ? TABLE_SEGMENTS
+						 : -1;
 }
 
 /* Regions of this kind are kernel tables, which rounds do not read. */

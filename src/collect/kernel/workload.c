@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "collect/kernel/slots.h"
 
 #define PORTS_MAX 16u		/* per workload and role: more are not services */
@@ -35,11 +36,11 @@ static uint64_t hash(uint64_t h, const char *s)
 
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
 {
-	uint64_t h = hash(SL_FNV_BASIS, "tcp");
+	uint64_t h = hash(hash(SL_FNV_BASIS, "tcp"), l->host->target);
 
-	h = hash(hash(h, l->host->target), who->kube_namespace);
-	h = hash(hash(h, who->pod), who->container);
-	return hash(hash(h, who->service), who->unit);
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		h = hash(h, who->name[i]);
+	return h;
 }
 
 static void label(struct region_info *info, size_t *used, const char *key, const char *value)
@@ -58,6 +59,8 @@ static void label(struct region_info *info, size_t *used, const char *key, const
 static struct collect_workload *make(struct collect_link *l, const struct collect_flow_owner *who,
 				     uint64_t key)
 {
+	static const char *const keys[SL_CGROUP_TEXTS] = {"namespace", "pod", "container",
+							  "service", "unit"};
 	struct region_info *info = calloc(1, sizeof(*info));
 	struct collect_workload *w = calloc(1, sizeof(*w));
 	struct collect_region *r = NULL;
@@ -76,11 +79,8 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	info->instance = instance;
 	info->kind = SL_REGION_FLOWS;
 	info->start_ns = base_realtime_ns();
-	label(info, &used, "namespace", who->kube_namespace);
-	label(info, &used, "pod", who->pod);
-	label(info, &used, "container", who->container);
-	label(info, &used, "service", who->service);
-	label(info, &used, "unit", who->unit);
+	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+		label(info, &used, keys[i], who->name[i]);
 	if (collect_region_synthesize(r, info, collect_host_name(l->host))) {
 		collect_table_remove(l, r);
 		free(info);
@@ -97,20 +97,15 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 	return w;
 }
 
-static bool grow(void **v, uint32_t *room, uint32_t wanted, size_t bytes, uint64_t *memory)
+static bool grow(struct collect_collector *c, void *array, uint32_t *room, uint32_t count,
+		 size_t size)
 {
-	uint32_t n = *room ? *room * 2 : 1;
-	void *to;
+	size_t n = *room;
 
-	if (wanted <= *room)
-		return true;
-	n = BASE_MAX(n, wanted);
-	to = realloc(*v, n * bytes);
-	if (!to)
+	if (!base_grow(array, &n, count, size))
 		return false;
-	relaxed_add(*memory, (n - *room) * bytes);
-	*v = to;
-	*room = n;
+	relaxed_add(c->memory, (n - *room) * size);
+	*room = (uint32_t)n;
 	return true;
 }
 
@@ -118,10 +113,9 @@ static bool add_group(struct collect_link *l, struct collect_workload *w,
 		      const struct collect_workload_group *like)
 {
 	uint32_t n = collect_workload_part_cells[like->part];
-	uint64_t *memory = &l->c->memory;
 
-	if (!grow((void **)&w->group, &w->group_room, w->groups + 1, sizeof(*w->group), memory) ||
-	    !grow((void **)&w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell), memory))
+	if (!grow(l->c, &w->group, &w->group_room, w->groups + 1, sizeof(*w->group)) ||
+	    !grow(l->c, &w->cell, &w->cell_room, w->cells + n, sizeof(*w->cell)))
 		return false;
 	memset(w->cell + w->cells, 0, n * sizeof(*w->cell));
 	w->group[w->groups] = *like;
@@ -197,7 +191,7 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 						enum collect_workload_part part, uint32_t role,
 						uint32_t *group)
 {
-	static const struct collect_flow_owner other = {.unit = "(other)"};
+	static const struct collect_flow_owner other = {.name[SL_CGROUP_PATH] = "(other)"};
 	struct collect_workload_group like = {.role = (uint8_t)role, .part = (uint8_t)part};
 	uint64_t key = key_of(l, &other);
 	struct collect_workload *w = find(l, key);
@@ -320,9 +314,6 @@ void collect_workloads_show(struct collect_link *l, uint64_t now_ns)
 
 void collect_workload_add_f64(uint64_t *cell, double v)
 {
-	double sum;
-
-	memcpy(&sum, cell, 8);
-	sum += v;
-	memcpy(cell, &sum, 8);
+	v += region_f64(*cell);
+	memcpy(cell, &v, sizeof(v));
 }

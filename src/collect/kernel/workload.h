@@ -16,9 +16,9 @@
 #include "collect/link/link.h"
 #include "region/flows.h"
 
-/* The owner of a flow. NULL or "": not known. */
+/* The owner of a flow: SL_CGROUP_..., with a unit in place of the path. NULL or "": not known. */
 struct collect_flow_owner {
-	const char *kube_namespace, *pod, *container, *service, *unit;
+	const char *name[SL_CGROUP_TEXTS];
 };
 
 /* A synthetic region; its cells are the sums by group. */
@@ -50,6 +50,11 @@ struct collect_workload *collect_workload_other(struct collect_link *l,
 static inline uint64_t *collect_workload_cells(const struct collect_workload *w, uint32_t group)
 {
 	return w->cell + w->group[group].at;
+}
+/* The growth of a counter; 0 if it decreased. */
+static inline uint64_t collect_grown(uint64_t before, uint64_t now)
+{
+	return now > before ? now - before : 0;
 }
 /* A pass is complete: requests new layouts and publishes values. */
 void collect_workloads_show(struct collect_link *l, uint64_t now_ns);

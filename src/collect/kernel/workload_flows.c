@@ -19,11 +19,6 @@ static void observe(uint64_t *h, int scale, int low, uint32_t cells, double seco
 	collect_workload_add_f64(&h[SL_HIST_SUM], seconds * (double)n);
 }
 
-static uint64_t grown(uint64_t before, uint64_t now)
-{
-	return now > before ? now - before : 0;
-}
-
 /* Growth of a 32-bit counter that may restart: a smaller value has. */
 static uint32_t grown32(uint32_t before, uint32_t now)
 {
@@ -35,16 +30,16 @@ static uint32_t grown32(uint32_t before, uint32_t now)
 static void add_time(uint64_t *cell, const struct region_flow *b, const struct region_flow *f)
 {
 	uint64_t before_ns = b->id ? region_flow_duration(b) : 0;
-	uint64_t whole = grown(before_ns, region_flow_duration(f)) / 1000;
-	uint64_t busy = grown(b->busy_us, f->busy_us);
-	uint64_t rwnd = grown(b->rwnd_us, f->rwnd_us);
-	uint64_t sndbuf = grown(b->sndbuf_us, f->sndbuf_us);
+	uint64_t whole = collect_grown(before_ns, region_flow_duration(f)) / 1000;
+	uint64_t busy = collect_grown(b->busy_us, f->busy_us);
+	uint64_t rwnd = collect_grown(b->rwnd_us, f->rwnd_us);
+	uint64_t sndbuf = collect_grown(b->sndbuf_us, f->sndbuf_us);
 
 	collect_workload_add_f64(&cell[BY_RECEIVE_WINDOW], (double)rwnd / 1e6);
 	collect_workload_add_f64(&cell[BY_SEND_BUFFER], (double)sndbuf / 1e6);
 	collect_workload_add_f64(&cell[BY_CONGESTION_WINDOW],
-				 (double)grown(rwnd + sndbuf, busy) / 1e6);
-	collect_workload_add_f64(&cell[BY_APPLICATION], (double)grown(busy, whole) / 1e6);
+				 (double)collect_grown(rwnd + sndbuf, busy) / 1e6);
+	collect_workload_add_f64(&cell[BY_APPLICATION], (double)collect_grown(busy, whole) / 1e6);
 }
 
 void collect_workload_add(struct collect_workload *w, uint32_t group,
@@ -57,10 +52,10 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	cell[COLLECT_DROPS] += grown32(b->drops, f->drops);
 	if (f->flags & SL_FLOW_LISTENER)
 		return;
-	cell[COLLECT_SENT] += grown(b->bytes_sent, f->bytes_sent);
-	cell[COLLECT_ACKED] += grown(b->bytes_acked, f->bytes_acked);
-	cell[COLLECT_RECEIVED] += grown(b->bytes_received, f->bytes_received);
-	cell[COLLECT_RESENT] += grown(b->bytes_retrans, f->bytes_retrans);
+	cell[COLLECT_SENT] += collect_grown(b->bytes_sent, f->bytes_sent);
+	cell[COLLECT_ACKED] += collect_grown(b->bytes_acked, f->bytes_acked);
+	cell[COLLECT_RECEIVED] += collect_grown(b->bytes_received, f->bytes_received);
+	cell[COLLECT_RESENT] += collect_grown(b->bytes_retrans, f->bytes_retrans);
 	cell[SEGMENTS_OUT] += grown32(b->segs_out, f->segs_out);
 	cell[SEGMENTS_IN] += grown32(b->segs_in, f->segs_in);
 	cell[COLLECT_RETRANSMITS] += grown32(b->retrans, f->retrans);
@@ -78,8 +73,8 @@ void collect_workload_add(struct collect_workload *w, uint32_t group,
 	cell[RESET_IN] += f->flags & ~b->flags & SL_FLOW_RESET_IN ? 1 : 0;
 	cell[RESET_OUT] += f->flags & ~b->flags & SL_FLOW_RESET_OUT ? 1 : 0;
 	add_time(cell, b, f);
-	samples = grown(b->rtt_count, f->rtt_count);
-	sum = grown(b->rtt_sum_us, f->rtt_sum_us);
+	samples = collect_grown(b->rtt_count, f->rtt_count);
+	sum = collect_grown(b->rtt_sum_us, f->rtt_sum_us);
 	if (samples)
 		observe(cell + COLLECT_RTT, RTT_SCALE, RTT_LOW, RTT_CELLS,
 			(double)sum / 1e6 / (double)samples, samples);
