@@ -75,6 +75,14 @@ bool base_log_allow(struct base_log_limit *limit);
 int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* ---- files ---- */
+
+/*
+ * A regular file of at most max bytes, to be freed, with a NUL behind it. NULL with errno: EINVAL,
+ * not regular; EFBIG.
+ */
+char *base_read_file(const char *path, size_t max, size_t *bytes);
+
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */
@@ -175,6 +183,9 @@ bool base_options_only(const struct base_command *cmd, const struct base_option 
 		       char **argv, int *code);
 /* One line on stderr, "sidelight NAME: ...", and returns BASE_EXIT_USAGE. */
 int base_usage(const struct base_command *cmd, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* The same, and returns BASE_EXIT_FAILURE. */
+int base_failure(const struct base_command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*

@@ -198,24 +198,6 @@ void base_json_time(struct base_json *j, int64_t ns)
 			       (unsigned long long)(us % 1000000)));
 }
 
-void base_json_kstring(struct base_json *j, const char *key, const char *s)
-{
-	base_json_key(j, key);
-	base_json_string(j, s);
-}
-
-void base_json_ku64(struct base_json *j, const char *key, uint64_t v)
-{
-	base_json_key(j, key);
-	base_json_u64(j, v);
-}
-
-void base_json_ki64(struct base_json *j, const char *key, int64_t v)
-{
-	base_json_key(j, key);
-	base_json_i64(j, v);
-}
-
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 {
 	char text[256];
@@ -225,30 +207,6 @@ void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ..
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	base_json_kstring(j, key, text);
-}
-
-void base_json_kf64(struct base_json *j, const char *key, double v)
-{
-	base_json_key(j, key);
-	base_json_f64(j, v);
-}
-
-void base_json_kbool(struct base_json *j, const char *key, bool v)
-{
-	base_json_key(j, key);
-	base_json_bool(j, v);
-}
-
-void base_json_ktime(struct base_json *j, const char *key, int64_t ns)
-{
-	base_json_key(j, key);
-	base_json_time(j, ns);
-}
-
-void base_json_kbegin(struct base_json *j, const char *key, char bracket)
-{
-	base_json_key(j, key);
-	base_json_begin(j, bracket);
 }
 
 struct base_json_mark base_json_mark(const struct base_json *j)

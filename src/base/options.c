@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,8 +47,8 @@ static void *keep(size_t bytes)
 
 /* ---- messages ---- */
 
-__attribute__((format(printf, 2, 0))) static int vusage(const struct base_command *cmd,
-							const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void complain(const struct base_command *cmd,
+							   const char *fmt, va_list ap)
 {
 	char line[1024];
 
@@ -58,30 +57,29 @@ __attribute__((format(printf, 2, 0))) static int vusage(const struct base_comman
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
-	return BASE_EXIT_USAGE;
 }
 
 int base_usage(const struct base_command *cmd, const char *fmt, ...)
 {
 	va_list ap;
-	int r;
 
 	va_start(ap, fmt);
-	r = vusage(cmd, fmt, ap);
+	complain(cmd, fmt, ap);
 	va_end(ap);
-	return r;
+	return BASE_EXIT_USAGE;
 }
 
-__attribute__((format(printf, 2, 3))) static int wrong(const struct options_parser *p,
-						       const char *fmt, ...)
+int base_failure(const struct base_command *cmd, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	vusage(p->cmd, fmt, ap);
+	complain(cmd, fmt, ap);
 	va_end(ap);
-	return USAGE_ERROR;
+	return BASE_EXIT_FAILURE;
 }
+
+#define WRONG(p, ...) (base_usage((p)->cmd, __VA_ARGS__), USAGE_ERROR)
 
 /* ---- one value ---- */
 
@@ -215,19 +213,21 @@ static void store_uint(const struct base_option *o, uint64_t v)
 		*(uint64_t *)o->to = v;
 }
 
-static uint64_t load_uint(const struct base_option *o)
+static double load_number(const struct base_option *o)
 {
-	return o->bytes == 1   ? *(const uint8_t *)o->to
-	       : o->bytes == 2 ? *(const uint16_t *)o->to
-	       : o->bytes == 4 ? *(const uint32_t *)o->to
-			       : *(const uint64_t *)o->to;
+	return o->type == BASE_OPT_F64	 ? *(const double *)o->to
+	       : o->type == BASE_OPT_INT ? *(const int32_t *)o->to
+	       : o->bytes == 1		 ? *(const uint8_t *)o->to
+	       : o->bytes == 2		 ? *(const uint16_t *)o->to
+	       : o->bytes == 4		 ? *(const uint32_t *)o->to
+					 : (double)*(const uint64_t *)o->to;
 }
 
 static int set(const struct options_parser *p, const struct base_option *o, const char *s)
 {
 	uint64_t u = 0;
 	double d = 0;
-	bool b = false, negative;
+	bool b = false, negative = false;
 	int err = 0;
 
 	switch (o->type) {
@@ -240,39 +240,37 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		return 0;
 	case BASE_OPT_LIST:
 		if (append(o->to, s))
-			return wrong(p, "%s: out of memory", p->where);
+			return WRONG(p, "%s: out of memory", p->where);
 		return 0;
 	case BASE_OPT_UINT:
 		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
-		d = (double)u;
 		break;
 	case BASE_OPT_INT:
 		negative = *s == '-';
 		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
-		d = negative ? -(double)u : (double)u;
 		break;
 	case BASE_OPT_F64:
 		err = f64(s, &d);
 		break;
 	case BASE_OPT_DURATION:
 		err = base_parse_duration(s, &u);
-		d = (double)u;
 		break;
 	case BASE_OPT_SIZE:
 		err = base_parse_size(s, &u);
-		d = (double)u;
 		break;
 	}
+	if (o->type != BASE_OPT_F64)
+		d = negative ? -(double)u : (double)u;
 	if (err == -EINVAL)
-		return wrong(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
+		return WRONG(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
 	if (err || ((o->min != 0 || o->max != 0) && (d < o->min || d > o->max))) {
 		char min[32], max[32];
 
 		if (o->min == 0 && o->max == 0)
-			return wrong(p, "%s: '%s' is too large", p->where, s);
+			return WRONG(p, "%s: '%s' is too large", p->where, s);
 		print_number(min, sizeof(min), o, o->min);
 		print_number(max, sizeof(max), o, o->max);
-		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
+		return WRONG(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
 	}
 	if (o->type == BASE_OPT_FLAG)
 		*(bool *)o->to = b;
@@ -344,14 +342,8 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
 	const struct base_strings *list = o->to;
 	const char *text;
-	uint64_t u = 0;
 
 	*out = 0;
-	if (o->type == BASE_OPT_UINT || o->type == BASE_OPT_DURATION || o->type == BASE_OPT_SIZE) {
-		u = load_uint(o);
-		if (!u)
-			return;
-	}
 	switch (o->type) {
 	case BASE_OPT_FLAG:
 		if (*(const bool *)o->to)
@@ -366,23 +358,9 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 		if (list->n)
 			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
 		break;
-	case BASE_OPT_UINT:
-		snprintf(out, bytes, "%" PRIu64, u);
-		break;
-	case BASE_OPT_INT:
-		if (*(const int32_t *)o->to)
-			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
-		break;
-	case BASE_OPT_F64:
-		if (*(const double *)o->to != 0)
-			snprintf(out, bytes, "%g", *(const double *)o->to);
-		break;
-	case BASE_OPT_DURATION:
-		base_print_duration(out, bytes, u);
-		break;
-	case BASE_OPT_SIZE:
-		print_size(out, bytes, u);
-		break;
+	default:
+		if (load_number(o) != 0)
+			print_number(out, bytes, o, load_number(o));
 	}
 }
 
@@ -485,7 +463,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 		return 0; /* the document holds the error */
 	copy = keep(strlen(text) + 1);
 	if (!copy)
-		return wrong(p, "%s: out of memory", p->where);
+		return WRONG(p, "%s: out of memory", p->where);
 	strcpy(copy, text);
 	return set(p, o, copy);
 }
@@ -544,7 +522,7 @@ static int read_config(struct options_parser *p)
 	int err = 0;
 
 	if (!y || !seen)
-		err = wrong(p, "out of memory");
+		err = WRONG(p, "out of memory");
 	else if (base_yaml_root(y) && !base_yaml_is_mapping(y, base_yaml_root(y)))
 		base_yaml_wrong(y, base_yaml_root(y), "expected 'key: value' lines, found %s",
 				base_yaml_kind(y, base_yaml_root(y)));
@@ -552,7 +530,7 @@ static int read_config(struct options_parser *p)
 	     i++)
 		err = set_pair(p, y, name, key, value, seen);
 	if (!err && base_yaml_error(y))
-		err = wrong(p, "%s", base_yaml_error(y));
+		err = WRONG(p, "%s", base_yaml_error(y));
 	free(seen);
 	base_yaml_close(y);
 	return err;
@@ -569,8 +547,8 @@ static int unknown_option(const struct options_parser *p, const char *arg)
 	name[strcspn(name, "=")] = 0;
 	near = nearest(p, name);
 	if (near && strcmp(near, name))
-		return wrong(p, "unknown option --%s; did you mean --%s?", name, near);
-	return wrong(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
+		return WRONG(p, "unknown option --%s; did you mean --%s?", name, near);
+	return WRONG(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
 }
 
 static int command_line(struct options_parser *p, int argc, char **argv, const struct option *longs,
@@ -595,16 +573,16 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 		}
 		if (c == '?' || c == ':') {
 			if (c == '?' && optopt > 0 && optopt < FIRST_LONG)
-				return wrong(p, "unknown option -%c; see 'sidelight %s --help'",
+				return WRONG(p, "unknown option -%c; see 'sidelight %s --help'",
 					     optopt, p->cmd->name);
 			if (c == '?' && !optopt)
 				return unknown_option(p, argv[optind - 1]);
 			if (c == '?')
-				return wrong(p, "--help takes no value");
+				return WRONG(p, "--help takes no value");
 			if (optopt >= FIRST_LONG && optopt < config)
-				return wrong(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
+				return WRONG(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
 					     kind_of_value(p->table[optopt - FIRST_LONG].type));
-			return wrong(p, "%s needs a value", argv[argc - 1]);
+			return WRONG(p, "%s needs a value", argv[argc - 1]);
 		}
 		if (c >= FIRST_LONG && c < config)
 			o = &p->table[c - FIRST_LONG];
@@ -612,7 +590,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 			if (p->table[i].letter == c)
 				o = &p->table[i];
 		if (!o)
-			return wrong(p, "unknown option -%c", c);
+			return WRONG(p, "unknown option -%c", c);
 		if (o->type == BASE_OPT_LIST && !p->given[o - p->table])
 			*(struct base_strings *)o->to = (struct base_strings){0};
 		p->given[o - p->table] = true;
@@ -642,7 +620,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	shorts = malloc(2 * p.count + 4);
 	p.given = calloc(p.count + 1, sizeof(*p.given));
 	if (!longs || !shorts || !p.given) {
-		err = wrong(&p, "out of memory");
+		err = WRONG(&p, "out of memory");
 		goto out;
 	}
 	s = shorts;
