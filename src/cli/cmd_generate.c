@@ -10,6 +10,27 @@
 static const struct base_command *const kinds[] = {&cli_generate_metrics, &cli_generate_dta};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
+int cli_generate_kinds(const struct base_command *cmd, const char *text, const char *const *names,
+		       const char *all, uint32_t first, uint32_t list[CLI_GENERATE_KINDS],
+		       uint32_t *n)
+{
+	for (size_t bytes;; text += bytes + 1) {
+		uint32_t k = 0;
+
+		bytes = strcspn(text, ",");
+		while (names[k] && (strlen(names[k]) != bytes || strncmp(names[k], text, bytes)))
+			k++;
+		if (!names[k])
+			return base_usage(cmd, "--kinds: '%.*s' is not one of %s", (int)bytes, text,
+					  all);
+		if (*n == CLI_GENERATE_KINDS)
+			return base_usage(cmd, "--kinds: at most %u, separated by commas", *n);
+		list[(*n)++] = first + k;
+		if (!text[bytes])
+			return BASE_EXIT_OK;
+	}
+}
+
 /* "metrics" of "generate metrics" */
 static const char *what(const struct base_command *kind)
 {

@@ -20,6 +20,17 @@ void cli_print_safe(const char *s, int width);
 /* Members of an object: "" or 0 if they are missing or of another type. */
 const char *cli_json_text(const json_t *o, const char *key);
 json_int_t cli_json_integer(const json_t *o, const char *key);
+/* A count of a structure, a uint64_t, and its name in JSON. */
+struct cli_count {
+	const char *name;
+	size_t at;
+};
+#define CLI_COUNT(type, field)                       \
+	{                                            \
+#field, offsetof(struct type, field) \
+	}
+uint64_t cli_count_of(const void *from, const struct cli_count *c);
+void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n);
 /* Prints a document, which it takes over, and a newline. */
 void cli_json_print(FILE *out, json_t *j, size_t flags);
 

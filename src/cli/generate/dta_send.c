@@ -40,16 +40,16 @@ struct dta_send_reporter {
 
 struct dta_send_sender {
 	const struct base_command *cmd;
-	const struct cli_generate_dta_settings *s;
-	struct cli_generate_dta_load *load;
-	struct cli_generate_dta_sent *sent;
+	const struct cli_dta_settings *s;
+	struct cli_dta_load *load;
+	struct cli_dta_sent *sent;
 	struct dta_send_reporter *reporter;
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
 	bool segments;
-	struct cli_generate_dta_xdp *xdp; /* NULL: by the sockets */
-	int broken;			  /* -errno of it */
+	struct cli_dta_xdp *xdp; /* NULL: by the sockets */
+	int broken;		 /* -errno of it */
 	/* the burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
@@ -117,9 +117,8 @@ static void send_frames(struct dta_send_sender *x, int fd)
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
 	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
-		x->broken = cli_generate_dta_xdp_put(x->xdp, ntohs(from.sin_port),
-						     x->queue[i].iov_base,
-						     (uint32_t)x->queue[i].iov_len);
+		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
+					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
 }
 
@@ -127,7 +126,7 @@ static void send_frames(struct dta_send_sender *x, int fd)
 static void flush_frames(struct dta_send_sender *x)
 {
 	if (x->xdp && !x->broken)
-		x->broken = cli_generate_dta_xdp_flush(x->xdp);
+		x->broken = cli_dta_xdp_flush(x->xdp);
 }
 
 static void send_queue(struct dta_send_sender *x, int fd)
@@ -198,12 +197,12 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 				   (x->s->mac ? DTA_AUTHENTICATED : 0)),
 	};
 	struct dta_builder b;
-	struct cli_generate_dta_report r;
+	struct cli_dta_report r;
 
 	k->first = rep->sequence;
 	k->reports = 0;
 	if (x->s->legacy) {
-		if (!cli_generate_dta_load_next(x->load, index, delivered, &r))
+		if (!cli_dta_load_next(x->load, index, delivered, &r))
 			return false;
 		k->bytes = (uint32_t)dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
 						      &r.shape, r.key, r.value, data, x->room);
@@ -211,7 +210,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 	} else {
 		dta_begin(&b, data, x->room, &h);
 		while (k->reports < x->s->pack &&
-		       cli_generate_dta_load_next(x->load, index, delivered, &r)) {
+		       cli_dta_load_next(x->load, index, delivered, &r)) {
 			/* It fits: there is room for the worst case. */
 			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
@@ -520,7 +519,7 @@ static int connect_to(struct dta_send_sender *x)
 }
 
 /* Bytes of the largest packet of --pack reports: alternating kinds are separate blocks. */
-static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
+static uint64_t worst_packet(const struct cli_dta_settings *s)
 {
 	uint64_t item = 0;
 
@@ -537,9 +536,8 @@ static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
 						    : 1);
 }
 
-int cli_generate_dta_send(const struct base_command *cmd, const struct cli_generate_dta_settings *s,
-			  struct cli_generate_dta_load *l, struct cli_generate_dta_sent *sent,
-			  int stop)
+int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *s,
+		 struct cli_dta_load *l, struct cli_dta_sent *sent, int stop)
 {
 	const bool keep = s->essential && !s->legacy;
 	struct dta_send_sender x = {.cmd = cmd,
@@ -557,7 +555,7 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	struct dta_send_kept *slot;
 	int err;
 
-	*sent = (struct cli_generate_dta_sent){0};
+	*sent = (struct cli_dta_sent){0};
 	if (worst > s->mtu) {
 		fprintf(stderr,
 			"sidelight %s: --pack: packets of up to %llu bytes, more than --mtu %u\n",
@@ -597,7 +595,7 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	if (s->xdp) {
 		char error[256];
 
-		x.xdp = cli_generate_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
+		x.xdp = cli_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
 		if (!x.xdp) {
 			err = -errno;
 			fprintf(stderr, "sidelight %s: %s\n", cmd->name, error);
@@ -618,7 +616,7 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
-	cli_generate_dta_xdp_close(x.xdp);
+	cli_dta_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)
 			close(x.fd[i]);

@@ -7,7 +7,7 @@
 
 #include "dta/query/query.h"
 
-struct sl_store_config cli_generate_dta_sketch_store(const struct cli_generate_dta_settings *s)
+struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
 {
 	return (struct sl_store_config){.kind = SL_STORE_SKETCH,
 					.sketch = s->hll	    ? SL_STORE_HLL
@@ -17,10 +17,10 @@ struct sl_store_config cli_generate_dta_sketch_store(const struct cli_generate_d
 					.slots = s->columns};
 }
 
-int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
+int cli_dta_sketch_open(struct cli_dta_load *l)
 {
-	const struct cli_generate_dta_settings *s = l->s;
-	const struct sl_store_config c = cli_generate_dta_sketch_store(s);
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
 	const uint64_t cells = (uint64_t)s->rows * s->columns;
 	uint64_t keys = BASE_MIN(s->keys, GD_SKETCH_KEYS);
 	uint8_t key[SL_STORE_KEY_MAX];
@@ -34,7 +34,7 @@ int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 		for (uint64_t n = 0; m && n < keys; n++) {
 			if (n % GD_SKETCHES != i && n % GD_SKETCHES != (i + 1) % GD_SKETCHES)
 				continue;
-			cli_generate_dta_key(s, n, key);
+			cli_dta_key(s, n, key);
 			dta_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
 		}
 		if (!err)
@@ -46,11 +46,11 @@ int cli_generate_dta_sketch_open(struct cli_generate_dta_load *l)
 	return 0;
 }
 
-int cli_generate_dta_sketch_estimate(const struct cli_generate_dta_load *l, const void *key,
-				     struct dta_sketch_estimate *out)
+int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
+			    struct dta_sketch_estimate *out)
 {
-	const struct cli_generate_dta_settings *s = l->s;
-	const struct sl_store_config c = cli_generate_dta_sketch_store(s);
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
 	uint8_t *registers;
 	int err;
 

@@ -38,9 +38,9 @@
 #define ROOM_BYTES (32u << 20)
 #define DISCARD	   9 /* the discard port (RFC 863), which does not answer */
 
-struct cli_generate_dta_xdp {
+struct cli_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
-	uint8_t *frames; /* the program's, mapped: struct cli_generate_dta_xdp_frame, stride bytes
+	uint8_t *frames; /* the program's, mapped: struct cli_dta_xdp_frame, stride bytes
 			    each */
 	uint32_t stride, room, count, longest;
 	uint8_t head[HEADERS]; /* of all frames, without lengths, port and checksums */
@@ -84,7 +84,7 @@ static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t 
 	return err;
 }
 
-static int make_head(struct cli_generate_dta_xdp *x, const char *interface, int fd, char *error,
+static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char *error,
 		     size_t bytes)
 {
 	struct sockaddr_in from, to;
@@ -130,15 +130,15 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-static struct cli_generate_dta_xdp_frame *frame_at(const struct cli_generate_dta_xdp *x, uint32_t i)
+static struct cli_dta_xdp_frame *frame_at(const struct cli_dta_xdp *x, uint32_t i)
 {
-	return (struct cli_generate_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
+	return (struct cli_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
 }
 
-static int load(struct cli_generate_dta_xdp *x, const char *interface)
+static int load(struct cli_dta_xdp *x, const char *interface)
 {
 	const uint32_t out = if_nametoindex(interface);
-	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_generate_dta_xdp_frame);
+	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_dta_xdp_frame);
 	libbpf_print_fn_t before = libbpf_set_print(quiet);
 	int err = 0;
 
@@ -167,19 +167,17 @@ static int load(struct cli_generate_dta_xdp *x, const char *interface)
 	/* Probes the kernel with a frame of no length, which goes nowhere. */
 	x->count = 1;
 	x->longest = HEADERS;
-	return cli_generate_dta_xdp_flush(x);
+	return cli_dta_xdp_flush(x);
 }
 
-struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
-						       uint32_t longest, char *error,
-						       size_t error_bytes)
+struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
+				     size_t error_bytes)
 {
-	struct cli_generate_dta_xdp *x = calloc(1, sizeof(*x));
+	struct cli_dta_xdp *x = calloc(1, sizeof(*x));
 	int err;
 
 	if (x) {
-		x->stride = (uint32_t)(sizeof(struct cli_generate_dta_xdp_frame) + HEADERS +
-				       longest + 63) &
+		x->stride = (uint32_t)(sizeof(struct cli_dta_xdp_frame) + HEADERS + longest + 63) &
 			    ~63u;
 		x->room = ROOM_BYTES / x->stride;
 	}
@@ -195,17 +193,16 @@ struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, in
 	}
 	if (!err)
 		return x;
-	cli_generate_dta_xdp_close(x);
+	cli_dta_xdp_close(x);
 	errno = -err;
 	return NULL;
 }
 
-int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
-			     uint32_t bytes)
+int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
 {
-	struct cli_generate_dta_xdp_frame *f;
+	struct cli_dta_xdp_frame *f;
 	uint8_t *ip, *udp;
-	int err = x->count == x->room ? cli_generate_dta_xdp_flush(x) : 0;
+	int err = x->count == x->room ? cli_dta_xdp_flush(x) : 0;
 
 	if (bytes > x->stride - sizeof(*f) - HEADERS)
 		return -EMSGSIZE;
@@ -230,7 +227,7 @@ int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, cons
 	return 0;
 }
 
-int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
+int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = frame_at(x, 0)->data,
 		    .data_size_in = x->longest, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
@@ -247,7 +244,7 @@ int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
 	return err;
 }
 
-void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
+void cli_dta_xdp_close(struct cli_dta_xdp *x)
 {
 	if (!x)
 		return;
@@ -259,9 +256,8 @@ void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
 
 #else
 
-struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
-						       uint32_t longest, char *error,
-						       size_t error_bytes)
+struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
+				     size_t error_bytes)
 {
 	(void)interface;
 	(void)fd;
@@ -271,8 +267,7 @@ struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, in
 	return NULL;
 }
 
-int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
-			     uint32_t bytes)
+int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
 {
 	(void)x;
 	(void)port;
@@ -281,13 +276,13 @@ int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, cons
 	return -EOPNOTSUPP;
 }
 
-int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
+int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 {
 	(void)x;
 	return 0;
 }
 
-void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
+void cli_dta_xdp_close(struct cli_dta_xdp *x)
 {
 	(void)x;
 }
