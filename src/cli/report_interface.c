@@ -4,51 +4,41 @@
  * printed.
  */
 #include <inttypes.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <unistd.h>
 
 #include "cli/common.h"
 #include "cli/report.h"
 
-#define SHOW_NS 1000000000ull
+#define SHOW_NS	     1000000000ull
 
-static json_t *as_json(const struct report_kernel_reporter_counts *c)
-{
-	const struct {
-		const char *name;
-		uint64_t value;
-	} all[] = {{"packets", c->packets},
-		   {"others", c->others},
-		   {"flows", c->flows},
-		   {"reports", c->reports},
-		   {"sent", c->sent},
-		   {"sent_reports", c->sent_reports},
-		   {"no_room", c->no_room},
-		   {"no_flow", c->no_flow},
-		   {"not_written", c->not_written},
-		   {"idle_carriers", c->idle},
-		   {"left_out", c->left_out},
-		   {"held_back", c->held_back},
-		   {"bytes", c->bytes},
-		   {"said_bytes", c->said_bytes},
-		   {"unsaid_bytes", c->unsaid_bytes},
-		   {"evicted", c->evicted},
-		   {"evicted_bytes", c->evicted_bytes},
-		   {"answers", c->answers},
-		   {"answers_refused", c->answers_refused}};
-	json_t *j = json_object();
-
-	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
-		json_object_set_new(j, all[i].name, json_integer((json_int_t)all[i].value));
-	return j;
-}
+#define COUNT(field) CLI_COUNT(report_kernel_reporter_counts, field)
+static const struct cli_count counts[] = {
+	COUNT(packets),
+	COUNT(others),
+	COUNT(flows),
+	COUNT(reports),
+	COUNT(sent),
+	COUNT(sent_reports),
+	COUNT(no_room),
+	COUNT(no_flow),
+	COUNT(not_written),
+	{"idle_carriers", offsetof(struct report_kernel_reporter_counts, idle)},
+	COUNT(left_out),
+	COUNT(held_back),
+	COUNT(bytes),
+	COUNT(said_bytes),
+	COUNT(unsaid_bytes),
+	COUNT(evicted),
+	COUNT(evicted_bytes),
+	COUNT(answers),
+	COUNT(answers_refused)};
 
 static int show(const struct report_kernel_reporter_counts *c, bool json)
 {
 	if (json) {
-		json_t *j = as_json(c);
+		json_t *j = json_object();
 
+		cli_json_counts(j, c, counts, sizeof(counts) / sizeof(*counts));
 		cli_json_print(stdout, j, JSON_INDENT(2));
 	} else {
 		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
@@ -81,9 +71,8 @@ int cli_report_interface(const struct base_command *self,
 		return BASE_EXIT_FAILURE;
 	r = report_kernel_reporter_open(o, error, sizeof(error));
 	if (!r) {
-		fprintf(stderr, "sidelight %s: %s\n", self->name, error);
 		close(stop);
-		return BASE_EXIT_FAILURE;
+		return base_failure(self, "%s", error);
 	}
 	base_ready("target=%s", report_kernel_reporter_target(r));
 	begun = base_now_ns();

@@ -343,6 +343,8 @@ static int check(const struct base_command *cmd, struct cli_dta_settings *s)
 		return base_usage(cmd, "--legacy: at most 5 hops");
 	if (s->legacy && s->key_file)
 		return base_usage(cmd, "--legacy: the original has no --key");
+	if (s->xdp && !HAVE_BPF)
+		return base_failure(cmd, "--xdp: this build has no eBPF");
 	if (s->xdp && s->mtu > 1472)
 		return base_usage(cmd, "--xdp: --mtu 1472 at most");
 	if (s->essential && s->pack > 1024)

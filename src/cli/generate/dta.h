@@ -41,7 +41,7 @@ struct cli_dta_settings {
 	struct dta_key *mac; /* NULL: packets carry none */
 };
 
-/* ---- packets past the network stack ---- */
+/* ---- packets past the network stack, with HAVE_BPF ---- */
 
 struct cli_dta_xdp;
 

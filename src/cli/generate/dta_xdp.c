@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_BPF
 #include <linux/types.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -182,7 +181,6 @@ struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t lon
 		x->room = ROOM_BYTES / x->stride;
 	}
 	err = x ? make_head(x, interface, fd, error, error_bytes) : -ENOMEM;
-
 	if (!err) {
 		err = load(x, interface);
 		if (err)
@@ -253,38 +251,3 @@ void cli_dta_xdp_close(struct cli_dta_xdp *x)
 	generate_dta_xdp_bpf__destroy(x->program);
 	free(x);
 }
-
-#else
-
-struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
-				     size_t error_bytes)
-{
-	(void)interface;
-	(void)fd;
-	(void)longest;
-	snprintf(error, error_bytes, "--xdp: this build has no eBPF");
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
-{
-	(void)x;
-	(void)port;
-	(void)packet;
-	(void)bytes;
-	return -EOPNOTSUPP;
-}
-
-int cli_dta_xdp_flush(struct cli_dta_xdp *x)
-{
-	(void)x;
-	return 0;
-}
-
-void cli_dta_xdp_close(struct cli_dta_xdp *x)
-{
-	(void)x;
-}
-
-#endif
