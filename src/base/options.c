@@ -50,7 +50,7 @@ static void *keep(size_t bytes)
 __attribute__((format(printf, 2, 0))) static void complain(const struct base_command *cmd,
 							   const char *fmt, va_list ap)
 {
-	char line[1024];
+	char line[8192];
 
 	vsnprintf(line, sizeof(line), fmt, ap);
 	for (char *p = line; *p; p++)

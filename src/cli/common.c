@@ -4,6 +4,32 @@
 
 #include "cli/common.h"
 
+const char *cli_kind_name(const struct base_command *kind)
+{
+	return strchr(kind->name, ' ') + 1;
+}
+
+int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
+		 const char *names, int argc, char **argv)
+{
+	if (argc < 2)
+		return base_usage(self, "name %s; see 'sidelight %s --help'", names, self->name);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		printf("Usage: sidelight %s %s\n\n%s\n\nWhat:\n", self->name, self->synopsis,
+		       self->summary);
+		for (size_t i = 0; i < n; i++)
+			printf("  %-10s %s\n", cli_kind_name(kinds[i]), kinds[i]->summary);
+		printf("\n'sidelight %s WHAT --help' lists the options.\n"
+		       "The manual: man sidelight-%s\n",
+		       self->name, self->name);
+		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
+			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
+	return -1;
+}
+
 void cli_print_safe(const char *s, int width)
 {
 	int n = 0;

@@ -13,6 +13,15 @@
 		BASE_INT("ib-port", 0, port_to, 1, 255, "N", "port of the RDMA device")
 
 /*
+ * Runs the command among n whose name is that of self and argv[1], or shows the help of self. -1:
+ * there is none. names: of some, for the message that argv[1] is missing.
+ */
+int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
+		 const char *names, int argc, char **argv);
+/* "probe" of "tcp probe" */
+const char *cli_kind_name(const struct base_command *kind);
+
+/*
  * Prints on stdout, padded to width. Text of regions is untrusted: control characters become '?'.
  */
 void cli_print_safe(const char *s, int width);
