@@ -85,15 +85,12 @@ struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts)
 	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
 	v->bucket = calloc(v->buckets, sizeof(struct act_verdict_pod *));
 	v->anomaly = calloc(o->max_anomalies, sizeof(*v->anomaly));
-	if (!v->bucket || !v->anomaly) {
-		free(v->bucket);
-		free(v->anomaly);
-		free(v);
-		errno = ENOMEM;
-		return NULL;
-	}
 	pthread_mutex_init(&v->lock, NULL);
-	return v;
+	if (v->bucket && v->anomaly)
+		return v;
+	act_verdicts_free(v);
+	errno = ENOMEM;
+	return NULL;
 }
 
 static void pod_free(struct act_verdict_pod *p)
@@ -107,7 +104,7 @@ void act_verdicts_free(struct act_verdicts *v)
 {
 	if (!v)
 		return;
-	for (size_t i = 0; i < v->buckets; i++)
+	for (size_t i = 0; v->bucket && i < v->buckets; i++)
 		for (struct act_verdict_pod *p = v->bucket[i], *next; p; p = next) {
 			next = p->next;
 			pod_free(p);
@@ -150,10 +147,7 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 	}
 	err = ENOMEM;
 	p = calloc(1, sizeof(*p));
-	if (!p)
-		goto unlock;
-	p->score = calloc(ACT_SCORES_KEPT, sizeof(*p->score));
-	if (!p->score) {
+	if (!p || !(p->score = calloc(ACT_SCORES_KEPT, sizeof(*p->score)))) {
 		free(p);
 		p = NULL;
 		goto unlock;
@@ -469,49 +463,48 @@ double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t sin
 	return most;
 }
 
-void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
-		       void *arg)
+typedef void pod_fn(const struct act_pod_verdict *pod, void *arg);
+
+/* Under the store's lock. */
+static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 {
 	struct act_pod_verdict pod;
 
-	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++)
 		for (struct act_verdict_pod *p = v->bucket[i]; p; p = p->next) {
 			look(p, &pod);
 			fn(&pod, arg);
 		}
+}
+
+void act_verdicts_pods(struct act_verdicts *v, pod_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&v->lock);
+	each_pod(v, fn, arg);
 	pthread_mutex_unlock(&v->lock);
 }
 
 size_t act_verdicts_anomalies(struct act_verdicts *v, uint64_t after, struct act_anomaly *out,
 			      size_t max)
 {
+	const struct act_anomaly *a;
 	size_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
-	for (uint64_t id = v->last_id; id > after && n < max; id--) {
-		const struct act_anomaly *a = by_id(v, id);
-
-		if (!a)
-			break;
+	for (uint64_t id = v->last_id; id > after && n < max && (a = by_id(v, id)); id--)
 		out[n++] = *a;
-	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
 }
 
 uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns)
 {
+	const struct act_anomaly *a;
 	uint64_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
-	for (uint64_t id = v->last_id; id; id--) {
-		const struct act_anomaly *a = by_id(v, id);
-
-		if (!a)
-			break;
+	for (uint64_t id = v->last_id; (a = by_id(v, id)); id--)
 		n += a->begin_ns >= since_ns;
-	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
 }
@@ -557,17 +550,8 @@ static void add_up(const struct act_pod_verdict *p, void *arg)
 
 void act_verdicts_stats(struct act_verdicts *v, struct act_verdicts_stats *out)
 {
-	struct act_verdicts_stats now = {0};
-
-	act_verdicts_pods(v, add_up, &now);
 	pthread_mutex_lock(&v->lock);
 	*out = v->stats;
+	each_pod(v, add_up, out);
 	pthread_mutex_unlock(&v->lock);
-	out->pods = now.pods;
-	out->anomalous = now.anomalous;
-	out->drifting = now.drifting;
-	out->shadow_anomalous = now.shadow_anomalous;
-	out->findings += now.findings;
-	out->alarms += now.alarms;
-	out->shadow_alarms += now.shadow_alarms;
 }
