@@ -4,7 +4,6 @@
  *
  * - dta.c: the command, and its output
  * - dta_load.c: which reports, and the answers that queries must give (pure)
- * - dta_sketch.c: sketches of reporters, and the estimates of the merged one
  * - dta_flows.c: a capture, replayed as reports of its flows
  * - dta_xdp.c: packets past the network stack
  * - dta_send.c: packets, faults injected into them, and retransmission
@@ -108,11 +107,8 @@ void cli_dta_key(const struct cli_dta_settings *s, uint64_t number, uint8_t *key
 void cli_dta_value(const struct cli_dta_settings *s, uint64_t number, uint8_t *value);
 uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t number, uint32_t hop);
 bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode);
-uint16_t cli_dta_store(const struct cli_dta_settings *s, uint32_t opcode);
 extern const char *const cli_dta_kind_name[GD_KINDS + 1]; /* ends with NULL */
 
-/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
-int cli_dta_sketch_open(struct cli_dta_load *l);
 /* What a sketch takes of struct sl_store_config; the store must match for estimates. */
 struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s);
 /*

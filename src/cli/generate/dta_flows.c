@@ -125,7 +125,6 @@ bool cli_dta_flows_next(struct cli_dta_flows *f, bool delivered, struct cli_dta_
 	if (!bytes)
 		return false;
 	r->shape.key_bytes = (uint8_t)bytes;
-	r->shape.value_bytes = 8;
 	memcpy(r->value, &be, 8);
 	flow = flow_of(f, r->key, (uint32_t)bytes);
 	if (flow && delivered)

@@ -99,19 +99,74 @@ uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t n, uint32_t hop)
 	return 1 + (uint32_t)(mix(s->seed + n * 64 + hop) % s->values);
 }
 
-uint16_t cli_dta_store(const struct cli_dta_settings *s, uint32_t opcode)
-{
-	if (s->store)
-		return (uint16_t)s->store;
-	return (uint16_t)(opcode == DTA_SKETCH_END ? DTA_SKETCH : opcode);
-}
-
 bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode)
 {
 	for (uint32_t k = 0; k < s->n_kinds; k++)
 		if (s->kind[k] == opcode)
 			return true;
 	return false;
+}
+
+/* ---- sketches of reporters, and the estimates that the merged one must give ---- */
+
+struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
+{
+	return (struct sl_store_config){.kind = SL_STORE_SKETCH,
+					.sketch = s->hll	    ? SL_STORE_HLL
+						  : s->count_sketch ? SL_STORE_COUNT_SKETCH
+								    : SL_STORE_COUNT_MIN,
+					.rows = s->rows,
+					.slots = s->columns};
+}
+
+/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
+static int sketch_open(struct cli_dta_load *l)
+{
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
+	const uint64_t cells = (uint64_t)s->rows * s->columns;
+	uint64_t keys = BASE_MIN(s->keys, GD_SKETCH_KEYS);
+	uint8_t key[SL_STORE_KEY_MAX];
+
+	for (uint32_t i = 0; i < GD_SKETCHES; i++) {
+		struct dta_sketch_maker *m = dta_sketch_maker_new(&c);
+		int err = m ? 0 : -ENOMEM;
+
+		if (!l->cells_of[i])
+			l->cells_of[i] = calloc(cells, 8);
+		for (uint64_t n = 0; m && n < keys; n++) {
+			if (n % GD_SKETCHES != i && n % GD_SKETCHES != (i + 1) % GD_SKETCHES)
+				continue;
+			cli_dta_key(s, n, key);
+			dta_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
+		}
+		if (!err)
+			err = l->cells_of[i] ? dta_sketch_maker_cells(m, l->cells_of[i]) : -ENOMEM;
+		dta_sketch_maker_free(m);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
+			    struct dta_sketch_estimate *out)
+{
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
+	uint8_t *registers;
+	int err;
+
+	if (!s->hll)
+		return dta_sketch_estimate(&c, l->cell, key, s->key_bytes, out);
+	registers = malloc(s->columns);
+	if (!registers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->columns; i++)
+		registers[i] = (uint8_t)l->cell[i];
+	err = dta_sketch_estimate(&c, registers, NULL, 0, out);
+	free(registers);
+	return err;
 }
 
 /* ---- making ---- */
@@ -136,8 +191,7 @@ int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 	if (cli_dta_has_kind(s, DTA_POSTCARD))
 		full &= (l->path = calloc(s->keys, 8)) != NULL;
 	if (cli_dta_has_kind(s, DTA_SKETCH))
-		full &= (l->cell = calloc((size_t)s->rows * s->columns, 8)) &&
-			!cli_dta_sketch_open(l);
+		full &= (l->cell = calloc((size_t)s->rows * s->columns, 8)) && !sketch_open(l);
 	if (full && l->list && l->sketch_next)
 		return 0;
 	cli_dta_load_close(l);
@@ -162,8 +216,6 @@ static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
 {
 	const uint64_t n = number(l, i, l->s->keys);
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
 	cli_dta_key(l->s, n, r->key);
 	cli_dta_value(l->s, n, r->value);
@@ -178,6 +230,7 @@ static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
 	struct cli_dta_list *at = &l->list[list];
 	const uint64_t item = at->items++, wide = htobe64(item);
 
+	r->shape.copies = 0;
 	r->shape.key_bytes = 4;
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
 	memcpy(r->key, &be, 4);
@@ -197,9 +250,6 @@ static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
 	const uint64_t n = number(l, i, l->s->keys), addend = 1 + mix(i ^ l->s->seed) % 1000;
 	const uint64_t be = htobe64(addend);
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
-	r->shape.value_bytes = 8;
 	cli_dta_key(l->s, n, r->key);
 	memcpy(r->value, &be, 8);
 	l->increment[n] += delivered ? addend : 0;
@@ -213,9 +263,6 @@ static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
 	const uint64_t n = i / l->s->hops % l->s->keys;
 	const uint32_t be = htobe32(cli_dta_hop(l->s, n, hop));
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
-	r->shape.value_bytes = 8;
 	cli_dta_key(l->s, n, r->key);
 	r->value[0] = (uint8_t)hop;
 	r->value[1] = (uint8_t)l->s->hops;
@@ -279,11 +326,15 @@ bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered
 
 		if (opcode != DTA_SKETCH && i >= s->count)
 			continue;
-		r->shape.opcode = (uint8_t)opcode;
-		r->shape.copies = l->replay ? (uint8_t)s->copies : 0;
-		r->shape.flags = (uint8_t)((s->immediate ? DTA_IMMEDIATE : 0) |
-					   (s->essential ? DTA_ESSENTIAL : 0));
-		r->shape.store = cli_dta_store(s, opcode);
+		r->shape = (struct dta_block){
+			.opcode = (uint8_t)opcode,
+			.copies = (uint8_t)s->copies,
+			.flags = (uint8_t)((s->immediate ? DTA_IMMEDIATE : 0) |
+					   (s->essential ? DTA_ESSENTIAL : 0)),
+			.store = (uint16_t)(s->store ? s->store : opcode),
+			.key_bytes = (uint8_t)s->key_bytes,
+			.value_bytes = 8,
+		};
 		switch (opcode) {
 		case DTA_KEYWRITE:
 			make_keywrite(l, i, delivered, r);

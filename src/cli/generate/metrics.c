@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/relaxed.h"
 #include "cli/common.h"
 #include "cli/generate/pods.h"
 
@@ -70,21 +71,16 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 
 	for (uint32_t i = 0; i < p->started; i++) {
 		struct cli_generate_process *child = &p->sh.process[i];
-		int status;
+		char at;
 
-		if (!child->gone && waitpid(child->pid, &status, WNOHANG) == child->pid)
+		if (!child->gone && waitpid(child->pid, NULL, WNOHANG) == child->pid)
 			child->gone = true;
-		switch (atomic_load_explicit(&child->step, memory_order_acquire)) {
-		case CLI_FAILED:
+		at = __atomic_load_n(&child->step, __ATOMIC_ACQUIRE);
+		if (at == CLI_FAILED) {
 			base_failure(p->cmd, "%s", child->error);
 			return -1;
-		case CLI_DONE:
-			there++;
-			break;
-		case CLI_ATTACHED:
-			there += step == CLI_ATTACHED;
-			break;
 		}
+		there += at == CLI_DONE || (at == CLI_ATTACHED && step == CLI_ATTACHED);
 		if (child->gone) {
 			base_failure(p->cmd, "process %d of pod %s-%u died", (int)child->pid,
 				     p->s->service, i * p->s->pods_per_process);
@@ -119,7 +115,7 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return complain(p, "read", errno), -1;
 		if (!stopped && fds[1].revents) {
 			stopped = true;
-			atomic_store(p->sh.stop, true);
+			relaxed_store(*p->sh.stop, true);
 			if (or_stopped)
 				return 1;
 		}
@@ -159,7 +155,7 @@ static uint64_t pod_total(const struct parent *p, uint32_t pod)
 
 	for (uint32_t i = 0; i < p->s->threads; i++)
 		for (int k = 0; k < CLI_KINDS; k++)
-			n += atomic_load(&t[i].done[k]);
+			n += relaxed_load(t[i].done[k]);
 	return n;
 }
 
@@ -172,11 +168,11 @@ static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns
 		struct cli_generate_thread_total *t = &p->sh.total[i];
 
 		for (int k = 0; k < CLI_KINDS; k++) {
-			o.of_kind[k] += atomic_load(&t->done[k]);
-			o.all += atomic_load(&t->done[k]);
+			o.of_kind[k] += relaxed_load(t->done[k]);
+			o.all += relaxed_load(t->done[k]);
 		}
-		o.sum += atomic_load(&t->sum);
-		o.cpu_ns += atomic_load(&t->cpu_ns);
+		o.sum += relaxed_load(t->sum);
+		o.cpu_ns += relaxed_load(t->cpu_ns);
 	}
 	o.complete = o.all == (uint64_t)s->pods * s->metrics * s->threads * s->updates;
 	return o;
@@ -299,26 +295,23 @@ static int generate(struct parent *p)
 {
 	const struct cli_generate_settings *s = p->s;
 	struct metrics_outcome o;
-	uint64_t began;
+	uint64_t began, elapsed = 0;
 	int waited;
 
 	if (start(p) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
 	waited = wait_for(p, CLI_ATTACHED, true);
-	if (waited < 0)
-		return BASE_EXIT_FAILURE;
+	began = base_now_ns();
 	if (!waited) {
 		fprintf(stderr, "ready pods=%u metrics=%u threads=%u processes=%u\n", s->pods,
 			s->metrics, s->threads, p->started);
-		began = base_now_ns();
 		end_of_file(&p->go[1]);
 		waited = wait_for(p, CLI_DONE, false);
-		if (waited < 0)
-			return BASE_EXIT_FAILURE;
-		o = add_up(p, base_now_ns() - began);
-	} else {
-		o = add_up(p, 0);
+		elapsed = base_now_ns() - began;
 	}
+	if (waited < 0)
+		return BASE_EXIT_FAILURE;
+	o = add_up(p, elapsed);
 	if (report(p, &o) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
 	return waited ? BASE_EXIT_OK : hold(p, base_now_ns());
