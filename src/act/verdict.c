@@ -298,57 +298,63 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	memcpy(a->blame, c->blame, sizeof(a->blame));
 }
 
-typedef void (*changed_fn)(const struct act_anomaly *a, void *arg);
+/* One call of act_verdicts_keep(). */
+struct verdict_pass {
+	struct act_verdicts *v;
+	int64_t now_ns;
+	void (*changed)(const struct act_anomaly *a, void *arg);
+	void *arg;
+};
 
 /* Notifies each begin, change and end, also of anomalies that the list dropped. */
-static void notify(struct act_verdicts *v, const struct act_anomaly *on, changed_fn changed,
-		   void *arg)
+static void notify(const struct verdict_pass *k, const struct act_anomaly *on)
 {
-	struct act_anomaly *a = by_id(v, on->id);
+	struct act_anomaly *a = by_id(k->v, on->id);
 
 	if (a)
 		*a = *on;
-	changed(on, arg);
+	k->changed(on, k->arg);
 }
 
 /* Ends at the last finding at the earliest, as the clock may have been set. */
-static void end(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns, bool unread,
-		changed_fn changed, void *arg)
+static void end(const struct verdict_pass *k, struct act_verdict_pod *p, int64_t ns, bool unread)
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
-	notify(v, &p->on, changed, arg);
+	notify(k, &p->on);
 	p->on.id = 0;
 }
 
-static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p,
-		     const struct verdict_state *s, bool gone, int64_t now_ns, changed_fn changed,
-		     void *arg)
+static void keep_pod(const struct verdict_pass *k, struct act_verdict_pod *p,
+		     const struct verdict_state *s, bool gone)
 {
 	const struct verdict_course *c = &s->course;
-	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
+	bool unread = gone || k->now_ns - s->v.ns > (int64_t)k->v->o.unread_ns;
 
 	if (p->on.id && p->kept_number != c->number) /* another has begun since */
-		end(v, p, c->begin_ns, false, changed, arg);
+		end(k, p, c->begin_ns, false);
 	if (c->number > p->kept_number + 1)
-		v->stats.missed += c->number - p->kept_number - 1;
+		k->v->stats.missed += c->number - p->kept_number - 1;
 	if (c->number != p->kept_number ||
 	    (!p->on.id && c->findings > p->kept_findings && s->v.anomalous && !unread))
-		begin(v, p, s);
+		begin(k->v, p, s);
 	if (p->on.id && (c->findings != p->kept_findings || p->traced)) {
 		take_course(&p->on, c);
 		p->kept_findings = c->findings;
 		p->traced = false;
-		notify(v, &p->on, changed, arg);
+		notify(k, &p->on);
 	}
 	if (p->on.id && !s->v.anomalous)
-		end(v, p, c->end_ns, false, changed, arg);
+		end(k, p, c->end_ns, false);
 	else if (p->on.id && unread)
-		end(v, p, now_ns, true, changed, arg);
+		end(k, p, k->now_ns, true);
 }
 
-void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn changed, void *arg)
+void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
+		       void (*changed)(const struct act_anomaly *a, void *arg), void *arg)
 {
+	const struct verdict_pass pass = {v, now_ns, changed, arg};
+
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++) {
 		struct act_verdict_pod **at = &v->bucket[i], *p;
@@ -362,7 +368,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn change
 			pthread_mutex_lock(&p->lock);
 			s = p->shown;
 			pthread_mutex_unlock(&p->lock);
-			keep_pod(v, p, &s, gone, now_ns, changed, arg);
+			keep_pod(&pass, p, &s, gone);
 			if (!gone) {
 				at = &p->next;
 				continue;

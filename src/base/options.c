@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct options_parser {
 	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
 };
 
-/* ---- the arena: strings and lists live as long as the process, as argv does ---- */
+/* ---- the arena: what options point to lives as long as the process, as argv does ---- */
 
 struct options_block {
 	struct options_block *next;
@@ -36,7 +37,7 @@ static struct options_block *arena; /* options are parsed once, by one thread */
 
 static void *keep(size_t bytes)
 {
-	struct options_block *b = malloc(sizeof(*b) + bytes);
+	struct options_block *b = calloc(1, sizeof(*b) + bytes);
 
 	if (!b)
 		return NULL;
@@ -103,12 +104,11 @@ static int f64(const char *s, double *out)
 
 static int flag(const char *s, bool *out)
 {
-	static const char *const yes[] = {"true", "yes", "on", "1"};
-	static const char *const no[] = {"false", "no", "off", "0"};
+	static const char *const names[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
 
-	for (size_t i = 0; i < 4; i++) {
-		if (!strcasecmp(s, yes[i]) || !strcasecmp(s, no[i])) {
-			*out = !strcasecmp(s, yes[i]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!strcasecmp(s, names[i])) {
+			*out = i & 1;
 			return 0;
 		}
 	}
@@ -139,33 +139,21 @@ void base_print_duration(char *out, size_t bytes, uint64_t ns)
 	} units[] = {{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
 		     {"ms", 1000000},	   {"us", 1000},       {"ns", 1}};
 
-	if (!ns) {
-		snprintf(out, bytes, "0");
-		return;
-	}
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (ns % units[i].ns)
-			continue;
-		snprintf(out, bytes, "%llu%s", (unsigned long long)(ns / units[i].ns),
-			 units[i].name);
-		return;
-	}
+	size_t i = 0;
+
+	while (ns % units[i].ns)
+		i++;
+	snprintf(out, bytes, "%" PRIu64 "%s", ns / units[i].ns, ns ? units[i].name : "");
 }
 
 static void print_size(char *out, size_t bytes, uint64_t v)
 {
-	static const char letters[] = "TGMK";
+	const char *letter = "TGMK";
+	unsigned shift = 40;
 
-	for (unsigned i = 0; i < 4; i++) {
-		unsigned shift = 10 * (4 - i);
-
-		if (v && !(v & ((UINT64_C(1) << shift) - 1))) {
-			snprintf(out, bytes, "%llu%c", (unsigned long long)(v >> shift),
-				 letters[i]);
-			return;
-		}
-	}
-	snprintf(out, bytes, "%llu", (unsigned long long)v);
+	for (; shift && (!v || v & ((UINT64_C(1) << shift) - 1)); shift -= 10)
+		letter++;
+	snprintf(out, bytes, "%" PRIu64 "%.1s", v >> shift, letter);
 }
 
 static void print_number(char *out, size_t bytes, const struct base_option *o, double v)
@@ -516,7 +504,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 static int read_config(struct options_parser *p)
 {
 	struct base_yaml *y = base_yaml_open(p->config);
-	bool *seen = calloc(p->count + 1, sizeof(*seen));
+	bool *seen = keep(p->count * sizeof(*seen));
 	base_yaml_node key, value;
 	const char *name;
 	int err = 0;
@@ -531,7 +519,6 @@ static int read_config(struct options_parser *p)
 		err = set_pair(p, y, name, key, value, seen);
 	if (!err && base_yaml_error(y))
 		err = WRONG(p, "%s", base_yaml_error(y));
-	free(seen);
 	base_yaml_close(y);
 	return err;
 }
@@ -616,14 +603,13 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 
 	while (table[p.count].name)
 		p.count++;
-	longs = calloc(p.count + 3, sizeof(*longs));
-	shorts = malloc(2 * p.count + 4);
-	p.given = calloc(p.count + 1, sizeof(*p.given));
+	longs = keep((p.count + 3) * sizeof(*longs));
+	shorts = s = keep(2 * p.count + 4);
+	p.given = keep(p.count * sizeof(*p.given));
 	if (!longs || !shorts || !p.given) {
-		err = WRONG(&p, "out of memory");
-		goto out;
+		*code = base_usage(cmd, "out of memory");
+		return -1;
 	}
-	s = shorts;
 	*s++ = ':'; /* distinguishes a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
 		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
@@ -646,10 +632,6 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	err = command_line(&p, argc, argv, longs, shorts);
 	if (!err && p.config)
 		err = read_config(&p);
-out:
-	free(p.given);
-	free(shorts);
-	free(longs);
 	*code = err == HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
 	return err ? -1 : optind;
 }

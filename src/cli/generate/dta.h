@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dta.h - 'sidelight generate dta': reports whose outcome is known.
- *
- * - dta.c: the command, and its output
- * - dta_load.c: which reports, and the answers that queries must give (pure)
- * - dta_flows.c: a capture, replayed as reports of its flows
- * - dta_xdp.c: packets past the network stack
- * - dta_send.c: packets, faults injected into them, and retransmission
- *
- * The value reported for a key is a function of seed and key alone: loss, order and repetition
- * decide whether it is found, never what is found.
+ * dta.h - 'sidelight generate dta': reports whose outcome is known. The value reported for a key is
+ * a function of seed and key alone: loss, order and repetition decide whether it is found, never
+ * what is found.
  */
 #ifndef SL_CLI_GENERATE_DTA_H
 #define SL_CLI_GENERATE_DTA_H
