@@ -48,39 +48,22 @@ static void *keep(size_t bytes)
 
 /* ---- messages ---- */
 
-__attribute__((format(printf, 2, 0))) static void complain(const struct base_command *cmd,
-							   const char *fmt, va_list ap)
+int base_complain(const struct base_command *cmd, int code, const char *fmt, ...)
 {
 	char line[8192];
+	va_list ap;
 
+	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
 	for (char *p = line; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
+	return code;
 }
 
-int base_usage(const struct base_command *cmd, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain(cmd, fmt, ap);
-	va_end(ap);
-	return BASE_EXIT_USAGE;
-}
-
-int base_failure(const struct base_command *cmd, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain(cmd, fmt, ap);
-	va_end(ap);
-	return BASE_EXIT_FAILURE;
-}
-
-#define WRONG(p, ...) (base_usage((p)->cmd, __VA_ARGS__), USAGE_ERROR)
+#define WRONG(p, ...) base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
 
 /* ---- one value ---- */
 

@@ -20,9 +20,9 @@ struct base_yaml {
 	char error[512]; /* "": none */
 };
 
-__attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, size_t line,
-							   const char *fmt, va_list ap)
+void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 {
+	va_list ap;
 	int n;
 
 	if (y->error[0])
@@ -31,31 +31,14 @@ __attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, 
 		n = snprintf(y->error, sizeof(y->error), "%s:%zu: ", y->path, line);
 	else
 		n = snprintf(y->error, sizeof(y->error), "%s: ", y->path);
+	va_start(ap, fmt);
 	if (n > 0 && (size_t)n < sizeof(y->error))
 		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
+	va_end(ap);
 	/* Values may hold any byte; an error is one line. */
 	for (char *c = y->error; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
-}
-
-__attribute__((format(printf, 3, 4))) static void wrong_at(struct base_yaml *y, size_t line,
-							   const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain(y, line, fmt, ap);
-	va_end(ap);
-}
-
-void base_yaml_wrong(struct base_yaml *y, base_yaml_node node, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain(y, base_yaml_line(y, node), fmt, ap);
-	va_end(ap);
 }
 
 static void not_yaml(struct base_yaml *y, const yaml_parser_t *parser)
@@ -63,16 +46,17 @@ static void not_yaml(struct base_yaml *y, const yaml_parser_t *parser)
 	const char *problem = parser->problem ? parser->problem : "damaged";
 
 	if (parser->error == YAML_READER_ERROR)
-		wrong_at(y, 0, "can't be read as YAML: %s", problem);
+		base_yaml_wrong_at(y, 0, "can't be read as YAML: %s", problem);
 	else
-		wrong_at(y, parser->problem_mark.line + 1, "not YAML: %s%s%s", problem,
-			 parser->context ? " " : "", parser->context ? parser->context : "");
+		base_yaml_wrong_at(y, parser->problem_mark.line + 1, "not YAML: %s%s%s", problem,
+				   parser->context ? " " : "",
+				   parser->context ? parser->context : "");
 }
 
 static bool parse_text(struct base_yaml *y, yaml_parser_t *parser)
 {
 	if (!yaml_parser_initialize(parser)) {
-		wrong_at(y, 0, "out of memory");
+		base_yaml_wrong_at(y, 0, "out of memory");
 		return false;
 	}
 	yaml_parser_set_input_string(parser, (const unsigned char *)y->text, y->bytes);
@@ -96,7 +80,7 @@ static void refuse_aliases(struct base_yaml *y)
 		yaml_event_delete(&event);
 	}
 	if (alias)
-		wrong_at(y, line, "aliases (*name) are not read here");
+		base_yaml_wrong_at(y, line, "aliases (*name) are not read here");
 	else if (!end)
 		not_yaml(y, &parser);
 	yaml_parser_delete(&parser);
@@ -115,7 +99,7 @@ static void load(struct base_yaml *y)
 		not_yaml(y, &parser);
 	} else {
 		if (yaml_document_get_root_node(&second))
-			wrong_at(y, 0, "holds a second document; only one is read");
+			base_yaml_wrong_at(y, 0, "holds a second document; only one is read");
 		yaml_document_delete(&second);
 	}
 	yaml_parser_delete(&parser);
@@ -138,11 +122,12 @@ static struct base_yaml *make(const char *path, char *text, size_t bytes, int er
 	if (text)
 		load(y);
 	else if (err == EFBIG)
-		wrong_at(y, 0, "is larger than 1 MiB");
+		base_yaml_wrong_at(y, 0, "is larger than 1 MiB");
 	else if (err == EINVAL || err == ENOMEM)
-		wrong_at(y, 0, err == EINVAL ? "is no file" : "out of memory");
+		base_yaml_wrong_at(y, 0, err == EINVAL ? "is no file" : "out of memory");
 	else
-		wrong_at(y, 0, "can't be %s: %s", err == EIO ? "read" : "opened", strerror(err));
+		base_yaml_wrong_at(y, 0, "can't be %s: %s", err == EIO ? "read" : "opened",
+				   strerror(err));
 	return y;
 }
 

@@ -10,8 +10,10 @@
 #include <sidelight/store.h>
 
 #include "cli/common.h"
-#include "cli/report.h"
 #include "dta/wire/text.h"
+#if HAVE_BPF
+#include "source/report/reporter.h"
+#endif
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
@@ -425,7 +427,80 @@ static int run(const struct base_command *self, const struct report_settings *se
 	return code;
 }
 
-/* Reports made by the kernel. Options that it cannot honour are refused. */
+/* ---- reports made by the kernel ---- */
+
+#if HAVE_BPF
+#define KERNEL(field) CLI_COUNT(report_kernel_reporter_counts, field)
+static const struct cli_count kernel_counts[] = {
+	KERNEL(packets),	KERNEL(others),
+	KERNEL(flows),		KERNEL(reports),
+	KERNEL(sent),		KERNEL(sent_reports),
+	KERNEL(no_room),	KERNEL(no_flow),
+	KERNEL(not_written),	CLI_COUNT_AS("idle_carriers", report_kernel_reporter_counts, idle),
+	KERNEL(left_out),	KERNEL(held_back),
+	KERNEL(bytes),		KERNEL(said_bytes),
+	KERNEL(unsaid_bytes),	KERNEL(evicted),
+	KERNEL(evicted_bytes),	KERNEL(answers),
+	KERNEL(answers_refused)};
+
+static int print_kernel(const struct report_kernel_reporter_counts *c, bool json)
+{
+	if (json) {
+		json_t *j = json_object();
+
+		cli_json_counts(j, c, kernel_counts,
+				sizeof(kernel_counts) / sizeof(*kernel_counts));
+		cli_json_print(stdout, j, JSON_INDENT(2));
+	} else {
+		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
+		       " in none, %" PRIu64 " of flows not in the sample)\n"
+		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
+		       "%" PRIu64 " times a report waited for its translator, by %" PRIu64
+		       " of its answers\n"
+		       "lost here: %" PRIu64 " packets not written, %" PRIu64
+		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
+		       " flows that left the table (--flows), %" PRIu64
+		       " bytes not said at the end\n",
+		       c->packets, c->flows, c->others, c->left_out, c->sent_reports, c->sent,
+		       c->held_back, c->answers, c->not_written, c->no_flow, c->evicted_bytes,
+		       c->evicted, c->unsaid_bytes);
+	}
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+}
+
+/* Runs until stopped or for the duration (0: no end). */
+static int let_kernel_report(const struct base_command *self,
+			     const struct report_kernel_reporter_opts *o, uint64_t duration_ns,
+			     bool json)
+{
+	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
+	struct report_kernel_reporter_counts c;
+	struct report_kernel_reporter *r;
+	char error[256];
+	int stop = base_stop_fd(), code;
+
+	if (stop < 0)
+		return BASE_EXIT_FAILURE;
+	r = report_kernel_reporter_open(o, error, sizeof(error));
+	if (!r) {
+		close(stop);
+		return base_failure(self, "%s", error);
+	}
+	base_ready("target=%s", report_kernel_reporter_target(r));
+	begun = base_now_ns();
+	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
+	       (!duration_ns || base_now_ns() - begun < duration_ns))
+		report_kernel_reporter_tick(r);
+	report_kernel_reporter_drain(r);
+	report_kernel_reporter_counts(r, &c);
+	code = print_kernel(&c, json);
+	report_kernel_reporter_close(r);
+	close(stop);
+	return code;
+}
+#endif
+
+/* Options that the kernel cannot honour are refused. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {
@@ -462,7 +537,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
 			"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
-	return cli_report_interface(self, &o, s->duration, s->json);
+	return let_kernel_report(self, &o, s->duration, s->json);
 #else
 	return base_failure(self, "--interface: built without eBPF");
 #endif
@@ -474,7 +549,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 
 	if (first < 0)
 		return code;
-	if (set.legacy && strcmp(set.legacy, "a") && strcmp(set.legacy, "b"))
+	if (cli_legacy(set.legacy) < 0)
 		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
 		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");

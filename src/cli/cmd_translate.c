@@ -276,26 +276,22 @@ static int read_secret(struct translate *t)
 static int check(struct translate *t)
 {
 	static const char *anywhere[] = {":40040"};
+	static const char *const outputs[] = {"shm", "verbs", "raw", NULL};
 	static char host[64];
+	int output, legacy;
 
 	if (!t->collectors.n)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
-	if (!strcmp(t->output, "shm"))
-		t->opts.client.output = DTA_CLIENT_SHM;
-	else if (!strcmp(t->output, "verbs"))
-		t->opts.client.output = DTA_CLIENT_VERBS;
-	else if (!strcmp(t->output, "raw"))
-		t->opts.client.output = DTA_CLIENT_RAW;
-	else
+	output = cli_choice(t->output, outputs);
+	if (output < 0)
 		return base_usage(t->cmd, "--output: '%s' is not one of shm, verbs, raw",
 				  t->output);
-	if (t->legacy && !strcmp(t->legacy, "a"))
-		t->opts.legacy = DTA_LEGACY_A;
-	else if (t->legacy && !strcmp(t->legacy, "b"))
-		t->opts.legacy = DTA_LEGACY_B;
-	else if (t->legacy)
+	t->opts.client.output = (enum dta_client_output)output;
+	legacy = cli_legacy(t->legacy);
+	if (legacy < 0)
 		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
+	t->opts.legacy = (enum dta_legacy)legacy;
 	if (!t->listen.n && !t->pcap.n)
 		t->listen = (struct base_strings){anywhere, 1};
 	if (t->listen.n + t->pcap.n > DTA_TRANSLATE_INPUTS)

@@ -40,6 +40,23 @@ void cli_print_safe(const char *s, int width)
 		putchar(' ');
 }
 
+int cli_choice(const char *word, const char *const *names)
+{
+	int i = 0;
+
+	while (names[i] && strcmp(word, names[i]))
+		i++;
+	return names[i] ? i : -1;
+}
+
+int cli_legacy(const char *form)
+{
+	static const char *const forms[] = {"a", "b", NULL};
+	int i = form ? cli_choice(form, forms) : -1;
+
+	return form && i < 0 ? -1 : i + 1;
+}
+
 const char *cli_json_text(const json_t *o, const char *key)
 {
 	const char *s = json_string_value(json_object_get(o, key));

@@ -26,6 +26,11 @@ const char *cli_kind_name(const struct base_command *kind);
  */
 void cli_print_safe(const char *s, int width);
 
+/* The index of word among names, which end with NULL; or -1. */
+int cli_choice(const char *word, const char *const *names);
+/* --legacy a or b: 1 or 2, as in enum dta_legacy; NULL: 0; else -1. */
+int cli_legacy(const char *form);
+
 /* Members of an object: "" or 0 if they are missing or of another type. */
 const char *cli_json_text(const json_t *o, const char *key);
 json_int_t cli_json_integer(const json_t *o, const char *key);
@@ -34,10 +39,11 @@ struct cli_count {
 	const char *name;
 	size_t at;
 };
-#define CLI_COUNT(type, field)                       \
-	{                                            \
-#field, offsetof(struct type, field) \
+#define CLI_COUNT_AS(name, type, field)            \
+	{                                          \
+		name, offsetof(struct type, field) \
 	}
+#define CLI_COUNT(type, field) CLI_COUNT_AS(#field, type, field)
 uint64_t cli_count_of(const void *from, const struct cli_count *c);
 void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n);
 /* Prints a document, which it takes over, and a newline. */

@@ -281,26 +281,21 @@ static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *
 
 static int check(const struct base_command *cmd, struct cli_dta_settings *s)
 {
-	int err;
+	static const char *const orders[] = {"sequential", "uniform", "zipf", NULL};
+	int order, legacy, err;
 
 	if (!s->to)
 		return base_usage(cmd, "--to HOST:PORT is missing");
-	if (!strcmp(s->distribution, "sequential"))
-		s->order = GD_SEQUENTIAL;
-	else if (!strcmp(s->distribution, "uniform"))
-		s->order = GD_UNIFORM;
-	else if (!strcmp(s->distribution, "zipf"))
-		s->order = GD_ZIPF;
-	else
+	order = cli_choice(s->distribution, orders);
+	if (order < 0)
 		return base_usage(cmd,
 				  "--distribution: '%s' is not one of sequential, uniform, zipf",
 				  s->distribution);
-	if (s->legacy_name && !strcmp(s->legacy_name, "a"))
-		s->legacy = DTA_LEGACY_A;
-	else if (s->legacy_name && !strcmp(s->legacy_name, "b"))
-		s->legacy = DTA_LEGACY_B;
-	else if (s->legacy_name)
+	s->order = (unsigned)order;
+	legacy = cli_legacy(s->legacy_name);
+	if (legacy < 0)
 		return base_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
+	s->legacy = (enum dta_legacy)legacy;
 	if (s->replay)
 		s->kinds = "increment";
 	err = parse_kinds(cmd, s);

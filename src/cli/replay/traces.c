@@ -56,11 +56,7 @@ static bool split(char *line, char **fields, uint32_t n)
 
 static bool number(const char *s, uint64_t *v)
 {
-	char *end;
-
-	errno = 0;
-	*v = strtoull(s, &end, 10);
-	return *s >= '0' && *s <= '9' && !*end && !errno;
+	return !base_parse_u64(s, 0, UINT64_MAX, v);
 }
 
 /* Identifies root, operation and the set of pods. 0: too many. */
