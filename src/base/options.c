@@ -114,21 +114,6 @@ static int append(struct base_strings *list, const char *s)
 	return 0;
 }
 
-void base_print_duration(char *out, size_t bytes, uint64_t ns)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
-		     {"ms", 1000000},	   {"us", 1000},       {"ns", 1}};
-
-	size_t i = 0;
-
-	while (ns % units[i].ns)
-		i++;
-	snprintf(out, bytes, "%" PRIu64 "%s", ns / units[i].ns, ns ? units[i].name : "");
-}
-
 static void print_size(char *out, size_t bytes, uint64_t v)
 {
 	const char *letter = "TGMK";

@@ -112,25 +112,17 @@ struct replay {
 static int parse_range(const char *s, struct replay_range *r)
 {
 	const char *colon = strchr(s, ':');
+	uint64_t first = 0, last = 0;
 	char from[32];
-	uint64_t v;
 
-	r->from = 0;
-	r->to = INT64_MAX;
 	if (!colon || colon - s >= (ptrdiff_t)sizeof(from))
 		return -EINVAL;
-	memcpy(from, s, (size_t)(colon - s));
-	from[colon - s] = 0;
-	if (*from) {
-		if (base_parse_u64(from, 0, RANGE_MAX, &v))
-			return -EINVAL;
-		r->from = (int64_t)v * SECOND;
-	}
-	if (colon[1]) {
-		if (base_parse_u64(colon + 1, 0, RANGE_MAX, &v))
-			return -EINVAL;
-		r->to = (int64_t)v * SECOND + SECOND - 1;
-	}
+	snprintf(from, sizeof(from), "%.*s", (int)(colon - s), s);
+	if ((*from && base_parse_u64(from, 0, RANGE_MAX, &first)) ||
+	    (colon[1] && base_parse_u64(colon + 1, 0, RANGE_MAX, &last)))
+		return -EINVAL;
+	r->from = (int64_t)first * SECOND;
+	r->to = colon[1] ? (int64_t)last * SECOND + SECOND - 1 : INT64_MAX;
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 

@@ -35,6 +35,11 @@ static struct sample *sample_new(unsigned int workers)
 	return s;
 }
 
+static void sample_copy(struct sample *to, const struct sample *from)
+{
+	memcpy(to, from, sizeof(*from) + from->workers * sizeof(from->w[0]));
+}
+
 static void sample_take(struct sample *s, struct collect_collector *c)
 {
 	s->ns = base_now_ns();
@@ -90,21 +95,23 @@ static json_t *rates_json(const struct sample *now, const struct sample *before)
 			 (double)GAIN(busy_ns) * 1e-9);
 }
 
-static void print_json(json_t *j)
-{
-	cli_json_print(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	fflush(stdout);
-}
-
-static void print_rates(const struct sample *now, const struct sample *before)
+static void print_rates(const struct cli_collect_mode *m, const struct sample *now,
+			const struct sample *before, bool in_all)
 {
 	uint64_t ns = now->ns - before->ns, missed = GAIN(missed_deadlines);
 
-	printf("%.1f scrapes/s", all_rounds_per_second(now, before));
-	if (now->workers > 1)
-		for (unsigned int i = 0; i < now->workers; i++)
-			printf("%s%u: %.1f%s", i ? ", " : "  (", i,
-			       rounds_per_second(now, before, i), i + 1 == now->workers ? ")" : "");
+	if (m->as_json) {
+		json_t *j = rates_json(now, before);
+
+		cli_json_print(stdout, in_all ? json_pack("{s:o}", "total", j) : j,
+			       JSON_COMPACT | JSON_REAL_PRECISION(6));
+		fflush(stdout);
+		return;
+	}
+	printf("%s%.1f scrapes/s", in_all ? "total: " : "", all_rounds_per_second(now, before));
+	for (unsigned int i = 0; i < now->workers && now->workers > 1; i++)
+		printf("%s%u: %.1f%s", i ? ", " : "  (", i, rounds_per_second(now, before, i),
+		       i + 1 == now->workers ? ")" : "");
 	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy", rate(GAIN(samples), ns),
 	       rate(GAIN(bytes), ns) / 1e6, rate(GAIN(busy_ns), ns) / 1e7);
 	if (missed)
@@ -235,7 +242,7 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 {
 	uint64_t start = base_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
 	struct sample *first = sample_new(m->workers), *before = sample_new(m->workers);
-	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers), *swap;
+	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers);
 	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
 	FILE *csv = csv_open(m->csv);
 	int code = BASE_EXIT_FAILURE;
@@ -248,8 +255,8 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	if (!first || !before || !now || !row)
 		goto out;
 	sample_take(first, c);
-	sample_take(before, c);
-	sample_take(row, c);
+	sample_copy(before, first);
+	sample_copy(row, first);
 	while (!asked && base_now_ns() < end) {
 		at = base_now_ns();
 		wake = BASE_MIN(tick, end);
@@ -257,32 +264,22 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 		at = base_now_ns();
 		if (at >= tick) {
 			sample_take(now, c);
-			if (print && m->as_json)
-				print_json(rates_json(now, before));
-			else if (print)
-				print_rates(now, before);
-			swap = before;
-			before = now;
-			now = swap;
+			if (print)
+				print_rates(m, now, before, false);
+			sample_copy(before, now);
 			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
 		}
 		if (csv && at >= csv_at) {
 			sample_take(now, c);
 			csv_rows(csv, now, row, start);
-			swap = row;
-			row = now;
-			now = swap;
+			sample_copy(row, now);
 			csv_at += CSV_NS;
 		}
 	}
 	sample_take(now, c);
 	csv_rows(csv, now, row, start);
-	if (print && m->as_json)
-		print_json(json_pack("{s:o}", "total", rates_json(now, first)));
-	else if (print) {
-		printf("total: ");
-		print_rates(now, first);
-	}
+	if (print)
+		print_rates(m, now, first, true);
 	code = BASE_EXIT_OK;
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {

@@ -278,8 +278,9 @@ static bool make_sketch(struct cli_dta_load *l, uint32_t reporter, bool delivere
 {
 	const struct cli_dta_settings *s = l->s;
 	const uint64_t item = l->sketch_next[reporter], wide = s->hll ? 1 : 8;
-	const uint32_t a_row = (s->columns + s->cells - 1) / s->cells;
-	const uint32_t row = (uint32_t)(item / a_row), column = (uint32_t)(item % a_row) * s->cells;
+	const uint32_t per_row = (s->columns + s->cells - 1) / s->cells;
+	const uint32_t row = (uint32_t)(item / per_row),
+		       column = (uint32_t)(item % per_row) * s->cells;
 	const uint32_t cells = BASE_MIN(s->columns - column, s->cells);
 	const uint32_t key[3] = {htobe32(s->epoch), htobe32(row), htobe32(column)};
 	const uint32_t end = htobe32((uint32_t)l->sketch_items);

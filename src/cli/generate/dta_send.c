@@ -407,9 +407,10 @@ static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 
 	if (x->s->essential && !x->s->legacy) {
 		const uint32_t most = BASE_MIN(rep->credits, UNSETTLED);
-		const uint32_t a_burst = packets * x->s->pack;
+		const uint32_t per_burst = packets * x->s->pack;
 
-		if (!settle(x, index, most > a_burst ? most - a_burst : 0, x->ring - BURST, stop))
+		if (!settle(x, index, most > per_burst ? most - per_burst : 0, x->ring - BURST,
+			    stop))
 			return false;
 	}
 	while (packets--) {
