@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -24,47 +25,37 @@ void base_json_stream(struct base_json *j, FILE *to)
 	*j = (struct base_json){.stream = to};
 }
 
-/* Room for n more bytes, or NULL beyond the limit. */
-static char *room(struct base_json *j, size_t n)
+/* Room for n more bytes. False: beyond the limit, or out of memory. */
+static bool room(struct base_json *j, size_t n)
 {
-	if (j->overflow)
-		return NULL;
-	if (n > j->max - j->len) {
-		j->overflow = true;
-		return NULL;
-	}
-	if (n > j->cap - j->len) {
-		size_t cap = j->cap ? j->cap : 4096;
-		char *buf;
+	size_t cap = j->cap ? j->cap : 4096;
+	char *buf;
 
-		while (cap - j->len < n)
-			cap *= 2;
-		if (cap > j->max)
-			cap = j->max;
-		buf = realloc(j->buf, cap);
-		if (!buf) {
-			j->overflow = true;
-			return NULL;
-		}
-		j->buf = buf;
-		j->cap = cap;
-	}
-	return j->buf + j->len;
+	if (n <= j->cap - j->len)
+		return true;
+	if (n > j->max - j->len)
+		return false;
+	while (cap - j->len < n)
+		cap *= 2;
+	cap = BASE_MIN(cap, j->max);
+	buf = realloc(j->buf, cap);
+	if (!buf)
+		return false;
+	j->buf = buf;
+	j->cap = cap;
+	return true;
 }
 
 static void put(struct base_json *j, const char *s, size_t n)
 {
-	char *to;
-
 	if (j->stream) {
 		fwrite(s, 1, n, j->stream);
-		return;
+	} else if (!j->overflow && room(j, n)) {
+		memcpy(j->buf + j->len, s, n);
+		j->len += n;
+	} else {
+		j->overflow = true;
 	}
-	to = room(j, n);
-	if (!to)
-		return;
-	memcpy(to, s, n);
-	j->len += n;
 }
 
 void base_json_line(struct base_json *j)

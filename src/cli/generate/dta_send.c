@@ -582,7 +582,7 @@ int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *
 	if (err)
 		goto out;
 	if (HAVE_BPF && s->xdp) {
-		char error[256];
+		char error[256] = "not enough memory";
 
 		x.xdp = cli_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
 		if (!x.xdp) {

@@ -93,22 +93,16 @@ static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char 
 	int err;
 
 	if (getsockname(fd, (struct sockaddr *)&from, &n) ||
-	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET) {
-		snprintf(error, bytes, "--xdp: IPv4 only");
-		return -EAFNOSUPPORT;
-	}
+	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET)
+		return base_fail(error, bytes, -EAFNOSUPPORT, "--xdp: IPv4 only");
 	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
-	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r)) {
-		snprintf(error, bytes, "--xdp: %s: no such interface", interface);
-		return -ENODEV;
-	}
+	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r))
+		return base_fail(error, bytes, -ENODEV, "--xdp: %s: no such interface", interface);
 	memcpy(x->head + 6, r.ifr_hwaddr.sa_data, 6);
 	err = resolve(interface, &to, x->head);
-	if (err) {
-		snprintf(error, bytes, "--xdp: %s: the translator is no neighbour there",
-			 interface);
-		return err;
-	}
+	if (err)
+		return base_fail(error, bytes, err,
+				 "--xdp: %s: the translator is no neighbour there", interface);
 	x->head[12] = 0x08;
 	ip[0] = 0x45;
 	ip[6] = 0x40; /* not to be fragmented */
@@ -175,22 +169,20 @@ struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t lon
 	struct cli_dta_xdp *x = calloc(1, sizeof(*x));
 	int err;
 
-	if (x) {
-		x->stride = (uint32_t)(sizeof(struct cli_dta_xdp_frame) + HEADERS + longest + 63) &
-			    ~63u;
-		x->room = ROOM_BYTES / x->stride;
-	}
-	err = x ? make_head(x, interface, fd, error, error_bytes) : -ENOMEM;
+	if (!x)
+		return NULL;
+	x->stride = (uint32_t)(sizeof(struct cli_dta_xdp_frame) + HEADERS + longest + 63) & ~63u;
+	x->room = ROOM_BYTES / x->stride;
+	err = make_head(x, interface, fd, error, error_bytes);
 	if (!err) {
 		err = load(x, interface);
-		if (err)
-			snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
-				 err == -EPERM	  ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
-				 : err == -EINVAL ? " (it needs Linux 5.18)"
-						  : "");
+		if (!err)
+			return x;
+		snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
+			 err == -EPERM	  ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
+			 : err == -EINVAL ? " (it needs Linux 5.18)"
+					  : "");
 	}
-	if (!err)
-		return x;
 	cli_dta_xdp_close(x);
 	errno = -err;
 	return NULL;
