@@ -212,7 +212,7 @@ static struct alert *find(struct act_alerts *s, uint64_t id)
 	return NULL;
 }
 
-/* Frees o. NULL: out of memory, counted as so many lost. */
+/* Frees o. NULL: out of memory, and count alerts are lost. */
 static char *text_of(struct act_alerts *s, json_t *o, size_t count)
 {
 	char *text = json_dumps(o, JSON_COMPACT);

@@ -89,7 +89,7 @@ struct merge {
 	int err;
 };
 
-struct model {
+struct merge_model {
 	const char *name;
 	void *bytes;
 	size_t length;
@@ -98,7 +98,7 @@ struct model {
 
 static void copy_if(void *arg, const char *name, const void *bytes, size_t length)
 {
-	struct model *m = arg;
+	struct merge_model *m = arg;
 
 	if (strcmp(name, m->name))
 		return;
@@ -108,7 +108,7 @@ static void copy_if(void *arg, const char *name, const void *bytes, size_t lengt
 	m->length = length;
 }
 
-static struct analyse_pipeline *load(const struct model *m)
+static struct analyse_pipeline *load(const struct merge_model *m)
 {
 	struct analyse_pipeline_opts o = {
 		.columns = m->info.columns,
@@ -127,7 +127,7 @@ static struct analyse_pipeline *load(const struct model *m)
 }
 
 /* The merged model, to be freed; NULL: they do not match. */
-static void *unite(const struct model *a, const struct model *b, size_t *bytes)
+static void *unite(const struct merge_model *a, const struct merge_model *b, size_t *bytes)
 {
 	struct analyse_pipeline *p = load(a), *q = load(b);
 	void *out = NULL;
@@ -156,8 +156,8 @@ static void put(struct merge *m, const char *name, const void *bytes, size_t len
 static void add(void *arg, const char *name, const void *bytes, size_t length)
 {
 	struct merge *m = arg;
-	struct model mine = {.name = name},
-		     theirs = {.bytes = (void *)(uintptr_t)bytes, .length = length};
+	struct merge_model mine = {.name = name},
+			   theirs = {.bytes = (void *)(uintptr_t)bytes, .length = length};
 	int err = analyse_pipeline_model_info(bytes, length, &theirs.info);
 	void *both;
 	size_t n;

@@ -134,46 +134,34 @@ static void cut_name(char *name)
 	*(dash ? dash : name) = 0;
 }
 
-/*
- * A pipeline for a pod, with the model that --model holds for the pod or its service. NULL after a
- * line on stderr.
- */
-static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipeline_opts *o,
-					   const struct cli_replay_pod *pod, uint32_t *unknown)
+/* A pipeline for a pod, with the model that --model holds for the pod or its service. */
+static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts *o,
+		      uint32_t *unknown)
 {
-	char names[3][256] = {""};
-	const char *known = "";
+	const struct cli_replay_pod *pod = &r->data.pods[i];
 	struct analyse_model_info info;
 	struct analyse_pipeline *p;
-	int err = -ENOENT;
+	char known[256];
+	int err;
 
-	snprintf(names[0], sizeof(names[0]), "%s", pod->name);
-	for (int i = 0; i < 3 && err == -ENOENT; i++) {
-		if (i) {
-			memcpy(names[i], names[i - 1], sizeof(names[i]));
-			cut_name(names[i]);
-		}
-		known = names[i];
+	snprintf(known, sizeof(known), "%s", pod->name);
+	err = collect_models_info(r->models, known, "", &info);
+	for (int cuts = 0; cuts < 2 && err == -ENOENT; cuts++) {
+		cut_name(known);
 		err = collect_models_info(r->models, known, "", &info);
 	}
 	o->columns = pod->n_columns;
 	if (!err && info.columns > o->columns && info.columns <= ANALYSE_ROW_MAX)
 		o->columns = info.columns;
-	p = analyse_pipeline_create(o);
-	if (!p) {
-		cli_replay_say("%s: %s", pod->name,
-			       errno == EINVAL ? "the detector refuses its options"
-					       : strerror(errno));
-		return NULL;
-	}
-	if (!r->fleet) {
+	p = r->pods[i].pipeline = analyse_pipeline_create(o);
+	if (!p)
+		return cli_replay_say("%s: %s", pod->name,
+				      errno == EINVAL ? "the detector refuses its options"
+						      : strerror(errno));
+	if (!r->fleet)
 		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
-		if (!r->fleet) {
-			cli_replay_say("fleet: %s", strerror(errno));
-			analyse_pipeline_free(p);
-			return NULL;
-		}
-	}
+	if (!r->fleet)
+		return cli_replay_say("fleet: %s", strerror(errno));
 	analyse_fleet_join(r->fleet, p);
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
@@ -184,7 +172,8 @@ static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipe
 				       ? "of another version"
 				       : "damaged, or of another detector, step or columns");
 	*unknown += err != 0;
-	return p;
+	r->data.losses.columns_refused += analyse_pipeline_columns(p, pod->columns, pod->n_columns);
+	return 0;
 }
 
 static int create_pods(struct replay *r)
@@ -208,17 +197,9 @@ static int create_pods(struct replay *r)
 	r->row = calloc(n, sizeof(*r->row));
 	if (!r->pods || !r->moving || !r->verdicts || !r->row)
 		return cli_replay_say("pipelines: %s", strerror(ENOMEM));
-	for (uint32_t i = 0; i < n; i++) {
-		struct cli_replay_pod *pod = &r->data.pods[i];
-
-		if (!pod->rows)
-			continue;
-		r->pods[i].pipeline = create_pod(r, &o, pod, &unknown);
-		if (!r->pods[i].pipeline)
+	for (uint32_t i = 0; i < n; i++)
+		if (r->data.pods[i].rows && create_pod(r, i, &o, &unknown))
 			return -1;
-		r->data.losses.columns_refused +=
-			analyse_pipeline_columns(r->pods[i].pipeline, pod->columns, pod->n_columns);
-	}
 	if (settings.model && unknown)
 		cli_replay_say("%u of %u pods are not known from %s", unknown,
 			       n - (uint32_t)r->data.losses.files_empty, settings.model);

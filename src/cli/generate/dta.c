@@ -40,7 +40,7 @@ static void hops_of(struct answer *a)
 	}
 }
 
-/* The answers for the a->n-th key, at most so many of each kind. */
+/* The answers for the a->n-th key, while fewer than most of a kind were shown. */
 static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], answer_fn *put,
 			   void *to)
 {
@@ -80,7 +80,7 @@ static bool estimate_of(struct answer *a)
 	return !cli_dta_sketch_estimate(a->load, key, &a->estimate);
 }
 
-/* At most so many of each kind; in_all: of all kinds that have keys. */
+/* Up to most answers of each kind; in_all: of all kinds that have keys together. */
 static void each_answer(const struct cli_dta_load *l, uint64_t most, bool in_all, answer_fn *put,
 			void *to)
 {
