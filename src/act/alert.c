@@ -57,71 +57,66 @@ void act_alerts_free(struct act_alerts *a)
 /* ---- JSON ---- */
 
 /* RFC 3339 with milliseconds. */
-static void put_time(json_t *o, const char *key, int64_t ns)
+static json_t *time_of(int64_t ns)
 {
 	time_t s = (time_t)(ns / SECOND_NS);
-	char day[32], text[48];
+	char day[32];
 	struct tm tm;
 
 	gmtime_r(&s, &tm);
 	strftime(day, sizeof(day), "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text, sizeof(text), "%s.%03dZ", day, (int)(ns % SECOND_NS / 1000000));
-	json_object_set_new(o, key, json_string(text));
+	return json_sprintf("%s.%03dZ", day, (int)(ns % SECOND_NS / 1000000));
 }
 
 /* A truncated name may end within a UTF-8 character, which jansson refuses. */
-static void put(json_t *o, const char *key, const char *text)
+static json_t *string(const char *text)
 {
 	size_t n = strlen(text);
 	json_t *s;
 
 	while (!(s = json_stringn(text, n)) && n)
 		n--;
-	json_object_set_new(o, key, s);
+	return s;
 }
 
-static void put_nonempty(json_t *o, const char *key, const char *text)
+static json_t *nonempty(const char *text)
 {
-	if (*text)
-		put(o, key, text);
+	return *text ? string(text) : NULL;
 }
 
-static void put_trace(json_t *o, const struct act_anomaly *a)
+static json_t *number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+static json_t *trace_of(const struct act_anomaly *a)
 {
 	char id[2 * ACT_TRACE_ID_BYTES + 1];
 
-	if (!a->has_trace)
-		return;
 	base_hex(id, a->trace, sizeof(a->trace));
-	put(o, "trace_id", id);
+	return a->has_trace ? json_string(id) : NULL;
 }
 
-static void put_link(json_t *o, const char *key, const struct act_alerts *s,
-		     const struct act_anomaly *a)
+static json_t *instance_of(const struct act_anomaly *a)
+{
+	return json_sprintf("%016llx", (unsigned long long)a->instance);
+}
+
+static json_t *link_of(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	char text[1024];
 
-	if (!s->link)
-		return;
-	snprintf(text, sizeof(text), "%s/#tab=anomalies&anomaly=%016llx", s->link,
+	snprintf(text, sizeof(text), "%s/#tab=anomalies&anomaly=%016llx", s->link ? s->link : "",
 		 (unsigned long long)a->instance);
-	put(o, key, text);
+	return s->link ? string(text) : NULL;
 }
 
 static json_t *labels(const struct act_anomaly *a)
 {
-	json_t *o = json_object();
-	char instance[20];
-
-	put(o, "alertname", NAME);
-	put(o, "severity", "warning");
-	put_nonempty(o, "pod", a->name.pod);
-	put_nonempty(o, "service", a->name.service);
-	put_nonempty(o, "namespace", a->name.kube_namespace);
-	put_nonempty(o, "host", a->name.host);
-	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)a->instance);
-	put(o, "instance_id", instance);
-	return o;
+	return json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o}", "alertname", NAME, "severity",
+			 "warning", "pod", nonempty(a->name.pod), "service",
+			 nonempty(a->name.service), "namespace", nonempty(a->name.kube_namespace),
+			 "host", nonempty(a->name.host), "instance_id", instance_of(a));
 }
 
 static void describe(const struct act_anomaly *a, char *text, size_t room)
@@ -142,99 +137,68 @@ static void describe(const struct act_anomaly *a, char *text, size_t room)
 
 static json_t *annotations(const struct act_alerts *s, const struct act_anomaly *a)
 {
-	json_t *o = json_object();
-	char text[1024], number[32];
+	char text[1024];
 
 	describe(a, text, sizeof(text));
-	put(o, "summary", text);
-	snprintf(number, sizeof(number), "%.6g", a->peak);
-	put(o, "score", number);
-	if (a->blames)
-		put(o, "blame", a->blame[0].metric);
-	put_trace(o, a);
-	put_link(o, "page", s, a);
-	return o;
+	return json_pack("{s:o, s:o, s:o*, s:o*, s:o*}", "summary", string(text), "score",
+			 json_sprintf("%.6g", a->peak), "blame",
+			 a->blames ? string(a->blame[0].metric) : NULL, "trace_id", trace_of(a),
+			 "page", link_of(s, a));
 }
 
 static json_t *alert_json(const struct act_alerts *s, const struct act_anomaly *a, int64_t now_ns)
 {
-	json_t *o = json_object();
-
-	json_object_set_new(o, "labels", labels(a));
-	json_object_set_new(o, "annotations", annotations(s, a));
-	put_time(o, "startsAt", a->begin_ns);
-	put_time(o, "endsAt", a->end_ns ? a->end_ns : now_ns + 4 * s->again_ns);
-	put_link(o, "generatorURL", s, a);
-	return o;
+	return json_pack("{s:o, s:o, s:o, s:o, s:o*}", "labels", labels(a), "annotations",
+			 annotations(s, a), "startsAt", time_of(a->begin_ns), "endsAt",
+			 time_of(a->end_ns ? a->end_ns : now_ns + 4 * s->again_ns), "generatorURL",
+			 link_of(s, a));
 }
 
 /*
- * Adds the fields of Alertmanager's webhooks, version 4
+ * The fields of Alertmanager's webhooks, version 4
  * (prometheus.io/docs/alerting/latest/configuration/#webhook_config): a group of one alert, so that
  * their receivers accept it.
  */
-static void put_version_4(json_t *o, const struct act_alerts *s, const struct act_anomaly *a)
+static json_t *version_4(const struct act_alerts *s, const struct act_anomaly *a)
 {
 	const char *status = a->end_ns ? "resolved" : "firing";
-	json_t *alert = json_object(), *alerts = json_array(), *group = json_object();
-	char key[64];
+	/* Go's zero time: unknown */
+	json_t *end = a->end_ns ? time_of(a->end_ns) : json_string("0001-01-01T00:00:00Z");
+	json_t *alert = json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "status", status, "labels",
+				  labels(a), "annotations", annotations(s, a), "startsAt",
+				  time_of(a->begin_ns), "endsAt", end, "generatorURL",
+				  s->link ? link_of(s, a) : json_string(""), "fingerprint",
+				  instance_of(a));
 
-	snprintf(key, sizeof(key), "%016llx", (unsigned long long)a->instance);
-	put(alert, "status", status);
-	json_object_set_new(alert, "labels", labels(a));
-	json_object_set_new(alert, "annotations", annotations(s, a));
-	put_time(alert, "startsAt", a->begin_ns);
-	if (a->end_ns)
-		put_time(alert, "endsAt", a->end_ns);
-	else
-		put(alert, "endsAt", "0001-01-01T00:00:00Z"); /* Go's zero time: unknown */
-	put(alert, "generatorURL", "");
-	put_link(alert, "generatorURL", s, a);
-	put(alert, "fingerprint", key);
-	json_array_append_new(alerts, alert);
-	put(group, "alertname", NAME);
-	put(group, "instance_id", key);
-
-	put(o, "version", "4");
-	snprintf(key, sizeof(key), "{}:{instance_id=\"%016llx\"}", (unsigned long long)a->instance);
-	put(o, "groupKey", key);
-	json_object_set_new(o, "truncatedAlerts", json_integer(0));
-	put(o, "status", status);
-	put(o, "receiver", "sidelight");
-	json_object_set_new(o, "groupLabels", group);
-	json_object_set_new(o, "commonLabels", labels(a));
-	json_object_set_new(o, "commonAnnotations", annotations(s, a));
-	put(o, "externalURL", s->link ? s->link : "");
-	json_object_set_new(o, "alerts", alerts);
+	return json_pack(
+		"{s:s, s:o, s:i, s:s, s:s, s:{s:s, s:o}, s:o, s:o, s:o, s:[o]}", "version", "4",
+		"groupKey",
+		json_sprintf("{}:{instance_id=\"%016llx\"}", (unsigned long long)a->instance),
+		"truncatedAlerts", 0, "status", status, "receiver", "sidelight", "groupLabels",
+		"alertname", NAME, "instance_id", instance_of(a), "commonLabels", labels(a),
+		"commonAnnotations", annotations(s, a), "externalURL",
+		string(s->link ? s->link : ""), "alerts", alert);
 }
 
 static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *a)
 {
-	json_t *o = json_object(), *blame = json_array();
+	json_t *blame = json_array(), *o;
 
-	put(o, "event", a->end_ns ? "anomaly.end" : "anomaly.begin");
-	json_object_set_new(o, "id", json_integer((json_int_t)a->id));
-	json_object_set_new(o, "labels", labels(a));
-	put_time(o, "begin", a->begin_ns);
-	if (a->end_ns) {
-		put_time(o, "end", a->end_ns);
-		json_object_set_new(o, "unread", json_boolean(a->unread));
-	}
-	json_object_set_new(o, "score", isfinite(a->peak) ? json_real(a->peak) : json_null());
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
-		json_t *one = json_object();
 
-		put(one, "metric", b->metric);
-		json_object_set_new(one, "share", json_real(isfinite(b->share) ? b->share : 0));
-		json_object_set_new(one, "value",
-				    isfinite(b->value) ? json_real(b->value) : json_null());
-		json_array_append_new(blame, one);
+		json_array_append_new(blame, json_pack("{s:o, s:o, s:o}", "metric",
+						       string(b->metric), "share",
+						       json_real(isfinite(b->share) ? b->share : 0),
+						       "value", number(b->value)));
 	}
-	json_object_set_new(o, "blame", blame);
-	put_trace(o, a);
-	put_link(o, "page", s, a);
-	put_version_4(o, s, a);
+	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o*, s:o*}", "event",
+		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", (json_int_t)a->id,
+		      "labels", labels(a), "begin", time_of(a->begin_ns), "end",
+		      a->end_ns ? time_of(a->end_ns) : NULL, "unread",
+		      a->end_ns ? json_boolean(a->unread) : NULL, "score", number(a->peak), "blame",
+		      blame, "trace_id", trace_of(a), "page", link_of(s, a));
+	json_object_update_new(o, version_4(s, a));
 	return o;
 }
 
@@ -248,20 +212,23 @@ static struct alert *find(struct act_alerts *s, uint64_t id)
 	return NULL;
 }
 
+/* Frees o. NULL: out of memory, and count alerts are lost. */
+static char *text_of(struct act_alerts *s, json_t *o, size_t count)
+{
+	char *text = json_dumps(o, JSON_COMPACT);
+
+	json_decref(o);
+	s->lost += text ? 0 : count;
+	return text;
+}
+
 static void notify(struct act_alerts *s, const struct act_anomaly *a,
 		   const struct act_alerts_out *out)
 {
-	json_t *o = out->webhook ? event_json(s, a) : NULL;
-	char *text;
+	char *text = out->webhook ? text_of(s, event_json(s, a), 1) : NULL;
 
-	if (!o)
-		return;
-	text = json_dumps(o, JSON_COMPACT);
-	json_decref(o);
 	if (text)
 		out->webhook(out->arg, text, strlen(text));
-	else
-		s->lost++;
 	free(text);
 }
 
@@ -315,14 +282,9 @@ void act_alerts_poll(struct act_alerts *s, int64_t now_ns, const struct act_aler
 		s->alert[kept++] = *x;
 	}
 	s->n = kept;
-	if (!all)
-		return;
-	text = json_dumps(all, JSON_COMPACT);
-	json_decref(all);
+	text = all ? text_of(s, all, n) : NULL;
 	if (text)
 		out->alertmanager(out->arg, text, strlen(text), n);
-	else
-		s->lost += n;
 	free(text);
 }
 

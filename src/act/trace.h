@@ -1,32 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * trace.h - decides which finished traces to keep. The live collector and `sidelight replay` use
- * the same policy. Pure: no clock, no I/O, no lock; not thread-safe.
- *
- * Reasons, strongest first:
- *
- * - error: the root, or a span within (act_trace_afford()), has status error.
- * - slow: the trace lasted over slow_factor times the median of its route (the root's name and the
- *   set of participating services), or of its root while the route is unknown. From 4/5 of that on
- *   it is kept while there is room, as medians are right to 2 % at best.
- * - verdict: the root's pod, which users wait for, had a score above 1; or, while less than half of
- *   the budget is spent, any visited pod had.
- * - head: a share of trace ids, the same ids in every collector.
+ * trace.h - decides which finished traces to keep, for the reasons and within the budget of
+ * docs/analytics.md ("Traces"). The live collector and `sidelight replay` use the same policy.
+ * Pure: no clock, no I/O, no lock; not thread-safe.
  *
  * Medians are learned online, from logarithmic histograms with 16 steps per octave whose counts are
- * halved at 16384. Of slow traces two in a hundred, chosen by id, are learned: otherwise a lasting
- * fault would soon be the median.
- *
- * Budget. Each trace adds `budget` to an account and each kept trace takes one. At most budget *
- * window is saved. Errors and slow traces may overdraw it by half of that, as faults come in
- * bursts. The other reasons leave a share of the window's income: doubtful slow traces a tenth,
- * verdicts a quarter, head sampling and verdicts on other pods half. A hundredth of the budget is
- * reserved for verdicts, so that no flood of errors takes all. Of any n consecutive traces at most
- * budget * (n + 1.5 window) are kept, from the start at most budget * (n + window / 2), and never
- * more than budget * total if total is known.
+ * halved at 16384. They are right to 2 % at best, so that traces from 4/5 of slow_factor on are
+ * doubtful.
  *
  * The account starts empty: errors are kept at once, slow traces from the fourth of a root on,
- * others once traces have brought their share.
+ * others once traces have brought their share. From the start at most budget * (n + window / 2)
+ * are kept, and never more than budget * total if total is known.
  *
  * Decisions depend on earlier traces only, through the account and the medians. Reordering within a
  * few hundred traces changes medians by less than a step of the histogram, so while the budget

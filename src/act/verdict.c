@@ -85,15 +85,12 @@ struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts)
 	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
 	v->bucket = calloc(v->buckets, sizeof(struct act_verdict_pod *));
 	v->anomaly = calloc(o->max_anomalies, sizeof(*v->anomaly));
-	if (!v->bucket || !v->anomaly) {
-		free(v->bucket);
-		free(v->anomaly);
-		free(v);
-		errno = ENOMEM;
-		return NULL;
-	}
 	pthread_mutex_init(&v->lock, NULL);
-	return v;
+	if (v->bucket && v->anomaly)
+		return v;
+	act_verdicts_free(v);
+	errno = ENOMEM;
+	return NULL;
 }
 
 static void pod_free(struct act_verdict_pod *p)
@@ -107,7 +104,7 @@ void act_verdicts_free(struct act_verdicts *v)
 {
 	if (!v)
 		return;
-	for (size_t i = 0; i < v->buckets; i++)
+	for (size_t i = 0; v->bucket && i < v->buckets; i++)
 		for (struct act_verdict_pod *p = v->bucket[i], *next; p; p = next) {
 			next = p->next;
 			pod_free(p);
@@ -150,10 +147,7 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 	}
 	err = ENOMEM;
 	p = calloc(1, sizeof(*p));
-	if (!p)
-		goto unlock;
-	p->score = calloc(ACT_SCORES_KEPT, sizeof(*p->score));
-	if (!p->score) {
+	if (!p || !(p->score = calloc(ACT_SCORES_KEPT, sizeof(*p->score)))) {
 		free(p);
 		p = NULL;
 		goto unlock;
@@ -304,57 +298,63 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	memcpy(a->blame, c->blame, sizeof(a->blame));
 }
 
-typedef void (*changed_fn)(const struct act_anomaly *a, void *arg);
+/* One call of act_verdicts_keep(). */
+struct verdict_pass {
+	struct act_verdicts *v;
+	int64_t now_ns;
+	void (*changed)(const struct act_anomaly *a, void *arg);
+	void *arg;
+};
 
 /* Notifies each begin, change and end, also of anomalies that the list dropped. */
-static void notify(struct act_verdicts *v, const struct act_anomaly *on, changed_fn changed,
-		   void *arg)
+static void notify(const struct verdict_pass *k, const struct act_anomaly *on)
 {
-	struct act_anomaly *a = by_id(v, on->id);
+	struct act_anomaly *a = by_id(k->v, on->id);
 
 	if (a)
 		*a = *on;
-	changed(on, arg);
+	k->changed(on, k->arg);
 }
 
 /* Ends at the last finding at the earliest, as the clock may have been set. */
-static void end(struct act_verdicts *v, struct act_verdict_pod *p, int64_t ns, bool unread,
-		changed_fn changed, void *arg)
+static void end(const struct verdict_pass *k, struct act_verdict_pod *p, int64_t ns, bool unread)
 {
 	p->on.end_ns = BASE_MAX(ns, p->on.last_ns);
 	p->on.unread = unread;
-	notify(v, &p->on, changed, arg);
+	notify(k, &p->on);
 	p->on.id = 0;
 }
 
-static void keep_pod(struct act_verdicts *v, struct act_verdict_pod *p,
-		     const struct verdict_state *s, bool gone, int64_t now_ns, changed_fn changed,
-		     void *arg)
+static void keep_pod(const struct verdict_pass *k, struct act_verdict_pod *p,
+		     const struct verdict_state *s, bool gone)
 {
 	const struct verdict_course *c = &s->course;
-	bool unread = gone || now_ns - s->v.ns > (int64_t)v->o.unread_ns;
+	bool unread = gone || k->now_ns - s->v.ns > (int64_t)k->v->o.unread_ns;
 
 	if (p->on.id && p->kept_number != c->number) /* another has begun since */
-		end(v, p, c->begin_ns, false, changed, arg);
+		end(k, p, c->begin_ns, false);
 	if (c->number > p->kept_number + 1)
-		v->stats.missed += c->number - p->kept_number - 1;
+		k->v->stats.missed += c->number - p->kept_number - 1;
 	if (c->number != p->kept_number ||
 	    (!p->on.id && c->findings > p->kept_findings && s->v.anomalous && !unread))
-		begin(v, p, s);
+		begin(k->v, p, s);
 	if (p->on.id && (c->findings != p->kept_findings || p->traced)) {
 		take_course(&p->on, c);
 		p->kept_findings = c->findings;
 		p->traced = false;
-		notify(v, &p->on, changed, arg);
+		notify(k, &p->on);
 	}
 	if (p->on.id && !s->v.anomalous)
-		end(v, p, c->end_ns, false, changed, arg);
+		end(k, p, c->end_ns, false);
 	else if (p->on.id && unread)
-		end(v, p, now_ns, true, changed, arg);
+		end(k, p, k->now_ns, true);
 }
 
-void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn changed, void *arg)
+void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns,
+		       void (*changed)(const struct act_anomaly *a, void *arg), void *arg)
 {
+	const struct verdict_pass pass = {v, now_ns, changed, arg};
+
 	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++) {
 		struct act_verdict_pod **at = &v->bucket[i], *p;
@@ -368,7 +368,7 @@ void act_verdicts_keep(struct act_verdicts *v, int64_t now_ns, changed_fn change
 			pthread_mutex_lock(&p->lock);
 			s = p->shown;
 			pthread_mutex_unlock(&p->lock);
-			keep_pod(v, p, &s, gone, now_ns, changed, arg);
+			keep_pod(&pass, p, &s, gone);
 			if (!gone) {
 				at = &p->next;
 				continue;
@@ -469,49 +469,48 @@ double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t sin
 	return most;
 }
 
-void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
-		       void *arg)
+typedef void pod_fn(const struct act_pod_verdict *pod, void *arg);
+
+/* Under the store's lock. */
+static void each_pod(struct act_verdicts *v, pod_fn *fn, void *arg)
 {
 	struct act_pod_verdict pod;
 
-	pthread_mutex_lock(&v->lock);
 	for (size_t i = 0; i < v->buckets; i++)
 		for (struct act_verdict_pod *p = v->bucket[i]; p; p = p->next) {
 			look(p, &pod);
 			fn(&pod, arg);
 		}
+}
+
+void act_verdicts_pods(struct act_verdicts *v, pod_fn *fn, void *arg)
+{
+	pthread_mutex_lock(&v->lock);
+	each_pod(v, fn, arg);
 	pthread_mutex_unlock(&v->lock);
 }
 
 size_t act_verdicts_anomalies(struct act_verdicts *v, uint64_t after, struct act_anomaly *out,
 			      size_t max)
 {
+	const struct act_anomaly *a;
 	size_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
-	for (uint64_t id = v->last_id; id > after && n < max; id--) {
-		const struct act_anomaly *a = by_id(v, id);
-
-		if (!a)
-			break;
+	for (uint64_t id = v->last_id; id > after && n < max && (a = by_id(v, id)); id--)
 		out[n++] = *a;
-	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
 }
 
 uint64_t act_verdicts_begun(struct act_verdicts *v, int64_t since_ns)
 {
+	const struct act_anomaly *a;
 	uint64_t n = 0;
 
 	pthread_mutex_lock(&v->lock);
-	for (uint64_t id = v->last_id; id; id--) {
-		const struct act_anomaly *a = by_id(v, id);
-
-		if (!a)
-			break;
+	for (uint64_t id = v->last_id; (a = by_id(v, id)); id--)
 		n += a->begin_ns >= since_ns;
-	}
 	pthread_mutex_unlock(&v->lock);
 	return n;
 }
@@ -557,17 +556,8 @@ static void add_up(const struct act_pod_verdict *p, void *arg)
 
 void act_verdicts_stats(struct act_verdicts *v, struct act_verdicts_stats *out)
 {
-	struct act_verdicts_stats now = {0};
-
-	act_verdicts_pods(v, add_up, &now);
 	pthread_mutex_lock(&v->lock);
 	*out = v->stats;
+	each_pod(v, add_up, out);
 	pthread_mutex_unlock(&v->lock);
-	out->pods = now.pods;
-	out->anomalous = now.anomalous;
-	out->drifting = now.drifting;
-	out->shadow_anomalous = now.shadow_anomalous;
-	out->findings += now.findings;
-	out->alarms += now.alarms;
-	out->shadow_alarms += now.shadow_alarms;
 }

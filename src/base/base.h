@@ -75,6 +75,14 @@ bool base_log_allow(struct base_log_limit *limit);
 int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/* ---- files ---- */
+
+/*
+ * A regular file of at most max bytes, to be freed, with a NUL behind it. NULL with errno: EINVAL,
+ * not regular; EFBIG.
+ */
+char *base_read_file(const char *path, size_t max, size_t *bytes);
+
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */
@@ -173,9 +181,11 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 /* For a command without operands. False: return *code. */
 bool base_options_only(const struct base_command *cmd, const struct base_option *table, int argc,
 		       char **argv, int *code);
-/* One line on stderr, "sidelight NAME: ...", and returns BASE_EXIT_USAGE. */
-int base_usage(const struct base_command *cmd, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+/* One line on stderr, "sidelight NAME: ...", and returns code. */
+int base_complain(const struct base_command *cmd, int code, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+#define base_usage(cmd, ...)   base_complain(cmd, BASE_EXIT_USAGE, __VA_ARGS__)
+#define base_failure(cmd, ...) base_complain(cmd, BASE_EXIT_FAILURE, __VA_ARGS__)
 
 /*
  * For "did you mean": true if candidate is nearer to word than *least, the distance of the best one

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -24,47 +25,37 @@ void base_json_stream(struct base_json *j, FILE *to)
 	*j = (struct base_json){.stream = to};
 }
 
-/* Room for n more bytes, or NULL beyond the limit. */
-static char *room(struct base_json *j, size_t n)
+/* Room for n more bytes. False: beyond the limit, or out of memory. */
+static bool room(struct base_json *j, size_t n)
 {
-	if (j->overflow)
-		return NULL;
-	if (n > j->max - j->len) {
-		j->overflow = true;
-		return NULL;
-	}
-	if (n > j->cap - j->len) {
-		size_t cap = j->cap ? j->cap : 4096;
-		char *buf;
+	size_t cap = j->cap ? j->cap : 4096;
+	char *buf;
 
-		while (cap - j->len < n)
-			cap *= 2;
-		if (cap > j->max)
-			cap = j->max;
-		buf = realloc(j->buf, cap);
-		if (!buf) {
-			j->overflow = true;
-			return NULL;
-		}
-		j->buf = buf;
-		j->cap = cap;
-	}
-	return j->buf + j->len;
+	if (n <= j->cap - j->len)
+		return true;
+	if (n > j->max - j->len)
+		return false;
+	while (cap - j->len < n)
+		cap *= 2;
+	cap = BASE_MIN(cap, j->max);
+	buf = realloc(j->buf, cap);
+	if (!buf)
+		return false;
+	j->buf = buf;
+	j->cap = cap;
+	return true;
 }
 
 static void put(struct base_json *j, const char *s, size_t n)
 {
-	char *to;
-
 	if (j->stream) {
 		fwrite(s, 1, n, j->stream);
-		return;
+	} else if (!j->overflow && room(j, n)) {
+		memcpy(j->buf + j->len, s, n);
+		j->len += n;
+	} else {
+		j->overflow = true;
 	}
-	to = room(j, n);
-	if (!to)
-		return;
-	memcpy(to, s, n);
-	j->len += n;
 }
 
 void base_json_line(struct base_json *j)
@@ -198,24 +189,6 @@ void base_json_time(struct base_json *j, int64_t ns)
 			       (unsigned long long)(us % 1000000)));
 }
 
-void base_json_kstring(struct base_json *j, const char *key, const char *s)
-{
-	base_json_key(j, key);
-	base_json_string(j, s);
-}
-
-void base_json_ku64(struct base_json *j, const char *key, uint64_t v)
-{
-	base_json_key(j, key);
-	base_json_u64(j, v);
-}
-
-void base_json_ki64(struct base_json *j, const char *key, int64_t v)
-{
-	base_json_key(j, key);
-	base_json_i64(j, v);
-}
-
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 {
 	char text[256];
@@ -225,30 +198,6 @@ void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ..
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	base_json_kstring(j, key, text);
-}
-
-void base_json_kf64(struct base_json *j, const char *key, double v)
-{
-	base_json_key(j, key);
-	base_json_f64(j, v);
-}
-
-void base_json_kbool(struct base_json *j, const char *key, bool v)
-{
-	base_json_key(j, key);
-	base_json_bool(j, v);
-}
-
-void base_json_ktime(struct base_json *j, const char *key, int64_t ns)
-{
-	base_json_key(j, key);
-	base_json_time(j, ns);
-}
-
-void base_json_kbegin(struct base_json *j, const char *key, char bracket)
-{
-	base_json_key(j, key);
-	base_json_begin(j, bracket);
 }
 
 struct base_json_mark base_json_mark(const struct base_json *j)

@@ -46,16 +46,16 @@ void base_json_null(struct base_json *j);
 void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decimals */
 
 /* key and value in one. */
-void base_json_kstring(struct base_json *j, const char *key, const char *s);
-void base_json_ku64(struct base_json *j, const char *key, uint64_t v);
-void base_json_ki64(struct base_json *j, const char *key, int64_t v);
+#define base_json_kstring(j, key, s)	  (base_json_key(j, key), base_json_string(j, s))
+#define base_json_ku64(j, key, v)	  (base_json_key(j, key), base_json_u64(j, v))
+#define base_json_ki64(j, key, v)	  (base_json_key(j, key), base_json_i64(j, v))
+#define base_json_kf64(j, key, v)	  (base_json_key(j, key), base_json_f64(j, v))
+#define base_json_kbool(j, key, v)	  (base_json_key(j, key), base_json_bool(j, v))
+#define base_json_ktime(j, key, ns)	  (base_json_key(j, key), base_json_time(j, ns))
+#define base_json_kbegin(j, key, bracket) (base_json_key(j, key), base_json_begin(j, bracket))
 /* A string of up to 255 bytes. */
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void base_json_kf64(struct base_json *j, const char *key, double v);
-void base_json_kbool(struct base_json *j, const char *key, bool v);
-void base_json_ktime(struct base_json *j, const char *key, int64_t ns);
-void base_json_kbegin(struct base_json *j, const char *key, char bracket);
 
 struct base_json_mark base_json_mark(const struct base_json *j);
 void base_json_back(struct base_json *j, struct base_json_mark mark); /* also clears overflow */

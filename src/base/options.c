@@ -27,7 +27,7 @@ struct options_parser {
 	const char *where;  /* "--period" or "FILE:LINE: period", for messages */
 };
 
-/* ---- the arena: strings and lists live as long as the process, as argv does ---- */
+/* ---- the arena: what options point to lives as long as the process, as argv does ---- */
 
 struct options_block {
 	struct options_block *next;
@@ -37,7 +37,7 @@ static struct options_block *arena; /* options are parsed once, by one thread */
 
 static void *keep(size_t bytes)
 {
-	struct options_block *b = malloc(sizeof(*b) + bytes);
+	struct options_block *b = calloc(1, sizeof(*b) + bytes);
 
 	if (!b)
 		return NULL;
@@ -48,40 +48,22 @@ static void *keep(size_t bytes)
 
 /* ---- messages ---- */
 
-__attribute__((format(printf, 2, 0))) static int vusage(const struct base_command *cmd,
-							const char *fmt, va_list ap)
+int base_complain(const struct base_command *cmd, int code, const char *fmt, ...)
 {
-	char line[1024];
+	char line[8192];
+	va_list ap;
 
+	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
 	for (char *p = line; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			*p = '?';
 	fprintf(stderr, "sidelight %s: %s\n", cmd->name, line);
-	return BASE_EXIT_USAGE;
+	return code;
 }
 
-int base_usage(const struct base_command *cmd, const char *fmt, ...)
-{
-	va_list ap;
-	int r;
-
-	va_start(ap, fmt);
-	r = vusage(cmd, fmt, ap);
-	va_end(ap);
-	return r;
-}
-
-__attribute__((format(printf, 2, 3))) static int wrong(const struct options_parser *p,
-						       const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vusage(p->cmd, fmt, ap);
-	va_end(ap);
-	return USAGE_ERROR;
-}
+#define WRONG(p, ...) base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
 
 /* ---- one value ---- */
 
@@ -105,12 +87,11 @@ static int f64(const char *s, double *out)
 
 static int flag(const char *s, bool *out)
 {
-	static const char *const yes[] = {"true", "yes", "on", "1"};
-	static const char *const no[] = {"false", "no", "off", "0"};
+	static const char *const names[] = {"false", "true", "no", "yes", "off", "on", "0", "1"};
 
-	for (size_t i = 0; i < 4; i++) {
-		if (!strcasecmp(s, yes[i]) || !strcasecmp(s, no[i])) {
-			*out = !strcasecmp(s, yes[i]);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!strcasecmp(s, names[i])) {
+			*out = i & 1;
 			return 0;
 		}
 	}
@@ -133,41 +114,14 @@ static int append(struct base_strings *list, const char *s)
 	return 0;
 }
 
-void base_print_duration(char *out, size_t bytes, uint64_t ns)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {{"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
-		     {"ms", 1000000},	   {"us", 1000},       {"ns", 1}};
-
-	if (!ns) {
-		snprintf(out, bytes, "0");
-		return;
-	}
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (ns % units[i].ns)
-			continue;
-		snprintf(out, bytes, "%llu%s", (unsigned long long)(ns / units[i].ns),
-			 units[i].name);
-		return;
-	}
-}
-
 static void print_size(char *out, size_t bytes, uint64_t v)
 {
-	static const char letters[] = "TGMK";
+	const char *letter = "TGMK";
+	unsigned shift = 40;
 
-	for (unsigned i = 0; i < 4; i++) {
-		unsigned shift = 10 * (4 - i);
-
-		if (v && !(v & ((UINT64_C(1) << shift) - 1))) {
-			snprintf(out, bytes, "%llu%c", (unsigned long long)(v >> shift),
-				 letters[i]);
-			return;
-		}
-	}
-	snprintf(out, bytes, "%llu", (unsigned long long)v);
+	for (; shift && (!v || v & ((UINT64_C(1) << shift) - 1)); shift -= 10)
+		letter++;
+	snprintf(out, bytes, "%" PRIu64 "%.1s", v >> shift, letter);
 }
 
 static void print_number(char *out, size_t bytes, const struct base_option *o, double v)
@@ -215,19 +169,21 @@ static void store_uint(const struct base_option *o, uint64_t v)
 		*(uint64_t *)o->to = v;
 }
 
-static uint64_t load_uint(const struct base_option *o)
+static double load_number(const struct base_option *o)
 {
-	return o->bytes == 1   ? *(const uint8_t *)o->to
-	       : o->bytes == 2 ? *(const uint16_t *)o->to
-	       : o->bytes == 4 ? *(const uint32_t *)o->to
-			       : *(const uint64_t *)o->to;
+	return o->type == BASE_OPT_F64	 ? *(const double *)o->to
+	       : o->type == BASE_OPT_INT ? *(const int32_t *)o->to
+	       : o->bytes == 1		 ? *(const uint8_t *)o->to
+	       : o->bytes == 2		 ? *(const uint16_t *)o->to
+	       : o->bytes == 4		 ? *(const uint32_t *)o->to
+					 : (double)*(const uint64_t *)o->to;
 }
 
 static int set(const struct options_parser *p, const struct base_option *o, const char *s)
 {
 	uint64_t u = 0;
 	double d = 0;
-	bool b = false, negative;
+	bool b = false, negative = false;
 	int err = 0;
 
 	switch (o->type) {
@@ -240,39 +196,37 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		return 0;
 	case BASE_OPT_LIST:
 		if (append(o->to, s))
-			return wrong(p, "%s: out of memory", p->where);
+			return WRONG(p, "%s: out of memory", p->where);
 		return 0;
 	case BASE_OPT_UINT:
 		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
-		d = (double)u;
 		break;
 	case BASE_OPT_INT:
 		negative = *s == '-';
 		err = base_parse_u64(s + negative, 0, (uint64_t)INT32_MAX + negative, &u);
-		d = negative ? -(double)u : (double)u;
 		break;
 	case BASE_OPT_F64:
 		err = f64(s, &d);
 		break;
 	case BASE_OPT_DURATION:
 		err = base_parse_duration(s, &u);
-		d = (double)u;
 		break;
 	case BASE_OPT_SIZE:
 		err = base_parse_size(s, &u);
-		d = (double)u;
 		break;
 	}
+	if (o->type != BASE_OPT_F64)
+		d = negative ? -(double)u : (double)u;
 	if (err == -EINVAL)
-		return wrong(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
+		return WRONG(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
 	if (err || ((o->min != 0 || o->max != 0) && (d < o->min || d > o->max))) {
 		char min[32], max[32];
 
 		if (o->min == 0 && o->max == 0)
-			return wrong(p, "%s: '%s' is too large", p->where, s);
+			return WRONG(p, "%s: '%s' is too large", p->where, s);
 		print_number(min, sizeof(min), o, o->min);
 		print_number(max, sizeof(max), o, o->max);
-		return wrong(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
+		return WRONG(p, "%s: '%s' is not within %s to %s", p->where, s, min, max);
 	}
 	if (o->type == BASE_OPT_FLAG)
 		*(bool *)o->to = b;
@@ -344,14 +298,8 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 {
 	const struct base_strings *list = o->to;
 	const char *text;
-	uint64_t u = 0;
 
 	*out = 0;
-	if (o->type == BASE_OPT_UINT || o->type == BASE_OPT_DURATION || o->type == BASE_OPT_SIZE) {
-		u = load_uint(o);
-		if (!u)
-			return;
-	}
 	switch (o->type) {
 	case BASE_OPT_FLAG:
 		if (*(const bool *)o->to)
@@ -366,23 +314,9 @@ static void default_of(const struct base_option *o, char *out, size_t bytes)
 		if (list->n)
 			snprintf(out, bytes, "%s%s", list->v[0], list->n > 1 ? ", ..." : "");
 		break;
-	case BASE_OPT_UINT:
-		snprintf(out, bytes, "%" PRIu64, u);
-		break;
-	case BASE_OPT_INT:
-		if (*(const int32_t *)o->to)
-			snprintf(out, bytes, "%d", *(const int32_t *)o->to);
-		break;
-	case BASE_OPT_F64:
-		if (*(const double *)o->to != 0)
-			snprintf(out, bytes, "%g", *(const double *)o->to);
-		break;
-	case BASE_OPT_DURATION:
-		base_print_duration(out, bytes, u);
-		break;
-	case BASE_OPT_SIZE:
-		print_size(out, bytes, u);
-		break;
+	default:
+		if (load_number(o) != 0)
+			print_number(out, bytes, o, load_number(o));
 	}
 }
 
@@ -485,7 +419,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 		return 0; /* the document holds the error */
 	copy = keep(strlen(text) + 1);
 	if (!copy)
-		return wrong(p, "%s: out of memory", p->where);
+		return WRONG(p, "%s: out of memory", p->where);
 	strcpy(copy, text);
 	return set(p, o, copy);
 }
@@ -538,13 +472,13 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 static int read_config(struct options_parser *p)
 {
 	struct base_yaml *y = base_yaml_open(p->config);
-	bool *seen = calloc(p->count + 1, sizeof(*seen));
+	bool *seen = keep(p->count * sizeof(*seen));
 	base_yaml_node key, value;
 	const char *name;
 	int err = 0;
 
 	if (!y || !seen)
-		err = wrong(p, "out of memory");
+		err = WRONG(p, "out of memory");
 	else if (base_yaml_root(y) && !base_yaml_is_mapping(y, base_yaml_root(y)))
 		base_yaml_wrong(y, base_yaml_root(y), "expected 'key: value' lines, found %s",
 				base_yaml_kind(y, base_yaml_root(y)));
@@ -552,8 +486,7 @@ static int read_config(struct options_parser *p)
 	     i++)
 		err = set_pair(p, y, name, key, value, seen);
 	if (!err && base_yaml_error(y))
-		err = wrong(p, "%s", base_yaml_error(y));
-	free(seen);
+		err = WRONG(p, "%s", base_yaml_error(y));
 	base_yaml_close(y);
 	return err;
 }
@@ -569,8 +502,8 @@ static int unknown_option(const struct options_parser *p, const char *arg)
 	name[strcspn(name, "=")] = 0;
 	near = nearest(p, name);
 	if (near && strcmp(near, name))
-		return wrong(p, "unknown option --%s; did you mean --%s?", name, near);
-	return wrong(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
+		return WRONG(p, "unknown option --%s; did you mean --%s?", name, near);
+	return WRONG(p, "unknown option --%s; see 'sidelight %s --help'", name, p->cmd->name);
 }
 
 static int command_line(struct options_parser *p, int argc, char **argv, const struct option *longs,
@@ -595,16 +528,16 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 		}
 		if (c == '?' || c == ':') {
 			if (c == '?' && optopt > 0 && optopt < FIRST_LONG)
-				return wrong(p, "unknown option -%c; see 'sidelight %s --help'",
+				return WRONG(p, "unknown option -%c; see 'sidelight %s --help'",
 					     optopt, p->cmd->name);
 			if (c == '?' && !optopt)
 				return unknown_option(p, argv[optind - 1]);
 			if (c == '?')
-				return wrong(p, "--help takes no value");
+				return WRONG(p, "--help takes no value");
 			if (optopt >= FIRST_LONG && optopt < config)
-				return wrong(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
+				return WRONG(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
 					     kind_of_value(p->table[optopt - FIRST_LONG].type));
-			return wrong(p, "%s needs a value", argv[argc - 1]);
+			return WRONG(p, "%s needs a value", argv[argc - 1]);
 		}
 		if (c >= FIRST_LONG && c < config)
 			o = &p->table[c - FIRST_LONG];
@@ -612,7 +545,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 			if (p->table[i].letter == c)
 				o = &p->table[i];
 		if (!o)
-			return wrong(p, "unknown option -%c", c);
+			return WRONG(p, "unknown option -%c", c);
 		if (o->type == BASE_OPT_LIST && !p->given[o - p->table])
 			*(struct base_strings *)o->to = (struct base_strings){0};
 		p->given[o - p->table] = true;
@@ -638,14 +571,13 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 
 	while (table[p.count].name)
 		p.count++;
-	longs = calloc(p.count + 3, sizeof(*longs));
-	shorts = malloc(2 * p.count + 4);
-	p.given = calloc(p.count + 1, sizeof(*p.given));
+	longs = keep((p.count + 3) * sizeof(*longs));
+	shorts = s = keep(2 * p.count + 4);
+	p.given = keep(p.count * sizeof(*p.given));
 	if (!longs || !shorts || !p.given) {
-		err = wrong(&p, "out of memory");
-		goto out;
+		*code = base_usage(cmd, "out of memory");
+		return -1;
 	}
-	s = shorts;
 	*s++ = ':'; /* distinguishes a missing value from an unknown option */
 	for (size_t i = 0; i < p.count; i++) {
 		bool is_flag = table[i].type == BASE_OPT_FLAG || table[i].type == BASE_OPT_WORD;
@@ -668,10 +600,6 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	err = command_line(&p, argc, argv, longs, shorts);
 	if (!err && p.config)
 		err = read_config(&p);
-out:
-	free(p.given);
-	free(shorts);
-	free(longs);
 	*code = err == HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
 	return err ? -1 : optind;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.c - durations, sizes, numbers, addresses. Strict: no sign, no blanks, nothing after the
- * value, no locale.
+ * parse.c - durations, sizes, numbers, addresses. Parsing is strict: no sign, no blanks, nothing
+ * after the value, no locale.
  */
 #include "base/base.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* Reads digits and advances *s. -EINVAL: no digit; -ERANGE: too many. */
@@ -39,14 +40,23 @@ int base_parse_u64(const char *s, uint64_t min, uint64_t max, uint64_t *out)
 	return 0;
 }
 
+static const struct {
+	const char *name;
+	uint64_t ns;
+} units[] = {{"d", 86400000000000}, {"h", 3600000000000}, {"m", 60000000000}, {"s", 1000000000},
+	     {"ms", 1000000},	    {"us", 1000},	  {"ns", 1}};
+
+void base_print_duration(char *out, size_t bytes, uint64_t ns)
+{
+	size_t i = 1; /* no days */
+
+	while (ns % units[i].ns)
+		i++;
+	snprintf(out, bytes, "%" PRIu64 "%s", ns / units[i].ns, ns ? units[i].name : "");
+}
+
 int base_parse_duration(const char *s, uint64_t *ns)
 {
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {
-		{"ns", 1},	    {"us", 1000},	  {"ms", 1000000},	{"s", 1000000000},
-		{"m", 60000000000}, {"h", 3600000000000}, {"d", 86400000000000}};
 	uint64_t whole, fraction = 0, scale = 1;
 	unsigned __int128 v;
 	int err = digits(&s, &whole);

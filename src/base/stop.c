@@ -16,26 +16,32 @@
 
 static bool hup_reloads;
 
+static int block(const sigset_t *set)
+{
+	int fd, err = pthread_sigmask(SIG_BLOCK, set, NULL);
+
+	if (err)
+		return -err;
+	fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
 int base_reload_fd(void)
 {
 	sigset_t set;
-	int err, fd;
+	int fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGHUP);
-	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
-	if (err)
-		return -err;
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	fd = block(&set);
 	hup_reloads = fd >= 0;
-	return fd < 0 ? -errno : fd;
+	return fd;
 }
 
 int base_stop_fd(void)
 {
 	struct sigaction hup;
 	sigset_t set;
-	int err, fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
@@ -43,11 +49,7 @@ int base_stop_fd(void)
 	/* SIGHUP stops, unless nohup has set it to be ignored. */
 	if (!hup_reloads && !sigaction(SIGHUP, NULL, &hup) && hup.sa_handler != SIG_IGN)
 		sigaddset(&set, SIGHUP);
-	err = pthread_sigmask(SIG_BLOCK, &set, NULL);
-	if (err)
-		return -err;
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? -errno : fd;
+	return block(&set);
 }
 
 bool base_stop_wait(int fd, int timeout_ms)

@@ -2,30 +2,27 @@
 #include "base/yaml.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <yaml.h>
 
 #include "base/base.h"
 
 struct base_yaml {
-	char *path;
-	char *text;
+	char *path, *text;
+	size_t bytes;
 	yaml_document_t doc;
 	bool loaded;
 	char error[512]; /* "": none */
 };
 
-__attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, size_t line,
-							   const char *fmt, va_list ap)
+void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 {
+	va_list ap;
 	int n;
 
 	if (y->error[0])
@@ -34,47 +31,48 @@ __attribute__((format(printf, 3, 0))) static void complain(struct base_yaml *y, 
 		n = snprintf(y->error, sizeof(y->error), "%s:%zu: ", y->path, line);
 	else
 		n = snprintf(y->error, sizeof(y->error), "%s: ", y->path);
+	va_start(ap, fmt);
 	if (n > 0 && (size_t)n < sizeof(y->error))
 		vsnprintf(y->error + n, sizeof(y->error) - (size_t)n, fmt, ap);
+	va_end(ap);
 	/* Values may hold any byte; an error is one line. */
 	for (char *c = y->error; *c; c++)
 		if ((unsigned char)*c < ' ' || *c == 0x7f)
 			*c = '?';
 }
 
-__attribute__((format(printf, 3, 4))) static void wrong_at(struct base_yaml *y, size_t line,
-							   const char *fmt, ...)
+static void not_yaml(struct base_yaml *y, const yaml_parser_t *parser)
 {
-	va_list ap;
+	const char *problem = parser->problem ? parser->problem : "damaged";
 
-	va_start(ap, fmt);
-	complain(y, line, fmt, ap);
-	va_end(ap);
+	if (parser->error == YAML_READER_ERROR)
+		base_yaml_wrong_at(y, 0, "can't be read as YAML: %s", problem);
+	else
+		base_yaml_wrong_at(y, parser->problem_mark.line + 1, "not YAML: %s%s%s", problem,
+				   parser->context ? " " : "",
+				   parser->context ? parser->context : "");
 }
 
-void base_yaml_wrong(struct base_yaml *y, base_yaml_node node, const char *fmt, ...)
+static bool parse_text(struct base_yaml *y, yaml_parser_t *parser)
 {
-	va_list ap;
-
-	va_start(ap, fmt);
-	complain(y, base_yaml_line(y, node), fmt, ap);
-	va_end(ap);
+	if (!yaml_parser_initialize(parser)) {
+		base_yaml_wrong_at(y, 0, "out of memory");
+		return false;
+	}
+	yaml_parser_set_input_string(parser, (const unsigned char *)y->text, y->bytes);
+	return true;
 }
 
-static void load(struct base_yaml *y, size_t bytes)
+/* Aliases are found in the events: the document no longer shows them. */
+static void refuse_aliases(struct base_yaml *y)
 {
+	bool alias = false, end = false;
 	yaml_parser_t parser;
 	yaml_event_t event;
-	yaml_document_t second;
-	bool alias = false, end = false;
 	size_t line = 0;
 
-	/* Aliases are found in the events: the document no longer shows them. */
-	if (!yaml_parser_initialize(&parser)) {
-		wrong_at(y, 0, "out of memory");
+	if (!parse_text(y, &parser))
 		return;
-	}
-	yaml_parser_set_input_string(&parser, (const unsigned char *)y->text, bytes);
 	while (!end && !alias && yaml_parser_parse(&parser, &event)) {
 		alias = event.type == YAML_ALIAS_EVENT;
 		end = event.type == YAML_STREAM_END_EVENT;
@@ -82,101 +80,72 @@ static void load(struct base_yaml *y, size_t bytes)
 		yaml_event_delete(&event);
 	}
 	if (alias)
-		wrong_at(y, line, "aliases (*name) are not read here");
-	else if (!end && parser.error == YAML_READER_ERROR)
-		wrong_at(y, 0, "can't be read as YAML: %s",
-			 parser.problem ? parser.problem : "damaged");
+		base_yaml_wrong_at(y, line, "aliases (*name) are not read here");
 	else if (!end)
-		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s%s%s",
-			 parser.problem ? parser.problem : "damaged", parser.context ? " " : "",
-			 parser.context ? parser.context : "");
+		not_yaml(y, &parser);
 	yaml_parser_delete(&parser);
-	if (y->error[0])
-		return;
+}
 
-	if (!yaml_parser_initialize(&parser)) {
-		wrong_at(y, 0, "out of memory");
+static void load(struct base_yaml *y)
+{
+	yaml_document_t second;
+	yaml_parser_t parser;
+
+	refuse_aliases(y);
+	if (y->error[0] || !parse_text(y, &parser))
 		return;
-	}
-	yaml_parser_set_input_string(&parser, (const unsigned char *)y->text, bytes);
 	y->loaded = yaml_parser_load(&parser, &y->doc);
-	if (!y->loaded) {
-		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s",
-			 parser.problem ? parser.problem : "damaged");
-	} else if (!yaml_parser_load(&parser, &second)) {
-		wrong_at(y, parser.problem_mark.line + 1, "not YAML: %s",
-			 parser.problem ? parser.problem : "damaged");
+	if (!y->loaded || !yaml_parser_load(&parser, &second)) {
+		not_yaml(y, &parser);
 	} else {
 		if (yaml_document_get_root_node(&second))
-			wrong_at(y, 0, "holds a second document; only one is read");
+			base_yaml_wrong_at(y, 0, "holds a second document; only one is read");
 		yaml_document_delete(&second);
 	}
 	yaml_parser_delete(&parser);
 }
 
-static struct base_yaml *make(const char *path)
+/* Takes over text. */
+static struct base_yaml *make(const char *path, char *text, size_t bytes, int err)
 {
 	struct base_yaml *y = calloc(1, sizeof(*y));
 
 	if (y)
 		y->path = strdup(path);
-	if (y && !y->path) {
+	if (!y || !y->path) {
 		free(y);
+		free(text);
 		return NULL;
 	}
+	y->text = text;
+	y->bytes = bytes;
+	if (text)
+		load(y);
+	else if (err == EFBIG)
+		base_yaml_wrong_at(y, 0, "is larger than 1 MiB");
+	else if (err == EINVAL || err == ENOMEM)
+		base_yaml_wrong_at(y, 0, err == EINVAL ? "is no file" : "out of memory");
+	else
+		base_yaml_wrong_at(y, 0, "can't be %s: %s", err == EIO ? "read" : "opened",
+				   strerror(err));
 	return y;
 }
 
 struct base_yaml *base_yaml_text(const char *path, const char *text, size_t bytes)
 {
-	struct base_yaml *y = make(path);
+	char *copy = bytes > BASE_YAML_BYTES_MAX ? NULL : malloc(bytes + 1);
 
-	if (!y)
-		return NULL;
-	if (bytes > BASE_YAML_BYTES_MAX) {
-		wrong_at(y, 0, "is larger than %u bytes", BASE_YAML_BYTES_MAX);
-		return y;
-	}
-	y->text = malloc(bytes + 1);
-	if (!y->text) {
-		wrong_at(y, 0, "out of memory");
-		return y;
-	}
-	memcpy(y->text, text, bytes);
-	load(y, bytes);
-	return y;
+	if (copy)
+		memcpy(copy, text, bytes);
+	return make(path, copy, bytes, bytes > BASE_YAML_BYTES_MAX ? EFBIG : ENOMEM);
 }
 
 struct base_yaml *base_yaml_open(const char *path)
 {
-	struct base_yaml *y = make(path);
 	size_t bytes = 0;
-	struct stat st;
-	ssize_t n = 0;
-	int fd;
+	char *text = base_read_file(path, BASE_YAML_BYTES_MAX, &bytes);
 
-	if (!y)
-		return NULL;
-	/* O_NONBLOCK: opening a pipe must not wait. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		wrong_at(y, 0, "can't be opened: %s", strerror(errno));
-	} else if (!S_ISREG(st.st_mode) || st.st_size > BASE_YAML_BYTES_MAX) {
-		wrong_at(y, 0, S_ISREG(st.st_mode) ? "is larger than 1 MiB" : "is no file");
-	} else if (!(y->text = malloc(BASE_YAML_BYTES_MAX))) {
-		wrong_at(y, 0, "out of memory");
-	} else {
-		while (bytes < BASE_YAML_BYTES_MAX &&
-		       (n = read(fd, y->text + bytes, BASE_YAML_BYTES_MAX - bytes)) > 0)
-			bytes += (size_t)n;
-		if (n < 0)
-			wrong_at(y, 0, "can't be read: %s", strerror(errno));
-		else
-			load(y, bytes);
-	}
-	if (fd >= 0)
-		close(fd);
-	return y;
+	return make(path, text, bytes, errno);
 }
 
 void base_yaml_close(struct base_yaml *y)

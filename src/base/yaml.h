@@ -27,9 +27,10 @@ void base_yaml_close(struct base_yaml *y);
 
 /* "FILE:LINE: message", or NULL. */
 const char *base_yaml_error(const struct base_yaml *y);
-/* Sets the error at node, unless there is one. */
-void base_yaml_wrong(struct base_yaml *y, base_yaml_node node, const char *fmt, ...)
+/* Sets the error at a line (0: none) or node, unless there is one. */
+void base_yaml_wrong_at(struct base_yaml *y, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
+#define base_yaml_wrong(y, node, ...) base_yaml_wrong_at(y, base_yaml_line(y, node), __VA_ARGS__)
 
 base_yaml_node base_yaml_root(const struct base_yaml *y);	       /* 0: the file is empty */
 size_t base_yaml_line(const struct base_yaml *y, base_yaml_node node); /* from 1; 0: no node */

@@ -3,6 +3,7 @@
  * cmd_generate.c - 'sidelight generate WHAT': load with a known result. Each kind is a command of
  * its own in generate/.
  */
+#include "cli/common.h"
 #include "cli/generate/generate.h"
 
 #include <string.h>
@@ -10,29 +11,34 @@
 static const struct base_command *const kinds[] = {&cli_generate_metrics, &cli_generate_dta};
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
-/* "metrics" of "generate metrics" */
-static const char *what(const struct base_command *kind)
+int cli_generate_kinds(const struct base_command *cmd, const char *text, const char *const *names,
+		       const char *all, uint32_t first, uint32_t list[CLI_GENERATE_KINDS],
+		       uint32_t *n)
 {
-	return strchr(kind->name, ' ') + 1;
+	for (size_t bytes;; text += bytes + 1) {
+		uint32_t k = 0;
+
+		bytes = strcspn(text, ",");
+		while (names[k] && (strlen(names[k]) != bytes || strncmp(names[k], text, bytes)))
+			k++;
+		if (!names[k])
+			return base_usage(cmd, "--kinds: '%.*s' is not one of %s", (int)bytes, text,
+					  all);
+		if (*n == CLI_GENERATE_KINDS)
+			return base_usage(cmd, "--kinds: at most %u, separated by commas", *n);
+		list[(*n)++] = first + k;
+		if (!text[bytes])
+			return BASE_EXIT_OK;
+	}
 }
 
 static int run(const struct base_command *self, int argc, char **argv)
 {
-	if (argc < 2)
-		return base_usage(self, "name metrics or dta; see 'sidelight generate --help'");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-		printf("Usage: sidelight generate %s\n\n%s\n\nWhat:\n", self->synopsis,
-		       self->summary);
-		for (size_t i = 0; i < KINDS; i++)
-			printf("  %-10s %s\n", what(kinds[i]), kinds[i]->summary);
-		puts("\n'sidelight generate WHAT --help' lists the options.\n"
-		     "The manual: man sidelight-generate");
-		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
-	}
-	for (size_t i = 0; i < KINDS; i++)
-		if (!strcmp(argv[1], what(kinds[i])))
-			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
-	return base_usage(self, "can't generate '%s'; see 'sidelight generate --help'", argv[1]);
+	int code = cli_run_kind(self, kinds, KINDS, "metrics or dta", argc, argv);
+
+	return code >= 0 ? code
+			 : base_usage(self, "can't generate '%s'; see 'sidelight generate --help'",
+				      argv[1]);
 }
 
 const struct base_command cli_cmd_generate = {

@@ -47,19 +47,14 @@ static int run(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	code = find(program, script, sizeof(script));
-	if (code) {
-		fprintf(stderr, "sidelight manage: manage.py: %s; run make install\n",
-			strerror(-code));
-		return BASE_EXIT_FAILURE;
-	}
+	if (code)
+		return base_failure(self, "manage.py: %s; run make install", strerror(-code));
 	snprintf(flags, sizeof(flags), "-%s%s%s", json ? "j" : "", keep ? "k" : "",
 		 around ? "u" : "");
 	for (int i = 0; i < 3 && first + i < argc; i++)
 		args[5 + i] = argv[first + i];
 	execvp(args[0], args);
-	fprintf(stderr, "sidelight manage: python3: %s; install python3 and python3-yaml\n",
-		strerror(errno));
-	return BASE_EXIT_FAILURE;
+	return base_failure(self, "python3: %s; install python3 and python3-yaml", strerror(errno));
 }
 
 const struct base_command cli_cmd_manage = {

@@ -9,23 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "analyse/pipeline.h"
-#include "base/base.h"
 #include "cli/common.h"
 #include "collect/analysis/models.h"
 
+extern const struct base_command cli_cmd_model;
+
 static const char *why(int err)
 {
-	switch (err) {
-	case -EPROTONOSUPPORT:
-		return "of another version";
-	case -EINVAL:
-		return "damaged";
-	default:
-		return strerror(-err);
-	}
+	return err == -EPROTONOSUPPORT ? "of another version"
+	       : err == -EINVAL	       ? "damaged"
+				       : strerror(-err);
 }
 
 /* ---- what is in it ---- */
@@ -67,11 +61,9 @@ static void print_table(const json_t *all)
 		}
 		putchar(' ');
 		cli_print_safe(cli_json_text(o, "detector"), 12);
-		printf(" %8lld %7gs %10lld %9lld\n",
-		       json_integer_value(json_object_get(o, "columns")),
+		printf(" %8lld %7gs %10lld %9lld\n", cli_json_integer(o, "columns"),
 		       json_number_value(json_object_get(o, "step_seconds")),
-		       json_integer_value(json_object_get(o, "steps")),
-		       json_integer_value(json_object_get(o, "bytes")));
+		       cli_json_integer(o, "steps"), cli_json_integer(o, "bytes"));
 	}
 }
 
@@ -80,12 +72,10 @@ static int list(struct collect_models *m, bool as_json)
 	json_t *all = json_array();
 
 	collect_models_each(m, list_one, all);
-	if (as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
+	if (!as_json)
 		print_table(all);
-	}
+	else
+		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
 	json_decref(all);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -99,48 +89,37 @@ struct merge {
 	int err;
 };
 
-/* A name with control characters replaced: the file is untrusted. */
-static const char *shown(const char *name, char to[128])
-{
-	size_t n = 0;
-
-	for (; name[n] && n < 127; n++)
-		to[n] = (char)((unsigned char)name[n] < 0x20 || name[n] == 0x7f ? '?' : name[n]);
-	to[n] = 0;
-	return to;
-}
-
-struct lookup {
+struct merge_model {
 	const char *name;
 	void *bytes;
 	size_t length;
+	struct analyse_model_info info;
 };
 
 static void copy_if(void *arg, const char *name, const void *bytes, size_t length)
 {
-	struct lookup *l = arg;
+	struct merge_model *m = arg;
 
-	if (strcmp(name, l->name))
+	if (strcmp(name, m->name))
 		return;
-	l->bytes = malloc(length + 1);
-	if (l->bytes)
-		memcpy(l->bytes, bytes, length);
-	l->length = length;
+	m->bytes = malloc(length + 1);
+	if (m->bytes)
+		memcpy(m->bytes, bytes, length);
+	m->length = length;
 }
 
-static struct analyse_pipeline *load(const void *bytes, size_t length,
-				     const struct analyse_model_info *info)
+static struct analyse_pipeline *load(const struct merge_model *m)
 {
 	struct analyse_pipeline_opts o = {
-		.columns = info->columns,
-		.step_ns = info->step_ns,
-		.detector = analyse_detector_find(info->detector),
+		.columns = m->info.columns,
+		.step_ns = m->info.step_ns,
+		.detector = analyse_detector_find(m->info.detector),
 	};
 	struct analyse_pipeline *p = NULL;
 
-	if (o.detector && info->columns)
+	if (o.detector && o.columns)
 		p = analyse_pipeline_create(&o);
-	if (p && analyse_pipeline_load(p, bytes, length)) {
+	if (p && analyse_pipeline_load(p, m->bytes, m->length)) {
 		analyse_pipeline_free(p);
 		p = NULL;
 	}
@@ -148,11 +127,9 @@ static struct analyse_pipeline *load(const void *bytes, size_t length,
 }
 
 /* The merged model, to be freed; NULL: they do not match. */
-static void *unite(const void *a, size_t a_bytes, const struct analyse_model_info *a_info,
-		   const void *b, size_t b_bytes, const struct analyse_model_info *b_info,
-		   size_t *bytes)
+static void *unite(const struct merge_model *a, const struct merge_model *b, size_t *bytes)
 {
-	struct analyse_pipeline *p = load(a, a_bytes, a_info), *q = load(b, b_bytes, b_info);
+	struct analyse_pipeline *p = load(a), *q = load(b);
 	void *out = NULL;
 	int64_t n;
 
@@ -160,11 +137,10 @@ static void *unite(const void *a, size_t a_bytes, const struct analyse_model_inf
 		*bytes = analyse_pipeline_save_bytes(p);
 		out = malloc(*bytes);
 		n = out ? analyse_pipeline_save(p, out, *bytes) : -1;
+		*bytes = (size_t)n;
 		if (n < 0) {
 			free(out);
 			out = NULL;
-		} else {
-			*bytes = (size_t)n;
 		}
 	}
 	analyse_pipeline_free(p);
@@ -172,49 +148,51 @@ static void *unite(const void *a, size_t a_bytes, const struct analyse_model_inf
 	return out;
 }
 
+static void put(struct merge *m, const char *name, const void *bytes, size_t length)
+{
+	m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
+}
+
 static void add(void *arg, const char *name, const void *bytes, size_t length)
 {
 	struct merge *m = arg;
-	struct lookup there = {.name = name};
-	struct analyse_model_info mine, theirs;
-	int err = analyse_pipeline_model_info(bytes, length, &theirs);
-	char safe[128];
+	struct merge_model mine = {.name = name},
+			   theirs = {.bytes = (void *)(uintptr_t)bytes, .length = length};
+	int err = analyse_pipeline_model_info(bytes, length, &theirs.info);
 	void *both;
 	size_t n;
 
 	if (err) {
-		fprintf(stderr, "sidelight model: %s: %s is left out: %s\n", m->path,
-			shown(name, safe), why(err));
+		base_failure(&cli_cmd_model, "%s: %.127s is left out: %s", m->path, name, why(err));
 		m->damaged++;
 		return;
 	}
-	collect_models_each(m->to, copy_if, &there);
-	if (!there.bytes) {
-		m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
+	collect_models_each(m->to, copy_if, &mine);
+	if (!mine.bytes) {
+		put(m, name, bytes, length);
 		m->added++;
 		return;
 	}
 	/* It was validated when it was put. */
-	analyse_pipeline_model_info(there.bytes, there.length, &mine);
-	both = unite(there.bytes, there.length, &mine, bytes, length, &theirs, &n);
+	analyse_pipeline_model_info(mine.bytes, mine.length, &mine.info);
+	both = unite(&mine, &theirs, &n);
 	if (both) {
-		m->err = m->err ? m->err : collect_models_put(m->to, name, both, n);
+		put(m, name, both, n);
 		m->merged++;
 	} else {
-		fprintf(stderr,
-			"sidelight model: %s: %s is of other metrics, detector or step than that "
-			"of the "
-			"files before; the one that learned more is kept (%" PRIu64
-			" steps of %" PRIu64 " and %" PRIu64 ")\n",
-			m->path, shown(name, safe),
-			mine.learned > theirs.learned ? mine.learned : theirs.learned, mine.learned,
-			theirs.learned);
-		if (theirs.learned > mine.learned)
-			m->err = m->err ? m->err : collect_models_put(m->to, name, bytes, length);
+		const uint64_t a = mine.info.learned, b = theirs.info.learned;
+
+		base_failure(&cli_cmd_model,
+			     "%s: %.127s is of other metrics, detector or step than that of the "
+			     "files before; the one that learned more is kept (%" PRIu64
+			     " steps of %" PRIu64 " and %" PRIu64 ")",
+			     m->path, name, BASE_MAX(a, b), a, b);
+		if (b > a)
+			put(m, name, bytes, length);
 		m->kept_one++;
 	}
 	free(both);
-	free(there.bytes);
+	free(mine.bytes);
 }
 
 static int merge(struct collect_models **files, char **names, int n, const char *out)
@@ -230,10 +208,8 @@ static int merge(struct collect_models **files, char **names, int n, const char 
 	if (!err)
 		err = collect_models_write(m.to, out);
 	collect_models_free(m.to);
-	if (err) {
-		fprintf(stderr, "sidelight model: %s: %s\n", out, strerror(-err));
-		return BASE_EXIT_FAILURE;
-	}
+	if (err)
+		return base_failure(&cli_cmd_model, "%s: %s", out, strerror(-err));
 	fprintf(stderr, "sidelight model: %u models, %u of them merged\n", m.added, m.merged);
 	return m.damaged || m.kept_one ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -271,7 +247,7 @@ static int model_main(const struct base_command *self, int argc, char **argv)
 		if (!file[i])
 			goto out;
 		if (collect_models_read(file[i], argv[first + i], error, sizeof(error))) {
-			fprintf(stderr, "sidelight model: %s\n", error);
+			base_failure(self, "%s", error);
 			goto out;
 		}
 	}

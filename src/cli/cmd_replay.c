@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyse/fleet.h"
-#include "base/base.h"
+#include "base/grow.h"
 #include "cli/replay/replay.h"
 #include "collect/analysis/models.h"
 
@@ -32,13 +32,16 @@ static struct {
 	uint64_t seed;
 	bool no_latency, frozen;
 	uint32_t l, k;
+	/* derived from these */
+	struct replay_range trained[RANGES_MAX], scored;
 } settings = {.detector = "combined",
 	      .false_alarms = 1,
 	      .eta = 0.05,
 	      .budget = 0.2,
 	      .sample_every_ns = 1800 * (uint64_t)SECOND,
 	      .sample_around_ns = 120 * (uint64_t)SECOND,
-	      .seed = 1};
+	      .seed = 1,
+	      .scored = {0, INT64_MAX}};
 
 static const struct base_option table[] = {
 	BASE_LIST("train", 0, &settings.train, "FROM:TO",
@@ -85,51 +88,41 @@ struct replay {
 	struct collect_models *models; /* from --model, and to be saved */
 	struct analyse_fleet *fleet;
 	struct cli_replay_sampler *sampler; /* with --sample, while rows are scored */
-	struct analyse_pipeline **pods;	    /* NULL: the file has no values */
-	uint64_t *at;			    /* next row of each pod */
+	struct replay_pod {
+		struct analyse_pipeline *pipeline; /* NULL: the file has no values */
+		uint64_t at;			   /* next row */
+		int64_t drift_at;		   /* first drift among the rows scored; 0: never */
+	} * pods;
 	/* One moment: */
 	struct analyse_pipeline **moving;
 	struct analyse_verdict *verdicts;
-	uint32_t *who;
-	int64_t *when;
+	struct {
+		uint32_t pod;
+		int64_t t;
+	} * row;
 	uint64_t step; /* of the previous moment */
 	/* Of the rows scored: */
 	uint64_t rows, flagged, shadow_flagged, both;
-	int64_t *drift_at; /* per pod: time of the first drift; 0: never */
 	/* All: */
 	struct cli_replay_verdict *all;
 	size_t n_all, room_all;
 };
 
-static int failed(const char *what, const char *why)
-{
-	fprintf(stderr, "sidelight replay: %s: %s\n", what, why);
-	return -1;
-}
-
 /* "FROM:TO", unix seconds, both included; either may be empty. */
 static int parse_range(const char *s, struct replay_range *r)
 {
 	const char *colon = strchr(s, ':');
+	uint64_t first = 0, last = 0;
 	char from[32];
-	uint64_t v;
 
-	r->from = 0;
-	r->to = INT64_MAX;
 	if (!colon || colon - s >= (ptrdiff_t)sizeof(from))
 		return -EINVAL;
-	memcpy(from, s, (size_t)(colon - s));
-	from[colon - s] = 0;
-	if (*from) {
-		if (base_parse_u64(from, 0, RANGE_MAX, &v))
-			return -EINVAL;
-		r->from = (int64_t)v * SECOND;
-	}
-	if (colon[1]) {
-		if (base_parse_u64(colon + 1, 0, RANGE_MAX, &v))
-			return -EINVAL;
-		r->to = (int64_t)v * SECOND + SECOND - 1;
-	}
+	snprintf(from, sizeof(from), "%.*s", (int)(colon - s), s);
+	if ((*from && base_parse_u64(from, 0, RANGE_MAX, &first)) ||
+	    (colon[1] && base_parse_u64(colon + 1, 0, RANGE_MAX, &last)))
+		return -EINVAL;
+	r->from = (int64_t)first * SECOND;
+	r->to = colon[1] ? (int64_t)last * SECOND + SECOND - 1 : INT64_MAX;
 	return r->from <= r->to ? 0 : -EINVAL;
 }
 
@@ -141,57 +134,46 @@ static void cut_name(char *name)
 	*(dash ? dash : name) = 0;
 }
 
-/*
- * A pipeline for a pod, with the model that --model holds for the pod or its service. NULL after a
- * line on stderr.
- */
-static struct analyse_pipeline *create_pod(struct replay *r, struct analyse_pipeline_opts *o,
-					   const struct cli_replay_pod *pod, uint32_t *unknown)
+/* A pipeline for a pod, with the model that --model holds for the pod or its service. */
+static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts *o,
+		      uint32_t *unknown)
 {
-	char names[3][256] = {""};
-	const char *known = "";
+	const struct cli_replay_pod *pod = &r->data.pods[i];
 	struct analyse_model_info info;
 	struct analyse_pipeline *p;
-	int err = -ENOENT;
+	char known[256];
+	int err;
 
-	snprintf(names[0], sizeof(names[0]), "%s", pod->name);
-	for (int i = 0; i < 3 && err == -ENOENT; i++) {
-		if (i) {
-			memcpy(names[i], names[i - 1], sizeof(names[i]));
-			cut_name(names[i]);
-		}
-		known = names[i];
+	snprintf(known, sizeof(known), "%s", pod->name);
+	err = collect_models_info(r->models, known, "", &info);
+	for (int cuts = 0; cuts < 2 && err == -ENOENT; cuts++) {
+		cut_name(known);
 		err = collect_models_info(r->models, known, "", &info);
 	}
 	o->columns = pod->n_columns;
 	if (!err && info.columns > o->columns && info.columns <= ANALYSE_ROW_MAX)
 		o->columns = info.columns;
-	p = analyse_pipeline_create(o);
-	if (!p) {
-		failed(pod->name,
-		       errno == EINVAL ? "the detector refuses its options" : strerror(errno));
-		return NULL;
-	}
-	if (!r->fleet) {
+	p = r->pods[i].pipeline = analyse_pipeline_create(o);
+	if (!p)
+		return cli_replay_say("%s: %s", pod->name,
+				      errno == EINVAL ? "the detector refuses its options"
+						      : strerror(errno));
+	if (!r->fleet)
 		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
-		if (!r->fleet) {
-			failed("fleet", strerror(errno));
-			analyse_pipeline_free(p);
-			return NULL;
-		}
-	}
+	if (!r->fleet)
+		return cli_replay_say("fleet: %s", strerror(errno));
 	analyse_fleet_join(r->fleet, p);
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
-		fprintf(stderr,
-			"sidelight replay: %s: its model in %s does not fit and is left out: %s\n",
-			pod->name, settings.model,
-			err == -EPROTONOSUPPORT
-				? "of another version"
-				: "damaged, or of another detector, step or columns");
+		cli_replay_say("%s: its model in %s does not fit and is left out: %s", pod->name,
+			       settings.model,
+			       err == -EPROTONOSUPPORT
+				       ? "of another version"
+				       : "damaged, or of another detector, step or columns");
 	*unknown += err != 0;
-	return p;
+	r->data.losses.columns_refused += analyse_pipeline_columns(p, pod->columns, pod->n_columns);
+	return 0;
 }
 
 static int create_pods(struct replay *r)
@@ -210,28 +192,17 @@ static int create_pods(struct replay *r)
 	uint32_t n = r->data.n_pods, unknown = 0;
 
 	r->pods = calloc(n, sizeof(*r->pods));
-	r->at = calloc(n, sizeof(*r->at));
 	r->moving = calloc(n, sizeof(*r->moving));
 	r->verdicts = calloc(n, sizeof(*r->verdicts));
-	r->who = calloc(n, sizeof(*r->who));
-	r->when = calloc(n, sizeof(*r->when));
-	r->drift_at = calloc(n, sizeof(*r->drift_at));
-	if (!r->drift_at || !r->pods || !r->at || !r->moving || !r->verdicts || !r->who || !r->when)
-		return failed("pipelines", strerror(ENOMEM));
-	for (uint32_t i = 0; i < n; i++) {
-		struct cli_replay_pod *pod = &r->data.pods[i];
-
-		if (!pod->rows)
-			continue;
-		r->pods[i] = create_pod(r, &o, pod, &unknown);
-		if (!r->pods[i])
+	r->row = calloc(n, sizeof(*r->row));
+	if (!r->pods || !r->moving || !r->verdicts || !r->row)
+		return cli_replay_say("pipelines: %s", strerror(ENOMEM));
+	for (uint32_t i = 0; i < n; i++)
+		if (r->data.pods[i].rows && create_pod(r, i, &o, &unknown))
 			return -1;
-		r->data.losses.columns_refused += analyse_pipeline_columns(r->pods[i], pod->columns,
-									   pod->n_columns);
-	}
 	if (settings.model && unknown)
-		fprintf(stderr, "sidelight replay: %u of %u pods are not known from %s\n", unknown,
-			n - (uint32_t)r->data.losses.files_empty, settings.model);
+		cli_replay_say("%u of %u pods are not known from %s", unknown,
+			       n - (uint32_t)r->data.losses.files_empty, settings.model);
 	return 0;
 }
 
@@ -241,12 +212,11 @@ static int read_models(struct replay *r)
 
 	r->models = collect_models_new();
 	if (!r->models)
-		return failed("models", strerror(ENOMEM));
+		return cli_replay_say("models: %s", strerror(ENOMEM));
 	if (!settings.model ||
 	    !collect_models_read(r->models, settings.model, error, sizeof(error)))
 		return 0;
-	fprintf(stderr, "sidelight replay: %s\n", error);
-	return -1;
+	return cli_replay_say("%s", error);
 }
 
 /* Saves the models that were read, updated by those learned here. */
@@ -257,12 +227,12 @@ static int save_models(struct replay *r)
 	if (!settings.save_model)
 		return 0;
 	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
-		if (r->pods[i])
-			err = collect_models_keep(r->models, r->data.pods[i].name, r->pods[i],
-						  false);
+		if (r->pods[i].pipeline)
+			err = collect_models_keep(r->models, r->data.pods[i].name,
+						  r->pods[i].pipeline, false);
 	if (!err)
 		err = collect_models_write(r->models, settings.save_model);
-	return err ? failed(settings.save_model, strerror(-err)) : 0;
+	return err ? cli_replay_say("%s: %s", settings.save_model, strerror(-err)) : 0;
 }
 
 /*
@@ -276,8 +246,8 @@ static uint32_t next_moment(struct replay *r, const struct replay_range *range, 
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		const struct cli_replay_pod *p = &r->data.pods[i];
 
-		if (r->pods[i] && r->at[i] < p->rows && p->t[r->at[i]] < first)
-			first = p->t[r->at[i]];
+		if (r->pods[i].pipeline && r->pods[i].at < p->rows && p->t[r->pods[i].at] < first)
+			first = p->t[r->pods[i].at];
 	}
 	if (first == INT64_MAX || first > range->to)
 		return 0;
@@ -285,24 +255,18 @@ static uint32_t next_moment(struct replay *r, const struct replay_range *range, 
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		const struct cli_replay_pod *p = &r->data.pods[i];
 
-		if (r->pods[i] && r->at[i] < p->rows &&
-		    p->t[r->at[i]] <= first + r->data.step_ns / 2 && p->t[r->at[i]] <= range->to)
-			r->who[n++] = i;
+		if (r->pods[i].pipeline && r->pods[i].at < p->rows &&
+		    p->t[r->pods[i].at] <= first + r->data.step_ns / 2 &&
+		    p->t[r->pods[i].at] <= range->to)
+			r->row[n++].pod = i;
 	}
 	return n;
 }
 
 static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct analyse_verdict *v)
 {
-	if (r->n_all == r->room_all) {
-		size_t room = r->room_all ? 2 * r->room_all : 4096;
-		void *more = realloc(r->all, room * sizeof(*r->all));
-
-		if (!more)
-			return failed("verdicts", strerror(ENOMEM));
-		r->all = more;
-		r->room_all = room;
-	}
+	if (!BASE_GROW(r->all, r->n_all, r->room_all))
+		return cli_replay_say("verdicts: %s", strerror(ENOMEM));
 	r->all[r->n_all++] = (struct cli_replay_verdict){t, pod, v->score, v->anomalous};
 	return 0;
 }
@@ -332,8 +296,8 @@ static void count(struct replay *r, uint32_t k)
 	r->flagged += v->anomalous;
 	r->shadow_flagged += v->shadow_anomalous;
 	r->both += v->anomalous && v->shadow_anomalous;
-	if (v->drift && !r->drift_at[r->who[k]])
-		r->drift_at[r->who[k]] = r->when[k];
+	if (v->drift && !r->pods[r->row[k].pod].drift_at)
+		r->pods[r->row[k].pod].drift_at = r->row[k].t;
 }
 
 /*
@@ -349,17 +313,17 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 	uint32_t n;
 
 	r->rows = r->flagged = r->shadow_flagged = r->both = 0;
-	memset(r->drift_at, 0, r->data.n_pods * sizeof(*r->drift_at));
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		const struct cli_replay_pod *p = &r->data.pods[i];
 
-		if (!r->pods[i])
+		r->pods[i].drift_at = 0;
+		if (!r->pods[i].pipeline)
 			continue;
-		for (r->at[i] = 0; r->at[i] < p->rows && p->t[r->at[i]] < warm;)
-			r->at[i]++;
-		analyse_pipeline_rewind(r->pods[i]);
+		for (r->pods[i].at = 0; r->pods[i].at < p->rows && p->t[r->pods[i].at] < warm;)
+			r->pods[i].at++;
+		analyse_pipeline_rewind(r->pods[i].pipeline);
 		if (learning == ANALYSE_LEARN_SCORES)
-			analyse_pipeline_recalibrate(r->pods[i]);
+			analyse_pipeline_recalibrate(r->pods[i].pipeline);
 	}
 	r->step = 0;
 	while ((n = next_moment(r, range, &t))) {
@@ -375,70 +339,66 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 			step = r->step + 1;
 		r->step = step;
 		for (uint32_t k = 0; k < n; k++) {
-			uint32_t i = r->who[k];
+			uint32_t i = r->row[k].pod;
 			const struct cli_replay_pod *p = &r->data.pods[i];
-			uint64_t row = r->at[i]++;
+			uint64_t row = r->pods[i].at++;
 
-			analyse_pipeline_learning(r->pods[i],
+			analyse_pipeline_learning(r->pods[i].pipeline,
 						  within ? learning : ANALYSE_LEARN_NONE);
-			if (analyse_pipeline_score(r->pods[i], step * (uint64_t)r->data.step_ns,
-						   p->values + row * p->n_columns,
-						   &r->verdicts[moving]))
+			if (analyse_pipeline_score(
+				    r->pods[i].pipeline, step * (uint64_t)r->data.step_ns,
+				    p->values + row * p->n_columns, &r->verdicts[moving]))
 				continue; /* counted by the pipeline */
-			r->moving[moving] = r->pods[i];
-			r->when[moving] = p->t[row];
-			r->who[moving++] = i;
+			r->moving[moving] = r->pods[i].pipeline;
+			r->row[moving].t = p->t[row];
+			r->row[moving++].pod = i;
 		}
 		analyse_fleet_judge(r->fleet, r->moving, r->verdicts, moving);
 		for (uint32_t k = 0; k < moving && within; k++) {
-			const struct cli_replay_pod *p = &r->data.pods[r->who[k]];
+			const struct cli_replay_pod *p = &r->data.pods[r->row[k].pod];
 
 			count(r, k);
 			if (out)
-				write_verdict(out, p, r->when[k], &r->verdicts[k]);
-			if (keep && keep_verdict(r, r->who[k], r->when[k], &r->verdicts[k]))
+				write_verdict(out, p, r->row[k].t, &r->verdicts[k]);
+			if (keep && keep_verdict(r, r->row[k].pod, r->row[k].t, &r->verdicts[k]))
 				return -1;
 			if (r->sampler &&
-			    cli_replay_sampler_row(r->sampler, r->who[k], r->at[r->who[k]] - 1,
-						   &r->verdicts[k]))
-				return failed("samples", strerror(ENOMEM));
+			    cli_replay_sampler_row(r->sampler, r->row[k].pod,
+						   r->pods[r->row[k].pod].at - 1, &r->verdicts[k]))
+				return cli_replay_say("samples: %s", strerror(ENOMEM));
 		}
 		if (r->sampler)
 			cli_replay_sampler_moment(r->sampler);
 	}
 	for (uint32_t i = 0; i < r->data.n_pods; i++)
-		if (r->pods[i])
-			analyse_pipeline_rewind(r->pods[i]); /* flushes the last step */
+		if (r->pods[i].pipeline)
+			analyse_pipeline_rewind(r->pods[i].pipeline); /* flushes the last step */
 	return 0;
 }
 
 static int train(struct replay *r)
 {
-	struct replay_range ranges[RANGES_MAX];
 	uint32_t untrained = 0;
 
 	for (size_t i = 0; i < settings.train.n; i++)
-		parse_range(settings.train.v[i], &ranges[i]); /* checked before */
-	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &ranges[i], ANALYSE_LEARN_ALL, NULL, false))
+		if (run(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL, false))
 			return -1;
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (run(r, &ranges[i], ANALYSE_LEARN_SCORES, NULL, false))
+		if (run(r, &settings.trained[i], ANALYSE_LEARN_SCORES, NULL, false))
 			return -1;
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
 		struct analyse_pipeline_stats s;
 
-		if (!r->pods[i])
+		if (!r->pods[i].pipeline)
 			continue;
-		analyse_pipeline_stats(r->pods[i], &s);
+		analyse_pipeline_stats(r->pods[i].pipeline, &s);
 		if (s.learned)
 			continue;
 		untrained++;
-		fprintf(stderr, "sidelight replay: %s: no row in the ranges of --train\n",
-			r->data.pods[i].name);
+		cli_replay_say("%s: no row in the ranges of --train", r->data.pods[i].name);
 	}
 	if (settings.train.n && untrained == r->data.n_pods - r->data.losses.files_empty)
-		return failed("--train", "no pod has a row there");
+		return cli_replay_say("--train: no pod has a row there");
 	return 0;
 }
 
@@ -447,7 +407,7 @@ static FILE *open_out(const char *path)
 	FILE *f = !strcmp(path, "-") ? stdout : fopen(path, "we");
 
 	if (!f)
-		failed(path, strerror(errno));
+		cli_replay_say("%s: %s", path, strerror(errno));
 	return f;
 }
 
@@ -458,7 +418,7 @@ static int close_out(FILE *f, const char *path)
 
 	if (f != stdout)
 		bad |= fclose(f) != 0;
-	return bad ? failed(path, "could not write all of it") : 0;
+	return bad ? cli_replay_say("%s: could not write all of it", path) : 0;
 }
 
 static void say_losses(const struct replay *r)
@@ -479,8 +439,7 @@ static void say_losses(const struct replay *r)
 
 	for (size_t i = 0; i < sizeof(losses) / sizeof(*losses); i++)
 		if (losses[i].n)
-			fprintf(stderr, "sidelight replay: %" PRIu64 " %s\n", losses[i].n,
-				losses[i].what);
+			cli_replay_say("%" PRIu64 " %s", losses[i].n, losses[i].what);
 }
 
 static void say_findings(const struct replay *r)
@@ -488,27 +447,24 @@ static void say_findings(const struct replay *r)
 	uint32_t drifted = 0, first = 0;
 
 	if (settings.shadow)
-		fprintf(stderr,
-			"sidelight replay: of %" PRIu64 " rows %s flagged %" PRIu64
-			", its shadow %s %" PRIu64 ", both %" PRIu64 "\n",
-			r->rows, settings.detector, r->flagged, settings.shadow, r->shadow_flagged,
-			r->both);
+		cli_replay_say("of %" PRIu64 " rows %s flagged %" PRIu64 ", its shadow %s %" PRIu64
+			       ", both %" PRIu64,
+			       r->rows, settings.detector, r->flagged, settings.shadow,
+			       r->shadow_flagged, r->both);
 	for (uint32_t i = 0; i < r->data.n_pods; i++) {
-		if (!r->drift_at[i])
+		if (!r->pods[i].drift_at)
 			continue;
-		if (!drifted++ || r->drift_at[i] < r->drift_at[first])
+		if (!drifted++ || r->pods[i].drift_at < r->pods[first].drift_at)
 			first = i;
 	}
 	if (drifted)
-		fprintf(stderr,
-			"sidelight replay: drift: %u of %u pods left their learned range for long, "
-			"%s first, "
-			"at %" PRId64 "; train again\n",
-			drifted, r->data.n_pods, r->data.pods[first].name,
-			(int64_t)(r->drift_at[first] / SECOND));
+		cli_replay_say("drift: %u of %u pods left their learned range for long, "
+			       "%s first, at %" PRId64 "; train again",
+			       drifted, r->data.n_pods, r->data.pods[first].name,
+			       (int64_t)(r->pods[first].drift_at / SECOND));
 }
 
-static int score(struct replay *r, const struct replay_range *range, FILE *out)
+static int score(struct replay *r, FILE *out)
 {
 	enum analyse_learning learning = settings.frozen ? ANALYSE_LEARN_NONE : ANALYSE_LEARN_GATED;
 	FILE *sample = NULL;
@@ -522,10 +478,10 @@ static int score(struct replay *r, const struct replay_range *range, FILE *out)
 						    settings.sample_around_ns, sample);
 		if (!r->sampler) {
 			close_out(sample, settings.sample);
-			return failed("samples", strerror(errno));
+			return cli_replay_say("samples: %s", strerror(errno));
 		}
 	}
-	err = run(r, range, learning, out, settings.keep != NULL);
+	err = run(r, &settings.scored, learning, out, settings.keep != NULL);
 	if (!r->sampler)
 		return err;
 	if (!err)
@@ -537,7 +493,6 @@ static int score(struct replay *r, const struct replay_range *range, FILE *out)
 
 static int replay(struct replay *r, const char *folder)
 {
-	struct replay_range range = {0, INT64_MAX};
 	char path[4096];
 	const char *traces = settings.traces;
 	FILE *out = NULL;
@@ -545,7 +500,7 @@ static int replay(struct replay *r, const char *folder)
 
 	if (!traces) {
 		if (snprintf(path, sizeof(path), "%s/traces.csv", folder) >= (int)sizeof(path))
-			return failed(folder, strerror(ENAMETOOLONG));
+			return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
 		traces = path;
 	}
 	if (read_models(r) || cli_replay_load(&r->data, folder) || create_pods(r) || train(r))
@@ -553,15 +508,13 @@ static int replay(struct replay *r, const char *folder)
 	/* Training alone. */
 	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
 		return save_models(r);
-	if (settings.score.n)
-		parse_range(settings.score.v[0], &range);
 	if (settings.verdicts) {
 		out = open_out(settings.verdicts);
 		if (!out)
 			return -1;
 		fputs("unix_s,pod,score,anomalous,blame1,blame2,blame3\n", out);
 	}
-	err = score(r, &range, out);
+	err = score(r, out);
 	if (out && close_out(out, settings.verdicts))
 		err = -1;
 	if (!err && settings.keep) {
@@ -582,17 +535,15 @@ static int replay(struct replay *r, const char *folder)
 
 static int check(const struct base_command *self)
 {
-	struct replay_range range;
-
 	if (settings.train.n > RANGES_MAX)
 		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
 	if (settings.score.n > 1)
 		return base_usage(self, "--score: one range only");
 	for (size_t i = 0; i < settings.train.n; i++)
-		if (parse_range(settings.train.v[i], &range))
+		if (parse_range(settings.train.v[i], &settings.trained[i]))
 			return base_usage(self, "--train: '%s' is not FROM:TO in unix seconds",
 					  settings.train.v[i]);
-	if (settings.score.n && parse_range(settings.score.v[0], &range))
+	if (settings.score.n && parse_range(settings.score.v[0], &settings.scored))
 		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
 				  settings.score.v[0]);
 	if (!analyse_detector_find(settings.detector))
@@ -619,16 +570,13 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
-		analyse_pipeline_free(r.pods[i]);
+		analyse_pipeline_free(r.pods[i].pipeline);
 	analyse_fleet_free(r.fleet);
 	collect_models_free(r.models);
 	free(r.pods);
-	free(r.at);
 	free(r.moving);
 	free(r.verdicts);
-	free(r.who);
-	free(r.when);
-	free(r.drift_at);
+	free(r.row);
 	free(r.all);
 	cli_replay_free(&r.data);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;

@@ -3,21 +3,22 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <jansson.h>
 
 #include <sidelight/report.h>
 #include <sidelight/store.h>
 
-#include "base/base.h"
-#include "cli/report.h"
+#include "cli/common.h"
 #include "dta/wire/text.h"
+#if HAVE_BPF
+#include "source/report/reporter.h"
+#endif
 
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
+
+extern const struct base_command cli_cmd_report;
 
 struct report_sender {
 	struct sl_reporter *r;
@@ -26,153 +27,103 @@ struct report_sender {
 	const char *error; /* of the last failure */
 };
 
-static bool u32(const char *s, uint32_t *out)
-{
-	uint64_t v;
-
-	if (base_parse_u64(s, 0, UINT32_MAX, &v))
-		return false;
-	*out = (uint32_t)v;
-	return true;
-}
-
 /* ---- one report ---- */
 
-typedef int primitive(struct report_sender *s, const struct sl_report_dest *how, char **word,
-		      int n);
+enum report_kind { KEYWRITE, APPEND, INCREMENT, POSTCARD, SKETCH, REGISTERS, SKETCH_END };
+
+static const struct primitive {
+	const char *name, *words;
+	int least, most;
+	bool copies, key; /* key: the first word */
+	int value;	  /* which word; 0: none */
+	size_t value_most;
+	int first, numbers; /* words that are numbers of 32 bits */
+	const char *not_numbers;
+} primitives[] = {
+	[KEYWRITE] = {"keywrite", "KEY VALUE", 2, 2, true, true, 1, SL_STORE_VALUE_MAX},
+	[APPEND] = {"append", "LIST VALUE", 2, 2, false, false, 1, SL_STORE_VALUE_MAX, 0, 1,
+		    "the list is not a number"},
+	[INCREMENT] = {"increment", "KEY [N]", 1, 2, true, true},
+	[POSTCARD] = {"postcard", "KEY HOP HOPS DATA", 4, 4, true, true, 0, 0, 1, 3,
+		      "hop, hops and data are not numbers"},
+	[SKETCH] = {"sketch", "EPOCH ROW COLUMN CELL...", 4, WORDS_MAX, false, false, 0, 0, 0, 3,
+		    "epoch, row and column are not numbers"},
+	[REGISTERS] = {"registers", "EPOCH COLUMN REGISTERS", 3, 3, false, false, 2, LINE_BYTES / 2,
+		       0, 2, "epoch and column are not numbers"},
+	[SKETCH_END] = {"sketch-end", "EPOCH", 1, 1, false, false, 0, 0, 0, 1,
+			"the epoch is not a number"},
+};
+#define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
+
+static int wrong(struct report_sender *s, const char *error)
+{
+	s->error = error;
+	return -EINVAL;
+}
 
 static int bytes_of(struct report_sender *s, const char *text, uint8_t *out, size_t room)
 {
 	int n = dta_text(text, out, room);
 
-	if (n < 0)
-		s->error = n == -ENOSPC ? "too long"
-					: "not hexadecimal, text:, u32:, u64: or flow:";
-	return n;
+	return n >= 0 ? n
+		      : wrong(s, n == -ENOSPC ? "too long"
+					      : "not hexadecimal, text:, u32:, u64: or flow:");
 }
 
-static int keywrite(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
+/* Cells of a count-sketch are signed. */
+static bool parse_cell(const char *text, uint64_t *cell)
 {
-	uint8_t key[SL_STORE_KEY_MAX], value[SL_STORE_VALUE_MAX];
-	int k = bytes_of(s, word[0], key, sizeof(key)), v;
+	bool negative = *text == '-';
 
-	(void)n;
-	v = k > 0 ? bytes_of(s, word[1], value, sizeof(value)) : k;
-	return v < 0 ? -EINVAL : sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
+	if (base_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX, cell))
+		return false;
+	*cell = negative ? -*cell : *cell;
+	return true;
 }
 
-static int append(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
+static int send_report(struct report_sender *s, enum report_kind kind,
+		       const struct sl_report_dest *how, char **word, int n)
 {
-	uint8_t value[SL_STORE_VALUE_MAX];
-	struct sl_report_dest plain = *how;
-	uint32_t list;
-	int v;
-
-	(void)n;
-	if (!u32(word[0], &list)) {
-		s->error = "the list is not a number";
-		return -EINVAL;
-	}
-	plain.copies = 0;
-	v = bytes_of(s, word[1], value, sizeof(value));
-	return v < 0 ? -EINVAL : sl_report_append(s->r, &plain, list, value, (size_t)v);
-}
-
-static int increment(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
-{
-	uint8_t key[SL_STORE_KEY_MAX];
-	uint64_t addend = 1;
-	int k;
-
-	if (n > 1 && base_parse_u64(word[1], 0, UINT64_MAX, &addend)) {
-		s->error = "what is to be added is not a number";
-		return -EINVAL;
-	}
-	k = bytes_of(s, word[0], key, sizeof(key));
-	return k < 0 ? -EINVAL : sl_report_increment(s->r, how, key, (size_t)k, addend);
-}
-
-static int postcard(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
-{
-	uint32_t hop, hops, data;
-	uint8_t key[SL_STORE_KEY_MAX];
-	int k;
-
-	(void)n;
-	if (!u32(word[1], &hop) || !u32(word[2], &hops) || !u32(word[3], &data)) {
-		s->error = "hop, hops and data are not numbers";
-		return -EINVAL;
-	}
-	k = bytes_of(s, word[0], key, sizeof(key));
-	return k < 0 ? -EINVAL : sl_report_postcard(s->r, how, key, (size_t)k, hop, hops, data);
-}
-
-static int sketch(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
-{
+	static uint8_t key[SL_STORE_KEY_MAX], value[LINE_BYTES / 2];
 	static uint64_t cell[WORDS_MAX];
-	uint32_t epoch, row, column;
+	const struct primitive *p = &primitives[kind];
+	uint64_t number[3], addend = 1;
+	int k = 1, v = 0;
 
-	if (!u32(word[0], &epoch) || !u32(word[1], &row) || !u32(word[2], &column)) {
-		s->error = "epoch, row and column are not numbers";
+	for (int i = 0; i < p->numbers; i++)
+		if (base_parse_u64(word[p->first + i], 0, UINT32_MAX, &number[i]))
+			return wrong(s, p->not_numbers);
+	if (kind == INCREMENT && n > 1 && base_parse_u64(word[1], 0, UINT64_MAX, &addend))
+		return wrong(s, "what is to be added is not a number");
+	for (int i = 3; kind == SKETCH && i < n; i++)
+		if (!parse_cell(word[i], &cell[i - 3]))
+			return wrong(s, "a cell is not a number");
+	if (p->key)
+		k = bytes_of(s, word[0], key, sizeof(key));
+	if (p->value && k > 0)
+		v = bytes_of(s, word[p->value], value, p->value_most);
+	if (k < 0 || v < 0)
 		return -EINVAL;
+	switch (kind) {
+	case KEYWRITE:
+		return sl_report_keywrite(s->r, how, key, (size_t)k, value, (size_t)v);
+	case APPEND:
+		return sl_report_append(s->r, how, (uint32_t)number[0], value, (size_t)v);
+	case INCREMENT:
+		return sl_report_increment(s->r, how, key, (size_t)k, addend);
+	case POSTCARD:
+		return sl_report_postcard(s->r, how, key, (size_t)k, (uint32_t)number[0],
+					  (uint32_t)number[1], (uint32_t)number[2]);
+	case SKETCH:
+		return sl_report_sketch(s->r, how, (uint32_t)number[0], (uint32_t)number[1],
+					(uint32_t)number[2], cell, (uint32_t)(n - 3));
+	case REGISTERS:
+		return sl_report_registers(s->r, how, (uint32_t)number[0], (uint32_t)number[1],
+					   value, (uint32_t)v);
+	default:
+		return sl_report_sketch_end(s->r, how, (uint32_t)number[0]);
 	}
-	for (int i = 3; i < n; i++) {
-		const char *text = word[i];
-		bool negative = *text == '-'; /* cells of a count-sketch are signed */
-
-		if (base_parse_u64(text + negative, 0, negative ? 1ull << 63 : UINT64_MAX,
-				   &cell[i - 3])) {
-			s->error = "a cell is not a number";
-			return -EINVAL;
-		}
-		if (negative)
-			cell[i - 3] = -cell[i - 3];
-	}
-	return sl_report_sketch(s->r, how, epoch, row, column, cell, (uint32_t)(n - 3));
 }
-
-static int registers(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
-{
-	static uint8_t bytes[LINE_BYTES / 2];
-	uint32_t epoch, column;
-	int k;
-
-	(void)n;
-	if (!u32(word[0], &epoch) || !u32(word[1], &column)) {
-		s->error = "epoch and column are not numbers";
-		return -EINVAL;
-	}
-	k = bytes_of(s, word[2], bytes, sizeof(bytes));
-	return k < 0 ? -EINVAL : sl_report_registers(s->r, how, epoch, column, bytes, (uint32_t)k);
-}
-
-static int sketch_end(struct report_sender *s, const struct sl_report_dest *how, char **word, int n)
-{
-	uint32_t epoch;
-
-	(void)n;
-	if (!u32(word[0], &epoch)) {
-		s->error = "the epoch is not a number";
-		return -EINVAL;
-	}
-	return sl_report_sketch_end(s->r, how, epoch);
-}
-
-static const struct {
-	const char *name, *words;
-	int least, most;
-	primitive *run;
-	bool copies;
-} primitives[] = {
-	{"keywrite", "KEY VALUE", 2, 2, keywrite, true},
-	{"append", "LIST VALUE", 2, 2, append, false},
-	{"increment", "KEY [N]", 1, 2, increment, true},
-	{"postcard", "KEY HOP HOPS DATA", 4, 4, postcard, true},
-	{"sketch", "EPOCH ROW COLUMN CELL...", 4, WORDS_MAX, sketch, false},
-	{"registers", "EPOCH COLUMN REGISTERS", 3, 3, registers, false},
-	{"sketch-end", "EPOCH", 1, 1, sketch_end, false},
-};
-#define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 
 /* "store=3" or "copies=2" before the words: 1 if taken, 0 if not a setting, -EINVAL. */
 static int setting(struct report_sender *s, struct sl_report_dest *how, const char *word)
@@ -180,16 +131,14 @@ static int setting(struct report_sender *s, struct sl_report_dest *how, const ch
 	uint64_t v;
 
 	if (!strncmp(word, "store=", 6)) {
-		s->error = "store= wants a number up to 65535";
 		if (base_parse_u64(word + 6, 0, UINT16_MAX, &v))
-			return -EINVAL;
+			return wrong(s, "store= wants a number up to 65535");
 		how->store = (uint16_t)v;
 		return 1;
 	}
 	if (!strncmp(word, "copies=", 7)) {
-		s->error = "copies= wants a number from 1 to 8";
 		if (base_parse_u64(word + 7, 1, SL_STORE_COPIES_MAX, &v))
-			return -EINVAL;
+			return wrong(s, "copies= wants a number from 1 to 8");
 		how->copies = (uint8_t)v;
 		return 1;
 	}
@@ -206,11 +155,9 @@ static int send_words(struct report_sender *s, char **word, int n)
 
 	while (p < PRIMITIVES && strcmp(word[0], primitives[p].name))
 		p++;
-	if (p == PRIMITIVES) {
-		s->error = "not a primitive: keywrite, append, increment, postcard, sketch, "
-			   "registers or sketch-end";
-		return -EINVAL;
-	}
+	if (p == PRIMITIVES)
+		return wrong(s, "not a primitive: keywrite, append, increment, postcard, sketch, "
+				"registers or sketch-end");
 	for (word++, n--; n; word++, n--) {
 		err = setting(s, &how, word[0]);
 		if (err < 0)
@@ -221,13 +168,12 @@ static int send_words(struct report_sender *s, char **word, int n)
 	if (n < primitives[p].least || n > primitives[p].most) {
 		snprintf(usage, sizeof(usage), "%s wants: %s", primitives[p].name,
 			 primitives[p].words);
-		s->error = usage;
-		return -EINVAL;
+		return wrong(s, usage);
 	}
 	if (!primitives[p].copies)
 		how.copies = 0;
 	s->error = "a length or number is out of bounds";
-	err = primitives[p].run(s, &how, word, n);
+	err = send_report(s, (enum report_kind)p, &how, word, n);
 	if (err == -EMSGSIZE)
 		s->error = "larger than a packet";
 	if (err == -ENOSPC)
@@ -237,25 +183,26 @@ static int send_words(struct report_sender *s, char **word, int n)
 
 /* ---- lines of input ---- */
 
+static void complain(struct report_sender *s)
+{
+	s->wrong++;
+	base_failure(&cli_cmd_report, "line %" PRIu64 ": %s", s->lines, s->error);
+}
+
 static void send_line(struct report_sender *s, char *line)
 {
 	static char *word[WORDS_MAX];
 	char *save, *w;
 	int n = 0, err;
 
-	s->lines++;
 	for (w = strtok_r(line, " \t\r", &save); w && n < WORDS_MAX;
 	     w = strtok_r(NULL, " \t\r", &save))
 		word[n++] = w;
 	if (!n || *word[0] == '#')
 		return;
-	err = w ? -EINVAL : send_words(s, word, n);
-	if (w)
-		s->error = "too many words";
-	if (!err || err == -EAGAIN)
-		return;
-	s->wrong++;
-	fprintf(stderr, "sidelight report: line %" PRIu64 ": %s\n", s->lines, s->error);
+	err = w ? wrong(s, "too many words") : send_words(s, word, n);
+	if (err && err != -EAGAIN)
+		complain(s);
 }
 
 /*
@@ -267,14 +214,12 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 
 	while ((newline = memchr(line, '\n', n - (size_t)(line - buffer)))) {
 		*newline = 0;
+		s->lines++;
 		if (!*skip && strlen(line) == (size_t)(newline - line)) {
 			send_line(s, line);
 		} else {
-			s->lines++;
-			s->wrong++;
-			fprintf(stderr,
-				"sidelight report: line %" PRIu64 ": too long, or a NUL in it\n",
-				s->lines);
+			s->error = "too long, or a NUL in it";
+			complain(s);
 		}
 		*skip = false;
 		line = newline + 1;
@@ -288,7 +233,7 @@ static size_t send_lines(struct report_sender *s, char *buffer, size_t n, bool e
 	return n;
 }
 
-static int send_input(struct report_sender *s)
+static void send_input(struct report_sender *s)
 {
 	static char buffer[LINE_BYTES + 1];
 	struct pollfd p[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
@@ -309,7 +254,7 @@ static int send_input(struct report_sender *s)
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			continue;
 		if (got < 0) {
-			fprintf(stderr, "sidelight report: standard input: %s\n", strerror(errno));
+			base_failure(&cli_cmd_report, "standard input: %s", strerror(errno));
 			s->wrong++;
 		}
 		if (got <= 0)
@@ -324,63 +269,50 @@ static int send_input(struct report_sender *s)
 	send_lines(s, buffer, n, true, &skip);
 	if (p[1].fd >= 0)
 		close(p[1].fd);
-	return 0;
 }
 
 /* ---- what came of it ---- */
 
-static const struct {
-	const char *name;
-	size_t at;
-} counters[] = {
-#define COUNTER(field)                                            \
-	{                                                         \
-#field, offsetof(struct sl_reporter_stats, field) \
-	}
-	COUNTER(reports),
-	COUNTER(refused),
-	COUNTER(sent),
-	COUNTER(packed),
-	COUNTER(unchanged),
-	COUNTER(sampled_out),
-	COUNTER(dropped_full),
-	COUNTER(dropped_credits),
-	COUNTER(dropped_error),
-	COUNTER(packets),
-	COUNTER(bytes),
-	COUNTER(again),
-	COUNTER(settled),
-	COUNTER(given_up),
-	COUNTER(waiting),
-	COUNTER(waits),
-	COUNTER(acks),
-	COUNTER(nacks),
-	COUNTER(answers_refused),
-	COUNTER(failovers),
-#undef COUNTER
-};
+#define COUNT(field) CLI_COUNT(sl_reporter_stats, field)
+static const struct cli_count counts[] = {COUNT(reports),
+					  COUNT(refused),
+					  COUNT(sent),
+					  COUNT(packed),
+					  COUNT(unchanged),
+					  COUNT(sampled_out),
+					  COUNT(dropped_full),
+					  COUNT(dropped_credits),
+					  COUNT(dropped_error),
+					  COUNT(packets),
+					  COUNT(bytes),
+					  COUNT(again),
+					  COUNT(settled),
+					  COUNT(given_up),
+					  COUNT(waiting),
+					  COUNT(waits),
+					  COUNT(acks),
+					  COUNT(nacks),
+					  COUNT(answers_refused),
+					  COUNT(failovers)};
 
 static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
 		 bool as_json)
 {
+	const size_t n = sizeof(counts) / sizeof(*counts);
 	json_t *o = json_object();
 
-	for (size_t i = 0; i < sizeof(counters) / sizeof(*counters); i++) {
-		uint64_t v;
-
-		memcpy(&v, (const char *)s + counters[i].at, sizeof(v));
-		json_object_set_new(o, counters[i].name, json_integer((json_int_t)v));
-		if (!as_json && v)
-			printf("%-16s %" PRIu64 "\n", counters[i].name, v);
-	}
-	if (as_json) {
-		json_object_set_new(o, "wrong_lines", json_integer((json_int_t)sender->wrong));
-		json_object_set_new(o, "reporter", json_integer(s->reporter));
-		json_object_set_new(o, "incarnation", json_integer(s->incarnation));
-		json_dumpf(o, stdout, JSON_INDENT(2));
-		putchar('\n');
-	}
-	json_decref(o);
+	cli_json_counts(o, s, counts, n);
+	json_object_update_new(o, json_pack("{s:I, s:I, s:I}", "wrong_lines",
+					    (json_int_t)sender->wrong, "reporter",
+					    (json_int_t)s->reporter, "incarnation",
+					    (json_int_t)s->incarnation));
+	for (size_t i = 0; i < n && !as_json; i++)
+		if (cli_count_of(s, &counts[i]))
+			printf("%-16s %" PRIu64 "\n", counts[i].name, cli_count_of(s, &counts[i]));
+	if (as_json)
+		cli_json_print(stdout, o, JSON_INDENT(2));
+	else
+		json_decref(o);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
@@ -471,11 +403,9 @@ static int run(const struct base_command *self, const struct report_settings *se
 	int code, err;
 
 	s.r = sl_reporter_open(&settings->o);
-	if (!s.r) {
-		fprintf(stderr, "sidelight report: %s: %s\n", settings->o.target,
-			why_not_open(settings, errno));
-		return BASE_EXIT_FAILURE;
-	}
+	if (!s.r)
+		return base_failure(self, "%s: %s", settings->o.target,
+				    why_not_open(settings, errno));
 	if (n) {
 		err = send_words(&s, word, n);
 		if (err && err != -EAGAIN) {
@@ -488,10 +418,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 	err = sl_reporter_drain(s.r, settings->timeout);
 	sl_reporter_stats(s.r, &stats);
 	if (err == -ETIMEDOUT)
-		fprintf(stderr,
-			"sidelight report: not all was acknowledged in time; is a translator at "
-			"%s?\n",
-			settings->o.target);
+		base_failure(self, "not all was acknowledged in time; is a translator at %s?",
+			     settings->o.target);
 	code = print(&stats, &s, settings->json);
 	sl_reporter_close(s.r);
 	if (err || s.wrong || stats.dropped_full || stats.dropped_credits || stats.dropped_error)
@@ -499,7 +427,90 @@ static int run(const struct base_command *self, const struct report_settings *se
 	return code;
 }
 
-/* Reports made by the kernel. Options that it cannot honour are refused. */
+/* ---- reports made by the kernel ---- */
+
+#if HAVE_BPF
+#define KERNEL(name, at) CLI_COUNT_AS(name, report_kernel_counts, n[at])
+static const struct cli_count kernel_counts[] = {
+	KERNEL("packets", RPT_PACKETS),
+	KERNEL("others", RPT_OTHERS),
+	KERNEL("flows", RPT_NEW),
+	KERNEL("reports", RPT_REPORTS),
+	KERNEL("sent", RPT_SENT),
+	KERNEL("sent_reports", RPT_SENT_REPORTS),
+	KERNEL("no_room", RPT_NO_ROOM),
+	KERNEL("no_flow", RPT_NO_FLOW),
+	KERNEL("not_written", RPT_NOT_WRITTEN),
+	KERNEL("idle_carriers", RPT_IDLE),
+	KERNEL("left_out", RPT_LEFT_OUT),
+	KERNEL("held_back", RPT_HELD_BACK),
+	KERNEL("bytes", RPT_BYTES),
+	KERNEL("said_bytes", RPT_SAID_BYTES),
+	CLI_COUNT(report_kernel_counts, unsaid_bytes),
+	CLI_COUNT(report_kernel_counts, evicted),
+	CLI_COUNT(report_kernel_counts, evicted_bytes),
+	CLI_COUNT(report_kernel_counts, answers),
+	CLI_COUNT(report_kernel_counts, answers_refused),
+};
+
+static int print_kernel(const struct report_kernel_counts *c, bool json)
+{
+	if (json) {
+		json_t *j = json_object();
+
+		cli_json_counts(j, c, kernel_counts,
+				sizeof(kernel_counts) / sizeof(*kernel_counts));
+		cli_json_print(stdout, j, JSON_INDENT(2));
+	} else {
+		printf("%" PRIu64 " packets of %" PRIu64 " flows seen (%" PRIu64
+		       " in none, %" PRIu64 " of flows not in the sample)\n"
+		       "%" PRIu64 " reports sent in %" PRIu64 " packets\n"
+		       "%" PRIu64 " times a report waited for its translator, by %" PRIu64
+		       " of its answers\n"
+		       "lost here: %" PRIu64 " packets not written, %" PRIu64
+		       " packets of flows without room, %" PRIu64 " bytes of %" PRIu64
+		       " flows that left the table (--flows), %" PRIu64
+		       " bytes not said at the end\n",
+		       c->n[RPT_PACKETS], c->n[RPT_NEW], c->n[RPT_OTHERS], c->n[RPT_LEFT_OUT],
+		       c->n[RPT_SENT_REPORTS], c->n[RPT_SENT], c->n[RPT_HELD_BACK], c->answers,
+		       c->n[RPT_NOT_WRITTEN], c->n[RPT_NO_FLOW], c->evicted_bytes, c->evicted,
+		       c->unsaid_bytes);
+	}
+	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+}
+
+/* Runs until stopped or for the duration (0: no end). */
+static int let_kernel_report(const struct base_command *self, const struct report_kernel_opts *o,
+			     uint64_t duration_ns, bool json)
+{
+	uint64_t flush_ns = o->flush_ns ? o->flush_ns : 10000000, begun;
+	struct report_kernel_counts c;
+	struct report_kernel *r;
+	char error[256];
+	int stop = base_stop_fd(), code;
+
+	if (stop < 0)
+		return BASE_EXIT_FAILURE;
+	r = report_kernel_open(o, error, sizeof(error));
+	if (!r) {
+		close(stop);
+		return base_failure(self, "%s", error);
+	}
+	base_ready("target=%s", report_kernel_target(r));
+	begun = base_now_ns();
+	while (!base_stop_wait(stop, (int)(flush_ns / 1000000 + 1)) &&
+	       (!duration_ns || base_now_ns() - begun < duration_ns))
+		report_kernel_tick(r);
+	report_kernel_drain(r);
+	report_kernel_counts(r, &c);
+	code = print_kernel(&c, json);
+	report_kernel_close(r);
+	close(stop);
+	return code;
+}
+#endif
+
+/* Options that the kernel cannot honour are refused. */
 static int from_interface(const struct base_command *self, const struct report_settings *s,
 			  int operands)
 {
@@ -522,7 +533,7 @@ static int from_interface(const struct base_command *self, const struct report_s
 #endif
 
 	if (operands)
-		return base_usage(self, "--interface: the kernel reports, not '%s'", "words");
+		return base_usage(self, "--interface: the kernel reports, not 'words'");
 	if (strcmp(s->direction, "in") && strcmp(s->direction, "out") &&
 	    strcmp(s->direction, "both"))
 		return base_usage(self, "--direction: '%s' is not one of in, out, both",
@@ -534,13 +545,11 @@ static int from_interface(const struct base_command *self, const struct report_s
 		return base_usage(
 			self,
 			"--interface: the kernel makes plain reports: no --legacy, --key-file, "
-			"--immediate, "
-			"--essential, --changes, --wait, --single");
+			"--immediate, --essential, --changes, --wait, --single");
 #if HAVE_BPF
-	return cli_report_interface(self, &o, s->duration, s->json);
+	return let_kernel_report(self, &o, s->duration, s->json);
 #else
-	fprintf(stderr, "sidelight report: --interface: built without eBPF\n");
-	return BASE_EXIT_FAILURE;
+	return base_failure(self, "--interface: built without eBPF");
 #endif
 }
 
@@ -550,7 +559,7 @@ static int report_main(const struct base_command *self, int argc, char **argv)
 
 	if (first < 0)
 		return code;
-	if (set.legacy && strcmp(set.legacy, "a") && strcmp(set.legacy, "b"))
+	if (cli_legacy(set.legacy) < 0)
 		return base_usage(self, "--legacy: '%s' is neither a nor b", set.legacy);
 	if (set.legacy && (set.o.tenant || set.o.key_file || set.essential))
 		return base_usage(self, "--legacy: no tenants, keys or acknowledgements");

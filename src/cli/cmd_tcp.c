@@ -2,7 +2,7 @@
 /* cmd_tcp.c - 'sidelight tcp VERB'. Each verb is a command of its own in tcp/. */
 #include <string.h>
 
-#include "base/base.h"
+#include "cli/common.h"
 
 #if HAVE_BPF
 extern const struct base_command cli_tcp_cpu, cli_tcp_flows, cli_tcp_layers, cli_tcp_net,
@@ -13,33 +13,17 @@ static const struct base_command *const verbs[] = {&cli_tcp_flows, &cli_tcp_laye
 						   &cli_tcp_probe};
 #define VERBS (sizeof(verbs) / sizeof(*verbs))
 
-/* "probe" of "tcp probe" */
-static const char *verb(const struct base_command *cmd)
-{
-	return strchr(cmd->name, ' ') + 1;
-}
-
 static int run(const struct base_command *self, int argc, char **argv)
 {
+	int code = cli_run_kind(self, verbs, VERBS, "a verb", argc, argv);
 	const char *near = NULL;
 	unsigned least = BASE_NOT_NEAR;
 
-	if (argc < 2)
-		return base_usage(self, "name a verb; see 'sidelight tcp --help'");
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-		printf("Usage: sidelight tcp %s\n\n%s\n\nWhat:\n", self->synopsis, self->summary);
-		for (size_t i = 0; i < VERBS; i++)
-			printf("  %-10s %s\n", verb(verbs[i]), verbs[i]->summary);
-		puts("\n'sidelight tcp WHAT --help' lists the options.\n"
-		     "The manual: man sidelight-tcp");
-		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
-	}
-	for (size_t i = 0; i < VERBS; i++) {
-		if (!strcmp(argv[1], verb(verbs[i])))
-			return verbs[i]->run(verbs[i], argc - 1, argv + 1);
-		if (base_nearer(argv[1], verb(verbs[i]), &least))
-			near = verb(verbs[i]);
-	}
+	if (code >= 0)
+		return code;
+	for (size_t i = 0; i < VERBS; i++)
+		if (base_nearer(argv[1], cli_kind_name(verbs[i]), &least))
+			near = cli_kind_name(verbs[i]);
 	if (near)
 		return base_usage(self, "no '%s'; did you mean '%s'?", argv[1], near);
 	return base_usage(self, "no '%s'; cpu, flows, layers, net, probe, trace or why", argv[1]);

@@ -2,6 +2,7 @@
 /* cmd_translate.c - 'sidelight translate': workers that turn reports into one-sided writes. */
 #include <errno.h>
 #include <arpa/inet.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -36,19 +37,27 @@ struct translate {
 	int stop;
 };
 
+static struct translate set = {
+	.output = "shm",
+	.workers = 1,
+	.port = DTA_PORT,
+	.opts = {.client = {.verbs = {.gid_index = -1, .ib_port = 1}}, .legacy_hops = 5},
+	.stop = -1,
+};
+
 /* ---- the report ---- */
 
 static void line(const char *what, uint64_t n)
 {
 	if (n)
-		printf("  %-28s %llu\n", what, (unsigned long long)n);
+		printf("  %-28s %" PRIu64 "\n", what, n);
 }
 
 static void print_text(const struct dta_translate_account *a, uint64_t others)
 {
 	char what[64];
 
-	printf("packets                        %llu\n", (unsigned long long)a->packets);
+	printf("packets                        %" PRIu64 "\n", a->packets);
 	line("taken", a->packets_taken);
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++) {
 		snprintf(what, sizeof(what), "refused: %s", dta_refusal_name((enum dta_refusal)r));
@@ -60,21 +69,20 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("dropped by the kernel", a->socket_drops);
 	line("reporters slowed, times", a->slowed);
 	line("other packets", others);
-	printf("reports                        %llu\n", (unsigned long long)a->reports);
+	printf("reports                        %" PRIu64 "\n", a->reports);
 	line("taken", a->fresh);
 	line("taken, perhaps stored before", a->maybe_twice);
 	line("duplicates", a->loss.duplicates);
 	line("too late", a->loss.late);
 	line("lost in the network", a->loss.lost + a->loss.missing);
-	printf("stored                         %llu\n", (unsigned long long)a->engine.stored);
+	printf("stored                         %" PRIu64 "\n", a->engine.stored);
 	line("waiting", a->engine.waiting);
 	for (int d = 0; d < DTA_DROPS; d++) {
 		snprintf(what, sizeof(what), "dropped: %s",
 			 dta_engine_drop_name((enum dta_engine_drop)d));
 		line(what, a->engine.dropped[d]);
 	}
-	printf("operations                     %llu\n",
-	       (unsigned long long)(a->output.writes + a->output.adds));
+	printf("operations                     %" PRIu64 "\n", a->output.writes + a->output.adds);
 	line("that woke the application", a->output.immediates);
 	line("complete", a->output.completed);
 	line("unconfirmed", a->output.unconfirmed);
@@ -84,19 +92,15 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 /* Sums up by name over workers. */
 static void add_detail(void *arg, const char *name, uint64_t n)
 {
-	json_t *all = arg;
-
-	json_object_set_new(
-		all, name,
-		json_integer(json_integer_value(json_object_get(all, name)) + (json_int_t)n));
+	json_object_set_new(arg, name, json_integer(cli_json_integer(arg, name) + (json_int_t)n));
 }
 
 static int print(struct translate *t)
 {
 	json_t *detail = json_object(), *value;
-	const char *name;
 	struct dta_translate_account a = {0};
 	uint64_t others = 0;
+	const char *name;
 
 	for (uint32_t i = 0; i < t->made; i++) {
 		dta_worker_account(t->worker[i], &a, &others);
@@ -104,33 +108,20 @@ static int print(struct translate *t)
 	}
 	if (t->json) {
 		json_t *j = dta_account_json(&a);
-		char *text;
 
 		json_object_set_new(j, "others", json_integer((json_int_t)others));
 		json_object_update(j, detail);
-		text = json_dumps(j, JSON_COMPACT);
-		json_decref(j);
-		json_decref(detail);
-		if (!text)
-			return -ENOMEM;
-		puts(text);
-		free(text);
+		cli_json_print(stdout, j, JSON_COMPACT);
 	} else {
 		print_text(&a, others);
 		json_object_foreach(detail, name, value)
 			line(name, (uint64_t)json_integer_value(value));
-		json_decref(detail);
 	}
+	json_decref(detail);
 	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
 }
 
 /* ---- workers ---- */
-
-static int complain(const struct translate *t, const char *what)
-{
-	fprintf(stderr, "sidelight %s: %s\n", t->cmd->name, what);
-	return BASE_EXIT_FAILURE;
-}
 
 static bool open_xdp(struct translate *t, char *error, size_t bytes)
 {
@@ -157,7 +148,7 @@ static int make_worker(struct translate *t, uint32_t index)
 	char error[512] = "", name[64];
 	uint32_t n = 0;
 
-	for (size_t i = 0; i < t->listen.n; i++) {
+	for (size_t i = 0; i < t->listen.n; i++, n++) {
 		const struct dta_input_udp_opts o = {.address = t->listen.v[i],
 						     .as = index ? &t->where[i] : NULL,
 						     .share = t->workers > 1,
@@ -177,13 +168,11 @@ static int make_worker(struct translate *t, uint32_t index)
 					      sizeof(error));
 		if (!in[n])
 			goto fail;
-		n++;
 	}
-	for (size_t i = 0; i < t->pcap.n && !index; i++) {
+	for (size_t i = 0; i < t->pcap.n && !index; i++, n++) {
 		in[n] = dta_input_pcap(t->pcap.v[i], t->port, error, sizeof(error));
 		if (!in[n])
 			goto fail;
-		n++;
 	}
 	if (t->workers > 1)
 		snprintf(name, sizeof(name), "%.40s-%u", t->name, index);
@@ -191,25 +180,18 @@ static int make_worker(struct translate *t, uint32_t index)
 		snprintf(name, sizeof(name), "%.40s", t->name);
 	t->worker[index] = dta_worker_new(&t->opts, name, in, n, error, sizeof(error));
 	if (!t->worker[index])
-		return complain(t, error);
+		return base_failure(t->cmd, "%s", error);
 	t->made++;
 	return BASE_EXIT_OK;
 fail:
 	while (n--)
 		in[n]->ops->close(in[n]);
-	return complain(t, error);
+	return base_failure(t->cmd, "%s", error);
 }
-
-struct job {
-	struct dta_worker *worker;
-	int stop;
-};
 
 static void *work(void *arg)
 {
-	const struct job *j = arg;
-
-	dta_worker_run(j->worker, j->stop);
+	dta_worker_run(arg, set.stop);
 	return NULL;
 }
 
@@ -256,28 +238,23 @@ static void watch(struct translate *t)
 
 static int translate(struct translate *t)
 {
-	struct job job[WORKERS_MAX];
 	int code = BASE_EXIT_OK;
 
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
-	for (uint32_t i = 0; i < t->made; i++) {
-		job[i] = (struct job){t->worker[i], t->stop};
-		if (pthread_create(&t->thread[i], NULL, work, &job[i])) {
-			complain(t, "cannot start a thread");
+	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
+		if (pthread_create(&t->thread[t->started], NULL, work, t->worker[t->started])) {
+			code = base_failure(t->cmd, "cannot start a thread");
 			raise(SIGTERM); /* stops the threads already started */
-			code = BASE_EXIT_FAILURE;
 			break;
 		}
-		t->started++;
-	}
 	if (code == BASE_EXIT_OK)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)
 		pthread_join(t->thread[i], NULL);
 	if (print(t))
-		code = complain(t, "standard output: cannot write");
+		code = base_failure(t->cmd, "standard output: cannot write");
 	return code;
 }
 
@@ -287,11 +264,10 @@ static int read_secret(struct translate *t)
 {
 	const ssize_t n = dta_secret_read(t->secret, t->secret_bytes);
 
-	if (n < 0) {
-		fprintf(stderr, "sidelight %s: --secret: %s: %s\n", t->cmd->name, t->secret,
-			n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));
-		return BASE_EXIT_FAILURE;
-	}
+	if (n < 0)
+		return base_failure(t->cmd, "--secret: %s: %s", t->secret,
+				    n == -EINVAL ? "is not 16 to 4096 bytes long"
+						 : strerror((int)-n));
 	t->opts.client.secret = t->secret_bytes;
 	t->opts.client.secret_bytes = (size_t)n;
 	return BASE_EXIT_OK;
@@ -300,26 +276,22 @@ static int read_secret(struct translate *t)
 static int check(struct translate *t)
 {
 	static const char *anywhere[] = {":40040"};
+	static const char *const outputs[] = {"shm", "verbs", "raw", NULL};
 	static char host[64];
+	int output, legacy;
 
 	if (!t->collectors.n)
 		return base_usage(
 			t->cmd, "--collector is missing: unix:PATH or HOST:PORT of a store server");
-	if (!strcmp(t->output, "shm"))
-		t->opts.client.output = DTA_CLIENT_SHM;
-	else if (!strcmp(t->output, "verbs"))
-		t->opts.client.output = DTA_CLIENT_VERBS;
-	else if (!strcmp(t->output, "raw"))
-		t->opts.client.output = DTA_CLIENT_RAW;
-	else
+	output = cli_choice(t->output, outputs);
+	if (output < 0)
 		return base_usage(t->cmd, "--output: '%s' is not one of shm, verbs, raw",
 				  t->output);
-	if (t->legacy && !strcmp(t->legacy, "a"))
-		t->opts.legacy = DTA_LEGACY_A;
-	else if (t->legacy && !strcmp(t->legacy, "b"))
-		t->opts.legacy = DTA_LEGACY_B;
-	else if (t->legacy)
+	t->opts.client.output = (enum dta_client_output)output;
+	legacy = cli_legacy(t->legacy);
+	if (legacy < 0)
 		return base_usage(t->cmd, "--legacy: '%s' is neither a nor b", t->legacy);
+	t->opts.legacy = (enum dta_legacy)legacy;
 	if (!t->listen.n && !t->pcap.n)
 		t->listen = (struct base_strings){anywhere, 1};
 	if (t->listen.n + t->pcap.n > DTA_TRANSLATE_INPUTS)
@@ -350,14 +322,6 @@ static int check(struct translate *t)
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	return t->secret ? read_secret(t) : BASE_EXIT_OK;
 }
-
-static struct translate set = {
-	.output = "shm",
-	.workers = 1,
-	.port = DTA_PORT,
-	.opts = {.client = {.verbs = {.gid_index = -1, .ib_port = 1}}, .legacy_hops = 5},
-	.stop = -1,
-};
 
 static const struct base_option table[] = {
 	BASE_LIST("collector", 'c', &set.collectors, "WHERE",
@@ -424,7 +388,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		return code;
 	set.stop = base_stop_fd();
 	if (set.stop < 0)
-		return complain(&set, strerror(-set.stop));
+		return base_failure(cmd, "%s", strerror(-set.stop));
 	signal(SIGPIPE, SIG_IGN);
 	code = translate(&set);
 	for (uint32_t i = 0; i < set.made; i++)

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <jansson.h>
-
 #include "cli/collect_modes.h"
 #include "cli/common.h"
 
@@ -37,81 +35,85 @@ static struct sample *sample_new(unsigned int workers)
 	return s;
 }
 
+static void sample_copy(struct sample *to, const struct sample *from)
+{
+	memcpy(to, from, sizeof(*from) + from->workers * sizeof(from->w[0]));
+}
+
 static void sample_take(struct sample *s, struct collect_collector *c)
 {
 	s->ns = base_now_ns();
 	collect_collector_workers(c, take_worker, s);
 }
 
-static double rate(uint64_t now, uint64_t before, uint64_t ns)
+static double rate(uint64_t n, uint64_t ns)
 {
-	return ns ? (double)(now - before) * 1e9 / (double)ns : 0;
+	return ns ? (double)n * 1e9 / (double)ns : 0;
 }
 
-static double rounds_a_second(const struct sample *now, const struct sample *before)
+static uint64_t gain(const struct sample *now, const struct sample *before, size_t offset)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < now->workers; i++)
+		sum += *(const uint64_t *)((const char *)&now->w[i] + offset) -
+		       *(const uint64_t *)((const char *)&before->w[i] + offset);
+	return sum;
+}
+
+/* Of all workers, between now and before. */
+#define GAIN(field) gain(now, before, offsetof(struct collect_worker_view, field))
+
+static double rounds_per_second(const struct sample *now, const struct sample *before, unsigned i)
+{
+	return rate(now->w[i].rounds - before->w[i].rounds, now->ns - before->ns);
+}
+
+static double all_rounds_per_second(const struct sample *now, const struct sample *before)
 {
 	double sum = 0;
 
 	for (unsigned int i = 0; i < now->workers; i++)
-		sum += rate(now->w[i].rounds, before->w[i].rounds, now->ns - before->ns);
+		sum += rounds_per_second(now, before, i);
 	return sum;
 }
-
-static uint64_t total(const struct sample *s, size_t offset)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < s->workers; i++)
-		sum += *(const uint64_t *)((const char *)&s->w[i] + offset);
-	return sum;
-}
-
-#define TOTAL(s, field) total((s), offsetof(struct collect_worker_view, field))
 
 /* For the lines of read_loop and its total. */
 static json_t *rates_json(const struct sample *now, const struct sample *before)
 {
-	uint64_t ns = now->ns - before->ns;
 	json_t *workers = json_array();
 
 	for (unsigned int i = 0; i < now->workers; i++)
-		json_array_append_new(workers,
-				      json_real(rate(now->w[i].rounds, before->w[i].rounds, ns)));
-	return json_pack(
-		"{s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "seconds", (double)ns * 1e-9,
-		"scrapes_per_second", rounds_a_second(now, before), "workers", workers, "rounds",
-		(json_int_t)(TOTAL(now, rounds) - TOTAL(before, rounds)), "missed_deadlines",
-		(json_int_t)(TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines)),
-		"samples", (json_int_t)(TOTAL(now, samples) - TOTAL(before, samples)), "reads",
-		(json_int_t)(TOTAL(now, reads) - TOTAL(before, reads)), "bytes",
-		(json_int_t)(TOTAL(now, bytes) - TOTAL(before, bytes)), "unsettled",
-		(json_int_t)(TOTAL(now, unsettled) - TOTAL(before, unsettled)), "busy_seconds",
-		(double)(TOTAL(now, busy_ns) - TOTAL(before, busy_ns)) * 1e-9);
+		json_array_append_new(workers, json_real(rounds_per_second(now, before, i)));
+	return json_pack("{s:f, s:f, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "seconds",
+			 (double)(now->ns - before->ns) * 1e-9, "scrapes_per_second",
+			 all_rounds_per_second(now, before), "workers", workers, "rounds",
+			 (json_int_t)GAIN(rounds), "missed_deadlines",
+			 (json_int_t)GAIN(missed_deadlines), "samples", (json_int_t)GAIN(samples),
+			 "reads", (json_int_t)GAIN(reads), "bytes", (json_int_t)GAIN(bytes),
+			 "unsettled", (json_int_t)GAIN(unsettled), "busy_seconds",
+			 (double)GAIN(busy_ns) * 1e-9);
 }
 
-static void print_json(json_t *j)
+static void print_rates(const struct cli_collect_mode *m, const struct sample *now,
+			const struct sample *before, bool in_all)
 {
-	json_dumpf(j, stdout, JSON_COMPACT | JSON_REAL_PRECISION(6));
-	putchar('\n');
-	fflush(stdout);
-	json_decref(j);
-}
+	uint64_t ns = now->ns - before->ns, missed = GAIN(missed_deadlines);
 
-static void print_rates(const struct sample *now, const struct sample *before)
-{
-	uint64_t ns = now->ns - before->ns;
-	uint64_t missed = TOTAL(now, missed_deadlines) - TOTAL(before, missed_deadlines);
+	if (m->as_json) {
+		json_t *j = rates_json(now, before);
 
-	printf("%.1f scrapes/s", rounds_a_second(now, before));
-	if (now->workers > 1)
-		for (unsigned int i = 0; i < now->workers; i++)
-			printf("%s%u: %.1f%s", i ? ", " : "  (", i,
-			       rate(now->w[i].rounds, before->w[i].rounds, ns),
-			       i + 1 == now->workers ? ")" : "");
-	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy",
-	       rate(TOTAL(now, samples), TOTAL(before, samples), ns),
-	       rate(TOTAL(now, bytes), TOTAL(before, bytes), ns) / 1e6,
-	       rate(TOTAL(now, busy_ns), TOTAL(before, busy_ns), ns) / 1e7);
+		cli_json_print(stdout, in_all ? json_pack("{s:o}", "total", j) : j,
+			       JSON_COMPACT | JSON_REAL_PRECISION(6));
+		fflush(stdout);
+		return;
+	}
+	printf("%s%.1f scrapes/s", in_all ? "total: " : "", all_rounds_per_second(now, before));
+	for (unsigned int i = 0; i < now->workers && now->workers > 1; i++)
+		printf("%s%u: %.1f%s", i ? ", " : "  (", i, rounds_per_second(now, before, i),
+		       i + 1 == now->workers ? ")" : "");
+	printf("  %.0f values/s  %.1f MB/s  %.0f %% busy", rate(GAIN(samples), ns),
+	       rate(GAIN(bytes), ns) / 1e6, rate(GAIN(busy_ns), ns) / 1e7);
 	if (missed)
 		printf("  %" PRIu64 " deadlines missed", missed);
 	putchar('\n');
@@ -140,7 +142,7 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 			"%u,%.3f,%" PRIu64 ",%.3f,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
 			",%" PRIu64 ",%.3f\n",
 			i, (double)(now->ns - start) * 1e-9, a->rounds - b->rounds,
-			rate(a->rounds, b->rounds, now->ns - before->ns),
+			rounds_per_second(now, before, i),
 			a->missed_deadlines - b->missed_deadlines, a->samples - b->samples,
 			a->reads - b->reads, a->bytes - b->bytes, a->unsettled - b->unsettled,
 			(double)(a->busy_ns - b->busy_ns) * 1e-9);
@@ -190,22 +192,19 @@ static void print_found(const json_t *j)
 		printf("host %s (%s, %s): %s, %lld regions%s%s\n",
 		       *cli_json_text(h, "host") ? cli_json_text(h, "host") : "?",
 		       cli_json_text(h, "target"), cli_json_text(h, "fabric"),
-		       cli_json_text(h, "condition"),
-		       (long long)json_integer_value(json_object_get(h, "regions")),
+		       cli_json_text(h, "condition"), cli_json_integer(h, "regions"),
 		       *cli_json_text(h, "error") ? ": " : "", cli_json_text(h, "error"));
 	}
 	json_array_foreach(regions, i, r)
 	{
 		printf("region %s %s: %lld metrics", cli_json_text(r, "instance"),
-		       cli_json_text(r, "state"),
-		       (long long)json_integer_value(json_object_get(r, "metrics")));
+		       cli_json_text(r, "state"), cli_json_integer(r, "metrics"));
 		json_object_foreach(json_object_get(r, "labels"), key, v)
 		{
 			printf(" %s=", key);
 			cli_print_safe(json_string_value(v), 0);
 		}
-		printf(" process=%lld%s%s\n",
-		       (long long)json_integer_value(json_object_get(r, "process")),
+		printf(" process=%lld%s%s\n", cli_json_integer(r, "process"),
 		       *cli_json_text(r, "fault") ? " dropped: " : "", cli_json_text(r, "fault"));
 	}
 }
@@ -227,12 +226,10 @@ int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector
 	collect_collector_regions(c, collect_region, regions);
 	all = json_pack("{s:o, s:o, s:I}", "hosts", hosts, "regions", regions, "series",
 			(json_int_t)t.series);
-	if (m->as_json) {
-		json_dumpf(all, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
+	if (!m->as_json)
 		print_found(all);
-	}
+	else
+		cli_json_print(stdout, json_incref(all), JSON_INDENT(2));
 	json_decref(all);
 	fflush(stdout);
 	return t.hosts_up == t.hosts ? BASE_EXIT_OK : BASE_EXIT_FAILURE;
@@ -245,7 +242,7 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 {
 	uint64_t start = base_now_ns(), end = m->duration_ns ? start + m->duration_ns : UINT64_MAX;
 	struct sample *first = sample_new(m->workers), *before = sample_new(m->workers);
-	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers), *swap;
+	struct sample *now = sample_new(m->workers), *row = sample_new(m->workers);
 	uint64_t tick = start + 1000000000u, csv_at = start + CSV_NS, wake, at;
 	FILE *csv = csv_open(m->csv);
 	int code = BASE_EXIT_FAILURE;
@@ -258,8 +255,8 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 	if (!first || !before || !now || !row)
 		goto out;
 	sample_take(first, c);
-	sample_take(before, c);
-	sample_take(row, c);
+	sample_copy(before, first);
+	sample_copy(row, first);
 	while (!asked && base_now_ns() < end) {
 		at = base_now_ns();
 		wake = BASE_MIN(tick, end);
@@ -267,32 +264,22 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 		at = base_now_ns();
 		if (at >= tick) {
 			sample_take(now, c);
-			if (print && m->as_json)
-				print_json(rates_json(now, before));
-			else if (print)
-				print_rates(now, before);
-			swap = before;
-			before = now;
-			now = swap;
+			if (print)
+				print_rates(m, now, before, false);
+			sample_copy(before, now);
 			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
 		}
 		if (csv && at >= csv_at) {
 			sample_take(now, c);
 			csv_rows(csv, now, row, start);
-			swap = row;
-			row = now;
-			now = swap;
+			sample_copy(row, now);
 			csv_at += CSV_NS;
 		}
 	}
 	sample_take(now, c);
 	csv_rows(csv, now, row, start);
-	if (print && m->as_json)
-		print_json(json_pack("{s:o}", "total", rates_json(now, first)));
-	else if (print) {
-		printf("total: ");
-		print_rates(now, first);
-	}
+	if (print)
+		print_rates(m, now, first, true);
 	code = BASE_EXIT_OK;
 out:
 	if (csv && (ferror(csv) | fclose(csv))) {

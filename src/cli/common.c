@@ -1,7 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <stdio.h>
+#include <string.h>
 
 #include "cli/common.h"
+
+const char *cli_kind_name(const struct base_command *kind)
+{
+	return strchr(kind->name, ' ') + 1;
+}
+
+int cli_run_kind(const struct base_command *self, const struct base_command *const *kinds, size_t n,
+		 const char *names, int argc, char **argv)
+{
+	if (argc < 2)
+		return base_usage(self, "name %s; see 'sidelight %s --help'", names, self->name);
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+		printf("Usage: sidelight %s %s\n\n%s\n\nWhat:\n", self->name, self->synopsis,
+		       self->summary);
+		for (size_t i = 0; i < n; i++)
+			printf("  %-10s %s\n", cli_kind_name(kinds[i]), kinds[i]->summary);
+		printf("\n'sidelight %s WHAT --help' lists the options.\n"
+		       "The manual: man sidelight-%s\n",
+		       self->name, self->name);
+		return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(argv[1], cli_kind_name(kinds[i])))
+			return kinds[i]->run(kinds[i], argc - 1, argv + 1);
+	return -1;
+}
 
 void cli_print_safe(const char *s, int width)
 {
@@ -11,6 +38,23 @@ void cli_print_safe(const char *s, int width)
 		putchar((unsigned char)*s < 32 || *s == 127 ? '?' : *s);
 	for (; n < width; n++)
 		putchar(' ');
+}
+
+int cli_choice(const char *word, const char *const *names)
+{
+	int i = 0;
+
+	while (names[i] && strcmp(word, names[i]))
+		i++;
+	return names[i] ? i : -1;
+}
+
+int cli_legacy(const char *form)
+{
+	static const char *const forms[] = {"a", "b", NULL};
+	int i = form ? cli_choice(form, forms) : -1;
+
+	return form && i < 0 ? -1 : i + 1;
 }
 
 const char *cli_json_text(const json_t *o, const char *key)
@@ -23,6 +67,21 @@ const char *cli_json_text(const json_t *o, const char *key)
 json_int_t cli_json_integer(const json_t *o, const char *key)
 {
 	return json_integer_value(json_object_get(o, key));
+}
+
+uint64_t cli_count_of(const void *from, const struct cli_count *c)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)from + c->at, sizeof(v));
+	return v;
+}
+
+void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		json_object_set_new(to, counts[i].name,
+				    json_integer((json_int_t)cli_count_of(from, &counts[i])));
 }
 
 void cli_json_print(FILE *out, json_t *j, size_t flags)

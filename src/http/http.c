@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "base/grow.h"
+#include "base/relaxed.h"
 #include "http/internal.h"
 
 #define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
@@ -55,8 +57,7 @@ static void *request_line(void *arg, const char *uri, struct MHD_Connection *con
 
 static bool body_append(struct http_request *req, const char *data, size_t bytes)
 {
-	size_t max = req->http->opts.max_body, room = req->body_room;
-	unsigned char *grown;
+	size_t max = req->http->opts.max_body;
 
 	if (req->too_large || bytes > max - req->body_bytes) {
 		/* Read a bounded amount more, so that the client sees the 413. */
@@ -64,16 +65,8 @@ static bool body_append(struct http_request *req, const char *data, size_t bytes
 		req->discarded += bytes;
 		return req->discarded <= 16 * max;
 	}
-	if (room - req->body_bytes < bytes) {
-		room = room ? room : 1024;
-		while (room < req->body_bytes + bytes)
-			room *= 2;
-		grown = realloc(req->body, room);
-		if (!grown)
-			return false;
-		req->body = grown;
-		req->body_room = room;
-	}
+	if (!base_grow(&req->body, &req->body_room, req->body_bytes + bytes, 1))
+		return false;
 	memcpy(req->body + req->body_bytes, data, bytes);
 	req->body_bytes += bytes;
 	return true;
@@ -107,7 +100,6 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		return MHD_YES;
 	}
 	set_deadline(req, 10);
-	atomic_fetch_add_explicit(&h->requests, 1, memory_order_relaxed);
 	if (req->too_large) {
 		http_reply_error(req, 413, "the body is larger than %zu bytes", h->opts.max_body);
 	} else if (req->bad_uri) {
@@ -119,13 +111,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		if (route && !req->response)
 			http_reply_error(req, 500, "%s has no answer", req->path);
 	}
-	if (!req->response)
-		return MHD_NO;
-	if (req->status >= 500)
-		atomic_fetch_add_explicit(&h->errors_5xx, 1, memory_order_relaxed);
-	else if (req->status >= 400)
-		atomic_fetch_add_explicit(&h->errors_4xx, 1, memory_order_relaxed);
-	return MHD_queue_response(connection, req->status, req->response);
+	return req->response ? MHD_queue_response(connection, req->status, req->response) : MHD_NO;
 }
 
 static void request_done(void *arg, struct MHD_Connection *connection, void **context,
@@ -154,10 +140,7 @@ static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t b
 	struct http *h = arg;
 
 	(void)addr, (void)bytes;
-	if (atomic_load_explicit(&h->open, memory_order_relaxed) < h->opts.max_connections)
-		return MHD_YES;
-	atomic_fetch_add_explicit(&h->refused_connections, 1, memory_order_relaxed);
-	return MHD_NO;
+	return relaxed_load(h->open) < h->opts.max_connections ? MHD_YES : MHD_NO;
 }
 
 /* libmicrohttpd reports CLOSED before it closes the socket. */
@@ -169,7 +152,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	const union MHD_ConnectionInfo *info;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		atomic_fetch_add_explicit(&h->open, 1, memory_order_relaxed);
+		relaxed_add(h->open, 1);
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 		c = calloc(1, sizeof(*c));
 		if (!c || !info) {
@@ -190,7 +173,7 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 		*context = c;
 		return;
 	}
-	atomic_fetch_sub_explicit(&h->open, 1, memory_order_relaxed);
+	relaxed_sub(h->open, 1);
 	if (!c)
 		return;
 	pthread_mutex_lock(&h->lock);
@@ -247,63 +230,44 @@ static void *reap(void *arg)
 
 /* ---- start and stop ---- */
 
-static __attribute__((format(printf, 3, 4))) void fail(char *error, size_t bytes, const char *fmt,
-						       ...)
-{
-	int saved = errno;
-	va_list ap;
-
-	if (error && bytes) {
-		va_start(ap, fmt);
-		vsnprintf(error, bytes, fmt, ap);
-		va_end(ap);
-	}
-	errno = saved;
-}
-
+/* A descriptor, or -errno. */
 static int listen_on(const char *listen_at, char *error, size_t error_bytes)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
 				       .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
-	struct addrinfo *found = NULL, *a;
-	char host[256], port[8];
+	struct addrinfo *found = NULL;
 	int fd = -1, e, one = 1, zero = 0;
+	char host[256], port[8];
 	uint16_t number;
 
-	if (base_parse_address(listen_at, host, sizeof(host), &number)) {
-		errno = EINVAL;
-		fail(error, error_bytes,
-		     "cannot listen on '%s': not an address such as 127.0.0.1:9464 or [::1]:9464",
-		     listen_at);
-		return -1;
-	}
+	if (base_parse_address(listen_at, host, sizeof(host), &number))
+		return base_fail(error, error_bytes, -EINVAL,
+				 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
+				 "[::1]:9464",
+				 listen_at);
 	snprintf(port, sizeof(port), "%u", number);
 	e = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
-	if (e) {
-		errno = e == EAI_MEMORY ? ENOMEM : EADDRNOTAVAIL;
-		fail(error, error_bytes, "cannot listen on %s: %s", listen_at, gai_strerror(e));
-		return -1;
-	}
-	for (a = found; a; a = a->ai_next) {
+	if (e)
+		return base_fail(error, error_bytes, e == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL,
+				 "cannot listen on %s: %s", listen_at, gai_strerror(e));
+	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
 		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		e = errno;
 		if (fd < 0)
 			continue;
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		if (a->ai_family == AF_INET6) /* [::] serves IPv4 too */
 			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
 		if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
-			break;
+			continue;
 		e = errno;
 		close(fd);
-		errno = e;
 		fd = -1;
 	}
-	if (fd < 0)
-		fail(error, error_bytes, "cannot listen on %s: %s", listen_at, strerror(errno));
-	e = errno;
 	freeaddrinfo(found);
-	errno = e;
-	return fd;
+	return fd >= 0 ? fd
+		       : base_fail(error, error_bytes, -e, "cannot listen on %s: %s", listen_at,
+				   strerror(e));
 }
 
 static int print_address(struct http *h)
@@ -333,7 +297,7 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	int e;
 
 	if (!h) {
-		fail(error, error_bytes, "out of memory");
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
 		return NULL;
 	}
 	h->opts = *opts;
@@ -342,15 +306,18 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
 	h->opts.threads = opts->threads ? opts->threads : 2;
 	h->opts.listen = NULL; /* the caller's */
-	h->listen_fd = listen_on(opts->listen ? opts->listen : "", error, error_bytes);
-	if (h->listen_fd < 0) {
-		e = errno;
-		goto no_listen;
-	}
-	e = -print_address(h);
-	if (e) {
-		fail(error, error_bytes, "cannot listen on %s: %s", opts->listen, strerror(e));
-		goto no_address;
+	e = h->listen_fd = listen_on(opts->listen ? opts->listen : "", error, error_bytes);
+	if (e >= 0)
+		e = print_address(h);
+	if (e < 0) {
+		if (h->listen_fd >= 0) {
+			base_fail(error, error_bytes, e, "cannot listen on %s: %s", opts->listen,
+				  strerror(-e));
+			close(h->listen_fd);
+		}
+		free(h);
+		errno = -e;
+		return NULL;
 	}
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_condattr_init(&monotonic);
@@ -358,13 +325,6 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	pthread_cond_init(&h->wake, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	return h;
-
-no_address:
-	close(h->listen_fd);
-no_listen:
-	free(h);
-	errno = e;
-	return NULL;
 }
 
 int http_start(struct http *h, char *error, size_t error_bytes)
@@ -375,10 +335,9 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 	if (h->daemon)
 		return -EBUSY;
 	e = pthread_create(&h->reaper, NULL, reap, h);
-	if (e) {
-		fail(error, error_bytes, "cannot start the HTTP server: %s", strerror(e));
-		return -e;
-	}
+	if (e)
+		return base_fail(error, error_bytes, -e, "cannot start the HTTP server: %s",
+				 strerror(e));
 	pthread_setname_np(h->reaper, "sl-http-reaper");
 	h->reaper_runs = true;
 	/*
@@ -396,13 +355,11 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
 		connection_event, h, MHD_OPTION_URI_LOG_CALLBACK, request_line, h,
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
-	if (!h->daemon) {
-		e = errno ? errno : EIO;
-		fail(error, error_bytes, "cannot start the HTTP server on %s: %s", h->address,
-		     strerror(e));
-		return -e;
-	}
-	return 0;
+	e = errno ? errno : EIO;
+	return h->daemon
+		       ? 0
+		       : base_fail(error, error_bytes, -e, "cannot start the HTTP server on %s: %s",
+				   h->address, strerror(e));
 }
 
 const char *http_address(const struct http *h)
@@ -410,15 +367,9 @@ const char *http_address(const struct http *h)
 	return h->address;
 }
 
-void http_stats(const struct http *h, struct http_stats *out)
+uint32_t http_connections(const struct http *h)
 {
-	out->requests = atomic_load_explicit(&h->requests, memory_order_relaxed);
-	out->bytes = atomic_load_explicit(&h->bytes, memory_order_relaxed);
-	out->errors_4xx = atomic_load_explicit(&h->errors_4xx, memory_order_relaxed);
-	out->errors_5xx = atomic_load_explicit(&h->errors_5xx, memory_order_relaxed);
-	out->refused_connections = atomic_load_explicit(&h->refused_connections,
-							memory_order_relaxed);
-	out->connections = atomic_load_explicit(&h->open, memory_order_relaxed);
+	return relaxed_load(h->open);
 }
 
 void http_free(struct http *h)

@@ -25,7 +25,7 @@ typedef void (*http_handler)(struct http_request *req, void *arg);
 struct http_opts {
 	const char *listen; /* "127.0.0.1:9464", "[::1]:0"; ":9464" is loopback; port 0 takes a free
 			       one */
-	unsigned int max_connections; /* 0: 256; further ones are closed at once and counted */
+	unsigned int max_connections; /* 0: 256; further ones are closed at once */
 	size_t max_body;	      /* 0: 64 KiB; larger ones are answered 413 */
 	unsigned int timeout_s; /* of an idle connection, 0: 30; a request must be complete within
 				   twice, an answer taken within ten times as long, however busy the
@@ -87,10 +87,7 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg);
 
-struct http_stats {
-	uint64_t requests, bytes, errors_4xx, errors_5xx, refused_connections;
-	uint32_t connections;
-};
-void http_stats(const struct http *h, struct http_stats *out);
+/* Open connections. */
+uint32_t http_connections(const struct http *h);
 
 #endif

@@ -9,7 +9,6 @@
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "http/http.h"
 
@@ -57,8 +56,7 @@ struct http {
 	struct http_connection *connections;
 	struct http_packed *packed;
 
-	_Atomic uint64_t requests, bytes, errors_4xx, errors_5xx, refused_connections;
-	_Atomic uint32_t open;
+	uint32_t open; /* connections; relaxed */
 };
 
 struct http_header {

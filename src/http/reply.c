@@ -18,13 +18,6 @@
 #define GZIP_WORTHWHILE 1024u /* smaller answers fit into one packet anyway */
 #define GZIP_LEVEL	1     /* for exposition 2 % larger than level 6 and 3 x faster */
 
-static struct MHD_Response *empty_response(void)
-{
-	static char nothing[1];
-
-	return MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
-}
-
 /* ---- compression ---- */
 
 static bool compressible(const char *type)
@@ -83,7 +76,6 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 {
 	z_stream z = {0};
 	unsigned char *out;
-	int e;
 
 	if (bytes > UINT32_MAX / 2 ||
 	    deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -94,8 +86,7 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 		z.avail_in = (uInt)bytes;
 		z.next_out = out;
 		z.avail_out = (uInt)bytes; /* if it does not fit, it does not pay */
-		e = deflate(&z, Z_FINISH);
-		if (e != Z_STREAM_END) {
+		if (deflate(&z, Z_FINISH) != Z_STREAM_END) {
 			free(out);
 			out = NULL;
 		}
@@ -111,18 +102,12 @@ static const struct http_packed *packed_get(struct http *h, const void *body, si
 	struct http_packed *p;
 
 	pthread_mutex_lock(&h->lock);
-	for (p = h->packed; p; p = p->next)
-		if (p->body == body && p->bytes == bytes)
-			break;
-	if (!p) {
-		p = calloc(1, sizeof(*p));
-		if (p) {
-			p->body = body;
-			p->bytes = bytes;
-			p->gz = gzip(body, bytes, 9, &p->gz_bytes);
-			p->next = h->packed;
-			h->packed = p;
-		}
+	for (p = h->packed; p && (p->body != body || p->bytes != bytes); p = p->next)
+		;
+	if (!p && (p = calloc(1, sizeof(*p)))) {
+		*p = (struct http_packed){.next = h->packed, .body = body, .bytes = bytes};
+		p->gz = gzip(body, bytes, 9, &p->gz_bytes);
+		h->packed = p;
 	}
 	pthread_mutex_unlock(&h->lock);
 	return p && p->gz ? p : NULL;
@@ -170,7 +155,7 @@ static bool has_header(const struct http_request *req, const char *name)
 
 /* Takes ownership of response; drops a second answer to one request. */
 static void answer_with(struct http_request *req, int status, const char *content_type,
-			struct MHD_Response *response)
+			struct MHD_Response *response, bool gzipped)
 {
 	if (!response)
 		return; /* out of memory: answer() closes the connection */
@@ -180,17 +165,13 @@ static void answer_with(struct http_request *req, int status, const char *conten
 	}
 	if (content_type)
 		MHD_add_response_header(response, "Content-Type", content_type);
+	if (gzipped)
+		MHD_add_response_header(response, "Content-Encoding", "gzip");
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	for (size_t i = 0; i < req->header_count; i++)
 		MHD_add_response_header(response, req->headers[i].name, req->headers[i].value);
 	req->response = response;
 	req->status = (unsigned int)status;
-}
-
-static void count_bytes(struct http_request *req, size_t bytes)
-{
-	if (!req->response && strcmp(req->method, "HEAD"))
-		atomic_fetch_add_explicit(&req->http->bytes, bytes, memory_order_relaxed);
 }
 
 void http_reply(struct http_request *req, int status, const char *content_type, const void *body,
@@ -202,19 +183,14 @@ void http_reply(struct http_request *req, int status, const char *content_type, 
 
 	if (bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))
 		gz = gzip(body, bytes, GZIP_LEVEL, &gz_bytes);
-	if (gz) {
+	if (gz)
 		response = MHD_create_response_from_buffer(gz_bytes, gz, MHD_RESPMEM_MUST_FREE);
-		if (!response)
-			free(gz);
-		else
-			MHD_add_response_header(response, "Content-Encoding", "gzip");
-	} else {
-		gz_bytes = bytes;
+	else
 		response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
 							   MHD_RESPMEM_MUST_COPY);
-	}
-	count_bytes(req, gz_bytes);
-	answer_with(req, status, content_type, response);
+	if (!response)
+		free(gz);
+	answer_with(req, status, content_type, response, gz);
 }
 
 /* RFC 9110, 13.1.2: weak comparison against a list of entity tags, or "*". */
@@ -255,7 +231,9 @@ void http_reply_static(struct http_request *req, int status, const char *content
 		if (!has_header(req, "Cache-Control"))
 			http_add_header(req, "Cache-Control", "no-cache");
 		if (etag_matches(http_header(req, "If-None-Match"), etag)) {
-			answer_with(req, 304, NULL, empty_response());
+			answer_with(req, 304, NULL,
+				    MHD_create_response_from_buffer(0, tag, MHD_RESPMEM_MUST_COPY),
+				    false);
 			return;
 		}
 	}
@@ -265,25 +243,18 @@ void http_reply_static(struct http_request *req, int status, const char *content
 	}
 	response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
 						   MHD_RESPMEM_PERSISTENT);
-	if (response && packed)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
-	count_bytes(req, bytes);
-	answer_with(req, status, content_type, response);
+	answer_with(req, status, content_type, response, packed);
 }
 
 void http_reply_json(struct http_request *req, int status, struct json_t *json)
 {
+	static const char failed[] = "{\"error\":\"the answer could not be written as JSON\"}";
 	char *text = json ? json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 
 	json_decref(json);
-	if (!text) {
-		static const char failed[] =
-			"{\"error\":\"the answer could not be written as JSON\"}";
 
-		http_reply(req, 500, "application/json", failed, sizeof(failed) - 1);
-		return;
-	}
-	http_reply(req, status, "application/json", text, strlen(text));
+	http_reply(req, text ? status : 500, "application/json", text ? text : failed,
+		   strlen(text ? text : failed));
 	free(text);
 }
 
@@ -309,7 +280,6 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 /* ---- streaming ---- */
 
 struct stream {
-	struct http *http;
 	ssize_t (*read)(void *arg, char *buf, size_t max);
 	void (*done)(void *arg);
 	void *arg;
@@ -358,7 +328,6 @@ static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (n < 0)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
-	atomic_fetch_add_explicit(&s->http->bytes, (uint64_t)n, memory_order_relaxed);
 	return n;
 }
 
@@ -386,7 +355,6 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 			done(arg);
 		return;
 	}
-	s->http = req->http;
 	s->read = read;
 	s->done = done;
 	s->arg = arg;
@@ -397,9 +365,8 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 	}
 	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BUFFER, stream_read,
 						     s, stream_free);
-	if (!response)
+	if (response)
+		answer_with(req, status, content_type, response, s->gzip);
+	else
 		stream_free(s);
-	else if (s->gzip)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
-	answer_with(req, status, content_type, response);
 }

@@ -1,350 +1,301 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta.c - the command 'generate dta', and its output. */
 #include "base/text.h"
+#include "cli/common.h"
 #include "cli/generate/generate.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
 #include "cli/generate/dta.h"
 
-static json_t *whole(uint64_t v)
-{
-	return json_integer((json_int_t)v);
-}
+/* ---- what queries must find ---- */
 
-/* ---- what a query must find ---- */
-
-struct text_key {
-	char key[2 * SL_STORE_KEY_MAX + 1], value[2 * SL_STORE_VALUE_MAX + 1];
+struct answer {
+	uint32_t kind; /* opcode - 1 */
+	uint64_t n;    /* of the key or list */
+	char key[2 * SL_STORE_KEY_MAX + 1];
+	char value[11 * SL_STORE_HOPS_MAX + 1];
+	uint64_t sum; /* of increments */
+	struct dta_sketch_estimate estimate;
+	const struct cli_dta_list *list;
+	const struct cli_dta_load *load;
 };
 
-static void text_of(const struct cli_generate_dta_settings *s, uint64_t n, struct text_key *t)
+typedef void answer_fn(void *to, const struct answer *a);
+
+/* "7 - 9" */
+static void hops_of(struct answer *a)
 {
+	char *at = a->value;
+
+	for (uint32_t h = 0; h < a->load->s->hops; h++, at += strlen(at)) {
+		if (h)
+			*at++ = ' ';
+		strcpy(at, "-");
+		if (a->load->path[a->n] >> h & 1)
+			sprintf(at, "%u", cli_dta_hop(a->load->s, a->n, h));
+	}
+}
+
+/* The answers for the a->n-th key, while fewer than most of a kind were shown. */
+static void answers_of_key(struct answer *a, uint64_t most, uint64_t shown[3], answer_fn *put,
+			   void *to)
+{
+	const struct cli_dta_load *l = a->load;
 	uint8_t bytes[SL_STORE_VALUE_MAX];
 
-	cli_generate_dta_key(s, n, bytes);
-	base_hex(t->key, bytes, s->key_bytes);
-	cli_generate_dta_value(s, n, bytes);
-	base_hex(t->value, bytes, s->value_bytes);
+	cli_dta_key(l->s, a->n, bytes);
+	base_hex(a->key, bytes, l->s->key_bytes);
+	if (l->keywrite && l->keywrite[a->n] && shown[0]++ < most) {
+		a->kind = DTA_KEYWRITE - 1;
+		cli_dta_value(l->s, a->n, bytes);
+		base_hex(a->value, bytes, l->s->value_bytes);
+		put(to, a);
+	}
+	if (l->increment && l->increment[a->n] && shown[1]++ < most) {
+		a->kind = DTA_INCREMENT - 1;
+		a->sum = l->increment[a->n];
+		put(to, a);
+	}
+	if (l->path && l->path[a->n] && shown[2]++ < most) {
+		a->kind = DTA_POSTCARD - 1;
+		hops_of(a);
+		put(to, a);
+	}
 }
 
 /* The n-th key with an estimate; "" for a HyperLogLog, which has one. False: no more. */
-static bool estimate_of(const struct cli_generate_dta_settings *s,
-			const struct cli_generate_dta_load *l, uint64_t n, struct text_key *t,
-			struct dta_sketch_estimate *e)
+static bool estimate_of(struct answer *a)
 {
+	const struct cli_dta_settings *s = a->load->s;
 	uint8_t key[SL_STORE_KEY_MAX];
 
-	if (!l->cell || n >= (s->hll ? 1 : s->keys) || n >= GD_SKETCH_SHOWN)
+	if (!a->load->cell || a->n >= (s->hll ? 1 : s->keys) || a->n >= GD_SKETCH_SHOWN)
 		return false;
-	text_of(s, n, t);
-	cli_generate_dta_key(s, n, key);
-	if (s->hll)
-		t->key[0] = 0;
-	return !cli_generate_dta_sketch_estimate(l, key, e);
+	cli_dta_key(s, a->n, key);
+	base_hex(a->key, key, s->hll ? 0 : s->key_bytes);
+	return !cli_dta_sketch_estimate(a->load, key, &a->estimate);
+}
+
+/* Up to most answers of each kind; in_all: of all kinds that have keys together. */
+static void each_answer(const struct cli_dta_load *l, uint64_t most, bool in_all, answer_fn *put,
+			void *to)
+{
+	struct answer a = {.load = l};
+	uint64_t shown[3] = {0};
+	const uint8_t *key;
+	uint32_t key_bytes;
+
+	for (; a.n < l->s->keys; a.n++) {
+		if (in_all ? shown[0] + shown[1] + shown[2] >= most
+			   : shown[0] >= most && shown[1] >= most && shown[2] >= most)
+			break;
+		answers_of_key(&a, most, shown, put, to);
+	}
+	a.kind = DTA_INCREMENT - 1;
+	for (uint32_t i = 0; i < most && cli_dta_flows_each(l->replay, i, &key, &key_bytes, &a.sum);
+	     i++) {
+		base_hex(a.key, key, key_bytes);
+		put(to, &a);
+	}
+	a.kind = DTA_APPEND - 1;
+	for (a.n = 0; a.n < l->s->lists && a.n < most; a.n++) {
+		a.list = &l->list[a.n];
+		if (a.list->items)
+			put(to, &a);
+	}
+	a.kind = DTA_SKETCH - 1;
+	for (a.n = 0; a.n < most && estimate_of(&a); a.n++)
+		put(to, &a);
+}
+
+static void write_answer(void *to, const struct answer *a)
+{
+	const char *kind = cli_dta_kind_name[a->kind];
+
+	if (a->kind == DTA_INCREMENT - 1 && a->sum)
+		fprintf(to, "%s %s %" PRIu64 "\n", kind, a->key, a->sum);
+	else if (a->kind == DTA_APPEND - 1)
+		fprintf(to, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", kind, a->n,
+			a->list->delivered, a->list->items, a->list->sum);
+	else if (a->kind == DTA_SKETCH - 1)
+		fprintf(to, "estimate %s %.6f %.6f\n", *a->key ? a->key : "-", a->estimate.value,
+			a->estimate.error);
+	else if (a->kind != DTA_INCREMENT - 1)
+		fprintf(to, "%s %s %s\n", kind, a->key, a->value);
 }
 
 /*
  * One line per answer: KIND KEY VALUE. Of a list: items delivered, all items, sum of the numbers of
  * those delivered.
  */
-static int write_expected(const struct cli_generate_dta_settings *s,
-			  const struct cli_generate_dta_load *l)
+static int write_expected(const struct cli_dta_settings *s, const struct cli_dta_load *l)
 {
 	FILE *f = fopen(s->expect, "we");
-	const uint8_t *key;
-	struct text_key t;
-	struct dta_sketch_estimate e;
-	uint32_t key_bytes;
-	uint64_t sum;
 	int err;
 
 	if (!f)
 		return -errno;
-	for (uint64_t n = 0; n < s->keys; n++) {
-		text_of(s, n, &t);
-		if (l->keywrite && l->keywrite[n])
-			fprintf(f, "keywrite %s %s\n", t.key, t.value);
-		if (l->increment && l->increment[n])
-			fprintf(f, "increment %s %llu\n", t.key,
-				(unsigned long long)l->increment[n]);
-		if (l->path && l->path[n]) {
-			fprintf(f, "postcard %s", t.key);
-			for (uint32_t h = 0; h < s->hops; h++)
-				if (l->path[n] >> h & 1)
-					fprintf(f, " %u", cli_generate_dta_hop(s, n, h));
-				else
-					fputs(" -", f);
-			fputc('\n', f);
-		}
-	}
-	for (uint32_t i = 0; cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &sum);
-	     i++) {
-		base_hex(t.key, key, key_bytes);
-		if (sum)
-			fprintf(f, "increment %s %llu\n", t.key, (unsigned long long)sum);
-	}
-	for (uint32_t i = 0; i < s->lists; i++)
-		if (l->list[i].items)
-			fprintf(f, "append %u %llu %llu %llu\n", i,
-				(unsigned long long)l->list[i].delivered,
-				(unsigned long long)l->list[i].items,
-				(unsigned long long)l->list[i].sum);
-	for (uint64_t n = 0; estimate_of(s, l, n, &t, &e); n++)
-		fprintf(f, "estimate %s %.6f %.6f\n", *t.key ? t.key : "-", e.value, e.error);
+	each_answer(l, UINT64_MAX, false, write_answer, f);
 	for (uint64_t c = 0; l->cell && c < (uint64_t)s->rows * s->columns; c++)
-		fprintf(f, "sketch %llu/%llu %lld\n", (unsigned long long)(c / s->columns),
-			(unsigned long long)(c % s->columns), (long long)l->cell[c]);
+		fprintf(f, "sketch %" PRIu64 "/%" PRIu64 " %" PRId64 "\n", c / s->columns,
+			c % s->columns, (int64_t)l->cell[c]);
 	err = ferror(f) ? EIO : 0;
 	if (fclose(f) && !err)
 		err = errno;
 	return -err;
 }
 
-static json_t *estimates(const struct cli_generate_dta_settings *s,
-			 const struct cli_generate_dta_load *l)
+static void print_answer(void *unused, const struct answer *a)
 {
-	json_t *all = json_array();
-	struct dta_sketch_estimate e;
-	struct text_key t;
+	const char *kind = cli_dta_kind_name[a->kind];
 
-	for (uint64_t n = 0; n < s->show && estimate_of(s, l, n, &t, &e); n++)
-		json_array_append_new(all, json_pack("{s:s, s:f, s:f}", "key", t.key, "estimate",
-						     e.value, "error", e.error));
-	return all;
+	(void)unused;
+	if (a->kind == DTA_INCREMENT - 1)
+		printf("  %s %s >= %" PRIu64 "\n", kind, a->key, a->sum);
+	else if (a->kind == DTA_APPEND - 1)
+		printf("  %s %" PRIu64 ": %" PRIu64 " items\n", kind, a->n, a->list->delivered);
+	else if (a->kind == DTA_SKETCH - 1)
+		printf("  %s %s%s%.0f +- %.0f\n", kind, a->key, *a->key ? " = " : "= ",
+		       a->estimate.value, a->estimate.error);
+	else
+		printf("  %s %s = %s\n", kind, a->key, a->value);
 }
 
-static json_t *some_expected(const struct cli_generate_dta_settings *s,
-			     const struct cli_generate_dta_load *l)
+/* to: an array per kind. */
+static void add_answer(void *to, const struct answer *a)
 {
-	json_t *all = json_object(), *writes = json_array(), *sums = json_array();
-	json_t *paths = json_array(), *lists = json_array();
-	uint32_t shown[3] = {0}, key_bytes;
-	const uint8_t *key;
-	uint64_t delivered;
-	struct text_key t;
+	json_t *o = json_pack("{s:s}", "key", a->key), *hops;
 
-	for (uint64_t n = 0; n < s->keys; n++) {
-		if (shown[0] >= s->show && shown[1] >= s->show && shown[2] >= s->show)
-			break;
-		text_of(s, n, &t);
-		if (l->keywrite && l->keywrite[n] && shown[0]++ < s->show)
+	if (a->kind == DTA_KEYWRITE - 1) {
+		json_object_set_new(o, "value", json_string(a->value));
+	} else if (a->kind == DTA_INCREMENT - 1) {
+		json_object_set_new(o, "value", json_integer((json_int_t)a->sum));
+	} else if (a->kind == DTA_POSTCARD - 1) {
+		json_object_set_new(o, "hops", hops = json_array());
+		for (uint32_t h = 0; h < a->load->s->hops; h++)
 			json_array_append_new(
-				writes, json_pack("{s:s, s:s}", "key", t.key, "value", t.value));
-		if (l->increment && l->increment[n] && shown[1]++ < s->show)
-			json_array_append_new(sums, json_pack("{s:s, s:I}", "key", t.key, "value",
-							      (json_int_t)l->increment[n]));
-		if (l->path && l->path[n] && shown[2]++ < s->show) {
-			json_t *hops = json_array();
-
-			for (uint32_t h = 0; h < s->hops; h++)
-				json_array_append_new(hops,
-						      l->path[n] >> h & 1
-							      ? whole(cli_generate_dta_hop(s, n, h))
-							      : json_null());
-			json_array_append_new(paths,
-					      json_pack("{s:s, s:o}", "key", t.key, "hops", hops));
-		}
+				hops, a->load->path[a->n] >> h & 1
+					      ? json_integer(cli_dta_hop(a->load->s, a->n, h))
+					      : json_null());
+	} else if (a->kind == DTA_SKETCH - 1) {
+		json_object_set_new(o, "estimate", json_real(a->estimate.value));
+		json_object_set_new(o, "error", json_real(a->estimate.error));
+	} else {
+		json_decref(o);
+		o = json_pack("{s:I, s:I, s:I, s:I}", "list", (json_int_t)a->n, "arrived",
+			      (json_int_t)a->list->delivered, "items", (json_int_t)a->list->items,
+			      "sum", (json_int_t)a->list->sum);
 	}
-	for (uint32_t i = 0; i < s->lists && i < s->show; i++)
-		if (l->list[i].items)
-			json_array_append_new(
-				lists, json_pack("{s:I, s:I, s:I, s:I}", "list", (json_int_t)i,
-						 "arrived", (json_int_t)l->list[i].delivered,
-						 "items", (json_int_t)l->list[i].items, "sum",
-						 (json_int_t)l->list[i].sum));
-	json_object_set_new(all, "keywrite", writes);
-	json_object_set_new(all, "append", lists);
-	json_object_set_new(all, "increment", sums);
-	json_object_set_new(all, "postcard", paths);
-	for (uint32_t i = 0;
-	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
-	     i++) {
-		base_hex(t.key, key, key_bytes);
-		json_array_append_new(sums, json_pack("{s:s, s:I}", "key", t.key, "value",
-						      (json_int_t)delivered));
-	}
-	if (l->cell) {
-		uint64_t sum = 0;
+	json_array_append_new(((json_t **)to)[a->kind], o);
+}
 
-		for (uint64_t c = 0; c < (uint64_t)s->rows * s->columns; c++)
-			sum += l->cell[c];
+static json_t *some_expected(const struct cli_dta_settings *s, const struct cli_dta_load *l)
+{
+	json_t *all = json_object(), *of_kind[GD_KINDS];
+	uint64_t sum = 0;
+
+	for (uint32_t k = 0; k < GD_KINDS; k++) {
+		of_kind[k] = json_array();
+		if (k != DTA_SKETCH - 1)
+			json_object_set_new(all, cli_dta_kind_name[k], of_kind[k]);
+	}
+	each_answer(l, s->show, false, add_answer, of_kind);
+	for (uint64_t c = 0; l->cell && c < (uint64_t)s->rows * s->columns; c++)
+		sum += l->cell[c];
+	if (l->cell)
 		json_object_set_new(all, "sketch",
-				    json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)s->epoch,
+				    json_pack("{s:I, s:I, s:I, s:O}", "epoch", (json_int_t)s->epoch,
 					      "reporters", (json_int_t)s->reporters, "sum",
-					      (json_int_t)sum, "estimates", estimates(s, l)));
-	}
+					      (json_int_t)sum, "estimates",
+					      of_kind[DTA_SKETCH - 1]));
+	json_decref(of_kind[DTA_SKETCH - 1]);
 	return all;
 }
 
 /* ---- the report ---- */
 
-static int report_json(const struct cli_generate_dta_settings *s,
-		       const struct cli_generate_dta_load *l, const struct cli_generate_dta_sent *x)
+#define SENT(field) CLI_COUNT(cli_dta_sent, field)
+static const struct cli_count sent_counts[] = {
+	SENT(reports),		SENT(packets),	  SENT(bytes),	   SENT(withheld),
+	SENT(withheld_packets), SENT(duplicated), SENT(reordered), SENT(again),
+	SENT(again_packets),	SENT(answers),	  SENT(nacks),	   SENT(bad_answers),
+	SENT(unsettled),	SENT(unsent)};
+
+static void report_json(const struct cli_dta_settings *s, const struct cli_dta_load *l,
+			const struct cli_dta_sent *x)
 {
-	json_t *kinds = json_object(), *all;
-	char *text;
+	json_t *kinds = json_object(), *all = json_object();
 
 	for (uint32_t k = 0; k < GD_KINDS; k++)
 		if (l->of_kind[k])
-			json_object_set_new(kinds, cli_generate_dta_kind_name[k],
+			json_object_set_new(kinds, cli_dta_kind_name[k],
 					    json_pack("{s:I, s:I}", "reports",
 						      (json_int_t)l->of_kind[k], "arriving",
 						      (json_int_t)l->delivered[k]));
-	all = json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, "
-		"s:f, s:o, s:o}",
-		"reports", (json_int_t)x->reports, "packets", (json_int_t)x->packets, "bytes",
-		(json_int_t)x->bytes, "withheld", (json_int_t)x->withheld, "withheld_packets",
-		(json_int_t)x->withheld_packets, "duplicated", (json_int_t)x->duplicated,
-		"reordered", (json_int_t)x->reordered, "again", (json_int_t)x->again,
-		"again_packets", (json_int_t)x->again_packets, "answers", (json_int_t)x->answers,
-		"nacks", (json_int_t)x->nacks, "bad_answers", (json_int_t)x->bad_answers,
-		"unsettled", (json_int_t)x->unsettled, "unsent", (json_int_t)x->unsent, "seconds",
-		(double)x->elapsed_ns / 1e9, "cpu_seconds", (double)x->cpu_ns / 1e9, "kinds", kinds,
-		"expect", some_expected(s, l));
-	text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-	json_decref(all);
-	if (!text)
-		return -ENOMEM;
-	puts(text);
-	free(text);
-	return 0;
+	cli_json_counts(all, x, sent_counts, sizeof(sent_counts) / sizeof(*sent_counts));
+	json_object_update_new(all, json_pack("{s:f, s:f, s:o, s:o}", "seconds",
+					      (double)x->elapsed_ns / 1e9, "cpu_seconds",
+					      (double)x->cpu_ns / 1e9, "kinds", kinds, "expect",
+					      some_expected(s, l)));
+	cli_json_print(stdout, all, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
-static void report_text(const struct cli_generate_dta_settings *s,
-			const struct cli_generate_dta_load *l,
-			const struct cli_generate_dta_sent *x)
+static void report_text(const struct cli_dta_settings *s, const struct cli_dta_load *l,
+			const struct cli_dta_sent *x)
 {
-	struct dta_sketch_estimate e;
 	const double seconds = (double)x->elapsed_ns / 1e9;
-	uint32_t shown = 0, key_bytes;
-	const uint8_t *key;
-	uint64_t delivered;
-	struct text_key t;
 
-	printf("%llu reports in %llu packets (%u a packet), %llu bytes\n",
-	       (unsigned long long)x->reports, (unsigned long long)x->packets, s->pack,
-	       (unsigned long long)x->bytes);
+	printf("%" PRIu64 " reports in %" PRIu64 " packets (%u a packet), %" PRIu64 " bytes\n",
+	       x->reports, x->packets, s->pack, x->bytes);
 	printf("elapsed      %.3f s: %.0f reports/s, %.0f packets/s\n", seconds,
 	       (double)x->reports / seconds, (double)x->packets / seconds);
 	if (x->withheld_packets || x->duplicated || x->reordered)
-		printf("on purpose   %llu packets withheld, %llu doubled, %llu out of order\n",
-		       (unsigned long long)x->withheld_packets, (unsigned long long)x->duplicated,
-		       (unsigned long long)x->reordered);
+		printf("on purpose   %" PRIu64 " packets withheld, %" PRIu64 " doubled, %" PRIu64
+		       " out of order\n",
+		       x->withheld_packets, x->duplicated, x->reordered);
 	if (s->essential)
-		printf("sent again   %llu packets, after %llu NACKs; unsettled %llu\n",
-		       (unsigned long long)x->again_packets, (unsigned long long)x->nacks,
-		       (unsigned long long)x->unsettled);
+		printf("sent again   %" PRIu64 " packets, after %" PRIu64
+		       " NACKs; unsettled %" PRIu64 "\n",
+		       x->again_packets, x->nacks, x->unsettled);
 	puts("a query must find, among others:");
-	for (uint64_t n = 0; n < s->keys && shown < s->show; n++) {
-		const uint32_t before = shown;
-
-		text_of(s, n, &t);
-		if (l->keywrite && l->keywrite[n] && ++shown)
-			printf("  keywrite %s = %s\n", t.key, t.value);
-		if (l->increment && l->increment[n] && ++shown)
-			printf("  increment %s >= %llu\n", t.key,
-			       (unsigned long long)l->increment[n]);
-		if (l->path && l->path[n] && ++shown) {
-			printf("  postcard %s =", t.key);
-			for (uint32_t h = 0; h < s->hops; h++)
-				if (l->path[n] >> h & 1)
-					printf(" %u", cli_generate_dta_hop(s, n, h));
-				else
-					fputs(" -", stdout);
-			puts("");
-		}
-		if (before == shown)
-			continue;
-	}
-	for (uint32_t i = 0;
-	     i < s->show && cli_generate_dta_flows_each(l->replay, i, &key, &key_bytes, &delivered);
-	     i++) {
-		base_hex(t.key, key, key_bytes);
-		printf("  increment %s >= %llu\n", t.key, (unsigned long long)delivered);
-	}
-	for (uint32_t i = 0; i < s->lists && i < s->show; i++)
-		if (l->list[i].items)
-			printf("  append %u: %llu items\n", i,
-			       (unsigned long long)l->list[i].delivered);
-	for (uint64_t n = 0; n < s->show && estimate_of(s, l, n, &t, &e); n++)
-		printf("  sketch %s%s%.0f +- %.0f\n", t.key, *t.key ? " = " : "= ", e.value,
-		       e.error);
+	each_answer(l, s->show, true, print_answer, NULL);
 }
 
 /* ---- the command ---- */
 
-static int parse_kinds(const struct base_command *cmd, struct cli_generate_dta_settings *s)
+static int parse_kinds(const struct base_command *cmd, struct cli_dta_settings *s)
 {
-	const char *at = s->kinds;
-
-	if (!strcmp(at, "all")) {
-		for (uint32_t k = 0; k < GD_KINDS; k++)
-			if (!s->legacy || k + 1 != DTA_SKETCH)
-				s->kind[s->n_kinds++] = k + 1;
-		return BASE_EXIT_OK;
-	}
-	for (;;) {
-		const size_t length = strcspn(at, ",");
-		uint32_t k;
-
-		for (k = 0; k < GD_KINDS; k++)
-			if (strlen(cli_generate_dta_kind_name[k]) == length &&
-			    !strncmp(cli_generate_dta_kind_name[k], at, length))
-				break;
-		if (k == GD_KINDS)
-			return base_usage(
-				cmd,
-				"--kinds: '%.*s' is not one of keywrite, append, increment, "
-				"postcard, "
-				"sketch, all",
-				(int)length, at);
-		if (s->n_kinds == sizeof(s->kind) / sizeof(*s->kind))
-			return base_usage(cmd, "--kinds: at most %u, separated by commas",
-					  s->n_kinds);
-		s->kind[s->n_kinds++] = k + 1;
-		at += length;
-		if (!*at++)
-			return BASE_EXIT_OK;
-	}
+	if (strcmp(s->kinds, "all"))
+		return cli_generate_kinds(cmd, s->kinds, cli_dta_kind_name,
+					  "keywrite, append, increment, postcard, sketch, all", 1,
+					  s->kind, &s->n_kinds);
+	for (uint32_t k = 1; k <= GD_KINDS; k++)
+		if (!s->legacy || k != DTA_SKETCH)
+			s->kind[s->n_kinds++] = k;
+	return BASE_EXIT_OK;
 }
 
-static bool has_kind(const struct cli_generate_dta_settings *s, uint32_t opcode)
+static int check(const struct base_command *cmd, struct cli_dta_settings *s)
 {
-	for (uint32_t k = 0; k < s->n_kinds; k++)
-		if (s->kind[k] == opcode)
-			return true;
-	return false;
-}
-
-static int check(const struct base_command *cmd, struct cli_generate_dta_settings *s)
-{
-	int err;
+	static const char *const orders[] = {"sequential", "uniform", "zipf", NULL};
+	int order, legacy, err;
 
 	if (!s->to)
 		return base_usage(cmd, "--to HOST:PORT is missing");
-	if (!strcmp(s->distribution, "sequential"))
-		s->order = GD_SEQUENTIAL;
-	else if (!strcmp(s->distribution, "uniform"))
-		s->order = GD_UNIFORM;
-	else if (!strcmp(s->distribution, "zipf"))
-		s->order = GD_ZIPF;
-	else
+	order = cli_choice(s->distribution, orders);
+	if (order < 0)
 		return base_usage(cmd,
 				  "--distribution: '%s' is not one of sequential, uniform, zipf",
 				  s->distribution);
-	if (s->legacy_name && !strcmp(s->legacy_name, "a"))
-		s->legacy = DTA_LEGACY_A;
-	else if (s->legacy_name && !strcmp(s->legacy_name, "b"))
-		s->legacy = DTA_LEGACY_B;
-	else if (s->legacy_name)
+	s->order = (unsigned)order;
+	legacy = cli_legacy(s->legacy_name);
+	if (legacy < 0)
 		return base_usage(cmd, "--legacy: '%s' is neither a nor b", s->legacy_name);
+	s->legacy = (enum dta_legacy)legacy;
 	if (s->replay)
 		s->kinds = "increment";
 	err = parse_kinds(cmd, s);
@@ -365,8 +316,8 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	if (s->count_sketch && s->rows % 2 == 0)
 		return base_usage(cmd, "--count-sketch: an odd number of --rows, of which the "
 				       "median is taken");
-	if (has_kind(s, DTA_SKETCH)) {
-		const struct sl_store_config store = cli_generate_dta_sketch_store(s);
+	if (cli_dta_has_kind(s, DTA_SKETCH)) {
+		const struct sl_store_config store = cli_dta_sketch_store(s);
 		struct dta_sketch_maker *m = dta_sketch_maker_new(&store);
 
 		if (!m)
@@ -377,7 +328,7 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	}
 	if (s->cells * (s->hll ? 1u : 8u) > DTA_SKETCH_VALUE_MAX)
 		return base_usage(cmd, "--cells: more than %u bytes", DTA_SKETCH_VALUE_MAX);
-	if (s->legacy && (s->reporters != 1 || s->pack != 1 || has_kind(s, DTA_SKETCH)))
+	if (s->legacy && (s->reporters != 1 || s->pack != 1 || cli_dta_has_kind(s, DTA_SKETCH)))
 		return base_usage(cmd,
 				  "--legacy: one reporter, one report per packet, no sketches");
 	if (s->legacy && (s->key_bytes != 4 ||
@@ -387,6 +338,8 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 		return base_usage(cmd, "--legacy: at most 5 hops");
 	if (s->legacy && s->key_file)
 		return base_usage(cmd, "--legacy: the original has no --key");
+	if (s->xdp && !HAVE_BPF)
+		return base_failure(cmd, "--xdp: this build has no eBPF");
 	if (s->xdp && s->mtu > 1472)
 		return base_usage(cmd, "--xdp: --mtu 1472 at most");
 	if (s->essential && s->pack > 1024)
@@ -394,7 +347,7 @@ static int check(const struct base_command *cmd, struct cli_generate_dta_setting
 	return BASE_EXIT_OK;
 }
 
-static int read_key(const struct base_command *cmd, struct cli_generate_dta_settings *s)
+static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 {
 	uint8_t key[DTA_KEY_BYTES];
 	int err = dta_key_read(s->key_file, key);
@@ -405,12 +358,11 @@ static int read_key(const struct base_command *cmd, struct cli_generate_dta_sett
 	}
 	if (!err)
 		return BASE_EXIT_OK;
-	fprintf(stderr, "sidelight %s: --key: %s: %s\n", cmd->name, s->key_file,
-		err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
-	return BASE_EXIT_FAILURE;
+	return base_failure(cmd, "--key: %s: %s", s->key_file,
+			    err == -EINVAL ? "not 32 hexadecimal digits" : strerror(-err));
 }
 
-static struct cli_generate_dta_settings set = {
+static struct cli_dta_settings set = {
 	.kinds = "keywrite",
 	.distribution = "sequential",
 	.count = 1000000,
@@ -498,23 +450,22 @@ static const struct base_option table[] = {
 };
 
 /* Sends and prints the result. BASE_EXIT_OK if all was sent and acknowledged. */
-static int generate(const struct base_command *cmd, struct cli_generate_dta_load *load, int stop)
+static int generate(const struct base_command *cmd, struct cli_dta_load *load, int stop)
 {
-	struct cli_generate_dta_sent sent;
-	int failed = cli_generate_dta_send(cmd, &set, load, &sent, stop), err = 0;
+	struct cli_dta_sent sent;
+	int failed = cli_dta_send(cmd, &set, load, &sent, stop), err = 0;
 
 	if (failed == -EINVAL)
 		return BASE_EXIT_FAILURE;
 	if (set.expect) {
 		err = write_expected(&set, load);
 		if (err)
-			fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, set.expect,
-				strerror(-err));
+			base_failure(cmd, "%s: %s", set.expect, strerror(-err));
 	}
-	if (!set.json)
+	if (set.json)
+		report_json(&set, load, &sent);
+	else
 		report_text(&set, load, &sent);
-	else if (report_json(&set, load, &sent))
-		err = -ENOMEM;
 	if (fflush(stdout) || ferror(stdout))
 		err = -EIO;
 	return err || failed || sent.unsent ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
@@ -522,8 +473,8 @@ static int generate(const struct base_command *cmd, struct cli_generate_dta_load
 
 static int run(const struct base_command *cmd, int argc, char **argv)
 {
-	struct cli_generate_dta_load load;
-	struct cli_generate_dta_flows *flows = NULL;
+	struct cli_dta_load load;
+	struct cli_dta_flows *flows = NULL;
 	char error[512];
 	int code, stop = -1;
 
@@ -539,21 +490,21 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 		return code;
 	code = BASE_EXIT_FAILURE;
 	if (set.replay) {
-		flows = cli_generate_dta_flows_open(set.replay, &set.count, error, sizeof(error));
+		flows = cli_dta_flows_open(set.replay, &set.count, error, sizeof(error));
 		if (!flows) {
-			fprintf(stderr, "sidelight %s: --replay: %s\n", cmd->name, error);
+			base_failure(cmd, "--replay: %s", error);
 			goto out;
 		}
 	}
 	stop = base_stop_fd();
-	if (stop < 0 || cli_generate_dta_load_open(&load, &set)) {
-		fprintf(stderr, "sidelight %s: not enough memory for the keys\n", cmd->name);
-		cli_generate_dta_flows_close(flows);
+	if (stop < 0 || cli_dta_load_open(&load, &set)) {
+		base_failure(cmd, "not enough memory for the keys");
+		cli_dta_flows_close(flows);
 		goto out;
 	}
 	load.replay = flows;
 	code = generate(cmd, &load, stop);
-	cli_generate_dta_load_close(&load);
+	cli_dta_load_close(&load);
 out:
 	if (stop >= 0)
 		close(stop);

@@ -18,7 +18,7 @@ struct gd_flow {
 	uint64_t delivered; /* bytes */
 };
 
-struct cli_generate_dta_flows {
+struct cli_dta_flows {
 	struct dta_capture *capture;
 	uint8_t *buffer;
 	struct gd_flow *flow;
@@ -26,7 +26,7 @@ struct cli_generate_dta_flows {
 	uint32_t flows, room;
 };
 
-void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f)
+void cli_dta_flows_close(struct cli_dta_flows *f)
 {
 	if (!f)
 		return;
@@ -38,7 +38,7 @@ void cli_generate_dta_flows_close(struct cli_generate_dta_flows *f)
 }
 
 /* 1: the next packet of a flow; 0: end of file, or a cut. */
-static int next_flow(struct cli_generate_dta_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
+static int next_flow(struct cli_dta_flows *f, uint8_t key[GD_FLOW_KEY], uint32_t *length)
 {
 	struct dta_captured_flow p;
 	struct dta_captured c;
@@ -62,10 +62,10 @@ static int next_flow(struct cli_generate_dta_flows *f, uint8_t key[GD_FLOW_KEY],
 	return 0;
 }
 
-struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uint64_t *packets,
-							   char *error, size_t error_bytes)
+struct cli_dta_flows *cli_dta_flows_open(const char *path, uint64_t *packets, char *error,
+					 size_t error_bytes)
 {
-	struct cli_generate_dta_flows *f = calloc(1, sizeof(*f));
+	struct cli_dta_flows *f = calloc(1, sizeof(*f));
 	uint8_t key[GD_FLOW_KEY];
 	uint32_t length;
 
@@ -92,11 +92,11 @@ struct cli_generate_dta_flows *cli_generate_dta_flows_open(const char *path, uin
 	if (f->capture)
 		snprintf(error, error_bytes, "%s: no IP packets", path);
 fail:
-	cli_generate_dta_flows_close(f);
+	cli_dta_flows_close(f);
 	return NULL;
 }
 
-static struct gd_flow *flow_of(struct cli_generate_dta_flows *f, const uint8_t *key, uint32_t bytes)
+static struct gd_flow *flow_of(struct cli_dta_flows *f, const uint8_t *key, uint32_t bytes)
 {
 	uint32_t at = (uint32_t)dta_hash(key, bytes, 0).lo % f->room;
 
@@ -115,8 +115,7 @@ static struct gd_flow *flow_of(struct cli_generate_dta_flows *f, const uint8_t *
 	return &f->flow[f->flows - 1];
 }
 
-bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivered,
-				 struct cli_generate_dta_report *r)
+bool cli_dta_flows_next(struct cli_dta_flows *f, bool delivered, struct cli_dta_report *r)
 {
 	struct gd_flow *flow;
 	uint32_t length;
@@ -126,7 +125,6 @@ bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivere
 	if (!bytes)
 		return false;
 	r->shape.key_bytes = (uint8_t)bytes;
-	r->shape.value_bytes = 8;
 	memcpy(r->value, &be, 8);
 	flow = flow_of(f, r->key, (uint32_t)bytes);
 	if (flow && delivered)
@@ -134,8 +132,8 @@ bool cli_generate_dta_flows_next(struct cli_generate_dta_flows *f, bool delivere
 	return true;
 }
 
-bool cli_generate_dta_flows_each(const struct cli_generate_dta_flows *f, uint32_t i,
-				 const uint8_t **key, uint32_t *key_bytes, uint64_t *delivered)
+bool cli_dta_flows_each(const struct cli_dta_flows *f, uint32_t i, const uint8_t **key,
+			uint32_t *key_bytes, uint64_t *delivered)
 {
 	if (!f || i >= f->flows)
 		return false;

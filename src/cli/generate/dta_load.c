@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cli_generate_dta_kind_name[GD_KINDS] = {"keywrite", "append", "increment",
-							  "postcard", "sketch"};
+const char *const cli_dta_kind_name[GD_KINDS + 1] = {"keywrite", "append", "increment", "postcard",
+						     "sketch"};
 
 /* The finalizer of SplitMix64. */
 static inline uint64_t mix(uint64_t x)
@@ -19,14 +19,15 @@ static inline uint64_t mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-static inline uint64_t draw(struct cli_generate_dta_load *l)
+static inline uint64_t draw(struct cli_dta_load *l)
 {
 	return mix(l->random += 0x9e3779b97f4a7c15ull);
 }
 
-/* ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
- * discrete distributions", 1996
- * --------------------------------------------------------------------------------- */
+/*
+ * ---- Zipf: W. Hormann, G. Derflinger, "Rejection-inversion to generate variates from monotone
+ * discrete distributions", 1996 ----
+ */
 
 static double h_integral(double x, double s)
 {
@@ -42,7 +43,7 @@ static double h_integral_inverse(double x, double s)
 	return exp(x * (fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2));
 }
 
-static uint64_t zipf(struct cli_generate_dta_load *l)
+static uint64_t zipf(struct cli_dta_load *l)
 {
 	const double s = l->zipf_s, n = (double)l->s->keys;
 
@@ -56,7 +57,7 @@ static uint64_t zipf(struct cli_generate_dta_load *l)
 }
 
 /* The number of the key, below bound, of the i-th report of its kind. */
-static inline uint64_t number(struct cli_generate_dta_load *l, uint64_t i, uint64_t bound)
+static inline uint64_t number(struct cli_dta_load *l, uint64_t i, uint64_t bound)
 {
 	switch (l->s->order) {
 	case GD_UNIFORM:
@@ -70,7 +71,7 @@ static inline uint64_t number(struct cli_generate_dta_load *l, uint64_t i, uint6
 
 /* ---- what is said of a key ---- */
 
-void cli_generate_dta_key(const struct cli_generate_dta_settings *s, uint64_t n, uint8_t *key)
+void cli_dta_key(const struct cli_dta_settings *s, uint64_t n, uint8_t *key)
 {
 	const uint64_t be = htobe64(n);
 
@@ -82,7 +83,7 @@ void cli_generate_dta_key(const struct cli_generate_dta_settings *s, uint64_t n,
 	memcpy(key + s->key_bytes - 8, &be, 8);
 }
 
-void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t n, uint8_t *value)
+void cli_dta_value(const struct cli_dta_settings *s, uint64_t n, uint8_t *value)
 {
 	uint64_t x = s->seed * 0x9e3779b97f4a7c15ull + n;
 
@@ -93,24 +94,87 @@ void cli_generate_dta_value(const struct cli_generate_dta_settings *s, uint64_t 
 	}
 }
 
-uint32_t cli_generate_dta_hop(const struct cli_generate_dta_settings *s, uint64_t n, uint32_t hop)
+uint32_t cli_dta_hop(const struct cli_dta_settings *s, uint64_t n, uint32_t hop)
 {
 	return 1 + (uint32_t)(mix(s->seed + n * 64 + hop) % s->values);
 }
 
-uint16_t cli_generate_dta_store(const struct cli_generate_dta_settings *s, uint32_t opcode)
+bool cli_dta_has_kind(const struct cli_dta_settings *s, uint32_t opcode)
 {
-	if (s->store)
-		return (uint16_t)s->store;
-	return (uint16_t)(opcode == DTA_SKETCH_END ? DTA_SKETCH : opcode);
+	for (uint32_t k = 0; k < s->n_kinds; k++)
+		if (s->kind[k] == opcode)
+			return true;
+	return false;
+}
+
+/* ---- sketches of reporters, and the estimates that the merged one must give ---- */
+
+struct sl_store_config cli_dta_sketch_store(const struct cli_dta_settings *s)
+{
+	return (struct sl_store_config){.kind = SL_STORE_SKETCH,
+					.sketch = s->hll	    ? SL_STORE_HLL
+						  : s->count_sketch ? SL_STORE_COUNT_SKETCH
+								    : SL_STORE_COUNT_MIN,
+					.rows = s->rows,
+					.slots = s->columns};
+}
+
+/* Makes cells_of. 0 or -ENOMEM; frees nothing. */
+static int sketch_open(struct cli_dta_load *l)
+{
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
+	const uint64_t cells = (uint64_t)s->rows * s->columns;
+	uint64_t keys = BASE_MIN(s->keys, GD_SKETCH_KEYS);
+	uint8_t key[SL_STORE_KEY_MAX];
+
+	for (uint32_t i = 0; i < GD_SKETCHES; i++) {
+		struct dta_sketch_maker *m = dta_sketch_maker_new(&c);
+
+		if (!l->cells_of[i])
+			l->cells_of[i] = calloc(cells, 8);
+		for (uint64_t n = 0; m && n < keys; n++) {
+			if (n % GD_SKETCHES != i && n % GD_SKETCHES != (i + 1) % GD_SKETCHES)
+				continue;
+			cli_dta_key(s, n, key);
+			dta_sketch_maker_add(m, key, s->key_bytes, 1 + (s->seed + n) % 100);
+		}
+		if (m && l->cells_of[i])
+			dta_sketch_maker_cells(m, l->cells_of[i]);
+		dta_sketch_maker_free(m);
+		if (!m || !l->cells_of[i])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int cli_dta_sketch_estimate(const struct cli_dta_load *l, const void *key,
+			    struct dta_sketch_estimate *out)
+{
+	const struct cli_dta_settings *s = l->s;
+	const struct sl_store_config c = cli_dta_sketch_store(s);
+	uint8_t *registers;
+	int err;
+
+	if (!s->hll)
+		return dta_sketch_estimate(&c, l->cell, key, s->key_bytes, out);
+	registers = malloc(s->columns);
+	if (!registers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < s->columns; i++)
+		registers[i] = (uint8_t)l->cell[i];
+	err = dta_sketch_estimate(&c, registers, NULL, 0, out);
+	free(registers);
+	return err;
 }
 
 /* ---- making ---- */
 
-int cli_generate_dta_load_open(struct cli_generate_dta_load *l,
-			       const struct cli_generate_dta_settings *s)
+int cli_dta_load_open(struct cli_dta_load *l, const struct cli_dta_settings *s)
 {
-	*l = (struct cli_generate_dta_load){.s = s, .random = s->seed};
+	bool full = true;
+
+	*l = (struct cli_dta_load){.s = s, .random = s->seed};
 	if (s->order == GD_ZIPF) {
 		l->zipf_s = s->zipf;
 		l->zipf_x1 = h_integral(1.5, s->zipf) - 1;
@@ -119,31 +183,23 @@ int cli_generate_dta_load_open(struct cli_generate_dta_load *l,
 	l->sketch_items = (uint64_t)s->rows * ((s->columns + s->cells - 1) / s->cells);
 	l->list = calloc(s->lists, sizeof(*l->list));
 	l->sketch_next = calloc(s->reporters, 8);
-	for (uint32_t k = 0; k < s->n_kinds; k++) {
-		if (s->kind[k] == DTA_KEYWRITE && !l->keywrite)
-			l->keywrite = calloc(s->keys, 1);
-		if (s->kind[k] == DTA_INCREMENT && !l->increment)
-			l->increment = calloc(s->keys, 8);
-		if (s->kind[k] == DTA_POSTCARD && !l->path)
-			l->path = calloc(s->keys, 8);
-		if (s->kind[k] == DTA_SKETCH && !l->cell)
-			l->cell = calloc((size_t)s->rows * s->columns, 8);
-		if ((s->kind[k] == DTA_KEYWRITE && !l->keywrite) ||
-		    (s->kind[k] == DTA_INCREMENT && !l->increment) ||
-		    (s->kind[k] == DTA_POSTCARD && !l->path) ||
-		    (s->kind[k] == DTA_SKETCH && (!l->cell || cli_generate_dta_sketch_open(l))))
-			goto no_memory;
-	}
-	if (l->list && l->sketch_next)
+	if (cli_dta_has_kind(s, DTA_KEYWRITE))
+		full &= (l->keywrite = calloc(s->keys, 1)) != NULL;
+	if (cli_dta_has_kind(s, DTA_INCREMENT))
+		full &= (l->increment = calloc(s->keys, 8)) != NULL;
+	if (cli_dta_has_kind(s, DTA_POSTCARD))
+		full &= (l->path = calloc(s->keys, 8)) != NULL;
+	if (cli_dta_has_kind(s, DTA_SKETCH))
+		full &= (l->cell = calloc((size_t)s->rows * s->columns, 8)) && !sketch_open(l);
+	if (full && l->list && l->sketch_next)
 		return 0;
-no_memory:
-	cli_generate_dta_load_close(l);
+	cli_dta_load_close(l);
 	return -ENOMEM;
 }
 
-void cli_generate_dta_load_close(struct cli_generate_dta_load *l)
+void cli_dta_load_close(struct cli_dta_load *l)
 {
-	cli_generate_dta_flows_close(l->replay);
+	cli_dta_flows_close(l->replay);
 	free(l->keywrite);
 	free(l->increment);
 	free(l->path);
@@ -154,27 +210,26 @@ void cli_generate_dta_load_close(struct cli_generate_dta_load *l)
 	free(l->sketch_next);
 }
 
-static void make_keywrite(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
-			  struct cli_generate_dta_report *r)
+static void make_keywrite(struct cli_dta_load *l, uint64_t i, bool delivered,
+			  struct cli_dta_report *r)
 {
 	const uint64_t n = number(l, i, l->s->keys);
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
-	cli_generate_dta_key(l->s, n, r->key);
-	cli_generate_dta_value(l->s, n, r->value);
+	cli_dta_key(l->s, n, r->key);
+	cli_dta_value(l->s, n, r->value);
 	l->keywrite[n] |= delivered;
 }
 
 /* An item is its number within its list, so that a reader sees gaps and duplicates. */
-static void make_append(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
-			struct cli_generate_dta_report *r)
+static void make_append(struct cli_dta_load *l, uint64_t i, bool delivered,
+			struct cli_dta_report *r)
 {
 	const uint32_t list = (uint32_t)number(l, i, l->s->lists), be = htobe32(list);
-	struct cli_generate_dta_list *at = &l->list[list];
+	struct cli_dta_list *at = &l->list[list];
 	const uint64_t item = at->items++, wide = htobe64(item);
 
+	r->shape.copies = 0;
 	r->shape.key_bytes = 4;
 	r->shape.value_bytes = (uint16_t)l->s->value_bytes;
 	memcpy(r->key, &be, 4);
@@ -188,32 +243,26 @@ static void make_append(struct cli_generate_dta_load *l, uint64_t i, bool delive
 	at->sum += delivered ? item : 0;
 }
 
-static void make_increment(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
-			   struct cli_generate_dta_report *r)
+static void make_increment(struct cli_dta_load *l, uint64_t i, bool delivered,
+			   struct cli_dta_report *r)
 {
 	const uint64_t n = number(l, i, l->s->keys), addend = 1 + mix(i ^ l->s->seed) % 1000;
 	const uint64_t be = htobe64(addend);
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
-	r->shape.value_bytes = 8;
-	cli_generate_dta_key(l->s, n, r->key);
+	cli_dta_key(l->s, n, r->key);
 	memcpy(r->value, &be, 8);
 	l->increment[n] += delivered ? addend : 0;
 }
 
 /* The hops of a path follow each other, as a packet meets its switches. */
-static void make_postcard(struct cli_generate_dta_load *l, uint64_t i, bool delivered,
-			  struct cli_generate_dta_report *r)
+static void make_postcard(struct cli_dta_load *l, uint64_t i, bool delivered,
+			  struct cli_dta_report *r)
 {
 	const uint32_t hop = (uint32_t)(i % l->s->hops);
 	const uint64_t n = i / l->s->hops % l->s->keys;
-	const uint32_t be = htobe32(cli_generate_dta_hop(l->s, n, hop));
+	const uint32_t be = htobe32(cli_dta_hop(l->s, n, hop));
 
-	r->shape.copies = (uint8_t)l->s->copies;
-	r->shape.key_bytes = (uint8_t)l->s->key_bytes;
-	r->shape.value_bytes = 8;
-	cli_generate_dta_key(l->s, n, r->key);
+	cli_dta_key(l->s, n, r->key);
 	r->value[0] = (uint8_t)hop;
 	r->value[1] = (uint8_t)l->s->hops;
 	r->value[2] = r->value[3] = 0;
@@ -223,13 +272,14 @@ static void make_postcard(struct cli_generate_dta_load *l, uint64_t i, bool deli
 }
 
 /* Each reporter's sketch of the epoch, cell by cell, then its end. False: finished. */
-static bool make_sketch(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
-			struct cli_generate_dta_report *r)
+static bool make_sketch(struct cli_dta_load *l, uint32_t reporter, bool delivered,
+			struct cli_dta_report *r)
 {
-	const struct cli_generate_dta_settings *s = l->s;
+	const struct cli_dta_settings *s = l->s;
 	const uint64_t item = l->sketch_next[reporter], wide = s->hll ? 1 : 8;
-	const uint32_t a_row = (s->columns + s->cells - 1) / s->cells;
-	const uint32_t row = (uint32_t)(item / a_row), column = (uint32_t)(item % a_row) * s->cells;
+	const uint32_t per_row = (s->columns + s->cells - 1) / s->cells;
+	const uint32_t row = (uint32_t)(item / per_row),
+		       column = (uint32_t)(item % per_row) * s->cells;
 	const uint32_t cells = BASE_MIN(s->columns - column, s->cells);
 	const uint32_t key[3] = {htobe32(s->epoch), htobe32(row), htobe32(column)};
 	const uint32_t end = htobe32((uint32_t)l->sketch_items);
@@ -263,10 +313,10 @@ static bool make_sketch(struct cli_generate_dta_load *l, uint32_t reporter, bool
 	return true;
 }
 
-bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t reporter, bool delivered,
-				struct cli_generate_dta_report *r)
+bool cli_dta_load_next(struct cli_dta_load *l, uint32_t reporter, bool delivered,
+		       struct cli_dta_report *r)
 {
-	const struct cli_generate_dta_settings *s = l->s;
+	const struct cli_dta_settings *s = l->s;
 	const uint32_t run = BASE_MIN(s->pack, 8u);
 
 	/* Kinds take turns, in runs of one shape; finished ones are skipped. */
@@ -276,11 +326,15 @@ bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t report
 
 		if (opcode != DTA_SKETCH && i >= s->count)
 			continue;
-		r->shape.opcode = (uint8_t)opcode;
-		r->shape.copies = l->replay ? (uint8_t)s->copies : 0;
-		r->shape.flags = (uint8_t)((s->immediate ? DTA_IMMEDIATE : 0) |
-					   (s->essential ? DTA_ESSENTIAL : 0));
-		r->shape.store = cli_generate_dta_store(s, opcode);
+		r->shape = (struct dta_block){
+			.opcode = (uint8_t)opcode,
+			.copies = (uint8_t)s->copies,
+			.flags = (uint8_t)((s->immediate ? DTA_IMMEDIATE : 0) |
+					   (s->essential ? DTA_ESSENTIAL : 0)),
+			.store = (uint16_t)(s->store ? s->store : opcode),
+			.key_bytes = (uint8_t)s->key_bytes,
+			.value_bytes = 8,
+		};
 		switch (opcode) {
 		case DTA_KEYWRITE:
 			make_keywrite(l, i, delivered, r);
@@ -294,7 +348,7 @@ bool cli_generate_dta_load_next(struct cli_generate_dta_load *l, uint32_t report
 		case DTA_INCREMENT:
 			if (!l->replay)
 				make_increment(l, i, delivered, r);
-			else if (!cli_generate_dta_flows_next(l->replay, delivered, r))
+			else if (!cli_dta_flows_next(l->replay, delivered, r))
 				return false;
 			break;
 		default:

@@ -9,6 +9,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -40,16 +41,16 @@ struct dta_send_reporter {
 
 struct dta_send_sender {
 	const struct base_command *cmd;
-	const struct cli_generate_dta_settings *s;
-	struct cli_generate_dta_load *load;
-	struct cli_generate_dta_sent *sent;
+	const struct cli_dta_settings *s;
+	struct cli_dta_load *load;
+	struct cli_dta_sent *sent;
 	struct dta_send_reporter *reporter;
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
 	bool segments;
-	struct cli_generate_dta_xdp *xdp; /* NULL: by the sockets */
-	int broken;			  /* -errno of it */
+	struct cli_dta_xdp *xdp; /* NULL: by the sockets */
+	int broken;		 /* -errno of it */
 	/* the burst */
 	struct iovec queue[2 * BURST];
 	uint32_t queued;
@@ -70,16 +71,11 @@ static bool chance(struct dta_send_sender *x, double p)
 
 static int complain(const struct base_command *cmd, const char *what, int err)
 {
-	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, what, strerror(err));
+	base_failure(cmd, "%s: %s", what, strerror(err));
 	return -err;
 }
 
 /* ---- out ---- */
-
-static struct dta_send_reporter *reporter_of(struct dta_send_sender *x, uint32_t r)
-{
-	return &x->reporter[r];
-}
 
 /* Sends all messages of m. ECONNREFUSED means that no translator listens, and is ignored. */
 static void push(struct dta_send_sender *x, int fd, struct mmsghdr *m, uint32_t n)
@@ -117,22 +113,21 @@ static void send_frames(struct dta_send_sender *x, int fd)
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
 	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
-		x->broken = cli_generate_dta_xdp_put(x->xdp, ntohs(from.sin_port),
-						     x->queue[i].iov_base,
-						     (uint32_t)x->queue[i].iov_len);
+		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
+					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;
 }
 
 /* Frames are flushed before waiting for answers. */
 static void flush_frames(struct dta_send_sender *x)
 {
-	if (x->xdp && !x->broken)
-		x->broken = cli_generate_dta_xdp_flush(x->xdp);
+	if (HAVE_BPF && x->xdp && !x->broken)
+		x->broken = cli_dta_xdp_flush(x->xdp);
 }
 
 static void send_queue(struct dta_send_sender *x, int fd)
 {
-	if (x->xdp) {
+	if (HAVE_BPF && x->xdp) {
 		send_frames(x, fd);
 		return;
 	}
@@ -184,7 +179,7 @@ static uint8_t *data_of(const struct dta_send_sender *x, const struct dta_send_r
 /* Makes one packet of a reporter. False: no reports left. */
 static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 {
-	struct dta_send_reporter *rep = reporter_of(x, index);
+	struct dta_send_reporter *rep = &x->reporter[index];
 	uint8_t *data = data_of(x, rep, rep->made);
 	struct dta_send_kept *k = &rep->slot[rep->made % x->ring];
 	const bool delivered = !withheld || x->s->essential;
@@ -198,12 +193,12 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 				   (x->s->mac ? DTA_AUTHENTICATED : 0)),
 	};
 	struct dta_builder b;
-	struct cli_generate_dta_report r;
+	struct cli_dta_report r;
 
 	k->first = rep->sequence;
 	k->reports = 0;
 	if (x->s->legacy) {
-		if (!cli_generate_dta_load_next(x->load, index, delivered, &r))
+		if (!cli_dta_load_next(x->load, index, delivered, &r))
 			return false;
 		k->bytes = (uint32_t)dta_build_legacy(x->s->legacy, (uint8_t)rep->sequence,
 						      &r.shape, r.key, r.value, data, x->room);
@@ -211,7 +206,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 	} else {
 		dta_begin(&b, data, x->room, &h);
 		while (k->reports < x->s->pack &&
-		       cli_generate_dta_load_next(x->load, index, delivered, &r)) {
+		       cli_dta_load_next(x->load, index, delivered, &r)) {
 			/* It fits: there is room for the worst case. */
 			if (dta_put(&b, &r.shape, r.key, r.value))
 				break;
@@ -239,7 +234,7 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 
 static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packet, uint8_t flags)
 {
-	struct dta_send_reporter *rep = reporter_of(x, index);
+	struct dta_send_reporter *rep = &x->reporter[index];
 	const struct dta_send_kept *k = &rep->slot[packet % x->ring];
 	uint8_t *data = data_of(x, rep, packet);
 
@@ -281,7 +276,7 @@ static void answered(struct dta_send_sender *x, const struct dta_answer *a)
 		x->sent->bad_answers++;
 		return;
 	}
-	rep = reporter_of(x, index);
+	rep = &x->reporter[index];
 	x->sent->answers++;
 	rep->credits = a->credits;
 	if (!x->s->essential)
@@ -355,7 +350,7 @@ static uint32_t outstanding(const struct dta_send_reporter *rep)
 static bool settle(struct dta_send_sender *x, uint32_t index, uint32_t reports, uint64_t packets,
 		   int stop)
 {
-	struct dta_send_reporter *rep = reporter_of(x, index);
+	struct dta_send_reporter *rep = &x->reporter[index];
 	uint64_t moved = base_now_ns(), asked = moved;
 
 	while (outstanding(rep) > reports || rep->made - rep->settled > packets) {
@@ -387,37 +382,35 @@ static void befall(struct dta_send_sender *x)
 {
 	const uint32_t n = x->queued;
 
-	if (x->s->duplicate > 0)
-		for (uint32_t i = 0; i < n; i++)
-			if (chance(x, x->s->duplicate)) {
-				x->queue[x->queued++] = x->queue[i];
-				x->sent->duplicated++;
-			}
-	if (x->s->reorder > 0)
-		for (uint32_t i = 0; i + 1 < x->queued; i++)
-			if (chance(x, x->s->reorder)) {
-				uint32_t to = i + 1 + (uint32_t)(x->random % FAR);
-				struct iovec swapped = x->queue[i];
+	for (uint32_t i = 0; i < n; i++)
+		if (chance(x, x->s->duplicate)) {
+			x->queue[x->queued++] = x->queue[i];
+			x->sent->duplicated++;
+		}
+	for (uint32_t i = 0; i + 1 < x->queued; i++)
+		if (chance(x, x->s->reorder)) {
+			uint32_t to = i + 1 + (uint32_t)(x->random % FAR);
+			struct iovec swapped = x->queue[i];
 
-				if (to >= x->queued)
-					to = x->queued - 1;
-				x->queue[i] = x->queue[to];
-				x->queue[to] = swapped;
-				x->sent->reordered++;
-			}
+			to = BASE_MIN(to, x->queued - 1);
+			x->queue[i] = x->queue[to];
+			x->queue[to] = swapped;
+			x->sent->reordered++;
+		}
 }
 
 /* False: fatal. */
 static bool send_burst(struct dta_send_sender *x, uint32_t index, int stop)
 {
-	struct dta_send_reporter *rep = reporter_of(x, index);
+	struct dta_send_reporter *rep = &x->reporter[index];
 	uint32_t packets = x->burst;
 
 	if (x->s->essential && !x->s->legacy) {
 		const uint32_t most = BASE_MIN(rep->credits, UNSETTLED);
-		const uint32_t a_burst = packets * x->s->pack;
+		const uint32_t per_burst = packets * x->s->pack;
 
-		if (!settle(x, index, most > a_burst ? most - a_burst : 0, x->ring - BURST, stop))
+		if (!settle(x, index, most > per_burst ? most - per_burst : 0, x->ring - BURST,
+			    stop))
 			return false;
 	}
 	while (packets--) {
@@ -496,15 +489,13 @@ static int connect_to(struct dta_send_sender *x)
 	int err;
 
 	if (base_parse_address(x->s->to, host, sizeof(host), &port)) {
-		fprintf(stderr, "sidelight %s: --to: '%s' is not HOST:PORT\n", x->cmd->name,
-			x->s->to);
+		base_failure(x->cmd, "--to: '%s' is not HOST:PORT", x->s->to);
 		return -EINVAL;
 	}
 	snprintf(service, sizeof(service), "%u", port ? port : DTA_PORT);
 	err = getaddrinfo(*host ? host : "localhost", service, &hints, &found);
 	if (err) {
-		fprintf(stderr, "sidelight %s: --to: %s: %s\n", x->cmd->name, host,
-			gai_strerror(err));
+		base_failure(x->cmd, "--to: %s: %s", host, gai_strerror(err));
 		return -EINVAL;
 	}
 	for (uint32_t i = 0; i < x->sockets; i++) {
@@ -520,7 +511,7 @@ static int connect_to(struct dta_send_sender *x)
 }
 
 /* Bytes of the largest packet of --pack reports: alternating kinds are separate blocks. */
-static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
+static uint64_t worst_packet(const struct cli_dta_settings *s)
 {
 	uint64_t item = 0;
 
@@ -537,9 +528,8 @@ static uint64_t worst_packet(const struct cli_generate_dta_settings *s)
 						    : 1);
 }
 
-int cli_generate_dta_send(const struct base_command *cmd, const struct cli_generate_dta_settings *s,
-			  struct cli_generate_dta_load *l, struct cli_generate_dta_sent *sent,
-			  int stop)
+int cli_dta_send(const struct base_command *cmd, const struct cli_dta_settings *s,
+		 struct cli_dta_load *l, struct cli_dta_sent *sent, int stop)
 {
 	const bool keep = s->essential && !s->legacy;
 	struct dta_send_sender x = {.cmd = cmd,
@@ -557,22 +547,19 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	struct dta_send_kept *slot;
 	int err;
 
-	*sent = (struct cli_generate_dta_sent){0};
+	*sent = (struct cli_dta_sent){0};
 	if (worst > s->mtu) {
-		fprintf(stderr,
-			"sidelight %s: --pack: packets of up to %llu bytes, more than --mtu %u\n",
-			cmd->name, (unsigned long long)worst, s->mtu);
+		base_failure(cmd, "--pack: packets of up to %" PRIu64 " bytes, more than --mtu %u",
+			     worst, s->mtu);
 		return -EINVAL;
 	}
 	x.room = (uint32_t)((worst + 63) & ~63ull);
 	for (uint32_t k = 0; k < s->n_kinds; k++)
 		x.total += s->kind[k] == DTA_SKETCH ? (l->sketch_items + 1) * s->reporters
 						    : s->count;
-	while (x.burst > 1 && (uint64_t)x.burst * s->pack * s->reporters * 8 > x.total)
-		x.burst /= 2;
-	while (x.burst > 1 && s->rate && (uint64_t)x.burst * s->pack * 500 > s->rate)
-		x.burst /= 2;
-	while (x.burst > 1 && keep && x.burst * s->pack * 2 > UNSETTLED)
+	while (x.burst > 1 && ((uint64_t)x.burst * s->pack * s->reporters * 8 > x.total ||
+			       (s->rate && (uint64_t)x.burst * s->pack * 500 > s->rate) ||
+			       (keep && x.burst * s->pack * 2 > UNSETTLED)))
 		x.burst /= 2;
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		x.fd[i] = -1;
@@ -594,13 +581,13 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	err = connect_to(&x);
 	if (err)
 		goto out;
-	if (s->xdp) {
-		char error[256];
+	if (HAVE_BPF && s->xdp) {
+		char error[256] = "not enough memory";
 
-		x.xdp = cli_generate_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
+		x.xdp = cli_dta_xdp_open(s->xdp, x.fd[0], x.room, error, sizeof(error));
 		if (!x.xdp) {
 			err = -errno;
-			fprintf(stderr, "sidelight %s: %s\n", cmd->name, error);
+			base_failure(cmd, "%s", error);
 			goto out;
 		}
 	}
@@ -613,12 +600,13 @@ int cli_generate_dta_send(const struct base_command *cmd, const struct cli_gener
 	if (settle_all(&x, stop) && !err)
 		err = -ETIMEDOUT;
 	if (err == -ETIMEDOUT)
-		fprintf(stderr, "sidelight %s: %llu essential reports were not acknowledged\n",
-			cmd->name, (unsigned long long)sent->unsettled);
+		base_failure(cmd, "%" PRIu64 " essential reports were not acknowledged",
+			     sent->unsettled);
 	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
 	sent->cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
 out:
-	cli_generate_dta_xdp_close(x.xdp);
+	if (HAVE_BPF)
+		cli_dta_xdp_close(x.xdp);
 	for (uint32_t i = 0; i < SOCKETS; i++)
 		if (x.fd[i] >= 0)
 			close(x.fd[i]);

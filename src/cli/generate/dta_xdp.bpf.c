@@ -23,14 +23,14 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set by the loader, like the size of the values */
 	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct cli_generate_dta_xdp_frame) + GD_XDP_FRAME_MAX);
+	__uint(value_size, sizeof(struct cli_dta_xdp_frame) + GD_XDP_FRAME_MAX);
 } frames SEC(".maps");
 
 SEC("xdp")
 int send(struct xdp_md *ctx)
 {
 	const __u32 at = next++;
-	struct cli_generate_dta_xdp_frame *f = bpf_map_lookup_elem(&frames, &at);
+	struct cli_dta_xdp_frame *f = bpf_map_lookup_elem(&frames, &at);
 	const __u32 have = ctx->data_end - ctx->data;
 	__u32 bytes;
 

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if HAVE_BPF
 #include <linux/types.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -38,9 +37,9 @@
 #define ROOM_BYTES (32u << 20)
 #define DISCARD	   9 /* the discard port (RFC 863), which does not answer */
 
-struct cli_generate_dta_xdp {
+struct cli_dta_xdp {
 	struct generate_dta_xdp_bpf *program;
-	uint8_t *frames; /* the program's, mapped: struct cli_generate_dta_xdp_frame, stride bytes
+	uint8_t *frames; /* the program's, mapped: struct cli_dta_xdp_frame, stride bytes
 			    each */
 	uint32_t stride, room, count, longest;
 	uint8_t head[HEADERS]; /* of all frames, without lengths, port and checksums */
@@ -84,7 +83,7 @@ static int resolve(const char *interface, const struct sockaddr_in *to, uint8_t 
 	return err;
 }
 
-static int make_head(struct cli_generate_dta_xdp *x, const char *interface, int fd, char *error,
+static int make_head(struct cli_dta_xdp *x, const char *interface, int fd, char *error,
 		     size_t bytes)
 {
 	struct sockaddr_in from, to;
@@ -94,22 +93,16 @@ static int make_head(struct cli_generate_dta_xdp *x, const char *interface, int 
 	int err;
 
 	if (getsockname(fd, (struct sockaddr *)&from, &n) ||
-	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET) {
-		snprintf(error, bytes, "--xdp: IPv4 only");
-		return -EAFNOSUPPORT;
-	}
+	    getpeername(fd, (struct sockaddr *)&to, &m) || from.sin_family != AF_INET)
+		return base_fail(error, bytes, -EAFNOSUPPORT, "--xdp: IPv4 only");
 	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", interface);
-	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r)) {
-		snprintf(error, bytes, "--xdp: %s: no such interface", interface);
-		return -ENODEV;
-	}
+	if (strlen(interface) >= sizeof(r.ifr_name) || ioctl(fd, SIOCGIFHWADDR, &r))
+		return base_fail(error, bytes, -ENODEV, "--xdp: %s: no such interface", interface);
 	memcpy(x->head + 6, r.ifr_hwaddr.sa_data, 6);
 	err = resolve(interface, &to, x->head);
-	if (err) {
-		snprintf(error, bytes, "--xdp: %s: the translator is no neighbour there",
-			 interface);
-		return err;
-	}
+	if (err)
+		return base_fail(error, bytes, err,
+				 "--xdp: %s: the translator is no neighbour there", interface);
 	x->head[12] = 0x08;
 	ip[0] = 0x45;
 	ip[6] = 0x40; /* not to be fragmented */
@@ -130,15 +123,15 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-static struct cli_generate_dta_xdp_frame *frame_at(const struct cli_generate_dta_xdp *x, uint32_t i)
+static struct cli_dta_xdp_frame *frame_at(const struct cli_dta_xdp *x, uint32_t i)
 {
-	return (struct cli_generate_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
+	return (struct cli_dta_xdp_frame *)(void *)(x->frames + (size_t)i * x->stride);
 }
 
-static int load(struct cli_generate_dta_xdp *x, const char *interface)
+static int load(struct cli_dta_xdp *x, const char *interface)
 {
 	const uint32_t out = if_nametoindex(interface);
-	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_generate_dta_xdp_frame);
+	const uint32_t longest = x->stride - (uint32_t)sizeof(struct cli_dta_xdp_frame);
 	libbpf_print_fn_t before = libbpf_set_print(quiet);
 	int err = 0;
 
@@ -167,45 +160,39 @@ static int load(struct cli_generate_dta_xdp *x, const char *interface)
 	/* Probes the kernel with a frame of no length, which goes nowhere. */
 	x->count = 1;
 	x->longest = HEADERS;
-	return cli_generate_dta_xdp_flush(x);
+	return cli_dta_xdp_flush(x);
 }
 
-struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
-						       uint32_t longest, char *error,
-						       size_t error_bytes)
+struct cli_dta_xdp *cli_dta_xdp_open(const char *interface, int fd, uint32_t longest, char *error,
+				     size_t error_bytes)
 {
-	struct cli_generate_dta_xdp *x = calloc(1, sizeof(*x));
+	struct cli_dta_xdp *x = calloc(1, sizeof(*x));
 	int err;
 
-	if (x) {
-		x->stride = (uint32_t)(sizeof(struct cli_generate_dta_xdp_frame) + HEADERS +
-				       longest + 63) &
-			    ~63u;
-		x->room = ROOM_BYTES / x->stride;
-	}
-	err = x ? make_head(x, interface, fd, error, error_bytes) : -ENOMEM;
-
+	if (!x)
+		return NULL;
+	x->stride = (uint32_t)(sizeof(struct cli_dta_xdp_frame) + HEADERS + longest + 63) & ~63u;
+	x->room = ROOM_BYTES / x->stride;
+	err = make_head(x, interface, fd, error, error_bytes);
 	if (!err) {
 		err = load(x, interface);
-		if (err)
-			snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
-				 err == -EPERM	  ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
-				 : err == -EINVAL ? " (it needs Linux 5.18)"
-						  : "");
+		if (!err)
+			return x;
+		snprintf(error, error_bytes, "--xdp: %s: %s%s", interface, strerror(-err),
+			 err == -EPERM	  ? " (it needs CAP_NET_ADMIN and CAP_BPF)"
+			 : err == -EINVAL ? " (it needs Linux 5.18)"
+					  : "");
 	}
-	if (!err)
-		return x;
-	cli_generate_dta_xdp_close(x);
+	cli_dta_xdp_close(x);
 	errno = -err;
 	return NULL;
 }
 
-int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
-			     uint32_t bytes)
+int cli_dta_xdp_put(struct cli_dta_xdp *x, uint16_t port, const void *packet, uint32_t bytes)
 {
-	struct cli_generate_dta_xdp_frame *f;
+	struct cli_dta_xdp_frame *f;
 	uint8_t *ip, *udp;
-	int err = x->count == x->room ? cli_generate_dta_xdp_flush(x) : 0;
+	int err = x->count == x->room ? cli_dta_xdp_flush(x) : 0;
 
 	if (bytes > x->stride - sizeof(*f) - HEADERS)
 		return -EMSGSIZE;
@@ -230,7 +217,7 @@ int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, cons
 	return 0;
 }
 
-int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
+int cli_dta_xdp_flush(struct cli_dta_xdp *x)
 {
 	LIBBPF_OPTS(bpf_test_run_opts, o, .data_in = frame_at(x, 0)->data,
 		    .data_size_in = x->longest, .flags = BPF_F_TEST_XDP_LIVE_FRAMES);
@@ -247,7 +234,7 @@ int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
 	return err;
 }
 
-void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
+void cli_dta_xdp_close(struct cli_dta_xdp *x)
 {
 	if (!x)
 		return;
@@ -256,40 +243,3 @@ void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
 	generate_dta_xdp_bpf__destroy(x->program);
 	free(x);
 }
-
-#else
-
-struct cli_generate_dta_xdp *cli_generate_dta_xdp_open(const char *interface, int fd,
-						       uint32_t longest, char *error,
-						       size_t error_bytes)
-{
-	(void)interface;
-	(void)fd;
-	(void)longest;
-	snprintf(error, error_bytes, "--xdp: this build has no eBPF");
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-
-int cli_generate_dta_xdp_put(struct cli_generate_dta_xdp *x, uint16_t port, const void *packet,
-			     uint32_t bytes)
-{
-	(void)x;
-	(void)port;
-	(void)packet;
-	(void)bytes;
-	return -EOPNOTSUPP;
-}
-
-int cli_generate_dta_xdp_flush(struct cli_generate_dta_xdp *x)
-{
-	(void)x;
-	return 0;
-}
-
-void cli_generate_dta_xdp_close(struct cli_generate_dta_xdp *x)
-{
-	(void)x;
-}
-
-#endif

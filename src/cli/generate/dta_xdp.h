@@ -6,7 +6,7 @@
 #define GD_XDP_FRAME_MAX 1520u
 #define GD_XDP_FRAME_MIN 42u /* Ethernet, IPv4, UDP */
 
-struct cli_generate_dta_xdp_frame {
+struct cli_dta_xdp_frame {
 	__u32 bytes, unused;
 	__u8 data[]; /* bytes of the longest frame */
 };

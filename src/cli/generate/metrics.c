@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,11 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <jansson.h>
-
+#include "base/relaxed.h"
+#include "cli/common.h"
 #include "cli/generate/pods.h"
-
-static const char *const kind_names[CLI_KINDS] = {"counter", "gauge", "histogram"};
 
 /* ---- the parent ---- */
 
@@ -33,8 +31,7 @@ struct parent {
 
 static int complain(const struct parent *p, const char *what, int err)
 {
-	fprintf(stderr, "sidelight %s: %s: %s\n", p->cmd->name, what, strerror(err));
-	return BASE_EXIT_FAILURE;
+	return base_failure(p->cmd, "%s: %s", what, strerror(err));
 }
 
 static int start(struct parent *p)
@@ -74,25 +71,19 @@ static int look_at(struct parent *p, enum cli_generate_step step)
 
 	for (uint32_t i = 0; i < p->started; i++) {
 		struct cli_generate_process *child = &p->sh.process[i];
-		int status;
+		char at;
 
-		if (!child->gone && waitpid(child->pid, &status, WNOHANG) == child->pid)
+		if (!child->gone && waitpid(child->pid, NULL, WNOHANG) == child->pid)
 			child->gone = true;
-		switch (atomic_load_explicit(&child->step, memory_order_acquire)) {
-		case CLI_FAILED:
-			fprintf(stderr, "sidelight %s: %s\n", p->cmd->name, child->error);
+		at = __atomic_load_n(&child->step, __ATOMIC_ACQUIRE);
+		if (at == CLI_FAILED) {
+			base_failure(p->cmd, "%s", child->error);
 			return -1;
-		case CLI_DONE:
-			there++;
-			break;
-		case CLI_ATTACHED:
-			there += step == CLI_ATTACHED;
-			break;
 		}
+		there += at == CLI_DONE || (at == CLI_ATTACHED && step == CLI_ATTACHED);
 		if (child->gone) {
-			fprintf(stderr, "sidelight %s: process %d of pod %s-%u died\n",
-				p->cmd->name, (int)child->pid, p->s->service,
-				i * p->s->pods_per_process);
+			base_failure(p->cmd, "process %d of pod %s-%u died", (int)child->pid,
+				     p->s->service, i * p->s->pods_per_process);
 			return -1;
 		}
 	}
@@ -124,7 +115,7 @@ static int wait_for(struct parent *p, enum cli_generate_step step, bool or_stopp
 			return complain(p, "read", errno), -1;
 		if (!stopped && fds[1].revents) {
 			stopped = true;
-			atomic_store(p->sh.stop, true);
+			relaxed_store(*p->sh.stop, true);
 			if (or_stopped)
 				return 1;
 		}
@@ -142,12 +133,9 @@ static void finish(struct parent *p, bool kill_them)
 {
 	end_of_file(&p->leave[1]);
 	end_of_file(&p->go[1]);
-	for (uint32_t i = 0; i < p->started; i++) {
-		struct cli_generate_process *child = &p->sh.process[i];
-
-		if (kill_them && !child->gone)
-			kill(child->pid, SIGKILL);
-	}
+	for (uint32_t i = 0; i < p->started && kill_them; i++)
+		if (!p->sh.process[i].gone)
+			kill(p->sh.process[i].pid, SIGKILL);
 	for (uint32_t i = 0; i < p->started; i++)
 		if (!p->sh.process[i].gone)
 			waitpid(p->sh.process[i].pid, NULL, 0);
@@ -167,7 +155,7 @@ static uint64_t pod_total(const struct parent *p, uint32_t pod)
 
 	for (uint32_t i = 0; i < p->s->threads; i++)
 		for (int k = 0; k < CLI_KINDS; k++)
-			n += atomic_load(&t[i].done[k]);
+			n += relaxed_load(t[i].done[k]);
 	return n;
 }
 
@@ -180,11 +168,11 @@ static struct metrics_outcome add_up(const struct parent *p, uint64_t elapsed_ns
 		struct cli_generate_thread_total *t = &p->sh.total[i];
 
 		for (int k = 0; k < CLI_KINDS; k++) {
-			o.of_kind[k] += atomic_load(&t->done[k]);
-			o.all += atomic_load(&t->done[k]);
+			o.of_kind[k] += relaxed_load(t->done[k]);
+			o.all += relaxed_load(t->done[k]);
 		}
-		o.sum += atomic_load(&t->sum);
-		o.cpu_ns += atomic_load(&t->cpu_ns);
+		o.sum += relaxed_load(t->sum);
+		o.cpu_ns += relaxed_load(t->cpu_ns);
 	}
 	o.complete = o.all == (uint64_t)s->pods * s->metrics * s->threads * s->updates;
 	return o;
@@ -195,107 +183,76 @@ static json_t *whole(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
-static int report_json(const struct parent *p, const struct metrics_outcome *o)
+static void report_json(const struct parent *p, const struct metrics_outcome *o)
 {
+	static const char *const names[CLI_KINDS] = {"generated_updates_total", "generated_level",
+						     "generated_size_bytes_count"};
 	const struct cli_generate_settings *s = p->s;
 	json_t *expect = json_object(), *pods = json_array();
-	json_t *all;
-	char *text;
 
-	if (s->of_kind[CLI_COUNTER])
-		json_object_set_new(expect, cli_generate_family[CLI_COUNTER],
-				    whole(o->of_kind[CLI_COUNTER]));
-	if (s->of_kind[CLI_GAUGE])
-		json_object_set_new(expect, cli_generate_family[CLI_GAUGE],
-				    whole(o->of_kind[CLI_GAUGE]));
-	if (s->of_kind[CLI_HISTOGRAM]) {
-		json_object_set_new(expect, "generated_size_bytes_count",
-				    whole(o->of_kind[CLI_HISTOGRAM]));
+	for (int k = 0; k < CLI_KINDS; k++)
+		if (s->of_kind[k])
+			json_object_set_new(expect, names[k], whole(o->of_kind[k]));
+	if (s->of_kind[CLI_HISTOGRAM])
 		json_object_set_new(expect, "generated_size_bytes_sum", whole(o->sum));
-	}
 	for (uint32_t i = 0; i < s->pods; i++)
-		json_array_append_new(
-			pods,
-			json_pack("{s:o, s:I, s:I}", "pod", json_sprintf("%s-%u", s->service, i),
-				  "pid", (json_int_t)p->sh.process[i / s->pods_per_process].pid,
-				  "total", (json_int_t)pod_total(p, i)));
-	all = json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:I, s:o, s:f, s:f, s:o}", "service",
-			s->service, "pods", (json_int_t)s->pods, "metrics", (json_int_t)s->metrics,
-			"threads", (json_int_t)s->threads, "updates", (json_int_t)s->updates,
-			"complete", o->complete, "per_metric_total",
-			o->complete ? whole(s->threads * s->updates) : json_null(), "grand_total",
-			(json_int_t)o->all, "expect", expect, "elapsed_seconds",
-			(double)o->elapsed_ns / 1e9, "ns_per_update",
-			o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod", pods);
-	text = all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-	json_decref(all);
-	if (!text)
-		return complain(p, "report", ENOMEM);
-	puts(text);
-	free(text);
-	return BASE_EXIT_OK;
+		json_array_append_new(pods,
+				      json_pack("{s:o, s:i, s:o}", "pod",
+						json_sprintf("%s-%u", s->service, i), "pid",
+						(int)p->sh.process[i / s->pods_per_process].pid,
+						"total", whole(pod_total(p, i))));
+	cli_json_print(stdout,
+		       json_pack("{s:s, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:f, s:f, s:o}",
+				 "service", s->service, "pods", whole(s->pods), "metrics",
+				 whole(s->metrics), "threads", whole(s->threads), "updates",
+				 whole(s->updates), "complete", o->complete, "per_metric_total",
+				 o->complete ? whole(s->threads * s->updates) : json_null(),
+				 "grand_total", whole(o->all), "expect", expect, "elapsed_seconds",
+				 (double)o->elapsed_ns / 1e9, "ns_per_update",
+				 o->all ? (double)o->cpu_ns / (double)o->all : 0.0, "per_pod",
+				 pods),
+		       JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
 static int report(const struct parent *p, const struct metrics_outcome *o)
 {
 	const struct cli_generate_settings *s = p->s;
-	int err = BASE_EXIT_OK;
 
 	if (s->json) {
-		err = report_json(p, o);
+		report_json(p, o);
 	} else {
-		printf("%u pods x %u metrics x %u threads x %llu updates%s\n", s->pods, s->metrics,
-		       s->threads, (unsigned long long)s->updates,
+		printf("%u pods x %u metrics x %u threads x %" PRIu64 " updates%s\n", s->pods,
+		       s->metrics, s->threads, s->updates,
 		       o->complete ? "" : ", stopped before the end");
 		if (o->complete)
-			printf("each metric's total     %llu\n",
-			       (unsigned long long)(s->threads * s->updates));
+			printf("each metric's total     %" PRIu64 "\n", s->threads * s->updates);
 		for (int k = 0; k < CLI_KINDS; k++)
 			if (s->of_kind[k])
-				printf("%-23s %llu over all pods\n", cli_generate_family[k],
-				       (unsigned long long)o->of_kind[k]);
+				printf("%-23s %" PRIu64 " over all pods\n", cli_generate_family[k],
+				       o->of_kind[k]);
 		if (s->of_kind[CLI_HISTOGRAM])
-			printf("sum of the sizes        %llu\n", (unsigned long long)o->sum);
+			printf("sum of the sizes        %" PRIu64 "\n", o->sum);
 		printf("elapsed                 %.3f s\n", (double)o->elapsed_ns / 1e9);
 		if (o->all)
 			printf("CPU time per update     %.2f ns\n",
 			       (double)o->cpu_ns / (double)o->all);
 	}
-	if (fflush(stdout) || ferror(stdout))
-		return complain(p, "standard output", errno);
-	return err;
+	return fflush(stdout) || ferror(stdout) ? complain(p, "standard output", errno)
+						: BASE_EXIT_OK;
 }
 
 /* ---- the command ---- */
 
 static int parse_kinds(const struct base_command *cmd, struct cli_generate_settings *s)
 {
-	enum cli_generate_kind list[16];
-	uint32_t n = 0;
-	const char *at = s->kinds;
+	static const char *const names[] = {"counter", "gauge", "histogram", NULL};
+	uint32_t list[CLI_GENERATE_KINDS], n = 0;
+	int err = cli_generate_kinds(cmd, s->kinds, names, "counter, gauge, histogram", 0, list,
+				     &n);
 
-	for (;;) {
-		size_t length = strcspn(at, ",");
-		int k;
-
-		for (k = 0; k < CLI_KINDS; k++)
-			if (strlen(kind_names[k]) == length && !strncmp(kind_names[k], at, length))
-				break;
-		if (k == CLI_KINDS)
-			return base_usage(cmd,
-					  "--kinds: '%.*s' is not one of counter, gauge, histogram",
-					  (int)length, at);
-		if (n == sizeof(list) / sizeof(*list))
-			return base_usage(cmd, "--kinds: at most %u, separated by commas", n);
-		list[n++] = (enum cli_generate_kind)k;
-		at += length;
-		if (!*at)
-			break;
-		at++;
-	}
-	for (uint32_t i = 0; i < s->metrics; i++)
+	for (uint32_t i = 0; !err && i < s->metrics; i++)
 		s->of_kind[list[i % n]]++;
-	return BASE_EXIT_OK;
+	return err;
 }
 
 /*
@@ -311,10 +268,8 @@ static int hold(struct parent *p, uint64_t began)
 	sigaddset(&died, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &died, NULL);
 	fd = signalfd(-1, &died, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0) {
-		complain(p, "signalfd", errno);
-		return BASE_EXIT_FAILURE;
-	}
+	if (fd < 0)
+		return complain(p, "signalfd", errno);
 	/* SIGCHLD of earlier deaths may be gone: look first. */
 	for (uint64_t held = 0; held < p->s->hold; held = base_now_ns() - began) {
 		uint64_t left = (p->s->hold - held) / 1000000 + 1;
@@ -340,26 +295,23 @@ static int generate(struct parent *p)
 {
 	const struct cli_generate_settings *s = p->s;
 	struct metrics_outcome o;
-	uint64_t began;
+	uint64_t began, elapsed = 0;
 	int waited;
 
 	if (start(p) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
 	waited = wait_for(p, CLI_ATTACHED, true);
-	if (waited < 0)
-		return BASE_EXIT_FAILURE;
+	began = base_now_ns();
 	if (!waited) {
 		fprintf(stderr, "ready pods=%u metrics=%u threads=%u processes=%u\n", s->pods,
 			s->metrics, s->threads, p->started);
-		began = base_now_ns();
 		end_of_file(&p->go[1]);
 		waited = wait_for(p, CLI_DONE, false);
-		if (waited < 0)
-			return BASE_EXIT_FAILURE;
-		o = add_up(p, base_now_ns() - began);
-	} else {
-		o = add_up(p, 0);
+		elapsed = base_now_ns() - began;
 	}
+	if (waited < 0)
+		return BASE_EXIT_FAILURE;
+	o = add_up(p, elapsed);
 	if (report(p, &o) != BASE_EXIT_OK)
 		return BASE_EXIT_FAILURE;
 	return waited ? BASE_EXIT_OK : hold(p, base_now_ns());

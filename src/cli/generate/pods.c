@@ -13,6 +13,7 @@
 #include <sidelight/sidelight.h>
 
 #include "base/base.h"
+#include "base/relaxed.h"
 #include "cli/generate/pods.h"
 
 #define HISTOGRAM_CELLS 64 /* more than values 1 to 1024 need at scale 2 */
@@ -56,6 +57,9 @@ struct pods_pod {
 static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, uint32_t index,
 		     char *error, size_t error_bytes)
 {
+	static const char *const help[CLI_KINDS] = {"Updates made.",
+						    "Raised by one at each update.",
+						    "Sizes, whole numbers from 1 to 1024."};
 	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
 	struct sl_publisher_opts opts = SL_OPTS(sl_publisher_opts);
 	uint32_t i = 0;
@@ -85,38 +89,30 @@ static bool pod_open(const struct cli_generate_settings *s, struct pods_pod *p, 
 
 			snprintf(number, sizeof(number), "%u", i);
 			m.name = cli_generate_family[k];
+			m.help = help[k];
 			m.labels = &label;
 			m.label_count = 1;
-			switch (k) {
-			case CLI_COUNTER:
-				m.help = "Updates made.";
+			if (k == CLI_COUNTER) {
 				p->counter[n] = sl_counter_create(p->publisher, &m);
-				break;
-			case CLI_GAUGE:
-				m.help = "Raised by one at each update.";
+			} else if (k == CLI_GAUGE) {
 				p->gauge[n] = sl_gauge_create(p->publisher, &m);
-				break;
-			default:
-				m.help = "Sizes, whole numbers from 1 to 1024.";
+			} else {
 				m.unit = "bytes";
 				m.scale = 2;
 				m.use_scale = true;
 				m.min = 0.5;
 				m.max = 1024;
 				p->histogram[n] = sl_histogram_create(p->publisher, &m);
-				break;
 			}
 		}
 	}
 	sl_publisher_stats(p->publisher, &stats);
-	if (stats.refused) {
+	if (stats.refused)
 		snprintf(error, error_bytes,
 			 "pod %s: the library refused %u of %u metrics: no room for them in one "
 			 "region",
 			 p->name, stats.refused, s->metrics);
-		return false;
-	}
-	return true;
+	return !stats.refused;
 }
 
 /* ---- a thread ---- */
@@ -164,11 +160,11 @@ static inline void pass(struct worker *w, uint32_t from, uint32_t to)
 	w->done[CLI_HISTOGRAM] += i - from;
 }
 
-static void tell(struct worker *w)
+static void publish(struct worker *w)
 {
 	for (int k = 0; k < CLI_KINDS; k++)
-		atomic_store_explicit(&w->total->done[k], w->done[k], memory_order_relaxed);
-	atomic_store_explicit(&w->total->sum, w->sum, memory_order_relaxed);
+		relaxed_store(w->total->done[k], w->done[k]);
+	relaxed_store(w->total->sum, w->sum);
 }
 
 static void as_fast_as_possible(struct worker *w)
@@ -179,12 +175,12 @@ static void as_fast_as_possible(struct worker *w)
 	for (uint64_t u = 0; u < w->s->updates;) {
 		uint64_t n = BASE_MIN(w->s->updates - u, block);
 
-		if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
+		if (relaxed_load(*w->sh->stop))
 			return;
 		for (uint64_t i = 0; i < n; i++)
 			pass(w, 0, m);
 		u += n;
-		tell(w);
+		publish(w);
 	}
 }
 
@@ -195,7 +191,7 @@ static void at_a_rate(struct worker *w)
 	const unsigned __int128 all = (unsigned __int128)m * w->s->updates;
 	unsigned __int128 made = 0;
 
-	while (made < all && !atomic_load_explicit(w->sh->stop, memory_order_relaxed)) {
+	while (made < all && !relaxed_load(*w->sh->stop)) {
 		uint64_t elapsed = base_now_ns() - start, until;
 		unsigned __int128 due = (unsigned __int128)elapsed * rate / 1000000000u;
 		struct timespec ts;
@@ -208,10 +204,10 @@ static void at_a_rate(struct worker *w)
 
 			pass(w, at, at + n);
 			made += n;
-			if (atomic_load_explicit(w->sh->stop, memory_order_relaxed))
+			if (relaxed_load(*w->sh->stop))
 				break;
 		}
-		tell(w);
+		publish(w);
 		/*
 		 * Sleeps until the next is due: at least 1 ms, so as not to spin; at most 50 ms, to
 		 * see a stop.
@@ -234,11 +230,9 @@ static void *work(void *arg)
 		at_a_rate(w);
 	else
 		as_fast_as_possible(w);
-	tell(w);
+	publish(w);
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	atomic_store_explicit(&w->total->cpu_ns,
-			      (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec,
-			      memory_order_relaxed);
+	relaxed_store(w->total->cpu_ns, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
 	return NULL;
 }
 
@@ -247,7 +241,7 @@ static void *work(void *arg)
 static void step(const struct cli_generate_child *c, enum cli_generate_step step)
 {
 	/* Release: pairs with the acquire in look_at(), which then sees error and totals. */
-	atomic_store_explicit(&c->self->step, (char)step, memory_order_release);
+	__atomic_store_n(&c->self->step, (char)step, __ATOMIC_RELEASE);
 	if (write(c->status, "", 1) < 0) {
 		/* the parent is gone: leave */
 	}
@@ -281,15 +275,13 @@ static bool told_to_leave(const struct cli_generate_child *c, int timeout_ms)
 	return poll(&p, 1, timeout_ms) > 0; /* POLLHUP */
 }
 
-static bool all_attached(const struct pods_pod *pods, uint32_t n, const struct pods_pod **missing)
+/* A pod that is not attached; NULL: all are. */
+static const struct pods_pod *missing_of(const struct pods_pod *pods, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		if (!sl_publisher_attached(pods[i].publisher)) {
-			*missing = &pods[i];
-			return false;
-		}
-	}
-	return true;
+	for (uint32_t i = 0; i < n; i++)
+		if (!sl_publisher_attached(pods[i].publisher))
+			return &pods[i];
+	return NULL;
 }
 
 static void count(struct cli_generate_child *c, const struct pods_pod *pods, uint32_t first,
@@ -305,7 +297,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 		failed(c, "out of memory");
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 << 10); /* there may be thousands */
-	for (; !err && started < (size_t)n * threads; started++) {
+	for (; started < (size_t)n * threads; started++) {
 		struct worker *w = &workers[started];
 		uint64_t number = (uint64_t)first * threads + started;
 
@@ -321,7 +313,7 @@ static void count(struct cli_generate_child *c, const struct pods_pod *pods, uin
 	}
 	pthread_attr_destroy(&attr);
 	if (err) {
-		atomic_store(c->sh->stop, true);
+		relaxed_store(*c->sh->stop, true);
 		failed(c, "can't start thread %zu of this process: %s", started + 1, strerror(err));
 	}
 	for (size_t i = 0; i < started; i++)
@@ -354,7 +346,7 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 	const uint32_t n = BASE_MIN(s->pods - first, s->pods_per_process);
 	struct pods_pod *pods = calloc(n, sizeof(*pods));
 	const uint64_t end = base_now_ns() + s->wait;
-	const struct pods_pod *missing = NULL;
+	const struct pods_pod *missing;
 	char error[sizeof(c->self->error)];
 
 	if (!pods)
@@ -363,7 +355,7 @@ void cli_generate_child(struct cli_generate_child *c, uint32_t index)
 	for (uint32_t i = 0; i < n; i++)
 		if (!pod_open(s, &pods[i], first + i, error, sizeof(error)))
 			failed(c, "%s", error);
-	while (s->wait && !all_attached(pods, n, &missing)) {
+	while (s->wait && (missing = missing_of(pods, n))) {
 		if (base_now_ns() >= end) {
 			pthread_mutex_lock(&library_lock);
 			failed(c, "pod %s was not admitted within the time of --wait%s",

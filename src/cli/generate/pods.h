@@ -9,7 +9,6 @@
 #ifndef SL_CLI_GENERATE_PODS_H
 #define SL_CLI_GENERATE_PODS_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,21 +29,22 @@ struct cli_generate_settings {
 
 enum cli_generate_step { CLI_ATTACHED = 'a', CLI_DONE = 'd', CLI_FAILED = 'f' };
 
+/* Relaxed atomics. */
 struct cli_generate_thread_total {
-	_Atomic uint64_t done[CLI_KINDS]; /* updates made */
-	_Atomic uint64_t sum;		  /* sum of the observed values */
-	_Atomic uint64_t cpu_ns;
+	uint64_t done[CLI_KINDS]; /* updates made */
+	uint64_t sum;		  /* sum of the observed values */
+	uint64_t cpu_ns;
 };
 
 struct cli_generate_process {
 	pid_t pid;
 	bool gone;
-	_Atomic char step; /* last step reported */
-	char error[400];   /* written before step FAILED */
+	char step;	 /* last step reported */
+	char error[400]; /* written before step FAILED */
 };
 
 struct cli_generate_shared {
-	atomic_bool *stop;
+	bool *stop;
 	struct cli_generate_process *process;	 /* [processes] */
 	struct cli_generate_thread_total *total; /* [pods * threads] */
 	void *memory;

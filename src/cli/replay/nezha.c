@@ -9,68 +9,26 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "base/grow.h"
 #include "cli/replay/replay.h"
 
 #define DAY_NS 86400000000000
 
-static int failed(const char *path, const char *what)
+int cli_replay_say(const char *fmt, ...)
 {
-	fprintf(stderr, "sidelight replay: %s: %s\n", path, what);
+	va_list ap;
+
+	fputs("sidelight replay: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
 	return -1;
-}
-
-char *cli_replay_slurp(const char *path, size_t *bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
-	char *text = NULL;
-	struct stat st;
-	size_t n = 0;
-
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st)) {
-		err = errno;
-		goto fail;
-	}
-	err = EINVAL;
-	if (!S_ISREG(st.st_mode))
-		goto fail;
-	err = EFBIG;
-	if (st.st_size > REPLAY_FILE_MAX)
-		goto fail;
-	text = malloc((size_t)st.st_size + 1);
-	err = ENOMEM;
-	if (!text)
-		goto fail;
-	while (n < (size_t)st.st_size) {
-		ssize_t got = read(fd, text + n, (size_t)st.st_size - n);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0) {
-			err = errno;
-			goto fail;
-		}
-		if (!got)
-			break;
-		n += (size_t)got;
-	}
-	close(fd);
-	text[n] = 0;
-	*bytes = n;
-	return text;
-fail:
-	free(text);
-	close(fd);
-	errno = err;
-	return NULL;
 }
 
 char *cli_replay_line(char **at, const char *end)
@@ -137,7 +95,7 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 {
 	char *at = p->text, *end = at + bytes, *line = cli_replay_line(&at, end);
 	uint32_t fields;
-	uint64_t lines = 0;
+	uint64_t lines = 1;
 
 	if (!line || !*line)
 		return 0;
@@ -148,7 +106,6 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 	p->columns = calloc(p->n_columns, sizeof(*p->columns));
 	for (char *c = at; c < end; c++)
 		lines += *c == '\n';
-	lines++;
 	p->t = calloc(lines, sizeof(*p->t));
 	p->values = calloc(lines * p->n_columns, sizeof(*p->values));
 	if (!p->columns || !p->t || !p->values)
@@ -226,16 +183,13 @@ static void repair_clocks(struct cli_replay_data *d)
 				model = model ? model : q;
 			}
 		}
-		if (!p->rows || (ascends(p) && meets) || 2 * alike < d->n_pods || !model)
-			continue;
-		if (d->n_pods == 1)
+		if (!p->rows || (ascends(p) && meets) || 2 * alike < d->n_pods || !model ||
+		    d->n_pods == 1)
 			continue;
 		memcpy(p->t, model->t, p->rows * sizeof(*p->t));
 		d->losses.clocks_repaired++;
-		fprintf(stderr,
-			"sidelight replay: %s: its clock is broken; its rows take the "
-			"times of %s\n",
-			p->name, model->name);
+		cli_replay_say("%s: its clock is broken; its rows take the times of %s", p->name,
+			       model->name);
 	}
 }
 
@@ -276,75 +230,69 @@ static int find_step(struct cli_replay_data *d)
 	return 0;
 }
 
+/* One file of metrics/. 0, or -1 after one line. */
+static int load_pod(struct cli_replay_data *d, const char *folder, const char *file, size_t *room)
+{
+	struct cli_replay_pod *p;
+	char path[4096];
+	size_t bytes;
+
+	if (d->n_pods == REPLAY_PODS_MAX || !BASE_GROW(d->pods, d->n_pods, *room))
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	p = &d->pods[d->n_pods++];
+	*p = (struct cli_replay_pod){.name = strndup(file, strlen(file) - 4)};
+	if (!p->name)
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	if (snprintf(path, sizeof(path), "%s/metrics/%s", folder, file) >= (int)sizeof(path))
+		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
+	p->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
+	if (!p->text)
+		return cli_replay_say("%s: %s", path, strerror(errno));
+	if (parse(p, bytes, &d->losses))
+		return cli_replay_say("%s: %s", folder, strerror(ENOMEM));
+	if (!p->rows) {
+		d->losses.files_empty++;
+		cli_replay_say("%s: no row of values in it; the pod is left out", path);
+	}
+	return 0;
+}
+
 int cli_replay_load(struct cli_replay_data *d, const char *folder)
 {
-	uint32_t room = 0;
 	char path[4096];
 	struct dirent *e;
+	size_t room = 0;
+	int err = 0;
 	DIR *dir;
 
-	memset(d, 0, sizeof(*d));
+	*d = (struct cli_replay_data){0};
 	if (snprintf(path, sizeof(path), "%s/metrics", folder) >= (int)sizeof(path))
-		return failed(folder, strerror(ENAMETOOLONG));
+		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
 	dir = opendir(path);
 	if (!dir)
-		return failed(path, strerror(errno));
-	while ((e = readdir(dir))) {
-		size_t n = strlen(e->d_name), bytes;
-		struct cli_replay_pod *p;
+		return cli_replay_say("%s: %s", path, strerror(errno));
+	while (!err && (e = readdir(dir))) {
+		size_t n = strlen(e->d_name);
 
-		if (n <= 4 || strcmp(e->d_name + n - 4, ".csv"))
-			continue;
-		if (d->n_pods == room) {
-			struct cli_replay_pod *more;
-
-			room = room ? 2 * room : 64;
-			more = room > REPLAY_PODS_MAX ? NULL : realloc(d->pods, room * sizeof(*p));
-			if (!more)
-				goto no_memory;
-			d->pods = more;
-		}
-		p = &d->pods[d->n_pods++];
-		memset(p, 0, sizeof(*p));
-		p->name = strndup(e->d_name, n - 4);
-		if (!p->name)
-			goto no_memory;
-		if (snprintf(path, sizeof(path), "%s/metrics/%s", folder, e->d_name) >=
-		    (int)sizeof(path)) {
-			failed(folder, strerror(ENAMETOOLONG));
-			goto fail;
-		}
-		p->text = cli_replay_slurp(path, &bytes);
-		if (!p->text) {
-			failed(path, strerror(errno));
-			goto fail;
-		}
-		if (parse(p, bytes, &d->losses))
-			goto no_memory;
-		if (!p->rows) {
-			d->losses.files_empty++;
-			failed(path, "no row of values in it; the pod is left out");
-		}
+		if (n > 4 && !strcmp(e->d_name + n - 4, ".csv"))
+			err = load_pod(d, folder, e->d_name, &room);
 	}
 	closedir(dir);
-	dir = NULL;
+	if (err)
+		goto fail;
 	if (d->n_pods)
 		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
 	repair_clocks(d);
 	for (uint32_t i = 0; i < d->n_pods; i++)
 		drop_backwards(&d->pods[i], &d->losses);
 	if (d->n_pods == d->losses.files_empty) {
-		failed(folder, "no pod with values in metrics/*.csv");
+		cli_replay_say("%s: no pod with values in metrics/*.csv", folder);
 		goto fail;
 	}
-	if (find_step(d))
-		goto no_memory;
-	return 0;
-no_memory:
-	failed(folder, strerror(ENOMEM));
+	if (!find_step(d))
+		return 0;
+	cli_replay_say("%s: %s", folder, strerror(ENOMEM));
 fail:
-	if (dir)
-		closedir(dir);
 	cli_replay_free(d);
 	return -1;
 }
@@ -359,5 +307,5 @@ void cli_replay_free(struct cli_replay_data *d)
 		free(d->pods[i].values);
 	}
 	free(d->pods);
-	memset(d, 0, sizeof(*d));
+	*d = (struct cli_replay_data){0};
 }

@@ -6,12 +6,8 @@
 #ifndef SL_CLI_REPLAY_REPLAY_H
 #define SL_CLI_REPLAY_REPLAY_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "analyse/pipeline.h"
+#include "base/base.h"
 
 #define REPLAY_PODS_MAX 10000u
 #define REPLAY_FILE_MAX (1u << 30)
@@ -47,8 +43,8 @@ struct cli_replay_data {
 int cli_replay_load(struct cli_replay_data *d, const char *folder);
 void cli_replay_free(struct cli_replay_data *d);
 
-/* A whole file, zero-terminated; NULL: errno. */
-char *cli_replay_slurp(const char *path, size_t *bytes);
+/* One line on stderr. Returns -1. */
+int cli_replay_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Cuts the next line at *at, without its end; NULL after the last. end must be writable. */
 char *cli_replay_line(char **at, const char *end);

@@ -150,9 +150,7 @@ void cli_replay_sampler_end(struct cli_replay_sampler *s)
 			(int64_t)s->o.every_ns);
 	for (uint32_t i = 0; i < s->d->n_pods; i++)
 		clipped += s->pod[i].plan.clipped_ns;
-	fprintf(stderr, "sidelight replay: %" PRIu64 " of %" PRIu64 " rows would be sent\n",
-		s->sent, s->rows);
+	cli_replay_say("%" PRIu64 " of %" PRIu64 " rows would be sent", s->sent, s->rows);
 	if (clipped)
-		fprintf(stderr, "sidelight replay: %.0f s of them were asked for too late\n",
-			(double)clipped * 1e-9);
+		cli_replay_say("%.0f s of them were asked for too late", (double)clipped * 1e-9);
 }

@@ -12,7 +12,6 @@
 #include <string.h>
 
 #include "act/trace.h"
-#include "base/base.h"
 #include "cli/replay/replay.h"
 
 #define HELD_ROWS 2 /* lifetime of a verdict: the fast baseline has adapted by then */
@@ -21,7 +20,7 @@
 
 struct traces_trace {
 	const char *id, *visited; /* pods, joined by | */
-	uint64_t start, end;	  /* ns */
+	uint64_t start, end, at;  /* ns; at: of the decision */
 	uint64_t root_key, route;
 	uint32_t root; /* pod, or UINT32_MAX */
 	size_t line;
@@ -40,12 +39,6 @@ enum { ID, START, END, ROOT, PODS, OPERATION, FIELDS };
 static const char *const names[FIELDS] = {"trace_id", "start_unix_ns", "end_unix_ns",
 					  "root_pod", "pods",	       "root_operation"};
 
-static int failed(const char *path, const char *what)
-{
-	fprintf(stderr, "sidelight replay: %s: %s\n", path, what);
-	return -1;
-}
-
 /* Splits at commas. False unless there are n fields. */
 static bool split(char *line, char **fields, uint32_t n)
 {
@@ -63,11 +56,7 @@ static bool split(char *line, char **fields, uint32_t n)
 
 static bool number(const char *s, uint64_t *v)
 {
-	char *end;
-
-	errno = 0;
-	*v = strtoull(s, &end, 10);
-	return *s >= '0' && *s <= '9' && !*end && !errno;
+	return !base_parse_u64(s, 0, UINT64_MAX, v);
 }
 
 /* Identifies root, operation and the set of pods. 0: too many. */
@@ -85,25 +74,20 @@ static uint64_t route_of(uint64_t root_key, const char *pods)
 	return act_trace_route(root_key, keys, n);
 }
 
+static int name_order(const char *name, const char *text, size_t bytes)
+{
+	int c = strncmp(name, text, bytes);
+
+	return c ? c : name[bytes] != 0;
+}
+
 static uint32_t pod_of(const struct cli_replay_data *d, const char *name, size_t bytes)
 {
-	uint32_t low = 0, high = d->n_pods;
+	size_t at;
 
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-		int c = strncmp(d->pods[mid].name, name, bytes);
-
-		if (!c && d->pods[mid].name[bytes])
-			c = 1;
-
-		if (!c)
-			return mid;
-		if (c < 0)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return UINT32_MAX;
+	BASE_LOWER_BOUND(at, 0, d->n_pods, name_order(d->pods[at].name, name, bytes) < 0);
+	return at < d->n_pods && !name_order(d->pods[at].name, name, bytes) ? (uint32_t)at
+									    : UINT32_MAX;
 }
 
 static int load(struct traces *t, const struct cli_replay_data *d, const char *path)
@@ -112,9 +96,9 @@ static int load(struct traces *t, const struct cli_replay_data *d, const char *p
 	uint32_t n = 1, where[FIELDS];
 	size_t bytes, lines = 1;
 
-	t->text = cli_replay_slurp(path, &bytes);
+	t->text = base_read_file(path, REPLAY_FILE_MAX, &bytes);
 	if (!t->text)
-		return failed(path, strerror(errno));
+		return cli_replay_say("%s: %s", path, strerror(errno));
 	at = t->text;
 	end = at + bytes;
 	for (char *c = at; c < end; c++)
@@ -126,7 +110,7 @@ static int load(struct traces *t, const struct cli_replay_data *d, const char *p
 	t->v = calloc(lines, sizeof(*t->v));
 	if (!fields || !t->v) {
 		free(fields);
-		return failed(path, strerror(ENOMEM));
+		return cli_replay_say("%s: %s", path, strerror(ENOMEM));
 	}
 	if (!line || !split(line, fields, n))
 		n = 0;
@@ -134,9 +118,8 @@ static int load(struct traces *t, const struct cli_replay_data *d, const char *p
 		for (where[f] = 0; where[f] < n && strcmp(fields[where[f]], names[f]); where[f]++)
 			;
 		if (where[f] == n && f != OPERATION) {
-			fprintf(stderr, "sidelight replay: %s: no column '%s'\n", path, names[f]);
 			free(fields);
-			return -1;
+			return cli_replay_say("%s: no column '%s'", path, names[f]);
 		}
 	}
 	for (size_t k = 0; (line = cli_replay_line(&at, end)); k++) {
@@ -167,21 +150,12 @@ static int load(struct traces *t, const struct cli_replay_data *d, const char *p
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int by_time(const void *a, const void *b)
 {
 	const struct traces_trace *x = a, *y = b;
 
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->line > y->line) - (x->line < y->line);
-}
-
-static int by_end(const void *a, const void *b)
-{
-	const struct traces_trace *x = a, *y = b;
-
-	if (x->end != y->end)
-		return x->end < y->end ? -1 : 1;
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
 	return (x->line > y->line) - (x->line < y->line);
 }
 
@@ -210,7 +184,7 @@ static float largest(const struct recent *r, int64_t since)
 }
 
 /* The largest score of the last HELD_ROWS rows before the decision. */
-static int look_up_scores(const struct cli_replay_data *d, struct traces *t, bool at_start,
+static int look_up_scores(const struct cli_replay_data *d, struct traces *t,
 			  const struct cli_replay_verdict *verdicts, size_t n)
 {
 	struct recent *recent = calloc(d->n_pods, sizeof(*recent));
@@ -221,8 +195,7 @@ static int look_up_scores(const struct cli_replay_data *d, struct traces *t, boo
 		return -1;
 	for (size_t i = 0; i < t->n; i++) {
 		struct traces_trace *v = &t->v[i];
-		uint64_t at = at_start ? v->start : v->end;
-		int64_t now = at < INT64_MAX ? (int64_t)at : INT64_MAX;
+		int64_t now = v->at < INT64_MAX ? (int64_t)v->at : INT64_MAX;
 
 		for (; k < n && verdicts[k].unix_ns <= now; k++) {
 			struct recent *r = &recent[verdicts[k].pod];
@@ -264,15 +237,17 @@ int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 
 	if (load(&t, d, path))
 		goto out;
-	qsort(t.v, t.n, sizeof(*t.v), latency ? by_end : by_start);
-	if (look_up_scores(d, &t, !latency, verdicts, n)) {
-		failed(path, strerror(ENOMEM));
+	for (size_t i = 0; i < t.n; i++)
+		t.v[i].at = latency ? t.v[i].end : t.v[i].start;
+	qsort(t.v, t.n, sizeof(*t.v), by_time);
+	if (look_up_scores(d, &t, verdicts, n)) {
+		cli_replay_say("%s: %s", path, strerror(ENOMEM));
 		goto out;
 	}
 	o.total = t.n;
 	policy = act_trace_policy_new(&o);
 	if (!policy) {
-		failed(path, strerror(errno));
+		cli_replay_say("%s: %s", path, strerror(errno));
 		goto out;
 	}
 	for (size_t i = 0; i < t.n; i++) {
@@ -294,15 +269,13 @@ int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 		fprintf(out, "%s,%d,%s\n", t.v[i].id, t.v[i].reason != ACT_TRACE_NO,
 			act_trace_reason_name(t.v[i].reason));
 	if (t.malformed)
-		fprintf(stderr, "sidelight replay: %" PRIu64 " rows of traces malformed\n",
-			t.malformed);
+		cli_replay_say("%" PRIu64 " rows of traces malformed", t.malformed);
 	if (t.unknown)
-		fprintf(stderr, "sidelight replay: %" PRIu64 " traces of pods without metrics\n",
-			t.unknown);
+		cli_replay_say("%" PRIu64 " traces of pods without metrics", t.unknown);
 	act_trace_policy_stats(policy, &stats);
 	if (stats.evicted || stats.lost)
-		fprintf(stderr, "sidelight replay: %" PRIu64 " routes forgotten for others\n",
-			stats.evicted + stats.lost);
+		cli_replay_say("%" PRIu64 " routes forgotten for others",
+			       stats.evicted + stats.lost);
 	err = 0;
 out:
 	act_trace_policy_free(policy);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+
+static int read_from(int fd, size_t max, char **text, size_t *bytes)
+{
+	struct stat st;
+	size_t room;
+	ssize_t got;
+
+	if (fstat(fd, &st))
+		return errno;
+	if (!S_ISREG(st.st_mode))
+		return EINVAL;
+	room = (size_t)st.st_size + 1;
+	if (room - 1 > max)
+		return EFBIG;
+	*text = malloc(room);
+	if (!*text)
+		return ENOMEM;
+	while ((got = read(fd, *text + *bytes, room - *bytes))) {
+		if (got < 0 && errno != EINTR)
+			return errno;
+		*bytes += got > 0 ? (size_t)got : 0;
+		if (*bytes > max)
+			return EFBIG; /* it has grown */
+		if (*bytes == room && !base_grow(text, &room, room + 1, 1))
+			return ENOMEM;
+	}
+	(*text)[*bytes] = 0;
+	return 0;
+}
+
+char *base_read_file(const char *path, size_t max, size_t *bytes)
+{
+	/* O_NONBLOCK: opening a pipe must not wait. */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), err;
+	char *text = NULL;
+
+	if (fd < 0)
+		return NULL;
+	*bytes = 0;
+	err = read_from(fd, max, &text, bytes);
+	close(fd);
+	if (!err)
+		return text;
+	free(text);
+	errno = err;
+	return NULL;
+}
