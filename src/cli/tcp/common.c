@@ -36,17 +36,50 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 	}
 	return true;
 }
+
+int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, struct tcp **tcp)
+{
+	char why[256];
+	int err = tcp_open(opts, tcp, why, sizeof(why)) ?: tcp_attach(*tcp, why, sizeof(why));
+
+	return err ? cli_tcp_not_opened(cmd, err, why) : BASE_EXIT_OK;
+}
 #endif
 
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why)
 {
-	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, why);
+	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, "%s", why);
 }
 
-int cli_tcp_failed(const struct base_command *cmd, const char *what)
+int cli_tcp_failed(const struct base_command *cmd, const char *fmt, ...)
 {
-	fprintf(stderr, "sidelight %s: %s\n", cmd->name, what);
+	va_list ap;
+
+	fprintf(stderr, "sidelight %s: ", cmd->name);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
 	return BASE_EXIT_FAILURE;
+}
+
+bool cli_tcp_format(const struct base_command *cmd, const char *format)
+{
+	struct cli_tcp_common *c = &cli_tcp_common;
+
+	c->microbpf = format && !strcmp(format, "microbpf");
+	if (format && !c->microbpf && strcmp(format, "text"))
+		return !base_usage(cmd, "--format text or microbpf, not '%s'", format);
+	if (c->json + c->csv + c->microbpf > 1)
+		return !base_usage(cmd, "%s exclude each other",
+				   format ? "--json, --csv and --format microbpf"
+					  : "--json and --csv");
+	return true;
+}
+
+uint64_t cli_tcp_end_ns(void)
+{
+	return cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns : UINT64_MAX;
 }
 
 static const char *output_name(void)
@@ -100,22 +133,20 @@ FILE *cli_tcp_output(const struct base_command *cmd)
 	if (fd >= 0)
 		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
 	if (!out)
-		fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
-			strerror(errno));
+		cli_tcp_failed(cmd, "%s: %s", output_name(), strerror(errno));
 	return out;
 }
 
-int cli_tcp_output_end(const struct base_command *cmd, FILE *out)
+int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code)
 {
 	bool bad = cli_tcp_flush(out) != BASE_EXIT_OK;
 
 	if (out != stdout && fclose(out))
 		bad = true;
-	if (!bad)
-		return BASE_EXIT_OK;
-	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
-		strerror(cli_tcp_common.output_error ? cli_tcp_common.output_error : EIO));
-	return BASE_EXIT_FAILURE;
+	if (bad)
+		cli_tcp_failed(cmd, "%s: %s", output_name(),
+			       strerror(cli_tcp_common.output_error ?: EIO));
+	return code ?: bad ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 int cli_tcp_flush(FILE *out)
@@ -148,21 +179,19 @@ void cli_tcp_ready(const char *fmt, ...)
 
 void cli_tcp_nothing_seen(const struct base_command *cmd)
 {
-	fprintf(stderr, "sidelight %s: %s\n", cmd->name,
-		cli_tcp_is_filtered() ? "no connection passed the filter"
-				      : "no connection was seen");
+	cli_tcp_failed(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
+						  : "no connection was seen");
 }
 
 int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
 		   int (*show)(void *context, bool last), void *context)
 {
-	uint64_t start = base_now_ns(), next = start + cli_tcp_common.interval_ns;
-	uint64_t end = cli_tcp_common.duration_ns ? start + cli_tcp_common.duration_ns : UINT64_MAX;
+	uint64_t next = base_now_ns() + cli_tcp_common.interval_ns, end = cli_tcp_end_ns();
 	int stop = base_stop_fd(), code = BASE_EXIT_OK;
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(cmd, strerror(-stop));
+		return cli_tcp_failed(cmd, "%s", strerror(-stop));
 	while (!code && !last) {
 		uint64_t now = base_now_ns();
 

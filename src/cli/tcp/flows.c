@@ -12,7 +12,6 @@
 
 static struct {
 	bool closed, changed, calls, only_new;
-	bool microbpf;
 	const char *format;
 	uint64_t publish_ns, quarantine_ns;
 } settings = {.publish_ns = 10000000, .format = "text"};
@@ -52,7 +51,7 @@ struct cli_flows_view {
 	struct region_listeners listeners;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	uint64_t then_ns, publish_ns, unsettled, missed, refused;
+	uint64_t then_ns, unsettled, missed, refused;
 	bool any; /* flow was seen */
 	struct tcp *tcp;
 	const struct base_command *cmd;
@@ -117,15 +116,10 @@ static void hot_json(FILE *out, const struct cli_flows_view *v, const struct reg
 	base_json_stream(&j, out);
 	base_json_begin(&j, '{');
 	base_json_kbegin(&j, "table", '{');
-	base_json_ku64(&j, "time_ns", time_ns);
-	base_json_ku64(&j, "open", hot->open);
-	base_json_ku64(&j, "quarantined", hot->quarantined);
-	base_json_ku64(&j, "refused", hot->refused);
-	base_json_ku64(&j, "slots", v->info.slots);
-	base_json_ku64(&j, "journal", hot->journal);
-	base_json_ku64(&j, "rounds", hot->round);
-	base_json_ku64(&j, "unsettled", v->unsettled);
-	base_json_ku64(&j, "missed", v->missed);
+	BASE_JSON_NUMBERS(
+		&j, {"time_ns", time_ns}, {"open", hot->open}, {"quarantined", hot->quarantined},
+		{"refused", hot->refused}, {"slots", v->info.slots}, {"journal", hot->journal},
+		{"rounds", hot->round}, {"unsettled", v->unsettled}, {"missed", v->missed});
 	base_json_end(&j, '}');
 	base_json_end(&j, '}');
 	base_json_line(&j);
@@ -140,9 +134,9 @@ static int show(void *context, bool last)
 	int err = tcp_catch_up(v->tcp, &v->missed);
 
 	if (err)
-		return cli_tcp_failed(v->cmd, strerror(-err));
+		return cli_tcp_failed(v->cmd, "%s", strerror(-err));
 	if (last) /* lets the kernel publish what happened up to now */
-		usleep((useconds_t)(2 * v->publish_ns / 1000));
+		usleep((useconds_t)(2 * settings.publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
 		return cli_tcp_failed(v->cmd, "the table's check word does not match");
@@ -154,7 +148,7 @@ static int show(void *context, bool last)
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_json(v->out, &v->rows[i].flow, real);
 		hot_json(v->out, v, &hot, real);
-	} else if (settings.microbpf) {
+	} else if (cli_tcp_common.microbpf) {
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (cli_tcp_common.csv) {
@@ -169,12 +163,7 @@ static int show(void *context, bool last)
 
 static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 {
-	struct cli_flows_view v = {.out = out,
-				   .then_ns = base_now_ns(),
-				   .publish_ns = settings.publish_ns,
-				   .cmd = self,
-				   .tcp = tcp};
-
+	struct cli_flows_view v = {.out = out, .then_ns = base_now_ns(), .cmd = self, .tcp = tcp};
 	int code = BASE_EXIT_FAILURE;
 	size_t bytes;
 
@@ -184,7 +173,7 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));
 	if (!v.last || !v.rows) {
-		cli_tcp_failed(self, strerror(ENOMEM));
+		cli_tcp_failed(self, "%s", strerror(ENOMEM));
 		goto out;
 	}
 	if (!cli_tcp_screen_sort(&v.screen, self, cli_tcp_common.sort, cli_flow_orders)) {
@@ -201,10 +190,8 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)
-		fprintf(stderr,
-			"sidelight %s: %" PRIu64
-			" connections found no room among %u: see --flows\n",
-			self->name, v.refused, v.info.slots);
+		cli_tcp_failed(self, "%" PRIu64 " connections found no room among %u: see --flows",
+			       v.refused, v.info.slots);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);
@@ -216,19 +203,13 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_opts options;
 	struct tcp *tcp;
-	char why[256];
-	int code, end;
 	FILE *out;
+	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	settings.microbpf = !strcmp(settings.format, "microbpf");
-	if (!settings.microbpf && strcmp(settings.format, "text"))
-		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
-	if (cli_tcp_common.json + cli_tcp_common.csv + settings.microbpf > 1)
-		return base_usage(self, "--json, --csv and --format microbpf exclude each other");
 	options = cli_tcp_opts();
-	if (!cli_tcp_avoid(self, &options.avoid))
+	if (!cli_tcp_format(self, settings.format) || !cli_tcp_avoid(self, &options.avoid))
 		return BASE_EXIT_USAGE;
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
@@ -240,17 +221,9 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	out = cli_tcp_output(self);
 	if (!out)
 		return BASE_EXIT_FAILURE;
-	code = tcp_open(&options, &tcp, why, sizeof(why));
-	if (!code)
-		code = tcp_attach(tcp, why, sizeof(why));
-	if (code) {
-		code = cli_tcp_not_opened(self, code, why);
-	} else {
-		code = watch(self, tcp, out);
-	}
+	code = cli_tcp_open(self, &options, &tcp) ?: watch(self, tcp, out);
 	tcp_close(tcp);
-	end = cli_tcp_output_end(self, out);
-	return code ? code : end;
+	return cli_tcp_output_end(self, out, code);
 }
 
 const struct base_command cli_tcp_flows = {

@@ -100,12 +100,13 @@ static uint64_t value(const struct region_flow *f, const struct flows_print_numb
 }
 
 /* A task chooses its own name: characters with a meaning in any format become '?'. */
-static void safe_comm(const struct region_flow *f, char out[17])
+static const char *safe_comm(const struct region_flow *f, char out[17])
 {
 	snprintf(out, 17, "%s", f->comm);
 	for (char *p = out; *p; p++)
 		if (*p < 32 || *p > 126 || *p == '"' || *p == '\\' || *p == ',')
 			*p = '?';
+	return out;
 }
 
 void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_ns)
@@ -113,7 +114,6 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 	struct base_json j;
 
-	safe_comm(f, comm);
 	base_json_stream(&j, out);
 	base_json_begin(&j, '{');
 	base_json_ku64(&j, "time_ns", time_ns);
@@ -124,7 +124,7 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 	base_json_ku64(&j, "family", f->family);
 	base_json_kstring(&j, "state", region_tcp_state_name(f->tcp_state));
 	base_json_kbool(&j, "closed", f->state == SL_STATE_CLOSED);
-	base_json_kstring(&j, "comm", comm);
+	base_json_kstring(&j, "comm", safe_comm(f, comm));
 	base_json_ku64(&j, "duration_ns", region_flow_duration(f));
 	base_json_kbegin(&j, "flags", '[');
 	for (size_t i = 0; i < FLAGS; i++)
@@ -152,12 +152,11 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
-	safe_comm(f, comm);
 	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", time_ns,
 		region_flow_address(f->local, local), f->local_port,
 		region_flow_address(f->remote, remote), f->remote_port, f->family,
-		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED, comm,
-		region_flow_duration(f));
+		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED,
+		safe_comm(f, comm), region_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -179,7 +178,7 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], from[64], to[64];
-	uint64_t data, acked = f->bytes_acked;
+	uint64_t data = f->bytes_sent - f->bytes_retrans, acked = f->bytes_acked;
 
 	if (f->flags & SL_FLOW_LISTENER)
 		return;
@@ -189,7 +188,6 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
 	/* bytes_acked counts our SYN. */
 	acked -= f->flags & SL_FLOW_ACTIVE && acked;
-	data = f->bytes_sent - f->bytes_retrans;
 	fprintf(out,
 		"3 %-20s -> %-20s %-10s %-10s %-12s (%s) %-8u %-8u %-10u %-10u %-10u %-10u %-10" PRIu64
 		" %-10" PRIu64 " %-10" PRIu64 " %-10" PRIu64 " %-10u %-20" PRIu64 " %-10" PRIu64
@@ -219,9 +217,7 @@ static int heaviest(const void *a, const void *b)
 	const struct cli_flow_row *x = a, *y = b;
 	uint64_t m = weight(x), n = weight(y);
 
-	if (m != n)
-		return m < n ? 1 : -1;
-	return x->flow.id < y->flow.id ? 1 : -1;
+	return m != n ? (m < n) - (m > n) : (x->flow.id < y->flow.id) - (x->flow.id > y->flow.id);
 }
 
 /* "12.3M": three digits and a binary prefix. */
@@ -261,13 +257,13 @@ static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_fl
 			     size_t count)
 {
 	size_t most = 21, room = s->columns > 78 ? (s->columns - 36) / 2 : 21;
-	char end[64];
+	char end[CLI_TCP_ENDPOINT];
 
 	for (size_t i = 0; i < count; i++) {
-		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.local, rows[i].flow.local_port);
-		most = strlen(end) > most ? strlen(end) : most;
-		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.remote, rows[i].flow.remote_port);
-		most = strlen(end) > most ? strlen(end) : most;
+		const struct region_flow *f = &rows[i].flow;
+
+		most = BASE_MAX(most, strlen(cli_tcp_endpoint(end, f->local, f->local_port)));
+		most = BASE_MAX(most, strlen(cli_tcp_endpoint(end, f->remote, f->remote_port)));
 	}
 	return (uint8_t)(s->columns && most > room ? room : most);
 }
@@ -275,14 +271,13 @@ static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_fl
 void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, size_t count,
 			   const struct region_flows_hot *hot, uint64_t ns)
 {
-	char from[64], to[64], sent[16], received[16], queue[16], rtt[16], cwnd[16], retrans[16];
+	char end[CLI_TCP_ENDPOINT], text[17];
 	struct cli_tcp_column columns[] = {
 		{"LOCAL", 0, true, 0},	  {"REMOTE", 0, true, 0},  {"STATE", 6, true, 0},
 		{"SENT/s", 6, false, 0},  {"RECV/s", 6, false, 0}, {"RTT", 6, false, 0},
 		{"RETR", 5, false, 0},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
 		{"COMMAND", 15, true, 5},
 	};
-	const char *cells[] = {from, to, "", sent, received, rtt, retrans, queue, cwnd, ""};
 	double seconds = (double)ns / 1e9;
 	bool narrow;
 
@@ -298,22 +293,21 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	cli_tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < count; i++) {
 		const struct region_flow *f = &rows[i].flow;
-		char comm[17];
 
-		safe_comm(f, comm);
-		cli_tcp_endpoint(from, sizeof(from), f->local, f->local_port);
-		cli_tcp_endpoint(to, sizeof(to), f->remote, f->remote_port);
-		short_number(sent, (double)rows[i].sent / seconds);
-		short_number(received, (double)rows[i].received / seconds);
-		short_number(queue, f->queue);
-		cli_tcp_short_time(rtt, f->srtt_us * 1000ull);
-		snprintf(cwnd, sizeof(cwnd), "%u", f->cwnd);
-		snprintf(retrans, sizeof(retrans), "%u", rows[i].retrans);
-		if (f->flags & SL_FLOW_LISTENER)
-			strcpy(rtt, "-");
-		cells[2] = state_name(f, narrow);
-		cells[9] = comm;
-		cli_tcp_screen_cells(s, cells);
+		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->local, f->local_port));
+		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->remote, f->remote_port));
+		cli_tcp_screen_cell(s, "%s", state_name(f, narrow));
+		cli_tcp_screen_cell(s, "%s", short_number(text, (double)rows[i].sent / seconds));
+		cli_tcp_screen_cell(s, "%s",
+				    short_number(text, (double)rows[i].received / seconds));
+		cli_tcp_screen_cell(s, "%s",
+				    f->flags & SL_FLOW_LISTENER
+					    ? "-"
+					    : cli_tcp_short_time(text, f->srtt_us * 1000ull));
+		cli_tcp_screen_cell(s, "%u", rows[i].retrans);
+		cli_tcp_screen_cell(s, "%s", short_number(text, f->queue));
+		cli_tcp_screen_cell(s, "%u", f->cwnd);
+		cli_tcp_screen_cell(s, "%s", safe_comm(f, text));
 	}
 	if (!count && s->terminal)
 		cli_tcp_screen_line(s, cli_tcp_is_filtered() ? "no connection passes the filter"

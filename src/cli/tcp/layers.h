@@ -6,13 +6,15 @@
 #include "source/tcp/layer.h"
 
 const char *cli_tcp_role_name(enum sl_role role);
-/* "10.0.0.1:80", "[2001:db8::1]:80"; port below 0: the address alone. */
-void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port);
 /*
  * Opens the layers with the filter of cli_tcp_common. An exit code, after one line on stderr unless
  * BASE_EXIT_OK.
  */
 int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 			struct tcp_layers **layers);
+/* The same, delivering records as tcp_layers_trace() does. */
+int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
+			 void (*record)(void *context, const struct tcp_layer_record *r),
+			 void *context, struct tcp_layers **layers);
 
 #endif

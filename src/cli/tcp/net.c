@@ -5,17 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
-
-static int net_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_net = {
-	.name = "tcp net",
-	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
-	.summary = "Show the latency of the network between two hosts, each way",
-	.run = net_main,
-};
 
 struct cli_tcp_net_settings cli_tcp_net_settings = {.by = "all", .window_ns = 2000000000};
 
@@ -55,25 +47,9 @@ struct cli_net_host {
 	bool cut;
 };
 
-static int keep(struct cli_net_host *h, const struct tcp_layer_record *r)
-{
-	if (h->n == h->room) {
-		size_t room = h->room ? 2 * h->room : 1024;
-		struct tcp_layer_record *more = realloc(h->layers, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		h->layers = more;
-		h->room = room;
-	}
-	h->layers[h->n++] = *r;
-	return 0;
-}
-
 static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
 {
-	fprintf(stderr, "sidelight %s: %s: %s\n", self->name, h->path, why);
-	return BASE_EXIT_FAILURE;
+	return cli_tcp_failed(self, "%s: %s", h->path, why);
 }
 
 static int begin(const struct base_command *self, struct cli_net_host *h)
@@ -107,7 +83,10 @@ static int take(const struct base_command *self, struct cli_net_host *h, struct 
 			tcp_net_match_gap(m, side, f.gap.records, f.gap.now_ns);
 			break;
 		case TCP_NET_LAYERS:
-			got = keep(h, &f.layers);
+			if (BASE_GROW(h->layers, h->n, h->room))
+				h->layers[h->n++] = f.layers;
+			else
+				got = -ENOMEM;
 			break;
 		case TCP_NET_END:
 			h->cut = false;
@@ -141,15 +120,14 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	struct tcp_net_rounds rounds = {0};
 	int code = take(self, &h[0], m, 0), err;
 
-	code = code ? code : take(self, &h[1], m, 1);
-	if (code)
+	if (code || (code = take(self, &h[1], m, 1)))
 		return code;
 	tcp_net_match_hold(m, 0);
 	tcp_net_match_hold(m, 1);
 	tcp_net_match_run(m);
 	err = tcp_net_stat_count(view->stat, 0, true);
 	if (err)
-		return cli_tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, "%s", strerror(-err));
 	expire(view->stat);
 	for (int i = 0; i < 2; i++) {
 		view->headless += h[i].headless;
@@ -163,7 +141,7 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	err = tcp_net_rounds_find((struct tcp_layer_record *[]){h[0].layers, h[1].layers},
 				  (size_t[]){h[0].n, h[1].n}, view->stat, &rounds);
 	if (err)
-		return cli_tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, "%s", strerror(-err));
 	cli_tcp_net_rounds(view, &rounds);
 	tcp_net_rounds_free(&rounds);
 	return BASE_EXIT_OK;
@@ -179,9 +157,8 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
-	int code = begin(self, &h[0]);
+	int code = begin(self, &h[0]) ?: begin(self, &h[1]);
 
-	code = code ? code : begin(self, &h[1]);
 	if (code)
 		goto out;
 	if (cli_tcp_net_settings.trust) {
@@ -198,7 +175,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
 	view->stat = tcp_net_stat_open(&o);
-	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, strerror(errno));
+	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, "%s", strerror(errno));
 	tcp_net_stat_close(view->stat);
 out:
 	for (int i = 0; i < 2; i++) {
@@ -211,13 +188,13 @@ out:
 
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int code, ended, first = base_options_parse(self, table, argc, argv, &code);
+	int code, first = base_options_parse(self, table, argc, argv, &code);
 	struct cli_tcp_net_view view = {.cmd = self};
 
 	if (first < 0)
 		return code;
-	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json and --csv exclude each other");
+	if (!cli_tcp_format(self, NULL))
+		return BASE_EXIT_USAGE;
 	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)
 		return base_usage(self, "--by all, flow, remote or port, not '%s'",
 				  cli_tcp_net_settings.by);
@@ -243,6 +220,12 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 	} else {
 		code = two_files(self, argv + first, &view);
 	}
-	ended = cli_tcp_output_end(self, view.out);
-	return code ? code : ended;
+	return cli_tcp_output_end(self, view.out, code);
 }
+
+const struct base_command cli_tcp_net = {
+	.name = "tcp net",
+	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
+	.summary = "Show the latency of the network between two hosts, each way",
+	.run = net_main,
+};

@@ -141,22 +141,20 @@ static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 static int follow(const struct base_command *self, struct net_live_host *h,
 		  struct cli_tcp_net_view *view)
 {
-	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
-						  : UINT64_MAX;
+	uint64_t end = cli_tcp_end_ns();
 	uint64_t show = base_now_ns() + cli_tcp_common.interval_ns;
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	int stop = base_stop_fd(), err = 0;
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, "%s", strerror(-stop));
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
-				fprintf(stderr, "sidelight %s: %s: %s\n", self->name,
-					cli_tcp_net_settings.agents.v[s],
-					strerror(h[s].remote.error));
 				err = -h[s].remote.error;
+				cli_tcp_failed(self, "%s: %s", cli_tcp_net_settings.agents.v[s],
+					       strerror(-err));
 				break;
 			}
 			tcp_net_match_run(m); /* arrivals at the other host */
@@ -180,7 +178,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	if (look(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
-		return cli_tcp_failed(self, strerror(ENOMEM));
+		return cli_tcp_failed(self, "%s", strerror(ENOMEM));
 	expire(view->stat, h);
 	cli_tcp_net_show(view);
 	return BASE_EXIT_OK;
@@ -201,15 +199,14 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 
 	for (int s = 0; s < 2 && !code; s++) {
 		view->name[s] = agents->v[s];
-		if (open_host(&h[s], agents->v[s], why, sizeof(why)))
-			continue;
-		fprintf(stderr, "sidelight %s: %s: %s\n", self->name, agents->v[s], why);
-		code = BASE_EXIT_FAILURE;
+		if (!open_host(&h[s], agents->v[s], why, sizeof(why)))
+			code = cli_tcp_failed(self, "%s: %s", agents->v[s], why);
 	}
 	if (!code) {
 		view->stat = tcp_net_stat_open(&o);
 		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
-		code = view->stat ? follow(self, h, view) : cli_tcp_failed(self, strerror(errno));
+		code = view->stat ? follow(self, h, view)
+				  : cli_tcp_failed(self, "%s", strerror(errno));
 	}
 	tcp_net_stat_close(view->stat);
 	for (int s = 0; s < 2; s++) {

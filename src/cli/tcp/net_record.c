@@ -55,13 +55,11 @@ static void drain(struct recorder *w)
 
 static int follow(const struct base_command *self, struct recorder *w)
 {
-	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
-						  : UINT64_MAX;
-	uint64_t walk = 0;
+	uint64_t end = cli_tcp_end_ns(), walk = 0;
 	int stop = base_stop_fd();
 
 	if (stop < 0)
-		return cli_tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, "%s", strerror(-stop));
 	while (!w->err && base_now_ns() < end) {
 		if (base_stop_wait(stop, w->layers ? 0 : LOOK_MS))
 			break;
@@ -77,7 +75,7 @@ static int follow(const struct base_command *self, struct recorder *w)
 	if (w->layers)
 		tcp_layers_poll(w->layers, 0);
 	drain(w);
-	return w->err ? cli_tcp_failed(self, strerror(-w->err)) : BASE_EXIT_OK;
+	return w->err ? cli_tcp_failed(self, "%s", strerror(-w->err)) : BASE_EXIT_OK;
 }
 
 static int run(const struct base_command *self, struct recorder *w)
@@ -88,7 +86,6 @@ static int run(const struct base_command *self, struct recorder *w)
 		.filter = cli_tcp_common.filter,
 	};
 	struct region_nic_hot hot = {0};
-	uint64_t left_out;
 	char why[256];
 	size_t bytes;
 	int code;
@@ -97,27 +94,22 @@ static int run(const struct base_command *self, struct recorder *w)
 	if (code)
 		return cli_tcp_not_opened(self, code, why);
 	if (cli_tcp_net_settings.requests) {
-		code = cli_tcp_layers_open(self, 0, &w->layers);
+		code = cli_tcp_layers_trace(
+			self, 1 << TCP_RECORD_REQUEST | 1 << TCP_RECORD_IN | 1 << TCP_RECORD_OUT,
+			layer_record, w, &w->layers);
 		if (code)
 			return code;
-		code = tcp_layers_trace(w->layers,
-					1 << TCP_RECORD_REQUEST | 1 << TCP_RECORD_IN |
-						1 << TCP_RECORD_OUT,
-					layer_record, w);
-		if (code)
-			return cli_tcp_failed(self, strerror(-code));
 	}
 	w->err = tcp_net_file_begin(w->to, tcp_net_info(w->net)->boot_id);
 	cli_tcp_ready("records=%u", tcp_net_info(w->net)->records);
 	code = follow(self, w);
-	left_out = tcp_net_left_out(w->net);
 	region_nic_hot_read(tcp_net_region(w->net, &bytes), tcp_net_info(w->net), &hot);
-	if (!code && tcp_net_file_end(w->to, &hot, left_out, base_now_ns()))
+	if (!code && tcp_net_file_end(w->to, &hot, tcp_net_left_out(w->net), base_now_ns()))
 		code = cli_tcp_failed(self, "the file could not be written");
-	fprintf(stderr,
-		"sidelight tcp net: %" PRIu64 " segments recorded, %" PRIu64 " missed, %" PRIu64
-		" without a readable header\n",
-		w->records, w->missed, hot.headless);
+	cli_tcp_failed(self,
+		       "%" PRIu64 " segments recorded, %" PRIu64 " missed, %" PRIu64
+		       " without a readable header",
+		       w->records, w->missed, hot.headless);
 	return code;
 }
 
@@ -128,12 +120,12 @@ int cli_tcp_net_record(const struct base_command *self)
 	int code;
 
 	if (!w)
-		return cli_tcp_failed(self, strerror(errno));
+		return cli_tcp_failed(self, "%s", strerror(errno));
 	w->to = strcmp(name, "-") ? fopen(name, "we") : stdout;
 	if (!w->to) {
-		fprintf(stderr, "sidelight %s: %s: %s\n", self->name, name, strerror(errno));
+		code = cli_tcp_failed(self, "%s: %s", name, strerror(errno));
 		free(w);
-		return BASE_EXIT_FAILURE;
+		return code;
 	}
 	code = run(self, w);
 	tcp_layers_close(w->layers);

@@ -21,37 +21,23 @@ enum tcp_net_by cli_tcp_net_by(const char *name)
 	return (enum tcp_net_by) - 1;
 }
 
-static bool is_v4(const uint8_t a[16])
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(a, mapped, sizeof(mapped));
-}
-
-static void address(char *out, size_t bytes, const uint8_t a[16], int port)
-{
-	cli_tcp_address(out, bytes, a, is_v4(a) ? AF_INET : AF_INET6, port);
-}
-
 /* The subject of a line. */
 static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
-	char a[64], b[64];
+	enum tcp_net_by by = cli_tcp_net_by(cli_tcp_net_settings.by);
+	bool ports = by == TCP_NET_BY_FLOW;
+	char a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
 	if (r->rest) {
 		snprintf(out, bytes, "(no room)");
 		return;
 	}
-	switch (cli_tcp_net_by(cli_tcp_net_settings.by)) {
+	switch (by) {
 	case TCP_NET_BY_FLOW:
-		address(a, sizeof(a), r->address[0], r->port[0]);
-		address(b, sizeof(b), r->address[1], r->port[1]);
-		snprintf(out, bytes, "%s %s", a, b);
-		return;
 	case TCP_NET_BY_REMOTE:
-		address(a, sizeof(a), r->address[0], -1);
-		address(b, sizeof(b), r->address[1], -1);
-		snprintf(out, bytes, "%s %s", a, b);
+		snprintf(out, bytes, "%s %s",
+			 cli_tcp_endpoint(a, r->address[0], ports ? r->port[0] : -1),
+			 cli_tcp_endpoint(b, r->address[1], ports ? r->port[1] : -1));
 		return;
 	case TCP_NET_BY_PORT:
 		snprintf(out, bytes, "%u", r->port[0]);
@@ -120,10 +106,8 @@ static void row_json(const struct cli_tcp_net_view *view, const struct tcp_net_r
 		      (json_int_t)base_realtime_ns(), "name", text, "there", way_json(r, 0), "back",
 		      way_json(r, 1), "round", hist_json(&r->round));
 	if (!r->rest && (by == TCP_NET_BY_FLOW || by == TCP_NET_BY_REMOTE)) {
-		address(text, sizeof(text), r->address[0], -1);
-		json_object_set_new(o, "a", json_string(text));
-		address(text, sizeof(text), r->address[1], -1);
-		json_object_set_new(o, "b", json_string(text));
+		json_object_set_new(o, "a", json_string(cli_tcp_endpoint(text, r->address[0], -1)));
+		json_object_set_new(o, "b", json_string(cli_tcp_endpoint(text, r->address[1], -1)));
 	}
 	if (!r->rest && by == TCP_NET_BY_FLOW) {
 		json_object_set_new(o, "a_port", json_integer(r->port[0]));
@@ -164,11 +148,12 @@ void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 {
 	const struct cli_tcp_net_view *view = context;
 	const struct tcp_net_sample *s = r->sample;
-	char from[64], to[64];
+	char from[CLI_TCP_ENDPOINT], to[CLI_TCP_ENDPOINT];
+	bool json = cli_tcp_common.json;
 
-	if (cli_tcp_common.json) {
-		address(from, sizeof(from), s->flow->source, -1);
-		address(to, sizeof(to), s->flow->destination, -1);
+	cli_tcp_endpoint(from, s->flow->source, json ? -1 : s->flow->source_port);
+	cli_tcp_endpoint(to, s->flow->destination, json ? -1 : s->flow->destination_port);
+	if (json) {
 		print(view,
 		      json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
 				"row", "segment", "way", r->way ? "back" : "there", "from", from,
@@ -180,8 +165,6 @@ void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 				"reordered", s->reordered));
 		return;
 	}
-	address(from, sizeof(from), s->flow->source, s->flow->source_port);
-	address(to, sizeof(to), s->flow->destination, s->flow->destination_port);
 	if (cli_tcp_common.csv)
 		fprintf(view->out,
 			"segment,%s,%s,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
@@ -272,6 +255,13 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 {
 	struct cli_tcp_screen *s = &view->screen;
 	char offset[20], bound[20], name[2][64];
+	const struct {
+		uint64_t n;
+		const char *what;
+	} others[] = {
+		{view->headless, "packets whose header could not be read"},
+		{view->fragments, "fragments"},
+		{view->left_out, "calls left out by the kernel: these segments have no record"}};
 	bool any = view->headless || view->fragments || view->left_out;
 
 	cli_tcp_safe(name[0], sizeof(name[0]), view->name[0]);
@@ -310,16 +300,9 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 		if (t->causes[i])
 			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", t->causes[i],
 					    tcp_net_cause_text(i));
-	if (view->headless)
-		cli_tcp_screen_line(s, "%12" PRIu64 "  packets whose header could not be read",
-				    view->headless);
-	if (view->fragments)
-		cli_tcp_screen_line(s, "%12" PRIu64 "  fragments", view->fragments);
-	if (view->left_out)
-		cli_tcp_screen_line(s,
-				    "%12" PRIu64
-				    "  calls left out by the kernel: these segments have no record",
-				    view->left_out);
+	for (int i = 0; i < 3; i++)
+		if (others[i].n)
+			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", others[i].n, others[i].what);
 	if (view->cut)
 		cli_tcp_screen_line(s, "a file ends before its end: its recorder was killed");
 }
@@ -363,17 +346,17 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
 	const struct tcp_layer_record *q = r->request;
-	char client[64], server[64];
+	char client[CLI_TCP_ENDPOINT], server[CLI_TCP_ENDPOINT];
 	json_t *o;
 
-	address(client, sizeof(client), q->key.remote, -1);
-	address(server, sizeof(server), q->key.local, -1);
 	o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:b}", "row",
-		      "request", "client_host", r->client ? "b" : "a", "client", client,
-		      "client_port", q->key.remote_port, "server", server, "server_port",
-		      q->key.local_port, "seq", (json_int_t)q->seq, "length", (json_int_t)q->length,
-		      "response_seq", (json_int_t)q->response_seq, "wires_ns", (json_int_t)r->wires,
-		      "bound_ns", (json_int_t)r->bound, "pipelined", q->pipelined);
+		      "request", "client_host", r->client ? "b" : "a", "client",
+		      cli_tcp_endpoint(client, q->key.remote, -1), "client_port",
+		      q->key.remote_port, "server", cli_tcp_endpoint(server, q->key.local, -1),
+		      "server_port", q->key.local_port, "seq", (json_int_t)q->seq, "length",
+		      (json_int_t)q->length, "response_seq", (json_int_t)q->response_seq,
+		      "wires_ns", (json_int_t)r->wires, "bound_ns", (json_int_t)r->bound,
+		      "pipelined", q->pipelined);
 	if (r->total >= 0)
 		json_object_set_new(o, "total_ns", json_integer(r->total));
 	for (int i = 0; i < TCP_PARTS; i++)
@@ -385,11 +368,11 @@ static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net
 static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
 	const struct tcp_layer_record *q = r->request;
-	char client[64], server[64];
+	char client[CLI_TCP_ENDPOINT], server[CLI_TCP_ENDPOINT];
 
-	address(client, sizeof(client), q->key.remote, q->key.remote_port);
-	address(server, sizeof(server), q->key.local, q->key.local_port);
-	fprintf(view->out, "request,%s,%s,%u,%u,%u", client, server, q->seq, q->length,
+	fprintf(view->out, "request,%s,%s,%u,%u,%u",
+		cli_tcp_endpoint(client, q->key.remote, q->key.remote_port),
+		cli_tcp_endpoint(server, q->key.local, q->key.local_port), q->seq, q->length,
 		q->response_seq);
 	for (int i = 0; i < TCP_PARTS; i++) {
 		fputc(',', view->out);

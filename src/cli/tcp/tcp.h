@@ -15,7 +15,7 @@
 
 /* The options below, with their defaults. */
 extern struct cli_tcp_common {
-	bool json, csv;
+	bool json, csv, microbpf;
 	uint64_t interval_ns; /* between two outputs */
 	uint64_t duration_ns; /* 0: until interrupted */
 	const char *output;   /* file; NULL: standard output */
@@ -60,17 +60,27 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 /* Options of tcp_open() from cli_tcp_common. */
 struct tcp_opts cli_tcp_opts(void);
 
-/* "sidelight tcp VERB: what" on stderr; BASE_EXIT_FAILURE. */
-int cli_tcp_failed(const struct base_command *cmd, const char *what);
+/* "sidelight tcp VERB: ..." on stderr; BASE_EXIT_FAILURE. */
+int cli_tcp_failed(const struct base_command *cmd, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/*
+ * Checks that at most one of --json, --csv and --format microbpf is given. format: of --format, or
+ * NULL for a verb without. False after a line on stderr.
+ */
+bool cli_tcp_format(const struct base_command *cmd, const char *format);
+/* When --duration is over, by base_now_ns(). */
+uint64_t cli_tcp_end_ns(void);
 /* Reports a failed tcp_open(). A filter that makes no sense is a usage error. */
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why);
+/* tcp_open() and tcp_attach(); an exit code, after a line on stderr unless BASE_EXIT_OK. */
+int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, struct tcp **tcp);
 
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *cli_tcp_output(const struct base_command *cmd);
 /* BASE_EXIT_OK, or BASE_EXIT_FAILURE, which cli_tcp_output_end() explains. */
 int cli_tcp_flush(FILE *out);
-/* Flushes and closes the output: BASE_EXIT_OK, or BASE_EXIT_FAILURE after a line on stderr. */
-int cli_tcp_output_end(const struct base_command *cmd, FILE *out);
+/* Flushes and closes the output. Returns code, or a failure of its own after a line on stderr. */
+int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
 /* Whether any option selects connections. */
 bool cli_tcp_is_filtered(void);
@@ -105,8 +115,9 @@ struct cli_tcp_screen {
 	const char *const *orders; /* sort orders, ended by NULL; or NULL */
 	unsigned int order;
 	const struct cli_tcp_column *column;
-	size_t n;
-	uint32_t shown; /* columns, as bits */
+	size_t n, next;	 /* number of columns; the column of the next cell */
+	uint32_t shown;	 /* columns, as bits */
+	char line[1024]; /* of the cells up to now */
 	struct termios was;
 };
 /* Sets the order that --sort names. False after a line on stderr. */
@@ -127,8 +138,9 @@ void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
 /* Chooses the columns that fit, and prints their names. columns must stay valid. */
 void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_column *columns,
 			    size_t n);
-/* Prints a line of one text per column, shown or not. */
-void cli_tcp_screen_cells(struct cli_tcp_screen *screen, const char *const *cells);
+/* The cell of the next column, shown or not; the last one ends the line. */
+void cli_tcp_screen_cell(struct cli_tcp_screen *screen, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 
 /*
@@ -147,10 +159,14 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 
 /* Copies untrusted text, without control characters. */
 void cli_tcp_safe(char *out, size_t bytes, const char *text);
-/* "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0. address: IPv4 ones mapped. */
-void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port);
-/* "7.05ms": three digits. */
-void cli_tcp_short_time(char out[16], uint64_t ns);
+#define CLI_TCP_ENDPOINT 64
+/*
+ * "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0; below 0: the address alone.
+ * address: IPv4 ones mapped. Returns out.
+ */
+const char *cli_tcp_endpoint(char out[CLI_TCP_ENDPOINT], const uint8_t address[16], int port);
+/* "7.05ms": three digits. Returns out. */
+const char *cli_tcp_short_time(char out[16], uint64_t ns);
 /* In quotes, for CSV. */
 void cli_tcp_csv_text(FILE *out, const char *text);
 /* Sets a member to untrusted text; "?" if it is not UTF-8. */
