@@ -17,6 +17,9 @@
  */
 void cli_print_safe(const char *s, int width);
 
+/* For 'I' of json_pack(). */
+#define CLI_INT(v) ((json_int_t)(v))
+
 /* Members of an object: "" or 0 if they are missing or of another type. */
 const char *cli_json_text(const json_t *o, const char *key);
 json_int_t cli_json_integer(const json_t *o, const char *key);

@@ -16,8 +16,7 @@
 #define LOOK_MS	    10	       /* time between two READs of the rings */
 #define LINGER_NS   1000000000 /* after two windows, a missing arrival counts as lost */
 #define MARGIN_NS   200000000  /* greatest delay from a record to its match */
-#define HOT_TRIES   100
-#define MAX_RECORDS 4096u /* of one READ */
+#define MAX_RECORDS 4096u      /* of one READ */
 
 struct net_live_host {
 	struct cli_remote remote;
@@ -27,30 +26,26 @@ struct net_live_host {
 	bool begun;
 };
 
-static bool open_host(struct net_live_host *h, const char *target, char *why, size_t bytes)
+/* NULL, or why it failed. */
+static const char *open_host(struct net_live_host *h, const char *target)
 {
 	const struct cli_dump_remote_opts o = {.target = target, .gid = -1};
+	const char *why = cli_remote_find(&h->remote, &o, SL_REGION_NIC);
 
-	if (!cli_remote_find(&h->remote, &o, SL_REGION_NIC, why, bytes))
-		return false;
-	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info)) {
-		snprintf(why, bytes, "its ring of segments is not believed");
-		return false;
-	}
 	h->next = UINT64_MAX;
-	return true;
+	if (!why && region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info))
+		why = "its ring of segments is not believed";
+	return why;
 }
 
 static bool hot(struct net_live_host *h, struct region_nic_hot *line)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	struct cli_remote *r = &h->remote;
+	enum region_fault fault = CLI_REMOTE_SETTLE(r, h->info.hot, SL_LINE_SIZE,
+						    region_nic_hot_parse(r->buffer, line));
 
-	for (int i = 0; i < HOT_TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		if (!cli_remote_read(&h->remote, h->info.hot, SL_LINE_SIZE))
-			return false;
-		fault = region_nic_hot_parse(h->remote.buffer, line);
-	}
-	h->remote.error = fault ? EBADMSG : 0;
+	if (fault && !r->error)
+		r->error = EBADMSG;
 	return !fault;
 }
 
@@ -195,11 +190,12 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 	};
 	struct net_live_host h[2] = {0};
 	int code = BASE_EXIT_OK;
-	char why[256];
+	const char *why;
 
 	for (int s = 0; s < 2 && !code; s++) {
 		view->name[s] = agents->v[s];
-		if (!open_host(&h[s], agents->v[s], why, sizeof(why)))
+		why = open_host(&h[s], agents->v[s]);
+		if (why)
 			code = cli_tcp_failed(self, "%s: %s", agents->v[s], why);
 	}
 	if (!code) {
