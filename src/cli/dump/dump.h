@@ -21,7 +21,6 @@
 struct cli_dump {
 	const char *source; /* file name, "pid 12 fd 3", "agent id 7" */
 	int fd;
-	uint64_t file_size;
 	struct sl_region_header header;
 	struct region_info info;
 	enum region_fault fault; /* the first fault found */

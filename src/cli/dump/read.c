@@ -58,12 +58,11 @@ static bool read_header(struct cli_dump *d)
 		d->error = errno;
 		return false;
 	}
-	d->file_size = (uint64_t)st.st_size;
-	if (d->file_size < sizeof(d->header))
+	if ((uint64_t)st.st_size < sizeof(d->header))
 		return refuse(d, REGION_FAULT_SIZE, "header", 0);
 	if (!cli_dump_read_at(d, &d->header, sizeof(d->header), 0))
 		return false;
-	fault = region_info_parse(&d->header, d->file_size, &d->info);
+	fault = region_info_parse(&d->header, (uint64_t)st.st_size, &d->info);
 	return fault ? refuse(d, fault, "header", 0) : true;
 }
 

@@ -12,9 +12,6 @@
 #include "cli/query/sketch.h"
 #include "dta/query/json.h"
 
-#define ANSWER_MAX ((size_t)64 << 20)
-#define TIMEOUT_MS 10000l
-
 int cli_query_failed(const char *what, const char *why)
 {
 	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
@@ -23,70 +20,32 @@ int cli_query_failed(const char *what, const char *why)
 
 /* ---- over HTTP ---- */
 
-struct ask_answer {
-	char *text;
-	size_t bytes;
-};
-
-static size_t take(char *from, size_t size, size_t n, void *arg)
-{
-	struct ask_answer *a = arg;
-	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
-						       : NULL;
-
-	if (!more)
-		return 0;
-	a->text = more;
-	memcpy(a->text + a->bytes, from, size * n);
-	a->bytes += size * n;
-	return size * n;
-}
-
 /* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
 static json_t *fetch(const char *at, const char *path, json_t *body)
 {
-	char url[1024], why[CURL_ERROR_SIZE] = "";
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct ask_answer a = {0};
+	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
+	size_t bytes;
+	long status = cli_http(at, path, posted, &answer, &bytes, why, sizeof(why));
 	json_t *j = NULL;
-	long status = 0;
-	CURLcode err;
-	CURL *curl = curl_easy_init();
 
 	json_decref(body);
-	snprintf(url, sizeof(url), "http://%s%s", at, path);
-	if (!curl) {
-		free(text);
-		cli_query_failed(url, "out of memory");
-		return NULL;
-	}
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
-	if (text)
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
-	err = curl_easy_perform(curl);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_cleanup(curl);
-	free(text);
-	if (!err)
-		j = json_loadb(a.text ? a.text : "", a.bytes, JSON_REJECT_DUPLICATES, NULL);
-	if (err)
-		cli_query_failed(at, *why ? why : curl_easy_strerror(err));
-	else if (status != 200 || !j) {
-		const char *said = json_string_value(json_object_get(j, "error"));
+	free(posted);
+	if (!status) {
+		cli_query_failed(at, why);
+	} else {
+		j = json_loadb(answer, bytes, JSON_REJECT_DUPLICATES, NULL);
+		if (status != 200 || !j) {
+			const char *said = json_string_value(json_object_get(j, "error"));
 
-		cli_query_failed(at, said	     ? said
-				     : status == 404 ? "has no stores: is it run with --dta?"
+			cli_query_failed(at, said ? said
+					     : status == 404
+						     ? "has no stores: is it run with --dta?"
 						     : "gave a malformed answer");
-		json_decref(j);
-		j = NULL;
+			json_decref(j);
+			j = NULL;
+		}
 	}
-	free(a.text);
+	free(answer);
 	return j;
 }
 
