@@ -31,6 +31,21 @@ json_int_t cli_json_integer(const json_t *o, const char *key)
 	return json_integer_value(json_object_get(o, key));
 }
 
+double cli_json_number(const json_t *o, const char *key)
+{
+	return json_number_value(json_object_get(o, key));
+}
+
+bool cli_json_true(const json_t *o, const char *key)
+{
+	return json_is_true(json_object_get(o, key));
+}
+
+bool cli_json_is(const json_t *o, const char *key, const char *text)
+{
+	return !strcmp(cli_json_text(o, key), text);
+}
+
 void cli_json_print(FILE *out, json_t *j, size_t flags)
 {
 	json_dumpf(j, out, flags);

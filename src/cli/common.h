@@ -17,13 +17,20 @@
  */
 void cli_print_safe(const char *s, int width);
 
+/* Logs why a command fails; an exit code. */
+#define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
+
 /* For 'I' of json_pack(). */
 #define CLI_INT(v) ((json_int_t)(v))
 
 /* Members of an object: "" or 0 if they are missing or of another type. */
 const char *cli_json_text(const json_t *o, const char *key);
-json_int_t cli_json_integer(const json_t *o, const char *key);
-/* Prints a document, which it takes over, and a newline. */
+json_int_t cli_json_integer(const json_t *o, const char *key); /* printed as %lld */
+double cli_json_number(const json_t *o, const char *key);
+bool cli_json_true(const json_t *o, const char *key);
+/* Whether the member is that text. */
+bool cli_json_is(const json_t *o, const char *key, const char *text);
+/* Prints a document, of which it takes over a reference, and a newline. */
 void cli_json_print(FILE *out, json_t *j, size_t flags);
 
 /*

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <jansson.h>
+
 #include "base/base.h"
 
 #define DEMO_SECOND	 1000000000ull
@@ -81,6 +83,9 @@ int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 /* Makes the folder, and removes those of killed demos. */
 int cli_demo_folder_make(struct cli_demo *d);
 void cli_demo_folder_remove(struct cli_demo *d);
+/* Writes a file. */
+int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
 /* ---- net.c ---- */
@@ -90,6 +95,7 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 			  size_t bytes);
 /* GET: the body as a string to be freed; NULL unless the status is 200. */
 char *cli_demo_fetch(const char *address, const char *path);
+json_t *cli_demo_fetch_json(const char *address, const char *path);
 /* POST without a body; true on status 200. */
 bool cli_demo_post(const char *address, const char *path);
 

@@ -67,23 +67,35 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	return BASE_EXIT_OK;
 }
 
-bool cli_demo_post(const char *address, const char *path)
+static char *ask(const char *address, const char *path, const char *body)
 {
 	char *answer, why[256];
 	size_t bytes;
-	bool taken = cli_http(address, path, "", &answer, &bytes, why, sizeof(why)) == 200;
+
+	if (cli_http(address, path, body, &answer, &bytes, why, sizeof(why)) == 200)
+		return answer;
+	free(answer);
+	return NULL;
+}
+
+bool cli_demo_post(const char *address, const char *path)
+{
+	char *answer = ask(address, path, "");
 
 	free(answer);
-	return taken;
+	return answer;
 }
 
 char *cli_demo_fetch(const char *address, const char *path)
 {
-	char *answer, why[256];
-	size_t bytes;
+	return ask(address, path, NULL);
+}
 
-	if (cli_http(address, path, NULL, &answer, &bytes, why, sizeof(why)) == 200)
-		return answer;
-	free(answer);
-	return NULL;
+json_t *cli_demo_fetch_json(const char *address, const char *path)
+{
+	char *text = ask(address, path, NULL);
+	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
+
+	free(text);
+	return j;
 }

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/query/sketch.h"
 #include "dta/query/json.h"
 
 int cli_query_failed(const char *what, const char *why)
@@ -49,25 +48,33 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	return j;
 }
 
-static void add(char *to, size_t room, const char *key, const char *value)
+#define PATH_BYTES 768
+
+/* Adds a parameter to a path of PATH_BYTES. */
+static void add(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
-	size_t n = strlen(to);
+	size_t n = strlen(path);
 
-	snprintf(to + n, room - n, "%c%s=%s", strchr(to, '?') ? '&' : '?', key, safe ? safe : "");
+	snprintf((char *)path + n, PATH_BYTES - n, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
+		 safe ? safe : "");
 	curl_free(safe);
 }
 
-static void add_number(char *to, size_t room, const char *key, uint64_t value)
+/* The same to an object, where all but the policy are numbers. */
+static void add_member(void *body, const char *key, const char *value)
 {
-	char text[24];
+	uint64_t number;
 
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(to, room, key, text);
+	json_object_set_new(body, key,
+			    base_parse_u64(value, 0, INT64_MAX, &number)
+				    ? json_string(value)
+				    : json_integer(CLI_INT(number)));
 }
 
-/* Adds the query's parameters to a path or an object. */
-static void parameters(const struct cli_query_settings *set, char *path, size_t room, json_t *body)
+void cli_query_parameters(const struct cli_query_settings *set,
+			  void (*put)(void *context, const char *name, const char *value),
+			  void *context)
 {
 	const struct {
 		const char *name;
@@ -84,19 +91,15 @@ static void parameters(const struct cli_query_settings *set, char *path, size_t 
 		{"within", set->within, set->within},
 	};
 
+	char text[24];
+
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (!numbers[i].given)
-			continue;
-		if (body)
-			json_object_set_new(body, numbers[i].name,
-					    json_integer((json_int_t)numbers[i].value));
-		else
-			add_number(path, room, numbers[i].name, numbers[i].value);
+		snprintf(text, sizeof(text), "%" PRIu64, numbers[i].value);
+		if (numbers[i].given)
+			put(context, numbers[i].name, text);
 	}
-	if (set->policy && body)
-		json_object_set_new(body, "policy", json_string(set->policy));
-	else if (set->policy)
-		add(path, room, "policy", set->policy);
+	if (set->policy)
+		put(context, "policy", set->policy);
 }
 
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
@@ -107,16 +110,16 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n)
 {
-	char path[768] = "/api/v1/dta/query";
+	char path[PATH_BYTES] = "/api/v1/dta/query";
 	json_t *j, *list, *body, *answers;
 
 	if (n < 2) {
-		add(path, sizeof(path), "store", store);
+		add(path, "store", store);
 		if (n)
-			add(path, sizeof(path), "key", keys[0]);
-		parameters(c->set, path, sizeof(path), NULL);
+			add(path, "key", keys[0]);
+		cli_query_parameters(c->set, add, path);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
-			add_number(path, sizeof(path), "cells", 1);
+			add(path, "cells", "1");
 		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -124,7 +127,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
-	parameters(c->set, NULL, 0, body);
+	cli_query_parameters(c->set, add_member, body);
 	j = fetch(c->member[member].at, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
@@ -148,7 +151,7 @@ static bool met(struct cli_query_collectors *c, uint32_t member, const char *sto
 		 cli_json_text(j, "called"));
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		if (!store || strcmp(cli_json_text(s, "name"), store))
+		if (!store || !cli_json_is(s, "name", store))
 			continue;
 		snprintf(c->kind, sizeof(c->kind), "%s", cli_json_text(s, "kind"));
 		c->tenant = (uint16_t)cli_json_integer(s, "tenant");
@@ -241,7 +244,7 @@ static int weight(const json_t *a)
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
 	int w = 3;
 
-	while (w > 0 && strcmp(cli_json_text(a, "result"), of[w]))
+	while (w > 0 && !cli_json_is(a, "result", of[w]))
 		w--;
 	return w;
 }
@@ -321,9 +324,9 @@ static void add_up(json_t *to, const json_t *a)
 {
 	static const char *const sums[] = {"value", "error"};
 
-	if (strcmp(cli_json_text(a, "result"), "found"))
+	if (!cli_json_is(a, "result", "found"))
 		return;
-	if (strcmp(cli_json_text(to, "result"), "found")) {
+	if (!cli_json_is(to, "result", "found")) {
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
@@ -337,12 +340,12 @@ static void add_up(json_t *to, const json_t *a)
 				: json_real(json_number_value(x) + json_number_value(y)));
 	}
 	json_object_set_new(to, "error_probability",
-			    json_real(json_number_value(json_object_get(to, "error_probability")) *
-				      json_number_value(json_object_get(a, "error_probability"))));
+			    json_real(cli_json_number(to, "error_probability") *
+				      cli_json_number(a, "error_probability")));
 }
 
-static void one_of_many(const struct cli_query_collectors *c, uint32_t member, const char *key,
-			json_t *all, const json_t *a)
+static void one_of_many(const struct cli_query_collectors *c, const char *key, json_t *all,
+			const json_t *a)
 {
 	json_t *ring;
 	size_t k;
@@ -351,10 +354,7 @@ static void one_of_many(const struct cli_query_collectors *c, uint32_t member, c
 		add_up(all, a);
 	} else if (!strcmp(c->kind, "append")) {
 		json_array_foreach(json_object_get(a, "rings"), k, ring)
-		{
-			json_object_set_new(ring, "collector", json_string(c->member[member].at));
 			json_array_append(json_object_get(all, "rings"), ring);
-		}
 		if (weight(a) > weight(all))
 			json_object_set_new(all, "result", json_string(cli_json_text(a, "result")));
 	} else {
@@ -365,30 +365,25 @@ static void one_of_many(const struct cli_query_collectors *c, uint32_t member, c
 static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *const *keys,
 		       size_t n)
 {
-	json_t *answers = NULL, *got, *a;
+	json_t *answers = NULL, *got, *a, *ring;
 	json_int_t asked = 0;
-	size_t k;
+	size_t k, i;
 
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
 		if (!got)
 			continue;
 		asked++;
-		if (!answers) {
-			answers = got;
-			json_array_foreach(answers, k, a)
-			{
-				json_t *ring;
-				size_t i;
-
-				json_array_foreach(json_object_get(a, "rings"), i, ring)
-					json_object_set_new(ring, "collector",
-							    json_string(c->member[m].at));
-			}
-			continue;
-		}
 		json_array_foreach(got, k, a)
-			one_of_many(c, m, n ? keys[k] : NULL, json_array_get(answers, k), a);
+		{
+			json_array_foreach(json_object_get(a, "rings"), i, ring)
+				json_object_set_new(ring, "collector",
+						    json_string(c->member[m].at));
+			if (answers)
+				one_of_many(c, n ? keys[k] : NULL, json_array_get(answers, k), a);
+		}
+		if (!answers)
+			answers = json_incref(got);
 		json_decref(got);
 	}
 	json_array_foreach(answers, k, a)
@@ -463,17 +458,18 @@ static void cut(json_t *all, size_t max, bool top)
 
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top)
 {
-	char path[256] = "/api/v1/dta/keys";
+	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
-	add(path, sizeof(path), "store", store);
 	/*
 	 * A key great in total may not be among the greatest of any one: ask for as many as
 	 * possible.
 	 */
-	add_number(path, sizeof(path), "max", c->n > 1 && top ? 10000 : max);
+	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
+	add(path, "store", store);
+	add(path, "max", most);
 	if (top)
-		add(path, sizeof(path), "top", "1");
+		add(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)

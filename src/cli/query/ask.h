@@ -41,6 +41,10 @@ struct cli_query_collectors {
 	uint16_t tenant, store;
 };
 
+/* Calls put for each parameter that is set. */
+void cli_query_parameters(const struct cli_query_settings *set,
+			  void (*put)(void *context, const char *name, const char *value),
+			  void *context);
 /* One line on stderr; returns BASE_EXIT_FAILURE. */
 int cli_query_failed(const char *what, const char *why);
 /*
@@ -60,5 +64,16 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
 /* GET of a path from one collector. NULL after a line on stderr. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
+
+/* ---- sketch.c ---- */
+
+/*
+ * Adds another collector's answer to all, both with cells: sketches of one epoch are merged, else
+ * the newer wins. If cells cannot be merged (too many, other seed or size), the one with more
+ * reporters wins. key: as asked, or NULL. says_more: a wins unless both found one.
+ */
+void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more);
+/* Removes the members that only merging needs. */
+void cli_query_end_sketch(json_t *all);
 
 #endif

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sketch.c - see sketch.h. Answers are checked before they are used. */
-#include "cli/query/sketch.h"
-
+/*
+ * sketch.c - merges sketches of one epoch that lie in several collectors, because translators
+ * changed to another while one was away. Reporters count epochs, so that equal numbers mean the
+ * same epoch everywhere. Answers are checked before they are used.
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "cli/common.h"
+#include "cli/query/ask.h"
 #include "base/text.h"
 #include "dta/query/json.h"
 
@@ -97,8 +99,7 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
 {
-	const bool both = !strcmp(cli_json_text(a, "result"), "found") &&
-			  !strcmp(cli_json_text(all, "result"), "found");
+	const bool both = cli_json_is(a, "result", "found") && cli_json_is(all, "result", "found");
 
 	if (both && cli_json_integer(a, "epoch") == cli_json_integer(all, "epoch"))
 		says_more = !merged(all, a, key) &&

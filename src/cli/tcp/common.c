@@ -158,9 +158,7 @@ int cli_tcp_flush(FILE *out)
 
 bool cli_tcp_is_filtered(void)
 {
-	const struct tcp_filter *w = &cli_tcp_common.filter;
-
-	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
+	return cli_tcp_filter_selects(&cli_tcp_common.filter);
 }
 
 void cli_tcp_ready(const char *fmt, ...)
@@ -183,15 +181,20 @@ void cli_tcp_nothing_seen(const struct base_command *cmd)
 						  : "no connection was seen");
 }
 
-int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
-		   int (*show)(void *context, bool last), void *context)
+int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
+		   uint32_t slots, int (*show)(void *context, bool last), void *context)
 {
-	uint64_t next = base_now_ns() + cli_tcp_common.interval_ns, end = cli_tcp_end_ns();
 	int stop = base_stop_fd(), code = BASE_EXIT_OK;
+	uint64_t next, end;
 	bool last = false;
 
 	if (stop < 0)
 		return cli_tcp_failed(cmd, "%s", strerror(-stop));
+	cli_tcp_screen_open(screen, cmd, out);
+	if (!screen->terminal)
+		cli_tcp_ready("slots=%u", slots);
+	next = base_now_ns() + cli_tcp_common.interval_ns;
+	end = cli_tcp_end_ns();
 	while (!code && !last) {
 		uint64_t now = base_now_ns();
 
@@ -206,5 +209,6 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}
 	close(stop);
+	cli_tcp_screen_close(screen);
 	return code;
 }

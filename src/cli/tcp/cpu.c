@@ -144,8 +144,8 @@ static void print_json(struct cpu_view *v, const struct region_cpu_row *r,
 		       const struct tcp_cgroup_identity *who, uint64_t ns)
 {
 	uint64_t number[NUMBERS];
-	json_t *o = json_pack("{s:I, s:I}", "time_ns", (json_int_t)base_realtime_ns(),
-			      "interval_ns", (json_int_t)ns),
+	json_t *o = json_pack("{s:I, s:I}", "time_ns", CLI_INT(base_realtime_ns()), "interval_ns",
+			      CLI_INT(ns)),
 	       *buckets = json_array();
 
 	if (v->by_task) {
@@ -154,14 +154,14 @@ static void print_json(struct cpu_view *v, const struct region_cpu_row *r,
 		cli_tcp_json_text(o, "command", r->comm);
 		json_object_set_new(o, "older", json_boolean(!r->start_ns));
 	} else {
-		json_object_set_new(o, "ended_tasks", json_integer((json_int_t)r->ended_tasks));
+		json_object_set_new(o, "ended_tasks", json_integer(CLI_INT(r->ended_tasks)));
 	}
 	json_object_set_new(o, "ended", json_boolean(r->ended));
 	numbers_of(&r->n, number);
 	for (int i = 0; i < NUMBERS; i++)
-		json_object_set_new(o, number_names[i], json_integer((json_int_t)number[i]));
+		json_object_set_new(o, number_names[i], json_integer(CLI_INT(number[i])));
 	for (int i = 0; i < SL_CPU_BUCKETS; i++)
-		json_array_append_new(buckets, json_integer((json_int_t)r->n.wait[i]));
+		json_array_append_new(buckets, json_integer(CLI_INT(r->n.wait[i])));
 	json_object_set_new(o, "wait_buckets", buckets);
 	cli_tcp_json_identity(o, who);
 	cli_json_print(v->out, o, JSON_COMPACT);
@@ -306,16 +306,12 @@ static int run(struct cpu_view *v)
 	v->out = cli_tcp_output(v->cmd);
 	if (!v->out)
 		return BASE_EXIT_FAILURE;
-	cli_tcp_screen_open(&v->screen, v->cmd, v->out);
-	if (!v->screen.terminal)
-		cli_tcp_ready("slots=%u", slots);
 	v->last_ns = base_now_ns();
 	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
 			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
-	code = cli_tcp_repeat(v->cmd, &v->screen, show, v);
-	cli_tcp_screen_close(&v->screen);
+	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show, v);
 	if (!code && !v->any)
 		cli_tcp_failed(v->cmd, "no such task ran");
 	return cli_tcp_output_end(v->cmd, v->out, code);

@@ -180,13 +180,9 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 		code = BASE_EXIT_USAGE;
 		goto out;
 	}
-	cli_tcp_screen_open(&v.screen, self, out);
 	if (cli_tcp_common.csv)
 		cli_flow_print_csv_head(out);
-	if (!v.screen.terminal)
-		cli_tcp_ready("slots=%u", v.info.slots);
-	code = cli_tcp_repeat(self, &v.screen, show, &v);
-	cli_tcp_screen_close(&v.screen);
+	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show, &v);
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)

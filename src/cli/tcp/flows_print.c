@@ -8,76 +8,27 @@
 #include "cli/tcp/flows.h"
 
 /* Every number of a flow: JSON and CSV have the same names in the same order. */
-struct flows_print_number {
+/* clang-format off */
+#define NUMBERS_OF_FLOW(X) \
+	X(id) X(netns) X(pid) X(cgroup) X(open_ns) X(closed_ns) X(handshake_us) \
+	X(bytes_sent) X(bytes_acked) X(bytes_received) X(bytes_retrans) X(read_bytes) \
+	X(write_bytes) X(flight) X(rcv_wnd) X(snd_wnd) X(cwnd) X(ssthresh) X(mss) \
+	X(queue) X(queue_max) X(wmem) X(srtt_us) X(mdev_us) X(rtt_min_us) X(rto_us) \
+	X(rtt_count) X(rtt_sum_us) X(retrans) X(lost) X(fast) X(timeouts) X(re_fast) \
+	X(re_rto) X(re_tlp) X(re_syn) X(dsack) X(ooo) X(reorder) X(zero_in) \
+	X(zero_out) X(delivered) X(delivered_ce) X(ce_in) X(pacing_kib) X(reads) \
+	X(writes) X(segs_out) X(data_segs_out) X(segs_in) X(data_segs_in) X(busy_us) \
+	X(rwnd_us) X(sndbuf_us) X(backlog) X(backlog_max) X(drops) X(rcvbuf) \
+	X(sndbuf)
+/* clang-format on */
+
+static const struct flows_print_number {
 	const char *name;
 	size_t offset, bytes;
-};
-#define NUMBER(field)                                            \
-	{                                                        \
-#field, offsetof(struct region_flow, field),     \
-			sizeof(((struct region_flow *)0)->field) \
-	}
-static const struct flows_print_number numbers[] = {
-	NUMBER(id),
-	NUMBER(netns),
-	NUMBER(pid),
-	NUMBER(cgroup),
-	NUMBER(open_ns),
-	NUMBER(closed_ns),
-	NUMBER(handshake_us),
-	NUMBER(bytes_sent),
-	NUMBER(bytes_acked),
-	NUMBER(bytes_received),
-	NUMBER(bytes_retrans),
-	NUMBER(read_bytes),
-	NUMBER(write_bytes),
-	NUMBER(flight),
-	NUMBER(rcv_wnd),
-	NUMBER(snd_wnd),
-	NUMBER(cwnd),
-	NUMBER(ssthresh),
-	NUMBER(mss),
-	NUMBER(queue),
-	NUMBER(queue_max),
-	NUMBER(wmem),
-	NUMBER(srtt_us),
-	NUMBER(mdev_us),
-	NUMBER(rtt_min_us),
-	NUMBER(rto_us),
-	NUMBER(rtt_count),
-	NUMBER(rtt_sum_us),
-	NUMBER(retrans),
-	NUMBER(lost),
-	NUMBER(fast),
-	NUMBER(timeouts),
-	NUMBER(re_fast),
-	NUMBER(re_rto),
-	NUMBER(re_tlp),
-	NUMBER(re_syn),
-	NUMBER(dsack),
-	NUMBER(ooo),
-	NUMBER(reorder),
-	NUMBER(zero_in),
-	NUMBER(zero_out),
-	NUMBER(delivered),
-	NUMBER(delivered_ce),
-	NUMBER(ce_in),
-	NUMBER(pacing_kib),
-	NUMBER(reads),
-	NUMBER(writes),
-	NUMBER(segs_out),
-	NUMBER(data_segs_out),
-	NUMBER(segs_in),
-	NUMBER(data_segs_in),
-	NUMBER(busy_us),
-	NUMBER(rwnd_us),
-	NUMBER(sndbuf_us),
-	NUMBER(backlog),
-	NUMBER(backlog_max),
-	NUMBER(drops),
-	NUMBER(rcvbuf),
-	NUMBER(sndbuf),
-};
+} numbers[] = {
+#define NUMBER(field) \
+	{#field, offsetof(struct region_flow, field), sizeof(((struct region_flow *)0)->field)},
+	NUMBERS_OF_FLOW(NUMBER)};
 #define NUMBERS (sizeof(numbers) / sizeof(*numbers))
 
 static const struct {

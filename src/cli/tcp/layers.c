@@ -13,7 +13,6 @@
 #include "base/grow.h"
 #include "cli/common.h"
 #include "cli/tcp/tcp.h"
-#include "cli/tcp/layers.h"
 #include "source/tcp/cgroup.h"
 
 static struct {
@@ -169,7 +168,7 @@ static void title(struct cli_layers_view *view, char *out, size_t bytes,
 
 static json_t *histogram_json(const uint64_t *cell)
 {
-	json_t *buckets = json_object(), *o;
+	json_t *buckets = json_object();
 	double p50 = region_layer_quantile(cell, 0.5), p99 = region_layer_quantile(cell, 0.99);
 	char key[16];
 
@@ -177,18 +176,13 @@ static json_t *histogram_json(const uint64_t *cell)
 		if (!cell[c])
 			continue;
 		snprintf(key, sizeof(key), "%d", SL_LAYER_FIRST + c - SL_LAYER_BUCKETS);
-		json_object_set_new(buckets, key, json_integer((json_int_t)cell[c]));
+		json_object_set_new(buckets, key, json_integer(CLI_INT(cell[c])));
 	}
-	o = json_pack("{s:I, s:I, s:i, s:I, s:I, s:o}", "count",
-		      (json_int_t)region_layer_count(cell), "sum_ns",
-		      (json_int_t)cell[SL_LAYER_SUM], "scale", SL_LAYER_SCALE, "zero",
-		      (json_int_t)cell[SL_LAYER_ZERO], "over", (json_int_t)cell[SL_LAYER_OVER],
-		      "buckets", buckets);
-	if (isfinite(p50))
-		json_object_set_new(o, "p50_ns", json_real(p50));
-	if (isfinite(p99))
-		json_object_set_new(o, "p99_ns", json_real(p99));
-	return o;
+	return json_pack("{s:I, s:I, s:i, s:I, s:I, s:o, s:o*, s:o*}", "count",
+			 CLI_INT(region_layer_count(cell)), "sum_ns", CLI_INT(cell[SL_LAYER_SUM]),
+			 "scale", SL_LAYER_SCALE, "zero", CLI_INT(cell[SL_LAYER_ZERO]), "over",
+			 CLI_INT(cell[SL_LAYER_OVER]), "buckets", buckets, "p50_ns", json_real(p50),
+			 "p99_ns", json_real(p99)); /* NULL unless finite */
 }
 
 static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
@@ -198,27 +192,26 @@ static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
 static void row_json(struct cli_layers_view *view, const struct region_layer_view *v)
 {
 	json_t *o = json_pack("{s:s, s:I, s:s}", "row", groupings[view->by].name, "time_ns",
-			      (json_int_t)base_realtime_ns(), "role", cli_tcp_role_name(v->role)),
+			      CLI_INT(base_realtime_ns()), "role", cli_tcp_role_name(v->role)),
 	       *layers = json_object();
-	char text[160];
+	char text[160], remote[CLI_TCP_ENDPOINT];
 
 	title(view, text, sizeof(text), v);
 	cli_tcp_json_text(o, "name", text);
-	if (view->by == BY_FLOW) {
-		json_object_set_new(o, "local", json_string(cli_tcp_endpoint(text, v->local, -1)));
-		json_object_set_new(o, "local_port", json_integer(v->local_port));
-		json_object_set_new(o, "remote",
-				    json_string(cli_tcp_endpoint(text, v->remote, -1)));
-		json_object_set_new(o, "remote_port", json_integer(v->remote_port));
-		json_object_set_new(o, "netns", json_integer(v->netns));
-		json_object_set_new(o, "open", json_boolean(v->state == SL_SLOT_OPEN));
-	}
+	if (view->by == BY_FLOW)
+		json_object_update_new(o, json_pack("{s:s, s:i, s:s, s:i, s:I, s:b}", "local",
+						    cli_tcp_endpoint(text, v->local, -1),
+						    "local_port", v->local_port, "remote",
+						    cli_tcp_endpoint(remote, v->remote, -1),
+						    "remote_port", v->remote_port, "netns",
+						    CLI_INT(v->netns), "open",
+						    v->state == SL_SLOT_OPEN));
 	if (view->by == BY_FLOW || view->by == BY_CONTAINER) {
-		json_object_set_new(o, "cgroup", json_integer((json_int_t)v->cgroup));
+		json_object_set_new(o, "cgroup", json_integer(CLI_INT(v->cgroup)));
 		cli_tcp_json_identity(o, tcp_cgroups_find(view->who, v->cgroup, base_now_ns()));
 	}
 	for (int i = 0; i < 7; i++)
-		json_object_set_new(o, count_names[i], json_integer((json_int_t)v->count[i]));
+		json_object_set_new(o, count_names[i], json_integer(CLI_INT(v->count[i])));
 	for (int i = 0; i < SL_LAYERS; i++)
 		json_object_set_new(layers, region_layer_name(i), histogram_json(v->cell[i]));
 	json_object_set_new(o, "layers", layers);
@@ -406,10 +399,10 @@ static void causes_json(struct cli_layers_view *view, const uint64_t *n)
 	json_t *o = json_object();
 
 	for (int i = 0; i < SL_CAUSES; i++)
-		json_object_set_new(o, region_layer_cause_name(i), json_integer((json_int_t)n[i]));
+		json_object_set_new(o, region_layer_cause_name(i), json_integer(CLI_INT(n[i])));
 	o = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
-		      (json_int_t)base_realtime_ns(), "causes", o, "unsettled",
-		      (json_int_t)view->unsettled);
+		      CLI_INT(base_realtime_ns()), "causes", o, "unsettled",
+		      CLI_INT(view->unsettled));
 	cli_json_print(view->out, o, JSON_COMPACT);
 }
 
@@ -502,12 +495,9 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
 			: cli_tcp_failed(self, "%s", strerror(errno));
 	if (!code) {
-		cli_tcp_screen_open(&view.screen, self, view.out);
-		if (!view.screen.terminal)
-			cli_tcp_ready("slots=%u", tcp_layers_slots(view.layers, TCP_LAYER_FLOWS));
 		view.last_ns = base_now_ns();
-		code = cli_tcp_repeat(self, &view.screen, show, &view);
-		cli_tcp_screen_close(&view.screen);
+		code = cli_tcp_repeat(self, &view.screen, view.out,
+				      tcp_layers_slots(view.layers, TCP_LAYER_FLOWS), show, &view);
 		if (!code && !view.any)
 			cli_tcp_nothing_seen(self);
 	}

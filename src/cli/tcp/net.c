@@ -9,7 +9,8 @@
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 
-struct cli_tcp_net_settings cli_tcp_net_settings = {.by = "all", .window_ns = 2000000000};
+struct cli_tcp_net_settings cli_tcp_net_settings = {.window_ns = 2000000000};
+static const char *by = "all";
 
 static const struct base_option table[] = {
 	BASE_STRING("record", 'r', &cli_tcp_net_settings.record, "FILE",
@@ -20,8 +21,7 @@ static const struct base_option table[] = {
 		  "record at this device; repeatable (default: all hardware devices)"),
 	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
 		  "hold at most N records of 128 bytes in the kernel; 0: 65536"),
-	BASE_STRING("by", 'b', &cli_tcp_net_settings.by, "WHAT",
-		    "print one line for all, or per flow, remote or port"),
+	BASE_STRING("by", 'b', &by, "WHAT", "print one line for all, or per flow, remote or port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),
 	BASE_TIME("window", 0, &cli_tcp_net_settings.window_ns, 1e8, 3.6e12, "TIME",
@@ -151,7 +151,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 {
 	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
 	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.by = cli_tcp_net_settings.by,
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.records = UINT32_MAX,
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
@@ -189,15 +189,14 @@ out:
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
 	int code, first = base_options_parse(self, table, argc, argv, &code);
-	struct cli_tcp_net_view view = {.cmd = self};
+	struct cli_tcp_net_view view = {0};
 
 	if (first < 0)
 		return code;
 	if (!cli_tcp_format(self, NULL))
 		return BASE_EXIT_USAGE;
-	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)
-		return base_usage(self, "--by all, flow, remote or port, not '%s'",
-				  cli_tcp_net_settings.by);
+	if (!cli_tcp_net_by(by))
+		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self, "--record FILE, or two files to compare");

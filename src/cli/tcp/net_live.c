@@ -183,7 +183,7 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 {
 	const struct base_strings *agents = &cli_tcp_net_settings.agents;
 	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.by = cli_tcp_net_settings.by,
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,

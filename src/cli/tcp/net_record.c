@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/tcp/layers.h"
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "cli/tcp/filter.h"
+#include "source/tcp/layer.h"
 
 /* A verb is a command named "tcp VERB"; ../cmd_tcp.c has the list. */
 
@@ -90,6 +91,20 @@ bool cli_tcp_is_filtered(void);
  */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
+/* ---- layers.c ---- */
+
+const char *cli_tcp_role_name(enum sl_role role);
+/*
+ * Opens the layers with the filter of cli_tcp_common. An exit code, after one line on stderr unless
+ * BASE_EXIT_OK.
+ */
+int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
+			struct tcp_layers **layers);
+/* The same, delivering records as tcp_layers_trace() does. */
+int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
+			 void (*record)(void *context, const struct tcp_layer_record *r),
+			 void *context, struct tcp_layers **layers);
+
 /* ---- screen.c ---- */
 
 #define CLI_TCP_COLUMNS 16u
@@ -150,12 +165,12 @@ void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 void cli_tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Calls show() after each interval until the duration is over, a signal comes or q is pressed; the
- * last time with last true. show() returns 0 to continue, or an exit code. Returns that, or
- * BASE_EXIT_OK.
+ * Opens the screen, says that slots are ready, and calls show() after each interval until the
+ * duration is over, a signal comes or q is pressed; the last time with last true. show() returns 0
+ * to continue, or an exit code. Returns that, or BASE_EXIT_OK.
  */
-int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
-		   int (*show)(void *context, bool last), void *context);
+int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
+		   uint32_t slots, int (*show)(void *context, bool last), void *context);
 
 /* Copies untrusted text, without control characters. */
 void cli_tcp_safe(char *out, size_t bytes, const char *text);

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/cgroup.h"
@@ -72,7 +73,7 @@ void cli_tcp_json_identity(json_t *o, const struct tcp_cgroup_identity *who)
 		     {"namespace", who->kube_namespace},
 		     {"service", who->service}};
 
-	json_object_set_new(o, "cgroup", json_integer((json_int_t)who->id));
+	json_object_set_new(o, "cgroup", json_integer(CLI_INT(who->id)));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*names[i].text)
 			cli_tcp_json_text(o, names[i].key, names[i].text);

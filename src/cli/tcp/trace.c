@@ -7,7 +7,6 @@
 
 #include "base/json.h"
 #include "cli/tcp/tcp.h"
-#include "cli/tcp/layers.h"
 
 static struct {
 	const char *format;

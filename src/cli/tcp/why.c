@@ -224,11 +224,11 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 					      f->why.number[i].unit));
 	sentence(f, text, sizeof(text));
 	o = json_pack("{s:I, s:s, s:i, s:s, s:i, s:s, s:f, s:s, s:I, s:f, s:o}", "id",
-		      (json_int_t)f->flow.id, "local", region_flow_address(f->flow.local, local),
+		      CLI_INT(f->flow.id), "local", region_flow_address(f->flow.local, local),
 		      "local_port", f->flow.local_port, "remote",
 		      region_flow_address(f->flow.remote, remote), "remote_port",
 		      f->flow.remote_port, "limit", region_why_name(f->why.limit), "share",
-		      f->why.share, "sentence", text, "interval_ns", (json_int_t)f->why.interval_ns,
+		      f->why.share, "sentence", text, "interval_ns", CLI_INT(f->why.interval_ns),
 		      "bytes_per_s", f->why.bytes_per_s, "numbers", numbers);
 	if (f->flow.pid)
 		json_object_set_new(o, "pid", json_integer(f->flow.pid));
