@@ -27,7 +27,7 @@ static struct collect_settings {
 	uint32_t connections;
 	bool as_json;
 	struct collect_collector_opts c;
-	bool live;
+	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct collect_tracer_opts t;
 } set = {
@@ -226,11 +226,6 @@ struct collect_parts {
 	struct http *http;
 };
 
-static bool is_prometheus(const struct collect_settings *s)
-{
-	return !strcmp(s->mode, "prometheus");
-}
-
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
@@ -251,7 +246,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	err = p->live ? collect_live_start(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
-	if (is_prometheus(s) && s->t.policy.budget > 0) {
+	if (s->serves && s->t.policy.budget > 0) {
 		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
 		if (!p->tracer)
 			return CLI_FAIL("collect", "traces: %s", error);
@@ -264,7 +259,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		collect_collector_owns(p->c, p->stores);
 	}
 	p->source = collect_collector_source(p->c);
-	if (is_prometheus(s)) {
+	if (s->serves) {
 		p->http = serve(s, p->c, p->tracer, p->stores, &p->source);
 		if (!p->http)
 			return BASE_EXIT_FAILURE;
@@ -314,7 +309,7 @@ static int run(struct collect_settings *s)
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
 		say_ready(&p, s);
-		code = cli_collect_until(&m, p.c, stop, !is_prometheus(s));
+		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
 	if (!parts_free(&p))
 		code = BASE_EXIT_FAILURE;
@@ -387,15 +382,14 @@ static int check_analysis(const struct base_command *self, const struct collect_
 
 static int check(const struct base_command *self, const struct collect_settings *s)
 {
-	const bool prometheus = is_prometheus(s);
 	const struct fabric_opts *f = &s->c.fabric;
 	char host[256];
 	uint16_t port;
 
-	if (!prometheus && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
+	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
-	if (s->dta && !prometheus)
+	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta)
 		return base_usage(self, "no --agent: name a host to read");
@@ -407,7 +401,7 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
-	if (s->as_json && prometheus)
+	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
 		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
@@ -423,6 +417,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
+	set.serves = !strcmp(set.mode, "prometheus");
 	code = check(self, &set);
 	if (code)
 		return code;

@@ -40,7 +40,7 @@ struct rounds {
 
 static bool rounds_so_far(const struct cli_demo *d, struct rounds *r)
 {
-	json_t *j = cli_demo_fetch_json(d->listen, "/api/v1/status");
+	json_t *j = cli_demo_fetch(d->listen, "/api/v1/status");
 	const json_t *totals = json_object_get(j, "totals");
 	const json_t *rounds = json_object_get(totals, "rounds");
 	const json_t *missed = json_object_get(totals, "missed_deadlines");
@@ -112,7 +112,7 @@ static void sample_lines(const struct cli_demo *d)
 {
 	static const char *const wanted[] = {"http_requests_total{", "shop_revenue_euros_total{",
 					     "queue_jobs_done_total{", "shop_stock{"};
-	char *text = cli_demo_fetch(d->listen, "/metrics");
+	char *text = cli_demo_http(d->listen, "/metrics", NULL);
 
 	if (!text)
 		return;

@@ -58,18 +58,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	return answers;
 }
 
-/* An array of answers, one per key; NULL after a line on stderr. */
-static json_t *ask(const char *store, char *const *keys, size_t n)
-{
-	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n);
-}
-
 /* ---- showing ---- */
-
-static void print(const char *s)
-{
-	cli_print_safe(s, 0);
-}
 
 static void show_value(const json_t *a)
 {
@@ -77,7 +66,7 @@ static void show_value(const json_t *a)
 	size_t i;
 
 	if (json_is_string(value)) {
-		print(json_string_value(value));
+		cli_print_safe(json_string_value(value), 0);
 	} else if (json_is_integer(value)) {
 		printf("%lld (at most %.0f too high with probability %.3f)",
 		       json_integer_value(value), cli_json_number(a, "error"),
@@ -103,7 +92,7 @@ static void show_value(const json_t *a)
 
 static void show_sketch(const json_t *a)
 {
-	print(cli_json_text(a, "store"));
+	cli_print_safe(cli_json_text(a, "store"), 0);
 	if (!cli_json_is(a, "result", "found")) {
 		printf(": %s\n", cli_json_text(a, "result"));
 		return;
@@ -153,14 +142,14 @@ static void show(json_t *a)
 					cli_json_integer(ring, "overrun"));
 			json_array_foreach(json_object_get(ring, "items"), k, item)
 			{
-				print(json_string_value(item));
+				cli_print_safe(json_string_value(item), 0);
 				putchar('\n');
 			}
 		}
 	} else if (cli_json_is(a, "kind", "sketch")) {
 		show_sketch(a);
 	} else {
-		print(cli_json_text(a, "key"));
+		cli_print_safe(cli_json_text(a, "key"), 0);
 		if (!strcmp(result, "found")) {
 			fputs(" = ", stdout);
 			show_value(a);
@@ -179,7 +168,8 @@ static void show(json_t *a)
 
 static int show_answers(const char *what, const char *store, char *const *keys, size_t n)
 {
-	json_t *answers = ask(store, keys, n), *a;
+	json_t *answers = how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n),
+	       *a;
 	bool found = true;
 	size_t i;
 
@@ -295,7 +285,7 @@ static int keys_of(const char *store)
 		cli_json_print(stdout, json_incref(j), JSON_COMPACT);
 	json_array_foreach(how.json ? NULL : json_object_get(j, "keys"), i, k)
 	{
-		print(cli_json_text(k, json_object_get(k, "flow") ? "flow" : "key"));
+		cli_print_safe(cli_json_text(k, json_object_get(k, "flow") ? "flow" : "key"), 0);
 		if (json_object_get(k, "value"))
 			printf(" %lld", cli_json_integer(k, "value"));
 		putchar('\n');

@@ -93,11 +93,10 @@ int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 /* Finds a free address: that of wish, or another port on its host. */
 int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
 			  size_t bytes);
-/* GET: the body as a string to be freed; NULL unless the status is 200. */
-char *cli_demo_fetch(const char *address, const char *path);
-json_t *cli_demo_fetch_json(const char *address, const char *path);
-/* POST without a body; true on status 200. */
-bool cli_demo_post(const char *address, const char *path);
+/* GET, or POST of a body: the answer, to be freed; NULL unless the status is 200. */
+char *cli_demo_http(const char *address, const char *path, const char *body);
+/* GET of JSON; NULL if there is none. */
+json_t *cli_demo_fetch(const char *address, const char *path);
 
 /* ---- fault.c ---- */
 

@@ -51,7 +51,7 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 /* Whether analysis has learned the shop, which may take longer than the warm-up. */
 static bool learned(const struct cli_demo *d)
 {
-	json_t *answer = cli_demo_fetch_json(d->listen, "/api/v1/pods?q=" SHOP);
+	json_t *answer = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
 	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
 	const json_t *verdict = json_object_get(pod, "verdict");
 	bool known = json_is_false(json_object_get(verdict, "learning"));
@@ -62,11 +62,13 @@ static bool learned(const struct cli_demo *d)
 
 static void inject(struct cli_demo *d, const json_t *answer)
 {
-	char path[128];
+	char path[128], *answer_of_shop;
 
 	d->fault.above = cli_json_integer(anomaly_of_shop(answer, 0), "id");
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
-	if (!cli_demo_post(d->shop_listen, path)) {
+	answer_of_shop = cli_demo_http(d->shop_listen, path, "");
+	free(answer_of_shop);
+	if (!answer_of_shop) {
 		cli_demo_complain(d, "the shop does not take the fault");
 		return;
 	}
@@ -96,7 +98,7 @@ void cli_demo_fault_poll(struct cli_demo *d)
 	if (!d->fault.kind || d->fault.step == DEMO_FAULT_OVER || base_now_ns() < d->fault.next_ns)
 		return;
 	d->fault.next_ns = base_now_ns() + LOOK_NS;
-	answer = cli_demo_fetch_json(d->listen, "/api/v1/anomalies?limit=100");
+	answer = cli_demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:

@@ -67,7 +67,7 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	return BASE_EXIT_OK;
 }
 
-static char *ask(const char *address, const char *path, const char *body)
+char *cli_demo_http(const char *address, const char *path, const char *body)
 {
 	char *answer, why[256];
 	size_t bytes;
@@ -78,22 +78,9 @@ static char *ask(const char *address, const char *path, const char *body)
 	return NULL;
 }
 
-bool cli_demo_post(const char *address, const char *path)
+json_t *cli_demo_fetch(const char *address, const char *path)
 {
-	char *answer = ask(address, path, "");
-
-	free(answer);
-	return answer;
-}
-
-char *cli_demo_fetch(const char *address, const char *path)
-{
-	return ask(address, path, NULL);
-}
-
-json_t *cli_demo_fetch_json(const char *address, const char *path)
-{
-	char *text = ask(address, path, NULL);
+	char *text = cli_demo_http(address, path, NULL);
 	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
 
 	free(text);

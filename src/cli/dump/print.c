@@ -118,6 +118,16 @@ static bool has_hot(const struct cli_dump *d)
 	       !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
 }
 
+static bool put_fault(const struct cli_dump *d, const char *title)
+{
+	if (d->error)
+		printf("%s%s\n", title, strerror(d->error));
+	else if (d->fault)
+		printf("%s%s: %s at offset %" PRIu64 "\n", title, d->part,
+		       region_fault_name(d->fault), d->fault_at);
+	return d->error || d->fault;
+}
+
 /* ---- text ---- */
 
 static void text_labels(const struct region_text_label *labels, uint32_t count, const char *open,
@@ -295,11 +305,7 @@ void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 		else if (hot)
 			text_metrics(d, raw_lines);
 	}
-	if (d->error)
-		printf("fault       %s\n", strerror(d->error));
-	else if (d->fault)
-		printf("fault       %s: %s at offset %" PRIu64 "\n", d->part,
-		       region_fault_name(d->fault), d->fault_at);
+	put_fault(d, "fault       ");
 }
 
 /* ---- JSON ---- */
@@ -526,12 +532,9 @@ void cli_dump_print_json(const struct cli_dump *d, bool raw_lines)
 void cli_dump_print_check(const struct cli_dump *d)
 {
 	printf("%s: ", d->source);
-	if (d->error)
-		printf("%s\n", strerror(d->error));
-	else if (d->fault)
-		printf("%s: %s at offset %" PRIu64 "\n", d->part, region_fault_name(d->fault),
-		       d->fault_at);
-	else if (d->info.kind == SL_REGION_DIRECTORY)
+	if (put_fault(d, ""))
+		return;
+	if (d->info.kind == SL_REGION_DIRECTORY)
 		printf("ok, %" PRIu32 " entries, %" PRIu32 " live\n", d->directory.entries_used,
 		       d->directory.live);
 	else

@@ -249,7 +249,7 @@ static int weight(const json_t *a)
 	return w;
 }
 
-/* Asks each open key of its member of this turn: asked[i * n + turn] for key i. */
+/* Asks a member for keys[i], the answer to which is answers[of[i]]. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
@@ -277,29 +277,30 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 {
 	static struct dta_hash_ring ring;
 	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
-	uint32_t(*asked)[DTA_HASH_RING_MEMBERS_MAX] = calloc(n, sizeof(*asked));
-	uint32_t *turns = calloc(n, sizeof(*turns));
+	struct {
+		uint32_t turns, asked[DTA_HASH_RING_MEMBERS_MAX];
+	} *plan = calloc(n, sizeof(*plan));
 	char **some = calloc(n, sizeof(*some));
 	size_t *of = calloc(n, sizeof(*of));
 	json_t *answers = json_array();
 
 	ring_of(c, &ring, of_ring);
-	for (size_t i = 0; asked && turns && some && of && i < n; i++) {
+	for (size_t i = 0; plan && some && of && i < n; i++) {
 		uint8_t key[SL_STORE_KEY_MAX];
 		int bytes = dta_query_key(keys[i], key);
 
 		json_array_append_new(answers, json_null());
-		turns[i] = order(
+		plan[i].turns = order(
 			c, &ring, of_ring,
 			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
-			asked[i]);
+			plan[i].asked);
 	}
 	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
 		for (uint32_t m = 0; m < c->n; m++) {
 			size_t k = 0;
 
 			for (size_t i = 0; i < n && c->member[m].up; i++)
-				if (turn < turns[i] && asked[i][turn] == m &&
+				if (turn < plan[i].turns && plan[i].asked[turn] == m &&
 				    weight(json_array_get(answers, i)) < 2) {
 					of[k] = i;
 					some[k++] = keys[i];
@@ -307,8 +308,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 			if (k)
 				ask_turn(c, m, store, some, of, k, answers);
 		}
-	free(asked);
-	free(turns);
+	free(plan);
 	free(some);
 	free(of);
 	for (size_t i = 0; i < n; i++)
@@ -319,26 +319,27 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	return answers;
 }
 
+static void sum(json_t *to, const json_t *from, const char *key)
+{
+	const json_t *x = json_object_get(to, key), *y = json_object_get(from, key);
+
+	json_object_set_new(to, key,
+			    json_is_real(x) || json_is_real(y)
+				    ? json_real(json_number_value(x) + json_number_value(y))
+				    : json_integer(json_integer_value(x) + json_integer_value(y)));
+}
+
 /* Sums counters: each is never too low, and too high by at most its bound, with its probability. */
 static void add_up(json_t *to, const json_t *a)
 {
-	static const char *const sums[] = {"value", "error"};
-
 	if (!cli_json_is(a, "result", "found"))
 		return;
 	if (!cli_json_is(to, "result", "found")) {
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
-	for (size_t i = 0; i < 2; i++) {
-		const json_t *x = json_object_get(to, sums[i]), *y = json_object_get(a, sums[i]);
-
-		json_object_set_new(
-			to, sums[i],
-			json_is_integer(x) && json_is_integer(y)
-				? json_integer(json_integer_value(x) + json_integer_value(y))
-				: json_real(json_number_value(x) + json_number_value(y)));
-	}
+	sum(to, a, "value");
+	sum(to, a, "error");
 	json_object_set_new(to, "error_probability",
 			    json_real(cli_json_number(to, "error_probability") *
 				      cli_json_number(a, "error_probability")));
@@ -418,13 +419,10 @@ static int by_value(const void *x, const void *y)
 static void add_keys(json_t *all, json_t *index, const json_t *got)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
-	static const char *const sums[] = {"known", "overwritten_blocks"};
 	size_t i;
 
-	for (i = 0; i < 2; i++)
-		json_object_set_new(all, sums[i],
-				    json_integer(cli_json_integer(all, sums[i]) +
-						 cli_json_integer(got, sums[i])));
+	sum(all, got, "known");
+	sum(all, got, "overwritten_blocks");
 	json_array_foreach(json_object_get(got, "keys"), i, k)
 	{
 		have = json_object_get(index, cli_json_text(k, "key"));
@@ -432,9 +430,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got)
 			json_array_append(keys, k);
 			json_object_set(index, cli_json_text(k, "key"), k);
 		} else if (json_object_get(k, "value")) {
-			json_object_set_new(have, "value",
-					    json_integer(cli_json_integer(have, "value") +
-							 cli_json_integer(k, "value")));
+			sum(have, k, "value");
 		}
 	}
 }

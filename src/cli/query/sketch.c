@@ -54,16 +54,13 @@ static bool add_reporters(json_t *all, const json_t *a)
 		map[i] |= more[i];
 		ended += __builtin_popcountll(map[i]);
 	}
-	if (cli_json_integer(a, "expected") > expected)
-		expected = cli_json_integer(a, "expected");
-	json_object_set_new(all, "map", dta_query_hex(map, sizeof(map)));
-	json_object_set_new(all, "reporters", json_integer(ended));
-	json_object_set_new(all, "expected", json_integer(expected));
-	json_object_set_new(all, "complete", json_boolean(ended >= expected));
-	json_object_set_new(all, "cells_merged",
-			    json_integer(cli_json_integer(all, "cells_merged") +
-					 cli_json_integer(a, "cells_merged")));
-	return true;
+	expected = BASE_MAX(expected, cli_json_integer(a, "expected"));
+	return !json_object_update_new(all, json_pack("{s:o,s:I,s:I,s:b,s:I}", "map",
+						      dta_query_hex(map, sizeof(map)), "reporters",
+						      ended, "expected", expected, "complete",
+						      ended >= expected, "cells_merged",
+						      cli_json_integer(all, "cells_merged") +
+							      cli_json_integer(a, "cells_merged")));
 }
 
 static bool merged(json_t *all, const json_t *a, const char *key)

@@ -85,19 +85,19 @@ static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
 		v->cgroup = 0;
 }
 
-static bool same(const struct region_layer_view *a, const struct region_layer_view *b)
+/* The row of the same key. */
+static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *b)
 {
-	return a->generation == b->generation && a->role == b->role && a->start_ns == b->start_ns &&
-	       a->local_port == b->local_port && a->remote_port == b->remote_port &&
-	       a->cgroup == b->cgroup && a->family == b->family &&
-	       !memcmp(a->remote, b->remote, 16) && !memcmp(a->local, b->local, 16);
-}
+	for (size_t i = 0; i < rows->n; i++) {
+		struct region_layer_view *a = &rows->v[i];
 
-static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *v)
-{
-	for (size_t i = 0; i < rows->n; i++)
-		if (same(&rows->v[i], v))
-			return &rows->v[i];
+		if (a->generation == b->generation && a->role == b->role &&
+		    a->start_ns == b->start_ns && a->local_port == b->local_port &&
+		    a->remote_port == b->remote_port && a->cgroup == b->cgroup &&
+		    a->family == b->family && !memcmp(a->remote, b->remote, 16) &&
+		    !memcmp(a->local, b->local, 16))
+			return a;
+	}
 	return NULL;
 }
 

@@ -43,8 +43,6 @@ struct cli_net_host {
 	struct tcp_net_file_head head;
 	struct tcp_layer_record *layers;
 	size_t n, room;
-	uint64_t end_ns, headless, fragments, left_out;
-	bool cut;
 };
 
 static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
@@ -63,21 +61,21 @@ static int begin(const struct base_command *self, struct cli_net_host *h)
 }
 
 /* Feeds the whole file to the matcher. */
-static int take(const struct base_command *self, struct cli_net_host *h, struct tcp_net_match *m,
-		int side)
+static int take(const struct base_command *self, struct cli_net_host *h,
+		struct cli_tcp_net_view *view, int side)
 {
+	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
+	uint64_t end_ns = h->head.start_ns;
 	char why[128] = "it can't be read";
 	struct tcp_net_frame f;
+	bool cut = true;
 	int got;
 
-	h->end_ns = h->head.start_ns;
-	h->cut = true;
 	while ((got = tcp_net_file_next(h->from, &f, why, sizeof(why))) > 0) {
 		switch (f.type) {
 		case TCP_NET_SEGMENT:
 			tcp_net_match_add(m, side, &f.segment);
-			if (f.segment.time_ns > h->end_ns)
-				h->end_ns = f.segment.time_ns;
+			end_ns = BASE_MAX(end_ns, f.segment.time_ns);
 			break;
 		case TCP_NET_GAP:
 			tcp_net_match_gap(m, side, f.gap.records, f.gap.now_ns);
@@ -89,17 +87,18 @@ static int take(const struct base_command *self, struct cli_net_host *h, struct 
 				got = -ENOMEM;
 			break;
 		case TCP_NET_END:
-			h->cut = false;
-			h->end_ns = f.end.now_ns;
-			h->headless = f.end.headless;
-			h->fragments = f.end.fragments;
-			h->left_out = f.end.left_out;
+			cut = false;
+			end_ns = f.end.now_ns;
+			view->headless += f.end.headless;
+			view->fragments += f.end.fragments;
+			view->left_out += f.end.left_out;
 			break;
 		}
 		if (got < 0)
 			break;
 	}
-	tcp_net_match_range(m, side, h->head.start_ns, h->end_ns);
+	view->cut |= cut;
+	tcp_net_match_range(m, side, h->head.start_ns, end_ns);
 	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
@@ -118,9 +117,9 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 {
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	struct tcp_net_rounds rounds = {0};
-	int code = take(self, &h[0], m, 0), err;
+	int code = take(self, &h[0], view, 0) ?: take(self, &h[1], view, 1), err;
 
-	if (code || (code = take(self, &h[1], m, 1)))
+	if (code)
 		return code;
 	tcp_net_match_hold(m, 0);
 	tcp_net_match_hold(m, 1);
@@ -129,12 +128,6 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	if (err)
 		return cli_tcp_failed(self, "%s", strerror(-err));
 	expire(view->stat);
-	for (int i = 0; i < 2; i++) {
-		view->headless += h[i].headless;
-		view->fragments += h[i].fragments;
-		view->left_out += h[i].left_out;
-		view->cut |= h[i].cut;
-	}
 	cli_tcp_net_show(view);
 	if (!cli_tcp_net_settings.requests && !h[0].n && !h[1].n)
 		return BASE_EXIT_OK;

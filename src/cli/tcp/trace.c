@@ -201,23 +201,9 @@ static void head(const struct cli_trace *t)
 	cli_tcp_flush(t->out);
 }
 
-/* Losses are reported in every format. */
-static int foot(const struct base_command *self, struct tcp_layers *layers)
-{
-	uint64_t causes[SL_CAUSES];
-	int err = tcp_layers_causes(layers, causes);
-
-	if (err)
-		return cli_tcp_failed(self, "%s", strerror(-err));
-	if (causes[SL_CAUSE_TRACE_DROPPED])
-		cli_tcp_failed(self, "%" PRIu64 " records dropped: the buffer was full",
-			       causes[SL_CAUSE_TRACE_DROPPED]);
-	return BASE_EXIT_OK;
-}
-
 static int follow(const struct base_command *self, struct tcp_layers *layers, struct cli_trace *t)
 {
-	uint64_t end = cli_tcp_end_ns(), walk = 0;
+	uint64_t end = cli_tcp_end_ns(), walk = 0, causes[SL_CAUSES];
 	int stop = base_stop_fd(), n = 0;
 
 	if (stop < 0)
@@ -228,10 +214,8 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 			walk = base_now_ns() + 1000000000;
 		}
 		n = tcp_layers_poll(layers, 50);
-		if (n < 0)
-			break;
-		if (cli_tcp_flush(t->out))
-			break; /* the reader is gone */
+		if (n < 0 || cli_tcp_flush(t->out))
+			break; /* flush: the reader is gone */
 	}
 	close(stop);
 	if (n < 0)
@@ -241,7 +225,14 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 		cli_tcp_failed(self, "no request%s was seen%s",
 			       settings.segments ? " and no segment" : "",
 			       cli_tcp_is_filtered() ? " that passes the filter" : "");
-	return foot(self, layers);
+	n = tcp_layers_causes(layers, causes);
+	if (n)
+		return cli_tcp_failed(self, "%s", strerror(-n));
+	/* Losses are reported in every format. */
+	if (causes[SL_CAUSE_TRACE_DROPPED])
+		cli_tcp_failed(self, "%" PRIu64 " records dropped: the buffer was full",
+			       causes[SL_CAUSE_TRACE_DROPPED]);
+	return BASE_EXIT_OK;
 }
 
 static int trace_main(const struct base_command *self, int argc, char **argv)

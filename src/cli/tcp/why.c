@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
 #include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
@@ -244,13 +243,12 @@ static void print_number(FILE *out, const struct region_why_number *n)
 {
 	char time[16];
 
-	if (!strcmp(n->unit, "us")) {
-		cli_tcp_short_time(time, (uint64_t)(n->value * 1000));
-		fprintf(out, "    %-26s %12s\n", n->name, time);
-	} else {
+	if (!strcmp(n->unit, "us"))
+		fprintf(out, "    %-26s %12s\n", n->name,
+			cli_tcp_short_time(time, (uint64_t)(n->value * 1000)));
+	else
 		fprintf(out, "    %-26s %12.0f%s%s\n", n->name, n->value, *n->unit ? " " : "",
 			!strcmp(n->unit, "percent") ? "%" : n->unit);
-	}
 }
 
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
@@ -276,20 +274,15 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 
 static void summary_json(FILE *out, size_t connections, size_t listeners, const uint32_t *count)
 {
-	struct base_json j;
+	json_t *limits = json_object();
 
-	base_json_stream(&j, out);
-	base_json_begin(&j, '{');
-	base_json_kbegin(&j, "summary", '{');
-	BASE_JSON_NUMBERS(&j, {"connections", connections}, {"listeners", listeners});
-	base_json_kbegin(&j, "limits", '{');
 	for (int i = 0; i < REGION_WHY_LIMITS; i++)
 		if (count[i])
-			base_json_ku64(&j, region_why_name((enum region_why_limit)i), count[i]);
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_line(&j);
+			json_object_set_new(limits, region_why_name((enum region_why_limit)i),
+					    json_integer(count[i]));
+	limits = json_pack("{s:{s:I, s:I, s:o}}", "summary", "connections", CLI_INT(connections),
+			   "listeners", CLI_INT(listeners), "limits", limits);
+	cli_json_print(out, limits, JSON_COMPACT);
 }
 
 /* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
