@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * cmd_query.c - sidelight query: asks stores through a collector's HTTP API or in a store's file.
- */
+/* cmd_query.c - sidelight query: asks stores, through a collector's HTTP API or in a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -49,7 +47,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 			dta_ask_set(&ask, "key", keys[i]);
 		one = dta_query_json(&held, &ask, error, sizeof(error));
 		if (!one) {
-			cli_query_failed(how.file, error);
+			cli_failed("query", "%s: %s", how.file, error);
 			json_decref(answers);
 			return NULL;
 		}
@@ -136,10 +134,11 @@ static void show(json_t *a)
 		json_array_foreach(json_object_get(a, "rings"), i, ring)
 		{
 			if (cli_json_integer(ring, "overrun"))
-				fprintf(stderr,
-					"sidelight query: lane %lld: %lld blocks were overwritten before they were read\n",
-					cli_json_integer(ring, "lane"),
-					cli_json_integer(ring, "overrun"));
+				cli_failed("query",
+					   "lane %lld: %lld blocks were overwritten before they "
+					   "were read",
+					   cli_json_integer(ring, "lane"),
+					   cli_json_integer(ring, "overrun"));
 			json_array_foreach(json_object_get(ring, "items"), k, item)
 			{
 				cli_print_safe(json_string_value(item), 0);
@@ -179,8 +178,8 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	{
 		/* "keywrite" is "key-write" in answers. */
 		if (strncmp(cli_json_text(a, "kind"), what, 3)) {
-			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
-				cli_json_text(a, "store"), cli_json_text(a, "kind"));
+			cli_failed("query", "store '%s' is of kind %s", cli_json_text(a, "store"),
+				   cli_json_text(a, "kind"));
 			json_decref(answers);
 			return BASE_EXIT_FAILURE;
 		}
@@ -216,8 +215,8 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
 	if (answers && (cli_json_is(a, "result", "unknown") || !cli_json_is(a, "kind", "append"))) {
-		cli_query_failed(store ? store : how.file,
-				 "no such list or lane of an append store");
+		cli_failed("query", "%s: no such list or lane of an append store",
+			   store ? store : how.file);
 		json_decref(answers);
 		answers = NULL;
 	}
@@ -244,7 +243,7 @@ static int follow(const char *store)
 	int stop = base_stop_fd(), n = 0, items, more = 1;
 
 	if (stop < 0)
-		return cli_query_failed("signals", strerror(-stop));
+		return cli_failed("query", "signals: %s", strerror(-stop));
 	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
 		if ((how.file || collectors.member[m].up) && look(store, m, NULL, parts, &n) < 0)
 			return BASE_EXIT_FAILURE;
@@ -269,9 +268,9 @@ static int keys_of(const char *store)
 	if (!j)
 		return BASE_EXIT_FAILURE;
 	if (cli_json_integer(j, "overwritten_blocks"))
-		fprintf(stderr,
-			"sidelight query: %lld blocks of older keys were overwritten: keys may be missing\n",
-			cli_json_integer(j, "overwritten_blocks"));
+		cli_failed("query",
+			   "%lld blocks of older keys were overwritten: keys may be missing",
+			   cli_json_integer(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
 		char flow[DTA_FLOW_TEXT];
@@ -452,10 +451,8 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 
 	if (how.file) {
 		object = dta_store_object_open(how.file, error, sizeof(error));
-		if (!object) {
-			fprintf(stderr, "sidelight query: %s\n", error);
-			return BASE_EXIT_FAILURE;
-		}
+		if (!object)
+			return cli_failed("query", "%s", error);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}

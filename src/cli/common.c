@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <curl/curl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,18 @@
 
 #define ANSWER_MAX ((size_t)64 << 20)
 #define TIMEOUT_MS 10000l
+
+int cli_failed(const char *command, const char *fmt, ...)
+{
+	va_list ap;
+
+	fprintf(stderr, "sidelight %s: ", command);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return BASE_EXIT_FAILURE;
+}
 
 void cli_print_safe(const char *s, int width)
 {

@@ -17,6 +17,8 @@
  */
 void cli_print_safe(const char *s, int width);
 
+/* "sidelight COMMAND: ..." on stderr; BASE_EXIT_FAILURE. */
+int cli_failed(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Logs why a command fails; an exit code. */
 #define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
 

@@ -102,10 +102,7 @@ json_t *cli_demo_fetch(const char *address, const char *path);
 
 /* Parses "KIND[@SECONDS]"; returns an exit code. */
 int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
-/*
- * Injects the fault once analysis has learned the shop, and prints the anomalies that follow.
- * Called often.
- */
+/* Called often: injects the fault once the shop is learned, and prints the anomalies after it. */
 void cli_demo_fault_poll(struct cli_demo *d);
 
 /* ---- reports.c ---- */

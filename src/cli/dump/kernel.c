@@ -21,11 +21,9 @@ static void put(const char *name, json_t *o)
 
 static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 {
-	fprintf(stderr, "sidelight dump: region %" PRIu64 ": %s: %s\n", r->region.id, part,
-		region_fault_name(fault));
-	if (!r->error)
-		r->error = EBADMSG;
-	return false;
+	r->error = r->error ?: EBADMSG;
+	return !cli_failed("dump", "region %" PRIu64 ": %s: %s", r->region.id, part,
+			   region_fault_name(fault));
 }
 
 /* Parses the header, and READs the hot line, of a kind of table. False after a line on stderr. */

@@ -12,7 +12,7 @@
 #include <sidelight/flow.h>
 #include <sidelight/task.h>
 
-#include "base/base.h"
+#include "cli/common.h"
 
 #define CONNECT_NS 5000000000ull
 #define READ_NS	   2000000000ull
@@ -194,7 +194,7 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 	if (!why && !shown)
 		why = o->id ? "no region of the kernel has that id" : none;
 	if (why)
-		fprintf(stderr, "sidelight dump: %s: %s\n", o->target, why);
+		cli_failed("dump", "%s: %s", o->target, why);
 	cli_remote_close(&r);
 	return why ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * remote.h - kernel tables of an agent on this host or another, READ one-sided as a collector does.
- */
+/* remote.h - kernel tables of an agent on any host, READ one-sided as a collector does. */
 #ifndef SL_CLI_DUMP_REMOTE_H
 #define SL_CLI_DUMP_REMOTE_H
 

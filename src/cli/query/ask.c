@@ -11,12 +11,6 @@
 
 #include "dta/query/json.h"
 
-int cli_query_failed(const char *what, const char *why)
-{
-	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
-	return BASE_EXIT_FAILURE;
-}
-
 /* ---- over HTTP ---- */
 
 /* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
@@ -30,16 +24,16 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	json_decref(body);
 	free(posted);
 	if (!status) {
-		cli_query_failed(at, why);
+		cli_failed("query", "%s: %s", at, why);
 	} else {
 		j = json_loadb(answer, bytes, JSON_REJECT_DUPLICATES, NULL);
 		if (status != 200 || !j) {
 			const char *said = json_string_value(json_object_get(j, "error"));
 
-			cli_query_failed(at, said ? said
-					     : status == 404
-						     ? "has no stores: is it run with --dta?"
-						     : "gave a malformed answer");
+			cli_failed("query", "%s: %s", at,
+				   said		   ? said
+				   : status == 404 ? "has no stores: is it run with --dta?"
+						   : "gave a malformed answer");
 			json_decref(j);
 			j = NULL;
 		}
@@ -132,7 +126,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		cli_query_failed(c->member[member].at, "gave a malformed answer");
+		cli_failed("query", "%s: gave a malformed answer", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}
@@ -182,21 +176,14 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 			continue;
 		c->member[i].up = met(c, i, store, j);
 		up += c->member[i].up;
-		if (!c->member[i].up) {
-			char why[128];
-
-			snprintf(why, sizeof(why), "no store '%.64s'", store);
-			cli_query_failed(c->member[i].at, why);
-		}
+		if (!c->member[i].up)
+			cli_failed("query", "%s: no store '%.64s'", c->member[i].at, store);
 		json_decref(j);
 	}
 	return up > 0;
 }
 
-/*
- * The order to ask in: the ring's, of members that are up. Members without a name of their own come
- * last.
- */
+/* The order to ask in: the ring's, of members that are up; those without an own name come last. */
 static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 		      const uint32_t *of_ring, uint64_t hash,
 		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
@@ -457,10 +444,7 @@ json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t
 	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
-	/*
-	 * A key great in total may not be among the greatest of any one: ask for as many as
-	 * possible.
-	 */
+	/* A key great in total may not be among the greatest of any one: ask for many. */
 	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
 	add(path, "store", store);
 	add(path, "max", most);

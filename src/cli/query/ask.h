@@ -24,10 +24,7 @@ struct cli_query_settings {
 	bool has_epoch, has_from;
 };
 
-/*
- * The collectors to ask. cli_query_meet() asks each of several for its name and store; a single one
- * is not asked.
- */
+/* Those to ask. cli_query_meet() asks each of several for its name and store. */
 struct cli_query_collectors {
 	const struct cli_query_settings *set;
 	struct {
@@ -45,16 +42,10 @@ struct cli_query_collectors {
 void cli_query_parameters(const struct cli_query_settings *set,
 			  void (*put)(void *context, const char *name, const char *value),
 			  void *context);
-/* One line on stderr; returns BASE_EXIT_FAILURE. */
-int cli_query_failed(const char *what, const char *why);
-/*
- * False after a line on stderr: no collector is reachable, or none has the store. store NULL: any.
- */
+/* False after a line on stderr: no collector that has the store is reachable. store NULL: any. */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
-/*
- * An array of answers of GET /api/v1/dta/query, one per key in order; NULL after a line on stderr.
- */
+/* An array of answers of GET /api/v1/dta/query, one per key; NULL after a line on stderr. */
 json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
 		      size_t n);
 /* The same of one collector alone. */

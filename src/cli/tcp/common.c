@@ -25,13 +25,11 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
-		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type)) {
-			base_usage(cmd,
-				   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, "
-				   "not '%s'",
-				   cli_tcp_common.avoid.v[i]);
-			return false;
-		}
+		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type))
+			return !base_usage(cmd,
+					   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb "
+					   "or iter, not '%s'",
+					   cli_tcp_common.avoid.v[i]);
 		*types |= 1u << type;
 	}
 	return true;
@@ -49,18 +47,6 @@ int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, st
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why)
 {
 	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, "%s", why);
-}
-
-int cli_tcp_failed(const struct base_command *cmd, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "sidelight %s: ", cmd->name);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return BASE_EXIT_FAILURE;
 }
 
 bool cli_tcp_format(const struct base_command *cmd, const char *format)
@@ -100,8 +86,7 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 &&
-			   errno == EAGAIN) { /* a pipe that another process has set non-blocking */
+		} else if (n < 0 && errno == EAGAIN) { /* another process set the pipe so */
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;

@@ -2,12 +2,10 @@
 /* cpu.c - 'sidelight tcp cpu': time on CPUs and in run queues, per task or container. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
-#include "base/json.h"
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -77,9 +76,7 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/*
- * Open flows (with --changed: those with a new snapshot), and closed ones not yet shown as closed.
- */
+/* Open flows (--changed: with a new snapshot), and closed ones not yet shown as closed. */
 static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	size_t count = 0;
@@ -111,18 +108,14 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 static void hot_json(FILE *out, const struct cli_flows_view *v, const struct region_flows_hot *hot,
 		     uint64_t time_ns)
 {
-	struct base_json j;
-
-	base_json_stream(&j, out);
-	base_json_begin(&j, '{');
-	base_json_kbegin(&j, "table", '{');
-	BASE_JSON_NUMBERS(
-		&j, {"time_ns", time_ns}, {"open", hot->open}, {"quarantined", hot->quarantined},
-		{"refused", hot->refused}, {"slots", v->info.slots}, {"journal", hot->journal},
-		{"rounds", hot->round}, {"unsettled", v->unsettled}, {"missed", v->missed});
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_line(&j);
+	cli_json_print(out,
+		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "table",
+				 "time_ns", CLI_INT(time_ns), "open", CLI_INT(hot->open),
+				 "quarantined", CLI_INT(hot->quarantined), "refused",
+				 CLI_INT(hot->refused), "slots", CLI_INT(v->info.slots), "journal",
+				 CLI_INT(hot->journal), "rounds", CLI_INT(hot->round), "unsettled",
+				 CLI_INT(v->unsettled), "missed", CLI_INT(v->missed)),
+		       JSON_COMPACT);
 }
 
 static int show(void *context, bool last)

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * layers.c - 'sidelight tcp layers': time per layer of the stack, by flow, remote, port, container
- * or role.
- */
+/* layers.c - 'sidelight tcp layers': time per layer of the stack, by flow or group of flows. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/grow.h"
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 

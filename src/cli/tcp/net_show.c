@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* net_show.c - prints latencies and unmatched records of 'sidelight tcp net'. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "cli/common.h"
 #include "cli/tcp/net.h"
 
 static const char *const by_names[] = {"all", "flow", "remote", "port"};

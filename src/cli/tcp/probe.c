@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* probe.c - 'sidelight tcp probe': which hooks this kernel allows. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 
 static const struct base_option table[] = {

@@ -55,8 +55,7 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 			 orders[s->order]);
 	}
-	base_usage(cmd, "--sort %s, not '%s'", all, by);
-	return false;
+	return !base_usage(cmd, "--sort %s, not '%s'", all, by);
 }
 
 static bool key(struct cli_tcp_screen *s, char c)
@@ -83,8 +82,7 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 	if (!s->keys)
 		return base_stop_wait(stop, ms);
 	if (poll(p, 2, ms) <= 0)
-		return false; /* EINTR: continued after a stop, or the terminal was resized; redraw
-			       */
+		return false; /* EINTR: continued after a stop, or resized: redraw */
 	if (p[0].revents)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));

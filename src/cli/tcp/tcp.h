@@ -6,9 +6,7 @@
 #include <stdio.h>
 #include <termios.h>
 
-#include <jansson.h>
-
-#include "base/base.h"
+#include "cli/common.h"
 #include "cli/tcp/filter.h"
 #include "source/tcp/layer.h"
 
@@ -61,9 +59,7 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 /* Options of tcp_open() from cli_tcp_common. */
 struct tcp_opts cli_tcp_opts(void);
 
-/* "sidelight tcp VERB: ..." on stderr; BASE_EXIT_FAILURE. */
-int cli_tcp_failed(const struct base_command *cmd, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+#define cli_tcp_failed(cmd, ...) cli_failed((cmd)->name, __VA_ARGS__)
 /*
  * Checks that at most one of --json, --csv and --format microbpf is given. format: of --format, or
  * NULL for a verb without. False after a line on stderr.
@@ -85,19 +81,13 @@ int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
 /* Whether any option selects connections. */
 bool cli_tcp_is_filtered(void);
-/*
- * For a verb that showed nothing: a line on stderr, so that an empty table is not taken for an
- * answer.
- */
+/* A line on stderr after no output, so that an empty table is not taken for an answer. */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
 /* ---- layers.c ---- */
 
 const char *cli_tcp_role_name(enum sl_role role);
-/*
- * Opens the layers with the filter of cli_tcp_common. An exit code, after one line on stderr unless
- * BASE_EXIT_OK.
- */
+/* Opens the layers with the common filter: an exit code, after a line on stderr if it fails. */
 int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 			struct tcp_layers **layers);
 /* The same, delivering records as tcp_layers_trace() does. */
@@ -144,10 +134,7 @@ void cli_tcp_screen_close(struct cli_tcp_screen *screen);
 /* Waits as base_stop_wait() does, and handles keys; returns false when one came. */
 bool cli_tcp_screen_wait(struct cli_tcp_screen *screen, int stop, int ms);
 void cli_tcp_screen_begin(struct cli_tcp_screen *screen);
-/*
- * Prints one line, without newline; left out below the last row. Untrusted text must be made safe
- * before.
- */
+/* Prints a line, given without newline; none below the last row. The text must be safe. */
 void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Chooses the columns that fit, and prints their names. columns must stay valid. */

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/cgroup.h"

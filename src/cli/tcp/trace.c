@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
 #include "cli/tcp/tcp.h"
 
 static struct {
@@ -51,27 +50,20 @@ static uint64_t time_of(const struct cli_trace *t, const struct tcp_layer_record
 
 static void print_json(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
-	struct base_json j;
+	json_t *o = json_pack(
+		"{s:s, s:I, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "record",
+		kinds[r->kind], "time_ns", CLI_INT(time_of(t, r)), "role",
+		cli_tcp_role_name(r->role), "local", t->local, "local_port", r->key.local_port,
+		"remote", t->remote, "remote_port", r->key.remote_port, "seq", CLI_INT(r->seq),
+		"length", CLI_INT(r->length),
+		r->kind == TCP_RECORD_REQUEST ? "response_seq" : "ack", CLI_INT(r->response_seq),
+		"end_seq", CLI_INT((uint32_t)(r->seq + r->length)), "pipelined", r->pipelined,
+		"cgroup", CLI_INT(r->key.cgroup), "netns", CLI_INT(r->key.netns));
 
-	base_json_stream(&j, t->out);
-	base_json_begin(&j, '{');
-	base_json_kstring(&j, "record", kinds[r->kind]);
-	base_json_ku64(&j, "time_ns", time_of(t, r));
-	base_json_kstring(&j, "role", cli_tcp_role_name(r->role));
-	base_json_kstring(&j, "local", t->local);
-	base_json_ku64(&j, "local_port", r->key.local_port);
-	base_json_kstring(&j, "remote", t->remote);
-	BASE_JSON_NUMBERS(&j, {"remote_port", r->key.remote_port}, {"seq", r->seq},
-			  {"length", r->length},
-			  {r->kind == TCP_RECORD_REQUEST ? "response_seq" : "ack", r->response_seq},
-			  {"end_seq", (uint32_t)(r->seq + r->length)});
-	base_json_kbool(&j, "pipelined", r->pipelined);
-	BASE_JSON_NUMBERS(&j, {"cgroup", r->key.cgroup}, {"netns", r->key.netns});
 	for (int i = 0; i < SL_LAYERS; i++)
 		if (t->ns[i] >= 0)
-			base_json_ki64(&j, region_layer_name(i), t->ns[i]);
-	base_json_end(&j, '}');
-	base_json_line(&j);
+			json_object_set_new(o, region_layer_name(i), json_integer(t->ns[i]));
+	cli_json_print(t->out, o, JSON_COMPACT);
 }
 
 static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *r)

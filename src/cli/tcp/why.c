@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * why.c - 'sidelight tcp why': observes connections for a while, and says in a sentence what holds
- * each back, with the numbers that show it.
- */
+/* why.c - 'sidelight tcp why': says what holds connections back, with the numbers that show it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
