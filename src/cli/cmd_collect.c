@@ -175,9 +175,10 @@ static void healthy(struct http_request *req, void *arg)
 
 static void ready(struct http_request *req, void *arg)
 {
-	bool is = collect_collector_ready(arg);
-
-	reply(req, is ? 200 : 503, is ? "ready\n" : "not all hosts were tried yet\n");
+	if (collect_collector_ready(arg))
+		reply(req, 200, "ready\n");
+	else
+		reply(req, 503, "not all hosts were tried yet\n");
 }
 
 static struct http *serve(struct collect_settings *s, struct collect_collector *c,

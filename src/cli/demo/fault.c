@@ -62,16 +62,16 @@ static bool learned(const struct cli_demo *d)
 
 static void inject(struct cli_demo *d, const json_t *answer)
 {
-	char path[128], *answer_of_shop;
+	char path[128], *taken;
 
 	d->fault.above = cli_json_integer(anomaly_of_shop(answer, 0), "id");
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
-	answer_of_shop = cli_demo_http(d->shop_listen, path, "");
-	free(answer_of_shop);
-	if (!answer_of_shop) {
+	taken = cli_demo_http(d->shop_listen, path, "");
+	if (!taken) {
 		cli_demo_complain(d, "the shop does not take the fault");
 		return;
 	}
+	free(taken);
 	d->fault.step = DEMO_FAULT_INJECTED;
 	d->fault.at_ns = base_now_ns();
 	printf("fault %s: injected into the shop for %u s\n", d->fault.kind, d->fault.seconds);

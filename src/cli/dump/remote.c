@@ -17,11 +17,6 @@
 #define CONNECT_NS 5000000000ull
 #define READ_NS	   2000000000ull
 
-static void pause_briefly(void)
-{
-	nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-}
-
 bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 {
 	struct fabric_read read = {
@@ -51,7 +46,7 @@ static bool come_up(struct fabric *f)
 	while (fabric_drive(f, base_now_ns(), &epoch) != FABRIC_UP) {
 		if (base_now_ns() > end)
 			return false;
-		pause_briefly();
+		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 	}
 	return true;
 }

@@ -69,9 +69,8 @@ static bool is_selected(const struct cpu_view *v, const struct region_cpu_row *r
 }
 
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
-static unsigned int order; /* index of orders; qsort() passes no context */
 
-static uint64_t weight(const struct region_cpu_numbers *n)
+static uint64_t weight(const struct region_cpu_numbers *n, unsigned int order)
 {
 	const uint64_t by[] = {n->run_ns + n->wait_ns, n->run_ns, n->wait_ns, n->involuntary,
 			       n->migrations};
@@ -79,10 +78,11 @@ static uint64_t weight(const struct region_cpu_numbers *n)
 	return by[order];
 }
 
-static int busiest_first(const void *a, const void *b)
+static int busiest_first(const void *a, const void *b, void *order)
 {
 	const struct region_cpu_row *x = a, *y = b;
-	uint64_t of_x = weight(&x->n), of_y = weight(&y->n);
+	uint64_t of_x = weight(&x->n, *(unsigned int *)order);
+	uint64_t of_y = weight(&y->n, *(unsigned int *)order);
 
 	return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x->pid > y->pid) - (x->pid < y->pid);
 }
@@ -273,9 +273,8 @@ static int show(void *context, bool last)
 			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
-	order = v->screen.order;
 	if (v->n)
-		qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
+		qsort_r(v->rows, v->n, sizeof(*v->rows), busiest_first, &v->screen.order);
 	if (text) {
 		cli_tcp_screen_begin(&v->screen);
 		cli_tcp_screen_columns(&v->screen, columns + (v->by_task ? 0 : 3),

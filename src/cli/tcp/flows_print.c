@@ -153,9 +153,8 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 
 const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",
 				       "queue",	   "cwnd", "retransmits", NULL};
-static unsigned int order; /* index of cli_flow_orders; qsort() passes no context */
 
-static uint64_t weight(const struct cli_flow_row *r)
+static uint64_t weight(const struct cli_flow_row *r, unsigned int order)
 {
 	const uint64_t by[] = {r->sent + r->received, r->sent,	    r->received, r->flow.srtt_us,
 			       r->flow.queue,	      r->flow.cwnd, r->retrans};
@@ -163,10 +162,10 @@ static uint64_t weight(const struct cli_flow_row *r)
 	return by[order];
 }
 
-static int heaviest(const void *a, const void *b)
+static int heaviest(const void *a, const void *b, void *order)
 {
 	const struct cli_flow_row *x = a, *y = b;
-	uint64_t m = weight(x), n = weight(y);
+	uint64_t m = weight(x, *(unsigned int *)order), n = weight(y, *(unsigned int *)order);
 
 	return m != n ? (m < n) - (m > n) : (x->flow.id < y->flow.id) - (x->flow.id > y->flow.id);
 }
@@ -232,8 +231,7 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	double seconds = (double)ns / 1e9;
 	bool narrow;
 
-	order = s->order;
-	qsort(rows, count, sizeof(*rows), heaviest);
+	qsort_r(rows, count, sizeof(*rows), heaviest, &s->order);
 	cli_tcp_screen_begin(s);
 	narrow = s->columns && s->columns < 100;
 	columns[0].width = columns[1].width = address_width(s, rows, count);

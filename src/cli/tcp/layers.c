@@ -259,9 +259,8 @@ static void sub(struct region_layer_view *v, const struct region_layer_view *bef
 }
 
 static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
-static unsigned int order; /* index of orders; qsort() passes no context */
 
-static double weight(const struct region_layer_view *v)
+static double weight(const struct region_layer_view *v, unsigned int order)
 {
 	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
 	double x;
@@ -280,11 +279,11 @@ static double weight(const struct region_layer_view *v)
 	return isnan(x) ? -1 : x;
 }
 
-static int busiest_first(const void *a, const void *b)
+static int busiest_first(const void *a, const void *b, void *order)
 {
-	double x = weight(a), y = weight(b);
+	double x = weight(a, *(unsigned int *)order), y = weight(b, *(unsigned int *)order);
 
-	return x < y ? 1 : x > y ? -1 : 0;
+	return (x < y) - (x > y);
 }
 
 static void time_cell(struct cli_tcp_screen *s, const uint64_t *cell, double q)
@@ -370,9 +369,7 @@ static int screen(struct cli_layers_view *view, const uint64_t *causes, double s
 			sub(v, b);
 		shown.n += has_segments(v);
 	}
-	order = view->screen.order;
-	if (shown.n)
-		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
+	qsort_r(shown.v, shown.n, sizeof(*shown.v), busiest_first, &view->screen.order);
 	cli_tcp_screen_begin(&view->screen);
 	cli_tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
 			    view->screen.terminal ? "of the last interval" : "since the start");

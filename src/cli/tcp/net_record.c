@@ -2,7 +2,6 @@
 /* net_record.c - 'sidelight tcp net --record FILE': writes this host's records. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -114,23 +113,17 @@ static int run(const struct base_command *self, struct recorder *w)
 
 int cli_tcp_net_record(const struct base_command *self)
 {
-	struct recorder *w = calloc(1, sizeof(*w));
+	static struct recorder w; /* large */
 	const char *name = cli_tcp_net_settings.record;
 	int code;
 
-	if (!w)
-		return cli_tcp_failed(self, "%s", strerror(errno));
-	w->to = strcmp(name, "-") ? fopen(name, "we") : stdout;
-	if (!w->to) {
-		code = cli_tcp_failed(self, "%s: %s", name, strerror(errno));
-		free(w);
-		return code;
-	}
-	code = run(self, w);
-	tcp_layers_close(w->layers);
-	tcp_net_close(w->net);
-	if (w->to != stdout && fclose(w->to) && !code)
+	w.to = strcmp(name, "-") ? fopen(name, "we") : stdout;
+	if (!w.to)
+		return cli_tcp_failed(self, "%s: %s", name, strerror(errno));
+	code = run(self, &w);
+	tcp_layers_close(w.layers);
+	tcp_net_close(w.net);
+	if (w.to != stdout && fclose(w.to) && !code)
 		code = cli_tcp_failed(self, "the file could not be written");
-	free(w);
 	return code;
 }

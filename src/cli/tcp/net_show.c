@@ -93,7 +93,7 @@ static json_t *way_json(const struct tcp_net_row *r, int way)
 	return o;
 }
 
-static void row_json(const struct cli_tcp_net_view *view, const struct tcp_net_row *r)
+static void row_json(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
 	enum tcp_net_by by = cli_tcp_net_settings.by;
 	bool ports = !r->rest && by == TCP_NET_BY_FLOW;
@@ -298,6 +298,10 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 
 void cli_tcp_net_show(struct cli_tcp_net_view *view)
 {
+	void (*print_row)(struct cli_tcp_net_view *,
+			  const struct tcp_net_row *) = cli_tcp_common.json  ? row_json
+							: cli_tcp_common.csv ? row_csv
+									     : row_text;
 	struct tcp_net_totals t;
 
 	tcp_net_stat_totals(view->stat, &t);
@@ -307,16 +311,8 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 				    by_names[cli_tcp_net_settings.by], "way", "segments", "min",
 				    "p50", "p90", "p99", "max", "+- at most", "negative");
 	}
-	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++) {
-		const struct tcp_net_row *r = tcp_net_stat_row(view->stat, i);
-
-		if (cli_tcp_common.json)
-			row_json(view, r);
-		else if (cli_tcp_common.csv)
-			row_csv(view, r);
-		else
-			row_text(view, r);
-	}
+	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++)
+		print_row(view, tcp_net_stat_row(view->stat, i));
 	if (cli_tcp_common.json) {
 		totals_json(view, &t);
 	} else if (cli_tcp_common.csv) {

@@ -151,7 +151,7 @@ void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_colum
 	size_t width = 0;
 
 	s->column = columns;
-	s->n = BASE_MIN(n, CLI_TCP_COLUMNS);
+	s->n = n;
 	s->shown = (1u << s->n) - 1;
 	for (size_t i = 0; i < s->n; i++)
 		width += columns[i].width + (i > 0);

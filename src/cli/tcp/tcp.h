@@ -97,8 +97,6 @@ int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 
 /* ---- screen.c ---- */
 
-#define CLI_TCP_COLUMNS 16u
-
 struct cli_tcp_column {
 	const char *name;
 	uint8_t width; /* characters; the last left-aligned one takes the rest */
