@@ -54,31 +54,25 @@ static void print(const struct cli_tcp_net_view *view, json_t *o)
 
 static json_t *hist_json(const struct tcp_net_hist *h)
 {
-	static const struct {
-		const char *name;
-		double q;
-	} quantiles[] = {{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}, {"p999_ns", 0.999}};
-	json_t *o = json_pack("{s:I, s:I, s:I, s:i}", "count", CLI_INT(h->count), "negative",
-			      CLI_INT(h->negative), "sum_ns", CLI_INT(h->sum), "scale",
-			      TCP_NET_SCALE),
-	       *buckets = json_object();
+	json_t *buckets = json_object();
 	char key[16];
 
-	if (h->count) {
-		json_object_set_new(o, "min_ns", json_integer(h->least));
-		json_object_set_new(o, "max_ns", json_integer(h->most));
-		for (int i = 0; i < 4; i++)
-			json_object_set_new(o, quantiles[i].name,
-					    json_real(tcp_net_hist_quantile(h, quantiles[i].q)));
-	}
 	for (int i = 0; i < TCP_NET_BUCKETS; i++) {
 		if (!h->bucket[i])
 			continue;
 		snprintf(key, sizeof(key), "%d", TCP_NET_FIRST + i);
 		json_object_set_new(buckets, key, json_integer(h->bucket[i]));
 	}
-	json_object_set_new(o, "buckets", buckets);
-	return o;
+	/* Of an empty histogram, quantiles are NAN: json_real() is NULL. */
+	return json_pack("{s:I, s:I, s:I, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o}", "count",
+			 CLI_INT(h->count), "negative", CLI_INT(h->negative), "sum_ns",
+			 CLI_INT(h->sum), "scale", TCP_NET_SCALE, "min_ns",
+			 h->count ? json_integer(h->least) : NULL, "max_ns",
+			 h->count ? json_integer(h->most) : NULL, "p50_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.5)), "p90_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.9)), "p99_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.99)), "p999_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.999)), "buckets", buckets);
 }
 
 static json_t *way_json(const struct tcp_net_row *r, int way)
