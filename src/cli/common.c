@@ -8,7 +8,6 @@
 #include "cli/common.h"
 
 #define ANSWER_MAX ((size_t)64 << 20)
-#define TIMEOUT_MS 10000l
 
 int cli_failed(const char *command, const char *fmt, ...)
 {
@@ -86,8 +85,8 @@ static size_t take(char *from, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-long cli_http(const char *at, const char *path, const char *body, char **answer, size_t *bytes,
-	      char *why, size_t why_bytes)
+long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
+	      size_t *bytes, char *why, size_t why_bytes)
 {
 	struct http_answer a = {.text = calloc(1, 1)};
 	char url[1024], error[CURL_ERROR_SIZE] = "";
@@ -100,7 +99,7 @@ long cli_http(const char *at, const char *path, const char *body, char **answer,
 		curl_easy_setopt(curl, CURLOPT_URL, url);
 		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
 		curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
+		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
 		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
 		curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
@@ -110,8 +109,7 @@ long cli_http(const char *at, const char *path, const char *body, char **answer,
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	}
 	curl_easy_cleanup(curl);
-	if (err)
-		snprintf(why, why_bytes, "%s", *error ? error : curl_easy_strerror(err));
+	snprintf(why, why_bytes, "%s", *error ? error : curl_easy_strerror(err));
 	*answer = a.text;
 	*bytes = a.bytes;
 	return err ? 0 : status;

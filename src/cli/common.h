@@ -39,7 +39,7 @@ void cli_json_print(FILE *out, json_t *j, size_t flags);
  * GET, or POST of body if that is not NULL, of a path at HOST:PORT. Returns the answer's status, or
  * 0 with one line in why. *answer: its body, of at most 64 MiB, with a NUL behind; free it.
  */
-long cli_http(const char *at, const char *path, const char *body, char **answer, size_t *bytes,
-	      char *why, size_t why_bytes);
+long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
+	      size_t *bytes, char *why, size_t why_bytes);
 
 #endif

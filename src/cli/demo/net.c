@@ -12,6 +12,8 @@
 #include "cli/common.h"
 #include "cli/demo/demo.h"
 
+#define TIMEOUT_MS 3000l
+
 /* 0 if the address is free, or errno. */
 static int listen_once(const struct addrinfo *at, uint16_t port)
 {
@@ -72,7 +74,7 @@ char *cli_demo_http(const char *address, const char *path, const char *body)
 	char *answer, why[256];
 	size_t bytes;
 
-	if (cli_http(address, path, body, &answer, &bytes, why, sizeof(why)) == 200)
+	if (cli_http(address, path, body, TIMEOUT_MS, &answer, &bytes, why, sizeof(why)) == 200)
 		return answer;
 	free(answer);
 	return NULL;

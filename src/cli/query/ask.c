@@ -11,6 +11,9 @@
 
 #include "dta/query/json.h"
 
+#define PATH_BYTES 768
+#define TIMEOUT_MS 10000l
+
 /* ---- over HTTP ---- */
 
 /* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
@@ -18,7 +21,7 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 {
 	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
 	size_t bytes;
-	long status = cli_http(at, path, posted, &answer, &bytes, why, sizeof(why));
+	long status = cli_http(at, path, posted, TIMEOUT_MS, &answer, &bytes, why, sizeof(why));
 	json_t *j = NULL;
 
 	json_decref(body);
@@ -41,8 +44,6 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	free(answer);
 	return j;
 }
-
-#define PATH_BYTES 768
 
 /* Adds a parameter to a path of PATH_BYTES. */
 static void add(void *path, const char *key, const char *value)

@@ -51,7 +51,7 @@ struct cli_flows_view {
 	FILE *out;
 	struct cli_tcp_screen screen;
 	uint64_t then_ns, unsettled, missed, refused;
-	bool any; /* flow was seen */
+	bool any, named; /* a flow was seen; CSV: the header was printed */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };
@@ -145,6 +145,9 @@ static int show(void *context, bool last)
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (cli_tcp_common.csv) {
+		if (!v->named)
+			cli_flow_print_csv_head(v->out);
+		v->named = true;
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_csv(v->out, &v->rows[i].flow, real);
 	} else {
@@ -173,8 +176,6 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 		code = BASE_EXIT_USAGE;
 		goto out;
 	}
-	if (cli_tcp_common.csv)
-		cli_flow_print_csv_head(out);
 	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show, &v);
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
