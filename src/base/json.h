@@ -57,6 +57,18 @@ void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decim
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Members that are unsigned numbers: BASE_JSON_NUMBERS(&j, {"used", used}, {"max", max}). */
+struct base_json_number {
+	const char *key;
+	uint64_t value;
+};
+#define BASE_JSON_NUMBERS(j, ...)                                        \
+	do {                                                             \
+		const struct base_json_number n_[] = {__VA_ARGS__};      \
+		for (size_t i_ = 0; i_ < sizeof(n_) / sizeof(*n_); i_++) \
+			base_json_ku64(j, n_[i_].key, n_[i_].value);     \
+	} while (0)
+
 struct base_json_mark base_json_mark(const struct base_json *j);
 void base_json_back(struct base_json *j, struct base_json_mark mark); /* also clears overflow */
 

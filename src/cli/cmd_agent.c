@@ -33,32 +33,35 @@ static const char *rdma_for_nothing(const struct agent_opts *o)
 
 /* ---- --status ---- */
 
-static void size_text(uint64_t bytes, char *out, size_t max)
+/* A member of bytes. */
+static const char *size_text(const json_t *o, const char *key, char out[32])
 {
-	const char *units = "KMGT";
-	double v = (double)bytes;
+	double v = (double)cli_json_integer(o, key);
 	int u = -1;
 
 	for (; v >= 1024 && u < 3; u++)
 		v /= 1024;
 	if (u < 0)
-		snprintf(out, max, "%" PRIu64, bytes);
+		snprintf(out, 32, "%.0f", v);
 	else
-		snprintf(out, max, "%.*f%c", v < 10 ? 1 : 0, v, units[u]);
+		snprintf(out, 32, "%.*f%c", v < 10 ? 1 : 0, v, "KMGT"[u]);
+	return out;
 }
 
-static void age_text(uint64_t since_ns, char *out, size_t max)
+/* The time since a member. */
+static const char *age_text(const json_t *o, const char *key, char out[32])
 {
-	uint64_t now = base_realtime_ns(), s = now > since_ns ? (now - since_ns) / 1000000000 : 0;
+	json_int_t s = ((json_int_t)base_realtime_ns() - cli_json_integer(o, key)) / 1000000000;
 
 	if (s < 120)
-		snprintf(out, max, "%" PRIu64 "s", s);
+		snprintf(out, 32, "%llds", s < 0 ? 0 : s);
 	else if (s < 7200)
-		snprintf(out, max, "%" PRIu64 "m", s / 60);
+		snprintf(out, 32, "%lldm", s / 60);
 	else if (s < 172800)
-		snprintf(out, max, "%" PRIu64 "h", s / 3600);
+		snprintf(out, 32, "%lldh", s / 3600);
 	else
-		snprintf(out, max, "%" PRIu64 "d", s / 86400);
+		snprintf(out, 32, "%lldd", s / 86400);
+	return out;
 }
 
 static void print_counts(const char *title, const json_t *counts)
@@ -71,7 +74,7 @@ static void print_counts(const char *title, const json_t *counts)
 	{
 		if (!json_integer_value(v))
 			continue;
-		printf("%s %s=%lld", any ? "" : title, key, (long long)json_integer_value(v));
+		printf("%s %s=%lld", any ? "" : title, key, json_integer_value(v));
 		any = true;
 	}
 	if (any)
@@ -86,27 +89,24 @@ static void print_status(const json_t *j)
 	char a[32], b[32];
 	size_t i;
 
-	age_text((uint64_t)cli_json_integer(j, "started_ns"), a, sizeof(a));
 	printf("agent %s on %s, pid %lld, up %s\n", cli_json_text(j, "version"),
-	       cli_json_text(j, "host"), (long long)cli_json_integer(j, "pid"), a);
+	       cli_json_text(j, "host"), cli_json_integer(j, "pid"), age_text(j, "started_ns", a));
 	printf("socket %s", cli_json_text(j, "socket"));
 	if (*cli_json_text(j, "rest"))
 		printf("  rest %s", cli_json_text(j, "rest"));
 	if (*cli_json_text(j, "rdma"))
 		printf("  rdma %s", cli_json_text(j, "rdma"));
-	size_text((uint64_t)cli_json_integer(memory, "used"), a, sizeof(a));
-	size_text((uint64_t)cli_json_integer(memory, "max"), b, sizeof(b));
 	printf("\nregions %lld of %lld (%lld live)  memory %s of %s  connections %lld  consumers "
 	       "%lld\n",
-	       (long long)cli_json_integer(regions, "used"),
-	       (long long)cli_json_integer(regions, "max"),
-	       (long long)cli_json_integer(use, "live"), a, b,
-	       (long long)cli_json_integer(json_object_get(use, "connections"), "used"),
-	       (long long)cli_json_integer(use, "consumers"));
+	       cli_json_integer(regions, "used"), cli_json_integer(regions, "max"),
+	       cli_json_integer(use, "live"), size_text(memory, "used", a),
+	       size_text(memory, "max", b),
+	       cli_json_integer(json_object_get(use, "connections"), "used"),
+	       cli_json_integer(use, "consumers"));
 	printf("admitted %lld  reattached %lld  dead %lld  closed %lld  expired %lld\n",
-	       (long long)cli_json_integer(n, "admitted"),
-	       (long long)cli_json_integer(n, "reattached"), (long long)cli_json_integer(n, "dead"),
-	       (long long)cli_json_integer(n, "closed"), (long long)cli_json_integer(n, "expired"));
+	       cli_json_integer(n, "admitted"), cli_json_integer(n, "reattached"),
+	       cli_json_integer(n, "dead"), cli_json_integer(n, "closed"),
+	       cli_json_integer(n, "expired"));
 	print_counts("refused:", json_object_get(n, "refused"));
 	print_counts("dropped:", json_object_get(n, "dropped"));
 	if (!json_array_size(json_object_get(j, "regions")))
@@ -117,10 +117,9 @@ static void print_status(const json_t *j)
 	{
 		const json_t *labels = json_object_get(r, "labels");
 
-		age_text((uint64_t)cli_json_integer(r, "changed_ns"), a, sizeof(a));
-		size_text((uint64_t)cli_json_integer(r, "bytes"), b, sizeof(b));
-		printf("%6lld  %-8s %5s %8s %7lld  ", (long long)cli_json_integer(r, "id"),
-		       cli_json_text(r, "state"), a, b, (long long)cli_json_integer(r, "pid"));
+		printf("%6lld  %-8s %5s %8s %7lld  ", cli_json_integer(r, "id"),
+		       cli_json_text(r, "state"), age_text(r, "changed_ns", a),
+		       size_text(r, "bytes", b), cli_json_integer(r, "pid"));
 		cli_print_safe(cli_json_text(labels, "service"), 24);
 		putchar(' ');
 		cli_print_safe(cli_json_text(labels, "pod"), 0);
@@ -138,22 +137,16 @@ static int show_status(const char *socket, bool as_json)
 	if (!socket || !*socket)
 		socket = SL_SOCKET_DEFAULT;
 	answer = agent_ask_status(socket, error, sizeof(error));
-	if (!answer) {
-		base_logf(BASE_ERROR, "agent", "%s", error);
-		return BASE_EXIT_FAILURE;
-	}
+	if (!answer)
+		return CLI_FAIL("agent", "%s", error);
 	j = json_loads(answer, 0, NULL);
 	free(answer);
-	if (!j) {
-		base_logf(BASE_ERROR, "agent", "%s: the answer is not JSON", socket);
-		return BASE_EXIT_FAILURE;
-	}
-	if (as_json) {
-		json_dumpf(j, stdout, JSON_INDENT(2));
-		putchar('\n');
-	} else {
+	if (!j)
+		return CLI_FAIL("agent", "%s: the answer is not JSON", socket);
+	if (!as_json)
 		print_status(j);
-	}
+	else
+		cli_json_print(stdout, json_incref(j), JSON_INDENT(2));
 	json_decref(j);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
@@ -163,31 +156,24 @@ static int show_status(const char *socket, bool as_json)
 static int serve(const struct agent_opts *o)
 {
 	struct agent *a;
-	char error[256], rest[128] = "", rdma[128] = "";
-	int stop, err;
+	char error[256];
+	int stop = base_stop_fd(), err, code = BASE_EXIT_OK;
 
-	stop = base_stop_fd();
-	if (stop < 0) {
-		base_logf(BASE_ERROR, "agent", "signals: %s", strerror(-stop));
-		return BASE_EXIT_FAILURE;
-	}
+	if (stop < 0)
+		return CLI_FAIL("agent", "signals: %s", strerror(-stop));
 	a = agent_new(o, error, sizeof(error));
 	if (!a) {
-		base_logf(BASE_ERROR, "agent", "%s", error);
 		close(stop);
-		return BASE_EXIT_FAILURE;
+		return CLI_FAIL("agent", "%s", error);
 	}
-	if (agent_rest(a))
-		snprintf(rest, sizeof(rest), " rest=%s", agent_rest(a));
-	if (agent_rdma(a))
-		snprintf(rdma, sizeof(rdma), " rdma=%s", agent_rdma(a));
-	base_ready("socket=%s%s%s", agent_socket(a), rest, rdma);
+	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
+		   agent_rest(a) ?: "", agent_rdma(a) ? " rdma=" : "", agent_rdma(a) ?: "");
 	err = agent_run(a, stop);
 	if (err)
-		base_logf(BASE_ERROR, "agent", "loop: %s", strerror(-err));
+		code = CLI_FAIL("agent", "loop: %s", strerror(-err));
 	agent_free(a);
 	close(stop);
-	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	return code;
 }
 
 /* ---- options ---- */
@@ -275,11 +261,6 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static bool is_filtered(const struct tcp_filter *f)
-{
-	return f->ports.n || f->cidrs.n || f->cgroups.n || f->netns || f->pid || f->sample;
-}
-
 static int check(const struct base_command *self, const struct agent_opts *o)
 {
 	if (!o->max_memory || !o->max_region_size || !o->lease_ns || !o->rest_idle_ns)
@@ -290,8 +271,8 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 							: "--rest-idle");
 	if (rdma_for_nothing(o))
 		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o));
-	if (!o->tcp &&
-	    (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n || is_filtered(&set.filter)))
+	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
+			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
 	if (set.no_rest && set.rest)
 		return base_usage(self, "--rest and --no-rest exclude each other");
@@ -336,7 +317,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--socket-mode '%s' is not an octal mode such as 0660",
 				  set.mode);
 	code = check(self, o);
-	if (code != BASE_EXIT_OK)
+	if (code)
 		return code;
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : AGENT_REST_DEFAULT;
 	o->rest_optional = !set.rest;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
+#include <ctype.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static struct collect_settings {
 	uint32_t connections;
 	bool as_json;
 	struct collect_collector_opts c;
-	bool live;
+	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct collect_tracer_opts t;
 } set = {
@@ -161,19 +162,23 @@ static const struct base_option table[] = {
 	{0},
 };
 
+static void reply(struct http_request *req, int status, const char *text)
+{
+	http_reply(req, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
 static void healthy(struct http_request *req, void *arg)
 {
 	(void)arg;
-	http_reply(req, 200, "text/plain; charset=utf-8", "ok\n", 3);
+	reply(req, 200, "ok\n");
 }
 
 static void ready(struct http_request *req, void *arg)
 {
 	if (collect_collector_ready(arg))
-		http_reply(req, 200, "text/plain; charset=utf-8", "ready\n", 6);
+		reply(req, 200, "ready\n");
 	else
-		http_reply(req, 503, "text/plain; charset=utf-8", "not all hosts were tried yet\n",
-			   29);
+		reply(req, 503, "not all hosts were tried yet\n");
 }
 
 static struct http *serve(struct collect_settings *s, struct collect_collector *c,
@@ -181,36 +186,24 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 			  const struct export_source *source)
 {
 	struct http_opts o = {.listen = s->listen, .max_connections = s->connections};
-	struct http *h;
 	char error[256];
+	struct http *h = http_new(&o, error, sizeof(error));
 	int err;
 
-	h = http_new(&o, error, sizeof(error));
-	if (!h) {
-		base_logf(BASE_ERROR, "collect", "%s", error);
-		return NULL;
+	if (h) {
+		err = http_route(h, "GET", "/-/healthy", healthy, NULL)
+			      ?: http_route(h, "GET", "/-/ready", ready, c);
+		err = err ?: export_route(h, "/metrics", source) ?: api_register(h, c);
+		err = err ?: (tracer ? api_traces(h, tracer) : 0);
+		err = err ?: (stores ? api_dta(h, stores) : 0);
+		if (err)
+			snprintf(error, sizeof(error), "routes: %s", strerror(-err));
+		else if (!http_start(h, error, sizeof(error)))
+			return h;
 	}
-	err = http_route(h, "GET", "/-/healthy", healthy, NULL);
-	if (!err)
-		err = http_route(h, "GET", "/-/ready", ready, c);
-	if (!err)
-		err = export_route(h, "/metrics", source);
-	if (!err)
-		err = api_register(h, c);
-	if (!err && tracer)
-		err = api_traces(h, tracer);
-	if (!err && stores)
-		err = api_dta(h, stores);
-	if (err)
-		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
-	else
-		err = http_start(h, error, sizeof(error));
-	if (err) {
-		base_logf(BASE_ERROR, "collect", "%s", error);
-		http_free(h);
-		return NULL;
-	}
-	return h;
+	base_logf(BASE_ERROR, "collect", "%s", error);
+	http_free(h);
+	return NULL;
 }
 
 /* Ready: every reachable host was read, so that a scrape is complete. */
@@ -234,17 +227,6 @@ struct collect_parts {
 	struct http *http;
 };
 
-static int failed(const char *component, const char *what, const char *why)
-{
-	base_logf(BASE_ERROR, component, "%s%s", what, why);
-	return BASE_EXIT_FAILURE;
-}
-
-static bool is_prometheus(const struct collect_settings *s)
-{
-	return !strcmp(s->mode, "prometheus");
-}
-
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
 static int parts_make(struct collect_parts *p, struct collect_settings *s, int reload)
 {
@@ -254,41 +236,39 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	if (s->live) {
 		p->live = collect_live_new(&s->l, error, sizeof(error));
 		if (!p->live)
-			return failed("collect", "", error);
+			return CLI_FAIL("collect", "%s", error);
 	}
 	p->c = collect_collector_new(&s->c, error, sizeof(error));
 	if (!p->c) {
 		err = errno; /* EINVAL: a malformed target */
-		failed("collect", "", error);
+		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
 	err = p->live ? collect_live_start(p->live, p->c) : 0;
 	if (err)
-		return failed("collect", "analysis: ", strerror(-err));
-	if (is_prometheus(s) && s->t.policy.budget > 0) {
+		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
+	if (s->serves && s->t.policy.budget > 0) {
 		p->tracer = collect_tracer_new(p->c, &s->t, error, sizeof(error));
 		if (!p->tracer)
-			return failed("collect", "traces: ", error);
+			return CLI_FAIL("collect", "traces: %s", error);
 	}
 	if (s->dta) {
 		p->stores = dta_store_server_new(s->dta, error, sizeof(error));
 		if (!p->stores)
-			return failed("dta", "", error);
+			return CLI_FAIL("dta", "%s", error);
 		dta_store_server_reload_on(p->stores, reload);
 		collect_collector_owns(p->c, p->stores);
 	}
 	p->source = collect_collector_source(p->c);
-	if (is_prometheus(s)) {
+	if (s->serves) {
 		p->http = serve(s, p->c, p->tracer, p->stores, &p->source);
 		if (!p->http)
 			return BASE_EXIT_FAILURE;
 	}
 	err = collect_collector_start(p->c);
-	if (!err && p->tracer)
-		err = collect_tracer_start(p->tracer);
-	if (!err && p->stores)
-		err = dta_store_server_start(p->stores);
-	return err ? failed("collect", "threads: ", strerror(-err)) : BASE_EXIT_OK;
+	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
+	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
+	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
 /* False: learned models or samples could not be saved. */
@@ -323,14 +303,14 @@ static int run(struct collect_settings *s)
 	struct collect_parts p = {0};
 
 	if (stop < 0 || (s->dta && reload < 0))
-		code = failed("collect", "signals: ", strerror(stop < 0 ? -stop : -reload));
+		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
 		say_ready(&p, s);
-		code = cli_collect_until(&m, p.c, stop, !is_prometheus(s));
+		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
 	if (!parts_free(&p))
 		code = BASE_EXIT_FAILURE;
@@ -346,29 +326,22 @@ static int run(struct collect_settings *s)
 /* "0,2-5" */
 static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 {
-	*count = 0;
-	while (*s) {
-		unsigned long first, last;
-		char *end;
+	unsigned long first, last;
+	char *end;
 
-		if (*s < '0' || *s > '9')
+	for (*count = 0;; s = end + 1) {
+		if (!isdigit((unsigned char)*s))
 			return -EINVAL;
 		first = last = strtoul(s, &end, 10);
-		if (*end == '-') {
-			s = end + 1;
-			if (*s < '0' || *s > '9')
-				return -EINVAL;
-			last = strtoul(s, &end, 10);
-		}
+		if (*end == '-' && isdigit((unsigned char)end[1]))
+			last = strtoul(end + 1, &end, 10);
 		if (last < first || last >= CPU_SETSIZE || (*end && *end != ','))
 			return -EINVAL;
 		for (; first <= last && *count < max; first++)
 			cpus[(*count)++] = (int)first;
-		if (*end && !end[1])
-			return -EINVAL;
-		s = *end ? end + 1 : end;
+		if (!*end)
+			return 0;
 	}
-	return *count ? 0 : -EINVAL;
 }
 
 /* A target without a slash is a host (fabric.h). */
@@ -410,15 +383,14 @@ static int check_analysis(const struct base_command *self, const struct collect_
 
 static int check(const struct base_command *self, const struct collect_settings *s)
 {
-	bool prometheus = is_prometheus(s);
 	const struct fabric_opts *f = &s->c.fabric;
 	char host[256];
 	uint16_t port;
 
-	if (!prometheus && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
+	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
 				  s->mode);
-	if (s->dta && !prometheus)
+	if (s->dta && !s->serves)
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta)
 		return base_usage(self, "no --agent: name a host to read");
@@ -430,7 +402,7 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
-	if (s->as_json && prometheus)
+	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
 		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
@@ -446,8 +418,9 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
+	set.serves = !strcmp(set.mode, "prometheus");
 	code = check(self, &set);
-	if (code != BASE_EXIT_OK)
+	if (code)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);

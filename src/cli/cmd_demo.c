@@ -40,8 +40,7 @@ struct rounds {
 
 static bool rounds_so_far(const struct cli_demo *d, struct rounds *r)
 {
-	char *text = cli_demo_fetch(d->listen, "/api/v1/status");
-	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *j = cli_demo_fetch(d->listen, "/api/v1/status");
 	const json_t *totals = json_object_get(j, "totals");
 	const json_t *rounds = json_object_get(totals, "rounds");
 	const json_t *missed = json_object_get(totals, "missed_deadlines");
@@ -51,7 +50,6 @@ static bool rounds_so_far(const struct cli_demo *d, struct rounds *r)
 		*r = (struct rounds){(uint64_t)json_integer_value(rounds),
 				     (uint64_t)json_integer_value(missed)};
 	json_decref(j);
-	free(text);
 	return there;
 }
 
@@ -114,7 +112,7 @@ static void sample_lines(const struct cli_demo *d)
 {
 	static const char *const wanted[] = {"http_requests_total{", "shop_revenue_euros_total{",
 					     "queue_jobs_done_total{", "shop_stock{"};
-	char *text = cli_demo_fetch(d->listen, "/metrics");
+	char *text = cli_demo_http(d->listen, "/metrics", NULL);
 
 	if (!text)
 		return;

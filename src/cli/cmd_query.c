@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * cmd_query.c - sidelight query: asks stores through a collector's HTTP API or in a store's file.
- */
+/* cmd_query.c - sidelight query: asks stores, through a collector's HTTP API or in a file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -30,6 +28,11 @@ static struct cli_query_collectors collectors;
 
 static struct dta_store_object *object; /* --file */
 
+static void set_parameter(void *ask, const char *name, const char *value)
+{
+	dta_ask_set(ask, name, value);
+}
+
 static json_t *ask_file(char *const *keys, size_t n)
 {
 	struct dta_held held = {.count = 1, .view = {&object->view}};
@@ -38,27 +41,13 @@ static json_t *ask_file(char *const *keys, size_t n)
 	char error[160];
 
 	dta_ask_init(&ask);
-	if (set.has_epoch)
-		ask.epoch = set.epoch_at;
-	if (set.has_from)
-		ask.from = set.from_at;
-	if (set.policy)
-		dta_ask_set(&ask, "policy", set.policy);
-	if (set.consensus)
-		ask.consensus = set.consensus;
-	if (set.lane >= 0)
-		ask.lane = (uint32_t)set.lane;
-	if (set.max)
-		ask.max = set.max;
-	ask.copies = set.copies;
-	ask.within = set.within;
-	ask.list = set.list;
+	cli_query_parameters(&set, set_parameter, &ask);
 	for (size_t i = 0; i < n || (!n && !i); i++) {
 		if (n)
 			dta_ask_set(&ask, "key", keys[i]);
 		one = dta_query_json(&held, &ask, error, sizeof(error));
 		if (!one) {
-			cli_query_failed(how.file, error);
+			cli_failed("query", "%s: %s", how.file, error);
 			json_decref(answers);
 			return NULL;
 		}
@@ -67,18 +56,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 	return answers;
 }
 
-/* An array of answers, one per key; NULL after a line on stderr. */
-static json_t *ask(const char *store, char *const *keys, size_t n)
-{
-	return how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n);
-}
-
 /* ---- showing ---- */
-
-static void print(const char *s)
-{
-	cli_print_safe(s, 0);
-}
 
 static void show_value(const json_t *a)
 {
@@ -86,46 +64,43 @@ static void show_value(const json_t *a)
 	size_t i;
 
 	if (json_is_string(value)) {
-		print(json_string_value(value));
+		cli_print_safe(json_string_value(value), 0);
 	} else if (json_is_integer(value)) {
-		printf("%" JSON_INTEGER_FORMAT " (at most %.0f too high with probability %.3f)",
-		       json_integer_value(value), json_number_value(json_object_get(a, "error")),
-		       json_number_value(json_object_get(a, "error_probability")));
+		printf("%lld (at most %.0f too high with probability %.3f)",
+		       json_integer_value(value), cli_json_number(a, "error"),
+		       cli_json_number(a, "error_probability"));
 	} else {
 		json_array_foreach(json_object_get(a, "path"), i, hop)
 		{
 			if (json_is_integer(hop))
-				printf("%s%" JSON_INTEGER_FORMAT, i ? " " : "",
-				       json_integer_value(hop));
+				printf("%s%lld", i ? " " : "", json_integer_value(hop));
 			else
 				printf("%s?", i ? " " : "");
 		}
 	}
 	if (json_object_get(a, "agreed"))
-		printf(", %" JSON_INTEGER_FORMAT " cop%s agree%s", cli_json_integer(a, "agreed"),
+		printf(", %lld cop%s agree%s", cli_json_integer(a, "agreed"),
 		       cli_json_integer(a, "agreed") == 1 ? "y" : "ies",
 		       cli_json_integer(a, "agreed") == 1 ? "s" : "");
-	printf(", epoch %" JSON_INTEGER_FORMAT, cli_json_integer(a, "epoch"));
+	printf(", epoch %lld", cli_json_integer(a, "epoch"));
 	if (json_object_get(a, "wrong_probability"))
 		printf(", another key's with probability %.1e",
-		       json_number_value(json_object_get(a, "wrong_probability")));
+		       cli_json_number(a, "wrong_probability"));
 }
 
 static void show_sketch(const json_t *a)
 {
-	print(cli_json_text(a, "store"));
-	if (strcmp(cli_json_text(a, "result"), "found")) {
+	cli_print_safe(cli_json_text(a, "store"), 0);
+	if (!cli_json_is(a, "result", "found")) {
 		printf(": %s\n", cli_json_text(a, "result"));
 		return;
 	}
-	printf(": epoch %" JSON_INTEGER_FORMAT ", %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-	       " reporters%s",
-	       cli_json_integer(a, "epoch"), cli_json_integer(a, "reporters"),
-	       cli_json_integer(a, "expected"),
-	       json_is_true(json_object_get(a, "complete")) ? "" : " (not complete)");
+	printf(": epoch %lld, %lld of %lld reporters%s", cli_json_integer(a, "epoch"),
+	       cli_json_integer(a, "reporters"), cli_json_integer(a, "expected"),
+	       cli_json_true(a, "complete") ? "" : " (not complete)");
 	if (json_object_get(a, "estimate"))
-		printf(": %.0f +- %.0f", json_number_value(json_object_get(a, "estimate")),
-		       json_number_value(json_object_get(a, "error")));
+		printf(": %.0f +- %.0f", cli_json_number(a, "estimate"),
+		       cli_json_number(a, "error"));
 	putchar('\n');
 }
 
@@ -141,41 +116,39 @@ static void show_empty(const json_t *a)
 	}
 	fputs(": empty: never reported, or overwritten", stdout);
 	if (json_object_get(a, "asked"))
-		printf(" (%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " slots in use)",
-		       cli_json_integer(a, "occupied"), cli_json_integer(a, "asked"));
-	printf("; among the last %" JSON_INTEGER_FORMAT
-	       " keys of its epoch it would be found with probability %.3f\n",
-	       cli_json_integer(a, "within"),
-	       json_number_value(json_object_get(a, "found_within_probability")));
+		printf(" (%lld of %lld slots in use)", cli_json_integer(a, "occupied"),
+		       cli_json_integer(a, "asked"));
+	printf("; among the last %lld keys of its epoch it would be found with probability %.3f\n",
+	       cli_json_integer(a, "within"), cli_json_number(a, "found_within_probability"));
 }
 
-/* True if it was found. */
-static bool show(const json_t *a)
+static void show(json_t *a)
 {
 	const char *result = cli_json_text(a, "result");
 	json_t *ring, *item;
 	size_t i, k;
 
-	if (!strcmp(cli_json_text(a, "kind"), "append")) {
+	if (how.json) {
+		cli_json_print(stdout, json_incref(a), JSON_COMPACT);
+	} else if (cli_json_is(a, "kind", "append")) {
 		json_array_foreach(json_object_get(a, "rings"), i, ring)
 		{
 			if (cli_json_integer(ring, "overrun"))
-				fprintf(stderr,
-					"sidelight query: lane %" JSON_INTEGER_FORMAT
-					": %" JSON_INTEGER_FORMAT
-					" blocks were overwritten before they were read\n",
-					cli_json_integer(ring, "lane"),
-					cli_json_integer(ring, "overrun"));
+				cli_failed("query",
+					   "lane %lld: %lld blocks were overwritten before they "
+					   "were read",
+					   cli_json_integer(ring, "lane"),
+					   cli_json_integer(ring, "overrun"));
 			json_array_foreach(json_object_get(ring, "items"), k, item)
 			{
-				print(json_string_value(item));
+				cli_print_safe(json_string_value(item), 0);
 				putchar('\n');
 			}
 		}
-	} else if (!strcmp(cli_json_text(a, "kind"), "sketch")) {
+	} else if (cli_json_is(a, "kind", "sketch")) {
 		show_sketch(a);
 	} else {
-		print(cli_json_text(a, "key"));
+		cli_print_safe(cli_json_text(a, "key"), 0);
 		if (!strcmp(result, "found")) {
 			fputs(" = ", stdout);
 			show_value(a);
@@ -188,14 +161,14 @@ static bool show(const json_t *a)
 			puts(": unknown: no such epoch, or no key of this store");
 		}
 	}
-	return !strcmp(result, "found");
 }
 
 /* ---- commands ---- */
 
 static int show_answers(const char *what, const char *store, char *const *keys, size_t n)
 {
-	json_t *answers = ask(store, keys, n), *a;
+	json_t *answers = how.file ? ask_file(keys, n) : cli_query_ask(&collectors, store, keys, n),
+	       *a;
 	bool found = true;
 	size_t i;
 
@@ -205,18 +178,13 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	{
 		/* "keywrite" is "key-write" in answers. */
 		if (strncmp(cli_json_text(a, "kind"), what, 3)) {
-			fprintf(stderr, "sidelight query: store '%s' is of kind %s\n",
-				cli_json_text(a, "store"), cli_json_text(a, "kind"));
+			cli_failed("query", "store '%s' is of kind %s", cli_json_text(a, "store"),
+				   cli_json_text(a, "kind"));
 			json_decref(answers);
 			return BASE_EXIT_FAILURE;
 		}
-		if (how.json) {
-			json_dumpf(a, stdout, JSON_COMPACT);
-			putchar('\n');
-			found &= !strcmp(cli_json_text(a, "result"), "found");
-		} else {
-			found &= show(a);
-		}
+		show(a);
+		found &= cli_json_is(a, "result", "found");
 	}
 	json_decref(answers);
 	return fflush(stdout) || !found ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
@@ -246,19 +214,15 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 	answers = how.file ? ask_file(NULL, 0)
 			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
-	if (answers && (!strcmp(cli_json_text(a, "result"), "unknown") ||
-			strcmp(cli_json_text(a, "kind"), "append"))) {
-		cli_query_failed(store ? store : how.file,
-				 "no such list or lane of an append store");
+	if (answers && (cli_json_is(a, "result", "unknown") || !cli_json_is(a, "kind", "append"))) {
+		cli_failed("query", "%s: no such list or lane of an append store",
+			   store ? store : how.file);
 		json_decref(answers);
 		answers = NULL;
 	}
 	if (!answers)
 		return -1;
-	if (how.json)
-		json_dumpf(a, stdout, JSON_COMPACT), putchar('\n');
-	else
-		show(a);
+	show(a);
 	json_array_foreach(json_object_get(a, "rings"), k, ring)
 	{
 		struct cli_query_part *to = one ? one : *n < PARTS_MAX ? &parts[(*n)++] : NULL;
@@ -279,12 +243,10 @@ static int follow(const char *store)
 	int stop = base_stop_fd(), n = 0, items, more = 1;
 
 	if (stop < 0)
-		return cli_query_failed("signals", strerror(-stop));
+		return cli_failed("query", "signals: %s", strerror(-stop));
 	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
-		if (how.file || collectors.member[m].up) {
-			if (look(store, m, NULL, parts, &n) < 0)
-				return BASE_EXIT_FAILURE;
-		}
+		if ((how.file || collectors.member[m].up) && look(store, m, NULL, parts, &n) < 0)
+			return BASE_EXIT_FAILURE;
 	while (!fflush(stdout) && !base_stop_wait(stop, more ? 0 : POLL_MS)) {
 		more = 0;
 		for (int i = 0; i < n; i++) {
@@ -306,10 +268,9 @@ static int keys_of(const char *store)
 	if (!j)
 		return BASE_EXIT_FAILURE;
 	if (cli_json_integer(j, "overwritten_blocks"))
-		fprintf(stderr,
-			"sidelight query: %" JSON_INTEGER_FORMAT
-			" blocks of older keys were overwritten: keys may be missing\n",
-			cli_json_integer(j, "overwritten_blocks"));
+		cli_failed("query",
+			   "%lld blocks of older keys were overwritten: keys may be missing",
+			   cli_json_integer(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
 		char flow[DTA_FLOW_TEXT];
@@ -319,17 +280,14 @@ static int keys_of(const char *store)
 		if (bytes > 0 && dta_flow_text(key, (size_t)bytes, flow))
 			json_object_set_new(k, "flow", json_string(flow));
 	}
-	if (how.json) {
-		json_dumpf(j, stdout, JSON_COMPACT);
+	if (how.json)
+		cli_json_print(stdout, json_incref(j), JSON_COMPACT);
+	json_array_foreach(how.json ? NULL : json_object_get(j, "keys"), i, k)
+	{
+		cli_print_safe(cli_json_text(k, json_object_get(k, "flow") ? "flow" : "key"), 0);
+		if (json_object_get(k, "value"))
+			printf(" %lld", cli_json_integer(k, "value"));
 		putchar('\n');
-	} else {
-		json_array_foreach(json_object_get(j, "keys"), i, k)
-		{
-			print(cli_json_text(k, json_object_get(k, "flow") ? "flow" : "key"));
-			if (json_object_get(k, "value"))
-				printf(" %" JSON_INTEGER_FORMAT, cli_json_integer(k, "value"));
-			putchar('\n');
-		}
 	}
 	json_decref(j);
 	return fflush(stdout) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
@@ -342,15 +300,12 @@ static void show_load(const json_t *s)
 	const json_t *m = json_object_get(load, "measured");
 
 	if (load)
-		printf(", load %.3f, success expected %.4f",
-		       json_number_value(json_object_get(load, "load")),
+		printf(", load %.3f, success expected %.4f", cli_json_number(load, "load"),
 		       json_number_value(json_array_get(p, json_array_size(p) - 1)));
 	if (json_is_object(m))
-		printf("; %.1f %% found of %" JSON_INTEGER_FORMAT
-		       " sampled, %.1f %% predicted for their ages",
-		       100 * json_number_value(json_object_get(m, "ratio")),
-		       cli_json_integer(m, "asked"),
-		       100 * json_number_value(json_object_get(m, "predicted")));
+		printf("; %.1f %% found of %lld sampled, %.1f %% predicted for their ages",
+		       100 * cli_json_number(m, "ratio"), cli_json_integer(m, "asked"),
+		       100 * cli_json_number(m, "predicted"));
 }
 
 static void show_status(const json_t *j)
@@ -360,23 +315,22 @@ static void show_status(const json_t *j)
 
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		printf("store %-16s %-10s epoch %" JSON_INTEGER_FORMAT, cli_json_text(s, "name"),
+		printf("store %-16s %-10s epoch %lld", cli_json_text(s, "name"),
 		       cli_json_text(s, "kind"), cli_json_integer(s, "epoch"));
 		show_load(s);
-		puts(json_is_true(json_object_get(s, "waiting")) ? ", waits for a translator" : "");
+		puts(cli_json_true(s, "waiting") ? ", waits for a translator" : "");
 	}
 	json_array_foreach(json_object_get(j, "translators"), i, s)
 		printf("translator %-16s %s\n", cli_json_text(s, "name"),
-		       json_is_true(json_object_get(s, "connected")) ? "connected" : "gone");
-	printf("account: %" JSON_INTEGER_FORMAT " sent = %" JSON_INTEGER_FORMAT
-	       " stored + %" JSON_INTEGER_FORMAT " waiting + %" JSON_INTEGER_FORMAT
-	       " duplicates + %" JSON_INTEGER_FORMAT " late + %" JSON_INTEGER_FORMAT
-	       " dropped + %" JSON_INTEGER_FORMAT " lost + %" JSON_INTEGER_FORMAT " missing%s\n",
+		       cli_json_true(s, "connected") ? "connected" : "gone");
+	printf("account: %lld sent = %lld"
+	       " stored + %lld waiting + %lld duplicates + %lld late + %lld dropped + %lld lost + "
+	       "%lld missing%s\n",
 	       cli_json_integer(a, "sent"), cli_json_integer(a, "stored"),
 	       cli_json_integer(a, "waiting"), cli_json_integer(a, "duplicates"),
 	       cli_json_integer(a, "late"), cli_json_integer(a, "dropped"),
 	       cli_json_integer(a, "lost"), cli_json_integer(a, "missing"),
-	       json_is_true(json_object_get(a, "closes")) ? "" : " (does not close)");
+	       cli_json_true(a, "closes") ? "" : " (does not close)");
 }
 
 static int status(void)
@@ -394,10 +348,10 @@ static int status(void)
 			json_object_set_new(j, "collector", json_string(collectors.member[m].at));
 		else if (collectors.n > 1)
 			printf("collector %s\n", collectors.member[m].at);
-		if (how.json)
-			json_dumpf(j, stdout, JSON_INDENT(1)), putchar('\n');
-		else
+		if (!how.json)
 			show_status(j);
+		else
+			cli_json_print(stdout, json_incref(j), JSON_INDENT(1));
 		json_decref(j);
 	}
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
@@ -497,10 +451,8 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 
 	if (how.file) {
 		object = dta_store_object_open(how.file, error, sizeof(error));
-		if (!object) {
-			fprintf(stderr, "sidelight query: %s\n", error);
-			return BASE_EXIT_FAILURE;
-		}
+		if (!object)
+			return cli_failed("query", "%s", error);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}
@@ -526,7 +478,7 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 					"or status");
 	what = argv[first++];
 	code = check_settings(self);
-	if (code != BASE_EXIT_OK)
+	if (code)
 		return code;
 	if (!strcmp(what, "status")) {
 		if (first != argc || how.file)
@@ -545,10 +497,8 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "%s needs a STORE", what);
 	if (!how.file)
 		store = argv[first++];
-	code = check_kind(self, kind, argv + first, (size_t)(argc - first));
-	if (code != BASE_EXIT_OK)
-		return code;
-	return query(kind, store, argv + first, (size_t)(argc - first));
+	return check_kind(self, kind, argv + first, (size_t)(argc - first))
+		       ?: query(kind, store, argv + first, (size_t)(argc - first));
 }
 
 const struct base_command cli_cmd_query = {

@@ -26,14 +26,19 @@ const char *cli_kind_name(const struct base_command *kind);
  */
 void cli_print_safe(const char *s, int width);
 
+/* "sidelight COMMAND: ..." on stderr; BASE_EXIT_FAILURE. */
+int cli_failed(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Logs why a command fails; an exit code. */
+#define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
+
+/* For 'I' of json_pack(). */
+#define CLI_INT(v) ((json_int_t)(v))
+
 /* The index of word among names, which end with NULL; or -1. */
 int cli_choice(const char *word, const char *const *names);
 /* --legacy a or b: 1 or 2, as in enum dta_legacy; NULL: 0; else -1. */
 int cli_legacy(const char *form);
 
-/* Members of an object: "" or 0 if they are missing or of another type. */
-const char *cli_json_text(const json_t *o, const char *key);
-json_int_t cli_json_integer(const json_t *o, const char *key);
 /* A count of a structure, a uint64_t, and its name in JSON. */
 struct cli_count {
 	const char *name;
@@ -46,7 +51,21 @@ struct cli_count {
 #define CLI_COUNT(type, field) CLI_COUNT_AS(#field, type, field)
 uint64_t cli_count_of(const void *from, const struct cli_count *c);
 void cli_json_counts(json_t *to, const void *from, const struct cli_count *counts, size_t n);
-/* Prints a document, which it takes over, and a newline. */
+/* Members of an object: "" or 0 if they are missing or of another type. */
+const char *cli_json_text(const json_t *o, const char *key);
+json_int_t cli_json_integer(const json_t *o, const char *key); /* printed as %lld */
+double cli_json_number(const json_t *o, const char *key);
+bool cli_json_true(const json_t *o, const char *key);
+/* Whether the member is that text. */
+bool cli_json_is(const json_t *o, const char *key, const char *text);
+/* Prints a document, of which it takes over a reference, and a newline. */
 void cli_json_print(FILE *out, json_t *j, size_t flags);
+
+/*
+ * GET, or POST of body if that is not NULL, of a path at HOST:PORT. Returns the answer's status, or
+ * 0 with one line in why. *answer: its body, of at most 64 MiB, with a NUL behind; free it.
+ */
+long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
+	      size_t *bytes, char *why, size_t why_bytes);
 
 #endif

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <jansson.h>
+
 #include "base/base.h"
 
 #define DEMO_SECOND	 1000000000ull
@@ -81,6 +83,9 @@ int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
 /* Makes the folder, and removes those of killed demos. */
 int cli_demo_folder_make(struct cli_demo *d);
 void cli_demo_folder_remove(struct cli_demo *d);
+/* Writes a file. */
+int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
 /* ---- net.c ---- */
@@ -88,19 +93,16 @@ int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 /* Finds a free address: that of wish, or another port on its host. */
 int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
 			  size_t bytes);
-/* GET: the body as a string to be freed; NULL unless the status is 200. */
-char *cli_demo_fetch(const char *address, const char *path);
-/* POST without a body; true on status 200. */
-bool cli_demo_post(const char *address, const char *path);
+/* GET, or POST of a body: the answer, to be freed; NULL unless the status is 200. */
+char *cli_demo_http(const char *address, const char *path, const char *body);
+/* GET of JSON; NULL if there is none. */
+json_t *cli_demo_fetch(const char *address, const char *path);
 
 /* ---- fault.c ---- */
 
 /* Parses "KIND[@SECONDS]"; returns an exit code. */
 int cli_demo_fault_parse(struct cli_demo *d, const char *wish);
-/*
- * Injects the fault once analysis has learned the shop, and prints the anomalies that follow.
- * Called often.
- */
+/* Called often: injects the fault once the shop is learned, and prints the anomalies after it. */
 void cli_demo_fault_poll(struct cli_demo *d);
 
 /* ---- reports.c ---- */

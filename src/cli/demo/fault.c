@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* fault.c - breaks the shop, and prints what analysis finds. */
-#include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/common.h"
 #include "cli/demo/demo.h"
 
 #define SHOP	"shop-0"
@@ -44,42 +43,35 @@ static const json_t *anomaly_of_shop(const json_t *answer, json_int_t above)
 	const json_t *all = json_object_get(answer, "anomalies"), *a;
 	size_t i;
 
-	json_array_foreach(all, i, a)
-	{
-		const char *pod = json_string_value(json_object_get(a, "pod"));
-
-		if (pod && !strcmp(pod, SHOP) &&
-		    json_integer_value(json_object_get(a, "id")) > above)
-			return a;
-	}
+	json_array_foreach(all, i, a) if (cli_json_is(a, "pod", SHOP) &&
+					  cli_json_integer(a, "id") > above) return a;
 	return NULL;
 }
 
 /* Whether analysis has learned the shop, which may take longer than the warm-up. */
 static bool learned(const struct cli_demo *d)
 {
-	char *text = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
-	json_t *answer = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *answer = cli_demo_fetch(d->listen, "/api/v1/pods?q=" SHOP);
 	const json_t *pod = json_array_get(json_object_get(answer, "pods"), 0);
 	const json_t *verdict = json_object_get(pod, "verdict");
 	bool known = json_is_false(json_object_get(verdict, "learning"));
 
 	json_decref(answer);
-	free(text);
 	return known;
 }
 
 static void inject(struct cli_demo *d, const json_t *answer)
 {
-	const json_t *last = anomaly_of_shop(answer, 0);
-	char path[128];
+	char path[128], *taken;
 
-	d->fault.above = json_integer_value(json_object_get(last, "id"));
+	d->fault.above = cli_json_integer(anomaly_of_shop(answer, 0), "id");
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
-	if (!cli_demo_post(d->shop_listen, path)) {
+	taken = cli_demo_http(d->shop_listen, path, "");
+	if (!taken) {
 		cli_demo_complain(d, "the shop does not take the fault");
 		return;
 	}
+	free(taken);
 	d->fault.step = DEMO_FAULT_INJECTED;
 	d->fault.at_ns = base_now_ns();
 	printf("fault %s: injected into the shop for %u s\n", d->fault.kind, d->fault.seconds);
@@ -92,12 +84,9 @@ static void tell_found(struct cli_demo *d, const json_t *a)
 
 	d->fault.step = DEMO_FAULT_FOUND;
 	printf("fault %s: found %.2f s later, peak %.1f, to blame:", d->fault.kind,
-	       seconds_since(d->fault.at_ns), json_number_value(json_object_get(a, "peak")));
-	json_array_foreach(blame, i, b)
-	{
-		printf(" %s (%.0f %%)", json_string_value(json_object_get(b, "metric")),
-		       json_number_value(json_object_get(b, "share")) * 100);
-	}
+	       seconds_since(d->fault.at_ns), cli_json_number(a, "peak"));
+	json_array_foreach(blame, i, b) printf(" %s (%.0f %%)", cli_json_text(b, "metric"),
+					       cli_json_number(b, "share") * 100);
 	putchar('\n');
 }
 
@@ -105,14 +94,11 @@ void cli_demo_fault_poll(struct cli_demo *d)
 {
 	const json_t *a;
 	json_t *answer;
-	char *text;
 
 	if (!d->fault.kind || d->fault.step == DEMO_FAULT_OVER || base_now_ns() < d->fault.next_ns)
 		return;
 	d->fault.next_ns = base_now_ns() + LOOK_NS;
-	text = cli_demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
-	answer = text ? json_loads(text, 0, NULL) : NULL;
-	free(text);
+	answer = cli_demo_fetch(d->listen, "/api/v1/anomalies?limit=100");
 	a = anomaly_of_shop(answer, d->fault.above);
 	switch (d->fault.step) {
 	case DEMO_FAULT_LEARNING:

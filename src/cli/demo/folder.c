@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -32,10 +33,9 @@ static void remove_tree(const char *path)
 /* The lock of a dead demo's folder of this user, or -1. */
 static int lock_of_dead(int tmp, const char *name)
 {
-	int dir, lock = -1;
+	int dir = openat(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), lock = -1;
 	struct stat st;
 
-	dir = openat(tmp, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return -1;
 	if (!fstat(dir, &st) && st.st_uid == geteuid())
@@ -114,14 +114,24 @@ void cli_demo_folder_remove(struct cli_demo *d)
 		close(d->lock);
 }
 
+int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, ...)
+{
+	FILE *f = fopen(path, "we");
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (f)
+		vfprintf(f, fmt, ap);
+	va_end(ap);
+	return !f || fclose(f) ? cli_demo_complain(d, "%s: %s", path, strerror(errno))
+			       : BASE_EXIT_OK;
+}
+
 /* A shop's mix of requests; delay() limits the rate, as wrk has no such option. */
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
-	FILE *f = fopen(d->script, "we");
-
-	if (!f)
-		return cli_demo_complain(d, "%s: %s", d->script, strerror(errno));
-	fprintf(f,
+	return cli_demo_write(
+		d, d->script,
 		"local n = 0\n"
 		"function delay() return %u end\n"
 		"function request()\n"
@@ -129,15 +139,11 @@ int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 		"  local k = n %% 50\n"
 		"  if k == 49 then return wrk.format('GET', '/no-such-page') end\n"
 		"  if k %% 10 == 3 then\n"
-		"    return wrk.format('POST', '/orders', nil, 'product=' .. (n / 10 %% 4 - n / "
-		"10 %% "
-		"1))\n"
+		"    return wrk.format('POST', '/orders', nil, 'product=' .. (n / 10 %% 4 - n / 10 "
+		"%% 1))\n"
 		"  end\n"
 		"  if k %% 5 == 1 then return wrk.format('GET', '/products/' .. (n %% 4)) end\n"
 		"  return wrk.format('GET', '/products')\n"
 		"end\n",
 		DEMO_CONNECTIONS * 1000 / rate ? DEMO_CONNECTIONS * 1000 / rate : 1);
-	if (fclose(f))
-		return cli_demo_complain(d, "%s: %s", d->script, strerror(errno));
-	return BASE_EXIT_OK;
 }

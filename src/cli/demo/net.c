@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/demo/demo.h"
 
-#define ANSWER_MAX (1u << 20)
+#define TIMEOUT_MS 3000l
 
 /* 0 if the address is free, or errno. */
 static int listen_once(const struct addrinfo *at, uint16_t port)
@@ -69,76 +69,22 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	return BASE_EXIT_OK;
 }
 
-static int connected(const char *address)
+char *cli_demo_http(const char *address, const char *path, const char *body)
 {
-	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *at = NULL;
-	struct timeval limit = {.tv_sec = 3};
-	char host[256], service[8];
-	uint16_t port;
-	int fd;
+	char *answer, why[256];
+	size_t bytes;
 
-	if (base_parse_address(address, host, sizeof(host), &port))
-		return -1;
-	snprintf(service, sizeof(service), "%u", port);
-	if (getaddrinfo(host, service, &hints, &at))
-		return -1;
-	fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) ||
-			setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) ||
-			connect(fd, at->ai_addr, at->ai_addrlen))) {
-		close(fd);
-		fd = -1;
-	}
-	freeaddrinfo(at);
-	return fd;
+	if (cli_http(address, path, body, TIMEOUT_MS, &answer, &bytes, why, sizeof(why)) == 200)
+		return answer;
+	free(answer);
+	return NULL;
 }
 
-bool cli_demo_post(const char *address, const char *path)
+json_t *cli_demo_fetch(const char *address, const char *path)
 {
-	char text[600];
-	int fd = connected(address);
-	ssize_t n = snprintf(text, sizeof(text),
-			     "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", path,
-			     address);
-	bool taken = false;
+	char *text = cli_demo_http(address, path, NULL);
+	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
 
-	if (fd < 0)
-		return false;
-	/* One read suffices for a short answer; the connection stays open. */
-	if (send(fd, text, (size_t)n, MSG_NOSIGNAL) == n &&
-	    (n = recv(fd, text, sizeof(text) - 1, 0)) > 0) {
-		text[n] = 0;
-		taken = !strncmp(text, "HTTP/1.1 200 ", 13);
-	}
-	close(fd);
-	return taken;
-}
-
-char *cli_demo_fetch(const char *address, const char *path)
-{
-	char request[600], *text = malloc(ANSWER_MAX), *body = NULL;
-	int fd = connected(address);
-	size_t got = 0;
-	ssize_t n;
-
-	n = snprintf(request, sizeof(request), "GET %s HTTP/1.0\r\nHost: %s\r\n\r\n", path,
-		     address);
-	if (!text || fd < 0 || send(fd, request, (size_t)n, MSG_NOSIGNAL) != n)
-		goto out;
-	while (got < ANSWER_MAX - 1 && (n = recv(fd, text + got, ANSWER_MAX - 1 - got, 0)) > 0)
-		got += (size_t)n;
-	text[got] = 0;
-	body = strstr(text, "\r\n\r\n");
-	if (body && !strncmp(text, "HTTP/1.", 7) && !strncmp(text + strcspn(text, " "), " 200 ", 5))
-		memmove(text, body + 4, strlen(body + 4) + 1);
-	else
-		body = NULL;
-out:
-	if (fd >= 0)
-		close(fd);
-	if (!body) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	free(text);
+	return j;
 }

@@ -21,7 +21,7 @@ static void show_tail(const struct cli_demo_part *p)
 {
 	char text[2048];
 	int fd = open(p->log, O_RDONLY | O_CLOEXEC);
-	ssize_t n = -1;
+	ssize_t n;
 
 	if (fd < 0)
 		return;
@@ -101,13 +101,14 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 	return BASE_EXIT_OK;
 }
 
-static void describe(int status, char *out, size_t bytes)
+static const char *describe(int status, char out[128])
 {
 	if (WIFSIGNALED(status))
-		snprintf(out, bytes, "was killed by signal %d (%s)", WTERMSIG(status),
+		snprintf(out, 128, "was killed by signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
 	else
-		snprintf(out, bytes, "ended with exit code %d", WEXITSTATUS(status));
+		snprintf(out, 128, "ended with exit code %d", WEXITSTATUS(status));
+	return out;
 }
 
 /* True, once, for a part that has ended. */
@@ -126,17 +127,16 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	int status;
 
 	while (!log_has_ready(p)) {
-		if (reap(p, &status)) {
-			char what[128];
+		bool dead = reap(p, &status);
+		char what[128];
 
-			describe(status, what, sizeof(what));
-			cli_demo_complain(d, "%s %s before it was ready", p->name, what);
-			show_tail(p);
-			return BASE_EXIT_FAILURE;
-		}
-		if (base_now_ns() > end) {
-			cli_demo_complain(d, "%s is not ready after %d s", p->name,
-					  READY_MS / 1000);
+		if (dead || base_now_ns() > end) {
+			if (dead)
+				cli_demo_complain(d, "%s %s before it was ready", p->name,
+						  describe(status, what));
+			else
+				cli_demo_complain(d, "%s is not ready after %d s", p->name,
+						  READY_MS / 1000);
 			show_tail(p);
 			return BASE_EXIT_FAILURE;
 		}
@@ -213,24 +213,14 @@ int cli_demo_start_all(struct cli_demo *d, bool late)
 	return BASE_EXIT_OK;
 }
 
-/* The part that another depends on, or DEMO_PARTS. */
-static int needed_by(int i)
-{
-	switch (i) {
-	case DEMO_TRANSLATE: /* needs the address that the reporter makes */
-		return DEMO_REPORT;
-	case DEMO_LOAD:
-		return DEMO_SHOP;
-	default:
-		return DEMO_PARTS;
-	}
-}
-
+/* Whether the part that this one depends on runs: the reporter makes the translator's address. */
 static bool may_start(const struct cli_demo *d, int i)
 {
-	const int needed = needed_by(i);
+	const struct cli_demo_part *needed = i == DEMO_TRANSLATE ? &d->part[DEMO_REPORT]
+					     : i == DEMO_LOAD	 ? &d->part[DEMO_SHOP]
+								 : NULL;
 
-	return needed == DEMO_PARTS || (d->part[needed].pid && log_has_ready(&d->part[needed]));
+	return !needed || (needed->pid && log_has_ready(needed));
 }
 
 /* Against a dead shop wrk would open some 10,000 connections per second, each a report. */
@@ -249,9 +239,9 @@ int cli_demo_look_after(struct cli_demo *d)
 {
 	for (int i = 0; i < DEMO_PARTS; i++) {
 		struct cli_demo_part *p = &d->part[i];
+		int status, wait_s = i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S;
 		pid_t pid = p->pid;
 		char what[128];
-		int status;
 
 		if (p->wanted && !p->pid && p->restart_ns && base_now_ns() >= p->restart_ns &&
 		    may_start(d, i)) {
@@ -269,8 +259,7 @@ int cli_demo_look_after(struct cli_demo *d)
 			p->quick_deaths = 0;
 			continue;
 		}
-		describe(status, what, sizeof(what));
-		cli_demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, what);
+		cli_demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, describe(status, what));
 		if (i == DEMO_SHOP)
 			pause_load(d);
 		if (!WIFSIGNALED(status))
@@ -285,14 +274,10 @@ int cli_demo_look_after(struct cli_demo *d)
 		}
 		if (p->quick_deaths >= QUICK_DEATHS_MAX)
 			return cli_demo_complain(d, "%s keeps dying; giving up", p->name);
-		p->restart_ns = base_now_ns() +
-				(i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S) *
-					DEMO_SECOND;
-		printf("%s starts again in %d s%s\n", p->name,
-		       i == DEMO_AGENT || i == DEMO_COLLECT ? 2 : RESTART_S,
+		p->restart_ns = base_now_ns() + (uint64_t)wait_s * DEMO_SECOND;
+		printf("%s starts again in %d s%s\n", p->name, wait_s,
 		       i == DEMO_SHOP || i == DEMO_QUEUE
-			       ? "; until then the page shows it as dead, with its "
-				 "last values"
+			       ? "; until then the page shows it as dead, with its last values"
 			       : "");
 		fflush(stdout);
 	}

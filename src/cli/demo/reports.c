@@ -22,19 +22,6 @@ static const char stores[] =
 	"  - {name: flow-keys, number: 2, kind: append, lists: 1, items: 16384, value: 40, "
 	"batch: 1, lanes: 4}\n";
 
-static int write_stores(struct cli_demo *d)
-{
-	FILE *f;
-
-	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
-	f = fopen(d->stores, "we");
-	if (!f)
-		return cli_demo_complain(d, "%s: %s", d->stores, strerror(errno));
-	fprintf(f, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s", d->dir, stores);
-	return fclose(f) ? cli_demo_complain(d, "%s: %s", d->stores, strerror(errno))
-			 : BASE_EXIT_OK;
-}
-
 #if HAVE_BPF
 /* True: the kernel can report; d->report_to is its target. */
 static bool try(struct cli_demo *d)
@@ -61,7 +48,9 @@ int cli_demo_reports_set(struct cli_demo *d)
 {
 	if (!try(d))
 		return BASE_EXIT_OK;
-	if (write_stores(d))
+	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
+	if (cli_demo_write(d, d->stores, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s",
+			   d->dir, stores))
 		return BASE_EXIT_FAILURE;
 	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);
 	cli_demo_part_set(d, DEMO_REPORT, "report", d->self, "report", "--interface", INTERFACE,

@@ -1,13 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * dump.h - what the parts of 'sidelight dump' share.
- *
- * - ../cmd_dump.c: the command line; files, processes and agents as sources
- * - read.c: a snapshot of one region
- * - print.c: a snapshot as text and as JSON
- * - spans.c: its rings of spans, read and printed
- * - remote.c, kernel.c: kernel tables, READ (remote.h)
- */
+/* dump.h - what the parts of 'sidelight dump' share but for kernel tables (remote.h). */
 #ifndef SL_CLI_DUMP_DUMP_H
 #define SL_CLI_DUMP_DUMP_H
 
@@ -21,7 +13,6 @@
 struct cli_dump {
 	const char *source; /* file name, "pid 12 fd 3", "agent id 7" */
 	int fd;
-	uint64_t file_size;
 	struct sl_region_header header;
 	struct region_info info;
 	enum region_fault fault; /* the first fault found */

@@ -118,6 +118,16 @@ static bool has_hot(const struct cli_dump *d)
 	       !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
 }
 
+static bool put_fault(const struct cli_dump *d, const char *title)
+{
+	if (d->error)
+		printf("%s%s\n", title, strerror(d->error));
+	else if (d->fault)
+		printf("%s%s: %s at offset %" PRIu64 "\n", title, d->part,
+		       region_fault_name(d->fault), d->fault_at);
+	return d->error || d->fault;
+}
+
 /* ---- text ---- */
 
 static void text_labels(const struct region_text_label *labels, uint32_t count, const char *open,
@@ -198,28 +208,13 @@ static void text_words(const uint64_t line[8], bool good)
 	puts(good ? " ok" : " UNSETTLED");
 }
 
-static void text_fault(const struct cli_dump *d)
-{
-	if (d->error)
-		printf("fault       %s\n", strerror(d->error));
-	else if (d->fault)
-		printf("fault       %s: %s at offset %" PRIu64 "\n", d->part,
-		       region_fault_name(d->fault), d->fault_at);
-}
-
-static const char *registered(const char *name)
-{
-	return name ? name : "other";
-}
-
 static void text_header(const struct cli_dump *d)
 {
 	const struct sl_region_header *h = &d->header;
 	char boot_id[37];
 
-	printf("region      %s\n", d->source);
 	printf("format      %u.%u, %s, %" PRIu64 " bytes\n", h->version, h->minor,
-	       registered(sl_region_kind_name(h->kind)), h->size);
+	       sl_region_kind_name(h->kind) ?: "other", h->size);
 	printf("instance    %016" PRIx64 ", pid %" PRIu32 ", started ", h->instance, h->pid);
 	put_time(h->start_ns);
 	boot_id_text(boot_id, h->boot_id);
@@ -230,7 +225,7 @@ static void text_header(const struct cli_dump *d)
 
 		printf("section     %-8s offset %" PRIu64 " length %" PRIu64 " stride %" PRIu32
 		       "\n",
-		       registered(sl_section_type_name(s->type)), s->offset, s->length, s->stride);
+		       sl_section_type_name(s->type) ?: "other", s->offset, s->length, s->stride);
 	}
 }
 
@@ -298,22 +293,19 @@ void cli_dump_print_text(const struct cli_dump *d, bool raw_lines)
 {
 	bool hot = has_hot(d);
 
+	printf("region      %s\n", d->source);
 	if (d->info.size) {
 		text_header(d);
 		if (raw_lines) {
 			fputs("hot line   ", stdout);
 			text_words(d->hot_line, d->fault != REGION_FAULT_UNSETTLED || hot);
 		}
-	} else {
-		printf("region      %s\n", d->source);
-	}
-	if (d->info.size && hot) {
-		if (d->info.kind == SL_REGION_DIRECTORY)
+		if (hot && d->info.kind == SL_REGION_DIRECTORY)
 			text_directory(d, raw_lines);
-		else
+		else if (hot)
 			text_metrics(d, raw_lines);
 	}
-	text_fault(d);
+	put_fault(d, "fault       ");
 }
 
 /* ---- JSON ---- */
@@ -331,7 +323,7 @@ static void json_words(struct base_json *j, const char *key, const uint64_t line
 	char word[17];
 
 	base_json_kbegin(j, key, '[');
-	for (unsigned int i = 0; i < 8; i++) {
+	for (int i = 0; i < 8; i++) {
 		snprintf(word, sizeof(word), "%016" PRIx64, line[i]);
 		base_json_string(j, word);
 	}
@@ -407,8 +399,7 @@ static void json_metric(struct base_json *j, const struct cli_dump *d,
 	json_labels(j, m->labels, m->label_count);
 	base_json_kstring(j, "unit", m->unit);
 	base_json_kstring(j, "help", m->help);
-	base_json_ku64(j, "cell", m->cell);
-	base_json_ku64(j, "cells", m->cells);
+	BASE_JSON_NUMBERS(j, {"cell", m->cell}, {"cells", m->cells});
 	base_json_kbool(j, "settled", metric_settled(d, m));
 	json_value(j, m, d->flat + m->cell);
 	base_json_end(j, '}');
@@ -420,23 +411,20 @@ static void json_header(struct base_json *j, const struct cli_dump *d)
 	char boot_id[37];
 
 	boot_id_text(boot_id, h->boot_id);
-	base_json_ku64(j, "version", h->version);
-	base_json_ku64(j, "minor", h->minor);
-	base_json_kstring(j, "kind", registered(sl_region_kind_name(h->kind)));
-	base_json_ku64(j, "size", h->size);
-	base_json_ku64(j, "pid", h->pid);
+	BASE_JSON_NUMBERS(j, {"version", h->version}, {"minor", h->minor});
+	base_json_kstring(j, "kind", sl_region_kind_name(h->kind) ?: "other");
+	BASE_JSON_NUMBERS(j, {"size", h->size}, {"pid", h->pid});
 	base_json_kformat(j, "instance", "%016" PRIx64, h->instance);
-	base_json_ku64(j, "start_ns", h->start_ns);
-	base_json_ku64(j, "start_ticks", h->start_ticks);
+	BASE_JSON_NUMBERS(j, {"start_ns", h->start_ns}, {"start_ticks", h->start_ticks});
 	base_json_kstring(j, "boot_id", boot_id);
 	json_labels(j, d->info.labels, d->info.label_count);
 	base_json_kbegin(j, "sections", '[');
 	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++) {
+		const struct sl_region_section *s = &h->section[i];
+
 		base_json_begin(j, '{');
-		base_json_ku64(j, "type", h->section[i].type);
-		base_json_ku64(j, "stride", h->section[i].stride);
-		base_json_ku64(j, "offset", h->section[i].offset);
-		base_json_ku64(j, "length", h->section[i].length);
+		BASE_JSON_NUMBERS(j, {"type", s->type}, {"stride", s->stride},
+				  {"offset", s->offset}, {"length", s->length});
 		base_json_end(j, '}');
 	}
 	base_json_end(j, ']');
@@ -448,11 +436,8 @@ static void json_entry(struct base_json *j, const struct region_entry *e)
 	base_json_kstring(j, "state", region_state_name(e->state));
 	base_json_ku64(j, "kind", e->kind);
 	base_json_kformat(j, "instance", "%016" PRIx64, e->instance);
-	base_json_ku64(j, "length", e->length);
-	base_json_ku64(j, "addr", e->addr);
-	base_json_ku64(j, "rkey", e->rkey);
-	base_json_ku64(j, "generation", e->generation);
-	base_json_ku64(j, "changed_ns", e->changed_ns);
+	BASE_JSON_NUMBERS(j, {"length", e->length}, {"addr", e->addr}, {"rkey", e->rkey},
+			  {"generation", e->generation}, {"changed_ns", e->changed_ns});
 }
 
 static void json_directory(struct base_json *j, const struct cli_dump *d, bool raw_lines)
@@ -460,13 +445,10 @@ static void json_directory(struct base_json *j, const struct cli_dump *d, bool r
 	const struct region_directory_hot *h = &d->directory;
 
 	base_json_kbegin(j, "hot", '{');
-	base_json_ku64(j, "generation", h->generation);
-	base_json_ku64(j, "entries_used", h->entries_used);
-	base_json_ku64(j, "live", h->live);
-	base_json_ku64(j, "refused", h->refused);
+	BASE_JSON_NUMBERS(j, {"generation", h->generation}, {"entries_used", h->entries_used},
+			  {"live", h->live}, {"refused", h->refused});
 	base_json_kstring(j, "state", region_state_name(h->state));
-	base_json_ku64(j, "changed_ns", h->changed_ns);
-	base_json_ku64(j, "lease_ns", h->lease_ns);
+	BASE_JSON_NUMBERS(j, {"changed_ns", h->changed_ns}, {"lease_ns", h->lease_ns});
 	base_json_end(j, '}');
 	base_json_kbegin(j, "entries", '[');
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
@@ -489,8 +471,7 @@ static void json_lines(struct base_json *j, const struct cli_dump *d)
 	for (uint32_t s = 0; s < d->values.stripes; s++)
 		for (uint32_t l = 0; l < d->values.lines; l++) {
 			base_json_begin(j, '{');
-			base_json_ku64(j, "stripe", s);
-			base_json_ku64(j, "line", l);
+			BASE_JSON_NUMBERS(j, {"stripe", s}, {"line", l});
 			base_json_kbool(j, "settled", line_settled(d, s, l));
 			json_words(j, "words", d->raw[(size_t)s * d->values.lines + l]);
 			base_json_end(j, '}');
@@ -503,18 +484,14 @@ static void json_metrics(struct base_json *j, const struct cli_dump *d, bool raw
 	const struct region_hot *h = &d->hot;
 
 	base_json_kbegin(j, "hot", '{');
-	base_json_ku64(j, "generation", h->generation);
-	base_json_ku64(j, "schema_used", h->schema_used);
-	base_json_ku64(j, "lines_used", h->lines_used);
-	base_json_ku64(j, "stripes_used", h->stripes_used);
+	BASE_JSON_NUMBERS(j, {"generation", h->generation}, {"schema_used", h->schema_used},
+			  {"lines_used", h->lines_used}, {"stripes_used", h->stripes_used});
 	base_json_kstring(j, "state", region_state_name(h->state));
-	base_json_ku64(j, "threads_sharing", h->threads_sharing);
-	base_json_ku64(j, "changed_ns", h->changed_ns);
-	base_json_ku64(j, "refused", h->refused);
+	BASE_JSON_NUMBERS(j, {"threads_sharing", h->threads_sharing}, {"changed_ns", h->changed_ns},
+			  {"refused", h->refused});
 	base_json_end(j, '}');
-	base_json_ku64(j, "unsettled", d->unsettled);
-	base_json_ku64(j, "read_again", d->retries);
-	base_json_ku64(j, "skipped", d->schema.skipped);
+	BASE_JSON_NUMBERS(j, {"unsettled", d->unsettled}, {"read_again", d->retries},
+			  {"skipped", d->schema.skipped});
 	base_json_kbegin(j, "metrics", '[');
 	for (size_t i = 0; d->flat && i < d->schema.count; i++)
 		json_metric(j, d, d->schema.metrics[i]);
@@ -555,12 +532,9 @@ void cli_dump_print_json(const struct cli_dump *d, bool raw_lines)
 void cli_dump_print_check(const struct cli_dump *d)
 {
 	printf("%s: ", d->source);
-	if (d->error)
-		printf("%s\n", strerror(d->error));
-	else if (d->fault)
-		printf("%s: %s at offset %" PRIu64 "\n", d->part, region_fault_name(d->fault),
-		       d->fault_at);
-	else if (d->info.kind == SL_REGION_DIRECTORY)
+	if (put_fault(d, ""))
+		return;
+	if (d->info.kind == SL_REGION_DIRECTORY)
 		printf("ok, %" PRIu32 " entries, %" PRIu32 " live\n", d->directory.entries_used,
 		       d->directory.live);
 	else

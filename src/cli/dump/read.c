@@ -43,10 +43,12 @@ static bool refuse(struct cli_dump *d, enum region_fault fault, const char *part
 	return false;
 }
 
-static void pause_briefly(unsigned int try)
+/* Whether one more attempt may be made, the first being 0; waits before later ones. */
+static bool may_try(const struct cli_dump *d, unsigned int attempt)
 {
-	if (try > 2)
+	if (attempt > 2)
 		nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+	return attempt < TRIES && (!attempt || d->retries < TRIES_OF_ALL_LINES);
 }
 
 static bool read_header(struct cli_dump *d)
@@ -58,12 +60,11 @@ static bool read_header(struct cli_dump *d)
 		d->error = errno;
 		return false;
 	}
-	d->file_size = (uint64_t)st.st_size;
-	if (d->file_size < sizeof(d->header))
+	if ((uint64_t)st.st_size < sizeof(d->header))
 		return refuse(d, REGION_FAULT_SIZE, "header", 0);
 	if (!cli_dump_read_at(d, &d->header, sizeof(d->header), 0))
 		return false;
-	fault = region_info_parse(&d->header, d->file_size, &d->info);
+	fault = region_info_parse(&d->header, (uint64_t)st.st_size, &d->info);
 	return fault ? refuse(d, fault, "header", 0) : true;
 }
 
@@ -71,8 +72,7 @@ static bool read_hot(struct cli_dump *d)
 {
 	enum region_fault fault = REGION_FAULT_NONE;
 
-	for (unsigned int try = 0; try < TRIES; try++) {
-		pause_briefly(try);
+	for (unsigned int try = 0; may_try(d, try); try++) {
 		if (!cli_dump_read_at(d, d->hot_line, 64, d->info.hot))
 			return false;
 		fault = d->info.kind == SL_REGION_METRICS
@@ -88,11 +88,10 @@ static bool read_schema(struct cli_dump *d)
 {
 	enum region_fault fault = REGION_FAULT_NONE;
 
-	for (unsigned int try = 0; try < TRIES; try++) {
+	for (unsigned int try = 0; may_try(d, try); try++) {
 		uint64_t at = d->schema.parsed, bytes = d->hot.schema_used - at;
 		void *copy = malloc(bytes ? bytes : 1);
 
-		pause_briefly(try);
 		if (!copy)
 			return refuse(d, REGION_FAULT_MEMORY, "schema", d->info.schema + at);
 		if (!cli_dump_read_at(d, copy, bytes, d->info.schema + at)) {
@@ -126,10 +125,7 @@ static bool read_values(struct cli_dump *d)
 		for (uint32_t l = 0; l < lines; l++) {
 			bool *settled = &d->settled[(size_t)s * lines + l];
 
-			for (unsigned int try = 0; try < TRIES && !*settled; try++) {
-				if (try && d->retries >= TRIES_OF_ALL_LINES)
-					break;
-				pause_briefly(try);
+			for (unsigned int try = 0; !*settled && may_try(d, try); try++) {
 				if (try &&
 				    !cli_dump_read_at(d, raw[l], SL_LINE_SIZE, base + l * 64ull))
 					return false;
@@ -161,10 +157,8 @@ static bool read_entries(struct cli_dump *d)
 		uint64_t at = d->info.entries + i * 64ull;
 		enum region_fault fault = REGION_FAULT_UNSETTLED;
 
-		for (unsigned int try = 0; try < TRIES && fault == REGION_FAULT_UNSETTLED; try++) {
-			if (try && d->retries >= TRIES_OF_ALL_LINES)
-				break;
-			pause_briefly(try);
+		for (unsigned int try = 0; fault == REGION_FAULT_UNSETTLED && may_try(d, try);
+		     try++) {
 			if (!cli_dump_read_at(d, d->entry_lines[i], SL_LINE_SIZE, at))
 				return false;
 			d->retries += try > 0;

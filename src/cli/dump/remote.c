@@ -12,23 +12,10 @@
 #include <sidelight/flow.h>
 #include <sidelight/task.h>
 
-#include "base/base.h"
-#include "region/decode.h"
+#include "cli/common.h"
 
 #define CONNECT_NS 5000000000ull
 #define READ_NS	   2000000000ull
-#define TRIES	   200
-
-static int failed(const char *target, const char *what)
-{
-	fprintf(stderr, "sidelight dump: %s: %s\n", target, what);
-	return BASE_EXIT_FAILURE;
-}
-
-static void pause_briefly(void)
-{
-	nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
-}
 
 bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length)
 {
@@ -59,47 +46,34 @@ static bool come_up(struct fabric *f)
 	while (fabric_drive(f, base_now_ns(), &epoch) != FABRIC_UP) {
 		if (base_now_ns() > end)
 			return false;
-		pause_briefly();
+		nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
 	}
 	return true;
 }
 
-/* READs a directory entry. */
-static enum region_fault entry(struct cli_remote *r, const struct region_info *info, uint32_t at,
-			       struct region_entry *e)
-{
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
-
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		if (!cli_remote_read(r, info->entries + (uint64_t)at * SL_LINE_SIZE, SL_LINE_SIZE))
-			return REGION_FAULT_MEMORY;
-		fault = region_entry_parse(r->buffer, e);
-	}
-	return fault;
-}
-
-/* Place and number of the entries. */
-static bool directory(struct cli_remote *r, struct region_info *info, uint32_t *used)
+/* Place and number of the directory's entries. */
+static bool directory(struct cli_remote *r)
 {
 	struct region_directory_hot hot;
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	struct region_info info;
+	enum region_fault fault;
 
 	r->region = *fabric_directory(r->fabric);
 	if (!cli_remote_read(r, 0, SL_HEADER_SIZE))
 		return false;
-	if (region_info_parse(r->buffer, r->region.length, info) ||
-	    info->kind != SL_REGION_DIRECTORY) {
-		r->error = EBADMSG;
+	fault = region_info_parse(r->buffer, r->region.length, &info);
+	if (!fault && info.kind != SL_REGION_DIRECTORY)
+		fault = REGION_FAULT_VERSION;
+	if (!fault)
+		fault = CLI_REMOTE_SETTLE(r, info.hot, SL_LINE_SIZE,
+					  region_directory_hot_parse(r->buffer, &info, &hot));
+	if (fault) {
+		r->error = r->error ?: EBADMSG;
 		return false;
 	}
-	for (int i = 0; i < TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		if (!cli_remote_read(r, info->hot, SL_LINE_SIZE))
-			return false;
-		fault = region_directory_hot_parse(r->buffer, info, &hot);
-	}
-	r->error = fault ? EBADMSG : 0;
-	*used = fault ? 0 : hot.entries_used;
-	return !fault;
+	r->entries = info.entries;
+	r->entry_count = hot.entries_used;
+	return true;
 }
 
 static uint32_t kind_of(const char *name)
@@ -113,18 +87,14 @@ static uint32_t kind_of(const char *name)
 /* Maps the region of an entry, and READs its header. */
 static bool take(struct cli_remote *r, const struct region_entry *e)
 {
-	int err;
+	const struct sl_region_header *h = r->buffer;
 
 	r->region = (struct fabric_remote){
 		.id = e->id, .addr = e->addr, .length = e->length, .rkey = e->rkey};
-	err = fabric_map(r->fabric, &r->region);
-	if (err) {
-		r->error = -err;
+	r->error = -fabric_map(r->fabric, &r->region);
+	if (r->error)
 		return false;
-	}
 	if (cli_remote_read(r, 0, SL_HEADER_SIZE)) {
-		const struct sl_region_header *h = r->buffer;
-
 		if (h->instance == e->instance)
 			return true;
 		r->error = ESTALE;
@@ -133,78 +103,59 @@ static bool take(struct cli_remote *r, const struct region_entry *e)
 	return false;
 }
 
-/* The next kernel table in use from entry *at on that matches, with its entry. */
-static bool next_entry(struct cli_remote *r, const struct region_info *info, uint32_t used,
-		       const struct cli_dump_remote_opts *o, uint32_t kind, uint32_t *at,
+/* The entry of the next kernel table in use that matches. */
+static bool next_entry(struct cli_remote *r, const struct cli_dump_remote_opts *o, uint32_t kind,
 		       struct region_entry *e)
 {
-	while (*at < used) {
+	while (r->entry_next < r->entry_count) {
+		uint64_t at = r->entries + (uint64_t)r->entry_next++ * SL_LINE_SIZE;
+
 		r->region = *fabric_directory(r->fabric);
-		if (entry(r, info, (*at)++, e) || e->state == SL_STATE_FREE ||
-		    e->state == SL_STATE_RETIRED || (o->id && e->id != o->id) ||
-		    e->kind <= SL_REGION_DIRECTORY || (kind && e->kind != kind))
-			continue;
-		return true;
+		if (!CLI_REMOTE_SETTLE(r, at, SL_LINE_SIZE, region_entry_parse(r->buffer, e)) &&
+		    e->state != SL_STATE_FREE && e->state != SL_STATE_RETIRED &&
+		    (!o->id || e->id == o->id) && e->kind > SL_REGION_DIRECTORY &&
+		    (!kind || e->kind == kind))
+			return true;
 	}
 	return false;
 }
 
 /* The fabric's own error says more than errno. */
-static const char *reason(struct cli_remote *r)
+static const char *reason(struct cli_remote *r, const char *otherwise)
 {
 	static struct fabric_stats stats;
 
 	fabric_stats(r->fabric, &stats);
-	if (r->error && *stats.last_error)
-		return stats.last_error;
-	return r->error ? strerror(r->error) : "not believed";
+	return *stats.last_error ? stats.last_error : otherwise;
 }
 
-static bool connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o,
-		       struct region_info *info, uint32_t *used, char *why, size_t bytes)
+/* Connects and finds the directory's entries. NULL, or why not. */
+static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o)
 {
 	struct fabric_opts opts = {.device = o->device, .gid_index = o->gid, .ib_port = o->ib_port};
-	struct fabric_stats stats;
 
 	*r = (struct cli_remote){.fabric = fabric_open(o->target, &opts)};
-	if (!r->fabric) {
-		snprintf(why, bytes, "%s", fabric_error());
-		return false;
-	}
+	if (!r->fabric)
+		return fabric_error();
 	r->buffer = fabric_buffer(r->fabric, &r->bytes);
-	if (!come_up(r->fabric)) {
-		fabric_stats(r->fabric, &stats);
-		snprintf(why, bytes, "%s", *stats.last_error ? stats.last_error : "no answer");
-		return false;
-	}
-	if (!directory(r, info, used)) {
-		snprintf(why, bytes, "%s", strerror(r->error));
-		return false;
-	}
-	return true;
+	if (!come_up(r->fabric))
+		return reason(r, "no answer");
+	return directory(r) ? NULL : strerror(r->error);
 }
 
 static const char none[] = "the agent publishes none of that: see 'sidelight agent --tcp'";
 
-bool cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o, uint32_t kind,
-		     char *why, size_t bytes)
+const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *o,
+			    uint32_t kind)
 {
-	struct region_info *info = malloc(sizeof(*info));
-	uint32_t used, at = 0;
-	bool found = false;
+	const char *why = connect_to(r, o);
 	struct region_entry e;
 
-	*r = (struct cli_remote){0};
-	snprintf(why, bytes, "out of memory");
-	if (info && connect_to(r, o, info, &used, why, bytes)) {
-		snprintf(why, bytes, "%s", none);
-		if (next_entry(r, info, used, o, kind, &at, &e)) {
-			found = take(r, &e);
-			snprintf(why, bytes, "%s", reason(r));
-		}
-	}
-	free(info);
-	return found;
+	if (why)
+		return why;
+	if (!next_entry(r, o, kind, &e))
+		return none;
+	return take(r, &e) ? NULL : reason(r, strerror(r->error));
 }
 
 void cli_remote_close(struct cli_remote *r)
@@ -216,18 +167,12 @@ void cli_remote_close(struct cli_remote *r)
 
 int cli_dump_remote(const struct cli_dump_remote_opts *o)
 {
-	struct region_info *info = malloc(sizeof(*info));
-	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, used, shown = 0, at = 0;
-	int code = BASE_EXIT_OK;
+	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, shown = 0;
 	struct cli_remote r;
 	struct region_entry e;
-	char why[256];
+	const char *why = connect_to(&r, o);
 
-	if (!info)
-		return failed(o->target, strerror(ENOMEM));
-	if (!connect_to(&r, o, info, &used, why, sizeof(why)))
-		code = failed(o->target, why);
-	while (!code && next_entry(&r, info, used, o, wanted, &at, &e)) {
+	while (!why && next_entry(&r, o, wanted, &e)) {
 		bool good;
 
 		if (e.kind > SL_REGION_TASKS) /* unknown kind */
@@ -239,11 +184,12 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 			fabric_unmap(r.fabric, &r.region);
 		}
 		if (!good)
-			code = failed(o->target, reason(&r));
+			why = reason(&r, strerror(r.error));
 	}
-	if (!code && !shown)
-		code = failed(o->target, o->id ? "no region of the kernel has that id" : none);
+	if (!why && !shown)
+		why = o->id ? "no region of the kernel has that id" : none;
+	if (why)
+		cli_failed("dump", "%s: %s", o->target, why);
 	cli_remote_close(&r);
-	free(info);
-	return code;
+	return why ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

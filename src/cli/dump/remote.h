@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * remote.h - kernel tables of an agent on this host or another, READ one-sided as a collector does.
- */
+/* remote.h - kernel tables of an agent on any host, READ one-sided as a collector does. */
 #ifndef SL_CLI_DUMP_REMOTE_H
 #define SL_CLI_DUMP_REMOTE_H
 
@@ -10,6 +8,7 @@
 #include <stdint.h>
 
 #include "fabric/fabric.h"
+#include "region/decode.h"
 
 struct cli_dump_remote_opts {
 	const char *target; /* of fabric_open() */
@@ -32,16 +31,32 @@ struct cli_remote {
 	size_t bytes; /* bytes of the buffer, the longest READ */
 	uint64_t reads, retries, unsettled;
 	int error;
+	uint64_t entries; /* of the directory: offset */
+	uint32_t entry_count, entry_next;
 };
 /* READs at most r->bytes into r->buffer. False: r->error. */
 bool cli_remote_read(struct cli_remote *r, uint64_t offset, uint32_t length);
 
+#define CLI_REMOTE_TRIES 200
+/* READs until parse, an expression on r->buffer, settles. A fault; that of a READ is MEMORY. */
+#define CLI_REMOTE_SETTLE(r, offset, length, parse)                                         \
+	({                                                                                  \
+		enum region_fault fault_ = REGION_FAULT_UNSETTLED;                          \
+		for (int i_ = 0; i_ < CLI_REMOTE_TRIES && fault_ == REGION_FAULT_UNSETTLED; \
+		     i_++) {                                                                \
+			(r)->retries += i_ > 0;                                             \
+			fault_ = cli_remote_read(r, offset, length) ? (parse)               \
+								    : REGION_FAULT_MEMORY;  \
+		}                                                                           \
+		fault_;                                                                     \
+	})
+
 /*
  * Connects to an agent, waiting a while for it, and maps the region of this kind or id that is in
- * use, with its header in r->buffer. False: one line in why. Close it in either case.
+ * use, with its header in r->buffer. NULL, or one line that says why not. Close it in either case.
  */
-bool cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *opts, uint32_t kind,
-		     char *why, size_t bytes);
+const char *cli_remote_find(struct cli_remote *r, const struct cli_dump_remote_opts *opts,
+			    uint32_t kind);
 void cli_remote_close(struct cli_remote *r);
 
 /* Prints the region whose header is in r->buffer. False: r->error, or a line on stderr. */

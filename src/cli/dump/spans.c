@@ -11,11 +11,6 @@
 #define TRIES	  100u
 #define LINES_MAX 65536u /* the last of a ring: a hostile head may claim more than there are */
 
-static bool read_line(struct cli_dump *d, uint64_t line[8], uint64_t at)
-{
-	return cli_dump_read_at(d, line, SL_LINE_SIZE, at);
-}
-
 static bool read_ring(struct cli_dump *d, uint32_t i)
 {
 	uint32_t size = d->info.span_lines, roots = SL_SPAN_ROOTS(size), most;
@@ -23,7 +18,7 @@ static bool read_ring(struct cli_dump *d, uint32_t i)
 	uint64_t line[8];
 
 	for (uint32_t try = 0; try < TRIES && !g->settled; try++) {
-		if (!read_line(d, line, region_span_head_at(&d->info, i)))
+		if (!cli_dump_read_at(d, line, SL_LINE_SIZE, region_span_head_at(&d->info, i)))
 			return false;
 		g->settled = !region_span_head_parse(line, &g->head);
 	}
@@ -41,11 +36,13 @@ static bool read_ring(struct cli_dump *d, uint32_t i)
 	if (!g->line || !g->root)
 		return false;
 	for (uint32_t k = 0; k < g->lines; k++)
-		if (!read_line(d, g->line[k], region_span_line_at(&d->info, i, g->first + k)))
+		if (!cli_dump_read_at(d, g->line[k], SL_LINE_SIZE,
+				      region_span_line_at(&d->info, i, g->first + k)))
 			return false;
 	for (uint32_t k = 0; k < g->roots; k++)
-		if (!read_line(d, g->root[k],
-			       region_span_root_at(&d->info, i, g->head.roots - g->roots + k)))
+		if (!cli_dump_read_at(
+			    d, g->root[k], SL_LINE_SIZE,
+			    region_span_root_at(&d->info, i, g->head.roots - g->roots + k)))
 			return false;
 	return true;
 }
@@ -176,8 +173,7 @@ static void json_span(const struct cli_dump *d, const struct region_span_data *s
 		base_json_kformat(j, "parent_id", "%016" PRIx64, s->parent_id);
 	else
 		base_json_kstring(j, "parent_id", "");
-	base_json_ku64(j, "start_ns", s->start_ns);
-	base_json_ku64(j, "duration_ns", s->duration_ns);
+	BASE_JSON_NUMBERS(j, {"start_ns", s->start_ns}, {"duration_ns", s->duration_ns});
 	base_json_kstring(j, "name", string_of(d, s->name));
 	base_json_kstring(j, "kind", kinds[s->kind]);
 	base_json_kstring(j, "status", statuses[s->status]);
@@ -199,10 +195,8 @@ static void json_ring(struct base_json *j, const struct cli_dump *d, const struc
 
 	base_json_begin(j, '{');
 	base_json_kbool(j, "settled", g->settled);
-	base_json_ku64(j, "spans_written", g->head.spans);
-	base_json_ku64(j, "lines", g->head.lines);
-	base_json_ku64(j, "dropped", g->head.dropped);
-	base_json_ku64(j, "cut", g->head.cut);
+	BASE_JSON_NUMBERS(j, {"spans_written", g->head.spans}, {"lines", g->head.lines},
+			  {"dropped", g->head.dropped}, {"cut", g->head.cut});
 	base_json_kbegin(j, "roots", '[');
 	for (uint32_t k = 0; k < g->roots; k++) {
 		if (region_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))

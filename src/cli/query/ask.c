@@ -9,106 +9,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/query/sketch.h"
 #include "dta/query/json.h"
 
-#define ANSWER_MAX ((size_t)64 << 20)
+#define PATH_BYTES 768
 #define TIMEOUT_MS 10000l
 
-int cli_query_failed(const char *what, const char *why)
-{
-	fprintf(stderr, "sidelight query: %s: %s\n", what, why);
-	return BASE_EXIT_FAILURE;
-}
-
 /* ---- over HTTP ---- */
-
-struct ask_answer {
-	char *text;
-	size_t bytes;
-};
-
-static size_t take(char *from, size_t size, size_t n, void *arg)
-{
-	struct ask_answer *a = arg;
-	char *more = a->bytes + size * n <= ANSWER_MAX ? realloc(a->text, a->bytes + size * n + 1)
-						       : NULL;
-
-	if (!more)
-		return 0;
-	a->text = more;
-	memcpy(a->text + a->bytes, from, size * n);
-	a->bytes += size * n;
-	return size * n;
-}
 
 /* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
 static json_t *fetch(const char *at, const char *path, json_t *body)
 {
-	char url[1024], why[CURL_ERROR_SIZE] = "";
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-	struct ask_answer a = {0};
+	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
+	size_t bytes;
+	long status = cli_http(at, path, posted, TIMEOUT_MS, &answer, &bytes, why, sizeof(why));
 	json_t *j = NULL;
-	long status = 0;
-	CURLcode err;
-	CURL *curl = curl_easy_init();
 
 	json_decref(body);
-	snprintf(url, sizeof(url), "http://%s%s", at, path);
-	if (!curl) {
-		free(text);
-		cli_query_failed(url, "out of memory");
-		return NULL;
-	}
-	curl_easy_setopt(curl, CURLOPT_URL, url);
-	curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
-	curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, TIMEOUT_MS);
-	curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
-	curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
-	curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
-	if (text)
-		curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
-	err = curl_easy_perform(curl);
-	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-	curl_easy_cleanup(curl);
-	free(text);
-	if (!err)
-		j = json_loadb(a.text ? a.text : "", a.bytes, JSON_REJECT_DUPLICATES, NULL);
-	if (err)
-		cli_query_failed(at, *why ? why : curl_easy_strerror(err));
-	else if (status != 200 || !j) {
-		const char *said = json_string_value(json_object_get(j, "error"));
+	free(posted);
+	if (!status) {
+		cli_failed("query", "%s: %s", at, why);
+	} else {
+		j = json_loadb(answer, bytes, JSON_REJECT_DUPLICATES, NULL);
+		if (status != 200 || !j) {
+			const char *said = json_string_value(json_object_get(j, "error"));
 
-		cli_query_failed(at, said	     ? said
-				     : status == 404 ? "has no stores: is it run with --dta?"
-						     : "gave a malformed answer");
-		json_decref(j);
-		j = NULL;
+			cli_failed("query", "%s: %s", at,
+				   said		   ? said
+				   : status == 404 ? "has no stores: is it run with --dta?"
+						   : "gave a malformed answer");
+			json_decref(j);
+			j = NULL;
+		}
 	}
-	free(a.text);
+	free(answer);
 	return j;
 }
 
-static void add(char *to, size_t room, const char *key, const char *value)
+/* Adds a parameter to a path of PATH_BYTES. */
+static void add(void *path, const char *key, const char *value)
 {
 	char *safe = curl_easy_escape(NULL, value, 0);
-	size_t n = strlen(to);
+	size_t n = strlen(path);
 
-	snprintf(to + n, room - n, "%c%s=%s", strchr(to, '?') ? '&' : '?', key, safe ? safe : "");
+	snprintf((char *)path + n, PATH_BYTES - n, "%c%s=%s", strchr(path, '?') ? '&' : '?', key,
+		 safe ? safe : "");
 	curl_free(safe);
 }
 
-static void add_number(char *to, size_t room, const char *key, uint64_t value)
+/* The same to an object, where all but the policy are numbers. */
+static void add_member(void *body, const char *key, const char *value)
 {
-	char text[24];
+	uint64_t number;
 
-	snprintf(text, sizeof(text), "%" PRIu64, value);
-	add(to, room, key, text);
+	json_object_set_new(body, key,
+			    base_parse_u64(value, 0, INT64_MAX, &number)
+				    ? json_string(value)
+				    : json_integer(CLI_INT(number)));
 }
 
-/* Adds the query's parameters to a path or an object. */
-static void parameters(const struct cli_query_settings *set, char *path, size_t room, json_t *body)
+void cli_query_parameters(const struct cli_query_settings *set,
+			  void (*put)(void *context, const char *name, const char *value),
+			  void *context)
 {
 	const struct {
 		const char *name;
@@ -125,19 +86,15 @@ static void parameters(const struct cli_query_settings *set, char *path, size_t 
 		{"within", set->within, set->within},
 	};
 
+	char text[24];
+
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
-		if (!numbers[i].given)
-			continue;
-		if (body)
-			json_object_set_new(body, numbers[i].name,
-					    json_integer((json_int_t)numbers[i].value));
-		else
-			add_number(path, room, numbers[i].name, numbers[i].value);
+		snprintf(text, sizeof(text), "%" PRIu64, numbers[i].value);
+		if (numbers[i].given)
+			put(context, numbers[i].name, text);
 	}
-	if (set->policy && body)
-		json_object_set_new(body, "policy", json_string(set->policy));
-	else if (set->policy)
-		add(path, room, "policy", set->policy);
+	if (set->policy)
+		put(context, "policy", set->policy);
 }
 
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
@@ -148,16 +105,16 @@ json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const cha
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
 			  char *const *keys, size_t n)
 {
-	char path[768] = "/api/v1/dta/query";
+	char path[PATH_BYTES] = "/api/v1/dta/query";
 	json_t *j, *list, *body, *answers;
 
 	if (n < 2) {
-		add(path, sizeof(path), "store", store);
+		add(path, "store", store);
 		if (n)
-			add(path, sizeof(path), "key", keys[0]);
-		parameters(c->set, path, sizeof(path), NULL);
+			add(path, "key", keys[0]);
+		cli_query_parameters(c->set, add, path);
 		if (c->n > 1 && !strcmp(c->kind, "sketch"))
-			add_number(path, sizeof(path), "cells", 1);
+			add(path, "cells", "1");
 		j = cli_query_get(c, member, path);
 		return j ? json_pack("[o]", j) : NULL;
 	}
@@ -165,12 +122,12 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	for (size_t i = 0; i < n; i++)
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
-	parameters(c->set, NULL, 0, body);
+	cli_query_parameters(c->set, add_member, body);
 	j = fetch(c->member[member].at, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		cli_query_failed(c->member[member].at, "gave a malformed answer");
+		cli_failed("query", "%s: gave a malformed answer", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}
@@ -189,7 +146,7 @@ static bool met(struct cli_query_collectors *c, uint32_t member, const char *sto
 		 cli_json_text(j, "called"));
 	json_array_foreach(json_object_get(j, "stores"), i, s)
 	{
-		if (!store || strcmp(cli_json_text(s, "name"), store))
+		if (!store || !cli_json_is(s, "name", store))
 			continue;
 		snprintf(c->kind, sizeof(c->kind), "%s", cli_json_text(s, "kind"));
 		c->tenant = (uint16_t)cli_json_integer(s, "tenant");
@@ -220,21 +177,14 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 			continue;
 		c->member[i].up = met(c, i, store, j);
 		up += c->member[i].up;
-		if (!c->member[i].up) {
-			char why[128];
-
-			snprintf(why, sizeof(why), "no store '%.64s'", store);
-			cli_query_failed(c->member[i].at, why);
-		}
+		if (!c->member[i].up)
+			cli_failed("query", "%s: no store '%.64s'", c->member[i].at, store);
 		json_decref(j);
 	}
 	return up > 0;
 }
 
-/*
- * The order to ask in: the ring's, of members that are up. Members without a name of their own come
- * last.
- */
+/* The order to ask in: the ring's, of members that are up; those without an own name come last. */
 static uint32_t order(const struct cli_query_collectors *c, const struct dta_hash_ring *ring,
 		      const uint32_t *of_ring, uint64_t hash,
 		      uint32_t asked[DTA_HASH_RING_MEMBERS_MAX])
@@ -282,12 +232,12 @@ static int weight(const json_t *a)
 	static const char *const of[] = {"unknown", "empty", "conflict", "found"};
 	int w = 3;
 
-	while (w > 0 && strcmp(cli_json_text(a, "result"), of[w]))
+	while (w > 0 && !cli_json_is(a, "result", of[w]))
 		w--;
 	return w;
 }
 
-/* Asks each open key of its member of this turn: asked[i * n + turn] for key i. */
+/* Asks a member for keys[i], the answer to which is answers[of[i]]. */
 static void ask_turn(struct cli_query_collectors *c, uint32_t member, const char *store,
 		     char *const *keys, const size_t *of, size_t n, json_t *answers)
 {
@@ -315,29 +265,30 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 {
 	static struct dta_hash_ring ring;
 	uint32_t of_ring[DTA_HASH_RING_MEMBERS_MAX];
-	uint32_t(*asked)[DTA_HASH_RING_MEMBERS_MAX] = calloc(n, sizeof(*asked));
-	uint32_t *turns = calloc(n, sizeof(*turns));
+	struct {
+		uint32_t turns, asked[DTA_HASH_RING_MEMBERS_MAX];
+	} *plan = calloc(n, sizeof(*plan));
 	char **some = calloc(n, sizeof(*some));
 	size_t *of = calloc(n, sizeof(*of));
 	json_t *answers = json_array();
 
 	ring_of(c, &ring, of_ring);
-	for (size_t i = 0; asked && turns && some && of && i < n; i++) {
+	for (size_t i = 0; plan && some && of && i < n; i++) {
 		uint8_t key[SL_STORE_KEY_MAX];
 		int bytes = dta_query_key(keys[i], key);
 
 		json_array_append_new(answers, json_null());
-		turns[i] = order(
+		plan[i].turns = order(
 			c, &ring, of_ring,
 			dta_hash_ring_hash(c->tenant, c->store, key, bytes > 0 ? (size_t)bytes : 0),
-			asked[i]);
+			plan[i].asked);
 	}
 	for (uint32_t turn = 0; json_array_size(answers) && turn < c->n; turn++)
 		for (uint32_t m = 0; m < c->n; m++) {
 			size_t k = 0;
 
 			for (size_t i = 0; i < n && c->member[m].up; i++)
-				if (turn < turns[i] && asked[i][turn] == m &&
+				if (turn < plan[i].turns && plan[i].asked[turn] == m &&
 				    weight(json_array_get(answers, i)) < 2) {
 					of[k] = i;
 					some[k++] = keys[i];
@@ -345,8 +296,7 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 			if (k)
 				ask_turn(c, m, store, some, of, k, answers);
 		}
-	free(asked);
-	free(turns);
+	free(plan);
 	free(some);
 	free(of);
 	for (size_t i = 0; i < n; i++)
@@ -357,33 +307,34 @@ static json_t *ask_in_turn(struct cli_query_collectors *c, const char *store, ch
 	return answers;
 }
 
+static void sum(json_t *to, const json_t *from, const char *key)
+{
+	const json_t *x = json_object_get(to, key), *y = json_object_get(from, key);
+
+	json_object_set_new(to, key,
+			    json_is_real(x) || json_is_real(y)
+				    ? json_real(json_number_value(x) + json_number_value(y))
+				    : json_integer(json_integer_value(x) + json_integer_value(y)));
+}
+
 /* Sums counters: each is never too low, and too high by at most its bound, with its probability. */
 static void add_up(json_t *to, const json_t *a)
 {
-	static const char *const sums[] = {"value", "error"};
-
-	if (strcmp(cli_json_text(a, "result"), "found"))
+	if (!cli_json_is(a, "result", "found"))
 		return;
-	if (strcmp(cli_json_text(to, "result"), "found")) {
+	if (!cli_json_is(to, "result", "found")) {
 		json_object_update(to, (json_t *)(uintptr_t)a);
 		return;
 	}
-	for (size_t i = 0; i < 2; i++) {
-		const json_t *x = json_object_get(to, sums[i]), *y = json_object_get(a, sums[i]);
-
-		json_object_set_new(
-			to, sums[i],
-			json_is_integer(x) && json_is_integer(y)
-				? json_integer(json_integer_value(x) + json_integer_value(y))
-				: json_real(json_number_value(x) + json_number_value(y)));
-	}
+	sum(to, a, "value");
+	sum(to, a, "error");
 	json_object_set_new(to, "error_probability",
-			    json_real(json_number_value(json_object_get(to, "error_probability")) *
-				      json_number_value(json_object_get(a, "error_probability"))));
+			    json_real(cli_json_number(to, "error_probability") *
+				      cli_json_number(a, "error_probability")));
 }
 
-static void one_of_many(const struct cli_query_collectors *c, uint32_t member, const char *key,
-			json_t *all, const json_t *a)
+static void one_of_many(const struct cli_query_collectors *c, const char *key, json_t *all,
+			const json_t *a)
 {
 	json_t *ring;
 	size_t k;
@@ -392,10 +343,7 @@ static void one_of_many(const struct cli_query_collectors *c, uint32_t member, c
 		add_up(all, a);
 	} else if (!strcmp(c->kind, "append")) {
 		json_array_foreach(json_object_get(a, "rings"), k, ring)
-		{
-			json_object_set_new(ring, "collector", json_string(c->member[member].at));
 			json_array_append(json_object_get(all, "rings"), ring);
-		}
 		if (weight(a) > weight(all))
 			json_object_set_new(all, "result", json_string(cli_json_text(a, "result")));
 	} else {
@@ -406,30 +354,25 @@ static void one_of_many(const struct cli_query_collectors *c, uint32_t member, c
 static json_t *ask_all(struct cli_query_collectors *c, const char *store, char *const *keys,
 		       size_t n)
 {
-	json_t *answers = NULL, *got, *a;
+	json_t *answers = NULL, *got, *a, *ring;
 	json_int_t asked = 0;
-	size_t k;
+	size_t k, i;
 
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_ask_one(c, m, store, keys, n) : NULL;
 		if (!got)
 			continue;
 		asked++;
-		if (!answers) {
-			answers = got;
-			json_array_foreach(answers, k, a)
-			{
-				json_t *ring;
-				size_t i;
-
-				json_array_foreach(json_object_get(a, "rings"), i, ring)
-					json_object_set_new(ring, "collector",
-							    json_string(c->member[m].at));
-			}
-			continue;
-		}
 		json_array_foreach(got, k, a)
-			one_of_many(c, m, n ? keys[k] : NULL, json_array_get(answers, k), a);
+		{
+			json_array_foreach(json_object_get(a, "rings"), i, ring)
+				json_object_set_new(ring, "collector",
+						    json_string(c->member[m].at));
+			if (answers)
+				one_of_many(c, n ? keys[k] : NULL, json_array_get(answers, k), a);
+		}
+		if (!answers)
+			answers = json_incref(got);
 		json_decref(got);
 	}
 	json_array_foreach(answers, k, a)
@@ -464,13 +407,10 @@ static int by_value(const void *x, const void *y)
 static void add_keys(json_t *all, json_t *index, const json_t *got)
 {
 	json_t *keys = json_object_get(all, "keys"), *k, *have;
-	static const char *const sums[] = {"known", "overwritten_blocks"};
 	size_t i;
 
-	for (i = 0; i < 2; i++)
-		json_object_set_new(all, sums[i],
-				    json_integer(cli_json_integer(all, sums[i]) +
-						 cli_json_integer(got, sums[i])));
+	sum(all, got, "known");
+	sum(all, got, "overwritten_blocks");
 	json_array_foreach(json_object_get(got, "keys"), i, k)
 	{
 		have = json_object_get(index, cli_json_text(k, "key"));
@@ -478,9 +418,7 @@ static void add_keys(json_t *all, json_t *index, const json_t *got)
 			json_array_append(keys, k);
 			json_object_set(index, cli_json_text(k, "key"), k);
 		} else if (json_object_get(k, "value")) {
-			json_object_set_new(have, "value",
-					    json_integer(cli_json_integer(have, "value") +
-							 cli_json_integer(k, "value")));
+			sum(have, k, "value");
 		}
 	}
 }
@@ -504,17 +442,15 @@ static void cut(json_t *all, size_t max, bool top)
 
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top)
 {
-	char path[256] = "/api/v1/dta/keys";
+	char path[PATH_BYTES] = "/api/v1/dta/keys", most[24];
 	json_t *all = NULL, *got, *index = json_object();
 
-	add(path, sizeof(path), "store", store);
-	/*
-	 * A key great in total may not be among the greatest of any one: ask for as many as
-	 * possible.
-	 */
-	add_number(path, sizeof(path), "max", c->n > 1 && top ? 10000 : max);
+	/* A key great in total may not be among the greatest of any one: ask for many. */
+	snprintf(most, sizeof(most), "%zu", c->n > 1 && top ? 10000 : max);
+	add(path, "store", store);
+	add(path, "max", most);
 	if (top)
-		add(path, sizeof(path), "top", "1");
+		add(path, "top", "1");
 	for (uint32_t m = 0; m < c->n; m++) {
 		got = c->member[m].up ? cli_query_get(c, m, path) : NULL;
 		if (!got)

@@ -24,10 +24,7 @@ struct cli_query_settings {
 	bool has_epoch, has_from;
 };
 
-/*
- * The collectors to ask. cli_query_meet() asks each of several for its name and store; a single one
- * is not asked.
- */
+/* Those to ask. cli_query_meet() asks each of several for its name and store. */
 struct cli_query_collectors {
 	const struct cli_query_settings *set;
 	struct {
@@ -41,16 +38,14 @@ struct cli_query_collectors {
 	uint16_t tenant, store;
 };
 
-/* One line on stderr; returns BASE_EXIT_FAILURE. */
-int cli_query_failed(const char *what, const char *why);
-/*
- * False after a line on stderr: no collector is reachable, or none has the store. store NULL: any.
- */
+/* Calls put for each parameter that is set. */
+void cli_query_parameters(const struct cli_query_settings *set,
+			  void (*put)(void *context, const char *name, const char *value),
+			  void *context);
+/* False after a line on stderr: no collector that has the store is reachable. store NULL: any. */
 bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_settings *set,
 		    const char *store);
-/*
- * An array of answers of GET /api/v1/dta/query, one per key in order; NULL after a line on stderr.
- */
+/* An array of answers of GET /api/v1/dta/query, one per key; NULL after a line on stderr. */
 json_t *cli_query_ask(struct cli_query_collectors *c, const char *store, char *const *keys,
 		      size_t n);
 /* The same of one collector alone. */
@@ -60,5 +55,16 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
 /* GET of a path from one collector. NULL after a line on stderr. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
+
+/* ---- sketch.c ---- */
+
+/*
+ * Adds another collector's answer to all, both with cells: sketches of one epoch are merged, else
+ * the newer wins. If cells cannot be merged (too many, other seed or size), the one with more
+ * reporters wins. key: as asked, or NULL. says_more: a wins unless both found one.
+ */
+void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more);
+/* Removes the members that only merging needs. */
+void cli_query_end_sketch(json_t *all);
 
 #endif

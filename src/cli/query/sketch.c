@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* sketch.c - see sketch.h. Answers are checked before they are used. */
-#include "cli/query/sketch.h"
-
+/*
+ * sketch.c - merges sketches of one epoch that lie in several collectors, because translators
+ * changed to another while one was away. Reporters count epochs, so that equal numbers mean the
+ * same epoch everywhere. Answers are checked before they are used.
+ */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "cli/common.h"
+#include "cli/query/ask.h"
 #include "base/text.h"
 #include "dta/query/json.h"
 
@@ -52,16 +54,13 @@ static bool add_reporters(json_t *all, const json_t *a)
 		map[i] |= more[i];
 		ended += __builtin_popcountll(map[i]);
 	}
-	if (cli_json_integer(a, "expected") > expected)
-		expected = cli_json_integer(a, "expected");
-	json_object_set_new(all, "map", dta_query_hex(map, sizeof(map)));
-	json_object_set_new(all, "reporters", json_integer(ended));
-	json_object_set_new(all, "expected", json_integer(expected));
-	json_object_set_new(all, "complete", json_boolean(ended >= expected));
-	json_object_set_new(all, "cells_merged",
-			    json_integer(cli_json_integer(all, "cells_merged") +
-					 cli_json_integer(a, "cells_merged")));
-	return true;
+	expected = BASE_MAX(expected, cli_json_integer(a, "expected"));
+	return !json_object_update_new(all, json_pack("{s:o,s:I,s:I,s:b,s:I}", "map",
+						      dta_query_hex(map, sizeof(map)), "reporters",
+						      ended, "expected", expected, "complete",
+						      ended >= expected, "cells_merged",
+						      cli_json_integer(all, "cells_merged") +
+							      cli_json_integer(a, "cells_merged")));
 }
 
 static bool merged(json_t *all, const json_t *a, const char *key)
@@ -97,8 +96,7 @@ static bool merged(json_t *all, const json_t *a, const char *key)
 
 void cli_query_add_sketch(json_t *all, const json_t *a, const char *key, bool says_more)
 {
-	const bool both = !strcmp(cli_json_text(a, "result"), "found") &&
-			  !strcmp(cli_json_text(all, "result"), "found");
+	const bool both = cli_json_is(a, "result", "found") && cli_json_is(all, "result", "found");
 
 	if (both && cli_json_integer(a, "epoch") == cli_json_integer(all, "epoch"))
 		says_more = !merged(all, a, key) &&

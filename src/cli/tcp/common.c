@@ -25,28 +25,47 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types)
 
 	*types = 0;
 	for (size_t i = 0; i < cli_tcp_common.avoid.n; i++) {
-		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type)) {
-			base_usage(cmd,
-				   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb or iter, "
-				   "not '%s'",
-				   cli_tcp_common.avoid.v[i]);
-			return false;
-		}
+		if (tcp_hook_type_of(cli_tcp_common.avoid.v[i], &type))
+			return !base_usage(cmd,
+					   "--avoid tp_btf, fentry, kprobe, netfilter, cgroup_skb "
+					   "or iter, not '%s'",
+					   cli_tcp_common.avoid.v[i]);
 		*types |= 1u << type;
 	}
 	return true;
+}
+
+int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, struct tcp **tcp)
+{
+	char why[256];
+	int err = tcp_open(opts, tcp, why, sizeof(why)) ?: tcp_attach(*tcp, why, sizeof(why));
+
+	return err ? cli_tcp_not_opened(cmd, err, why) : BASE_EXIT_OK;
 }
 #endif
 
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why)
 {
-	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, why);
+	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, "%s", why);
 }
 
-int cli_tcp_failed(const struct base_command *cmd, const char *what)
+bool cli_tcp_format(const struct base_command *cmd, const char *format)
 {
-	fprintf(stderr, "sidelight %s: %s\n", cmd->name, what);
-	return BASE_EXIT_FAILURE;
+	struct cli_tcp_common *c = &cli_tcp_common;
+
+	c->microbpf = format && !strcmp(format, "microbpf");
+	if (format && !c->microbpf && strcmp(format, "text"))
+		return !base_usage(cmd, "--format text or microbpf, not '%s'", format);
+	if (c->json + c->csv + c->microbpf > 1)
+		return !base_usage(cmd, "%s exclude each other",
+				   format ? "--json, --csv and --format microbpf"
+					  : "--json and --csv");
+	return true;
+}
+
+uint64_t cli_tcp_end_ns(void)
+{
+	return cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns : UINT64_MAX;
 }
 
 static const char *output_name(void)
@@ -67,8 +86,7 @@ static ssize_t put(void *cookie, const char *data, size_t bytes)
 
 		if (n > 0) {
 			done += (size_t)n;
-		} else if (n < 0 &&
-			   errno == EAGAIN) { /* a pipe that another process has set non-blocking */
+		} else if (n < 0 && errno == EAGAIN) { /* another process set the pipe so */
 			poll(&(struct pollfd){*(int *)cookie, POLLOUT, 0}, 1, -1);
 		} else if (n < 0 && errno != EINTR) {
 			cli_tcp_common.output_error = errno;
@@ -100,22 +118,20 @@ FILE *cli_tcp_output(const struct base_command *cmd)
 	if (fd >= 0)
 		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
 	if (!out)
-		fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
-			strerror(errno));
+		cli_tcp_failed(cmd, "%s: %s", output_name(), strerror(errno));
 	return out;
 }
 
-int cli_tcp_output_end(const struct base_command *cmd, FILE *out)
+int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code)
 {
 	bool bad = cli_tcp_flush(out) != BASE_EXIT_OK;
 
 	if (out != stdout && fclose(out))
 		bad = true;
-	if (!bad)
-		return BASE_EXIT_OK;
-	fprintf(stderr, "sidelight %s: %s: %s\n", cmd->name, output_name(),
-		strerror(cli_tcp_common.output_error ? cli_tcp_common.output_error : EIO));
-	return BASE_EXIT_FAILURE;
+	if (bad)
+		cli_tcp_failed(cmd, "%s: %s", output_name(),
+			       strerror(cli_tcp_common.output_error ?: EIO));
+	return code ?: bad ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
 int cli_tcp_flush(FILE *out)
@@ -127,9 +143,7 @@ int cli_tcp_flush(FILE *out)
 
 bool cli_tcp_is_filtered(void)
 {
-	const struct tcp_filter *w = &cli_tcp_common.filter;
-
-	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
+	return cli_tcp_filter_selects(&cli_tcp_common.filter);
 }
 
 void cli_tcp_ready(const char *fmt, ...)
@@ -148,21 +162,24 @@ void cli_tcp_ready(const char *fmt, ...)
 
 void cli_tcp_nothing_seen(const struct base_command *cmd)
 {
-	fprintf(stderr, "sidelight %s: %s\n", cmd->name,
-		cli_tcp_is_filtered() ? "no connection passed the filter"
-				      : "no connection was seen");
+	cli_tcp_failed(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
+						  : "no connection was seen");
 }
 
-int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
-		   int (*show)(void *context, bool last), void *context)
+int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
+		   uint32_t slots, int (*show)(void *context, bool last), void *context)
 {
-	uint64_t start = base_now_ns(), next = start + cli_tcp_common.interval_ns;
-	uint64_t end = cli_tcp_common.duration_ns ? start + cli_tcp_common.duration_ns : UINT64_MAX;
 	int stop = base_stop_fd(), code = BASE_EXIT_OK;
+	uint64_t next, end;
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(cmd, strerror(-stop));
+		return cli_tcp_failed(cmd, "%s", strerror(-stop));
+	cli_tcp_screen_open(screen, cmd, out);
+	if (!screen->terminal)
+		cli_tcp_ready("slots=%u", slots);
+	next = base_now_ns() + cli_tcp_common.interval_ns;
+	end = cli_tcp_end_ns();
 	while (!code && !last) {
 		uint64_t now = base_now_ns();
 
@@ -177,5 +194,6 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 		next = (screen->again ? now : next) + cli_tcp_common.interval_ns;
 	}
 	close(stop);
+	cli_tcp_screen_close(screen);
 	return code;
 }

@@ -2,11 +2,10 @@
 /* cpu.c - 'sidelight tcp cpu': time on CPUs and in run queues, per task or container. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "base/grow.h"
 #include "cli/tcp/tcp.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
@@ -54,7 +53,7 @@ struct cpu_view {
 	struct before *before;
 	struct region_cpu_row *rows;
 	size_t n, room;
-	uint64_t last_ns, unsettled;
+	uint64_t last_ns;
 	uint64_t said[SL_TASK_LOSSES];
 };
 
@@ -70,9 +69,8 @@ static bool is_selected(const struct cpu_view *v, const struct region_cpu_row *r
 }
 
 static const char *const orders[] = {"both", "cpu", "wait", "preempt", "moves", NULL};
-static unsigned int order; /* index of orders; qsort() passes no context */
 
-static uint64_t weight(const struct region_cpu_numbers *n)
+static uint64_t weight(const struct region_cpu_numbers *n, unsigned int order)
 {
 	const uint64_t by[] = {n->run_ns + n->wait_ns, n->run_ns, n->wait_ns, n->involuntary,
 			       n->migrations};
@@ -80,12 +78,13 @@ static uint64_t weight(const struct region_cpu_numbers *n)
 	return by[order];
 }
 
-static int busiest_first(const void *a, const void *b)
+static int busiest_first(const void *a, const void *b, void *order)
 {
 	const struct region_cpu_row *x = a, *y = b;
-	uint64_t of_x = weight(&x->n), of_y = weight(&y->n);
+	uint64_t of_x = weight(&x->n, *(unsigned int *)order);
+	uint64_t of_y = weight(&y->n, *(unsigned int *)order);
 
-	return of_x != of_y ? (of_x < of_y ? 1 : -1) : x->pid < y->pid ? -1 : x->pid > y->pid;
+	return of_x != of_y ? (of_x < of_y) - (of_x > of_y) : (x->pid > y->pid) - (x->pid < y->pid);
 }
 
 /* Adds the growth of one slot since the last look to rows, if any. */
@@ -96,10 +95,8 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 	struct region_cpu_numbers all;
 	int e = v->by_task ? tcp_cpu_task(v->cpu, slot, &r) : tcp_cpu_cgroup(v->cpu, slot, &r);
 
-	if (e <= 0) {
-		v->unsettled += e < 0;
+	if (e <= 0) /* free or unsettled */
 		return 0;
-	}
 	all = r.n;
 	if (b->generation != r.generation)
 		*b = (struct before){.generation = r.generation};
@@ -114,38 +111,39 @@ static int look_at(struct cpu_view *v, uint32_t slot, uint64_t now)
 		return 0;
 	if (!is_selected(v, &r, tcp_cgroups_find(v->who, r.cgroup, now)))
 		return 0;
-	if (v->n == v->room) {
-		size_t room = v->room ? 2 * v->room : 256;
-		struct region_cpu_row *rows = realloc(v->rows, room * sizeof(*rows));
-
-		if (!rows)
-			return -ENOMEM;
-		v->rows = rows;
-		v->room = room;
-	}
+	if (!BASE_GROW(v->rows, v->n, v->room))
+		return -ENOMEM;
 	v->rows[v->n++] = r;
 	return 0;
 }
 
-static void print_json(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now,
-		       uint64_t ns)
+/* In JSON and CSV. */
+#define NUMBERS 9
+static const char *const number_names[NUMBERS] = {"run_ns",    "wait_ns",     "waits",
+						  "voluntary", "involuntary", "migrations",
+						  "unplaced",  "wait_p50_ns", "wait_p99_ns"};
+
+static void numbers_of(const struct region_cpu_numbers *n, uint64_t to[NUMBERS])
 {
-	const struct tcp_cgroup_identity *who = tcp_cgroups_find(v->who, r->cgroup, now);
-	const struct region_cpu_numbers *n = &r->n;
-	const struct {
-		const char *key;
-		uint64_t value;
-	} numbers[] = {{"run_ns", n->run_ns},
-		       {"wait_ns", n->wait_ns},
-		       {"waits", n->waits},
-		       {"voluntary", n->voluntary},
-		       {"involuntary", n->involuntary},
-		       {"migrations", n->migrations},
-		       {"unplaced", n->unplaced},
-		       {"wait_p50_ns", region_cpu_wait_quantile(n, 0.5)},
-		       {"wait_p99_ns", region_cpu_wait_quantile(n, 0.99)}};
-	json_t *o = json_pack("{s:I, s:I}", "time_ns", (json_int_t)base_realtime_ns(),
-			      "interval_ns", (json_int_t)ns),
+	const uint64_t v[NUMBERS] = {n->run_ns,
+				     n->wait_ns,
+				     n->waits,
+				     n->voluntary,
+				     n->involuntary,
+				     n->migrations,
+				     n->unplaced,
+				     region_cpu_wait_quantile(n, 0.5),
+				     region_cpu_wait_quantile(n, 0.99)};
+
+	memcpy(to, v, sizeof(v));
+}
+
+static void print_json(struct cpu_view *v, const struct region_cpu_row *r,
+		       const struct tcp_cgroup_identity *who, uint64_t ns)
+{
+	uint64_t number[NUMBERS];
+	json_t *o = json_pack("{s:I, s:I}", "time_ns", CLI_INT(base_realtime_ns()), "interval_ns",
+			      CLI_INT(ns)),
 	       *buckets = json_array();
 
 	if (v->by_task) {
@@ -154,66 +152,74 @@ static void print_json(struct cpu_view *v, const struct region_cpu_row *r, uint6
 		cli_tcp_json_text(o, "command", r->comm);
 		json_object_set_new(o, "older", json_boolean(!r->start_ns));
 	} else {
-		json_object_set_new(o, "ended_tasks", json_integer((json_int_t)r->ended_tasks));
+		json_object_set_new(o, "ended_tasks", json_integer(CLI_INT(r->ended_tasks)));
 	}
 	json_object_set_new(o, "ended", json_boolean(r->ended));
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		json_object_set_new(o, numbers[i].key, json_integer((json_int_t)numbers[i].value));
+	numbers_of(&r->n, number);
+	for (int i = 0; i < NUMBERS; i++)
+		json_object_set_new(o, number_names[i], json_integer(CLI_INT(number[i])));
 	for (int i = 0; i < SL_CPU_BUCKETS; i++)
-		json_array_append_new(buckets, json_integer((json_int_t)n->wait[i]));
+		json_array_append_new(buckets, json_integer(CLI_INT(r->n.wait[i])));
 	json_object_set_new(o, "wait_buckets", buckets);
 	cli_tcp_json_identity(o, who);
 	cli_json_print(v->out, o, JSON_COMPACT);
 }
 
-static void print_csv(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now, uint64_t ns)
+static void csv_head(FILE *out)
 {
-	const struct region_cpu_numbers *n = &r->n;
+	fputs("time_ns,interval_ns,pid,tid,command,container,cgroup", out);
+	for (int i = 0; i < NUMBERS; i++)
+		fprintf(out, ",%s", number_names[i]);
+	fputs(",ended\n", out);
+}
+
+static void print_csv(struct cpu_view *v, const struct region_cpu_row *r,
+		      const struct tcp_cgroup_identity *who, uint64_t ns)
+{
 	char title[3 * TCP_CGROUP_NAME_BYTES];
+	uint64_t number[NUMBERS];
 
 	if (!v->named)
-		fputs("time_ns,interval_ns,pid,tid,command,container,cgroup,run_ns,wait_ns,waits,"
-		      "voluntary,involuntary,migrations,unplaced,wait_p50_ns,wait_p99_ns,ended\n",
-		      v->out);
+		csv_head(v->out);
 	v->named = true;
-	tcp_cgroup_title(tcp_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
+	tcp_cgroup_title(who, title, sizeof(title));
 	fprintf(v->out, "%" PRIu64 ",%" PRIu64 ",%u,%u,", base_realtime_ns(), ns, r->tgid, r->pid);
 	cli_tcp_csv_text(v->out, r->comm);
 	fputc(',', v->out);
 	cli_tcp_csv_text(v->out, title);
-	fprintf(v->out,
-		",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-		",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%d\n",
-		r->cgroup, n->run_ns, n->wait_ns, n->waits, n->voluntary, n->involuntary,
-		n->migrations, n->unplaced, region_cpu_wait_quantile(n, 0.5),
-		region_cpu_wait_quantile(n, 0.99), r->ended);
+	fprintf(v->out, ",%" PRIu64, r->cgroup);
+	numbers_of(&r->n, number);
+	for (int i = 0; i < NUMBERS; i++)
+		fprintf(v->out, ",%" PRIu64, number[i]);
+	fprintf(v->out, ",%d\n", r->ended);
 }
 
-static void print_line(struct cpu_view *v, const struct region_cpu_row *r, uint64_t now,
-		       uint64_t ns)
+static void print_line(struct cpu_view *v, const struct region_cpu_row *r,
+		       const struct tcp_cgroup_identity *who, uint64_t ns)
 {
 	const struct region_cpu_numbers *n = &r->n;
-	char title[3 * TCP_CGROUP_NAME_BYTES], p50[16], p99[16], comm[17], number[9][16];
-	const char *cells[] = {number[0], number[1], comm,	number[2], number[3], number[4],
-			       p50,	  p99,	     number[5], number[6], number[7], title};
+	struct cli_tcp_screen *s = &v->screen;
+	char title[3 * TCP_CGROUP_NAME_BYTES] = "-", text[17];
 
-	strcpy(title, "-");
+	if (v->by_task) {
+		cli_tcp_safe(text, sizeof(text), r->comm);
+		cli_tcp_screen_cell(s, "%u", r->tgid);
+		cli_tcp_screen_cell(s, "%u%s", r->pid, r->ended ? "+" : "");
+		cli_tcp_screen_cell(s, "%s", text);
+	}
+	cli_tcp_screen_cell(s, "%.1f", 100.0 * (double)n->run_ns / (double)ns);
+	cli_tcp_screen_cell(s, "%.1f", 100.0 * (double)n->wait_ns / (double)ns);
+	cli_tcp_screen_cell(s, "%" PRIu64, n->waits);
+	for (int i = 0; i < 2; i++)
+		cli_tcp_screen_cell(
+			s, "%s",
+			cli_tcp_short_time(text, region_cpu_wait_quantile(n, i ? 0.99 : 0.5)));
+	cli_tcp_screen_cell(s, "%" PRIu64, n->voluntary);
+	cli_tcp_screen_cell(s, "%" PRIu64, n->involuntary);
+	cli_tcp_screen_cell(s, "%" PRIu64, n->migrations);
 	if (r->cgroup)
-		tcp_cgroup_title(tcp_cgroups_find(v->who, r->cgroup, now), title, sizeof(title));
-	cli_tcp_safe(comm, sizeof(comm), r->comm);
-	cli_tcp_short_time(p50, region_cpu_wait_quantile(n, 0.5));
-	cli_tcp_short_time(p99, region_cpu_wait_quantile(n, 0.99));
-	snprintf(number[0], 16, "%u", r->tgid);
-	snprintf(number[1], 16, "%u%s", r->pid, r->ended ? "+" : "");
-	snprintf(number[2], 16, "%.1f", 100.0 * (double)n->run_ns / (double)ns);
-	snprintf(number[3], 16, "%.1f", 100.0 * (double)n->wait_ns / (double)ns);
-	snprintf(number[4], 16, "%" PRIu64, n->waits);
-	snprintf(number[5], 16, "%" PRIu64, n->voluntary);
-	snprintf(number[6], 16, "%" PRIu64, n->involuntary);
-	snprintf(number[7], 16, "%" PRIu64, n->migrations);
-	if (!v->by_task && r->ended)
-		snprintf(title + strlen(title), sizeof(title) - strlen(title), " +");
-	cli_tcp_screen_cells(&v->screen, cells + (v->by_task ? 0 : 3));
+		tcp_cgroup_title(who, title, sizeof(title));
+	cli_tcp_screen_cell(s, "%s%s", title, !v->by_task && r->ended ? " +" : "");
 }
 
 static const struct cli_tcp_column columns[] = {
@@ -251,6 +257,11 @@ static int show(void *context, bool last)
 	uint32_t slots = slots_of(v);
 	uint64_t now = base_now_ns(), ns = now - v->last_ns;
 	bool text = !cli_tcp_common.json && !cli_tcp_common.csv;
+	void (*print)(struct cpu_view *, const struct region_cpu_row *,
+		      const struct tcp_cgroup_identity *, uint64_t) = text ? print_line
+								      : cli_tcp_common.json
+									      ? print_json
+									      : print_csv;
 
 	(void)last;
 	if (tcp_cpu_refresh(v->cpu))
@@ -259,25 +270,18 @@ static int show(void *context, bool last)
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
 		if (look_at(v, i, now))
-			return cli_tcp_failed(v->cmd, strerror(ENOMEM));
+			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
-	order = v->screen.order;
 	if (v->n)
-		qsort(v->rows, v->n, sizeof(*v->rows), busiest_first);
+		qsort_r(v->rows, v->n, sizeof(*v->rows), busiest_first, &v->screen.order);
 	if (text) {
 		cli_tcp_screen_begin(&v->screen);
 		cli_tcp_screen_columns(&v->screen, columns + (v->by_task ? 0 : 3),
 				       COLUMNS - (v->by_task ? 0 : 3));
 	}
-	for (size_t i = 0; i < v->n; i++) {
-		if (cli_tcp_common.json)
-			print_json(v, &v->rows[i], now, ns);
-		else if (cli_tcp_common.csv)
-			print_csv(v, &v->rows[i], now, ns);
-		else
-			print_line(v, &v->rows[i], now, ns);
-	}
+	for (size_t i = 0; i < v->n; i++)
+		print(v, &v->rows[i], tcp_cgroups_find(v->who, v->rows[i].cgroup, now), ns);
 	if (text)
 		cli_tcp_screen_end(&v->screen);
 	v->any |= v->n > 0;
@@ -293,59 +297,53 @@ static int run(struct cpu_view *v)
 
 	v->before = calloc(slots, sizeof(*v->before));
 	if (!v->before)
-		return cli_tcp_failed(v->cmd, strerror(ENOMEM));
+		return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
 	if (!cli_tcp_screen_sort(&v->screen, v->cmd, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;
 	v->out = cli_tcp_output(v->cmd);
 	if (!v->out)
 		return BASE_EXIT_FAILURE;
-	cli_tcp_screen_open(&v->screen, v->cmd, v->out);
-	if (!v->screen.terminal)
-		cli_tcp_ready("slots=%u", slots);
 	v->last_ns = base_now_ns();
 	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
-			return cli_tcp_failed(v->cmd, strerror(ENOMEM));
-	code = cli_tcp_repeat(v->cmd, &v->screen, show, v);
-	cli_tcp_screen_close(&v->screen);
+			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
+	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show, v);
 	if (!code && !v->any)
-		fprintf(stderr, "sidelight %s: no such task ran\n", v->cmd->name);
-	return cli_tcp_output_end(v->cmd, v->out) || code ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+		cli_tcp_failed(v->cmd, "no such task ran");
+	return cli_tcp_output_end(v->cmd, v->out, code);
 }
 
 static int cpu_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy hierarchy;
 	struct tcp_cgroups_opts who = {.hierarchy = &hierarchy};
-	struct tcp_cpu_opts opts = {0};
+	struct tcp_cpu_opts opts;
 	struct cpu_view v = {.cmd = self};
 	char why[256];
 	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json and --csv exclude each other");
+	if (!cli_tcp_format(self, NULL))
+		return BASE_EXIT_USAGE;
 	v.by_task = !strcmp(settings.by, "task");
 	if (!v.by_task && strcmp(settings.by, "container") != 0)
 		return base_usage(self, "--by %s: it is task or container", settings.by);
 	if (tcp_cgroup_hierarchy(&hierarchy, settings.hierarchy, NULL, NULL))
 		return base_usage(self, "--hierarchy %s: no such hierarchy of cgroups is mounted",
 				  settings.hierarchy);
-	if (!settings.tasks)
-		settings.tasks = 8192;
-	if (!settings.cgroups)
-		settings.cgroups = 512;
-	opts.tasks = settings.tasks;
-	opts.cgroups = settings.cgroups;
-	opts.hierarchy = hierarchy.number;
-	opts.controller = hierarchy.controller;
+	settings.tasks = settings.tasks ?: 8192;
+	settings.cgroups = settings.cgroups ?: 512;
+	opts = (struct tcp_cpu_opts){.tasks = settings.tasks,
+				     .cgroups = settings.cgroups,
+				     .hierarchy = hierarchy.number,
+				     .controller = hierarchy.controller};
 	v.who = tcp_cgroups_open(&who);
 	if (!v.who)
-		return cli_tcp_failed(self, strerror(errno));
+		return cli_tcp_failed(self, "%s", strerror(errno));
 	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
-	code = v.cpu ? run(&v) : cli_tcp_failed(self, why);
+	code = v.cpu ? run(&v) : cli_tcp_failed(self, "%s", why);
 	tcp_cpu_close(v.cpu);
 	tcp_cgroups_close(v.who);
 	free(v.before);

@@ -21,4 +21,10 @@
 		BASE_UINT("sample", 0, &(w)->sample, 0, 20, "N",                      \
 			  "select one flow in 2^N, the same at both ends")
 
+/* Whether any of them is given. */
+static inline bool cli_tcp_filter_selects(const struct tcp_filter *w)
+{
+	return w->ports.n || w->cidrs.n || w->cgroups.n || w->netns || w->pid || w->sample;
+}
+
 #endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* flows.c - 'sidelight tcp flows': statistics per connection, as they change. */
-#include "base/json.h"
 #include "cli/tcp/flows.h"
 #include "region/listeners.h"
 
@@ -12,7 +11,6 @@
 
 static struct {
 	bool closed, changed, calls, only_new;
-	bool microbpf;
 	const char *format;
 	uint64_t publish_ns, quarantine_ns;
 } settings = {.publish_ns = 10000000, .format = "text"};
@@ -52,8 +50,8 @@ struct cli_flows_view {
 	struct region_listeners listeners;
 	FILE *out;
 	struct cli_tcp_screen screen;
-	uint64_t then_ns, publish_ns, unsettled, missed, refused;
-	bool any; /* flow was seen */
+	uint64_t then_ns, unsettled, missed, refused;
+	bool any, named; /* a flow was seen; CSV: the header was printed */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };
@@ -78,9 +76,7 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 			   f->retrans, f->number,     f->state == SL_STATE_CLOSED};
 }
 
-/*
- * Open flows (with --changed: those with a new snapshot), and closed ones not yet shown as closed.
- */
+/* Open flows (--changed: with a new snapshot), and closed ones not yet shown as closed. */
 static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
 	size_t count = 0;
@@ -112,23 +108,14 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 static void hot_json(FILE *out, const struct cli_flows_view *v, const struct region_flows_hot *hot,
 		     uint64_t time_ns)
 {
-	struct base_json j;
-
-	base_json_stream(&j, out);
-	base_json_begin(&j, '{');
-	base_json_kbegin(&j, "table", '{');
-	base_json_ku64(&j, "time_ns", time_ns);
-	base_json_ku64(&j, "open", hot->open);
-	base_json_ku64(&j, "quarantined", hot->quarantined);
-	base_json_ku64(&j, "refused", hot->refused);
-	base_json_ku64(&j, "slots", v->info.slots);
-	base_json_ku64(&j, "journal", hot->journal);
-	base_json_ku64(&j, "rounds", hot->round);
-	base_json_ku64(&j, "unsettled", v->unsettled);
-	base_json_ku64(&j, "missed", v->missed);
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_line(&j);
+	cli_json_print(out,
+		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "table",
+				 "time_ns", CLI_INT(time_ns), "open", CLI_INT(hot->open),
+				 "quarantined", CLI_INT(hot->quarantined), "refused",
+				 CLI_INT(hot->refused), "slots", CLI_INT(v->info.slots), "journal",
+				 CLI_INT(hot->journal), "rounds", CLI_INT(hot->round), "unsettled",
+				 CLI_INT(v->unsettled), "missed", CLI_INT(v->missed)),
+		       JSON_COMPACT);
 }
 
 static int show(void *context, bool last)
@@ -140,9 +127,9 @@ static int show(void *context, bool last)
 	int err = tcp_catch_up(v->tcp, &v->missed);
 
 	if (err)
-		return cli_tcp_failed(v->cmd, strerror(-err));
+		return cli_tcp_failed(v->cmd, "%s", strerror(-err));
 	if (last) /* lets the kernel publish what happened up to now */
-		usleep((useconds_t)(2 * v->publish_ns / 1000));
+		usleep((useconds_t)(2 * settings.publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
 		return cli_tcp_failed(v->cmd, "the table's check word does not match");
@@ -154,10 +141,13 @@ static int show(void *context, bool last)
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_json(v->out, &v->rows[i].flow, real);
 		hot_json(v->out, v, &hot, real);
-	} else if (settings.microbpf) {
+	} else if (cli_tcp_common.microbpf) {
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_microbpf(v->out, &v->rows[i].flow);
 	} else if (cli_tcp_common.csv) {
+		if (!v->named)
+			cli_flow_print_csv_head(v->out);
+		v->named = true;
 		for (size_t i = 0; i < count; i++)
 			cli_flow_print_csv(v->out, &v->rows[i].flow, real);
 	} else {
@@ -169,12 +159,7 @@ static int show(void *context, bool last)
 
 static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 {
-	struct cli_flows_view v = {.out = out,
-				   .then_ns = base_now_ns(),
-				   .publish_ns = settings.publish_ns,
-				   .cmd = self,
-				   .tcp = tcp};
-
+	struct cli_flows_view v = {.out = out, .then_ns = base_now_ns(), .cmd = self, .tcp = tcp};
 	int code = BASE_EXIT_FAILURE;
 
 	v.map = tcp_region(tcp)->map;
@@ -183,27 +168,19 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));
 	if (!v.last || !v.rows) {
-		cli_tcp_failed(self, strerror(ENOMEM));
+		cli_tcp_failed(self, "%s", strerror(ENOMEM));
 		goto out;
 	}
 	if (!cli_tcp_screen_sort(&v.screen, self, cli_tcp_common.sort, cli_flow_orders)) {
 		code = BASE_EXIT_USAGE;
 		goto out;
 	}
-	cli_tcp_screen_open(&v.screen, self, out);
-	if (cli_tcp_common.csv)
-		cli_flow_print_csv_head(out);
-	if (!v.screen.terminal)
-		cli_tcp_ready("slots=%u", v.info.slots);
-	code = cli_tcp_repeat(self, &v.screen, show, &v);
-	cli_tcp_screen_close(&v.screen);
+	code = cli_tcp_repeat(self, &v.screen, out, v.info.slots, show, &v);
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)
-		fprintf(stderr,
-			"sidelight %s: %" PRIu64
-			" connections found no room among %u: see --flows\n",
-			self->name, v.refused, v.info.slots);
+		cli_tcp_failed(self, "%" PRIu64 " connections found no room among %u: see --flows",
+			       v.refused, v.info.slots);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);
@@ -215,19 +192,13 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_opts options;
 	struct tcp *tcp;
-	char why[256];
-	int code, end;
 	FILE *out;
+	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	settings.microbpf = !strcmp(settings.format, "microbpf");
-	if (!settings.microbpf && strcmp(settings.format, "text"))
-		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
-	if (cli_tcp_common.json + cli_tcp_common.csv + settings.microbpf > 1)
-		return base_usage(self, "--json, --csv and --format microbpf exclude each other");
 	options = cli_tcp_opts();
-	if (!cli_tcp_avoid(self, &options.avoid))
+	if (!cli_tcp_format(self, settings.format) || !cli_tcp_avoid(self, &options.avoid))
 		return BASE_EXIT_USAGE;
 	options.existing = !settings.only_new;
 	options.calls = settings.calls;
@@ -239,17 +210,9 @@ static int flows_main(const struct base_command *self, int argc, char **argv)
 	out = cli_tcp_output(self);
 	if (!out)
 		return BASE_EXIT_FAILURE;
-	code = tcp_open(&options, &tcp, why, sizeof(why));
-	if (!code)
-		code = tcp_attach(tcp, why, sizeof(why));
-	if (code) {
-		code = cli_tcp_not_opened(self, code, why);
-	} else {
-		code = watch(self, tcp, out);
-	}
+	code = cli_tcp_open(self, &options, &tcp) ?: watch(self, tcp, out);
 	tcp_close(tcp);
-	end = cli_tcp_output_end(self, out);
-	return code ? code : end;
+	return cli_tcp_output_end(self, out, code);
 }
 
 const struct base_command cli_tcp_flows = {

@@ -6,10 +6,7 @@
 #include "cli/tcp/tcp.h"
 #include "region/flows.h"
 
-/*
- * One flow as a JSON object or CSV row, with every statistic. time_ns: CLOCK_REALTIME of the
- * snapshot.
- */
+/* One flow as JSON or CSV, with every statistic. time_ns: CLOCK_REALTIME of the snapshot. */
 void cli_flow_print_json(FILE *out, const struct region_flow *flow, uint64_t time_ns);
 void cli_flow_print_csv_head(FILE *out);
 void cli_flow_print_csv(FILE *out, const struct region_flow *flow, uint64_t time_ns);

@@ -8,76 +8,27 @@
 #include "cli/tcp/flows.h"
 
 /* Every number of a flow: JSON and CSV have the same names in the same order. */
-struct flows_print_number {
+/* clang-format off */
+#define NUMBERS_OF_FLOW(X) \
+	X(id) X(netns) X(pid) X(cgroup) X(open_ns) X(closed_ns) X(handshake_us) \
+	X(bytes_sent) X(bytes_acked) X(bytes_received) X(bytes_retrans) X(read_bytes) \
+	X(write_bytes) X(flight) X(rcv_wnd) X(snd_wnd) X(cwnd) X(ssthresh) X(mss) \
+	X(queue) X(queue_max) X(wmem) X(srtt_us) X(mdev_us) X(rtt_min_us) X(rto_us) \
+	X(rtt_count) X(rtt_sum_us) X(retrans) X(lost) X(fast) X(timeouts) X(re_fast) \
+	X(re_rto) X(re_tlp) X(re_syn) X(dsack) X(ooo) X(reorder) X(zero_in) \
+	X(zero_out) X(delivered) X(delivered_ce) X(ce_in) X(pacing_kib) X(reads) \
+	X(writes) X(segs_out) X(data_segs_out) X(segs_in) X(data_segs_in) X(busy_us) \
+	X(rwnd_us) X(sndbuf_us) X(backlog) X(backlog_max) X(drops) X(rcvbuf) \
+	X(sndbuf)
+/* clang-format on */
+
+static const struct flows_print_number {
 	const char *name;
 	size_t offset, bytes;
-};
-#define NUMBER(field)                                            \
-	{                                                        \
-#field, offsetof(struct region_flow, field),     \
-			sizeof(((struct region_flow *)0)->field) \
-	}
-static const struct flows_print_number numbers[] = {
-	NUMBER(id),
-	NUMBER(netns),
-	NUMBER(pid),
-	NUMBER(cgroup),
-	NUMBER(open_ns),
-	NUMBER(closed_ns),
-	NUMBER(handshake_us),
-	NUMBER(bytes_sent),
-	NUMBER(bytes_acked),
-	NUMBER(bytes_received),
-	NUMBER(bytes_retrans),
-	NUMBER(read_bytes),
-	NUMBER(write_bytes),
-	NUMBER(flight),
-	NUMBER(rcv_wnd),
-	NUMBER(snd_wnd),
-	NUMBER(cwnd),
-	NUMBER(ssthresh),
-	NUMBER(mss),
-	NUMBER(queue),
-	NUMBER(queue_max),
-	NUMBER(wmem),
-	NUMBER(srtt_us),
-	NUMBER(mdev_us),
-	NUMBER(rtt_min_us),
-	NUMBER(rto_us),
-	NUMBER(rtt_count),
-	NUMBER(rtt_sum_us),
-	NUMBER(retrans),
-	NUMBER(lost),
-	NUMBER(fast),
-	NUMBER(timeouts),
-	NUMBER(re_fast),
-	NUMBER(re_rto),
-	NUMBER(re_tlp),
-	NUMBER(re_syn),
-	NUMBER(dsack),
-	NUMBER(ooo),
-	NUMBER(reorder),
-	NUMBER(zero_in),
-	NUMBER(zero_out),
-	NUMBER(delivered),
-	NUMBER(delivered_ce),
-	NUMBER(ce_in),
-	NUMBER(pacing_kib),
-	NUMBER(reads),
-	NUMBER(writes),
-	NUMBER(segs_out),
-	NUMBER(data_segs_out),
-	NUMBER(segs_in),
-	NUMBER(data_segs_in),
-	NUMBER(busy_us),
-	NUMBER(rwnd_us),
-	NUMBER(sndbuf_us),
-	NUMBER(backlog),
-	NUMBER(backlog_max),
-	NUMBER(drops),
-	NUMBER(rcvbuf),
-	NUMBER(sndbuf),
-};
+} numbers[] = {
+#define NUMBER(field) \
+	{#field, offsetof(struct region_flow, field), sizeof(((struct region_flow *)0)->field)},
+	NUMBERS_OF_FLOW(NUMBER)};
 #define NUMBERS (sizeof(numbers) / sizeof(*numbers))
 
 static const struct {
@@ -100,12 +51,13 @@ static uint64_t value(const struct region_flow *f, const struct flows_print_numb
 }
 
 /* A task chooses its own name: characters with a meaning in any format become '?'. */
-static void safe_comm(const struct region_flow *f, char out[17])
+static const char *safe_comm(const struct region_flow *f, char out[17])
 {
 	snprintf(out, 17, "%s", f->comm);
 	for (char *p = out; *p; p++)
 		if (*p < 32 || *p > 126 || *p == '"' || *p == '\\' || *p == ',')
 			*p = '?';
+	return out;
 }
 
 void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_ns)
@@ -113,7 +65,6 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 	struct base_json j;
 
-	safe_comm(f, comm);
 	base_json_stream(&j, out);
 	base_json_begin(&j, '{');
 	base_json_ku64(&j, "time_ns", time_ns);
@@ -124,7 +75,7 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 	base_json_ku64(&j, "family", f->family);
 	base_json_kstring(&j, "state", region_tcp_state_name(f->tcp_state));
 	base_json_kbool(&j, "closed", f->state == SL_STATE_CLOSED);
-	base_json_kstring(&j, "comm", comm);
+	base_json_kstring(&j, "comm", safe_comm(f, comm));
 	base_json_ku64(&j, "duration_ns", region_flow_duration(f));
 	base_json_kbegin(&j, "flags", '[');
 	for (size_t i = 0; i < FLAGS; i++)
@@ -152,12 +103,11 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], comm[17];
 
-	safe_comm(f, comm);
 	fprintf(out, "%" PRIu64 ",%s,%u,%s,%u,%u,%s,%d,%s,%" PRIu64 ",", time_ns,
 		region_flow_address(f->local, local), f->local_port,
 		region_flow_address(f->remote, remote), f->remote_port, f->family,
-		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED, comm,
-		region_flow_duration(f));
+		region_tcp_state_name(f->tcp_state), f->state == SL_STATE_CLOSED,
+		safe_comm(f, comm), region_flow_duration(f));
 	for (size_t i = 0, n = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			fprintf(out, "%s%s", n++ ? " " : "", flags[i].name);
@@ -179,7 +129,7 @@ void cli_flow_print_csv(FILE *out, const struct region_flow *f, uint64_t time_ns
 void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 {
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN], from[64], to[64];
-	uint64_t data, acked = f->bytes_acked;
+	uint64_t data = f->bytes_sent - f->bytes_retrans, acked = f->bytes_acked;
 
 	if (f->flags & SL_FLOW_LISTENER)
 		return;
@@ -189,7 +139,6 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 	snprintf(to, sizeof(to), "%s:%u", local, f->local_port);
 	/* bytes_acked counts our SYN. */
 	acked -= f->flags & SL_FLOW_ACTIVE && acked;
-	data = f->bytes_sent - f->bytes_retrans;
 	fprintf(out,
 		"3 %-20s -> %-20s %-10s %-10s %-12s (%s) %-8u %-8u %-10u %-10u %-10u %-10u %-10" PRIu64
 		" %-10" PRIu64 " %-10" PRIu64 " %-10" PRIu64 " %-10u %-20" PRIu64 " %-10" PRIu64
@@ -204,9 +153,8 @@ void cli_flow_print_microbpf(FILE *out, const struct region_flow *f)
 
 const char *const cli_flow_orders[] = {"activity", "sent", "received",	  "rtt",
 				       "queue",	   "cwnd", "retransmits", NULL};
-static unsigned int order; /* index of cli_flow_orders; qsort() passes no context */
 
-static uint64_t weight(const struct cli_flow_row *r)
+static uint64_t weight(const struct cli_flow_row *r, unsigned int order)
 {
 	const uint64_t by[] = {r->sent + r->received, r->sent,	    r->received, r->flow.srtt_us,
 			       r->flow.queue,	      r->flow.cwnd, r->retrans};
@@ -214,14 +162,12 @@ static uint64_t weight(const struct cli_flow_row *r)
 	return by[order];
 }
 
-static int heaviest(const void *a, const void *b)
+static int heaviest(const void *a, const void *b, void *order)
 {
 	const struct cli_flow_row *x = a, *y = b;
-	uint64_t m = weight(x), n = weight(y);
+	uint64_t m = weight(x, *(unsigned int *)order), n = weight(y, *(unsigned int *)order);
 
-	if (m != n)
-		return m < n ? 1 : -1;
-	return x->flow.id < y->flow.id ? 1 : -1;
+	return m != n ? (m < n) - (m > n) : (x->flow.id < y->flow.id) - (x->flow.id > y->flow.id);
 }
 
 /* "12.3M": three digits and a binary prefix. */
@@ -261,13 +207,13 @@ static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_fl
 			     size_t count)
 {
 	size_t most = 21, room = s->columns > 78 ? (s->columns - 36) / 2 : 21;
-	char end[64];
+	char end[CLI_TCP_ENDPOINT];
 
 	for (size_t i = 0; i < count; i++) {
-		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.local, rows[i].flow.local_port);
-		most = strlen(end) > most ? strlen(end) : most;
-		cli_tcp_endpoint(end, sizeof(end), rows[i].flow.remote, rows[i].flow.remote_port);
-		most = strlen(end) > most ? strlen(end) : most;
+		const struct region_flow *f = &rows[i].flow;
+
+		most = BASE_MAX(most, strlen(cli_tcp_endpoint(end, f->local, f->local_port)));
+		most = BASE_MAX(most, strlen(cli_tcp_endpoint(end, f->remote, f->remote_port)));
 	}
 	return (uint8_t)(s->columns && most > room ? room : most);
 }
@@ -275,19 +221,17 @@ static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_fl
 void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, size_t count,
 			   const struct region_flows_hot *hot, uint64_t ns)
 {
-	char from[64], to[64], sent[16], received[16], queue[16], rtt[16], cwnd[16], retrans[16];
+	char end[CLI_TCP_ENDPOINT], text[17];
 	struct cli_tcp_column columns[] = {
 		{"LOCAL", 0, true, 0},	  {"REMOTE", 0, true, 0},  {"STATE", 6, true, 0},
 		{"SENT/s", 6, false, 0},  {"RECV/s", 6, false, 0}, {"RTT", 6, false, 0},
 		{"RETR", 5, false, 0},	  {"QUEUE", 6, false, 3},  {"CWND", 5, false, 4},
 		{"COMMAND", 15, true, 5},
 	};
-	const char *cells[] = {from, to, "", sent, received, rtt, retrans, queue, cwnd, ""};
 	double seconds = (double)ns / 1e9;
 	bool narrow;
 
-	order = s->order;
-	qsort(rows, count, sizeof(*rows), heaviest);
+	qsort_r(rows, count, sizeof(*rows), heaviest, &s->order);
 	cli_tcp_screen_begin(s);
 	narrow = s->columns && s->columns < 100;
 	columns[0].width = columns[1].width = address_width(s, rows, count);
@@ -298,22 +242,21 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 	cli_tcp_screen_columns(s, columns, sizeof(columns) / sizeof(*columns));
 	for (size_t i = 0; i < count; i++) {
 		const struct region_flow *f = &rows[i].flow;
-		char comm[17];
 
-		safe_comm(f, comm);
-		cli_tcp_endpoint(from, sizeof(from), f->local, f->local_port);
-		cli_tcp_endpoint(to, sizeof(to), f->remote, f->remote_port);
-		short_number(sent, (double)rows[i].sent / seconds);
-		short_number(received, (double)rows[i].received / seconds);
-		short_number(queue, f->queue);
-		cli_tcp_short_time(rtt, f->srtt_us * 1000ull);
-		snprintf(cwnd, sizeof(cwnd), "%u", f->cwnd);
-		snprintf(retrans, sizeof(retrans), "%u", rows[i].retrans);
-		if (f->flags & SL_FLOW_LISTENER)
-			strcpy(rtt, "-");
-		cells[2] = state_name(f, narrow);
-		cells[9] = comm;
-		cli_tcp_screen_cells(s, cells);
+		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->local, f->local_port));
+		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->remote, f->remote_port));
+		cli_tcp_screen_cell(s, "%s", state_name(f, narrow));
+		cli_tcp_screen_cell(s, "%s", short_number(text, (double)rows[i].sent / seconds));
+		cli_tcp_screen_cell(s, "%s",
+				    short_number(text, (double)rows[i].received / seconds));
+		cli_tcp_screen_cell(s, "%s",
+				    f->flags & SL_FLOW_LISTENER
+					    ? "-"
+					    : cli_tcp_short_time(text, f->srtt_us * 1000ull));
+		cli_tcp_screen_cell(s, "%u", rows[i].retrans);
+		cli_tcp_screen_cell(s, "%s", short_number(text, f->queue));
+		cli_tcp_screen_cell(s, "%u", f->cwnd);
+		cli_tcp_screen_cell(s, "%s", safe_comm(f, text));
 	}
 	if (!count && s->terminal)
 		cli_tcp_screen_line(s, cli_tcp_is_filtered() ? "no connection passes the filter"

@@ -1,29 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * layers.c - 'sidelight tcp layers': time per layer of the stack, by flow, remote, port, container
- * or role.
- */
-#include <arpa/inet.h>
+/* layers.c - 'sidelight tcp layers': time per layer of the stack, by flow or group of flows. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/common.h"
+#include "base/grow.h"
 #include "cli/tcp/tcp.h"
-#include "cli/tcp/layers.h"
 #include "source/tcp/cgroup.h"
-
-static int layers_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_layers = {
-	.name = "tcp layers",
-	.synopsis = "[OPTION]...",
-	.summary = "Show the time that each layer of the stack takes, and applications",
-	.run = layers_main,
-};
 
 static struct {
 	const char *by;
@@ -42,8 +27,11 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static const char *const by_names[] = {"flow", "remote", "port", "container", "role"};
 enum by { BY_FLOW, BY_REMOTE, BY_PORT, BY_CONTAINER, BY_ROLE, BYS };
+static const struct {
+	const char *name;
+	uint8_t width; /* of the column */
+} groupings[BYS] = {{"flow", 44}, {"remote", 15}, {"port", 5}, {"container", 24}, {"role", 4}};
 
 struct rows {
 	struct region_layer_view *v;
@@ -68,16 +56,9 @@ const char *cli_tcp_role_name(enum sl_role role)
 	return role == SL_ROLE_SERVER ? "server" : role == SL_ROLE_CLIENT ? "client" : "unknown";
 }
 
-void cli_tcp_address(char *out, size_t bytes, const uint8_t address[16], uint8_t family, int port)
+static bool has_segments(const struct region_layer_view *v)
 {
-	char text[INET6_ADDRSTRLEN] = "?";
-
-	inet_ntop(family == AF_INET ? AF_INET : AF_INET6,
-		  family == AF_INET ? address + 12 : address, text, sizeof(text));
-	if (port < 0)
-		snprintf(out, bytes, "%s", text);
-	else
-		snprintf(out, bytes, family == AF_INET ? "%s:%d" : "[%s]:%d", text, port);
+	return v->count[SL_COUNT_IN] || v->count[SL_COUNT_OUT];
 }
 
 /* Clears the members of the key that the grouping does not use. */
@@ -99,19 +80,19 @@ static void reduce(struct region_layer_view *v, enum by by, uint32_t index)
 		v->cgroup = 0;
 }
 
-static bool same(const struct region_layer_view *a, const struct region_layer_view *b)
+/* The row of the same key. */
+static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *b)
 {
-	return a->generation == b->generation && a->role == b->role && a->start_ns == b->start_ns &&
-	       a->local_port == b->local_port && a->remote_port == b->remote_port &&
-	       a->cgroup == b->cgroup && a->family == b->family &&
-	       !memcmp(a->remote, b->remote, 16) && !memcmp(a->local, b->local, 16);
-}
+	for (size_t i = 0; i < rows->n; i++) {
+		struct region_layer_view *a = &rows->v[i];
 
-static struct region_layer_view *find(const struct rows *rows, const struct region_layer_view *v)
-{
-	for (size_t i = 0; i < rows->n; i++)
-		if (same(&rows->v[i], v))
-			return &rows->v[i];
+		if (a->generation == b->generation && a->role == b->role &&
+		    a->start_ns == b->start_ns && a->local_port == b->local_port &&
+		    a->remote_port == b->remote_port && a->cgroup == b->cgroup &&
+		    a->family == b->family && !memcmp(a->remote, b->remote, 16) &&
+		    !memcmp(a->local, b->local, 16))
+			return a;
+	}
 	return NULL;
 }
 
@@ -124,15 +105,8 @@ static int add(struct cli_layers_view *view, const struct region_layer_view *v)
 		region_layer_add(there, v);
 		return 0;
 	}
-	if (r->n == r->room) {
-		size_t room = r->room ? 2 * r->room : 64;
-		struct region_layer_view *more = realloc(r->v, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		r->v = more;
-		r->room = room;
-	}
+	if (!BASE_GROW(r->v, r->n, r->room))
+		return -ENOMEM;
 	r->v[r->n++] = *v;
 	return 0;
 }
@@ -141,20 +115,19 @@ static int collect(struct cli_layers_view *view)
 {
 	enum tcp_layer_table t = view->by == BY_FLOW ? TCP_LAYER_FLOWS : TCP_LAYER_GROUPS;
 	uint32_t slots = tcp_layers_slots(view->layers, t);
-	struct region_layer_view *v = calloc(1, sizeof(*v));
-	int err = v ? 0 : -ENOMEM;
+	static struct region_layer_view v; /* large */
+	int err = 0;
 
 	view->now.n = 0;
 	for (uint32_t i = 0; !err && i < slots; i++) {
-		int got = tcp_layers_slot(view->layers, t, i, v);
+		int got = tcp_layers_slot(view->layers, t, i, &v);
 
 		view->unsettled += got < 0;
-		if (got <= 0 || (!v->count[SL_COUNT_IN] && !v->count[SL_COUNT_OUT]))
+		if (got <= 0 || !has_segments(&v))
 			continue;
-		reduce(v, view->by, i);
-		err = add(view, v);
+		reduce(&v, view->by, i);
+		err = add(view, &v);
 	}
-	free(v);
 	return err;
 }
 
@@ -162,8 +135,8 @@ static int collect(struct cli_layers_view *view)
 static void title(struct cli_layers_view *view, char *out, size_t bytes,
 		  const struct region_layer_view *v)
 {
+	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
 	enum by by = view->by;
-	char local[64], remote[64];
 
 	if (by != BY_FLOW && by != BY_ROLE && v->generation) {
 		snprintf(out, bytes, "(no room)");
@@ -171,12 +144,11 @@ static void title(struct cli_layers_view *view, char *out, size_t bytes,
 	}
 	switch (by) {
 	case BY_FLOW:
-		cli_tcp_address(local, sizeof(local), v->local, v->family, v->local_port);
-		cli_tcp_address(remote, sizeof(remote), v->remote, v->family, v->remote_port);
-		snprintf(out, bytes, "%s %s", local, remote);
+		snprintf(out, bytes, "%s %s", cli_tcp_endpoint(local, v->local, v->local_port),
+			 cli_tcp_endpoint(remote, v->remote, v->remote_port));
 		return;
 	case BY_REMOTE:
-		cli_tcp_address(out, bytes, v->remote, v->family, -1);
+		snprintf(out, bytes, "%s", cli_tcp_endpoint(remote, v->remote, -1));
 		return;
 	case BY_PORT:
 		snprintf(out, bytes, "%u", v->local_port);
@@ -191,7 +163,7 @@ static void title(struct cli_layers_view *view, char *out, size_t bytes,
 
 static json_t *histogram_json(const uint64_t *cell)
 {
-	json_t *buckets = json_object(), *o;
+	json_t *buckets = json_object();
 	double p50 = region_layer_quantile(cell, 0.5), p99 = region_layer_quantile(cell, 0.99);
 	char key[16];
 
@@ -199,18 +171,13 @@ static json_t *histogram_json(const uint64_t *cell)
 		if (!cell[c])
 			continue;
 		snprintf(key, sizeof(key), "%d", SL_LAYER_FIRST + c - SL_LAYER_BUCKETS);
-		json_object_set_new(buckets, key, json_integer((json_int_t)cell[c]));
+		json_object_set_new(buckets, key, json_integer(CLI_INT(cell[c])));
 	}
-	o = json_pack("{s:I, s:I, s:i, s:I, s:I, s:o}", "count",
-		      (json_int_t)region_layer_count(cell), "sum_ns",
-		      (json_int_t)cell[SL_LAYER_SUM], "scale", SL_LAYER_SCALE, "zero",
-		      (json_int_t)cell[SL_LAYER_ZERO], "over", (json_int_t)cell[SL_LAYER_OVER],
-		      "buckets", buckets);
-	if (isfinite(p50))
-		json_object_set_new(o, "p50_ns", json_real(p50));
-	if (isfinite(p99))
-		json_object_set_new(o, "p99_ns", json_real(p99));
-	return o;
+	return json_pack("{s:I, s:I, s:i, s:I, s:I, s:o, s:o*, s:o*}", "count",
+			 CLI_INT(region_layer_count(cell)), "sum_ns", CLI_INT(cell[SL_LAYER_SUM]),
+			 "scale", SL_LAYER_SCALE, "zero", CLI_INT(cell[SL_LAYER_ZERO]), "over",
+			 CLI_INT(cell[SL_LAYER_OVER]), "buckets", buckets, "p50_ns", json_real(p50),
+			 "p99_ns", json_real(p99)); /* NULL unless finite */
 }
 
 static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
@@ -219,29 +186,27 @@ static const char *const count_names[] = {"requests",	 "complete",	 "pipelined",
 
 static void row_json(struct cli_layers_view *view, const struct region_layer_view *v)
 {
-	json_t *o = json_pack("{s:s, s:I, s:s}", "row", by_names[view->by], "time_ns",
-			      (json_int_t)base_realtime_ns(), "role", cli_tcp_role_name(v->role)),
+	json_t *o = json_pack("{s:s, s:I, s:s}", "row", groupings[view->by].name, "time_ns",
+			      CLI_INT(base_realtime_ns()), "role", cli_tcp_role_name(v->role)),
 	       *layers = json_object();
-	char text[160];
+	char text[160], remote[CLI_TCP_ENDPOINT];
 
 	title(view, text, sizeof(text), v);
 	cli_tcp_json_text(o, "name", text);
-	if (view->by == BY_FLOW) {
-		cli_tcp_address(text, sizeof(text), v->local, v->family, -1);
-		json_object_set_new(o, "local", json_string(text));
-		json_object_set_new(o, "local_port", json_integer(v->local_port));
-		cli_tcp_address(text, sizeof(text), v->remote, v->family, -1);
-		json_object_set_new(o, "remote", json_string(text));
-		json_object_set_new(o, "remote_port", json_integer(v->remote_port));
-		json_object_set_new(o, "netns", json_integer(v->netns));
-		json_object_set_new(o, "open", json_boolean(v->state == SL_SLOT_OPEN));
-	}
+	if (view->by == BY_FLOW)
+		json_object_update_new(o, json_pack("{s:s, s:i, s:s, s:i, s:I, s:b}", "local",
+						    cli_tcp_endpoint(text, v->local, -1),
+						    "local_port", v->local_port, "remote",
+						    cli_tcp_endpoint(remote, v->remote, -1),
+						    "remote_port", v->remote_port, "netns",
+						    CLI_INT(v->netns), "open",
+						    v->state == SL_SLOT_OPEN));
 	if (view->by == BY_FLOW || view->by == BY_CONTAINER) {
-		json_object_set_new(o, "cgroup", json_integer((json_int_t)v->cgroup));
+		json_object_set_new(o, "cgroup", json_integer(CLI_INT(v->cgroup)));
 		cli_tcp_json_identity(o, tcp_cgroups_find(view->who, v->cgroup, base_now_ns()));
 	}
 	for (int i = 0; i < 7; i++)
-		json_object_set_new(o, count_names[i], json_integer((json_int_t)v->count[i]));
+		json_object_set_new(o, count_names[i], json_integer(CLI_INT(v->count[i])));
 	for (int i = 0; i < SL_LAYERS; i++)
 		json_object_set_new(layers, region_layer_name(i), histogram_json(v->cell[i]));
 	json_object_set_new(o, "layers", layers);
@@ -253,7 +218,7 @@ static void row_csv(struct cli_layers_view *view, const struct region_layer_view
 	char text[160];
 
 	if (!view->named) {
-		fprintf(view->out, "time_ns,%s,role", by_names[view->by]);
+		fprintf(view->out, "time_ns,%s,role", groupings[view->by].name);
 		for (int i = 0; i < 7; i++)
 			fprintf(view->out, ",%s", count_names[i]);
 		for (int i = 0; i < SL_LAYERS; i++)
@@ -294,9 +259,8 @@ static void sub(struct region_layer_view *v, const struct region_layer_view *bef
 }
 
 static const char *const orders[] = {"requests", "segments", "app", "total", "p99", NULL};
-static unsigned int order; /* index of orders; qsort() passes no context */
 
-static double weight(const struct region_layer_view *v)
+static double weight(const struct region_layer_view *v, unsigned int order)
 {
 	uint64_t segments = v->count[SL_COUNT_IN] + v->count[SL_COUNT_OUT];
 	double x;
@@ -315,57 +279,70 @@ static double weight(const struct region_layer_view *v)
 	return isnan(x) ? -1 : x;
 }
 
-static int busiest_first(const void *a, const void *b)
+static int busiest_first(const void *a, const void *b, void *order)
 {
-	double x = weight(a), y = weight(b);
+	double x = weight(a, *(unsigned int *)order), y = weight(b, *(unsigned int *)order);
 
-	return x < y ? 1 : x > y ? -1 : 0;
+	return (x < y) - (x > y);
 }
 
-static void cell_text(char out[16], const uint64_t *cell, double q)
+static void time_cell(struct cli_tcp_screen *s, const uint64_t *cell, double q)
 {
 	double x = region_layer_quantile(cell, q);
+	char text[16];
 
-	if (isnan(x))
-		snprintf(out, 16, "-");
-	else if (isinf(x))
-		snprintf(out, 16, ">6s");
-	else
-		cli_tcp_short_time(out, (uint64_t)x);
+	cli_tcp_screen_cell(s, "%s",
+			    isnan(x)   ? "-"
+			    : isinf(x) ? ">6s"
+				       : cli_tcp_short_time(text, (uint64_t)x));
 }
 
 static void causes_text(struct cli_layers_view *view, const uint64_t *n)
 {
 	bool any = false;
 
-	for (int i = 0; i < SL_CAUSES; i++)
-		any |= n[i] != 0;
-	if (!any)
-		return;
-	cli_tcp_screen_line(&view->screen, "%s", "");
-	cli_tcp_screen_line(&view->screen, "not measured, since the start:");
-	for (int i = 0; i < SL_CAUSES; i++)
-		if (n[i])
-			cli_tcp_screen_line(&view->screen, "%12" PRIu64 "  %s", n[i],
-					    region_layer_cause_text(i));
+	for (int i = 0; i < SL_CAUSES; i++) {
+		if (!n[i])
+			continue;
+		if (!any) {
+			cli_tcp_screen_line(&view->screen, "%s", "");
+			cli_tcp_screen_line(&view->screen, "not measured, since the start:");
+		}
+		any = true;
+		cli_tcp_screen_line(&view->screen, "%12" PRIu64 "  %s", n[i],
+				    region_layer_cause_text(i));
+	}
 }
 
-static uint8_t title_width(enum by by)
+static void print_line(struct cli_layers_view *view, const struct region_layer_view *v,
+		       double seconds)
 {
-	static const uint8_t width[BYS] = {[BY_FLOW] = 44,
-					   [BY_REMOTE] = 15,
-					   [BY_PORT] = 5,
-					   [BY_CONTAINER] = 24,
-					   [BY_ROLE] = 4};
+	uint64_t done = v->count[SL_COUNT_COMPLETE] + v->count[SL_COUNT_INCOMPLETE];
+	struct cli_tcp_screen *s = &view->screen;
+	char text[160];
 
-	return width[by];
+	title(view, text, sizeof(text), v);
+	cli_tcp_screen_cell(s, "%s", text);
+	cli_tcp_screen_cell(s, "%s", cli_tcp_role_name(v->role));
+	if (v->role == SL_ROLE_SERVER) /* requests are only told apart there */
+		cli_tcp_screen_cell(s, "%.0f", (double)v->count[SL_COUNT_REQUESTS] / seconds);
+	else
+		cli_tcp_screen_cell(s, "-");
+	if (done)
+		cli_tcp_screen_cell(s, "%.1f%%",
+				    100.0 * (double)v->count[SL_COUNT_COMPLETE] / (double)done);
+	else
+		cli_tcp_screen_cell(s, "-");
+	for (int l = 0; l < SL_LAYERS; l++)
+		time_cell(s, v->cell[l], 0.5);
+	time_cell(s, v->cell[SL_LAYER_TOTAL], 0.99);
 }
 
 /* On a terminal, the difference over the interval; elsewhere, totals since the start. */
 static int screen(struct cli_layers_view *view, const uint64_t *causes, double seconds)
 {
 	const struct cli_tcp_column columns[] = {
-		{by_names[view->by], title_width(view->by), true, 0},
+		{groupings[view->by].name, groupings[view->by].width, true, 0},
 		{"role", 6, true, 0},
 		{"req/s", 6, false, 0},
 		{"complete", 8, false, 9},
@@ -390,39 +367,15 @@ static int screen(struct cli_layers_view *view, const uint64_t *causes, double s
 		*v = view->now.v[i];
 		if (b && view->screen.terminal)
 			sub(v, b);
-		shown.n += v->count[SL_COUNT_IN] || v->count[SL_COUNT_OUT];
+		shown.n += has_segments(v);
 	}
-	order = view->screen.order;
-	if (shown.n)
-		qsort(shown.v, shown.n, sizeof(*shown.v), busiest_first);
+	qsort_r(shown.v, shown.n, sizeof(*shown.v), busiest_first, &view->screen.order);
 	cli_tcp_screen_begin(&view->screen);
 	cli_tcp_screen_line(&view->screen, "medians, %s; p99 is that of total",
 			    view->screen.terminal ? "of the last interval" : "since the start");
 	cli_tcp_screen_columns(&view->screen, columns, sizeof(columns) / sizeof(*columns));
-	for (size_t i = 0; i < shown.n; i++) {
-		const struct region_layer_view *v = &shown.v[i];
-		uint64_t done = v->count[SL_COUNT_COMPLETE] + v->count[SL_COUNT_INCOMPLETE];
-		char text[160], cell[SL_LAYERS + 1][16], complete[16] = "-", rate[16] = "-";
-		const char *cells[] = {text,	cli_tcp_role_name(v->role),
-				       rate,	complete,
-				       cell[0], cell[1],
-				       cell[2], cell[3],
-				       cell[4], cell[5],
-				       cell[6], cell[7],
-				       cell[8]};
-
-		title(view, text, sizeof(text), v);
-		for (int l = 0; l < SL_LAYERS; l++)
-			cell_text(cell[l], v->cell[l], 0.5);
-		cell_text(cell[SL_LAYERS], v->cell[SL_LAYER_TOTAL], 0.99);
-		if (done)
-			snprintf(complete, sizeof(complete), "%.1f%%",
-				 100.0 * (double)v->count[SL_COUNT_COMPLETE] / (double)done);
-		if (v->role == SL_ROLE_SERVER) /* requests are only told apart there */
-			snprintf(rate, sizeof(rate), "%.0f",
-				 (double)v->count[SL_COUNT_REQUESTS] / seconds);
-		cli_tcp_screen_cells(&view->screen, cells);
-	}
+	for (size_t i = 0; i < shown.n; i++)
+		print_line(view, &shown.v[i], seconds);
 	if (!shown.n && view->screen.terminal)
 		cli_tcp_screen_line(&view->screen, "no segment in this interval%s",
 				    cli_tcp_is_filtered() ? " that passes the filter" : "");
@@ -435,14 +388,14 @@ static int screen(struct cli_layers_view *view, const uint64_t *causes, double s
 
 static void causes_json(struct cli_layers_view *view, const uint64_t *n)
 {
-	json_t *o = json_object(), *all;
+	json_t *o = json_object();
 
 	for (int i = 0; i < SL_CAUSES; i++)
-		json_object_set_new(o, region_layer_cause_name(i), json_integer((json_int_t)n[i]));
-	all = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
-			(json_int_t)base_realtime_ns(), "causes", o, "unsettled",
-			(json_int_t)view->unsettled);
-	cli_json_print(view->out, all, JSON_COMPACT);
+		json_object_set_new(o, region_layer_cause_name(i), json_integer(CLI_INT(n[i])));
+	o = json_pack("{s:s, s:I, s:o, s:I}", "row", "causes", "time_ns",
+		      CLI_INT(base_realtime_ns()), "causes", o, "unsettled",
+		      CLI_INT(view->unsettled));
+	cli_json_print(view->out, o, JSON_COMPACT);
 }
 
 static int show(void *context, bool last)
@@ -454,10 +407,10 @@ static int show(void *context, bool last)
 
 	(void)last;
 	tcp_layers_namespaces(view->layers);
-	tcp_layers_groups(view->layers, base_now_ns());
+	tcp_layers_groups(view->layers, now);
 	err = collect(view) ?: tcp_layers_causes(view->layers, causes);
 	if (err)
-		return cli_tcp_failed(view->cmd, strerror(-err));
+		return cli_tcp_failed(view->cmd, "%s", strerror(-err));
 	if (cli_tcp_common.json) {
 		for (size_t i = 0; i < view->now.n; i++)
 			row_json(view, &view->now.v[i]);
@@ -474,7 +427,7 @@ static int show(void *context, bool last)
 	spare = view->before;
 	view->before = view->now;
 	view->now = spare;
-	return err ? cli_tcp_failed(view->cmd, strerror(-err)) : cli_tcp_flush(view->out);
+	return err ? cli_tcp_failed(view->cmd, "%s", strerror(-err)) : cli_tcp_flush(view->out);
 }
 
 int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
@@ -494,18 +447,30 @@ int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
 	return err ? cli_tcp_not_opened(self, err, why) : BASE_EXIT_OK;
 }
 
+int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
+			 void (*record)(void *context, const struct tcp_layer_record *r),
+			 void *context, struct tcp_layers **layers)
+{
+	int code = cli_tcp_layers_open(self, 0, layers), err;
+
+	if (code)
+		return code;
+	err = tcp_layers_trace(*layers, kinds, record, context);
+	return err ? cli_tcp_failed(self, "%s", strerror(-err)) : BASE_EXIT_OK;
+}
+
 static int layers_main(const struct base_command *self, int argc, char **argv)
 {
 	struct cli_layers_view view = {.cmd = self, .by = BYS};
 	struct tcp_cgroup_hierarchy unified;
-	int code, ended;
+	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json and --csv exclude each other");
+	if (!cli_tcp_format(self, NULL))
+		return BASE_EXIT_USAGE;
 	for (int i = 0; i < BYS; i++)
-		if (!strcmp(settings.by, by_names[i]))
+		if (!strcmp(settings.by, groupings[i].name))
 			view.by = (enum by)i;
 	if (view.by == BYS)
 		return base_usage(self, "--by flow, remote, port, container or role, not '%s'",
@@ -520,14 +485,11 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	view.who =
 		tcp_cgroups_open(&(struct tcp_cgroups_opts){.hierarchy = code ? NULL : &unified});
 	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
-			: cli_tcp_failed(self, strerror(errno));
+			: cli_tcp_failed(self, "%s", strerror(errno));
 	if (!code) {
-		cli_tcp_screen_open(&view.screen, self, view.out);
-		if (!view.screen.terminal)
-			cli_tcp_ready("slots=%u", tcp_layers_slots(view.layers, TCP_LAYER_FLOWS));
 		view.last_ns = base_now_ns();
-		code = cli_tcp_repeat(self, &view.screen, show, &view);
-		cli_tcp_screen_close(&view.screen);
+		code = cli_tcp_repeat(self, &view.screen, view.out,
+				      tcp_layers_slots(view.layers, TCP_LAYER_FLOWS), show, &view);
 		if (!code && !view.any)
 			cli_tcp_nothing_seen(self);
 	}
@@ -535,6 +497,12 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	tcp_cgroups_close(view.who);
 	free(view.now.v);
 	free(view.before.v);
-	ended = cli_tcp_output_end(self, view.out);
-	return code ? code : ended;
+	return cli_tcp_output_end(self, view.out, code);
 }
+
+const struct base_command cli_tcp_layers = {
+	.name = "tcp layers",
+	.synopsis = "[OPTION]...",
+	.summary = "Show the time that each layer of the stack takes, and applications",
+	.run = layers_main,
+};

@@ -5,19 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 
-static int net_main(const struct base_command *self, int argc, char **argv);
-
-const struct base_command cli_tcp_net = {
-	.name = "tcp net",
-	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
-	.summary = "Show the latency of the network between two hosts, each way",
-	.run = net_main,
-};
-
-struct cli_tcp_net_settings cli_tcp_net_settings = {.by = "all", .window_ns = 2000000000};
+struct cli_tcp_net_settings cli_tcp_net_settings = {.window_ns = 2000000000};
+static const char *by = "all";
 
 static const struct base_option table[] = {
 	BASE_STRING("record", 'r', &cli_tcp_net_settings.record, "FILE",
@@ -28,8 +21,7 @@ static const struct base_option table[] = {
 		  "record at this device; repeatable (default: all hardware devices)"),
 	BASE_UINT("ring", 0, &cli_tcp_net_settings.ring, 0, SL_NIC_RING_MAX, "N",
 		  "hold at most N records of 128 bytes in the kernel; 0: 65536"),
-	BASE_STRING("by", 'b', &cli_tcp_net_settings.by, "WHAT",
-		    "print one line for all, or per flow, remote or port"),
+	BASE_STRING("by", 'b', &by, "WHAT", "print one line for all, or per flow, remote or port"),
 	BASE_FLAG("segments", 's', &cli_tcp_net_settings.segments,
 		  "print one line per segment as well"),
 	BASE_TIME("window", 0, &cli_tcp_net_settings.window_ns, 1e8, 3.6e12, "TIME",
@@ -51,29 +43,11 @@ struct cli_net_host {
 	struct tcp_net_file_head head;
 	struct tcp_layer_record *layers;
 	size_t n, room;
-	uint64_t end_ns, headless, fragments, left_out;
-	bool cut;
 };
-
-static int keep(struct cli_net_host *h, const struct tcp_layer_record *r)
-{
-	if (h->n == h->room) {
-		size_t room = h->room ? 2 * h->room : 1024;
-		struct tcp_layer_record *more = realloc(h->layers, room * sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		h->layers = more;
-		h->room = room;
-	}
-	h->layers[h->n++] = *r;
-	return 0;
-}
 
 static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
 {
-	fprintf(stderr, "sidelight %s: %s: %s\n", self->name, h->path, why);
-	return BASE_EXIT_FAILURE;
+	return cli_tcp_failed(self, "%s: %s", h->path, why);
 }
 
 static int begin(const struct base_command *self, struct cli_net_host *h)
@@ -87,40 +61,44 @@ static int begin(const struct base_command *self, struct cli_net_host *h)
 }
 
 /* Feeds the whole file to the matcher. */
-static int take(const struct base_command *self, struct cli_net_host *h, struct tcp_net_match *m,
-		int side)
+static int take(const struct base_command *self, struct cli_net_host *h,
+		struct cli_tcp_net_view *view, int side)
 {
+	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
+	uint64_t end_ns = h->head.start_ns;
 	char why[128] = "it can't be read";
 	struct tcp_net_frame f;
+	bool cut = true;
 	int got;
 
-	h->end_ns = h->head.start_ns;
-	h->cut = true;
 	while ((got = tcp_net_file_next(h->from, &f, why, sizeof(why))) > 0) {
 		switch (f.type) {
 		case TCP_NET_SEGMENT:
 			tcp_net_match_add(m, side, &f.segment);
-			if (f.segment.time_ns > h->end_ns)
-				h->end_ns = f.segment.time_ns;
+			end_ns = BASE_MAX(end_ns, f.segment.time_ns);
 			break;
 		case TCP_NET_GAP:
 			tcp_net_match_gap(m, side, f.gap.records, f.gap.now_ns);
 			break;
 		case TCP_NET_LAYERS:
-			got = keep(h, &f.layers);
+			if (BASE_GROW(h->layers, h->n, h->room))
+				h->layers[h->n++] = f.layers;
+			else
+				got = -ENOMEM;
 			break;
 		case TCP_NET_END:
-			h->cut = false;
-			h->end_ns = f.end.now_ns;
-			h->headless = f.end.headless;
-			h->fragments = f.end.fragments;
-			h->left_out = f.end.left_out;
+			cut = false;
+			end_ns = f.end.now_ns;
+			view->headless += f.end.headless;
+			view->fragments += f.end.fragments;
+			view->left_out += f.end.left_out;
 			break;
 		}
 		if (got < 0)
 			break;
 	}
-	tcp_net_match_range(m, side, h->head.start_ns, h->end_ns);
+	view->cut |= cut;
+	tcp_net_match_range(m, side, h->head.start_ns, end_ns);
 	return got < 0 ? wrong(self, h, got == -EINVAL ? why : strerror(-got)) : 0;
 }
 
@@ -139,9 +117,8 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 {
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	struct tcp_net_rounds rounds = {0};
-	int code = take(self, &h[0], m, 0), err;
+	int code = take(self, &h[0], view, 0) ?: take(self, &h[1], view, 1), err;
 
-	code = code ? code : take(self, &h[1], m, 1);
 	if (code)
 		return code;
 	tcp_net_match_hold(m, 0);
@@ -149,21 +126,15 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	tcp_net_match_run(m);
 	err = tcp_net_stat_count(view->stat, 0, true);
 	if (err)
-		return cli_tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, "%s", strerror(-err));
 	expire(view->stat);
-	for (int i = 0; i < 2; i++) {
-		view->headless += h[i].headless;
-		view->fragments += h[i].fragments;
-		view->left_out += h[i].left_out;
-		view->cut |= h[i].cut;
-	}
 	cli_tcp_net_show(view);
 	if (!cli_tcp_net_settings.requests && !h[0].n && !h[1].n)
 		return BASE_EXIT_OK;
 	err = tcp_net_rounds_find((struct tcp_layer_record *[]){h[0].layers, h[1].layers},
 				  (size_t[]){h[0].n, h[1].n}, view->stat, &rounds);
 	if (err)
-		return cli_tcp_failed(self, strerror(-err));
+		return cli_tcp_failed(self, "%s", strerror(-err));
 	cli_tcp_net_rounds(view, &rounds);
 	tcp_net_rounds_free(&rounds);
 	return BASE_EXIT_OK;
@@ -173,15 +144,14 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 {
 	struct cli_net_host h[2] = {{.path = paths[0]}, {.path = paths[1]}};
 	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.by = cli_tcp_net_settings.by,
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.records = UINT32_MAX,
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
-	int code = begin(self, &h[0]);
+	int code = begin(self, &h[0]) ?: begin(self, &h[1]);
 
-	code = code ? code : begin(self, &h[1]);
 	if (code)
 		goto out;
 	if (cli_tcp_net_settings.trust) {
@@ -198,7 +168,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
 	view->stat = tcp_net_stat_open(&o);
-	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, strerror(errno));
+	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, "%s", strerror(errno));
 	tcp_net_stat_close(view->stat);
 out:
 	for (int i = 0; i < 2; i++) {
@@ -211,16 +181,15 @@ out:
 
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int code, ended, first = base_options_parse(self, table, argc, argv, &code);
-	struct cli_tcp_net_view view = {.cmd = self};
+	int code, first = base_options_parse(self, table, argc, argv, &code);
+	struct cli_tcp_net_view view = {0};
 
 	if (first < 0)
 		return code;
-	if (cli_tcp_common.json && cli_tcp_common.csv)
-		return base_usage(self, "--json and --csv exclude each other");
-	if (cli_tcp_net_by(cli_tcp_net_settings.by) == (enum tcp_net_by) - 1)
-		return base_usage(self, "--by all, flow, remote or port, not '%s'",
-				  cli_tcp_net_settings.by);
+	if (!cli_tcp_format(self, NULL))
+		return BASE_EXIT_USAGE;
+	if (!cli_tcp_net_by(by))
+		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self, "--record FILE, or two files to compare");
@@ -243,6 +212,12 @@ static int net_main(const struct base_command *self, int argc, char **argv)
 	} else {
 		code = two_files(self, argv + first, &view);
 	}
-	ended = cli_tcp_output_end(self, view.out);
-	return code ? code : ended;
+	return cli_tcp_output_end(self, view.out, code);
 }
+
+const struct base_command cli_tcp_net = {
+	.name = "tcp net",
+	.synopsis = "[OPTION]... --record FILE|FILE_A FILE_B|-a A -a B",
+	.summary = "Show the latency of the network between two hosts, each way",
+	.run = net_main,
+};

@@ -9,7 +9,8 @@
 #include "source/tcp/net_stat.h"
 
 struct cli_tcp_net_settings {
-	const char *record, *by;
+	const char *record;
+	enum tcp_net_by by;
 	struct base_strings devices, agents;
 	uint32_t ring;
 	bool requests, segments;
@@ -23,7 +24,6 @@ int cli_tcp_net_record(const struct base_command *self);
 
 /* Output state. */
 struct cli_tcp_net_view {
-	const struct base_command *cmd;
 	FILE *out;
 	struct cli_tcp_screen screen;
 	struct tcp_net_stat *stat;
@@ -35,7 +35,8 @@ struct cli_tcp_net_view {
 /* 'tcp net --agent A --agent B': runs until the duration is over. An exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);
 
-enum tcp_net_by cli_tcp_net_by(const char *name); /* (enum tcp_net_by)-1: unknown */
+/* Sets .by. False: unknown. */
+bool cli_tcp_net_by(const char *name);
 /* Prints all rows, and the unmatched records. */
 void cli_tcp_net_show(struct cli_tcp_net_view *view);
 /* Prints a segment: callback of struct tcp_net_stat_opts, with the view as context. */

@@ -13,10 +13,9 @@
 #include "cli/dump/remote.h"
 #include "cli/tcp/net.h"
 
-#define LOOK_MS	    10	       /* time between two READs of the rings */
-#define LINGER_NS   1000000000 /* after two windows, a missing arrival counts as lost */
-#define MARGIN_NS   200000000  /* greatest delay from a record to its match */
-#define HOT_TRIES   100
+#define LOOK_MS	    10		/* time between two READs of the rings */
+#define LINGER_NS   1000000000	/* after two windows, a missing arrival counts as lost */
+#define MARGIN_NS   200000000	/* greatest delay from a record to its match */
 #define MAX_RECORDS 4096u	/* of one READ */
 #define OUTAGE_NS   30000000000 /* a connection that stays lost for longer ends the command */
 #define AGAIN_MS    200		/* between two attempts to connect again */
@@ -40,37 +39,34 @@ static void close_host(struct net_live_host *h)
 	cli_remote_close(&h->remote);
 }
 
-/* A ring that was read before is read on; a new one, from its head. */
-static bool open_host(struct net_live_host *h, char *why, size_t bytes)
+/* A ring that was read before is read on; a new one, from its head. NULL, or why it failed. */
+static const char *open_host(struct net_live_host *h)
 {
 	const struct cli_dump_remote_opts o = {.target = h->target, .gid = -1};
+	const char *why = cli_remote_find(&h->remote, &o, SL_REGION_NIC);
 	uint64_t instance;
 
-	if (!cli_remote_find(&h->remote, &o, SL_REGION_NIC, why, bytes))
-		return false;
+	if (why)
+		return why;
 	instance = ((const struct sl_region_header *)h->remote.buffer)->instance;
-	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info)) {
-		snprintf(why, bytes, "its ring of segments is not believed");
-		return false;
-	}
+	if (region_nic_info_parse(h->remote.buffer, h->remote.region.length, &h->info))
+		return "its ring of segments is not believed";
 	if (h->instance != instance) {
 		h->instance = instance;
 		h->next = UINT64_MAX;
 		h->begun = false;
 	}
-	return true;
+	return NULL;
 }
 
 static bool hot(struct net_live_host *h, struct region_nic_hot *line)
 {
-	enum region_fault fault = REGION_FAULT_UNSETTLED;
+	struct cli_remote *r = &h->remote;
+	enum region_fault fault = CLI_REMOTE_SETTLE(r, h->info.hot, SL_LINE_SIZE,
+						    region_nic_hot_parse(r->buffer, line));
 
-	for (int i = 0; i < HOT_TRIES && fault == REGION_FAULT_UNSETTLED; i++) {
-		if (!cli_remote_read(&h->remote, h->info.hot, SL_LINE_SIZE))
-			return false;
-		fault = region_nic_hot_parse(h->remote.buffer, line);
-	}
-	h->remote.error = fault ? EBADMSG : 0;
+	if (fault && !r->error)
+		r->error = EBADMSG;
 	return !fault;
 }
 
@@ -163,12 +159,6 @@ static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 					     t.known, i ? -t.theta : t.theta);
 }
 
-static void complain(const struct base_command *self, const struct net_live_host *h,
-		     const char *why)
-{
-	fprintf(stderr, "sidelight %s: %s: %s\n", self->name, h->target, why);
-}
-
 /*
  * Connects again to a host whose ring could not be read: a link was lost, or the agent restarted.
  * 1: connected; 0: told to stop; or -errno.
@@ -176,36 +166,36 @@ static void complain(const struct base_command *self, const struct net_live_host
 static int open_again(const struct base_command *self, struct net_live_host *h,
 		      struct cli_tcp_screen *screen, int stop)
 {
-	char why[256];
+	const char *why = "it cannot be read";
 
-	snprintf(why, sizeof(why), "%s; connecting again", strerror(h->remote.error));
 	if (!h->lost_ns) {
 		h->lost_ns = base_now_ns();
-		complain(self, h, why);
+		cli_tcp_failed(self, "%s: %s; connecting again", h->target,
+			       strerror(h->remote.error));
 	}
 	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
 		close_host(h);
 		if (cli_tcp_screen_wait(screen, stop, AGAIN_MS))
 			return 0;
-		if (open_host(h, why, sizeof(why)))
+		why = open_host(h);
+		if (!why)
 			return 1;
 	}
-	complain(self, h, why);
+	cli_tcp_failed(self, "%s: %s", h->target, why);
 	return -ETIMEDOUT;
 }
 
 static int follow(const struct base_command *self, struct net_live_host *h,
 		  struct cli_tcp_net_view *view)
 {
-	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
-						  : UINT64_MAX;
+	uint64_t end = cli_tcp_end_ns();
 	uint64_t show = base_now_ns() + cli_tcp_common.interval_ns;
 	struct tcp_net_match *m = tcp_net_stat_match(view->stat);
 	int stop = base_stop_fd(), err = 0;
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, "%s", strerror(-stop));
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
@@ -234,7 +224,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	if (h[0].info.records && look(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
-		return cli_tcp_failed(self, strerror(ENOMEM));
+		return cli_tcp_failed(self, "%s", strerror(ENOMEM));
 	expire(view->stat, h);
 	cli_tcp_net_show(view);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
@@ -244,26 +234,26 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 {
 	const struct base_strings *agents = &cli_tcp_net_settings.agents;
 	struct tcp_net_stat_opts o = {
-		.by = cli_tcp_net_by(cli_tcp_net_settings.by),
+		.by = cli_tcp_net_settings.by,
 		.window_ns = cli_tcp_net_settings.window_ns,
 		.result = cli_tcp_net_settings.segments ? cli_tcp_net_segment : NULL,
 		.context = view,
 	};
 	struct net_live_host h[2] = {0};
 	int code = BASE_EXIT_OK;
-	char why[256];
+	const char *why;
 
 	for (int s = 0; s < 2 && !code; s++) {
 		view->name[s] = h[s].target = agents->v[s];
-		if (open_host(&h[s], why, sizeof(why)))
-			continue;
-		complain(self, &h[s], why);
-		code = BASE_EXIT_FAILURE;
+		why = open_host(&h[s]);
+		if (why)
+			code = cli_tcp_failed(self, "%s: %s", agents->v[s], why);
 	}
 	if (!code) {
 		view->stat = tcp_net_stat_open(&o);
 		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
-		code = view->stat ? follow(self, h, view) : cli_tcp_failed(self, strerror(errno));
+		code = view->stat ? follow(self, h, view)
+				  : cli_tcp_failed(self, "%s", strerror(errno));
 	}
 	tcp_net_stat_close(view->stat);
 	for (int s = 0; s < 2; s++)

@@ -2,11 +2,9 @@
 /* net_record.c - 'sidelight tcp net --record FILE': writes this host's records. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/tcp/layers.h"
 #include "cli/tcp/net.h"
 #include "source/tcp/net_file.h"
 
@@ -56,13 +54,11 @@ static void drain(struct recorder *w)
 
 static int follow(const struct base_command *self, struct recorder *w)
 {
-	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
-						  : UINT64_MAX;
-	uint64_t walk = 0;
+	uint64_t end = cli_tcp_end_ns(), walk = 0;
 	int stop = base_stop_fd();
 
 	if (stop < 0)
-		return cli_tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, "%s", strerror(-stop));
 	while (!w->err && base_now_ns() < end) {
 		if (base_stop_wait(stop, w->layers ? 0 : LOOK_MS))
 			break;
@@ -78,7 +74,7 @@ static int follow(const struct base_command *self, struct recorder *w)
 	if (w->layers)
 		tcp_layers_poll(w->layers, 0);
 	drain(w);
-	return w->err ? cli_tcp_failed(self, strerror(-w->err)) : BASE_EXIT_OK;
+	return w->err ? cli_tcp_failed(self, "%s", strerror(-w->err)) : BASE_EXIT_OK;
 }
 
 static int run(const struct base_command *self, struct recorder *w)
@@ -96,15 +92,11 @@ static int run(const struct base_command *self, struct recorder *w)
 	if (code)
 		return cli_tcp_not_opened(self, code, why);
 	if (cli_tcp_net_settings.requests) {
-		code = cli_tcp_layers_open(self, 0, &w->layers);
+		code = cli_tcp_layers_trace(
+			self, 1 << TCP_RECORD_REQUEST | 1 << TCP_RECORD_IN | 1 << TCP_RECORD_OUT,
+			layer_record, w, &w->layers);
 		if (code)
 			return code;
-		code = tcp_layers_trace(w->layers,
-					1 << TCP_RECORD_REQUEST | 1 << TCP_RECORD_IN |
-						1 << TCP_RECORD_OUT,
-					layer_record, w);
-		if (code)
-			return cli_tcp_failed(self, strerror(-code));
 	}
 	w->err = tcp_net_file_begin(w->to, tcp_net_info(w->net)->boot_id);
 	cli_tcp_ready("records=%u", tcp_net_info(w->net)->records);
@@ -123,23 +115,17 @@ static int run(const struct base_command *self, struct recorder *w)
 
 int cli_tcp_net_record(const struct base_command *self)
 {
-	struct recorder *w = calloc(1, sizeof(*w));
+	static struct recorder w; /* large */
 	const char *name = cli_tcp_net_settings.record;
 	int code;
 
-	if (!w)
-		return cli_tcp_failed(self, strerror(errno));
-	w->to = strcmp(name, "-") ? fopen(name, "we") : stdout;
-	if (!w->to) {
-		fprintf(stderr, "sidelight %s: %s: %s\n", self->name, name, strerror(errno));
-		free(w);
-		return BASE_EXIT_FAILURE;
-	}
-	code = run(self, w);
-	tcp_layers_close(w->layers);
-	tcp_net_close(w->net);
-	if (w->to != stdout && fclose(w->to) && !code)
+	w.to = strcmp(name, "-") ? fopen(name, "we") : stdout;
+	if (!w.to)
+		return cli_tcp_failed(self, "%s: %s", name, strerror(errno));
+	code = run(self, &w);
+	tcp_layers_close(w.layers);
+	tcp_net_close(w.net);
+	if (w.to != stdout && fclose(w.to) && !code)
 		code = cli_tcp_failed(self, "the file could not be written");
-	free(w);
 	return code;
 }

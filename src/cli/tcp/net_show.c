@@ -1,57 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 /* net_show.c - prints latencies and unmatched records of 'sidelight tcp net'. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "cli/common.h"
-#include "cli/tcp/layers.h"
 #include "cli/tcp/net.h"
 
 static const char *const by_names[] = {"all", "flow", "remote", "port"};
 
-enum tcp_net_by cli_tcp_net_by(const char *name)
+bool cli_tcp_net_by(const char *name)
 {
 	for (int i = 0; i < 4; i++)
-		if (!strcmp(name, by_names[i]))
-			return (enum tcp_net_by)i;
-	return (enum tcp_net_by) - 1;
-}
-
-static bool is_v4(const uint8_t a[16])
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(a, mapped, sizeof(mapped));
-}
-
-static void address(char *out, size_t bytes, const uint8_t a[16], int port)
-{
-	cli_tcp_address(out, bytes, a, is_v4(a) ? AF_INET : AF_INET6, port);
+		if (!strcmp(name, by_names[i])) {
+			cli_tcp_net_settings.by = (enum tcp_net_by)i;
+			return true;
+		}
+	return false;
 }
 
 /* The subject of a line. */
 static void title(char *out, size_t bytes, const struct tcp_net_row *r)
 {
-	char a[64], b[64];
+	bool ports = cli_tcp_net_settings.by == TCP_NET_BY_FLOW;
+	char a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
 	if (r->rest) {
 		snprintf(out, bytes, "(no room)");
 		return;
 	}
-	switch (cli_tcp_net_by(cli_tcp_net_settings.by)) {
+	switch (cli_tcp_net_settings.by) {
 	case TCP_NET_BY_FLOW:
-		address(a, sizeof(a), r->address[0], r->port[0]);
-		address(b, sizeof(b), r->address[1], r->port[1]);
-		snprintf(out, bytes, "%s %s", a, b);
-		return;
 	case TCP_NET_BY_REMOTE:
-		address(a, sizeof(a), r->address[0], -1);
-		address(b, sizeof(b), r->address[1], -1);
-		snprintf(out, bytes, "%s %s", a, b);
+		snprintf(out, bytes, "%s %s",
+			 cli_tcp_endpoint(a, r->address[0], ports ? r->port[0] : -1),
+			 cli_tcp_endpoint(b, r->address[1], ports ? r->port[1] : -1));
 		return;
 	case TCP_NET_BY_PORT:
 		snprintf(out, bytes, "%u", r->port[0]);
@@ -70,31 +54,25 @@ static void print(const struct cli_tcp_net_view *view, json_t *o)
 
 static json_t *hist_json(const struct tcp_net_hist *h)
 {
-	static const struct {
-		const char *name;
-		double q;
-	} quantiles[] = {{"p50_ns", 0.5}, {"p90_ns", 0.9}, {"p99_ns", 0.99}, {"p999_ns", 0.999}};
-	json_t *o = json_pack("{s:I, s:I, s:I, s:i}", "count", (json_int_t)h->count, "negative",
-			      (json_int_t)h->negative, "sum_ns", (json_int_t)h->sum, "scale",
-			      TCP_NET_SCALE),
-	       *buckets = json_object();
+	json_t *buckets = json_object();
 	char key[16];
 
-	if (h->count) {
-		json_object_set_new(o, "min_ns", json_integer(h->least));
-		json_object_set_new(o, "max_ns", json_integer(h->most));
-		for (int i = 0; i < 4; i++)
-			json_object_set_new(o, quantiles[i].name,
-					    json_real(tcp_net_hist_quantile(h, quantiles[i].q)));
-	}
 	for (int i = 0; i < TCP_NET_BUCKETS; i++) {
 		if (!h->bucket[i])
 			continue;
 		snprintf(key, sizeof(key), "%d", TCP_NET_FIRST + i);
 		json_object_set_new(buckets, key, json_integer(h->bucket[i]));
 	}
-	json_object_set_new(o, "buckets", buckets);
-	return o;
+	/* Of an empty histogram, quantiles are NAN: json_real() is NULL. */
+	return json_pack("{s:I, s:I, s:I, s:i, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o}", "count",
+			 CLI_INT(h->count), "negative", CLI_INT(h->negative), "sum_ns",
+			 CLI_INT(h->sum), "scale", TCP_NET_SCALE, "min_ns",
+			 h->count ? json_integer(h->least) : NULL, "max_ns",
+			 h->count ? json_integer(h->most) : NULL, "p50_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.5)), "p90_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.9)), "p99_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.99)), "p999_ns",
+			 json_real(tcp_net_hist_quantile(h, 0.999)), "buckets", buckets);
 }
 
 static json_t *way_json(const struct tcp_net_row *r, int way)
@@ -102,34 +80,29 @@ static json_t *way_json(const struct tcp_net_row *r, int way)
 	json_t *o = hist_json(&r->way[way]);
 	uint64_t n = r->way[way].count;
 
-	json_object_set_new(o, "bound_mean_ns",
-			    json_integer(n ? (json_int_t)(r->bound_sum[way] / n) : 0));
-	json_object_set_new(o, "bound_max_ns", json_integer((json_int_t)r->bound_most[way]));
-	json_object_set_new(o, "reordered", json_integer((json_int_t)r->reordered[way]));
+	json_object_update_new(o, json_pack("{s:I, s:I, s:I}", "bound_mean_ns",
+					    CLI_INT(n ? r->bound_sum[way] / n : 0), "bound_max_ns",
+					    CLI_INT(r->bound_most[way]), "reordered",
+					    CLI_INT(r->reordered[way])));
 	return o;
 }
 
-static void row_json(const struct cli_tcp_net_view *view, const struct tcp_net_row *r)
+static void row_json(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
-	enum tcp_net_by by = cli_tcp_net_by(cli_tcp_net_settings.by);
-	char text[160];
-	json_t *o;
+	enum tcp_net_by by = cli_tcp_net_settings.by;
+	bool ports = !r->rest && by == TCP_NET_BY_FLOW;
+	bool ends = ports || (!r->rest && by == TCP_NET_BY_REMOTE);
+	char text[160], a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
 	title(text, sizeof(text), r);
-	o = json_pack("{s:s, s:I, s:s, s:o, s:o, s:o}", "row", by_names[by], "time_ns",
-		      (json_int_t)base_realtime_ns(), "name", text, "there", way_json(r, 0), "back",
-		      way_json(r, 1), "round", hist_json(&r->round));
-	if (!r->rest && (by == TCP_NET_BY_FLOW || by == TCP_NET_BY_REMOTE)) {
-		address(text, sizeof(text), r->address[0], -1);
-		json_object_set_new(o, "a", json_string(text));
-		address(text, sizeof(text), r->address[1], -1);
-		json_object_set_new(o, "b", json_string(text));
-	}
-	if (!r->rest && by == TCP_NET_BY_FLOW) {
-		json_object_set_new(o, "a_port", json_integer(r->port[0]));
-		json_object_set_new(o, "b_port", json_integer(r->port[1]));
-	}
-	print(view, o);
+	print(view,
+	      json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:s*, s:s*, s:o*, s:o*}", "row",
+			by_names[by], "time_ns", CLI_INT(base_realtime_ns()), "name", text, "there",
+			way_json(r, 0), "back", way_json(r, 1), "round", hist_json(&r->round), "a",
+			ends ? cli_tcp_endpoint(a, r->address[0], -1) : NULL, "b",
+			ends ? cli_tcp_endpoint(b, r->address[1], -1) : NULL, "a_port",
+			ports ? json_integer(r->port[0]) : NULL, "b_port",
+			ports ? json_integer(r->port[1]) : NULL));
 }
 
 static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
@@ -138,23 +111,21 @@ static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_ne
 
 	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		json_object_set_new(causes, tcp_net_cause_name(i),
-				    json_integer((json_int_t)t->causes[i]));
-	clock = json_pack("{s:b, s:I, s:I, s:I}", "known", t->known, "windows",
-			  (json_int_t)t->windows, "stepped", (json_int_t)t->stepped, "one_way",
-			  (json_int_t)t->one_way);
-	if (t->known) {
-		json_object_set_new(clock, "offset_ns", json_integer(t->theta));
-		json_object_set_new(clock, "bound_ns", json_integer(t->bound));
-		json_object_set_new(clock, "skew_low_ppm", json_real(t->skew_low * 1e6));
-		json_object_set_new(clock, "skew_high_ppm", json_real(t->skew_high * 1e6));
-	}
+				    json_integer(CLI_INT(t->causes[i])));
+	clock = json_pack("{s:b, s:I, s:I, s:I}", "known", t->known, "windows", CLI_INT(t->windows),
+			  "stepped", CLI_INT(t->stepped), "one_way", CLI_INT(t->one_way));
+	if (t->known)
+		json_object_update_new(
+			clock, json_pack("{s:I, s:I, s:f, s:f}", "offset_ns", CLI_INT(t->theta),
+					 "bound_ns", CLI_INT(t->bound), "skew_low_ppm",
+					 t->skew_low * 1e6, "skew_high_ppm", t->skew_high * 1e6));
 	o = json_pack("{s:s, s:I, s:[I,I], s:[I,I], s:I, s:o, s:o, s:I, s:I, s:I, s:b}", "row",
-		      "totals", "time_ns", (json_int_t)base_realtime_ns(), "sent",
-		      (json_int_t)t->sent[0], (json_int_t)t->sent[1], "matched",
-		      (json_int_t)t->matched[0], (json_int_t)t->matched[1], "acks",
-		      (json_int_t)t->acks, "causes", causes, "clock", clock, "headless",
-		      (json_int_t)view->headless, "fragments", (json_int_t)view->fragments,
-		      "left_out", (json_int_t)view->left_out, "cut", view->cut);
+		      "totals", "time_ns", CLI_INT(base_realtime_ns()), "sent", CLI_INT(t->sent[0]),
+		      CLI_INT(t->sent[1]), "matched", CLI_INT(t->matched[0]),
+		      CLI_INT(t->matched[1]), "acks", CLI_INT(t->acks), "causes", causes, "clock",
+		      clock, "headless", CLI_INT(view->headless), "fragments",
+		      CLI_INT(view->fragments), "left_out", CLI_INT(view->left_out), "cut",
+		      view->cut);
 	cli_tcp_json_text(o, "host_a", view->name[0]);
 	cli_tcp_json_text(o, "host_b", view->name[1]);
 	print(view, o);
@@ -164,24 +135,22 @@ void cli_tcp_net_segment(void *context, const struct tcp_net_result *r)
 {
 	const struct cli_tcp_net_view *view = context;
 	const struct tcp_net_sample *s = r->sample;
-	char from[64], to[64];
+	char from[CLI_TCP_ENDPOINT], to[CLI_TCP_ENDPOINT];
+	bool json = cli_tcp_common.json;
 
-	if (cli_tcp_common.json) {
-		address(from, sizeof(from), s->flow->source, -1);
-		address(to, sizeof(to), s->flow->destination, -1);
+	cli_tcp_endpoint(from, s->flow->source, json ? -1 : s->flow->source_port);
+	cli_tcp_endpoint(to, s->flow->destination, json ? -1 : s->flow->destination_port);
+	if (json) {
 		print(view,
 		      json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:b}",
 				"row", "segment", "way", r->way ? "back" : "there", "from", from,
 				"from_port", s->flow->source_port, "to", to, "to_port",
-				s->flow->destination_port, "seq", (json_int_t)(uint32_t)s->seq,
-				"bytes", (json_int_t)s->bytes, "out_ns", (json_int_t)s->out_ns,
-				"in_ns", (json_int_t)s->in_ns, "latency_ns",
-				(json_int_t)r->latency_ns, "bound_ns", (json_int_t)r->bound_ns,
-				"reordered", s->reordered));
+				s->flow->destination_port, "seq", CLI_INT((uint32_t)s->seq),
+				"bytes", CLI_INT(s->bytes), "out_ns", CLI_INT(s->out_ns), "in_ns",
+				CLI_INT(s->in_ns), "latency_ns", CLI_INT(r->latency_ns), "bound_ns",
+				CLI_INT(r->bound_ns), "reordered", s->reordered));
 		return;
 	}
-	address(from, sizeof(from), s->flow->source, s->flow->source_port);
-	address(to, sizeof(to), s->flow->destination, s->flow->destination_port);
 	if (cli_tcp_common.csv)
 		fprintf(view->out,
 			"segment,%s,%s,%u,%u,%" PRIu64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 "\n",
@@ -211,7 +180,7 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	char text[160];
 
 	if (!view->named) {
-		fprintf(view->out, "row,%s", by_names[cli_tcp_net_by(cli_tcp_net_settings.by)]);
+		fprintf(view->out, "row,%s", by_names[cli_tcp_net_settings.by]);
 		for (int i = 0; i < 3; i++)
 			fprintf(view->out,
 				",%s_count,%s_negative,%s_min_ns,%s_p50_ns,%s_p99_ns,%s_max_ns",
@@ -230,16 +199,15 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 
 /* ---- text ---- */
 
-static void signed_time(char out[20], double ns)
+static const char *signed_time(char out[20], double ns)
 {
 	char plain[16];
 
-	if (isnan(ns)) {
-		snprintf(out, 20, "-");
-		return;
-	}
+	if (isnan(ns))
+		return "-";
 	cli_tcp_short_time(plain, (uint64_t)llround(fabs(ns)));
 	snprintf(out, 20, "%s%s", ns <= -0.5 ? "-" : "", plain);
+	return out;
 }
 
 static void line(struct cli_tcp_net_view *view, const char *name, const char *what,
@@ -247,24 +215,23 @@ static void line(struct cli_tcp_net_view *view, const char *name, const char *wh
 {
 	char v[5][20];
 
-	for (int i = 0; i < 3; i++)
-		signed_time(v[i], tcp_net_hist_quantile(h, (double[]){0.5, 0.9, 0.99}[i]));
-	signed_time(v[3], h->count ? (double)h->least : NAN);
-	signed_time(v[4], h->count ? (double)h->most : NAN);
-	cli_tcp_screen_line(&view->screen,
-			    "%-40s %-8s %9" PRIu64 " %9s %9s %9s %9s %9s %10s %8" PRIu64, name,
-			    what, h->count, v[3], v[0], v[1], v[2], v[4], bound, h->negative);
+	cli_tcp_screen_line(
+		&view->screen, "%-40s %-8s %9" PRIu64 " %9s %9s %9s %9s %9s %10s %8" PRIu64, name,
+		what, h->count, signed_time(v[0], h->count ? (double)h->least : NAN),
+		signed_time(v[1], tcp_net_hist_quantile(h, 0.5)),
+		signed_time(v[2], tcp_net_hist_quantile(h, 0.9)),
+		signed_time(v[3], tcp_net_hist_quantile(h, 0.99)),
+		signed_time(v[4], h->count ? (double)h->most : NAN), bound, h->negative);
 }
 
 static void row_text(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 {
-	char name[160], bound[2][20];
+	char name[160], bound[20];
 
 	title(name, sizeof(name), r);
 	for (int w = 0; w < 2; w++)
-		signed_time(bound[w], r->way[w].count ? (double)r->bound_most[w] : NAN);
-	line(view, name, "there", &r->way[0], bound[0]);
-	line(view, "", "back", &r->way[1], bound[1]);
+		line(view, w ? "" : name, w ? "back" : "there", &r->way[w],
+		     signed_time(bound, r->way[w].count ? (double)r->bound_most[w] : NAN));
 	line(view, "", "both", &r->round, "none");
 }
 
@@ -272,6 +239,13 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 {
 	struct cli_tcp_screen *s = &view->screen;
 	char offset[20], bound[20], name[2][64];
+	const struct {
+		uint64_t n;
+		const char *what;
+	} others[] = {
+		{view->headless, "packets whose header could not be read"},
+		{view->fragments, "fragments"},
+		{view->left_out, "calls left out by the kernel: these segments have no record"}};
 	bool any = view->headless || view->fragments || view->left_out;
 
 	cli_tcp_safe(name[0], sizeof(name[0]), view->name[0]);
@@ -284,13 +258,12 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 	if (cli_tcp_net_settings.trust) {
 		cli_tcp_screen_line(s, "clocks: trusted within %s", cli_tcp_net_settings.trust);
 	} else if (t->known) {
-		signed_time(offset, (double)t->theta);
-		signed_time(bound, (double)t->bound);
 		cli_tcp_screen_line(
 			s,
 			"clocks: B is ahead of A by %s, give or take %s, and gains %.2f to "
 			"%.2f ppm",
-			offset, bound, t->skew_low * 1e6, t->skew_high * 1e6);
+			signed_time(offset, (double)t->theta), signed_time(bound, (double)t->bound),
+			t->skew_low * 1e6, t->skew_high * 1e6);
 	} else {
 		cli_tcp_screen_line(s, "clocks: not known: %s",
 				    t->windows ? "packets in one direction only, or a clock was set"
@@ -310,42 +283,30 @@ static void totals_text(struct cli_tcp_net_view *view, const struct tcp_net_tota
 		if (t->causes[i])
 			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", t->causes[i],
 					    tcp_net_cause_text(i));
-	if (view->headless)
-		cli_tcp_screen_line(s, "%12" PRIu64 "  packets whose header could not be read",
-				    view->headless);
-	if (view->fragments)
-		cli_tcp_screen_line(s, "%12" PRIu64 "  fragments", view->fragments);
-	if (view->left_out)
-		cli_tcp_screen_line(s,
-				    "%12" PRIu64
-				    "  calls left out by the kernel: these segments have no record",
-				    view->left_out);
+	for (int i = 0; i < 3; i++)
+		if (others[i].n)
+			cli_tcp_screen_line(s, "%12" PRIu64 "  %s", others[i].n, others[i].what);
 	if (view->cut)
 		cli_tcp_screen_line(s, "a file ends before its end: its recorder was killed");
 }
 
 void cli_tcp_net_show(struct cli_tcp_net_view *view)
 {
+	void (*print_row)(struct cli_tcp_net_view *,
+			  const struct tcp_net_row *) = cli_tcp_common.json  ? row_json
+							: cli_tcp_common.csv ? row_csv
+									     : row_text;
 	struct tcp_net_totals t;
 
 	tcp_net_stat_totals(view->stat, &t);
 	if (!cli_tcp_common.json && !cli_tcp_common.csv) {
 		cli_tcp_screen_begin(&view->screen);
 		cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
-				    by_names[cli_tcp_net_by(cli_tcp_net_settings.by)], "way",
-				    "segments", "min", "p50", "p90", "p99", "max", "+- at most",
-				    "negative");
+				    by_names[cli_tcp_net_settings.by], "way", "segments", "min",
+				    "p50", "p90", "p99", "max", "+- at most", "negative");
 	}
-	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++) {
-		const struct tcp_net_row *r = tcp_net_stat_row(view->stat, i);
-
-		if (cli_tcp_common.json)
-			row_json(view, r);
-		else if (cli_tcp_common.csv)
-			row_csv(view, r);
-		else
-			row_text(view, r);
-	}
+	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++)
+		print_row(view, tcp_net_stat_row(view->stat, i));
 	if (cli_tcp_common.json) {
 		totals_json(view, &t);
 	} else if (cli_tcp_common.csv) {
@@ -363,17 +324,16 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
 	const struct tcp_layer_record *q = r->request;
-	char client[64], server[64];
+	char client[CLI_TCP_ENDPOINT], server[CLI_TCP_ENDPOINT];
 	json_t *o;
 
-	address(client, sizeof(client), q->key.remote, -1);
-	address(server, sizeof(server), q->key.local, -1);
 	o = json_pack("{s:s, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:b}", "row",
-		      "request", "client_host", r->client ? "b" : "a", "client", client,
-		      "client_port", q->key.remote_port, "server", server, "server_port",
-		      q->key.local_port, "seq", (json_int_t)q->seq, "length", (json_int_t)q->length,
-		      "response_seq", (json_int_t)q->response_seq, "wires_ns", (json_int_t)r->wires,
-		      "bound_ns", (json_int_t)r->bound, "pipelined", q->pipelined);
+		      "request", "client_host", r->client ? "b" : "a", "client",
+		      cli_tcp_endpoint(client, q->key.remote, -1), "client_port",
+		      q->key.remote_port, "server", cli_tcp_endpoint(server, q->key.local, -1),
+		      "server_port", q->key.local_port, "seq", CLI_INT(q->seq), "length",
+		      CLI_INT(q->length), "response_seq", CLI_INT(q->response_seq), "wires_ns",
+		      CLI_INT(r->wires), "bound_ns", CLI_INT(r->bound), "pipelined", q->pipelined);
 	if (r->total >= 0)
 		json_object_set_new(o, "total_ns", json_integer(r->total));
 	for (int i = 0; i < TCP_PARTS; i++)
@@ -385,11 +345,11 @@ static void round_json(const struct cli_tcp_net_view *view, const struct tcp_net
 static void round_csv(const struct cli_tcp_net_view *view, const struct tcp_net_round *r)
 {
 	const struct tcp_layer_record *q = r->request;
-	char client[64], server[64];
+	char client[CLI_TCP_ENDPOINT], server[CLI_TCP_ENDPOINT];
 
-	address(client, sizeof(client), q->key.remote, q->key.remote_port);
-	address(server, sizeof(server), q->key.local, q->key.local_port);
-	fprintf(view->out, "request,%s,%s,%u,%u,%u", client, server, q->seq, q->length,
+	fprintf(view->out, "request,%s,%s,%u,%u,%u",
+		cli_tcp_endpoint(client, q->key.remote, q->key.remote_port),
+		cli_tcp_endpoint(server, q->key.local, q->key.local_port), q->seq, q->length,
 		q->response_seq);
 	for (int i = 0; i < TCP_PARTS; i++) {
 		fputc(',', view->out);
@@ -447,8 +407,7 @@ void cli_tcp_net_rounds(struct cli_tcp_net_view *view, const struct tcp_net_roun
 	if (cli_tcp_common.json)
 		print(view,
 		      json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "row", "requests", "complete",
-				(json_int_t)rounds->n, "incomplete", (json_int_t)rounds->incomplete,
-				"no_request", (json_int_t)rounds->no_request, "no_response",
-				(json_int_t)rounds->no_response, "refused",
-				(json_int_t)rounds->refused));
+				CLI_INT(rounds->n), "incomplete", CLI_INT(rounds->incomplete),
+				"no_request", CLI_INT(rounds->no_request), "no_response",
+				CLI_INT(rounds->no_response), "refused", CLI_INT(rounds->refused)));
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* probe.c - 'sidelight tcp probe': which hooks this kernel allows. */
 #include <errno.h>
-#include <jansson.h>
 #include <string.h>
 
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 
 static const struct base_option table[] = {
@@ -13,29 +11,18 @@ static const struct base_option table[] = {
 	{0},
 };
 
-static void targets(char *out, size_t bytes, const struct tcp_hook_candidate *c)
-{
-	*out = 0;
-	for (int i = 0; i < TCP_HOOK_TARGETS && c->target[i]; i++)
-		snprintf(out + strlen(out), bytes - strlen(out), "%s%s", i ? ", " : "",
-			 c->target[i]);
-}
-
 static json_t *candidate_json(const struct tcp_hooks *h, int b, int i)
 {
 	const struct tcp_hook_candidate *c = &tcp_hook_table[b].candidate[i];
 	int err = h->error[b][i];
-	json_t *names = json_array(), *o;
+	json_t *names = json_array();
 
 	for (int t = 0; t < TCP_HOOK_TARGETS && c->target[t]; t++)
 		json_array_append_new(names, json_string(c->target[t]));
-	o = json_pack("{s:s, s:o, s:b, s:i}", "type", tcp_hook_type_name(c->type), "targets", names,
-		      "works", err == 0, "errno", err < 0 ? -err : 0);
-	if (err < 0) {
-		json_object_set_new(o, "why", json_string(tcp_hook_why(c->type, err)));
-		json_object_set_new(o, "failed", json_string(c->target[h->failed[b][i]]));
-	}
-	return o;
+	return json_pack("{s:s, s:o, s:b, s:i, s:s*, s:s*}", "type", tcp_hook_type_name(c->type),
+			 "targets", names, "works", err == 0, "errno", err < 0 ? -err : 0, "why",
+			 err < 0 ? tcp_hook_why(c->type, err) : NULL, "failed",
+			 err < 0 ? c->target[h->failed[b][i]] : NULL);
 }
 
 static const char *lost(const struct tcp_hooks *h, int b)
@@ -51,26 +38,22 @@ static void print_json(const struct tcp_hooks *h)
 
 	for (int b = 0; b < TCP_BOUNDARIES; b++) {
 		const struct tcp_hook_boundary *boundary = &tcp_hook_table[b];
-		json_t *tried = json_array(), *o;
+		json_t *tried = json_array();
 
 		for (int i = 0; i < TCP_HOOK_CANDIDATES && boundary->candidate[i].type; i++)
 			json_array_append_new(tried, candidate_json(h, b, i));
-		o = json_pack("{s:s, s:s, s:s, s:i, s:o}", "boundary", boundary->name, "between",
-			      boundary->between, "used",
-			      tcp_hook_type_name(tcp_hook_chosen(h, (enum tcp_boundary)b)),
-			      "choice", h->chosen[b], "candidates", tried);
-		if (lost(h, b))
-			json_object_set_new(o, "lost", json_string(lost(h, b)));
-		json_array_append_new(all, o);
+		json_array_append_new(
+			all,
+			json_pack("{s:s, s:s, s:s, s:i, s:o, s:s*}", "boundary", boundary->name,
+				  "between", boundary->between, "used",
+				  tcp_hook_type_name(tcp_hook_chosen(h, (enum tcp_boundary)b)),
+				  "choice", h->chosen[b], "candidates", tried, "lost", lost(h, b)));
 	}
-	all = json_pack("{s:o}", "boundaries", all);
-	cli_json_print(stdout, all, JSON_COMPACT);
+	cli_json_print(stdout, json_pack("{s:o}", "boundaries", all), JSON_COMPACT);
 }
 
 static void print_text(const struct tcp_hooks *h)
 {
-	char names[128];
-
 	for (int b = 0; b < TCP_BOUNDARIES; b++) {
 		const struct tcp_hook_boundary *boundary = &tcp_hook_table[b];
 
@@ -79,12 +62,14 @@ static void print_text(const struct tcp_hooks *h)
 			const struct tcp_hook_candidate *c = &boundary->candidate[i];
 			int err = h->error[b][i];
 
-			targets(names, sizeof(names), c);
-			printf("  %-4s %-9s %s\n",
+			printf("  %-4s %-9s ",
 			       i == h->chosen[b] ? "used"
 			       : !err		 ? "ok"
 						 : "no",
-			       tcp_hook_type_name(c->type), names);
+			       tcp_hook_type_name(c->type));
+			for (int t = 0; t < TCP_HOOK_TARGETS && c->target[t]; t++)
+				printf("%s%s", t ? ", " : "", c->target[t]);
+			putchar('\n');
 			if (err < 0)
 				printf("       %s: %s\n", c->target[h->failed[b][i]],
 				       tcp_hook_why(c->type, err));
@@ -108,7 +93,7 @@ static int probe_main(const struct base_command *self, int argc, char **argv)
 	err = tcp_hooks_probe(&hooks, TCP_HOOKS_EVERY, true);
 	if (err) {
 		tcp_hooks_refusal(err, why, sizeof(why));
-		return cli_tcp_failed(self, why);
+		return cli_tcp_failed(self, "%s", why);
 	}
 	tcp_hooks_avoid(&hooks, types);
 	if (cli_tcp_common.json)

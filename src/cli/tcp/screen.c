@@ -55,8 +55,7 @@ bool cli_tcp_screen_sort(struct cli_tcp_screen *s, const struct base_command *cm
 		snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", *all ? ", " : "",
 			 orders[s->order]);
 	}
-	base_usage(cmd, "--sort %s, not '%s'", all, by);
-	return false;
+	return !base_usage(cmd, "--sort %s, not '%s'", all, by);
 }
 
 static bool key(struct cli_tcp_screen *s, char c)
@@ -83,8 +82,7 @@ bool cli_tcp_screen_wait(struct cli_tcp_screen *s, int stop, int ms)
 	if (!s->keys)
 		return base_stop_wait(stop, ms);
 	if (poll(p, 2, ms) <= 0)
-		return false; /* EINTR: continued after a stop, or the terminal was resized; redraw
-			       */
+		return false; /* EINTR: continued after a stop, or resized: redraw */
 	if (p[0].revents)
 		return true;
 	n = read(STDIN_FILENO, c, sizeof(c));
@@ -150,16 +148,13 @@ void cli_tcp_screen_end(struct cli_tcp_screen *s)
 void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_column *columns,
 			    size_t n)
 {
-	const char *names[CLI_TCP_COLUMNS];
 	size_t width = 0;
 
 	s->column = columns;
-	s->n = BASE_MIN(n, CLI_TCP_COLUMNS);
+	s->n = n;
 	s->shown = (1u << s->n) - 1;
-	for (size_t i = 0; i < s->n; i++) {
-		names[i] = columns[i].name;
+	for (size_t i = 0; i < s->n; i++)
 		width += columns[i].width + (i > 0);
-	}
 	while (s->columns && width > s->columns) {
 		size_t least = s->n;
 
@@ -172,30 +167,36 @@ void cli_tcp_screen_columns(struct cli_tcp_screen *s, const struct cli_tcp_colum
 		s->shown &= ~(1u << least);
 		width -= columns[least].width + 1u;
 	}
-	cli_tcp_screen_cells(s, names);
+	for (size_t i = 0; i < s->n; i++)
+		cli_tcp_screen_cell(s, "%s", columns[i].name);
 }
 
-void cli_tcp_screen_cells(struct cli_tcp_screen *s, const char *const *cells)
+void cli_tcp_screen_cell(struct cli_tcp_screen *s, const char *fmt, ...)
 {
-	char line[1024] = "";
-	size_t at = 0;
+	const struct cli_tcp_column *c = &s->column[s->next];
+	bool shown = s->shown >> s->next & 1, last = ++s->next == s->n;
+	size_t at = strlen(s->line), length;
+	char cell[sizeof(s->line)], *text = cell;
+	va_list ap;
 
-	for (size_t i = 0; i < s->n && at < sizeof(line); i++) {
-		const struct cli_tcp_column *c = &s->column[i];
-		size_t length = strlen(cells[i]);
-		const char *text = cells[i];
-		char cut[128];
-
-		if (!(s->shown >> i & 1))
-			continue;
-		/* Cut addresses at the start: their ends differ. */
-		if (s->columns && c->left && length > c->width && c->width > 1 && i + 1 < s->n) {
-			snprintf(cut, sizeof(cut), "~%s", text + length - c->width + 1);
-			text = cut;
-		}
-		at += (size_t)snprintf(
-			line + at, sizeof(line) - at, "%s%*s", at ? " " : "",
-			c->left ? (i + 1 < s->n ? -(int)c->width : 0) : (int)c->width, text);
+	va_start(ap, fmt);
+	vsnprintf(cell, sizeof(cell), fmt, ap);
+	va_end(ap);
+	length = strlen(cell);
+	/* Cut addresses at the start: their ends differ. */
+	if (s->columns && c->left && length > c->width && c->width > 1 && !last) {
+		text += length - c->width;
+		*text = '~';
 	}
-	cli_tcp_screen_line(s, "%s", line);
+	if (shown)
+		snprintf(s->line + at, sizeof(s->line) - at, "%s%*s", at ? " " : "",
+			 !c->left ? (int)c->width
+			 : last	  ? 0
+				  : -(int)c->width,
+			 text);
+	if (!last)
+		return;
+	cli_tcp_screen_line(s, "%s", s->line);
+	s->next = 0;
+	*s->line = 0;
 }

@@ -6,16 +6,15 @@
 #include <stdio.h>
 #include <termios.h>
 
-#include <jansson.h>
-
-#include "base/base.h"
+#include "cli/common.h"
 #include "cli/tcp/filter.h"
+#include "source/tcp/layer.h"
 
 /* A verb is a command named "tcp VERB"; ../cmd_tcp.c has the list. */
 
 /* The options below, with their defaults. */
 extern struct cli_tcp_common {
-	bool json, csv;
+	bool json, csv, microbpf;
 	uint64_t interval_ns; /* between two outputs */
 	uint64_t duration_ns; /* 0: until interrupted */
 	const char *output;   /* file; NULL: standard output */
@@ -60,29 +59,43 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 /* Options of tcp_open() from cli_tcp_common. */
 struct tcp_opts cli_tcp_opts(void);
 
-/* "sidelight tcp VERB: what" on stderr; BASE_EXIT_FAILURE. */
-int cli_tcp_failed(const struct base_command *cmd, const char *what);
+#define cli_tcp_failed(cmd, ...) cli_failed((cmd)->name, __VA_ARGS__)
+/*
+ * Checks that at most one of --json, --csv and --format microbpf is given. format: of --format, or
+ * NULL for a verb without. False after a line on stderr.
+ */
+bool cli_tcp_format(const struct base_command *cmd, const char *format);
+/* When --duration is over, by base_now_ns(). */
+uint64_t cli_tcp_end_ns(void);
 /* Reports a failed tcp_open(). A filter that makes no sense is a usage error. */
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why);
+/* tcp_open() and tcp_attach(); an exit code, after a line on stderr unless BASE_EXIT_OK. */
+int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, struct tcp **tcp);
 
 /* The file of --output, or standard output; NULL after one line on stderr. */
 FILE *cli_tcp_output(const struct base_command *cmd);
 /* BASE_EXIT_OK, or BASE_EXIT_FAILURE, which cli_tcp_output_end() explains. */
 int cli_tcp_flush(FILE *out);
-/* Flushes and closes the output: BASE_EXIT_OK, or BASE_EXIT_FAILURE after a line on stderr. */
-int cli_tcp_output_end(const struct base_command *cmd, FILE *out);
+/* Flushes and closes the output. Returns code, or a failure of its own after a line on stderr. */
+int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code);
 
 /* Whether any option selects connections. */
 bool cli_tcp_is_filtered(void);
-/*
- * For a verb that showed nothing: a line on stderr, so that an empty table is not taken for an
- * answer.
- */
+/* A line on stderr after no output, so that an empty table is not taken for an answer. */
 void cli_tcp_nothing_seen(const struct base_command *cmd);
 
-/* ---- screen.c ---- */
+/* ---- layers.c ---- */
 
-#define CLI_TCP_COLUMNS 16u
+const char *cli_tcp_role_name(enum sl_role role);
+/* Opens the layers with the common filter: an exit code, after a line on stderr if it fails. */
+int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
+			struct tcp_layers **layers);
+/* The same, delivering records as tcp_layers_trace() does. */
+int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
+			 void (*record)(void *context, const struct tcp_layer_record *r),
+			 void *context, struct tcp_layers **layers);
+
+/* ---- screen.c ---- */
 
 struct cli_tcp_column {
 	const char *name;
@@ -105,8 +118,9 @@ struct cli_tcp_screen {
 	const char *const *orders; /* sort orders, ended by NULL; or NULL */
 	unsigned int order;
 	const struct cli_tcp_column *column;
-	size_t n;
-	uint32_t shown; /* columns, as bits */
+	size_t n, next;	 /* number of columns; the column of the next cell */
+	uint32_t shown;	 /* columns, as bits */
+	char line[1024]; /* of the cells up to now */
 	struct termios was;
 };
 /* Sets the order that --sort names. False after a line on stderr. */
@@ -118,17 +132,15 @@ void cli_tcp_screen_close(struct cli_tcp_screen *screen);
 /* Waits as base_stop_wait() does, and handles keys; returns false when one came. */
 bool cli_tcp_screen_wait(struct cli_tcp_screen *screen, int stop, int ms);
 void cli_tcp_screen_begin(struct cli_tcp_screen *screen);
-/*
- * Prints one line, without newline; left out below the last row. Untrusted text must be made safe
- * before.
- */
+/* Prints a line, given without newline; none below the last row. The text must be safe. */
 void cli_tcp_screen_line(struct cli_tcp_screen *screen, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 /* Chooses the columns that fit, and prints their names. columns must stay valid. */
 void cli_tcp_screen_columns(struct cli_tcp_screen *screen, const struct cli_tcp_column *columns,
 			    size_t n);
-/* Prints a line of one text per column, shown or not. */
-void cli_tcp_screen_cells(struct cli_tcp_screen *screen, const char *const *cells);
+/* The cell of the next column, shown or not; the last one ends the line. */
+void cli_tcp_screen_cell(struct cli_tcp_screen *screen, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 
 /*
@@ -138,19 +150,23 @@ void cli_tcp_screen_end(struct cli_tcp_screen *screen);
 void cli_tcp_ready(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * Calls show() after each interval until the duration is over, a signal comes or q is pressed; the
- * last time with last true. show() returns 0 to continue, or an exit code. Returns that, or
- * BASE_EXIT_OK.
+ * Opens the screen, says that slots are ready, and calls show() after each interval until the
+ * duration is over, a signal comes or q is pressed; the last time with last true. show() returns 0
+ * to continue, or an exit code. Returns that, or BASE_EXIT_OK.
  */
-int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen,
-		   int (*show)(void *context, bool last), void *context);
+int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
+		   uint32_t slots, int (*show)(void *context, bool last), void *context);
 
 /* Copies untrusted text, without control characters. */
 void cli_tcp_safe(char *out, size_t bytes, const char *text);
-/* "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0. address: IPv4 ones mapped. */
-void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port);
-/* "7.05ms": three digits. */
-void cli_tcp_short_time(char out[16], uint64_t ns);
+#define CLI_TCP_ENDPOINT 64
+/*
+ * "192.0.2.1:443", "[2001:db8::1]:443"; "*" for a port that is 0; below 0: the address alone.
+ * address: IPv4 ones mapped. Returns out.
+ */
+const char *cli_tcp_endpoint(char out[CLI_TCP_ENDPOINT], const uint8_t address[16], int port);
+/* "7.05ms": three digits. Returns out. */
+const char *cli_tcp_short_time(char out[16], uint64_t ns);
 /* In quotes, for CSV. */
 void cli_tcp_csv_text(FILE *out, const char *text);
 /* Sets a member to untrusted text; "?" if it is not UTF-8. */

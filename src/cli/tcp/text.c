@@ -16,17 +16,20 @@ void cli_tcp_safe(char *out, size_t bytes, const char *text)
 	out[n] = 0;
 }
 
-void cli_tcp_endpoint(char *out, size_t bytes, const uint8_t address[16], uint16_t port)
+const char *cli_tcp_endpoint(char out[CLI_TCP_ENDPOINT], const uint8_t address[16], int port)
 {
 	char text[INET6_ADDRSTRLEN], number[8] = "*";
 
+	if (port < 0)
+		return region_flow_address(address, out);
 	region_flow_address(address, text);
 	if (port)
-		snprintf(number, sizeof(number), "%u", port);
-	snprintf(out, bytes, strchr(text, ':') ? "[%s]:%s" : "%s:%s", text, number);
+		snprintf(number, sizeof(number), "%u", (uint16_t)port);
+	snprintf(out, CLI_TCP_ENDPOINT, strchr(text, ':') ? "[%s]:%s" : "%s:%s", text, number);
+	return out;
 }
 
-void cli_tcp_short_time(char out[16], uint64_t ns)
+const char *cli_tcp_short_time(char out[16], uint64_t ns)
 {
 	static const char *const units[] = {"ns", "us", "ms", "s"};
 	double v = (double)ns;
@@ -35,6 +38,7 @@ void cli_tcp_short_time(char out[16], uint64_t ns)
 	for (; v >= 1000 && unit < 3; unit++)
 		v /= 1000;
 	snprintf(out, 16, "%.*f%s", !unit || v >= 100 ? 0 : v >= 10 ? 1 : 2, v, units[unit]);
+	return out;
 }
 
 void cli_tcp_csv_text(FILE *out, const char *text)
@@ -68,7 +72,7 @@ void cli_tcp_json_identity(json_t *o, const struct tcp_cgroup_identity *who)
 		     {"namespace", who->kube_namespace},
 		     {"service", who->service}};
 
-	json_object_set_new(o, "cgroup", json_integer((json_int_t)who->id));
+	json_object_set_new(o, "cgroup", json_integer(CLI_INT(who->id)));
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (*names[i].text)
 			cli_tcp_json_text(o, names[i].key, names[i].text);

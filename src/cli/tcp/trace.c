@@ -2,13 +2,10 @@
 /* trace.c - 'sidelight tcp trace': one line per request or segment, with the time of each layer. */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
-#include "cli/tcp/layers.h"
 
 static struct {
 	const char *format;
@@ -27,12 +24,12 @@ static const struct base_option table[] = {
 
 struct cli_trace {
 	FILE *out;
-	bool microbpf;
 	uint64_t records;
 	uint64_t epoch_ns; /* CLOCK_REALTIME - CLOCK_MONOTONIC */
+	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT]; /* of the record */
+	int64_t ns[SL_LAYERS];					/* likewise; -1: not measured */
 };
 
-/* In the order of enum sl_layer, then the sum of those present; -1: not measured. */
 static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 {
 	const uint64_t at[] = {r->nic_in, r->ip_in,  r->tcp_in, r->copied,
@@ -45,45 +42,39 @@ static void parts(const struct tcp_layer_record *r, int64_t ns[SL_LAYERS])
 
 static const char *const kinds[] = {"request", "in", "out"};
 
-static void print_json(const struct cli_trace *t, const struct tcp_layer_record *r,
-		       const int64_t *ns)
+/* When it ended, by CLOCK_REALTIME. */
+static uint64_t time_of(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
-	char local[64], remote[64];
-	json_t *o;
+	return (r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns;
+}
 
-	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, -1);
-	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, -1);
-	o = json_pack(
+static void print_json(const struct cli_trace *t, const struct tcp_layer_record *r)
+{
+	json_t *o = json_pack(
 		"{s:s, s:I, s:s, s:s, s:i, s:s, s:i, s:I, s:I, s:I, s:I, s:b, s:I, s:I}", "record",
-		kinds[r->kind], "time_ns",
-		(json_int_t)((r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns),
-		"role", cli_tcp_role_name(r->role), "local", local, "local_port", r->key.local_port,
-		"remote", remote, "remote_port", r->key.remote_port, "seq", (json_int_t)r->seq,
-		"length", (json_int_t)r->length,
-		r->kind == TCP_RECORD_REQUEST ? "response_seq" : "ack", (json_int_t)r->response_seq,
-		"end_seq", (json_int_t)(uint32_t)(r->seq + r->length), "pipelined", r->pipelined,
-		"cgroup", (json_int_t)r->key.cgroup, "netns", (json_int_t)r->key.netns);
+		kinds[r->kind], "time_ns", CLI_INT(time_of(t, r)), "role",
+		cli_tcp_role_name(r->role), "local", t->local, "local_port", r->key.local_port,
+		"remote", t->remote, "remote_port", r->key.remote_port, "seq", CLI_INT(r->seq),
+		"length", CLI_INT(r->length),
+		r->kind == TCP_RECORD_REQUEST ? "response_seq" : "ack", CLI_INT(r->response_seq),
+		"end_seq", CLI_INT((uint32_t)(r->seq + r->length)), "pipelined", r->pipelined,
+		"cgroup", CLI_INT(r->key.cgroup), "netns", CLI_INT(r->key.netns));
+
 	for (int i = 0; i < SL_LAYERS; i++)
-		if (ns[i] >= 0)
-			json_object_set_new(o, region_layer_name(i), json_integer(ns[i]));
+		if (t->ns[i] >= 0)
+			json_object_set_new(o, region_layer_name(i), json_integer(t->ns[i]));
 	cli_json_print(t->out, o, JSON_COMPACT);
 }
 
-static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *r,
-		      const int64_t *ns)
+static void print_csv(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
-	char local[64], remote[64];
-
-	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
-	fprintf(t->out, "%s,%" PRIu64 ",%s,%s,%s,%u,%u,%u,%d", kinds[r->kind],
-		(uint64_t)(r->kind == TCP_RECORD_IN ? r->copied : r->nic_out) + t->epoch_ns,
-		cli_tcp_role_name(r->role), local, remote, r->seq, r->length, r->response_seq,
+	fprintf(t->out, "%s,%" PRIu64 ",%s,%s,%s,%u,%u,%u,%d", kinds[r->kind], time_of(t, r),
+		cli_tcp_role_name(r->role), t->local, t->remote, r->seq, r->length, r->response_seq,
 		r->pipelined);
 	for (int i = 0; i < SL_LAYERS; i++) {
 		fputc(',', t->out);
-		if (ns[i] >= 0)
-			fprintf(t->out, "%" PRId64, ns[i]);
+		if (t->ns[i] >= 0)
+			fprintf(t->out, "%" PRId64, t->ns[i]);
 	}
 	fputc('\n', t->out);
 }
@@ -106,15 +97,13 @@ static void us(FILE *out, int64_t ns, const char *end)
  *   5 tcp:    SRC -> DST SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT IP_OUT MAC_OUT
  * 3 (tcpack) and 6 (tcpsock) are statistics of flows: flows_print.c.
  */
-static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_record *r,
-			   const int64_t *ns)
+static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
-	char local[64], remote[64];
+	const char *local = t->local, *remote = t->remote;
+	const int64_t *ns = t->ns;
 	int64_t total;
 	FILE *out = t->out;
 
-	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
 	switch (r->kind) {
 	case TCP_RECORD_OUT:
 		total = r->sent ? (int64_t)(r->nic_out - r->sent) : -1;
@@ -146,20 +135,15 @@ static void print_microbpf(const struct cli_trace *t, const struct tcp_layer_rec
 	}
 }
 
-static void print_text(const struct cli_trace *t, const struct tcp_layer_record *r,
-		       const int64_t *ns)
+static void print_text(const struct cli_trace *t, const struct tcp_layer_record *r)
 {
-	char local[64], remote[64];
-
-	cli_tcp_address(local, sizeof(local), r->key.local, r->key.family, r->key.local_port);
-	cli_tcp_address(remote, sizeof(remote), r->key.remote, r->key.family, r->key.remote_port);
-	fprintf(t->out, "%-8s %-22s %-22s %10u %6u", kinds[r->kind], local, remote, r->seq,
+	fprintf(t->out, "%-8s %-22s %-22s %10u %6u", kinds[r->kind], t->local, t->remote, r->seq,
 		r->length);
 	for (int i = 0; i < SL_LAYERS; i++) {
-		if (ns[i] < 0)
+		if (t->ns[i] < 0)
 			fprintf(t->out, " %9s", "-");
 		else
-			fprintf(t->out, " %9.2f", (double)ns[i] / 1000);
+			fprintf(t->out, " %9.2f", (double)t->ns[i] / 1000);
 	}
 	fputs(r->pipelined ? " pipelined\n" : "\n", t->out);
 }
@@ -167,29 +151,29 @@ static void print_text(const struct cli_trace *t, const struct tcp_layer_record 
 static void record(void *context, const struct tcp_layer_record *r)
 {
 	struct cli_trace *t = context;
-	int64_t ns[SL_LAYERS];
 
 	if (r->kind > TCP_RECORD_OUT)
 		return;
-	parts(r, ns);
+	parts(r, t->ns);
+	cli_tcp_endpoint(t->local, r->key.local, cli_tcp_common.json ? -1 : r->key.local_port);
+	cli_tcp_endpoint(t->remote, r->key.remote, cli_tcp_common.json ? -1 : r->key.remote_port);
 	t->records++;
-	if (t->microbpf)
-		print_microbpf(t, r, ns);
+	if (cli_tcp_common.microbpf)
+		print_microbpf(t, r);
 	else if (cli_tcp_common.json)
-		print_json(t, r, ns);
+		print_json(t, r);
 	else if (cli_tcp_common.csv)
-		print_csv(t, r, ns);
+		print_csv(t, r);
 	else
-		print_text(t, r, ns);
+		print_text(t, r);
 }
 
 /* Marks the point from which records are complete. */
 static void head(const struct cli_trace *t)
 {
-	if (t->microbpf) {
-		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP "
-		      "TCP_OUT IP_OUT "
-		      "MAC_OUT\n",
+	if (cli_tcp_common.microbpf) {
+		fputs("5 SADDR:SPORT -> DADDR:DPORT SEQ ACK TOTAL MAC_IN IP_IN TCP_IN APP TCP_OUT "
+		      "IP_OUT MAC_OUT\n",
 		      t->out);
 	} else if (cli_tcp_common.json) {
 		fprintf(t->out, "{\"record\":\"start\",\"time_ns\":%" PRIu64 "}\n",
@@ -209,50 +193,38 @@ static void head(const struct cli_trace *t)
 	cli_tcp_flush(t->out);
 }
 
-/* Losses are reported in every format. */
-static int foot(const struct base_command *self, struct tcp_layers *layers)
-{
-	uint64_t causes[SL_CAUSES];
-	int err = tcp_layers_causes(layers, causes);
-
-	if (err)
-		return cli_tcp_failed(self, strerror(-err));
-	if (causes[SL_CAUSE_TRACE_DROPPED])
-		fprintf(stderr,
-			"sidelight tcp trace: %" PRIu64 " records dropped: the buffer was full\n",
-			causes[SL_CAUSE_TRACE_DROPPED]);
-	return BASE_EXIT_OK;
-}
-
 static int follow(const struct base_command *self, struct tcp_layers *layers, struct cli_trace *t)
 {
-	uint64_t end = cli_tcp_common.duration_ns ? base_now_ns() + cli_tcp_common.duration_ns
-						  : UINT64_MAX;
-	uint64_t walk = 0;
+	uint64_t end = cli_tcp_end_ns(), walk = 0, causes[SL_CAUSES];
 	int stop = base_stop_fd(), n = 0;
 
 	if (stop < 0)
-		return cli_tcp_failed(self, strerror(-stop));
+		return cli_tcp_failed(self, "%s", strerror(-stop));
 	while (!base_stop_wait(stop, 0) && base_now_ns() < end) {
 		if (base_now_ns() >= walk) {
 			tcp_layers_namespaces(layers);
 			walk = base_now_ns() + 1000000000;
 		}
 		n = tcp_layers_poll(layers, 50);
-		if (n < 0)
-			break;
-		if (cli_tcp_flush(t->out))
-			break; /* the reader is gone */
+		if (n < 0 || cli_tcp_flush(t->out))
+			break; /* flush: the reader is gone */
 	}
 	close(stop);
 	if (n < 0)
-		return cli_tcp_failed(self, strerror(-n));
+		return cli_tcp_failed(self, "%s", strerror(-n));
 	tcp_layers_poll(layers, 0);
 	if (!t->records)
-		fprintf(stderr, "sidelight %s: no request%s was seen%s\n", self->name,
-			settings.segments ? " and no segment" : "",
-			cli_tcp_is_filtered() ? " that passes the filter" : "");
-	return foot(self, layers);
+		cli_tcp_failed(self, "no request%s was seen%s",
+			       settings.segments ? " and no segment" : "",
+			       cli_tcp_is_filtered() ? " that passes the filter" : "");
+	n = tcp_layers_causes(layers, causes);
+	if (n)
+		return cli_tcp_failed(self, "%s", strerror(-n));
+	/* Losses are reported in every format. */
+	if (causes[SL_CAUSE_TRACE_DROPPED])
+		cli_tcp_failed(self, "%" PRIu64 " records dropped: the buffer was full",
+			       causes[SL_CAUSE_TRACE_DROPPED]);
+	return BASE_EXIT_OK;
 }
 
 static int trace_main(const struct base_command *self, int argc, char **argv)
@@ -260,36 +232,26 @@ static int trace_main(const struct base_command *self, int argc, char **argv)
 	struct cli_trace t = {.epoch_ns = base_realtime_ns() - base_now_ns()};
 	struct tcp_layers *layers = NULL;
 	uint32_t which = 1 << TCP_RECORD_REQUEST;
-	int code, ended, err;
+	int code;
 
 	if (!base_options_only(self, table, argc, argv, &code))
 		return code;
-	t.microbpf = !strcmp(settings.format, "microbpf");
-	if (!t.microbpf && strcmp(settings.format, "text"))
-		return base_usage(self, "--format text or microbpf, not '%s'", settings.format);
-	if (cli_tcp_common.json + cli_tcp_common.csv + t.microbpf > 1)
-		return base_usage(self, "--json, --csv and --format microbpf exclude each other");
+	if (!cli_tcp_format(self, settings.format))
+		return BASE_EXIT_USAGE;
 	if (settings.segments)
 		which |= 1 << TCP_RECORD_IN | 1 << TCP_RECORD_OUT;
 	t.out = cli_tcp_output(self);
 	if (!t.out)
 		return BASE_EXIT_FAILURE;
-	code = cli_tcp_layers_open(self, 0, &layers);
+	code = cli_tcp_layers_trace(self, which, record, &t, &layers);
 	if (!code) {
-		err = tcp_layers_trace(layers, which, record, &t);
-		if (err) {
-			code = cli_tcp_failed(self, strerror(-err));
-		} else {
-			head(&t);
-			if (!isatty(fileno(t.out)))
-				cli_tcp_ready("slots=%u",
-					      tcp_layers_slots(layers, TCP_LAYER_FLOWS));
-			code = follow(self, layers, &t);
-		}
+		head(&t);
+		if (!isatty(fileno(t.out)))
+			cli_tcp_ready("slots=%u", tcp_layers_slots(layers, TCP_LAYER_FLOWS));
+		code = follow(self, layers, &t);
 	}
 	tcp_layers_close(layers);
-	ended = cli_tcp_output_end(self, t.out);
-	return code ? code : ended;
+	return cli_tcp_output_end(self, t.out, code);
 }
 
 const struct base_command cli_tcp_trace = {

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/*
- * why.c - 'sidelight tcp why': observes connections for a while, and says in a sentence what holds
- * each back, with the numbers that show it.
- */
+/* why.c - 'sidelight tcp why': says what holds connections back, with the numbers that show it. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json.h"
-#include "cli/common.h"
 #include "cli/tcp/tcp.h"
 #include "region/listeners.h"
 #include "source/tcp/cgroup.h"
@@ -62,7 +57,6 @@ struct look {
 	struct finding *found;
 	struct region_listeners listeners;
 	size_t n;
-	uint64_t unsettled;
 };
 
 /*
@@ -152,34 +146,41 @@ static double cpu_wait(const struct look *l, uint32_t pid, uint64_t ns)
 	return ns ? (double)most / (double)ns : -1;
 }
 
-static int first_look(struct look *l)
+/* READs the number of slots in use: an exit code. */
+static int slots_used(const struct look *l, uint32_t *used)
 {
 	struct region_flows_hot hot;
 
 	if (region_flows_hot_read(l->map, &l->info, &hot))
 		return cli_tcp_failed(l->cmd, "the table's check word does not match");
-	for (uint32_t i = 0; i < hot.used; i++)
+	*used = hot.used;
+	return BASE_EXIT_OK;
+}
+
+static int first_look(struct look *l)
+{
+	uint32_t used = 0;
+	int code = slots_used(l, &used);
+
+	for (uint32_t i = 0; i < used; i++)
 		if (region_flow_read(l->map, &l->info, i, &l->before[i]))
 			memset(&l->before[i], 0, sizeof(l->before[i]));
 		else if (l->before[i].state != SL_STATE_FREE)
 			region_listeners_add(&l->listeners, &l->before[i]);
-	return 0;
+	return code;
 }
 
 static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 {
-	struct region_flows_hot hot;
+	uint32_t used = 0;
+	int code = slots_used(l, &used);
 
-	if (region_flows_hot_read(l->map, &l->info, &hot))
-		return cli_tcp_failed(l->cmd, "the table's check word does not match");
-	for (uint32_t i = 0; i < hot.used; i++) {
+	for (uint32_t i = 0; i < used; i++) {
 		struct finding *f = &l->found[l->n];
 		const struct region_flow *b = &l->before[i];
 
-		if (region_flow_read(l->map, &l->info, i, &f->flow)) {
-			l->unsettled++;
-			continue;
-		}
+		if (region_flow_read(l->map, &l->info, i, &f->flow))
+			continue; /* unsettled */
 		region_listeners_name(&l->listeners, &f->flow);
 		if (f->flow.state == SL_STATE_FREE || !matches(l, w, &f->flow))
 			continue;
@@ -188,22 +189,10 @@ static int second_look(struct look *l, const struct subject *w, uint64_t ns)
 		l->n++;
 	}
 	qsort(l->found, l->n, sizeof(*l->found), worst_first);
-	return 0;
+	return code;
 }
 
 /* ---- output ---- */
-
-static void ends(const struct region_flow *f, char out[160])
-{
-	char local[64], remote[64];
-
-	cli_tcp_endpoint(local, sizeof(local), f->local, f->local_port);
-	cli_tcp_endpoint(remote, sizeof(remote), f->remote, f->remote_port);
-	if (f->flags & SL_FLOW_LISTENER)
-		snprintf(out, 160, "%s, listening", local);
-	else
-		snprintf(out, 160, "%s > %s", local, remote);
-}
 
 /* Prints the sentence, and the scheduler's part. */
 static void sentence(const struct finding *f, char *out, size_t bytes)
@@ -230,11 +219,11 @@ static void print_json(const struct look *l, FILE *out, const struct finding *f)
 					      f->why.number[i].unit));
 	sentence(f, text, sizeof(text));
 	o = json_pack("{s:I, s:s, s:i, s:s, s:i, s:s, s:f, s:s, s:I, s:f, s:o}", "id",
-		      (json_int_t)f->flow.id, "local", region_flow_address(f->flow.local, local),
+		      CLI_INT(f->flow.id), "local", region_flow_address(f->flow.local, local),
 		      "local_port", f->flow.local_port, "remote",
 		      region_flow_address(f->flow.remote, remote), "remote_port",
 		      f->flow.remote_port, "limit", region_why_name(f->why.limit), "share",
-		      f->why.share, "sentence", text, "interval_ns", (json_int_t)f->why.interval_ns,
+		      f->why.share, "sentence", text, "interval_ns", CLI_INT(f->why.interval_ns),
 		      "bytes_per_s", f->why.bytes_per_s, "numbers", numbers);
 	if (f->flow.pid)
 		json_object_set_new(o, "pid", json_integer(f->flow.pid));
@@ -250,27 +239,29 @@ static void print_number(FILE *out, const struct region_why_number *n)
 {
 	char time[16];
 
-	if (!strcmp(n->unit, "us")) {
-		cli_tcp_short_time(time, (uint64_t)(n->value * 1000));
-		fprintf(out, "    %-26s %12s\n", n->name, time);
-	} else {
+	if (!strcmp(n->unit, "us"))
+		fprintf(out, "    %-26s %12s\n", n->name,
+			cli_tcp_short_time(time, (uint64_t)(n->value * 1000)));
+	else
 		fprintf(out, "    %-26s %12.0f%s%s\n", n->name, n->value, *n->unit ? " " : "",
 			!strcmp(n->unit, "percent") ? "%" : n->unit);
-	}
 }
 
 static void print_text(const struct look *l, FILE *out, const struct finding *f)
 {
 	const struct tcp_cgroup_identity *who = identity(l, &f->flow);
-	char from_to[160], comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[320];
+	char comm[17], title[3 * TCP_CGROUP_NAME_BYTES] = "", text[320];
+	char local[CLI_TCP_ENDPOINT], remote[CLI_TCP_ENDPOINT];
+	bool listens = f->flow.flags & SL_FLOW_LISTENER;
 
-	ends(&f->flow, from_to);
+	cli_tcp_endpoint(local, f->flow.local, f->flow.local_port);
+	cli_tcp_endpoint(remote, f->flow.remote, f->flow.remote_port);
 	cli_tcp_safe(comm, sizeof(comm), f->flow.comm);
 	if (who->path[0] && strcmp(who->path, "/") != 0)
 		tcp_cgroup_title(who, title, sizeof(title));
 	sentence(f, text, sizeof(text));
-	fprintf(out, "%s%s%s%s%s\n  %s\n", from_to, *comm ? "  " : "", comm, *title ? "  " : "",
-		title, text);
+	fprintf(out, "%s%s%s%s%s%s%s\n  %s\n", local, listens ? ", listening" : " > ",
+		listens ? "" : remote, *comm ? "  " : "", comm, *title ? "  " : "", title, text);
 	for (uint32_t i = 0; i < f->why.n; i++)
 		print_number(out, &f->why.number[i]);
 	if (f->cpu_wait >= 0)
@@ -279,21 +270,15 @@ static void print_text(const struct look *l, FILE *out, const struct finding *f)
 
 static void summary_json(FILE *out, size_t connections, size_t listeners, const uint32_t *count)
 {
-	struct base_json j;
+	json_t *limits = json_object();
 
-	base_json_stream(&j, out);
-	base_json_begin(&j, '{');
-	base_json_kbegin(&j, "summary", '{');
-	base_json_ku64(&j, "connections", connections);
-	base_json_ku64(&j, "listeners", listeners);
-	base_json_kbegin(&j, "limits", '{');
 	for (int i = 0; i < REGION_WHY_LIMITS; i++)
 		if (count[i])
-			base_json_ku64(&j, region_why_name((enum region_why_limit)i), count[i]);
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_end(&j, '}');
-	base_json_line(&j);
+			json_object_set_new(limits, region_why_name((enum region_why_limit)i),
+					    json_integer(count[i]));
+	limits = json_pack("{s:{s:I, s:I, s:o}}", "summary", "connections", CLI_INT(connections),
+			   "listeners", CLI_INT(listeners), "limits", limits);
+	cli_json_print(out, limits, JSON_COMPACT);
 }
 
 /* "12 connections, 1 listeners: 9 peer-not-reading, 3 application, 1 accepting". */
@@ -315,12 +300,12 @@ static void print_summary(const struct look *l, FILE *out)
 	if (listeners)
 		fprintf(out, ", %zu listeners", listeners);
 	fputs(": ", out);
-	for (int i = 0; i < REGION_WHY_LIMITS; i++)
-		if (count[i]) {
-			fprintf(out, "%s%u %s", comma, count[i],
-				region_why_name((enum region_why_limit)i));
-			comma = ", ";
-		}
+	for (int i = 0; i < REGION_WHY_LIMITS; i++) {
+		if (!count[i])
+			continue;
+		fprintf(out, "%s%u %s", comma, count[i], region_why_name((enum region_why_limit)i));
+		comma = ", ";
+	}
 	fputc('\n', out);
 }
 
@@ -329,14 +314,12 @@ static int report(const struct look *l, const struct subject *w)
 	size_t most = settings.top && settings.top < l->n ? settings.top : l->n;
 	FILE *out;
 
-	if (!l->n) {
-		fprintf(stderr,
-			"sidelight tcp why: no connection of '%s'; a flow is its id, ADDRESS:PORT "
-			"or :PORT, a service the name of a container, pod, service, unit or "
-			"process\n",
+	if (!l->n)
+		return cli_tcp_failed(
+			l->cmd,
+			"no connection of '%s'; a flow is its id, ADDRESS:PORT or :PORT, a service "
+			"the name of a container, pod, service, unit or process",
 			w->text);
-		return BASE_EXIT_FAILURE;
-	}
 	out = cli_tcp_output(l->cmd);
 	if (!out)
 		return BASE_EXIT_FAILURE;
@@ -350,7 +333,7 @@ static int report(const struct look *l, const struct subject *w)
 	}
 	if (cli_tcp_common.json)
 		print_summary(l, out);
-	return cli_tcp_output_end(l->cmd, out);
+	return cli_tcp_output_end(l->cmd, out, BASE_EXIT_OK);
 }
 
 /* ---- looking ---- */
@@ -366,29 +349,28 @@ static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 	l->before = calloc(l->info.slots, sizeof(*l->before));
 	l->found = calloc(l->info.slots, sizeof(*l->found));
 	if (!l->before || !l->found)
-		return cli_tcp_failed(l->cmd, strerror(ENOMEM));
+		return cli_tcp_failed(l->cmd, "%s", strerror(ENOMEM));
 	stop = base_stop_fd();
 	if (stop < 0)
-		return cli_tcp_failed(l->cmd, strerror(-stop));
+		return cli_tcp_failed(l->cmd, "%s", strerror(-stop));
 	start = base_now_ns();
 	/* Lets the table catch up with connections that exist. */
 	base_stop_wait(stop, 50);
 	code = tcp_catch_up(tcp, NULL);
 	if (code)
-		return cli_tcp_failed(l->cmd, strerror(-code));
+		return cli_tcp_failed(l->cmd, "%s", strerror(-code));
 	code = first_look(l);
 	if (!code) {
 		base_stop_wait(stop, (int)(settings.duration_ns / 1000000));
 		code = second_look(l, w, base_now_ns() - start);
 	}
-	return code ? code : report(l, w);
+	return code ?: report(l, w);
 }
 
 static int why_main(const struct base_command *self, int argc, char **argv)
 {
 	struct tcp_cgroup_hierarchy unified; /* sockets belong to its cgroups */
 	struct tcp_cgroups_opts who = {.hierarchy = &unified};
-	struct tcp_cpu_opts cpu = {0};
 	struct look l = {.cmd = self};
 	struct tcp_opts options;
 	struct tcp *tcp = NULL;
@@ -407,20 +389,16 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	l.who = tcp_cgroups_open(&who);
 	if (!l.who)
-		return cli_tcp_failed(self, strerror(errno));
+		return cli_tcp_failed(self, "%s", strerror(errno));
 	who.hierarchy = NULL;
 	l.first = tcp_cgroups_open(&who);
 	if (l.first && !tcp_cgroups_hierarchy(l.first)->controller[0]) {
 		tcp_cgroups_close(l.first);
 		l.first = NULL;
 	}
-	code = tcp_open(&options, &tcp, why, sizeof(why));
-	if (!code)
-		code = tcp_attach(tcp, why, sizeof(why));
-	if (code) {
-		code = cli_tcp_not_opened(self, code, why);
-	} else {
-		l.cpu = tcp_cpu_open(&cpu, why, sizeof(why));
+	code = cli_tcp_open(self, &options, &tcp);
+	if (!code) {
+		l.cpu = tcp_cpu_open(&(struct tcp_cpu_opts){0}, why, sizeof(why));
 		if (!l.cpu)
 			base_logf(BASE_WARN, "why", "without the scheduler's part: %s", why);
 		code = look(&l, tcp, &w);
