@@ -128,6 +128,9 @@ const char *export_render_state_label(struct export_render *r, char buf[EXPORT_S
 /* Sets r->name to a name that clashes with no earlier family or its samples. */
 bool export_names_take(struct export_render *r);
 
+/* "_counter" and so on, by type. */
+extern const char *const export_type_names[];
+
 /* The suffix of the samples of scalar families: "_total", "_info" or "". */
 const char *export_sample_suffix(enum export_family_type type);
 

@@ -19,19 +19,9 @@ static char *put_u64_value(char *p, uint64_t v)
 
 static const char *type_word(enum export_family_type type, bool openmetrics)
 {
-	switch (type) {
-	case EXPORT_FAMILY_COUNTER:
-		return "counter";
-	case EXPORT_FAMILY_HISTOGRAM:
-		return "histogram";
-	case EXPORT_FAMILY_INFO:
-		return openmetrics ? "info" : "gauge";
-	case EXPORT_FAMILY_STATESET:
-		return openmetrics ? "stateset" : "gauge";
-	case EXPORT_FAMILY_GAUGE:
-		break;
-	}
-	return "gauge";
+	if (!openmetrics && (type == EXPORT_FAMILY_INFO || type == EXPORT_FAMILY_STATESET))
+		return "gauge";
+	return export_type_names[type] + 1;
 }
 
 /* OpenMetrics: the name must end with "_" and the unit; info and state sets have none. */
