@@ -333,8 +333,6 @@ struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *e
 			.url = url,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
-			.max_bytes = opts->max_bytes,
-			.max_age_ns = opts->max_age_ns,
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
 			.taken = taken,
 			.taken_arg = o,

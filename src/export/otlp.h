@@ -39,11 +39,9 @@ struct export_otlp_span {
 #define EXPORT_OTLP_IS_REMOTE  0x200u
 
 struct export_otlp_opts {
-	const char *url;     /* without a path: /v1/traces is appended */
-	size_t max_bytes;    /* of queued requests; 0: 32 MiB */
-	size_t batch_bytes;  /* of a request; 0: 512 KiB */
-	uint64_t max_age_ns; /* 0: 10 minutes */
-	const char *sent;    /* file of sent traces (sent.h), or NULL */
+	const char *url;    /* without a path: /v1/traces is appended */
+	size_t batch_bytes; /* of a request; 0: 512 KiB */
+	const char *sent;   /* file of sent traces (sent.h), or NULL */
 };
 
 struct export_otlp_stats {

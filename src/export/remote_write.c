@@ -245,8 +245,6 @@ struct export_remote_write *export_remote_write_new(const struct export_remote_w
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,
-		.max_bytes = opts->max_bytes,
-		.max_age_ns = opts->max_age_ns,
 	};
 	struct export_remote_write *w = calloc(1, sizeof(*w));
 

@@ -27,11 +27,7 @@ struct export_bounds { /* the bounds of one histogram and their text */
 	uint32_t *text_at; /* offsets into text; count + 1 */
 	char *text;	   /* le="0.005"} */
 	size_t count, room;
-	bool exponential; /* what they were made from */
-	int scale;
-	int32_t first_bucket;
-	size_t bucket_count;
-	double zero_threshold;
+	struct export_series of; /* what they were made from */
 	bool valid;
 };
 
