@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "export/otlp_read.h"
+#include "export/otlp.h"
 #include "export/push.h"
 
 #define ITEMS 5u

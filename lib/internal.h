@@ -124,10 +124,7 @@ struct sl_publisher {
 	_Atomic uint32_t refused;
 	_Atomic uint32_t sharing;
 	uint32_t logged; /* bits: enum sl__refusal, and the ones below */
-#define SL__LOGGED_STRIPE (1u << 16)
-#define SL__LOGGED_FD	  (1u << 17)
-#define SL__LOGGED_AGENT  (1u << 18)
-#define SL__LOGGED_THREAD (1u << 19)
+#define SL__LOGGED_AGENT (1u << 18)
 	bool orphan;		  /* forked: the region at base is the parent's */
 	uint64_t revive_after_ns; /* after a failure: the time of the next attempt */
 

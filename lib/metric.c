@@ -470,24 +470,33 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 
 /* ---- the interface ---- */
 
-#define METRIC(name, kind)                                                                  \
-	struct sl_##name sl_##name##_create(struct sl_publisher *p,                         \
-					    const struct sl_metric_opts *o)                 \
-	{                                                                                   \
-		return (struct sl_##name){sl__metric_create(p, kind, o).bits};              \
-	}                                                                                   \
-                                                                                            \
-	struct sl_##name##_family sl_##name##_family_create(struct sl_publisher *p,         \
-							    const struct sl_metric_opts *o) \
-	{                                                                                   \
-		return (struct sl_##name##_family){family_create(p, kind, o)};              \
-	}                                                                                   \
-                                                                                            \
-	struct sl_##name sl_##name##_with(struct sl_##name##_family f,                      \
-					  const struct sl_label *labels, size_t count)      \
-	{                                                                                   \
-		return (struct sl_##name){family_with(f.bits, kind, labels, count).bits};   \
+#define CREATE(name, create, kind)                                                            \
+	struct sl_##name sl_##name##_##create(struct sl_publisher *p,                         \
+					      const struct sl_metric_opts *o)                 \
+	{                                                                                     \
+		return name(sl__metric_create(p, kind, o));                                   \
+	}                                                                                     \
+                                                                                              \
+	struct sl_##name##_family sl_##name##_family_##create(struct sl_publisher *p,         \
+							      const struct sl_metric_opts *o) \
+	{                                                                                     \
+		return (struct sl_##name##_family){family_create(p, kind, o)};                \
 	}
+
+#define WITH(name, kind)                                                               \
+	struct sl_##name sl_##name##_with(struct sl_##name##_family f,                 \
+					  const struct sl_label *labels, size_t count) \
+	{                                                                              \
+		return name(family_with(f.bits, kind, labels, count));                 \
+	}
+
+#define METRIC(name, kind)                                \
+	static struct sl_##name name(struct sl__handle h) \
+	{                                                 \
+		return (struct sl_##name){h.bits};        \
+	}                                                 \
+	CREATE(name, create, kind)                        \
+	WITH(name, kind)
 
 METRIC(counter, SL_KIND_COUNTER)
 METRIC(counter_f64, SL_KIND_COUNTER_F64)
@@ -500,34 +509,9 @@ static struct sl_histogram histogram(struct sl__handle h)
 	return (struct sl_histogram){h.bits, h.buckets};
 }
 
-struct sl_histogram sl_histogram_create(struct sl_publisher *p, const struct sl_metric_opts *o)
-{
-	return histogram(sl__metric_create(p, SL_KIND_HISTOGRAM_EXP, o));
-}
-
-struct sl_histogram sl_histogram_create_classic(struct sl_publisher *p,
-						const struct sl_metric_opts *o)
-{
-	return histogram(sl__metric_create(p, SL_KIND_HISTOGRAM, o));
-}
-
-struct sl_histogram_family sl_histogram_family_create(struct sl_publisher *p,
-						      const struct sl_metric_opts *o)
-{
-	return (struct sl_histogram_family){family_create(p, SL_KIND_HISTOGRAM_EXP, o)};
-}
-
-struct sl_histogram_family sl_histogram_family_create_classic(struct sl_publisher *p,
-							      const struct sl_metric_opts *o)
-{
-	return (struct sl_histogram_family){family_create(p, SL_KIND_HISTOGRAM, o)};
-}
-
-struct sl_histogram sl_histogram_with(struct sl_histogram_family f, const struct sl_label *labels,
-				      size_t count)
-{
-	return histogram(family_with(f.bits, SL_KIND_HISTOGRAM, labels, count));
-}
+CREATE(histogram, create, SL_KIND_HISTOGRAM_EXP)
+CREATE(histogram, create_classic, SL_KIND_HISTOGRAM)
+WITH(histogram, SL_KIND_HISTOGRAM)
 
 int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o)
 {

@@ -614,6 +614,11 @@ void sl_publisher_close(struct sl_publisher *p)
 
 /* ---- state ---- */
 
+const char *sl_version(void)
+{
+	return SL_VERSION_STRING;
+}
+
 bool sl_publisher_attached(const struct sl_publisher *p)
 {
 	/* Relaxed: it orders no other memory. */

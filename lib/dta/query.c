@@ -10,23 +10,22 @@
 #include "dta/query/query.h"
 #include "dta/store/stores.h"
 
-struct sl_store {
-	struct dta_store_object *object;
-};
+/* A struct sl_store is a struct dta_store_object. */
+static struct dta_store_object *object_of(const struct sl_store *s)
+{
+	return (struct dta_store_object *)(uintptr_t)s;
+}
+
+static const struct dta_store_view *view_of(const struct sl_store *s)
+{
+	return &object_of(s)->view;
+}
 
 static struct sl_store *opened(struct dta_store_object *o)
 {
-	struct sl_store *s = o ? malloc(sizeof(*s)) : NULL;
-
-	if (!s) {
-		const int err = o ? ENOMEM : errno;
-
-		dta_store_object_free(o, false);
-		errno = err ? err : EINVAL;
-		return NULL;
-	}
-	s->object = o;
-	return s;
+	if (!o && !errno)
+		errno = EINVAL;
+	return (struct sl_store *)o;
 }
 
 struct sl_store *sl_store_open(const char *path, char *why, size_t why_bytes)
@@ -51,20 +50,18 @@ struct sl_store *sl_store_open_fd(int fd, char *why, size_t why_bytes)
 
 void sl_store_close(struct sl_store *s)
 {
-	if (!s)
-		return;
-	dta_store_object_free(s->object, false);
-	free(s);
+	if (s)
+		dta_store_object_free(object_of(s), false);
 }
 
 const struct sl_store_config *sl_store_config_get(const struct sl_store *s)
 {
-	return s ? s->object->view.config : NULL;
+	return s ? view_of(s)->config : NULL;
 }
 
 const char *sl_store_name(const struct sl_store *s)
 {
-	return s ? s->object->view.name : NULL;
+	return s ? view_of(s)->name : NULL;
 }
 
 int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
@@ -74,7 +71,7 @@ int sl_store_now(const struct sl_store *s, struct sl_store_time *out)
 
 	if (!s || !SL__HAS(out, oldest))
 		return -EINVAL;
-	if (!dta_store_epochs(&s->object->view, &e))
+	if (!dta_store_epochs(view_of(s), &e))
 		return -EAGAIN;
 	now.epoch = e.epoch;
 	now.oldest = e.oldest;
@@ -100,7 +97,7 @@ static int query_of(const struct sl_store *s, uint32_t kind, const void *key, si
 		    const struct sl_query_opts *opts, struct dta_query *q, struct sl_query_opts *o)
 {
 	*o = (struct sl_query_opts){0};
-	if (!s || s->object->view.config->kind != kind ||
+	if (!s || view_of(s)->config->kind != kind ||
 	    (key && (key_bytes < SL_STORE_KEY_MIN || key_bytes > SL_STORE_KEY_MAX)) ||
 	    (!key && kind != SL_STORE_SKETCH))
 		return -EINVAL;
@@ -128,7 +125,7 @@ int sl_query_keywrite(const struct sl_store *s, const void *key, size_t key_byte
 
 	if (!SL__HAS(out, asked) || query_of(s, SL_STORE_KEYWRITE, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	dta_view_keywrite(&s->object->view, &q, &now);
+	dta_view_keywrite(view_of(s), &q, &now);
 	memset(now.value + now.bytes, 0, sizeof(now.value) - now.bytes);
 	sl__answer_give(out, &now, sizeof(now));
 	return 0;
@@ -146,8 +143,8 @@ int sl_query_keywrite_many(const struct sl_store *s, const void *keys, size_t ke
 			     !values || !results)))
 		return -EINVAL;
 	if (count)
-		n = dta_view_keywrite_many(&s->object->view, q.epoch, q.copies, keys, key_bytes,
-					   count, values, results);
+		n = dta_view_keywrite_many(view_of(s), q.epoch, q.copies, keys, key_bytes, count,
+					   values, results);
 	if (found)
 		*found = n;
 	return 0;
@@ -164,9 +161,9 @@ int sl_query_increment(const struct sl_store *s, const void *key, size_t key_byt
 	    query_of(s, SL_STORE_INCREMENT, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
 	if (o.flags & SL_QUERY_NO_ERROR)
-		dta_view_count(&s->object->view, &q, &now);
+		dta_view_count(view_of(s), &q, &now);
 	else
-		dta_view_increment(&s->object->view, &q, &now);
+		dta_view_increment(view_of(s), &q, &now);
 	if (now.result != SL_QUERY_FOUND)
 		now.value = 0;
 	sl__answer_give(out, &now, sizeof(now));
@@ -182,7 +179,7 @@ int sl_query_postcard(const struct sl_store *s, const void *key, size_t key_byte
 
 	if (!SL__HAS(out, value) || query_of(s, SL_STORE_POSTCARD, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	dta_view_path(&s->object->view, &q, o.values, o.value_count, &now);
+	dta_view_path(view_of(s), &q, o.values, o.value_count, &now);
 	if (now.result != SL_QUERY_FOUND)
 		now = (struct sl_postcard_answer){
 			.result = now.result, .epoch = now.epoch, .agreed = now.agreed};
@@ -207,7 +204,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 
 	if (!SL__HAS(out, error) || query_of(s, SL_STORE_SKETCH, key, key_bytes, opts, &q, &o))
 		return -EINVAL;
-	c = s->object->view.config;
+	c = view_of(s)->config;
 	bytes = (uint64_t)c->rows * c->slots * sl_store_cell_bytes(c);
 	if (bytes > DTA_QUERY_CELLS_MAX)
 		return -EFBIG;
@@ -216,7 +213,7 @@ int sl_query_sketch(const struct sl_store *s, const void *key, size_t key_bytes,
 	to = malloc(sl_pad8(bytes));
 	if (!to)
 		return -ENOMEM;
-	err = dta_view_sketch(&s->object->view, q.epoch, to, &m);
+	err = dta_view_sketch(view_of(s), q.epoch, to, &m);
 	if (err)
 		goto out;
 	now.result = m.result;
@@ -246,7 +243,7 @@ out:
 /* Copies that count; 0: this kind of store loses no keys. */
 static uint32_t copies_of(const struct sl_store *s, uint32_t copies)
 {
-	const struct sl_store_config *c = s ? s->object->view.config : NULL;
+	const struct sl_store_config *c = s ? view_of(s)->config : NULL;
 
 	if (!c || (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD))
 		return 0;
@@ -259,7 +256,7 @@ int sl_query_found_probability(const struct sl_store *s, uint32_t copies, uint64
 	copies = copies_of(s, copies);
 	if (!copies || !probability)
 		return -EINVAL;
-	*probability = dta_success_after(s->object->view.config, copies, (double)reports);
+	*probability = dta_success_after(view_of(s)->config, copies, (double)reports);
 	return 0;
 }
 
@@ -269,7 +266,7 @@ int sl_query_reports_until(const struct sl_store *s, uint32_t copies, double pro
 	copies = copies_of(s, copies);
 	if (!copies || !reports || !(probability > 0 && probability < 1))
 		return -EINVAL;
-	*reports = (uint64_t)dta_success_reach(s->object->view.config, copies, probability);
+	*reports = (uint64_t)dta_success_reach(view_of(s)->config, copies, probability);
 	return 0;
 }
 
@@ -278,7 +275,7 @@ int sl_query_reports_until(const struct sl_store *s, uint32_t copies, double pro
 int sl_query_append_begin(const struct sl_store *s, struct sl_query_append_reader *r, uint32_t list,
 			  uint32_t lane, enum sl_query_append_from from)
 {
-	const struct dta_store_view *v = s ? &s->object->view : NULL;
+	const struct dta_store_view *v = s ? view_of(s) : NULL;
 
 	if (!v || !r || v->config->kind != SL_STORE_APPEND || list >= v->config->lists ||
 	    lane >= v->config->lanes)
@@ -296,7 +293,7 @@ int sl_query_append(const struct sl_store *s, struct sl_query_append_reader *r, 
 
 	if (!s || !r || !items || !count)
 		return -EINVAL;
-	n = dta_append_wait(&s->object->view, r, items, max, timeout_ns);
+	n = dta_append_wait(view_of(s), r, items, max, timeout_ns);
 	*count = n > 0 ? (uint32_t)n : 0;
 	return n < 0 ? n : 0;
 }

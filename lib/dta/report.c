@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* report.c - sidelight/report.h: packs reports into the open packet. */
+/*
+ * report.c - sidelight/report.h: leaves out unchanged values and what sampling does not select, and
+ * packs reports into the open packet.
+ */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
@@ -82,6 +88,65 @@ static int pack(struct sl_reporter *r, const struct dta_block *shape, const void
 	return 0;
 }
 
+/* ---- filters ---- */
+
+static bool sampled(struct sl_reporter *r, const struct sl_report_dest *dest, const void *key,
+		    size_t bytes)
+{
+	uint64_t x;
+
+	if (!dest->sample)
+		return true;
+	if (dest->flags & SL_REPORT_SAMPLE_BY_KEY) {
+		/* No seed: all reporters select the same keys, so that paths are whole. */
+		x = XXH3_64bits(key, bytes);
+	} else { /* xorshift64* */
+		r->chance ^= r->chance >> 12;
+		r->chance ^= r->chance << 25;
+		r->chance ^= r->chance >> 27;
+		x = r->chance * 0x2545f4914f6cdd1dull;
+	}
+	return !(x >> (64 - dest->sample));
+}
+
+/*
+ * Where to store *now once the value is reported; *same: it need not be reported. A set has four
+ * entries per hash, least recently used last.
+ */
+static struct sl__change *find_change(struct sl_reporter *r, const struct sl_report_dest *dest,
+				      const void *key, size_t key_bytes, const void *value,
+				      size_t value_bytes, uint64_t now_ns, struct sl__change *now,
+				      bool *same)
+{
+	uint64_t seed = r->change_seed + dest->store * 0x9e3779b97f4a7c15ull;
+	struct sl__change *set, was;
+
+	*same = false;
+	now->key = XXH3_64bits_withSeed(key, key_bytes, seed);
+	now->key = now->key ? now->key : 1;
+	now->value = XXH3_64bits_withSeed(value, value_bytes, seed);
+	now->time_ns = now_ns;
+	set = r->change + (now->key & r->change_mask & ~3ull);
+	for (int i = 0; i < 4; i++) {
+		if (set[i].key != now->key)
+			continue;
+		was = set[i];
+		for (; i > 0; i--)
+			set[i] = set[i - 1];
+		set[0] = was;
+		*same = was.value == now->value && now_ns - was.time_ns < r->refresh_ns;
+		return set;
+	}
+	/* Replaces the least recently used entry by one that equals no value. */
+	set[3] = set[2];
+	set[2] = set[1];
+	set[1] = set[0];
+	set[0] = (struct sl__change){.key = now->key, .value = ~now->value};
+	return set;
+}
+
+/* ---- reports ---- */
+
 static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint8_t opcode,
 		  const void *key, size_t key_bytes, const void *value, size_t value_bytes)
 {
@@ -106,15 +171,15 @@ static int report(struct sl_reporter *r, const struct sl_report_dest *dest, uint
 	shape.store = dest->store;
 	shape.key_bytes = (uint8_t)key_bytes;
 	shape.value_bytes = (uint16_t)value_bytes;
-	if (!sl__report_sampled(r, dest, key, key_bytes)) {
+	if (!sampled(r, dest, key, key_bytes)) {
 		r->s.reports++;
 		r->s.sampled_out++;
 		return 0;
 	}
 	now_ns = sl__report_now();
 	if (dest->flags & SL_REPORT_CHANGES && r->change && opcode == DTA_KEYWRITE) {
-		change = sl__report_change(r, dest, key, key_bytes, value, value_bytes, now_ns,
-					   &now, &same);
+		change = find_change(r, dest, key, key_bytes, value, value_bytes, now_ns, &now,
+				     &same);
 		if (same) {
 			r->s.reports++;
 			r->s.unchanged++;

@@ -6,7 +6,6 @@
  *   report_open.c    options, memory
  *   report_target.c  the translators, and moving between them
  *   report_send.c    sending, answers, the ring of kept packets
- *   report_filter.c  change detection and sampling
  */
 #ifndef SL_LIB_REPORT_H
 #define SL_LIB_REPORT_H
@@ -107,15 +106,5 @@ SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0; -EAGAIN, 
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);
 SL__HIDDEN void sl__report_answers(struct sl_reporter *r);
 SL__HIDDEN void sl__report_retry(struct sl_reporter *r, uint64_t now_ns);
-
-/* report_filter.c */
-SL__HIDDEN bool sl__report_sampled(struct sl_reporter *r, const struct sl_report_dest *dest,
-				   const void *key, size_t bytes);
-/* Where to store *now once the value is reported; *same: it need not be reported. */
-SL__HIDDEN struct sl__change *sl__report_change(struct sl_reporter *r,
-						const struct sl_report_dest *dest, const void *key,
-						size_t key_bytes, const void *value,
-						size_t value_bytes, uint64_t now_ns,
-						struct sl__change *now, bool *same);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "analyse/calibrate.h"
-#include "analyse/random.h"
+#include "sketch/hash.h"
 
 #define ENOUGH	      32u
 #define PEAK_SHARE    0.2  /* share of the scores above t, */
@@ -186,7 +186,7 @@ static void add_excess(struct analyse_calibration *c, float e)
 		c->excess[c->excess_n++] = e;
 	} else {
 		uint64_t of = c->peaks < 8 * ANALYSE_PEAKS ? c->peaks : 8 * ANALYSE_PEAKS;
-		uint64_t i = analyse_random_next(&c->random) % of;
+		uint64_t i = sketch_random_next(&c->random) % of;
 
 		if (i < ANALYSE_PEAKS)
 			c->excess[i] = e;
@@ -329,7 +329,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 		 * leave.
 		 */
 		uint64_t of = c->n < 8 * ANALYSE_SCORES ? c->n : 8 * ANALYSE_SCORES;
-		uint64_t i = analyse_random_next(&c->random) % of;
+		uint64_t i = sketch_random_next(&c->random) % of;
 
 		if (i < ANALYSE_SCORES)
 			c->scores[i] = (float)score;
@@ -364,10 +364,10 @@ void analyse_calibration_learn_gated(struct analyse_calibration *c, double score
 	analyse_calibration_learn(c, score);
 	threshold = analyse_calibration_threshold(c);
 	if (isinf(threshold) || score > threshold ||
-	    analyse_random_uniform(&c->random) >= c->q / (1 - c->q))
+	    sketch_random_uniform(&c->random) >= c->q / (1 - c->q))
 		return;
 	share = (double)c->peaks / (double)c->n;
-	u = (1 - analyse_random_uniform(&c->random)) * c->q; /* not 0 */
+	u = (1 - sketch_random_uniform(&c->random)) * c->q; /* not 0 */
 	if (u < share)
 		threshold = c->t + excess_at(c->sigma, c->gamma, u / share);
 	analyse_calibration_learn(c, threshold);

@@ -15,7 +15,7 @@
 
 #include "analyse/detector.h"
 #include "analyse/normalise.h"
-#include "analyse/random.h"
+#include "sketch/hash.h"
 
 #define LAYERS	   4u
 #define HIDDEN	   16u
@@ -75,8 +75,7 @@ static void *create(const struct analyse_detector_opts *opts)
 
 		for (uint32_t k = 0; k < n[i] * n[i + 1]; k++)
 			*at++ = r *
-				(2 * (float)(analyse_random_next(&s->random) >> 40) / (1 << 24) -
-				 1);
+				(2 * (float)(sketch_random_next(&s->random) >> 40) / (1 << 24) - 1);
 		at += n[i + 1]; /* biases: 0 */
 	}
 	return s;
@@ -179,12 +178,12 @@ static void learn(void *state, const struct analyse_row *row)
 
 	train(s, row->z);
 	for (uint32_t k = 0; k < REHEARSALS && s->kept; k++)
-		train(s, s->rows + (analyse_random_next(&s->random) % s->kept) * s->dims);
+		train(s, s->rows + (sketch_random_next(&s->random) % s->kept) * s->dims);
 	s->seen++;
 	if (s->kept < REHEARSED)
 		i = s->kept++;
 	else
-		i = analyse_random_next(&s->random) % s->seen;
+		i = sketch_random_next(&s->random) % s->seen;
 	if (i < REHEARSED)
 		memcpy(s->rows + i * s->dims, row->z, s->dims * sizeof(float));
 }

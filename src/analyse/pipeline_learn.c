@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "analyse/pipeline_internal.h"
-#include "analyse/random.h"
+#include "sketch/hash.h"
 
 #define AWAY	  2.576f /* moves in a metric's largest hundredth */
 #define BACK	  1.0f
@@ -216,7 +216,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	held = hold(p);
 	if (p->learning == ANALYSE_LEARN_GATED)
 		learn = !p->step_anomalous ||
-			(!held && analyse_random_uniform(&p->random) < p->opts.eta);
+			(!held && sketch_random_uniform(&p->random) < p->opts.eta);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)

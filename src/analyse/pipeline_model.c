@@ -9,7 +9,7 @@
 
 #define HEADER (8 + 4 + 4 + 8) /* magic, version, CRC-32 and length of what follows the header */
 
-struct model {
+struct pipeline_model {
 	uint64_t magic, bytes; /* of what follows the header */
 	uint32_t version, crc;
 	char detector[16];
@@ -17,7 +17,7 @@ struct model {
 	uint64_t step_ns, learned;
 };
 
-static void header_io(struct model *m, struct sketch_blob *b)
+static void header_io(struct pipeline_model *m, struct sketch_blob *b)
 {
 	sketch_blob_u64(b, &m->magic);
 	sketch_blob_u32(b, &m->version);
@@ -25,7 +25,7 @@ static void header_io(struct model *m, struct sketch_blob *b)
 	sketch_blob_u64(b, &m->bytes);
 }
 
-static void info_io(struct model *m, struct sketch_blob *b)
+static void info_io(struct pipeline_model *m, struct sketch_blob *b)
 {
 	sketch_blob_bytes(b, m->detector, sizeof(m->detector));
 	sketch_blob_u32(b, &m->dims);
@@ -54,7 +54,8 @@ static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *sha
 
 static void save(const struct analyse_pipeline *p, struct sketch_blob *b)
 {
-	struct model m = {.dims = p->dims, .step_ns = p->opts.step_ns, .learned = p->stats.learned};
+	struct pipeline_model m = {
+		.dims = p->dims, .step_ns = p->opts.step_ns, .learned = p->stats.learned};
 
 	strncpy(m.detector, p->opts.detector->name, sizeof(m.detector) - 1);
 	info_io(&m, b);
@@ -73,7 +74,7 @@ size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p)
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes)
 {
 	struct sketch_blob b = {.at = buf, .bytes = bytes}, head = {.at = buf, .bytes = HEADER};
-	struct model m = {.magic = ANALYSE_MODEL_MAGIC, .version = ANALYSE_MODEL_VERSION};
+	struct pipeline_model m = {.magic = ANALYSE_MODEL_MAGIC, .version = ANALYSE_MODEL_VERSION};
 
 	if (!sketch_blob_take(&b, HEADER))
 		return -ENOSPC;
@@ -117,7 +118,7 @@ static void reset(struct analyse_pipeline *p)
 	reset_detector(p);
 }
 
-static int load_model(struct sketch_blob *b, struct model *m)
+static int load_model(struct sketch_blob *b, struct pipeline_model *m)
 {
 	header_io(m, b);
 	if (b->failed || m->magic != ANALYSE_MODEL_MAGIC)
@@ -135,7 +136,7 @@ static int load_model(struct sketch_blob *b, struct model *m)
 int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_model_info *info)
 {
 	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true};
-	struct model m = {0};
+	struct pipeline_model m = {0};
 	int err = load_model(&b, &m);
 
 	*info = (struct analyse_model_info){
@@ -148,7 +149,7 @@ int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t by
 {
 	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true};
 	struct analyse_thresholds all = p->own;
-	struct model m = {0};
+	struct pipeline_model m = {0};
 	int err = load_model(&b, &m);
 
 	if (err)

@@ -94,11 +94,12 @@ static bool make_classic(struct export_render *r)
 
 static bool same(const struct export_bounds *b, const struct export_series *s)
 {
-	if (!b->valid || b->exponential != s->exponential || b->bucket_count != s->bucket_count)
+	if (!b->valid || b->of.exponential != s->exponential ||
+	    b->of.bucket_count != s->bucket_count)
 		return false;
 	if (s->exponential)
-		return b->scale == s->scale && b->first_bucket == s->first_bucket &&
-		       b->zero_threshold == s->zero_threshold;
+		return b->of.scale == s->scale && b->of.first_bucket == s->first_bucket &&
+		       b->of.zero_threshold == s->zero_threshold;
 	/* the common case: finite and ascending bounds, used as they are */
 	return b->count == s->bound_count &&
 	       !memcmp(b->bound, s->bounds, s->bound_count * sizeof(*s->bounds));
@@ -133,11 +134,7 @@ bool export_bounds_make(struct export_render *r)
 		p += 3;
 	}
 	b->text_at[b->count] = (uint32_t)(p - b->text);
-	b->exponential = s->exponential;
-	b->scale = s->scale;
-	b->first_bucket = s->first_bucket;
-	b->bucket_count = s->bucket_count;
-	b->zero_threshold = s->zero_threshold;
+	b->of = *s;
 	b->valid = true;
 	return true;
 }

@@ -11,7 +11,7 @@
 
 #include "export/render.h"
 
-static const char *const type_names[] = {
+const char *const export_type_names[] = {
 	[EXPORT_FAMILY_COUNTER] = "_counter",	  [EXPORT_FAMILY_GAUGE] = "_gauge",
 	[EXPORT_FAMILY_HISTOGRAM] = "_histogram", [EXPORT_FAMILY_INFO] = "_info",
 	[EXPORT_FAMILY_STATESET] = "_stateset",
@@ -23,18 +23,16 @@ const char *export_sample_suffix(enum export_family_type type)
 }
 
 /* Suffixes of sample names, in any format. */
+static const char *const sample_suffixes[][5] = {
+	[EXPORT_FAMILY_COUNTER] = {"_total", "_created"},
+	[EXPORT_FAMILY_HISTOGRAM] = {"_bucket", "_count", "_sum", "_created"},
+	[EXPORT_FAMILY_INFO] = {"_info"},
+	[EXPORT_FAMILY_STATESET] = {NULL},
+};
+
 static bool is_sample_suffix(enum export_family_type type, const char *suffix)
 {
-	static const char *const counter[] = {"_total", "_created", NULL};
-	static const char *const histogram[] = {"_bucket", "_count", "_sum", "_created", NULL};
-	static const char *const info[] = {"_info", NULL};
-	static const char *const none[] = {NULL};
-	const char *const *s = type == EXPORT_FAMILY_COUNTER	 ? counter
-			       : type == EXPORT_FAMILY_HISTOGRAM ? histogram
-			       : type == EXPORT_FAMILY_INFO	 ? info
-								 : none;
-
-	for (; *s; s++)
+	for (const char *const *s = sample_suffixes[type]; *s; s++)
 		if (!strcmp(*s, suffix))
 			return true;
 	return false;
@@ -55,7 +53,7 @@ static bool clashes(const struct export_render *r)
 
 bool export_names_take(struct export_render *r)
 {
-	const char *name = r->family.name, *type = type_names[r->family.type];
+	const char *name = r->family.name, *type = export_type_names[r->family.type];
 	size_t n = strlen(name), kept = 0;
 	struct export_reserved *own;
 

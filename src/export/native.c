@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/grow.h"
 #include "export/pb.h"
 
 bool export_native_fits(const struct export_native_buckets *b)
@@ -17,22 +18,10 @@ bool export_native_fits(const struct export_native_buckets *b)
 
 static bool reserve(struct export_native *n, size_t buckets)
 {
-	size_t room = 3 * buckets + 2; /* a gap of two adds two */
-	int64_t *delta;
-	struct export_native_span *span;
+	const size_t room = 3 * buckets + 2; /* a gap of two adds two */
 
-	if (n->delta && room <= n->room)
-		return true;
-	delta = realloc(n->delta, room * sizeof(*delta));
-	if (!delta)
-		return false;
-	n->delta = delta;
-	span = realloc(n->span, room * sizeof(*span));
-	if (!span)
-		return false;
-	n->span = span;
-	n->room = room;
-	return true;
+	return base_grow(&n->delta, &n->delta_room, room, sizeof(*n->delta)) &&
+	       base_grow(&n->span, &n->span_room, room, sizeof(*n->span));
 }
 
 /*

@@ -25,7 +25,7 @@ struct export_native {
 	size_t spans, deltas, delta_bytes;
 	struct export_native_span *span;
 	int64_t *delta;
-	size_t room;
+	size_t delta_room, span_room;
 };
 
 /* As in struct export_series. */

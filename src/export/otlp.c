@@ -15,7 +15,10 @@
  *	AnyValue { string string_value = 1; bool bool_value = 2; int64 int_value = 3;
  *	           double double_value = 4; }
  *
- * Concatenated requests are one request, which is how a batch is made.
+ * Concatenated requests are one request, which is how a batch is made. The answer:
+ *
+ *	ExportTraceServiceResponse { ExportTracePartialSuccess partial_success = 1; }
+ *	ExportTracePartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
  */
 #include <endian.h>
 #include <errno.h>
@@ -26,7 +29,6 @@
 #include "base/grow.h"
 #include "base/relaxed.h"
 #include "export/otlp.h"
-#include "export/otlp_read.h"
 #include "export/pb.h"
 #include "export/sent.h"
 
@@ -172,7 +174,103 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 	o->items += n;
 }
 
-/* ---- answers ---- */
+/* ---- answers, and requests that were taken ---- */
+
+struct otlp_read_reader {
+	const uint8_t *at, *end;
+};
+
+struct otlp_read_field {
+	uint64_t number, value;
+	enum export_pb_wire wire;
+	struct otlp_read_reader in; /* of PB_LENGTH */
+};
+
+static bool read_varint(struct otlp_read_reader *r, uint64_t *value)
+{
+	*value = 0;
+	for (unsigned int shift = 0; r->at < r->end && shift < 64; shift += 7) {
+		*value |= (uint64_t)(*r->at & 0x7f) << shift;
+		if (!(*r->at++ & 0x80))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Reads the next field; a truncated one ends where the data ends. False: no more, or not protobuf.
+ */
+static bool read_field(struct otlp_read_reader *r, struct otlp_read_field *f)
+{
+	uint64_t key, left;
+
+	if (!read_varint(r, &key))
+		return false;
+	f->number = key >> 3;
+	f->wire = key & 7;
+	if (f->wire == PB_VARINT)
+		return read_varint(r, &f->value);
+	if (f->wire == PB_FIXED64 || f->wire == PB_FIXED32)
+		f->value = f->wire == PB_FIXED64 ? 8 : 4;
+	else if (f->wire != PB_LENGTH || !read_varint(r, &f->value))
+		return false;
+	left = (uint64_t)(r->end - r->at);
+	f->in = (struct otlp_read_reader){r->at, r->at + (f->value < left ? f->value : left)};
+	r->at = f->in.end;
+	return true;
+}
+
+static bool read_message(struct otlp_read_reader *r, uint64_t number, struct otlp_read_reader *in)
+{
+	struct otlp_read_field f;
+
+	while (read_field(r, &f)) {
+		if (f.number != number || f.wire != PB_LENGTH)
+			continue;
+		*in = f.in;
+		return true;
+	}
+	return false;
+}
+
+void export_otlp_traces(const void *request, size_t bytes,
+			void (*fn)(void *, uint64_t trace_hi, uint64_t trace_lo), void *arg)
+{
+	struct otlp_read_reader all = {request, (const uint8_t *)request + bytes}, resource, scope,
+				span, id;
+	uint64_t trace[2], last[2] = {0, 0};
+
+	while (read_message(&all, 1, &resource))
+		while (read_message(&resource, 2, &scope))
+			while (read_message(&scope, 2, &span)) {
+				if (!read_message(&span, 1, &id) || id.end - id.at != 16)
+					continue;
+				memcpy(trace, id.at, 16);
+				if (!memcmp(trace, last, 16))
+					continue;
+				memcpy(last, trace, 16);
+				fn(arg, __builtin_bswap64(trace[0]), __builtin_bswap64(trace[1]));
+			}
+}
+
+/* https://opentelemetry.io/docs/specs/otlp/#partial-success */
+uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes)
+{
+	struct otlp_read_reader r = {answer, (const uint8_t *)answer + bytes}, partial;
+	uint64_t rejected = 0;
+	struct otlp_read_field f;
+
+	if (!read_message(&r, 1, &partial))
+		return 0;
+	while (read_field(&partial, &f)) {
+		if (f.number == 1 && f.wire == PB_VARINT)
+			rejected = f.value <= INT64_MAX ? f.value : 0;
+		else if (f.number == 2 && f.wire == PB_LENGTH)
+			snprintf(why, why_bytes, "%.*s", (int)(f.in.end - f.in.at),
+				 (const char *)f.in.at);
+	}
+	return rejected;
+}
 
 /* Records that the receiver has this trace, for the next process. */
 static void remember(void *arg, uint64_t trace_hi, uint64_t trace_lo)
@@ -217,7 +315,6 @@ struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *e
 	bool path = host && strchr(host + 3, '/');
 	size_t n = strlen(opts->url) + sizeof("/v1/traces");
 	char *url = malloc(n);
-	int saved;
 
 	if (!o || !url) {
 		snprintf(error, error_bytes, "out of memory");
@@ -236,8 +333,6 @@ struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *e
 			.url = url,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
-			.max_bytes = opts->max_bytes,
-			.max_age_ns = opts->max_age_ns,
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
 			.taken = taken,
 			.taken_arg = o,
@@ -248,12 +343,10 @@ struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *e
 	free(url);
 	return o;
 fail:
-	saved = errno;
-	free(url);
+	free(url); /* which keeps errno, as of glibc 2.33 */
 	if (o)
 		export_sent_close(o->sent);
 	free(o);
-	errno = saved;
 	return NULL;
 }
 

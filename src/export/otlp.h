@@ -39,11 +39,9 @@ struct export_otlp_span {
 #define EXPORT_OTLP_IS_REMOTE  0x200u
 
 struct export_otlp_opts {
-	const char *url;     /* without a path: /v1/traces is appended */
-	size_t max_bytes;    /* of queued requests; 0: 32 MiB */
-	size_t batch_bytes;  /* of a request; 0: 512 KiB */
-	uint64_t max_age_ns; /* 0: 10 minutes */
-	const char *sent;    /* file of sent traces (sent.h), or NULL */
+	const char *url;    /* without a path: /v1/traces is appended */
+	size_t batch_bytes; /* of a request; 0: 512 KiB */
+	const char *sent;   /* file of sent traces (sent.h), or NULL */
 };
 
 struct export_otlp_stats {
@@ -80,5 +78,17 @@ void export_otlp_flush(struct export_otlp *o);
 void export_otlp_stats(struct export_otlp *o, struct export_otlp_stats *out);
 /* Accepts NULL. */
 void export_otlp_free(struct export_otlp *o, uint64_t linger_ns);
+
+/* ---- reading OTLP: answers of receivers, which are untrusted, and requests of ours ---- */
+
+/*
+ * The number of spans that the receiver's answer says it rejected from a request it took; 0 also if
+ * the answer is malformed or truncated before. why gets the reason or a warning, in any bytes but
+ * NUL, and is unchanged without one.
+ */
+uint64_t export_otlp_left_out(const void *answer, size_t bytes, char *why, size_t why_bytes);
+/* Calls fn for each trace of a request, once per group of consecutive spans. */
+void export_otlp_traces(const void *request, size_t bytes,
+			void (*fn)(void *arg, uint64_t trace_hi, uint64_t trace_lo), void *arg);
 
 #endif

@@ -245,8 +245,6 @@ struct export_remote_write *export_remote_write_new(const struct export_remote_w
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,
-		.max_bytes = opts->max_bytes,
-		.max_age_ns = opts->max_age_ns,
 	};
 	struct export_remote_write *w = calloc(1, sizeof(*w));
 
@@ -255,10 +253,7 @@ struct export_remote_write *export_remote_write_new(const struct export_remote_w
 	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
 	w->push = export_push_new(&push, error, error_bytes);
 	if (!w->push) {
-		int err = errno;
-
-		free(w);
-		errno = err;
+		free(w); /* which keeps errno, as of glibc 2.33 */
 		return NULL;
 	}
 	return w;

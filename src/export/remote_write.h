@@ -41,9 +41,7 @@ struct export_remote_point {
 
 struct export_remote_write_opts {
 	const char *url;
-	size_t max_bytes;     /* of queued requests; 0: 32 MiB */
 	size_t batch_samples; /* per request; 0: 10000 */
-	uint64_t max_age_ns;  /* 0: 10 minutes */
 };
 
 struct export_remote_write_stats {

@@ -27,11 +27,7 @@ struct export_bounds { /* the bounds of one histogram and their text */
 	uint32_t *text_at; /* offsets into text; count + 1 */
 	char *text;	   /* le="0.005"} */
 	size_t count, room;
-	bool exponential; /* what they were made from */
-	int scale;
-	int32_t first_bucket;
-	size_t bucket_count;
-	double zero_threshold;
+	struct export_series of; /* what they were made from */
 	bool valid;
 };
 
@@ -127,6 +123,9 @@ const char *export_render_state_label(struct export_render *r, char buf[EXPORT_S
 
 /* Sets r->name to a name that clashes with no earlier family or its samples. */
 bool export_names_take(struct export_render *r);
+
+/* "_counter" and so on, by type. */
+extern const char *const export_type_names[];
 
 /* The suffix of the samples of scalar families: "_total", "_info" or "". */
 const char *export_sample_suffix(enum export_family_type type);

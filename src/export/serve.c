@@ -1,9 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "export/serve.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/base.h"
+
+/*
+ * The format by the Accept header (RFC 9110, 12.5.1). Prometheus 2.42 sends
+ * "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,
+ * text/plain;version=0.0.4;q=0.5,* / *;q=0.1", and with native histograms the protobuf format
+ * first.
+ */
+
+/* Part of the header. */
+struct negotiate_text {
+	const char *s;
+	size_t bytes;
+};
+
+/* A media range and its parameters. */
+struct negotiate_range {
+	struct negotiate_text type, version, proto, encoding;
+	double q;
+};
+
+static bool is(struct negotiate_text t, const char *word)
+{
+	return t.bytes == strlen(word) && !strncasecmp(t.s, word, t.bytes);
+}
+
+/* Without the blanks and quotes around it. */
+static struct negotiate_text trimmed(const char *s, const char *end)
+{
+	while (s < end && strchr(" \t\"", *s))
+		s++;
+	while (s < end && strchr(" \t\"", end[-1]))
+		end--;
+	return (struct negotiate_text){s, (size_t)(end - s)};
+}
+
+static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
+{
+	const char *end = s + bytes, *next;
+
+	*r = (struct negotiate_range){.q = 1};
+	for (bool first = true; s <= end; s = next + 1, first = false) {
+		struct negotiate_text key, value;
+		const char *equals;
+
+		next = memchr(s, ';', (size_t)(end - s));
+		next = next ? next : end;
+		if (first) {
+			r->type = trimmed(s, next);
+			continue;
+		}
+		equals = memchr(s, '=', (size_t)(next - s));
+		if (!equals)
+			continue;
+		key = trimmed(s, equals);
+		value = trimmed(equals + 1, next);
+		if (is(key, "q")) {
+			char number[8] = "";
+
+			memcpy(number, value.s, BASE_MIN(value.bytes, sizeof(number) - 1));
+			r->q = strtod(number, NULL);
+		} else if (is(key, "version")) {
+			r->version = value;
+		} else if (is(key, "proto")) {
+			r->proto = value;
+		} else if (is(key, "encoding")) {
+			r->encoding = value;
+		}
+	}
+}
+
+/* The format of a range, or -1. */
+static int format_of(const struct negotiate_range *r)
+{
+	if (is(r->type, "application/vnd.google.protobuf") &&
+	    is(r->proto, "io.prometheus.client.MetricFamily") && is(r->encoding, "delimited"))
+		return EXPORT_FORMAT_PROTOBUF;
+	if (is(r->type, "application/openmetrics-text") &&
+	    (!r->version.bytes || is(r->version, "1.0.0") || is(r->version, "0.0.1")))
+		return EXPORT_FORMAT_OPENMETRICS;
+	if ((is(r->type, "text/plain") && (!r->version.bytes || is(r->version, "0.0.4"))) ||
+	    is(r->type, "text/*") || is(r->type, "*/*"))
+		return EXPORT_FORMAT_TEXT;
+	return -1;
+}
+
+enum export_format export_format_negotiate(const char *accept)
+{
+	enum export_format best =
+		EXPORT_FORMAT_TEXT; /* which every reader takes, rather than a 406 */
+	double best_q = 0;
+
+	while (accept && *accept) {
+		size_t bytes = strcspn(accept, ",");
+		struct negotiate_range r;
+		int format;
+
+		parse_range(accept, bytes, &r);
+		format = format_of(&r);
+		if (format >= 0 && r.q > best_q) { /* the first of equals */
+			best = (enum export_format)format;
+			best_q = r.q;
+		}
+		accept += bytes;
+		accept += *accept == ',';
+	}
+	return best;
+}
+
+/* ---- the route ---- */
 
 static ssize_t stream_read(void *arg, char *buf, size_t max)
 {

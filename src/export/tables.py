@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tables.py pow10 | roots - constants of src/export as C initialisers, by exact arithmetic.
+"""tables.py pow10 | tens | roots - constants of src/export as C initialisers, by exact arithmetic.
 
 pow10   10^k for -292 <= k <= 324 as 128-bit significands: g(k) = ceil(10^k * 2^(127 -
         floor(log2(10^k)))), so that 2^127 <= g(k) < 2^128; see R. Giulietti, "The Schubfach way to
         render doubles" (2020), section 9.8.3.
+tens    10^k for 0 <= k < 20.
 roots   2^(i/256) for 0 <= i < 256, correctly rounded: the bounds within an octave at scale 8. libm's
         exp2() may be off by a bit, and by another one on another machine; "le" is a string.
 """
@@ -30,10 +31,15 @@ def pow10():
         print("{0x%016x, 0x%016x}," % (g >> 64, g & (1 << 64) - 1))
 
 
+def tens():
+    for k in range(20):
+        print("%dull," % 10**k)
+
+
 def roots():
     decimal.getcontext().prec = 60
     for i in range(256):
         print("%s," % float(decimal.Decimal(2) ** (decimal.Decimal(i) / 256)).hex())
 
 
-{'pow10': pow10, 'roots': roots}[sys.argv[1]]()
+{'pow10': pow10, 'tens': tens, 'roots': roots}[sys.argv[1]]()

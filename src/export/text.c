@@ -19,19 +19,9 @@ static char *put_u64_value(char *p, uint64_t v)
 
 static const char *type_word(enum export_family_type type, bool openmetrics)
 {
-	switch (type) {
-	case EXPORT_FAMILY_COUNTER:
-		return "counter";
-	case EXPORT_FAMILY_HISTOGRAM:
-		return "histogram";
-	case EXPORT_FAMILY_INFO:
-		return openmetrics ? "info" : "gauge";
-	case EXPORT_FAMILY_STATESET:
-		return openmetrics ? "stateset" : "gauge";
-	case EXPORT_FAMILY_GAUGE:
-		break;
-	}
-	return "gauge";
+	if (!openmetrics && (type == EXPORT_FAMILY_INFO || type == EXPORT_FAMILY_STATESET))
+		return "gauge";
+	return export_type_names[type] + 1;
 }
 
 /* OpenMetrics: the name must end with "_" and the unit; info and state sets have none. */
@@ -125,6 +115,18 @@ static char *put_exemplar(char *p, const struct export_series *s)
 	return p;
 }
 
+/* Prefix, suffix, and the labels before one that the caller appends with the closing brace. */
+static inline char *put_open(char *p, const struct export_render *r, const char *suffix)
+{
+	p = stpcpy(mempcpy(p, r->prefix, r->prefix_bytes), suffix);
+	*p++ = '{';
+	if (r->series.label_bytes) {
+		p = mempcpy(p, r->series.label_text, r->series.label_bytes);
+		*p++ = ',';
+	}
+	return p;
+}
+
 /* Prefix, suffix, labels and the blank before the value. */
 static inline char *put_name(char *p, const struct export_render *r, const char *suffix,
 			     size_t suffix_bytes)
@@ -196,13 +198,7 @@ static void histogram_line(struct export_render *r)
 		}
 		while (r->bucket < upto)
 			r->cumulative += s->buckets[r->bucket++];
-		p = mempcpy(p, r->prefix, r->prefix_bytes);
-		p = mempcpy(p, "_bucket{", 8);
-		if (s->label_bytes) {
-			p = mempcpy(p, s->label_text, s->label_bytes);
-			*p++ = ',';
-		}
-		p = mempcpy(p, le, le_bytes);
+		p = mempcpy(put_open(p, r, "_bucket"), le, le_bytes);
 		p = put_u64_value(p, r->cumulative);
 	} else if (r->line == b->count + 1) {
 		p = put_name(p, r, "_sum", 4);
@@ -232,15 +228,7 @@ static void state_line(struct export_render *r)
 	p = export_render_room(r, line_room(r) + r->name_bytes + 2 * strlen(state) + 8);
 	if (!p)
 		return;
-	p = mempcpy(p, r->prefix, r->prefix_bytes);
-	*p++ = '{';
-	if (s->label_bytes) {
-		p = mempcpy(p, s->label_text, s->label_bytes);
-		*p++ = ',';
-	}
-	p = stpcpy(p, label);
-	*p++ = '=';
-	*p++ = '"';
+	p = stpcpy(stpcpy(put_open(p, r, ""), label), "=\"");
 	p = export_render_escape(p, state, true); /* the same escapes */
 	p = mempcpy(p, "\"} 0\n", 5);
 	if (s->value.u64 >> r->line & 1)

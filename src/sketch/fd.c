@@ -37,8 +37,15 @@ struct sketch_fd {
  * Bounds that no real stream reaches but merges of forged sketches could. Values saturate there, so
  * that each saved sketch can be loaded.
  */
-#define WEIGHT_MAX     1e60
-#define ENERGY_MAX     (WEIGHT_MAX * WEIGHT_MAX)
+#define WEIGHT_MAX 1e60
+#define ENERGY_MAX (WEIGHT_MAX * WEIGHT_MAX)
+
+#if defined(__x86_64__)
+#define SKETCH_TARGET_AVX2 __attribute__((target("avx2")))
+#define SKETCH_TARGET_AVX512 \
+	__attribute__((target("avx2,avx512f,avx512dq,avx512bw,avx512vl,avx512cd")))
+#define SKETCH_HAVE_X86_LEVELS 1
+#endif
 
 #define SKETCH_W       2
 #define SKETCH_NAME(x) x##_portable
@@ -65,6 +72,20 @@ struct sketch_fd {
 #undef SKETCH_NAME
 #undef SKETCH_TARGET
 #endif
+
+enum sketch_vector_level sketch_vector_best(void)
+{
+#ifdef SKETCH_HAVE_X86_LEVELS
+	__builtin_cpu_init();
+	if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+	    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512cd"))
+		return SKETCH_VECTOR_AVX512;
+	if (__builtin_cpu_supports("avx2"))
+		return SKETCH_VECTOR_AVX2;
+#endif
+	return SKETCH_VECTOR_PORTABLE;
+}
 
 int sketch_fd_set_level(struct sketch_fd *fd, enum sketch_vector_level level)
 {

@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fd.h - Frequent Directions: the l directions that carry the energy of a stream of rows, in one
- * pass and 2l rows of memory.
- *
- * E. Liberty, "Simple and deterministic matrix sketching", KDD 2013; M. Ghashami, E. Liberty, J. M.
- * Phillips, D. P. Woodruff, "Frequent Directions: simple and deterministic matrix sketching", SIAM
- * J. Comput. 45 (2016), section 3.1 ("Fast Frequent Directions"): it factorises when 2l rows are
- * full.
+ * pass and 2l rows of memory. docs/sketches.md has the theorem, its sources, and what rounding
+ *adds.
  *
  * For the matrix A of all rows, the sketch B, every unit vector x and every k <= l,
  *
  *	0 <= |Ax|^2 - |Bx|^2 <= sketch_fd_shrunk() <= |A - A_k|_F^2 / (l + 1 - k),
  *
- * where A_k is the best approximation of rank k. (The paper keeps l - 1 rows and divides by l - k;
- * subtracting the (l+1)-th eigenvalue instead of the l-th makes its proof hold with l + 1 for l.)
- * Rounding adds about 1e-8 |A|_F^2 times the square root of the number of rows.
- *
- * Directions are unit vectors in f32, weights are f64, so that adding to a weight that is 2^24
- * times larger loses nothing. Arithmetic is f64 over a fixed number of lanes: equal rows give equal
- * bits at every vector level.
+ * where A_k is the best approximation of rank k. Directions are unit vectors in f32, weights are
+ * f64, so that adding to a weight that is 2^24 times larger loses nothing.
  *
  * A sketch is not thread-safe. Memory, about 16 l d + 64 l^2 bytes, is allocated at creation.
  */
@@ -28,12 +19,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "sketch/level.h"
-
 #define SKETCH_FD_ROWS_MAX 128u
 #define SKETCH_FD_DIMS_MAX 16384u
 /* Bound of each entry, so that no sum overflows. */
 #define SKETCH_FD_LIMIT 1e18f
+
+/*
+ * The vector instructions of this CPU. Each kernel is written once in C over a fixed number of
+ * lanes and compiled per level. The folder is compiled without contraction of a * b + c, so all
+ * levels give the same bits.
+ */
+enum sketch_vector_level {
+	SKETCH_VECTOR_PORTABLE, /* the compiler's default target */
+	SKETCH_VECTOR_AVX2,
+	SKETCH_VECTOR_AVX512,
+	SKETCH_VECTOR_LEVELS
+};
+
+/* The highest level that the CPU and the operating system support. */
+enum sketch_vector_level sketch_vector_best(void);
 
 struct sketch_fd;
 

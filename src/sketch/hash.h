@@ -28,6 +28,21 @@ static inline uint64_t sketch_hash_nth(uint64_t seed, uint64_t n)
 	return z ^ z >> 31;
 }
 
+/* The next number of that sequence: saved with a model, equal seeds give equal results. */
+static inline uint64_t sketch_random_next(uint64_t *state)
+{
+	uint64_t v = sketch_hash_nth(*state, 0);
+
+	*state += SKETCH_HASH_STEP;
+	return v;
+}
+
+/* [0, 1) */
+static inline double sketch_random_uniform(uint64_t *state)
+{
+	return (double)(sketch_random_next(state) >> 11) * 0x1p-53;
+}
+
 /*
  * Rows of a table from one hash: row i takes the top bits of hash * m[i], m[i] odd and drawn from
  * the seed (multiply-shift: M. Dietzfelbinger et al., J. Algorithms 25 (1997)). Multiplying by an

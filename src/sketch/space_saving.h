@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * space_saving.h - Space-Saving: the most frequent keys and their counts, in m counters.
- *
- * A. Metwally, D. Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in
- * data streams", ICDT 2005. For N counts, the true count t of each reported key with count c and
- * error e satisfies
+ * space_saving.h - Space-Saving: the most frequent keys and their counts, in m counters
+ * (docs/sketches.md). For N counts, the true count t of each reported key with count c and error e
+ * satisfies
  *
  *	c - e <= t <= c,   e <= N / m;
  *
- * a key that is not reported was counted at most sketch_space_saving_floor() <= N / m times, so
- * every key above N / m is reported.
- *
- * Counters are in a hash table and, in place of the paper's list of buckets, a binary heap: an
- * update of any weight is O(log m) at worst and usually O(1), as a counter that rises is mostly
- * near the leaves.
+ * a key that is not reported was counted at most sketch_space_saving_floor() <= N / m times.
  *
  * A sketch is not thread-safe. Memory, at most m * (52 + key) bytes, is allocated at creation.
  */

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdint.h>
 
-#include "analyse/random.h"
+#include "sketch/hash.h"
 
 /* (0, 1] */
 static inline double noise_uniform(uint64_t *state)
 {
-	return (double)((analyse_random_next(state) >> 11) + 1) * 0x1p-53;
+	return (double)((sketch_random_next(state) >> 11) + 1) * 0x1p-53;
 }
 
 static inline double noise_normal(uint64_t *state)

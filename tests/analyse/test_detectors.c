@@ -62,8 +62,8 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 			float s;
 
 			for (uint32_t c = 0; c < DIMS; c++) {
-				r.z[c] = odd[analyse_random_next(&r.seed) % 6];
-				r.move[c] = odd[analyse_random_next(&r.seed) % 6];
+				r.z[c] = odd[sketch_random_next(&r.seed) % 6];
+				r.move[c] = odd[sketch_random_next(&r.seed) % 6];
 			}
 			s = ops->score(d, &row, blame);
 			assert_true(s >= 0 && isfinite(s));

@@ -356,8 +356,8 @@ static void nan_infinity_and_nonsense_are_missing_and_counted(void **state)
 		for (int i = 0; i < 300; i++) {
 			move_on(&d);
 			for (uint32_t c = 0; c < N; c++)
-				if (i % 3 == 0 || analyse_random_next(&d.seed) % 2)
-					d.values[c] = odd[analyse_random_next(&d.seed) % 6];
+				if (i % 3 == 0 || sketch_random_next(&d.seed) % 2)
+					d.values[c] = odd[sketch_random_next(&d.seed) % 6];
 			assert_int_equal(analyse_pipeline_push(d.p, d.t, d.values, &v), 0);
 			assert_true(v.score >= 0 && isfinite(v.score) && isfinite(v.raw));
 			for (uint32_t c = 0; c < N; c++)

@@ -250,7 +250,7 @@ static void memory_is_bounded_however_much_there_is(void **state)
 			assert_true(bytes > cases[j].series * 1000);
 			assert_true(r->spill_room <= 8192);
 			assert_true(r->message_room <= 4 * EXPORT_PROTOBUF_MESSAGE);
-			assert_true(r->native.room <= 32768);
+			assert_true(r->native.delta_room <= 32768 && r->native.span_room <= 32768);
 			export_render_free(r);
 		}
 	}

@@ -117,7 +117,7 @@ static void slow_traces_stay_within_budget_whenever_they_come(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 20000; i++) {
-		uint64_t route = 1 + analyse_random_next(&seed) % 20;
+		uint64_t route = 1 + sketch_random_next(&seed) % 20;
 		/* A fault that lasts, before much is known, and short ones. */
 		bool is_slow = i >= 800 && i < 2000 ? i % 10 : i > 2000 && i % 1000 >= 950;
 		/* Routes differ by factors; noise of a third. */
@@ -151,7 +151,7 @@ static void no_stretch_of_traces_exceeds_the_budget(void **state)
 		int kind = i / 3000 % 3;
 		struct act_trace_facts f = {
 			.root = 1,
-			.route = 1 + analyse_random_next(&seed) % 5,
+			.route = 1 + sketch_random_next(&seed) % 5,
 			.trace_lo = ++ids,
 			.duration_ns = kind && noise_uniform(&seed) < 0.3 ? 50000000 : 1000000,
 			.error = kind == 2 || (kind && noise_uniform(&seed) < 0.1),
@@ -383,11 +383,11 @@ static void neighbours_may_change_places(void **state)
 	for (int i = 0; i < N; i++) {
 		double ns = 1e6 * exp(0.3 * noise_normal(&seed));
 
-		facts[i] = (struct act_trace_facts){.root = 1 + analyse_random_next(&seed) % 3,
-						    .route = 4 + analyse_random_next(&seed) % 9,
-						    .trace_lo = analyse_random_next(&seed)};
-		facts[i].duration_ns = (uint64_t)(analyse_random_next(&seed) % 25 ? ns : 20 * ns);
-		facts[i].error = analyse_random_next(&seed) % 50 == 0;
+		facts[i] = (struct act_trace_facts){.root = 1 + sketch_random_next(&seed) % 3,
+						    .route = 4 + sketch_random_next(&seed) % 9,
+						    .trace_lo = sketch_random_next(&seed)};
+		facts[i].duration_ns = (uint64_t)(sketch_random_next(&seed) % 25 ? ns : 20 * ns);
+		facts[i].error = sketch_random_next(&seed) % 50 == 0;
 	}
 	for (int turn = 0; turn < 2; turn++) {
 		struct act_trace_policy *p =
@@ -417,10 +417,10 @@ static void what_else_there_is_does_not_matter(void **state)
 	for (int i = 0; i < N; i++) {
 		/* About one in four is where a hair decides. */
 		double ns = 1e6 * exp(0.3 * noise_normal(&seed)) *
-			    (analyse_random_next(&seed) % 4 ? 1 : 3 + 3 * noise_uniform(&seed));
+			    (sketch_random_next(&seed) % 4 ? 1 : 3 + 3 * noise_uniform(&seed));
 		struct act_trace_facts f = {.root = 1,
 					    .route = 2,
-					    .trace_lo = analyse_random_next(&seed),
+					    .trace_lo = sketch_random_next(&seed),
 					    .duration_ns = (uint64_t)ns};
 		struct act_trace_facts other = {
 			.root = 3, .route = 4, .trace_lo = i, .duration_ns = 7000000};
