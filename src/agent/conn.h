@@ -8,9 +8,9 @@
 #include "agent/internal.h"
 
 struct agent_packet { /* an answer that waits to be sent */
-	size_t bytes;
+	struct sl_msg msg;
 	int fd;
-	_Alignas(8) uint8_t data[sizeof(struct sl_msg) + sizeof(struct sl_msg_refused)];
+	_Alignas(8) uint8_t payload[sizeof(struct sl_msg_refused)]; /* the longest */
 };
 #define OUT_MAX 4
 

@@ -439,23 +439,21 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 	struct sl_msg_publish say = {.size = size};
 	struct agent_region *r = calloc(1, sizeof(*r));
 	struct agent_peer *peer = agent_peer_self(a);
+	int err = -1;
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
 		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no slot is free");
 		if (read_only >= 0)
 			close(read_only);
 		free(r);
-		if (peer)
-			agent_peer_put(a, peer);
-		return -1;
-	}
-	r->fd = read_only;
-	r->kernel = true;
-	if (take_in(a, r, fd, &say, peer, why)) {
-		agent_peer_put(a, peer);
-		return -1;
+	} else {
+		r->fd = read_only;
+		r->kernel = true;
+		err = take_in(a, r, fd, &say, peer, why);
 	}
 	agent_peer_put(a, peer);
+	if (err)
+		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
