@@ -116,14 +116,12 @@ static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 	agent_conn_close(a, c);
 }
 
-void agent_conn_timer_silent(struct agent *a, struct agent_timer *t)
+/* The peer sends nothing, or does not read its answers. */
+void agent_conn_timer(struct agent *a, struct agent_timer *t)
 {
-	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
-}
+	struct agent_conn *c = AGENT_TIMER_OWNER(t, struct agent_conn, timer);
 
-void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t)
-{
-	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
+	drop(a, c, c->out_count ? DROP_SLOW : DROP_SILENT);
 }
 
 /* ---- sending ---- */

@@ -88,7 +88,6 @@ static struct agent_peer *peer_make(void)
 	p->refs = 1;
 	p->pidfd = -1;
 	p->uid = (uid_t)-1;
-	p->gid = (gid_t)-1;
 	TAILQ_INIT(&p->regions);
 	return p;
 }
@@ -104,7 +103,6 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
 		p->pid = cred.pid;
 		p->uid = cred.uid;
-		p->gid = cred.gid;
 	}
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
