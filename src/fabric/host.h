@@ -120,8 +120,7 @@ struct fabric_host_queue {
 size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max);
 
 struct fabric_host_stats {
-	uint64_t accepted, rejected, disconnected, registered_regions, registered_bytes;
-	uint64_t notices;
+	uint64_t accepted, rejected, disconnected, notices;
 	bool lost; /* the device is gone: unregister all, close, and open again */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;
