@@ -11,6 +11,7 @@
 
 #include "agent/peer.h"
 #include "agent/region.h"
+#include "region/text.h"
 
 /*
  * Stores a line that only the agent writes: cells first, the check word last. A reader in between
@@ -56,57 +57,41 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 		       uint64_t *instance)
 {
 	struct sl_region_header *h;
-	size_t used = 0;
-	void *map;
+	char labels[SL_HEADER_LABELS_MAX];
+	size_t used = region_text_put_labels(labels, sizeof(labels), b->labels, b->label_count);
 	int fd, err;
 
-	for (size_t i = 0; i < b->label_count; i++)
-		used += strlen(b->labels[i].key) + strlen(b->labels[i].value) + 2;
-	if (used > SL_HEADER_LABELS_MAX || b->section_count > SL_SECTIONS_MAX)
+	if (used > sizeof(labels) || b->section_count > SL_SECTIONS_MAX)
 		return -E2BIG;
-
 	fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return -errno;
 	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
-	err = posix_fallocate(fd, 0, (off_t)b->size);
-	if (err) {
-		err = -err;
+	err = -posix_fallocate(fd, 0, (off_t)b->size);
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		err = -errno;
+	if (err)
 		goto err_fd;
-	}
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	h = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (h == MAP_FAILED) {
 		err = -errno;
 		goto err_fd;
 	}
-	map = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED) {
-		err = -errno;
-		goto err_fd;
-	}
-
-	h = map;
 	err = region_header_write(h, b->size, b->kind, b->section, b->section_count);
 	if (err)
 		goto err_map;
 	h->start_ticks = agent_process_start_ticks(getpid());
-	used = 0;
-	for (size_t i = 0; i < b->label_count; i++) {
-		size_t k = strlen(b->labels[i].key) + 1, v = strlen(b->labels[i].value) + 1;
-
-		memcpy(h->labels + used, b->labels[i].key, k);
-		memcpy(h->labels + used + k, b->labels[i].value, v);
-		used += k + v;
-	}
+	memcpy(h->labels, labels, used);
 	h->label_bytes = (uint32_t)used;
 	region_header_seal(h);
 
 	*out_fd = fd;
-	*out_map = map;
+	*out_map = h;
 	*instance = h->instance;
 	return 0;
 
 err_map:
-	munmap(map, b->size);
+	munmap(h, b->size);
 err_fd:
 	close(fd);
 	return err;

@@ -116,27 +116,25 @@ static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 	agent_conn_close(a, c);
 }
 
-void agent_conn_timer_silent(struct agent *a, struct agent_timer *t)
+/* The peer sends nothing, or does not read its answers. */
+void agent_conn_timer(struct agent *a, struct agent_timer *t)
 {
-	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SILENT);
-}
+	struct agent_conn *c = AGENT_TIMER_OWNER(t, struct agent_conn, timer);
 
-void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t)
-{
-	drop(a, AGENT_TIMER_OWNER(t, struct agent_conn, timer), DROP_SLOW);
+	drop(a, c, c->out_count ? DROP_SLOW : DROP_SILENT);
 }
 
 /* ---- sending ---- */
 
-/* 0: sent; -EAGAIN: the socket is full; else -errno. */
-static int send_packet(int sock, const void *data, size_t bytes, int fd)
+/* 0: sent; -EAGAIN: the socket is full; else -errno. fd stays the caller's; -1: none. */
+static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
 	union {
 		struct cmsghdr align;
 		char buf[CMSG_SPACE(sizeof(int))];
 	} control = {0};
-	struct iovec iov = {.iov_base = (void *)data, .iov_len = bytes};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct iovec iov[2] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
+	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
 
 	if (fd >= 0) {
 		struct cmsghdr *cm;
@@ -158,6 +156,12 @@ static int send_packet(int sock, const void *data, size_t bytes, int fd)
 	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
 }
 
+static struct sl_msg message(uint16_t type, uint32_t serial, size_t bytes)
+{
+	return (struct sl_msg){
+		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
+}
+
 static void flush(struct agent *a, struct agent_conn *c)
 {
 	unsigned int sent = 0;
@@ -166,7 +170,7 @@ static void flush(struct agent *a, struct agent_conn *c)
 	while (sent < c->out_count) {
 		struct agent_packet *p = c->out[sent];
 
-		err = send_packet(c->fd, p->data, p->bytes, p->fd);
+		err = send_message(c->fd, &p->msg, p->payload, p->fd);
 		if (err)
 			break;
 		if (p->fd >= 0)
@@ -182,51 +186,41 @@ static void flush(struct agent *a, struct agent_conn *c)
 		else
 			agent_timer_stop(&c->timer);
 	}
-	if (err && err != -EAGAIN) {
+	if (err && err != -EAGAIN)
 		drop(a, c, DROP_ERROR);
-		return;
-	}
-	if (!c->out_count && c->hang_up) {
+	else if (!c->out_count && c->hang_up)
 		agent_conn_close(a, c);
-		return;
-	}
-	watch(a, c);
+	else
+		watch(a, c);
 }
 
 /* fd stays the caller's. */
 static void reply(struct agent *a, struct agent_conn *c, uint16_t type, uint32_t serial,
 		  const void *payload, size_t bytes, int fd)
 {
-	struct sl_msg msg = {
-		.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes, .serial = serial};
+	const struct sl_msg msg = message(type, serial, bytes);
 	struct agent_packet *p;
+	int err = -EAGAIN;
 
 	if (c->gone)
 		return;
-	p = calloc(1, sizeof(*p));
-	if (!p || c->out_count == OUT_MAX || bytes > sizeof(p->data) - sizeof(msg))
+	if (c->fd >= 0 && !c->out_count)
+		err = send_message(c->fd, &msg, payload, fd);
+	if (err != -EAGAIN) {
+		if (err)
+			drop(a, c, DROP_ERROR);
+		else if (c->hang_up)
+			agent_conn_close(a, c);
+		return;
+	}
+	p = c->out_count < OUT_MAX && bytes <= sizeof(p->payload) ? malloc(sizeof(*p)) : NULL;
+	if (!p)
 		goto err;
-	memcpy(p->data, &msg, sizeof(msg));
-	memcpy(p->data + sizeof(msg), payload, bytes);
-	p->bytes = sizeof(msg) + bytes;
-	p->fd = -1;
-	if (c->fd >= 0 && !c->out_count) {
-		int err = send_packet(c->fd, p->data, p->bytes, fd);
-
-		if (err != -EAGAIN) {
-			free(p);
-			if (err)
-				drop(a, c, DROP_ERROR);
-			else if (c->hang_up)
-				agent_conn_close(a, c);
-			return;
-		}
-	}
-	if (fd >= 0) {
-		p->fd = dup(fd);
-		if (p->fd < 0)
-			goto err;
-	}
+	p->msg = msg;
+	memcpy(p->payload, payload, bytes);
+	p->fd = fd < 0 ? -1 : dup(fd);
+	if (fd >= 0 && p->fd < 0)
+		goto err;
 	c->out[c->out_count++] = p;
 	if (c->out_count == 1)
 		agent_timer_start(a, TIMER_BLOCKED, &c->timer);
@@ -239,16 +233,12 @@ err:
 
 int agent_conn_notify(struct agent_conn *c, uint16_t type, const void *payload, size_t bytes)
 {
-	struct {
-		struct sl_msg msg;
-		uint8_t payload[sizeof(struct sl_msg_verdict)];
-	} p = {.msg = {.magic = SL_MSG_MAGIC, .type = type, .length = (uint32_t)bytes}};
+	const struct sl_msg msg = message(type, 0, bytes);
 
-	if (c->gone || c->fd < 0 || c->hang_up || c->out_count || bytes > sizeof(p.payload))
+	if (c->gone || c->fd < 0 || c->hang_up || c->out_count)
 		return -EAGAIN;
-	memcpy(p.payload, payload, bytes);
 	/* The next read of the socket reports its error. */
-	return send_packet(c->fd, &p, sizeof(p.msg) + bytes, -1);
+	return send_message(c->fd, &msg, payload, -1);
 }
 
 /* Always false. */
@@ -552,19 +542,12 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 
 static void turn_away(struct agent *a, int fd, const char *why)
 {
-	struct {
-		struct sl_msg msg;
-		struct sl_msg_refused no;
-	} packet = {
-		.msg = {.magic = SL_MSG_MAGIC,
-			.type = SL_MSG_REFUSED,
-			.length = sizeof(struct sl_msg_refused)},
-		.no = {.error = EUSERS},
-	};
+	const struct sl_msg msg = message(SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused));
+	struct sl_msg_refused no = {.error = EUSERS};
 	char drain[64];
 
-	snprintf(packet.no.reason, sizeof(packet.no.reason), "%s", why);
-	send_packet(fd, &packet, sizeof(packet), -1);
+	snprintf(no.reason, sizeof(no.reason), "%s", why);
+	send_message(fd, &msg, &no, -1);
 	/* Unread packets would reset the connection and hide the answer. */
 	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
 		;

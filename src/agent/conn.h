@@ -8,9 +8,9 @@
 #include "agent/internal.h"
 
 struct agent_packet { /* an answer that waits to be sent */
-	size_t bytes;
+	struct sl_msg msg;
 	int fd;
-	_Alignas(8) uint8_t data[sizeof(struct sl_msg) + sizeof(struct sl_msg_refused)];
+	_Alignas(8) uint8_t payload[sizeof(struct sl_msg_refused)]; /* the longest */
 };
 #define OUT_MAX 4
 
@@ -37,8 +37,7 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 void agent_conn_close(struct agent *a, struct agent_conn *c);
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
 void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only);
-void agent_conn_timer_silent(struct agent *a, struct agent_timer *t);
-void agent_conn_timer_blocked(struct agent *a, struct agent_timer *t);
+void agent_conn_timer(struct agent *a, struct agent_timer *t);
 /* Reads what waits in the socket; closes the connection when the peer has hung up. */
 void agent_conn_drain(struct agent *a, struct agent_conn *c);
 /* Handles one packet. Takes fd over (-1: none); extra: more than one descriptor came. */

@@ -78,8 +78,7 @@ struct agent {
 	char *socket, *publish_socket, *host;
 	uid_t uid;
 	uint32_t *consumers;
-	struct agent_source listen_source, publish_source, timer_source, wake_source, stop_source,
-		host_source;
+	struct agent_source listen_source, publish_source, timer_source, wake_source, stop_source;
 	int listen_fd, publish_fd, epoll_fd, timer_fd, wake_fd, spare_fd;
 	dev_t socket_dev[2];
 	ino_t socket_ino[2];

@@ -101,9 +101,10 @@ int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, ch
 	if (fd < 0) {
 		err = base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
 	} else if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", path, strerror(errno));
+		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", addr.sun_path,
+				strerror(errno));
 	} else if (chmod(path, mode) || lstat(path, &st) || listen(fd, 1024)) {
-		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", path,
+		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", addr.sun_path,
 				strerror(errno));
 		unlink(path);
 	} else {

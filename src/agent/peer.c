@@ -58,16 +58,24 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
+static void forget_pidfd(struct agent *a, struct agent_peer *p)
+{
+	if (p->pidfd < 0)
+		return;
+	if (a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
+	close(p->pidfd);
+	p->pidfd = -1;
+}
+
 static void watch(struct agent *a, struct agent_peer *p)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &p->source};
 
+	if (p->pidfd >= 0 && a->epoll_fd >= 0 &&
+	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev))
+		forget_pidfd(a, p);
 	p->known = p->pidfd >= 0;
-	if (p->known && a->epoll_fd >= 0 && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, p->pidfd, &ev)) {
-		close(p->pidfd);
-		p->pidfd = -1;
-		p->known = false;
-	}
 }
 
 static struct agent_peer *peer_make(void)
@@ -80,7 +88,6 @@ static struct agent_peer *peer_make(void)
 	p->refs = 1;
 	p->pidfd = -1;
 	p->uid = (uid_t)-1;
-	p->gid = (gid_t)-1;
 	TAILQ_INIT(&p->regions);
 	return p;
 }
@@ -96,7 +103,6 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
 		p->pid = cred.pid;
 		p->uid = cred.uid;
-		p->gid = cred.gid;
 	}
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
@@ -104,11 +110,8 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 		struct pollfd still = {.fd = sock, .events = POLLRDHUP};
 
 		p->pidfd = p->pid > 0 ? (int)syscall(SYS_pidfd_open, p->pid, 0) : -1;
-		if (p->pidfd >= 0 && poll(&still, 1, 0) > 0 &&
-		    still.revents & (POLLRDHUP | POLLHUP)) {
-			close(p->pidfd);
-			p->pidfd = -1;
-		}
+		if (poll(&still, 1, 0) > 0 && still.revents & (POLLRDHUP | POLLHUP))
+			forget_pidfd(a, p);
 	}
 	if (p->pid > 0)
 		p->start_ticks = agent_process_start_ticks(p->pid);
@@ -139,9 +142,7 @@ struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_
 		return p;
 	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p->pidfd < 0 || agent_process_start_ticks(pid) != start_ticks) {
-		if (p->pidfd >= 0)
-			close(p->pidfd);
-		p->pidfd = -1;
+		forget_pidfd(a, p);
 		p->known = p->dead = true;
 		return p;
 	}
@@ -149,22 +150,11 @@ struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_
 	return p;
 }
 
-static void forget_pidfd(struct agent *a, struct agent_peer *p)
-{
-	if (p->pidfd < 0)
-		return;
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, p->pidfd, NULL);
-	close(p->pidfd);
-	p->pidfd = -1;
-}
-
 void agent_peer_put(struct agent *a, struct agent_peer *p)
 {
 	if (!p || --p->refs)
 		return;
 	forget_pidfd(a, p);
-	p->source.kind = SOURCE_PEER;
 	TAILQ_INSERT_TAIL(&a->peer_graveyard, p, grave);
 }
 

@@ -13,7 +13,6 @@ struct agent_peer {
 	bool dead;
 	pid_t pid; /* 0: not visible in this PID namespace */
 	uid_t uid;
-	gid_t gid;
 	uint64_t start_ticks;
 	struct agent_conn *conn;
 	TAILQ_HEAD(, agent_region) regions;

@@ -9,15 +9,15 @@
 
 #include "agent/peer.h"
 #include "agent/proxy.h"
+#include "region/text.h"
 
 #define HOT		  4096u
 #define STRIPES		  8192u
 #define SCHEMA_PER_METRIC 256u /* average bytes of schema per metric */
 
-struct proxy_known {	 /* a metric of the region */
+struct proxy_known {	 /* a metric of the region, by cell */
 	uint64_t hash;	 /* of name and labels */
 	uint32_t record; /* its offset in the schema */
-	uint32_t cell;
 };
 
 struct agent_proxy {
@@ -222,26 +222,24 @@ const char *agent_proxy_microservice(const struct agent_region *r)
 
 /* ---- metrics ---- */
 
-static char *put(char *to, const char *s, size_t bytes)
-{
-	memcpy(to, s, bytes);
-	return to + bytes;
-}
+struct proxy_key { /* what identifies a metric */
+	size_t name_bytes, label_bytes;
+	const char *name;
+	char labels[SL_LABELS_MAX * (SL_NAME_MAX + SL_LABEL_VALUE_MAX + 2)];
+};
+_Static_assert(sizeof(((struct proxy_key *)0)->labels) <= UINT16_MAX, "label_bytes of a record");
 
 /* Writes a record beyond what readers use, then announces it in the hot line. */
-static int append(struct agent_region *r, const struct agent_proxy_metric *m, uint64_t h,
-		  uint32_t *cell)
+static int append(struct agent_region *r, const struct agent_proxy_metric *m,
+		  const struct proxy_key *key, uint64_t h, uint32_t *cell)
 {
 	struct agent_proxy *p = r->proxy;
-	size_t name = strlen(m->name), unit = strlen(m->unit), help = strlen(m->help), labels = 0;
+	size_t unit = strlen(m->unit), help = strlen(m->help), length;
 	struct sl_schema_record *rec;
-	size_t length;
 	char *s;
 
-	for (size_t i = 0; i < m->label_count; i++)
-		labels += strlen(m->labels[i].key) + strlen(m->labels[i].value) + 2;
-	length = (sizeof(*rec) + name + unit + help + labels + 7) & ~(size_t)7;
-	if (p->count == p->max || labels > UINT16_MAX || length > p->schema_bytes - p->schema_used)
+	length = (sizeof(*rec) + key->name_bytes + unit + help + key->label_bytes + 7) & ~(size_t)7;
+	if (p->count == p->max || length > p->schema_bytes - p->schema_used)
 		return -ENOSPC;
 
 	rec = (struct sl_schema_record *)at(r, p->schema + p->schema_used);
@@ -251,22 +249,19 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m, ui
 	rec->cells = 1;
 	rec->id = p->count;
 	rec->generation = (uint32_t)p->hot[SL_HOT_GENERATION] + 1;
-	rec->name_bytes = (uint16_t)name;
+	rec->name_bytes = (uint16_t)key->name_bytes;
 	rec->unit_bytes = (uint16_t)unit;
 	rec->help_bytes = (uint16_t)help;
-	rec->label_bytes = (uint16_t)labels;
-	s = put((char *)(rec + 1), m->name, name);
-	s = put(s, m->unit, unit);
-	s = put(s, m->help, help);
-	for (size_t i = 0; i < m->label_count; i++) {
-		s = put(s, m->labels[i].key, strlen(m->labels[i].key) + 1);
-		s = put(s, m->labels[i].value, strlen(m->labels[i].value) + 1);
-	}
+	rec->label_bytes = (uint16_t)key->label_bytes;
+	s = mempcpy(rec + 1, key->name, key->name_bytes);
+	s = mempcpy(s, m->unit, unit);
+	s = mempcpy(s, m->help, help);
+	memcpy(s, key->labels, key->label_bytes);
 	rec->check = sl_fnv1a(SL_FNV_BASIS, rec, length); /* computed while the field is 0 */
 
 	/* Record before hot line: pairs with readers, which read the hot line first. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
-	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used, p->count};
+	p->known[p->count] = (struct proxy_known){h, (uint32_t)p->schema_used};
 	*cell = p->count++;
 	p->schema_used += length;
 	p->hot[SL_HOT_SCHEMA_USED] = p->schema_used;
@@ -276,52 +271,42 @@ static int append(struct agent_region *r, const struct agent_proxy_metric *m, ui
 	return 0;
 }
 
-/* Only the agent writes the record: it can be compared in place. */
-static bool same(const struct agent_region *r, const struct proxy_known *k,
-		 const struct agent_proxy_metric *m)
+static bool same(const struct sl_schema_record *rec, const struct proxy_key *key)
 {
-	const struct sl_schema_record *rec =
-		(const struct sl_schema_record *)at(r, r->proxy->schema + k->record);
-	const char *s = (const char *)(rec + 1);
-	size_t left = rec->label_bytes;
+	const char *name = (const char *)(rec + 1);
+	const char *labels = name + rec->name_bytes + rec->unit_bytes + rec->help_bytes;
 
-	if (rec->name_bytes != strlen(m->name) || memcmp(s, m->name, rec->name_bytes))
-		return false;
-	s += rec->name_bytes + rec->unit_bytes + rec->help_bytes;
-	for (size_t i = 0; i < m->label_count; i++) {
-		size_t key = strlen(m->labels[i].key) + 1, value = strlen(m->labels[i].value) + 1;
-
-		if (left < key + value || memcmp(s, m->labels[i].key, key) ||
-		    memcmp(s + key, m->labels[i].value, value))
-			return false;
-		s += key + value;
-		left -= key + value;
-	}
-	return !left;
+	return rec->name_bytes == key->name_bytes && rec->label_bytes == key->label_bytes &&
+	       !memcmp(name, key->name, key->name_bytes) &&
+	       !memcmp(labels, key->labels, key->label_bytes);
 }
 
 int agent_proxy_metric(struct agent *a, struct agent_region *r, const struct agent_proxy_metric *m,
 		       uint32_t *cell, bool *created)
 {
 	struct agent_proxy *p = r->proxy;
-	uint64_t h = sl_fnv1a(a->proxy_seed, m->name, strlen(m->name) + 1);
+	struct proxy_key key;
+	uint64_t h;
 
-	for (size_t i = 0; i < m->label_count; i++) {
-		h = sl_fnv1a(h, m->labels[i].key, strlen(m->labels[i].key) + 1);
-		h = sl_fnv1a(h, m->labels[i].value, strlen(m->labels[i].value) + 1);
-	}
+	key.name = m->name;
+	key.name_bytes = strlen(m->name);
+	key.label_bytes = region_text_put_labels(key.labels, sizeof(key.labels), m->labels,
+						 m->label_count);
+	h = sl_fnv1a(a->proxy_seed, key.name, key.name_bytes + 1);
+	h = sl_fnv1a(h, key.labels, key.label_bytes);
 	*created = false;
 	for (uint32_t i = 0; i < p->count; i++) {
-		const struct sl_schema_record *rec;
+		/* Only the agent writes the record: it can be compared in place. */
+		const struct sl_schema_record *rec =
+			(const struct sl_schema_record *)at(r, p->schema + p->known[i].record);
 
-		if (p->known[i].hash != h || !same(r, &p->known[i], m))
+		if (p->known[i].hash != h || !same(rec, &key))
 			continue;
-		rec = (const struct sl_schema_record *)at(r, p->schema + p->known[i].record);
-		*cell = p->known[i].cell;
+		*cell = i;
 		return rec->kind == m->kind ? 0 : -EEXIST;
 	}
 	*created = true;
-	if (!append(r, m, h, cell))
+	if (!append(r, m, &key, h, cell))
 		return 0;
 	p->hot[SL_HOT_REFUSED]++;
 	publish_hot(r);

@@ -73,10 +73,8 @@ static struct rdma_block *block_new(char *at, uint64_t bytes)
 {
 	struct rdma_block *b = calloc(1, sizeof(*b));
 
-	if (b) {
-		b->at = at;
-		b->bytes = bytes;
-	}
+	if (b)
+		*b = (struct rdma_block){.at = at, .bytes = bytes};
 	return b;
 }
 
@@ -318,11 +316,21 @@ static struct rdma_run run_of(struct rdma_block *b)
 	return run;
 }
 
-static bool fits(const struct rdma_run *one, const struct rdma_run *other)
+/* Adds the run of a neighbour, which has settled and is not longer. */
+static bool join(struct rdma_run *run, struct rdma_block *next, bool before)
 {
-	return other->count && other->count <= one->count &&
-	       one->count + other->count <= GROUP_REGIONS &&
-	       one->bytes + other->bytes <= GROUP_BYTES;
+	struct rdma_run more = run_of(next);
+
+	if (!more.count || more.count > run->count || run->count + more.count > GROUP_REGIONS ||
+	    run->bytes + more.bytes > GROUP_BYTES)
+		return false;
+	if (before)
+		run->first = more.first;
+	else
+		run->last = more.last;
+	run->count += more.count;
+	run->bytes += more.bytes;
+	return true;
 }
 
 /* Registers blocks [first, last] as one. False: their old registrations stay valid. */
@@ -340,39 +348,17 @@ static bool register_run(struct agent *a, struct rdma_block *first, struct rdma_
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 {
 	struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, settle);
-	struct agent_rdma *d = a->rdma;
-	struct rdma_run all, more;
-	struct rdma_block *b, *n;
+	struct rdma_run all;
 
-	if (!d->host || !r->mr)
+	if (!a->rdma->host || !r->mr)
 		return;
-	b = block_at(d, r->map);
-	all = run_of(b);
+	all = run_of(block_at(a->rdma, r->map));
 	if (!all.count)
 		return;
-	for (bool grown = true; grown;) {
-		grown = false;
-		n = TAILQ_PREV(all.first, block_list, link);
-		more = n ? run_of(n) : (struct rdma_run){0};
-		if (fits(&all, &more)) {
-			all.first = more.first;
-			grown = true;
-		} else {
-			n = TAILQ_NEXT(all.last, link);
-			more = n ? run_of(n) : (struct rdma_run){0};
-			if (fits(&all, &more)) {
-				all.last = more.last;
-				grown = true;
-			}
-		}
-		if (grown) {
-			all.count += more.count;
-			all.bytes += more.bytes;
-		}
-	}
-	if (all.first->region->mr == all.last->region->mr)
-		return;
-	if (!register_run(a, all.first, all.last))
+	while (join(&all, TAILQ_PREV(all.first, block_list, link), true) ||
+	       join(&all, TAILQ_NEXT(all.last, link), false))
+		;
+	if (all.first->region->mr == all.last->region->mr || !register_run(a, all.first, all.last))
 		return;
 	a->n.promotions++;
 	a->n.promoted_regions += all.count;
@@ -399,6 +385,26 @@ void agent_rdma_retire(struct agent *a, struct agent_region *r)
 
 /* ---- the device ---- */
 
+static void device_close(struct agent *a)
+{
+	struct agent_rdma *d = a->rdma;
+	struct agent_mr *m;
+
+	if (!d->host)
+		return;
+	for (uint32_t i = 0; i < a->slot_count; i++)
+		if (a->slots[i])
+			a->slots[i]->mr = NULL;
+	while ((m = TAILQ_FIRST(&d->mrs)))
+		mr_free(d, m);
+	fabric_host_unregister(d->host, &d->board);
+	fabric_host_unregister(d->host, &a->dir.key);
+	if (a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
+	fabric_host_close(d->host);
+	d->host = NULL;
+}
+
 static int device_open(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
@@ -419,47 +425,20 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 					 &d->board, agent_verdict_board_notice, a);
 	if (err) {
 		snprintf(error, bytes, "cannot register the verdict board: %s", strerror(-err));
-		goto err_directory;
+		goto err;
 	}
 	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
 	if (a->epoll_fd >= 0 &&
 	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
-		err = -errno;
-		snprintf(error, bytes, "epoll: %s", strerror(errno));
-		goto err_board;
+		err = base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
+		goto err;
 	}
 	fabric_host_stats(d->host, &s);
 	snprintf(d->where, sizeof(d->where), "%s/%s", s.device, s.address);
 	return 0;
-
-err_board:
-	fabric_host_unregister(d->host, &d->board);
-err_directory:
-	fabric_host_unregister(d->host, &a->dir.key);
 err:
-	fabric_host_close(d->host);
-	d->host = NULL;
+	device_close(a);
 	return err;
-}
-
-static void device_close(struct agent *a)
-{
-	struct agent_rdma *d = a->rdma;
-	struct agent_mr *m;
-
-	if (!d->host)
-		return;
-	for (uint32_t i = 0; i < a->slot_count; i++)
-		if (a->slots[i])
-			a->slots[i]->mr = NULL;
-	while ((m = TAILQ_FIRST(&d->mrs)))
-		mr_free(d, m);
-	fabric_host_unregister(d->host, &d->board);
-	fabric_host_unregister(d->host, &a->dir.key);
-	if (a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
-	fabric_host_close(d->host);
-	d->host = NULL;
 }
 
 /* The device was removed (module unloaded, SmartNIC reset). Local readers are unaffected. */
@@ -511,13 +490,13 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d;
 	struct rdma_block *all;
-	int err = -ENOMEM;
+	int err;
 
 	if (!a->o.rdma)
 		return 0;
-	d = calloc(1, sizeof(*d));
+	d = a->rdma = calloc(1, sizeof(*d));
 	if (!d)
-		goto err_memory;
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	d->source.kind = SOURCE_HOST;
 	d->opts = (struct fabric_host_opts){
 		.device = a->o.rdma_device && *a->o.rdma_device ? a->o.rdma_device : NULL,
@@ -533,30 +512,15 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	d->arena_bytes = pages(a->o.max_memory) * 2 + (64u << 20);
 	d->arena = mmap(NULL, d->arena_bytes, PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (d->arena == MAP_FAILED)
-		goto err_free;
-	err = agent_verdict_board_init(a);
-	if (err)
-		goto err_arena;
-	err = -ENOMEM;
-	all = block_new(d->arena, d->arena_bytes);
-	if (!all)
-		goto err_board;
-	TAILQ_INSERT_HEAD(&d->blocks, all, link);
-	a->rdma = d;
-	err = device_open(a, error, bytes);
+	all = d->arena != MAP_FAILED ? block_new(d->arena, d->arena_bytes) : NULL;
+	if (all)
+		TAILQ_INSERT_HEAD(&d->blocks, all, link);
+	if (!all || agent_verdict_board_init(a))
+		err = base_fail(error, bytes, -ENOMEM, "out of memory");
+	else
+		err = device_open(a, error, bytes);
 	if (err)
 		agent_rdma_fini(a);
-	return err;
-
-err_board:
-	agent_verdict_board_fini(a);
-err_arena:
-	munmap(d->arena, d->arena_bytes);
-err_free:
-	free(d);
-err_memory:
-	snprintf(error, bytes, "out of memory");
 	return err;
 }
 
@@ -574,7 +538,8 @@ void agent_rdma_fini(struct agent *a)
 		free(b);
 	}
 	agent_verdict_board_fini(a);
-	munmap(d->arena, d->arena_bytes);
+	if (d->arena != MAP_FAILED)
+		munmap(d->arena, d->arena_bytes);
 	free(d);
 	a->rdma = NULL;
 }

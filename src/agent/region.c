@@ -306,7 +306,6 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	r->pid = peer->pid;
 	r->conn = conn;
 	conn->regions++;
-	r->orphan = false;
 	a->n.reattached++;
 	if (r->state != SL_STATE_LIVE) {
 		if (!r->unrepaired)
@@ -439,23 +438,21 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 	struct sl_msg_publish say = {.size = size};
 	struct agent_region *r = calloc(1, sizeof(*r));
 	struct agent_peer *peer = agent_peer_self(a);
+	int err = -1;
 
 	if (!r || !peer || a->region_count >= a->slot_count) {
 		agent_refuse(why, REFUSED_SYSTEM, r && peer ? ENOSPC : ENOMEM, "no slot is free");
 		if (read_only >= 0)
 			close(read_only);
 		free(r);
-		if (peer)
-			agent_peer_put(a, peer);
-		return -1;
-	}
-	r->fd = read_only;
-	r->kernel = true;
-	if (take_in(a, r, fd, &say, peer, why)) {
-		agent_peer_put(a, peer);
-		return -1;
+	} else {
+		r->fd = read_only;
+		r->kernel = true;
+		err = take_in(a, r, fd, &say, peer, why);
 	}
 	agent_peer_put(a, peer);
+	if (err)
+		return err;
 	a->own_count++;
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " bytes=%" PRIu64 " of the kernel, kind=%u", r->id,
@@ -473,24 +470,16 @@ static void leave_conn(struct agent_region *r)
 	r->conn = NULL;
 }
 
-static void start_grace(struct agent *a, struct agent_region *r)
-{
-	r->orphan = false;
-	agent_timer_start(a, TIMER_GRACE, &r->timer);
-}
-
 void agent_region_lost(struct agent *a, struct agent_region *r)
 {
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE)
 		return;
 	a->n.lost_connections++;
-	if (agent_peer_check(a, r->peer)) {
+	if (agent_peer_check(a, r->peer))
 		agent_region_dead(a, r);
-		return;
-	}
-	r->orphan = true;
-	agent_timer_start(a, TIMER_ORPHAN, &r->timer);
+	else
+		agent_timer_start(a, TIMER_ORPHAN, &r->timer);
 }
 
 /*
@@ -504,14 +493,12 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	struct region_hot is;
 
 	region_copy_words(line, hot, 8);
-	if (!region_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED) {
+	if (!region_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED)
 		agent_region_closed(a, r);
-	} else if (r->peer->known && agent_peer_check(a, r->peer)) {
+	else if (r->peer->known && agent_peer_check(a, r->peer))
 		agent_region_dead(a, r);
-	} else {
-		r->orphan = true;
+	else
 		agent_timer_start(a, TIMER_RESTORED, &r->timer);
-	}
 }
 
 /* The writer is dead: from here on only the agent writes to the memory. */
@@ -532,7 +519,7 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	}
 	a->n.dead++;
 	set_state(a, r, SL_STATE_DEAD);
-	start_grace(a, r);
+	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_log_limited(BASE_INFO, AGENT_LOG,
 			 "dead id=%" PRIu64 " pid=%d service=%s pod=%s repaired=%" PRIu64, r->id,
 			 (int)r->pid, agent_region_label(r, "service"),
@@ -548,7 +535,7 @@ void agent_region_closed(struct agent *a, struct agent_region *r)
 	a->n.closed++;
 	set_hot_state(r, SL_STATE_CLOSED);
 	set_state(a, r, SL_STATE_CLOSED);
-	start_grace(a, r);
+	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_DEBUG, AGENT_LOG, "closed id=%" PRIu64 " pid=%d service=%s", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));
 }
@@ -577,7 +564,7 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t)
 	a->n.dead++;
 	r->unrepaired = true;
 	set_state(a, r, SL_STATE_DEAD);
-	start_grace(a, r);
+	agent_timer_start(a, TIMER_GRACE, &r->timer);
 	base_logf(BASE_INFO, AGENT_LOG,
 		  "lost id=%" PRIu64 " pid=%d service=%s: connection gone, process lives", r->id,
 		  (int)r->pid, agent_region_label(r, "service"));

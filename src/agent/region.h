@@ -10,7 +10,6 @@ struct agent_region {
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
-	bool orphan;	 /* the state is LIVE, the connection is lost */
 	bool unrepaired; /* marked dead while its process was alive */
 	char stored[80]; /* the name of systemd's copy of the descriptor, "" if none */
 	int fd;		 /* read-only: what consumers get */

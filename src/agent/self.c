@@ -77,11 +77,13 @@ static const struct {
 };
 #define GAUGES (sizeof(gauge_table) / sizeof(*gauge_table))
 
+#define WORDS  (sizeof(struct agent_counters) / sizeof(uint64_t))
+
 struct agent_self {
 	struct sl_publisher *publisher;
 	struct agent_region *region;
 	struct agent_counters sent;
-	struct sl_counter counter[AGENT_COUNTERS], refused[REFUSED_COUNT], dropped[DROP_COUNT];
+	struct sl_counter counter[WORDS]; /* in the order of struct agent_counters */
 	struct sl_gauge gauge[GAUGES];
 };
 
@@ -111,13 +113,17 @@ static struct sl_gauge gauge(struct agent_self *s, const char *name, const char 
 
 static void make_metrics(struct agent_self *s)
 {
-	for (int i = 0; i < AGENT_COUNTERS; i++)
-		s->counter[i] = counter(s, agent_counter_table[i].name, agent_counter_table[i].help,
-					NULL);
+	for (int i = 0; i < AGENT_COUNTERS; i++) {
+		const struct agent_counter_info *info = &agent_counter_table[i];
+
+		s->counter[info->offset / 8] = counter(s, info->name, info->help, NULL);
+	}
 	for (int i = 0; i < REFUSED_COUNT; i++)
-		s->refused[i] = counter(s, "refused", "Refusals", agent_refusal_names[i]);
+		s->counter[OFFSET(refused) / 8 + i] = counter(s, "refused", "Refusals",
+							      agent_refusal_names[i]);
 	for (int i = 0; i < DROP_COUNT; i++)
-		s->dropped[i] = counter(s, "dropped", "Connections dropped", agent_drop_names[i]);
+		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
+							      agent_drop_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);
@@ -132,26 +138,25 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	struct sl_region_header header;
 	struct agent_refused why = {0};
 	struct agent_self *s = calloc(1, sizeof(*s));
-	struct agent_peer *peer;
-	int fd;
+	struct agent_peer *peer = agent_peer_self(a);
+	int fd, err;
 
-	if (!s)
-		goto err_memory;
+	if (!s || !peer) {
+		err = base_fail(error, bytes, -ENOMEM, "out of memory");
+		goto err;
+	}
 	s->publisher = sl_publisher_open(&o);
 	fd = sl_publisher_fd(s->publisher);
 	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header)) {
-		snprintf(error, bytes, "cannot publish own metrics: %s", strerror(errno));
+		err = base_fail(error, bytes, -errno, "cannot publish own metrics: %s",
+				strerror(errno));
 		goto err;
 	}
 	say.instance = header.instance;
 	say.size = header.size;
-	peer = agent_peer_self(a);
-	if (!peer)
-		goto err_memory;
 	if (agent_region_admit(a, fd, &say, NULL, peer, &s->region, &why)) {
-		agent_peer_put(a, peer);
-		snprintf(error, bytes, "cannot admit own metrics: %s", why.reason);
-		errno = why.error;
+		err = base_fail(error, bytes, -why.error, "cannot admit own metrics: %s",
+				why.reason);
 		goto err;
 	}
 	agent_peer_put(a, peer);
@@ -163,39 +168,27 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	a->self = s;
 	agent_self_sync(a);
 	return 0;
-
-err_memory:
-	snprintf(error, bytes, "out of memory");
-	errno = ENOMEM;
 err:
+	agent_peer_put(a, peer);
 	if (s)
 		sl_publisher_close(s->publisher);
 	free(s);
-	return -errno;
+	return err;
 }
 
 void agent_self_sync(struct agent *a)
 {
 	struct agent_self *s = a->self;
-	struct agent_tcp_use tcp = {0};
+	const uint64_t *now = (const uint64_t *)&a->n, *sent;
+	struct agent_tcp_use tcp;
 
 	if (!s)
 		return;
+	sent = (const uint64_t *)&s->sent;
 	agent_tcp_use(a, &tcp);
-	for (int i = 0; i < AGENT_COUNTERS; i++) {
-		const size_t at = agent_counter_table[i].offset;
-		uint64_t now = *(uint64_t *)((char *)&a->n + at);
-		uint64_t was = *(uint64_t *)((char *)&s->sent + at);
-
-		if (now != was)
-			sl_counter_add(s->counter[i], now - was);
-	}
-	for (int i = 0; i < REFUSED_COUNT; i++)
-		if (a->n.refused[i] != s->sent.refused[i])
-			sl_counter_add(s->refused[i], a->n.refused[i] - s->sent.refused[i]);
-	for (int i = 0; i < DROP_COUNT; i++)
-		if (a->n.dropped[i] != s->sent.dropped[i])
-			sl_counter_add(s->dropped[i], a->n.dropped[i] - s->sent.dropped[i]);
+	for (size_t i = 0; i < WORDS; i++)
+		if (now[i] != sent[i])
+			sl_counter_add(s->counter[i], now[i] - sent[i]);
 	s->sent = a->n;
 
 	const uint64_t gauges[GAUGES] = {

@@ -37,6 +37,15 @@ static const struct fabric_ops *provider_for(const char *target)
 	return NULL;
 }
 
+static void release(struct fabric *f)
+{
+	if (f->buffer != MAP_FAILED)
+		munmap(f->buffer, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL);
+	free(f->finished);
+	free(f->target);
+	free(f);
+}
+
 struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 {
 	static const struct fabric_opts defaults = {.gid_index = -1};
@@ -71,31 +80,18 @@ struct fabric *fabric_open(const char *target, const struct fabric_opts *opts)
 
 	err = ENOMEM;
 	f->target = strdup(target);
-	if (!f->target)
-		goto err_free;
 	f->finished = calloc(FABRIC_READS_MAX, sizeof(*f->finished));
-	if (!f->finished)
-		goto err_target;
 	f->buffer = mmap(NULL, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (f->buffer == MAP_FAILED)
-		goto err_finished;
-	err = -ops->open(f, target);
-	if (err)
-		goto err_buffer;
-	return f;
-
-err_buffer:
-	memcpy(open_error, f->stats.last_error, sizeof(open_error));
-	munmap(f->buffer, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL);
-err_finished:
-	free(f->finished);
-err_target:
-	free(f->target);
-err_free:
-	free(f);
-	if (!open_error[0])
+	if (f->target && f->finished && f->buffer != MAP_FAILED)
+		err = -ops->open(f, target);
+	if (!err)
+		return f;
+	if (f->stats.last_error[0])
+		memcpy(open_error, f->stats.last_error, sizeof(open_error));
+	else
 		snprintf(open_error, sizeof(open_error), "%s: %s", target, strerror(err));
+	release(f);
 	errno = err;
 	return NULL;
 }
@@ -110,10 +106,7 @@ void fabric_close(struct fabric *f)
 	if (!f)
 		return;
 	f->ops->close(f);
-	munmap(f->buffer, f->opts.buffer_bytes + FABRIC_BUFFER_TAIL);
-	free(f->finished);
-	free(f->target);
-	free(f);
+	release(f);
 }
 
 const char *fabric_name(const struct fabric *f)

@@ -226,8 +226,6 @@ static int add_memory(struct fabric_host *h, void *map, size_t bytes, int access
 	if (!mr)
 		return -errno;
 	*key = (struct fabric_host_key){.addr = (uintptr_t)map, .rkey = mr->rkey, .mr = mr};
-	h->stats.registered_regions++;
-	h->stats.registered_bytes += bytes;
 	return 0;
 }
 
@@ -246,7 +244,10 @@ int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, key);
 }
 
-/* Creates the completion channel for notices of that many queue pairs. */
+/*
+ * Creates the completion channel for notices of that many queue pairs. fabric_host_close() destroys
+ * it, after a failure, too.
+ */
 static int hang_bell(struct fabric_host *h, uint32_t queues)
 {
 	/* Twice what can be in flight: a destroyed queue pair leaves its completions. */
@@ -257,30 +258,19 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 	if (!h->bell)
 		return -errno;
 	h->notices = ibv_create_cq(h->listener->verbs, room, NULL, h->bell, 0);
-	if (!h->notices) {
-		err = -errno;
-		goto err_bell;
-	}
+	if (!h->notices)
+		return -errno;
 	err = fabric_rdma_nonblocking(h->bell->fd);
 	err = err ?: watch(h, h->bell->fd);
-	err = err ?: -ibv_req_notify_cq(h->notices, 0);
-	if (!err)
-		return 0;
-	ibv_destroy_cq(h->notices);
-	h->notices = NULL;
-err_bell:
-	ibv_destroy_comp_channel(h->bell);
-	h->bell = NULL;
-	return err;
+	return err ?: -ibv_req_notify_cq(h->notices, 0);
 }
 
 int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
 			       struct fabric_host_key *key,
 			       void (*notice)(void *arg, uint32_t entry), void *arg)
 {
-	int err;
+	int err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
 
-	err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
 	if (err)
 		return err;
 	err = hang_bell(h, NOTIFIERS_MAX);
@@ -306,13 +296,9 @@ int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writer
 
 void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
 {
-	struct ibv_mr *mr = key->mr;
-
-	if (!mr)
-		return;
-	h->stats.registered_regions--;
-	h->stats.registered_bytes -= mr->length;
-	ibv_dereg_mr(mr);
+	(void)h;
+	if (key->mr)
+		ibv_dereg_mr(key->mr);
 	*key = (struct fabric_host_key){0};
 }
 

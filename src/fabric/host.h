@@ -66,8 +66,9 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key);
 
 /*
- * Registers the verdict board for REMOTE_WRITE, at most once per host. fabric_host_dispatch() calls
- * notice with the immediate data of each WRITE, which may be any number.
+ * Registers the verdict board for REMOTE_WRITE, once; after a failure, close the host.
+ * fabric_host_dispatch() calls notice with the immediate data of each WRITE, which may be any
+ * number.
  */
 int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
 			       struct fabric_host_key *key,
@@ -94,7 +95,7 @@ struct fabric_host_writers {
 	void *arg;
 };
 
-/* Accepts writers from now on; once, and not together with a verdict board. 0 or -errno. */
+/* Accepts writers from now on; once, and not together with a verdict board. 0, or -errno: close. */
 int fabric_host_let_write(struct fabric_host *h, const struct fabric_host_writers *writers);
 /* fabric_host_register() for REMOTE_WRITE and REMOTE_ATOMIC. */
 int fabric_host_register_writable(struct fabric_host *h, void *map, size_t bytes,
@@ -119,8 +120,7 @@ struct fabric_host_queue {
 size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max);
 
 struct fabric_host_stats {
-	uint64_t accepted, rejected, disconnected, registered_regions, registered_bytes;
-	uint64_t notices;
+	uint64_t accepted, rejected, disconnected, notices;
 	bool lost; /* the device is gone: unregister all, close, and open again */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;

@@ -340,32 +340,21 @@ static void verbs_drive(struct fabric *f, uint64_t now_ns)
 /* HOST, HOST:PORT, [V6], [V6]:PORT, V6. */
 static bool split(const char *target, char host[256], char service[8])
 {
-	const char *colon = strrchr(target, ':'), *end;
-	unsigned long port = FABRIC_VERBS_PORT;
-	char *rest;
+	const char *colon = strchr(target, ':'), *end = strchr(target, ']');
+	char whole[300];
+	uint16_t port;
+	int n;
 
-	if (target[0] == '[') {
-		target++;
-		end = strchr(target, ']');
-		if (!end || (end[1] && end[1] != ':'))
-			return false;
-		colon = end[1] ? end + 1 : NULL;
-	} else if (colon && strchr(target, ':') != colon) {
-		colon = NULL; /* several: an IPv6 address */
-		end = target + strlen(target);
-	} else {
-		end = colon ? colon : target + strlen(target);
-	}
-	if (end == target || end - target > 255)
+	if (*target == '[' ? end && !end[1] : !colon)
+		n = snprintf(whole, sizeof(whole), "%s:%u", target, FABRIC_VERBS_PORT);
+	else if (*target != '[' && strchr(colon + 1, ':'))
+		n = snprintf(whole, sizeof(whole), "[%s]:%u", target, FABRIC_VERBS_PORT);
+	else
+		n = snprintf(whole, sizeof(whole), "%s", target);
+	if (n >= (int)sizeof(whole) || base_parse_address(whole, host, 256, &port) || !*host ||
+	    !port)
 		return false;
-	if (colon) {
-		port = strtoul(colon + 1, &rest, 10);
-		if (colon[1] < '0' || colon[1] > '9' || *rest || !port || port > 65535)
-			return false;
-	}
-	memcpy(host, target, (size_t)(end - target));
-	host[end - target] = '\0';
-	snprintf(service, 8, "%lu", port);
+	snprintf(service, 8, "%u", port);
 	return true;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* header.c - writes the header of a region that the agent or an eBPF source creates. */
+/* header.c - for writers: the header of a new region; the repair of a dead publisher's lines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -7,13 +7,14 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "region/decode.h"
+#include "base/text.h"
+#include "region/spans.h"
 
+/* "01234567-89ab-...": 32 digits in lower case. */
 static void boot_id(uint8_t out[16])
 {
 	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	unsigned int digits = 0;
-	char text[64] = "";
+	char text[64] = "", *to = text;
 
 	memset(out, 0, 16);
 	if (fd < 0)
@@ -21,18 +22,11 @@ static void boot_id(uint8_t out[16])
 	if (read(fd, text, sizeof(text) - 1) < 0)
 		text[0] = 0;
 	close(fd);
-	for (const char *p = text; *p && digits < 32; p++) {
-		unsigned int v;
-
-		if (*p >= '0' && *p <= '9')
-			v = (unsigned int)(*p - '0');
-		else if (*p >= 'a' && *p <= 'f')
-			v = (unsigned int)(*p - 'a') + 10;
-		else
-			continue;
-		out[digits / 2] = (uint8_t)(out[digits / 2] << 4 | v);
-		digits++;
-	}
+	for (const char *p = text; *p; p++)
+		if (*p != '-' && *p != '\n')
+			*to++ = *p;
+	if (to - text == 32 && base_unhex(out, text, 16))
+		memset(out, 0, 16);
 }
 
 int region_header_write(struct sl_region_header *h, uint64_t size, uint32_t kind,
@@ -58,4 +52,45 @@ int region_header_write(struct sl_region_header *h, uint64_t size, uint32_t kind
 void region_header_seal(struct sl_region_header *h)
 {
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
+}
+
+/* ---- repair ---- */
+
+/* True if the check word was wrong. Others may still have the memory mapped. */
+static bool repair_line(uint64_t *line, bool mixed)
+{
+	uint64_t copy[8], check;
+
+	region_copy_words(copy, line, 8);
+	check = mixed ? sl_mixed_check(copy) : sl_line_check(copy);
+	if (check == copy[7])
+		return false;
+	__atomic_store_n(&line[7], check, __ATOMIC_RELAXED);
+	return true;
+}
+
+uint64_t region_repair(void *map, const struct region_info *info)
+{
+	uint64_t *hot = (uint64_t *)((char *)map + info->hot), used[8], lines, stripes;
+	uint64_t repaired = repair_line(hot, false);
+
+	if (info->kind != SL_REGION_METRICS)
+		return repaired;
+	/* Clamps the hot line's numbers to the header's. */
+	region_copy_words(used, hot, 8);
+	lines = used[SL_HOT_LINES_USED];
+	lines = BASE_MIN(lines, info->max_lines);
+	stripes = used[SL_HOT_STRIPES_USED];
+	stripes = BASE_MIN(stripes, info->max_stripes);
+	for (uint64_t s = 0; s < stripes; s++) {
+		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
+
+		for (uint64_t l = 0; l < lines; l++)
+			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
+	}
+	/* Only heads of rings: half a span must not verify. Rings need their stripes. */
+	for (uint64_t s = 0; info->spans && s < stripes; s++)
+		repaired += repair_line(
+			(uint64_t *)((char *)map + region_span_head_at(info, (uint32_t)s)), false);
+	return repaired;
 }

@@ -86,3 +86,19 @@ bool region_text_labels(const char *text, size_t bytes, bool sorted,
 	*count = n;
 	return true;
 }
+
+size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,
+			      size_t count)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; i < 2 * count; i++) {
+		const char *s = i % 2 ? labels[i / 2].value : labels[i / 2].key;
+		size_t n = strlen(s) + 1;
+
+		if (used + n <= room)
+			memcpy(to + used, s, n);
+		used += n;
+	}
+	return used;
+}

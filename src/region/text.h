@@ -20,6 +20,10 @@ bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-
 bool region_text_labels(const char *text, size_t bytes, bool sorted,
 			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
+/* The reverse: writes labels as text. Returns their length, of which at most room is written. */
+size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,
+			      size_t count);
+
 /*
  * Makes untrusted text printable: control characters (C0, DEL, and C1 in UTF-8), which could steer
  * a terminal, become '?'; without valid UTF-8 so do all bytes above ASCII.

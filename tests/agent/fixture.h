@@ -155,13 +155,13 @@ static inline struct heard hear(struct agent_conn *c)
 	if (!c->out_count)
 		return h;
 	p = c->out[0];
-	memcpy(&msg, p->data, sizeof(msg));
+	msg = p->msg;
 	assert_int_equal(msg.magic, SL_MSG_MAGIC);
-	assert_int_equal(msg.length, p->bytes - sizeof(msg));
+	assert_in_range(msg.length, 1, sizeof(p->payload));
 	h.type = msg.type;
 	h.serial = msg.serial;
 	h.fd = p->fd;
-	memcpy(&h.admitted, p->data + sizeof(msg), msg.length);
+	memcpy(&h.admitted, p->payload, msg.length);
 	free(p);
 	memmove(c->out, c->out + 1, --c->out_count * sizeof(*c->out));
 	if (!c->out_count)
