@@ -260,18 +260,14 @@ static long look_at(u32 i, struct round *r)
 		__sync_lock_test_and_set(&st->queued, 0);
 		return 0;
 	}
-	if (READ(st->due) > r->now) {
-		list_again(st, slot, r);
-		return 0;
-	}
+	if (READ(st->due) > r->now)
+		goto again;
 	if (gone(st)) {
 		/* Its end was seen after all: the next round publishes it. */
-		if (READ(st->closed) == closed && !(closed == OPEN && READ(st->closed_ns))) {
-			end_unseen(slot, st, r->now);
-			settle_closed(st, slot, r);
-		} else {
-			list_again(st, slot, r);
-		}
+		if (READ(st->closed) != closed || (closed == OPEN && READ(st->closed_ns)))
+			goto again;
+		end_unseen(slot, st, r->now);
+		settle_closed(st, slot, r);
 		return 0;
 	}
 	events = READ(st->events);
@@ -290,10 +286,8 @@ static long look_at(u32 i, struct round *r)
 	 * The socket's memory may be reused; its close left the final values. If a
 	 * close is in progress, closed_ns is set, and a copy could look final too early.
 	 */
-	if (READ(st->closed) || READ(st->closed_ns) || gone(st)) {
-		list_again(st, slot, r);
-		return 0;
-	}
+	if (READ(st->closed) || READ(st->closed_ns) || gone(st))
+		goto again;
 	publish(slot, st, (void *)cells);
 	announce(st, slot, cells);
 	if (done && !busy && events == READ(st->events)) {
@@ -305,6 +299,9 @@ static long look_at(u32 i, struct round *r)
 	}
 	look_later(st, slot, busy || events != st->seen, r);
 	st->seen = events;
+	return 0;
+again:
+	list_again(st, slot, r);
 	return 0;
 }
 

@@ -21,7 +21,6 @@
 
 #include "common.bpf.h"
 #include "line.h"
-#include "net_shared.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
