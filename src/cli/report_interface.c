@@ -11,8 +11,6 @@
 #include "cli/common.h"
 #include "cli/report.h"
 
-#define SHOW_NS 1000000000ull
-
 static json_t *as_json(const struct report_kernel_counts *c)
 {
 	const struct {

@@ -4,22 +4,18 @@
 #define SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 
 #include "flow_collect.bpf.h"
+#include "line.h"
 
 static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
 {
-	u64 check = (tag ^ tag >> 32) * SL_LINE_K0;
+	u64 check = (tag ^ tag >> 32) * line_k[0];
 
 	WRITE(to[0], tag);
-#define CELL(i)                \
-	WRITE(to[i], from[i]); \
-	check += (from[i] ^ from[i] >> 32) * SL_LINE_K##i
-	CELL(1);
-	CELL(2);
-	CELL(3);
-	CELL(4);
-	CELL(5);
-	CELL(6);
-#undef CELL
+#pragma unroll
+	for (u32 i = 1; i < 7; i++) {
+		WRITE(to[i], from[i]);
+		check += (from[i] ^ from[i] >> 32) * line_k[i];
+	}
 	WRITE(to[7], check);
 }
 
