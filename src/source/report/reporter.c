@@ -105,16 +105,18 @@ static void detach(struct hook *h)
 
 /* ---- the target ---- */
 
+/* The address in it, of 4 or 16 bytes. */
+static const void *address_in(const struct sockaddr *a)
+{
+	return a->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr
+					: (const void *)&((const struct sockaddr_in *)a)->sin_addr;
+}
+
+/* b: IPv4 or IPv6. */
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
-	if (!a || a->sa_family != b->sa_family)
-		return false;
-	if (a->sa_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr ==
-		       ((const struct sockaddr_in *)b)->sin_addr.s_addr;
-	return a->sa_family == AF_INET6 &&
-	       IN6_ARE_ADDR_EQUAL(&((const struct sockaddr_in6 *)a)->sin6_addr,
-				  &((const struct sockaddr_in6 *)b)->sin6_addr);
+	return a && a->sa_family == b->sa_family &&
+	       !memcmp(address_in(a), address_in(b), a->sa_family == AF_INET6 ? 16 : 4);
 }
 
 static unsigned int interface_with(const struct sockaddr *address)
@@ -144,28 +146,15 @@ static int find_host(const char *host, const char *service, struct addrinfo **fo
 	return err;
 }
 
-static void addresses(struct report_config *c, const struct sockaddr *from,
-		      const struct sockaddr *to)
-{
-	c->v6 = to->sa_family == AF_INET6;
-	if (c->v6) {
-		memcpy(c->source6, &((const struct sockaddr_in6 *)from)->sin6_addr, 16);
-		memcpy(c->target6, &((const struct sockaddr_in6 *)to)->sin6_addr, 16);
-	} else {
-		c->source = ((const struct sockaddr_in *)from)->sin_addr.s_addr;
-		c->target = ((const struct sockaddr_in *)to)->sin_addr.s_addr;
-	}
-}
-
 /* The way to a remote translator. */
 struct route {
 	struct sockaddr_storage from, to;
 	socklen_t bytes;
 };
 
-/* Fills in source and target; out stays 0 for this host. False with one line in error. */
-static bool find_route(struct report_config *c, struct route *r, const char *target, char *error,
-		       size_t bytes)
+/* Fills in source and target; out stays 0 for this host. 0, or -errno with one line in error. */
+static int find_route(struct report_config *c, struct route *r, const char *target, char *error,
+		      size_t bytes)
 {
 	struct sockaddr *from = (struct sockaddr *)&r->from, *to = (struct sockaddr *)&r->to;
 	socklen_t n = sizeof(r->from);
@@ -178,48 +167,44 @@ static bool find_route(struct report_config *c, struct route *r, const char *tar
 		snprintf(host, sizeof(host), "%s", target);
 		port = PORT;
 	} else if (base_parse_address(target, host, sizeof(host), &port) || !port) {
-		snprintf(error, bytes, "'%s' is not HOST:PORT", target);
-		return false;
+		return base_fail(error, bytes, -EINVAL, "'%s' is not HOST:PORT", target);
 	}
 	c->port = htons(port);
 	if (!*host)
-		return true;
+		return 0;
 	snprintf(service, sizeof(service), "%u", port);
 	err = find_host(host, service, &found);
-	if (err) {
-		snprintf(error, bytes, "%s: no address: %s", host, gai_strerror(err));
-		return false;
-	}
+	if (err)
+		return base_fail(error, bytes, -ENOENT, "%s: no address: %s", host,
+				 gai_strerror(err));
 	r->bytes = found->ai_addrlen;
 	memcpy(to, found->ai_addr, r->bytes);
 	freeaddrinfo(found);
 	/* Sends nothing: the kernel selects the source address. */
 	fd = socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, to, r->bytes) || getsockname(fd, from, &n)) {
-		snprintf(error, bytes, "%s: %s", target, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-		return false;
-	}
-	close(fd);
-	addresses(c, from, to);
-	if (same_address(from, to) || (!c->v6 && (ntohl(c->target) >> 24) == 127)) {
-		snprintf(error, bytes,
-			 "%s is this host: use ':%u', with the translator listening on any address",
-			 target, port);
-		return false;
-	}
+	err = fd < 0 || connect(fd, to, r->bytes) || getsockname(fd, from, &n) ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (err)
+		return base_fail(error, bytes, -err, "%s: %s", target, strerror(err));
+	c->v6 = to->sa_family == AF_INET6;
+	memcpy(c->v6 ? (void *)c->source6 : &c->source, address_in(from), c->v6 ? 16 : 4);
+	memcpy(c->v6 ? (void *)c->target6 : &c->target, address_in(to), c->v6 ? 16 : 4);
+	if (same_address(from, to) || (!c->v6 && (ntohl(c->target) >> 24) == 127))
+		return base_fail(
+			error, bytes, -EINVAL,
+			"%s is this host: use ':%u', with the translator listening on any address",
+			target, port);
 	c->out = interface_with(from);
-	if (!c->out) {
-		snprintf(error, bytes, "%s: no interface leads there", target);
-		return false;
-	}
-	return true;
+	if (!c->out)
+		return base_fail(error, bytes, -ENETUNREACH, "%s: no interface leads there",
+				 target);
+	return 0;
 }
 
 /* Assigns two unique link-local addresses, by the interface's number. */
-static bool address_here(struct report_kernel *r, struct report_config *c, unsigned int index,
-			 char *error, size_t bytes)
+static int address_here(struct report_kernel *r, struct report_config *c, unsigned int index,
+			char *error, size_t bytes)
 {
 	/* 169.254.128.0/17, four per reporter */
 	uint32_t base = 0xa9fe8000u | ((index + (r->number << 11)) & 0x1fff) << 2;
@@ -227,16 +212,14 @@ static bool address_here(struct report_kernel *r, struct report_config *c, unsig
 	struct in_addr far = {htonl(base | 2)};
 	int fd = report_veth_addresses(r->veth, near, far, 30, SOURCE_PORT, ntohs(c->port));
 
-	if (fd < 0) {
-		snprintf(error, bytes, "no address for the carrier: %s", strerror(-fd));
-		return false;
-	}
+	if (fd < 0)
+		return base_fail(error, bytes, fd, "no address for the carrier: %s", strerror(-fd));
 	r->budget.fd = fd;
 	c->target = near.s_addr;
 	r->here = near;
 	r->port = ntohs(c->port);
 	c->source = far.s_addr;
-	return true;
+	return 0;
 }
 
 /* A socket for a remote translator's answers. If the port is taken, credits are not followed. */
@@ -323,21 +306,19 @@ static int hardware_address(const char *name, struct sockaddr *address)
 	return err;
 }
 
-static bool is_ethernet(const char *name, char *error, size_t bytes)
+static int check_ethernet(const char *name, char *error, size_t bytes)
 {
 	struct sockaddr address;
 	int err = hardware_address(name, &address);
 
 	if (err)
-		snprintf(error, bytes, "%s: %s", name, strerror(-err));
-	else if (address.sa_family != ARPHRD_ETHER && address.sa_family != ARPHRD_LOOPBACK)
-		snprintf(error, bytes, "%s: not an Ethernet interface", name);
-	else
-		return true;
-	return false;
+		return base_fail(error, bytes, err, "%s: %s", name, strerror(-err));
+	if (address.sa_family != ARPHRD_ETHER && address.sa_family != ARPHRD_LOOPBACK)
+		return base_fail(error, bytes, -EINVAL, "%s: not an Ethernet interface", name);
+	return 0;
 }
 
-static bool fill_queues(struct report_kernel *r)
+static int fill_queues(struct report_kernel *r)
 {
 	struct {
 		struct bpf_spin_lock lock;
@@ -347,11 +328,11 @@ static bool fill_queues(struct report_kernel *r)
 
 	for (uint32_t i = 0; i < RPT_SLOTS; i++)
 		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.vacant), NULL, &i, BPF_ANY))
-			return false;
+			return -errno;
 	for (uint32_t i = 0; i < 2 * RPT_CPUS; i++)
 		if (bpf_map_update_elem(bpf_map__fd(r->skel->maps.pendings), &i, &none, BPF_ANY))
-			return false;
-	return true;
+			return -errno;
+	return 0;
 }
 
 static int feed_socket(unsigned int carrier)
@@ -367,8 +348,8 @@ static int feed_socket(unsigned int carrier)
 	return fd;
 }
 
-static bool attach_all(struct report_kernel *r, const struct report_kernel_opts *o,
-		       unsigned int index, char *error, size_t bytes)
+static int attach_all(struct report_kernel *r, const struct report_kernel_opts *o,
+		      unsigned int index, char *error, size_t bytes)
 {
 	unsigned int carrier = report_veth_near(r->veth);
 	int err = report_veth_far_xdp(r->veth, bpf_program__fd(r->skel->progs.write_report));
@@ -383,22 +364,18 @@ static bool attach_all(struct report_kernel *r, const struct report_kernel_opts 
 		r->feed = feed_socket(carrier);
 		err = r->feed < 0 ? -errno : 0;
 	}
-	if (err) {
-		snprintf(error, bytes, "the carrier: %s", strerror(-err));
-		return false;
-	}
+	if (err)
+		return base_fail(error, bytes, err, "the carrier: %s", strerror(-err));
 	if (o->ingress)
 		err = attach(&r->hook[1], r->skel->progs.see, index, BPF_TC_INGRESS);
 	if (!err && o->egress)
 		err = attach(&r->hook[2], r->skel->progs.see, index, BPF_TC_EGRESS);
-	if (err)
-		snprintf(error, bytes, "%s: %s", o->interface, strerror(-err));
-	return !err;
+	return err ? base_fail(error, bytes, err, "%s: %s", o->interface, strerror(-err)) : 0;
 }
 
-/* Makes the carrier; its name reserves the reporter's number. False with one line in error. */
-static bool make_carrier(struct report_kernel *r, const char *interface, unsigned int index,
-			 char name[IF_NAMESIZE], char *error, size_t bytes)
+/* Makes the carrier; its name reserves the reporter's number. */
+static int make_carrier(struct report_kernel *r, const char *interface, unsigned int index,
+			char name[IF_NAMESIZE], char *error, size_t bytes)
 {
 	for (; r->number < EACH; r->number++) {
 		snprintf(name, IF_NAMESIZE, r->number ? "slr%u-%u" : "slr%u", index, r->number);
@@ -407,39 +384,33 @@ static bool make_carrier(struct report_kernel *r, const char *interface, unsigne
 			break;
 	}
 	if (r->veth)
-		return true;
+		return 0;
 	if (errno == EEXIST)
-		snprintf(error, bytes, "%s has %u reporters already (carriers slr%u...)", interface,
-			 EACH, index);
-	else
-		snprintf(error, bytes, "no carrier: %s%s", strerror(errno),
+		return base_fail(error, bytes, -EEXIST,
+				 "%s has %u reporters already (carriers slr%u...)", interface, EACH,
+				 index);
+	return base_fail(error, bytes, -errno, "no carrier: %s%s", strerror(errno),
 			 errno == EPERM ? " (needs CAP_NET_ADMIN, CAP_SYS_ADMIN)" : "");
-	return false;
 }
 
-/* Opens and loads the programs. False with one line in error. */
-static bool load(struct report_kernel *r, const struct report_config *c, uint32_t flows,
-		 char *error, size_t bytes)
+/* Opens and loads the programs. */
+static int load(struct report_kernel *r, const struct report_config *c, uint32_t flows, char *error,
+		size_t bytes)
 {
 	int err;
 
 	r->skel = report_bpf__open();
-	if (!r->skel) {
-		snprintf(error, bytes, "the programs: %s", strerror(errno));
-		return false;
-	}
+	if (!r->skel)
+		return base_fail(error, bytes, -errno, "the programs: %s", strerror(errno));
 	memcpy((void *)&r->skel->rodata->config, c, sizeof(*c));
 	bpf_map__set_max_entries(r->skel->maps.flows, flows ? flows : 65536);
-	err = report_bpf__load(r->skel);
-	if (err) {
-		tcp_load_refused(err, "reporter's", error, bytes);
-		return false;
-	}
-	if (!fill_queues(r)) {
-		snprintf(error, bytes, "the programs' memory: %s", strerror(errno));
-		return false;
-	}
-	return true;
+	err = tcp_load(r->skel->skeleton, "reporter's", error, bytes);
+	if (err)
+		return err;
+	err = fill_queues(r);
+	if (err)
+		return base_fail(error, bytes, err, "the programs' memory: %s", strerror(-err));
+	return 0;
 }
 
 struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, char *error,
@@ -472,16 +443,16 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	for (int i = 0; i < 3; i++)
 		r->hook[i].link = -1;
 	tcp_libbpf_log();
-	if (!is_ethernet(o->interface, error, bytes) ||
-	    !find_route(&c, &way, o->target, error, bytes))
+	if (check_ethernet(o->interface, error, bytes) ||
+	    find_route(&c, &way, o->target, error, bytes))
 		goto fail;
 	r->cpus = libbpf_num_possible_cpus();
 	if (r->cpus < 1 || r->cpus > (int)RPT_CPUS) {
 		snprintf(error, bytes, "%d CPUs are more than %u", r->cpus, RPT_CPUS);
 		goto fail;
 	}
-	if (!make_carrier(r, o->interface, index, name, error, bytes) ||
-	    (!c.out && !address_here(r, &c, index, error, bytes)))
+	if (make_carrier(r, o->interface, index, name, error, bytes) ||
+	    (!c.out && address_here(r, &c, index, error, bytes)))
 		goto fail;
 	c.carrier = report_veth_near(r->veth);
 	if (getrandom(&c.incarnation, sizeof(c.incarnation), 0) != sizeof(c.incarnation) ||
@@ -492,7 +463,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 	memcpy(c.mac, mac.sa_data, sizeof(c.mac));
 	r->budget.reporter = c.reporter;
 	r->budget.incarnation = c.incarnation;
-	if (!load(r, &c, o->flows, error, bytes))
+	if (load(r, &c, o->flows, error, bytes))
 		goto fail;
 	for (int i = 0; i < 3; i++)
 		r->hook[i].filter = FILTER + r->number;
@@ -503,7 +474,7 @@ struct report_kernel *report_kernel_open(const struct report_kernel_opts *o, cha
 		r->budget.fd = answers_socket(&way);
 	check_listener(r); /* before the first packet */
 	limit(r, base_now_ns());
-	if (attach_all(r, o, index, error, bytes))
+	if (!attach_all(r, o, index, error, bytes))
 		return r;
 fail:
 	report_kernel_close(r);

@@ -116,7 +116,9 @@ static int make_region(struct tcp_cpu *c)
 	return region_tasks_info_parse(c->region.map, c->region.bytes, &c->info) ? -EINVAL : 0;
 }
 
-static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what)
+/* what: was being done. 0 or -errno. */
+static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **what, char *why,
+		 size_t bytes)
 {
 	struct cpu_bpf *bpf = c->bpf;
 	int e, cpus = libbpf_num_possible_cpus();
@@ -144,8 +146,8 @@ static int start(struct tcp_cpu *c, const struct tcp_cpu_opts *o, const char **w
 	if (e)
 		return e;
 	choose(bpf, &c->hooks);
-	*what = "loading";
-	e = cpu_bpf__load(bpf);
+	*what = NULL; /* tells why itself */
+	e = tcp_load(bpf->skeleton, "scheduler's", why, bytes);
 	if (e)
 		return e;
 	*what = "mapping";
@@ -182,12 +184,10 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	if (e)
 		goto fail;
 	c->bpf = cpu_bpf__open();
-	e = c->bpf ? start(c, opts, &what) : -errno;
+	e = c->bpf ? start(c, opts, &what, why, why_bytes) : -errno;
 	if (!e)
 		return c;
-	if (!strcmp(what, "loading"))
-		e = tcp_load_refused(e, "scheduler's", why, why_bytes);
-	else
+	if (what)
 		snprintf(why, why_bytes, "the scheduler's programs: %s: %s", what, strerror(-e));
 fail:
 	tcp_cpu_close(c);

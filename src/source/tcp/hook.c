@@ -379,10 +379,6 @@ const char *tcp_hook_why(enum tcp_hook_type type, int error)
 	bool function = type == TCP_HOOK_FENTRY || type == TCP_HOOK_KPROBE;
 
 	switch (-error) {
-	case 0:
-		return "works";
-	case -1:
-		return "not tried";
 	case EPERM:
 	case EACCES:
 		return function

@@ -101,7 +101,7 @@ void tcp_hooks_avoid(struct tcp_hooks *hooks, uint32_t types);
 /* The chosen type of a boundary; TCP_HOOK_NONE: none works. */
 enum tcp_hook_type tcp_hook_chosen(const struct tcp_hooks *hooks, enum tcp_boundary boundary);
 
-/* A trial's error in words. Static storage. */
+/* A trial's error, below 0, in words. Static storage. */
 const char *tcp_hook_why(enum tcp_hook_type type, int error);
 
 /* Writes one line of advice on an error of tcp_hooks_probe(), with missing capabilities. */

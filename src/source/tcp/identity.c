@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "region/flows.h"
-#include "source/tcp/bpf/flow.h"
+#include "source/tcp/bpf/shared.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/flow.skel.h"
 

@@ -12,23 +12,23 @@
 
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
+#include "source/tcp/netns.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
 
-#define USE(boundary, type, ...)                          \
-	{                                                 \
-		TCP_BOUNDARY_##boundary, TCP_HOOK_##type, \
-		{                                         \
-			__VA_ARGS__                       \
-		}                                         \
+#define NF_LOCAL_OUT 3
+
+#define USE(boundary, type, ...)                                        \
+	{                                                               \
+		TCP_BOUNDARY_##boundary, {__VA_ARGS__}, TCP_HOOK_##type \
 	}
 
 /* The programs of a chosen hook. What they need beyond the trial is as old as BTF. */
 static const struct {
 	enum tcp_boundary boundary;
-	enum tcp_hook_type type;
 	const char *program[5];
+	enum tcp_hook_type type;
 } uses[] = {
 	USE(NIC_IN, TP, "nic_gro", "nic_frags", "nic_receive", "nic_list", "nic_rx"),
 	USE(MAC_IP, FENTRY, "ip_rcv_v4", "ip_rcv_v6", "ip_list_v4", "ip_list_v6"),
@@ -153,6 +153,67 @@ int tcp_layers_filter(struct tcp_layers *l, const struct tcp_filter *filter, cha
 			      bpf_map__fd(l->skel->maps.tcp_cgroups), why, bytes);
 }
 
+/* ---- network namespaces ---- */
+
+/*
+ * The netfilter hook is per network namespace: it is attached in each with a process. A link holds
+ * its namespace, so the link of one without processes is closed.
+ */
+static void unlink_namespace(struct tcp_layer_namespace *n)
+{
+	for (int i = 0; i < 2; i++)
+		if (n->link[i] >= 0)
+			close(n->link[i]);
+}
+
+static struct tcp_layer_namespace *namespace_of(struct tcp_layers *l, uint64_t inode)
+{
+	for (unsigned int i = 0; i < l->namespace_count; i++)
+		if (l->namespaces[i].inode == inode)
+			return &l->namespaces[i];
+	return NULL;
+}
+
+/* Namespaces without room count as no_out_ip. */
+static bool enter(void *context, uint64_t inode)
+{
+	struct tcp_layers *l = context;
+	struct tcp_layer_namespace *n = namespace_of(l, inode);
+
+	if (n)
+		n->seen = true;
+	return !n && l->namespace_count < LAYER_NAMESPACES;
+}
+
+static void here(void *context, uint64_t inode)
+{
+	struct tcp_layers *l = context;
+	struct tcp_layer_namespace *n = &l->namespaces[l->namespace_count++];
+
+	n->inode = inode;
+	n->seen = true;
+	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
+	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
+}
+
+int tcp_layers_namespaces(struct tcp_layers *l)
+{
+	int err;
+
+	if (l->netfilter < 0)
+		return 0;
+	for (unsigned int i = 0; i < l->namespace_count; i++)
+		l->namespaces[i].seen = false;
+	err = tcp_netns_each(enter, here, l);
+	for (unsigned int i = 0; !err && i < l->namespace_count; i++) {
+		if (l->namespaces[i].seen)
+			continue;
+		unlink_namespace(&l->namespaces[i]);
+		l->namespaces[i--] = l->namespaces[--l->namespace_count];
+	}
+	return err;
+}
+
 static int attach(struct tcp_layers *l)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts);
@@ -203,11 +264,7 @@ int tcp_layers_open(const struct tcp_layers_opts *options, struct tcp_layers **o
 	if (err)
 		goto fail;
 	l->skel = layer_bpf__open();
-	if (!l->skel) {
-		err = -errno;
-		goto fail;
-	}
-	err = choose(l, why, bytes);
+	err = l->skel ? choose(l, why, bytes) : -errno;
 	if (err)
 		goto fail;
 	err = size_maps(l, options->flows ? options->flows : 4096,
@@ -238,7 +295,8 @@ void tcp_layers_close(struct tcp_layers *l)
 	if (!l)
 		return;
 	ring_buffer__free(l->ring);
-	tcp_layer_namespaces_end(l);
+	for (unsigned int i = 0; i < l->namespace_count; i++)
+		unlink_namespace(&l->namespaces[i]);
 	tcp_layer_groups_end(l);
 	if (l->cgroup_link >= 0)
 		close(l->cgroup_link);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* layer_internal.h - shared by layer.c, layer_groups.c and layer_netns.c. */
+/* layer_internal.h - shared by layer.c and layer_groups.c. */
 #ifndef SL_SOURCE_TCP_LAYER_INTERNAL_H
 #define SL_SOURCE_TCP_LAYER_INTERNAL_H
 
@@ -35,7 +35,6 @@ struct tcp_layers {
 	unsigned int namespace_count;
 };
 
-void tcp_layer_namespaces_end(struct tcp_layers *l);
 /* layer_groups.c. 0 or -errno. */
 int tcp_layer_groups_begin(struct tcp_layers *l, uint64_t quarantine_ns);
 void tcp_layer_groups_end(struct tcp_layers *l);

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "source/tcp/bpf/net_shared.h"
 #include "source/tcp/bpf/shared.h"
 #include "source/tcp/net.skel.h"
 #include "source/tcp/util.h"
@@ -27,11 +26,21 @@ struct tcp_net {
 	struct region_nic_info info;
 };
 
-static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts *o, char *why,
-			  size_t bytes)
+static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, size_t bytes)
 {
+	struct tcp_net_settings *s = (struct tcp_net_settings *)&n->skel->rodata->settings;
+	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
+	struct bpf_program *p;
+
 	if (o->devices.n > TCP_NET_DEVICES)
 		return base_fail(why, bytes, -EINVAL, "at most %d devices", TCP_NET_DEVICES);
+	if (want > SL_NIC_RING_MAX)
+		return base_fail(why, bytes, -EINVAL, "a ring cannot hold %u records", want);
+	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
+	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP)
+		return base_fail(why, bytes, -ENOTSUP,
+				 "this kernel lacks tracepoints at the network device; see "
+				 "'sidelight tcp probe'");
 	for (size_t i = 0; i < o->devices.n; i++) {
 		const char *name = o->devices.v[i];
 
@@ -40,31 +49,11 @@ static int settle_devices(struct tcp_net_settings *s, const struct tcp_net_opts 
 		strcpy(s->device[i], name);
 	}
 	s->devices = (uint32_t)o->devices.n;
-	return 0;
-}
-
-static int settle(struct tcp_net *n, const struct tcp_net_opts *o, char *why, size_t bytes)
-{
-	struct tcp_net_settings *s = (struct tcp_net_settings *)&n->skel->rodata->settings;
-	uint32_t records = SL_NIC_RING_MIN, want = o->records ? o->records : RECORDS_DEFAULT;
-	struct bpf_program *p;
-
-	if (want > SL_NIC_RING_MAX)
-		return base_fail(why, bytes, -EINVAL, "a ring cannot hold %u records", want);
-	if (tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_NIC_IN) != TCP_HOOK_TP ||
-	    tcp_hook_chosen(&n->hooks, TCP_BOUNDARY_LINK_NIC) != TCP_HOOK_TP) {
-		snprintf(why, bytes,
-			 "this kernel lacks tracepoints at the network device; see "
-			 "'sidelight tcp probe'");
-		return -ENOTSUP;
-	}
 	while (records < want)
 		records *= 2;
 	s->ring_mask = records - 1;
 	bpf_object__for_each_program(p, n->skel->obj) bpf_program__set_autoload(p, true);
-	return settle_devices(s, o, why, bytes)
-		       ?: bpf_map__set_max_entries(n->skel->maps.net_ring,
-						   TCP_NET_FIRST_ELEMENT + records);
+	return bpf_map__set_max_entries(n->skel->maps.net_ring, TCP_NET_FIRST_ELEMENT + records);
 }
 
 static int map_region(struct tcp_net *n)
@@ -87,12 +76,10 @@ static int map_region(struct tcp_net *n)
 
 int tcp_net_filter(struct tcp_net *n, const struct tcp_filter *filter, char *why, size_t bytes)
 {
-	if (filter->cgroups.n || filter->pid) {
-		snprintf(why, bytes,
-			 "a network device knows no processes and no cgroups: filter by "
-			 "port, address or network namespace");
-		return -EINVAL;
-	}
+	if (filter->cgroups.n || filter->pid)
+		return base_fail(why, bytes, -EINVAL,
+				 "a network device knows no processes and no cgroups: filter by "
+				 "port, address or network namespace");
 	return tcp_filter_set(n->filter, filter, bpf_map__fd(n->skel->maps.tcp_cidrs),
 			      bpf_map__fd(n->skel->maps.tcp_cgroups), why, bytes);
 }
@@ -112,19 +99,11 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 	if (err)
 		goto fail;
 	n->skel = net_bpf__open();
-	if (!n->skel) {
-		err = -errno;
-		goto fail;
-	}
-	err = settle(n, options, why, bytes);
+	err = n->skel ? settle(n, options, why, bytes) : -errno;
 	if (err)
 		goto fail;
-	err = net_bpf__load(n->skel);
-	if (err) {
-		err = tcp_load_refused(err, "network", why, bytes);
-		goto fail;
-	}
-	err = tcp_filter_map(bpf_map__fd(n->skel->maps.tcp_filter), &n->filter)
+	err = tcp_load(n->skel->skeleton, "network", why, bytes)
+		      ?: tcp_filter_map(bpf_map__fd(n->skel->maps.tcp_filter), &n->filter)
 		      ?: tcp_net_filter(n, &options->filter, why, bytes);
 	if (err)
 		goto fail;

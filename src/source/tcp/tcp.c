@@ -15,7 +15,6 @@
 
 #include "base/base.h"
 #include "source/tcp/bpf/shared.h"
-#include "source/tcp/bpf/flow.h"
 #include "source/tcp/flow.skel.h"
 #include "source/tcp/identity.h"
 #include "source/tcp/netns.h"
@@ -50,12 +49,10 @@ static int choose(struct tcp *t, char *why, size_t bytes)
 	bool owner = t->options.calls || t->options.filter.pid, calls, exits;
 
 #define TRACEPOINT(boundary) (tcp_hook_chosen(h, TCP_BOUNDARY_##boundary) == TCP_HOOK_TP)
-	if (!TRACEPOINT(STATE) || tcp_hook_chosen(h, TCP_BOUNDARY_EXISTING) != TCP_HOOK_ITER) {
-		snprintf(why, bytes,
-			 "this kernel lacks the tracepoint inet_sock_set_state or the "
-			 "iterator tcp; see 'sidelight tcp probe'");
-		return -ENOTSUP;
-	}
+	if (!TRACEPOINT(STATE) || tcp_hook_chosen(h, TCP_BOUNDARY_EXISTING) != TCP_HOOK_ITER)
+		return base_fail(why, bytes, -ENOTSUP,
+				 "this kernel lacks the tracepoint inet_sock_set_state or the "
+				 "iterator tcp; see 'sidelight tcp probe'");
 	calls = t->options.calls && TRACEPOINT(CALLS);
 	exits = t->options.calls && tcp_hook_chosen(h, TCP_BOUNDARY_CALLS) == TCP_HOOK_FENTRY;
 	bpf_program__set_autoload(t->flow->progs.flow_destroy, TRACEPOINT(CLOSE));
@@ -173,21 +170,12 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	if (err)
 		goto fail;
 	t->flow = flow_bpf__open();
-	if (!t->flow) {
-		err = -errno;
-		goto fail;
-	}
-	err = size_table(t->flow, &t->options);
+	err = t->flow ? size_table(t->flow, &t->options) : -errno;
 	if (err == -EINVAL)
 		snprintf(why, bytes, "a table cannot hold %u flows", t->options.flows);
-	err = err ? err : choose(t, why, bytes);
+	err = err ?: choose(t, why, bytes) ?: tcp_load(t->flow->skeleton, "flow", why, bytes);
 	if (err)
 		goto fail;
-	err = flow_bpf__load(t->flow);
-	if (err) {
-		err = tcp_load_refused(err, "flow", why, bytes);
-		goto fail;
-	}
 	err = tcp_filter_map(bpf_map__fd(t->flow->maps.tcp_filter), &t->filter);
 	err = err ?: map_table(t) ?: tcp_filter(t, &t->options.filter, why, bytes);
 	if (!err && t->options.cgroups)

@@ -90,15 +90,20 @@ static bool reading_is_locked_down(void)
 
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes)
 {
-	if (reading_is_locked_down()) {
-		snprintf(
-			why, bytes,
+	if (reading_is_locked_down())
+		return base_fail(
+			why, bytes, -EPERM,
 			"the kernel is locked down: at level confidentiality no eBPF program may read kernel memory; boot with lockdown=integrity");
-		return -EPERM;
-	}
 	snprintf(why, bytes, "the kernel refuses the %s programs: %s%s%s%s", programs,
 		 strerror(-err), *refusal ? " (" : "", refusal, *refusal ? ")" : "");
 	return err == -EINVAL ? -ENOTSUP : err; /* the caller's arguments are valid */
+}
+
+int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes)
+{
+	int err = bpf_object__load_skeleton(skeleton);
+
+	return err ? tcp_load_refused(err, programs, why, bytes) : 0;
 }
 
 int tcp_cgroup2_open(void)

@@ -7,6 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct bpf_link;
+struct bpf_map;
+struct bpf_object;
+struct bpf_object_skeleton;
+struct bpf_program;
+
 /* A descriptor of the unified hierarchy's root (O_RDONLY | O_CLOEXEC), or -errno. */
 int tcp_cgroup2_open(void);
 
@@ -19,11 +25,8 @@ const char *tcp_capabilities_missing(char *out, size_t bytes);
  * -ENOTSUP, or err.
  */
 int tcp_load_refused(int err, const char *programs, char *why, size_t bytes);
-
-struct bpf_link;
-struct bpf_map;
-struct bpf_object;
-struct bpf_program;
+/* Loads a skeleton. 0, or as above. */
+int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *why, size_t bytes);
 
 /*
  * Sum over the loaded programs of the calls that the kernel skipped because the same program was

@@ -35,7 +35,7 @@ struct tcp_bpf_sock {
 };
 MAP(tcp_socks, SK_STORAGE, BPF_F_NO_PREALLOC, 0, int, struct tcp_bpf_sock);
 
-/* A program of a hook with these arguments that returns what the call does. */
+/* A program of a hook with these arguments; it returns the result of the call. */
 #define HOOK(section, name, call, args...)    \
 	SEC(section) int BPF_PROG(name, args) \
 	{                                     \

@@ -388,6 +388,14 @@ static __always_inline void admit(struct task_struct *t)
 	__sync_lock_test_and_set(&st->state, READY);
 }
 
+/* NULL: unknown, not yet taken in, or ended. */
+static __always_inline struct state *state_of(struct task_struct *t)
+{
+	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+
+	return st && st->state == READY ? st : NULL;
+}
+
 SEC("iter/task")
 int on_task(struct bpf_iter__task *ctx)
 {
@@ -408,12 +416,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *t, const char *comm)
 {
-	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
-	struct sl_cpu_task *slot;
+	struct state *st = state_of(t);
+	struct sl_cpu_task *slot = st ? slot_of(st) : NULL;
 
-	if (!st || st->state != READY)
-		return 0;
-	slot = slot_of(st);
 	if (slot)
 		name(slot, comm);
 	return 0;
@@ -422,9 +427,9 @@ int BPF_PROG(on_rename, struct task_struct *t, const char *comm)
 SEC("tp_btf/sched_stat_runtime")
 int BPF_PROG(on_runtime, struct task_struct *t)
 {
-	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+	struct state *st = state_of(t);
 
-	if (st && st->state == READY && t->se.sum_exec_runtime - st->read.run >= TICK_NS)
+	if (st && t->se.sum_exec_runtime - st->read.run >= TICK_NS)
 		account(t, st);
 	return 0;
 }
@@ -454,8 +459,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (!prev->pid) /* idle */
 		return 0;
-	st = bpf_task_storage_get(&states, prev, NULL, 0);
-	if (!st || st->state != READY) {
+	st = state_of(prev);
+	if (!st) {
 		lost(SL_TASK_LOSS_UNTRACKED);
 		return 0;
 	}
@@ -469,9 +474,9 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_free, struct task_struct *t)
 {
-	struct state *st = bpf_task_storage_get(&states, t, NULL, 0);
+	struct state *st = state_of(t);
 
-	if (st && st->state == READY)
+	if (st)
 		end(st);
 	return 0;
 }

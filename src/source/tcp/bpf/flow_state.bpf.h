@@ -10,8 +10,6 @@
 
 #include <sidelight/flow.h>
 
-#include "flow.h"
-
 #define ABORT_WAIT    500000000 /* ns for a reset after closing; longer, the socket is reused */
 #define POPS_MAX      1024	/* flows per round of the timer */
 #define ROUND_MOST_NS 2000000	/* longest round, however slow the machine */

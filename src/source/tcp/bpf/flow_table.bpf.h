@@ -4,22 +4,18 @@
 #define SL_SOURCE_TCP_BPF_FLOW_TABLE_BPF_H
 
 #include "flow_collect.bpf.h"
+#include "line.h"
 
 static __always_inline void line_store(u64 *to, const u64 *from, u64 tag)
 {
-	u64 check = (tag ^ tag >> 32) * SL_LINE_K0;
+	u64 check = (tag ^ tag >> 32) * line_k[0];
 
 	WRITE(to[0], tag);
-#define CELL(i)                \
-	WRITE(to[i], from[i]); \
-	check += (from[i] ^ from[i] >> 32) * SL_LINE_K##i
-	CELL(1);
-	CELL(2);
-	CELL(3);
-	CELL(4);
-	CELL(5);
-	CELL(6);
-#undef CELL
+#pragma unroll
+	for (u32 i = 1; i < 7; i++) {
+		WRITE(to[i], from[i]);
+		check += (from[i] ^ from[i] >> 32) * line_k[i];
+	}
 	WRITE(to[7], check);
 }
 
@@ -260,18 +256,14 @@ static long look_at(u32 i, struct round *r)
 		__sync_lock_test_and_set(&st->queued, 0);
 		return 0;
 	}
-	if (READ(st->due) > r->now) {
-		list_again(st, slot, r);
-		return 0;
-	}
+	if (READ(st->due) > r->now)
+		goto again;
 	if (gone(st)) {
 		/* Its end was seen after all: the next round publishes it. */
-		if (READ(st->closed) == closed && !(closed == OPEN && READ(st->closed_ns))) {
-			end_unseen(slot, st, r->now);
-			settle_closed(st, slot, r);
-		} else {
-			list_again(st, slot, r);
-		}
+		if (READ(st->closed) != closed || (closed == OPEN && READ(st->closed_ns)))
+			goto again;
+		end_unseen(slot, st, r->now);
+		settle_closed(st, slot, r);
 		return 0;
 	}
 	events = READ(st->events);
@@ -290,10 +282,8 @@ static long look_at(u32 i, struct round *r)
 	 * The socket's memory may be reused; its close left the final values. If a
 	 * close is in progress, closed_ns is set, and a copy could look final too early.
 	 */
-	if (READ(st->closed) || READ(st->closed_ns) || gone(st)) {
-		list_again(st, slot, r);
-		return 0;
-	}
+	if (READ(st->closed) || READ(st->closed_ns) || gone(st))
+		goto again;
 	publish(slot, st, (void *)cells);
 	announce(st, slot, cells);
 	if (done && !busy && events == READ(st->events)) {
@@ -305,6 +295,9 @@ static long look_at(u32 i, struct round *r)
 	}
 	look_later(st, slot, busy || events != st->seen, r);
 	st->seen = events;
+	return 0;
+again:
+	list_again(st, slot, r);
 	return 0;
 }
 

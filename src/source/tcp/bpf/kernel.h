@@ -209,10 +209,13 @@ struct tcp_sock {
 };
 
 struct sk_buff {
+	struct net_device *dev;
 	unsigned int len;
 	unsigned int data_len;
+	__be16 protocol;
 	u16 transport_header;
 	u16 network_header;
+	unsigned int end;
 	unsigned char *head;
 	unsigned char *data;
 	char cb[48];
@@ -228,20 +231,11 @@ struct tcp_skb_cb {
 	u32 ack_seq;
 };
 
-struct seq_file;
-
-struct bpf_iter_meta {
-	struct seq_file *seq;
-};
-
 struct bpf_iter__tcp {
-	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
-	u32 uid;
 };
 
 struct bpf_iter__task {
-	struct bpf_iter_meta *meta;
 	struct task_struct *task;
 };
 
@@ -252,9 +246,7 @@ struct socket {
 };
 
 struct bpf_iter__task_file {
-	struct bpf_iter_meta *meta;
 	struct task_struct *task;
-	u32 fd;
 	struct file *file;
 };
 

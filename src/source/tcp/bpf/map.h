@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* map.h - declares a program's map. The loader replaces 1 entry by the number it is opened with. */
+/* map.h - declares a program's map. User space sets the size of one with 1 entry. */
 #ifndef SL_SOURCE_TCP_BPF_MAP_H
 #define SL_SOURCE_TCP_BPF_MAP_H
 

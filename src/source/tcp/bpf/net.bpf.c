@@ -21,7 +21,6 @@
 
 #include "common.bpf.h"
 #include "line.h"
-#include "net_shared.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -40,11 +39,6 @@ struct net_device {
 	int ifindex;
 	possible_net_t nd_net;
 	struct device dev;
-};
-struct sk_buff___net {
-	struct net_device *dev;
-	__be16 protocol;
-	unsigned int end;
 };
 struct skb_shared_info {
 	unsigned short gso_size;
@@ -212,8 +206,7 @@ static __noinline int record(const struct sk_buff *skb, const struct net_device 
 	flags = p->flags | more;
 	seq = bpf_ntohl(p->t.seq);
 	end = seq + p->bytes + !!(flags & SL_NIC_SYN) + !!(flags & SL_NIC_FIN);
-	shared = (const void *)(BPF_CORE_READ(skb, head) +
-				BPF_CORE_READ((const struct sk_buff___net *)skb, end));
+	shared = (const void *)(BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, end));
 	gso_size = BPF_CORE_READ(shared, gso_size);
 	gso_segs = BPF_CORE_READ(shared, gso_segs);
 	tag = number << 8 | flags;
@@ -291,9 +284,8 @@ static __always_inline struct late *late_place(const void *skb)
 static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
 {
 	u32 skip = 0, there = skb->len - skb->data_len;
-	struct sk_buff___net *s = (void *)skb;
 	unsigned char *data = skb->data;
-	__be16 protocol = s->protocol;
+	__be16 protocol = skb->protocol;
 
 	if (protocol == bpf_htons(ETH_VLAN)) {
 		if (there < 4 || bpf_probe_read_kernel(&protocol, 2, data + 2))
@@ -311,7 +303,7 @@ static __always_inline enum found look(struct sk_buff *skb, struct parsed *p)
 static __always_inline int net_in(struct sk_buff *skb)
 {
 	u64 now = bpf_ktime_get_ns();
-	struct net_device *dev = ((struct sk_buff___net *)skb)->dev;
+	struct net_device *dev = skb->dev;
 	struct parsed p = {};
 	struct late *e;
 
@@ -348,7 +340,7 @@ SEC("?tp_btf/netif_receive_skb") int BPF_PROG(net_behind, struct sk_buff *skb)
 	if (!e || e->skb != (u64)skb)
 		return 0;
 	e->skb = 0;
-	dev = ((struct sk_buff___net *)skb)->dev;
+	dev = skb->dev;
 	if (!dev)
 		return 0;
 	return take(look(skb, &p), skb, dev, &p, e->time, SL_NIC_MERGED);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /*
- * shared.h - shared by programs in the kernel and user space: settings that may change at run time,
- * and the key of a flow. Fixed-width types only; needs __u32 and friends (linux/types.h, or
- * kernel.h in a program).
+ * shared.h - shared by programs in the kernel and user space: the filter, the key of a flow, and
+ * settings. Fixed-width types only.
  */
 #ifndef SL_SOURCE_TCP_BPF_SHARED_H
 #define SL_SOURCE_TCP_BPF_SHARED_H
@@ -39,6 +38,39 @@ struct tcp_flow_key {
 struct tcp_cidr_key { /* of the LPM trie tcp_cidrs: IPv4 with 96 more bits of prefix */
 	__u32 prefix;
 	__u8 address[16];
+};
+
+/* ---- flow.bpf.c and tcp.c ---- */
+
+/* Elements of the map tcp_flows, SL_FLOW_SIZE bytes: header, hot line, slots, journal, cgroups. */
+#define TCP_FLOWS_HOT_ELEMENT	8
+#define TCP_FLOWS_FIRST_ELEMENT 9
+
+/* Set before loading. */
+struct tcp_flow_settings {
+	__u64 interval_ns, quarantine_ns;
+	__u32 slots;	     /* at most SL_FLOWS_MAX */
+	__u32 ring_mask;     /* of tcp_dirty and tcp_quarantine: a power of two >= slots, minus 1 */
+	__u32 journal_mask;  /* lines, a power of two, minus 1 */
+	__u32 journal_first; /* first element of the journal */
+	__u32 tick_us;	     /* 1e6 / HZ */
+	__u32 near_shift;    /* from a 32-bit hash to a place of tcp_near */
+	__u32 cgroups;	     /* slots for names of cgroups; 0: none */
+};
+
+/* ---- net.bpf.c and net.c ---- */
+
+/* Elements of the map net_ring, SL_NIC_SIZE bytes: header page, page of the hot line, ring. */
+#define TCP_NET_HOT_ELEMENT   32
+#define TCP_NET_FIRST_ELEMENT 64
+
+#define TCP_NET_DEVICES	      8
+
+/* Set before loading. */
+struct tcp_net_settings {
+	__u32 ring_mask; /* records, a power of two, minus 1 */
+	__u32 devices;	 /* 0: all with a parent device: hardware's, or a hypervisor's */
+	char device[TCP_NET_DEVICES][16]; /* names; padded with 0 */
 };
 
 #endif
