@@ -39,8 +39,7 @@ struct collect_host {
 	struct collect_region *flows; /* its flow table, or NULL */
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
 	uint32_t *load;
-	/* Not freed before the collector, as any thread may use them; so their number is bounded.
-	 */
+	/* Any thread may use them: freed with the collector only, so their number is bounded. */
 	char *name[COLLECT_HOST_NAMES];
 	unsigned int names;
 };
