@@ -13,28 +13,18 @@
 #include "collect/kernel/segment_ring.h"
 #include "collect/link/link.h"
 
-#define STALE_PERIODS	5u
-#define STALE_MIN_NS	2000000000u
-#define READ_TIMEOUT_NS 500000000u
-#define DROPPED_NS	5000000000u
-#define MAX_REGIONS	65536u
-#define MAX_SERIES	4194304u
-#define TCP_PERIOD_NS	1000000000u
-#define TCP_GROUPS	512u
-#define TCP_FLOWS	65536u
-
 static void defaults(struct collect_collector_opts *o)
 {
 	o->workers = o->workers ?: 1;
 	o->queues = BASE_MIN(o->queues ?: 1, o->workers);
-	o->read_timeout_ns = o->read_timeout_ns ?: READ_TIMEOUT_NS;
-	o->stale_ns = o->stale_ns ?: BASE_MAX(STALE_PERIODS * o->period_ns, STALE_MIN_NS);
-	o->dropped_ns = o->dropped_ns ?: DROPPED_NS;
-	o->max_regions = o->max_regions ?: MAX_REGIONS;
-	o->max_series = o->max_series ?: MAX_SERIES;
-	o->tcp_period_ns = o->tcp_period_ns ?: TCP_PERIOD_NS;
-	o->tcp_groups = o->tcp_groups ?: TCP_GROUPS;
-	o->tcp_flows = o->tcp_flows ?: TCP_FLOWS;
+	o->read_timeout_ns = o->read_timeout_ns ?: 500000000;
+	o->stale_ns = o->stale_ns ?: BASE_MAX(5 * o->period_ns, 2000000000ull);
+	o->dropped_ns = o->dropped_ns ?: 5000000000;
+	o->max_regions = o->max_regions ?: 65536;
+	o->max_series = o->max_series ?: 4194304;
+	o->tcp_period_ns = o->tcp_period_ns ?: 1000000000;
+	o->tcp_groups = o->tcp_groups ?: 512;
+	o->tcp_flows = o->tcp_flows ?: 65536;
 }
 
 /* The CPU that a worker is pinned to, or -1. */

@@ -4,7 +4,7 @@
  *
  * - A worker owns its links and, in them, connections, READs and regions (link/link.h).
  * - Control turns schemas into layouts, layouts into the index, and lists regions (control.c).
- * - Any other thread takes a reference to the index and reads snapshots (index.h, snapshot.h).
+ * - Any other thread takes a reference to the index and reads snapshots (index.c, snapshot.h).
  *
  * A worker hands a region to control by setting a bit in it and pushing it onto a queue; control
  * hands the layout back by one atomic pointer (struct collect_built).
@@ -13,7 +13,7 @@
 #define SL_COLLECT_COLLECTOR_INTERNAL_H
 
 #include "base/relaxed.h"
-#include "collect/index.h"
+#include "collect/region.h"
 
 struct collect_home;
 struct collect_link;
@@ -39,8 +39,7 @@ struct collect_host {
 	struct collect_region *flows; /* its flow table, or NULL */
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
 	uint32_t *load;
-	/* Not freed before the collector, as any thread may use them; so their number is bounded.
-	 */
+	/* Any thread may use them: freed with the collector only, so their number is bounded. */
 	char *name[COLLECT_HOST_NAMES];
 	unsigned int names;
 };
@@ -69,6 +68,50 @@ struct collect_worker {
 	uint64_t faults[REGION_FAULT_COUNT], read_errors, latency[COLLECT_LATENCY_BUCKETS],
 		latency_sum_ns;
 };
+
+/* ---- the index: all families and series, by name ---- */
+
+/* The sum that expired processes leave to a series. Immutable. */
+struct collect_retired {
+	struct collect_node node;
+	unsigned int refs;
+	struct collect_def *def; /* a reference is held */
+	struct collect_label_set *labels;
+	size_t bytes;
+	uint64_t cell[];
+};
+
+struct collect_item {
+	uint32_t source; /* of index.snapshot, or with ITEM_RETIRED of index.retired */
+	uint32_t column;
+};
+#define ITEM_RETIRED 0x80000000u
+#define ITEM_MORE    0x80000000u /* in column: belongs to the series of the item before */
+
+struct collect_index_family {
+	struct export_family f;
+	const struct collect_def *def; /* the first one */
+	size_t first, items;
+};
+
+struct collect_index {
+	unsigned int refs;
+	struct collect_collector *c;
+	struct collect_index_family *family;
+	size_t families;
+	struct collect_item *item;
+	size_t items;
+	struct collect_region **region;	    /* all listed ones, by age */
+	struct collect_snapshot **snapshot; /* of the region, or NULL */
+	uint32_t *by_instance;
+	size_t regions;
+	struct collect_retired **retired;
+	size_t retireds;
+	size_t series;
+	size_t bytes;
+};
+
+/* ---- the collector ---- */
 
 struct collect_collector {
 	struct collect_collector_opts opts;
@@ -123,6 +166,27 @@ static inline bool collect_ref_put(unsigned int *refs)
 {
 	return __atomic_fetch_sub(refs, 1, __ATOMIC_ACQ_REL) == 1;
 }
+
+/* ---- index.c: control makes a new one when something changed; a reference keeps what it has ----
+ */
+
+struct collect_index *collect_index_new(struct collect_collector *c);
+struct collect_index *collect_index_get(struct collect_collector *c);
+void collect_index_put(struct collect_index *x);
+/* Position of the region with this instance, or -1. */
+ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
+
+/* Of a series: its definition, and the labels of its region, or of the group if processes are
+ * summed. */
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i);
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i);
+/* Adds the counters of a region to the sums that outlive it. Control only. */
+void collect_retire_region(struct collect_collector *c, struct collect_region *r);
+void collect_retired_free(struct collect_collector *c);
+/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits. */
+void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
 
 /* ---- host.c ---- */
 

@@ -3,12 +3,10 @@
  * control.c - the thread beside the workers: it drains their queue, makes layouts of schemas, lists
  * regions and makes a new index when something changed, at most ten times per second.
  */
-#include <errno.h>
 #include <malloc.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -21,10 +19,7 @@
 
 void collect_control_wake(struct collect_collector *c)
 {
-	uint64_t one = 1;
-	ssize_t n = write(c->wake_fd, &one, sizeof(one));
-
-	(void)n; /* a full counter wakes as well */
+	eventfd_write(c->wake_fd, 1); /* a full counter wakes as well */
 }
 
 static bool list(struct collect_collector *c, struct collect_region *r)
@@ -159,7 +154,8 @@ static void renew_index(struct collect_collector *c)
 void *collect_control_main(void *arg)
 {
 	struct collect_collector *c = arg;
-	uint64_t next_ns = 0, trim_ns = 0, count;
+	uint64_t next_ns = 0, trim_ns = 0;
+	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "control");
 	relaxed_store(c->dirty, true);
@@ -186,11 +182,8 @@ void *collect_control_main(void *arg)
 		}
 		if (c->dirty)
 			wait = now < next_ns ? (int)((next_ns - now) / 1000000u) + 1 : 1;
-		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0) {
-			ssize_t n = read(c->wake_fd, &count, sizeof(count));
-
-			(void)n;
-		}
+		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0)
+			eventfd_read(c->wake_fd, &count);
 	}
 	drain_queue(c);
 	return NULL;

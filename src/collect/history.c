@@ -143,8 +143,7 @@ uint64_t collect_ring_append(struct collect_ring *r, uint64_t owner, uint64_t pr
 			     unsigned int rows, uint32_t columns)
 {
 	for (uint32_t first = 0; rows && first < columns; first += COLLECT_CHUNK_COLUMNS) {
-		uint32_t n = columns - first < COLLECT_CHUNK_COLUMNS ? columns - first
-								     : COLLECT_CHUNK_COLUMNS;
+		uint32_t n = BASE_MIN(columns - first, COLLECT_CHUNK_COLUMNS);
 		uint16_t *lengths =
 			(uint16_t *)((uint8_t *)r->scratch + sizeof(struct collect_chunk_head));
 		uint8_t *start = (uint8_t *)(lengths + n + 1), *p = start;

@@ -4,7 +4,6 @@
  * never waits: the count is odd while it writes, and a reader that saw it odd or changed reads
  * again. All words are accessed with relaxed atomics, so there is no data race in C's sense either.
  */
-#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>

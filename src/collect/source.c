@@ -255,18 +255,6 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 	}
 }
 
-/* The first item of the next series that is shown. */
-static const struct collect_item *first_shown(struct source_walk *w)
-{
-	while (w->at < w->end) {
-		const struct collect_item *i = &w->x->item[w->at++];
-
-		if (shown(w, i))
-			return i;
-	}
-	return NULL;
-}
-
 static int walk_series(void *arg, struct export_series *out)
 {
 	struct source_walk *w = arg;
@@ -277,9 +265,9 @@ static int walk_series(void *arg, struct export_series *out)
 	out->exemplar_trace = NULL;
 	if (w->in_self)
 		return collect_self_next(w->self, out);
-	i = first_shown(w);
-	if (!i)
+	if (!any_left(w))
 		return 0;
+	i = &w->x->item[w->at++];
 	def = collect_index_def(w->x, i);
 	/* A sum has no start. */
 	out->created_ns = w->sums ? 0 : w->x->region[i->source]->info->start_ns;

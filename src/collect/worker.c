@@ -3,7 +3,6 @@
  * worker.c - a thread that starts a round on each of its links at absolute deadlines and polls them
  * in between. A slow host keeps its READs in flight; the rounds of other hosts do not wait for it.
  */
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/prctl.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pass.c - one reading of a region: the READs of its plan, their lines, the values. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

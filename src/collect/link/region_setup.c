@@ -93,9 +93,6 @@ static void renew(struct collect_link *l, struct collect_region *old)
 static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64_t now_ns,
 			unsigned int *maps)
 {
-	struct collect_op *op;
-	int err;
-
 	if (r->gone)
 		return false;
 	switch ((enum collect_step)r->step) {
@@ -126,20 +123,16 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 			return true;
 		if (!r->mapped) {
 			(*maps)--;
-			err = fabric_map(l->fabric, &r->remote);
-			if (err) {
+			if (fabric_map(l->fabric, &r->remote)) {
 				relaxed_bump(l->worker->map_errors, 1);
 				collect_region_retry_later(l, r, now_ns);
 				return true;
 			}
 			r->mapped = true;
 		}
-		op = r->remote.length < HEADER_READ
-			     ? NULL
-			     : collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
 		if (r->remote.length < HEADER_READ)
 			collect_region_drop(l, r, REGION_FAULT_SIZE, now_ns);
-		else if (op)
+		else if (collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE))
 			relaxed_store(r->step, STEP_HEADER);
 		return true;
 	case STEP_HEADER:

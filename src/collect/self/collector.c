@@ -65,12 +65,7 @@ static const struct collect_worker *worker_at(struct collect_self *s, struct exp
 	return collect_self_label(s, out, "worker", number) ? w : NULL;
 }
 
-#define OF_WORKER(name, expression)                                         \
-	static bool name(struct collect_self *s, struct export_series *out) \
-	{                                                                   \
-		const struct collect_worker *w = worker_at(s, out);         \
-		return w && (expression);                                   \
-	}
+#define OF_WORKER(name, value) SERIES(name, w, worker_at(s, out), value)
 
 OF_WORKER(rounds, collect_self_u64(out, relaxed_load(w->rounds)))
 OF_WORKER(missed, collect_self_u64(out, relaxed_load(w->missed)))
@@ -122,12 +117,7 @@ static const struct collect_host *host_at(struct collect_self *s, struct export_
 	return collect_self_labels(s, out, labels, 3) ? h : NULL;
 }
 
-#define OF_HOST(name, expression)                                           \
-	static bool name(struct collect_self *s, struct export_series *out) \
-	{                                                                   \
-		const struct collect_host *h = host_at(s, out);             \
-		return h && (expression);                                   \
-	}
+#define OF_HOST(name, value) SERIES(name, h, host_at(s, out), value)
 #define OF_HOSTS_LINKS(name, ...)                        \
 	OF_HOST(name, collect_self_u64(                  \
 			      out, collect_self_of_host( \
@@ -160,12 +150,7 @@ const struct collect_region *collect_self_region(struct collect_self *s, struct 
 	return collect_self_labels(s, out, labels, n) ? r : NULL;
 }
 
-#define OF_REGION(name, expression)                                           \
-	static bool name(struct collect_self *s, struct export_series *out)   \
-	{                                                                     \
-		const struct collect_region *r = collect_self_region(s, out); \
-		return r && (expression);                                     \
-	}
+#define OF_REGION(name, value) SERIES(name, r, collect_self_region(s, out), value)
 
 static const char *const region_states[] = {"live", "dead", "closed", "stale", "dropped"};
 

@@ -133,19 +133,8 @@ static const struct act_workload *workload(struct collect_self *s, struct export
 	return collect_self_labels(s, out, labels, 2) ? &s->workload[s->at] : NULL;
 }
 
-static bool scaling_anomalous(struct collect_self *s, struct export_series *out)
-{
-	const struct act_workload *w = workload(s, out);
-
-	return w && collect_self_f64(out, w->anomalous_ratio);
-}
-
-static bool scaling_pressure(struct collect_self *s, struct export_series *out)
-{
-	const struct act_workload *w = workload(s, out);
-
-	return w && collect_self_f64(out, w->pressure);
-}
+SERIES(scaling_anomalous, w, workload(s, out), collect_self_f64(out, w->anomalous_ratio))
+SERIES(scaling_pressure, w, workload(s, out), collect_self_f64(out, w->pressure))
 
 /* ---- receivers and sampling ---- */
 

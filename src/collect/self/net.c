@@ -9,7 +9,7 @@
 #include "collect/self/self.h"
 
 struct net_port {
-	uint16_t port;
+	char text[8]; /* number, or "other" */
 	struct tcp_net_hist hist[COLLECT_NET_WAYS];
 };
 
@@ -48,7 +48,9 @@ static void take(const struct collect_net_pair_view *v, void *arg)
 	n->failed = !p->port;
 	n->pairs++;
 	for (size_t i = 0; i < v->ports && p->port; i++) {
-		p->port[i].port = v->port[i].port;
+		snprintf(p->port[i].text, sizeof(p->port[i].text), "%u", v->port[i].port);
+		if (!v->port[i].port)
+			strcpy(p->port[i].text, "other");
 		for (int w = 0; w < COLLECT_NET_WAYS; w++)
 			p->port[i].hist[w] = *v->port[i].all[w];
 	}
@@ -84,7 +86,7 @@ void collect_self_net_end(struct collect_self *s)
 	free(s->net);
 }
 
-/* Labels of a pair. key sorts before the others; NULL: none. */
+/* Labels of a pair in their order, and this one; key NULL: none. */
 static bool of_pair(struct collect_self *s, struct export_series *out, const struct net_pair *p,
 		    const char *key, const char *value)
 {
@@ -92,9 +94,10 @@ static bool of_pair(struct collect_self *s, struct export_series *out, const str
 					      {"host", p->hostname[0]},
 					      {"host_target", p->target[0]},
 					      {"peer", p->hostname[1]},
-					      {"peer_target", p->target[1]}};
+					      {"peer_target", p->target[1]},
+					      {key, value}};
 
-	return collect_self_labels(s, out, key ? l : l + 1, key ? 5 : 4);
+	return collect_self_labels(s, out, key && *key < 'h' ? l : l + 1, key ? 5 : 4);
 }
 
 static bool of_way(struct collect_self *s, struct export_series *out, const struct net_pair *p,
@@ -109,12 +112,6 @@ static bool of_way(struct collect_self *s, struct export_series *out, const stru
 					     {"source", p->hostname[way]},
 					     {"source_target", p->target[way]}},
 		5);
-}
-
-static const char *port_text(char text[8], const struct net_port *port)
-{
-	snprintf(text, 8, "%u", port->port);
-	return port->port ? text : "other";
 }
 
 /* Port s->at / each, counted over all pairs. NULL: there are no more. */
@@ -159,40 +156,19 @@ static const struct tcp_net_hist *way_at(struct collect_self *s, struct export_s
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 2, &p);
 	int way = s->at % 2;
-	char text[8];
 
-	return port && of_way(s, out, p, way, "port", port_text(text, port)) ? &port->hist[way]
-									     : NULL;
+	return port && of_way(s, out, p, way, "port", port->text) ? &port->hist[way] : NULL;
 }
 
-static bool net_latency(struct collect_self *s, struct export_series *out)
-{
-	const struct tcp_net_hist *h = way_at(s, out);
-
-	return h && histogram(s, out, h);
-}
-
-static bool net_negative(struct collect_self *s, struct export_series *out)
-{
-	const struct tcp_net_hist *h = way_at(s, out);
-
-	return h && collect_self_u64(out, h->negative);
-}
+SERIES(net_latency, h, way_at(s, out), histogram(s, out, h))
+SERIES(net_negative, h, way_at(s, out), collect_self_u64(out, h->negative))
 
 static bool net_round_trip(struct collect_self *s, struct export_series *out)
 {
 	const struct net_pair *p;
 	const struct net_port *port = port_at(s, 1, &p);
-	char text[8];
 
-	return port &&
-	       collect_self_labels(s, out,
-				   (struct region_text_label[]){{"host", p->hostname[0]},
-								{"host_target", p->target[0]},
-								{"peer", p->hostname[1]},
-								{"peer_target", p->target[1]},
-								{"port", port_text(text, port)}},
-				   5) &&
+	return port && of_pair(s, out, p, "port", port->text) &&
 	       histogram(s, out, &port->hist[COLLECT_NET_BOTH]);
 }
 

@@ -4,7 +4,6 @@
  * with what to do about each.
  */
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

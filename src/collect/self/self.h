@@ -109,6 +109,14 @@ struct collect_self_counter {
 					     sizeof(counters) / sizeof(*counters));  \
 	}
 
+/* A family with a series for each var, which find sets the labels of; NULL: no more. */
+#define SERIES(name, var, find, value)                                      \
+	static bool name(struct collect_self *s, struct export_series *out) \
+	{                                                                   \
+		const __auto_type var = (find);                             \
+		return var && (value);                                      \
+	}
+
 /* A family without labels, of one series. */
 #define SINGLE(name, number)                                                \
 	static bool name(struct collect_self *s, struct export_series *out) \

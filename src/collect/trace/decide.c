@@ -78,20 +78,18 @@ static void add_party(struct parties *all, uint64_t key)
 		all->key[all->n++] = key;
 }
 
-static bool see_run(struct collect_tracer *t, struct collect_trace_run *r, void *arg)
+static void see_run(struct collect_tracer *t, struct collect_trace_run *r, void *arg)
 {
 	struct parties *all = arg;
 	double score;
 
 	if (!r->pod) { /* its pod is gone */
 		all->whole = false;
-		return true;
+		return;
 	}
 	add_party(all, r->pod->key);
 	score = score_of(t, r->pod);
-	if (score > all->score)
-		all->score = score;
-	return true;
+	all->score = BASE_MAX(score, all->score);
 }
 
 /* ---- decisions ---- */

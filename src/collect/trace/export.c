@@ -12,37 +12,34 @@ static struct export_otlp_attr text(const char *key, const char *value)
 	return (struct export_otlp_attr){.key = key, .type = EXPORT_OTLP_STRING, .string = value};
 }
 
-/* A span to send, and its position in the trace. */
-struct export_item {
-	const struct collect_trace_span *span;
-	uint32_t at;
-};
-
+/* By pod, and within it by start, as in the trace. */
 static int by_pod(const void *a, const void *b)
 {
-	const struct export_item *x = a, *y = b;
+	const struct collect_trace_span *x = *(const struct collect_trace_span *const *)a;
+	const struct collect_trace_span *y = *(const struct collect_trace_span *const *)b;
 
-	if (x->span->instance != y->span->instance)
-		return x->span->instance < y->span->instance ? -1 : 1;
-	return (x->at > y->at) - (x->at < y->at);
+	if (x->instance != y->instance)
+		return x->instance < y->instance ? -1 : 1;
+	if (x->o.start_ns != y->o.start_ns)
+		return x->o.start_ns < y->o.start_ns ? -1 : 1;
+	return (x->o.span_id > y->o.span_id) - (x->o.span_id < y->o.span_id);
 }
 
 /* n spans of one pod. */
 static void export_pod(struct export_otlp *o, const struct collect_trace *t,
-		       const struct export_item *item, size_t n, struct export_otlp_span *out,
-		       bool maybe_again)
+		       const struct collect_trace_span *const *span, size_t n,
+		       struct export_otlp_span *out, bool maybe_again)
 {
-	const struct collect_trace_span *first = item->span;
 	struct export_otlp_attr resource[RESOURCE];
 	size_t count = 4;
 	char instance[20];
 
 	for (size_t k = 0; k < n; k++)
-		out[k] = item[k].span->o;
-	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)first->instance);
-	resource[0] = text("service.name", first->service);
+		out[k] = span[k]->o;
+	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)span[0]->instance);
+	resource[0] = text("service.name", span[0]->service);
 	resource[1] = text("service.instance.id", instance);
-	resource[2] = text("k8s.pod.name", first->pod);
+	resource[2] = text("k8s.pod.name", span[0]->pod);
 	resource[3] = text("sidelight.trace.reason", act_trace_reason_name(t->reason));
 	if (maybe_again)
 		resource[count++] = (struct export_otlp_attr){.key = "sidelight.trace.maybe_again",
@@ -54,32 +51,29 @@ static void export_pod(struct export_otlp *o, const struct collect_trace *t,
 bool collect_trace_export(struct export_otlp *o, const struct collect_trace *t, uint64_t since_ns)
 {
 	bool maybe_again = t->start_ns < since_ns && !export_otlp_certain(o);
-	size_t n = 0, first = 0;
+	const struct collect_trace_span **span;
 	struct export_otlp_span *out;
-	struct export_item *item;
-	uint32_t at = 0;
+	size_t n = 0, first = 0;
 	bool whole;
 
 	for (const struct collect_trace_span *s = t->first; s; s = s->next)
 		n += !s->sent;
-	item = malloc((n + 1) * sizeof(*item));
+	span = malloc((n + 1) * sizeof(*span));
 	out = malloc((n + 1) * sizeof(*out));
-	whole = item && out;
-	for (const struct collect_trace_span *s = t->first; whole && s; s = s->next) {
-		if (s->sent)
+	whole = span && out;
+	n = 0;
+	for (const struct collect_trace_span *s = t->first; whole && s; s = s->next)
+		if (!s->sent)
+			span[n++] = s;
+	if (n)
+		qsort(span, n, sizeof(*span), by_pod);
+	for (size_t i = 1; i <= n; i++) {
+		if (i < n && span[i]->instance == span[first]->instance)
 			continue;
-		item[at] = (struct export_item){s, at};
-		at++;
-	}
-	if (whole && n)
-		qsort(item, n, sizeof(*item), by_pod);
-	for (size_t i = 1; whole && i <= n; i++) {
-		if (i < n && item[i].span->instance == item[first].span->instance)
-			continue;
-		export_pod(o, t, &item[first], i - first, out, maybe_again);
+		export_pod(o, t, &span[first], i - first, out, maybe_again);
 		first = i;
 	}
-	free(item);
+	free(span);
 	free(out);
 	return whole;
 }

@@ -123,11 +123,11 @@ struct collect_trace_run {
 
 /*
  * Visits the runs of this hash that may belong to a trace of this duration that has just ended,
- * newest first, while fn returns true. Hashes have 23 bits: at 10,000 runs per second, one short
+ * newest first. Hashes have 23 bits: at 10,000 runs per second, one short
  * trace in 500 sees a run of another.
  */
 void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t duration_ns,
-			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
+			    void (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg);
 void collect_trace_ask_heads(struct collect_tracer *t, struct collect_trace_pod *p);
 collect_trace_take_fn collect_trace_take_heads;
@@ -226,11 +226,11 @@ struct collect_tracer {
 	uint64_t tick;
 	struct collect_trace_request *again; /* to be repeated in the next period */
 	size_t asked;			     /* bytes of spans in flight */
-	struct collect_trace_run *run;
+	struct collect_trace_run run[TRACE_RUNS];
 	struct region_span_data data; /* the span being parsed: too large for the stack */
 	uint64_t sequence;	      /* of the next run; the first one is 1 */
 	uint64_t bucket[TRACE_BUCKETS];
-	struct collect_trace_pending *pending;
+	struct collect_trace_pending pending[TRACE_PENDING];
 	size_t pendings, decidable; /* the first of them, which are a period old */
 
 	pthread_mutex_t lock; /* of kept traces and of the published stats */

@@ -101,10 +101,9 @@ static void spans_ask(struct collect_tracer *t, struct collect_trace_kept *k,
 	collect_trace_ask_lines(r);
 }
 
-static bool ask_run(struct collect_tracer *t, struct collect_trace_run *run, void *arg)
+static void ask_run(struct collect_tracer *t, struct collect_trace_run *run, void *arg)
 {
 	spans_ask(t, arg, run);
-	return true;
 }
 
 void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace_run *run,

@@ -179,7 +179,7 @@ void collect_trace_take_roots(struct collect_tracer *t, struct collect_trace_req
 /* ---- runs ---- */
 
 void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t duration_ns,
-			    bool (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
+			    void (*fn)(struct collect_tracer *, struct collect_trace_run *, void *),
 			    void *arg)
 {
 	/* From its end to now: the periods to read it, and as many for repeated reads. */
@@ -193,8 +193,8 @@ void collect_trace_each_run(struct collect_tracer *t, uint32_t hash, uint64_t du
 		/* Overwritten or too old, and so are the runs before it. */
 		if (r->sequence != at || t->tick - r->tick > ticks)
 			return;
-		if (r->hash == hash && !fn(t, r, arg))
-			return;
+		if (r->hash == hash)
+			fn(t, r, arg);
 		at = r->next;
 	}
 }

@@ -132,10 +132,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	pthread_cond_init(&t->queue_filled, &attr);
 	pthread_condattr_destroy(&attr);
 	t->policy = act_trace_policy_new(&t->o.policy);
-	t->run = calloc(TRACE_RUNS, sizeof(*t->run));
-	t->pending = malloc(TRACE_PENDING * sizeof(*t->pending));
-	if (!t->policy || !t->run || !t->pending || !collect_hash_init(&t->by_instance) ||
-	    !collect_hash_init(&t->by_id))
+	if (!t->policy || !collect_hash_init(&t->by_instance) || !collect_hash_init(&t->by_id))
 		goto fail;
 	t->since_ns = base_realtime_ns();
 	if (t->o.otlp) {
@@ -195,7 +192,7 @@ void collect_tracer_free(struct collect_tracer *t)
 	export_otlp_free(t->otlp, EXPORT_LINGER_NS);
 	for (size_t i = 0; i < t->pendings; i++)
 		collect_trace_pod_put(t->pending[i].pod);
-	for (size_t i = 0; t->run && i < TRACE_RUNS; i++)
+	for (size_t i = 0; i < TRACE_RUNS; i++)
 		if (t->run[i].pod)
 			collect_trace_pod_put(t->run[i].pod);
 	while (t->pods) {
@@ -210,8 +207,6 @@ void collect_tracer_free(struct collect_tracer *t)
 	pthread_mutex_destroy(&t->lock);
 	collect_hash_free(&t->by_instance);
 	collect_hash_free(&t->by_id);
-	free(t->run);
-	free(t->pending);
 	free(t);
 }
 
