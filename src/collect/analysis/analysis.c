@@ -469,14 +469,6 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 	}
 	base_logf(BASE_WARN, "analysis", "%s; learning again, file renamed to %s", error, aside);
 	free(aside);
-	/* Discards the valid part, too: a fleet that knows half its pods is hard to explain. */
-	collect_models_free(a->models);
-	a->models = collect_models_new();
-	if (!a->models) {
-		snprintf(error, error_bytes, "out of memory");
-		return -1;
-	}
-	collect_models_refused(a->models);
 	return 0;
 }
 

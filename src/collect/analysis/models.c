@@ -64,15 +64,20 @@ void collect_models_stop(struct collect_models *m)
 	m->running = false;
 }
 
+static void clear(struct collect_models *m)
+{
+	while (m->count) {
+		free(m->model[--m->count].name);
+		free(m->model[m->count].bytes);
+	}
+}
+
 void collect_models_free(struct collect_models *m)
 {
 	if (!m)
 		return;
 	collect_models_stop(m);
-	for (uint32_t i = 0; i < m->count; i++) {
-		free(m->model[i].name);
-		free(m->model[i].bytes);
-	}
+	clear(m);
 	free(m->model);
 	free(m->path);
 	pthread_mutex_destroy(&m->lock);
@@ -239,13 +244,6 @@ void collect_models_stats(struct collect_models *m, struct collect_models_stats 
 	pthread_mutex_unlock(&m->lock);
 }
 
-void collect_models_refused(struct collect_models *m)
-{
-	pthread_mutex_lock(&m->lock);
-	m->stats.refused++;
-	pthread_mutex_unlock(&m->lock);
-}
-
 /* ---- reading ---- */
 
 struct models_in {
@@ -345,6 +343,13 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	if (!err)
 		err = take(m, bytes, n);
 	free(bytes);
+	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
+		pthread_mutex_lock(&m->lock);
+		/* The valid part, too: a fleet that knows half its pods is hard to explain. */
+		clear(m);
+		m->stats.refused++;
+		pthread_mutex_unlock(&m->lock);
+	}
 	if (err)
 		snprintf(error, error_bytes, "%s: %s", path,
 			 err == -EINVAL ? "not a file of models, damaged or truncated"

@@ -50,7 +50,8 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 
 /*
  * Adds the models of a file. -ENOENT: no file; -EINVAL: not a file of models, truncated or damaged;
- * -EPROTONOSUPPORT: another version; or an error of reading. Not 0: error has one line.
+ * -EPROTONOSUPPORT: another version; after these two, m is empty and has counted the refusal. Or an
+ * error of reading. Not 0: error has one line.
  */
 int collect_models_read(struct collect_models *m, const char *path, char *error,
 			size_t error_bytes);
@@ -70,7 +71,5 @@ struct collect_models_stats {
 	uint64_t failed;  /* failed writes */
 };
 void collect_models_stats(struct collect_models *m, struct collect_models_stats *out);
-/* Counts a refused file. */
-void collect_models_refused(struct collect_models *m);
 
 #endif

@@ -74,23 +74,22 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 		instance = instance * SL_LINE_K0 + 1;
 	if (info && w)
 		r = collect_table_add(l, instance);
-	if (!r) {
-		free(info);
-		free(w);
-		return NULL;
+	if (r) {
+		info->instance = instance;
+		info->kind = SL_REGION_FLOWS;
+		info->start_ns = base_realtime_ns();
+		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+			label(info, &used, keys[i], who->name[i]);
 	}
-	info->instance = instance;
-	info->kind = SL_REGION_FLOWS;
-	info->start_ns = base_realtime_ns();
-	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-		label(info, &used, keys[i], who->name[i]);
-	if (collect_region_synthesize(r, info, collect_host_name(l->host))) {
+	if (r && collect_region_synthesize(r, info, collect_host_name(l->host))) {
 		collect_table_remove(l, r);
-		free(info);
-		free(w);
-		return NULL;
+		r = NULL;
 	}
 	free(info);
+	if (!r) {
+		free(w);
+		return NULL;
+	}
 	collect_ref_get(&r->refs);
 	w->region = r;
 	w->key = key;
