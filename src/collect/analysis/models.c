@@ -41,7 +41,7 @@ struct collect_models {
 	pthread_t thread;
 	bool running;
 	int stop; /* eventfd: readable once the writer is to end */
-	char *path;
+	const char *path;
 	uint64_t every_ns, asked;
 };
 
@@ -79,7 +79,6 @@ void collect_models_free(struct collect_models *m)
 	collect_models_stop(m);
 	clear(m);
 	free(m->model);
-	free(m->path);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -497,9 +496,7 @@ int collect_models_start(struct collect_models *m, const char *path, uint64_t ev
 	int err;
 
 	m->every_ns = every_ns;
-	m->path = strdup(path);
-	if (!m->path)
-		return -ENOMEM;
+	m->path = path;
 	m->stop = eventfd(0, EFD_CLOEXEC);
 	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer, m);
 	m->running = !err;

@@ -59,8 +59,9 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 int collect_models_write(struct collect_models *m, const char *path);
 
 /*
- * Starts a thread that writes the file every every_ns (> 0). Before each write it changes
- * collect_models_asked(), upon which owners of pipelines call collect_models_keep(). 0 or -errno.
+ * Starts a thread that writes the file, whose path stays valid, every every_ns (> 0). Before each
+ * write it changes collect_models_asked(), upon which owners of pipelines call
+ * collect_models_keep(). 0 or -errno.
  */
 int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns);
 void collect_models_stop(struct collect_models *m); /* ends the thread */

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workload.c - the sums of a workload's flows, layers and tasks, by role and port of the service,
- * in a synthetic region. Snapshots, history, index, exposition, analysis and the API treat it like
- * any other region.
+ * workload.c - the synthetic region of a workload. Snapshots, history, index, exposition, analysis
+ * and the API treat it like any other.
  *
  * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
  * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
