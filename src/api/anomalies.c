@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anomalies.c - results of analysis: verdicts on pods, anomalies, the scores of a pod over time. */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/text.h"
 #include "api/internal.h"
 

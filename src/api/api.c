@@ -15,7 +15,6 @@
 #include "base/base.h"
 #include "api/api.h"
 #include "api/internal.h"
-#include "http/http.h"
 
 #define OUTSTANDING_MAX ((size_t)64 << 20)
 #define ANSWER_SPARE	((size_t)4096) /* for the end of a truncated answer */

@@ -11,7 +11,6 @@
 #include "api/internal.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
-#include "http/http.h"
 
 #define KEYS_MAX 1000u /* per POST */
 

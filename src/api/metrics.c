@@ -8,9 +8,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
-#include "collect/calc.h"
 #include "api/internal.h"
-#include "collect/collect.h"
 
 #define POINTS_DEFAULT	1000
 #define POINTS_MAX	10000

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "base/grow.h"
 #include "api/internal.h"
 #include "collect/kernel/pair_latency.h"

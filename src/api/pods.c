@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pods.c - the list of pods and their state. */
-#include <stdio.h>
 #include <string.h>
 
 #include <sidelight/flow.h>

@@ -7,9 +7,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "collect/calc.h"
 #include "api/internal.h"
-#include "collect/collect.h"
 
 /* ---- the process: when it started to answer, and the rates ---- */
 
@@ -34,21 +32,18 @@ static struct {
 	struct worker_sums worker[WORKERS_MAX];
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+/* Called, as the next one, before the server starts. */
 void api_status_begin(void)
 {
-	pthread_mutex_lock(&api.lock);
 	api.start_ns = base_now_ns();
 	api.start_realtime_ns = base_realtime_ns();
 	api.dta = false;
 	memset(api.worker, 0, sizeof(api.worker));
-	pthread_mutex_unlock(&api.lock);
 }
 
 void api_status_dta(void)
 {
-	pthread_mutex_lock(&api.lock);
 	api.dta = true;
-	pthread_mutex_unlock(&api.lock);
 }
 
 /* ---- status ---- */

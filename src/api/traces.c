@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* traces.c - the list of kept traces, and one of them with its spans. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/base.h"
 #include "api/api.h"
 #include "api/internal.h"
 #include "collect/trace/trace.h"

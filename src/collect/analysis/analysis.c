@@ -35,14 +35,13 @@ struct analysis_pod {
 	struct analyse_pipeline *pipeline;
 	struct act_verdict_pod *shown;
 	struct collect_features f;
-	char service[ACT_POD_LABEL_BYTES];
+	struct act_pod_name name;
 	int64_t moment, begin_ns;
 	int64_t phase_ns;    /* of the interval, so that rows of one round share it */
 	bool warming, known; /* known: it has a threshold */
 	bool recorded;	     /* the record has its columns */
 	uint64_t asked;	     /* collect_models_asked() when last answered */
 	uint64_t instance;
-	char name[ACT_POD_LABEL_BYTES];
 	uint64_t late, missing; /* of its pipeline, counted so far */
 };
 
@@ -69,7 +68,6 @@ struct collect_analysis {
 	struct act_verdicts *verdicts;
 	struct collect_models *models;
 	struct collect_record *record; /* NULL: none */
-	char *model;
 	struct analysis_worker *worker;
 };
 
@@ -134,15 +132,18 @@ static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 	snprintf(to, ACT_POD_LABEL_BYTES, "%s", from);
 }
 
-static void name_pod(struct analysis_pod *p, const struct region_info *info)
+static void name_pod(struct act_pod_name *name, const struct collect_tap_row *row)
 {
+	const struct region_info *info = row->info;
 	const char *service = region_label(info, "service");
 	bool tcp = info->kind == SL_REGION_FLOWS;
 
 	service = tcp && !*service ? region_label(info, "unit") : service;
-	copy_label(p->name, region_label(info, "pod"));
-	snprintf(p->service, sizeof(p->service), "%.*s%s", (int)(sizeof(p->service) - sizeof(TCP)),
-		 service, tcp ? TCP : "");
+	copy_label(name->pod, region_label(info, "pod"));
+	snprintf(name->service, sizeof(name->service), "%.*s%s",
+		 (int)(sizeof(name->service) - sizeof(TCP)), service, tcp ? TCP : "");
+	copy_label(name->kube_namespace, region_label(info, "namespace"));
+	copy_label(name->host, row->hostname);
 }
 
 static void pod_free(struct analysis_pod *p)
@@ -170,7 +171,7 @@ static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
 	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
 	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
 	/* Or as many as its model has. */
-	if (!collect_models_info(a->models, p->name, p->service, &info) &&
+	if (!collect_models_info(a->models, p->name.pod, p->name.service, &info) &&
 	    info.columns >= features && info.columns <= FEATURES_MAX)
 		o.columns = info.columns;
 	return analyse_pipeline_create(&o);
@@ -185,14 +186,14 @@ static bool warm(struct analysis_worker *w, struct analysis_pod *p)
 	/* A fleet without a threshold takes that of the model. */
 	if (first)
 		analyse_fleet_join(w->fleet, p->pipeline);
-	err = collect_models_load(w->a->models, p->name, p->service, p->pipeline);
+	err = collect_models_load(w->a->models, p->name.pod, p->name.service, p->pipeline);
 	if (!first)
 		analyse_fleet_join(w->fleet, p->pipeline);
 	if (err && err != -ENOENT && err != -EAGAIN)
 		base_log_limited(BASE_WARN, "analysis",
 				 "model does not fit, learning again pod=%s "
 				 "service=%s error=\"%s\"",
-				 p->name, p->service,
+				 p->name.pod, p->name.service,
 				 err == -EPROTONOSUPPORT
 					 ? "a model of another version"
 					 : "another detector, step or set of metrics");
@@ -226,7 +227,6 @@ static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
 static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
 	struct collect_analysis *a = w->a;
-	struct act_pod_name name = {.pod = ""};
 	struct analysis_pod *p;
 
 	if (!strcmp(region_label(row->info, "service"), AGENT))
@@ -238,17 +238,13 @@ static struct analysis_pod *make_pod(struct analysis_worker *w, const struct col
 	p->begin_ns = row->ns;
 	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
 				(a->o.every_ns - a->o.every_ns / 4));
-	name_pod(p, row->info);
+	name_pod(&p->name, row);
 	p->pipeline = make_pipeline(a, p, row->instance);
 	if (!p->pipeline || !make_fleet(w, p->pipeline) || !room_for(w, w->pods + 1))
 		goto refused;
 	p->instance = row->instance;
 	p->asked = collect_models_asked(a->models);
-	copy_label(name.pod, p->name);
-	copy_label(name.service, p->service);
-	copy_label(name.kube_namespace, region_label(row->info, "namespace"));
-	copy_label(name.host, row->hostname);
-	p->shown = act_verdicts_add(a->verdicts, row->instance, &name);
+	p->shown = act_verdicts_add(a->verdicts, row->instance, &p->name);
 	if (!p->shown && errno == EAGAIN) {
 		pod_free(p);
 		return NULL;
@@ -288,7 +284,8 @@ static void keep_row(struct analysis_worker *w, struct analysis_pod *p, int64_t 
 
 	if (!p->recorded)
 		p->recorded = collect_record_layout(r, worker, p->instance,
-						    *p->name ? p->name : p->service, &p->f);
+						    *p->name.pod ? p->name.pod : p->name.service,
+						    &p->f);
 	if (p->recorded)
 		collect_record_row(r, worker, p->instance, ns, &p->f);
 }
@@ -342,7 +339,7 @@ static void spend(struct analysis_worker *w, int64_t round, uint64_t since)
 /* The name of its model: the service, so that its replicas share it. */
 static const char *model_name(const struct analysis_pod *p)
 {
-	return *p->service ? p->service : p->name;
+	return *p->name.service ? p->name.service : p->name.pod;
 }
 
 static void save(struct analysis_worker *w, struct analysis_pod *p, int64_t round, uint64_t asked)
@@ -452,31 +449,23 @@ static int look_at_folder(const char *path, char *error, size_t error_bytes)
 /* -1 after a line in error. */
 static int read_models(struct collect_analysis *a, char *error, size_t error_bytes)
 {
-	int err = collect_models_read(a->models, a->model, error, error_bytes);
+	int err = collect_models_read(a->models, a->o.model, error, error_bytes);
 	char *aside;
 
 	if (!err || err == -ENOENT)
 		return 0;
 	if (err != -EINVAL && err != -EPROTONOSUPPORT)
 		return -1;
-	if (asprintf(&aside, "%s.refused", a->model) < 0)
+	if (asprintf(&aside, "%s.refused", a->o.model) < 0)
 		return -1;
-	if (rename(a->model, aside)) {
-		snprintf(error, error_bytes, "%s is not valid and cannot be renamed: %s", a->model,
-			 strerror(errno));
+	if (rename(a->o.model, aside)) {
+		snprintf(error, error_bytes, "%s is not valid and cannot be renamed: %s",
+			 a->o.model, strerror(errno));
 		free(aside);
 		return -1;
 	}
 	base_logf(BASE_WARN, "analysis", "%s; learning again, file renamed to %s", error, aside);
 	free(aside);
-	/* Discards the valid part, too: a fleet that knows half its pods is hard to explain. */
-	collect_models_free(a->models);
-	a->models = collect_models_new();
-	if (!a->models) {
-		snprintf(error, error_bytes, "out of memory");
-		return -1;
-	}
-	collect_models_refused(a->models);
 	return 0;
 }
 
@@ -492,7 +481,6 @@ static void release(struct collect_analysis *a)
 	}
 	collect_models_free(a->models);
 	act_verdicts_free(a->verdicts);
-	free(a->model);
 	free(a->worker);
 	free(a);
 }
@@ -526,8 +514,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	for (unsigned int i = 0; i < o->workers; i++)
 		a->worker[i].a = a;
 	if (o->model) {
-		a->model = strdup(o->model);
-		if (!a->model || look_at_folder(o->model, error, error_bytes) ||
+		if (look_at_folder(o->model, error, error_bytes) ||
 		    read_models(a, error, error_bytes))
 			goto fail;
 	}
@@ -537,7 +524,7 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 			goto fail;
 	}
 	if (o->model && o->model_every_ns &&
-	    collect_models_start(a->models, a->model, o->model_every_ns)) {
+	    collect_models_start(a->models, a->o.model, o->model_every_ns)) {
 		snprintf(error, error_bytes, "no thread for --model-every");
 		goto fail;
 	}
@@ -562,8 +549,8 @@ int collect_analysis_free(struct collect_analysis *a)
 	if (!a)
 		return 0;
 	collect_models_stop(a->models);
-	if (a->model && (err = collect_models_write(a->models, a->model)))
-		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->model,
+	if (a->o.model && (err = collect_models_write(a->models, a->o.model)))
+		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->o.model,
 			  strerror(-err));
 	if (a->record) {
 		uint64_t lost = collect_record_lost(a->record);

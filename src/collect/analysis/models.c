@@ -41,7 +41,7 @@ struct collect_models {
 	pthread_t thread;
 	bool running;
 	int stop; /* eventfd: readable once the writer is to end */
-	char *path;
+	const char *path;
 	uint64_t every_ns, asked;
 };
 
@@ -64,17 +64,21 @@ void collect_models_stop(struct collect_models *m)
 	m->running = false;
 }
 
+static void clear(struct collect_models *m)
+{
+	while (m->count) {
+		free(m->model[--m->count].name);
+		free(m->model[m->count].bytes);
+	}
+}
+
 void collect_models_free(struct collect_models *m)
 {
 	if (!m)
 		return;
 	collect_models_stop(m);
-	for (uint32_t i = 0; i < m->count; i++) {
-		free(m->model[i].name);
-		free(m->model[i].bytes);
-	}
+	clear(m);
 	free(m->model);
-	free(m->path);
 	pthread_mutex_destroy(&m->lock);
 	free(m);
 }
@@ -239,13 +243,6 @@ void collect_models_stats(struct collect_models *m, struct collect_models_stats 
 	pthread_mutex_unlock(&m->lock);
 }
 
-void collect_models_refused(struct collect_models *m)
-{
-	pthread_mutex_lock(&m->lock);
-	m->stats.refused++;
-	pthread_mutex_unlock(&m->lock);
-}
-
 /* ---- reading ---- */
 
 struct models_in {
@@ -345,6 +342,13 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 	if (!err)
 		err = take(m, bytes, n);
 	free(bytes);
+	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
+		pthread_mutex_lock(&m->lock);
+		/* The valid part, too: a fleet that knows half its pods is hard to explain. */
+		clear(m);
+		m->stats.refused++;
+		pthread_mutex_unlock(&m->lock);
+	}
 	if (err)
 		snprintf(error, error_bytes, "%s: %s", path,
 			 err == -EINVAL ? "not a file of models, damaged or truncated"
@@ -492,9 +496,7 @@ int collect_models_start(struct collect_models *m, const char *path, uint64_t ev
 	int err;
 
 	m->every_ns = every_ns;
-	m->path = strdup(path);
-	if (!m->path)
-		return -ENOMEM;
+	m->path = path;
 	m->stop = eventfd(0, EFD_CLOEXEC);
 	err = m->stop < 0 ? -errno : -pthread_create(&m->thread, NULL, writer, m);
 	m->running = !err;

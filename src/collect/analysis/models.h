@@ -50,7 +50,8 @@ int collect_models_put(struct collect_models *m, const char *name, const void *b
 
 /*
  * Adds the models of a file. -ENOENT: no file; -EINVAL: not a file of models, truncated or damaged;
- * -EPROTONOSUPPORT: another version; or an error of reading. Not 0: error has one line.
+ * -EPROTONOSUPPORT: another version; after these two, m is empty and has counted the refusal. Or an
+ * error of reading. Not 0: error has one line.
  */
 int collect_models_read(struct collect_models *m, const char *path, char *error,
 			size_t error_bytes);
@@ -58,8 +59,9 @@ int collect_models_read(struct collect_models *m, const char *path, char *error,
 int collect_models_write(struct collect_models *m, const char *path);
 
 /*
- * Starts a thread that writes the file every every_ns (> 0). Before each write it changes
- * collect_models_asked(), upon which owners of pipelines call collect_models_keep(). 0 or -errno.
+ * Starts a thread that writes the file, whose path stays valid, every every_ns (> 0). Before each
+ * write it changes collect_models_asked(), upon which owners of pipelines call
+ * collect_models_keep(). 0 or -errno.
  */
 int collect_models_start(struct collect_models *m, const char *path, uint64_t every_ns);
 void collect_models_stop(struct collect_models *m); /* ends the thread */
@@ -70,7 +72,5 @@ struct collect_models_stats {
 	uint64_t failed;  /* failed writes */
 };
 void collect_models_stats(struct collect_models *m, struct collect_models_stats *out);
-/* Counts a refused file. */
-void collect_models_refused(struct collect_models *m);
 
 #endif

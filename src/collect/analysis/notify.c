@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <sidelight/attach.h>
 
@@ -51,10 +50,7 @@ struct collect_notify *collect_notify_new(struct collect_collector *c, uint64_t 
 {
 	struct collect_notify *t = calloc(1, sizeof(*t));
 
-	if (!t)
-		return NULL;
-	t->peer = calloc(c->hosts, sizeof(*t->peer));
-	if (!t->peer) {
+	if (!t || !(t->peer = calloc(c->hosts, sizeof(*t->peer)))) {
 		free(t);
 		return NULL;
 	}

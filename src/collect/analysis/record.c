@@ -2,7 +2,6 @@
 #include "collect/analysis/record.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -399,11 +398,7 @@ struct collect_record *collect_record_new(const char *dir, unsigned int workers,
 	}
 	if (err) {
 		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
-		if (r) {
-			free(r->dir);
-			free(r->worker);
-		}
-		free(r);
+		collect_record_free(r);
 		return NULL;
 	}
 	r->workers = workers;

@@ -7,7 +7,6 @@
 #include "collect/kernel/flows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "base/grow.h"
@@ -47,24 +46,22 @@ static enum region_fault table_make(const struct collect_table_type *type,
 	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	(void)type;
-	if (!t)
+	if (t)
+		fault = region_flows_info_parse(copy, length, &t->info);
+	if (!fault) {
+		t->reader.hot_at = t->info.hot;
+		t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
+		t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
+		t->page = calloc(t->pages, sizeof(*t->page));
+		fault = t->page ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
+	}
+	if (fault) {
+		free(t);
 		return fault;
-	fault = region_flows_info_parse(copy, length, &t->info);
-	if (fault)
-		goto fail;
-	t->reader.hot_at = t->info.hot;
-	t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
-	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
-	t->page = calloc(t->pages, sizeof(*t->page));
-	fault = t->page ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
-	if (fault)
-		goto fail;
+	}
 	relaxed_add(c->memory, sizeof(*t) + t->pages * sizeof(*t->page));
 	*out = &t->reader;
 	return REGION_FAULT_NONE;
-fail:
-	free(t);
-	return fault;
 }
 
 /* Makes pages for the slots as far as --tcp-flows and memory allow; returns how many fit. */

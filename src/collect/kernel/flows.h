@@ -1,15 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * flows.h - the flow table of a host.
- *
- * - flows.c reads it: hot line, owners, slots, journal (table_reader.h).
- * - flow_count.c counts each flow's changes since the last pass, exactly once.
- * - flow_owner.c names the cgroup that owns a flow.
- * - flow_view.c shows flows to other threads.
- *
- * The sums by workload are in workload.h. All state is the link's worker's unless it says
- * otherwise.
- */
+/* flows.h - the flow table of a host. All state is the link's worker's unless it says otherwise. */
 #ifndef SL_COLLECT_KERNEL_FLOWS_H
 #define SL_COLLECT_KERNEL_FLOWS_H
 

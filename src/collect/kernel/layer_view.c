@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* layer_view.c - the views of collect.h on latency of layers by workload. Blocks no worker. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"

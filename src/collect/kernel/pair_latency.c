@@ -9,7 +9,6 @@
  */
 #include "collect/kernel/pair_latency.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>

@@ -2,12 +2,10 @@
 /*
  * pair_latency.h - latency between two hosts that both record TCP segments at their devices
  * (sidelight/nic.h): segments sent by one are matched with those received by the other, by the
- * matcher of 'sidelight tcp net' (source/tcp/net_stat.h).
+ * matcher of 'sidelight tcp net' (source/tcp/net_stat.h). Each ring is READ ten times per second,
+ * beside the rounds. Workers hand over batches and do not wait.
  *
- * - segment_ring.c READs a host's ring ten times per second, beside the rounds.
- * - pair_latency.c is a thread that routes records to pairs, matches and counts.
- *
- * Workers hand over batches and do not wait. A pair is two hosts of which one sent to an address of
+ * A pair is two hosts of which one sent to an address of
  * the other; a host's addresses are those at its end of its own segments.
  */
 #ifndef SL_COLLECT_KERNEL_PAIR_LATENCY_H

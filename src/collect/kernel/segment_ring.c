@@ -75,12 +75,11 @@ static enum region_fault ring_make(const struct collect_table_type *type,
 				   uint64_t length, struct collect_table_reader **out)
 {
 	struct segment_ring *t = calloc(1, sizeof(*t));
-	enum region_fault fault;
+	enum region_fault fault = REGION_FAULT_MEMORY;
 
 	(void)type;
-	if (!t)
-		return REGION_FAULT_MEMORY;
-	fault = region_nic_info_parse(copy, length, &t->info);
+	if (t)
+		fault = region_nic_info_parse(copy, length, &t->info);
 	if (fault) {
 		free(t);
 		return fault;

@@ -62,26 +62,22 @@ static enum region_fault table_make(const struct collect_table_type *type,
 	struct collect_slot_table *t = calloc(1, sizeof(*t));
 	enum region_fault fault = REGION_FAULT_MEMORY;
 
-	if (!t)
+	if (t) {
+		t->kind = &collect_slot_kinds[type == &collect_tasks_type];
+		fault = t->kind->find(t, copy, length);
+	}
+	if (!fault) {
+		t->slots = t->stride > SLOT_MAX ? 0 : BASE_MIN(t->slots, TABLE_MAX / t->stride);
+		t->seen = calloc(t->slots + 1, sizeof(*t->seen));
+		fault = t->seen ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
+	}
+	if (fault) {
+		free(t);
 		return fault;
-	t->kind = &collect_slot_kinds[type == &collect_tasks_type];
-	fault = t->kind->find(t, copy, length);
-	if (fault)
-		goto fail;
-	if (t->stride > SLOT_MAX)
-		t->slots = 0;
-	if (t->slots > TABLE_MAX / t->stride)
-		t->slots = TABLE_MAX / t->stride;
-	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
-	fault = t->seen ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
-	if (fault)
-		goto fail;
+	}
 	relaxed_add(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
 	*out = &t->reader;
 	return REGION_FAULT_NONE;
-fail:
-	free(t);
-	return fault;
 }
 
 /* ---- the link's table ---- */

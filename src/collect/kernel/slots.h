@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * slots.h - tables of layers and of tasks, of which the collector reads the slots of groups and of
- * cgroups.
- *
- * - slots.c reads such a table: hot line, slots, losses (table_reader.h).
- * - slots_kind.c has what differs between the two: offsets, and what a line adds to a workload.
- *
- * The sums are in workload.h. All state is the link's worker's.
+ * cgroups. All state is the link's worker's.
  */
 #ifndef SL_COLLECT_KERNEL_SLOTS_H
 #define SL_COLLECT_KERNEL_SLOTS_H

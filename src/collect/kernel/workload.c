@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * workload.c - the sums of a workload's flows, layers and tasks, by role and port of the service,
- * in a synthetic region. Snapshots, history, index, exposition, analysis and the API treat it like
- * any other region.
+ * workload.c - the synthetic region of a workload. Snapshots, history, index, exposition, analysis
+ * and the API treat it like any other.
  *
  * --tcp-groups bounds the workloads with a role and a port; the rest goes to port "other" of its
  * workload, or to the workload "(other)" of its host. Groups are only appended, so that a column
@@ -71,23 +70,22 @@ static struct collect_workload *make(struct collect_link *l, const struct collec
 		instance = instance * SL_LINE_K0 + 1;
 	if (info && w)
 		r = collect_table_add(l, instance);
-	if (!r) {
-		free(info);
-		free(w);
-		return NULL;
+	if (r) {
+		info->instance = instance;
+		info->kind = SL_REGION_FLOWS;
+		info->start_ns = base_realtime_ns();
+		for (int i = 0; i < SL_CGROUP_TEXTS; i++)
+			label(info, &used, keys[i], who->name[i]);
 	}
-	info->instance = instance;
-	info->kind = SL_REGION_FLOWS;
-	info->start_ns = base_realtime_ns();
-	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
-		label(info, &used, keys[i], who->name[i]);
-	if (collect_region_synthesize(r, info, collect_host_name(l->host))) {
+	if (r && collect_region_synthesize(r, info, collect_host_name(l->host))) {
 		collect_table_remove(l, r);
-		free(info);
-		free(w);
-		return NULL;
+		r = NULL;
 	}
 	free(info);
+	if (!r) {
+		free(w);
+		return NULL;
+	}
 	collect_ref_get(&r->refs);
 	w->region = r;
 	w->key = key;

@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * workload.h - the sums of a workload's flows, layers and tasks, as ordinary series of a synthetic
- * region.
- *
- * - workload.c keeps the workloads and publishes them.
- * - workload_flows.c sums flows, by role and port.
- * - workload_layout.c names the cells.
- *
- * All state is the link's worker's.
+ * region. All state is the link's worker's.
  */
 #ifndef SL_COLLECT_KERNEL_WORKLOAD_H
 #define SL_COLLECT_KERNEL_WORKLOAD_H

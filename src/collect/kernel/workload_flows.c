@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* workload_flows.c - sums flows, by role and port of the service. */
 #include <math.h>
-#include <string.h>
 
 #include "base/base.h"
 #include "collect/kernel/workload.h"
