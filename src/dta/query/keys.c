@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* keys.c - keys in a key log: their list, and how many of them a store still finds. */
-#include "dta/query/json_internal.h"
+#include "dta/query/json.h"
 
 #include <errno.h>
 #include <math.h>

@@ -279,36 +279,29 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 
 	if (!strncmp(at, "unix:", 5) || *at == '/') {
 		at += *at == '/' ? 0 : 5;
-		if (!*at || strlen(at) >= sizeof(un->sun_path)) {
-			snprintf(error, error_bytes, "'%s': a socket's path has 1 to %zu bytes", at,
-				 sizeof(un->sun_path) - 1);
-			return -EINVAL;
-		}
+		if (!*at || strlen(at) >= sizeof(un->sun_path))
+			return base_fail(error, error_bytes, -EINVAL,
+					 "'%s': a socket's path has 1 to %zu bytes", at,
+					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
-		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host) {
-			snprintf(error, error_bytes, "'%s': RDMA needs a host: give --rdma-host",
-				 at);
-			return -EINVAL;
-		}
+		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host)
+			return base_fail(error, error_bytes, -EINVAL,
+					 "'%s': RDMA needs a host: give --rdma-host", at);
 		return 0;
 	}
-	if (c->opts.output == DTA_CLIENT_SHM) {
-		snprintf(error, error_bytes, "'%s': output shm needs unix:PATH", at);
-		return -EINVAL;
-	}
-	if (base_parse_address(at, host, sizeof(host), &port) || !port) {
-		snprintf(error, error_bytes, "'%s' is neither unix:PATH nor HOST:PORT", at);
-		return -EINVAL;
-	}
+	if (c->opts.output == DTA_CLIENT_SHM)
+		return base_fail(error, error_bytes, -EINVAL, "'%s': output shm needs unix:PATH",
+				 at);
+	if (base_parse_address(at, host, sizeof(host), &port) || !port)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "'%s' is neither unix:PATH nor HOST:PORT", at);
 	snprintf(c->host, sizeof(c->host), "%s", *host ? host : "localhost");
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(c->host, service, &hints, &found);
-	if (err) {
-		snprintf(error, error_bytes, "%s: %s", c->host, gai_strerror(err));
-		return -EINVAL;
-	}
+	if (err)
+		return base_fail(error, error_bytes, -EINVAL, "%s: %s", c->host, gai_strerror(err));
 	memcpy(&c->address, found->ai_addr, found->ai_addrlen);
 	c->address_bytes = found->ai_addrlen;
 	freeaddrinfo(found);
