@@ -100,10 +100,10 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 		out->epoch = e;
 		out->error_probability = ldexp(s.copies, -64);
 		if (dta_query_done(v, q, e, s.oldest, &out->result))
-			return;
+			break;
 	}
-	if (out->result !=
-	    SL_QUERY_FOUND) /* it may have been, in an epoch that was retired meanwhile */
+	/* It may have been found in an epoch that was retired meanwhile. */
+	if (out->result != SL_QUERY_FOUND)
 		out->bytes = 0;
 }
 

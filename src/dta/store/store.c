@@ -147,15 +147,12 @@ static void sections(const struct sl_store_config *c, struct sl_region_section s
 					  c->banks * sl_store_bank_stride(c)};
 }
 
-static bool name_fits(const char *name, size_t bytes)
+bool dta_name_fits(const char *name)
 {
-	if (!bytes || bytes > 63)
-		return false;
-	for (size_t i = 0; i < bytes; i++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-",
-			    name[i]))
-			return false;
-	return true;
+	const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.-");
+
+	return n && n < 64 && !name[n];
 }
 
 /* "store" NUL name NUL "tenant" NUL number NUL, and nothing else. */
@@ -217,7 +214,6 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	struct sl_store_config c;
 	struct dta_store_view v;
 	uint8_t text[128];
-	size_t name;
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
 		return base_fail(error, error_bytes, -EINVAL,
@@ -252,11 +248,11 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 		return base_fail(error, error_bytes, -EINVAL, "sections out of place");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
 		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
-	name = strnlen((char *)h.labels + 6, h.label_bytes - 6);
 	memset(&v, 0, sizeof(v));
-	if (!name_fits((char *)h.labels + 6, name))
+	if (snprintf(v.name, sizeof(v.name), "%.*s", (int)h.label_bytes - 6,
+		     (char *)h.labels + 6) >= (int)sizeof(v.name) ||
+	    !dta_name_fits(v.name))
 		return base_fail(error, error_bytes, -EINVAL, "invalid name");
-	memcpy(v.name, h.labels + 6, name);
 	if (h.label_bytes != labels(text, sizeof(text), v.name, c.tenant) ||
 	    memcmp(h.labels, text, h.label_bytes))
 		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
