@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * log.c - a line is one write(2), so that lines of threads and processes do not mix. Control
- * characters become '?': text from outside cannot forge a second line. Errors in words.
+ * characters become '?': text from outside cannot forge a second line.
  */
 #include "base/base.h"
 
@@ -57,16 +57,6 @@ void base_logf(enum base_level level, const char *component, const char *fmt, ..
 	if (write(STDERR_FILENO, line, n) < 0) {
 	}
 	errno = saved;
-}
-
-int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(why, bytes, fmt, ap);
-	va_end(ap);
-	return error;
 }
 
 bool base_log_allow(struct base_log_limit *limit)

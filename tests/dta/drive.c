@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "dta/io/raw_queue.h"
+#include "fabric/host.h"
 #include "dta/io/output_raw.h"
 
 #define BYTES	    (1u << 20)

@@ -23,7 +23,7 @@ struct dta_engine_store {
 	struct dta_object object;
 	const struct dta_engine_kind *kind;
 	void *state; /* the kind's */
-	struct engine_keylog *keylog;
+	struct dta_engine_keylog *keylog;
 	struct dta_engine_stats stats;
 	uint64_t epoch;
 	uint64_t bank;	 /* offset of the current bank in the object */
@@ -82,7 +82,7 @@ int dta_engine_wake(struct dta_engine *e, struct dta_engine_store *s);
 bool dta_engine_append_logged(struct dta_engine *e, struct dta_engine_store *log, uint32_t list,
 			      const void *value, uint32_t bytes);
 #define ENGINE_KEYLOG_PLACES 65536u
-struct engine_keylog {
+struct dta_engine_keylog {
 	bool marked; /* the log has this epoch's mark */
 	uint64_t seen[ENGINE_KEYLOG_PLACES];
 };

@@ -203,18 +203,14 @@ static int resolve(const char *address, struct addrinfo **found, char *error, si
 	uint16_t port;
 	int err;
 
-	if (base_parse_address(address, host, sizeof(host), &port)) {
-		snprintf(error, error_bytes, "'%s' is not HOST:PORT", address);
-		return -EINVAL;
-	}
+	if (base_parse_address(address, host, sizeof(host), &port))
+		return base_fail(error, error_bytes, -EINVAL, "'%s' is not HOST:PORT", address);
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(*host ? host : "::", service, &hints, found);
 	if (err && !*host) /* no IPv6 */
 		err = getaddrinfo("0.0.0.0", service, &hints, found);
-	if (err) {
-		snprintf(error, error_bytes, "%s: %s", address, gai_strerror(err));
-		return -EINVAL;
-	}
+	if (err)
+		return base_fail(error, error_bytes, -EINVAL, "%s: %s", address, gai_strerror(err));
 	return 0;
 }
 

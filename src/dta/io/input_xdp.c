@@ -4,7 +4,7 @@
  * the kernel received after all. Frames in the rings bypass the kernel's checks: they are checked
  * here.
  */
-#include "dta/io/xdp_internal.h"
+#include "dta/io/xdp.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,6 +4,7 @@
  * or a pcap file (draft-ietf-opsawg-pcap). Frames may leave by AF_XDP; the few answers still come
  * by the packet socket, so that the interface needs no program.
  */
+#include "base/base.h"
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
 
@@ -41,10 +42,8 @@ static int file_open(struct dta_raw_port *p, const struct dta_output_raw_opts *o
 	} head = {PCAP_MAGIC_NS, 2, 4, {0, 0}, 65535, PCAP_ETHERNET};
 
 	p->file = fopen(opts->file, "wbe");
-	if (!p->file || fwrite(&head, sizeof(head), 1, p->file) != 1) {
-		snprintf(error, bytes, "%s: %s", opts->file, strerror(errno));
-		return -errno;
-	}
+	if (!p->file || fwrite(&head, sizeof(head), 1, p->file) != 1)
+		return base_fail(error, bytes, -errno, "%s: %s", opts->file, strerror(errno));
 	/* A documentation address (RFC 5737) and a locally administered MAC. */
 	p->end = (struct dta_roce_end){
 		.gid = {[10] = 0xff, 0xff, 192, 0, 2, 1},
@@ -107,10 +106,9 @@ static int find_address(struct dta_raw_port *p, const struct dta_output_raw_opts
 		memset(wanted, 0, 10);
 		wanted[10] = wanted[11] = 0xff;
 		if (inet_pton(AF_INET, opts->address, wanted + 12) != 1 &&
-		    inet_pton(AF_INET6, opts->address, wanted) != 1) {
-			snprintf(error, bytes, "%s: not an address", opts->address);
-			return -EINVAL;
-		}
+		    inet_pton(AF_INET6, opts->address, wanted) != 1)
+			return base_fail(error, bytes, -EINVAL, "%s: not an address",
+					 opts->address);
 	}
 	if (getifaddrs(&all))
 		return -errno;
@@ -143,10 +141,9 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 	snprintf(req.ifr_name, sizeof(req.ifr_name), "%s", opts->interface);
 	if (ioctl(p->fd, SIOCGIFHWADDR, &req))
 		goto err;
-	if (req.ifr_hwaddr.sa_family != 1 /* ARPHRD_ETHER */) {
-		snprintf(error, bytes, "%s is not an Ethernet interface", opts->interface);
-		return -EINVAL;
-	}
+	if (req.ifr_hwaddr.sa_family != 1 /* ARPHRD_ETHER */)
+		return base_fail(error, bytes, -EINVAL, "%s is not an Ethernet interface",
+				 opts->interface);
 	memcpy(p->end.mac, req.ifr_hwaddr.sa_data, 6);
 	if (ioctl(p->fd, SIOCGIFMTU, &req))
 		goto err;
@@ -158,8 +155,7 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 			break;
 	return find_address(p, opts, error, bytes);
 err:
-	snprintf(error, bytes, "%s: %s", opts->interface, strerror(errno));
-	return -errno;
+	return base_fail(error, bytes, -errno, "%s: %s", opts->interface, strerror(errno));
 }
 
 /*
@@ -213,9 +209,8 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 	p->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (p->fd < 0) {
 		err = -errno;
-		snprintf(error, error_bytes, "packet socket: %s%s", strerror(-err),
-			 err == -EPERM ? " (it needs CAP_NET_RAW)" : "");
-		return err;
+		return base_fail(error, error_bytes, err, "packet socket: %s%s", strerror(-err),
+				 err == -EPERM ? " (it needs CAP_NET_RAW)" : "");
 	}
 	err = find_interface(p, opts, error, error_bytes);
 	if (!err && opts->xdp)

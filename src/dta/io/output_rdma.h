@@ -64,4 +64,16 @@ int dta_output_raw_ours(struct dta_output *o, struct dta_roce_end *ours);
  */
 int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *theirs);
 
+/* ---- raw: the store server's end ---- */
+
+struct fabric_host;
+/*
+ * Makes a queue pair towards theirs, whose numbers came in a "queue" message instead of by CM, and
+ * fills in ours, the answer. The host's came() is not asked. May wait for an ARP answer. 0;
+ * -EINVAL: theirs is invalid; -ENOSPC: max_queues; -errno of the device. fabric_host_queue_end()
+ * destroys it.
+ */
+int dta_raw_queue_new(struct fabric_host *h, const char *name, const struct dta_roce_end *theirs,
+		      struct dta_roce_end *ours, uint64_t *queue);
+
 #endif

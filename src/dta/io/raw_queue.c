@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* raw_queue.c - brings a queue pair up without CM. */
-#include "dta/io/raw_queue.h"
+/* raw_queue.c - the store server's end of a queue pair that output raw makes: up without CM. */
+#include "dta/io/output_rdma.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "fabric/host.h"
 #include "fabric/rdma.h"
 
 #define ATOMICS_MAX    128u

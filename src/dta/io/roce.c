@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "dta/io/roce.h"
 #include "dta/wire/endian.h"
-#include "base/text.h"
 
 #define ETHERNET      14u
 #define IPV4	      20u
@@ -66,6 +65,15 @@ static int of_hex(const json_t *j, uint8_t *out, size_t n)
 	return s ? base_unhex(out, s, n) : -EINVAL;
 }
 
+/* Checks bounds before narrowing. */
+static int number(const json_t *j, json_int_t max, uint32_t *out)
+{
+	const json_int_t v = json_integer_value(j);
+
+	*out = (uint32_t)v;
+	return json_is_integer(j) && v >= 0 && v <= max ? 0 : -EINVAL;
+}
+
 json_t *dta_roce_end_json(const struct dta_roce_end *e)
 {
 	char gid[33], mac[13];
@@ -79,22 +87,17 @@ json_t *dta_roce_end_json(const struct dta_roce_end *e)
 
 int dta_roce_end_of_json(const json_t *message, struct dta_roce_end *e)
 {
-	const json_t *qpn = json_object_get(message, "qpn"), *psn = json_object_get(message, "psn");
-	const json_t *mtu = json_object_get(message, "mtu");
-	json_int_t atomics = json_integer_value(json_object_get(message, "atomics"));
+	uint32_t mtu;
 
 	memset(e, 0, sizeof(*e));
-	/* Check bounds before narrowing. */
-	if (!json_is_integer(qpn) || json_integer_value(qpn) < 0 ||
-	    json_integer_value(qpn) > DTA_ROCE_24 || !json_is_integer(psn) ||
-	    json_integer_value(psn) < 0 || json_integer_value(psn) > DTA_ROCE_24 ||
-	    !json_is_integer(mtu) || json_integer_value(mtu) < 0 ||
-	    json_integer_value(mtu) > DTA_ROCE_MTU_MAX || atomics < 0 || atomics > 255)
+	if (number(json_object_get(message, "qpn"), DTA_ROCE_24, &e->qpn) ||
+	    number(json_object_get(message, "psn"), DTA_ROCE_24, &e->psn) ||
+	    number(json_object_get(message, "mtu"), DTA_ROCE_MTU_MAX, &mtu))
 		return -EINVAL;
-	e->qpn = (uint32_t)json_integer_value(qpn);
-	e->psn = (uint32_t)json_integer_value(psn);
-	e->mtu = (uint16_t)json_integer_value(mtu);
-	e->atomics = (uint32_t)atomics;
+	e->mtu = (uint16_t)mtu;
+	if (json_is_integer(json_object_get(message, "atomics")) &&
+	    number(json_object_get(message, "atomics"), 255, &e->atomics))
+		return -EINVAL;
 	if (of_hex(json_object_get(message, "gid"), e->gid, 16) ||
 	    of_hex(json_object_get(message, "mac"), e->mac, 6))
 		return -EINVAL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* xdp.c - XDP programs on interfaces, and their queues */
-#include "dta/io/xdp_internal.h"
+#include "dta/io/xdp.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -153,9 +153,9 @@ static int load(struct dta_xdp *x, struct interface *i, char *error, size_t erro
 	if (!err)
 		return 0;
 fail:
-	snprintf(error, error_bytes, "%s: cannot load the program: %s%s", i->name, strerror(-err),
-		 err == -EPERM ? " (it needs CAP_NET_ADMIN and CAP_BPF)" : "");
-	return err;
+	return base_fail(error, error_bytes, err, "%s: cannot load the program: %s%s", i->name,
+			 strerror(-err),
+			 err == -EPERM ? " (it needs CAP_NET_ADMIN and CAP_BPF)" : "");
 }
 
 static int link_to(struct interface *i, uint32_t mode)
@@ -177,11 +177,12 @@ static int attach(const struct dta_xdp *x, struct interface *i, char *error, siz
 		err = link_to(i, XDP_FLAGS_SKB_MODE);
 	snprintf(i->how, sizeof(i->how), "%s:%s", i->name, i->generic ? "generic" : "native");
 	if (err)
-		snprintf(error, error_bytes, "%s: cannot attach the program: %s", i->name,
-			 err == -EBUSY || err == -EEXIST ? "the interface has one already"
-			 : err == -EPERM		 ? "it needs CAP_NET_ADMIN"
-							 : strerror(-err));
-	return err;
+		return base_fail(error, error_bytes, err, "%s: cannot attach the program: %s",
+				 i->name,
+				 err == -EBUSY || err == -EEXIST ? "the interface has one already"
+				 : err == -EPERM		 ? "it needs CAP_NET_ADMIN"
+								 : strerror(-err));
+	return 0;
 }
 
 /* ---- open and close ---- */
@@ -236,11 +237,9 @@ static int add(struct dta_xdp *x, const char *what, char *error, size_t bytes)
 		errno = 0;
 		const unsigned long n = strtoul(colon + 1, &end, 10);
 
-		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues) {
-			snprintf(error, bytes, "%s: %s has the queues 0 to %u", what, name,
-				 i->queues - 1);
-			return -EINVAL;
-		}
+		if (colon[1] < '0' || colon[1] > '9' || *end || errno || n >= i->queues)
+			return base_fail(error, bytes, -EINVAL, "%s: %s has the queues 0 to %u",
+					 what, name, i->queues - 1);
 		from = (uint32_t)n;
 		to = from + 1;
 	}

@@ -53,4 +53,14 @@ void dta_xdp_close(struct dta_xdp *x);
  */
 bool dta_xdp_datagram(const struct dta_xsk_frame *frame, uint16_t port, struct dta_datagram *out);
 
+/* ---- for input_xdp.c ---- */
+
+/*
+ * Opens the socket of a queue (below dta_xdp_queues()) and redirects its packets there. NULL with
+ * errno and error.
+ */
+struct dta_xsk *dta_xdp_socket(struct dta_xdp *x, uint32_t queue, char *error, size_t error_bytes);
+uint16_t dta_xdp_port(const struct dta_xdp *x);
+bool dta_xdp_generic(const struct dta_xdp *x); /* for any interface */
+
 #endif

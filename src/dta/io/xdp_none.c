@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* xdp_none.c - a build without libxdp or eBPF: opening fails with a message */
-#include "dta/io/xdp_internal.h"
+#include "dta/io/xdp.h"
 
 #include <errno.h>
 #include <stdio.h>

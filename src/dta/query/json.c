@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dta/query/json_internal.h"
+#include "dta/query/json.h"
 
 #include <errno.h>
 #include <stdio.h>

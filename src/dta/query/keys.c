@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* keys.c - keys in a key log: their list, and how many of them a store still finds. */
-#include "dta/query/json_internal.h"
+#include "base/grow.h"
+#include "dta/query/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -57,7 +58,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
 	bool marked = false, wanted = !of;
-	struct found *more;
+	size_t room = *n;
 	uint32_t epoch;
 	int got;
 
@@ -70,10 +71,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	       ((got = dta_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
 		if (got <= 0)
 			continue;
-		more = realloc(*keys, (*n + (size_t)got) * sizeof(**keys));
-		if (!more)
+		if (!base_grow(keys, &room, *n + (size_t)got, sizeof(**keys)))
 			break;
-		*keys = more;
 		for (int i = 0; i < got; i++) {
 			const uint8_t *item = items + (size_t)i * size;
 			struct found *f = &(*keys)[*n];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query.c - key-write and increment by key; the load of a bank */
+/* query.c - key-write, postcards and increment by key; the load of a bank */
 #include "dta/store/hash_many.h"
 #include "dta/query/internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 int dta_query_choose(const uint32_t *agreed, uint32_t n, enum sl_query_policy policy,
 		     uint32_t consensus, enum sl_query_result *result)
@@ -99,10 +100,10 @@ void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q
 		out->epoch = e;
 		out->error_probability = ldexp(s.copies, -64);
 		if (dta_query_done(v, q, e, s.oldest, &out->result))
-			return;
+			break;
 	}
-	if (out->result !=
-	    SL_QUERY_FOUND) /* it may have been, in an epoch that was retired meanwhile */
+	/* It may have been found in an epoch that was retired meanwhile. */
+	if (out->result != SL_QUERY_FOUND)
 		out->bytes = 0;
 }
 
@@ -194,6 +195,69 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 		return 0;
 	}
 	return hits;
+}
+
+/* ---- postcards ---- */
+
+static int compare(const void *a, const void *b)
+{
+	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* A unit that verifies is still untrusted: a translator may be faulty. */
+static bool decode_path(const struct sl_store_config *c, const uint64_t *unit,
+			struct sl_postcard_answer *p)
+{
+	p->present = unit[1];
+	memcpy(&p->hops, unit + 2, 4);
+	memcpy(p->value, (const uint8_t *)unit + 20, 4ull * c->hops);
+	if (!p->hops || p->hops > c->hops || (p->hops < 64 && p->present >> p->hops))
+		return false;
+	return p->present != 0;
+}
+
+static void path_of_epoch(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
+			  uint32_t copies, const struct dta_query *q, const uint32_t *values,
+			  size_t count, struct sl_postcard_answer *out)
+{
+	const struct sl_store_config *c = v->config;
+	const uint64_t bytes = sl_store_path_bytes(c);
+	struct dta_query_candidates said;
+	int best;
+
+	dta_query_read_copies(v, epoch, h, copies, bytes, bytes - 8, &said);
+	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
+	if (best < 0)
+		return;
+	out->agreed = said.agreed[best];
+	if (!decode_path(c, said.unit[best], out)) {
+		out->result = SL_QUERY_CONFLICT;
+		return;
+	}
+	for (uint32_t i = 0; values && i < out->hops; i++)
+		if (out->present >> i & 1 &&
+		    !bsearch(&out->value[i], values, count, sizeof(*values), compare))
+			out->result = SL_QUERY_CONFLICT;
+}
+
+void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
+		   const uint32_t *values, size_t count, struct sl_postcard_answer *out)
+{
+	struct dta_query_search s;
+
+	memset(out, 0, sizeof(*out));
+	out->result = SL_QUERY_UNKNOWN;
+	if (!dta_query_begin(v, q, SL_STORE_POSTCARD, &s))
+		return;
+	for (uint64_t e = s.newest;; e--) {
+		path_of_epoch(v, e, s.h, s.copies, q, values, count, out);
+		out->epoch = e;
+		out->error_probability = ldexp(s.copies, -64);
+		if (dta_query_done(v, q, e, s.oldest, &out->result))
+			return;
+	}
 }
 
 /* ---- increment ---- */

@@ -90,15 +90,14 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable)
 }
 
 /* Maps o->fd. */
-static bool map(struct dta_store_object *o, bool writable, void **at, char *error, size_t bytes)
+static bool map(struct dta_store_object *o, bool writable, char *error, size_t bytes)
 {
-	*at = dta_store_map(o->fd, o->map_bytes, writable);
-	if (*at == MAP_FAILED) {
-		snprintf(error, bytes, "can't map %llu bytes: %s", (unsigned long long)o->map_bytes,
-			 strerror(errno));
-		return false;
-	}
-	o->view.map = *at;
+	void *at = dta_store_map(o->fd, o->map_bytes, writable);
+
+	if (at == MAP_FAILED)
+		return base_fail(error, bytes, false, "can't map %llu bytes: %s",
+				 (unsigned long long)o->map_bytes, strerror(errno));
+	o->view.map = at;
 	return true;
 }
 
@@ -166,7 +165,7 @@ void dta_store_object_collapse(struct dta_store_object *o)
  * enforces a cgroup's limit only when a page is touched, by SIGBUS: under a limit all pages are
  * touched now.
  */
-static const char *in_reserved(struct dta_store_object *o, const char *name, void **at, char *error,
+static const char *in_reserved(struct dta_store_object *o, const char *name, char *error,
 			       size_t bytes)
 {
 	static const char limited[] = "the hugetlb limit of its cgroup";
@@ -178,16 +177,16 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, voi
 	o->fd = memfd(name, o->map_bytes, true);
 	if (o->fd < 0)
 		return strerror(-o->fd);
-	if (map(o, true, at, error, bytes)) {
+	if (map(o, true, error, bytes)) {
 		/* EINVAL: Linux before 5.14 */
-		if (left == UINT64_MAX || !madvise(*at, o->map_bytes, MADV_POPULATE_WRITE) ||
-		    errno == EINVAL) {
+		if (left == UINT64_MAX ||
+		    !madvise(o->view.map, o->map_bytes, MADV_POPULATE_WRITE) || errno == EINVAL) {
 			o->pages = "huge";
 			o->huge_bytes = o->map_bytes;
 			return NULL;
 		}
 		err = errno;
-		munmap(*at, o->map_bytes);
+		munmap(o->view.map, o->map_bytes);
 	} else {
 		err = errno;
 	}
@@ -198,31 +197,27 @@ static const char *in_reserved(struct dta_store_object *o, const char *name, voi
 }
 
 static bool in_memory(struct dta_store_object *o, uint64_t need, const char *name,
-		      enum dta_stores_hugepages huge, void **at, char *error, size_t bytes)
+		      enum dta_stores_hugepages huge, char *error, size_t bytes)
 {
 	/* mmap() reserves the huge pages: too few of them fail here, not at a later write. */
 	if (huge != DTA_HUGE_NEVER && (huge == DTA_HUGE_ALWAYS || need >= HUGE_PAGE)) {
 		const char *why;
 
 		o->map_bytes = (need + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
-		why = in_reserved(o, name, at, error, bytes);
+		why = in_reserved(o, name, error, bytes);
 		if (!why)
 			return true;
-		if (huge == DTA_HUGE_ALWAYS) {
-			snprintf(
-				error, bytes,
+		if (huge == DTA_HUGE_ALWAYS)
+			return base_fail(
+				error, bytes, false,
 				"no huge pages for %llu MiB (%s): raise vm.nr_hugepages or the cgroup's hugetlb limit, or hugepages: auto",
 				(unsigned long long)(o->map_bytes >> 20), why);
-			return false;
-		}
 	}
 	o->map_bytes = need;
 	o->fd = memfd(name, need, false);
-	if (o->fd < 0) {
-		snprintf(error, bytes, "no memory file: %s", strerror(-o->fd));
-		return false;
-	}
-	if (!map(o, true, at, error, bytes))
+	if (o->fd < 0)
+		return base_fail(error, bytes, false, "no memory file: %s", strerror(-o->fd));
+	if (!map(o, true, error, bytes))
 		return false;
 	if (huge == DTA_HUGE_AUTO)
 		dta_store_object_collapse(o);
@@ -233,37 +228,28 @@ static bool in_memory(struct dta_store_object *o, uint64_t need, const char *nam
 
 static bool in_file(struct dta_store_object *o, uint64_t need, const char *name,
 		    const struct sl_store_config *c, const char *directory,
-		    enum dta_stores_hugepages huge, char **temporary, void **at, char *error,
-		    size_t bytes)
+		    enum dta_stores_hugepages huge, char **temporary, char *error, size_t bytes)
 {
 	int err;
 
 	if (asprintf(&o->path, "%s/%s.%u.%llu.store", directory, name, c->tenant,
 		     (unsigned long long)c->first_epoch) < 0 ||
-	    asprintf(temporary, "%s.new", o->path) < 0) {
-		snprintf(error, bytes, "out of memory");
-		return false;
-	}
-	if (!access(o->path, F_OK)) {
-		snprintf(error, bytes, "%s exists", o->path);
-		return false;
-	}
+	    asprintf(temporary, "%s.new", o->path) < 0)
+		return base_fail(error, bytes, false, "out of memory");
+	if (!access(o->path, F_OK))
+		return base_fail(error, bytes, false, "%s exists", o->path);
 	unlink(*temporary); /* left by a killed process */
 	o->fd = open(*temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (o->fd < 0) {
-		snprintf(error, bytes, "%s: %s", *temporary, strerror(errno));
-		return false;
-	}
+	if (o->fd < 0)
+		return base_fail(error, bytes, false, "%s: %s", *temporary, strerror(errno));
 	/* Allocate now: a full disk would raise SIGBUS at some later write. */
 	err = posix_fallocate(o->fd, 0, (off_t)need);
-	if (err) {
-		snprintf(error, bytes, "%s: no room for %llu bytes: %s", *temporary,
-			 (unsigned long long)need, strerror(err));
-		return false;
-	}
+	if (err)
+		return base_fail(error, bytes, false, "%s: no room for %llu bytes: %s", *temporary,
+				 (unsigned long long)need, strerror(err));
 	flock(o->fd, LOCK_EX | LOCK_NB);
 	o->map_bytes = need;
-	if (!map(o, true, at, error, bytes))
+	if (!map(o, true, error, bytes))
 		return false;
 	if (huge == DTA_HUGE_AUTO)
 		dta_store_object_collapse(o);
@@ -279,21 +265,18 @@ struct dta_store_object *dta_store_object_new(const struct sl_store_config *conf
 	uint64_t need = dta_store_object_bytes(config);
 	char *temporary = NULL;
 	char why[160];
-	void *at;
 	bool ok;
 
 	if (!o)
 		return NULL;
-	ok = directory ? in_file(o, need, name, config, directory, huge, &temporary, &at, error,
+	ok = directory ? in_file(o, need, name, config, directory, huge, &temporary, error,
 				 error_bytes)
-		       : in_memory(o, need, name, huge, &at, error, error_bytes);
+		       : in_memory(o, need, name, huge, error, error_bytes);
 	if (ok) {
-		dta_store_format(at, config, name);
-		ok = !dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why));
-		if (!ok) {
-			o->view.map = at;
+		dta_store_format(o->view.map, config, name);
+		ok = !dta_store_view(o->view.map, o->map_bytes, &o->view, why, sizeof(why));
+		if (!ok)
 			snprintf(error, error_bytes, "store '%s': %s", name, why);
-		}
 	}
 	/* The file appears complete, by rename. */
 	if (ok && temporary && rename(temporary, o->path)) {
@@ -321,7 +304,6 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	struct stat st;
 	char why[160];
 	bool memory;
-	void *at;
 
 	if (!o)
 		return NULL;
@@ -356,8 +338,8 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 			 (unsigned long long)o->map_bytes);
 		goto fail;
 	}
-	if (!map(o, writable, &at, why, sizeof(why)) ||
-	    dta_store_view(at, o->map_bytes, &o->view, why, sizeof(why))) {
+	if (!map(o, writable, why, sizeof(why)) ||
+	    dta_store_view(o->view.map, o->map_bytes, &o->view, why, sizeof(why))) {
 		snprintf(error, bytes, "%s: %s", path, why);
 		goto fail;
 	}
@@ -417,15 +399,13 @@ static bool same_geometry(const struct dta_store_object *o, const struct sl_stor
 	};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
-		if (numbers[i].file != numbers[i].wanted) {
-			snprintf(
-				error, bytes,
+		if (numbers[i].file != numbers[i].wanted)
+			return base_fail(
+				error, bytes, false,
 				"%s: %s: %llu in this file, %llu in the configuration; move the file away, or "
 				"resize the store while it runs",
 				o->path, numbers[i].name, (unsigned long long)numbers[i].file,
 				(unsigned long long)numbers[i].wanted);
-			return false;
-		}
 	return true;
 }
 

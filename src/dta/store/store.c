@@ -3,7 +3,6 @@
 #include "dta/store/store.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -59,17 +58,6 @@ uint32_t dta_store_sketch_of(const char *name)
 
 /* ---- configuration ---- */
 
-__attribute__((format(printf, 3, 4))) static int refuse(char *error, size_t bytes, const char *fmt,
-							...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(error, bytes, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
 struct dta_store_bound {
 	const char *name;
 	uint64_t value, min, max;
@@ -115,14 +103,15 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 
 	for (size_t i = 0; i < COUNT(bounds); i++)
 		if (bounds[i].value < bounds[i].min || bounds[i].value > bounds[i].max)
-			return refuse(error, error_bytes,
-				      "%s is %llu, but must be %llu to %llu for a store of kind %s",
-				      bounds[i].name, (unsigned long long)bounds[i].value,
-				      (unsigned long long)bounds[i].min,
-				      (unsigned long long)bounds[i].max, dta_store_kind_name(k));
+			return base_fail(
+				error, error_bytes, -EINVAL,
+				"%s is %llu, but must be %llu to %llu for a store of kind %s",
+				bounds[i].name, (unsigned long long)bounds[i].value,
+				(unsigned long long)bounds[i].min,
+				(unsigned long long)bounds[i].max, dta_store_kind_name(k));
 	for (size_t i = 0; i < COUNT(c->reserved); i++)
 		if (c->reserved[i])
-			return refuse(error, error_bytes, "reserved words are not 0");
+			return base_fail(error, error_bytes, -EINVAL, "reserved words are not 0");
 	/* Each factor is below 2^46 and each unit below 2^19: no product overflows 128 bits. */
 	if (kw)
 		bytes = (unsigned __int128)c->slots * sl_store_slot_bytes(c);
@@ -137,7 +126,7 @@ int dta_store_config_check(const struct sl_store_config *c, char *error, size_t 
 			 sizeof(struct sl_store_complete)) *
 			c->lanes;
 	if ((bytes + 4096) * c->banks > SL_STORE_SIZE_MAX - SL_STORE_BANKS_OFFSET)
-		return refuse(error, error_bytes, "larger than 2^46 bytes");
+		return base_fail(error, error_bytes, -EINVAL, "larger than 2^46 bytes");
 	return 0;
 }
 
@@ -158,15 +147,12 @@ static void sections(const struct sl_store_config *c, struct sl_region_section s
 					  c->banks * sl_store_bank_stride(c)};
 }
 
-static bool name_fits(const char *name, size_t bytes)
+bool dta_name_fits(const char *name)
 {
-	if (!bytes || bytes > 63)
-		return false;
-	for (size_t i = 0; i < bytes; i++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-",
-			    name[i]))
-			return false;
-	return true;
+	const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789_.-");
+
+	return n && n < 64 && !name[n];
 }
 
 /* "store" NUL name NUL "tenant" NUL number NUL, and nothing else. */
@@ -228,47 +214,48 @@ int dta_store_view(void *map, uint64_t bytes, struct dta_store_view *out, char *
 	struct sl_store_config c;
 	struct dta_store_view v;
 	uint8_t text[128];
-	size_t name;
 
 	if (bytes < SL_STORE_BANKS_OFFSET)
-		return refuse(error, error_bytes,
-			      "%llu bytes are too short for a store: truncated?",
-			      (unsigned long long)bytes);
+		return base_fail(error, error_bytes, -EINVAL,
+				 "%llu bytes are too short for a store: truncated?",
+				 (unsigned long long)bytes);
 	memcpy(&h, map, sizeof(h));
 	memcpy(&c, (uint8_t *)map + SL_STORE_CONFIG_OFFSET, sizeof(c));
 	if (memcmp(h.magic, SL_REGION_MAGIC, sizeof(h.magic)))
-		return refuse(error, error_bytes, "not a region of Sidelight");
+		return base_fail(error, error_bytes, -EINVAL, "not a region of Sidelight");
 	if (h.version != SL_REGION_VERSION)
-		return refuse(error, error_bytes, "version %u; this program supports version %d",
-			      h.version, SL_REGION_VERSION);
+		return base_fail(error, error_bytes, -EINVAL,
+				 "version %u; this program supports version %d", h.version,
+				 SL_REGION_VERSION);
 	if (h.check != sl_fnv1a(SL_FNV_BASIS, &h, offsetof(struct sl_region_header, check)))
-		return refuse(error, error_bytes, "header damaged (checksum)");
+		return base_fail(error, error_bytes, -EINVAL, "header damaged (checksum)");
 	if (h.kind != SL_REGION_STORE)
-		return refuse(error, error_bytes, "a region of kind %u, not a store", h.kind);
+		return base_fail(error, error_bytes, -EINVAL, "a region of kind %u, not a store",
+				 h.kind);
 	if (h.header_size != SL_HEADER_SIZE || !h.instance)
-		return refuse(error, error_bytes, "invalid header");
+		return base_fail(error, error_bytes, -EINVAL, "invalid header");
 	if (c.check != sl_fnv1a(SL_FNV_BASIS, &c, offsetof(struct sl_store_config, check)))
-		return refuse(error, error_bytes, "configuration damaged (checksum)");
+		return base_fail(error, error_bytes, -EINVAL, "configuration damaged (checksum)");
 	if (dta_store_config_check(&c, error, error_bytes))
 		return -EINVAL;
 	if (h.size != dta_store_object_bytes(&c))
-		return refuse(error, error_bytes, "size contradicts the configuration");
+		return base_fail(error, error_bytes, -EINVAL, "size contradicts the configuration");
 	if (h.size > bytes)
-		return refuse(error, error_bytes, "truncated: %llu bytes of %llu",
-			      (unsigned long long)bytes, (unsigned long long)h.size);
+		return base_fail(error, error_bytes, -EINVAL, "truncated: %llu bytes of %llu",
+				 (unsigned long long)bytes, (unsigned long long)h.size);
 	sections(&c, s);
 	if (h.section_count != 3 || memcmp(h.section, s, sizeof(s)))
-		return refuse(error, error_bytes, "sections out of place");
+		return base_fail(error, error_bytes, -EINVAL, "sections out of place");
 	if (h.label_bytes < 7 || h.label_bytes > sizeof(text) || memcmp(h.labels, "store", 6))
-		return refuse(error, error_bytes, "invalid labels");
-	name = strnlen((char *)h.labels + 6, h.label_bytes - 6);
+		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
 	memset(&v, 0, sizeof(v));
-	if (!name_fits((char *)h.labels + 6, name))
-		return refuse(error, error_bytes, "invalid name");
-	memcpy(v.name, h.labels + 6, name);
+	if (snprintf(v.name, sizeof(v.name), "%.*s", (int)h.label_bytes - 6,
+		     (char *)h.labels + 6) >= (int)sizeof(v.name) ||
+	    !dta_name_fits(v.name))
+		return base_fail(error, error_bytes, -EINVAL, "invalid name");
 	if (h.label_bytes != labels(text, sizeof(text), v.name, c.tenant) ||
 	    memcmp(h.labels, text, h.label_bytes))
-		return refuse(error, error_bytes, "invalid labels");
+		return base_fail(error, error_bytes, -EINVAL, "invalid labels");
 	v.config[0] = c;
 	v.map = map;
 	v.bytes = h.size;

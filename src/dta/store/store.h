@@ -39,9 +39,10 @@ void *dta_store_map(int fd, uint64_t bytes, bool writable);
 int dta_store_config_check(const struct sl_store_config *c, char *error, size_t error_bytes);
 /* The size of an object. */
 uint64_t dta_store_object_bytes(const struct sl_store_config *c);
+/* 1 to 63 of [a-zA-Z0-9_.-]: a name of a store, tenant or translator. */
+bool dta_name_fits(const char *name);
 /*
  * Writes header, configuration with its check, and epoch line into a zeroed mapping of that size.
- * name: 1 to 63 of [a-zA-Z0-9_.-].
  */
 void dta_store_format(void *map, const struct sl_store_config *c, const char *name);
 

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include "base/base.h"
+#include "base/grow.h"
 #include "dta/store/stores.h"
 
 #define VALUES_MAX (1u << 24)
@@ -22,15 +23,6 @@ struct dta_yaml_reader {
 	bool files; /* may open other files */
 };
 
-static bool name_fits(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n && n < 64 &&
-	       n == strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				 "0123456789_.-");
-}
-
 static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, char to[64])
 {
 	base_yaml_node node = base_yaml_get(r->y, mapping, key);
@@ -39,7 +31,7 @@ static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const cha
 	if (!node)
 		return;
 	base_yaml_string(r->y, node, key, &s);
-	if (!name_fits(s))
+	if (!dta_name_fits(s))
 		base_yaml_wrong(r->y, node,
 				"%s '%.64s' is not 1 to 63 of letters, digits, '_', '.', '-'", key,
 				s);
@@ -47,19 +39,29 @@ static void name_of(struct dta_yaml_reader *r, base_yaml_node mapping, const cha
 		memcpy(to, s, strlen(s) + 1);
 }
 
+static void wide(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key, uint64_t min,
+		 uint64_t max, uint64_t *out)
+{
+	base_yaml_u64(r->y, base_yaml_get(r->y, mapping, key), key, min, max, out);
+}
+
 static uint32_t number(struct dta_yaml_reader *r, base_yaml_node mapping, const char *key,
 		       uint64_t max, uint64_t otherwise)
 {
 	uint64_t v = otherwise;
 
-	base_yaml_u64(r->y, base_yaml_get(r->y, mapping, key), key, 0, max, &v);
+	wide(r, mapping, key, 0, max, &v);
 	return (uint32_t)v;
 }
 
-static char *keep(struct dta_yaml_reader *r, const char *s)
+/* A copy of a string; NULL without a node. */
+static char *text(struct dta_yaml_reader *r, base_yaml_node node, const char *what)
 {
-	char *copy = s ? strdup(s) : NULL;
+	const char *s = NULL;
+	char *copy;
 
+	base_yaml_string(r->y, node, what, &s);
+	copy = s ? strdup(s) : NULL;
 	if (s && !copy)
 		base_yaml_wrong(r->y, base_yaml_root(r->y), "out of memory");
 	return copy;
@@ -80,11 +82,9 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 	base_yaml_need(r->y, node, "number");
 	t->number = (uint16_t)number(r, node, "number", 65535, 0);
 	name_of(r, node, "name", t->name);
-	base_yaml_u64(r->y, base_yaml_get(r->y, node, "rate"), "rate", 0, UINT64_MAX >> 1,
-		      &t->rate);
+	wide(r, node, "rate", 0, UINT64_MAX >> 1, &t->rate);
 	t->burst = t->rate / 10 > 64 ? t->rate / 10 : 64;
-	base_yaml_u64(r->y, base_yaml_get(r->y, node, "burst"), "burst", 1, UINT64_MAX >> 1,
-		      &t->burst);
+	wide(r, node, "burst", 1, UINT64_MAX >> 1, &t->burst);
 	key = base_yaml_get(r->y, node, "key");
 	base_yaml_string(r->y, key, "key", &path);
 	if (path && r->files && !base_yaml_error(r->y)) {
@@ -142,14 +142,9 @@ static void values(struct dta_yaml_reader *r, base_yaml_node node, struct dta_st
 					"values %s: line %zu is not a number below 2^32", path, at);
 			break;
 		}
-		if (s->value_count == room) {
-			uint32_t *more = realloc(s->values, (room = room ? 2 * room : 256) * 4);
-
-			if (!more) {
-				base_yaml_wrong(r->y, node, "out of memory");
-				break;
-			}
-			s->values = more;
+		if (!BASE_GROW(s->values, s->value_count, room)) {
+			base_yaml_wrong(r->y, node, "out of memory");
+			break;
 		}
 		s->values[s->value_count++] = (uint32_t)v;
 	}
@@ -224,12 +219,9 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 			   c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_POSTCARD ? 2
 			   : c->kind == SL_STORE_INCREMENT ? c->rows > 1 ? 2 : 1
 							   : 0);
-	base_yaml_u64(r->y, base_yaml_get(r->y, node, "slots"), "slots", 1, SL_STORE_SIZE_MAX,
-		      &c->slots);
-	base_yaml_u64(r->y, base_yaml_get(r->y, node, "columns"), "columns", 1, SL_STORE_SIZE_MAX,
-		      &c->slots);
-	base_yaml_u64(r->y, base_yaml_get(r->y, node, "items"), "items", 1, SL_STORE_SIZE_MAX,
-		      &items);
+	wide(r, node, "slots", 1, SL_STORE_SIZE_MAX, &c->slots);
+	wide(r, node, "columns", 1, SL_STORE_SIZE_MAX, &c->slots);
+	wide(r, node, "items", 1, SL_STORE_SIZE_MAX, &items);
 	if (c->kind == SL_STORE_APPEND && c->batch)
 		c->slots = (items + c->batch - 1) / c->batch;
 	if (c->kind == SL_STORE_SKETCH) {
@@ -244,11 +236,8 @@ static void store(struct dta_yaml_reader *r, base_yaml_node node, struct dta_sto
 		/* Fixed by default, as reporters must place their keys in the same columns. */
 		s->seeded = true;
 	}
-	if (base_yaml_get(r->y, node, "seed")) {
-		base_yaml_u64(r->y, base_yaml_get(r->y, node, "seed"), "seed", 0, UINT64_MAX,
-			      &c->seed);
-		s->seeded = true;
-	}
+	wide(r, node, "seed", 0, UINT64_MAX, &c->seed);
+	s->seeded |= base_yaml_get(r->y, node, "seed") != 0;
 	if (!s->seeded && getrandom(&c->seed, sizeof(c->seed), 0) != sizeof(c->seed))
 		c->seed = base_now_ns();
 	base_yaml_duration(r->y, base_yaml_get(r->y, node, "epoch"), "epoch", &s->epoch_ns);
@@ -335,16 +324,12 @@ static void secret(struct dta_yaml_reader *r, base_yaml_node node)
 static void rdma(struct dta_yaml_reader *r, base_yaml_node node)
 {
 	static const char *const keys[] = {"device", "address", "port", "gid", "ib-port", NULL};
-	const char *s = NULL;
 
 	if (!node || !base_yaml_mapping(r->y, node, keys))
 		return;
 	r->c->rdma.enabled = true;
-	base_yaml_string(r->y, base_yaml_get(r->y, node, "device"), "device", &s);
-	r->c->rdma.device = keep(r, s);
-	s = NULL;
-	base_yaml_string(r->y, base_yaml_get(r->y, node, "address"), "address", &s);
-	r->c->rdma.address = keep(r, s);
+	r->c->rdma.device = text(r, base_yaml_get(r->y, node, "device"), "device");
+	r->c->rdma.address = text(r, base_yaml_get(r->y, node, "address"), "address");
 	r->c->rdma.port = (uint16_t)number(r, node, "port", 65535, 0);
 	r->c->rdma.ib_port = (int)number(r, node, "ib-port", 255, 1);
 	r->c->rdma.gid_index = base_yaml_get(r->y, node, "gid")
@@ -359,7 +344,6 @@ static void document(struct dta_yaml_reader *r)
 	static const char *const huge[] = {"auto", "always", "never", NULL};
 	struct dta_stores_config *c = r->c;
 	base_yaml_node root = base_yaml_root(r->y), node;
-	const char *s = NULL;
 	size_t n;
 	int i = 0;
 
@@ -373,14 +357,12 @@ static void document(struct dta_yaml_reader *r)
 	n = base_yaml_count(r->y, node);
 	c->listen.v = calloc(n + 1, sizeof(*c->listen.v));
 	for (size_t k = 0; c->listen.v && k < n; k++) {
-		s = NULL;
-		base_yaml_string(r->y, base_yaml_at(r->y, node, k), "listen", &s);
-		if (s)
-			c->listen.v[c->listen.n++] = keep(r, s);
+		char *where = text(r, base_yaml_at(r->y, node, k), "listen");
+
+		if (where)
+			c->listen.v[c->listen.n++] = where;
 	}
-	s = NULL;
-	base_yaml_string(r->y, base_yaml_get(r->y, root, "directory"), "directory", &s);
-	c->directory = keep(r, s);
+	c->directory = text(r, base_yaml_get(r->y, root, "directory"), "directory");
 	base_yaml_choice(r->y, base_yaml_get(r->y, root, "hugepages"), "hugepages", huge, &i);
 	c->hugepages = (enum dta_stores_hugepages)i;
 	base_yaml_duration(r->y, base_yaml_get(r->y, root, "drain"), "drain", &c->drain_ns);

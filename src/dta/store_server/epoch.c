@@ -137,12 +137,11 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 			dta_store_object_collapse(at);
 		err = dta_store_server_object_register(o, at);
 
-		if (err) {
-			snprintf(error, error_bytes,
-				 "store '%s': registering for RDMA failed: %s%s", spec->name,
-				 strerror(-err), err == -ENOMEM ? "; is ulimit -l too low?" : "");
-			return err;
-		}
+		if (err)
+			return base_fail(error, error_bytes, err,
+					 "store '%s': registering for RDMA failed: %s%s",
+					 spec->name, strerror(-err),
+					 err == -ENOMEM ? "; is ulimit -l too low?" : "");
 	}
 	s->spec->config.seed = newest->view.config->seed;
 	s->since_ns = base_realtime_ns();
@@ -299,11 +298,10 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		drop_old(o, s, OBJECTS_MAX - 1);
 	for (at = s->objects; at; at = at->older)
 		n++;
-	if (n >= OBJECTS_MAX || s->zeroing) {
-		snprintf(error, bytes, "store '%s': translators still write to the oldest memory",
-			 s->spec->name);
-		return -EBUSY;
-	}
+	if (n >= OBJECTS_MAX || s->zeroing)
+		return base_fail(error, bytes, -EBUSY,
+				 "store '%s': translators still write to the oldest memory",
+				 s->spec->name);
 	at = dta_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
 				  error, bytes);
 	if (!at)
@@ -392,25 +390,22 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		 now->rdma.port != is->rdma.port || now->rdma.ib_port != is->rdma.ib_port ||
 		 now->rdma.gid_index != is->rdma.gid_index)
 		what = "rdma";
-	if (what) {
-		snprintf(error, bytes, "%s: %s changed, which needs a restart", o->path, what);
-		return -EINVAL;
-	}
+	if (what)
+		return base_fail(error, bytes, -EINVAL, "%s: %s changed, which needs a restart",
+				 o->path, what);
 	for (size_t i = 0; i < is->tenant_count; i++) {
 		size_t k = 0;
 
 		while (k < now->tenant_count && now->tenants[k].number != is->tenants[i].number)
 			k++;
-		if (k == now->tenant_count) {
-			snprintf(error, bytes, "%s: tenant %u is gone, which needs a restart",
-				 o->path, is->tenants[i].number);
-			return -EINVAL;
-		}
+		if (k == now->tenant_count)
+			return base_fail(error, bytes, -EINVAL,
+					 "%s: tenant %u is gone, which needs a restart", o->path,
+					 is->tenants[i].number);
 	}
-	if (now->store_count != o->store_count) {
-		snprintf(error, bytes, "%s: adding or removing stores needs a restart", o->path);
-		return -EINVAL;
-	}
+	if (now->store_count != o->store_count)
+		return base_fail(error, bytes, -EINVAL,
+				 "%s: adding or removing stores needs a restart", o->path);
 	for (size_t i = 0; i < now->store_count; i++) {
 		const struct dta_store_spec *spec = o->stores[i].spec;
 		struct sl_store_config want = now->stores[i].config;
@@ -418,13 +413,11 @@ static int in_place(const struct dta_store_server *o, const struct dta_stores_co
 		want.slots = spec->config.slots;
 		want.seed = now->stores[i].seeded ? want.seed : spec->config.seed;
 		if (strcmp(spec->name, now->stores[i].name) ||
-		    memcmp(&want, &spec->config, sizeof(want))) {
-			snprintf(
-				error, bytes,
+		    memcmp(&want, &spec->config, sizeof(want)))
+			return base_fail(
+				error, bytes, -EINVAL,
 				"%s: store '%s' changed in more than its size, which needs a restart",
 				o->path, now->stores[i].name);
-			return -EINVAL;
-		}
 	}
 	return 0;
 }

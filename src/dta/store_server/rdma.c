@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 #include "dta/io/output_rdma.h"
-#include "dta/io/raw_queue.h"
+#include "fabric/host.h"
 
 #define REOPEN_NS 1000000000ull
 
@@ -113,10 +113,8 @@ int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t b
 	if (!c->rdma.enabled)
 		return 0;
 	o->host = fabric_host_open(&opts, why, sizeof(why));
-	if (!o->host) {
-		snprintf(error, bytes, "%s: rdma: %s", o->path, why);
-		return -1;
-	}
+	if (!o->host)
+		return base_fail(error, bytes, -1, "%s: rdma: %s", o->path, why);
 	err = fabric_host_let_write(o->host, &writers);
 	if (!err)
 		return 0;

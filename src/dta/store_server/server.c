@@ -66,16 +66,13 @@ static int listen_unix(const char *path, char *error, size_t bytes)
 	struct stat st;
 	int fd, err;
 
-	if (strlen(path) >= sizeof(a.sun_path)) {
-		snprintf(error, bytes, "%s: too long for a socket", path);
-		return -1;
-	}
+	if (strlen(path) >= sizeof(a.sun_path))
+		return base_fail(error, bytes, -1, "%s: too long for a socket", path);
 	strcpy(a.sun_path, path);
 	err = make_directory(path);
-	if (err) {
-		snprintf(error, bytes, "%s: making its directory failed: %s", path, strerror(-err));
-		return -1;
-	}
+	if (err)
+		return base_fail(error, bytes, -1, "%s: making its directory failed: %s", path,
+				 strerror(-err));
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !lstat(path, &st) && S_ISSOCK(st.st_mode)) {
 		if (!connect(fd, (struct sockaddr *)&a, sizeof(a)) || errno != ECONNREFUSED) {
@@ -106,16 +103,13 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	uint16_t port;
 	int fd, on = 1, err;
 
-	if (base_parse_address(where, host, sizeof(host), &port)) {
-		snprintf(error, bytes, "listen '%s' is neither a path nor HOST:PORT", where);
-		return -1;
-	}
+	if (base_parse_address(where, host, sizeof(host), &port))
+		return base_fail(error, bytes, -1, "listen '%s' is neither a path nor HOST:PORT",
+				 where);
 	snprintf(port_text, sizeof(port_text), "%u", port);
 	err = getaddrinfo(*host ? host : "127.0.0.1", port_text, &hints, &info);
-	if (err) {
-		snprintf(error, bytes, "listen '%s': %s", where, gai_strerror(err));
-		return -1;
-	}
+	if (err)
+		return base_fail(error, bytes, -1, "listen '%s': %s", where, gai_strerror(err));
 	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -140,11 +134,9 @@ static int listen_all(struct dta_store_server *o, char *error, size_t bytes)
 {
 	const struct base_strings *l = &o->config->listen;
 
-	if (l->n > LISTENERS_MAX) {
-		snprintf(error, bytes, "%s: more than %u addresses to listen on", o->path,
-			 LISTENERS_MAX);
-		return -EINVAL;
-	}
+	if (l->n > LISTENERS_MAX)
+		return base_fail(error, bytes, -EINVAL, "%s: more than %u addresses to listen on",
+				 o->path, LISTENERS_MAX);
 	for (size_t i = 0; i < l->n; i++) {
 		const char *where = l->v[i];
 		size_t n = o->listeners;

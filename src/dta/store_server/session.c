@@ -16,7 +16,6 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "dta/query/query.h"
-#include "base/text.h"
 
 #define ACCOUNT_BYTES_MAX 65536u
 
@@ -303,14 +302,12 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 {
 	const char *name = text(m, "name"), *output = text(m, "output"), *nonce = text(m, "nonce");
 	uint8_t ours[16], theirs[64];
-	size_t n = strlen(name);
 
 	if (c->state != CONN_NEW)
 		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
 		return refuse(c, "this collector speaks version 1 of the control channel");
-	if (!n || n >= sizeof(c->name) ||
-	    n != strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"))
+	if (!dta_name_fits(name))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
 	if (strlen(nonce) >= sizeof(c->nonce) || strlen(nonce) / 2 > sizeof(theirs) ||
 	    base_unhex(theirs, nonce, strlen(nonce) / 2))

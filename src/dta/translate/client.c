@@ -24,7 +24,6 @@
 #include "base/base.h"
 #include "base/text.h"
 #include "dta/translate/client_internal.h"
-#include "base/text.h"
 
 #define LOG		   "translate"
 #define BACKOFF_MAX_NS	   2000000000ull
@@ -182,27 +181,22 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	{
 		const char *hex = json_string_value(json_object_get(key, "key"));
 		const json_t *reporter = json_object_get(key, "reporter");
+		const bool removed = json_is_null(json_object_get(key, "key"));
+		const size_t length = hex ? strlen(hex) / 2 : 0;
 		uint8_t bytes[64];
 
-		if (json_is_null(json_object_get(key, "key"))) {
-			if (c->opts.key)
-				c->opts.key(c->opts.arg, (uint16_t)tenant,
-					    reporter ? json_integer_value(reporter) : -1, NULL, 0);
-			continue;
-		}
-		if (!hex || strlen(hex) / 2 > sizeof(bytes) ||
-		    base_unhex(bytes, hex, strlen(hex) / 2))
+		if (!removed && (!hex || length > sizeof(bytes) || base_unhex(bytes, hex, length)))
 			return "an invalid key";
 		if (c->opts.key)
 			c->opts.key(c->opts.arg, (uint16_t)tenant,
-				    reporter ? json_integer_value(reporter) : -1, bytes,
-				    strlen(hex) / 2);
+				    reporter ? json_integer_value(reporter) : -1,
+				    removed ? NULL : bytes, length);
 	}
 	return NULL;
 }
 
 /* Handles a message. NULL, or why the session must end. */
-static const char *handle_message(struct dta_client *c, const json_t *m, int fd, uint64_t now)
+static const char *handle_message(struct dta_client *c, const json_t *m, int fd)
 {
 	const char *type = json_string_value(json_object_get(m, "type"));
 
@@ -237,7 +231,6 @@ static const char *handle_message(struct dta_client *c, const json_t *m, int fd,
 		return dta_client_output_queue(c, m);
 	if (!strcmp(type, "ready"))
 		dta_client_stores_ready(c);
-	(void)now;
 	return NULL;
 }
 
@@ -257,7 +250,7 @@ static void read_messages(struct dta_client *c, uint64_t now)
 							  : strerror(errno));
 			return;
 		}
-		wrong = handle_message(c, m, fd, now);
+		wrong = handle_message(c, m, fd);
 		if (fd >= 0)
 			close(fd);
 		json_decref(m);
@@ -279,36 +272,29 @@ static int find_collector(struct dta_client *c, char *error, size_t error_bytes)
 
 	if (!strncmp(at, "unix:", 5) || *at == '/') {
 		at += *at == '/' ? 0 : 5;
-		if (!*at || strlen(at) >= sizeof(un->sun_path)) {
-			snprintf(error, error_bytes, "'%s': a socket's path has 1 to %zu bytes", at,
-				 sizeof(un->sun_path) - 1);
-			return -EINVAL;
-		}
+		if (!*at || strlen(at) >= sizeof(un->sun_path))
+			return base_fail(error, error_bytes, -EINVAL,
+					 "'%s': a socket's path has 1 to %zu bytes", at,
+					 sizeof(un->sun_path) - 1);
 		un->sun_family = AF_UNIX;
 		strcpy(un->sun_path, at);
 		c->address_bytes = sizeof(*un);
-		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host) {
-			snprintf(error, error_bytes, "'%s': RDMA needs a host: give --rdma-host",
-				 at);
-			return -EINVAL;
-		}
+		if (c->opts.output == DTA_CLIENT_VERBS && !c->opts.verbs.host)
+			return base_fail(error, error_bytes, -EINVAL,
+					 "'%s': RDMA needs a host: give --rdma-host", at);
 		return 0;
 	}
-	if (c->opts.output == DTA_CLIENT_SHM) {
-		snprintf(error, error_bytes, "'%s': output shm needs unix:PATH", at);
-		return -EINVAL;
-	}
-	if (base_parse_address(at, host, sizeof(host), &port) || !port) {
-		snprintf(error, error_bytes, "'%s' is neither unix:PATH nor HOST:PORT", at);
-		return -EINVAL;
-	}
+	if (c->opts.output == DTA_CLIENT_SHM)
+		return base_fail(error, error_bytes, -EINVAL, "'%s': output shm needs unix:PATH",
+				 at);
+	if (base_parse_address(at, host, sizeof(host), &port) || !port)
+		return base_fail(error, error_bytes, -EINVAL,
+				 "'%s' is neither unix:PATH nor HOST:PORT", at);
 	snprintf(c->host, sizeof(c->host), "%s", *host ? host : "localhost");
 	snprintf(service, sizeof(service), "%u", port);
 	err = getaddrinfo(c->host, service, &hints, &found);
-	if (err) {
-		snprintf(error, error_bytes, "%s: %s", c->host, gai_strerror(err));
-		return -EINVAL;
-	}
+	if (err)
+		return base_fail(error, error_bytes, -EINVAL, "%s: %s", c->host, gai_strerror(err));
 	memcpy(&c->address, found->ai_addr, found->ai_addrlen);
 	c->address_bytes = found->ai_addrlen;
 	freeaddrinfo(found);

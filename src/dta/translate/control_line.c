@@ -5,6 +5,8 @@
  */
 #include "dta/translate/control.h"
 
+#include "base/grow.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -129,15 +131,8 @@ static bool fill(struct dta_control_line *l)
 			   .msg_controllen = sizeof(control)};
 	ssize_t n;
 
-	if (l->room - l->used < 4096) {
-		size_t room = l->room ? 2 * l->room : 8192;
-		char *more = realloc(l->in, room);
-
-		if (!more)
-			return false;
-		l->in = more;
-		l->room = room;
-	}
+	if (!base_grow(&l->in, &l->room, l->used + 4096, 1))
+		return false;
 	iov = (struct iovec){l->in + l->used, l->room - l->used};
 	do
 		n = recvmsg(l->fd, &m, MSG_CMSG_CLOEXEC);

@@ -11,6 +11,8 @@
 #include <nettle/cmac.h>
 #include <nettle/memops.h>
 
+#include "base/base.h"
+#include "base/grow.h"
 #include "base/text.h"
 
 struct dta_key {
@@ -145,17 +147,10 @@ static uint64_t id_of(uint16_t tenant, int64_t reporter)
 /* The index of id, or where it belongs. */
 static size_t place(const struct dta_auth *a, uint64_t id)
 {
-	size_t low = 0, high = a->n;
+	size_t at;
 
-	while (low < high) {
-		size_t middle = (low + high) / 2;
-
-		if (a->entry[middle].id < id)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	BASE_LOWER_BOUND(at, 0, a->n, a->entry[at].id < id);
+	return at;
 }
 
 struct dta_auth *dta_auth_new(void)
@@ -199,18 +194,9 @@ int dta_auth_key(struct dta_auth *a, uint16_t tenant, int64_t reporter, const vo
 	}
 	if (!k)
 		return 0;
-	if (a->n == a->room) {
-		size_t room = a->room ? 2 * a->room : 16;
-		struct auth_entry *more = NULL;
-
-		if (room <= DTA_KEYS_MAX)
-			more = reallocarray(a->entry, room, sizeof(*more));
-		if (!more) {
-			dta_key_free(k);
-			return room > DTA_KEYS_MAX ? -ENOSPC : -ENOMEM;
-		}
-		a->entry = more;
-		a->room = room;
+	if (a->n == DTA_KEYS_MAX || !BASE_GROW(a->entry, a->n, a->room)) {
+		dta_key_free(k);
+		return a->n == DTA_KEYS_MAX ? -ENOSPC : -ENOMEM;
 	}
 	memmove(a->entry + at + 1, a->entry + at, (a->n - at) * sizeof(*a->entry));
 	a->entry[at] = (struct auth_entry){id, k};

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/* error.c - errors in words. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base.h"
+
+int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, bytes, fmt, ap);
+	va_end(ap);
+	return error;
+}
