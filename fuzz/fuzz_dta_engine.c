@@ -53,28 +53,22 @@ static int mood(struct moody *m, uint64_t offset, uint64_t bytes)
 }
 
 static int moody_write(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-		       const void *data, uint32_t bytes)
+		       const void *data, uint32_t bytes, const uint32_t *immediate)
 {
 	struct moody *m = (struct moody *)o;
 	int r = mood(m, offset, bytes);
 
 	(void)to;
+	(void)immediate;
 	if (!r && bytes)
 		memcpy(m->memory + offset, data, bytes);
 	return r;
 }
 
-static int moody_immediate(struct dta_output *o, const struct dta_object *to, uint64_t offset,
-			   const void *data, uint32_t bytes, uint32_t immediate)
-{
-	(void)immediate;
-	return moody_write(o, to, offset, data, bytes);
-}
-
 static int moody_add(struct dta_output *o, const struct dta_object *to, uint64_t offset,
 		     uint64_t addend)
 {
-	return moody_write(o, to, offset, &addend, 8);
+	return moody_write(o, to, offset, &addend, 8, NULL);
 }
 
 static void moody_flush(struct dta_output *o)
@@ -201,9 +195,7 @@ static void step(struct dta_engine *e, struct input *in, const struct sl_store_c
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct dta_output_ops ops = {
-		.name = "moody",
 		.write = moody_write,
-		.write_immediate = moody_immediate,
 		.add = moody_add,
 		.flush = moody_flush,
 		.drive = moody_drive,

@@ -424,9 +424,10 @@ static enum region_fault append_string(struct region_schema *s, const uint8_t *b
 		return REGION_FAULT_RECORD;
 	if (!grow(s, &s->strings, &s->string_capacity, s->string_count + 1, sizeof(*s->strings)))
 		return REGION_FAULT_MEMORY;
-	copy = strndup(text, r->name_bytes);
+	copy = calloc(1, (size_t)r->name_bytes + 1);
 	if (!copy)
 		return REGION_FAULT_MEMORY;
+	memcpy(copy, text, r->name_bytes);
 	s->strings[s->string_count++] = (struct region_schema_string){r->id, copy};
 	s->bytes += (size_t)r->name_bytes + 1;
 	return REGION_FAULT_NONE;
