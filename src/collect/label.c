@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/label.h"
 #include "collect/layout.h"
 
 #define PREFIX "exported_"

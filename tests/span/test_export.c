@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/test.h"
+#include "collect/trace/export.h"
 #include "collect/trace/internal.h"
 
 /* In place of export/otlp.c. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collect/trace/export.h"
 #include "collect/trace/internal.h"
 
 #define RESOURCE 5u
