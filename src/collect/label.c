@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "collect/label.h"
-#include "collect/layout.h"
 
 #define PREFIX "exported_"
 

@@ -9,7 +9,6 @@
 
 #include "support/test.h"
 #include "collect/trace/export.h"
-#include "collect/trace/internal.h"
 
 /* In place of export/otlp.c. */
 static struct {

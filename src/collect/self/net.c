@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/host.h"
 #include "collect/kernel/pair_latency.h"
 #include "collect/self/self.h"
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "collect/trace/export.h"
-#include "collect/trace/internal.h"
 
 #define RESOURCE 5u
 
