@@ -59,17 +59,18 @@ uint64_t agent_timer_next_due(const struct agent *a)
 void agent_timer_init(struct agent *a)
 {
 	const struct agent_timer_queue all[TIMER_COUNT] = {
-		[TIMER_ORPHAN] = {50 * MS, agent_region_timer_orphan},
-		[TIMER_RESTORED] = {3000 * MS, agent_region_timer_orphan},
-		[TIMER_GRACE] = {a->o.grace_ns, agent_region_timer_grace},
-		[TIMER_QUARANTINE] = {2 * a->o.lease_ns, agent_region_timer_quarantine},
-		[TIMER_SILENT] = {10000 * MS, agent_conn_timer},
-		[TIMER_BLOCKED] = {5000 * MS, agent_conn_timer},
-		[TIMER_IDLE] = {a->o.rest_idle_ns, agent_proxy_timer_idle},
-		[TIMER_SETTLE] = {a->o.rdma_settle_ns, agent_rdma_timer_settle},
-		[TIMER_RELEASE] = {2 * a->o.lease_ns, agent_rdma_timer_release},
-		[TIMER_REOPEN] = {1000 * MS, agent_rdma_timer_reopen},
-		[TIMER_TCP] = {5000 * MS, agent_tcp_timer},
+		[TIMER_ORPHAN] = {.delay = 50 * MS, .fn = agent_region_timer_orphan},
+		[TIMER_RESTORED] = {.delay = 3000 * MS, .fn = agent_region_timer_orphan},
+		[TIMER_GRACE] = {.delay = a->o.grace_ns, .fn = agent_region_timer_grace},
+		[TIMER_QUARANTINE] = {.delay = 2 * a->o.lease_ns,
+				      .fn = agent_region_timer_quarantine},
+		[TIMER_SILENT] = {.delay = 10000 * MS, .fn = agent_conn_timer},
+		[TIMER_BLOCKED] = {.delay = 5000 * MS, .fn = agent_conn_timer},
+		[TIMER_IDLE] = {.delay = a->o.rest_idle_ns, .fn = agent_proxy_timer_idle},
+		[TIMER_SETTLE] = {.delay = a->o.rdma_settle_ns, .fn = agent_rdma_timer_settle},
+		[TIMER_RELEASE] = {.delay = 2 * a->o.lease_ns, .fn = agent_rdma_timer_release},
+		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
+		[TIMER_TCP] = {.delay = 5000 * MS, .fn = agent_tcp_timer},
 	};
 
 	memcpy(a->timers, all, sizeof(all));

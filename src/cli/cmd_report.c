@@ -40,18 +40,21 @@ static const struct primitive {
 	int first, numbers; /* words that are numbers of 32 bits */
 	const char *not_numbers;
 } primitives[] = {
-	[KEYWRITE] = {"keywrite", "KEY VALUE", 2, 2, true, true, 1, SL_STORE_VALUE_MAX},
-	[APPEND] = {"append", "LIST VALUE", 2, 2, false, false, 1, SL_STORE_VALUE_MAX, 0, 1,
-		    "the list is not a number"},
-	[INCREMENT] = {"increment", "KEY [N]", 1, 2, true, true},
-	[POSTCARD] = {"postcard", "KEY HOP HOPS DATA", 4, 4, true, true, 0, 0, 1, 3,
-		      "hop, hops and data are not numbers"},
-	[SKETCH] = {"sketch", "EPOCH ROW COLUMN CELL...", 4, WORDS_MAX, false, false, 0, 0, 0, 3,
-		    "epoch, row and column are not numbers"},
-	[REGISTERS] = {"registers", "EPOCH COLUMN REGISTERS", 3, 3, false, false, 2, LINE_BYTES / 2,
-		       0, 2, "epoch and column are not numbers"},
-	[SKETCH_END] = {"sketch-end", "EPOCH", 1, 1, false, false, 0, 0, 0, 1,
-			"the epoch is not a number"},
+	[KEYWRITE] = {"keywrite", "KEY VALUE", 2, 2, .copies = true, .key = true, .value = 1,
+		      .value_most = SL_STORE_VALUE_MAX},
+	[APPEND] = {"append", "LIST VALUE", 2, 2, .value = 1, .value_most = SL_STORE_VALUE_MAX,
+		    .numbers = 1, .not_numbers = "the list is not a number"},
+	[INCREMENT] = {"increment", "KEY [N]", 1, 2, .copies = true, .key = true},
+	[POSTCARD] = {"postcard", "KEY HOP HOPS DATA", 4, 4, .copies = true, .key = true,
+		      .first = 1, .numbers = 3,
+		      .not_numbers = "hop, hops and data are not numbers"},
+	[SKETCH] = {"sketch", "EPOCH ROW COLUMN CELL...", 4, WORDS_MAX, .numbers = 3,
+		    .not_numbers = "epoch, row and column are not numbers"},
+	[REGISTERS] = {"registers", "EPOCH COLUMN REGISTERS", 3, 3, .value = 2,
+		       .value_most = LINE_BYTES / 2, .numbers = 2,
+		       .not_numbers = "epoch and column are not numbers"},
+	[SKETCH_END] = {"sketch-end", "EPOCH", 1, 1, .numbers = 1,
+			.not_numbers = "the epoch is not a number"},
 };
 #define PRIMITIVES (sizeof(primitives) / sizeof(*primitives))
 

@@ -18,9 +18,14 @@ void collect_series_id_format(struct collect_series_id id, char out[COLLECT_SERI
 
 int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 {
-	if (bytes < 1 || bytes > 16 || strspn(s, "0123456789abcdefABCDEF") != bytes)
+	char digits[17] = "";
+
+	if (bytes < 1 || bytes > 16)
 		return -EINVAL;
-	*instance = strtoull(s, NULL, 16);
+	memcpy(digits, s, bytes);
+	if (strspn(digits, "0123456789abcdefABCDEF") != bytes)
+		return -EINVAL;
+	*instance = strtoull(digits, NULL, 16);
 	return 0;
 }
 
