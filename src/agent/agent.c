@@ -14,10 +14,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "agent/closer.h"
 #include "agent/conn.h"
+#include "agent/directory.h"
 #include "agent/internal.h"
+#include "agent/listen.h"
 #include "agent/peer.h"
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
+#include "agent/self.h"
+#include "agent/store.h"
+#include "agent/tcp.h"
 
 #define MS 1000000ull
 

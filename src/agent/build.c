@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "region/text.h"

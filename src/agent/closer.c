@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/closer.h"
 #include "agent/internal.h"
 
 #define QUEUE 64u

@@ -17,9 +17,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/peer.h"
 #include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
 #define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
 #define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */

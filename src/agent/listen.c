@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/internal.h"
+#include "agent/listen.h"
 
 /* 1: a server answers; 0: none does, or there is no socket; -errno. */
 static int answers(const struct sockaddr_un *addr)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "agent/build.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 #include "region/text.h"

@@ -24,7 +24,9 @@
 
 #include <sys/epoll.h>
 
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/verdict.h"
 
 #define PAGE	      4096u
 #define GROUP_REGIONS 16u

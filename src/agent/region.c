@@ -26,10 +26,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "agent/build.h"
 #include "agent/conn.h"
+#include "agent/directory.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/store.h"
 
 #define TMPFS_MAGIC_ 0x01021994
 

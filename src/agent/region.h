@@ -3,6 +3,8 @@
 #ifndef SL_AGENT_REGION_H
 #define SL_AGENT_REGION_H
 
+#include <sidelight/attach.h>
+
 #include "agent/internal.h"
 #include "region/decode.h"
 
@@ -72,25 +74,5 @@ void agent_region_timer_orphan(struct agent *a, struct agent_timer *t);
 void agent_region_timer_grace(struct agent *a, struct agent_timer *t);
 void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t);
 const char *agent_region_label(const struct agent_region *r, const char *key); /* "" if none */
-
-/* ---- build.c: regions that the agent creates itself ---- */
-
-struct agent_build {
-	uint32_t kind;
-	uint64_t size;
-	const struct sl_region_section *section;
-	uint32_t section_count;
-	const struct region_text_label *labels;
-	size_t label_count;
-};
-
-/* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */
-int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
-		       uint64_t *instance);
-void agent_line_store(uint64_t *to,
-		      const uint64_t cells[7]); /* a whole line that only the agent writes */
-void agent_line_set(uint64_t *line, unsigned int cell,
-		    uint64_t v);    /* one cell; others may add to the line */
-int agent_reopen_read_only(int fd); /* a descriptor or -errno */
 
 #endif

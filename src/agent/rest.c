@@ -17,7 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/rdma.h"
 #include "agent/rest.h"
+#include "agent/tcp.h"
 #include "http/http.h"
 
 #define TOKEN_MIN 16u

@@ -26,6 +26,9 @@ struct agent_rest_reply {
 	struct agent_layout *layout; /* for agent_layout_read() and agent_layout_done() */
 };
 
+int agent_rest_init(struct agent *a, char *error, size_t bytes);
+void agent_rest_fini(struct agent *a); /* without the lock: waits for handlers */
+
 /* Finds the route and fills the reply. Takes the lock itself. */
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/rest.h"
+#include "agent/status.h"
 #include "region/decode.h"
 
 /* A stream of regions: the lock is held only while one is copied, and the copy is decoded. */

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "agent/rest.h"
+#include "agent/status.h"
 #include "region/text.h"
 
 /* ---- POST /metrics ---- */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/rest.h"
+#include "agent/tcp.h"
 #include "source/tcp/tcp.h"
 
 #define LIST_MOST 256u

@@ -12,7 +12,10 @@
 #include <sidelight/sidelight.h>
 
 #include "agent/peer.h"
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/self.h"
+#include "agent/tcp.h"
 
 #define PREFIX	      "sidelight_agent_"
 #define OFFSET(field) offsetof(struct agent_counters, field)

@@ -14,7 +14,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "agent/build.h"
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/status.h"
+#include "agent/verdict.h"
 
 #define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
 

@@ -15,6 +15,7 @@
 
 #include "agent/peer.h"
 #include "agent/region.h"
+#include "agent/store.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>

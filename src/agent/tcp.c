@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "agent/region.h"
+#include "agent/tcp.h"
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 

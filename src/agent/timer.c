@@ -6,7 +6,9 @@
 
 #include "agent/conn.h"
 #include "agent/proxy.h"
+#include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/tcp.h"
 
 #define MS 1000000ull
 

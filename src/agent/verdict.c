@@ -14,6 +14,7 @@
 
 #include "agent/conn.h"
 #include "agent/region.h"
+#include "agent/verdict.h"
 
 #define GAP_NS 10000000u /* between two messages to one publisher */
 

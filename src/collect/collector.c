@@ -10,8 +10,12 @@
 #include <unistd.h>
 
 #include "base/base.h"
+#include "collect/control.h"
+#include "collect/host.h"
+#include "collect/index.h"
 #include "collect/kernel/segment_ring.h"
 #include "collect/link/link.h"
+#include "collect/worker.h"
 
 static void defaults(struct collect_collector_opts *o)
 {

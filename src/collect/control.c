@@ -11,7 +11,11 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "collect/control.h"
+#include "collect/index.h"
 #include "collect/kernel/workload_layout.h"
+#include "collect/ref.h"
+#include "collect/worker.h"
 
 #define INDEX_NS 100000000u  /* between two indexes, at least */
 #define TRIM_NS	 1000000000u /* between two attempts to return memory to the system */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/link/link.h"
 
 /* The link of an instance, also across reconnects. */

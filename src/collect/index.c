@@ -11,6 +11,9 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "collect/index.h"
+#include "collect/ref.h"
+#include "collect/self/families.h"
 
 /* ---- references ---- */
 

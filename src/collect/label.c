@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/layout.h"
+#include "collect/label.h"
 
 #define PREFIX "exported_"
 

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "collect/collector_internal.h"
+#include "collect/ref.h"
 
 int collect_defs_init(struct collect_defs *d)
 {

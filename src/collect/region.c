@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collect/control.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/ref.h"
 
 struct collect_region *collect_region_new(struct collect_link *l, uint64_t instance, uint64_t age)
 {

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "collect/collector_internal.h"
+#include "collect/ref.h"
+#include "collect/worker.h"
 
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 					      struct collect_worker *w, uint64_t seed)

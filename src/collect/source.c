@@ -10,6 +10,8 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "collect/index.h"
+#include "collect/self/families.h"
 
 enum { HIDDEN, SHOWN, SHOWN_DEAD };
 

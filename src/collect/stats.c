@@ -5,7 +5,10 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
+#include "collect/index.h"
 #include "collect/link/link.h"
+#include "collect/worker.h"
 
 /* ---- hosts ---- */
 

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/worker.h"
 
 #define SPIN_NS	       30000u  /* spin first: completions take microseconds */
 #define NAP_NS	       50000u  /* then sleep */

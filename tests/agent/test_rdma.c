@@ -5,6 +5,7 @@
  * devices.
  */
 #include "fixture.h"
+#include "agent/rdma.h"
 
 /* ---- a device ---- */
 

@@ -4,6 +4,7 @@
  * does.
  */
 #include "../agent/fixture.h"
+#include "agent/verdict.h"
 
 #include <sys/socket.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "support/test.h"
-#include "collect/trace/internal.h"
+#include "collect/trace/export.h"
 
 /* In place of export/otlp.c. */
 static struct {

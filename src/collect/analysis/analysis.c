@@ -20,9 +20,10 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/analysis/features.h"
-#include "collect/collector_internal.h"
 #include "collect/analysis/models.h"
 #include "collect/analysis/record.h"
+#include "collect/collector_internal.h"
+#include "collect/worker.h"
 
 #define FEATURES_MIN 64u
 #define FEATURES_MAX 512u	       /* a detector's memory may grow by the square */

@@ -10,6 +10,8 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "collect/host.h"
+#include "collect/index.h"
 
 #define RENEWALS     3u		 /* per validity of a verdict */
 #define AGAIN_NS     5000000000u /* least time between two full repeats to a host that reconnects */

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 #include "base/base.h"
-#include "collect/collector_internal.h"
 #include "collect/analysis/sender_hist.h"
+#include "collect/collector_internal.h"
+#include "collect/index.h"
 
 #define POINTS	  16384u	 /* per series, at a time */
 #define LOOK_NS	  500000000u	 /* between two looks for pods */

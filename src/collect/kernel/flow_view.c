@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* flow_view.c - the views of collect.h on flows and flow tables. Blocks no worker. */
 #include "base/base.h"
+#include "collect/host.h"
+#include "collect/index.h"
 #include "collect/kernel/flows.h"
 #include "region/listeners.h"
 

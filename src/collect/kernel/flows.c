@@ -10,6 +10,10 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "collect/host.h"
+#include "collect/link/region_state.h"
+#include "collect/ref.h"
+#include "collect/worker.h"
 
 #define SLOTS_PER_READ (TABLE_READ_MAX / SL_FLOW_SIZE)
 #define LINES_PER_READ (TABLE_READ_MAX / SL_LINE_SIZE)

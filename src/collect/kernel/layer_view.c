@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
+#include "collect/index.h"
 #include "collect/kernel/flows.h"
 
 static const char *label_of(const struct region_metric *m, const char *key)

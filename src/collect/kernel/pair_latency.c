@@ -15,6 +15,7 @@
 
 #include "base/base.h"
 #include "collect/collector_internal.h"
+#include "collect/host.h"
 #include "collect/kernel/segment_ring.h"
 
 #define COUNT_NS	 1000000000u

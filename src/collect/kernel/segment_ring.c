@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/worker.h"
 #include "region/nic.h"
 
 #define PERIOD_MAX_NS	 100000000u /* a ring of 65,536 takes 650,000 segments per second */

@@ -16,6 +16,8 @@
 
 #include "base/base.h"
 #include "collect/kernel/flows.h"
+#include "collect/link/region_state.h"
+#include "collect/worker.h"
 
 #define SLOT_MAX  (1u << 18)  /* bytes; a cgroup of 409 CPUs */
 #define TABLE_MAX (32u << 20) /* bytes of slots read per table */

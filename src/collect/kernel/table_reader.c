@@ -3,7 +3,12 @@
 #include "collect/kernel/table_reader.h"
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/workload.h"
+#include "collect/link/directory.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define HOT_MAX_NS 5000000000u /* drop a table whose hot line does not settle for this long */
 

@@ -12,7 +12,13 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "collect/host.h"
 #include "collect/kernel/slots.h"
+#include "collect/kernel/workload.h"
+#include "collect/link/pass.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
+#include "collect/ref.h"
 
 #define PORTS_MAX 16u		/* per workload and role: more are not services */
 #define IDLE_NS	  600000000000u /* a workload without a connection expires after this long */

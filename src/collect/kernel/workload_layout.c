@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collect/collector_internal.h"
 #include "collect/kernel/workload_layout.h"
 
 const uint32_t collect_workload_part_cells[WORKLOAD_PARTS] = {

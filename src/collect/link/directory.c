@@ -7,7 +7,12 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/link/directory.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define RETRY_NS	1000000u    /* after a hot line that did not settle or is not valid */
 #define HEADER_RETRY_NS 100000000u  /* after a header that could not be read */

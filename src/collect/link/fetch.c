@@ -10,7 +10,11 @@
 #include <stdlib.h>
 
 #include "base/base.h"
+#include "collect/index.h"
+#include "collect/link/directory.h"
+#include "collect/link/fetch.h"
 #include "collect/link/link.h"
+#include "collect/ref.h"
 
 #define FETCHES_OUT 8u /* in flight: most of the landing memory is for the rounds */
 

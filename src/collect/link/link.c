@@ -13,8 +13,16 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/kernel/workload.h"
+#include "collect/link/directory.h"
+#include "collect/link/fetch.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_setup.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define DRIVE_NS  5000000u    /* between two calls of fabric_drive() within a round */
 #define STATS_NS  100000000u  /* between two copies of the fabric's counters */

@@ -9,39 +9,10 @@
 #include <pthread.h>
 
 #include "collect/collector_internal.h"
+#include "collect/link/reads.h"
 #include "region/layers.h"
 
-struct collect_fetch;
-struct collect_op;
 struct collect_workload;
-
-#define LINK_OPS   512u
-#define LINK_TRIES 4u /* READs of a line that does not settle, per round */
-
-/* What a kind of READ does with its result. NULL functions do nothing. */
-struct collect_op_kind {
-	/*
-	 * The bytes are at read->to. Returns false to have them read again, after narrowing *read
-	 * down if part of them is good; without effect after LINK_TRIES READs.
-	 */
-	bool (*take)(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
-		     uint64_t now_ns);
-	/* The READ failed, or its connection was lost: then op->epoch is not l->epoch. */
-	void (*failed)(struct collect_link *l, struct collect_op *op, int status, uint64_t now_ns);
-	/* After either: the READ is no longer in flight and op is about to be reused. */
-	void (*over)(struct collect_link *l, struct collect_op *op, const struct fabric_read *read,
-		     uint64_t now_ns);
-};
-
-struct collect_op {
-	const struct collect_op_kind *kind;
-	struct collect_region *region; /* or NULL */
-	uint64_t posted_ns, epoch;
-	uint32_t index;	    /* the kind's: an entry, a READ of the plan, a byte of the schema */
-	uint32_t low, high; /* of a pass: bytes of the plan's READ that this one reads */
-	struct collect_fetch *fetch; /* fetch.c's, until it is answered */
-	uint8_t tries;
-};
 
 /* A directory entry as the link knows it. */
 struct collect_slot {
@@ -148,116 +119,11 @@ struct collect_link {
 	uint64_t stats_ns;
 };
 
-/* ---- link.c ---- */
-
 int collect_link_init(struct collect_link *l, struct collect_worker *w, struct collect_host *h,
 		      unsigned int queue, char *error, size_t error_bytes);
 void collect_link_free(struct collect_link *l);
 /* Drives the connection, takes completions, posts READs. True if anything was done. */
 bool collect_link_poll(struct collect_link *l, uint64_t now_ns);
 void collect_link_start_round(struct collect_link *l, uint64_t now_ns);
-
-/* ---- reads.c ---- */
-
-int collect_reads_init(struct collect_link *l);
-void collect_reads_free(struct collect_link *l);
-/* A READ to be posted by the next collect_reads_post(), with its landing; NULL: no room now. */
-struct collect_op *collect_reads_new(struct collect_link *l, const struct collect_op_kind *kind,
-				     struct collect_region *r, const struct fabric_remote *remote,
-				     uint64_t offset, uint32_t length);
-/* Posts new and repeated READs as far as the fabric takes them. True if it took any. */
-bool collect_reads_post(struct collect_link *l, uint64_t now_ns);
-/* Takes completions. True if there was any. */
-bool collect_reads_poll(struct collect_link *l, uint64_t now_ns);
-/* Fails the READs that the fabric never took, which would not complete by themselves. */
-void collect_reads_cancel(struct collect_link *l, uint64_t now_ns);
-
-/* ---- directory.c ---- */
-
-/* The directory was read within its lease, so its addresses may be used. */
-bool collect_directory_lease_holds(const struct collect_link *l, uint64_t now_ns);
-/* Reads the hot line, or first the header; one READ at a time. */
-void collect_directory_read(struct collect_link *l, uint64_t now_ns);
-/* Reads the entries if they changed. */
-void collect_directory_read_entries(struct collect_link *l, uint64_t now_ns);
-void collect_directory_forget(struct collect_link *l);
-/* Removes regions that a restarted agent does not know: their publishers ended meanwhile. */
-void collect_directory_expire_orphans(struct collect_link *l, uint64_t now_ns);
-
-/* ---- table.c ---- */
-
-void collect_table_free(struct collect_link *l);
-struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance);
-/* NULL: out of memory, or max_regions reached. */
-struct collect_region *collect_table_add(struct collect_link *l, uint64_t instance);
-/* Removes r from the table now; it is freed when no READ of it is in flight. */
-void collect_table_remove(struct collect_link *l, struct collect_region *r);
-/* Frees removed regions. Only between rounds, when no position in region[] is held. */
-void collect_table_sweep(struct collect_link *l);
-/* Has collect_region_setup() look after r until it has nothing to wait for. */
-void collect_table_urgent(struct collect_link *l, struct collect_region *r);
-
-/* ---- region_state.c ---- */
-
-void collect_region_unmap(struct collect_link *l, struct collect_region *r);
-/* Sets the step and queues the region for control if it changed. */
-void collect_region_set_step(struct collect_region *r, enum collect_step step);
-/* A directory entry names it: it is to be mapped. */
-void collect_region_bind(struct collect_link *l, struct collect_region *r,
-			 const struct region_entry *e, uint32_t index);
-/* No entry names it any more. */
-void collect_region_unbind(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-/* Maps it again later: it cannot be read now, through no fault of its own. */
-void collect_region_retry_later(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-/* Maps the region of a failed READ again if its memory is gone or has moved. */
-void collect_region_read_failed(struct collect_link *l, struct collect_op *op, int status,
-				uint64_t now_ns);
-/* Hides its series and tries it again after a delay that doubles: its content is not valid. */
-void collect_region_drop(struct collect_link *l, struct collect_region *r, enum region_fault fault,
-			 uint64_t now_ns);
-/* Takes the state of its publisher from the entry. */
-void collect_region_state(struct collect_link *l, struct collect_region *r,
-			  const struct region_entry *e);
-
-/* ---- region_setup.c ---- */
-
-void collect_region_setup(struct collect_link *l, uint64_t now_ns);
-
-/* ---- pass.c ---- */
-
-/* False: out of memory. */
-bool collect_pass_start(struct collect_link *l, struct collect_region *r);
-/* Posts READs as far as there is room. True if the whole pass is in flight. */
-bool collect_pass_issue(struct collect_link *l, struct collect_region *r);
-/* Discards the pass: its memory is no longer ours, or not believed. */
-void collect_pass_abort(struct collect_link *l, struct collect_region *r);
-/* Ends a half-posted pass, so that the round does not wait for the rest. */
-void collect_pass_cut_short(struct collect_link *l, struct collect_region *r);
-/* Publishes values by cell of a synthetic region. */
-void collect_pass_publish(struct collect_link *l, struct collect_region *r, const uint64_t *cell,
-			  uint64_t now_ns);
-
-/* ---- schema.c ---- */
-
-/* Requests the schema if the layout changed, at a bounded rate. */
-void collect_schema_want(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-void collect_schema_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-/* Installs control's layout if it is there. Not during a pass. */
-void collect_schema_install(struct collect_link *l, struct collect_region *r, uint64_t now_ns);
-/* Discards what is being read. */
-void collect_schema_abort(struct collect_region *r);
-
-/* ---- tap.c ---- */
-
-/* A pass is complete; cell: its values by cell. */
-void collect_tap_row(struct collect_link *l, struct collect_region *r, const uint64_t *cell);
-void collect_tap_gone(struct collect_region *r);
-
-/* ---- fetch.c ---- */
-
-/* Starts the fetches that can be read and answers those that cannot. */
-void collect_fetch_poll(struct collect_link *l, uint64_t now_ns);
-/* Answers the rest with -ECANCELED. */
-void collect_fetch_free(struct collect_link *l);
 
 #endif

@@ -5,6 +5,12 @@
 
 #include "base/base.h"
 #include "collect/link/link.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
+#include "collect/link/tap.h"
+#include "collect/worker.h"
 
 #define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
 #define FINAL_PASSES 20u	 /* to read all lines of a dead region */

@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 #include "collect/link/link.h"
+#include "collect/link/reads.h"
+#include "collect/worker.h"
 
 #define POLL_BATCH 64u
 

@@ -6,7 +6,15 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/link/directory.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_setup.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define MAPS_PER_POLL 4u
 #define HEADER_READ   (SL_HEADER_SIZE + SL_LINE_SIZE)

@@ -3,7 +3,12 @@
 #include <errno.h>
 
 #include "base/base.h"
+#include "collect/host.h"
 #include "collect/link/link.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define RETRY_MIN_NS   50000000u
 #define RETRY_MAX_NS   5000000000u

@@ -9,6 +9,10 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/link/link.h"
+#include "collect/link/region_state.h"
+#include "collect/link/schema.h"
+#include "collect/link/table.h"
+#include "collect/worker.h"
 
 #define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema, at first */
 #define SCHEMA_MAX_NS 1000000000u /* and if its layout keeps changing */

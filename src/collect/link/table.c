@@ -6,7 +6,12 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "collect/host.h"
 #include "collect/kernel/table_reader.h"
+#include "collect/link/pass.h"
+#include "collect/link/region_state.h"
+#include "collect/link/table.h"
+#include "collect/link/tap.h"
 
 void collect_table_free(struct collect_link *l)
 {

@@ -4,7 +4,10 @@
 #include <math.h>
 
 #include "base/grow.h"
+#include "collect/host.h"
 #include "collect/link/link.h"
+#include "collect/link/tap.h"
+#include "collect/worker.h"
 
 int collect_collector_tap(struct collect_collector *c, const struct collect_tap *tap)
 {

@@ -5,8 +5,11 @@
 
 #include "base/base.h"
 #include "collect/calc.h"
+#include "collect/host.h"
+#include "collect/index.h"
 #include "collect/link/link.h"
 #include "collect/self/self.h"
+#include "collect/worker.h"
 
 /* ---- sums ---- */
 

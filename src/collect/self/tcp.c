@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tcp.c - the collector's own series about kernel tables: flows, layers and tasks. */
+#include "collect/host.h"
+#include "collect/kernel/slots.h"
 #include "collect/link/link.h"
 #include "collect/self/self.h"
-#include "collect/kernel/slots.h"
 
 /* Sums a counter of the first links, which read the tables, by its offset. */
 static uint64_t sum_of(const struct collect_self *s, size_t offset)

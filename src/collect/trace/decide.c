@@ -4,7 +4,11 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/trace/decide.h"
 #include "collect/trace/internal.h"
+#include "collect/trace/kept.h"
+#include "collect/trace/pods.h"
+#include "collect/trace/rings.h"
 
 #define HELD_NS	    2000000000u /* a verdict is valid this long: two steps, as in a replay */
 #define FIRST_SPANS 64u /* of an incomplete trace, to find the pods whose anomaly it shows */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "collect/trace/internal.h"
+#include "collect/trace/export.h"
 
 #define RESOURCE 5u
 

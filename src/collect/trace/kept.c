@@ -9,7 +9,13 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/trace/decide.h"
+#include "collect/trace/export.h"
+#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
+#include "collect/trace/kept.h"
+#include "collect/trace/pods.h"
+#include "collect/trace/rings.h"
 
 #define OPEN_MAX   4096u	/* open kept traces */
 #define SPANS_MAX  10000u	/* per trace */

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* rings.c - heads, roots and index of a pod's rings, and the table of runs. */
 #include "base/base.h"
+#include "collect/trace/fetch.h"
 #include "collect/trace/internal.h"
+#include "collect/trace/kept.h"
+#include "collect/trace/pods.h"
+#include "collect/trace/rings.h"
 
 #define LINES_MAX  (COLLECT_FETCH_MAX / SL_LINE_SIZE)
 #define FULL_HEADS 10u /* periods between two READs of the heads of unused rings */

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SL_AGENT_DIRECTORY_H
+#define SL_AGENT_DIRECTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fabric/host.h"
+
+struct agent;
+
+struct agent_directory {
+	int fd; /* read-only: what consumers get */
+	void *map;
+	size_t size;
+	uint64_t instance;
+	uint64_t hot[8];      /* as it stands in the map */
+	uint64_t (*entry)[8]; /* in the map */
+	struct fabric_host_key key;
+};
+
+int agent_directory_init(struct agent *a, char *error, size_t bytes);
+void agent_directory_fini(struct agent *a);
+void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]);
+void agent_directory_hot(struct agent *a); /* writes the counts of live and refused regions */
+
+#endif

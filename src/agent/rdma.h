@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rdma.h - where regions are mapped and registered. Without --rdma: plain mappings, no keys. */
+#ifndef SL_AGENT_RDMA_H
+#define SL_AGENT_RDMA_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fabric/host.h"
+
+struct agent;
+struct agent_region;
+struct agent_timer;
+
+int agent_rdma_init(struct agent *a, char *error, size_t bytes);
+void agent_rdma_fini(struct agent *a);
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size); /* MAP_FAILED with errno */
+void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
+json_t *agent_rdma_queues_json(const struct agent *a, int64_t number); /* -1: all */
+json_t *agent_rdma_connect_json(const struct agent *a);
+json_t *agent_rdma_directory_json(const struct agent *a);
+size_t agent_rdma_queue_count(const struct agent *a);
+int agent_rdma_add(struct agent *a, struct agent_region *r);
+void agent_rdma_remove(struct agent *a, struct agent_region *r);
+void agent_rdma_event(struct agent *a);
+void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
+void agent_rdma_retire(struct agent *a, struct agent_region *r);
+uint32_t agent_rdma_mr_count(const struct agent *a);
+/* Address and rkey of a region; 0: it has none now. */
+struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * index.h - all families and series, by name. Control makes a new index when something changed; a
+ * reference keeps what it has.
+ */
+#ifndef SL_COLLECT_INDEX_H
+#define SL_COLLECT_INDEX_H
+
+#include "collect/region.h"
+
+/* The sum that expired processes leave to a series. Immutable. */
+struct collect_retired {
+	struct collect_node node;
+	unsigned int refs;
+	struct collect_def *def; /* a reference is held */
+	struct collect_label_set *labels;
+	size_t bytes;
+	uint64_t cell[];
+};
+
+struct collect_item {
+	uint32_t source; /* of index.snapshot, or with ITEM_RETIRED of index.retired */
+	uint32_t column;
+};
+#define ITEM_RETIRED 0x80000000u
+#define ITEM_MORE    0x80000000u /* in column: belongs to the series of the item before */
+
+struct collect_index_family {
+	struct export_family f;
+	const struct collect_def *def; /* the first one */
+	size_t first, items;
+};
+
+struct collect_index {
+	unsigned int refs;
+	struct collect_collector *c;
+	struct collect_index_family *family;
+	size_t families;
+	struct collect_item *item;
+	size_t items;
+	struct collect_region **region;	    /* all listed ones, by age */
+	struct collect_snapshot **snapshot; /* of the region, or NULL */
+	uint32_t *by_instance;
+	size_t regions;
+	struct collect_retired **retired;
+	size_t retireds;
+	size_t series;
+	size_t bytes;
+};
+
+struct collect_index *collect_index_new(struct collect_collector *c);
+struct collect_index *collect_index_get(struct collect_collector *c);
+void collect_index_put(struct collect_index *x);
+/* Position of the region with this instance, or -1. */
+ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
+
+/* Of a series: its definition, and the labels of its region, or of the group if processes are
+ * summed. */
+const struct collect_def *collect_index_def(const struct collect_index *x,
+					    const struct collect_item *i);
+const struct collect_label_set *collect_index_labels(const struct collect_index *x,
+						     const struct collect_item *i);
+/* Adds the counters of a region to the sums that outlive it. Control only. */
+void collect_retire_region(struct collect_collector *c, struct collect_region *r);
+void collect_retired_free(struct collect_collector *c);
+/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits. */
+void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
+
+#endif
