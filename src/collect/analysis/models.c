@@ -86,17 +86,10 @@ void collect_models_free(struct collect_models *m)
 /* The index of the first name that is not less. */
 static uint32_t place(const struct collect_models *m, const char *name)
 {
-	uint32_t low = 0, high = m->count;
+	size_t i;
 
-	while (low < high) {
-		uint32_t i = low + (high - low) / 2;
-
-		if (strcmp(m->model[i].name, name) < 0)
-			low = i + 1;
-		else
-			high = i;
-	}
-	return low;
+	BASE_LOWER_BOUND(i, 0, m->count, strcmp(m->model[i].name, name) < 0);
+	return (uint32_t)i;
 }
 
 static struct model *find(struct collect_models *m, const char *name)
