@@ -179,7 +179,6 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	}
 	c->tasks = opts->tasks ? opts->tasks : TASKS;
 	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
-	tcp_libbpf_log();
 	e = tcp_hooks_choose(&c->hooks, OPTIONAL, 0, why, why_bytes);
 	if (e)
 		goto fail;
