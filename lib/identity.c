@@ -37,7 +37,7 @@ uint64_t sl__start_ticks(void)
 
 void sl__boot_id(uint8_t id[16])
 {
-	char text[64];
+	char text[64] = ""; /* stays so without /proc */
 	int digits = 0;
 
 	memset(id, 0, 16);

@@ -428,6 +428,11 @@ static const char *env(const char *name)
 	return v && *v ? v : NULL;
 }
 
+static const char *given(const char *value, const char *otherwise)
+{
+	return value && *value ? value : otherwise;
+}
+
 static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o)
 {
 	struct sl_label labels[SL_LABELS_MAX];
@@ -445,21 +450,13 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 			return -EINVAL;
 		labels[count++] = o->labels[i];
 	}
-	labels[count].key = "service";
-	labels[count++].value = o->service && *o->service ? o->service
-							  : program_invocation_short_name;
-	labels[count].key = "pod";
-	labels[count].value = o->pod && *o->pod ? o->pod : env("POD_NAME");
-	if (!labels[count].value) {
-		gethostname(host, sizeof(host) - 1);
-		labels[count].value = host;
-	}
-	count++;
-	labels[count].key = "namespace";
-	labels[count].value = o->kube_namespace && *o->kube_namespace ? o->kube_namespace
-								      : env("POD_NAMESPACE");
-	if (labels[count].value)
-		count++;
+	gethostname(host, sizeof(host) - 1);
+	labels[count++] = (struct sl_label){"service",
+					    given(o->service, program_invocation_short_name)};
+	labels[count++] = (struct sl_label){"pod", given(o->pod, env("POD_NAME") ?: host)};
+	labels[count] = (struct sl_label){"namespace",
+					  given(o->kube_namespace, env("POD_NAMESPACE"))};
+	count += labels[count].value != NULL;
 	error = sl__labels_encode(labels, count, NULL, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
 		error = -EINVAL;
@@ -552,9 +549,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 		goto err_free;
 	if (p->span_lines)
 		sl__clock_start();
-	path = o.socket && *o.socket ? o.socket : env(SL_SOCKET_ENV);
-	if (!path)
-		path = SL_SOCKET_DEFAULT;
+	path = given(o.socket, env(SL_SOCKET_ENV) ?: SL_SOCKET_DEFAULT);
 	if (strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path)) {
 		error = -EINVAL;
 		goto err_free;

@@ -165,20 +165,20 @@ double sl_counter_f64_value(struct sl_counter_f64 c)
 }
 
 /* Gauges are in stripe 0 alone; the other stripes hold 0 there. */
+static uint64_t read_shared(uint64_t bits)
+{
+	uintptr_t shared = sl__shared(sl__slot_of(bits));
+
+	return shared ? __atomic_load_n((uint64_t *)(shared + (uint32_t)bits), __ATOMIC_RELAXED)
+		      : 0;
+}
+
 int64_t sl_gauge_value(struct sl_gauge g)
 {
-	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
-
-	return shared ? (int64_t)__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
-						 __ATOMIC_RELAXED)
-		      : 0;
+	return (int64_t)read_shared(g.bits);
 }
 
 double sl_gauge_f64_value(struct sl_gauge_f64 g)
 {
-	uintptr_t shared = sl__shared(sl__slot_of(g.bits));
-
-	return shared ? sl_f64_of_cell(__atomic_load_n((uint64_t *)(shared + (uint32_t)g.bits),
-						       __ATOMIC_RELAXED))
-		      : 0;
+	return sl_f64_of_cell(read_shared(g.bits));
 }

@@ -179,18 +179,23 @@ static void fit_tail(struct analyse_calibration *c, double p)
 	c->sigma = fmin(y2 / excess_at(1, low, p), SCORE_MAX);
 }
 
-/* A uniform sample that forgets at the rate of the scores'. */
+/*
+ * Adds the latest of `seen` values to a sample of n, at most room: Vitter's algorithm R, but each
+ * is taken with a probability of at least 1/8, so that old ones leave.
+ */
+static void sample(struct analyse_calibration *c, float *to, uint32_t *n, uint32_t room,
+		   uint64_t seen, float value)
+{
+	uint64_t of = seen < 8 * room ? seen : 8 * room;
+	uint64_t i = *n < room ? (*n)++ : sketch_random_next(&c->random) % of;
+
+	if (i < room)
+		to[i] = value;
+}
+
 static void add_excess(struct analyse_calibration *c, float e)
 {
-	if (c->excess_n < ANALYSE_PEAKS) {
-		c->excess[c->excess_n++] = e;
-	} else {
-		uint64_t of = c->peaks < 8 * ANALYSE_PEAKS ? c->peaks : 8 * ANALYSE_PEAKS;
-		uint64_t i = sketch_random_next(&c->random) % of;
-
-		if (i < ANALYSE_PEAKS)
-			c->excess[i] = e;
-	}
+	sample(c, c->excess, &c->excess_n, ANALYSE_PEAKS, c->peaks, e);
 }
 
 static void sort_scores(const struct analyse_calibration *c, float *sorted)
@@ -321,19 +326,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 		return;
 	score = fmin(score, SCORE_MAX);
 	c->n++;
-	if (c->kept < ANALYSE_SCORES) {
-		c->scores[c->kept++] = (float)score;
-	} else {
-		/*
-		 * Vitter's algorithm R, but at least 1 in 8 ANALYSE_SCORES, so that old scores
-		 * leave.
-		 */
-		uint64_t of = c->n < 8 * ANALYSE_SCORES ? c->n : 8 * ANALYSE_SCORES;
-		uint64_t i = sketch_random_next(&c->random) % of;
-
-		if (i < ANALYSE_SCORES)
-			c->scores[i] = (float)score;
-	}
+	sample(c, c->scores, &c->kept, ANALYSE_SCORES, c->n, (float)score);
 	if (c->n <= ANALYSE_SCORES && c->n >= ENOUGH && !(c->n & (c->n - 1))) {
 		/* At each doubling of the number of scores. */
 		choose_t(c);

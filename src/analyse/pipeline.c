@@ -89,18 +89,12 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	o = &p->opts;
 	if (opts)
 		*o = *opts;
-	if (!o->columns)
-		o->columns = 64;
-	if (!o->step_ns)
-		o->step_ns = 1000000000;
-	if (!o->hold_ns)
-		o->hold_ns = 120000000000;
-	if (o->false_alarms == 0)
-		o->false_alarms = 1;
-	if (o->eta == 0)
-		o->eta = 0.05;
-	if (!o->detector)
-		o->detector = &analyse_detector_combined;
+	o->columns = o->columns ?: 64;
+	o->step_ns = o->step_ns ?: 1000000000;
+	o->hold_ns = o->hold_ns ?: 120000000000;
+	o->false_alarms = o->false_alarms ?: 1;
+	o->eta = o->eta ?: 0.05;
+	o->detector = o->detector ?: &analyse_detector_combined;
 	p->dims = (o->columns + ANALYSE_ROW_LANES - 1) / ANALYSE_ROW_LANES * ANALYSE_ROW_LANES;
 	p->q = o->false_alarms * (double)o->step_ns / HOUR_NS;
 	/* More alarms than this are no alarms. */
@@ -130,18 +124,11 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	for (uint32_t i = 0; i < p->dims; i++)
 		p->slot_of[i] = p->column_of[i] = ANALYSE_NONE;
 	p->detector = analyse_pipeline_new_detector(p, o->detector);
-	if (!p->detector) {
-		err = errno;
-		goto fail;
-	}
-	if (o->shadow) {
+	if (p->detector && o->shadow)
 		p->shadow = analyse_pipeline_new_detector(p, o->shadow);
-		if (!p->shadow) {
-			err = errno;
-			goto fail;
-		}
-	}
-	return p;
+	if (p->detector && !o->shadow == !p->shadow)
+		return p;
+	err = errno;
 fail:
 	analyse_pipeline_free(p);
 	errno = err;

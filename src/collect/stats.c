@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* stats.c - the views of collect.h: hosts, regions, metrics, history, workers, totals. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,16 +28,11 @@ enum collect_host_condition collect_host_condition(const struct collect_host *h,
 
 static void add_stats(struct fabric_stats *to, const struct fabric_stats *from)
 {
-	to->reads += from->reads;
-	to->bytes += from->bytes;
-	to->work_requests += from->work_requests;
-	to->doorbells += from->doorbells;
-	to->errors_timeout += from->errors_timeout;
-	to->errors_access += from->errors_access;
-	to->errors_other += from->errors_other;
-	to->wrong_id += from->wrong_id;
-	to->connects += from->connects;
-	to->disconnects += from->disconnects;
+	const uint64_t *add = (const uint64_t *)from;
+	uint64_t *sum = (uint64_t *)to;
+
+	for (size_t i = 0; i < offsetof(struct fabric_stats, last_error) / sizeof(*sum); i++)
+		sum[i] += add[i];
 	if (!to->last_error[0])
 		memcpy(to->last_error, from->last_error, sizeof(to->last_error));
 }

@@ -53,9 +53,8 @@ enum fabric_state {
 struct fabric_stats {
 	uint64_t reads, bytes, work_requests, doorbells;
 	uint64_t errors_timeout, errors_access, errors_other, wrong_id;
-	uint64_t connects, disconnects;
-	char last_error[160];
-	uint64_t notices;
+	uint64_t connects, disconnects, notices;
+	char last_error[160]; /* the counters, all uint64_t, come before it */
 };
 
 /*

@@ -36,22 +36,14 @@ const char *region_state_name(uint32_t state)
 
 const char *region_kind_name(enum sl_metric_kind kind)
 {
-	switch (kind) {
-	case SL_KIND_COUNTER:
-	case SL_KIND_COUNTER_F64:
-		return "counter";
-	case SL_KIND_GAUGE:
-	case SL_KIND_GAUGE_F64:
-		return "gauge";
-	case SL_KIND_HISTOGRAM_EXP:
-	case SL_KIND_HISTOGRAM:
-		return "histogram";
-	case SL_KIND_INFO:
-		return "info";
-	case SL_KIND_STATESET:
-		return "stateset";
-	}
-	return "unknown";
+	static const char *const names[] = {
+		[SL_KIND_COUNTER] = "counter",	   [SL_KIND_COUNTER_F64] = "counter",
+		[SL_KIND_GAUGE] = "gauge",	   [SL_KIND_GAUGE_F64] = "gauge",
+		[SL_KIND_HISTOGRAM] = "histogram", [SL_KIND_HISTOGRAM_EXP] = "histogram",
+		[SL_KIND_INFO] = "info",	   [SL_KIND_STATESET] = "stateset",
+	};
+
+	return kind < sizeof(names) / sizeof(*names) && names[kind] ? names[kind] : "unknown";
 }
 
 /*

@@ -86,17 +86,10 @@ void collect_models_free(struct collect_models *m)
 /* The index of the first name that is not less. */
 static uint32_t place(const struct collect_models *m, const char *name)
 {
-	uint32_t low = 0, high = m->count;
+	size_t i;
 
-	while (low < high) {
-		uint32_t i = low + (high - low) / 2;
-
-		if (strcmp(m->model[i].name, name) < 0)
-			low = i + 1;
-		else
-			high = i;
-	}
-	return low;
+	BASE_LOWER_BOUND(i, 0, m->count, strcmp(m->model[i].name, name) < 0);
+	return (uint32_t)i;
 }
 
 static struct model *find(struct collect_models *m, const char *name)
@@ -302,45 +295,26 @@ static int take(struct collect_models *m, const uint8_t *bytes, size_t n)
 	return in.left ? -EINVAL : 0;
 }
 
-static int slurp(const char *path, uint8_t **bytes, size_t *n)
+static int slurp(const char *path, char **bytes, size_t *n)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), err;
 	struct stat st;
 
-	*n = 0;
 	*bytes = NULL;
-	if (fd < 0)
-		return -errno;
-	err = fstat(fd, &st) ? -errno : 0;
-	if (!err && S_ISDIR(st.st_mode))
-		err = -EISDIR;
-	if (!err && (!S_ISREG(st.st_mode) || (size_t)st.st_size > FILE_BYTES))
-		err = -EINVAL;
-	if (!err) {
-		*bytes = malloc((size_t)st.st_size + 1);
-		err = *bytes ? 0 : -ENOMEM;
-	}
-	while (!err && *n < (size_t)st.st_size) {
-		ssize_t some = read(fd, *bytes + *n, (size_t)st.st_size - *n);
-
-		if (some <= 0) {
-			err = some ? -errno : -EINVAL;
-			break;
-		}
-		*n += (size_t)some;
-	}
-	close(fd);
-	return err;
+	/* A folder is a mistake, not a damaged file, which would be renamed. */
+	if (!stat(path, &st) && S_ISDIR(st.st_mode))
+		return -EISDIR;
+	*bytes = base_read_file(path, FILE_BYTES, n);
+	return *bytes ? 0 : errno == EFBIG ? -EINVAL : -errno;
 }
 
 int collect_models_read(struct collect_models *m, const char *path, char *error, size_t error_bytes)
 {
-	uint8_t *bytes;
+	char *bytes;
 	size_t n;
 	int err = slurp(path, &bytes, &n);
 
 	if (!err)
-		err = take(m, bytes, n);
+		err = take(m, (const uint8_t *)bytes, n);
 	free(bytes);
 	if (err == -EINVAL || err == -EPROTONOSUPPORT) {
 		pthread_mutex_lock(&m->lock);

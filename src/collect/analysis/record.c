@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/relaxed.h"
 
 #define BUCKETS	   1024u
 #define BUFFER_MAX ((size_t)64 << 20) /* per worker, while the disk is slow */
@@ -51,14 +52,9 @@ struct collect_record {
 	uint64_t lost;
 };
 
-static void lose(struct collect_record *r, uint64_t n)
-{
-	__atomic_fetch_add(&r->lost, n, __ATOMIC_RELAXED);
-}
-
 uint64_t collect_record_lost(const struct collect_record *r)
 {
-	return __atomic_load_n(&r->lost, __ATOMIC_RELAXED);
+	return relaxed_load(r->lost);
 }
 
 /* ---- workers ---- */
@@ -134,7 +130,7 @@ void collect_record_row(struct collect_record *r, unsigned int worker, uint64_t 
 	uint8_t *p = reserve(&r->worker[worker].own, sizeof(e) + e.bytes);
 
 	if (!p) {
-		lose(r, 1);
+		relaxed_add(r->lost, 1);
 		return;
 	}
 	memcpy(p, &e, sizeof(e));
@@ -291,7 +287,7 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 static void close_file(struct collect_record *r, FILE *f)
 {
 	if (f && fclose(f))
-		lose(r, 1);
+		relaxed_add(r->lost, 1);
 }
 
 /* Consecutive rows of a pod share an open file. */
@@ -307,13 +303,13 @@ static FILE *take_row(struct collect_record *r, const struct record_entry *e, co
 	}
 	*of = p;
 	if (!p || !p->path || p->columns != e->columns) {
-		lose(r, 1);
+		relaxed_add(r->lost, 1);
 		return f;
 	}
 	if (!f)
 		f = fopen(p->path, "ae");
 	if (!f) {
-		lose(r, 1);
+		relaxed_add(r->lost, 1);
 		return NULL;
 	}
 	fprintf(f, "%lld.%06lld", (long long)(e->ns / 1000000000),
@@ -328,7 +324,7 @@ static FILE *take_row(struct collect_record *r, const struct record_entry *e, co
 			putc(',', f);
 	}
 	if (putc('\n', f) == EOF)
-		lose(r, 1);
+		relaxed_add(r->lost, 1);
 	return f;
 }
 

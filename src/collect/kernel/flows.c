@@ -15,14 +15,13 @@
 #include "collect/ref.h"
 #include "collect/worker.h"
 
-#define SLOTS_PER_READ (TABLE_READ_MAX / SL_FLOW_SIZE)
 #define LINES_PER_READ (TABLE_READ_MAX / SL_LINE_SIZE)
 #define STUCK_MAX      10u /* passes until a journal line that does not settle counts as lost */
 #define SNAPSHOT_TRIES 8
 
 /* ---- memory ---- */
 
-static void table_free(struct collect_table_reader *reader, struct collect_collector *c)
+static void table_clear(struct collect_table_reader *reader, struct collect_collector *c)
 {
 	struct collect_flow_table *t = (struct collect_flow_table *)reader;
 
@@ -34,37 +33,28 @@ static void table_free(struct collect_table_reader *reader, struct collect_colle
 		free(t->page[i]);
 	}
 	collect_flow_owners_free(t, c);
-	relaxed_sub(c->memory, sizeof(*t) + t->pages * sizeof(*t->page));
+	relaxed_sub(c->memory, t->pages * sizeof(*t->page));
 	free(t->page);
 	free(t->event);
 	free(t->orphan);
-	free(t);
 }
 
-static enum region_fault table_make(const struct collect_table_type *type,
+static enum region_fault table_fill(struct collect_table_reader *reader,
 				    struct collect_collector *c,
-				    const struct sl_region_header *copy, uint64_t length,
-				    struct collect_table_reader **out)
+				    const struct sl_region_header *copy, uint64_t length)
 {
-	struct collect_flow_table *t = calloc(1, sizeof(*t));
-	enum region_fault fault = REGION_FAULT_MEMORY;
+	struct collect_flow_table *t = (struct collect_flow_table *)reader;
+	enum region_fault fault = region_flows_info_parse(copy, length, &t->info);
 
-	(void)type;
-	if (t)
-		fault = region_flows_info_parse(copy, length, &t->info);
-	if (!fault) {
-		t->reader.hot_at = t->info.hot;
-		t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
-		t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
-		t->page = calloc(t->pages, sizeof(*t->page));
-		fault = t->page ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
-	}
-	if (fault) {
-		free(t);
+	if (fault)
 		return fault;
-	}
-	relaxed_add(c->memory, sizeof(*t) + t->pages * sizeof(*t->page));
-	*out = &t->reader;
+	t->reader.hot_at = t->info.hot;
+	t->naming = t->info.cgroups ? 2 : 0; /* the number of owners, then the owners */
+	t->pages = (t->info.slots + FLOW_PAGE - 1) / FLOW_PAGE;
+	t->page = calloc(t->pages, sizeof(*t->page));
+	if (!t->page)
+		return REGION_FAULT_MEMORY;
+	relaxed_add(c->memory, t->pages * sizeof(*t->page));
 	return REGION_FAULT_NONE;
 }
 
@@ -331,25 +321,11 @@ static void request(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_flow_table *t = collect_flow_table_of(r);
 
-	while (t->owner_slot < t->owner_slots) {
-		uint32_t n = BASE_MIN(t->owner_slots - t->owner_slot, SLOTS_PER_READ);
-
-		if (!collect_table_request(l, r, &owners_read,
-					   t->info.cgroups +
-						   (uint64_t)t->owner_slot * SL_FLOW_CGROUP_SIZE,
-					   n * SL_FLOW_CGROUP_SIZE))
-			return;
-		t->owner_slot += n;
-	}
-	while (t->slot < t->slots) {
-		uint32_t n = BASE_MIN(t->slots - t->slot, SLOTS_PER_READ);
-
-		if (!collect_table_request(l, r, &slots_read,
-					   t->info.flows + (uint64_t)t->slot * SL_FLOW_SIZE,
-					   n * SL_FLOW_SIZE))
-			return;
-		t->slot += n;
-	}
+	if (!collect_table_request_run(l, r, &owners_read, t->info.cgroups, SL_FLOW_CGROUP_SIZE,
+				       &t->owner_slot, t->owner_slots) ||
+	    !collect_table_request_run(l, r, &slots_read, t->info.flows, SL_FLOW_SIZE, &t->slot,
+				       t->slots))
+		return;
 	while (t->journal_requested < t->hot.journal) {
 		uint64_t place = t->journal_requested & (t->info.journal_lines - 1);
 		uint64_t n = BASE_MIN(t->hot.journal - t->journal_requested, LINES_PER_READ);
@@ -365,8 +341,9 @@ static void request(struct collect_link *l, struct collect_region *r)
 
 const struct collect_table_type collect_flows_type = {
 	.name = "flows",
-	.make = table_make,
-	.free = table_free,
+	.size = sizeof(struct collect_flow_table),
+	.fill = table_fill,
+	.clear = table_clear,
 	.found = found,
 	.gone = gone,
 	.hot = take_hot,

@@ -38,14 +38,14 @@ struct address {
 };
 
 struct host_state {
-	bool present, anew; /* anew: another ring, of which no record came yet */
-	uint64_t expected;  /* number of the next record */
-	uint64_t latest;    /* time of the latest, by the host's clock */
-	uint64_t heard;	    /* when that was read, by the collector's clock */
-	uint64_t pass_ns;   /* end of the last pass */
+	struct collect_net_host_view view; /* without names */
+	bool anew;			   /* another ring, of which no record came yet */
+	uint64_t expected;		   /* number of the next record */
+	uint64_t latest;		   /* time of the latest, by the host's clock */
+	uint64_t heard;			   /* when that was read, by the collector's clock */
+	uint64_t pass_ns;		   /* end of the last pass */
 	uint8_t boot_id[16];
 	uint32_t addresses;
-	uint64_t records, missed, headless, elsewhere, shared;
 	struct undecided *undecided; /* in order */
 	uint32_t undecideds;
 };
@@ -55,13 +55,8 @@ struct undecided {
 	uint64_t since_ns;
 };
 
-struct past { /* of a row */
-	struct tcp_net_hist hist[COLLECT_NET_WAYS];
-	uint64_t bound[2];
-};
-
-struct port {
-	struct past old, middle;
+struct port { /* earlier counts of a row */
+	struct tcp_net_row old, middle;
 };
 
 struct pair_latency_pair {
@@ -144,7 +139,7 @@ static bool owner_of(struct collect_pair_latency *n, struct host_state *h,
 	if (!*known)
 		return false;
 	if (at->rival && at->rival != at->owner && now_ns - at->rival_ns <= MOVE_NS) {
-		h->shared++;
+		h->view.shared++;
 		return false;
 	}
 	*host = at->owner - 1;
@@ -225,7 +220,7 @@ static void go_on(struct collect_pair_latency *n, const struct collect_segment_b
 
 static void gap(struct collect_pair_latency *n, size_t host, uint64_t records, uint64_t time_ns)
 {
-	n->host[host].missed += records;
+	n->host[host].view.missed += records;
 	for (size_t i = 0; i < n->pairs; i++)
 		for (int s = 0; s < 2; s++)
 			if (n->pair[i]->host[s] == host && n->pair[i]->begun[s])
@@ -264,7 +259,7 @@ static void wait_for_owner(struct host_state *h, const struct region_nic_record 
 	if (!h->undecided)
 		h->undecided = malloc(UNDECIDED_MAX * sizeof(*h->undecided));
 	if (!h->undecided || h->undecideds == UNDECIDED_MAX)
-		h->elsewhere++;
+		h->view.elsewhere++;
 	else
 		h->undecided[h->undecideds++] = (struct undecided){*r, now_ns};
 }
@@ -282,7 +277,7 @@ static void decide(struct collect_pair_latency *n, uint64_t now_ns)
 			if (route(n, i, &u->r, now_ns))
 				continue;
 			if (now_ns > u->since_ns + UNDECIDED_NS)
-				h->elsewhere++;
+				h->view.elsewhere++;
 			else
 				h->undecided[left++] = *u;
 		}
@@ -307,7 +302,7 @@ static void take(struct collect_pair_latency *n, const struct collect_segment_ba
 {
 	struct host_state *h = &n->host[b->host];
 
-	h->present = !b->gone;
+	h->view.present = !b->gone;
 	if (b->gone)
 		return;
 	if (b->anew) {
@@ -317,7 +312,7 @@ static void take(struct collect_pair_latency *n, const struct collect_segment_ba
 		h->expected = b->n ? b->record[0].number : b->to;
 		h->anew = true; /* the number of records missed is not known */
 	}
-	h->headless = b->headless;
+	h->view.headless = b->headless;
 	h->pass_ns = b->over_ns;
 	for (uint32_t i = 0; i < b->n; i++)
 		learn(n, b->host, &b->record[i], b->over_ns);
@@ -334,7 +329,7 @@ static void take(struct collect_pair_latency *n, const struct collect_segment_ba
 			h->latest = r->time_ns;
 			h->heard = b->over_ns;
 		}
-		h->records++;
+		h->view.records++;
 		if (!route(n, b->host, r, b->over_ns))
 			wait_for_owner(h, r, b->over_ns);
 	}
@@ -352,15 +347,6 @@ static uint64_t read_up_to(const struct host_state *h)
 	return h->latest + (since > MARGIN_NS ? since - MARGIN_NS : 0);
 }
 
-static void remember(struct past *to, const struct tcp_net_row *row)
-{
-	to->hist[COLLECT_NET_THERE] = row->way[0];
-	to->hist[COLLECT_NET_BACK] = row->way[1];
-	to->hist[COLLECT_NET_BOTH] = row->round;
-	to->bound[0] = row->bound_sum[0];
-	to->bound[1] = row->bound_sum[1];
-}
-
 /* Keeps earlier counts, so that the recent ones are the difference. */
 static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 {
@@ -372,7 +358,7 @@ static void slide(struct pair_latency_pair *p, uint64_t now_ns)
 	p->middle_ns = now_ns;
 	for (uint32_t i = 0; i < rows; i++) {
 		p->port[i].old = p->port[i].middle;
-		remember(&p->port[i].middle, tcp_net_stat_row(p->stat, i));
+		p->port[i].middle = *tcp_net_stat_row(p->stat, i);
 	}
 }
 
@@ -517,6 +503,11 @@ void collect_pair_latency_free(struct collect_pair_latency *n)
 
 /* ---- views ---- */
 
+static const struct tcp_net_hist *hist_of(const struct tcp_net_row *row, int way)
+{
+	return way == COLLECT_NET_BOTH ? &row->round : &row->way[way];
+}
+
 static void since(struct tcp_net_hist *to, const struct tcp_net_hist *now,
 		  const struct tcp_net_hist *then)
 {
@@ -532,17 +523,16 @@ static void view_port(const struct pair_latency_pair *p, uint32_t i, uint64_t no
 		      struct collect_net_port_view *v)
 {
 	const struct tcp_net_row *row = tcp_net_stat_row(p->stat, i);
-	const struct past *old = &p->port[i].old;
+	const struct tcp_net_row *old = &p->port[i].old;
 
 	v->port = row->rest ? 0 : row->port[0];
-	v->all[COLLECT_NET_THERE] = &row->way[0];
-	v->all[COLLECT_NET_BACK] = &row->way[1];
-	v->all[COLLECT_NET_BOTH] = &row->round;
 	v->late_ns = p->old_ns ? (int64_t)(now_ns - p->old_ns) : 0;
-	for (int w = 0; w < COLLECT_NET_WAYS; w++)
-		since(&v->late[w], v->all[w], &old->hist[w]);
+	for (int w = 0; w < COLLECT_NET_WAYS; w++) {
+		v->all[w] = hist_of(row, w);
+		since(&v->late[w], v->all[w], hist_of(old, w));
+	}
 	for (int w = 0; w < 2; w++) {
-		v->bound[w] = (double)(row->bound_sum[w] - old->bound[w]) /
+		v->bound[w] = (double)(row->bound_sum[w] - old->bound_sum[w]) /
 			      (double)v->late[w].count;
 		v->reordered[w] = row->reordered[w];
 	}
@@ -560,7 +550,7 @@ static void view_pair(const struct collect_pair_latency *n, const struct pair_la
 
 		v.target[s] = n->c->host[p->host[s]].target;
 		v.hostname[s] = collect_host_name(&n->c->host[p->host[s]]);
-		v.stale |= !h->present || now > h->pass_ns + STALE_NS;
+		v.stale |= !h->view.present || now > h->pass_ns + STALE_NS;
 	}
 	tcp_net_stat_totals(p->stat, &v.totals);
 	for (uint32_t i = 0; i < v.ports; i++)
@@ -592,19 +582,11 @@ void collect_collector_net_hosts(struct collect_collector *c,
 
 	pthread_mutex_lock(&n->lock);
 	for (size_t i = 0; i < c->hosts; i++) {
-		const struct host_state *h = &n->host[i];
-		const struct collect_net_host_view v = {
-			.target = c->host[i].target,
-			.hostname = collect_host_name(&c->host[i]),
-			.present = h->present,
-			.records = h->records,
-			.missed = h->missed,
-			.headless = h->headless,
-			.elsewhere = h->elsewhere,
-			.shared = h->shared,
-		};
+		struct collect_net_host_view v = n->host[i].view;
 
-		if (h->pass_ns)
+		v.target = c->host[i].target;
+		v.hostname = collect_host_name(&c->host[i]);
+		if (n->host[i].pass_ns)
 			fn(&v, arg);
 	}
 	pthread_mutex_unlock(&n->lock);

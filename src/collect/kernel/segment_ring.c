@@ -63,33 +63,20 @@ static struct collect_segment_batch *batch_new(struct collect_link *l, const str
 	return b;
 }
 
-static void ring_free(struct collect_table_reader *reader, struct collect_collector *c)
+static void ring_clear(struct collect_table_reader *reader, struct collect_collector *c)
 {
-	struct segment_ring *t = (struct segment_ring *)reader;
-
-	batch_drop(t, c);
-	relaxed_sub(c->memory, sizeof(*t));
-	free(t);
+	batch_drop((struct segment_ring *)reader, c);
 }
 
-static enum region_fault ring_make(const struct collect_table_type *type,
-				   struct collect_collector *c, const struct sl_region_header *copy,
-				   uint64_t length, struct collect_table_reader **out)
+static enum region_fault ring_fill(struct collect_table_reader *reader, struct collect_collector *c,
+				   const struct sl_region_header *copy, uint64_t length)
 {
-	struct segment_ring *t = calloc(1, sizeof(*t));
-	enum region_fault fault = REGION_FAULT_MEMORY;
+	struct segment_ring *t = (struct segment_ring *)reader;
+	enum region_fault fault = region_nic_info_parse(copy, length, &t->info);
 
-	(void)type;
-	if (t)
-		fault = region_nic_info_parse(copy, length, &t->info);
-	if (fault) {
-		free(t);
-		return fault;
-	}
-	t->reader.hot_at = t->info.hot;
-	relaxed_add(c->memory, sizeof(*t));
-	*out = &t->reader;
-	return REGION_FAULT_NONE;
+	(void)c;
+	reader->hot_at = t->info.hot;
+	return fault;
 }
 
 static void found(struct collect_link *l, struct collect_region *r)
@@ -220,8 +207,9 @@ static void request(struct collect_link *l, struct collect_region *r)
 
 const struct collect_table_type collect_segments_type = {
 	.name = "segments",
-	.make = ring_make,
-	.free = ring_free,
+	.size = sizeof(struct segment_ring),
+	.fill = ring_fill,
+	.clear = ring_clear,
 	.found = found,
 	.gone = gone,
 	.hot = take_hot,

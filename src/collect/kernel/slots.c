@@ -45,40 +45,32 @@ static void forget(struct collect_slot_table *t, struct collect_slot_seen *s,
 	*s = (struct collect_slot_seen){0};
 }
 
-static void table_free(struct collect_table_reader *reader, struct collect_collector *c)
+static void table_clear(struct collect_table_reader *reader, struct collect_collector *c)
 {
 	struct collect_slot_table *t = (struct collect_slot_table *)reader;
 
 	for (uint32_t i = 0; i < t->slots; i++)
 		forget(t, &t->seen[i], c);
-	relaxed_sub(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
+	relaxed_sub(c->memory, t->slots * sizeof(*t->seen));
 	free(t->seen);
-	free(t);
 }
 
-static enum region_fault table_make(const struct collect_table_type *type,
+static enum region_fault table_fill(struct collect_table_reader *reader,
 				    struct collect_collector *c,
-				    const struct sl_region_header *copy, uint64_t length,
-				    struct collect_table_reader **out)
+				    const struct sl_region_header *copy, uint64_t length)
 {
-	struct collect_slot_table *t = calloc(1, sizeof(*t));
-	enum region_fault fault = REGION_FAULT_MEMORY;
+	struct collect_slot_table *t = (struct collect_slot_table *)reader;
+	enum region_fault fault;
 
-	if (t) {
-		t->kind = &collect_slot_kinds[type == &collect_tasks_type];
-		fault = t->kind->find(t, copy, length);
-	}
-	if (!fault) {
-		t->slots = t->stride > SLOT_MAX ? 0 : BASE_MIN(t->slots, TABLE_MAX / t->stride);
-		t->seen = calloc(t->slots + 1, sizeof(*t->seen));
-		fault = t->seen ? REGION_FAULT_NONE : REGION_FAULT_MEMORY;
-	}
-	if (fault) {
-		free(t);
+	t->kind = &collect_slot_kinds[reader->type == &collect_tasks_type];
+	fault = t->kind->find(t, copy, length);
+	if (fault)
 		return fault;
-	}
-	relaxed_add(c->memory, sizeof(*t) + t->slots * sizeof(*t->seen));
-	*out = &t->reader;
+	t->slots = t->stride > SLOT_MAX ? 0 : BASE_MIN(t->slots, TABLE_MAX / t->stride);
+	t->seen = calloc(t->slots + 1, sizeof(*t->seen));
+	if (!t->seen)
+		return REGION_FAULT_MEMORY;
+	relaxed_add(c->memory, t->slots * sizeof(*t->seen));
 	return REGION_FAULT_NONE;
 }
 
@@ -360,18 +352,11 @@ static bool requested(const struct collect_table_reader *reader)
 static void request(struct collect_link *l, struct collect_region *r)
 {
 	struct collect_slot_table *t = table_of(r);
-	uint32_t most = t->stride < TABLE_READ_MAX ? TABLE_READ_MAX / t->stride : 1;
 	uint32_t lines = (t->kind->losses + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
-	while (t->slot < t->used) {
-		uint32_t n = BASE_MIN(t->used - t->slot, most);
-
-		if (!collect_table_request(l, r, &slots_read,
-					   t->slots_at + (uint64_t)t->slot * t->stride,
-					   n * t->stride))
-			return;
-		t->slot += n;
-	}
+	if (!collect_table_request_run(l, r, &slots_read, t->slots_at, t->stride, &t->slot,
+				       t->used))
+		return;
 	while (t->loss < t->losses.count) {
 		if (!collect_table_request(l, r, &losses_read,
 					   t->losses.offset + (uint64_t)t->loss * t->losses.stride,
@@ -381,11 +366,12 @@ static void request(struct collect_link *l, struct collect_region *r)
 	}
 }
 
-#define SLOTS_TYPE(type_name)                                                                \
-	{                                                                                    \
-		.name = (type_name), .make = table_make, .free = table_free, .found = found, \
-		.gone = gone, .hot = take_hot, .request = request, .requested = requested,   \
-		.done = done, .reads_max = 8                                                 \
+#define SLOTS_TYPE(type_name)                                                              \
+	{                                                                                  \
+		.name = (type_name), .size = sizeof(struct collect_slot_table),            \
+		.fill = table_fill, .clear = table_clear, .found = found, .gone = gone,    \
+		.hot = take_hot, .request = request, .requested = requested, .done = done, \
+		.reads_max = 8                                                             \
 	}
 const struct collect_table_type collect_layers_type = SLOTS_TYPE("layers");
 const struct collect_table_type collect_tasks_type = SLOTS_TYPE("tasks");

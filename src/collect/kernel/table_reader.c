@@ -2,6 +2,8 @@
 /* table_reader.c - paces the passes over a kernel table, and keeps its READs and their retries. */
 #include "collect/kernel/table_reader.h"
 
+#include <stdlib.h>
+
 #include "base/base.h"
 #include "collect/host.h"
 #include "collect/kernel/workload.h"
@@ -23,8 +25,32 @@ static const struct collect_table_type *const types[TABLES] = {
 
 void collect_table_reader_free(struct collect_table_reader *t, struct collect_collector *c)
 {
-	if (t)
-		t->type->free(t, c);
+	if (!t)
+		return;
+	t->type->clear(t, c);
+	relaxed_sub(c->memory, t->type->size);
+	free(t);
+}
+
+static enum region_fault make(const struct collect_table_type *type, struct collect_collector *c,
+			      const struct sl_region_header *copy, uint64_t length,
+			      struct collect_table_reader **out)
+{
+	struct collect_table_reader *t = calloc(1, type->size);
+	enum region_fault fault = REGION_FAULT_MEMORY;
+
+	if (t) {
+		t->type = type;
+		t->first = true;
+		fault = type->fill(t, c, copy, length);
+	}
+	if (fault) {
+		free(t);
+		return fault;
+	}
+	relaxed_add(c->memory, type->size);
+	*out = t;
+	return REGION_FAULT_NONE;
 }
 
 void collect_tables_found(struct collect_link *l, struct collect_region *r,
@@ -47,13 +73,8 @@ void collect_tables_found(struct collect_link *l, struct collect_region *r,
 				 l->host->target, type->name);
 		return;
 	}
-	if (!r->table) {
-		fault = type->make(type, l->c, copy, r->remote.length, &r->table);
-		if (!fault) {
-			r->table->type = type;
-			r->table->first = true;
-		}
-	}
+	if (!r->table)
+		fault = make(type, l->c, copy, r->remote.length, &r->table);
 	if (fault == REGION_FAULT_MEMORY)
 		collect_region_retry_later(l, r, now_ns);
 	else if (fault)
@@ -208,6 +229,23 @@ struct collect_op *collect_table_request(struct collect_link *l, struct collect_
 	op = collect_reads_new(l, kind, r, &r->remote, offset, length);
 	t->reads += op != NULL;
 	return op;
+}
+
+bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
+			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
+			       uint32_t *next, uint32_t end)
+{
+	uint32_t most = stride < TABLE_READ_MAX ? TABLE_READ_MAX / stride : 1;
+
+	while (*next < end) {
+		uint32_t n = BASE_MIN(end - *next, most);
+
+		if (!collect_table_request(l, r, kind, offset + (uint64_t)*next * stride,
+					   n * stride))
+			return false;
+		*next += n;
+	}
+	return true;
 }
 
 /* ---- the pace ---- */

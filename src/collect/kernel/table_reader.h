@@ -22,11 +22,15 @@ struct collect_table_reader;
 
 struct collect_table_type {
 	const char *name;
-	/* Makes the table of a region whose header was believed. REGION_FAULT_MEMORY: try later. */
-	enum region_fault (*make)(const struct collect_table_type *type,
-				  struct collect_collector *c, const struct sl_region_header *copy,
-				  uint64_t length, struct collect_table_reader **out);
-	void (*free)(struct collect_table_reader *t, struct collect_collector *c);
+	size_t size; /* of the table, which begins with the reader */
+	/*
+	 * Fills a zeroed table of a region whose header was believed. After a fault nothing that
+	 * it allocated is left; REGION_FAULT_MEMORY: try later.
+	 */
+	enum region_fault (*fill)(struct collect_table_reader *t, struct collect_collector *c,
+				  const struct sl_region_header *copy, uint64_t length);
+	/* Frees what the table points to. */
+	void (*clear)(struct collect_table_reader *t, struct collect_collector *c);
 	/* The region became the link's table, or stops being it. gone may be NULL. */
 	void (*found)(struct collect_link *l, struct collect_region *r);
 	void (*gone)(struct collect_link *l, struct collect_region *r);
@@ -99,6 +103,10 @@ bool collect_table_usable(const struct collect_region *r);
 struct collect_op *collect_table_request(struct collect_link *l, struct collect_region *r,
 					 const struct collect_op_kind *kind, uint64_t offset,
 					 uint32_t length);
+/* Requests the elements from *next to end, of stride bytes each. False: no room now. */
+bool collect_table_request_run(struct collect_link *l, struct collect_region *r,
+			       const struct collect_op_kind *kind, uint64_t offset, uint32_t stride,
+			       uint32_t *next, uint32_t end);
 /* A kind of READ of a body: .take is the type's. */
 #define COLLECT_TABLE_READ(take_fn)                                     \
 	{                                                               \

@@ -179,7 +179,6 @@ struct tcp_cpu *tcp_cpu_open(const struct tcp_cpu_opts *opts, char *why, size_t 
 	}
 	c->tasks = opts->tasks ? opts->tasks : TASKS;
 	c->cgroups = opts->cgroups ? opts->cgroups : CGROUPS;
-	tcp_libbpf_log();
 	e = tcp_hooks_choose(&c->hooks, OPTIONAL, 0, why, why_bytes);
 	if (e)
 		goto fail;
@@ -207,18 +206,12 @@ void tcp_cpu_close(struct tcp_cpu *c)
 
 /* ---- reading ---- */
 
-/* The memory at an offset of the region. */
-static const uint64_t *at(const struct tcp_cpu *c, uint64_t offset)
-{
-	return (const uint64_t *)((const char *)c->region.map + offset);
-}
-
 static struct region_tasks_hot hot_of(const struct tcp_cpu *c)
 {
 	struct region_tasks_hot hot = {c->info.task_slots, c->info.cgroup_slots};
 	uint64_t line[SL_CPU_LINE];
 
-	if (region_copy_lines(line, at(c, c->info.hot), 1))
+	if (region_copy_lines(line, tcp_region_at(&c->region, c->info.hot), 1))
 		region_tasks_hot_parse(line, &c->info, &hot);
 	return hot;
 }
@@ -243,7 +236,7 @@ void tcp_cpu_losses(const struct tcp_cpu *c, uint64_t out[SL_TASK_LOSSES])
 	uint64_t line[SL_CPU_LINE];
 
 	memset(out, 0, SL_TASK_LOSSES * sizeof(*out));
-	if (region_copy_lines(line, at(c, c->info.losses.offset), 1))
+	if (region_copy_lines(line, tcp_region_at(&c->region, c->info.losses.offset), 1))
 		region_losses_add(line, SL_TASK_LOSSES, out);
 }
 
@@ -283,14 +276,16 @@ int tcp_cpu_task(const struct tcp_cpu *c, uint32_t slot, struct region_cpu_row *
 	memset(row, 0, sizeof(*row));
 	if (slot >= c->tasks)
 		return 0;
-	n = copy_slot(copy, at(c, c->info.tasks) + (size_t)slot * REGION_TASK_WORDS,
+	n = copy_slot(copy,
+		      tcp_region_at(&c->region, c->info.tasks) + (size_t)slot * REGION_TASK_WORDS,
 		      REGION_TASK_WORDS, false);
 	return n == 1 && region_task_parse(copy, row) ? -EAGAIN : n;
 }
 
 static const uint64_t *cgroup_at(const struct tcp_cpu *c, uint32_t slot)
 {
-	return at(c, c->info.cgroups) + (size_t)slot * c->cpus * REGION_TASK_WORDS;
+	return tcp_region_at(&c->region, c->info.cgroups) +
+	       (size_t)slot * c->cpus * REGION_TASK_WORDS;
 }
 
 uint64_t tcp_cpu_cgroup_id(const struct tcp_cpu *c, uint32_t slot)

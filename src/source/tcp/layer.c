@@ -346,15 +346,9 @@ bool tcp_layers_settled(const struct tcp_layers *l)
 
 /* ---- reading, line by line ---- */
 
-/* The memory at an offset of the region. */
-static const uint64_t *at(const struct tcp_layers *l, uint64_t offset)
-{
-	return (const uint64_t *)((const char *)l->region.map + offset);
-}
-
 uint32_t tcp_layers_slots(const struct tcp_layers *l, enum tcp_layer_table table)
 {
-	const uint64_t *from = at(l, l->info.hot);
+	const uint64_t *from = tcp_region_at(&l->region, l->info.hot);
 	struct region_layers_hot hot;
 	uint64_t line[8];
 
@@ -367,7 +361,7 @@ int tcp_layers_slot(const struct tcp_layers *l, enum tcp_layer_table table, uint
 		    struct region_layer_view *v)
 {
 	bool flows = table == TCP_LAYER_FLOWS, keyless = !flows && !index;
-	const uint64_t *from = at(l, flows ? l->info.flows : l->info.groups) +
+	const uint64_t *from = tcp_region_at(&l->region, flows ? l->info.flows : l->info.groups) +
 			       (size_t)index * SL_SLOT_WORDS;
 	uint64_t copy[SL_SLOT_WORDS], key[8];
 
@@ -395,7 +389,7 @@ int tcp_layers_causes(const struct tcp_layers *l, uint64_t out[SL_CAUSES])
 
 	memset(out, 0, SL_CAUSES * sizeof(*out));
 	for (uint32_t i = 0; i < s->count; i++) {
-		const uint64_t *from = at(l, s->offset + (size_t)i * s->stride);
+		const uint64_t *from = tcp_region_at(&l->region, s->offset + (size_t)i * s->stride);
 
 		if (!region_copy_lines(copy, from, sizeof(copy) / SL_LINE_SIZE) ||
 		    region_losses_add(copy, SL_CAUSES, out))

@@ -93,7 +93,6 @@ int tcp_net_open(const struct tcp_net_opts *options, struct tcp_net **out, char 
 	snprintf(why, bytes, "out of memory");
 	if (!n)
 		return -ENOMEM;
-	tcp_libbpf_log();
 	err = tcp_hooks_choose(&n->hooks, TCP_HOOKS_OF(NIC_IN) | TCP_HOOKS_OF(LINK_NIC), 0, why,
 			       bytes);
 	if (err)

@@ -18,7 +18,7 @@
 
 typedef __int128 wide; /* sums of untrusted numbers */
 
-static int by_time(const void *a, const void *b)
+int tcp_net_by_time(const void *a, const void *b)
 {
 	const struct tcp_net_point *p = a, *q = b;
 
@@ -224,7 +224,7 @@ int tcp_net_clock_add(struct tcp_net_clock *c, struct tcp_net_point *points, siz
 	if (!room)
 		return -ENOMEM;
 	if (n)
-		qsort(points, n, sizeof(*points), by_time);
+		qsort(points, n, sizeof(*points), tcp_net_by_time);
 	if (n && c->most && c->apexes > c->most)
 		forget(c, points[0].at);
 	while (!err && first < n) {

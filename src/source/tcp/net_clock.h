@@ -42,6 +42,8 @@ struct tcp_net_point {
 	int64_t ahead; /* B's stamp - A's */
 	bool backward; /* from B to A */
 };
+/* For qsort() of points, or of structs that begin with one. */
+int tcp_net_by_time(const void *a, const void *b);
 
 struct tcp_net_apex {
 	int64_t at, ahead;

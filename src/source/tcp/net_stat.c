@@ -17,7 +17,7 @@
 #define PAIR_NS	    10000000   /* longest time between a segment and the reply it is paired with */
 
 struct net_stat_kept {
-	struct tcp_net_point point;
+	struct tcp_net_point point;   /* first: see tcp_net_by_time() */
 	struct tcp_net_sample sample; /* .flow is valid while its flow exists */
 	struct tcp_net_row *row;
 	uint32_t flow; /* the same for both directions */
@@ -318,13 +318,6 @@ static int estimate(struct tcp_net_stat *s, const struct net_stat_kept *k, size_
 	return err;
 }
 
-static int by_time(const void *a, const void *b)
-{
-	const struct net_stat_kept *p = a, *q = b;
-
-	return p->point.at < q->point.at ? -1 : p->point.at > q->point.at;
-}
-
 /* Closes the open window, kept[before..upto), which kept[first..before) precedes. */
 static int window(struct tcp_net_stat *s, size_t first, size_t upto, int64_t end)
 {
@@ -368,7 +361,7 @@ int tcp_net_stat_count(struct tcp_net_stat *s, uint64_t a_ns, bool last)
 	size_t first = 0;
 
 	if (s->n > s->before)
-		qsort(s->kept + s->before, s->n - s->before, sizeof(*s->kept), by_time);
+		qsort(s->kept + s->before, s->n - s->before, sizeof(*s->kept), tcp_net_by_time);
 	while (!err && s->n > s->before) {
 		size_t upto = s->before;
 		int64_t end;

@@ -21,6 +21,12 @@ int tcp_region_map(struct tcp_region *r, int fd, uint64_t size, uint32_t kind,
 		   const struct sl_region_section *sections, uint32_t count);
 void tcp_region_unmap(struct tcp_region *r);
 
+/* The memory at an offset. */
+static inline const uint64_t *tcp_region_at(const struct tcp_region *r, uint64_t offset)
+{
+	return (const uint64_t *)((const char *)r->map + offset);
+}
+
 /*
  * A read-only descriptor of the map, for consumers, or -errno: -EPERM without CAP_SYS_ADMIN, which
  * getting a descriptor by id requires.

@@ -159,7 +159,6 @@ int tcp_open(const struct tcp_opts *options, struct tcp **out, char *why, size_t
 	if (!t)
 		return -ENOMEM;
 	t->options = *options;
-	tcp_libbpf_log();
 	/* Report invalid options first. */
 	err = tcp_filter_check(&t->options.filter, why, bytes);
 	if (err)
