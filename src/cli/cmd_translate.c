@@ -123,6 +123,7 @@ static int print(struct translate *t)
 
 /* ---- workers ---- */
 
+#if HAVE_XDP
 static bool open_xdp(struct translate *t, char *error, size_t bytes)
 {
 	const struct dta_xdp_opts o = {.interfaces = t->xdp.v,
@@ -141,6 +142,7 @@ static bool open_xdp(struct translate *t, char *error, size_t bytes)
 		 t->workers, dta_xdp_queues(t->at));
 	return false;
 }
+#endif
 
 static int make_worker(struct translate *t, uint32_t index)
 {
@@ -159,6 +161,7 @@ static int make_worker(struct translate *t, uint32_t index)
 			goto fail;
 		if (!index)
 			dta_input_udp_where(in[n], &t->where[i]);
+#if HAVE_XDP
 		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
 			n++;
 			goto fail;
@@ -166,6 +169,7 @@ static int make_worker(struct translate *t, uint32_t index)
 		if (t->xdp.n)
 			in[n] = dta_input_xdp(t->at, in[n], index, t->workers, error,
 					      sizeof(error));
+#endif
 		if (!in[n])
 			goto fail;
 	}
@@ -209,10 +213,12 @@ static void say_ready(const struct translate *t)
 			 ntohs(t->where[i].sin6_port));
 		strncat(all, one, sizeof(all) - strlen(all) - 1);
 	}
+#if HAVE_XDP
 	for (uint32_t i = 0; t->at && dta_xdp_how(t->at, i); i++) {
 		snprintf(one, sizeof(one), "%s%s", *xdp ? "," : "", dta_xdp_how(t->at, i));
 		strncat(xdp, one, sizeof(xdp) - strlen(xdp) - 1);
 	}
+#endif
 	base_ready("listen=%s workers=%u output=%s%s%s", *all ? all : "-", t->made, t->output,
 		   *xdp ? " xdp=" : "", xdp);
 }
@@ -318,6 +324,9 @@ static int check(struct translate *t)
 	if (t->opts.client.raw.xdp &&
 	    (t->opts.client.output != DTA_CLIENT_RAW || t->opts.client.raw.file))
 		return base_usage(t->cmd, "--raw-xdp: for --output raw by --raw-interface");
+	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
+		return base_failure(
+			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	return t->secret ? read_secret(t) : BASE_EXIT_OK;
@@ -393,7 +402,9 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	code = translate(&set);
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
+#if HAVE_XDP
 	dta_xdp_close(set.at);
+#endif
 	close(set.stop);
 	return code;
 }

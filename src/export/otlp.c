@@ -32,10 +32,11 @@
 #include "export/pb.h"
 #include "export/sent.h"
 
+#define BATCH_BYTES (512u << 10) /* per request */
+
 struct export_otlp {
 	struct export_push *push;
 	struct export_sent *sent; /* or NULL */
-	size_t batch_bytes;
 	/* The request under way. */
 	uint8_t *batch;
 	size_t bytes, room;
@@ -163,7 +164,7 @@ void export_otlp_spans(struct export_otlp *o, const struct export_otlp_attr *res
 		return;
 	}
 	length = (size_t)(put_resource(o->buffer, resource, resource_count, spans, n) - o->buffer);
-	if (o->bytes && o->bytes + length > o->batch_bytes)
+	if (o->bytes && o->bytes + length > BATCH_BYTES)
 		export_otlp_flush(o);
 	if (!base_grow(&o->batch, &o->room, o->bytes + length, 1)) {
 		relaxed_bump(o->dropped_memory, n);
@@ -307,30 +308,29 @@ bool export_otlp_certain(const struct export_otlp *o)
 
 /* ---- the whole ---- */
 
-struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *error,
+struct export_otlp *export_otlp_new(const char *url, const char *sent, char *error,
 				    size_t error_bytes)
 {
 	struct export_otlp *o = calloc(1, sizeof(*o));
-	const char *host = strstr(opts->url, "://");
+	const char *host = strstr(url, "://");
 	bool path = host && strchr(host + 3, '/');
-	size_t n = strlen(opts->url) + sizeof("/v1/traces");
-	char *url = malloc(n);
+	size_t n = strlen(url) + sizeof("/v1/traces");
+	char *whole = malloc(n);
 
-	if (!o || !url) {
+	if (!o || !whole) {
 		snprintf(error, error_bytes, "out of memory");
 		errno = ENOMEM;
 		goto fail;
 	}
-	snprintf(url, n, "%s%s", opts->url, path ? "" : "/v1/traces");
-	if (opts->sent) {
-		o->sent = export_sent_open(opts->sent, error, error_bytes);
+	snprintf(whole, n, "%s%s", url, path ? "" : "/v1/traces");
+	if (sent) {
+		o->sent = export_sent_open(sent, error, error_bytes);
 		if (!o->sent)
 			goto fail;
 	}
-	o->batch_bytes = opts->batch_bytes ? opts->batch_bytes : 512u << 10;
 	o->push = export_push_new(
 		&(struct export_push_opts){
-			.url = url,
+			.url = whole,
 			.name = "otlp",
 			.content_type = "application/x-protobuf",
 			.unavailable_only = true, /* "MUST NOT be retried": all other 5xx */
@@ -340,10 +340,10 @@ struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *e
 		error, error_bytes);
 	if (!o->push)
 		goto fail;
-	free(url);
+	free(whole);
 	return o;
 fail:
-	free(url); /* which keeps errno, as of glibc 2.33 */
+	free(whole); /* which keeps errno, as of glibc 2.33 */
 	if (o)
 		export_sent_close(o->sent);
 	free(o);

@@ -38,12 +38,6 @@ struct export_otlp_span {
 #define EXPORT_OTLP_HAS_REMOTE 0x100u /* whether the parent is in another process is known */
 #define EXPORT_OTLP_IS_REMOTE  0x200u
 
-struct export_otlp_opts {
-	const char *url;    /* without a path: /v1/traces is appended */
-	size_t batch_bytes; /* of a request; 0: 512 KiB */
-	const char *sent;   /* file of sent traces (sent.h), or NULL */
-};
-
 struct export_otlp_stats {
 	uint64_t spans;		       /* taken */
 	uint64_t dropped_memory;       /* spans */
@@ -53,8 +47,11 @@ struct export_otlp_stats {
 
 struct export_otlp;
 
-/* NULL with errno and one line in error. */
-struct export_otlp *export_otlp_new(const struct export_otlp_opts *opts, char *error,
+/*
+ * url: without a path, /v1/traces is appended. sent: file of sent traces (sent.h), or NULL. NULL
+ * with errno and one line in error.
+ */
+struct export_otlp *export_otlp_new(const char *url, const char *sent, char *error,
 				    size_t error_bytes);
 /*
  * Adds spans of one resource with its attributes ("service.name", ...). One thread calls this and

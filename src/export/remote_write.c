@@ -235,13 +235,13 @@ void export_remote_write_end(struct export_remote_write *w, struct export_remote
 
 /* ---- start and end ---- */
 
-struct export_remote_write *export_remote_write_new(const struct export_remote_write_opts *opts,
+struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
 						    char *error, size_t error_bytes)
 {
 	static const char *const headers[] = {"Content-Encoding: snappy",
 					      "X-Prometheus-Remote-Write-Version: 0.1.0", NULL};
 	struct export_push_opts push = {
-		.url = opts->url,
+		.url = url,
 		.name = "remote-write",
 		.content_type = "application/x-protobuf",
 		.headers = headers,
@@ -250,7 +250,7 @@ struct export_remote_write *export_remote_write_new(const struct export_remote_w
 
 	if (!w)
 		return NULL;
-	w->batch_samples = opts->batch_samples ? opts->batch_samples : 10000;
+	w->batch_samples = batch_samples ? batch_samples : 10000;
 	w->push = export_push_new(&push, error, error_bytes);
 	if (!w->push) {
 		free(w); /* which keeps errno, as of glibc 2.33 */

@@ -39,11 +39,6 @@ struct export_remote_point {
 	double value;
 };
 
-struct export_remote_write_opts {
-	const char *url;
-	size_t batch_samples; /* per request; 0: 10000 */
-};
-
 struct export_remote_write_stats {
 	uint64_t samples; /* taken */
 	uint64_t same_ms; /* skipped: another of its millisecond is sent */
@@ -53,8 +48,8 @@ struct export_remote_write_stats {
 
 struct export_remote_write;
 
-/* NULL with errno and one line in error. */
-struct export_remote_write *export_remote_write_new(const struct export_remote_write_opts *opts,
+/* batch_samples: per request; 0: 10000. NULL with errno and one line in error. */
+struct export_remote_write *export_remote_write_new(const char *url, size_t batch_samples,
 						    char *error, size_t error_bytes);
 /*
  * Adds n points in order of time. One thread calls this and the functions below, except for

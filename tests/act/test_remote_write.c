@@ -16,9 +16,9 @@
 
 static struct export_remote_write *writer(struct receiver *r, size_t batch)
 {
-	struct export_remote_write_opts o = {.url = receiver_url(r), .batch_samples = batch};
 	char error[128] = "";
-	struct export_remote_write *w = export_remote_write_new(&o, error, sizeof(error));
+	struct export_remote_write *w = export_remote_write_new(receiver_url(r), batch, error,
+								sizeof(error));
 
 	if (!w)
 		fail_msg("%s", error);

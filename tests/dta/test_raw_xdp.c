@@ -20,8 +20,7 @@
 #define FRAMES 5000u  /* more than the ring has places */
 #define MINE   0x88b5 /* IEEE's for experiments: no other frames here have it */
 
-static const struct dta_output_raw_opts by_xdp = {
-	.interface = "sl-out", .address = "10.78.0.1", .xdp = true};
+static const struct dta_output_raw_opts by_xdp = {.interface = "sl-out", .xdp = true};
 
 static int listener(void)
 {

@@ -414,6 +414,7 @@ static void an_account_is_the_same_behind_the_control_channel(void **state)
 	json_decref(j);
 }
 
+#if HAVE_XDP
 /* ---- frames past the kernel ---- */
 
 /* The checksum of RFC 1071, as slowly as it is written there. */
@@ -500,6 +501,7 @@ static void xdp_frames_are_accepted_whole_or_not_at_all(void **state)
 		}
 	}
 }
+#endif
 
 int main(void)
 {
@@ -512,7 +514,9 @@ int main(void)
 		cmocka_unit_test(drops_are_counted_across_wraps_of_the_kernel),
 		cmocka_unit_test(a_lost_collector_takes_only_its_own_keys),
 		cmocka_unit_test(an_account_is_the_same_behind_the_control_channel),
+#if HAVE_XDP
 		cmocka_unit_test(xdp_frames_are_accepted_whole_or_not_at_all),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

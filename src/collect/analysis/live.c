@@ -188,9 +188,7 @@ struct collect_live *collect_live_new(const struct collect_live_opts *opts, char
 	if ((opts->alert && !l->alert) || (opts->webhook && !l->webhook))
 		goto fail;
 	if (opts->remote_write) {
-		l->writer = export_remote_write_new(
-			&(struct export_remote_write_opts){.url = opts->remote_write}, error,
-			error_bytes);
+		l->writer = export_remote_write_new(opts->remote_write, 0, error, error_bytes);
 		if (!l->writer)
 			goto fail;
 	}

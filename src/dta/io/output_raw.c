@@ -19,7 +19,7 @@
 
 #define DEPTH_DEFAULT	1024u
 #define DEPTH_MAX	65536u
-#define TIMEOUT_DEFAULT 20000000u
+#define TIMEOUT_NS	20000000u /* the first retransmission */
 #define TRIES_DEFAULT	8u
 #define TRIES_MAX	20u
 #define ACK_EVERY	32u
@@ -40,11 +40,10 @@ struct raw {
 	struct dta_raw_port port;
 	enum dta_output_state state;
 	uint32_t depth, tries;
-	uint64_t timeout_ns;
 	uint64_t now_ns; /* the latest time seen */
 
 	struct dta_roce_end ours, theirs;
-	struct dta_roce_builder *builder;
+	struct dta_roce_builder builder;
 	struct dta_roce_window window;
 	uint64_t freed, scanned, adds;
 	uint32_t mtu;
@@ -144,7 +143,7 @@ static void build(struct raw *r, uint64_t n, const void *payload)
 	s->packet.payload = payload;
 	s->adds = r->adds;
 	r->adds += s->add;
-	s->frame_bytes = (uint32_t)dta_roce_build(r->builder, &s->packet, frame_of(r, n));
+	s->frame_bytes = (uint32_t)dta_roce_build(&r->builder, &s->packet, frame_of(r, n));
 	s->packet.payload = NULL;
 }
 
@@ -200,7 +199,7 @@ int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *thei
 		return -EALREADY;
 	if (r->slots && mtu < r->mtu)
 		return -EMSGSIZE;
-	err = dta_roce_builder(r->builder, &r->ours, theirs,
+	err = dta_roce_builder(&r->builder, &r->ours, theirs,
 			       (uint16_t)(PORT_FIRST | ((r->ours.qpn ^ theirs->qpn) & 0x3fff)));
 	if (!err && !r->slots)
 		err = make_ring(r, mtu);
@@ -209,7 +208,7 @@ int dta_output_raw_connect(struct dta_output *o, const struct dta_roce_end *thei
 	r->theirs = *theirs;
 	if (!r->theirs.atomics)
 		r->theirs.atomics = 1;
-	dta_roce_window(&r->window, r->ours.psn - (uint32_t)r->freed, r->depth, r->timeout_ns,
+	dta_roce_window(&r->window, r->ours.psn - (uint32_t)r->freed, r->depth, TIMEOUT_NS,
 			r->tries);
 	r->window.acked = r->window.sent = r->window.highest = r->scanned = r->freed;
 	r->window.queued = queued;
@@ -358,7 +357,7 @@ static void send_frames(struct raw *r, uint64_t now)
 							      slot_of(r, n)->frame_bytes};
 		}
 		for (unsigned i = 0; i < count; i++)
-			dta_roce_seal(r->builder, frame[i].data, frame[i].bytes,
+			dta_roce_seal(&r->builder, frame[i].data, frame[i].bytes,
 				      i + 1 == count || i % ACK_EVERY == ACK_EVERY - 1);
 		if (!count)
 			return;
@@ -463,7 +462,6 @@ static void raw_close(struct dta_output *o)
 	if (r->port.file)
 		send_frames(r, base_now_ns());
 	dta_raw_port_close(&r->port);
-	free(r->builder);
 	free(r->slot);
 	free(r->frames);
 	free(r);
@@ -481,7 +479,7 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 	};
 	struct dta_roce_end sink;
 	struct raw *r;
-	int err = EINVAL;
+	int err;
 
 	if (!opts->file == !opts->interface || opts->depth > DEPTH_MAX || opts->tries > TRIES_MAX) {
 		snprintf(error, error_bytes, "raw: an interface or a file, and bounds");
@@ -489,43 +487,27 @@ struct dta_output *dta_output_raw(const struct dta_output_raw_opts *opts, char *
 		return NULL;
 	}
 	r = calloc(1, sizeof(*r));
-	if (!r)
-		goto err_memory;
+	if (!r) {
+		snprintf(error, error_bytes, "out of memory");
+		return NULL;
+	}
 	r->o.ops = &ops;
 	r->depth = opts->depth ? opts->depth : DEPTH_DEFAULT;
-	r->timeout_ns = opts->timeout_ns ? opts->timeout_ns : TIMEOUT_DEFAULT;
 	r->tries = opts->tries ? opts->tries : TRIES_DEFAULT;
-	r->builder = calloc(1, sizeof(*r->builder));
-	if (!r->builder)
-		goto err_free;
 	err = -dta_raw_port_open(&r->port, opts, error, error_bytes);
-	if (err)
-		goto err_builder;
-	if (opts->file) {
+	if (!err && opts->file) {
 		dta_output_raw_ours(&r->o, &sink);
 		sink.gid[15]++;
 		sink.mac[5]++;
 		sink.qpn = 0x11;
-		sink.mtu = opts->mtu ? (uint16_t)opts->mtu : 1024;
+		sink.mtu = 1024;
 		err = -dta_output_raw_connect(&r->o, &sink);
-		if (err) {
+		if (err)
 			snprintf(error, error_bytes, "raw: %s", strerror(err));
-			raw_close(&r->o);
-			errno = err;
-			return NULL;
-		}
 	}
-	return &r->o;
-
-err_builder:
-	free(r->builder);
-	free(r);
+	if (!err)
+		return &r->o;
+	raw_close(&r->o);
 	errno = err;
-	return NULL;
-err_free:
-	free(r);
-err_memory:
-	snprintf(error, error_bytes, "out of memory");
-	errno = ENOMEM;
 	return NULL;
 }

@@ -8,7 +8,6 @@
 #include "dta/io/output_raw.h"
 #include "dta/io/xsk.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <linux/filter.h>
@@ -96,36 +95,23 @@ static void to_gid(const struct sockaddr *a, uint8_t gid[16])
 	}
 }
 
-static int find_address(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
-			size_t bytes)
+static int find_address(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
 	struct ifaddrs *all, *best = NULL;
-	uint8_t wanted[16], have[16];
 
-	if (opts->address) {
-		memset(wanted, 0, 10);
-		wanted[10] = wanted[11] = 0xff;
-		if (inet_pton(AF_INET, opts->address, wanted + 12) != 1 &&
-		    inet_pton(AF_INET6, opts->address, wanted) != 1)
-			return base_fail(error, bytes, -EINVAL, "%s: not an address",
-					 opts->address);
-	}
 	if (getifaddrs(&all))
 		return -errno;
 	for (struct ifaddrs *a = all; a; a = a->ifa_next) {
-		if (!a->ifa_addr || strcmp(a->ifa_name, opts->interface) ||
+		if (!a->ifa_addr || strcmp(a->ifa_name, interface) ||
 		    (a->ifa_addr->sa_family != AF_INET && a->ifa_addr->sa_family != AF_INET6))
 			continue;
-		to_gid(a->ifa_addr, have);
-		if (opts->address ? !memcmp(have, wanted, 16)
-				  : !best || rank(a->ifa_addr) > rank(best->ifa_addr))
+		if (!best || rank(a->ifa_addr) > rank(best->ifa_addr))
 			best = a;
 	}
 	if (best)
 		to_gid(best->ifa_addr, p->end.gid);
 	else
-		snprintf(error, bytes, "%s has no address%s%s", opts->interface,
-			 opts->address ? " " : "", opts->address ? opts->address : "");
+		snprintf(error, bytes, "%s has no address", interface);
 	freeifaddrs(all);
 	return best ? 0 : -EADDRNOTAVAIL;
 }
@@ -151,9 +137,9 @@ static int find_interface(struct dta_raw_port *p, const struct dta_output_raw_op
 	if (opts->xdp && mtu > (int)DTA_XSK_LONGEST - ETHERNET)
 		mtu = (int)DTA_XSK_LONGEST - ETHERNET;
 	for (p->end.mtu = DTA_ROCE_MTU_MAX; p->end.mtu > DTA_ROCE_MTU_MIN; p->end.mtu /= 2)
-		if (p->end.mtu + around <= mtu && (!opts->mtu || p->end.mtu <= opts->mtu))
+		if (p->end.mtu + around <= mtu)
 			break;
-	return find_address(p, opts, error, bytes);
+	return find_address(p, opts->interface, error, bytes);
 err:
 	return base_fail(error, bytes, -errno, "%s: %s", opts->interface, strerror(errno));
 }
@@ -178,6 +164,7 @@ static int silencing_socket(void)
 	return fd;
 }
 
+#if HAVE_XDP
 /* Takes the first free queue: each worker opens one. */
 static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, size_t bytes)
 {
@@ -198,6 +185,18 @@ static int open_xsk(struct dta_raw_port *p, const char *interface, char *error, 
 	return p->xsk ? 0 : -EBUSY;
 }
 
+static int send_xsk(struct dta_xsk *x, const struct dta_raw_frame *frames, unsigned count)
+{
+	struct dta_xsk_frame f[DTA_RAW_BATCH];
+	int sent;
+
+	for (unsigned i = 0; i < count; i++)
+		f[i] = (struct dta_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
+	sent = dta_xsk_send(x, f, count);
+	return sent ? sent : -EAGAIN;
+}
+#endif
+
 int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *opts, char *error,
 		      size_t error_bytes)
 {
@@ -213,8 +212,10 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 				 err == -EPERM ? " (it needs CAP_NET_RAW)" : "");
 	}
 	err = find_interface(p, opts, error, error_bytes);
+#if HAVE_XDP
 	if (!err && opts->xdp)
 		err = open_xsk(p, opts->interface, error, error_bytes);
+#endif
 	if (err) {
 		dta_raw_port_close(p);
 		return err;
@@ -229,7 +230,9 @@ int dta_raw_port_open(struct dta_raw_port *p, const struct dta_output_raw_opts *
 
 void dta_raw_port_close(struct dta_raw_port *p)
 {
+#if HAVE_XDP
 	dta_xsk_close(p->xsk);
+#endif
 	if (p->fd >= 0)
 		close(p->fd);
 	if (p->silencer >= 0)
@@ -269,17 +272,6 @@ int dta_raw_port_listen(struct dta_raw_port *p, const struct dta_roce_end *ours)
 	return 0;
 }
 
-static int send_xsk(struct dta_xsk *x, const struct dta_raw_frame *frames, unsigned count)
-{
-	struct dta_xsk_frame f[DTA_RAW_BATCH];
-	int sent;
-
-	for (unsigned i = 0; i < count; i++)
-		f[i] = (struct dta_xsk_frame){frames[i].data, (uint32_t)frames[i].bytes};
-	sent = dta_xsk_send(x, f, count);
-	return sent ? sent : -EAGAIN;
-}
-
 int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames, unsigned count)
 {
 	struct mmsghdr message[DTA_RAW_BATCH] = {0};
@@ -288,8 +280,10 @@ int dta_raw_port_send(struct dta_raw_port *p, const struct dta_raw_frame *frames
 
 	if (p->file)
 		return file_write(p->file, frames, count);
+#if HAVE_XDP
 	if (p->xsk)
 		return send_xsk(p->xsk, frames, count);
+#endif
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];
@@ -307,8 +301,10 @@ int dta_raw_port_receive(struct dta_raw_port *p, struct dta_raw_frame *frames, u
 
 	if (p->file)
 		return 0;
+#if HAVE_XDP
 	if (p->xsk) /* frames left over from the last call */
 		dta_xsk_send(p->xsk, NULL, 0);
+#endif
 	for (unsigned i = 0; i < count; i++) {
 		part[i] = (struct iovec){frames[i].data, frames[i].bytes};
 		message[i].msg_hdr.msg_iov = &part[i];

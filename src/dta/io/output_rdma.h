@@ -15,15 +15,14 @@
 /* ---- verbs: over RDMA-CM ---- */
 
 struct dta_output_verbs_opts {
-	const char *host;	     /* of the store server: name or address */
-	uint16_t port;		     /* from "welcome"; 0: DTA_VERBS_PORT */
-	const char *device;	     /* NULL: by the route */
-	int gid_index;		     /* -1: by the route */
-	int ib_port;		     /* 0: 1 */
-	const char *name;	     /* as in "hello" */
-	uint64_t instance;	     /* from "welcome"; a wrong one is refused */
-	uint32_t depth;		     /* operations in flight; 0: 1024 */
-	uint32_t connect_timeout_ms; /* 0: 2000 */
+	const char *host;   /* of the store server: name or address */
+	uint16_t port;	    /* from "welcome"; 0: DTA_VERBS_PORT */
+	const char *device; /* NULL: by the route */
+	int gid_index;	    /* -1: by the route */
+	int ib_port;	    /* 0: 1 */
+	const char *name;   /* as in "hello" */
+	uint64_t instance;  /* from "welcome"; a wrong one is refused */
+	uint32_t depth;	    /* operations in flight; 0: 1024 */
 };
 
 /*
@@ -34,16 +33,13 @@ struct dta_output_verbs_opts {
 struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, char *error,
 				    size_t error_bytes);
 
-/* ---- raw: RoCEv2 frames ---- */
+/* ---- raw: RoCEv2 frames, from the interface's first IPv4 address, else an IPv6 one ---- */
 
 struct dta_output_raw_opts {
 	const char *interface; /* to send by; NULL with file */
 	bool xdp;	       /* frames leave by AF_XDP on the first free queue */
-	const char *address;   /* source address; NULL: the interface's first IPv4, else IPv6 one */
 	const char *file;      /* a pcap file instead; operations count as acknowledged */
-	uint32_t mtu;	       /* payload bytes per packet; 0: what both ends support */
 	uint32_t depth;	       /* packets in flight; 0: 1024 */
-	uint64_t timeout_ns;   /* initial retransmission timeout; 0: 20 ms */
 	uint32_t tries;	       /* retransmissions before it goes down; 0: 8 */
 };
 

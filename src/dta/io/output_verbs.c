@@ -21,16 +21,16 @@
 #include "fabric/dial.h"
 #include "fabric/host.h"
 
-#define DEPTH_DEFAULT	   1024u
-#define DEPTH_MAX	   32768u
-#define TIMEOUT_DEFAULT_MS 2000u
-#define DATA_BYTES	   (8u << 20) /* several times DTA_OUTPUT_WRITE_MAX */
-#define CHAIN		   64u	      /* requests per doorbell */
-#define COMPLETIONS	   32
-#define INLINE_WANTED	   256u
-#define BACKOFF_MIN_NS	   50000000ull
-#define BACKOFF_MAX_NS	   1000000000ull
-#define SILENCE_NS	   5000000000ull /* longer than the device retries */
+#define DEPTH_DEFAULT  1024u
+#define DEPTH_MAX      32768u
+#define TIMEOUT_MS     2000u
+#define DATA_BYTES     (8u << 20) /* several times DTA_OUTPUT_WRITE_MAX */
+#define CHAIN	       64u	  /* requests per doorbell */
+#define COMPLETIONS    32
+#define INLINE_WANTED  256u
+#define BACKOFF_MIN_NS 50000000ull
+#define BACKOFF_MAX_NS 1000000000ull
+#define SILENCE_NS     5000000000ull /* longer than the device retries */
 
 struct op {
 	enum ibv_wr_opcode opcode;
@@ -524,8 +524,7 @@ struct dta_output *dta_output_verbs(const struct dta_output_verbs_opts *opts, ch
 	v->dial.device = v->device;
 	v->dial.gid_index = opts->gid_index;
 	v->dial.ib_port = opts->ib_port ? opts->ib_port : 1;
-	v->dial.timeout_ms = opts->connect_timeout_ms ? opts->connect_timeout_ms
-						      : TIMEOUT_DEFAULT_MS;
+	v->dial.timeout_ms = TIMEOUT_MS;
 	v->backoff_ns = BACKOFF_MIN_NS;
 	return &v->o;
 

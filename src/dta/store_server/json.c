@@ -13,6 +13,12 @@ static json_t *integer(uint64_t v)
 	return json_integer((json_int_t)v);
 }
 
+/* NULL, which json_object_set_new() leaves out, unless it is shown. */
+static json_t *if_shown(bool shown, uint64_t v)
+{
+	return shown ? integer(v) : NULL;
+}
+
 static json_t *object_json(const struct dta_store_object *at)
 {
 	struct dta_store_epochs e = {0};
@@ -32,6 +38,31 @@ static json_t *store_json(const struct dta_store_server *o, const struct dta_ser
 {
 	const struct sl_store_config *c = &s->spec->config;
 	json_t *objects = json_array(), *waits = json_array(), *j;
+	const bool append = c->kind == SL_STORE_APPEND, sketch = c->kind == SL_STORE_SKETCH;
+	const bool table = sketch || c->kind == SL_STORE_INCREMENT;
+	const struct {
+		const char *key;
+		json_t *value;
+	} more[] = {
+		{table	  ? "columns"
+		 : append ? "blocks"
+			  : "slots",
+		 integer(c->slots)},
+		{"epochs", integer(c->banks)},
+		{"immediates", integer(s->immediates)},
+		{"seed", json_sprintf("%llu", (unsigned long long)c->seed)},
+		{"rows", if_shown(table, c->rows)},
+		{"copies", if_shown(c->copies, c->copies)},
+		{"value", if_shown(c->value_bytes, c->value_bytes)},
+		{"hops", if_shown(c->hops, c->hops)},
+		{"lists", if_shown(append, c->lists)},
+		{"batch", if_shown(append, c->batch)},
+		{"lanes", if_shown(append || sketch, c->lanes)},
+		{"sketch", sketch ? json_string(dta_store_sketch_name(c->sketch)) : NULL},
+		{"reporters", if_shown(sketch, c->reporters)},
+		{"keylog", *s->spec->keylog ? json_string(s->spec->keylog) : NULL},
+		{"values", if_shown(s->spec->values, s->spec->value_count)},
+	};
 	size_t i = (size_t)(s - o->stores);
 
 	for (const struct dta_store_object *at = s->objects; at; at = at->older)
@@ -46,38 +77,8 @@ static json_t *store_json(const struct dta_store_server *o, const struct dta_ser
 		      (double)s->since_ns * 1e-9, "epoch_seconds", (double)s->spec->epoch_ns * 1e-9,
 		      "rotations", integer(s->rotations), "rotations_late", integer(s->late),
 		      "waiting", (int)s->waiting, "not_rotated", waits, "objects", objects);
-	if (!j)
-		return NULL;
-	json_object_set_new(j,
-			    c->kind == SL_STORE_INCREMENT || c->kind == SL_STORE_SKETCH ? "columns"
-			    : c->kind == SL_STORE_APPEND				? "blocks"
-											: "slots",
-			    integer(c->slots));
-	json_object_set_new(j, "epochs", integer(c->banks));
-	json_object_set_new(j, "immediates", integer(s->immediates));
-	json_object_set_new(j, "seed", json_sprintf("%llu", (unsigned long long)c->seed));
-	if (c->kind == SL_STORE_INCREMENT || c->kind == SL_STORE_SKETCH)
-		json_object_set_new(j, "rows", integer(c->rows));
-	if (c->copies)
-		json_object_set_new(j, "copies", integer(c->copies));
-	if (c->value_bytes)
-		json_object_set_new(j, "value", integer(c->value_bytes));
-	if (c->hops)
-		json_object_set_new(j, "hops", integer(c->hops));
-	if (c->kind == SL_STORE_APPEND) {
-		json_object_set_new(j, "lists", integer(c->lists));
-		json_object_set_new(j, "batch", integer(c->batch));
-	}
-	if (c->kind == SL_STORE_APPEND || c->kind == SL_STORE_SKETCH)
-		json_object_set_new(j, "lanes", integer(c->lanes));
-	if (c->kind == SL_STORE_SKETCH) {
-		json_object_set_new(j, "sketch", json_string(dta_store_sketch_name(c->sketch)));
-		json_object_set_new(j, "reporters", integer(c->reporters));
-	}
-	if (*s->spec->keylog)
-		json_object_set_new(j, "keylog", json_string(s->spec->keylog));
-	if (s->spec->values)
-		json_object_set_new(j, "values", integer(s->spec->value_count));
+	for (size_t k = 0; k < sizeof(more) / sizeof(*more); k++)
+		json_object_set_new(j, more[k].key, more[k].value);
 	return j;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +39,31 @@ static bool send_to(struct dta_server_conn *c, json_t *message, int fd)
 	return c->line && message && !dta_control_line_write(c->line, message, fd);
 }
 
+/* The rest as for json_pack(). */
+static bool send_packed(struct dta_server_conn *c, int fd, const char *format, ...)
+{
+	json_t *message;
+	va_list args;
+
+	va_start(args, format);
+	message = json_vpack_ex(NULL, 0, format, args);
+	va_end(args);
+	return send_to(c, message, fd);
+}
+
+static bool refuse(struct dta_server_conn *c, const char *why)
+{
+	send_packed(c, -1, "{s:s,s:s}", "type", "error", "why", why);
+	return false;
+}
+
 /* ---- goodbye ---- */
 
 void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_conn *c,
 				 const char *why)
 {
 	if (why)
-		send_to(c, json_pack("{s:s,s:s}", "type", "bye", "why", why), -1);
+		send_packed(c, -1, "{s:s,s:s}", "type", "bye", "why", why);
 	if (c->state == CONN_WELCOMED)
 		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
@@ -112,13 +131,13 @@ static bool send_object(struct dta_server_conn *c, const struct dta_store_object
 		if (own < 0)
 			return false;
 	}
-	sent = send_to(c,
-		       json_pack("{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
-				 (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
-				 (json_int_t)at->addr, "rkey", (json_int_t)at->rkey),
-		       !shm	  ? -1
-		       : own >= 0 ? own
-				  : at->fd);
+	sent = send_packed(c,
+			   !shm	      ? -1
+			   : own >= 0 ? own
+				      : at->fd,
+			   "{s:s,s:I,s:I,s:I,s:I}", "type", "object", "number",
+			   (json_int_t)at->number, "bytes", (json_int_t)at->map_bytes, "addr",
+			   (json_int_t)at->addr, "rkey", (json_int_t)at->rkey);
 	if (own >= 0)
 		close(own);
 	return sent;
@@ -143,11 +162,9 @@ static bool send_store(struct dta_server_conn *c, const struct dta_server_store 
 
 static bool send_epoch(struct dta_server_conn *c, const struct dta_server_store *s)
 {
-	return send_to(c,
-		       json_pack("{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
-				 (json_int_t)s->spec->config.tenant, "store",
-				 (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch),
-		       -1);
+	return send_packed(c, -1, "{s:s,s:I,s:I,s:I}", "type", "rotate", "tenant",
+			   (json_int_t)s->spec->config.tenant, "store",
+			   (json_int_t)s->spec->config.id, "epoch", (json_int_t)s->epoch);
 }
 
 void dta_store_server_notify_object(struct dta_store_server *o, struct dta_server_store *s)
@@ -177,12 +194,10 @@ static bool send_tenants(const struct dta_store_server *o, struct dta_server_con
 		if (c->local || o->config->secret)
 			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
 							      t->has_key ? key : NULL));
-		if (!send_to(c,
-			     json_pack("{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
-				       (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
-				       (json_int_t)(t->rate ? t->burst : 0), "keys", keys,
-				       "required", (int)t->required),
-			     -1))
+		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
+				 (json_int_t)t->number, "rate", (json_int_t)t->rate, "burst",
+				 (json_int_t)(t->rate ? t->burst : 0), "keys", keys, "required",
+				 (int)t->required))
 			return false;
 	}
 	return true;
@@ -245,13 +260,8 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	int lane = lane_for(o, c->name);
 	struct dta_server_known *k;
 
-	if (lane < 0) {
-		send_to(c,
-			json_pack("{s:s,s:s}", "type", "error", "why",
-				  "no lane is free: more translators than the stores have lanes"),
-			-1);
-		return false;
-	}
+	if (lane < 0)
+		return refuse(c, "no lane is free: more translators than the stores have lanes");
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
@@ -265,11 +275,9 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
 	strcpy(o->called, c->called);
-	if (!send_to(c,
-		     json_pack("{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
-			       DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
-			       (json_int_t)lane, "port", (json_int_t)dta_store_server_rdma_port(o)),
-		     -1) ||
+	if (!send_packed(c, -1, "{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
+			 DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
+			 (json_int_t)lane, "port", (json_int_t)dta_store_server_rdma_port(o)) ||
 	    !send_tenants(o, c))
 		return false;
 	for (size_t i = 0; i < o->store_count; i++)
@@ -278,13 +286,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 			return false;
 	base_logf(BASE_INFO, "dta", "translator admitted name=%s output=%s lane=%d", c->name,
 		  c->output, lane);
-	return send_to(c, json_pack("{s:s}", "type", "ready"), -1);
-}
-
-static bool refuse(struct dta_server_conn *c, const char *why)
-{
-	send_to(c, json_pack("{s:s,s:s}", "type", "error", "why", why), -1);
-	return false;
+	return send_packed(c, -1, "{s:s}", "type", "ready");
 }
 
 /* Truncates at a UTF-8 character, as JSON requires. */
@@ -331,7 +333,7 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 		return false;
 	base_hex(c->ours, ours, sizeof(ours));
 	c->state = CONN_CHALLENGED;
-	return send_to(c, json_pack("{s:s,s:s}", "type", "challenge", "nonce", c->ours), -1);
+	return send_packed(c, -1, "{s:s,s:s}", "type", "challenge", "nonce", c->ours);
 }
 
 /* HMAC-SHA256 (RFC 2104) over its nonce and ours, as bytes. */

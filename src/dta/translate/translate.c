@@ -10,7 +10,8 @@
 
 #include "base/base.h"
 
-#define LOOK_NS	  1000000ull /* interval of timers, answers and control channels */
+#define LOOK_NS	  1000000ull   /* interval of timers, answers and control channels */
+#define IDLE_NS	  100000000ull /* idle time after which a worker polls less often */
 #define TELL_NS	  1000000000ull
 #define FINISH_NS 2000000000ull
 #define DRAIN_NS  1000000000ull /* to drain sockets at the end; as long again to count the rest */
@@ -363,7 +364,7 @@ static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
 	struct pollfd p[1 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
-	bool waiting = now - w->busy_ns < (w->opts.idle_ns ? w->opts.idle_ns : 100000000u);
+	bool waiting = now - w->busy_ns < IDLE_NS;
 	nfds_t n = 1;
 
 	for (uint32_t i = 0; i < w->sources; i++) {

@@ -22,7 +22,6 @@ struct dta_translate_opts {
 	struct dta_loss_opts loss;
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
-	uint64_t idle_ns;    /* idle time after which a worker polls less often; 0: 100 ms */
 };
 
 struct dta_worker;
