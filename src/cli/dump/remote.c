@@ -189,7 +189,7 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 	if (!why && !shown)
 		why = o->id ? "no region of the kernel has that id" : none;
 	if (why)
-		cli_failed("dump", "%s: %s", o->target, why);
+		base_failure(&cli_cmd_dump, "%s: %s", o->target, why);
 	cli_remote_close(&r);
 	return why ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
