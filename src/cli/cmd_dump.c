@@ -169,20 +169,13 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		struct sl_msg msg;
 		char payload[SL_MSG_MAX - sizeof(struct sl_msg)];
 	} packet = {.msg = {SL_MSG_MAGIC, type, 0, bytes, ++serial}};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {&packet, sizeof(packet.msg) + bytes};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct pollfd p = {.fd = s, .events = POLLIN};
-	struct cmsghdr *c;
 	ssize_t n;
 	int fd = -1;
 
 	if (bytes)
 		memcpy(packet.payload, payload, bytes);
-	if (sendmsg(s, &m, MSG_NOSIGNAL) < 0) {
+	if (send(s, &packet, sizeof(packet.msg) + bytes, MSG_NOSIGNAL) < 0) {
 		snprintf(why, why_bytes, "%s", strerror(errno));
 		return -1;
 	}
@@ -190,18 +183,11 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		snprintf(why, why_bytes, "no answer within %d s", ANSWER_MS / 1000);
 		return -1;
 	}
-	iov.iov_len = sizeof(packet);
-	m.msg_control = control.bytes;
-	m.msg_controllen = sizeof(control.bytes);
-	n = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
-	if (n < 0) {
-		snprintf(why, why_bytes, "%s", strerror(errno));
+	n = base_receive_fd(s, &packet, sizeof(packet), 0, &fd);
+	if (n < 0 && n != -EPROTO) {
+		snprintf(why, why_bytes, "%s", strerror((int)-n));
 		return -1;
 	}
-	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(int));
 	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
 	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
 		snprintf(why, why_bytes, n ? "the answer is malformed" : "it hung up");
