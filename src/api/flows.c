@@ -98,11 +98,6 @@ static void why(const struct region_flow *before, const struct region_flow *now,
 
 static double key_of(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
-	static const bool fine[REGION_WHY_LIMITS] = {
-		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
-		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
-		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
-	};
 	const struct region_flow *f = v->now;
 	struct region_why y;
 
@@ -122,7 +117,8 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 	}
 	why(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
 	/* By limit: limits that are a problem first, then by rate. */
-	return w->sort == SORT_LIMIT && !fine[y.limit] ? 1e18 + y.bytes_per_s : y.bytes_per_s;
+	return w->sort == SORT_LIMIT && !region_why_fine(y.limit) ? 1e18 + y.bytes_per_s
+								  : y.bytes_per_s;
 }
 
 /* ---- the first of them ---- */
@@ -322,13 +318,7 @@ void api_flow_tables(struct base_json *j, void *collector)
 {
 	struct api_list l = {.j = j, .limit = UINT64_MAX};
 
-	base_json_kbegin(j, "tcp", '[');
-	collect_collector_flow_tables(collector, table_json, &l);
-	base_json_end(j, ']');
-	base_json_kbegin(j, "layers", '[');
-	collect_collector_layer_losses(collector, layers_json, &l);
-	base_json_end(j, ']');
-	base_json_kbegin(j, "net", '[');
-	collect_collector_net_hosts(collector, ring_json, &l);
-	base_json_end(j, ']');
+	API_EACH(j, "tcp", collect_collector_flow_tables, collector, table_json, &l);
+	API_EACH(j, "layers", collect_collector_layer_losses, collector, layers_json, &l);
+	API_EACH(j, "net", collect_collector_net_hosts, collector, ring_json, &l);
 }

@@ -44,6 +44,10 @@ bool api_item(struct api_list *l);
 /* Ends the object; removes it if the answer is full. */
 void api_item_end(struct api_list *l);
 
+/* A list in an answer, written by each(from, item, arg), which calls item(..., arg) for each. */
+#define API_EACH(j, key, each, from, item, arg) \
+	(base_json_kbegin(j, key, '['), each(from, item, arg), base_json_end(j, ']'))
+
 /* ---- parameters: false, or -1, after a 400 ---- */
 
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,

@@ -154,9 +154,7 @@ void api_get_layers(struct http_request *req, void *arg)
 	}
 	base_json_end(l.j, ']');
 	base_put(l.j, KV("matching", w.rows), KV("truncated", l.truncated));
-	base_json_kbegin(l.j, "hosts", '[');
-	collect_collector_layer_losses(arg, losses_json, &hosts);
-	base_json_end(l.j, ']');
+	API_EACH(l.j, "hosts", collect_collector_layer_losses, arg, losses_json, &hosts);
 	api_answer_end(req, a);
 out:
 	free(w.row);

@@ -265,14 +265,10 @@ void api_get_net(struct http_request *req, void *arg)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
 	l->j = hosts.j = &a->json;
-	base_json_kbegin(l->j, "pairs", '[');
-	collect_collector_pair_latency(arg, take_pair, &w);
-	base_json_end(l->j, ']');
+	API_EACH(l->j, "pairs", collect_collector_pair_latency, arg, take_pair, &w);
 	base_put(l->j, KV("matching", l->matching),
 		 KV("refused", collect_collector_net_refused(arg)), KV("truncated", l->truncated));
-	base_json_kbegin(l->j, "hosts", '[');
-	collect_collector_net_hosts(arg, host_json, &hosts);
-	base_json_end(l->j, ']');
+	API_EACH(l->j, "hosts", collect_collector_net_hosts, arg, host_json, &hosts);
 	free(w.stack);
 	api_answer_end(req, a);
 }

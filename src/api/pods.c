@@ -77,9 +77,7 @@ void api_get_pods(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	l->j = &a->json;
-	base_json_kbegin(l->j, "pods", '[');
-	collect_collector_regions(arg, pod_json, &walk);
-	base_json_end(l->j, ']');
+	API_EACH(l->j, "pods", collect_collector_regions, arg, pod_json, &walk);
 	base_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
 		 KV("truncated", l->truncated));
 	api_answer_end(req, a);

@@ -175,9 +175,7 @@ void api_get_status(struct http_request *req, void *arg)
 		 KV_TIME("start", api.start_realtime_ns),
 		 KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
 		 KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
-	base_json_kbegin(j, "workers", '[');
-	collect_collector_workers(c, status_worker, &walk);
-	base_json_end(j, ']');
+	API_EACH(j, "workers", collect_collector_workers, c, status_worker, &walk);
 
 	base_json_kbegin(j, "totals", '{');
 	base_put(j, KV("hosts", t.hosts), KV("hosts_up", t.hosts_up),
@@ -236,9 +234,7 @@ void api_get_hosts(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	walk.list.j = &a->json;
-	base_json_kbegin(&a->json, "hosts", '[');
-	collect_collector_hosts(arg, host_json, &walk);
-	base_json_end(&a->json, ']');
+	API_EACH(&a->json, "hosts", collect_collector_hosts, arg, host_json, &walk);
 	base_put(&a->json, KV("truncated", walk.list.truncated));
 	api_answer_end(req, a);
 }
@@ -293,9 +289,7 @@ void api_get_latency(struct http_request *req, void *arg)
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_f64(j, collect_bucket_bound(i));
 	base_json_end(j, ']');
-	base_json_kbegin(j, "workers", '[');
-	collect_collector_workers(arg, latency_worker, &walk);
-	base_json_end(j, ']');
+	API_EACH(j, "workers", collect_collector_workers, arg, latency_worker, &walk);
 	base_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
 	base_json_end(j, '}');

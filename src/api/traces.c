@@ -46,9 +46,7 @@ static void get_traces(struct http_request *req, void *arg)
 		return;
 	collect_tracer_stats(arg, &stats);
 	l.j = &a->json;
-	base_json_kbegin(l.j, "traces", '[');
-	collect_tracer_list(arg, list_one, &l);
-	base_json_end(l.j, ']');
+	API_EACH(l.j, "traces", collect_tracer_list, arg, list_one, &l);
 	base_put(l.j, KV("held", stats.held), KV("roots", stats.roots),
 		 KV("spans_published", stats.spans_published), KV("spans_read", stats.spans_kept),
 		 KV("published_bytes", stats.lines_published * SL_LINE_SIZE),

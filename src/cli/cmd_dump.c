@@ -25,15 +25,14 @@
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket;
+	const char *socket, *kind;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
 
 static int failed(const char *source, const char *what)
 {
-	fprintf(stderr, "sidelight dump: %s: %s\n", source, what);
-	return BASE_EXIT_FAILURE;
+	return base_failure(&cli_cmd_dump, "%s: %s", source, what);
 }
 
 /* Takes fd over. keep, if not NULL, receives the snapshot. */
@@ -58,8 +57,8 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	if (!good && !settings.check && d->error)
 		failed(source, strerror(d->error));
 	else if (!good && !settings.check)
-		fprintf(stderr, "sidelight dump: %s: %s: %s\n", source, d->part,
-			region_fault_name(d->fault));
+		base_failure(&cli_cmd_dump, "%s: %s: %s", source, d->part,
+			     region_fault_name(d->fault));
 	if (!keep) {
 		cli_dump_free(d);
 		free(d);
@@ -214,10 +213,8 @@ static int dump_id(int s, const char *path, uint64_t id)
 	int fd = agent_ask(s, SL_MSG_OPEN, &ask, sizeof(ask), SL_MSG_REGION, why, sizeof(why));
 
 	snprintf(source, sizeof(source), "id %" PRIu64, id);
-	if (fd < 0) {
-		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
-		return BASE_EXIT_FAILURE;
-	}
+	if (fd < 0)
+		return base_failure(&cli_cmd_dump, "%s: %s: %s", path, source, why);
 	/* Not a memory file but a BPF map: kernel tables are READ through a mapping. */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
 		struct cli_dump_remote_opts o = settings.remote;
@@ -299,7 +296,7 @@ static const struct base_option table[] = {
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
 		    "READ the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the PATH "
 		    "of a socket"),
-	BASE_STRING("kind", 0, &settings.remote.kind, "KIND",
+	BASE_STRING("kind", 0, &settings.kind, "KIND",
 		    "with --agent: show only flows, layers or tasks"),
 	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
@@ -310,12 +307,16 @@ static const struct base_option table[] = {
 
 static int dump_kernel(const struct base_command *self)
 {
-	const char *kind = settings.remote.kind;
+	static const char *const kinds[] = {"flows", "layers", "tasks", NULL};
+	static const uint32_t of_kind[] = {SL_REGION_FLOWS, SL_REGION_LAYERS, SL_REGION_TASKS};
+	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
 		return base_usage(self, "--agent goes with --kind, --id and --json alone");
-	if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") && strcmp(kind, "tasks"))
-		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks", kind);
+	if (settings.kind && kind < 0)
+		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
+				  settings.kind);
+	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
 	return cli_dump_remote(&settings.remote);
@@ -326,7 +327,7 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
 	bool agent = settings.socket || settings.id || settings.all;
 
-	if (settings.remote.kind || settings.remote.device)
+	if (settings.kind || settings.remote.device)
 		return base_usage(self, "--kind and --dev need --agent");
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all exclude each other");

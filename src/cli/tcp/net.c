@@ -181,15 +181,17 @@ out:
 
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int code, first = base_options_parse(self, table, argc, argv, &code);
+	int code, first = base_options_parse(self, table, argc, argv, &code), grouping;
 	struct cli_tcp_net_view view = {0};
 
 	if (first < 0)
 		return code;
 	if (!cli_tcp_format(self, NULL))
 		return BASE_EXIT_USAGE;
-	if (!cli_tcp_net_by(by))
+	grouping = cli_choice(by, cli_tcp_net_by);
+	if (grouping < 0)
 		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
+	cli_tcp_net_settings.by = (enum tcp_net_by)grouping;
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self, "--record FILE, or two files to compare");

@@ -114,17 +114,12 @@ static bool matches(const struct look *l, const struct subject *w, const struct 
 /* Sorts healthy connections last, and among the others the one that moves most first. */
 static int worst_first(const void *a, const void *b)
 {
-	static const bool fine[REGION_WHY_LIMITS] = {
-		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
-		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
-		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
-	};
 	const struct region_why *x = &((const struct finding *)a)->why,
 				*y = &((const struct finding *)b)->why;
 	double of_x = x->bytes_per_s, of_y = y->bytes_per_s;
 
-	if (fine[x->limit] != fine[y->limit])
-		return fine[x->limit] - fine[y->limit];
+	if (region_why_fine(x->limit) != region_why_fine(y->limit))
+		return region_why_fine(x->limit) - region_why_fine(y->limit);
 	if ((x->limit == REGION_WHY_IDLE) != (y->limit == REGION_WHY_IDLE))
 		return x->limit == REGION_WHY_IDLE ? 1 : -1;
 	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
