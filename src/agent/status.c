@@ -130,30 +130,13 @@ int agent_status_memfd(struct agent *a, size_t *bytes)
 /* Receives one packet; *fd is the descriptor that came with it, or -1. Bytes or -errno. */
 static ssize_t answer(int sock, void *buf, size_t bytes, int *fd)
 {
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = buf, .iov_len = bytes};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.buf,
-			     .msg_controllen = sizeof(control.buf)};
 	struct pollfd p = {.fd = sock, .events = POLLIN};
-	struct cmsghdr *cm;
-	ssize_t n;
+	int n = poll(&p, 1, ANSWER_MS);
 
 	*fd = -1;
-	n = poll(&p, 1, ANSWER_MS);
 	if (n <= 0)
 		return n ? -errno : -ETIMEDOUT;
-	n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
-	if (n < 0)
-		return -errno;
-	cm = CMSG_FIRSTHDR(&msg);
-	if (cm && cm->cmsg_type == SCM_RIGHTS)
-		memcpy(fd, CMSG_DATA(cm), sizeof(int));
-	return n;
+	return base_receive_fd(sock, buf, bytes, 0, fd);
 }
 
 char *agent_ask_status(const char *path, char *error, size_t bytes)

@@ -14,22 +14,22 @@ static void blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 	base_json_kbegin(j, "blame", '[');
 	/* JSON has no infinity: a threshold or score that is not known yet is null. */
 	for (uint32_t i = 0; i < n; i++)
-		api_put_object(j, NULL, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
-			       KV_FINITE("value", b[i].value));
+		base_put_object(j, NULL, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
+				KV_FINITE("value", b[i].value));
 	base_json_end(j, ']');
 }
 
 void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 {
 	base_json_kbegin(j, "verdict", '{');
-	api_put(j, KV_FINITE("score", v->score), KV_BOOL("learning", isinf(v->threshold)),
-		KV("anomalous", v->anomalous), KV("drift", v->drift),
-		KV_TIME("time", (uint64_t)v->ns),
-		KV_TIME("since", v->anomalous ? (uint64_t)v->begin_ns : 0),
-		KV("anomalies", v->anomalies));
+	base_put(j, KV_FINITE("score", v->score), KV_BOOL("learning", isinf(v->threshold)),
+		 KV("anomalous", v->anomalous), KV("drift", v->drift),
+		 KV_TIME("time", (uint64_t)v->ns),
+		 KV_TIME("since", v->anomalous ? (uint64_t)v->begin_ns : 0),
+		 KV("anomalies", v->anomalies));
 	if (!isnan(v->shadow_score))
-		api_put(j, KV_FINITE("shadow_score", v->shadow_score),
-			KV("shadow_anomalous", v->shadow_anomalous));
+		base_put(j, KV_FINITE("shadow_score", v->shadow_score),
+			 KV("shadow_anomalous", v->shadow_anomalous));
 	blame(j, v->blame, v->anomalous ? v->blames : 0);
 	base_json_end(j, '}');
 }
@@ -38,16 +38,16 @@ static void anomaly(struct base_json *j, const struct act_anomaly *a)
 {
 	char trace[2 * ACT_TRACE_ID_BYTES + 1];
 
-	api_put(j, KV("id", a->id), KV_ID("instance", a->instance), KV("pod", a->name.pod),
-		KV("service", a->name.service), KV("namespace", a->name.kube_namespace),
-		KV("host", a->name.host), KV_TIME("begin", a->begin_ns),
-		KV_TIME("last", a->last_ns), KV_TIME("end", a->end_ns), KV("unread", a->unread),
-		KV("findings", a->findings), KV_FINITE("peak", a->peak));
+	base_put(j, KV("id", a->id), KV_ID("instance", a->instance), KV("pod", a->name.pod),
+		 KV("service", a->name.service), KV("namespace", a->name.kube_namespace),
+		 KV("host", a->name.host), KV_TIME("begin", a->begin_ns),
+		 KV_TIME("last", a->last_ns), KV_TIME("end", a->end_ns), KV("unread", a->unread),
+		 KV("findings", a->findings), KV_FINITE("peak", a->peak));
 	blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;
 	base_hex(trace, a->trace, ACT_TRACE_ID_BYTES);
-	api_put(j, KV("trace", trace));
+	base_put(j, KV("trace", trace));
 }
 
 static void analysis(struct base_json *j, const struct collect_analysis_view *view)
@@ -55,11 +55,11 @@ static void analysis(struct base_json *j, const struct collect_analysis_view *vi
 	struct act_verdicts_stats s;
 
 	act_verdicts_stats(view->verdicts, &s);
-	api_put_object(j, "analysis", KV("detector", view->detector),
-		       KV("shadow", view->shadow ? view->shadow : ""),
-		       KV("false_alarms_per_hour", view->false_alarms), KV("pods", s.pods),
-		       KV("learning", view->warming), KV("anomalous", s.anomalous),
-		       KV("drifting", s.drifting), KV("anomalies", s.anomalies));
+	base_put_object(j, "analysis", KV("detector", view->detector),
+			KV("shadow", view->shadow ? view->shadow : ""),
+			KV("false_alarms_per_hour", view->false_alarms), KV("pods", s.pods),
+			KV("learning", view->warming), KV("anomalous", s.anomalous),
+			KV("drifting", s.drifting), KV("anomalies", s.anomalies));
 }
 
 void api_get_anomalies(struct http_request *req, void *arg)
@@ -94,7 +94,7 @@ void api_get_anomalies(struct http_request *req, void *arg)
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
-	api_put(l.j, KV("truncated", l.truncated));
+	base_put(l.j, KV("truncated", l.truncated));
 	api_answer_end(req, a);
 out:
 	free(found);
@@ -138,7 +138,7 @@ void api_get_scores(struct http_request *req, void *arg)
 	n = act_verdicts_scores(view.verdicts, instance, course->ns, course->score,
 				course->threshold);
 	j = &a->json;
-	api_put(j, KV_ID("instance", instance));
+	base_put(j, KV_ID("instance", instance));
 	api_verdict(j, &pod);
 	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n; i++)

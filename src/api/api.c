@@ -50,7 +50,7 @@ struct api_answer *api_answer_begin(struct http_request *req)
 	struct api_answer *a = api_answer(req);
 
 	if (a)
-		api_put(&a->json, KV_TIME("time", base_realtime_ns()));
+		base_put(&a->json, KV_TIME("time", base_realtime_ns()));
 	return a;
 }
 
@@ -238,94 +238,11 @@ double api_age(uint64_t then_ns, uint64_t now_ns)
 	return now_ns > then_ns ? (double)((now_ns - then_ns) / 1000) / 1e6 : 0;
 }
 
-static void put_f64(struct base_json *j, double v, bool null)
-{
-	if (null)
-		base_json_null(j);
-	else
-		base_json_f64(j, v);
-}
-
-static void put_time(struct base_json *j, uint64_t ns)
-{
-	if (!ns || ns > INT64_MAX)
-		base_json_null(j);
-	else
-		base_json_time(j, (int64_t)ns);
-}
-
-static void put_pairs(struct base_json *j, va_list ap)
-{
-	char id[COLLECT_SERIES_ID_BYTES];
-	const char *key;
-	uint64_t n;
-	double v;
-
-	while ((key = va_arg(ap, const char *))) {
-		base_json_key(j, key);
-		switch (va_arg(ap, enum api_type)) {
-		case API_BOOL:
-			base_json_bool(j, va_arg(ap, int));
-			break;
-		case API_U32:
-			base_json_u64(j, va_arg(ap, uint32_t));
-			break;
-		case API_U64:
-			base_json_u64(j, va_arg(ap, uint64_t));
-			break;
-		case API_F64:
-			base_json_f64(j, va_arg(ap, double));
-			break;
-		case API_STRING:
-			base_json_string(j, va_arg(ap, const char *));
-			break;
-		case API_ID:
-			n = va_arg(ap, uint64_t);
-			snprintf(id, sizeof(id), "%016llx", (unsigned long long)n);
-			base_json_string(j, n ? id : "");
-			break;
-		case API_TIME:
-			put_time(j, va_arg(ap, uint64_t));
-			break;
-		case API_QUANTILE:
-			v = va_arg(ap, double);
-			put_f64(j, v, isnan(v));
-			break;
-		case API_FINITE:
-			v = va_arg(ap, double);
-			put_f64(j, v, !isfinite(v));
-			break;
-		}
-	}
-}
-
-void api_put_pairs(struct base_json *j, ...)
-{
-	va_list ap;
-
-	va_start(ap, j);
-	put_pairs(j, ap);
-	va_end(ap);
-}
-
-void api_put_object_pairs(struct base_json *j, const char *key, ...)
-{
-	va_list ap;
-
-	if (key)
-		base_json_key(j, key);
-	base_json_begin(j, '{');
-	va_start(ap, key);
-	put_pairs(j, ap);
-	va_end(ap);
-	base_json_end(j, '}');
-}
-
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count)
 {
 	base_json_kbegin(j, "labels", '{');
 	for (uint32_t i = 0; i < count; i++)
-		base_json_kstring(j, labels[i].key, labels[i].value);
+		base_put(j, KV(labels[i].key, labels[i].value));
 	base_json_end(j, '}');
 }
 
@@ -333,7 +250,7 @@ bool api_host_item(struct api_list *l, const char *hostname, const char *target,
 {
 	if (!api_item(l))
 		return false;
-	api_put(l->j, KV("host", hostname), KV("target", target), KV("present", present));
+	base_put(l->j, KV("host", hostname), KV("target", target), KV("present", present));
 	return true;
 }
 
@@ -352,10 +269,11 @@ struct api_summary api_layer_summary(const uint64_t *cell)
 
 void api_summary(struct base_json *j, const struct api_summary *s, bool p90)
 {
-	api_put(j, KV("count", s->count), KV_QUANTILE("mean", s->mean), KV_QUANTILE("p50", s->p50));
+	base_put(j, KV("count", s->count), KV_QUANTILE("mean", s->mean),
+		 KV_QUANTILE("p50", s->p50));
 	if (p90)
-		api_put(j, KV_QUANTILE("p90", s->p90));
-	api_put(j, KV_QUANTILE("p99", s->p99));
+		base_put(j, KV_QUANTILE("p90", s->p90));
+	base_put(j, KV_QUANTILE("p99", s->p99));
 }
 
 bool api_is_host(const char *host, const char *hostname, const char *target)
@@ -379,11 +297,11 @@ void api_owner_set(struct api_owner *o, const char *hostname, const char *target
 
 void api_owner(struct base_json *j, const struct api_owner *o)
 {
-	api_put(j, KV("host", o->hostname), KV("target", o->target));
+	base_put(j, KV("host", o->hostname), KV("target", o->target));
 	for (size_t i = 0; i < API_OWNER_LABELS; i++)
-		base_json_kstring(j, owner_keys[i], o->label[i]);
+		base_put(j, KV(owner_keys[i], o->label[i]));
 	if (o->instance)
-		api_put(j, KV_ID("instance", o->instance));
+		base_put(j, KV_ID("instance", o->instance));
 }
 
 const char *api_state_name(const struct collect_region_view *r)

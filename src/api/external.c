@@ -34,11 +34,11 @@ static void status(struct http_request *req, int code, const char *reason, const
 
 	base_json_init(&j, 4096);
 	base_json_begin(&j, '{');
-	api_put(&j, KV("kind", "Status"), KV("apiVersion", "v1"));
+	base_put(&j, KV("kind", "Status"), KV("apiVersion", "v1"));
 	base_json_kbegin(&j, "metadata", '{');
 	base_json_end(&j, '}');
-	api_put(&j, KV("status", "Failure"), KV("message", message), KV("reason", reason),
-		KV("code", (uint64_t)code));
+	base_put(&j, KV("status", "Failure"), KV("message", message), KV("reason", reason),
+		 KV("code", (uint64_t)code));
 	base_json_end(&j, '}');
 	if (j.overflow)
 		http_reply(req, 500, "application/json", "{}", 2);
@@ -54,7 +54,7 @@ static void begin(struct base_json *j, size_t max, const char *kind, const char 
 {
 	base_json_init(j, max);
 	base_json_begin(j, '{');
-	api_put(j, KV("kind", kind), KV("apiVersion", version));
+	base_put(j, KV("kind", kind), KV("apiVersion", version));
 }
 
 static void end(struct http_request *req, struct base_json *j)
@@ -69,12 +69,12 @@ static void end(struct http_request *req, struct base_json *j)
 
 static void group(struct base_json *j)
 {
-	api_put(j, KV("name", GROUP));
+	base_put(j, KV("name", GROUP));
 	base_json_kbegin(j, "versions", '[');
-	api_put_object(j, NULL, KV("groupVersion", VERSION), KV("version", "v1beta1"));
+	base_put_object(j, NULL, KV("groupVersion", VERSION), KV("version", "v1beta1"));
 	base_json_end(j, ']');
-	api_put_object(j, "preferredVersion", KV("groupVersion", VERSION),
-		       KV("version", "v1beta1"));
+	base_put_object(j, "preferredVersion", KV("groupVersion", VERSION),
+			KV("version", "v1beta1"));
 }
 
 void api_get_apis(struct http_request *req, void *arg)
@@ -107,12 +107,12 @@ void api_get_external(struct http_request *req, void *arg)
 
 	(void)arg;
 	begin(&j, 4096, "APIResourceList", "v1");
-	api_put(&j, KV("groupVersion", VERSION));
+	base_put(&j, KV("groupVersion", VERSION));
 	base_json_kbegin(&j, "resources", '[');
 	for (size_t i = 0; i < METRICS; i++) {
 		base_json_begin(&j, '{');
-		api_put(&j, KV("name", metrics[i].name), KV("singularName", ""),
-			KV_BOOL("namespaced", true), KV("kind", "ExternalMetricValueList"));
+		base_put(&j, KV("name", metrics[i].name), KV("singularName", ""),
+			 KV_BOOL("namespaced", true), KV("kind", "ExternalMetricValueList"));
 		base_json_kbegin(&j, "verbs", '[');
 		base_json_string(&j, "get");
 		base_json_end(&j, ']');
@@ -136,9 +136,9 @@ static void value(struct base_json *j, const struct act_workload *w, const char 
 	gmtime_r(&s, &tm);
 	strftime(time, sizeof(time), "%Y-%m-%dT%H:%M:%SZ", &tm);
 	base_json_begin(j, '{');
-	api_put(j, KV("metricName", metrics[metric].name));
-	api_put_object(j, "metricLabels", KV("namespace", ns), KV("service", w->service));
-	api_put(j, KV("timestamp", time), KV("value", quantity));
+	base_put(j, KV("metricName", metrics[metric].name));
+	base_put_object(j, "metricLabels", KV("namespace", ns), KV("service", w->service));
+	base_put(j, KV("timestamp", time), KV("value", quantity));
 	base_json_end(j, '}');
 }
 

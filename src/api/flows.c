@@ -98,11 +98,6 @@ static void why(const struct region_flow *before, const struct region_flow *now,
 
 static double key_of(const struct api_flows_walk *w, const struct collect_flow_view *v)
 {
-	static const bool fine[REGION_WHY_LIMITS] = {
-		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
-		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
-		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
-	};
 	const struct region_flow *f = v->now;
 	struct region_why y;
 
@@ -122,7 +117,8 @@ static double key_of(const struct api_flows_walk *w, const struct collect_flow_v
 	}
 	why(v->before, f, is_silent(f, v->read_ns, w->now_ns), &y);
 	/* By limit: limits that are a problem first, then by rate. */
-	return w->sort == SORT_LIMIT && !fine[y.limit] ? 1e18 + y.bytes_per_s : y.bytes_per_s;
+	return w->sort == SORT_LIMIT && !region_why_fine(y.limit) ? 1e18 + y.bytes_per_s
+								  : y.bytes_per_s;
 }
 
 /* ---- the first of them ---- */
@@ -198,15 +194,15 @@ static void why_json(struct base_json *j, const struct api_flows_row *r,
 	struct region_why y;
 
 	why(r->has_before ? &r->before : NULL, &r->now, silent, &y);
-	api_put(j, KV("bytes_per_second", y.bytes_per_s), KV("limit", region_why_name(y.limit)),
-		KV("limit_share", y.share), KV("why", y.sentence));
+	base_put(j, KV("bytes_per_second", y.bytes_per_s), KV("limit", region_why_name(y.limit)),
+		 KV("limit_share", y.share), KV("why", y.sentence));
 	if (!w->id)
 		return;
-	api_put(j, KV("interval_seconds", (double)y.interval_ns * 1e-9));
+	base_put(j, KV("interval_seconds", (double)y.interval_ns * 1e-9));
 	base_json_kbegin(j, "numbers", '[');
 	for (uint32_t i = 0; i < y.n; i++)
-		api_put_object(j, NULL, KV("name", y.number[i].name), KV("unit", y.number[i].unit),
-			       KV("value", y.number[i].value));
+		base_put_object(j, NULL, KV("name", y.number[i].name), KV("unit", y.number[i].unit),
+				KV("value", y.number[i].value));
 	base_json_end(j, ']');
 }
 
@@ -216,26 +212,26 @@ static void flow_json(struct base_json *j, const struct api_flows_row *r,
 	const struct region_flow *f = &r->now;
 	char local[INET6_ADDRSTRLEN], remote[INET6_ADDRSTRLEN];
 
-	api_put(j, KV("id", f->id));
+	base_put(j, KV("id", f->id));
 	api_owner(j, &r->owner);
-	api_put(j, KV("task", f->comm), KV("pid", f->pid), KV("by_listener", f->by_listener),
-		KV("netns", f->netns), KV("local", region_flow_address(f->local, local)),
-		KV("local_port", f->local_port),
-		KV("remote", region_flow_address(f->remote, remote)),
-		KV("remote_port", f->remote_port), KV("role", role_of(f)), KV("state", state_of(f)),
-		KV("tcp_state", region_tcp_state_name(f->tcp_state)),
-		KV_BOOL("older", f->flags & SL_FLOW_OLDER), KV("stale", r->stale),
-		KV_TIME("last_change", r->read_ns),
-		KV("duration_seconds", (double)region_flow_duration(f) * 1e-9),
-		KV("bytes_sent", f->bytes_sent), KV("bytes_acked", f->bytes_acked),
-		KV("bytes_received", f->bytes_received), KV("segments_sent", f->segs_out),
-		KV("segments_received", f->segs_in), KV("retransmits", f->retrans),
-		KV("timeouts", f->timeouts), KV("spurious", f->dsack),
-		KV("zero_windows", (uint64_t)f->zero_in + f->zero_out),
-		KV("rtt_seconds", f->srtt_us / 1e6), KV("rtt_min_seconds", f->rtt_min_us / 1e6),
-		KV("handshake_seconds", f->handshake_us / 1e6), KV("cwnd", f->cwnd),
-		KV("mss", f->mss), KV("send_window", f->snd_wnd), KV("receive_window", f->rcv_wnd),
-		KV("drops", f->drops));
+	base_put(j, KV("task", f->comm), KV("pid", f->pid), KV("by_listener", f->by_listener),
+		 KV("netns", f->netns), KV("local", region_flow_address(f->local, local)),
+		 KV("local_port", f->local_port),
+		 KV("remote", region_flow_address(f->remote, remote)),
+		 KV("remote_port", f->remote_port), KV("role", role_of(f)),
+		 KV("state", state_of(f)), KV("tcp_state", region_tcp_state_name(f->tcp_state)),
+		 KV_BOOL("older", f->flags & SL_FLOW_OLDER), KV("stale", r->stale),
+		 KV_TIME("last_change", r->read_ns),
+		 KV("duration_seconds", (double)region_flow_duration(f) * 1e-9),
+		 KV("bytes_sent", f->bytes_sent), KV("bytes_acked", f->bytes_acked),
+		 KV("bytes_received", f->bytes_received), KV("segments_sent", f->segs_out),
+		 KV("segments_received", f->segs_in), KV("retransmits", f->retrans),
+		 KV("timeouts", f->timeouts), KV("spurious", f->dsack),
+		 KV("zero_windows", (uint64_t)f->zero_in + f->zero_out),
+		 KV("rtt_seconds", f->srtt_us / 1e6), KV("rtt_min_seconds", f->rtt_min_us / 1e6),
+		 KV("handshake_seconds", f->handshake_us / 1e6), KV("cwnd", f->cwnd),
+		 KV("mss", f->mss), KV("send_window", f->snd_wnd), KV("receive_window", f->rcv_wnd),
+		 KV("drops", f->drops));
 	why_json(j, r, w);
 }
 
@@ -276,7 +272,7 @@ void api_get_flows(struct http_request *req, void *arg)
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
-	api_put(l.j, KV("matching", w.matching), KV("truncated", l.truncated));
+	base_put(l.j, KV("matching", w.matching), KV("truncated", l.truncated));
 	api_answer_end(req, a);
 out:
 	free(w.row);
@@ -290,11 +286,11 @@ static void table_json(const struct collect_flow_table_view *v, void *arg)
 
 	if (!api_host_item(l, v->hostname, v->target, v->present))
 		return;
-	api_put(l->j, KV("stale", v->stale), KV("fault", v->fault),
-		KV_TIME("last_read", v->last_read_ns), KV("open", v->open), KV("slots", v->slots),
-		KV("slots_read", v->slots_read), KV("passes", v->passes), KV("missed", v->missed),
-		KV("opened", v->opened), KV("closed", v->closed), KV("unsettled", v->unsettled),
-		KV("lost", v->lost), KV("unseen", v->unseen), KV("journal_gaps", v->journal_gaps));
+	base_put(l->j, KV("stale", v->stale), KV("fault", v->fault),
+		 KV_TIME("last_read", v->last_read_ns), KV("open", v->open), KV("slots", v->slots),
+		 KV("slots_read", v->slots_read), KV("passes", v->passes), KV("missed", v->missed),
+		 KV("opened", v->opened), KV("closed", v->closed), KV("unsettled", v->unsettled),
+		 KV("lost", v->lost), KV("unseen", v->unseen), KV("journal_gaps", v->journal_gaps));
 	api_item_end(l);
 }
 
@@ -304,7 +300,7 @@ static void layers_json(const struct collect_layer_losses_view *v, void *arg)
 
 	if (!api_host_item(l, v->hostname, v->target, v->present))
 		return;
-	api_put(l->j, KV("passes", v->passes));
+	base_put(l->j, KV("passes", v->passes));
 	api_item_end(l);
 }
 
@@ -314,7 +310,7 @@ static void ring_json(const struct collect_net_host_view *v, void *arg)
 
 	if (!api_host_item(l, v->hostname, v->target, v->present))
 		return;
-	api_put(l->j, KV("records", v->records));
+	base_put(l->j, KV("records", v->records));
 	api_item_end(l);
 }
 
@@ -322,13 +318,7 @@ void api_flow_tables(struct base_json *j, void *collector)
 {
 	struct api_list l = {.j = j, .limit = UINT64_MAX};
 
-	base_json_kbegin(j, "tcp", '[');
-	collect_collector_flow_tables(collector, table_json, &l);
-	base_json_end(j, ']');
-	base_json_kbegin(j, "layers", '[');
-	collect_collector_layer_losses(collector, layers_json, &l);
-	base_json_end(j, ']');
-	base_json_kbegin(j, "net", '[');
-	collect_collector_net_hosts(collector, ring_json, &l);
-	base_json_end(j, ']');
+	API_EACH(j, "tcp", collect_collector_flow_tables, collector, table_json, &l);
+	API_EACH(j, "layers", collect_collector_layer_losses, collector, layers_json, &l);
+	API_EACH(j, "net", collect_collector_net_hosts, collector, ring_json, &l);
 }

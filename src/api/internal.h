@@ -44,6 +44,10 @@ bool api_item(struct api_list *l);
 /* Ends the object; removes it if the answer is full. */
 void api_item_end(struct api_list *l);
 
+/* A list in an answer, written by each(from, item, arg), which calls item(..., arg) for each. */
+#define API_EACH(j, key, each, from, item, arg) \
+	(base_json_kbegin(j, key, '['), each(from, item, arg), base_json_end(j, ']'))
+
 /* ---- parameters: false, or -1, after a 400 ---- */
 
 bool api_param_u64(struct http_request *req, const char *key, uint64_t min, uint64_t max,
@@ -60,40 +64,8 @@ bool api_param_choice(struct http_request *req, const char *key, const char *con
 int api_param_series(struct http_request *req, struct collect_series_id ids[API_SERIES_MAX],
 		     bool needed);
 
-/* ---- pieces of JSON: keys and their values ---- */
+/* ---- pieces of JSON ---- */
 
-/*
- * api_put(j, KV("host", name), KV("pods", n), ...): keys and values in this order. KV() takes a
- * bool, an unsigned integer, a double or a string; all values are evaluated before any is written.
- */
-#define api_put(j, ...) api_put_pairs(j, __VA_ARGS__, (const char *)NULL)
-/* The same as an object: key is NULL in a list. */
-#define api_put_object(j, key, ...) \
-	api_put_object_pairs(j, (const char *)(key), __VA_ARGS__, (const char *)NULL)
-/* clang-format off */
-#define KV(key, v)                                                                         \
-	key, _Generic((v), bool: API_BOOL, uint8_t: API_U32, uint16_t: API_U32,            \
-		      uint32_t: API_U32, unsigned long: API_U64, unsigned long long: API_U64, \
-		      double: API_F64, char *: API_STRING, const char *: API_STRING), v
-/* clang-format on */
-#define KV_BOOL(key, v)	    key, API_BOOL, (bool)(v)
-#define KV_ID(key, id)	    key, API_ID, (uint64_t)(id)	   /* 16 hex digits; "" for 0 */
-#define KV_TIME(key, ns)    key, API_TIME, (uint64_t)(ns)  /* null for 0 */
-#define KV_QUANTILE(key, v) key, API_QUANTILE, (double)(v) /* null for NaN */
-#define KV_FINITE(key, v)   key, API_FINITE, (double)(v)   /* null for NaN and infinity */
-enum api_type {
-	API_BOOL,
-	API_U32,
-	API_U64,
-	API_F64,
-	API_STRING,
-	API_ID,
-	API_TIME,
-	API_QUANTILE,
-	API_FINITE,
-};
-void api_put_pairs(struct base_json *j, ...);
-void api_put_object_pairs(struct base_json *j, const char *key, ...);
 double api_age(uint64_t then_ns, uint64_t now_ns); /* s; NaN if then_ns is 0 */
 void api_labels(struct base_json *j, const struct region_text_label *labels, uint32_t count);
 /* api_item() and the first keys of an object in a list of hosts. */

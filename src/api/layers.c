@@ -89,11 +89,11 @@ static int busiest_first(const void *a, const void *b)
 static void span_json(struct base_json *j, const char *key, const struct api_layers_span *s)
 {
 	base_json_kbegin(j, key, '{');
-	api_put(j, KV("requests", s->count[SL_COUNT_REQUESTS]),
-		KV("measured", s->count[SL_COUNT_COMPLETE]),
-		KV("incomplete", s->count[SL_COUNT_INCOMPLETE]),
-		KV("pipelined", s->count[SL_COUNT_PIPELINED]),
-		KV("unattributed", s->count[SL_COUNT_UNATTRIBUTED]));
+	base_put(j, KV("requests", s->count[SL_COUNT_REQUESTS]),
+		 KV("measured", s->count[SL_COUNT_COMPLETE]),
+		 KV("incomplete", s->count[SL_COUNT_INCOMPLETE]),
+		 KV("pipelined", s->count[SL_COUNT_PIPELINED]),
+		 KV("unattributed", s->count[SL_COUNT_UNATTRIBUTED]));
 	base_json_kbegin(j, "layers", '{');
 	for (int i = 0; i < SL_LAYERS; i++) {
 		base_json_kbegin(j, region_layer_name(i), '{');
@@ -107,8 +107,8 @@ static void span_json(struct base_json *j, const char *key, const struct api_lay
 static void row_json(struct base_json *j, const struct api_layers_row *r)
 {
 	api_owner(j, &r->owner);
-	api_put(j, KV("role", r->role), KV("port", r->port), KV("stale", r->stale),
-		KV("late_seconds", (double)r->late_ns * 1e-9));
+	base_put(j, KV("role", r->role), KV("port", r->port), KV("stale", r->stale),
+		 KV("late_seconds", (double)r->late_ns * 1e-9));
 	span_json(j, "late", &r->late);
 	span_json(j, "all", &r->all);
 }
@@ -119,11 +119,11 @@ static void losses_json(const struct collect_layer_losses_view *v, void *arg)
 
 	if (!api_host_item(l, v->hostname, v->target, v->present))
 		return;
-	api_put(l->j, KV("passes", v->passes));
+	base_put(l->j, KV("passes", v->passes));
 	base_json_kbegin(l->j, "causes", '{');
 	for (int i = 0; i < SL_CAUSES; i++)
 		if (v->lost[i])
-			api_put(l->j, KV(region_layer_cause_name(i), v->lost[i]));
+			base_put(l->j, KV(region_layer_cause_name(i), v->lost[i]));
 	base_json_end(l->j, '}');
 	api_item_end(l);
 }
@@ -153,10 +153,8 @@ void api_get_layers(struct http_request *req, void *arg)
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
-	api_put(l.j, KV("matching", w.rows), KV("truncated", l.truncated));
-	base_json_kbegin(l.j, "hosts", '[');
-	collect_collector_layer_losses(arg, losses_json, &hosts);
-	base_json_end(l.j, ']');
+	base_put(l.j, KV("matching", w.rows), KV("truncated", l.truncated));
+	API_EACH(l.j, "hosts", collect_collector_layer_losses, arg, losses_json, &hosts);
 	api_answer_end(req, a);
 out:
 	free(w.row);

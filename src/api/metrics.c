@@ -33,37 +33,36 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
-		base_json_ku64(j, "value", value[0]);
+		base_put(j, KV("value", value[0]));
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		base_json_kf64(j, "value", region_f64(value[0]));
+		base_put(j, KV("value", region_f64(value[0])));
 		break;
 	case SL_KIND_GAUGE:
-		base_json_key(j, "value");
-		base_json_i64(j, (int64_t)value[0]);
+		base_put(j, KV("value", (int64_t)value[0]));
 		break;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
 		buckets = value + SL_HIST_BUCKETS;
-		base_json_ku64(j, "value", bucket_count(m, buckets));
-		api_put_object(j, "histogram",
-			       KV_BOOL("exponential", m->kind == SL_KIND_HISTOGRAM_EXP),
-			       KV("count", bucket_count(m, buckets)),
-			       KV("sum", region_f64(value[SL_HIST_SUM])),
-			       KV("refused", value[SL_HIST_REFUSED]),
-			       KV_QUANTILE("p50", collect_quantile(m, buckets, 0.5)),
-			       KV_QUANTILE("p90", collect_quantile(m, buckets, 0.9)),
-			       KV_QUANTILE("p99", collect_quantile(m, buckets, 0.99)));
+		base_put(j, KV("value", bucket_count(m, buckets)));
+		base_put_object(j, "histogram",
+				KV_BOOL("exponential", m->kind == SL_KIND_HISTOGRAM_EXP),
+				KV("count", bucket_count(m, buckets)),
+				KV("sum", region_f64(value[SL_HIST_SUM])),
+				KV("refused", value[SL_HIST_REFUSED]),
+				KV_QUANTILE("p50", collect_quantile(m, buckets, 0.5)),
+				KV_QUANTILE("p90", collect_quantile(m, buckets, 0.9)),
+				KV_QUANTILE("p99", collect_quantile(m, buckets, 0.99)));
 		break;
 	case SL_KIND_INFO:
-		base_json_ku64(j, "value", 1);
+		base_put(j, KV("value", 1u));
 		break;
 	case SL_KIND_STATESET:
-		base_json_ku64(j, "value", value[0]);
+		base_put(j, KV("value", value[0]));
 		base_json_kbegin(j, "states", '{');
 		for (uint32_t i = 0; i < m->state_count; i++)
-			base_json_kbool(j, m->states[i], value[0] >> i & 1);
+			base_put(j, KV_BOOL(m->states[i], value[0] >> i & 1));
 		base_json_end(j, '}');
 		break;
 	}
@@ -145,8 +144,8 @@ static void metric_json(const struct region_metric *m, const uint64_t *value, vo
 	if (!wanted_metric(walk, m) || !api_item(&walk->list))
 		return;
 	collect_series_id_format((struct collect_series_id){region->instance, m->id}, id);
-	api_put(j, KV("id", id), KV("name", m->name), KV("kind", region_kind_name(m->kind)),
-		KV("unit", m->unit), KV("help", m->help));
+	base_put(j, KV("id", id), KV("name", m->name), KV("kind", region_kind_name(m->kind)),
+		 KV("unit", m->unit), KV("help", m->help));
 	api_labels(j, m->labels, m->label_count);
 	value_json(j, m, value);
 	api_item_end(&walk->list);
@@ -167,11 +166,11 @@ static void metric_pod_json(const struct collect_region_view *r, void *arg)
 		return;
 	region->used = false;
 	snprintf(instance, sizeof(instance), "%016llx", (unsigned long long)key.instance);
-	api_put_object(j, instance, KV("service", region_label(r->info, "service")),
-		       KV("pod", region_label(r->info, "pod")),
-		       KV("unit", region_label(r->info, "unit")),
-		       KV("host", r->hostname ? r->hostname : ""), KV("pid", r->info->pid),
-		       KV("state", api_state_name(r)), KV_TIME("last_read", r->last_read_ns));
+	base_put_object(j, instance, KV("service", region_label(r->info, "service")),
+			KV("pod", region_label(r->info, "pod")),
+			KV("unit", region_label(r->info, "unit")),
+			KV("host", r->hostname ? r->hostname : ""), KV("pid", r->info->pid),
+			KV("state", api_state_name(r)), KV_TIME("last_read", r->last_read_ns));
 	if (j->overflow || j->max - j->len < 256) {
 		base_json_back(j, mark);
 		walk->list.truncated = true;
@@ -209,8 +208,8 @@ static void metrics_answer(struct http_request *req, struct collect_collector *c
 		collect_collector_regions(c, metric_pod_json, walk);
 	}
 	base_json_end(l->j, '}');
-	api_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
-		KV("truncated", l->truncated));
+	base_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
+		 KV("truncated", l->truncated));
 	if (walk->no_memory) {
 		l->j->overflow = true;
 		base_log_limited(BASE_ERROR, "api", "out of memory endpoint=metrics regions=%zu",
@@ -256,7 +255,7 @@ static void buckets_json(struct base_json *j, const struct region_metric *m, con
 	const uint64_t *bucket = value + SL_HIST_BUCKETS;
 
 	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
-		api_put(j, KV("error", "not a histogram"));
+		base_put(j, KV("error", "not a histogram"));
 		return;
 	}
 	value_json(j, m, value);
@@ -296,7 +295,8 @@ static void one_metric_json(const struct region_metric *m, const uint64_t *value
 	if (m->id != one->id || one->found)
 		return;
 	one->found = true;
-	api_put(j, KV("name", m->name), KV("kind", region_kind_name(m->kind)), KV("unit", m->unit));
+	base_put(j, KV("name", m->name), KV("kind", region_kind_name(m->kind)),
+		 KV("unit", m->unit));
 	api_labels(j, m->labels, m->label_count);
 	if (one->with_buckets)
 		buckets_json(j, m, value);
@@ -328,15 +328,15 @@ static void series_answer(struct http_request *req, struct collect_collector *c,
 	base_json_kbegin(l.j, "series", '[');
 	for (int i = 0; i < count && api_item(&l); i++) {
 		collect_series_id_format(ids[i], text);
-		api_put(l.j, KV("id", text));
+		base_put(l.j, KV("id", text));
 		if (series(l.j, c, ids[i], arg))
 			found++;
 		else
-			api_put(l.j, KV("error", "no such series"));
+			base_put(l.j, KV("error", "no such series"));
 		api_item_end(&l);
 	}
 	base_json_end(l.j, ']');
-	api_put(l.j, KV("truncated", l.truncated));
+	base_put(l.j, KV("truncated", l.truncated));
 	if (found || l.truncated) {
 		api_answer_end(req, a);
 		return;
@@ -370,10 +370,10 @@ static bool history_json(struct base_json *j, struct collect_collector *c,
 	/* Points read after to_ns belong to the next query. */
 	for (n = (size_t)raw; n && points[n - 1].ns > q->to_ns;)
 		n--;
-	api_put(j, KV("recorded", n), KV_BOOL("clipped", raw == RAW_POINTS_MAX),
-		KV_BOOL("decimated", n > q->max));
+	base_put(j, KV("recorded", n), KV_BOOL("clipped", raw == RAW_POINTS_MAX),
+		 KV_BOOL("decimated", n > q->max));
 	n = collect_decimate(points, n, q->from_ns, q->to_ns, q->max);
-	api_put(j, KV("points", n));
+	base_put(j, KV("points", n));
 	base_json_kbegin(j, "t", '[');
 	for (size_t i = 0; i < n && !j->overflow; i++)
 		base_json_time(j, points[i].ns);
@@ -406,7 +406,7 @@ void api_get_history(struct http_request *req, void *arg)
 	q.points = api_alloc(req, RAW_POINTS_MAX * sizeof(*q.points));
 	a = q.points ? api_answer(req) : NULL;
 	if (a) {
-		api_put(&a->json, KV_TIME("from", q.from_ns), KV_TIME("to", q.to_ns));
+		base_put(&a->json, KV_TIME("from", q.from_ns), KV_TIME("to", q.to_ns));
 		series_answer(req, arg, a, ids, count, history_json, &q);
 	}
 	free(q.points);

@@ -105,8 +105,8 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 	double sum = 0;
 
 	base_json_begin(j, '{');
-	api_put(j, KV("client", from ? "b" : "a"),
-		KV("requests", server->late.count[SL_COUNT_REQUESTS]));
+	base_put(j, KV("client", from ? "b" : "a"),
+		 KV("requests", server->late.count[SL_COUNT_REQUESTS]));
 	base_json_kbegin(j, "parts", '[');
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		int way = parts[i].whose == THERE ? from : !from;
@@ -118,7 +118,7 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 				: of_hist(&v->late[way]);
 
 		base_json_begin(j, '{');
-		api_put(j, KV("part", parts[i].name));
+		base_put(j, KV("part", parts[i].name));
 		api_summary(j, &p, false);
 		base_json_end(j, '}');
 		whole = whole && p.count;
@@ -126,7 +126,7 @@ static void trip_json(struct base_json *j, const struct stack *client, const str
 	}
 	base_json_end(j, ']');
 	/* Means add up, quantiles do not. */
-	api_put(j, KV_QUANTILE("mean", whole ? sum : NAN));
+	base_put(j, KV_QUANTILE("mean", whole ? sum : NAN));
 	base_json_end(j, '}');
 }
 
@@ -156,24 +156,26 @@ static void way_json(struct base_json *j, const char *name, const struct collect
 	struct api_summary s = of_hist(h);
 
 	base_json_kbegin(j, name, '{');
-	api_put(j, KV("total", v->all[way]->count));
+	base_put(j, KV("total", v->all[way]->count));
 	api_summary(j, &s, true);
 	if (way != COLLECT_NET_BOTH)
-		api_put(j, KV_QUANTILE("bound", v->bound[way] * 1e-9), KV("negative", h->negative),
-			KV("negative_total", v->all[way]->negative),
-			KV("reordered_total", v->reordered[way]));
+		base_put(j, KV_QUANTILE("bound", v->bound[way] * 1e-9), KV("negative", h->negative),
+			 KV("negative_total", v->all[way]->negative),
+			 KV("reordered_total", v->reordered[way]));
 	base_json_end(j, '}');
 }
 
 static void clock_json(struct base_json *j, const struct tcp_net_totals *t)
 {
 	base_json_kbegin(j, "clock", '{');
-	api_put(j, KV("known", t->known));
+	base_put(j, KV("known", t->known));
 	if (t->known)
-		api_put(j, KV("offset", (double)t->theta * 1e-9),
-			KV("bound", (double)t->bound * 1e-9), KV("skew_low_ppm", t->skew_low * 1e6),
-			KV("skew_high_ppm", t->skew_high * 1e6));
-	api_put(j, KV("windows", t->windows), KV("stepped", t->stepped), KV("one_way", t->one_way));
+		base_put(j, KV("offset", (double)t->theta * 1e-9),
+			 KV("bound", (double)t->bound * 1e-9),
+			 KV("skew_low_ppm", t->skew_low * 1e6),
+			 KV("skew_high_ppm", t->skew_high * 1e6));
+	base_put(j, KV("windows", t->windows), KV("stepped", t->stepped),
+		 KV("one_way", t->one_way));
 	base_json_end(j, '}');
 }
 
@@ -183,14 +185,15 @@ static void pair_json(const struct api_net_walk *w, const struct collect_net_pai
 	struct base_json *j = w->list.j;
 
 	for (int s = 0; s < 2; s++)
-		api_put_object(j, ends[s], KV("host", v->hostname[s]), KV("target", v->target[s]),
-			       KV("sent", v->totals.sent[s]), KV("measured", v->totals.matched[s]));
-	api_put(j, KV("stale", v->stale));
+		base_put_object(j, ends[s], KV("host", v->hostname[s]), KV("target", v->target[s]),
+				KV("sent", v->totals.sent[s]),
+				KV("measured", v->totals.matched[s]));
+	base_put(j, KV("stale", v->stale));
 	clock_json(j, &v->totals);
 	base_json_kbegin(j, "causes", '{');
 	for (int i = 0; i < TCP_NET_CAUSES; i++)
 		if (v->totals.causes[i])
-			api_put(j, KV(tcp_net_cause_name(i), v->totals.causes[i]));
+			base_put(j, KV(tcp_net_cause_name(i), v->totals.causes[i]));
 	base_json_end(j, '}');
 	base_json_kbegin(j, "ports", '[');
 	for (size_t i = 0; i < v->ports; i++) {
@@ -204,7 +207,7 @@ static void pair_json(const struct api_net_walk *w, const struct collect_net_pai
 			base_json_u64(j, p->port);
 		else
 			base_json_string(j, "other");
-		api_put(j, KV("late_seconds", (double)p->late_ns * 1e-9));
+		base_put(j, KV("late_seconds", (double)p->late_ns * 1e-9));
 		way_json(j, "there", p, COLLECT_NET_THERE);
 		way_json(j, "back", p, COLLECT_NET_BACK);
 		way_json(j, "both", p, COLLECT_NET_BOTH);
@@ -241,9 +244,9 @@ static void host_json(const struct collect_net_host_view *v, void *arg)
 
 	if (!api_host_item(l, v->hostname, v->target, v->present))
 		return;
-	api_put(l->j, KV("records", v->records), KV("missed", v->missed),
-		KV("headless", v->headless), KV("elsewhere", v->elsewhere),
-		KV("shared_address", v->shared));
+	base_put(l->j, KV("records", v->records), KV("missed", v->missed),
+		 KV("headless", v->headless), KV("elsewhere", v->elsewhere),
+		 KV("shared_address", v->shared));
 	api_item_end(l);
 }
 
@@ -262,14 +265,10 @@ void api_get_net(struct http_request *req, void *arg)
 		return;
 	collect_collector_layers(arg, take_layers, &w);
 	l->j = hosts.j = &a->json;
-	base_json_kbegin(l->j, "pairs", '[');
-	collect_collector_pair_latency(arg, take_pair, &w);
-	base_json_end(l->j, ']');
-	api_put(l->j, KV("matching", l->matching),
-		KV("refused", collect_collector_net_refused(arg)), KV("truncated", l->truncated));
-	base_json_kbegin(l->j, "hosts", '[');
-	collect_collector_net_hosts(arg, host_json, &hosts);
-	base_json_end(l->j, ']');
+	API_EACH(l->j, "pairs", collect_collector_pair_latency, arg, take_pair, &w);
+	base_put(l->j, KV("matching", l->matching),
+		 KV("refused", collect_collector_net_refused(arg)), KV("truncated", l->truncated));
+	API_EACH(l->j, "hosts", collect_collector_net_hosts, arg, host_json, &hosts);
 	free(w.stack);
 	api_answer_end(req, a);
 }

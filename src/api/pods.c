@@ -41,20 +41,20 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 	    api_region_terms(&walk->terms, r) != (1u << walk->terms.count) - 1 ||
 	    !api_item(&walk->list))
 		return;
-	api_put(j, KV_ID("instance", info->instance), KV("service", region_label(info, "service")),
-		KV("pod", name_of(info)), KV("unit", region_label(info, "unit")),
-		KV("host", r->hostname ? r->hostname : ""),
-		KV("target", r->target ? r->target : ""));
+	base_put(j, KV_ID("instance", info->instance), KV("service", region_label(info, "service")),
+		 KV("pod", name_of(info)), KV("unit", region_label(info, "unit")),
+		 KV("host", r->hostname ? r->hostname : ""),
+		 KV("target", r->target ? r->target : ""));
 	api_labels(j, info->labels, info->label_count);
-	api_put(j, KV("pid", info->pid),
-		KV("source", info->kind == SL_REGION_FLOWS ? "tcp" : "application"),
-		KV("state", state), KV("stale", r->stale), KV_TIME("changed", r->changed_ns),
-		KV_QUANTILE("changed_seconds", api_age(r->changed_ns, walk->now_ns)),
-		KV_TIME("start", info->start_ns), KV_TIME("last_read", r->last_read_ns),
-		KV_QUANTILE("age_seconds", api_age(r->last_read_ns, walk->now_ns)),
-		KV("metrics", r->metrics), KV("series", r->series), KV("unsettled", r->unsettled),
-		KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
-		KV("fault", r->fault ? r->fault : ""));
+	base_put(j, KV("pid", info->pid),
+		 KV("source", info->kind == SL_REGION_FLOWS ? "tcp" : "application"),
+		 KV("state", state), KV("stale", r->stale), KV_TIME("changed", r->changed_ns),
+		 KV_QUANTILE("changed_seconds", api_age(r->changed_ns, walk->now_ns)),
+		 KV_TIME("start", info->start_ns), KV_TIME("last_read", r->last_read_ns),
+		 KV_QUANTILE("age_seconds", api_age(r->last_read_ns, walk->now_ns)),
+		 KV("metrics", r->metrics), KV("series", r->series), KV("unsettled", r->unsettled),
+		 KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
+		 KV("fault", r->fault ? r->fault : ""));
 	if (walk->verdicts && act_verdicts_pod(walk->verdicts, info->instance, &verdict))
 		api_verdict(j, &verdict);
 	api_item_end(&walk->list);
@@ -77,10 +77,8 @@ void api_get_pods(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	l->j = &a->json;
-	base_json_kbegin(l->j, "pods", '[');
-	collect_collector_regions(arg, pod_json, &walk);
-	base_json_end(l->j, ']');
-	api_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
-		KV("truncated", l->truncated));
+	API_EACH(l->j, "pods", collect_collector_regions, arg, pod_json, &walk);
+	base_put(l->j, KV("matching", l->matching), KV("offset", l->offset),
+		 KV("truncated", l->truncated));
 	api_answer_end(req, a);
 }

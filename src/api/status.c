@@ -82,21 +82,21 @@ struct status_walk {
 
 static void counters_json(struct base_json *j, const struct collect_worker_view *w)
 {
-	api_put(j, KV("rounds", w->rounds), KV("missed_deadlines", w->missed_deadlines),
-		KV("reads", w->reads), KV("read_errors", w->read_errors), KV("bytes", w->bytes),
-		KV("lines", w->lines), KV("unsettled", w->unsettled), KV("samples", w->samples));
+	base_put(j, KV("rounds", w->rounds), KV("missed_deadlines", w->missed_deadlines),
+		 KV("reads", w->reads), KV("read_errors", w->read_errors), KV("bytes", w->bytes),
+		 KV("lines", w->lines), KV("unsettled", w->unsettled), KV("samples", w->samples));
 	base_json_kbegin(j, "faults", '{');
 	for (int i = REGION_FAULT_NONE + 1; i < REGION_FAULT_COUNT; i++)
 		if (w->errors[i])
-			api_put(j, KV(region_fault_name((enum region_fault)i), w->errors[i]));
+			base_put(j, KV(region_fault_name((enum region_fault)i), w->errors[i]));
 	base_json_end(j, '}');
 }
 
 static void rates_json(struct base_json *j, const double rate[RATES])
 {
-	api_put(j, KV("rounds_per_second", rate[ROUNDS]), KV("missed_per_second", rate[MISSED]),
-		KV("reads_per_second", rate[READS]), KV("bytes_per_second", rate[BYTES]),
-		KV("samples_per_second", rate[SAMPLES]));
+	base_put(j, KV("rounds_per_second", rate[ROUNDS]), KV("missed_per_second", rate[MISSED]),
+		 KV("reads_per_second", rate[READS]), KV("bytes_per_second", rate[BYTES]),
+		 KV("samples_per_second", rate[SAMPLES]));
 }
 
 static void status_worker(const struct collect_worker_view *w, void *arg)
@@ -119,17 +119,17 @@ static void status_worker(const struct collect_worker_view *w, void *arg)
 	}
 
 	base_json_begin(j, '{');
-	api_put(j, KV("worker", w->worker));
+	base_put(j, KV("worker", w->worker));
 	base_json_key(j, "cpu");
 	if (w->cpu < 0)
 		base_json_null(j);
 	else
 		base_json_i64(j, w->cpu);
-	api_put(j, KV("regions", w->regions));
+	base_put(j, KV("regions", w->regions));
 	counters_json(j, w);
 	rates_json(j, rate);
-	api_put(j, KV("busy_ratio", rate[BUSY_NS] * 1e-9), KV("rate_window_seconds", seconds),
-		KV("elapsed_seconds", (double)w->elapsed_ns * 1e-9));
+	base_put(j, KV("busy_ratio", rate[BUSY_NS] * 1e-9), KV("rate_window_seconds", seconds),
+		 KV("elapsed_seconds", (double)w->elapsed_ns * 1e-9));
 	base_json_end(j, '}');
 
 	walk->all.rounds += w->rounds;
@@ -171,28 +171,28 @@ void api_get_status(struct http_request *req, void *arg)
 	j = walk.j = &a->json;
 	collect_collector_totals(c, &t);
 
-	api_put(j, KV("version", SL_VERSION_STRING), KV_TIME("time", base_realtime_ns()),
-		KV_TIME("start", api.start_realtime_ns),
-		KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
-		KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
-	base_json_kbegin(j, "workers", '[');
-	collect_collector_workers(c, status_worker, &walk);
-	base_json_end(j, ']');
+	base_put(j, KV("version", SL_VERSION_STRING), KV_TIME("time", base_realtime_ns()),
+		 KV_TIME("start", api.start_realtime_ns),
+		 KV("uptime_seconds", (double)((walk.now_ns - api.start_ns) / 1000000) / 1e3),
+		 KV("ready", collect_collector_ready(c)), KV("dta", api.dta));
+	API_EACH(j, "workers", collect_collector_workers, c, status_worker, &walk);
 
 	base_json_kbegin(j, "totals", '{');
-	api_put(j, KV("hosts", t.hosts), KV("hosts_up", t.hosts_up),
-		KV("hosts_stale", t.hosts_stale), KV("pods", t.regions), KV("pods_live", t.live),
-		KV("pods_dead", t.dead), KV("pods_closed", t.closed), KV("pods_dropped", t.dropped),
-		KV("pods_expired", t.expired), KV("series", t.series),
-		KV("series_conflicts", t.conflicts), KV("refused", t.refused));
+	base_put(j, KV("hosts", t.hosts), KV("hosts_up", t.hosts_up),
+		 KV("hosts_stale", t.hosts_stale), KV("pods", t.regions), KV("pods_live", t.live),
+		 KV("pods_dead", t.dead), KV("pods_closed", t.closed),
+		 KV("pods_dropped", t.dropped), KV("pods_expired", t.expired),
+		 KV("series", t.series), KV("series_conflicts", t.conflicts),
+		 KV("refused", t.refused));
 	counters_json(j, &walk.all);
 	rates_json(j, walk.rate);
 	base_json_end(j, '}');
 
 	api_flow_tables(j, c);
-	api_put_object(j, "memory", KV("collector_bytes", t.memory_bytes),
-		       KV("history_bytes", t.history_bytes), KV("history_points", t.history_points),
-		       KV("resident_bytes", resident_bytes()));
+	base_put_object(j, "memory", KV("collector_bytes", t.memory_bytes),
+			KV("history_bytes", t.history_bytes),
+			KV("history_points", t.history_points),
+			KV("resident_bytes", resident_bytes()));
 	api_answer_end(req, a);
 }
 
@@ -210,19 +210,19 @@ static void host_json(const struct collect_host_view *h, void *arg)
 
 	if (!api_item(&walk->list))
 		return;
-	api_put(j, KV("target", h->target ? h->target : ""),
-		KV("fabric", h->fabric ? h->fabric : ""),
-		KV("hostname", h->hostname ? h->hostname : ""),
-		KV("condition", collect_host_condition_name(h->condition)),
-		KV_TIME("last_read", h->last_read_ns),
-		KV_QUANTILE("age_seconds", api_age(h->last_read_ns, walk->now_ns)),
-		KV("pods", h->regions), KV("reads", h->stats.reads), KV("bytes", h->stats.bytes),
-		KV("work_requests", h->stats.work_requests), KV("doorbells", h->stats.doorbells));
-	api_put_object(j, "errors", KV("timeout", h->stats.errors_timeout),
-		       KV("access", h->stats.errors_access), KV("other", h->stats.errors_other),
-		       KV("wrong_id", h->stats.wrong_id));
-	api_put(j, KV("connects", h->stats.connects), KV("disconnects", h->stats.disconnects),
-		KV("last_error", h->stats.last_error));
+	base_put(j, KV("target", h->target ? h->target : ""),
+		 KV("fabric", h->fabric ? h->fabric : ""),
+		 KV("hostname", h->hostname ? h->hostname : ""),
+		 KV("condition", collect_host_condition_name(h->condition)),
+		 KV_TIME("last_read", h->last_read_ns),
+		 KV_QUANTILE("age_seconds", api_age(h->last_read_ns, walk->now_ns)),
+		 KV("pods", h->regions), KV("reads", h->stats.reads), KV("bytes", h->stats.bytes),
+		 KV("work_requests", h->stats.work_requests), KV("doorbells", h->stats.doorbells));
+	base_put_object(j, "errors", KV("timeout", h->stats.errors_timeout),
+			KV("access", h->stats.errors_access), KV("other", h->stats.errors_other),
+			KV("wrong_id", h->stats.wrong_id));
+	base_put(j, KV("connects", h->stats.connects), KV("disconnects", h->stats.disconnects),
+		 KV("last_error", h->stats.last_error));
 	api_item_end(&walk->list);
 }
 
@@ -234,10 +234,8 @@ void api_get_hosts(struct http_request *req, void *arg)
 	if (!a)
 		return;
 	walk.list.j = &a->json;
-	base_json_kbegin(&a->json, "hosts", '[');
-	collect_collector_hosts(arg, host_json, &walk);
-	base_json_end(&a->json, ']');
-	api_put(&a->json, KV("truncated", walk.list.truncated));
+	API_EACH(&a->json, "hosts", collect_collector_hosts, arg, host_json, &walk);
+	base_put(&a->json, KV("truncated", walk.list.truncated));
 	api_answer_end(req, a);
 }
 
@@ -253,12 +251,12 @@ static void latency_json(struct base_json *j, const uint64_t latency[COLLECT_LAT
 {
 	double count = collect_bucket_sum(latency, COLLECT_LATENCY_BUCKETS);
 
-	api_put(j, KV("count", count), KV("sum_seconds", (double)sum_ns * 1e-9),
-		KV_QUANTILE("mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN),
-		KV_QUANTILE("p50_seconds", collect_quantile_latency(latency, 0.5)),
-		KV_QUANTILE("p90_seconds", collect_quantile_latency(latency, 0.9)),
-		KV_QUANTILE("p99_seconds", collect_quantile_latency(latency, 0.99)),
-		KV_QUANTILE("p999_seconds", collect_quantile_latency(latency, 0.999)));
+	base_put(j, KV("count", count), KV("sum_seconds", (double)sum_ns * 1e-9),
+		 KV_QUANTILE("mean_seconds", count > 0 ? (double)sum_ns * 1e-9 / count : NAN),
+		 KV_QUANTILE("p50_seconds", collect_quantile_latency(latency, 0.5)),
+		 KV_QUANTILE("p90_seconds", collect_quantile_latency(latency, 0.9)),
+		 KV_QUANTILE("p99_seconds", collect_quantile_latency(latency, 0.99)),
+		 KV_QUANTILE("p999_seconds", collect_quantile_latency(latency, 0.999)));
 	base_json_kbegin(j, "counts", '[');
 	for (int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_u64(j, latency[i]);
@@ -273,7 +271,7 @@ static void latency_worker(const struct collect_worker_view *w, void *arg)
 		walk->latency[i] += w->latency[i];
 	walk->sum_ns += w->latency_sum_ns;
 	base_json_begin(walk->j, '{');
-	api_put(walk->j, KV("worker", w->worker));
+	base_put(walk->j, KV("worker", w->worker));
 	latency_json(walk->j, w->latency, w->latency_sum_ns);
 	base_json_end(walk->j, '}');
 }
@@ -291,9 +289,7 @@ void api_get_latency(struct http_request *req, void *arg)
 	for (unsigned int i = 0; i < COLLECT_LATENCY_BUCKETS; i++)
 		base_json_f64(j, collect_bucket_bound(i));
 	base_json_end(j, ']');
-	base_json_kbegin(j, "workers", '[');
-	collect_collector_workers(arg, latency_worker, &walk);
-	base_json_end(j, ']');
+	API_EACH(j, "workers", collect_collector_workers, arg, latency_worker, &walk);
 	base_json_kbegin(j, "total", '{');
 	latency_json(j, walk.latency, walk.sum_ns);
 	base_json_end(j, '}');

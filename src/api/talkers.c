@@ -84,8 +84,8 @@ static void talkers_json(struct base_json *j, struct collect_collector *c,
 		if (w->by_workload)
 			api_owner(j, &owners.owner[i]);
 		else
-			api_put(j, KV("remote", region_flow_address(item[i].key, address)));
-		api_put(j, KV("bytes", item[i].count), KV("error", item[i].error));
+			base_put(j, KV("remote", region_flow_address(item[i].key, address)));
+		base_put(j, KV("bytes", item[i].count), KV("error", item[i].error));
 		base_json_end(j, '}');
 	}
 	base_json_end(j, ']');
@@ -112,9 +112,9 @@ void api_get_flows_top(struct http_request *req, void *arg)
 	if (!a)
 		goto out;
 	collect_collector_flows(arg, count, &w);
-	api_put(&a->json, KV("by", by[w.by_workload]), KV("flows", w.flows), KV("lost", w.lost),
-		KV("bytes", sketch_space_saving_total(w.sketch)),
-		KV("unlisted_at_most", sketch_space_saving_floor(w.sketch)));
+	base_put(&a->json, KV("by", by[w.by_workload]), KV("flows", w.flows), KV("lost", w.lost),
+		 KV("bytes", sketch_space_saving_total(w.sketch)),
+		 KV("unlisted_at_most", sketch_space_saving_floor(w.sketch)));
 	talkers_json(&a->json, arg, &w, limit);
 	api_answer_end(req, a);
 out:

@@ -13,11 +13,11 @@ static void put_trace(struct base_json *j, const struct collect_trace *t)
 
 	snprintf(id, sizeof(id), "%016llx%016llx", (unsigned long long)t->trace_hi,
 		 (unsigned long long)t->trace_lo);
-	api_put(j, KV("trace_id", id), KV("reason", act_trace_reason_name(t->reason)),
-		KV("root", t->root), KV("service", t->service), KV_TIME("start", t->start_ns),
-		KV("duration_seconds", (double)t->duration_ns * 1e-9), KV("error", t->error),
-		KV("spans_read", t->spans), KV("pods", t->pods), KV("orphans", t->orphans),
-		KV("lost_lines", t->lost_lines));
+	base_put(j, KV("trace_id", id), KV("reason", act_trace_reason_name(t->reason)),
+		 KV("root", t->root), KV("service", t->service), KV_TIME("start", t->start_ns),
+		 KV("duration_seconds", (double)t->duration_ns * 1e-9), KV("error", t->error),
+		 KV("spans_read", t->spans), KV("pods", t->pods), KV("orphans", t->orphans),
+		 KV("lost_lines", t->lost_lines));
 }
 
 /* ---- the list ---- */
@@ -46,15 +46,13 @@ static void get_traces(struct http_request *req, void *arg)
 		return;
 	collect_tracer_stats(arg, &stats);
 	l.j = &a->json;
-	base_json_kbegin(l.j, "traces", '[');
-	collect_tracer_list(arg, list_one, &l);
-	base_json_end(l.j, ']');
-	api_put(l.j, KV("held", stats.held), KV("roots", stats.roots),
-		KV("spans_published", stats.spans_published), KV("spans_read", stats.spans_kept),
-		KV("published_bytes", stats.lines_published * SL_LINE_SIZE),
-		KV("read_bytes", stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
-					 stats.bytes_spans + stats.bytes_schema),
-		KV("truncated", l.truncated));
+	API_EACH(l.j, "traces", collect_tracer_list, arg, list_one, &l);
+	base_put(l.j, KV("held", stats.held), KV("roots", stats.roots),
+		 KV("spans_published", stats.spans_published), KV("spans_read", stats.spans_kept),
+		 KV("published_bytes", stats.lines_published * SL_LINE_SIZE),
+		 KV("read_bytes", stats.bytes_heads + stats.bytes_roots + stats.bytes_index +
+					  stats.bytes_spans + stats.bytes_schema),
+		 KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 
@@ -65,12 +63,12 @@ static void put_span(struct base_json *j, const struct collect_trace_span *s)
 	static const char *const kinds[] = {"internal", "server", "client", "producer", "consumer"};
 	static const char *const statuses[] = {"unset", "ok", "error"};
 
-	api_put(j, KV_ID("span_id", s->o.span_id), KV_ID("parent_id", s->o.parent_id),
-		KV("name", s->o.name), KV("service", s->service), KV("pod", s->pod),
-		KV_ID("instance", s->instance), KV("kind", kinds[(s->o.kind - 1) % 5]),
-		KV("status", statuses[s->o.status % 3]), KV("message", s->o.message),
-		KV_TIME("start", s->o.start_ns),
-		KV("duration_seconds", (double)s->duration_ns * 1e-9));
+	base_put(j, KV_ID("span_id", s->o.span_id), KV_ID("parent_id", s->o.parent_id),
+		 KV("name", s->o.name), KV("service", s->service), KV("pod", s->pod),
+		 KV_ID("instance", s->instance), KV("kind", kinds[(s->o.kind - 1) % 5]),
+		 KV("status", statuses[s->o.status % 3]), KV("message", s->o.message),
+		 KV_TIME("start", s->o.start_ns),
+		 KV("duration_seconds", (double)s->duration_ns * 1e-9));
 	base_json_kbegin(j, "attributes", '{');
 	for (size_t i = 0; i < s->o.attr_count; i++) {
 		const struct export_otlp_attr *a = &s->o.attrs[i];
@@ -122,7 +120,7 @@ static void get_trace(struct http_request *req, void *arg)
 		http_reply_error(req, 404, "no such trace: %.40s", id);
 		return;
 	}
-	api_put(l.j, KV("truncated", l.truncated));
+	base_put(l.j, KV("truncated", l.truncated));
 	api_answer_end(req, a);
 }
 

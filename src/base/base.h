@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 /* Exit codes of every subcommand. */
 #define BASE_EXIT_OK	  0
@@ -82,6 +83,12 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  * not regular; EFBIG.
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
+
+/*
+ * Receives one packet, and in *fd the descriptor that came with it, or -1. Bytes or -errno;
+ * -EPROTO: truncated.
+ */
+ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 
 /* ---- time ---- */
 

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,4 +55,53 @@ char *base_read_file(const char *path, size_t max, size_t *bytes)
 	free(text);
 	errno = err;
 	return NULL;
+}
+
+/* Keeps the first descriptor and closes the others. */
+static int take_descriptor(struct msghdr *m)
+{
+	int fd = -1, more;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			memcpy(&more, CMSG_DATA(c) + i * sizeof(int), sizeof(more));
+			if (fd < 0)
+				fd = more;
+			else
+				close(more);
+		}
+	}
+	return fd;
+}
+
+ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	struct iovec iov = {to, bytes};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+	ssize_t n;
+
+	*fd = -1;
+	do
+		n = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	*fd = take_descriptor(&m);
+	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return n;
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	return -EPROTO;
 }

@@ -200,6 +200,92 @@ void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ..
 	base_json_kstring(j, key, text);
 }
 
+static void put_f64(struct base_json *j, double v, bool null)
+{
+	if (null)
+		base_json_null(j);
+	else
+		base_json_f64(j, v);
+}
+
+static void put_time(struct base_json *j, uint64_t ns)
+{
+	if (!ns || ns > INT64_MAX)
+		base_json_null(j);
+	else
+		base_json_time(j, (int64_t)ns);
+}
+
+static void put_pairs(struct base_json *j, va_list ap)
+{
+	char id[17];
+	const char *key;
+	uint64_t n;
+	double v;
+
+	while ((key = va_arg(ap, const char *))) {
+		base_json_key(j, key);
+		switch (va_arg(ap, enum base_kv_type)) {
+		case BASE_KV_BOOL:
+			base_json_bool(j, va_arg(ap, int));
+			break;
+		case BASE_KV_U32:
+			base_json_u64(j, va_arg(ap, uint32_t));
+			break;
+		case BASE_KV_U64:
+			base_json_u64(j, va_arg(ap, uint64_t));
+			break;
+		case BASE_KV_I64:
+			base_json_i64(j, va_arg(ap, int64_t));
+			break;
+		case BASE_KV_F64:
+			base_json_f64(j, va_arg(ap, double));
+			break;
+		case BASE_KV_STRING:
+			base_json_string(j, va_arg(ap, const char *));
+			break;
+		case BASE_KV_ID:
+			n = va_arg(ap, uint64_t);
+			snprintf(id, sizeof(id), "%016llx", (unsigned long long)n);
+			base_json_string(j, n ? id : "");
+			break;
+		case BASE_KV_TIME:
+			put_time(j, va_arg(ap, uint64_t));
+			break;
+		case BASE_KV_QUANTILE:
+			v = va_arg(ap, double);
+			put_f64(j, v, isnan(v));
+			break;
+		case BASE_KV_FINITE:
+			v = va_arg(ap, double);
+			put_f64(j, v, !isfinite(v));
+			break;
+		}
+	}
+}
+
+void base_put_pairs(struct base_json *j, ...)
+{
+	va_list ap;
+
+	va_start(ap, j);
+	put_pairs(j, ap);
+	va_end(ap);
+}
+
+void base_put_object_pairs(struct base_json *j, const char *key, ...)
+{
+	va_list ap;
+
+	if (key)
+		base_json_key(j, key);
+	base_json_begin(j, '{');
+	va_start(ap, key);
+	put_pairs(j, ap);
+	va_end(ap);
+	base_json_end(j, '}');
+}
+
 struct base_json_mark base_json_mark(const struct base_json *j)
 {
 	return (struct base_json_mark){.len = j->len, .comma = j->comma};

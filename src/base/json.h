@@ -47,27 +47,46 @@ void base_json_time(struct base_json *j, int64_t ns); /* seconds, with six decim
 
 /* key and value in one. */
 #define base_json_kstring(j, key, s)	  (base_json_key(j, key), base_json_string(j, s))
-#define base_json_ku64(j, key, v)	  (base_json_key(j, key), base_json_u64(j, v))
-#define base_json_ki64(j, key, v)	  (base_json_key(j, key), base_json_i64(j, v))
-#define base_json_kf64(j, key, v)	  (base_json_key(j, key), base_json_f64(j, v))
-#define base_json_kbool(j, key, v)	  (base_json_key(j, key), base_json_bool(j, v))
-#define base_json_ktime(j, key, ns)	  (base_json_key(j, key), base_json_time(j, ns))
 #define base_json_kbegin(j, key, bracket) (base_json_key(j, key), base_json_begin(j, bracket))
 /* A string of up to 255 bytes. */
 void base_json_kformat(struct base_json *j, const char *key, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Members that are unsigned numbers: BASE_JSON_NUMBERS(&j, {"used", used}, {"max", max}). */
-struct base_json_number {
-	const char *key;
-	uint64_t value;
+/*
+ * base_put(j, KV("host", name), KV("pods", n), ...): keys and values in this order. KV() takes a
+ * bool, a uint8_t to uint64_t, an int64_t, a double or a string; all values are evaluated before
+ * any is written.
+ */
+#define base_put(j, ...) base_put_pairs(j, __VA_ARGS__, (const char *)NULL)
+/* The same as an object: key is NULL in a list. */
+#define base_put_object(j, key, ...) \
+	base_put_object_pairs(j, (const char *)(key), __VA_ARGS__, (const char *)NULL)
+/* clang-format off */
+#define KV(key, v)                                                                                \
+	key, _Generic((v), bool: BASE_KV_BOOL, uint8_t: BASE_KV_U32, uint16_t: BASE_KV_U32,       \
+		      uint32_t: BASE_KV_U32, unsigned long: BASE_KV_U64,                          \
+		      unsigned long long: BASE_KV_U64, int64_t: BASE_KV_I64, double: BASE_KV_F64, \
+		      char *: BASE_KV_STRING, const char *: BASE_KV_STRING), v
+/* clang-format on */
+#define KV_BOOL(key, v)	    key, BASE_KV_BOOL, (bool)(v)
+#define KV_ID(key, id)	    key, BASE_KV_ID, (uint64_t)(id)    /* 16 hex digits; "" for 0 */
+#define KV_TIME(key, ns)    key, BASE_KV_TIME, (uint64_t)(ns)  /* null for 0 */
+#define KV_QUANTILE(key, v) key, BASE_KV_QUANTILE, (double)(v) /* null for NaN */
+#define KV_FINITE(key, v)   key, BASE_KV_FINITE, (double)(v)   /* null for NaN and infinity */
+enum base_kv_type {
+	BASE_KV_BOOL,
+	BASE_KV_U32,
+	BASE_KV_U64,
+	BASE_KV_I64,
+	BASE_KV_F64,
+	BASE_KV_STRING,
+	BASE_KV_ID,
+	BASE_KV_TIME,
+	BASE_KV_QUANTILE,
+	BASE_KV_FINITE,
 };
-#define BASE_JSON_NUMBERS(j, ...)                                        \
-	do {                                                             \
-		const struct base_json_number n_[] = {__VA_ARGS__};      \
-		for (size_t i_ = 0; i_ < sizeof(n_) / sizeof(*n_); i_++) \
-			base_json_ku64(j, n_[i_].key, n_[i_].value);     \
-	} while (0)
+void base_put_pairs(struct base_json *j, ...);
+void base_put_object_pairs(struct base_json *j, const char *key, ...);
 
 struct base_json_mark base_json_mark(const struct base_json *j);
 void base_json_back(struct base_json *j, struct base_json_mark mark); /* also clears overflow */

@@ -134,28 +134,17 @@ static void print_number(char *out, size_t bytes, const struct base_option *o, d
 		snprintf(out, bytes, "%.15g", v);
 }
 
-static const char *kind_of_value(enum base_option_type type)
-{
-	switch (type) {
-	case BASE_OPT_FLAG:
-		return "true or false";
-	case BASE_OPT_UINT:
-		return "a whole number";
-	case BASE_OPT_INT:
-		return "a whole number, perhaps negative";
-	case BASE_OPT_F64:
-		return "a number";
-	case BASE_OPT_DURATION:
-		return "a duration such as 500us, 1ms, 1.5s, 2m";
-	case BASE_OPT_SIZE:
-		return "a size such as 4096, 64K, 16M, 1G";
-	case BASE_OPT_STRING:
-	case BASE_OPT_WORD:
-	case BASE_OPT_LIST:
-		break;
-	}
-	return "text";
-}
+static const char *const kinds_of_value[] = {
+	[BASE_OPT_FLAG] = "true or false",
+	[BASE_OPT_STRING] = "text",
+	[BASE_OPT_WORD] = "text",
+	[BASE_OPT_LIST] = "text",
+	[BASE_OPT_UINT] = "a whole number",
+	[BASE_OPT_INT] = "a whole number, perhaps negative",
+	[BASE_OPT_F64] = "a number",
+	[BASE_OPT_DURATION] = "a duration such as 500us, 1ms, 1.5s, 2m",
+	[BASE_OPT_SIZE] = "a size such as 4096, 64K, 16M, 1G",
+};
 
 static void store_uint(const struct base_option *o, uint64_t v)
 {
@@ -218,7 +207,7 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 	if (o->type != BASE_OPT_F64)
 		d = negative ? -(double)u : (double)u;
 	if (err == -EINVAL)
-		return WRONG(p, "%s: '%s' is not %s", p->where, s, kind_of_value(o->type));
+		return WRONG(p, "%s: '%s' is not %s", p->where, s, kinds_of_value[o->type]);
 	if (err || ((o->min != 0 || o->max != 0) && (d < o->min || d > o->max))) {
 		char min[32], max[32];
 
@@ -412,7 +401,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 	char *copy;
 
 	if (base_yaml_is_list(y, node) || base_yaml_is_mapping(y, node))
-		base_yaml_wrong(y, node, "%s: expected %s, found %s", name, kind_of_value(o->type),
+		base_yaml_wrong(y, node, "%s: expected %s, found %s", name, kinds_of_value[o->type],
 				base_yaml_kind(y, node));
 	base_yaml_string(y, node, name, &text);
 	if (!text)
@@ -455,7 +444,7 @@ static int set_pair(struct options_parser *p, struct base_yaml *y, const char *n
 		*(struct base_strings *)o->to = (struct base_strings){0};
 	else if (base_yaml_is_list(y, value))
 		base_yaml_wrong(y, key, "%s: expected %s, found a list", name,
-				kind_of_value(o->type));
+				kinds_of_value[o->type]);
 	else if (!n)
 		base_yaml_wrong(y, key, "%s: has no value", name);
 	snprintf(where, sizeof(where), "%s:%zu: %s", p->config, base_yaml_line(y, key), name);
@@ -536,7 +525,7 @@ static int command_line(struct options_parser *p, int argc, char **argv, const s
 				return WRONG(p, "--help takes no value");
 			if (optopt >= FIRST_LONG && optopt < config)
 				return WRONG(p, "--%s needs %s", p->table[optopt - FIRST_LONG].name,
-					     kind_of_value(p->table[optopt - FIRST_LONG].type));
+					     kinds_of_value[p->table[optopt - FIRST_LONG].type]);
 			return WRONG(p, "%s needs a value", argv[argc - 1]);
 		}
 		if (c >= FIRST_LONG && c < config)

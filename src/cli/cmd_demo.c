@@ -9,26 +9,13 @@
 #include <inttypes.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/demo/demo.h"
 #include "source/tcp/hook.h"
-
-int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fprintf(stderr, "sidelight %s: ", d->cmd->name);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return BASE_EXIT_FAILURE;
-}
 
 /* ---- the period ---- */
 
@@ -94,7 +81,6 @@ static int choose_period(struct cli_demo *d)
 		kept = share <= LATE_SHARE || after.late <= 1;
 		printf("period %u ms: %.1f %% of the deadlines of a second were missed%s\n", ms[i],
 		       share * 100, kept ? ": this machine keeps it" : "");
-		fflush(stdout);
 		if (kept)
 			return BASE_EXIT_OK;
 		if (share < least) {
@@ -228,7 +214,7 @@ static int find_examples(struct cli_demo *d, const char *given)
 	ssize_t n = readlink("/proc/self/exe", d->self, sizeof(d->self) - 1);
 
 	if (n <= 0)
-		return cli_demo_complain(d, "/proc/self/exe: %s", strerror(errno));
+		return base_failure(&cli_cmd_demo, "/proc/self/exe: %s", strerror(errno));
 	d->self[n] = 0;
 	snprintf(beside, sizeof(beside), "%.*s/examples", (int)(strrchr(d->self, '/') - d->self),
 		 d->self);
@@ -245,9 +231,9 @@ static int find_examples(struct cli_demo *d, const char *given)
 		if (given)
 			break;
 	}
-	return cli_demo_complain(
-		d, "the example services are not in %s; name their folder by --examples",
-		given ? given : beside);
+	return base_failure(&cli_cmd_demo,
+			    "the example services are not in %s; name their folder by --examples",
+			    given ? given : beside);
 }
 
 static struct {
@@ -333,7 +319,6 @@ static int demo(struct cli_demo *d)
 	}
 	if (!result)
 		puts("\nstopping");
-	fflush(stdout);
 	cli_demo_stop_all(d);
 	return result;
 }
@@ -345,7 +330,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 
 	if (!base_options_only(cmd, table, argc, argv, &result))
 		return result;
-	d.cmd = cmd;
+	setvbuf(stdout, NULL, _IOLBF, 0); /* in order with stderr */
 	/* The reader of standard output may be gone; the parts have to be stopped all the same. */
 	signal(SIGPIPE, SIG_IGN);
 	if (set.fault && (result = cli_demo_fault_parse(&d, set.fault)))
@@ -354,17 +339,18 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	if (find_examples(&d, set.examples))
 		return BASE_EXIT_FAILURE;
 	if (set.load && !runs("wrk"))
-		return cli_demo_complain(&d, "wrk, which makes the load, is not installed: apt-get "
-					     "install wrk, or --load 0");
-	result = cli_demo_free_address(&d, "listen", set.listen, d.listen, sizeof(d.listen));
+		return base_failure(&cli_cmd_demo,
+				    "wrk, which makes the load, is not installed: apt-get "
+				    "install wrk, or --load 0");
+	result = cli_demo_free_address("listen", set.listen, d.listen, sizeof(d.listen));
 	if (!result)
-		result = cli_demo_free_address(&d, "shop-listen", set.shop, d.shop_listen,
+		result = cli_demo_free_address("shop-listen", set.shop, d.shop_listen,
 					       sizeof(d.shop_listen));
 	if (result)
 		return result;
 	d.stop = base_stop_fd();
 	if (d.stop < 0)
-		return cli_demo_complain(&d, "signalfd: %s", strerror(-d.stop));
+		return base_failure(&cli_cmd_demo, "signalfd: %s", strerror(-d.stop));
 	result = set_parts(&d);
 	if (!result)
 		result = demo(&d);

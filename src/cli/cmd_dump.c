@@ -25,15 +25,14 @@
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket;
+	const char *socket, *kind;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
 
 static int failed(const char *source, const char *what)
 {
-	fprintf(stderr, "sidelight dump: %s: %s\n", source, what);
-	return BASE_EXIT_FAILURE;
+	return base_failure(&cli_cmd_dump, "%s: %s", source, what);
 }
 
 /* Takes fd over. keep, if not NULL, receives the snapshot. */
@@ -58,8 +57,8 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	if (!good && !settings.check && d->error)
 		failed(source, strerror(d->error));
 	else if (!good && !settings.check)
-		fprintf(stderr, "sidelight dump: %s: %s: %s\n", source, d->part,
-			region_fault_name(d->fault));
+		base_failure(&cli_cmd_dump, "%s: %s: %s", source, d->part,
+			     region_fault_name(d->fault));
 	if (!keep) {
 		cli_dump_free(d);
 		free(d);
@@ -169,20 +168,13 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		struct sl_msg msg;
 		char payload[SL_MSG_MAX - sizeof(struct sl_msg)];
 	} packet = {.msg = {SL_MSG_MAGIC, type, 0, bytes, ++serial}};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {&packet, sizeof(packet.msg) + bytes};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct pollfd p = {.fd = s, .events = POLLIN};
-	struct cmsghdr *c;
 	ssize_t n;
 	int fd = -1;
 
 	if (bytes)
 		memcpy(packet.payload, payload, bytes);
-	if (sendmsg(s, &m, MSG_NOSIGNAL) < 0) {
+	if (send(s, &packet, sizeof(packet.msg) + bytes, MSG_NOSIGNAL) < 0) {
 		snprintf(why, why_bytes, "%s", strerror(errno));
 		return -1;
 	}
@@ -190,18 +182,11 @@ static int agent_ask(int s, uint16_t type, const void *payload, uint32_t bytes, 
 		snprintf(why, why_bytes, "no answer within %d s", ANSWER_MS / 1000);
 		return -1;
 	}
-	iov.iov_len = sizeof(packet);
-	m.msg_control = control.bytes;
-	m.msg_controllen = sizeof(control.bytes);
-	n = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
-	if (n < 0) {
-		snprintf(why, why_bytes, "%s", strerror(errno));
+	n = base_receive_fd(s, &packet, sizeof(packet), 0, &fd);
+	if (n < 0 && n != -EPROTO) {
+		snprintf(why, why_bytes, "%s", strerror((int)-n));
 		return -1;
 	}
-	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
-		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-		    c->cmsg_len == CMSG_LEN(sizeof(int)))
-			memcpy(&fd, CMSG_DATA(c), sizeof(int));
 	if (n < (ssize_t)sizeof(packet.msg) || packet.msg.magic != SL_MSG_MAGIC ||
 	    (size_t)n != sizeof(packet.msg) + packet.msg.length || packet.msg.serial != serial) {
 		snprintf(why, why_bytes, n ? "the answer is malformed" : "it hung up");
@@ -228,10 +213,8 @@ static int dump_id(int s, const char *path, uint64_t id)
 	int fd = agent_ask(s, SL_MSG_OPEN, &ask, sizeof(ask), SL_MSG_REGION, why, sizeof(why));
 
 	snprintf(source, sizeof(source), "id %" PRIu64, id);
-	if (fd < 0) {
-		fprintf(stderr, "sidelight dump: %s: %s: %s\n", path, source, why);
-		return BASE_EXIT_FAILURE;
-	}
+	if (fd < 0)
+		return base_failure(&cli_cmd_dump, "%s: %s: %s", path, source, why);
 	/* Not a memory file but a BPF map: kernel tables are READ through a mapping. */
 	if (fcntl(fd, F_GET_SEALS) < 0) {
 		struct cli_dump_remote_opts o = settings.remote;
@@ -313,7 +296,7 @@ static const struct base_option table[] = {
 	BASE_STRING("agent", 0, &settings.remote.target, "TARGET",
 		    "READ the kernel tables of an agent's host: HOST[:PORT] over RDMA, or the PATH "
 		    "of a socket"),
-	BASE_STRING("kind", 0, &settings.remote.kind, "KIND",
+	BASE_STRING("kind", 0, &settings.kind, "KIND",
 		    "with --agent: show only flows, layers or tasks"),
 	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
@@ -324,12 +307,16 @@ static const struct base_option table[] = {
 
 static int dump_kernel(const struct base_command *self)
 {
-	const char *kind = settings.remote.kind;
+	static const char *const kinds[] = {"flows", "layers", "tasks", NULL};
+	static const uint32_t of_kind[] = {SL_REGION_FLOWS, SL_REGION_LAYERS, SL_REGION_TASKS};
+	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
 		return base_usage(self, "--agent goes with --kind, --id and --json alone");
-	if (kind && strcmp(kind, "flows") && strcmp(kind, "layers") && strcmp(kind, "tasks"))
-		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks", kind);
+	if (settings.kind && kind < 0)
+		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
+				  settings.kind);
+	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
 	return cli_dump_remote(&settings.remote);
@@ -340,7 +327,7 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
 	bool agent = settings.socket || settings.id || settings.all;
 
-	if (settings.remote.kind || settings.remote.device)
+	if (settings.kind || settings.remote.device)
 		return base_usage(self, "--kind and --dev need --agent");
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all exclude each other");

@@ -13,8 +13,6 @@
 #include "cli/common.h"
 #include "collect/analysis/models.h"
 
-extern const struct base_command cli_cmd_model;
-
 static const char *why(int err)
 {
 	return err == -EPROTONOSUPPORT ? "of another version"

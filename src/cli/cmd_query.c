@@ -47,7 +47,7 @@ static json_t *ask_file(char *const *keys, size_t n)
 			dta_ask_set(&ask, "key", keys[i]);
 		one = dta_query_json(&held, &ask, error, sizeof(error));
 		if (!one) {
-			cli_failed("query", "%s: %s", how.file, error);
+			base_failure(&cli_cmd_query, "%s: %s", how.file, error);
 			json_decref(answers);
 			return NULL;
 		}
@@ -134,11 +134,11 @@ static void show(json_t *a)
 		json_array_foreach(json_object_get(a, "rings"), i, ring)
 		{
 			if (cli_json_integer(ring, "overrun"))
-				cli_failed("query",
-					   "lane %lld: %lld blocks were overwritten before they "
-					   "were read",
-					   cli_json_integer(ring, "lane"),
-					   cli_json_integer(ring, "overrun"));
+				base_failure(&cli_cmd_query,
+					     "lane %lld: %lld blocks were overwritten before they "
+					     "were read",
+					     cli_json_integer(ring, "lane"),
+					     cli_json_integer(ring, "overrun"));
 			json_array_foreach(json_object_get(ring, "items"), k, item)
 			{
 				cli_print_safe(json_string_value(item), 0);
@@ -178,8 +178,8 @@ static int show_answers(const char *what, const char *store, char *const *keys, 
 	{
 		/* "keywrite" is "key-write" in answers. */
 		if (strncmp(cli_json_text(a, "kind"), what, 3)) {
-			cli_failed("query", "store '%s' is of kind %s", cli_json_text(a, "store"),
-				   cli_json_text(a, "kind"));
+			base_failure(&cli_cmd_query, "store '%s' is of kind %s",
+				     cli_json_text(a, "store"), cli_json_text(a, "kind"));
 			json_decref(answers);
 			return BASE_EXIT_FAILURE;
 		}
@@ -215,8 +215,8 @@ static int look(const char *store, uint32_t member, struct cli_query_part *one,
 			   : cli_query_ask_one(&collectors, member, store, NULL, 0);
 	a = json_array_get(answers, 0);
 	if (answers && (cli_json_is(a, "result", "unknown") || !cli_json_is(a, "kind", "append"))) {
-		cli_failed("query", "%s: no such list or lane of an append store",
-			   store ? store : how.file);
+		base_failure(&cli_cmd_query, "%s: no such list or lane of an append store",
+			     store ? store : how.file);
 		json_decref(answers);
 		answers = NULL;
 	}
@@ -243,7 +243,7 @@ static int follow(const char *store)
 	int stop = base_stop_fd(), n = 0, items, more = 1;
 
 	if (stop < 0)
-		return cli_failed("query", "signals: %s", strerror(-stop));
+		return base_failure(&cli_cmd_query, "signals: %s", strerror(-stop));
 	for (uint32_t m = 0; m < (how.file ? 1 : collectors.n); m++)
 		if ((how.file || collectors.member[m].up) && look(store, m, NULL, parts, &n) < 0)
 			return BASE_EXIT_FAILURE;
@@ -268,9 +268,9 @@ static int keys_of(const char *store)
 	if (!j)
 		return BASE_EXIT_FAILURE;
 	if (cli_json_integer(j, "overwritten_blocks"))
-		cli_failed("query",
-			   "%lld blocks of older keys were overwritten: keys may be missing",
-			   cli_json_integer(j, "overwritten_blocks"));
+		base_failure(&cli_cmd_query,
+			     "%lld blocks of older keys were overwritten: keys may be missing",
+			     cli_json_integer(j, "overwritten_blocks"));
 	json_array_foreach(json_object_get(j, "keys"), i, k)
 	{
 		char flow[DTA_FLOW_TEXT];
@@ -452,7 +452,7 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 	if (how.file) {
 		object = dta_store_object_open(how.file, error, sizeof(error));
 		if (!object)
-			return cli_failed("query", "%s", error);
+			return base_failure(&cli_cmd_query, "%s", error);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}

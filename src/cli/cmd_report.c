@@ -18,8 +18,6 @@
 #define WORDS_MAX  4096
 #define LINE_BYTES (64u << 10)
 
-extern const struct base_command cli_cmd_report;
-
 struct report_sender {
 	struct sl_reporter *r;
 	struct sl_report_dest how; /* defaults of a report */

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <curl/curl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,18 +33,6 @@ int cli_run_kind(const struct base_command *self, const struct base_command *con
 }
 
 #define ANSWER_MAX ((size_t)64 << 20)
-
-int cli_failed(const char *command, const char *fmt, ...)
-{
-	va_list ap;
-
-	fprintf(stderr, "sidelight %s: ", command);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return BASE_EXIT_FAILURE;
-}
 
 void cli_print_safe(const char *s, int width)
 {

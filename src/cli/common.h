@@ -7,6 +7,11 @@
 
 #include "base/base.h"
 
+/* The commands of main.c, each of a cmd_*.c. */
+extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, cli_cmd_dump,
+	cli_cmd_generate, cli_cmd_manage, cli_cmd_model, cli_cmd_query, cli_cmd_replay,
+	cli_cmd_report, cli_cmd_tcp, cli_cmd_translate;
+
 /* Options: where on an RDMA device. by: meaning of index -1. */
 #define CLI_OPTIONS_RDMA_PORT(gid_to, port_to, by)                          \
 	BASE_INT("gid", 0, gid_to, -1, 255, "INDEX", "GID index; -1: " by), \
@@ -26,8 +31,6 @@ const char *cli_kind_name(const struct base_command *kind);
  */
 void cli_print_safe(const char *s, int width);
 
-/* "sidelight COMMAND: ..." on stderr; BASE_EXIT_FAILURE. */
-int cli_failed(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Logs why a command fails; an exit code. */
 #define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
 

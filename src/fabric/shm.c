@@ -58,6 +58,7 @@ struct shm_answer {
 	} u;
 	int fd;
 };
+_Static_assert(offsetof(struct shm_answer, u) == sizeof(struct sl_msg), "one packet");
 
 static struct fabric_shm *of(struct fabric *f)
 {
@@ -178,62 +179,21 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 	return sendmsg(s->sock, &header, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Keeps the first descriptor and closes the others. */
-static int take_descriptor(struct msghdr *header)
-{
-	int fd = -1, more;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
-		size_t count;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < count; i++) {
-			memcpy(&more, CMSG_DATA(c) + i * sizeof(int), sizeof(more));
-			if (fd < 0)
-				fd = more;
-			else
-				close(more);
-		}
-	}
-	return fd;
-}
-
 /*
  * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
  * answer to the last request. On 0 the caller owns a->fd.
  */
 static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
-	union {
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov[2] = {
-		{.iov_base = &a->msg, .iov_len = sizeof(a->msg)},
-		{.iov_base = &a->u, .iov_len = sizeof(a->u)},
-	};
-	struct msghdr header = {
-		.msg_iov = iov,
-		.msg_iovlen = 2,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	ssize_t got;
+	ssize_t got = base_receive_fd(s->sock, a, sizeof(a->msg) + sizeof(a->u), MSG_DONTWAIT,
+				      &a->fd);
 
-	a->fd = -1;
-	do {
-		got = recvmsg(s->sock, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	} while (got < 0 && errno == EINTR);
 	if (got < 0)
-		return errno == EAGAIN ? -EAGAIN : -ENOTCONN;
-	a->fd = take_descriptor(&header);
+		return got == -EAGAIN || got == -EPROTO ? (int)got : -ENOTCONN;
 	if (got == 0 && a->fd < 0)
 		return -ENOTCONN;
-	if ((size_t)got < sizeof(a->msg) || header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-	    a->msg.magic != SL_MSG_MAGIC || a->msg.length != (size_t)got - sizeof(a->msg) ||
-	    a->msg.serial != s->serial) {
+	if ((size_t)got < sizeof(a->msg) || a->msg.magic != SL_MSG_MAGIC ||
+	    a->msg.length != (size_t)got - sizeof(a->msg) || a->msg.serial != s->serial) {
 		if (a->fd >= 0)
 			close(a->fd);
 		a->fd = -1;

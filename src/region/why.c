@@ -52,6 +52,13 @@ const char *region_why_name(enum region_why_limit limit)
 	return limit < REGION_WHY_LIMITS ? limits[limit].name : "unknown";
 }
 
+bool region_why_fine(enum region_why_limit limit)
+{
+	return limit == REGION_WHY_IDLE || limit == REGION_WHY_APPLICATION ||
+	       limit == REGION_WHY_PEER || limit == REGION_WHY_SLOW_START ||
+	       limit == REGION_WHY_PATH || limit == REGION_WHY_ACCEPTING;
+}
+
 static uint64_t grown(uint64_t before, uint64_t now)
 {
 	return now > before ? now - before : 0;

@@ -40,6 +40,7 @@ enum region_why_limit {
 	REGION_WHY_LIMITS
 };
 const char *region_why_name(enum region_why_limit limit); /* "peer-window" */
+bool region_why_fine(enum region_why_limit limit);	  /* nothing to mend at this end */
 
 #define REGION_WHY_NUMBERS 20
 

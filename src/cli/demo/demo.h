@@ -50,7 +50,6 @@ enum cli_demo_fault_step {
 };
 
 struct cli_demo {
-	const struct base_command *cmd;
 	struct cli_demo_part part[DEMO_PARTS];
 	char self[PATH_MAX], examples[PATH_MAX - 64];
 	char dir[PATH_MAX - 64]; /* "": not made */
@@ -74,25 +73,19 @@ struct cli_demo {
 	int stop;
 };
 
-/* One line on stderr; returns BASE_EXIT_FAILURE. */
-int cli_demo_complain(const struct cli_demo *d, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
 /* ---- folder.c: all files; each function returns an exit code ---- */
 
 /* Makes the folder, and removes those of killed demos. */
 int cli_demo_folder_make(struct cli_demo *d);
 void cli_demo_folder_remove(struct cli_demo *d);
 /* Writes a file. */
-int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
+int cli_demo_write(const char *path, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate);
 
 /* ---- net.c ---- */
 
 /* Finds a free address: that of wish, or another port on its host. */
-int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
-			  size_t bytes);
+int cli_demo_free_address(const char *option, const char *wish, char *out, size_t bytes);
 /* GET, or POST of a body: the answer, to be freed; NULL unless the status is 200. */
 char *cli_demo_http(const char *address, const char *path, const char *body);
 /* GET of JSON; NULL if there is none. */

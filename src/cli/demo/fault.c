@@ -24,7 +24,7 @@ int cli_demo_fault_parse(struct cli_demo *d, const char *wish)
 			d->fault.kind = kinds[i];
 	if (!d->fault.kind || seconds < 1 || seconds > 3600 || (at && (end == at + 1 || *end)))
 		return base_usage(
-			d->cmd,
+			&cli_cmd_demo,
 			"--fault '%s' is not KIND[@SECONDS], KIND being one of cpu, slow, "
 			"errors, leak",
 			wish);
@@ -68,7 +68,7 @@ static void inject(struct cli_demo *d, const json_t *answer)
 	snprintf(path, sizeof(path), "/fault?kind=%s&seconds=%u", d->fault.kind, d->fault.seconds);
 	taken = cli_demo_http(d->shop_listen, path, "");
 	if (!taken) {
-		cli_demo_complain(d, "the shop does not take the fault");
+		base_failure(&cli_cmd_demo, "the shop does not take the fault");
 		return;
 	}
 	free(taken);
@@ -124,5 +124,4 @@ void cli_demo_fault_poll(struct cli_demo *d)
 		break;
 	}
 	json_decref(answer);
-	fflush(stdout);
 }

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/demo/demo.h"
 
 #define PREFIX "sidelight-demo-"
@@ -80,7 +81,7 @@ static int take_lock(struct cli_demo *d)
 	snprintf(path, sizeof(path), "%s/lock", d->dir);
 	d->lock = open(draft, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (d->lock < 0 || flock(d->lock, LOCK_EX | LOCK_NB) || rename(draft, path))
-		return cli_demo_complain(d, "%s: %s", path, strerror(errno));
+		return base_failure(&cli_cmd_demo, "%s: %s", path, strerror(errno));
 	return BASE_EXIT_OK;
 }
 
@@ -94,14 +95,14 @@ int cli_demo_folder_make(struct cli_demo *d)
 	d->lock = -1;
 	snprintf(d->dir, sizeof(d->dir), "%s/" PREFIX "XXXXXX", tmp);
 	if (!mkdtemp(d->dir)) {
-		cli_demo_complain(d, "%s: %s", d->dir, strerror(errno));
+		base_failure(&cli_cmd_demo, "%s: %s", d->dir, strerror(errno));
 		d->dir[0] = 0;
 		return BASE_EXIT_FAILURE;
 	}
 	snprintf(d->socket, sizeof(d->socket), "%s/agent.sock", d->dir);
 	snprintf(d->script, sizeof(d->script), "%s/load.lua", d->dir);
 	if (strlen(d->socket) > 107)
-		return cli_demo_complain(d, "TMPDIR is too long a path for a unix socket");
+		return base_failure(&cli_cmd_demo, "TMPDIR is too long a path for a unix socket");
 	return take_lock(d);
 }
 
@@ -114,7 +115,7 @@ void cli_demo_folder_remove(struct cli_demo *d)
 		close(d->lock);
 }
 
-int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, ...)
+int cli_demo_write(const char *path, const char *fmt, ...)
 {
 	FILE *f = fopen(path, "we");
 	va_list ap;
@@ -123,7 +124,7 @@ int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, 
 	if (f)
 		vfprintf(f, fmt, ap);
 	va_end(ap);
-	return !f || fclose(f) ? cli_demo_complain(d, "%s: %s", path, strerror(errno))
+	return !f || fclose(f) ? base_failure(&cli_cmd_demo, "%s: %s", path, strerror(errno))
 			       : BASE_EXIT_OK;
 }
 
@@ -131,7 +132,7 @@ int cli_demo_write(const struct cli_demo *d, const char *path, const char *fmt, 
 int cli_demo_write_script(const struct cli_demo *d, uint32_t rate)
 {
 	return cli_demo_write(
-		d, d->script,
+		d->script,
 		"local n = 0\n"
 		"function delay() return %u end\n"
 		"function request()\n"

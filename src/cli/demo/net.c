@@ -35,8 +35,7 @@ static int listen_once(const struct addrinfo *at, uint16_t port)
 	return err;
 }
 
-int cli_demo_free_address(const struct cli_demo *d, const char *option, const char *wish, char *out,
-			  size_t bytes)
+int cli_demo_free_address(const char *option, const char *wish, char *out, size_t bytes)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *at = NULL;
 	char host[256];
@@ -44,12 +43,12 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	int err;
 
 	if (base_parse_address(wish, host, sizeof(host), &port))
-		return base_usage(d->cmd, "--%s: '%s' is not ADDR:PORT", option, wish);
+		return base_usage(&cli_cmd_demo, "--%s: '%s' is not ADDR:PORT", option, wish);
 	if (!*host)
 		strcpy(host, "127.0.0.1");
 	err = getaddrinfo(host, NULL, &hints, &at);
 	if (err)
-		return cli_demo_complain(d, "--%s: %s: %s", option, host, gai_strerror(err));
+		return base_failure(&cli_cmd_demo, "--%s: %s: %s", option, host, gai_strerror(err));
 	err = port ? listen_once(at, port) : EADDRINUSE;
 	if (port && err == EADDRINUSE)
 		printf("%s is in use; taking a free port\n", wish);
@@ -64,7 +63,7 @@ int cli_demo_free_address(const struct cli_demo *d, const char *option, const ch
 	}
 	freeaddrinfo(at);
 	if (err)
-		return cli_demo_complain(d, "--%s: %s: %s", option, wish, strerror(err));
+		return base_failure(&cli_cmd_demo, "--%s: %s: %s", option, wish, strerror(err));
 	snprintf(out, bytes, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 	return BASE_EXIT_OK;
 }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/common.h"
 #include "cli/demo/demo.h"
 
 #define READY_MS	 20000 /* for a part to be ready */
@@ -72,7 +73,7 @@ static int spawn(struct cli_demo *d, struct cli_demo_part *p)
 	unlink(p->log); /* leaves nothing of the previous run */
 	pid = fork();
 	if (pid < 0)
-		return cli_demo_complain(d, "%s: %s", p->name, strerror(errno));
+		return base_failure(&cli_cmd_demo, "%s: %s", p->name, strerror(errno));
 	if (!pid) {
 		int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
 		int out = open(p->log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -132,11 +133,11 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 
 		if (dead || base_now_ns() > end) {
 			if (dead)
-				cli_demo_complain(d, "%s %s before it was ready", p->name,
-						  describe(status, what));
+				base_failure(&cli_cmd_demo, "%s %s before it was ready", p->name,
+					     describe(status, what));
 			else
-				cli_demo_complain(d, "%s is not ready after %d s", p->name,
-						  READY_MS / 1000);
+				base_failure(&cli_cmd_demo, "%s is not ready after %d s", p->name,
+					     READY_MS / 1000);
 			show_tail(p);
 			return BASE_EXIT_FAILURE;
 		}
@@ -146,7 +147,7 @@ static int wait_until_ready(struct cli_demo *d, struct cli_demo_part *p)
 	return BASE_EXIT_OK;
 }
 
-static void stop(struct cli_demo *d, struct cli_demo_part *p)
+static void stop(struct cli_demo_part *p)
 {
 	const uint64_t end = base_now_ns() + STOP_MS * 1000000ull;
 	int status;
@@ -157,8 +158,8 @@ static void stop(struct cli_demo *d, struct cli_demo_part *p)
 	kill(p->pid, SIGTERM);
 	while (p->pid && !reap(p, &status)) {
 		if (base_now_ns() > end) {
-			cli_demo_complain(d, "%s did not stop within %d s; killed", p->name,
-					  STOP_MS / 1000);
+			base_failure(&cli_cmd_demo, "%s did not stop within %d s; killed", p->name,
+				     STOP_MS / 1000);
 			kill(-p->pid, SIGKILL);
 			waitpid(p->pid, &status, 0);
 			p->pid = 0;
@@ -170,14 +171,14 @@ static void stop(struct cli_demo *d, struct cli_demo_part *p)
 void cli_demo_stop_all(struct cli_demo *d)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
-		stop(d, &d->part[i]);
+		stop(&d->part[i]);
 }
 
 int cli_demo_restart(struct cli_demo *d, enum cli_demo_part_id id)
 {
 	struct cli_demo_part *p = &d->part[id];
 
-	stop(d, p);
+	stop(p);
 	return spawn(d, p) ? BASE_EXIT_FAILURE : wait_until_ready(d, p);
 }
 
@@ -186,7 +187,7 @@ static void leave_out(struct cli_demo *d, const char *why)
 {
 	for (int i = DEMO_PARTS - 1; i >= 0; i--)
 		if (d->part[i].late && d->part[i].wanted) {
-			stop(d, &d->part[i]);
+			stop(&d->part[i]);
 			d->part[i].wanted = false;
 		}
 	snprintf(d->no_reports, sizeof(d->no_reports), "%s", why);
@@ -230,7 +231,7 @@ static void pause_load(struct cli_demo *d)
 
 	if (!load->pid)
 		return;
-	stop(d, load);
+	stop(load);
 	load->restart_ns = base_now_ns();
 	printf("the load on the shop waits until it runs again\n");
 }
@@ -249,7 +250,6 @@ int cli_demo_look_after(struct cli_demo *d)
 				return BASE_EXIT_FAILURE;
 			if (i != DEMO_LOAD) {
 				printf("%s runs again, pid %d\n", p->name, (int)p->pid);
-				fflush(stdout);
 			}
 		}
 		if (!reap(p, &status))
@@ -259,7 +259,8 @@ int cli_demo_look_after(struct cli_demo *d)
 			p->quick_deaths = 0;
 			continue;
 		}
-		cli_demo_complain(d, "%s (pid %d) %s", p->name, (int)pid, describe(status, what));
+		base_failure(&cli_cmd_demo, "%s (pid %d) %s", p->name, (int)pid,
+			     describe(status, what));
 		if (i == DEMO_SHOP)
 			pause_load(d);
 		if (!WIFSIGNALED(status))
@@ -267,19 +268,18 @@ int cli_demo_look_after(struct cli_demo *d)
 		if (base_now_ns() - p->started_ns > 5 * DEMO_SECOND)
 			p->quick_deaths = 0;
 		if (++p->quick_deaths >= QUICK_DEATHS_MAX && p->late) {
-			cli_demo_complain(d, "%s keeps dying; the demo goes on without reports",
-					  p->name);
+			base_failure(&cli_cmd_demo,
+				     "%s keeps dying; the demo goes on without reports", p->name);
 			leave_out(d, "they kept dying");
 			continue;
 		}
 		if (p->quick_deaths >= QUICK_DEATHS_MAX)
-			return cli_demo_complain(d, "%s keeps dying; giving up", p->name);
+			return base_failure(&cli_cmd_demo, "%s keeps dying; giving up", p->name);
 		p->restart_ns = base_now_ns() + (uint64_t)wait_s * DEMO_SECOND;
 		printf("%s starts again in %d s%s\n", p->name, wait_s,
 		       i == DEMO_SHOP || i == DEMO_QUEUE
 			       ? "; until then the page shows it as dead, with its last values"
 			       : "");
-		fflush(stdout);
 	}
 	return BASE_EXIT_OK;
 }

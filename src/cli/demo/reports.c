@@ -49,7 +49,7 @@ int cli_demo_reports_set(struct cli_demo *d)
 	if (!try(d))
 		return BASE_EXIT_OK;
 	snprintf(d->stores, sizeof(d->stores), "%s/stores.yaml", d->dir);
-	if (cli_demo_write(d, d->stores, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s",
+	if (cli_demo_write(d->stores, "# Written by sidelight demo.\nlisten: %s/dta.sock\n%s",
 			   d->dir, stores))
 		return BASE_EXIT_FAILURE;
 	snprintf(d->dta, sizeof(d->dta), "unix:%s/dta.sock", d->dir);

@@ -22,8 +22,8 @@ static void put(const char *name, json_t *o)
 static bool no(struct cli_remote *r, enum region_fault fault, const char *part)
 {
 	r->error = r->error ?: EBADMSG;
-	return !cli_failed("dump", "region %" PRIu64 ": %s: %s", r->region.id, part,
-			   region_fault_name(fault));
+	return !base_failure(&cli_cmd_dump, "region %" PRIu64 ": %s: %s", r->region.id, part,
+			     region_fault_name(fault));
 }
 
 /* Parses the header, and READs the hot line, of a kind of table. False after a line on stderr. */

@@ -54,14 +54,6 @@ static void put_string(const char *s)
 	base_json_string(&j, s);
 }
 
-static double f64(uint64_t bits)
-{
-	double value;
-
-	memcpy(&value, &bits, sizeof(value));
-	return value;
-}
-
 static void put_f64(double value)
 {
 	struct base_json j;
@@ -146,7 +138,7 @@ static void text_labels(const struct region_text_label *labels, uint32_t count, 
 static void text_histogram(const struct region_metric *m, const uint64_t *cell)
 {
 	printf(" count %" PRIu64 " sum ", count_of(m, cell));
-	put_f64(f64(cell[SL_HIST_SUM]));
+	put_f64(region_f64(cell[SL_HIST_SUM]));
 	if (cell[SL_HIST_REFUSED])
 		printf(" refused %" PRIu64, cell[SL_HIST_REFUSED]);
 	for (uint32_t i = 0; i < m->bucket_count; i++) {
@@ -174,7 +166,7 @@ static void text_metric(const struct cli_dump *d, const struct region_metric *m)
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
 		putchar(' ');
-		put_f64(f64(*cell));
+		put_f64(region_f64(*cell));
 		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
@@ -314,7 +306,7 @@ static void json_labels(struct base_json *j, const struct region_text_label *lab
 {
 	base_json_kbegin(j, "labels", '{');
 	for (uint32_t i = 0; i < count; i++)
-		base_json_kstring(j, labels[i].key, labels[i].value);
+		base_put(j, KV(labels[i].key, labels[i].value));
 	base_json_end(j, '}');
 }
 
@@ -342,9 +334,8 @@ static void json_histogram(struct base_json *j, const struct region_metric *m, c
 {
 	const uint64_t *bucket = cell + SL_HIST_BUCKETS;
 
-	base_json_ku64(j, "count", count_of(m, cell));
-	base_json_kf64(j, "sum", f64(cell[SL_HIST_SUM]));
-	base_json_ku64(j, "refused", cell[SL_HIST_REFUSED]);
+	base_put(j, KV("count", count_of(m, cell)), KV("sum", region_f64(cell[SL_HIST_SUM])),
+		 KV("refused", cell[SL_HIST_REFUSED]));
 	if (m->kind == SL_KIND_HISTOGRAM) {
 		base_json_kbegin(j, "bounds", '[');
 		for (uint32_t i = 0; i < m->bound_count; i++)
@@ -353,33 +344,31 @@ static void json_histogram(struct base_json *j, const struct region_metric *m, c
 		json_buckets(j, bucket, m->bucket_count);
 		return;
 	}
-	base_json_ki64(j, "scale", m->scale);
-	base_json_ki64(j, "first_bucket", m->first_bucket);
-	base_json_kf64(j, "zero_threshold", m->zero_threshold);
-	base_json_ku64(j, "zero", bucket[0]);
+	base_put(j, KV("scale", (int64_t)m->scale), KV("first_bucket", (int64_t)m->first_bucket),
+		 KV("zero_threshold", m->zero_threshold), KV("zero", bucket[0]));
 	json_buckets(j, bucket + 1, m->bucket_count - 2);
-	base_json_ku64(j, "above", bucket[m->bucket_count - 1]);
+	base_put(j, KV("above", bucket[m->bucket_count - 1]));
 }
 
 static void json_value(struct base_json *j, const struct region_metric *m, const uint64_t *cell)
 {
 	switch (m->kind) {
 	case SL_KIND_COUNTER:
-		base_json_ku64(j, "value", *cell);
+		base_put(j, KV("value", *cell));
 		break;
 	case SL_KIND_GAUGE:
-		base_json_ki64(j, "value", (int64_t)*cell);
+		base_put(j, KV("value", (int64_t)*cell));
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
-		base_json_kf64(j, "value", f64(*cell));
+		base_put(j, KV("value", region_f64(*cell)));
 		break;
 	case SL_KIND_INFO:
 		break;
 	case SL_KIND_STATESET:
 		base_json_kbegin(j, "value", '{');
 		for (uint32_t i = 0; i < m->state_count; i++)
-			base_json_kbool(j, m->states[i], *cell >> i & 1);
+			base_put(j, KV_BOOL(m->states[i], *cell >> i & 1));
 		base_json_end(j, '}');
 		break;
 	case SL_KIND_HISTOGRAM:
@@ -393,14 +382,10 @@ static void json_metric(struct base_json *j, const struct cli_dump *d,
 			const struct region_metric *m)
 {
 	base_json_begin(j, '{');
-	base_json_ku64(j, "id", m->id);
-	base_json_kstring(j, "kind", kind_names[m->kind]);
-	base_json_kstring(j, "name", m->name);
+	base_put(j, KV("id", m->id), KV("kind", kind_names[m->kind]), KV("name", m->name));
 	json_labels(j, m->labels, m->label_count);
-	base_json_kstring(j, "unit", m->unit);
-	base_json_kstring(j, "help", m->help);
-	BASE_JSON_NUMBERS(j, {"cell", m->cell}, {"cells", m->cells});
-	base_json_kbool(j, "settled", metric_settled(d, m));
+	base_put(j, KV("unit", m->unit), KV("help", m->help), KV("cell", m->cell),
+		 KV("cells", m->cells), KV_BOOL("settled", metric_settled(d, m)));
 	json_value(j, m, d->flat + m->cell);
 	base_json_end(j, '}');
 }
@@ -411,51 +396,45 @@ static void json_header(struct base_json *j, const struct cli_dump *d)
 	char boot_id[37];
 
 	boot_id_text(boot_id, h->boot_id);
-	BASE_JSON_NUMBERS(j, {"version", h->version}, {"minor", h->minor});
-	base_json_kstring(j, "kind", sl_region_kind_name(h->kind) ?: "other");
-	BASE_JSON_NUMBERS(j, {"size", h->size}, {"pid", h->pid});
+	base_put(j, KV("version", h->version), KV("minor", h->minor),
+		 KV("kind", sl_region_kind_name(h->kind) ?: "other"), KV("size", h->size),
+		 KV("pid", h->pid));
 	base_json_kformat(j, "instance", "%016" PRIx64, h->instance);
-	BASE_JSON_NUMBERS(j, {"start_ns", h->start_ns}, {"start_ticks", h->start_ticks});
-	base_json_kstring(j, "boot_id", boot_id);
+	base_put(j, KV("start_ns", h->start_ns), KV("start_ticks", h->start_ticks),
+		 KV("boot_id", boot_id));
 	json_labels(j, d->info.labels, d->info.label_count);
 	base_json_kbegin(j, "sections", '[');
 	for (uint32_t i = 0; i < h->section_count && i < SL_SECTIONS_MAX; i++) {
 		const struct sl_region_section *s = &h->section[i];
 
-		base_json_begin(j, '{');
-		BASE_JSON_NUMBERS(j, {"type", s->type}, {"stride", s->stride},
-				  {"offset", s->offset}, {"length", s->length});
-		base_json_end(j, '}');
+		base_put_object(j, NULL, KV("type", s->type), KV("stride", s->stride),
+				KV("offset", s->offset), KV("length", s->length));
 	}
 	base_json_end(j, ']');
 }
 
 static void json_entry(struct base_json *j, const struct region_entry *e)
 {
-	base_json_ku64(j, "id", e->id);
-	base_json_kstring(j, "state", region_state_name(e->state));
-	base_json_ku64(j, "kind", e->kind);
+	base_put(j, KV("id", e->id), KV("state", region_state_name(e->state)), KV("kind", e->kind));
 	base_json_kformat(j, "instance", "%016" PRIx64, e->instance);
-	BASE_JSON_NUMBERS(j, {"length", e->length}, {"addr", e->addr}, {"rkey", e->rkey},
-			  {"generation", e->generation}, {"changed_ns", e->changed_ns});
+	base_put(j, KV("length", e->length), KV("addr", e->addr), KV("rkey", e->rkey),
+		 KV("generation", e->generation), KV("changed_ns", e->changed_ns));
 }
 
 static void json_directory(struct base_json *j, const struct cli_dump *d, bool raw_lines)
 {
 	const struct region_directory_hot *h = &d->directory;
 
-	base_json_kbegin(j, "hot", '{');
-	BASE_JSON_NUMBERS(j, {"generation", h->generation}, {"entries_used", h->entries_used},
-			  {"live", h->live}, {"refused", h->refused});
-	base_json_kstring(j, "state", region_state_name(h->state));
-	BASE_JSON_NUMBERS(j, {"changed_ns", h->changed_ns}, {"lease_ns", h->lease_ns});
-	base_json_end(j, '}');
+	base_put_object(j, "hot", KV("generation", h->generation),
+			KV("entries_used", h->entries_used), KV("live", h->live),
+			KV("refused", h->refused), KV("state", region_state_name(h->state)),
+			KV("changed_ns", h->changed_ns), KV("lease_ns", h->lease_ns));
 	base_json_kbegin(j, "entries", '[');
 	for (uint32_t i = 0; d->entries && i < h->entries_used; i++) {
 		base_json_begin(j, '{');
-		base_json_ku64(j, "index", i);
+		base_put(j, KV("index", i));
 		if (d->entry_faults[i])
-			base_json_kstring(j, "fault", region_fault_name(d->entry_faults[i]));
+			base_put(j, KV("fault", region_fault_name(d->entry_faults[i])));
 		else
 			json_entry(j, &d->entries[i]);
 		if (raw_lines)
@@ -471,8 +450,8 @@ static void json_lines(struct base_json *j, const struct cli_dump *d)
 	for (uint32_t s = 0; s < d->values.stripes; s++)
 		for (uint32_t l = 0; l < d->values.lines; l++) {
 			base_json_begin(j, '{');
-			BASE_JSON_NUMBERS(j, {"stripe", s}, {"line", l});
-			base_json_kbool(j, "settled", line_settled(d, s, l));
+			base_put(j, KV("stripe", s), KV("line", l),
+				 KV_BOOL("settled", line_settled(d, s, l)));
 			json_words(j, "words", d->raw[(size_t)s * d->values.lines + l]);
 			base_json_end(j, '}');
 		}
@@ -483,15 +462,13 @@ static void json_metrics(struct base_json *j, const struct cli_dump *d, bool raw
 {
 	const struct region_hot *h = &d->hot;
 
-	base_json_kbegin(j, "hot", '{');
-	BASE_JSON_NUMBERS(j, {"generation", h->generation}, {"schema_used", h->schema_used},
-			  {"lines_used", h->lines_used}, {"stripes_used", h->stripes_used});
-	base_json_kstring(j, "state", region_state_name(h->state));
-	BASE_JSON_NUMBERS(j, {"threads_sharing", h->threads_sharing}, {"changed_ns", h->changed_ns},
-			  {"refused", h->refused});
-	base_json_end(j, '}');
-	BASE_JSON_NUMBERS(j, {"unsettled", d->unsettled}, {"read_again", d->retries},
-			  {"skipped", d->schema.skipped});
+	base_put_object(
+		j, "hot", KV("generation", h->generation), KV("schema_used", h->schema_used),
+		KV("lines_used", h->lines_used), KV("stripes_used", h->stripes_used),
+		KV("state", region_state_name(h->state)), KV("threads_sharing", h->threads_sharing),
+		KV("changed_ns", h->changed_ns), KV("refused", h->refused));
+	base_put(j, KV("unsettled", d->unsettled), KV("read_again", d->retries),
+		 KV("skipped", d->schema.skipped));
 	base_json_kbegin(j, "metrics", '[');
 	for (size_t i = 0; d->flat && i < d->schema.count; i++)
 		json_metric(j, d, d->schema.metrics[i]);
@@ -508,13 +485,12 @@ void cli_dump_print_json(const struct cli_dump *d, bool raw_lines)
 
 	base_json_stream(j, stdout);
 	base_json_begin(j, '{');
-	base_json_kstring(j, "source", d->source);
+	base_put(j, KV("source", d->source));
 	if (d->error) {
-		base_json_kstring(j, "error", strerror(d->error));
+		base_put(j, KV("error", strerror(d->error)));
 	} else if (d->fault) {
-		base_json_kstring(j, "fault", region_fault_name(d->fault));
-		base_json_kstring(j, "fault_in", d->part);
-		base_json_ku64(j, "fault_at", d->fault_at);
+		base_put(j, KV("fault", region_fault_name(d->fault)), KV("fault_in", d->part),
+			 KV("fault_at", d->fault_at));
 	}
 	if (d->info.size) {
 		json_header(j, d);

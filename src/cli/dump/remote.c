@@ -76,14 +76,6 @@ static bool directory(struct cli_remote *r)
 	return true;
 }
 
-static uint32_t kind_of(const char *name)
-{
-	return !strcmp(name, "flows")	 ? SL_REGION_FLOWS
-	       : !strcmp(name, "layers") ? SL_REGION_LAYERS
-	       : !strcmp(name, "tasks")	 ? SL_REGION_TASKS
-					 : 0;
-}
-
 /* Maps the region of an entry, and READs its header. */
 static bool take(struct cli_remote *r, const struct region_entry *e)
 {
@@ -167,12 +159,12 @@ void cli_remote_close(struct cli_remote *r)
 
 int cli_dump_remote(const struct cli_dump_remote_opts *o)
 {
-	uint32_t wanted = o->kind ? kind_of(o->kind) : 0, shown = 0;
+	uint32_t shown = 0;
 	struct cli_remote r;
 	struct region_entry e;
 	const char *why = connect_to(&r, o);
 
-	while (!why && next_entry(&r, o, wanted, &e)) {
+	while (!why && next_entry(&r, o, o->kind, &e)) {
 		bool good;
 
 		if (e.kind > SL_REGION_TASKS) /* unknown kind */
@@ -189,7 +181,7 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 	if (!why && !shown)
 		why = o->id ? "no region of the kernel has that id" : none;
 	if (why)
-		cli_failed("dump", "%s: %s", o->target, why);
+		base_failure(&cli_cmd_dump, "%s: %s", o->target, why);
 	cli_remote_close(&r);
 	return why ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

@@ -14,8 +14,8 @@ struct cli_dump_remote_opts {
 	const char *target; /* of fabric_open() */
 	const char *device; /* for RDMA; NULL: by route */
 	int gid, ib_port;
-	const char *kind; /* "flows", "layers", "tasks"; NULL: all */
-	uint64_t id;	  /* of one region; 0: all of the kind */
+	uint32_t kind; /* SL_REGION_FLOWS and so on; 0: all */
+	uint64_t id;   /* of one region; 0: all of the kind */
 	bool json;
 };
 

@@ -166,20 +166,13 @@ static void json_span(const struct cli_dump *d, const struct region_span_data *s
 		      struct base_json *j)
 {
 	base_json_begin(j, '{');
-	base_json_ku64(j, "number", number);
+	base_put(j, KV("number", number));
 	base_json_kformat(j, "trace_id", "%016" PRIx64 "%016" PRIx64, s->trace_hi, s->trace_lo);
 	base_json_kformat(j, "span_id", "%016" PRIx64, s->span_id);
-	if (s->parent_id)
-		base_json_kformat(j, "parent_id", "%016" PRIx64, s->parent_id);
-	else
-		base_json_kstring(j, "parent_id", "");
-	BASE_JSON_NUMBERS(j, {"start_ns", s->start_ns}, {"duration_ns", s->duration_ns});
-	base_json_kstring(j, "name", string_of(d, s->name));
-	base_json_kstring(j, "kind", kinds[s->kind]);
-	base_json_kstring(j, "status", statuses[s->status]);
-	base_json_ku64(j, "flags", s->flags);
-	base_json_kbool(j, "remote", s->remote);
-	base_json_kstring(j, "message", s->message);
+	base_put(j, KV_ID("parent_id", s->parent_id), KV("start_ns", s->start_ns),
+		 KV("duration_ns", s->duration_ns), KV("name", string_of(d, s->name)),
+		 KV("kind", kinds[s->kind]), KV("status", statuses[s->status]),
+		 KV("flags", s->flags), KV_BOOL("remote", s->remote), KV("message", s->message));
 	base_json_kbegin(j, "attributes", '{');
 	for (uint32_t i = 0; i < s->attr_count; i++)
 		json_attribute(j, string_of(d, s->attrs[i].key), &s->attrs[i]);
@@ -194,9 +187,9 @@ static void json_ring(struct base_json *j, const struct cli_dump *d, const struc
 	uint64_t lost;
 
 	base_json_begin(j, '{');
-	base_json_kbool(j, "settled", g->settled);
-	BASE_JSON_NUMBERS(j, {"spans_written", g->head.spans}, {"lines", g->head.lines},
-			  {"dropped", g->head.dropped}, {"cut", g->head.cut});
+	base_put(j, KV_BOOL("settled", g->settled), KV("spans_written", g->head.spans),
+		 KV("lines", g->head.lines), KV("dropped", g->head.dropped),
+		 KV("cut", g->head.cut));
 	base_json_kbegin(j, "roots", '[');
 	for (uint32_t k = 0; k < g->roots; k++) {
 		if (region_span_root_parse(g->root[k], g->head.roots - g->roots + k, &root))
@@ -208,7 +201,7 @@ static void json_ring(struct base_json *j, const struct cli_dump *d, const struc
 	base_json_kbegin(j, "spans", '[');
 	lost = each_span(d, g, json_span, j);
 	base_json_end(j, ']');
-	base_json_ku64(j, "lines_of_no_span", lost);
+	base_put(j, KV("lines_of_no_span", lost));
 	base_json_end(j, '}');
 }
 

@@ -27,16 +27,16 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 	json_decref(body);
 	free(posted);
 	if (!status) {
-		cli_failed("query", "%s: %s", at, why);
+		base_failure(&cli_cmd_query, "%s: %s", at, why);
 	} else {
 		j = json_loadb(answer, bytes, JSON_REJECT_DUPLICATES, NULL);
 		if (status != 200 || !j) {
 			const char *said = json_string_value(json_object_get(j, "error"));
 
-			cli_failed("query", "%s: %s", at,
-				   said		   ? said
-				   : status == 404 ? "has no stores: is it run with --dta?"
-						   : "gave a malformed answer");
+			base_failure(&cli_cmd_query, "%s: %s", at,
+				     said	     ? said
+				     : status == 404 ? "has no stores: is it run with --dta?"
+						     : "gave a malformed answer");
 			json_decref(j);
 			j = NULL;
 		}
@@ -127,7 +127,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
-		cli_failed("query", "%s: gave a malformed answer", c->member[member].at);
+		base_failure(&cli_cmd_query, "%s: gave a malformed answer", c->member[member].at);
 		json_decref(answers);
 		return NULL;
 	}
@@ -178,7 +178,8 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 		c->member[i].up = met(c, i, store, j);
 		up += c->member[i].up;
 		if (!c->member[i].up)
-			cli_failed("query", "%s: no store '%.64s'", c->member[i].at, store);
+			base_failure(&cli_cmd_query, "%s: no store '%.64s'", c->member[i].at,
+				     store);
 		json_decref(j);
 	}
 	return up > 0;

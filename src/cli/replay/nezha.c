@@ -10,7 +10,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,18 +17,6 @@
 #include "cli/replay/replay.h"
 
 #define DAY_NS 86400000000000
-
-int cli_replay_say(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("sidelight replay: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return -1;
-}
 
 char *cli_replay_line(char **at, const char *end)
 {

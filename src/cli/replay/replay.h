@@ -44,7 +44,8 @@ int cli_replay_load(struct cli_replay_data *d, const char *folder);
 void cli_replay_free(struct cli_replay_data *d);
 
 /* One line on stderr. Returns -1. */
-int cli_replay_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+#define cli_replay_say(...) \
+	base_complain(&(const struct base_command){.name = "replay"}, -1, __VA_ARGS__)
 
 /* Cuts the next line at *at, without its end; NULL after the last. end must be writable. */
 char *cli_replay_line(char **at, const char *end);

@@ -46,7 +46,7 @@ int cli_tcp_open(const struct base_command *cmd, const struct tcp_opts *opts, st
 
 int cli_tcp_not_opened(const struct base_command *cmd, int err, const char *why)
 {
-	return err == -EINVAL ? base_usage(cmd, "%s", why) : cli_tcp_failed(cmd, "%s", why);
+	return err == -EINVAL ? base_usage(cmd, "%s", why) : base_failure(cmd, "%s", why);
 }
 
 bool cli_tcp_format(const struct base_command *cmd, const char *format)
@@ -118,7 +118,7 @@ FILE *cli_tcp_output(const struct base_command *cmd)
 	if (fd >= 0)
 		out = fopencookie(&fd, "w", (cookie_io_functions_t){.write = put, .close = end});
 	if (!out)
-		cli_tcp_failed(cmd, "%s: %s", output_name(), strerror(errno));
+		base_failure(cmd, "%s: %s", output_name(), strerror(errno));
 	return out;
 }
 
@@ -129,8 +129,8 @@ int cli_tcp_output_end(const struct base_command *cmd, FILE *out, int code)
 	if (out != stdout && fclose(out))
 		bad = true;
 	if (bad)
-		cli_tcp_failed(cmd, "%s: %s", output_name(),
-			       strerror(cli_tcp_common.output_error ?: EIO));
+		base_failure(cmd, "%s: %s", output_name(),
+			     strerror(cli_tcp_common.output_error ?: EIO));
 	return code ?: bad ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }
 
@@ -162,8 +162,8 @@ void cli_tcp_ready(const char *fmt, ...)
 
 void cli_tcp_nothing_seen(const struct base_command *cmd)
 {
-	cli_tcp_failed(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
-						  : "no connection was seen");
+	base_failure(cmd, cli_tcp_is_filtered() ? "no connection passed the filter"
+						: "no connection was seen");
 }
 
 int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen, FILE *out,
@@ -174,7 +174,7 @@ int cli_tcp_repeat(const struct base_command *cmd, struct cli_tcp_screen *screen
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(cmd, "%s", strerror(-stop));
+		return base_failure(cmd, "%s", strerror(-stop));
 	cli_tcp_screen_open(screen, cmd, out);
 	if (!screen->terminal)
 		cli_tcp_ready("slots=%u", slots);

@@ -270,7 +270,7 @@ static int show(void *context, bool last)
 	v->n = 0;
 	for (uint32_t i = 0; i < slots; i++)
 		if (look_at(v, i, now))
-			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
+			return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	if (!settings.total)
 		v->last_ns = now;
 	if (v->n)
@@ -297,7 +297,7 @@ static int run(struct cpu_view *v)
 
 	v->before = calloc(slots, sizeof(*v->before));
 	if (!v->before)
-		return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
+		return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	if (!cli_tcp_screen_sort(&v->screen, v->cmd, cli_tcp_common.sort, orders))
 		return BASE_EXIT_USAGE;
 	v->out = cli_tcp_output(v->cmd);
@@ -307,10 +307,10 @@ static int run(struct cpu_view *v)
 	/* Tasks that start while the programs attach have counts from before the first interval. */
 	for (uint32_t i = 0; !settings.total && i < slots_of(v); i++)
 		if (look_at(v, i, v->last_ns))
-			return cli_tcp_failed(v->cmd, "%s", strerror(ENOMEM));
+			return base_failure(v->cmd, "%s", strerror(ENOMEM));
 	code = cli_tcp_repeat(v->cmd, &v->screen, v->out, slots, show, v);
 	if (!code && !v->any)
-		cli_tcp_failed(v->cmd, "no such task ran");
+		base_failure(v->cmd, "no such task ran");
 	return cli_tcp_output_end(v->cmd, v->out, code);
 }
 
@@ -341,9 +341,9 @@ static int cpu_main(const struct base_command *self, int argc, char **argv)
 				     .controller = hierarchy.controller};
 	v.who = tcp_cgroups_open(&who);
 	if (!v.who)
-		return cli_tcp_failed(self, "%s", strerror(errno));
+		return base_failure(self, "%s", strerror(errno));
 	v.cpu = tcp_cpu_open(&opts, why, sizeof(why));
-	code = v.cpu ? run(&v) : cli_tcp_failed(self, "%s", why);
+	code = v.cpu ? run(&v) : base_failure(self, "%s", why);
 	tcp_cpu_close(v.cpu);
 	tcp_cgroups_close(v.who);
 	free(v.before);

@@ -127,12 +127,12 @@ static int show(void *context, bool last)
 	int err = tcp_catch_up(v->tcp, &v->missed);
 
 	if (err)
-		return cli_tcp_failed(v->cmd, "%s", strerror(-err));
+		return base_failure(v->cmd, "%s", strerror(-err));
 	if (last) /* lets the kernel publish what happened up to now */
 		usleep((useconds_t)(2 * settings.publish_ns / 1000));
 	now = base_now_ns();
 	if (region_flows_hot_read(v->map, &v->info, &hot))
-		return cli_tcp_failed(v->cmd, "the table's check word does not match");
+		return base_failure(v->cmd, "the table's check word does not match");
 	real = base_realtime_ns();
 	count = look(v, &hot);
 	v->any |= count > 0;
@@ -164,11 +164,11 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 
 	v.map = tcp_region(tcp)->map;
 	if (region_flows_info_parse(v.map, tcp_region(tcp)->bytes, &v.info))
-		return cli_tcp_failed(self, "the table has no valid header");
+		return base_failure(self, "the table has no valid header");
 	v.last = calloc(v.info.slots, sizeof(*v.last));
 	v.rows = calloc(v.info.slots, sizeof(*v.rows));
 	if (!v.last || !v.rows) {
-		cli_tcp_failed(self, "%s", strerror(ENOMEM));
+		base_failure(self, "%s", strerror(ENOMEM));
 		goto out;
 	}
 	if (!cli_tcp_screen_sort(&v.screen, self, cli_tcp_common.sort, cli_flow_orders)) {
@@ -179,8 +179,8 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 	if (!code && !v.any)
 		cli_tcp_nothing_seen(self);
 	if (v.refused)
-		cli_tcp_failed(self, "%" PRIu64 " connections found no room among %u: see --flows",
-			       v.refused, v.info.slots);
+		base_failure(self, "%" PRIu64 " connections found no room among %u: see --flows",
+			     v.refused, v.info.slots);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);

@@ -67,24 +67,21 @@ void cli_flow_print_json(FILE *out, const struct region_flow *f, uint64_t time_n
 
 	base_json_stream(&j, out);
 	base_json_begin(&j, '{');
-	base_json_ku64(&j, "time_ns", time_ns);
-	base_json_kstring(&j, "local", region_flow_address(f->local, local));
-	base_json_ku64(&j, "local_port", f->local_port);
-	base_json_kstring(&j, "remote", region_flow_address(f->remote, remote));
-	base_json_ku64(&j, "remote_port", f->remote_port);
-	base_json_ku64(&j, "family", f->family);
-	base_json_kstring(&j, "state", region_tcp_state_name(f->tcp_state));
-	base_json_kbool(&j, "closed", f->state == SL_STATE_CLOSED);
-	base_json_kstring(&j, "comm", safe_comm(f, comm));
-	base_json_ku64(&j, "duration_ns", region_flow_duration(f));
+	base_put(&j, KV("time_ns", time_ns), KV("local", region_flow_address(f->local, local)),
+		 KV("local_port", f->local_port),
+		 KV("remote", region_flow_address(f->remote, remote)),
+		 KV("remote_port", f->remote_port), KV("family", f->family),
+		 KV("state", region_tcp_state_name(f->tcp_state)),
+		 KV_BOOL("closed", f->state == SL_STATE_CLOSED), KV("comm", safe_comm(f, comm)),
+		 KV("duration_ns", region_flow_duration(f)));
 	base_json_kbegin(&j, "flags", '[');
 	for (size_t i = 0; i < FLAGS; i++)
 		if (f->flags & flags[i].flag)
 			base_json_string(&j, flags[i].name);
 	base_json_end(&j, ']');
-	base_json_kbool(&j, "by_listener", f->by_listener);
+	base_put(&j, KV_BOOL("by_listener", f->by_listener));
 	for (size_t i = 0; i < NUMBERS; i++)
-		base_json_ku64(&j, numbers[i].name, value(f, &numbers[i]));
+		base_put(&j, KV(numbers[i].name, value(f, &numbers[i])));
 	base_json_end(&j, '}');
 	base_json_line(&j);
 }

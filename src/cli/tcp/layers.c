@@ -410,7 +410,7 @@ static int show(void *context, bool last)
 	tcp_layers_groups(view->layers, now);
 	err = collect(view) ?: tcp_layers_causes(view->layers, causes);
 	if (err)
-		return cli_tcp_failed(view->cmd, "%s", strerror(-err));
+		return base_failure(view->cmd, "%s", strerror(-err));
 	if (cli_tcp_common.json) {
 		for (size_t i = 0; i < view->now.n; i++)
 			row_json(view, &view->now.v[i]);
@@ -427,7 +427,7 @@ static int show(void *context, bool last)
 	spare = view->before;
 	view->before = view->now;
 	view->now = spare;
-	return err ? cli_tcp_failed(view->cmd, "%s", strerror(-err)) : cli_tcp_flush(view->out);
+	return err ? base_failure(view->cmd, "%s", strerror(-err)) : cli_tcp_flush(view->out);
 }
 
 int cli_tcp_layers_open(const struct base_command *self, uint32_t groups,
@@ -456,7 +456,7 @@ int cli_tcp_layers_trace(const struct base_command *self, uint32_t kinds,
 	if (code)
 		return code;
 	err = tcp_layers_trace(*layers, kinds, record, context);
-	return err ? cli_tcp_failed(self, "%s", strerror(-err)) : BASE_EXIT_OK;
+	return err ? base_failure(self, "%s", strerror(-err)) : BASE_EXIT_OK;
 }
 
 static int layers_main(const struct base_command *self, int argc, char **argv)
@@ -485,7 +485,7 @@ static int layers_main(const struct base_command *self, int argc, char **argv)
 	view.who =
 		tcp_cgroups_open(&(struct tcp_cgroups_opts){.hierarchy = code ? NULL : &unified});
 	code = view.who ? cli_tcp_layers_open(self, settings.groups, &view.layers)
-			: cli_tcp_failed(self, "%s", strerror(errno));
+			: base_failure(self, "%s", strerror(errno));
 	if (!code) {
 		view.last_ns = base_now_ns();
 		code = cli_tcp_repeat(self, &view.screen, view.out,

@@ -47,7 +47,7 @@ struct cli_net_host {
 
 static int wrong(const struct base_command *self, const struct cli_net_host *h, const char *why)
 {
-	return cli_tcp_failed(self, "%s: %s", h->path, why);
+	return base_failure(self, "%s: %s", h->path, why);
 }
 
 static int begin(const struct base_command *self, struct cli_net_host *h)
@@ -126,7 +126,7 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	tcp_net_match_run(m);
 	err = tcp_net_stat_count(view->stat, 0, true);
 	if (err)
-		return cli_tcp_failed(self, "%s", strerror(-err));
+		return base_failure(self, "%s", strerror(-err));
 	expire(view->stat);
 	cli_tcp_net_show(view);
 	if (!cli_tcp_net_settings.requests && !h[0].n && !h[1].n)
@@ -134,7 +134,7 @@ static int compare(const struct base_command *self, struct cli_net_host *h,
 	err = tcp_net_rounds_find((struct tcp_layer_record *[]){h[0].layers, h[1].layers},
 				  (size_t[]){h[0].n, h[1].n}, view->stat, &rounds);
 	if (err)
-		return cli_tcp_failed(self, "%s", strerror(-err));
+		return base_failure(self, "%s", strerror(-err));
 	cli_tcp_net_rounds(view, &rounds);
 	tcp_net_rounds_free(&rounds);
 	return BASE_EXIT_OK;
@@ -168,7 +168,7 @@ static int two_files(const struct base_command *self, char **paths, struct cli_t
 	view->name[0] = h[0].head.host;
 	view->name[1] = h[1].head.host;
 	view->stat = tcp_net_stat_open(&o);
-	code = view->stat ? compare(self, h, view) : cli_tcp_failed(self, "%s", strerror(errno));
+	code = view->stat ? compare(self, h, view) : base_failure(self, "%s", strerror(errno));
 	tcp_net_stat_close(view->stat);
 out:
 	for (int i = 0; i < 2; i++) {
@@ -181,15 +181,17 @@ out:
 
 static int net_main(const struct base_command *self, int argc, char **argv)
 {
-	int code, first = base_options_parse(self, table, argc, argv, &code);
+	int code, first = base_options_parse(self, table, argc, argv, &code), grouping;
 	struct cli_tcp_net_view view = {0};
 
 	if (first < 0)
 		return code;
 	if (!cli_tcp_format(self, NULL))
 		return BASE_EXIT_USAGE;
-	if (!cli_tcp_net_by(by))
+	grouping = cli_choice(by, cli_tcp_net_by);
+	if (grouping < 0)
 		return base_usage(self, "--by all, flow, remote or port, not '%s'", by);
+	cli_tcp_net_settings.by = (enum tcp_net_by)grouping;
 	if (cli_tcp_net_settings.record) {
 		if (argc != first)
 			return base_usage(self, "--record FILE, or two files to compare");

@@ -35,8 +35,7 @@ struct cli_tcp_net_view {
 /* 'tcp net --agent A --agent B': runs until the duration is over. An exit code. */
 int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *view);
 
-/* Sets .by. False: unknown. */
-bool cli_tcp_net_by(const char *name);
+extern const char *const cli_tcp_net_by[]; /* names of enum tcp_net_by, ended by NULL */
 /* Prints all rows, and the unmatched records. */
 void cli_tcp_net_show(struct cli_tcp_net_view *view);
 /* Prints a segment: callback of struct tcp_net_stat_opts, with the view as context. */

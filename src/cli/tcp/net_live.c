@@ -170,8 +170,8 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 
 	if (!h->lost_ns) {
 		h->lost_ns = base_now_ns();
-		cli_tcp_failed(self, "%s: %s; connecting again", h->target,
-			       strerror(h->remote.error));
+		base_failure(self, "%s: %s; connecting again", h->target,
+			     strerror(h->remote.error));
 	}
 	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
 		close_host(h);
@@ -181,7 +181,7 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 		if (!why)
 			return 1;
 	}
-	cli_tcp_failed(self, "%s: %s", h->target, why);
+	base_failure(self, "%s: %s", h->target, why);
 	return -ETIMEDOUT;
 }
 
@@ -195,7 +195,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	bool last = false;
 
 	if (stop < 0)
-		return cli_tcp_failed(self, "%s", strerror(-stop));
+		return base_failure(self, "%s", strerror(-stop));
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
@@ -224,7 +224,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	if (h[0].info.records && look(&h[0], m, 0))
 		tcp_net_match_run(m);
 	if (tcp_net_stat_count(view->stat, 0, true))
-		return cli_tcp_failed(self, "%s", strerror(ENOMEM));
+		return base_failure(self, "%s", strerror(ENOMEM));
 	expire(view->stat, h);
 	cli_tcp_net_show(view);
 	return err ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
@@ -247,13 +247,13 @@ int cli_tcp_net_live(const struct base_command *self, struct cli_tcp_net_view *v
 		view->name[s] = h[s].target = agents->v[s];
 		why = open_host(&h[s]);
 		if (why)
-			code = cli_tcp_failed(self, "%s: %s", agents->v[s], why);
+			code = base_failure(self, "%s: %s", agents->v[s], why);
 	}
 	if (!code) {
 		view->stat = tcp_net_stat_open(&o);
 		cli_tcp_ready("records=%u,%u", h[0].info.records, h[1].info.records);
 		code = view->stat ? follow(self, h, view)
-				  : cli_tcp_failed(self, "%s", strerror(errno));
+				  : base_failure(self, "%s", strerror(errno));
 	}
 	tcp_net_stat_close(view->stat);
 	for (int s = 0; s < 2; s++)

@@ -58,7 +58,7 @@ static int follow(const struct base_command *self, struct recorder *w)
 	int stop = base_stop_fd();
 
 	if (stop < 0)
-		return cli_tcp_failed(self, "%s", strerror(-stop));
+		return base_failure(self, "%s", strerror(-stop));
 	while (!w->err && base_now_ns() < end) {
 		if (base_stop_wait(stop, w->layers ? 0 : LOOK_MS))
 			break;
@@ -74,7 +74,7 @@ static int follow(const struct base_command *self, struct recorder *w)
 	if (w->layers)
 		tcp_layers_poll(w->layers, 0);
 	drain(w);
-	return w->err ? cli_tcp_failed(self, "%s", strerror(-w->err)) : BASE_EXIT_OK;
+	return w->err ? base_failure(self, "%s", strerror(-w->err)) : BASE_EXIT_OK;
 }
 
 static int run(const struct base_command *self, struct recorder *w)
@@ -105,7 +105,7 @@ static int run(const struct base_command *self, struct recorder *w)
 	if (!code && tcp_net_file_put(w->to, TCP_NET_END,
 				      (const uint64_t[]){base_now_ns(), hot.headless, hot.fragments,
 							 tcp_net_left_out(w->net)}))
-		code = cli_tcp_failed(self, "the file could not be written");
+		code = base_failure(self, "the file could not be written");
 	fprintf(stderr,
 		"sidelight tcp net: %" PRIu64 " segments recorded, %" PRIu64 " missed, %" PRIu64
 		" without a readable header\n",
@@ -121,11 +121,11 @@ int cli_tcp_net_record(const struct base_command *self)
 
 	w.to = strcmp(name, "-") ? fopen(name, "we") : stdout;
 	if (!w.to)
-		return cli_tcp_failed(self, "%s: %s", name, strerror(errno));
+		return base_failure(self, "%s: %s", name, strerror(errno));
 	code = run(self, &w);
 	tcp_layers_close(w.layers);
 	tcp_net_close(w.net);
 	if (w.to != stdout && fclose(w.to) && !code)
-		code = cli_tcp_failed(self, "the file could not be written");
+		code = base_failure(self, "the file could not be written");
 	return code;
 }

@@ -8,17 +8,7 @@
 
 #include "cli/tcp/net.h"
 
-static const char *const by_names[] = {"all", "flow", "remote", "port"};
-
-bool cli_tcp_net_by(const char *name)
-{
-	for (int i = 0; i < 4; i++)
-		if (!strcmp(name, by_names[i])) {
-			cli_tcp_net_settings.by = (enum tcp_net_by)i;
-			return true;
-		}
-	return false;
-}
+const char *const cli_tcp_net_by[] = {"all", "flow", "remote", "port", NULL};
 
 /* The subject of a line. */
 static void title(char *out, size_t bytes, const struct tcp_net_row *r)
@@ -95,14 +85,14 @@ static void row_json(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	char text[160], a[CLI_TCP_ENDPOINT], b[CLI_TCP_ENDPOINT];
 
 	title(text, sizeof(text), r);
-	print(view,
-	      json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:s*, s:s*, s:o*, s:o*}", "row",
-			by_names[by], "time_ns", CLI_INT(base_realtime_ns()), "name", text, "there",
-			way_json(r, 0), "back", way_json(r, 1), "round", hist_json(&r->round), "a",
-			ends ? cli_tcp_endpoint(a, r->address[0], -1) : NULL, "b",
-			ends ? cli_tcp_endpoint(b, r->address[1], -1) : NULL, "a_port",
-			ports ? json_integer(r->port[0]) : NULL, "b_port",
-			ports ? json_integer(r->port[1]) : NULL));
+	print(view, json_pack("{s:s, s:I, s:s, s:o, s:o, s:o, s:s*, s:s*, s:o*, s:o*}", "row",
+			      cli_tcp_net_by[by], "time_ns", CLI_INT(base_realtime_ns()), "name",
+			      text, "there", way_json(r, 0), "back", way_json(r, 1), "round",
+			      hist_json(&r->round), "a",
+			      ends ? cli_tcp_endpoint(a, r->address[0], -1) : NULL, "b",
+			      ends ? cli_tcp_endpoint(b, r->address[1], -1) : NULL, "a_port",
+			      ports ? json_integer(r->port[0]) : NULL, "b_port",
+			      ports ? json_integer(r->port[1]) : NULL));
 }
 
 static void totals_json(const struct cli_tcp_net_view *view, const struct tcp_net_totals *t)
@@ -180,7 +170,7 @@ static void row_csv(struct cli_tcp_net_view *view, const struct tcp_net_row *r)
 	char text[160];
 
 	if (!view->named) {
-		fprintf(view->out, "row,%s", by_names[cli_tcp_net_settings.by]);
+		fprintf(view->out, "row,%s", cli_tcp_net_by[cli_tcp_net_settings.by]);
 		for (int i = 0; i < 3; i++)
 			fprintf(view->out,
 				",%s_count,%s_negative,%s_min_ns,%s_p50_ns,%s_p99_ns,%s_max_ns",
@@ -302,8 +292,8 @@ void cli_tcp_net_show(struct cli_tcp_net_view *view)
 	if (!cli_tcp_common.json && !cli_tcp_common.csv) {
 		cli_tcp_screen_begin(&view->screen);
 		cli_tcp_screen_line(&view->screen, "%-40s %-8s %9s %9s %9s %9s %9s %9s %10s %8s",
-				    by_names[cli_tcp_net_settings.by], "way", "segments", "min",
-				    "p50", "p90", "p99", "max", "+- at most", "negative");
+				    cli_tcp_net_by[cli_tcp_net_settings.by], "way", "segments",
+				    "min", "p50", "p90", "p99", "max", "+- at most", "negative");
 	}
 	for (uint32_t i = 0; i < tcp_net_stat_rows(view->stat); i++)
 		print_row(view, tcp_net_stat_row(view->stat, i));

@@ -93,7 +93,7 @@ static int probe_main(const struct base_command *self, int argc, char **argv)
 	err = tcp_hooks_probe(&hooks, TCP_HOOKS_EVERY, true);
 	if (err) {
 		tcp_hooks_refusal(err, why, sizeof(why));
-		return cli_tcp_failed(self, "%s", why);
+		return base_failure(self, "%s", why);
 	}
 	tcp_hooks_avoid(&hooks, types);
 	if (cli_tcp_common.json)

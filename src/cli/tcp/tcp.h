@@ -59,7 +59,6 @@ bool cli_tcp_avoid(const struct base_command *cmd, uint32_t *types);
 /* Options of tcp_open() from cli_tcp_common. */
 struct tcp_opts cli_tcp_opts(void);
 
-#define cli_tcp_failed(cmd, ...) cli_failed((cmd)->name, __VA_ARGS__)
 /*
  * Checks that at most one of --json, --csv and --format microbpf is given. format: of --format, or
  * NULL for a verb without. False after a line on stderr.

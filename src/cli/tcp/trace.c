@@ -199,7 +199,7 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 	int stop = base_stop_fd(), n = 0;
 
 	if (stop < 0)
-		return cli_tcp_failed(self, "%s", strerror(-stop));
+		return base_failure(self, "%s", strerror(-stop));
 	while (!base_stop_wait(stop, 0) && base_now_ns() < end) {
 		if (base_now_ns() >= walk) {
 			tcp_layers_namespaces(layers);
@@ -211,19 +211,19 @@ static int follow(const struct base_command *self, struct tcp_layers *layers, st
 	}
 	close(stop);
 	if (n < 0)
-		return cli_tcp_failed(self, "%s", strerror(-n));
+		return base_failure(self, "%s", strerror(-n));
 	tcp_layers_poll(layers, 0);
 	if (!t->records)
-		cli_tcp_failed(self, "no request%s was seen%s",
-			       settings.segments ? " and no segment" : "",
-			       cli_tcp_is_filtered() ? " that passes the filter" : "");
+		base_failure(self, "no request%s was seen%s",
+			     settings.segments ? " and no segment" : "",
+			     cli_tcp_is_filtered() ? " that passes the filter" : "");
 	n = tcp_layers_causes(layers, causes);
 	if (n)
-		return cli_tcp_failed(self, "%s", strerror(-n));
+		return base_failure(self, "%s", strerror(-n));
 	/* Losses are reported in every format. */
 	if (causes[SL_CAUSE_TRACE_DROPPED])
-		cli_tcp_failed(self, "%" PRIu64 " records dropped: the buffer was full",
-			       causes[SL_CAUSE_TRACE_DROPPED]);
+		base_failure(self, "%" PRIu64 " records dropped: the buffer was full",
+			     causes[SL_CAUSE_TRACE_DROPPED]);
 	return BASE_EXIT_OK;
 }
 

@@ -114,17 +114,12 @@ static bool matches(const struct look *l, const struct subject *w, const struct 
 /* Sorts healthy connections last, and among the others the one that moves most first. */
 static int worst_first(const void *a, const void *b)
 {
-	static const bool fine[REGION_WHY_LIMITS] = {
-		[REGION_WHY_IDLE] = true, [REGION_WHY_APPLICATION] = true,
-		[REGION_WHY_PEER] = true, [REGION_WHY_SLOW_START] = true,
-		[REGION_WHY_PATH] = true, [REGION_WHY_ACCEPTING] = true,
-	};
 	const struct region_why *x = &((const struct finding *)a)->why,
 				*y = &((const struct finding *)b)->why;
 	double of_x = x->bytes_per_s, of_y = y->bytes_per_s;
 
-	if (fine[x->limit] != fine[y->limit])
-		return fine[x->limit] - fine[y->limit];
+	if (region_why_fine(x->limit) != region_why_fine(y->limit))
+		return region_why_fine(x->limit) - region_why_fine(y->limit);
 	if ((x->limit == REGION_WHY_IDLE) != (y->limit == REGION_WHY_IDLE))
 		return x->limit == REGION_WHY_IDLE ? 1 : -1;
 	return of_x < of_y ? 1 : of_x > of_y ? -1 : 0;
@@ -152,7 +147,7 @@ static int slots_used(const struct look *l, uint32_t *used)
 	struct region_flows_hot hot;
 
 	if (region_flows_hot_read(l->map, &l->info, &hot))
-		return cli_tcp_failed(l->cmd, "the table's check word does not match");
+		return base_failure(l->cmd, "the table's check word does not match");
 	*used = hot.used;
 	return BASE_EXIT_OK;
 }
@@ -315,7 +310,7 @@ static int report(const struct look *l, const struct subject *w)
 	FILE *out;
 
 	if (!l->n)
-		return cli_tcp_failed(
+		return base_failure(
 			l->cmd,
 			"no connection of '%s'; a flow is its id, ADDRESS:PORT or :PORT, a service "
 			"the name of a container, pod, service, unit or process",
@@ -345,20 +340,20 @@ static int look(struct look *l, struct tcp *tcp, const struct subject *w)
 
 	l->map = tcp_region(tcp)->map;
 	if (region_flows_info_parse(l->map, tcp_region(tcp)->bytes, &l->info))
-		return cli_tcp_failed(l->cmd, "the table has no valid header");
+		return base_failure(l->cmd, "the table has no valid header");
 	l->before = calloc(l->info.slots, sizeof(*l->before));
 	l->found = calloc(l->info.slots, sizeof(*l->found));
 	if (!l->before || !l->found)
-		return cli_tcp_failed(l->cmd, "%s", strerror(ENOMEM));
+		return base_failure(l->cmd, "%s", strerror(ENOMEM));
 	stop = base_stop_fd();
 	if (stop < 0)
-		return cli_tcp_failed(l->cmd, "%s", strerror(-stop));
+		return base_failure(l->cmd, "%s", strerror(-stop));
 	start = base_now_ns();
 	/* Lets the table catch up with connections that exist. */
 	base_stop_wait(stop, 50);
 	code = tcp_catch_up(tcp, NULL);
 	if (code)
-		return cli_tcp_failed(l->cmd, "%s", strerror(-code));
+		return base_failure(l->cmd, "%s", strerror(-code));
 	code = first_look(l);
 	if (!code) {
 		base_stop_wait(stop, (int)(settings.duration_ns / 1000000));
@@ -389,7 +384,7 @@ static int why_main(const struct base_command *self, int argc, char **argv)
 	tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
 	l.who = tcp_cgroups_open(&who);
 	if (!l.who)
-		return cli_tcp_failed(self, "%s", strerror(errno));
+		return base_failure(self, "%s", strerror(errno));
 	who.hierarchy = NULL;
 	l.first = tcp_cgroups_open(&who);
 	if (l.first && !tcp_cgroups_hierarchy(l.first)->controller[0]) {
