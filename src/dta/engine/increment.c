@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * increment.c - Key-Increment: adds to N counters that the key selects, one per row: a count-min
- * sketch in memory (count_min.h has the bound).
+ * sketch in memory (docs/sketches.md has the bound).
  *
  * On an adapter each addition is an operation, of which it does few: increments per key are summed
  * in a cache first. On a mapping an addition to a cached line costs as little as the cache.
