@@ -25,6 +25,7 @@ static void boot_id(uint8_t out[16])
 	for (const char *p = text; *p; p++)
 		if (*p != '-' && *p != '\n')
 			*to++ = *p;
+	*to = 0;
 	if (to - text == 32 && base_unhex(out, text, 16))
 		memset(out, 0, 16);
 }

@@ -3,6 +3,8 @@
  * test_decode.c - what a reader accepts of a region and why it refuses the rest: every fault is
  * reached.
  */
+#include <unistd.h>
+
 #include "decoding.h"
 
 static const char labels[] =
@@ -214,6 +216,29 @@ static void too_many_labels(struct sl_region_header *h)
 	h->label_bytes = (uint32_t)(to - (char *)h->labels);
 }
 
+/* A reader tells a reboot, and so other clocks, by the boot ID. */
+static void a_written_header_names_boot_and_process(void **state)
+{
+	struct sl_region_header h = {0};
+	char boot[64] = "", hex[33];
+	FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+
+	(void)state;
+	assert_non_null(f);
+	assert_non_null(fgets(boot, sizeof(boot), f));
+	fclose(f);
+	assert_int_equal(region_header_write(&h, 4096, SL_REGION_DIRECTORY,
+					     &(struct sl_region_section){0}, 0),
+			 0);
+	for (int i = 0; i < 16; i++)
+		sprintf(hex + i * 2, "%02x", h.boot_id[i]);
+	for (const char *from = boot, *to = hex; *to; from++)
+		if (*from != '-')
+			assert_int_equal(*from, *to++);
+	assert_int_equal(h.pid, getpid());
+	assert_true(h.instance != 0);
+}
+
 static void header_that_lies_is_refused_with_its_cause(void **state)
 {
 	struct region_info info;
@@ -415,6 +440,7 @@ int main(void)
 {
 	const struct CMUnitTest header_tests[] = {
 		cmocka_unit_test(header_says_what_was_written),
+		cmocka_unit_test(a_written_header_names_boot_and_process),
 		cmocka_unit_test(header_that_lies_is_refused_with_its_cause),
 		cmocka_unit_test(hot_line_is_believed_within_the_header),
 		cmocka_unit_test(directory_is_believed_within_its_bounds),
