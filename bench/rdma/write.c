@@ -16,33 +16,45 @@
 
 #include "base/base.h"
 #include "bench.h"
-#include "dta/io/rdma_host.h"
 #include "dta/io/output_rdma.h"
+#include "fabric/host.h"
 
 /* As perftest's, operations go round one page, a cache line each. */
 enum { BYTES = 4 << 20, PAGE = 4096, LINE = 64, INSTANCE = 42 };
 
 static const char *const where = "/tmp/bench-write.object"; /* address and key, from the host */
 
+static bool admit(void *arg, uint64_t queue, const char *name)
+{
+	(void)arg;
+	(void)queue;
+	(void)name;
+	return true;
+}
+
 static void host(void)
 {
-	struct dta_rdma_host_opts opts = {
-		.device = getenv("RDMA_DEVICE"), .gid_index = -1, .instance = INSTANCE};
+	const struct fabric_host_opts opts = {.device = getenv("RDMA_DEVICE"),
+					      .port = DTA_VERBS_PORT,
+					      .gid_index = -1,
+					      .max_queues = 4};
+	const struct fabric_host_writers writers = {.instance = INSTANCE, .came = admit};
 	char error[200] = "";
-	struct dta_rdma_host *h = dta_rdma_host_open(&opts, error, sizeof(error));
+	struct fabric_host *h = fabric_host_open(&opts, error, sizeof(error));
 	void *map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct dta_rdma_host_key key;
+	struct fabric_host_key key;
 	FILE *f = fopen(where, "w");
 
-	if (!h || map == MAP_FAILED || !f || dta_rdma_host_register(h, map, BYTES, &key))
+	if (!h || map == MAP_FAILED || !f || fabric_host_let_write(h, &writers) ||
+	    fabric_host_register_writable(h, map, BYTES, &key))
 		bench_die("host: %s", error);
 	fprintf(f, "%llu %u\n", (unsigned long long)key.addr, key.rkey);
 	fclose(f);
 	for (;;) {
-		struct pollfd p = {.fd = dta_rdma_host_fd(h), .events = POLLIN};
+		struct pollfd p = {.fd = fabric_host_fd(h), .events = POLLIN};
 
 		poll(&p, 1, -1);
-		dta_rdma_host_dispatch(h);
+		fabric_host_dispatch(h);
 	}
 }
 

@@ -96,7 +96,8 @@ bool cli_dump_kernel(struct cli_remote *r, bool json)
 
 int main(int argc, char **argv)
 {
-	struct cli_dump_remote_opts o = {.gid = -1, .ib_port = 1, .kind = "flows"};
+	static const struct base_command self = {.name = "bench_tcp_read"};
+	struct cli_dump_remote_opts o = {.gid = -1, .ib_port = 1, .kind = SL_REGION_FLOWS};
 	int tries = 3;
 
 	if (argc != 5)
@@ -106,7 +107,7 @@ int main(int argc, char **argv)
 	seconds = strtoull(argv[3], NULL, 10);
 	rounds = strtoull(argv[4], NULL, 10);
 	/* Emulated machines may leave a READ unanswered for 2 s; the round is then repeated. */
-	while (cli_dump_remote(&o) && rounds)
+	while (cli_dump_remote(&self, &o) && rounds)
 		if (!tries--)
 			return BASE_EXIT_FAILURE;
 	return rounds ? BASE_EXIT_FAILURE : 0;

@@ -224,7 +224,7 @@ static int dump_id(int s, const char *path, uint64_t id)
 		o.id = id;
 		o.json = settings.json;
 		if (!settings.check)
-			return cli_dump_remote(&o);
+			return cli_dump_remote(&cli_cmd_dump, &o);
 		printf("%s: of the kernel, not checked\n", source);
 		return BASE_EXIT_OK;
 	}
@@ -319,7 +319,7 @@ static int dump_kernel(const struct base_command *self)
 	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
-	return cli_dump_remote(&settings.remote);
+	return cli_dump_remote(&cli_cmd_dump, &settings.remote);
 }
 
 static int dump_operand(const struct base_command *self, const char *operand)

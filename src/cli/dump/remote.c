@@ -12,8 +12,6 @@
 #include <sidelight/flow.h>
 #include <sidelight/task.h>
 
-#include "cli/common.h"
-
 #define CONNECT_NS 5000000000ull
 #define READ_NS	   2000000000ull
 
@@ -157,7 +155,7 @@ void cli_remote_close(struct cli_remote *r)
 	*r = (struct cli_remote){0};
 }
 
-int cli_dump_remote(const struct cli_dump_remote_opts *o)
+int cli_dump_remote(const struct base_command *self, const struct cli_dump_remote_opts *o)
 {
 	uint32_t shown = 0;
 	struct cli_remote r;
@@ -181,7 +179,7 @@ int cli_dump_remote(const struct cli_dump_remote_opts *o)
 	if (!why && !shown)
 		why = o->id ? "no region of the kernel has that id" : none;
 	if (why)
-		base_failure(&cli_cmd_dump, "%s: %s", o->target, why);
+		base_failure(self, "%s: %s", o->target, why);
 	cli_remote_close(&r);
 	return why ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
 }

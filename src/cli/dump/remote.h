@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/base.h"
 #include "fabric/fabric.h"
 #include "region/decode.h"
 
@@ -20,7 +21,7 @@ struct cli_dump_remote_opts {
 };
 
 /* Returns an exit code; errors go to stderr. */
-int cli_dump_remote(const struct cli_dump_remote_opts *opts);
+int cli_dump_remote(const struct base_command *self, const struct cli_dump_remote_opts *opts);
 
 /* ---- between remote.c, which READs, and kernel.c, which prints ---- */
 
