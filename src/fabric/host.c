@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "fabric/host.h"
 
-#if HAVE_VERBS
+#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -353,16 +351,3 @@ void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *ou
 {
 	*out = h->stats;
 }
-
-#else /* built without RDMA */
-
-struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *error,
-				     size_t error_bytes)
-{
-	(void)opts;
-	snprintf(error, error_bytes,
-		 "this sidelight was built without RDMA (libibverbs, librdmacm)");
-	errno = EOPNOTSUPP;
-	return NULL;
-}
-#endif

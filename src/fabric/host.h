@@ -128,20 +128,4 @@ struct fabric_host_stats {
 };
 void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out);
 
-#if !HAVE_VERBS
-/* There is no host, as fabric_host_open() fails: the functions that take one do not exist. */
-#pragma weak fabric_host_close
-#pragma weak fabric_host_register
-#pragma weak fabric_host_unregister
-#pragma weak fabric_host_register_board
-#pragma weak fabric_host_set_directory
-#pragma weak fabric_host_fd
-#pragma weak fabric_host_dispatch
-#pragma weak fabric_host_let_write
-#pragma weak fabric_host_register_writable
-#pragma weak fabric_host_queue_end
-#pragma weak fabric_host_queues
-#pragma weak fabric_host_stats
-#endif
-
 #endif
