@@ -32,15 +32,19 @@ int collect_instance_parse(const char *s, size_t bytes, uint64_t *instance)
 static int series_id_parse(const char *s, size_t bytes, struct collect_series_id *out)
 {
 	const char *slash = memchr(s, '/', bytes);
+	char text[11] = "";
 	unsigned long long metric;
 	size_t digits;
 
 	if (!slash || collect_instance_parse(s, (size_t)(slash - s), &out->instance))
 		return -EINVAL;
 	digits = bytes - (size_t)(slash - s) - 1;
-	if (digits < 1 || digits > 10 || strspn(slash + 1, "0123456789") != digits)
+	if (digits < 1 || digits > 10)
 		return -EINVAL;
-	metric = strtoull(slash + 1, NULL, 10);
+	memcpy(text, slash + 1, digits);
+	if (strspn(text, "0123456789") != digits)
+		return -EINVAL;
+	metric = strtoull(text, NULL, 10);
 	out->metric = (uint32_t)metric;
 	return metric > UINT32_MAX ? -EINVAL : 0;
 }

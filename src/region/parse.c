@@ -71,7 +71,7 @@ static bool sections_apart(const struct sl_region_header *h)
 /* Takes one section; false if it is malformed for its type, or a second one of its type. */
 static bool section_take(const struct sl_region_section *s, struct region_info *info)
 {
-	uint32_t count = s->stride ? (uint32_t)(s->length / s->stride) : 0;
+	uint64_t count = s->stride ? s->length / s->stride : 0;
 	bool whole = count && s->length % s->stride == 0, ok;
 	uint64_t *at;
 
@@ -84,7 +84,7 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 		at = &info->stripes;
 		ok = whole && s->stride % 4096 == 0;
 		info->stripe_stride = s->stride;
-		info->max_stripes = count;
+		info->max_stripes = (uint32_t)count;
 		info->max_lines = s->stride / SL_LINE_SIZE;
 		break;
 	case SL_SECTION_SCHEMA:
@@ -95,7 +95,7 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 	case SL_SECTION_ENTRIES:
 		at = &info->entries;
 		ok = whole && s->stride == SL_LINE_SIZE;
-		info->max_entries = count;
+		info->max_entries = (uint32_t)count;
 		break;
 	case SL_SECTION_SPANS:
 		at = &info->spans;
@@ -108,12 +108,13 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 	case SL_SECTION_FLOWS:
 		at = &info->flows;
 		ok = whole && s->stride == SL_FLOW_SIZE && count <= SL_FLOWS_MAX;
-		info->max_flows = count;
+		info->max_flows = (uint32_t)count;
 		break;
 	case SL_SECTION_JOURNAL:
 		at = &info->journal;
-		ok = whole && s->stride == SL_LINE_SIZE && !(count & (count - 1));
-		info->journal_lines = count;
+		ok = whole && s->stride == SL_LINE_SIZE && !(count & (count - 1)) &&
+		     count <= UINT32_MAX;
+		info->journal_lines = (uint32_t)count;
 		break;
 	default:
 		return true;

@@ -435,7 +435,7 @@ static bool wait_until(struct collect_models *m, uint64_t ns)
 		if (base_stop_wait(m->stop, (int)ms))
 			return false;
 	}
-	return true;
+	return !base_stop_wait(m->stop, 0);
 }
 
 static void *writer(void *arg)
