@@ -592,6 +592,9 @@ static void the_hierarchy_that_tells_containers_apart_is_found(void **state)
 	assert_int_equal(h.number, 12);
 	assert_int_equal(hierarchy(&h, "unified", hybrid, "12:cpu,cpuacct:/x\n0::/\n"), 0);
 	assert_string_equal(h.root, "/sys/fs/cgroup/unified");
+	/* A mount with an empty source: its field is left out. */
+	assert_int_equal(hierarchy(&h, "unified", " /sys/fs/cgroup cgroup2 rw 0 0\n", "0::/\n"), 0);
+	assert_string_equal(h.root, "/sys/fs/cgroup");
 	assert_int_equal(hierarchy(&h, "pids", hybrid, "12:cpu:/x\n"), -ENOENT);
 	assert_int_equal(hierarchy(&h, "unified", "", ""), -ENOENT);
 	/* Nothing is mounted: ids stay ids. */

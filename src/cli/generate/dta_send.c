@@ -112,7 +112,8 @@ static void send_frames(struct dta_send_sender *x, int fd)
 	socklen_t bytes = sizeof(from);
 
 	getsockname(fd, (struct sockaddr *)&from, &bytes);
-	for (uint32_t i = 0; i < x->queued && !x->broken; i++)
+	/* HAVE_BPF: without optimization the function is there although nothing calls it. */
+	for (uint32_t i = 0; HAVE_BPF && i < x->queued && !x->broken; i++)
 		x->broken = cli_dta_xdp_put(x->xdp, ntohs(from.sin_port), x->queue[i].iov_base,
 					    (uint32_t)x->queue[i].iov_len);
 	x->queued = 0;

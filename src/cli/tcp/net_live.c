@@ -161,10 +161,10 @@ static void expire(struct tcp_net_stat *s, const struct net_live_host *h)
 
 /*
  * Connects again to a host whose ring could not be read: a link was lost, or the agent restarted.
- * 1: connected; 0: told to stop; or -errno.
+ * 1: connected; 0: told to stop, or end passed; or -errno.
  */
 static int open_again(const struct base_command *self, struct net_live_host *h,
-		      struct cli_tcp_screen *screen, int stop)
+		      struct cli_tcp_screen *screen, int stop, uint64_t end)
 {
 	const char *why = "it cannot be read";
 
@@ -175,7 +175,7 @@ static int open_again(const struct base_command *self, struct net_live_host *h,
 	}
 	while (base_now_ns() - h->lost_ns < OUTAGE_NS) {
 		close_host(h);
-		if (cli_tcp_screen_wait(screen, stop, AGAIN_MS))
+		if (cli_tcp_screen_wait(screen, stop, AGAIN_MS) || base_now_ns() >= end)
 			return 0;
 		why = open_host(h);
 		if (!why)
@@ -199,7 +199,7 @@ static int follow(const struct base_command *self, struct net_live_host *h,
 	while (!err) {
 		for (int s = 0; s < 2 && !err; s++) {
 			if (!look(&h[s], m, s)) {
-				err = open_again(self, &h[s], &view->screen, stop);
+				err = open_again(self, &h[s], &view->screen, stop, end);
 				last |= !err;
 				err = BASE_MIN(err, 0);
 				break;

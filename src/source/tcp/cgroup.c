@@ -46,10 +46,13 @@ static bool mounted(const char *mounts, const char *controller, char *root, size
 	char text[4096];
 
 	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
+		/* An empty source leaves its field out, and the others move up by one. */
+		bool bare = !controller && !strcmp(m->mnt_dir, "cgroup2");
+
 		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
-				   : !strcmp(m->mnt_type, "cgroup2");
+				   : bare || !strcmp(m->mnt_type, "cgroup2");
 		if (found)
-			snprintf(root, bytes, "%s", m->mnt_dir);
+			snprintf(root, bytes, "%s", bare ? m->mnt_fsname : m->mnt_dir);
 	}
 	if (f)
 		endmntent(f);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "source/tcp/cgroup.h"
 
 /* Prefixes of libbpf's messages about a program or a map. */
 #define PROG "libbpf: prog '"
@@ -108,13 +108,21 @@ int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *w
 
 int tcp_cgroup2_open(void)
 {
-	struct tcp_cgroup_hierarchy unified;
-	int fd, err = tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL);
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	struct mntent *m;
+	int fd = -ENOENT;
 
-	if (err)
-		return err;
-	fd = open(unified.root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
+	if (!mounts)
+		return -errno;
+	/* The first that opens: a later mount may hide one. */
+	while (fd < 0 && (m = getmntent(mounts)))
+		if (!strcmp(m->mnt_type, "cgroup2")) {
+			fd = open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			if (fd < 0)
+				fd = -errno;
+		}
+	endmntent(mounts);
+	return fd;
 }
 
 /* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */
