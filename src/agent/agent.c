@@ -205,7 +205,9 @@ static int add(struct agent *a, int fd, struct agent_source *s, enum agent_sourc
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = s};
 
 	s->kind = kind;
-	return fd < 0 || epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	if (fd < 0)
+		return errno ? -errno : -EBADF; /* why it could not be made */
+	return epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
 }
 
 /* Descriptors and sockets; nothing is accepted yet. 0 or -errno. */
