@@ -67,6 +67,7 @@ test('late', sh, args: ['-c', 'sleep 300'], suite: ['e2e'], timeout: 1)
 test('talks', sh, args: ['-c', 'yes'], suite: ['e2e'])
 test('crashes', sh, args: ['-c', 'kill -SEGV $$'], suite: ['e2e'], is_parallel: false)
 '''
+OPTIONS = "option('bench', type: 'boolean')\n"  # which scripts/check sets
 WANTED = {
     ('mixed', 'pass', ''), ('mixed/says_why', 'skip', 'no moon'), ('mixed/returns', 'skip', 'no sun'),
     ('none/says_why', 'skip', 'no moon'),
@@ -84,7 +85,7 @@ LEFT = {'leaves_a_process': r'left running: \d+ \(sleep 300\)', 'leaves_a_file':
 d = tempfile.mkdtemp(prefix='check-')
 try:
     mine = os.path.join(shutil.copytree(scripts, os.path.join(d, 'scripts')), 'check')
-    for name, text in (('p.c', PROGRAM), ('meson.build', MESON)):
+    for name, text in (('p.c', PROGRAM), ('meson.build', MESON), ('meson_options.txt', OPTIONS)):
         with open(os.path.join(d, name), 'w') as f:
             f.write(text)
     # The meson that runs this test has settings of its own in the environment.
