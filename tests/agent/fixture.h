@@ -105,6 +105,12 @@ static inline void agent_up(struct agent *a, struct agent_opts o)
 	a->clock = 1000 * MS;
 }
 
+/* A uid that the agent does not trust, unlike its own. */
+static inline uid_t stranger(unsigned int n)
+{
+	return geteuid() + 1000 + n;
+}
+
 static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
 {
 	struct agent_peer *p = agent_peer_new(a, -1);

@@ -300,9 +300,9 @@ static void publishers_cannot_see_each_other(void **state)
 
 	(void)state;
 	agent_up(&a, (struct agent_opts){0});
-	c = conn_as(&a, 1000);
+	c = conn_as(&a, stranger(0));
 	id = admitted(&a, c, &f);
-	d = conn_as(&a, 1001);
+	d = conn_as(&a, stranger(1));
 	admitted(&a, d, &g);
 
 	say(&a, d, SL_MSG_OPEN, &(struct sl_msg_id){id}, 8, -1); /* on a publisher's connection */
@@ -310,14 +310,14 @@ static void publishers_cannot_see_each_other(void **state)
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.fd, -1);
 
-	d = conn_as(&a, 1001); /* on one of its own */
+	d = conn_as(&a, stranger(1)); /* on one of its own */
 	say(&a, d, SL_MSG_SUBSCRIBE, "", 0, -1);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.refused.error, EPERM);
 	assert_true(d->hang_up);
 
-	d = conn_as(&a, 1001);
+	d = conn_as(&a, stranger(1));
 	say(&a, d, SL_MSG_STATUS, "", 0, -1);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
@@ -330,7 +330,7 @@ static void publishers_cannot_see_each_other(void **state)
 	assert_int_equal(h.type, SL_MSG_REFUSED);
 	assert_int_equal(h.refused.error, EPERM);
 
-	d = conn_as(&a, 1001); /* nor can it close or take over another's */
+	d = conn_as(&a, stranger(1)); /* nor can it close or take over another's */
 	say(&a, d, SL_MSG_PUBLISH, &(struct sl_msg_publish){70, f.size}, 16, g.fd);
 	h = hear(d);
 	assert_int_equal(h.type, SL_MSG_REFUSED);
@@ -346,19 +346,19 @@ static void publishers_cannot_see_each_other(void **state)
 
 static void a_uid_that_is_named_may_consume(void **state)
 {
-	uint32_t uid = 1001;
+	uint32_t uid = stranger(1);
 	struct agent a;
 	struct agent_conn *c;
 	struct heard h;
 
 	(void)state;
 	agent_up(&a, (struct agent_opts){.consumers = &uid, .consumer_count = 1});
-	c = conn_as(&a, 1001);
+	c = conn_as(&a, stranger(1));
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	h = hear(c);
 	assert_int_equal(h.type, SL_MSG_WELCOME);
 	close(h.fd);
-	c = conn_as(&a, 1002);
+	c = conn_as(&a, stranger(2));
 	say(&a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	assert_int_equal(hear(c).type, SL_MSG_REFUSED);
 	agent_fini(&a);
@@ -532,7 +532,7 @@ static void a_full_agent_says_so_and_makes_room_of_last_words(void **state)
 static void one_user_cannot_take_it_all(void **state)
 {
 	struct fake f[4];
-	uid_t user = geteuid() + 1000, other = user + 1; /* the agent's own uid is trusted */
+	uid_t user = stranger(0), other = stranger(1);
 	struct agent a;
 
 	(void)state;

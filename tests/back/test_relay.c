@@ -30,7 +30,7 @@ static void up(struct scene *s)
 	agent_up(&s->a, (struct agent_opts){0});
 	assert_int_equal(agent_verdict_board_init(&s->a), 0);
 	s->region = fake_make(70, 1, SEALED);
-	s->publisher = conn_as(&s->a, 1000);
+	s->publisher = conn_as(&s->a, stranger(0));
 	admitted(&s->a, s->publisher, &s->region);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
 	s->publisher->fd = ends[0];
@@ -112,7 +112,7 @@ static void only_an_admitted_consumer_may_say_it(void **state)
 	assert_int_equal(hear(c).refused.error, EPROTO);
 	assert_true(c->hang_up);
 
-	c = conn_as(&s.a, 1001); /* a publisher, about another */
+	c = conn_as(&s.a, stranger(1)); /* a publisher, about another */
 	s.region.instance = 70;
 	struct fake other = fake_make(71, 1, SEALED);
 	admitted(&s.a, c, &other);
@@ -120,7 +120,7 @@ static void only_an_admitted_consumer_may_say_it(void **state)
 	assert_int_equal(hear(c).refused.error, EPROTO);
 	fake_free(&other);
 
-	c = conn_as(&s.a, 1002); /* one that may not subscribe */
+	c = conn_as(&s.a, stranger(2)); /* one that may not subscribe */
 	say(&s.a, c, SL_MSG_SUBSCRIBE, "", 0, -1);
 	assert_int_equal(hear(c).refused.error, EPERM);
 	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
