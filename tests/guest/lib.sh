@@ -6,12 +6,14 @@ export PYTHONPATH=$SOURCE/tests
 
 # check NAME COMMAND...: runs it, shows its output if it failed, and counts. What it skips (a line
 # 'SKIP: reason') is said to the outside. A program that does not end within SECONDS_EACH (150; three times as many
-# on a machine that is slow, or busy) has failed, and what the kernel's tasks wait for is shown.
+# on a machine that is slow, or busy; as many times more as make soak does more) has failed, and what the kernel's
+# tasks wait for is shown.
 check() {
-	local name=$1 log=/tmp/check.log code=0 limit=() begin=$SECONDS
+	local name=$1 log=/tmp/check.log code=0 limit=() begin=$SECONDS scale=${SL_TEST_SCALE%.*}
 	shift
 	checks=$((checks + 1))
-	[ "$(type -t "$1")" = file ] && limit=(timeout -k 5 $((3 * ${SECONDS_EACH:-150})))
+	[ "$scale" -ge 1 ] || scale=1
+	[ "$(type -t "$1")" = file ] && limit=(timeout -k 5 $((3 * scale * ${SECONDS_EACH:-150})))
 	echo "@@CHECK $name"
 	"${limit[@]}" "$@" > $log 2>&1 || code=$?
 	if [ "${limit[*]}" ] && { [ $code = 124 ] || [ $code = 137 ]; }; then
