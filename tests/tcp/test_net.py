@@ -303,7 +303,7 @@ def case_plain():
         if ours - wire or (wire - ours).total() > \
                 t['causes']['ambiguous'] + t['causes']['merged'] + t['left_out']:
             fail(f'on the wire and not here: {list((wire - ours).items())[:5]}; '
-                 f'here and not on the wire: {list((ours - wire).items())[:5]}')
+                 f'here and not on the wire: {list((ours - wire).items())[:5]}; {t}')
     else:
         print('SKIP: what was on the wire: tcpdump is not installed')
     # Requests: the parts are the whole, and the wires' sum needs no clock.
