@@ -11,8 +11,11 @@ import sys
 
 
 def ask(kind, store, *rest):
-    out = subprocess.run(['sidelight', 'query', kind, store, *rest, '--json'], stdout=subprocess.PIPE, text=True)
-    return [json.loads(line) for line in out.stdout.splitlines()]
+    for _ in range(6):  # a query waits 10 s, which an emulated machine may take for one of 1,000 keys
+        out = subprocess.run(['sidelight', 'query', kind, store, *rest, '--json'], stdout=subprocess.PIPE, text=True)
+        if out.stdout:  # its exit status also says that a key is not there
+            return [json.loads(line) for line in out.stdout.splitlines()]
+    sys.exit(f'FAIL: query {kind} {store}: no answer in six attempts')
 
 
 def ask_keys(kind, store, keys):
