@@ -27,7 +27,6 @@
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
-#include "unified.h"
 
 #define PATIENCE 30000000000ull
 #define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
@@ -335,7 +334,6 @@ static int close_shared(void **state)
 {
 	(void)state;
 	tcp_layers_close(l);
-	unified_leave();
 	return 0;
 }
 
@@ -748,7 +746,7 @@ static void test_groups(void **state)
 	int closed = 0;
 
 	(void)state;
-	if (!unified_find(&h)) {
+	if (tcp_cgroup_hierarchy(&h, "unified", NULL, NULL)) {
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}

@@ -13,6 +13,7 @@
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
 #include "source/tcp/netns.h"
+#include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
