@@ -872,10 +872,12 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(240); /* after one failure the server may wait for ever, and so the next test */
-	if (tcp_hooks_probe(&hooks, 0, false)) {
+	if (tcp_hooks_probe(&hooks, TCP_HOOKS_OF(IP_TCP), false)) {
 		tcp_hooks_refusal(-EPERM, why, sizeof(why));
 		return skip_all(why);
 	}
+	if (tcp_hook_chosen(&hooks, TCP_BOUNDARY_IP_TCP) == TCP_HOOK_NONE)
+		return skip_all(tcp_hook_table[TCP_BOUNDARY_IP_TCP].lost);
 	code = wire_up();
 	if (!code)
 		code = cmocka_run_group_tests(tests, open_shared, close_shared) ? 1 : 0;
