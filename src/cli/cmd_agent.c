@@ -168,7 +168,7 @@ static int confine(const struct agent_opts *o, const struct agent *a)
 	return cli_confine("agent", &c);
 }
 
-static int serve(const struct agent_opts *o, bool confined)
+static int serve(const struct agent_opts *o)
 {
 	struct agent *a;
 	char error[256];
@@ -181,7 +181,7 @@ static int serve(const struct agent_opts *o, bool confined)
 		close(stop);
 		return CLI_FAIL("agent", "%s", error);
 	}
-	if (confined && confine(o, a)) {
+	if (!o->unconfined && confine(o, a)) {
 		agent_free(a);
 		close(stop);
 		return BASE_EXIT_FAILURE;
@@ -201,7 +201,7 @@ static int serve(const struct agent_opts *o, bool confined)
 static struct {
 	struct agent_opts o;
 	const char *mode, *rest;
-	bool status, as_json, no_rest, unconfined;
+	bool status, as_json, no_rest;
 	struct base_strings uids, devices;
 	struct tcp_filter filter;
 } set = {.o = {.grace_ns = 30000000000ull,
@@ -278,7 +278,7 @@ static const struct base_option table[] = {
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
-	CLI_OPTION_UNCONFINED(&set.unconfined),
+	CLI_OPTION_UNCONFINED(&set.o.unconfined),
 	{0},
 };
 
@@ -357,7 +357,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	o->consumers = consumers;
 	o->consumer_count = set.uids.n;
-	code = serve(o, !set.unconfined);
+	code = serve(o);
 	free(consumers);
 	return code;
 }

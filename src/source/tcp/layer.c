@@ -197,6 +197,11 @@ static void here(void *context, uint64_t inode)
 	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
 }
 
+bool tcp_layers_follow_namespaces(const struct tcp_layers *l)
+{
+	return l->netfilter >= 0;
+}
+
 int tcp_layers_namespaces(struct tcp_layers *l)
 {
 	int err;
