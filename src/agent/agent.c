@@ -255,7 +255,8 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = -err;
 		return NULL;
 	}
-	err = open_all(a, error, bytes);
+	err = agent_tcp_start(a, error, bytes);
+	err = err ?: open_all(a, error, bytes);
 	err = err ?: agent_rdma_init(a, error, bytes);
 	err = err ?: agent_tcp_init(a, error, bytes);
 	err = err ?: agent_self_init(a, error, bytes);

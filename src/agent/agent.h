@@ -53,6 +53,7 @@ struct agent_opts {
 	const struct tcp_filter *tcp_filter; /* NULL: all connections */
 	const char **tcp_devices;	     /* devices of "net"; none: those with hardware */
 	size_t tcp_device_count;
+	bool unconfined; /* the loader of eBPF programs keeps all privileges */
 };
 
 /*

@@ -8,7 +8,6 @@
 #include "agent/proxy.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/tcp.h"
 
 #define MS 1000000ull
 
@@ -70,7 +69,6 @@ void agent_timer_init(struct agent *a)
 		[TIMER_SETTLE] = {.delay = a->o.rdma_settle_ns, .fn = agent_rdma_timer_settle},
 		[TIMER_RELEASE] = {.delay = 2 * a->o.lease_ns, .fn = agent_rdma_timer_release},
 		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
-		[TIMER_TCP] = {.delay = 5000 * MS, .fn = agent_tcp_timer},
 	};
 
 	memcpy(a->timers, all, sizeof(all));

@@ -32,7 +32,6 @@ enum {
 	TIMER_SETTLE,	  /* old enough to be registered together with its neighbours */
 	TIMER_RELEASE,	  /* a memory registration that was replaced */
 	TIMER_REOPEN,	  /* the RDMA device is gone */
-	TIMER_TCP,	  /* calls that the kernel skipped; names of cgroups */
 	TIMER_COUNT,
 };
 

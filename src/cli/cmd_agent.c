@@ -10,7 +10,10 @@
 #include <jansson.h>
 #include <sidelight/attach.h>
 
+#include <linux/capability.h>
+
 #include "agent/agent.h"
+#include "base/confine.h"
 #include "cli/common.h"
 #include "cli/tcp/filter.h"
 
@@ -153,6 +156,18 @@ static int show_status(const char *socket, bool as_json)
 
 /* ---- serving ---- */
 
+/* Registering memory beyond the limit of locked memory takes a capability. */
+static int confine(const struct agent_opts *o, const struct agent *a)
+{
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_AGENT,
+		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
+		.paths = {agent_socket(a), o->publish_socket},
+	};
+
+	return cli_confine("agent", &c);
+}
+
 static int serve(const struct agent_opts *o)
 {
 	struct agent *a;
@@ -165,6 +180,11 @@ static int serve(const struct agent_opts *o)
 	if (!a) {
 		close(stop);
 		return CLI_FAIL("agent", "%s", error);
+	}
+	if (!o->unconfined && confine(o, a)) {
+		agent_free(a);
+		close(stop);
+		return BASE_EXIT_FAILURE;
 	}
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
 		   agent_rest(a) ?: "", agent_rdma(a) ? " rdma=" : "", agent_rdma(a) ?: "");
@@ -258,6 +278,7 @@ static const struct base_option table[] = {
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
+	CLI_OPTION_UNCONFINED(&set.o.unconfined),
 	{0},
 };
 

@@ -2,12 +2,14 @@
 /* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <ctype.h>
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/confine.h"
 #include "cli/collect_modes.h"
 #include "cli/common.h"
 #include "api/api.h"
@@ -25,7 +27,7 @@ static struct collect_settings {
 	const char *listen, *mode, *cpus, *csv, *dta;
 	uint64_t duration_ns;
 	uint32_t connections;
-	bool as_json;
+	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
@@ -159,6 +161,7 @@ static const struct base_option table[] = {
 	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
 		    "write rounds, time and rate of each worker to this file every 10s"),
 	BASE_FLAG("json", 0, &set.as_json, "print JSON in modes setup and read_loop"),
+	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
 
@@ -296,6 +299,28 @@ static void say_ready(const struct collect_parts *p, const struct collect_settin
 		base_ready("agents=%zu", s->c.agent_count);
 }
 
+/* A target without a slash is a host (fabric.h). */
+static bool any_over_rdma(const struct base_strings *agents)
+{
+	for (size_t i = 0; i < agents->n; i++)
+		if (!strchr(agents->v[i], '/'))
+			return true;
+	return false;
+}
+
+/* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
+static int confine(const struct collect_settings *s)
+{
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_COLLECTOR,
+		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
+		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv},
+		.any_path = s->dta,
+	};
+
+	return cli_confine("collect", &c);
+}
+
 static int run(struct collect_settings *s)
 {
 	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
@@ -306,6 +331,8 @@ static int run(struct collect_settings *s)
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
+	if (code == BASE_EXIT_OK && !s->unconfined)
+		code = confine(s);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
@@ -342,15 +369,6 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 		if (!*end)
 			return 0;
 	}
-}
-
-/* A target without a slash is a host (fabric.h). */
-static bool any_over_rdma(const struct base_strings *agents)
-{
-	for (size_t i = 0; i < agents->n; i++)
-		if (!strchr(agents->v[i], '/'))
-			return true;
-	return false;
 }
 
 /* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */

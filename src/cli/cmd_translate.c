@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/confine.h"
 #include "cli/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/translate.h"
@@ -25,7 +27,7 @@ struct translate {
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
-	bool json;
+	bool json, unconfined;
 	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
@@ -242,6 +244,21 @@ static void watch(struct translate *t)
 		say_ready(t);
 }
 
+/* A connection to a collector may be made again: its output opens devices and interfaces then. */
+static int confine(const struct translate *t)
+{
+	const bool raw = t->opts.client.output == DTA_CLIENT_RAW && !t->opts.client.raw.file;
+	const uint64_t frames = BASE_CAP(NET_RAW) | BASE_CAP(NET_ADMIN) | BASE_CAP(BPF);
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_TRANSLATOR,
+		.capabilities = BASE_CAP(IPC_LOCK) | (raw || t->xdp.n ? frames : 0),
+		.paths = {t->opts.client.raw.file},
+		.packets = raw || t->xdp.n,
+	};
+
+	return cli_confine("translate", &c);
+}
+
 static int translate(struct translate *t)
 {
 	int code = BASE_EXIT_OK;
@@ -255,6 +272,11 @@ static int translate(struct translate *t)
 			raise(SIGTERM); /* stops the threads already started */
 			break;
 		}
+	if (code == BASE_EXIT_OK && !t->unconfined) {
+		code = confine(t);
+		if (code != BASE_EXIT_OK)
+			raise(SIGTERM);
+	}
 	if (code == BASE_EXIT_OK)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)
@@ -382,6 +404,7 @@ static const struct base_option table[] = {
 	BASE_SIZE("receive-buffer", 0, &set.buffer, 0, 1u << 30, "SIZE",
 		  "receive buffer per socket (default 16M)"),
 	BASE_FLAG("json", 'j', &set.json, "print the account at the end as JSON"),
+	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
 

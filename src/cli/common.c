@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/common.h"
+#include "base/confine.h"
 
 const char *cli_kind_name(const struct base_command *kind)
 {
@@ -158,4 +159,13 @@ long cli_http(const char *at, const char *path, const char *body, long timeout_m
 	*answer = a.text;
 	*bytes = a.bytes;
 	return err ? 0 : status;
+}
+
+int cli_confine(const char *component, const struct base_confine_opts *opts)
+{
+	char why[160];
+
+	if (base_confine(opts, why, sizeof(why)))
+		return CLI_FAIL(component, "%s; --unconfined does without", why);
+	return BASE_EXIT_OK;
 }

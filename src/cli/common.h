@@ -31,6 +31,14 @@ const char *cli_kind_name(const struct base_command *kind);
  */
 void cli_print_safe(const char *s, int width);
 
+#define CLI_OPTION_UNCONFINED(to)                                                                  \
+	BASE_FLAG("unconfined", 0, to,                                                             \
+		  "keep all privileges after start-up: capabilities, system calls and paths; for " \
+		  "debuggers")
+/* Confines this process; an exit code, after a line on stderr if it fails. */
+struct base_confine_opts;
+int cli_confine(const char *component, const struct base_confine_opts *opts);
+
 /* Logs why a command fails; an exit code. */
 #define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
 

@@ -249,6 +249,24 @@ def needs_bpf():
     return json.loads(p.stdout)
 
 
+# The boundaries at both ends of a layer.
+BETWEEN = {'mac_in': ('nic-in', 'mac-ip'), 'ip_in': ('mac-ip', 'ip-tcp'), 'tcp_in': ('ip-tcp', 'tcp-app'),
+           'app': ('tcp-app', 'app-tcp'), 'tcp_out': ('app-tcp', 'tcp-ip'), 'ip_out': ('tcp-ip', 'ip-link'),
+           'mac_out': ('ip-link', 'link-nic')}
+
+
+def lost_layers():
+    """Those that this machine cannot measure, and why."""
+    lost = {b['boundary']: b['lost'] for b in needs_bpf()['boundaries'] if b['used'] == 'none'}
+    return {layer: lost[end] for layer, ends in BETWEEN.items() for end in ends if end in lost}
+
+
+def needs_layers():
+    """Skips where a layer cannot be measured."""
+    for layer, why in lost_layers().items():
+        skip(f'{layer} is not measured here: {why}')
+
+
 def without_capabilities():
     """For preexec_fn: an ordinary user."""
     os.setgroups([])

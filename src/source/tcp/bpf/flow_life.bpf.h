@@ -35,6 +35,20 @@ static __always_inline void tell_cgroup(u64 cgroup)
 		bpf_map_delete_elem(&tcp_known, &cgroup);
 }
 
+/* Gives an open flow the owner of its socket, if it has none. */
+static __always_inline void own(const struct tcp_bpf_sock *s)
+{
+	u64 id = READ(s->id);
+	struct flow_state *st = id && READ(s->pid) ? state_at(s->slot) : NULL;
+
+	/* A slot passes to another flow after a quarantine, and not while this runs. */
+	if (!st || READ(st->pid) || READ(st->id) != id)
+		return;
+	__builtin_memcpy(st->comm, s->comm, 16);
+	WRITE(st->pid, s->pid);
+	touch(st, s->slot);
+}
+
 /* sk is locked; s has no id. flags: the connection's origin. */
 static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
@@ -98,7 +112,8 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	s->id = st->id;
 	if (near)
 		WRITE(*near, slot);
-	touch(st, slot);
+	touch(st, slot); /* a full barrier, for flow_holders() */
+	own(s);
 	tell_cgroup(key->cgroup);
 }
 
