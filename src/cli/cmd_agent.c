@@ -306,7 +306,8 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
 	uint64_t n;
 
-	*code = BASE_EXIT_FAILURE;
+	if (!uid)
+		*code = base_failure(self, "out of memory");
 	for (size_t i = 0; uid && i < set.uids.n; i++) {
 		if (base_parse_u64(set.uids.v[i], 0, UINT32_MAX - 1, &n)) {
 			*code = base_usage(self, "--consumer-uid '%s' is not a number",

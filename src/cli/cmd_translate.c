@@ -99,28 +99,28 @@ static void add_detail(void *arg, const char *name, uint64_t n)
 
 static int print(struct translate *t)
 {
-	json_t *detail = json_object(), *value;
+	json_t *detail = json_object(), *value, *j;
 	struct dta_translate_account a = {0};
 	uint64_t others = 0;
 	const char *name;
+	bool good = true;
 
 	for (uint32_t i = 0; i < t->made; i++) {
 		dta_worker_account(t->worker[i], &a, &others);
 		dta_worker_detail(t->worker[i], add_detail, detail);
 	}
 	if (t->json) {
-		json_t *j = dta_account_json(&a);
-
-		json_object_set_new(j, "others", json_integer((json_int_t)others));
-		json_object_update(j, detail);
-		cli_json_print(stdout, j, JSON_COMPACT);
+		j = dta_account_json(&a);
+		good = j && !json_object_set_new(j, "others", json_integer((json_int_t)others)) &&
+		       !json_object_update(j, detail);
+		good &= cli_json_print(stdout, j, JSON_COMPACT);
 	} else {
 		print_text(&a, others);
 		json_object_foreach(detail, name, value)
 			line(name, (uint64_t)json_integer_value(value));
 	}
 	json_decref(detail);
-	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
+	return fflush(stdout) || ferror(stdout) ? -EIO : good ? 0 : -ENOMEM;
 }
 
 /* ---- workers ---- */
@@ -151,6 +151,7 @@ static int make_worker(struct translate *t, uint32_t index)
 	struct dta_input *in[DTA_TRANSLATE_INPUTS];
 	char error[512] = "", name[64];
 	uint32_t n = 0;
+	int err;
 
 	for (size_t i = 0; i < t->listen.n; i++, n++) {
 		const struct dta_input_udp_opts o = {.address = t->listen.v[i],
@@ -161,8 +162,13 @@ static int make_worker(struct translate *t, uint32_t index)
 		in[n] = dta_input_udp(&o, error, sizeof(error));
 		if (!in[n])
 			goto fail;
-		if (!index)
-			dta_input_udp_where(in[n], &t->where[i]);
+		err = index ? 0 : dta_input_udp_where(in[n], &t->where[i]);
+		if (err) {
+			n++;
+			base_fail(error, sizeof(error), err, "%s: %s", t->listen.v[i],
+				  strerror(-err));
+			goto fail;
+		}
 #if HAVE_XDP
 		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
 			n++;
@@ -261,7 +267,7 @@ static int confine(const struct translate *t)
 
 static int translate(struct translate *t)
 {
-	int code = BASE_EXIT_OK;
+	int code = BASE_EXIT_OK, err;
 
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
@@ -281,8 +287,9 @@ static int translate(struct translate *t)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)
 		pthread_join(t->thread[i], NULL);
-	if (print(t))
-		code = base_failure(t->cmd, "standard output: cannot write");
+	err = print(t);
+	if (err)
+		code = base_failure(t->cmd, "standard output: %s", strerror(-err));
 	return code;
 }
 

@@ -252,8 +252,10 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 		base_logf(BASE_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
 		goto out;
 	}
-	if (!first || !before || !now || !row)
+	if (!first || !before || !now || !row) {
+		base_logf(BASE_ERROR, "collect", "out of memory");
 		goto out;
+	}
 	sample_take(first, c);
 	sample_copy(before, first);
 	sample_copy(row, first);

@@ -104,11 +104,13 @@ bool cli_json_is(const json_t *o, const char *key, const char *text)
 	return !strcmp(cli_json_text(o, key), text);
 }
 
-void cli_json_print(FILE *out, json_t *j, size_t flags)
+bool cli_json_print(FILE *out, json_t *j, size_t flags)
 {
-	json_dumpf(j, out, flags);
+	bool good = !json_dumpf(j, out, flags);
+
 	fputc('\n', out);
 	json_decref(j);
+	return good;
 }
 
 struct http_answer {

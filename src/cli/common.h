@@ -69,8 +69,8 @@ double cli_json_number(const json_t *o, const char *key);
 bool cli_json_true(const json_t *o, const char *key);
 /* Whether the member is that text. */
 bool cli_json_is(const json_t *o, const char *key, const char *text);
-/* Prints a document, of which it takes over a reference, and a newline. */
-void cli_json_print(FILE *out, json_t *j, size_t flags);
+/* Prints a document, of which it takes over a reference, and a newline. False: out of memory. */
+bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
 /*
  * GET, or POST of body if that is not NULL, of a path at HOST:PORT. Returns the answer's status, or

@@ -66,8 +66,8 @@ struct dta_input_udp_opts {
 };
 struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,
 				size_t error_bytes);
-/* Where it listens; IPv4 is mapped. */
-void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
+/* Where it listens; IPv4 is mapped. 0 or -errno. */
+int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
 
 /*
  * Reads reports from captured UDP packets to this port. Fragments and packets that were truncated

@@ -283,14 +283,16 @@ fail:
 	return NULL;
 }
 
-void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
+int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
 {
 	struct sockaddr_in6 at = {0};
 	socklen_t bytes = sizeof(at);
 	struct dta_datagram d;
 
-	getsockname(in->fd, (struct sockaddr *)&at, &bytes);
+	if (getsockname(in->fd, (struct sockaddr *)&at, &bytes))
+		return -errno;
 	sender_of(&at, &d);
 	*out = (struct sockaddr_in6){
 		.sin6_family = AF_INET6, .sin6_addr = d.address, .sin6_port = htons(d.port)};
+	return 0;
 }

@@ -193,9 +193,10 @@ static json_t *account_json(const struct dta_store_server *o)
 		      (int)(a.reports == a.fresh + a.loss.duplicates + a.loss.late &&
 			    a.fresh == a.engine.in &&
 			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
-	if (j) {
-		json_object_set_new(j, "units", units_json(o, a.engine.units));
-		json_object_set_new(j, "translators", dta_account_json(&a));
+	if (!j || json_object_set_new(j, "units", units_json(o, a.engine.units)) ||
+	    json_object_set_new(j, "translators", dta_account_json(&a))) {
+		json_decref(j);
+		return NULL;
 	}
 	return j;
 }

@@ -88,6 +88,7 @@ struct dta_translate_account {
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
 };
+/* NULL: out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
 /* Adds every counter; last_error is the last one that is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);
