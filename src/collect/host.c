@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/host.h"
 #include "collect/link/link.h"
 
@@ -49,7 +50,7 @@ void collect_host_free(struct collect_host *h)
 /* Linear probing; at most half full. */
 static struct collect_home *find(struct collect_host *h, uint64_t instance)
 {
-	size_t i = (instance ^ h->c->seed) * SL_LINE_K0 >> 20;
+	size_t i = base_hash(0, &instance, sizeof(instance));
 
 	for (i %= h->home_capacity; h->home[i].instance; i = (i + 1) % h->home_capacity)
 		if (h->home[i].instance == instance)

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "collect/collector_internal.h"
 #include "collect/index.h"
 #include "collect/ref.h"
@@ -380,10 +381,11 @@ static bool any_twins(const struct collect_index *x)
 
 #define RETIRED_CELLS_MAX (4u << 20)
 
-static uint64_t retired_hash(const struct collect_collector *c, const struct collect_def *def,
-			     const struct collect_label_set *labels)
+static uint64_t retired_hash(const struct collect_def *def, const struct collect_label_set *labels)
 {
-	return ((labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0) >> 32;
+	uint64_t h = base_hash(0, labels->text, labels->text_bytes);
+
+	return base_hash(h, def->labels->text, def->labels->text_bytes);
 }
 
 static struct collect_retired *retired_find(const struct collect_collector *c, uint64_t hash,
@@ -423,7 +425,7 @@ void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64
 static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
 		   const uint64_t *cell)
 {
-	uint64_t hash = retired_hash(c, def, r->group);
+	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/collector_internal.h"
 #include "collect/ref.h"
 
@@ -26,13 +27,6 @@ void collect_defs_free(struct collect_defs *d)
 }
 
 /* ---- families ---- */
-
-/* FNV-1a with a secret seed, so that a publisher cannot choose names that collide. */
-static uint64_t text_hash(const struct collect_collector *c, uint64_t hash, const char *s)
-{
-	hash = sl_fnv1a(hash ^ c->seed, s, strlen(s) + 1);
-	return hash ^ hash >> 29;
-}
 
 static bool ends_with(const char *s, size_t n, const char *end)
 {
@@ -57,7 +51,7 @@ static struct collect_family_name *family_get(struct collect_collector *c, const
 					      size_t bytes)
 {
 	struct collect_hash *h = &c->defs.families;
-	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
+	uint64_t hash = base_hash(0, name, bytes);
 	struct collect_family_name *f;
 
 	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
@@ -98,7 +92,7 @@ static const enum export_family_type types[] = {
 	[SL_KIND_STATESET] = EXPORT_FAMILY_STATESET,
 };
 
-static uint64_t def_hash(const struct collect_collector *c, const struct region_metric *m)
+static uint64_t def_hash(const struct region_metric *m)
 {
 	uint64_t numbers[6] = {m->kind,
 			       m->cells,
@@ -106,14 +100,14 @@ static uint64_t def_hash(const struct collect_collector *c, const struct region_
 			       (uint64_t)m->scale,
 			       (uint64_t)m->first_bucket,
 			       m->state_count};
-	uint64_t h = text_hash(c, sl_fnv1a(SL_FNV_BASIS, numbers, sizeof(numbers)), m->name);
+	uint64_t h = base_hash_text(base_hash(0, numbers, sizeof(numbers)), m->name);
 
-	h = text_hash(c, text_hash(c, h, m->unit), m->help);
+	h = base_hash_text(base_hash_text(h, m->unit), m->help);
 	for (uint32_t i = 0; i < m->label_count; i++)
-		h = text_hash(c, text_hash(c, h, m->labels[i].key), m->labels[i].value);
+		h = base_hash_text(base_hash_text(h, m->labels[i].key), m->labels[i].value);
 	for (uint32_t i = 0; i < m->state_count; i++)
-		h = text_hash(c, h, m->states[i]);
-	return sl_fnv1a(h, m->bounds, m->bound_count * sizeof(double));
+		h = base_hash_text(h, m->states[i]);
+	return base_hash(h, m->bounds, m->bound_count * sizeof(double));
 }
 
 static bool same_def(const struct region_metric *a, const struct region_metric *b)
@@ -198,7 +192,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
 	struct collect_hash *h = &c->defs.defs;
-	uint64_t hash = def_hash(c, m);
+	uint64_t hash = def_hash(m);
 	struct collect_def *d;
 
 	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
