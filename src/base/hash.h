@@ -8,11 +8,11 @@
 #include <string.h>
 
 /*
- * SipHash-1-3 (Aumasson and Bernstein, 2012) under a random key of this process: whoever chooses
- * keys without knowing it cannot make them collide. A multiplicative hash (FNV-1a) cannot promise
- * that, seeded or not: the low bits of its state depend on the low bits of its input alone. XXH3 is
- * no keyed function by design. start: 0, or the hash of what comes before. Values differ from
- * process to process: nothing stores them. Any thread.
+ * SipHash-1-3 (Aumasson and Bernstein, 2012) under a random key of this process: keys that are
+ * chosen without knowing it do not collide. A multiplicative hash (FNV-1a) cannot promise that,
+ * seeded or not: the low bits of its state depend on the low bits of its input alone. XXH3 is not
+ * designed against multicollisions that hold for every seed. start: 0, or the hash of what comes
+ * before. Values differ from process to process: nothing stores them. Any thread.
  */
 uint64_t base_hash(uint64_t start, const void *data, size_t bytes);
 
