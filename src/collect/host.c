@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "collect/host.h"
 #include "collect/link/link.h"
+#include "collect/tenant.h"
 
 /* The link of an instance, also across reconnects. */
 struct collect_home {
@@ -28,7 +29,7 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));
-	if (!h->link || !h->load)
+	if (!h->link || !h->load || !collect_hash_init(&h->tenants))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	return 0;
@@ -44,6 +45,7 @@ void collect_host_free(struct collect_host *h)
 	free(h->link);
 	free(h->load);
 	free(h->home);
+	collect_tenants_free(h);
 	pthread_mutex_destroy(&h->lock);
 }
 

@@ -242,17 +242,20 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 	l->scalar = l->scalar && m->cells == 1;
 }
 
-/* Takes up to that many series from max_series; returns how many. */
-static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
+/* Takes up to that many series from the tenant's share of max_series. */
+static void take_series(struct collect_collector *c, struct collect_region *r, uint32_t wanted)
 {
-	uint64_t have = relaxed_load(c->series_count), n;
+	uint64_t n = BASE_MIN(collect_series_room(c, r->tenant), (uint64_t)wanted);
 
-	do {
-		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
-		n = BASE_MIN(n, wanted);
-	} while (!__atomic_compare_exchange_n(&c->series_count, &have, have + n, true,
-					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	return (uint32_t)n;
+	relaxed_add(c->series_count, n);
+	relaxed_add(r->tenant->series, n);
+	r->series += (uint32_t)n;
+}
+
+uint64_t collect_series_room(const struct collect_collector *c, const struct collect_tenant *t)
+{
+	return collect_tenant_room(t, c->opts.max_series, relaxed_load(c->series_count),
+				   relaxed_load(t->series));
 }
 
 static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t columns)
@@ -318,15 +321,29 @@ static bool find_twins(struct collect_layout *l)
 	return true;
 }
 
+/* Keys that labels of metrics may not have: the region's, and those of an identity. */
+static uint32_t taken_keys(const struct collect_region *r, const char **keys)
+{
+	uint32_t n = r->labels->count;
+
+	memcpy(keys, r->labels->keys, n * sizeof(*keys));
+	if (!r->tenant->exempt) {
+		keys[n++] = "container_id";
+		keys[n++] = "pod_uid";
+	}
+	return n;
+}
+
 struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
 					   struct region_metric *const *metrics, uint32_t wanted,
 					   uint32_t cells, uint64_t generation)
 {
+	const char *taken[COLLECT_REGION_LABELS + COLLECT_TENANT_LABELS];
+	uint32_t keys = taken_keys(r, taken), n;
 	struct collect_layout *l;
-	uint32_t n;
 
 	if (wanted > r->series)
-		r->series += take_series(c, wanted - r->series);
+		take_series(c, r, wanted - r->series);
 	n = BASE_MIN(wanted, r->series);
 	l = layout_alloc(c, n);
 	if (!l)
@@ -345,8 +362,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		if (m.label_count)
 			memcpy(labels, m.labels, m.label_count * sizeof(*labels));
 		m.labels = labels;
-		if (collect_labels_export(labels, m.label_count, r->labels->keys, r->labels->count,
-					  &names))
+		if (collect_labels_export(labels, m.label_count, taken, keys, &names))
 			def = def_get(c, &m);
 		free(names);
 		if (!def)
@@ -359,10 +375,14 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		l = NULL;
 	} else if (l->refused > r->series_refused) {
 		relaxed_add(c->refused_series, l->refused - r->series_refused);
+		relaxed_add(r->tenant->refused_series, l->refused - r->series_refused);
 		r->series_refused = l->refused;
 		base_log_limited(BASE_WARN, "collect",
-				 "series refused count=%u max_series=%zu: raise --max-series",
-				 l->refused, c->opts.max_series);
+				 "series refused count=%u uid=%s held=%llu max_series=%zu: "
+				 "raise --max-series, of which a tenant takes as much as it leaves",
+				 l->refused, r->tenant->known ? r->tenant->uid : "unknown",
+				 (unsigned long long)relaxed_load(r->tenant->series),
+				 c->opts.max_series);
 	}
 	return l;
 }

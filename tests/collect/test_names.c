@@ -80,7 +80,8 @@ static double comparisons(const struct collect_hash *h)
 static void cost_of(bool collide, double *families, double *defs)
 {
 	struct collect_collector c = {.opts.max_series = COUNT};
-	struct collect_region r = {.c = &c, .labels = collect_label_set_new(NULL, 0)};
+	struct collect_tenant t = {.exempt = true};
+	struct collect_region r = {.c = &c, .tenant = &t, .labels = collect_label_set_new(NULL, 0)};
 	struct region_metric *metric = calloc(COUNT, sizeof(*metric)), **at;
 	char(*name)[BITS * BLOCK + 1] = calloc(COUNT, sizeof(*name));
 	struct collect_layout *l;
