@@ -49,6 +49,7 @@ struct collect_collector {
 	struct collect_region **region;
 	size_t regions, region_capacity, departed;
 	bool dirty;
+	struct collect_tenant *tenants; /* with schemas that wait for a layout */
 	uint64_t build;
 	struct collect_hash retired;
 	size_t retired_cells;

@@ -8,6 +8,12 @@
  * reports, and memory that could shrink, which would raise SIGBUS, is refused (seals cannot be
  * removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which cannot be mapped, only
  * read: bpf_array.h.
+ *
+ * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could spend
+ * a reader's memory by a region of holes. So a READ loads from pages that are known to hold data,
+ * and takes the others for zeros. Once its publisher cannot write it any more by other descriptors
+ * (F_SEAL_FUTURE_WRITE), it cannot punch holes either, and a page that holds data holds it for
+ * ever. Other memory is read by pread(2), which allocates nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +34,13 @@
 #include "fabric/provider.h"
 
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
+#define PAGE_SHIFT	12u	 /* a hole is no smaller than this on any machine */
 
 /* What fabric_remote.local points to. */
 struct mapping {
-	const uint64_t *memory;	       /* NULL: unused, or an array */
+	int fd;			       /* of memory; else -1 */
+	const uint64_t *memory;	       /* NULL: read by pread() */
+	uint64_t *known;	       /* bit i: page i of memory holds data */
 	struct fabric_bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
 	uint64_t epoch; /* of its connection */
@@ -86,16 +95,41 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 			f->target);
 		return err;
 	}
-	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
+	*m = (struct mapping){.fd = -1, .array = array, .bytes = size, .epoch = epoch};
 	return 0;
+}
+
+static void mapping_drop(struct mapping *m)
+{
+	if (m->memory)
+		munmap((void *)m->memory, m->bytes);
+	if (m->array.scratch)
+		fabric_bpf_array_close(&m->array);
+	if (m->fd >= 0)
+		close(m->fd);
+	free(m->known);
+	*m = (struct mapping){.fd = -1};
+}
+
+/* No holes can be made in it any more. */
+static int map(struct fabric *f, struct mapping *m)
+{
+	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);
+
+	if (memory == MAP_FAILED) {
+		fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+		return -errno;
+	}
+	m->memory = memory;
+	m->known = calloc((m->bytes >> PAGE_SHIFT) / 64 + 1, sizeof(*m->known));
+	return m->known ? 0 : -ENOMEM;
 }
 
 /* Validates and maps what the agent sent. 0 or -errno. */
 static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
+	int seals = fcntl(fd, F_GET_SEALS), err = 0;
 	struct stat st;
-	void *memory;
 
 	if (seals < 0)
 		return mapping_array(f, m, fd, size, epoch);
@@ -111,22 +145,14 @@ static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t si
 			      (unsigned long long)size, (unsigned long long)st.st_size);
 		return -EINVAL;
 	}
-	memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED) {
-		fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+	*m = (struct mapping){.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = size, .epoch = epoch};
+	if (m->fd < 0)
 		return -errno;
-	}
-	*m = (struct mapping){.memory = memory, .bytes = size, .epoch = epoch};
-	return 0;
-}
-
-static void mapping_drop(struct mapping *m)
-{
-	if (m->memory)
-		munmap((void *)m->memory, m->bytes);
-	if (m->array.scratch)
-		fabric_bpf_array_close(&m->array);
-	*m = (struct mapping){0};
+	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		err = map(f, m);
+	if (err)
+		mapping_drop(m);
+	return err;
 }
 
 /*
@@ -143,6 +169,91 @@ static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 	}
 	while (words--)
 		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
+}
+
+static void copy_from(const struct mapping *m, uint64_t offset, uint32_t length, void *to)
+{
+	const uint8_t *from = (const uint8_t *)m->memory + offset;
+
+	if (((uintptr_t)from | (uintptr_t)to | length) & 7)
+		memcpy(to, from, length);
+	else
+		copy_words(to, (const uint64_t *)from, length / 8);
+}
+
+static bool is_known(const struct mapping *m, uint64_t page)
+{
+	return m->known[page / 64] >> page % 64 & 1;
+}
+
+/*
+ * Finds the pages that hold data from offset on: up to *end they all do, or, if it returns false,
+ * none did. The kernel counts a page as data once it was written.
+ */
+static bool find_data(struct mapping *m, uint64_t offset, uint64_t *end)
+{
+	off_t data = lseek(m->fd, (off_t)offset, SEEK_DATA), hole;
+
+	if (data < 0 || (uint64_t)data > offset) {
+		*end = data < 0 ? m->bytes : BASE_MIN((uint64_t)data, m->bytes);
+		return false;
+	}
+	hole = lseek(m->fd, data, SEEK_HOLE);
+	*end = hole <= data ? m->bytes : BASE_MIN((uint64_t)hole, m->bytes);
+	for (uint64_t p = offset >> PAGE_SHIFT; p << PAGE_SHIFT < *end; p++)
+		m->known[p / 64] |= 1ull << p % 64;
+	return true;
+}
+
+/* Some pages of it were not known to hold data. */
+static void copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+{
+	while (length) {
+		uint64_t page = offset >> PAGE_SHIFT, end = (page + 1) << PAGE_SHIFT;
+		bool data = is_known(m, page) || find_data(m, page << PAGE_SHIFT, &end);
+		uint32_t n = (uint32_t)BASE_MIN((uint64_t)length, end - offset);
+
+		if (data)
+			copy_from(m, offset, n, to);
+		else
+			memset(to, 0, n);
+		offset += n;
+		to += n;
+		length -= n;
+	}
+}
+
+static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+{
+	while (length) {
+		ssize_t n = pread(m->fd, to, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		offset += (uint64_t)n;
+		to += n;
+		length -= (uint32_t)n;
+	}
+	return 0;
+}
+
+static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
+{
+	uint64_t page = offset >> PAGE_SHIFT, last = (offset + length - 1) >> PAGE_SHIFT;
+
+	if (m->array.scratch)
+		return fabric_bpf_array_read(&m->array, offset, length, to);
+	if (!m->memory)
+		return read_by_call(m, offset, length, to);
+	while (page <= last && is_known(m, page))
+		page++;
+	if (page > last)
+		copy_from(m, offset, length, to);
+	else
+		copy_slowly(m, offset, length, to);
+	return 0;
 }
 
 /* ---- the socket ---- */
@@ -405,8 +516,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 {
 	for (uint32_t i = 0; i < count; i++) {
 		struct fabric_read *r = &reads[i];
-		const struct mapping *m = r->remote->local;
-		const uint8_t *from;
+		struct mapping *m = r->remote->local;
 
 		if (!m || m->epoch != f->epoch) {
 			fabric_finish(f, r, -EACCES);
@@ -417,18 +527,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 			continue;
 		}
 		f->stats.work_requests++;
-		if (m->array.scratch) {
-			fabric_finish(
-				f, r,
-				fabric_bpf_array_read(&m->array, r->offset, r->length, r->to));
-			continue;
-		}
-		from = (const uint8_t *)m->memory + r->offset;
-		if (((uintptr_t)from | (uintptr_t)r->to | r->length) & 7)
-			memcpy(r->to, from, r->length);
-		else
-			copy_words(r->to, (const uint64_t *)from, r->length / 8);
-		fabric_finish(f, r, 0);
+		fabric_finish(f, r, copy(m, r->offset, r->length, r->to));
 	}
 	f->stats.doorbells++;
 	return count;
@@ -466,7 +565,7 @@ static int shm_init(struct fabric *f, const char *target)
 	const char *path = path_of(target);
 	size_t length = strlen(path);
 
-	s->sock = -1;
+	s->sock = s->directory.fd = -1;
 	if (!length || length >= sizeof(s->address.sun_path)) {
 		fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
 			      sizeof(s->address.sun_path) - 1);

@@ -203,7 +203,6 @@ struct region_schema {
 	size_t special_count, special_capacity;
 
 	/* private to schema.c and values.c */
-	uint64_t key[2]; /* random key of the hash table */
 	size_t capacity;
 	struct region_schema_slot *slots; /* by name and labels */
 	size_t slot_count;

@@ -138,7 +138,7 @@ OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
 /* With the region's labels and instance_id, by which two regions of one process differ. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
-	struct region_text_label labels[SL_LABELS_MAX + 3];
+	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
 	const struct collect_region *r;
 	char instance[20];
 	uint32_t n = 0;
