@@ -11,10 +11,11 @@ uint64_t base_share_limit(const struct base_share *s, uint64_t held, bool truste
 	uint64_t open = free > s->reserve ? free - s->reserve : 0;
 	/* After it takes w, it holds held + w, and open - w are free. */
 	uint64_t share = open > held ? held + (open - held) / 2 : held;
-	uint64_t first = BASE_MIN(free, BASE_MAX(s->capacity / FIRST, (uint64_t)1));
+	uint64_t first = s->capacity < FIRST ? 1 : s->capacity / FIRST;
 
 	if (trusted)
 		return held + free;
+	first = BASE_MIN(first, free);
 	return held ? share : BASE_MAX(share, first);
 }
 
