@@ -187,7 +187,7 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_busy_seconds", COUNTER, "seconds",
 	 "Time that a worker spent reading and decoding, without waiting.", busy},
 	{"sidelight_collector_conflicts", GAUGE, "",
-	 "Series left out of the exposition because they contradict older ones, by cause.",
+	 "Series left out of the exposition because they contradict earlier ones, by cause.",
 	 conflicts},
 	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
 	 expired},
