@@ -386,8 +386,8 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 	}
 	for (size_t i = 0; i < ROUTES; i++) {
 		rest->bound[i] = (struct rest_bound){a, &routes[i]};
-		err = http_route(rest->http, routes[i].method, routes[i].path, on_request,
-				 &rest->bound[i]);
+		err = http_route(rest->http, routes[i].method, routes[i].path, HTTP_READER,
+				 on_request, &rest->bound[i]);
 		if (err) {
 			snprintf(error, bytes, "route %s: %s", routes[i].path, strerror(-err));
 			goto err;

@@ -191,8 +191,8 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 	int err;
 
 	if (h) {
-		err = http_route(h, "GET", "/-/healthy", healthy, NULL)
-			      ?: http_route(h, "GET", "/-/ready", ready, c);
+		err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, healthy, NULL)
+			      ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, ready, c);
 		err = err ?: export_route(h, "/metrics", source) ?: api_register(h, c);
 		err = err ?: (tracer ? api_traces(h, tracer) : 0);
 		err = err ?: (stores ? api_dta(h, stores) : 0);
