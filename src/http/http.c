@@ -279,6 +279,7 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
 	h->opts.threads = opts->threads ? opts->threads : 2;
 	h->opts.listen = NULL; /* the caller's */
+	h->refused = opts->refused ? opts->refused : h->own_refused;
 	e = http_listen(h, opts->listen ? opts->listen : "", error, error_bytes);
 	if (!e) {
 		e = http_access_init(h, error, error_bytes);

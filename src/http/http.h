@@ -66,6 +66,7 @@ struct http_opts {
 	 */
 	void (*identify)(void *arg, int socket, struct http_caller *caller);
 	void *identify_arg;
+	uint64_t *refused; /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
 };
 
 /*

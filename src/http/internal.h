@@ -76,9 +76,9 @@ struct http {
 	struct http_peer *peers;
 	struct http_packed *packed;
 
-	uint32_t open;			 /* connections of peers; relaxed */
-	uint32_t sockets;		 /* the same, and those being closed; relaxed */
-	uint64_t refused[HTTP_REFUSALS]; /* relaxed */
+	uint32_t open;	  /* connections of peers; relaxed */
+	uint32_t sockets; /* the same, and those being closed; relaxed */
+	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* relaxed */
 };
 
 struct http_header {
