@@ -85,6 +85,14 @@ bool agent_uid_trusted(const struct agent *a, uid_t uid)
 	return uid == 0 || uid == a->uid;
 }
 
+bool agent_uid_consumes(const struct agent *a, uid_t uid)
+{
+	for (size_t i = 0; i < a->o.consumer_count; i++)
+		if (a->consumers[i] == uid)
+			return true;
+	return agent_uid_trusted(a, uid);
+}
+
 /* ---- set-up and tear-down ---- */
 
 void agent_bury(struct agent *a)

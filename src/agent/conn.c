@@ -304,11 +304,8 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 
 static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
-	if (!c->publish_only && agent_uid_trusted(a, c->peer->uid))
+	if (!c->publish_only && agent_uid_consumes(a, c->peer->uid))
 		return true;
-	for (size_t i = 0; !c->publish_only && i < a->o.consumer_count; i++)
-		if (a->consumers[i] == c->peer->uid)
-			return true;
 	c->hang_up = true;
 	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
 		      c->publish_only

@@ -112,6 +112,7 @@ void agent_wake(struct agent *a); /* another thread changed a deadline */
 struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make);
 void agent_uid_drop(struct agent_uid_count *u);
 bool agent_uid_trusted(const struct agent *a, uid_t uid);
+bool agent_uid_consumes(const struct agent *a, uid_t uid); /* may read all regions */
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
 {

@@ -12,8 +12,8 @@
 
 struct agent_rest_request {
 	const char *method, *path;
-	const char *variable;					  /* what matches {} in the route */
-	const char *content_type, *origin, *host, *authorization; /* headers, or NULL */
+	const char *variable;			/* what matches {} in the route */
+	const struct agent_rest_caller *caller; /* NULL: the agent's own user */
 	const void *body;
 	size_t bytes;
 };

@@ -127,6 +127,10 @@ static void make_metrics(struct agent_self *s)
 	for (int i = 0; i < DROP_COUNT; i++)
 		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
 							      agent_drop_names[i]);
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		s->counter[OFFSET(rest_refused) / 8 + i] =
+			counter(s, "rest_refused", "REST requests and connections refused",
+				http_refusal_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);

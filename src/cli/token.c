@@ -25,7 +25,7 @@ static const char *folder(size_t i, char out[PATH_MAX])
 		snprintf(out, PATH_MAX, "%.*s", from ? (int)strcspn(from, ":") : 0, from ?: "");
 		break;
 	case 1:
-		snprintf(out, PATH_MAX, "%s", geteuid() ? "" : "/run/sidelight");
+		snprintf(out, PATH_MAX, "%s", "/run/sidelight-collect");
 		break;
 	case 2:
 		snprintf(out, PATH_MAX, "%s%s", from ?: "", from && *from ? "/sidelight" : "");
@@ -80,7 +80,7 @@ char *cli_token_leave(const char *address, const char *token)
 	for (size_t i = 0; folder(i, at); i++) {
 		if (!*at)
 			continue;
-		mkdir(at, i == 1 ? 0755 : 0700);
+		mkdir(at, 0700);
 		if (!private(at) || asprintf(&path, "%s/collect-%s.token", at, address) < 0)
 			continue;
 		if (!write_to(path, token))

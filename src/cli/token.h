@@ -2,7 +2,7 @@
 /*
  * token.h - the token by which the user who runs a collector changes its stores: drawn at its start
  * and left in a file of the runtime directory that this user alone can read, where the commands of
- * the same user find it. Runtime directories are $RUNTIME_DIRECTORY, of root /run/sidelight,
+ * the same user find it. Runtime directories are $RUNTIME_DIRECTORY, /run/sidelight-collect,
  * $XDG_RUNTIME_DIR/sidelight and /tmp/sidelight-UID; one that others may write to is not used.
  */
 #ifndef SL_CLI_TOKEN_H

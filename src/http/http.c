@@ -214,6 +214,8 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	if (c->next)
 		c->next->link = c->link;
 	pthread_mutex_unlock(&h->lock);
+	if (h->is_unix && h->opts.forget)
+		h->opts.forget(h->opts.identify_arg, &c->caller);
 	free(c);
 	*context = NULL;
 }

@@ -27,7 +27,7 @@ struct http_caller {
 	uid_t uid; /* (uid_t)-1: TCP */
 	pid_t pid; /* 0: TCP, or not visible from here */
 	enum http_role role;
-	uint64_t key; /* for the handlers; set by identify() */
+	void *of; /* for handlers: identify() sets it, forget() frees it */
 };
 
 /*
@@ -61,10 +61,11 @@ struct http_opts {
 	const char *const *allow_hosts;
 	size_t allow_host_count;
 	/*
-	 * Sets role and key of a unix socket's caller, whose uid and pid are set, as it connects.
+	 * Sets role and .of of a unix socket's caller, whose uid and pid are set, as it connects.
 	 * NULL: root and the server's user are HTTP_ADMIN, others HTTP_READER.
 	 */
 	void (*identify)(void *arg, int socket, struct http_caller *caller);
+	void (*forget)(void *arg, struct http_caller *caller); /* as it disconnects; or NULL */
 	void *identify_arg;
 	uint64_t *refused; /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
 };

@@ -48,7 +48,7 @@ int http_is_local(const char *listen, char *error, size_t error_bytes)
 	uint16_t port;
 
 	if (is_unix(listen))
-		return listen[UNIX_PATH] == '/' ? 1 : malformed(listen, error, error_bytes);
+		return listen[UNIX_PATH] ? 1 : malformed(listen, error, error_bytes);
 	if (base_parse_address(listen, host, sizeof(host), &port))
 		return malformed(listen, error, error_bytes);
 	return !*host || !strcasecmp(host, "localhost") ||
