@@ -53,7 +53,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	}
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
-		/* Nobody connects before listen(): the mode is right by then. */
+		/* No connection comes before listen(): the mode is right by then. */
 		if (!chmod(path, mode) && !listen(fd, SOMAXCONN))
 			return fd;
 		err = errno;

@@ -362,7 +362,7 @@ static int status(void)
 
 /* ---- changes ---- */
 
-/* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. Exits if it is none. */
+/* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. */
 static int change(const struct base_command *self, const char *what, char *const *words, size_t n)
 {
 	const bool resize = !strcmp(what, "resize"), reload = !strcmp(what, "reload");

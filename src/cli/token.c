@@ -39,7 +39,7 @@ static const char *folder(size_t i, char out[PATH_MAX])
 	return out;
 }
 
-/* Nobody but this user and root may put files there. */
+/* Only this user and root may put files there. */
 static bool private(const char *path)
 {
 	struct stat st;

@@ -17,7 +17,7 @@ struct http_request;
 
 /* What a route requires, and what a request has. */
 enum http_role {
-	HTTP_PUBLIC, /* anybody who can connect */
+	HTTP_PUBLIC, /* any client */
 	HTTP_READER, /* sees what the server knows */
 	HTTP_ADMIN,  /* changes its state */
 };
@@ -50,7 +50,7 @@ struct http_opts {
 
 	/*
 	 * Bearer tokens (RFC 6750). Without one for readers, loopback reads without, and http_new()
-	 * refuses other addresses unless open is set. Nobody changes state by TCP without one for
+	 * refuses other addresses unless open is set. State does not change by TCP without one for
 	 * admins, who are readers, too.
 	 */
 	const char *reader_token_file, *admin_token_file;
@@ -83,8 +83,8 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 /*
  * path: exact ("/health"), with one variable segment ("/rdma/qp/{}", "/rdma/qp/{}/connect"), or
  * with the rest as the variable ("/apis/{*}"). Other methods of a path are answered 405 with Allow,
- * unknown paths 404. Whoever lacks the role is answered 401 or 403 (access.c). 0, -EINVAL, -ENOSPC,
- * -ENOMEM, or -EBUSY after the start.
+ * unknown paths 404. A request without the role is answered 401 or 403 (access.c). 0, -EINVAL,
+ * -ENOSPC, -ENOMEM, or -EBUSY after the start.
  */
 int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
 	       http_handler fn, void *arg);

@@ -77,7 +77,7 @@ static uid_t user_of(struct http *h, const struct sockaddr_storage *theirs,
 	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
 	    got.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
 		return (uid_t)-1;
-	/* A socket that nobody has open any more is said to be root's. */
+	/* Of a socket without an open descriptor the kernel says that it is root's. */
 	return got.msg.idiag_state == TCP_ESTABLISHED && got.msg.idiag_inode ? got.msg.idiag_uid
 									     : (uid_t)-1;
 }
