@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 
+from support.browser import Browser, NoBrowser
 from support.http import request
-from support.process import Part, case, check, poll, run, run_cases, skip, wait_until, workdir
+from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
 from support.sidelight import EXE
 
 STORES = '''
@@ -279,6 +280,24 @@ def slow_peers_refuse_no_scrape():
                     check(False, f'scrape {i} beside 256 slow connections from {source}: {e}', c)
                 check(status == 200, f'scrape {i}: {status}', c)
             p.kill()
+
+
+@case
+def page_asks_for_its_token():
+    try:
+        browser = Browser()
+    except NoBrowser as why:
+        skip(str(why))
+    with Stores('--reader-token-file', token_file()) as c, browser:
+        page = browser.page(f'http://{c.at}/')
+        page.wait("!document.querySelector('#token').hidden", what='the question')
+        for value, then in ((OTHER, 'hidden === false'), (TOKEN, 'hidden === true')):
+            page.click('#token-value')
+            page.type('#token-value', value)
+            page.click('#token button')
+            page.wait("document.querySelector('#token-value').value === ''", what='the form')
+            page.wait(f"document.querySelector('#token').{then}", what=f'after {value}')
+        page.wait("!document.querySelector('#tab-reports').hidden", what='the data')
 
 
 run_cases()
