@@ -11,6 +11,7 @@
 #include "agent/rdma.h"
 #include "agent/rest.h"
 #include "agent/tcp.h"
+#include "base/relaxed.h"
 #include "http/http.h"
 
 struct rest_route;
@@ -24,6 +25,7 @@ struct rest_bound { /* the argument of a handler */
 struct agent_rest {
 	struct http *http;
 	struct rest_bound bound[ROUTES];
+	uint64_t refused[HTTP_REFUSALS]; /* of src/http: relaxed */
 };
 
 /* ---- read-only routes ---- */
@@ -280,8 +282,7 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 			      .admin_token_file = a->o.rest_token_file,
 			      .identify = identify,
 			      .forget = forget,
-			      .identify_arg = a,
-			      .refused = a->n.rest_refused};
+			      .identify_arg = a};
 	struct agent_rest *rest;
 	int err;
 
@@ -293,6 +294,7 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 	rest = calloc(1, sizeof(*rest));
 	if (!rest)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
+	o.refused = rest->refused;
 	rest->http = http_new(&o, error, bytes);
 	if (!rest->http) {
 		err = -errno;
@@ -330,6 +332,12 @@ void agent_rest_fini(struct agent *a)
 	http_free(a->rest->http);
 	free(a->rest);
 	a->rest = NULL;
+}
+
+void agent_rest_count(struct agent *a)
+{
+	for (int i = 0; a->rest && i < HTTP_REFUSALS; i++)
+		a->n.rest_refused[i] = relaxed_load(a->rest->refused[i]);
 }
 
 const char *agent_rest(const struct agent *a)

@@ -14,6 +14,7 @@
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/self.h"
 #include "agent/tcp.h"
 
@@ -191,6 +192,7 @@ void agent_self_sync(struct agent *a)
 
 	if (!s)
 		return;
+	agent_rest_count(a);
 	sent = (const uint64_t *)&s->sent;
 	agent_tcp_use(a, &tcp);
 	for (size_t i = 0; i < WORDS; i++)

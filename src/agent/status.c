@@ -17,6 +17,7 @@
 #include "agent/build.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/status.h"
 #include "agent/verdict.h"
 
@@ -105,10 +106,12 @@ static json_t *status_json(const struct agent *a)
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = status_json(a);
 	struct stat st;
+	json_t *j;
 	int fd, ro;
 
+	agent_rest_count(a);
+	j = status_json(a);
 	if (!j)
 		return -ENOMEM;
 	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -103,33 +103,45 @@ static bool token_right(const char *token, const char *authorization)
 
 /* ---- Host and Origin ---- */
 
+/* The host of "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
+static void host_of(const char *authority, char out[256])
+{
+	size_t n = *authority == '[' ? strcspn(++authority, "]") : strcspn(authority, ":");
+
+	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
+}
+
+/* One of the operator's names for this server, as a proxy before it may have. */
+static bool is_own_name(const struct http *h, const char *name)
+{
+	for (size_t i = 0; i < h->opts.allow_host_count; i++)
+		if (!strcasecmp(name, h->opts.allow_hosts[i]))
+			return true;
+	return false;
+}
+
 /* Whether Host is a name that only this server's users choose. */
 static bool host_allowed(const struct http *h, const char *host)
 {
 	unsigned char addr[16];
 	char name[256];
-	size_t n;
 
 	if (!host || h->is_unix || (!h->local && !h->opts.allow_host_count))
 		return true;
-	n = *host == '[' ? strcspn(++host, "]") : strcspn(host, ":");
-	if (n >= sizeof(name))
-		return false;
-	memcpy(name, host, n);
-	name[n] = 0;
-	for (size_t i = 0; i < h->opts.allow_host_count; i++)
-		if (!strcasecmp(name, h->opts.allow_hosts[i]))
-			return true;
-	return !strcasecmp(name, "localhost") || inet_pton(AF_INET, name, addr) == 1 ||
-	       inet_pton(AF_INET6, name, addr) == 1;
+	host_of(host, name);
+	return is_own_name(h, name) || !strcasecmp(name, "localhost") ||
+	       inet_pton(AF_INET, name, addr) == 1 || inet_pton(AF_INET6, name, addr) == 1;
 }
 
-static bool same_origin(const char *origin, const char *host)
+static bool same_origin(const struct http *h, const char *origin, const char *host)
 {
 	const char *authority = strstr(origin, "://");
+	char name[256];
 
-	return host && authority && !strncasecmp(origin, "http", 4) &&
-	       !strcasecmp(authority + 3, host);
+	if (!authority || strncasecmp(origin, "http", 4))
+		return false;
+	host_of(authority + 3, name);
+	return (host && !strcasecmp(authority + 3, host)) || is_own_name(h, name);
 }
 
 /* ---- framing ---- */
@@ -219,7 +231,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 		return refuse(
 			req, HOST, 403,
 			"Host is neither localhost nor an address nor a name that is allowed");
-	if (!reads && origin && !same_origin(origin, host))
+	if (!reads && origin && !same_origin(h, origin, host))
 		return refuse(req, ORIGIN, 403,
 			      "requests from other web pages are not accepted (Origin: %.128s)",
 			      origin);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What strangers do to a collector's HTTP: test_access.py SIDELIGHT CASE"""
+import ctypes
 import json
 import os
 import socket
@@ -89,7 +90,9 @@ def state_changes_need_a_token():
             check(status == 401, f'{method} {path} with a wrong token: {status}', c)
             after = c.store('flows'), c.store('bytes')
             for b, a in zip(before, after):
-                check((b['epoch'], b.get('slots')) == (a['epoch'], a.get('slots')), f'{b} became {a}', c)
+                check((b['epoch'], b['objects'][-1]['slots']) == (a['epoch'], a['objects'][-1]['slots']), f'{b} became {a}', c)
+        said = c.ask('GET', '/metrics')[1]
+        check('sidelight_collector_http_refused_total{cause="token"} 6' in said, 'refusals are not counted', c)
     with Stores('--admin-token-file', token_file()) as c:
         for method, path, body in (RESIZE, ROTATE, RELOAD):
             status, answer = c.ask(method, path, body, Authorization=f'Bearer {TOKEN}', **(JSON if body else {}))
@@ -161,6 +164,10 @@ def foreign_host_names_read_nothing():
     with Stores('--allow-host', 'monitor.example') as c:
         check(c.ask('GET', '/metrics', Host='Monitor.Example:443')[0] == 200, 'the name that is allowed', c)
         check(c.ask('GET', '/metrics', Host='evil.example')[0] == 403, 'another name', c)
+        body = b'{"store":"flows","keys":["u32:1"]}'
+        for origin, expected in (('https://monitor.example', 200), ('https://monitor.example.evil.example', 403)):
+            status, answer = c.ask('POST', '/api/v1/dta/query', body, Origin=origin, **JSON)
+            check(status == expected, f'{origin}: {status} {answer}', c)
 
 
 @case
@@ -279,6 +286,26 @@ def slow_peers_refuse_no_scrape():
                 except OSError as e:
                     check(False, f'scrape {i} beside 256 slow connections from {source}: {e}', c)
                 check(status == 200, f'scrape {i}: {status}', c)
+            p.kill()
+
+
+CLONE_NEWNET = 0x40000000
+
+
+@case
+def many_addresses_refuse_no_scrape():
+    """In a network of the test's own: strangers of one address, then of as many as there are connections."""
+    if os.getuid() or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
+        skip('no network namespace')
+    run('ip', 'link', 'set', 'lo', 'up')
+    run('ip', 'route', 'add', 'local', '10.9.0.0/16', 'dev', 'lo')
+    for source in ('10.9.1.1', '10.9.1.*'):
+        with Stores('--open', '--max-connections', '128', listen='10.9.0.1:0') as c:
+            p = slow(c, 256, source, 65534)
+            for i in range(20):
+                for scraper in ('10.9.2.1', '10.9.2.2'):
+                    got = c.raw(b'GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', (scraper, 0))
+                    check(got.startswith('HTTP/1.1 200 '), f'{scraper}, {i}: {got[:200]!r}', c)
             p.kill()
 
 
