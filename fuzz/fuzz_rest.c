@@ -50,8 +50,9 @@ static void one(struct agent *a, const char **p, const char *end)
 	q.bytes = (size_t)(*p - body);
 	if (*p < end)
 		*p += 3;
-	caller.uid = strchr(flags, 'u') ? 1000 : geteuid();
-	caller.trusted = caller.uid == geteuid();
+	caller.id.uid = strchr(flags, 'u') ? 1000 : geteuid();
+	caller.key = agent_tenant_key(&caller.id);
+	caller.trusted = caller.id.uid == geteuid();
 	caller.reader = caller.trusted || strchr(flags, 'c');
 
 	agent_rest_handle(a, &q, &reply);

@@ -26,6 +26,7 @@
 #include "agent/self.h"
 #include "agent/store.h"
 #include "agent/tcp.h"
+#include "agent/tenant.h"
 
 #define MS 1000000ull
 
@@ -54,43 +55,12 @@ void agent_wake(struct agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
-/* ---- use per uid ---- */
-
-struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
-{
-	size_t bucket = uid % (sizeof(a->uids) / sizeof(*a->uids));
-	struct agent_uid_count *u;
-
-	LIST_FOREACH(u, &a->uids[bucket], link)
-	if (u->uid == uid)
-		return u;
-	u = make ? calloc(1, sizeof(*u)) : NULL;
-	if (u) {
-		u->uid = uid;
-		LIST_INSERT_HEAD(&a->uids[bucket], u, link);
-	}
-	return u;
-}
-
-void agent_uid_drop(struct agent_uid_count *u)
-{
-	if (u->regions || u->conns)
-		return;
-	LIST_REMOVE(u, link);
-	free(u);
-}
-
-bool agent_uid_trusted(const struct agent *a, uid_t uid)
-{
-	return uid == 0 || uid == a->uid;
-}
-
-bool agent_uid_consumes(const struct agent *a, uid_t uid)
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t)
 {
 	for (size_t i = 0; i < a->o.consumer_count; i++)
-		if (a->consumers[i] == uid)
+		if (a->consumers[i] == t->id.uid)
 			return true;
-	return agent_uid_trusted(a, uid);
+	return t->trusted;
 }
 
 /* ---- set-up and tear-down ---- */
@@ -106,6 +76,7 @@ void agent_bury(struct agent *a)
 	}
 	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
 		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
+		agent_tenant_put(p->tenant);
 		free(p);
 	}
 }
@@ -150,6 +121,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
 	agent_timer_init(a);
+	agent_tenant_init(a);
 	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
 		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
@@ -359,6 +331,7 @@ int agent_run(struct agent *a, int stop_fd)
 				break;
 			case SOURCE_WAKE:
 				(void)!read(a->wake_fd, &drain, sizeof(drain));
+				agent_conn_resume(a);
 				break;
 			case SOURCE_STOP:
 				stop = true;

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ const char *const agent_drop_names[DROP_COUNT] = {
 
 static void watch(struct agent *a, struct agent_conn *c)
 {
-	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : EPOLLIN);
+	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : c->paused ? 0 : EPOLLIN);
 	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
 
 	if (c->fd < 0 || a->epoll_fd < 0 || events == c->events)
@@ -47,19 +48,15 @@ static void watch(struct agent *a, struct agent_conn *c)
 struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *peer,
 				  bool publish_only)
 {
-	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
-	struct agent_conn *c = u ? calloc(1, sizeof(*c)) : NULL;
+	struct agent_conn *c = calloc(1, sizeof(*c));
 
-	if (!c) {
-		if (u)
-			agent_uid_drop(u);
+	if (!c)
 		return NULL;
-	}
 	c->source.kind = SOURCE_CONN;
 	c->fd = fd;
 	c->peer = peer;
 	c->publish_only = publish_only;
-	u->conns++;
+	peer->tenant->conns++;
 	peer->conn = c;
 	a->conn_count++;
 	a->n.connections++;
@@ -73,7 +70,6 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
 	struct agent_region *r, *next;
-	struct agent_uid_count *u;
 
 	if (c->gone)
 		return;
@@ -85,20 +81,15 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 		free(c->out[i]);
 	}
 	c->out_count = 0;
-	if (c->fd >= 0) {
-		close(c->fd); /* epoll forgets it: the agent never duplicates it */
-		c->fd = -1;
-	}
+	if (c->fd >= 0)
+		agent_closer_hang_up(a, c->peer->tenant, c->fd);
+	c->fd = -1;
 	TAILQ_REMOVE(&a->conns, c, link);
 	TAILQ_INSERT_TAIL(&a->graveyard, c, link);
 	a->conn_count--;
 	if (c->role == ROLE_CONSUMER)
 		a->consumer_conns--;
-	u = agent_uid_find(a, c->peer->uid, false);
-	if (u) {
-		u->conns--;
-		agent_uid_drop(u);
-	}
+	c->peer->tenant->conns--;
 	c->peer->conn = NULL;
 	for (r = TAILQ_FIRST(&c->peer->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
@@ -115,7 +106,7 @@ static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 		return;
 	a->n.dropped[why]++;
 	base_log_limited(BASE_WARN, AGENT_LOG, "connection dropped cause=%s pid=%d uid=%d",
-			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->uid);
+			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->tenant->id.uid);
 	agent_conn_close(a, c);
 }
 
@@ -257,8 +248,8 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	va_end(ap);
 	agent_refused_count(a, cause);
 	base_log_limited(BASE_WARN, AGENT_LOG, "refused cause=%s pid=%d uid=%d: %s",
-			 agent_refusal_names[cause], (int)c->peer->pid, (int)c->peer->uid,
-			 no.reason);
+			 agent_refusal_names[cause], (int)c->peer->pid,
+			 (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
@@ -295,7 +286,8 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 
 static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_id *say)
 {
-	struct agent_region *r = agent_region_by_instance(a, say->id);
+	struct agent_region *r =
+		agent_region_by_instance(a, agent_tenant_instance(c->peer->tenant, say->id));
 
 	/* A refused region has no entry. Another connection's region is ignored. */
 	if (r && r->conn == c)
@@ -304,14 +296,18 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 
 static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
-	if (!c->publish_only && agent_uid_consumes(a, c->peer->uid))
+	const struct agent_tenant *t = c->peer->tenant;
+	char name[AGENT_TENANT_NAME];
+
+	if (!c->publish_only && agent_tenant_consumes(a, t))
 		return true;
 	c->hang_up = true;
+	if (c->publish_only)
+		return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
+			      "this socket is for publishers only");
 	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-		      c->publish_only
-			      ? "this socket is for publishers only"
-			      : "uid %d may not read regions: start the agent with --consumer-uid",
-		      (int)c->peer->uid);
+		      "%s may not read regions: start the agent with --consumer-uid %u",
+		      agent_tenant_name(t, name), (unsigned int)t->id.uid);
 }
 
 static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
@@ -337,7 +333,7 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		       (unsigned long long)say->id);
 	} else {
 		is = (struct sl_msg_region){
-			.id = r->id, .instance = r->info->instance, .size = r->info->size};
+			.id = r->id, .instance = r->instance, .size = r->info->size};
 		a->n.opened++;
 		reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 	}
@@ -413,9 +409,11 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
+	struct agent_tenant *tenant = c->peer->tenant; /* outlives the connection */
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
 
+	tenant->refs++;
 	a->n.packets++;
 	if (bytes >= sizeof(msg))
 		memcpy(&msg, data, sizeof(msg));
@@ -459,7 +457,8 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	}
 out:
 	if (fd >= 0)
-		agent_closer_close(a, fd);
+		agent_closer_close(a, tenant, fd);
+	agent_tenant_put(tenant);
 }
 
 /* ---- receiving ---- */
@@ -468,44 +467,35 @@ out:
 static int receive(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
-	/* Room for exactly one descriptor: the kernel drops further ones and sets MSG_CTRUNC. */
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.buf,
-			     .msg_controllen = agent_closer_ready(a) ? CMSG_LEN(sizeof(int)) : 0};
-	struct cmsghdr *cm;
-	bool extra = false;
-	int fd = -1;
+	const struct agent_tenant *t = c->peer->tenant;
+	struct base_fds fds;
+	bool extra;
 	ssize_t n;
 
-	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (!agent_closer_may_take(a, t)) {
+		a->n.paused++;
+		c->paused = true;
+		watch(a, c);
+		return 0;
+	}
+	/* Room for all descriptors: those without it would be closed here, which may hang. */
+	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
 	 * A peer that closes without reading its answer resets the connection. The kernel reports
 	 * that once, before the packets that were sent earlier, which may hold a CLOSE.
 	 */
-	if (n < 0 && errno == ECONNRESET)
+	if (n == -ECONNRESET)
 		return 1;
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	cm = msg.msg_controllen ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS &&
-	    cm->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(cm), sizeof(int));
-	if (msg.msg_flags & MSG_CTRUNC) { /* or the agent's descriptor table is full */
-		a->n.extra_fds++;
-		extra = true;
-	}
-	if (n == 0) { /* end of stream; an empty packet looks the same */
-		if (fd >= 0)
-			agent_closer_close(a, fd);
+		return n == -EAGAIN ? 0 : -1;
+	extra = fds.count > 1 || (fds.truncated && n <= SL_MSG_MAX);
+	a->n.extra_fds += extra;
+	/* An empty packet looks like the end of the stream. */
+	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
+		agent_closer_close(a, t, fds.fd[i]);
+	if (n == 0)
 		return -1;
-	}
-	agent_conn_packet(a, c, data, (size_t)n, fd, extra);
+	agent_conn_packet(a, c, data, (size_t)n, fds.count ? fds.fd[0] : -1, extra);
 	return 1;
 }
 
@@ -513,7 +503,7 @@ static void receive_most(struct agent *a, struct agent_conn *c, int packets)
 {
 	int got = 1;
 
-	while (packets-- && got > 0 && !c->gone && !c->out_count)
+	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused)
 		got = receive(a, c);
 	if (got < 0 && !c->gone)
 		agent_conn_close(a, c);
@@ -537,58 +527,95 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		if (c->gone || c->out_count)
 			return;
 	}
+	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR))
+		agent_conn_close(a, c);
 	receive_most(a, c, PACKETS_PER_EVENT);
 }
 
-static void turn_away(struct agent *a, int fd, const char *why)
+void agent_conn_resume(struct agent *a)
+{
+	struct agent_conn *c;
+
+	TAILQ_FOREACH(c, &a->conns, link)
+	if (c->paused && agent_closer_may_take(a, c->peer->tenant)) {
+		c->paused = false;
+		watch(a, c);
+	}
+}
+
+static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, const char *why)
 {
 	const struct sl_msg msg = message(SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused));
 	struct sl_msg_refused no = {.error = EUSERS};
-	char drain[64];
 
 	snprintf(no.reason, sizeof(no.reason), "%s", why);
 	send_message(fd, &msg, &no, -1);
-	/* Unread packets would reset the connection and hide the answer. */
-	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
-		;
-	close(fd);
+	agent_closer_hang_up(a, t, fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;
-	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away: %s", why);
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away uid=%d: %s", (int)t->id.uid,
+			 why);
+}
+
+/* Turns away whoever has more than its share. */
+static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
+{
+	const struct agent_use u = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
+	char why[160], name[AGENT_TENANT_NAME];
+
+	if (u.held + 1 <= u.limit)
+		return false;
+	if (t->trusted)
+		snprintf(why, sizeof(why),
+			 "all %" PRIu64 " connections are in use: raise "
+			 "--max-regions",
+			 u.all.capacity);
+	else
+		snprintf(why, sizeof(why),
+			 "%s has %" PRIu64 " of %" PRIu64 " connections, its share is %" PRIu64
+			 ": close some, or raise "
+			 "--max-regions",
+			 agent_tenant_name(t, name), u.held, u.all.capacity, u.limit);
+	turn_away(a, fd, t, why);
+	return true;
+}
+
+/* Without a spare descriptor the socket would stay readable for ever. */
+static int accept_without_room(struct agent *a, int listen_fd)
+{
+	int fd;
+
+	if (a->spare_fd < 0)
+		return -1;
+	close(a->spare_fd);
+	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	a->spare_fd = -1;
+	return fd;
 }
 
 void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
 {
 	for (int i = 0; i < PACKETS_PER_EVENT; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
 		struct agent_peer *peer;
-		struct agent_uid_count *u;
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
-			/* Without a spare descriptor the socket would stay readable for ever. */
-			close(a->spare_fd);
-			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-			if (fd >= 0)
-				turn_away(a, fd, "no descriptor left: raise LimitNOFILE");
-			a->spare_fd = fcntl(a->epoll_fd, F_DUPFD_CLOEXEC, 0);
-			return;
-		}
+		if (full)
+			fd = accept_without_room(a, listen_fd);
 		if (fd < 0)
 			return;
 		peer = agent_peer_new(a, fd);
-		if (!peer) {
+		if (full && peer)
+			turn_away(a, fd, peer->tenant, "no descriptor left: raise LimitNOFILE");
+		else if (peer && !crowded(a, fd, peer->tenant)) {
+			if (agent_conn_new(a, fd, peer, publish_only))
+				continue;
+			agent_closer_hang_up(a, peer->tenant, fd);
+		} else if (!peer) {
 			close(fd);
-			return;
 		}
-		u = agent_uid_find(a, peer->uid, false);
-		if (a->conn_count >= a->conn_max)
-			turn_away(a, fd, "too many connections: raise --max-regions");
-		else if (u && !agent_uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2)
-			turn_away(a, fd, "too many connections of this uid");
-		else if (agent_conn_new(a, fd, peer, publish_only))
-			continue;
-		else
-			close(fd);
 		agent_peer_put(a, peer);
+		if (a->spare_fd < 0)
+			a->spare_fd = fcntl(a->epoll_fd, F_DUPFD_CLOEXEC, 0);
 	}
 }

@@ -23,6 +23,7 @@ struct agent_conn {
 	bool publish_only; /* accepted on --publish-socket */
 	bool gone;	   /* freed at the end of the batch */
 	bool hang_up;	   /* close once the answers are sent */
+	bool paused;	   /* not read from: agent_closer_may_take() */
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
 	struct agent_timer timer; /* SILENT or BLOCKED */
@@ -38,6 +39,7 @@ void agent_conn_close(struct agent *a, struct agent_conn *c);
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
 void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only);
 void agent_conn_timer(struct agent *a, struct agent_timer *t);
+void agent_conn_resume(struct agent *a); /* reads paused connections that may be read again */
 /* Reads what waits in the socket; closes the connection when the peer has hung up. */
 void agent_conn_drain(struct agent *a, struct agent_conn *c);
 /* Handles one packet. Takes fd over (-1: none); extra: more than one descriptor came. */

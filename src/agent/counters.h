@@ -43,7 +43,7 @@ struct agent_counters {
 	uint64_t connections, packets;
 	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
 	uint64_t refused[REFUSED_COUNT], dropped[DROP_COUNT];
-	uint64_t lines_repaired, lost_connections, extra_fds;
+	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	uint64_t rest_refused[HTTP_REFUSALS]; /* by src/http, as of agent_rest_count() */
@@ -57,7 +57,7 @@ struct agent_counter_info {
 	size_t offset; /* in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 31
+#define AGENT_COUNTERS 34
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

@@ -43,13 +43,6 @@ struct agent_source { /* what epoll's data points to */
 	enum agent_source_kind kind;
 };
 
-struct agent_uid_count {
-	uid_t uid;
-	uint32_t regions, conns;
-	uint64_t bytes;
-	LIST_ENTRY(agent_uid_count) link;
-};
-
 struct agent_closer;
 struct agent_conn;
 struct agent_mr;
@@ -60,6 +53,7 @@ struct agent_region;
 struct agent_rest;
 struct agent_self;
 struct agent_tcp;
+struct agent_tenant;
 
 struct agent {
 	pthread_mutex_t lock;
@@ -79,7 +73,10 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
-	LIST_HEAD(, agent_uid_count) uids[64];
+	LIST_HEAD(, agent_tenant) tenants[64];
+	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
+	unsigned long cgroup_number;
+	uint64_t own_place; /* hash of the agent's own container; 0: none */
 
 	struct agent_directory dir;
 	struct agent_region **slots; /* [slot_count] */
@@ -96,7 +93,6 @@ struct agent {
 
 	uint64_t *verdict_board; /* lines by slot; NULL: without --rdma */
 	struct agent_closer *closer;
-	pthread_t closer_thread;
 	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* by microservice */
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
@@ -109,10 +105,8 @@ struct agent {
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* another thread changed a deadline */
-struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make);
-void agent_uid_drop(struct agent_uid_count *u);
-bool agent_uid_trusted(const struct agent *a, uid_t uid);
-bool agent_uid_consumes(const struct agent *a, uid_t uid); /* may read all regions */
+/* Whether it may read all regions. */
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
 {

@@ -23,7 +23,7 @@ struct proxy_known {	 /* a metric of the region, by cell */
 
 struct agent_proxy {
 	char *microservice;
-	uid_t uid; /* whose it is */
+	uint64_t key; /* of the tenant */
 	uint64_t hash;
 	struct agent_region *region;
 	struct proxy_known *known;
@@ -55,16 +55,6 @@ static void publish_hot(struct agent_region *r)
 
 	p->hot[SL_HOT_CHANGED_NS] = base_realtime_ns();
 	agent_line_store(at(r, HOT), p->hot);
-}
-
-/* The process is the agent; what it uses counts as the caller's. NULL: out of memory. */
-static struct agent_peer *peer_of(struct agent *a, const struct agent_rest_caller *caller)
-{
-	struct agent_peer *peer = agent_peer_self(a);
-
-	if (peer)
-		peer->uid = caller->uid;
-	return peer;
 }
 
 /* The agent owns the memory, and admits it like any other region. */
@@ -120,8 +110,8 @@ static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 		return agent_refuse(why, REFUSED_SYSTEM, -err,
 				    "cannot create a region of %llu bytes: %s",
 				    (unsigned long long)b.size, strerror(-err));
-	munmap(map, b.size); /* admission maps it again, in the arena */
-	peer = peer_of(a, caller);
+	munmap(map, b.size);				/* admission maps it again, in the arena */
+	peer = agent_peer_as(a, getpid(), &caller->id); /* the memory counts as its own */
 	if (peer) {
 		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
 		agent_peer_put(a, peer);
@@ -132,14 +122,14 @@ static int make_region(struct agent *a, const struct agent_rest_caller *caller,
 	return err;
 }
 
-static uint32_t count_of(const struct agent *a, uid_t uid)
+static uint32_t count_of(const struct agent *a, uint64_t key)
 {
 	const struct agent_proxy *p;
 	uint32_t n = 0;
 
 	for (size_t i = 0; i < sizeof(a->proxies) / sizeof(*a->proxies); i++)
 		LIST_FOREACH(p, &a->proxies[i], link)
-	n += p->uid == uid;
+	n += p->key == key;
 	return n;
 }
 
@@ -156,7 +146,7 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 
 	*created = false;
 	LIST_FOREACH(p, bucket(a, h), link)
-	if (p->hash == h && p->uid == caller->uid && !strcmp(p->microservice, microservice))
+	if (p->hash == h && p->key == caller->key && !strcmp(p->microservice, microservice))
 		break;
 	if (p) {
 		*out = p->region;
@@ -168,10 +158,10 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	if (a->proxy_count >= (most ? most : 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
 				    a->proxy_count);
-	if (!caller->trusted && count_of(a, caller->uid) >= (most / PROXIES_PART ?: 1))
+	if (!caller->trusted && count_of(a, caller->key) >= (most / PROXIES_PART ?: 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u microservices, its share of %u",
-				    (int)caller->uid, most / PROXIES_PART ?: 1, most);
+				    (int)caller->id.uid, most / PROXIES_PART ?: 1, most);
 	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
 	if (p) {
@@ -185,7 +175,7 @@ int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
 	if (make_region(a, caller, microservice, metrics, labels, count, &r, why))
 		goto err;
 	p->hash = h;
-	p->uid = caller->uid;
+	p->key = caller->key;
 	p->max = metrics;
 	p->region = r;
 	p->schema = r->info->schema;

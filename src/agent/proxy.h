@@ -11,6 +11,7 @@
 #define SL_AGENT_PROXY_H
 
 #include "agent/region.h"
+#include "agent/tenant.h"
 
 #define PROXY_METRICS	  448u /* one page per stripe */
 #define PROXY_METRICS_MAX 65536u
@@ -20,8 +21,9 @@
 
 /* Who asks: the process at the other end of the unix socket. */
 struct agent_rest_caller {
-	uid_t uid;
-	bool trusted; /* root or the agent's user */
+	struct agent_tenant_id id;
+	uint64_t key; /* of its tenant */
+	bool trusted; /* root or the agent's user, outside of containers */
 	bool reader;  /* may see what belongs to others: trusted, or a consumer */
 };
 

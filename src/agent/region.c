@@ -94,7 +94,7 @@ struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance
 	struct agent_region *r;
 
 	LIST_FOREACH(r, chain(a, a->by_instance, instance), instance_link)
-	if (r->info->instance == instance)
+	if (r->instance == instance)
 		break;
 	return r;
 }
@@ -117,10 +117,29 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 		[SL_ENTRY_ADDR] = key.addr,
 		[SL_ENTRY_LENGTH] = r->info->size,
 		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(key.rkey, r->state, r->info->kind),
-		[SL_ENTRY_INSTANCE] = r->info->instance,
+		[SL_ENTRY_INSTANCE] = r->instance,
 	};
 
 	agent_directory_set(a, r->slot, cells);
+}
+
+/* Before the entry: whoever sees the entry finds whose it is. */
+static void publish_tenant(struct agent *a, const struct agent_region *r)
+{
+	const struct agent_tenant *t = r->peer->tenant;
+	struct region_tenant is = {
+		.id = r->id,
+		.key = t->key,
+		.instance = r->info->instance,
+		.uid = t->id.uid,
+		.pid = (uint32_t)r->pid,
+		.trusted = t->trusted,
+		.contained = t->id.contained,
+	};
+
+	memcpy(is.container, t->id.container, sizeof(is.container));
+	memcpy(is.pod, t->id.pod, sizeof(is.pod));
+	agent_directory_tenant(a, r->slot, &is);
 }
 
 static void set_state(struct agent *a, struct agent_region *r, enum sl_region_state state)
@@ -235,26 +254,41 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	return 0;
 }
 
+/* Refuses what exceeds the tenant's share of a resource. */
+static int check_share(const struct agent *a, const struct agent_tenant *t,
+		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
+{
+	const struct agent_use u = agent_tenant_use(a, t, resource);
+	bool memory = resource == RESOURCE_MEMORY;
+	char name[AGENT_TENANT_NAME];
+
+	if (t->trusted || u.held + want <= u.limit)
+		return 0;
+	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
+			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
+			    " more, its share is %" PRIu64 ": publish less, or raise --max-%s",
+			    agent_tenant_name(t, name), u.held, u.all.capacity,
+			    memory ? "bytes" : "regions", want, u.limit,
+			    memory ? "memory" : "regions");
+}
+
 /* Retires the region longest in grace if it takes the room. */
-static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
+static int check_room(struct agent *a, uint64_t size, const struct agent_tenant *tenant, bool own,
 		      struct agent_refused *why)
 {
-	struct agent_uid_count *u = agent_uid_find(a, uid, false);
 	bool slots = a->region_count - a->own_count >= a->o.max_regions;
 	uint32_t most = a->o.max_regions_per_uid;
 	struct agent_timer *t;
 
-	if (!own && !most && !agent_uid_trusted(a, uid))
-		most = BASE_MAX(a->o.max_regions / 2, 1u);
-	if (!own && most && u && u->regions >= most)
+	if (!own && most && tenant->regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u regions already (--max-regions-per-uid)",
-				    (int)uid, u->regions);
-	if (!own && u && !agent_uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
-		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-				    "uid %d uses half of --max-memory already", (int)uid);
+				    (int)tenant->id.uid, tenant->regions);
 	if (!slots && a->memory + size <= a->o.max_memory)
-		return 0;
+		return check_share(a, tenant, RESOURCE_REGIONS, 1, why) ||
+				       check_share(a, tenant, RESOURCE_MEMORY, size, why)
+			       ? -1
+			       : 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
 	if (t) {
 		a->n.evicted++;
@@ -275,7 +309,8 @@ static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 static int reattach(struct agent *a, struct agent_region *r, const struct stat *st,
 		    struct agent_conn *conn, struct agent_peer *peer, struct agent_refused *why)
 {
-	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
+	const uint64_t instance = r->instance;
+	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->peer->tenant == peer->tenant;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
 		/* Its hang-up may follow in the same batch of events. */
@@ -286,7 +321,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 			agent_conn_drain(a, old);
 			if (!old->gone)
 				agent_conn_close(a, old);
-			if (agent_region_by_instance(a, r->info->instance) != r)
+			if (agent_region_by_instance(a, instance) != r)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
@@ -325,12 +360,11 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
 {
-	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
 	int err;
 
 	r->map = MAP_FAILED;
 	r->info = malloc(sizeof(*r->info));
-	if (!r->info || !u) {
+	if (!r->info) {
 		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
@@ -344,6 +378,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		      : check_header(r->map, say, r->info, why))
 		goto err;
 
+	r->instance = agent_tenant_instance(peer->tenant, r->info->instance);
 	while (a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint])
 		a->slot_free_hint++;
 	r->slot = a->slot_free_hint;
@@ -359,16 +394,16 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	a->last_id++;
 	a->slots[r->slot] = r;
 	a->region_count++;
-	u->regions++;
-	u->bytes += say->size;
-	r->uid = peer->uid;
+	peer->tenant->regions++;
+	peer->tenant->bytes += say->size;
 	r->pid = peer->pid;
 	r->admitted_ns = base_realtime_ns();
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
 	LIST_INSERT_HEAD(chain(a, a->by_id, r->id), r, id_link);
-	LIST_INSERT_HEAD(chain(a, a->by_instance, r->info->instance), r, instance_link);
+	LIST_INSERT_HEAD(chain(a, a->by_instance, r->instance), r, instance_link);
+	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
 
@@ -393,14 +428,14 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 
 	if (check_descriptor(a, fd, say, own, &st, why))
 		return -1;
-	r = agent_region_by_instance(a, say->instance);
+	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r) {
 		if (!conn)
 			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
 		*out = r;
 		return reattach(a, r, &st, conn, peer, why);
 	}
-	if (check_room(a, say->size, peer->uid, own, why))
+	if (check_room(a, say->size, peer->tenant, own, why))
 		return -1;
 
 	r = calloc(1, sizeof(*r));
@@ -431,7 +466,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	}
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)r->uid, r->info->size, agent_region_label(r, "service"));
+		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
 }
@@ -601,7 +637,6 @@ void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
 void agent_region_free(struct agent *a, struct agent_region *r)
 {
 	const uint64_t nothing[7] = {0};
-	struct agent_uid_count *u = agent_uid_find(a, r->uid, false);
 
 	agent_timer_stop(&r->timer);
 	agent_timer_stop(&r->settle);
@@ -620,11 +655,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	else
 		a->memory -= r->info->size;
 	a->n.freed++;
-	if (u) {
-		u->regions--;
-		u->bytes -= r->info->size;
-		agent_uid_drop(u);
-	}
+	r->peer->tenant->regions--;
+	r->peer->tenant->bytes -= r->info->size;
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
 	agent_peer_put(a, r->peer);
 	if (r->proxy)

@@ -13,13 +13,13 @@ struct agent_region {
 	uint32_t slot;
 	enum sl_region_state state;
 	bool unrepaired; /* marked dead while its process was alive */
-	char stored[80]; /* the name of systemd's copy of the descriptor, "" if none */
+	char stored[192]; /* the name of systemd's copy of the descriptor, "" if none */
 	int fd;		 /* read-only: what consumers get */
 	void *map;	 /* read-write */
 	dev_t dev;
 	ino_t ino;
-	uid_t uid;
-	pid_t pid;			  /* as seen from here; info->pid is what the header says */
+	uint64_t instance; /* of the directory; info->instance is the header's: tenant.h */
+	pid_t pid;	   /* as seen from here; info->pid is what the header says */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
@@ -61,7 +61,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 #define KERNEL_REGIONS 8u /* directory slots reserved for them, those in quarantine included */
 
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id);
-struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance);
+struct agent_region *agent_region_by_instance(struct agent *a, uint64_t of_directory);
 void agent_region_lost(struct agent *a, struct agent_region *r);     /* its connection is gone */
 void agent_region_restored(struct agent *a, struct agent_region *r); /* from systemd's store */
 void agent_region_dead(struct agent *a, struct agent_region *r);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/rest.h"
 #include "agent/tcp.h"
@@ -141,23 +142,33 @@ static const struct rest_route {
 /* Who has the token acts for the operator. */
 static struct agent_rest_caller own_caller(const struct agent *a)
 {
-	return (struct agent_rest_caller){.uid = a->uid, .trusted = true, .reader = true};
+	const struct agent_tenant_id id = {.uid = a->uid};
+
+	return (struct agent_rest_caller){
+		.id = id, .key = agent_tenant_key(&id), .trusted = true, .reader = true};
 }
 
 static void identify(void *arg, int socket, struct http_caller *c)
 {
 	struct agent_rest_caller *caller = calloc(1, sizeof(*caller));
 	struct agent *a = arg;
+	struct agent_peer *peer;
 
-	(void)socket;
 	c->role = HTTP_PUBLIC;
-	if (!caller)
-		return;
-	caller->uid = c->uid;
-	caller->trusted = agent_uid_trusted(a, c->uid);
-	caller->reader = caller->trusted || agent_uid_consumes(a, c->uid);
-	c->role = caller->trusted ? HTTP_ADMIN : HTTP_READER;
-	c->of = caller;
+	pthread_mutex_lock(&a->lock);
+	peer = agent_peer_new(a, socket);
+	if (peer && caller) {
+		const struct agent_tenant *t = peer->tenant;
+
+		*caller = (struct agent_rest_caller){t->id, t->key, t->trusted,
+						     agent_tenant_consumes(a, t)};
+		c->role = caller->trusted ? HTTP_ADMIN : HTTP_READER;
+		c->of = caller;
+	} else {
+		free(caller);
+	}
+	agent_peer_put(a, peer);
+	pthread_mutex_unlock(&a->lock);
 }
 
 static void forget(void *arg, struct http_caller *c)

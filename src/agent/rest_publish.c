@@ -112,7 +112,7 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 	}
 	agent_proxy_set(r, cell, value);
 	a->n.rest_updates++;
-	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
+	snprintf(hex, sizeof(hex), "%016" PRIx64, r->instance);
 	reply->status = created ? 201 : 200;
 	reply->json = json_pack(
 		"{s:s,s:I,s:s,s:s,s:s,s:i,s:I,s:f,s:b}", "microservice_id", u.microservice,

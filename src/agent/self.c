@@ -11,6 +11,7 @@
 
 #include <sidelight/sidelight.h>
 
+#include "agent/closer.h"
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
@@ -38,6 +39,12 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"lost_connections", OFFSET(lost_connections), "Lost connections of publishers"},
 	{"extra_descriptor_packets", OFFSET(extra_fds),
 	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
+	{"descriptors_set_aside", OFFSET(closing),
+	 "Descriptors of clients that a thread apart closes, as closing them may hang"},
+	{"descriptors_leaked", OFFSET(closing_lost),
+	 "Descriptors of clients left open for lack of memory"},
+	{"connections_paused", OFFSET(paused),
+	 "Pauses of a connection whose tenant has too many descriptors to be closed"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},
@@ -71,6 +78,7 @@ static const struct {
 	{"regions_max", "Maximum number of regions", NULL, NULL},
 	{"memory_bytes", "Memory of all regions", "bytes", NULL},
 	{"memory_max_bytes", "Maximum memory of all regions", "bytes", NULL},
+	{"descriptors_closing", "Descriptors of clients that wait to be closed", NULL, NULL},
 	{"open_connections", "Connections to the unix socket", NULL, NULL},
 	{"consumers", "Local collectors connected", NULL, NULL},
 	{"queue_pairs", "Queue pairs of remote collectors", NULL, NULL},
@@ -209,6 +217,7 @@ void agent_self_sync(struct agent *a)
 		a->o.max_regions,
 		a->memory,
 		a->o.max_memory,
+		agent_closer_waiting(a),
 		a->conn_count,
 		a->consumer_conns,
 		agent_rdma_queue_count(a),

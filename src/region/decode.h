@@ -64,6 +64,8 @@ struct region_info {
 	uint64_t schema_bytes;
 	uint64_t entries; /* directory: offset */
 	uint32_t max_entries;
+	uint64_t tenants; /* directory: offset, SL_TENANT_SIZE per entry; 0: none */
+	uint32_t max_tenants;
 	uint64_t spans; /* offset; 0: none. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines;	 /* per ring; there are max_stripes rings */
@@ -139,6 +141,17 @@ struct region_entry {
 	uint64_t generation, changed_ns, instance;
 };
 enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry *entry);
+
+/* Who publishes the region of an entry. */
+struct region_tenant {
+	uint64_t id, key, instance; /* of the entry; of the tenant; in the region's header */
+	uint32_t uid, pid;
+	bool trusted, contained;
+	uint8_t container[16], pod[16]; /* zeroes: none */
+};
+/* UNSETTLED also if the lines are about different entries. Pure. */
+enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *tenant);
+void region_tenant_write(uint64_t lines[16], const struct region_tenant *tenant);
 
 /* ---- schema ---- */
 

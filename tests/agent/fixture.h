@@ -111,14 +111,17 @@ static inline uid_t stranger(unsigned int n)
 	return geteuid() + 1000 + n;
 }
 
-static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
+static inline struct agent_conn *conn_of(struct agent *a, const struct agent_tenant_id *id)
 {
-	struct agent_peer *p = agent_peer_new(a, -1);
+	struct agent_peer *p = agent_peer_as(a, 1234, id);
 
 	assert_non_null(p);
-	p->uid = uid;
-	p->pid = 1234;
 	return agent_conn_new(a, -1, p, false);
+}
+
+static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
+{
+	return conn_of(a, &(struct agent_tenant_id){.uid = uid});
 }
 
 static inline struct agent_conn *conn_up(struct agent *a)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """REST of 'sidelight agent': test_rest.py SIDELIGHT COUNTER CASE"""
+import json
 import os
 import struct
 import subprocess
@@ -223,6 +224,31 @@ def only_trusted_users_set_filters():
             check(as_(OTHER, 'GET', path)[0] == 200, f'{path}: a consumer')
         check(as_(STRANGER, 'GET', '/health')[0] == 200, 'health')
         check(agent.status()['counters']['rest_refused']['role'] == 6, f'{agent.status()["counters"]}')
+
+
+INSIDE = 'import json, sys; from support.http import request_at; print(json.dumps(request_at(*json.loads(sys.argv[1]))))'
+
+
+@case
+def root_of_a_container_is_a_stranger():
+    """It has the socket mounted, and uid 0."""
+    if os.getuid():
+        skip('only root may make a container')
+    with Agent(rest=True) as agent:
+        def inside(method, path, body):
+            what = [agent.rest, method, path, json.dumps(body), {'Content-Type': 'application/json'}]
+            p = subprocess.run(['unshare', '--pid', '--fork', sys.executable, '-c', INSIDE, json.dumps(what)],
+                               capture_output=True, text=True, timeout=60)
+            if 'unshare:' in p.stderr:
+                skip(p.stderr.strip())
+            return json.loads(p.stdout)
+        code, got = inside('POST', '/rdma/mrs/create', {'microservice_id': 'm'})
+        check(code == 403, f'{code} {got}')
+        check(inside('PUT', '/tcp/filter', {})[0] == 403, 'a filter')
+        check(agent.ask(*post('cart', 7))[0] == 201, 'root')
+        code, forged = inside(*post('cart', 666))
+        code, mine = agent.ask('POST', '/metrics', {'microservice_id': 'cart', 'name': 'x', 'type': 'gauge', 'add': 0})
+        check(mine['value'] == 7 and mine['instance'] != forged['instance'], f'{mine} {forged}')
 
 
 @case
