@@ -111,7 +111,7 @@ class Stage:
         self.socket = self.folder + '/agent.sock'
         self.running = []
         self.agent = self.start(OTHERS, 'agent', '--socket', self.socket,
-                                *(['--rest', '127.0.0.1:0'] if rest else ['--no-rest']))
+                                *([] if rest else ['--no-rest']))
         self.agent.ready()
         self.pods = None
         if pods:

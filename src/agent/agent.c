@@ -55,6 +55,14 @@ void agent_wake(struct agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t)
+{
+	for (size_t i = 0; i < a->o.consumer_count; i++)
+		if (a->consumers[i] == t->id.uid)
+			return true;
+	return t->trusted;
+}
+
 /* ---- set-up and tear-down ---- */
 
 void agent_bury(struct agent *a)

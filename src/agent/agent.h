@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AGENT_REST_DEFAULT "127.0.0.1:5000"
+#define AGENT_REST_DEFAULT "rest.sock" /* in the folder of the socket */
 
 struct agent;
 struct tcp_filter;
@@ -32,8 +32,8 @@ struct agent_opts {
 	uint64_t max_memory;	      /* 0: 1 GiB; all regions until they are freed */
 	uint32_t max_regions_per_uid; /* 0: half of max_regions; unlimited for root and own uid */
 
-	const char *rest;   /* "HOST:PORT"; NULL: no REST */
-	bool rest_optional; /* a port in use is only a warning */
+	const char *rest;   /* "unix:/PATH" or "HOST:PORT"; NULL: no REST */
+	bool rest_optional; /* an address in use is only a warning */
 	const char *rest_token_file;
 	uint64_t rest_idle_ns; /* closes a microservice that stops posting; 0: 5 min */
 
@@ -69,7 +69,7 @@ int agent_run(struct agent *a, int stop_fd);
 void agent_free(struct agent *a);
 
 /*
- * Checks a listening address for REST: 1 loopback, 0 reachable from other hosts, -EACCES reachable
+ * Checks a listening address for REST: 1 this host only, 0 reachable from other hosts, -EACCES TCP
  * without a token, -EINVAL malformed; an error leaves one line in error.
  */
 int agent_rest_check(const char *listen, bool has_token, char *error, size_t error_bytes);

@@ -30,7 +30,7 @@
 
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
-#define DRAIN_MAX   4096	     /* packets; the kernel bounds a queue by bytes */
+#define DRAIN_MAX   4096       /* packets; the kernel bounds a queue by bytes */
 #define INLINE_MAX  (1u << 26) /* freeing more memory takes longer than a connection may wait */
 
 struct closer_job {

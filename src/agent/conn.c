@@ -249,8 +249,7 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	agent_refused_count(a, cause);
 	base_log_limited(BASE_WARN, AGENT_LOG, "refused cause=%s pid=%d uid=%d: %s",
 			 agent_refusal_names[cause], (int)c->peer->pid,
-			 (int)c->peer->tenant->id.uid,
-			 no.reason);
+			 (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
@@ -287,8 +286,8 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 
 static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_id *say)
 {
-	struct agent_region *r = agent_region_by_instance(
-		a, agent_tenant_instance(c->peer->tenant, say->id));
+	struct agent_region *r =
+		agent_region_by_instance(a, agent_tenant_instance(c->peer->tenant, say->id));
 
 	/* A refused region has no entry. Another connection's region is ignored. */
 	if (r && r->conn == c)
@@ -300,11 +299,8 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 	const struct agent_tenant *t = c->peer->tenant;
 	char name[AGENT_TENANT_NAME];
 
-	if (!c->publish_only && t->trusted)
+	if (!c->publish_only && agent_tenant_consumes(a, t))
 		return true;
-	for (size_t i = 0; !c->publish_only && i < a->o.consumer_count; i++)
-		if (a->consumers[i] == t->id.uid)
-			return true;
 	c->hang_up = true;
 	if (c->publish_only)
 		return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
@@ -557,8 +553,8 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 	agent_closer_hang_up(a, t, fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;
-	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away uid=%d: %s",
-			 (int)t->id.uid, why);
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away uid=%d: %s", (int)t->id.uid,
+			 why);
 }
 
 /* Turns away whoever has more than its share. */
@@ -570,13 +566,16 @@ static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 	if (u.held + 1 <= u.limit)
 		return false;
 	if (t->trusted)
-		snprintf(why, sizeof(why), "all %" PRIu64 " connections are in use: raise "
-			 "--max-regions", u.all.capacity);
+		snprintf(why, sizeof(why),
+			 "all %" PRIu64 " connections are in use: raise "
+			 "--max-regions",
+			 u.all.capacity);
 	else
-		snprintf(why, sizeof(why), "%s has %" PRIu64 " of %" PRIu64
-			 " connections, its share is %" PRIu64 ": close some, or raise "
-			 "--max-regions", agent_tenant_name(t, name), u.held, u.all.capacity,
-			 u.limit);
+		snprintf(why, sizeof(why),
+			 "%s has %" PRIu64 " of %" PRIu64 " connections, its share is %" PRIu64
+			 ": close some, or raise "
+			 "--max-regions",
+			 agent_tenant_name(t, name), u.held, u.all.capacity, u.limit);
 	turn_away(a, fd, t, why);
 	return true;
 }

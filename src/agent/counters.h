@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "http/http.h"
+
 struct agent;
 
 enum agent_refusal {
@@ -44,6 +46,7 @@ struct agent_counters {
 	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
+	uint64_t rest_refused[HTTP_REFUSALS]; /* by src/http, as of agent_rest_count() */
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
 	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;

@@ -105,6 +105,8 @@ struct agent {
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* another thread changed a deadline */
+/* Whether it may read all regions. */
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
 {

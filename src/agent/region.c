@@ -466,7 +466,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	}
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size, agent_region_label(r, "service"));
+		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
 }

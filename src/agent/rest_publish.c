@@ -90,7 +90,7 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 		goto out;
 
 	pthread_mutex_lock(&a->lock);
-	if (agent_proxy_open(a, u.microservice, 0, NULL, 0, &r, &created, &why)) {
+	if (agent_proxy_open(a, q->caller, u.microservice, 0, NULL, 0, &r, &created, &why)) {
 		agent_rest_fail_refused(a, reply, &why);
 		goto out_lock;
 	}
@@ -158,7 +158,8 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 	}
 	count = (uint32_t)json_integer_value(metrics);
 	pthread_mutex_lock(&a->lock);
-	if (agent_proxy_open(a, microservice, count, labels, label_count, &r, &created, &why)) {
+	if (agent_proxy_open(a, q->caller, microservice, count, labels, label_count, &r, &created,
+			     &why)) {
 		agent_rest_fail_refused(a, reply, &why);
 	} else {
 		reply->status = created ? 201 : 200;

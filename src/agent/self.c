@@ -15,6 +15,7 @@
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/self.h"
 #include "agent/tcp.h"
 
@@ -135,6 +136,10 @@ static void make_metrics(struct agent_self *s)
 	for (int i = 0; i < DROP_COUNT; i++)
 		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
 							      agent_drop_names[i]);
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		s->counter[OFFSET(rest_refused) / 8 + i] =
+			counter(s, "rest_refused", "REST requests and connections refused",
+				http_refusal_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);
@@ -195,6 +200,7 @@ void agent_self_sync(struct agent *a)
 
 	if (!s)
 		return;
+	agent_rest_count(a);
 	sent = (const uint64_t *)&s->sent;
 	agent_tcp_use(a, &tcp);
 	for (size_t i = 0; i < WORDS; i++)

@@ -18,6 +18,7 @@
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/status.h"
 #include "agent/verdict.h"
 
@@ -42,8 +43,8 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 	return json_pack(
 		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:o*,s:o*,s:o*,s:o*}", "id",
 		(json_int_t)r->id, "instance", hex, "state", region_state_name(r->state), "bytes",
-		(json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->peer->tenant->id.uid, "slot",
-		(int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
+		(json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->peer->tenant->id.uid,
+		"slot", (int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
 		(json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels, "by",
 		r->self	    ? "agent"
 		: r->kernel ? "kernel"
@@ -61,6 +62,7 @@ static json_t *counters_json(const struct agent *a)
 {
 	const struct agent_counters *n = &a->n;
 	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
+	json_t *rest = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		json_object_set_new(j, agent_counter_table[i].name,
@@ -70,6 +72,9 @@ static json_t *counters_json(const struct agent *a)
 		json_object_set_new(refused, agent_refusal_names[i], number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
 		json_object_set_new(dropped, agent_drop_names[i], number(n->dropped[i]));
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		json_object_set_new(rest, http_refusal_names[i], number(n->rest_refused[i]));
+	json_object_set_new(j, "rest_refused", rest);
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
 	return j;
@@ -102,10 +107,12 @@ static json_t *status_json(const struct agent *a)
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = status_json(a);
 	struct stat st;
+	json_t *j;
 	int fd, ro;
 
+	agent_rest_count(a);
+	j = status_json(a);
 	if (!j)
 		return -ENOMEM;
 	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);

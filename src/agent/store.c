@@ -32,8 +32,8 @@ void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 	base_hex(container, id->container, sizeof(id->container));
 	base_hex(pod, id->pod, sizeof(id->pod));
 	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64 "-%u-%d-%s-%s",
-		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks,
-		 (unsigned int)id->uid, id->contained, container, pod);
+		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks, (unsigned int)id->uid,
+		 id->contained, container, pod);
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
 	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
 		r->stored[0] = 0;

@@ -83,9 +83,9 @@ static void cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *
 		path++;
 		path[strcspn(path, "\n")] = 0;
 		/* Any hierarchy tells that it is contained; one of them, by which container. */
-		agent_tenant_container(
-			strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root : "", path,
-			id);
+		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
+										   : "",
+				       path, id);
 	}
 	if (f)
 		fclose(f);
@@ -165,7 +165,8 @@ void agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 		id->uid = owner;
 	if (pid > 0)
 		cgroup_of(a, pid, id);
-	/* A process beside the agent in the same container is as good as one beside it on a host. */
+	/* A process beside the agent in the same container is as good as one beside it on a host.
+	 */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
 		*id = (struct agent_tenant_id){.uid = id->uid};
 	id->contained |= inner;
@@ -220,8 +221,7 @@ uint64_t agent_tenant_key(const struct agent_tenant_id *id)
 
 uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance)
 {
-	return t->trusted ? instance
-			  : digest(&t->key, sizeof(t->key), &instance, sizeof(instance));
+	return t->trusted ? instance : digest(&t->key, sizeof(t->key), &instance, sizeof(instance));
 }
 
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id)

@@ -403,8 +403,9 @@ int api_register(struct http *http, struct collect_collector *c)
 
 	api_status_begin();
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, "GET", routes[i].path, answer, c);
+		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer, c);
 	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
-		err = http_route(http, "GET", external[i].path, external[i].handler, c);
+		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
+				 c);
 	return err ? err : api_page_register(http);
 }

@@ -99,6 +99,13 @@ ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct bas
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 
+/*
+ * Listens at a unix socket of this type (SOCK_STREAM) and mode, whose folder it makes; replaces one
+ * where no server answers. The descriptor does not block. -errno with one line in error:
+ * EADDRINUSE, a server answers; EEXIST, not a socket.
+ */
+int base_listen_unix(const char *path, int type, unsigned int mode, char *error, size_t bytes);
+
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */

@@ -130,15 +130,19 @@ static void print_status(const json_t *j)
 	}
 }
 
+static const char *socket_of(const char *socket)
+{
+	if (!socket || !*socket)
+		socket = getenv(SL_SOCKET_ENV);
+	return socket && *socket ? socket : SL_SOCKET_DEFAULT;
+}
+
 static int show_status(const char *socket, bool as_json)
 {
 	char error[256], *answer;
 	json_t *j;
 
-	if (!socket || !*socket)
-		socket = getenv(SL_SOCKET_ENV);
-	if (!socket || !*socket)
-		socket = SL_SOCKET_DEFAULT;
+	socket = socket_of(socket);
 	answer = agent_ask_status(socket, error, sizeof(error));
 	if (!answer)
 		return CLI_FAIL("agent", "%s", error);
@@ -245,12 +249,14 @@ static const struct base_option table[] = {
 	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
 		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
 		  "for root and the agent's own user"),
-	BASE_STRING("rest", 0, &set.rest, "ADDR:PORT",
-		    "serve REST at this address; no ADDR is loopback (default " AGENT_REST_DEFAULT
-		    ", if it is free)"),
+	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
+		    "serve REST at this socket, or at this address to those who have the token; "
+		    "no ADDR is loopback (default: " AGENT_REST_DEFAULT
+		    " in the folder of the socket)"),
 	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
-		    "require the bearer token in this file; mandatory when --rest is not loopback"),
+		    "who has the bearer token in this file acts as the agent's user; mandatory "
+		    "for --rest ADDR:PORT"),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
 		  "close the region of a REST client that posts nothing for this long"),
 	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
@@ -320,6 +326,19 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	return uid;
 }
 
+/* Beside the agent's socket. */
+static const char *default_rest(const char *socket)
+{
+	static char at[PATH_MAX];
+	const char *slash;
+
+	socket = socket_of(socket);
+	slash = strrchr(socket, '/');
+	snprintf(at, sizeof(at), "unix:%s%.*s%s", slash ? "" : "./",
+		 slash ? (int)(slash + 1 - socket) : 0, socket, AGENT_REST_DEFAULT);
+	return at;
+}
+
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
 	struct agent_opts *o = &set.o;
@@ -341,7 +360,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	code = check(self, o);
 	if (code)
 		return code;
-	o->rest = set.no_rest ? NULL : set.rest ? set.rest : AGENT_REST_DEFAULT;
+	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
 		return base_usage(self, "%s", error);

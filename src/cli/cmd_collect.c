@@ -11,31 +11,28 @@
 
 #include "base/confine.h"
 #include "cli/collect_modes.h"
+#include "cli/collect_serve.h"
 #include "cli/common.h"
-#include "api/api.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
-#include "export/serve.h"
-#include "http/http.h"
 
 #define WORKERS_MAX 1024u
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *listen, *mode, *cpus, *csv, *dta;
-	uint64_t duration_ns;
-	uint32_t connections;
+	const char *mode, *cpus, *csv, *dta;
+	uint64_t duration_ns, store_bytes;
+	struct cli_collect_http h;
 	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct collect_tracer_opts t;
 } set = {
-	.listen = "127.0.0.1:9464",
+	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
-	.connections = 256,
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -63,8 +60,20 @@ static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
 		  "read this host, by an agent's socket on this machine or by its RDMA address; "
 		  "repeatable"),
-	BASE_STRING("listen", 'l', &set.listen, "ADDR:PORT",
-		    "serve HTTP at this address; port 0: any free port"),
+	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
+		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
+		    "than loopback needs --reader-token-file or --open"),
+	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
+		    "require the bearer token in this file for reading"),
+	BASE_STRING("admin-token-file", 0, &set.h.admin_token_file, "PATH",
+		    "require the bearer token in this file for changes to stores (default: one "
+		    "drawn at the start, which commands of the same user find)"),
+	BASE_FLAG("open", 0, &set.h.open,
+		  "let everyone who reaches --listen read all metrics, and web pages in the "
+		  "browsers of those who do"),
+	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
+		  "accept this name in the header Host, besides localhost and addresses; "
+		  "repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
 		  "time from one round over all regions to the next; 0: as fast as possible"),
 	BASE_STRING(
@@ -100,7 +109,7 @@ static const struct base_option table[] = {
 		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
 	BASE_UINT("tcp-flows", 0, &set.c.tcp_flows, 64, 1u << 24, "N",
 		  "track at most this many connections over all hosts, of about 2 KiB each"),
-	BASE_UINT("max-connections", 0, &set.connections, 1, 65536, "N",
+	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
 	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",
@@ -156,6 +165,9 @@ static const struct base_option table[] = {
 		  "memory for kept traces; the oldest leave first"),
 	BASE_STRING("dta", 0, &set.dta, "FILE",
 		    "hold the stores that this file declares, for translators to write"),
+	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
+		  "resize stores to at most this many bytes together; 0: half of the machine's "
+		  "memory"),
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
 		  "end after this time; 0: when interrupted"),
 	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
@@ -164,50 +176,6 @@ static const struct base_option table[] = {
 	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
-
-static void reply(struct http_request *req, int status, const char *text)
-{
-	http_reply(req, status, "text/plain; charset=utf-8", text, strlen(text));
-}
-
-static void healthy(struct http_request *req, void *arg)
-{
-	(void)arg;
-	reply(req, 200, "ok\n");
-}
-
-static void ready(struct http_request *req, void *arg)
-{
-	if (collect_collector_ready(arg))
-		reply(req, 200, "ready\n");
-	else
-		reply(req, 503, "not all hosts were tried yet\n");
-}
-
-static struct http *serve(struct collect_settings *s, struct collect_collector *c,
-			  struct collect_tracer *tracer, struct dta_store_server *stores,
-			  const struct export_source *source)
-{
-	struct http_opts o = {.listen = s->listen, .max_connections = s->connections};
-	char error[256];
-	struct http *h = http_new(&o, error, sizeof(error));
-	int err;
-
-	if (h) {
-		err = http_route(h, "GET", "/-/healthy", healthy, NULL)
-			      ?: http_route(h, "GET", "/-/ready", ready, c);
-		err = err ?: export_route(h, "/metrics", source) ?: api_register(h, c);
-		err = err ?: (tracer ? api_traces(h, tracer) : 0);
-		err = err ?: (stores ? api_dta(h, stores) : 0);
-		if (err)
-			snprintf(error, sizeof(error), "routes: %s", strerror(-err));
-		else if (!http_start(h, error, sizeof(error)))
-			return h;
-	}
-	base_logf(BASE_ERROR, "collect", "%s", error);
-	http_free(h);
-	return NULL;
-}
 
 /* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
@@ -226,8 +194,7 @@ struct collect_parts {
 	struct collect_collector *c;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
-	struct export_source source; /* of /metrics, as long as http */
-	struct http *http;
+	struct cli_collect_server server;
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -260,14 +227,11 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->stores)
 			return CLI_FAIL("dta", "%s", error);
 		dta_store_server_reload_on(p->stores, reload);
+		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
-	p->source = collect_collector_source(p->c);
-	if (s->serves) {
-		p->http = serve(s, p->c, p->tracer, p->stores, &p->source);
-		if (!p->http)
-			return BASE_EXIT_FAILURE;
-	}
+	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+		return BASE_EXIT_FAILURE;
 	err = collect_collector_start(p->c);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
@@ -277,7 +241,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 /* False: learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
-	http_free(p->http);
+	cli_collect_serve_end(&p->server);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
@@ -290,11 +254,13 @@ static bool parts_free(struct collect_parts *p)
 
 static void say_ready(const struct collect_parts *p, const struct collect_settings *s)
 {
+	const struct http *h = p->server.http;
+
 	if (p->stores && dta_store_server_address(p->stores, 0))
-		base_ready("listen=%s agents=%zu dta=%s", http_address(p->http), s->c.agent_count,
+		base_ready("listen=%s agents=%zu dta=%s", http_address(h), s->c.agent_count,
 			   dta_store_server_address(p->stores, 0));
-	else if (p->http)
-		base_ready("listen=%s agents=%zu", http_address(p->http), s->c.agent_count);
+	else if (h)
+		base_ready("listen=%s agents=%zu", http_address(h), s->c.agent_count);
 	else if (!s->as_json)
 		base_ready("agents=%zu", s->c.agent_count);
 }
@@ -402,8 +368,6 @@ static int check_analysis(const struct base_command *self, const struct collect_
 static int check(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct fabric_opts *f = &s->c.fabric;
-	char host[256];
-	uint16_t port;
 
 	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
@@ -412,8 +376,6 @@ static int check(const struct base_command *self, const struct collect_settings 
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta)
 		return base_usage(self, "no --agent: name a host to read");
-	if (base_parse_address(s->listen, host, sizeof(host), &port))
-		return base_usage(self, "--listen '%s' is not ADDR:PORT", s->listen);
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
@@ -426,7 +388,9 @@ static int check(const struct base_command *self, const struct collect_settings 
 		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
 	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
 		return base_usage(self, "--history is 0 or at least 1M per worker");
-	return check_analysis(self, s);
+	if (s->store_bytes && !s->dta)
+		return base_usage(self, "--max-store-bytes needs --dta");
+	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
 }
 
 static int collect_main(const struct base_command *self, int argc, char **argv)

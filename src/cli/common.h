@@ -72,11 +72,18 @@ bool cli_json_is(const json_t *o, const char *key, const char *text);
 /* Prints a document, of which it takes over a reference, and a newline. False: out of memory. */
 bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
+struct cli_request {
+	const char *at;		 /* HOST:PORT, or unix:/PATH */
+	const char *method;	 /* NULL: GET, or POST if there is a body */
+	const char *path, *body; /* body: JSON, or NULL */
+	const char *token;	 /* or NULL */
+	long timeout_ms;
+};
 /*
- * GET, or POST of body if that is not NULL, of a path at HOST:PORT. Returns the answer's status, or
- * 0 with one line in why. *answer: its body, of at most 64 MiB, with a NUL behind; free it.
+ * Returns the answer's status, or 0 with one line in why. *answer: its body, of at most 64 MiB,
+ * with a NUL behind; free it.
  */
-long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
-	      size_t *bytes, char *why, size_t why_bytes);
+long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
+	      size_t why_bytes);
 
 #endif

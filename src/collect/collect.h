@@ -58,6 +58,9 @@ struct dta_store_server;
  */
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
 
+/* Exposes what an HTTP server refuses, [HTTP_REFUSALS] of http.h; it must outlive c. */
+void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused);
+
 /* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
 struct export_source collect_collector_source(struct collect_collector *c);
 

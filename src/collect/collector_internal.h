@@ -38,6 +38,7 @@ struct collect_collector {
 	struct collect_tracer *tracer;
 	struct collect_live *live;
 	struct dta_store_server *dta;
+	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
 	unsigned int taps;

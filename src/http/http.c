@@ -7,9 +7,8 @@
  * that connection_event() takes before the socket is closed, so it never touches a descriptor that
  * was reused.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
+#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,29 +27,31 @@
 
 /* ---- callbacks of libmicrohttpd ---- */
 
-static void set_deadline(struct http_request *req, unsigned int timeouts)
+static void set_deadline(struct http_request *req, unsigned int timeouts, bool answering)
 {
 	struct http *h = req->http;
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(req->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-	struct http_connection *c = info ? info->socket_context : NULL;
+	struct http_connection *c = req->c;
 
 	if (!c)
 		return;
 	pthread_mutex_lock(&h->lock);
 	c->deadline_ns = base_now_ns() + (uint64_t)timeouts * h->opts.timeout_s * 1000000000u;
+	c->answering = answering;
 	pthread_mutex_unlock(&h->lock);
 }
 
 /* Called with the raw request line. The returned value becomes answer()'s *context. */
 static void *request_line(void *arg, const char *uri, struct MHD_Connection *connection)
 {
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct http_request *req = calloc(1, sizeof(*req));
 
 	if (!req)
 		return NULL;
 	req->http = arg;
 	req->connection = connection;
+	req->c = info ? info->socket_context : NULL;
 	req->bad_uri = strstr(uri, "%00") != NULL; /* would truncate the decoded path */
 	return req;
 }
@@ -83,6 +84,10 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	(void)version;
 	if (!req)
 		return MHD_NO;
+	if (req->response) { /* before the body, which is not wanted */
+		*upload_bytes = 0;
+		return MHD_YES;
+	}
 	if (!req->seen) {
 		const char *length;
 
@@ -90,7 +95,8 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		req->method = method;
 		req->path = url;
 		length = http_header(req, "Content-Length");
-		if (!length || strtoull(length, NULL, 10) <= h->opts.max_body)
+		req->ambiguous = !http_access_framing(req);
+		if (!req->ambiguous && (!length || strtoull(length, NULL, 10) <= h->opts.max_body))
 			return MHD_YES; /* called again, with or without a body */
 		req->too_large = true;	/* answered now; the connection is closed */
 	} else if (*upload_bytes) {
@@ -99,14 +105,16 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
-	set_deadline(req, 10);
-	if (req->too_large) {
+	set_deadline(req, 10, true);
+	if (req->ambiguous) {
+		/* answered */
+	} else if (req->too_large) {
 		http_reply_error(req, 413, "the body is larger than %zu bytes", h->opts.max_body);
 	} else if (req->bad_uri) {
 		http_reply_error(req, 400, "the path holds a NUL");
 	} else {
 		route = http_route_find(req);
-		if (route)
+		if (route && http_access_allowed(req, route->needs))
 			route->fn(req, route->arg);
 		if (route && !req->response)
 			http_reply_error(req, 500, "%s has no answer", req->path);
@@ -122,7 +130,7 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	(void)arg, (void)connection, (void)why;
 	if (!req)
 		return;
-	set_deadline(req, 2);
+	set_deadline(req, 2, false);
 	*context = NULL;
 	if (req->response)
 		MHD_destroy_response(req->response); /* our reference; libmicrohttpd has its own */
@@ -135,12 +143,52 @@ static void request_done(void *arg, struct MHD_Connection *connection, void **co
 	free(req);
 }
 
+/* Bounds the sockets: those that peer.c closed may not be gone yet. */
 static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t bytes)
 {
 	struct http *h = arg;
 
 	(void)addr, (void)bytes;
-	return relaxed_load(h->open) < h->opts.max_connections ? MHD_YES : MHD_NO;
+	return relaxed_load(h->sockets) < 2 * h->opts.max_connections ? MHD_YES : MHD_NO;
+}
+
+static void get_caller(struct http *h, struct http_connection *c)
+{
+	struct http_caller *who = &c->caller;
+	struct ucred cred;
+	socklen_t bytes = sizeof(cred);
+
+	*who = (struct http_caller){.uid = (uid_t)-1};
+	if (!h->is_unix || getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes))
+		return;
+	who->uid = cred.uid;
+	who->pid = cred.pid;
+	if (h->opts.identify)
+		h->opts.identify(h->opts.identify_arg, c->fd, who);
+	else
+		who->role = !cred.uid || cred.uid == geteuid() ? HTTP_ADMIN : HTTP_READER;
+}
+
+static struct http_connection *connection_open(struct http *h, int fd)
+{
+	struct http_connection *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->fd = fd;
+	c->deadline_ns = base_now_ns() + 2ull * h->opts.timeout_s * 1000000000u;
+	get_caller(h, c);
+	pthread_mutex_lock(&h->lock);
+	c->shut = !http_peer_enter(h, c) && !shutdown(fd, SHUT_RDWR);
+	if (!h->connections)
+		pthread_cond_signal(&h->wake);
+	c->next = h->connections;
+	c->link = &h->connections;
+	if (c->next)
+		c->next->link = &c->next;
+	h->connections = c;
+	pthread_mutex_unlock(&h->lock);
+	return c;
 }
 
 /* libmicrohttpd reports CLOSED before it closes the socket. */
@@ -152,35 +200,22 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	const union MHD_ConnectionInfo *info;
 
 	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-		relaxed_add(h->open, 1);
+		relaxed_add(h->sockets, 1);
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-		c = calloc(1, sizeof(*c));
-		if (!c || !info) {
-			free(c);
-			return;
-		}
-		c->fd = info->connect_fd;
-		c->deadline_ns = base_now_ns() + 2ull * h->opts.timeout_s * 1000000000u;
-		pthread_mutex_lock(&h->lock);
-		if (!h->connections)
-			pthread_cond_signal(&h->wake);
-		c->next = h->connections;
-		c->link = &h->connections;
-		if (c->next)
-			c->next->link = &c->next;
-		h->connections = c;
-		pthread_mutex_unlock(&h->lock);
-		*context = c;
+		*context = info ? connection_open(h, info->connect_fd) : NULL;
 		return;
 	}
-	relaxed_sub(h->open, 1);
+	relaxed_sub(h->sockets, 1);
 	if (!c)
 		return;
 	pthread_mutex_lock(&h->lock);
+	http_peer_leave(h, c);
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
 	pthread_mutex_unlock(&h->lock);
+	if (h->is_unix && h->opts.forget)
+		h->opts.forget(h->opts.identify_arg, &c->caller);
 	free(c);
 	*context = NULL;
 }
@@ -230,66 +265,6 @@ static void *reap(void *arg)
 
 /* ---- start and stop ---- */
 
-/* A descriptor, or -errno. */
-static int listen_on(const char *listen_at, char *error, size_t error_bytes)
-{
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
-	struct addrinfo *found = NULL;
-	int fd = -1, e, one = 1, zero = 0;
-	char host[256], port[8];
-	uint16_t number;
-
-	if (base_parse_address(listen_at, host, sizeof(host), &number))
-		return base_fail(error, error_bytes, -EINVAL,
-				 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
-				 "[::1]:9464",
-				 listen_at);
-	snprintf(port, sizeof(port), "%u", number);
-	e = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
-	if (e)
-		return base_fail(error, error_bytes, e == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL,
-				 "cannot listen on %s: %s", listen_at, gai_strerror(e));
-	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
-		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		e = errno;
-		if (fd < 0)
-			continue;
-		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		if (a->ai_family == AF_INET6) /* [::] serves IPv4 too */
-			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-		if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
-			continue;
-		e = errno;
-		close(fd);
-		fd = -1;
-	}
-	freeaddrinfo(found);
-	return fd >= 0 ? fd
-		       : base_fail(error, error_bytes, -e, "cannot listen on %s: %s", listen_at,
-				   strerror(e));
-}
-
-static int print_address(struct http *h)
-{
-	struct sockaddr_storage ss = {0};
-	socklen_t bytes = sizeof(ss);
-	char host[INET6_ADDRSTRLEN];
-	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&ss;
-	struct sockaddr_in *v4 = (struct sockaddr_in *)&ss;
-
-	if (getsockname(h->listen_fd, (struct sockaddr *)&ss, &bytes))
-		return -errno;
-	if (ss.ss_family == AF_INET6) {
-		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-		snprintf(h->address, sizeof(h->address), "[%s]:%u", host, ntohs(v6->sin6_port));
-	} else {
-		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-		snprintf(h->address, sizeof(h->address), "%s:%u", host, ntohs(v4->sin_port));
-	}
-	return 0;
-}
-
 struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes)
 {
 	struct http *h = calloc(1, sizeof(*h));
@@ -306,19 +281,21 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
 	h->opts.threads = opts->threads ? opts->threads : 2;
 	h->opts.listen = NULL; /* the caller's */
-	e = h->listen_fd = listen_on(opts->listen ? opts->listen : "", error, error_bytes);
-	if (e >= 0)
-		e = print_address(h);
-	if (e < 0) {
-		if (h->listen_fd >= 0) {
-			base_fail(error, error_bytes, e, "cannot listen on %s: %s", opts->listen,
-				  strerror(-e));
+	h->refused = opts->refused ? opts->refused : h->own_refused;
+	e = http_listen(h, opts->listen ? opts->listen : "", error, error_bytes);
+	if (!e) {
+		e = http_access_init(h, error, error_bytes);
+		if (e) {
 			close(h->listen_fd);
+			http_unlisten(h);
 		}
+	}
+	if (e) {
 		free(h);
 		errno = -e;
 		return NULL;
 	}
+	h->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	pthread_mutex_init(&h->lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -349,7 +326,7 @@ int http_start(struct http *h, char *error, size_t error_bytes)
 		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, admit, h,
 		answer, h, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_LISTEN_SOCKET,
 		h->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
-		MHD_OPTION_CONNECTION_LIMIT, (h->opts.max_connections + 1) * threads,
+		MHD_OPTION_CONNECTION_LIMIT, (2 * h->opts.max_connections + 1) * threads,
 		MHD_OPTION_CONNECTION_TIMEOUT, h->opts.timeout_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
 		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
@@ -387,6 +364,10 @@ void http_free(struct http *h)
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->reaper, NULL);
 	}
+	http_unlisten(h);
+	if (h->diag_fd >= 0)
+		close(h->diag_fd);
+	http_peers_free(h);
 	http_packed_free(h);
 	http_routes_free(h);
 	pthread_cond_destroy(&h->wake);

@@ -7,7 +7,8 @@
 
 #include "http/internal.h"
 
-int http_route(struct http *h, const char *method, const char *path, http_handler fn, void *arg)
+int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
+	       http_handler fn, void *arg)
 {
 	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
 	struct http_route *r = &h->routes[h->route_count];
@@ -20,6 +21,7 @@ int http_route(struct http *h, const char *method, const char *path, http_handle
 	if (h->route_count == HTTP_ROUTES)
 		return -ENOSPC;
 	r->method = method;
+	r->needs = needs;
 	r->fn = fn;
 	r->arg = arg;
 	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
@@ -107,6 +109,18 @@ void http_routes_free(struct http *h)
 		free(h->routes[i].before);
 		free(h->routes[i].after);
 	}
+}
+
+const struct http_caller *http_caller(const struct http_request *req)
+{
+	static const struct http_caller nobody = {.uid = (uid_t)-1};
+
+	return req->c ? &req->c->caller : &nobody;
+}
+
+uid_t http_uid(const struct http_request *req)
+{
+	return http_caller(req)->uid;
 }
 
 const char *http_method(const struct http_request *req)

@@ -383,25 +383,28 @@ def refuses_wrong_options_as_usage_errors():
         s.bind(('127.0.0.1', 0))
         s.listen()
         port = s.getsockname()[1]
-        text = fails(1, '--socket', d + '/s', '--rest', f'127.0.0.1:{port}')
+        with open(d + '/token', 'w') as f:
+            f.write('0123456789abcdef')
+        text = fails(1, '--socket', d + '/s', '--rest', f'127.0.0.1:{port}', '--rest-token-file', d + '/token')
         assert str(port) in text, text
     assert not os.path.exists(d + '/s')
 
 
 @case
 def warns_when_a_default_is_unavailable():
-    with socket.socket() as s:
-        try:
-            s.bind(('127.0.0.1', 5000))
-            s.listen()
-        except OSError:
-            pass  # another process has it: as good
-        agent = Part(EXE, 'agent', '--socket', workdir() + '/s')
-        ready = agent.ready()
-        assert agent.stop() == 0
-        assert 'rest' not in ready, ready
-        text = agent.logged()
-        assert 'WARN' in text and '--rest' in text, text
+    d = workdir()
+    with open(d + '/rest.sock', 'w'):
+        pass  # what is no socket is left alone
+    agent = Part(EXE, 'agent', '--socket', d + '/s')
+    ready = agent.ready()
+    assert agent.stop() == 0
+    assert 'rest' not in ready, ready
+    text = agent.logged()
+    assert 'WARN' in text and '--rest' in text, text
+    assert os.path.exists(d + '/rest.sock')
+    agent = Part(EXE, 'agent', '--socket', d + '/t/s')
+    assert agent.ready()['rest'] == f'unix:{d}/t/rest.sock'
+    assert agent.stop() == 0 and not os.path.exists(d + '/t/rest.sock')
 
 
 @case
@@ -597,7 +600,7 @@ def serves_more_pods_than_a_send_queue_holds():
 @case
 def memory_is_read_only_and_rest_is_local():
     with Agent(rest=True) as agent:
-        assert agent.rest.startswith('127.0.0.1:')
+        assert agent.rest.startswith('unix:')
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
         c = Consumer(agent.socket)
@@ -609,7 +612,10 @@ def memory_is_read_only_and_rest_is_local():
             pass
         assert not os.fstat(fd).st_mode & 0o222
         os.close(fd)
-    with Agent('--rest', ':0') as agent:  # no address is loopback, not everything
+    token = workdir() + '/token'
+    with open(token, 'w') as f:
+        f.write('0123456789abcdef')
+    with Agent('--rest', ':0', '--rest-token-file', token) as agent:  # no address is loopback, not everything
         assert agent.rest.startswith('127.0.0.1:')
 
 

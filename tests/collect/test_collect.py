@@ -274,7 +274,7 @@ def reading_wakes_no_process():
                     n += int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', f.read(), re.M)[1])
         return n
 
-    with Agent('--rest', '127.0.0.1:0') as agent:
+    with Agent(rest=True) as agent:
         g = generate(agent.socket, '--pods', '4', '--updates', '0', '--hold', '1h')
         with collector([agent], period='1ms') as c:
             wait_until(lambda: len(c.find('sidelight_region_up')) == 5)

@@ -124,22 +124,23 @@ static struct http *serve(const struct http_opts *opts)
 		fail_msg("%s", error);
 	for (size_t i = 0; i < sizeof(page); i++)
 		page[i] = "<p>sidelight</p>\n"[i % 17];
-	assert_int_equal(http_route(h, "GET", "/hello", on_hello, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/qp/{}", on_variable, kind_one), 0);
-	assert_int_equal(http_route(h, "POST", "/qp/{}/connect", on_variable, kind_two), 0);
-	assert_int_equal(http_route(h, "GET", "/qp/all", on_hello, NULL), 0);
-	assert_int_equal(http_route(h, "POST", "/echo", on_echo, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/page", on_page, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/large", on_large, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/stream", on_stream, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/broken", on_stream, yes), 0);
-	assert_int_equal(http_route(h, "GET", "/nothing", on_nothing, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "/twice", on_twice, NULL), 0);
-	assert_int_equal(http_route(h, "GET", "relative", on_hello, NULL), -EINVAL);
-	assert_int_equal(http_route(h, "GET", "/rest/{*}", on_variable, kind_one), 0);
-	assert_int_equal(http_route(h, "GET", "/{}/{}", on_hello, NULL), -EINVAL);
-	assert_int_equal(http_route(h, "GET", "/{}/{*}", on_hello, NULL), -EINVAL);
-	assert_int_equal(http_route(h, "GET", "/{*}/a", on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/hello", HTTP_READER, on_hello, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/qp/{}", HTTP_READER, on_variable, kind_one), 0);
+	assert_int_equal(
+		http_route(h, "POST", "/qp/{}/connect", HTTP_READER, on_variable, kind_two), 0);
+	assert_int_equal(http_route(h, "GET", "/qp/all", HTTP_READER, on_hello, NULL), 0);
+	assert_int_equal(http_route(h, "POST", "/echo", HTTP_READER, on_echo, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/page", HTTP_READER, on_page, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/large", HTTP_READER, on_large, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/stream", HTTP_READER, on_stream, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/broken", HTTP_READER, on_stream, yes), 0);
+	assert_int_equal(http_route(h, "GET", "/nothing", HTTP_READER, on_nothing, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "/twice", HTTP_READER, on_twice, NULL), 0);
+	assert_int_equal(http_route(h, "GET", "relative", HTTP_READER, on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/rest/{*}", HTTP_READER, on_variable, kind_one), 0);
+	assert_int_equal(http_route(h, "GET", "/{}/{}", HTTP_READER, on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/{}/{*}", HTTP_READER, on_hello, NULL), -EINVAL);
+	assert_int_equal(http_route(h, "GET", "/{*}/a", HTTP_READER, on_hello, NULL), -EINVAL);
 	if (http_start(h, error, sizeof(error)))
 		fail_msg("%s", error);
 	return h;
@@ -289,7 +290,9 @@ static struct answer ask(const struct http *h, const char *request)
 	return hear(fd);
 }
 
-#define CLOSING "Host: x\r\nConnection: close\r\n"
+#define CLOSING "Host: localhost\r\nConnection: close\r\n"
+
+#define JSON	"Content-Type: application/json\r\n"
 
 static struct answer get(const struct http *h, const char *path, const char *headers)
 {
@@ -399,10 +402,11 @@ static void bodies_are_bounded(void **state)
 	memset(filler, 'x', sizeof(filler) - 1);
 	filler[sizeof(filler) - 1] = '\0';
 	snprintf(request, sizeof(request),
-		 "POST /echo HTTP/1.1\r\n" CLOSING "Content-Length: 1000\r\n\r\n%.1000s", filler);
+		 "POST /echo HTTP/1.1\r\n" CLOSING JSON "Content-Length: 1000\r\n\r\n%.1000s",
+		 filler);
 	expect(ask(h, request), 201, filler + 3000);
 	/* announced: refused before it is sent */
-	expect(ask(h, "POST /echo HTTP/1.1\r\n" CLOSING "Content-Length: 1001\r\n\r\n"), 413,
+	expect(ask(h, "POST /echo HTTP/1.1\r\n" CLOSING JSON "Content-Length: 1001\r\n\r\n"), 413,
 	       "{\"error\":\"the body is larger than 1000 bytes\"}");
 	/* not announced: refused once it is too much */
 	snprintf(request, sizeof(request),
@@ -534,7 +538,7 @@ static void an_etag_saves_the_body(void **state)
 static void a_connection_is_kept_alive(void **state)
 {
 	struct http *h = serve(&anywhere);
-	static const char request[] = "GET /stream?bytes=70000 HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char request[] = "GET /stream?bytes=70000 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int fd = dial(h);
 
 	(void)state;
@@ -572,7 +576,8 @@ static void a_stream_that_fails_is_not_taken_for_whole(void **state)
 static void done_is_called_once_when_the_client_goes_away(void **state)
 {
 	struct http *h = serve(&anywhere);
-	static const char request[] = "GET /stream?bytes=1000000000 HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char request[] =
+		"GET /stream?bytes=1000000000 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 	(void)state;
 	atomic_store(&streams_begun, 0);
@@ -606,7 +611,8 @@ static void done_is_called_once_when_the_client_goes_away(void **state)
 static void a_slow_client_blocks_no_other(void **state)
 {
 	struct http *h = serve(&(struct http_opts){.listen = "127.0.0.1:0", .threads = 1});
-	static const char request[] = "GET /stream?bytes=50000000 HTTP/1.1\r\nHost: x\r\n\r\n";
+	static const char request[] =
+		"GET /stream?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 	int slow[8];
 	double start;
 

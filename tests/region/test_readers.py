@@ -79,7 +79,7 @@ def through_an_agent():
     """Directory, one region by its id, all of them; what is not there, and what is no agent."""
     with tempfile.TemporaryDirectory() as tmp:
         socket = os.path.join(tmp, 'agent.sock')
-        agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket, '--rest', '127.0.0.1:0'],
+        agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket],
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         publisher = subprocess.Popen([PUBLISH, socket], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, text=True)

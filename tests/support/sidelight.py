@@ -24,11 +24,17 @@ class Agent(Part):
         self.folder = folder or workdir()
         self.socket = f'{self.folder}/agent.sock'
         if '--rest' not in options:
-            options += ('--rest', '127.0.0.1:0') if rest else ('--no-rest',)
+            options += ('--rest', f'unix:{self.folder}/rest.sock') if rest else ('--no-rest',)
         if RDMA:
             options = ('--rdma', RDMA, *options)
         super().__init__(*before, EXE, 'agent', '--socket', self.socket, *options, env=env)
         self.rest = self.ready().get('rest')
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, JSON) of an answer of REST. body: bytes, or what JSON can say."""
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        kind = {} if data is None else {'Content-Type': 'application/json'}
+        return http.request_at(self.rest, method, path, data, {**kind, **(headers or {})})
 
     def status(self):
         return json.loads(subprocess.run(

@@ -10,12 +10,11 @@ import socket
 import struct
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 
 from support import flows
 from support.flows import (differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
+from support.http import request_at
 from support.process import Part, case, fail, run_cases, wait_until, workdir
 
 EXE = sys.argv[1]
@@ -25,9 +24,9 @@ MAGIC = 0x314d4c53  # "SLM1"
 class Agent(Part):
     def __init__(self, *args):
         self.socket = f'{workdir()}/agent.sock'
-        super().__init__(EXE, 'agent', '--socket', self.socket, '--rest', '127.0.0.1:0',
+        super().__init__(EXE, 'agent', '--socket', self.socket,
                          '--netns', f'/proc/{os.getpid()}/ns/net', *args)
-        self.rest = 'http://' + self.ready()['rest']
+        self.rest = self.ready()['rest']
 
     def dump(self, kind, *args):
         """The region's own object, and what follows by its first key."""
@@ -52,13 +51,8 @@ class Agent(Part):
         return {r['cgroup']['id']: r['cgroup'] for r in self.dump('flows')[1] if 'local' not in r}
 
     def ask(self, method, path, body=None):
-        r = urllib.request.Request(self.rest + path, None if body is None else json.dumps(body).encode(),
-                                   {'Content-Type': 'application/json'}, method=method)
-        try:
-            with urllib.request.urlopen(r, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as e:
-            return e.code, json.loads(e.read())
+        data = None if body is None else json.dumps(body).encode()
+        return request_at(self.rest, method, path, data, {'Content-Type': 'application/json'})
 
     def status(self):
         return json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', self.socket],

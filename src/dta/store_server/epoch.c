@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "dta/query/query.h"
@@ -281,12 +282,38 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 
 /* ---- commands ---- */
 
+void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes)
+{
+	o->max_bytes = max_bytes;
+}
+
+/* Sparse memory costs nothing until it is written or zeroed: then it is too late to refuse it. */
+static int within_bound(const struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
+{
+	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t max = o->max_bytes ? o->max_bytes : ram / 2;
+	const uint64_t left = o->config->directory ? UINT64_MAX : dta_limits_left(DTA_LIMIT_MEMORY);
+	uint64_t held = 0;
+
+	for (size_t i = 0; i < o->store_count; i++)
+		for (const struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
+			held += at->map_bytes;
+	if (held <= max && need <= max - held && need <= left / 2)
+		return 0;
+	return base_fail(error, bytes, -ENOSPC,
+			 "%llu MiB more than the %llu MiB of all stores are over --max-store-bytes "
+			 "(%llu MiB) or half of what its cgroup leaves (%llu MiB)",
+			 (unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
+			 (unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
+}
+
 static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
 		  char *error, size_t bytes)
 {
 	struct sl_store_config c = s->spec->config;
 	struct dta_store_object *at;
 	size_t n = 0;
+	int err;
 
 	c.slots = slots;
 	c.first_epoch = s->epoch + 1;
@@ -302,6 +329,9 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		return base_fail(error, bytes, -EBUSY,
 				 "store '%s': translators still write to the oldest memory",
 				 s->spec->name);
+	err = within_bound(o, dta_store_object_bytes(&c), error, bytes);
+	if (err)
+		return err;
 	at = dta_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
 				  error, bytes);
 	if (!at)

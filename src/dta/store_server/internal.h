@@ -97,6 +97,7 @@ struct dta_store_server {
 	struct dta_server_store *stores;
 	size_t store_count;
 	uint32_t next_object;
+	uint64_t max_bytes; /* of all objects, after a resize; 0: the default */
 	struct dta_server_conn *conns;
 	size_t conn_count;
 	struct dta_server_known known[SL_STORE_LANES_MAX];
