@@ -20,6 +20,7 @@
 #include "agent/region.h"
 #include "agent/status.h"
 #include "agent/verdict.h"
+#include "fabric/fabric.h"
 
 #define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
 
@@ -85,10 +86,11 @@ static json_t *status_json(const struct agent *a)
 			json_array_append_new(regions, agent_region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
 	return json_pack(
-		"{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
+		"{s:s,s:s,s:i,s:s,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
 		"s:{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}}",
 		"version", SL_VERSION_STRING, "host", a->host, "pid", (int)getpid(), "socket",
-		a->socket, "instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
+		a->listen[LISTEN_SOCKET].path, "consume_socket", a->listen[LISTEN_CONSUME].path,
+		"instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
 		(json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
 		counters_json(a), "regions", regions, "rest", agent_rest(a), "rdma", agent_rdma(a),
 		"queue_pairs", a->rdma ? number(agent_rdma_queue_count(a)) : NULL, "memory_regions",
@@ -149,17 +151,16 @@ char *agent_ask_status(const char *path, char *error, size_t bytes)
 			struct sl_msg_refused no;
 		};
 	} packet = {.msg = {.magic = SL_MSG_MAGIC, .type = SL_MSG_STATUS, .serial = 1}};
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct sockaddr_un addr;
 	char *text = NULL;
 	int sock, fd = -1, err;
 	ssize_t n;
 
-	if (strlen(path) >= sizeof(addr.sun_path)) {
+	if (fabric_agent_address(path, &addr)) {
 		snprintf(error, bytes, "socket path too long: %s", path);
 		errno = ENAMETOOLONG;
 		return NULL;
 	}
-	strcpy(addr.sun_path, path);
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0 || connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ||
 	    send(sock, &packet.msg, sizeof(packet.msg), MSG_NOSIGNAL) < 0) {
