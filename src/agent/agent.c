@@ -123,6 +123,7 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
 		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
+	a->fd_max = UINT32_MAX;
 	pthread_mutex_init(&a->lock, NULL);
 
 	a->slot_count = a->o.max_regions + 1 + (a->o.tcp ? KERNEL_REGIONS : 0);
@@ -215,10 +216,29 @@ static int open_all(struct agent *a, char *error, size_t bytes)
 	return err;
 }
 
+/*
+ * Raises the limit of descriptors. Threads that close what clients sent have a quarter (closer.c),
+ * one packet brings up to 253, and REST, RDMA and kernel tables need theirs.
+ */
+static uint64_t descriptors(void)
+{
+	const uint64_t others = BASE_FDS_MAX + 259;
+	struct rlimit files;
+	uint64_t room;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return 512;
+	if (files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	room = files.rlim_cur - files.rlim_cur / 4;
+	return room > others + 128 ? room - others : 128;
+}
+
 struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes)
 {
 	struct agent *a = malloc(sizeof(*a));
-	struct rlimit files;
 	int err;
 
 	if (!a) {
@@ -226,17 +246,13 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* A connection takes two descriptors, a region one. */
-	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
 	err = agent_init(a, opts, error, bytes);
 	if (err) {
 		free(a);
 		errno = -err;
 		return NULL;
 	}
+	a->fd_max = descriptors();
 	err = open_all(a, error, bytes);
 	err = err ?: agent_rdma_init(a, error, bytes);
 	err = err ?: agent_tcp_init(a, error, bytes);

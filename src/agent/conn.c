@@ -569,19 +569,20 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 /* Turns away whoever has more than its share. */
 static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 {
-	const struct agent_use u = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
-	char why[160], name[AGENT_TENANT_NAME];
+	const struct agent_use conns = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
+	const struct agent_use fds = agent_tenant_use(a, t, RESOURCE_DESCRIPTORS);
+	bool many = conns.held + 1 > conns.limit;
+	const struct agent_use *u = many ? &conns : &fds;
+	char why[192], name[AGENT_TENANT_NAME];
 
-	if (u.held + 1 <= u.limit)
+	if (!many && fds.held + AGENT_FDS_CONNECTION <= fds.limit)
 		return false;
-	if (t->trusted)
-		snprintf(why, sizeof(why), "all %" PRIu64 " connections are in use: raise "
-			 "--max-regions", u.all.capacity);
-	else
-		snprintf(why, sizeof(why), "%s has %" PRIu64 " of %" PRIu64
-			 " connections, its share is %" PRIu64 ": close some, or raise "
-			 "--max-regions", agent_tenant_name(t, name), u.held, u.all.capacity,
-			 u.limit);
+	snprintf(why, sizeof(why),
+		 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+		 ": close some connections, or raise %s",
+		 agent_tenant_name(t, name), u->held, u->all.capacity,
+		 many ? "connections" : "descriptors", u->limit,
+		 many ? "--max-regions" : "LimitNOFILE");
 	turn_away(a, fd, t, why);
 	return true;
 }

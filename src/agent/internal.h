@@ -82,6 +82,7 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
+	uint64_t fd_max; /* descriptors for connections and regions */
 	LIST_HEAD(, agent_tenant) tenants[64];
 	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
 	unsigned long cgroup_number;

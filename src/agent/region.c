@@ -272,18 +272,23 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 static int check_share(const struct agent *a, const struct agent_tenant *t,
 		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
 {
+	static const struct {
+		const char *unit, *raise;
+	} is[] = {
+		[RESOURCE_REGIONS] = {"regions", "--max-regions"},
+		[RESOURCE_MEMORY] = {"bytes", "--max-memory"},
+		[RESOURCE_DESCRIPTORS] = {"descriptors", "LimitNOFILE"},
+	};
 	const struct agent_use u = agent_tenant_use(a, t, resource);
-	bool memory = resource == RESOURCE_MEMORY;
 	char name[AGENT_TENANT_NAME];
 
 	if (t->trusted || u.held + want <= u.limit)
 		return 0;
 	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
-			    " more, its share is %" PRIu64 ": publish less, or raise --max-%s",
-			    agent_tenant_name(t, name), u.held, u.all.capacity,
-			    memory ? "bytes" : "regions", want, u.limit,
-			    memory ? "memory" : "regions");
+			    " more, its share is %" PRIu64 ": publish less, or raise %s",
+			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
+			    want, u.limit, is[resource].raise);
 }
 
 /* Retires the region longest in grace if it takes the room. */
@@ -300,7 +305,9 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 				    (int)tenant->id.uid, tenant->regions);
 	if (!slots && a->memory + size <= a->o.max_memory)
 		return check_share(a, tenant, RESOURCE_REGIONS, 1, why) ||
-				       check_share(a, tenant, RESOURCE_MEMORY, size, why)
+				       check_share(a, tenant, RESOURCE_MEMORY, size, why) ||
+				       check_share(a, tenant, RESOURCE_DESCRIPTORS,
+						   AGENT_FDS_REGION, why)
 			       ? -1
 			       : 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
