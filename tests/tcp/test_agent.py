@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from support import flows
-from support.flows import (differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
+from support.flows import (children, differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
 from support.process import Part, case, fail, run_cases, wait_until, workdir
 
@@ -268,7 +268,7 @@ def a_new_cgroup_is_named_beside_its_connections():
 def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_there_are():
     agent = Agent('--tcp', 'flows,layers,cpu')
     ends = pair()
-    objects = held(agent.pid)
+    objects = set().union(*(held(pid) for pid in children(agent.pid)))  # the loader's
     if len([o for o in objects if o[0] == 'prog']) < 10:
         fail(f'it holds {objects}', agent)
     agent.stop(signal.SIGKILL)
