@@ -281,6 +281,22 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
 
 
 @case
+def without_its_loader_the_agent_goes_on_and_says_so():
+    agent = Agent('--tcp', 'flows,cpu')
+    loader, = children(agent.pid)
+    os.kill(loader, signal.SIGKILL)
+    wait_until(lambda: any('the loader of eBPF programs ended' in line for line in agent.err), 'it says so', agent)
+    states = [r['state'] for r in agent.status()['regions'] if r.get('kind') is not None]
+    if any(state != 'retired' for state in states) or children(agent.pid):
+        fail(f'{states}', agent)
+    code, answer = agent.ask('PUT', '/tcp/filter', {'ports': ['80']})
+    if code != 500 or 'has ended' not in answer['error']:
+        fail(f'{code} {answer}', agent)
+    if agent.stop():
+        fail('it failed', agent)
+
+
+@case
 def what_it_may_not_or_can_not_do_is_said_at_the_start():
     def refused(*args, code=1, words=(), **kw):
         p = subprocess.run([EXE, 'agent', '--socket', f'{workdir()}/a', '--no-rest', *args], text=True,
