@@ -120,7 +120,9 @@ static int has_privileges(void)
 	if (!f)
 		return errno;
 	while (fgets(line, sizeof(line), f)) {
-		bool capabilities = !strncmp(line, "Cap", 3);
+		/* An ordinary user cannot drop what it could not gain anyway. */
+		bool capabilities = !strncmp(line, "Cap", 3) &&
+				    (!geteuid() || strncmp(line, "CapBnd", 6));
 
 		left |= capabilities && strtoull(line + 7, NULL, 16);
 		left |= !strncmp(line, "NoNewPrivs:", 11) && atoi(line + 11) != 1;
