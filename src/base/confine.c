@@ -52,9 +52,10 @@ static int apply(void)
 		keep[i].effective = keep[i].permitted;
 		keep[i].inheritable = 0;
 	}
-	if (syscall(SYS_capset, &head, keep))
+	/* Nothing to drop: the call may be forbidden. */
+	if (memcmp(own, keep, sizeof(own)) && syscall(SYS_capset, &head, keep))
 		return -errno;
-	return now.ruleset >= 0 ? confine_landlock_apply(now.ruleset) : 0;
+	return now.ruleset >= 0 ? base_landlock_apply(now.ruleset) : 0;
 }
 
 static void on_signal(int signal)
@@ -151,7 +152,7 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 	int err;
 
 	now.capabilities = o->capabilities;
-	now.ruleset = instrumented || o->any_path ? -1 : confine_landlock_rules(o);
+	now.ruleset = instrumented || o->any_path ? -1 : base_landlock_rules(o);
 	paths = now.ruleset >= 0;
 	now.error = 0;
 	err = apply_everywhere();
@@ -160,10 +161,11 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 	if (err)
 		return base_fail(why, bytes, err, "cannot give up privileges: %s", strerror(-err));
 	if (!instrumented) {
-		err = confine_seccomp(o->role, o->packets);
+		err = base_seccomp_apply(o->role, o->packets);
 		calls = !err;
 	}
-	if (err && err != -ENOSYS && err != -EINVAL) /* a kernel without it */
+	/* A kernel without it, or a filter around this process that forbids it. */
+	if (err && err != -ENOSYS && err != -EINVAL && err != -EPERM)
 		return base_fail(why, bytes, err, "cannot restrict system calls: %s",
 				 strerror(-err));
 	base_logf(BASE_DEBUG, "confine", "capabilities=%#llx calls=%s paths=%s",

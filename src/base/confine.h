@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * confine.h - gives up, once a process has started, what its work does not need: capabilities,
- * system calls and files. docs/security.md says what is left to whom takes it over.
+ * system calls and files. docs/security.md says what is left to one that is taken over.
  */
 #ifndef SL_BASE_CONFINE_H
 #define SL_BASE_CONFINE_H
@@ -21,11 +21,11 @@ enum base_role {
 
 struct base_confine_opts {
 	enum base_role role;
-	uint64_t capabilities; /* to keep: bit CAP_... */
+	uint64_t capabilities;		       /* to keep: bit CAP_... */
 	const char *paths[BASE_CONFINE_PATHS]; /* files and folders to read and write; or NULL */
 	const char *read;		       /* a folder to read; or NULL */
-	bool any_path;	  /* paths are not known beforehand: no Landlock */
-	bool packets;	  /* AF_PACKET and AF_XDP sockets, and bpf(2) for them */
+	bool any_path;			       /* paths are not known beforehand: no Landlock */
+	bool packets; /* AF_PACKET and AF_XDP sockets, and bpf(2) for them */
 };
 
 /*

@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,146 +29,55 @@
 #define CALL_FACCESSAT2	  439
 #define CALL_CLOSE_RANGE  436
 
+/* clang-format off */
 /* What libc, threads and event loops need: of memory, time, signals and this process. */
 static const int common[] = {
-	SYS_read,
-	SYS_write,
-	SYS_readv,
-	SYS_writev,
-	SYS_pread64,
-	SYS_pwrite64,
-	SYS_close,
-	SYS_fstat,
-	SYS_lseek,
-	SYS_openat,
-	SYS_newfstatat,
-	SYS_statx,
-	SYS_statfs,
-	SYS_fstatfs,
-	SYS_faccessat,
-	SYS_readlinkat,
-	SYS_getdents64,
-	SYS_getcwd,
-	SYS_fcntl,
-	SYS_flock,
-	SYS_dup,
-	SYS_dup3,
-	SYS_pipe2,
-	SYS_ioctl,
-	SYS_mmap,
-	SYS_munmap,
-	SYS_mprotect,
-	SYS_mremap,
-	SYS_madvise,
-	SYS_brk,
-	SYS_mincore,
-	SYS_mlock,
-	SYS_mlock2,
-	SYS_munlock,
-	SYS_msync,
-	SYS_membarrier,
-	SYS_memfd_create,
-	SYS_rt_sigaction,
-	SYS_rt_sigprocmask,
-	SYS_rt_sigreturn,
-	SYS_rt_sigpending,
-	SYS_rt_sigtimedwait,
-	SYS_sigaltstack,
-	SYS_signalfd4,
-	SYS_restart_syscall,
-	SYS_futex,
-	SYS_set_robust_list,
-	SYS_get_robust_list,
-	SYS_rseq,
-	SYS_set_tid_address,
-	SYS_sched_yield,
-	SYS_sched_getaffinity,
-	SYS_sched_setaffinity,
-	SYS_sched_getscheduler,
-	SYS_sched_getparam,
-	SYS_getcpu,
-	SYS_gettid,
-	SYS_getpid,
-	SYS_getppid,
-	SYS_getuid,
-	SYS_geteuid,
-	SYS_getgid,
-	SYS_getegid,
-	SYS_getresuid,
-	SYS_getresgid,
-	SYS_getgroups,
-	SYS_tgkill,
-	SYS_exit,
-	SYS_exit_group,
-	SYS_clock_gettime,
-	SYS_clock_getres,
-	SYS_clock_nanosleep,
-	SYS_nanosleep,
-	SYS_gettimeofday,
-	SYS_times,
-	SYS_getrusage,
-	SYS_sysinfo,
-	SYS_uname,
-	SYS_getrandom,
-	SYS_ppoll,
-	SYS_pselect6,
-	SYS_epoll_create1,
-	SYS_epoll_ctl,
-	SYS_epoll_pwait,
-	SYS_eventfd2,
-	SYS_timerfd_create,
-	SYS_timerfd_settime,
-	SYS_timerfd_gettime,
-	SYS_prlimit64,
-	SYS_prctl,
-	SYS_capget,
-	SYS_sendmsg,
-	SYS_recvmsg,
-	SYS_sendto,
-	SYS_recvfrom,
-	SYS_pidfd_open,
-	SYS_waitid,
-	SYS_wait4,
-	CALL_FUTEX_WAITV,
-	CALL_MAP_SHADOW,
-	CALL_FUTEX_WAKE,
-	CALL_FUTEX_WAIT,
-	CALL_EPOLL_PWAIT2,
-	CALL_FACCESSAT2,
+	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close,
+	SYS_fstat, SYS_lseek, SYS_openat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs,
+	SYS_faccessat, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_flock, SYS_dup,
+	SYS_dup3, SYS_pipe2, SYS_ioctl, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap,
+	SYS_madvise, SYS_brk, SYS_mincore, SYS_mlock, SYS_mlock2, SYS_munlock, SYS_msync,
+	SYS_membarrier, SYS_memfd_create, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+	SYS_rt_sigpending, SYS_rt_sigtimedwait, SYS_sigaltstack, SYS_signalfd4,
+	SYS_restart_syscall, SYS_futex, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq,
+	SYS_set_tid_address, SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_setaffinity,
+	SYS_sched_getscheduler, SYS_sched_getparam, SYS_getcpu, SYS_gettid, SYS_getpid,
+	SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid,
+	SYS_getresgid, SYS_getgroups, SYS_exit, SYS_exit_group, SYS_clock_gettime,
+	SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_times,
+	SYS_getrusage, SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_ppoll, SYS_pselect6,
+	SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_timerfd_create,
+	SYS_timerfd_settime, SYS_timerfd_gettime, SYS_prctl, SYS_capget, SYS_sendmsg, SYS_recvmsg,
+	SYS_sendto, SYS_recvfrom, SYS_pidfd_open, SYS_waitid, SYS_wait4, CALL_FUTEX_WAITV,
+	CALL_MAP_SHADOW, CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2, CALL_FACCESSAT2,
 	CALL_CLOSE_RANGE,
-#if defined(__x86_64__) /* not on newer architectures */
-	SYS_open,
-	SYS_stat,
-	SYS_lstat,
-	SYS_access,
-	SYS_readlink,
-	SYS_dup2,
-	SYS_pipe,
-	SYS_poll,
-	SYS_select,
-	SYS_epoll_wait,
-	SYS_epoll_create,
-	SYS_eventfd,
-	SYS_getrlimit,
-	SYS_time,
-	SYS_arch_prctl,
-	SYS_getpgrp,
-#endif
 };
 
 /* Those with sockets and files of their own. */
 static const int networkers[] = {
-	SYS_socketpair, SYS_bind,	 SYS_listen,	  SYS_accept,	  SYS_accept4,
-	SYS_connect,	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt,
-	SYS_sendmmsg,	SYS_recvmmsg,	 SYS_shutdown,	  SYS_sendfile,	  SYS_splice,
-	SYS_tee,	SYS_unlinkat,	 SYS_renameat,	  SYS_renameat2,  SYS_mkdirat,
-	SYS_ftruncate,	SYS_fallocate,	 SYS_fsync,	  SYS_fdatasync,  SYS_sync_file_range,
-	SYS_fchmod,	SYS_preadv,	 SYS_pwritev,	  SYS_preadv2,	  SYS_pwritev2,
-	SYS_fadvise64,	SYS_getitimer,
-#if defined(__x86_64__)
-	SYS_unlink,	SYS_rename,	 SYS_mkdir,
-#endif
+	SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect,
+	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendmmsg,
+	SYS_recvmmsg, SYS_shutdown, SYS_sendfile, SYS_splice, SYS_tee, SYS_unlinkat, SYS_renameat,
+	SYS_renameat2, SYS_mkdirat, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
+	SYS_sync_file_range, SYS_fchmod, SYS_preadv, SYS_pwritev, SYS_preadv2, SYS_pwritev2,
+	SYS_fadvise64, SYS_getitimer,
 };
+
+/* What newer architectures do without; harmless. */
+#if defined(__x86_64__)
+static const int common_older[] = {
+	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_pipe, SYS_poll,
+	SYS_select, SYS_epoll_wait, SYS_epoll_create, SYS_eventfd, SYS_getrlimit, SYS_time,
+	SYS_arch_prctl, SYS_getpgrp,
+};
+static const int networkers_older[] = {
+	SYS_unlink, SYS_rename, SYS_mkdir,
+};
+#else
+static const int common_older[] = {SYS_read}, networkers_older[] = {SYS_read};
+#endif
+
+/* clang-format on */
 
 /* Names of cgroups, by their ids. */
 static const int loader[] = {SYS_name_to_handle_at, SYS_open_by_handle_at};
@@ -180,8 +90,15 @@ struct with_argument {
 	bool bit;
 };
 
-static const struct with_argument threads[] = {
+static const struct with_argument own[] = {
+	{SYS_prlimit64, 0, 0, false},	    /* of this process */
 	{SYS_clone, 0, CLONE_THREAD, true}, /* clone3() cannot be judged: libc falls back */
+};
+
+/* Input for the terminal that it was started from. */
+static const struct with_argument terminals[] = {
+	{SYS_ioctl, 1, TIOCSTI, false},
+	{SYS_ioctl, 1, TIOCLINUX, false},
 };
 
 static const struct with_argument sockets[] = {
@@ -246,22 +163,39 @@ static void allow_with(struct program *p, const struct with_argument *w, size_t 
 	}
 }
 
+static void refuse_with(struct program *p, const struct with_argument *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)w[i].call, 0, 4));
+		LOAD(args[w[i].index]);
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, w[i].value, 0, 1));
+		REFUSE();
+		LOAD(nr);
+	}
+}
+
 #define ALL_OF(list) list, sizeof(list) / sizeof(*(list))
 
 static void write_program(struct program *p, enum base_role role, bool with_packets)
 {
+	const struct with_argument signals = {SYS_tgkill, 0, (uint32_t)getpid(), false};
+
 	LOAD(arch);
 	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
 	REFUSE();
 	LOAD(nr); /* numbers of x32 are on no list */
+	refuse_with(p, ALL_OF(terminals));
 	allow_calls(p, ALL_OF(common));
-	allow_with(p, ALL_OF(threads));
+	allow_calls(p, ALL_OF(common_older));
+	allow_with(p, &signals, 1);
+	allow_with(p, ALL_OF(own));
 	allow_with(p, ALL_OF(reads));
 	if (role == BASE_ROLE_LOADER) {
 		allow_calls(p, ALL_OF(loader));
 		allow_with(p, ALL_OF(tables));
 	} else {
 		allow_calls(p, ALL_OF(networkers));
+		allow_calls(p, ALL_OF(networkers_older));
 		allow_with(p, ALL_OF(sockets));
 	}
 	if (with_packets) {
@@ -271,7 +205,7 @@ static void write_program(struct program *p, enum base_role role, bool with_pack
 	REFUSE();
 }
 
-int confine_seccomp(enum base_role role, bool with_packets)
+int base_seccomp_apply(enum base_role role, bool with_packets)
 {
 	struct program p = {.n = 0};
 	struct sock_fprog program = {.filter = p.code};

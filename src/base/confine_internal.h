@@ -6,11 +6,11 @@
 #include "base/confine.h"
 
 /* A ruleset of Landlock; -1: not available. */
-int confine_landlock_rules(const struct base_confine_opts *opts);
+int base_landlock_rules(const struct base_confine_opts *opts);
 /* Restricts this thread; no_new_privs is set. 0 or -errno. */
-int confine_landlock_apply(int ruleset);
+int base_landlock_apply(int ruleset);
 
 /* Restricts the system calls of all threads. 0 or -errno. */
-int confine_seccomp(enum base_role role, bool packets);
+int base_seccomp_apply(enum base_role role, bool packets);
 
 #endif

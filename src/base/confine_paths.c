@@ -77,14 +77,14 @@ static const struct {
 	{ROLE(LOADER), READ, "/var/log/containers"},
 };
 
-struct rule {
+struct path_rule {
 	uint64_t access;
 	int32_t parent;
 } __attribute__((packed));
 
 static void allow(int ruleset, const char *path, uint32_t access)
 {
-	struct rule r = {access, open(path, O_PATH | O_CLOEXEC)};
+	struct path_rule r = {access, open(path, O_PATH | O_CLOEXEC)};
 	struct stat st;
 
 	if (r.parent < 0)
@@ -108,7 +108,7 @@ static void allow_folder(int ruleset, const char *path)
 		allow(ruleset, path, CHANGE);
 }
 
-int confine_landlock_rules(const struct base_confine_opts *o)
+int base_landlock_rules(const struct base_confine_opts *o)
 {
 	const uint64_t handled = EVERYTHING;
 	int ruleset = (int)syscall(SYS_landlock_create_ruleset, &handled, sizeof(handled), 0);
@@ -126,7 +126,7 @@ int confine_landlock_rules(const struct base_confine_opts *o)
 	return ruleset;
 }
 
-int confine_landlock_apply(int ruleset)
+int base_landlock_apply(int ruleset)
 {
 	return syscall(SYS_landlock_restrict_self, ruleset, 0) ? -errno : 0;
 }

@@ -400,7 +400,7 @@ static void say(struct region_why *w, const struct change *c)
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	default:
-		SAY("The application here has nothing to send for %.0f%% of the time; the network could take more.",
+		SAY("The application here has nothing more to send for %.0f%% of the time; the network could take more.",
 		    percent);
 	}
 }

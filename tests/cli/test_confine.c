@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -71,6 +72,16 @@ static int kills(void)
 	return kill(getppid(), 0) ? errno : 0;
 }
 
+static int signals_another(void)
+{
+	return tgkill(getppid(), getppid(), 0) ? errno : 0;
+}
+
+static int types_for_the_terminal(void)
+{
+	return ioctl(0, TIOCSTI, "x") ? errno : 0;
+}
+
 static int reads_passwords(void)
 {
 	return open("/etc/shadow", O_RDONLY) < 0 ? errno : 0;
@@ -91,7 +102,8 @@ static int works(void)
 	int fd = open(target, O_RDWR | O_CREAT, 0600);
 	pthread_t t;
 
-	if (fd < 0 || write(fd, "x", 1) != 1 || unlink(target) || socket(AF_INET, SOCK_STREAM, 0) < 0)
+	if (fd < 0 || write(fd, "x", 1) != 1 || unlink(target) ||
+	    socket(AF_INET, SOCK_STREAM, 0) < 0)
 		return errno;
 	if (open("/proc/self/stat", O_RDONLY) < 0 || open("/proc/1/stat", O_RDONLY) < 0)
 		return errno;
@@ -108,7 +120,9 @@ static int has_privileges(void)
 	if (!f)
 		return errno;
 	while (fgets(line, sizeof(line), f)) {
-		bool capabilities = !strncmp(line, "Cap", 3);
+		/* An ordinary user cannot drop what it could not gain anyway. */
+		bool capabilities = !strncmp(line, "Cap", 3) &&
+				    (!geteuid() || strncmp(line, "CapBnd", 6));
 
 		left |= capabilities && strtoull(line + 7, NULL, 16);
 		left |= !strncmp(line, "NoNewPrivs:", 11) && atoi(line + 11) != 1;
@@ -160,8 +174,12 @@ static int confined(int (*what)(void), bool thread)
 
 static void calls_outside_of_the_role_are_refused(void **state)
 {
-	int (*const outside[])(void) = {runs_a_program,	   forks, traces, loads_a_program, mounts,
-					listens_to_frames, kills, changes_owners};
+	int (*const outside[])(void) = {
+		runs_a_program,	   forks,	    traces,
+		loads_a_program,   mounts,	    kills,
+		changes_owners,	   signals_another, types_for_the_terminal,
+		listens_to_frames,
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(outside) / sizeof(*outside); i++) {

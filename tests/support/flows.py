@@ -196,6 +196,11 @@ def transfer(sender, receiver, n):
     thread.join()
 
 
+def children(pid):
+    with open(f'/proc/{pid}/task/{pid}/children') as f:
+        return [int(n) for n in f.read().split()]
+
+
 def held(pid):
     """(kind, id) of the eBPF programs, maps and links that a process holds."""
     found = set()

@@ -47,7 +47,7 @@ int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent) /* it ended before that */
 			_exit(0);
-		loader_serve(pair[1], opts);
+		tcp_loader_serve(pair[1], opts);
 	}
 	err = l->pid < 0 ? -errno : 0;
 	close(pair[1]);
@@ -62,7 +62,7 @@ int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out
 }
 
 /* Distributes descriptors over the parts. False: there are too few or too many. */
-static bool take(const struct loader_loaded *m, const int *fds, size_t n,
+static bool take(const struct tcp_message_loaded *m, const int *fds, size_t n,
 		 struct tcp_loader_table *tables)
 {
 	size_t used = 0;
@@ -86,14 +86,14 @@ int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PAR
 {
 	const uint32_t load = LOADER_LOAD;
 	int fds[LOADER_FDS], err;
-	struct loader_loaded m;
+	struct tcp_message_loaded m;
 	ssize_t got;
 	size_t n = 0;
 
 	for (int i = 0; i < TCP_PARTS; i++)
 		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
-	err = loader_send(l->sock, &load, sizeof(load), NULL, 0);
-	got = err ? err : loader_receive(l->sock, &m, sizeof(m), 0, fds, &n);
+	err = tcp_message_send(l->sock, &load, sizeof(load), NULL, 0);
+	got = err ? err : tcp_message_receive(l->sock, &m, sizeof(m), 0, fds, &n);
 	if (got <= 0)
 		return base_fail(why, bytes, got ? (int)got : -EPIPE,
 				 "the loader of eBPF programs ended before it was ready");
@@ -121,14 +121,14 @@ uint64_t tcp_loader_missed(const struct tcp_loader *l)
 }
 
 /* One message. 1: the answer to the last filter, 0: another, or -errno. */
-static int receive(struct tcp_loader *l, int flags, struct loader_answer *answer)
+static int receive(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
 {
 	int fds[LOADER_FDS];
-	struct loader_missed missed;
+	struct tcp_message_missed missed;
 	ssize_t got;
 	size_t n;
 
-	got = loader_receive(l->sock, answer, sizeof(*answer), flags, fds, &n);
+	got = tcp_message_receive(l->sock, answer, sizeof(*answer), flags, fds, &n);
 	while (got >= 0 && n)
 		close(fds[--n]);
 	if (got <= 0)
@@ -146,7 +146,7 @@ static int receive(struct tcp_loader *l, int flags, struct loader_answer *answer
 
 int tcp_loader_event(struct tcp_loader *l)
 {
-	struct loader_answer late; /* to a filter that was given up */
+	struct tcp_message_answer late; /* to a filter that was given up */
 	int err;
 
 	do
@@ -159,15 +159,15 @@ int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, cha
 		      size_t bytes)
 {
 	struct pollfd p = {l->sock, POLLIN, 0};
-	struct loader_answer answer;
+	struct tcp_message_answer answer;
 	char *message = malloc(LOADER_FILTER);
-	ssize_t size = message ? loader_filter_pack(filter, ++l->serial, message) : -ENOMEM;
+	ssize_t size = message ? tcp_message_filter_pack(filter, ++l->serial, message) : -ENOMEM;
 	int err = size < 0 ? (int)size : tcp_loader_event(l);
 
 	if (size == -E2BIG)
 		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
 	else if (!err)
-		err = loader_send(l->sock, message, (size_t)size, NULL, 0);
+		err = tcp_message_send(l->sock, message, (size_t)size, NULL, 0);
 	free(message);
 	while (!err) {
 		int n = poll(&p, 1, ANSWER_MS);

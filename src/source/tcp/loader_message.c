@@ -27,9 +27,9 @@ static bool put_all(char *to, size_t *at, const struct base_strings *s)
 	return room;
 }
 
-ssize_t loader_filter_pack(const struct tcp_filter *f, uint32_t serial, char to[LOADER_FILTER])
+ssize_t tcp_message_filter_pack(const struct tcp_filter *f, uint32_t serial, char to[LOADER_FILTER])
 {
-	struct loader_set head = {
+	struct tcp_message_set head = {
 		.type = LOADER_SET,
 		.serial = serial,
 		.ports = (uint32_t)f->ports.n,
@@ -63,12 +63,12 @@ static bool take(const char **at, const char *end, const char **to, uint32_t n)
 	return true;
 }
 
-int loader_filter_unpack(const char *message, size_t bytes, struct loader_filter *out,
-			 uint32_t *serial)
+int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_message_filter *out,
+			      uint32_t *serial)
 {
-	const char *at = message + sizeof(struct loader_set), *end = message + bytes;
+	const char *at = message + sizeof(struct tcp_message_set), *end = message + bytes;
 	struct tcp_filter *f = &out->filter;
-	struct loader_set head;
+	struct tcp_message_set head;
 
 	memset(out, 0, sizeof(*out));
 	if (bytes < sizeof(head))
@@ -96,7 +96,7 @@ union control {
 	char bytes[CMSG_SPACE(LOADER_FDS * sizeof(int))];
 };
 
-int loader_send(int sock, const void *message, size_t bytes, const int *fds, size_t n)
+int tcp_message_send(int sock, const void *message, size_t bytes, const int *fds, size_t n)
 {
 	struct iovec iov = {(void *)message, bytes};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -117,7 +117,8 @@ int loader_send(int sock, const void *message, size_t bytes, const int *fds, siz
 	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 
-ssize_t loader_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS], size_t *n)
+ssize_t tcp_message_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS],
+			    size_t *n)
 {
 	struct iovec iov = {to, bytes};
 	union control control;

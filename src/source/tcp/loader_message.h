@@ -15,15 +15,15 @@
 #define LOADER_STRINGS 256u   /* of each kind in a filter */
 #define LOADER_FDS     (2 * TCP_PARTS)
 
-enum loader_type {
+enum tcp_message_type {
 	LOADER_LOAD = 1, /* to the loader: begin */
-	LOADER_LOADED,	 /* from it: struct loader_loaded, and descriptors */
-	LOADER_SET,	 /* to it: struct loader_set and strings */
-	LOADER_IS_SET,	 /* from it: struct loader_answer */
-	LOADER_MISSED,	 /* from it: struct loader_missed */
+	LOADER_LOADED,	 /* from it: struct tcp_message_loaded, and descriptors */
+	LOADER_SET,	 /* to it: struct tcp_message_set and strings */
+	LOADER_IS_SET,	 /* from it: struct tcp_message_answer */
+	LOADER_MISSED,	 /* from it: struct tcp_message_missed */
 };
 
-struct loader_loaded {
+struct tcp_message_loaded {
 	uint32_t type;
 	int32_t error;
 	struct {
@@ -34,47 +34,48 @@ struct loader_loaded {
 	char text[LOADER_TEXT];
 };
 
-struct loader_answer {
+struct tcp_message_answer {
 	uint32_t type;
 	int32_t error;
 	uint32_t serial, pad; /* of the question */
 	char text[LOADER_TEXT];
 };
 
-struct loader_missed {
+struct tcp_message_missed {
 	uint32_t type, pad;
 	uint64_t missed;
 };
 
 /* Followed by .bytes of strings, each with a NUL: ports, cidrs, cgroups, netns if .netns is 1. */
-struct loader_set {
+struct tcp_message_set {
 	uint32_t type, bytes, serial, pad;
 	uint32_t ports, cidrs, cgroups, netns;
 	uint32_t pid, sample;
 };
 
 /* A filter whose strings lie in the message. */
-struct loader_filter {
+struct tcp_message_filter {
 	struct tcp_filter filter;
 	const char *strings[3 * LOADER_STRINGS];
 };
 
 /* Bytes of the message, or -E2BIG. */
-ssize_t loader_filter_pack(const struct tcp_filter *filter, uint32_t serial,
-			   char to[LOADER_FILTER]);
+ssize_t tcp_message_filter_pack(const struct tcp_filter *filter, uint32_t serial,
+				char to[LOADER_FILTER]);
 /* Sets *serial if it can. 0 or -EPROTO. */
-int loader_filter_unpack(const char *message, size_t bytes, struct loader_filter *out,
-			 uint32_t *serial);
+int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_message_filter *out,
+			      uint32_t *serial);
 
 /* Sends a packet with descriptors. 0 or -errno. */
-int loader_send(int sock, const void *message, size_t bytes, const int *fds, size_t n);
+int tcp_message_send(int sock, const void *message, size_t bytes, const int *fds, size_t n);
 /*
  * Receives one with at most LOADER_FDS descriptors; *n is their number. Bytes, 0: the end, or
  * -errno; then no descriptor.
  */
-ssize_t loader_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS], size_t *n);
+ssize_t tcp_message_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS],
+			    size_t *n);
 
 /* loader_serve.c: the loader's process, which does not return. */
-__attribute__((noreturn)) void loader_serve(int sock, const struct tcp_loader_opts *opts);
+__attribute__((noreturn)) void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts);
 
 #endif

@@ -130,7 +130,7 @@ static int open_parts(struct loader *l, char *why, size_t bytes)
 /*
  * Programs are loaded and attached. Ids of cgroups become paths by CAP_DAC_READ_SEARCH. The hook of
  * netfilter is attached in each new network namespace: that alone needs more, on kernels without
- * fentry and kprobes.
+ * fentry and kprobes, and Landlock would not let the loader enter any.
  */
 static int confine(const struct loader *l, char *why, size_t bytes)
 {
@@ -145,6 +145,7 @@ static int confine(const struct loader *l, char *why, size_t bytes)
 	if (l->layers && tcp_layers_follow_namespaces(l->layers))
 		c.capabilities |= BASE_CAP(SYS_ADMIN) | BASE_CAP(SYS_PTRACE) | BASE_CAP(NET_ADMIN) |
 				  BASE_CAP(PERFMON) | BASE_CAP(BPF);
+	c.any_path = c.capabilities & BASE_CAP(SYS_ADMIN);
 	if (!tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
 		c.read = unified.root;
 	return base_confine(&c, why, bytes);
@@ -163,7 +164,7 @@ static void open_read_only(struct loader *l)
 /* Tells of the tables that are open, or of the error. */
 static int tell(struct loader *l, int error, const char *why)
 {
-	struct loader_loaded m = {.type = LOADER_LOADED, .error = error};
+	struct tcp_message_loaded m = {.type = LOADER_LOADED, .error = error};
 	int fds[LOADER_FDS];
 	size_t n = 0;
 
@@ -179,7 +180,7 @@ static int tell(struct loader *l, int error, const char *why)
 		if (l->read_only[i] >= 0)
 			fds[n++] = l->read_only[i];
 	}
-	return loader_send(l->sock, &m, sizeof(m), fds, n);
+	return tcp_message_send(l->sock, &m, sizeof(m), fds, n);
 }
 
 /* ---- serving ---- */
@@ -207,22 +208,22 @@ static int set_filter(struct loader *l, const struct tcp_filter *filter, char *w
 /* False: the socket's other end is closed, or sends what is no message. */
 static bool serve_message(struct loader *l)
 {
-	struct loader_answer answer = {.type = LOADER_IS_SET};
+	struct tcp_message_answer answer = {.type = LOADER_IS_SET};
 	static char message[LOADER_FILTER];
-	static struct loader_filter filter;
+	static struct tcp_message_filter filter;
 	int fds[LOADER_FDS];
 	ssize_t got;
 	size_t n;
 
-	got = loader_receive(l->sock, message, sizeof(message), MSG_DONTWAIT, fds, &n);
+	got = tcp_message_receive(l->sock, message, sizeof(message), MSG_DONTWAIT, fds, &n);
 	while (got >= 0 && n)
 		close(fds[--n]);
 	if (got == -EAGAIN)
 		return true;
-	if (got <= 0 || loader_filter_unpack(message, (size_t)got, &filter, &answer.serial))
+	if (got <= 0 || tcp_message_filter_unpack(message, (size_t)got, &filter, &answer.serial))
 		return false;
 	answer.error = set_filter(l, &filter.filter, answer.text, sizeof(answer.text));
-	return !loader_send(l->sock, &answer, sizeof(answer), NULL, 0);
+	return !tcp_message_send(l->sock, &answer, sizeof(answer), NULL, 0);
 }
 
 /* Cgroups with tasks but no connections get names, too. */
@@ -246,9 +247,9 @@ static void catch_up(struct loader *l, uint64_t now)
 	if (err)
 		base_log_limited(BASE_WARN, COMPONENT, "cannot catch up: %s", strerror(-err));
 	if (l->missed != l->told) {
-		const struct loader_missed m = {.type = LOADER_MISSED, .missed = l->missed};
+		const struct tcp_message_missed m = {.type = LOADER_MISSED, .missed = l->missed};
 
-		if (!loader_send(l->sock, &m, sizeof(m), NULL, 0))
+		if (!tcp_message_send(l->sock, &m, sizeof(m), NULL, 0))
 			l->told = l->missed;
 	}
 	l->look_ns = now + LOOK_NS;
@@ -303,7 +304,7 @@ static void leave_behind(int *sock)
 	close_range((unsigned int)*sock + 1, ~0u, 0);
 }
 
-void loader_serve(int sock, const struct tcp_loader_opts *opts)
+void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
 {
 	struct loader l = {.o = opts};
 	char why[LOADER_TEXT] = "";
@@ -313,7 +314,7 @@ void loader_serve(int sock, const struct tcp_loader_opts *opts)
 
 	leave_behind(&sock);
 	l.sock = sock;
-	if (loader_receive(sock, &type, sizeof(type), 0, fds, &n) != sizeof(type) || n ||
+	if (tcp_message_receive(sock, &type, sizeof(type), 0, fds, &n) != sizeof(type) || n ||
 	    type != LOADER_LOAD)
 		_exit(0);
 	err = open_parts(&l, why, sizeof(why));

@@ -88,6 +88,7 @@ int BPF_PROG(flow_destroy, struct sock *sk)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 {
+	const struct tcp_kernel_filter *f;
 	const struct tcp_sock *tp;
 	struct flow_state *st;
 	struct tcp_bpf_sock *s;
@@ -101,6 +102,9 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 			return 0;
 		slot = s->slot;
 	}
+	f = filter_now();
+	if (f && f->generation != st->judged && !still_wanted(sk, st))
+		return 0;
 	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;

@@ -54,6 +54,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	const struct tcp_kernel_filter *f = filter_now();
 	u64 now = bpf_ktime_get_ns();
 	struct flow_state *st;
 	u32 slot, srtt, *near = near_place(sk);
@@ -74,6 +75,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->closed_ns = st->due = st->wait = 0;
 	st->announced = 0;
 	st->flags = flags;
+	st->judged = f ? f->generation : 0;
 	st->open_ns = now;
 	st->local[0] = ((const u64 *)key->local)[0];
 	st->local[1] = ((const u64 *)key->local)[1];
@@ -159,7 +161,8 @@ static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 			closed = READING;
 	}
 	if (closed == ENDED) {
-		s->ended = s->id;
+		/* One that the filter excludes may be recorded again. */
+		s->ended = flags & SL_FLOW_UNWANTED ? 0 : s->id;
 		s->id = 0;
 	}
 	WRITE(st->due, 0);
@@ -184,7 +187,7 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 	const struct tcp_kernel_filter *f = filter_now();
 	struct tcp_flow_key key;
 
-	s->judged = 1;
+	s->judged = f ? f->generation + 1 : 0;
 	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
 		flow_open(sk, s, &key, flags);
 }
@@ -216,10 +219,33 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 	return open_missed(sk, of);
 }
 
-/* At a segment, if it stays established. */
+/* At a segment, if it stays established, or the filter has changed. */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	return !take_existing || (*of && (*of)->judged) ? NULL : open_missed(sk, of);
+	const struct tcp_kernel_filter *f = filter_now();
+
+	if (!take_existing || !f || (*of && (*of)->judged == f->generation + 1))
+		return NULL;
+	return open_missed(sk, of);
+}
+
+/*
+ * At a segment: applies a filter that has changed since. The walk of the sockets does, too, but
+ * only in network namespaces that the process may enter. False: it is closed.
+ */
+static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
+{
+	const struct tcp_kernel_filter *f = filter_now();
+	struct tcp_bpf_sock *s = flow_of(sk);
+	struct tcp_flow_key key;
+
+	if (!f || !s || !st)
+		return false;
+	st->judged = f->generation;
+	if (flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
+		return true;
+	flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);
+	return false;
 }
 
 #endif

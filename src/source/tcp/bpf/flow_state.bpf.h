@@ -40,6 +40,7 @@ struct flow_state {
 	u32 closed;		   /* enum closed */
 	u32 announced;		   /* its opening is in the journal */
 	u32 flags;
+	u32 judged; /* generation of the filter that wants it */
 	u64 open_ns, closed_ns, due, wait;
 	u64 local[2], remote[2], cgroup;
 	u32 netns, pid, handshake_us;
