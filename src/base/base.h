@@ -86,7 +86,7 @@ char *base_read_file(const char *path, size_t max, size_t *bytes);
 
 /*
  * Receives one packet, and in *fd the descriptor that came with it, or -1. Bytes or -errno;
- * -EPROTO: truncated.
+ * -EPROTO: truncated, -EMFILE: no room for the descriptor.
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 

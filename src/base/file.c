@@ -100,6 +100,8 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
 	*fd = take_descriptor(&m);
 	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return n;
+	if (!(m.msg_flags & MSG_TRUNC) && *fd < 0)
+		return -EMFILE; /* the kernel found no room for the first descriptor */
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
