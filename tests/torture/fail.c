@@ -14,6 +14,7 @@
  * Calls of the dynamic linker, and those that libc makes of itself inside a call listed here, do
  * not count. close(), free() and munmap() do not fail on Linux.
  */
+#undef _FILE_OFFSET_BITS /* open() and open64() are both here */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>

@@ -261,6 +261,21 @@ def a_full_disk_stops_only_the_files():
 
 
 @case
+def a_limit_of_file_size_stops_only_the_files():
+    """RLIMIT_FSIZE kills by a signal what does not ignore it."""
+    folder = workdir()
+    with Quick() as a:
+        app = App(a)
+        c = Collector([a], '--analyse', '--warm-up', '1s', '--period', '2ms', '--record', f'{folder}/rows',
+                      before=['sh', '-c', 'ulimit -f 64 && exec "$@"', 'sh'])
+        wait_until(lambda: c.total('sidelight_analysis_lost_total', '"recorded_rows"') or c.p.poll() is not None,
+                   'rows are lost', c)
+        check(c.p.poll() is None and shown(c) == [2000], f'it serves: {c.p.poll()}', c)
+        app.end()
+        check(c.stop() == 1 and 'rows not recorded' in c.err[-1], 'it ends, and says what is not whole', c)
+
+
+@case
 def stores_on_a_full_disk_are_refused_not_torn():
     """A larger store that finds no room is refused with a line; the store at hand takes reports."""
     folder = f'{workdir()}/disk'

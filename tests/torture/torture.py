@@ -33,6 +33,8 @@ from support.sidelight import Agent
 SIDELIGHT, FAIL, APP, PART, *ARGS = sys.argv[1:]
 SECONDS = float(os.environ.get('TORTURE_SECONDS', '15'))
 PATIENCE = 40  # of each step; a retry is due within a second
+OURS = ('sidelight', 'libsidelight', 'libjansson', 'libc')
+LIBRARIES = ('libmicrohttpd', 'libcurl', 'libyaml-0', 'libsystemd', 'libbpf', 'libibverbs', 'librdmacm')
 # What cannot fail, and what a library says of it by abort().
 EXEMPT = {
     ('write', 'libmicrohttpd.so'): 'an eventfd of its own has room for a one',
@@ -410,14 +412,14 @@ def grown(trace, usual):
     """Points with more blocks at the end than in any run without a failure. What other libraries lose of their own is
     theirs; JSON is the program's."""
     return [p for p, n in trace.left.items() if p in usual.points and n > usual.left[p] + 1 and
-            usual.points[p][2].split('+')[0].split('.')[0] in ('sidelight', 'libsidelight', 'libjansson', 'libc')]
+            usual.points[p][2].split('+')[0].split('.')[0] in OURS]
 
 
 def fair(where):
-    """Whether this call can fail."""
+    """Whether this call can fail, and is the program's or that of a library that works for it."""
     name, side, nearest = where[:3]
-    return (side == 'outside') == ('--outside' in ARGS) and not any(
-        name == f and nearest.startswith(library) for f, library in EXEMPT)
+    return (side == 'outside') == ('--outside' in ARGS) and nearest.split('+')[0].split('.')[0] in OURS + LIBRARIES and \
+        not any(name == f and nearest.startswith(library) for f, library in EXEMPT)
 
 
 def main():
@@ -467,7 +469,7 @@ def main():
                       '\n   at', where, flush=True)
 
     # Neighbours in the program are far from each other here, so that a sample is spread over all of it.
-    order = sorted(points, key=lambda p: p[::-1])
+    order = sorted(points, key=lambda p: (len(p) > 16, p[:16][::-1]))
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         list(pool.map(one, order))
     print(f'{PART}: {tried} of {len(points)} points: ' + ', '.join(f'{n} {k}' for k, n in sorted(counts.items())))
