@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ import time
 
 from support import region_reader
 from support.http import get, request
-from support.process import SCALE, Part, check, poll, wait_until, workdir
+from support.process import SCALE, Part, check, poll, skip, wait_until, workdir
 from support.protocol import LIVE, STATUS, STATUS_IS, Client, Consumer, Refused, Region
 from support.sidelight import Agent
 
@@ -220,6 +221,37 @@ class OfAgent:
             shutil.rmtree(d)
 
 
+class OfTables:
+    """Publishes the kernel's tables, and takes its programs out of the kernel."""
+
+    def __init__(self):
+        if os.geteuid():
+            skip('attaching eBPF programs needs root')
+
+    def run(self, env):
+        d = f'{D}/k{next(names)}'
+        os.mkdir(d)
+        sock = f'{d}/agent.sock'
+        v = Victim(env, SIDELIGHT, 'agent', '--socket', sock, '--no-rest', '--tcp', 'flows,layers,cpu,net', '--tcp-flows',
+                   '256', '--tcp-dev', 'lo')
+        server = socket.create_server(('127.0.0.1', 0))
+        try:
+            v.ready_now()
+            client = socket.create_connection(server.getsockname())
+            peer, _ = server.accept()
+            client.send(b'?')
+            peer.recv(1)
+
+            v.until(lambda: len(status(sock)['regions']) >= 2, 'tables are published')
+            client.close()
+            peer.close()
+            v.end()
+        finally:
+            v.kill()
+            server.close()
+            shutil.rmtree(d)
+
+
 class Taker(http.server.BaseHTTPRequestHandler):
     """A receiver of whatever a collector sends."""
 
@@ -360,7 +392,7 @@ class OfStores:
             shutil.rmtree(d)
 
 
-PARTS = {'library': Library, 'agent': OfAgent, 'collector': OfCollector, 'stores': OfStores, 'translator': OfTranslator}
+PARTS = {'library': Library, 'agent': OfAgent, 'tables': OfTables, 'collector': OfCollector, 'stores': OfStores, 'translator': OfTranslator}
 INTERRUPTED = {'read', 'write', 'recv', 'recvfrom', 'recvmsg', 'send', 'sendmsg', 'accept4', 'connect', 'open64',
                'flock'}
 
