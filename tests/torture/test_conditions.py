@@ -365,6 +365,29 @@ def a_publisher_without_descriptors_runs():
             check(app.close() == 0, 'it ends', app)
 
 
+@case
+def too_few_descriptors_at_the_start_are_said():
+    """Each part is ready, or says what it lacks, whether it ends or tries again."""
+    ready = {}
+    with Stores() as s, Quick() as a:
+        s.ready()
+        for name, *words in (['agent', '--socket', f'{a.folder}/few.sock', '--rest', '127.0.0.1:0'],
+                             ['collect', '--agent', a.socket, '--listen', '127.0.0.1:0', '--analyse', '--remote-write',
+                              'http://127.0.0.1:9/'],
+                             ['translate', '--collector', f'unix:{s.folder}/dta.sock', '--listen', '127.0.0.1:0']):
+            for n in range(5, 40, 3):
+                p = Part(*with_descriptors(n), SIDELIGHT, name, *words)
+                wait_until(lambda: p.out or p.err or p.p.poll() is not None, f'{name} with {n} is ready or says', p)
+                if p.out:
+                    ready.setdefault(name, n)
+                if p.p.poll() is None:
+                    p.p.terminate()
+                code = p.wait()
+                check(code in (0, 1, 127) and (not code or p.err), f'{name} with {n} ends with {code}', p)
+    check(len(ready) == 3, f'ready: {ready}')
+    return ready
+
+
 # ---- the clock is set ------------------------------------------------------------------------------------------------
 
 class Receiver:
