@@ -526,7 +526,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	struct sl__guard guard;
 	struct sl_publisher *p;
 	const char *path;
-	int error;
+	int error, unattended = 0;
 
 	if ((opts && (!SL__HAS(opts, sz) || !sl__opts_take(&o, sizeof(o), opts))) ||
 	    o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE)) {
@@ -571,11 +571,16 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	if (!error) {
 		sl__slots[p->slot].publisher = p;
 		region_start(p);
-		sl__attach_start(p);
+		unattended = sl__attach_start(p);
 	}
 	sl__unlock(&guard);
 	if (error)
 		goto err_free;
+	if (unattended)
+		sl__log(SL_LOG_WARN,
+			"sidelight: no thread to attach with: an agent that starts later does not "
+			"see this region socket=%s error=\"%s\"",
+			path, strerror(-unattended));
 	return p;
 
 err_free:

@@ -87,7 +87,8 @@ char *base_read_file(const char *path, size_t max, size_t *bytes);
 #define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
 struct base_fds {
 	unsigned int count;
-	bool truncated; /* the packet, or its descriptors for want of room in the process's table */
+	/* MSG_TRUNC: the packet; MSG_CTRUNC: descriptors, for want of room in the process's table */
+	int truncated;
 	int fd[BASE_FDS_MAX];
 };
 /* Receives one packet with all its descriptors. Bytes or -errno. */
@@ -95,7 +96,7 @@ ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct bas
 
 /*
  * Receives one packet, and in *fd the descriptor that came with it, or -1. Bytes or -errno;
- * -EPROTO: truncated.
+ * -EPROTO: truncated, -EMFILE: no room for the descriptor.
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
 

@@ -98,5 +98,7 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
 	*fd = fds.count && !bad ? fds.fd[0] : -1;
 	for (unsigned int i = bad ? 0 : 1; i < fds.count; i++)
 		close(fds.fd[i]);
+	if (bad && !fds.count && fds.truncated == MSG_CTRUNC)
+		return -EMFILE; /* the kernel found no room for the first descriptor */
 	return bad ? -EPROTO : n;
 }

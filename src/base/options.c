@@ -63,7 +63,7 @@ int base_complain(const struct base_command *cmd, int code, const char *fmt, ...
 	return code;
 }
 
-#define WRONG(p, ...) base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
+#define WRONG(p, ...)	 base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
 #define OUT_OF_MEMORY(p) base_complain((p)->cmd, NO_MEMORY, "out of memory")
 
 /* ---- one value ---- */

@@ -292,7 +292,8 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 
 /*
  * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
- * answer to the last request. On 0 the caller owns a->fd.
+ * answer to the last request, -EMFILE no descriptor left for what it brought. On 0 the caller owns
+ * a->fd.
  */
 static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
@@ -300,7 +301,7 @@ static int receive(struct fabric_shm *s, struct shm_answer *a)
 				      &a->fd);
 
 	if (got < 0)
-		return got == -EAGAIN || got == -EPROTO ? (int)got : -ENOTCONN;
+		return got == -EAGAIN || got == -EPROTO || got == -EMFILE ? (int)got : -ENOTCONN;
 	if (got == 0 && a->fd < 0)
 		return -ENOTCONN;
 	if ((size_t)got < sizeof(a->msg) || a->msg.magic != SL_MSG_MAGIC ||
@@ -318,6 +319,7 @@ static const char *error_text(int err)
 {
 	return err == -ENOTCONN ? "the agent hung up"
 	       : err == -EPROTO ? "not an agent's answer"
+	       : err == -EMFILE ? "no descriptor left: raise LimitNOFILE"
 				: "the agent did not answer";
 }
 

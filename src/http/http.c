@@ -220,12 +220,18 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	*context = NULL;
 }
 
-/* libmicrohttpd logs each client that disconnects, so its lines are for debugging only. */
+/*
+ * libmicrohttpd logs each client that disconnects, so its lines are for debugging only, except that
+ * of accept() without a descriptor.
+ */
 static void log_line(void *arg, const char *fmt, va_list ap)
 {
 	char line[256];
 
 	(void)arg;
+	if (strstr(fmt, "system resource limit"))
+		base_log_limited(BASE_WARN, "http",
+				 "no descriptor left for connections: raise LimitNOFILE");
 	if (base_log_level < BASE_DEBUG)
 		return;
 #pragma GCC diagnostic push

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * app.c - a small application whose library is tortured: app SOCKET
+ * app.c - a small application whose library is tortured: app SOCKET [LATER-SOCKET]
  *
- * It publishes, counts in two threads and in a forked child, and prints the descriptor of its region.
- * On a line of input it compares every handle that is valid with what was counted, and prints
- * "exact REFUSED", the number of handles that were not created. It ends with its input.
+ * It publishes, by a second publisher to an agent that comes later, counts in two threads and in a
+ * forked child, and prints the descriptor of its region. On a line of input it compares every
+ * handle that is valid with what was counted, and prints "exact REFUSED", the number of handles
+ * that were not created. It ends with its input.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 static struct sl_counter counter[COUNTERS];
 static struct sl_histogram histogram;
-static struct sl_counter labelled;
+static struct sl_counter labelled, later;
 
 static void count(int times)
 {
@@ -28,6 +29,7 @@ static void count(int times)
 		for (int c = 0; c < COUNTERS; c++)
 			sl_counter_inc(counter[c]);
 		sl_counter_inc(labelled);
+		sl_counter_inc(later);
 		sl_histogram_observe(histogram, .5);
 	}
 }
@@ -50,8 +52,8 @@ static int check(uint64_t times)
 {
 	int refused = 0;
 
-	for (int c = 0; c <= COUNTERS; c++) {
-		struct sl_counter of = c < COUNTERS ? counter[c] : labelled;
+	for (int c = 0; c < COUNTERS + 2; c++) {
+		struct sl_counter of = c < COUNTERS ? counter[c] : c == COUNTERS ? labelled : later;
 
 		if (!sl_counter_valid(of))
 			refused++;
@@ -92,7 +94,7 @@ static void create(struct sl_publisher *p)
 }
 
 /* A child counts from 0 in a region of its own, or not at all where it gets none. */
-static int child(struct sl_publisher *p)
+static int child(struct sl_publisher *p, struct sl_publisher *second)
 {
 	int status = 0;
 	pid_t pid = fork();
@@ -103,6 +105,7 @@ static int child(struct sl_publisher *p)
 			if (sl_counter_value(counter[c]) > TIMES)
 				_exit(1);
 		sl_publisher_close(p);
+		sl_publisher_close(second);
 		_exit(0);
 	}
 	if (pid > 0)
@@ -112,7 +115,7 @@ static int child(struct sl_publisher *p)
 
 int main(int argc, char **argv)
 {
-	struct sl_publisher *p;
+	struct sl_publisher *p, *second;
 	pthread_t thread;
 	char line[16];
 	int refused;
@@ -125,13 +128,16 @@ int main(int argc, char **argv)
 	if (!p)
 		perror("sl_publisher_open");
 	create(p);
+	second = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "torture-later",
+					    .socket = argc > 2 ? argv[2] : argv[1]));
+	later = sl_counter_create(second, &SL_OPTS(sl_metric_opts, .name = "later_total"));
 	work(p);
 	if (pthread_create(&thread, NULL, count_more, NULL))
 		return 3;
 	pthread_join(thread, NULL);
-	if (child(p))
+	if (child(p, second))
 		return 4;
-	printf("counted %d\n", sl_publisher_fd(p));
+	printf("counted %d %d\n", sl_publisher_fd(p), sl_publisher_fd(second));
 	fflush(stdout);
 	while (fgets(line, sizeof(line), stdin)) {
 		refused = check(2 * TIMES);
@@ -139,5 +145,6 @@ int main(int argc, char **argv)
 		fflush(stdout);
 	}
 	sl_publisher_close(p);
+	sl_publisher_close(second);
 	return 0;
 }

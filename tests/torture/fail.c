@@ -11,9 +11,10 @@
  *   FAIL_MODULE=NAME   the program is this library, not the executable
  *   FAIL_CLOCK=FILE    CLOCK_REALTIME is off by as many seconds as the file says
  *
- * Calls of the dynamic linker, and those that libc makes of itself inside a call listed here, do not
- * count. close(), free() and munmap() do not fail on Linux.
+ * Calls of the dynamic linker, and those that libc makes of itself inside a call listed here, do
+ * not count. close(), free() and munmap() do not fail on Linux.
  */
+#undef _FILE_OFFSET_BITS /* open() and open64() are both here */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
@@ -22,6 +23,7 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <link.h>
+#include <malloc.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -33,10 +35,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -126,8 +131,8 @@ static void tell(const char *what, uint64_t point, const char *name, void **fram
 		 bool outside)
 {
 	char line[1024];
-	int used = snprintf(line, sizeof(line), "%s %016llx %s %s", what,
-			    (unsigned long long)point, name, outside ? "outside" : "inside");
+	int used = snprintf(line, sizeof(line), "%s %016llx %s %s", what, (unsigned long long)point,
+			    name, outside ? "outside" : "inside");
 
 	for (int i = 0, own = 0; i < n && own < NEAREST + 3 && used < 900; i++) {
 		const char *base;
@@ -155,7 +160,7 @@ struct block {
 	uint64_t point;
 };
 static struct block *bucket[BUCKETS], *vacant;
-static struct block *blocks; /* [BLOCKS], of which so many were used: */
+static struct block *blocks; /* [BLOCKS], of which blocks_used were used */
 static size_t blocks_used;
 static atomic_flag blocks_lock = ATOMIC_FLAG_INIT;
 
@@ -250,48 +255,48 @@ static __attribute__((noinline)) bool fails(const char *name, int error)
 
 /* ---- calls ---- */
 
-#define REAL(name)                                                           \
-	({                                                                   \
-		static void *real_;                                          \
-		if (!real_)                                                  \
-			real_ = dlsym(RTLD_NEXT, #name);                     \
-		(__typeof__(&name))real_;                                    \
+#define REAL(name)                                       \
+	({                                               \
+		static void *real_;                      \
+		if (!real_)                              \
+			real_ = dlsym(RTLD_NEXT, #name); \
+		(__typeof__(&name))real_;                \
 	})
 
-#define CALL(name, type, bad, error, parameters, ...)                        \
-	EXPORT type name parameters                                          \
-	{                                                                    \
-		type result_;                                                \
-		if (fails(#name, error))                                     \
-			return bad;                                          \
-		depth++;                                                     \
-		result_ = REAL(name)(__VA_ARGS__);                           \
-		depth--;                                                     \
-		return result_;                                              \
+#define CALL(name, type, bad, error, parameters, ...) \
+	EXPORT type name parameters                   \
+	{                                             \
+		type result_;                         \
+		if (fails(#name, error))              \
+			return bad;                   \
+		depth++;                              \
+		result_ = REAL(name)(__VA_ARGS__);    \
+		depth--;                              \
+		return result_;                       \
 	}
 /* The functions of pthread return the error. */
-#define PTHREAD(name, error, parameters, ...)                                \
-	EXPORT int name parameters                                           \
-	{                                                                    \
-		int result_;                                                 \
-		if (fails(#name, error))                                     \
-			return errno;                                        \
-		depth++;                                                     \
-		result_ = REAL(name)(__VA_ARGS__);                           \
-		depth--;                                                     \
-		return result_;                                              \
+#define PTHREAD(name, error, parameters, ...)      \
+	EXPORT int name parameters                 \
+	{                                          \
+		int result_;                       \
+		if (fails(#name, error))           \
+			return errno;              \
+		depth++;                           \
+		result_ = REAL(name)(__VA_ARGS__); \
+		depth--;                           \
+		return result_;                    \
 	}
 /* One that allocates what it returns. */
-#define GIVES(name, parameters, how)                                         \
-	EXPORT void *name parameters                                         \
-	{                                                                    \
-		void *result_;                                               \
-		if (fails(#name, ENOMEM))                                    \
-			return NULL;                                         \
-		result_ = how;                                               \
-		if (!depth)                                                  \
-			remember(result_, last_point(0));                    \
-		return result_;                                              \
+#define GIVES(name, parameters, how)                      \
+	EXPORT void *name parameters                      \
+	{                                                 \
+		void *result_;                            \
+		if (fails(#name, ENOMEM))                 \
+			return NULL;                      \
+		result_ = how;                            \
+		if (!depth)                               \
+			remember(result_, last_point(0)); \
+		return result_;                           \
 	}
 
 GIVES(malloc, (size_t n), __libc_malloc(n))
@@ -428,7 +433,8 @@ CALL(access, int, -1, EACCES, (const char *path, int mode), path, mode)
 CALL(fstat64, int, -1, ENOMEM, (int fd, struct stat64 *st), fd, st)
 CALL(stat64, int, -1, ENOMEM, (const char *path, struct stat64 *st), path, st)
 CALL(lstat64, int, -1, ENOMEM, (const char *path, struct stat64 *st), path, st)
-CALL(fstatat64, int, -1, ENOMEM, (int d, const char *path, struct stat64 *st, int f), d, path, st, f)
+CALL(fstatat64, int, -1, ENOMEM, (int d, const char *path, struct stat64 *st, int f), d, path, st,
+     f)
 CALL(fsync, int, -1, EIO, (int fd), fd)
 CALL(lseek64, off64_t, -1, EIO, (int fd, off64_t at, int how), fd, at, how)
 CALL(mmap, void *, MAP_FAILED, ENOMEM, (void *a, size_t n, int p, int f, int fd, off_t o), a, n, p,
@@ -439,7 +445,8 @@ CALL(madvise, int, -1, EAGAIN, (void *a, size_t n, int what), a, n, what)
 CALL(read, ssize_t, -1, EIO, (int fd, void *to, size_t n), fd, to, n)
 CALL(write, ssize_t, -1, ENOSPC, (int fd, const void *from, size_t n), fd, from, n)
 CALL(pread64, ssize_t, -1, EIO, (int fd, void *to, size_t n, off64_t at), fd, to, n, at)
-CALL(pwrite64, ssize_t, -1, ENOSPC, (int fd, const void *from, size_t n, off64_t at), fd, from, n, at)
+CALL(pwrite64, ssize_t, -1, ENOSPC, (int fd, const void *from, size_t n, off64_t at), fd, from, n,
+     at)
 CALL(socket, int, -1, EMFILE, (int d, int t, int p), d, t, p)
 CALL(socketpair, int, -1, EMFILE, (int d, int t, int p, int fd[2]), d, t, p, fd)
 CALL(bind, int, -1, EADDRINUSE, (int fd, const struct sockaddr *a, socklen_t n), fd, a, n)
@@ -450,11 +457,13 @@ CALL(accept, int, -1, EMFILE, (int fd, struct sockaddr *a, socklen_t *n), fd, a,
 CALL(getsockname, int, -1, ENOBUFS, (int fd, struct sockaddr *a, socklen_t *n), fd, a, n)
 CALL(getpeername, int, -1, ENOTCONN, (int fd, struct sockaddr *a, socklen_t *n), fd, a, n)
 CALL(getsockopt, int, -1, ENOMEM, (int fd, int l, int o, void *v, socklen_t *n), fd, l, o, v, n)
-CALL(setsockopt, int, -1, ENOMEM, (int fd, int l, int o, const void *v, socklen_t n), fd, l, o, v, n)
+CALL(setsockopt, int, -1, ENOMEM, (int fd, int l, int o, const void *v, socklen_t n), fd, l, o, v,
+     n)
 CALL(shutdown, int, -1, ENOTCONN, (int fd, int how), fd, how)
 CALL(send, ssize_t, -1, ENOBUFS, (int fd, const void *m, size_t n, int f), fd, m, n, f)
 CALL(sendto, ssize_t, -1, ENOBUFS,
-     (int fd, const void *m, size_t n, int f, const struct sockaddr *a, socklen_t l), fd, m, n, f, a, l)
+     (int fd, const void *m, size_t n, int f, const struct sockaddr *a, socklen_t l), fd, m, n, f,
+     a, l)
 CALL(sendmsg, ssize_t, -1, ENOBUFS, (int fd, const struct msghdr *m, int f), fd, m, f)
 CALL(sendmmsg, int, -1, ENOBUFS, (int fd, struct mmsghdr *m, unsigned int n, int f), fd, m, n, f)
 CALL(recv, ssize_t, -1, ENOMEM, (int fd, void *m, size_t n, int f), fd, m, n, f)
@@ -486,7 +495,8 @@ CALL(clock_nanosleep, int, EINTR, 0,
 CALL(nanosleep, int, -1, EINTR, (const struct timespec *t, struct timespec *left), t, left)
 CALL(usleep, int, -1, EINTR, (useconds_t us), us)
 CALL(getaddrinfo, int, EAI_MEMORY, 0,
-     (const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **to), h, s, hints, to)
+     (const char *h, const char *s, const struct addrinfo *hints, struct addrinfo **to), h, s,
+     hints, to)
 PTHREAD(pthread_create, EAGAIN,
 	(pthread_t * t, const pthread_attr_t *a, void *(*f)(void *), void *arg), t, a, f, arg)
 PTHREAD(pthread_attr_init, ENOMEM, (pthread_attr_t * a), a)
@@ -498,21 +508,21 @@ PTHREAD(pthread_mutex_init, ENOMEM, (pthread_mutex_t * m, const pthread_mutexatt
 PTHREAD(pthread_setaffinity_np, EINVAL, (pthread_t t, size_t n, const cpu_set_t *s), t, n, s)
 
 /* With one optional argument that fits a register. */
-#define VARIADIC(name, error, parameters, last, ...)                         \
-	EXPORT int name parameters                                           \
-	{                                                                    \
-		va_list ap_;                                                 \
-		long more_;                                                  \
-		int result_;                                                 \
-		va_start(ap_, last);                                         \
-		more_ = va_arg(ap_, long);                                   \
-		va_end(ap_);                                                 \
-		if (fails(#name, error))                                     \
-			return -1;                                           \
-		depth++;                                                     \
-		result_ = REAL(name)(__VA_ARGS__, more_);                    \
-		depth--;                                                     \
-		return result_;                                              \
+#define VARIADIC(name, error, parameters, last, ...)      \
+	EXPORT int name parameters                        \
+	{                                                 \
+		va_list ap_;                              \
+		long more_;                               \
+		int result_;                              \
+		va_start(ap_, last);                      \
+		more_ = va_arg(ap_, long);                \
+		va_end(ap_);                              \
+		if (fails(#name, error))                  \
+			return -1;                        \
+		depth++;                                  \
+		result_ = REAL(name)(__VA_ARGS__, more_); \
+		depth--;                                  \
+		return result_;                           \
 	}
 VARIADIC(open, EMFILE, (const char *path, int f, ...), f, path, f)
 VARIADIC(open64, EMFILE, (const char *path, int f, ...), f, path, f)
@@ -596,7 +606,8 @@ static void in_child(void)
 
 static __attribute__((constructor)) void begin(void)
 {
-	const char *trace = getenv("FAIL_TRACE"), *at = getenv("FAIL_AT"), *error = getenv("FAIL_ERRNO");
+	const char *trace = getenv("FAIL_TRACE"), *at = getenv("FAIL_AT"),
+		   *error = getenv("FAIL_ERRNO");
 	void *frames[2];
 	bool first = true;
 	char *end;
@@ -645,7 +656,8 @@ static __attribute__((destructor)) void end(void)
 	for (size_t i = 0; i < blocks_used; i++) {
 		if (!blocks[i].at)
 			continue;
-		n = snprintf(line, sizeof(line), "left %016llx\n", (unsigned long long)blocks[i].point);
+		n = snprintf(line, sizeof(line), "left %016llx\n",
+			     (unsigned long long)blocks[i].point);
 		(void)!syscall(SYS_write, fail.trace, line, (size_t)n);
 	}
 	for (size_t i = 0; i < POINTS; i++) {

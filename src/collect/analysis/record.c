@@ -185,8 +185,8 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 static void complain(const struct collect_record *r, const struct record_pod *p, int error)
 {
 	base_log_limited(BASE_ERROR, "record",
-			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir,
-			 p->name, strerror(error));
+			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, p->name,
+			 strerror(error));
 }
 
 /* Makes the pod's file with its first line, or tries so again with its next row. */
