@@ -113,6 +113,7 @@ static void post_query(struct http_request *req, void *arg)
 	json_t *body = body_json(req), *keys = json_object_get(body, "keys");
 	json_t *value, *answers, *one;
 	struct api_dta_parameters p = {0};
+	struct dta_totals totals = {0};
 	struct dta_held held;
 	const char *key, *text;
 	char error[160], digits[24];
@@ -142,6 +143,7 @@ static void post_query(struct http_request *req, void *arg)
 		json_decref(body);
 		return;
 	}
+	held.totals = &totals;
 	answers = json_array();
 	error[0] = 0;
 	p.ask.cells = false; /* not for many keys */

@@ -18,6 +18,8 @@
 #define ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#define ARCHITECTURE 0 /* untested: no restriction */
 #endif
 
 /* Newer than the headers of some distributions: the same on all architectures. */
@@ -211,9 +213,8 @@ int base_seccomp_apply(enum base_role role, bool with_packets)
 	struct sock_fprog program = {.filter = p.code};
 	long err;
 
-#ifndef ARCHITECTURE
-	return -ENOSYS;
-#endif
+	if (!ARCHITECTURE)
+		return -ENOSYS;
 	write_program(&p, role, with_packets);
 	program.len = p.n;
 	/* TSYNC: of all threads, or of none. */

@@ -94,6 +94,34 @@ static int choose_period(struct cli_demo *d)
 
 /* ---- what the newcomer sees ---- */
 
+/* The next line of this name whose value is not 0; NULL after the last. */
+static const char *sample_line(const char *text, const char *name, int *length)
+{
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		if (*line == '\n')
+			line++;
+		*length = (int)strcspn(line, "\n");
+		if (!strncmp(line, name, strlen(name)) &&
+		    (*length < 2 || strncmp(line + *length - 2, " 0", 2)))
+			return line;
+	}
+	return NULL;
+}
+
+/* Waits until the load shows: a busy machine takes its time. */
+static void await_samples(const struct cli_demo *d)
+{
+	bool shown = !d->part[DEMO_LOAD].pid;
+	int length;
+
+	for (int i = 0; i < 100 && !shown && !base_stop_wait(d->stop, 100); i++) {
+		char *text = cli_demo_http(d->listen, "/metrics", NULL);
+
+		shown = text && sample_line(text, "http_requests_total{", &length);
+		free(text);
+	}
+}
+
 static void sample_lines(const struct cli_demo *d)
 {
 	static const char *const wanted[] = {"http_requests_total{", "shop_revenue_euros_total{",
@@ -104,21 +132,14 @@ static void sample_lines(const struct cli_demo *d)
 		return;
 	puts("Some of its lines now:");
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
-		unsigned int shown = 0;
+		const char *line = text;
+		int length = 0;
 
-		for (char *line = text; line && shown < 2; line = strchr(line, '\n')) {
-			int length;
-
-			if (*line == '\n')
-				line++;
-			if (strncmp(line, wanted[i], strlen(wanted[i])))
-				continue;
-			length = (int)strcspn(line, "\n");
-			/* Zeros are skipped. */
-			if (length > 2 && !strncmp(line + length - 2, " 0", 2))
-				continue;
+		for (int shown = 0; shown < 2; shown++) {
+			line = sample_line(line + length, wanted[i], &length);
+			if (!line)
+				break;
 			printf("  %.*s\n", length, line);
-			shown++;
 		}
 	}
 	putchar('\n');
@@ -309,6 +330,7 @@ static int demo(struct cli_demo *d)
 		result = cli_demo_start_all(d, true);
 	/* The banner shows some values: give the first ones time to arrive. */
 	if (!result && !base_stop_wait(d->stop, set.period ? 1500 : 300)) {
+		await_samples(d);
 		banner(d);
 		began = base_now_ns();
 		while (!result && !base_stop_wait(d->stop, set.fault ? 50 : 200) &&

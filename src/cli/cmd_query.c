@@ -38,7 +38,8 @@ static void set_parameter(void *ask, const char *name, const char *value)
 
 static json_t *ask_file(char *const *keys, size_t n)
 {
-	struct dta_held held = {.count = 1, .view = {&object->view}};
+	struct dta_totals totals = {0};
+	struct dta_held held = {.count = 1, .view = {&object->view}, .totals = &totals};
 	json_t *answers = json_array(), *one;
 	struct dta_ask ask;
 	char error[160];

@@ -447,8 +447,9 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 {
 	struct sl_store_config c = {
 		.kind = SL_STORE_INCREMENT, .slots = 1000, .rows = 4, .copies = 4, .banks = 2};
+	struct dta_totals totals = {0};
 	uint64_t high = 0, total = 0;
-	struct sl_increment_answer i;
+	struct sl_increment_answer i, again;
 	struct made m;
 
 	(void)state;
@@ -469,7 +470,11 @@ static void a_count_is_never_low_and_within_the_bound(void **state)
 		assert_true(i.value >= key % 10);
 		high += (double)(i.value - key % 10) > i.error;
 		assert_true(fabs(i.error - M_E / 1000 * (double)total) < 1e-6);
+		q.totals = &totals;
+		dta_view_increment(&m.v, &q, &again);
+		assert_memory_equal(&again, &i, sizeof(i));
 	}
+	assert_int_equal(totals.used, 1); /* a row is summed once for all keys */
 	assert_true((double)high / 2000 <= 1 - i.probability);
 	free(m.map);
 }

@@ -94,8 +94,8 @@ def works_and_leaves_nothing_behind():
     def served():
         return total(get(ready['metrics']), 'http_requests_total', route='/products', code='200')
 
-    before = served()
-    wait_until(lambda: served() > before > 0, 'the load does not move the shop', demo)
+    before = wait_until(served, 'the load does not reach the shop', demo)
+    wait_until(lambda: served() > before, 'the load does not move the shop', demo)
     check('http_requests_total{' in demo.stdout(), 'no sample line was shown', demo)
 
     # A service is killed: it is told, its load waits, and a new one comes.

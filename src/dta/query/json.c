@@ -277,6 +277,7 @@ json_t *dta_query_json(const struct dta_held *held, const struct dta_ask *ask, c
 	struct dta_query q = query_of(ask);
 	json_t *j;
 
+	q.totals = held->totals;
 	if (!ask->key_bytes && (c->kind == SL_STORE_KEYWRITE || c->kind == SL_STORE_INCREMENT ||
 				c->kind == SL_STORE_POSTCARD)) {
 		snprintf(error, error_bytes, "store '%s' is of kind %s: a key is required",

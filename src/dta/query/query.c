@@ -275,6 +275,24 @@ static double row_total(const uint8_t *row, uint64_t columns)
 	return sum * (double)columns / (double)looked;
 }
 
+static double total_of(struct dta_totals *t, const uint8_t *bank, uint64_t epoch, uint64_t columns)
+{
+	uint64_t i, known = !t ? 0 : t->used < DTA_TOTALS_MAX ? t->used : DTA_TOTALS_MAX;
+	double total;
+
+	for (i = 0; i < known; i++)
+		if (t->at[i].bank == bank && t->at[i].epoch == epoch)
+			return t->at[i].total;
+	total = row_total(bank, columns);
+	if (t) {
+		i = t->used++ % DTA_TOTALS_MAX;
+		t->at[i].bank = bank;
+		t->at[i].epoch = epoch;
+		t->at[i].total = total;
+	}
+	return total;
+}
+
 static void increment(const struct dta_store_view *v, const struct dta_query *q, bool bounded,
 		      struct sl_increment_answer *out)
 {
@@ -305,7 +323,8 @@ static void increment(const struct dta_store_view *v, const struct dta_query *q,
 		out->result = out->value ? SL_QUERY_FOUND : SL_QUERY_EMPTY;
 		if ((out->value || e == oldest) && bounded) {
 			/* G. Cormode, S. Muthukrishnan, J. Algorithms 55 (2005), theorem 1. */
-			out->error = M_E / (double)c->slots * row_total(bank, c->slots);
+			out->error = M_E / (double)c->slots *
+				     total_of(q->totals, bank, e, c->slots);
 			out->probability = 1 - exp(-(double)rows);
 		}
 		if (dta_query_done(v, q, e, oldest, &out->result))

@@ -16,7 +16,19 @@ struct dta_query {
 	uint64_t epoch;	 /* ~0: the newest that has it */
 	uint32_t copies; /* copies that the reporter wrote; 0: the store's maximum */
 	enum sl_query_policy policy;
-	uint32_t consensus; /* threshold of SL_QUERY_CONSENSUS */
+	uint32_t consensus;	   /* threshold of SL_QUERY_CONSENSUS */
+	struct dta_totals *totals; /* increment, many keys: of rows summed so far; or NULL */
+};
+
+/* Starts as {0}. Each bound of an estimate needs the sum of a whole row, the same for all keys. */
+#define DTA_TOTALS_MAX 16u
+struct dta_totals {
+	uint64_t used; /* of the latest entries, also when they replaced others */
+	struct {
+		const uint8_t *bank;
+		uint64_t epoch;
+		double total;
+	} at[DTA_TOTALS_MAX];
 };
 
 void dta_view_keywrite(const struct dta_store_view *v, const struct dta_query *q,
@@ -36,7 +48,7 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
  */
 void dta_view_increment(const struct dta_store_view *v, const struct dta_query *q,
 			struct sl_increment_answer *out);
-/* The same without error and probability, which sum up a whole row: for many keys. */
+/* The same without error and probability, which sum up a whole row. */
 void dta_view_count(const struct dta_store_view *v, const struct dta_query *q,
 		    struct sl_increment_answer *out);
 

@@ -68,7 +68,8 @@ struct dta_held {
 	const struct dta_store_view *view[DTA_HELD_MAX];
 	const uint32_t *values; /* postcard: what a hop may report, sorted; or NULL */
 	size_t value_count;
-	const char *keylog; /* name of the key log, or "" */
+	const char *keylog;	   /* name of the key log, or "" */
+	struct dta_totals *totals; /* query.h: of the caller that asks for many keys, or NULL */
 };
 
 /* The bank of an epoch. */
