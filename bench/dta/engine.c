@@ -307,7 +307,10 @@ static void keywrite(uint8_t copies)
 	}
 	feed(s.e, &r);
 	for (uint32_t i = r.count - 1000; i < r.count; i++) {
-		struct dta_query q = {r.items + (uint64_t)i * 16, 8, ~0ull, copies, 0, 0};
+		struct dta_query q = {.key = r.items + (uint64_t)i * 16,
+				      .key_bytes = 8,
+				      .epoch = ~0ull,
+				      .copies = copies};
 		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(&s.v, &q, &a);

@@ -96,8 +96,10 @@ static void keys_of_any_length_are_found_in_every_copy(void **state)
 					}
 					assert_int_equal(give(r.e, 0, &feed, 1), 100);
 					for (uint32_t n = 0; n < 100; n++) {
-						struct dta_query q = {
-							key, key_bytes[i], ~0ull, copies, 0, 0};
+						struct dta_query q = {.key = key,
+								      .key_bytes = key_bytes[i],
+								      .epoch = ~0ull,
+								      .copies = copies};
 						struct sl_keywrite_answer a;
 						uint32_t got;
 
@@ -137,7 +139,12 @@ static void the_last_report_of_a_key_in_a_block_stays(void **state)
 		put(&feed, "same", &n);
 	assert_int_equal(give(r.e, 0, &feed, 1), 90);
 	for (uint32_t copy = 1; copy <= 2; copy++) {
-		struct dta_query q = {"same", 4, ~0ull, copy, SL_QUERY_CONSENSUS, copy};
+		struct dta_query q = {.key = "same",
+				      .key_bytes = 4,
+				      .epoch = ~0ull,
+				      .copies = copy,
+				      .policy = SL_QUERY_CONSENSUS,
+				      .consensus = copy};
 		struct sl_keywrite_answer a;
 
 		dta_view_keywrite(&r.f.v, &q, &a);
@@ -331,7 +338,10 @@ static void counters_are_never_low_and_seldom_high(void **state)
 			dta_engine_flush(r.e);
 			assert_int_equal(closed(r.e).stored, REPORTS);
 			for (uint64_t key = 0; key < KEYS; key++) {
-				struct dta_query q = {&key, 8, ~0ull, copies, 0, 0};
+				struct dta_query q = {.key = &key,
+						      .key_bytes = 8,
+						      .epoch = ~0ull,
+						      .copies = copies};
 
 				dta_view_increment(&r.f.v, &q, &a);
 				assert_true(a.result == SL_QUERY_FOUND || !truth[key]);
@@ -367,7 +377,7 @@ static void increments_of_a_key_are_one_addition_a_row(void **state)
 	assert_int_equal(closed(r.e).operations, 3);
 	assert_int_equal(closed(r.e).merged, 499);
 	{
-		struct dta_query q = {"hello", 5, ~0ull, 3, 0, 0};
+		struct dta_query q = {.key = "hello", .key_bytes = 5, .epoch = ~0ull, .copies = 3};
 		struct sl_increment_answer a;
 
 		dta_view_increment(&r.f.v, &q, &a);

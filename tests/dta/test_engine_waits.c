@@ -79,7 +79,8 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 			assert_int_equal(s.stored, in);
 			assert_true(s.evicted > 0 && s.paths_partial > 0);
 			for (uint64_t n = 0; n < PATHS; n++) {
-				struct dta_query q = {&n, 8, ~0ull, 2, 0, 0};
+				struct dta_query q = {
+					.key = &n, .key_bytes = 8, .epoch = ~0ull, .copies = 2};
 				struct sl_postcard_answer p;
 
 				dta_view_path(&f.v, &q, NULL, 0, &p);
@@ -166,7 +167,7 @@ static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 
 static struct sl_postcard_answer path_of(const struct fenced *f, const char *key)
 {
-	struct dta_query q = {key, 4, ~0ull, 1, 0, 0};
+	struct dta_query q = {.key = key, .key_bytes = 4, .epoch = ~0ull, .copies = 1};
 	struct sl_postcard_answer p;
 
 	dta_view_path(&f->v, &q, NULL, 0, &p);
@@ -543,7 +544,8 @@ static void waiting_reports_go_to_the_epoch_of_their_arrival(void **state)
 			assert_int_equal(give(e, 0, &feed, epoch), 1);
 			assert_int_equal(closed(e).waiting, 1);
 			for (uint64_t asked = epoch > 1 ? epoch - 1 : 0; asked < epoch; asked++) {
-				struct dta_query q = {"key.", 4, asked, 2, 0, 0};
+				struct dta_query q = {
+					.key = "key.", .key_bytes = 4, .epoch = asked, .copies = 2};
 				struct sl_increment_answer i;
 				struct sl_postcard_answer p;
 
