@@ -123,7 +123,7 @@ static void publish(struct agent *a, struct agent_conn *c, struct input *in)
 		munmap(h, SIZE);
 	}
 	if (!(changes & 128))
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 	agent_conn_packet(a, c, &packet, sizeof(packet), fd, false);
 }
 

@@ -108,6 +108,13 @@ static int receive(struct sl_publisher *p, int sock)
 			memcpy(&refused, m.bytes + sizeof(m.head), sizeof(refused));
 			refused.reason[sizeof(refused.reason) - 1] = '\0';
 			sl__lock(&guard);
+			if (refused.error == ENODATA && !p->dense) {
+				/* It registers memory for RDMA, and that of a hole would be its. */
+				p->dense = !sl__allocate(p, 0, p->size);
+				close_socket(p);
+				sl__unlock(&guard);
+				return p->dense ? 0 : RETRY_REFUSED_MS;
+			}
 			first = !(p->logged & SL__LOGGED_AGENT);
 			p->logged |= SL__LOGGED_AGENT;
 			close_socket(p);

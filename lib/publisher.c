@@ -300,10 +300,12 @@ int sl__region_make(struct sl_publisher *p)
 	fd = memfd.fd;
 	/*
 	 * 0444: the holder of a descriptor may reopen the file by /proc with the rights of its
-	 * mode. An agent of another user must be able to, read-only; no process for writing.
+	 * mode. An agent of another user must be able to, read-only; no process for writing. The
+	 * agent adds F_SEAL_FUTURE_WRITE and F_SEAL_SEAL before it lets others read: it must map
+	 * the memory writable before.
 	 */
 	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)p->size) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
 		error = -errno;
 		goto err_fd;
 	}
@@ -328,6 +330,7 @@ int sl__region_make(struct sl_publisher *p)
 	}
 	p->base = at;
 	p->reserved = reserved;
+	p->dense = false;
 	error = sl__rings_make(p);
 	if (error)
 		goto err_base;

@@ -17,9 +17,11 @@ struct agent;
 struct tcp_filter;
 
 struct agent_opts {
-	const char *socket;	    /* NULL: $SIDELIGHT_SOCKET, or SL_SOCKET_DEFAULT */
-	const char *publish_socket; /* a second socket that refuses SUBSCRIBE: for pods */
-	uint32_t socket_mode;	    /* permission bits; 0: 0666 */
+	const char *socket;	    /* of publishers; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
+	const char *publish_socket; /* a second one, in another folder; NULL: none */
+	const char *consume_socket; /* of consumers; NULL: socket with SL_SOCKET_CONSUME behind it */
+	uint32_t socket_mode;	    /* permission bits of the sockets of publishers; 0: 0666 */
+	uint32_t consume_mode;	    /* 0: 0600, or with consumers 0666 */
 	const uint32_t *consumers;  /* uids besides root and the agent's own */
 	size_t consumer_count;	    /* that may SUBSCRIBE and ask for STATUS */
 	const char *host;	    /* the directory's label host; NULL: gethostname() */
@@ -76,6 +78,7 @@ int agent_rest_check(const char *listen, bool has_token, char *error, size_t err
 int agent_tcp_check(const struct agent_opts *opts, char *error, size_t error_bytes);
 
 const char *agent_socket(const struct agent *a);
+const char *agent_consume_socket(const struct agent *a);
 const char *agent_rest(const struct agent *a); /* the bound address, or NULL */
 const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
 

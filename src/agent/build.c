@@ -69,7 +69,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 		return -errno;
 	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
 	err = -posix_fallocate(fd, 0, (off_t)b->size);
-	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;
 	if (err)
 		goto err_fd;

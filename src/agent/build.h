@@ -16,7 +16,7 @@ struct agent_build {
 	size_t label_count;
 };
 
-/* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */
+/* A memfd of fixed size (read-write) and its mapping; the instance is random. 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
 void agent_line_store(uint64_t *to,

@@ -308,7 +308,8 @@ static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 	c->hang_up = true;
 	if (c->publish_only)
 		return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-			      "this socket is for publishers only");
+			      "this socket is for publishers only: consumers have %s",
+			      agent_consume_socket(a));
 	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
 		      "%s may not read regions: start the agent with --consumer-uid %u",
 		      agent_tenant_name(t, name), (unsigned int)t->id.uid);
@@ -335,6 +336,10 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
 		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
+	} else if (agent_region_protect(r)) {
+		refuse(a, c, serial, REFUSED_SEALS, EPERM,
+		       "region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
+		       (unsigned long long)say->id, strerror(errno));
 	} else {
 		is = (struct sl_msg_region){
 			.id = r->id, .instance = r->instance, .size = r->info->size};
@@ -564,19 +569,20 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 /* Turns away whoever has more than its share. */
 static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 {
-	const struct agent_use u = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
-	char why[160], name[AGENT_TENANT_NAME];
+	const struct agent_use conns = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
+	const struct agent_use fds = agent_tenant_use(a, t, RESOURCE_DESCRIPTORS);
+	bool many = conns.held + 1 > conns.limit;
+	const struct agent_use *u = many ? &conns : &fds;
+	char why[192], name[AGENT_TENANT_NAME];
 
-	if (u.held + 1 <= u.limit)
+	if (!many && fds.held + AGENT_FDS_CONNECTION <= fds.limit)
 		return false;
-	if (t->trusted)
-		snprintf(why, sizeof(why), "all %" PRIu64 " connections are in use: raise "
-			 "--max-regions", u.all.capacity);
-	else
-		snprintf(why, sizeof(why), "%s has %" PRIu64 " of %" PRIu64
-			 " connections, its share is %" PRIu64 ": close some, or raise "
-			 "--max-regions", agent_tenant_name(t, name), u.held, u.all.capacity,
-			 u.limit);
+	snprintf(why, sizeof(why),
+		 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+		 ": close some connections, or raise %s",
+		 agent_tenant_name(t, name), u->held, u->all.capacity,
+		 many ? "connections" : "descriptors", u->limit,
+		 many ? "--max-regions" : "LimitNOFILE");
 	turn_away(a, fd, t, why);
 	return true;
 }
@@ -594,15 +600,17 @@ static int accept_without_room(struct agent *a, int listen_fd)
 	return fd;
 }
 
-void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
+void agent_conn_accept(struct agent *a, const struct agent_listener *l)
 {
+	const bool publish_only = l != &a->listen[LISTEN_CONSUME];
+
 	for (int i = 0; i < PACKETS_PER_EVENT; i++) {
-		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
 		struct agent_peer *peer;
 
 		if (full)
-			fd = accept_without_room(a, listen_fd);
+			fd = accept_without_room(a, l->fd);
 		if (fd < 0)
 			return;
 		peer = agent_peer_new(a, fd);

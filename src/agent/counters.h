@@ -14,6 +14,7 @@ enum agent_refusal {
 	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
 	REFUSED_SEALS,
 	REFUSED_SIZE, /* over --max-region-size, or sizes that differ */
+	REFUSED_SPARSE, /* holes in memory that is to be registered */
 	REFUSED_HEADER,
 	REFUSED_INSTANCE, /* differs from the header, or is held by another connection */
 	REFUSED_REGIONS,  /* --max-regions */

@@ -9,6 +9,7 @@
  * generation, and reads again when it grows.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 
 #include "agent/build.h"
 #include "agent/directory.h"
+#include "agent/memory.h"
 #include "agent/region.h"
 
 int agent_directory_init(struct agent *a, char *error, size_t bytes)
@@ -57,6 +59,12 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = region_info_parse(d->map, d->size, &info);
 	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
+	/* Mapped above; no consumer can map it writable, even if it is root in a container. */
+	if (d->fd >= 0 && fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
+		err = -errno;
+		close(d->fd);
+		d->fd = err;
+	}
 	close(fd);
 	if (d->fd < 0) {
 		err = d->fd;
@@ -65,7 +73,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 				 region_fault_name(fault), a->host);
 		else
 			snprintf(error, bytes,
-				 "cannot open the directory read-only (is /proc mounted?): %s",
+				 "cannot make the directory read-only (is /proc mounted?): %s",
 				 strerror(-err));
 		munmap(d->map, d->size);
 		d->map = NULL;

@@ -43,6 +43,16 @@ struct agent_source { /* what epoll's data points to */
 	enum agent_source_kind kind;
 };
 
+/* A unix socket that the agent listens on. */
+struct agent_listener {
+	struct agent_source source;
+	char *path; /* NULL: none */
+	int fd;
+	dev_t dev;
+	ino_t ino;
+};
+enum { LISTEN_SOCKET, LISTEN_PUBLISH, LISTEN_CONSUME, LISTENERS };
+
 struct agent_closer;
 struct agent_conn;
 struct agent_mr;
@@ -58,13 +68,12 @@ struct agent_tenant;
 struct agent {
 	pthread_mutex_t lock;
 	struct agent_opts o;
-	char *socket, *publish_socket, *host;
+	char *host;
+	struct agent_listener listen[LISTENERS];
 	uid_t uid;
 	uint32_t *consumers;
-	struct agent_source listen_source, publish_source, timer_source, wake_source, stop_source;
-	int listen_fd, publish_fd, epoll_fd, timer_fd, wake_fd, spare_fd;
-	dev_t socket_dev[2];
-	ino_t socket_ino[2];
+	struct agent_source timer_source, wake_source, stop_source;
+	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
 	uint64_t clock; /* tests: the current time; 0: CLOCK_MONOTONIC */
 	uint64_t started_ns;
@@ -73,6 +82,7 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
+	uint64_t fd_max; /* descriptors for connections and regions */
 	LIST_HEAD(, agent_tenant) tenants[64];
 	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
 	unsigned long cgroup_number;

@@ -24,6 +24,7 @@
 
 #include <sys/epoll.h>
 
+#include "agent/memory.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/verdict.h"
@@ -130,19 +131,20 @@ static struct rdma_block *block_at(const struct agent_rdma *d, const void *at)
 	return NULL;
 }
 
-void *agent_rdma_map(struct agent *a, int fd, uint64_t size)
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable)
 {
+	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
 	struct rdma_block *b;
 	void *map;
 
 	if (!a->rdma)
-		return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		return mmap(NULL, size, prot, MAP_SHARED, fd, 0);
 	b = block_take(a->rdma, pages(size));
 	if (!b) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	map = mmap(b->at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	map = mmap(b->at, size, prot, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (map == MAP_FAILED)
 		block_give(a->rdma, b);
 	return map;
@@ -226,10 +228,16 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 		mr_leave(a, from, false);
 }
 
+/* To register memory is to allocate its holes, at the agent's charge. */
+static bool sparse(const struct agent_region *r)
+{
+	return r->fd >= 0 && !r->kernel && agent_memory_sparse(r->fd, r->info->size);
+}
+
 /* Registers a region by itself; it may be merged once it has settled. */
 static int register_alone(struct agent *a, struct agent_region *r, struct rdma_block *b)
 {
-	int err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
+	int err = sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
 
 	if (err)
 		return err;
@@ -285,7 +293,7 @@ struct rdma_run { /* adjacent blocks of one memory region */
 static bool settled(const struct rdma_block *b)
 {
 	return b && b->used && b->region && b->region->mr && !b->region->settle.in &&
-	       b->region->state == SL_STATE_LIVE;
+	       b->region->state == SL_STATE_LIVE && !sparse(b->region);
 }
 
 /* To all neighbours of the same memory region. */

@@ -29,6 +29,7 @@
 #include "agent/build.h"
 #include "agent/conn.h"
 #include "agent/directory.h"
+#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 #include "agent/rdma.h"
@@ -43,6 +44,7 @@ const char *const agent_refusal_names[REFUSED_COUNT] = {
 	[REFUSED_DESCRIPTOR] = "descriptor",
 	[REFUSED_SEALS] = "seals",
 	[REFUSED_SIZE] = "size",
+	[REFUSED_SPARSE] = "sparse",
 	[REFUSED_HEADER] = "header",
 	[REFUSED_INSTANCE] = "instance",
 	[REFUSED_REGIONS] = "regions",
@@ -155,11 +157,25 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 /* Sets the state in the region's own hot line, for readers that have only the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
-	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
-	uint64_t was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
+	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot), was;
 
+	/* Only its own line is of use in a hole, and to fill it is the publisher's part. */
+	if (r->read_only || !agent_memory_held(r->fd, r->info->hot))
+		return;
+	was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
 	if ((was & 0xff) != state)
 		agent_line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
+}
+
+int agent_region_protect(struct agent_region *r)
+{
+	if (r->rw_fd < 0)
+		return 0;
+	if (fcntl(r->rw_fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
+		return -errno;
+	close(r->rw_fd);
+	r->rw_fd = -1;
+	return 0;
 }
 
 /* ---- admission ---- */
@@ -171,8 +187,7 @@ static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
 			    struct stat *st, struct agent_refused *why)
 {
-	const int need = F_SEAL_SHRINK | F_SEAL_GROW,
-		  bad = F_SEAL_WRITE | 0x0010 /* FUTURE_WRITE */;
+	const int need = F_SEAL_SHRINK | F_SEAL_GROW;
 	int seals = fcntl(fd, F_GET_SEALS);
 	int flags = fcntl(fd, F_GETFL);
 	struct statfs fs;
@@ -183,13 +198,10 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	if ((seals & need) != need)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
-			"the memfd is not sealed: add F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL");
-	if (!(seals & F_SEAL_SEAL))
-		return agent_refuse(why, REFUSED_SEALS, EPERM, "the memfd lacks F_SEAL_SEAL");
-	if (seals & bad)
-		return agent_refuse(
-			why, REFUSED_SEALS, EPERM,
-			"the memfd is sealed against writing: the agent must map it writable");
+			"the memfd is not sealed: add F_SEAL_SHRINK and F_SEAL_GROW");
+	if (seals & F_SEAL_WRITE)
+		return agent_refuse(why, REFUSED_SEALS, EPERM,
+				    "the memfd is sealed against writing: its publisher writes to it");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
@@ -214,13 +226,15 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	return 0;
 }
 
-static int check_header(const void *map, const struct sl_msg_publish *say, struct region_info *info,
+static int check_header(int fd, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	memcpy(&copy, map, sizeof(copy)); /* the publisher may write to it meanwhile */
+	/* A copy: the publisher may write to it meanwhile. pread() allocates no page of a hole. */
+	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
+		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
 		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid region header: %s",
@@ -258,18 +272,23 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 static int check_share(const struct agent *a, const struct agent_tenant *t,
 		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
 {
+	static const struct {
+		const char *unit, *raise;
+	} is[] = {
+		[RESOURCE_REGIONS] = {"regions", "--max-regions"},
+		[RESOURCE_MEMORY] = {"bytes", "--max-memory"},
+		[RESOURCE_DESCRIPTORS] = {"descriptors", "LimitNOFILE"},
+	};
 	const struct agent_use u = agent_tenant_use(a, t, resource);
-	bool memory = resource == RESOURCE_MEMORY;
 	char name[AGENT_TENANT_NAME];
 
 	if (t->trusted || u.held + want <= u.limit)
 		return 0;
 	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
-			    " more, its share is %" PRIu64 ": publish less, or raise --max-%s",
-			    agent_tenant_name(t, name), u.held, u.all.capacity,
-			    memory ? "bytes" : "regions", want, u.limit,
-			    memory ? "memory" : "regions");
+			    " more, its share is %" PRIu64 ": publish less, or raise %s",
+			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
+			    want, u.limit, is[resource].raise);
 }
 
 /* Retires the region longest in grace if it takes the room. */
@@ -286,7 +305,9 @@ static int check_room(struct agent *a, uint64_t size, const struct agent_tenant 
 				    (int)tenant->id.uid, tenant->regions);
 	if (!slots && a->memory + size <= a->o.max_memory)
 		return check_share(a, tenant, RESOURCE_REGIONS, 1, why) ||
-				       check_share(a, tenant, RESOURCE_MEMORY, size, why)
+				       check_share(a, tenant, RESOURCE_MEMORY, size, why) ||
+				       check_share(a, tenant, RESOURCE_DESCRIPTORS,
+						   AGENT_FDS_REGION, why)
 			       ? -1
 			       : 0;
 	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
@@ -355,6 +376,14 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	return 0;
 }
 
+static void close_memory(struct agent_region *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	if (r->rw_fd >= 0)
+		close(r->rw_fd);
+}
+
 /* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
@@ -368,14 +397,14 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
-	r->map = agent_rdma_map(a, fd, say->size);
+	r->map = agent_rdma_map(a, fd, say->size, !r->read_only);
 	if (r->map == MAP_FAILED) {
 		agent_refuse(why, REFUSED_SYSTEM, errno, "cannot map the region: %s",
 			     strerror(errno));
 		goto err;
 	}
 	if (r->kernel ? check_kernel(r->map, say, r->info, why)
-		      : check_header(r->map, say, r->info, why))
+		      : check_header(fd, say, r->info, why))
 		goto err;
 
 	r->instance = agent_tenant_instance(peer->tenant, r->info->instance);
@@ -384,7 +413,18 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
-	if (err) {
+	if (err && r->read_only && err != -ENODATA) {
+		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on. */
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "no remote reading of id=%" PRIu64
+				 ", which was sealed for a local reader before the agent restarted: %s",
+				 r->id, strerror(-err));
+	} else if (err == -ENODATA) {
+		agent_refuse(why, REFUSED_SPARSE, ENODATA,
+			     "the memfd has holes, which RDMA cannot leave out: allocate all of it "
+			     "by posix_fallocate()");
+		goto err;
+	} else if (err) {
 		agent_refuse(why, REFUSED_SYSTEM, -err, "cannot register the region: %s",
 			     strerror(-err));
 		goto err;
@@ -410,8 +450,7 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 err:
 	if (r->map != MAP_FAILED)
 		agent_rdma_unmap(a, r->map, say->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	close_memory(r);
 	free(r->info);
 	free(r);
 	return -1;
@@ -429,6 +468,10 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	if (check_descriptor(a, fd, say, own, &st, why))
 		return -1;
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
+	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
+		agent_region_retire(a, r); /* thought dead, it lives: its own memory is the region */
+		r = NULL;
+	}
 	if (r) {
 		if (!conn)
 			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
@@ -441,9 +484,12 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+	r->read_only = fcntl(fd, F_GET_SEALS) & AGENT_SEAL_FUTURE_WRITE;
 	r->fd = agent_reopen_read_only(fd);
-	if (r->fd < 0) {
-		err = -r->fd;
+	r->rw_fd = r->read_only || r->fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (r->fd < 0 || (r->rw_fd < 0 && !r->read_only)) {
+		err = r->fd < 0 ? -r->fd : errno;
+		close_memory(r);
 		free(r);
 		if (err == EMFILE || err == ENFILE)
 			return agent_refuse(why, REFUSED_SYSTEM, err,
@@ -486,6 +532,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		free(r);
 	} else {
 		r->fd = read_only;
+		r->rw_fd = -1;
 		r->kernel = true;
 		err = take_in(a, r, fd, &say, peer, why);
 	}
@@ -531,13 +578,50 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	uint64_t line[8];
 	struct region_hot is;
 
-	region_copy_words(line, hot, 8);
+	/* A hole has no state. */
+	memset(line, 0, sizeof(line));
+	if (agent_memory_held(r->fd, r->info->hot))
+		region_copy_words(line, hot, 8);
 	if (!region_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED)
 		agent_region_closed(a, r);
 	else if (r->peer->known && agent_peer_check(a, r->peer))
 		agent_region_dead(a, r);
 	else
 		agent_timer_start(a, TIMER_RESTORED, &r->timer);
+}
+
+/*
+ * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can be
+ * repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
+ */
+static void copy_memory(struct agent *a, struct agent_region *r)
+{
+	int fd, ro = -1;
+	void *map;
+
+	if (r->mr || r->kernel)
+		return;
+	fd = agent_memory_copy(r->fd, r->info->size);
+	map = fd < 0 ? MAP_FAILED : agent_rdma_map(a, fd, r->info->size, true);
+	if (map != MAP_FAILED)
+		ro = agent_reopen_read_only(fd);
+	if (ro < 0) {
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "last values not repaired id=%" PRIu64 ": no memory for a copy",
+				 r->id);
+		if (map != MAP_FAILED)
+			agent_rdma_unmap(a, map, r->info->size);
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	agent_rdma_unmap(a, r->map, r->info->size);
+	close_memory(r);
+	r->map = map;
+	r->fd = ro;
+	r->rw_fd = fd;
+	r->read_only = false;
+	r->copied = true;
 }
 
 /* The writer is dead: from here on only the agent writes to the memory. */
@@ -548,7 +632,9 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE && !r->unrepaired)
 		return;
-	repaired = region_repair(r->map, r->info);
+	if (r->read_only)
+		copy_memory(a, r);
+	repaired = r->read_only ? 0 : agent_memory_repair(r->fd, r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
 	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
@@ -662,8 +748,7 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 		agent_proxy_free(a, r);
 	agent_rdma_remove(a, r);
 	agent_rdma_unmap(a, r->map, r->info->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	close_memory(r);
 	free(r->info);
 	free(r);
 }

@@ -14,8 +14,11 @@ struct agent_region {
 	enum sl_region_state state;
 	bool unrepaired; /* marked dead while its process was alive */
 	char stored[192]; /* the name of systemd's copy of the descriptor, "" if none */
-	int fd;		 /* read-only: what consumers get */
-	void *map;	 /* read-write */
+	int fd;		 /* read-only: what consumers get, after agent_region_protect() */
+	int rw_fd;	 /* to seal it by; -1: it is sealed */
+	void *map;	 /* read-write, unless: */
+	bool read_only;	 /* sealed before a restart of the agent */
+	bool copied;	 /* map and fd are of a repaired copy: the publisher has another memory */
 	dev_t dev;
 	ino_t ino;
 	uint64_t instance; /* of the directory; info->instance is the header's: tenant.h */
@@ -60,6 +63,11 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 			      struct agent_region **out, struct agent_refused *why);
 #define KERNEL_REGIONS 8u /* directory slots reserved for them, those in quarantine included */
 
+/*
+ * Seals the memory against writing but for the mappings that exist, before a consumer gets a
+ * descriptor: its mode does not stop root in a container from opening it for writing. 0 or -errno.
+ */
+int agent_region_protect(struct agent_region *r);
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id);
 struct agent_region *agent_region_by_instance(struct agent *a, uint64_t of_directory);
 void agent_region_lost(struct agent *a, struct agent_region *r);     /* its connection is gone */

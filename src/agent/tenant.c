@@ -272,6 +272,11 @@ const char *agent_tenant_name(const struct agent_tenant *t, char out[AGENT_TENAN
 
 /* ---- shares ---- */
 
+static uint64_t fds_of(uint64_t conns, uint64_t regions)
+{
+	return conns * AGENT_FDS_CONNECTION + regions * AGENT_FDS_REGION;
+}
+
 struct agent_use agent_tenant_use(const struct agent *a, const struct agent_tenant *t,
 				  enum agent_resource resource)
 {
@@ -289,6 +294,10 @@ struct agent_use agent_tenant_use(const struct agent *a, const struct agent_tena
 	case RESOURCE_CONNECTIONS:
 		u.all = (struct base_share){a->conn_max, a->conn_count, 0};
 		u.held = t->conns;
+		break;
+	case RESOURCE_DESCRIPTORS:
+		u.all = (struct base_share){a->fd_max, fds_of(a->conn_count, a->region_count), 0};
+		u.held = fds_of(t->conns, t->regions);
 		break;
 	}
 	u.all.reserve = u.all.capacity / BASE_SHARE_RESERVE;

@@ -54,7 +54,14 @@ uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance);
 #define AGENT_TENANT_NAME 48
 const char *agent_tenant_name(const struct agent_tenant *t, char out[AGENT_TENANT_NAME]);
 
-enum agent_resource { RESOURCE_REGIONS, RESOURCE_MEMORY, RESOURCE_CONNECTIONS };
+enum agent_resource {
+	RESOURCE_REGIONS,
+	RESOURCE_MEMORY,
+	RESOURCE_CONNECTIONS,
+	RESOURCE_DESCRIPTORS, /* of the agent's table: those of regions and connections */
+};
+#define AGENT_FDS_CONNECTION 2u /* socket, process */
+#define AGENT_FDS_REGION     3u /* read-only, the publisher's, process once it is disconnected */
 
 /* What all tenants use of a resource, what this one does, and the most that it may hold now. */
 struct agent_use {

@@ -180,7 +180,7 @@ static int serve(const struct agent_opts *o)
 
 static struct {
 	struct agent_opts o;
-	const char *mode, *rest;
+	const char *mode, *consume_mode, *rest;
 	bool status, as_json, no_rest;
 	struct base_strings uids, devices;
 	struct tcp_filter filter;
@@ -199,13 +199,17 @@ static struct {
 	 .mode = "0666"};
 
 static const struct base_option table[] = {
-	BASE_STRING(
-		"socket", 0, &set.o.socket, "PATH",
-		"unix socket for publishers and local collectors (default $SIDELIGHT_SOCKET, or "
-		"/run/sidelight/agent.sock)"),
-	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of the socket"),
+	BASE_STRING("socket", 0, &set.o.socket, "PATH",
+		    "unix socket of publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
+		    "/run/sidelight/agent.sock)"),
+	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of that socket"),
 	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
-		    "a further socket, for publishers only, to mount into pods"),
+		    "a further socket of publishers, in another folder"),
+	BASE_STRING("consume-socket", 0, &set.o.consume_socket, "PATH",
+		    "unix socket of local collectors and --status (default that of --socket with "
+		    ".consume behind it, where they find it)"),
+	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
+		    "permissions of that socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
@@ -279,6 +283,17 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	return BASE_EXIT_OK;
 }
 
+/* 0: not an octal mode. */
+static uint32_t mode_of(const char *text)
+{
+	unsigned long mode;
+	char *end;
+
+	errno = 0;
+	mode = strtoul(text, &end, 8);
+	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
+}
+
 /* The uids of --consumer-uid, to be freed; NULL with *code. */
 static uint32_t *consumers_of(const struct base_command *self, int *code)
 {
@@ -301,7 +316,7 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
 	struct agent_opts *o = &set.o;
-	char error[256], *end;
+	char error[256];
 	uint32_t *consumers;
 	int code;
 
@@ -310,12 +325,13 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (set.as_json && !set.status)
 		return base_usage(self, "--json needs --status");
 	if (set.status)
-		return show_status(o->socket, set.as_json);
-	errno = 0;
-	o->socket_mode = (uint32_t)strtoul(set.mode, &end, 8);
-	if (!*set.mode || *end || errno || !o->socket_mode || o->socket_mode > 0777)
-		return base_usage(self, "--socket-mode '%s' is not an octal mode such as 0660",
-				  set.mode);
+		return show_status(o->consume_socket ?: o->socket, set.as_json);
+	o->socket_mode = mode_of(set.mode);
+	o->consume_mode = set.consume_mode ? mode_of(set.consume_mode) : 0;
+	if (!o->socket_mode || (set.consume_mode && !o->consume_mode))
+		return base_usage(self, "--%s '%s' is not an octal mode such as 0660",
+				  o->socket_mode ? "consume-mode" : "socket-mode",
+				  o->socket_mode ? set.consume_mode : set.mode);
 	code = check(self, o);
 	if (code)
 		return code;

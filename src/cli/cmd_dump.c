@@ -140,11 +140,10 @@ static int agent_connect(const char *path)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int s;
 
-	if (strlen(path) >= sizeof(to.sun_path)) {
+	if (fabric_agent_address(path, &to)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	strcpy(to.sun_path, path);
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to))) {
 		int error = errno;

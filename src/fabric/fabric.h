@@ -116,4 +116,11 @@ int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict 
 
 void fabric_stats(const struct fabric *f, struct fabric_stats *out);
 
+struct sockaddr_un;
+/*
+ * The socket on which an agent serves consumers, for the path that --agent names: that with
+ * SL_SOCKET_CONSUME behind it if there is one, otherwise the path itself. 0 or -ENAMETOOLONG.
+ */
+int fabric_agent_address(const char *path, struct sockaddr_un *to);
+
 #endif

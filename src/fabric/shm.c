@@ -347,11 +347,36 @@ static int refusal(struct fabric *f, struct shm_answer *a)
 
 /* ---- connecting ---- */
 
+static const char *path_of(const char *target)
+{
+	if (!strncmp(target, "unix:", 5))
+		return target + 5;
+	return target[0] == '/' ? target : NULL;
+}
+
+int fabric_agent_address(const char *path, struct sockaddr_un *to)
+{
+	size_t n = strlen(path);
+	struct stat st;
+
+	*to = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (!n || n >= sizeof(to->sun_path))
+		return -ENAMETOOLONG;
+	memcpy(to->sun_path, path, n);
+	if (n + sizeof(SL_SOCKET_CONSUME) > sizeof(to->sun_path))
+		return 0;
+	memcpy(to->sun_path + n, SL_SOCKET_CONSUME, sizeof(SL_SOCKET_CONSUME));
+	if (lstat(to->sun_path, &st) && errno == ENOENT)
+		to->sun_path[n] = 0;
+	return 0;
+}
+
 static void start(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct fabric *f = &s->base;
 	int err;
 
+	fabric_agent_address(path_of(f->target), &s->address);
 	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->sock < 0) {
 		fabric_failed(f, "%s: socket: %s", f->target, strerror(errno));
@@ -547,13 +572,6 @@ static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verd
 
 /* ---- opening ---- */
 
-static const char *path_of(const char *target)
-{
-	if (!strncmp(target, "unix:", 5))
-		return target + 5;
-	return target[0] == '/' ? target : NULL;
-}
-
 static bool shm_takes(const char *target)
 {
 	return path_of(target) != NULL;
@@ -562,17 +580,13 @@ static bool shm_takes(const char *target)
 static int shm_init(struct fabric *f, const char *target)
 {
 	struct fabric_shm *s = of(f);
-	const char *path = path_of(target);
-	size_t length = strlen(path);
 
 	s->sock = s->directory.fd = -1;
-	if (!length || length >= sizeof(s->address.sun_path)) {
+	if (fabric_agent_address(path_of(target), &s->address)) {
 		fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
 			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}
-	s->address.sun_family = AF_UNIX;
-	memcpy(s->address.sun_path, path, length + 1);
 	return 0;
 }
 

@@ -269,6 +269,9 @@ void region_values_flatten(const struct region_values *v, const struct region_sp
  * info->size bytes. Returns the number of lines repaired.
  */
 uint64_t region_repair(void *map, const struct region_info *info);
+/* The same of lines in [from, to). It also reads the hot line, which is to be repaired first. */
+uint64_t region_repair_within(void *map, const struct region_info *info, uint64_t from,
+			      uint64_t to);
 
 /*
  * Writes the header of a new, zeroed region of this process, with a random instance and no labels.

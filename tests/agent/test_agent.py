@@ -12,7 +12,7 @@ import time
 
 from support.process import SCALE, Part, case, run_cases, skip, wait_until, workdir
 from support.protocol import (CLOSED, DEAD, K, LIVE, M, MAGIC, OPEN, PUBLISH, RETIRED, STATUS, SUBSCRIBE,
-                              Client, Consumer, Refused, Region, the_entry, total)
+                              Client, Consumer, Refused, Region, consume, the_entry, total)
 from support.sidelight import EXE, Agent, counter
 
 
@@ -434,7 +434,7 @@ def shows_its_status():
 def lets_another_user_read_nothing():
     if os.geteuid():
         skip('needs root to become another user')
-    with Agent() as agent:
+    with Agent('--consume-mode', '0666') as agent:  # its uid decides, not the mode
         os.chmod(agent.folder, 0o755)
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
@@ -443,9 +443,10 @@ def lets_another_user_read_nothing():
             try:
                 os.setgid(65534)
                 os.setuid(65534)
-                for kind in (SUBSCRIBE, STATUS):
+                for path, kind in ((agent.socket, SUBSCRIBE), (agent.socket, STATUS),
+                                   (consume(agent.socket), SUBSCRIBE), (consume(agent.socket), STATUS)):
                     try:
-                        Client(agent.socket).ask(kind)
+                        Client(path).ask(kind)
                         os._exit(1)
                     except Refused as e:
                         if e.error != 1:
@@ -460,19 +461,37 @@ def lets_another_user_read_nothing():
 
 
 @case
-def pod_socket_accepts_publishers_only():
+def sockets_of_pods_accept_publishers_only():
     d = workdir()
-    with Agent('--publish-socket', d + '/pub') as agent:
-        c = Consumer(agent.socket)
-        client, r = Client(d + '/pub'), Region()
+    with Agent('--publish-socket', d + '/pub', '--consume-socket', d + '/consume') as agent:
+        c = Consumer(d + '/consume')
+        assert os.stat(d + '/consume').st_mode & 0o777 == 0o600
+        for path in (agent.socket, d + '/pub'):
+            client, r = Client(path), Region()
+            client.publish(r)
+            assert c.entry(r.instance)['state'] == LIVE
+            for kind in (SUBSCRIBE, STATUS):
+                try:
+                    Client(path).ask(kind)
+                    raise AssertionError('answered')
+                except Refused as e:
+                    assert e.error == 1 and d + '/consume' in e.reason, e
+        out = subprocess.run([EXE, 'agent', '--status', '--socket', d + '/consume'], check=True,
+                             capture_output=True, text=True).stdout
+        assert 'live' in out, out
+
+
+@case
+def consumers_find_their_socket():
+    """Who names the socket of publishers, as --agent did before there were two, gets the other."""
+    with Agent() as agent:
+        assert agent.status()['consume_socket'] == agent.socket + '.consume'
+        client, r = Client(agent.socket), Region()
         client.publish(r)
-        assert c.entry(r.instance)['state'] == LIVE
-        for kind in (SUBSCRIBE, STATUS):
-            try:
-                Client(d + '/pub').ask(kind)
-                raise AssertionError('answered')
-            except Refused as e:
-                assert e.error == 1, e
+        out = subprocess.run([EXE, 'dump', '--socket', agent.socket], check=True,
+                             capture_output=True, text=True).stdout
+        assert 'py' in out, out
+    assert not os.listdir(agent.folder), 'a socket is left behind'
 
 
 @case

@@ -105,8 +105,7 @@ static void memory_that_could_shrink_is_refused(void **state)
 		{0, EPERM, REFUSED_SEALS},
 		{F_SEAL_SHRINK, EPERM, REFUSED_SEALS},
 		{F_SEAL_GROW, EPERM, REFUSED_SEALS},
-		{F_SEAL_SHRINK | F_SEAL_GROW, EPERM, REFUSED_SEALS},
-		{SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */, EPERM, REFUSED_SEALS},
+		{F_SEAL_SHRINK | F_SEAL_SEAL, EPERM, REFUSED_SEALS},
 	};
 	struct agent a;
 	struct fake f;

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What an unprivileged user of the host does to the agent: test_attack.py SIDELIGHT COUNTER CASE"""
+import fcntl
+import mmap
 import os
 import socket
 import struct
@@ -11,7 +13,8 @@ import time
 from support import http
 from support.attacker import STRANGER, Attacker, answers, lingering, nested, unread
 from support.process import Part, case, check, run_cases, skip, wait_until
-from support.protocol import MAGIC, PUBLISH, Client, Consumer, Refused, Region
+from support.protocol import (CLOSE, CLOSED, DEAD, LIVE, MAGIC, OPEN, PUBLISH, SHRINK_GROW, SUBSCRIBE, Client, Consumer, Refused,
+                              Region, consume, total)
 from support.sidelight import EXE, Agent, counter
 
 held = []  # descriptors that an attacker keeps open
@@ -31,6 +34,12 @@ def all_are_served(agent):
     c.close()
     agent.status()
     http.get(f'http://{agent.rest}/health')
+
+
+def shared_bytes(agent):
+    """Shared memory that is mapped into the agent and exists."""
+    with open(f'/proc/{agent.pid}/status') as f:
+        return next(int(line.split()[1]) << 10 for line in f if line.startswith('RssShmem'))
 
 
 def send(s, payload, fds):
@@ -116,6 +125,195 @@ def unread_descriptors_delay_nobody():
                 send(s, publish_packet(), [t])
             answers(s)
     attacked(attack)
+
+
+def open_for_writing(fd, size):
+    """What root in a container does with a read-only descriptor."""
+    try:
+        again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
+    except PermissionError:
+        os.fchmod(fd, 0o666)  # its owner, where the test is no root
+        again = os.open(f'/proc/self/fd/{fd}', os.O_RDWR)
+    for write in (lambda: os.pwrite(again, b'x', 8192),
+                  lambda: mmap.mmap(again, size).__setitem__(8192, 1)):
+        try:
+            write()
+            raise AssertionError('a consumer wrote')
+        except PermissionError:
+            pass
+    os.close(again)
+
+
+@case
+def consumers_cannot_write_even_as_root():
+    with Agent() as agent:
+        r, c = Region(), Client(consume(agent.socket))
+        _, payload, fd = c.ask(SUBSCRIBE)
+        open_for_writing(fd, struct.unpack('<QQ', payload)[1])
+        id, _ = Client(agent.socket).publish(r)
+        _, payload, fd = c.ask(OPEN, struct.pack('<Q', id))
+        open_for_writing(fd, r.size)
+        r.line(8192, (77, 0, 0, 0, 0, 0, 0), mixed=True)  # its publisher counts on
+        # One that the agent cannot protect is not handed out.
+        sealed = Region(seals=SHRINK_GROW | 1)
+        id, _ = Client(agent.socket).publish(sealed)
+        try:
+            c.ask(OPEN, struct.pack('<Q', id))
+            raise AssertionError('handed out')
+        except Refused as e:
+            check(e.error == 1 and 'F_SEAL_SEAL' in e.reason, e)
+
+
+@case
+def last_values_are_repaired_after_a_restart():
+    """A region that a consumer has cannot be mapped writable again: a copy is repaired."""
+    agent = Agent()
+    client, r = Client(agent.socket), Region()
+    id, _ = client.publish(r)
+    Consumer(agent.socket).open(id).close()
+    agent.kill()
+    agent = Agent(folder=agent.folder)
+    try:
+        client = Client(agent.socket)
+        id, _ = client.publish(r)
+        c = Consumer(agent.socket)
+        before = c.entry(r.instance)
+        # In mid-update: the cell is stored, the check word is not.
+        r.line(8192, (41, 0, 0, 0, 0, 0, 0), mixed=True)
+        r.map[8192:8200] = struct.pack('<Q', 42)
+        client.close()
+        wait_until(lambda: c.entry(r.instance)['state'] == DEAD, agent)
+        # The publisher lives on, so that nothing is repaired under it.
+        check(agent.status()['counters']['lines_repaired'] == 0)
+        again = Client(agent.socket)
+        check(again.publish(r)[0] == id)
+        pod = counter(agent)
+        mine = wait_until(lambda: [e for e in c.entries() if e['state'] == LIVE and e['id'] != id])[0]
+        c.open(mine['id']).close()
+        agent.kill()
+        agent = Agent(folder=agent.folder)
+        c = Consumer(agent.socket)
+        e = wait_until(lambda: c.entry(mine['instance']))
+        sum = int(pod.tell())
+        pod.kill()
+        wait_until(lambda: c.entry(mine['instance'])['state'] == DEAD, agent)
+        check(c.entry(mine['instance'])['generation'] > e['generation'])
+        view = c.open(e['id'])
+        check(view.line(4096)[4] & 0xff == DEAD, 'the hot line')
+        check(total(view)['ticks_total'] >= sum)
+        view.close()
+    finally:
+        agent.stop()
+
+
+@case
+def restart_waits_for_no_stranger():
+    """flock() of the folder, by anybody who may read it, held a restarting agent for ever."""
+    agent = Agent()
+    agent.kill()
+    os.chmod(agent.folder, 0o755)
+    held.append(os.open(agent.folder, os.O_RDONLY | os.O_DIRECTORY))
+    fcntl.flock(held[-1], fcntl.LOCK_EX)
+    with Agent(folder=agent.folder) as agent:
+        agent.status()
+        check(not [f for f in os.listdir(agent.folder) if 'lock' in f], 'a lock is left behind')
+
+
+@case
+def a_squatter_takes_no_instance():
+    """An instance that is read from the API, published by another user first or in between."""
+    agent = Agent('--grace', '100ms', '--lease', '50ms')
+    r = Region()
+    public(agent)
+    try:
+        def attack():
+            squat = Region(r.instance)
+            s = Client(agent.socket)
+            held.extend((squat, s))
+            return s.publish(squat)[0]
+        with Attacker(attack) as squatter:  # before the victim
+            c = Consumer(agent.socket)
+            id, _ = Client(agent.socket).publish(r)
+            check(c.entry(r.instance)['id'] == id)
+            theirs = next(e for e in c.entries() if e['id'] == int(squatter.said))
+            check(theirs['instance'] != r.instance and theirs['state'] == LIVE, theirs)
+            mine, other = c.tenant(c.entry(r.instance)), c.tenant(theirs)
+            check(mine['trusted'] and mine['uid'] == 0 and mine['instance'] == r.instance, mine)
+            check(not other['trusted'] and other['uid'] == STRANGER, other)
+            check(other['instance'] == r.instance and other['key'] != mine['key'], other)
+        # After a restart the victim finds its own, whoever was faster.
+        agent.kill()
+        with Agent(folder=agent.folder) as again:
+            public(again)
+            with Attacker(attack) as squatter:
+                v = Client(again.socket)
+                id, _ = v.publish(r)
+                check(id != int(squatter.said))
+                c = Consumer(again.socket)
+                check(c.open(id).map[:4096] == r.map[:4096], 'the memory of the victim')
+                v.send(CLOSE, struct.pack('<Q', r.instance))
+                wait_until(lambda: c.entry(r.instance)['state'] == CLOSED)
+                check(next(e for e in c.entries() if e['id'] == int(squatter.said))['state'] == LIVE)
+    finally:
+        agent.kill()
+
+
+@case
+def one_user_leaves_room_for_others():
+    """Regions, memory and connections: two users took it all; now a third and root find theirs."""
+    with Agent('--max-regions', '64', '--max-memory', '1M') as agent:
+        public(agent)
+
+        def attack(size=None):
+            told = []
+            for _ in range(400):
+                r, s = Region(), Client(agent.socket)
+                held.extend((r, s))
+                try:
+                    s.publish(r)
+                except Refused as e:
+                    told.append(str(e))
+                except OSError:
+                    pass  # turned away: too many connections
+            check(told, 'nothing was refused')
+            return told[0]
+        with Attacker(attack) as one, Attacker(attack, STRANGER - 1):
+            print(one.said)
+            check('its share is' in one.said and '--max-' in one.said, one.said)
+
+            def newcomer():
+                r, s = Region(), Client(agent.socket)
+                held.extend((r, s))
+                return s.publish(r)[0]
+            for uid in (STRANGER - 2, STRANGER - 3):
+                with Attacker(newcomer, uid):
+                    pass
+            for _ in range(6):
+                check(newcomer())
+            n = agent.status()['counters']['refused']
+            check(n['quota'] and not n['regions'] and not n['memory'], n)
+
+
+@case
+def holes_cost_the_agent_no_memory():
+    """64 regions of 16 MB with one page each: at their publisher's death, the agent repairs them."""
+    with Agent('--grace', '60s') as agent:
+        public(agent)
+        before = shared_bytes(agent)
+
+        def attack():
+            for _ in range(16):
+                r, s = Region(stripes=4000), Client(agent.socket)
+                # The hot line says that all is in use.
+                r.line(4096, (1, 0, 64, 4000, LIVE, 0, 0))
+                held.extend((r, s))
+                s.publish(r)
+        with Attacker(attack):
+            pass
+        wait_until(lambda: agent.status()['counters']['dead'] >= 16, agent)
+        after = shared_bytes(agent)
+        print(f'{before >> 10} kB, {after >> 10} kB')
+        check(after - before < 8 << 20, before, after)
 
 
 run_cases(only=sys.argv[3:])

@@ -367,6 +367,63 @@ static void a_region_that_cannot_be_registered_is_refused(void **state)
 	fake_free(&f);
 }
 
+static uint64_t blocks(const struct fake *f)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(f->fd, &st), 0);
+	return (uint64_t)st.st_blocks;
+}
+
+static void hole(const struct fake *f)
+{
+	assert_int_equal(fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 8192, 4096),
+			 0);
+}
+
+/* Registering is allocating, at the charge of the agent. */
+static void holes_are_not_registered(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
+	struct agent_opts o = opts();
+	struct agent a;
+	uint64_t held;
+
+	(void)state;
+	o.rdma_settle_ns = 10 * MS;
+	up(&a, o);
+	hole(&f);
+	held = blocks(&f);
+	refused(&a, conn_up(&a), &f, ENODATA, REFUSED_SPARSE);
+	assert_int_equal(blocks(&f), held);
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
+	admitted(&a, conn_up(&a), &f);
+	admitted(&a, conn_up(&a), &g);
+	hole(&f); /* nor when it would be registered again, with its neighbour */
+	pass(&a, 11 * MS);
+	assert_int_equal(blocks(&f), held);
+	agent_fini(&a);
+	fake_free(&f);
+	fake_free(&g);
+}
+
+/* Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered. */
+static void memory_that_is_sealed_may_stay_local(void **state)
+{
+	struct fake f = fake_make(1, 1, SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */);
+	struct agent a;
+
+	(void)state;
+	up(&a, opts());
+	fail_after = 0;
+	admitted(&a, conn_up(&a), &f);
+	assert_int_equal(entry_of(&a, 0).addr, 0);
+	assert_int_equal(a.n.registration_failures, 1);
+	fail_after = UINT32_MAX;
+	agent_fini(&a);
+	fake_free(&f);
+}
+
 static void no_such_device_is_one_clear_line(void **state)
 {
 	char error[256] = "";
@@ -389,6 +446,8 @@ int main(void)
 		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
+		cmocka_unit_test(holes_are_not_registered),
+		cmocka_unit_test(memory_that_is_sealed_may_stay_local),
 		cmocka_unit_test(no_such_device_is_one_clear_line),
 	};
 

@@ -268,6 +268,46 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
+/* An agent that registers memory for RDMA would pay for the pages of holes. */
+static void an_agent_that_takes_no_holes_gets_whole_memory(void **state)
+{
+	int listener = agent_listen(), sock, fd;
+	struct {
+		struct sl_msg head;
+		struct sl_msg_refused refused;
+	} answer = {{SL_MSG_MAGIC, SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused), 1},
+		    {ENODATA, "holes"}};
+	struct sl_publisher *p;
+	struct stat st;
+
+	(void)state;
+	sl_set_log(count_warnings, NULL);
+	warnings = 0;
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	sock = agent_accept(listener, 1000);
+	fd = agent_published(sock, NULL);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_blocks * 512 < st.st_size);
+	close(fd);
+	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+	assert_int_equal(agent_receive(sock).length, 0);
+	close(sock);
+	sock = agent_accept(listener, 10000);
+	fd = agent_published(sock, NULL);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_blocks * 512 >= st.st_size);
+	close(fd);
+	assert_int_equal(warnings, 0);
+	/* Asked again, it has nothing more to give: a refusal like any other. */
+	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+	assert_int_equal(agent_receive(sock).length, 0);
+	close(sock);
+	assert_int_equal(agent_accept(listener, 700), -1);
+	sl_publisher_close(p);
+	sl_set_log(NULL, NULL);
+	close(listener);
+}
+
 /* Garbage, floods and descriptors from the other end of the socket. */
 static void a_hostile_agent_does_no_harm(void **state)
 {
@@ -652,6 +692,7 @@ int main(void)
 		cmocka_unit_test(an_agent_that_restarts_gets_the_same_region_again),
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
+		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),
 		cmocka_unit_test(descriptors_of_the_application_are_left_alone),
