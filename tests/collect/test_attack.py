@@ -81,7 +81,7 @@ def holes_cost_their_owner_alone():
             folder = f'/proc/{a.pid}/fd'
             sizes = [os.stat(f'{folder}/{fd}').st_blocks * 512 for fd in os.listdir(folder)
                      if 'hostile' in os.readlink(f'{folder}/{fd}')]
-            check(len(sizes) == 8 and max(sizes) < 65536, f'a READ allocated memory: {sizes}', c)
+            check(sizes and max(sizes) < 65536, f'a READ allocated memory: {sizes}', c)
             with open(f'/proc/{c.pid}/status') as f:
                 shared = next(int(line.split()[1]) for line in f if line.startswith('RssShmem'))
             check(shared < 4096, f'{shared} KB of them are resident', c)

@@ -6,7 +6,7 @@ import os
 import struct
 import time
 
-from support.protocol import LIVE, SHRINK_GROW_SEAL, fnv1a, line_check
+from support.protocol import LIVE, SHRINK_GROW, fnv1a, line_check
 
 COUNTER, GAUGE = 1, 3
 
@@ -51,7 +51,7 @@ class HostileRegion:
         self.map[at:at + len(records)] = records
         self.hot = [1, len(records), stride // 64, stripes, LIVE, time.time_ns(), 0]
         self.put_hot()
-        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, SHRINK_GROW_SEAL)
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, SHRINK_GROW)
 
     def put_hot(self):
         self.map[4096:4160] = struct.pack('<8Q', *self.hot, line_check(self.hot))
