@@ -2,6 +2,7 @@
 /* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 #include "cli/collect_modes.h"
 #include "cli/common.h"
+#include "analyse/detector.h"
 #include "api/api.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
@@ -209,11 +211,17 @@ static struct http *serve(struct collect_settings *s, struct collect_collector *
 /* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
-	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
+	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
+	bool said = false;
 
-	while (!collect_collector_ready(c) && base_now_ns() < end)
+	while (!collect_collector_ready(c) && base_now_ns() < end) {
 		if (base_stop_wait(stop, 5))
 			return false;
+		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
+			cli_collect_say_waiting(c, end);
+			said = true;
+		}
+	}
 	return true;
 }
 
@@ -225,6 +233,8 @@ struct collect_parts {
 	struct dta_store_server *stores;
 	struct export_source source; /* of /metrics, as long as http */
 	struct http *http;
+	bool silent;	/* prints no line "ready" */
+	uint64_t ready; /* hosts in the last one, + 1 */
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -285,22 +295,29 @@ static bool parts_free(struct collect_parts *p)
 	return !collect_live_free(p->live);
 }
 
-static void say_ready(const struct collect_parts *p, const struct collect_settings *s)
+/* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
+static void say_ready(void *arg)
 {
-	if (p->stores && dta_store_server_address(p->stores, 0))
-		base_ready("listen=%s agents=%zu dta=%s", http_address(p->http), s->c.agent_count,
-			   dta_store_server_address(p->stores, 0));
-	else if (p->http)
-		base_ready("listen=%s agents=%zu", http_address(p->http), s->c.agent_count);
-	else if (!s->as_json)
-		base_ready("agents=%zu", s->c.agent_count);
+	struct collect_parts *p = arg;
+	const char *dta = p->stores ? dta_store_server_address(p->stores, 0) : NULL;
+	struct collect_collector_totals t;
+
+	collect_collector_totals(p->c, &t);
+	if (p->silent || p->ready == t.hosts_up + 1)
+		return;
+	p->ready = t.hosts_up + 1;
+	base_ready("%s%s%sagents=%" PRIu64 "/%" PRIu64 "%s%s", p->http ? "listen=" : "",
+		   p->http ? http_address(p->http) : "", p->http ? " " : "", t.hosts_up, t.hosts,
+		   dta ? " dta=" : "", dta ? dta : "");
 }
 
 static int run(struct collect_settings *s)
 {
-	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {0};
+	struct collect_parts p = {.silent = s->as_json};
+	const struct cli_collect_mode m = {
+		s->c.workers, s->duration_ns, s->csv, s->as_json, say_ready, &p,
+	};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
@@ -309,7 +326,7 @@ static int run(struct collect_settings *s)
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
-		say_ready(&p, s);
+		say_ready(&p);
 		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
 	if (!parts_free(&p))
@@ -357,7 +374,11 @@ static bool any_over_rdma(const struct base_strings *agents)
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;
+	char error[256];
 
+	if ((a->detector && !analyse_detector_named(a->detector, error, sizeof(error))) ||
+	    (a->shadow && !analyse_detector_named(a->shadow, error, sizeof(error))))
+		return base_usage(self, "%s", error);
 	if (!s->l.analyse && (a->detector || a->shadow || a->model || a->record))
 		return base_usage(self,
 				  "--detector, --shadow, --model and --record need --analyse");
