@@ -36,7 +36,7 @@ static int agent_listen(void)
 }
 
 /* How much longer a slow machine that is busy with other things may take. */
-#define PATIENCE 20
+#define PATIENCE 100
 
 static bool readable(int fd, int ms)
 {
@@ -362,11 +362,15 @@ static void while_attached_the_thread_sleeps(void **state)
 	close(agent_published(sock, &serial));
 	agent_admit(sock, serial);
 	assert_true(comes_true(is_attached, p, 2000));
-	usleep(100000);
-	before = switches_of_thread();
-	assert_true(before > 0);
-	usleep(1200000);
-	assert_int_equal(switches_of_thread(), before);
+	/* On a busy machine it may still be on its way to sleep. */
+	for (int i = 0;; i++) {
+		before = switches_of_thread();
+		assert_true(before > 0);
+		usleep(1200000);
+		if (switches_of_thread() == before)
+			break;
+		assert_true(i < PATIENCE);
+	}
 	close(sock);
 	close(listener);
 	sl_publisher_close(p);

@@ -30,7 +30,7 @@
 #include "source/tcp/cpu.h"
 #include "unified.h"
 
-#define PATIENCE 30000000000ull
+#define PATIENCE 100000000000ull
 #define THREADS	 3
 
 static void pause_ms(int ms)
