@@ -2,6 +2,7 @@
 /* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/detector.h"
 #include "base/confine.h"
 #include "cli/collect_modes.h"
 #include "cli/collect_serve.h"
@@ -180,11 +182,17 @@ static const struct base_option table[] = {
 /* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
-	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
+	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
+	bool said = false;
 
-	while (!collect_collector_ready(c) && base_now_ns() < end)
+	while (!collect_collector_ready(c) && base_now_ns() < end) {
 		if (base_stop_wait(stop, 5))
 			return false;
+		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
+			cli_collect_say_waiting(c, end);
+			said = true;
+		}
+	}
 	return true;
 }
 
@@ -195,6 +203,8 @@ struct collect_parts {
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
 	struct cli_collect_server server;
+	bool silent;	/* prints no line "ready" */
+	uint64_t ready; /* hosts in the last one, + 1 */
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -252,17 +262,21 @@ static bool parts_free(struct collect_parts *p)
 	return !collect_live_free(p->live);
 }
 
-static void say_ready(const struct collect_parts *p, const struct collect_settings *s)
+/* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
+static void say_ready(void *arg)
 {
+	struct collect_parts *p = arg;
 	const struct http *h = p->server.http;
+	const char *dta = p->stores ? dta_store_server_address(p->stores, 0) : NULL;
+	struct collect_collector_totals t;
 
-	if (p->stores && dta_store_server_address(p->stores, 0))
-		base_ready("listen=%s agents=%zu dta=%s", http_address(h), s->c.agent_count,
-			   dta_store_server_address(p->stores, 0));
-	else if (h)
-		base_ready("listen=%s agents=%zu", http_address(h), s->c.agent_count);
-	else if (!s->as_json)
-		base_ready("agents=%zu", s->c.agent_count);
+	collect_collector_totals(p->c, &t);
+	if (p->silent || p->ready == t.hosts_up + 1)
+		return;
+	p->ready = t.hosts_up + 1;
+	base_ready("%s%s%sagents=%" PRIu64 "/%" PRIu64 "%s%s", h ? "listen=" : "",
+		   h ? http_address(h) : "", h ? " " : "", t.hosts_up, t.hosts, dta ? " dta=" : "",
+		   dta ? dta : "");
 }
 
 /* A target without a slash is a host (fabric.h). */
@@ -289,9 +303,11 @@ static int confine(const struct collect_settings *s)
 
 static int run(struct collect_settings *s)
 {
-	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {0};
+	struct collect_parts p = {.silent = s->as_json};
+	const struct cli_collect_mode m = {
+		s->c.workers, s->duration_ns, s->csv, s->as_json, say_ready, &p,
+	};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
@@ -302,7 +318,7 @@ static int run(struct collect_settings *s)
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
-		say_ready(&p, s);
+		say_ready(&p);
 		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
 	if (!parts_free(&p))
@@ -341,7 +357,11 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;
+	char error[256];
 
+	if ((a->detector && !analyse_detector_named(a->detector, error, sizeof(error))) ||
+	    (a->shadow && !analyse_detector_named(a->shadow, error, sizeof(error))))
+		return base_usage(self, "%s", error);
 	if (!s->l.analyse && (a->detector || a->shadow || a->model || a->record))
 		return base_usage(self,
 				  "--detector, --shadow, --model and --record need --analyse");

@@ -39,6 +39,7 @@ static int failed(const char *source, const char *what)
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
 	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
+	char fault[256];
 	bool good;
 
 	if (!d) {
@@ -54,11 +55,8 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	else
 		cli_dump_print_text(d, settings.raw_lines);
 	/* Standard output has the details; this explains the exit status. */
-	if (!good && !settings.check && d->error)
-		failed(source, strerror(d->error));
-	else if (!good && !settings.check)
-		base_failure(&cli_cmd_dump, "%s: %s: %s", source, d->part,
-			     region_fault_name(d->fault));
+	if (!good && !settings.check)
+		failed(source, cli_dump_fault(d, fault, sizeof(fault)));
 	if (!keep) {
 		cli_dump_free(d);
 		free(d);

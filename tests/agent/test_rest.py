@@ -129,6 +129,20 @@ def rest_reports_errors():
 
 
 @case
+def rest_lets_no_counter_go_down():
+    post = {'microservice_id': 'm', 'name': 'x_total', 'type': 'counter'}
+    with Agent(rest=True) as agent:
+        for change, code, value in (({'value': 7}, 201, 7), ({'value': 6.5}, 409, 7), ({'value': 0}, 409, 7),
+                                    ({'value': 7}, 200, 7), ({'add': 1}, 200, 8), ({'add': -1}, 400, None),
+                                    ({'value': 7}, 409, 8), ({'value': 9}, 200, 9)):
+            got = ask(agent, 'POST', '/metrics', {**post, **change})
+            assert got[0] == code and got[1].get('value') == value, (change, got)
+            assert code != 409 or 'below' in got[1]['error'], got
+        depth = {**post, 'name': 'depth', 'type': 'gauge'}
+        assert [ask(agent, 'POST', '/metrics', {**depth, 'value': v})[0] for v in (2, 1)] == [201, 200]
+
+
+@case
 def rest_by_tcp_needs_a_token():
     d = workdir()
     token = d + '/token'

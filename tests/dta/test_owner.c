@@ -295,7 +295,7 @@ static void a_client_without_a_descriptor_left_is_refused(void **state)
 	strcpy(a.sun_path, socket_path());
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	p.fd = fd;
-	first = poll(&p, 1, 20000);
+	first = poll(&p, 1, 100000);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(first, 1);
 	assert_int_equal(read(fd, &byte, 1), 0);

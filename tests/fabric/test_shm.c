@@ -109,13 +109,13 @@ static uint16_t agent_hear(struct agent *a, struct sl_msg_id *id)
 
 	if (a->peer < 0) {
 		p.fd = a->listener;
-		if (poll(&p, 1, 10000) != 1)
+		if (poll(&p, 1, 100000) != 1)
 			return 0;
 		a->peer = accept4(a->listener, NULL, NULL, SOCK_CLOEXEC);
 		assert_true(a->peer >= 0);
 	}
 	p.fd = a->peer;
-	if (poll(&p, 1, 10000) != 1)
+	if (poll(&p, 1, 100000) != 1)
 		return 0;
 	got = recv(a->peer, &q, sizeof(q), 0);
 	if (got <= 0)

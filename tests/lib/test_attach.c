@@ -36,7 +36,7 @@ static int agent_listen(void)
 }
 
 /* How much longer a slow machine that is busy with other things may take. */
-#define PATIENCE 20
+#define PATIENCE 100
 
 static bool readable(int fd, int ms)
 {
@@ -261,7 +261,8 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	assert_int_equal(agent_receive(sock).length, 0);
 	close(sock);
-	assert_int_equal(agent_accept(listener, 1200), -1); /* not in the next 1.2 s */
+	/* Not in the next 24 s: the next attempt is after 30. */
+	assert_int_equal(poll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, 24000), 0);
 	assert_int_equal(__atomic_load_n(&warnings, __ATOMIC_RELAXED), 1);
 	sl_publisher_close(p);
 	sl_set_log(NULL, NULL);
@@ -402,11 +403,15 @@ static void while_attached_the_thread_sleeps(void **state)
 	close(agent_published(sock, &serial));
 	agent_admit(sock, serial);
 	assert_true(comes_true(is_attached, p, 2000));
-	usleep(100000);
-	before = switches_of_thread();
-	assert_true(before > 0);
-	usleep(1200000);
-	assert_int_equal(switches_of_thread(), before);
+	/* On a busy machine it may still be on its way to sleep. */
+	for (int i = 0;; i++) {
+		before = switches_of_thread();
+		assert_true(before > 0);
+		usleep(1200000);
+		if (switches_of_thread() == before)
+			break;
+		assert_true(i < PATIENCE);
+	}
 	close(sock);
 	close(listener);
 	sl_publisher_close(p);

@@ -172,6 +172,12 @@ def main():
                 open(copy, 'wb').write(spoilt)
                 assert cause in output(SIDELIGHT, 'dump', '--check', copy, status=1), (at, cause)
                 output(SIDELIGHT, 'dump', '--json', copy, status=1)
+            for wrong, words in ((b'#!/bin/sh\n', 'not a Sidelight region: no magic at offset 0\n'),
+                                 (bytes(8192), 'not a Sidelight region: no magic at offset 0\n'),
+                                 (data[:1000], 'header: size: the file ends after 1000 bytes\n')):
+                open(copy, 'wb').write(wrong)
+                said = subprocess.run([SIDELIGHT, 'dump', copy], capture_output=True, text=True)
+                assert said.returncode == 1 and said.stderr == f'sidelight dump: {copy}: {words}', said
             open(copy, 'wb').write(data[:-4096])
             assert b'size' in output(SIDELIGHT, 'dump', '--check', copy, status=1)
             open(copy, 'wb').write(b'')

@@ -30,8 +30,11 @@ class Agent(Part):
 
     def dump(self, kind, *args):
         """The region's own object, and what follows by its first key."""
-        p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
-                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        def answered():
+            p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            return 'did not answer' not in p.stderr and p
+        p = wait_until(answered, 'the agent answers', self)  # it has two seconds, of which a busy machine gives few
         if p.returncode:
             fail(f'dump --kind {kind}: {p.stderr}', self)
         rows = [json.loads(line) for line in p.stdout.splitlines()]

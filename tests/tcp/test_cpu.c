@@ -29,7 +29,7 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/cpu.h"
 
-#define PATIENCE 30000000000ull
+#define PATIENCE 100000000000ull
 #define THREADS	 3
 
 static void pause_ms(int ms)

@@ -28,7 +28,7 @@
 #include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
 
-#define PATIENCE 30000000000ull
+#define PATIENCE 100000000000ull
 #define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
 #define REQUESTS 40
 

@@ -2,6 +2,7 @@
 #include "api.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <math.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -223,7 +224,7 @@ int dial(void)
 	struct sockaddr_in to = {.sin_family = AF_INET,
 				 .sin_port = htons(port),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct timeval patience = {.tv_sec = 20};
+	struct timeval patience = {.tv_sec = 100};
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
@@ -249,7 +250,7 @@ struct reply ask(const char *path, const char *headers)
 			r.text = realloc(r.text, room);
 			assert_non_null(r.text);
 		}
-		got = read(fd, r.text + n, room - n - 1);
+		got = TEMP_FAILURE_RETRY(read(fd, r.text + n, room - n - 1));
 		assert_true(got >= 0);
 		n += (size_t)got;
 	} while (got);
