@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/host.h"
+
 struct agent;
 
 enum agent_refusal {
@@ -37,6 +39,8 @@ enum agent_drop {
 };
 extern const char *const agent_drop_names[DROP_COUNT]; /* conn.c */
 
+extern const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT]; /* rdma.c */
+
 struct agent_counters {
 	uint64_t connections, packets;
 	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
@@ -46,6 +50,7 @@ struct agent_counters {
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
+	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_half_open, keys_renewed;
 	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
 };
 
@@ -54,7 +59,7 @@ struct agent_counter_info {
 	size_t offset; /* in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 31
+#define AGENT_COUNTERS 33
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

@@ -12,10 +12,13 @@
  * registered at most five times. The new key is published, and the old one stays valid for two
  * leases, since a READ with an invalid key breaks the collector's connection. When a region of a
  * run is retired, the remaining parts of the run are registered anew.
+ *
+ * Keys change, too, when they are older than --rdma-key-lifetime, and after a collector left: one
+ * registration at a time, in the same way. The directory's own entry, in slot 0, tells collectors
+ * its new key.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +34,12 @@
 #define PAGE	      4096u
 #define GROUP_REGIONS 16u
 #define GROUP_BYTES   (8u << 20)
-#define QUEUES_SHOWN  1024u
+
+const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
+	[FABRIC_REFUSED_MALFORMED] = "malformed", [FABRIC_REFUSED_PROOF] = "proof",
+	[FABRIC_REFUSED_SHARE] = "share",	  [FABRIC_REFUSED_FULL] = "full",
+	[FABRIC_REFUSED_SYSTEM] = "system",
+};
 
 /* Mapped (perhaps without a region yet) or free; the list is sorted by address. */
 struct rdma_block {
@@ -46,7 +54,8 @@ struct agent_mr {
 	struct fabric_host_key key;
 	uint32_t members; /* regions whose entries hold its key */
 	bool released;	  /* no entry holds its key; the timer runs */
-	struct agent_timer timer;
+	bool stale;	  /* its key is to change */
+	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
 };
 
@@ -54,13 +63,15 @@ struct agent_rdma {
 	struct agent_source source;
 	struct fabric_host *host; /* NULL: the device is gone */
 	struct fabric_host_opts opts;
-	struct fabric_host_key board;
+	struct agent_mr *directory;
+	uint64_t directory_id;
+	struct fabric_host_stats counted;
 	char *arena;
 	uint64_t arena_bytes;
 	TAILQ_HEAD(block_list, rdma_block) blocks;
 	TAILQ_HEAD(, agent_mr) mrs;
 	uint32_t mr_count;
-	struct agent_timer reopen;
+	struct agent_timer reopen, left, renew;
 	char where[160];
 };
 
@@ -165,6 +176,7 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 static void mr_free(struct agent_rdma *d, struct agent_mr *m)
 {
 	agent_timer_stop(&m->timer);
+	agent_timer_stop(&m->age);
 	if (d->host)
 		fabric_host_unregister(d->host, &m->key);
 	TAILQ_REMOVE(&d->mrs, m, link);
@@ -192,6 +204,8 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	}
 	TAILQ_INSERT_TAIL(&d->mrs, m, link);
 	d->mr_count++;
+	if (a->o.rdma_key_lifetime_ns)
+		agent_timer_start(a, TIMER_KEY_AGE, &m->age);
 	*out = m;
 	return 0;
 }
@@ -385,6 +399,102 @@ void agent_rdma_retire(struct agent *a, struct agent_region *r)
 		register_run(a, TAILQ_NEXT(b, link), run.last);
 }
 
+/* ---- keys that change ---- */
+
+/* Its entry in itself: collectors that know the old key learn the new one. */
+static void publish_directory(struct agent *a)
+{
+	const struct fabric_host_key *k = &a->rdma->directory->key;
+	const uint64_t cells[7] = {
+		[SL_ENTRY_ID] = a->rdma->directory_id,
+		[SL_ENTRY_ADDR] = k->addr,
+		[SL_ENTRY_LENGTH] = a->dir.size,
+		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(k->rkey, SL_STATE_LIVE, SL_REGION_DIRECTORY),
+		[SL_ENTRY_INSTANCE] = a->dir.instance,
+	};
+
+	a->dir.key = *k;
+	fabric_host_set_directory(a->rdma->host, k, a->dir.size, a->dir.instance);
+	agent_directory_set(a, AGENT_DIRECTORY_SLOT, cells);
+}
+
+static int register_directory(struct agent *a)
+{
+	struct agent_rdma *d = a->rdma;
+	struct agent_mr *old = d->directory, *m;
+	int err = mr_new(a, a->dir.map, (char *)a->dir.map + a->dir.size, &m);
+
+	if (err)
+		return err;
+	m->members = 1;
+	d->directory = m;
+	publish_directory(a);
+	if (old)
+		mr_leave(a, old, false);
+	return 0;
+}
+
+static bool renewable(const struct rdma_block *b, const struct agent_mr *m)
+{
+	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
+}
+
+/* Registers what it holds again. What fails is tried again when its key is that old once more. */
+static void mr_renew(struct agent *a, struct agent_mr *m)
+{
+	struct rdma_block *first = TAILQ_FIRST(&a->rdma->blocks), *last;
+
+	m->stale = false;
+	agent_timer_start(a, TIMER_KEY_AGE, &m->age);
+	a->n.keys_renewed++;
+	if (m == a->rdma->directory) {
+		register_directory(a);
+		return;
+	}
+	for (; first; first = TAILQ_NEXT(last, link)) {
+		last = first;
+		if (!renewable(first, m))
+			continue;
+		while (renewable(TAILQ_NEXT(last, link), m))
+			last = TAILQ_NEXT(last, link);
+		register_run(a, first, last);
+	}
+}
+
+void agent_rdma_timer_age(struct agent *a, struct agent_timer *t)
+{
+	AGENT_TIMER_OWNER(t, struct agent_mr, age)->stale = true;
+	if (!a->rdma->renew.in)
+		agent_timer_start(a, TIMER_KEY_RENEW, &a->rdma->renew);
+}
+
+/* One at a time: to pin memory takes long. */
+void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t)
+{
+	struct agent_mr *m;
+
+	if (!a->rdma->host)
+		return;
+	TAILQ_FOREACH(m, &a->rdma->mrs, link)
+	if (m->stale && !m->released)
+		break;
+	if (!m)
+		return;
+	mr_renew(a, m);
+	agent_timer_start(a, TIMER_KEY_RENEW, t);
+}
+
+/* Some time ago a collector left, which knows all keys. */
+void agent_rdma_timer_left(struct agent *a, struct agent_timer *t)
+{
+	struct agent_mr *m;
+
+	(void)t;
+	TAILQ_FOREACH(m, &a->rdma->mrs, link)
+	m->stale = true;
+	agent_timer_start(a, TIMER_KEY_RENEW, &a->rdma->renew);
+}
+
 /* ---- the device ---- */
 
 static void device_close(struct agent *a)
@@ -399,8 +509,10 @@ static void device_close(struct agent *a)
 			a->slots[i]->mr = NULL;
 	while ((m = TAILQ_FIRST(&d->mrs)))
 		mr_free(d, m);
-	fabric_host_unregister(d->host, &d->board);
-	fabric_host_unregister(d->host, &a->dir.key);
+	d->directory = NULL;
+	a->dir.key = (struct fabric_host_key){0};
+	agent_timer_stop(&d->left);
+	agent_timer_stop(&d->renew);
 	if (a->epoll_fd >= 0)
 		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
 	fabric_host_close(d->host);
@@ -417,19 +529,19 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 	d->host = fabric_host_open(&d->opts, error, bytes);
 	if (!d->host)
 		return -errno;
-	err = fabric_host_register(d->host, a->dir.map, a->dir.size, &a->dir.key);
+	memset(&d->counted, 0, sizeof(d->counted));
+	err = register_directory(a);
 	if (err) {
 		snprintf(error, bytes, "cannot register the directory: %s (see LimitMEMLOCK)",
 			 strerror(-err));
 		goto err;
 	}
-	err = fabric_host_register_board(d->host, a->verdict_board, agent_verdict_board_bytes(a),
-					 &d->board, agent_verdict_board_notice, a);
+	err = fabric_host_let_notify(d->host, a->verdict_board, agent_verdict_board_bytes(a),
+				     agent_verdict_board_notice, a);
 	if (err) {
-		snprintf(error, bytes, "cannot register the verdict board: %s", strerror(-err));
+		snprintf(error, bytes, "cannot accept verdicts: %s", strerror(-err));
 		goto err;
 	}
-	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
 	if (a->epoll_fd >= 0 &&
 	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
 		err = base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
@@ -476,6 +588,19 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
 }
 
+/* Carries over what the host has counted, and renews keys that a collector took with it. */
+static void count(struct agent *a, const struct fabric_host_stats *s)
+{
+	struct agent_rdma *d = a->rdma;
+
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		a->n.rdma_refused[i] += s->refused[i] - d->counted.refused[i];
+	a->n.rdma_half_open += s->half_open - d->counted.half_open;
+	if (s->disconnected != d->counted.disconnected && a->o.rdma_key_lifetime_ns && !d->left.in)
+		agent_timer_start(a, TIMER_KEY_LEFT, &d->left);
+	d->counted = *s;
+}
+
 void agent_rdma_event(struct agent *a)
 {
 	struct fabric_host_stats s;
@@ -484,6 +609,7 @@ void agent_rdma_event(struct agent *a)
 		return;
 	fabric_host_dispatch(a->rdma->host);
 	fabric_host_stats(a->rdma->host, &s);
+	count(a, &s);
 	if (s.lost)
 		device_lost(a);
 }
@@ -507,7 +633,12 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		.gid_index = a->o.rdma_gid,
 		.ib_port = a->o.rdma_ib_port,
 		.max_queues = a->o.rdma_queues,
+		.shares = true,
+		.secret = a->o.rdma_secret,
+		.secret_bytes = a->o.rdma_secret_bytes,
+		.notifier_ns = a->o.rdma_key_lifetime_ns,
 	};
+	d->directory_id = ++a->last_id;
 	TAILQ_INIT(&d->blocks);
 	TAILQ_INIT(&d->mrs);
 	/* Addresses are free; twice the memory leaves room for fragmentation. */
@@ -521,9 +652,14 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		err = base_fail(error, bytes, -ENOMEM, "out of memory");
 	else
 		err = device_open(a, error, bytes);
-	if (err)
+	if (err) {
 		agent_rdma_fini(a);
-	return err;
+		return err;
+	}
+	if (!a->o.rdma_secret)
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "whoever reaches %s reads every region: give --rdma-secret", d->where);
+	return 0;
 }
 
 void agent_rdma_fini(struct agent *a)
@@ -546,68 +682,18 @@ void agent_rdma_fini(struct agent *a)
 	a->rdma = NULL;
 }
 
-const char *agent_rdma(const struct agent *a)
+struct fabric_host *agent_rdma_host(const struct agent *a)
 {
-	return a->rdma ? a->rdma->where : NULL;
-}
-
-/* ---- introspection ---- */
-
-size_t agent_rdma_queue_count(const struct agent *a)
-{
-	return a->rdma && a->rdma->host ? fabric_host_queues(a->rdma->host, NULL, 0) : 0;
+	return a->rdma ? a->rdma->host : NULL;
 }
 
 uint32_t agent_rdma_mr_count(const struct agent *a)
 {
-	return a->rdma ? a->rdma->mr_count : 0;
+	/* Of regions: without the directory's. */
+	return a->rdma ? a->rdma->mr_count - (a->rdma->directory != NULL) : 0;
 }
 
-static json_t *queue_json(const struct fabric_host_queue *q)
+const char *agent_rdma(const struct agent *a)
 {
-	return json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q->qp_num, "peer", q->peer, "state",
-			 q->state, "connected_ns", (json_int_t)q->connected_ns);
-}
-
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number)
-{
-	struct fabric_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
-	json_t *all = json_array(), *one = NULL;
-	size_t n = 0;
-
-	if (q && a->rdma && a->rdma->host)
-		n = fabric_host_queues(a->rdma->host, q, QUEUES_SHOWN);
-	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++) {
-		if (number == q[i].qp_num)
-			one = queue_json(&q[i]);
-		json_array_append_new(all, queue_json(&q[i]));
-	}
-	free(q);
-	if (number >= 0) {
-		json_decref(all);
-		return one;
-	}
-	return json_pack("{s:b,s:o}", "rdma", a->rdma != NULL, "qps", all);
-}
-
-json_t *agent_rdma_connect_json(const struct agent *a)
-{
-	struct fabric_host_stats s;
-
-	if (!a->rdma || !a->rdma->host)
-		return json_null();
-	fabric_host_stats(a->rdma->host, &s);
-	return json_pack(
-		"{s:s,s:s,s:i,s:s,s:s,s:i,s:i,s:{s:s,s:i,s:s}}", "by", "rdma_cm", "address",
-		s.address, "port", (int)s.port, "device", s.device, "gid", s.gid, "gid_index",
-		s.gid_index, "ib_port", s.ib_port, "private_data", "of", "rdma_accept", "bytes",
-		(int)sizeof(struct fabric_host_hello), "fields",
-		"u32 magic \"SLH1\", u32 version 1, u64 agent_instance, u64 "
-		"directory_addr, u64 directory_length, u32 directory_rkey, u32 reserved[3]");
-}
-
-json_t *agent_rdma_directory_json(const struct agent *a)
-{
-	return json_pack("{s:I,s:I,s:I}", "address", (json_int_t)a->dir.key.addr, "length",
-			 (json_int_t)a->dir.size, "rkey", (json_int_t)a->dir.key.rkey);
+	return a->rdma ? a->rdma->where : NULL;
 }

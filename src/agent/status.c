@@ -60,6 +60,7 @@ static json_t *counters_json(const struct agent *a)
 {
 	const struct agent_counters *n = &a->n;
 	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
+	json_t *rdma = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		json_object_set_new(j, agent_counter_table[i].name,
@@ -69,6 +70,9 @@ static json_t *counters_json(const struct agent *a)
 		json_object_set_new(refused, agent_refusal_names[i], number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
 		json_object_set_new(dropped, agent_drop_names[i], number(n->dropped[i]));
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		json_object_set_new(rdma, agent_rdma_refusal_names[i], number(n->rdma_refused[i]));
+	json_object_set_new(j, "rdma_refused", rdma);
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
 	return j;

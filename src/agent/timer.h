@@ -31,6 +31,9 @@ enum {
 	TIMER_IDLE,	  /* REST publisher that stopped posting */
 	TIMER_SETTLE,	  /* old enough to be registered together with its neighbours */
 	TIMER_RELEASE,	  /* a memory registration that was replaced */
+	TIMER_KEY_AGE,	  /* a memory registration whose key is to change */
+	TIMER_KEY_LEFT,	  /* a collector left: the keys that it knows are to change */
+	TIMER_KEY_RENEW,  /* the next registration whose key changes */
 	TIMER_REOPEN,	  /* the RDMA device is gone */
 	TIMER_TCP,	  /* calls that the kernel skipped; names of cgroups */
 	TIMER_COUNT,

@@ -17,9 +17,10 @@
 #define RDMA_PORT      7475u
 #define RDMA_QUEUES    64u
 #define RDMA_SETTLE_NS 2000000000ull
+#define KEY_LIFETIME_NS 3600000000000ull
 
 /* The first RDMA option that is set without --rdma; or NULL. */
-static const char *rdma_for_nothing(const struct agent_opts *o)
+static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
 	return o->rdma_device			     ? NULL
 	       : o->rdma_address		     ? "--rdma-address"
@@ -28,6 +29,8 @@ static const char *rdma_for_nothing(const struct agent_opts *o)
 	       : o->rdma_ib_port != 1		     ? "--ib-port"
 	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
 	       : o->rdma_settle_ns != RDMA_SETTLE_NS ? "--rdma-settle"
+	       : secret ? "--rdma-secret"
+	       : o->rdma_key_lifetime_ns != KEY_LIFETIME_NS ? "--rdma-key-lifetime"
 						     : NULL;
 }
 
@@ -180,7 +183,7 @@ static int serve(const struct agent_opts *o)
 
 static struct {
 	struct agent_opts o;
-	const char *mode, *rest;
+	const char *mode, *rest, *secret;
 	bool status, as_json, no_rest;
 	struct base_strings uids, devices;
 	struct tcp_filter filter;
@@ -195,7 +198,8 @@ static struct {
 	       .rdma_gid = -1,
 	       .rdma_ib_port = 1,
 	       .rdma_queues = RDMA_QUEUES,
-	       .rdma_settle_ns = RDMA_SETTLE_NS},
+	       .rdma_settle_ns = RDMA_SETTLE_NS,
+	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
 	 .mode = "0666"};
 
 static const struct base_option table[] = {
@@ -244,6 +248,10 @@ static const struct base_option table[] = {
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
 		  "register neighbouring regions together once they are this old"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "whoever reaches the port reads every region"),
+	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
+		  "register memory again for another key when it is this old, and after a "
+		  "collector left; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -269,8 +277,10 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 				  : !o->max_region_size ? "--max-region-size"
 				  : !o->lease_ns	? "--lease"
 							: "--rest-idle");
-	if (rdma_for_nothing(o))
-		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o));
+	if (rdma_for_nothing(o, set.secret))
+		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
+	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
+		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
@@ -317,6 +327,9 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return base_usage(self, "--socket-mode '%s' is not an octal mode such as 0660",
 				  set.mode);
 	code = check(self, o);
+	if (code)
+		return code;
+	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	if (code)
 		return code;
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : AGENT_REST_DEFAULT;

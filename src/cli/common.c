@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
+#include "dta/wire/auth.h"
 
 const char *cli_kind_name(const struct base_command *kind)
 {
@@ -158,4 +160,22 @@ long cli_http(const char *at, const char *path, const char *body, long timeout_m
 	*answer = a.text;
 	*bytes = a.bytes;
 	return err ? 0 : status;
+}
+
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes)
+{
+	static uint8_t text[DTA_SECRET_MAX];
+	ssize_t n;
+
+	if (!path)
+		return BASE_EXIT_OK;
+	n = dta_secret_read(path, text);
+	if (n < 0)
+		return base_failure(self, "--rdma-secret: %s: %s", path,
+				    n == -EINVAL ? "is not 16 to 4096 bytes long"
+						 : strerror((int)-n));
+	*secret = text;
+	*bytes = (size_t)n;
+	return BASE_EXIT_OK;
 }

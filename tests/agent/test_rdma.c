@@ -66,13 +66,14 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 	return -ENOMEM;
 }
 
-int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
-			       struct fabric_host_key *key,
-			       void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
 {
+	(void)h;
+	assert_true(map && bytes);
 	assert_non_null(notice);
 	assert_non_null(arg);
-	return fabric_host_register(h, map, bytes, key);
+	return 0;
 }
 
 void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key)
@@ -164,6 +165,12 @@ static void look(struct agent *a)
 	seen_count = kept;
 }
 
+/* The first slot is the directory's own. */
+static struct region_entry region_of(struct agent *a, uint32_t i)
+{
+	return entry_of(a, AGENT_DIRECTORY_SLOT + 1 + i);
+}
+
 static struct agent_opts opts(void)
 {
 	memset(memory, 0, sizeof(memory));
@@ -198,8 +205,8 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 		f[i] = fake_make(1 + i, 1, SEALED);
 		admitted(&a, conn_up(&a), &f[i]);
 		if (i)
-			assert_int_equal(entry_of(&a, (uint32_t)i).addr,
-					 entry_of(&a, (uint32_t)i - 1).addr + f[0].size);
+			assert_int_equal(region_of(&a, (uint32_t)i).addr,
+					 region_of(&a, (uint32_t)i - 1).addr + f[0].size);
 	}
 	assert_int_equal(agent_rdma_mr_count(&a), 16);
 	look(&a);
@@ -207,9 +214,9 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 		pass(&a, 50 * MS);
 		look(&a);
 	}
-	rkey = entry_of(&a, 0).rkey;
+	rkey = region_of(&a, 0).rkey;
 	for (uint32_t i = 0; i < 16; i++)
-		assert_int_equal(entry_of(&a, i).rkey, rkey);
+		assert_int_equal(region_of(&a, i).rkey, rkey);
 	for (int i = 0; i < 5; i++) {
 		pass(&a, 50 * MS);
 		look(&a);
@@ -221,8 +228,8 @@ static void neighbours_share_a_registration_once_they_settled(void **state)
 	f[16] = fake_make(50, 1, SEALED);
 	admitted(&a, conn_up(&a), &f[16]);
 	pass(&a, 501 * MS);
-	assert_int_equal(entry_of(&a, 0).rkey, rkey);
-	assert_int_not_equal(entry_of(&a, 16).rkey, rkey);
+	assert_int_equal(region_of(&a, 0).rkey, rkey);
+	assert_int_not_equal(region_of(&a, 16).rkey, rkey);
 	agent_fini(&a);
 	assert_int_equal(registered, 0);
 	for (int i = 0; i < 17; i++)
@@ -245,23 +252,23 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	}
 	pass(&a, 501 * MS);
 	pass(&a, 201 * MS);
-	rkey = entry_of(&a, 3).rkey;
+	rkey = region_of(&a, 3).rkey;
 	assert_int_equal(agent_rdma_mr_count(&a), 1);
 	agent_conn_close(&a, c[3]);
 	look(&a);
-	assert_int_equal(entry_of(&a, 4).rkey, rkey); /* last words are read by it */
+	assert_int_equal(region_of(&a, 4).rkey, rkey); /* last words are read by it */
 	pass(&a, 301 * MS);
-	assert_int_equal(entry_of(&a, 3).state, SL_STATE_RETIRED);
+	assert_int_equal(region_of(&a, 3).state, SL_STATE_RETIRED);
 	look(&a);
-	left = entry_of(&a, 0).rkey;
-	right = entry_of(&a, 4).rkey;
+	left = region_of(&a, 0).rkey;
+	right = region_of(&a, 4).rkey;
 	assert_int_not_equal(left, rkey);
 	assert_int_not_equal(right, rkey);
 	assert_int_not_equal(left, right);
 	for (uint32_t i = 0; i < 8; i++)
 		if (i != 3)
-			assert_int_equal(entry_of(&a, i).rkey, i < 3 ? left : right);
-	assert_true(readable(entry_of(&a, 3).addr, f[3].size, rkey)); /* readers are under way */
+			assert_int_equal(region_of(&a, i).rkey, i < 3 ? left : right);
+	assert_true(readable(region_of(&a, 3).addr, f[3].size, rkey)); /* readers are under way */
 	pass(&a, 150 * MS);
 	look(&a);
 	assert_int_equal(agent_rdma_mr_count(&a), 3);
@@ -269,7 +276,7 @@ static void a_group_breaks_up_when_a_member_goes(void **state)
 	look(&a);
 	assert_int_equal(agent_rdma_mr_count(&a), 2);
 	assert_int_equal(a.n.breakups, 1);
-	assert_int_equal(entry_of(&a, 3).state, SL_STATE_FREE);
+	assert_int_equal(region_of(&a, 3).state, SL_STATE_FREE);
 	agent_fini(&a);
 	for (int i = 0; i < 8; i++)
 		fake_free(&f[i]);
@@ -319,7 +326,7 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 		pass(&a, 301 * MS);
 	assert_int_equal(a.region_count, 0);
 	assert_int_equal(agent_rdma_mr_count(&a), 0);
-	assert_int_equal(registered, 2); /* the directory, and the board */
+	assert_int_equal(registered, 1); /* the directory */
 	agent_fini(&a);
 	assert_int_equal(registered, 0);
 }
@@ -332,20 +339,20 @@ static void regions_outlive_their_device(void **state)
 	(void)state;
 	up(&a, opts());
 	admitted(&a, conn_up(&a), &f);
-	assert_true(readable(entry_of(&a, 0).addr, f.size, entry_of(&a, 0).rkey));
+	assert_true(readable(region_of(&a, 0).addr, f.size, region_of(&a, 0).rkey));
 	device.lost = true;
 	plugged = false;
 	agent_rdma_event(&a);
 	assert_int_equal(registered, 0);
-	assert_int_equal(entry_of(&a, 0).addr, 0);
-	assert_int_equal(entry_of(&a, 0).state, SL_STATE_LIVE);
+	assert_int_equal(region_of(&a, 0).addr, 0);
+	assert_int_equal(region_of(&a, 0).state, SL_STATE_LIVE);
 	admitted(&a, conn_up(&a), &g); /* local consumers have it at once */
 	pass(&a, 1001 * MS);
-	assert_int_equal(entry_of(&a, 0).addr, 0);
+	assert_int_equal(region_of(&a, 0).addr, 0);
 	plugged = true;
 	pass(&a, 1001 * MS);
-	assert_true(readable(entry_of(&a, 0).addr, f.size, entry_of(&a, 0).rkey));
-	assert_true(readable(entry_of(&a, 1).addr, g.size, entry_of(&a, 1).rkey));
+	assert_true(readable(region_of(&a, 0).addr, f.size, region_of(&a, 0).rkey));
+	assert_true(readable(region_of(&a, 1).addr, g.size, region_of(&a, 1).rkey));
 	agent_fini(&a);
 	fake_free(&f);
 	fake_free(&g);

@@ -60,8 +60,7 @@ struct reply {
 	uint64_t queues, accepted, rejected, disconnected;
 	bool lost;
 	char state[16];
-	uint64_t notices, last_notice, board_addr;
-	uint32_t board_rkey;
+	uint64_t notices, last_notice;
 	struct sl_board_line line; /* that the last notice named */
 };
 
@@ -77,7 +76,7 @@ static inline void on_notice(void *arg, uint32_t entry)
 /* The passive side of a test, in a process of its own. */
 struct passive {
 	struct fabric_host *h;
-	struct fabric_host_key key, second, board_key; /* second: after 'u' */
+	struct fabric_host_key key, second; /* second: after 'u' */
 	struct sl_board_line *board;
 	uint64_t *map;
 };
@@ -102,7 +101,7 @@ static inline void passive_set_up(struct passive *x, const struct fabric_host_op
 	}
 	if (fabric_host_register(x->h, x->map, REGION_BYTES, &x->key))
 		_exit(4);
-	if (fabric_host_register_board(x->h, x->board, board_bytes, &x->board_key, on_notice, NULL))
+	if (fabric_host_let_notify(x->h, x->board, board_bytes, on_notice, NULL))
 		_exit(9);
 	fabric_host_set_directory(x->h, &x->key, REGION_BYTES, 42);
 }
@@ -121,8 +120,6 @@ static inline struct reply passive_look(const struct passive *x)
 	reply.lost = stats.lost;
 	reply.notices = stats.notices;
 	reply.last_notice = last_notice;
-	reply.board_addr = x->board_key.addr;
-	reply.board_rkey = x->board_key.rkey;
 	reply.line = x->board[last_notice % BOARD_LINES];
 	memcpy(reply.state, queue[0].state, sizeof(reply.state));
 	return reply;
