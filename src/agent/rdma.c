@@ -27,11 +27,11 @@
 
 #include <sys/epoll.h>
 
+#include "agent/arena.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/verdict.h"
 
-#define PAGE	      4096u
 #define GROUP_REGIONS 16u
 #define GROUP_BYTES   (8u << 20)
 
@@ -41,20 +41,12 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 	[FABRIC_REFUSED_SYSTEM] = "system",
 };
 
-/* Mapped (perhaps without a region yet) or free; the list is sorted by address. */
-struct rdma_block {
-	char *at;
-	uint64_t bytes; /* whole pages */
-	bool used;
-	struct agent_region *region;
-	TAILQ_ENTRY(rdma_block) link;
-};
-
 struct agent_mr {
 	struct fabric_host_key key;
 	uint32_t members; /* regions whose entries hold its key */
 	bool released;	  /* no entry holds its key; the timer runs */
 	bool stale;	  /* its key is to change */
+	bool directory;	  /* no region's */
 	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
 };
@@ -66,96 +58,30 @@ struct agent_rdma {
 	struct agent_mr *directory;
 	uint64_t directory_id;
 	struct fabric_host_stats counted;
-	char *arena;
-	uint64_t arena_bytes;
-	TAILQ_HEAD(block_list, rdma_block) blocks;
+	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count;
+	uint32_t mr_count; /* of regions */
 	struct agent_timer reopen, left, renew;
 	char where[160];
 };
 
-static uint64_t pages(uint64_t bytes)
-{
-	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-}
-
-/* ---- the arena ---- */
-
-static struct rdma_block *block_new(char *at, uint64_t bytes)
-{
-	struct rdma_block *b = calloc(1, sizeof(*b));
-
-	if (b)
-		*b = (struct rdma_block){.at = at, .bytes = bytes};
-	return b;
-}
-
-/* First fit keeps the arena dense, so that neighbours exist. */
-static struct rdma_block *block_take(struct agent_rdma *d, uint64_t bytes)
-{
-	struct rdma_block *b, *rest;
-
-	TAILQ_FOREACH(b, &d->blocks, link)
-	if (!b->used && b->bytes >= bytes)
-		break;
-	if (!b)
-		return NULL;
-	if (b->bytes > bytes) {
-		rest = block_new(b->at + bytes, b->bytes - bytes);
-		if (!rest)
-			return NULL;
-		b->bytes = bytes;
-		TAILQ_INSERT_AFTER(&d->blocks, b, rest, link);
-	}
-	b->used = true;
-	return b;
-}
-
-static void block_join(struct agent_rdma *d, struct rdma_block *a, struct rdma_block *b)
-{
-	if (!a || !b || a->used || b->used)
-		return;
-	a->bytes += b->bytes;
-	TAILQ_REMOVE(&d->blocks, b, link);
-	free(b);
-}
-
-static void block_give(struct agent_rdma *d, struct rdma_block *b)
-{
-	struct rdma_block *before = TAILQ_PREV(b, block_list, link);
-
-	b->used = false;
-	b->region = NULL;
-	block_join(d, b, TAILQ_NEXT(b, link));
-	block_join(d, before, b);
-}
-
-static struct rdma_block *block_at(const struct agent_rdma *d, const void *at)
-{
-	struct rdma_block *b;
-
-	TAILQ_FOREACH(b, &d->blocks, link)
-	if (b->at == at)
-		return b;
-	return NULL;
-}
+/* ---- mapping ---- */
 
 void *agent_rdma_map(struct agent *a, int fd, uint64_t size)
 {
-	struct rdma_block *b;
+	struct agent_block *b;
 	void *map;
 
 	if (!a->rdma)
 		return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	b = block_take(a->rdma, pages(size));
+	b = agent_arena_take(&a->rdma->arena, size);
 	if (!b) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
 	map = mmap(b->at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (map == MAP_FAILED)
-		block_give(a->rdma, b);
+		agent_arena_give(&a->rdma->arena, b);
 	return map;
 }
 
@@ -165,10 +91,7 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 		munmap(map, size);
 		return;
 	}
-	/* Reserves the range again: no other mmap() may be placed there. */
-	mmap(map, pages(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-	     -1, 0);
-	block_give(a->rdma, block_at(a->rdma, map));
+	agent_arena_unmap(&a->rdma->arena, map);
 }
 
 /* ---- memory regions ---- */
@@ -180,7 +103,7 @@ static void mr_free(struct agent_rdma *d, struct agent_mr *m)
 	if (d->host)
 		fabric_host_unregister(d->host, &m->key);
 	TAILQ_REMOVE(&d->mrs, m, link);
-	d->mr_count--;
+	d->mr_count -= !m->directory;
 	free(m);
 }
 
@@ -241,7 +164,7 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 }
 
 /* Registers a region by itself; it may be merged once it has settled. */
-static int register_alone(struct agent *a, struct agent_region *r, struct rdma_block *b)
+static int register_alone(struct agent *a, struct agent_region *r, struct agent_block *b)
 {
 	int err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
 
@@ -255,12 +178,12 @@ static int register_alone(struct agent *a, struct agent_region *r, struct rdma_b
 int agent_rdma_add(struct agent *a, struct agent_region *r)
 {
 	struct agent_rdma *d = a->rdma;
-	struct rdma_block *b;
+	struct agent_block *b;
 	int err;
 
 	if (!d)
 		return 0;
-	b = block_at(d, r->map);
+	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
 		return 0; /* registered when the device comes back */
@@ -291,12 +214,12 @@ struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_
 /* ---- neighbours ---- */
 
 struct rdma_run { /* adjacent blocks of one memory region */
-	struct rdma_block *first, *last;
+	struct agent_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
 };
 
-static bool settled(const struct rdma_block *b)
+static bool settled(const struct agent_block *b)
 {
 	return b && b->used && b->region && b->region->mr && !b->region->settle.in &&
 	       b->region->state == SL_STATE_LIVE;
@@ -306,19 +229,20 @@ static bool settled(const struct rdma_block *b)
 static void extend(struct rdma_run *run)
 {
 	const struct agent_mr *m = run->first->region->mr;
-	struct rdma_block *n;
+	struct agent_block *n;
 
-	while ((n = TAILQ_PREV(run->first, block_list, link)) && n->region && n->region->mr == m)
+	while ((n = TAILQ_PREV(run->first, agent_block_list, link)) && n->region &&
+	       n->region->mr == m)
 		run->first = n;
 	while ((n = TAILQ_NEXT(run->last, link)) && n->region && n->region->mr == m)
 		run->last = n;
 }
 
 /* The run that a block belongs to; count 0 unless all of it has settled. */
-static struct rdma_run run_of(struct rdma_block *b)
+static struct rdma_run run_of(struct agent_block *b)
 {
 	struct rdma_run none = {0}, run = {b, b, 0, 0};
-	struct rdma_block *n;
+	struct agent_block *n;
 
 	if (!settled(b))
 		return none;
@@ -333,7 +257,7 @@ static struct rdma_run run_of(struct rdma_block *b)
 }
 
 /* Adds the run of a neighbour, which has settled and is not longer. */
-static bool join(struct rdma_run *run, struct rdma_block *next, bool before)
+static bool join(struct rdma_run *run, struct agent_block *next, bool before)
 {
 	struct rdma_run more = run_of(next);
 
@@ -350,13 +274,13 @@ static bool join(struct rdma_run *run, struct rdma_block *next, bool before)
 }
 
 /* Registers blocks [first, last] as one. False: their old registrations stay valid. */
-static bool register_run(struct agent *a, struct rdma_block *first, struct rdma_block *last)
+static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
 
 	if (mr_new(a, first->at, last->at + last->bytes, &m))
 		return false;
-	for (struct rdma_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
+	for (struct agent_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
 		region_move(a, n->region, m);
 	return true;
 }
@@ -368,10 +292,10 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 
 	if (!a->rdma->host || !r->mr)
 		return;
-	all = run_of(block_at(a->rdma, r->map));
+	all = run_of(agent_arena_at(&a->rdma->arena, r->map));
 	if (!all.count)
 		return;
-	while (join(&all, TAILQ_PREV(all.first, block_list, link), true) ||
+	while (join(&all, TAILQ_PREV(all.first, agent_block_list, link), true) ||
 	       join(&all, TAILQ_NEXT(all.last, link), false))
 		;
 	if (all.first->region->mr == all.last->region->mr || !register_run(a, all.first, all.last))
@@ -383,18 +307,18 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 /* Gives the other regions of the run new keys before this one is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
-	struct rdma_block *b;
+	struct agent_block *b;
 	struct rdma_run run;
 
 	agent_timer_stop(&r->settle);
 	if (!r->mr || r->mr->members < 2)
 		return;
 	a->n.breakups++;
-	b = block_at(a->rdma, r->map);
+	b = agent_arena_at(&a->rdma->arena, r->map);
 	run = (struct rdma_run){.first = b, .last = b};
 	extend(&run);
 	if (run.first != b)
-		register_run(a, run.first, TAILQ_PREV(b, block_list, link));
+		register_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
 	if (run.last != b)
 		register_run(a, TAILQ_NEXT(b, link), run.last);
 }
@@ -426,15 +350,18 @@ static int register_directory(struct agent *a)
 
 	if (err)
 		return err;
-	m->members = 1;
+	m->directory = true;
+	d->mr_count--;
 	d->directory = m;
 	publish_directory(a);
-	if (old)
-		mr_leave(a, old, false);
+	if (!old)
+		return 0;
+	old->released = true;
+	agent_timer_start(a, TIMER_KEY_DIRECTORY, &old->timer);
 	return 0;
 }
 
-static bool renewable(const struct rdma_block *b, const struct agent_mr *m)
+static bool renewable(const struct agent_block *b, const struct agent_mr *m)
 {
 	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
 }
@@ -442,7 +369,7 @@ static bool renewable(const struct rdma_block *b, const struct agent_mr *m)
 /* Registers what it holds again. What fails is tried again when its key is that old once more. */
 static void mr_renew(struct agent *a, struct agent_mr *m)
 {
-	struct rdma_block *first = TAILQ_FIRST(&a->rdma->blocks), *last;
+	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;
 
 	m->stale = false;
 	agent_timer_start(a, TIMER_KEY_AGE, &m->age);
@@ -582,7 +509,8 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 		struct agent_region *r = a->slots[i];
 
 		/* One that cannot be registered stays without a key, which readers accept. */
-		if (r && r->state != SL_STATE_RETIRED && !register_alone(a, r, block_at(d, r->map)))
+		if (r && r->state != SL_STATE_RETIRED &&
+		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
 			agent_region_publish(a, r);
 	}
 	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
@@ -617,7 +545,6 @@ void agent_rdma_event(struct agent *a)
 int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d;
-	struct rdma_block *all;
 	int err;
 
 	if (!a->o.rdma)
@@ -639,16 +566,10 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		.notifier_ns = a->o.rdma_key_lifetime_ns,
 	};
 	d->directory_id = ++a->last_id;
-	TAILQ_INIT(&d->blocks);
 	TAILQ_INIT(&d->mrs);
 	/* Addresses are free; twice the memory leaves room for fragmentation. */
-	d->arena_bytes = pages(a->o.max_memory) * 2 + (64u << 20);
-	d->arena = mmap(NULL, d->arena_bytes, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	all = d->arena != MAP_FAILED ? block_new(d->arena, d->arena_bytes) : NULL;
-	if (all)
-		TAILQ_INSERT_HEAD(&d->blocks, all, link);
-	if (!all || agent_verdict_board_init(a))
+	err = agent_arena_init(&d->arena, a->o.max_memory * 2 + (64u << 20));
+	if (err || agent_verdict_board_init(a))
 		err = base_fail(error, bytes, -ENOMEM, "out of memory");
 	else
 		err = device_open(a, error, bytes);
@@ -658,26 +579,21 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	}
 	if (!a->o.rdma_secret)
 		base_logf(BASE_WARN, AGENT_LOG,
-			  "whoever reaches %s reads every region: give --rdma-secret", d->where);
+			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  d->where);
 	return 0;
 }
 
 void agent_rdma_fini(struct agent *a)
 {
 	struct agent_rdma *d = a->rdma;
-	struct rdma_block *b;
 
 	if (!d)
 		return;
 	agent_timer_stop(&d->reopen);
 	device_close(a);
-	while ((b = TAILQ_FIRST(&d->blocks))) {
-		TAILQ_REMOVE(&d->blocks, b, link);
-		free(b);
-	}
 	agent_verdict_board_fini(a);
-	if (d->arena != MAP_FAILED)
-		munmap(d->arena, d->arena_bytes);
+	agent_arena_fini(&d->arena);
 	free(d);
 	a->rdma = NULL;
 }
@@ -689,8 +605,7 @@ struct fabric_host *agent_rdma_host(const struct agent *a)
 
 uint32_t agent_rdma_mr_count(const struct agent *a)
 {
-	/* Of regions: without the directory's. */
-	return a->rdma ? a->rdma->mr_count - (a->rdma->directory != NULL) : 0;
+	return a->rdma ? a->rdma->mr_count : 0;
 }
 
 const char *agent_rdma(const struct agent *a)

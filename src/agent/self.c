@@ -131,9 +131,9 @@ static void make_metrics(struct agent_self *s)
 		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
 							      agent_drop_names[i]);
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
-		s->counter[OFFSET(rdma_refused) / 8 + i] =
-			counter(s, "rdma_refused", "Connections refused by RDMA",
-				agent_rdma_refusal_names[i]);
+		s->counter[OFFSET(rdma_refused) / 8 + i] = counter(s, "rdma_refused",
+								   "Connections refused by RDMA",
+								   agent_rdma_refusal_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);

@@ -72,6 +72,8 @@ void agent_timer_init(struct agent *a)
 		[TIMER_KEY_AGE] = {.delay = a->o.rdma_key_lifetime_ns, .fn = agent_rdma_timer_age},
 		[TIMER_KEY_LEFT] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
 				    .fn = agent_rdma_timer_left},
+		[TIMER_KEY_DIRECTORY] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
+					 .fn = agent_rdma_timer_release},
 		[TIMER_KEY_RENEW] = {.delay = 5 * MS, .fn = agent_rdma_timer_renew},
 		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
 		[TIMER_TCP] = {.delay = 5000 * MS, .fn = agent_tcp_timer},

@@ -14,24 +14,24 @@
 #include "cli/common.h"
 #include "cli/tcp/filter.h"
 
-#define RDMA_PORT      7475u
-#define RDMA_QUEUES    64u
-#define RDMA_SETTLE_NS 2000000000ull
+#define RDMA_PORT	7475u
+#define RDMA_QUEUES	64u
+#define RDMA_SETTLE_NS	2000000000ull
 #define KEY_LIFETIME_NS 3600000000000ull
 
 /* The first RDMA option that is set without --rdma; or NULL. */
 static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
-	return o->rdma_device			     ? NULL
-	       : o->rdma_address		     ? "--rdma-address"
-	       : o->rdma_port != RDMA_PORT	     ? "--rdma-port"
-	       : o->rdma_gid != -1		     ? "--gid"
-	       : o->rdma_ib_port != 1		     ? "--ib-port"
-	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
-	       : o->rdma_settle_ns != RDMA_SETTLE_NS ? "--rdma-settle"
-	       : secret ? "--rdma-secret"
+	return o->rdma_device				    ? NULL
+	       : o->rdma_address			    ? "--rdma-address"
+	       : o->rdma_port != RDMA_PORT		    ? "--rdma-port"
+	       : o->rdma_gid != -1			    ? "--gid"
+	       : o->rdma_ib_port != 1			    ? "--ib-port"
+	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
+	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
+	       : secret					    ? "--rdma-secret"
 	       : o->rdma_key_lifetime_ns != KEY_LIFETIME_NS ? "--rdma-key-lifetime"
-						     : NULL;
+							    : NULL;
 }
 
 /* ---- --status ---- */
@@ -248,7 +248,7 @@ static const struct base_option table[] = {
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
 		  "register neighbouring regions together once they are this old"),
-	CLI_OPTION_RDMA_SECRET(&set.secret, "whoever reaches the port reads every region"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
 	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
 		  "register memory again for another key when it is this old, and after a "
 		  "collector left; 0: never"),

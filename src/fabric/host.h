@@ -38,7 +38,7 @@ struct fabric_host_opts {
 		max_queues; /* limit of queue pairs; 0: 64. Further ones are rejected and counted */
 	uint32_t keepalive_ms; /* interval of probes; 0: 5000 */
 	bool shares;	       /* no address takes the queue pairs of others: base/share.h */
-	const void *secret;    /* of readers and notifiers; NULL: anybody reads */
+	const void *secret;    /* of readers and notifiers; NULL: none is asked for */
 	size_t secret_bytes;
 	uint64_t notifier_ns; /* a notifier this old is disconnected, for another key; 0: none */
 };
@@ -73,7 +73,7 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key);
 
 /*
- * Accepts notifiers, for whom the verdict board is registered, from now on; once. After a failure,
+ * Accepts notifiers from now on, and registers the verdict board for each; once. After a failure,
  * close the host. map must stay until then. fabric_host_dispatch() calls notice with the immediate
  * data of each WRITE, which may be any number.
  */

@@ -14,8 +14,8 @@
 
 #define EVENTS_PER_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
 /* A lost last packet of connecting is repeated after 4 to 9 s (RDMA-CM's response timeout). */
-#define HALF_OPEN_NS	    15000000000ull
-#define WRITER_ACCESS	    (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+#define HALF_OPEN_NS  15000000000ull
+#define WRITER_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* The timer runs while there are connections. */
 static void set_timer(struct fabric_host *h)
@@ -152,7 +152,7 @@ static void enlist(struct fabric_host *h, struct fabric_conn *c)
 
 /*
  * A notifier gets a protection domain that holds the board alone: none of its keys opens anything
- * else, and nobody else's key opens the board.
+ * else, and no other key opens the board.
  */
 static bool make_queue(struct fabric_host *h, struct fabric_conn *c)
 {

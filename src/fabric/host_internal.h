@@ -22,7 +22,7 @@ struct fabric_conn {
 	uint8_t address[16]; /* by which queue pairs are shared */
 	uint64_t serial;
 	uint64_t accepted_ns, connected_ns; /* 0: not established */
-	bool probing;	       /* a probe is in flight */
+	bool probing;			    /* a probe is in flight */
 	bool notifies;
 	bool writes;	/* a writer: gone() is called */
 	uint32_t taken; /* receives to post again */

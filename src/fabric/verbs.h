@@ -26,7 +26,7 @@ struct fabric_verbs {
 	struct ibv_cq *cq;
 	struct fabric_verbs_proof request; /* with opts.secret: the last one */
 	bool challenged;		   /* request.cookie is the host's */
-	bool broken; /* posting failed: the next drive or poll resets */
+	bool broken;			   /* posting failed: the next drive or poll resets */
 
 	uint32_t generation; /* of the queue pair; upper half of its wr_ids */
 	uint32_t depth, signal_every, sges, message_max;

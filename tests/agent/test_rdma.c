@@ -11,6 +11,7 @@
 
 struct fabric_host {
 	bool lost;
+	uint64_t disconnected;
 };
 
 static struct {
@@ -118,8 +119,11 @@ size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue 
 
 void fabric_host_stats(const struct fabric_host *h, struct fabric_host_stats *out)
 {
-	*out = (struct fabric_host_stats){
-		.device = "fake0", .address = "10.0.0.1", .port = 7475, .lost = h->lost};
+	*out = (struct fabric_host_stats){.device = "fake0",
+					  .address = "10.0.0.1",
+					  .port = 7475,
+					  .lost = h->lost,
+					  .disconnected = h->disconnected};
 }
 
 static bool readable(uint64_t addr, uint64_t length, uint32_t rkey)
@@ -331,6 +335,70 @@ static void no_key_goes_while_a_reader_may_use_it(void **state)
 	assert_int_equal(registered, 0);
 }
 
+/* Every key, the directory's too, is another one by then; readers notice nothing. */
+static void assert_renewed(struct agent *a, uint32_t regions, uint64_t within)
+{
+	uint32_t before[32];
+
+	for (uint32_t i = 0; i <= regions; i++)
+		before[i] = entry_of(a, i).rkey;
+	for (uint64_t t = 0; t < within; t += 5 * MS) {
+		pass(a, 5 * MS);
+		look(a);
+	}
+	for (uint32_t i = 0; i <= regions; i++)
+		assert_int_not_equal(entry_of(a, i).rkey, before[i]);
+	assert_int_equal(entry_of(a, AGENT_DIRECTORY_SLOT).rkey, a->dir.key.rkey);
+}
+
+static void keys_change_with_age_and_when_a_collector_leaves(void **state)
+{
+	struct agent_opts o = opts();
+	struct fake f[20];
+	struct agent a;
+	uint32_t key;
+
+	(void)state;
+	o.rdma_key_lifetime_ns = 2000 * MS;
+	up(&a, o);
+	assert_int_equal(entry_of(&a, AGENT_DIRECTORY_SLOT).kind, SL_REGION_DIRECTORY);
+	for (uint64_t i = 0; i < 20; i++) {
+		f[i] = fake_make(1 + i, 1, SEALED);
+		admitted(&a, conn_up(&a), &f[i]);
+	}
+	pass(&a, 501 * MS);
+	for (int age = 0; age < 3; age++)
+		assert_renewed(&a, 20, 2300 * MS);
+	/* What cannot be registered keeps its key, and is tried again. */
+	key = entry_of(&a, 0).rkey;
+	fail_after = 0;
+	pass(&a, 2100 * MS);
+	for (int i = 0; i < 10; i++)
+		pass(&a, 5 * MS);
+	assert_int_equal(entry_of(&a, 0).rkey, key);
+	assert_true(a.n.registration_failures > 0);
+	fail_after = UINT32_MAX;
+	assert_renewed(&a, 20, 2300 * MS);
+	agent_fini(&a);
+
+	o = opts();
+	o.rdma_key_lifetime_ns = 3600000 * MS;
+	up(&a, o);
+	admitted(&a, conn_up(&a), &f[0]);
+	pass(&a, 70000 * MS);
+	key = region_of(&a, 0).rkey;
+	device.disconnected++;
+	agent_rdma_event(&a);
+	pass(&a, 59000 * MS);
+	assert_int_equal(region_of(&a, 0).rkey, key);
+	assert_renewed(&a, 1, 1500 * MS);
+	device.disconnected = 0;
+	agent_fini(&a);
+	assert_int_equal(registered, 0);
+	for (int i = 0; i < 20; i++)
+		fake_free(&f[i]);
+}
+
 static void regions_outlive_their_device(void **state)
 {
 	struct fake f = fake_make(1, 1, SEALED), g = fake_make(2, 1, SEALED);
@@ -394,6 +462,7 @@ int main(void)
 		cmocka_unit_test(neighbours_share_a_registration_once_they_settled),
 		cmocka_unit_test(a_group_breaks_up_when_a_member_goes),
 		cmocka_unit_test(no_key_goes_while_a_reader_may_use_it),
+		cmocka_unit_test(keys_change_with_age_and_when_a_collector_leaves),
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
 		cmocka_unit_test(no_such_device_is_one_clear_line),

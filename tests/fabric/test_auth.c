@@ -6,11 +6,12 @@
 #include "fabric/auth.h"
 #include "support/test.h"
 
-static const char secret[] = "a secret of more than 16 bytes", other[] = "and one that is different";
+static const char secret[] = "a secret of more than 16 bytes",
+		  other[] = "and one that is different";
 static const uint8_t here[16] = {1}, there[16] = {2};
 
-#define S 1000000000ull
-#define NOW (5000 * S)
+#define S     1000000000ull
+#define NOW   (5000 * S)
 #define QUEUE 17u
 
 /* A request as a collector makes it, which has the answer to its challenge. */

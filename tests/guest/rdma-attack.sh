@@ -8,14 +8,14 @@ hot "$BUILD/sidelight" "$BUILD/tests/guest/rdma_attack"
 
 port=7475 stranger=10.77.0.3
 secret=(--rdma-secret "$OUT/secret")
-rotation=(--rdma-key-lifetime 3s --lease 300ms)
+rotation=(--rdma-key-lifetime 5s)
 [ "$GUARD" = none ] && secret=() rotation=()
 
 # ---- the observed host --------------------------------------------------------------------------
 
 agent_start() {
 	: > /tmp/agent.out
-	sidelight agent --rdma "$RDMA_DEVICE" --no-rest --grace 5s "$@" > /tmp/agent.out 2>> /tmp/agent.err &
+	sidelight agent --rdma "$RDMA_DEVICE" --no-rest --grace 20s "$@" > /tmp/agent.out 2>> /tmp/agent.err &
 	agent=$!
 	wait_for 30 grep -q '^ready' /tmp/agent.out
 }
@@ -84,7 +84,7 @@ host() {
 collector_start() {
 	: > /tmp/collect.out
 	sidelight collect --agent "$PEER" --dev "$RDMA_DEVICE" --period 20ms --listen 127.0.0.1:9464 \
-		--read-timeout 1s --stale 3s "$@" > /tmp/collect.out 2>> /tmp/collect.err &
+		--read-timeout 5s --stale 5s "$@" > /tmp/collect.out 2>> /tmp/collect.err &
 	collector=$!
 	wait_for 40 grep -q '^ready' /tmp/collect.out
 }
@@ -105,7 +105,7 @@ moves() {
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
 undisturbed() { losses | diff /tmp/losses - && moves; }
 
-attack() { FROM=$stranger timeout 300 rdma_attack "$@" > /tmp/attack && sed 's/^/= /' /tmp/attack; }
+attack() { FROM=$stranger timeout 300 rdma_attack "$@" > /tmp/attack && grep = /tmp/attack | sed 's/^/= /'; }
 gets() { # gets PATTERN COMMAND...: what the attack prints
 	local want=$1
 	shift
@@ -116,7 +116,7 @@ held() {
 	FROM=$stranger rdma_attack "$@" > /tmp/held 2>&1 &
 	holder=$!
 	wait_for 60 grep -q = /tmp/held
-	sed 's/^/= /' /tmp/held
+	grep = /tmp/held | sed 's/^/= /'
 }
 release() { kill -9 $holder && wait $holder; } 2> /dev/null
 refused_with() { # refused_with TEXT OPTION...

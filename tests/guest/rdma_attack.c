@@ -155,7 +155,8 @@ static int stranger(void)
 	struct fabric_host_hello h;
 	struct rdma_cm_id *id = dial(0, &h);
 	uint32_t length = (uint32_t)BASE_MIN(h.directory_length, (uint64_t)BUFFER_BYTES);
-	bool got = id && h.directory_rkey && read_at(id, h.directory_addr, h.directory_rkey, length);
+	bool got = id && h.directory_rkey &&
+		   read_at(id, h.directory_addr, h.directory_rkey, length);
 
 	printf("connected=%d bytes=%u addr=%llu rkey=%u\n", id != NULL, got ? length : 0,
 	       (unsigned long long)h.directory_addr, h.directory_rkey);

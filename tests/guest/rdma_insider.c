@@ -114,11 +114,10 @@ int rdma_rotated(const char *host, const char *port, const char *secret)
 		pause_ms(20);
 		if (!look(now))
 			return 1;
-	} while ((now[i].rkey == old.rkey || now[0].rkey == directory.rkey) &&
-		 base_now_ns() < end);
+	} while ((now[i].rkey == old.rkey || now[0].rkey == directory.rkey) && base_now_ns() < end);
 	/* Both keys are good for two leases. */
 	overlap = read_by(f, &old, 64);
-	pause_ms(6000);
+	pause_ms(10000);
 	bytes = read_by(f, &old, 64) + read_by(f, &directory, 64);
 	printf("rotated=%d bytes=%u overlap=%u\n",
 	       now[i].rkey != old.rkey && now[0].rkey != directory.rkey, bytes, overlap);
