@@ -17,7 +17,7 @@ void fabric_host_share_of(const struct sockaddr *peer, uint8_t address[16])
 	if (peer->sa_family == AF_INET)
 		memcpy(address + 12, &v4->sin_addr, 4);
 	else if (peer->sa_family == AF_INET6)
-		memcpy(address, &v6->sin6_addr, 8);
+		memcpy(address, &v6->sin6_addr, IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr) ? 16 : 8);
 }
 
 static bool refuse(enum fabric_refusal *cause, struct fabric_verbs_refusal *say,

@@ -72,7 +72,7 @@ struct fabric_host_request {
 bool fabric_host_admits(struct fabric_host *h, const struct rdma_cm_id *id,
 			const struct fabric_host_request *r, enum fabric_refusal *cause,
 			struct fabric_verbs_refusal *say);
-/* Of connections that count together: an IPv4 address, or the /64 of an IPv6 one. */
+/* Of connections that count together: an address, or the /64 of an IPv6 one that is routed. */
 void fabric_host_share_of(const struct sockaddr *peer, uint8_t address[16]);
 
 /* host_conn.c. Frees a connection and its queue pair. All events of its id must be acknowledged. */

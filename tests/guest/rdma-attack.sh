@@ -23,6 +23,9 @@ agent_stop() { kill -TERM $agent && wait $agent; }
 status() { sidelight agent --status --json; }
 queue_pairs() { rdma resource show qp | grep -c "pid $agent " || true; }
 queue_pairs_are() { [ "$(queue_pairs)" = "$1" ]; }
+# Frames that the device took for its queue pair and found out of order.
+out_of_order() { cat /sys/class/infiniband/"$RDMA_DEVICE"/ports/1/hw_counters/{out_of_seq_request,duplicate_request} |
+	(read -r a && read -r b && echo $((a + b))); }
 queue_pairs_below() { [ "$(queue_pairs)" -lt "$1" ]; }
 counter() { status | sed -n "s/^ *\"$1\": \([0-9]*\).*/\1/p" | head -n 1; }
 generated() { grep -q '^ready' "$1"; }
@@ -58,8 +61,10 @@ host() {
 
 	check a-guarded-agent-is-ready agent_start "${secret[@]}" "${rotation[@]}"
 	wait_for 20 region > /dev/null
+	before=$(out_of_order)
 	tell guarded "$(region)"
 	hear attacked > /dev/null
+	check guessed-frames-reached-the-queue-pair test "$(out_of_order)" -gt $((before + 1000))
 	check no-verdict-was-relayed test "$(counter verdicts)" = 0
 	check no-verdict-was-written test "$(counter verdicts_refused)" = 0
 	tell counted
@@ -101,6 +106,8 @@ moves() {
 	after=$(live)
 	[ "$before" ] && [ "$after" ] && [ "$after" -gt "$before" ]
 }
+# The agent's end of the reader's queue pair.
+reader_queue() { rdma resource show qp | sed -n "s/.* rqpn \([0-9]*\) .*pid $collector .*/\1/p" | grep -m 1 -v '^0$'; }
 # What the collector counts when its host or its connection failed it.
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
 undisturbed() { losses | diff /tmp/losses - && moves; }
@@ -155,7 +162,8 @@ collector() {
 	check a-stranger-reads-nothing gets bytes=0 stranger "$PEER" $port
 	check a-scan-of-keys-reads-nothing gets bytes=0 scan "$PEER" $port "$addr" "$key" 60
 	check a-stranger-writes-no-verdict gets verdicts=0 verdict "$PEER" $port "$slot" "$instance"
-	check guessed-packet-numbers-do-nothing attack psn eth0 "$ADDRESS" "$PEER" 48 3000 "$addr" "$key"
+	check the-reader-has-a-queue-pair wait_for 20 reader_queue
+	check packet-numbers-are-guessed attack psn eth0 "$ADDRESS" "$PEER" "$(reader_queue)" 3000 "$addr" "$key"
 	check a-stranger-holds-no-queue-pair held hold "$PEER" $port 80 0
 	check not-one grep -q 'held=0 ' /tmp/held
 	check the-reader-is-undisturbed undisturbed

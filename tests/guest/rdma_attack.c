@@ -8,8 +8,8 @@
  *   hold HOST PORT COUNT [NOTIFY]           hold queue pairs until killed
  *   half HOST PORT COUNT                    ask for queue pairs and never finish connecting
  *   verdict HOST PORT ENTRY INSTANCE        WRITE a verdict into the verdict board
- *   psn DEVICE SOURCE HOST QPNS COUNT ADDR RKEY
- *                                           frames with guessed queue pairs and packet numbers
+ *   psn DEVICE SOURCE HOST QPN COUNT ADDR RKEY
+ *                                           frames to a queue pair with guessed packet numbers
  *   rotated|revoked|insider HOST PORT SECRET-FILE   see rdma_attack.h
  *
  * FROM: the source address of connections, but of the last three.
@@ -299,7 +299,7 @@ static size_t guess(struct dta_roce_builder *b, uint8_t *frame, int kind, uint64
 	return n;
 }
 
-static int psn(const char *device, const char *source, const char *to, unsigned int qpns,
+static int psn(const char *device, const char *source, const char *to, uint32_t qpn,
 	       unsigned int count, uint64_t addr, uint32_t rkey)
 {
 	/* The run script's cards: tests/guest/run. Broadcast would be dropped. */
@@ -314,13 +314,12 @@ static int psn(const char *device, const char *source, const char *to, unsigned 
 
 	end_of(&ours, source, mac[0]);
 	end_of(&theirs, to, mac[1]);
-	for (unsigned int i = 0; fd >= 0 && i < count; i++) {
-		size_t n;
+	theirs.qpn = qpn;
+	if (fd < 0 || dta_roce_builder(&b, &ours, &theirs, 0xc000))
+		return 1;
+	for (unsigned int i = 0; i < count; i++) {
+		size_t n = guess(&b, frame, (int)(i % 3), addr, rkey);
 
-		theirs.qpn = 16 + i % qpns;
-		if (dta_roce_builder(&b, &ours, &theirs, 0xc000))
-			return 1;
-		n = guess(&b, frame, (int)(i % 3), addr, rkey);
 		if (sendto(fd, frame, n, 0, (struct sockaddr *)&out, sizeof(out)) == (ssize_t)n)
 			sent++;
 		if (i % 64 == 63)
@@ -352,7 +351,7 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "verdict"))
 		return verdict((uint32_t)n[0], n[1]);
 	if (!strcmp(what, "psn") && argc > 8)
-		return psn(argv[2], argv[3], argv[4], (unsigned int)n[1], (unsigned int)n[2], n[3],
+		return psn(argv[2], argv[3], argv[4], (uint32_t)n[1], (unsigned int)n[2], n[3],
 			   (uint32_t)n[4]);
 	if (!strcmp(what, "rotated") && argc > 4)
 		return rdma_rotated(host, port, argv[4]);
