@@ -61,10 +61,13 @@ host() {
 
 	check a-guarded-agent-is-ready agent_start "${secret[@]}" "${rotation[@]}"
 	wait_for 20 region > /dev/null
-	before=$(out_of_order)
 	tell guarded "$(region)"
-	hear attacked > /dev/null
+	hear guessing 300 > /dev/null
+	before=$(out_of_order)
+	tell watched
+	hear guessed > /dev/null
 	check guessed-frames-reached-the-queue-pair test "$(out_of_order)" -gt $((before + 1000))
+	hear attacked 300 > /dev/null
 	check no-verdict-was-relayed test "$(counter verdicts)" = 0
 	check no-verdict-was-written test "$(counter verdicts_refused)" = 0
 	tell counted
@@ -107,7 +110,7 @@ moves() {
 	[ "$before" ] && [ "$after" ] && [ "$after" -gt "$before" ]
 }
 # The agent's end of the reader's queue pair.
-reader_queue() { rdma resource show qp | sed -n "s/.* rqpn \([0-9]*\) .*pid $collector .*/\1/p" | grep -m 1 -v '^0$'; }
+reader_queue() { rdma resource show qp | sed -n 's/.* rqpn \([1-9][0-9]*\) .*comm worker.*/\1/p' | grep -m 1 .; }
 # What the collector counts when its host or its connection failed it.
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
 undisturbed() { losses | diff /tmp/losses - && moves; }
@@ -163,7 +166,10 @@ collector() {
 	check a-scan-of-keys-reads-nothing gets bytes=0 scan "$PEER" $port "$addr" "$key" 60
 	check a-stranger-writes-no-verdict gets verdicts=0 verdict "$PEER" $port "$slot" "$instance"
 	check the-reader-has-a-queue-pair wait_for 20 reader_queue
+	tell guessing
+	hear watched > /dev/null
 	check packet-numbers-are-guessed attack psn eth0 "$ADDRESS" "$PEER" "$(reader_queue)" 3000 "$addr" "$key"
+	tell guessed
 	check a-stranger-holds-no-queue-pair held hold "$PEER" $port 80 0
 	check not-one grep -q 'held=0 ' /tmp/held
 	check the-reader-is-undisturbed undisturbed
