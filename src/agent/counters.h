@@ -50,7 +50,8 @@ struct agent_counters {
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
-	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_half_open, keys_renewed;
+	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_challenged, rdma_half_open;
+	uint64_t keys_renewed;
 	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
 };
 
@@ -59,7 +60,7 @@ struct agent_counter_info {
 	size_t offset; /* in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 33
+#define AGENT_COUNTERS 34
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

@@ -523,6 +523,7 @@ static void count(struct agent *a, const struct fabric_host_stats *s)
 
 	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
 		a->n.rdma_refused[i] += s->refused[i] - d->counted.refused[i];
+	a->n.rdma_challenged += s->challenged - d->counted.challenged;
 	a->n.rdma_half_open += s->half_open - d->counted.half_open;
 	if (s->disconnected != d->counted.disconnected && a->o.rdma_key_lifetime_ns && !d->left.in)
 		agent_timer_start(a, TIMER_KEY_LEFT, &d->left);

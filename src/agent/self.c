@@ -48,6 +48,8 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
+	{"rdma_challenged", OFFSET(rdma_challenged),
+	 "Connections by RDMA that were asked to prove the secret"},
 	{"rdma_half_open", OFFSET(rdma_half_open),
 	 "Queue pairs freed because the peer did not finish connecting"},
 	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},

@@ -33,6 +33,7 @@
 #define TIMEOUT_NS   3000000000ull
 
 extern const char *device, *address; /* of the RDMA device */
+extern const char *host_secret;	     /* of hosts that start; NULL: none */
 extern uint16_t next_port;
 
 static inline void pause_us(long us)
@@ -162,6 +163,8 @@ static inline void host_process(int control, uint16_t port, uint32_t max_queues)
 				   .gid_index = -1,
 				   .max_queues = max_queues,
 				   .keepalive_ms = 500,
+				   .secret = host_secret,
+				   .secret_bytes = host_secret ? strlen(host_secret) : 0,
 			   });
 	if (write(control, "r", 1) != 1)
 		_exit(5);
@@ -296,6 +299,7 @@ static inline void assert_pattern(const void *at, uint64_t offset, uint32_t leng
 /* test_verbs_wrong.c */
 void a_host_that_lies_is_not_believed(void **state);
 void a_stranger_is_turned_away(void **state);
+void a_secret_is_proven_both_ways_before_there_is_a_queue_pair(void **state);
 void what_is_not_there_is_said_in_one_line(void **state);
 void a_gid_is_chosen_by_its_index(void **state);
 void a_device_that_vanishes_is_survived(void **state);
