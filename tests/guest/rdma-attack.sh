@@ -113,6 +113,9 @@ moves() {
 reader_queue() { rdma resource show qp | sed -n 's/.* rqpn \([1-9][0-9]*\) .*comm worker.*/\1/p' | grep -m 1 .; }
 # What the collector counts when its host or its connection failed it.
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
+# Rounds of the collector from the first mark to the second, per second.
+mark() { scrape | awk -v now="$EPOCHREALTIME" '/^sidelight_collector_rounds_total/ { n += $2 } END { print now, n }' > "/tmp/mark$1"; }
+rate() { awk '{ t[NR] = $1; n[NR] = $2 } END { printf "%.1f", (n[2] - n[1]) / (t[2] - t[1]) }' "/tmp/mark$1" "/tmp/mark$2"; }
 undisturbed() { losses | diff /tmp/losses - && moves; }
 
 attack() { FROM=$stranger timeout 300 rdma_attack "$@" > /tmp/attack && grep = /tmp/attack | sed 's/^/= /'; }
@@ -162,6 +165,7 @@ collector() {
 	check a-collector-with-the-secret-is-ready collector_start "${secret[@]}"
 	check it-reads wait_for 20 moves
 	losses > /tmp/losses
+	mark 1 && sleep 10 && mark 2
 	check a-stranger-reads-nothing gets bytes=0 stranger "$PEER" $port
 	check a-scan-of-keys-reads-nothing gets bytes=0 scan "$PEER" $port "$addr" "$key" 60
 	check a-stranger-writes-no-verdict gets verdicts=0 verdict "$PEER" $port "$slot" "$instance"
@@ -172,7 +176,9 @@ collector() {
 	tell guessed
 	check a-stranger-holds-no-queue-pair held hold "$PEER" $port 80 0
 	check not-one grep -q 'held=0 ' /tmp/held
+	mark 3
 	check the-reader-is-undisturbed undisturbed
+	echo "= rounds/s of the reader: $(rate 1 2) at rest, $(rate 2 3) under attack"
 	check a-collector-restarts-beside-it collector_stop
 	check it-is-ready collector_start "${secret[@]}"
 	check it-reads wait_for 20 moves
