@@ -114,7 +114,7 @@ reader_queue() { rdma resource show qp | sed -n 's/.* rqpn \([1-9][0-9]*\) .*com
 # What the collector counts when its host or its connection failed it.
 losses() { scrape | grep -E '^sidelight_.*(disconnect|timeout|access|read_errors)[a-z_]*total' | sort; }
 # Rounds of the collector from the first mark to the second, per second.
-mark() { scrape | awk -v now="$EPOCHREALTIME" '/^sidelight_collector_rounds_total/ { n += $2 } END { print now, n }' > "/tmp/mark$1"; }
+mark() { scrape | awk -v now="$EPOCHREALTIME" '/^sidelight_host_rounds_total/ { n += $2 } END { print now, n }' > "/tmp/mark$1"; }
 rate() { awk '{ t[NR] = $1; n[NR] = $2 } END { printf "%.1f", (n[2] - n[1]) / (t[2] - t[1]) }' "/tmp/mark$1" "/tmp/mark$2"; }
 undisturbed() { losses | diff /tmp/losses - && moves; }
 
