@@ -44,6 +44,7 @@ const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
 struct agent_mr {
 	struct fabric_host_key key;
 	uint32_t members; /* regions whose entries hold its key */
+	uint64_t left_ns; /* a region that is read on, for another key */
 	bool released;	  /* no entry holds its key; the timer runs */
 	bool stale;	  /* its key is to change */
 	bool directory;	  /* no region's */
@@ -133,12 +134,17 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	return 0;
 }
 
-/* A region left it. Readers may use its key for one lease more; it stays for two. */
+/*
+ * A region left it. Readers may use its key for one lease more; it stays for two. now: the region
+ * was retired that long ago; another one may have left since.
+ */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
+	if (!now)
+		m->left_ns = agent_now(a);
 	if (--m->members)
 		return;
-	if (now || m->released) {
+	if (m->released || !m->left_ns || agent_now(a) - m->left_ns >= 2 * a->o.lease_ns) {
 		mr_free(a->rdma, m);
 		return;
 	}
