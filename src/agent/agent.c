@@ -135,6 +135,10 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	pthread_mutex_init(&a->lock, NULL);
 
 	a->slot_count = a->o.max_regions + 1 + (a->o.tcp ? KERNEL_REGIONS : 0);
+	if (a->o.rdma) {
+		a->slot_free_hint = AGENT_DIRECTORY_SLOT + 1;
+		a->slot_count++;
+	}
 	while (buckets < a->slot_count)
 		buckets *= 2;
 	a->hash_mask = buckets - 1;

@@ -47,6 +47,9 @@ struct agent_opts {
 	int rdma_ib_port;
 	uint32_t rdma_queues;
 	uint64_t rdma_settle_ns; /* regions this old are registered together; 0: 2 s */
+	const void *rdma_secret; /* that remote collectors prove; NULL: none is asked for */
+	size_t rdma_secret_bytes;
+	uint64_t rdma_key_lifetime_ns; /* 0: keys do not change for their age */
 
 	/* Kernel tables: "flows", "layers", "cpu", "net", separated by commas; NULL: none. */
 	const char *tcp;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/host.h"
 #include "http/http.h"
 
 struct agent;
@@ -40,6 +41,8 @@ enum agent_drop {
 };
 extern const char *const agent_drop_names[DROP_COUNT]; /* conn.c */
 
+extern const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT]; /* rdma.c */
+
 struct agent_counters {
 	uint64_t connections, packets;
 	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
@@ -50,6 +53,8 @@ struct agent_counters {
 	uint64_t rest_refused[HTTP_REFUSALS]; /* by src/http, as of agent_rest_count() */
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
+	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_challenged, rdma_half_open;
+	uint64_t keys_renewed;
 	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
 };
 

@@ -7,6 +7,9 @@
 
 #include "fabric/host.h"
 
+/* With --rdma, of the directory's own entry. */
+#define AGENT_DIRECTORY_SLOT 0u
+
 struct agent;
 struct region_tenant;
 

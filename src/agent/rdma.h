@@ -27,8 +27,12 @@ void agent_rdma_remove(struct agent *a, struct agent_region *r);
 void agent_rdma_event(struct agent *a);
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_age(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_left(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
 void agent_rdma_retire(struct agent *a, struct agent_region *r);
+struct fabric_host *agent_rdma_host(const struct agent *a); /* NULL: no device */
 uint32_t agent_rdma_mr_count(const struct agent *a);
 /* Address and rkey of a region; 0: it has none now. */
 struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);

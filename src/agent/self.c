@@ -56,6 +56,11 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
+	{"rdma_challenged", OFFSET(rdma_challenged),
+	 "Connections by RDMA that were asked to prove the secret"},
+	{"rdma_half_open", OFFSET(rdma_half_open),
+	 "Queue pairs freed because the peer did not finish connecting"},
+	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
@@ -140,6 +145,10 @@ static void make_metrics(struct agent_self *s)
 		s->counter[OFFSET(rest_refused) / 8 + i] =
 			counter(s, "rest_refused", "REST requests and connections refused",
 				http_refusal_names[i]);
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		s->counter[OFFSET(rdma_refused) / 8 + i] = counter(s, "rdma_refused",
+								   "Connections refused by RDMA",
+								   agent_rdma_refusal_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);

@@ -69,7 +69,7 @@ static json_t *counters_json(const struct agent *a)
 {
 	const struct agent_counters *n = &a->n;
 	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
-	json_t *rest = json_object();
+	json_t *rest = json_object(), *rdma = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		json_object_set_new(j, agent_counter_table[i].name,
@@ -82,6 +82,9 @@ static json_t *counters_json(const struct agent *a)
 	for (int i = 0; i < HTTP_REFUSALS; i++)
 		json_object_set_new(rest, http_refusal_names[i], number(n->rest_refused[i]));
 	json_object_set_new(j, "rest_refused", rest);
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		json_object_set_new(rdma, agent_rdma_refusal_names[i], number(n->rdma_refused[i]));
+	json_object_set_new(j, "rdma_refused", rdma);
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
 	return j;

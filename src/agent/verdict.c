@@ -92,5 +92,9 @@ void agent_verdict_board_notice(void *arg, uint32_t entry)
 				 "verdict refused: line %u of the verdict board is invalid", entry);
 		return;
 	}
-	agent_verdict_take(a, &v);
+	/* A line speaks of its own entry's region alone. */
+	if (a->slots[entry] && agent_region_by_instance(a, v.instance) == a->slots[entry])
+		agent_verdict_take(a, &v);
+	else
+		a->n.verdicts_unknown++;
 }

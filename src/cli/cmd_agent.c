@@ -17,21 +17,24 @@
 #include "cli/common.h"
 #include "cli/tcp/filter.h"
 
-#define RDMA_PORT      7475u
-#define RDMA_QUEUES    64u
-#define RDMA_SETTLE_NS 2000000000ull
+#define RDMA_PORT	7475u
+#define RDMA_QUEUES	64u
+#define RDMA_SETTLE_NS	2000000000ull
+#define KEY_LIFETIME_NS 3600000000000ull
 
 /* The first RDMA option that is set without --rdma; or NULL. */
-static const char *rdma_for_nothing(const struct agent_opts *o)
+static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
-	return o->rdma_device			     ? NULL
-	       : o->rdma_address		     ? "--rdma-address"
-	       : o->rdma_port != RDMA_PORT	     ? "--rdma-port"
-	       : o->rdma_gid != -1		     ? "--gid"
-	       : o->rdma_ib_port != 1		     ? "--ib-port"
-	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
-	       : o->rdma_settle_ns != RDMA_SETTLE_NS ? "--rdma-settle"
-						     : NULL;
+	return o->rdma_device				    ? NULL
+	       : o->rdma_address			    ? "--rdma-address"
+	       : o->rdma_port != RDMA_PORT		    ? "--rdma-port"
+	       : o->rdma_gid != -1			    ? "--gid"
+	       : o->rdma_ib_port != 1			    ? "--ib-port"
+	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
+	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
+	       : secret					    ? "--rdma-secret"
+	       : o->rdma_key_lifetime_ns != KEY_LIFETIME_NS ? "--rdma-key-lifetime"
+							    : NULL;
 }
 
 /* ---- --status ---- */
@@ -204,7 +207,7 @@ static int serve(const struct agent_opts *o)
 
 static struct {
 	struct agent_opts o;
-	const char *mode, *consume_mode, *rest;
+	const char *mode, *consume_mode, *rest, *secret;
 	bool status, as_json, no_rest;
 	struct base_strings uids, devices;
 	struct tcp_filter filter;
@@ -219,7 +222,8 @@ static struct {
 	       .rdma_gid = -1,
 	       .rdma_ib_port = 1,
 	       .rdma_queues = RDMA_QUEUES,
-	       .rdma_settle_ns = RDMA_SETTLE_NS},
+	       .rdma_settle_ns = RDMA_SETTLE_NS,
+	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
 	 .mode = "0666"};
 
 static const struct base_option table[] = {
@@ -274,6 +278,10 @@ static const struct base_option table[] = {
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
 		  "register neighbouring regions together once they are this old"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
+	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
+		  "register memory again for another key when it is this old, and after a "
+		  "collector left; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -300,8 +308,10 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 				  : !o->max_region_size ? "--max-region-size"
 				  : !o->lease_ns	? "--lease"
 							: "--rest-idle");
-	if (rdma_for_nothing(o))
-		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o));
+	if (rdma_for_nothing(o, set.secret))
+		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
+	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
+		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
@@ -374,6 +384,9 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 				  o->socket_mode ? "consume-mode" : "socket-mode",
 				  o->socket_mode ? set.consume_mode : set.mode);
 	code = check(self, o);
+	if (code)
+		return code;
+	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	if (code)
 		return code;
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);

@@ -24,7 +24,7 @@
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *mode, *cpus, *csv, *dta;
+	const char *mode, *cpus, *csv, *dta, *secret;
 	uint64_t duration_ns, store_bytes;
 	struct cli_collect_http h;
 	bool as_json, unconfined;
@@ -89,6 +89,7 @@ static const struct base_option table[] = {
 		  "connections per host, at most one per worker"),
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
 	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "any host may pose as the agent"),
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
 	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
@@ -402,6 +403,8 @@ static int check(const struct base_command *self, const struct collect_settings 
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
+	if (s->secret && !any_over_rdma(&s->agents))
+		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT]");
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
@@ -426,6 +429,12 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
+	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
+	if (code)
+		return code;
+	if (!set.secret && any_over_rdma(&set.agents))
+		base_logf(BASE_WARN, "collect",
+			  "agents over RDMA are not authenticated: give --rdma-secret");
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;

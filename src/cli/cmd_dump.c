@@ -25,7 +25,7 @@
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket, *kind;
+	const char *socket, *kind, *secret;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
@@ -297,6 +297,7 @@ static const struct base_option table[] = {
 		    "with --agent: show only flows, layers or tasks"),
 	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
+	CLI_OPTION_RDMA_SECRET(&settings.secret, "any host may pose as the agent"),
 	CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
 	BASE_FLAG("all", 'a', &settings.all, "show the directory and every region in it"),
 	{0},
@@ -306,13 +307,17 @@ static int dump_kernel(const struct base_command *self)
 {
 	static const char *const kinds[] = {"flows", "layers", "tasks", NULL};
 	static const uint32_t of_kind[] = {SL_REGION_FLOWS, SL_REGION_LAYERS, SL_REGION_TASKS};
-	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1;
+	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1, code;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
 		return base_usage(self, "--agent goes with --kind, --id and --json alone");
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
+	code = cli_rdma_secret(self, settings.secret, &settings.remote.secret,
+			       &settings.remote.secret_bytes);
+	if (code)
+		return code;
 	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
@@ -324,8 +329,8 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
 	bool agent = settings.socket || settings.id || settings.all;
 
-	if (settings.kind || settings.remote.device)
-		return base_usage(self, "--kind and --dev need --agent");
+	if (settings.kind || settings.remote.device || settings.secret)
+		return base_usage(self, "--kind, --dev and --rdma-secret need --agent");
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all exclude each other");
 	if (settings.check && (settings.json || settings.raw_lines))

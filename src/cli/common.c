@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
 #include "base/confine.h"
+#include "dta/wire/auth.h"
 
 const char *cli_kind_name(const struct base_command *kind)
 {
@@ -191,5 +193,23 @@ int cli_confine(const char *component, const struct base_confine_opts *opts)
 
 	if (base_confine(opts, why, sizeof(why)))
 		return CLI_FAIL(component, "%s; --unconfined does without", why);
+	return BASE_EXIT_OK;
+}
+
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes)
+{
+	static uint8_t text[DTA_SECRET_MAX];
+	ssize_t n;
+
+	if (!path)
+		return BASE_EXIT_OK;
+	n = dta_secret_read(path, text);
+	if (n < 0)
+		return base_failure(self, "--rdma-secret: %s: %s", path,
+				    n == -EINVAL ? "is not 16 to 4096 bytes long"
+						 : strerror((int)-n));
+	*secret = text;
+	*bytes = (size_t)n;
 	return BASE_EXIT_OK;
 }

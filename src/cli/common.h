@@ -17,6 +17,16 @@ extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, c
 	BASE_INT("gid", 0, gid_to, -1, 255, "INDEX", "GID index; -1: " by), \
 		BASE_INT("ib-port", 0, port_to, 1, 255, "N", "port of the RDMA device")
 
+#define CLI_OPTION_RDMA_SECRET(to, whom)          \
+	BASE_STRING("rdma-secret", 0, to, "FILE", \
+		    "over RDMA, both sides prove the secret in this file; without, " whom)
+/*
+ * Reads the file of --rdma-secret into static storage. path NULL: there is none. An exit code,
+ * after one line on stderr.
+ */
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes);
+
 /*
  * Runs the command among n whose name is that of self and argv[1], or shows the help of self. -1:
  * there is none. names: of some, for the message that argv[1] is missing.

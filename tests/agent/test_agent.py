@@ -370,7 +370,8 @@ def refuses_wrong_options_as_usage_errors():
     fails(2, '--rest', ':1', '--no-rest')
     fails(2, '--consumer-uid', 'root')
     for option, value in (('--queues', '8'), ('--gid', '1'), ('--rdma-port', '7'), ('--ib-port', '2'),
-                          ('--rdma-settle', '1s'), ('--rdma-address', '127.0.0.1')):
+                          ('--rdma-settle', '1s'), ('--rdma-address', '127.0.0.1'),
+                          ('--rdma-secret', '/dev/null'), ('--rdma-key-lifetime', '1m')):
         assert f'{option} needs --rdma' in fails(2, option, value), option
     d = workdir()
     fails(1, '--no-rest', '--socket', d + '/' + 'x' * 200)

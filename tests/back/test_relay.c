@@ -225,24 +225,30 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 
 	(void)state;
 	up(&s);
-	write_board(&s, 3, VERDICT(.flags = 1));
-	agent_verdict_board_notice(&s.a, 3);
+	write_board(&s, 0, VERDICT(.flags = 1));
+	agent_verdict_board_notice(&s.a, 0);
 	assert_true(told(&s, &v));
 	assert_int_equal(v.flags, 1);
 
 	for (int i = 0; i < 64; i++) { /* any byte of it torn */
-		write_board(&s, 3, VERDICT(.flags = 1));
-		((uint8_t *)(s.a.verdict_board + 24))[i] ^= 0x40;
-		agent_verdict_board_notice(&s.a, 3);
+		write_board(&s, 0, VERDICT(.flags = 1));
+		((uint8_t *)(s.a.verdict_board))[i] ^= 0x40;
+		agent_verdict_board_notice(&s.a, 0);
 	}
 	assert_int_equal(s.a.n.verdicts_refused, 64);
-	write_board(&s, 3, VERDICT(.score = __builtin_nan("")));
-	agent_verdict_board_notice(&s.a, 3);
+	write_board(&s, 0, VERDICT(.score = __builtin_nan("")));
+	agent_verdict_board_notice(&s.a, 0);
 	agent_verdict_board_notice(&s.a, s.a.slot_count); /* outside of it */
 	agent_verdict_board_notice(&s.a, UINT32_MAX);
 	agent_verdict_board_notice(&s.a, 4); /* never written */
 	assert_int_equal(s.a.n.verdicts_refused, 68);
 	assert_false(told(&s, &v));
+	/* A line that is sound, but of another pod's entry. */
+	write_board(&s, 3, VERDICT(.flags = 1));
+	agent_verdict_board_notice(&s.a, 3);
+	assert_false(told(&s, &v));
+	assert_int_equal(s.a.n.verdicts_unknown, 1);
+	assert_int_equal(s.a.n.verdicts_refused, 68);
 	down(&s);
 }
 
