@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_dta_wire.c - what comes from the network. The first byte chooses: a packet of format 1, the
+ * fuzz_dta_wire.c - what comes from the network. The first byte chooses: a packet of format 2, the
  * original's forms A and B, an answer, or a row of packets to the loss protocol. What is taken lies
  * within the packet, has a permitted shape, and builds again; the account of loss closes whatever
  * comes.
@@ -62,7 +62,7 @@ static void look(void)
 		size_t n = dta_end(&b);
 
 		must(n && b.header.reports == reports);
-		must(n + (parsed.header.flags & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0) <=
+		must(n + (parsed.header.flags & DTA_AUTHENTICATED ? DTA_PROOF_BYTES : 0) <=
 		     sizeof(room));
 	}
 }

@@ -424,6 +424,8 @@ static const struct base_option table[] = {
 	BASE_UINT("tenant", 0, &set.tenant, 0, 65535, "N", "number of the tenant"),
 	BASE_STRING("key", 0, &set.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
+	BASE_STRING("translator", 0, &set.translator, "NAME",
+		    "with --key: name of the translator (default: it is meant by its address)"),
 	BASE_UINT("reporters", 0, &set.reporters, 1, 100000, "N",
 		  "number of reporters, which take turns"),
 	BASE_UINT("reporter", 0, &set.reporter, 0, 0xfff00000, "N", "number of the first reporter"),

@@ -14,8 +14,8 @@
 struct dta_datagram {
 	const uint8_t *data;
 	uint32_t bytes;
-	uint16_t port;
-	struct in6_addr address; /* v4 mapped */
+	uint16_t port, to_port;
+	struct in6_addr address, to; /* of the sender, and that it was sent to; v4 mapped */
 };
 
 struct dta_input;

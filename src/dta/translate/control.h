@@ -76,6 +76,7 @@ int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
+	uint64_t handover_drops; /* between workers, for lack of room */
 	uint64_t unread; /* left in sockets at the end, without time to take them */
 	uint64_t slowed; /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;

@@ -39,6 +39,7 @@ static const struct control_account_field
 		 T(refused_tenant),
 		 T(refused_reporter),
 		 T(socket_drops),
+		 T(handover_drops),
 		 T(unread),
 		 T(slowed),
 		 T(reports),

@@ -14,6 +14,8 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "dta/wire/endian.h"
+#include <sidelight/region.h>
 
 struct dta_key {
 	struct cmac_aes128_ctx cmac;
@@ -68,6 +70,52 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 	mac(k, packet, bytes, right);
 	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
+
+/* ---- whom a packet is meant for ---- */
+
+uint64_t dta_translator_of_name(const char *name, size_t bytes)
+{
+	return sl_fnv1a(SL_FNV_BASIS, name, bytes);
+}
+
+uint64_t dta_translator_of_address(const struct in6_addr *address, uint16_t port)
+{
+	uint8_t text[sizeof(*address) + 2];
+
+	memcpy(text, address, sizeof(*address));
+	dta_put16(text + sizeof(*address), port);
+	return sl_fnv1a(SL_FNV_BASIS, text, sizeof(text));
+}
+
+uint64_t dta_translator_of_peer(int fd)
+{
+	struct sockaddr_in6 at = {0};
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+	struct in6_addr mapped = {.s6_addr = {[10] = 0xff, 0xff}};
+	socklen_t bytes = sizeof(at);
+
+	getpeername(fd, (struct sockaddr *)&at, &bytes);
+	if (at.sin6_family == AF_INET6)
+		return dta_translator_of_address(&at.sin6_addr, ntohs(at.sin6_port));
+	memcpy(&mapped.s6_addr[12], &v4->sin_addr, 4);
+	return dta_translator_of_address(&mapped, ntohs(v4->sin_port));
+}
+
+size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet, size_t bytes)
+{
+	dta_put64((uint8_t *)packet + bytes, translator);
+	return dta_mac_put(k, packet, bytes + 8);
+}
+
+static bool meant_for(const struct dta_auth_here *here, const uint8_t *packet, size_t bytes)
+{
+	const uint64_t translator = dta_get64(packet + bytes - DTA_PROOF_BYTES);
+
+	return translator == here->name ||
+	       translator == dta_translator_of_address(here->address, here->port);
+}
+
+/* ---- files ---- */
 
 static bool is_space(char c)
 {
@@ -227,7 +275,8 @@ const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, u
 }
 
 enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_header *h,
-				const void *packet, size_t bytes, uint64_t now_ns)
+				const void *packet, size_t bytes, const struct dta_auth_here *here,
+				uint64_t now_ns)
 {
 	const struct dta_key *k;
 
@@ -236,6 +285,8 @@ enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_heade
 	k = dta_auth_find(a, h->tenant, h->reporter);
 	if (!k || !dta_mac_fits(k, packet, bytes))
 		return DTA_BAD_MAC;
+	if (!meant_for(here, packet, bytes))
+		return DTA_ELSEWHERE;
 	if (h->time_ns + DTA_SKEW_NS < now_ns || now_ns + DTA_SKEW_NS < h->time_ns)
 		return DTA_REPLAYED;
 	return DTA_FINE;
