@@ -130,6 +130,8 @@ static void loss(const uint8_t *p, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct in6_addr any;
+	static const struct dta_auth_here here = {.address = &any};
 	static struct dta_auth *keys;
 	uint8_t *exact;
 
@@ -148,7 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (dta_parse(exact, size, &parsed))
 			break;
 		look();
-		(void)dta_auth_check(keys, &parsed.header, exact, size, parsed.header.time_ns);
+		(void)dta_auth_check(keys, &parsed.header, exact, size, &here,
+				     parsed.header.time_ns);
 		break;
 	case 1:
 	case 2:

@@ -197,7 +197,7 @@ def an_epoch_is_drained_before_it_is_reported():
     server.close()
 
 
-def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0, flags=0):
+def header(reporter, sequence, reports, body, blocks=1, version=2, tenant=0, flags=0):
     return struct.pack('>BBBBHHIIQII', 0xd7, version, flags, blocks, tenant, 32 + len(body), reporter, sequence, 0,
                        9, reports) + body
 
@@ -405,7 +405,7 @@ def refuses_wrong_packets_by_cause():
     s.connect(('127.0.0.1', t.port))
     item, pair = bytes(16), struct.pack('>IQ', 1, 5)
     good = header(1, 0, 1, block(1, [item]))
-    flagged, unproved = bytearray(good), bytearray(good) + bytes(16)
+    flagged, unproved = bytearray(good), bytearray(good) + bytes(24)
     flagged[2], unproved[2] = 0x80, 1
     longer, shorter = bytearray(good), bytearray(good)
     longer[6:8], shorter[6:8] = struct.pack('>H', len(good) + 8), struct.pack('>H', len(good) - 8)
@@ -477,7 +477,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     def recorded(key, number):
         """A packet that proves who made it, on its way to another tenant."""
         r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
-                 '--reporter', str(number), '--key-file', f'{D}/key{key}', 'keywrite', f'u64:{number}', 'u64:2')
+                 '--reporter', str(number), '--key-file', f'{D}/key{key}', '--translator', 't', 'keywrite', f'u64:{number}', 'u64:2')
         check(r.wait() == 0, 'the reporter failed', r)
         return s.recv(65536)
     right, other = recorded(0, 5), recorded(1, 6)
@@ -485,7 +485,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     forged[0][50] ^= 1   # its contents
     forged[1][-1] ^= 1   # its MAC
     forged[2][11] ^= 1   # who it says that it is
-    plain = bytearray(right[:-16])
+    plain = bytearray(right[:-24])
     plain[2] = 0
     to = ('127.0.0.1', t.port)
     for p in (*forged, plain, other, right, right, right):
