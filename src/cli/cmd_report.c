@@ -348,8 +348,9 @@ static const struct base_option table[] = {
 		  "number of this reporter; 0: at random"),
 	BASE_STRING("key-file", 'k', &set.o.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
-	BASE_STRING("translator", 0, &set.o.translator, "NAME[,...]",
-		    "with --key-file: names of the translators (default: meant by their addresses)"),
+	BASE_STRING(
+		"translator", 0, &set.o.translator, "NAME[,...]",
+		"with --key-file: names of the translators (default: meant by their addresses)"),
 	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),

@@ -192,7 +192,7 @@ def strangers_refuse_no_known_reporter():
 # ---- the control channel ----
 
 @case
-def a_collector_without_the_secret_gets_nothing():
+def no_secret_no_keys_of_a_translator():
     secret = put('secret', 'sixteen bytes at least')
     store = Store('key-write', 1, slots=64, value=8, copies=1)
 
@@ -268,7 +268,7 @@ class Collector(Part):
 
 
 @case
-def strangers_cannot_make_the_collector_hold_memory():
+def strangers_fill_no_memory_of_the_collector():
     c = Collector('c', tcp=', 127.0.0.1:0', more=f'secret: {put("secret", "sixteen bytes at least")}')
     port = int(next(w for w in c.status()['listen'] if w.startswith('127.')).rsplit(':', 1)[1])
     before = c.resident_bytes()
@@ -410,5 +410,5 @@ def a_secret_that_others_can_read_is_named():
     c.stop()
 
 
-VERSION, CONTROL = 2, 1
+VERSION, CONTROL = 2, 2
 run_cases()

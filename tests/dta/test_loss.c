@@ -365,7 +365,8 @@ static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 	forgotten_of[1] = reporter;
 }
 
-/* One address, and one tenant, takes at most as much as it leaves; none takes of the other table. */
+/* One address, and one tenant, takes at most as much as it leaves; none takes of the other table.
+ */
 static void no_address_and_no_tenant_takes_all_windows(void **state)
 {
 	struct dta_loss_opts o = {
@@ -386,8 +387,8 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 
 				k.tenant = (uint16_t)(authenticated ? 1 + i : 1);
 				k.address.s6_addr[3] = (uint8_t)(authenticated ? n : i);
-				taken[authenticated][i] +=
-					dta_loss_packet(l, &k, &h, 32, 10, fresh) == 1;
+				taken[authenticated][i] += dta_loss_packet(l, &k, &h, 32, 10,
+									   fresh) == 1;
 			}
 	for (int i = 0; i < 2; i++) {
 		assert_in_range(taken[i][0], 400, 500);

@@ -523,7 +523,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     small = Store('key-write', 1, slots=64, value=8, copies=1)
 
     def welcome(c, **more):
-        StoreServer.say(c, {'type': 'welcome', 'version': 1, 'instance': 1, 'lane': 0, 'port': 0, **more})
+        StoreServer.say(c, {'type': 'welcome', 'version': 2, 'instance': 1, 'lane': 0, 'port': 0, **more})
 
     def then(*messages, fd=None, **more):
         def lie(c):
@@ -540,7 +540,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     huge = Store('key-write', 1, slots=1 << 20, value=8, copies=1)
     lies = [
         ('type', then({'kind': 'welcome'})),
-        ('version', then(version=2)),
+        ('version', then(version=3)),
         ('lane', then(lane=64)),
         ('descriptor', then(thing)),
         ('shorter', then(dict(thing, bytes=small.bytes + 4096), fd=small.fd)),

@@ -641,8 +641,7 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 		const uint64_t meant = i == 65 ? by_address : here.name ^ (i == 64 ? 0 : 1ull << i);
 
 		n = dta_proof_put(k, meant, p, n - DTA_PROOF_BYTES);
-		assert_int_equal(CHECK(&got.header, now),
-				 i >= 64 ? DTA_FINE : DTA_ELSEWHERE);
+		assert_int_equal(CHECK(&got.header, now), i >= 64 ? DTA_FINE : DTA_ELSEWHERE);
 	}
 	/* Its own key goes before the tenant's. */
 	assert_int_equal(dta_auth_key(a, 3, 5, other, 16), 0);

@@ -511,10 +511,9 @@ static int connect_to(struct dta_send_sender *x)
 	}
 	freeaddrinfo(found);
 	if (!err)
-		x->translator = x->s->translator
-					? dta_translator_of_name(x->s->translator,
-								 strlen(x->s->translator))
-					: dta_translator_of_peer(x->fd[0]);
+		x->translator = x->s->translator ? dta_translator_of_name(x->s->translator,
+									  strlen(x->s->translator))
+						 : dta_translator_of_peer(x->fd[0]);
 	return err;
 }
 

@@ -202,7 +202,14 @@ static json_t *account_json(const struct dta_store_server *o)
 
 json_t *dta_store_server_json(struct dta_store_server *o)
 {
+	static const char *const causes[DTA_CONN_REFUSALS] = {
+		[DTA_CONN_LEFT] = "left",     [DTA_CONN_CROWDED] = "crowded",
+		[DTA_CONN_SILENT] = "silent", [DTA_CONN_LONG] = "long",
+		[DTA_CONN_PROOF] = "proof",   [DTA_CONN_WRONG] = "wrong",
+	};
 	json_t *stores = json_array(), *translators = json_array(), *listen = json_array(), *j;
+	json_t *refused = json_object();
+	uint64_t all = 0;
 
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->store_count; i++)
@@ -219,11 +226,15 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	}
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
-	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
+	for (int i = 0; i < DTA_CONN_REFUSALS; i++) {
+		json_object_set_new(refused, causes[i], integer(o->refused[i]));
+		all += o->refused[i];
+	}
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
 		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
-		      translators, "account", account_json(o), "refused_connections",
-		      integer(o->refused), "reloads", integer(o->reloads), "reloads_refused",
-		      integer(o->reloads_refused));
+		      translators, "account", account_json(o), "refused_connections", integer(all),
+		      "refused_by_cause", refused, "reloads", integer(o->reloads),
+		      "reloads_refused", integer(o->reloads_refused));
 	if (j)
 		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
 	pthread_mutex_unlock(&o->lock);

@@ -8,8 +8,8 @@
  * Answers go to the source of the last packet that brought news. Per reporter a bitmap covers a
  * window of the newest reports. Sequence numbers count modulo 2^32 (the original's 2^8).
  *
- * Reporters with and without authentication have a table each, so that anyone fills his own alone. In
- * it they share: those with authentication by tenant, others by address (IPv6: by network of 64
+ * Reporters with and without authentication have a table each, so that anyone fills his own alone.
+ * In it they share: those with authentication by tenant, others by address (IPv6: by network of 64
  * bits), so that no tenant and no address takes all (base/share.h).
  *
  * A new incarnation begins at sequence 0; what precedes its first packet is missing if it is less

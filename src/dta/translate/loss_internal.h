@@ -31,7 +31,7 @@ struct dta_loss_table {
 struct dta_loss_reporter {
 	struct dta_loss_key key; /* address, port, input: of the last packet with new reports */
 	struct dta_loss_group *group;
-	struct dta_loss_reporter *chain; /* next in its bucket */
+	struct dta_loss_reporter *chain;	   /* next in its bucket */
 	struct dta_loss_reporter *older, *younger; /* in order of the last packet */
 	struct dta_loss_reporter *next,
 		**link; /* in the list of those that need an answer; link NULL: not in it */
@@ -55,7 +55,7 @@ struct dta_loss_reporter {
 struct dta_loss {
 	struct dta_loss_opts o;
 	struct dta_loss_reporter **bucket;
-	struct dta_loss_table table[2]; /* by authenticated */
+	struct dta_loss_table table[2];		    /* by authenticated */
 	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() continues */
 	uint64_t seed;
 	uint32_t buckets;

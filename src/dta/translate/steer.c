@@ -108,7 +108,7 @@ void dta_steer_free(struct dta_steer *s)
 
 /* Locks the part of a reporter and returns the place of its entry, or the end of its chain. */
 static struct steer_owned **find(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
-			   struct steer_part **part)
+				 struct steer_part **part)
 {
 	const uint64_t id = (uint64_t)tenant << 32 | reporter;
 	const uint64_t hash = XXH3_64bits_withSeed(&id, sizeof(id), s->seed);

@@ -20,10 +20,10 @@ struct dta_translate_opts {
 	const char *const *collectors; /* several: keys are spread by hash_ring.h */
 	uint32_t n_collectors;
 	struct dta_client_opts client; /* collector and callbacks are filled in */
-	const char *name; /* of the translator, which packets may be meant for */
-	struct dta_loss_opts loss; /* forgotten is filled in */
-	struct dta_steer *steer; /* NULL: one worker */
-	uint32_t worker;	 /* its number there */
+	const char *name;	       /* of the translator, which packets may be meant for */
+	struct dta_loss_opts loss;     /* forgotten is filled in */
+	struct dta_steer *steer;       /* NULL: one worker */
+	uint32_t worker;	       /* its number there */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
 };

@@ -4,9 +4,9 @@
  * normative. Pure functions; numbers are big-endian on the wire.
  *
  * A packet of format 2 is a header of 32 bytes, blocks, and a proof of 24 bytes if it is
- * authenticated: the translator that it is meant for, and a MAC. A block is a header of 12 bytes and count items of one shape, key and value
- * without padding. Sequence numbers count reports, not packets, so that a gap tells how many are
- * missing. An incarnation begins at sequence 0.
+ * authenticated: the translator that it is meant for, and a MAC. A block is a header of 12 bytes
+ * and count items of one shape, key and value without padding. Sequence numbers count reports, not
+ * packets, so that a gap tells how many are missing. An incarnation begins at sequence 0.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
