@@ -25,10 +25,10 @@ static size_t index_of(const struct dta_store_server *o, const struct dta_server
 static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
 		       uint32_t state)
 {
-	dta_store_epochs_set(at->view.map, &(struct dta_store_epochs){.epoch = epoch,
-								      .oldest = oldest,
-								      .since_ns = since,
-								      .state = state});
+	dta_store_object_epochs(at, &(struct dta_store_epochs){.epoch = epoch,
+							       .oldest = oldest,
+							       .since_ns = since,
+							       .state = state});
 }
 
 static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
@@ -130,7 +130,11 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	}
 	s->objects = newest;
 	for (struct dta_store_object *at = newest; at; at = at->older) {
-		int err;
+		int err = dta_store_object_keep(at, o->wake);
+
+		if (err || !dta_store_epochs(&at->view, &at->epochs))
+			return base_fail(error, error_bytes, -EINVAL, "store '%s': %s", spec->name,
+					 err ? strerror(-err) : "epoch line damaged");
 
 		/* An existing file; a new object is collapsed already. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
@@ -309,6 +313,11 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 	if (dta_store_server_object_register(o, at)) {
 		snprintf(error, bytes, "store '%s': registering for RDMA failed", s->spec->name);
 		dta_store_object_free(at, true);
+		return -ENOMEM;
+	}
+	if (dta_store_object_keep(at, o->wake) || !dta_store_epochs(&at->view, &at->epochs)) {
+		snprintf(error, bytes, "store '%s': too many mappings", s->spec->name);
+		dta_store_server_object_free(o, at, true);
 		return -ENOMEM;
 	}
 	at->number = ++o->next_object;

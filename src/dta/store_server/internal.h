@@ -123,6 +123,7 @@ struct dta_store_server {
 	struct fabric_host *host;		/* NULL: no RDMA, or its device is gone */
 	uint64_t reopen_ns;			/* when to look for the device again */
 	uint64_t devices_lost;
+	uint64_t mended, mended_ns; /* objects that a translator had spoiled; the last look */
 	struct dta_server_queue *queues;
 	char called[160];		     /* what the last translator calls us */
 	uint64_t refused[DTA_CONN_REFUSALS]; /* connections closed before their welcome */
@@ -174,6 +175,7 @@ uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now);
 void dta_store_server_rdma_close(struct dta_store_server *o); /* after freeing all objects */
 uint16_t dta_store_server_rdma_port(const struct dta_store_server *o);
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at);
+void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at);
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file);
 bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, const char *name);
@@ -182,6 +184,9 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name); 
 /* Makes our end of a raw queue pair. Returns the answer, or NULL with why. */
 json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_server_conn *c,
 			       const json_t *message, const char **why);
+
+/* mend.c: puts right what translators spoiled, at most every MEND_NS unless it is urgent. */
+void dta_store_server_mend(struct dta_store_server *o, bool urgent);
 
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name);
 struct dta_server_store *dta_store_server_store_number(struct dta_store_server *o, uint64_t tenant,

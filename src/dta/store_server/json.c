@@ -21,12 +21,10 @@ static json_t *if_shown(bool shown, uint64_t v)
 
 static json_t *object_json(const struct dta_store_object *at)
 {
-	struct dta_store_epochs e = {0};
 	json_t *j;
 
-	dta_store_epochs(&at->view, &e);
 	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
-		      integer(at->view.config->first_epoch), "oldest_epoch", integer(e.oldest),
+		      integer(at->view.config->first_epoch), "oldest_epoch", integer(at->epochs.oldest),
 		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
 		      "pages", at->pages, "huge_bytes", integer(at->huge_bytes));
 	if (j && at->path)
@@ -237,6 +235,8 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 		      "reloads_refused", integer(o->reloads_refused));
 	if (j)
 		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+	if (j)
+		json_object_set_new(j, "mended", integer(o->mended));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }

@@ -359,6 +359,7 @@ static void *loop(void *arg)
 		for (size_t i = 0; i < o->listeners; i++)
 			if (fds[1 + i].revents)
 				add_connection(o, i);
+		dta_store_server_mend(o, fds[0].revents);
 		if (o->host)
 			fabric_host_dispatch(o->host);
 		serve_all(o, base_now_ns());
@@ -466,12 +467,11 @@ void dta_store_server_free(struct dta_store_server *o)
 	for (size_t i = 0; i < o->store_count; i++)
 		while (o->stores[i].objects) {
 			struct dta_store_object *old = o->stores[i].objects;
-			struct dta_store_epochs e;
 
 			o->stores[i].objects = old->older;
-			if (dta_store_epochs(&old->view, &e)) {
-				e.state = SL_STATE_CLOSED;
-				dta_store_epochs_set(old->view.map, &e);
+			if (old->head) {
+				old->epochs.state = SL_STATE_CLOSED;
+				dta_store_object_mend(old, &(bool){0});
 			}
 			dta_store_server_object_free(o, old, false);
 		}

@@ -268,6 +268,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 				   : "this collector has no RDMA: set rdma in the file of stores");
 	if (lane < 0)
 		return refuse(c, "no lane is free: more translators than the stores have lanes");
+	dta_store_server_mend(o, true); /* before it is one of those who are told */
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {

@@ -20,6 +20,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "dta/store/guard.h"
 #include "dta/translate/client_internal.h"
 
 #define LOG		   "translate"
@@ -388,6 +389,8 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 	if (!c->line)
 		return;
 	read_messages(c, now);
+	if (c->line && dta_client_taken_away(c))
+		disconnect(c, now, "memory of its stores was taken away");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
 		dta_client_confirm_rotations(c);
@@ -465,7 +468,7 @@ uint64_t dta_client_lost(const struct dta_client *c)
 	dta_engine_stats(c->engine, &e);
 	dta_client_output_stats(c, &o);
 	return o.unconfirmed + o.failed + e.dropped[DTA_DROP_OUTPUT_DOWN] +
-	       e.dropped[DTA_DROP_OUTPUT_FAILED];
+	       e.dropped[DTA_DROP_OUTPUT_FAILED] + dta_guard_total();
 }
 
 bool dta_client_congested(const struct dta_client *c)

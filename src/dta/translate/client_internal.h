@@ -87,6 +87,8 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *message);
 void dta_client_stores_ready(struct dta_client *c);
 /* Sends "rotated" for rotations whose earlier operations are complete. */
 void dta_client_confirm_rotations(struct dta_client *c);
+/* Pages of an object are gone: another process truncated its file. */
+bool dta_client_taken_away(const struct dta_client *c);
 /* Frees objects without a store. */
 void dta_client_sweep(struct dta_client *c);
 
