@@ -9,6 +9,7 @@
 #include <sidelight/report.h>
 #include <sidelight/store.h>
 
+#include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
@@ -406,6 +407,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
 	int code, err;
 
+	if (settings->o.key_file)
+		base_secret_warn("report", settings->o.key_file);
 	s.r = sl_reporter_open(&settings->o);
 	if (!s.r)
 		return base_failure(self, "%s: %s", settings->o.target,

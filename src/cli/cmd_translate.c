@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/translate.h"
@@ -281,6 +282,7 @@ static int read_secret(struct translate *t)
 		return base_failure(t->cmd, "--secret: %s: %s", t->secret,
 				    n == -EINVAL ? "is not 16 to 4096 bytes long"
 						 : strerror((int)-n));
+	base_secret_warn("translate", t->secret);
 	t->opts.client.secret = t->secret_bytes;
 	t->opts.client.secret_bytes = (size_t)n;
 	return BASE_EXIT_OK;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * test_control_auth.c - the control channel over TCP: both sides prove the secret, nobody else
+ * test_control_auth.c - the control channel over TCP: both sides prove the secret, no third party
  * reads or changes what follows, and a collector that proves nothing is told nothing.
  */
 #include <netinet/in.h>

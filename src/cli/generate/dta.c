@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta.c - the command 'generate dta', and its output. */
+#include "base/secret.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/generate/generate.h"
@@ -352,6 +353,7 @@ static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 	uint8_t key[DTA_KEY_BYTES];
 	int err = dta_key_read(s->key_file, key);
 
+	base_secret_warn("generate", s->key_file);
 	if (!err) {
 		s->mac = dta_key_new(key, sizeof(key));
 		err = s->mac ? 0 : -errno;

@@ -45,7 +45,7 @@ static struct guard *guard_of(uintptr_t at)
 	return NULL;
 }
 
-/* All from the page on, as what was truncated is gone to the end: one mapping, not one a page. */
+/* All from the page on, as what was truncated is gone to the end: one mapping for them all. */
 static bool cover(struct guard *g, uintptr_t at)
 {
 	const uintptr_t from = at & ~(atomic_load(&g->page) - 1), to = atomic_load(&g->to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guard.h - shared mappings that another process can take away, by truncating the file or punching
- * holes: from a page that is gone (SIGBUS) on, such a mapping reads as zeros that nobody shares, and
- * the process lives. Any thread; dta_guard_remove() comes before the mapping goes.
+ * holes: from a page that is gone (SIGBUS) on, such a mapping reads as zeros that nobody shares,
+ * and the process lives. Any thread; dta_guard_remove() comes before the mapping goes.
  */
 #ifndef SL_DTA_STORE_GUARD_H
 #define SL_DTA_STORE_GUARD_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 /*
- * Guards a mapping of this descriptor. wake: an eventfd that becomes readable when a page is gone, or
- * -1. 0; -ENOSPC: too many; -errno. Handles SIGBUS from the first call on; what is not guarded goes
- * to the handler before.
+ * Guards a mapping of this descriptor. wake: an eventfd that becomes readable when a page is gone,
+ * or -1. 0; -ENOSPC: too many; -errno. Handles SIGBUS from the first call on; what is not guarded
+ * goes to the handler before.
  */
 int dta_guard_add(void *at, size_t bytes, int fd, int wake);
 void dta_guard_remove(const void *at);

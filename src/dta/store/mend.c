@@ -79,8 +79,8 @@ const char *dta_store_object_mend(struct dta_store_object *o, bool *moved)
 		what = err ? "its memory was taken away, and cannot be restored"
 			   : "its memory was taken away";
 		if (err)
-			base_log_limited(BASE_ERROR, "dta", "%s: %s", o->path ? o->path : o->view.name,
-					 strerror(-err));
+			base_log_limited(BASE_ERROR, "dta", "%s: %s",
+					 o->path ? o->path : o->view.name, strerror(-err));
 	}
 	if (memcmp(o->view.map, o->head, SL_STORE_EPOCHS_OFFSET)) {
 		memcpy(o->view.map, o->head, SL_STORE_EPOCHS_OFFSET);

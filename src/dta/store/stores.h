@@ -74,7 +74,8 @@ struct dta_store_object {
 	const char *pages;   /* "huge", "transparent", "mixed", "small" */
 	uint64_t huge_bytes; /* in pages of 2 MiB */
 	char *path;	     /* of its file; NULL: memory */
-	/* Of a store server (mend.c): the first SL_STORE_EPOCHS_OFFSET bytes, and the epoch line. */
+	/* Of a store server (mend.c): the first SL_STORE_EPOCHS_OFFSET bytes, and the epoch line.
+	 */
 	uint8_t *head;
 	struct dta_store_epochs epochs;
 	uint64_t faults; /* of pages that were gone, mended */

@@ -25,10 +25,9 @@ static size_t index_of(const struct dta_store_server *o, const struct dta_server
 static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
 		       uint32_t state)
 {
-	dta_store_object_epochs(at, &(struct dta_store_epochs){.epoch = epoch,
-							       .oldest = oldest,
-							       .since_ns = since,
-							       .state = state});
+	dta_store_object_epochs(
+		at, &(struct dta_store_epochs){
+			    .epoch = epoch, .oldest = oldest, .since_ns = since, .state = state});
 }
 
 static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)

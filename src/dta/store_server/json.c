@@ -24,9 +24,10 @@ static json_t *object_json(const struct dta_store_object *at)
 	json_t *j;
 
 	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
-		      integer(at->view.config->first_epoch), "oldest_epoch", integer(at->epochs.oldest),
-		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
-		      "pages", at->pages, "huge_bytes", integer(at->huge_bytes));
+		      integer(at->view.config->first_epoch), "oldest_epoch",
+		      integer(at->epochs.oldest), "bytes", integer(at->map_bytes), "slots",
+		      integer(at->view.config->slots), "pages", at->pages, "huge_bytes",
+		      integer(at->huge_bytes));
 	if (j && at->path)
 		json_object_set_new(j, "file", json_string(at->path));
 	return j;

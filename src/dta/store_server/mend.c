@@ -17,10 +17,11 @@ static void mend(struct dta_store_server *o, struct dta_server_store *s,
 	if (!what)
 		return;
 	o->mended++;
-	base_log_limited(BASE_WARN, "dta",
-			 "store '%s' mended: %s, which only a translator can do; what it held there "
-			 "is lost: end the translator that is not yours",
-			 s->spec->name, what);
+	base_log_limited(
+		BASE_WARN, "dta",
+		"store '%s' mended: %s, which only a translator can do; what it held there "
+		"is lost: end the translator that is not yours",
+		s->spec->name, what);
 	if (!moved)
 		return;
 	/* A device writes to the pages of before: their key is void. */

@@ -85,8 +85,7 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 			return "an object without a descriptor, or shorter than announced";
 		}
 		o->o.map = dta_store_map(fd, (uint64_t)bytes, true);
-		if (o->o.map == MAP_FAILED ||
-		    dta_guard_add(o->o.map, o->o.bytes, fd, -1)) {
+		if (o->o.map == MAP_FAILED || dta_guard_add(o->o.map, o->o.bytes, fd, -1)) {
 			if (o->o.map != MAP_FAILED)
 				munmap(o->o.map, o->o.bytes);
 			free(o);

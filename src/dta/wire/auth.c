@@ -3,16 +3,15 @@
 #include "dta/wire/auth.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nettle/cmac.h>
 #include <nettle/memops.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/secret.h"
 #include "base/text.h"
 #include "dta/wire/endian.h"
 #include <sidelight/region.h>
@@ -71,7 +70,7 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
 
-/* ---- whom a packet is meant for ---- */
+/* ---- the translator that a packet is meant for ---- */
 
 uint64_t dta_translator_of_name(const char *name, size_t bytes)
 {
@@ -117,42 +116,9 @@ static bool meant_for(const struct dta_auth_here *here, const uint8_t *packet, s
 
 /* ---- files ---- */
 
-static bool is_space(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/*
- * Reads a file, without trailing white space. Returns its length, -EINVAL if it exceeds room,
- * -errno.
- */
-static ssize_t read_all(const char *path, void *to, size_t room)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), err = 0;
-	char *text = to, more;
-	size_t n = 0;
-	ssize_t r;
-
-	if (fd < 0)
-		return -errno;
-	do {
-		r = n < room ? read(fd, text + n, room - n) : read(fd, &more, 1);
-		if (r < 0 && errno != EINTR)
-			err = -errno;
-		else if (r > 0 && n == room)
-			err = -EINVAL;
-		else if (r > 0)
-			n += (size_t)r;
-	} while (r && !err);
-	close(fd);
-	while (n && is_space(text[n - 1]))
-		n--;
-	return err ? err : (ssize_t)n;
-}
-
 ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 {
-	const ssize_t n = read_all(path, secret, DTA_SECRET_MAX);
+	const ssize_t n = base_secret_read(path, secret, DTA_SECRET_MAX);
 
 	return n >= 0 && n < (ssize_t)DTA_SECRET_MIN ? -EINVAL : n;
 }
@@ -160,11 +126,11 @@ ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 {
 	char text[128];
-	const ssize_t n = read_all(path, text, sizeof(text) - 1);
+	const ssize_t n = base_secret_read(path, text, sizeof(text) - 1);
 	ssize_t from = 0;
 	int err = n < 0 ? (int)n : 0;
 
-	while (from < n && is_space(text[from]))
+	while (from < n && strchr(BASE_SECRET_SPACE, text[from]))
 		from++;
 	if (!err) {
 		text[n] = 0;
