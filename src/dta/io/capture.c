@@ -166,16 +166,6 @@ bool dta_captured_flow(const struct dta_captured *p, struct dta_captured_flow *o
 	return true;
 }
 
-static void address_of(const struct dta_captured_flow *f, const uint8_t *from, struct in6_addr *to)
-{
-	if (f->version == 6) {
-		memcpy(to, from, sizeof(*to));
-		return;
-	}
-	*to = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
-	memcpy(&to->s6_addr[12], from, 4);
-}
-
 bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 			   struct dta_datagram *out)
 {
@@ -185,8 +175,14 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 	    dta_get16(udp + 2) != port || dta_get16(udp + 4) < 8 ||
 	    dta_get16(udp + 4) > f->above_bytes)
 		return false;
-	address_of(f, f->from, &out->address);
-	address_of(f, f->to, &out->to);
+	if (f->version == 4) {
+		memset(&out->address, 0, sizeof(out->address));
+		memset(&out->address.s6_addr[10], 0xff, 2);
+		memcpy(&out->address.s6_addr[12], f->from, 4);
+	} else {
+		memcpy(&out->address, f->from, 16);
+	}
+	out->to = f->to;
 	out->port = dta_get16(udp);
 	out->to_port = port;
 	out->data = udp + 8;

@@ -38,7 +38,8 @@ struct udp {
 	/* Messages received but not handed out completely. */
 	uint32_t have, at, offset;
 	uint64_t drops;
-	struct sockaddr_in6 where; /* it listens; IPv4 mapped */
+	struct sockaddr_in6 where;    /* it listens; IPv4 mapped */
+	struct in6_addr to[MESSAGES]; /* each was sent to; unless it listens anywhere: where */
 };
 
 static void map_v4(struct in6_addr *to, const struct in_addr *from)
@@ -49,9 +50,9 @@ static void map_v4(struct in6_addr *to, const struct in_addr *from)
 
 /*
  * Returns the size of each datagram in a message, 0: it is one datagram; and where it was sent to,
- * which a socket of any address must ask for.
+ * if the socket asks for it.
  */
-static uint32_t segment_of(struct msghdr *h, struct dta_datagram *d)
+static uint32_t segment_of(struct msghdr *h, struct in6_addr *sent_to)
 {
 	int bytes = 0;
 
@@ -62,12 +63,12 @@ static uint32_t segment_of(struct msghdr *h, struct dta_datagram *d)
 			struct in6_pktinfo to;
 
 			memcpy(&to, CMSG_DATA(c), sizeof(to));
-			d->to = to.ipi6_addr;
+			*sent_to = to.ipi6_addr;
 		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
 			struct in_pktinfo to;
 
 			memcpy(&to, CMSG_DATA(c), sizeof(to));
-			map_v4(&d->to, &to.ipi_addr);
+			map_v4(sent_to, &to.ipi_addr);
 		}
 	}
 	return bytes > 0 ? (uint32_t)bytes : 0;
@@ -116,11 +117,12 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 	}
 	while (n < max && u->at < u->have) {
 		struct mmsghdr *m = &u->m[u->at];
-		struct dta_datagram d = {.to = u->where.sin6_addr,
-					 .to_port = ntohs(u->where.sin6_port)};
-		const uint32_t segment = segment_of(&m->msg_hdr, &d);
+		struct in6_addr *to = &u->to[u->at];
+		const uint32_t segment = segment_of(&m->msg_hdr, to);
+		struct dta_datagram d = {.to_port = ntohs(u->where.sin6_port)};
 
 		sender_of(&u->from[u->at], &d);
+		d.to = IN6_IS_ADDR_V4MAPPED(&d.address) ? to->s6_addr + 12 : to->s6_addr;
 		do {
 			const uint32_t left = m->msg_len - u->offset;
 
@@ -308,6 +310,8 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 	}
 	u->from[0].sin6_family = at.ss_family;
 	dta_input_udp_where(&u->in, &u->where);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		u->to[i] = u->where.sin6_addr;
 	return &u->in;
 fail:
 	close_udp(&u->in);

@@ -34,7 +34,8 @@ struct steer_part {
 
 /* A packet in a buffer; its bytes follow, padded to 8. */
 struct steer_handed {
-	struct dta_datagram d; /* without data */
+	struct dta_datagram d; /* without data and to */
+	struct in6_addr to;
 	uint32_t input;
 };
 
@@ -159,12 +160,14 @@ static size_t padded(size_t bytes)
 
 void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram *d, uint32_t input)
 {
-	const struct steer_handed h = {.d = *d, .input = input};
+	struct steer_handed h = {.d = *d, .input = input};
 	const size_t bytes = sizeof(h) + padded(d->bytes);
 	struct steer_queue *q = &s->queue[to];
 	struct steer_buffer *b = &q->in;
 	bool first = false;
 
+	/* As in a datagram: an IPv4 address is its first 4 bytes. */
+	memcpy(&h.to, d->to, IN6_IS_ADDR_V4MAPPED(&d->address) ? 4 : sizeof(h.to));
 	pthread_mutex_lock(&q->lock);
 	if (q->ended || b->used + bytes > QUEUE_MAX ||
 	    !base_grow(&b->at, &b->room, b->used + bytes, 1)) {
@@ -202,6 +205,7 @@ bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, 
 	}
 	memcpy(&h, q->out.at + q->taken, sizeof(h));
 	*d = h.d;
+	d->to = q->out.at + q->taken + offsetof(struct steer_handed, to);
 	d->data = q->out.at + q->taken + sizeof(h);
 	*input = h.input;
 	q->taken += sizeof(h) + padded(d->bytes);

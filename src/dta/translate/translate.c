@@ -169,10 +169,23 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	return fresh;
 }
 
+static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
+				     uint64_t real)
+{
+	const struct dta_header *h = &w->packet.header;
+	struct dta_auth_here here = {.name = w->translator, .port = d->to_port};
+	struct in6_addr to;
+
+	if (h->flags & DTA_AUTHENTICATED) {
+		to = dta_datagram_to(d);
+		here.address = &to;
+	}
+	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+}
+
 static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
 			  uint64_t now, uint64_t real)
 {
-	const struct dta_auth_here here = {w->translator, &d->to, d->to_port};
 	const struct dta_header *h = &w->packet.header;
 	struct dta_translate_account *a = &w->account;
 	enum translate_place place;
@@ -190,7 +203,7 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->refused_tenant++;
 		return;
 	}
-	refusal = legacy ? DTA_FINE : dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+	refusal = legacy ? DTA_FINE : authenticate(w, d, real);
 	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
