@@ -152,6 +152,34 @@ def a_reporter_may_move_between_workers():
     server.close()
 
 
+@case
+def a_translator_is_meant_by_each_of_its_addresses():
+    """Of a socket of any address each packet says where it was sent to; and a name holds wherever it is sent."""
+    key = put('key', KEY)
+    stores = [appends(2, 7)]
+    server = Server('s', stores, {7: KEY})
+    for i, (listen, hosts) in enumerate(((':0', ('127.0.0.1', '127.0.0.9', '[::1]')), ('0.0.0.0:0', ('127.0.0.8',)))):
+        t = Translator(server, listen=(listen,), name=f'any{i}')
+        took = 0
+
+        def report(host, *options, number=[100]):
+            number[0] += 1
+            r = Part(SIDELIGHT, 'report', '--target', f'{host}:{t.ports[0]}', '--tenant', '7', '--store', '2', '--key-file',
+                     key, *options, 'append', '1', f'u64:{number[0]}')
+            check(r.wait() == 0, 'the reporter failed', r)
+            return number[0]
+        for host in hosts:
+            n = report(host)
+            wait_until(lambda: n in items(stores[0]), lambda: f'it is not meant by {host}: {items(stores[0])} {t.account()}', t, seconds=20)
+            n = report(host, '--translator', f'any{i}')
+            wait_until(lambda: n in items(stores[0]), f'it is not meant by its name at {host}', t)
+            report(host, '--translator', 'other')
+            took += 2
+        a = t.account()
+        check(a['packets_taken'] == took and a['refused']['elsewhere'] == took // 2, f'{a}', t)
+    server.close()
+
+
 def plain(reporter, store=2, tenant=0):
     body = struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, store, 0) + struct.pack('>IQ', reporter % 4, reporter)
     return struct.pack('>BBBBHHIIQII', 0xd7, VERSION, 0, 1, tenant, 32 + len(body), reporter, 0, 0, 9, 1) + body

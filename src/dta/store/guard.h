@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guard.h - shared mappings that another process can take away, by truncating the file or punching
- * holes: from a page that is gone (SIGBUS) on, such a mapping reads as zeros that nobody shares,
- * and the process lives. Any thread; dta_guard_remove() comes before the mapping goes.
+ * holes: from a page that is gone (SIGBUS) on, such a mapping reads as zeros of this process alone,
+ * which lives on. Any thread; dta_guard_remove() comes before the mapping goes.
  */
 #ifndef SL_DTA_STORE_GUARD_H
 #define SL_DTA_STORE_GUARD_H
