@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/secret.h"
 
 static int read_from(int fd, size_t max, char **text, size_t *bytes)
 {
@@ -55,6 +56,16 @@ char *base_read_file(const char *path, size_t max, size_t *bytes)
 	free(text);
 	errno = err;
 	return NULL;
+}
+
+void base_secret_warn(const char *component, const char *path)
+{
+	struct stat st;
+
+	if (!stat(path, &st) && st.st_mode & (S_IRWXO | S_IWGRP))
+		base_logf(BASE_WARN, component,
+			  "a secret that others can read or change: chmod 600 it path=%s mode=%04o",
+			  path, st.st_mode & 07777u);
 }
 
 ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds)

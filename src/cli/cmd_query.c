@@ -13,6 +13,7 @@
 #include "cli/query/ask.h"
 #include "cli/token.h"
 #include "dta/query/json.h"
+#include "dta/store/guard.h"
 #include "dta/store/stores.h"
 #include "dta/wire/text.h"
 
@@ -495,6 +496,8 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 		object = dta_store_object_open(how.file, error, sizeof(error));
 		if (!object)
 			return base_failure(&cli_cmd_query, "%s", error);
+		/* A translator that writes to it may truncate it meanwhile. */
+		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/confine.h"
+#include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/translate.h"
@@ -69,6 +70,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("refused: no room", a->refused_reporter);
 	line("not read at the end", a->unread);
 	line("dropped by the kernel", a->socket_drops);
+	line("dropped between workers", a->handover_drops);
 	line("reporters slowed, times", a->slowed);
 	line("other packets", others);
 	printf("reports                        %" PRIu64 "\n", a->reports);
@@ -190,6 +192,7 @@ static int make_worker(struct translate *t, uint32_t index)
 		snprintf(name, sizeof(name), "%.40s-%u", t->name, index);
 	else
 		snprintf(name, sizeof(name), "%.40s", t->name);
+	t->opts.worker = index;
 	t->worker[index] = dta_worker_new(&t->opts, name, in, n, error, sizeof(error));
 	if (!t->worker[index])
 		return base_failure(t->cmd, "%s", error);
@@ -269,6 +272,11 @@ static int translate(struct translate *t)
 {
 	int code = BASE_EXIT_OK, err;
 
+	if (t->workers > 1) {
+		t->opts.steer = dta_steer_new(t->workers);
+		if (!t->opts.steer)
+			return base_failure(t->cmd, "%s", strerror(errno));
+	}
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
@@ -303,6 +311,7 @@ static int read_secret(struct translate *t)
 		return base_failure(t->cmd, "--secret: %s: %s", t->secret,
 				    n == -EINVAL ? "is not 16 to 4096 bytes long"
 						 : strerror((int)-n));
+	base_secret_warn("translate", t->secret);
 	t->opts.client.secret = t->secret_bytes;
 	t->opts.client.secret_bytes = (size_t)n;
 	return BASE_EXIT_OK;
@@ -356,6 +365,7 @@ static int check(struct translate *t)
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
+	t->opts.name = t->name;
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	return t->secret ? read_secret(t) : BASE_EXIT_OK;
@@ -394,12 +404,13 @@ static const struct base_option table[] = {
 	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
 		  "number of threads, each a translator with its own lane"),
 	BASE_STRING("name", 'n', &set.name, "NAME",
-		    "name of this translator, by which it gets its lanes back (default: the host "
-		    "name)"),
+		    "name of this translator, by which it gets its lanes back, and which packets "
+		    "with a MAC may be meant for (default: the host name)"),
 	BASE_STRING("secret", 0, &set.secret, "FILE",
 		    "secret shared with the collector, for a connection over TCP"),
 	BASE_UINT("reporters", 0, &set.opts.loss.reporters, 1, 1u << 24, "N",
-		  "track at most this many reporters per worker (default 16384)"),
+		  "track at most this many reporters per worker, with and without MACs each "
+		  "(default 16384)"),
 	BASE_UINT("window", 0, &set.opts.loss.window, 64, 1u << 20, "N",
 		  "accept reports up to N sequence numbers late, a power of two (default 4096)"),
 	BASE_TIME("nack", 0, &set.opts.loss.nack_ns, 0, 0, "DURATION",
@@ -432,6 +443,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	code = translate(&set);
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
+	dta_steer_free(set.opts.steer);
 #if HAVE_XDP
 	dta_xdp_close(set.at);
 #endif

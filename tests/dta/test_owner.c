@@ -256,7 +256,7 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	memset(called, 'x', 158);
 	strcpy(called + 158, "\u00e9"); /* two bytes, of which there is room for one */
 	l = connect_to(socket_path());
-	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 1, "name", "t",
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 2, "name", "t",
 			 "output", "shm", "nonce", "00", "called", called));
 	m = next(l, &fd);
 	assert_string_equal(type_of(m), "welcome");
@@ -404,12 +404,12 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 {
 	static const char *const wrong[] = {
 		"{\"type\":\"rotated\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
 		"{\"type\":\"proof\",\"mac\":\"00\"}\n",
 	};
 	struct translator t;

@@ -9,14 +9,27 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A UDP payload and its sender. */
 struct dta_datagram {
 	const uint8_t *data;
 	uint32_t bytes;
-	uint16_t port;
-	struct in6_addr address; /* v4 mapped */
+	uint16_t port, to_port;
+	struct in6_addr address; /* of the sender; v4 mapped */
+	const uint8_t *to;	 /* that it was sent to: 4 bytes if the sender's is mapped, or 16 */
 };
+
+static inline struct in6_addr dta_datagram_to(const struct dta_datagram *d)
+{
+	struct in6_addr to = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	if (IN6_IS_ADDR_V4MAPPED(&d->address))
+		memcpy(to.s6_addr + 12, d->to, 4);
+	else
+		memcpy(&to, d->to, sizeof(to));
+	return to;
+}
 
 struct dta_input;
 

@@ -41,6 +41,7 @@ void dta_store_object_free(struct dta_store_object *o, bool unlink_file)
 	if (o->path && unlink_file)
 		unlink(o->path);
 	free(o->path);
+	free(o->head);
 	free(o);
 }
 

@@ -26,10 +26,9 @@ static size_t index_of(const struct dta_store_server *o, const struct dta_server
 static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
 		       uint32_t state)
 {
-	dta_store_epochs_set(at->view.map, &(struct dta_store_epochs){.epoch = epoch,
-								      .oldest = oldest,
-								      .since_ns = since,
-								      .state = state});
+	dta_store_object_epochs(
+		at, &(struct dta_store_epochs){
+			    .epoch = epoch, .oldest = oldest, .since_ns = since, .state = state});
 }
 
 static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
@@ -131,7 +130,11 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	}
 	s->objects = newest;
 	for (struct dta_store_object *at = newest; at; at = at->older) {
-		int err;
+		int err = dta_store_object_keep(at, o->wake);
+
+		if (err || !dta_store_epochs(&at->view, &at->epochs))
+			return base_fail(error, error_bytes, -EINVAL, "store '%s': %s", spec->name,
+					 err ? strerror(-err) : "epoch line damaged");
 
 		/* An existing file; a new object is collapsed already. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
@@ -341,6 +344,11 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		dta_store_object_free(at, true);
 		return -ENOMEM;
 	}
+	if (dta_store_object_keep(at, o->wake) || !dta_store_epochs(&at->view, &at->epochs)) {
+		snprintf(error, bytes, "store '%s': too many mappings", s->spec->name);
+		dta_store_server_object_free(o, at, true);
+		return -ENOMEM;
+	}
 	at->number = ++o->next_object;
 	set_epochs(s->objects, s->epoch, s->oldest, s->since_ns, SL_STATE_CLOSED);
 	pthread_rwlock_wrlock(&o->maps);
@@ -487,6 +495,9 @@ static int reload(struct dta_store_server *o, struct dta_stores_config *now, cha
 	SWAP(is->secret_bytes, now->secret_bytes);
 	SWAP(is->tenants, now->tenants);
 	SWAP(is->tenant_count, now->tenant_count);
+	for (struct dta_server_conn *c = o->conns; is->secret && c; c = c->next)
+		if (c->line && !c->local && !c->proved)
+			dta_store_server_disconnect(o, c, "a secret is needed now");
 	dta_store_server_notify_tenants(o);
 	return 0;
 }

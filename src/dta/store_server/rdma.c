@@ -133,7 +133,7 @@ void dta_store_server_rdma_close(struct dta_store_server *o)
 		remove_queue(o, o->queues->queue, "");
 }
 
-static void unregister(struct dta_store_server *o, struct dta_store_object *at)
+void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at)
 {
 	struct fabric_host_key key = {at->addr, at->rkey, at->mr};
 
@@ -148,7 +148,7 @@ static void unregister_all(struct dta_store_server *o)
 {
 	for (size_t i = 0; i < o->store_count; i++)
 		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
-			unregister(o, at);
+			dta_store_server_object_unregister(o, at);
 }
 
 static void device_lost(struct dta_store_server *o)
@@ -232,7 +232,8 @@ int dta_store_server_object_register(struct dta_store_server *o, struct dta_stor
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file)
 {
-	unregister(o, at);
+	dta_store_server_object_unregister(o, at);
+	dta_store_object_let_go(at);
 	dta_store_object_free(at, unlink_file);
 }
 

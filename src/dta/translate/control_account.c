@@ -35,17 +35,9 @@ struct control_account_field {
 #define O(name) FIELD(dta_output_stats, name)
 
 static const struct control_account_field
-	top[] = {T(packets),
-		 T(packets_taken),
-		 T(refused_tenant),
-		 T(refused_reporter),
-		 T(socket_drops),
-		 T(unread),
-		 T(slowed),
-		 T(reports),
-		 T(fresh),
-		 T(maybe_twice),
-		 {0}},
+	top[] = {T(packets),	  T(packets_taken),  T(refused_tenant), T(refused_reporter),
+		 T(socket_drops), T(handover_drops), T(unread),		T(slowed),
+		 T(reports),	  T(fresh),	     T(maybe_twice),	{0}},
 	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),  L(reordered),
 		  L(missing),  L(lost),	     L(recovered),  L(nacks), L(restarts),
 		  L(refused),  L(reporters), L(forgotten),  {0}},
@@ -127,6 +119,9 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
+	/* Untrusted text, which may be cut within a character: keep printable ASCII only. */
+	for (char *s = a->output.last_error; *s; s++)
+		*s = *s < ' ' || *s > '~' ? '?' : *s;
 }
 
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from)
