@@ -171,16 +171,18 @@ enum sl_entry_cell {
  * SL_SECTION_TENANTS: two plain lines per directory entry, which say what the kernel attests of the
  * publisher. They are stored before the entry becomes live, and do not change while it has its id.
  *
- * The instance in a header is the publisher's choice. That of the entry is the same if the publisher
- * is trusted; otherwise it is the first 8 bytes of SHA-256 over the tenant's key and the header's
- * instance, both little-endian, so that nobody can take an instance that another tenant uses.
+ * The instance in a header is the publisher's choice. That of the entry is the same if the
+ * publisher is trusted; otherwise it is the first 8 bytes of SHA-256 over the tenant's key and the
+ * header's instance, both little-endian, so that no tenant can take an instance that another
+ * uses.
  */
 #define SL_TENANT_SIZE	    128u
 #define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside of containers */
 #define SL_TENANT_CONTAINED 2u /* in a container, whether or not its id is attested */
 
-enum sl_tenant_cell { /* of the first line */
-	SL_TENANT_ID = 0,	  /* SL_ENTRY_ID: whom the lines are about */
+/* Cells of the first line. */
+enum sl_tenant_cell {
+	SL_TENANT_ID = 0,	  /* SL_ENTRY_ID of the entry described */
 	SL_TENANT_KEY = 1,	  /* of uid and container: equal for all regions of a tenant */
 	SL_TENANT_UID = 2,	  /* bits 0-31 uid, 32-63 SL_TENANT_ flags */
 	SL_TENANT_PID = 3,	  /* as the agent sees it; 0: it cannot */
@@ -188,11 +190,12 @@ enum sl_tenant_cell { /* of the first line */
 	SL_TENANT_CONTAINER1 = 5, /* big-endian; 0: none, or not attested */
 	SL_TENANT_POD0 = 6,	  /* UID of the Kubernetes pod, big-endian; 0: none */
 };
-enum sl_tenant_more_cell { /* of the second */
+
+/* Cells of the second. */
+enum sl_tenant_more_cell {
 	SL_TENANT_ID2 = 0,	/* SL_ENTRY_ID */
 	SL_TENANT_POD1 = 1,	/* the rest of the pod's UID */
-	SL_TENANT_INSTANCE = 2, /* in the region's header: proves that a READ reached the intended
-				 * memory */
+	SL_TENANT_INSTANCE = 2, /* in the region's header: proves that a READ reached its target */
 };
 
 enum sl_metric_kind {

@@ -17,14 +17,15 @@ struct agent;
 struct tcp_filter;
 
 struct agent_opts {
-	const char *socket;	    /* of publishers; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
+	const char *socket; /* of publishers; NULL: $SIDELIGHT_SOCKET or SL_SOCKET_DEFAULT */
 	const char *publish_socket; /* a second one, in another folder; NULL: none */
-	const char *consume_socket; /* of consumers; NULL: socket with SL_SOCKET_CONSUME behind it */
-	uint32_t socket_mode;	    /* permission bits of the sockets of publishers; 0: 0666 */
-	uint32_t consume_mode;	    /* 0: 0600, or with consumers 0666 */
-	const uint32_t *consumers;  /* uids besides root and the agent's own */
-	size_t consumer_count;	    /* that may SUBSCRIBE and ask for STATUS */
-	const char *host;	    /* the directory's label host; NULL: gethostname() */
+	const char
+		*consume_socket;   /* of consumers; NULL: socket with SL_SOCKET_CONSUME behind it */
+	uint32_t socket_mode;	   /* permission bits of the sockets of publishers; 0: 0666 */
+	uint32_t consume_mode;	   /* 0: 0600, or with consumers 0666 */
+	const uint32_t *consumers; /* uids besides root and the agent's own */
+	size_t consumer_count;	   /* that may SUBSCRIBE and ask for STATUS */
+	const char *host;	   /* the directory's label host; NULL: gethostname() */
 
 	uint64_t grace_ns;	      /* how long final values stay readable */
 	bool grace_zero;	      /* grace_ns 0 means 0; else 0: 30 s */

@@ -9,7 +9,8 @@
 struct agent;
 struct agent_tenant;
 
-/* Whether further descriptors may be taken from sockets of the tenant: its own wait to be closed. */
+/* Whether further descriptors may be taken from sockets of the tenant: its own wait to be closed.
+ */
 bool agent_closer_may_take(struct agent *a, const struct agent_tenant *t);
 /* Closes a descriptor that a client sent. */
 void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd);

@@ -562,7 +562,7 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 			 why);
 }
 
-/* Turns away whoever has more than its share. */
+/* Turns away a tenant that has more than its share. */
 static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 {
 	const struct agent_use conns = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);

@@ -16,7 +16,7 @@ enum agent_refusal {
 	REFUSED_PERMISSION,
 	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
 	REFUSED_SEALS,
-	REFUSED_SIZE, /* over --max-region-size, or sizes that differ */
+	REFUSED_SIZE,	/* over --max-region-size, or sizes that differ */
 	REFUSED_SPARSE, /* holes in memory that is to be registered */
 	REFUSED_HEADER,
 	REFUSED_INSTANCE, /* differs from the header, or is held by another connection */
@@ -63,7 +63,7 @@ struct agent_counter_info {
 	size_t offset; /* in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 34
+#define AGENT_COUNTERS 37
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

@@ -18,7 +18,7 @@ struct agent_directory {
 	void *map;
 	size_t size;
 	uint64_t instance;
-	uint64_t hot[8];      /* as it stands in the map */
+	uint64_t hot[8];	/* as it stands in the map */
 	uint64_t (*entry)[8];	/* in the map */
 	uint64_t (*tenant)[16]; /* the same */
 	struct fabric_host_key key;

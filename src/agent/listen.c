@@ -33,8 +33,8 @@ static int answers(const struct sockaddr_un *addr)
 
 /*
  * A lock that holds while the file is checked and bound, so that two agents that start at the same
- * time do not both find it stale. Anybody who may read the folder could lock that for ever; this
- * file only the agent's user can open. It is removed while it is locked: whoever gets the lock of a
+ * time do not both find it stale. Any user who may read the folder could lock that for ever; this
+ * file only the agent's user can open. It is removed while it is locked: a process that gets the lock of a
  * file that is no longer there takes another.
  */
 static int lock_beside(const char *path, char *name, size_t name_bytes, char *error, size_t bytes)
@@ -51,9 +51,10 @@ static int lock_beside(const char *path, char *name, size_t name_bytes, char *er
 		ours = S_ISREG(mine.st_mode) && mine.st_uid == geteuid() && !(mine.st_mode & 077);
 		if (!ours) {
 			close(fd);
-			return base_fail(error, bytes, -EPERM,
-					 "%s belongs to uid %u: remove it, or choose another --socket",
-					 name, (unsigned int)mine.st_uid);
+			return base_fail(
+				error, bytes, -EPERM,
+				"%s belongs to uid %u: remove it, or choose another --socket", name,
+				(unsigned int)mine.st_uid);
 		}
 		/* Another agent of this user holds it for a moment. */
 		if (!flock(fd, LOCK_EX) && !lstat(name, &there) && there.st_ino == mine.st_ino &&
@@ -61,8 +62,10 @@ static int lock_beside(const char *path, char *name, size_t name_bytes, char *er
 			return fd;
 		close(fd);
 	}
-	return base_fail(error, bytes, -errno, "cannot use the folder of %s: %s; choose another "
-			 "--socket", path, strerror(errno));
+	return base_fail(error, bytes, -errno,
+			 "cannot use the folder of %s: %s; choose another "
+			 "--socket",
+			 path, strerror(errno));
 }
 
 /* Makes room for the socket: removes that of a dead agent. 0 or -errno. */

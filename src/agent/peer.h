@@ -21,7 +21,8 @@ struct agent_peer {
 
 /* The process that connected. NULL: out of memory, or its credentials are not known. */
 struct agent_peer *agent_peer_new(struct agent *a, int socket);
-/* No process that could end: on whose behalf the agent publishes, or a test's. NULL: out of memory. */
+/* No process that could end: on whose behalf the agent publishes, or a test's. NULL: out of memory.
+ */
 struct agent_peer *agent_peer_as(struct agent *a, pid_t pid, const struct agent_tenant_id *id);
 /* The agent itself. NULL: out of memory. */
 struct agent_peer *agent_peer_self(struct agent *a);

@@ -125,7 +125,7 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 	agent_directory_set(a, r->slot, cells);
 }
 
-/* Before the entry: whoever sees the entry finds whose it is. */
+/* Before the entry: a reader that sees the entry finds its tenant. */
 static void publish_tenant(struct agent *a, const struct agent_region *r)
 {
 	const struct agent_tenant *t = r->peer->tenant;
@@ -196,12 +196,12 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
 				    "the descriptor is not a memfd: use memfd_create()");
 	if ((seals & need) != need)
+		return agent_refuse(why, REFUSED_SEALS, EPERM,
+				    "the memfd is not sealed: add F_SEAL_SHRINK and F_SEAL_GROW");
+	if (seals & F_SEAL_WRITE)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
-			"the memfd is not sealed: add F_SEAL_SHRINK and F_SEAL_GROW");
-	if (seals & F_SEAL_WRITE)
-		return agent_refuse(why, REFUSED_SEALS, EPERM,
-				    "the memfd is sealed against writing: its publisher writes to it");
+			"the memfd is sealed against writing: its publisher writes to it");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
@@ -414,11 +414,13 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
 	if (err && r->read_only && err != -ENODATA) {
-		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on. */
-		base_log_limited(BASE_WARN, AGENT_LOG,
-				 "no remote reading of id=%" PRIu64
-				 ", which was sealed for a local reader before the agent restarted: %s",
-				 r->id, strerror(-err));
+		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on.
+		 */
+		base_log_limited(
+			BASE_WARN, AGENT_LOG,
+			"no remote reading of id=%" PRIu64
+			", which was sealed for a local reader before the agent restarted: %s",
+			r->id, strerror(-err));
 	} else if (err == -ENODATA) {
 		agent_refuse(why, REFUSED_SPARSE, ENODATA,
 			     "the memfd has holes, which RDMA cannot leave out: allocate all of it "
@@ -469,7 +471,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		return -1;
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
-		agent_region_retire(a, r); /* thought dead, it lives: its own memory is the region */
+		agent_region_retire(a,
+				    r); /* thought dead, it lives: its own memory is the region */
 		r = NULL;
 	}
 	if (r) {
@@ -592,8 +595,8 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 }
 
 /*
- * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can be
- * repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
+ * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can
+ * be repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
  */
 static void copy_memory(struct agent *a, struct agent_region *r)
 {

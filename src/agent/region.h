@@ -12,13 +12,13 @@ struct agent_region {
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
-	bool unrepaired; /* marked dead while its process was alive */
+	bool unrepaired;  /* marked dead while its process was alive */
 	char stored[192]; /* the name of systemd's copy of the descriptor, "" if none */
-	int fd;		 /* read-only: what consumers get, after agent_region_protect() */
-	int rw_fd;	 /* to seal it by; -1: it is sealed */
-	void *map;	 /* read-write, unless: */
-	bool read_only;	 /* sealed before a restart of the agent */
-	bool copied;	 /* map and fd are of a repaired copy: the publisher has another memory */
+	int fd;		  /* read-only: what consumers get, after agent_region_protect() */
+	int rw_fd;	  /* to seal it by; -1: it is sealed */
+	void *map;	  /* read-write, unless: */
+	bool read_only;	  /* sealed before a restart of the agent */
+	bool copied;	  /* map and fd are of a repaired copy: the publisher has another memory */
 	dev_t dev;
 	ino_t ino;
 	uint64_t instance; /* of the directory; info->instance is the header's: tenant.h */

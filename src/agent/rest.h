@@ -27,7 +27,7 @@ struct agent_rest_reply {
 };
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes);
-void agent_rest_fini(struct agent *a); /* without the lock: waits for handlers */
+void agent_rest_fini(struct agent *a);	/* without the lock: waits for handlers */
 void agent_rest_count(struct agent *a); /* updates the counters of what src/http refused */
 
 /* Finds the route and fills the reply. Takes the lock itself. */

@@ -87,7 +87,8 @@ char *base_read_file(const char *path, size_t max, size_t *bytes);
 #define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
 struct base_fds {
 	unsigned int count;
-	/* MSG_TRUNC: the packet; MSG_CTRUNC: descriptors, for want of room in the process's table */
+	/* MSG_TRUNC: the packet; MSG_CTRUNC: descriptors, for want of room in the process's table
+	 */
 	int truncated;
 	int fd[BASE_FDS_MAX];
 };

@@ -109,7 +109,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	char process[16], *names;
 
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
-	/* Whom the host trusts says itself who it is. */
+	/* A tenant that the host trusts sets its identity itself. */
 	if (!collect_labels_export(labels, n, own, r->tenant->exempt ? 3 : 6, &names))
 		return -ENOMEM;
 	if (*hostname)

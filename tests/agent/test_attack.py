@@ -208,7 +208,7 @@ def last_values_are_repaired_after_a_restart():
 
 @case
 def restart_waits_for_no_stranger():
-    """flock() of the folder, by anybody who may read it, held a restarting agent for ever."""
+    """flock() of the folder, by any user who may read it, held a restarting agent for ever."""
     agent = Agent()
     agent.kill()
     os.chmod(agent.folder, 0o755)
@@ -241,7 +241,7 @@ def a_squatter_takes_no_instance():
             check(mine['trusted'] and mine['uid'] == 0 and mine['instance'] == r.instance, mine)
             check(not other['trusted'] and other['uid'] == STRANGER, other)
             check(other['instance'] == r.instance and other['key'] != mine['key'], other)
-        # After a restart the victim finds its own, whoever was faster.
+        # After a restart the victim finds its own, even if another was faster.
         agent.kill()
         with Agent(folder=agent.folder) as again:
             public(again)

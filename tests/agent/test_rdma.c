@@ -492,7 +492,8 @@ static void holes_are_not_registered(void **state)
 	fake_free(&g);
 }
 
-/* Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered. */
+/* Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered.
+ */
 static void memory_that_is_sealed_may_stay_local(void **state)
 {
 	struct fake f = fake_make(1, 1, SEALED | 0x0010 /* F_SEAL_FUTURE_WRITE */);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_tenant.c - whom the agent takes a process for, and what a tenant may take. */
+/* test_tenant.c - the tenant that the agent takes a process for, and what a tenant may take. */
 #include "fixture.h"
 
 #include "agent/tenant.h"
@@ -56,7 +56,7 @@ static void only_roots_cgroups_name_containers(void **state)
 		      "cri-containerd-" ID ".scope");
 	assert_memory_equal(id.container, id_bytes, 16);
 	assert_memory_equal(id.pod, id_bytes, 16);
-	/* A user's own cgroups, and those that anybody may make: contained, by nobody's word. */
+	/* A user's own cgroups, and those that any user may make, do not attest a container. */
 	id = of(root, "/users/docker-" ID ".scope");
 	assert_true(id.contained);
 	assert_memory_equal(id.container, none, 16);
@@ -90,7 +90,7 @@ static void subordinate_uids_count_as_their_owner(void **state)
 	snprintf(path, sizeof(path), "%s/subuid", test_folder);
 	f = fopen(path, "w");
 	assert_non_null(f);
-	fprintf(f, "1001:200000:65536\nroot:400000:65536\nnobody-knows:500000:10\n:::\nx:y:z\n7:8");
+	fprintf(f, "1001:200000:65536\nroot:400000:65536\nunknown:500000:10\n:::\nx:y:z\n7:8");
 	fclose(f);
 	assert_int_equal(agent_tenant_owner(path, 200000), 1001);
 	assert_int_equal(agent_tenant_owner(path, 265535), 1001);

@@ -171,7 +171,7 @@ class Consumer(Client):
         return next((e for e in self.entries(True) if e['instance'] == instance), None)
 
     def tenant(self, entry):
-        """Whom the kernel says an entry belongs to."""
+        """The tenant of an entry, as the kernel attests it."""
         _, at, _ = self.directory.sections()[18]
         one = self.directory.line(at + 128 * entry['slot'])
         two = self.directory.line(at + 128 * entry['slot'] + 64)

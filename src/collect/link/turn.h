@@ -21,7 +21,7 @@ struct collect_claim {
 };
 
 /*
- * Divides a budget of lines per round: max-min fair shares, but nobody gets less than the others
+ * Divides a budget of lines per round: max-min fair shares, but none gets less than the others
  * cost on average. Pure.
  */
 void collect_turns_divide(struct collect_claim *claim, uint32_t count, uint64_t budget);
