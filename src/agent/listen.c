@@ -34,8 +34,8 @@ static int answers(const struct sockaddr_un *addr)
 /*
  * A lock that holds while the file is checked and bound, so that two agents that start at the same
  * time do not both find it stale. Any user who may read the folder could lock that for ever; this
- * file only the agent's user can open. It is removed while it is locked: a process that gets the lock of a
- * file that is no longer there takes another.
+ * file only the agent's user can open. It is removed while it is locked: a process that gets the
+ * lock of a file that is no longer there takes another.
  */
 static int lock_beside(const char *path, char *name, size_t name_bytes, char *error, size_t bytes)
 {

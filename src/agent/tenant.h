@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tenant.h - the user or container of a process, as the kernel attests it, and what each tenant uses.
+ * tenant.h - the user or container of a process, as the kernel attests it, and what each tenant
+ * uses.
  *
  * A tenant is a user of the host, or a container of such a user. Subordinate uids count as their
  * owner. The id of a container is taken only from a cgroup whose parent belongs to root: a user who
