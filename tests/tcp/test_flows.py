@@ -321,6 +321,24 @@ def a_full_table_counts_what_it_refuses():
 
 
 @case
+def a_flow_that_leaves_between_two_looks_is_counted():
+    watch = Flows('--new', '--quarantine', '1ms', '-i', '1s')
+    for _ in range(20):
+        for end in pair():
+            end.close()
+
+    def all_counted():
+        watch.update()
+        ended = sum(f['closed'] for f in watch.seen.values())
+        return watch.table and watch.table['unseen'] and ended + watch.table['unseen'] == 3 * 20
+    wait_until(all_counted, lambda: f'{len(watch.seen)} seen, {watch.table}', watch.part)
+    _, table = watch.end()
+    said = [e for e in watch.part.err if 'left between two looks' in e]
+    if len(said) != 1 or f'{table["unseen"]} connections' not in said[0]:
+        fail(f'{table}: {said}')
+
+
+@case
 def no_permission_names_the_capability_that_is_missing():
     for verb in ('flows', 'probe'):
         p = subprocess.run([flows.EXE, 'tcp', verb], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

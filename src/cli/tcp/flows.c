@@ -51,7 +51,8 @@ struct cli_flows_view {
 	FILE *out;
 	struct cli_tcp_screen screen;
 	uint64_t then_ns, unsettled, missed, refused;
-	bool any, named; /* a flow was seen; CSV: the header was printed */
+	uint64_t ended, unseen; /* flows shown as closed; closed and replaced between two looks */
+	bool any, named;	/* a flow was seen; CSV: the header was printed */
 	struct tcp *tcp;
 	const struct base_command *cmd;
 };
@@ -80,6 +81,8 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 /* Open flows (--changed: with a new snapshot), and closed ones not yet shown as closed. */
 static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 {
+	const uint64_t ends = (hot->journal - hot->open) / 2, unsettled = v->unsettled;
+	uint64_t known;
 	size_t count = 0;
 
 	region_listeners_clear(&v->listeners);
@@ -100,7 +103,12 @@ static size_t look(struct cli_flows_view *v, const struct region_flows_hot *hot)
 		if (settings.changed && l->id == f.id && l->number == f.number)
 			continue;
 		since(&f, l, &v->rows[count++]);
+		v->ended += l->shown;
 	}
+	/* The journal has a line for each opening and each end, also of a flow that is gone. */
+	known = v->ended + v->unseen + v->unsettled - unsettled;
+	if (ends > known)
+		v->unseen += ends - known;
 	for (size_t i = 0; i < count; i++)
 		region_listeners_name(&v->listeners, &v->rows[i].flow);
 	return count;
@@ -110,12 +118,13 @@ static void hot_json(FILE *out, const struct cli_flows_view *v, const struct reg
 		     uint64_t time_ns)
 {
 	cli_json_print(out,
-		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "table",
+		       json_pack("{s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}}", "table",
 				 "time_ns", CLI_INT(time_ns), "open", CLI_INT(hot->open),
 				 "quarantined", CLI_INT(hot->quarantined), "refused",
 				 CLI_INT(hot->refused), "slots", CLI_INT(v->info.slots), "journal",
 				 CLI_INT(hot->journal), "rounds", CLI_INT(hot->round), "unsettled",
-				 CLI_INT(v->unsettled), "missed", CLI_INT(v->missed)),
+				 CLI_INT(v->unsettled), "missed", CLI_INT(v->missed), "unseen",
+				 CLI_INT(v->unseen)),
 		       JSON_COMPACT);
 }
 
@@ -182,6 +191,11 @@ static int watch(const struct base_command *self, struct tcp *tcp, FILE *out)
 	if (v.refused)
 		base_failure(self, "%" PRIu64 " connections found no room among %u: see --flows",
 			     v.refused, v.info.slots);
+	if (v.unseen)
+		base_failure(self,
+			     "%" PRIu64 " connections ended and left between two looks: see "
+			     "--quarantine",
+			     v.unseen);
 out:
 	region_listeners_free(&v.listeners);
 	free(v.rows);
