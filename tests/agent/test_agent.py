@@ -494,7 +494,7 @@ def consumers_find_their_socket():
         client.publish(r)
         out = subprocess.run([EXE, 'dump', '--socket', agent.socket], check=True,
                              capture_output=True, text=True).stdout
-        assert 'py' in out, out
+        assert f'{r.instance:016x}' in out, out
     assert not os.listdir(agent.folder), 'a socket is left behind'
 
 

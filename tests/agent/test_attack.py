@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-from support import http
 from support.attacker import STRANGER, Attacker, answers, lingering, nested, unread
 from support.process import Part, case, check, run_cases, skip, wait_until
 from support.protocol import (CLOSE, CLOSED, DEAD, LIVE, MAGIC, OPEN, PUBLISH, SHRINK_GROW, SUBSCRIBE, Client, Consumer, Refused,
@@ -33,7 +32,7 @@ def all_are_served(agent):
     c.open(id).close()
     c.close()
     agent.status()
-    http.get(f'http://{agent.rest}/health')
+    check(agent.ask('GET', '/health')[0] == 200)
 
 
 def shared_bytes(agent):

@@ -503,7 +503,7 @@ static void memory_that_is_sealed_may_stay_local(void **state)
 	up(&a, opts());
 	fail_after = 0;
 	admitted(&a, conn_up(&a), &f);
-	assert_int_equal(entry_of(&a, 0).addr, 0);
+	assert_int_equal(region_of(&a, 0).addr, 0);
 	assert_int_equal(a.n.registration_failures, 1);
 	fail_after = UINT32_MAX;
 	agent_fini(&a);
