@@ -28,7 +28,8 @@
 #include "agent/tcp.h"
 #include "agent/tenant.h"
 
-#define MS 1000000ull
+#define MS	   1000000ull
+#define EVENTS_MAX 512
 
 static void arm(struct agent *a)
 {
@@ -331,9 +332,9 @@ static void give_back(struct agent *a)
 
 int agent_run(struct agent *a, int stop_fd)
 {
-	struct epoll_event events[64];
+	struct epoll_event events[EVENTS_MAX];
 	bool stop = false;
-	uint64_t drain;
+	uint64_t drain, seen = 0;
 	int n = add(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
 	if (n)
@@ -342,9 +343,10 @@ int agent_run(struct agent *a, int stop_fd)
 		pthread_mutex_lock(&a->lock);
 		arm(a);
 		pthread_mutex_unlock(&a->lock);
-		n = epoll_wait(a->epoll_fd, events, 64, -1);
+		n = epoll_wait(a->epoll_fd, events, EVENTS_MAX, -1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		n = n < 0 ? 0 : n;
 		pthread_mutex_lock(&a->lock);
 		for (int i = 0; i < n; i++) {
 			struct agent_source *s = events[i].data.ptr;
@@ -382,6 +384,12 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_bury(a);
 		give_back(a);
 		agent_self_sync(a);
+		/* epoll reports what is ready in turn. */
+		seen += (uint64_t)n;
+		if (n < EVENTS_MAX || seen > a->conn_count) {
+			a->turn++;
+			seen = 0;
+		}
 		pthread_mutex_unlock(&a->lock);
 	}
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);

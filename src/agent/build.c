@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/build.h"
+#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "region/text.h"
@@ -40,17 +41,23 @@ void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 /*
  * A memfd is created with mode 0777, and opening /proc/PID/fd/N checks only the inode's mode, so a
  * consumer could reopen its read-only descriptor for writing. 0444 denies that to all but the owner
- * and root. fchmod() fails for another user's memfd unless the agent is root; then the publisher
- * must do it, as libsidelight does.
+ * and root, the seal to those as well. fchmod() fails for another user's memfd unless the agent is
+ * root; libsidelight does it itself. Both may wait for ever: memory.h.
  */
+int agent_seal(int fd)
+{
+	(void)!fchmod(fd, 0444);
+	return fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
+}
+
+/* O_NONBLOCK: does not wait until the owner gives up a lease of the file, F_SETLEASE. */
 int agent_reopen_read_only(int fd)
 {
 	char path[32];
 	int ro;
 
-	(void)!fchmod(fd, 0444);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	ro = open(path, O_RDONLY | O_CLOEXEC);
+	ro = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return ro < 0 ? -errno : ro;
 }
 

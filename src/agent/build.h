@@ -24,5 +24,7 @@ void agent_line_store(uint64_t *to,
 void agent_line_set(uint64_t *line, unsigned int cell,
 		    uint64_t v);    /* one cell; others may add to the line */
 int agent_reopen_read_only(int fd); /* a descriptor or -errno */
+/* Against writing but by the mappings that exist, and against other seals. 0 or -errno. */
+int agent_seal(int fd);
 
 #endif

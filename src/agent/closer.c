@@ -8,7 +8,8 @@
  * setsockopt() waits for a lock that the sender can hold. Only small memory files, which no other
  * party serves, are closed by the loop.
  *
- * All others are closed by threads. Each tenant has a lane, which one thread serves at a time, so
+ * All others are closed by threads, which also seal memory (memory.h says what that waits for).
+ * Each tenant has a lane, which one thread serves at a time, so
  * that a call that hangs holds up descriptors of the same tenant alone. A tenant whose
  * lane holds more than its share is not read from until it drains.
  */
@@ -23,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/build.h"
 #include "agent/closer.h"
 #include "agent/internal.h"
 #include "agent/tenant.h"
@@ -31,11 +33,11 @@
 #define THREADS_MAX 64u
 #define STACK_BYTES (128u * 1024)
 #define DRAIN_MAX   4096       /* packets; the kernel bounds a queue by bytes */
-#define INLINE_MAX  (1u << 26) /* freeing more memory takes longer than a connection may wait */
+#define INLINE_MAX  (1u << 20) /* to free more memory takes longer than others may wait */
 
 struct closer_job {
 	int fd;
-	bool drain; /* a connection */
+	enum closer_kind { CLOSER_SENT, CLOSER_CONNECTION, CLOSER_SEAL } kind;
 };
 
 struct closer_lane {
@@ -141,8 +143,10 @@ static void *work(void *arg)
 		job = l->jobs[--l->count];
 		l->busy = true;
 		pthread_mutex_unlock(&c->lock);
-		if (job.drain)
+		if (job.kind == CLOSER_CONNECTION)
 			drain(job.fd);
+		else if (job.kind == CLOSER_SEAL)
+			agent_seal(job.fd); /* F_GET_SEALS tells what came of it */
 		close_sent(job.fd);
 		pthread_mutex_lock(&c->lock);
 		l->busy = false;
@@ -272,7 +276,17 @@ void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd)
 	if (fcntl(fd, F_GET_SEALS) >= 0 && !fstat(fd, &st) && st.st_blocks <= INLINE_MAX / 512)
 		close(fd);
 	else
-		put(a, t, (struct closer_job){.fd = fd});
+		agent_closer_later(a, t, fd);
+}
+
+void agent_closer_later(struct agent *a, const struct agent_tenant *t, int fd)
+{
+	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SENT});
+}
+
+void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd)
+{
+	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SEAL});
 }
 
 void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock)
@@ -280,7 +294,7 @@ void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int soc
 	if (a->epoll_fd >= 0)
 		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sock, NULL);
 	shutdown(sock, SHUT_RDWR);
-	put(a, t, (struct closer_job){.fd = sock, .drain = true});
+	put(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
 }
 
 uint64_t agent_closer_waiting(const struct agent *a)

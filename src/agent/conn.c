@@ -28,6 +28,7 @@
 #define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
 #define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
 #define REFUSALS_PER_CONN 32
+#define TURN_NS		  1000000u /* of the loop, that a tenant's connections get per turn */
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -253,7 +254,8 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
-	} else if (cause != REFUSED_ABSENT && ++c->refusals >= REFUSALS_PER_CONN) {
+	} else if (c->role != ROLE_CONSUMER && ++c->refusals >= REFUSALS_PER_CONN) {
+		/* A consumer is refused what publishers spoil. */
 		a->n.dropped[DROP_REFUSED]++;
 		c->hang_up = true;
 	}
@@ -316,6 +318,7 @@ static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
 	struct sl_msg_welcome w = {.agent_instance = a->dir.instance, .size = a->dir.size};
 
 	a->n.subscribed++;
+	agent_region_protect_all(a);
 	reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
 }
 
@@ -324,6 +327,7 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 {
 	struct agent_region *r = agent_region_by_id(a, say->id);
 	struct sl_msg_region is;
+	int err;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
 		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
@@ -332,10 +336,14 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
 		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
-	} else if (agent_region_protect(r)) {
+	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
+		refuse(a, c, serial, REFUSED_SEALS, EAGAIN,
+		       "region %llu is not yet sealed against its readers: try again",
+		       (unsigned long long)say->id);
+	} else if (err) {
 		refuse(a, c, serial, REFUSED_SEALS, EPERM,
 		       "region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
-		       (unsigned long long)say->id, strerror(errno));
+		       (unsigned long long)say->id, strerror(-err));
 	} else {
 		is = (struct sl_msg_region){
 			.id = r->id, .instance = r->instance, .size = r->info->size};
@@ -497,33 +505,48 @@ static int receive(struct agent *a, struct agent_conn *c)
 	a->n.extra_fds += extra;
 	/* An empty packet looks like the end of the stream. */
 	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
-		agent_closer_close(a, t, fds.fd[i]);
+		agent_closer_later(a, t, fds.fd[i]);
 	if (n == 0)
 		return -1;
 	agent_conn_packet(a, c, data, (size_t)n, fds.count ? fds.fd[0] : -1, extra);
 	return 1;
 }
 
-static void receive_most(struct agent *a, struct agent_conn *c, int packets)
+/* At least one packet, then until the tenant's time of this turn is up. */
+static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
+	struct agent_tenant *t = c->peer->tenant; /* may end with the connection */
+	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 
-	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused)
+	t->refs++;
+	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused &&
+	       (now == start || spent + (now - start) < most_ns)) {
 		got = receive(a, c);
+		now = base_now_ns();
+	}
 	if (got < 0 && !c->gone)
 		agent_conn_close(a, c);
+	t->turn = a->turn;
+	t->spent_ns = spent + (now - start);
+	agent_tenant_put(t);
 }
 
 void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
 	/* The bound ends a flood: a client can refill its socket while it is read. */
-	receive_most(a, c, 1024);
+	receive_most(a, c, 1024, UINT64_MAX);
 }
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
+	const struct agent_tenant *t;
+
 	if (c->gone)
 		return;
+	t = c->peer->tenant;
+	if (t->turn == a->turn && t->spent_ns >= TURN_NS)
+		return; /* it stays ready, and comes again in the next turn */
 	if (c->out_count) {
 		flush(a, c);
 		/* The peer takes no more answers. */
@@ -534,7 +557,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 	}
 	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR))
 		agent_conn_close(a, c);
-	receive_most(a, c, PACKETS_PER_EVENT);
+	receive_most(a, c, PACKETS_PER_EVENT, TURN_NS);
 }
 
 void agent_conn_resume(struct agent *a)

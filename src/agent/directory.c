@@ -18,7 +18,6 @@
 
 #include "agent/build.h"
 #include "agent/directory.h"
-#include "agent/memory.h"
 #include "agent/region.h"
 
 int agent_directory_init(struct agent *a, char *error, size_t bytes)
@@ -60,8 +59,8 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	fault = region_info_parse(d->map, d->size, &info);
 	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
 	/* Mapped above; no consumer can map it writable, even if it is root in a container. */
-	if (d->fd >= 0 && fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL)) {
-		err = -errno;
+	err = d->fd >= 0 ? agent_seal(fd) : 0;
+	if (err) {
 		close(d->fd);
 		d->fd = err;
 	}

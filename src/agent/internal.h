@@ -83,6 +83,7 @@ struct agent {
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
 	uint64_t fd_max; /* descriptors for connections and regions */
+	uint64_t turn;	 /* of the loop: every connection that is ready was seen once */
 	LIST_HEAD(, agent_tenant) tenants[64];
 	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
 	unsigned long cgroup_number;

@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "agent/build.h"
+#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/directory.h"
 #include "agent/memory.h"
@@ -167,15 +168,40 @@ static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 		agent_line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
 }
 
-int agent_region_protect(struct agent_region *r)
+int agent_region_protect(struct agent *a, struct agent_region *r)
 {
-	if (r->rw_fd < 0)
+	int seals, err;
+
+	if (r->rw_fd < 0 && !r->sealing)
 		return 0;
-	if (fcntl(r->rw_fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL))
-		return -errno;
-	close(r->rw_fd);
-	r->rw_fd = -1;
-	return 0;
+	seals = fcntl(r->fd, F_GET_SEALS);
+	if (seals < 0 || (seals & (F_SEAL_SEAL | AGENT_SEAL_FUTURE_WRITE)) == F_SEAL_SEAL)
+		return -EPERM;
+	if (seals & AGENT_SEAL_FUTURE_WRITE && seals & F_SEAL_SEAL) {
+		if (r->rw_fd >= 0)
+			close(r->rw_fd);
+		r->rw_fd = -1;
+		r->sealing = false;
+		return 0;
+	}
+	if (r->sealing)
+		return -EAGAIN;
+	if (!r->peer->tenant->trusted && !r->copied && a->epoll_fd >= 0) {
+		agent_closer_seal(a, r->peer->tenant, r->rw_fd);
+		r->rw_fd = -1;
+		r->sealing = true;
+		return -EAGAIN;
+	}
+	err = agent_seal(r->rw_fd);
+	return err ?: agent_region_protect(a, r);
+}
+
+void agent_region_protect_all(struct agent *a)
+{
+	for (uint32_t i = 0; i < a->slot_count; i++)
+		if (a->slots[i] && !a->slots[i]->kernel &&
+		    a->slots[i]->state != SL_STATE_RETIRED)
+			agent_region_protect(a, a->slots[i]);
 }
 
 /* ---- admission ---- */
@@ -291,30 +317,51 @@ static int check_share(const struct agent *a, const struct agent_tenant *t,
 			    want, u.limit, is[resource].raise);
 }
 
-/* Retires the region longest in grace if it takes the room. */
+/*
+ * The region that is retired early so that there is room: the longest in grace of the tenant's own.
+ * For a first claim, when there is no room at all, that of a tenant that has more; one at a time.
+ */
+static struct agent_region *evictable(struct agent *a, const struct agent_tenant *tenant,
+				      uint64_t size, bool full)
+{
+	bool first = full && !tenant->regions && !a->state_count[SL_STATE_RETIRED] &&
+		     size <= a->o.max_memory / 64;
+	struct agent_timer *t;
+
+	TAILQ_FOREACH(t, &a->timers[TIMER_GRACE].head, link)
+	{
+		struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
+		const struct agent_tenant *whose = r->peer->tenant;
+
+		if ((tenant->trusted && full) || whose == tenant || (first && whose->regions > 1))
+			return r;
+	}
+	return NULL;
+}
+
 static int check_room(struct agent *a, uint64_t size, const struct agent_tenant *tenant, bool own,
 		      struct agent_refused *why)
 {
 	bool slots = a->region_count - a->own_count >= a->o.max_regions;
+	bool full = slots || a->memory + size > a->o.max_memory;
 	uint32_t most = a->o.max_regions_per_uid;
-	struct agent_timer *t;
+	struct agent_region *r;
 
 	if (!own && most && tenant->regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u regions already (--max-regions-per-uid)",
 				    (int)tenant->id.uid, tenant->regions);
-	if (!slots && a->memory + size <= a->o.max_memory)
-		return check_share(a, tenant, RESOURCE_REGIONS, 1, why) ||
-				       check_share(a, tenant, RESOURCE_MEMORY, size, why) ||
-				       check_share(a, tenant, RESOURCE_DESCRIPTORS,
-						   AGENT_FDS_REGION, why)
-			       ? -1
-			       : 0;
-	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
-	if (t) {
+	if (!full && !check_share(a, tenant, RESOURCE_REGIONS, 1, why) &&
+	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
+	    !check_share(a, tenant, RESOURCE_DESCRIPTORS, AGENT_FDS_REGION, why))
+		return 0;
+	r = evictable(a, tenant, size, full);
+	if (r) {
 		a->n.evicted++;
-		agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
+		agent_region_retire(a, r);
 	}
+	if (!full)
+		return -1;
 	if (slots)
 		return agent_refuse(
 			why, REFUSED_REGIONS, ENOSPC,
@@ -513,6 +560,8 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		conn->regions++;
 		agent_store_add(a, r, fd);
 	}
+	if (a->consumer_conns) /* it will ask for it */
+		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
 		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
@@ -726,7 +775,9 @@ void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
 void agent_region_free(struct agent *a, struct agent_region *r)
 {
 	const uint64_t nothing[7] = {0};
+	struct agent_tenant *tenant = r->peer->tenant;
 
+	tenant->refs++;
 	agent_timer_stop(&r->timer);
 	agent_timer_stop(&r->settle);
 	leave_conn(r);
@@ -752,7 +803,12 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 		agent_proxy_free(a, r);
 	agent_rdma_remove(a, r);
 	agent_rdma_unmap(a, r->map, r->info->size);
-	close_memory(r);
+	/* The last descriptor frees the memory, which takes time. */
+	if (r->rw_fd >= 0)
+		close(r->rw_fd);
+	if (r->fd >= 0)
+		agent_closer_close(a, tenant, r->fd);
+	agent_tenant_put(tenant);
 	free(r->info);
 	free(r);
 }

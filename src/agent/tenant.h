@@ -27,6 +27,7 @@ struct agent_tenant {
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes; /* of its regions */
+	uint64_t turn, spent_ns; /* of the loop, in this turn */
 	LIST_ENTRY(agent_tenant) link;
 };
 

@@ -10,10 +10,12 @@
  * read: bpf_array.h.
  *
  * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could spend
- * a reader's memory by a region of holes. So a READ loads from pages that are known to hold data,
- * and takes the others for zeros. Once its publisher cannot write it any more by other descriptors
- * (F_SEAL_FUTURE_WRITE), it cannot punch holes either, and a page that holds data holds it for
- * ever. Other memory is read by pread(2), which allocates nothing.
+ * a reader's memory by a region of holes. So a READ loads from pages that are known to hold data.
+ * Once its publisher cannot write it any more by other descriptors (F_SEAL_FUTURE_WRITE), it cannot
+ * punch holes either, and a page in which something else than zeros was found holds it for ever.
+ * Other pages, and other memory, are read by pread(2), which allocates nothing. Not lseek(2): to
+ * search for data it waits for the inode's lock, which the publisher can hold for as long as it
+ * likes, by a write() from memory whose page fault it serves itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -186,43 +188,6 @@ static bool is_known(const struct mapping *m, uint64_t page)
 	return m->known[page / 64] >> page % 64 & 1;
 }
 
-/*
- * Finds the pages that hold data from offset on: up to *end they all do, or, if it returns false,
- * none did. The kernel counts a page as data once it was written.
- */
-static bool find_data(struct mapping *m, uint64_t offset, uint64_t *end)
-{
-	off_t data = lseek(m->fd, (off_t)offset, SEEK_DATA), hole;
-
-	if (data < 0 || (uint64_t)data > offset) {
-		*end = data < 0 ? m->bytes : BASE_MIN((uint64_t)data, m->bytes);
-		return false;
-	}
-	hole = lseek(m->fd, data, SEEK_HOLE);
-	*end = hole <= data ? m->bytes : BASE_MIN((uint64_t)hole, m->bytes);
-	for (uint64_t p = offset >> PAGE_SHIFT; p << PAGE_SHIFT < *end; p++)
-		m->known[p / 64] |= 1ull << p % 64;
-	return true;
-}
-
-/* Some pages of it were not known to hold data. */
-static void copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
-{
-	while (length) {
-		uint64_t page = offset >> PAGE_SHIFT, end = (page + 1) << PAGE_SHIFT;
-		bool data = is_known(m, page) || find_data(m, page << PAGE_SHIFT, &end);
-		uint32_t n = (uint32_t)BASE_MIN((uint64_t)length, end - offset);
-
-		if (data)
-			copy_from(m, offset, n, to);
-		else
-			memset(to, 0, n);
-		offset += n;
-		to += n;
-		length -= n;
-	}
-}
-
 static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
 {
 	while (length) {
@@ -235,6 +200,49 @@ static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t lengt
 		offset += (uint64_t)n;
 		to += n;
 		length -= (uint32_t)n;
+	}
+	return 0;
+}
+
+/* What was read from here by a call: pages of it that hold data may be loaded from. */
+static void learn(struct mapping *m, uint64_t offset, uint32_t length, const uint8_t *got)
+{
+	while (length) {
+		uint64_t page = offset >> PAGE_SHIFT;
+		uint32_t n = (uint32_t)BASE_MIN((uint64_t)length,
+						((page + 1) << PAGE_SHIFT) - offset);
+
+		if (*got || memcmp(got, got + 1, n - 1) != 0)
+			m->known[page / 64] |= 1ull << page % 64;
+		offset += n;
+		got += n;
+		length -= n;
+	}
+}
+
+/* Some pages of it are not known to hold data. */
+static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+{
+	while (length) {
+		uint64_t page = offset >> PAGE_SHIFT, next = page + 1, end = offset + length;
+		bool known = is_known(m, page);
+		uint32_t n;
+		int err = 0;
+
+		while (next << PAGE_SHIFT < end && is_known(m, next) == known)
+			next++;
+		n = (uint32_t)(BASE_MIN(next << PAGE_SHIFT, end) - offset);
+		if (known)
+			copy_from(m, offset, n, to);
+		else
+			err = read_by_call(m, offset, n, to);
+		if (err)
+			return err;
+		if (!known)
+			learn(m, offset, n, to);
+		offset += n;
+		to += n;
+		length -= n;
 	}
 	return 0;
 }
@@ -252,7 +260,7 @@ static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
 	if (page > last)
 		copy_from(m, offset, length, to);
 	else
-		copy_slowly(m, offset, length, to);
+		return copy_slowly(m, offset, length, to);
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's socket and region format 1 in Python, written from the manual pages alone."""
+import errno
 import fcntl
 import mmap
 import os
@@ -182,7 +183,13 @@ class Consumer(Client):
                 'pod': one[6].to_bytes(8, 'big') + two[1].to_bytes(8, 'big'), 'instance': two[2]}
 
     def open(self, id):
-        kind, payload, fd = self.ask(OPEN, struct.pack('<Q', id))
+        def ask():
+            try:
+                return self.ask(OPEN, struct.pack('<Q', id))
+            except Refused as e:
+                if e.error != errno.EAGAIN:  # a thread of the agent seals it
+                    raise
+        kind, payload, fd = wait_until(ask, every=0.001)
         assert kind == REGION
         _, instance, size = struct.unpack('<QQQ', payload)
         view = View(fd, size)
