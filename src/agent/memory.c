@@ -10,7 +10,7 @@
 
 #include "base/base.h"
 
-#define PAGE	  4096u /* a hole is no smaller than this on any machine */
+#define PAGE	   4096u /* a hole is no smaller than this on any machine */
 #define STEP_PAGES 4u
 
 static bool zeros(const uint8_t *p, size_t n)

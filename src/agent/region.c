@@ -199,8 +199,7 @@ int agent_region_protect(struct agent *a, struct agent_region *r)
 void agent_region_protect_all(struct agent *a)
 {
 	for (uint32_t i = 0; i < a->slot_count; i++)
-		if (a->slots[i] && !a->slots[i]->kernel &&
-		    a->slots[i]->state != SL_STATE_RETIRED)
+		if (a->slots[i] && !a->slots[i]->kernel && a->slots[i]->state != SL_STATE_RETIRED)
 			agent_region_protect(a, a->slots[i]);
 }
 

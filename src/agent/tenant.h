@@ -26,7 +26,7 @@ struct agent_tenant {
 	bool trusted; /* root or the agent's user, outside of containers */
 	unsigned int refs;
 	uint32_t regions, conns;
-	uint64_t bytes; /* of its regions */
+	uint64_t bytes;		 /* of its regions */
 	uint64_t turn, spent_ns; /* of the loop, in this turn */
 	LIST_ENTRY(agent_tenant) link;
 };

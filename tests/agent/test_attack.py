@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What an unprivileged user of the host does to the agent: test_attack.py SIDELIGHT COUNTER CASE"""
+import errno
 import fcntl
+import json
 import mmap
 import os
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import time
 
-from support.attacker import STRANGER, Attacker, answers, lingering, nested, unread
+from support.attacker import STRANGER, Attacker, answers, endless_page, hold_lock, lingering, nested, unread
 from support.process import Part, case, check, run_cases, skip, wait_until
 from support.protocol import (CLOSE, CLOSED, DEAD, LIVE, MAGIC, OPEN, PUBLISH, SHRINK_GROW, SUBSCRIBE, Client, Consumer, Refused,
                               Region, consume, total)
@@ -313,6 +316,84 @@ def holes_cost_the_agent_no_memory():
         after = shared_bytes(agent)
         print(f'{before >> 10} kB, {after >> 10} kB')
         check(after - before < 8 << 20, before, after)
+
+
+def refused_open(consumer, id):
+    try:
+        consumer.ask(OPEN, struct.pack('<Q', id))
+    except Refused as e:
+        return e.error
+    raise AssertionError(f'region {id} is handed out')
+
+
+@case
+def a_held_lock_delays_nobody():
+    """A publisher holds its memory's lock for ever, before it publishes, afterwards and at CLOSE."""
+    pages = []
+    with Agent('--grace', '60s', rest=True) as agent:
+        public(agent)
+
+        def attack():
+            ids = []
+            for when in ('before', 'after', 'close'):
+                r, s = Region(), Client(agent.socket)
+                held.extend((r, s))
+                if when == 'before':
+                    hold_lock(r.fd, pages.pop())
+                ids.append(s.publish(r)[0])
+                if when != 'before':
+                    hold_lock(r.fd, pages.pop())
+                if when == 'close':
+                    s.send(CLOSE, struct.pack('<Q', r.instance))
+            return json.dumps(ids)
+
+        if not endless_page():
+            skip('needs root, or vm.unprivileged_userfaultfd=1')
+        with Attacker(attack, first=lambda: pages.extend(endless_page() for _ in range(3))) as one:
+            ids, c = json.loads(one.said), Consumer(agent.socket)
+            wait_until(lambda: [e for e in c.entries() if e['state'] == CLOSED], agent)
+            for id in ids:
+                check(refused_open(c, id) == errno.EAGAIN, id)
+            all_are_served(agent)
+        for id in ids:  # the locks ended with their holder
+            c.open(id).close()
+
+
+@case
+def a_lease_delays_nobody():
+    """open() of a file with a lease waits 45 s for its holder, each time."""
+    def attack(agent):
+        signal.signal(signal.SIGIO, signal.SIG_IGN)  # what asks for it
+        for _ in range(3):
+            r = Region()
+            os.fchmod(r.fd, 0o755)
+            lease = os.open(f'/proc/self/fd/{r.fd}', os.O_RDWR)
+            held.extend((r, lease))
+            fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            send(connection(agent.socket), struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1, r.instance, r.size),
+                 [os.dup(lease)])
+    attacked(attack)
+
+
+@case
+def spoiled_regions_cost_a_consumer_nothing():
+    """Regions that cannot be handed out are no fault of who asks for them."""
+    with Agent() as agent:
+        public(agent)
+
+        def attack():
+            s = Client(agent.socket)
+            held.append(s)
+            for _ in range(40):
+                held.append(Region(seals=SHRINK_GROW | 1))
+                id, _ = s.publish(held[-1])
+            return id
+        with Attacker(attack) as one:
+            c, r = Consumer(agent.socket), Region()
+            id, _ = Client(agent.socket).publish(r)
+            for e in c.entries():
+                check(e['id'] == id or refused_open(c, e['id']) == errno.EPERM, e)
+            check(len(c.entries()) > 40 and c.open(id).map, one.said)
 
 
 run_cases(only=sys.argv[3:])

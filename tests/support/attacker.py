@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An attacker: a process of another user, which does its worst and stays until the test ends it."""
+import ctypes
 import fcntl
+import mmap
 import os
+import platform
 import signal
 import socket
 import struct
 import sys
+import threading
 import time
 import traceback
 
@@ -14,12 +18,17 @@ from support.protocol import MAGIC, PUBLISH, Region
 
 STRANGER = 65534
 SIOCOUTQ = 0x5411
+USERFAULTFD = {'x86_64': 323, 'aarch64': 282}
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Attacker:
-    """Runs attack() as another user; its truthy result is .said. Its descriptors stay open until stop()."""
+    """
+    Runs attack() as another user; its truthy result is .said. Its descriptors stay open until stop().
+    first(): what is done before, as root, in the same process.
+    """
 
-    def __init__(self, attack, uid=STRANGER):
+    def __init__(self, attack, uid=STRANGER, first=None):
         if os.geteuid():
             skip('needs root to become another user')
         told, tells = os.pipe()
@@ -28,6 +37,8 @@ class Attacker:
             os.close(told)
             signal.alarm(300)  # should the test be killed
             try:
+                if first:
+                    first()
                 os.setgroups([])
                 os.setresgid(uid, uid, uid)
                 os.setresuid(uid, uid, uid)
@@ -115,3 +126,29 @@ def answers(s):
             pass
     except (TimeoutError, ConnectionResetError):
         pass
+
+
+def endless_page():
+    """
+    Memory whose page fault nobody serves. A user's own FUSE file is the same, and needs no right;
+    this needs root where vm.unprivileged_userfaultfd is 0.
+    """
+    u = _libc.syscall(USERFAULTFD.get(platform.machine(), -1), os.O_CLOEXEC)
+    if u < 0:
+        return None
+    page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    fcntl.ioctl(u, 0xc018aa3f, struct.pack('<QQQ', 0xaa, 0, 0))
+    fcntl.ioctl(u, 0xc020aa00, struct.pack('<QQQQ', at, 4096, 1, 0))
+    return u, page, at
+
+
+def hold_lock(fd, endless):
+    """Holds the lock of a file's inode, by a write() that does not end, while this process lives."""
+    args = fd, ctypes.c_void_p(endless[2]), ctypes.c_size_t(8), ctypes.c_long(0)
+    threading.Thread(target=lambda: _libc.pwrite(*args), daemon=True).start()
+    while True:  # until it waits in the kernel
+        time.sleep(0.05)
+        with open(f'/proc/self/task/{max(map(int, os.listdir("/proc/self/task")))}/stat') as f:
+            if f.read().rpartition(')')[2].split()[0] in 'DS':
+                return

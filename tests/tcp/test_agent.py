@@ -16,6 +16,7 @@ from support.flows import (children, differences, held, libc, name_of, needs_bpf
                            without_capabilities)
 from support.http import request_at
 from support.process import Part, case, fail, run_cases, wait_until, workdir
+from support.protocol import consume
 
 EXE = sys.argv[1]
 MAGIC = 0x314d4c53  # "SLM1"
@@ -170,7 +171,7 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
 def hand_over(path, number):
     """The descriptor of a region, as a consumer is given it."""
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(path)
+    s.connect(consume(path))
     for kind, body in ((16, b''), (18, struct.pack('<Q', number))):
         s.send(struct.pack('<IHHII', MAGIC, kind, 0, len(body), 1) + body)
         _, fds, _, _ = socket.recv_fds(s, 4096, 1)
