@@ -314,6 +314,9 @@ static int run(struct collect_settings *s)
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
+	if (code == BASE_EXIT_OK && !s->secret && any_over_rdma(&s->agents))
+		base_logf(BASE_WARN, "collect",
+			  "agents over RDMA are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
 		code = confine(s);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
@@ -432,9 +435,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
 	if (code)
 		return code;
-	if (!set.secret && any_over_rdma(&set.agents))
-		base_logf(BASE_WARN, "collect",
-			  "agents over RDMA are not authenticated: give --rdma-secret");
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;

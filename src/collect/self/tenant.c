@@ -12,7 +12,7 @@
 static const struct collect_tenant *tenant_at(struct collect_self *s, struct export_series *out)
 {
 	const struct collect_tenant *t, *before;
-	struct region_text_label labels[5];
+	struct region_text_label labels[6];
 	uint32_t n = 0;
 	char key[20];
 
@@ -27,6 +27,7 @@ static const struct collect_tenant *tenant_at(struct collect_self *s, struct exp
 	t = s->x->region[s->tenant++]->tenant;
 	snprintf(key, sizeof(key), "%016llx", (unsigned long long)t->who.key);
 	labels[n++] = (struct region_text_label){"host", collect_host_name(t->host)};
+	labels[n++] = (struct region_text_label){"target", t->host->target};
 	labels[n++] = (struct region_text_label){"tenant", key};
 	labels[n++] = (struct region_text_label){"uid", t->uid};
 	if (*t->container)
