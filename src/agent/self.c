@@ -4,6 +4,7 @@
  * Events are counted in struct agent_counters, and carried over at the end of each batch.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,12 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header)) {
 		err = base_fail(error, bytes, -errno, "cannot publish own metrics: %s",
 				strerror(errno));
+		goto err;
+	}
+	/* Like any publisher's, it is registered for RDMA only without holes. */
+	err = -posix_fallocate(fd, 0, (off_t)header.size);
+	if (err) {
+		base_fail(error, bytes, err, "cannot allocate own metrics: %s", strerror(-err));
 		goto err;
 	}
 	say.instance = header.instance;

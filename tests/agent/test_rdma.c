@@ -6,6 +6,7 @@
  */
 #include "fixture.h"
 #include "agent/rdma.h"
+#include "agent/self.h"
 
 /* ---- a device ---- */
 
@@ -492,6 +493,20 @@ static void holes_are_not_registered(void **state)
 	fake_free(&g);
 }
 
+/* libsidelight leaves holes until an agent asks for none. */
+static void own_metrics_are_registered(void **state)
+{
+	char error[256];
+	struct agent a;
+
+	(void)state;
+	up(&a, opts());
+	if (agent_self_init(&a, error, sizeof(error)))
+		fail_msg("%s", error);
+	assert_int_equal(agent_rdma_mr_count(&a), 1);
+	agent_fini(&a);
+}
+
 /* Sealed for a local reader before the agent restarted; before Linux 6.2 it cannot be registered.
  */
 static void memory_that_is_sealed_may_stay_local(void **state)
@@ -534,6 +549,7 @@ int main(void)
 		cmocka_unit_test(regions_outlive_their_device),
 		cmocka_unit_test(a_region_that_cannot_be_registered_is_refused),
 		cmocka_unit_test(holes_are_not_registered),
+		cmocka_unit_test(own_metrics_are_registered),
 		cmocka_unit_test(memory_that_is_sealed_may_stay_local),
 		cmocka_unit_test(no_such_device_is_one_clear_line),
 	};

@@ -2,7 +2,8 @@
 """Attacks on reports, stores and the control channel. Each was carried out on an earlier version, which it broke."""
 import array
 import ctypes
-import fcntl
+import hmac
+import itertools
 import json
 import mmap
 import os
@@ -11,7 +12,7 @@ import struct
 import sys
 import threading
 
-from support.http import get
+from support.http import get, request
 from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.store_server import Store, StoreServer
 
@@ -217,7 +218,80 @@ def strangers_refuse_no_known_reporter():
     server.close()
 
 
+@case
+def a_key_is_of_one_tenant():
+    """Neither another tenant's key nor none, nor an earlier format, nor a store of another tenant."""
+    keys = put('key7', KEY), put('key8', OTHER)
+    mine, theirs = appends(2, 7), appends(2, 8)
+    server = Server('s', [mine, theirs, appends(3, 8)], {7: KEY, 8: OTHER})
+    s = udp()
+    stolen = recorded(s, '--tenant', '7', '--reporter', '5', '--key-file', keys[1], 'append', '1', 'u64:9')
+    honest = recorded(s, '--tenant', '7', '--reporter', '6', '--key-file', keys[0], 'append', '1', 'u64:1')
+    elsewhere = recorded(s, '--tenant', '7', '--reporter', '7', '--key-file', keys[0], '--store', '3', 'append', '1', 'u64:2')
+    address = s.getsockname()
+    s.close()
+    t = Translator(server, listen=(f'127.0.0.1:{address[1]}',))
+    bare = bytes([*honest[:2], honest[2] & ~1, *honest[3:-24]])  # the proof is left out, and not announced
+    moved = honest[:4] + struct.pack('>H', 8) + honest[6:]
+    sent = {'mac': (stolen, bare, moved, honest[:-1] + bytes([honest[-1] ^ 1])),
+            'version': (honest[:1] + b'\1' + honest[2:], bare[:1] + b'\1' + bare[2:]),
+            'flags': (honest[:2] + bytes([honest[2] | 0x80]) + honest[3:],), 'truncated': (honest[:-8],)}
+    s = udp()
+    for packets in sent.values():
+        for packet in packets:
+            s.sendto(packet, address)
+    s.sendto(elsewhere, address)
+    s.sendto(honest, address)
+    wait_until(lambda: items(mine), 'the right key opens nothing', t)
+    a = t.account()
+    check({cause: n for cause, n in a['refused'].items() if n} == {cause: len(p) for cause, p in sent.items()}, f'{a}', t)
+    check(items(mine) == [1] and not items(theirs) and not items(server.stores[2]), f'{a}', t)
+    server.close()
+
+
 # ---- the control channel ----
+
+def derive(purpose, hello, challenge, secret):
+    said = ('sidelight dta control 2', purpose, hello['name'], hello['output'], hello['called'], hello['nonce'], challenge)
+    return hmac.new(secret, b''.join(w.encode() + b'\0' for w in said), 'sha256').hexdigest()
+
+
+@case
+def the_known_get_in_beside_half_open_connections():
+    secret = b'sixteen bytes at least'
+    c = Collector('c', tcp=', 127.0.0.1:0', more=f'secret: {put("secret", secret.decode())}')
+    port = int(next(w for w in c.status()['listen'] if w.startswith('127.')).rsplit(':', 1)[1])
+    strangers = []
+
+    def crowd(n):
+        for _ in range(n):
+            s = socket.socket()
+            s.connect(('127.0.0.1', port))
+            strangers.append(s)
+    crowd(200)
+    known = socket.socket()
+    known.bind(('127.0.0.2', 0))
+    known.settimeout(60)
+    known.connect(('127.0.0.1', port))
+    crowd(40)
+    hello = {'type': 'hello', 'version': CONTROL, 'name': 'known', 'output': 'raw', 'nonce': '11' * 16, 'called': 'x'}
+    known.sendall(json.dumps(hello).encode() + b'\n')
+    lines = known.makefile('rb')
+    challenge = json.loads(lines.readline())
+    check(challenge.get('mac') == derive('collector proves', hello, challenge['nonce'], secret), f'{challenge}', c)
+    crowd(40)
+    known.sendall(json.dumps({'type': 'proof', 'mac': derive('translator proves', hello, challenge['nonce'],
+                                                             secret)}).encode() + b'\n')
+    answer = lines.read(4)  # the length of a sealed message, not a line
+    check(answer[:2] == b'\0\0', f'{answer + lines.readline()}', c)
+    refused = c.status()['refused_by_cause']
+    check(refused['proof'] == 0 and refused['crowded'] > 0, f'{refused}', c)
+    # An earlier version of the channel, which proves less, is not spoken.
+    old = socket.create_connection(('127.0.0.1', port))
+    old.sendall(json.dumps({**hello, 'version': 1}).encode() + b'\n')
+    check(b'version 2' in old.makefile('rb').readline(), 'an earlier version is spoken', c)
+    check(c.stop() == 0, 'the collector failed', c)
+
 
 @case
 def no_secret_no_keys_of_a_translator():
@@ -273,15 +347,16 @@ def no_secret_no_keys_of_a_translator():
 STORES = '''
 listen: [{socket}{tcp}]
 {more}
-stores:
+stores:{stores}
   - {{name: flows, number: 1, kind: key-write, slots: 200000, value: 8, copies: 2, seed: 1}}
   - {{name: events, number: 2, kind: append, lists: 4, items: 32768, value: 8, batch: 16, lanes: 4}}
 '''
 
 
 class Collector(Part):
-    def __init__(self, name, tcp='', more=''):
-        file = put(f'{name}.yaml', STORES.format(socket=f'{D}/{name}.dir/dta.sock', tcp=tcp, more=more))
+    def __init__(self, name, tcp='', more='', stores=''):
+        file = put(f'{name}.yaml', STORES.format(socket=f'{D}/{name}.dir/dta.sock', tcp=tcp, more=more,
+                                                 stores=stores.rstrip()))
         super().__init__(SIDELIGHT, 'collect', '--dta', file, '--listen', '127.0.0.1:0')
         ready = self.ready()
         address = ready.get('listen') or ready.get('http')
@@ -411,6 +486,57 @@ def a_translator_cannot_take_a_store_away():
     name, more = takes_away('files', f'directory: {D}')
     # The files are whole: a successor opens them.
     c = Collector(name, more=more)
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+ALL_KINDS = '''
+  - {name: keys, number: 3, kind: append, lists: 3, items: 4096, value: 9, batch: 1, lanes: 2}
+  - {name: logged, number: 4, kind: key-write, slots: 4096, value: 8, copies: 2, epochs: 2, keylog: keys}
+  - {name: bytes, number: 5, kind: increment, rows: 4, columns: 4096, keylog: keys}
+  - {name: paths, number: 6, kind: postcard, slots: 4096, hops: 5, copies: 2, keylog: keys}
+  - {name: sizes, number: 7, kind: sketch, sketch: count-min, rows: 4, columns: 256, reporters: 3, lanes: 2}
+'''
+
+
+@case
+def queries_survive_memory_that_changes_under_them():
+    c = Collector('all', stores=ALL_KINDS)
+    h = Hostile(c.socket)
+    maps = [mmap.mmap(fd, os.fstat(fd).st_size) for fd in h.fds]
+    check(len(maps) == 7, f'{h.messages}', c)
+    ended, source = threading.Event(), os.urandom(1 << 20)
+    words = [b'\0' * 8, b'\xff' * 8, struct.pack('<Q', 1 << 63), struct.pack('<Q', 1 << 40 | 1 << 32)]
+
+    def write():
+        for i in itertools.count():
+            if ended.is_set():
+                return
+            m = maps[i % len(maps)]
+            at = (i * 2654435761 + int.from_bytes(source[i % 65536:i % 65536 + 4], 'little')) % (len(m) - 8) & ~7
+            where = at if i % 3 else at % 8192  # often in header, configuration and epoch line
+            n = (8, 64, 4096)[i % 3 if i % 64 == 0 else 0]
+            new = words[i % 4] if i % 2 else source[i % 65536:i % 65536 + n]
+            m[where:where + len(new)] = new[:len(m) - where]
+    threads = [threading.Thread(target=write, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    answers = {}
+    for i in range(20):
+        for ask in ('query?store=flows&key=0000000000000001', 'query?store=events&list=3&max=64', 'query?store=events&list=0&from=7',
+                    'query?store=logged&key=01020304', 'query?store=bytes&key=01020304', 'query?store=paths&key=01020304',
+                    'query?store=sizes&key=01020304', 'query?store=sizes&key=01020304&cells=1', 'keys?store=logged',
+                    'keys?store=bytes&top=1', 'keys?store=paths', ''):
+            status, _, _ = request(f'{c.url}/{ask}' if ask else c.url)
+            answers[status] = answers.get(status, 0) + 1
+        get(c.url.replace('/api/v1/dta', '/metrics'))
+        if i % 10 == 9:
+            Hostile(c.socket, 'next').close()  # who comes in is told what the rings hold
+    ended.set()
+    for thread in threads:
+        thread.join()
+    check(set(answers) == {200}, f'{answers}', c)
+    check(c.status()['mended'] > 0, f'{c.status()}', c)
+    h.close()
     check(c.stop() == 0, 'the collector failed', c)
 
 

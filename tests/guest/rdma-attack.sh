@@ -6,7 +6,7 @@
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/guest/rdma_attack"
 
-port=7475 stranger=10.77.0.3
+port=7475 stranger=10.77.0.3 strangers="10.77.0.4 10.77.0.5 10.77.0.6"
 secret=(--rdma-secret "$OUT/secret")
 rotation=(--rdma-key-lifetime 5s)
 [ "$GUARD" = none ] && secret=() rotation=()
@@ -132,6 +132,15 @@ held() {
 	grep = /tmp/held | sed 's/^/= /'
 }
 release() { kill -9 $holder && wait $holder; } 2> /dev/null
+held_from() { # held_from ADDRESS COMMAND...: beside the holder
+	local from=$1
+	shift
+	FROM=$from rdma_attack "$@" > "/tmp/held.$from" 2>&1 &
+	holders+=($!)
+	wait_for 60 grep -q = "/tmp/held.$from"
+	sed "s/^/= $from /" "/tmp/held.$from" | grep =
+}
+release_all() { release; kill -9 "${holders[@]}"; wait "${holders[@]}"; } 2> /dev/null
 refused_with() { # refused_with TEXT OPTION...
 	local text=$1
 	shift
@@ -142,14 +151,19 @@ refused_with() { # refused_with TEXT OPTION...
 
 collector() {
 	local addr key instance slot
-	ip addr add $stranger/24 dev eth0 && sleep 2 # until rxe has its GID
+	for a in $stranger $strangers; do ip addr add "$a/24" dev eth0; done
+	sleep 2 # until rxe has their GIDs
 	hear open > /tmp/open && read -r addr key instance slot < /tmp/open
 	check without-a-secret-a-stranger-reads gets 'bytes=[1-9][0-9]*' stranger "$PEER" $port
 	check a-stranger-asks-for-every-queue-pair held hold "$PEER" $port 80 0
 	check a-collector-gets-in-beside-a-stranger collector_start
 	check it-reads wait_for 20 moves
 	collector_stop
-	release
+	for a in $strangers; do check "$a-asks-for-them-too" held_from "$a" hold "$PEER" $port 40 0; done
+	check a-collector-gets-in-beside-four collector_start
+	check it-reads wait_for 20 moves
+	collector_stop
+	release_all
 	check a-stranger-leaves-queue-pairs-half-open held half "$PEER" $port 80
 	tell half-done
 	hear half-over > /dev/null
@@ -174,6 +188,9 @@ collector() {
 	hear watched > /dev/null
 	check packet-numbers-are-guessed attack psn eth0 "$ADDRESS" "$PEER" "$(reader_queue)" 3000 "$addr" "$key"
 	tell guessed
+	check what-is-no-request-is-refused gets accepted=0 odd "$PEER" $port 100
+	check a-recorded-proof-opens-nothing gets 'first=[01] again=0 moved=0 late=0 errors=129,129,0' \
+		replay "$PEER" $port "$OUT/secret"
 	check a-stranger-holds-no-queue-pair held hold "$PEER" $port 80 0
 	check not-one grep -q 'held=0 ' /tmp/held
 	mark 3

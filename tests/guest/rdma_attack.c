@@ -8,11 +8,14 @@
  *   hold HOST PORT COUNT [NOTIFY]           hold queue pairs until killed
  *   half HOST PORT COUNT                    ask for queue pairs and never finish connecting
  *   verdict HOST PORT ENTRY INSTANCE        WRITE a verdict into the verdict board
+ *   odd HOST PORT COUNT                     connect with private data of any length and content
+ *   replay HOST PORT SECRET-FILE            what one that has the secret sent, again: by its own
+ *                                           queue pair once, then by another, too late, or twice
  *   psn DEVICE SOURCE HOST QPN COUNT ADDR RKEY
  *                                           frames to a queue pair with guessed packet numbers
  *   rotated|revoked|insider HOST PORT SECRET-FILE   see rdma_attack.h
  *
- * FROM: the source address of connections, but of the last three.
+ * FROM: the source address of connections, but of psn and the last three.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,6 +34,8 @@
 
 #include "base/base.h"
 #include "dta/io/roce.h"
+#include "dta/wire/auth.h"
+#include "fabric/auth.h"
 #include "fabric/host.h"
 #include "fabric/rdma.h"
 #include "rdma_attack.h"
@@ -264,6 +269,92 @@ static int verdict(uint32_t entry, uint64_t instance)
 	return 0;
 }
 
+/* The answer to a request; true: it was accepted. qpn 0: that of a queue pair of its own. */
+static bool ask(const void *data, uint8_t bytes, uint32_t qpn, struct fabric_verbs_refusal *said)
+{
+	struct rdma_conn_param param = {
+		.private_data = data,
+		.private_data_len = bytes,
+		.initiator_depth = 4,
+		.qp_num = qpn,
+	};
+	struct rdma_cm_id *id = route(qpn != 0);
+	bool accepted = id && !rdma_connect(id, &param);
+
+	memset(said, 0, sizeof(*said));
+	if (id && id->event && id->event->event == RDMA_CM_EVENT_REJECTED &&
+	    id->event->param.conn.private_data_len >= sizeof(*said))
+		memcpy(said, id->event->param.conn.private_data, sizeof(*said));
+	hang_up(id);
+	return accepted;
+}
+
+static int odd(unsigned int count)
+{
+	static const uint8_t lengths[] = {0, 1, 4, 11, 12, 20, 55, 56, 57, 255};
+	static const uint32_t flags[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, ~0u};
+	unsigned int accepted = 0, told = 0;
+	struct fabric_verbs_refusal said;
+	uint8_t data[256];
+
+	for (unsigned int i = 0; i < count; i++) {
+		struct fabric_verbs_request *r = (void *)data;
+
+		for (size_t k = 0; k < sizeof(data); k++)
+			data[k] = (uint8_t)random();
+		if (i % 4)
+			r->magic = FABRIC_VERBS_REQUEST_MAGIC;
+		if (i % 8 > 1)
+			r->version = FABRIC_VERBS_VERSION;
+		r->flags = flags[i / 10 % 10];
+		accepted += ask(data, lengths[i % 10], 0, &said);
+		told += said.magic == FABRIC_VERBS_REFUSAL_MAGIC;
+	}
+	printf("odd=%u accepted=%u told=%u\n", count, accepted, told);
+	return 0;
+}
+
+/* A request that proves the secret for that queue pair. False: no challenge came. */
+static bool prove(const uint8_t *secret, size_t bytes, uint8_t nonce, uint32_t qpn,
+		  struct fabric_verbs_proof *p)
+{
+	struct fabric_verbs_refusal said;
+
+	*p = (struct fabric_verbs_proof){.magic = FABRIC_VERBS_REQUEST_MAGIC,
+					 .version = FABRIC_VERBS_VERSION,
+					 .flags = FABRIC_VERBS_PROOF,
+					 .nonce = {nonce}};
+	if (ask(p, sizeof(*p), 0, &said) || said.magic != FABRIC_VERBS_REFUSAL_MAGIC || said.error)
+		return false;
+	memcpy(p->cookie, said.cookie, sizeof(p->cookie));
+	fabric_auth_prove(secret, bytes, p, qpn);
+	return true;
+}
+
+#define QPN 0x4242u /* a recorded request states it; no queue pair needs to be there */
+
+static int replay(const char *path)
+{
+	static uint8_t secret[DTA_SECRET_MAX];
+	const ssize_t n = dta_secret_read(path, secret);
+	struct fabric_verbs_refusal said[4];
+	struct fabric_verbs_proof p;
+	bool first, again, moved, late;
+
+	if (n < 0 || !prove(secret, (size_t)n, 1, QPN, &p))
+		return 1;
+	moved = ask(&p, sizeof(p), QPN + 1, &said[0]);
+	first = ask(&p, sizeof(p), QPN, &said[1]);
+	again = ask(&p, sizeof(p), QPN, &said[2]);
+	if (!prove(secret, (size_t)n, 2, QPN, &p))
+		return 1;
+	pause_ms(FABRIC_COOKIE_NS / 1000000 + 1000);
+	late = ask(&p, sizeof(p), QPN, &said[3]);
+	printf("first=%d again=%d moved=%d late=%d errors=%d,%d,%d\n", first, again, moved, late,
+	       said[2].error, said[0].error, said[3].error);
+	return 0;
+}
+
 /* ---- frames without a queue pair ---- */
 
 static void end_of(struct dta_roce_end *e, const char *ip, const uint8_t mac[6])
@@ -350,6 +441,10 @@ int main(int argc, char **argv)
 		half((unsigned int)n[0]);
 	if (!strcmp(what, "verdict"))
 		return verdict((uint32_t)n[0], n[1]);
+	if (!strcmp(what, "odd"))
+		return odd((unsigned int)n[0]);
+	if (!strcmp(what, "replay") && argc > 4)
+		return replay(argv[4]);
 	if (!strcmp(what, "psn") && argc > 8)
 		return psn(argv[2], argv[3], argv[4], (uint32_t)n[1], (unsigned int)n[2], n[3],
 			   (uint32_t)n[4]);
