@@ -246,7 +246,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	return BASE_EXIT_OK;
 }
 
-/* Their threads connect to hosts: what RDMA opens must be opened by whom uses it (agent.h). */
+/* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
 static int parts_start(const struct collect_parts *p)
 {
 	int err = collect_collector_start(p->c);
