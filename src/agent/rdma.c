@@ -496,30 +496,23 @@ err:
 	return err;
 }
 
-/* The device was removed (module unloaded, SmartNIC reset). Local readers are unaffected. */
-static void device_lost(struct agent *a)
+/* Local readers are unaffected. */
+static void leave_device(struct agent *a)
 {
 	device_close(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
-		  a->rdma->where);
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i]) {
 			agent_timer_stop(&a->slots[i]->settle);
 			agent_region_publish(a, a->slots[i]);
 		}
-	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }
 
-void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
+static int return_to_device(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d = a->rdma;
-	char error[256];
+	int err = device_open(a, error, bytes);
 
-	if (device_open(a, error, sizeof(error))) {
-		agent_timer_start(a, TIMER_REOPEN, t);
-		return;
-	}
-	for (uint32_t i = 0; i < a->slot_count; i++) {
+	for (uint32_t i = 0; !err && i < a->slot_count; i++) {
 		struct agent_region *r = a->slots[i];
 
 		/* One that cannot be registered stays without a key, which readers accept. */
@@ -527,7 +520,37 @@ void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
 			agent_region_publish(a, r);
 	}
-	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
+	return err;
+}
+
+void agent_rdma_suspend(struct agent *a)
+{
+	if (a->rdma)
+		leave_device(a);
+}
+
+int agent_rdma_resume(struct agent *a, char *error, size_t bytes)
+{
+	return a->rdma ? return_to_device(a, error, bytes) : 0;
+}
+
+/* The device was removed: module unloaded, SmartNIC reset. */
+static void device_lost(struct agent *a)
+{
+	leave_device(a);
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
+		  a->rdma->where);
+	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
+}
+
+void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
+{
+	char error[256];
+
+	if (return_to_device(a, error, sizeof(error)))
+		agent_timer_start(a, TIMER_REOPEN, t);
+	else
+		base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", a->rdma->where);
 }
 
 /* Carries over what the host has counted, and renews keys that a collector took with it. */

@@ -164,15 +164,21 @@ static int show_status(const char *socket, bool as_json)
 /* ---- serving ---- */
 
 /* Registering memory beyond the limit of locked memory takes a capability. */
-static int confine(const struct agent_opts *o, const struct agent *a)
+static int confine(const struct agent_opts *o, struct agent *a)
 {
 	const struct base_confine_opts c = {
 		.role = BASE_ROLE_AGENT,
 		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {agent_socket(a), o->publish_socket},
 	};
+	char error[256];
+	int code;
 
-	return cli_confine("agent", &c);
+	agent_rdma_suspend(a);
+	code = cli_confine("agent", &c);
+	if (code == BASE_EXIT_OK && agent_rdma_resume(a, error, sizeof(error)))
+		code = CLI_FAIL("agent", "%s", error);
+	return code;
 }
 
 static int serve(const struct agent_opts *o)

@@ -243,7 +243,14 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 	}
 	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
 		return BASE_EXIT_FAILURE;
-	err = collect_collector_start(p->c);
+	return BASE_EXIT_OK;
+}
+
+/* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
+static int parts_start(const struct collect_parts *p)
+{
+	int err = collect_collector_start(p->c);
+
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
@@ -290,7 +297,7 @@ static bool any_over_rdma(const struct base_strings *agents)
 }
 
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
-static int confine(const struct collect_settings *s)
+static int confine(const struct collect_settings *s, const struct collect_parts *p)
 {
 	const struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
@@ -299,6 +306,8 @@ static int confine(const struct collect_settings *s)
 		.any_path = s->dta,
 	};
 
+	if (p->stores)
+		dta_store_server_suspend(p->stores);
 	return cli_confine("collect", &c);
 }
 
@@ -318,7 +327,9 @@ static int run(struct collect_settings *s)
 		base_logf(BASE_WARN, "collect",
 			  "agents over RDMA are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
-		code = confine(s);
+		code = confine(s, &p);
+	if (code == BASE_EXIT_OK)
+		code = parts_start(&p);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {

@@ -280,17 +280,15 @@ static int translate(struct translate *t)
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
+	/* Before threads open what RDMA needs: see agent_rdma_suspend(). */
+	if (!t->unconfined)
+		code = confine(t);
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
 		if (pthread_create(&t->thread[t->started], NULL, work, t->worker[t->started])) {
 			code = base_failure(t->cmd, "cannot start a thread");
 			raise(SIGTERM); /* stops the threads already started */
 			break;
 		}
-	if (code == BASE_EXIT_OK && !t->unconfined) {
-		code = confine(t);
-		if (code != BASE_EXIT_OK)
-			raise(SIGTERM);
-	}
 	if (code == BASE_EXIT_OK)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)

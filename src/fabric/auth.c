@@ -9,8 +9,8 @@
 #include <nettle/hmac.h>
 #include <nettle/memops.h>
 
-/* A cookie: the time in units of 2^20 ns, then a MAC by the host's own key. */
-#define TIME_SHIFT 20
+/* A cookie: the time in units of 2^26 ns, modulo 9 years, then a MAC by the host's own key. */
+#define TIME_SHIFT 26
 #define TIME_BYTES 4
 
 struct fabric_auth {

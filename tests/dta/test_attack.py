@@ -225,7 +225,8 @@ def a_key_is_of_one_tenant():
     mine, theirs = appends(2, 7), appends(2, 8)
     server = Server('s', [mine, theirs, appends(3, 8)], {7: KEY, 8: OTHER})
     s = udp()
-    stolen = recorded(s, '--tenant', '7', '--reporter', '5', '--key-file', keys[1], 'append', '1', 'u64:9')
+    stolen = [recorded(s, '--tenant', tenant, '--reporter', '5', '--key-file', key, 'append', '1', 'u64:9')
+              for tenant, key in (('7', keys[1]), ('8', keys[0]))]
     honest = recorded(s, '--tenant', '7', '--reporter', '6', '--key-file', keys[0], 'append', '1', 'u64:1')
     elsewhere = recorded(s, '--tenant', '7', '--reporter', '7', '--key-file', keys[0], '--store', '3', 'append', '1', 'u64:2')
     address = s.getsockname()
@@ -233,7 +234,7 @@ def a_key_is_of_one_tenant():
     t = Translator(server, listen=(f'127.0.0.1:{address[1]}',))
     bare = bytes([*honest[:2], honest[2] & ~1, *honest[3:-24]])  # the proof is left out, and not announced
     moved = honest[:4] + struct.pack('>H', 8) + honest[6:]
-    sent = {'mac': (stolen, bare, moved, honest[:-1] + bytes([honest[-1] ^ 1])),
+    sent = {'mac': (*stolen, bare, moved, honest[:-1] + bytes([honest[-1] ^ 1])),
             'version': (honest[:1] + b'\1' + honest[2:], bare[:1] + b'\1' + bare[2:]),
             'flags': (honest[:2] + bytes([honest[2] | 0x80]) + honest[3:],), 'truncated': (honest[:-8],)}
     s = udp()
@@ -279,7 +280,7 @@ def the_known_get_in_beside_half_open_connections():
     lines = known.makefile('rb')
     challenge = json.loads(lines.readline())
     check(challenge.get('mac') == derive('collector proves', hello, challenge['nonce'], secret), f'{challenge}', c)
-    crowd(40)
+    crowd(160)  # of which not all wait in the listener's queue
     known.sendall(json.dumps({'type': 'proof', 'mac': derive('translator proves', hello, challenge['nonce'],
                                                              secret)}).encode() + b'\n')
     answer = lines.read(4)  # the length of a sealed message, not a line

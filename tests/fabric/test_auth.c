@@ -60,6 +60,10 @@ static void a_proof_is_of_the_secret_and_its_connection(void **state)
 	assert_int_equal(fabric_auth_check(a, there, &p, QUEUE, NOW), -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW + 11 * S), -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW - S), -EAGAIN);
+	/* Its time does not come again while a host is up. */
+	for (int bit = 40; bit < 58; bit++)
+		assert_int_equal(fabric_auth_check(a, here, &p, QUEUE, NOW + (1ull << bit)),
+				 -EAGAIN);
 	assert_int_equal(fabric_auth_check(a, here, &none, QUEUE, NOW), -EAGAIN);
 	for (size_t bit = 0; bit < 8 * sizeof(p); bit++) {
 		struct fabric_verbs_proof q = p;

@@ -138,7 +138,7 @@ held_from() { # held_from ADDRESS COMMAND...: beside the holder
 	FROM=$from rdma_attack "$@" > "/tmp/held.$from" 2>&1 &
 	holders+=($!)
 	wait_for 60 grep -q = "/tmp/held.$from"
-	sed "s/^/= $from /" "/tmp/held.$from" | grep =
+	sed -n "s/^held=/= $from: &/p" "/tmp/held.$from"
 }
 release_all() { release; kill -9 "${holders[@]}"; wait "${holders[@]}"; } 2> /dev/null
 refused_with() { # refused_with TEXT OPTION...

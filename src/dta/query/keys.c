@@ -56,7 +56,8 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	struct sl_query_append_reader r = {
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
-	/* Each turn reads a block or is an overrun; who writes as fast as this reads ends no later. */
+	/* Each turn reads a block or is an overrun; who writes as fast as this reads ends no later.
+	 */
 	uint64_t turns = v->config->slots + OVERRUNS_MAX;
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);

@@ -151,6 +151,12 @@ static void unregister_all(struct dta_store_server *o)
 			dta_store_server_object_unregister(o, at);
 }
 
+void dta_store_server_suspend(struct dta_store_server *o)
+{
+	unregister_all(o);
+	dta_store_server_rdma_close(o);
+}
+
 static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
@@ -179,7 +185,8 @@ static bool reopen(struct dta_store_server *o)
 				dta_store_server_rdma_close(o);
 				return false;
 			}
-	base_logf(BASE_INFO, "dta", "the RDMA device is back");
+	if (o->devices_lost)
+		base_logf(BASE_INFO, "dta", "the RDMA device is back");
 	return true;
 }
 

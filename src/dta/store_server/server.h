@@ -19,6 +19,8 @@ struct dta_store_server;
 
 /* Reads the file of stores, opens or makes them, and listens. NULL with one line in error. */
 struct dta_store_server *dta_store_server_new(const char *path, char *error, size_t error_bytes);
+/* Before a change of credentials (agent_rdma_suspend()): leaves its device until the start. */
+void dta_store_server_suspend(struct dta_store_server *o);
 int dta_store_server_start(struct dta_store_server *o); /* 0 or -errno */
 /*
  * Before the start: bounds the memory of all objects that resizing may lead to. 0: half of what the
