@@ -34,7 +34,7 @@ void agent_tenant_init(struct agent *a); /* what tells the agent's own container
 
 /*
  * Attests a process. pid 0: not visible from here. pidfd: -1 if unavailable. -errno: what tells
- * cannot be read; the id is then nobody's whom to trust.
+ * cannot be read; the id is then untrusted.
  */
 int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 			struct agent_tenant_id *id);
