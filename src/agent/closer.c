@@ -202,9 +202,8 @@ static void rouse(struct agent_closer *c)
 		pthread_cond_signal(&c->work);
 		return;
 	}
-	if (c->threads >= THREADS_MAX)
+	if (c->threads >= THREADS_MAX || pthread_attr_init(&attr))
 		return;
-	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	c->refs++;

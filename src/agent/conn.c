@@ -585,6 +585,19 @@ static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, con
 			 why);
 }
 
+static const char no_descriptor[] = "no descriptor left: raise LimitNOFILE";
+
+/* Whose it is would hold for as long as the connection: its peer tries again. */
+static void turn_away_unattested(struct agent *a, int fd, const struct agent_peer *p)
+{
+	const bool full = p->unattested == -EMFILE || p->unattested == -ENFILE;
+	char why[160];
+
+	snprintf(why, sizeof(why), "pid %d cannot be attested, try again: %s", (int)p->pid,
+		 strerror(-p->unattested));
+	turn_away(a, fd, p->tenant, full ? no_descriptor : why);
+}
+
 /* Turns away a tenant that has more than its share. */
 static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
 {
@@ -639,7 +652,9 @@ void agent_conn_accept(struct agent *a, const struct agent_listener *l)
 			return;
 		peer = agent_peer_new(a, fd);
 		if (full && peer)
-			turn_away(a, fd, peer->tenant, "no descriptor left: raise LimitNOFILE");
+			turn_away(a, fd, peer->tenant, no_descriptor);
+		else if (peer && peer->unattested)
+			turn_away_unattested(a, fd, peer);
 		else if (peer && !crowded(a, fd, peer->tenant)) {
 			if (agent_conn_new(a, fd, peer, publish_only))
 				continue;

@@ -129,7 +129,7 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	}
 	if (p->pid > 0)
 		p->start_ticks = agent_process_start_ticks(p->pid);
-	agent_tenant_attest(a, p->pid, p->pidfd, cred.uid, &id);
+	p->unattested = agent_tenant_attest(a, p->pid, p->pidfd, cred.uid, &id);
 	watch(a, p);
 	return belongs_to(a, p, &id);
 }

@@ -13,6 +13,7 @@ struct agent_peer {
 	bool dead;
 	pid_t pid; /* 0: not visible in this PID namespace */
 	struct agent_tenant *tenant;
+	int unattested; /* -errno: whose it is could not be read; the tenant is untrusted */
 	uint64_t start_ticks;
 	struct agent_conn *conn;
 	TAILQ_HEAD(, agent_region) regions;

@@ -210,7 +210,7 @@ void agent_region_protect_all(struct agent *a)
  * mmap() are never called on a file of a file system that could delay them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
-			    struct stat *st, struct agent_refused *why)
+			    struct stat *st, bool *read_only, struct agent_refused *why)
 {
 	const int need = F_SEAL_SHRINK | F_SEAL_GROW;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -248,6 +248,7 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
 				    say->size);
+	*read_only = seals & AGENT_SEAL_FUTURE_WRITE;
 	return 0;
 }
 
@@ -511,9 +512,10 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	struct agent_region *r;
 	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
 	struct stat st;
+	bool read_only = false;
 	int err;
 
-	if (check_descriptor(a, fd, say, own, &st, why))
+	if (check_descriptor(a, fd, say, own, &st, &read_only, why))
 		return -1;
 	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
 	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
@@ -533,7 +535,7 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
-	r->read_only = fcntl(fd, F_GET_SEALS) & AGENT_SEAL_FUTURE_WRITE;
+	r->read_only = read_only;
 	r->fd = agent_reopen_read_only(fd);
 	r->rw_fd = r->read_only || r->fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (r->fd < 0 || (r->rw_fd < 0 && !r->read_only)) {

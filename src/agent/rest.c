@@ -157,7 +157,7 @@ static void identify(void *arg, int socket, struct http_caller *c)
 	c->role = HTTP_PUBLIC;
 	pthread_mutex_lock(&a->lock);
 	peer = agent_peer_new(a, socket);
-	if (peer && caller) {
+	if (peer && caller && !peer->unattested) {
 		const struct agent_tenant *t = peer->tenant;
 
 		*caller = (struct agent_rest_caller){t->id, t->key, t->trusted,

@@ -67,13 +67,25 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 	}
 }
 
-static void cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *id)
+/* A file of /proc or /etc. NULL: it is not there, or *err says why it cannot be read. */
+static FILE *open_to_read(const char *name, int *err)
+{
+	FILE *f = fopen(name, "re");
+
+	if (!f && errno != ENOENT && errno != ESRCH)
+		*err = -errno;
+	return f;
+}
+
+/* 0 or -errno. */
+static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *id)
 {
 	char name[64], line[4096];
+	int err = 0;
 	FILE *f;
 
 	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
-	f = fopen(name, "re");
+	f = open_to_read(name, &err);
 	while (f && fgets(line, sizeof(line), f)) {
 		char *path = strchr(line, ':');
 
@@ -87,19 +99,23 @@ static void cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *
 										   : "",
 				       path, id);
 	}
+	if (f && ferror(f))
+		err = -EIO;
 	if (f)
 		fclose(f);
+	return err;
 }
 
 /* "NSpid: 77 1" is a process that has another pid in a namespace of its own. */
-static bool in_pid_namespace(pid_t pid)
+static bool in_pid_namespace(pid_t pid, int *err)
 {
 	char name[64], line[256];
-	bool inner = false;
 	FILE *f;
+	bool inner;
 
 	snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
-	f = fopen(name, "re");
+	f = open_to_read(name, err);
+	inner = !f;
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, "NSpid:", 6)) {
 			unsigned int one, two;
@@ -107,15 +123,17 @@ static bool in_pid_namespace(pid_t pid)
 			inner = sscanf(line + 6, "%u %u", &one, &two) == 2;
 			break;
 		}
+	if (f && ferror(f))
+		*err = -EIO;
 	if (f)
 		fclose(f);
-	return inner || !f;
+	return inner;
 }
 
 /* Of /etc/passwd alone: a directory service could let the agent wait. */
-static uid_t uid_of(const char *name, uid_t otherwise)
+static uid_t uid_of(const char *name, uid_t otherwise, int *err)
 {
-	FILE *f = fopen("/etc/passwd", "re");
+	FILE *f = open_to_read("/etc/passwd", err);
 	struct passwd *p;
 
 	while (f && (p = fgetpwent(f)))
@@ -128,9 +146,9 @@ static uid_t uid_of(const char *name, uid_t otherwise)
 	return otherwise;
 }
 
-uid_t agent_tenant_owner(const char *subuid, uid_t uid)
+uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err)
 {
-	FILE *f = fopen(subuid, "re");
+	FILE *f = open_to_read(subuid, err);
 	uid_t owner = uid;
 	char line[512];
 
@@ -145,26 +163,27 @@ uid_t agent_tenant_owner(const char *subuid, uid_t uid)
 		    uid - start >= count)
 			continue;
 		number = strtoul(line, &end, 10);
-		owner = *line && !*end ? (uid_t)number : uid_of(line, uid);
+		owner = *line && !*end ? (uid_t)number : uid_of(line, uid, err);
 	}
 	if (f)
 		fclose(f);
 	return owner;
 }
 
-void agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
-			 struct agent_tenant_id *id)
+int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
+			struct agent_tenant_id *id)
 {
 	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-	uid_t owner = uid ? agent_tenant_owner("/etc/subuid", uid) : uid;
-	bool inner = pid <= 0 || in_pid_namespace(pid);
+	int err = 0, unread = 0;
+	uid_t owner = uid ? agent_tenant_owner("/etc/subuid", uid, &err) : uid;
+	bool inner = pid <= 0 || in_pid_namespace(pid, &err);
 
 	*id = (struct agent_tenant_id){.uid = uid};
 	/* A uid of root's range, as in LXD's containers, must not count as root. */
 	if (owner != 0 && owner != a->uid)
 		id->uid = owner;
 	if (pid > 0)
-		cgroup_of(a, pid, id);
+		unread = cgroup_of(a, pid, id);
 	/* A process beside the agent in the same container is as good as one beside it on a host.
 	 */
 	if (id->contained && a->own_place && id->place == a->own_place && !inner)
@@ -173,6 +192,10 @@ void agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
 	/* If the process has ended, what was read may be another's. */
 	if (pidfd >= 0 && poll(&ended, 1, 0) > 0)
 		*id = (struct agent_tenant_id){.uid = id->uid, .contained = id->contained};
+	err = unread ?: err;
+	if (err)
+		*id = (struct agent_tenant_id){.uid = uid, .contained = true};
+	return err;
 }
 
 void agent_tenant_init(struct agent *a)

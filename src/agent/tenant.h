@@ -33,16 +33,22 @@ struct agent_tenant {
 
 void agent_tenant_init(struct agent *a); /* what tells the agent's own container */
 
-/* Attests a process. pid 0: not visible from here. pidfd: -1 if unavailable. */
-void agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
-			 struct agent_tenant_id *id);
+/*
+ * Attests a process. pid 0: not visible from here. pidfd: -1 if unavailable. -errno: what tells
+ * cannot be read; the id is then untrusted.
+ */
+int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
+			struct agent_tenant_id *id);
 /*
  * The container in a cgroup's path, as in /proc/PID/cgroup, below the hierarchy's root: sets
  * contained, and the ids if they are attested.
  */
 void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id);
-/* The owner of a subordinate uid by a file like /etc/subuid; uid itself if it has none. */
-uid_t agent_tenant_owner(const char *subuid, uid_t uid);
+/*
+ * The owner of a subordinate uid by a file like /etc/subuid; uid itself if it has none. *err is set
+ * if it is unknown, to -errno.
+ */
+uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err);
 
 /* Finds or makes a tenant, and takes a reference. NULL: out of memory. */
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id);

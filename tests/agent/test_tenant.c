@@ -84,6 +84,7 @@ static void only_roots_cgroups_name_containers(void **state)
 static void subordinate_uids_count_as_their_owner(void **state)
 {
 	char path[512];
+	int err = 0;
 	FILE *f;
 
 	(void)state;
@@ -92,13 +93,19 @@ static void subordinate_uids_count_as_their_owner(void **state)
 	assert_non_null(f);
 	fprintf(f, "1001:200000:65536\nroot:400000:65536\nunknown:500000:10\n:::\nx:y:z\n7:8");
 	fclose(f);
-	assert_int_equal(agent_tenant_owner(path, 200000), 1001);
-	assert_int_equal(agent_tenant_owner(path, 265535), 1001);
-	assert_int_equal(agent_tenant_owner(path, 265536), 265536);
-	assert_int_equal(agent_tenant_owner(path, 1001), 1001);
-	assert_int_equal(agent_tenant_owner(path, 400001), 0);
-	assert_int_equal(agent_tenant_owner(path, 500001), 500001);
-	assert_int_equal(agent_tenant_owner("/nowhere", 5), 5);
+	assert_int_equal(agent_tenant_owner(path, 200000, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 265535, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 265536, &err), 265536);
+	assert_int_equal(agent_tenant_owner(path, 1001, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 400001, &err), 0);
+	assert_int_equal(agent_tenant_owner(path, 500001, &err), 500001);
+	assert_int_equal(agent_tenant_owner("/nowhere", 5, &err), 5);
+	assert_int_equal(err, 0);
+	/* Where root may not be told apart from others, it is said: a name of itself is a loop. */
+	snprintf(path, sizeof(path), "%s/loop", test_folder);
+	assert_int_equal(symlink(path, path), 0);
+	agent_tenant_owner(path, 5, &err);
+	assert_int_equal(err, -ELOOP);
 }
 
 static void a_containers_root_is_not_trusted(void **state)

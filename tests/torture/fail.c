@@ -5,11 +5,14 @@
  * A point is a function and the place from which the program calls it: a hash of the nearest return
  * addresses, relative to their modules, so that it is the same in every run and every thread.
  *
- *   FAIL_TRACE=FILE    append a line per point reached, and at the exit what is still allocated
+ *   FAIL_TRACE=FILE    write a line per point reached, and at the exit what is still allocated
  *   FAIL_AT=POINT[:N]  the N-th call at this point fails (default 1)
  *   FAIL_ERRNO=NUMBER  with this error instead of the function's usual one
  *   FAIL_MODULE=NAME   the program is this library, not the executable
- *   FAIL_CLOCK=FILE    CLOCK_REALTIME is off by as many seconds as the file says
+ *   FAIL_CLOCK=FILE    CLOCK_REALTIME is off by as many seconds as the file's first 8 bytes say
+ *
+ * Both files are mapped at the start: a process that has confined itself opens none, and a loader
+ * of eBPF programs closes what it inherits. A fork shares the trace.
  *
  * Calls of the dynamic linker, and those that libc makes of itself inside a call listed here, do
  * not count. close(), free() and munmap() do not fail on Linux.
@@ -64,18 +67,27 @@ void __libc_free(void *p);
 static struct {
 	uintptr_t begin, end; /* the program's code */
 	uintptr_t ld_begin, ld_end;
-	int trace;
+	struct trace *trace;
 	uint64_t at;
 	long nth;
 	int error;
-	const char *module, *clock;
+	const char *module;
+	const _Atomic int64_t *clock;
 	bool on;
-} fail = {.trace = -1};
+} fail;
+
+#define TRACE_BYTES (16u << 20) /* sparse */
+
+/* The file of a trace. */
+struct trace {
+	_Atomic uint64_t used;	  /* bytes of text */
+	_Atomic uint64_t reached; /* calls at the point that fails, of all processes */
+	char text[TRACE_BYTES - 16];
+};
 
 static _Thread_local int depth __attribute__((tls_model("initial-exec")));
 static _Atomic uint64_t points[POINTS];
 static _Atomic uint32_t calls[POINTS];
-static _Atomic long reached;
 
 /* ---- points ---- */
 
@@ -127,6 +139,14 @@ static size_t slot_of(uint64_t point, bool *fresh)
 	}
 }
 
+static void put(const char *line, size_t bytes)
+{
+	uint64_t at = atomic_fetch_add(&fail.trace->used, bytes);
+
+	if (at + bytes <= sizeof(fail.trace->text))
+		memcpy(fail.trace->text + at, line, bytes);
+}
+
 static void tell(const char *what, uint64_t point, const char *name, void **frames, int n,
 		 bool outside)
 {
@@ -147,7 +167,7 @@ static void tell(const char *what, uint64_t point, const char *name, void **fram
 				 (unsigned long)((uintptr_t)frames[i] - (uintptr_t)info.dli_fbase));
 	}
 	line[used++] = '\n';
-	(void)!syscall(SYS_write, fail.trace, line, (size_t)used);
+	put(line, (size_t)used);
 }
 
 /* ---- what is allocated ---- */
@@ -238,15 +258,16 @@ static __attribute__((noinline)) bool fails(const char *name, int error)
 		size_t i = slot_of(point, &fresh);
 
 		atomic_fetch_add(&calls[i], 1);
-		if (fresh && fail.trace >= 0)
+		if (fresh && fail.trace)
 			tell("point", point, name, frames + 2, n, outside);
 		if (!outside)
 			last_point(point);
 	}
 	depth--;
-	if (!point || point != fail.at || atomic_fetch_add(&reached, 1) + 1 != fail.nth)
+	if (!point || point != fail.at ||
+	    atomic_fetch_add(&fail.trace->reached, 1) + 1 != (uint64_t)fail.nth)
 		return false;
-	if (fail.trace >= 0)
+	if (fail.trace)
 		tell("failed", point, name, frames + 2, n, outside);
 	last_point(0);
 	errno = fail.error ? fail.error : error;
@@ -554,18 +575,8 @@ EXPORT int clock_gettime(clockid_t clock, struct timespec *t)
 {
 	int err = (int)REAL(clock_gettime)(clock, t);
 
-	if (!err && clock == CLOCK_REALTIME && fail.clock) {
-		char text[32] = "";
-		int saved = errno;
-		int fd = (int)REAL(syscall)(SYS_openat, AT_FDCWD, fail.clock, O_RDONLY);
-
-		if (fd >= 0) {
-			(void)!REAL(syscall)(SYS_read, fd, text, sizeof(text) - 1);
-			REAL(syscall)(SYS_close, fd);
-			t->tv_sec += atol(text);
-		}
-		errno = saved;
-	}
+	if (!err && clock == CLOCK_REALTIME && fail.clock)
+		t->tv_sec += atomic_load(fail.clock);
 	return err;
 }
 
@@ -604,32 +615,40 @@ static void in_child(void)
 	atomic_flag_clear(&blocks_lock);
 }
 
+/* A file that this process shares with the test; abort() without it. */
+static void *mapped(const char *path, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	void *at = MAP_FAILED;
+
+	if (fd >= 0 && !ftruncate(fd, (off_t)bytes))
+		at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (at == MAP_FAILED)
+		abort();
+	close(fd);
+	return at;
+}
+
 static __attribute__((constructor)) void begin(void)
 {
 	const char *trace = getenv("FAIL_TRACE"), *at = getenv("FAIL_AT"),
-		   *error = getenv("FAIL_ERRNO");
+		   *error = getenv("FAIL_ERRNO"), *clock = getenv("FAIL_CLOCK");
 	void *frames[2];
 	bool first = true;
 	char *end;
 
 	fail.module = getenv("FAIL_MODULE");
-	fail.clock = getenv("FAIL_CLOCK");
 	dl_iterate_phdr(look, &first);
 	backtrace(frames, 2); /* loads the unwinder */
-	if (trace)
-		fail.trace = open(trace, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fail.trace >= 0) {
-		int high = (int)REAL(fcntl64)(fail.trace, F_DUPFD_CLOEXEC, 1000);
-
-		if (high >= 0) {
-			close(fail.trace);
-			fail.trace = high;
-		}
+	if (trace) {
+		fail.trace = mapped(trace, sizeof(*fail.trace));
 		blocks = mmap(NULL, BLOCKS * sizeof(*blocks), PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (blocks == MAP_FAILED)
 			blocks = NULL;
 	}
+	if (clock)
+		fail.clock = mapped(clock, sizeof(*fail.clock));
 	if (at) {
 		fail.at = strtoull(at, &end, 16);
 		fail.nth = *end == ':' ? atol(end + 1) : 1;
@@ -637,34 +656,40 @@ static __attribute__((constructor)) void begin(void)
 	fail.error = error ? atoi(error) : 0;
 	unsetenv("LD_PRELOAD"); /* of this process alone */
 	pthread_atfork(NULL, NULL, in_child);
-	fail.on = trace || at;
+	fail.on = fail.trace;
 }
 
 /* What is left: blocks by the point that allocated them, and descriptors. */
 static __attribute__((destructor)) void end(void)
 {
 	char line[64];
-	int files = 0, n;
+	int n;
 
-	if (fail.trace < 0)
+	if (!fail.trace)
 		return;
 	fail.on = false;
-	for (int fd = 0; fd < 1000; fd++)
-		files += (int)REAL(fcntl64)(fd, F_GETFD, 0) >= 0;
-	n = snprintf(line, sizeof(line), "files %d\n", files);
-	(void)!syscall(SYS_write, fail.trace, line, (size_t)n);
+	for (int fd = 0; fd < 1000; fd++) {
+		char path[32], to[32];
+
+		if ((int)REAL(fcntl64)(fd, F_GETFD, 0) < 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n = (int)REAL(readlink)(path, to, sizeof(to));
+		n = snprintf(line, sizeof(line), "file %d %.*s\n", fd, n < 0 ? 0 : n, to);
+		put(line, (size_t)n);
+	}
 	for (size_t i = 0; i < blocks_used; i++) {
 		if (!blocks[i].at)
 			continue;
 		n = snprintf(line, sizeof(line), "left %016llx\n",
 			     (unsigned long long)blocks[i].point);
-		(void)!syscall(SYS_write, fail.trace, line, (size_t)n);
+		put(line, (size_t)n);
 	}
 	for (size_t i = 0; i < POINTS; i++) {
 		if (!points[i])
 			continue;
 		n = snprintf(line, sizeof(line), "calls %016llx %u\n",
 			     (unsigned long long)points[i], calls[i]);
-		(void)!syscall(SYS_write, fail.trace, line, (size_t)n);
+		put(line, (size_t)n);
 	}
 }

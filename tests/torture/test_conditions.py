@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -371,7 +372,8 @@ def too_few_descriptors_at_the_start_are_said():
     ready = {}
     with Stores() as s, Quick() as a:
         s.ready()
-        for name, *words in (['agent', '--socket', f'{a.folder}/few.sock', '--rest', '127.0.0.1:0'],
+        for name, *words in (['agent', '--socket', f'{a.folder}/few.sock', '--rest',
+                              f'unix:{a.folder}/few.rest'],
                              ['collect', '--agent', a.socket, '--listen', '127.0.0.1:0', '--analyse', '--remote-write',
                               'http://127.0.0.1:9/'],
                              ['translate', '--collector', f'unix:{s.folder}/dta.sock', '--listen', '127.0.0.1:0']):
@@ -417,9 +419,8 @@ def a_clock_that_is_set_is_survived_and_said():
     clock = f'{workdir()}/clock'
 
     def set_to(seconds):
-        with open(clock + '.new', 'w') as f:
-            f.write(str(seconds))
-        os.rename(clock + '.new', clock)
+        os.pwrite(told, struct.pack('<q', seconds), 0)
+    told = os.open(clock, os.O_WRONLY | os.O_CREAT)
     set_to(0)
     env = {'LD_PRELOAD': FAIL, 'FAIL_CLOCK': clock}
     with Receiver() as to, Quick(env=env) as a:

@@ -20,15 +20,16 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
 import time
 
 from support import region_reader
-from support.http import get, request
+from support.http import get, request_at
 from support.process import SCALE, Part, check, poll, skip, wait_until, workdir
-from support.protocol import LIVE, STATUS, STATUS_IS, Client, Consumer, Refused, Region
+from support.protocol import LIVE, STATUS, STATUS_IS, Client, Consumer, Refused, Region, consume
 from support.sidelight import Agent
 
 SIDELIGHT, FAIL, APP, PART, *ARGS = sys.argv[1:]
@@ -104,6 +105,10 @@ class Victim(Part):
         self.steps = 0
         return dict(w.split('=', 1) for w in line.split() if '=' in w)
 
+    def sockets(self):
+        return sum(os.readlink(f'/proc/{self.pid}/fd/{n}').startswith('socket')
+                   for n in os.listdir(f'/proc/{self.pid}/fd'))
+
     def stacks(self):
         """Where its threads are, for who mends it."""
         if not shutil.which('gdb') or '--stacks' not in ARGS:
@@ -126,7 +131,7 @@ class Victim(Part):
 
 def status(socket_path):
     """The agent's, as JSON."""
-    c = Client(socket_path)
+    c = Client(consume(socket_path))
     try:
         kind, payload, fd = c.ask(STATUS)
         check(kind == STATUS_IS, kind)
@@ -181,7 +186,7 @@ class OfAgent:
         os.mkdir(d)
         sock = f'{d}/agent.sock'
         v = Victim(env, SIDELIGHT, 'agent', '--socket', sock, '--grace', '100ms', '--lease', '50ms', '--rest',
-                   '127.0.0.1:0')
+                   f'unix:{d}/rest.sock')
         pod, region = None, Region()
 
         def publish():
@@ -202,18 +207,22 @@ class OfAgent:
             return status(sock)['counters']['freed'] >= 1 and not any(
                 r['instance'] == f'{region.instance:016x}' for r in status(sock)['regions'])
         try:
-            rest = v.ready_now()['rest']
+            rest, listening = v.ready_now()['rest'], v.sockets()
             v.until(publish, 'the pod is admitted')
-            v.until(lambda: request(f'http://{rest}/metrics', 'POST', json.dumps({
+            v.until(lambda: request_at(rest, 'POST', '/metrics', json.dumps({
                 'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter', 'value': 3}).encode(),
                 {'Content-Type': 'application/json'}, seconds=10)[0] in (200, 201), 'REST publishes')
-            v.until(lambda: len(json.loads(get(f'http://{rest}/metrics', seconds=10))['regions']) >= 2, 'REST lists')
+            v.until(lambda: len(request_at(rest, 'GET', '/metrics', seconds=10)[1]['regions']) >= 2, 'REST lists')
             v.until(live, 'is read')
             pod.close()
             v.until(freed, 'the region is freed')
+            # A socket for whose closing there was no memory stays, and is counted.
+            leaked = status(sock)['counters']['descriptors_leaked']
+            v.until(lambda: v.sockets() <= listening + leaked, 'its connections are closed')
             v.end()
             if 'FAIL_AT' not in env and os.path.exists(sock):
                 raise Finding('its socket is left')
+            return leaked
         finally:
             v.kill()
             if pod:
@@ -393,7 +402,8 @@ class OfStores:
             shutil.rmtree(d)
 
 
-PARTS = {'library': Library, 'agent': OfAgent, 'tables': OfTables, 'collector': OfCollector, 'stores': OfStores, 'translator': OfTranslator}
+PARTS = {'library': Library, 'agent': OfAgent, 'tables': OfTables, 'collector': OfCollector, 'stores': OfStores,
+         'translator': OfTranslator}
 INTERRUPTED = {'read', 'write', 'recv', 'recvfrom', 'recvmsg', 'send', 'sendmsg', 'accept4', 'connect', 'open64',
                'flock'}
 
@@ -404,9 +414,10 @@ class Trace:
     """What FAIL wrote of a run."""
 
     def __init__(self, path):
-        self.points, self.left, self.calls, self.files, self.failed = {}, collections.Counter(), {}, None, None
-        with open(path) as f:
-            for line in f:
+        self.points, self.left, self.calls, self.files, self.failed = {}, collections.Counter(), {}, [], None
+        with open(path, 'rb') as f:
+            used, = struct.unpack('<q8x', f.read(16))
+            for line in f.read(used).decode().splitlines():
                 what, *w = line.split()
                 if what == 'point':
                     self.points[w[0]] = w[1:]
@@ -414,8 +425,8 @@ class Trace:
                     self.left[w[0]] += 1
                 elif what == 'calls':
                     self.calls[w[0]] = int(w[1])
-                elif what == 'files':
-                    self.files = int(w[0])
+                elif what == 'file':
+                    self.files.append(' '.join(w))
                 elif what == 'failed':
                     self.failed = w
         os.unlink(path)
@@ -429,8 +440,9 @@ def attempt(part, point=None, error=None):
         env['FAIL_AT'] = point
     if error:
         env['FAIL_ERRNO'] = str(error)
+    said = 0
     try:
-        part.run(env)
+        said = part.run(env) or 0  # descriptors that it counted as leaked
         result = 'ok'
     except GaveUp as e:
         result = f'gave up: {e}'
@@ -438,7 +450,9 @@ def attempt(part, point=None, error=None):
         result = e
     except Exception as e:  # such as an answer without what it holds
         result = Finding(f'{type(e).__name__}: {e}')
-    return Trace(path), result
+    trace = Trace(path)
+    trace.files = trace.files[said:]
+    return trace, result
 
 
 def grown(trace, usual):
@@ -466,7 +480,7 @@ def main():
         check(result == 'ok', f'without a failure: {result}')
         usual.points.update(more.points)
         usual.left |= more.left
-        usual.files = max(usual.files, more.files)
+        usual.files = max(usual.files, more.files, key=len)
     points = chosen or sorted(p for p, w in usual.points.items() if fair(w))
     if every:  # interrupted, too, and at the last call instead of the first
         points += [f'{p}/{errno.EINTR}' for p in points if usual.points[p][0] in INTERRUPTED]
@@ -479,12 +493,12 @@ def main():
         if not every and not chosen and time.monotonic() - begun > SECONDS:
             return
         trace, result = attempt(part, *point.split('/'))
-        if result == 'ok' and trace.files is not None:
+        if result == 'ok' and trace.files:
             more = grown(trace, usual)
             if more:
                 result = Finding('leak: ' + '; '.join(' '.join(usual.points[p][:4]) for p in more))
-            elif trace.files > usual.files:
-                result = Finding(f'leak: {trace.files} descriptors, {usual.files} in other runs')
+            elif len(trace.files) > len(usual.files):
+                result = Finding(f'leak: {len(usual.files)} descriptors in other runs, here:', *trace.files)
         with lock:
             tried += 1
             if not trace.failed:
