@@ -290,14 +290,21 @@ for i in range(n):
         pass
     held.append(s)
 print("held", flush=True)
+while len(sys.argv) > 5:  # a new one for each that was closed
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex((host, port))
+    held.append(s)
+    held.pop(0).close()
+    time.sleep(0.001)
 time.sleep(600)
 '''
 
 
-def slow(c, n, source, uid):
-    """n connections that never finish their request, by a process of another user."""
+def slow(c, n, source, uid, *again):
+    """n connections that never finish their request, by a process of another user, which may go on connecting."""
     host, port = c.at.rsplit(':', 1)
-    argv = [sys.executable, '-c', SLOW, host, port, n, source]
+    argv = [sys.executable, '-c', SLOW, host, port, n, source, *again]
     p = Part('setpriv', '--reuid', uid, '--regid', uid, '--clear-groups', *argv)
     wait_until(lambda: p.out == ['held'], 'the slow connections', p)
     return p
@@ -308,10 +315,10 @@ def slow_peers_refuse_no_scrape():
     """One user holds all connections, then one with many addresses: others are served at once."""
     if os.getuid():
         skip('only root may be another user')
-    for source in ('127.0.0.2', '127.0.0.*'):
+    for source, again, scrapes in (('127.0.0.2', (), 20), ('127.0.0.*', (), 20), ('-', ('again',), 200)):
         with Stores('--max-connections', '256') as c:
-            p = slow(c, 256, source, 65534)
-            for i in range(20):
+            p = slow(c, 256, source, 65534, *again)
+            for i in range(scrapes):
                 try:
                     status, answer = c.ask('GET', '/metrics')
                 except OSError as e:
