@@ -4,8 +4,10 @@
  *
  * Series that conflict within one exposition are decided by tenant: trusted ones come first, then
  * older ones, and within a tenant its older regions, by the ids of the directory's entries. The
- * first keeps its series; the others are left out and counted. So nothing that a tenant publishes
- * removes a series of one before it, and a restart of the collector changes nothing.
+ * first keeps its series; the others are left out and counted. What a name means, if tenants
+ * contradict each other, is what a trusted one says, else what most of them say, else what the
+ * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
+ * publishes removes a series of one before it, and a restart of the collector changes nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,33 +162,40 @@ static void leave_out(struct maker *m, const struct collect_item *i, uint64_t *c
 	tenant_of(m->x, i)->left_out++;
 }
 
+/* The family of the item's name and type; NULL: reserved, or out of memory. */
 static struct collect_index_family *family_of(struct maker *m, struct collect_def *def,
 					      const struct collect_item *i)
 {
 	struct collect_family_name *name = def->family;
 	struct collect_index *x = m->x;
+	size_t at;
 
-	if (name->build == m->c->build)
-		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
-	name->build = m->c->build;
-	name->place = SIZE_MAX;
-	name->clash = false;
-	if (collect_self_has(name->name))
-		return NULL; /* the names of the collector's own series are reserved */
-	if (!BASE_GROW(x->family, x->families, m->capacity)) {
-		name->build = 0;
-		return NULL;
+	if (name->build != m->c->build) {
+		name->build = m->c->build;
+		name->place = SIZE_MAX;
+		/* The names of the collector's own series are reserved. */
+		name->clash = collect_self_has(name->name);
 	}
-	name->place = x->families++;
-	x->family[name->place] = (struct collect_index_family){
+	if (name->clash)
+		return NULL;
+	for (at = name->place; at != SIZE_MAX; at = x->family[at].other)
+		if (x->family[at].f.type == def->type)
+			return &x->family[at];
+	if (!BASE_GROW(x->family, x->families, m->capacity))
+		return NULL;
+	at = x->families++;
+	x->family[at] = (struct collect_index_family){
 		.f = {.name = name->name,
 		      .help = def->metric.help,
 		      .unit = def->metric.unit,
 		      .type = def->type},
 		.def = def,
 		.tenant = tenant_of(x, i),
+		.number = at,
+		.other = name->place,
 	};
-	return &x->family[name->place];
+	name->place = at;
+	return &x->family[at];
 }
 
 static bool fits(const struct collect_index_family *f, const struct collect_def *def)
@@ -223,27 +232,40 @@ static void count_item(struct maker *m, struct collect_def *def, struct collect_
 		       bool twin)
 {
 	struct collect_index_family *f = family_of(m, def, &item);
+	const struct collect_tenant *whose = tenant_of(m->x, &item);
 
-	if (fits(f, def) && !twin)
-		f->items++;
+	if (!f || twin)
+		return;
+	f->items++;
+	/* Items come by tenant. What expired ones left has no say. */
+	if (!(item.source & ITEM_RETIRED) && f->last != whose) {
+		f->last = whose;
+		f->tenants++;
+	}
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct collect_index_family *)a)->f.name,
-		      ((const struct collect_index_family *)b)->f.name);
+	const struct collect_index_family *p = a, *q = b;
+	int order = strcmp(p->f.name, q->f.name);
+
+	return order ? order : p->number < q->number ? -1 : p->number > q->number;
 }
 
-static struct collect_index_family *find_family(struct collect_index *x, const char *name,
-						size_t bytes)
+#define ANY_TYPE 0
+
+static bool is_exposed(const struct collect_index *x, const char *name, size_t bytes, int type,
+		       const bool *exposed)
 {
 	size_t at;
 
 	BASE_LOWER_BOUND(at, 0, x->families, strncmp(x->family[at].f.name, name, bytes) < 0);
-	if (at == x->families || strncmp(x->family[at].f.name, name, bytes) ||
-	    x->family[at].f.name[bytes])
-		return NULL;
-	return &x->family[at];
+	for (; at < x->families && !strncmp(x->family[at].f.name, name, bytes) &&
+	       !x->family[at].f.name[bytes];
+	     at++)
+		if (exposed[at] && (type == ANY_TYPE || (int)x->family[at].f.type == type))
+			return true;
+	return false;
 }
 
 /* Samples that a family exposes under its name with a suffix: histogram h has h_count. */
@@ -257,42 +279,46 @@ static const struct {
 	{"_created", EXPORT_FAMILY_COUNTER},
 };
 
-/* A sample of one has the other's name, and the other is exposed. */
-static bool clashes(struct collect_index *x, const struct collect_index_family *f,
+/* It, or a sample of one, has the other's name, and the other is exposed. */
+static bool clashes(const struct collect_index *x, const struct collect_index_family *f,
 		    const bool *exposed)
 {
 	size_t n = strlen(f->f.name);
 
+	if (is_exposed(x, f->f.name, n, ANY_TYPE, exposed))
+		return true;
 	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
 		size_t s = strlen(made[i].suffix);
-		const struct collect_index_family *other = NULL;
 		char name[SL_NAME_MAX + 16];
 
-		if (n > s && !strcmp(f->f.name + n - s, made[i].suffix))
-			other = find_family(x, f->f.name, n - s);
-		if (other && other->f.type == made[i].type && exposed[other - x->family])
+		if (n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
+		    is_exposed(x, f->f.name, n - s, (int)made[i].type, exposed))
 			return true;
 		if (f->f.type != made[i].type)
 			continue;
 		snprintf(name, sizeof(name), "%s%s", f->f.name, made[i].suffix);
-		other = find_family(x, name, n + s);
-		if (other && exposed[other - x->family])
+		if (is_exposed(x, name, n + s, ANY_TYPE, exposed))
 			return true;
 	}
 	return false;
 }
 
 /* Of one tenant's, the shorter name first: a histogram and not its h_count. */
-static int by_tenant_and_length(const void *a, const void *b)
+static int by_claim(const void *a, const void *b)
 {
 	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
 					  *q = *(struct collect_index_family *const *)b;
 	size_t n = strlen(p->f.name), o = strlen(q->f.name);
-	int order = collect_tenant_order(p->tenant, q->tenant);
+	int order;
 
+	if (p->tenant->who.trusted != q->tenant->who.trusted)
+		return p->tenant->who.trusted ? -1 : 1;
+	if (!p->tenant->who.trusted && p->tenants != q->tenants)
+		return p->tenants > q->tenants ? -1 : 1;
+	order = collect_tenant_order(p->tenant, q->tenant);
 	if (order)
 		return order;
-	return n != o ? (n < o ? -1 : 1) : strcmp(p->f.name, q->f.name);
+	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
 }
 
 /* Which families are exposed, by place; NULL: out of memory. */
@@ -308,7 +334,7 @@ static bool *choose_families(struct collect_index *x)
 	}
 	for (size_t i = 0; i < x->families; i++)
 		order[i] = &x->family[i];
-	qsort(order, x->families, sizeof(*order), by_tenant_and_length);
+	qsort(order, x->families, sizeof(*order), by_claim);
 	for (size_t i = 0; i < x->families; i++)
 		exposed[order[i] - x->family] = !clashes(x, order[i], exposed);
 	free(order);
@@ -327,17 +353,19 @@ static bool place_families(struct maker *m)
 	if (!exposed)
 		return false;
 	for (size_t i = 0; i < x->families; i++) {
+		x->family[i].def->family->place = SIZE_MAX;
+		x->family[i].def->family->clash = true;
+	}
+	for (size_t i = 0; i < x->families; i++) {
 		struct collect_index_family f = x->family[i];
 
-		if (!exposed[i]) {
-			f.def->family->place = SIZE_MAX;
-			f.def->family->clash = true;
+		if (!exposed[i])
 			continue;
-		}
 		f.first = at;
 		at += f.items;
 		f.items = 0;
 		f.def->family->place = n;
+		f.def->family->clash = false;
 		x->family[n++] = f;
 	}
 	x->families = n;

@@ -29,7 +29,11 @@ struct collect_item {
 struct collect_index_family {
 	struct export_family f;
 	const struct collect_def *def;	     /* the first one */
-	const struct collect_tenant *tenant; /* whose it is */
+	const struct collect_tenant *tenant; /* whose it is: the first one's */
+	const struct collect_tenant *last;   /* who has it, too */
+	size_t tenants;			     /* that have it now */
+	size_t number, other;		     /* while the index is made: its own, and another of the
+						name, or SIZE_MAX */
 	size_t first, items;
 };
 

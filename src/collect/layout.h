@@ -25,8 +25,8 @@ struct collect_family_name {
 	struct collect_node node;
 	unsigned int refs; /* under the lock of struct collect_defs */
 	uint64_t build;	   /* index build in which place holds */
-	size_t place;	   /* in that index; SIZE_MAX: left out */
-	bool clash;	   /* because of another family's samples */
+	size_t place;	   /* in that index, of one of its types at first; SIZE_MAX: left out */
+	bool clash;	   /* because of another family's samples, or as reserved */
 	size_t name_bytes;
 	char name[]; /* without _total, _info */
 };

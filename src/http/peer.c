@@ -5,8 +5,8 @@
  * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a queue that
  * is shared fairly by dropping from the longest (RFC 7806, 3.1): as long as there is room, one peer
  * may take all; when there is none, the peer that holds the most loses its oldest connection that
- * waits, to one that holds less. So slow connections of one never refuse another. An eighth is left
- * for users of this host and for addresses that had a right token lately.
+ * waits, to one that holds less, or to itself. So slow connections of one never refuse another. An
+ * eighth is left for users of this host and for addresses that had a right token lately.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -195,8 +195,8 @@ static void leave(struct http *h, struct http_connection *c)
 	relaxed_sub(h->open, 1);
 }
 
-/* Of a peer (NULL: of any but the newcomer, no better than it): the oldest, those that wait first.
- */
+/* Of a peer; NULL: of any that is no better than the newcomer, if it waits. The oldest, those that
+ * wait first. */
 static struct http_connection *oldest(struct http *h, const struct http_peer *of,
 				      const struct http_peer *newcomer)
 {
@@ -205,8 +205,7 @@ static struct http_connection *oldest(struct http *h, const struct http_peer *of
 	for (struct http_connection *c = h->connections; c; c = c->next) {
 		if (!c->peer || (of && c->peer != of))
 			continue;
-		if (!of && (c->answering || c->peer == newcomer ||
-			    (preferred(c->peer) && !preferred(newcomer))))
+		if (!of && (c->answering || (preferred(c->peer) && !preferred(newcomer))))
 			continue;
 		if (!found || found->answering || !c->answering)
 			found = c;
@@ -218,13 +217,18 @@ static struct http_connection *oldest(struct http *h, const struct http_peer *of
 static struct http_connection *victim(struct http *h, const struct http_peer *newcomer)
 {
 	const struct http_peer *most = NULL;
+	struct http_connection *own;
 
 	for (const struct http_peer *p = h->peers; p; p = p->next)
 		if (!most || p->open > most->open)
 			most = p;
 	if (most && most->open > newcomer->open + 1)
 		return oldest(h, most, newcomer);
-	return oldest(h, NULL, newcomer);
+	if (!newcomer->open)
+		return oldest(h, NULL, newcomer);
+	/* None holds more: it makes room for itself. */
+	own = oldest(h, newcomer, newcomer);
+	return own && !own->answering ? own : NULL;
 }
 
 bool http_peer_enter(struct http *h, struct http_connection *c)

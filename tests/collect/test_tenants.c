@@ -114,6 +114,50 @@ static void no_tenant_removes_an_earlier_ones_series(void **state)
 	make_free(&user.m);
 }
 
+/* Names that the attacker takes before the pods of others come. */
+static void no_tenant_keeps_names_from_later_ones(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	static const double bounds[] = {1, 2};
+	struct collect_collector *c;
+	struct pod evil, p[2];
+
+	(void)state;
+	pod_make(&evil, 7, LABELS("pod\0evil"));
+	metric_of(&evil, SL_KIND_GAUGE, "http_requests");
+	metric_of(&evil, SL_KIND_GAUGE, "jobs_total");
+	make_metric(&evil.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						   .name = "queue",
+						   .bounds = bounds,
+						   .bound_count = 2});
+	metric_of(&evil, SL_KIND_GAUGE, "own");
+	put_as(h, 0, 1, &evil, SL_STATE_LIVE, &mallory);
+	for (int i = 0; i < 2; i++) {
+		pod_make(&p[i], 8u + (unsigned int)i, LABELS("pod\0good"));
+		counter(&p[i], "http_requests_total", NULL, NULL);
+		counter(&p[i], "jobs_total", NULL, NULL);
+		metric_of(&p[i], SL_KIND_GAUGE, "queue_count");
+	}
+	for (int turn = 0; turn < 2; turn++) { /* and again after a restart */
+		c = start(&(struct collect_collector_opts){.period_ns = MS});
+		WITHIN(3000, mentions(c, "\nown{"));
+		put_as(h, 1, 2, &p[0], SL_STATE_LIVE, &alice);
+		put_as(h, 2, 3, &p[1], SL_STATE_LIVE, &boxed);
+		WITHIN(3000, mentions(c, "\nhttp_requests_total{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\njobs_total{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\nqueue_count{pod=\"good\""));
+		WITHIN(3000, self_value(c, "sidelight_tenant_conflicts", "uid=\"666\"") == 3);
+		assert_false(mentions(c, "\nhttp_requests{"));
+		assert_false(mentions(c, "\nqueue_bucket{"));
+		assert_false(mentions(c, "\njobs_total{pod=\"evil\""));
+		assert_true(self_value(c, "sidelight_tenant_conflicts", "uid=\"1001\"") == 0);
+		collect_collector_free(c);
+	}
+	make_free(&evil.m);
+	for (int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
 static void equal_labels_of_tenants_stay_apart(void **state)
 {
 	struct mock_host *h = host_with_tenants(16);
@@ -400,6 +444,7 @@ static void instance_belongs_to_its_tenant(void **state)
 const struct CMUnitTest tenants_tests[] = {
 	TEST(identity_labels_are_attested),
 	TEST(no_tenant_removes_an_earlier_ones_series),
+	TEST(no_tenant_keeps_names_from_later_ones),
 	TEST(equal_labels_of_tenants_stay_apart),
 	TEST(no_tenant_takes_all_series),
 	TEST(no_tenant_delays_anothers_first_layout),

@@ -58,7 +58,7 @@ OF_TENANT(trusted, collect_self_u64(out, t->who.trusted))
 
 static const struct collect_self_family tenant_families[] = {
 	{"sidelight_tenant_conflicts", GAUGE, "",
-	 "Series of a tenant left out because they contradict those of an earlier one.", conflicts},
+	 "Series of a tenant left out because they contradict those of another.", conflicts},
 	{"sidelight_tenant_layout_seconds", COUNTER, "seconds",
 	 "Time spent on making layouts of a tenant's schemas.", layouts},
 	{"sidelight_tenant_lines", GAUGE, "",
