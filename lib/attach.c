@@ -17,6 +17,7 @@
 
 #define STACK_BYTES	 (128 * 1024)
 #define RETRY_MIN_MS	 250
+#define RETRY_FULL_MS	 10 /* others connect faster than the agent accepts: one of many tries */
 #define RETRY_MAX_MS	 500
 #define RETRY_REFUSED_MS 30000
 
@@ -142,7 +143,7 @@ static int receive(struct sl_publisher *p, int sock)
 static void *attach_thread(void *arg)
 {
 	struct sl_publisher *p = arg;
-	int delay = p->sock.fd >= 0 ? -1 : RETRY_MIN_MS;
+	int delay = p->sock.fd >= 0 ? -1 : RETRY_FULL_MS, err;
 	struct sl__guard guard;
 
 	pthread_setname_np(pthread_self(), "sidelight");
@@ -180,8 +181,11 @@ static void *attach_thread(void *arg)
 			continue;
 		}
 		sl__lock(&guard);
-		if (!attach_once(p))
+		err = attach_once(p);
+		if (!err)
 			delay = -1;
+		else if (err == -EAGAIN)
+			delay = RETRY_FULL_MS;
 		else
 			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
 		sl__unlock(&guard);

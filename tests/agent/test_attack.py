@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What an unprivileged user of the host does to the agent: test_attack.py SIDELIGHT COUNTER CASE"""
+import ctypes
 import errno
 import fcntl
 import json
 import mmap
 import os
+import select
 import signal
 import socket
 import struct
@@ -19,6 +21,7 @@ from support.protocol import (CLOSE, CLOSED, DEAD, LIVE, MAGIC, OPEN, PUBLISH, S
                               Region, consume, total)
 from support.sidelight import EXE, Agent, counter
 
+LIBC = ctypes.CDLL(None, use_errno=True)
 held = []  # descriptors that an attacker keeps open
 
 
@@ -372,6 +375,77 @@ def a_lease_delays_nobody():
             fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_WRLCK)
             send(connection(agent.socket), struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1, r.instance, r.size),
                  [os.dup(lease)])
+    attacked(attack)
+
+
+def sendable(fd):
+    """Some kinds are refused by the kernel."""
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with a, b:
+        try:
+            return socket.send_fds(a, [b'x'], [fd])
+        except OSError:
+            return 0
+
+
+def strange():
+    """Descriptors of each kind that this kernel gives to a user."""
+    def of_number(number, *args):
+        fd = LIBC.syscall(number, *args)
+        return [fd] if fd >= 0 else []
+    fds = [os.pidfd_open(os.getpid()), os.open('/proc/self', os.O_PATH),
+           os.dup(os.memfd_create('other')), os.open('/dev/zero', os.O_RDWR), *os.pipe()]
+    poll = select.epoll()
+    poll.register(fds[-1])
+    fds += [os.dup(poll.fileno()), os.eventfd(0)]
+    for family, kind in ((socket.AF_VSOCK, socket.SOCK_STREAM), (socket.AF_NETLINK, socket.SOCK_RAW),
+                         (socket.AF_INET6, socket.SOCK_STREAM), (socket.AF_UNIX, socket.SOCK_STREAM)):
+        try:
+            s = socket.socket(family, kind)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 250))
+            fds.append(s.detach())
+        except (OSError, TypeError):
+            pass
+    for path in ('/dev/fuse', '/dev/userfaultfd', '/dev/ptmx'):
+        try:
+            fds.append(os.open(path, os.O_RDWR))
+        except OSError:
+            pass
+    for flags in (os.MFD_HUGETLB | os.MFD_ALLOW_SEALING, os.MFD_ALLOW_SEALING):
+        try:
+            fd = os.memfd_create('huge', flags)
+            os.ftruncate(fd, 1 << 30)
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SHRINK_GROW)
+            fds.append(fd)
+        except OSError:
+            pass
+    ring = ctypes.create_string_buffer(256)
+    fds += of_number(425, 8, ring) + of_number(447, 0)  # io_uring_setup, memfd_secret
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    socket.send_fds(a, [b'x'], [a.fileno(), b.fileno()])  # a cycle
+    return [fd for fd in fds + [a.detach(), b.detach()] if sendable(fd)]
+
+
+@case
+def strange_descriptors_delay_nobody():
+    """Each kind as the descriptor of a PUBLISH, then all of them in each of many packets."""
+    def attack(agent):
+        refused = 0
+        for fd in strange():
+            s = Client(agent.socket)
+            held.append(s)
+            try:
+                s.ask(PUBLISH, struct.pack('<QQ', 1, 16384), [fd])
+            except Refused:
+                refused += 1
+            os.close(fd)
+        kept = strange()
+        check(refused == len(kept), f'{refused} of {len(kept)} were refused')
+        for _ in range(40):
+            c = connection(agent.socket)
+            # The connection itself, too.
+            send(c, publish_packet(), [os.dup(c.fileno())] + [os.dup(fd) for fd in (kept * 253)[:252]])
+        return refused
     attacked(attack)
 
 
