@@ -331,6 +331,23 @@ static int run(struct collect_settings *s)
 	return code;
 }
 
+/* HTTP's process begins before there are secrets, threads and descriptors. */
+static int run_apart(const struct base_command *self, struct collect_settings *s)
+{
+	struct fabric_opts *f = &s->c.fabric;
+	int code;
+
+	if (s->serves) {
+		s->h.front = http_front_fork(s->unconfined);
+		if (!s->h.front)
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
+	code = code ?: run(s);
+	http_front_end(s->h.front);
+	return code;
+}
+
 /* ---- options ---- */
 
 /* "0,2-5" */
@@ -429,9 +446,6 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
-	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
-	if (code)
-		return code;
 	if (!set.secret && any_over_rdma(&set.agents))
 		base_logf(BASE_WARN, "collect",
 			  "agents over RDMA are not authenticated: give --rdma-secret");
@@ -442,7 +456,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;
 	set.c.cpus = cpus;
-	return run(&set);
+	return run_apart(self, &set);
 }
 
 const struct base_command cli_cmd_collect = {

@@ -144,47 +144,6 @@ static bool same_origin(const struct http *h, const char *origin, const char *ho
 	return (host && !strcasecmp(authority + 3, host)) || is_own_name(h, name);
 }
 
-/* ---- framing ---- */
-
-struct framing {
-	unsigned int lengths, encodings, hosts;
-	bool wrong;
-};
-
-static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *key, const char *value)
-{
-	struct framing *f = arg;
-
-	(void)kind;
-	value = value ? value : "";
-	if (!strcasecmp(key, "Content-Length")) {
-		f->lengths++;
-		f->wrong |= !*value || value[strspn(value, "0123456789")];
-	} else if (!strcasecmp(key, "Transfer-Encoding")) {
-		f->encodings++;
-		f->wrong |= strcasecmp(value, "chunked") != 0;
-	} else if (!strcasecmp(key, "Host")) {
-		f->hosts++;
-	}
-	return MHD_YES;
-}
-
-/*
- * A proxy before this server may end an ambiguous body at another byte, and take part of it for a
- * further request (RFC 9112, 6.3 and 11.2): such a request is refused, and the connection closed.
- */
-bool http_access_framing(struct http_request *req)
-{
-	struct framing f = {0};
-
-	MHD_get_connection_values(req->connection, MHD_HEADER_KIND, count, &f);
-	if (!f.wrong && f.lengths + f.encodings <= 1 && f.hosts <= 1)
-		return true;
-	http_add_header(req, "Connection", "close");
-	return refuse(req, FRAMING, 400,
-		      "Content-Length, Transfer-Encoding or Host is malformed or given twice");
-}
-
 /* ---- the check ---- */
 
 static bool json_content(const char *type)
@@ -219,14 +178,10 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 {
 	struct http *h = req->http;
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
-	bool reads = !strcmp(req->method, "GET") || !strcmp(req->method, "HEAD"), by_token;
+	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD"), by_token;
 	enum http_role role = role_of(req, &by_token);
 
-	if (by_token && req->c) {
-		pthread_mutex_lock(&h->lock);
-		http_peer_known(req->c);
-		pthread_mutex_unlock(&h->lock);
-	}
+	req->known = by_token;
 	if (!by_token && !host_allowed(h, host))
 		return refuse(
 			req, HOST, 403,
@@ -243,7 +198,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 		return refuse(req, ROLE, 403, "%s",
 			      needs == HTTP_ADMIN ? "only an administrator may do this"
 						  : "only a reader may see this");
-	if (!reads && req->body_bytes && !json_content(http_header(req, "Content-Type")))
+	if (!reads && req->in.body_bytes && !json_content(http_header(req, "Content-Type")))
 		return refuse(req, TYPE, 415,
 			      "the body must be sent as Content-Type: application/json");
 	return true;
