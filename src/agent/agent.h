@@ -40,7 +40,7 @@ struct agent_opts {
 	bool rest_optional; /* an address in use is only a warning */
 	const char *rest_token_file;
 	struct http_front *rest_front; /* http_opts.front */
-	uint64_t rest_idle_ns; /* closes a microservice that stops posting; 0: 5 min */
+	uint64_t rest_idle_ns;	       /* closes a microservice that stops posting; 0: 5 min */
 
 	bool rdma;
 	const char *rdma_device; /* NULL or "": by address */

@@ -24,10 +24,11 @@
 #define TOKEN_MIN 16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
-	[HTTP_REFUSED_FRAMING] = "framing", [HTTP_REFUSED_HOST] = "host",
-	[HTTP_REFUSED_ORIGIN] = "origin",   [HTTP_REFUSED_TOKEN] = "token",
-	[HTTP_REFUSED_ROLE] = "role",	    [HTTP_REFUSED_TYPE] = "content_type",
-	[HTTP_REFUSED_CONNECTION] = "full", [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRAMING] = "framing",   [HTTP_REFUSED_HOST] = "host",
+	[HTTP_REFUSED_ORIGIN] = "origin",     [HTTP_REFUSED_TOKEN] = "token",
+	[HTTP_REFUSED_ROLE] = "role",	      [HTTP_REFUSED_TYPE] = "content_type",
+	[HTTP_REFUSED_CONNECTION] = "full",   [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRONT] = "front_ended",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)

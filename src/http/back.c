@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/grow.h"
 #include "base/relaxed.h"
 #include "http/internal.h"
 
@@ -21,6 +20,23 @@
 #define PAUSE_NS 200000000ull /* before another front, if one lived for less than a second */
 
 /* ---- requests ---- */
+
+/* Frees what only the handler and the head need. */
+static void request_strip(struct http_request *req)
+{
+	for (size_t i = 0; i < req->header_count; i++) {
+		free(req->headers[i].name);
+		free(req->headers[i].value);
+	}
+	req->header_count = 0;
+	free(req->content_type);
+	free(req->variable);
+	free(req->in.fields);
+	free(req->payload);
+	req->content_type = req->variable = NULL;
+	req->in = (struct http_message_request){0};
+	req->payload = NULL;
+}
 
 static void request_free(struct http_slot *slot)
 {
@@ -31,15 +47,8 @@ static void request_free(struct http_slot *slot)
 		return;
 	if (req->done)
 		req->done(req->arg);
-	for (size_t i = 0; i < req->header_count; i++) {
-		free(req->headers[i].name);
-		free(req->headers[i].value);
-	}
-	free(req->content_type);
+	request_strip(req);
 	free(req->owned);
-	free(req->variable);
-	free(req->in.fields);
-	free(req->payload);
 	free(req);
 }
 
@@ -93,7 +102,27 @@ static int send_head(struct http_channel *ch, struct http_request *req, bool *mo
 
 static struct http_slot *slot_of(struct http_channel *ch, uint32_t slot)
 {
-	return slot < ch->slot_count && ch->slots[slot].open ? &ch->slots[slot] : NULL;
+	const struct http_opts *o = &ch->http->opts;
+
+	return slot < http_slots(o->max_connections, o->threads) && ch->slots[slot].open
+		       ? &ch->slots[slot]
+		       : NULL;
+}
+
+/* Out of memory: the connection is closed. */
+static int drop(struct http_channel *ch, size_t bytes)
+{
+	const struct http_message m = {.type = HTTP_HEAD,
+				       .bytes = sizeof(struct http_message_head)};
+	const struct http_message_head head = {0};
+	int err = 0;
+
+	base_log_limited(BASE_WARN, "http", "out of memory: a request is not answered");
+	for (size_t n; bytes && !err; bytes -= n) {
+		n = BASE_MIN(bytes, HTTP_PIECE);
+		err = http_message_take(ch->fd, ch->piece, n);
+	}
+	return err ?: http_message_send(ch->fd, m, &head, sizeof(head), NULL, 0, NULL, 0);
 }
 
 static int on_ask(struct http_channel *ch, const struct http_message *m)
@@ -109,22 +138,26 @@ static int on_ask(struct http_channel *ch, const struct http_message *m)
 		return -EPROTO;
 	request_free(slot);
 	req = slot->req = calloc(1, sizeof(*req));
-	if (!req)
-		return -ENOMEM;
+	if (req)
+		req->payload = malloc(m->bytes + 1ul);
+	if (!req || !req->payload) {
+		request_free(slot);
+		return drop(ch, m->bytes);
+	}
 	req->http = ch->http;
 	req->caller = &slot->caller;
 	req->serial = m->arg;
-	req->payload = malloc(m->bytes + 1ul);
-	err = req->payload ? http_message_take(ch->fd, req->payload, m->bytes) : -ENOMEM;
-	err = err ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
-					     &req->in);
+	err = http_message_take(ch->fd, req->payload, m->bytes)
+		      ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
+						 &req->in);
 	if (!err) {
 		run(req);
 		err = send_head(ch, req, &more);
+		request_strip(req);
 	}
 	if (!more)
 		request_free(slot);
-	return err;
+	return err == -ENOMEM ? drop(ch, 0) : err;
 }
 
 static int on_read(struct http_channel *ch, const struct http_message *m)
@@ -168,16 +201,13 @@ static bool identify(struct http *h, int fd, struct http_caller *who)
 static int on_open(struct http_channel *ch, const struct http_message *m, int fd)
 {
 	struct http *h = ch->http;
-	const size_t most = (2ul * h->opts.max_connections + 1) * h->opts.threads;
+	const uint32_t most = http_slots(h->opts.max_connections, h->opts.threads);
 	struct http_slot *slot;
 
-	if (m->slot >= most || slot_of(ch, m->slot) || m->bytes)
+	/* Another channel may bring a slot's next connection before this one its end. */
+	slot = m->slot < most ? &ch->slots[m->slot] : NULL;
+	if (!slot || slot->open || m->bytes || relaxed_load(h->open) >= 2 * most)
 		return -EPROTO;
-	if (!base_grow(&ch->slots, &ch->slot_room, m->slot + 1ul, sizeof(*ch->slots)))
-		return -ENOMEM;
-	while (ch->slot_count <= m->slot)
-		ch->slots[ch->slot_count++] = (struct http_slot){0};
-	slot = &ch->slots[m->slot];
 	if (!identify(h, fd, &slot->caller))
 		return -EPROTO;
 	slot->open = true;
@@ -229,11 +259,13 @@ static int dispatch(struct http_channel *ch, const struct http_message *m, int f
 
 int http_back_serve(struct http_channel *ch)
 {
+	const uint32_t n = http_slots(ch->http->opts.max_connections, ch->http->opts.threads);
 	struct http_message m;
 	int fd = -1, err;
 
 	ch->piece = malloc(HTTP_PIECE);
-	err = ch->piece ? 0 : -ENOMEM;
+	ch->slots = calloc(n, sizeof(*ch->slots)); /* the kernel gives those that are used */
+	err = ch->piece && ch->slots ? 0 : -ENOMEM;
 	while (!err) {
 		err = http_message_receive(ch->fd, &m, &fd);
 		if (!err)
@@ -242,14 +274,16 @@ int http_back_serve(struct http_channel *ch)
 			close(fd);
 		fd = -1;
 	}
-	for (size_t i = 0; i < ch->slot_count; i++)
-		if (ch->slots[i].open)
-			close_slot(ch, &ch->slots[i]);
+	for (uint32_t i = 0; ch->slots && i < n; i++) {
+		if (!ch->slots[i].open)
+			continue;
+		close_slot(ch, &ch->slots[i]);
+		relaxed_add(ch->http->refused[HTTP_REFUSED_FRONT], 1);
+	}
 	free(ch->slots);
 	free(ch->piece);
 	ch->slots = NULL;
 	ch->piece = NULL;
-	ch->slot_count = ch->slot_room = 0;
 	return err == -EPROTO || err == -ENOMEM ? err : 0;
 }
 
@@ -312,8 +346,8 @@ static int await(struct http *h, char *error, size_t bytes)
 		    !http_message_take(h->control, text, m.bytes))
 			return base_fail(error, bytes, -EIO, "%.*s", (int)m.bytes, text);
 	}
-	return base_fail(error, bytes, -EIO,
-			 "the process that faces clients at %s does not start", h->address);
+	return base_fail(error, bytes, -EIO, "the process that faces clients at %s does not start",
+			 h->address);
 }
 
 static int make_channels(struct http *h, int *theirs, size_t *n)

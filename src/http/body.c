@@ -152,8 +152,8 @@ static struct MHD_Response *whole(const struct http_message_answer *a, bool *gzi
 		gz = gzip(a->body, a->body_bytes, GZIP_LEVEL, &gz_bytes);
 	*gzipped = gz;
 	if (!gz)
-		return MHD_create_response_from_buffer(
-			a->body_bytes, (void *)(uintptr_t)a->body, MHD_RESPMEM_MUST_COPY);
+		return MHD_create_response_from_buffer(a->body_bytes, (void *)(uintptr_t)a->body,
+						       MHD_RESPMEM_MUST_COPY);
 	response = MHD_create_response_from_buffer(gz_bytes, gz, MHD_RESPMEM_MUST_FREE);
 	if (!response)
 		free(gz);

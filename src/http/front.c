@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * front.c - the process that faces clients: connections and their limits; libmicrohttpd's epoll
- * threads parse and send. Each of these threads asks the back by a channel of its own, and waits for
- * the answer, which handlers give without waiting.
+ * threads parse and send. Each of these threads asks the back by a channel of its own, and waits
+ * for the answer, which handlers give without waiting.
  *
  * libmicrohttpd's threads own their sockets. The reaper thread only shuts one down, under the lock
  * that connection_event() takes before the socket is closed, so it never touches a descriptor that
@@ -60,9 +60,9 @@ void http_front_tell(struct http_server *s, enum http_message_type type, uint32_
 static void tell_refusals(struct http_server *s)
 {
 	for (uint32_t i = 0; i < HTTP_REFUSALS; i++) {
-		uint32_t n = relaxed_load(s->refused[i]) ?
-				     __atomic_exchange_n(&s->refused[i], 0, __ATOMIC_RELAXED) :
-				     0;
+		uint32_t n = relaxed_load(s->refused[i])
+				     ? __atomic_exchange_n(&s->refused[i], 0, __ATOMIC_RELAXED)
+				     : 0;
 
 		if (n)
 			http_front_tell(s, HTTP_REFUSED, i, n);
@@ -96,11 +96,11 @@ static enum MHD_Result put_field(void *arg, enum MHD_ValueKind kind, const char 
 static bool send_ask(struct http_client_request *req, const char *method, const char *path)
 {
 	struct http_server *s = req->server;
-	struct http_message m = {
-		.type = HTTP_ASK, .slot = req->c->slot, .arg = ++req->c->serial};
+	struct http_message m = {.type = HTTP_ASK, .slot = req->c->slot};
 	struct ask a = {0};
 	bool ok;
 
+	m.arg = req->c->serial = relaxed_add(s->serial, 1);
 	http_message_put(&a.text, 0, method);
 	http_message_put(&a.text, 0, path);
 	MHD_get_connection_values(req->connection, MHD_HEADER_KIND, put_field, &a);
@@ -236,7 +236,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 	(void)version;
 	if (!req || !req->c || !req->c->told)
 		return MHD_NO; /* out of memory, or refused: the socket is shut */
-	if (req->response) { /* before the body, which is not wanted */
+	if (req->response) {   /* before the body, which is not wanted */
 		*upload_bytes = 0;
 		return MHD_YES;
 	}
@@ -421,19 +421,19 @@ __attribute__((noreturn)) static void fail(const struct http_server *s, const ch
 	struct http_message m = {.type = HTTP_FAILED};
 	char text[HTTP_FAILED_TEXT];
 
-	m.bytes = (uint32_t)snprintf(text, sizeof(text), "cannot start the HTTP server on %s: %s%s%s",
-				     s->c.address, what, error ? ": " : "",
-				     error ? strerror(error) : "");
+	m.bytes = (uint32_t)snprintf(text, sizeof(text),
+				     "cannot start the HTTP server on %s: %s%s%s", s->c.address,
+				     what, error ? ": " : "", error ? strerror(error) : "");
 	m.bytes = BASE_MIN(m.bytes, (uint32_t)sizeof(text) - 1);
 	http_message_send(s->control, m, text, m.bytes, NULL, 0, NULL, 0);
 	_exit(0);
 }
 
-/* A connection keeps its slot while it is open; the back's bound is the same. */
+/* A connection keeps its slot while it is open. */
 static void prepare(struct http_server *s)
 {
 	pthread_condattr_t monotonic;
-	uint32_t n = (2 * s->c.max_connections + 1) * s->c.threads;
+	uint32_t n = http_slots(s->c.max_connections, s->c.threads);
 
 	s->slots = calloc(n, sizeof(*s->slots));
 	if (!s->slots)

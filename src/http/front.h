@@ -37,14 +37,15 @@ struct http_server {
 	struct MHD_Daemon *daemon;
 	int listen_fd, control;
 	int channels[HTTP_THREADS];
-	uint32_t threads;      /* that have a channel; relaxed */
-	int diag_fd;	       /* netlink, under lock */
+	uint32_t threads; /* that have a channel; relaxed */
+	int diag_fd;	  /* netlink, under lock */
 	uint32_t diag_seq;
 	pthread_mutex_t lock; /* connections, peers, slots */
 	pthread_cond_t wake;
 	struct http_connection *connections;
 	struct http_peer *peers;
 	uint32_t *slots, slot_count; /* those that are free */
+	uint32_t serial;	     /* of the last ASK; relaxed */
 
 	uint32_t open;			 /* connections of peers; relaxed */
 	uint32_t sockets;		 /* the same, and those being closed; relaxed */

@@ -34,7 +34,8 @@ struct http_caller {
 
 /*
  * A handler calls exactly one http_reply function and returns. It runs on a server thread, several
- * at a time, and must not wait, as other connections share the thread. A handler of GET also
+ * at a time, and must not wait, as other connections share the thread. What it got of the request
+ * stays until it returns. A handler of GET also
  * answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
@@ -71,7 +72,7 @@ struct http_opts {
 	void *identify_arg;
 	struct http_front *front; /* the caller's, free after http_free(); NULL: forked by
 				     http_new(), with a copy of what this process has by then */
-	uint64_t *refused; /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
+	uint64_t *refused;	  /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
 };
 
 /*
@@ -161,6 +162,7 @@ enum http_refusal {
 	HTTP_REFUSED_TYPE,	 /* 415: a body that is not JSON */
 	HTTP_REFUSED_CONNECTION, /* closed at once: all are taken */
 	HTTP_REFUSED_EVICTED,	 /* closed for another peer's connection */
+	HTTP_REFUSED_FRONT,	 /* closed: the front ended */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

@@ -39,9 +39,8 @@ struct http_channel {
 	int fd;
 	pthread_t thread;
 	bool runs;
-	struct http_slot *slots;
-	size_t slot_count, slot_room;
-	char *piece; /* of a body, HTTP_PIECE */
+	struct http_slot *slots; /* http_slots() */
+	char *piece;		 /* of a body, HTTP_PIECE */
 };
 
 struct http {
@@ -64,9 +63,15 @@ struct http {
 	int control; /* -1: no front */
 	bool stopping;
 
-	uint32_t open;						/* connections; relaxed */
+	uint32_t open;				       /* connections; relaxed */
 	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* relaxed */
 };
+
+/* The most connections, with those that are being closed: each thread may admit one too many. */
+static inline uint32_t http_slots(uint32_t max_connections, uint32_t threads)
+{
+	return 2 * max_connections + threads;
+}
 
 struct http_header {
 	char *name, *value;
@@ -76,7 +81,7 @@ struct http_request {
 	struct http *http;
 	const struct http_caller *caller;
 	uint32_t serial;
-	void *payload; /* what .in points into */
+	void *payload; /* what .in points into, until the handler has returned */
 	struct http_message_request in;
 	char *variable;
 	struct http_header headers[HTTP_HEADERS];

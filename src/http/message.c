@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* message.c - packs, checks, sends and receives. Both sides use it, and neither trusts the other. */
+/* message.c - packs, checks, sends and receives. Both sides use it, and neither trusts the other.
+ */
 #include "http/message.h"
 
 #include <errno.h>
@@ -55,16 +56,17 @@ static bool take_field(const char **at, const char *end, bool kinds, struct http
 static int take_fields(const char *at, const char *end, uint32_t count, bool kinds,
 		       struct http_message_field **out)
 {
+	uint32_t n = 0;
+
 	/* A field has at least two bytes, so a count beyond that is not worth memory. */
 	if (count > HTTP_MESSAGE_FIELDS || count > (size_t)(end - at) / 2)
 		return -EPROTO;
 	*out = calloc(count + 1, sizeof(**out));
 	if (!*out)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++)
-		if (!take_field(&at, end, kinds, &(*out)[i]))
-			at = end + 1;
-	if (at == end)
+	while (n < count && take_field(&at, end, kinds, &(*out)[n]))
+		n++;
+	if (n == count && at == end)
 		return 0;
 	free(*out);
 	*out = NULL;
@@ -200,8 +202,8 @@ static int descriptor_of(struct msghdr *h)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
 		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 
-		for (size_t i = 0; c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && i < n;
-		     i++) {
+		for (size_t i = 0;
+		     c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && i < n; i++) {
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));

@@ -51,7 +51,7 @@ struct http_message {
 	uint32_t type, bytes, slot, arg;
 };
 
-#define HTTP_PIECE	   (32u * 1024) /* most bytes of a body in a message */
+#define HTTP_PIECE	    (32u * 1024)  /* most bytes of a body in a message */
 #define HTTP_MESSAGE_TEXT   (128u * 1024) /* of all strings of a request or a head */
 #define HTTP_MESSAGE_FIELDS 4096u
 #define HTTP_FAILED_TEXT    256u

@@ -96,8 +96,8 @@ const struct http_route *http_route_find(struct http_request *req)
 		}
 	} else if (*allow) {
 		http_add_header(req, "Allow", allow);
-		http_reply_error(req, 405, "%s does not take %s, but %s", req->in.path, req->in.method,
-				 allow);
+		http_reply_error(req, 405, "%s does not take %s, but %s", req->in.path,
+				 req->in.method, allow);
 	} else {
 		http_reply_error(req, 404, "no such path: %s", req->in.path);
 	}
@@ -142,7 +142,8 @@ const char *http_header(const struct http_request *req, const char *name)
 	const struct http_message_request *in = &req->in;
 
 	for (size_t i = 0; i < in->field_count; i++)
-		if (in->fields[i].kind == HTTP_FIELD_HEADER && !strcasecmp(in->fields[i].name, name))
+		if (in->fields[i].kind == HTTP_FIELD_HEADER &&
+		    !strcasecmp(in->fields[i].name, name))
 			return in->fields[i].value;
 	return NULL;
 }

@@ -113,7 +113,8 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 			http_front_serve(&c, fds, n, unconfined);
 		}
 		while (n)
-			close(fds[--n]); /* without a front, that is the end of its control socket */
+			close(fds[--n]); /* without a front, that is the end of its control socket
+					  */
 		if (send(sock, "", 1, MSG_NOSIGNAL) != 1)
 			break;
 	}
