@@ -12,7 +12,7 @@
 
 #define GZIP_LEVEL 1 /* for exposition 2 % larger than level 6 and 3 x faster */
 
-struct body {
+struct pieces {
 	struct http_server *server;
 	uint32_t slot, serial;
 	uint64_t left; /* not given to the client yet; UINT64_MAX: not known */
@@ -51,7 +51,7 @@ static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *ou
 /* ---- pieces ---- */
 
 /* The next piece into b->piece. Bytes, 0: the end, or -EIO. */
-static ssize_t fetch(struct body *b)
+static ssize_t fetch(struct pieces *b)
 {
 	const struct http_message ask = {
 		.type = HTTP_READ, .slot = b->slot, .arg = sizeof(b->piece)};
@@ -73,7 +73,7 @@ static ssize_t fetch(struct body *b)
 	return (ssize_t)m.bytes;
 }
 
-static ssize_t read_plain(struct body *b, char *buf, size_t max)
+static ssize_t read_plain(struct pieces *b, char *buf, size_t max)
 {
 	ssize_t n = b->given < b->bytes ? 1 : fetch(b);
 
@@ -85,7 +85,7 @@ static ssize_t read_plain(struct body *b, char *buf, size_t max)
 	return n;
 }
 
-static ssize_t read_gzip(struct body *b, char *buf, size_t max)
+static ssize_t read_gzip(struct pieces *b, char *buf, size_t max)
 {
 	b->z.next_out = (unsigned char *)buf;
 	b->z.avail_out = (uInt)max;
@@ -115,7 +115,7 @@ static ssize_t read_gzip(struct body *b, char *buf, size_t max)
 
 static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
 {
-	struct body *b = arg;
+	struct pieces *b = arg;
 	ssize_t n;
 
 	(void)pos;
@@ -131,7 +131,7 @@ static ssize_t body_read(void *arg, uint64_t pos, char *buf, size_t max)
 
 static void body_free(void *arg)
 {
-	struct body *b = arg;
+	struct pieces *b = arg;
 
 	if (b->gzip)
 		deflateEnd(&b->z);
@@ -163,7 +163,7 @@ static struct MHD_Response *whole(const struct http_message_answer *a, bool *gzi
 static struct MHD_Response *in_pieces(const struct http_client_request *req,
 				      const struct http_message_answer *a, bool *gzipped)
 {
-	struct body *b = calloc(1, sizeof(*b));
+	struct pieces *b = calloc(1, sizeof(*b));
 	struct MHD_Response *response;
 
 	*gzipped = false;

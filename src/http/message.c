@@ -148,7 +148,7 @@ int http_message_send(int fd, struct http_message m, const void *head, size_t he
 
 #define FDS_MAX 250
 
-union control {
+union passed {
 	struct cmsghdr head;
 	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
 };
@@ -157,7 +157,7 @@ int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, s
 {
 	struct iovec iov = {(void *)(uintptr_t)m, bytes};
 	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-	union control control = {0};
+	union passed control = {0};
 	ssize_t sent;
 
 	if (n > FDS_MAX)

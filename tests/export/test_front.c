@@ -231,7 +231,7 @@ static void callers_are_those_the_kernel_names(void **state)
 	assert_int_equal(forgotten, 1);
 	close(server);
 
-	/* Descriptors that the kernel says are this user's, too, but which nobody connected. */
+	/* Descriptors that the kernel says are this user's, too, without a connection. */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	for (int i = 0; i < 4; i++) {
 		const int which[] = {pair[0], client, -1, -1};
