@@ -213,6 +213,19 @@ static void respond(struct http_client_request *req, const struct http_message_a
 	req->status = a->head.status;
 }
 
+/* Out of memory: the connection is closed, and the front goes on. */
+static void drop(struct http_client_request *req, int fd, size_t bytes)
+{
+	char part[4096];
+
+	for (size_t n; bytes; bytes -= n) {
+		n = bytes < sizeof(part) ? bytes : sizeof(part);
+		if (http_message_take(fd, part, n))
+			http_front_gone();
+	}
+	http_front_tell(req->server, HTTP_DONE, req->c->slot, req->c->serial);
+}
+
 void http_body_answer(struct http_client_request *req)
 {
 	const size_t most = sizeof(struct http_message_head) + HTTP_MESSAGE_TEXT + HTTP_PIECE;
@@ -224,12 +237,18 @@ void http_body_answer(struct http_client_request *req)
 	if (http_message_receive(fd, &m, NULL) || m.type != HTTP_HEAD || m.bytes > most)
 		http_front_gone();
 	payload = malloc(m.bytes + 1ul);
-	if (!payload || http_message_take(fd, payload, m.bytes))
-		http_front_gone(); /* out of memory: a new front has it again */
+	if (!payload) {
+		drop(req, fd, m.bytes);
+		return;
+	}
+	if (http_message_take(fd, payload, m.bytes))
+		http_front_gone();
 	err = http_message_head_unpack(payload, m.bytes, &a);
 	if (err == -EPROTO)
 		http_front_gone();
-	if (!err)
+	if (err)
+		drop(req, fd, 0);
+	else
 		respond(req, &a);
 	free(a.fields);
 	free(payload);

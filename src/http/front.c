@@ -498,7 +498,7 @@ void http_front_serve(const struct http_front_config *c, const int *fds, size_t 
 	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))
 		http_front_gone();
 	/* The back says nothing more, and ends. */
-	while (recv(s.control, &end, 1, 0) < 0 && errno == EINTR)
+	while (recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))
 		;
 	http_front_gone();
 }

@@ -117,6 +117,13 @@ int http_message_head_unpack(const void *payload, size_t bytes, struct http_mess
 
 /* ---- sockets ---- */
 
+bool http_message_again(int error)
+{
+	if (error == ENOBUFS || error == ENOMEM)
+		usleep(1000);
+	return error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
 int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
 		      const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
@@ -129,7 +136,7 @@ int http_message_send(int fd, struct http_message m, const void *head, size_t he
 	while (h.msg_iovlen) {
 		ssize_t n = sendmsg(fd, &h, MSG_NOSIGNAL);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && http_message_again(errno))
 			continue;
 		if (n < 0)
 			return -errno;
@@ -172,7 +179,7 @@ int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, s
 	}
 	do
 		sent = sendmsg(fd, &h, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
+	while (sent < 0 && http_message_again(errno));
 	/* Of a stream socket the kernel takes so few bytes at once. */
 	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
@@ -184,7 +191,7 @@ int http_message_take(int fd, void *to, size_t bytes)
 	while (bytes) {
 		ssize_t n = recv(fd, at, bytes, MSG_WAITALL);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && http_message_again(errno))
 			continue;
 		if (n <= 0)
 			return n ? -errno : -EPIPE;
@@ -234,7 +241,7 @@ int http_message_receive(int fd, struct http_message *m, int *passed)
 	*passed = -1;
 	do
 		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && http_message_again(errno));
 	if (n < 0)
 		return -errno;
 	*passed = descriptor_of(&h);

@@ -117,6 +117,8 @@ struct http_message_text {
 /* kind 0: none. */
 void http_message_put(struct http_message_text *t, char kind, const char *string);
 
+/* Whether a call on a socket is worth another try: it was interrupted, or waits for memory. */
+bool http_message_again(int error);
 /* Sends m and its payload, of which a and b are the parts, m.bytes together. 0 or -errno. */
 int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
 		      const void *a, size_t a_bytes, const void *b, size_t b_bytes);

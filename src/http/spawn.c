@@ -58,7 +58,7 @@ static bool receive(int sock, struct http_front_config *c, int fds[FDS_MAX], siz
 	*n = 0;
 	do
 		got = recvmsg(sock, &h, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
+	while (got < 0 && http_message_again(errno));
 	m = got > 0 ? CMSG_FIRSTHDR(&h) : NULL;
 	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS) {
 		*n = (m->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -115,8 +115,8 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 		while (n)
 			close(fds[--n]); /* without a front, that is the end of its control socket
 					  */
-		if (send(sock, "", 1, MSG_NOSIGNAL) != 1)
-			break;
+		while (send(sock, "", 1, MSG_NOSIGNAL) < 0 && http_message_again(errno))
+			;
 	}
 	end_front(&front);
 	_exit(0);
