@@ -14,6 +14,7 @@
 #define AGENT_REST_DEFAULT "rest.sock" /* in the folder of the socket */
 
 struct agent;
+struct http_front;
 struct tcp_filter;
 
 struct agent_opts {
@@ -38,7 +39,8 @@ struct agent_opts {
 	const char *rest;   /* "unix:/PATH" or "HOST:PORT"; NULL: no REST */
 	bool rest_optional; /* an address in use is only a warning */
 	const char *rest_token_file;
-	uint64_t rest_idle_ns; /* closes a microservice that stops posting; 0: 5 min */
+	struct http_front *rest_front; /* http_opts.front */
+	uint64_t rest_idle_ns;	       /* closes a microservice that stops posting; 0: 5 min */
 
 	bool rdma;
 	const char *rdma_device; /* NULL or "": by address */

@@ -293,6 +293,7 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 			      .admin_token_file = a->o.rest_token_file,
 			      .identify = identify,
 			      .forget = forget,
+			      .front = a->o.rest_front,
 			      .identify_arg = a};
 	struct agent_rest *rest;
 	int err;

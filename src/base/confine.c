@@ -125,12 +125,14 @@ static int await(int answers)
 }
 
 /* A thread that one not yet asked started meanwhile is found by the next look. */
-static int apply_everywhere(void)
+static int apply_everywhere(bool single)
 {
 	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
-	struct threads *others = calloc(1, sizeof(*others));
+	struct threads *others = single ? NULL : calloc(1, sizeof(*others));
 	int signal = SIGRTMAX - 1, asked = 1, err;
 
+	if (single)
+		return apply();
 	if (!others)
 		return -ENOMEM;
 	sem_init(&now.done, 0, 0);
@@ -155,7 +157,7 @@ int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
 	now.ruleset = instrumented || o->any_path ? -1 : base_landlock_rules(o);
 	paths = now.ruleset >= 0;
 	now.error = 0;
-	err = apply_everywhere();
+	err = apply_everywhere(o->single);
 	if (now.ruleset >= 0)
 		close(now.ruleset);
 	if (err)

@@ -15,6 +15,8 @@ enum base_role {
 	BASE_ROLE_LOADER, /* of eBPF programs, for the agent */
 	BASE_ROLE_COLLECTOR,
 	BASE_ROLE_TRANSLATOR,
+	BASE_ROLE_FRONT,   /* of an HTTP server: accepts and parses */
+	BASE_ROLE_SPAWNER, /* starts fronts: forks */
 };
 
 #define BASE_CONFINE_PATHS 8
@@ -25,6 +27,7 @@ struct base_confine_opts {
 	const char *paths[BASE_CONFINE_PATHS]; /* files and folders to read and write; or NULL */
 	const char *read;		       /* a folder to read; or NULL */
 	bool any_path;			       /* paths are not known beforehand: no Landlock */
+	bool single;			       /* this process has one thread: /proc is not read */
 	bool packets; /* AF_PACKET and AF_XDP sockets, and bpf(2) for them */
 };
 

@@ -5,6 +5,7 @@
 #include <linux/bpf.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
@@ -65,6 +66,26 @@ static const int networkers[] = {
 	SYS_fadvise64, SYS_getitimer,
 };
 
+/* An HTTP server's front: its listener, its connections, and nothing to open or to receive. */
+static const int front[] = {
+	SYS_read, SYS_write, SYS_writev, SYS_close, SYS_fstat, SYS_lseek, SYS_fcntl, SYS_mmap,
+	SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_membarrier,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack,
+	SYS_restart_syscall, SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield,
+	SYS_sched_getaffinity, SYS_gettid, SYS_getpid, SYS_exit, SYS_exit_group,
+	SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
+	SYS_ppoll, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_prctl,
+	SYS_sendmsg, SYS_sendto, SYS_recvfrom, SYS_accept, SYS_accept4, SYS_getsockname,
+	SYS_getpeername, SYS_getsockopt, SYS_shutdown, CALL_FUTEX_WAITV, CALL_MAP_SHADOW,
+	CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2,
+};
+
+/* What starts it: forks, and gives it away. */
+static const int spawner[] = {
+	SYS_recvmsg, SYS_clone, SYS_wait4, SYS_kill, SYS_capget, SYS_capset, SYS_seccomp,
+	SYS_set_tid_address,
+};
+
 /* What newer architectures do without; harmless. */
 #if defined(__x86_64__)
 static const int common_older[] = {
@@ -75,8 +96,12 @@ static const int common_older[] = {
 static const int networkers_older[] = {
 	SYS_unlink, SYS_rename, SYS_mkdir,
 };
+static const int front_older[] = {
+	SYS_poll, SYS_epoll_wait, SYS_epoll_create, SYS_eventfd, SYS_time, SYS_arch_prctl,
+};
 #else
 static const int common_older[] = {SYS_read}, networkers_older[] = {SYS_read};
+static const int front_older[] = {SYS_read};
 #endif
 
 /* clang-format on */
@@ -95,6 +120,16 @@ struct with_argument {
 static const struct with_argument own[] = {
 	{SYS_prlimit64, 0, 0, false},	    /* of this process */
 	{SYS_clone, 0, CLONE_THREAD, true}, /* clone3() cannot be judged: libc falls back */
+};
+
+/* Of a connection; not SO_LINGER, by which closing waits. */
+static const struct with_argument connections[] = {
+	{SYS_setsockopt, 1, IPPROTO_TCP, false},
+};
+
+/* Sockets of the front, before it starts. */
+static const struct with_argument diagnosis[] = {
+	{SYS_socket, 0, AF_NETLINK, false},
 };
 
 /* Input for the terminal that it was started from. */
@@ -178,6 +213,19 @@ static void refuse_with(struct program *p, const struct with_argument *w, size_t
 
 #define ALL_OF(list) list, sizeof(list) / sizeof(*(list))
 
+static void allow_front(struct program *p, bool starts)
+{
+	allow_calls(p, ALL_OF(front));
+	allow_calls(p, ALL_OF(front_older));
+	allow_with(p, ALL_OF(connections));
+	allow_with(p, ALL_OF(own));
+	if (starts) {
+		allow_calls(p, ALL_OF(spawner));
+		allow_with(p, ALL_OF(diagnosis));
+	}
+	REFUSE();
+}
+
 static void write_program(struct program *p, enum base_role role, bool with_packets)
 {
 	const struct with_argument signals = {SYS_tgkill, 0, (uint32_t)getpid(), false};
@@ -187,6 +235,10 @@ static void write_program(struct program *p, enum base_role role, bool with_pack
 	REFUSE();
 	LOAD(nr); /* numbers of x32 are on no list */
 	refuse_with(p, ALL_OF(terminals));
+	if (role == BASE_ROLE_FRONT || role == BASE_ROLE_SPAWNER) {
+		allow_front(p, role == BASE_ROLE_SPAWNER);
+		return;
+	}
 	allow_calls(p, ALL_OF(common));
 	allow_calls(p, ALL_OF(common_older));
 	allow_with(p, &signals, 1);

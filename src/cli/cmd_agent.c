@@ -15,6 +15,7 @@
 #include "agent/agent.h"
 #include "base/confine.h"
 #include "cli/common.h"
+#include "http/http.h"
 #include "cli/tcp/filter.h"
 
 #define RDMA_PORT	7475u
@@ -370,6 +371,22 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
+/* REST's process begins before there are secrets, threads and descriptors. */
+static int serve_apart(const struct base_command *self, struct agent_opts *o)
+{
+	int code;
+
+	if (o->rest) {
+		o->rest_front = http_front_fork(o->unconfined);
+		if (!o->rest_front)
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
+	code = code ?: serve(o);
+	http_front_end(o->rest_front);
+	return code;
+}
+
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
 	struct agent_opts *o = &set.o;
@@ -392,9 +409,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	code = check(self, o);
 	if (code)
 		return code;
-	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
-	if (code)
-		return code;
 	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
@@ -412,7 +426,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	o->consumers = consumers;
 	o->consumer_count = set.uids.n;
-	code = serve(o);
+	code = serve_apart(self, o);
 	free(consumers);
 	return code;
 }

@@ -345,6 +345,23 @@ static int run(struct collect_settings *s)
 	return code;
 }
 
+/* HTTP's process begins before there are secrets, threads and descriptors. */
+static int run_apart(const struct base_command *self, struct collect_settings *s)
+{
+	struct fabric_opts *f = &s->c.fabric;
+	int code;
+
+	if (s->serves) {
+		s->h.front = http_front_fork(s->unconfined);
+		if (!s->h.front)
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
+	code = code ?: run(s);
+	http_front_end(s->h.front);
+	return code;
+}
+
 /* ---- options ---- */
 
 /* "0,2-5" */
@@ -453,7 +470,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;
 	set.c.cpus = cpus;
-	return run(&set);
+	return run_apart(self, &set);
 }
 
 const struct base_command cli_cmd_collect = {

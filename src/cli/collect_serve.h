@@ -15,6 +15,7 @@ struct cli_collect_http {
 	const char *listen, *reader_token_file, *admin_token_file;
 	uint32_t connections;
 	bool open;
+	struct http_front *front;
 	struct base_strings allow_hosts;
 };
 

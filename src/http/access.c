@@ -24,10 +24,11 @@
 #define TOKEN_MIN 16u
 
 const char *const http_refusal_names[HTTP_REFUSALS] = {
-	[HTTP_REFUSED_FRAMING] = "framing", [HTTP_REFUSED_HOST] = "host",
-	[HTTP_REFUSED_ORIGIN] = "origin",   [HTTP_REFUSED_TOKEN] = "token",
-	[HTTP_REFUSED_ROLE] = "role",	    [HTTP_REFUSED_TYPE] = "content_type",
-	[HTTP_REFUSED_CONNECTION] = "full", [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRAMING] = "framing",   [HTTP_REFUSED_HOST] = "host",
+	[HTTP_REFUSED_ORIGIN] = "origin",     [HTTP_REFUSED_TOKEN] = "token",
+	[HTTP_REFUSED_ROLE] = "role",	      [HTTP_REFUSED_TYPE] = "content_type",
+	[HTTP_REFUSED_CONNECTION] = "full",   [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRONT] = "front_ended",
 };
 
 uint64_t http_refused(const struct http *h, enum http_refusal cause)
@@ -144,87 +145,6 @@ static bool same_origin(const struct http *h, const char *origin, const char *ho
 	return (host && !strcasecmp(authority + 3, host)) || is_own_name(h, name);
 }
 
-/* ---- framing ---- */
-
-struct framing {
-	unsigned int lengths, encodings, hosts;
-	bool wrong;
-};
-
-/* A token (RFC 9110, 5.6.2). */
-static bool is_token(const char *s, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !(s[i] && strchr("!#$%&'*+-.^_`|~", s[i])))
-			return false;
-	return n;
-}
-
-static bool is_called(const char *name, size_t n, const char *lower)
-{
-	return n == strlen(lower) && !strncasecmp(name, lower, n);
-}
-
-/* "localhost:80", and not "localhost:80@evil.example" */
-static bool has_port_alone(const char *host)
-{
-	host += *host == '[' ? strcspn(host, "]") : strcspn(host, ":");
-	host += *host == ']';
-	return !*host || (*host == ':' && !host[1 + strspn(host + 1, "0123456789")]);
-}
-
-/*
- * libmicrohttpd keeps a space before the colon, and appends a folded line to the name of the header
- * before it: "Transfer-Encoding:\r\n chunked" is "Transfer-Encodingchunked" here, and an encoding
- * to others.
- */
-static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes,
-			     const char *value, size_t value_bytes)
-{
-	static const char length[] = "Content-Length", encoding[] = "Transfer-Encoding";
-	struct framing *f = arg;
-
-	(void)kind;
-	value = value ? value : "";
-	f->wrong |= !is_token(key, key_bytes) || strlen(value) != value_bytes ||
-		    value[strcspn(value, "\r\n")];
-	if (is_called(key, key_bytes, length)) {
-		f->lengths++;
-		f->wrong |= !*value || value[strspn(value, "0123456789")];
-	} else if (is_called(key, key_bytes, encoding)) {
-		f->encodings++;
-		f->wrong |= strcasecmp(value, "chunked") != 0;
-	} else if (is_called(key, key_bytes, "Host")) {
-		f->hosts++;
-		f->wrong |= !has_port_alone(value);
-	} else {
-		f->wrong |= !strncasecmp(key, length, sizeof(length) - 1) ||
-			    !strncasecmp(key, encoding, sizeof(encoding) - 1);
-	}
-	return MHD_YES;
-}
-
-/*
- * A proxy before this server may end an ambiguous body at another byte, and take part of it for a
- * further request (RFC 9112, 6.3 and 11.2): such a request is refused, and the connection closed.
- * So it is after a chunked body, as libmicrohttpd takes a bare LF for the end of a chunk's line.
- */
-bool http_access_framing(struct http_request *req)
-{
-	struct framing f = {0};
-
-	MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, count, &f);
-	if (f.wrong || f.lengths + f.encodings > 1 || f.hosts > 1) {
-		http_add_header(req, "Connection", "close");
-		return refuse(req, FRAMING, 400,
-			      "a header is malformed, or Content-Length, Transfer-Encoding or "
-			      "Host is given twice");
-	}
-	if (f.encodings)
-		http_add_header(req, "Connection", "close");
-	return true;
-}
-
 /* ---- the check ---- */
 
 static bool json_content(const char *type)
@@ -259,14 +179,10 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 {
 	struct http *h = req->http;
 	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
-	bool reads = !strcmp(req->method, "GET") || !strcmp(req->method, "HEAD"), by_token;
+	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD"), by_token;
 	enum http_role role = role_of(req, &by_token);
 
-	if (by_token && req->c) {
-		pthread_mutex_lock(&h->lock);
-		http_peer_known(req->c);
-		pthread_mutex_unlock(&h->lock);
-	}
+	req->known = by_token;
 	if (!by_token && !host_allowed(h, host))
 		return refuse(
 			req, HOST, 403,
@@ -283,7 +199,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 		return refuse(req, ROLE, 403, "%s",
 			      needs == HTTP_ADMIN ? "only an administrator may do this"
 						  : "only a reader may see this");
-	if (!reads && req->body_bytes && !json_content(http_header(req, "Content-Type")))
+	if (!reads && req->in.body_bytes && !json_content(http_header(req, "Content-Type")))
 		return refuse(req, TYPE, 415,
 			      "the body must be sent as Content-Type: application/json");
 	return true;

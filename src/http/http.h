@@ -3,6 +3,8 @@
  * http.h - a small HTTP/1.1 server over libmicrohttpd, for the agent's REST and the collector's
  * exposition, API and page. Limits on connections, request bodies (64 KiB by default) and time are
  * fixed at start. Compressible answers are gzipped if the client accepts that.
+ *
+ * Clients face another process, the front (message.h); handlers run in this one.
  */
 #ifndef SL_HTTP_HTTP_H
 #define SL_HTTP_HTTP_H
@@ -32,7 +34,8 @@ struct http_caller {
 
 /*
  * A handler calls exactly one http_reply function and returns. It runs on a server thread, several
- * at a time, and must not wait, as other connections share the thread. A handler of GET also
+ * at a time, and must not wait, as other connections share the thread. What it got of the request
+ * stays until it returns. A handler of GET also
  * answers HEAD.
  */
 typedef void (*http_handler)(struct http_request *req, void *arg);
@@ -67,8 +70,18 @@ struct http_opts {
 	void (*identify)(void *arg, int socket, struct http_caller *caller);
 	void (*forget)(void *arg, struct http_caller *caller); /* as it disconnects; or NULL */
 	void *identify_arg;
-	uint64_t *refused; /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
+	struct http_front *front; /* the caller's, free after http_free(); NULL: forked by
+				     http_new(), with a copy of what this process has by then */
+	uint64_t *refused;	  /* [HTTP_REFUSALS], counts refusals here; NULL: in the server */
 };
+
+/*
+ * Forks the process that starts fronts, for one server at a time. Before threads, secrets and other
+ * descriptors: fronts have copies of all memory, but no descriptor except standard error. NULL with
+ * errno. http_front_end() ends it; NULL is fine.
+ */
+struct http_front *http_front_fork(bool unconfined);
+void http_front_end(struct http_front *front);
 
 /*
  * Who can reach a listening address: 1 this host only, 0 others, or -EINVAL with one line in error.
@@ -130,7 +143,7 @@ void http_reply_json(struct http_request *req, int status, struct json_t *json);
 /*
  * Streams: read fills up to max bytes (0: the end, < 0: break the connection); it runs on a server
  * thread and must not wait. done, which may be NULL, is called exactly once, also if the client is
- * gone. Memory per request: 64 KiB, plus 300 KiB if compressed.
+ * gone. Memory per request: 100 KiB, plus 300 KiB if compressed.
  */
 void http_reply_stream(struct http_request *req, int status, const char *content_type,
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
@@ -149,6 +162,7 @@ enum http_refusal {
 	HTTP_REFUSED_TYPE,	 /* 415: a body that is not JSON */
 	HTTP_REFUSED_CONNECTION, /* closed at once: all are taken */
 	HTTP_REFUSED_EVICTED,	 /* closed for another peer's connection */
+	HTTP_REFUSED_FRONT,	 /* closed: the front ended */
 	HTTP_REFUSALS,
 };
 extern const char *const http_refusal_names[HTTP_REFUSALS];

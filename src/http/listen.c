@@ -8,6 +8,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/base.h"
@@ -147,4 +148,17 @@ void http_unlisten(struct http *h)
 	/* Only if it is still this server's. */
 	if (h->is_unix && !lstat(path, &st) && st.st_dev == h->dev && st.st_ino == h->ino)
 		unlink(path);
+}
+
+/* Only an accepted connection has the listener's name: a pair has none, nor has who connected. */
+bool http_listen_accepted(const struct http *h, int fd)
+{
+	struct sockaddr_un ours = {0}, theirs = {0};
+	socklen_t n = sizeof(ours), m = sizeof(theirs), k = sizeof(int);
+	int accepts = 1;
+
+	return !getsockname(h->listen_fd, (struct sockaddr *)&ours, &n) &&
+	       !getsockname(fd, (struct sockaddr *)&theirs, &m) && n == m &&
+	       ours.sun_family == AF_UNIX && !memcmp(&ours, &theirs, n) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &k) && !accepts;
 }

@@ -21,7 +21,7 @@
 
 #include "base/base.h"
 #include "base/relaxed.h"
-#include "http/internal.h"
+#include "http/front.h"
 
 #define KNOWN_NS     600000000000ull /* after a right token */
 #define RESERVE_PART 8u
@@ -34,7 +34,7 @@ enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
  * The user whose socket is at the other end of a loopback connection, asked of the kernel;
  * (uid_t)-1 if it is not to be had. For sharing only: a socket may have been handed on.
  */
-static uid_t user_of(struct http *h, const struct sockaddr_storage *theirs,
+static uid_t user_of(struct http_server *s, const struct sockaddr_storage *theirs,
 		     const struct sockaddr_storage *ours)
 {
 	struct {
@@ -68,12 +68,12 @@ static uid_t user_of(struct http *h, const struct sockaddr_storage *theirs,
 		memcpy(ask.req.id.idiag_dst, &d6->sin6_addr, 16);
 	}
 	ask.req.id.idiag_cookie[0] = ask.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
-	ask.head.nlmsg_seq = ++h->diag_seq;
-	if (h->diag_fd < 0 || send(h->diag_fd, &ask, sizeof(ask), 0) < 0)
+	ask.head.nlmsg_seq = ++s->diag_seq;
+	if (s->diag_fd < 0 || send(s->diag_fd, &ask, sizeof(ask), 0) < 0)
 		return (uid_t)-1;
 	do
-		n = recv(h->diag_fd, &got, sizeof(got), 0); /* skips an answer that was missed */
-	while (n >= (ssize_t)sizeof(got.head) && got.head.nlmsg_seq != h->diag_seq);
+		n = recv(s->diag_fd, &got, sizeof(got), 0); /* skips an answer that was missed */
+	while (n >= (ssize_t)sizeof(got.head) && got.head.nlmsg_seq != s->diag_seq);
 	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
 	    got.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
 		return (uid_t)-1;
@@ -101,17 +101,20 @@ static void set_key(struct http_peer *p, unsigned char kind, const void *who, si
 	memcpy(p->key + 1, who, bytes);
 }
 
-static void identify(struct http *h, const struct http_connection *c, struct http_peer *p)
+static void identify(struct http_server *s, const struct http_connection *c, struct http_peer *p)
 {
 	struct sockaddr_storage theirs = {0}, ours = {0};
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&theirs;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&theirs;
 	socklen_t n = sizeof(theirs), m = sizeof(ours);
-	uid_t uid = c->caller.uid;
+	struct ucred cred = {.uid = (uid_t)-1};
+	socklen_t k = sizeof(cred);
+	uid_t uid;
 
-	if (h->is_unix) {
+	if (s->c.is_unix) {
 		p->local = true;
-		set_key(p, PEER_UNIX, &uid, sizeof(uid));
+		getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		set_key(p, PEER_UNIX, &cred.uid, sizeof(cred.uid));
 		return;
 	}
 	if (getpeername(c->fd, (struct sockaddr *)&theirs, &n) ||
@@ -122,7 +125,7 @@ static void identify(struct http *h, const struct http_connection *c, struct htt
 	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
 					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 	if (p->local) {
-		uid = user_of(h, &theirs, &ours);
+		uid = user_of(s, &theirs, &ours);
 		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));
 	} else if (theirs.ss_family == AF_INET) {
 		set_key(p, PEER_V4, &v4->sin_addr, 4);
@@ -138,9 +141,9 @@ static bool preferred(const struct http_peer *p)
 	return p->local || p->known_until_ns > base_now_ns();
 }
 
-static void forget(struct http *h)
+static void forget(struct http_server *s)
 {
-	struct http_peer **at = &h->peers, *p;
+	struct http_peer **at = &s->peers, *p;
 
 	while ((p = *at)) {
 		if (p->open || p->known_until_ns > base_now_ns()) {
@@ -152,21 +155,21 @@ static void forget(struct http *h)
 	}
 }
 
-static struct http_peer *find(struct http *h, const struct http_peer *who)
+static struct http_peer *find(struct http_server *s, const struct http_peer *who)
 {
-	struct http_peer *p = h->peers;
+	struct http_peer *p = s->peers;
 
 	while (p && memcmp(p->key, who->key, sizeof(p->key)))
 		p = p->next;
 	if (p)
 		return p;
-	forget(h);
+	forget(s);
 	p = malloc(sizeof(*p));
 	if (!p)
 		return NULL;
 	*p = *who;
-	p->next = h->peers;
-	h->peers = p;
+	p->next = s->peers;
+	s->peers = p;
 	return p;
 }
 
@@ -176,33 +179,23 @@ void http_peer_known(struct http_connection *c)
 		c->peer->known_until_ns = base_now_ns() + KNOWN_NS;
 }
 
-void http_peers_free(struct http *h)
-{
-	struct http_peer *p;
-
-	while ((p = h->peers)) {
-		h->peers = p->next;
-		free(p);
-	}
-}
-
 /* ---- who leaves ---- */
 
-static void leave(struct http *h, struct http_connection *c)
+static void leave(struct http_server *s, struct http_connection *c)
 {
 	c->peer->open--;
 	c->peer = NULL;
-	relaxed_sub(h->open, 1);
+	relaxed_sub(s->open, 1);
 }
 
 /* Of a peer; NULL: of any that is no better than the newcomer, if it waits. The oldest, those that
  * wait first. */
-static struct http_connection *oldest(struct http *h, const struct http_peer *of,
+static struct http_connection *oldest(struct http_server *s, const struct http_peer *of,
 				      const struct http_peer *newcomer)
 {
 	struct http_connection *found = NULL;
 
-	for (struct http_connection *c = h->connections; c; c = c->next) {
+	for (struct http_connection *c = s->connections; c; c = c->next) {
 		if (!c->peer || (of && c->peer != of))
 			continue;
 		if (!of && (c->answering || (preferred(c->peer) && !preferred(newcomer))))
@@ -214,52 +207,52 @@ static struct http_connection *oldest(struct http *h, const struct http_peer *of
 }
 
 /* The connection that leaves for one of newcomer, or NULL. */
-static struct http_connection *victim(struct http *h, const struct http_peer *newcomer)
+static struct http_connection *victim(struct http_server *s, const struct http_peer *newcomer)
 {
 	const struct http_peer *most = NULL;
 	struct http_connection *own;
 
-	for (const struct http_peer *p = h->peers; p; p = p->next)
+	for (const struct http_peer *p = s->peers; p; p = p->next)
 		if (!most || p->open > most->open)
 			most = p;
 	if (most && most->open > newcomer->open + 1)
-		return oldest(h, most, newcomer);
+		return oldest(s, most, newcomer);
 	if (!newcomer->open)
-		return oldest(h, NULL, newcomer);
+		return oldest(s, NULL, newcomer);
 	/* None holds more: it makes room for itself. */
-	own = oldest(h, newcomer, newcomer);
+	own = oldest(s, newcomer, newcomer);
 	return own && !own->answering ? own : NULL;
 }
 
-bool http_peer_enter(struct http *h, struct http_connection *c)
+bool http_peer_enter(struct http_server *s, struct http_connection *c)
 {
-	const uint32_t max = h->opts.max_connections, reserve = max / RESERVE_PART;
+	const uint32_t max = s->c.max_connections, reserve = max / RESERVE_PART;
 	struct http_peer who = {0}, *peer;
 	struct http_connection *out;
 
-	identify(h, c, &who);
-	peer = find(h, &who);
+	identify(s, c, &who);
+	peer = find(s, &who);
 	if (!peer)
 		return false;
-	if (relaxed_load(h->open) >= (preferred(peer) ? max : max - reserve)) {
-		out = victim(h, peer);
+	if (relaxed_load(s->open) >= (preferred(peer) ? max : max - reserve)) {
+		out = victim(s, peer);
 		if (!out) {
-			relaxed_add(h->refused[HTTP_REFUSED_CONNECTION], 1);
+			relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
 			return false;
 		}
-		relaxed_add(h->refused[HTTP_REFUSED_EVICTED], 1);
-		leave(h, out);
+		relaxed_add(s->refused[HTTP_REFUSED_EVICTED], 1);
+		leave(s, out);
 		out->shut = !shutdown(out->fd, SHUT_RDWR) || errno == ENOTCONN;
 	}
 	c->peer = peer;
 	peer->open++;
-	relaxed_add(h->open, 1);
+	relaxed_add(s->open, 1);
 	return true;
 }
 
-void http_peer_leave(struct http *h, struct http_connection *c)
+void http_peer_leave(struct http_server *s, struct http_connection *c)
 {
 	if (c->peer)
-		leave(h, c);
-	forget(h);
+		leave(s, c);
+	forget(s);
 }

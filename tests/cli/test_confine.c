@@ -12,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -110,6 +112,55 @@ static int works(void)
 	return pthread_create(&t, NULL, (void *(*)(void *))(void *)getpid, NULL);
 }
 
+/* ---- what a front of an HTTP server may not, which has its sockets ---- */
+
+static int opens_a_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM, 0) < 0 ? errno : 0;
+}
+
+static int connects(void)
+{
+	return connect(0, NULL, 0) ? errno : 0;
+}
+
+static int opens_a_file(void)
+{
+	return open(target, O_RDONLY) < 0 ? errno : 0;
+}
+
+static int receives_descriptors(void)
+{
+	struct msghdr h = {0};
+
+	return recvmsg(0, &h, 0) < 0 ? errno : 0;
+}
+
+static int lingers(void)
+{
+	const struct linger l = {1, 1000};
+
+	return setsockopt(0, SOL_SOCKET, SO_LINGER, &l, sizeof(l)) ? errno : 0;
+}
+
+static int shares_memory(void)
+{
+	return memfd_create("x", 0) < 0 ? errno : 0;
+}
+
+static int serves(void)
+{
+	char c = 0;
+	int fd = eventfd(0, EFD_CLOEXEC);
+	pthread_t t;
+
+	if (fd < 0 || accept4(STDIN_FILENO, NULL, NULL, 0) >= 0 || errno != ENOTSOCK)
+		return errno;
+	if (recv(STDIN_FILENO, &c, 1, 0) >= 0 || errno != ENOTSOCK)
+		return errno;
+	return pthread_create(&t, NULL, (void *(*)(void *))(void *)getpid, NULL);
+}
+
 /* As /proc/thread-self/status says. */
 static int has_privileges(void)
 {
@@ -143,9 +194,8 @@ static void *in_another_thread(void *arg)
 }
 
 /* The result of an attempt in a confined process. thread: in one that runs before. */
-static int confined(int (*what)(void), bool thread)
+static int confined_as(const struct base_confine_opts *o, int (*what)(void), bool thread)
 {
-	struct base_confine_opts o = {.role = BASE_ROLE_AGENT, .paths = {folder}};
 	int status;
 	pid_t pid = fork();
 
@@ -158,7 +208,7 @@ static int confined(int (*what)(void), bool thread)
 		sem_init(&go, 0, 0);
 		if (thread && pthread_create(&t, NULL, in_another_thread, NULL))
 			_exit(254);
-		if (base_confine(&o, why, sizeof(why))) {
+		if (base_confine(o, why, sizeof(why))) {
 			fprintf(stderr, "%s\n", why);
 			_exit(255);
 		}
@@ -170,6 +220,13 @@ static int confined(int (*what)(void), bool thread)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
+}
+
+static int confined(int (*what)(void), bool thread)
+{
+	const struct base_confine_opts o = {.role = BASE_ROLE_AGENT, .paths = {folder}};
+
+	return confined_as(&o, what, thread);
 }
 
 static void calls_outside_of_the_role_are_refused(void **state)
@@ -186,6 +243,39 @@ static void calls_outside_of_the_role_are_refused(void **state)
 		assert_int_equal(confined(outside[i], false), ENOSYS);
 		assert_int_equal(confined(outside[i], true), ENOSYS);
 	}
+}
+
+static void a_front_opens_and_receives_nothing(void **state)
+{
+	int (*const outside[])(void) = {
+		runs_a_program,
+		forks,
+		traces,
+		loads_a_program,
+		mounts,
+		kills,
+		changes_owners,
+		signals_another,
+		listens_to_frames,
+		opens_a_socket,
+		connects,
+		opens_a_file,
+		reads_passwords,
+		receives_descriptors,
+		lingers,
+		shares_memory,
+	};
+	const struct base_confine_opts o = {.role = BASE_ROLE_FRONT, .single = true};
+	const struct base_confine_opts starts = {.role = BASE_ROLE_SPAWNER, .single = true};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(outside) / sizeof(*outside); i++)
+		assert_int_equal(confined_as(&o, outside[i], false), ENOSYS);
+	assert_int_equal(confined_as(&o, serves, false), 0);
+	assert_int_equal(confined_as(&starts, forks, false), 0);
+	assert_int_equal(confined_as(&starts, opens_a_file, false), ENOSYS);
+	assert_int_equal(confined_as(&starts, opens_a_socket, false), ENOSYS);
+	assert_int_equal(confined_as(&starts, runs_a_program, false), ENOSYS);
 }
 
 static void paths_outside_of_the_role_are_refused(void **state)
@@ -236,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(calls_outside_of_the_role_are_refused),
+		cmocka_unit_test(a_front_opens_and_receives_nothing),
 		cmocka_unit_test(paths_outside_of_the_role_are_refused),
 		cmocka_unit_test(no_thread_keeps_privileges),
 		cmocka_unit_test(what_the_role_needs_works),
