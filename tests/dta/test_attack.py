@@ -191,28 +191,33 @@ def strangers_refuse_no_known_reporter():
     key = put('key', KEY)
     mine, open_ = appends(2, 7), appends(2, 0)
     server = Server('s', [mine, open_, appends(2, 8)], {7: KEY, 8: OTHER})
-    s = udp()
-    packets = [recorded(s, '--tenant', '7', '--reporter', str(5 + i), '--key-file', key, 'append', '1', 'u64:9')
-               for i in range(2)]
-    address = s.getsockname()
-    s.close()
-    t = Translator(server, listen=(f'127.0.0.1:{address[1]}',))
+    t = Translator(server)
+    address = ('127.0.0.1', t.ports[0])
+
+    def known(reporter, but):
+        r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{address[1]}', '--tenant', '7', '--store', '2', '--reporter', reporter,
+                 '--key-file', key, '--essential', '--timeout', '10s', 'append', '1', f'u64:{reporter}')
+        check(r.wait() == 0 and int(reporter) in items(mine), f'a reporter with a key was refused for {but}', r, t)
     s = udp()
     for i in range(68000):
         s.sendto(plain(1000 + i), address)
-    s.sendto(packets[0], address)
-    wait_until(lambda: len(items(mine)) == 1, 'a reporter with a key was refused for those without', t, seconds=10)
+    known('5', 'those without')
     # An address of its own is not held against another, which has no key either.
     other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     other.bind(('127.0.0.2', 0))
     other.sendto(plain(7), address)
     wait_until(lambda: 7 in items(open_), 'a reporter of another address was refused', t, seconds=10)
+    # As many addresses as it takes to fill the table of those without a key, which is not that of the others.
+    for i in range(20000):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forged:
+            forged.bind((f'127.{1 + i // 62500}.{i // 250 % 250}.{1 + i % 250}', 0))
+            forged.sendto(plain(9), address)
+    known('6', 'forged addresses')
     # One tenant's key makes as many reporters as it likes, and refuses none of another tenant.
     g = Part(SIDELIGHT, 'generate', 'dta', '--to', f'127.0.0.1:{address[1]}', '--kinds', 'append', '--count', '30000',
              '--pack', '1', '--reporters', '20000', '--lists', '4', '--tenant', '8', '--key', put('key8', OTHER), '--show', '0', '--json')
     check(g.wait() == 0, 'the generator failed', g)
-    s.sendto(packets[1], address)
-    wait_until(lambda: len(items(mine)) == 2, 'a reporter was refused for those of another tenant', t, seconds=10)
+    known('7', 'those of another tenant')
     a = t.account()
     check(a['refused_reporter'] > 30000, f'{a}', t)
     server.close()

@@ -285,7 +285,8 @@ static bool ask(const void *data, uint8_t bytes, uint32_t qpn, struct fabric_ver
 	if (id && id->event && id->event->event == RDMA_CM_EVENT_REJECTED &&
 	    id->event->param.conn.private_data_len >= sizeof(*said))
 		memcpy(said, id->event->param.conn.private_data, sizeof(*said));
-	hang_up(id);
+	if (id) /* rdma_disconnect() would wait for an answer that a rejected one never gets */
+		rdma_destroy_ep(id);
 	return accepted;
 }
 

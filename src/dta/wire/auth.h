@@ -87,8 +87,7 @@ struct dta_auth_here {
  * time). now_ns: CLOCK_REALTIME. Packets in the original's formats have no MAC and belong to tenant
  * 0.
  */
-enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_header *h,
-				const void *packet, size_t bytes, const struct dta_auth_here *here,
-				uint64_t now_ns);
+enum dta_refusal dta_auth_check(struct dta_auth *a, const struct dta_header *h, const void *packet,
+				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns);
 
 #endif
