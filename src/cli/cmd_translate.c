@@ -268,6 +268,12 @@ static int confine(const struct translate *t)
 	return cli_confine("translate", &c);
 }
 
+/* Of raise(), other threads' signalfd would tell nothing. */
+static void stop_threads(void)
+{
+	kill(getpid(), SIGTERM);
+}
+
 static int translate(struct translate *t)
 {
 	int code = BASE_EXIT_OK, err;
@@ -286,7 +292,7 @@ static int translate(struct translate *t)
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
 		if (pthread_create(&t->thread[t->started], NULL, work, t->worker[t->started])) {
 			code = base_failure(t->cmd, "cannot start a thread");
-			raise(SIGTERM); /* stops the threads already started */
+			stop_threads();
 			break;
 		}
 	if (code == BASE_EXIT_OK)
