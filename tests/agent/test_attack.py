@@ -321,6 +321,35 @@ def holes_cost_the_agent_no_memory():
         check(after - before < 8 << 20, before, after)
 
 
+def memory(agent):
+    """Bytes that are the agent's: its own, and pages of files that are mapped into it."""
+    with open(f'/proc/{agent.pid}/status') as f:
+        return sum(int(line.split()[1]) << 10 for line in f if line.startswith(('RssShmem', 'VmHWM')))
+
+
+@case
+def schemas_cost_the_agent_no_memory():
+    """Schemas of holes, long ones and short ones, when a reader asks for all metrics."""
+    with Agent('--grace', '60s', rest=True) as agent:
+        public(agent)
+        agent.ask('GET', '/metrics')
+        before = memory(agent)
+
+        def attack():
+            for used in [15 << 20] * 8 + [1 << 20] * 8:
+                r, s = Region(schema=used), Client(agent.socket)
+                r.line(4096, (1, used, 64, 1, LIVE, time.time_ns(), 0))
+                held.extend((r, s))
+                s.publish(r)
+        with Attacker(attack):
+            status, answer = agent.ask('GET', '/metrics')
+            after = memory(agent)
+        print(f'{before >> 10} kB, {after >> 10} kB')
+        check(after - before < 12 << 20, before, after)
+        check(status == 200 and sum('fault' in r for r in answer['regions']) == 16, answer)
+        check(sum('too long' in r.get('fault', '') for r in answer['regions']) == 8, answer)
+
+
 def refused_open(consumer, id):
     try:
         consumer.ask(OPEN, struct.pack('<Q', id))

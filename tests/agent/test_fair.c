@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* test_fair.c - the loop's time per tenant, and whose regions make room for whom. */
+/* test_fair.c - the loop's time per tenant, and which regions make room for a new one. */
 #include <sys/epoll.h>
 #include <sys/socket.h>
 

@@ -130,7 +130,7 @@ def answers(s):
 
 def endless_page():
     """
-    Memory whose page fault nobody serves. A user's own FUSE file is the same, and needs no right;
+    Memory whose page fault is never served. A user's own FUSE file is the same, and needs no right;
     this needs root where vm.unprivileged_userfaultfd is 0.
     """
     u = _libc.syscall(USERFAULTFD.get(platform.machine(), -1), os.O_CLOEXEC)

@@ -46,18 +46,18 @@ class Refused(Exception):
 
 
 class Region:
-    """A publisher's: stripes of a page each, one page of schema."""
+    """A publisher's: stripes of a page each, and a schema."""
 
-    def __init__(self, instance=None, labels=(('service', 'py'),), seals=SHRINK_GROW, stripes=1):
+    def __init__(self, instance=None, labels=(('service', 'py'),), seals=SHRINK_GROW, stripes=1, schema=4096):
         self.instance = instance or int.from_bytes(os.urandom(8), 'little') or 1
-        self.size = 12288 + 4096 * stripes
+        self.size = 8192 + 4096 * stripes + schema
         text = b''.join(k.encode() + b'\0' + v.encode() + b'\0' for k, v in labels)
         h = bytearray(4096)
         struct.pack_into('<8sHHIQIIQQQ16sII', h, 0, b'SIDELGHT', 1, 0, 4096, self.size, 1,
                          os.getpid(), self.instance, time.time_ns(), 0, bytes(16), 3, len(text))
         struct.pack_into('<IIQQ', h, 80, 1, 64, 4096, 64)
         struct.pack_into('<IIQQ', h, 104, 2, 4096, 8192, 4096 * stripes)
-        struct.pack_into('<IIQQ', h, 128, 3, 8, 8192 + 4096 * stripes, 4096)
+        struct.pack_into('<IIQQ', h, 128, 3, 8, 8192 + 4096 * stripes, schema)
         h[512:512 + len(text)] = text
         struct.pack_into('<Q', h, 4088, fnv1a(h[:4088]))
         self.fd = os.memfd_create('py', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
