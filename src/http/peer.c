@@ -176,6 +176,18 @@ void http_peer_known(struct http_connection *c)
 		c->peer->known_until_ns = base_now_ns() + KNOWN_NS;
 }
 
+uint32_t http_answers(const struct http_request *req)
+{
+	struct http *h = req->http;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&h->lock);
+	for (const struct http_connection *c = h->connections; c; c = c->next)
+		n += req->c && c->peer == req->c->peer && c->answering;
+	pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
 void http_peers_free(struct http *h)
 {
 	struct http_peer *p;

@@ -7,11 +7,16 @@ import os
 import socket
 import subprocess
 import sys
+import time
+from urllib.error import HTTPError
 
+from support.attacker import Attacker
 from support.browser import Browser, NoBrowser
+from support.hostile import HostileRegion, schema
 from support.http import request
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
-from support.sidelight import EXE
+from support.protocol import Client
+from support.sidelight import EXE, Agent, Collector
 
 STORES = '''
 listen: [{folder}/dta.sock]
@@ -325,6 +330,37 @@ def slow_peers_refuse_no_scrape():
                     check(False, f'scrape {i} beside 256 slow connections from {source}: {e}', c)
                 check(status == 200, f'scrape {i}: {status}', c)
             p.kill()
+
+
+@case
+def answers_not_taken_refuse_no_other():
+    """A user asks for more than all answers may hold, and takes none of it."""
+    with Agent() as agent, Collector([agent], '--period', '20ms') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
+            for pod in range(2):
+                client, region = Client(agent.socket), HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                client.publish(region)
+                held.extend((client, region))
+            wait_until(lambda: len(c.get('/api/v1/metrics?limit=10000')) > 1 << 20, 'a large answer', c)
+            for _ in range(60):
+                s = socket.socket()
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect((host, int(port)))
+                s.sendall(b'GET /api/v1/metrics?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                held.append(s)
+            held[-60].recv(1)
+            time.sleep(1)
+        with Attacker(attack):
+            for i in range(20):
+                try:
+                    check(c.api('pods')['pods'], 'no pods', c)
+                except HTTPError as e:
+                    check(False, f'question {i}: {e}', c)
 
 
 CLONE_NEWNET = 0x40000000
