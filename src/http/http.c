@@ -37,6 +37,7 @@ static void set_deadline(struct http_request *req, unsigned int timeouts, bool a
 	pthread_mutex_lock(&h->lock);
 	c->deadline_ns = base_now_ns() + (uint64_t)timeouts * h->opts.timeout_s * 1000000000u;
 	c->answering = answering;
+	c->answer_ns = base_now_ns();
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -42,7 +42,7 @@ struct http_connection {
 	int fd;
 	struct http_peer *peer; /* NULL: shut, and not counted any more */
 	struct http_caller caller;
-	uint64_t deadline_ns;
+	uint64_t deadline_ns, answer_ns; /* answer_ns: since when it is answering */
 	bool shut, answering;
 };
 

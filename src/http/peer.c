@@ -25,6 +25,7 @@
 
 #define KNOWN_NS     600000000000ull /* after a right token */
 #define RESERVE_PART 8u
+#define SLOW_NS	     5000000000u /* an answer that takes longer may end for another peer's */
 
 enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 
@@ -207,17 +208,22 @@ static void leave(struct http *h, struct http_connection *c)
 	relaxed_sub(h->open, 1);
 }
 
-/* Of a peer; NULL: of any that is no better than the newcomer, if it waits. The oldest, those that
- * wait first. */
+/*
+ * Of a peer; NULL: of any that is no better than the newcomer, if it waits or takes its answer
+ * slowly. The oldest, those that wait first.
+ */
 static struct http_connection *oldest(struct http *h, const struct http_peer *of,
 				      const struct http_peer *newcomer)
 {
 	struct http_connection *found = NULL;
+	uint64_t now = base_now_ns();
 
 	for (struct http_connection *c = h->connections; c; c = c->next) {
+		bool answered = c->answering && now - c->answer_ns < SLOW_NS;
+
 		if (!c->peer || (of && c->peer != of))
 			continue;
-		if (!of && (c->answering || (preferred(c->peer) && !preferred(newcomer))))
+		if (!of && (answered || (preferred(c->peer) && !preferred(newcomer))))
 			continue;
 		if (!found || found->answering || !c->answering)
 			found = c;

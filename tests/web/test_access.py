@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What strangers do to a collector's HTTP: test_access.py SIDELIGHT CASE"""
+import contextlib
 import ctypes
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
+from http.client import HTTPException
 from urllib.error import HTTPError
 
 from support.attacker import Attacker
@@ -361,6 +364,48 @@ def answers_not_taken_refuse_no_other():
                     check(c.api('pods')['pods'], 'no pods', c)
                 except HTTPError as e:
                     check(False, f'question {i}: {e}', c)
+
+
+@case
+def answers_not_taken_by_many_end():
+    """A user with the subordinate uids of a rootless container: each holds an answer that it takes slowly."""
+    with Agent() as agent, Collector([agent], '--period', '20ms', '--max-connections', '32') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(40000)]
+            client, region = Client(agent.socket), HostileRegion(schema(names), 5715)
+            client.publish(region)
+            held.extend((client, region))
+            wait_until(lambda: len(c.get('/metrics')) > 4 << 20, 'a large answer', c)
+
+        def hold():
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect((host, int(port)))
+            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            s.settimeout(20)
+            held.append((s, s.recv(1)))
+
+            def dawdle():  # an idle connection ends by itself
+                while s.recv(4096):
+                    time.sleep(2)
+            threading.Thread(target=dawdle, daemon=True).start()
+
+        def scraped():
+            try:
+                return c.get('/metrics')
+            except (OSError, HTTPException):
+                return None
+        with Attacker(attack), contextlib.ExitStack() as all_of_them:
+            for k in range(32):
+                all_of_them.enter_context(Attacker(hold, uid=60000 + k))
+            wait_until(scraped, 'a scrape', c)
+            for i in range(10):
+                check(scraped(), f'scrape {i}', c)
+            check(c.total('sidelight_collector_http_refused_total', 'cause="evicted"') > 0, 'they ended by themselves', c)
 
 
 CLONE_NEWNET = 0x40000000
