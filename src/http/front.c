@@ -109,6 +109,7 @@ static bool send_ask(struct http_client_request *req, const char *method, const 
 	ok = !a.text.failed && a.head.fields <= HTTP_MESSAGE_FIELDS;
 	a.head.text = (uint32_t)a.text.bytes;
 	a.head.body = (uint32_t)req->body_bytes;
+	a.head.answers = http_peer_answers(s, req->c);
 	m.bytes = (uint32_t)(sizeof(a.head) + a.text.bytes + req->body_bytes);
 	if (ok && http_message_send(http_front_channel(s), m, &a.head, sizeof(a.head), a.text.s,
 				    a.text.bytes, req->body, req->body_bytes))
@@ -228,6 +229,7 @@ static void set_deadline(struct http_client_request *req, unsigned int timeouts,
 	pthread_mutex_lock(&s->lock);
 	c->deadline_ns = base_now_ns() + (uint64_t)timeouts * s->c.timeout_s * 1000000000u;
 	c->answering = answering;
+	c->answer_ns = base_now_ns();
 	pthread_mutex_unlock(&s->lock);
 }
 

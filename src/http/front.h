@@ -26,9 +26,9 @@ struct http_connection {
 	struct http_connection *next, **link;
 	int fd;
 	uint32_t slot, serial;
-	bool told;		/* the back knows it */
-	struct http_peer *peer; /* NULL: shut, and not counted any more */
-	uint64_t deadline_ns;
+	bool told;			 /* the back knows it */
+	struct http_peer *peer;		 /* NULL: shut, and not counted any more */
+	uint64_t deadline_ns, answer_ns; /* answer_ns: since when it is answering */
 	bool shut, answering;
 };
 
@@ -89,6 +89,8 @@ void http_body_answer(struct http_client_request *req);
 bool http_peer_enter(struct http_server *s, struct http_connection *c);
 void http_peer_leave(struct http_server *s, struct http_connection *c);
 /* The peer had a right token: it may use the reserve. */
+/* Connections of the same peer that are being answered, with this one. */
+uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of);
 void http_peer_known(struct http_connection *c);
 
 #endif

@@ -151,6 +151,8 @@ void http_reply_stream(struct http_request *req, int status, const char *content
 
 /* Open connections. */
 uint32_t http_connections(const struct http *h);
+/* Answers to the same user or address that are made or sent now, with this request's. */
+uint32_t http_answers(const struct http_request *req);
 
 /* Refusals since the start, by cause. */
 enum http_refusal {

@@ -84,13 +84,14 @@ int http_message_ask_unpack(const void *payload, size_t bytes, size_t max_body,
 		return -EPROTO;
 	memcpy(&head, payload, sizeof(head));
 	bytes -= sizeof(head);
-	if (head.zero || head.text > HTTP_MESSAGE_TEXT || head.text > bytes ||
-	    head.body > max_body || head.body != bytes - head.text)
+	if (head.text > HTTP_MESSAGE_TEXT || head.text > bytes || head.body > max_body ||
+	    head.body != bytes - head.text)
 		return -EPROTO;
 	end = at + head.text;
 	out->body = (const unsigned char *)end;
 	out->body_bytes = head.body;
 	out->field_count = head.fields;
+	out->answers = head.answers;
 	out->method = take_string(&at, end);
 	out->path = out->method ? take_string(&at, end) : NULL;
 	return out->path ? take_fields(at, end, head.fields, true, &out->fields) : -EPROTO;

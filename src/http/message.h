@@ -61,7 +61,8 @@ struct http_message {
  * and a value; then .body bytes.
  */
 struct http_message_ask {
-	uint32_t fields, text, body, zero;
+	uint32_t fields, text, body;
+	uint32_t answers; /* to the same user or address, made or sent now, with this one */
 };
 
 enum http_field_kind {
@@ -93,6 +94,7 @@ struct http_message_request {
 	size_t field_count;
 	const unsigned char *body;
 	size_t body_bytes;
+	uint32_t answers;
 };
 
 struct http_message_answer {

@@ -25,6 +25,7 @@
 
 #define KNOWN_NS     600000000000ull /* after a right token */
 #define RESERVE_PART 8u
+#define SLOW_NS	     5000000000u /* an answer that takes longer may end for another peer's */
 
 enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
 
@@ -179,6 +180,17 @@ void http_peer_known(struct http_connection *c)
 		c->peer->known_until_ns = base_now_ns() + KNOWN_NS;
 }
 
+uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct http_connection *c = s->connections; c; c = c->next)
+		n += c->peer && c->peer == of->peer && c->answering;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
 /* ---- who leaves ---- */
 
 static void leave(struct http_server *s, struct http_connection *c)
@@ -188,17 +200,22 @@ static void leave(struct http_server *s, struct http_connection *c)
 	relaxed_sub(s->open, 1);
 }
 
-/* Of a peer; NULL: of any that is no better than the newcomer, if it waits. The oldest, those that
- * wait first. */
+/*
+ * Of a peer; NULL: of any that is no better than the newcomer, if it waits or takes its answer
+ * slowly. The oldest, those that wait first.
+ */
 static struct http_connection *oldest(struct http_server *s, const struct http_peer *of,
 				      const struct http_peer *newcomer)
 {
 	struct http_connection *found = NULL;
+	uint64_t now = base_now_ns();
 
 	for (struct http_connection *c = s->connections; c; c = c->next) {
+		bool answered = c->answering && now - c->answer_ns < SLOW_NS;
+
 		if (!c->peer || (of && c->peer != of))
 			continue;
-		if (!of && (c->answering || (preferred(c->peer) && !preferred(newcomer))))
+		if (!of && (answered || (preferred(c->peer) && !preferred(newcomer))))
 			continue;
 		if (!found || found->answering || !c->answering)
 			found = c;

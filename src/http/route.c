@@ -122,6 +122,11 @@ uid_t http_uid(const struct http_request *req)
 	return http_caller(req)->uid;
 }
 
+uint32_t http_answers(const struct http_request *req)
+{
+	return req->in.answers;
+}
+
 const char *http_method(const struct http_request *req)
 {
 	return req->in.method;

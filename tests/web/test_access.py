@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What strangers do to a collector's HTTP: test_access.py SIDELIGHT CASE"""
+import contextlib
 import ctypes
 import json
 import os
 import socket
 import subprocess
 import sys
+import threading
+import time
+from http.client import HTTPException
+from urllib.error import HTTPError
 
+from support.attacker import Attacker
 from support.browser import Browser, NoBrowser
+from support.hostile import HostileRegion, schema
 from support.http import request
 from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
-from support.sidelight import EXE
+from support.protocol import Client
+from support.sidelight import EXE, Agent, Collector
 
 STORES = '''
 listen: [{folder}/dta.sock]
@@ -325,6 +333,79 @@ def slow_peers_refuse_no_scrape():
                     check(False, f'scrape {i} beside 256 slow connections from {source}: {e}', c)
                 check(status == 200, f'scrape {i}: {status}', c)
             p.kill()
+
+
+@case
+def answers_not_taken_refuse_no_other():
+    """A user asks for more than all answers may hold, and takes none of it."""
+    with Agent() as agent, Collector([agent], '--period', '20ms') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
+            for pod in range(2):
+                client, region = Client(agent.socket), HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                client.publish(region)
+                held.extend((client, region))
+            wait_until(lambda: len(c.get('/api/v1/metrics?limit=10000')) > 1 << 20, 'a large answer', c)
+            for _ in range(60):
+                s = socket.socket()
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect((host, int(port)))
+                s.sendall(b'GET /api/v1/metrics?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                held.append(s)
+            held[-60].recv(1)
+            time.sleep(1)
+        with Attacker(attack):
+            for i in range(20):
+                try:
+                    check(c.api('pods')['pods'], 'no pods', c)
+                except HTTPError as e:
+                    check(False, f'question {i}: {e}', c)
+
+
+@case
+def answers_not_taken_by_many_end():
+    """A user with the subordinate uids of a rootless container: each holds an answer that it takes slowly."""
+    with Agent() as agent, Collector([agent], '--period', '20ms', '--max-connections', '32') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(40000)]
+            client, region = Client(agent.socket), HostileRegion(schema(names), 5715)
+            client.publish(region)
+            held.extend((client, region))
+            wait_until(lambda: len(c.get('/metrics')) > 4 << 20, 'a large answer', c)
+
+        def hold():
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect((host, int(port)))
+            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            s.settimeout(20)
+            held.append((s, s.recv(1)))
+
+            def dawdle():  # an idle connection ends by itself
+                while s.recv(4096):
+                    time.sleep(2)
+            threading.Thread(target=dawdle, daemon=True).start()
+
+        def scraped():
+            try:
+                return c.get('/metrics')
+            except (OSError, HTTPException):
+                return None
+        with Attacker(attack), contextlib.ExitStack() as all_of_them:
+            for k in range(32):
+                all_of_them.enter_context(Attacker(hold, uid=60000 + k))
+            wait_until(scraped, 'a scrape', c)
+            for i in range(10):
+                check(scraped(), f'scrape {i}', c)
+            check(c.total('sidelight_collector_http_refused_total', 'cause="evicted"') > 0, 'they ended by themselves', c)
 
 
 CLONE_NEWNET = 0x40000000
