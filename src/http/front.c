@@ -350,14 +350,15 @@ static void introduce(struct http_server *s, struct http_connection *c)
 static struct http_connection *connection_open(struct http_server *s, int fd)
 {
 	struct http_connection *c = calloc(1, sizeof(*c));
+	bool refused;
 
 	if (!c)
 		return NULL;
 	c->fd = fd;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
-	c->shut = !s->slot_count || !http_peer_enter(s, c);
-	if (c->shut)
+	c->shut = refused = !s->slot_count || !http_peer_enter(s, c);
+	if (refused)
 		shutdown(fd, SHUT_RDWR);
 	else
 		c->slot = s->slots[--s->slot_count];
@@ -369,7 +370,7 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 		c->next->link = &c->next;
 	s->connections = c;
 	pthread_mutex_unlock(&s->lock);
-	if (!c->shut)
+	if (!refused)
 		introduce(s, c);
 	tell_refusals(s);
 	return c;
