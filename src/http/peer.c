@@ -5,7 +5,7 @@
  * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a queue that
  * is shared fairly by dropping from the longest (RFC 7806, 3.1): as long as there is room, one peer
  * may take all; when there is none, the peer that holds the most loses its oldest connection that
- * waits, to one that holds less, or to itself. So slow connections of one never refuse another. An
+ * waits, to one that holds less. So slow connections of one never refuse another. An
  * eighth is left for users of this host and for addresses that had a right token lately.
  */
 #include <arpa/inet.h>
@@ -227,7 +227,6 @@ static struct http_connection *oldest(struct http_server *s, const struct http_p
 static struct http_connection *victim(struct http_server *s, const struct http_peer *newcomer)
 {
 	const struct http_peer *most = NULL;
-	struct http_connection *own;
 
 	for (const struct http_peer *p = s->peers; p; p = p->next)
 		if (!most || p->open > most->open)
@@ -236,9 +235,7 @@ static struct http_connection *victim(struct http_server *s, const struct http_p
 		return oldest(s, most, newcomer);
 	if (!newcomer->open)
 		return oldest(s, NULL, newcomer);
-	/* None holds more: it makes room for itself. */
-	own = oldest(s, newcomer, newcomer);
-	return own && !own->answering ? own : NULL;
+	return NULL; /* none holds more than it */
 }
 
 bool http_peer_enter(struct http_server *s, struct http_connection *c)
