@@ -105,12 +105,14 @@ def a_recorded_packet_is_stored_once():
     for port in t.ports + t2.ports:
         for one in sources:
             one.sendto(packet, ('127.0.0.1', port))
+    wait_until(lambda: items(stores[0]), 'the first is stored', t)
     a, b = t.account(), t2.account()
-    check(a['packets'] == 128 and b['packets'] == 64, f'not all came: {a} {b}', t)
+    # A translator that ends leaves what is on its way from one worker to another, and counts it.
+    check(a['packets'] + a['handover_drops'] == 128 and b['packets'] + b['handover_drops'] == 64, f'not all came: {a} {b}', t)
     check(len(items(stores[0])) == 1, f'stored {len(items(stores[0]))} times: {a}', t)
     check(not items(others[0]), f'a second translator stored it {len(items(others[0]))} times: {b}', t2)
-    check(a['loss']['duplicates'] == 63 and a['refused']['elsewhere'] == 64, f'{a}', t)
-    check(b['refused']['elsewhere'] == 64, f'{b}', t2)
+    check(1 + a['loss']['duplicates'] + a['refused']['elsewhere'] == a['packets'], f'{a}', t)
+    check(a['refused']['elsewhere'] + a['handover_drops'] >= 64 and b['refused']['elsewhere'] == b['packets'], f'{a} {b}', t2)
     server.close()
     second.close()
 

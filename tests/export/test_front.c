@@ -283,7 +283,6 @@ static void a_back_survives_hostile_fronts(void **state)
 		{{HTTP_ASK, 0, 1, 1}, {0, 0, 0, 0}, NULL, 0},
 		{{HTTP_ASK, 0, 1, 1}, {0, 3, 0, 0}, "GET", 3},
 		{{HTTP_ASK, 0, 1, 1}, {0, 5, 0, 0}, "GET\0/", 5},
-		{{HTTP_ASK, 0, 1, 1}, {0, 6, 0, 1}, "GET\0/", 6},
 		{{HTTP_ASK, 0, 1, 1}, {1, 6, 0, 0}, "GET\0/", 6},
 		{{HTTP_ASK, 0, 1, 1}, {~0u, 6, 0, 0}, "GET\0/", 6},
 		{{HTTP_ASK, 0, 1, 1}, {0, ~0u, 0, 0}, "GET\0/", 6},

@@ -196,9 +196,11 @@ def transfer(sender, receiver, n):
     thread.join()
 
 
-def children(pid):
+def loaders(pid):
+    """The processes of an agent that hold its eBPF programs."""
     with open(f'/proc/{pid}/task/{pid}/children') as f:
-        return [int(n) for n in f.read().split()]
+        children = f.read().split()
+    return [int(n) for n in children if open(f'/proc/{n}/comm').read() == 'sidelight-tcp\n']
 
 
 def held(pid):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from support import flows
-from support.flows import (children, differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
+from support.flows import (differences, held, libc, loaders, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
 from support.http import request_at
 from support.process import Part, case, fail, run_cases, wait_until, workdir
@@ -266,7 +266,7 @@ def a_new_cgroup_is_named_beside_its_connections():
 def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_there_are():
     agent = Agent('--tcp', 'flows,layers,cpu')
     ends = pair()
-    objects = set().union(*(held(pid) for pid in children(agent.pid)))  # the loader's
+    objects = set().union(*(held(pid) for pid in loaders(agent.pid)))  # the loader's
     if len([o for o in objects if o[0] == 'prog']) < 10:
         fail(f'it holds {objects}', agent)
     agent.stop(signal.SIGKILL)
@@ -281,11 +281,11 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
 @case
 def without_its_loader_the_agent_goes_on_and_says_so():
     agent = Agent('--tcp', 'flows,cpu')
-    loader, = children(agent.pid)
+    loader, = loaders(agent.pid)
     os.kill(loader, signal.SIGKILL)
     wait_until(lambda: any('the loader of eBPF programs ended' in line for line in agent.err), 'it says so', agent)
     states = [r['state'] for r in agent.status()['regions'] if r.get('kind') is not None]
-    if any(state != 'retired' for state in states) or children(agent.pid):
+    if any(state != 'retired' for state in states) or loaders(agent.pid):
         fail(f'{states}', agent)
     code, answer = agent.ask('PUT', '/tcp/filter', {'ports': ['80']})
     if code != 500 or 'has ended' not in answer['error']:
