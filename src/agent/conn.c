@@ -555,8 +555,10 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		if (c->gone || c->out_count)
 			return;
 	}
-	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR))
+	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) {
 		agent_conn_close(a, c);
+		return;
+	}
 	receive_most(a, c, PACKETS_PER_EVENT, TURN_NS);
 }
 

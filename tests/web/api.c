@@ -230,6 +230,7 @@ int dial(void)
 	assert_true(fd >= 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	fake_sync();
 	return fd;
 }
 
@@ -255,6 +256,7 @@ struct reply ask(const char *path, const char *headers)
 		n += (size_t)got;
 	} while (got);
 	close(fd);
+	fake_sync();
 	r.text[n] = '\0';
 	assert_int_equal(sscanf(r.text, "HTTP/1.%*d %d", &r.status), 1);
 	r.body = strstr(r.text, "\r\n\r\n");
