@@ -225,7 +225,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
-	err = p->live ? collect_live_start(p->live, p->c) : 0;
+	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
 	if (s->serves && s->t.policy.budget > 0) {
@@ -249,8 +249,9 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 /* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
 static int parts_start(const struct collect_parts *p)
 {
-	int err = collect_collector_start(p->c);
+	int err = p->live ? collect_live_start(p->live) : 0;
 
+	err = err ?: collect_collector_start(p->c);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
 	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
