@@ -300,7 +300,7 @@ static void *serve(void *arg)
 			  err == -EPROTO ? "it sends what is no message" : strerror(-err));
 	pthread_mutex_lock(&h->lock);
 	if (h->control >= 0)
-		shutdown(h->control, SHUT_RDWR); /* the keeper sees to the rest */
+		http_message_hang_up(h->control); /* the keeper sees to the rest */
 	pthread_mutex_unlock(&h->lock);
 	return NULL;
 }
@@ -310,7 +310,7 @@ static void land(struct http *h)
 {
 	for (unsigned int i = 0; i < h->opts.threads; i++)
 		if (h->channels[i].fd >= 0)
-			shutdown(h->channels[i].fd, SHUT_RDWR);
+			http_message_hang_up(h->channels[i].fd);
 	for (unsigned int i = 0; i < h->opts.threads; i++) {
 		struct http_channel *ch = &h->channels[i];
 
@@ -578,7 +578,7 @@ void http_free(struct http *h)
 		pthread_mutex_lock(&h->lock);
 		h->stopping = true;
 		if (h->control >= 0)
-			shutdown(h->control, SHUT_RDWR);
+			http_message_hang_up(h->control);
 		pthread_cond_signal(&h->wake);
 		pthread_mutex_unlock(&h->lock);
 		pthread_join(h->keeper, NULL);

@@ -253,3 +253,9 @@ int http_message_receive(int fd, struct http_message *m, int *passed)
 	}
 	return err;
 }
+
+void http_message_hang_up(int fd)
+{
+	for (int i = 0; i < 3 && shutdown(fd, SHUT_RDWR); i++)
+		;
+}

@@ -133,5 +133,7 @@ int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, s
 int http_message_receive(int fd, struct http_message *m, int *passed);
 /* Receives exactly these bytes. 0, -EPIPE, or -errno. */
 int http_message_take(int fd, void *to, size_t bytes);
+/* Both ends meet the end. A call that fails is made again: a thread waits for what it does. */
+void http_message_hang_up(int fd);
 
 #endif

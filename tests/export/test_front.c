@@ -421,11 +421,11 @@ static void a_front_survives_hostile_backs(void **state)
 		{HTTP_HEAD, 3, {0}, "", 0},
 		{HTTP_HEAD, 0, {200, 0, 0, 0, 7}, "", 0},
 		{HTTP_HEAD, 0, {200, 0, ~0u, 0, 7}, "1234567", 7},
-		{HTTP_HEAD, 0, {200, ~0u, 4, 0, 3}, "a\0b\0123", 7},
-		{HTTP_HEAD, 0, {200, 2, 4, 0, 3}, "a\0b\0123", 7},
-		{HTTP_HEAD, 0, {200, 1, 3, 0, 4}, "a\0b\0123", 7},
-		{HTTP_HEAD, 0, {7, 1, 4, 0, 3}, "a\0b\0123", 7},
-		{HTTP_HEAD, 0, {200, 1, 4, HTTP_HEAD_MORE, 2}, "a\0b\0123", 7},
+		{HTTP_HEAD, 0, {200, ~0u, 4, 0, 3}, "a\0b\0xyz", 7},
+		{HTTP_HEAD, 0, {200, 2, 4, 0, 3}, "a\0b\0xyz", 7},
+		{HTTP_HEAD, 0, {200, 1, 3, 0, 4}, "a\0b\0xyz", 7},
+		{HTTP_HEAD, 0, {7, 1, 4, 0, 3}, "a\0b\0xyz", 7},
+		{HTTP_HEAD, 0, {200, 1, 4, HTTP_HEAD_MORE, 2}, "a\0b\0xyz", 7},
 	};
 	char got[256];
 

@@ -212,10 +212,28 @@ int setup(void **state)
 	return 0;
 }
 
+static struct {
+	void (*fn)(void *);
+	void *what;
+} at_the_end[4];
+
+void free_at_the_end(void (*fn)(void *), void *what)
+{
+	for (size_t i = 0; i < sizeof(at_the_end) / sizeof(*at_the_end); i++)
+		if (!at_the_end[i].fn) {
+			at_the_end[i].fn = fn;
+			at_the_end[i].what = what;
+			return;
+		}
+	fail_msg("more to free than at_the_end[] has room for");
+}
+
 int teardown(void **state)
 {
 	(void)state;
 	http_free(http);
+	for (size_t i = 0; i < sizeof(at_the_end) / sizeof(*at_the_end) && at_the_end[i].fn; i++)
+		at_the_end[i].fn(at_the_end[i].what);
 	return 0;
 }
 
