@@ -248,9 +248,10 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
 	va_end(ap);
 	agent_refused_count(a, cause);
-	base_log_limited(BASE_WARN, AGENT_LOG, "refused cause=%s pid=%d uid=%d: %s",
-			 agent_refusal_names[cause], (int)c->peer->pid,
-			 (int)c->peer->tenant->id.uid, no.reason);
+	/* A library allocates what is sparse, and comes again at once. */
+	base_log_limited(cause == REFUSED_SPARSE ? BASE_DEBUG : BASE_WARN, AGENT_LOG,
+			 "refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
+			 (int)c->peer->pid, (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
