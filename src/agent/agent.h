@@ -89,11 +89,11 @@ const char *agent_consume_socket(const struct agent *a);
 const char *agent_rest(const struct agent *a); /* the bound address, or NULL */
 const char *agent_rdma(const struct agent *a); /* "DEVICE:PORT", or NULL */
 /*
- * Around a change of credentials: Linux refuses further requests of RDMA-CM on what was opened
- * before it (ib_safe_file_access()). resume: 0, or -errno with one line in error.
+ * Opens the RDMA device, if there is one to open; before agent_run(), and after any change of
+ * credentials: Linux refuses requests on what was opened before it (ib_safe_file_access()), and
+ * librdmacm keeps a device open for good. 0, or -errno with one line in error.
  */
-void agent_rdma_suspend(struct agent *a);
-int agent_rdma_resume(struct agent *a, char *error, size_t error_bytes);
+int agent_rdma_start(struct agent *a, char *error, size_t error_bytes);
 
 /* The STATUS of a socket's agent: JSON to be freed, or NULL with errno and one line in error. */
 char *agent_ask_status(const char *socket, char *error, size_t error_bytes);

@@ -523,15 +523,15 @@ static int return_to_device(struct agent *a, char *error, size_t bytes)
 	return err;
 }
 
-void agent_rdma_suspend(struct agent *a)
+int agent_rdma_start(struct agent *a, char *error, size_t bytes)
 {
-	if (a->rdma)
-		leave_device(a);
-}
+	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
 
-int agent_rdma_resume(struct agent *a, char *error, size_t bytes)
-{
-	return a->rdma ? return_to_device(a, error, bytes) : 0;
+	if (!err && a->rdma && !a->o.rdma_secret)
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  a->rdma->where);
+	return err;
 }
 
 /* The device was removed: module unloaded, SmartNIC reset. */
@@ -607,18 +607,10 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 	TAILQ_INIT(&d->mrs);
 	/* Addresses are free; twice the memory leaves room for fragmentation. */
 	err = agent_arena_init(&d->arena, a->o.max_memory * 2 + (64u << 20));
-	if (err || agent_verdict_board_init(a))
-		err = base_fail(error, bytes, -ENOMEM, "out of memory");
-	else
-		err = device_open(a, error, bytes);
-	if (err) {
+	if (err || agent_verdict_board_init(a)) {
 		agent_rdma_fini(a);
-		return err;
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	}
-	if (!a->o.rdma_secret)
-		base_logf(BASE_WARN, AGENT_LOG,
-			  "every peer that reaches %s reads every region: give --rdma-secret",
-			  d->where);
 	return 0;
 }
 

@@ -13,7 +13,7 @@ struct agent;
 struct agent_region;
 struct agent_timer;
 
-/* agent_rdma_suspend(), agent_rdma_resume(): agent.h. */
+/* agent_rdma_start(): agent.h. */
 int agent_rdma_init(struct agent *a, char *error, size_t bytes);
 void agent_rdma_fini(struct agent *a);
 /* MAP_FAILED with errno. */

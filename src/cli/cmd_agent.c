@@ -172,14 +172,8 @@ static int confine(const struct agent_opts *o, struct agent *a)
 		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
 		.paths = {agent_socket(a), o->publish_socket},
 	};
-	char error[256];
-	int code;
 
-	agent_rdma_suspend(a);
-	code = cli_confine("agent", &c);
-	if (code == BASE_EXIT_OK && agent_rdma_resume(a, error, sizeof(error)))
-		code = CLI_FAIL("agent", "%s", error);
-	return code;
+	return cli_confine("agent", &c);
 }
 
 static int serve(const struct agent_opts *o)
@@ -195,10 +189,14 @@ static int serve(const struct agent_opts *o)
 		close(stop);
 		return CLI_FAIL("agent", "%s", error);
 	}
-	if (!o->unconfined && confine(o, a)) {
+	if (!o->unconfined)
+		code = confine(o, a);
+	if (code == BASE_EXIT_OK && agent_rdma_start(a, error, sizeof(error)))
+		code = CLI_FAIL("agent", "%s", error);
+	if (code != BASE_EXIT_OK) {
 		agent_free(a);
 		close(stop);
-		return BASE_EXIT_FAILURE;
+		return code;
 	}
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
 		   agent_rest(a) ?: "", agent_rdma(a) ? " rdma=" : "", agent_rdma(a) ?: "");

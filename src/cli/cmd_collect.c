@@ -250,10 +250,12 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 static int parts_start(const struct collect_parts *p)
 {
 	int err = p->live ? collect_live_start(p->live) : 0;
+	char error[512];
 
 	err = err ?: collect_collector_start(p->c);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
-	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
+	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
+		return CLI_FAIL("dta", "%s", error);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
@@ -298,7 +300,7 @@ static bool any_over_rdma(const struct base_strings *agents)
 }
 
 /* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
-static int confine(const struct collect_settings *s, const struct collect_parts *p)
+static int confine(const struct collect_settings *s)
 {
 	const struct base_confine_opts c = {
 		.role = BASE_ROLE_COLLECTOR,
@@ -307,8 +309,6 @@ static int confine(const struct collect_settings *s, const struct collect_parts 
 		.any_path = s->dta,
 	};
 
-	if (p->stores)
-		dta_store_server_suspend(p->stores);
 	return cli_confine("collect", &c);
 }
 
@@ -328,7 +328,7 @@ static int run(struct collect_settings *s)
 		base_logf(BASE_WARN, "collect",
 			  "agents over RDMA are not authenticated: give --rdma-secret");
 	if (code == BASE_EXIT_OK && !s->unconfined)
-		code = confine(s, &p);
+		code = confine(s);
 	if (code == BASE_EXIT_OK)
 		code = parts_start(&p);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {

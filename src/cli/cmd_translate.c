@@ -286,7 +286,7 @@ static int translate(struct translate *t)
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
-	/* Before threads open what RDMA needs: see agent_rdma_suspend(). */
+	/* Before threads open what RDMA needs: see agent_rdma_start(). */
 	if (!t->unconfined)
 		code = confine(t);
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)

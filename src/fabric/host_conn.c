@@ -362,9 +362,15 @@ static void probe(struct fabric_conn *c)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_send_wr *bad;
+	int err;
 
-	if (c->connected_ns && !c->probing && !ibv_post_send(c->qp, &wr, &bad))
-		c->probing = true;
+	if (!c->connected_ns || c->probing)
+		return;
+	err = ibv_post_send(c->qp, &wr, &bad);
+	c->probing = !err;
+	if (err)
+		base_log_limited(BASE_WARN, "rdma", "a peer cannot be probed queue=%u error=\"%s\"",
+				 c->qp->qp_num, strerror(err));
 }
 
 /* Those that never finish connecting, and notifiers whose key is old. */

@@ -167,7 +167,7 @@ static inline struct dta_store_server *own(const char *text, char *error)
 	struct dta_store_server *o = dta_store_server_new(write_file("s.yaml", text), error, 512);
 
 	if (o)
-		assert_int_equal(dta_store_server_start(o), 0);
+		assert_int_equal(dta_store_server_start(o, error, 512), 0);
 	return o;
 }
 

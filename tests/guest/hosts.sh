@@ -81,7 +81,7 @@ host() {
 	hear collector-gone > /dev/null
 	ip link set eth0 down
 	tell deaf
-	check a-collector-that-vanished-is-forgotten wait_for 150 queue_pairs_are 0
+	check a-collector-that-vanished-is-forgotten wait_for 60 queue_pairs_are 0
 	ip link set eth0 up
 
 	kill %% 2> /dev/null

@@ -89,7 +89,7 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name)
 	}
 }
 
-int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
+static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 {
 	const struct dta_stores_config *c = o->config;
 	const struct fabric_host_opts opts = {
@@ -151,12 +151,6 @@ static void unregister_all(struct dta_store_server *o)
 			dta_store_server_object_unregister(o, at);
 }
 
-void dta_store_server_suspend(struct dta_store_server *o)
-{
-	unregister_all(o);
-	dta_store_server_rdma_close(o);
-}
-
 static void device_lost(struct dta_store_server *o)
 {
 	o->devices_lost++;
@@ -170,6 +164,22 @@ static void device_lost(struct dta_store_server *o)
 	dta_store_server_rdma_close(o);
 }
 
+int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
+{
+	int err = device_open(o, error, bytes);
+
+	for (size_t i = 0; i < o->store_count && !err && o->host; i++)
+		for (struct dta_store_object *at = o->stores[i].objects; at && !err; at = at->older)
+			err = dta_store_server_object_register(o, at);
+	if (err && o->host) {
+		snprintf(error, bytes, "%s: rdma: cannot register the memory of stores: %s",
+			 o->path, strerror(-err));
+		unregister_all(o);
+		dta_store_server_rdma_close(o);
+	}
+	return err;
+}
+
 static bool reopen(struct dta_store_server *o)
 {
 	char error[300];
@@ -178,15 +188,7 @@ static bool reopen(struct dta_store_server *o)
 	dta_store_server_instance(o);
 	if (dta_store_server_rdma_open(o, error, sizeof(error)))
 		return false;
-	for (size_t i = 0; i < o->store_count; i++)
-		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
-			if (dta_store_server_object_register(o, at)) {
-				unregister_all(o);
-				dta_store_server_rdma_close(o);
-				return false;
-			}
-	if (o->devices_lost)
-		base_logf(BASE_INFO, "dta", "the RDMA device is back");
+	base_logf(BASE_INFO, "dta", "the RDMA device is back");
 	return true;
 }
 

@@ -403,8 +403,6 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 		goto fail;
 	}
 	o->lanes = SL_STORE_LANES_MAX;
-	if (dta_store_server_rdma_open(o, error, error_bytes))
-		goto fail;
 	for (size_t i = 0; i < o->config->store_count; i++) {
 		const struct sl_store_config *c = &o->config->stores[i].config;
 
@@ -429,11 +427,16 @@ void dta_store_server_reload_on(struct dta_store_server *o, int fd)
 	o->reload_fd = fd;
 }
 
-int dta_store_server_start(struct dta_store_server *o)
+int dta_store_server_start(struct dta_store_server *o, char *error, size_t error_bytes)
 {
-	int err = pthread_create(&o->thread, NULL, loop, o);
+	int err;
 
+	if (dta_store_server_rdma_open(o, error, error_bytes))
+		return -EIO;
+	err = pthread_create(&o->thread, NULL, loop, o);
 	o->started = !err;
+	if (err)
+		snprintf(error, error_bytes, "thread: %s", strerror(err));
 	return -err;
 }
 

@@ -19,9 +19,11 @@ struct dta_store_server;
 
 /* Reads the file of stores, opens or makes them, and listens. NULL with one line in error. */
 struct dta_store_server *dta_store_server_new(const char *path, char *error, size_t error_bytes);
-/* Before a change of credentials (agent_rdma_suspend()): leaves its device until the start. */
-void dta_store_server_suspend(struct dta_store_server *o);
-int dta_store_server_start(struct dta_store_server *o); /* 0 or -errno */
+/*
+ * Opens the RDMA device, if the file names one, after any change of credentials (agent_rdma_start()
+ * says why), and serves. 0, or -errno with one line in error.
+ */
+int dta_store_server_start(struct dta_store_server *o, char *error, size_t error_bytes);
 /*
  * Before the start: bounds the memory of all objects that resizing may lead to. 0: half of what the
  * machine has, and of what the limits of its cgroups leave.
