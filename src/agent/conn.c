@@ -541,12 +541,14 @@ void agent_conn_drain(struct agent *a, struct agent_conn *c)
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
+	/* A collector waits for its answers behind no publishers of its own user. */
+	const bool consumes = c->role == ROLE_CONSUMER;
 	const struct agent_tenant *t;
 
 	if (c->gone)
 		return;
 	t = c->peer->tenant;
-	if (t->turn == a->turn && t->spent_ns >= TURN_NS)
+	if (!consumes && t->turn == a->turn && t->spent_ns >= TURN_NS)
 		return; /* it stays ready, and comes again in the next turn */
 	if (c->out_count) {
 		flush(a, c);
@@ -560,7 +562,7 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		agent_conn_close(a, c);
 		return;
 	}
-	receive_most(a, c, PACKETS_PER_EVENT, TURN_NS);
+	receive_most(a, c, PACKETS_PER_EVENT, consumes ? UINT64_MAX : TURN_NS);
 }
 
 void agent_conn_resume(struct agent *a)

@@ -807,7 +807,9 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	/* The last descriptor frees the memory, which takes time. */
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
-	if (r->fd >= 0)
+	if (r->fd >= 0 && r->kernel)
+		close(r->fd); /* the agent's own: of no stranger's file system */
+	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);
 	free(r->info);

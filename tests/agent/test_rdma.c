@@ -194,7 +194,7 @@ static void up(struct agent *a, struct agent_opts o)
 	char error[256];
 
 	agent_up(a, o);
-	if (agent_rdma_init(a, error, sizeof(error)))
+	if (agent_rdma_init(a, error, sizeof(error)) || agent_rdma_start(a, error, sizeof(error)))
 		fail_msg("%s", error);
 }
 
@@ -533,7 +533,8 @@ static void no_such_device_is_one_clear_line(void **state)
 	(void)state;
 	plugged = false;
 	agent_up(&a, opts());
-	assert_int_equal(agent_rdma_init(&a, error, sizeof(error)), -ENODEV);
+	assert_int_equal(agent_rdma_init(&a, error, sizeof(error)), 0);
+	assert_int_equal(agent_rdma_start(&a, error, sizeof(error)), -ENODEV);
 	assert_string_equal(error, "no such device");
 	plugged = true;
 	agent_fini(&a);

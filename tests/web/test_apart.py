@@ -142,7 +142,12 @@ def reaches(part, *secrets):
     check(os.geteuid() or not int(status['CapBnd'], 16), status['CapBnd'])
     check(status['NoNewPrivs'] == '1', status)
     check(not RESTRICTED or status['Seccomp'] == '2', status)
-    links = [os.readlink(f'/proc/{pid}/fd/{n}') for n in os.listdir(f'/proc/{pid}/fd') if int(n) > 2]
+    links = []
+    for n in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            links += [os.readlink(f'/proc/{pid}/fd/{n}')] if int(n) > 2 else []
+        except FileNotFoundError:  # closed meanwhile
+            pass
     check(not [link for link in links if not re.match(r'socket:|anon_inode:\[(eventpoll|eventfd)\]$', link)], links)
     # One listener, the control socket, a channel for each of two threads, and netlink.
     check(len([link for link in links if link.startswith('socket:')]) <= 5, links)
