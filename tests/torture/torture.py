@@ -220,7 +220,11 @@ class OfAgent:
             return status(sock)['counters']['freed'] >= 1 and not any(
                 r['instance'] == f'{region.instance:016x}' for r in status(sock)['regions'])
         try:
-            rest, listening = v.ready_now()['rest'], v.sockets()
+            rest = v.ready_now()['rest']
+            # What faces clients may be started again now, if its beginning failed: with all of its sockets.
+            v.until(lambda: request_at(rest, 'GET', '/metrics', seconds=10)[0] == 200, 'REST answers')
+            time.sleep(0.2)
+            listening = v.sockets()
             v.until(publish, 'the pod is admitted')
             v.until(lambda: request_at(rest, 'POST', '/metrics', json.dumps({
                 'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter', 'value': 3}).encode(),
