@@ -42,9 +42,9 @@ static struct agent_conn *client(struct agent *a, struct agent_conn **conns, uns
 {
 	i %= CLIENTS;
 	if (!conns[i]) {
-		struct agent_peer *p = agent_peer_new(a, -1);
+		struct agent_tenant_id id = {.uid = i ? 0 : 1000, .contained = i == 2};
+		struct agent_peer *p = agent_peer_as(a, 1234, &id);
 
-		p->uid = i ? 0 : 1000;
 		conns[i] = agent_conn_new(a, -1, p, false);
 	}
 	return conns[i];
@@ -123,7 +123,7 @@ static void publish(struct agent *a, struct agent_conn *c, struct input *in)
 		munmap(h, SIZE);
 	}
 	if (!(changes & 128))
-		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
 	agent_conn_packet(a, c, &packet, sizeof(packet), fd, false);
 }
 

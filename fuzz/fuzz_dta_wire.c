@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fuzz_dta_wire.c - what comes from the network. The first byte chooses: a packet of format 1, the
+ * fuzz_dta_wire.c - what comes from the network. The first byte chooses: a packet of format 2, the
  * original's forms A and B, an answer, or a row of packets to the loss protocol. What is taken lies
  * within the packet, has a permitted shape, and builds again; the account of loss closes whatever
  * comes.
@@ -62,7 +62,7 @@ static void look(void)
 		size_t n = dta_end(&b);
 
 		must(n && b.header.reports == reports);
-		must(n + (parsed.header.flags & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0) <=
+		must(n + (parsed.header.flags & DTA_AUTHENTICATED ? DTA_PROOF_BYTES : 0) <=
 		     sizeof(room));
 	}
 }
@@ -130,6 +130,8 @@ static void loss(const uint8_t *p, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	static const struct in6_addr any;
+	static const struct dta_auth_here here = {.address = &any};
 	static struct dta_auth *keys;
 	uint8_t *exact;
 
@@ -148,7 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (dta_parse(exact, size, &parsed))
 			break;
 		look();
-		(void)dta_auth_check(keys, &parsed.header, exact, size, parsed.header.time_ns);
+		(void)dta_auth_check(keys, &parsed.header, exact, size, &here,
+				     parsed.header.time_ns);
 		break;
 	case 1:
 	case 2:

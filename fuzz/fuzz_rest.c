@@ -3,11 +3,12 @@
  * fuzz_rest.c - requests to the agent's REST interface. The input is lines and a body:
  *
  *	METHOD PATH
- *	flags: o Origin, t no Content-Type, h a foreign Host
+ *	flags: u another user, c one who may read all regions
  *	body up to a line of "--", and then the next request
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/rest.h"
 
@@ -29,7 +30,9 @@ static const char *next_line(const char **p, const char *end, char *out, size_t 
 static void one(struct agent *a, const char **p, const char *end)
 {
 	char head[512], flags[8], method[16] = "GET", path[400] = "/";
-	struct agent_rest_request q = {.method = method, .path = path, .variable = ""};
+	struct agent_rest_caller caller = {0};
+	struct agent_rest_request q = {
+		.method = method, .path = path, .variable = "", .caller = &caller};
 	struct agent_rest_reply reply;
 	const char *body;
 
@@ -47,9 +50,10 @@ static void one(struct agent *a, const char **p, const char *end)
 	q.bytes = (size_t)(*p - body);
 	if (*p < end)
 		*p += 3;
-	q.origin = strchr(flags, 'o') ? "http://evil.example" : NULL;
-	q.content_type = strchr(flags, 't') ? NULL : "application/json";
-	q.host = strchr(flags, 'h') ? "evil.example" : "localhost:5000";
+	caller.id.uid = strchr(flags, 'u') ? 1000 : geteuid();
+	caller.key = agent_tenant_key(&caller.id);
+	caller.trusted = caller.id.uid == geteuid();
+	caller.reader = caller.trusted || strchr(flags, 'c');
 
 	agent_rest_handle(a, &q, &reply);
 	if (reply.layout) {

@@ -17,6 +17,7 @@
 
 #define STACK_BYTES	 (128 * 1024)
 #define RETRY_MIN_MS	 250
+#define RETRY_FULL_MS	 10 /* others connect faster than the agent accepts: one of many tries */
 #define RETRY_MAX_MS	 500
 #define RETRY_REFUSED_MS 30000
 
@@ -108,6 +109,13 @@ static int receive(struct sl_publisher *p, int sock)
 			memcpy(&refused, m.bytes + sizeof(m.head), sizeof(refused));
 			refused.reason[sizeof(refused.reason) - 1] = '\0';
 			sl__lock(&guard);
+			if (refused.error == ENODATA && !p->dense) {
+				/* It registers memory for RDMA, and that of a hole would be its. */
+				p->dense = !sl__allocate(p, 0, p->size);
+				close_socket(p);
+				sl__unlock(&guard);
+				return p->dense ? 0 : RETRY_REFUSED_MS;
+			}
 			first = !(p->logged & SL__LOGGED_AGENT);
 			p->logged |= SL__LOGGED_AGENT;
 			close_socket(p);
@@ -135,7 +143,7 @@ static int receive(struct sl_publisher *p, int sock)
 static void *attach_thread(void *arg)
 {
 	struct sl_publisher *p = arg;
-	int delay = p->sock.fd >= 0 ? -1 : RETRY_MIN_MS;
+	int delay = p->sock.fd >= 0 ? -1 : RETRY_FULL_MS, err;
 	struct sl__guard guard;
 
 	pthread_setname_np(pthread_self(), "sidelight");
@@ -173,8 +181,11 @@ static void *attach_thread(void *arg)
 			continue;
 		}
 		sl__lock(&guard);
-		if (!attach_once(p))
+		err = attach_once(p);
+		if (!err)
 			delay = -1;
+		else if (err == -EAGAIN)
+			delay = RETRY_FULL_MS;
 		else
 			delay = delay < RETRY_MAX_MS ? delay + RETRY_MIN_MS / 2 : RETRY_MAX_MS;
 		sl__unlock(&guard);

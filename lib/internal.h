@@ -118,6 +118,7 @@ struct sl_publisher {
 	uint32_t string_count; /* of the records in metric_count */
 	uint32_t stripe_pages; /* allocated in each stripe in use */
 	uint32_t schema_pages; /* allocated of the schema */
+	bool dense;	       /* all of the region is allocated, as an agent asked for */
 	_Atomic uint32_t stripes_used;
 	uint32_t *free_stripes; /* of threads that ended: a stack */
 	uint32_t free_count;

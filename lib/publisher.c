@@ -300,10 +300,12 @@ int sl__region_make(struct sl_publisher *p)
 	fd = memfd.fd;
 	/*
 	 * 0444: the holder of a descriptor may reopen the file by /proc with the rights of its
-	 * mode. An agent of another user must be able to, read-only; no process for writing.
+	 * mode. An agent of another user must be able to, read-only; no process for writing. The
+	 * agent adds F_SEAL_FUTURE_WRITE and F_SEAL_SEAL before it lets others read: it must map
+	 * the memory writable before.
 	 */
 	if (fchmod(fd, 0444) || ftruncate(fd, (off_t)p->size) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW)) {
 		error = -errno;
 		goto err_fd;
 	}
@@ -328,6 +330,7 @@ int sl__region_make(struct sl_publisher *p)
 	}
 	p->base = at;
 	p->reserved = reserved;
+	p->dense = false;
 	error = sl__rings_make(p);
 	if (error)
 		goto err_base;
@@ -523,7 +526,7 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	struct sl__guard guard;
 	struct sl_publisher *p;
 	const char *path;
-	int error;
+	int error, unattended = 0;
 
 	if ((opts && (!SL__HAS(opts, sz) || !sl__opts_take(&o, sizeof(o), opts))) ||
 	    o.flags & ~(SL_PUBLISHER_DETACHED | SL_PUBLISHER_EDGE)) {
@@ -568,11 +571,16 @@ struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts)
 	if (!error) {
 		sl__slots[p->slot].publisher = p;
 		region_start(p);
-		sl__attach_start(p);
+		unattended = sl__attach_start(p);
 	}
 	sl__unlock(&guard);
 	if (error)
 		goto err_free;
+	if (unattended)
+		sl__log(SL_LOG_WARN,
+			"sidelight: no thread to attach with: an agent that starts later does not "
+			"see this region socket=%s error=\"%s\"",
+			path, strerror(-unattended));
 	return p;
 
 err_free:

@@ -2,7 +2,7 @@
 // app.js - the page: its state is in the fragment of the address, its data comes by polling.
 import * as anomalies from "./anomalies.js";
 import {$, el, emptyState, fillTable, label, num, put, title} from "./dom.js";
-import {Poller, Problem, get, link} from "./server.js";
+import {Poller, Problem, get, link, token} from "./server.js";
 import {List} from "./list.js";
 import {color, rates, sparkline} from "./plot.js";
 import {age, bytes, clock, dateTime, labelText, number, rate, toNumber, unitOf,
@@ -615,6 +615,15 @@ $("pod-filter").addEventListener("click", () => {
 	askMetricsAnew();
 });
 $("away-retry").addEventListener("click", () => link.retryNow());
+token.listeners.push(() => {
+	$("token").hidden = !token.asked;
+});
+$("token").addEventListener("submit", (e) => {
+	e.preventDefault();
+	token.set($("token-value").value.trim());
+	$("token-value").value = "";
+	link.retryNow();
+});
 $("pause").addEventListener("click", () => series.setPaused(!state.paused));
 $("clear").addEventListener("click", () => {
 	state.series = [];

@@ -9,7 +9,7 @@ import {Poller, Problem, get, link} from "./server.js";
 
 const SHOWN = 200, PERIOD = () => 1000;
 const BAD = ["peer-not-reading", "not-reading", "loss-timeout", "loss-fast", "accept-queue", "reset"];
-const WARN = ["peer-window", "send-buffer", "ecn", "bufferbloat"];
+const WARN = ["peer-window", "receive-window", "send-buffer", "ecn", "bufferbloat"];
 
 let app = null; // {state, picked, showMetrics, status}
 let list = [], error = "";

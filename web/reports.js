@@ -3,7 +3,7 @@
 // the translators, and queries. The tab is shown if the collector serves stores.
 import {$, el, emptyState, fillTable, num, put, title} from "./dom.js";
 import {age, bytes, grouped, many, number} from "./format.js";
-import {Poller, Problem, get, link} from "./server.js";
+import {Poller, Problem, get, link, send} from "./server.js";
 
 const SHOWN = 100, PERIOD = () => 1000;
 // Every report sent is in exactly one of these.
@@ -181,8 +181,8 @@ async function drawKeys() {
 }
 
 async function post(path, body) {
-	const r = await fetch(`api/v1/${path}`, {method: "POST", body: JSON.stringify(body),
-	                                         headers: {"Content-Type": "application/json"}});
+	const r = await send(path, {method: "POST", body: JSON.stringify(body),
+	                            headers: {"Content-Type": "application/json"}});
 	const j = await r.json();
 	if (!r.ok)
 		throw new Problem(j.error || `HTTP ${r.status}`, r.status);

@@ -12,12 +12,41 @@ export class Problem extends Error {
 	}
 }
 
+// The token of a collector with --reader-token-file, kept as long as the tab. The page itself needs none.
+export const token = {
+	value: sessionStorage.getItem("token") || "", asked: false, listeners: [],
+
+	set(value) {
+		sessionStorage.setItem("token", value);
+		this.value = value;
+		this.asked = false;
+		this.listeners.forEach((fn) => fn(this));
+	},
+	// A request with this one was refused.
+	wrong(used) {
+		if (used !== this.value || this.asked)
+			return;
+		this.asked = true;
+		this.listeners.forEach((fn) => fn(this));
+	},
+};
+
+// fetch() with the token.
+export async function send(path, options) {
+	const used = token.value;
+	const headers = used ? {...options.headers, Authorization: `Bearer ${used}`} : options.headers;
+	const response = await fetch(`api/v1/${path}`, {...options, headers});
+	if (response.status === 401)
+		token.wrong(used);
+	return response;
+}
+
 export async function get(path, params = {}) {
 	const query = new URLSearchParams(
 		Object.entries(params).filter(([, v]) => v !== "" && v !== undefined && v !== null));
 	let response;
 	try {
-		response = await fetch(`api/v1/${path}${query.size ? "?" + query : ""}`, {
+		response = await send(`${path}${query.size ? "?" + query : ""}`, {
 			signal: AbortSignal.timeout(TIMEOUT_MS), cache: "no-store",
 		});
 	} catch (e) {

@@ -106,12 +106,12 @@ def stolen_ms(cpu):
 class Stage:
     """An agent, and pods that a generator updates; on all CPUs but the first."""
 
-    def __init__(self, exe, pods, *generate, metrics=64, per_process=15, rest=False):
+    def __init__(self, exe, pods, *generate, metrics=64, per_process=15, rest=False, agent=()):
         self.exe, self.folder = exe, workdir()
         self.socket = self.folder + '/agent.sock'
         self.running = []
         self.agent = self.start(OTHERS, 'agent', '--socket', self.socket,
-                                *(['--rest', '127.0.0.1:0'] if rest else ['--no-rest']))
+                                *([] if rest else ['--no-rest']), *agent)
         self.agent.ready()
         self.pods = None
         if pods:

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- sidelight_dta.lua - dissector for Direct Telemetry Access: reports and answers of format 1 (docs/dta-wire.md), and
+-- sidelight_dta.lua - dissector for Direct Telemetry Access: reports and answers of format 2 (docs/dta-wire.md), and
 -- both forms of the original. Copy it into a folder that "tshark -G folders" names for Lua plugins, or run
 -- "tshark -X lua_script:sidelight_dta.lua". On other ports: Decode As..., "DTA".
 
@@ -55,6 +55,7 @@ local f = {
 	column = ProtoField.uint32("sldta.column", "First column"),
 	cells = ProtoField.bytes("sldta.cells", "Cells"),
 	ended = ProtoField.uint32("sldta.ended", "Reports of the epoch"),
+	translator = ProtoField.uint64("sldta.translator", "Translator meant", base.HEX),
 	mac = ProtoField.bytes("sldta.mac", "MAC"),
 	-- answers
 	type = ProtoField.uint8("sldta.answer.type", "Type", base.DEC, types),
@@ -136,7 +137,7 @@ local function reports(buffer, pinfo, tree)
 		return
 	end
 	local flags, length, sequence = buffer(2, 1):uint(), buffer(6, 2):uint(), buffer(12, 4):uint()
-	local mac = flags % 2 == 1 and 16 or 0
+	local proof = flags % 2 == 1 and 24 or 0
 	sub:add(f.magic, buffer(0, 1))
 	sub:add(f.version, buffer(1, 1))
 	local flag = sub:add(f.flags, buffer(2, 1))
@@ -152,7 +153,7 @@ local function reports(buffer, pinfo, tree)
 	sub:add(f.time, buffer(16, 8), NSTime((ns / 1000000000):tonumber(), (ns % 1000000000):tonumber()))
 	sub:add(f.incarnation, buffer(24, 4))
 	sub:add(f.reports, buffer(28, 4))
-	if buffer(1, 1):uint() ~= 1 then refuse(sub, "version") end
+	if buffer(1, 1):uint() ~= 2 then refuse(sub, "version") end
 	if flags > 7 then refuse(sub, "flags") end
 
 	local at, stop, seen, names = 32, math.min(length, total), 0, {}
@@ -197,12 +198,15 @@ local function reports(buffer, pinfo, tree)
 			at = at + k + v
 		end
 	end
-	if total < length + mac then
+	if total < length + proof then
 		sub:add_proto_expert_info(e.short)
-	elseif total > length + mac or at < length then
+	elseif total > length + proof or at < length then
 		sub:add_proto_expert_info(e.long)
 	end
-	if mac > 0 and total >= length + mac then sub:add(f.mac, buffer(length, mac)) end
+	if proof > 0 and total >= length + proof then
+		sub:add(f.translator, buffer(length, 8))
+		sub:add(f.mac, buffer(length + 8, 16))
+	end
 	if seen ~= buffer(28, 4):uint() then refuse(sub, "count: reports is not the sum of the items") end
 	pinfo.cols.info = string.format("Reports of %u from %u on: %s", buffer(8, 4):uint(), sequence, table.concat(names, ", "))
 end
@@ -225,7 +229,7 @@ local function answer(buffer, pinfo, tree)
 	sub:add(f.next, buffer(12, 4))
 	sub:add(f.credits, buffer(16, 4))
 	sub:add(f.reserved, buffer(20, 4))
-	if buffer(1, 1):uint() ~= 1 then refuse(sub, "version") end
+	if buffer(1, 1):uint() ~= 2 then refuse(sub, "version") end
 	local said = types[buffer(2, 1):uint()]
 	if not said then refuse(sub, "type") end
 	local at = 24
@@ -322,7 +326,7 @@ local function is_answer(buffer, pinfo)
 	if n < 24 then return false end
 	local whole = 24 + 8 * buffer(3, 1):uint()
 	if n ~= whole and n ~= whole + 16 then return false end
-	return n < 32 or buffer(6, 2):uint() + (buffer(2, 1):uint() % 2) * 16 ~= n
+	return n < 32 or buffer(6, 2):uint() + (buffer(2, 1):uint() % 2) * 24 ~= n
 end
 
 function dta.dissector(buffer, pinfo, tree)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sidelight/attach.h - the protocol of the agent's unix socket: publishers hand over their regions,
- * and consumers on the same host get regions to read. sidelight-attach(7) is normative.
+ * sidelight/attach.h - the protocol of the agent's unix sockets: over one, publishers hand over
+ * their regions; over the other, consumers on the same host get regions to read.
+ * sidelight-attach(7) is normative.
  *
  * SOCK_SEQPACKET; a packet is one struct sl_msg and its payload, little-endian. File descriptors
  * travel as SCM_RIGHTS, at most one per packet. The first packet of a connection decides its role:
@@ -29,12 +30,13 @@ extern "C" {
 
 #define SL_SOCKET_DEFAULT "/run/sidelight/agent.sock"
 #define SL_SOCKET_ENV	  "SIDELIGHT_SOCKET"
+#define SL_SOCKET_CONSUME ".consume" /* behind its path: the socket of consumers */
 
 #define SL_MSG_MAGIC	  0x314d4c53u /* "SLM1" */
 #define SL_MSG_MAX	  4096u	      /* bytes of a packet, header included */
 
 enum sl_msg_type {
-	SL_MSG_PUBLISH = 1,    /* sl_msg_publish + the region's memfd, sealed, read-write */
+	SL_MSG_PUBLISH = 1,    /* sl_msg_publish + the region's memfd, of fixed size, read-write */
 	SL_MSG_ADMITTED = 2,   /* sl_msg_admitted */
 	SL_MSG_REFUSED = 3,    /* sl_msg_refused */
 	SL_MSG_CLOSE = 4,      /* sl_msg_id (region instance): an orderly end; no answer */

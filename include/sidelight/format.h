@@ -41,7 +41,8 @@
 	X(SL_SECTION_LOSSES, 14, "losses") /* of layers and tasks; one element per writer */ \
 	X(SL_SECTION_STORE, 15, "store")   /* configuration */                               \
 	X(SL_SECTION_STORE_EPOCHS, 16, "store_epochs")                                       \
-	X(SL_SECTION_STORE_BANKS, 17, "store_banks")
+	X(SL_SECTION_STORE_BANKS, 17, "store_banks")                                         \
+	X(SL_SECTION_TENANTS, 18, "tenants") /* of a directory: who publishes; stride 128 */
 
 #define SL__ENUMERATOR(enumerator, number, name) enumerator = number,
 enum sl_region_kind { SL_REGION_KINDS(SL__ENUMERATOR) };

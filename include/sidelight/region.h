@@ -14,7 +14,8 @@
  *   ...    schema            SL_SECTION_SCHEMA, append-only records
  *   ...    spans             SL_SECTION_SPANS, optional: one ring per stripe
  *
- * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES in place of stripes and schema.
+ * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES and SL_SECTION_TENANTS in place of
+ * stripes and schema.
  * Readers skip sections of unknown types.
  *
  * Knows no process, socket or transport. C11 and C++17.
@@ -156,8 +157,8 @@ enum sl_entry_cell {
 	SL_ENTRY_KEY = 3,	 /* bits 0-31 rkey, 32-39 state, 40-47 region kind */
 	SL_ENTRY_GENERATION = 4, /* grows by one with each change of this entry */
 	SL_ENTRY_CHANGED_NS = 5, /* CLOCK_REALTIME of that change */
-	SL_ENTRY_INSTANCE = 6,	 /* instance in the region's header: proves that a READ reached the
-				  * intended memory */
+	SL_ENTRY_INSTANCE = 6,	 /* of the region, as all but its publisher name it: see
+				  * SL_SECTION_TENANTS */
 };
 
 #define SL_ENTRY_RKEY(key)  ((uint32_t)(key))
@@ -165,6 +166,37 @@ enum sl_entry_cell {
 #define SL_ENTRY_KIND(key)  ((uint32_t)((key) >> 40) & 0xff)
 #define SL_ENTRY_KEY_OF(rkey, state, kind) \
 	((uint64_t)(uint32_t)(rkey) | (uint64_t)(state) << 32 | (uint64_t)(kind) << 40)
+
+/*
+ * SL_SECTION_TENANTS: two plain lines per directory entry, which say what the kernel attests of the
+ * publisher. They are stored before the entry becomes live, and do not change while it has its id.
+ *
+ * The instance in a header is the publisher's choice. That of the entry is the same if the
+ * publisher is trusted; otherwise it is the first 8 bytes of SHA-256 over the tenant's key and the
+ * header's instance, both little-endian, so that no tenant can take an instance that another
+ * uses.
+ */
+#define SL_TENANT_SIZE	    128u
+#define SL_TENANT_TRUSTED   1u /* root or the agent's user, outside of containers */
+#define SL_TENANT_CONTAINED 2u /* in a container, whether or not its id is attested */
+
+/* Cells of the first line. */
+enum sl_tenant_cell {
+	SL_TENANT_ID = 0,	  /* SL_ENTRY_ID of the entry described */
+	SL_TENANT_KEY = 1,	  /* of uid and container: equal for all regions of a tenant */
+	SL_TENANT_UID = 2,	  /* bits 0-31 uid, 32-63 SL_TENANT_ flags */
+	SL_TENANT_PID = 3,	  /* as the agent sees it; 0: it cannot */
+	SL_TENANT_CONTAINER0 = 4, /* the first 32 hexadecimal digits of the container's id, */
+	SL_TENANT_CONTAINER1 = 5, /* big-endian; 0: none, or not attested */
+	SL_TENANT_POD0 = 6,	  /* UID of the Kubernetes pod, big-endian; 0: none */
+};
+
+/* Cells of the second. */
+enum sl_tenant_more_cell {
+	SL_TENANT_ID2 = 0,	/* SL_ENTRY_ID */
+	SL_TENANT_POD1 = 1,	/* the rest of the pod's UID */
+	SL_TENANT_INSTANCE = 2, /* in the region's header: proves that a READ reached its target */
+};
 
 enum sl_metric_kind {
 	SL_KIND_COUNTER = 1,	   /* u64, sum of the stripes mod 2^64 */

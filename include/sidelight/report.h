@@ -65,6 +65,11 @@ struct sl_reporter_opts {
 				  * to 2^24, rounded up to a power of two; default: none */
 	uint64_t refresh_ns;	 /* age at which an unchanged value is reported again, as epochs of
 				  * stores     come and go; default 10 s, ~0: never */
+	const char *translator;	 /* with key_file: the names of the targets' translators ('sidelight
+				  * translate --name'), in the order of target, separated by
+				  * commas; an empty one, and the default, means a translator by the
+				  * address that packets are sent to. Needed where addresses are
+				  * translated: a translator refuses what is meant for another */
 };
 
 struct sl_reporter;

@@ -264,7 +264,7 @@ static int cells(struct sl_reporter *r, const struct sl_report_dest *dest, uint3
 		return refused(r, -ENOSPC);
 	/* The room of an empty packet. */
 	most = r->packet_bytes - DTA_HEADER_BYTES - DTA_BLOCK_BYTES - sizeof(key) -
-	       (r->key ? DTA_MAC_BYTES : 0);
+	       (r->key ? DTA_PROOF_BYTES : 0);
 	most = (most < sizeof(value) ? most : (uint32_t)sizeof(value)) / size;
 	for (uint32_t done = 0, n; done < count; done += n) {
 		n = count - done < most ? count - done : most;

@@ -30,7 +30,7 @@
 /* A packet with essential reports, as it was sent. */
 struct sl__backup {
 	uint32_t first, reports;
-	uint32_t bytes; /* without the MAC; 0: acknowledged, given up or unused */
+	uint32_t bytes; /* without the proof; 0: acknowledged, given up or unused */
 	uint32_t tries;
 	uint64_t sent_ns, retry_ns;
 };
@@ -49,6 +49,7 @@ struct sl__sketch {
 struct sl_reporter {
 	int fd; /* of target[at] */
 	int target[SL_REPORTER_TARGETS_MAX];
+	uint64_t meant[SL_REPORTER_TARGETS_MAX]; /* translators, as packets with a MAC name them */
 	uint32_t targets, at;
 	bool refused;	  /* the kernel reported that no process listens at the target */
 	uint64_t left_ns; /* when the previous target was left */
@@ -92,12 +93,14 @@ static inline uint64_t sl__report_now(void)
 	return sl__clock_ns(CLOCK_MONOTONIC_COARSE);
 }
 
-/* report_target.c. 0, or an error of sl_reporter_open() */
-SL__HIDDEN int sl__report_targets(struct sl_reporter *r, const char *targets);
+/* report_target.c. 0, or an error of sl_reporter_open(). names: of the translators, or NULL */
+SL__HIDDEN int sl__report_targets(struct sl_reporter *r, const char *targets, const char *names);
 SL__HIDDEN uint32_t sl__report_incarnation(void);
 SL__HIDDEN void sl__report_failover(struct sl_reporter *r, uint64_t now_ns);
 
 /* report_send.c */
+/* Appends the proof if packets have one. Returns the packet's length. */
+SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes);
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
 						uint32_t i); /* i-th kept */
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);

@@ -123,7 +123,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 		if (!r->change)
 			goto fail;
 	}
-	err = sl__report_targets(r, o.target);
+	err = sl__report_targets(r, o.target, o.translator);
 	if (err)
 		goto fail;
 	sl__report_begin(r);

@@ -25,6 +25,11 @@ void sl__report_begin(struct sl_reporter *r)
 	r->open = false;
 }
 
+size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, size_t bytes)
+{
+	return r->key ? dta_proof_put(r->key, r->meant[r->at], packet, bytes) : bytes;
+}
+
 /* 0, -EAGAIN, or another error of the socket. */
 static int send_now(struct sl_reporter *r, const void *packet, size_t bytes)
 {
@@ -131,8 +136,7 @@ static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now
 		return;
 	}
 	dta_again(p, sl__realtime_ns());
-	if (r->key)
-		bytes = dta_mac_put(r->key, p, bytes);
+	bytes = sl__report_sign(r, p, bytes);
 	if (send_now(r, p, bytes))
 		return; /* the next retry sends it */
 	answer_requested(r, now_ns);
@@ -209,7 +213,7 @@ static void wait_for_ring(struct sl_reporter *r)
 int sl__report_send(struct sl_reporter *r, bool ask)
 {
 	uint32_t reports = r->b.header.reports;
-	size_t bytes, with_mac;
+	size_t bytes;
 	uint64_t now;
 	int err;
 
@@ -235,8 +239,7 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 	}
 	r->b.header.time_ns = sl__realtime_ns();
 	bytes = dta_end(&r->b);
-	with_mac = r->key ? dta_mac_put(r->key, r->packet, bytes) : bytes;
-	err = sl__report_send_raw(r, r->packet, with_mac);
+	err = sl__report_send_raw(r, r->packet, sl__report_sign(r, r->packet, bytes));
 	if (err == -EAGAIN)
 		goto stays;
 	if (err) { /* the next packet takes its sequence numbers */

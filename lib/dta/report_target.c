@@ -82,7 +82,19 @@ uint32_t sl__report_incarnation(void)
 	return (uint32_t)(sl__realtime_ns() / 100000);
 }
 
-int sl__report_targets(struct sl_reporter *r, const char *targets)
+/* The next of the names, or NULL: the target is meant by its address. */
+static const char *next_name(const char **names, size_t *bytes)
+{
+	const char *name = *names;
+
+	if (!name)
+		return NULL;
+	*bytes = strcspn(name, ",");
+	*names = name[*bytes] ? name + *bytes + 1 : NULL;
+	return *bytes ? name : NULL;
+}
+
+int sl__report_targets(struct sl_reporter *r, const char *targets, const char *names)
 {
 	char one[272];
 
@@ -90,6 +102,8 @@ int sl__report_targets(struct sl_reporter *r, const char *targets)
 		return -EINVAL;
 	for (const char *at = targets;; at++) {
 		const size_t n = strcspn(at, ",");
+		size_t bytes = 0;
+		const char *name = next_name(&names, &bytes);
 		int fd;
 
 		if (n >= sizeof(one) || r->targets == SL_REPORTER_TARGETS_MAX)
@@ -99,6 +113,8 @@ int sl__report_targets(struct sl_reporter *r, const char *targets)
 		fd = connected(one);
 		if (fd < 0)
 			return fd;
+		r->meant[r->targets] = name ? dta_translator_of_name(name, bytes)
+					    : dta_translator_of_peer(fd);
 		r->target[r->targets++] = fd;
 		at += n;
 		if (!*at)

@@ -26,8 +26,10 @@
 #include "agent/self.h"
 #include "agent/store.h"
 #include "agent/tcp.h"
+#include "agent/tenant.h"
 
-#define MS 1000000ull
+#define MS	   1000000ull
+#define EVENTS_MAX 512
 
 static void arm(struct agent *a)
 {
@@ -54,35 +56,12 @@ void agent_wake(struct agent *a)
 		(void)!write(a->wake_fd, &one, sizeof(one));
 }
 
-/* ---- use per uid ---- */
-
-struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make)
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t)
 {
-	size_t bucket = uid % (sizeof(a->uids) / sizeof(*a->uids));
-	struct agent_uid_count *u;
-
-	LIST_FOREACH(u, &a->uids[bucket], link)
-	if (u->uid == uid)
-		return u;
-	u = make ? calloc(1, sizeof(*u)) : NULL;
-	if (u) {
-		u->uid = uid;
-		LIST_INSERT_HEAD(&a->uids[bucket], u, link);
-	}
-	return u;
-}
-
-void agent_uid_drop(struct agent_uid_count *u)
-{
-	if (u->regions || u->conns)
-		return;
-	LIST_REMOVE(u, link);
-	free(u);
-}
-
-bool agent_uid_trusted(const struct agent *a, uid_t uid)
-{
-	return uid == 0 || uid == a->uid;
+	for (size_t i = 0; i < a->o.consumer_count; i++)
+		if (a->consumers[i] == t->id.uid)
+			return true;
+	return t->trusted;
 }
 
 /* ---- set-up and tear-down ---- */
@@ -98,6 +77,7 @@ void agent_bury(struct agent *a)
 	}
 	while ((p = TAILQ_FIRST(&a->peer_graveyard))) {
 		TAILQ_REMOVE(&a->peer_graveyard, p, grave);
+		agent_tenant_put(p->tenant);
 		free(p);
 	}
 }
@@ -110,7 +90,11 @@ static void defaults(struct agent_opts *o)
 		o->socket = SL_SOCKET_DEFAULT;
 	if (o->publish_socket && !*o->publish_socket)
 		o->publish_socket = NULL;
+	if (o->consume_socket && !*o->consume_socket)
+		o->consume_socket = NULL;
 	o->socket_mode = o->socket_mode ?: 0666;
+	/* Who connects is checked by uid; the mode keeps others from trying. */
+	o->consume_mode = o->consume_mode ?: o->consumer_count ? 0666 : 0600;
 	if (!o->grace_ns && !o->grace_zero)
 		o->grace_ns = 30000 * MS;
 	o->lease_ns = o->lease_ns ?: 1000 * MS;
@@ -133,7 +117,9 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	memset(a, 0, sizeof(*a));
 	a->o = *opts;
 	defaults(&a->o);
-	a->listen_fd = a->publish_fd = a->epoll_fd = a->timer_fd = a->wake_fd = a->spare_fd = -1;
+	a->epoll_fd = a->timer_fd = a->wake_fd = a->spare_fd = -1;
+	for (int i = 0; i < LISTENERS; i++)
+		a->listen[i].fd = -1;
 	a->dir.fd = -1;
 	a->timer_due = UINT64_MAX;
 	a->uid = geteuid();
@@ -142,26 +128,37 @@ int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size
 	TAILQ_INIT(&a->graveyard);
 	TAILQ_INIT(&a->peer_graveyard);
 	agent_timer_init(a);
+	agent_tenant_init(a);
 	if (getrandom(&a->proxy_seed, sizeof(a->proxy_seed), GRND_NONBLOCK) < 0)
 		a->proxy_seed = SL_FNV_BASIS;
 	a->conn_max = a->o.max_regions + 256;
+	a->fd_max = UINT32_MAX;
 	pthread_mutex_init(&a->lock, NULL);
 
 	a->slot_count = a->o.max_regions + 1 + (a->o.tcp ? KERNEL_REGIONS : 0);
+	if (a->o.rdma) {
+		a->slot_free_hint = AGENT_DIRECTORY_SLOT + 1;
+		a->slot_count++;
+	}
 	while (buckets < a->slot_count)
 		buckets *= 2;
 	a->hash_mask = buckets - 1;
 	if (gethostname(host, sizeof(host) - 1))
 		strcpy(host, "localhost");
 	a->host = strdup(a->o.host && *a->o.host ? a->o.host : host);
-	a->socket = strdup(a->o.socket);
-	a->publish_socket = a->o.publish_socket ? strdup(a->o.publish_socket) : NULL;
+	a->listen[LISTEN_SOCKET].path = strdup(a->o.socket);
+	if (a->o.publish_socket)
+		a->listen[LISTEN_PUBLISH].path = strdup(a->o.publish_socket);
+	if (asprintf(&a->listen[LISTEN_CONSUME].path, "%s%s", a->o.consume_socket ?: a->o.socket,
+		     a->o.consume_socket ? "" : SL_SOCKET_CONSUME) < 0)
+		a->listen[LISTEN_CONSUME].path = NULL;
 	a->slots = calloc(a->slot_count, sizeof(*a->slots));
 	a->by_id = calloc(buckets, sizeof(*a->by_id));
 	a->by_instance = calloc(buckets, sizeof(*a->by_instance));
 	a->consumers = calloc(a->o.consumer_count + 1, sizeof(*a->consumers));
-	if (!a->host || !a->socket || !a->slots || !a->by_id || !a->by_instance || !a->consumers ||
-	    (a->o.publish_socket && !a->publish_socket)) {
+	if (!a->host || !a->listen[LISTEN_SOCKET].path || !a->listen[LISTEN_CONSUME].path ||
+	    (a->o.publish_socket && !a->listen[LISTEN_PUBLISH].path) || !a->slots || !a->by_id ||
+	    !a->by_instance || !a->consumers) {
 		snprintf(error, bytes, "out of memory");
 		goto err;
 	}
@@ -194,8 +191,8 @@ void agent_fini(struct agent *a)
 	free(a->by_instance);
 	free(a->by_id);
 	free(a->slots);
-	free(a->publish_socket);
-	free(a->socket);
+	for (int i = 0; i < LISTENERS; i++)
+		free(a->listen[i].path);
 	free(a->host);
 }
 
@@ -223,20 +220,38 @@ static int open_all(struct agent *a, char *error, size_t bytes)
 	if (err)
 		return base_fail(error, bytes, err, "epoll: %s", strerror(-err));
 	a->spare_fd = dup(a->wake_fd);
-	a->listen_fd = agent_listen(a->socket, a->o.socket_mode, &a->socket_dev[0],
-				    &a->socket_ino[0], error, bytes);
-	if (a->listen_fd < 0)
-		return a->listen_fd;
-	if (a->publish_socket)
-		a->publish_fd = agent_listen(a->publish_socket, a->o.socket_mode, &a->socket_dev[1],
-					     &a->socket_ino[1], error, bytes);
-	return a->publish_socket && a->publish_fd < 0 ? a->publish_fd : 0;
+	for (int i = 0; !err && i < LISTENERS; i++)
+		if (a->listen[i].path)
+			err = agent_listen(&a->listen[i],
+					   i == LISTEN_CONSUME ? a->o.consume_mode
+							       : a->o.socket_mode,
+					   error, bytes);
+	return err;
+}
+
+/*
+ * Raises the limit of descriptors. Threads that close what clients sent have a quarter (closer.c),
+ * one packet brings up to 253, and REST, RDMA and kernel tables need theirs.
+ */
+static uint64_t descriptors(void)
+{
+	const uint64_t others = BASE_FDS_MAX + 259;
+	struct rlimit files;
+	uint64_t room;
+
+	if (getrlimit(RLIMIT_NOFILE, &files))
+		return 512;
+	if (files.rlim_cur < files.rlim_max) {
+		files.rlim_cur = files.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	room = files.rlim_cur - files.rlim_cur / 4;
+	return room > others + 128 ? room - others : 128;
 }
 
 struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes)
 {
 	struct agent *a = malloc(sizeof(*a));
-	struct rlimit files;
 	int err;
 
 	if (!a) {
@@ -244,27 +259,24 @@ struct agent *agent_new(const struct agent_opts *opts, char *error, size_t bytes
 		errno = ENOMEM;
 		return NULL;
 	}
-	/* A connection takes two descriptors, a region one. */
-	if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
-		files.rlim_cur = files.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
 	err = agent_init(a, opts, error, bytes);
 	if (err) {
 		free(a);
 		errno = -err;
 		return NULL;
 	}
-	err = open_all(a, error, bytes);
+	err = agent_tcp_start(a, error, bytes);
+	a->fd_max = descriptors();
+	err = err ?: open_all(a, error, bytes);
 	err = err ?: agent_rdma_init(a, error, bytes);
 	err = err ?: agent_tcp_init(a, error, bytes);
 	err = err ?: agent_self_init(a, error, bytes);
 	if (err)
 		goto err;
 	agent_store_restore(a);
-	err = add(a, a->listen_fd, &a->listen_source, SOURCE_LISTEN);
-	if (!err && a->publish_fd >= 0)
-		err = add(a, a->publish_fd, &a->publish_source, SOURCE_LISTEN);
+	for (int i = 0; !err && i < LISTENERS; i++)
+		if (a->listen[i].path)
+			err = add(a, a->listen[i].fd, &a->listen[i].source, SOURCE_LISTEN);
 	if (err)
 		snprintf(error, bytes, "epoll: %s", strerror(-err));
 	err = err ?: agent_rest_init(a, error, bytes);
@@ -281,8 +293,8 @@ void agent_free(struct agent *a)
 	if (!a)
 		return;
 	agent_rest_fini(a); /* first: its handlers use everything else */
-	agent_unlisten(a->publish_fd, a->publish_socket, a->socket_dev[1], a->socket_ino[1]);
-	agent_unlisten(a->listen_fd, a->socket, a->socket_dev[0], a->socket_ino[0]);
+	for (int i = 0; i < LISTENERS; i++)
+		agent_unlisten(&a->listen[i]);
 	agent_fini(a);
 	if (a->spare_fd >= 0)
 		close(a->spare_fd);
@@ -297,7 +309,12 @@ void agent_free(struct agent *a)
 
 const char *agent_socket(const struct agent *a)
 {
-	return a->socket;
+	return a->listen[LISTEN_SOCKET].path;
+}
+
+const char *agent_consume_socket(const struct agent *a)
+{
+	return a->listen[LISTEN_CONSUME].path;
 }
 
 /* ---- the loop ---- */
@@ -315,9 +332,9 @@ static void give_back(struct agent *a)
 
 int agent_run(struct agent *a, int stop_fd)
 {
-	struct epoll_event events[64];
+	struct epoll_event events[EVENTS_MAX];
 	bool stop = false;
-	uint64_t drain;
+	uint64_t drain, seen = 0;
 	int n = add(a, stop_fd, &a->stop_source, SOURCE_STOP);
 
 	if (n)
@@ -326,18 +343,17 @@ int agent_run(struct agent *a, int stop_fd)
 		pthread_mutex_lock(&a->lock);
 		arm(a);
 		pthread_mutex_unlock(&a->lock);
-		n = epoll_wait(a->epoll_fd, events, 64, -1);
+		n = epoll_wait(a->epoll_fd, events, EVENTS_MAX, -1);
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		n = n < 0 ? 0 : n;
 		pthread_mutex_lock(&a->lock);
 		for (int i = 0; i < n; i++) {
 			struct agent_source *s = events[i].data.ptr;
 
 			switch (s->kind) {
 			case SOURCE_LISTEN:
-				agent_conn_accept(
-					a, s == &a->publish_source ? a->publish_fd : a->listen_fd,
-					s == &a->publish_source);
+				agent_conn_accept(a, (struct agent_listener *)s);
 				break;
 			case SOURCE_CONN:
 				agent_conn_event(a, (struct agent_conn *)s, events[i].events);
@@ -351,6 +367,7 @@ int agent_run(struct agent *a, int stop_fd)
 				break;
 			case SOURCE_WAKE:
 				(void)!read(a->wake_fd, &drain, sizeof(drain));
+				agent_conn_resume(a);
 				break;
 			case SOURCE_STOP:
 				stop = true;
@@ -367,6 +384,12 @@ int agent_run(struct agent *a, int stop_fd)
 		agent_bury(a);
 		give_back(a);
 		agent_self_sync(a);
+		/* epoll reports what is ready in turn. */
+		seen += (uint64_t)n;
+		if (n < EVENTS_MAX || seen > a->conn_count) {
+			a->turn++;
+			seen = 0;
+		}
 		pthread_mutex_unlock(&a->lock);
 	}
 	epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, stop_fd, NULL);

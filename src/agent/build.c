@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/build.h"
+#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "region/text.h"
@@ -40,17 +41,23 @@ void agent_line_set(uint64_t *line, unsigned int cell, uint64_t v)
 /*
  * A memfd is created with mode 0777, and opening /proc/PID/fd/N checks only the inode's mode, so a
  * consumer could reopen its read-only descriptor for writing. 0444 denies that to all but the owner
- * and root. fchmod() fails for another user's memfd unless the agent is root; then the publisher
- * must do it, as libsidelight does.
+ * and root, the seal to those as well. fchmod() fails for another user's memfd unless the agent is
+ * root; libsidelight does it itself. Both may wait for ever: memory.h.
  */
+int agent_seal(int fd)
+{
+	(void)!fchmod(fd, 0444);
+	return fcntl(fd, F_ADD_SEALS, AGENT_SEAL_FUTURE_WRITE | F_SEAL_SEAL) ? -errno : 0;
+}
+
+/* O_NONBLOCK: does not wait until the owner gives up a lease of the file, F_SETLEASE. */
 int agent_reopen_read_only(int fd)
 {
 	char path[32];
 	int ro;
 
-	(void)!fchmod(fd, 0444);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	ro = open(path, O_RDONLY | O_CLOEXEC);
+	ro = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return ro < 0 ? -errno : ro;
 }
 
@@ -69,7 +76,7 @@ int agent_build_region(const struct agent_build *b, const char *name, int *out_f
 		return -errno;
 	/* Allocates now: a host without memory fails here instead of by SIGBUS. */
 	err = -posix_fallocate(fd, 0, (off_t)b->size);
-	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+	if (!err && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;
 	if (err)
 		goto err_fd;

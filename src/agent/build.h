@@ -16,7 +16,7 @@ struct agent_build {
 	size_t label_count;
 };
 
-/* A sealed memfd (read-write) and its mapping; the instance is random. 0 or -errno. */
+/* A memfd of fixed size (read-write) and its mapping; the instance is random. 0 or -errno. */
 int agent_build_region(const struct agent_build *b, const char *name, int *fd, void **map,
 		       uint64_t *instance);
 void agent_line_store(uint64_t *to,
@@ -24,5 +24,7 @@ void agent_line_store(uint64_t *to,
 void agent_line_set(uint64_t *line, unsigned int cell,
 		    uint64_t v);    /* one cell; others may add to the line */
 int agent_reopen_read_only(int fd); /* a descriptor or -errno */
+/* Against writing but by the mappings that exist, and against other seals. 0 or -errno. */
+int agent_seal(int fd);
 
 #endif

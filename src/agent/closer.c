@@ -2,125 +2,334 @@
 /*
  * closer.c - closes descriptors whose close() may block.
  *
- * A client may send any descriptor, and close() may call into the file system behind it: a hostile
- * one (FUSE needs no privilege) or a hanging one (NFS) need not return. Memory files have no such
- * call; every other descriptor is closed by a thread that may hang without delaying the loop. While
- * its queue is full the agent takes no descriptors from sockets, and the kernel drops them itself.
+ * A client may send any descriptor. close() may call into the file system behind it, and a hostile
+ * one (FUSE needs no privilege) or a hanging one (NFS) need not return; that of a TCP socket waits
+ * for its peer if SO_LINGER says so; that of a unix socket closes what is in its queue. Even
+ * setsockopt() waits for a lock that the sender can hold. Only small memory files, which no other
+ * party serves, are closed by the loop.
+ *
+ * All others are closed by threads, which also seal memory (memory.h says what that waits for).
+ * Each tenant has a lane, which one thread serves at a time, so
+ * that a call that hangs holds up descriptors of the same tenant alone. A tenant whose
+ * lane holds more than its share is not read from until it drains.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "agent/build.h"
 #include "agent/closer.h"
 #include "agent/internal.h"
+#include "agent/tenant.h"
+#include "base/grow.h"
 
-#define QUEUE 64u
+#define THREADS_MAX 64u
+#define STACK_BYTES (128u * 1024)
+#define DRAIN_MAX   4096       /* packets; the kernel bounds a queue by bytes */
+#define INLINE_MAX  (1u << 20) /* to free more memory takes longer than others may wait */
+
+struct closer_job {
+	int fd;
+	enum closer_kind { CLOSER_SENT, CLOSER_CONNECTION, CLOSER_SEAL } kind;
+};
+
+struct closer_lane {
+	uint64_t tenant; /* its key */
+	struct closer_job *jobs;
+	size_t count, room;
+	bool busy; /* a thread is at it */
+	TAILQ_ENTRY(closer_lane) link;
+};
 
 struct agent_closer {
 	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	int queue[QUEUE];
-	unsigned int count;
-	bool busy, stop, abandoned;
+	pthread_cond_t work, ended;
+	TAILQ_HEAD(, closer_lane) lanes; /* with jobs, or busy; the longest waiting first */
+	unsigned int threads, idle, refs;
+	uint64_t waiting, capacity;
+	int wake_fd; /* the loop's, to read on; -1: the agent has ended */
+	bool stop;
 };
+
+/* ---- a thread ---- */
+
+static void close_sent(int fd)
+{
+	const struct linger none = {0};
+
+	/* Fails on all but sockets. */
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+	close(fd);
+}
+
+/* What is left in the queue would be closed as it is, and hide the agent's last answer. */
+static void drain(int sock)
+{
+	struct base_fds fds;
+	char data[64];
+
+	for (int i = 0; i < DRAIN_MAX; i++) {
+		ssize_t n = base_receive_fds(sock, data, sizeof(data), MSG_DONTWAIT, &fds);
+
+		for (unsigned int k = 0; k < fds.count; k++)
+			close_sent(fds.fd[k]);
+		/* An error of the connection comes before the packets that were sent earlier. */
+		if (n != -ECONNRESET && (n < 0 || (n == 0 && !fds.count)))
+			break;
+	}
+}
+
+static void release(struct agent_closer *c)
+{
+	bool last = !--c->refs;
+
+	pthread_mutex_unlock(&c->lock);
+	if (!last)
+		return;
+	pthread_cond_destroy(&c->work);
+	pthread_cond_destroy(&c->ended);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static struct closer_lane *next_lane(struct agent_closer *c)
+{
+	struct closer_lane *l;
+
+	TAILQ_FOREACH(l, &c->lanes, link)
+	if (!l->busy && l->count)
+		return l;
+	return NULL;
+}
+
+static void lane_put(struct agent_closer *c, struct closer_lane *l)
+{
+	const uint64_t one = 1;
+
+	if (l->busy || l->count)
+		return;
+	TAILQ_REMOVE(&c->lanes, l, link);
+	free(l->jobs);
+	free(l);
+	if (c->wake_fd >= 0)
+		(void)!write(c->wake_fd, &one, sizeof(one)); /* its connections may be read */
+}
 
 static void *work(void *arg)
 {
 	struct agent_closer *c = arg;
-	bool abandoned;
 
 	pthread_mutex_lock(&c->lock);
 	while (!c->stop) {
-		int fd;
+		struct closer_lane *l = next_lane(c);
+		struct closer_job job;
 
-		if (!c->count) {
-			pthread_cond_wait(&c->wake, &c->lock);
+		if (!l) {
+			c->idle++;
+			pthread_cond_wait(&c->work, &c->lock);
+			c->idle--;
 			continue;
 		}
-		fd = c->queue[--c->count];
-		c->busy = true;
+		/* The next job of this lane comes after those of all others. */
+		TAILQ_REMOVE(&c->lanes, l, link);
+		TAILQ_INSERT_TAIL(&c->lanes, l, link);
+		job = l->jobs[--l->count];
+		l->busy = true;
 		pthread_mutex_unlock(&c->lock);
-		close(fd);
+		if (job.kind == CLOSER_CONNECTION)
+			drain(job.fd);
+		else if (job.kind == CLOSER_SEAL)
+			agent_seal(job.fd); /* F_GET_SEALS tells what came of it */
+		close_sent(job.fd);
 		pthread_mutex_lock(&c->lock);
-		c->busy = false;
+		l->busy = false;
+		c->waiting--;
+		lane_put(c, l);
 	}
-	abandoned = c->abandoned;
-	pthread_mutex_unlock(&c->lock);
-	if (abandoned)
-		free(c);
+	c->threads--;
+	pthread_cond_signal(&c->ended);
+	release(c);
 	return NULL;
 }
+
+/* ---- the loop's side ---- */
 
 static bool start(struct agent *a)
 {
 	struct agent_closer *c = calloc(1, sizeof(*c));
+	struct rlimit files;
 
 	if (!c)
 		return false;
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->wake, NULL);
-	if (pthread_create(&a->closer_thread, NULL, work, c)) {
-		free(c);
-		return false;
-	}
+	pthread_cond_init(&c->work, NULL);
+	pthread_cond_init(&c->ended, NULL);
+	TAILQ_INIT(&c->lanes);
+	c->refs = 1;
+	c->wake_fd = a->wake_fd;
+	c->capacity = 1024;
+	if (!getrlimit(RLIMIT_NOFILE, &files))
+		c->capacity = BASE_MIN((uint64_t)files.rlim_cur / 4, (uint64_t)1 << 16);
 	a->closer = c;
 	return true;
 }
 
-bool agent_closer_ready(struct agent *a)
+/* Under the lock. */
+static struct closer_lane *lane_of(const struct agent_closer *c, uint64_t tenant)
 {
-	bool ready;
+	struct closer_lane *l;
 
-	if (!a->closer)
-		return true;
-	pthread_mutex_lock(&a->closer->lock);
-	ready = a->closer->count < QUEUE;
-	pthread_mutex_unlock(&a->closer->lock);
-	return ready;
+	TAILQ_FOREACH(l, &c->lanes, link)
+	if (l->tenant == tenant)
+		break;
+	return l;
 }
 
-void agent_closer_close(struct agent *a, int fd)
+/* Under the lock: a thread for the jobs that wait. They stay if there can be none. */
+static void rouse(struct agent_closer *c)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (c->idle) {
+		pthread_cond_signal(&c->work);
+		return;
+	}
+	if (c->threads >= THREADS_MAX || pthread_attr_init(&attr))
+		return;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	c->refs++;
+	c->threads++;
+	if (pthread_create(&thread, &attr, work, c)) {
+		c->refs--;
+		c->threads--;
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static void put(struct agent *a, const struct agent_tenant *t, struct closer_job job)
 {
 	struct agent_closer *c;
+	struct closer_lane *l;
 
-	/* Only memory files have seals, and the kernel answers without the file system. */
-	if (fcntl(fd, F_GET_SEALS) >= 0 || a->epoll_fd < 0 || (!a->closer && !start(a))) {
-		close(fd);
+	if (a->epoll_fd < 0 || (!a->closer && !start(a))) { /* a test's agent, without a loop */
+		close(job.fd);
 		return;
 	}
 	c = a->closer;
 	pthread_mutex_lock(&c->lock);
-	if (c->count < QUEUE) {
-		c->queue[c->count++] = fd;
-		fd = -1;
+	l = lane_of(c, t->key);
+	if (!l) {
+		l = calloc(1, sizeof(*l));
+		if (l) {
+			l->tenant = t->key;
+			TAILQ_INSERT_TAIL(&c->lanes, l, link);
+		}
 	}
-	pthread_cond_signal(&c->wake);
+	/* Without memory it stays open: a leak is better than a loop that hangs. */
+	if (l && base_grow(&l->jobs, &l->room, l->count + 1, sizeof(*l->jobs))) {
+		l->jobs[l->count++] = job;
+		c->waiting++;
+		a->n.closing++;
+		if (!l->busy)
+			rouse(c);
+	} else {
+		a->n.closing_lost++;
+	}
 	pthread_mutex_unlock(&c->lock);
-	if (fd >= 0) /* unreachable: agent_closer_ready() was called first */
-		close(fd);
 }
 
+bool agent_closer_may_take(struct agent *a, const struct agent_tenant *t)
+{
+	struct agent_closer *c = a->closer;
+	struct closer_lane *l;
+	bool may = true;
+
+	if (!c)
+		return true;
+	pthread_mutex_lock(&c->lock);
+	l = lane_of(c, t->key);
+	if (l) {
+		const struct base_share all = {c->capacity, c->waiting,
+					       c->capacity / BASE_SHARE_RESERVE};
+
+		may = base_share_may(&all, l->count, 1, false);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return may;
+}
+
+void agent_closer_close(struct agent *a, const struct agent_tenant *t, int fd)
+{
+	struct stat st;
+
+	/* Only memory files have seals, and the kernel answers without the file system. */
+	if (fcntl(fd, F_GET_SEALS) >= 0 && !fstat(fd, &st) && st.st_blocks <= INLINE_MAX / 512)
+		close(fd);
+	else
+		agent_closer_later(a, t, fd);
+}
+
+void agent_closer_later(struct agent *a, const struct agent_tenant *t, int fd)
+{
+	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SENT});
+}
+
+void agent_closer_seal(struct agent *a, const struct agent_tenant *t, int fd)
+{
+	put(a, t, (struct closer_job){.fd = fd, .kind = CLOSER_SEAL});
+}
+
+void agent_closer_hang_up(struct agent *a, const struct agent_tenant *t, int sock)
+{
+	if (a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, sock, NULL);
+	shutdown(sock, SHUT_RDWR);
+	put(a, t, (struct closer_job){.fd = sock, .kind = CLOSER_CONNECTION});
+}
+
+uint64_t agent_closer_waiting(const struct agent *a)
+{
+	uint64_t n = 0;
+
+	if (a->closer) {
+		pthread_mutex_lock(&a->closer->lock);
+		n = a->closer->waiting;
+		pthread_mutex_unlock(&a->closer->lock);
+	}
+	return n;
+}
+
+/* What still waits is closed by the end of the process. */
 void agent_closer_fini(struct agent *a)
 {
 	struct agent_closer *c = a->closer;
-	bool hangs;
+	struct closer_lane *l, *next;
+	struct timespec until;
 
 	if (!c)
 		return;
-	pthread_mutex_lock(&c->lock);
-	hangs = c->abandoned = c->busy;
-	c->stop = true;
-	c->count = 0; /* the end of the process closes the rest */
-	pthread_cond_signal(&c->wake);
-	pthread_mutex_unlock(&c->lock);
-	if (hangs) {
-		pthread_detach(a->closer_thread); /* it frees its own state when close() returns */
-	} else {
-		pthread_join(a->closer_thread, NULL);
-		pthread_cond_destroy(&c->wake);
-		pthread_mutex_destroy(&c->lock);
-		free(c);
-	}
 	a->closer = NULL;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec++;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	c->wake_fd = -1;
+	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
+		next = TAILQ_NEXT(l, link);
+		l->count = 0;
+		lane_put(c, l);
+	}
+	pthread_cond_broadcast(&c->work);
+	while (c->threads > 0 && !pthread_cond_timedwait(&c->ended, &c->lock, &until))
+		;
+	release(c); /* a thread that hangs frees the rest */
 }

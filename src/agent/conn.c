@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #define PACKETS_PER_EVENT 16 /* per connection and event, so that others are served */
 #define REGIONS_PER_CONN  64 /* libsidelight makes at most 15 per process */
 #define REFUSALS_PER_CONN 32
+#define TURN_NS		  1000000u /* of the loop, that a tenant's connections get per turn */
 
 const char *const agent_drop_names[DROP_COUNT] = {
 	[DROP_MALFORMED] = "malformed", [DROP_SILENT] = "silent", [DROP_SLOW] = "slow",
@@ -35,7 +37,7 @@ const char *const agent_drop_names[DROP_COUNT] = {
 
 static void watch(struct agent *a, struct agent_conn *c)
 {
-	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : EPOLLIN);
+	uint32_t events = EPOLLRDHUP | (c->out_count ? EPOLLOUT : c->paused ? 0 : EPOLLIN);
 	struct epoll_event ev = {.events = events, .data.ptr = &c->source};
 
 	if (c->fd < 0 || a->epoll_fd < 0 || events == c->events)
@@ -47,19 +49,15 @@ static void watch(struct agent *a, struct agent_conn *c)
 struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *peer,
 				  bool publish_only)
 {
-	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
-	struct agent_conn *c = u ? calloc(1, sizeof(*c)) : NULL;
+	struct agent_conn *c = calloc(1, sizeof(*c));
 
-	if (!c) {
-		if (u)
-			agent_uid_drop(u);
+	if (!c)
 		return NULL;
-	}
 	c->source.kind = SOURCE_CONN;
 	c->fd = fd;
 	c->peer = peer;
 	c->publish_only = publish_only;
-	u->conns++;
+	peer->tenant->conns++;
 	peer->conn = c;
 	a->conn_count++;
 	a->n.connections++;
@@ -73,7 +71,6 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 void agent_conn_close(struct agent *a, struct agent_conn *c)
 {
 	struct agent_region *r, *next;
-	struct agent_uid_count *u;
 
 	if (c->gone)
 		return;
@@ -85,20 +82,15 @@ void agent_conn_close(struct agent *a, struct agent_conn *c)
 		free(c->out[i]);
 	}
 	c->out_count = 0;
-	if (c->fd >= 0) {
-		close(c->fd); /* epoll forgets it: the agent never duplicates it */
-		c->fd = -1;
-	}
+	if (c->fd >= 0)
+		agent_closer_hang_up(a, c->peer->tenant, c->fd);
+	c->fd = -1;
 	TAILQ_REMOVE(&a->conns, c, link);
 	TAILQ_INSERT_TAIL(&a->graveyard, c, link);
 	a->conn_count--;
 	if (c->role == ROLE_CONSUMER)
 		a->consumer_conns--;
-	u = agent_uid_find(a, c->peer->uid, false);
-	if (u) {
-		u->conns--;
-		agent_uid_drop(u);
-	}
+	c->peer->tenant->conns--;
 	c->peer->conn = NULL;
 	for (r = TAILQ_FIRST(&c->peer->regions); r; r = next) {
 		next = TAILQ_NEXT(r, peer_link);
@@ -115,7 +107,7 @@ static void drop(struct agent *a, struct agent_conn *c, enum agent_drop why)
 		return;
 	a->n.dropped[why]++;
 	base_log_limited(BASE_WARN, AGENT_LOG, "connection dropped cause=%s pid=%d uid=%d",
-			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->uid);
+			 agent_drop_names[why], (int)c->peer->pid, (int)c->peer->tenant->id.uid);
 	agent_conn_close(a, c);
 }
 
@@ -256,13 +248,15 @@ __attribute__((format(printf, 6, 7))) static bool refuse(struct agent *a, struct
 	vsnprintf(no.reason, sizeof(no.reason), fmt, ap);
 	va_end(ap);
 	agent_refused_count(a, cause);
-	base_log_limited(BASE_WARN, AGENT_LOG, "refused cause=%s pid=%d uid=%d: %s",
-			 agent_refusal_names[cause], (int)c->peer->pid, (int)c->peer->uid,
-			 no.reason);
+	/* A library allocates what is sparse, and comes again at once. */
+	base_log_limited(cause == REFUSED_SPARSE ? BASE_DEBUG : BASE_WARN, AGENT_LOG,
+			 "refused cause=%s pid=%d uid=%d: %s", agent_refusal_names[cause],
+			 (int)c->peer->pid, (int)c->peer->tenant->id.uid, no.reason);
 	if (cause == REFUSED_MALFORMED) {
 		a->n.dropped[DROP_MALFORMED]++;
 		c->hang_up = true;
-	} else if (cause != REFUSED_ABSENT && ++c->refusals >= REFUSALS_PER_CONN) {
+	} else if (c->role != ROLE_CONSUMER && ++c->refusals >= REFUSALS_PER_CONN) {
+		/* A consumer is refused what publishers spoil. */
 		a->n.dropped[DROP_REFUSED]++;
 		c->hang_up = true;
 	}
@@ -295,7 +289,8 @@ static void on_publish(struct agent *a, struct agent_conn *c, uint32_t serial,
 
 static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_id *say)
 {
-	struct agent_region *r = agent_region_by_instance(a, say->id);
+	struct agent_region *r =
+		agent_region_by_instance(a, agent_tenant_instance(c->peer->tenant, say->id));
 
 	/* A refused region has no entry. Another connection's region is ignored. */
 	if (r && r->conn == c)
@@ -304,17 +299,19 @@ static void on_close(struct agent *a, struct agent_conn *c, const struct sl_msg_
 
 static bool may_consume(struct agent *a, struct agent_conn *c, uint32_t serial)
 {
-	if (!c->publish_only && agent_uid_trusted(a, c->peer->uid))
+	const struct agent_tenant *t = c->peer->tenant;
+	char name[AGENT_TENANT_NAME];
+
+	if (!c->publish_only && agent_tenant_consumes(a, t))
 		return true;
-	for (size_t i = 0; !c->publish_only && i < a->o.consumer_count; i++)
-		if (a->consumers[i] == c->peer->uid)
-			return true;
 	c->hang_up = true;
+	if (c->publish_only)
+		return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
+			      "this socket is for publishers only: consumers have %s",
+			      agent_consume_socket(a));
 	return refuse(a, c, serial, REFUSED_PERMISSION, EPERM,
-		      c->publish_only
-			      ? "this socket is for publishers only"
-			      : "uid %d may not read regions: start the agent with --consumer-uid",
-		      (int)c->peer->uid);
+		      "%s may not read regions: start the agent with --consumer-uid %u",
+		      agent_tenant_name(t, name), (unsigned int)t->id.uid);
 }
 
 static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
@@ -322,6 +319,7 @@ static void on_subscribe(struct agent *a, struct agent_conn *c, uint32_t serial)
 	struct sl_msg_welcome w = {.agent_instance = a->dir.instance, .size = a->dir.size};
 
 	a->n.subscribed++;
+	agent_region_protect_all(a);
 	reply(a, c, SL_MSG_WELCOME, serial, &w, sizeof(w), a->dir.fd);
 }
 
@@ -330,6 +328,7 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 {
 	struct agent_region *r = agent_region_by_id(a, say->id);
 	struct sl_msg_region is;
+	int err;
 
 	if (!r || r->state == SL_STATE_RETIRED) {
 		refuse(a, c, serial, REFUSED_ABSENT, ENOENT, "no region has id %llu",
@@ -338,9 +337,17 @@ static void on_open(struct agent *a, struct agent_conn *c, uint32_t serial,
 		refuse(a, c, serial, REFUSED_SYSTEM, EPERM,
 		       "no read-only descriptor of region %llu: the agent lacks CAP_SYS_ADMIN (not needed for RDMA)",
 		       (unsigned long long)say->id);
+	} else if ((err = agent_region_protect(a, r)) == -EAGAIN) {
+		refuse(a, c, serial, REFUSED_SEALS, EAGAIN,
+		       "region %llu is not yet sealed against its readers: try again",
+		       (unsigned long long)say->id);
+	} else if (err) {
+		refuse(a, c, serial, REFUSED_SEALS, EPERM,
+		       "region %llu cannot be protected from its readers: its publisher set F_SEAL_SEAL (%s)",
+		       (unsigned long long)say->id, strerror(-err));
 	} else {
 		is = (struct sl_msg_region){
-			.id = r->id, .instance = r->info->instance, .size = r->info->size};
+			.id = r->id, .instance = r->instance, .size = r->info->size};
 		a->n.opened++;
 		reply(a, c, SL_MSG_REGION, serial, &is, sizeof(is), r->fd);
 	}
@@ -416,9 +423,11 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 		struct sl_msg_id id;
 		struct sl_msg_verdict verdict;
 	} payload = {0};
+	struct agent_tenant *tenant = c->peer->tenant; /* outlives the connection */
 	struct sl_msg msg = {0};
 	const struct conn_request *request;
 
+	tenant->refs++;
 	a->n.packets++;
 	if (bytes >= sizeof(msg))
 		memcpy(&msg, data, sizeof(msg));
@@ -462,7 +471,8 @@ void agent_conn_packet(struct agent *a, struct agent_conn *c, const void *data, 
 	}
 out:
 	if (fd >= 0)
-		agent_closer_close(a, fd);
+		agent_closer_close(a, tenant, fd);
+	agent_tenant_put(tenant);
 }
 
 /* ---- receiving ---- */
@@ -471,67 +481,75 @@ out:
 static int receive(struct agent *a, struct agent_conn *c)
 {
 	_Alignas(8) char data[SL_MSG_MAX + 1];
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
-	/* Room for exactly one descriptor: the kernel drops further ones and sets MSG_CTRUNC. */
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.buf,
-			     .msg_controllen = agent_closer_ready(a) ? CMSG_LEN(sizeof(int)) : 0};
-	struct cmsghdr *cm;
-	bool extra = false;
-	int fd = -1;
+	const struct agent_tenant *t = c->peer->tenant;
+	struct base_fds fds;
+	bool extra;
 	ssize_t n;
 
-	n = recvmsg(c->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (!agent_closer_may_take(a, t)) {
+		a->n.paused++;
+		c->paused = true;
+		watch(a, c);
+		return 0;
+	}
+	/* Room for all descriptors: those without it would be closed here, which may hang. */
+	n = base_receive_fds(c->fd, data, sizeof(data), MSG_DONTWAIT, &fds);
 	/*
 	 * A peer that closes without reading its answer resets the connection. The kernel reports
 	 * that once, before the packets that were sent earlier, which may hold a CLOSE.
 	 */
-	if (n < 0 && errno == ECONNRESET)
+	if (n == -ECONNRESET)
 		return 1;
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -1;
-	cm = msg.msg_controllen ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (cm && cm->cmsg_level == SOL_SOCKET && cm->cmsg_type == SCM_RIGHTS &&
-	    cm->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&fd, CMSG_DATA(cm), sizeof(int));
-	if (msg.msg_flags & MSG_CTRUNC) { /* or the agent's descriptor table is full */
-		a->n.extra_fds++;
-		extra = true;
-	}
-	if (n == 0) { /* end of stream; an empty packet looks the same */
-		if (fd >= 0)
-			agent_closer_close(a, fd);
+		return n == -EAGAIN ? 0 : -1;
+	extra = fds.count > 1 || (fds.truncated && n <= SL_MSG_MAX);
+	a->n.extra_fds += extra;
+	/* An empty packet looks like the end of the stream. */
+	for (unsigned int i = n ? 1 : 0; i < fds.count; i++)
+		agent_closer_later(a, t, fds.fd[i]);
+	if (n == 0)
 		return -1;
-	}
-	agent_conn_packet(a, c, data, (size_t)n, fd, extra);
+	agent_conn_packet(a, c, data, (size_t)n, fds.count ? fds.fd[0] : -1, extra);
 	return 1;
 }
 
-static void receive_most(struct agent *a, struct agent_conn *c, int packets)
+/* At least one packet, then until the tenant's time of this turn is up. */
+static void receive_most(struct agent *a, struct agent_conn *c, int packets, uint64_t most_ns)
 {
+	struct agent_tenant *t = c->peer->tenant; /* may end with the connection */
+	uint64_t start = base_now_ns(), spent = t->turn == a->turn ? t->spent_ns : 0, now = start;
 	int got = 1;
 
-	while (packets-- && got > 0 && !c->gone && !c->out_count)
+	t->refs++;
+	while (packets-- && got > 0 && !c->gone && !c->out_count && !c->paused &&
+	       (now == start || spent + (now - start) < most_ns)) {
 		got = receive(a, c);
+		now = base_now_ns();
+	}
 	if (got < 0 && !c->gone)
 		agent_conn_close(a, c);
+	t->turn = a->turn;
+	t->spent_ns = spent + (now - start);
+	agent_tenant_put(t);
 }
 
 void agent_conn_drain(struct agent *a, struct agent_conn *c)
 {
 	/* The bound ends a flood: a client can refill its socket while it is read. */
-	receive_most(a, c, 1024);
+	receive_most(a, c, 1024, UINT64_MAX);
 }
 
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 {
+	/* A collector waits for its answers behind no publishers of its own user. */
+	const bool consumes = c->role == ROLE_CONSUMER;
+	const struct agent_tenant *t;
+
 	if (c->gone)
 		return;
+	t = c->peer->tenant;
+	if (!consumes && t->turn == a->turn && t->spent_ns >= TURN_NS)
+		return; /* it stays ready, and comes again in the next turn */
 	if (c->out_count) {
 		flush(a, c);
 		/* The peer takes no more answers. */
@@ -540,58 +558,117 @@ void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events)
 		if (c->gone || c->out_count)
 			return;
 	}
-	receive_most(a, c, PACKETS_PER_EVENT);
+	if (c->paused && events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) {
+		agent_conn_close(a, c);
+		return;
+	}
+	receive_most(a, c, PACKETS_PER_EVENT, consumes ? UINT64_MAX : TURN_NS);
 }
 
-static void turn_away(struct agent *a, int fd, const char *why)
+void agent_conn_resume(struct agent *a)
+{
+	struct agent_conn *c;
+
+	TAILQ_FOREACH(c, &a->conns, link)
+	if (c->paused && agent_closer_may_take(a, c->peer->tenant)) {
+		c->paused = false;
+		watch(a, c);
+	}
+}
+
+static void turn_away(struct agent *a, int fd, const struct agent_tenant *t, const char *why)
 {
 	const struct sl_msg msg = message(SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused));
 	struct sl_msg_refused no = {.error = EUSERS};
-	char drain[64];
 
 	snprintf(no.reason, sizeof(no.reason), "%s", why);
 	send_message(fd, &msg, &no, -1);
-	/* Unread packets would reset the connection and hide the answer. */
-	for (int i = 0; i < 4 && recv(fd, drain, sizeof(drain), MSG_DONTWAIT) > 0; i++)
-		;
-	close(fd);
+	agent_closer_hang_up(a, t, fd);
 	a->n.connections++;
 	a->n.dropped[DROP_CROWD]++;
-	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away: %s", why);
+	base_log_limited(BASE_WARN, AGENT_LOG, "connection turned away uid=%d: %s", (int)t->id.uid,
+			 why);
 }
 
-void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only)
-{
-	for (int i = 0; i < PACKETS_PER_EVENT; i++) {
-		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		struct agent_peer *peer;
-		struct agent_uid_count *u;
+static const char no_descriptor[] = "no descriptor left: raise LimitNOFILE";
 
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE) && a->spare_fd >= 0) {
-			/* Without a spare descriptor the socket would stay readable for ever. */
-			close(a->spare_fd);
-			fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-			if (fd >= 0)
-				turn_away(a, fd, "no descriptor left: raise LimitNOFILE");
-			a->spare_fd = fcntl(a->epoll_fd, F_DUPFD_CLOEXEC, 0);
-			return;
-		}
+/* Whose it is would hold for as long as the connection: its peer tries again. */
+static void turn_away_unattested(struct agent *a, int fd, const struct agent_peer *p)
+{
+	const bool full = p->unattested == -EMFILE || p->unattested == -ENFILE;
+	char why[160];
+
+	snprintf(why, sizeof(why), "pid %d cannot be attested, try again: %s", (int)p->pid,
+		 strerror(-p->unattested));
+	turn_away(a, fd, p->tenant, full ? no_descriptor : why);
+}
+
+/* Turns away a tenant that has more than its share. */
+static bool crowded(struct agent *a, int fd, const struct agent_tenant *t)
+{
+	const struct agent_use conns = agent_tenant_use(a, t, RESOURCE_CONNECTIONS);
+	const struct agent_use fds = agent_tenant_use(a, t, RESOURCE_DESCRIPTORS);
+	bool many = conns.held + 1 > conns.limit;
+	const struct agent_use *u = many ? &conns : &fds;
+	char why[192], name[AGENT_TENANT_NAME];
+
+	if (!many && fds.held + AGENT_FDS_CONNECTION <= fds.limit)
+		return false;
+	if (t->trusted)
+		snprintf(why, sizeof(why), "all %" PRIu64 " %s are in use: raise %s",
+			 u->all.capacity, many ? "connections" : "descriptors",
+			 many ? "--max-regions" : "LimitNOFILE");
+	else
+		snprintf(why, sizeof(why),
+			 "%s has %" PRIu64 " of %" PRIu64 " %s, its share is %" PRIu64
+			 ": close some connections, or raise %s",
+			 agent_tenant_name(t, name), u->held, u->all.capacity,
+			 many ? "connections" : "descriptors", u->limit,
+			 many ? "--max-regions" : "LimitNOFILE");
+	turn_away(a, fd, t, why);
+	return true;
+}
+
+/* Without a spare descriptor the socket would stay readable for ever. */
+static int accept_without_room(struct agent *a, int listen_fd)
+{
+	int fd;
+
+	if (a->spare_fd < 0)
+		return -1;
+	close(a->spare_fd);
+	fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	a->spare_fd = -1;
+	return fd;
+}
+
+void agent_conn_accept(struct agent *a, const struct agent_listener *l)
+{
+	const bool publish_only = l != &a->listen[LISTEN_CONSUME];
+
+	for (int i = 0; i < PACKETS_PER_EVENT; i++) {
+		int fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+		struct agent_peer *peer;
+
+		if (full)
+			fd = accept_without_room(a, l->fd);
 		if (fd < 0)
 			return;
 		peer = agent_peer_new(a, fd);
-		if (!peer) {
+		if (full && peer)
+			turn_away(a, fd, peer->tenant, no_descriptor);
+		else if (peer && peer->unattested)
+			turn_away_unattested(a, fd, peer);
+		else if (peer && !crowded(a, fd, peer->tenant)) {
+			if (agent_conn_new(a, fd, peer, publish_only))
+				continue;
+			agent_closer_hang_up(a, peer->tenant, fd);
+		} else if (!peer) {
 			close(fd);
-			return;
 		}
-		u = agent_uid_find(a, peer->uid, false);
-		if (a->conn_count >= a->conn_max)
-			turn_away(a, fd, "too many connections: raise --max-regions");
-		else if (u && !agent_uid_trusted(a, peer->uid) && u->conns >= a->conn_max / 2)
-			turn_away(a, fd, "too many connections of this uid");
-		else if (agent_conn_new(a, fd, peer, publish_only))
-			continue;
-		else
-			close(fd);
 		agent_peer_put(a, peer);
+		if (a->spare_fd < 0)
+			a->spare_fd = fcntl(a->epoll_fd, F_DUPFD_CLOEXEC, 0);
 	}
 }

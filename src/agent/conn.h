@@ -20,9 +20,10 @@ struct agent_conn {
 	struct agent_source source;
 	int fd; /* -1: closed, or a test's */
 	enum agent_role role;
-	bool publish_only; /* accepted on --publish-socket */
+	bool publish_only; /* not accepted on --consume-socket */
 	bool gone;	   /* freed at the end of the batch */
 	bool hang_up;	   /* close once the answers are sent */
+	bool paused;	   /* not read from: agent_closer_may_take() */
 	struct agent_peer *peer;
 	unsigned int regions, refusals;
 	struct agent_timer timer; /* SILENT or BLOCKED */
@@ -36,8 +37,9 @@ struct agent_conn *agent_conn_new(struct agent *a, int fd, struct agent_peer *pe
 				  bool publish_only);
 void agent_conn_close(struct agent *a, struct agent_conn *c);
 void agent_conn_event(struct agent *a, struct agent_conn *c, uint32_t events);
-void agent_conn_accept(struct agent *a, int listen_fd, bool publish_only);
+void agent_conn_accept(struct agent *a, const struct agent_listener *l);
 void agent_conn_timer(struct agent *a, struct agent_timer *t);
+void agent_conn_resume(struct agent *a); /* reads paused connections that may be read again */
 /* Reads what waits in the socket; closes the connection when the peer has hung up. */
 void agent_conn_drain(struct agent *a, struct agent_conn *c);
 /* Handles one packet. Takes fd over (-1: none); extra: more than one descriptor came. */

@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fabric/host.h"
+#include "http/http.h"
+
 struct agent;
 
 enum agent_refusal {
@@ -13,7 +16,8 @@ enum agent_refusal {
 	REFUSED_PERMISSION,
 	REFUSED_DESCRIPTOR, /* not a memfd, or one that cannot be mapped */
 	REFUSED_SEALS,
-	REFUSED_SIZE, /* over --max-region-size, or sizes that differ */
+	REFUSED_SIZE,	/* over --max-region-size, or sizes that differ */
+	REFUSED_SPARSE, /* holes in memory that is to be registered */
 	REFUSED_HEADER,
 	REFUSED_INSTANCE, /* differs from the header, or is held by another connection */
 	REFUSED_REGIONS,  /* --max-regions */
@@ -37,15 +41,20 @@ enum agent_drop {
 };
 extern const char *const agent_drop_names[DROP_COUNT]; /* conn.c */
 
+extern const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT]; /* rdma.c */
+
 struct agent_counters {
 	uint64_t connections, packets;
 	uint64_t admitted, reattached, restored, dead, closed, expired, evicted, freed;
 	uint64_t refused[REFUSED_COUNT], dropped[DROP_COUNT];
-	uint64_t lines_repaired, lost_connections, extra_fds;
+	uint64_t lines_repaired, lost_connections, extra_fds, closing, closing_lost, paused;
 	uint64_t subscribed, opened, status;
 	uint64_t rest_requests, rest_errors, rest_updates, rest_expired;
+	uint64_t rest_refused[HTTP_REFUSALS]; /* by src/http, as of agent_rest_count() */
 	uint64_t promotions, promoted_regions, breakups, registration_failures;
 	uint64_t verdicts, verdicts_unknown, verdicts_refused, verdicts_lost;
+	uint64_t rdma_refused[FABRIC_REFUSED_COUNT], rdma_challenged, rdma_half_open;
+	uint64_t keys_renewed;
 	uint64_t tcp_refused, tcp_missed, tcp_cgroups_refused;
 };
 
@@ -54,7 +63,7 @@ struct agent_counter_info {
 	size_t offset; /* in struct agent_counters */
 	const char *help;
 };
-#define AGENT_COUNTERS 31
+#define AGENT_COUNTERS 37
 extern const struct agent_counter_info agent_counter_table[AGENT_COUNTERS]; /* self.c */
 
 #endif

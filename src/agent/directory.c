@@ -9,6 +9,7 @@
  * generation, and reads again when it grows.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +23,16 @@
 int agent_directory_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_directory *d = &a->dir;
-	struct sl_region_section section[2] = {
+	struct sl_region_section section[3] = {
 		{.type = SL_SECTION_HOT, .stride = 64, .offset = 4096, .length = 64},
 		{.type = SL_SECTION_ENTRIES,
 		 .stride = 64,
 		 .offset = 4160,
 		 .length = (uint64_t)a->slot_count * SL_LINE_SIZE},
+		{.type = SL_SECTION_TENANTS,
+		 .stride = SL_TENANT_SIZE,
+		 .offset = 4160 + (uint64_t)a->slot_count * SL_LINE_SIZE,
+		 .length = (uint64_t)a->slot_count * SL_TENANT_SIZE},
 	};
 	struct region_text_label labels[] = {
 		{"host", a->host},
@@ -36,7 +41,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	struct agent_build b = {
 		.kind = SL_REGION_DIRECTORY,
 		.section = section,
-		.section_count = 2,
+		.section_count = 3,
 		.labels = labels,
 		.label_count = 2,
 	};
@@ -44,7 +49,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	struct region_info info;
 	int fd, err;
 
-	b.size = (section[1].offset + section[1].length + 4095) & ~4095ull;
+	b.size = (section[2].offset + section[2].length + 4095) & ~4095ull;
 	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
 	if (err)
 		return base_fail(error, bytes, err, "cannot create the directory of %llu bytes: %s",
@@ -53,6 +58,12 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	/* Report here what a collector would refuse, such as a host name that is not UTF-8. */
 	fault = region_info_parse(d->map, d->size, &info);
 	d->fd = fault ? -EINVAL : agent_reopen_read_only(fd);
+	/* Mapped above; no consumer can map it writable, even if it is root in a container. */
+	err = d->fd >= 0 ? agent_seal(fd) : 0;
+	if (err) {
+		close(d->fd);
+		d->fd = err;
+	}
 	close(fd);
 	if (d->fd < 0) {
 		err = d->fd;
@@ -61,13 +72,14 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 				 region_fault_name(fault), a->host);
 		else
 			snprintf(error, bytes,
-				 "cannot open the directory read-only (is /proc mounted?): %s",
+				 "cannot make the directory read-only (is /proc mounted?): %s",
 				 strerror(-err));
 		munmap(d->map, d->size);
 		d->map = NULL;
 		return err;
 	}
 	d->entry = (void *)((char *)d->map + section[1].offset);
+	d->tenant = (void *)((char *)d->map + section[2].offset);
 	d->hot[SL_DIR_GENERATION] = 1;
 	d->hot[SL_DIR_STATE] = SL_STATE_LIVE;
 	d->hot[SL_DIR_LEASE_NS] = a->o.lease_ns;
@@ -118,4 +130,13 @@ void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]
 		d->hot[SL_DIR_ENTRIES_USED] = slot + 1;
 	d->hot[SL_DIR_GENERATION]++;
 	agent_directory_hot(a);
+}
+
+void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_tenant *tenant)
+{
+	uint64_t lines[16];
+
+	region_tenant_write(lines, tenant);
+	agent_line_store(a->dir.tenant[slot], lines);
+	agent_line_store(a->dir.tenant[slot] + 8, lines + 8);
 }

@@ -7,21 +7,27 @@
 
 #include "fabric/host.h"
 
+/* With --rdma, of the directory's own entry. */
+#define AGENT_DIRECTORY_SLOT 0u
+
 struct agent;
+struct region_tenant;
 
 struct agent_directory {
 	int fd; /* read-only: what consumers get */
 	void *map;
 	size_t size;
 	uint64_t instance;
-	uint64_t hot[8];      /* as it stands in the map */
-	uint64_t (*entry)[8]; /* in the map */
+	uint64_t hot[8];	/* as it stands in the map */
+	uint64_t (*entry)[8];	/* in the map */
+	uint64_t (*tenant)[16]; /* the same */
 	struct fabric_host_key key;
 };
 
 int agent_directory_init(struct agent *a, char *error, size_t bytes);
 void agent_directory_fini(struct agent *a);
 void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]);
+void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_tenant *tenant);
 void agent_directory_hot(struct agent *a); /* writes the counts of live and refused regions */
 
 #endif

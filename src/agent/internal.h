@@ -43,12 +43,15 @@ struct agent_source { /* what epoll's data points to */
 	enum agent_source_kind kind;
 };
 
-struct agent_uid_count {
-	uid_t uid;
-	uint32_t regions, conns;
-	uint64_t bytes;
-	LIST_ENTRY(agent_uid_count) link;
+/* A unix socket that the agent listens on. */
+struct agent_listener {
+	struct agent_source source;
+	char *path; /* NULL: none */
+	int fd;
+	dev_t dev;
+	ino_t ino;
 };
+enum { LISTEN_SOCKET, LISTEN_PUBLISH, LISTEN_CONSUME, LISTENERS };
 
 struct agent_closer;
 struct agent_conn;
@@ -60,17 +63,17 @@ struct agent_region;
 struct agent_rest;
 struct agent_self;
 struct agent_tcp;
+struct agent_tenant;
 
 struct agent {
 	pthread_mutex_t lock;
 	struct agent_opts o;
-	char *socket, *publish_socket, *host;
+	char *host;
+	struct agent_listener listen[LISTENERS];
 	uid_t uid;
 	uint32_t *consumers;
-	struct agent_source listen_source, publish_source, timer_source, wake_source, stop_source;
-	int listen_fd, publish_fd, epoll_fd, timer_fd, wake_fd, spare_fd;
-	dev_t socket_dev[2];
-	ino_t socket_ino[2];
+	struct agent_source timer_source, wake_source, stop_source;
+	int epoll_fd, timer_fd, wake_fd, spare_fd;
 	uint64_t timer_due;
 	uint64_t clock; /* tests: the current time; 0: CLOCK_MONOTONIC */
 	uint64_t started_ns;
@@ -79,7 +82,12 @@ struct agent {
 	TAILQ_HEAD(conn_list, agent_conn) conns, graveyard;
 	TAILQ_HEAD(, agent_peer) peer_graveyard;
 	uint32_t conn_count, conn_max, consumer_conns;
-	LIST_HEAD(, agent_uid_count) uids[64];
+	uint64_t fd_max; /* descriptors for connections and regions */
+	uint64_t turn;	 /* of the loop: every connection that is ready was seen once */
+	LIST_HEAD(, agent_tenant) tenants[64];
+	char cgroup_root[256]; /* of the hierarchy that tells containers apart; "": none */
+	unsigned long cgroup_number;
+	uint64_t own_place; /* hash of the agent's own container; 0: none */
 
 	struct agent_directory dir;
 	struct agent_region **slots; /* [slot_count] */
@@ -96,7 +104,6 @@ struct agent {
 
 	uint64_t *verdict_board; /* lines by slot; NULL: without --rdma */
 	struct agent_closer *closer;
-	pthread_t closer_thread;
 	LIST_HEAD(proxy_chain, agent_proxy) proxies[256]; /* by microservice */
 	uint32_t proxy_count;
 	uint64_t proxy_seed;
@@ -109,9 +116,8 @@ struct agent {
 int agent_init(struct agent *a, const struct agent_opts *opts, char *error, size_t bytes);
 void agent_fini(struct agent *a);
 void agent_wake(struct agent *a); /* another thread changed a deadline */
-struct agent_uid_count *agent_uid_find(struct agent *a, uid_t uid, bool make);
-void agent_uid_drop(struct agent_uid_count *u);
-bool agent_uid_trusted(const struct agent *a, uid_t uid);
+/* Whether it may read all regions. */
+bool agent_tenant_consumes(const struct agent *a, const struct agent_tenant *t);
 void agent_bury(struct agent *a); /* frees what the events of a batch could refer to */
 static inline uint64_t agent_now(const struct agent *a)
 {

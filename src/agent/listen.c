@@ -32,28 +32,40 @@ static int answers(const struct sockaddr_un *addr)
 }
 
 /*
- * Holds a lock on the socket's folder while the file is checked and bound, so that two agents that
- * start at the same time do not both find it stale. A folder lock leaves no file behind.
+ * A lock that holds while the file is checked and bound, so that two agents that start at the same
+ * time do not both find it stale. Any user who may read the folder could lock that for ever; this
+ * file only the agent's user can open. It is removed while it is locked: a process that gets the
+ * lock of a file that is no longer there takes another.
  */
-static int lock_folder(const char *path, char *error, size_t bytes)
+static int lock_beside(const char *path, char *name, size_t name_bytes, char *error, size_t bytes)
 {
-	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	const char *folder;
-	int fd, err, made;
+	struct stat mine, there;
 
-	snprintf(copy, sizeof(copy), "%s", path);
-	folder = dirname(copy);
-	made = mkdir(folder, 0755) ? errno : 0;
-	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || flock(fd, LOCK_EX)) {
-		err = fd < 0 && errno == ENOENT && made ? made : errno;
-		snprintf(error, bytes, "cannot use the folder %s: %s; choose another --socket",
-			 folder, strerror(err));
-		if (fd >= 0)
+	snprintf(name, name_bytes, "%s.lock", path);
+	for (;;) {
+		int fd = open(name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+		bool ours;
+
+		if (fd < 0 || fstat(fd, &mine))
+			break;
+		ours = S_ISREG(mine.st_mode) && mine.st_uid == geteuid() && !(mine.st_mode & 077);
+		if (!ours) {
 			close(fd);
-		return -err;
+			return base_fail(
+				error, bytes, -EPERM,
+				"%s belongs to uid %u: remove it, or choose another --socket", name,
+				(unsigned int)mine.st_uid);
+		}
+		/* Another agent of this user holds it for a moment. */
+		if (!flock(fd, LOCK_EX) && !lstat(name, &there) && there.st_ino == mine.st_ino &&
+		    there.st_dev == mine.st_dev)
+			return fd;
+		close(fd);
 	}
-	return fd;
+	return base_fail(error, bytes, -errno,
+			 "cannot use the folder of %s: %s; choose another "
+			 "--socket",
+			 path, strerror(errno));
 }
 
 /* Makes room for the socket: removes that of a dead agent. 0 or -errno. */
@@ -80,53 +92,74 @@ static int clear(const char *path, const struct sockaddr_un *addr, char *error, 
 	return 0;
 }
 
-int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, char *error,
-		 size_t bytes)
+static void make_folder(const char *path)
+{
+	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
+
+	snprintf(copy, sizeof(copy), "%s", path);
+	mkdir(dirname(copy), 0755); /* what follows says why it could not be */
+}
+
+/* Under the lock. 0 or -errno. */
+static int bind_it(struct agent_listener *l, const struct sockaddr_un *addr, unsigned int mode,
+		   char *error, size_t bytes)
+{
+	struct stat st;
+	int err = 0;
+
+	l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (l->fd < 0)
+		return base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
+	/* The file has no other rights at any time; umask is the whole process's. */
+	if (fchmod(l->fd, mode) || bind(l->fd, (const struct sockaddr *)addr, sizeof(*addr))) {
+		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", l->path,
+				strerror(errno));
+	} else if (chmod(l->path, mode) || lstat(l->path, &st) || listen(l->fd, 1024)) {
+		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", l->path,
+				strerror(errno));
+		unlink(l->path);
+	} else {
+		l->dev = st.st_dev;
+		l->ino = st.st_ino;
+	}
+	if (err) {
+		close(l->fd);
+		l->fd = -1;
+	}
+	return err;
+}
+
+int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_t bytes)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	struct stat st;
-	int lock, fd = -1, err;
+	char name[sizeof(addr.sun_path) + 8];
+	int lock, err;
 
-	if (strlen(path) >= sizeof(addr.sun_path))
+	if (strlen(l->path) >= sizeof(addr.sun_path))
 		return base_fail(error, bytes, -ENAMETOOLONG,
 				 "socket path longer than %zu bytes: %s", sizeof(addr.sun_path) - 1,
-				 path);
-	strcpy(addr.sun_path, path);
-	lock = lock_folder(path, error, bytes);
+				 l->path);
+	strcpy(addr.sun_path, l->path);
+	make_folder(l->path);
+	lock = lock_beside(l->path, name, sizeof(name), error, bytes);
 	if (lock < 0)
 		return lock;
-	err = clear(path, &addr, error, bytes);
-	if (err)
-		goto out;
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0) {
-		err = base_fail(error, bytes, -errno, "socket: %s", strerror(errno));
-	} else if (bind(fd, (struct sockaddr *)&addr, sizeof(addr))) {
-		err = base_fail(error, bytes, -errno, "cannot bind %s: %s", addr.sun_path,
-				strerror(errno));
-	} else if (chmod(path, mode) || lstat(path, &st) || listen(fd, 1024)) {
-		err = base_fail(error, bytes, -errno, "cannot listen on %s: %s", addr.sun_path,
-				strerror(errno));
-		unlink(path);
-	} else {
-		*dev = st.st_dev;
-		*ino = st.st_ino;
-	}
-out:
-	if (err && fd >= 0)
-		close(fd);
+	err = clear(l->path, &addr, error, bytes);
+	err = err ?: bind_it(l, &addr, mode, error, bytes);
+	unlink(name);
 	close(lock);
-	return err ? err : fd;
+	return err;
 }
 
 /* Removes the file only if it is still this agent's. */
-void agent_unlisten(int fd, const char *path, dev_t dev, ino_t ino)
+void agent_unlisten(struct agent_listener *l)
 {
 	struct stat st;
 
-	if (fd < 0)
+	if (l->fd < 0)
 		return;
-	if (!lstat(path, &st) && st.st_dev == dev && st.st_ino == ino)
-		unlink(path);
-	close(fd);
+	if (!lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
+		unlink(l->path);
+	close(l->fd);
+	l->fd = -1;
 }

@@ -3,11 +3,11 @@
 #define SL_AGENT_LISTEN_H
 
 #include <stddef.h>
-#include <sys/types.h>
 
-/* The listening descriptor, or -errno with one line in error. */
-int agent_listen(const char *path, unsigned int mode, dev_t *dev, ino_t *ino, char *error,
-		 size_t bytes);
-void agent_unlisten(int fd, const char *path, dev_t dev, ino_t ino);
+struct agent_listener;
+
+/* Binds l->path: fills in the rest. 0, or -errno with one line in error. */
+int agent_listen(struct agent_listener *l, unsigned int mode, char *error, size_t error_bytes);
+void agent_unlisten(struct agent_listener *l);
 
 #endif

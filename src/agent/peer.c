@@ -78,7 +78,7 @@ static void watch(struct agent *a, struct agent_peer *p)
 	p->known = p->pidfd >= 0;
 }
 
-static struct agent_peer *peer_make(void)
+static struct agent_peer *peer_make(pid_t pid)
 {
 	struct agent_peer *p = calloc(1, sizeof(*p));
 
@@ -86,24 +86,38 @@ static struct agent_peer *peer_make(void)
 		return NULL;
 	p->source.kind = SOURCE_PEER;
 	p->refs = 1;
+	p->pid = pid;
 	p->pidfd = -1;
-	p->uid = (uid_t)-1;
 	TAILQ_INIT(&p->regions);
 	return p;
 }
 
+/* Frees p if it cannot be done. */
+static struct agent_peer *belongs_to(struct agent *a, struct agent_peer *p,
+				     const struct agent_tenant_id *id)
+{
+	if (!p)
+		return NULL;
+	p->tenant = agent_tenant_get(a, id);
+	if (p->tenant)
+		return p;
+	forget_pidfd(a, p);
+	free(p);
+	return NULL;
+}
+
 struct agent_peer *agent_peer_new(struct agent *a, int sock)
 {
-	struct agent_peer *p = peer_make();
+	struct agent_tenant_id id;
+	struct agent_peer *p;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	if (!p || sock < 0)
-		return p;
-	if (!getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
-		p->pid = cred.pid;
-		p->uid = cred.uid;
-	}
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &len))
+		return NULL;
+	p = peer_make(cred.pid);
+	if (!p)
+		return NULL;
 	len = sizeof(p->pidfd);
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &p->pidfd, &len)) {
 		/* Before 6.5. The pid was not reused if the connection still stands now. */
@@ -115,39 +129,37 @@ struct agent_peer *agent_peer_new(struct agent *a, int sock)
 	}
 	if (p->pid > 0)
 		p->start_ticks = agent_process_start_ticks(p->pid);
+	p->unattested = agent_tenant_attest(a, p->pid, p->pidfd, cred.uid, &id);
 	watch(a, p);
-	return p;
+	return belongs_to(a, p, &id);
+}
+
+struct agent_peer *agent_peer_as(struct agent *a, pid_t pid, const struct agent_tenant_id *id)
+{
+	return belongs_to(a, peer_make(pid), id);
 }
 
 struct agent_peer *agent_peer_self(struct agent *a)
 {
-	struct agent_peer *p = agent_peer_new(a, -1);
-
-	if (p) {
-		p->uid = a->uid;
-		p->pid = getpid();
-	}
-	return p;
+	return agent_peer_as(a, getpid(), &(struct agent_tenant_id){.uid = a->uid});
 }
 
-struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_ticks)
+struct agent_peer *agent_peer_of_pid(struct agent *a, pid_t pid, uint64_t start_ticks,
+				     const struct agent_tenant_id *id)
 {
-	struct agent_peer *p = peer_make();
+	struct agent_peer *p = peer_make(pid);
 
-	if (!p)
-		return NULL;
-	p->pid = pid;
+	if (!p || pid <= 0)
+		return belongs_to(a, p, id);
 	p->start_ticks = start_ticks;
-	if (pid <= 0)
-		return p;
 	p->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (p->pidfd < 0 || agent_process_start_ticks(pid) != start_ticks) {
 		forget_pidfd(a, p);
 		p->known = p->dead = true;
-		return p;
+	} else {
+		watch(a, p);
 	}
-	watch(a, p);
-	return p;
+	return belongs_to(a, p, id);
 }
 
 void agent_peer_put(struct agent *a, struct agent_peer *p)

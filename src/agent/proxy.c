@@ -23,6 +23,7 @@ struct proxy_known {	 /* a metric of the region, by cell */
 
 struct agent_proxy {
 	char *microservice;
+	uint64_t key; /* of the tenant */
 	uint64_t hash;
 	struct agent_region *region;
 	struct proxy_known *known;
@@ -57,7 +58,8 @@ static void publish_hot(struct agent_region *r)
 }
 
 /* The agent owns the memory, and admits it like any other region. */
-static int make_region(struct agent *a, const char *microservice, uint32_t metrics,
+static int make_region(struct agent *a, const struct agent_rest_caller *caller,
+		       const char *microservice, uint32_t metrics,
 		       const struct region_text_label *labels, size_t count,
 		       struct agent_region **out, struct agent_refused *why)
 {
@@ -108,8 +110,8 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 		return agent_refuse(why, REFUSED_SYSTEM, -err,
 				    "cannot create a region of %llu bytes: %s",
 				    (unsigned long long)b.size, strerror(-err));
-	munmap(map, b.size); /* admission maps it again, in the arena */
-	peer = agent_peer_self(a);
+	munmap(map, b.size);				/* admission maps it again, in the arena */
+	peer = agent_peer_as(a, getpid(), &caller->id); /* the memory counts as its own */
 	if (peer) {
 		err = agent_region_admit(a, fd, &say, NULL, peer, out, why);
 		agent_peer_put(a, peer);
@@ -120,8 +122,20 @@ static int make_region(struct agent *a, const char *microservice, uint32_t metri
 	return err;
 }
 
-/* The label service keeps series of two microservices apart. */
-int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
+static uint32_t count_of(const struct agent *a, uint64_t key)
+{
+	const struct agent_proxy *p;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < sizeof(a->proxies) / sizeof(*a->proxies); i++)
+		LIST_FOREACH(p, &a->proxies[i], link)
+	n += p->key == key;
+	return n;
+}
+
+/* The label service keeps series of two microservices of one user apart. */
+int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
+		     const char *microservice, uint32_t metrics,
 		     const struct region_text_label *labels, size_t count,
 		     struct agent_region **out, bool *created, struct agent_refused *why)
 {
@@ -132,7 +146,7 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 
 	*created = false;
 	LIST_FOREACH(p, bucket(a, h), link)
-	if (p->hash == h && !strcmp(p->microservice, microservice))
+	if (p->hash == h && p->key == caller->key && !strcmp(p->microservice, microservice))
 		break;
 	if (p) {
 		*out = p->region;
@@ -144,6 +158,10 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 	if (a->proxy_count >= (most ? most : 1))
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT, "too many microservices (%u)",
 				    a->proxy_count);
+	if (!caller->trusted && count_of(a, caller->key) >= (most / PROXIES_PART ?: 1))
+		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
+				    "uid %d has %u microservices, its share of %u",
+				    (int)caller->id.uid, most / PROXIES_PART ?: 1, most);
 	metrics = metrics ?: PROXY_METRICS;
 	p = calloc(1, sizeof(*p));
 	if (p) {
@@ -154,9 +172,10 @@ int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics
 		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
-	if (make_region(a, microservice, metrics, labels, count, &r, why))
+	if (make_region(a, caller, microservice, metrics, labels, count, &r, why))
 		goto err;
 	p->hash = h;
+	p->key = caller->key;
 	p->max = metrics;
 	p->region = r;
 	p->schema = r->info->schema;

@@ -11,11 +11,21 @@
 #define SL_AGENT_PROXY_H
 
 #include "agent/region.h"
+#include "agent/tenant.h"
 
 #define PROXY_METRICS	  448u /* one page per stripe */
 #define PROXY_METRICS_MAX 65536u
 #define PROXY_ID_MAX	  255u
 #define PROXIES_MAX	  1024u /* or half of --max-regions */
+#define PROXIES_PART	  8u	/* of these, for one user who is not trusted */
+
+/* Who asks: the process at the other end of the unix socket. */
+struct agent_rest_caller {
+	struct agent_tenant_id id;
+	uint64_t key; /* of its tenant */
+	bool trusted; /* root or the agent's user, outside of containers */
+	bool reader;  /* may see what belongs to others: trusted, or a consumer */
+};
 
 struct agent_proxy_metric { /* as requested */
 	const char *name, *help, *unit;
@@ -25,10 +35,12 @@ struct agent_proxy_metric { /* as requested */
 };
 
 /*
- * Finds or creates the region of a microservice: 0, or -1 with why. labels may extend the region's;
+ * Finds or creates the region of the caller's microservice: 0, or -1 with why. Two users' of one
+ * name are two, and neither can keep the name from the other. labels may extend the region's;
  * metrics 0 means PROXY_METRICS.
  */
-int agent_proxy_open(struct agent *a, const char *microservice, uint32_t metrics,
+int agent_proxy_open(struct agent *a, const struct agent_rest_caller *caller,
+		     const char *microservice, uint32_t metrics,
 		     const struct region_text_label *labels, size_t label_count,
 		     struct agent_region **out, bool *created, struct agent_refused *why);
 

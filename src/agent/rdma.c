@@ -12,10 +12,13 @@
  * registered at most five times. The new key is published, and the old one stays valid for two
  * leases, since a READ with an invalid key breaks the collector's connection. When a region of a
  * run is retired, the remaining parts of the run are registered anew.
+ *
+ * Keys change, too, when they are older than --rdma-key-lifetime, and after a collector left: one
+ * registration at a time, in the same way. The directory's own entry, in slot 0, tells collectors
+ * its new key.
  */
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,29 +27,29 @@
 
 #include <sys/epoll.h>
 
+#include "agent/arena.h"
+#include "agent/memory.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
 #include "agent/verdict.h"
 
-#define PAGE	      4096u
 #define GROUP_REGIONS 16u
 #define GROUP_BYTES   (8u << 20)
-#define QUEUES_SHOWN  1024u
 
-/* Mapped (perhaps without a region yet) or free; the list is sorted by address. */
-struct rdma_block {
-	char *at;
-	uint64_t bytes; /* whole pages */
-	bool used;
-	struct agent_region *region;
-	TAILQ_ENTRY(rdma_block) link;
+const char *const agent_rdma_refusal_names[FABRIC_REFUSED_COUNT] = {
+	[FABRIC_REFUSED_MALFORMED] = "malformed", [FABRIC_REFUSED_PROOF] = "proof",
+	[FABRIC_REFUSED_SHARE] = "share",	  [FABRIC_REFUSED_FULL] = "full",
+	[FABRIC_REFUSED_SYSTEM] = "system",
 };
 
 struct agent_mr {
 	struct fabric_host_key key;
 	uint32_t members; /* regions whose entries hold its key */
+	uint64_t left_ns; /* a region that is read on, for another key */
 	bool released;	  /* no entry holds its key; the timer runs */
-	struct agent_timer timer;
+	bool stale;	  /* its key is to change */
+	bool directory;	  /* no region's */
+	struct agent_timer timer, age;
 	TAILQ_ENTRY(agent_mr) link;
 };
 
@@ -54,97 +57,34 @@ struct agent_rdma {
 	struct agent_source source;
 	struct fabric_host *host; /* NULL: the device is gone */
 	struct fabric_host_opts opts;
-	struct fabric_host_key board;
-	char *arena;
-	uint64_t arena_bytes;
-	TAILQ_HEAD(block_list, rdma_block) blocks;
+	struct agent_mr *directory;
+	uint64_t directory_id;
+	struct fabric_host_stats counted;
+	struct agent_arena arena;
 	TAILQ_HEAD(, agent_mr) mrs;
-	uint32_t mr_count;
-	struct agent_timer reopen;
+	uint32_t mr_count; /* of regions */
+	struct agent_timer reopen, left, renew;
 	char where[160];
 };
 
-static uint64_t pages(uint64_t bytes)
+/* ---- mapping ---- */
+
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable)
 {
-	return (bytes + PAGE - 1) & ~(uint64_t)(PAGE - 1);
-}
-
-/* ---- the arena ---- */
-
-static struct rdma_block *block_new(char *at, uint64_t bytes)
-{
-	struct rdma_block *b = calloc(1, sizeof(*b));
-
-	if (b)
-		*b = (struct rdma_block){.at = at, .bytes = bytes};
-	return b;
-}
-
-/* First fit keeps the arena dense, so that neighbours exist. */
-static struct rdma_block *block_take(struct agent_rdma *d, uint64_t bytes)
-{
-	struct rdma_block *b, *rest;
-
-	TAILQ_FOREACH(b, &d->blocks, link)
-	if (!b->used && b->bytes >= bytes)
-		break;
-	if (!b)
-		return NULL;
-	if (b->bytes > bytes) {
-		rest = block_new(b->at + bytes, b->bytes - bytes);
-		if (!rest)
-			return NULL;
-		b->bytes = bytes;
-		TAILQ_INSERT_AFTER(&d->blocks, b, rest, link);
-	}
-	b->used = true;
-	return b;
-}
-
-static void block_join(struct agent_rdma *d, struct rdma_block *a, struct rdma_block *b)
-{
-	if (!a || !b || a->used || b->used)
-		return;
-	a->bytes += b->bytes;
-	TAILQ_REMOVE(&d->blocks, b, link);
-	free(b);
-}
-
-static void block_give(struct agent_rdma *d, struct rdma_block *b)
-{
-	struct rdma_block *before = TAILQ_PREV(b, block_list, link);
-
-	b->used = false;
-	b->region = NULL;
-	block_join(d, b, TAILQ_NEXT(b, link));
-	block_join(d, before, b);
-}
-
-static struct rdma_block *block_at(const struct agent_rdma *d, const void *at)
-{
-	struct rdma_block *b;
-
-	TAILQ_FOREACH(b, &d->blocks, link)
-	if (b->at == at)
-		return b;
-	return NULL;
-}
-
-void *agent_rdma_map(struct agent *a, int fd, uint64_t size)
-{
-	struct rdma_block *b;
+	const int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+	struct agent_block *b;
 	void *map;
 
 	if (!a->rdma)
-		return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	b = block_take(a->rdma, pages(size));
+		return mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	b = agent_arena_take(&a->rdma->arena, size);
 	if (!b) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	map = mmap(b->at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+	map = mmap(b->at, size, prot, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (map == MAP_FAILED)
-		block_give(a->rdma, b);
+		agent_arena_give(&a->rdma->arena, b);
 	return map;
 }
 
@@ -154,10 +94,7 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 		munmap(map, size);
 		return;
 	}
-	/* Reserves the range again: no other mmap() may be placed there. */
-	mmap(map, pages(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-	     -1, 0);
-	block_give(a->rdma, block_at(a->rdma, map));
+	agent_arena_unmap(&a->rdma->arena, map);
 }
 
 /* ---- memory regions ---- */
@@ -165,10 +102,11 @@ void agent_rdma_unmap(struct agent *a, void *map, uint64_t size)
 static void mr_free(struct agent_rdma *d, struct agent_mr *m)
 {
 	agent_timer_stop(&m->timer);
+	agent_timer_stop(&m->age);
 	if (d->host)
 		fabric_host_unregister(d->host, &m->key);
 	TAILQ_REMOVE(&d->mrs, m, link);
-	d->mr_count--;
+	d->mr_count -= !m->directory;
 	free(m);
 }
 
@@ -192,16 +130,23 @@ static int mr_new(struct agent *a, char *from, char *to, struct agent_mr **out)
 	}
 	TAILQ_INSERT_TAIL(&d->mrs, m, link);
 	d->mr_count++;
+	if (a->o.rdma_key_lifetime_ns)
+		agent_timer_start(a, TIMER_KEY_AGE, &m->age);
 	*out = m;
 	return 0;
 }
 
-/* A region left it. Readers may use its key for one lease more; it stays for two. */
+/*
+ * A region left it. Readers may use its key for one lease more; it stays for two. now: the region
+ * was retired that long ago; another one may have left since.
+ */
 static void mr_leave(struct agent *a, struct agent_mr *m, bool now)
 {
+	if (!now)
+		m->left_ns = agent_now(a);
 	if (--m->members)
 		return;
-	if (now || m->released) {
+	if (m->released || !m->left_ns || agent_now(a) - m->left_ns >= 2 * a->o.lease_ns) {
 		mr_free(a->rdma, m);
 		return;
 	}
@@ -226,10 +171,16 @@ static void region_move(struct agent *a, struct agent_region *r, struct agent_mr
 		mr_leave(a, from, false);
 }
 
-/* Registers a region by itself; it may be merged once it has settled. */
-static int register_alone(struct agent *a, struct agent_region *r, struct rdma_block *b)
+/* To register memory is to allocate its holes, at the agent's charge. */
+static bool sparse(const struct agent_region *r)
 {
-	int err = mr_new(a, b->at, b->at + b->bytes, &r->mr);
+	return r->fd >= 0 && !r->kernel && agent_memory_sparse(r->fd, r->info->size);
+}
+
+/* Registers a region by itself; it may be merged once it has settled. */
+static int register_alone(struct agent *a, struct agent_region *r, struct agent_block *b)
+{
+	int err = sparse(r) ? -ENODATA : mr_new(a, b->at, b->at + b->bytes, &r->mr);
 
 	if (err)
 		return err;
@@ -241,12 +192,12 @@ static int register_alone(struct agent *a, struct agent_region *r, struct rdma_b
 int agent_rdma_add(struct agent *a, struct agent_region *r)
 {
 	struct agent_rdma *d = a->rdma;
-	struct rdma_block *b;
+	struct agent_block *b;
 	int err;
 
 	if (!d)
 		return 0;
-	b = block_at(d, r->map);
+	b = agent_arena_at(&d->arena, r->map);
 	b->region = r;
 	if (!d->host)
 		return 0; /* registered when the device comes back */
@@ -277,34 +228,35 @@ struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_
 /* ---- neighbours ---- */
 
 struct rdma_run { /* adjacent blocks of one memory region */
-	struct rdma_block *first, *last;
+	struct agent_block *first, *last;
 	uint32_t count;
 	uint64_t bytes;
 };
 
-static bool settled(const struct rdma_block *b)
+static bool settled(const struct agent_block *b)
 {
 	return b && b->used && b->region && b->region->mr && !b->region->settle.in &&
-	       b->region->state == SL_STATE_LIVE;
+	       b->region->state == SL_STATE_LIVE && !sparse(b->region);
 }
 
 /* To all neighbours of the same memory region. */
 static void extend(struct rdma_run *run)
 {
 	const struct agent_mr *m = run->first->region->mr;
-	struct rdma_block *n;
+	struct agent_block *n;
 
-	while ((n = TAILQ_PREV(run->first, block_list, link)) && n->region && n->region->mr == m)
+	while ((n = TAILQ_PREV(run->first, agent_block_list, link)) && n->region &&
+	       n->region->mr == m)
 		run->first = n;
 	while ((n = TAILQ_NEXT(run->last, link)) && n->region && n->region->mr == m)
 		run->last = n;
 }
 
 /* The run that a block belongs to; count 0 unless all of it has settled. */
-static struct rdma_run run_of(struct rdma_block *b)
+static struct rdma_run run_of(struct agent_block *b)
 {
 	struct rdma_run none = {0}, run = {b, b, 0, 0};
-	struct rdma_block *n;
+	struct agent_block *n;
 
 	if (!settled(b))
 		return none;
@@ -319,7 +271,7 @@ static struct rdma_run run_of(struct rdma_block *b)
 }
 
 /* Adds the run of a neighbour, which has settled and is not longer. */
-static bool join(struct rdma_run *run, struct rdma_block *next, bool before)
+static bool join(struct rdma_run *run, struct agent_block *next, bool before)
 {
 	struct rdma_run more = run_of(next);
 
@@ -336,13 +288,13 @@ static bool join(struct rdma_run *run, struct rdma_block *next, bool before)
 }
 
 /* Registers blocks [first, last] as one. False: their old registrations stay valid. */
-static bool register_run(struct agent *a, struct rdma_block *first, struct rdma_block *last)
+static bool register_run(struct agent *a, struct agent_block *first, struct agent_block *last)
 {
 	struct agent_mr *m;
 
 	if (mr_new(a, first->at, last->at + last->bytes, &m))
 		return false;
-	for (struct rdma_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
+	for (struct agent_block *n = first; n != TAILQ_NEXT(last, link); n = TAILQ_NEXT(n, link))
 		region_move(a, n->region, m);
 	return true;
 }
@@ -354,10 +306,10 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 
 	if (!a->rdma->host || !r->mr)
 		return;
-	all = run_of(block_at(a->rdma, r->map));
+	all = run_of(agent_arena_at(&a->rdma->arena, r->map));
 	if (!all.count)
 		return;
-	while (join(&all, TAILQ_PREV(all.first, block_list, link), true) ||
+	while (join(&all, TAILQ_PREV(all.first, agent_block_list, link), true) ||
 	       join(&all, TAILQ_NEXT(all.last, link), false))
 		;
 	if (all.first->region->mr == all.last->region->mr || !register_run(a, all.first, all.last))
@@ -369,20 +321,119 @@ void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t)
 /* Gives the other regions of the run new keys before this one is unmapped. */
 void agent_rdma_retire(struct agent *a, struct agent_region *r)
 {
-	struct rdma_block *b;
+	struct agent_block *b;
 	struct rdma_run run;
 
 	agent_timer_stop(&r->settle);
 	if (!r->mr || r->mr->members < 2)
 		return;
 	a->n.breakups++;
-	b = block_at(a->rdma, r->map);
+	b = agent_arena_at(&a->rdma->arena, r->map);
 	run = (struct rdma_run){.first = b, .last = b};
 	extend(&run);
 	if (run.first != b)
-		register_run(a, run.first, TAILQ_PREV(b, block_list, link));
+		register_run(a, run.first, TAILQ_PREV(b, agent_block_list, link));
 	if (run.last != b)
 		register_run(a, TAILQ_NEXT(b, link), run.last);
+}
+
+/* ---- keys that change ---- */
+
+/* Its entry in itself: collectors that know the old key learn the new one. */
+static void publish_directory(struct agent *a)
+{
+	const struct fabric_host_key *k = &a->rdma->directory->key;
+	const uint64_t cells[7] = {
+		[SL_ENTRY_ID] = a->rdma->directory_id,
+		[SL_ENTRY_ADDR] = k->addr,
+		[SL_ENTRY_LENGTH] = a->dir.size,
+		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(k->rkey, SL_STATE_LIVE, SL_REGION_DIRECTORY),
+		[SL_ENTRY_INSTANCE] = a->dir.instance,
+	};
+
+	a->dir.key = *k;
+	fabric_host_set_directory(a->rdma->host, k, a->dir.size, a->dir.instance);
+	agent_directory_set(a, AGENT_DIRECTORY_SLOT, cells);
+}
+
+static int register_directory(struct agent *a)
+{
+	struct agent_rdma *d = a->rdma;
+	struct agent_mr *old = d->directory, *m;
+	int err = mr_new(a, a->dir.map, (char *)a->dir.map + a->dir.size, &m);
+
+	if (err)
+		return err;
+	m->directory = true;
+	d->mr_count--;
+	d->directory = m;
+	publish_directory(a);
+	if (!old)
+		return 0;
+	old->released = true;
+	agent_timer_start(a, TIMER_KEY_DIRECTORY, &old->timer);
+	return 0;
+}
+
+static bool renewable(const struct agent_block *b, const struct agent_mr *m)
+{
+	return b && b->region && b->region->mr == m && b->region->state != SL_STATE_RETIRED;
+}
+
+/* Registers what it holds again. What fails is tried again when its key is that old once more. */
+static void mr_renew(struct agent *a, struct agent_mr *m)
+{
+	struct agent_block *first = TAILQ_FIRST(&a->rdma->arena.blocks), *last;
+
+	m->stale = false;
+	agent_timer_start(a, TIMER_KEY_AGE, &m->age);
+	a->n.keys_renewed++;
+	if (m == a->rdma->directory) {
+		register_directory(a);
+		return;
+	}
+	for (; first; first = TAILQ_NEXT(last, link)) {
+		last = first;
+		if (!renewable(first, m))
+			continue;
+		while (renewable(TAILQ_NEXT(last, link), m))
+			last = TAILQ_NEXT(last, link);
+		register_run(a, first, last);
+	}
+}
+
+void agent_rdma_timer_age(struct agent *a, struct agent_timer *t)
+{
+	AGENT_TIMER_OWNER(t, struct agent_mr, age)->stale = true;
+	if (!a->rdma->renew.in)
+		agent_timer_start(a, TIMER_KEY_RENEW, &a->rdma->renew);
+}
+
+/* One at a time: to pin memory takes long. */
+void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t)
+{
+	struct agent_mr *m;
+
+	if (!a->rdma->host)
+		return;
+	TAILQ_FOREACH(m, &a->rdma->mrs, link)
+	if (m->stale && !m->released)
+		break;
+	if (!m)
+		return;
+	mr_renew(a, m);
+	agent_timer_start(a, TIMER_KEY_RENEW, t);
+}
+
+/* Some time ago a collector left, which knows all keys. */
+void agent_rdma_timer_left(struct agent *a, struct agent_timer *t)
+{
+	struct agent_mr *m;
+
+	(void)t;
+	TAILQ_FOREACH(m, &a->rdma->mrs, link)
+	m->stale = true;
+	agent_timer_start(a, TIMER_KEY_RENEW, &a->rdma->renew);
 }
 
 /* ---- the device ---- */
@@ -399,8 +450,10 @@ static void device_close(struct agent *a)
 			a->slots[i]->mr = NULL;
 	while ((m = TAILQ_FIRST(&d->mrs)))
 		mr_free(d, m);
-	fabric_host_unregister(d->host, &d->board);
-	fabric_host_unregister(d->host, &a->dir.key);
+	d->directory = NULL;
+	a->dir.key = (struct fabric_host_key){0};
+	agent_timer_stop(&d->left);
+	agent_timer_stop(&d->renew);
 	if (a->epoll_fd >= 0)
 		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, fabric_host_fd(d->host), NULL);
 	fabric_host_close(d->host);
@@ -417,19 +470,19 @@ static int device_open(struct agent *a, char *error, size_t bytes)
 	d->host = fabric_host_open(&d->opts, error, bytes);
 	if (!d->host)
 		return -errno;
-	err = fabric_host_register(d->host, a->dir.map, a->dir.size, &a->dir.key);
+	memset(&d->counted, 0, sizeof(d->counted));
+	err = register_directory(a);
 	if (err) {
 		snprintf(error, bytes, "cannot register the directory: %s (see LimitMEMLOCK)",
 			 strerror(-err));
 		goto err;
 	}
-	err = fabric_host_register_board(d->host, a->verdict_board, agent_verdict_board_bytes(a),
-					 &d->board, agent_verdict_board_notice, a);
+	err = fabric_host_let_notify(d->host, a->verdict_board, agent_verdict_board_bytes(a),
+				     agent_verdict_board_notice, a);
 	if (err) {
-		snprintf(error, bytes, "cannot register the verdict board: %s", strerror(-err));
+		snprintf(error, bytes, "cannot accept verdicts: %s", strerror(-err));
 		goto err;
 	}
-	fabric_host_set_directory(d->host, &a->dir.key, a->dir.size, a->dir.instance);
 	if (a->epoll_fd >= 0 &&
 	    epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, fabric_host_fd(d->host), &ev)) {
 		err = base_fail(error, bytes, -errno, "epoll: %s", strerror(errno));
@@ -443,37 +496,75 @@ err:
 	return err;
 }
 
-/* The device was removed (module unloaded, SmartNIC reset). Local readers are unaffected. */
-static void device_lost(struct agent *a)
+/* Local readers are unaffected. */
+static void leave_device(struct agent *a)
 {
 	device_close(a);
-	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
-		  a->rdma->where);
 	for (uint32_t i = 0; i < a->slot_count; i++)
 		if (a->slots[i]) {
 			agent_timer_stop(&a->slots[i]->settle);
 			agent_region_publish(a, a->slots[i]);
 		}
+}
+
+static int return_to_device(struct agent *a, char *error, size_t bytes)
+{
+	struct agent_rdma *d = a->rdma;
+	int err = device_open(a, error, bytes);
+
+	for (uint32_t i = 0; !err && i < a->slot_count; i++) {
+		struct agent_region *r = a->slots[i];
+
+		/* One that cannot be registered stays without a key, which readers accept. */
+		if (r && r->state != SL_STATE_RETIRED &&
+		    !register_alone(a, r, agent_arena_at(&d->arena, r->map)))
+			agent_region_publish(a, r);
+	}
+	return err;
+}
+
+int agent_rdma_start(struct agent *a, char *error, size_t bytes)
+{
+	int err = a->rdma ? return_to_device(a, error, bytes) : 0;
+
+	if (!err && a->rdma && !a->o.rdma_secret)
+		base_logf(BASE_WARN, AGENT_LOG,
+			  "every peer that reaches %s reads every region: give --rdma-secret",
+			  a->rdma->where);
+	return err;
+}
+
+/* The device was removed: module unloaded, SmartNIC reset. */
+static void device_lost(struct agent *a)
+{
+	leave_device(a);
+	base_logf(BASE_ERROR, AGENT_LOG, "RDMA device lost, waiting for it device=%s",
+		  a->rdma->where);
 	agent_timer_start(a, TIMER_REOPEN, &a->rdma->reopen);
 }
 
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t)
 {
-	struct agent_rdma *d = a->rdma;
 	char error[256];
 
-	if (device_open(a, error, sizeof(error))) {
+	if (return_to_device(a, error, sizeof(error)))
 		agent_timer_start(a, TIMER_REOPEN, t);
-		return;
-	}
-	for (uint32_t i = 0; i < a->slot_count; i++) {
-		struct agent_region *r = a->slots[i];
+	else
+		base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", a->rdma->where);
+}
 
-		/* One that cannot be registered stays without a key, which readers accept. */
-		if (r && r->state != SL_STATE_RETIRED && !register_alone(a, r, block_at(d, r->map)))
-			agent_region_publish(a, r);
-	}
-	base_logf(BASE_INFO, AGENT_LOG, "RDMA device is back device=%s", d->where);
+/* Carries over what the host has counted, and renews keys that a collector took with it. */
+static void count(struct agent *a, const struct fabric_host_stats *s)
+{
+	struct agent_rdma *d = a->rdma;
+
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		a->n.rdma_refused[i] += s->refused[i] - d->counted.refused[i];
+	a->n.rdma_challenged += s->challenged - d->counted.challenged;
+	a->n.rdma_half_open += s->half_open - d->counted.half_open;
+	if (s->disconnected != d->counted.disconnected && a->o.rdma_key_lifetime_ns && !d->left.in)
+		agent_timer_start(a, TIMER_KEY_LEFT, &d->left);
+	d->counted = *s;
 }
 
 void agent_rdma_event(struct agent *a)
@@ -484,6 +575,7 @@ void agent_rdma_event(struct agent *a)
 		return;
 	fabric_host_dispatch(a->rdma->host);
 	fabric_host_stats(a->rdma->host, &s);
+	count(a, &s);
 	if (s.lost)
 		device_lost(a);
 }
@@ -491,7 +583,6 @@ void agent_rdma_event(struct agent *a)
 int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_rdma *d;
-	struct rdma_block *all;
 	int err;
 
 	if (!a->o.rdma)
@@ -507,55 +598,39 @@ int agent_rdma_init(struct agent *a, char *error, size_t bytes)
 		.gid_index = a->o.rdma_gid,
 		.ib_port = a->o.rdma_ib_port,
 		.max_queues = a->o.rdma_queues,
+		.shares = true,
+		.secret = a->o.rdma_secret,
+		.secret_bytes = a->o.rdma_secret_bytes,
+		.notifier_ns = a->o.rdma_key_lifetime_ns,
 	};
-	TAILQ_INIT(&d->blocks);
+	d->directory_id = ++a->last_id;
 	TAILQ_INIT(&d->mrs);
 	/* Addresses are free; twice the memory leaves room for fragmentation. */
-	d->arena_bytes = pages(a->o.max_memory) * 2 + (64u << 20);
-	d->arena = mmap(NULL, d->arena_bytes, PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	all = d->arena != MAP_FAILED ? block_new(d->arena, d->arena_bytes) : NULL;
-	if (all)
-		TAILQ_INSERT_HEAD(&d->blocks, all, link);
-	if (!all || agent_verdict_board_init(a))
-		err = base_fail(error, bytes, -ENOMEM, "out of memory");
-	else
-		err = device_open(a, error, bytes);
-	if (err)
+	err = agent_arena_init(&d->arena, a->o.max_memory * 2 + (64u << 20));
+	if (err || agent_verdict_board_init(a)) {
 		agent_rdma_fini(a);
-	return err;
+		return base_fail(error, bytes, -ENOMEM, "out of memory");
+	}
+	return 0;
 }
 
 void agent_rdma_fini(struct agent *a)
 {
 	struct agent_rdma *d = a->rdma;
-	struct rdma_block *b;
 
 	if (!d)
 		return;
 	agent_timer_stop(&d->reopen);
 	device_close(a);
-	while ((b = TAILQ_FIRST(&d->blocks))) {
-		TAILQ_REMOVE(&d->blocks, b, link);
-		free(b);
-	}
 	agent_verdict_board_fini(a);
-	if (d->arena != MAP_FAILED)
-		munmap(d->arena, d->arena_bytes);
+	agent_arena_fini(&d->arena);
 	free(d);
 	a->rdma = NULL;
 }
 
-const char *agent_rdma(const struct agent *a)
+struct fabric_host *agent_rdma_host(const struct agent *a)
 {
-	return a->rdma ? a->rdma->where : NULL;
-}
-
-/* ---- introspection ---- */
-
-size_t agent_rdma_queue_count(const struct agent *a)
-{
-	return a->rdma && a->rdma->host ? fabric_host_queues(a->rdma->host, NULL, 0) : 0;
+	return a->rdma ? a->rdma->host : NULL;
 }
 
 uint32_t agent_rdma_mr_count(const struct agent *a)
@@ -563,51 +638,7 @@ uint32_t agent_rdma_mr_count(const struct agent *a)
 	return a->rdma ? a->rdma->mr_count : 0;
 }
 
-static json_t *queue_json(const struct fabric_host_queue *q)
+const char *agent_rdma(const struct agent *a)
 {
-	return json_pack("{s:i,s:s,s:s,s:I}", "qp_num", (int)q->qp_num, "peer", q->peer, "state",
-			 q->state, "connected_ns", (json_int_t)q->connected_ns);
-}
-
-json_t *agent_rdma_queues_json(const struct agent *a, int64_t number)
-{
-	struct fabric_host_queue *q = calloc(QUEUES_SHOWN, sizeof(*q));
-	json_t *all = json_array(), *one = NULL;
-	size_t n = 0;
-
-	if (q && a->rdma && a->rdma->host)
-		n = fabric_host_queues(a->rdma->host, q, QUEUES_SHOWN);
-	for (size_t i = 0; i < n && i < QUEUES_SHOWN; i++) {
-		if (number == q[i].qp_num)
-			one = queue_json(&q[i]);
-		json_array_append_new(all, queue_json(&q[i]));
-	}
-	free(q);
-	if (number >= 0) {
-		json_decref(all);
-		return one;
-	}
-	return json_pack("{s:b,s:o}", "rdma", a->rdma != NULL, "qps", all);
-}
-
-json_t *agent_rdma_connect_json(const struct agent *a)
-{
-	struct fabric_host_stats s;
-
-	if (!a->rdma || !a->rdma->host)
-		return json_null();
-	fabric_host_stats(a->rdma->host, &s);
-	return json_pack(
-		"{s:s,s:s,s:i,s:s,s:s,s:i,s:i,s:{s:s,s:i,s:s}}", "by", "rdma_cm", "address",
-		s.address, "port", (int)s.port, "device", s.device, "gid", s.gid, "gid_index",
-		s.gid_index, "ib_port", s.ib_port, "private_data", "of", "rdma_accept", "bytes",
-		(int)sizeof(struct fabric_host_hello), "fields",
-		"u32 magic \"SLH1\", u32 version 1, u64 agent_instance, u64 "
-		"directory_addr, u64 directory_length, u32 directory_rkey, u32 reserved[3]");
-}
-
-json_t *agent_rdma_directory_json(const struct agent *a)
-{
-	return json_pack("{s:I,s:I,s:I}", "address", (json_int_t)a->dir.key.addr, "length",
-			 (json_int_t)a->dir.size, "rkey", (json_int_t)a->dir.key.rkey);
+	return a->rdma ? a->rdma->where : NULL;
 }

@@ -13,21 +13,27 @@ struct agent;
 struct agent_region;
 struct agent_timer;
 
+/* agent_rdma_start(): agent.h. */
 int agent_rdma_init(struct agent *a, char *error, size_t bytes);
 void agent_rdma_fini(struct agent *a);
-void *agent_rdma_map(struct agent *a, int fd, uint64_t size); /* MAP_FAILED with errno */
+/* MAP_FAILED with errno. */
+void *agent_rdma_map(struct agent *a, int fd, uint64_t size, bool writable);
 void agent_rdma_unmap(struct agent *a, void *map, uint64_t size);
 json_t *agent_rdma_queues_json(const struct agent *a, int64_t number); /* -1: all */
 json_t *agent_rdma_connect_json(const struct agent *a);
 json_t *agent_rdma_directory_json(const struct agent *a);
 size_t agent_rdma_queue_count(const struct agent *a);
-int agent_rdma_add(struct agent *a, struct agent_region *r);
+int agent_rdma_add(struct agent *a, struct agent_region *r); /* -ENODATA: it has holes */
 void agent_rdma_remove(struct agent *a, struct agent_region *r);
 void agent_rdma_event(struct agent *a);
 void agent_rdma_timer_settle(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_release(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_age(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_left(struct agent *a, struct agent_timer *t);
+void agent_rdma_timer_renew(struct agent *a, struct agent_timer *t);
 void agent_rdma_timer_reopen(struct agent *a, struct agent_timer *t);
 void agent_rdma_retire(struct agent *a, struct agent_region *r);
+struct fabric_host *agent_rdma_host(const struct agent *a); /* NULL: no device */
 uint32_t agent_rdma_mr_count(const struct agent *a);
 /* Address and rkey of a region; 0: it has none now. */
 struct fabric_host_key agent_rdma_key(const struct agent *a, const struct agent_region *r);

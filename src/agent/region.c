@@ -27,8 +27,10 @@
 #include <unistd.h>
 
 #include "agent/build.h"
+#include "agent/closer.h"
 #include "agent/conn.h"
 #include "agent/directory.h"
+#include "agent/memory.h"
 #include "agent/peer.h"
 #include "agent/proxy.h"
 #include "agent/rdma.h"
@@ -43,6 +45,7 @@ const char *const agent_refusal_names[REFUSED_COUNT] = {
 	[REFUSED_DESCRIPTOR] = "descriptor",
 	[REFUSED_SEALS] = "seals",
 	[REFUSED_SIZE] = "size",
+	[REFUSED_SPARSE] = "sparse",
 	[REFUSED_HEADER] = "header",
 	[REFUSED_INSTANCE] = "instance",
 	[REFUSED_REGIONS] = "regions",
@@ -94,7 +97,7 @@ struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance
 	struct agent_region *r;
 
 	LIST_FOREACH(r, chain(a, a->by_instance, instance), instance_link)
-	if (r->info->instance == instance)
+	if (r->instance == instance)
 		break;
 	return r;
 }
@@ -117,10 +120,29 @@ void agent_region_publish(struct agent *a, struct agent_region *r)
 		[SL_ENTRY_ADDR] = key.addr,
 		[SL_ENTRY_LENGTH] = r->info->size,
 		[SL_ENTRY_KEY] = SL_ENTRY_KEY_OF(key.rkey, r->state, r->info->kind),
-		[SL_ENTRY_INSTANCE] = r->info->instance,
+		[SL_ENTRY_INSTANCE] = r->instance,
 	};
 
 	agent_directory_set(a, r->slot, cells);
+}
+
+/* Before the entry: a reader that sees the entry finds its tenant. */
+static void publish_tenant(struct agent *a, const struct agent_region *r)
+{
+	const struct agent_tenant *t = r->peer->tenant;
+	struct region_tenant is = {
+		.id = r->id,
+		.key = t->key,
+		.instance = r->info->instance,
+		.uid = t->id.uid,
+		.pid = (uint32_t)r->pid,
+		.trusted = t->trusted,
+		.contained = t->id.contained,
+	};
+
+	memcpy(is.container, t->id.container, sizeof(is.container));
+	memcpy(is.pod, t->id.pod, sizeof(is.pod));
+	agent_directory_tenant(a, r->slot, &is);
 }
 
 static void set_state(struct agent *a, struct agent_region *r, enum sl_region_state state)
@@ -136,11 +158,49 @@ static void set_state(struct agent *a, struct agent_region *r, enum sl_region_st
 /* Sets the state in the region's own hot line, for readers that have only the region. */
 static void set_hot_state(struct agent_region *r, enum sl_region_state state)
 {
-	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot);
-	uint64_t was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
+	uint64_t *hot = (uint64_t *)((char *)r->map + r->info->hot), was;
 
+	/* Only its own line is of use in a hole, and to fill it is the publisher's part. */
+	if (r->read_only || !agent_memory_held(r->fd, r->info->hot))
+		return;
+	was = __atomic_load_n(&hot[SL_HOT_STATE], __ATOMIC_RELAXED);
 	if ((was & 0xff) != state)
 		agent_line_set(hot, SL_HOT_STATE, (was & ~0xffull) | state);
+}
+
+int agent_region_protect(struct agent *a, struct agent_region *r)
+{
+	int seals, err;
+
+	if (r->rw_fd < 0 && !r->sealing)
+		return 0;
+	seals = fcntl(r->fd, F_GET_SEALS);
+	if (seals < 0 || (seals & (F_SEAL_SEAL | AGENT_SEAL_FUTURE_WRITE)) == F_SEAL_SEAL)
+		return -EPERM;
+	if (seals & AGENT_SEAL_FUTURE_WRITE && seals & F_SEAL_SEAL) {
+		if (r->rw_fd >= 0)
+			close(r->rw_fd);
+		r->rw_fd = -1;
+		r->sealing = false;
+		return 0;
+	}
+	if (r->sealing)
+		return -EAGAIN;
+	if (!r->peer->tenant->trusted && !r->copied && a->epoll_fd >= 0) {
+		agent_closer_seal(a, r->peer->tenant, r->rw_fd);
+		r->rw_fd = -1;
+		r->sealing = true;
+		return -EAGAIN;
+	}
+	err = agent_seal(r->rw_fd);
+	return err ?: agent_region_protect(a, r);
+}
+
+void agent_region_protect_all(struct agent *a)
+{
+	for (uint32_t i = 0; i < a->slot_count; i++)
+		if (a->slots[i] && !a->slots[i]->kernel && a->slots[i]->state != SL_STATE_RETIRED)
+			agent_region_protect(a, a->slots[i]);
 }
 
 /* ---- admission ---- */
@@ -150,10 +210,9 @@ static void set_hot_state(struct agent_region *r, enum sl_region_state state)
  * mmap() are never called on a file of a file system that could delay them.
  */
 static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish *say, bool own,
-			    struct stat *st, struct agent_refused *why)
+			    struct stat *st, bool *read_only, struct agent_refused *why)
 {
-	const int need = F_SEAL_SHRINK | F_SEAL_GROW,
-		  bad = F_SEAL_WRITE | 0x0010 /* FUTURE_WRITE */;
+	const int need = F_SEAL_SHRINK | F_SEAL_GROW;
 	int seals = fcntl(fd, F_GET_SEALS);
 	int flags = fcntl(fd, F_GETFL);
 	struct statfs fs;
@@ -162,15 +221,12 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EINVAL,
 				    "the descriptor is not a memfd: use memfd_create()");
 	if ((seals & need) != need)
+		return agent_refuse(why, REFUSED_SEALS, EPERM,
+				    "the memfd is not sealed: add F_SEAL_SHRINK and F_SEAL_GROW");
+	if (seals & F_SEAL_WRITE)
 		return agent_refuse(
 			why, REFUSED_SEALS, EPERM,
-			"the memfd is not sealed: add F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL");
-	if (!(seals & F_SEAL_SEAL))
-		return agent_refuse(why, REFUSED_SEALS, EPERM, "the memfd lacks F_SEAL_SEAL");
-	if (seals & bad)
-		return agent_refuse(
-			why, REFUSED_SEALS, EPERM,
-			"the memfd is sealed against writing: the agent must map it writable");
+			"the memfd is sealed against writing: its publisher writes to it");
 	if (flags < 0 || (flags & O_ACCMODE) != O_RDWR)
 		return agent_refuse(why, REFUSED_DESCRIPTOR, EACCES,
 				    "the memfd is not open for writing");
@@ -192,16 +248,19 @@ static int check_descriptor(struct agent *a, int fd, const struct sl_msg_publish
 	if (say->size < SL_HEADER_SIZE + SL_LINE_SIZE)
 		return agent_refuse(why, REFUSED_SIZE, EBADMSG, "%" PRIu64 " bytes hold no region",
 				    say->size);
+	*read_only = seals & AGENT_SEAL_FUTURE_WRITE;
 	return 0;
 }
 
-static int check_header(const void *map, const struct sl_msg_publish *say, struct region_info *info,
+static int check_header(int fd, const struct sl_msg_publish *say, struct region_info *info,
 			struct agent_refused *why)
 {
 	_Alignas(64) struct sl_region_header copy;
 	enum region_fault fault;
 
-	memcpy(&copy, map, sizeof(copy)); /* the publisher may write to it meanwhile */
+	/* A copy: the publisher may write to it meanwhile. pread() allocates no page of a hole. */
+	if (pread(fd, &copy, sizeof(copy), 0) != sizeof(copy))
+		return agent_refuse(why, REFUSED_SYSTEM, EIO, "cannot read the region's header");
 	fault = region_info_parse(&copy, say->size, info);
 	if (fault)
 		return agent_refuse(why, REFUSED_HEADER, EBADMSG, "invalid region header: %s",
@@ -235,31 +294,74 @@ static int check_kernel(const void *map, const struct sl_msg_publish *say, struc
 	return 0;
 }
 
-/* Retires the region longest in grace if it takes the room. */
-static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
-		      struct agent_refused *why)
+/* Refuses what exceeds the tenant's share of a resource. */
+static int check_share(const struct agent *a, const struct agent_tenant *t,
+		       enum agent_resource resource, uint64_t want, struct agent_refused *why)
 {
-	struct agent_uid_count *u = agent_uid_find(a, uid, false);
-	bool slots = a->region_count - a->own_count >= a->o.max_regions;
-	uint32_t most = a->o.max_regions_per_uid;
+	static const struct {
+		const char *unit, *raise;
+	} is[] = {
+		[RESOURCE_REGIONS] = {"regions", "--max-regions"},
+		[RESOURCE_MEMORY] = {"bytes", "--max-memory"},
+		[RESOURCE_DESCRIPTORS] = {"descriptors", "LimitNOFILE"},
+	};
+	const struct agent_use u = agent_tenant_use(a, t, resource);
+	char name[AGENT_TENANT_NAME];
+
+	if (t->trusted || u.held + want <= u.limit)
+		return 0;
+	return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
+			    "%s has %" PRIu64 " of %" PRIu64 " %s and wants %" PRIu64
+			    " more, its share is %" PRIu64 ": publish less, or raise %s",
+			    agent_tenant_name(t, name), u.held, u.all.capacity, is[resource].unit,
+			    want, u.limit, is[resource].raise);
+}
+
+/*
+ * The region that is retired early so that there is room: the longest in grace of the tenant's own.
+ * For a first claim, when there is no room at all, that of a tenant that has more; one at a time.
+ */
+static struct agent_region *evictable(struct agent *a, const struct agent_tenant *tenant,
+				      uint64_t size, bool full)
+{
+	bool first = full && !tenant->regions && !a->state_count[SL_STATE_RETIRED] &&
+		     size <= a->o.max_memory / 64;
 	struct agent_timer *t;
 
-	if (!own && !most && !agent_uid_trusted(a, uid))
-		most = BASE_MAX(a->o.max_regions / 2, 1u);
-	if (!own && most && u && u->regions >= most)
+	TAILQ_FOREACH(t, &a->timers[TIMER_GRACE].head, link)
+	{
+		struct agent_region *r = AGENT_TIMER_OWNER(t, struct agent_region, timer);
+		const struct agent_tenant *whose = r->peer->tenant;
+
+		if ((tenant->trusted && full) || whose == tenant || (first && whose->regions > 1))
+			return r;
+	}
+	return NULL;
+}
+
+static int check_room(struct agent *a, uint64_t size, const struct agent_tenant *tenant, bool own,
+		      struct agent_refused *why)
+{
+	bool slots = a->region_count - a->own_count >= a->o.max_regions;
+	bool full = slots || a->memory + size > a->o.max_memory;
+	uint32_t most = a->o.max_regions_per_uid;
+	struct agent_region *r;
+
+	if (!own && most && tenant->regions >= most)
 		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
 				    "uid %d has %u regions already (--max-regions-per-uid)",
-				    (int)uid, u->regions);
-	if (!own && u && !agent_uid_trusted(a, uid) && u->bytes + size > a->o.max_memory / 2)
-		return agent_refuse(why, REFUSED_QUOTA, EDQUOT,
-				    "uid %d uses half of --max-memory already", (int)uid);
-	if (!slots && a->memory + size <= a->o.max_memory)
+				    (int)tenant->id.uid, tenant->regions);
+	if (!full && !check_share(a, tenant, RESOURCE_REGIONS, 1, why) &&
+	    !check_share(a, tenant, RESOURCE_MEMORY, size, why) &&
+	    !check_share(a, tenant, RESOURCE_DESCRIPTORS, AGENT_FDS_REGION, why))
 		return 0;
-	t = TAILQ_FIRST(&a->timers[TIMER_GRACE].head);
-	if (t) {
+	r = evictable(a, tenant, size, full);
+	if (r) {
 		a->n.evicted++;
-		agent_region_retire(a, AGENT_TIMER_OWNER(t, struct agent_region, timer));
+		agent_region_retire(a, r);
 	}
+	if (!full)
+		return -1;
 	if (slots)
 		return agent_refuse(
 			why, REFUSED_REGIONS, ENOSPC,
@@ -275,7 +377,8 @@ static int check_room(struct agent *a, uint64_t size, uid_t uid, bool own,
 static int reattach(struct agent *a, struct agent_region *r, const struct stat *st,
 		    struct agent_conn *conn, struct agent_peer *peer, struct agent_refused *why)
 {
-	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->uid == peer->uid;
+	const uint64_t instance = r->instance;
+	bool same = r->dev == st->st_dev && r->ino == st->st_ino && r->peer->tenant == peer->tenant;
 
 	if (r->conn && r->conn != conn && same && r->conn->fd >= 0) {
 		/* Its hang-up may follow in the same batch of events. */
@@ -286,7 +389,7 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 			agent_conn_drain(a, old);
 			if (!old->gone)
 				agent_conn_close(a, old);
-			if (agent_region_by_instance(a, r->info->instance) != r)
+			if (agent_region_by_instance(a, instance) != r)
 				return agent_refuse(why, REFUSED_INSTANCE, EAGAIN, "try again");
 		}
 	}
@@ -320,36 +423,57 @@ static int reattach(struct agent *a, struct agent_region *r, const struct stat *
 	return 0;
 }
 
+static void close_memory(struct agent_region *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	if (r->rw_fd >= 0)
+		close(r->rw_fd);
+}
+
 /* Maps and registers the memory, writes its entry. Takes r and its descriptor over in any case. */
 static int take_in(struct agent *a, struct agent_region *r, int fd,
 		   const struct sl_msg_publish *say, struct agent_peer *peer,
 		   struct agent_refused *why)
 {
-	struct agent_uid_count *u = agent_uid_find(a, peer->uid, true);
 	int err;
 
 	r->map = MAP_FAILED;
 	r->info = malloc(sizeof(*r->info));
-	if (!r->info || !u) {
+	if (!r->info) {
 		agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
 		goto err;
 	}
-	r->map = agent_rdma_map(a, fd, say->size);
+	r->map = agent_rdma_map(a, fd, say->size, !r->read_only);
 	if (r->map == MAP_FAILED) {
 		agent_refuse(why, REFUSED_SYSTEM, errno, "cannot map the region: %s",
 			     strerror(errno));
 		goto err;
 	}
 	if (r->kernel ? check_kernel(r->map, say, r->info, why)
-		      : check_header(r->map, say, r->info, why))
+		      : check_header(fd, say, r->info, why))
 		goto err;
 
+	r->instance = agent_tenant_instance(peer->tenant, r->info->instance);
 	while (a->slot_free_hint < a->slot_count && a->slots[a->slot_free_hint])
 		a->slot_free_hint++;
 	r->slot = a->slot_free_hint;
 	r->id = a->last_id + 1;
 	err = agent_rdma_add(a, r);
-	if (err) {
+	if (err && r->read_only && err != -ENODATA) {
+		/* Before Linux 6.2 the kernel registers writable memory only. Local readers go on.
+		 */
+		base_log_limited(
+			BASE_WARN, AGENT_LOG,
+			"no remote reading of id=%" PRIu64
+			", which was sealed for a local reader before the agent restarted: %s",
+			r->id, strerror(-err));
+	} else if (err == -ENODATA) {
+		agent_refuse(why, REFUSED_SPARSE, ENODATA,
+			     "the memfd has holes, which RDMA cannot leave out: allocate all of it "
+			     "by posix_fallocate()");
+		goto err;
+	} else if (err) {
 		agent_refuse(why, REFUSED_SYSTEM, -err, "cannot register the region: %s",
 			     strerror(-err));
 		goto err;
@@ -359,24 +483,23 @@ static int take_in(struct agent *a, struct agent_region *r, int fd,
 	a->last_id++;
 	a->slots[r->slot] = r;
 	a->region_count++;
-	u->regions++;
-	u->bytes += say->size;
-	r->uid = peer->uid;
+	peer->tenant->regions++;
+	peer->tenant->bytes += say->size;
 	r->pid = peer->pid;
 	r->admitted_ns = base_realtime_ns();
 	r->peer = peer;
 	peer->refs++;
 	TAILQ_INSERT_TAIL(&peer->regions, r, peer_link);
 	LIST_INSERT_HEAD(chain(a, a->by_id, r->id), r, id_link);
-	LIST_INSERT_HEAD(chain(a, a->by_instance, r->info->instance), r, instance_link);
+	LIST_INSERT_HEAD(chain(a, a->by_instance, r->instance), r, instance_link);
+	publish_tenant(a, r);
 	set_state(a, r, SL_STATE_LIVE);
 	return 0;
 
 err:
 	if (r->map != MAP_FAILED)
 		agent_rdma_unmap(a, r->map, say->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	close_memory(r);
 	free(r->info);
 	free(r);
 	return -1;
@@ -389,26 +512,35 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 	struct agent_region *r;
 	bool own = !conn && peer->pid == getpid(); /* created by the agent itself */
 	struct stat st;
+	bool read_only = false;
 	int err;
 
-	if (check_descriptor(a, fd, say, own, &st, why))
+	if (check_descriptor(a, fd, say, own, &st, &read_only, why))
 		return -1;
-	r = agent_region_by_instance(a, say->instance);
+	r = agent_region_by_instance(a, agent_tenant_instance(peer->tenant, say->instance));
+	if (r && r->copied && conn && r->peer->tenant == peer->tenant && r->ino == st.st_ino) {
+		agent_region_retire(a,
+				    r); /* thought dead, it lives: its own memory is the region */
+		r = NULL;
+	}
 	if (r) {
 		if (!conn)
 			return agent_refuse(why, REFUSED_INSTANCE, EEXIST, "known already");
 		*out = r;
 		return reattach(a, r, &st, conn, peer, why);
 	}
-	if (check_room(a, say->size, peer->uid, own, why))
+	if (check_room(a, say->size, peer->tenant, own, why))
 		return -1;
 
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return agent_refuse(why, REFUSED_SYSTEM, ENOMEM, "out of memory");
+	r->read_only = read_only;
 	r->fd = agent_reopen_read_only(fd);
-	if (r->fd < 0) {
-		err = -r->fd;
+	r->rw_fd = r->read_only || r->fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (r->fd < 0 || (r->rw_fd < 0 && !r->read_only)) {
+		err = r->fd < 0 ? -r->fd : errno;
+		close_memory(r);
 		free(r);
 		if (err == EMFILE || err == ENFILE)
 			return agent_refuse(why, REFUSED_SYSTEM, err,
@@ -429,9 +561,12 @@ int agent_region_admit(struct agent *a, int fd, const struct sl_msg_publish *say
 		conn->regions++;
 		agent_store_add(a, r, fd);
 	}
+	if (a->consumer_conns) /* it will ask for it */
+		agent_region_protect(a, r);
 	base_logf(BASE_DEBUG, AGENT_LOG,
 		  "admitted id=%" PRIu64 " pid=%d uid=%d bytes=%" PRIu64 " service=%s", r->id,
-		  (int)r->pid, (int)r->uid, r->info->size, agent_region_label(r, "service"));
+		  (int)r->pid, (int)peer->tenant->id.uid, r->info->size,
+		  agent_region_label(r, "service"));
 	*out = r;
 	return 0;
 }
@@ -451,6 +586,7 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 		free(r);
 	} else {
 		r->fd = read_only;
+		r->rw_fd = -1;
 		r->kernel = true;
 		err = take_in(a, r, fd, &say, peer, why);
 	}
@@ -496,13 +632,50 @@ void agent_region_restored(struct agent *a, struct agent_region *r)
 	uint64_t line[8];
 	struct region_hot is;
 
-	region_copy_words(line, hot, 8);
+	/* A hole has no state. */
+	memset(line, 0, sizeof(line));
+	if (agent_memory_held(r->fd, r->info->hot))
+		region_copy_words(line, hot, 8);
 	if (!region_hot_parse(line, r->info, &is) && is.state == SL_STATE_CLOSED)
 		agent_region_closed(a, r);
 	else if (r->peer->known && agent_peer_check(a, r->peer))
 		agent_region_dead(a, r);
 	else
 		agent_timer_start(a, TIMER_RESTORED, &r->timer);
+}
+
+/*
+ * Replaces memory that can no longer be mapped writable, as consumers have it, by a copy that can
+ * be repaired. Consumers find it by the entry's next generation. Registered memory stays as it is.
+ */
+static void copy_memory(struct agent *a, struct agent_region *r)
+{
+	int fd, ro = -1;
+	void *map;
+
+	if (r->mr || r->kernel)
+		return;
+	fd = agent_memory_copy(r->fd, r->info->size);
+	map = fd < 0 ? MAP_FAILED : agent_rdma_map(a, fd, r->info->size, true);
+	if (map != MAP_FAILED)
+		ro = agent_reopen_read_only(fd);
+	if (ro < 0) {
+		base_log_limited(BASE_WARN, AGENT_LOG,
+				 "last values not repaired id=%" PRIu64 ": no memory for a copy",
+				 r->id);
+		if (map != MAP_FAILED)
+			agent_rdma_unmap(a, map, r->info->size);
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	agent_rdma_unmap(a, r->map, r->info->size);
+	close_memory(r);
+	r->map = map;
+	r->fd = ro;
+	r->rw_fd = fd;
+	r->read_only = false;
+	r->copied = true;
 }
 
 /* The writer is dead: from here on only the agent writes to the memory. */
@@ -513,7 +686,9 @@ void agent_region_dead(struct agent *a, struct agent_region *r)
 	leave_conn(r);
 	if (r->state != SL_STATE_LIVE && !r->unrepaired)
 		return;
-	repaired = region_repair(r->map, r->info);
+	if (r->read_only)
+		copy_memory(a, r);
+	repaired = r->read_only ? 0 : agent_memory_repair(r->fd, r->map, r->info);
 	a->n.lines_repaired += repaired;
 	set_hot_state(r, SL_STATE_DEAD);
 	if (r->unrepaired) { /* marked dead when the connection was lost; the grace timer runs */
@@ -601,8 +776,9 @@ void agent_region_timer_quarantine(struct agent *a, struct agent_timer *t)
 void agent_region_free(struct agent *a, struct agent_region *r)
 {
 	const uint64_t nothing[7] = {0};
-	struct agent_uid_count *u = agent_uid_find(a, r->uid, false);
+	struct agent_tenant *tenant = r->peer->tenant;
 
+	tenant->refs++;
 	agent_timer_stop(&r->timer);
 	agent_timer_stop(&r->settle);
 	leave_conn(r);
@@ -620,19 +796,22 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	else
 		a->memory -= r->info->size;
 	a->n.freed++;
-	if (u) {
-		u->regions--;
-		u->bytes -= r->info->size;
-		agent_uid_drop(u);
-	}
+	r->peer->tenant->regions--;
+	r->peer->tenant->bytes -= r->info->size;
 	TAILQ_REMOVE(&r->peer->regions, r, peer_link);
 	agent_peer_put(a, r->peer);
 	if (r->proxy)
 		agent_proxy_free(a, r);
 	agent_rdma_remove(a, r);
 	agent_rdma_unmap(a, r->map, r->info->size);
-	if (r->fd >= 0)
-		close(r->fd);
+	/* The last descriptor frees the memory, which takes time. */
+	if (r->rw_fd >= 0)
+		close(r->rw_fd);
+	if (r->fd >= 0 && r->kernel)
+		close(r->fd); /* the agent's own: of no stranger's file system */
+	else if (r->fd >= 0)
+		agent_closer_close(a, tenant, r->fd);
+	agent_tenant_put(tenant);
 	free(r->info);
 	free(r);
 }

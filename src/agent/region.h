@@ -12,14 +12,18 @@ struct agent_region {
 	uint64_t id;
 	uint32_t slot;
 	enum sl_region_state state;
-	bool unrepaired; /* marked dead while its process was alive */
-	char stored[80]; /* the name of systemd's copy of the descriptor, "" if none */
-	int fd;		 /* read-only: what consumers get */
-	void *map;	 /* read-write */
+	bool unrepaired;  /* marked dead while its process was alive */
+	char stored[192]; /* the name of systemd's copy of the descriptor, "" if none */
+	int fd;		  /* read-only: what consumers get, after agent_region_protect() */
+	int rw_fd;	  /* to seal it by; -1: it is sealed, or: */
+	bool sealing;	  /* a thread does */
+	void *map;	  /* read-write, unless: */
+	bool read_only;	  /* sealed before a restart of the agent */
+	bool copied;	  /* map and fd are of a repaired copy: the publisher has another memory */
 	dev_t dev;
 	ino_t ino;
-	uid_t uid;
-	pid_t pid;			  /* as seen from here; info->pid is what the header says */
+	uint64_t instance; /* of the directory; info->instance is the header's: tenant.h */
+	pid_t pid;	   /* as seen from here; info->pid is what the header says */
 	uint64_t admitted_ns, changed_ns; /* CLOCK_REALTIME */
 	struct region_info *info;
 	struct agent_conn *conn;
@@ -60,8 +64,15 @@ int agent_region_admit_kernel(struct agent *a, int fd, int read_only, uint64_t s
 			      struct agent_region **out, struct agent_refused *why);
 #define KERNEL_REGIONS 8u /* directory slots reserved for them, those in quarantine included */
 
+/*
+ * Seals the memory against writing but for the mappings that exist, before a consumer gets a
+ * descriptor: its mode does not stop root in a container from opening it for writing. 0; -EAGAIN:
+ * a thread does it, which takes as long as the publisher wants; -errno.
+ */
+int agent_region_protect(struct agent *a, struct agent_region *r);
+void agent_region_protect_all(struct agent *a); /* a consumer has come */
 struct agent_region *agent_region_by_id(struct agent *a, uint64_t id);
-struct agent_region *agent_region_by_instance(struct agent *a, uint64_t instance);
+struct agent_region *agent_region_by_instance(struct agent *a, uint64_t of_directory);
 void agent_region_lost(struct agent *a, struct agent_region *r);     /* its connection is gone */
 void agent_region_restored(struct agent *a, struct agent_region *r); /* from systemd's store */
 void agent_region_dead(struct agent *a, struct agent_region *r);

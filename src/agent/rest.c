@@ -1,29 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * rest.c - MicroView's routes, in JSON, for clients that cannot link the library.
- *
- * A control interface: bound to loopback unless there is a token, and closed to web pages. A page
- * in a local browser can send requests to loopback, but cannot omit Origin or choose the
- * Content-Type.
+ * rest.c - MicroView's routes, in JSON, for clients that cannot link the library. Over a unix
+ * socket, whose callers the kernel names; over TCP only for those who have the operator's token.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/rest.h"
 #include "agent/tcp.h"
+#include "base/relaxed.h"
 #include "http/http.h"
-
-#define TOKEN_MIN 16u
-#define TOKEN_MAX 512u
 
 struct rest_route;
 struct rest_bound { /* the argument of a handler */
@@ -36,8 +26,7 @@ struct rest_bound { /* the argument of a handler */
 struct agent_rest {
 	struct http *http;
 	struct rest_bound bound[ROUTES];
-	char token[TOKEN_MAX + 1]; /* "": no token is required */
-	bool loopback;
+	uint64_t refused[HTTP_REFUSALS]; /* of src/http: relaxed */
 };
 
 /* ---- read-only routes ---- */
@@ -128,88 +117,68 @@ static json_t *get_mrs(struct agent *a)
 
 static const struct rest_route {
 	const char *method, *path;
+	enum http_role needs;
+	bool readers;			 /* shows what belongs to others */
 	json_t *(*get)(struct agent *a); /* with the lock held; or: */
 	void (*fn)(struct agent *a, const struct agent_rest_request *q,
 		   struct agent_rest_reply *reply);
 } routes[ROUTES] = {
-	{"GET", "/health", .get = get_health},
-	{"GET", "/metrics", .fn = agent_rest_get_metrics},
-	{"POST", "/metrics", .fn = agent_rest_post_metrics},
-	{"GET", "/rdma/qps", .get = get_qps},
-	{"POST", "/rdma/qps/connect", .fn = post_connect},
-	{"GET", "/rdma/qp/{}", .fn = get_qp},
-	{"POST", "/rdma/qp/{}/connect", .fn = post_connect},
-	{"GET", "/rdma/mrs", .get = get_mrs},
-	{"POST", "/rdma/mrs/create", .fn = agent_rest_post_mrs},
-	{"GET", "/tcp", .get = agent_tcp_json},
-	{"POST", "/tcp/filter", .fn = agent_rest_set_tcp_filter},
-	{"PUT", "/tcp/filter", .fn = agent_rest_set_tcp_filter},
+	{"GET", "/health", HTTP_PUBLIC, false, .get = get_health},
+	{"GET", "/metrics", HTTP_READER, true, .fn = agent_rest_get_metrics},
+	{"POST", "/metrics", HTTP_READER, false, .fn = agent_rest_post_metrics},
+	{"GET", "/rdma/qps", HTTP_READER, true, .get = get_qps},
+	{"POST", "/rdma/qps/connect", HTTP_READER, false, .fn = post_connect},
+	{"GET", "/rdma/qp/{}", HTTP_READER, true, .fn = get_qp},
+	{"POST", "/rdma/qp/{}/connect", HTTP_READER, false, .fn = post_connect},
+	{"GET", "/rdma/mrs", HTTP_READER, true, .get = get_mrs},
+	{"POST", "/rdma/mrs/create", HTTP_ADMIN, false, .fn = agent_rest_post_mrs},
+	{"GET", "/tcp", HTTP_READER, true, .get = agent_tcp_json},
+	{"POST", "/tcp/filter", HTTP_ADMIN, false, .fn = agent_rest_set_tcp_filter},
+	{"PUT", "/tcp/filter", HTTP_ADMIN, false, .fn = agent_rest_set_tcp_filter},
 };
 
-/* ---- access control ---- */
+/* ---- who asks ---- */
 
-/* Takes the same time whatever part of the token is right. */
-static bool token_right(const char *token, const char *authorization)
+/* Who has the token acts for the operator. */
+static struct agent_rest_caller own_caller(const struct agent *a)
 {
-	unsigned char wrong = 0;
-	size_t n = strlen(token);
+	const struct agent_tenant_id id = {.uid = a->uid};
 
-	if (!authorization || strncasecmp(authorization, "Bearer ", 7))
-		return false;
-	authorization += 7;
-	if (strlen(authorization) != n)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		wrong |= (unsigned char)(token[i] ^ authorization[i]);
-	return !wrong;
+	return (struct agent_rest_caller){
+		.id = id, .key = agent_tenant_key(&id), .trusted = true, .reader = true};
 }
 
-/*
- * A foreign name in Host means DNS rebinding: a web page's own name resolves to loopback, and the
- * browser takes its requests for same-origin.
- */
-static bool host_is_local(const char *host)
+static void identify(void *arg, int socket, struct http_caller *c)
 {
-	char name[256];
-	unsigned char addr[16];
-	size_t n = *host == '[' ? strcspn(++host, "]") : strcspn(host, ":");
+	struct agent_rest_caller *caller = calloc(1, sizeof(*caller));
+	struct agent *a = arg;
+	struct agent_peer *peer;
 
-	if (n >= sizeof(name))
-		return false;
-	memcpy(name, host, n);
-	name[n] = 0;
-	return !strcasecmp(name, "localhost") || inet_pton(AF_INET, name, addr) == 1 ||
-	       inet_pton(AF_INET6, name, addr) == 1;
+	c->role = HTTP_PUBLIC;
+	pthread_mutex_lock(&a->lock);
+	peer = agent_peer_new(a, socket);
+	if (peer && caller && !peer->unattested) {
+		const struct agent_tenant *t = peer->tenant;
+
+		*caller = (struct agent_rest_caller){t->id, t->key, t->trusted,
+						     agent_tenant_consumes(a, t)};
+		c->role = caller->trusted ? HTTP_ADMIN : HTTP_READER;
+		c->of = caller;
+	} else {
+		free(caller);
+	}
+	agent_peer_put(a, peer);
+	pthread_mutex_unlock(&a->lock);
 }
 
-static bool json_content(const char *type)
+static void forget(void *arg, struct http_caller *c)
 {
-	size_t n = type ? strcspn(type, "; \t") : 0;
-
-	return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
+	(void)arg;
+	free(c->of);
+	c->of = NULL;
 }
 
-static bool allowed(const struct agent *a, const struct agent_rest_request *q,
-		    struct agent_rest_reply *reply)
-{
-	const struct agent_rest *rest = a->rest;
-	bool post = strcmp(q->method, "GET");
-
-	if (rest && rest->loopback && !*rest->token && q->host && !host_is_local(q->host))
-		return agent_rest_fail(reply, 403, "Host is neither localhost nor an address");
-	if (post && q->origin)
-		return agent_rest_fail(reply, 403,
-				       "requests from web pages are not accepted (Origin: %.128s)",
-				       q->origin);
-	if (rest && *rest->token && strcmp(q->path, "/health") &&
-	    !token_right(rest->token, q->authorization))
-		return agent_rest_fail(reply, 401,
-				       "Authorization: Bearer TOKEN is missing or wrong");
-	if (post && q->bytes && !json_content(q->content_type))
-		return agent_rest_fail(reply, 415,
-				       "the body must be sent as Content-Type: application/json");
-	return true;
-}
+/* ---- requests ---- */
 
 static void answer(struct agent *a, const struct rest_route *route,
 		   const struct agent_rest_request *q, struct agent_rest_reply *reply)
@@ -217,7 +186,8 @@ static void answer(struct agent *a, const struct rest_route *route,
 	bool ok;
 
 	*reply = (struct agent_rest_reply){.status = 200};
-	ok = allowed(a, q, reply);
+	ok = !route->readers || q->caller->reader ||
+	     agent_rest_fail(reply, 403, "this shows regions of all users: see --consumer-uid");
 	if (ok && route->fn)
 		route->fn(a, q, reply);
 	pthread_mutex_lock(&a->lock);
@@ -256,6 +226,7 @@ static bool matches(const char *route, const char *path, char *variable, size_t 
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		       struct agent_rest_reply *reply)
 {
+	const struct agent_rest_caller own = own_caller(a);
 	struct agent_rest_request with = *q;
 	char variable[64];
 	bool path = false;
@@ -267,6 +238,7 @@ void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 		if (strcmp(routes[i].method, q->method))
 			continue;
 		with.variable = variable;
+		with.caller = q->caller ? q->caller : &own;
 		answer(a, &routes[i], &with, reply);
 		return;
 	}
@@ -280,21 +252,17 @@ void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,
 static void on_request(struct http_request *req, void *arg)
 {
 	const struct rest_bound *b = arg;
+	const struct agent_rest_caller own = own_caller(b->a), *caller = http_caller(req)->of;
 	struct agent_rest_request q = {
 		.method = http_method(req),
 		.path = http_path(req),
 		.variable = http_variable(req),
-		.content_type = http_header(req, "Content-Type"),
-		.origin = http_header(req, "Origin"),
-		.host = http_header(req, "Host"),
-		.authorization = http_header(req, "Authorization"),
+		.caller = caller ? caller : &own, /* by TCP, with the token */
 	};
 	struct agent_rest_reply reply;
 
 	q.body = http_body(req, &q.bytes);
 	answer(b->a, b->route, &q, &reply);
-	if (reply.status == 401)
-		http_add_header(req, "WWW-Authenticate", "Bearer");
 	if (reply.layout)
 		http_reply_stream(req, reply.status, "application/json", agent_layout_read,
 				  agent_layout_done, reply.layout);
@@ -302,60 +270,31 @@ static void on_request(struct http_request *req, void *arg)
 		http_reply_json(req, reply.status, reply.json);
 }
 
-static int read_token(const char *path, char *token, char *error, size_t bytes)
-{
-	char text[TOKEN_MAX + 2];
-	struct stat st;
-	ssize_t n;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text));
-	if (n < 0 || fstat(fd, &st)) {
-		int err = errno;
-
-		snprintf(error, bytes, "cannot read the token file %s: %s", path, strerror(err));
-		if (fd >= 0)
-			close(fd);
-		return -err;
-	}
-	close(fd);
-	while (n && strchr(" \t\r\n", text[n - 1]))
-		n--;
-	if (n < (ssize_t)TOKEN_MIN || n > (ssize_t)TOKEN_MAX || memchr(text, 0, (size_t)n))
-		return base_fail(error, bytes, -EINVAL, "the token in %s must have %u to %u bytes",
-				 path, TOKEN_MIN, TOKEN_MAX);
-	memcpy(token, text, (size_t)n);
-	token[n] = 0;
-	if (st.st_mode & 077)
-		base_logf(BASE_WARN, AGENT_LOG,
-			  "the token file is readable by others path=%s: chmod 600 it", path);
-	return 0;
-}
-
 int agent_rest_check(const char *listen, bool has_token, char *error, size_t bytes)
 {
-	char host[256];
-	uint16_t port;
-	struct in6_addr v6;
-	struct in_addr v4;
-	bool loopback;
+	int local = http_is_local(listen, error, bytes);
 
-	if (base_parse_address(listen, host, sizeof(host), &port))
-		return base_fail(error, bytes, -EINVAL, "--rest '%s' is not ADDRESS:PORT", listen);
-	loopback = !*host || !strcasecmp(host, "localhost") ||
-		   (inet_pton(AF_INET, host, &v4) == 1 && (ntohl(v4.s_addr) >> 24) == 127) ||
-		   (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
-	if (loopback || has_token)
-		return loopback;
-	return base_fail(
-		error, bytes, -EACCES,
-		"--rest %s is reachable from other hosts: give --rest-token-file, or bind to loopback",
-		listen);
+	if (local < 0)
+		return base_fail(error, bytes, -EINVAL,
+				 "--rest '%s' is neither unix:/PATH nor ADDRESS:PORT", listen);
+	if (has_token || !strncmp(listen, "unix:", 5))
+		return local;
+	return base_fail(error, bytes, -EACCES,
+			 "--rest %s: by TCP the kernel tells no user: give --rest-token-file, or "
+			 "listen at unix:/PATH",
+			 listen);
 }
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes)
 {
-	struct http_opts o = {.listen = a->o.rest, .max_connections = 64};
+	struct http_opts o = {.listen = a->o.rest,
+			      .max_connections = 64,
+			      .reader_token_file = a->o.rest_token_file,
+			      .admin_token_file = a->o.rest_token_file,
+			      .identify = identify,
+			      .forget = forget,
+			      .front = a->o.rest_front,
+			      .identify_arg = a};
 	struct agent_rest *rest;
 	int err;
 
@@ -367,27 +306,21 @@ int agent_rest_init(struct agent *a, char *error, size_t bytes)
 	rest = calloc(1, sizeof(*rest));
 	if (!rest)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
-	rest->loopback = err;
-	if (a->o.rest_token_file) {
-		err = read_token(a->o.rest_token_file, rest->token, error, bytes);
-		if (err)
-			goto err;
-	}
+	o.refused = rest->refused;
 	rest->http = http_new(&o, error, bytes);
 	if (!rest->http) {
 		err = -errno;
 		if (a->o.rest_optional) {
 			base_logf(BASE_WARN, AGENT_LOG,
-				  "no REST: %s; choose another address by --rest ADDRESS:PORT",
-				  error);
+				  "no REST: %s; choose another address by --rest", error);
 			err = 0;
 		}
 		goto err;
 	}
 	for (size_t i = 0; i < ROUTES; i++) {
 		rest->bound[i] = (struct rest_bound){a, &routes[i]};
-		err = http_route(rest->http, routes[i].method, routes[i].path, on_request,
-				 &rest->bound[i]);
+		err = http_route(rest->http, routes[i].method, routes[i].path, routes[i].needs,
+				 on_request, &rest->bound[i]);
 		if (err) {
 			snprintf(error, bytes, "route %s: %s", routes[i].path, strerror(-err));
 			goto err;
@@ -411,6 +344,12 @@ void agent_rest_fini(struct agent *a)
 	http_free(a->rest->http);
 	free(a->rest);
 	a->rest = NULL;
+}
+
+void agent_rest_count(struct agent *a)
+{
+	for (int i = 0; a->rest && i < HTTP_REFUSALS; i++)
+		a->n.rest_refused[i] = relaxed_load(a->rest->refused[i]);
 }
 
 const char *agent_rest(const struct agent *a)

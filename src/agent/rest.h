@@ -12,8 +12,8 @@
 
 struct agent_rest_request {
 	const char *method, *path;
-	const char *variable;					  /* what matches {} in the route */
-	const char *content_type, *origin, *host, *authorization; /* headers, or NULL */
+	const char *variable;			/* what matches {} in the route */
+	const struct agent_rest_caller *caller; /* NULL: the agent's own user */
 	const void *body;
 	size_t bytes;
 };
@@ -27,7 +27,8 @@ struct agent_rest_reply {
 };
 
 int agent_rest_init(struct agent *a, char *error, size_t bytes);
-void agent_rest_fini(struct agent *a); /* without the lock: waits for handlers */
+void agent_rest_fini(struct agent *a);	/* without the lock: waits for handlers */
+void agent_rest_count(struct agent *a); /* updates the counters of what src/http refused */
 
 /* Finds the route and fills the reply. Takes the lock itself. */
 void agent_rest_handle(struct agent *a, const struct agent_rest_request *q,

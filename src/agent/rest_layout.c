@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "agent/memory.h"
 #include "agent/rest.h"
 #include "agent/status.h"
 #include "region/decode.h"
@@ -18,6 +20,9 @@ struct agent_layout {
 	char *text; /* of one region */
 	size_t bytes, sent;
 };
+
+/* A metric of 100 bytes takes 2 kB until it is sent. */
+#define SCHEMA_MAX (1u << 20)
 
 struct copied {
 	json_t *json;
@@ -38,14 +43,23 @@ static bool copy_region(const struct agent *a, const struct agent_region *r, str
 	if (r->proxy)
 		json_object_set_new(c->json, "microservice_id",
 				    json_string(agent_proxy_microservice(r)));
+	if (!agent_memory_held(r->fd, r->info->hot)) {
+		c->fault = "its hot line is empty";
+		return true;
+	}
 	REGION_READ_SETTLED(fault, line, (const char *)r->map + r->info->hot, 8,
 			    region_hot_parse(line, r->info, &c->hot));
-	c->fault = fault ? region_fault_name(fault) : NULL;
+	if (fault) {
+		c->fault = region_fault_name(fault);
+		c->hot = (struct region_hot){0};
+	} else if (c->hot.schema_used > SCHEMA_MAX) {
+		c->fault = "its schema is too long to be shown";
+		c->hot.schema_used = 0;
+	}
 	c->schema = malloc(c->hot.schema_used + 1);
-	if (!c->schema)
-		return false;
-	memcpy(c->schema, (const char *)r->map + r->info->schema, c->hot.schema_used);
-	return true;
+	/* Not by the map: holes of it would be the agent's memory. */
+	return c->schema && pread(r->fd, c->schema, c->hot.schema_used, (off_t)r->info->schema) ==
+				    (ssize_t)c->hot.schema_used;
 }
 
 static json_t *metrics_json(const struct copied *c, const char **fault)

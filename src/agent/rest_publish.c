@@ -71,6 +71,21 @@ static bool update_parse(json_t *j, struct update *u, struct agent_rest_reply *r
 	return true;
 }
 
+/* Whether the metric may take the update; else the answer has the value that it keeps. */
+static bool may_become(const struct update *u, double value, struct agent_rest_reply *reply)
+{
+	if (u->add && !isfinite(value + u->value))
+		return agent_rest_fail(reply, 409, "the sum would not be finite");
+	if (u->add || u->metric.kind != SL_KIND_COUNTER_F64 || u->value >= value)
+		return true;
+	agent_rest_fail(reply, 409,
+			"%.17g is below the counter's value, %.17g: a counter never goes down; "
+			"give \"add\" if this process counts from 0",
+			u->value, value);
+	json_object_set_new(reply->json, "value", json_real(value));
+	return false;
+}
+
 void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q,
 			     struct agent_rest_reply *reply)
 {
@@ -90,7 +105,7 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 		goto out;
 
 	pthread_mutex_lock(&a->lock);
-	if (agent_proxy_open(a, u.microservice, 0, NULL, 0, &r, &created, &why)) {
+	if (agent_proxy_open(a, q->caller, u.microservice, 0, NULL, 0, &r, &created, &why)) {
 		agent_rest_fail_refused(a, reply, &why);
 		goto out_lock;
 	}
@@ -105,14 +120,13 @@ void agent_rest_post_metrics(struct agent *a, const struct agent_rest_request *q
 				u.microservice);
 	if (err)
 		goto out_lock;
-	value = u.add ? agent_proxy_get(r, cell) + u.value : u.value;
-	if (!isfinite(value)) {
-		agent_rest_fail(reply, 409, "the sum would not be finite");
+	value = agent_proxy_get(r, cell);
+	if (!may_become(&u, value, reply))
 		goto out_lock;
-	}
+	value = u.add ? value + u.value : u.value;
 	agent_proxy_set(r, cell, value);
 	a->n.rest_updates++;
-	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
+	snprintf(hex, sizeof(hex), "%016" PRIx64, r->instance);
 	reply->status = created ? 201 : 200;
 	reply->json = json_pack(
 		"{s:s,s:I,s:s,s:s,s:s,s:i,s:I,s:f,s:b}", "microservice_id", u.microservice,
@@ -158,7 +172,8 @@ void agent_rest_post_mrs(struct agent *a, const struct agent_rest_request *q,
 	}
 	count = (uint32_t)json_integer_value(metrics);
 	pthread_mutex_lock(&a->lock);
-	if (agent_proxy_open(a, microservice, count, labels, label_count, &r, &created, &why)) {
+	if (agent_proxy_open(a, q->caller, microservice, count, labels, label_count, &r, &created,
+			     &why)) {
 		agent_rest_fail_refused(a, reply, &why);
 	} else {
 		reply->status = created ? 201 : 200;

@@ -4,6 +4,7 @@
  * Events are counted in struct agent_counters, and carried over at the end of each batch.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +12,11 @@
 
 #include <sidelight/sidelight.h>
 
+#include "agent/closer.h"
 #include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/self.h"
 #include "agent/tcp.h"
 
@@ -37,6 +40,12 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"lost_connections", OFFSET(lost_connections), "Lost connections of publishers"},
 	{"extra_descriptor_packets", OFFSET(extra_fds),
 	 "Packets with descriptors beyond the one expected, or beyond the agent's limit"},
+	{"descriptors_set_aside", OFFSET(closing),
+	 "Descriptors of clients that a thread apart closes, as closing them may hang"},
+	{"descriptors_leaked", OFFSET(closing_lost),
+	 "Descriptors of clients left open for lack of memory"},
+	{"connections_paused", OFFSET(paused),
+	 "Pauses of a connection whose tenant has too many descriptors to be closed"},
 	{"subscribed", OFFSET(subscribed), "Consumers subscribed to the directory"},
 	{"opened", OFFSET(opened), "Regions opened by consumers"},
 	{"status_requests", OFFSET(status), "Status requests"},
@@ -48,6 +57,11 @@ const struct agent_counter_info agent_counter_table[AGENT_COUNTERS] = {
 	{"promoted_regions", OFFSET(promoted_regions), "Regions registered jointly"},
 	{"breakups", OFFSET(breakups), "Joint registrations split up"},
 	{"registration_failures", OFFSET(registration_failures), "Failed memory registrations"},
+	{"rdma_challenged", OFFSET(rdma_challenged),
+	 "Connections by RDMA that were asked to prove the secret"},
+	{"rdma_half_open", OFFSET(rdma_half_open),
+	 "Queue pairs freed because the peer did not finish connecting"},
+	{"keys_renewed", OFFSET(keys_renewed), "Memory registrations replaced for another key"},
 	{"verdicts", OFFSET(verdicts), "Verdicts relayed to publishers"},
 	{"verdicts_unknown", OFFSET(verdicts_unknown), "Verdicts on unknown regions"},
 	{"verdicts_refused", OFFSET(verdicts_refused),
@@ -70,6 +84,7 @@ static const struct {
 	{"regions_max", "Maximum number of regions", NULL, NULL},
 	{"memory_bytes", "Memory of all regions", "bytes", NULL},
 	{"memory_max_bytes", "Maximum memory of all regions", "bytes", NULL},
+	{"descriptors_closing", "Descriptors of clients that wait to be closed", NULL, NULL},
 	{"open_connections", "Connections to the unix socket", NULL, NULL},
 	{"consumers", "Local collectors connected", NULL, NULL},
 	{"queue_pairs", "Queue pairs of remote collectors", NULL, NULL},
@@ -127,6 +142,14 @@ static void make_metrics(struct agent_self *s)
 	for (int i = 0; i < DROP_COUNT; i++)
 		s->counter[OFFSET(dropped) / 8 + i] = counter(s, "dropped", "Connections dropped",
 							      agent_drop_names[i]);
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		s->counter[OFFSET(rest_refused) / 8 + i] =
+			counter(s, "rest_refused", "REST requests and connections refused",
+				http_refusal_names[i]);
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		s->counter[OFFSET(rdma_refused) / 8 + i] = counter(s, "rdma_refused",
+								   "Connections refused by RDMA",
+								   agent_rdma_refusal_names[i]);
 	for (size_t i = 0; i < GAUGES; i++)
 		s->gauge[i] = gauge(s, gauge_table[i].name, gauge_table[i].help,
 				    gauge_table[i].unit, gauge_table[i].state);
@@ -153,6 +176,12 @@ int agent_self_init(struct agent *a, char *error, size_t bytes)
 	if (fd < 0 || pread(fd, &header, sizeof(header), 0) != sizeof(header)) {
 		err = base_fail(error, bytes, -errno, "cannot publish own metrics: %s",
 				strerror(errno));
+		goto err;
+	}
+	/* Like any publisher's, it is registered for RDMA only without holes. */
+	err = -posix_fallocate(fd, 0, (off_t)header.size);
+	if (err) {
+		base_fail(error, bytes, err, "cannot allocate own metrics: %s", strerror(-err));
 		goto err;
 	}
 	say.instance = header.instance;
@@ -187,6 +216,7 @@ void agent_self_sync(struct agent *a)
 
 	if (!s)
 		return;
+	agent_rest_count(a);
 	sent = (const uint64_t *)&s->sent;
 	agent_tcp_use(a, &tcp);
 	for (size_t i = 0; i < WORDS; i++)
@@ -203,6 +233,7 @@ void agent_self_sync(struct agent *a)
 		a->o.max_regions,
 		a->memory,
 		a->o.max_memory,
+		agent_closer_waiting(a),
 		a->conn_count,
 		a->consumer_conns,
 		agent_rdma_queue_count(a),

@@ -15,10 +15,14 @@
 #include <unistd.h>
 
 #include "agent/build.h"
+#include "agent/peer.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
+#include "agent/rest.h"
 #include "agent/status.h"
 #include "agent/verdict.h"
+#include "base/text.h"
+#include "fabric/fabric.h"
 
 #define ANSWER_MS 10000 /* one thread answers, on a host that may be busy */
 
@@ -31,23 +35,29 @@ json_t *agent_region_json(const struct agent *a, const struct agent_region *r)
 {
 	const struct sl_msg_verdict *v = agent_verdict_of(a, r);
 	const struct fabric_host_key key = agent_rdma_key(a, r);
+	const struct agent_tenant_id *id = &r->peer->tenant->id;
 	json_t *labels = json_object();
-	char hex[24];
+	char hex[24], container[33];
+	bool has_container;
 
+	base_hex(container, id->container, sizeof(id->container));
+	has_container = strspn(container, "0") < 32;
 	for (uint32_t i = 0; i < r->info->label_count; i++)
 		json_object_set_new(labels, r->info->labels[i].key,
 				    json_string(r->info->labels[i].value));
-	snprintf(hex, sizeof(hex), "%016" PRIx64, r->info->instance);
+	snprintf(hex, sizeof(hex), "%016" PRIx64, r->instance);
 	return json_pack(
-		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:o*,s:o*,s:o*,s:o*}", "id",
-		(json_int_t)r->id, "instance", hex, "state", region_state_name(r->state), "bytes",
-		(json_int_t)r->info->size, "pid", (int)r->pid, "uid", (int)r->uid, "slot",
-		(int)r->slot, "admitted_ns", (json_int_t)r->admitted_ns, "changed_ns",
-		(json_int_t)r->changed_ns, "connected", r->conn != NULL, "labels", labels, "by",
+		"{s:I,s:s,s:s,s:I,s:i,s:i,s:i,s:I,s:I,s:b,s:o,s:s,s:b,s:s*,s:o*,s:o*,s:o*,s:o*}",
+		"id", (json_int_t)r->id, "instance", hex, "state", region_state_name(r->state),
+		"bytes", (json_int_t)r->info->size, "pid", (int)r->pid, "uid",
+		(int)r->peer->tenant->id.uid, "slot", (int)r->slot, "admitted_ns",
+		(json_int_t)r->admitted_ns, "changed_ns", (json_int_t)r->changed_ns, "connected",
+		r->conn != NULL, "labels", labels, "by",
 		r->self	    ? "agent"
 		: r->kernel ? "kernel"
 		: r->proxy  ? "rest"
 			    : "publisher",
+		"trusted", r->peer->tenant->trusted, "container", has_container ? container : NULL,
 		"kind", r->kernel ? number(r->info->kind) : NULL, "verdict",
 		v ? json_pack("{s:b,s:f,s:I}", "anomalous", (int)(v->flags & SL_VERDICT_ANOMALOUS),
 			      "score", v->score, "time_ns", (json_int_t)v->time_ns)
@@ -60,6 +70,7 @@ static json_t *counters_json(const struct agent *a)
 {
 	const struct agent_counters *n = &a->n;
 	json_t *refused = json_object(), *dropped = json_object(), *j = json_object();
+	json_t *rest = json_object(), *rdma = json_object();
 
 	for (int i = 0; i < AGENT_COUNTERS; i++)
 		json_object_set_new(j, agent_counter_table[i].name,
@@ -69,6 +80,12 @@ static json_t *counters_json(const struct agent *a)
 		json_object_set_new(refused, agent_refusal_names[i], number(n->refused[i]));
 	for (int i = 0; i < DROP_COUNT; i++)
 		json_object_set_new(dropped, agent_drop_names[i], number(n->dropped[i]));
+	for (int i = 0; i < HTTP_REFUSALS; i++)
+		json_object_set_new(rest, http_refusal_names[i], number(n->rest_refused[i]));
+	json_object_set_new(j, "rest_refused", rest);
+	for (int i = 0; i < FABRIC_REFUSED_COUNT; i++)
+		json_object_set_new(rdma, agent_rdma_refusal_names[i], number(n->rdma_refused[i]));
+	json_object_set_new(j, "rdma_refused", rdma);
 	json_object_set_new(j, "refused", refused);
 	json_object_set_new(j, "dropped", dropped);
 	return j;
@@ -84,10 +101,11 @@ static json_t *status_json(const struct agent *a)
 			json_array_append_new(regions, agent_region_json(a, a->slots[i]));
 	snprintf(hex, sizeof(hex), "%016" PRIx64, a->dir.instance);
 	return json_pack(
-		"{s:s,s:s,s:i,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
+		"{s:s,s:s,s:i,s:s,s:s,s:s,s:I,s:I,s:I,s:o,s:o,s:s*,s:s*,s:o*,s:o*,"
 		"s:{s:{s:I,s:I},s:{s:I,s:I},s:{s:I,s:I},s:I,s:I}}",
 		"version", SL_VERSION_STRING, "host", a->host, "pid", (int)getpid(), "socket",
-		a->socket, "instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
+		a->listen[LISTEN_SOCKET].path, "consume_socket", a->listen[LISTEN_CONSUME].path,
+		"instance", hex, "started_ns", (json_int_t)a->started_ns, "grace_ns",
 		(json_int_t)a->o.grace_ns, "lease_ns", (json_int_t)a->o.lease_ns, "counters",
 		counters_json(a), "regions", regions, "rest", agent_rest(a), "rdma", agent_rdma(a),
 		"queue_pairs", a->rdma ? number(agent_rdma_queue_count(a)) : NULL, "memory_regions",
@@ -101,10 +119,12 @@ static json_t *status_json(const struct agent *a)
 
 int agent_status_memfd(struct agent *a, size_t *bytes)
 {
-	json_t *j = status_json(a);
 	struct stat st;
+	json_t *j;
 	int fd, ro;
 
+	agent_rest_count(a);
+	j = status_json(a);
 	if (!j)
 		return -ENOMEM;
 	fd = memfd_create("sidelight-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -148,17 +168,16 @@ char *agent_ask_status(const char *path, char *error, size_t bytes)
 			struct sl_msg_refused no;
 		};
 	} packet = {.msg = {.magic = SL_MSG_MAGIC, .type = SL_MSG_STATUS, .serial = 1}};
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct sockaddr_un addr;
 	char *text = NULL;
 	int sock, fd = -1, err;
 	ssize_t n;
 
-	if (strlen(path) >= sizeof(addr.sun_path)) {
+	if (fabric_agent_address(path, &addr)) {
 		snprintf(error, bytes, "socket path too long: %s", path);
 		errno = ENAMETOOLONG;
 		return NULL;
 	}
-	strcpy(addr.sun_path, path);
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (sock < 0 || connect(sock, (struct sockaddr *)&addr, sizeof(addr)) ||
 	    send(sock, &packet.msg, sizeof(packet.msg), MSG_NOSIGNAL) < 0) {

@@ -2,8 +2,9 @@
 /*
  * store.c - systemd's file descriptor store (sd_pid_notify_with_fds(3)): it keeps the memfds while
  * the agent restarts, so that final values survive. The name of a descriptor holds what the region
- * does not, the process as seen by the agent: sl-INSTANCE-PID-STARTTICKS (hexadecimal, decimal,
- * decimal). Live publishers attach again by themselves.
+ * does not, the process and the tenant as attested when it published:
+ * sl-INSTANCE-PID-STARTTICKS-UID-CONTAINED-CONTAINER-POD (instance, container and pod are
+ * hexadecimal). Live publishers attach again by themselves.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,18 +17,23 @@
 #include "agent/peer.h"
 #include "agent/region.h"
 #include "agent/store.h"
+#include "base/text.h"
 
 #if HAVE_SYSTEMD
 #include <systemd/sd-daemon.h>
 
 void agent_store_add(struct agent *a, struct agent_region *r, int fd)
 {
-	char state[128];
+	const struct agent_tenant_id *id = &r->peer->tenant->id;
+	char state[256], container[33], pod[33];
 
 	if (a->epoll_fd < 0 || !getenv("NOTIFY_SOCKET"))
 		return;
-	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64, r->info->instance,
-		 (int)r->peer->pid, r->peer->start_ticks);
+	base_hex(container, id->container, sizeof(id->container));
+	base_hex(pod, id->pod, sizeof(id->pod));
+	snprintf(r->stored, sizeof(r->stored), "sl-%016" PRIx64 "-%d-%" PRIu64 "-%u-%d-%s-%s",
+		 r->info->instance, (int)r->peer->pid, r->peer->start_ticks, (unsigned int)id->uid,
+		 id->contained, container, pod);
 	snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s", r->stored);
 	if (sd_pid_notify_with_fds(0, 0, state, &fd, 1) <= 0)
 		r->stored[0] = 0;
@@ -48,17 +54,23 @@ static void restore(struct agent *a, int fd, const char *name)
 	struct agent_region *r;
 	struct agent_peer *peer;
 	struct stat st;
+	struct agent_tenant_id id = {0};
+	char container[33], pod[33];
+	unsigned int uid;
 	uint64_t ticks;
-	int pid;
+	int pid, contained;
 
-	if (sscanf(name, "sl-%" SCNx64 "-%d-%" SCNu64, &say.instance, &pid, &ticks) != 3 ||
+	if (sscanf(name, "sl-%" SCNx64 "-%d-%" SCNu64 "-%u-%d-%32[0-9a-f]-%32[0-9a-f]",
+		   &say.instance, &pid, &ticks, &uid, &contained, container, pod) != 7 ||
+	    base_unhex(id.container, container, 16) || base_unhex(id.pod, pod, 16) ||
 	    fstat(fd, &st))
 		return;
 	say.size = (uint64_t)st.st_size;
-	peer = agent_peer_of_pid(a, pid, ticks);
+	id.uid = uid;
+	id.contained = contained;
+	peer = agent_peer_of_pid(a, pid, ticks, &id);
 	if (!peer)
 		return;
-	peer->uid = st.st_uid;
 	if (agent_region_admit(a, fd, &say, NULL, peer, &r, &why)) {
 		base_logf(BASE_WARN, AGENT_LOG, "region not restored name=%s: %s", name,
 			  why.reason);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * tcp.c - kernel tables (src/source/tcp) as regions: programs in the kernel write them, and each is
- * an entry of the directory. The agent writes only the names of cgroups, and every few seconds
- * catches up on what the kernel skipped.
+ * an entry of the directory. A process of its own, the loader, has the programs; the agent maps
+ * tables, and asks for other filters.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -17,8 +17,8 @@
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
-enum agent_tcp_part { FLOWS, LAYERS, TASKS, NET, PARTS };
-static const char *const part_names[PARTS] = {"flows", "layers", "cpu", "net"};
+static const char *const part_names[] = {"flows", "layers", "cpu", "net"};
+#define PARTS ((int)(sizeof(part_names) / sizeof(*part_names)))
 
 /* Bits of the parts in a list of names; 0 with a line in error. */
 static unsigned int parts_of(const char *list, char *error, size_t bytes)
@@ -46,28 +46,17 @@ static unsigned int parts_of(const char *list, char *error, size_t bytes)
 }
 
 #if HAVE_BPF
-#include "source/tcp/cpu.h"
-#include "source/tcp/layer.h"
-#include "source/tcp/net.h"
-#include "source/tcp/identity.h"
 #include "source/tcp/filter.h"
+#include "source/tcp/loader.h"
 
-#define CGROUPS	 1024u /* slots for names of cgroups: 512 bytes each */
-#define LOOK_NS	 5000000000ull
-#define TASKS_NS 1000000000ull /* costs one line per cgroup */
+#define CGROUPS 1024u /* slots for names of cgroups: 512 bytes each */
 
 struct agent_tcp {
 	struct agent_source source;
-	struct agent_timer timer;
-	struct tcp *flows;
-	struct tcp_identity *names;
-	struct tcp_layers *layers;
-	struct tcp_cpu *tasks;
-	struct tcp_net *net;
-	struct agent_region *region[PARTS];
+	struct tcp_loader_opts opts;
+	struct tcp_loader *loader; /* NULL: it has ended */
+	struct agent_region *region[TCP_PARTS];
 	struct region_flows_info info;
-	uint64_t look_ns, names_ns; /* when to catch up, and to look up names */
-	uint64_t tasks_ns;	    /* when to look for cgroups of tasks; UINT64_MAX: never */
 	uint64_t missed;
 };
 
@@ -78,244 +67,131 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 	return o->tcp_filter ? tcp_filter_check(o->tcp_filter, error, bytes) : 0;
 }
 
-static int admit(struct agent *a, enum agent_tcp_part part, const struct tcp_region *region,
-		 char *error, size_t bytes)
+int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 {
-	struct agent_refused why = {0};
-	int read_only = tcp_region_read_only(region->fd);
-
-	if (read_only < 0)
-		base_logf(
-			BASE_WARN, AGENT_LOG,
-			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
-			part_names[part], strerror(-read_only));
-	if (!agent_region_admit_kernel(a, region->fd, read_only, region->bytes,
-				       &a->tcp->region[part], &why))
-		return 0;
-	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
-	return why.error ? -why.error : -EIO;
-}
-
-static int open_flows(struct agent *a, char *error, size_t bytes)
-{
-	struct tcp_opts o = {
-		.flows = a->o.tcp_flows,
-		.quarantine_ns = a->o.tcp_quarantine_ns,
-		.existing = true,
-		.cgroups = CGROUPS,
-	};
-	struct agent_tcp *t = a->tcp;
-	const struct tcp_region *region;
-	int err;
-
-	if (a->o.tcp_filter)
-		o.filter = *a->o.tcp_filter;
-	err = tcp_open(&o, &t->flows, error, bytes);
-	if (err)
-		return err;
-	t->names = tcp_identity(t->flows);
-	region = tcp_region(t->flows);
-	if (region_flows_info_parse(region->map, region->bytes, &t->info))
-		return base_fail(error, bytes, -EIO, "invalid table of connections");
-	err = admit(a, FLOWS, region, error, bytes);
-	return err ? err : tcp_attach(t->flows, error, bytes);
-}
-
-static int open_layers(struct agent *a, char *error, size_t bytes)
-{
-	struct tcp_layers_opts o = {0};
-	int err;
-
-	if (a->o.tcp_filter)
-		o.filter = *a->o.tcp_filter;
-	err = tcp_layers_open(&o, &a->tcp->layers, error, bytes);
-	return err ?: admit(a, LAYERS, tcp_layers_region(a->tcp->layers), error, bytes);
-}
-
-static int open_tasks(struct agent *a, char *error, size_t bytes)
-{
-	struct tcp_cpu_opts o = {0};
-
-	a->tcp->tasks = tcp_cpu_open(&o, error, bytes);
-	if (!a->tcp->tasks)
-		return -errno;
-	return admit(a, TASKS, tcp_cpu_region(a->tcp->tasks), error, bytes);
-}
-
-/* A network device knows no cgroups and no processes: the rest of the filter applies. */
-static struct tcp_filter device_filter(const struct tcp_filter *filter)
-{
-	struct tcp_filter w = *filter;
-
-	w.cgroups = (struct base_strings){0};
-	w.pid = 0;
-	return w;
-}
-
-static int open_net(struct agent *a, char *error, size_t bytes)
-{
-	struct tcp_net_opts o = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}};
-	int err;
-
-	if (a->o.tcp_filter)
-		o.filter = device_filter(a->o.tcp_filter);
-	err = tcp_net_open(&o, &a->tcp->net, error, bytes);
-	return err ?: admit(a, NET, tcp_net_region(a->tcp->net), error, bytes);
-}
-
-static void drop(struct agent *a, enum agent_tcp_part part)
-{
-	struct agent_tcp *t = a->tcp;
-
-	/* Readers first, then the mapping, then the programs that write it. */
-	if (t->region[part]) {
-		agent_region_retire(a, t->region[part]);
-		agent_region_free(a, t->region[part]);
-	}
-	t->region[part] = NULL;
-	if (part == FLOWS) {
-		tcp_close(t->flows);
-		t->flows = NULL;
-	} else if (part == LAYERS) {
-		tcp_layers_close(t->layers);
-		t->layers = NULL;
-	} else if (part == TASKS) {
-		tcp_cpu_close(t->tasks);
-		t->tasks = NULL;
-	} else {
-		tcp_net_close(t->net);
-		t->net = NULL;
-	}
-}
-
-/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
-static int open_parts(struct agent *a, unsigned int parts, char *error, size_t bytes)
-{
-	static int (*const open[PARTS])(struct agent *, char *, size_t) = {open_flows, open_layers,
-									   open_tasks, open_net};
-	unsigned int works = 0;
-	int err = 0;
-
-	for (int i = 0; i < PARTS; i++) {
-		if (!(parts & 1u << i))
-			continue;
-		err = open[i](a, error, bytes);
-		if (!err) {
-			works |= 1u << i;
-			continue;
-		}
-		drop(a, (enum agent_tcp_part)i);
-		if (err != -ENOTSUP)
-			return err;
-		base_logf(BASE_WARN, AGENT_LOG, "--tcp %s is left out: %s", part_names[i], error);
-	}
-	return works ? 0 : err;
-}
-
-/* Starts the only timer of its queue with the delay to whatever is due first. */
-static void arm(struct agent *a, uint64_t now)
-{
-	struct agent_tcp *t = a->tcp;
-	uint64_t due = t->names_ns < t->look_ns ? t->names_ns : t->look_ns;
-
-	due = due < t->tasks_ns ? due : t->tasks_ns;
-	a->timers[TIMER_TCP].delay = due > now ? due - now : 0;
-	agent_timer_start(a, TIMER_TCP, &t->timer);
-}
-
-void agent_tcp_event(struct agent *a)
-{
-	uint64_t now = agent_now(a);
-
-	if (!a->tcp->flows)
-		return;
-	a->tcp->names_ns = tcp_identity_serve(a->tcp->names, now);
-	arm(a, now);
-}
-
-/* Cgroups with tasks but no connections get names, too. */
-static void name_tasks(struct agent_tcp *t, uint64_t now)
-{
-	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(t->tasks); i++)
-		if (tcp_identity_want(t->names, tcp_cpu_cgroup_id(t->tasks, i), now))
-			t->names_ns = now;
-}
-
-void agent_tcp_timer(struct agent *a, struct agent_timer *timer)
-{
-	uint64_t now = agent_now(a);
-	struct agent_tcp *t = a->tcp;
-	int err = 0;
-
-	(void)timer;
-	if (t->look_ns <= now) {
-		if (t->flows)
-			err = tcp_catch_up(t->flows, &t->missed);
-		if (!err && t->layers)
-			err = tcp_layers_namespaces(t->layers);
-		if (t->layers)
-			tcp_layers_groups(t->layers, now);
-		if (!err && t->tasks)
-			err = tcp_cpu_refresh(t->tasks);
-		if (err)
-			base_log_limited(BASE_WARN, AGENT_LOG, "--tcp: cannot catch up: %s",
-					 strerror(-err));
-		t->look_ns = now + LOOK_NS;
-	}
-	if (t->flows && t->tasks && t->tasks_ns <= now) {
-		name_tasks(t, now);
-		t->tasks_ns = now + TASKS_NS;
-	}
-	if (t->flows && t->names_ns <= now)
-		t->names_ns = tcp_identity_serve(t->names, now);
-	arm(a, now);
-}
-
-int agent_tcp_init(struct agent *a, char *error, size_t bytes)
-{
-	struct epoll_event ev = {.events = EPOLLIN};
-	unsigned int parts;
 	struct agent_tcp *t;
 	int err;
 
 	if (!a->o.tcp)
 		return 0;
-	parts = parts_of(a->o.tcp, error, bytes);
-	if (!parts)
-		return -EINVAL;
 	t = a->tcp = calloc(1, sizeof(*t));
 	if (!t)
 		return base_fail(error, bytes, -ENOMEM, "out of memory");
 	t->source.kind = SOURCE_TCP;
-	err = open_parts(a, parts, error, bytes);
+	t->opts = (struct tcp_loader_opts){
+		.parts = parts_of(a->o.tcp, error, bytes),
+		.flows = {.flows = a->o.tcp_flows,
+			  .quarantine_ns = a->o.tcp_quarantine_ns,
+			  .existing = true,
+			  .cgroups = CGROUPS},
+		.net = {.devices = {a->o.tcp_devices, a->o.tcp_device_count}},
+		.unconfined = a->o.unconfined,
+	};
+	if (a->o.tcp_filter)
+		t->opts.flows.filter = *a->o.tcp_filter;
+	err = t->opts.parts ? tcp_loader_start(&t->opts, &t->loader) : -EINVAL;
+	if (err && t->opts.parts)
+		snprintf(error, bytes, "--tcp: cannot start a process: %s", strerror(-err));
 	if (err)
-		goto fail;
+		agent_tcp_fini(a);
+	return err;
+}
+
+/* The descriptors end up with the region, or closed. */
+static int admit(struct agent *a, enum tcp_part part, struct tcp_loader_table *table, char *error,
+		 size_t bytes)
+{
+	struct agent_refused why = {0};
+	int err;
+
+	if (table->read_only < 0)
+		base_logf(
+			BASE_WARN, AGENT_LOG,
+			"--tcp %s: no descriptor for local readers: %s (needs CAP_SYS_ADMIN); RDMA is not affected",
+			part_names[part], strerror(-table->read_only));
+	err = agent_region_admit_kernel(a, table->fd, table->read_only, table->bytes,
+					&a->tcp->region[part], &why);
+	close(table->fd); /* it is mapped */
+	table->fd = table->read_only = -1;
+	if (!err)
+		return 0;
+	snprintf(error, bytes, "--tcp %s: %s", part_names[part], why.reason);
+	return why.error ? -why.error : -EIO;
+}
+
+int agent_tcp_init(struct agent *a, char *error, size_t bytes)
+{
+	struct tcp_loader_table tables[TCP_PARTS];
+	struct epoll_event ev = {.events = EPOLLIN};
+	struct agent_tcp *t = a->tcp;
+	int err;
+
+	if (!t)
+		return 0;
+	err = tcp_loader_load(t->loader, tables, error, bytes);
+	for (int i = 0; i < TCP_PARTS; i++) {
+		if (tables[i].fd >= 0 && !err)
+			err = admit(a, (enum tcp_part)i, &tables[i], error, bytes);
+		if (tables[i].fd >= 0)
+			close(tables[i].fd);
+		if (tables[i].read_only >= 0 && tables[i].fd >= 0)
+			close(tables[i].read_only);
+	}
+	if (!err && t->region[TCP_PART_FLOWS] &&
+	    region_flows_info_parse(t->region[TCP_PART_FLOWS]->map,
+				    t->region[TCP_PART_FLOWS]->info->size, &t->info))
+		err = base_fail(error, bytes, -EIO, "invalid table of connections");
 	ev.data.ptr = &t->source;
-	if (t->flows && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_identity_fd(t->names), &ev)) {
+	if (!err && epoll_ctl(a->epoll_fd, EPOLL_CTL_ADD, tcp_loader_fd(t->loader), &ev)) {
 		err = -errno;
 		snprintf(error, bytes, "epoll: %s", strerror(errno));
-		goto fail;
 	}
-	t->look_ns = agent_now(a) + LOOK_NS;
-	t->tasks_ns = t->flows && t->tasks ? 0 : UINT64_MAX;
-	t->names_ns = t->flows ? 0 : UINT64_MAX; /* the iterator has queued existing cgroups */
-	arm(a, agent_now(a));
-	return 0;
-fail:
-	agent_tcp_fini(a);
+	if (err)
+		agent_tcp_fini(a);
 	return err;
+}
+
+static void stop_loader(struct agent *a)
+{
+	if (!a->tcp->loader)
+		return;
+	if (a->epoll_fd >= 0)
+		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_loader_fd(a->tcp->loader), NULL);
+	tcp_loader_stop(a->tcp->loader);
+	a->tcp->loader = NULL;
+}
+
+void agent_tcp_event(struct agent *a)
+{
+	struct agent_tcp *t = a->tcp;
+
+	if (!tcp_loader_event(t->loader)) {
+		t->missed = tcp_loader_missed(t->loader);
+		return;
+	}
+	base_logf(BASE_ERROR, AGENT_LOG,
+		  "--tcp: the loader of eBPF programs ended: restart the agent for its tables");
+	stop_loader(a);
+	for (int i = 0; i < TCP_PARTS; i++)
+		if (t->region[i])
+			agent_region_retire(a, t->region[i]);
+	memset(t->region, 0, sizeof(t->region));
 }
 
 void agent_tcp_fini(struct agent *a)
 {
-	if (!a->tcp)
+	struct agent_tcp *t = a->tcp;
+
+	if (!t)
 		return;
-	agent_timer_stop(&a->tcp->timer);
-	if (a->tcp->flows && a->epoll_fd >= 0)
-		epoll_ctl(a->epoll_fd, EPOLL_CTL_DEL, tcp_identity_fd(a->tcp->names), NULL);
-	for (int i = 0; i < PARTS; i++)
-		drop(a, (enum agent_tcp_part)i);
-	free(a->tcp);
+	/* Readers first, then the mapping, then the programs that write it. */
+	for (int i = 0; i < TCP_PARTS; i++)
+		if (t->region[i]) {
+			agent_region_retire(a, t->region[i]);
+			agent_region_free(a, t->region[i]);
+		}
+	stop_loader(a);
+	free(t);
 	a->tcp = NULL;
 }
 
@@ -328,16 +204,16 @@ void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)
 	const char *map;
 
 	*use = (struct agent_tcp_use){0};
-	if (!t || !t->flows)
+	if (!t || !t->region[TCP_PART_FLOWS])
 		return;
-	map = tcp_region(t->flows)->map;
+	map = t->region[TCP_PART_FLOWS]->map;
 	a->n.tcp_missed = t->missed;
 	if (!region_flows_hot_read(map, &t->info, &hot)) {
 		use->open = hot.open;
 		use->closed = hot.quarantined;
 		a->n.tcp_refused = hot.refused;
 	}
-	/* Only this thread writes it. */
+	/* The loader writes it: a torn copy does not verify. */
 	region_copy_words(slot, (const uint64_t *)(map + t->info.cgroups), 64);
 	if (!region_flow_cgroup_parse(slot, &names) && names.used) {
 		use->identities = names.used - 1;
@@ -375,21 +251,15 @@ json_t *agent_tcp_json(struct agent *a)
 int agent_tcp_filter(struct agent *a, const struct tcp_filter *filter, char *why, size_t bytes)
 {
 	struct agent_tcp *t = a->tcp;
-	int err = 0;
+	int err;
 
-	if (!t || (!t->flows && !t->layers && !t->net))
+	if (!t || !(t->opts.parts & ~(1u << TCP_PART_CPU)))
 		return base_fail(why, bytes, -ENOENT,
 				 "this agent records no connections: start it with --tcp");
-	snprintf(why, bytes, "the filter could not be set");
-	if (t->flows)
-		err = tcp_filter(t->flows, filter, why, bytes);
-	if (!err && t->layers)
-		err = tcp_layers_filter(t->layers, filter, why, bytes);
-	if (!err && t->net) {
-		const struct tcp_filter w = device_filter(filter);
-
-		err = tcp_net_filter(t->net, &w, why, bytes);
-	}
+	if (!t->loader)
+		return base_fail(why, bytes, -EPIPE, "the loader of eBPF programs has ended");
+	err = tcp_loader_filter(t->loader, filter, why, bytes);
+	t->missed = tcp_loader_missed(t->loader);
 	return err;
 }
 #else
@@ -398,12 +268,18 @@ int agent_tcp_check(const struct agent_opts *o, char *error, size_t bytes)
 	return parts_of(o->tcp, error, bytes) ? 0 : -EINVAL;
 }
 
-int agent_tcp_init(struct agent *a, char *error, size_t bytes)
+int agent_tcp_start(struct agent *a, char *error, size_t bytes)
 {
 	if (!a->o.tcp)
 		return 0;
 	return base_fail(error, bytes, -ENOTSUP,
 			 "--tcp: built without eBPF (libbpf, clang and bpftool)");
+}
+
+int agent_tcp_init(struct agent *a, char *error, size_t bytes)
+{
+	(void)a, (void)error, (void)bytes;
+	return 0;
 }
 
 void agent_tcp_fini(struct agent *a)
@@ -414,11 +290,6 @@ void agent_tcp_fini(struct agent *a)
 void agent_tcp_event(struct agent *a)
 {
 	(void)a;
-}
-
-void agent_tcp_timer(struct agent *a, struct agent_timer *t)
-{
-	(void)a, (void)t;
 }
 
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use)

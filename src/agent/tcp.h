@@ -7,17 +7,18 @@
 #include <stdint.h>
 
 struct agent;
-struct agent_timer;
 struct tcp_filter;
 
 struct agent_tcp_use {
 	uint64_t open, closed, identities;
 };
 
+/* Starts the loader's process: before sockets and threads. 0 or -errno. */
+int agent_tcp_start(struct agent *a, char *error, size_t bytes);
+/* Lets it load, and admits its tables. 0 or -errno. */
 int agent_tcp_init(struct agent *a, char *error, size_t bytes);
 void agent_tcp_fini(struct agent *a);
 void agent_tcp_event(struct agent *a);
-void agent_tcp_timer(struct agent *a, struct agent_timer *t);
 void agent_tcp_use(struct agent *a, struct agent_tcp_use *use); /* also updates a->n */
 json_t *agent_tcp_json(struct agent *a);			/* GET /tcp */
 /* 0, or -errno with one line in why. */

@@ -8,7 +8,6 @@
 #include "agent/proxy.h"
 #include "agent/rdma.h"
 #include "agent/region.h"
-#include "agent/tcp.h"
 
 #define MS 1000000ull
 
@@ -69,8 +68,13 @@ void agent_timer_init(struct agent *a)
 		[TIMER_IDLE] = {.delay = a->o.rest_idle_ns, .fn = agent_proxy_timer_idle},
 		[TIMER_SETTLE] = {.delay = a->o.rdma_settle_ns, .fn = agent_rdma_timer_settle},
 		[TIMER_RELEASE] = {.delay = 2 * a->o.lease_ns, .fn = agent_rdma_timer_release},
+		[TIMER_KEY_AGE] = {.delay = a->o.rdma_key_lifetime_ns, .fn = agent_rdma_timer_age},
+		[TIMER_KEY_LEFT] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
+				    .fn = agent_rdma_timer_left},
+		[TIMER_KEY_DIRECTORY] = {.delay = BASE_MIN(a->o.rdma_key_lifetime_ns, 60000 * MS),
+					 .fn = agent_rdma_timer_release},
+		[TIMER_KEY_RENEW] = {.delay = 5 * MS, .fn = agent_rdma_timer_renew},
 		[TIMER_REOPEN] = {.delay = 1000 * MS, .fn = agent_rdma_timer_reopen},
-		[TIMER_TCP] = {.delay = 5000 * MS, .fn = agent_tcp_timer},
 	};
 
 	memcpy(a->timers, all, sizeof(all));

@@ -22,17 +22,20 @@ struct agent_timer_queue {
 };
 
 enum {
-	TIMER_ORPHAN,	  /* connection lost: check whether the process is dead, too */
-	TIMER_RESTORED,	  /* restored from systemd's store: wait for the publisher */
-	TIMER_GRACE,	  /* final values stay readable */
-	TIMER_QUARANTINE, /* retired: readers stop within one lease, memory is freed after two */
-	TIMER_SILENT,	  /* connected without sending anything */
-	TIMER_BLOCKED,	  /* does not read its answers */
-	TIMER_IDLE,	  /* REST publisher that stopped posting */
-	TIMER_SETTLE,	  /* old enough to be registered together with its neighbours */
-	TIMER_RELEASE,	  /* a memory registration that was replaced */
-	TIMER_REOPEN,	  /* the RDMA device is gone */
-	TIMER_TCP,	  /* calls that the kernel skipped; names of cgroups */
+	TIMER_ORPHAN,	     /* connection lost: check whether the process is dead, too */
+	TIMER_RESTORED,	     /* restored from systemd's store: wait for the publisher */
+	TIMER_GRACE,	     /* final values stay readable */
+	TIMER_QUARANTINE,    /* retired: readers stop within one lease, memory is freed after two */
+	TIMER_SILENT,	     /* connected without sending anything */
+	TIMER_BLOCKED,	     /* does not read its answers */
+	TIMER_IDLE,	     /* REST publisher that stopped posting */
+	TIMER_SETTLE,	     /* old enough to be registered together with its neighbours */
+	TIMER_RELEASE,	     /* a memory registration that was replaced */
+	TIMER_KEY_AGE,	     /* a memory registration whose key is to change */
+	TIMER_KEY_LEFT,	     /* a collector left: the keys that it knows are to change */
+	TIMER_KEY_DIRECTORY, /* the directory's registration that was replaced */
+	TIMER_KEY_RENEW,     /* the next registration whose key changes */
+	TIMER_REOPEN,	     /* the RDMA device is gone */
 	TIMER_COUNT,
 };
 

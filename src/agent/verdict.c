@@ -21,6 +21,7 @@
 void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 {
 	struct agent_region *r = agent_region_by_instance(a, v->instance);
+	struct sl_msg_verdict told = *v;
 	uint64_t now = agent_now(a);
 
 	if (!r || r->state != SL_STATE_LIVE) {
@@ -34,7 +35,8 @@ void agent_verdict_take(struct agent *a, const struct sl_msg_verdict *v)
 	r->verdict = *v;
 	r->verdict_ns = now;
 	/* A region written by REST, or whose publisher is disconnected: only STATUS shows it. */
-	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, v, sizeof(*v)))
+	told.instance = r->info->instance; /* the only one that the publisher knows */
+	if (!r->conn || agent_conn_notify(r->conn, SL_MSG_VERDICT, &told, sizeof(told)))
 		a->n.verdicts_lost++;
 	else
 		a->n.verdicts++;
@@ -90,5 +92,9 @@ void agent_verdict_board_notice(void *arg, uint32_t entry)
 				 "verdict refused: line %u of the verdict board is invalid", entry);
 		return;
 	}
-	agent_verdict_take(a, &v);
+	/* A line speaks of its own entry's region alone. */
+	if (a->slots[entry] && agent_region_by_instance(a, v.instance) == a->slots[entry])
+		agent_verdict_take(a, &v);
+	else
+		a->n.verdicts_unknown++;
 }

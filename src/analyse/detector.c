@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,5 +30,19 @@ const struct analyse_detector_ops *analyse_detector_find(const char *name)
 	for (unsigned int i = 0; i < DETECTORS; i++)
 		if (!strcmp(table[i]->name, name))
 			return table[i];
+	return NULL;
+}
+
+const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
+							  size_t bytes)
+{
+	const struct analyse_detector_ops *d = analyse_detector_find(name);
+	size_t n;
+
+	if (d)
+		return d;
+	n = (size_t)snprintf(error, bytes, "no detector '%.40s': there are", name);
+	for (unsigned int i = 0; i < DETECTORS && n < bytes; i++)
+		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", table[i]->name);
 	return NULL;
 }

@@ -70,6 +70,9 @@ void analyse_detector_destroy(const struct analyse_detector_ops *ops,
 			      void *state); /* accepts NULL */
 /* NULL: unknown name. */
 const struct analyse_detector_ops *analyse_detector_find(const char *name);
+/* The same; if it is unknown, error names those there are. */
+const struct analyse_detector_ops *analyse_detector_named(const char *name, char *error,
+							  size_t bytes);
 /* The i-th of the table; NULL after the last. */
 const struct analyse_detector_ops *analyse_detector_at(unsigned int i);
 

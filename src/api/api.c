@@ -27,8 +27,11 @@ static atomic_size_t outstanding;
 struct api_answer *api_answer(struct http_request *req)
 {
 	struct api_answer *a;
+	size_t before = atomic_fetch_add(&outstanding, API_ANSWER_MAX);
 
-	if (atomic_fetch_add(&outstanding, API_ANSWER_MAX) > OUTSTANDING_MAX - API_ANSWER_MAX) {
+	/* Half is for those that have no answer yet: some may take theirs slowly, or never. */
+	if (before > OUTSTANDING_MAX - API_ANSWER_MAX ||
+	    (before > OUTSTANDING_MAX / 2 && http_answers(req) > 1)) {
 		atomic_fetch_sub(&outstanding, API_ANSWER_MAX);
 		http_add_header(req, "Retry-After", "1");
 		http_reply_error(req, 503, "too many answers in progress: try again");
@@ -403,8 +406,9 @@ int api_register(struct http *http, struct collect_collector *c)
 
 	api_status_begin();
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, "GET", routes[i].path, answer, c);
+		err = http_route(http, "GET", routes[i].path, HTTP_READER, answer, c);
 	for (size_t i = 0; !err && i < sizeof(external) / sizeof(*external); i++)
-		err = http_route(http, "GET", external[i].path, external[i].handler, c);
+		err = http_route(http, "GET", external[i].path, HTTP_READER, external[i].handler,
+				 c);
 	return err ? err : api_page_register(http);
 }

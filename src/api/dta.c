@@ -204,7 +204,7 @@ static void answer_order(struct http_request *req, int err, const char *error)
 {
 	static const struct {
 		int err, status;
-	} table[] = {{-ENOENT, 404}, {-EINVAL, 400}, {-EBUSY, 409}, {0, 503}};
+	} table[] = {{-ENOENT, 404}, {-EINVAL, 400}, {-EBUSY, 409}, {-ENOSPC, 507}, {0, 503}};
 	size_t i = 0;
 
 	if (!err) {
@@ -250,20 +250,22 @@ int api_dta(struct http *http, struct dta_store_server *o)
 {
 	static const struct {
 		const char *method, *path;
+		enum http_role needs;
 		http_handler handler;
 	} routes[] = {
-		{"GET", "/api/v1/dta", get_status},
-		{"GET", "/api/v1/dta/query", get_query},
-		{"POST", "/api/v1/dta/query", post_query},
-		{"GET", "/api/v1/dta/keys", get_keys},
-		{"PUT", "/api/v1/dta/stores/{}", put_store},
-		{"POST", "/api/v1/dta/stores/{}/rotate", post_rotate},
-		{"POST", "/api/v1/dta/reload", post_reload},
+		{"GET", "/api/v1/dta", HTTP_READER, get_status},
+		{"GET", "/api/v1/dta/query", HTTP_READER, get_query},
+		{"POST", "/api/v1/dta/query", HTTP_READER, post_query},
+		{"GET", "/api/v1/dta/keys", HTTP_READER, get_keys},
+		{"PUT", "/api/v1/dta/stores/{}", HTTP_ADMIN, put_store},
+		{"POST", "/api/v1/dta/stores/{}/rotate", HTTP_ADMIN, post_rotate},
+		{"POST", "/api/v1/dta/reload", HTTP_ADMIN, post_reload},
 	};
 	int err = 0;
 
 	for (size_t i = 0; !err && i < sizeof(routes) / sizeof(*routes); i++)
-		err = http_route(http, routes[i].method, routes[i].path, routes[i].handler, o);
+		err = http_route(http, routes[i].method, routes[i].path, routes[i].needs,
+				 routes[i].handler, o);
 	if (!err)
 		api_status_dta();
 	return err;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* pods.c - the list of pods and their state. */
+#include <stdlib.h>
 #include <string.h>
 
 #include <sidelight/flow.h>
@@ -29,6 +30,18 @@ static const char *name_of(const struct region_info *info)
 	return name;
 }
 
+/* Absent where the directory does not say. */
+static void tenant_json(struct base_json *j, const struct collect_tenant_view *t)
+{
+	if (!t->known)
+		return;
+	base_put_object(
+		j, "tenant", KV_ID("key", t->key), KV("uid", (uint32_t)strtoul(t->uid, NULL, 10)),
+		KV("container", t->container), KV("pod_uid", t->pod), KV("trusted", t->trusted),
+		KV("read_every", t->every), KV("series", t->series), KV("refused", t->refused),
+		KV("conflicts", t->conflicts));
+}
+
 static void pod_json(const struct collect_region_view *r, void *arg)
 {
 	struct api_pods_walk *walk = arg;
@@ -55,6 +68,7 @@ static void pod_json(const struct collect_region_view *r, void *arg)
 		 KV("metrics", r->metrics), KV("series", r->series), KV("unsettled", r->unsettled),
 		 KV("refused", r->refused), KV("rounds", r->rounds), KV("bytes", info->size),
 		 KV("fault", r->fault ? r->fault : ""));
+	tenant_json(j, &r->tenant);
 	if (walk->verdicts && act_verdicts_pod(walk->verdicts, info->instance, &verdict))
 		api_verdict(j, &verdict);
 	api_item_end(&walk->list);

@@ -84,11 +84,29 @@ int base_fail(char *why, size_t bytes, int error, const char *fmt, ...)
  */
 char *base_read_file(const char *path, size_t max, size_t *bytes);
 
+#define BASE_FDS_MAX 253 /* of a packet: SCM_MAX_FD of the kernel */
+struct base_fds {
+	unsigned int count;
+	/* MSG_TRUNC: the packet; MSG_CTRUNC: descriptors, for want of room in the process's table
+	 */
+	int truncated;
+	int fd[BASE_FDS_MAX];
+};
+/* Receives one packet with all its descriptors. Bytes or -errno. */
+ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds);
+
 /*
  * Receives one packet, and in *fd the descriptor that came with it, or -1. Bytes or -errno;
- * -EPROTO: truncated.
+ * -EPROTO: truncated, -EMFILE: no room for the descriptor.
  */
 ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
+
+/*
+ * Listens at a unix socket of this type (SOCK_STREAM) and mode, whose folder it makes; replaces one
+ * where no server answers. The descriptor does not block. -errno with one line in error:
+ * EADDRINUSE, a server answers; EEXIST, not a socket.
+ */
+int base_listen_unix(const char *path, int type, unsigned int mode, char *error, size_t bytes);
 
 /* ---- time ---- */
 

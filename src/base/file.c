@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/secret.h"
 
 static int read_from(int fd, size_t max, char **text, size_t *bytes)
 {
@@ -57,32 +58,21 @@ char *base_read_file(const char *path, size_t max, size_t *bytes)
 	return NULL;
 }
 
-/* Keeps the first descriptor and closes the others. */
-static int take_descriptor(struct msghdr *m)
+void base_secret_warn(const char *component, const char *path)
 {
-	int fd = -1, more;
+	struct stat st;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < n; i++) {
-			memcpy(&more, CMSG_DATA(c) + i * sizeof(int), sizeof(more));
-			if (fd < 0)
-				fd = more;
-			else
-				close(more);
-		}
-	}
-	return fd;
+	if (!stat(path, &st) && st.st_mode & (S_IRWXO | S_IWGRP))
+		base_logf(BASE_WARN, component,
+			  "a secret that others can read or change: chmod 600 it path=%s mode=%04o",
+			  path, st.st_mode & 07777u);
 }
 
-ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
+ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(4 * sizeof(int))];
+		char bytes[CMSG_SPACE(BASE_FDS_MAX * sizeof(int))];
 	} control;
 	struct iovec iov = {to, bytes};
 	struct msghdr m = {.msg_iov = &iov,
@@ -91,17 +81,35 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
 			   .msg_controllen = sizeof(control.bytes)};
 	ssize_t n;
 
-	*fd = -1;
+	fds->count = 0;
 	do
 		n = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -errno;
-	*fd = take_descriptor(&m);
-	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
-		return n;
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-	return -EPROTO;
+	fds->truncated = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = BASE_MIN(count, (size_t)BASE_FDS_MAX - fds->count);
+		memcpy(fds->fd + fds->count, CMSG_DATA(c), count * sizeof(int));
+		fds->count += (unsigned int)count;
+	}
+	return n;
+}
+
+ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
+{
+	struct base_fds fds;
+	ssize_t n = base_receive_fds(sock, to, bytes, flags, &fds);
+	bool bad = n >= 0 && fds.truncated;
+
+	*fd = fds.count && !bad ? fds.fd[0] : -1;
+	for (unsigned int i = bad ? 0 : 1; i < fds.count; i++)
+		close(fds.fd[i]);
+	if (bad && !fds.count && fds.truncated == MSG_CTRUNC)
+		return -EMFILE; /* the kernel found no room for the first descriptor */
+	return bad ? -EPROTO : n;
 }

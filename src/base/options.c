@@ -16,7 +16,7 @@
 
 #define FIRST_LONG 256 /* getopt's value of table[i] is FIRST_LONG + i: above every letter */
 
-enum { HELP_SHOWN = -1, USAGE_ERROR = -2 };
+enum { HELP_SHOWN = -1, USAGE_ERROR = -2, NO_MEMORY = -3 };
 
 struct options_parser {
 	const struct base_command *cmd;
@@ -63,7 +63,8 @@ int base_complain(const struct base_command *cmd, int code, const char *fmt, ...
 	return code;
 }
 
-#define WRONG(p, ...) base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
+#define WRONG(p, ...)	 base_complain((p)->cmd, USAGE_ERROR, __VA_ARGS__)
+#define OUT_OF_MEMORY(p) base_complain((p)->cmd, NO_MEMORY, "out of memory")
 
 /* ---- one value ---- */
 
@@ -184,9 +185,7 @@ static int set(const struct options_parser *p, const struct base_option *o, cons
 		*(const char **)o->to = s;
 		return 0;
 	case BASE_OPT_LIST:
-		if (append(o->to, s))
-			return WRONG(p, "%s: out of memory", p->where);
-		return 0;
+		return append(o->to, s) ? OUT_OF_MEMORY(p) : 0;
 	case BASE_OPT_UINT:
 		err = base_parse_u64(s, 0, UINT64_MAX >> (64 - 8 * o->bytes), &u);
 		break;
@@ -408,7 +407,7 @@ static int set_node(struct options_parser *p, const struct base_option *o, struc
 		return 0; /* the document holds the error */
 	copy = keep(strlen(text) + 1);
 	if (!copy)
-		return WRONG(p, "%s: out of memory", p->where);
+		return OUT_OF_MEMORY(p);
 	strcpy(copy, text);
 	return set(p, o, copy);
 }
@@ -467,7 +466,7 @@ static int read_config(struct options_parser *p)
 	int err = 0;
 
 	if (!y || !seen)
-		err = WRONG(p, "out of memory");
+		err = OUT_OF_MEMORY(p);
 	else if (base_yaml_root(y) && !base_yaml_is_mapping(y, base_yaml_root(y)))
 		base_yaml_wrong(y, base_yaml_root(y), "expected 'key: value' lines, found %s",
 				base_yaml_kind(y, base_yaml_root(y)));
@@ -564,7 +563,7 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	shorts = s = keep(2 * p.count + 4);
 	p.given = keep(p.count * sizeof(*p.given));
 	if (!longs || !shorts || !p.given) {
-		*code = base_usage(cmd, "out of memory");
+		*code = base_failure(cmd, "out of memory");
 		return -1;
 	}
 	*s++ = ':'; /* distinguishes a missing value from an unknown option */
@@ -589,7 +588,9 @@ int base_options_parse(const struct base_command *cmd, const struct base_option 
 	err = command_line(&p, argc, argv, longs, shorts);
 	if (!err && p.config)
 		err = read_config(&p);
-	*code = err == HELP_SHOWN ? BASE_EXIT_OK : BASE_EXIT_USAGE;
+	*code = err == HELP_SHOWN  ? BASE_EXIT_OK
+		: err == NO_MEMORY ? BASE_EXIT_FAILURE
+				   : BASE_EXIT_USAGE;
 	return err ? -1 : optind;
 }
 

@@ -84,7 +84,9 @@ void base_ready(const char *fmt, ...)
 	vfprintf(stdout, fmt, ap);
 	va_end(ap);
 	fputc('\n', stdout);
-	fflush(stdout);
+	if (fflush(stdout) || ferror(stdout))
+		base_logf(BASE_ERROR, "ready",
+			  "this line cannot be written to standard output: %m");
 	funlockfile(stdout);
 #if HAVE_SYSTEMD
 	sd_notify(0, "READY=1");

@@ -10,25 +10,32 @@
 #include <jansson.h>
 #include <sidelight/attach.h>
 
+#include <linux/capability.h>
+
 #include "agent/agent.h"
+#include "base/confine.h"
 #include "cli/common.h"
+#include "http/http.h"
 #include "cli/tcp/filter.h"
 
-#define RDMA_PORT      7475u
-#define RDMA_QUEUES    64u
-#define RDMA_SETTLE_NS 2000000000ull
+#define RDMA_PORT	7475u
+#define RDMA_QUEUES	64u
+#define RDMA_SETTLE_NS	2000000000ull
+#define KEY_LIFETIME_NS 3600000000000ull
 
 /* The first RDMA option that is set without --rdma; or NULL. */
-static const char *rdma_for_nothing(const struct agent_opts *o)
+static const char *rdma_for_nothing(const struct agent_opts *o, const char *secret)
 {
-	return o->rdma_device			     ? NULL
-	       : o->rdma_address		     ? "--rdma-address"
-	       : o->rdma_port != RDMA_PORT	     ? "--rdma-port"
-	       : o->rdma_gid != -1		     ? "--gid"
-	       : o->rdma_ib_port != 1		     ? "--ib-port"
-	       : o->rdma_queues != RDMA_QUEUES	     ? "--queues"
-	       : o->rdma_settle_ns != RDMA_SETTLE_NS ? "--rdma-settle"
-						     : NULL;
+	return o->rdma_device				    ? NULL
+	       : o->rdma_address			    ? "--rdma-address"
+	       : o->rdma_port != RDMA_PORT		    ? "--rdma-port"
+	       : o->rdma_gid != -1			    ? "--gid"
+	       : o->rdma_ib_port != 1			    ? "--ib-port"
+	       : o->rdma_queues != RDMA_QUEUES		    ? "--queues"
+	       : o->rdma_settle_ns != RDMA_SETTLE_NS	    ? "--rdma-settle"
+	       : secret					    ? "--rdma-secret"
+	       : o->rdma_key_lifetime_ns != KEY_LIFETIME_NS ? "--rdma-key-lifetime"
+							    : NULL;
 }
 
 /* ---- --status ---- */
@@ -127,15 +134,19 @@ static void print_status(const json_t *j)
 	}
 }
 
+static const char *socket_of(const char *socket)
+{
+	if (!socket || !*socket)
+		socket = getenv(SL_SOCKET_ENV);
+	return socket && *socket ? socket : SL_SOCKET_DEFAULT;
+}
+
 static int show_status(const char *socket, bool as_json)
 {
 	char error[256], *answer;
 	json_t *j;
 
-	if (!socket || !*socket)
-		socket = getenv(SL_SOCKET_ENV);
-	if (!socket || !*socket)
-		socket = SL_SOCKET_DEFAULT;
+	socket = socket_of(socket);
 	answer = agent_ask_status(socket, error, sizeof(error));
 	if (!answer)
 		return CLI_FAIL("agent", "%s", error);
@@ -153,6 +164,18 @@ static int show_status(const char *socket, bool as_json)
 
 /* ---- serving ---- */
 
+/* Registering memory beyond the limit of locked memory takes a capability. */
+static int confine(const struct agent_opts *o, struct agent *a)
+{
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_AGENT,
+		.capabilities = o->rdma ? BASE_CAP(IPC_LOCK) : 0,
+		.paths = {agent_socket(a), o->publish_socket},
+	};
+
+	return cli_confine("agent", &c);
+}
+
 static int serve(const struct agent_opts *o)
 {
 	struct agent *a;
@@ -165,6 +188,15 @@ static int serve(const struct agent_opts *o)
 	if (!a) {
 		close(stop);
 		return CLI_FAIL("agent", "%s", error);
+	}
+	if (!o->unconfined)
+		code = confine(o, a);
+	if (code == BASE_EXIT_OK && agent_rdma_start(a, error, sizeof(error)))
+		code = CLI_FAIL("agent", "%s", error);
+	if (code != BASE_EXIT_OK) {
+		agent_free(a);
+		close(stop);
+		return code;
 	}
 	base_ready("socket=%s%s%s%s%s", agent_socket(a), agent_rest(a) ? " rest=" : "",
 		   agent_rest(a) ?: "", agent_rdma(a) ? " rdma=" : "", agent_rdma(a) ?: "");
@@ -180,7 +212,7 @@ static int serve(const struct agent_opts *o)
 
 static struct {
 	struct agent_opts o;
-	const char *mode, *rest;
+	const char *mode, *consume_mode, *rest, *secret;
 	bool status, as_json, no_rest;
 	struct base_strings uids, devices;
 	struct tcp_filter filter;
@@ -195,17 +227,22 @@ static struct {
 	       .rdma_gid = -1,
 	       .rdma_ib_port = 1,
 	       .rdma_queues = RDMA_QUEUES,
-	       .rdma_settle_ns = RDMA_SETTLE_NS},
+	       .rdma_settle_ns = RDMA_SETTLE_NS,
+	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
 	 .mode = "0666"};
 
 static const struct base_option table[] = {
-	BASE_STRING(
-		"socket", 0, &set.o.socket, "PATH",
-		"unix socket for publishers and local collectors (default $SIDELIGHT_SOCKET, or "
-		"/run/sidelight/agent.sock)"),
-	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of the socket"),
+	BASE_STRING("socket", 0, &set.o.socket, "PATH",
+		    "unix socket of publishers, to mount into pods (default $SIDELIGHT_SOCKET, or "
+		    "/run/sidelight/agent.sock)"),
+	BASE_STRING("socket-mode", 0, &set.mode, "OCTAL", "permissions of that socket"),
 	BASE_STRING("publish-socket", 0, &set.o.publish_socket, "PATH",
-		    "a further socket, for publishers only, to mount into pods"),
+		    "a further socket of publishers, in another folder"),
+	BASE_STRING("consume-socket", 0, &set.o.consume_socket, "PATH",
+		    "unix socket of local collectors and --status (default that of --socket with "
+		    ".consume behind it, where they find it)"),
+	BASE_STRING("consume-mode", 0, &set.consume_mode, "OCTAL",
+		    "permissions of that socket (default 0600; 0666 with --consumer-uid)"),
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
@@ -225,12 +262,14 @@ static const struct base_option table[] = {
 	BASE_UINT("max-regions-per-uid", 0, &set.o.max_regions_per_uid, 0, 1 << 20, "N",
 		  "admit at most this many regions per user; 0: half of max-regions, and no bound "
 		  "for root and the agent's own user"),
-	BASE_STRING("rest", 0, &set.rest, "ADDR:PORT",
-		    "serve REST at this address; no ADDR is loopback (default " AGENT_REST_DEFAULT
-		    ", if it is free)"),
+	BASE_STRING("rest", 0, &set.rest, "unix:PATH|ADDR:PORT",
+		    "serve REST at this socket, or at this address to those who have the token; "
+		    "no ADDR is loopback (default: " AGENT_REST_DEFAULT
+		    " in the folder of the socket)"),
 	BASE_FLAG("no-rest", 0, &set.no_rest, "serve no REST"),
 	BASE_STRING("rest-token-file", 0, &set.o.rest_token_file, "PATH",
-		    "require the bearer token in this file; mandatory when --rest is not loopback"),
+		    "who has the bearer token in this file acts as the agent's user; mandatory "
+		    "for --rest ADDR:PORT"),
 	BASE_TIME("rest-idle", 0, &set.o.rest_idle_ns, 0, 0, "DURATION",
 		  "close the region of a REST client that posts nothing for this long"),
 	BASE_STRING("rdma", 0, &set.o.rdma_device, "DEVICE",
@@ -244,6 +283,10 @@ static const struct base_option table[] = {
 		  "accept at most this many queue pairs"),
 	BASE_TIME("rdma-settle", 0, &set.o.rdma_settle_ns, 0, 0, "DURATION",
 		  "register neighbouring regions together once they are this old"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "every peer reads every region"),
+	BASE_TIME("rdma-key-lifetime", 0, &set.o.rdma_key_lifetime_ns, 0, 0, "DURATION",
+		  "register memory again for another key when it is this old, and after a "
+		  "collector left; 0: never"),
 	BASE_WORD("tcp", 0, &set.o.tcp, "[WHAT]",
 		  "publish kernel tables: flows, layers, cpu, net, separated by commas (default "
 		  "flows)"),
@@ -258,6 +301,7 @@ static const struct base_option table[] = {
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
+	CLI_OPTION_UNCONFINED(&set.o.unconfined),
 	{0},
 };
 
@@ -269,8 +313,10 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 				  : !o->max_region_size ? "--max-region-size"
 				  : !o->lease_ns	? "--lease"
 							: "--rest-idle");
-	if (rdma_for_nothing(o))
-		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o));
+	if (rdma_for_nothing(o, set.secret))
+		return base_usage(self, "%s needs --rdma DEVICE", rdma_for_nothing(o, set.secret));
+	if (o->rdma_key_lifetime_ns && o->rdma_key_lifetime_ns / 4 < o->lease_ns)
+		return base_usage(self, "--rdma-key-lifetime is 0 or at least four times --lease");
 	if (!o->tcp && (o->tcp_flows || o->tcp_quarantine_ns || set.devices.n ||
 			cli_tcp_filter_selects(&set.filter)))
 		return base_usage(self, "filters and --tcp-... need --tcp");
@@ -279,13 +325,25 @@ static int check(const struct base_command *self, const struct agent_opts *o)
 	return BASE_EXIT_OK;
 }
 
+/* 0: not an octal mode. */
+static uint32_t mode_of(const char *text)
+{
+	unsigned long mode;
+	char *end;
+
+	errno = 0;
+	mode = strtoul(text, &end, 8);
+	return !*text || *end || errno || mode > 0777 ? 0 : (uint32_t)mode;
+}
+
 /* The uids of --consumer-uid, to be freed; NULL with *code. */
 static uint32_t *consumers_of(const struct base_command *self, int *code)
 {
 	uint32_t *uid = calloc(set.uids.n + 1, sizeof(*uid));
 	uint64_t n;
 
-	*code = BASE_EXIT_FAILURE;
+	if (!uid)
+		*code = base_failure(self, "out of memory");
 	for (size_t i = 0; uid && i < set.uids.n; i++) {
 		if (base_parse_u64(set.uids.v[i], 0, UINT32_MAX - 1, &n)) {
 			*code = base_usage(self, "--consumer-uid '%s' is not a number",
@@ -298,10 +356,39 @@ static uint32_t *consumers_of(const struct base_command *self, int *code)
 	return uid;
 }
 
+/* Beside the agent's socket. */
+static const char *default_rest(const char *socket)
+{
+	static char at[PATH_MAX];
+	const char *slash;
+
+	socket = socket_of(socket);
+	slash = strrchr(socket, '/');
+	snprintf(at, sizeof(at), "unix:%s%.*s%s", slash ? "" : "./",
+		 slash ? (int)(slash + 1 - socket) : 0, socket, AGENT_REST_DEFAULT);
+	return at;
+}
+
+/* REST's process begins before there are secrets, threads and descriptors. */
+static int serve_apart(const struct base_command *self, struct agent_opts *o)
+{
+	int code;
+
+	if (o->rest) {
+		o->rest_front = http_front_fork(o->unconfined);
+		if (!o->rest_front)
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
+	code = code ?: serve(o);
+	http_front_end(o->rest_front);
+	return code;
+}
+
 static int agent_main(const struct base_command *self, int argc, char **argv)
 {
 	struct agent_opts *o = &set.o;
-	char error[256], *end;
+	char error[256];
 	uint32_t *consumers;
 	int code;
 
@@ -310,16 +397,17 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (set.as_json && !set.status)
 		return base_usage(self, "--json needs --status");
 	if (set.status)
-		return show_status(o->socket, set.as_json);
-	errno = 0;
-	o->socket_mode = (uint32_t)strtoul(set.mode, &end, 8);
-	if (!*set.mode || *end || errno || !o->socket_mode || o->socket_mode > 0777)
-		return base_usage(self, "--socket-mode '%s' is not an octal mode such as 0660",
-				  set.mode);
+		return show_status(o->consume_socket ?: o->socket, set.as_json);
+	o->socket_mode = mode_of(set.mode);
+	o->consume_mode = set.consume_mode ? mode_of(set.consume_mode) : 0;
+	if (!o->socket_mode || (set.consume_mode && !o->consume_mode))
+		return base_usage(self, "--%s '%s' is not an octal mode such as 0660",
+				  o->socket_mode ? "consume-mode" : "socket-mode",
+				  o->socket_mode ? set.consume_mode : set.mode);
 	code = check(self, o);
 	if (code)
 		return code;
-	o->rest = set.no_rest ? NULL : set.rest ? set.rest : AGENT_REST_DEFAULT;
+	o->rest = set.no_rest ? NULL : set.rest ? set.rest : default_rest(o->socket);
 	o->rest_optional = !set.rest;
 	if (o->rest && agent_rest_check(o->rest, o->rest_token_file, error, sizeof(error)) < 0)
 		return base_usage(self, "%s", error);
@@ -336,7 +424,7 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	o->consumers = consumers;
 	o->consumer_count = set.uids.n;
-	code = serve(o);
+	code = serve_apart(self, o);
 	free(consumers);
 	return code;
 }

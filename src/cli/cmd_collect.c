@@ -2,38 +2,39 @@
 /* cmd_collect.c - sidelight collect: reads hosts; serves, or prints rates or what it found. */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "analyse/detector.h"
+#include "base/confine.h"
 #include "cli/collect_modes.h"
+#include "cli/collect_serve.h"
 #include "cli/common.h"
-#include "api/api.h"
 #include "collect/collect.h"
 #include "collect/analysis/live.h"
 #include "collect/trace/trace.h"
 #include "dta/store_server/server.h"
-#include "export/serve.h"
-#include "http/http.h"
 
 #define WORKERS_MAX 1024u
 
 static struct collect_settings {
 	struct base_strings agents;
-	const char *listen, *mode, *cpus, *csv, *dta;
-	uint64_t duration_ns;
-	uint32_t connections;
-	bool as_json;
+	const char *mode, *cpus, *csv, *dta, *secret;
+	uint64_t duration_ns, store_bytes;
+	struct cli_collect_http h;
+	bool as_json, unconfined;
 	struct collect_collector_opts c;
 	bool live, serves; /* serves: --mode prometheus */
 	struct collect_live_opts l;
 	struct collect_tracer_opts t;
 } set = {
-	.listen = "127.0.0.1:9464",
+	.h = {.listen = "127.0.0.1:9464", .connections = 256},
 	.mode = "prometheus",
-	.connections = 256,
 	.c = {.workers = 1,
 	      .queues = 1,
 	      .period_ns = 10000000,
@@ -61,8 +62,20 @@ static const struct base_option table[] = {
 	BASE_LIST("agent", 'a', &set.agents, "PATH|HOST[:PORT]",
 		  "read this host, by an agent's socket on this machine or by its RDMA address; "
 		  "repeatable"),
-	BASE_STRING("listen", 'l', &set.listen, "ADDR:PORT",
-		    "serve HTTP at this address; port 0: any free port"),
+	BASE_STRING("listen", 'l', &set.h.listen, "ADDR:PORT",
+		    "serve HTTP at this address, or at unix:/PATH; port 0: any free port; other "
+		    "than loopback needs --reader-token-file or --open"),
+	BASE_STRING("reader-token-file", 0, &set.h.reader_token_file, "PATH",
+		    "require the bearer token in this file for reading"),
+	BASE_STRING("admin-token-file", 0, &set.h.admin_token_file, "PATH",
+		    "require the bearer token in this file for changes to stores (default: one "
+		    "drawn at the start, which commands of the same user find)"),
+	BASE_FLAG("open", 0, &set.h.open,
+		  "let everyone who reaches --listen read all metrics, and web pages in the "
+		  "browsers of those who do"),
+	BASE_LIST("allow-host", 0, &set.h.allow_hosts, "NAME",
+		  "accept this name in the header Host, besides localhost and addresses; "
+		  "repeatable"),
 	BASE_TIME("period", 'p', &set.c.period_ns, 0, 0, "DURATION",
 		  "time from one round over all regions to the next; 0: as fast as possible"),
 	BASE_STRING(
@@ -76,6 +89,7 @@ static const struct base_option table[] = {
 		  "connections per host, at most one per worker"),
 	BASE_STRING("dev", 0, &set.c.fabric.device, "DEVICE", "RDMA device (default: by route)"),
 	CLI_OPTIONS_RDMA_PORT(&set.c.fabric.gid_index, &set.c.fabric.ib_port, "by route"),
+	CLI_OPTION_RDMA_SECRET(&set.secret, "any host may pose as the agent"),
 	BASE_UINT("depth", 0, &set.c.fabric.queue_depth, 0, 4096, "N",
 		  "outstanding READs per connection; 0: 128"),
 	BASE_SIZE("buffer", 0, &set.c.fabric.buffer_bytes, 0, 0, "BYTES",
@@ -98,7 +112,7 @@ static const struct base_option table[] = {
 		  "tell apart at most this many workloads by role and port; the rest is \"other\""),
 	BASE_UINT("tcp-flows", 0, &set.c.tcp_flows, 64, 1u << 24, "N",
 		  "track at most this many connections over all hosts, of about 2 KiB each"),
-	BASE_UINT("max-connections", 0, &set.connections, 1, 65536, "N",
+	BASE_UINT("max-connections", 0, &set.h.connections, 1, 65536, "N",
 		  "accept at most this many HTTP connections"),
 	BASE_FLAG("analyse", 0, &set.l.analyse, "detect anomalous pods"),
 	BASE_STRING("detector", 0, &set.l.analysis.detector, "NAME",
@@ -154,66 +168,32 @@ static const struct base_option table[] = {
 		  "memory for kept traces; the oldest leave first"),
 	BASE_STRING("dta", 0, &set.dta, "FILE",
 		    "hold the stores that this file declares, for translators to write"),
+	BASE_SIZE("max-store-bytes", 0, &set.store_bytes, 0, 0, "BYTES",
+		  "resize stores to at most this many bytes together; 0: half of the machine's "
+		  "memory"),
 	BASE_TIME("duration", 'd', &set.duration_ns, 0, 0, "DURATION",
 		  "end after this time; 0: when interrupted"),
 	BASE_STRING("stats-csv", 0, &set.csv, "FILE",
 		    "write rounds, time and rate of each worker to this file every 10s"),
 	BASE_FLAG("json", 0, &set.as_json, "print JSON in modes setup and read_loop"),
+	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
-
-static void reply(struct http_request *req, int status, const char *text)
-{
-	http_reply(req, status, "text/plain; charset=utf-8", text, strlen(text));
-}
-
-static void healthy(struct http_request *req, void *arg)
-{
-	(void)arg;
-	reply(req, 200, "ok\n");
-}
-
-static void ready(struct http_request *req, void *arg)
-{
-	if (collect_collector_ready(arg))
-		reply(req, 200, "ready\n");
-	else
-		reply(req, 503, "not all hosts were tried yet\n");
-}
-
-static struct http *serve(struct collect_settings *s, struct collect_collector *c,
-			  struct collect_tracer *tracer, struct dta_store_server *stores,
-			  const struct export_source *source)
-{
-	struct http_opts o = {.listen = s->listen, .max_connections = s->connections};
-	char error[256];
-	struct http *h = http_new(&o, error, sizeof(error));
-	int err;
-
-	if (h) {
-		err = http_route(h, "GET", "/-/healthy", healthy, NULL)
-			      ?: http_route(h, "GET", "/-/ready", ready, c);
-		err = err ?: export_route(h, "/metrics", source) ?: api_register(h, c);
-		err = err ?: (tracer ? api_traces(h, tracer) : 0);
-		err = err ?: (stores ? api_dta(h, stores) : 0);
-		if (err)
-			snprintf(error, sizeof(error), "routes: %s", strerror(-err));
-		else if (!http_start(h, error, sizeof(error)))
-			return h;
-	}
-	base_logf(BASE_ERROR, "collect", "%s", error);
-	http_free(h);
-	return NULL;
-}
 
 /* Ready: every reachable host was read, so that a scrape is complete. */
 static bool wait_ready(struct collect_collector *c, int stop)
 {
-	uint64_t end = base_now_ns() + COLLECT_SETUP_NS;
+	uint64_t start = base_now_ns(), end = start + COLLECT_SETUP_NS;
+	bool said = false;
 
-	while (!collect_collector_ready(c) && base_now_ns() < end)
+	while (!collect_collector_ready(c) && base_now_ns() < end) {
 		if (base_stop_wait(stop, 5))
 			return false;
+		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
+			cli_collect_say_waiting(c, end);
+			said = true;
+		}
+	}
 	return true;
 }
 
@@ -223,8 +203,9 @@ struct collect_parts {
 	struct collect_collector *c;
 	struct collect_tracer *tracer;
 	struct dta_store_server *stores;
-	struct export_source source; /* of /metrics, as long as http */
-	struct http *http;
+	struct cli_collect_server server;
+	bool silent;	/* prints no line "ready" */
+	uint64_t ready; /* hosts in the last one, + 1 */
 };
 
 /* BASE_EXIT_OK, or an exit code after a line on stderr; parts_free() in either case. */
@@ -244,7 +225,7 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		base_logf(BASE_ERROR, "collect", "%s", error);
 		return err == EINVAL ? BASE_EXIT_USAGE : BASE_EXIT_FAILURE;
 	}
-	err = p->live ? collect_live_start(p->live, p->c) : 0;
+	err = p->live ? collect_live_attach(p->live, p->c) : 0;
 	if (err)
 		return CLI_FAIL("collect", "analysis: %s", strerror(-err));
 	if (s->serves && s->t.policy.budget > 0) {
@@ -257,24 +238,31 @@ static int parts_make(struct collect_parts *p, struct collect_settings *s, int r
 		if (!p->stores)
 			return CLI_FAIL("dta", "%s", error);
 		dta_store_server_reload_on(p->stores, reload);
+		dta_store_server_bound(p->stores, s->store_bytes);
 		collect_collector_owns(p->c, p->stores);
 	}
-	p->source = collect_collector_source(p->c);
-	if (s->serves) {
-		p->http = serve(s, p->c, p->tracer, p->stores, &p->source);
-		if (!p->http)
-			return BASE_EXIT_FAILURE;
-	}
-	err = collect_collector_start(p->c);
+	if (s->serves && !cli_collect_serve(&p->server, &s->h, p->c, p->tracer, p->stores))
+		return BASE_EXIT_FAILURE;
+	return BASE_EXIT_OK;
+}
+
+/* Their threads connect to hosts: with RDMA, only after a change of credentials (agent.h). */
+static int parts_start(const struct collect_parts *p)
+{
+	int err = p->live ? collect_live_start(p->live) : 0;
+	char error[512];
+
+	err = err ?: collect_collector_start(p->c);
 	err = err ?: (p->tracer ? collect_tracer_start(p->tracer) : 0);
-	err = err ?: (p->stores ? dta_store_server_start(p->stores) : 0);
+	if (!err && p->stores && dta_store_server_start(p->stores, error, sizeof(error)))
+		return CLI_FAIL("dta", "%s", error);
 	return err ? CLI_FAIL("collect", "threads: %s", strerror(-err)) : BASE_EXIT_OK;
 }
 
 /* False: learned models or samples could not be saved. */
 static bool parts_free(struct collect_parts *p)
 {
-	http_free(p->http);
+	cli_collect_serve_end(&p->server);
 	dta_store_server_free(p->stores);
 	if (p->c) {
 		collect_live_stop(p->live);
@@ -285,31 +273,68 @@ static bool parts_free(struct collect_parts *p)
 	return !collect_live_free(p->live);
 }
 
-static void say_ready(const struct collect_parts *p, const struct collect_settings *s)
+/* The line "ready", when there is one to say: at first, and when hosts were reached or lost. */
+static void say_ready(void *arg)
 {
-	if (p->stores && dta_store_server_address(p->stores, 0))
-		base_ready("listen=%s agents=%zu dta=%s", http_address(p->http), s->c.agent_count,
-			   dta_store_server_address(p->stores, 0));
-	else if (p->http)
-		base_ready("listen=%s agents=%zu", http_address(p->http), s->c.agent_count);
-	else if (!s->as_json)
-		base_ready("agents=%zu", s->c.agent_count);
+	struct collect_parts *p = arg;
+	const struct http *h = p->server.http;
+	const char *dta = p->stores ? dta_store_server_address(p->stores, 0) : NULL;
+	struct collect_collector_totals t;
+
+	collect_collector_totals(p->c, &t);
+	if (p->silent || p->ready == t.hosts_up + 1)
+		return;
+	p->ready = t.hosts_up + 1;
+	base_ready("%s%s%sagents=%" PRIu64 "/%" PRIu64 "%s%s", h ? "listen=" : "",
+		   h ? http_address(h) : "", h ? " " : "", t.hosts_up, t.hosts, dta ? " dta=" : "",
+		   dta ? dta : "");
+}
+
+/* A target without a slash is a host (fabric.h). */
+static bool any_over_rdma(const struct base_strings *agents)
+{
+	for (size_t i = 0; i < agents->n; i++)
+		if (!strchr(agents->v[i], '/'))
+			return true;
+	return false;
+}
+
+/* Memory that a device writes or reads is locked. The file of stores may name any path, later. */
+static int confine(const struct collect_settings *s)
+{
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_COLLECTOR,
+		.capabilities = s->dta || any_over_rdma(&s->agents) ? BASE_CAP(IPC_LOCK) : 0,
+		.paths = {s->l.analysis.model, s->l.analysis.record, s->t.otlp_sent, s->csv},
+		.any_path = s->dta,
+	};
+
+	return cli_confine("collect", &c);
 }
 
 static int run(struct collect_settings *s)
 {
-	const struct cli_collect_mode m = {s->c.workers, s->duration_ns, s->csv, s->as_json};
 	int reload = s->dta ? base_reload_fd() : -1, stop = base_stop_fd(), code;
-	struct collect_parts p = {0};
+	struct collect_parts p = {.silent = s->as_json};
+	const struct cli_collect_mode m = {
+		s->c.workers, s->duration_ns, s->csv, s->as_json, say_ready, &p,
+	};
 
 	if (stop < 0 || (s->dta && reload < 0))
 		code = CLI_FAIL("collect", "signals: %s", strerror(stop < 0 ? -stop : -reload));
 	else
 		code = parts_make(&p, s, reload);
+	if (code == BASE_EXIT_OK && !s->secret && any_over_rdma(&s->agents))
+		base_logf(BASE_WARN, "collect",
+			  "agents over RDMA are not authenticated: give --rdma-secret");
+	if (code == BASE_EXIT_OK && !s->unconfined)
+		code = confine(s);
+	if (code == BASE_EXIT_OK)
+		code = parts_start(&p);
 	if (code == BASE_EXIT_OK && !strcmp(s->mode, "setup")) {
 		code = cli_collect_setup(&m, p.c, stop);
 	} else if (code == BASE_EXIT_OK && wait_ready(p.c, stop)) {
-		say_ready(&p, s);
+		say_ready(&p);
 		code = cli_collect_until(&m, p.c, stop, !s->serves);
 	}
 	if (!parts_free(&p))
@@ -318,6 +343,23 @@ static int run(struct collect_settings *s)
 		close(stop);
 	if (reload >= 0)
 		close(reload);
+	return code;
+}
+
+/* HTTP's process begins before there are secrets, threads and descriptors. */
+static int run_apart(const struct base_command *self, struct collect_settings *s)
+{
+	struct fabric_opts *f = &s->c.fabric;
+	int code;
+
+	if (s->serves) {
+		s->h.front = http_front_fork(s->unconfined);
+		if (!s->h.front)
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+	}
+	code = cli_rdma_secret(self, s->secret, &f->secret, &f->secret_bytes);
+	code = code ?: run(s);
+	http_front_end(s->h.front);
 	return code;
 }
 
@@ -344,20 +386,15 @@ static int parse_cpus(const char *s, int *cpus, size_t max, size_t *count)
 	}
 }
 
-/* A target without a slash is a host (fabric.h). */
-static bool any_over_rdma(const struct base_strings *agents)
-{
-	for (size_t i = 0; i < agents->n; i++)
-		if (!strchr(agents->v[i], '/'))
-			return true;
-	return false;
-}
-
 /* BASE_EXIT_OK, or BASE_EXIT_USAGE after a line on stderr. */
 static int check_analysis(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct collect_analysis_opts *a = &s->l.analysis;
+	char error[256];
 
+	if ((a->detector && !analyse_detector_named(a->detector, error, sizeof(error))) ||
+	    (a->shadow && !analyse_detector_named(a->shadow, error, sizeof(error))))
+		return base_usage(self, "%s", error);
 	if (!s->l.analyse && (a->detector || a->shadow || a->model || a->record))
 		return base_usage(self,
 				  "--detector, --shadow, --model and --record need --analyse");
@@ -384,8 +421,6 @@ static int check_analysis(const struct base_command *self, const struct collect_
 static int check(const struct base_command *self, const struct collect_settings *s)
 {
 	const struct fabric_opts *f = &s->c.fabric;
-	char host[256];
-	uint16_t port;
 
 	if (!s->serves && strcmp(s->mode, "read_loop") && strcmp(s->mode, "setup"))
 		return base_usage(self, "--mode '%s' is not one of prometheus, read_loop, setup",
@@ -394,21 +429,23 @@ static int check(const struct base_command *self, const struct collect_settings 
 		return base_usage(self, "--dta is for --mode prometheus");
 	if (!s->agents.n && !s->dta)
 		return base_usage(self, "no --agent: name a host to read");
-	if (base_parse_address(s->listen, host, sizeof(host), &port))
-		return base_usage(self, "--listen '%s' is not ADDR:PORT", s->listen);
 	if (s->c.queues > s->c.workers)
 		return base_usage(self, "--queues %u needs as many --workers, not %u", s->c.queues,
 				  s->c.workers);
 	if ((f->device || f->gid_index != -1 || f->ib_port != 1) && !any_over_rdma(&s->agents))
 		return base_usage(self, "--dev, --gid and --ib-port need an --agent over RDMA, "
 					"HOST[:PORT]");
+	if (s->secret && !any_over_rdma(&s->agents))
+		return base_usage(self, "--rdma-secret needs an --agent over RDMA, HOST[:PORT]");
 	if (s->as_json && s->serves)
 		return base_usage(self, "--json is for --mode setup and read_loop");
 	if (s->c.period_ns && s->c.period_ns < 10000)
 		return base_usage(self, "--period is 0 (as fast as possible) or at least 10us");
 	if (s->c.history_bytes && s->c.history_bytes / s->c.workers < 1u << 20)
 		return base_usage(self, "--history is 0 or at least 1M per worker");
-	return check_analysis(self, s);
+	if (s->store_bytes && !s->dta)
+		return base_usage(self, "--max-store-bytes needs --dta");
+	return cli_collect_http_check(self, &s->h) ?: check_analysis(self, s);
 }
 
 static int collect_main(const struct base_command *self, int argc, char **argv)
@@ -424,6 +461,9 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 		return code;
 	if (set.cpus && parse_cpus(set.cpus, cpus, WORKERS_MAX, &set.c.cpu_count))
 		return base_usage(self, "--cpus '%s' is not a list such as 0,2-5", set.cpus);
+	code = cli_rdma_secret(self, set.secret, &set.c.fabric.secret, &set.c.fabric.secret_bytes);
+	if (code)
+		return code;
 	set.l.analysis.workers = set.c.workers;
 	set.l.period_ns = set.c.period_ns;
 	set.live = set.l.analyse || set.l.remote_write;
@@ -431,7 +471,7 @@ static int collect_main(const struct base_command *self, int argc, char **argv)
 	set.c.agent_count = set.agents.n;
 	set.c.pin |= set.cpus != NULL;
 	set.c.cpus = cpus;
-	return run(&set);
+	return run_apart(self, &set);
 }
 
 const struct base_command cli_cmd_collect = {

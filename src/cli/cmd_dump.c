@@ -25,7 +25,7 @@
 
 static struct {
 	bool json, raw_lines, check, all;
-	const char *socket, *kind;
+	const char *socket, *kind, *secret;
 	struct cli_dump_remote_opts remote;
 	uint64_t id;
 } settings = {.remote = {.gid = -1, .ib_port = 1}};
@@ -39,6 +39,7 @@ static int failed(const char *source, const char *what)
 static int dump_one(const char *source, int fd, struct cli_dump *keep)
 {
 	struct cli_dump *d = keep ? keep : calloc(1, sizeof(*d));
+	char fault[256];
 	bool good;
 
 	if (!d) {
@@ -54,11 +55,8 @@ static int dump_one(const char *source, int fd, struct cli_dump *keep)
 	else
 		cli_dump_print_text(d, settings.raw_lines);
 	/* Standard output has the details; this explains the exit status. */
-	if (!good && !settings.check && d->error)
-		failed(source, strerror(d->error));
-	else if (!good && !settings.check)
-		base_failure(&cli_cmd_dump, "%s: %s: %s", source, d->part,
-			     region_fault_name(d->fault));
+	if (!good && !settings.check)
+		failed(source, cli_dump_fault(d, fault, sizeof(fault)));
 	if (!keep) {
 		cli_dump_free(d);
 		free(d);
@@ -140,11 +138,10 @@ static int agent_connect(const char *path)
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	int s;
 
-	if (strlen(path) >= sizeof(to.sun_path)) {
+	if (fabric_agent_address(path, &to)) {
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	strcpy(to.sun_path, path);
 	s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (s >= 0 && connect(s, (struct sockaddr *)&to, sizeof(to))) {
 		int error = errno;
@@ -300,6 +297,7 @@ static const struct base_option table[] = {
 		    "with --agent: show only flows, layers or tasks"),
 	BASE_STRING("dev", 0, &settings.remote.device, "DEVICE",
 		    "with --agent: use this RDMA device (default: by route)"),
+	CLI_OPTION_RDMA_SECRET(&settings.secret, "any host may pose as the agent"),
 	CLI_OPTIONS_RDMA_PORT(&settings.remote.gid, &settings.remote.ib_port, "by route"),
 	BASE_FLAG("all", 'a', &settings.all, "show the directory and every region in it"),
 	{0},
@@ -309,13 +307,17 @@ static int dump_kernel(const struct base_command *self)
 {
 	static const char *const kinds[] = {"flows", "layers", "tasks", NULL};
 	static const uint32_t of_kind[] = {SL_REGION_FLOWS, SL_REGION_LAYERS, SL_REGION_TASKS};
-	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1;
+	int kind = settings.kind ? cli_choice(settings.kind, kinds) : -1, code;
 
 	if (settings.socket || settings.all || settings.check || settings.raw_lines)
 		return base_usage(self, "--agent goes with --kind, --id and --json alone");
 	if (settings.kind && kind < 0)
 		return base_usage(self, "--kind '%s' is not one of flows, layers, tasks",
 				  settings.kind);
+	code = cli_rdma_secret(self, settings.secret, &settings.remote.secret,
+			       &settings.remote.secret_bytes);
+	if (code)
+		return code;
 	settings.remote.kind = kind < 0 ? 0 : of_kind[kind];
 	settings.remote.id = settings.id;
 	settings.remote.json = settings.json;
@@ -327,8 +329,8 @@ static int dump_operand(const struct base_command *self, const char *operand)
 	const char *path = settings.socket ? settings.socket : getenv(SL_SOCKET_ENV);
 	bool agent = settings.socket || settings.id || settings.all;
 
-	if (settings.kind || settings.remote.device)
-		return base_usage(self, "--kind and --dev need --agent");
+	if (settings.kind || settings.remote.device || settings.secret)
+		return base_usage(self, "--kind, --dev and --rdma-secret need --agent");
 	if (settings.id && settings.all)
 		return base_usage(self, "--id and --all exclude each other");
 	if (settings.check && (settings.json || settings.raw_lines))

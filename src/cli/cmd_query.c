@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* cmd_query.c - sidelight query: asks stores, through a collector's HTTP API or in a file. */
+/* cmd_query.c - sidelight query: asks and changes stores by a collector's HTTP API, or asks a file.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -10,7 +11,9 @@
 #include "base/base.h"
 #include "cli/common.h"
 #include "cli/query/ask.h"
+#include "cli/token.h"
 #include "dta/query/json.h"
+#include "dta/store/guard.h"
 #include "dta/store/stores.h"
 #include "dta/wire/text.h"
 
@@ -18,6 +21,7 @@
 #define POLL_MS	   100
 #define DEFAULT_AT "127.0.0.1:9464"
 #define PARTS_MAX  256 /* followed lanes */
+#define STORE_NAME "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 static struct cli_query_settings set = {.lane = -1};
 static struct {
@@ -358,10 +362,43 @@ static int status(void)
 	return fflush(stdout) ? BASE_EXIT_FAILURE : code;
 }
 
+/* ---- changes ---- */
+
+/* "rotate STORE", "resize STORE SLOTS", "reload", of every collector. */
+static int change(const struct base_command *self, const char *what, char *const *words, size_t n)
+{
+	const bool resize = !strcmp(what, "resize"), reload = !strcmp(what, "reload");
+	const size_t takes = reload ? 0 : resize ? 2 : 1;
+	int code = BASE_EXIT_OK;
+	uint64_t slots = 0;
+	char path[320];
+
+	if (n != takes || how.file)
+		return base_usage(self, "%s takes %s, and no --file", what,
+				  reload   ? "no operand"
+				  : resize ? "STORE and SLOTS"
+					   : "STORE");
+	if (resize && base_parse_u64(words[1], 1, INT64_MAX, &slots))
+		return base_usage(self, "'%s' is not a number of slots", words[1]);
+	for (size_t i = 0; takes && words[0][i]; i++)
+		if (!strchr(STORE_NAME, words[0][i]) || i >= 128)
+			return base_usage(self, "'%s' is not the name of a store", words[0]);
+	if (!cli_query_meet(&collectors, &set, reload ? NULL : words[0]))
+		return BASE_EXIT_FAILURE;
+	snprintf(path, sizeof(path), "/api/v1/dta/%s%s%s", reload ? "reload" : "stores/",
+		 reload ? "" : words[0], reload || resize ? "" : "/rotate");
+	for (uint32_t m = 0; m < collectors.n; m++)
+		if (collectors.member[m].up &&
+		    !cli_query_order(&collectors, m, resize ? "PUT" : "POST", path,
+				     resize ? json_pack("{s:I}", "slots", CLI_INT(slots)) : NULL))
+			code = BASE_EXIT_FAILURE;
+	return code;
+}
+
 /* ---- options ---- */
 
 static struct {
-	const char *epoch, *from, *within;
+	const char *epoch, *from, *within, *token;
 } text;
 
 static const struct base_option table[] = {
@@ -387,6 +424,8 @@ static const struct base_option table[] = {
 	BASE_STRING("from", 0, &text.from, "BLOCK", "begin with this block (default: the oldest)"),
 	BASE_UINT("max", 'm', &set.max, 0, 10000, "N",
 		  "show at most N items per lane, 64 to 4096, or N keys, 1 to 10000 (default 100)"),
+	BASE_STRING("token-file", 0, &text.token, "PATH",
+		    "the collector's bearer token (default: that which it left for its own user)"),
 	BASE_FLAG("follow", 0, &how.follow, "append: show new items as they arrive"),
 	BASE_FLAG("top", 0, &how.top, "keys: show counts, the greatest first"),
 	BASE_FLAG("flows", 0, &how.flows, "keys: show keys of the length of a 5-tuple as flow:..."),
@@ -397,6 +436,7 @@ static const struct base_option table[] = {
 enum { KEYWRITE, INCREMENT, POSTCARD, APPEND, SKETCH, KEYS, KINDS };
 static const char *const kinds[KINDS] = {"keywrite", "increment", "postcard",
 					 "append",   "sketch",	  "keys"};
+static const char *const changes[] = {"rotate", "resize", "reload", NULL};
 
 static int check_settings(const struct base_command *self)
 {
@@ -414,6 +454,8 @@ static int check_settings(const struct base_command *self)
 		return base_usage(self, "--within '%s' is not a number of keys", text.within);
 	if (text.from && base_parse_u64(text.from, 0, INT64_MAX, &set.from_at))
 		return base_usage(self, "--from '%s' is not a number", text.from);
+	if (text.token && !(set.token = cli_token_read(self, text.token)))
+		return BASE_EXIT_FAILURE;
 	if (set.policy && !dta_query_policy_of(set.policy, &(enum sl_query_policy){0}))
 		return base_usage(self, "--policy '%s' is not one of first, plurality, consensus",
 				  set.policy);
@@ -454,6 +496,8 @@ static int query(int kind, const char *store, char *const *keys, size_t n)
 		object = dta_store_object_open(how.file, error, sizeof(error));
 		if (!object)
 			return base_failure(&cli_cmd_query, "%s", error);
+		/* A translator that writes to it may truncate it meanwhile. */
+		dta_guard_add(object->view.map, object->map_bytes, object->fd, -1);
 	} else if (!cli_query_meet(&collectors, &set, store)) {
 		return BASE_EXIT_FAILURE;
 	}
@@ -475,8 +519,8 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 	if (first < 0)
 		return code;
 	if (first == argc)
-		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys "
-					"or status");
+		return base_usage(self, "name keywrite, increment, postcard, append, sketch, keys, "
+					"status, rotate, resize or reload");
 	what = argv[first++];
 	code = check_settings(self);
 	if (code)
@@ -486,13 +530,15 @@ static int query_main(const struct base_command *self, int argc, char **argv)
 			return base_usage(self, "status takes no operand and no --file");
 		return cli_query_meet(&collectors, &set, NULL) ? status() : BASE_EXIT_FAILURE;
 	}
+	if (cli_choice(what, changes) >= 0)
+		return change(self, what, argv + first, (size_t)(argc - first));
 	while (kind < KINDS && strcmp(what, kinds[kind]))
 		kind++;
 	if (kind == KINDS)
 		return base_usage(
 			self,
 			"'%s' is not one of keywrite, increment, postcard, append, sketch, "
-			"keys, status",
+			"keys, status, rotate, resize, reload",
 			what);
 	if (!how.file && first == argc)
 		return base_usage(self, "%s needs a STORE", what);
@@ -506,7 +552,8 @@ const struct base_command cli_cmd_query = {
 	.name = "query",
 	.synopsis = "keywrite|increment|postcard STORE KEY...\n"
 		    "       sidelight query append|sketch|keys STORE [KEY]\n"
-		    "       sidelight query status",
+		    "       sidelight query status\n"
+		    "       sidelight query rotate STORE|resize STORE SLOTS|reload",
 	.summary = "Ask stores of reports: values, counts, paths, lists, sketches",
 	.run = query_main,
 };

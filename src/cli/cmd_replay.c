@@ -378,7 +378,7 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 
 static int train(struct replay *r)
 {
-	uint32_t untrained = 0;
+	uint32_t untrained = 0, pods = r->data.n_pods - (uint32_t)r->data.losses.files_empty;
 
 	for (size_t i = 0; i < settings.train.n; i++)
 		if (run(r, &settings.trained[i], ANALYSE_LEARN_ALL, NULL, false))
@@ -395,10 +395,15 @@ static int train(struct replay *r)
 		if (s.learned)
 			continue;
 		untrained++;
-		cli_replay_say("%s: no row in the ranges of --train", r->data.pods[i].name);
+		if (settings.train.n)
+			cli_replay_say("%s: no row in the ranges of --train", r->data.pods[i].name);
 	}
-	if (settings.train.n && untrained == r->data.n_pods - r->data.losses.files_empty)
+	if (settings.train.n && untrained == pods)
 		return cli_replay_say("--train: no pod has a row there");
+	if (!settings.train.n && untrained)
+		cli_replay_say("no --train: %u of %u pods have no model, learn while they are "
+			       "scored, and are not judged before they have a threshold",
+			       untrained, pods);
 	return 0;
 }
 
@@ -535,6 +540,8 @@ static int replay(struct replay *r, const char *folder)
 
 static int check(const struct base_command *self)
 {
+	char error[256];
+
 	if (settings.train.n > RANGES_MAX)
 		return base_usage(self, "--train: at most %u ranges", RANGES_MAX);
 	if (settings.score.n > 1)
@@ -546,10 +553,12 @@ static int check(const struct base_command *self)
 	if (settings.score.n && parse_range(settings.score.v[0], &settings.scored))
 		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
 				  settings.score.v[0]);
-	if (!analyse_detector_find(settings.detector))
-		return base_usage(self, "--detector: there is no '%s'", settings.detector);
-	if (settings.shadow && !analyse_detector_find(settings.shadow))
-		return base_usage(self, "--shadow: there is no '%s'", settings.shadow);
+	if (!analyse_detector_named(settings.detector, error, sizeof(error)) ||
+	    (settings.shadow && !analyse_detector_named(settings.shadow, error, sizeof(error))))
+		return base_usage(self, "%s", error);
+	if (settings.frozen && !settings.train.n && !settings.model)
+		return base_usage(self,
+				  "--frozen needs --train or --model: there is no model to keep");
 	if (!settings.verdicts && !settings.keep && !settings.sample && !settings.save_model)
 		return base_usage(self, "nothing to write: give --verdicts, --keep, --sample or "
 					"--save-model");

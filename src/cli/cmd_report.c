@@ -9,6 +9,7 @@
 #include <sidelight/report.h>
 #include <sidelight/store.h>
 
+#include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/text.h"
 #if HAVE_BPF
@@ -348,6 +349,9 @@ static const struct base_option table[] = {
 		  "number of this reporter; 0: at random"),
 	BASE_STRING("key-file", 'k', &set.o.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
+	BASE_STRING(
+		"translator", 0, &set.o.translator, "NAME[,...]",
+		"with --key-file: names of the translators (default: meant by their addresses)"),
 	BASE_FLAG("immediate", 'i', &set.immediate, "wake the collector's application"),
 	BASE_FLAG("essential", 'e', &set.essential,
 		  "send reports again until they are acknowledged"),
@@ -403,6 +407,8 @@ static int run(const struct base_command *self, const struct report_settings *se
 	struct sl_reporter_stats stats = {.sz = sizeof(stats)};
 	int code, err;
 
+	if (settings->o.key_file)
+		base_secret_warn("report", settings->o.key_file);
 	s.r = sl_reporter_open(&settings->o);
 	if (!s.r)
 		return base_failure(self, "%s: %s", settings->o.target,

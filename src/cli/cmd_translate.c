@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/confine.h"
+#include "base/secret.h"
 #include "cli/common.h"
 #include "dta/wire/auth.h"
 #include "dta/translate/translate.h"
@@ -25,7 +28,7 @@ struct translate {
 	uint32_t workers;
 	uint16_t port;
 	uint64_t buffer;
-	bool json;
+	bool json, unconfined;
 	/* derived from these */
 	struct dta_translate_opts opts;
 	uint8_t secret_bytes[DTA_SECRET_MAX];
@@ -67,6 +70,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("refused: no room", a->refused_reporter);
 	line("not read at the end", a->unread);
 	line("dropped by the kernel", a->socket_drops);
+	line("dropped between workers", a->handover_drops);
 	line("reporters slowed, times", a->slowed);
 	line("other packets", others);
 	printf("reports                        %" PRIu64 "\n", a->reports);
@@ -97,28 +101,28 @@ static void add_detail(void *arg, const char *name, uint64_t n)
 
 static int print(struct translate *t)
 {
-	json_t *detail = json_object(), *value;
+	json_t *detail = json_object(), *value, *j;
 	struct dta_translate_account a = {0};
 	uint64_t others = 0;
 	const char *name;
+	bool good = true;
 
 	for (uint32_t i = 0; i < t->made; i++) {
 		dta_worker_account(t->worker[i], &a, &others);
 		dta_worker_detail(t->worker[i], add_detail, detail);
 	}
 	if (t->json) {
-		json_t *j = dta_account_json(&a);
-
-		json_object_set_new(j, "others", json_integer((json_int_t)others));
-		json_object_update(j, detail);
-		cli_json_print(stdout, j, JSON_COMPACT);
+		j = dta_account_json(&a);
+		good = j && !json_object_set_new(j, "others", json_integer((json_int_t)others)) &&
+		       !json_object_update(j, detail);
+		good &= cli_json_print(stdout, j, JSON_COMPACT);
 	} else {
 		print_text(&a, others);
 		json_object_foreach(detail, name, value)
 			line(name, (uint64_t)json_integer_value(value));
 	}
 	json_decref(detail);
-	return fflush(stdout) || ferror(stdout) ? -EIO : 0;
+	return fflush(stdout) || ferror(stdout) ? -EIO : good ? 0 : -ENOMEM;
 }
 
 /* ---- workers ---- */
@@ -149,6 +153,7 @@ static int make_worker(struct translate *t, uint32_t index)
 	struct dta_input *in[DTA_TRANSLATE_INPUTS];
 	char error[512] = "", name[64];
 	uint32_t n = 0;
+	int err;
 
 	for (size_t i = 0; i < t->listen.n; i++, n++) {
 		const struct dta_input_udp_opts o = {.address = t->listen.v[i],
@@ -159,8 +164,13 @@ static int make_worker(struct translate *t, uint32_t index)
 		in[n] = dta_input_udp(&o, error, sizeof(error));
 		if (!in[n])
 			goto fail;
-		if (!index)
-			dta_input_udp_where(in[n], &t->where[i]);
+		err = index ? 0 : dta_input_udp_where(in[n], &t->where[i]);
+		if (err) {
+			n++;
+			base_fail(error, sizeof(error), err, "%s: %s", t->listen.v[i],
+				  strerror(-err));
+			goto fail;
+		}
 #if HAVE_XDP
 		if (t->xdp.n && !index && !open_xdp(t, error, sizeof(error))) {
 			n++;
@@ -182,6 +192,7 @@ static int make_worker(struct translate *t, uint32_t index)
 		snprintf(name, sizeof(name), "%.40s-%u", t->name, index);
 	else
 		snprintf(name, sizeof(name), "%.40s", t->name);
+	t->opts.worker = index;
 	t->worker[index] = dta_worker_new(&t->opts, name, in, n, error, sizeof(error));
 	if (!t->worker[index])
 		return base_failure(t->cmd, "%s", error);
@@ -242,25 +253,55 @@ static void watch(struct translate *t)
 		say_ready(t);
 }
 
+/* A connection to a collector may be made again: its output opens devices and interfaces then. */
+static int confine(const struct translate *t)
+{
+	const bool raw = t->opts.client.output == DTA_CLIENT_RAW && !t->opts.client.raw.file;
+	const uint64_t frames = BASE_CAP(NET_RAW) | BASE_CAP(NET_ADMIN) | BASE_CAP(BPF);
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_TRANSLATOR,
+		.capabilities = BASE_CAP(IPC_LOCK) | (raw || t->xdp.n ? frames : 0),
+		.paths = {t->opts.client.raw.file},
+		.packets = raw || t->xdp.n,
+	};
+
+	return cli_confine("translate", &c);
+}
+
+/* Of raise(), other threads' signalfd would tell nothing. */
+static void stop_threads(void)
+{
+	kill(getpid(), SIGTERM);
+}
+
 static int translate(struct translate *t)
 {
-	int code = BASE_EXIT_OK;
+	int code = BASE_EXIT_OK, err;
 
+	if (t->workers > 1) {
+		t->opts.steer = dta_steer_new(t->workers);
+		if (!t->opts.steer)
+			return base_failure(t->cmd, "%s", strerror(errno));
+	}
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
+	/* Before threads open what RDMA needs: see agent_rdma_start(). */
+	if (!t->unconfined)
+		code = confine(t);
 	for (; t->started < t->made && code == BASE_EXIT_OK; t->started++)
 		if (pthread_create(&t->thread[t->started], NULL, work, t->worker[t->started])) {
 			code = base_failure(t->cmd, "cannot start a thread");
-			raise(SIGTERM); /* stops the threads already started */
+			stop_threads();
 			break;
 		}
 	if (code == BASE_EXIT_OK)
 		watch(t);
 	for (uint32_t i = 0; i < t->started; i++)
 		pthread_join(t->thread[i], NULL);
-	if (print(t))
-		code = base_failure(t->cmd, "standard output: cannot write");
+	err = print(t);
+	if (err)
+		code = base_failure(t->cmd, "standard output: %s", strerror(-err));
 	return code;
 }
 
@@ -274,6 +315,7 @@ static int read_secret(struct translate *t)
 		return base_failure(t->cmd, "--secret: %s: %s", t->secret,
 				    n == -EINVAL ? "is not 16 to 4096 bytes long"
 						 : strerror((int)-n));
+	base_secret_warn("translate", t->secret);
 	t->opts.client.secret = t->secret_bytes;
 	t->opts.client.secret_bytes = (size_t)n;
 	return BASE_EXIT_OK;
@@ -327,6 +369,7 @@ static int check(struct translate *t)
 	if (!HAVE_XDP && (t->xdp.n || t->opts.client.raw.xdp))
 		return base_failure(
 			t->cmd, "this build has no AF_XDP: libxdp, clang or bpftool was missing");
+	t->opts.name = t->name;
 	t->opts.collectors = t->collectors.v;
 	t->opts.n_collectors = (uint32_t)t->collectors.n;
 	return t->secret ? read_secret(t) : BASE_EXIT_OK;
@@ -365,12 +408,13 @@ static const struct base_option table[] = {
 	BASE_UINT("workers", 'w', &set.workers, 1, WORKERS_MAX, "N",
 		  "number of threads, each a translator with its own lane"),
 	BASE_STRING("name", 'n', &set.name, "NAME",
-		    "name of this translator, by which it gets its lanes back (default: the host "
-		    "name)"),
+		    "name of this translator, by which it gets its lanes back, and which packets "
+		    "with a MAC may be meant for (default: the host name)"),
 	BASE_STRING("secret", 0, &set.secret, "FILE",
 		    "secret shared with the collector, for a connection over TCP"),
 	BASE_UINT("reporters", 0, &set.opts.loss.reporters, 1, 1u << 24, "N",
-		  "track at most this many reporters per worker (default 16384)"),
+		  "track at most this many reporters per worker, with and without MACs each "
+		  "(default 16384)"),
 	BASE_UINT("window", 0, &set.opts.loss.window, 64, 1u << 20, "N",
 		  "accept reports up to N sequence numbers late, a power of two (default 4096)"),
 	BASE_TIME("nack", 0, &set.opts.loss.nack_ns, 0, 0, "DURATION",
@@ -382,6 +426,7 @@ static const struct base_option table[] = {
 	BASE_SIZE("receive-buffer", 0, &set.buffer, 0, 1u << 30, "SIZE",
 		  "receive buffer per socket (default 16M)"),
 	BASE_FLAG("json", 'j', &set.json, "print the account at the end as JSON"),
+	CLI_OPTION_UNCONFINED(&set.unconfined),
 	{0},
 };
 
@@ -402,6 +447,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	code = translate(&set);
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
+	dta_steer_free(set.opts.steer);
 #if HAVE_XDP
 	dta_xdp_close(set.at);
 #endif

@@ -153,6 +153,8 @@ static void csv_rows(FILE *f, const struct sample *now, const struct sample *bef
 
 /* ---- mode setup ---- */
 
+#define ABSENT_BYTES 1536u /* a line of the log */
+
 static void collect_host(const struct collect_host_view *v, void *arg)
 {
 	json_array_append_new(
@@ -209,16 +211,46 @@ static void print_found(const json_t *j)
 	}
 }
 
+static void take_absent(const struct collect_host_view *v, void *arg)
+{
+	char *to = arg;
+	size_t n = strlen(to);
+
+	if (v->condition != COLLECT_HOST_UP)
+		snprintf(to + n, ABSENT_BYTES - n, " host=%s condition=%s error=\"%s\"", v->target,
+			 collect_host_condition_name(v->condition), v->stats.last_error);
+}
+
+void cli_collect_say_waiting(struct collect_collector *c, uint64_t end_ns)
+{
+	char absent[ABSENT_BYTES] = "";
+	struct collect_collector_totals t;
+	uint64_t now = base_now_ns();
+
+	collect_collector_totals(c, &t);
+	collect_collector_hosts(c, take_absent, absent);
+	if (*absent)
+		base_logf(BASE_INFO, "collect",
+			  "waiting for hosts reached=%" PRIu64 "/%" PRIu64 " seconds=%.0f%s",
+			  t.hosts_up, t.hosts, end_ns > now ? (double)(end_ns - now) * 1e-9 : 0,
+			  absent);
+}
+
 int cli_collect_setup(const struct cli_collect_mode *m, struct collect_collector *c, int stop)
 {
-	uint64_t end = base_now_ns() + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
+	uint64_t start = base_now_ns();
+	uint64_t end = start + (m->duration_ns ? m->duration_ns : COLLECT_SETUP_NS);
 	json_t *hosts = json_array(), *regions = json_array(), *all;
 	struct collect_collector_totals t;
-	bool asked = false;
+	bool asked = false, said = false;
 
 	do {
 		asked = base_stop_wait(stop, 20);
 		collect_collector_totals(c, &t);
+		if (!said && base_now_ns() - start >= COLLECT_SAY_NS) {
+			cli_collect_say_waiting(c, end);
+			said = true;
+		}
 	} while (!asked && base_now_ns() < end &&
 		 !(collect_collector_ready(c) && t.hosts_up == t.hosts));
 	collect_collector_totals(c, &t);
@@ -252,8 +284,10 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 		base_logf(BASE_ERROR, "collect", "%s: %s", m->csv, strerror(errno));
 		goto out;
 	}
-	if (!first || !before || !now || !row)
+	if (!first || !before || !now || !row) {
+		base_logf(BASE_ERROR, "collect", "out of memory");
 		goto out;
+	}
 	sample_take(first, c);
 	sample_copy(before, first);
 	sample_copy(row, first);
@@ -267,6 +301,8 @@ int cli_collect_until(const struct cli_collect_mode *m, struct collect_collector
 			if (print)
 				print_rates(m, now, before, false);
 			sample_copy(before, now);
+			if (m->every_second)
+				m->every_second(m->arg);
 			tick += (at - tick) / 1000000000u * 1000000000u + 1000000000u;
 		}
 		if (csv && at >= csv_at) {

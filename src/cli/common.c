@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/common.h"
+#include "base/confine.h"
+#include "dta/wire/auth.h"
 
 const char *cli_kind_name(const struct base_command *kind)
 {
@@ -103,11 +106,13 @@ bool cli_json_is(const json_t *o, const char *key, const char *text)
 	return !strcmp(cli_json_text(o, key), text);
 }
 
-void cli_json_print(FILE *out, json_t *j, size_t flags)
+bool cli_json_print(FILE *out, json_t *j, size_t flags)
 {
-	json_dumpf(j, out, flags);
+	bool good = !json_dumpf(j, out, flags);
+
 	fputc('\n', out);
 	json_decref(j);
+	return good;
 }
 
 struct http_answer {
@@ -130,32 +135,81 @@ static size_t take(char *from, size_t size, size_t n, void *arg)
 	return size * n;
 }
 
-long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
-	      size_t *bytes, char *why, size_t why_bytes)
+static struct curl_slist *headers_of(const struct cli_request *r)
 {
+	struct curl_slist *list = NULL;
+	char *line = NULL;
+
+	if (r->body)
+		list = curl_slist_append(list, "Content-Type: application/json");
+	if (r->token && asprintf(&line, "Authorization: Bearer %s", r->token) >= 0) {
+		list = curl_slist_append(list, line);
+		free(line);
+	}
+	return list;
+}
+
+long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
+	      size_t why_bytes)
+{
+	const char *socket = !strncmp(r->at, "unix:", 5) ? r->at + 5 : NULL;
+	const char *method = r->method ? r->method : r->body ? "POST" : "GET";
 	struct http_answer a = {.text = calloc(1, 1)};
 	char url[1024], error[CURL_ERROR_SIZE] = "";
+	struct curl_slist *headers = headers_of(r);
 	CURL *curl = curl_easy_init();
 	CURLcode err = CURLE_OUT_OF_MEMORY;
 	long status = 0;
 
-	snprintf(url, sizeof(url), "http://%s%s", at, path);
+	snprintf(url, sizeof(url), "http://%s%s", socket ? "localhost" : r->at, r->path);
 	if (curl && a.text) {
 		curl_easy_setopt(curl, CURLOPT_URL, url);
 		curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1l);
 		curl_easy_setopt(curl, CURLOPT_NOPROXY, "*");
-		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+		curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, r->timeout_ms);
 		curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
 		curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take);
 		curl_easy_setopt(curl, CURLOPT_WRITEDATA, &a);
-		if (body)
-			curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body);
+		curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+		if (socket)
+			curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, socket);
+		if (r->body || strcmp(method, "GET"))
+			curl_easy_setopt(curl, CURLOPT_POSTFIELDS, r->body ?: "");
+		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
 		err = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 	}
 	curl_easy_cleanup(curl);
+	curl_slist_free_all(headers);
 	snprintf(why, why_bytes, "%s", *error ? error : curl_easy_strerror(err));
 	*answer = a.text;
 	*bytes = a.bytes;
 	return err ? 0 : status;
+}
+
+int cli_confine(const char *component, const struct base_confine_opts *opts)
+{
+	char why[160];
+
+	if (base_confine(opts, why, sizeof(why)))
+		return CLI_FAIL(component, "%s; --unconfined does without", why);
+	return BASE_EXIT_OK;
+}
+
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes)
+{
+	static uint8_t text[DTA_SECRET_MAX];
+	ssize_t n;
+
+	if (!path)
+		return BASE_EXIT_OK;
+	n = dta_secret_read(path, text);
+	if (n < 0)
+		return base_failure(self, "--rdma-secret: %s: %s", path,
+				    n == -EINVAL ? "is not 16 to 4096 bytes long"
+						 : strerror((int)-n));
+	*secret = text;
+	*bytes = (size_t)n;
+	return BASE_EXIT_OK;
 }

@@ -17,6 +17,16 @@ extern const struct base_command cli_cmd_agent, cli_cmd_collect, cli_cmd_demo, c
 	BASE_INT("gid", 0, gid_to, -1, 255, "INDEX", "GID index; -1: " by), \
 		BASE_INT("ib-port", 0, port_to, 1, 255, "N", "port of the RDMA device")
 
+#define CLI_OPTION_RDMA_SECRET(to, whom)          \
+	BASE_STRING("rdma-secret", 0, to, "FILE", \
+		    "over RDMA, both sides prove the secret in this file; without, " whom)
+/*
+ * Reads the file of --rdma-secret into static storage. path NULL: there is none. An exit code,
+ * after one line on stderr.
+ */
+int cli_rdma_secret(const struct base_command *self, const char *path, const void **secret,
+		    size_t *bytes);
+
 /*
  * Runs the command among n whose name is that of self and argv[1], or shows the help of self. -1:
  * there is none. names: of some, for the message that argv[1] is missing.
@@ -30,6 +40,14 @@ const char *cli_kind_name(const struct base_command *kind);
  * Prints on stdout, padded to width. Text of regions is untrusted: control characters become '?'.
  */
 void cli_print_safe(const char *s, int width);
+
+#define CLI_OPTION_UNCONFINED(to)                                                                  \
+	BASE_FLAG("unconfined", 0, to,                                                             \
+		  "keep all privileges after start-up: capabilities, system calls and paths; for " \
+		  "debuggers")
+/* Confines this process; an exit code, after a line on stderr if it fails. */
+struct base_confine_opts;
+int cli_confine(const char *component, const struct base_confine_opts *opts);
 
 /* Logs why a command fails; an exit code. */
 #define CLI_FAIL(component, ...) (base_logf(BASE_ERROR, component, __VA_ARGS__), BASE_EXIT_FAILURE)
@@ -61,14 +79,21 @@ double cli_json_number(const json_t *o, const char *key);
 bool cli_json_true(const json_t *o, const char *key);
 /* Whether the member is that text. */
 bool cli_json_is(const json_t *o, const char *key, const char *text);
-/* Prints a document, of which it takes over a reference, and a newline. */
-void cli_json_print(FILE *out, json_t *j, size_t flags);
+/* Prints a document, of which it takes over a reference, and a newline. False: out of memory. */
+bool cli_json_print(FILE *out, json_t *j, size_t flags);
 
+struct cli_request {
+	const char *at;		 /* HOST:PORT, or unix:/PATH */
+	const char *method;	 /* NULL: GET, or POST if there is a body */
+	const char *path, *body; /* body: JSON, or NULL */
+	const char *token;	 /* or NULL */
+	long timeout_ms;
+};
 /*
- * GET, or POST of body if that is not NULL, of a path at HOST:PORT. Returns the answer's status, or
- * 0 with one line in why. *answer: its body, of at most 64 MiB, with a NUL behind; free it.
+ * Returns the answer's status, or 0 with one line in why. *answer: its body, of at most 64 MiB,
+ * with a NUL behind; free it.
  */
-long cli_http(const char *at, const char *path, const char *body, long timeout_ms, char **answer,
-	      size_t *bytes, char *why, size_t why_bytes);
+long cli_http(const struct cli_request *r, char **answer, size_t *bytes, char *why,
+	      size_t why_bytes);
 
 #endif

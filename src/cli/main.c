@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* main.c - picks the subcommand. Each is a cmd_*.c that defines one struct base_command. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -91,6 +92,8 @@ int main(int argc, char **argv)
 {
 	const struct base_command *cmd;
 
+	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
+	signal(SIGXFSZ, SIG_IGN);
 	if (argc < 2) {
 		fputs("sidelight: no command given; see 'sidelight --help'\n", stderr);
 		return BASE_EXIT_USAGE;

@@ -58,6 +58,9 @@ struct dta_store_server;
  */
 void collect_collector_owns(struct collect_collector *c, struct dta_store_server *stores);
 
+/* Exposes what an HTTP server refuses, [HTTP_REFUSALS] of http.h; it must outlive c. */
+void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused);
+
 /* The series for the exposition: the published ones, and the collector's own (sidelight_...). */
 struct export_source collect_collector_source(struct collect_collector *c);
 
@@ -81,8 +84,19 @@ struct collect_host_view {
 void collect_collector_hosts(struct collect_collector *c,
 			     void (*fn)(const struct collect_host_view *, void *), void *arg);
 
+/* Who publishes a region, as its host attests it. */
+struct collect_tenant_view {
+	bool known; /* else the directory does not say, and the rest is empty */
+	bool trusted;
+	uint64_t key;
+	const char *uid, *container, *pod; /* container: the first 12 digits; "": none */
+	uint32_t every;			   /* its regions are read every this many rounds */
+	uint64_t series, refused, conflicts;
+};
+
 struct collect_region_view {
 	const struct region_info *info;
+	struct collect_tenant_view tenant;
 	const char *target, *hostname;
 	uint32_t state; /* enum sl_region_state */
 	bool stale;

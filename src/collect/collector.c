@@ -200,6 +200,11 @@ void collect_collector_owns(struct collect_collector *c, struct dta_store_server
 	c->dta = stores;
 }
 
+void collect_collector_refusals(struct collect_collector *c, const uint64_t *refused)
+{
+	c->http_refused = refused;
+}
+
 bool collect_collector_ready(const struct collect_collector *c)
 {
 	for (unsigned int i = 0; i < c->workers; i++)

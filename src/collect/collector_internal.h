@@ -38,6 +38,7 @@ struct collect_collector {
 	struct collect_tracer *tracer;
 	struct collect_live *live;
 	struct dta_store_server *dta;
+	const uint64_t *http_refused; /* relaxed; or NULL */
 	struct collect_pair_latency *pair_latency;
 	struct collect_tap tap[COLLECT_TAPS_MAX];
 	unsigned int taps;
@@ -49,6 +50,7 @@ struct collect_collector {
 	struct collect_region **region;
 	size_t regions, region_capacity, departed;
 	bool dirty;
+	struct collect_tenant *tenants; /* with schemas that wait for a layout */
 	uint64_t build;
 	struct collect_hash retired;
 	size_t retired_cells;

@@ -47,6 +47,8 @@ static void unlist(struct collect_collector *c, struct collect_region *r)
 	collect_region_put(r);
 }
 
+/* ---- layouts ---- */
+
 /* The schema that the worker handed over is control's until built is set. */
 static void build(struct collect_collector *c, struct collect_region *r)
 {
@@ -65,7 +67,7 @@ static void build(struct collect_collector *c, struct collect_region *r)
 	free(r->schema_bytes);
 	r->schema_bytes = NULL;
 	if (layout) {
-		built->snapshot = collect_snapshot_new(layout, r->worker, r->instance ^ c->seed);
+		built->snapshot = collect_snapshot_new(layout, r);
 		collect_layout_put(layout);
 	}
 	if (built->snapshot) {
@@ -78,14 +80,97 @@ static void build(struct collect_collector *c, struct collect_region *r)
 	__atomic_store_n(&r->built, built, __ATOMIC_RELEASE);
 }
 
+/* The schema waits in its tenant's queue. */
+static void queue_build(struct collect_collector *c, struct collect_region *r)
+{
+	struct collect_tenant *t = r->tenant;
+	uint64_t least = UINT64_MAX;
+
+	collect_ref_get(&r->refs);
+	r->build_next = NULL;
+	*t->build_end = r;
+	t->build_end = &r->build_next;
+	if (t->waits)
+		return;
+	/* What it did not use while it had nothing to do is no claim on others. */
+	for (const struct collect_tenant *o = c->tenants; o; o = o->next)
+		least = BASE_MIN(least, o->spent_ns);
+	if (least != UINT64_MAX)
+		t->spent_ns = BASE_MAX(t->spent_ns, least);
+	t->waits = true;
+	t->next = c->tenants;
+	c->tenants = t;
+}
+
+static int64_t credit(struct collect_tenant *t, uint64_t now_ns)
+{
+	uint64_t passed = t->credit_at_ns ? now_ns - t->credit_at_ns : now_ns;
+	uint64_t gained = BASE_MIN(passed / COLLECT_LAYOUT_PART, 2ull * COLLECT_LAYOUT_SAVED_NS);
+
+	t->credit_at_ns = now_ns;
+	t->credit_ns = BASE_MIN(t->credit_ns + (int64_t)gained, COLLECT_LAYOUT_SAVED_NS);
+	return t->credit_ns;
+}
+
+/*
+ * Makes one layout, of the tenant that spent the least time on its layouts among those whose credit
+ * is not used up. Returns when the next one is due; UINT64_MAX: none waits.
+ */
+static uint64_t build_one(struct collect_collector *c, uint64_t now_ns)
+{
+	struct collect_tenant **best = NULL, *t;
+	uint64_t due = UINT64_MAX;
+	struct collect_region *r;
+
+	for (struct collect_tenant **at = &c->tenants; *at; at = &(*at)->next) {
+		int64_t left = (*at)->exempt ? 1 : credit(*at, now_ns);
+
+		if (left <= 0)
+			due = BASE_MIN(due, now_ns + (uint64_t)(1 - left) * COLLECT_LAYOUT_PART);
+		else if (!best || (*at)->spent_ns < (*best)->spent_ns)
+			best = at;
+	}
+	if (!best)
+		return due;
+	t = *best;
+	r = t->build;
+	t->build = r->build_next;
+	if (!t->build) {
+		t->build_end = &t->build;
+		t->waits = false;
+		*best = t->next;
+	}
+	if (!r->ended)
+		build(c, r);
+	now_ns = base_now_ns() - now_ns;
+	t->spent_ns += now_ns;
+	t->credit_ns -= (int64_t)now_ns;
+	relaxed_bump(t->layout_ns, now_ns);
+	collect_region_put(r);
+	return 0;
+}
+
+static void drop_builds(struct collect_collector *c)
+{
+	for (; c->tenants; c->tenants = c->tenants->next)
+		for (struct collect_region *r = c->tenants->build, *next; r; r = next) {
+			next = r->build_next;
+			collect_region_put(r);
+		}
+}
+
+/* ---- events ---- */
+
 static void gone(struct collect_collector *c, struct collect_region *r)
 {
+	r->ended = true;
 	if (c->opts.sum_processes)
 		collect_retire_region(c, r);
 	collect_snapshot_put(r->shown, c);
 	collect_snapshot_put(r->pending, c);
 	r->shown = r->pending = NULL;
 	relaxed_sub(c->series_count, r->series);
+	relaxed_sub(r->tenant->series, r->series);
 	r->series = 0;
 	c->departed++;
 	if (r->listed)
@@ -108,7 +193,7 @@ static void handle(struct collect_collector *c, struct collect_region *r)
 		r->pending = NULL;
 	}
 	if (events & EVENT_SCHEMA)
-		build(c, r);
+		queue_build(c, r);
 	if (events & EVENT_GONE)
 		gone(c, r);
 	if (events & ~(unsigned int)EVENT_SCHEMA)
@@ -158,7 +243,7 @@ static void renew_index(struct collect_collector *c)
 void *collect_control_main(void *arg)
 {
 	struct collect_collector *c = arg;
-	uint64_t next_ns = 0, trim_ns = 0;
+	uint64_t next_ns = 0, trim_ns = 0, build_ns;
 	eventfd_t count;
 
 	pthread_setname_np(pthread_self(), "control");
@@ -168,6 +253,8 @@ void *collect_control_main(void *arg)
 		int wait = 1000;
 
 		drain_queue(c);
+		build_ns = build_one(c, now);
+		now = base_now_ns();
 		if (c->dirty && now >= next_ns) {
 			renew_index(c);
 			/* A large index takes at most a tenth of a core. */
@@ -186,9 +273,12 @@ void *collect_control_main(void *arg)
 		}
 		if (c->dirty)
 			wait = now < next_ns ? (int)((next_ns - now) / 1000000u) + 1 : 1;
+		if (build_ns < now + (uint64_t)wait * 1000000u)
+			wait = build_ns > now ? (int)((build_ns - now) / 1000000u) + 1 : 0;
 		if (poll(&(struct pollfd){.fd = c->wake_fd, .events = POLLIN}, 1, wait) > 0)
 			eventfd_read(c->wake_fd, &count);
 	}
 	drain_queue(c);
+	drop_builds(c);
 	return NULL;
 }

@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/host.h"
 #include "collect/link/link.h"
+#include "collect/tenant.h"
 
 /* The link of an instance, also across reconnects. */
 struct collect_home {
@@ -27,7 +29,7 @@ int collect_host_init(struct collect_host *h, struct collect_collector *c, const
 	h->links = links;
 	h->link = calloc(links, sizeof(*h->link));
 	h->load = calloc(links, sizeof(*h->load));
-	if (!h->link || !h->load)
+	if (!h->link || !h->load || !collect_hash_init(&h->tenants))
 		return -ENOMEM;
 	pthread_mutex_init(&h->lock, NULL);
 	return 0;
@@ -43,13 +45,14 @@ void collect_host_free(struct collect_host *h)
 	free(h->link);
 	free(h->load);
 	free(h->home);
+	collect_tenants_free(h);
 	pthread_mutex_destroy(&h->lock);
 }
 
 /* Linear probing; at most half full. */
 static struct collect_home *find(struct collect_host *h, uint64_t instance)
 {
-	size_t i = (instance ^ h->c->seed) * SL_LINE_K0 >> 20;
+	size_t i = base_hash(0, &instance, sizeof(instance));
 
 	for (i %= h->home_capacity; h->home[i].instance; i = (i + 1) % h->home_capacity)
 		if (h->home[i].instance == instance)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "collect/collect.h"
+#include "collect/hash.h"
 
 struct collect_home;
 struct collect_link;
@@ -27,6 +28,7 @@ struct collect_host {
 	size_t homes, home_capacity;
 	struct collect_region *flows; /* its flow table, or NULL */
 	uint64_t releases; /* homes released: an instance may have come back in another entry */
+	struct collect_hash tenants; /* tenant.h */
 	uint32_t *load;
 	/* Any thread may use them: freed with the collector only, so their number is bounded. */
 	char *name[COLLECT_HOST_NAMES];

@@ -2,14 +2,20 @@
 /*
  * index.c - makes the index: all series of all regions by family, sorted by name.
  *
- * Series that conflict within one exposition are decided by age: the region seen first keeps its
- * series; the others are left out and counted.
+ * Series that conflict within one exposition are decided by tenant: trusted ones come first, then
+ * older ones, and within a tenant its older regions, by the ids of the directory's entries. The
+ * first keeps its series; the others are left out and counted. What a name means, if tenants
+ * contradict each other, is what a trusted one says, else what most of them say, else what the
+ * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
+ * publishes removes a series of one before it, and a restart of the collector changes nothing.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "collect/collector_internal.h"
 #include "collect/index.h"
 #include "collect/ref.h"
@@ -23,6 +29,7 @@ static void retired_put(struct collect_retired *t, struct collect_collector *c)
 		return;
 	relaxed_sub(c->memory, t->bytes);
 	collect_def_put(c, t->def);
+	collect_tenant_put(t->tenant);
 	free(t->labels);
 	free(t);
 }
@@ -61,12 +68,32 @@ void collect_index_put(struct collect_index *x)
 
 /* ---- which regions ---- */
 
-static int by_age(const void *a, const void *b)
+static int by_tenant_and_age(const void *a, const void *b)
 {
 	const struct collect_region *x = *(struct collect_region *const *)a,
 				    *y = *(struct collect_region *const *)b;
+	uint64_t p = relaxed_load(x->admitted), q = relaxed_load(y->admitted);
+	int order = collect_tenant_order(x->tenant, y->tenant);
 
+	if (order)
+		return order;
+	if (p != q)
+		return p < q ? -1 : 1;
 	return x->age < y->age ? -1 : x->age > y->age;
+}
+
+/* A tenant is as old as the oldest region that it has. */
+static void age_tenants(struct collect_index *x)
+{
+	for (size_t i = 0; i < x->regions; i++) {
+		x->region[i]->tenant->first = UINT64_MAX;
+		x->region[i]->tenant->left_out = 0;
+	}
+	for (size_t i = 0; i < x->regions; i++) {
+		struct collect_tenant *t = x->region[i]->tenant;
+
+		t->first = BASE_MIN(t->first, relaxed_load(x->region[i]->admitted));
+	}
 }
 
 static int by_instance(const void *a, const void *b, void *regions)
@@ -89,7 +116,9 @@ static bool take_regions(struct collect_index *x, struct collect_collector *c)
 		return false;
 	if (n)
 		memcpy(x->region, c->region, n * sizeof(*x->region));
-	qsort(x->region, n, sizeof(*x->region), by_age);
+	x->regions = n;
+	age_tenants(x);
+	qsort(x->region, n, sizeof(*x->region), by_tenant_and_age);
 	for (size_t i = 0; i < n; i++) {
 		x->by_instance[i] = (uint32_t)i;
 		collect_ref_get(&x->region[i]->refs);
@@ -97,7 +126,6 @@ static bool take_regions(struct collect_index *x, struct collect_collector *c)
 		if (x->snapshot[i])
 			collect_ref_get(&x->snapshot[i]->refs);
 	}
-	x->regions = n;
 	qsort_r(x->by_instance, n, sizeof(*x->by_instance), by_instance, x->region);
 	return true;
 }
@@ -121,30 +149,53 @@ struct maker {
 	uint64_t kind, name, duplicate, sum;
 };
 
-static struct collect_index_family *family_of(struct maker *m, struct collect_def *def)
+/* Whose item it is; of the region or the sum that it comes from. */
+static struct collect_tenant *tenant_of(const struct collect_index *x, const struct collect_item *i)
+{
+	return i->source & ITEM_RETIRED ? x->retired[i->source & ~ITEM_RETIRED]->tenant
+					: x->region[i->source]->tenant;
+}
+
+static void leave_out(struct maker *m, const struct collect_item *i, uint64_t *cause)
+{
+	++*cause;
+	tenant_of(m->x, i)->left_out++;
+}
+
+/* The family of the item's name and type; NULL: reserved, or out of memory. */
+static struct collect_index_family *family_of(struct maker *m, struct collect_def *def,
+					      const struct collect_item *i)
 {
 	struct collect_family_name *name = def->family;
 	struct collect_index *x = m->x;
+	size_t at;
 
-	if (name->build == m->c->build)
-		return name->place == SIZE_MAX ? NULL : &x->family[name->place];
-	name->build = m->c->build;
-	name->place = SIZE_MAX;
-	if (collect_self_has(name->name))
-		return NULL; /* the names of the collector's own series are reserved */
-	if (!BASE_GROW(x->family, x->families, m->capacity)) {
-		name->build = 0;
-		return NULL;
+	if (name->build != m->c->build) {
+		name->build = m->c->build;
+		name->place = SIZE_MAX;
+		/* The names of the collector's own series are reserved. */
+		name->clash = collect_self_has(name->name);
 	}
-	name->place = x->families++;
-	x->family[name->place] = (struct collect_index_family){
+	if (name->clash)
+		return NULL;
+	for (at = name->place; at != SIZE_MAX; at = x->family[at].other)
+		if (x->family[at].f.type == def->type)
+			return &x->family[at];
+	if (!BASE_GROW(x->family, x->families, m->capacity))
+		return NULL;
+	at = x->families++;
+	x->family[at] = (struct collect_index_family){
 		.f = {.name = name->name,
 		      .help = def->metric.help,
 		      .unit = def->metric.unit,
 		      .type = def->type},
 		.def = def,
+		.tenant = tenant_of(x, i),
+		.number = at,
+		.other = name->place,
 	};
-	return &x->family[name->place];
+	name->place = at;
+	return &x->family[at];
 }
 
 static bool fits(const struct collect_index_family *f, const struct collect_def *def)
@@ -154,115 +205,188 @@ static bool fits(const struct collect_index_family *f, const struct collect_def 
 
 typedef void item_fn(struct maker *m, struct collect_def *def, struct collect_item item, bool twin);
 
-/* Visits all columns of all regions, then what expired processes left. */
+/* Visits all columns of all regions, and after those of a tenant what its expired ones left. */
 static void each_item(struct maker *m, item_fn *fn)
 {
 	struct collect_index *x = m->x;
+	uint32_t t = 0;
 
-	for (uint32_t i = 0; i < x->regions; i++) {
-		const struct collect_layout *l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
+	for (uint32_t i = 0; i <= x->regions; i++) {
+		const struct collect_layout *l;
 
+		for (; t < x->retireds &&
+		       (i == x->regions ||
+			collect_tenant_order(x->retired[t]->tenant, x->region[i]->tenant) < 0);
+		     t++)
+			fn(m, x->retired[t]->def, (struct collect_item){t | ITEM_RETIRED, 0},
+			   false);
+		if (i == x->regions)
+			break;
+		l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 		for (uint32_t k = 0; l && k < l->columns; k++)
 			fn(m, l->column[k].def, (struct collect_item){i, k}, l->column[k].twin);
 	}
-	for (uint32_t i = 0; i < x->retireds; i++)
-		fn(m, x->retired[i]->def, (struct collect_item){i | ITEM_RETIRED, 0}, false);
 }
 
 static void count_item(struct maker *m, struct collect_def *def, struct collect_item item,
 		       bool twin)
 {
-	struct collect_index_family *f = family_of(m, def);
+	struct collect_index_family *f = family_of(m, def, &item);
+	const struct collect_tenant *whose = tenant_of(m->x, &item);
 
-	if (!fits(f, def))
-		m->kind += !(item.source & ITEM_RETIRED);
-	else if (twin)
-		m->duplicate++;
-	else
-		f->items++;
+	if (!f || twin)
+		return;
+	f->items++;
+	/* Items come by tenant. What expired ones left has no say. */
+	if (!(item.source & ITEM_RETIRED) && f->last != whose) {
+		f->last = whose;
+		f->tenants++;
+	}
 }
 
 static int by_name(const void *a, const void *b)
 {
-	return strcmp(((const struct collect_index_family *)a)->f.name,
-		      ((const struct collect_index_family *)b)->f.name);
+	const struct collect_index_family *p = a, *q = b;
+	int order = strcmp(p->f.name, q->f.name);
+
+	return order ? order : p->number < q->number ? -1 : p->number > q->number;
 }
 
-static struct collect_index_family *find_family(struct collect_index *x, const char *name,
-						size_t bytes)
+#define ANY_TYPE 0
+
+static bool is_exposed(const struct collect_index *x, const char *name, size_t bytes, int type,
+		       const bool *exposed)
 {
 	size_t at;
 
 	BASE_LOWER_BOUND(at, 0, x->families, strncmp(x->family[at].f.name, name, bytes) < 0);
-	if (at == x->families || strncmp(x->family[at].f.name, name, bytes) ||
-	    x->family[at].f.name[bytes])
-		return NULL;
-	return &x->family[at];
+	for (; at < x->families && !strncmp(x->family[at].f.name, name, bytes) &&
+	       !x->family[at].f.name[bytes];
+	     at++)
+		if (exposed[at] && (type == ANY_TYPE || (int)x->family[at].f.type == type))
+			return true;
+	return false;
 }
 
-/* A family conflicts with a sample of another: histogram h exposes h_count. */
-static bool name_taken(struct collect_index *x, const struct collect_index_family *f)
+/* Samples that a family exposes under its name with a suffix: histogram h has h_count. */
+static const struct {
+	const char *suffix;
+	enum export_family_type type;
+} made[] = {
+	{"_bucket", EXPORT_FAMILY_HISTOGRAM}, {"_count", EXPORT_FAMILY_HISTOGRAM},
+	{"_sum", EXPORT_FAMILY_HISTOGRAM},    {"_total", EXPORT_FAMILY_COUNTER},
+	{"_info", EXPORT_FAMILY_INFO},	      {"_created", EXPORT_FAMILY_HISTOGRAM},
+	{"_created", EXPORT_FAMILY_COUNTER},
+};
+
+/* It, or a sample of one, has the other's name, and the other is exposed. */
+static bool clashes(const struct collect_index *x, const struct collect_index_family *f,
+		    const bool *exposed)
 {
-	static const struct {
-		const char *suffix;
-		enum export_family_type type;
-	} made[] = {
-		{"_bucket", EXPORT_FAMILY_HISTOGRAM}, {"_count", EXPORT_FAMILY_HISTOGRAM},
-		{"_sum", EXPORT_FAMILY_HISTOGRAM},    {"_total", EXPORT_FAMILY_COUNTER},
-		{"_info", EXPORT_FAMILY_INFO},	      {"_created", EXPORT_FAMILY_HISTOGRAM},
-		{"_created", EXPORT_FAMILY_COUNTER},
-	};
 	size_t n = strlen(f->f.name);
 
+	if (is_exposed(x, f->f.name, n, ANY_TYPE, exposed))
+		return true;
 	for (size_t i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
 		size_t s = strlen(made[i].suffix);
-		const struct collect_index_family *other;
+		char name[SL_NAME_MAX + 16];
 
-		if (n <= s || strcmp(f->f.name + n - s, made[i].suffix))
+		if (n > s && !strcmp(f->f.name + n - s, made[i].suffix) &&
+		    is_exposed(x, f->f.name, n - s, (int)made[i].type, exposed))
+			return true;
+		if (f->f.type != made[i].type)
 			continue;
-		other = find_family(x, f->f.name, n - s);
-		if (other && other->f.type == made[i].type)
+		snprintf(name, sizeof(name), "%s%s", f->f.name, made[i].suffix);
+		if (is_exposed(x, name, n + s, ANY_TYPE, exposed))
 			return true;
 	}
 	return false;
 }
 
-static void place_families(struct maker *m)
+/* Of one tenant's, the shorter name first: a histogram and not its h_count. */
+static int by_claim(const void *a, const void *b)
+{
+	const struct collect_index_family *p = *(struct collect_index_family *const *)a,
+					  *q = *(struct collect_index_family *const *)b;
+	size_t n = strlen(p->f.name), o = strlen(q->f.name);
+	int order;
+
+	if (p->tenant->who.trusted != q->tenant->who.trusted)
+		return p->tenant->who.trusted ? -1 : 1;
+	if (!p->tenant->who.trusted && p->tenants != q->tenants)
+		return p->tenants > q->tenants ? -1 : 1;
+	order = collect_tenant_order(p->tenant, q->tenant);
+	if (order)
+		return order;
+	return n != o ? (n < o ? -1 : 1) : by_name(p, q);
+}
+
+/* Which families are exposed, by place; NULL: out of memory. */
+static bool *choose_families(struct collect_index *x)
+{
+	struct collect_index_family **order = malloc((x->families + 1) * sizeof(*order));
+	bool *exposed = calloc(x->families + 1, sizeof(*exposed));
+
+	if (!order || !exposed) {
+		free(order);
+		free(exposed);
+		return NULL;
+	}
+	for (size_t i = 0; i < x->families; i++)
+		order[i] = &x->family[i];
+	qsort(order, x->families, sizeof(*order), by_claim);
+	for (size_t i = 0; i < x->families; i++)
+		exposed[order[i] - x->family] = !clashes(x, order[i], exposed);
+	free(order);
+	return exposed;
+}
+
+static bool place_families(struct maker *m)
 {
 	struct collect_index *x = m->x;
 	size_t at = 0, n = 0;
-	bool *left_out = calloc(x->families + 1, sizeof(bool));
+	bool *exposed;
 
 	if (x->families) /* qsort(NULL, 0) is undefined */
 		qsort(x->family, x->families, sizeof(*x->family), by_name);
-	for (size_t i = 0; left_out && i < x->families; i++)
-		left_out[i] = name_taken(x, &x->family[i]);
+	exposed = choose_families(x);
+	if (!exposed)
+		return false;
+	for (size_t i = 0; i < x->families; i++) {
+		x->family[i].def->family->place = SIZE_MAX;
+		x->family[i].def->family->clash = true;
+	}
 	for (size_t i = 0; i < x->families; i++) {
 		struct collect_index_family f = x->family[i];
 
-		if (left_out && left_out[i]) {
-			m->name += f.items;
-			f.def->family->place = SIZE_MAX;
+		if (!exposed[i])
 			continue;
-		}
 		f.first = at;
 		at += f.items;
 		f.items = 0;
 		f.def->family->place = n;
+		f.def->family->clash = false;
 		x->family[n++] = f;
 	}
 	x->families = n;
-	free(left_out);
+	free(exposed);
+	return true;
 }
 
 static void place_item(struct maker *m, struct collect_def *def, struct collect_item item,
 		       bool twin)
 {
-	size_t place = def->family->place;
-	struct collect_index_family *f = place == SIZE_MAX ? NULL : &m->x->family[place];
+	const struct collect_family_name *name = def->family;
+	struct collect_index_family *f = name->place == SIZE_MAX ? NULL
+								 : &m->x->family[name->place];
 
-	if (!twin && fits(f, def))
+	if (fits(f, def) && !twin)
 		m->x->item[f->first + f->items++] = item;
+	else if (!(item.source & ITEM_RETIRED))
+		leave_out(m, &item,
+			  name->clash	  ? &m->name
+			  : !fits(f, def) ? &m->kind
+					  : &m->duplicate);
 }
 
 /* ---- series with the same labels ---- */
@@ -340,13 +464,13 @@ static void group(struct maker *m, struct collect_index_family *f)
 			head = &item[n++];
 			f->f.series++;
 		} else if (!m->c->opts.sum_processes) {
-			m->duplicate++;
+			leave_out(m, &now, &m->duplicate);
 		} else if (same_shape(&collect_index_def(x, head)->metric,
 				      &collect_index_def(x, &now)->metric)) {
 			now.column |= ITEM_MORE;
 			item[n++] = now;
 		} else {
-			m->sum++;
+			leave_out(m, &now, &m->sum);
 		}
 	}
 	f->items = n;
@@ -380,10 +504,11 @@ static bool any_twins(const struct collect_index *x)
 
 #define RETIRED_CELLS_MAX (4u << 20)
 
-static uint64_t retired_hash(const struct collect_collector *c, const struct collect_def *def,
-			     const struct collect_label_set *labels)
+static uint64_t retired_hash(const struct collect_def *def, const struct collect_label_set *labels)
 {
-	return ((labels->hash ^ def->labels->hash * SL_LINE_K2 ^ c->seed) * SL_LINE_K0) >> 32;
+	uint64_t h = base_hash(0, labels->text, labels->text_bytes);
+
+	return base_hash(h, def->labels->text, def->labels->text_bytes);
 }
 
 static struct collect_retired *retired_find(const struct collect_collector *c, uint64_t hash,
@@ -423,7 +548,7 @@ void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64
 static void retire(struct collect_collector *c, struct collect_region *r, struct collect_def *def,
 		   const uint64_t *cell)
 {
-	uint64_t hash = retired_hash(c, def, r->group);
+	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
@@ -440,6 +565,7 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 		return;
 	}
 	t->refs = 1;
+	t->tenant = collect_tenant_ref(r->tenant);
 	t->def = old ? old->def : def;
 	collect_def_ref(c, t->def);
 	t->bytes = bytes + t->labels->bytes;
@@ -488,9 +614,15 @@ void collect_retired_free(struct collect_collector *c)
 	collect_hash_free(&c->retired);
 }
 
+static int retired_by_tenant(const void *a, const void *b)
+{
+	return collect_tenant_order((*(struct collect_retired *const *)a)->tenant,
+				    (*(struct collect_retired *const *)b)->tenant);
+}
+
 static bool take_retired(struct collect_index *x, struct collect_collector *c)
 {
-	if (!c->retired.count)
+	if (!c->retired.count) /* qsort(NULL, 0) is undefined */
 		return true;
 	x->retired = calloc(c->retired.count, sizeof(*x->retired));
 	if (!x->retired)
@@ -500,6 +632,7 @@ static bool take_retired(struct collect_index *x, struct collect_collector *c)
 			x->retired[x->retireds] = (struct collect_retired *)n;
 			collect_ref_get(&x->retired[x->retireds++]->refs);
 		}
+	qsort(x->retired, x->retireds, sizeof(*x->retired), retired_by_tenant);
 	return true;
 }
 
@@ -521,7 +654,8 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 	each_item(&m, count_item);
 	for (size_t i = 0; i < x->families; i++)
 		x->items += x->family[i].items; /* at most */
-	place_families(&m);
+	if (!place_families(&m))
+		goto fail;
 	x->item = malloc((x->items + 1) * sizeof(*x->item));
 	if (!x->item)
 		goto fail;
@@ -538,6 +672,8 @@ struct collect_index *collect_index_new(struct collect_collector *c)
 		   x->regions * (sizeof(*x->region) + sizeof(*x->snapshot) + sizeof(uint32_t)) +
 		   x->retireds * sizeof(*x->retired);
 	relaxed_add(c->memory, x->bytes);
+	for (size_t i = 0; i < x->regions; i++)
+		relaxed_store(x->region[i]->tenant->conflicts, x->region[i]->tenant->left_out);
 	relaxed_store(c->conflicts_kind, m.kind);
 	relaxed_store(c->conflicts_name, m.name);
 	relaxed_store(c->conflicts_duplicate, m.duplicate);

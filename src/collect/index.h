@@ -13,6 +13,7 @@ struct collect_retired {
 	struct collect_node node;
 	unsigned int refs;
 	struct collect_def *def; /* a reference is held */
+	struct collect_tenant *tenant;
 	struct collect_label_set *labels;
 	size_t bytes;
 	uint64_t cell[];
@@ -27,7 +28,12 @@ struct collect_item {
 
 struct collect_index_family {
 	struct export_family f;
-	const struct collect_def *def; /* the first one */
+	const struct collect_def *def;	     /* the first one */
+	const struct collect_tenant *tenant; /* whose it is: the first one's */
+	const struct collect_tenant *last;   /* who has it, too */
+	size_t tenants;			     /* that have it now */
+	size_t number, other;		     /* while the index is made: its own, and another of the
+						name, or SIZE_MAX */
 	size_t first, items;
 };
 
@@ -38,7 +44,7 @@ struct collect_index {
 	size_t families;
 	struct collect_item *item;
 	size_t items;
-	struct collect_region **region;	    /* all listed ones, by age */
+	struct collect_region **region;	    /* all listed ones, by tenant and age */
 	struct collect_snapshot **snapshot; /* of the region, or NULL */
 	uint32_t *by_instance;
 	size_t regions;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/collector_internal.h"
 #include "collect/ref.h"
 
@@ -26,13 +27,6 @@ void collect_defs_free(struct collect_defs *d)
 }
 
 /* ---- families ---- */
-
-/* FNV-1a with a secret seed, so that a publisher cannot choose names that collide. */
-static uint64_t text_hash(const struct collect_collector *c, uint64_t hash, const char *s)
-{
-	hash = sl_fnv1a(hash ^ c->seed, s, strlen(s) + 1);
-	return hash ^ hash >> 29;
-}
 
 static bool ends_with(const char *s, size_t n, const char *end)
 {
@@ -57,7 +51,7 @@ static struct collect_family_name *family_get(struct collect_collector *c, const
 					      size_t bytes)
 {
 	struct collect_hash *h = &c->defs.families;
-	uint64_t hash = sl_fnv1a(SL_FNV_BASIS, name, bytes);
+	uint64_t hash = base_hash(0, name, bytes);
 	struct collect_family_name *f;
 
 	for (f = collect_hash_first(h, hash); f; f = collect_hash_next(f))
@@ -98,7 +92,7 @@ static const enum export_family_type types[] = {
 	[SL_KIND_STATESET] = EXPORT_FAMILY_STATESET,
 };
 
-static uint64_t def_hash(const struct collect_collector *c, const struct region_metric *m)
+static uint64_t def_hash(const struct region_metric *m)
 {
 	uint64_t numbers[6] = {m->kind,
 			       m->cells,
@@ -106,14 +100,14 @@ static uint64_t def_hash(const struct collect_collector *c, const struct region_
 			       (uint64_t)m->scale,
 			       (uint64_t)m->first_bucket,
 			       m->state_count};
-	uint64_t h = text_hash(c, sl_fnv1a(SL_FNV_BASIS, numbers, sizeof(numbers)), m->name);
+	uint64_t h = base_hash_text(base_hash(0, numbers, sizeof(numbers)), m->name);
 
-	h = text_hash(c, text_hash(c, h, m->unit), m->help);
+	h = base_hash_text(base_hash_text(h, m->unit), m->help);
 	for (uint32_t i = 0; i < m->label_count; i++)
-		h = text_hash(c, text_hash(c, h, m->labels[i].key), m->labels[i].value);
+		h = base_hash_text(base_hash_text(h, m->labels[i].key), m->labels[i].value);
 	for (uint32_t i = 0; i < m->state_count; i++)
-		h = text_hash(c, h, m->states[i]);
-	return sl_fnv1a(h, m->bounds, m->bound_count * sizeof(double));
+		h = base_hash_text(h, m->states[i]);
+	return base_hash(h, m->bounds, m->bound_count * sizeof(double));
 }
 
 static bool same_def(const struct region_metric *a, const struct region_metric *b)
@@ -198,7 +192,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 static struct collect_def *def_get(struct collect_collector *c, const struct region_metric *m)
 {
 	struct collect_hash *h = &c->defs.defs;
-	uint64_t hash = def_hash(c, m);
+	uint64_t hash = def_hash(m);
 	struct collect_def *d;
 
 	for (d = collect_hash_first(h, hash); d; d = collect_hash_next(d))
@@ -248,17 +242,20 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 	l->scalar = l->scalar && m->cells == 1;
 }
 
-/* Takes up to that many series from max_series; returns how many. */
-static uint32_t take_series(struct collect_collector *c, uint32_t wanted)
+/* Takes up to that many series from the tenant's share of max_series. */
+static void take_series(struct collect_collector *c, struct collect_region *r, uint32_t wanted)
 {
-	uint64_t have = relaxed_load(c->series_count), n;
+	uint64_t n = BASE_MIN(collect_series_room(c, r->tenant), (uint64_t)wanted);
 
-	do {
-		n = have < c->opts.max_series ? c->opts.max_series - have : 0;
-		n = BASE_MIN(n, wanted);
-	} while (!__atomic_compare_exchange_n(&c->series_count, &have, have + n, true,
-					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	return (uint32_t)n;
+	relaxed_add(c->series_count, n);
+	relaxed_add(r->tenant->series, n);
+	r->series += (uint32_t)n;
+}
+
+uint64_t collect_series_room(const struct collect_collector *c, const struct collect_tenant *t)
+{
+	return collect_tenant_room(t, c->opts.max_series, relaxed_load(c->series_count),
+				   relaxed_load(t->series));
 }
 
 static struct collect_layout *layout_alloc(struct collect_collector *c, uint32_t columns)
@@ -324,15 +321,29 @@ static bool find_twins(struct collect_layout *l)
 	return true;
 }
 
+/* Keys that labels of metrics may not have: the region's, and those of an identity. */
+static uint32_t taken_keys(const struct collect_region *r, const char **keys)
+{
+	uint32_t n = r->labels->count;
+
+	memcpy(keys, r->labels->keys, n * sizeof(*keys));
+	if (!r->tenant->exempt) {
+		keys[n++] = "container_id";
+		keys[n++] = "pod_uid";
+	}
+	return n;
+}
+
 struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
 					   struct region_metric *const *metrics, uint32_t wanted,
 					   uint32_t cells, uint64_t generation)
 {
+	const char *taken[COLLECT_REGION_LABELS + COLLECT_TENANT_LABELS];
+	uint32_t keys = taken_keys(r, taken), n;
 	struct collect_layout *l;
-	uint32_t n;
 
 	if (wanted > r->series)
-		r->series += take_series(c, wanted - r->series);
+		take_series(c, r, wanted - r->series);
 	n = BASE_MIN(wanted, r->series);
 	l = layout_alloc(c, n);
 	if (!l)
@@ -351,8 +362,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		if (m.label_count)
 			memcpy(labels, m.labels, m.label_count * sizeof(*labels));
 		m.labels = labels;
-		if (collect_labels_export(labels, m.label_count, r->labels->keys, r->labels->count,
-					  &names))
+		if (collect_labels_export(labels, m.label_count, taken, keys, &names))
 			def = def_get(c, &m);
 		free(names);
 		if (!def)
@@ -365,10 +375,14 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 		l = NULL;
 	} else if (l->refused > r->series_refused) {
 		relaxed_add(c->refused_series, l->refused - r->series_refused);
+		relaxed_add(r->tenant->refused_series, l->refused - r->series_refused);
 		r->series_refused = l->refused;
 		base_log_limited(BASE_WARN, "collect",
-				 "series refused count=%u max_series=%zu: raise --max-series",
-				 l->refused, c->opts.max_series);
+				 "series refused count=%u uid=%s held=%llu max_series=%zu: "
+				 "raise --max-series, of which a tenant takes as much as it leaves",
+				 l->refused, r->tenant->known ? r->tenant->uid : "unknown",
+				 (unsigned long long)relaxed_load(r->tenant->series),
+				 c->opts.max_series);
 	}
 	return l;
 }

@@ -18,13 +18,15 @@
 
 struct collect_collector;
 struct collect_region;
+struct collect_tenant;
 
 /* The name of a family, stored once. */
 struct collect_family_name {
 	struct collect_node node;
 	unsigned int refs; /* under the lock of struct collect_defs */
 	uint64_t build;	   /* index build in which place holds */
-	size_t place;	   /* in that index */
+	size_t place;	   /* in that index, of one of its types at first; SIZE_MAX: left out */
+	bool clash;	   /* because of another family's samples, or as reserved */
 	size_t name_bytes;
 	char name[]; /* without _total, _info */
 };
@@ -83,5 +85,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 					   struct region_metric *const *metrics, uint32_t count,
 					   uint32_t cells, uint64_t generation);
 void collect_layout_put(struct collect_layout *l);
+/* How many series more the tenant may have. Any thread. */
+uint64_t collect_series_room(const struct collect_collector *c, const struct collect_tenant *t);
 
 #endif

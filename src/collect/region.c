@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "collect/control.h"
 #include "collect/host.h"
 #include "collect/kernel/table_reader.h"
@@ -16,6 +17,11 @@ struct collect_region *collect_region_new(struct collect_link *l, uint64_t insta
 
 	if (!r)
 		return NULL;
+	r->tenant = collect_tenant_get(l->host, NULL);
+	if (!r->tenant) {
+		free(r);
+		return NULL;
+	}
 	r->refs = 1;
 	r->c = l->c;
 	r->host = l->host;
@@ -67,6 +73,7 @@ void collect_region_put(struct collect_region *r)
 	free(r->info);
 	free(r->labels);
 	free(r->group);
+	collect_tenant_put(r->tenant);
 	free(r);
 }
 
@@ -89,21 +96,25 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
 }
 
 /*
- * Labels of the header, then host and, unless the region is synthetic, process. A header may not
- * claim these, nor instance_id, which tells regions apart in the collector's own series.
+ * Labels of the header, then host, the tenant's identity and, unless the region is synthetic,
+ * process. A header may not claim these, nor instance_id, which tells regions apart in the
+ * collector's own series.
  */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
-	static const char *const own[] = {"host", "process", "instance_id"};
-	struct region_text_label labels[SL_LABELS_MAX + 2];
+	static const char *const own[] = {"host", "process",	  "instance_id",
+					  "uid",  "container_id", "pod_uid"};
+	struct region_text_label labels[COLLECT_REGION_LABELS];
 	uint32_t n = r->info->label_count;
 	char process[16], *names;
 
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
-	if (!collect_labels_export(labels, n, own, 3, &names))
+	/* A tenant that the host trusts sets its identity itself. */
+	if (!collect_labels_export(labels, n, own, r->tenant->exempt ? 3 : 6, &names))
 		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};
+	n += collect_tenant_labels(r->tenant, labels + n);
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
@@ -153,8 +164,9 @@ enum region_fault collect_region_identify(struct collect_region *r,
 		return fault;
 	if (info.kind != r->kind)
 		return REGION_FAULT_SECTION;
-	if (info.instance != r->instance)
+	if (info.instance != (r->attested ? r->header_instance : r->instance))
 		return REGION_FAULT_COUNT; /* another region */
+	info.instance = r->instance;
 	if (!r->info)
 		return adopt(r, &info, hostname) ? REGION_FAULT_MEMORY : REGION_FAULT_NONE;
 	/* The header of an instance never changes. */
@@ -171,8 +183,13 @@ enum region_fault collect_region_identify(struct collect_region *r,
 int collect_region_synthesize(struct collect_region *r, const struct region_info *info,
 			      const char *hostname)
 {
+	struct collect_tenant *own = collect_tenant_own(r->host);
 	int err;
 
+	if (!own)
+		return -ENOMEM;
+	collect_tenant_put(r->tenant);
+	r->tenant = own;
 	r->synthetic = true;
 	err = adopt(r, info, hostname);
 	if (err)
@@ -196,6 +213,7 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 {
 	uint64_t fresh = relaxed_load(r->fresh_ns), host = relaxed_load(r->host->fresh_ns);
 	uint64_t stale = r->c->opts.stale_ns, slow = 3 * r->c->opts.tcp_period_ns;
+	uint64_t period = r->c->opts.period_ns;
 	uint32_t step = relaxed_load(r->step);
 
 	if (step == STEP_DROPPED || step == STEP_GONE || !fresh)
@@ -207,5 +225,6 @@ bool collect_region_visible(const struct collect_region *r, uint64_t now_ns)
 		fresh = host;
 	if (step == STEP_SYNTHETIC && slow > stale)
 		stale = slow; /* not updated in each round */
+	stale = BASE_MAX(stale, 3 * period * collect_tenant_every(r->tenant));
 	return now_ns < fresh + stale;
 }

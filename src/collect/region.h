@@ -10,9 +10,14 @@
 #include "collect/collect.h"
 #include "collect/plan.h"
 #include "collect/snapshot.h"
+#include "collect/tenant.h"
 
 struct collect_host;
 struct collect_link;
+
+/* The most labels of a region: its header's, host, process and the tenant's. */
+#define COLLECT_REGION_LABELS (SL_LABELS_MAX + 2 + COLLECT_TENANT_LABELS)
+
 struct collect_table_reader;
 
 enum collect_step {
@@ -55,7 +60,8 @@ struct collect_region {
 
 	/* Immutable after EVENT_NEW. */
 	struct region_info *info;
-	struct collect_label_set *labels; /* with host and process */
+	struct collect_tenant *tenant;	  /* unknown until its record was read */
+	struct collect_label_set *labels; /* with host, identity and process */
 	struct collect_label_set *group;  /* without process */
 	bool synthetic;			  /* see STEP_SYNTHETIC */
 
@@ -67,17 +73,22 @@ struct collect_region {
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC: last known to be current */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t rounds, unsettled, refused, sharing;
-	uint32_t entry; /* index in the directory */
+	uint32_t entry;	   /* index in the directory */
+	uint64_t admitted; /* id of its entry, or of the last one: ids only grow */
 
 	/* The worker's. */
 	uint32_t kind; /* claimed by its entry; verified against info->kind */
 	uint64_t entry_id;
+	uint64_t attested;	  /* the entry_id whose record of SL_SECTION_TENANTS was read */
+	uint64_t header_instance; /* according to it */
 	struct fabric_remote remote;
 	bool mapped, urgent, gone;
 	uint32_t ops, plan_ops; /* READs in flight, and those of them that belong to the pass */
 	bool want_pass;		/* before the next round */
 	bool anonymous;		/* info is a placeholder */
 	bool pass, failed;	/* a pass is in progress; a READ of it failed */
+	bool slow;		/* no round waits for this pass: turn.h */
+	uint64_t pass_round;	/* of the link, in which it began */
 	uint32_t pass_read;	/* next of plan.read to post */
 	bool hot_seen;		/* in this pass */
 	uint32_t missing;	/* lines that stayed unsettled in this pass */
@@ -116,13 +127,13 @@ struct collect_region {
 	uint64_t schema_generation;
 	struct collect_built reply, *built; /* built: NULL or &reply */
 
-	/* Control's queue. */
+	/* Control's queues: of events, and of its tenant's schemas. */
 	unsigned int events;
-	struct collect_region *queue_next;
+	struct collect_region *queue_next, *build_next;
 
 	/* Control's. */
 	size_t list_index;
-	bool listed;
+	bool listed, ended;
 	struct collect_snapshot *pending, *shown;
 	uint32_t series; /* taken from max_series, returned when the region is gone */
 	uint32_t series_refused;

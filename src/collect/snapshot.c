@@ -9,15 +9,38 @@
 #include <string.h>
 
 #include "collect/collector_internal.h"
+#include "collect/link/link.h"
 #include "collect/ref.h"
 #include "collect/worker.h"
 
+/* Memory for the rows of a chunk, of the tenant's share of the worker's. */
+static void take_rows(struct collect_snapshot *b, const struct collect_region *r)
+{
+	size_t rows = COLLECT_COLUMN_ROWS * (b->layout->columns + (size_t)1) * 8;
+	struct collect_turn *turn = &r->tenant->turn[r->link->queue];
+	struct collect_worker *w = r->worker;
+
+	if (rows <= collect_tenant_room(r->tenant, w->row_limit, relaxed_load(w->row_bytes),
+					relaxed_load(turn->rows)))
+		b->row_ns = malloc(rows);
+	if (!b->row_ns) {
+		relaxed_add(r->c->refused_history, 1);
+		return;
+	}
+	b->row = (uint64_t *)(b->row_ns + COLLECT_COLUMN_ROWS);
+	b->row_bytes = rows;
+	b->worker = w;
+	b->tenant = collect_tenant_ref(r->tenant);
+	b->turn = turn;
+	relaxed_add(w->row_bytes, rows);
+	relaxed_add(turn->rows, rows);
+}
+
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
-					      struct collect_worker *w, uint64_t seed)
+					      const struct collect_region *r)
 {
 	size_t bytes = sizeof(struct collect_snapshot) + layout->cells * sizeof(uint64_t);
-	size_t rows = COLLECT_COLUMN_ROWS * (layout->columns + (size_t)1) * 8;
-	struct collect_collector *c = w->c;
+	uint64_t seed = r->instance ^ r->c->seed;
 	struct collect_snapshot *b = calloc(1, bytes);
 
 	if (!b)
@@ -28,19 +51,9 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 	b->bytes = bytes;
 	/* The first chunk has a random length: otherwise all regions would pack in one round. */
 	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
-	if (w->ring.word && layout->columns) {
-		if (relaxed_add(w->row_bytes, rows) + rows <= w->row_limit)
-			b->row_ns = malloc(rows);
-		if (b->row_ns) {
-			b->row = (uint64_t *)(b->row_ns + COLLECT_COLUMN_ROWS);
-			b->row_bytes = rows;
-			b->worker = w;
-		} else {
-			relaxed_sub(w->row_bytes, rows);
-			relaxed_add(c->refused_history, 1);
-		}
-	}
-	relaxed_add(c->memory, bytes);
+	if (r->worker->ring.word && layout->columns)
+		take_rows(b, r);
+	relaxed_add(r->c->memory, bytes);
 	return b;
 }
 
@@ -48,8 +61,11 @@ void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *
 {
 	if (!b || !collect_ref_put(&b->refs))
 		return;
-	if (b->row_ns)
+	if (b->row_ns) {
 		relaxed_sub(b->worker->row_bytes, b->row_bytes);
+		relaxed_sub(b->turn->rows, b->row_bytes);
+		collect_tenant_put(b->tenant);
+	}
 	relaxed_sub(c->memory, b->bytes);
 	free(b->row_ns);
 	collect_layout_put(b->layout);

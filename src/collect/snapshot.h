@@ -10,6 +10,9 @@
 #include "collect/history.h"
 #include "collect/layout.h"
 
+struct collect_region;
+struct collect_tenant;
+struct collect_turn;
 struct collect_worker;
 
 struct collect_snapshot {
@@ -22,14 +25,16 @@ struct collect_snapshot {
 	int64_t *row_ns;	       /* NULL: no history */
 	uint64_t *row;		       /* [COLLECT_COLUMN_ROWS][columns] */
 	size_t row_bytes;	       /* of both */
-	struct collect_worker *worker; /* is charged row_bytes */
+	struct collect_worker *worker; /* is charged row_bytes, */
+	struct collect_tenant *tenant; /* and so is the tenant */
+	struct collect_turn *turn;
 	size_t bytes;
 	uint64_t cell[]; /* [layout->cells] */
 };
 
 /* Takes a reference to the layout. NULL: out of memory. */
 struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
-					      struct collect_worker *w, uint64_t seed);
+					      const struct collect_region *r);
 void collect_snapshot_put(struct collect_snapshot *s, struct collect_collector *c);
 /* Publishes values by cell, read at real_ns. Worker only. */
 void collect_snapshot_publish(struct collect_snapshot *s, const uint64_t *cell, int64_t real_ns,

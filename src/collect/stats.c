@@ -66,6 +66,25 @@ void collect_collector_hosts(struct collect_collector *c,
 
 /* ---- regions ---- */
 
+static struct collect_tenant_view tenant_view(const struct collect_tenant *t)
+{
+	if (!t->known)
+		return (struct collect_tenant_view){
+			.uid = "", .container = "", .pod = "", .every = 1};
+	return (struct collect_tenant_view){
+		.known = true,
+		.trusted = t->who.trusted,
+		.key = t->who.key,
+		.uid = t->uid,
+		.container = t->container,
+		.pod = t->pod,
+		.every = collect_tenant_every(t),
+		.series = relaxed_load(t->series),
+		.refused = relaxed_load(t->refused_series),
+		.conflicts = relaxed_load(t->conflicts),
+	};
+}
+
 void collect_collector_regions(struct collect_collector *c,
 			       void (*fn)(const struct collect_region_view *, void *), void *arg)
 {
@@ -78,6 +97,7 @@ void collect_collector_regions(struct collect_collector *c,
 		enum region_fault fault = (enum region_fault)relaxed_load(r->fault);
 		struct collect_region_view v = {
 			.info = r->info,
+			.tenant = tenant_view(r->tenant),
 			.target = r->host->target,
 			.hostname = collect_host_name(r->host),
 			.state = relaxed_load(r->state),

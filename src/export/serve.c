@@ -146,5 +146,5 @@ static void on_scrape(struct http_request *req, void *arg)
 
 int export_route(struct http *h, const char *path, const struct export_source *source)
 {
-	return http_route(h, "GET", path, on_scrape, (void *)(uintptr_t)source);
+	return http_route(h, "GET", path, HTTP_READER, on_scrape, (void *)(uintptr_t)source);
 }

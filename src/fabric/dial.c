@@ -117,13 +117,12 @@ static enum fabric_dial_event look_up(struct fabric_dial *d)
 	return code ? failed(d, gai_strerror(code)) : resolve_address(d);
 }
 
-enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
-					   const struct fabric_verbs_request *request,
+enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *request,
 					   uint8_t reads)
 {
 	struct rdma_conn_param param = {
 		.private_data = request,
-		.private_data_len = sizeof(*request),
+		.private_data_len = sizeof(struct fabric_verbs_request),
 		.retry_count = FABRIC_VERBS_RETRIES,
 		.rnr_retry_count = 7,
 		.initiator_depth = reads,

@@ -57,9 +57,11 @@ enum fabric_dial_event fabric_dial_start(struct fabric_dial *d, uint64_t now_ns)
 /* Takes the next step; once up, checks the connection periodically. */
 enum fabric_dial_event fabric_dial_drive(struct fabric_dial *d, uint64_t now_ns, void *hello,
 					 size_t hello_bytes);
-/* After ROUTED. reads: READs or atomics in flight, at most what the device supports. */
-enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d,
-					   const struct fabric_verbs_request *request,
+/*
+ * After ROUTED. request: private data, of 56 bytes. reads: READs or atomics in flight, at most what
+ * the device supports.
+ */
+enum fabric_dial_event fabric_dial_connect(struct fabric_dial *d, const void *request,
 					   uint8_t reads);
 /* Destroys queue pair and connection, and the owner's objects, which become NULL (or are). */
 void fabric_dial_end(struct fabric_dial *d, struct ibv_cq **cq, struct ibv_mr **mr,

@@ -127,6 +127,14 @@ const struct fabric_remote *fabric_directory(struct fabric *f)
 	return f->state == FABRIC_UP ? &f->directory : NULL;
 }
 
+void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey)
+{
+	if (!addr || addr > UINT64_MAX - f->directory.length)
+		return;
+	f->directory.addr = addr;
+	f->directory.rkey = rkey;
+}
+
 int fabric_map(struct fabric *f, struct fabric_remote *remote)
 {
 	return f->state == FABRIC_UP ? f->ops->map(f, remote) : -ENOTCONN;

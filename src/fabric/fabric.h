@@ -33,6 +33,8 @@ struct fabric_opts {
 	uint32_t answer_timeout_ms;  /* shm: longest wait of fabric_map(), 0: 200 */
 	size_t buffer_bytes;	     /* registered landing memory, 0: 4 MiB */
 	bool notify;		     /* for fabric_notify() instead of READs */
+	const void *secret;	     /* verbs: both sides prove it; NULL: neither. Outlives f */
+	size_t secret_bytes;
 };
 
 struct fabric_read {
@@ -77,6 +79,8 @@ enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoc
 
 /* The directory of the connected host; valid while state is UP and the epoch has not changed. */
 const struct fabric_remote *fabric_directory(struct fabric *f);
+/* The host registered its directory again, says the directory's entry of itself. */
+void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey);
 
 /*
  * Makes a region readable (shm: requests its memfd and maps it read-only; verbs: nothing). 0, or
@@ -115,5 +119,12 @@ struct sl_msg_verdict;
 int fabric_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verdict *verdict);
 
 void fabric_stats(const struct fabric *f, struct fabric_stats *out);
+
+struct sockaddr_un;
+/*
+ * The socket on which an agent serves consumers, for the path that --agent names: that with
+ * SL_SOCKET_CONSUME behind it if there is one, otherwise the path itself. 0 or -ENAMETOOLONG.
+ */
+int fabric_agent_address(const char *path, struct sockaddr_un *to);
 
 #endif

@@ -16,7 +16,7 @@
 
 #define DEFAULT_QUEUES	     64u
 #define DEFAULT_KEEPALIVE_MS 5000u
-#define BACKLOG		     64
+#define BACKLOG		     1024 /* requests that a flood may queue before ours */
 
 _Static_assert(sizeof(struct fabric_host_hello) == 48, "hello");
 
@@ -100,6 +100,7 @@ static void host_free(struct fabric_host *h)
 		close(h->timer);
 	if (h->epoll >= 0)
 		close(h->epoll);
+	fabric_auth_free(h->auth);
 	free(h);
 }
 
@@ -181,10 +182,16 @@ struct fabric_host *fabric_host_open(const struct fabric_host_opts *opts, char *
 	}
 	h->max_queues = opts->max_queues ?: DEFAULT_QUEUES;
 	h->keepalive_ms = opts->keepalive_ms ?: DEFAULT_KEEPALIVE_MS;
+	h->shares = opts->shares;
+	h->notifier_ns = opts->notifier_ns;
 	h->epoll = epoll_create1(EPOLL_CLOEXEC);
 	h->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (h->epoll < 0 || h->timer < 0)
 		err = base_fail(error, error_bytes, -errno, "%s", strerror(errno));
+	if (!err && opts->secret) {
+		h->auth = fabric_auth_new(opts->secret, opts->secret_bytes);
+		err = h->auth ? 0 : base_fail(error, error_bytes, -errno, "%s", strerror(errno));
+	}
 	err = err
 		      ?: bind_listener(h, opts->device, (struct sockaddr *)&address, where, error,
 				       error_bytes);
@@ -263,23 +270,17 @@ static int hang_bell(struct fabric_host *h, uint32_t queues)
 	return err ?: -ibv_req_notify_cq(h->notices, 0);
 }
 
-int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
-			       struct fabric_host_key *key,
-			       void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
 {
-	int err = add_memory(h, map, bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, key);
+	int err = hang_bell(h, NOTIFIERS_MAX);
 
 	if (err)
 		return err;
-	err = hang_bell(h, NOTIFIERS_MAX);
-	if (err) {
-		fabric_host_unregister(h, key);
-		return err;
-	}
+	h->board = map;
+	h->board_bytes = bytes;
 	h->notice = notice;
 	h->notice_arg = arg;
-	h->hello.board_addr = key->addr;
-	h->hello.board_rkey = key->rkey;
 	return 0;
 }
 

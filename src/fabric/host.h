@@ -11,8 +11,11 @@
  *
  * Connections are of three kinds. Readers may READ and nothing else. Notifiers may WRITE, and only
  * the verdict board is registered for that: one WRITE with immediate data per notice, so that this
- * side sleeps until there is one. Writers belong to a store server (src/dta/store_server/rdma.c):
- * they WRITE and FETCH_ADD into registered stores, and READ nothing.
+ * side sleeps until there is one. Each notifier has a protection domain of its own, which holds the
+ * board and nothing else; its key ends with the connection. Writers belong to a store server
+ * (src/dta/store_server/rdma.c): they WRITE and FETCH_ADD into registered stores, and READ nothing.
+ *
+ * With a secret, readers and notifiers prove it before they get a queue pair: auth.h.
  */
 #ifndef SL_FABRIC_HOST_H
 #define SL_FABRIC_HOST_H
@@ -34,6 +37,10 @@ struct fabric_host_opts {
 	uint32_t
 		max_queues; /* limit of queue pairs; 0: 64. Further ones are rejected and counted */
 	uint32_t keepalive_ms; /* interval of probes; 0: 5000 */
+	bool shares;	       /* no address takes the queue pairs of others: base/share.h */
+	const void *secret;    /* of readers and notifiers; NULL: none is asked for */
+	size_t secret_bytes;
+	uint64_t notifier_ns; /* a notifier this old is disconnected, for another key; 0: none */
 };
 
 /* Private data of RDMA-CM accept, little-endian, 48 bytes (CM allows 196 for RC). */
@@ -44,7 +51,7 @@ struct fabric_host_hello {
 	uint64_t directory_addr;
 	uint64_t directory_length;
 	uint32_t directory_rkey;
-	uint32_t board_rkey; /* 0: no verdict board */
+	uint32_t board_rkey; /* for this connection; 0: no verdict board */
 	uint64_t board_addr; /* one struct sl_board_line per entry of the directory */
 };
 
@@ -66,15 +73,14 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 void fabric_host_unregister(struct fabric_host *h, struct fabric_host_key *key);
 
 /*
- * Registers the verdict board for REMOTE_WRITE, once; after a failure, close the host.
- * fabric_host_dispatch() calls notice with the immediate data of each WRITE, which may be any
- * number.
+ * Accepts notifiers from now on, and registers the verdict board for each; once. After a failure,
+ * close the host. map must stay until then. fabric_host_dispatch() calls notice with the immediate
+ * data of each WRITE, which may be any number.
  */
-int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
-			       struct fabric_host_key *key,
-			       void (*notice)(void *arg, uint32_t entry), void *arg);
+int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
+			   void (*notice)(void *arg, uint32_t entry), void *arg);
 
-/* Call once before the first dispatch. */
+/* For connections from now on; first before the first dispatch. */
 void fabric_host_set_directory(struct fabric_host *h, const struct fabric_host_key *key,
 			       uint64_t length, uint64_t agent_instance);
 
@@ -119,8 +125,19 @@ struct fabric_host_queue {
 /* Fills in up to max queue pairs; returns how many there are. */
 size_t fabric_host_queues(const struct fabric_host *h, struct fabric_host_queue *out, size_t max);
 
+enum fabric_refusal {
+	FABRIC_REFUSED_MALFORMED,
+	FABRIC_REFUSED_PROOF,  /* no proof of the secret, or one that is wrong or used */
+	FABRIC_REFUSED_SHARE,  /* of its address */
+	FABRIC_REFUSED_FULL,   /* no queue pair is free */
+	FABRIC_REFUSED_SYSTEM, /* not ready, no board, out of memory */
+	FABRIC_REFUSED_COUNT,
+};
+
 struct fabric_host_stats {
 	uint64_t accepted, rejected, disconnected, notices;
+	uint64_t refused[FABRIC_REFUSED_COUNT]; /* their sum is rejected */
+	uint64_t challenged, half_open;		/* half_open: dropped, as never established */
 	bool lost; /* the device is gone: unregister all, close, and open again */
 	char device[64], gid[48], address[64];
 	int gid_index, ib_port;

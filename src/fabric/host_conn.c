@@ -13,7 +13,9 @@
 #include "fabric/host_internal.h"
 
 #define EVENTS_PER_DISPATCH 64 /* bounds what a flood of connections takes of the caller's loop */
-#define WRITER_ACCESS	    (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
+/* A lost last packet of connecting is repeated after 4 to 9 s (RDMA-CM's response timeout). */
+#define HALF_OPEN_NS  15000000000ull
+#define WRITER_ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 /* The timer runs while there are connections. */
 static void set_timer(struct fabric_host *h)
@@ -52,6 +54,18 @@ static void take_notices(struct fabric_host *h)
 	}
 }
 
+static void free_queue(struct fabric_conn *c)
+{
+	if (c->id && c->id->qp)
+		rdma_destroy_qp(c->id);
+	else if (c->qp)
+		ibv_destroy_qp(c->qp);
+	if (c->board)
+		ibv_dereg_mr(c->board);
+	if (c->pd)
+		ibv_dealloc_pd(c->pd);
+}
+
 void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 {
 	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
@@ -67,13 +81,11 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	h->notifiers -= c->notifies;
 	if (c->connected_ns)
 		h->stats.disconnected++;
-	if (c->id) {
+	if (c->id)
 		rdma_disconnect(c->id); /* answers a DREQ, or sends one */
-		rdma_destroy_qp(c->id);
+	free_queue(c);
+	if (c->id)
 		rdma_destroy_id(c->id);
-	} else {
-		ibv_destroy_qp(c->qp);
-	}
 	if (!h->conns)
 		set_timer(h);
 	if (c->writes && h->writers.gone)
@@ -81,14 +93,20 @@ void fabric_host_drop(struct fabric_host *h, struct fabric_conn *c)
 	free(c);
 }
 
-/* error 0: the peer is not told. */
-static void reject(struct fabric_host *h, struct rdma_cm_id *id, int error)
+/* say NULL: the peer is not told. */
+static void reject(struct fabric_host *h, struct rdma_cm_id *id, enum fabric_refusal cause,
+		   struct fabric_verbs_refusal *say)
 {
-	struct fabric_verbs_refusal refusal = {.magic = FABRIC_VERBS_REFUSAL_MAGIC, .error = error};
-
-	h->stats.rejected++;
-	if (error)
-		rdma_reject(id, &refusal, sizeof(refusal));
+	if (say && !say->error) {
+		h->stats.challenged++;
+	} else {
+		h->stats.rejected++;
+		h->stats.refused[cause]++;
+	}
+	if (say) {
+		say->magic = FABRIC_VERBS_REFUSAL_MAGIC;
+		rdma_reject(id, say, sizeof(*say));
+	}
 	rdma_destroy_id(id);
 }
 
@@ -121,6 +139,7 @@ static struct ibv_qp_init_attr queue_attr(const struct fabric_host *h, bool noti
 
 static void enlist(struct fabric_host *h, struct fabric_conn *c)
 {
+	c->accepted_ns = base_now_ns();
 	c->next = h->conns;
 	h->conns = c;
 	h->conn_count++;
@@ -129,112 +148,120 @@ static void enlist(struct fabric_host *h, struct fabric_conn *c)
 		set_timer(h);
 }
 
-/* Printable and terminated. */
-static bool is_name(const char name[FABRIC_HOST_NAME_MAX])
+/* ---- a collector or a translator connects ---- */
+
+/*
+ * A notifier gets a protection domain that holds the board alone: none of its keys opens anything
+ * else, and no other key opens the board.
+ */
+static bool make_queue(struct fabric_host *h, struct fabric_conn *c)
 {
-	size_t n = strnlen(name, FABRIC_HOST_NAME_MAX);
-
-	for (size_t i = 0; i < n; i++)
-		if (name[i] <= ' ' || name[i] > '~')
-			return false;
-	return n && n < FABRIC_HOST_NAME_MAX;
-}
-
-/* 0, or the errno that a request is rejected with. */
-static int check_request(const struct fabric_host *h, const struct rdma_cm_id *id,
-			 const struct fabric_verbs_request *request)
-{
-	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
-	bool writes = request->flags & FABRIC_VERBS_STORE;
-
-	if (request->magic != FABRIC_VERBS_REQUEST_MAGIC ||
-	    request->version != FABRIC_VERBS_VERSION || (notifies && writes))
-		return EPROTO;
-	if ((!h->hello.magic && !writes) || h->stats.lost || id->verbs != h->listener->verbs)
-		return EAGAIN;
-	if ((notifies && !h->notice) || (writes && !h->writers.came))
-		return EOPNOTSUPP;
-	if (writes && !is_name(request->name))
-		return EPROTO;
-	if (writes && request->instance != h->writers.instance)
-		return EACCES;
-	if (h->conn_count >= h->max_queues || (notifies && h->notifiers >= NOTIFIERS_MAX))
-		return ENOSPC;
-	return 0;
-}
-
-/* A collector or a translator connects. request is a copy of its private data. */
-static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
-			    const struct fabric_verbs_request *request, uint8_t reads_wanted)
-{
-	const struct fabric_host_hello welcome = {
-		.magic = FABRIC_VERBS_HELLO_MAGIC,
-		.version = FABRIC_VERBS_VERSION,
-		.agent_instance = h->writers.instance,
-	};
+	struct ibv_qp_init_attr attr = queue_attr(h, c->notifies || c->writes);
 	uint8_t timeout = FABRIC_VERBS_ACK_TIMEOUT;
-	bool notifies = request->flags & FABRIC_VERBS_NOTIFY;
-	bool writes = request->flags & FABRIC_VERBS_STORE, came = false;
-	struct ibv_qp_init_attr attr = queue_attr(h, notifies || writes);
+
+	if (c->notifies) {
+		c->pd = ibv_alloc_pd(h->listener->verbs);
+		if (!c->pd)
+			return false;
+		c->board = ibv_reg_mr(c->pd, h->board, h->board_bytes,
+				      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		if (!c->board)
+			return false;
+	}
+	rdma_set_option(c->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+			sizeof(timeout));
+	if (rdma_create_qp(c->id, c->pd ? c->pd : h->pd, &attr))
+		return false;
+	c->qp = c->id->qp;
+	return !(c->notifies || c->writes) || !post_receives(c->qp, NOTICES_OUT);
+}
+
+static bool accept_conn(struct fabric_host *h, struct fabric_conn *c,
+			const struct fabric_host_request *r)
+{
+	struct fabric_verbs_welcome w = {.hello = h->hello};
 	struct ibv_qp_attr access = {
-		.qp_access_flags = notifies ? IBV_ACCESS_REMOTE_WRITE
-				   : writes ? WRITER_ACCESS
-					    : IBV_ACCESS_REMOTE_READ,
+		.qp_access_flags = c->notifies ? IBV_ACCESS_REMOTE_WRITE
+				   : c->writes ? WRITER_ACCESS
+					       : IBV_ACCESS_REMOTE_READ,
 	};
 	struct rdma_conn_param param = {
-		.private_data = writes ? &welcome : &h->hello,
-		.private_data_len = sizeof(welcome),
+		.private_data = &w,
+		.private_data_len = h->auth ? sizeof(w) : sizeof(w.hello),
 		.rnr_retry_count = 7,
 		/* What was requested, within the device's limit (rdma_accept(3)). */
-		.responder_resources = (uint8_t)BASE_MIN(reads_wanted, h->device.max_qp_rd_atom),
+		.responder_resources = (uint8_t)BASE_MIN(r->reads, h->device.max_qp_rd_atom),
 	};
-	struct fabric_conn *c = NULL;
-	int error = check_request(h, id, request);
 
-	if (error)
-		goto err;
-	error = ENOMEM;
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		goto err;
-	rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, sizeof(timeout));
-	if (rdma_create_qp(id, h->pd, &attr))
-		goto err;
-	if ((notifies || writes) && post_receives(id->qp, NOTICES_OUT))
-		goto err_queue;
-	c->serial = ++h->serial;
-	snprintf(c->name, sizeof(c->name), "%s", writes ? request->name : "");
-	came = writes && h->writers.came(h->writers.arg, c->serial, c->name);
-	if (writes && !came) {
-		error = EACCES;
-		goto err_queue;
+	if (c->writes)
+		w.hello = (struct fabric_host_hello){
+			.magic = FABRIC_VERBS_HELLO_MAGIC,
+			.version = FABRIC_VERBS_VERSION,
+			.agent_instance = h->writers.instance,
+		};
+	if (c->notifies)
+		w.hello.directory_rkey = 0;
+	if (c->board) {
+		w.hello.board_addr = (uintptr_t)h->board;
+		w.hello.board_rkey = c->board->rkey;
 	}
-	if (rdma_accept(id, &param)) {
-		error = 0;
-		goto err_queue;
-	}
+	if (h->auth)
+		fabric_auth_welcome(h->auth, &r->proof, r->queue, &w);
+	if (rdma_accept(c->id, &param))
+		return false;
 	/*
 	 * RDMA-CM gives every queue pair all rights; this one needs one kind. A right needs both
 	 * the queue pair's and the memory region's consent (IBTA 10.6.3).
 	 */
-	ibv_modify_qp(id->qp, &access, IBV_QP_ACCESS_FLAGS);
+	ibv_modify_qp(c->qp, &access, IBV_QP_ACCESS_FLAGS);
+	return true;
+}
 
+static void connect_request(struct fabric_host *h, struct rdma_cm_id *id,
+			    const struct fabric_host_request *r)
+{
+	struct fabric_verbs_refusal say = {0}, *told = &say;
+	enum fabric_refusal cause;
+	struct fabric_conn *c;
+
+	if (!fabric_host_admits(h, id, r, &cause, &say)) {
+		reject(h, id, cause, &say);
+		return;
+	}
+	cause = FABRIC_REFUSED_SYSTEM;
+	say.error = ENOMEM;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		goto err;
 	c->id = id;
-	c->qp = id->qp;
-	c->notifies = notifies;
-	c->writes = writes;
-	h->notifiers += notifies;
+	c->notifies = r->plain.flags & FABRIC_VERBS_NOTIFY;
+	c->writes = r->plain.flags & FABRIC_VERBS_STORE;
+	c->serial = ++h->serial;
+	memcpy(c->address, r->address, sizeof(c->address));
+	snprintf(c->name, sizeof(c->name), "%s", c->writes ? r->plain.name : "");
+	if (!make_queue(h, c))
+		goto err_queue;
+	if (c->writes && !h->writers.came(h->writers.arg, c->serial, c->name)) {
+		cause = FABRIC_REFUSED_PROOF;
+		say.error = EACCES;
+		goto err_queue;
+	}
+	if (!accept_conn(h, c, r)) {
+		told = NULL;
+		if (c->writes && h->writers.gone)
+			h->writers.gone(h->writers.arg, c->serial, c->name);
+		goto err_queue;
+	}
+	h->notifiers += c->notifies;
 	id->context = c;
 	enlist(h, c);
 	return;
 
 err_queue:
-	rdma_destroy_qp(id);
-err:
-	reject(h, id, error);
-	if (came && h->writers.gone)
-		h->writers.gone(h->writers.arg, c->serial, c->name);
+	free_queue(c);
 	free(c);
+err:
+	reject(h, id, cause, told);
 }
 
 struct ibv_qp *fabric_host_queue_new(struct fabric_host *h, const char *name, uint64_t *queue)
@@ -291,19 +318,22 @@ static void cm_event(struct fabric_host *h, struct rdma_cm_event *event)
 {
 	enum rdma_cm_event_type type = event->event;
 	struct rdma_cm_id *id = event->id;
-	struct fabric_verbs_request request = {0};
-	uint8_t reads = event->param.conn.responder_resources;
+	const struct rdma_conn_param *conn = &event->param.conn;
+	struct fabric_host_request r = {.queue = conn->qp_num, .reads = conn->responder_resources};
 
-	if (type == RDMA_CM_EVENT_CONNECT_REQUEST && event->param.conn.private_data &&
-	    event->param.conn.private_data_len >= offsetof(struct fabric_verbs_request, instance))
-		memcpy(&request, event->param.conn.private_data,
-		       BASE_MIN(event->param.conn.private_data_len, sizeof(request)));
+	if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+		fabric_host_share_of(rdma_get_peer_addr(id), r.address);
+		if (conn->private_data &&
+		    conn->private_data_len >= offsetof(struct fabric_verbs_request, instance))
+			memcpy(&r.plain, conn->private_data,
+			       BASE_MIN(conn->private_data_len, sizeof(r.plain)));
+	}
 	/* rdma_destroy_id() waits until every event is acknowledged. */
 	rdma_ack_cm_event(event);
 
 	switch (type) {
 	case RDMA_CM_EVENT_CONNECT_REQUEST:
-		connect_request(h, id, &request, reads);
+		connect_request(h, id, &r);
 		break;
 	case RDMA_CM_EVENT_ESTABLISHED:
 		((struct fabric_conn *)id->context)->connected_ns = base_now_ns();
@@ -332,9 +362,31 @@ static void probe(struct fabric_conn *c)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_send_wr *bad;
+	int err;
 
-	if (c->connected_ns && !c->probing && !ibv_post_send(c->qp, &wr, &bad))
-		c->probing = true;
+	if (!c->connected_ns || c->probing)
+		return;
+	err = ibv_post_send(c->qp, &wr, &bad);
+	c->probing = !err;
+	if (err)
+		base_log_limited(BASE_WARN, "rdma", "a peer cannot be probed queue=%u error=\"%s\"",
+				 c->qp->qp_num, strerror(err));
+}
+
+/* Those that never finish connecting, and notifiers whose key is old. */
+static void drop_old(struct fabric_host *h)
+{
+	uint64_t now = base_now_ns();
+
+	for (struct fabric_conn *c = h->conns, *next; c; c = next) {
+		uint64_t age = now - c->accepted_ns;
+		bool half_open = c->id && !c->connected_ns && age > HALF_OPEN_NS;
+
+		next = c->next;
+		h->stats.half_open += half_open;
+		if (half_open || (c->notifies && h->notifier_ns && age > h->notifier_ns))
+			fabric_host_drop(h, c);
+	}
 }
 
 static void probes(struct fabric_host *h)
@@ -352,6 +404,7 @@ static void probes(struct fabric_host *h)
 		if (wc.status != IBV_WC_SUCCESS)
 			fabric_host_drop(h, c);
 	}
+	drop_old(h);
 	for (struct fabric_conn *c = h->conns; c; c = c->next)
 		probe(c);
 }

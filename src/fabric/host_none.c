@@ -28,11 +28,10 @@ int fabric_host_register(struct fabric_host *h, void *map, size_t bytes,
 	return -EOPNOTSUPP;
 }
 
-int fabric_host_register_board(struct fabric_host *h, void *map, size_t bytes,
-			       struct fabric_host_key *key,
-			       void (*notice)(void *arg, uint32_t entry), void *arg)
+int fabric_host_let_notify(struct fabric_host *h, void *map, size_t bytes,
+			   void (*notice)(void *arg, uint32_t entry), void *arg)
 {
-	(void)h, (void)map, (void)bytes, (void)key, (void)notice, (void)arg;
+	(void)h, (void)map, (void)bytes, (void)notice, (void)arg;
 	return -EOPNOTSUPP;
 }
 

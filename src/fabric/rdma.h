@@ -29,13 +29,16 @@ _Static_assert(sizeof(struct fabric_verbs_request) <= 56,
 	       "of 92 bytes CM takes 36 (IBTA 12.6.5, A11)");
 #define FABRIC_VERBS_NOTIFY 1u /* WRITEs into the verdict board, no READs */
 #define FABRIC_VERBS_STORE  2u /* WRITEs and FETCH_ADDs into stores, no READs */
+#define FABRIC_VERBS_PROOF  4u /* the request is a fabric_verbs_proof, see auth.h */
 
-/* Private data of a rejection. */
+/* Private data of a rejection; with error 0 it is a challenge. */
 #define FABRIC_VERBS_REFUSAL_MAGIC 0x31524c53u /* "SLR1" */
 struct fabric_verbs_refusal {
 	uint32_t magic;
-	int32_t error; /* positive errno: ENOSPC no queue pair, EPROTO malformed, EOPNOTSUPP no
-			  board */
+	/* positive errno: ENOSPC no queue pair, EDQUOT none for this address, EPROTO malformed,
+	   EOPNOTSUPP no board, ENOKEY a secret is needed, EKEYREJECTED it is another one */
+	int32_t error;
+	uint8_t cookie[16];
 };
 
 #define FABRIC_VERBS_HELLO_MAGIC 0x31484c53u /* "SLH1" */

@@ -8,6 +8,14 @@
  * reports, and memory that could shrink, which would raise SIGBUS, is refused (seals cannot be
  * removed, memfd_create(2)). Kernel tables arrive as eBPF arrays, which cannot be mapped, only
  * read: bpf_array.h.
+ *
+ * A load from a hole of a memfd allocates a page, charged to the reader: a publisher could spend
+ * a reader's memory by a region of holes. So a READ loads from pages that are known to hold data.
+ * Once its publisher cannot write it any more by other descriptors (F_SEAL_FUTURE_WRITE), it cannot
+ * punch holes either, and a page in which something else than zeros was found holds it for ever.
+ * Other pages, and other memory, are read by pread(2), which allocates nothing. Not lseek(2): to
+ * search for data it waits for the inode's lock, which the publisher can hold for as long as it
+ * likes, by a write() from memory whose page fault it serves itself.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,10 +36,13 @@
 #include "fabric/provider.h"
 
 #define HANGUP_CHECK_NS 2000000u /* interval of hang-up checks while up */
+#define PAGE_SHIFT	12u	 /* a hole is no smaller than this on any machine */
 
 /* What fabric_remote.local points to. */
 struct mapping {
-	const uint64_t *memory;	       /* NULL: unused, or an array */
+	int fd;			       /* of memory; else -1 */
+	const uint64_t *memory;	       /* NULL: read by pread() */
+	uint64_t *known;	       /* bit i: page i of memory holds data */
 	struct fabric_bpf_array array; /* .scratch NULL: none */
 	size_t bytes;
 	uint64_t epoch; /* of its connection */
@@ -86,16 +97,41 @@ static int mapping_array(struct fabric *f, struct mapping *m, int fd, uint64_t s
 			f->target);
 		return err;
 	}
-	*m = (struct mapping){.array = array, .bytes = size, .epoch = epoch};
+	*m = (struct mapping){.fd = -1, .array = array, .bytes = size, .epoch = epoch};
 	return 0;
+}
+
+static void mapping_drop(struct mapping *m)
+{
+	if (m->memory)
+		munmap((void *)m->memory, m->bytes);
+	if (m->array.scratch)
+		fabric_bpf_array_close(&m->array);
+	if (m->fd >= 0)
+		close(m->fd);
+	free(m->known);
+	*m = (struct mapping){.fd = -1};
+}
+
+/* No holes can be made in it any more. */
+static int map(struct fabric *f, struct mapping *m)
+{
+	void *memory = mmap(NULL, m->bytes, PROT_READ, MAP_SHARED, m->fd, 0);
+
+	if (memory == MAP_FAILED) {
+		fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+		return -errno;
+	}
+	m->memory = memory;
+	m->known = calloc((m->bytes >> PAGE_SHIFT) / 64 + 1, sizeof(*m->known));
+	return m->known ? 0 : -ENOMEM;
 }
 
 /* Validates and maps what the agent sent. 0 or -errno. */
 static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t size, uint64_t epoch)
 {
-	int seals = fcntl(fd, F_GET_SEALS);
+	int seals = fcntl(fd, F_GET_SEALS), err = 0;
 	struct stat st;
-	void *memory;
 
 	if (seals < 0)
 		return mapping_array(f, m, fd, size, epoch);
@@ -111,22 +147,14 @@ static int mapping_make(struct fabric *f, struct mapping *m, int fd, uint64_t si
 			      (unsigned long long)size, (unsigned long long)st.st_size);
 		return -EINVAL;
 	}
-	memory = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-	if (memory == MAP_FAILED) {
-		fabric_failed(f, "%s: mmap: %s", f->target, strerror(errno));
+	*m = (struct mapping){.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0), .bytes = size, .epoch = epoch};
+	if (m->fd < 0)
 		return -errno;
-	}
-	*m = (struct mapping){.memory = memory, .bytes = size, .epoch = epoch};
-	return 0;
-}
-
-static void mapping_drop(struct mapping *m)
-{
-	if (m->memory)
-		munmap((void *)m->memory, m->bytes);
-	if (m->array.scratch)
-		fabric_bpf_array_close(&m->array);
-	*m = (struct mapping){0};
+	if (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
+		err = map(f, m);
+	if (err)
+		mapping_drop(m);
+	return err;
 }
 
 /*
@@ -143,6 +171,97 @@ static void copy_words(uint64_t *to, const uint64_t *from, size_t words)
 	}
 	while (words--)
 		*to++ = __atomic_load_n(from++, __ATOMIC_RELAXED);
+}
+
+static void copy_from(const struct mapping *m, uint64_t offset, uint32_t length, void *to)
+{
+	const uint8_t *from = (const uint8_t *)m->memory + offset;
+
+	if (((uintptr_t)from | (uintptr_t)to | length) & 7)
+		memcpy(to, from, length);
+	else
+		copy_words(to, (const uint64_t *)from, length / 8);
+}
+
+static bool is_known(const struct mapping *m, uint64_t page)
+{
+	return m->known[page / 64] >> page % 64 & 1;
+}
+
+static int read_by_call(const struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+{
+	while (length) {
+		ssize_t n = pread(m->fd, to, length, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		offset += (uint64_t)n;
+		to += n;
+		length -= (uint32_t)n;
+	}
+	return 0;
+}
+
+/* What was read from here by a call: pages of it that hold data may be loaded from. */
+static void learn(struct mapping *m, uint64_t offset, uint32_t length, const uint8_t *got)
+{
+	while (length) {
+		uint64_t page = offset >> PAGE_SHIFT;
+		uint32_t n = (uint32_t)BASE_MIN((uint64_t)length,
+						((page + 1) << PAGE_SHIFT) - offset);
+
+		if (*got || memcmp(got, got + 1, n - 1) != 0)
+			m->known[page / 64] |= 1ull << page % 64;
+		offset += n;
+		got += n;
+		length -= n;
+	}
+}
+
+/* Some pages of it are not known to hold data. */
+static int copy_slowly(struct mapping *m, uint64_t offset, uint32_t length, uint8_t *to)
+{
+	while (length) {
+		uint64_t page = offset >> PAGE_SHIFT, next = page + 1, end = offset + length;
+		bool known = is_known(m, page);
+		uint32_t n;
+		int err = 0;
+
+		while (next << PAGE_SHIFT < end && is_known(m, next) == known)
+			next++;
+		n = (uint32_t)(BASE_MIN(next << PAGE_SHIFT, end) - offset);
+		if (known)
+			copy_from(m, offset, n, to);
+		else
+			err = read_by_call(m, offset, n, to);
+		if (err)
+			return err;
+		if (!known)
+			learn(m, offset, n, to);
+		offset += n;
+		to += n;
+		length -= n;
+	}
+	return 0;
+}
+
+static int copy(struct mapping *m, uint64_t offset, uint32_t length, void *to)
+{
+	uint64_t page = offset >> PAGE_SHIFT, last = (offset + length - 1) >> PAGE_SHIFT;
+
+	if (m->array.scratch)
+		return fabric_bpf_array_read(&m->array, offset, length, to);
+	if (!m->memory)
+		return read_by_call(m, offset, length, to);
+	while (page <= last && is_known(m, page))
+		page++;
+	if (page > last)
+		copy_from(m, offset, length, to);
+	else
+		return copy_slowly(m, offset, length, to);
+	return 0;
 }
 
 /* ---- the socket ---- */
@@ -181,7 +300,8 @@ static int ask(struct fabric_shm *s, enum sl_msg_type type, const void *payload,
 
 /*
  * Receives one packet without waiting. 0, -EAGAIN nothing there, -ENOTCONN hung up, -EPROTO not an
- * answer to the last request. On 0 the caller owns a->fd.
+ * answer to the last request, -EMFILE no descriptor left for what it brought. On 0 the caller owns
+ * a->fd.
  */
 static int receive(struct fabric_shm *s, struct shm_answer *a)
 {
@@ -189,7 +309,7 @@ static int receive(struct fabric_shm *s, struct shm_answer *a)
 				      &a->fd);
 
 	if (got < 0)
-		return got == -EAGAIN || got == -EPROTO ? (int)got : -ENOTCONN;
+		return got == -EAGAIN || got == -EPROTO || got == -EMFILE ? (int)got : -ENOTCONN;
 	if (got == 0 && a->fd < 0)
 		return -ENOTCONN;
 	if ((size_t)got < sizeof(a->msg) || a->msg.magic != SL_MSG_MAGIC ||
@@ -207,6 +327,7 @@ static const char *error_text(int err)
 {
 	return err == -ENOTCONN ? "the agent hung up"
 	       : err == -EPROTO ? "not an agent's answer"
+	       : err == -EMFILE ? "no descriptor left: raise LimitNOFILE"
 				: "the agent did not answer";
 }
 
@@ -236,11 +357,36 @@ static int refusal(struct fabric *f, struct shm_answer *a)
 
 /* ---- connecting ---- */
 
+static const char *path_of(const char *target)
+{
+	if (!strncmp(target, "unix:", 5))
+		return target + 5;
+	return target[0] == '/' ? target : NULL;
+}
+
+int fabric_agent_address(const char *path, struct sockaddr_un *to)
+{
+	size_t n = strlen(path);
+	struct stat st;
+
+	*to = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (!n || n >= sizeof(to->sun_path))
+		return -ENAMETOOLONG;
+	memcpy(to->sun_path, path, n);
+	if (n + sizeof(SL_SOCKET_CONSUME) > sizeof(to->sun_path))
+		return 0;
+	memcpy(to->sun_path + n, SL_SOCKET_CONSUME, sizeof(SL_SOCKET_CONSUME));
+	if (lstat(to->sun_path, &st) && errno == ENOENT)
+		to->sun_path[n] = 0;
+	return 0;
+}
+
 static void start(struct fabric_shm *s, uint64_t now_ns)
 {
 	struct fabric *f = &s->base;
 	int err;
 
+	fabric_agent_address(path_of(f->target), &s->address);
 	s->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->sock < 0) {
 		fabric_failed(f, "%s: socket: %s", f->target, strerror(errno));
@@ -405,8 +551,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 {
 	for (uint32_t i = 0; i < count; i++) {
 		struct fabric_read *r = &reads[i];
-		const struct mapping *m = r->remote->local;
-		const uint8_t *from;
+		struct mapping *m = r->remote->local;
 
 		if (!m || m->epoch != f->epoch) {
 			fabric_finish(f, r, -EACCES);
@@ -417,18 +562,7 @@ static uint32_t shm_post(struct fabric *f, struct fabric_read *reads, uint32_t c
 			continue;
 		}
 		f->stats.work_requests++;
-		if (m->array.scratch) {
-			fabric_finish(
-				f, r,
-				fabric_bpf_array_read(&m->array, r->offset, r->length, r->to));
-			continue;
-		}
-		from = (const uint8_t *)m->memory + r->offset;
-		if (((uintptr_t)from | (uintptr_t)r->to | r->length) & 7)
-			memcpy(r->to, from, r->length);
-		else
-			copy_words(r->to, (const uint64_t *)from, r->length / 8);
-		fabric_finish(f, r, 0);
+		fabric_finish(f, r, copy(m, r->offset, r->length, r->to));
 	}
 	f->stats.doorbells++;
 	return count;
@@ -448,13 +582,6 @@ static int shm_notify(struct fabric *f, uint32_t entry, const struct sl_msg_verd
 
 /* ---- opening ---- */
 
-static const char *path_of(const char *target)
-{
-	if (!strncmp(target, "unix:", 5))
-		return target + 5;
-	return target[0] == '/' ? target : NULL;
-}
-
 static bool shm_takes(const char *target)
 {
 	return path_of(target) != NULL;
@@ -463,17 +590,13 @@ static bool shm_takes(const char *target)
 static int shm_init(struct fabric *f, const char *target)
 {
 	struct fabric_shm *s = of(f);
-	const char *path = path_of(target);
-	size_t length = strlen(path);
 
-	s->sock = -1;
-	if (!length || length >= sizeof(s->address.sun_path)) {
+	s->sock = s->directory.fd = -1;
+	if (fabric_agent_address(path_of(target), &s->address)) {
 		fabric_failed(f, "'%s': a socket's path has 1 to %zu bytes", target,
 			      sizeof(s->address.sun_path) - 1);
 		return -EINVAL;
 	}
-	s->address.sun_family = AF_UNIX;
-	memcpy(s->address.sun_path, path, length + 1);
 	return 0;
 }
 

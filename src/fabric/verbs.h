@@ -7,6 +7,7 @@
 #define SL_FABRIC_VERBS_H
 
 #include "fabric/provider.h"
+#include "fabric/auth.h"
 #include "fabric/dial.h"
 
 #define SGES_MAX 16u /* landing areas per work request */
@@ -23,7 +24,9 @@ struct fabric_verbs {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_cq *cq;
-	bool broken; /* posting failed: the next drive or poll resets */
+	struct fabric_verbs_proof request; /* with opts.secret: the last one */
+	bool challenged;		   /* request.cookie is the host's */
+	bool broken;			   /* posting failed: the next drive or poll resets */
 
 	uint32_t generation; /* of the queue pair; upper half of its wr_ids */
 	uint32_t depth, signal_every, sges, message_max;

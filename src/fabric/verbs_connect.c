@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <sidelight/region.h>
 
@@ -46,16 +47,51 @@ static void give_up_errno(struct fabric_verbs *v, uint64_t now_ns, const char *w
 
 /* ---- connecting ---- */
 
-static void refused(struct fabric_verbs *v, uint64_t now_ns)
+/* The host's answer to a request without a cookie. */
+static bool is_challenge(const struct fabric_verbs *v)
 {
 	const struct fabric_verbs_refusal *r = &v->dial.refusal;
 
-	if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == ENOSPC)
-		give_up(v, now_ns, "refused: no queue pair of the agent is free");
-	else if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == EOPNOTSUPP)
-		give_up(v, now_ns, "the agent does not accept verdicts");
-	else
+	return v->base.opts.secret && !v->challenged && r->magic == FABRIC_VERBS_REFUSAL_MAGIC &&
+	       !r->error;
+}
+
+/* Connects again, with the proof. */
+static void challenged(struct fabric_verbs *v, uint64_t now_ns)
+{
+	memcpy(v->request.cookie, v->dial.refusal.cookie, sizeof(v->request.cookie));
+	v->challenged = true;
+	fabric_verbs_tear_down(v);
+	if (fabric_dial_start(&v->dial, now_ns))
 		give_up(v, now_ns, v->dial.error);
+}
+
+static void refused(struct fabric_verbs *v, uint64_t now_ns)
+{
+	static const struct {
+		int error;
+		const char *why;
+	} told[] = {
+		{ENOSPC, "refused: no queue pair of the agent is free"},
+		{EDQUOT, "refused: this address has its share of the agent's queue pairs"},
+		{EOPNOTSUPP, "the agent does not accept verdicts"},
+		{ENOKEY, "refused: the agent asks for a secret, give --rdma-secret"},
+		{EKEYREJECTED, "refused: the agent has another secret"},
+		{EBUSY, "refused: too many connections at a time"},
+		{0, "refused: the challenge was answered too late"},
+	};
+	const struct fabric_verbs_refusal *r = &v->dial.refusal;
+
+	if (is_challenge(v)) {
+		challenged(v, now_ns);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+		if (r->magic == FABRIC_VERBS_REFUSAL_MAGIC && r->error == told[i].error) {
+			give_up(v, now_ns, told[i].why);
+			return;
+		}
+	give_up(v, now_ns, v->dial.error);
 }
 
 /* Makes a queue pair for the resolved route. NULL, or what failed, with errno. */
@@ -105,20 +141,26 @@ static const char *make_queue(struct fabric_verbs *v, uint8_t *reads)
 
 static void request_connection(struct fabric_verbs *v, uint64_t now_ns)
 {
-	const struct fabric_verbs_request hello = {
-		.magic = FABRIC_VERBS_REQUEST_MAGIC,
-		.version = FABRIC_VERBS_VERSION,
-		.flags = v->base.opts.notify ? FABRIC_VERBS_NOTIFY : 0,
-	};
+	struct fabric_verbs_proof *p = &v->request;
 	uint8_t reads;
 	const char *what = make_queue(v, &reads);
 
+	p->magic = FABRIC_VERBS_REQUEST_MAGIC;
+	p->version = FABRIC_VERBS_VERSION;
+	p->flags = (v->base.opts.notify ? FABRIC_VERBS_NOTIFY : 0) |
+		   (v->base.opts.secret ? FABRIC_VERBS_PROOF : 0);
+	if (!what && v->base.opts.secret && !v->challenged &&
+	    getrandom(p->nonce, sizeof(p->nonce), 0) != sizeof(p->nonce))
+		what = "getrandom";
 	if (what) {
 		give_up_errno(v, now_ns, what);
 		return;
 	}
+	if (v->challenged)
+		fabric_auth_prove(v->base.opts.secret, v->base.opts.secret_bytes, p,
+				  v->dial.id->qp->qp_num);
 	v->generation++;
-	if (fabric_dial_connect(&v->dial, &hello, reads))
+	if (fabric_dial_connect(&v->dial, p, reads))
 		give_up(v, now_ns, v->dial.error);
 }
 
@@ -131,10 +173,18 @@ static bool hello_is_sound(const struct fabric_host_hello *h)
 }
 
 static void established(struct fabric_verbs *v, uint64_t now_ns,
-			const struct fabric_host_hello *hello)
+			const struct fabric_verbs_welcome *w)
 {
+	const struct fabric_host_hello *hello = &w->hello;
+
 	if (!hello_is_sound(hello)) {
 		give_up(v, now_ns, "the peer is not a sidelight agent of this version");
+		return;
+	}
+	if (v->base.opts.secret &&
+	    !fabric_auth_welcome_fits(v->base.opts.secret, v->base.opts.secret_bytes, &v->request,
+				      v->dial.id->qp->qp_num, w)) {
+		give_up(v, now_ns, "the agent proves no secret: give it --rdma-secret, too");
 		return;
 	}
 	if (v->base.opts.notify && (!hello->board_addr || !hello->board_rkey)) {
@@ -160,6 +210,8 @@ static void established(struct fabric_verbs *v, uint64_t now_ns,
 void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns)
 {
 	v->base.state = FABRIC_CONNECTING;
+	v->challenged = false;
+	memset(&v->request, 0, sizeof(v->request));
 	v->dial.device = v->device;
 	v->dial.gid_index = v->base.opts.gid_index;
 	v->dial.ib_port = v->base.opts.ib_port;
@@ -170,14 +222,14 @@ void fabric_verbs_start(struct fabric_verbs *v, uint64_t now_ns)
 
 void fabric_verbs_events(struct fabric_verbs *v, uint64_t now_ns)
 {
-	struct fabric_host_hello hello;
+	struct fabric_verbs_welcome w;
 
-	switch (fabric_dial_drive(&v->dial, now_ns, &hello, sizeof(hello))) {
+	switch (fabric_dial_drive(&v->dial, now_ns, &w, sizeof(w))) {
 	case FABRIC_DIAL_ROUTED:
 		request_connection(v, now_ns);
 		break;
 	case FABRIC_DIAL_ESTABLISHED:
-		established(v, now_ns, &hello);
+		established(v, now_ns, &w);
 		break;
 	case FABRIC_DIAL_FAILED:
 		refused(v, now_ns);

@@ -1,63 +1,77 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * internal.h - shared by the server's files: http.c runs server and connections, route.c finds
- * handlers, reply.c makes answers.
+ * internal.h - of the back: back.c runs it, listen.c binds, access.c says who may do what, route.c
+ * finds handlers, reply.c makes answers; spawn.c starts fronts.
  */
 #ifndef SL_HTTP_INTERNAL_H
 #define SL_HTTP_INTERNAL_H
 
-#include <microhttpd.h>
-#include <netinet/in.h>
 #include <pthread.h>
 
 #include "http/http.h"
+#include "http/message.h"
 
-#define HTTP_ROUTES  64
-#define HTTP_HEADERS 16
+#define HTTP_ROUTES    64
+#define HTTP_HEADERS   16
+#define HTTP_TOKEN_MAX 512u
+#define HTTP_THREADS   64u
 
 struct http_route {
 	const char *method;
 	char *before; /* up to the variable, or the whole path */
 	char *after;  /* after it; NULL: no variable */
 	bool rest;    /* the variable is the rest of the path */
+	enum http_role needs;
 	http_handler fn;
 	void *arg;
 };
 
-/* A TCP connection, in http.connections while it is open. */
-struct http_connection {
-	struct http_connection *next, **link;
-	int fd;
-	uint64_t deadline_ns; /* under http.lock */
-	bool shut;
+/* A connection of the front. */
+struct http_slot {
+	bool open;
+	struct http_caller caller;
+	struct http_request *req; /* NULL, or the one whose body is not fetched yet */
 };
 
-/* An embedded file, compressed once. */
-struct http_packed {
-	struct http_packed *next;
-	const void *body;
-	size_t bytes;
-	unsigned char *gz; /* NULL: not smaller */
-	size_t gz_bytes;
+/* To one thread of the front: a thread of the back serves it. */
+struct http_channel {
+	struct http *http;
+	int fd;
+	pthread_t thread;
+	bool runs;
+	struct http_slot *slots; /* http_slots() */
+	char *piece;		 /* of a body, HTTP_PIECE */
 };
 
 struct http {
-	struct MHD_Daemon *daemon;
 	int listen_fd;
-	char address[INET6_ADDRSTRLEN + 16];
+	bool local, is_unix; /* who can connect */
+	dev_t dev;	     /* of the unix socket's file */
+	ino_t ino;
+	char address[128];
 	struct http_opts opts;
+	char reader_token[HTTP_TOKEN_MAX + 1], admin_token[HTTP_TOKEN_MAX + 1]; /* "": none */
 	struct http_route routes[HTTP_ROUTES];
 	size_t route_count;
 
-	pthread_mutex_t lock; /* connections, packed, stopping */
+	struct http_front *front;
+	bool own_front, started;
+	struct http_channel *channels; /* opts.threads */
+	pthread_mutex_t lock;	       /* control, stopping */
 	pthread_cond_t wake;
-	pthread_t reaper;
-	bool reaper_runs, stopping;
-	struct http_connection *connections;
-	struct http_packed *packed;
+	pthread_t keeper;
+	int control; /* -1: no front */
+	bool stopping;
 
-	uint32_t open; /* connections; relaxed */
+	uint32_t open;				       /* connections; relaxed */
+	uint64_t *refused, own_refused[HTTP_REFUSALS]; /* relaxed */
 };
+
+/* The most connections, with those that are being closed: each thread may admit one too many. */
+static inline uint32_t http_slots(uint32_t max_connections, uint32_t threads)
+{
+	return 2 * max_connections + threads;
+}
 
 struct http_header {
 	char *name, *value;
@@ -65,24 +79,69 @@ struct http_header {
 
 struct http_request {
 	struct http *http;
-	struct MHD_Connection *connection;
-	const char *method, *path;
+	const struct http_caller *caller;
+	uint32_t serial;
+	void *payload; /* what .in points into, until the handler has returned */
+	struct http_message_request in;
 	char *variable;
-	bool seen;	/* answer() was called once */
-	bool bad_uri;	/* holds a NUL */
-	bool too_large; /* body over the limit */
-	unsigned char *body;
-	size_t body_bytes, body_room, discarded;
 	struct http_header headers[HTTP_HEADERS];
 	size_t header_count;
-	struct MHD_Response *response;
+	bool known; /* had a right token */
+
+	bool answered;
 	unsigned int status;
+	char *content_type; /* or NULL */
+	bool gzip;
+	const char *whole; /* the body; or, if read is set, a stream */
+	char *owned;	   /* the same, to be freed; or NULL */
+	size_t bytes, given;
+	ssize_t (*read)(void *arg, char *buf, size_t max);
+	void (*done)(void *arg);
+	void *arg;
 };
+
+/* ---- back.c: for tests and fuzzers, too ---- */
+
+/* Serves a channel until it ends, or the other side breaks a rule. 0: it ended, or -EPROTO. */
+int http_back_serve(struct http_channel *ch);
+
+/* ---- listen.c ---- */
+
+/* Sets listen_fd, address, local, is_unix. 0, or -errno with one line in error. */
+int http_listen(struct http *h, const char *at, char *error, size_t error_bytes);
+/* Removes a unix socket's file. */
+void http_unlisten(struct http *h);
+/* Whether a descriptor is a connection that the listening unix socket accepted. */
+bool http_listen_accepted(const struct http *h, int fd);
+
+/* ---- access.c ---- */
+
+/* Reads tokens. 0, or -errno with one line in error. */
+int http_access_init(struct http *h, char *error, size_t error_bytes);
+/* True, or false after answering. */
+bool http_access_allowed(struct http_request *req, enum http_role needs);
+
+/* ---- route.c, reply.c ---- */
 
 /* The request's route; or NULL after answering 404, 405 or 503. */
 const struct http_route *http_route_find(struct http_request *req);
 void http_routes_free(struct http *h);
-/* Frees the compressed copies of embedded files. */
-void http_packed_free(struct http *h);
+/* The next piece of the answer's body: bytes, 0: the end, or -errno. */
+ssize_t http_reply_next(struct http_request *req, char *buf, size_t max);
+
+/* ---- spawn.c ---- */
+
+/* What a front is told at its start. */
+struct http_front_config {
+	uint32_t threads, max_connections, timeout_s, is_unix;
+	uint64_t max_body;
+	char address[128];
+};
+
+/* fds: the listening socket, the control socket, the channels. 0 or -errno. */
+int http_front_spawn(struct http_front *f, const struct http_front_config *c, const int *fds,
+		     size_t n);
+/* Ends the running front, and waits for that. */
+void http_front_stop(struct http_front *f);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * reply.c - answers: whole, embedded in the program, JSON or streamed; compressed if the client
- * accepts that and it pays.
+ * reply.c - answers: whole, embedded in the program, JSON or streamed. The front compresses those
+ * of which this file says that the client accepts it and it pays.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -10,13 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
 #include "http/internal.h"
 
-#define STREAM_BUFFER	(32u * 1024)
 #define GZIP_WORTHWHILE 1024u /* smaller answers fit into one packet anyway */
-#define GZIP_LEVEL	1     /* for exposition 2 % larger than level 6 and 3 x faster */
 
 /* ---- compression ---- */
 
@@ -71,59 +68,6 @@ static bool wants_gzip(struct http_request *req, const char *type)
 	return accepts_gzip(http_header(req, "Accept-Encoding"));
 }
 
-/* Returns a malloc'd gzip member, or NULL without memory or gain. */
-static unsigned char *gzip(const void *body, size_t bytes, int level, size_t *out_bytes)
-{
-	z_stream z = {0};
-	unsigned char *out;
-
-	if (bytes > UINT32_MAX / 2 ||
-	    deflateInit2(&z, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-		return NULL;
-	out = malloc(bytes);
-	if (out) {
-		z.next_in = (unsigned char *)(uintptr_t)body;
-		z.avail_in = (uInt)bytes;
-		z.next_out = out;
-		z.avail_out = (uInt)bytes; /* if it does not fit, it does not pay */
-		if (deflate(&z, Z_FINISH) != Z_STREAM_END) {
-			free(out);
-			out = NULL;
-		}
-		*out_bytes = z.total_out;
-	}
-	deflateEnd(&z);
-	return out;
-}
-
-/* Compresses an embedded file at its first use; kept as long as the server. */
-static const struct http_packed *packed_get(struct http *h, const void *body, size_t bytes)
-{
-	struct http_packed *p;
-
-	pthread_mutex_lock(&h->lock);
-	for (p = h->packed; p && (p->body != body || p->bytes != bytes); p = p->next)
-		;
-	if (!p && (p = calloc(1, sizeof(*p)))) {
-		*p = (struct http_packed){.next = h->packed, .body = body, .bytes = bytes};
-		p->gz = gzip(body, bytes, 9, &p->gz_bytes);
-		h->packed = p;
-	}
-	pthread_mutex_unlock(&h->lock);
-	return p && p->gz ? p : NULL;
-}
-
-void http_packed_free(struct http *h)
-{
-	struct http_packed *p;
-
-	while ((p = h->packed)) {
-		h->packed = p->next;
-		free(p->gz);
-		free(p);
-	}
-}
-
 /* ---- the answer ---- */
 
 int http_add_header(struct http_request *req, const char *name, const char *value)
@@ -153,44 +97,51 @@ static bool has_header(const struct http_request *req, const char *name)
 	return false;
 }
 
-/* Takes ownership of response; drops a second answer to one request. */
-static void answer_with(struct http_request *req, int status, const char *content_type,
-			struct MHD_Response *response, bool gzipped)
+/* The answer's head, the first of a request. False: there is one already, or no memory. */
+static bool answer(struct http_request *req, int status, const char *content_type, bool gzip)
 {
-	if (!response)
-		return; /* out of memory: answer() closes the connection */
-	if (req->response) {
-		MHD_destroy_response(response);
+	char *type = content_type && !req->answered ? strdup(content_type) : NULL;
+
+	if (req->answered || (content_type && !type))
+		return false;
+	req->answered = true;
+	req->status = (unsigned int)status;
+	req->content_type = type;
+	req->gzip = gzip;
+	return true;
+}
+
+static void reply_static(struct http_request *req, int status, const char *content_type,
+			 const void *body, size_t bytes, bool gzip)
+{
+	if (!answer(req, status, content_type, gzip))
+		return;
+	req->whole = body;
+	req->bytes = bytes;
+}
+
+/* Takes ownership of body, which may be NULL. */
+static void reply_owned(struct http_request *req, int status, const char *content_type, char *body,
+			size_t bytes)
+{
+	if (!body || req->answered ||
+	    !answer(req, status, content_type,
+		    bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))) {
+		free(body); /* out of memory: the connection is closed */
 		return;
 	}
-	if (content_type)
-		MHD_add_response_header(response, "Content-Type", content_type);
-	if (gzipped)
-		MHD_add_response_header(response, "Content-Encoding", "gzip");
-	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-	for (size_t i = 0; i < req->header_count; i++)
-		MHD_add_response_header(response, req->headers[i].name, req->headers[i].value);
-	req->response = response;
-	req->status = (unsigned int)status;
+	req->whole = req->owned = body;
+	req->bytes = bytes;
 }
 
 void http_reply(struct http_request *req, int status, const char *content_type, const void *body,
 		size_t bytes)
 {
-	struct MHD_Response *response;
-	unsigned char *gz = NULL;
-	size_t gz_bytes = 0;
+	char *copy = malloc(bytes + 1);
 
-	if (bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))
-		gz = gzip(body, bytes, GZIP_LEVEL, &gz_bytes);
-	if (gz)
-		response = MHD_create_response_from_buffer(gz_bytes, gz, MHD_RESPMEM_MUST_FREE);
-	else
-		response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
-							   MHD_RESPMEM_MUST_COPY);
-	if (!response)
-		free(gz);
-	answer_with(req, status, content_type, response, gz);
+	if (copy)
+		memcpy(copy, body, bytes);
+	reply_owned(req, status, content_type, copy, bytes);
 }
 
 /* RFC 9110, 13.1.2: weak comparison against a list of entity tags, or "*". */
@@ -219,31 +170,20 @@ static bool etag_matches(const char *list, const char *etag)
 void http_reply_static(struct http_request *req, int status, const char *content_type,
 		       const void *body, size_t bytes, const char *etag)
 {
-	const struct http_packed *packed = NULL;
-	struct MHD_Response *response;
+	bool gzip = bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type);
 	char tag[256];
 
-	if (bytes >= GZIP_WORTHWHILE && wants_gzip(req, content_type))
-		packed = packed_get(req->http, body, bytes);
 	if (etag) {
-		snprintf(tag, sizeof(tag), "\"%s%s\"", etag, packed ? "-gz" : "");
+		snprintf(tag, sizeof(tag), "\"%s%s\"", etag, gzip ? "-gz" : "");
 		http_add_header(req, "ETag", tag);
 		if (!has_header(req, "Cache-Control"))
 			http_add_header(req, "Cache-Control", "no-cache");
 		if (etag_matches(http_header(req, "If-None-Match"), etag)) {
-			answer_with(req, 304, NULL,
-				    MHD_create_response_from_buffer(0, tag, MHD_RESPMEM_MUST_COPY),
-				    false);
+			reply_static(req, 304, NULL, "", 0, false);
 			return;
 		}
 	}
-	if (packed) {
-		body = packed->gz;
-		bytes = packed->gz_bytes;
-	}
-	response = MHD_create_response_from_buffer(bytes, (void *)(uintptr_t)body,
-						   MHD_RESPMEM_PERSISTENT);
-	answer_with(req, status, content_type, response, packed);
+	reply_static(req, status, content_type, body, bytes, gzip);
 }
 
 void http_reply_json(struct http_request *req, int status, struct json_t *json)
@@ -253,9 +193,10 @@ void http_reply_json(struct http_request *req, int status, struct json_t *json)
 
 	json_decref(json);
 
-	http_reply(req, text ? status : 500, "application/json", text ? text : failed,
-		   strlen(text ? text : failed));
-	free(text);
+	if (text)
+		reply_owned(req, status, "application/json", text, strlen(text));
+	else
+		reply_static(req, 500, "application/json", failed, strlen(failed), false);
 }
 
 void http_reply_error(struct http_request *req, int status, const char *fmt, ...)
@@ -277,96 +218,30 @@ void http_reply_error(struct http_request *req, int status, const char *fmt, ...
 	http_reply_json(req, status, json_pack("{s:o}", "error", value));
 }
 
-/* ---- streaming ---- */
-
-struct stream {
-	ssize_t (*read)(void *arg, char *buf, size_t max);
-	void (*done)(void *arg);
-	void *arg;
-	bool gzip, ended, finished;
-	z_stream z;
-	unsigned char *in; /* gzip: the output of read */
-};
-
-static ssize_t stream_read_gzip(struct stream *s, char *buf, size_t max)
-{
-	s->z.next_out = (unsigned char *)buf;
-	s->z.avail_out = (uInt)max;
-	while (s->z.avail_out == max) {
-		int e;
-
-		if (s->finished)
-			return 0;
-		if (!s->z.avail_in && !s->ended) {
-			ssize_t n = s->read(s->arg, (char *)s->in, STREAM_BUFFER);
-
-			if (n < 0)
-				return n;
-			s->ended = n == 0;
-			s->z.next_in = s->in;
-			s->z.avail_in = (uInt)n;
-		}
-		e = deflate(&s->z, s->ended ? Z_FINISH : Z_NO_FLUSH);
-		if (e == Z_STREAM_END)
-			s->finished = true;
-		else if (e != Z_OK && e != Z_BUF_ERROR)
-			return -EIO;
-	}
-	return (ssize_t)(max - s->z.avail_out);
-}
-
-static ssize_t stream_read(void *arg, uint64_t pos, char *buf, size_t max)
-{
-	struct stream *s = arg;
-	ssize_t n;
-
-	(void)pos;
-	if (max > STREAM_BUFFER)
-		max = STREAM_BUFFER;
-	n = s->gzip ? stream_read_gzip(s, buf, max) : s->read(s->arg, buf, max);
-	if (n == 0)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	if (n < 0)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	return n;
-}
-
-static void stream_free(void *arg)
-{
-	struct stream *s = arg;
-
-	if (s->gzip)
-		deflateEnd(&s->z);
-	free(s->in);
-	if (s->done)
-		s->done(s->arg);
-	free(s);
-}
+/* ---- streams ---- */
 
 void http_reply_stream(struct http_request *req, int status, const char *content_type,
 		       ssize_t (*read)(void *arg, char *buf, size_t max), void (*done)(void *arg),
 		       void *arg)
 {
-	struct stream *s = calloc(1, sizeof(*s));
-	struct MHD_Response *response;
-
-	if (!s) {
+	if (req->answered || !answer(req, status, content_type, wants_gzip(req, content_type))) {
 		if (done)
 			done(arg);
 		return;
 	}
-	s->read = read;
-	s->done = done;
-	s->arg = arg;
-	if (wants_gzip(req, content_type)) {
-		s->in = malloc(STREAM_BUFFER);
-		s->gzip = s->in && deflateInit2(&s->z, GZIP_LEVEL, Z_DEFLATED, 15 + 16, 8,
-						Z_DEFAULT_STRATEGY) == Z_OK;
-	}
-	response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BUFFER, stream_read,
-						     s, stream_free);
-	if (response)
-		answer_with(req, status, content_type, response, s->gzip);
-	else
-		stream_free(s);
+	req->read = read;
+	req->done = done;
+	req->arg = arg;
+}
+
+ssize_t http_reply_next(struct http_request *req, char *buf, size_t max)
+{
+	size_t n = req->bytes - req->given;
+
+	if (req->read)
+		return req->read(req->arg, buf, max);
+	n = n < max ? n : max;
+	memcpy(buf, req->whole + req->given, n);
+	req->given += n;
+	return (ssize_t)n;
 }

@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "http/internal.h"
 
-int http_route(struct http *h, const char *method, const char *path, http_handler fn, void *arg)
+int http_route(struct http *h, const char *method, const char *path, enum http_role needs,
+	       http_handler fn, void *arg)
 {
 	const char *rest = strstr(path, "{*}"), *variable = rest ? rest : strstr(path, "{}");
 	struct http_route *r = &h->routes[h->route_count];
 
-	if (h->daemon)
+	if (h->started)
 		return -EBUSY;
 	if (*path != '/' || !fn || (rest && (rest[3] || strstr(path, "{}"))) ||
 	    (variable && strstr(variable + 2, "{}")))
@@ -20,6 +22,7 @@ int http_route(struct http *h, const char *method, const char *path, http_handle
 	if (h->route_count == HTTP_ROUTES)
 		return -ENOSPC;
 	r->method = method;
+	r->needs = needs;
 	r->fn = fn;
 	r->arg = arg;
 	r->before = variable ? strndup(path, (size_t)(variable - path)) : strdup(path);
@@ -60,7 +63,7 @@ const struct http_route *http_route_find(struct http_request *req)
 {
 	struct http *h = req->http;
 	const struct http_route *found = NULL;
-	const char *method = req->method, *variable, *value = NULL;
+	const char *method = req->in.method, *variable, *value = NULL;
 	size_t bytes, value_bytes = 0;
 	char allow[128] = "";
 	bool exact = false;
@@ -70,7 +73,7 @@ const struct http_route *http_route_find(struct http_request *req)
 	for (size_t i = 0; i < h->route_count; i++) {
 		const struct http_route *r = &h->routes[i];
 
-		if (!route_matches(r, req->path, &variable, &bytes))
+		if (!route_matches(r, req->in.path, &variable, &bytes))
 			continue;
 		if (!strcmp(r->method, method) && (!found || (!r->after && !exact))) {
 			found = r;
@@ -93,10 +96,10 @@ const struct http_route *http_route_find(struct http_request *req)
 		}
 	} else if (*allow) {
 		http_add_header(req, "Allow", allow);
-		http_reply_error(req, 405, "%s does not take %s, but %s", req->path, req->method,
-				 allow);
+		http_reply_error(req, 405, "%s does not take %s, but %s", req->in.path,
+				 req->in.method, allow);
 	} else {
-		http_reply_error(req, 404, "no such path: %s", req->path);
+		http_reply_error(req, 404, "no such path: %s", req->in.path);
 	}
 	return found;
 }
@@ -109,14 +112,29 @@ void http_routes_free(struct http *h)
 	}
 }
 
+const struct http_caller *http_caller(const struct http_request *req)
+{
+	return req->caller;
+}
+
+uid_t http_uid(const struct http_request *req)
+{
+	return http_caller(req)->uid;
+}
+
+uint32_t http_answers(const struct http_request *req)
+{
+	return req->in.answers;
+}
+
 const char *http_method(const struct http_request *req)
 {
-	return req->method;
+	return req->in.method;
 }
 
 const char *http_path(const struct http_request *req)
 {
-	return req->path;
+	return req->in.path;
 }
 
 const char *http_variable(const struct http_request *req)
@@ -126,37 +144,38 @@ const char *http_variable(const struct http_request *req)
 
 const char *http_header(const struct http_request *req, const char *name)
 {
-	return MHD_lookup_connection_value(req->connection, MHD_HEADER_KIND, name);
+	const struct http_message_request *in = &req->in;
+
+	for (size_t i = 0; i < in->field_count; i++)
+		if (in->fields[i].kind == HTTP_FIELD_HEADER &&
+		    !strcasecmp(in->fields[i].name, name))
+			return in->fields[i].value;
+	return NULL;
 }
 
 const char *http_query(const struct http_request *req, const char *key)
 {
-	return MHD_lookup_connection_value(req->connection, MHD_GET_ARGUMENT_KIND, key);
-}
+	const struct http_message_request *in = &req->in;
 
-struct each {
-	bool (*fn)(void *arg, const char *key, const char *value);
-	void *arg;
-};
-
-static enum MHD_Result each_parameter(void *arg, enum MHD_ValueKind kind, const char *key,
-				      const char *value)
-{
-	const struct each *e = arg;
-
-	(void)kind;
-	return e->fn(e->arg, key, value ? value : "") ? MHD_YES : MHD_NO;
+	for (size_t i = 0; i < in->field_count; i++)
+		if (in->fields[i].kind != HTTP_FIELD_HEADER && !strcasecmp(in->fields[i].name, key))
+			return in->fields[i].kind == HTTP_FIELD_QUERY ? in->fields[i].value : NULL;
+	return NULL;
 }
 
 void http_query_each(const struct http_request *req,
 		     bool (*fn)(void *arg, const char *key, const char *value), void *arg)
 {
-	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, each_parameter,
-				  &(struct each){fn, arg});
+	const struct http_message_request *in = &req->in;
+
+	for (size_t i = 0; i < in->field_count; i++)
+		if (in->fields[i].kind != HTTP_FIELD_HEADER &&
+		    !fn(arg, in->fields[i].name, in->fields[i].value))
+			return;
 }
 
 const void *http_body(const struct http_request *req, size_t *bytes)
 {
-	*bytes = req->body_bytes;
-	return req->body ? (const void *)req->body : "";
+	*bytes = req->in.body_bytes;
+	return req->in.body;
 }

@@ -7,7 +7,11 @@ Everything is done by shell scripts that a host's own sh reads from its standard
 sh, elsewhere by ssh. A host needs sh, /proc and the program.
 
 The state of a part lies on its host, in the file's directory: NAME.pid (process and its start time, so
-that a reused number is not taken for the part), NAME.out, NAME.err. Any later call finds it there."""
+that a reused number is not taken for the part), NAME.out, NAME.err. Any later call finds it there.
+
+The file is trusted, and what a host answers is not: it may have been taken over. An answer is bounded, is
+shown without control characters (shown()), and a value of a line "ready" becomes an argument or a variable
+of the environment, never a part of a script (File.value())."""
 import base64
 import difflib
 import json
@@ -31,7 +35,10 @@ FILE_MAX = 256 << 10  # bytes of a file that is copied to a host
 YAML_MAX = 1 << 20
 OUTPUT_MAX = 1 << 20
 LOOK = 20.0  # seconds for a script that waits for nothing
+SHOWN_MAX = 500  # characters of a line that a host answers
 NAME = re.compile(r'[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}')
+VALUE = re.compile(r'[A-Za-z0-9_./:@%+,=\[\]][A-Za-z0-9_./:@%+,=\[\]-]{0,254}')  # of a line "ready"
+VARIABLE = re.compile(r'\$\{([^{}]*)\}')
 ENDED, UP_ALREADY, NOT_READY, NOT_OURS = 3, 4, 5, 6  # exit codes of START
 
 
@@ -39,9 +46,14 @@ class Wrong(Exception):
     """The command or the file is wrong."""
 
 
+def shown(text):
+    """Text of a host for a terminal: without control characters and other invisible ones, and cut."""
+    return ''.join(c if c.isprintable() or c == '\t' else '?' for c in text[:SHOWN_MAX]) + '...' * (len(text) > SHOWN_MAX)
+
+
 def complain(text):
     sys.stdout.flush()
-    print('sidelight manage:', re.sub(r'[\0-\x1f\x7f]', '?', text), file=sys.stderr, flush=True)
+    print('sidelight manage:', shown(text), file=sys.stderr, flush=True)
     return 1
 
 
@@ -229,7 +241,11 @@ class File:
             if value is None:
                 doc.wrong(where, f"host '{name}': has no settings")
             m = Mapping(doc, value, ('ssh', 'program'))
-            self.hosts[name] = Host(name, m.words('ssh', needed=True), m.text('program', 'sidelight'))
+            self.hosts[name] = host = Host(name, m.words('ssh', needed=True), m.text('program', 'sidelight'))
+            if not host.ssh[-1] or host.ssh[-1].startswith('-'):
+                doc.wrong(m.get('ssh'), "ssh: expected the destination as the last word, not an option")
+            if not host.program or host.program.startswith('-'):
+                doc.wrong(m.get('program'), 'program: expected a name or a path, not an option')
 
     def list(self, m, key, kind, keys, least):
         nodes = m.doc.elements(m.get(key, needed=least > 0))
@@ -249,20 +265,30 @@ class File:
     def say(self, text):
         print(text, file=self.out, flush=True)
 
+    def value(self, name):
+        """Of PART.KEY. An option, a blank, a quote or any character with a meaning to a shell is refused."""
+        part, _, key = name.partition('.')
+        part = next((p for p in self.parts if p.name == part), None)
+        for said in (part and part.ready or '').split(' ')[1:]:
+            if said.startswith(key + '='):
+                value = said[len(key) + 1:]
+                if VALUE.fullmatch(value):
+                    return value
+                raise KeyError(f"${{{name}}} is refused: host '{part.host.name}' answered '{value:.64}'")
+        raise KeyError(f"nothing is known of '${{{name}}}': no part that is up says so in its line 'ready'")
+
     def filled(self, word):
-        """The word, with ${directory} and ${PART.KEY} replaced; other variables are the shell's."""
-        def value(m):
-            part, dot, key = m[1].partition('.')
-            if m[1] == 'directory':
-                return self.directory
-            if not dot:
-                return m[0]
-            ready = next((p.ready for p in self.parts if p.name == part), None) or ''
-            for said in ready.split(' ')[1:]:
-                if said.startswith(key + '='):
-                    return said[len(key) + 1:]
-            raise KeyError(f"nothing is known of '{m[0]}': no part that is up says so in its line 'ready'")
-        return re.sub(r'\$\{([^{}]*)\}', value, word)
+        """The word, with ${directory} and ${PART.KEY} replaced."""
+        return VARIABLE.sub(lambda m: self.directory if m[1] == 'directory' else
+                            self.value(m[1]) if '.' in m[1] else m[0], word)
+
+    def shell(self, text):
+        """The script, in which each ${PART.KEY} is a variable of the environment; and these variables."""
+        names = sorted({m[1] for m in VARIABLE.finditer(text) if '.' in m[1]})
+        variables = {f'SIDELIGHT_{i}': name for i, name in enumerate(names)}
+        for variable, name in variables.items():
+            text = text.replace(f'${{{name}}}', f'${{{variable}}}')
+        return text, {variable: self.value(name) for variable, name in variables.items()}
 
 
 # ---- scripts ----
@@ -319,9 +345,10 @@ def gather(process, end, interruptible):
 
 
 def script(host, text, timeout, interruptible=True):
-    # No prompt can be answered; an absent host must not delay the others.
-    ssh = ['ssh', '-T', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=10']
-    args = [*ssh, *host.ssh, 'sh', '-s'] if host.ssh else ['sh', '-s']
+    # No prompt can be answered; an absent host must not delay the others; one that was taken over gets no
+    # key and no display of the operator's.
+    ssh = ['ssh', '-T', '-a', '-x', '-o', 'BatchMode=yes', '-o', 'ConnectTimeout=10']
+    args = [*ssh, *host.ssh[:-1], '--', host.ssh[-1], 'sh', '-s'] if host.ssh else ['sh', '-s']
     r, began = Result(), time.monotonic()
     with tempfile.TemporaryFile() as f:
         f.write(text.encode(errors='surrogateescape'))
@@ -363,7 +390,7 @@ cd "$D" || exit {NOT_OURS}
 alive "$N" && exit {UP_ALREADY}
 rm -f "$N.pid" "$N.out" "$N.err"
 '''
-START = f'''setsid "$@" </dev/null >"$N.out" 2>"$N.err" &
+START = f'''setsid -- "$@" </dev/null >"$N.out" 2>"$N.err" &
 p=$!
 started() {{ shift 19; echo "$1"; }}
 s=$(of $p) && echo "$p $(started $s)" >"$N.pid"
@@ -421,7 +448,7 @@ def start(file, part):
     r = script(part.host, text, part.ready_within + LOOK)
     if r.code == 0:
         part.ready = r.out.split('\n')[0]
-        file.say(f'{part.name:16} {part.host.name:12} {part.ready}  ({r.seconds:.1f} s)')
+        file.say(f'{part.name:16} {part.host.name:12} {shown(part.ready)}  ({r.seconds:.1f} s)')
         return True
     part.started = r.code != UP_ALREADY
     why = r.reason(part.host)
@@ -439,7 +466,7 @@ def stop(file, part):
     if r.code:
         return complain(f'{part.name}: could not be stopped on {part.host.name}: {r.reason(part.host)}')
     if r.out:
-        file.say(f'{part.name:16} {part.host.name:12} {r.out.splitlines()[-1]}')
+        file.say(f'{part.name:16} {part.host.name:12} {shown(r.out.splitlines()[-1])}')
     if 'killed' in r.out:
         complain(f'{part.name}: did not end on SIGTERM, and was killed')
     return 0
@@ -486,9 +513,9 @@ def look(file):
         if r.code:
             complain(f'{host.name}: {r.reason(host)}')
             continue
-        for line in r.out.splitlines():
+        for line in r.out.split('\n'):
             name, state, pid, ready = (line.split(' ', 3) + [''] * 3)[:4]
-            if name in here and state in ('up', 'dead') and pid.isdigit():
+            if name in here and state in ('up', 'dead') and re.fullmatch('[0-9]{1,10}', pid, re.A):
                 p = here[name]
                 p.state = state
                 p.pid, p.ready = (int(pid), ready or None) if state == 'up' else (None, None)
@@ -503,7 +530,7 @@ def status(file, as_json):
     else:
         print(f'{"PART":16} {"HOST":12} {"STATE":11} {"PID":>8}  SAYS')
         for p in file.parts:
-            print(f'{p.name:16} {p.host.name:12} {p.state:11} {p.pid or "":>8}  {p.ready or ""}')
+            print(f'{p.name:16} {p.host.name:12} {p.state:11} {p.pid or "":>8}  {shown(p.ready or "")}')
     return int(n < len(file.parts))
 
 
@@ -512,13 +539,17 @@ def status(file, as_json):
 def run_once(file, step):
     """The result, and why the step failed or ''."""
     try:
-        words = map(file.filled, [step.host.program, *step.run] if step.run else ['sh', '-c', step.shell])
-        command = shlex.join(words)
+        if step.run:
+            command, variables = [step.host.program, *map(file.filled, step.run)], {}
+        else:
+            text, variables = file.shell(step.shell)
+            command = ['sh', '-c', text]
     except KeyError as e:
         return Result(), e.args[0]
+    variables.update(SIDELIGHT=step.host.program, directory=file.directory)
     # A step reads /dev/null, as standard input is the script.
-    r = script(step.host, assign(D=file.directory, SIDELIGHT=step.host.program) + 'export SIDELIGHT\n'
-               f'cd "$D" || exit 1\nexec {command} </dev/null\n', step.within)
+    r = script(step.host, assign(**variables) + f'export {" ".join(variables)}\n'
+               f'cd "$directory" || exit 1\nexec {shlex.join(command)} </dev/null\n', step.within)
     why = r.why
     if not why and r.code != step.exits:
         why = f'exit {r.code}, not {step.exits}'
@@ -528,11 +559,13 @@ def run_once(file, step):
 
 
 def last_of(out):
-    """The last line, as JSON if it is JSON."""
+    """The last line, as JSON if it is JSON and can be printed as such: not NaN, nor deeper than Python goes."""
     line = out.rstrip('\n').rpartition('\n')[2]
     try:
-        return json.loads(line)
-    except ValueError:
+        value = json.loads(line)
+        json.dumps([[[[value]]]], indent=1, allow_nan=False)
+        return value
+    except (ValueError, RecursionError):
         return line
 
 
@@ -549,14 +582,14 @@ def run_step(file, step, listed, figures):
                        'seconds': mean, **({'why': why} if why else {}), **({'printed': printed} if figures else {})})
         return not why
     if why:
-        print(f'FAILED {step.name}: {why}')
+        print(f'FAILED {step.name}: {shown(why)}')
     elif step.times > 1:
         print(f'ok     {step.name} ({len(seconds)} times, {min(seconds):.2f} to {max(seconds):.2f} s, mean {mean:.2f})')
     else:
         print(f'ok     {step.name} ({seconds[0]:.1f} s)')
     for text in (r.out, r.err) if why else (r.out,) if figures else ():
         for line in text.splitlines()[-20:]:
-            print(f'    | {line}')
+            print(f'    | {shown(line)}')
     sys.stdout.flush()
     return not why
 

@@ -64,6 +64,8 @@ struct region_info {
 	uint64_t schema_bytes;
 	uint64_t entries; /* directory: offset */
 	uint32_t max_entries;
+	uint64_t tenants; /* directory: offset, SL_TENANT_SIZE per entry; 0: none */
+	uint32_t max_tenants;
 	uint64_t spans; /* offset; 0: none. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines;	 /* per ring; there are max_stripes rings */
@@ -140,6 +142,17 @@ struct region_entry {
 };
 enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry *entry);
 
+/* Who publishes the region of an entry. */
+struct region_tenant {
+	uint64_t id, key, instance; /* of the entry; of the tenant; in the region's header */
+	uint32_t uid, pid;
+	bool trusted, contained;
+	uint8_t container[16], pod[16]; /* zeroes: none */
+};
+/* UNSETTLED also if the lines are about different entries. Pure. */
+enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *tenant);
+void region_tenant_write(uint64_t lines[16], const struct region_tenant *tenant);
+
 /* ---- schema ---- */
 
 /* A cell whose value is not the u64 sum over the stripes. */
@@ -190,7 +203,6 @@ struct region_schema {
 	size_t special_count, special_capacity;
 
 	/* private to schema.c and values.c */
-	uint64_t key[2]; /* random key of the hash table */
 	size_t capacity;
 	struct region_schema_slot *slots; /* by name and labels */
 	size_t slot_count;
@@ -257,6 +269,9 @@ void region_values_flatten(const struct region_values *v, const struct region_sp
  * info->size bytes. Returns the number of lines repaired.
  */
 uint64_t region_repair(void *map, const struct region_info *info);
+/* The same of lines in [from, to). It also reads the hot line, which is to be repaired first. */
+uint64_t region_repair_within(void *map, const struct region_info *info, uint64_t from,
+			      uint64_t to);
 
 /*
  * Writes the header of a new, zeroed region of this process, with a random instance and no labels.

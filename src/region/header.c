@@ -70,28 +70,42 @@ static bool repair_line(uint64_t *line, bool mixed)
 	return true;
 }
 
-uint64_t region_repair(void *map, const struct region_info *info)
+/* Lines [first, first + count) at an offset, as far as they lie in [from, to). */
+static uint64_t repair_lines(char *map, uint64_t at, uint64_t count, bool mixed, uint64_t from,
+			     uint64_t to)
 {
-	uint64_t *hot = (uint64_t *)((char *)map + info->hot), used[8], lines, stripes;
-	uint64_t repaired = repair_line(hot, false);
+	uint64_t end = BASE_MIN(at + count * SL_LINE_SIZE, to), repaired = 0;
 
+	if (at < from)
+		at += (from - at + SL_LINE_SIZE - 1) / SL_LINE_SIZE * SL_LINE_SIZE;
+	for (; at + SL_LINE_SIZE <= end; at += SL_LINE_SIZE)
+		repaired += repair_line((uint64_t *)(map + at), mixed);
+	return repaired;
+}
+
+uint64_t region_repair_within(void *map, const struct region_info *info, uint64_t from, uint64_t to)
+{
+	uint64_t used[8], lines, stripes, s, repaired;
+
+	repaired = repair_lines(map, info->hot, 1, false, from, to);
 	if (info->kind != SL_REGION_METRICS)
 		return repaired;
 	/* Clamps the hot line's numbers to the header's. */
-	region_copy_words(used, hot, 8);
-	lines = used[SL_HOT_LINES_USED];
-	lines = BASE_MIN(lines, info->max_lines);
-	stripes = used[SL_HOT_STRIPES_USED];
-	stripes = BASE_MIN(stripes, info->max_stripes);
-	for (uint64_t s = 0; s < stripes; s++) {
-		char *stripe = (char *)map + info->stripes + s * info->stripe_stride;
-
-		for (uint64_t l = 0; l < lines; l++)
-			repaired += repair_line((uint64_t *)(stripe + l * SL_LINE_SIZE), !s);
-	}
+	region_copy_words(used, (uint64_t *)((char *)map + info->hot), 8);
+	lines = BASE_MIN(used[SL_HOT_LINES_USED], (uint64_t)info->max_lines);
+	stripes = BASE_MIN(used[SL_HOT_STRIPES_USED], (uint64_t)info->max_stripes);
+	s = from > info->stripes ? (from - info->stripes) / info->stripe_stride : 0;
+	for (; s < stripes && info->stripes + s * info->stripe_stride < to; s++)
+		repaired += repair_lines(map, info->stripes + s * info->stripe_stride, lines, !s,
+					 from, to);
 	/* Only heads of rings: half a span must not verify. Rings need their stripes. */
-	for (uint64_t s = 0; info->spans && s < stripes; s++)
-		repaired += repair_line(
-			(uint64_t *)((char *)map + region_span_head_at(info, (uint32_t)s)), false);
+	if (info->spans)
+		repaired += repair_lines(map, region_span_head_at(info, 0), stripes, false, from,
+					 to);
 	return repaired;
+}
+
+uint64_t region_repair(void *map, const struct region_info *info)
+{
+	return region_repair_within(map, info, 0, info->size);
 }

@@ -97,6 +97,11 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 		ok = whole && s->stride == SL_LINE_SIZE;
 		info->max_entries = (uint32_t)count;
 		break;
+	case SL_SECTION_TENANTS:
+		at = &info->tenants;
+		ok = whole && s->stride == SL_TENANT_SIZE;
+		info->max_tenants = (uint32_t)count;
+		break;
 	case SL_SECTION_SPANS:
 		at = &info->spans;
 		info->span_lines = s->stride / (uint32_t)SL_SPAN_STRIDE(1);
@@ -133,6 +138,8 @@ static bool kind_complete(const struct region_info *info, uint32_t kind)
 {
 	bool metrics = kind == SL_REGION_METRICS, flows = kind == SL_REGION_FLOWS;
 
+	if (info->tenants && (!info->entries || info->max_tenants != info->max_entries))
+		return false;
 	return !info->stripes == !metrics && !info->schema == !metrics &&
 	       !info->entries == (kind != SL_REGION_DIRECTORY) && !info->flows == !flows &&
 	       !info->journal == !flows;
@@ -350,4 +357,62 @@ enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry
 		.instance = line[SL_ENTRY_INSTANCE],
 	};
 	return REGION_FAULT_NONE;
+}
+
+static void put_bytes(uint64_t *to, const uint8_t from[8])
+{
+	uint64_t v;
+
+	memcpy(&v, from, sizeof(v));
+	*to = __builtin_bswap64(v); /* big-endian: regions are little-endian */
+}
+
+static void get_bytes(uint8_t to[8], uint64_t from)
+{
+	from = __builtin_bswap64(from);
+	memcpy(to, &from, sizeof(from));
+}
+
+enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *t)
+{
+	const uint64_t *more = lines + 8;
+	uint32_t flags = (uint32_t)(lines[SL_TENANT_UID] >> 32);
+
+	if (lines[7] != sl_line_check(lines) || more[7] != sl_line_check(more) ||
+	    lines[SL_TENANT_ID] != more[SL_TENANT_ID2])
+		return REGION_FAULT_UNSETTLED;
+	*t = (struct region_tenant){
+		.id = lines[SL_TENANT_ID],
+		.key = lines[SL_TENANT_KEY],
+		.instance = more[SL_TENANT_INSTANCE],
+		.uid = (uint32_t)lines[SL_TENANT_UID],
+		.pid = (uint32_t)lines[SL_TENANT_PID],
+		.trusted = flags & SL_TENANT_TRUSTED,
+		.contained = flags & SL_TENANT_CONTAINED,
+	};
+	get_bytes(t->container, lines[SL_TENANT_CONTAINER0]);
+	get_bytes(t->container + 8, lines[SL_TENANT_CONTAINER1]);
+	get_bytes(t->pod, lines[SL_TENANT_POD0]);
+	get_bytes(t->pod + 8, more[SL_TENANT_POD1]);
+	return REGION_FAULT_NONE;
+}
+
+void region_tenant_write(uint64_t lines[16], const struct region_tenant *t)
+{
+	uint64_t flags = (t->trusted ? SL_TENANT_TRUSTED : 0) |
+			 (t->contained ? SL_TENANT_CONTAINED : 0);
+	uint64_t *more = lines + 8;
+
+	memset(lines, 0, SL_TENANT_SIZE);
+	lines[SL_TENANT_ID] = more[SL_TENANT_ID2] = t->id;
+	lines[SL_TENANT_KEY] = t->key;
+	lines[SL_TENANT_UID] = t->uid | flags << 32;
+	lines[SL_TENANT_PID] = t->pid;
+	put_bytes(&lines[SL_TENANT_CONTAINER0], t->container);
+	put_bytes(&lines[SL_TENANT_CONTAINER1], t->container + 8);
+	put_bytes(&lines[SL_TENANT_POD0], t->pod);
+	put_bytes(&more[SL_TENANT_POD1], t->pod + 8);
+	more[SL_TENANT_INSTANCE] = t->instance;
+	lines[7] = sl_line_check(lines);
+	more[7] = sl_line_check(more);
 }

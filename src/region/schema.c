@@ -8,10 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "region/decode.h"
 #include "base/text.h"
 #include "region/text.h"
@@ -56,51 +56,9 @@ void region_schema_free(struct region_schema *schema)
 	region_schema_init(schema);
 }
 
-/* ---- SipHash-1-3 (Aumasson and Bernstein, 2012): a publisher cannot aim at one hash slot ---- */
-
-static uint64_t rotl(uint64_t x, int n)
+static uint64_t hash_of(const struct parts *p)
 {
-	return x << n | x >> (64 - n);
-}
-
-static void sip_round(uint64_t v[4])
-{
-	v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
-	v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
-	v[0] += v[3], v[3] = rotl(v[3], 21) ^ v[0];
-	v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
-}
-
-static uint64_t sip13(uint64_t k0, uint64_t k1, const void *data, size_t bytes)
-{
-	uint64_t v[4] = {k0 ^ 0x736f6d6570736575ull, k1 ^ 0x646f72616e646f6dull,
-			 k0 ^ 0x6c7967656e657261ull, k1 ^ 0x7465646279746573ull};
-	const uint8_t *p = data;
-	uint64_t m;
-
-	for (size_t left = bytes;; left -= 8, p += 8) {
-		bool last = left < 8;
-
-		m = last ? (uint64_t)bytes << 56 : 0;
-		memcpy(&m, p, last ? left : 8);
-		v[3] ^= m;
-		sip_round(v);
-		v[0] ^= m;
-		if (last)
-			break;
-	}
-	v[2] ^= 0xff;
-	sip_round(v);
-	sip_round(v);
-	sip_round(v);
-	return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-static uint64_t hash_of(const struct region_schema *s, const struct parts *p)
-{
-	uint64_t h = sip13(s->key[0], s->key[1], p->name, p->r.name_bytes);
-
-	return sip13(s->key[0] ^ h, s->key[1], p->label_text, p->r.label_bytes);
+	return base_hash(base_hash(0, p->name, p->r.name_bytes), p->label_text, p->r.label_bytes);
 }
 
 static bool same_series(const struct region_metric *m, const struct parts *p)
@@ -477,7 +435,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 		return fault;
 	if (!make_room(s) || (r->cells && !make_cells(s, end)))
 		return REGION_FAULT_MEMORY;
-	hash = hash_of(s, &p);
+	hash = hash_of(&p);
 	slot = find_slot(s, &p, hash);
 	if (!slot)
 		return REGION_FAULT_RECORD;
@@ -500,9 +458,6 @@ enum region_fault region_schema_append(struct region_schema *schema, const struc
 
 	if (schema->parsed > info->schema_bytes || length > info->schema_bytes - schema->parsed)
 		return REGION_FAULT_SIZE;
-	if (!schema->parsed && length &&
-	    getrandom(schema->key, sizeof(schema->key), GRND_NONBLOCK) < 0)
-		schema->key[0] = (uintptr_t)schema * SL_LINE_K0; /* early boot */
 	while (length) {
 		struct sl_schema_record r;
 		enum region_fault fault;

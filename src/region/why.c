@@ -8,6 +8,7 @@
 #define IDLE_SHARE	  0.01	      /* below that, and without a byte: idle */
 #define INFLATED	  2.0	      /* mean RTT over the minimum: a queue has built up */
 #define INFLATED_US	  1000	      /* minimum excess: below it is the host's own jitter */
+#define WINDOW_USED	  0.5	      /* more per RTT than this part: the window limits */
 #define INFINITE_SSTHRESH 0x7fffffffu /* net/tcp.h, TCP_INFINITE_SSTHRESH */
 
 /* Numbers that explain a limit, as a set. */
@@ -31,10 +32,11 @@ static const struct {
 	[REGION_WHY_IDLE] = {"idle", 0},
 	/* Losses do not limit it, but may hurt. */
 	[REGION_WHY_APPLICATION] = {"application", SHARES | PATH | LOSSES},
-	[REGION_WHY_PEER] = {"peer", RECEIVING},
+	[REGION_WHY_PEER] = {"peer", SHARES | RECEIVING},
 	[REGION_WHY_PEER_WINDOW] = {"peer-window", SHARES | WINDOW | PATH},
 	[REGION_WHY_PEER_NOT_READING] = {"peer-not-reading", SHARES | ZERO_WINDOWS | WINDOW | PATH},
 	[REGION_WHY_NOT_READING] = {"not-reading", RECEIVING},
+	[REGION_WHY_RECEIVE_WINDOW] = {"receive-window", SHARES | RECEIVING},
 	[REGION_WHY_SEND_BUFFER] = {"send-buffer", SHARES | SEND_BUFFER | WINDOW | PATH},
 	[REGION_WHY_LOSS_TIMEOUT] = {"loss-timeout", SHARES | PATH | LOSSES},
 	[REGION_WHY_LOSS_FAST] = {"loss-fast", SHARES | PATH | LOSSES},
@@ -67,17 +69,14 @@ static uint64_t grown(uint64_t before, uint64_t now)
 /* The change between two snapshots. */
 struct change {
 	const struct region_flow *now;
-	double us;			       /* of the interval; at least 1 */
-	double busy, rwnd, sndbuf, cwnd, idle; /* shares of it */
+	double us; /* of the interval; at least 1 */
+	/* Shares of it, which add up to 1; waiting: for acknowledgements, with no more to send. */
+	double idle, waiting, rwnd, sndbuf, cwnd;
+	bool stalled, stuck;
 	uint64_t acked, received, unread;
 	uint64_t retrans, lost, timeouts, fast, zero_in, zero_out, marked, drops;
 	double rtt_us; /* mean of the interval's samples, or the smoothed RTT */
 };
-
-static double share_of(double part, double whole)
-{
-	return part <= 0 ? 0 : part >= whole ? 1 : part / whole;
-}
 
 static void compare(const struct region_flow *before, const struct region_flow *now,
 		    struct change *c)
@@ -92,16 +91,14 @@ static void compare(const struct region_flow *before, const struct region_flow *
 	c->us = (double)grown(from, now->changed_ns) / 1000;
 	c->us = BASE_MAX(c->us, 1);
 	busy = (double)grown(b->busy_us, now->busy_us);
-	rwnd = (double)grown(b->rwnd_us, now->rwnd_us);
-	sndbuf = (double)grown(b->sndbuf_us, now->sndbuf_us);
 	/* The chronograph counts in ticks: its sum may exceed the interval by one. */
-	if (busy > c->us)
-		c->us = busy;
-	c->busy = share_of(busy, c->us);
-	c->rwnd = share_of(rwnd, c->us);
-	c->sndbuf = share_of(sndbuf, c->us);
-	c->cwnd = share_of(busy - rwnd - sndbuf, c->us);
-	c->idle = 1 - c->busy;
+	busy = BASE_MIN(busy, c->us);
+	rwnd = BASE_MIN((double)grown(b->rwnd_us, now->rwnd_us), busy);
+	sndbuf = BASE_MIN((double)grown(b->sndbuf_us, now->sndbuf_us), busy - rwnd);
+	c->idle = 1 - busy / c->us;
+	c->rwnd = rwnd / c->us;
+	c->sndbuf = sndbuf / c->us;
+	c->cwnd = (busy - rwnd - sndbuf) / c->us; /* but see attribute() */
 	c->acked = grown(b->bytes_acked, now->bytes_acked);
 	c->received = grown(b->bytes_received, now->bytes_received);
 	c->unread = grown(now->read_bytes, now->bytes_received);
@@ -125,6 +122,33 @@ static void compare(const struct region_flow *before, const struct region_flow *
 /* ---- classification ---- */
 
 /*
+ * A limiting window fills and empties again and again. The chronograph of a flow that loses a full
+ * window keeps blaming the window: so if less than one window was acknowledged, with timeouts or
+ * nothing at all, losses are the cause.
+ */
+static bool is_stalled(const struct change *c)
+{
+	const struct region_flow *f = c->now;
+
+	return f->flight && f->snd_wnd && c->acked < f->snd_wnd && c->idle <= 0.5 &&
+	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
+}
+
+static bool silent(const struct change *c)
+{
+	return 1 - c->idle < IDLE_SHARE && !c->acked && !c->received;
+}
+
+/*
+ * Data waits for a window that is closed: no event, no new snapshot, and so the statistics may be
+ * older than the interval.
+ */
+static bool is_stuck(const struct change *c)
+{
+	return silent(c) && c->now->queue && c->now->snd_wnd < c->now->mss;
+}
+
+/*
  * Busy, and limited neither by the peer's window nor by the send buffer according to the
  * chronograph: the congestion window, if there was more to send. But the chronograph also runs
  * while everything written waits for its acknowledgement (a request, or Nagle's algorithm), and
@@ -132,25 +156,40 @@ static void compare(const struct region_flow *before, const struct region_flow *
  * than is in flight, a larger buffer would only hold more: TCP small queues limit what the device
  * takes (tcp_small_queue_check()).
  */
-static enum region_why_limit of_the_rest(const struct change *c, double *share)
+static void attribute(struct change *c)
 {
 	const struct region_flow *f = c->now;
 	bool open = f->flight < f->cwnd, full = f->sndbuf && f->wmem + f->wmem / 2 >= f->sndbuf &&
 						f->queue <= (uint64_t)f->flight * f->mss;
 
-	*share = c->cwnd;
+	c->stalled = is_stalled(c);
+	c->stuck = !c->stalled && is_stuck(c);
+	if (c->stalled) {
+		c->waiting = 1 - c->idle;
+		c->rwnd = c->sndbuf = c->cwnd = 0;
+	} else if (c->stuck) {
+		c->rwnd = 1;
+		c->idle = c->sndbuf = c->cwnd = 0;
+	} else if (!open || c->timeouts || c->fast || c->lost) {
+		return;
+	} else if (full) {
+		c->sndbuf += c->cwnd;
+		c->cwnd = 0;
+	} else if (f->queue < f->mss) {
+		c->waiting = c->cwnd;
+		c->cwnd = 0;
+	}
+}
+
+/* What makes the congestion window too small. */
+static enum region_why_limit of_congestion(const struct change *c)
+{
+	const struct region_flow *f = c->now;
+
 	if (c->timeouts)
 		return REGION_WHY_LOSS_TIMEOUT;
 	if (c->fast || c->lost)
 		return REGION_WHY_LOSS_FAST;
-	if (open && full) {
-		*share = c->cwnd + c->sndbuf;
-		return REGION_WHY_SEND_BUFFER;
-	}
-	if (open && f->queue < f->mss) {
-		*share = c->cwnd + c->idle;
-		return REGION_WHY_APPLICATION;
-	}
 	if (c->marked)
 		return REGION_WHY_ECN;
 	if (f->rtt_min_us && c->rtt_us >= INFLATED * f->rtt_min_us &&
@@ -169,7 +208,7 @@ static enum region_why_limit of_peer(const struct change *c)
 {
 	double per_rtt = (double)c->acked / c->us * c->rtt_us;
 
-	if (!c->now->snd_wnd || (c->zero_in && per_rtt < c->now->snd_wnd / 2.0))
+	if (!c->now->snd_wnd || c->stuck || (c->zero_in && per_rtt < c->now->snd_wnd / 2.0))
 		return REGION_WHY_PEER_NOT_READING;
 	return REGION_WHY_PEER_WINDOW;
 }
@@ -183,21 +222,32 @@ static bool closed_to_peer(const struct change *c)
 }
 
 /*
- * A limiting window fills and empties again and again. The chronograph of a flow that loses a full
- * window keeps blaming the window: so if less than one window was acknowledged, with timeouts or
- * nothing at all, losses are the cause.
+ * A window is used up once per round trip at most. The smallest RTT is the path's; one that
+ * requests of this end measure includes the time that the peer takes to answer.
  */
-static bool stalled(const struct change *c)
+static bool fills_window(const struct change *c)
 {
 	const struct region_flow *f = c->now;
 
-	return f->flight && f->snd_wnd && c->acked < f->snd_wnd && c->busy >= c->idle &&
-	       (c->timeouts || (!c->acked && c->us > 2.0 * f->srtt_us && c->us > f->rto_us));
+	return f->rcv_wnd && f->rtt_min_us &&
+	       (double)c->received / c->us * f->rtt_min_us >= WINDOW_USED * f->rcv_wnd;
+}
+
+/* This end has nothing more to send, or waits: which side is to blame? */
+static enum region_why_limit of_application(const struct change *c)
+{
+	if (silent(c))
+		return REGION_WHY_IDLE;
+	if (c->received <= c->acked)
+		return REGION_WHY_APPLICATION;
+	return fills_window(c) ? REGION_WHY_RECEIVE_WINDOW : REGION_WHY_PEER;
 }
 
 static enum region_why_limit decide(const struct change *c, double *share)
 {
 	const struct region_flow *f = c->now;
+	double windows = BASE_MAX(c->rwnd, c->cwnd), most = BASE_MAX(windows, c->sndbuf);
+	enum region_why_limit limit;
 
 	*share = 1;
 	if (f->flags & SL_FLOW_LISTENER) {
@@ -210,28 +260,20 @@ static enum region_why_limit decide(const struct change *c, double *share)
 	/* The side that sends little is mostly explained at the other end. */
 	if (closed_to_peer(c) && c->received >= c->acked)
 		return REGION_WHY_NOT_READING;
-	if (stalled(c)) {
-		*share = c->busy;
+	if (c->stalled) {
+		*share = c->waiting;
 		return REGION_WHY_LOSS_TIMEOUT;
 	}
-	if (c->rwnd >= c->idle && c->rwnd >= c->sndbuf && c->rwnd >= c->cwnd && c->rwnd > 0) {
-		*share = c->rwnd;
-		return of_peer(c);
+	if (c->idle + c->waiting > most) {
+		limit = of_application(c);
+		if (limit == REGION_WHY_APPLICATION || limit == REGION_WHY_PEER)
+			*share = c->idle + c->waiting;
+		return limit;
 	}
-	if (c->sndbuf >= c->idle && c->sndbuf >= c->cwnd && c->sndbuf > 0) {
-		*share = c->sndbuf;
-		return REGION_WHY_SEND_BUFFER;
-	}
-	if (c->cwnd >= c->idle && c->cwnd > 0)
-		return of_the_rest(c, share);
-	*share = c->idle;
-	if (c->busy < IDLE_SHARE && !c->acked && !c->received) {
-		/* Statistics of an idle flow may be older than the interval. */
-		*share = 1;
-		return f->queue && f->snd_wnd < f->mss ? REGION_WHY_PEER_NOT_READING
-						       : REGION_WHY_IDLE;
-	}
-	return c->received > c->acked ? REGION_WHY_PEER : REGION_WHY_APPLICATION;
+	*share = most;
+	return c->rwnd >= most	   ? of_peer(c)
+	       : c->sndbuf >= most ? REGION_WHY_SEND_BUFFER
+				   : of_congestion(c);
 }
 
 /* ---- wording ---- */
@@ -244,6 +286,7 @@ static void explain(struct region_why *w, const struct change *c)
 		struct region_why_number n;
 	} all[] = {
 		{SHARES, {"nothing-to-send", "percent", 100 * c->idle}},
+		{SHARES, {"waiting-for-acknowledgement", "percent", 100 * c->waiting}},
 		{SHARES, {"peer-window-limited", "percent", 100 * c->rwnd}},
 		{SHARES, {"send-buffer-limited", "percent", 100 * c->sndbuf}},
 		{SHARES, {"congestion-window-limited", "percent", 100 * c->cwnd}},
@@ -333,6 +376,11 @@ static void say(struct region_why *w, const struct change *c)
 		SAY("The application here does not read: %llu bytes are unread, and its receive window is %u bytes.",
 		    LLU(c->unread), f->rcv_wnd);
 		break;
+	case REGION_WHY_RECEIVE_WINDOW:
+		SAY("The receive window here, %u bytes, limits the peer: a larger SO_RCVBUF, or larger "
+		    "net.ipv4.tcp_rmem, would help.",
+		    f->rcv_wnd);
+		break;
 	case REGION_WHY_PEER:
 		SAY("The peer sends, and this end keeps up: the cause is at the other end.");
 		break;
@@ -352,7 +400,7 @@ static void say(struct region_why *w, const struct change *c)
 		SAY("Nothing was sent or received: both applications are silent.");
 		break;
 	default:
-		SAY("The application here has nothing to send for %.0f%% of the time; the network could take more.",
+		SAY("The application here has nothing more to send for %.0f%% of the time; the network could take more.",
 		    percent);
 	}
 }
@@ -364,6 +412,7 @@ void region_why(const struct region_flow *before, const struct region_flow *now,
 
 	memset(w, 0, sizeof(*w));
 	compare(before, now, &c);
+	attribute(&c);
 	/* Invalid snapshots may hold any time. */
 	w->interval_ns = c.us < 1e15 ? (uint64_t)(c.us * 1000) : UINT64_MAX;
 	w->bytes_per_s = (double)(c.acked + c.received) / c.us * 1e6;

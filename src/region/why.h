@@ -8,8 +8,11 @@
  * network, the receiver. The kernel's chronograph measures them (tcp_output.c, tcp_chrono_set();
  * TCP_INFO's tcpi_busy_time, tcpi_rwnd_limited, tcpi_sndbuf_limited): busy is the time with
  * unacknowledged data, and what neither the peer's window nor the send buffer takes of it is the
- * congestion window's, if the data in flight fills that. In the rest of the interval there was
- * nothing to send. The largest share wins, and counters of the same interval tell its cause.
+ * congestion window's, if the data in flight fills that; else it is time spent waiting for
+ * acknowledgements with nothing more to send, which counts as the application's, like the rest of
+ * the interval. The shares add up to 1. The largest wins, and counters of the same interval tell
+ * its cause. If the application's wins at the end that receives more than it sends, the cause is
+ * the peer's, or this end's window.
  */
 #ifndef SL_REGION_WHY_H
 #define SL_REGION_WHY_H
@@ -27,6 +30,7 @@ enum region_why_limit {
 	REGION_WHY_PEER_WINDOW,	     /* the peer's receive window is smaller than the path needs */
 	REGION_WHY_PEER_NOT_READING, /* it closed: the peer's application does not read */
 	REGION_WHY_NOT_READING,	     /* the receiver here does not read */
+	REGION_WHY_RECEIVE_WINDOW,   /* the receive window here is smaller than the path needs */
 	REGION_WHY_SEND_BUFFER,	     /* the send buffer is smaller than the path needs */
 	REGION_WHY_LOSS_TIMEOUT,     /* congestion window: retransmission timeouts */
 	REGION_WHY_LOSS_FAST,	     /* congestion window: losses, repaired fast */

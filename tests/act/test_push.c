@@ -90,7 +90,7 @@ static void bodies_arrive_once_and_in_order(void **state)
 static void what_may_pass_is_tried_again_and_order_stays(void **state)
 {
 	struct receiver *r = receiver_new("eurghoeo");
-	struct export_push *p = pusher(r, (struct export_push_opts){.timeout_ns = 300 * MS});
+	struct export_push *p = pusher(r, (struct export_push_opts){.timeout_ns = 3000 * MS});
 	struct export_push_stats s;
 	const char *body;
 	size_t n;

@@ -21,7 +21,7 @@
 #include "agent/region.h"
 
 #define MS     1000000ull
-#define SEALED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SEALED (F_SEAL_SHRINK | F_SEAL_GROW)
 
 struct fake { /* a region of a publisher */
 	int fd;
@@ -42,7 +42,7 @@ static inline struct fake fake_make(uint64_t instance, uint32_t stripes, int sea
 
 	f.fd = memfd_create("fake", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	assert_true(f.fd >= 0);
-	assert_int_equal(ftruncate(f.fd, (off_t)f.size), 0);
+	assert_int_equal(posix_fallocate(f.fd, 0, (off_t)f.size), 0);
 	h = f.map = mmap(NULL, f.size, PROT_READ | PROT_WRITE, MAP_SHARED, f.fd, 0);
 	assert_true(f.map != MAP_FAILED);
 	assert_int_equal(fcntl(f.fd, F_ADD_SEALS, seals), 0);
@@ -111,14 +111,17 @@ static inline uid_t stranger(unsigned int n)
 	return geteuid() + 1000 + n;
 }
 
-static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
+static inline struct agent_conn *conn_of(struct agent *a, const struct agent_tenant_id *id)
 {
-	struct agent_peer *p = agent_peer_new(a, -1);
+	struct agent_peer *p = agent_peer_as(a, 1234, id);
 
 	assert_non_null(p);
-	p->uid = uid;
-	p->pid = 1234;
 	return agent_conn_new(a, -1, p, false);
+}
+
+static inline struct agent_conn *conn_as(struct agent *a, uid_t uid)
+{
+	return conn_of(a, &(struct agent_tenant_id){.uid = uid});
 }
 
 static inline struct agent_conn *conn_up(struct agent *a)

@@ -12,7 +12,7 @@ import time
 
 from support.process import SCALE, Part, case, run_cases, skip, wait_until, workdir
 from support.protocol import (CLOSED, DEAD, K, LIVE, M, MAGIC, OPEN, PUBLISH, RETIRED, STATUS, SUBSCRIBE,
-                              Client, Consumer, Refused, Region, the_entry, total)
+                              Client, Consumer, Refused, Region, consume, the_entry, total)
 from support.sidelight import EXE, Agent, counter
 
 
@@ -370,7 +370,8 @@ def refuses_wrong_options_as_usage_errors():
     fails(2, '--rest', ':1', '--no-rest')
     fails(2, '--consumer-uid', 'root')
     for option, value in (('--queues', '8'), ('--gid', '1'), ('--rdma-port', '7'), ('--ib-port', '2'),
-                          ('--rdma-settle', '1s'), ('--rdma-address', '127.0.0.1')):
+                          ('--rdma-settle', '1s'), ('--rdma-address', '127.0.0.1'),
+                          ('--rdma-secret', '/dev/null'), ('--rdma-key-lifetime', '1m')):
         assert f'{option} needs --rdma' in fails(2, option, value), option
     d = workdir()
     fails(1, '--no-rest', '--socket', d + '/' + 'x' * 200)
@@ -383,25 +384,28 @@ def refuses_wrong_options_as_usage_errors():
         s.bind(('127.0.0.1', 0))
         s.listen()
         port = s.getsockname()[1]
-        text = fails(1, '--socket', d + '/s', '--rest', f'127.0.0.1:{port}')
+        with open(d + '/token', 'w') as f:
+            f.write('0123456789abcdef')
+        text = fails(1, '--socket', d + '/s', '--rest', f'127.0.0.1:{port}', '--rest-token-file', d + '/token')
         assert str(port) in text, text
     assert not os.path.exists(d + '/s')
 
 
 @case
 def warns_when_a_default_is_unavailable():
-    with socket.socket() as s:
-        try:
-            s.bind(('127.0.0.1', 5000))
-            s.listen()
-        except OSError:
-            pass  # another process has it: as good
-        agent = Part(EXE, 'agent', '--socket', workdir() + '/s')
-        ready = agent.ready()
-        assert agent.stop() == 0
-        assert 'rest' not in ready, ready
-        text = agent.logged()
-        assert 'WARN' in text and '--rest' in text, text
+    d = workdir()
+    with open(d + '/rest.sock', 'w'):
+        pass  # what is no socket is left alone
+    agent = Part(EXE, 'agent', '--socket', d + '/s')
+    ready = agent.ready()
+    assert agent.stop() == 0
+    assert 'rest' not in ready, ready
+    text = agent.logged()
+    assert 'WARN' in text and '--rest' in text, text
+    assert os.path.exists(d + '/rest.sock')
+    agent = Part(EXE, 'agent', '--socket', d + '/t/s')
+    assert agent.ready()['rest'] == f'unix:{d}/t/rest.sock'
+    assert agent.stop() == 0 and not os.path.exists(d + '/t/rest.sock')
 
 
 @case
@@ -434,7 +438,7 @@ def shows_its_status():
 def lets_another_user_read_nothing():
     if os.geteuid():
         skip('needs root to become another user')
-    with Agent() as agent:
+    with Agent('--consume-mode', '0666') as agent:  # its uid decides, not the mode
         os.chmod(agent.folder, 0o755)
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
@@ -443,9 +447,10 @@ def lets_another_user_read_nothing():
             try:
                 os.setgid(65534)
                 os.setuid(65534)
-                for kind in (SUBSCRIBE, STATUS):
+                for path, kind in ((agent.socket, SUBSCRIBE), (agent.socket, STATUS),
+                                   (consume(agent.socket), SUBSCRIBE), (consume(agent.socket), STATUS)):
                     try:
-                        Client(agent.socket).ask(kind)
+                        Client(path).ask(kind)
                         os._exit(1)
                     except Refused as e:
                         if e.error != 1:
@@ -460,19 +465,37 @@ def lets_another_user_read_nothing():
 
 
 @case
-def pod_socket_accepts_publishers_only():
+def sockets_of_pods_accept_publishers_only():
     d = workdir()
-    with Agent('--publish-socket', d + '/pub') as agent:
-        c = Consumer(agent.socket)
-        client, r = Client(d + '/pub'), Region()
+    with Agent('--publish-socket', d + '/pub', '--consume-socket', d + '/consume') as agent:
+        c = Consumer(d + '/consume')
+        assert os.stat(d + '/consume').st_mode & 0o777 == 0o600
+        for path in (agent.socket, d + '/pub'):
+            client, r = Client(path), Region()
+            client.publish(r)
+            assert c.entry(r.instance)['state'] == LIVE
+            for kind in (SUBSCRIBE, STATUS):
+                try:
+                    Client(path).ask(kind)
+                    raise AssertionError('answered')
+                except Refused as e:
+                    assert e.error == 1 and d + '/consume' in e.reason, e
+        out = subprocess.run([EXE, 'agent', '--status', '--socket', d + '/consume'], check=True,
+                             capture_output=True, text=True).stdout
+        assert 'live' in out, out
+
+
+@case
+def consumers_find_their_socket():
+    """Who names the socket of publishers, as --agent did before there were two, gets the other."""
+    with Agent() as agent:
+        assert agent.status()['consume_socket'] == agent.socket + '.consume'
+        client, r = Client(agent.socket), Region()
         client.publish(r)
-        assert c.entry(r.instance)['state'] == LIVE
-        for kind in (SUBSCRIBE, STATUS):
-            try:
-                Client(d + '/pub').ask(kind)
-                raise AssertionError('answered')
-            except Refused as e:
-                assert e.error == 1, e
+        out = subprocess.run([EXE, 'dump', '--socket', agent.socket], check=True,
+                             capture_output=True, text=True).stdout
+        assert f'{r.instance:016x}' in out, out
+    assert not os.listdir(agent.folder), 'a socket is left behind'
 
 
 @case
@@ -597,7 +620,7 @@ def serves_more_pods_than_a_send_queue_holds():
 @case
 def memory_is_read_only_and_rest_is_local():
     with Agent(rest=True) as agent:
-        assert agent.rest.startswith('127.0.0.1:')
+        assert agent.rest.startswith('unix:')
         client, r = Client(agent.socket), Region()
         id, _ = client.publish(r)
         c = Consumer(agent.socket)
@@ -609,7 +632,10 @@ def memory_is_read_only_and_rest_is_local():
             pass
         assert not os.fstat(fd).st_mode & 0o222
         os.close(fd)
-    with Agent('--rest', ':0') as agent:  # no address is loopback, not everything
+    token = workdir() + '/token'
+    with open(token, 'w') as f:
+        f.write('0123456789abcdef')
+    with Agent('--rest', ':0', '--rest-token-file', token) as agent:  # no address is loopback, not everything
         assert agent.rest.startswith('127.0.0.1:')
 
 

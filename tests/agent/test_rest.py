@@ -8,17 +8,14 @@ import subprocess
 import sys
 import threading
 
-from support.http import request
-from support.process import case, run_cases, wait_until, workdir
-from support.protocol import CLOSED, LIVE, Consumer, the_entry
+from support.http import as_user
+from support.process import case, check, run_cases, skip, wait_until, workdir
+from support.protocol import CLOSED, LIVE, Client, Consumer, Region, the_entry
 from support.sidelight import EXE, Agent
 
 
-def ask(agent, method, path, body=None, headers=None):
-    data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
-    kind = {} if data is None else {'Content-Type': 'application/json'}
-    status, _, answer = request(f'http://{agent.rest}{path}', method, data, {**kind, **(headers or {})})
-    return status, json.loads(answer)
+def ask(agent, *what, **more):
+    return agent.ask(*what, **more)
 
 
 @case
@@ -112,7 +109,6 @@ def rest_reports_errors():
         wrong(400, 'metrics', path='/rdma/mrs/create', body={'microservice_id': 'q', 'metrics': 0})
         wrong(400, 'queue pair', path='/rdma/qp/first/connect', body={})
         wrong(403, 'web pages', headers={'Origin': 'http://evil.example'})
-        wrong(403, 'Host', headers={'Host': 'evil.example:5000'})
         wrong(415, 'application/json', headers={'Content-Type': 'text/plain'})
         wrong(415, 'application/json', headers={'Content-Type': 'application/x-www-form-urlencoded'})
         wrong(404, '', path='/nothing')
@@ -133,24 +129,140 @@ def rest_reports_errors():
 
 
 @case
-def rest_outside_loopback_needs_a_token():
+def rest_lets_no_counter_go_down():
+    post = {'microservice_id': 'm', 'name': 'x_total', 'type': 'counter'}
+    with Agent(rest=True) as agent:
+        for change, code, value in (({'value': 7}, 201, 7), ({'value': 6.5}, 409, 7), ({'value': 0}, 409, 7),
+                                    ({'value': 7}, 200, 7), ({'add': 1}, 200, 8), ({'add': -1}, 400, None),
+                                    ({'value': 7}, 409, 8), ({'value': 9}, 200, 9)):
+            got = ask(agent, 'POST', '/metrics', {**post, **change})
+            assert got[0] == code and got[1].get('value') == value, (change, got)
+            assert code != 409 or 'below' in got[1]['error'], got
+        depth = {**post, 'name': 'depth', 'type': 'gauge'}
+        assert [ask(agent, 'POST', '/metrics', {**depth, 'value': v})[0] for v in (2, 1)] == [201, 200]
+
+
+@case
+def rest_by_tcp_needs_a_token():
     d = workdir()
     token = d + '/token'
+    p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '127.0.0.1:0'], capture_output=True, text=True,
+                       timeout=60)
+    assert p.returncode == 2 and '--rest-token-file' in p.stderr, p
     with open(token, 'w') as f:
         f.write('short\n')
     p = subprocess.run([EXE, 'agent', '--socket', d + '/s', '--rest', '127.0.0.1:0',
-                        '--rest-token-file', token], capture_output=True, text=True)
+                        '--rest-token-file', token], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and 'token' in p.stderr, p
     with open(token, 'w') as f:
         f.write('0123456789abcdef0123456789abcdef\n')
     os.chmod(token, 0o600)
-    with Agent('--rest', '0.0.0.0:0', '--rest-token-file', token) as agent:
-        agent.rest = '127.0.0.1:' + agent.rest.rsplit(':', 1)[1]
-        assert ask(agent, 'GET', '/health')[0] == 200
-        assert ask(agent, 'GET', '/metrics')[0] == 401
-        assert ask(agent, 'GET', '/metrics', headers={'Authorization': 'Bearer x'})[0] == 401
-        right = {'Authorization': 'Bearer 0123456789abcdef0123456789abcdef'}
-        assert ask(agent, 'GET', '/metrics', headers=right)[0] == 200
+    for at in ('0.0.0.0:0', ':0'):
+        with Agent('--rest', at, '--rest-token-file', token) as agent:
+            agent.rest = '127.0.0.1:' + agent.rest.rsplit(':', 1)[1]
+            assert ask(agent, 'GET', '/health')[0] == 200
+            assert ask(agent, 'GET', '/metrics')[0] == 401
+            assert ask(agent, 'GET', '/metrics', headers={'Authorization': 'Bearer x'})[0] == 401
+            right = {'Authorization': 'Bearer 0123456789abcdef0123456789abcdef'}
+            assert ask(agent, 'GET', '/metrics', headers=right)[0] == 200
+            assert ask(agent, 'POST', '/rdma/mrs/create', {'microservice_id': 'm'}, headers=right)[0] == 201
+            assert agent.status()['counters']['rest_refused']['token'] == 2
+
+
+STRANGER, OTHER = 65534, 65533  # users
+
+
+def both(agent):
+    """An agent's REST as another user sees it."""
+    if os.getuid():
+        skip('only root may be another user')
+    os.chmod(agent.folder, 0o755)
+    return lambda uid, *what: as_user(uid, agent.ask, *what)
+
+
+def post(microservice, value=1, name='x'):
+    return 'POST', '/metrics', {'microservice_id': microservice, 'name': name, 'type': 'gauge', 'value': value}
+
+
+@case
+def rest_memory_is_counted_by_user():
+    """61 creates took the whole of --max-memory, and root's publisher got ENOSPC."""
+    with Agent('--max-memory', '64M', rest=True) as agent:
+        as_ = both(agent)
+        for i in range(8):
+            code, got = as_(STRANGER, 'POST', '/rdma/mrs/create', {'microservice_id': f'm{i}', 'metrics': 65536})
+            check(code == 403, f'a stranger creates: {code} {got}')
+
+        def many():
+            codes = [agent.ask(*post(f'm{i}'))[0] for i in range(400)]
+            return codes, agent.ask(*post('m999'))[1]
+        codes, said = as_user(STRANGER, many)
+        check(codes[0] == 201 and codes[-1] == 507 and 'share' in said['error'], f'{codes[-9:]} {said}')
+        check(agent.status()['use']['memory']['used'] < 32 << 20, f'{agent.status()["use"]}')
+        check(as_(OTHER, *post('innocent'))[0] == 201, 'another user is refused')
+        Client(agent.socket).publish(Region())
+        check(agent.ask('POST', '/rdma/mrs/create', {'microservice_id': 'own', 'metrics': 65536})[0] == 201, 'root')
+
+
+@case
+def microservice_belongs_to_its_user():
+    with Agent(rest=True) as agent:
+        as_ = both(agent)
+        check(agent.ask(*post('cart', 7))[0] == 201, 'root')
+        code, forged = as_(STRANGER, *post('cart', 666))
+        check(code == 201 and forged['created'], f'the stranger\'s own: {code} {forged}')
+        code, mine = agent.ask('POST', '/metrics', {'microservice_id': 'cart', 'name': 'x', 'type': 'gauge', 'add': 0})
+        check(code == 200 and mine['value'] == 7 and mine['instance'] != forged['instance'], f'{mine}')
+        regions = {r['instance']: r for r in agent.status()['regions']}
+        check(regions[forged['instance']]['uid'] == STRANGER and regions[mine['instance']]['uid'] == 0, f'{regions}')
+        # Who came first does not keep the name from others.
+        check(as_(STRANGER, *post('squatted', 666))[0] == 201, 'the stranger\'s own')
+        check(as_(OTHER, *post('squatted', 1))[1]['value'] == 1, 'squatted')
+
+
+@case
+def only_trusted_users_set_filters():
+    with Agent('--consumer-uid', str(OTHER), rest=True) as agent:
+        as_ = both(agent)
+        for what in (('PUT', '/tcp/filter', {'ports': ['1']}), ('POST', '/tcp/filter', {'ports': ['1']}),
+                     ('POST', '/rdma/mrs/create', {'microservice_id': 'm'})):
+            for uid in (STRANGER, OTHER):
+                code, got = as_(uid, *what)
+                check(code == 403, f'{uid}: {what}: {code} {got}')
+        code, got = agent.ask('PUT', '/tcp/filter', {'ports': ['1']})
+        check(code == 409, f'root, without --tcp: {code} {got}')
+        # What shows regions of all users is for those who may read them.
+        for path in ('/metrics', '/rdma/mrs', '/rdma/qps', '/tcp'):
+            code, got = as_(STRANGER, 'GET', path)
+            check(code == 403 and '--consumer-uid' in got['error'], f'{path}: {code} {got}')
+            check(as_(OTHER, 'GET', path)[0] == 200, f'{path}: a consumer')
+        check(as_(STRANGER, 'GET', '/health')[0] == 200, 'health')
+        check(agent.status()['counters']['rest_refused']['role'] == 6, f'{agent.status()["counters"]}')
+
+
+INSIDE = 'import json, sys; from support.http import request_at; print(json.dumps(request_at(*json.loads(sys.argv[1]))))'
+
+
+@case
+def root_of_a_container_is_a_stranger():
+    """It has the socket mounted, and uid 0."""
+    if os.getuid():
+        skip('only root may make a container')
+    with Agent(rest=True) as agent:
+        def inside(method, path, body):
+            what = [agent.rest, method, path, json.dumps(body), {'Content-Type': 'application/json'}]
+            p = subprocess.run(['unshare', '--pid', '--fork', sys.executable, '-c', INSIDE, json.dumps(what)],
+                               capture_output=True, text=True, timeout=60)
+            if 'unshare:' in p.stderr:
+                skip(p.stderr.strip())
+            return json.loads(p.stdout)
+        code, got = inside('POST', '/rdma/mrs/create', {'microservice_id': 'm'})
+        check(code == 403, f'{code} {got}')
+        check(inside('PUT', '/tcp/filter', {})[0] == 403, 'a filter')
+        check(agent.ask(*post('cart', 7))[0] == 201, 'root')
+        code, forged = inside(*post('cart', 666))
+        code, mine = agent.ask('POST', '/metrics', {'microservice_id': 'cart', 'name': 'x', 'type': 'gauge', 'add': 0})
+        check(mine['value'] == 7 and mine['instance'] != forged['instance'], f'{mine} {forged}')
 
 
 @case

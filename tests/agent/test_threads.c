@@ -30,8 +30,7 @@ static void request(const char *method, const char *where, const char *body, int
 				       .path = where,
 				       .variable = "",
 				       .body = body,
-				       .bytes = strlen(body),
-				       .content_type = "application/json"};
+				       .bytes = strlen(body)};
 	struct agent_rest_reply reply;
 
 	agent_rest_handle(agent, &q, &reply);

@@ -276,6 +276,19 @@ def model(*args, code=0):
     return p
 
 
+def without_train_it_says_so_once(day):
+    said = replay(day, '--verdicts', '-').stderr
+    expect(said.count('\n') == 1 and f'--train: {PODS} of {PODS} pods' in said, said)
+    for p in range(PODS):
+        expect(f'pod{p}' not in said, said)
+    model = os.path.join(folder, 'known')
+    replay(day, '--train', TRAIN, '--save-model', model)
+    said = replay(day, '--model', model, '--verdicts', '-').stderr
+    expect('--train' not in said, said)
+    said = replay(day, '--frozen', '--verdicts', '-', code=2).stderr
+    expect('--frozen needs --train or --model' in said, said)
+
+
 def what_was_learned_can_be_kept_and_merged(day):
     at = [os.path.join(folder, f'model{i}') for i in range(5)]
     half = T0 + 500 * STEP
@@ -334,6 +347,7 @@ def main():
     a_broken_clock_is_repaired_and_said()
     a_pod_without_rows_to_train_is_said(day)
     bad_options_are_said_in_one_line(day)
+    without_train_it_says_so_once(day)
     what_was_learned_can_be_kept_and_merged(day)
 
 

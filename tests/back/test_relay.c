@@ -8,19 +8,23 @@
 
 #include <sys/socket.h>
 
-/* A sound one, but for what is said otherwise. */
+#define OWN 70 /* the instance in the publisher's header */
+
+/* A sound one, but for what is said otherwise. Collectors know a stranger's derived instance. */
 #pragma GCC diagnostic ignored "-Woverride-init"
-#define VERDICT(...)                                                                          \
-	(struct sl_msg_verdict)                                                               \
-	{                                                                                     \
-		.instance = 70, .ttl_ns = 1000 * MS, .score = 2.5, .time_ns = 99, __VA_ARGS__ \
+#define VERDICT(...)                                                                      \
+	(struct sl_msg_verdict)                                                           \
+	{                                                                                 \
+		.instance = s.instance, .ttl_ns = 1000 * MS, .score = 2.5, .time_ns = 99, \
+		__VA_ARGS__                                                               \
 	}
 
 struct scene {
 	struct agent a;
 	struct fake region;
 	struct agent_conn *publisher, *collector;
-	int told; /* the publisher's end of its connection */
+	int told;	   /* the publisher's end of its connection */
+	uint64_t instance; /* the region's, in the directory */
 };
 
 static void up(struct scene *s)
@@ -29,9 +33,11 @@ static void up(struct scene *s)
 
 	agent_up(&s->a, (struct agent_opts){0});
 	assert_int_equal(agent_verdict_board_init(&s->a), 0);
-	s->region = fake_make(70, 1, SEALED);
+	s->region = fake_make(OWN, 1, SEALED);
 	s->publisher = conn_as(&s->a, stranger(0));
 	admitted(&s->a, s->publisher, &s->region);
+	s->instance = agent_tenant_instance(s->publisher->peer->tenant, OWN);
+	assert_true(s->instance != OWN);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
 	s->publisher->fd = ends[0];
 	s->told = ends[1];
@@ -88,7 +94,7 @@ static void a_verdict_reaches_its_publisher_unanswered(void **state)
 	up(&s);
 	send_verdict(&s, VERDICT(.flags = SL_VERDICT_ANOMALOUS));
 	assert_true(told(&s, &v));
-	assert_int_equal(v.instance, 70);
+	assert_int_equal(v.instance, OWN);
 	assert_int_equal(v.flags, SL_VERDICT_ANOMALOUS);
 	assert_int_equal(v.ttl_ns, 1000 * MS);
 	assert_int_equal(v.time_ns, 99);
@@ -101,19 +107,20 @@ static void a_verdict_reaches_its_publisher_unanswered(void **state)
 
 static void only_an_admitted_consumer_may_say_it(void **state)
 {
-	struct sl_msg_verdict v = VERDICT(.flags = 0);
+	struct sl_msg_verdict v;
 	struct scene s = {0};
 	struct agent_conn *c;
 
 	(void)state;
 	up(&s);
+	v = VERDICT(.flags = 0);
 	c = conn_up(&s.a); /* that has not subscribed */
 	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
 	assert_int_equal(hear(c).refused.error, EPROTO);
 	assert_true(c->hang_up);
 
 	c = conn_as(&s.a, stranger(1)); /* a publisher, about another */
-	s.region.instance = 70;
+	s.region.instance = OWN;
 	struct fake other = fake_make(71, 1, SEALED);
 	admitted(&s.a, c, &other);
 	say(&s.a, c, SL_MSG_VERDICT, &v, sizeof(v), -1);
@@ -131,6 +138,8 @@ static void only_an_admitted_consumer_may_say_it(void **state)
 
 static void what_cannot_be_ends_the_connection(void **state)
 {
+	struct sl_msg_verdict v;
+	struct scene s = {.instance = OWN};
 	const struct sl_msg_verdict lies[] = {
 		VERDICT(.flags = 2),
 		VERDICT(.ttl_ns = 0),
@@ -140,12 +149,10 @@ static void what_cannot_be_ends_the_connection(void **state)
 		VERDICT(.score = __builtin_inf()),
 		VERDICT(.instance = 0),
 	};
-	struct sl_msg_verdict v;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-		struct scene s = {0};
-
+		s = (struct scene){0};
 		up(&s);
 		send_verdict(&s, lies[i]);
 		assert_int_equal(hear(s.collector).refused.error, EBADMSG);
@@ -163,7 +170,7 @@ static void what_cannot_be_handed_on_is_counted(void **state)
 
 	(void)state;
 	up(&s);
-	send_verdict(&s, VERDICT(.instance = 12345));
+	send_verdict(&s, VERDICT(.instance = OWN)); /* of no entry */
 	assert_int_equal(s.a.n.verdicts_unknown, 1);
 
 	send_verdict(&s, VERDICT(.flags = 0));
@@ -198,7 +205,7 @@ static void the_status_shows_it_until_it_expires(void **state)
 
 	(void)state;
 	up(&s);
-	r = agent_region_by_instance(&s.a, 70);
+	r = agent_region_by_instance(&s.a, s.instance);
 	assert_null(agent_verdict_of(&s.a, r));
 	send_verdict(&s, VERDICT(.flags = 1));
 	assert_int_equal(agent_verdict_of(&s.a, r)->flags, 1);
@@ -225,24 +232,30 @@ static void a_line_of_the_board_is_believed_only_if_it_holds(void **state)
 
 	(void)state;
 	up(&s);
-	write_board(&s, 3, VERDICT(.flags = 1));
-	agent_verdict_board_notice(&s.a, 3);
+	write_board(&s, 0, VERDICT(.flags = 1));
+	agent_verdict_board_notice(&s.a, 0);
 	assert_true(told(&s, &v));
 	assert_int_equal(v.flags, 1);
 
 	for (int i = 0; i < 64; i++) { /* any byte of it torn */
-		write_board(&s, 3, VERDICT(.flags = 1));
-		((uint8_t *)(s.a.verdict_board + 24))[i] ^= 0x40;
-		agent_verdict_board_notice(&s.a, 3);
+		write_board(&s, 0, VERDICT(.flags = 1));
+		((uint8_t *)(s.a.verdict_board))[i] ^= 0x40;
+		agent_verdict_board_notice(&s.a, 0);
 	}
 	assert_int_equal(s.a.n.verdicts_refused, 64);
-	write_board(&s, 3, VERDICT(.score = __builtin_nan("")));
-	agent_verdict_board_notice(&s.a, 3);
+	write_board(&s, 0, VERDICT(.score = __builtin_nan("")));
+	agent_verdict_board_notice(&s.a, 0);
 	agent_verdict_board_notice(&s.a, s.a.slot_count); /* outside of it */
 	agent_verdict_board_notice(&s.a, UINT32_MAX);
 	agent_verdict_board_notice(&s.a, 4); /* never written */
 	assert_int_equal(s.a.n.verdicts_refused, 68);
 	assert_false(told(&s, &v));
+	/* A line that is sound, but of another pod's entry. */
+	write_board(&s, 3, VERDICT(.flags = 1));
+	agent_verdict_board_notice(&s.a, 3);
+	assert_false(told(&s, &v));
+	assert_int_equal(s.a.n.verdicts_unknown, 1);
+	assert_int_equal(s.a.n.verdicts_refused, 68);
 	down(&s);
 }
 

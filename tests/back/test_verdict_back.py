@@ -74,4 +74,4 @@ print(f'told {told:g} times, by {"a WRITE into the board" if RDMA else "the sock
       f'{len(traces("verdict"))} traces kept by the verdict')
 p.stdin.close()
 p.stdout.close()
-check(p.wait(20) == 0 and c.stop() == 0 and a.stop() == 0, 'exit codes', c, a)
+check(p.wait() == 0 and c.stop() == 0 and a.stop() == 0, 'exit codes', c, a)

@@ -76,6 +76,36 @@ void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void
 	mock_put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
 }
 
+void mock_tenants(struct mock_host *h)
+{
+	struct make *m = &h->directory;
+	size_t records = ((size_t)m->max_entries * SL_TENANT_SIZE + 4095) / 4096 * 4096;
+	uint8_t *mem = aligned_alloc(4096, m->size + records);
+
+	memcpy(mem, m->mem, m->size);
+	memset(mem + m->size, 0, records);
+	free(m->mem);
+	m->mem = mem;
+	m->header = (struct sl_region_header *)mem;
+	m->hot = (uint64_t *)(mem + HOT);
+	m->entries = (uint64_t(*)[8])(mem + m->header->section[1].offset);
+	m->header->section[m->header->section_count++] =
+		(struct sl_region_section){SL_SECTION_TENANTS, SL_TENANT_SIZE, m->size,
+					   (uint64_t)m->max_entries * SL_TENANT_SIZE};
+	m->size += records;
+	m->header->size = m->size;
+	make_header_check(m);
+}
+
+void mock_tenant(struct mock_host *h, uint32_t index, const struct region_tenant *who)
+{
+	uint8_t *records = h->directory.mem + h->directory.header->section[2].offset;
+
+	pthread_mutex_lock(&h->lock);
+	region_tenant_write((uint64_t *)(records + (size_t)index * SL_TENANT_SIZE), who);
+	pthread_mutex_unlock(&h->lock);
+}
+
 void mock_restart(struct mock_host *h)
 {
 	uint32_t entries = h->directory.max_entries;
@@ -185,6 +215,11 @@ enum fabric_state fabric_drive(struct fabric *f, uint64_t now_ns, uint64_t *epoc
 const struct fabric_remote *fabric_directory(struct fabric *f)
 {
 	return f->state == FABRIC_UP ? &f->directory : NULL;
+}
+
+void fabric_directory_moved(struct fabric *f, uint64_t addr, uint32_t rkey)
+{
+	(void)f, (void)addr, (void)rkey;
 }
 
 int fabric_map(struct fabric *f, struct fabric_remote *remote)

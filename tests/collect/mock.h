@@ -55,6 +55,11 @@ void mock_put_kind(struct mock_host *h, uint32_t index, uint64_t id, const void 
 /* The same of a table of connections. */
 void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void *memory,
 		    uint64_t bytes, uint32_t state, uint64_t instance);
+struct region_tenant;
+/* Gives the directory records of tenants. Before the collector starts. */
+void mock_tenants(struct mock_host *h);
+/* Writes the record of an entry's tenant. */
+void mock_tenant(struct mock_host *h, uint32_t index, const struct region_tenant *who);
 /* A new agent: all entries are gone. */
 void mock_restart(struct mock_host *h);
 void mock_set(struct mock_host *h, bool up);

@@ -145,10 +145,9 @@ def stopped_agent_delays_no_other_host():
             usual = rate(c, 1)
             agents[1].p.send_signal(signal.SIGSTOP)
             before = c.find(name)
-            stopped = rate(c, 2)
-            print(f'{usual:.0f} rounds/s of 200, {stopped:.0f} with a stopped agent')
             # One that waited for it would make a round a time-out, not a hundred per second.
-            assert stopped > usual * 0.1, (usual, stopped)
+            stopped = wait_until(lambda: (lambda r: r > usual * 0.1 and r)(rate(c, 2)), f'{usual} rounds/s', c)
+            print(f'{usual:.0f} rounds/s of 200, {stopped:.0f} with a stopped agent')
             wait_until(lambda: all(v > before[k] for k, v in c.find(name).items() if k in before))
             assert c.total('sidelight_host_up') == 3
             agents[0].p.send_signal(signal.SIGCONT)
@@ -274,7 +273,7 @@ def reading_wakes_no_process():
                     n += int(re.search(r'^voluntary_ctxt_switches:\s*(\d+)', f.read(), re.M)[1])
         return n
 
-    with Agent('--rest', '127.0.0.1:0') as agent:
+    with Agent(rest=True) as agent:
         g = generate(agent.socket, '--pods', '4', '--updates', '0', '--hold', '1h')
         with collector([agent], period='1ms') as c:
             wait_until(lambda: len(c.find('sidelight_region_up')) == 5)
@@ -341,6 +340,9 @@ def reports_errors_in_one_line():
         wrong(2, '--workers', *here, '--queues', '2')
         wrong(2, '--dev', *here, '--dev', 'rxe0')
         wrong(2, 'bogus', *here, '--bogus')
+        for option in ('--detector', '--shadow'):
+            for more in ((), ('--mode', 'setup')):
+                wrong(2, "no detector 'bogus': there are combined, fd,", *here, '--analyse', option, 'bogus', *more)
         wrong(2, 'history', *here, '--history', '1K')
         wrong(1, 'stats', *here, '--mode', 'read_loop', '--stats-csv', '/nonexistent/stats.csv')
         r = run('--agent', '127.0.0.1:7475', '--dev', 'nosuch0', '--mode', 'setup', '--duration',
@@ -362,6 +364,35 @@ def waits_for_an_absent_agent():
             p.kill()
         # Gone for good: its series leave when they are stale, and the host is down.
         wait_until(lambda: c.total('sidelight_host_up') == 0 and not c.find('ticks_total'))
+
+
+@case
+def ready_counts_the_hosts_it_reached():
+    folder = workdir()
+    with collector([folder + '/agent.sock']) as c:
+        def counts():
+            return [re.search(r' agents=(\S+)', line)[1] for line in c.out if line.startswith('ready ')]
+        assert counts() == ['0/1'], c.out
+        with Agent(folder=folder):
+            wait_until(lambda: counts() == ['0/1', '1/1'], 'a second line', c)
+        wait_until(lambda: counts() == ['0/1', '1/1', '0/1'], 'a third line', c)
+        assert all(line.startswith(c.out[0].rsplit(' ', 1)[0]) for line in c.out), c.out
+
+
+@case
+def setup_says_what_it_waits_for_and_ends():
+    with Agent() as agent, Agent() as other:
+        agent.p.send_signal(signal.SIGSTOP)
+        try:
+            # The agent never answers, so without a line of its own the wait would be silent.
+            r = run('--agent', other.socket, '--agent', agent.socket, '--mode', 'setup', '--duration', '1s')
+        finally:
+            agent.p.send_signal(signal.SIGCONT)
+        said = [line for line in r.stderr.splitlines() if 'waiting' in line]
+        assert r.returncode == 1 and len(said) == 1, r
+        assert agent.socket in said[0] and other.socket not in said[0] and 'reached=1/2' in said[0], r
+        r = run('--agent', other.socket, '--mode', 'setup')
+        assert r.returncode == 0 and not r.stderr, r
 
 
 run_cases(only=sys.argv[3:])

@@ -10,7 +10,7 @@ import time
 
 from support import flows
 from support.flows import needs_bpf
-from support.process import case, check, fail, output, run_cases, wait_until
+from support.process import case, check, fail, run, run_cases, wait_until
 from support.sidelight import EXE, Agent, Collector
 
 PORT, QUICK, SLOW, MORE = 1500, 150, 30, 10
@@ -24,8 +24,11 @@ def agent(folder=None):
 
 
 def dump(kind):
-    lines = output(EXE, 'dump', '--agent', first.socket, '--kind', kind, '--json').splitlines()
-    return [json.loads(line) for line in lines]
+    def answered():
+        p = run(EXE, 'dump', '--agent', first.socket, '--kind', kind, '--json', code=None)
+        check(not p.returncode or 'did not answer' in p.stderr, p.stderr)
+        return p.stdout
+    return [json.loads(line) for line in wait_until(answered, 'the agent answers', first).splitlines()]
 
 
 def serve(listener):

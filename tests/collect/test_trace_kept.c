@@ -70,9 +70,33 @@ static void a_root_whose_twin_is_none_is_root_no_more(void **state)
 	free(t);
 }
 
+/* The two halves of each id are equal, so all have hash 0. */
+static void traces_of_one_hash_are_bounded(void **state)
+{
+	struct collect_tracer *t = calloc(1, sizeof(*t));
+
+	(void)state;
+	assert_non_null(t);
+	t->o.memory = 1 << 30;
+	t->o.linger_ns = 1000000000;
+	assert_true(collect_hash_init(&t->by_id));
+	pthread_mutex_init(&t->lock, NULL);
+	for (uint64_t id = 1; id <= 1000; id++)
+		collect_trace_keep(t, id, id, ACT_TRACE_ERROR, NULL);
+	assert_in_range(t->stats.held, 1, 16);
+	assert_int_equal(t->stats.held + t->stats.lost_memory, 1000);
+	/* Others are kept. */
+	collect_trace_keep(t, 1, 2, ACT_TRACE_ERROR, NULL);
+	assert_non_null(collect_trace_kept_find(t, 1, 2));
+	collect_trace_kept_free_all(t);
+	collect_hash_free(&t->by_id);
+	free(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(traces_of_one_hash_are_bounded),
 		cmocka_unit_test(a_root_whose_twin_is_none_is_root_no_more),
 	};
 

@@ -131,8 +131,8 @@ static inline void come(struct translator *t, const char *path, const char *name
 {
 	memset(t, 0, sizeof(*t));
 	t->line = connect_to(path);
-	say(t->line, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version", 1, "name", name,
-			       "output", "shm", "nonce", "00"));
+	say(t->line, json_pack("{s:s,s:i,s:s,s:s,s:s}", "type", "hello", "version",
+			       DTA_CONTROL_VERSION, "name", name, "output", "shm", "nonce", "00"));
 	json_decref(until(t, "ready"));
 }
 
@@ -167,7 +167,7 @@ static inline struct dta_store_server *own(const char *text, char *error)
 	struct dta_store_server *o = dta_store_server_new(write_file("s.yaml", text), error, 512);
 
 	if (o)
-		assert_int_equal(dta_store_server_start(o), 0);
+		assert_int_equal(dta_store_server_start(o, error, 512), 0);
 	return o;
 }
 

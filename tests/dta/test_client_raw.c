@@ -157,8 +157,8 @@ static void say(json_t *m)
 
 static void welcome(void)
 {
-	say(json_pack("{s:s, s:i, s:i, s:i, s:i}", "type", "welcome", "version", 1, "instance", 7,
-		      "lane", 0, "port", 0));
+	say(json_pack("{s:s, s:i, s:i, s:i, s:i}", "type", "welcome", "version",
+		      DTA_CONTROL_VERSION, "instance", 7, "lane", 0, "port", 0));
 }
 
 static void answer(void)

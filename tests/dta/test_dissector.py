@@ -31,7 +31,7 @@ FIELDS = {
     'magic', 'version', 'flags', 'flags.authenticated', 'flags.again', 'flags.ack_wanted', 'blocks', 'tenant', 'length',
     'reporter', 'sequence', 'time', 'incarnation', 'reports', 'opcode', 'block.flags', 'immediate', 'essential', 'count',
     'copies', 'key_bytes', 'value_bytes', 'store', 'reserved', 'item.sequence', 'key', 'value', 'list', 'addend', 'hop',
-    'hops', 'hop.data', 'epoch', 'row', 'column', 'cells', 'ended', 'mac', 'answer.type', 'answer.ranges', 'answer.next',
+    'hops', 'hop.data', 'epoch', 'row', 'column', 'cells', 'ended', 'translator', 'mac', 'answer.type', 'answer.ranges', 'answer.next',
     'answer.credits', 'answer.first', 'answer.count', 'original.sequence', 'original.immediate',
     'original.retransmitable', 'original.redundancy', 'original.nack',
 }
@@ -109,7 +109,7 @@ class Dissector(unittest.TestCase):
             reports = sent('--tenant', '9', '--reporter', '5', '--key-file', key.name, '--essential', '--immediate',
                            lines=LINES)
         self.assertEqual(len(reports), 1)
-        ack = struct.pack('>BBBBIIIII', 0xd7, 1, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
+        ack = struct.pack('>BBBBIIIII', 0xd7, 2, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
         got = self.dissect([frame(reports[0], 50000, 40040), frame(ack + 16 * b'm', 40040, 50000),
                             frame(ack, 40040, 50000), frame(ack[:2] + b'\2' + ack[3:], 40040, 50000)])
         for g in got:
@@ -154,7 +154,7 @@ class Dissector(unittest.TestCase):
         frames = [frame(whole[:n], 50000, 40040) for n in range(1, len(whole))] + [frame(whole + b'x', 50000, 40040)]
         for g in self.dissect(frames):
             self.assertIn('complaint', g)
-        wrong = [(1, 2), (2, 8), (28, 1), (32, 9), (33, 4), (36, 0), (36, 9), (37, 65), (42, 1)]
+        wrong = [(1, 1), (2, 8), (28, 1), (32, 9), (33, 4), (36, 0), (36, 9), (37, 65), (42, 1)]
         frames = [frame(whole[:at] + bytes([v]) + whole[at + 1:], 50000, 40040) for at, v in wrong]
         for g, w in zip(self.dissect(frames), wrong):
             self.assertIn('complaint', g, w)
@@ -162,7 +162,7 @@ class Dissector(unittest.TestCase):
         for g in self.dissect([frame(old[:n], 50000, 40040) for n in range(1, len(old))] +
                               [frame(b'\1\0\0\x09key1data', 50000, 40040), frame(b'\5\0\0', 50000, 40040)], 'b'):
             self.assertIn('complaint', g)
-        answer = struct.pack('>BBBBIIIII', 0xd7, 1, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
+        answer = struct.pack('>BBBBIIIII', 0xd7, 2, 1, 1, 5, 6, 7, 8, 0) + struct.pack('>II', 9, 10)
         for g in self.dissect([frame(answer[:n], 40040, 50000) for n in range(1, len(answer))] +
                               [frame(answer[:2] + bytes([t]) + answer[3:], 40040, 50000) for t in (0, 3)]):
             self.assertIn('complaint', g)

@@ -47,7 +47,7 @@ class Collector(Part):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         for i in range(0, len(keys), 1000):
             body = json.dumps({'store': store, 'keys': keys[i:i + 1000]}).encode()
-            with opener.open(urllib.request.Request(f'{self.url}/query', body), timeout=60) as a:
+            with opener.open(urllib.request.Request(f'{self.url}/query', body, {'Content-Type': 'application/json'}), timeout=60) as a:
                 answers += json.loads(a.read())['answers']
         return answers
 

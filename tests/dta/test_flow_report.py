@@ -40,14 +40,14 @@ class Listener:
                 b = b[:2] + bytes([b[2] & ~4]) + b[3:]
                 head = struct.unpack_from('>II', b, 8)  # reporter, sequence
                 # Everything up to this packet arrived: its own numbers end with the reports that it says.
-                self.sock.sendto(struct.pack('>BBBBIIIII', 0xd7, 1, 1, 0, head[0], *struct.unpack_from('>I', b, 24),
+                self.sock.sendto(struct.pack('>BBBBIIIII', 0xd7, 2, 1, 0, head[0], *struct.unpack_from('>I', b, 24),
                                              head[1] + struct.unpack_from('>I', b, 28)[0], self.credits, 0), at_)
                 self.answered += 1
             magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, n = \
                 struct.unpack_from('>BBBBHHIIQII', b)
             opcode, _, count, copies, key, value, store, zero = struct.unpack_from('>BBHBBHHH', b, 32)
             if (magic, version, flags & ~4, blocks, tenant, length, reporter, opcode, count, copies, value, store, zero) != \
-                    (0xd7, 1, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):
+                    (0xd7, 2, 0, 1, 0, len(b), 9, 1, n, 3, 16, 4, 0) or len(b) != 44 + n * (key + 16):
                 print(f'FAILED: a packet is not as written down: {b[:60].hex()}')
                 os._exit(1)
             self.sequences.append((sequence, n))

@@ -310,6 +310,16 @@ static void what_is_authenticated_is_taken_once(void **state)
 	dta_loss_free(l);
 }
 
+/* Each of an address of its own. */
+static struct dta_loss_key stranger(uint32_t i)
+{
+	struct dta_loss_key k = key_of(i);
+
+	memset(k.address.s6_addr + 10, 0xff, 2);
+	memcpy(k.address.s6_addr + 12, &i, sizeof(i));
+	return k;
+}
+
 static void unknown_reporters_are_bounded_and_counted(void **state)
 {
 	struct dta_loss_opts o = {.reporters = 100, .forget_ns = 1000};
@@ -320,7 +330,7 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 10000; i++) {
-		k = key_of(i);
+		k = stranger(i);
 		if (dta_loss_packet(l, &k, &h, 32, 10, fresh) == -ENOSPC)
 			refused++;
 	}
@@ -328,20 +338,75 @@ static void unknown_reporters_are_bounded_and_counted(void **state)
 	assert_int_equal(total(l).refused, 9900);
 	assert_int_equal(total(l).reporters, 100);
 	/* Reporter 0 is heard again and stays; 1 was silent for longest, and goes. */
-	k = key_of(0);
+	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 900, fresh), 3);
-	k = key_of(20000);
+	k = stranger(20000);
 	h.sequence = 0;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 3);
 	assert_int_equal(total(l).forgotten, 1);
 	assert_int_equal(total(l).reporters, 100);
-	k = key_of(0);
+	k = stranger(0);
 	h.sequence = 5;
 	assert_int_equal(dta_loss_packet(l, &k, &h, 32, 1010, fresh), 0); /* known: a duplicate */
 	/* One that was forgotten with a gap: it is lost, and the sums stay. */
 	assert_int_equal(total(l).lost, 2);
 	assert_int_equal(total(l).expected, 100 * 5 + 3 + 3);
+	dta_loss_free(l);
+}
+
+static uint32_t forgotten_of[2];
+
+static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
+{
+	assert_ptr_equal(arg, forgotten_of);
+	assert_int_equal(tenant, 1);
+	forgotten_of[0]++;
+	forgotten_of[1] = reporter;
+}
+
+/* One address, and one tenant, takes at most as much as it leaves; none takes of the other table.
+ */
+static void no_address_and_no_tenant_takes_all_windows(void **state)
+{
+	struct dta_loss_opts o = {
+		.reporters = 1000, .forget_ns = 1000, .forgotten = forgotten, .arg = forgotten_of};
+	struct dta_loss *l = dta_loss_new(&o);
+	uint32_t taken[2][3] = {0};
+
+	(void)state;
+	assert_non_null(l);
+	for (int authenticated = 0; authenticated < 2; authenticated++)
+		for (uint16_t i = 0; i < 3; i++)
+			for (uint32_t n = 0; n < 2000; n++) {
+				struct dta_header h = {
+					.reports = 1,
+					.flags = authenticated ? DTA_AUTHENTICATED : 0,
+				};
+				struct dta_loss_key k = key_of(n);
+
+				k.tenant = (uint16_t)(authenticated ? 1 + i : 1);
+				k.address.s6_addr[3] = (uint8_t)(authenticated ? n : i);
+				taken[authenticated][i] += dta_loss_packet(l, &k, &h, 32, 10,
+									   fresh) == 1;
+			}
+	for (int i = 0; i < 2; i++) {
+		assert_in_range(taken[i][0], 400, 500);
+		assert_in_range(taken[i][1], 200, taken[i][0]);
+		assert_in_range(taken[i][2], 100, taken[i][1]);
+	}
+	assert_true(dta_loss_knows(l, 1, 5));
+	assert_false(dta_loss_knows(l, 1, 1999));
+	assert_int_equal(forgotten_of[0], 0);
+	/* The most silent ones make room until its tenant has a share again. */
+	assert_int_equal(
+		dta_loss_packet(l, &(struct dta_loss_key){.tenant = 1, .reporter = 1999},
+				&(struct dta_header){.reports = 1, .flags = DTA_AUTHENTICATED}, 32,
+				1010, fresh),
+		1);
+	assert_in_range(forgotten_of[0], 1, 400);
+	assert_false(dta_loss_knows(l, 1, forgotten_of[1]));
+	assert_true(dta_loss_knows(l, 1, 1999));
 	dta_loss_free(l);
 }
 
@@ -597,6 +662,7 @@ int main(void)
 		cmocka_unit_test(another_incarnation_begins_anew),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
+		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
 		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),

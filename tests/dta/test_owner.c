@@ -132,37 +132,80 @@ static void a_bank_is_zeroed_after_every_translator_left_it(void **state)
 	dta_store_server_free(o);
 }
 
+/* A translator in a process of its own. */
+struct child {
+	int go[2], came[2];
+	pid_t pid;
+};
+
+/*
+ * Before there are threads, which may hold a lock of a sanitizer's for ever in the child. It waits
+ * for child_go().
+ */
+static struct child child_new(void (*come_and_say)(void))
+{
+	struct child c;
+	char byte;
+
+	assert_int_equal(pipe2(c.go, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(c.came, O_CLOEXEC), 0);
+	c.pid = fork();
+	if (!c.pid) {
+		close(c.go[1]);
+		if (read(c.go[0], &byte, 1) == 1) {
+			come_and_say();
+			if (write(c.came[1], "!", 1) == 1)
+				pause();
+		}
+		_exit(1);
+	}
+	return c;
+}
+
+static void child_go(struct child *c)
+{
+	char byte;
+
+	assert_int_equal(write(c->go[1], "!", 1), 1);
+	assert_int_equal(read(c->came[0], &byte, 1), 1);
+}
+
+static void child_kill(struct child *c)
+{
+	int status;
+
+	kill(c->pid, SIGKILL);
+	waitpid(c->pid, &status, 0);
+	for (int i = 0; i < 2; i++) {
+		close(c->go[i]);
+		close(c->came[i]);
+	}
+}
+
+static void come_as_child(void)
+{
+	struct translator t;
+
+	come(&t, socket_path(), "child");
+}
+
 /* A translator that is killed counts no more. */
 static void a_killed_translator_holds_up_nothing(void **state)
 {
+	struct child c = child_new(come_as_child);
 	struct dta_store_server *o;
-	char error[512], byte;
-	int pipes[2], status;
-	pid_t pid;
+	char error[512];
 
 	(void)state;
 	o = own(yaml("", FLOWS), error);
 	assert_non_null(o);
-	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-	pid = fork();
-	if (!pid) {
-		struct translator t;
-
-		come(&t, socket_path(), "child");
-		if (write(pipes[1], "!", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	assert_int_equal(read(pipes[0], &byte, 1), 1);
+	child_go(&c);
 	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_epoch(o, 1);
 	assert_int_equal(dta_store_server_rotate(o, "flows"), 0);
 	wait_waiting(o);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
+	child_kill(&c);
 	wait_epoch(o, 2);
-	close(pipes[0]);
-	close(pipes[1]);
 	dta_store_server_free(o);
 }
 
@@ -198,33 +241,30 @@ static void wait_packets(struct dta_store_server *o, int64_t n)
 	assert_int_equal(packets_of_first(o), n);
 }
 
+static void say_two_runs(void)
+{
+	struct translator t;
+
+	come(&t, socket_path(), "a");
+	say_units(t.line, 9, 100);
+	say_units(t.line, 1, 30); /* begun anew */
+}
+
 /* A run that ended, and then its name, of which the lane is another's now. */
 static void a_translators_counts_survive_its_successors(void **state)
 {
+	struct child c = child_new(say_two_runs);
 	struct translator t;
 	struct dta_store_server *o;
-	char error[512], byte;
-	int pipes[2], status;
-	pid_t pid;
+	char error[512];
 
 	(void)state;
 	o = own(yaml("", "- {name: log, number: 1, kind: append, items: 9, value: 8, lanes: 1}"),
 		error);
 	assert_non_null(o);
-	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
-	pid = fork();
-	if (!pid) {
-		come(&t, socket_path(), "a");
-		say_units(t.line, 9, 100);
-		say_units(t.line, 1, 30); /* begun anew */
-		if (write(pipes[1], "!", 1) == 1)
-			pause();
-		_exit(1);
-	}
-	assert_int_equal(read(pipes[0], &byte, 1), 1);
+	child_go(&c);
 	wait_written(o, 130);
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
+	child_kill(&c);
 	wait_packets(o, -1); /* so its lane is free */
 	come(&t, socket_path(), "b");
 	assert_int_equal(t.lane, 0);
@@ -236,8 +276,6 @@ static void a_translators_counts_survive_its_successors(void **state)
 	say_units(t.line, 10, 0);
 	wait_packets(o, 10);
 	leave(&t);
-	close(pipes[0]);
-	close(pipes[1]);
 	dta_store_server_free(o);
 }
 
@@ -256,7 +294,7 @@ static void what_a_stranger_calls_us_is_cut_between_characters(void **state)
 	memset(called, 'x', 158);
 	strcpy(called + 158, "\u00e9"); /* two bytes, of which there is room for one */
 	l = connect_to(socket_path());
-	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 1, "name", "t",
+	say(l, json_pack("{s:s,s:i,s:s,s:s,s:s,s:s}", "type", "hello", "version", 2, "name", "t",
 			 "output", "shm", "nonce", "00", "called", called));
 	m = next(l, &fd);
 	assert_string_equal(type_of(m), "welcome");
@@ -295,7 +333,7 @@ static void a_client_without_a_descriptor_left_is_refused(void **state)
 	strcpy(a.sun_path, socket_path());
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
 	p.fd = fd;
-	first = poll(&p, 1, 20000);
+	first = poll(&p, 1, 100000);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_int_equal(first, 1);
 	assert_int_equal(read(fd, &byte, 1), 0);
@@ -404,12 +442,12 @@ static void who_says_anything_wrong_is_told_and_let_go(void **state)
 {
 	static const char *const wrong[] = {
 		"{\"type\":\"rotated\"}\n",
-		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
-		"{\"type\":\"hello\",\"version\":1,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
+		"{\"type\":\"hello\",\"version\":3,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"../x\",\"output\":\"shm\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"disk\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"verbs\",\"nonce\":\"00\"}\n",
+		"{\"type\":\"hello\",\"version\":2,\"name\":\"t\",\"output\":\"shm\",\"nonce\":\"0g\"}\n",
 		"{\"type\":\"proof\",\"mac\":\"00\"}\n",
 	};
 	struct translator t;

@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 import urllib.error
-import urllib.request
 
 from support import exposition
 from support.exposition import series
-from support.http import get
+from support.http import get, request
 from support.process import Part, check, poll, wait_until, workdir
 
 SIDELIGHT = sys.argv[1]
@@ -176,14 +175,9 @@ def what_http_says_is_what_the_command_says(c):
         except urllib.error.HTTPError as e:
             check(e.code in (400, 404) and json.loads(e.read())['error'], f'{path}: {e}')
     # A number is no store's name, and nor is another number that comes after it.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     body = json.dumps({'store': 7, 'keys': keys, 'copies': 1}).encode()
-    try:
-        opener.open(urllib.request.Request(f'http://{c.at}/api/v1/dta/query', data=body), timeout=60).close()
-        check(False, 'a store without a name was asked', c)
-    except urllib.error.HTTPError as e:
-        said = json.loads(e.read())['error']
-        check(e.code == 400 and said == 'store: which one?', f'{e.code}: {said}')
+    status, _, said = request(f'http://{c.at}/api/v1/dta/query', 'POST', body, {'Content-Type': 'application/json'})
+    check(status == 400 and json.loads(said)['error'] == 'store: which one?', f'{status}: {said}')
 
 
 def keys_are_those_of_their_store_and_what_is_gone_is_told(c):
@@ -283,9 +277,7 @@ def rates_and_keys_change_while_it_runs(c):
     wait_until(lambda: sum(w['account']['refused']['mac'] for w in c.get('')['translators'] if w['name'] == 'r'),
                'forged', t)
     c.write(TENANT)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(urllib.request.Request(f'http://{c.at}/api/v1/dta/reload', method='POST'), timeout=60) as a:
-        check(json.loads(a.read()) == {'done': True}, 'reload by HTTP')
+    query('reload', '-c', c.at)
     check(taken(t), 'a key is still asked for', t)
     check(t.stop() == 0, 'the translator failed', t)
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -406,6 +407,7 @@ static void what_is_no_store_is_refused_with_a_line(void **state)
 	const char *tmp = getenv("TMPDIR");
 	char folder[256], path[300], why[512] = "";
 	struct sl_store *s;
+	off_t from = 0;
 	int fd;
 
 	(void)state;
@@ -414,6 +416,14 @@ static void what_is_no_store_is_refused_with_a_line(void **state)
 	assert_null(sl_store_open_fd(loose.fd, why, sizeof(why)));
 	assert_int_equal(errno, EINVAL);
 	assert_non_null(strstr(why, "not sealed"));
+	/* Nor a file that was removed, which has no seals at all. */
+	fd = open(tmp ? tmp : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0) {
+		assert_int_equal(sendfile(fd, t.fd, &from, 1 << 20) > 0, true);
+		assert_null(sl_store_open_fd(fd, why, sizeof(why)));
+		assert_non_null(strstr(why, "not sealed"));
+		close(fd);
+	}
 	assert_null(sl_store_open_fd(-1, NULL, 0));
 	assert_int_equal(errno, EBADF);
 	assert_null(sl_store_open("/nonexistent/store", why, sizeof(why)));

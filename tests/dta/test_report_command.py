@@ -32,7 +32,7 @@ class Report(unittest.TestCase):
         p = self.udp.recv(65536)
         magic, version, flags, blocks, tenant, length, reporter, sequence, _, _, reports = \
             struct.unpack('>BBBBHHIIQII', p[:32])
-        self.assertEqual((magic, version, length), (0xd7, 1, len(p) - (16 if flags & 1 else 0)))
+        self.assertEqual((magic, version, length), (0xd7, 2, len(p) - (24 if flags & 1 else 0)))
         at, out = 32, []
         for _ in range(blocks):
             opcode, _, count, copies, k, v, store, _ = struct.unpack('>BBHBBHHH', p[at:at + 12])

@@ -197,7 +197,7 @@ def an_epoch_is_drained_before_it_is_reported():
     server.close()
 
 
-def header(reporter, sequence, reports, body, blocks=1, version=1, tenant=0, flags=0):
+def header(reporter, sequence, reports, body, blocks=1, version=2, tenant=0, flags=0):
     return struct.pack('>BBBBHHIIQII', 0xd7, version, flags, blocks, tenant, 32 + len(body), reporter, sequence, 0,
                        9, reports) + body
 
@@ -405,7 +405,7 @@ def refuses_wrong_packets_by_cause():
     s.connect(('127.0.0.1', t.port))
     item, pair = bytes(16), struct.pack('>IQ', 1, 5)
     good = header(1, 0, 1, block(1, [item]))
-    flagged, unproved = bytearray(good), bytearray(good) + bytes(16)
+    flagged, unproved = bytearray(good), bytearray(good) + bytes(24)
     flagged[2], unproved[2] = 0x80, 1
     longer, shorter = bytearray(good), bytearray(good)
     longer[6:8], shorter[6:8] = struct.pack('>H', len(good) + 8), struct.pack('>H', len(good) - 8)
@@ -477,7 +477,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     def recorded(key, number):
         """A packet that proves who made it, on its way to another tenant."""
         r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--tenant', '7', '--store', '1',
-                 '--reporter', str(number), '--key-file', f'{D}/key{key}', 'keywrite', f'u64:{number}', 'u64:2')
+                 '--reporter', str(number), '--key-file', f'{D}/key{key}', '--translator', 't', 'keywrite', f'u64:{number}', 'u64:2')
         check(r.wait() == 0, 'the reporter failed', r)
         return s.recv(65536)
     right, other = recorded(0, 5), recorded(1, 6)
@@ -485,7 +485,7 @@ def only_keyed_reporters_store_and_rotation_loses_nothing():
     forged[0][50] ^= 1   # its contents
     forged[1][-1] ^= 1   # its MAC
     forged[2][11] ^= 1   # who it says that it is
-    plain = bytearray(right[:-16])
+    plain = bytearray(right[:-24])
     plain[2] = 0
     to = ('127.0.0.1', t.port)
     for p in (*forged, plain, other, right, right, right):
@@ -523,7 +523,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     small = Store('key-write', 1, slots=64, value=8, copies=1)
 
     def welcome(c, **more):
-        StoreServer.say(c, {'type': 'welcome', 'version': 1, 'instance': 1, 'lane': 0, 'port': 0, **more})
+        StoreServer.say(c, {'type': 'welcome', 'version': 2, 'instance': 1, 'lane': 0, 'port': 0, **more})
 
     def then(*messages, fd=None, **more):
         def lie(c):
@@ -540,7 +540,7 @@ def a_lying_store_server_is_left_for_an_honest_one():
     huge = Store('key-write', 1, slots=1 << 20, value=8, copies=1)
     lies = [
         ('type', then({'kind': 'welcome'})),
-        ('version', then(version=2)),
+        ('version', then(version=3)),
         ('lane', then(lane=64)),
         ('descriptor', then(thing)),
         ('shorter', then(dict(thing, bytes=small.bytes + 4096), fd=small.fd)),

@@ -74,7 +74,7 @@ static void bytes_are_as_written_down(void **state)
 {
 	/* docs/dta-wire.md, "An example". */
 	static const uint8_t right[] = {
-		0xd7, 1,    2,	  1,	0,    7,    0,	  0x44, /* flags 2, 1 block, tenant 7, 68
+		0xd7, 2,    2,	  1,	0,    7,    0,	  0x44, /* flags 2, 1 block, tenant 7, 68
 								   bytes */
 		1,    2,    3,	  4,				/* reporter */
 		0xff, 0xff, 0xff, 0xf0,				/* sequence */
@@ -164,7 +164,7 @@ static void what_is_put_comes_out_in_order(void **state)
 			continue;
 		}
 		if (h.flags & DTA_AUTHENTICATED)
-			bytes += DTA_MAC_BYTES;
+			bytes += DTA_PROOF_BYTES;
 		assert_true(bytes <= room);
 		assert_int_equal(dta_parse(p, bytes, &got), DTA_FINE);
 		assert_int_equal(got.header.reports, n);
@@ -251,8 +251,8 @@ static void every_packet_cut_short_is_truncated(void **state)
 		for (uint8_t flags = 0; flags < 2; flags++) {
 			size_t n = build(p, sizeof(p), &valid[v], 1, flags);
 
-			memset(p + n, 0, DTA_MAC_BYTES + 1);
-			n += flags ? DTA_MAC_BYTES : 0;
+			memset(p + n, 0, DTA_PROOF_BYTES + 1);
+			n += flags ? DTA_PROOF_BYTES : 0;
 			assert_int_equal(parse(p, n), DTA_FINE);
 			for (size_t cut = 0; cut < n; cut++)
 				assert_int_equal(parse(p, cut), DTA_TRUNCATED);
@@ -269,7 +269,7 @@ static void each_field_out_of_bounds_is_refused_by_its_name(void **state)
 		enum dta_refusal why;
 	} wrong[] = {
 		{0, 0, 1, DTA_BAD_VERSION},	 {0, 1, 0, DTA_BAD_VERSION},
-		{0, 1, 2, DTA_BAD_VERSION},	 {0, 2, 8, DTA_BAD_FLAGS},
+		{0, 1, 1, DTA_BAD_VERSION},	 {0, 2, 8, DTA_BAD_FLAGS},
 		{0, 2, 0x80, DTA_BAD_FLAGS},	 {0, 2, 1, DTA_TRUNCATED}, /* no MAC there */
 		{0, 3, 0, DTA_BAD_COUNT},	 {0, 3, 2, DTA_TRUNCATED},
 		{0, 6, 0xff, DTA_TRUNCATED},	 {0, 7, 31, DTA_TRUNCATED},
@@ -602,6 +602,8 @@ static void macs_are_those_of_rfc_4493(void **state)
 	assert_null(dta_key_new(NULL, 16));
 }
 
+#define CHECK(header, at) dta_auth_check(a, header, p, n, &here, at)
+
 static void keys_are_found_by_reporter_then_tenant(void **state)
 {
 	struct dta_auth *a = dta_auth_new();
@@ -610,38 +612,51 @@ static void keys_are_found_by_reporter_then_tenant(void **state)
 	uint64_t now = 1000 * DTA_SKEW_NS;
 	struct dta_header h = {
 		.flags = DTA_AUTHENTICATED, .tenant = 3, .reporter = 5, .time_ns = now};
+	const struct in6_addr address = {.s6_addr = {[10] = 0xff, 0xff, 10, 0, 0, 1}};
+	const struct dta_auth_here here = {dta_translator_of_name("t1", 2), &address, 40040};
+	const uint64_t by_address = dta_translator_of_address(&address, 40040);
 	struct dta_builder b;
 	size_t n;
 
 	(void)state;
 	assert_non_null(a);
+	/* docs/dta-wire.md, "The translator meant". */
+	assert_int_equal(here.name, 0x08c7ff07b56a5e16);
+	assert_int_equal(by_address, 0x86bb78db772d248a);
 	assert_int_equal(dta_auth_key(a, 3, -1, key, 15), -EINVAL);
 	assert_int_equal(dta_auth_key(a, 3, -1, key, 17), -EINVAL);
 	assert_int_equal(dta_auth_key(a, 3, -2, key, 16), -EINVAL);
 	dta_begin(&b, p, sizeof(p), &h);
 	assert_int_equal(dta_put(&b, &valid[0], p + 200, p + 200), 0);
-	n = dta_mac_put(k, p, dta_end(&b));
+	n = dta_proof_put(k, here.name, p, dta_end(&b));
 	assert_int_equal(dta_parse(p, n, &got), DTA_FINE);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
+	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
 	assert_int_equal(dta_auth_key(a, 3, -1, key, 16), 0);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_FINE);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now + DTA_SKEW_NS), DTA_FINE);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now + DTA_SKEW_NS + 1), DTA_REPLAYED);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now - DTA_SKEW_NS - 1), DTA_REPLAYED);
+	assert_int_equal(CHECK(&got.header, now), DTA_FINE);
+	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS), DTA_FINE);
+	assert_int_equal(CHECK(&got.header, now + DTA_SKEW_NS + 1), DTA_REPLAYED);
+	assert_int_equal(CHECK(&got.header, now - DTA_SKEW_NS - 1), DTA_REPLAYED);
+	/* Meant by the address that it was sent to, and by others. */
+	for (int i = 0; i < 66; i++) {
+		const uint64_t meant = i == 65 ? by_address : here.name ^ (i == 64 ? 0 : 1ull << i);
+
+		n = dta_proof_put(k, meant, p, n - DTA_PROOF_BYTES);
+		assert_int_equal(CHECK(&got.header, now), i >= 64 ? DTA_FINE : DTA_ELSEWHERE);
+	}
 	/* Its own key goes before the tenant's. */
 	assert_int_equal(dta_auth_key(a, 3, 5, other, 16), 0);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
-	n = dta_mac_put(o, p, n - 16);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_FINE);
+	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
+	n = dta_proof_put(o, here.name, p, n - DTA_PROOF_BYTES);
+	assert_int_equal(CHECK(&got.header, now), DTA_FINE);
 	assert_int_equal(dta_auth_key(a, 3, 5, NULL, 0), 0);
-	assert_int_equal(dta_auth_check(a, &got.header, p, n, now), DTA_BAD_MAC);
+	assert_int_equal(CHECK(&got.header, now), DTA_BAD_MAC);
 	/* Without a MAC: taken, unless the tenant is to have one. */
 	h.flags = 0;
-	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_FINE);
+	assert_int_equal(CHECK(&h, now), DTA_FINE);
 	dta_auth_require(a, 3, true);
-	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_BAD_MAC);
+	assert_int_equal(CHECK(&h, now), DTA_BAD_MAC);
 	dta_auth_require(a, 3, false);
-	assert_int_equal(dta_auth_check(a, &h, p, n, now), DTA_FINE);
+	assert_int_equal(CHECK(&h, now), DTA_FINE);
 	/* Many, in any order. */
 	for (uint32_t i = 0; i < 5000; i++) {
 		key[0] = (uint8_t)(i * 7919 % 5000);

@@ -94,7 +94,7 @@ class Translator(Part):
 
 def report(sequence):
     """A packet of docs/dta-wire.md: one key-write for the store 1."""
-    return struct.pack('>BBBBHHIIQII', 0xd7, 1, 0, 1, 0, 60, 9, sequence, 0, 7, 1) + \
+    return struct.pack('>BBBBHHIIQII', 0xd7, 2, 0, 1, 0, 60, 9, sequence, 0, 7, 1) + \
         struct.pack('>BBHBBHHH', 1, 0, 1, 2, 8, 8, 1, 0) + struct.pack('>QQ', sequence, sequence)
 
 

@@ -50,6 +50,8 @@ for name in ('agent', 'collect'):
     units.append(f'{d}/sidelight-{name}.service')
     with open(units[-1], 'w') as f:
         f.write(text)
+os.mkdir(f'{d}/sidelight-agent.service.d')
+shutil.copy(only('/**/examples/sidelight-agent-tcp.conf'), f'{d}/sidelight-agent.service.d/tcp.conf')
 if shutil.which('systemd-analyze'):
     p = subprocess.run(['systemd-analyze', 'verify', '--man=no', *units], text=True, timeout=60,
                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -89,7 +89,8 @@ int main(int argc, char **argv)
 
 	h = http_new(&(struct http_opts){.listen = "127.0.0.1:0"}, error, sizeof(error));
 	if (!h || export_route(h, "/metrics", &shop) || export_route(h, "/many", &many) ||
-	    http_route(h, "GET", "/text", on_text, &shop) || http_start(h, error, sizeof(error))) {
+	    http_route(h, "GET", "/text", HTTP_READER, on_text, &shop) ||
+	    http_start(h, error, sizeof(error))) {
 		fprintf(stderr, "%s\n", error);
 		return 1;
 	}

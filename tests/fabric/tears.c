@@ -434,7 +434,7 @@ static uint64_t inverse_of_step(void)
 static struct fabric *connect_to(const char *device, const char *address)
 {
 	struct fabric_opts opts = {.device = device, .gid_index = -1};
-	uint64_t end = now_ns() + 10000000000ull;
+	uint64_t end = now_ns() + 100000000000ull;
 	struct fabric_stats stats;
 	struct fabric *f;
 	char target[64];

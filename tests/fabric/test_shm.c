@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -108,13 +109,13 @@ static uint16_t agent_hear(struct agent *a, struct sl_msg_id *id)
 
 	if (a->peer < 0) {
 		p.fd = a->listener;
-		if (poll(&p, 1, 10000) != 1)
+		if (poll(&p, 1, 100000) != 1)
 			return 0;
 		a->peer = accept4(a->listener, NULL, NULL, SOCK_CLOEXEC);
 		assert_true(a->peer >= 0);
 	}
 	p.fd = a->peer;
-	if (poll(&p, 1, 10000) != 1)
+	if (poll(&p, 1, 100000) != 1)
 		return 0;
 	got = recv(a->peer, &q, sizeof(q), 0);
 	if (got <= 0)
@@ -369,6 +370,95 @@ static void reads_see_the_memory_as_it_is_now(void **state)
 	munmap(map, SIZE);
 	close(fd);
 	fabric_close(f);
+}
+
+/* Kilobytes that a memfd occupies. */
+static long occupied(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_blocks / 2;
+}
+
+static void read_all(struct fabric *f, const struct fabric_remote *region, uint64_t *buffer)
+{
+	for (uint64_t at = 0; at < region->length; at += 65536) {
+		struct fabric_read r = {
+			.remote = region, .offset = at, .length = 65536, .to = buffer};
+
+		memset(buffer, 0xee, 65536);
+		assert_int_equal(read_one(f, &r)->status, 0);
+	}
+}
+
+/* A publisher's holes stay its own affair: a reader that faulted them in would be charged. */
+static void holes(struct agent *a, unsigned int seals, bool punch)
+{
+	const uint64_t bytes = 16u << 20, value = 77, offset = 5 << 20;
+	struct fabric_remote region = {.id = 5, .length = bytes};
+	struct answer answer = good_answer(a, 5, SIZE);
+	struct fabric_read one;
+	struct fabric *f;
+	uint64_t *buffer, *map;
+	size_t ignored;
+	int fd;
+
+	close(answer.fd);
+	fd = memfd_create("holes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(map != MAP_FAILED);
+	if (fcntl(fd, F_ADD_SEALS, seals)) {
+		assert_int_equal(errno, EINVAL); /* an old kernel */
+		skip();
+	}
+	agent_listen(a);
+	f = connect_to(a);
+	buffer = fabric_buffer(f, &ignored);
+	answer.region.size = bytes;
+	answer.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	assert_int_equal(map_with(f, &region, &answer), 0);
+	read_all(f, &region, buffer);
+	assert_int_equal(occupied(fd), 0);
+	for (size_t i = 0; i < 65536 / 8; i++)
+		assert_int_equal(buffer[i], 0);
+	/* What is written later is seen, beside holes. */
+	one = (struct fabric_read){
+		.remote = &region, .offset = offset - 4096, .length = 12288, .to = buffer};
+	for (uint64_t n = value; n < value + 3; n++) {
+		map[offset / 8 + 1] = n;
+		assert_int_equal(read_one(f, &one)->status, 0);
+		assert_int_equal(buffer[512], 0);
+		assert_int_equal(buffer[513], n);
+		assert_int_equal(buffer[1024], 0);
+	}
+	one.offset = offset + 8 - 800;
+	one.length = 813;
+	assert_int_equal(read_one(f, &one)->status, 0);
+	assert_int_equal(buffer[100], value + 2);
+	assert_true(occupied(fd) <= 64);
+	if (punch) { /* a hole that was data is a hole */
+		assert_int_equal(madvise(map, bytes, MADV_REMOVE), 0);
+		read_all(f, &region, buffer);
+		assert_int_equal(occupied(fd), 0);
+	} else { /* no more holes can be made */
+		assert_int_equal(madvise(map, bytes, MADV_REMOVE), -1);
+	}
+	fabric_unmap(f, &region);
+	munmap(map, bytes);
+	close(fd);
+	fabric_close(f);
+}
+
+static void a_read_of_holes_allocates_nothing(void **state)
+{
+	holes(*state, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE, false);
+}
+
+static void nor_where_holes_may_be_punched_again(void **state)
+{
+	holes(*state, F_SEAL_SHRINK | F_SEAL_GROW, true);
 }
 
 static void a_read_out_of_bounds_is_refused_and_copies_nothing(void **state)
@@ -854,6 +944,8 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(a_target_names_its_provider_or_nothing),
 		T(reads_see_the_memory_as_it_is_now),
+		T(a_read_of_holes_allocates_nothing),
+		T(nor_where_holes_may_be_punched_again),
 		T(a_read_out_of_bounds_is_refused_and_copies_nothing),
 		T(reads_not_collected_are_kept_up_to_a_bound),
 		T(back_off_doubles_to_a_second_and_starts_over),

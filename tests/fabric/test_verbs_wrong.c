@@ -131,6 +131,59 @@ void a_stranger_is_turned_away(void **state)
 	host_stop(&h);
 }
 
+/* Connects with that secret. NULL: it is up, else the reason that it is not. */
+static const char *enter(const struct host *h, const char *secret, bool notify)
+{
+	static struct fabric_stats s;
+	struct fabric *f = fabric_open(h->target,
+				       &(struct fabric_opts){
+					       .gid_index = -1,
+					       .notify = notify,
+					       .secret = secret,
+					       .secret_bytes = secret ? strlen(secret) : 0,
+				       });
+	uint64_t end = clock_ns(CLOCK_MONOTONIC) + 30000000000ull;
+	bool up = false;
+
+	assert_non_null(f);
+	s.last_error[0] = 0;
+	while (!up && !s.last_error[0] && clock_ns(CLOCK_MONOTONIC) < end) {
+		up = fabric_drive(f, clock_ns(CLOCK_MONOTONIC), NULL) == FABRIC_UP;
+		fabric_stats(f, &s);
+		pause_us(200);
+	}
+	fabric_close(f);
+	return up ? NULL : s.last_error;
+}
+
+void a_secret_is_proven_both_ways_before_there_is_a_queue_pair(void **state)
+{
+	static const char right[] = "this is the right secret",
+			  wrong[] = "this is the wrong secret";
+	struct host h, open;
+	struct reply r;
+
+	(void)state;
+	host_secret = right;
+	host_start(&h, next_port++, 0);
+	host_secret = NULL;
+	host_start(&open, next_port++, 0);
+	for (int notify = 0; notify < 2; notify++) {
+		assert_non_null(strstr(enter(&h, NULL, notify), "asks for a secret"));
+		assert_non_null(strstr(enter(&h, wrong, notify), "another secret"));
+		r = host_look(&h);
+		assert_int_equal(r.accepted, notify);
+		assert_null(enter(&h, right, notify));
+		assert_non_null(strstr(enter(&open, right, notify), "proves no secret"));
+		assert_null(enter(&open, NULL, notify));
+	}
+	r = host_look(&h);
+	assert_int_equal(r.accepted, 2);
+	assert_int_equal(r.rejected, 4);
+	host_stop(&h);
+	host_stop(&open);
+}
+
 /* ---- devices ---- */
 
 void what_is_not_there_is_said_in_one_line(void **state)

@@ -12,7 +12,7 @@
 #                         cpu.stat; many: every byte of each connection
 . "$SOURCE/tests/guest/lib.sh"
 hot "$BUILD/sidelight" "$BUILD/tests/tcp/tcp_test_cpu" "$BUILD/tests/tcp/tcp_test_layer" \
-	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_why"
+	"$BUILD/tests/tcp/tcp_test_table" "$BUILD/tests/tcp/tcp_test_owners" "$BUILD/tests/tcp/tcp_test_why"
 cp -r "$SOURCE/tests/tcp" "$SOURCE/tests/support" /tmp/ && PYTHONPATH=/tmp # 9p is slow
 uname -r
 
@@ -59,6 +59,7 @@ check hooks-are-chosen-by-trial probe
 check scheduler-time-matches-the-kernel tcp_test_cpu
 check layers-and-requests-are-timed-as-server-and-wire-saw-them tcp_test_layer
 check flow-table-is-filtered-and-mapped tcp_test_table
+check busy-connections-have-owners tcp_test_owners
 check why-a-connection-is-slow-is-told tcp_test_why
 # What does not depend on the kernel is left out here.
 python flows every_statistic_is_what_tcp_info_says_for_each_family \

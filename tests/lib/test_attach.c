@@ -36,7 +36,7 @@ static int agent_listen(void)
 }
 
 /* How much longer a slow machine that is busy with other things may take. */
-#define PATIENCE 20
+#define PATIENCE 100
 
 static bool readable(int fd, int ms)
 {
@@ -261,8 +261,49 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
 	assert_int_equal(agent_receive(sock).length, 0);
 	close(sock);
-	assert_int_equal(agent_accept(listener, 1200), -1); /* not in the next 1.2 s */
+	/* Not in the next 24 s: the next attempt is after 30. */
+	assert_int_equal(poll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, 24000), 0);
 	assert_int_equal(__atomic_load_n(&warnings, __ATOMIC_RELAXED), 1);
+	sl_publisher_close(p);
+	sl_set_log(NULL, NULL);
+	close(listener);
+}
+
+/* An agent that registers memory for RDMA would pay for the pages of holes. */
+static void an_agent_that_takes_no_holes_gets_whole_memory(void **state)
+{
+	int listener = agent_listen(), sock, fd;
+	struct {
+		struct sl_msg head;
+		struct sl_msg_refused refused;
+	} answer = {{SL_MSG_MAGIC, SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused), 1},
+		    {ENODATA, "holes"}};
+	struct sl_publisher *p;
+	struct stat st;
+
+	(void)state;
+	sl_set_log(count_warnings, NULL);
+	warnings = 0;
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .socket = path));
+	sock = agent_accept(listener, 1000);
+	fd = agent_published(sock, NULL);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_blocks * 512 < st.st_size);
+	close(fd);
+	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+	assert_int_equal(agent_receive(sock).length, 0);
+	close(sock);
+	sock = agent_accept(listener, 10000);
+	fd = agent_published(sock, NULL);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_true(st.st_blocks * 512 >= st.st_size);
+	close(fd);
+	assert_int_equal(warnings, 0);
+	/* Asked again, it has nothing more to give: a refusal like any other. */
+	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+	assert_int_equal(agent_receive(sock).length, 0);
+	close(sock);
+	assert_int_equal(poll(&(struct pollfd){.fd = listener, .events = POLLIN}, 1, 700), 0);
 	sl_publisher_close(p);
 	sl_set_log(NULL, NULL);
 	close(listener);
@@ -362,11 +403,15 @@ static void while_attached_the_thread_sleeps(void **state)
 	close(agent_published(sock, &serial));
 	agent_admit(sock, serial);
 	assert_true(comes_true(is_attached, p, 2000));
-	usleep(100000);
-	before = switches_of_thread();
-	assert_true(before > 0);
-	usleep(1200000);
-	assert_int_equal(switches_of_thread(), before);
+	/* On a busy machine it may still be on its way to sleep. */
+	for (int i = 0;; i++) {
+		before = switches_of_thread();
+		assert_true(before > 0);
+		usleep(1200000);
+		if (switches_of_thread() == before)
+			break;
+		assert_true(i < PATIENCE);
+	}
 	close(sock);
 	close(listener);
 	sl_publisher_close(p);
@@ -652,6 +697,7 @@ int main(void)
 		cmocka_unit_test(an_agent_that_restarts_gets_the_same_region_again),
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
+		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),
 		cmocka_unit_test(descriptors_of_the_application_are_left_alone),

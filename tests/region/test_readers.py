@@ -79,7 +79,7 @@ def through_an_agent():
     """Directory, one region by its id, all of them; what is not there, and what is no agent."""
     with tempfile.TemporaryDirectory() as tmp:
         socket = os.path.join(tmp, 'agent.sock')
-        agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket, '--rest', '127.0.0.1:0'],
+        agent = subprocess.Popen([SIDELIGHT, 'agent', '--socket', socket],
                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         publisher = subprocess.Popen([PUBLISH, socket], stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE, text=True)
@@ -172,6 +172,12 @@ def main():
                 open(copy, 'wb').write(spoilt)
                 assert cause in output(SIDELIGHT, 'dump', '--check', copy, status=1), (at, cause)
                 output(SIDELIGHT, 'dump', '--json', copy, status=1)
+            for wrong, words in ((b'#!/bin/sh\n', 'not a Sidelight region: no magic at offset 0\n'),
+                                 (bytes(8192), 'not a Sidelight region: no magic at offset 0\n'),
+                                 (data[:1000], 'header: size: the file ends after 1000 bytes\n')):
+                open(copy, 'wb').write(wrong)
+                said = subprocess.run([SIDELIGHT, 'dump', copy], capture_output=True, text=True)
+                assert said.returncode == 1 and said.stderr == f'sidelight dump: {copy}: {words}', said
             open(copy, 'wb').write(data[:-4096])
             assert b'size' in output(SIDELIGHT, 'dump', '--check', copy, status=1)
             open(copy, 'wb').write(b'')

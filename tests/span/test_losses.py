@@ -68,7 +68,8 @@ for p in (root, disk):
 roots, spans = metrics('roots_total'), metrics('published_spans_total')
 burst = Part(lossy, f'{d}/agent.sock', 'burst', str(BURST))
 burst.ready()
-wait_until(lambda: metrics('roots_total') == roots + 30, 'the pod is not read', c)
+wait_until(lambda: metrics('roots_total') == roots + 30,
+           lambda: f'{metrics("roots_total") - roots} of 30 roots are read, {lost("roots_overrun")} lost', c, a, burst)
 roots, spans = roots + 30, spans + 30
 burst.p.send_signal(signal.SIGUSR1)
 wait_until(lambda: metrics('published_spans_total') == spans + 3 * BURST, 'spans are missing', c)

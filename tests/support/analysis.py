@@ -2,7 +2,7 @@
 """An agent, a pod that can be made anomalous, and a collector that analyses."""
 import time
 
-from support.process import check, wait_until
+from support.process import check, poll, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 LIMIT = 60
@@ -56,11 +56,11 @@ class System:
         """Makes the pod anomalous until condition() holds. A machine that is too busy may miss one fault."""
         for _ in range(LIMIT // 8):
             self.pod.tell('fault')
-            try:
-                return wait_until(condition, what, seconds=5)
-            except AssertionError:
-                self.pod.tell('fine')
-                time.sleep(3)
+            value = poll(condition, 5)
+            if value:
+                return value
+            self.pod.tell('fine')
+            time.sleep(3)
         raise AssertionError(f'no fault was found: {what}')
 
     def fault(self, seconds):

@@ -20,6 +20,7 @@ import tempfile
 import time
 import urllib.parse
 
+from support.process import PATIENCE
 
 CHANGED = "net::ERR_NETWORK_CHANGED"
 
@@ -33,7 +34,7 @@ class NoBrowser(Exception):
 
 
 class WebSocket:
-    def __init__(self, url, timeout=60.0):
+    def __init__(self, url, timeout=PATIENCE):
         parts = urllib.parse.urlsplit(url)
         self.socket = socket.create_connection((parts.hostname, parts.port), timeout)
         key = base64.b64encode(os.urandom(16)).decode()
@@ -85,7 +86,7 @@ class WebSocket:
                     self._more()
             except (TimeoutError, socket.timeout):
                 return None
-            self.socket.settimeout(60)
+            self.socket.settimeout(PATIENCE)
             first, second = self._take(2)
             length = second & 0x7f
             if length == 126:
@@ -164,7 +165,7 @@ class Page:
             raise BrowserError(details.get("exception", {}).get("description", details["text"]))
         return result["result"].get("value")
 
-    def wait(self, expression, timeout=60.0, what=None):
+    def wait(self, expression, timeout=PATIENCE, what=None):
         """Waits until the expression is true, and returns its value."""
         until = time.monotonic() + timeout
         while True:
@@ -194,7 +195,7 @@ class Page:
                 self._event(json.loads(text))
 
     def go(self, url):
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while True:
             self.failed.clear()
             error = self.call("Page.navigate", url=url).get("errorText", "")
@@ -202,7 +203,7 @@ class Page:
             if CHANGED not in (error, *self.failed):  # of the page itself, or of a part
                 break
             if time.monotonic() > until:
-                raise BrowserError(f"{url}: {CHANGED}, for 60 s")
+                raise BrowserError(f"{url}: {CHANGED}, for {PATIENCE} s")
         if error:
             raise BrowserError(f"{url}: {error}")
 
@@ -216,11 +217,11 @@ class Page:
 
     def click(self, selector):
         """Once more if it had moved when the mouse got there: something came to be shown above it."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         hit = False
         while not hit:
             if time.monotonic() > until:
-                raise BrowserError(f"{selector} was not hit within 60 s")
+                raise BrowserError(f"{selector} was not hit within {PATIENCE} s")
             x, y = self.run(
                 f"(() => {{ window.hit = false; addEventListener('click', (e) => {{"
                 f" window.hit = !!e.target.closest({json.dumps(selector)}); }},"
@@ -264,7 +265,7 @@ class Page:
 class Browser:
     """Chromium with an empty profile of its own, which goes away with it."""
 
-    def __init__(self, start_timeout=90.0):
+    def __init__(self, start_timeout=PATIENCE):
         program = next((p for p in map(shutil.which, ("chromium", "chromium-browser",
                                                       "google-chrome", "chrome")) if p), None)
         if not program:
@@ -354,7 +355,7 @@ class Browser:
         self.process.wait()
         self.log.close()
         # What writes crash reports is of none, and ends by itself: its folder goes when it has.
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while self._users() and time.monotonic() < until:
             time.sleep(0.01)
         shutil.rmtree(self.folder)

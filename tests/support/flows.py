@@ -196,6 +196,13 @@ def transfer(sender, receiver, n):
     thread.join()
 
 
+def loaders(pid):
+    """The processes of an agent that hold its eBPF programs."""
+    with open(f'/proc/{pid}/task/{pid}/children') as f:
+        children = f.read().split()
+    return [int(n) for n in children if open(f'/proc/{n}/comm').read() == 'sidelight-tcp\n']
+
+
 def held(pid):
     """(kind, id) of the eBPF programs, maps and links that a process holds."""
     found = set()
@@ -247,6 +254,24 @@ def needs_bpf():
     if p.returncode:
         skip(p.stderr.strip())
     return json.loads(p.stdout)
+
+
+# The boundaries at both ends of a layer.
+BETWEEN = {'mac_in': ('nic-in', 'mac-ip'), 'ip_in': ('mac-ip', 'ip-tcp'), 'tcp_in': ('ip-tcp', 'tcp-app'),
+           'app': ('tcp-app', 'app-tcp'), 'tcp_out': ('app-tcp', 'tcp-ip'), 'ip_out': ('tcp-ip', 'ip-link'),
+           'mac_out': ('ip-link', 'link-nic')}
+
+
+def lost_layers():
+    """Those that this machine cannot measure, and why."""
+    lost = {b['boundary']: b['lost'] for b in needs_bpf()['boundaries'] if b['used'] == 'none'}
+    return {layer: lost[end] for layer, ends in BETWEEN.items() for end in ends if end in lost}
+
+
+def needs_layers():
+    """Skips where a layer cannot be measured."""
+    for layer, why in lost_layers().items():
+        skip(f'{layer} is not measured here: {why}')
 
 
 def without_capabilities():

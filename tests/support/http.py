@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to addresses of this machine, whatever proxy the environment names."""
+import encodings.idna  # noqa: F401, which a process of another user may not be able to import
+import http.client
 import json
+import os
+import socket
+import traceback
 import urllib.error
 import urllib.request
 
@@ -16,6 +21,55 @@ def request(url, method=None, data=None, headers=None, seconds=60):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers, error.read()
+
+
+class _Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+def request_at(at, method, path, data=None, headers=None, seconds=60):
+    """(status, JSON) of the answer of HOST:PORT or unix:/PATH, whatever its status."""
+    if at.startswith('unix:'):
+        c = _Unix('localhost', timeout=seconds)
+        c.path = at.removeprefix('unix:')
+    else:
+        c = http.client.HTTPConnection(at, timeout=seconds)
+    try:
+        try:
+            c.request(method, path, data, headers or {})
+        except BrokenPipeError:
+            pass  # answered before the end of the body
+        answer = c.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        c.close()
+
+
+def as_user(uid, function, *args):
+    """function(*args) in a process of another user, with its answer as JSON. For root."""
+    out, to = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            os.setgroups([])
+            os.setresgid(uid, uid, uid)
+            os.setresuid(uid, uid, uid)
+            os.write(to, json.dumps(function(*args)).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+    os.close(to)
+    with os.fdopen(out) as f:
+        said = f.read()
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise RuntimeError(f'user {uid}: {said!r}, status {status}')
+    return json.loads(said)
 
 
 def get(url, accept=None, seconds=60):

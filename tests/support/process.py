@@ -12,6 +12,7 @@ import threading
 import time
 
 SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
+PATIENCE = 100  # seconds: a busy machine may let a process wait for many
 PR_SET_PDEATHSIG = 1
 _children = []
 
@@ -42,7 +43,7 @@ def check(condition, *what):
         fail(*what)
 
 
-def poll(condition, seconds=60, every=0.02):
+def poll(condition, seconds=PATIENCE, every=0.02):
     """The first true value of condition(), or its last false one."""
     end = time.monotonic() + seconds
     while True:
@@ -52,8 +53,9 @@ def poll(condition, seconds=60, every=0.02):
         time.sleep(every)
 
 
-def wait_until(condition, *what, seconds=60, every=0.02):
-    """The first true value of condition(); fail(*what) if there is none."""
+def wait_until(condition, *what, seconds=0, every=0.02):
+    """The first true value of condition(); fail(*what) if there is none within PATIENCE, or seconds if those are more."""
+    seconds = max(seconds, PATIENCE)
     value = poll(condition, seconds, every)
     check(value, f'not within {seconds} s:', *what)
     return value

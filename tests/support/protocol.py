@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's socket and region format 1 in Python, written from the manual pages alone."""
+import errno
 import fcntl
 import mmap
 import os
@@ -19,7 +20,7 @@ PUBLISH, ADMITTED, REFUSED, CLOSE = 1, 2, 3, 4
 SUBSCRIBE, WELCOME, OPEN, REGION = 16, 17, 18, 19
 STATUS, STATUS_IS = 32, 33
 FREE, LIVE, DEAD, CLOSED, RETIRED = range(5)
-SHRINK_GROW_SEAL = 7
+SHRINK_GROW = 6
 K = (0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
      0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3)
 M = (1 << 64) - 1
@@ -45,18 +46,18 @@ class Refused(Exception):
 
 
 class Region:
-    """A publisher's: one stripe, one page of schema."""
+    """A publisher's: stripes of a page each, and a schema."""
 
-    def __init__(self, instance=None, labels=(('service', 'py'),), seals=SHRINK_GROW_SEAL):
+    def __init__(self, instance=None, labels=(('service', 'py'),), seals=SHRINK_GROW, stripes=1, schema=4096):
         self.instance = instance or int.from_bytes(os.urandom(8), 'little') or 1
-        self.size = 16384
+        self.size = 8192 + 4096 * stripes + schema
         text = b''.join(k.encode() + b'\0' + v.encode() + b'\0' for k, v in labels)
         h = bytearray(4096)
         struct.pack_into('<8sHHIQIIQQQ16sII', h, 0, b'SIDELGHT', 1, 0, 4096, self.size, 1,
                          os.getpid(), self.instance, time.time_ns(), 0, bytes(16), 3, len(text))
         struct.pack_into('<IIQQ', h, 80, 1, 64, 4096, 64)
-        struct.pack_into('<IIQQ', h, 104, 2, 4096, 8192, 4096)
-        struct.pack_into('<IIQQ', h, 128, 3, 8, 12288, 4096)
+        struct.pack_into('<IIQQ', h, 104, 2, 4096, 8192, 4096 * stripes)
+        struct.pack_into('<IIQQ', h, 128, 3, 8, 8192 + 4096 * stripes, schema)
         h[512:512 + len(text)] = text
         struct.pack_into('<Q', h, 4088, fnv1a(h[:4088]))
         self.fd = os.memfd_create('py', os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -73,6 +74,11 @@ class Region:
     def close(self):
         self.map.close()
         os.close(self.fd)
+
+
+def consume(path):
+    """The socket of consumers beside that of publishers."""
+    return path + '.consume' if os.path.exists(path + '.consume') else path
 
 
 class Client:
@@ -142,7 +148,7 @@ class View:
 
 class Consumer(Client):
     def __init__(self, path):
-        super().__init__(path)
+        super().__init__(consume(path))
         kind, payload, fd = self.ask(SUBSCRIBE)
         assert kind == WELCOME
         self.agent, size = struct.unpack('<QQ', payload)
@@ -165,8 +171,25 @@ class Consumer(Client):
     def entry(self, instance):
         return next((e for e in self.entries(True) if e['instance'] == instance), None)
 
+    def tenant(self, entry):
+        """The tenant of an entry, as the kernel attests it."""
+        _, at, _ = self.directory.sections()[18]
+        one = self.directory.line(at + 128 * entry['slot'])
+        two = self.directory.line(at + 128 * entry['slot'] + 64)
+        assert one[0] == two[0] == entry['id'], (one, two, entry)
+        return {'key': one[1], 'uid': one[2] & 0xffffffff, 'trusted': bool(one[2] >> 32 & 1),
+                'contained': bool(one[2] >> 33 & 1), 'pid': one[3],
+                'container': one[4].to_bytes(8, 'big') + one[5].to_bytes(8, 'big'),
+                'pod': one[6].to_bytes(8, 'big') + two[1].to_bytes(8, 'big'), 'instance': two[2]}
+
     def open(self, id):
-        kind, payload, fd = self.ask(OPEN, struct.pack('<Q', id))
+        def ask():
+            try:
+                return self.ask(OPEN, struct.pack('<Q', id))
+            except Refused as e:
+                if e.error != errno.EAGAIN:  # a thread of the agent seals it
+                    raise
+        kind, payload, fd = wait_until(ask, every=0.001)
         assert kind == REGION
         _, instance, size = struct.unpack('<QQQ', payload)
         view = View(fd, size)

@@ -17,17 +17,24 @@ RDMA_ADDRESS = os.environ.get('ADDRESS')
 
 
 class Agent(Part):
-    """'sidelight agent' with its socket in a folder of its own, or in that of an agent before it."""
+    """'sidelight agent' with its socket in a folder of its own, or in that of an agent before it.
+    before: words of a command that runs it."""
 
-    def __init__(self, *options, folder=None, rest=False, env=None):
+    def __init__(self, *options, folder=None, rest=False, env=None, before=()):
         self.folder = folder or workdir()
         self.socket = f'{self.folder}/agent.sock'
         if '--rest' not in options:
-            options += ('--rest', '127.0.0.1:0') if rest else ('--no-rest',)
+            options += ('--rest', f'unix:{self.folder}/rest.sock') if rest else ('--no-rest',)
         if RDMA:
             options = ('--rdma', RDMA, *options)
-        super().__init__(EXE, 'agent', '--socket', self.socket, *options, env=env)
+        super().__init__(*before, EXE, 'agent', '--socket', self.socket, *options, env=env)
         self.rest = self.ready().get('rest')
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, JSON) of an answer of REST. body: bytes, or what JSON can say."""
+        data = body if isinstance(body, (bytes, type(None))) else json.dumps(body).encode()
+        kind = {} if data is None else {'Content-Type': 'application/json'}
+        return http.request_at(self.rest, method, path, data, {**kind, **(headers or {})})
 
     def status(self):
         return json.loads(subprocess.run(
@@ -38,10 +45,10 @@ class Agent(Part):
 class Collector(Part):
     """'sidelight collect' of these agents: parts, or addresses."""
 
-    def __init__(self, agents, *options, listen='127.0.0.1:0'):
+    def __init__(self, agents, *options, listen='127.0.0.1:0', env=None, before=()):
         agents = [(RDMA_ADDRESS if RDMA else a.socket) if isinstance(a, Agent) else a for a in agents]
-        super().__init__(EXE, 'collect', *(w for a in agents for w in ('--agent', a)), '--listen', listen,
-                         *options)
+        super().__init__(*before, EXE, 'collect', *(w for a in agents for w in ('--agent', a)), '--listen', listen,
+                         *options, env=env)
         self.address = self.ready()['listen'].removeprefix('http://')
         self.url = f'http://{self.address}'
 

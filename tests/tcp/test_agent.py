@@ -10,13 +10,13 @@ import socket
 import struct
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 
 from support import flows
-from support.flows import (differences, held, libc, name_of, needs_bpf, pair, receive, still_there,
+from support.flows import (differences, held, libc, loaders, name_of, needs_bpf, pair, receive, still_there,
                            without_capabilities)
+from support.http import request_at
 from support.process import Part, case, fail, run_cases, wait_until, workdir
+from support.protocol import consume
 
 EXE = sys.argv[1]
 MAGIC = 0x314d4c53  # "SLM1"
@@ -25,14 +25,17 @@ MAGIC = 0x314d4c53  # "SLM1"
 class Agent(Part):
     def __init__(self, *args):
         self.socket = f'{workdir()}/agent.sock'
-        super().__init__(EXE, 'agent', '--socket', self.socket, '--rest', '127.0.0.1:0',
+        super().__init__(EXE, 'agent', '--socket', self.socket,
                          '--netns', f'/proc/{os.getpid()}/ns/net', *args)
-        self.rest = 'http://' + self.ready()['rest']
+        self.rest = self.ready()['rest']
 
     def dump(self, kind, *args):
         """The region's own object, and what follows by its first key."""
-        p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
-                           text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+        def answered():
+            p = subprocess.run([EXE, 'dump', '--agent', self.socket, '--kind', kind, '--json', *args],
+                               text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            return 'did not answer' not in p.stderr and p
+        p = wait_until(answered, 'the agent answers', self)  # it has two seconds, of which a busy machine gives few
         if p.returncode:
             fail(f'dump --kind {kind}: {p.stderr}', self)
         rows = [json.loads(line) for line in p.stdout.splitlines()]
@@ -52,13 +55,8 @@ class Agent(Part):
         return {r['cgroup']['id']: r['cgroup'] for r in self.dump('flows')[1] if 'local' not in r}
 
     def ask(self, method, path, body=None):
-        r = urllib.request.Request(self.rest + path, None if body is None else json.dumps(body).encode(),
-                                   {'Content-Type': 'application/json'}, method=method)
-        try:
-            with urllib.request.urlopen(r, timeout=30) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as e:
-            return e.code, json.loads(e.read())
+        data = None if body is None else json.dumps(body).encode()
+        return request_at(self.rest, method, path, data, {'Content-Type': 'application/json'})
 
     def status(self):
         return json.loads(subprocess.run([EXE, 'agent', '--status', '--json', '--socket', self.socket],
@@ -173,7 +171,7 @@ def the_filter_is_changed_by_rest_and_the_agent_counts():
 def hand_over(path, number):
     """The descriptor of a region, as a consumer is given it."""
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    s.connect(path)
+    s.connect(consume(path))
     for kind, body in ((16, b''), (18, struct.pack('<Q', number))):
         s.send(struct.pack('<IHHII', MAGIC, kind, 0, len(body), 1) + body)
         _, fds, _, _ = socket.recv_fds(s, 4096, 1)
@@ -268,7 +266,7 @@ def a_new_cgroup_is_named_beside_its_connections():
 def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_there_are():
     agent = Agent('--tcp', 'flows,layers,cpu')
     ends = pair()
-    objects = held(agent.pid)
+    objects = set().union(*(held(pid) for pid in loaders(agent.pid)))  # the loader's
     if len([o for o in objects if o[0] == 'prog']) < 10:
         fail(f'it holds {objects}', agent)
     agent.stop(signal.SIGKILL)
@@ -278,6 +276,22 @@ def killed_it_leaves_nothing_loaded_and_the_next_one_knows_whose_connections_the
         if f['pid'] != os.getpid() or 'older' not in f['flags']:
             fail(f'{f}', agent)
     agent.stop()
+
+
+@case
+def without_its_loader_the_agent_goes_on_and_says_so():
+    agent = Agent('--tcp', 'flows,cpu')
+    loader, = loaders(agent.pid)
+    os.kill(loader, signal.SIGKILL)
+    wait_until(lambda: any('the loader of eBPF programs ended' in line for line in agent.err), 'it says so', agent)
+    states = [r['state'] for r in agent.status()['regions'] if r.get('kind') is not None]
+    if any(state != 'retired' for state in states) or loaders(agent.pid):
+        fail(f'{states}', agent)
+    code, answer = agent.ask('PUT', '/tcp/filter', {'ports': ['80']})
+    if code != 500 or 'has ended' not in answer['error']:
+        fail(f'{code} {answer}', agent)
+    if agent.stop():
+        fail('it failed', agent)
 
 
 @case

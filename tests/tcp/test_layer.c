@@ -27,9 +27,8 @@
 #include "base/base.h"
 #include "source/tcp/cgroup.h"
 #include "source/tcp/layer.h"
-#include "unified.h"
 
-#define PATIENCE 30000000000ull
+#define PATIENCE 100000000000ull
 #define PORTS	 10 /* from first_port on: one for each test, so that each has groups of its own */
 #define REQUESTS 40
 
@@ -335,7 +334,6 @@ static int close_shared(void **state)
 {
 	(void)state;
 	tcp_layers_close(l);
-	unified_leave();
 	return 0;
 }
 
@@ -748,7 +746,7 @@ static void test_groups(void **state)
 	int closed = 0;
 
 	(void)state;
-	if (!unified_find(&h)) {
+	if (tcp_cgroup_hierarchy(&h, "unified", NULL, NULL)) {
 		puts("SKIP: no unified hierarchy of cgroups, and none can be mounted");
 		skip();
 	}
@@ -874,10 +872,12 @@ int main(void)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	alarm(240); /* after one failure the server may wait for ever, and so the next test */
-	if (tcp_hooks_probe(&hooks, 0, false)) {
+	if (tcp_hooks_probe(&hooks, TCP_HOOKS_OF(IP_TCP), false)) {
 		tcp_hooks_refusal(-EPERM, why, sizeof(why));
 		return skip_all(why);
 	}
+	if (tcp_hook_chosen(&hooks, TCP_BOUNDARY_IP_TCP) == TCP_HOOK_NONE)
+		return skip_all(tcp_hook_table[TCP_BOUNDARY_IP_TCP].lost);
 	code = wire_up();
 	if (!code)
 		code = cmocka_run_group_tests(tests, open_shared, close_shared) ? 1 : 0;

@@ -11,7 +11,7 @@ import sys
 import time
 
 from support import flows
-from support.flows import held, needs_bpf, receive, still_there, without_capabilities
+from support.flows import held, receive, still_there, without_capabilities
 from support.process import SCALE, Part, case, fail, run_cases, wait_until
 
 EXE = sys.argv[1]
@@ -137,12 +137,6 @@ def every_way_to_add_up_counts_the_same_requests():
         wait_until(lambda: not still_there(objects), 'all that it had loaded is gone', seconds=20)
 
 
-# The boundaries at both ends of a layer.
-BETWEEN = {'mac_in': ('nic-in', 'mac-ip'), 'ip_in': ('mac-ip', 'ip-tcp'), 'tcp_in': ('ip-tcp', 'tcp-app'),
-           'app': ('tcp-app', 'app-tcp'), 'tcp_out': ('app-tcp', 'tcp-ip'), 'ip_out': ('tcp-ip', 'ip-link'),
-           'mac_out': ('ip-link', 'link-nic')}
-
-
 @case
 def what_stands_in_for_a_hook_measures_the_same_segments():
     every = ((), ('fentry', 'kprobe', 'cgroup_skb', 'netfilter'))
@@ -168,7 +162,7 @@ def what_stands_in_for_a_hook_measures_the_same_segments():
             return None
         r = wait_until(row, lambda: f'segments without {types}', part, seconds=20)
         part.stop()
-        for name, ends in BETWEEN.items():
+        for name, ends in flows.BETWEEN.items():
             want = 0 if 'none' in (used[e] for e in ends) else REQUESTS
             if r['layers'][name]['count'] != want:
                 fail(f"{name}: {r['layers'][name]['count']}, not {want}, with {used}: {r}")
@@ -195,5 +189,5 @@ def wrong_questions_get_one_line():
             fail('which capability?')
 
 
-needs_bpf()
+flows.needs_layers()
 run_cases()

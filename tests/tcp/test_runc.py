@@ -83,6 +83,10 @@ def its_connections_bear_its_name():
     agent = f'{workdir()}/a'
     host = Part(EXE, 'agent', '--socket', agent, '--no-rest', '--tcp', 'flows', '-p', PORT)
     host.ready()
+    if any('no cgroup2 is mounted' in line for line in host.err):
+        host.stop()
+        print('SKIP: names of cgroups: no cgroup2 can be mounted here')
+        return
     collector = Part(EXE, 'collect', '--agent', agent, '--listen', '127.0.0.1:0', '--tcp-period', '200ms')
     at = collector.ready()['listen']
     problem = runc('exec', '-d', ID, BUSYBOX, 'nc', '127.0.0.1', str(PORT), '-e', BUSYBOX, 'sleep', '1000')

@@ -123,6 +123,21 @@ def tcp(*args, **kw):
 
 
 @case
+def the_first_output_has_no_rates_of_older_connections(port):
+    rates = {}
+    p = tcp('flows', '-i', '200ms', '-d', '700ms', '-p', port, code=0)
+    for line in p.stdout.splitlines():
+        if 'ESTAB' in line:
+            local, remote, _, sent, received, _, retransmits = line.split()[:7]
+            rates.setdefault((local, remote), []).append((sent, received, retransmits))
+    for seen in rates.values():
+        if seen[0] != ('-',) * 3 or set(seen[1:]) != {('0',) * 3}:
+            fail(f'{seen}: {p.stdout}')
+    if len(rates) != 2:
+        fail(p.stdout)
+
+
+@case
 def an_empty_table_is_no_answer(_):
     for verb, *args in (('flows', '--json'), ('layers',), ('trace', '--csv')):
         said = tcp(verb, '-d', '50ms', '-p', '1', *args, code=0).stderr

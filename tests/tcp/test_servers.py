@@ -373,6 +373,7 @@ def postgresql_and_pgbench_with_800_connections():  # a process each
 
 if __name__ == '__main__':
     PROBE = needs_bpf()
+    flows.needs_layers()
     flows.own_network()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

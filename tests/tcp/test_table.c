@@ -7,6 +7,7 @@
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -16,6 +17,8 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +27,7 @@
 #include "region/flows.h"
 #include "source/tcp/tcp.h"
 
-#define PATIENCE 20000000000ull
+#define PATIENCE 100000000000ull
 #define OURS	 "/proc/self/ns/net" /* not what others do on this machine: it might fill the table */
 
 static struct tcp *tcp;
@@ -66,6 +69,16 @@ static int teardown(void **state)
 	(void)state;
 	tcp_close(tcp);
 	return 0;
+}
+
+static void raise_loopback(void)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
+		exit(1);
+	close(fd);
 }
 
 /* A connection over loopback; returns the port of the server. */
@@ -120,6 +133,34 @@ static void await(uint16_t port, uint32_t state, struct region_flow *f)
 	await_from(0, port, state, f);
 }
 
+/* Ends the connection, and waits until that is known. */
+static void end_of(int fd[2], uint16_t port, struct region_flow *f)
+{
+	close(fd[0]);
+	close(fd[1]);
+	await_from(f->id, port, SL_STATE_CLOSED, f);
+}
+
+/*
+ * A connection that is made now is told of: it is no older one. The kernel may leave that call out,
+ * and then the next connection does. Returns the port.
+ */
+static uint16_t a_new_one(int fd[2], struct region_flow *f)
+{
+	uint64_t end = base_now_ns() + PATIENCE;
+	uint16_t port;
+
+	for (;;) {
+		assert_true(base_now_ns() < end);
+		port = connection(fd);
+		assert_int_equal(write(fd[0], "abc", 3), 3);
+		await(port, SL_STATE_LIVE, f);
+		if (!(f->flags & SL_FLOW_OLDER))
+			return port;
+		end_of(fd, port, f);
+	}
+}
+
 static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 {
 	const char *other = "1";
@@ -131,9 +172,7 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 	int fd[2];
 
 	(void)state;
-	port = connection(fd);
-	await(port, SL_STATE_LIVE, &f);
-	assert_false(f.flags & SL_FLOW_OLDER);
+	port = a_new_one(fd, &f);
 	id = f.id;
 	assert_int_equal(tcp_filter(tcp, &none, why, sizeof(why)), 0);
 	await(port, SL_STATE_CLOSED, &f);
@@ -151,34 +190,12 @@ static void a_filter_changed_at_run_time_takes_and_lets_go(void **state)
 	assert_non_null(strstr(why, "70000"));
 	assert_int_equal(write(fd[0], "abc", 3), 3);
 	id = f.id;
-	for (uint64_t end = base_now_ns() + PATIENCE; f.bytes_sent != 3 || f.id != id;) {
+	for (uint64_t end = base_now_ns() + PATIENCE; f.bytes_sent != 6 || f.id != id;) {
 		assert_true(base_now_ns() < end);
 		await(port, SL_STATE_LIVE, &f);
 	}
 	close(fd[0]);
 	close(fd[1]);
-}
-
-/*
- * A connection that is made now is told of: it is no older one. The kernel may leave that call out,
- * and then the next connection does.
- */
-static void a_new_one_is_taken(void)
-{
-	uint64_t end = base_now_ns() + PATIENCE;
-	struct region_flow f;
-	uint16_t port;
-	int fd[2];
-
-	do {
-		assert_true(base_now_ns() < end);
-		port = connection(fd);
-		assert_int_equal(write(fd[0], "abc", 3), 3);
-		await(port, SL_STATE_LIVE, &f);
-		close(fd[0]);
-		close(fd[1]);
-		await_from(f.id, port, SL_STATE_CLOSED, &f);
-	} while (f.flags & SL_FLOW_OLDER);
 }
 
 /*
@@ -231,12 +248,99 @@ static void each_kind_of_filter_takes_and_lets_go_at_run_time(void **state)
 		close(later[0]);
 		close(later[1]);
 		await_from(g.id, second, SL_STATE_CLOSED, &g);
-		if (!some[i].ports.n) /* the port is not known beforehand */
-			a_new_one_is_taken();
+		if (!some[i].ports.n) { /* the port is not known beforehand */
+			second = a_new_one(later, &g);
+			end_of(later, second, &g);
+		}
 	}
 	close(fd[0]);
 	close(fd[1]);
 	await_from(f.id, port, SL_STATE_CLOSED, &f);
+}
+
+/* Holds a connection in a network namespace of its own; each byte that arrives crosses it. */
+static void be_elsewhere(int commands, int answers)
+{
+	uint16_t port;
+	char byte;
+	int fd[2];
+
+	if (unshare(CLONE_NEWNET))
+		_exit(1);
+	raise_loopback();
+	port = connection(fd);
+	if (write(answers, &port, sizeof(port)) != sizeof(port))
+		_exit(1);
+	while (read(commands, &byte, 1) == 1)
+		if (write(fd[0], &byte, 1) != 1 || read(fd[1], &byte, 1) != 1 ||
+		    write(answers, &byte, 1) != 1)
+			_exit(1);
+	_exit(0);
+}
+
+static void send_a_byte(int commands, int answers)
+{
+	char byte = 'x';
+
+	assert_int_equal(write(commands, &byte, 1), 1);
+	assert_int_equal(read(answers, &byte, 1), 1);
+}
+
+/* Without CAP_SYS_ADMIN no other network namespace can be entered, and its sockets not walked. */
+static uint64_t set_sys_admin(uint64_t mask)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3];
+	uint64_t before;
+
+	assert_int_equal(syscall(SYS_capget, &head, own), 0);
+	before = own[0].effective;
+	own[0].effective = (uint32_t)mask ?: own[0].effective & ~(1u << CAP_SYS_ADMIN);
+	assert_int_equal(syscall(SYS_capset, &head, own), 0);
+	return before;
+}
+
+static void a_filter_holds_elsewhere_from_the_next_segment_on(void **state)
+{
+	const char *other = "1", *text;
+	struct tcp_filter none = {.ports = {&other, 1}}, some = {.ports = {&text, 1}},
+			  all = {.netns = OURS};
+	int commands[2], answers[2];
+	uint64_t privileges, id;
+	struct region_flow f;
+	char why[256], digits[8];
+	uint16_t port;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe2(commands, O_CLOEXEC) | pipe2(answers, O_CLOEXEC), 0);
+	child = fork();
+	if (!child) {
+		close(commands[1]);
+		be_elsewhere(commands[0], answers[1]);
+	}
+	assert_int_equal(read(answers[0], &port, sizeof(port)), sizeof(port));
+	snprintf(digits, sizeof(digits), "%u", port);
+	text = digits;
+	assert_int_equal(tcp_filter(tcp, &some, why, sizeof(why)), 0);
+	await(port, SL_STATE_LIVE, &f);
+	assert_int_equal(f.pid, child);
+	privileges = set_sys_admin(0);
+	assert_int_equal(tcp_filter(tcp, &none, why, sizeof(why)), 0);
+	send_a_byte(commands[1], answers[0]);
+	id = f.id;
+	await_from(id, port, SL_STATE_CLOSED, &f);
+	assert_int_equal(f.id, id);
+	assert_true(f.flags & SL_FLOW_UNWANTED);
+	assert_int_equal(tcp_filter(tcp, &some, why, sizeof(why)), 0);
+	send_a_byte(commands[1], answers[0]);
+	await_from(id + 1, port, SL_STATE_LIVE, &f);
+	assert_true(f.flags & SL_FLOW_OLDER);
+	assert_int_equal(f.pid, child);
+	set_sys_admin(privileges);
+	assert_int_equal(tcp_filter(tcp, &all, why, sizeof(why)), 0);
+	close(commands[1]);
+	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static void others_map_the_same_memory_read_only(void **state)
@@ -251,7 +355,8 @@ static void others_map_the_same_memory_read_only(void **state)
 	assert_ptr_not_equal(second, MAP_FAILED);
 	port = connection(fd);
 	await(port, SL_STATE_LIVE, &ours);
-	assert_true(find(second, port, SL_STATE_LIVE, &theirs));
+	for (uint64_t end = base_now_ns() + PATIENCE; !find(second, port, SL_STATE_LIVE, &theirs);)
+		assert_true(base_now_ns() < end); /* a line that is being written does not verify */
 	assert_int_equal(theirs.id, ours.id);
 	munmap(second, bytes);
 	close(fd[0]);
@@ -468,6 +573,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_filter_changed_at_run_time_takes_and_lets_go),
 		cmocka_unit_test(each_kind_of_filter_takes_and_lets_go_at_run_time),
+		cmocka_unit_test(a_filter_holds_elsewhere_from_the_next_segment_on),
 		cmocka_unit_test(others_map_the_same_memory_read_only),
 		cmocka_unit_test(two_tables_do_not_disturb_each_other),
 		cmocka_unit_test(what_cannot_be_is_refused_with_a_line),
@@ -476,10 +582,9 @@ int main(void)
 		cmocka_unit_test(a_missed_end_is_found),
 		cmocka_unit_test(a_missed_beginning_is_found_by_its_first_segment),
 	};
-	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
 	struct tcp_hooks hooks;
 	char why[256];
-	int err = tcp_hooks_probe(&hooks, 0, false), fd;
+	int err = tcp_hooks_probe(&hooks, 0, false);
 
 	if (err) {
 		tcp_hooks_refusal(err, why, sizeof(why));
@@ -490,9 +595,6 @@ int main(void)
 		printf("SKIP: no network namespace of its own: %s\n", strerror(errno));
 		return 77;
 	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
-		return 1;
-	close(fd);
+	raise_loopback();
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

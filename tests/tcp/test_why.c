@@ -26,7 +26,7 @@
 #include "source/tcp/tcp.h"
 #include "region/why.h"
 
-#define PATIENCE 30000000000ull
+#define PATIENCE 100000000000ull
 
 /* ---- made up ---- */
 

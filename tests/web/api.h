@@ -29,6 +29,9 @@ extern struct http *http;
 int setup(void **state);
 int teardown(void **state);
 
+/* Frees it once the server has stopped: its threads may have read it since the last fake_sync(). */
+void free_at_the_end(void (*fn)(void *), void *what);
+
 struct reply {
 	int status;
 	char *text; /* head and body */

@@ -45,4 +45,6 @@ struct collect_collector {
 	struct act_scale *scale;
 };
 
+void fake_sync(void); /* before a request and after its answer, by the thread that changes it */
+
 #endif

@@ -13,7 +13,7 @@ class System:
         self.agent = self.collector = None
 
     def start_agent(self):
-        self.agent = Agent("--rest", "127.0.0.1:0", "--grace", "60s", folder=self.folder)
+        self.agent = Agent("--grace", "60s", folder=self.folder, rest=True)
 
     def start_collector(self):
         self.collector = Collector([self.socket], "--period", "10ms", "--mode", "prometheus", listen=self.listen)

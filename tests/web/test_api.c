@@ -237,10 +237,11 @@ void slow_readers_get_503_and_no_more_memory(void **state)
 	for (int i = 0; i < CLIENTS; i++) {
 		char head[13] = "";
 
-		assert_int_equal(recv(fd[i], head, 12, MSG_WAITALL), 12);
+		assert_int_equal(TEMP_FAILURE_RETRY(recv(fd[i], head, 12, MSG_WAITALL)), 12);
 		refused += !strcmp(head + 9, "503");
 	}
-	assert_in_range(refused, CLIENTS - 9, CLIENTS - 7);
+	/* Half is for other peers. */
+	assert_in_range(refused, CLIENTS - 6, CLIENTS - 4);
 	for (int i = 0; i < CLIENTS; i++)
 		close(fd[i]);
 	/* All of it is given back. */

@@ -6,6 +6,16 @@
 #include "api.h"
 #include "base/base.h"
 
+static void free_verdicts(void *what)
+{
+	act_verdicts_free(what);
+}
+
+static void free_scale(void *what)
+{
+	act_scale_free(what);
+}
+
 static void nothing_kept(const struct act_anomaly *a, void *arg)
 {
 	(void)a;
@@ -78,7 +88,7 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	json_decref(ask_json("/api/v1/scores?instance=2", 404));
 	json_decref(ask_json("/api/v1/anomalies?limit=1001", 400));
 	collector.verdicts = NULL;
-	act_verdicts_free(v);
+	free_at_the_end(free_verdicts, v);
 }
 
 /* Two services of a namespace, and one without. */
@@ -168,6 +178,6 @@ void scaling_is_told_as_kubernetes_wants_it(void **state)
 	}
 	collector.verdicts = NULL;
 	collector.scale = NULL;
-	act_scale_free(s);
-	act_verdicts_free(v);
+	free_at_the_end(free_scale, s);
+	free_at_the_end(free_verdicts, v);
 }

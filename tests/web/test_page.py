@@ -14,7 +14,7 @@ import time
 import traceback
 
 from support.browser import Browser, BrowserError, NoBrowser
-from support.process import check, poll, wait_until
+from support.process import PATIENCE, check, poll, wait_until
 from system import System
 
 ROWS = "[...document.querySelectorAll('#metrics .row:not([hidden])')]"
@@ -56,9 +56,9 @@ class Test:
         return page
 
     def until(self, page, condition, what):
-        end = time.monotonic() + 60
+        end = time.monotonic() + PATIENCE
         while not condition():
-            check(time.monotonic() < end, "not within 60 s:", what)
+            check(time.monotonic() < end, f"not within {PATIENCE} s:", what)
             page.pump(0.1)
 
     # ---- steps, in order

@@ -73,7 +73,10 @@ char *cli_demo_http(const char *address, const char *path, const char *body)
 	char *answer, why[256];
 	size_t bytes;
 
-	if (cli_http(address, path, body, TIMEOUT_MS, &answer, &bytes, why, sizeof(why)) == 200)
+	const struct cli_request r = {
+		.at = address, .path = path, .body = body, .timeout_ms = TIMEOUT_MS};
+
+	if (cli_http(&r, &answer, &bytes, why, sizeof(why)) == 200)
 		return answer;
 	free(answer);
 	return NULL;

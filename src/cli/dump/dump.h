@@ -13,6 +13,7 @@
 struct cli_dump {
 	const char *source; /* file name, "pid 12 fd 3", "agent id 7" */
 	int fd;
+	uint64_t bytes; /* of the file */
 	struct sl_region_header header;
 	struct region_info info;
 	enum region_fault fault; /* the first fault found */
@@ -61,6 +62,8 @@ bool cli_dump_read_at(struct cli_dump *d, void *to, uint64_t bytes, uint64_t at)
 bool cli_dump_read(struct cli_dump *d, const char *source, int fd);
 void cli_dump_free(struct cli_dump *d);
 
+/* The error or the fault in one line; "" if there is neither. */
+const char *cli_dump_fault(const struct cli_dump *d, char *out, size_t bytes);
 void cli_dump_print_text(const struct cli_dump *d, bool raw_lines);
 /* One object on one line. */
 void cli_dump_print_json(const struct cli_dump *d, bool raw_lines);

@@ -110,14 +110,29 @@ static bool has_hot(const struct cli_dump *d)
 	       !(d->part && (!strcmp(d->part, "header") || !strcmp(d->part, "hot line")));
 }
 
+const char *cli_dump_fault(const struct cli_dump *d, char *out, size_t bytes)
+{
+	*out = 0;
+	if (d->error)
+		snprintf(out, bytes, "%s", strerror(d->error));
+	else if (d->fault == REGION_FAULT_MAGIC)
+		snprintf(out, bytes, "not a Sidelight region: no magic at offset 0");
+	else if (d->fault == REGION_FAULT_SIZE && d->bytes < sizeof(d->header))
+		snprintf(out, bytes, "header: size: the file ends after %" PRIu64 " bytes",
+			 d->bytes);
+	else if (d->fault)
+		snprintf(out, bytes, "%s: %s at offset %" PRIu64, d->part,
+			 region_fault_name(d->fault), d->fault_at);
+	return out;
+}
+
 static bool put_fault(const struct cli_dump *d, const char *title)
 {
-	if (d->error)
-		printf("%s%s\n", title, strerror(d->error));
-	else if (d->fault)
-		printf("%s%s: %s at offset %" PRIu64 "\n", title, d->part,
-		       region_fault_name(d->fault), d->fault_at);
-	return d->error || d->fault;
+	char fault[256];
+
+	if (*cli_dump_fault(d, fault, sizeof(fault)))
+		printf("%s%s\n", title, fault);
+	return *fault;
 }
 
 /* ---- text ---- */

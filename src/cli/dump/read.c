@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "cli/dump/dump.h"
 
 /* Attempts before a part counts as unsettled; from the third on 50 us apart. */
@@ -60,11 +61,17 @@ static bool read_header(struct cli_dump *d)
 		d->error = errno;
 		return false;
 	}
-	if ((uint64_t)st.st_size < sizeof(d->header))
-		return refuse(d, REGION_FAULT_SIZE, "header", 0);
-	if (!cli_dump_read_at(d, &d->header, sizeof(d->header), 0))
+	d->bytes = (uint64_t)st.st_size;
+	if (!cli_dump_read_at(d, &d->header, BASE_MIN(d->bytes, sizeof(d->header)), 0))
 		return false;
-	fault = region_info_parse(&d->header, (uint64_t)st.st_size, &d->info);
+	if (d->bytes < sizeof(d->header))
+		return refuse(d,
+			      memcmp(d->header.magic, SL_REGION_MAGIC,
+				     BASE_MIN(d->bytes, sizeof(d->header.magic)))
+				      ? REGION_FAULT_MAGIC
+				      : REGION_FAULT_SIZE,
+			      "header", 0);
+	fault = region_info_parse(&d->header, d->bytes, &d->info);
 	return fault ? refuse(d, fault, "header", 0) : true;
 }
 

@@ -122,7 +122,11 @@ static const char *reason(struct cli_remote *r, const char *otherwise)
 /* Connects and finds the directory's entries. NULL, or why not. */
 static const char *connect_to(struct cli_remote *r, const struct cli_dump_remote_opts *o)
 {
-	struct fabric_opts opts = {.device = o->device, .gid_index = o->gid, .ib_port = o->ib_port};
+	struct fabric_opts opts = {.device = o->device,
+				   .gid_index = o->gid,
+				   .ib_port = o->ib_port,
+				   .secret = o->secret,
+				   .secret_bytes = o->secret_bytes};
 
 	*r = (struct cli_remote){.fabric = fabric_open(o->target, &opts)};
 	if (!r->fabric)

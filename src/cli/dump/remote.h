@@ -15,6 +15,8 @@ struct cli_dump_remote_opts {
 	const char *target; /* of fabric_open() */
 	const char *device; /* for RDMA; NULL: by route */
 	int gid, ib_port;
+	const void *secret;
+	size_t secret_bytes;
 	uint32_t kind; /* SL_REGION_FLOWS and so on; 0: all */
 	uint64_t id;   /* of one region; 0: all of the kind */
 	bool json;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* dta.c - the command 'generate dta', and its output. */
+#include "base/secret.h"
 #include "base/text.h"
 #include "cli/common.h"
 #include "cli/generate/generate.h"
@@ -352,6 +353,7 @@ static int read_key(const struct base_command *cmd, struct cli_dta_settings *s)
 	uint8_t key[DTA_KEY_BYTES];
 	int err = dta_key_read(s->key_file, key);
 
+	base_secret_warn("generate", s->key_file);
 	if (!err) {
 		s->mac = dta_key_new(key, sizeof(key));
 		err = s->mac ? 0 : -errno;
@@ -424,6 +426,8 @@ static const struct base_option table[] = {
 	BASE_UINT("tenant", 0, &set.tenant, 0, 65535, "N", "number of the tenant"),
 	BASE_STRING("key", 0, &set.key_file, "FILE",
 		    "sign packets with the key in this file, of 32 hexadecimal digits"),
+	BASE_STRING("translator", 0, &set.translator, "NAME",
+		    "with --key: name of the translator (default: it is meant by its address)"),
 	BASE_UINT("reporters", 0, &set.reporters, 1, 100000, "N",
 		  "number of reporters, which take turns"),
 	BASE_UINT("reporter", 0, &set.reporter, 0, 0xfff00000, "N", "number of the first reporter"),

@@ -19,6 +19,7 @@
 
 struct cli_dta_settings {
 	const char *to, *kinds, *distribution, *legacy_name, *expect, *key_file, *replay, *xdp;
+	const char *translator;
 	uint64_t count, keys, seed, rate;
 	double zipf, loss, duplicate, reorder;
 	uint32_t tenant, store, reporters, reporter, incarnation, sequence;

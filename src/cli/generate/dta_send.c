@@ -48,6 +48,7 @@ struct dta_send_sender {
 	uint32_t ring, room, burst, sockets;
 	int fd[SOCKETS];
 	uint64_t random, total, began;
+	uint64_t translator; /* that packets are meant for */
 	bool segments;
 	struct cli_dta_xdp *xdp; /* NULL: by the sockets */
 	int broken;		 /* -errno of it */
@@ -217,7 +218,8 @@ static bool make(struct dta_send_sender *x, uint32_t index, bool withheld)
 			return false;
 		k->bytes = (uint32_t)dta_end(&b);
 		if (x->s->mac)
-			k->bytes = (uint32_t)dta_mac_put(x->s->mac, data, k->bytes);
+			k->bytes = (uint32_t)dta_proof_put(x->s->mac, x->translator, data,
+							   k->bytes);
 	}
 	rep->sequence += k->reports;
 	rep->made++;
@@ -241,7 +243,7 @@ static void send_again(struct dta_send_sender *x, uint32_t index, uint64_t packe
 
 	data[2] = (uint8_t)(data[2] | flags);
 	if (x->s->mac)
-		dta_mac_put(x->s->mac, data, k->bytes - DTA_MAC_BYTES);
+		dta_proof_put(x->s->mac, x->translator, data, k->bytes - DTA_PROOF_BYTES);
 	if (x->queued == 2 * BURST)
 		send_queue(x, fd_of(x, index));
 	x->queue[x->queued++] = (struct iovec){data, k->bytes};
@@ -508,6 +510,10 @@ static int connect_to(struct dta_send_sender *x)
 		setsockopt(x->fd[i], SOL_SOCKET, SO_SNDBUF, &(int){1 << 22}, sizeof(int));
 	}
 	freeaddrinfo(found);
+	if (!err)
+		x->translator = x->s->translator ? dta_translator_of_name(x->s->translator,
+									  strlen(x->s->translator))
+						 : dta_translator_of_peer(x->fd[0]);
 	return err;
 }
 
@@ -523,7 +529,7 @@ static uint64_t worst_packet(const struct cli_dta_settings *s)
 			bytes = 12 + (uint64_t)s->cells * (s->hll ? 1 : 8);
 		item = BASE_MAX(bytes, item);
 	}
-	return DTA_HEADER_BYTES + DTA_MAC_BYTES + s->pack * item +
+	return DTA_HEADER_BYTES + DTA_PROOF_BYTES + s->pack * item +
 	       DTA_BLOCK_BYTES * (uint64_t)(s->n_kinds > 1 || s->kind[0] == DTA_SKETCH || s->replay
 						    ? s->pack
 						    : 1);

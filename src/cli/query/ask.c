@@ -2,6 +2,7 @@
 /* ask.c - see ask.h. */
 #include "cli/common.h"
 #include "cli/query/ask.h"
+#include "cli/token.h"
 
 #include <curl/curl.h>
 #include <inttypes.h>
@@ -16,12 +17,29 @@
 
 /* ---- over HTTP ---- */
 
-/* GET, or POST of a body, which it takes over. NULL after a line on stderr. */
-static json_t *fetch(const char *at, const char *path, json_t *body)
+/* What to do about a refusal, after what the collector says. */
+static const char *advice(long status, const char *token)
+{
+	if (status != 401)
+		return "";
+	return token ? ": its --admin-token-file holds another token: give --token-file"
+		     : ": give --token-file, or run as the collector's user";
+}
+
+/* GET, or POST of a body, which it takes over, or a method. NULL after a line on stderr. */
+static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char *method,
+		     const char *path, json_t *body)
 {
 	char *posted = body ? json_dumps(body, JSON_COMPACT) : NULL, *answer, why[256];
+	const char *at = c->member[member].at, *token = c->member[member].token;
+	const struct cli_request r = {.at = at,
+				      .method = method,
+				      .path = path,
+				      .body = posted,
+				      .token = token,
+				      .timeout_ms = TIMEOUT_MS};
 	size_t bytes;
-	long status = cli_http(at, path, posted, TIMEOUT_MS, &answer, &bytes, why, sizeof(why));
+	long status = cli_http(&r, &answer, &bytes, why, sizeof(why));
 	json_t *j = NULL;
 
 	json_decref(body);
@@ -33,10 +51,11 @@ static json_t *fetch(const char *at, const char *path, json_t *body)
 		if (status != 200 || !j) {
 			const char *said = json_string_value(json_object_get(j, "error"));
 
-			base_failure(&cli_cmd_query, "%s: %s", at,
+			base_failure(&cli_cmd_query, "%s: %s%s", at,
 				     said	     ? said
 				     : status == 404 ? "has no stores: is it run with --dta?"
-						     : "gave a malformed answer");
+						     : "gave a malformed answer",
+				     advice(status, token));
 			json_decref(j);
 			j = NULL;
 		}
@@ -99,7 +118,17 @@ void cli_query_parameters(const struct cli_query_settings *set,
 
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path)
 {
-	return fetch(c->member[member].at, path, NULL);
+	return fetch(c, member, NULL, path, NULL);
+}
+
+bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
+		     const char *path, json_t *body)
+{
+	json_t *j = fetch(c, member, method, path, body);
+	bool done = j;
+
+	json_decref(j);
+	return done;
 }
 
 json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const char *store,
@@ -123,7 +152,7 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 		json_array_append_new(list, json_string(keys[i]));
 	body = json_pack("{s:s,s:o}", "store", store, "keys", list);
 	cli_query_parameters(c->set, add_member, body);
-	j = fetch(c->member[member].at, path, body);
+	j = fetch(c, member, NULL, path, body);
 	answers = json_incref(json_object_get(j, "answers"));
 	json_decref(j);
 	if (j && json_array_size(answers) != n) {
@@ -164,8 +193,10 @@ bool cli_query_meet(struct cli_query_collectors *c, const struct cli_query_setti
 	memset(c, 0, sizeof(*c));
 	c->set = set;
 	c->n = (uint32_t)set->collectors.n;
-	for (uint32_t i = 0; i < c->n; i++)
+	for (uint32_t i = 0; i < c->n; i++) {
 		c->member[i].at = set->collectors.v[i];
+		c->member[i].token = set->token ?: cli_token_find(c->member[i].at);
+	}
 	if (c->n == 1) {
 		c->member[0].up = true;
 		return true;

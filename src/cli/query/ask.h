@@ -22,6 +22,7 @@ struct cli_query_settings {
 	int32_t lane; /* -1: all */
 	uint64_t epoch_at, from_at, within;
 	bool has_epoch, has_from;
+	char *token; /* --token-file; NULL: that left for this user */
 };
 
 /* Those to ask. cli_query_meet() asks each of several for its name and store. */
@@ -31,6 +32,7 @@ struct cli_query_collectors {
 		const char *at;	  /* HOST:PORT */
 		char called[160]; /* its name for translators; "": none yet */
 		bool up;
+		char *token; /* NULL: none */
 	} member[DTA_HASH_RING_MEMBERS_MAX];
 	uint32_t n;
 	/* of the store, with several collectors */
@@ -55,6 +57,10 @@ json_t *cli_query_ask_one(struct cli_query_collectors *c, uint32_t member, const
 json_t *cli_query_keys(struct cli_query_collectors *c, const char *store, size_t max, bool top);
 /* GET of a path from one collector. NULL after a line on stderr. */
 json_t *cli_query_get(struct cli_query_collectors *c, uint32_t member, const char *path);
+/* A command: a method, a path and a body, which it takes over, or NULL. False after a line on
+ * stderr. */
+bool cli_query_order(struct cli_query_collectors *c, uint32_t member, const char *method,
+		     const char *path, json_t *body);
 
 /* ---- sketch.c ---- */
 

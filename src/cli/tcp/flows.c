@@ -70,6 +70,7 @@ static void since(const struct region_flow *f, struct last *l, struct cli_flow_r
 				   f->number,
 				   false};
 	row->flow = *f;
+	row->first = known && !same;
 	row->sent = f->bytes_sent - l->sent;
 	row->received = f->bytes_received - l->received;
 	row->retrans = f->retrans - l->retrans;

@@ -18,6 +18,7 @@ struct cli_flow_row {
 	struct region_flow flow;
 	uint64_t sent, received; /* bytes */
 	uint32_t retrans;
+	bool first; /* older than the command, and not looked at before: the change is unknown */
 };
 /* Sort orders of the screen. */
 extern const char *const cli_flow_orders[];

@@ -215,6 +215,13 @@ static uint8_t address_width(const struct cli_tcp_screen *s, const struct cli_fl
 	return (uint8_t)(s->columns && most > room ? room : most);
 }
 
+static void rate_cell(struct cli_tcp_screen *s, const struct cli_flow_row *row, double n)
+{
+	char text[16];
+
+	cli_tcp_screen_cell(s, "%s", row->first ? "-" : short_number(text, n));
+}
+
 void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, size_t count,
 			   const struct region_flows_hot *hot, uint64_t ns)
 {
@@ -243,14 +250,13 @@ void cli_flow_print_screen(struct cli_tcp_screen *s, struct cli_flow_row *rows, 
 		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->local, f->local_port));
 		cli_tcp_screen_cell(s, "%s", cli_tcp_endpoint(end, f->remote, f->remote_port));
 		cli_tcp_screen_cell(s, "%s", state_name(f, narrow));
-		cli_tcp_screen_cell(s, "%s", short_number(text, (double)rows[i].sent / seconds));
-		cli_tcp_screen_cell(s, "%s",
-				    short_number(text, (double)rows[i].received / seconds));
+		rate_cell(s, &rows[i], (double)rows[i].sent / seconds);
+		rate_cell(s, &rows[i], (double)rows[i].received / seconds);
 		cli_tcp_screen_cell(s, "%s",
 				    f->flags & SL_FLOW_LISTENER
 					    ? "-"
 					    : cli_tcp_short_time(text, f->srtt_us * 1000ull));
-		cli_tcp_screen_cell(s, "%u", rows[i].retrans);
+		cli_tcp_screen_cell(s, rows[i].first ? "-" : "%u", rows[i].retrans);
 		cli_tcp_screen_cell(s, "%s", short_number(text, f->queue));
 		cli_tcp_screen_cell(s, "%u", f->cwnd);
 		cli_tcp_screen_cell(s, "%s", safe_comm(f, text));

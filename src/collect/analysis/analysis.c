@@ -422,19 +422,6 @@ static void on_gone(void *arg, uint64_t instance, void *own)
 
 /* ---- start and end ---- */
 
-static const struct analyse_detector_ops *find(const char *name, char *error, size_t bytes)
-{
-	const struct analyse_detector_ops *d = analyse_detector_find(name);
-	size_t n;
-
-	if (d)
-		return d;
-	n = (size_t)snprintf(error, bytes, "no detector '%.40s': there are", name);
-	for (unsigned int i = 0; (d = analyse_detector_at(i)) && n < bytes; i++)
-		n += (size_t)snprintf(error + n, bytes - n, "%s %s", i ? "," : "", d->name);
-	return NULL;
-}
-
 /* Fails at the start if the model cannot be saved. */
 static int look_at_folder(const char *path, char *error, size_t error_bytes)
 {
@@ -499,11 +486,11 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	o = &a->o;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
 	o->detector = o->detector ? o->detector : "combined";
-	a->detector = find(o->detector, error, error_bytes);
+	a->detector = analyse_detector_named(o->detector, error, error_bytes);
 	if (!a->detector)
 		goto fail;
 	if (o->shadow) {
-		a->shadow = find(o->shadow, error, error_bytes);
+		a->shadow = analyse_detector_named(o->shadow, error, error_bytes);
 		if (!a->shadow)
 			goto fail;
 	}

@@ -198,7 +198,7 @@ fail:
 	return NULL;
 }
 
-int collect_live_start(struct collect_live *l, struct collect_collector *c)
+int collect_live_attach(struct collect_live *l, struct collect_collector *c)
 {
 	struct act_sample_opts sample = {
 		.every_ns = l->o.sample_every_ns,
@@ -218,10 +218,15 @@ int collect_live_start(struct collect_live *l, struct collect_collector *c)
 		l->notify = collect_notify_new(c, l->o.verdict_ttl_ns);
 		err = l->notify ? 0 : -ENOMEM;
 	}
-	if (!err)
-		err = -pthread_create(&l->thread, NULL, live_main, l);
-	l->running = !err;
 	c->live = l;
+	return err;
+}
+
+int collect_live_start(struct collect_live *l)
+{
+	int err = -pthread_create(&l->thread, NULL, live_main, l);
+
+	l->running = !err;
 	return err;
 }
 

@@ -6,7 +6,8 @@
  *
  * Order of calls:
  * - collect_live_new()
- * - collect_collector_new(), collect_live_start(), collect_collector_start()
+ * - collect_collector_new(), collect_live_attach(), collect_live_start(),
+ *   collect_collector_start()
  * - collect_live_stop(), collect_collector_free(), collect_live_free()
  */
 #ifndef SL_COLLECT_ANALYSIS_LIVE_H
@@ -37,7 +38,12 @@ struct collect_live;
 struct collect_live *collect_live_new(const struct collect_live_opts *opts, char *error,
 				      size_t error_bytes);
 /* 0 or -errno. */
-int collect_live_start(struct collect_live *l, struct collect_collector *c);
+int collect_live_attach(struct collect_live *l, struct collect_collector *c);
+/*
+ * Starts the thread. It writes verdicts by RDMA, on devices that other threads use too: only
+ * after a change of credentials (agent.h). 0 or -errno.
+ */
+int collect_live_start(struct collect_live *l);
 /* Ends the thread; queued items have one second to be sent. */
 void collect_live_stop(struct collect_live *l);
 /* 0, or -errno of the last write, which is logged. NULL is fine. */

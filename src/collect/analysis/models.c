@@ -389,7 +389,8 @@ int collect_models_write(struct collect_models *m, const char *path)
 	put_u32(to_memory.f, 0);
 	collect_models_each(m, write_one, &to_memory);
 	err = ferror(to_memory.f) ? -ENOMEM : 0;
-	if (fclose(to_memory.f) || err) {
+	/* glibc's fclose() returns 0 without the memory, if there is none. */
+	if (fclose(to_memory.f) || err || !text) {
 		free(text);
 		return -ENOMEM;
 	}

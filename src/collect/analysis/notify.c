@@ -32,6 +32,7 @@ struct peer {
 	struct fabric *fabric; /* NULL: not needed yet, or refused */
 	bool refused;	       /* could not be opened */
 	bool anew;	       /* reconnected: earlier verdicts may be lost */
+	bool away;	       /* it was said that no verdict is written */
 	uint64_t epoch, again_ns;
 };
 
@@ -150,6 +151,21 @@ void collect_notify_anomaly(struct collect_notify *t, const struct act_anomaly *
 	collect_index_put(x);
 }
 
+/* Once, until it is reached again. */
+static void log_away(struct collect_notify *t, struct peer *p, enum fabric_state state)
+{
+	struct fabric_stats stats;
+
+	if (state == FABRIC_DOWN && !p->away) {
+		fabric_stats(p->fabric, &stats);
+		base_logf(BASE_WARN, "notify",
+			  "verdicts not written, retrying host=%s error=\"%s\"",
+			  t->c->host[p - t->peer].target, stats.last_error);
+	}
+	if (state != FABRIC_CONNECTING)
+		p->away = state == FABRIC_DOWN;
+}
+
 void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 {
 	for (size_t i = 0; i < t->hosts; i++) {
@@ -158,7 +174,7 @@ void collect_notify_poll(struct collect_notify *t, uint64_t now_ns)
 
 		if (!p->fabric)
 			continue;
-		fabric_drive(p->fabric, now_ns, &epoch);
+		log_away(t, p, fabric_drive(p->fabric, now_ns, &epoch));
 		p->anew |= epoch != p->epoch;
 		p->epoch = epoch;
 		if (!p->anew || now_ns < p->again_ns)

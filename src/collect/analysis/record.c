@@ -38,6 +38,7 @@ struct record_worker {
 struct record_pod {
 	struct record_pod *next;
 	uint64_t instance;
+	char *name;
 	char *path; /* NULL: none */
 	char *head; /* first line, without newline */
 	uint32_t columns;
@@ -181,24 +182,38 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 	return path;
 }
 
-static FILE *create(struct collect_record *r, struct record_pod *p, const char *pod)
+static void complain(const struct collect_record *r, const struct record_pod *p, int error)
+{
+	base_log_limited(BASE_ERROR, "record",
+			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, p->name,
+			 strerror(error));
+}
+
+/* Makes the pod's file with its first line, or tries so again with its next row. */
+static void create(struct collect_record *r, struct record_pod *p)
 {
 	for (int again = 0; again < 2; again++) {
+		bool good;
 		FILE *f;
 
-		p->path = make_path(r, pod, p->instance, again);
+		p->path = make_path(r, p->name, p->instance, again);
 		f = p->path ? fopen(p->path, "wxe") : NULL;
-		if (f)
-			return f;
+		if (f) {
+			good = fprintf(f, "%s\n", p->head) > 0 && !fflush(f);
+			if (!good)
+				complain(r, p, errno);
+			if (!fclose(f) && good)
+				return;
+			unlink(p->path); /* without a first line it is no file of rows */
+		}
 		free(p->path);
 		p->path = NULL;
+		if (f)
+			return;
 		if (errno != EEXIST)
 			break;
 	}
-	base_log_limited(BASE_ERROR, "record",
-			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, pod,
-			 strerror(errno));
-	return NULL;
+	complain(r, p, errno);
 }
 
 /* Appends empty fields for new columns to the existing rows. */
@@ -253,14 +268,19 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 static void take_layout(struct collect_record *r, const struct record_entry *e, const char *names)
 {
 	struct record_pod **at = place_of(r, e->instance), *p = *at;
-	const char *pod = names;
 	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
-	FILE *f;
 
 	if (!p && head) {
-		*at = p = calloc(1, sizeof(*p));
+		p = calloc(1, sizeof(*p));
 		if (p)
+			p->name = strdup(names);
+		if (p && p->name) {
 			p->instance = e->instance;
+			*at = p;
+		} else {
+			free(p);
+			p = NULL;
+		}
 	}
 	if (!p || !head) {
 		free(head);
@@ -277,61 +297,88 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 	free(p->head);
 	p->head = head;
 	p->columns = e->columns;
-	f = create(r, p, pod);
-	if (f) {
-		fprintf(f, "%s\n", head);
-		fclose(f);
-	}
-}
-
-static void close_file(struct collect_record *r, FILE *f)
-{
-	if (f && fclose(f))
-		relaxed_add(r->lost, 1);
+	create(r, p);
 }
 
 /* Consecutive rows of a pod share an open file. */
-static FILE *take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
-		      FILE *f, struct record_pod **of)
-{
-	struct record_pod *p = *of && (*of)->instance == e->instance ? *of
-								     : *place_of(r, e->instance);
+struct record_file {
+	FILE *f; /* NULL: none */
+	struct record_pod *of;
+	off_t before; /* size without these rows */
+	uint64_t rows;
+};
 
-	if (p != *of) {
-		close_file(r, f);
-		f = NULL;
+static void open_file(struct collect_record *r, struct record_file *o)
+{
+	struct stat st;
+
+	if (!o->of->path)
+		create(r, o->of);
+	o->f = o->of->path ? fopen(o->of->path, "ae") : NULL;
+	o->rows = 0;
+	if (o->f && !fstat(fileno(o->f), &st)) {
+		o->before = st.st_size;
+		return;
 	}
-	*of = p;
-	if (!p || !p->path || p->columns != e->columns) {
+	if (o->of->path)
+		complain(r, o->of, errno);
+	if (o->f)
+		fclose(o->f);
+	o->f = NULL;
+}
+
+/* Rows are written whole, or not at all. */
+static void close_file(struct collect_record *r, struct record_file *o)
+{
+	bool bad;
+
+	if (!o->f)
+		return;
+	bad = fflush(o->f) || ferror(o->f);
+	if (bad)
+		complain(r, o->of, errno);
+	bad |= fclose(o->f) != 0;
+	o->f = NULL;
+	if (!bad)
+		return;
+	relaxed_add(r->lost, o->rows);
+	if (truncate(o->of->path, o->before))
+		complain(r, o->of, errno);
+}
+
+static void take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
+		     struct record_file *o)
+{
+	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
+								       : *place_of(r, e->instance);
+
+	if (p != o->of)
+		close_file(r, o);
+	o->of = p;
+	if (p && p->columns == e->columns && !o->f)
+		open_file(r, o);
+	if (!p || p->columns != e->columns || !o->f) {
 		relaxed_add(r->lost, 1);
-		return f;
+		return;
 	}
-	if (!f)
-		f = fopen(p->path, "ae");
-	if (!f) {
-		relaxed_add(r->lost, 1);
-		return NULL;
-	}
-	fprintf(f, "%lld.%06lld", (long long)(e->ns / 1000000000),
+	o->rows++;
+	fprintf(o->f, "%lld.%06lld", (long long)(e->ns / 1000000000),
 		(long long)(e->ns % 1000000000 / 1000));
 	for (uint32_t i = 0; i < e->columns; i++) {
 		double v;
 
 		memcpy(&v, values + i * sizeof(v), sizeof(v));
 		if (isfinite(v))
-			fprintf(f, ",%.17g", v);
+			fprintf(o->f, ",%.17g", v);
 		else
-			putc(',', f);
+			putc(',', o->f);
 	}
-	if (putc('\n', f) == EOF)
-		relaxed_add(r->lost, 1);
-	return f;
+	putc('\n', o->f);
 }
 
 static void write_buffer(struct collect_record *r, struct buffer *b)
 {
-	struct record_pod *of = NULL;
-	FILE *f = NULL;
+	struct record_file o = {0};
 
 	for (size_t at = 0; at < b->used;) {
 		struct record_entry e;
@@ -339,15 +386,14 @@ static void write_buffer(struct collect_record *r, struct buffer *b)
 		memcpy(&e, b->at + at, sizeof(e));
 		at += sizeof(e);
 		if (e.ns) {
-			f = take_row(r, &e, b->at + at, f, &of);
+			take_row(r, &e, b->at + at, &o);
 		} else {
-			close_file(r, f);
-			f = NULL;
+			close_file(r, &o);
 			take_layout(r, &e, (const char *)b->at + at);
 		}
 		at += e.bytes;
 	}
-	close_file(r, f);
+	close_file(r, &o);
 	b->used = 0;
 }
 
@@ -421,6 +467,7 @@ int collect_record_free(struct collect_record *r)
 			next = p->next;
 			free(p->path);
 			free(p->head);
+			free(p->name);
 			free(p);
 		}
 	err = collect_record_lost(r) ? -EIO : 0;

@@ -13,6 +13,7 @@
 #define LOOK_NS	  500000000u	 /* between two looks for pods */
 #define BEHIND_NS 600000000000ll /* samples older than this are given up */
 #define SECOND_NS 1000000000ull
+#define STEP_NS	  1000000000ll /* a clock that moves by less was not set */
 #define BUCKETS	  4096u
 
 struct sender_pod {
@@ -24,6 +25,7 @@ struct sender_pod {
 	struct export_remote_series **series; /* [columns]; NULL: not sent */
 	struct collect_sender_hists *hists;
 	int64_t hists_ns, hists_sent_ns; /* when they are due; time of those sent last */
+	uint64_t jumped_ns; /* the clock went forward over this much, which had no samples */
 	bool anomalous;
 	/* The span being sent: columns before column are done. */
 	struct act_sample_span span;
@@ -40,6 +42,7 @@ struct collect_sender {
 	struct sender_pod *bucket[BUCKETS];
 	size_t next; /* bucket */
 	uint64_t look_ns, looks;
+	int64_t offset_ns; /* of the clock against the monotonic one at the last look */
 	struct collect_point *point;
 	struct export_remote_point *out;
 	struct collect_sender_stats s;
@@ -154,12 +157,44 @@ static void send_hists(struct collect_sender *s, struct sender_pod *p,
 		p->hists_ns = now - now % every + every + (int64_t)(p->instance % s->o.every_ns);
 }
 
+/* Notes that the clock was set, and what that costs. */
+static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
+{
+	const int64_t around = s->o.every_ns ? (int64_t)s->o.around_ns : 0;
+	const int64_t offset = now - (int64_t)now_ns, step = offset - s->offset_ns;
+	const bool forward = s->looks && step >= STEP_NS, withheld = s->s.withheld_ns;
+	int64_t left = 0;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct sender_pod *p = s->bucket[i]; p; p = p->next) {
+			left = BASE_MAX(left, p->plan.cursor_ns + around - now);
+			p->jumped_ns += forward ? (uint64_t)step : 0;
+		}
+	s->offset_ns = offset;
+	left = left < STEP_NS ? 0 : left;
+	if (left)
+		relaxed_bump(s->s.back_ns, LOOK_NS);
+	relaxed_store(s->s.withheld_ns, (uint64_t)left);
+	if (forward)
+		base_logf(BASE_WARN, "remote-write", "the clock went forward seconds=%lld",
+			  (long long)(step / STEP_NS));
+	if (left && !withheld)
+		base_logf(BASE_WARN, "remote-write",
+			  "the clock went back: samples are withheld until it has caught up "
+			  "seconds=%lld",
+			  (long long)(left / STEP_NS));
+	if (!left && withheld)
+		base_logf(BASE_INFO, "remote-write",
+			  "the clock has caught up: samples are sent again");
+}
+
 static void look(struct collect_sender *s)
 {
 	struct collect_index *x = collect_index_get(s->c);
 	int64_t now = (int64_t)base_realtime_ns();
 	uint64_t now_ns = base_now_ns();
 
+	watch_clock(s, now, now_ns);
 	s->looks++;
 	for (size_t i = 0; x && i < x->regions; i++) {
 		const struct collect_region *r = x->region[i];
@@ -242,18 +277,28 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 		export_remote_write_points(s->w, series, s->out, (size_t)n);
 }
 
+/* Gives up what is older; what the clock passed over is not lost. */
+static void skip(struct collect_sender *s, struct sender_pod *p, int64_t oldest)
+{
+	uint64_t skipped = act_sample_skip(&p->plan, &s->o, oldest);
+	uint64_t jumped = BASE_MIN(skipped, p->jumped_ns);
+
+	p->jumped_ns -= jumped;
+	relaxed_bump(s->s.skipped_ns, skipped - jumped);
+}
+
 /* False: the time is up, or the receiver is behind. */
 static bool send_pod(struct collect_sender *s, struct sender_pod *p, uint64_t end_ns)
 {
-	int64_t now = (int64_t)base_realtime_ns(), oldest = now - BEHIND_NS;
+	/* By the clock as watch_clock() knows it. */
+	int64_t now = (int64_t)base_now_ns() + s->offset_ns, oldest = now - BEHIND_NS;
 
 	for (;;) {
 		if (base_now_ns() >= end_ns || export_remote_write_busy(s->w))
 			return false;
 		if (!p->busy) {
 			if (p->plan.fulls || !s->o.every_ns)
-				relaxed_bump(s->s.skipped_ns,
-					     act_sample_skip(&p->plan, &s->o, oldest));
+				skip(s, p, oldest);
 			if (!act_sample_next(&p->plan, &s->o, now, s->most_ns, &p->span))
 				return true;
 			p->busy = true;

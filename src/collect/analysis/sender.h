@@ -6,7 +6,8 @@
  * Counters, gauges, infos (as 1) and counts of histograms come from history. Sums and buckets are
  * not in history: their current values are sent, at the sampling interval, and about every second
  * during an anomaly of the pod. Exponential histograms go as native ones if the receiver takes
- * them, classic ones as series by "le". State sets are not sent.
+ * them, classic ones as series by "le". State sets are not sent. A receiver takes samples in order
+ * of time only: after the clock went back they are withheld until it has caught up.
  */
 #ifndef SL_COLLECT_ANALYSIS_SENDER_H
 #define SL_COLLECT_ANALYSIS_SENDER_H
@@ -23,6 +24,8 @@ struct collect_sender_stats {
 	uint64_t windows;      /* spans at full resolution, or parts of them */
 	uint64_t late_ns;      /* of spans chosen too late */
 	uint64_t skipped_ns;   /* of time given up because the receiver was too far behind */
+	uint64_t withheld_ns;  /* until samples are sent again, as the clock went back; 0: sent */
+	uint64_t back_ns;      /* of time whose samples were withheld for it */
 	uint64_t truncated;    /* spans with more points than fit: the oldest were dropped */
 	uint64_t refused_pods; /* out of memory */
 };

@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 
 #include "base/base.h"
+#include "base/hash.h"
 #include "collect/collector_internal.h"
 #include "collect/host.h"
 #include "collect/kernel/segment_ring.h"
@@ -93,10 +94,10 @@ struct collect_pair_latency {
 
 static struct address *address_at(const struct collect_pair_latency *n, const uint8_t a[16])
 {
-	size_t i = sl_fnv1a(SL_FNV_BASIS ^ n->c->seed, a, 16);
+	size_t i = base_hash(0, a, 16);
 
 	/* The table is larger than the limit of addresses. */
-	for (i ^= i >> 32;; i++) {
+	for (;; i++) {
 		struct address *at = &n->address[i & n->address_mask];
 
 		if (!at->owner || !memcmp(at->a, a, 16))

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "collect/host.h"
 #include "collect/kernel/slots.h"
 #include "collect/kernel/workload.h"
@@ -36,12 +37,12 @@ static bool take_group(struct collect_collector *c)
 
 static uint64_t hash(uint64_t h, const char *s)
 {
-	return sl_fnv1a(h, s ? s : "", s ? strlen(s) + 1 : 1);
+	return base_hash_text(h, s ? s : "");
 }
 
 static uint64_t key_of(const struct collect_link *l, const struct collect_flow_owner *who)
 {
-	uint64_t h = hash(hash(SL_FNV_BASIS, "tcp"), l->host->target);
+	uint64_t h = hash(hash(0, "tcp"), l->host->target);
 
 	for (int i = 0; i < SL_CGROUP_TEXTS; i++)
 		h = hash(h, who->name[i]);

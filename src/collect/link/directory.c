@@ -52,6 +52,10 @@ static bool apply_entry(struct collect_link *l, uint32_t index, const struct reg
 		}
 		r = NULL;
 	}
+	/* The directory's own entry: it, too, may be registered again. */
+	if (e->kind == SL_REGION_DIRECTORY && e->state == SL_STATE_LIVE &&
+	    e->instance == l->dir->instance)
+		fabric_directory_moved(l->fabric, e->addr, e->rkey);
 	if (!readable)
 		return true;
 	if (r) {

@@ -22,6 +22,7 @@
 #include "collect/link/region_setup.h"
 #include "collect/link/region_state.h"
 #include "collect/link/table.h"
+#include "collect/link/turn.h"
 #include "collect/worker.h"
 
 #define DRIVE_NS  5000000u    /* between two calls of fabric_drive() within a round */
@@ -52,6 +53,8 @@ int collect_link_init(struct collect_link *l, struct collect_worker *w, struct c
 void collect_link_free(struct collect_link *l)
 {
 	collect_fetch_free(l);
+	collect_turns_free(l);
+	free(l->tenant);
 	collect_table_free(l);
 	collect_workloads_free(l);
 	fabric_close(l->fabric);
@@ -68,6 +71,7 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 		return;
 	collect_directory_expire_orphans(l, now_ns);
 	collect_table_sweep(l);
+	collect_turns_begin(l, now_ns);
 	l->active = true;
 	l->cursor = 0;
 	l->progress_ns = now_ns;
@@ -76,6 +80,18 @@ void collect_link_start_round(struct collect_link *l, uint64_t now_ns)
 	collect_directory_read(l, now_ns);
 	if (!l->dir_known)
 		l->cursor = UINT32_MAX; /* this round reads nothing else */
+}
+
+/* False: no room for its READs now. */
+static bool read_region(struct collect_link *l, struct collect_region *r)
+{
+	bool slow = r->pass ? r->slow : collect_turn_slow(r);
+
+	if (!r->pass && slow && !collect_turn_due(r))
+		return true;
+	if (!r->pass && !collect_pass_start(l, r, slow))
+		return true;
+	return collect_pass_issue(l, r) || slow;
 }
 
 static void advance_round(struct collect_link *l, uint64_t now_ns)
@@ -89,10 +105,9 @@ static void advance_round(struct collect_link *l, uint64_t now_ns)
 	while (l->cursor < l->regions) {
 		struct collect_region *r = l->region[l->cursor];
 
-		if (r->step == STEP_BOUND && !r->gone && !collect_is_table(r->kind)) {
-			if ((r->pass || collect_pass_start(l, r)) && !collect_pass_issue(l, r))
-				return;
-		}
+		if (r->step == STEP_BOUND && !r->gone && !collect_is_table(r->kind) &&
+		    !read_region(l, r))
+			return;
 		/* Also regions for which the urgent list had no memory. */
 		if (!r->gone && !r->synthetic &&
 		    (r->schema_step != SCHEMA_IDLE || r->step == STEP_MAP ||

@@ -82,6 +82,11 @@ struct collect_link {
 	uint32_t urgents, urgent_capacity;
 	uint64_t urgent_ns; /* nothing of them is due before */
 
+	/* Tenants with regions here, and what lines cost: turn.h. */
+	struct collect_tenant **tenant;
+	uint32_t tenants, tenant_capacity, turn_stamp;
+	uint64_t divide_ns, turn_lines, turn_busy_ns, line_ns;
+
 	/* The round. */
 	bool active, gated;
 	uint32_t cursor, passes;

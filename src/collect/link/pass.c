@@ -10,6 +10,7 @@
 #include "collect/link/schema.h"
 #include "collect/link/table.h"
 #include "collect/link/tap.h"
+#include "collect/link/turn.h"
 #include "collect/worker.h"
 
 #define HOT_MAX_NS   5000000000u /* drop a region whose hot line does not settle for this long */
@@ -95,7 +96,7 @@ static bool replan(struct collect_region *r)
 	return !collect_plan_make(&r->plan, r->info, lines, stripes);
 }
 
-bool collect_pass_start(struct collect_link *l, struct collect_region *r)
+bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow)
 {
 	if (!replan(r)) {
 		base_log_limited(BASE_ERROR, "collect",
@@ -104,23 +105,29 @@ bool collect_pass_start(struct collect_link *l, struct collect_region *r)
 		return false;
 	}
 	r->pass = true;
+	r->slow = slow;
+	r->pass_round = l->rounds;
 	r->want_pass = false;
 	r->failed = false;
 	r->hot_seen = false;
 	start_marks(r);
 	r->missing = 0;
 	r->pass_read = 0;
-	l->passes++;
+	l->passes += !slow;
 	return true;
+}
+
+static void end(struct collect_link *l, struct collect_region *r)
+{
+	r->pass = false;
+	l->passes -= !r->slow;
 }
 
 static void fail(struct collect_link *l, struct collect_region *r)
 {
 	r->failed = true;
-	if (r->pass && !r->plan_ops) {
-		r->pass = false;
-		l->passes--;
-	}
+	if (r->pass && !r->plan_ops)
+		end(l, r);
 }
 
 void collect_pass_abort(struct collect_link *l, struct collect_region *r)
@@ -209,6 +216,8 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 		read->to = (uint8_t *)read->to + (low - op->low);
 		op->low = low;
 		op->high = high;
+		if (r->slow)
+			collect_turn_pay(r, high - low);
 		return false;
 	}
 	r->missing += missing;
@@ -263,13 +272,12 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 {
 	struct collect_worker *w = l->worker;
 
-	r->pass = false;
-	l->passes--;
+	end(l, r);
 	if (r->failed || r->gone || r->step != STEP_BOUND)
 		return;
 	if (r->hot_seen) {
 		r->hot_ok_ns = now_ns;
-	} else if (now_ns - r->hot_ok_ns > HOT_MAX_NS) {
+	} else if (now_ns - r->hot_ok_ns > HOT_MAX_NS * (uint64_t)collect_tenant_every(r->tenant)) {
 		collect_region_drop(l, r, REGION_FAULT_UNSETTLED, now_ns);
 		return;
 	}
@@ -331,9 +339,11 @@ bool collect_pass_issue(struct collect_link *l, struct collect_region *r)
 
 	for (; r->pass_read < p->reads && !r->failed; r->pass_read++) {
 		const struct collect_plan_read *read = &p->read[r->pass_read];
-		struct collect_op *op = collect_reads_new(l, &pass_read, r, &r->remote,
-							  read->offset, read->length);
+		struct collect_op *op = NULL;
 
+		if (!r->slow || collect_turn_pay(r, read->length))
+			op = collect_reads_new(l, &pass_read, r, &r->remote, read->offset,
+					       read->length);
 		if (!op)
 			return false;
 		op->index = r->pass_read;

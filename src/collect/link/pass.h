@@ -8,9 +8,9 @@
 struct collect_link;
 struct collect_region;
 
-/* False: out of memory. */
-bool collect_pass_start(struct collect_link *l, struct collect_region *r);
-/* Posts READs as far as there is room. True if the whole pass is in flight. */
+/* slow: no round waits for it, and its tenant's turn pays for it. False: out of memory. */
+bool collect_pass_start(struct collect_link *l, struct collect_region *r, bool slow);
+/* Posts READs as far as there is room, and part. True if the whole pass is in flight. */
 bool collect_pass_issue(struct collect_link *l, struct collect_region *r);
 /* Discards the pass: its memory is no longer ours, or not believed. */
 void collect_pass_abort(struct collect_link *l, struct collect_region *r);

@@ -14,6 +14,7 @@
 #include "collect/link/region_state.h"
 #include "collect/link/schema.h"
 #include "collect/link/table.h"
+#include "collect/link/turn.h"
 #include "collect/worker.h"
 
 #define MAPS_PER_POLL 4u
@@ -38,6 +39,10 @@ static bool take_header(struct collect_link *l, struct collect_op *op, struct fa
 	}
 	if (fault) {
 		collect_region_drop(l, r, fault, now_ns);
+		return true;
+	}
+	if (collect_is_table(r->kind) && !r->tenant->exempt) {
+		collect_region_drop(l, r, REGION_FAULT_SECTION, now_ns); /* not the kernel's */
 		return true;
 	}
 	relaxed_store(r->fault, REGION_FAULT_NONE);
@@ -65,6 +70,67 @@ static void header_failed(struct collect_link *l, struct collect_op *op, int sta
 
 static const struct collect_op_kind header_read = {.take = take_header, .failed = header_failed};
 
+/* ---- the tenant ---- */
+
+static void renew(struct collect_link *l, struct collect_region *old);
+
+static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+			uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+	struct collect_tenant *tenant;
+	struct region_tenant who;
+
+	(void)now_ns;
+	if (r->gone || r->step != STEP_HEADER)
+		return true;
+	if (region_tenant_parse(read->to, &who))
+		return false;
+	if (who.id != r->entry_id)
+		return true; /* the directory will say so soon */
+	tenant = collect_tenant_get(l->host, &who);
+	if (!tenant)
+		return true;
+	r->attested = who.id;
+	r->header_instance = who.instance;
+	if (r->info && tenant != r->tenant) {
+		collect_tenant_put(tenant);
+		renew(l, r); /* its labels name another one */
+		return true;
+	}
+	collect_tenant_put(r->tenant);
+	r->tenant = tenant;
+	return true;
+}
+
+static void tenant_over(struct collect_link *l, struct collect_op *op,
+			const struct fabric_read *read, uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+
+	(void)read;
+	if (r->gone || r->step != STEP_HEADER || op->epoch != l->epoch)
+		return;
+	if (r->attested != r->entry_id) {
+		collect_region_retry_later(l, r, now_ns);
+		return;
+	}
+	relaxed_store(r->step, STEP_MAP);
+	collect_table_urgent(l, r);
+}
+
+static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = tenant_over};
+
+/* READs the tenant's record, if the directory has them, and then the header. */
+static bool read_identity(struct collect_link *l, struct collect_region *r)
+{
+	if (l->dir->tenants && r->attested != r->entry_id)
+		return collect_reads_new(l, &tenant_read, r, fabric_directory(l->fabric),
+					 l->dir->tenants + (uint64_t)r->entry * SL_TENANT_SIZE,
+					 SL_TENANT_SIZE);
+	return collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE);
+}
+
 /* Starts over with a region whose header was never believed. */
 static void renew(struct collect_link *l, struct collect_region *old)
 {
@@ -88,6 +154,7 @@ static void renew(struct collect_link *l, struct collect_region *old)
 	slot->region = r;
 	relaxed_store(r->entry, old->entry);
 	r->entry_id = old->entry_id;
+	relaxed_store(r->admitted, r->entry_id);
 	r->kind = old->kind;
 	r->remote = old->remote;
 	r->backoff_ns = old->backoff_ns;
@@ -140,7 +207,7 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 		}
 		if (r->remote.length < HEADER_READ)
 			collect_region_drop(l, r, REGION_FAULT_SIZE, now_ns);
-		else if (collect_reads_new(l, &header_read, r, &r->remote, 0, SL_HEADER_SIZE))
+		else if (read_identity(l, r))
 			relaxed_store(r->step, STEP_HEADER);
 		return true;
 	case STEP_HEADER:
@@ -166,10 +233,12 @@ static bool urgent_step(struct collect_link *l, struct collect_region *r, uint64
 	}
 	if (r->schema_step == SCHEMA_WANTED || r->schema_step == SCHEMA_READING)
 		collect_schema_read(l, r, now_ns);
+	if (r->pass ? r->slow : collect_turn_slow(r))
+		return r->schema_step != SCHEMA_IDLE; /* its values wait for its turn */
 	/* First values, those of a new layout and final ones do not wait for the next round. */
 	if (r->pass)
 		collect_pass_issue(l, r);
-	else if (r->want_pass && collect_pass_start(l, r))
+	else if (r->want_pass && collect_pass_start(l, r, false))
 		collect_pass_issue(l, r);
 	return r->want_pass || r->pass || r->schema_step != SCHEMA_IDLE;
 }

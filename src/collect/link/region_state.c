@@ -88,6 +88,7 @@ void collect_region_bind(struct collect_link *l, struct collect_region *r,
 {
 	relaxed_store(r->entry, index);
 	r->entry_id = e->id;
+	relaxed_store(r->admitted, e->id);
 	r->remote = (struct fabric_remote){
 		.id = e->id, .addr = e->addr, .length = e->length, .rkey = e->rkey};
 	r->kind = e->kind;

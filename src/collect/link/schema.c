@@ -12,6 +12,7 @@
 #include "collect/link/region_state.h"
 #include "collect/link/schema.h"
 #include "collect/link/table.h"
+#include "collect/link/turn.h"
 #include "collect/worker.h"
 
 #define SCHEMA_MIN_NS 5000000u	  /* between two readings of a region's schema, at first */
@@ -19,11 +20,18 @@
 #define SCHEMA_TRIES  5u
 #define SCHEMA_PIECE  65536u
 
+/* Some of its series were refused, and there is room now: for all, or for a useful number. */
+static bool has_room(const struct collect_collector *c, const struct collect_region *r)
+{
+	uint32_t refused = r->snapshot ? r->snapshot->layout->refused : 0;
+	uint64_t useful = c->opts.max_series / 64 + 1;
+
+	return refused && collect_series_room(c, r->tenant) >= BASE_MIN((uint64_t)refused, useful);
+}
+
 void collect_schema_want(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
-	/* max_series refused some of its series, and there is room now. */
-	bool room = r->snapshot && r->snapshot->layout->refused &&
-		    relaxed_load(l->c->series_count) < l->c->opts.max_series;
+	bool room = has_room(l->c, r);
 
 	if (r->schema_step != SCHEMA_IDLE || now_ns < r->schema_at_ns ||
 	    (r->hot.generation == r->schema_seen && !room))
@@ -114,9 +122,11 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 	while (r->schema_step == SCHEMA_READING && !r->schema_failed &&
 	       r->schema_posted < r->schema_length) {
 		uint32_t n = BASE_MIN(r->schema_length - r->schema_posted, SCHEMA_PIECE);
-		struct collect_op *op = collect_reads_new(l, &schema_piece, r, &r->remote,
-							  r->info->schema + r->schema_posted, n);
+		struct collect_op *op = NULL;
 
+		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
+			op = collect_reads_new(l, &schema_piece, r, &r->remote,
+					       r->info->schema + r->schema_posted, n);
 		if (!op)
 			return;
 		op->index = r->schema_posted;

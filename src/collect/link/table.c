@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/grow.h"
+#include "base/hash.h"
 #include "collect/host.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/link/pass.h"
@@ -27,16 +28,14 @@ void collect_table_free(struct collect_link *l)
 	free(l->urgent);
 }
 
-static uint64_t hash_of(const struct collect_link *l, uint64_t instance)
+static uint64_t hash_of(uint64_t instance)
 {
-	uint64_t h = (instance ^ l->c->seed) * SL_LINE_K1;
-
-	return h ^ h >> 32;
+	return base_hash(0, &instance, sizeof(instance));
 }
 
 struct collect_region *collect_table_find(struct collect_link *l, uint64_t instance)
 {
-	struct collect_region *r = collect_hash_first(&l->by_instance, hash_of(l, instance));
+	struct collect_region *r = collect_hash_first(&l->by_instance, hash_of(instance));
 
 	while (r && r->instance != instance)
 		r = collect_hash_next(r);
@@ -68,7 +67,7 @@ struct collect_region *collect_table_add(struct collect_link *l, uint64_t instan
 		return NULL;
 	}
 	l->region[l->regions++] = r;
-	collect_hash_add(&l->by_instance, r, hash_of(l, instance));
+	collect_hash_add(&l->by_instance, r, hash_of(instance));
 	relaxed_store(l->region_count, l->region_count + 1);
 	return r;
 }

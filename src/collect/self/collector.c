@@ -138,7 +138,7 @@ OF_HOSTS_LINKS(host_disconnects, OF_FABRIC(NULL, disconnects))
 /* With the region's labels and instance_id, by which two regions of one process differ. */
 const struct collect_region *collect_self_region(struct collect_self *s, struct export_series *out)
 {
-	struct region_text_label labels[SL_LABELS_MAX + 3];
+	struct region_text_label labels[COLLECT_REGION_LABELS + 1];
 	const struct collect_region *r;
 	char instance[20];
 	uint32_t n = 0;
@@ -187,7 +187,7 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_collector_busy_seconds", COUNTER, "seconds",
 	 "Time that a worker spent reading and decoding, without waiting.", busy},
 	{"sidelight_collector_conflicts", GAUGE, "",
-	 "Series left out of the exposition because they contradict older ones, by cause.",
+	 "Series left out of the exposition because they contradict earlier ones, by cause.",
 	 conflicts},
 	{"sidelight_collector_expired_regions", COUNTER, "", "Regions whose final values expired.",
 	 expired},

@@ -137,6 +137,27 @@ static bool dta_reloads(struct collect_self *s, struct export_series *out)
 		     json_object_get(status(s), s->at ? "reloads_refused" : "reloads"));
 }
 
+static bool dta_mended(struct collect_self *s, struct export_series *out)
+{
+	const json_t *n = json_object_get(status(s), "mended");
+
+	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
+}
+
+static bool dta_refused(struct collect_self *s, struct export_series *out)
+{
+	json_t *causes = json_object_get(status(s), "refused_by_cause"), *value;
+	const char *key;
+	size_t i = 0;
+
+	json_object_foreach(causes, key, value)
+	{
+		if (i++ == s->at)
+			return named(s, out, "cause", key, value);
+	}
+	return false;
+}
+
 static bool dta_translators(struct collect_self *s, struct export_series *out)
 {
 	json_t *t;
@@ -168,6 +189,10 @@ static const struct collect_self_family dta_families[] = {
 	{"sidelight_dta_load_ratio", GAUGE, "ratio",
 	 "Estimated keys written in this epoch per slot of a store; 0 for kinds without slots.",
 	 dta_load},
+	{"sidelight_dta_mended", COUNTER, "",
+	 "Stores put right after a translator truncated or overwrote their memory.", dta_mended},
+	{"sidelight_dta_refused_connections", COUNTER, "",
+	 "Connections to the store server closed before their welcome, by cause.", dta_refused},
 	{"sidelight_dta_reloads", COUNTER, "", "Reloads of the file of stores, by outcome.",
 	 dta_reloads},
 	{"sidelight_dta_reports", GAUGE, "",

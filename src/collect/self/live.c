@@ -152,11 +152,17 @@ BY_LABEL(sampling_left_out, "cause", OF_WALK("same_millisecond", writer.same_ms)
 
 static bool sampling_lost(struct collect_self *s, struct export_series *out)
 {
-	static const char *const names[] = {"late_verdict", "receiver_behind"};
-	uint64_t ns = s->at ? s->sender.skipped_ns : s->sender.late_ns;
+	static const char *const names[] = {"clock_went_back", "late_verdict", "receiver_behind"};
+	const uint64_t ns[] = {s->sender.back_ns, s->sender.late_ns, s->sender.skipped_ns};
 
-	return s->at < 2 && collect_self_label(s, out, "cause", names[s->at]) &&
-	       collect_self_f64(out, (double)ns * 1e-9);
+	return s->at < 3 && collect_self_label(s, out, "cause", names[s->at]) &&
+	       collect_self_f64(out, (double)ns[s->at] * 1e-9);
+}
+
+static bool sampling_withheld(struct collect_self *s, struct export_series *out)
+{
+	return collect_self_single(s, out, 0) &&
+	       collect_self_f64(out, (double)s->sender.withheld_ns * 1e-9);
 }
 
 /* ---- the families ---- */
@@ -220,9 +226,11 @@ static const struct collect_self_family sampling_families[] = {
 	{"sidelight_sampling_left_out", COUNTER, "", "Samples chosen but not sent, by cause.",
 	 sampling_left_out},
 	{"sidelight_sampling_lost_seconds", COUNTER, "seconds",
-	 "Time around anomalies without samples sent, by cause.", sampling_lost},
+	 "Time without the samples that were to be sent, by cause.", sampling_lost},
 	{"sidelight_sampling_samples", COUNTER, "", "Samples chosen for remote write.",
 	 sampling_samples},
+	{"sidelight_sampling_withheld_seconds", GAUGE, "seconds",
+	 "Time until samples are sent again, as the clock went back.", sampling_withheld},
 };
 
 COLLECT_SELF_PART(sampling, sampling_exposed);

@@ -34,6 +34,7 @@ struct collect_self {
 	size_t next; /* family */
 	const struct collect_self_family *family;
 	size_t at;
+	size_t tenant;			  /* tenant.c's: the region after the last one's first */
 	struct collect_label_set *labels; /* of the last series */
 	uint64_t bucket[BUCKETS_SHOWN + 1];
 	double bound[BUCKETS_SHOWN];
@@ -58,8 +59,8 @@ struct collect_self_part {
 };
 
 extern const struct collect_self_part collect_self_analysis, collect_self_collector,
-	collect_self_dta, collect_self_net, collect_self_push, collect_self_sampling,
-	collect_self_tcp, collect_self_trace;
+	collect_self_dta, collect_self_http, collect_self_net, collect_self_push,
+	collect_self_sampling, collect_self_tcp, collect_self_tenant, collect_self_trace;
 
 /* The part of NAME_families[]. */
 #define COLLECT_SELF_PART(name, exposed_fn)                    \

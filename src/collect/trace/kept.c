@@ -18,6 +18,7 @@
 #include "collect/trace/rings.h"
 
 #define OPEN_MAX   4096u	/* open kept traces */
+#define ALIKE_MAX  8u		/* of one hash: each run of that hash is read for each of them */
 #define SPANS_MAX  10000u	/* per trace */
 #define SPAN_LINES 2u		/* per span, at least */
 #define ASKED_MAX  (64u << 20)	/* bytes of spans in flight */
@@ -112,6 +113,27 @@ static void ask_run(struct collect_tracer *t, struct collect_trace_run *run, voi
 	spans_ask(t, arg, run);
 }
 
+/* Runs are read for it. */
+static bool is_wanted(const struct collect_trace_kept *k, uint64_t now_ns)
+{
+	return k->open || now_ns - k->since_ns < LATE_NS;
+}
+
+/*
+ * Publishers choose trace ids, and 23 bits are few: without a bound, one of them would have each
+ * run of its own read for each of its traces.
+ */
+static bool too_many_alike(const struct collect_tracer *t, uint32_t hash)
+{
+	uint64_t now = base_now_ns();
+	unsigned int n = 0;
+
+	for (const struct collect_trace_kept *k = collect_hash_first(&t->by_id, hash); k;
+	     k = collect_hash_next(k))
+		n += is_wanted(k, now);
+	return n >= ALIKE_MAX;
+}
+
 void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace_run *run,
 			    bool error)
 {
@@ -121,7 +143,7 @@ void collect_trace_kept_run(struct collect_tracer *t, const struct collect_trace
 	for (struct collect_trace_kept *k = collect_hash_first(&t->by_id, run->hash); k;
 	     k = collect_hash_next(k)) {
 		now = now || k->open ? now : base_now_ns();
-		if (k->open || now - k->since_ns < LATE_NS) {
+		if (is_wanted(k, now)) {
 			spans_ask(t, k, run);
 			wanted = true;
 		}
@@ -165,9 +187,11 @@ static void open_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 void collect_trace_keep(struct collect_tracer *t, uint64_t hi, uint64_t lo,
 			enum act_trace_reason reason, const struct collect_trace_pending *root)
 {
-	struct collect_trace_kept *k = t->opens < OPEN_MAX ? calloc(1, sizeof(*k)) : NULL;
 	uint32_t hash = sl_span_hash(hi, lo);
+	struct collect_trace_kept *k = NULL;
 
+	if (t->opens < OPEN_MAX && !too_many_alike(t, hash))
+		k = calloc(1, sizeof(*k));
 	if (!k) {
 		t->stats.lost_memory++;
 		return;

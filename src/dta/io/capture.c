@@ -175,14 +175,16 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 	    dta_get16(udp + 2) != port || dta_get16(udp + 4) < 8 ||
 	    dta_get16(udp + 4) > f->above_bytes)
 		return false;
-	memset(&out->address, 0, sizeof(out->address));
 	if (f->version == 4) {
+		memset(&out->address, 0, sizeof(out->address));
 		memset(&out->address.s6_addr[10], 0xff, 2);
 		memcpy(&out->address.s6_addr[12], f->from, 4);
 	} else {
 		memcpy(&out->address, f->from, 16);
 	}
+	out->to = f->to;
 	out->port = dta_get16(udp);
+	out->to_port = port;
 	out->data = udp + 8;
 	out->bytes = dta_get16(udp + 4) - 8u;
 	return true;
@@ -197,7 +199,7 @@ uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, 
 
 		if (rest->bytes >= DTA_HEADER_BYTES && rest->data[0] == DTA_MAGIC)
 			whole = dta_get16(rest->data + 6) +
-				(rest->data[2] & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0);
+				(rest->data[2] & DTA_AUTHENTICATED ? DTA_PROOF_BYTES : 0);
 		if (whole < DTA_HEADER_BYTES || whole > rest->bytes)
 			whole = rest->bytes;
 		out[n] = *rest;

@@ -47,7 +47,7 @@ bool dta_captured_datagram(const struct dta_captured_flow *f, uint16_t port,
 			   struct dta_datagram *out);
 /*
  * Behind a driver, several datagrams may appear as one: those that a sender on this machine passed
- * in one call (UDP_SEGMENT). Packets of format 1 state their length. Moves up to max (not 0) of
+ * in one call (UDP_SEGMENT). Packets of format 2 state their length. Moves up to max (not 0) of
  * them out of rest and returns how many; rest->bytes remain. Anything else is one datagram.
  */
 uint32_t dta_datagrams_cut(struct dta_datagram *rest, struct dta_datagram *out, uint32_t max);

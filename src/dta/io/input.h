@@ -9,14 +9,27 @@
 #include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A UDP payload and its sender. */
 struct dta_datagram {
 	const uint8_t *data;
 	uint32_t bytes;
-	uint16_t port;
-	struct in6_addr address; /* v4 mapped */
+	uint16_t port, to_port;
+	struct in6_addr address; /* of the sender; v4 mapped */
+	const uint8_t *to;	 /* that it was sent to: 4 bytes if the sender's is mapped, or 16 */
 };
+
+static inline struct in6_addr dta_datagram_to(const struct dta_datagram *d)
+{
+	struct in6_addr to = {.s6_addr = {[10] = 0xff, 0xff}};
+
+	if (IN6_IS_ADDR_V4MAPPED(&d->address))
+		memcpy(to.s6_addr + 12, d->to, 4);
+	else
+		memcpy(&to, d->to, sizeof(to));
+	return to;
+}
 
 struct dta_input;
 
@@ -66,8 +79,8 @@ struct dta_input_udp_opts {
 };
 struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *error,
 				size_t error_bytes);
-/* Where it listens; IPv4 is mapped. */
-void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
+/* Where it listens; IPv4 is mapped. 0 or -errno. */
+int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out);
 
 /*
  * Reads reports from captured UDP packets to this port. Fragments and packets that were truncated

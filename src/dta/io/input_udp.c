@@ -10,6 +10,7 @@
 #include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/udp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,25 +32,46 @@ struct udp {
 	struct iovec v[MESSAGES];
 	struct sockaddr_in6 from[MESSAGES];
 	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
+		char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))];
 		struct cmsghdr align;
 	} control[MESSAGES];
 	/* Messages received but not handed out completely. */
 	uint32_t have, at, offset;
 	uint64_t drops;
+	struct sockaddr_in6 where;    /* it listens; IPv4 mapped */
+	struct in6_addr to[MESSAGES]; /* each was sent to; unless it listens anywhere: where */
 };
 
-/* The size of each datagram in a message; 0: it is one datagram. */
-static uint32_t segment_of(struct msghdr *h)
+static void map_v4(struct in6_addr *to, const struct in_addr *from)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c))
-		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
-			int bytes;
+	*to = (struct in6_addr){.s6_addr = {[10] = 0xff, 0xff}};
+	memcpy(&to->s6_addr[12], from, 4);
+}
 
+/*
+ * Returns the size of each datagram in a message, 0: it is one datagram; and where it was sent to,
+ * if the socket asks for it.
+ */
+static uint32_t segment_of(struct msghdr *h, struct in6_addr *sent_to)
+{
+	int bytes = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
 			memcpy(&bytes, CMSG_DATA(c), sizeof(bytes));
-			return bytes > 0 ? (uint32_t)bytes : 0;
+		} else if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_PKTINFO) {
+			struct in6_pktinfo to;
+
+			memcpy(&to, CMSG_DATA(c), sizeof(to));
+			*sent_to = to.ipi6_addr;
+		} else if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_PKTINFO) {
+			struct in_pktinfo to;
+
+			memcpy(&to, CMSG_DATA(c), sizeof(to));
+			map_v4(sent_to, &to.ipi_addr);
 		}
-	return 0;
+	}
+	return bytes > 0 ? (uint32_t)bytes : 0;
 }
 
 static void sender_of(const struct sockaddr_in6 *from, struct dta_datagram *d)
@@ -61,9 +83,7 @@ static void sender_of(const struct sockaddr_in6 *from, struct dta_datagram *d)
 		d->port = ntohs(from->sin6_port);
 		return;
 	}
-	memset(&d->address, 0, 10);
-	memset(&d->address.s6_addr[10], 0xff, 2);
-	memcpy(&d->address.s6_addr[12], &v4->sin_addr, 4);
+	map_v4(&d->address, &v4->sin_addr);
 	d->port = ntohs(v4->sin_port);
 }
 
@@ -97,10 +117,12 @@ static int receive(struct dta_input *in, struct dta_datagram *out, uint32_t max)
 	}
 	while (n < max && u->at < u->have) {
 		struct mmsghdr *m = &u->m[u->at];
-		const uint32_t segment = segment_of(&m->msg_hdr);
-		struct dta_datagram d = {.bytes = 0};
+		struct in6_addr *to = &u->to[u->at];
+		const uint32_t segment = segment_of(&m->msg_hdr, to);
+		struct dta_datagram d = {.to_port = ntohs(u->where.sin6_port)};
 
 		sender_of(&u->from[u->at], &d);
+		d.to = IN6_IS_ADDR_V4MAPPED(&d.address) ? to->s6_addr + 12 : to->s6_addr;
 		do {
 			const uint32_t left = m->msg_len - u->offset;
 
@@ -175,6 +197,13 @@ static const struct dta_input_ops ops = {.name = "udp",
 					 .drops = drops,
 					 .close = close_udp};
 
+static bool is_any(const struct sockaddr *at)
+{
+	return at->sa_family == AF_INET6
+		       ? IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)at)->sin6_addr)
+		       : ((const struct sockaddr_in *)at)->sin_addr.s_addr == INADDR_ANY;
+}
+
 static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const struct sockaddr *at,
 		   socklen_t bytes)
 {
@@ -192,6 +221,10 @@ static int open_at(struct udp *u, const struct dta_input_udp_opts *opts, const s
 	if (setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
 		setsockopt(u->in.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	setsockopt(u->in.fd, SOL_UDP, UDP_GRO, &one, sizeof(one));
+	if (is_any(at))
+		setsockopt(u->in.fd, at->sa_family == AF_INET6 ? IPPROTO_IPV6 : IPPROTO_IP,
+			   at->sa_family == AF_INET6 ? IPV6_RECVPKTINFO : IP_PKTINFO, &one,
+			   sizeof(one));
 	return bind(u->in.fd, at, bytes) ? -errno : 0;
 }
 
@@ -276,6 +309,9 @@ struct dta_input *dta_input_udp(const struct dta_input_udp_opts *opts, char *err
 		goto fail;
 	}
 	u->from[0].sin6_family = at.ss_family;
+	dta_input_udp_where(&u->in, &u->where);
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		u->to[i] = u->where.sin6_addr;
 	return &u->in;
 fail:
 	close_udp(&u->in);
@@ -283,14 +319,16 @@ fail:
 	return NULL;
 }
 
-void dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
+int dta_input_udp_where(const struct dta_input *in, struct sockaddr_in6 *out)
 {
 	struct sockaddr_in6 at = {0};
 	socklen_t bytes = sizeof(at);
 	struct dta_datagram d;
 
-	getsockname(in->fd, (struct sockaddr *)&at, &bytes);
+	if (getsockname(in->fd, (struct sockaddr *)&at, &bytes))
+		return -errno;
 	sender_of(&at, &d);
 	*out = (struct sockaddr_in6){
 		.sin6_family = AF_INET6, .sin6_addr = d.address, .sin6_port = htons(d.port)};
+	return 0;
 }

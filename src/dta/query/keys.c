@@ -37,6 +37,7 @@ static int by_order(const void *x, const void *y)
 }
 
 #define KEYS_READ_MAX 1000000u
+#define OVERRUNS_MAX  16u
 
 /* The epoch whose keys are read. */
 struct of_epoch {
@@ -55,6 +56,9 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	struct sl_query_append_reader r = {
 		.list = list, .lane = lane, .block = dta_append_oldest(v, list, lane)};
 	const uint64_t gone = r.block;
+	/* Each turn reads a block or is an overrun; who writes as fast as this reads ends no later.
+	 */
+	uint64_t turns = v->config->slots + OVERRUNS_MAX;
 	const size_t first = *n;
 	uint8_t *items = malloc((size_t)max * size);
 	bool marked = false, wanted = !of;
@@ -66,7 +70,7 @@ static uint64_t add_ring(const struct dta_store_view *v, uint32_t list, uint32_t
 	 * For an epoch, read the ring once: later keys count as newer, and after an overrun there
 	 * is no telling.
 	 */
-	while (items && *n < KEYS_READ_MAX &&
+	while (items && *n < KEYS_READ_MAX && turns-- &&
 	       (!of || (!r.overrun && r.block < gone + v->config->slots)) &&
 	       ((got = dta_append_read(v, &r, items, max)) > 0 || got == -EOVERFLOW)) {
 		if (got <= 0)

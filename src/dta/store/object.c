@@ -41,6 +41,7 @@ void dta_store_object_free(struct dta_store_object *o, bool unlink_file)
 	if (o->path && unlink_file)
 		unlink(o->path);
 	free(o->path);
+	free(o->head);
 	free(o);
 }
 
@@ -304,6 +305,7 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	struct stat st;
 	char why[160];
 	bool memory;
+	int seals;
 
 	if (!o)
 		return NULL;
@@ -327,7 +329,8 @@ static struct dta_store_object *open_file(const char *path, int fd, bool writabl
 	 * A file is trusted as its directory is; memory without a name may come from any process.
 	 */
 	memory = !st.st_nlink;
-	if (memory && !(fcntl(o->fd, F_GET_SEALS) & F_SEAL_SHRINK)) {
+	seals = fcntl(o->fd, F_GET_SEALS); /* -1: of no memory, but a removed file */
+	if (memory && (seals < 0 || !(seals & F_SEAL_SHRINK))) {
 		snprintf(error, bytes, "%s: not sealed: it could be truncated while it is read",
 			 path);
 		goto fail;

@@ -74,6 +74,11 @@ struct dta_store_object {
 	const char *pages;   /* "huge", "transparent", "mixed", "small" */
 	uint64_t huge_bytes; /* in pages of 2 MiB */
 	char *path;	     /* of its file; NULL: memory */
+	/* Of a store server (mend.c): the first SL_STORE_EPOCHS_OFFSET bytes, and the epoch line.
+	 */
+	uint8_t *head;
+	struct dta_store_epochs epochs;
+	uint64_t faults; /* of pages that were gone, mended */
 	/* With RDMA, filled in by the store server. */
 	bool registered;
 	uint64_t addr; /* of the first byte */
@@ -107,6 +112,23 @@ struct dta_store_object *dta_store_object_open_fd(int fd, char *error,
 void dta_store_object_collapse(struct dta_store_object *o);
 /* Frees one object, and with unlink_file removes its file. NULL is ignored. */
 void dta_store_object_free(struct dta_store_object *o, bool unlink_file);
+
+/* ---- mend.c: an object that translators may spoil ---- */
+
+/*
+ * Keeps what the object must be, and survives the loss of its pages (guard.h, which has wake). 0 or
+ * -errno.
+ */
+int dta_store_object_keep(struct dta_store_object *o, int wake);
+/* Before dta_store_object_free(). */
+void dta_store_object_let_go(struct dta_store_object *o);
+/* Sets the epoch line, and keeps it. */
+void dta_store_object_epochs(struct dta_store_object *o, const struct dta_store_epochs *e);
+/*
+ * Puts right what is wrong. NULL, or what it was. moved: mapped again, so that a device's pages are
+ * others.
+ */
+const char *dta_store_object_mend(struct dta_store_object *o, bool *moved);
 
 /* ---- limits.c ---- */
 

@@ -13,6 +13,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/secret.h"
 #include "dta/store/stores.h"
 
 #define VALUES_MAX (1u << 24)
@@ -93,6 +94,7 @@ static void tenant(struct dta_yaml_reader *r, base_yaml_node node, struct dta_te
 			base_yaml_wrong(r->y, key, "key %s is not 32 hexadecimal digits", path);
 		else if (err)
 			base_yaml_wrong(r->y, key, "key %s: %s", path, strerror(-err));
+		base_secret_warn("dta", path);
 	}
 	t->has_key = t->required = path != NULL;
 	base_yaml_bool(r->y, base_yaml_get(r->y, node, "required"), "required", &t->required);
@@ -314,6 +316,7 @@ static void secret(struct dta_yaml_reader *r, base_yaml_node node)
 		return;
 	r->c->secret = malloc(DTA_SECRET_MAX);
 	n = r->c->secret ? dta_secret_read(path, r->c->secret) : -ENOMEM;
+	base_secret_warn("dta", path);
 	if (n < 0)
 		base_yaml_wrong(r->y, node, "secret %s: %s", path,
 				n == -EINVAL ? "is not 16 to 4096 bytes long" : strerror((int)-n));

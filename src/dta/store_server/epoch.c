@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/base.h"
 #include "dta/query/query.h"
@@ -25,10 +26,9 @@ static size_t index_of(const struct dta_store_server *o, const struct dta_server
 static void set_epochs(struct dta_store_object *at, uint64_t epoch, uint64_t oldest, uint64_t since,
 		       uint32_t state)
 {
-	dta_store_epochs_set(at->view.map, &(struct dta_store_epochs){.epoch = epoch,
-								      .oldest = oldest,
-								      .since_ns = since,
-								      .state = state});
+	dta_store_object_epochs(
+		at, &(struct dta_store_epochs){
+			    .epoch = epoch, .oldest = oldest, .since_ns = since, .state = state});
 }
 
 static uint8_t *bank(struct dta_store_object *at, uint64_t epoch)
@@ -130,7 +130,11 @@ int dta_store_server_store_open(struct dta_store_server *o, struct dta_server_st
 	}
 	s->objects = newest;
 	for (struct dta_store_object *at = newest; at; at = at->older) {
-		int err;
+		int err = dta_store_object_keep(at, o->wake);
+
+		if (err || !dta_store_epochs(&at->view, &at->epochs))
+			return base_fail(error, error_bytes, -EINVAL, "store '%s': %s", spec->name,
+					 err ? strerror(-err) : "epoch line damaged");
 
 		/* An existing file; a new object is collapsed already. */
 		if (o->config->hugepages == DTA_HUGE_AUTO && !at->huge_bytes)
@@ -281,12 +285,38 @@ uint64_t dta_store_server_epochs(struct dta_store_server *o, uint64_t now)
 
 /* ---- commands ---- */
 
+void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes)
+{
+	o->max_bytes = max_bytes;
+}
+
+/* Sparse memory costs nothing until it is written or zeroed: then it is too late to refuse it. */
+static int within_bound(const struct dta_store_server *o, uint64_t need, char *error, size_t bytes)
+{
+	const uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	const uint64_t max = o->max_bytes ? o->max_bytes : ram / 2;
+	const uint64_t left = o->config->directory ? UINT64_MAX : dta_limits_left(DTA_LIMIT_MEMORY);
+	uint64_t held = 0;
+
+	for (size_t i = 0; i < o->store_count; i++)
+		for (const struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
+			held += at->map_bytes;
+	if (held <= max && need <= max - held && need <= left / 2)
+		return 0;
+	return base_fail(error, bytes, -ENOSPC,
+			 "%llu MiB more than the %llu MiB of all stores are over --max-store-bytes "
+			 "(%llu MiB) or half of what its cgroup leaves (%llu MiB)",
+			 (unsigned long long)(need >> 20), (unsigned long long)(held >> 20),
+			 (unsigned long long)(max >> 20), (unsigned long long)(left >> 21));
+}
+
 static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64_t slots,
 		  char *error, size_t bytes)
 {
 	struct sl_store_config c = s->spec->config;
 	struct dta_store_object *at;
 	size_t n = 0;
+	int err;
 
 	c.slots = slots;
 	c.first_epoch = s->epoch + 1;
@@ -302,6 +332,9 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 		return base_fail(error, bytes, -EBUSY,
 				 "store '%s': translators still write to the oldest memory",
 				 s->spec->name);
+	err = within_bound(o, dta_store_object_bytes(&c), error, bytes);
+	if (err)
+		return err;
 	at = dta_store_object_new(&c, s->spec->name, o->config->directory, o->config->hugepages,
 				  error, bytes);
 	if (!at)
@@ -309,6 +342,11 @@ static int resize(struct dta_store_server *o, struct dta_server_store *s, uint64
 	if (dta_store_server_object_register(o, at)) {
 		snprintf(error, bytes, "store '%s': registering for RDMA failed", s->spec->name);
 		dta_store_object_free(at, true);
+		return -ENOMEM;
+	}
+	if (dta_store_object_keep(at, o->wake) || !dta_store_epochs(&at->view, &at->epochs)) {
+		snprintf(error, bytes, "store '%s': too many mappings", s->spec->name);
+		dta_store_server_object_free(o, at, true);
 		return -ENOMEM;
 	}
 	at->number = ++o->next_object;
@@ -457,6 +495,9 @@ static int reload(struct dta_store_server *o, struct dta_stores_config *now, cha
 	SWAP(is->secret_bytes, now->secret_bytes);
 	SWAP(is->tenants, now->tenants);
 	SWAP(is->tenant_count, now->tenant_count);
+	for (struct dta_server_conn *c = o->conns; is->secret && c; c = c->next)
+		if (c->line && !c->local && !c->proved)
+			dta_store_server_disconnect(o, c, "a secret is needed now");
 	dta_store_server_notify_tenants(o);
 	return 0;
 }

@@ -7,15 +7,18 @@
 #ifndef SL_DTA_STORE_SERVER_INTERNAL_H
 #define SL_DTA_STORE_SERVER_INTERNAL_H
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/types.h>
 
 #include "dta/translate/control.h"
+#include "dta/translate/control_auth.h"
 #include "dta/store_server/server.h"
 #include "dta/query/json.h"
 #include "dta/store/stores.h"
 
 #define CONNS_MAX     256u
+#define STRANGERS_MAX 64u /* connections before their welcome */
 #define LISTENERS_MAX 8u
 #define HELLO_NS      5000000000ull /* for a hello and for a proof */
 
@@ -43,6 +46,17 @@ struct dta_server_store {
 	uint64_t measure_ns;		       /* earliest next measurement, CLOCK_MONOTONIC */
 };
 
+/* Why a connection ended before its welcome. */
+enum dta_server_refusal {
+	DTA_CONN_LEFT = 0, /* its peer closed it */
+	DTA_CONN_CROWDED,  /* too many; those of the address that has most go first */
+	DTA_CONN_SILENT,   /* no hello, or no proof, within HELLO_NS */
+	DTA_CONN_LONG,	   /* a message of more than DTA_CONTROL_FIRST_MAX bytes */
+	DTA_CONN_PROOF,	   /* a wrong proof */
+	DTA_CONN_WRONG,	   /* anything else that it said */
+	DTA_CONN_REFUSALS
+};
+
 enum dta_server_conn_state { CONN_NEW = 0, CONN_CHALLENGED, CONN_WELCOMED };
 
 /*
@@ -53,10 +67,14 @@ struct dta_server_conn {
 	struct dta_server_conn *next;
 	struct dta_control_line *line; /* NULL: lost */
 	enum dta_server_conn_state state;
-	bool local; /* unix socket */
+	enum dta_server_refusal why;
+	bool local;	      /* unix socket */
+	bool proved;	      /* it has the secret */
+	struct in6_addr from; /* IPv4 mapped; of a unix socket: its user */
 	pid_t pid;
 	int pidfd;
-	char name[64], output[8], nonce[129], ours[33], called[160];
+	char name[64], output[8], nonce[129], called[160];
+	char ours[2 * DTA_CONTROL_NONCE_BYTES + 1];
 	uint32_t lane;
 	uint64_t came_ns;		/* CLOCK_MONOTONIC */
 	uint64_t heard_ns;		/* CLOCK_REALTIME */
@@ -97,6 +115,7 @@ struct dta_store_server {
 	struct dta_server_store *stores;
 	size_t store_count;
 	uint32_t next_object;
+	uint64_t max_bytes; /* of all objects, after a resize; 0: the default */
 	struct dta_server_conn *conns;
 	size_t conn_count;
 	struct dta_server_known known[SL_STORE_LANES_MAX];
@@ -105,9 +124,10 @@ struct dta_store_server {
 	struct fabric_host *host;		/* NULL: no RDMA, or its device is gone */
 	uint64_t reopen_ns;			/* when to look for the device again */
 	uint64_t devices_lost;
+	uint64_t mended, mended_ns; /* objects that a translator had spoiled; the last look */
 	struct dta_server_queue *queues;
-	char called[160]; /* what the last translator calls us */
-	uint64_t refused; /* connections closed before their welcome */
+	char called[160];		     /* what the last translator calls us */
+	uint64_t refused[DTA_CONN_REFUSALS]; /* connections closed before their welcome */
 	uint64_t reloads, reloads_refused;
 	int reload_fd; /* readable: a reload is requested (SIGHUP); or -1 */
 };
@@ -156,6 +176,7 @@ uint64_t dta_store_server_rdma_watch(struct dta_store_server *o, uint64_t now);
 void dta_store_server_rdma_close(struct dta_store_server *o); /* after freeing all objects */
 uint16_t dta_store_server_rdma_port(const struct dta_store_server *o);
 int dta_store_server_object_register(struct dta_store_server *o, struct dta_store_object *at);
+void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at);
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file);
 bool dta_store_server_queue_add(struct dta_store_server *o, uint64_t queue, const char *name);
@@ -164,6 +185,9 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name); 
 /* Makes our end of a raw queue pair. Returns the answer, or NULL with why. */
 json_t *dta_store_server_queue(struct dta_store_server *o, const struct dta_server_conn *c,
 			       const json_t *message, const char **why);
+
+/* mend.c: puts right what translators spoiled, at most every MEND_NS unless it is urgent. */
+void dta_store_server_mend(struct dta_store_server *o, bool urgent);
 
 struct dta_server_store *dta_store_server_store(struct dta_store_server *o, const char *name);
 struct dta_server_store *dta_store_server_store_number(struct dta_store_server *o, uint64_t tenant,

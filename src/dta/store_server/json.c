@@ -21,14 +21,13 @@ static json_t *if_shown(bool shown, uint64_t v)
 
 static json_t *object_json(const struct dta_store_object *at)
 {
-	struct dta_store_epochs e = {0};
 	json_t *j;
 
-	dta_store_epochs(&at->view, &e);
 	j = json_pack("{s:o,s:o,s:o,s:o,s:o,s:s,s:o}", "number", integer(at->number), "first_epoch",
-		      integer(at->view.config->first_epoch), "oldest_epoch", integer(e.oldest),
-		      "bytes", integer(at->map_bytes), "slots", integer(at->view.config->slots),
-		      "pages", at->pages, "huge_bytes", integer(at->huge_bytes));
+		      integer(at->view.config->first_epoch), "oldest_epoch",
+		      integer(at->epochs.oldest), "bytes", integer(at->map_bytes), "slots",
+		      integer(at->view.config->slots), "pages", at->pages, "huge_bytes",
+		      integer(at->huge_bytes));
 	if (j && at->path)
 		json_object_set_new(j, "file", json_string(at->path));
 	return j;
@@ -193,16 +192,24 @@ static json_t *account_json(const struct dta_store_server *o)
 		      (int)(a.reports == a.fresh + a.loss.duplicates + a.loss.late &&
 			    a.fresh == a.engine.in &&
 			    a.engine.in == a.engine.stored + a.engine.waiting + drops));
-	if (j) {
-		json_object_set_new(j, "units", units_json(o, a.engine.units));
-		json_object_set_new(j, "translators", dta_account_json(&a));
+	if (!j || json_object_set_new(j, "units", units_json(o, a.engine.units)) ||
+	    json_object_set_new(j, "translators", dta_account_json(&a))) {
+		json_decref(j);
+		return NULL;
 	}
 	return j;
 }
 
 json_t *dta_store_server_json(struct dta_store_server *o)
 {
+	static const char *const causes[DTA_CONN_REFUSALS] = {
+		[DTA_CONN_LEFT] = "left",     [DTA_CONN_CROWDED] = "crowded",
+		[DTA_CONN_SILENT] = "silent", [DTA_CONN_LONG] = "long",
+		[DTA_CONN_PROOF] = "proof",   [DTA_CONN_WRONG] = "wrong",
+	};
 	json_t *stores = json_array(), *translators = json_array(), *listen = json_array(), *j;
+	json_t *refused = json_object();
+	uint64_t all = 0;
 
 	pthread_mutex_lock(&o->lock);
 	for (size_t i = 0; i < o->store_count; i++)
@@ -219,13 +226,19 @@ json_t *dta_store_server_json(struct dta_store_server *o)
 	}
 	for (size_t i = 0; i < o->listeners; i++)
 		json_array_append_new(listen, json_string(o->listener[i].address));
-	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
+	for (int i = 0; i < DTA_CONN_REFUSALS; i++) {
+		json_object_set_new(refused, causes[i], integer(o->refused[i]));
+		all += o->refused[i];
+	}
+	j = json_pack("{s:o,s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "listen", listen, "called",
 		      o->called, "tenants", tenants_json(o), "stores", stores, "translators",
-		      translators, "account", account_json(o), "refused_connections",
-		      integer(o->refused), "reloads", integer(o->reloads), "reloads_refused",
-		      integer(o->reloads_refused));
+		      translators, "account", account_json(o), "refused_connections", integer(all),
+		      "refused_by_cause", refused, "reloads", integer(o->reloads),
+		      "reloads_refused", integer(o->reloads_refused));
 	if (j)
 		json_object_set_new(j, "rdma_devices_lost", integer(o->devices_lost));
+	if (j)
+		json_object_set_new(j, "mended", integer(o->mended));
 	pthread_mutex_unlock(&o->lock);
 	return j;
 }

@@ -89,7 +89,7 @@ void dta_store_server_end_queues(struct dta_store_server *o, const char *name)
 	}
 }
 
-int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
+static int device_open(struct dta_store_server *o, char *error, size_t bytes)
 {
 	const struct dta_stores_config *c = o->config;
 	const struct fabric_host_opts opts = {
@@ -133,7 +133,7 @@ void dta_store_server_rdma_close(struct dta_store_server *o)
 		remove_queue(o, o->queues->queue, "");
 }
 
-static void unregister(struct dta_store_server *o, struct dta_store_object *at)
+void dta_store_server_object_unregister(struct dta_store_server *o, struct dta_store_object *at)
 {
 	struct fabric_host_key key = {at->addr, at->rkey, at->mr};
 
@@ -148,7 +148,7 @@ static void unregister_all(struct dta_store_server *o)
 {
 	for (size_t i = 0; i < o->store_count; i++)
 		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
-			unregister(o, at);
+			dta_store_server_object_unregister(o, at);
 }
 
 static void device_lost(struct dta_store_server *o)
@@ -164,6 +164,22 @@ static void device_lost(struct dta_store_server *o)
 	dta_store_server_rdma_close(o);
 }
 
+int dta_store_server_rdma_open(struct dta_store_server *o, char *error, size_t bytes)
+{
+	int err = device_open(o, error, bytes);
+
+	for (size_t i = 0; i < o->store_count && !err && o->host; i++)
+		for (struct dta_store_object *at = o->stores[i].objects; at && !err; at = at->older)
+			err = dta_store_server_object_register(o, at);
+	if (err && o->host) {
+		snprintf(error, bytes, "%s: rdma: cannot register the memory of stores: %s",
+			 o->path, strerror(-err));
+		unregister_all(o);
+		dta_store_server_rdma_close(o);
+	}
+	return err;
+}
+
 static bool reopen(struct dta_store_server *o)
 {
 	char error[300];
@@ -172,13 +188,6 @@ static bool reopen(struct dta_store_server *o)
 	dta_store_server_instance(o);
 	if (dta_store_server_rdma_open(o, error, sizeof(error)))
 		return false;
-	for (size_t i = 0; i < o->store_count; i++)
-		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
-			if (dta_store_server_object_register(o, at)) {
-				unregister_all(o);
-				dta_store_server_rdma_close(o);
-				return false;
-			}
 	base_logf(BASE_INFO, "dta", "the RDMA device is back");
 	return true;
 }
@@ -232,7 +241,8 @@ int dta_store_server_object_register(struct dta_store_server *o, struct dta_stor
 void dta_store_server_object_free(struct dta_store_server *o, struct dta_store_object *at,
 				  bool unlink_file)
 {
-	unregister(o, at);
+	dta_store_server_object_unregister(o, at);
+	dta_store_object_let_go(at);
 	dta_store_object_free(at, unlink_file);
 }
 

@@ -101,7 +101,7 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	socklen_t length = sizeof(a);
 	struct addrinfo *info;
 	uint16_t port;
-	int fd, on = 1, err;
+	int fd, on = 1, receive = 65536, err;
 
 	if (base_parse_address(where, host, sizeof(host), &port))
 		return base_fail(error, bytes, -1, "listen '%s' is neither a path nor HOST:PORT",
@@ -111,8 +111,11 @@ static int listen_tcp(const char *where, char *name, size_t name_bytes, char *er
 	if (err)
 		return base_fail(error, bytes, -1, "listen '%s': %s", where, gai_strerror(err));
 	fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0)
+	if (fd >= 0) {
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		/* Of each connection: what a stranger says waits there. */
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive, sizeof(receive));
+	}
 	if (fd < 0 || bind(fd, info->ai_addr, info->ai_addrlen) || listen(fd, 64) ||
 	    getsockname(fd, (struct sockaddr *)&a, &length)) {
 		snprintf(error, bytes, "listen '%s': %s", where, strerror(errno));
@@ -185,7 +188,7 @@ static int accept_one(struct dta_store_server *o, int listener)
 	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd >= 0) {
 		close(fd);
-		o->refused++;
+		o->refused[DTA_CONN_CROWDED]++;
 		base_log_limited(
 			BASE_WARN, "dta",
 			"connection rejected, no file descriptor left: raise LimitNOFILE of the collector");
@@ -194,31 +197,87 @@ static int accept_one(struct dta_store_server *o, int listener)
 	return -1;
 }
 
+static bool is_stranger(const struct dta_server_conn *c)
+{
+	return c->line && c->state != CONN_WELCOMED;
+}
+
+static uint32_t strangers_of(const struct dta_store_server *o, const struct in6_addr *from)
+{
+	uint32_t n = 0;
+
+	for (const struct dta_server_conn *c = o->conns; c; c = c->next)
+		n += is_stranger(c) && (!from || !memcmp(&c->from, from, sizeof(*from)));
+	return n;
+}
+
+/*
+ * Makes room for one more stranger: the oldest of the address that has most goes. So an address
+ * with few keeps them, and among those of one address, who is quick gets in.
+ */
+static void crowd_out(struct dta_store_server *o)
+{
+	struct dta_server_conn *gone = NULL;
+	uint32_t most = 0;
+
+	if (strangers_of(o, NULL) < STRANGERS_MAX)
+		return;
+	/* The newest come first. */
+	for (struct dta_server_conn *c = o->conns; c; c = c->next) {
+		const uint32_t n = is_stranger(c) ? strangers_of(o, &c->from) : 0;
+
+		if (n && n >= most) {
+			most = n;
+			gone = c;
+		}
+	}
+	gone->why = DTA_CONN_CROWDED;
+	dta_store_server_disconnect(o, gone, "too many connections without a hello");
+	dta_store_server_reap(o);
+}
+
+/* The peer's address, or its process and user. */
+static void identify(struct dta_server_conn *c, int fd)
+{
+	struct sockaddr_in6 at = {0};
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+	struct ucred peer = {0};
+	socklen_t length = sizeof(peer), bytes = sizeof(at);
+
+	if (c->local && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
+		c->pid = peer.pid;
+		c->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+		c->from = (struct in6_addr){.s6_addr32 = {peer.uid}};
+	} else if (!c->local && !getpeername(fd, (struct sockaddr *)&at, &bytes)) {
+		c->from = at.sin6_addr;
+		if (at.sin6_family == AF_INET)
+			c->from = (struct in6_addr){
+				.s6_addr32 = {0, 0, htonl(0xffff), v4->sin_addr.s_addr}};
+	}
+}
+
 static void add_connection(struct dta_store_server *o, size_t i)
 {
-	struct ucred peer = {0};
-	socklen_t length = sizeof(peer);
 	int fd = accept_one(o, o->listener[i].fd);
 	struct dta_server_conn *c;
 
 	if (fd < 0)
 		return;
+	crowd_out(o);
 	c = o->conn_count < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (c)
 		c->line = dta_control_line_new(fd);
 	if (!c || !c->line) {
-		o->refused++;
+		o->refused[DTA_CONN_CROWDED]++;
 		close(fd);
 		free(c);
 		return;
 	}
+	dta_control_line_limit(c->line, DTA_CONTROL_FIRST_MAX);
 	c->pidfd = -1;
 	c->local = o->listener[i].local;
 	c->came_ns = base_now_ns();
-	if (c->local && !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
-		c->pid = peer.pid;
-		c->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-	}
+	identify(c, fd);
 	c->next = o->conns;
 	o->conns = c;
 	o->conn_count++;
@@ -235,8 +294,10 @@ static void serve_all(struct dta_store_server *o, uint64_t now)
 			continue;
 		if (dta_control_line_flush(c->line) || !dta_store_server_serve(o, c))
 			dta_store_server_disconnect(o, c, NULL);
-		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS)
+		else if (c->state != CONN_WELCOMED && now > c->came_ns + HELLO_NS) {
+			c->why = DTA_CONN_SILENT;
 			dta_store_server_disconnect(o, c, "no hello within 5 s");
+		}
 	}
 	dta_store_server_reap(o);
 }
@@ -298,6 +359,7 @@ static void *loop(void *arg)
 		for (size_t i = 0; i < o->listeners; i++)
 			if (fds[1 + i].revents)
 				add_connection(o, i);
+		dta_store_server_mend(o, fds[0].revents);
 		if (o->host)
 			fabric_host_dispatch(o->host);
 		serve_all(o, base_now_ns());
@@ -341,8 +403,6 @@ struct dta_store_server *dta_store_server_new(const char *path, char *error, siz
 		goto fail;
 	}
 	o->lanes = SL_STORE_LANES_MAX;
-	if (dta_store_server_rdma_open(o, error, error_bytes))
-		goto fail;
 	for (size_t i = 0; i < o->config->store_count; i++) {
 		const struct sl_store_config *c = &o->config->stores[i].config;
 
@@ -367,11 +427,16 @@ void dta_store_server_reload_on(struct dta_store_server *o, int fd)
 	o->reload_fd = fd;
 }
 
-int dta_store_server_start(struct dta_store_server *o)
+int dta_store_server_start(struct dta_store_server *o, char *error, size_t error_bytes)
 {
-	int err = pthread_create(&o->thread, NULL, loop, o);
+	int err;
 
+	if (dta_store_server_rdma_open(o, error, error_bytes))
+		return -EIO;
+	err = pthread_create(&o->thread, NULL, loop, o);
 	o->started = !err;
+	if (err)
+		snprintf(error, error_bytes, "thread: %s", strerror(err));
 	return -err;
 }
 
@@ -405,12 +470,11 @@ void dta_store_server_free(struct dta_store_server *o)
 	for (size_t i = 0; i < o->store_count; i++)
 		while (o->stores[i].objects) {
 			struct dta_store_object *old = o->stores[i].objects;
-			struct dta_store_epochs e;
 
 			o->stores[i].objects = old->older;
-			if (dta_store_epochs(&old->view, &e)) {
-				e.state = SL_STATE_CLOSED;
-				dta_store_epochs_set(old->view.map, &e);
+			if (old->head) {
+				old->epochs.state = SL_STATE_CLOSED;
+				dta_store_object_mend(old, &(bool){0});
 			}
 			dta_store_server_object_free(o, old, false);
 		}

@@ -19,7 +19,16 @@ struct dta_store_server;
 
 /* Reads the file of stores, opens or makes them, and listens. NULL with one line in error. */
 struct dta_store_server *dta_store_server_new(const char *path, char *error, size_t error_bytes);
-int dta_store_server_start(struct dta_store_server *o); /* 0 or -errno */
+/*
+ * Opens the RDMA device, if the file names one, after any change of credentials (agent_rdma_start()
+ * says why), and serves. 0, or -errno with one line in error.
+ */
+int dta_store_server_start(struct dta_store_server *o, char *error, size_t error_bytes);
+/*
+ * Before the start: bounds the memory of all objects that resizing may lead to. 0: half of what the
+ * machine has, and of what the limits of its cgroups leave.
+ */
+void dta_store_server_bound(struct dta_store_server *o, uint64_t max_bytes);
 /*
  * Before the start: reloads whenever a signal can be read from this descriptor (base_reload_fd()),
  * which stays the caller's.
@@ -59,7 +68,7 @@ json_t *dta_store_server_load_json(struct dta_store_server *o, const char *name)
  * Moves the store to an object of this many slots (columns; append: blocks per ring) from its next
  * epoch on. Older data stays readable for as many epochs as the store has. 0: begun, -ENOENT,
  * -EINVAL with one line in error, -EBUSY: translators still write to memory that would be freed,
- * -ENOMEM.
+ * -ENOSPC: over dta_store_server_bound(), -ENOMEM.
  */
 int dta_store_server_resize(struct dta_store_server *o, const char *name, uint64_t slots,
 			    char *error, size_t error_bytes);

@@ -9,16 +9,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
-
-#include <nettle/hmac.h>
 
 #include "base/base.h"
 #include "base/text.h"
 #include "dta/query/query.h"
 
-#define ACCOUNT_BYTES_MAX 65536u
+#define MESSAGE_MAX 65536u /* of a translator: an account has some 2 KiB */
 
 static const char *text(const json_t *m, const char *key)
 {
@@ -53,6 +50,8 @@ static bool send_packed(struct dta_server_conn *c, int fd, const char *format, .
 
 static bool refuse(struct dta_server_conn *c, const char *why)
 {
+	if (!c->why)
+		c->why = DTA_CONN_WRONG;
 	send_packed(c, -1, "{s:s,s:s}", "type", "error", "why", why);
 	return false;
 }
@@ -68,7 +67,7 @@ void dta_store_server_disconnect(struct dta_store_server *o, struct dta_server_c
 		base_logf(BASE_INFO, "dta", "translator gone name=%s%s%s", c->name,
 			  why ? " reason=" : "", why ? why : "");
 	else
-		o->refused++;
+		o->refused[c->why]++;
 	dta_control_line_free(c->line);
 	c->line = NULL;
 	if (o->host && c->state == CONN_WELCOMED && strcmp(c->output, "shm"))
@@ -191,7 +190,7 @@ static bool send_tenants(const struct dta_store_server *o, struct dta_server_con
 
 		base_hex(key, t->key, DTA_KEY_BYTES);
 		/* Keys go to authenticated translators only; null removes one. */
-		if (c->local || o->config->secret)
+		if (c->local || c->proved)
 			json_array_append_new(keys, json_pack("{s:i,s:s?}", "reporter", -1, "key",
 							      t->has_key ? key : NULL));
 		if (!send_packed(c, -1, "{s:s,s:I,s:I,s:I,s:o,s:b}", "type", "tenant", "tenant",
@@ -260,8 +259,16 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	int lane = lane_for(o, c->name);
 	struct dta_server_known *k;
 
+	if (!strcmp(c->output, "shm") && (!c->local || c->pidfd < 0))
+		return refuse(c, "output shm needs the collector's unix socket");
+	if (strcmp(c->output, "shm") && !o->host)
+		return refuse(
+			c, o->config->rdma.enabled
+				   ? "the RDMA device is gone"
+				   : "this collector has no RDMA: set rdma in the file of stores");
 	if (lane < 0)
 		return refuse(c, "no lane is free: more translators than the stores have lanes");
+	dta_store_server_mend(o, true); /* before it is one of those who are told */
 	take_over(o, c);
 	k = &o->known[lane];
 	if (strcmp(k->name, c->name)) {
@@ -274,6 +281,7 @@ static bool admit(struct dta_store_server *o, struct dta_server_conn *c)
 	c->heard_ns = k->heard_ns = base_realtime_ns();
 	c->lane = (uint32_t)lane;
 	c->state = CONN_WELCOMED;
+	dta_control_line_limit(c->line, MESSAGE_MAX);
 	strcpy(o->called, c->called);
 	if (!send_packed(c, -1, "{s:s,s:i,s:I,s:I,s:I}", "type", "welcome", "version",
 			 DTA_CONTROL_VERSION, "instance", (json_int_t)o->instance, "lane",
@@ -300,15 +308,34 @@ static void copy_text(char *to, size_t room, const char *from)
 	to[n] = 0;
 }
 
+static struct dta_control_said said_by(const struct dta_server_conn *c)
+{
+	return (struct dta_control_said){.name = c->name,
+					 .output = c->output,
+					 .called = c->called,
+					 .nonce = c->nonce,
+					 .challenge = c->ours};
+}
+
+static void derive(const struct dta_store_server *o, const struct dta_server_conn *c,
+		   enum dta_control_value value, uint8_t out[DTA_CONTROL_MAC_BYTES])
+{
+	const struct dta_control_said said = said_by(c);
+
+	dta_control_derive(o->config->secret, o->config->secret_bytes, value, &said, out);
+}
+
 static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
 	const char *name = text(m, "name"), *output = text(m, "output"), *nonce = text(m, "nonce");
-	uint8_t ours[16], theirs[64];
+	uint8_t mac[DTA_CONTROL_MAC_BYTES];
+	char hex[2 * sizeof(mac) + 1];
+	uint8_t theirs[64];
 
 	if (c->state != CONN_NEW)
 		return refuse(c, "duplicate hello");
 	if (number(m, "version") != DTA_CONTROL_VERSION)
-		return refuse(c, "this collector speaks version 1 of the control channel");
+		return refuse(c, "this collector speaks version 2 of the control channel");
 	if (!dta_name_fits(name))
 		return refuse(c, "a name is 1 to 63 of letters, digits, '_', '.', '-'");
 	if (strlen(nonce) >= sizeof(c->nonce) || strlen(nonce) / 2 > sizeof(theirs) ||
@@ -316,47 +343,44 @@ static bool hello(struct dta_store_server *o, struct dta_server_conn *c, const j
 		return refuse(c, "no nonce");
 	if (strcmp(output, "shm") && strcmp(output, "verbs") && strcmp(output, "raw"))
 		return refuse(c, "output is not shm, verbs or raw");
-	if (!strcmp(output, "shm") && (!c->local || c->pidfd < 0))
-		return refuse(c, "output shm needs the collector's unix socket");
-	if (strcmp(output, "shm") && !o->host)
-		return refuse(
-			c, o->config->rdma.enabled
-				   ? "the RDMA device is gone"
-				   : "this collector has no RDMA: set rdma in the file of stores");
+	if (strlen(text(m, "called")) >= sizeof(c->called) && !c->local && o->config->secret)
+		return refuse(c, "called is too long");
 	strcpy(c->name, name);
 	strcpy(c->output, output);
 	strcpy(c->nonce, nonce);
 	copy_text(c->called, sizeof(c->called), text(m, "called"));
 	if (c->local || !o->config->secret)
 		return admit(o, c);
-	if (getrandom(ours, sizeof(ours), 0) != sizeof(ours))
+	if (!dta_control_nonce(c->ours))
 		return false;
-	base_hex(c->ours, ours, sizeof(ours));
 	c->state = CONN_CHALLENGED;
-	return send_packed(c, -1, "{s:s,s:s}", "type", "challenge", "nonce", c->ours);
+	derive(o, c, DTA_COLLECTOR_PROOF, mac);
+	base_hex(hex, mac, sizeof(mac));
+	return send_packed(c, -1, "{s:s,s:s,s:s}", "type", "challenge", "nonce", c->ours, "mac",
+			   hex);
 }
 
-/* HMAC-SHA256 (RFC 2104) over its nonce and ours, as bytes. */
 static bool proof(struct dta_store_server *o, struct dta_server_conn *c, const json_t *m)
 {
-	uint8_t mac[SHA256_DIGEST_SIZE], said[SHA256_DIGEST_SIZE], nonce[64];
-	struct hmac_sha256_ctx h;
-	uint8_t differ = 0;
+	const struct dta_control_said said = said_by(c);
+	uint8_t seals[2][DTA_CONTROL_MAC_BYTES];
+	int err;
 
-	if (c->state != CONN_CHALLENGED || base_unhex(said, text(m, "mac"), sizeof(said)))
+	if (c->state != CONN_CHALLENGED)
 		return refuse(c, "no proof");
-	hmac_sha256_set_key(&h, o->config->secret_bytes, o->config->secret);
-	for (int i = 0; i < 2; i++) {
-		const char *hex = i ? c->ours
-				    : c->nonce; /* ours is of this form, and theirs was checked */
-
-		base_unhex(nonce, hex, strlen(hex) / 2);
-		hmac_sha256_update(&h, strlen(hex) / 2, nonce);
+	/* A reload may have taken the secret away meanwhile. */
+	if (!o->config->secret ||
+	    !dta_control_proved(o->config->secret, o->config->secret_bytes, DTA_TRANSLATOR_PROOF,
+				&said, text(m, "mac"))) {
+		c->why = DTA_CONN_PROOF;
+		return refuse(c, "wrong proof: is it the same secret?");
 	}
-	hmac_sha256_digest(&h, sizeof(mac), mac);
-	for (size_t i = 0; i < sizeof(mac); i++)
-		differ |= mac[i] ^ said[i];
-	return differ ? refuse(c, "wrong proof: is it the same secret?") : admit(o, c);
+	derive(o, c, DTA_COLLECTOR_SEAL, seals[0]);
+	derive(o, c, DTA_TRANSLATOR_SEAL, seals[1]);
+	err = dta_control_line_seal(c->line, seals[0], seals[1]);
+	explicit_bzero(seals, sizeof(seals));
+	c->proved = true;
+	return !err && admit(o, c);
 }
 
 /* ---- messages of admitted translators ---- */
@@ -395,16 +419,18 @@ static bool queue(struct dta_store_server *o, struct dta_server_conn *c, const j
 static void account(struct dta_store_server *o, struct dta_server_conn *c, json_t *m)
 {
 	struct dta_server_known *k = &o->known[c->lane];
+	struct dta_translate_account a;
+	json_t *kept;
 
-	if (json_dumpb(m, NULL, 0, JSON_COMPACT) > ACCOUNT_BYTES_MAX)
-		return;
-	json_object_del(m, "type");
+	/* What is not of an account is not kept. */
+	dta_account_of_json(m, &a);
+	kept = dta_account_json(&a);
 	/* Smaller than before: a new run; keep the sum of the old one. */
 	if (k->last && (number(m, "packets") < number(k->last, "packets") ||
 			number(m, "reports") < number(k->last, "reports")))
 		dta_store_server_account_take(&k->past, k->last);
 	json_decref(k->last);
-	k->last = json_incref(m);
+	k->last = kept;
 }
 
 bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *c)
@@ -418,8 +444,12 @@ bool dta_store_server_serve(struct dta_store_server *o, struct dta_server_conn *
 		m = dta_control_line_read(c->line, &fd);
 		if (fd >= 0)
 			close(fd);
-		if (!m)
+		if (!m) {
+			c->why = errno == EMSGSIZE ? DTA_CONN_LONG
+				 : errno == EPROTO ? DTA_CONN_WRONG
+						   : DTA_CONN_LEFT;
 			return errno == EAGAIN;
+		}
 		type = text(m, "type");
 		if (!strcmp(type, "hello"))
 			fine = hello(o, c, m);

@@ -12,7 +12,12 @@ static void add_loss(struct dta_translate_account *a, const struct dta_loss *l)
 	dta_account_add(a, &more);
 }
 
-uint64_t dta_worker_drops(const struct dta_worker *w)
+static uint64_t handover_drops(const struct dta_worker *w)
+{
+	return w->opts.steer ? dta_steer_drops(w->opts.steer, w->opts.worker) : 0;
+}
+
+static uint64_t socket_drops(const struct dta_worker *w)
 {
 	uint64_t drops = 0;
 
@@ -22,17 +27,19 @@ uint64_t dta_worker_drops(const struct dta_worker *w)
 	return drops;
 }
 
+uint64_t dta_worker_drops(const struct dta_worker *w)
+{
+	return socket_drops(w) + handover_drops(w);
+}
+
 /* What the worker itself counts: packets and windows. */
 static void count(const struct dta_worker *w, struct dta_translate_account *a)
 {
 	*a = w->account;
-	a->socket_drops += dta_worker_drops(w);
-	for (uint32_t i = 0; i < w->sources; i++) {
-		const struct dta_source *s = &w->source[i];
-
-		add_loss(a, s->loss);
-		add_loss(a, s->legacy);
-	}
+	a->socket_drops += socket_drops(w);
+	a->handover_drops += handover_drops(w);
+	add_loss(a, w->loss);
+	add_loss(a, w->legacy);
 }
 
 /* The collector that gets the counts of packets and windows: the first one that is up. */

@@ -14,15 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <nettle/hmac.h>
-
 #include "base/base.h"
 #include "base/text.h"
+#include "dta/store/guard.h"
 #include "dta/translate/client_internal.h"
 
 #define LOG		   "translate"
@@ -39,7 +37,7 @@ static void disconnect(struct dta_client *c, uint64_t now, const char *why)
 	if (c->fd >= 0)
 		close(c->fd);
 	c->fd = -1;
-	c->welcome = c->ready = false;
+	c->welcome = c->ready = c->proved = false;
 	c->rotations = 0;
 	c->up = false;
 	/* The queue pair ends with the session: the next welcome names another. */
@@ -60,19 +58,33 @@ void dta_client_send(struct dta_client *c, json_t *message)
 		dta_control_line_write(c->line, message, -1);
 }
 
-static void send_hello(struct dta_client *c)
+static bool is_local(const struct dta_client *c)
+{
+	return c->address.ss_family == AF_UNIX;
+}
+
+/* Whether the collector is who it should be, as far as anything tells. */
+static bool is_trusted(const struct dta_client *c)
+{
+	return is_local(c) || c->proved;
+}
+
+static const char *output_name(const struct dta_client *c)
 {
 	static const char *const outputs[] = {"shm", "verbs", "raw"};
-	char hex[2 * sizeof(c->nonce) + 1];
 
-	if (getrandom(c->nonce, sizeof(c->nonce), 0) != sizeof(c->nonce))
-		memset(c->nonce, 0,
-		       sizeof(c->nonce)); /* the store server's nonce secures the proof */
-	base_hex(hex, c->nonce, sizeof(c->nonce));
-	dta_client_send(c, json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
-				     DTA_CONTROL_VERSION, "name", c->opts.name, "output",
-				     outputs[c->opts.output], "nonce", hex, "called",
-				     c->opts.collector));
+	return outputs[c->opts.output];
+}
+
+static bool send_hello(struct dta_client *c)
+{
+	if (!dta_control_nonce(c->nonce))
+		return false;
+	dta_client_send(c,
+			json_pack("{s:s, s:i, s:s, s:s, s:s, s:s}", "type", "hello", "version",
+				  DTA_CONTROL_VERSION, "name", c->opts.name, "output",
+				  output_name(c), "nonce", c->nonce, "called", c->opts.collector));
+	return true;
 }
 
 static void start_connect(struct dta_client *c, uint64_t now)
@@ -116,32 +128,47 @@ static void established(struct dta_client *c, uint64_t now)
 	}
 	c->fd = -1; /* the line owns it */
 	c->session++;
-	send_hello(c);
+	if (!send_hello(c))
+		disconnect(c, now, "no random numbers");
 }
 
 /* ---- messages ---- */
 
+#define NOT_PROVED "the collector has not proved that it has the secret; is it the same file?"
+
 static const char *on_challenge(struct dta_client *c, const json_t *m)
 {
-	const char *hex = json_string_value(json_object_get(m, "nonce"));
-	uint8_t nonces[2 * CLIENT_NONCE_MAX], mac[32];
-	char text[2 * sizeof(mac) + 1];
-	struct hmac_sha256_ctx hmac;
-	size_t bytes = hex ? strlen(hex) / 2 : 0;
+	const char *mac = json_string_value(json_object_get(m, "mac"));
+	const struct dta_control_said said = {
+		.name = c->opts.name,
+		.output = output_name(c),
+		.called = c->opts.collector,
+		.nonce = c->nonce,
+		.challenge = json_string_value(json_object_get(m, "nonce")),
+	};
+	uint8_t proof[DTA_CONTROL_MAC_BYTES], seals[2][DTA_CONTROL_MAC_BYTES];
+	char text[2 * sizeof(proof) + 1];
+	int err;
 
-	if (!bytes || bytes > CLIENT_NONCE_MAX)
+	if (!said.challenge)
 		return "a challenge without a nonce";
 	if (!c->opts.secret)
 		return "the collector asks for a secret; give --secret FILE";
-	memcpy(nonces, c->nonce, sizeof(c->nonce));
-	if (base_unhex(nonces + sizeof(c->nonce), hex, bytes))
-		return "a challenge that is not hexadecimal";
-	hmac_sha256_set_key(&hmac, c->opts.secret_bytes, c->opts.secret);
-	hmac_sha256_update(&hmac, sizeof(c->nonce) + bytes, nonces);
-	hmac_sha256_digest(&hmac, sizeof(mac), mac);
-	base_hex(text, mac, sizeof(mac));
+	if (c->welcome || c->proved || !mac ||
+	    !dta_control_proved(c->opts.secret, c->opts.secret_bytes, DTA_COLLECTOR_PROOF, &said,
+				mac))
+		return NOT_PROVED;
+	c->proved = true;
+	dta_control_derive(c->opts.secret, c->opts.secret_bytes, DTA_TRANSLATOR_PROOF, &said,
+			   proof);
+	base_hex(text, proof, sizeof(proof));
 	dta_client_send(c, json_pack("{s:s, s:s}", "type", "proof", "mac", text));
-	return NULL;
+	for (int i = 0; i < 2; i++)
+		dta_control_derive(c->opts.secret, c->opts.secret_bytes,
+				   i ? DTA_COLLECTOR_SEAL : DTA_TRANSLATOR_SEAL, &said, seals[i]);
+	err = dta_control_line_seal(c->line, seals[0], seals[1]);
+	explicit_bzero(seals, sizeof(seals));
+	return err ? "no memory" : NULL;
 }
 
 static const char *on_welcome(struct dta_client *c, const json_t *m)
@@ -149,6 +176,8 @@ static const char *on_welcome(struct dta_client *c, const json_t *m)
 	const json_int_t lane = json_integer_value(json_object_get(m, "lane"));
 	const json_int_t port = json_integer_value(json_object_get(m, "port"));
 
+	if (c->opts.secret && !is_trusted(c))
+		return NOT_PROVED;
 	if (json_integer_value(json_object_get(m, "version")) != DTA_CONTROL_VERSION)
 		return "unsupported version of the control channel";
 	if (lane < 0 || lane >= SL_STORE_LANES_MAX || port < 0 || port > UINT16_MAX)
@@ -166,6 +195,7 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	const json_int_t tenant = json_integer_value(json_object_get(m, "tenant"));
 	const json_int_t rate = json_integer_value(json_object_get(m, "rate"));
 	const json_int_t burst = json_integer_value(json_object_get(m, "burst"));
+	const bool required = json_is_true(json_object_get(m, "required"));
 	const json_t *keys = json_object_get(m, "keys"), *key;
 	size_t i;
 
@@ -174,9 +204,10 @@ static const char *on_tenant(struct dta_client *c, const json_t *m)
 	c->tenant[tenant / 64] |= 1ull << tenant % 64;
 	if (dta_engine_limit(c->engine, (uint16_t)tenant, (uint64_t)rate, (uint64_t)burst))
 		return "too many tenants";
-	if (c->opts.tenant)
-		c->opts.tenant(c->opts.arg, (uint16_t)tenant,
-			       json_is_true(json_object_get(m, "required")));
+	if (c->opts.tenant && (required || is_trusted(c)))
+		c->opts.tenant(c->opts.arg, (uint16_t)tenant, required);
+	if (!is_trusted(c))
+		return NULL;
 	json_array_foreach(keys, i, key)
 	{
 		const char *hex = json_string_value(json_object_get(key, "key"));
@@ -358,6 +389,8 @@ void dta_client_drive(struct dta_client *c, uint64_t now)
 	if (!c->line)
 		return;
 	read_messages(c, now);
+	if (c->line && dta_client_taken_away(c))
+		disconnect(c, now, "memory of its stores was taken away");
 	if (c->line && c->out) {
 		dta_client_output_drive(c, now);
 		dta_client_confirm_rotations(c);
@@ -435,7 +468,7 @@ uint64_t dta_client_lost(const struct dta_client *c)
 	dta_engine_stats(c->engine, &e);
 	dta_client_output_stats(c, &o);
 	return o.unconfirmed + o.failed + e.dropped[DTA_DROP_OUTPUT_DOWN] +
-	       e.dropped[DTA_DROP_OUTPUT_FAILED];
+	       e.dropped[DTA_DROP_OUTPUT_FAILED] + dta_guard_total();
 }
 
 bool dta_client_congested(const struct dta_client *c)

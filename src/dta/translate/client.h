@@ -23,12 +23,15 @@ struct dta_client_opts {
 	/* host NULL: the collector's; port, name and instance are filled in */
 	struct dta_output_verbs_opts verbs;
 	struct dta_output_raw_opts raw;
-	const void *secret; /* of the control channel over TCP, or NULL */
+	/* Of the control channel over TCP, or NULL: a collector that does not prove it is refused.
+	 */
+	const void *secret;
 	size_t secret_bytes;
 	struct dta_engine_opts engine;
 	/*
 	 * A checked "tenant" message, for authentication: whether packets must carry a MAC, and the
-	 * keys (NULL: removed). May be NULL.
+	 * keys (NULL: removed). Only a unix socket or a proof of the secret may loosen what is
+	 * required, and set or remove keys. May be NULL.
 	 */
 	void (*tenant)(void *arg, uint16_t tenant, bool required);
 	void (*key)(void *arg, uint16_t tenant, int64_t reporter, const uint8_t *key, size_t bytes);

@@ -6,11 +6,11 @@
 #include <sys/socket.h>
 
 #include "dta/translate/client.h"
+#include "dta/translate/control_auth.h"
 
 #define CLIENT_OBJECTS_MAX    4096u
 #define CLIENT_STORES_MAX     1024u
 #define CLIENT_BACKOFF_MIN_NS 50000000ull
-#define CLIENT_NONCE_MAX      64u
 #define CLIENT_IMMEDIATES     64u /* stores with pending immediates; more are sent at once */
 
 struct dta_client_object {
@@ -38,12 +38,13 @@ struct dta_client {
 	/* connection */
 	int fd; /* while connecting */
 	bool connecting, welcome, ready, up;
+	bool proved; /* the collector has the secret */
 	struct dta_control_line *line;
 	uint64_t backoff_ns, retry_ns, begun_ns, offered_ns;
 	uint32_t session, lane;
 	uint16_t port;
 	uint64_t instance, out_instance; /* of the store server; of out's */
-	uint8_t nonce[32];
+	char nonce[2 * DTA_CONTROL_NONCE_BYTES + 1];
 	char said[160];
 	/* stores and output */
 	struct dta_engine *engine;
@@ -86,6 +87,8 @@ const char *dta_client_rotate(struct dta_client *c, const json_t *message);
 void dta_client_stores_ready(struct dta_client *c);
 /* Sends "rotated" for rotations whose earlier operations are complete. */
 void dta_client_confirm_rotations(struct dta_client *c);
+/* Pages of an object are gone: another process truncated its file. */
+bool dta_client_taken_away(const struct dta_client *c);
 /* Frees objects without a store. */
 void dta_client_sweep(struct dta_client *c);
 

@@ -10,6 +10,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "dta/store/guard.h"
 #include "dta/store/store.h"
 
 #define LOG "translate"
@@ -26,8 +27,10 @@ static void drop_object(struct dta_client *c, uint32_t i)
 {
 	struct dta_client_object *o = c->object[i];
 
-	if (o->o.map)
+	if (o->o.map) {
+		dta_guard_remove(o->o.map);
 		munmap(o->o.map, o->o.bytes);
+	}
 	free(o);
 	c->object[i] = c->object[--c->objects];
 }
@@ -43,6 +46,15 @@ void dta_client_sweep(struct dta_client *c)
 		if (!used && (c->object[i]->used || c->object[i]->session != c->session))
 			drop_object(c, i);
 	}
+}
+
+bool dta_client_taken_away(const struct dta_client *c)
+{
+	for (uint32_t i = 0; i < c->objects; i++)
+		if (c->object[i]->o.map && c->object[i]->session == c->session &&
+		    dta_guard_faults(c->object[i]->o.map))
+			return true;
+	return false;
 }
 
 const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
@@ -73,7 +85,9 @@ const char *dta_client_add_object(struct dta_client *c, const json_t *m, int fd)
 			return "an object without a descriptor, or shorter than announced";
 		}
 		o->o.map = dta_store_map(fd, (uint64_t)bytes, true);
-		if (o->o.map == MAP_FAILED) {
+		if (o->o.map == MAP_FAILED || dta_guard_add(o->o.map, o->o.bytes, fd, -1)) {
+			if (o->o.map != MAP_FAILED)
+				munmap(o->o.map, o->o.bytes);
 			free(o);
 			return "an object that cannot be mapped";
 		}

@@ -7,18 +7,18 @@
  * ignored.
  *
  * Translator to store server:
- *   {"type":"hello","version":1,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
+ *   {"type":"hello","version":2,"name":"t1","output":"shm"|"verbs"|"raw","nonce":HEX,"called":...}
  *      name: keeps its lane across restarts; a second connection by it ends the first. called: the
  *      collector as this translator names it (hash_ring.h), which queries report.
- *   {"type":"proof","mac":HEX}   if challenged: HMAC-SHA256(secret, both nonces)
+ *   {"type":"proof","mac":HEX}   if challenged (control_auth.h)
  *   {"type":"rotated","tenant":T,"store":S,"epoch":E}   no older epoch will be written any more
  *   {"type":"account", ...}      struct dta_translate_account, every second and at the end
  *   {"type":"immediate","number":N,"count":C}   shm: C immediates of dta_engine_immediate() = N
  *   {"type":"queue","qpn":N,"psn":N,"gid":HEX,"mac":HEX,"mtu":N}   raw: its end of the queue pair
  *
  * Store server to translator:
- *   {"type":"challenge","nonce":HEX}   TCP with a secret
- *   {"type":"welcome","version":1,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
+ *   {"type":"challenge","nonce":HEX,"mac":HEX}   TCP with a secret, and the proof that it has it
+ *   {"type":"welcome","version":2,"instance":N,"lane":L,"port":N}   port: of RDMA-CM, verbs
  *   {"type":"object","number":N,"bytes":B,"addr":A,"rkey":K}   unix: with the object's descriptor
  *   {"type":"store","tenant":T,"store":S,"name":...,"object":N,"epoch":E,"config":HEX (256 bytes),
  *      "next":[...]}   again when it moves; append: the next block of each list in this lane
@@ -28,6 +28,11 @@
  *   {"type":"queue", ...}    raw: the store server's end
  *   {"type":"ready"}         all stores are announced
  *   {"type":"error","why":...}, {"type":"bye","why":...}
+ *
+ * After challenge and proof, a message is no line but sealed: u32 length in network byte order, the
+ * JSON by ChaCha20-Poly1305 (RFC 8439), its tag of 16 bytes. The nonce is the number of the message
+ * in its direction, little-endian. Before, no more than DTA_CONTROL_FIRST_MAX bytes are held for a
+ * peer.
  *
  * The store server zeroes a bank only when every translator has sent "rotated", or has lost its
  * connection and its queue pair is destroyed (shm: its process has ended, by SO_PEERCRED and pidfd).
@@ -44,8 +49,9 @@
 #include "dta/engine/engine.h"
 #include "dta/translate/loss.h"
 
-#define DTA_CONTROL_LINE_MAX (1u << 20)
-#define DTA_CONTROL_VERSION  1
+#define DTA_CONTROL_LINE_MAX  (1u << 20)
+#define DTA_CONTROL_FIRST_MAX 2048u /* of a message before the welcome */
+#define DTA_CONTROL_VERSION   2
 
 /* A connection's line buffer and descriptors, for both sides. Non-blocking. */
 struct dta_control_line;
@@ -54,9 +60,17 @@ void dta_control_line_free(struct dta_control_line *l);
 int dta_control_line_fd(const struct dta_control_line *l);
 /*
  * The next message, or NULL with errno: EAGAIN: none yet, EPIPE: closed, EPROTO: not a JSON object,
- * or too long. passed: its descriptor, or -1; the caller owns both.
+ * EMSGSIZE: too long, EBADMSG: the seal is broken. passed: its descriptor, or -1; the caller owns
+ * both.
  */
 json_t *dta_control_line_read(struct dta_control_line *l, int *passed);
+/* The most bytes of a message that comes; at first DTA_CONTROL_LINE_MAX. */
+void dta_control_line_limit(struct dta_control_line *l, size_t bytes);
+/*
+ * Seals all messages that are written and read from here on, with keys of 32 bytes for what is sent
+ * and what comes. Those that wait leave as they are. 0, -ENOMEM.
+ */
+int dta_control_line_seal(struct dta_control_line *l, const uint8_t *sent, const uint8_t *comes);
 /*
  * Queues a message (takes its reference) and sends what it can. pass: a descriptor to send along,
  * or -1; it stays the caller's. 0, -EPIPE, -ENOBUFS.
@@ -76,8 +90,9 @@ int dta_control_line_flush(struct dta_control_line *l); /* 0, -EPIPE */
 struct dta_translate_account {
 	uint64_t packets, packets_taken, refused[DTA_REFUSALS], refused_tenant, refused_reporter,
 		socket_drops;
-	uint64_t unread; /* left in sockets at the end, without time to take them */
-	uint64_t slowed; /* times that credits were cut because sockets overflowed */
+	uint64_t handover_drops; /* between workers, for lack of room */
+	uint64_t unread;	 /* left in sockets at the end, without time to take them */
+	uint64_t slowed;	 /* times that credits were cut because sockets overflowed */
 	uint64_t reports, fresh;
 	/*
 	 * Fresh retransmissions: stored twice if another translator took them and died before it
@@ -88,6 +103,7 @@ struct dta_translate_account {
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;
 };
+/* NULL: out of memory. */
 json_t *dta_account_json(const struct dta_translate_account *a);
 /* Adds every counter; last_error is the last one that is set. */
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from);

@@ -5,9 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
-static void put(json_t *j, const char *name, uint64_t v)
+/* False: out of memory. */
+static bool put(json_t *j, const char *name, uint64_t v)
 {
-	json_object_set_new(j, name, json_integer((json_int_t)v));
+	return !json_object_set_new(j, name, json_integer((json_int_t)v));
 }
 
 static uint64_t get(const json_t *j, const char *name)
@@ -34,17 +35,9 @@ struct control_account_field {
 #define O(name) FIELD(dta_output_stats, name)
 
 static const struct control_account_field
-	top[] = {T(packets),
-		 T(packets_taken),
-		 T(refused_tenant),
-		 T(refused_reporter),
-		 T(socket_drops),
-		 T(unread),
-		 T(slowed),
-		 T(reports),
-		 T(fresh),
-		 T(maybe_twice),
-		 {0}},
+	top[] = {T(packets),	  T(packets_taken),  T(refused_tenant), T(refused_reporter),
+		 T(socket_drops), T(handover_drops), T(unread),		T(slowed),
+		 T(reports),	  T(fresh),	     T(maybe_twice),	{0}},
 	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),  L(reordered),
 		  L(missing),  L(lost),	     L(recovered),  L(nacks), L(restarts),
 		  L(refused),  L(reporters), L(forgotten),  {0}},
@@ -56,15 +49,19 @@ static const struct control_account_field
 		    O(failed), O(again), O(naks),	O(resyncs), O(connects),  O(disconnects),
 		    {0}};
 
+/* NULL: out of memory. */
 static json_t *part(const struct control_account_field *f, const void *of)
 {
 	json_t *j = json_object();
 
-	for (; f->name; f++) {
+	for (; j && f->name; f++) {
 		uint64_t v;
 
 		memcpy(&v, (const char *)of + f->at, sizeof(v));
-		put(j, f->name, v);
+		if (!put(j, f->name, v)) {
+			json_decref(j);
+			return NULL;
+		}
 	}
 	return j;
 }
@@ -82,21 +79,26 @@ json_t *dta_account_json(const struct dta_translate_account *a)
 {
 	json_t *all = part(top, a), *refused = json_object(), *dropped = json_object();
 	json_t *eng = part(engine, &a->engine), *out = part(output, &a->output);
+	bool whole = true;
 
 	for (int r = DTA_FINE + 1; r < DTA_REFUSALS; r++)
-		put(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
+		whole &= put(refused, dta_refusal_name((enum dta_refusal)r), a->refused[r]);
 	for (int d = 0; d < DTA_DROPS; d++)
-		put(dropped, dta_engine_drop_name((enum dta_engine_drop)d), a->engine.dropped[d]);
-	json_object_set_new(eng, "dropped", dropped);
-	json_object_set_new(
+		whole &= put(dropped, dta_engine_drop_name((enum dta_engine_drop)d),
+			     a->engine.dropped[d]);
+	whole &= !json_object_set_new(eng, "dropped", dropped);
+	whole &= !json_object_set_new(
 		out, "last_error",
 		json_stringn_nocheck(a->output.last_error,
 				     strnlen(a->output.last_error, sizeof(a->output.last_error))));
-	json_object_set_new(all, "refused", refused);
-	json_object_set_new(all, "loss", part(loss, &a->loss));
-	json_object_set_new(all, "engine", eng);
-	json_object_set_new(all, "output", out);
-	return all;
+	whole &= !json_object_set_new(all, "refused", refused);
+	whole &= !json_object_set_new(all, "loss", part(loss, &a->loss));
+	whole &= !json_object_set_new(all, "engine", eng);
+	whole &= !json_object_set_new(all, "output", out);
+	if (whole)
+		return all;
+	json_decref(all);
+	return NULL;
 }
 
 void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
@@ -117,6 +119,9 @@ void dta_account_of_json(const json_t *j, struct dta_translate_account *a)
 		a->engine.dropped[d] = get(dropped, dta_engine_drop_name((enum dta_engine_drop)d));
 	if (error)
 		strncpy(a->output.last_error, error, sizeof(a->output.last_error) - 1);
+	/* Untrusted text, which may be cut within a character: keep printable ASCII only. */
+	for (char *s = a->output.last_error; *s; s++)
+		*s = *s < ' ' || *s > '~' ? '?' : *s;
 }
 
 void dta_account_add(struct dta_translate_account *to, const struct dta_translate_account *from)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * control_line.c - messages of the control channel, one per line of a stream socket, with
- * descriptors
+ * descriptors, or sealed
  */
 #include "dta/translate/control.h"
 
 #include "base/grow.h"
+#include "dta/wire/endian.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +16,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <nettle/chacha-poly1305.h>
+#include <nettle/memops.h>
+
 #define QUEUE_MAX (8u << 20) /* bytes that a peer may leave unread */
 #define FDS_MAX	  16	     /* descriptors whose message is incomplete */
+#define HEAD	  4u	     /* bytes before a sealed message */
+#define TAG	  CHACHA_POLY1305_DIGEST_SIZE
 
 /* A queued message; its first byte carries the descriptor, if there is one. */
 struct waiting {
@@ -26,8 +32,16 @@ struct waiting {
 	char text[];
 };
 
+/* A direction's key, and the number of its next message. */
+struct seal {
+	struct chacha_poly1305_ctx cipher;
+	uint64_t next;
+};
+
 struct dta_control_line {
 	int fd;
+	size_t limit;
+	struct seal *seals; /* of what is sent, of what comes; NULL: lines */
 	char *in;
 	size_t used, room, looked; /* looked: no newline before it */
 	uint64_t offset;	   /* of in[0] in the stream */
@@ -51,8 +65,14 @@ struct dta_control_line *dta_control_line_new(int fd)
 		return NULL;
 	}
 	l->fd = fd;
+	l->limit = DTA_CONTROL_LINE_MAX;
 	l->last = &l->first;
 	return l;
+}
+
+void dta_control_line_limit(struct dta_control_line *l, size_t bytes)
+{
+	l->limit = bytes;
 }
 
 static void waiting_free(struct waiting *w)
@@ -75,6 +95,9 @@ void dta_control_line_free(struct dta_control_line *l)
 	for (size_t i = 0; i < l->fds; i++)
 		close(l->passed[i].fd);
 	close(l->fd);
+	if (l->seals)
+		explicit_bzero(l->seals, 2 * sizeof(*l->seals));
+	free(l->seals);
 	free(l->in);
 	free(l);
 }
@@ -87,6 +110,51 @@ int dta_control_line_fd(const struct dta_control_line *l)
 int dta_control_line_pending(const struct dta_control_line *l)
 {
 	return l->first != NULL;
+}
+
+/* ---- seals ---- */
+
+int dta_control_line_seal(struct dta_control_line *l, const uint8_t *sent, const uint8_t *comes)
+{
+	if (!l->seals)
+		l->seals = calloc(2, sizeof(*l->seals));
+	if (!l->seals)
+		return -ENOMEM;
+	chacha_poly1305_set_key(&l->seals[0].cipher, sent);
+	chacha_poly1305_set_key(&l->seals[1].cipher, comes);
+	return 0;
+}
+
+/* Each message has a nonce of its own, and the next one: none can be left out or repeated. */
+static void begin_message(struct seal *s, const uint8_t head[HEAD])
+{
+	uint8_t nonce[CHACHA_POLY1305_NONCE_SIZE] = {0};
+
+	for (int i = 0; i < 8; i++)
+		nonce[i] = (uint8_t)(s->next >> 8 * i);
+	s->next++;
+	chacha_poly1305_set_nonce(&s->cipher, nonce);
+	chacha_poly1305_update(&s->cipher, HEAD, head);
+}
+
+/* Seals text, of room for HEAD more before it and TAG behind it. Returns the bytes in all. */
+static size_t seal(struct seal *s, uint8_t *at, size_t bytes)
+{
+	dta_put32(at, (uint32_t)(bytes + TAG));
+	begin_message(s, at);
+	chacha_poly1305_encrypt(&s->cipher, bytes, at + HEAD, at + HEAD);
+	chacha_poly1305_digest(&s->cipher, TAG, at + HEAD + bytes);
+	return HEAD + bytes + TAG;
+}
+
+static bool unseal(struct seal *s, uint8_t *at, size_t bytes)
+{
+	uint8_t tag[TAG];
+
+	begin_message(s, at);
+	chacha_poly1305_decrypt(&s->cipher, bytes, at + HEAD, at + HEAD);
+	chacha_poly1305_digest(&s->cipher, TAG, tag);
+	return memeql_sec(tag, at + HEAD + bytes, TAG);
 }
 
 /* ---- reading ---- */
@@ -146,14 +214,51 @@ static bool fill(struct dta_control_line *l)
 	return n > 0;
 }
 
-/* Takes the line in[0, length) out of the buffer, as an object. */
-static json_t *take(struct dta_control_line *l, size_t length, int *passed)
+/* The bytes of the first message with all around it, 0: it is not complete; or -EMSGSIZE. */
+static ssize_t first_message(struct dta_control_line *l)
 {
-	json_t *j = json_loadb(l->in, length, JSON_REJECT_DUPLICATES, NULL);
+	const char *end;
+	size_t bytes;
 
-	l->used -= length + 1;
-	memmove(l->in, l->in + length + 1, l->used);
-	l->offset += length + 1;
+	if (l->seals) {
+		if (l->used < HEAD)
+			return 0;
+		bytes = dta_get32(l->in);
+		if (bytes < TAG || bytes > l->limit)
+			return -EMSGSIZE;
+		return l->used < HEAD + bytes ? 0 : (ssize_t)(HEAD + bytes);
+	}
+	end = l->used > l->looked ? memchr(l->in + l->looked, '\n', l->used - l->looked) : NULL;
+	l->looked = l->used;
+	if (end)
+		return end + 1 - l->in;
+	return l->used >= l->limit ? -EMSGSIZE : 0;
+}
+
+static json_t *text_of(struct dta_control_line *l, size_t bytes)
+{
+	if (!l->seals)
+		return json_loadb(l->in, bytes - 1, JSON_REJECT_DUPLICATES, NULL);
+	bytes -= HEAD + TAG;
+	if (!unseal(&l->seals[1], (uint8_t *)l->in, bytes)) {
+		errno = EBADMSG;
+		return NULL;
+	}
+	return json_loadb(l->in + HEAD, bytes, JSON_REJECT_DUPLICATES, NULL);
+}
+
+/* Takes the first message, of that many bytes, out of the buffer, as an object. */
+static json_t *take(struct dta_control_line *l, size_t bytes, int *passed)
+{
+	json_t *j;
+	int err;
+
+	errno = EPROTO;
+	j = text_of(l, bytes);
+	err = errno == EBADMSG ? EBADMSG : EPROTO;
+	l->used -= bytes;
+	memmove(l->in, l->in + bytes, l->used);
+	l->offset += bytes;
 	l->looked = 0;
 	while (l->fds && l->passed[0].at < l->offset) {
 		if (*passed >= 0)
@@ -167,7 +272,7 @@ static json_t *take(struct dta_control_line *l, size_t length, int *passed)
 	if (*passed >= 0)
 		close(*passed);
 	*passed = -1;
-	errno = EPROTO;
+	errno = err;
 	return NULL;
 }
 
@@ -175,15 +280,12 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 {
 	*passed = -1;
 	for (;;) {
-		char *end = l->used > l->looked
-				    ? memchr(l->in + l->looked, '\n', l->used - l->looked)
-				    : NULL;
+		const ssize_t bytes = first_message(l);
 
-		if (end)
-			return take(l, (size_t)(end - l->in), passed);
-		l->looked = l->used;
-		if (l->used >= DTA_CONTROL_LINE_MAX) {
-			errno = EPROTO;
+		if (bytes > 0)
+			return take(l, (size_t)bytes, passed);
+		if (bytes < 0) {
+			errno = (int)-bytes;
 			return NULL;
 		}
 		if (l->ended || !fill(l)) {
@@ -258,15 +360,15 @@ int dta_control_line_write(struct dta_control_line *l, json_t *message, int pass
 	size_t bytes = json_dumpb(message, NULL, 0, JSON_COMPACT);
 	struct waiting *w;
 
-	if (!bytes || bytes >= DTA_CONTROL_LINE_MAX || l->queued + bytes > QUEUE_MAX ||
-	    !(w = malloc(sizeof(*w) + bytes + 1))) {
+	if (!bytes || bytes >= DTA_CONTROL_LINE_MAX - TAG || l->queued + bytes > QUEUE_MAX ||
+	    !(w = malloc(sizeof(*w) + HEAD + bytes + TAG))) {
 		json_decref(message);
 		return -ENOBUFS;
 	}
-	json_dumpb(message, w->text, bytes, JSON_COMPACT);
+	json_dumpb(message, w->text + (l->seals ? HEAD : 0), bytes, JSON_COMPACT);
 	json_decref(message);
-	w->text[bytes] = '\n';
-	w->bytes = bytes + 1;
+	w->text[bytes] = l->seals ? w->text[bytes] : '\n';
+	w->bytes = l->seals ? seal(&l->seals[0], (uint8_t *)w->text, bytes) : bytes + 1;
 	w->sent = 0;
 	w->next = NULL;
 	w->pass = -1;

@@ -11,10 +11,9 @@
 #define DTA_BATCH 512u	/* datagrams per call */
 #define HELD_MAX  1024u /* pending acknowledgements; beyond, a reporter asks again */
 
-/* An input and its reporters: answers go out where packets came in. */
+/* An input: answers go out where packets came in. */
 struct dta_source {
 	struct dta_input *in;
-	struct dta_loss *loss, *legacy;
 	bool ended;
 };
 
@@ -25,7 +24,6 @@ struct dta_source {
 struct dta_translate_held {
 	uint32_t count;
 	struct {
-		struct dta_source *source;
 		struct dta_loss_key to;
 		struct dta_answer answer;
 	} a[HELD_MAX];
@@ -36,6 +34,8 @@ struct dta_worker {
 	char name[64];
 	struct dta_source source[DTA_TRANSLATE_INPUTS];
 	uint32_t sources;
+	struct dta_loss *loss, *legacy; /* reporters of all inputs; legacy: of form B, or NULL */
+	uint64_t translator;		/* its name, as packets have it */
 	struct dta_client *client[DTA_HASH_RING_MEMBERS_MAX];
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;
@@ -54,7 +54,7 @@ struct dta_worker {
 	uint64_t lost; /* of dta_client_lost(), over all clients */
 };
 
-/* Packets that the kernel dropped for lack of room, at all inputs. */
+/* Packets dropped for lack of room: by the kernel, at all inputs; and between workers. */
 uint64_t dta_worker_drops(const struct dta_worker *w);
 /* Sends each collector its account. */
 void dta_worker_notify(struct dta_worker *w);

@@ -12,8 +12,72 @@
 
 #include <sys/random.h>
 
+#include "base/share.h"
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
+
+/* ---- shares ---- */
+
+static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss_reporter *r)
+{
+	return &l->table[r->authenticated];
+}
+
+/* The group's place: it, or the end of its chain. */
+static struct dta_loss_group **find_group(const struct dta_loss *l, const struct dta_loss_key *key,
+					  bool authenticated, struct in6_addr *id, uint64_t *hash)
+{
+	struct dta_loss_group **at;
+
+	*id = authenticated ? (struct in6_addr){.s6_addr16 = {key->tenant}} : key->address;
+	if (!authenticated && !IN6_IS_ADDR_V4MAPPED(id))
+		memset(id->s6_addr + 8, 0, 8);
+	*hash = XXH3_64bits_withSeed(id, sizeof(*id), l->seed);
+	at = &l->table[authenticated].group[*hash & (l->buckets - 1)];
+	while (*at && ((*at)->hash != *hash || memcmp(&(*at)->id, id, sizeof(*id))))
+		at = &(*at)->chain;
+	return at;
+}
+
+/* Counts one more reporter of the key's group. NULL: none, or no share is left. */
+static struct dta_loss_group *join(struct dta_loss *l, const struct dta_loss_key *key,
+				   bool authenticated)
+{
+	struct in6_addr id;
+	uint64_t hash;
+	struct dta_loss_group **at = find_group(l, key, authenticated, &id, &hash);
+	const struct base_share share = {.capacity = l->o.reporters,
+					 .used = l->table[authenticated].reporters,
+					 .reserve = l->o.reporters / BASE_SHARE_RESERVE};
+
+	if (!base_share_may(&share, *at ? (*at)->held : 0, 1, false))
+		return NULL;
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at)
+			return NULL;
+		(*at)->id = id;
+		(*at)->hash = hash;
+	}
+	(*at)->held++;
+	l->table[authenticated].reporters++;
+	return *at;
+}
+
+static void leave(struct dta_loss_table *t, uint32_t buckets, struct dta_loss_group *group)
+{
+	struct dta_loss_group **at = &t->group[group->hash & (buckets - 1)];
+
+	t->reporters--;
+	if (--group->held)
+		return;
+	while (*at != group)
+		at = &(*at)->chain;
+	*at = group->chain;
+	free(group);
+}
+
+/* ---- open and close ---- */
 
 struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 {
@@ -39,14 +103,16 @@ struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts)
 		goto fail;
 	}
 	l->bucket = calloc(l->buckets, sizeof(struct dta_loss_reporter *));
-	if (!l->bucket)
+	for (int i = 0; i < 2; i++)
+		l->table[i].group = calloc(l->buckets, sizeof(struct dta_loss_group *));
+	if (!l->bucket || !l->table[0].group || !l->table[1].group)
 		goto fail;
 	/* A known seed would allow to choose numbers that collide. */
 	if (getrandom(&l->seed, sizeof(l->seed), GRND_NONBLOCK) != sizeof(l->seed))
 		l->seed = (uintptr_t)l * 0x9e3779b97f4a7c15ull;
 	return l;
 fail:
-	free(l);
+	dta_loss_free(l);
 	return NULL;
 }
 
@@ -60,9 +126,13 @@ void dta_loss_free(struct dta_loss *l)
 {
 	if (!l)
 		return;
-	for (struct dta_loss_reporter *r = l->oldest, *next; r; r = next) {
-		next = r->younger;
-		reporter_free(r);
+	for (int i = 0; i < 2; i++) {
+		for (struct dta_loss_reporter *r = l->table[i].oldest, *next; r; r = next) {
+			next = r->younger;
+			leave(&l->table[i], l->buckets, r->group);
+			reporter_free(r);
+		}
+		free(l->table[i].group);
 	}
 	free(l->bucket);
 	free(l);
@@ -72,16 +142,20 @@ void dta_loss_free(struct dta_loss *l)
 
 static void unlist(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	*(r->older ? &r->older->younger : &l->oldest) = r->younger;
-	*(r->younger ? &r->younger->older : &l->youngest) = r->older;
+	struct dta_loss_table *t = table_of(l, r);
+
+	*(r->older ? &r->older->younger : &t->oldest) = r->younger;
+	*(r->younger ? &r->younger->older : &t->youngest) = r->older;
 }
 
 static void list_youngest(struct dta_loss *l, struct dta_loss_reporter *r)
 {
-	r->older = l->youngest;
+	struct dta_loss_table *t = table_of(l, r);
+
+	r->older = t->youngest;
 	r->younger = NULL;
-	*(r->older ? &r->older->younger : &l->oldest) = r;
-	l->youngest = r;
+	*(r->older ? &r->older->younger : &t->oldest) = r;
+	t->youngest = r;
 }
 
 static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -128,12 +202,15 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	dta_loss_give_up(r, r->s.missing);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
-	l->reporters--;
+	leave(table_of(l, r), l->buckets, r->group);
+	if (r->authenticated && l->o.forgotten)
+		l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
 	reporter_free(r);
 }
 
-static struct dta_loss_reporter *find_reporter(struct dta_loss *l, const struct dta_loss_key *key,
-					       bool authenticated, uint64_t *hash)
+static struct dta_loss_reporter *find_reporter(const struct dta_loss *l,
+					       const struct dta_loss_key *key, bool authenticated,
+					       uint64_t *hash)
 {
 	struct {
 		struct in6_addr address;
@@ -153,29 +230,44 @@ static struct dta_loss_reporter *find_reporter(struct dta_loss *l, const struct 
 	return NULL;
 }
 
+bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter)
+{
+	const struct dta_loss_key key = {.tenant = tenant, .reporter = reporter};
+	uint64_t hash;
+
+	return find_reporter(l, &key, true, &hash);
+}
+
 static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct dta_loss_key *key,
 					      const struct dta_header *h, uint32_t bits,
 					      uint64_t hash, uint64_t now_ns)
 {
+	const bool authenticated = h->flags & DTA_AUTHENTICATED;
+	struct dta_loss_table *t = &l->table[authenticated];
+	struct dta_loss_group *group = join(l, key, authenticated);
 	struct dta_loss_reporter *r;
 
-	if (l->reporters >= l->o.reporters) {
-		if (now_ns - l->oldest->seen_ns < l->o.forget_ns)
-			return NULL;
-		remove_reporter(l, l->oldest);
+	/* What is silent makes room, be it of this group or for its share. */
+	while (!group && t->oldest && now_ns - t->oldest->seen_ns >= l->o.forget_ns) {
+		remove_reporter(l, t->oldest);
+		group = join(l, key, authenticated);
 	}
-	r = calloc(1, sizeof(*r) + l->o.window / 8);
-	if (!r)
+	if (!group)
 		return NULL;
+	r = calloc(1, sizeof(*r) + l->o.window / 8);
+	if (!r) {
+		leave(t, l->buckets, group);
+		return NULL;
+	}
 	r->key = *key;
+	r->group = group;
 	r->hash = hash;
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
-	r->authenticated = h->flags & DTA_AUTHENTICATED;
+	r->authenticated = authenticated;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
-	l->reporters++;
 	begin_incarnation(l, r, h);
 	return r;
 }
@@ -210,8 +302,9 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 
 void dta_loss_reset(struct dta_loss *l)
 {
-	for (struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
-		reset_window(l, r);
+	for (int i = 0; i < 2; i++)
+		for (struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+			reset_window(l, r);
 }
 
 /* ---- packets ---- */
@@ -265,7 +358,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 			l->gone.refused++;
 			return -ENOSPC;
 		}
-	} else if (l->youngest != r) {
+	} else if (table_of(l, r)->youngest != r) {
 		unlist(l, r);
 		list_youngest(l, r);
 	}
@@ -298,6 +391,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	if (taken) {
 		r->key.address = key->address;
 		r->key.port = key->port;
+		r->key.input = key->input;
 	}
 	if (h->flags & DTA_ACK_WANTED) {
 		r->acknowledge = true;
@@ -431,7 +525,8 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 {
 	*out = l->gone;
-	out->reporters = l->reporters;
-	for (const struct dta_loss_reporter *r = l->oldest; r; r = r->younger)
-		dta_add_counters(out, &r->s, sizeof(r->s));
+	out->reporters = l->table[0].reporters + l->table[1].reporters;
+	for (int i = 0; i < 2; i++)
+		for (const struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
+			dta_add_counters(out, &r->s, sizeof(r->s));
 }

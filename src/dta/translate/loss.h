@@ -8,6 +8,10 @@
  * Answers go to the source of the last packet that brought news. Per reporter a bitmap covers a
  * window of the newest reports. Sequence numbers count modulo 2^32 (the original's 2^8).
  *
+ * Reporters with and without authentication have a table each, so that anyone fills his own alone.
+ * In it they share: those with authentication by tenant, others by address (IPv6: by network of 64
+ * bits), so that no tenant and no address takes all (base/share.h).
+ *
  * A new incarnation begins at sequence 0; what precedes its first packet is missing if it is less
  * than a window. An authenticated incarnation must be later than the last (RFC 1982), any other
  * must differ from the one before; otherwise its reports are late.
@@ -25,20 +29,24 @@ struct dta_loss;
 struct dta_loss_reporter;
 
 struct dta_loss_opts {
-	uint32_t reporters; /* known at a time; 0: 16384. Beyond, a new reporter replaces the most
-			       silent one if that was silent for forget_ns, and is refused otherwise
-			     */
+	uint32_t reporters; /* known at a time, of either table; 0: 16384. A new reporter without a
+			       share replaces the most silent one if that was silent for forget_ns,
+			       and is refused otherwise */
 	uint32_t window;    /* reports behind the newest that are still taken: a power of two, 64 to
 			       2^20; 0: 4096. With 8-bit sequences: 64 */
 	uint64_t forget_ns; /* 0: 60 s */
 	uint64_t nack_ns;   /* before a gap is requested, doubled each time; 0: 2 ms */
 	uint32_t nacks;	    /* requests before a gap is lost; 0: 5 */
+	/* An authenticated reporter is no longer known. May be NULL. */
+	void (*forgotten)(void *arg, uint16_t tenant, uint32_t reporter);
+	void *arg;
 };
 
 struct dta_loss_key {
 	struct in6_addr address; /* v4 mapped */
 	uint16_t port, tenant;
 	uint32_t reporter;
+	uint32_t input; /* the caller's; answers go there */
 };
 
 /* A reporter's account: expected = arrived + missing + lost, each report once. */
@@ -58,7 +66,9 @@ struct dta_loss_stats {
 };
 
 struct dta_loss *dta_loss_new(const struct dta_loss_opts *opts);
-void dta_loss_free(struct dta_loss *l);
+void dta_loss_free(struct dta_loss *l); /* calls forgotten() for none */
+/* Whether it has a window of this authenticated reporter. */
+bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter);
 
 #define DTA_LOSS_GAPS_MAX    256u /* per reporter; beyond, the oldest is given up */
 #define DTA_LOSS_FRESH_WORDS (DTA_REPORTS_MAX / 64)

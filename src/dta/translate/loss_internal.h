@@ -13,9 +13,25 @@ struct dta_loss_gap {
 	uint32_t named;	       /* number of requests */
 };
 
+/* Reporters that share: of a tenant with authentication, or of an address without. */
+struct dta_loss_group {
+	struct dta_loss_group *chain;
+	struct in6_addr id;
+	uint64_t hash;
+	uint32_t held;
+};
+
+/* A table: of reporters with authentication, or without. */
+struct dta_loss_table {
+	struct dta_loss_reporter *oldest, *youngest;
+	struct dta_loss_group **group; /* l->buckets */
+	uint32_t reporters;
+};
+
 struct dta_loss_reporter {
-	struct dta_loss_key key;	 /* address and port: of the last packet with new reports */
-	struct dta_loss_reporter *chain; /* next in its bucket */
+	struct dta_loss_key key; /* address, port, input: of the last packet with new reports */
+	struct dta_loss_group *group;
+	struct dta_loss_reporter *chain;	   /* next in its bucket */
 	struct dta_loss_reporter *older, *younger; /* in order of the last packet */
 	struct dta_loss_reporter *next,
 		**link; /* in the list of those that need an answer; link NULL: not in it */
@@ -38,10 +54,11 @@ struct dta_loss_reporter {
 
 struct dta_loss {
 	struct dta_loss_opts o;
-	struct dta_loss_reporter **bucket, *oldest, *youngest;
+	struct dta_loss_reporter **bucket;
+	struct dta_loss_table table[2];		    /* by authenticated */
 	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() continues */
 	uint64_t seed;
-	uint32_t buckets, reporters;
+	uint32_t buckets;
 	struct dta_loss_stats gone; /* of forgotten reporters, and totals */
 };
 

@@ -118,12 +118,77 @@ static enum dta_refusal parse(struct dta_worker *w, const struct dta_datagram *d
 	return dta_parse(d->data, d->bytes, &w->packet);
 }
 
-static void take_datagram(struct dta_worker *w, struct dta_source *s, const struct dta_datagram *d,
+/* Where a packet is taken by its window: here, at another worker, or nowhere. */
+enum translate_place { HERE, HANDED_OVER, REFUSED };
+
+/*
+ * Without a collector, reports are not stored, and no window is begun for them: another worker may
+ * have one already.
+ */
+static enum translate_place place_of(struct dta_worker *w, const struct dta_datagram *d,
+				     uint32_t input)
+{
+	const struct dta_header *h = &w->packet.header;
+	uint32_t owner;
+
+	if (!w->opts.steer || !(h->flags & DTA_AUTHENTICATED) ||
+	    dta_loss_knows(w->loss, h->tenant, h->reporter))
+		return HERE;
+	owner = dta_steer_owner(w->opts.steer, h->tenant, h->reporter, w->opts.worker, w->up);
+	if (owner == w->opts.worker || (owner == DTA_STEER_NONE && !w->up))
+		return HERE;
+	if (owner == DTA_STEER_NONE)
+		return REFUSED;
+	dta_steer_hand(w->opts.steer, owner, d, input);
+	return HANDED_OVER;
+}
+
+/* The reports of a packet that are to be taken, in w->fresh if it is not all; -ENOSPC: none. */
+static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uint32_t input,
+			 bool legacy, uint64_t now)
+{
+	const struct dta_header *h = &w->packet.header;
+	const struct dta_loss_key key = {.address = d->address,
+					 .tenant = h->tenant,
+					 .reporter = h->reporter,
+					 .port = legacy ? DTA_PORT_ANSWER : d->port,
+					 .input = input};
+	int fresh;
+
+	/*
+	 * Form A has no sequence numbers, and in form B only retransmittable reports are numbered.
+	 * Without a collector, packets are not recorded as arrived, so that their reports are
+	 * missing and requested once one is back.
+	 */
+	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
+		return (int)h->reports;
+	fresh = dta_loss_packet(legacy ? w->legacy : w->loss, &key, h, legacy ? 8 : 32, now,
+				w->fresh);
+	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
+		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
+	return fresh;
+}
+
+static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
+				     uint64_t real)
+{
+	const struct dta_header *h = &w->packet.header;
+	struct dta_auth_here here = {.name = w->translator, .port = d->to_port};
+	struct in6_addr to;
+
+	if (h->flags & DTA_AUTHENTICATED) {
+		to = dta_datagram_to(d);
+		here.address = &to;
+	}
+	return dta_auth_check(w->auth, h, d->data, d->bytes, &here, real);
+}
+
+static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta_datagram *d,
 			  uint64_t now, uint64_t real)
 {
 	const struct dta_header *h = &w->packet.header;
 	struct dta_translate_account *a = &w->account;
-	struct dta_loss_key key = {.address = d->address};
+	enum translate_place place;
 	enum dta_refusal refusal;
 	int fresh;
 	bool legacy;
@@ -138,24 +203,17 @@ static void take_datagram(struct dta_worker *w, struct dta_source *s, const stru
 		a->refused_tenant++;
 		return;
 	}
-	refusal = legacy ? DTA_FINE : dta_auth_check(w->auth, h, d->data, d->bytes, real);
+	refusal = legacy ? DTA_FINE : authenticate(w, d, real);
 	if (refusal != DTA_FINE) {
 		a->refused[refusal]++;
 		return;
 	}
-	key.tenant = h->tenant;
-	key.reporter = h->reporter;
-	key.port = legacy ? DTA_PORT_ANSWER : d->port;
-	/*
-	 * Form A has no sequence numbers, and in form B only retransmittable reports are numbered.
-	 * Without a collector, packets are not recorded as arrived, so that their reports are
-	 * missing and requested once one is back.
-	 */
-	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
-		fresh = (int)h->reports;
-	else
-		fresh = dta_loss_packet(legacy ? s->legacy : s->loss, &key, h, legacy ? 8 : 32, now,
-					w->fresh);
+	place = legacy ? HERE : place_of(w, d, input);
+	if (place == HANDED_OVER) {
+		a->packets--; /* it counts there */
+		return;
+	}
+	fresh = place == HERE ? fresh_reports(w, d, input, legacy, now) : -ENOSPC;
 	if (fresh < 0) {
 		a->refused_reporter++;
 		return;
@@ -173,21 +231,30 @@ static void take_datagram(struct dta_worker *w, struct dta_source *s, const stru
 
 /* ---- answers ---- */
 
+/* A file, which another worker may have read, has no way back. */
+static void put_answer(struct dta_worker *w, const struct dta_loss_key *to, const uint8_t *packet,
+		       size_t bytes)
+{
+	struct dta_input *in = to->input < w->sources ? w->source[to->input].in : NULL;
+
+	if (in && in->ops->answer)
+		in->ops->answer(in, &to->address, to->port, packet, bytes);
+}
+
 /*
  * Both types name the end of the complete prefix, as the original's translator does; what a
  * reporter repeats beyond it is a duplicate here.
  */
-static void answer_legacy(struct dta_source *s, const struct dta_loss_key *to,
+static void answer_legacy(struct dta_worker *w, const struct dta_loss_key *to,
 			  const struct dta_answer *a)
 {
 	uint8_t packet[2];
 
 	dta_legacy_answer((uint8_t)(a->next - 1), a->type == DTA_NACK, packet);
-	if (s->in->ops->answer)
-		s->in->ops->answer(s->in, &to->address, to->port, packet, sizeof(packet));
+	put_answer(w, to, packet, sizeof(packet));
 }
 
-static void send_answer(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
+static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 			const struct dta_answer *a)
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
@@ -199,8 +266,8 @@ static void send_answer(struct dta_worker *w, struct dta_source *s, const struct
 	bytes = dta_answer_build(&now, packet, sizeof(packet) - DTA_MAC_BYTES);
 	if (bytes && key)
 		bytes = dta_mac_put(key, packet, bytes);
-	if (bytes && s->in->ops->answer)
-		s->in->ops->answer(s->in, &to->address, to->port, packet, bytes);
+	if (bytes)
+		put_answer(w, to, packet, bytes);
 }
 
 /* Sends held acknowledgements once everything before them has settled. */
@@ -212,7 +279,7 @@ static bool send_held(struct dta_worker *w)
 		if (!dta_client_settled(w->client[i], &w->mark[i]))
 			return false;
 	for (uint32_t i = 0; i < h->count; i++)
-		send_answer(w, h->a[i].source, &h->a[i].to, &h->a[i].answer);
+		send_answer(w, &h->a[i].to, &h->a[i].answer);
 	h->count = 0;
 	return true;
 }
@@ -231,9 +298,7 @@ static void withdraw_lost(struct dta_worker *w)
 		return;
 	w->lost = lost;
 	w->held[0]->count = w->held[1]->count = 0;
-	for (uint32_t i = 0; i < w->sources; i++)
-		if (w->source[i].loss)
-			dta_loss_reset(w->source[i].loss);
+	dta_loss_reset(w->loss);
 }
 
 static void release_held(struct dta_worker *w, uint64_t now)
@@ -251,7 +316,7 @@ static void release_held(struct dta_worker *w, uint64_t now)
 	send_held(w); /* often nothing waits */
 }
 
-static void hold_answer(struct dta_worker *w, struct dta_source *s, const struct dta_loss_key *to,
+static void hold_answer(struct dta_worker *w, const struct dta_loss_key *to,
 			const struct dta_answer *a, uint64_t now)
 {
 	struct dta_translate_held *h = w->held[1];
@@ -262,26 +327,25 @@ static void hold_answer(struct dta_worker *w, struct dta_source *s, const struct
 	}
 	if (h->count == HELD_MAX)
 		return;
-	h->a[h->count].source = s;
 	h->a[h->count].to = *to;
 	h->a[h->count++].answer = *a;
 }
 
-static void answer(struct dta_worker *w, struct dta_source *s, uint64_t now)
+static void answer(struct dta_worker *w, uint64_t now)
 {
 	struct dta_answer a;
 	struct dta_loss_key to;
 
-	while (s->loss && dta_loss_answer(s->loss, now, &to, &a)) {
+	while (dta_loss_answer(w->loss, now, &to, &a)) {
 		if (a.type == DTA_ACK) {
-			hold_answer(w, s, &to, &a, now);
+			hold_answer(w, &to, &a, now);
 			continue;
 		}
 		a.next -= HALF; /* a NACK is sent at once, and must not acknowledge anything */
-		send_answer(w, s, &to, &a);
+		send_answer(w, &to, &a);
 	}
-	while (s->legacy && dta_loss_answer(s->legacy, now, &to, &a))
-		answer_legacy(s, &to, &a);
+	while (w->legacy && dta_loss_answer(w->legacy, now, &to, &a))
+		answer_legacy(w, &to, &a);
 }
 
 /* ---- the loop ---- */
@@ -296,8 +360,7 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
 		dta_client_drive(w->client[i], now);
 		ready &= dta_client_ready(w->client[i]);
 	}
-	for (uint32_t i = 0; i < w->sources; i++)
-		answer(w, &w->source[i], now);
+	answer(w, now);
 	release_held(w, now);
 	w->up = collectors_up(w);
 	atomic_store_explicit(&w->ready, ready, memory_order_relaxed);
@@ -311,9 +374,13 @@ static void poll_timers(struct dta_worker *w, uint64_t now)
  * Takes received datagrams while the collector has room; the rest waits in the socket. With several
  * collectors none may hold up the others: excess is dropped.
  */
+static bool has_room(const struct dta_worker *w)
+{
+	return w->opts.n_collectors > 1 || !dta_client_congested(w->client[0]);
+}
+
 static int take_datagrams(struct dta_worker *w)
 {
-	struct dta_source *s = &w->source[w->from];
 	const uint32_t at = w->at;
 	uint64_t now, real;
 
@@ -321,15 +388,30 @@ static int take_datagrams(struct dta_worker *w)
 		return 0;
 	now = base_now_ns();
 	real = base_realtime_ns();
-	while (w->at < w->came && (w->opts.n_collectors > 1 || !dta_client_congested(w->client[0])))
-		take_datagram(w, s, &w->datagram[w->at++], now, real);
+	while (w->at < w->came && has_room(w))
+		take_datagram(w, w->from, &w->datagram[w->at++], now, real);
 	return (int)(w->at - at);
+}
+
+/* Takes packets that other workers handed over. */
+static int take_handed(struct dta_worker *w)
+{
+	const uint64_t now = base_now_ns(), real = base_realtime_ns();
+	struct dta_datagram d;
+	uint32_t input, n = 0;
+
+	while (n < DTA_BATCH && has_room(w) &&
+	       dta_steer_take(w->opts.steer, w->opts.worker, &d, &input)) {
+		take_datagram(w, input, &d, now, real);
+		n++;
+	}
+	return (int)n;
 }
 
 /* Returns how many datagrams were taken; -1: all inputs have ended. */
 static int receive(struct dta_worker *w)
 {
-	int taken = take_datagrams(w);
+	int taken = take_datagrams(w) + (w->opts.steer ? take_handed(w) : 0);
 	bool any = false;
 
 	if (w->at < w->came)
@@ -362,10 +444,14 @@ static int receive(struct dta_worker *w)
 /* Waits for input or a timer. True: a stop signal came. */
 static bool wait_for_work(struct dta_worker *w, int stop_fd, uint64_t now)
 {
-	struct pollfd p[1 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
+	struct pollfd p[2 + DTA_TRANSLATE_INPUTS + DTA_HASH_RING_MEMBERS_MAX] = {
 		{.fd = stop_fd, .events = POLLIN}};
 	bool waiting = now - w->busy_ns < IDLE_NS;
 	nfds_t n = 1;
+
+	if (w->opts.steer)
+		p[n++] = (struct pollfd){.fd = dta_steer_fd(w->opts.steer, w->opts.worker),
+					 .events = POLLIN};
 
 	for (uint32_t i = 0; i < w->sources; i++) {
 		const int fd = w->source[i].in->fd;
@@ -417,6 +503,14 @@ static void drain(struct dta_worker *w)
 			w->account.unread += (uint32_t)n;
 	}
 	w->at = w->came = 0;
+}
+
+/* Nothing is taken any more: counts what was received and not taken. */
+static void end_intake(struct dta_worker *w)
+{
+	drain(w);
+	if (w->opts.steer)
+		w->account.unread += dta_steer_end(w->opts.steer, w->opts.worker);
 	w->account.packets += w->account.unread;
 }
 
@@ -437,8 +531,7 @@ static void finish(struct dta_worker *w)
 	/* Nothing is in flight: what is left is dropped and counted. */
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_abandon(w->client[i]);
-	for (uint32_t i = 0; i < w->sources; i++)
-		answer(w, &w->source[i], base_now_ns());
+	answer(w, base_now_ns());
 	release_held(w, base_now_ns());
 	release_held(w, base_now_ns());
 	dta_worker_notify(w);
@@ -478,7 +571,7 @@ void dta_worker_run(struct dta_worker *w, int stop_fd)
 				dta_client_tick(w->client[i], base_now_ns());
 		}
 	}
-	drain(w);
+	end_intake(w);
 	finish(w);
 }
 
@@ -506,17 +599,12 @@ static void set_key(void *arg, uint16_t tenant, int64_t reporter, const uint8_t 
 				 strerror(-err), tenant, (long long)reporter);
 }
 
-static int open_source(struct dta_worker *w, struct dta_source *s)
+static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 {
-	s->loss = dta_loss_new(&w->opts.loss);
-	if (!s->loss)
-		return -ENOMEM;
-	if (w->opts.legacy == DTA_LEGACY_B) {
-		s->legacy = dta_loss_new(&w->opts.loss);
-		if (!s->legacy)
-			return -ENOMEM;
-	}
-	return 0;
+	struct dta_worker *w = arg;
+
+	if (w->opts.steer)
+		dta_steer_release(w->opts.steer, tenant, reporter, w->opts.worker);
 }
 
 struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const char *name,
@@ -545,9 +633,14 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		w->held[i] = calloc(1, sizeof(*w->held[i]));
 	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
 		goto fail;
-	for (uint32_t i = 0; i < w->sources; i++)
-		if (open_source(w, &w->source[i]))
-			goto fail;
+	w->opts.loss.forgotten = forgotten;
+	w->opts.loss.arg = w;
+	w->loss = dta_loss_new(&w->opts.loss);
+	if (opts->legacy == DTA_LEGACY_B)
+		w->legacy = dta_loss_new(&w->opts.loss);
+	if (!w->loss || (opts->legacy == DTA_LEGACY_B && !w->legacy))
+		goto fail;
+	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
 	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {
 		snprintf(error, error_bytes, "collectors: 1 to %u different ones",
@@ -581,11 +674,10 @@ void dta_worker_free(struct dta_worker *w)
 		return;
 	for (uint32_t i = 0; i < w->opts.n_collectors; i++)
 		dta_client_free(w->client[i]);
-	for (uint32_t i = 0; i < w->sources; i++) {
-		dta_loss_free(w->source[i].loss);
-		dta_loss_free(w->source[i].legacy);
+	for (uint32_t i = 0; i < w->sources; i++)
 		w->source[i].in->ops->close(w->source[i].in);
-	}
+	dta_loss_free(w->loss);
+	dta_loss_free(w->legacy);
 	dta_auth_free(w->auth);
 	free(w->held[0]);
 	free(w->held[1]);

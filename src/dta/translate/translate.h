@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * translate.h - a translator's worker: receives packets, checks, authenticates and deduplicates
- * them, and passes reports to the engine of the collector of their keys. Workers share nothing:
- * each has its own sockets (the kernel spreads reporters over them), connections, engines and
- * lanes.
+ * them, and passes reports to the engine of the collector of their keys. Workers share nothing but
+ * which one keeps an authenticated reporter's window (steer.h): each has its own sockets (the
+ * kernel spreads reporters over them), connections, engines and lanes.
  */
 #ifndef SL_DTA_TRANSLATE_TRANSLATE_H
 #define SL_DTA_TRANSLATE_TRANSLATE_H
@@ -12,6 +12,7 @@
 
 #include "dta/translate/client.h"
 #include "dta/io/input.h"
+#include "dta/translate/steer.h"
 
 #define DTA_TRANSLATE_INPUTS 16u
 
@@ -19,7 +20,10 @@ struct dta_translate_opts {
 	const char *const *collectors; /* several: keys are spread by hash_ring.h */
 	uint32_t n_collectors;
 	struct dta_client_opts client; /* collector and callbacks are filled in */
-	struct dta_loss_opts loss;
+	const char *name;	       /* of the translator, which packets may be meant for */
+	struct dta_loss_opts loss;     /* forgotten is filled in */
+	struct dta_steer *steer;       /* NULL: one worker */
+	uint32_t worker;	       /* its number there */
 	enum dta_legacy legacy;
 	uint8_t legacy_hops; /* of the original's paths; 0: 5 */
 };

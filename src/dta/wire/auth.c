@@ -3,17 +3,18 @@
 #include "dta/wire/auth.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <nettle/cmac.h>
 #include <nettle/memops.h>
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/secret.h"
 #include "base/text.h"
+#include "dta/wire/endian.h"
+#include <sidelight/region.h>
 
 struct dta_key {
 	struct cmac_aes128_ctx cmac;
@@ -69,42 +70,47 @@ bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes)
 	return memeql_sec(right, (const uint8_t *)packet + bytes, DTA_MAC_BYTES);
 }
 
-static bool is_space(char c)
+/* ---- the translator that a packet is meant for ---- */
+
+uint64_t dta_translator_of_name(const char *name, size_t bytes)
 {
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+	return sl_fnv1a(SL_FNV_BASIS, name, bytes);
 }
 
-/*
- * Reads a file, without trailing white space. Returns its length, -EINVAL if it exceeds room,
- * -errno.
- */
-static ssize_t read_all(const char *path, void *to, size_t room)
+uint64_t dta_translator_of_address(const struct in6_addr *address, uint16_t port)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY), err = 0;
-	char *text = to, more;
-	size_t n = 0;
-	ssize_t r;
+	uint8_t text[sizeof(*address) + 2];
 
-	if (fd < 0)
-		return -errno;
-	do {
-		r = n < room ? read(fd, text + n, room - n) : read(fd, &more, 1);
-		if (r < 0 && errno != EINTR)
-			err = -errno;
-		else if (r > 0 && n == room)
-			err = -EINVAL;
-		else if (r > 0)
-			n += (size_t)r;
-	} while (r && !err);
-	close(fd);
-	while (n && is_space(text[n - 1]))
-		n--;
-	return err ? err : (ssize_t)n;
+	memcpy(text, address, sizeof(*address));
+	dta_put16(text + sizeof(*address), port);
+	return sl_fnv1a(SL_FNV_BASIS, text, sizeof(text));
 }
+
+uint64_t dta_translator_of_peer(int fd)
+{
+	struct sockaddr_in6 at = {0};
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&at;
+	struct in6_addr mapped = {.s6_addr = {[10] = 0xff, 0xff}};
+	socklen_t bytes = sizeof(at);
+
+	getpeername(fd, (struct sockaddr *)&at, &bytes);
+	if (at.sin6_family == AF_INET6)
+		return dta_translator_of_address(&at.sin6_addr, ntohs(at.sin6_port));
+	memcpy(&mapped.s6_addr[12], &v4->sin_addr, 4);
+	return dta_translator_of_address(&mapped, ntohs(v4->sin_port));
+}
+
+size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet, size_t bytes)
+{
+	dta_put64((uint8_t *)packet + bytes, translator);
+	return dta_mac_put(k, packet, bytes + 8);
+}
+
+/* ---- files ---- */
 
 ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 {
-	const ssize_t n = read_all(path, secret, DTA_SECRET_MAX);
+	const ssize_t n = base_secret_read(path, secret, DTA_SECRET_MAX);
 
 	return n >= 0 && n < (ssize_t)DTA_SECRET_MIN ? -EINVAL : n;
 }
@@ -112,11 +118,11 @@ ssize_t dta_secret_read(const char *path, uint8_t secret[DTA_SECRET_MAX])
 int dta_key_read(const char *path, uint8_t key[DTA_KEY_BYTES])
 {
 	char text[128];
-	const ssize_t n = read_all(path, text, sizeof(text) - 1);
+	const ssize_t n = base_secret_read(path, text, sizeof(text) - 1);
 	ssize_t from = 0;
 	int err = n < 0 ? (int)n : 0;
 
-	while (from < n && is_space(text[from]))
+	while (from < n && strchr(BASE_SECRET_SPACE, text[from]))
 		from++;
 	if (!err) {
 		text[n] = 0;
@@ -137,6 +143,11 @@ struct dta_auth {
 	struct auth_entry *entry;
 	size_t n, room;
 	uint64_t required[65536 / 64];
+	struct {
+		struct in6_addr address;
+		uint16_t port;
+		uint64_t translator;
+	} last; /* the address of the last packet, whose hash takes as long as a block of AES */
 };
 
 static uint64_t id_of(uint16_t tenant, int64_t reporter)
@@ -155,7 +166,11 @@ static size_t place(const struct dta_auth *a, uint64_t id)
 
 struct dta_auth *dta_auth_new(void)
 {
-	return calloc(1, sizeof(struct dta_auth));
+	struct dta_auth *a = calloc(1, sizeof(*a));
+
+	if (a)
+		a->last.translator = dta_translator_of_address(&a->last.address, a->last.port);
+	return a;
 }
 
 void dta_auth_free(struct dta_auth *a)
@@ -226,8 +241,24 @@ const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, u
 	return at < a->n && a->entry[at].id == id ? a->entry[at].key : NULL;
 }
 
-enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_header *h,
-				const void *packet, size_t bytes, uint64_t now_ns)
+static bool meant_for(struct dta_auth *a, const struct dta_auth_here *here, const uint8_t *packet,
+		      size_t bytes)
+{
+	const uint64_t translator = dta_get64(packet + bytes - DTA_PROOF_BYTES);
+
+	if (translator == here->name)
+		return true;
+	if (a->last.port != here->port ||
+	    memcmp(&a->last.address, here->address, sizeof(a->last.address))) {
+		a->last.address = *here->address;
+		a->last.port = here->port;
+		a->last.translator = dta_translator_of_address(here->address, here->port);
+	}
+	return translator == a->last.translator;
+}
+
+enum dta_refusal dta_auth_check(struct dta_auth *a, const struct dta_header *h, const void *packet,
+				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns)
 {
 	const struct dta_key *k;
 
@@ -236,6 +267,8 @@ enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_heade
 	k = dta_auth_find(a, h->tenant, h->reporter);
 	if (!k || !dta_mac_fits(k, packet, bytes))
 		return DTA_BAD_MAC;
+	if (!meant_for(a, here, packet, bytes))
+		return DTA_ELSEWHERE;
 	if (h->time_ns + DTA_SKEW_NS < now_ns || now_ns + DTA_SKEW_NS < h->time_ns)
 		return DTA_REPLAYED;
 	return DTA_FINE;

@@ -4,8 +4,10 @@
  * key per reporter or, for reporters without one, per tenant. One key serves both directions: an
  * answer cannot pass for a packet, as its credits and zero word lie where a packet has its time.
  *
- * Replay is prevented by three checks:
- * - within an incarnation, the window of sequence numbers (loss.h): each report is taken once;
+ * Replay is prevented by four checks:
+ * - a packet states the translator that it is meant for, and another one refuses it;
+ * - within an incarnation, the window of sequence numbers (loss.h): each report is taken once. A
+ *    translator has one window per (tenant, reporter) over all its inputs and workers (steer.h);
  * - between incarnations, an authenticated reporter's incarnation only grows (loss.h, RFC 1982);
  * - after the translator restarted or forgot a reporter, the packet's time must lie within
  *    DTA_SKEW_NS of its clock, which is less than half the time after which loss.h forgets.
@@ -13,6 +15,7 @@
 #ifndef SL_DTA_WIRE_AUTH_H
 #define SL_DTA_WIRE_AUTH_H
 
+#include <netinet/in.h>
 #include <sys/types.h>
 
 #include "dta/wire/wire.h"
@@ -29,6 +32,17 @@ void dta_key_free(struct dta_key *k);
 size_t dta_mac_put(const struct dta_key *k, void *packet, size_t bytes);
 /* bytes includes the MAC. Runs in constant time. */
 bool dta_mac_fits(const struct dta_key *k, const void *packet, size_t bytes);
+
+/*
+ * The translator that a packet is meant for: FNV-1a of its name, or of the address that packets are
+ * sent to (16 bytes, IPv4 mapped) and port. Translators accept both; names work behind address
+ * translation.
+ */
+uint64_t dta_translator_of_name(const char *name, size_t bytes);
+uint64_t dta_translator_of_address(const struct in6_addr *address, uint16_t port);
+uint64_t dta_translator_of_peer(int fd); /* of a connected socket */
+/* Appends the proof of a packet: translator and MAC. Returns the packet's length with it. */
+size_t dta_proof_put(const struct dta_key *k, uint64_t translator, void *packet, size_t bytes);
 /*
  * Reads a key from a file: 32 hexadecimal digits, surrounded by white space at most. 0, -EINVAL for
  * anything else, -errno.
@@ -60,12 +74,20 @@ int dta_auth_key(struct dta_auth *a, uint16_t tenant, int64_t reporter, const vo
 void dta_auth_require(struct dta_auth *a, uint16_t tenant, bool required);
 /* NULL if it has no key. */
 const struct dta_key *dta_auth_find(const struct dta_auth *a, uint16_t tenant, uint32_t reporter);
+/* The translator itself, by both of its identities, at a packet's arrival. */
+struct dta_auth_here {
+	uint64_t name;
+	const struct in6_addr *address; /* that the packet was sent to */
+	uint16_t port;
+};
+
 /*
  * Checks a packet that dta_parse() accepted. DTA_FINE, DTA_BAD_MAC (wrong, missing where required,
- * or the reporter has no key), DTA_REPLAYED (its time). now_ns: CLOCK_REALTIME. Packets in the
- * original's formats have no MAC and belong to tenant 0.
+ * or the reporter has no key), DTA_ELSEWHERE (meant for another translator), DTA_REPLAYED (its
+ * time). now_ns: CLOCK_REALTIME. Packets in the original's formats have no MAC and belong to tenant
+ * 0.
  */
-enum dta_refusal dta_auth_check(const struct dta_auth *a, const struct dta_header *h,
-				const void *packet, size_t bytes, uint64_t now_ns);
+enum dta_refusal dta_auth_check(struct dta_auth *a, const struct dta_header *h, const void *packet,
+				size_t bytes, const struct dta_auth_here *here, uint64_t now_ns);
 
 #endif

@@ -18,6 +18,7 @@ const char *dta_refusal_name(enum dta_refusal r)
 		[DTA_BAD_KEY] = "key",	       [DTA_BAD_VALUE] = "value",
 		[DTA_BAD_COUNT] = "count",     [DTA_BAD_FLAGS] = "flags",
 		[DTA_BAD_MAC] = "mac",	       [DTA_REPLAYED] = "replayed",
+		[DTA_ELSEWHERE] = "elsewhere",
 	};
 
 	return (unsigned int)r < DTA_REFUSALS ? names[r] : "unknown";
@@ -75,7 +76,7 @@ static enum dta_refusal check_hops(const struct dta_block *b)
 	return DTA_FINE;
 }
 
-/* ---- format 1 ---- */
+/* ---- format 2 ---- */
 
 enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *out)
 {
@@ -103,7 +104,7 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 	};
 	if (h->flags & ~(DTA_AUTHENTICATED | DTA_AGAIN | DTA_ACK_WANTED))
 		return DTA_BAD_FLAGS;
-	whole = h->length + (h->flags & DTA_AUTHENTICATED ? DTA_MAC_BYTES : 0);
+	whole = h->length + (h->flags & DTA_AUTHENTICATED ? DTA_PROOF_BYTES : 0);
 	if (bytes < whole || h->length < DTA_HEADER_BYTES)
 		return DTA_TRUNCATED;
 	if (bytes > whole || bytes > DTA_PACKET_MAX)
@@ -245,7 +246,7 @@ void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dt
 	if (room > DTA_PACKET_MAX)
 		room = DTA_PACKET_MAX;
 	if (header->flags & DTA_AUTHENTICATED)
-		room = room > DTA_MAC_BYTES ? room - DTA_MAC_BYTES : 0;
+		room = room > DTA_PROOF_BYTES ? room - DTA_PROOF_BYTES : 0;
 	*b = (struct dta_builder){
 		.packet = packet,
 		.room = room,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h - packets of reports: format 1 and both formats of the original. docs/dta-wire.md is
+ * wire.h - packets of reports: format 2 and both formats of the original. docs/dta-wire.md is
  * normative. Pure functions; numbers are big-endian on the wire.
  *
- * A packet of format 1 is a header of 32 bytes, blocks, and a MAC of 16 bytes if it is
- * authenticated. A block is a header of 12 bytes and count items of one shape, key and value
- * without padding. Sequence numbers count reports, not packets, so that a gap tells how many are
- * missing. An incarnation begins at sequence 0.
+ * A packet of format 2 is a header of 32 bytes, blocks, and a proof of 24 bytes if it is
+ * authenticated: the translator that it is meant for, and a MAC. A block is a header of 12 bytes
+ * and count items of one shape, key and value without padding. Sequence numbers count reports, not
+ * packets, so that a gap tells how many are missing. An incarnation begins at sequence 0.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
@@ -16,11 +16,12 @@
 #include <stdint.h>
 
 #define DTA_PORT	40040 /* reports */
-#define DTA_PORT_ANSWER 40044 /* ACK and NACK; format 1: to the sender's port */
+#define DTA_PORT_ANSWER 40044 /* ACK and NACK; format 2: to the sender's port */
 #define DTA_MAGIC	0xd7  /* first byte; the original's is an opcode, 1 to 4 */
-#define DTA_VERSION	1
+#define DTA_VERSION	2
 #define DTA_PACKET_MAX	65507u /* bytes of a UDP datagram's payload */
 #define DTA_MAC_BYTES	16u    /* AES-CMAC-128 over all before it */
+#define DTA_PROOF_BYTES 24u    /* behind a packet's blocks: u64 of the translator meant, MAC */
 
 enum dta_opcode {
 	DTA_KEYWRITE = 1,   /* key 4..64, value 4..256 */
@@ -37,7 +38,7 @@ enum dta_opcode {
 #define DTA_ITEM_MAX	     (12u + DTA_SKETCH_VALUE_MAX)
 
 enum dta_packet_flag {
-	DTA_AUTHENTICATED = 1, /* a MAC follows the blocks */
+	DTA_AUTHENTICATED = 1, /* a proof follows the blocks */
 	DTA_AGAIN = 2,	       /* a retransmission */
 	DTA_ACK_WANTED = 4,
 };
@@ -51,7 +52,7 @@ struct dta_header {	      /* in host order */
 	uint8_t flags;	      /* 2; 0 is the magic, 1 the version */
 	uint8_t blocks;	      /* 3 */
 	uint16_t tenant;      /* 4 */
-	uint16_t length;      /* 6: header and blocks, without the MAC */
+	uint16_t length;      /* 6: header and blocks, without the proof */
 	uint32_t reporter;    /* 8 */
 	uint32_t sequence;    /* 12: of the first report in the packet */
 	uint64_t time_ns;     /* 16: CLOCK_REALTIME, 0 none */
@@ -86,6 +87,7 @@ enum dta_refusal {
 	DTA_BAD_FLAGS, /* an unknown flag, or a reserved field that is not 0 */
 	DTA_BAD_MAC,   /* forged, or no MAC where one is required */
 	DTA_REPLAYED,
+	DTA_ELSEWHERE, /* meant for another translator */
 	DTA_REFUSALS
 };
 const char *dta_refusal_name(enum dta_refusal r); /* as in metrics */
@@ -126,7 +128,7 @@ void dta_legacy_answer(uint8_t sequence, bool nack, uint8_t out[2]);
 
 struct dta_builder {
 	uint8_t *packet;
-	size_t room, bytes; /* without the MAC, for which room is reserved */
+	size_t room, bytes; /* without the proof, for which room is reserved */
 	size_t block;	    /* offset of the open block, or 0 */
 	struct dta_header header;
 };
@@ -144,14 +146,14 @@ void dta_begin(struct dta_builder *b, void *packet, size_t room, const struct dt
 int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *key,
 	    const void *value);
 /*
- * Completes the header. Returns the length without the MAC, which dta_mac_put() appends, or 0 if
- * the packet is empty. b->header then has the counts of blocks and reports.
+ * Completes the header. Returns the length without the proof, which dta_proof_put() appends, or 0
+ * if the packet is empty. b->header then has the counts of blocks and reports.
  */
 size_t dta_end(struct dta_builder *b);
 
-/* Marks a finished packet as a retransmission and sets its time. A MAC must be computed again. */
+/* Marks a finished packet as a retransmission and sets its time. A proof must be made again. */
 void dta_again(void *packet, uint64_t time_ns);
-/* Moves it to another incarnation. A MAC must be computed again. */
+/* Moves it to another incarnation. A proof must be made again. */
 void dta_renumber(void *packet, uint32_t sequence, uint32_t incarnation);
 /*
  * Builds one report in a format of the original: shape as for dta_put(), with a key of 4 bytes and

@@ -441,7 +441,7 @@ static __always_inline void fill_dta(struct dta *d, const struct report_slot *s,
 				     __u32 payload)
 {
 	d->magic = 0xd7;
-	d->version = 1;
+	d->version = 2;
 	if (ask) { /* two CPUs may both see it, which is harmless */
 		ask = 0;
 		d->flags = 4;

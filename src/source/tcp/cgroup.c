@@ -5,7 +5,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,81 +33,6 @@ struct tcp_cgroups {
 	struct cgroup_known *known;
 	struct cgroup_known unknown;
 };
-
-/* ---- the hierarchy ---- */
-
-/* The mount point of a controller's hierarchy; NULL: the unified one. */
-static bool mounted(const char *mounts, const char *controller, char *root, size_t bytes)
-{
-	FILE *f = setmntent(mounts, "re");
-	struct mntent *m, one;
-	bool found = false;
-	char text[4096];
-
-	while (f && !found && (m = getmntent_r(f, &one, text, sizeof(text)))) {
-		/* An empty source leaves its field out, and the others move up by one. */
-		bool bare = !controller && !strcmp(m->mnt_dir, "cgroup2");
-
-		found = controller ? !strcmp(m->mnt_type, "cgroup") && hasmntopt(m, controller)
-				   : bare || !strcmp(m->mnt_type, "cgroup2");
-		if (found)
-			snprintf(root, bytes, "%s", bare ? m->mnt_fsname : m->mnt_dir);
-	}
-	if (f)
-		endmntent(f);
-	return found;
-}
-
-/* The number in "4:memory:/path", cgroups(7); 0: absent. */
-static uint32_t number_of(const char *cgroup, const char *controller)
-{
-	FILE *f = fopen(cgroup, "re");
-	uint32_t number = 0;
-	char line[4096];
-
-	while (f && !number && fgets(line, sizeof(line), f)) {
-		char *rest = strchr(line, ':'), *word;
-
-		if (!rest)
-			continue;
-		*rest++ = 0;
-		rest[strcspn(rest, ":\n")] = 0;
-		while ((word = strsep(&rest, ",")))
-			if (!strcmp(word, controller))
-				number = (uint32_t)strtoul(line, NULL, 10);
-	}
-	if (f)
-		fclose(f);
-	return number;
-}
-
-static bool version_1(struct tcp_cgroup_hierarchy *out, const char *controller, const char *mounts,
-		      const char *cgroup)
-{
-	uint32_t number = number_of(cgroup, controller);
-
-	if (!number || !mounted(mounts, controller, out->root, sizeof(out->root)))
-		return false;
-	out->number = number;
-	snprintf(out->controller, sizeof(out->controller), "%s", controller);
-	return true;
-}
-
-int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *forced, const char *mounts,
-			 const char *cgroup)
-{
-	static const char *const controllers[] = {"memory", "cpu", "pids"};
-
-	memset(out, 0, sizeof(*out));
-	mounts = mounts ?: "/proc/self/mounts";
-	cgroup = cgroup ?: "/proc/self/cgroup";
-	if (forced && strcmp(forced, "unified") != 0)
-		return version_1(out, forced, mounts, cgroup) ? 0 : -ENOENT;
-	for (size_t i = 0; !forced && i < sizeof(controllers) / sizeof(*controllers); i++)
-		if (version_1(out, controllers[i], mounts, cgroup))
-			return 0;
-	return mounted(mounts, NULL, out->root, sizeof(out->root)) || !forced ? 0 : -ENOENT;
-}
 
 /* ---- ids and paths ---- */
 

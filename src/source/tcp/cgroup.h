@@ -54,11 +54,15 @@ struct tcp_cgroup_hierarchy {
 /*
  * Finds the unified hierarchy, unless controllers are mounted as version 1: then the memory
  * controller's, or cpu's, or pids'. controller: "unified" or a controller's name forces one; NULL:
- * none. mounts, cgroup: files like /proc/self/mounts and /proc/self/cgroup; NULL: these. 0, or
- * -ENOENT: the forced one is not mounted.
+ * none. mounts, cgroup: files like /proc/self/mounts and /proc/self/cgroup; NULL: these. A unified
+ * hierarchy that is mounted nowhere is mounted for this process alone, which needs CAP_SYS_ADMIN.
+ * 0, or -ENOENT: the forced one is not mounted.
  */
 int tcp_cgroup_hierarchy(struct tcp_cgroup_hierarchy *out, const char *controller,
 			 const char *mounts, const char *cgroup);
+
+/* A descriptor of the unified hierarchy's root (O_RDONLY | O_CLOEXEC), or -errno. */
+int tcp_cgroup2_open(void);
 
 struct tcp_cgroups_opts {
 	const struct tcp_cgroup_hierarchy *hierarchy; /* NULL: tcp_cgroup_hierarchy() */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 #include "base/base.h"
 

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 
 #define TRY(type, lost, ...)                         \

@@ -13,6 +13,7 @@
 #include "source/tcp/layer.skel.h"
 #include "source/tcp/layer_internal.h"
 #include "source/tcp/netns.h"
+#include "source/tcp/cgroup.h"
 #include "source/tcp/util.h"
 #include "source/tcp/filter.h"
 #include "base/base.h"
@@ -194,6 +195,11 @@ static void here(void *context, uint64_t inode)
 	n->seen = true;
 	n->link[0] = tcp_netfilter_link(l->netfilter, 2 /* NFPROTO_IPV4 */, NF_LOCAL_OUT);
 	n->link[1] = tcp_netfilter_link(l->netfilter, 10 /* NFPROTO_IPV6 */, NF_LOCAL_OUT);
+}
+
+bool tcp_layers_follow_namespaces(const struct tcp_layers *l)
+{
+	return l->netfilter >= 0;
 }
 
 int tcp_layers_namespaces(struct tcp_layers *l)

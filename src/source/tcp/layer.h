@@ -46,6 +46,9 @@ int tcp_layers_filter(struct tcp_layers *layers, const struct tcp_filter *filter
  */
 int tcp_layers_namespaces(struct tcp_layers *layers);
 
+/* Whether tcp_layers_namespaces() attaches anything: it then needs the privileges of the start. */
+bool tcp_layers_follow_namespaces(const struct tcp_layers *layers);
+
 /*
  * Returns slots of groups whose cgroup was removed: closed once they have no socket, so that
  * readers see final values, and free after the quarantine. Call it every few seconds; takes one

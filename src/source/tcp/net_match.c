@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 
 #define BUCKETS 4096u
 #define GAPS	64
@@ -127,14 +128,14 @@ static void drop_first(struct tcp_net_match *m, struct net_match_list *l, size_t
 
 /* ---- flows ---- */
 
+/* Peers choose addresses and ports. */
 static uint32_t hash(const struct region_nic_record *r, int sender)
 {
-	uint64_t h = sl_fnv1a(SL_FNV_BASIS, r->source, 16);
+	uint16_t port[2] = {r->source_port, r->destination_port};
+	uint64_t h = base_hash((uint64_t)sender, r->source, sizeof(r->source));
 
-	h = sl_fnv1a(h, r->destination, 16);
-	h = sl_fnv1a(h, &r->source_port, 2);
-	h = sl_fnv1a(h, &r->destination_port, 2);
-	return (uint32_t)(h ^ h >> 32) + (uint32_t)sender;
+	h = base_hash(h, r->destination, sizeof(r->destination));
+	return (uint32_t)base_hash(h, port, sizeof(port));
 }
 
 static bool same_flow(const struct tcp_net_flow *f, const struct region_nic_record *r, int sender)

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 
 #define WINDOW_NS   2000000000ull
 #define ROWS	    4096u
@@ -138,10 +139,9 @@ static struct tcp_net_row *row_new(struct tcp_net_stat *s, const struct tcp_net_
 static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_flow *f)
 {
 	struct tcp_net_row key = key_of(s, f), *row, **b;
-	uint64_t h = sl_fnv1a(SL_FNV_BASIS, key.address, sizeof(key.address));
+	uint64_t h = base_hash(0, key.address, sizeof(key.address));
 
-	h = sl_fnv1a(h, key.port, sizeof(key.port));
-	b = &s->bucket[(h ^ h >> 32) % ROW_BUCKETS];
+	b = &s->bucket[base_hash(h, key.port, sizeof(key.port)) % ROW_BUCKETS];
 	for (row = *b; row; row = row->next)
 		if (same_key(row, &key))
 			return row;
@@ -160,14 +160,8 @@ static struct tcp_net_row *row_of(struct tcp_net_stat *s, const struct tcp_net_f
 /* A number for both directions. */
 static uint32_t connection(const struct tcp_net_flow *f)
 {
-	uint64_t h[2];
-
-	h[0] = sl_fnv1a(SL_FNV_BASIS, f->source, 16);
-	h[0] = sl_fnv1a(h[0], &f->source_port, 2);
-	h[1] = sl_fnv1a(SL_FNV_BASIS, f->destination, 16);
-	h[1] = sl_fnv1a(h[1], &f->destination_port, 2);
-	h[0] += h[1];
-	return (uint32_t)(h[0] ^ h[0] >> 32);
+	return (uint32_t)(base_hash(f->source_port, f->source, sizeof(f->source)) +
+			  base_hash(f->destination_port, f->destination, sizeof(f->destination)));
 }
 
 /* ---- samples ---- */

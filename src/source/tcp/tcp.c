@@ -23,6 +23,7 @@
 
 #define FLOWS_DEFAULT	  16384u
 #define JOURNAL_LEAST	  1024u
+#define WALKS		  4 /* of the descriptors, at most */
 #define LINES_PER_ELEMENT (SL_FLOW_SIZE / SL_LINE_SIZE)
 
 struct tcp {
@@ -220,11 +221,22 @@ static int iterate(struct tcp *t)
 	return err ? err : s.err;
 }
 
-/* Finds the processes of existing sockets, before the walk that makes flows of them. */
+/*
+ * Finds the processes of existing sockets, before the walk that makes flows of them. A walk passes
+ * sockets whose storage is locked at that moment: the next finds them.
+ */
 static void find_holders(struct tcp *t)
 {
-	int err = t->options.existing ? tcp_iterate(t->holders) : 0;
+	const __u64 *unheld = &t->flow->bss->unheld;
+	uint64_t before;
+	int err = 0, walks = 0;
 
+	if (!t->options.existing)
+		return;
+	do {
+		before = __atomic_load_n(unheld, __ATOMIC_RELAXED);
+		err = tcp_iterate(t->holders);
+	} while (!err && before != __atomic_load_n(unheld, __ATOMIC_RELAXED) && ++walks < WALKS);
 	if (err)
 		base_logf(BASE_WARN, "tcp",
 			  "existing connections have no process: cannot walk descriptors: %s",
@@ -262,6 +274,7 @@ int tcp_catch_up(struct tcp *t, uint64_t *missed)
 		return err;
 	sum += skipped;
 	if (sum != t->missed && t->attached && now >= t->next_ns) {
+		find_holders(t);
 		err = iterate(t);
 		t->next_ns = base_now_ns() + 20 * (base_now_ns() - now);
 		/* On failure the next call tries again. */

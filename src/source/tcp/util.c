@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,25 +103,6 @@ int tcp_load(struct bpf_object_skeleton *skeleton, const char *programs, char *w
 	int err = bpf_object__load_skeleton(skeleton);
 
 	return err ? tcp_load_refused(err, programs, why, bytes) : 0;
-}
-
-int tcp_cgroup2_open(void)
-{
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	struct mntent *m;
-	int fd = -ENOENT;
-
-	if (!mounts)
-		return -errno;
-	/* The first that opens: a later mount may hide one. */
-	while (fd < 0 && (m = getmntent(mounts)))
-		if (!strcmp(m->mnt_type, "cgroup2")) {
-			fd = open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			if (fd < 0)
-				fd = -errno;
-		}
-	endmntent(mounts);
-	return fd;
 }
 
 /* CAP_SYS_ADMIN implies the others but CAP_NET_ADMIN, which socket storage and netfilter need. */

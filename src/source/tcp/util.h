@@ -13,9 +13,6 @@ struct bpf_object;
 struct bpf_object_skeleton;
 struct bpf_program;
 
-/* A descriptor of the unified hierarchy's root (O_RDONLY | O_CLOEXEC), or -errno. */
-int tcp_cgroup2_open(void);
-
 /* Names the missing capabilities, "CAP_BPF, CAP_PERFMON", or "". */
 const char *tcp_capabilities_missing(char *out, size_t bytes);
 

@@ -29,7 +29,7 @@ struct tcp_bpf_sock {
 	u32 pid;	  /* thread group that connected; 0: unknown */
 	u64 syn_ns;	  /* when connect() started; 0: it did not */
 	u32 syn_timeouts; /* before it was established */
-	u32 judged;	  /* the filter was applied when it was established */
+	u32 judged;	  /* generation of the filter that was applied to it, plus 1; 0: none */
 	char comm[16];
 	u64 ended; /* id of the socket's previous flow */
 };

@@ -88,6 +88,7 @@ int BPF_PROG(flow_destroy, struct sock *sk)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 {
+	const struct tcp_kernel_filter *f;
 	const struct tcp_sock *tp;
 	struct flow_state *st;
 	struct tcp_bpf_sock *s;
@@ -101,6 +102,9 @@ int BPF_PROG(flow_segment, struct sock *sk, struct sk_buff *skb)
 			return 0;
 		slot = s->slot;
 	}
+	f = filter_now();
+	if (f && f->generation != st->judged && !still_wanted(sk, st))
+		return 0;
 	tp = tcp_fields(sk);
 	if (!tp)
 		return 0;
@@ -265,8 +269,10 @@ int BPF_PROG(flow_owner, struct sock *sk)
 /* ---- existing connections ---- */
 
 /*
- * Runs before each flow_existing(): finds the process of each socket's descriptor, the first of
- * several. Without the socket's lock, so it never overwrites a known owner.
+ * Runs after the hooks and before flow_existing(): finds the process of each socket's descriptor,
+ * the first of several, and never overwrites a known owner. It runs without the socket's lock, so a
+ * hook may open the flow meanwhile: flow_open() writes the id and then looks for an owner, this
+ * writes the owner and then looks for an id; at least one of them sees the other.
  */
 SEC("iter/task_file")
 int flow_holders(struct bpf_iter__task_file *ctx)
@@ -286,10 +292,15 @@ int flow_holders(struct bpf_iter__task_file *ctx)
 	if (!sk || sk->sk_protocol != IPPROTO_TCP || !flow_key(sk, &key) || !flow_wanted(f, &key))
 		return 0;
 	s = bpf_sk_storage_get(&tcp_socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!s || s->pid || s->id)
+	if (!s) {
+		__sync_fetch_and_add(&unheld, 1); /* the storage's lock is busy: the next walk */
 		return 0;
-	BPF_CORE_READ_INTO(&s->comm, task, group_leader, comm);
-	s->pid = task->tgid;
+	}
+	if (!s->pid) {
+		BPF_CORE_READ_INTO(&s->comm, task, group_leader, comm);
+		__sync_lock_test_and_set(&s->pid, (u32)task->tgid);
+	}
+	own(s);
 	return 0;
 }
 

@@ -35,11 +35,26 @@ static __always_inline void tell_cgroup(u64 cgroup)
 		bpf_map_delete_elem(&tcp_known, &cgroup);
 }
 
+/* Gives an open flow the owner of its socket, if it has none. */
+static __always_inline void own(const struct tcp_bpf_sock *s)
+{
+	u64 id = READ(s->id);
+	struct flow_state *st = id && READ(s->pid) ? state_at(s->slot) : NULL;
+
+	/* A slot passes to another flow after a quarantine, and not while this runs. */
+	if (!st || READ(st->pid) || READ(st->id) != id)
+		return;
+	__builtin_memcpy(st->comm, s->comm, 16);
+	WRITE(st->pid, s->pid);
+	touch(st, s->slot);
+}
+
 /* sk is locked; s has no id. flags: the connection's origin. */
 static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 				      const struct tcp_flow_key *key, u32 flags)
 {
 	const struct tcp_sock *tp = (const struct tcp_sock *)sk;
+	const struct tcp_kernel_filter *f = filter_now();
 	u64 now = bpf_ktime_get_ns();
 	struct flow_state *st;
 	u32 slot, srtt, *near = near_place(sk);
@@ -60,6 +75,7 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	st->closed_ns = st->due = st->wait = 0;
 	st->announced = 0;
 	st->flags = flags;
+	st->judged = f ? f->generation : 0;
 	st->open_ns = now;
 	st->local[0] = ((const u64 *)key->local)[0];
 	st->local[1] = ((const u64 *)key->local)[1];
@@ -98,7 +114,8 @@ static __always_inline void flow_open(struct sock *sk, struct tcp_bpf_sock *s,
 	s->id = st->id;
 	if (near)
 		WRITE(*near, slot);
-	touch(st, slot);
+	touch(st, slot); /* a full barrier, for flow_holders() */
+	own(s);
 	tell_cgroup(key->cgroup);
 }
 
@@ -144,7 +161,8 @@ static __always_inline void flow_close(struct sock *sk, struct tcp_bpf_sock *s,
 			closed = READING;
 	}
 	if (closed == ENDED) {
-		s->ended = s->id;
+		/* One that the filter excludes may be recorded again. */
+		s->ended = flags & SL_FLOW_UNWANTED ? 0 : s->id;
 		s->id = 0;
 	}
 	WRITE(st->due, 0);
@@ -169,7 +187,7 @@ static __always_inline void open_if_wanted(struct sock *sk, struct tcp_bpf_sock 
 	const struct tcp_kernel_filter *f = filter_now();
 	struct tcp_flow_key key;
 
-	s->judged = 1;
+	s->judged = f ? f->generation + 1 : 0;
 	if (f && flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
 		flow_open(sk, s, &key, flags);
 }
@@ -201,10 +219,33 @@ static __always_inline struct flow_state *open_late(struct sock *sk, int old,
 	return open_missed(sk, of);
 }
 
-/* At a segment, if it stays established. */
+/* At a segment, if it stays established, or the filter has changed. */
 static __always_inline struct flow_state *open_untold(struct sock *sk, struct tcp_bpf_sock **of)
 {
-	return !take_existing || (*of && (*of)->judged) ? NULL : open_missed(sk, of);
+	const struct tcp_kernel_filter *f = filter_now();
+
+	if (!take_existing || !f || (*of && (*of)->judged == f->generation + 1))
+		return NULL;
+	return open_missed(sk, of);
+}
+
+/*
+ * At a segment: applies a filter that has changed since. The walk of the sockets does, too, but
+ * only in network namespaces that the process may enter. False: it is closed.
+ */
+static __noinline bool still_wanted(struct sock *sk, struct flow_state *st)
+{
+	const struct tcp_kernel_filter *f = filter_now();
+	struct tcp_bpf_sock *s = flow_of(sk);
+	struct tcp_flow_key key;
+
+	if (!f || !s || !st)
+		return false;
+	st->judged = f->generation;
+	if (flow_key(sk, &key) && flow_wanted(f, &key) && (!f->pid || f->pid == s->pid))
+		return true;
+	flow_close(sk, s, st, 0, SL_FLOW_UNWANTED, true);
+	return false;
 }
 
 #endif

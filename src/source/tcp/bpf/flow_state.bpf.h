@@ -40,6 +40,7 @@ struct flow_state {
 	u32 closed;		   /* enum closed */
 	u32 announced;		   /* its opening is in the journal */
 	u32 flags;
+	u32 judged; /* generation of the filter that wants it */
 	u64 open_ns, closed_ns, due, wait;
 	u64 local[2], remote[2], cgroup;
 	u32 netns, pid, handshake_us;
@@ -84,6 +85,7 @@ RING_BUFFER(tcp_arrivals, 4096);
 __u64 list_head, next_id, fresh, refused;
 __u64 nameless; /* cgroups without room in the map */
 __u64 unopened; /* sockets whose storage could not be allocated; see tcp_catch_up() */
+__u64 unheld;	/* the same, in walks of the descriptors */
 __u32 armed;	/* 0: the timer sleeps; 1: it runs within an interval; 2: later */
 __u32 kicks;	/* a flow on the list is due sooner than planned */
 /* The timer's own. */

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tenant.c - attestation by /proc and cgroups; the table of tenants. */
+#include "agent/tenant.h"
+
+#include <errno.h>
+#include <nettle/sha2.h>
+#include <poll.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "source/tcp/cgroup.h"
+
+/* ---- attestation ---- */
+
+/* The first 32 hexadecimal digits, dashes aside; zeroes if there are fewer. */
+static void hex_bytes(const char *text, uint8_t out[16])
+{
+	char digits[33] = "";
+	size_t n = 0;
+
+	for (; *text && n < 32; text++)
+		if (*text != '-')
+			digits[n++] = *text;
+	if (base_unhex(out, digits, 16))
+		memset(out, 0, 16);
+}
+
+/* Only root can have made what is in this folder. */
+static bool roots_folder(const char *root, const char *path, size_t bytes)
+{
+	char folder[1024];
+	struct stat st;
+	int n = snprintf(folder, sizeof(folder), "%s%.*s", root, (int)bytes, path);
+
+	return *root && n > 0 && (size_t)n < sizeof(folder) && !lstat(folder, &st) &&
+	       S_ISDIR(st.st_mode) && st.st_uid == 0 && !(st.st_mode & 022);
+}
+
+/* The outermost container: those within it are of its own making. */
+void agent_tenant_container(const char *root, const char *path, struct agent_tenant_id *id)
+{
+	struct tcp_cgroup_identity is;
+	char head[TCP_CGROUP_PATH_BYTES];
+
+	for (size_t n = 0, above = 0; path[n]; above = n) {
+		n += 1 + strcspn(path + n + 1, "/");
+		if (n >= sizeof(head)) /* no runtime nests so deeply */
+			break;
+		memcpy(head, path, n);
+		head[n] = 0;
+		tcp_cgroup_parse(head, &is);
+		if (!is.container_id[0] && !is.container[0])
+			continue;
+		id->contained = true;
+		id->place = sl_fnv1a(SL_FNV_BASIS, head, n);
+		if (is.claimed || strstr(head, "/..") || !roots_folder(root, path, above))
+			return;
+		hex_bytes(is.container_id, id->container);
+		if (!is.claimed_pod)
+			hex_bytes(is.pod_uid, id->pod);
+		return;
+	}
+}
+
+/* A file of /proc or /etc. NULL: it is not there, or *err says why it cannot be read. */
+static FILE *open_to_read(const char *name, int *err)
+{
+	FILE *f = fopen(name, "re");
+
+	if (!f && errno != ENOENT && errno != ESRCH)
+		*err = -errno;
+	return f;
+}
+
+/* 0 or -errno. */
+static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *id)
+{
+	char name[64], line[4096];
+	int err = 0;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/%d/cgroup", (int)pid);
+	f = open_to_read(name, &err);
+	while (f && fgets(line, sizeof(line), f)) {
+		char *path = strchr(line, ':');
+
+		path = path ? strchr(path + 1, ':') : NULL;
+		if (!path || path[1] != '/')
+			continue;
+		path++;
+		path[strcspn(path, "\n")] = 0;
+		/* Any hierarchy tells that it is contained; one of them, by which container. */
+		agent_tenant_container(strtoul(line, NULL, 10) == a->cgroup_number ? a->cgroup_root
+										   : "",
+				       path, id);
+	}
+	if (f && ferror(f))
+		err = -EIO;
+	if (f)
+		fclose(f);
+	return err;
+}
+
+/* "NSpid: 77 1" is a process that has another pid in a namespace of its own. */
+static bool in_pid_namespace(pid_t pid, int *err)
+{
+	char name[64], line[256];
+	FILE *f;
+	bool inner;
+
+	snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
+	f = open_to_read(name, err);
+	inner = !f;
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, "NSpid:", 6)) {
+			unsigned int one, two;
+
+			inner = sscanf(line + 6, "%u %u", &one, &two) == 2;
+			break;
+		}
+	if (f && ferror(f))
+		*err = -EIO;
+	if (f)
+		fclose(f);
+	return inner;
+}
+
+/* Of /etc/passwd alone: a directory service could let the agent wait. */
+static uid_t uid_of(const char *name, uid_t otherwise, int *err)
+{
+	FILE *f = open_to_read("/etc/passwd", err);
+	struct passwd *p;
+
+	while (f && (p = fgetpwent(f)))
+		if (!strcmp(p->pw_name, name)) {
+			otherwise = p->pw_uid;
+			break;
+		}
+	if (f)
+		fclose(f);
+	return otherwise;
+}
+
+uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err)
+{
+	FILE *f = open_to_read(subuid, err);
+	uid_t owner = uid;
+	char line[512];
+
+	while (f && owner == uid && fgets(line, sizeof(line), f)) {
+		char *first = strchr(line, ':'), *end;
+		unsigned long start, count, number;
+
+		if (!first)
+			continue;
+		*first++ = 0;
+		if (sscanf(first, "%lu:%lu", &start, &count) != 2 || uid < start ||
+		    uid - start >= count)
+			continue;
+		number = strtoul(line, &end, 10);
+		owner = *line && !*end ? (uid_t)number : uid_of(line, uid, err);
+	}
+	if (f)
+		fclose(f);
+	return owner;
+}
+
+int agent_tenant_attest(const struct agent *a, pid_t pid, int pidfd, uid_t uid,
+			struct agent_tenant_id *id)
+{
+	struct pollfd ended = {.fd = pidfd, .events = POLLIN};
+	int err = 0, unread = 0;
+	uid_t owner = uid ? agent_tenant_owner("/etc/subuid", uid, &err) : uid;
+	bool inner = pid <= 0 || in_pid_namespace(pid, &err);
+
+	*id = (struct agent_tenant_id){.uid = uid};
+	/* A uid of root's range, as in LXD's containers, must not count as root. */
+	if (owner != 0 && owner != a->uid)
+		id->uid = owner;
+	if (pid > 0)
+		unread = cgroup_of(a, pid, id);
+	/* A process beside the agent in the same container is as good as one beside it on a host.
+	 */
+	if (id->contained && a->own_place && id->place == a->own_place && !inner)
+		*id = (struct agent_tenant_id){.uid = id->uid};
+	id->contained |= inner;
+	/* If the process has ended, what was read may be another's. */
+	if (pidfd >= 0 && poll(&ended, 1, 0) > 0)
+		*id = (struct agent_tenant_id){.uid = id->uid, .contained = id->contained};
+	err = unread ?: err;
+	if (err)
+		*id = (struct agent_tenant_id){.uid = uid, .contained = true};
+	return err;
+}
+
+void agent_tenant_init(struct agent *a)
+{
+	struct agent_tenant_id own = {0};
+	struct tcp_cgroup_hierarchy h;
+
+	tcp_cgroup_hierarchy(&h, NULL, NULL, NULL);
+	a->cgroup_number = h.number;
+	snprintf(a->cgroup_root, sizeof(a->cgroup_root), "%s", h.root);
+	cgroup_of(a, getpid(), &own);
+	a->own_place = own.place;
+}
+
+/* ---- the table ---- */
+
+static bool has_container(const struct agent_tenant_id *id)
+{
+	static const uint8_t none[sizeof(id->container)];
+
+	return memcmp(id->container, none, sizeof(none)) != 0;
+}
+
+/* The first 8 bytes of SHA-256 over two parts. */
+static uint64_t digest(const void *one, size_t bytes, const void *two, size_t more)
+{
+	struct sha256_ctx sha;
+	uint64_t out;
+
+	sha256_init(&sha);
+	sha256_update(&sha, bytes, one);
+	sha256_update(&sha, more, two);
+	sha256_digest(&sha, sizeof(out), (uint8_t *)&out);
+	return out ? out : 1;
+}
+
+uint64_t agent_tenant_key(const struct agent_tenant_id *id)
+{
+	uint8_t container[16];
+
+	memcpy(container, id->container, sizeof(container));
+	if (id->contained && !has_container(id))
+		memset(container, 0xff, sizeof(container)); /* not the user's own processes */
+	return digest(&id->uid, sizeof(id->uid), container, sizeof(container));
+}
+
+uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance)
+{
+	return t->trusted ? instance : digest(&t->key, sizeof(t->key), &instance, sizeof(instance));
+}
+
+struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id)
+{
+	uint64_t key = agent_tenant_key(id);
+	bool trusted = !id->contained && (id->uid == 0 || id->uid == a->uid);
+	size_t bucket = key % (sizeof(a->tenants) / sizeof(*a->tenants));
+	struct agent_tenant *t;
+
+	LIST_FOREACH(t, &a->tenants[bucket], link)
+	if (t->key == key)
+		break;
+	if (t) {
+		t->refs++;
+		return t;
+	}
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->id = *id;
+	t->key = key;
+	t->trusted = trusted;
+	t->refs = 1;
+	LIST_INSERT_HEAD(&a->tenants[bucket], t, link);
+	return t;
+}
+
+void agent_tenant_put(struct agent_tenant *t)
+{
+	if (!t || --t->refs)
+		return;
+	LIST_REMOVE(t, link);
+	free(t);
+}
+
+const char *agent_tenant_name(const struct agent_tenant *t, char out[AGENT_TENANT_NAME])
+{
+	char hex[13];
+	int n = snprintf(out, AGENT_TENANT_NAME, "uid %u", (unsigned int)t->id.uid);
+
+	base_hex(hex, t->id.container, 6);
+	if (has_container(&t->id))
+		snprintf(out + n, AGENT_TENANT_NAME - (size_t)n, " in container %s", hex);
+	else if (t->id.contained)
+		snprintf(out + n, AGENT_TENANT_NAME - (size_t)n, " in a container");
+	return out;
+}
+
+/* ---- shares ---- */
+
+static uint64_t fds_of(uint64_t conns, uint64_t regions)
+{
+	return conns * AGENT_FDS_CONNECTION + regions * AGENT_FDS_REGION;
+}
+
+struct agent_use agent_tenant_use(const struct agent *a, const struct agent_tenant *t,
+				  enum agent_resource resource)
+{
+	struct agent_use u = {0};
+
+	switch (resource) {
+	case RESOURCE_REGIONS:
+		u.all = (struct base_share){a->o.max_regions, a->region_count - a->own_count, 0};
+		u.held = t->regions;
+		break;
+	case RESOURCE_MEMORY:
+		u.all = (struct base_share){a->o.max_memory, a->memory, 0};
+		u.held = t->bytes;
+		break;
+	case RESOURCE_CONNECTIONS:
+		u.all = (struct base_share){a->conn_max, a->conn_count, 0};
+		u.held = t->conns;
+		break;
+	case RESOURCE_DESCRIPTORS:
+		u.all = (struct base_share){a->fd_max, fds_of(a->conn_count, a->region_count), 0};
+		u.held = fds_of(t->conns, t->regions);
+		break;
+	}
+	u.all.reserve = u.all.capacity / BASE_SHARE_RESERVE;
+	u.limit = base_share_limit(&u.all, u.held, t->trusted);
+	return u;
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * confine.c - capabilities(7), landlock(7), seccomp(2). All but seccomp are properties of a thread:
+ * a signal makes each of the others apply them to itself.
+ */
+#include "base/confine.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/capability.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/confine_internal.h"
+
+#define THREADS_MAX 4096
+#define PATIENCE_S  10 /* for a thread to apply it */
+
+/* What a thread applies to itself. */
+static struct {
+	uint64_t capabilities;
+	int ruleset; /* of Landlock; -1: none */
+	sem_t done;
+	int error; /* of any thread */
+} now;
+
+/* ---- one thread ---- */
+
+/* Calls only what a signal handler may. 0 or -errno. */
+static int apply(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct own[_LINUX_CAPABILITY_U32S_3], keep[_LINUX_CAPABILITY_U32S_3];
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_capget, &head, own))
+		return -errno;
+	/* Needs CAP_SETPCAP; without it nothing can be gained by no_new_privs either. */
+	for (int c = 0; prctl(PR_CAPBSET_READ, c, 0, 0, 0) >= 0; c++)
+		if (!(now.capabilities >> c & 1))
+			prctl(PR_CAPBSET_DROP, c, 0, 0, 0);
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	for (int i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+		keep[i].permitted = own[i].permitted & (uint32_t)(now.capabilities >> 32 * i);
+		keep[i].effective = keep[i].permitted;
+		keep[i].inheritable = 0;
+	}
+	/* Nothing to drop: the call may be forbidden. */
+	if (memcmp(own, keep, sizeof(own)) && syscall(SYS_capset, &head, keep))
+		return -errno;
+	return now.ruleset >= 0 ? base_landlock_apply(now.ruleset) : 0;
+}
+
+static void on_signal(int signal)
+{
+	int saved = errno, err = apply();
+
+	(void)signal;
+	if (err)
+		__atomic_store_n(&now.error, err, __ATOMIC_RELAXED);
+	sem_post(&now.done);
+	errno = saved;
+}
+
+/* ---- all threads ---- */
+
+struct threads {
+	pid_t id[THREADS_MAX]; /* asked already */
+	size_t n;
+};
+
+static bool is_known(const struct threads *t, pid_t id)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (t->id[i] == id)
+			return true;
+	return false;
+}
+
+/* Asks the threads that were not asked before; the number of those that will answer, or -errno. */
+static int ask_others(struct threads *t, int signal)
+{
+	DIR *d = opendir("/proc/self/task");
+	int asked = 0, err = d ? 0 : -errno;
+	struct dirent *e;
+
+	while (!err && (e = readdir(d))) {
+		pid_t id = (pid_t)strtol(e->d_name, NULL, 10);
+
+		if (id <= 0 || id == gettid() || is_known(t, id))
+			continue;
+		if (t->n == THREADS_MAX)
+			err = -E2BIG;
+		else if (!tgkill(getpid(), id, signal))
+			asked++;
+		else if (errno != ESRCH) /* it has ended */
+			err = -errno;
+		if (!err)
+			t->id[t->n++] = id;
+	}
+	if (d)
+		closedir(d);
+	return err ?: asked;
+}
+
+static int await(int answers)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += PATIENCE_S;
+	while (answers > 0)
+		if (!sem_timedwait(&now.done, &end))
+			answers--;
+		else if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+/* A thread that one not yet asked started meanwhile is found by the next look. */
+static int apply_everywhere(bool single)
+{
+	struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, before;
+	struct threads *others = single ? NULL : calloc(1, sizeof(*others));
+	int signal = SIGRTMAX - 1, asked = 1, err;
+
+	if (single)
+		return apply();
+	if (!others)
+		return -ENOMEM;
+	sem_init(&now.done, 0, 0);
+	sigaction(signal, &act, &before);
+	err = apply();
+	while (!err && asked > 0) {
+		asked = ask_others(others, signal);
+		err = asked < 0 ? asked : await(asked);
+	}
+	sigaction(signal, &before, NULL);
+	sem_destroy(&now.done);
+	free(others);
+	return err ?: now.error;
+}
+
+int base_confine(const struct base_confine_opts *o, char *why, size_t bytes)
+{
+	bool instrumented = CONFINE_INSTRUMENTED, paths = false, calls = false;
+	int err;
+
+	now.capabilities = o->capabilities;
+	now.ruleset = instrumented || o->any_path ? -1 : base_landlock_rules(o);
+	paths = now.ruleset >= 0;
+	now.error = 0;
+	err = apply_everywhere(o->single);
+	if (now.ruleset >= 0)
+		close(now.ruleset);
+	if (err)
+		return base_fail(why, bytes, err, "cannot give up privileges: %s", strerror(-err));
+	if (!instrumented) {
+		err = base_seccomp_apply(o->role, o->packets);
+		calls = !err;
+	}
+	/* A kernel without it, or a filter around this process that forbids it. */
+	if (err && err != -ENOSYS && err != -EINVAL && err != -EPERM)
+		return base_fail(why, bytes, err, "cannot restrict system calls: %s",
+				 strerror(-err));
+	base_logf(BASE_DEBUG, "confine", "capabilities=%#llx calls=%s paths=%s",
+		  (unsigned long long)o->capabilities, calls ? "restricted" : "all",
+		  paths ? "restricted" : "all");
+	return 0;
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/* confine_calls.c - which system calls a role may make: seccomp(2), a list of what is allowed. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/bpf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/confine_internal.h"
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#define ARCHITECTURE 0 /* untested: no restriction */
+#endif
+
+/* Newer than the headers of some distributions: the same on all architectures. */
+#define CALL_FUTEX_WAITV  449
+#define CALL_MAP_SHADOW	  453
+#define CALL_FUTEX_WAKE	  454
+#define CALL_FUTEX_WAIT	  455
+#define CALL_EPOLL_PWAIT2 441
+#define CALL_FACCESSAT2	  439
+#define CALL_CLOSE_RANGE  436
+
+/* clang-format off */
+/* What libc, threads and event loops need: of memory, time, signals and this process. */
+static const int common[] = {
+	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64, SYS_close,
+	SYS_fstat, SYS_lseek, SYS_openat, SYS_newfstatat, SYS_statx, SYS_statfs, SYS_fstatfs,
+	SYS_faccessat, SYS_readlinkat, SYS_getdents64, SYS_getcwd, SYS_fcntl, SYS_flock, SYS_dup,
+	SYS_dup3, SYS_pipe2, SYS_ioctl, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap,
+	SYS_madvise, SYS_brk, SYS_mincore, SYS_mlock, SYS_mlock2, SYS_munlock, SYS_msync,
+	SYS_membarrier, SYS_memfd_create, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn,
+	SYS_rt_sigpending, SYS_rt_sigtimedwait, SYS_sigaltstack, SYS_signalfd4,
+	SYS_restart_syscall, SYS_futex, SYS_set_robust_list, SYS_get_robust_list, SYS_rseq,
+	SYS_set_tid_address, SYS_sched_yield, SYS_sched_getaffinity, SYS_sched_setaffinity,
+	SYS_sched_getscheduler, SYS_sched_getparam, SYS_getcpu, SYS_gettid, SYS_getpid,
+	SYS_getppid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid,
+	SYS_getresgid, SYS_getgroups, SYS_exit, SYS_exit_group, SYS_clock_gettime,
+	SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_times,
+	SYS_getrusage, SYS_sysinfo, SYS_uname, SYS_getrandom, SYS_ppoll, SYS_pselect6,
+	SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_timerfd_create,
+	SYS_timerfd_settime, SYS_timerfd_gettime, SYS_prctl, SYS_capget, SYS_sendmsg, SYS_recvmsg,
+	SYS_sendto, SYS_recvfrom, SYS_pidfd_open, SYS_waitid, SYS_wait4, CALL_FUTEX_WAITV,
+	CALL_MAP_SHADOW, CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2, CALL_FACCESSAT2,
+	CALL_CLOSE_RANGE,
+};
+
+/* Those with sockets and files of their own. */
+static const int networkers[] = {
+	SYS_socketpair, SYS_bind, SYS_listen, SYS_accept, SYS_accept4, SYS_connect,
+	SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt, SYS_sendmmsg,
+	SYS_recvmmsg, SYS_shutdown, SYS_sendfile, SYS_splice, SYS_tee, SYS_unlinkat, SYS_renameat,
+	SYS_renameat2, SYS_mkdirat, SYS_ftruncate, SYS_fallocate, SYS_fsync, SYS_fdatasync,
+	SYS_sync_file_range, SYS_fchmod, SYS_preadv, SYS_pwritev, SYS_preadv2, SYS_pwritev2,
+	SYS_fadvise64, SYS_getitimer,
+};
+
+/* An HTTP server's front: its listener, its connections, and nothing to open or to receive. */
+static const int front[] = {
+	SYS_read, SYS_write, SYS_writev, SYS_close, SYS_fstat, SYS_lseek, SYS_fcntl, SYS_mmap,
+	SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_membarrier,
+	SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack,
+	SYS_restart_syscall, SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield,
+	SYS_sched_getaffinity, SYS_gettid, SYS_getpid, SYS_exit, SYS_exit_group,
+	SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettimeofday, SYS_getrandom,
+	SYS_ppoll, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_eventfd2, SYS_prctl,
+	SYS_sendmsg, SYS_sendto, SYS_recvfrom, SYS_accept, SYS_accept4, SYS_getsockname,
+	SYS_getpeername, SYS_getsockopt, SYS_shutdown, CALL_FUTEX_WAITV, CALL_MAP_SHADOW,
+	CALL_FUTEX_WAKE, CALL_FUTEX_WAIT, CALL_EPOLL_PWAIT2,
+};
+
+/* What starts it: forks, and gives it away. */
+static const int spawner[] = {
+	SYS_recvmsg, SYS_clone, SYS_wait4, SYS_kill, SYS_capget, SYS_capset, SYS_seccomp,
+	SYS_set_tid_address,
+};
+
+/* What newer architectures do without; harmless. */
+#if defined(__x86_64__)
+static const int common_older[] = {
+	SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_dup2, SYS_pipe, SYS_poll,
+	SYS_select, SYS_epoll_wait, SYS_epoll_create, SYS_eventfd, SYS_getrlimit, SYS_time,
+	SYS_arch_prctl, SYS_getpgrp,
+};
+static const int networkers_older[] = {
+	SYS_unlink, SYS_rename, SYS_mkdir,
+};
+static const int front_older[] = {
+	SYS_poll, SYS_epoll_wait, SYS_epoll_create, SYS_eventfd, SYS_time, SYS_arch_prctl,
+};
+#else
+static const int common_older[] = {SYS_read}, networkers_older[] = {SYS_read};
+static const int front_older[] = {SYS_read};
+#endif
+
+/* clang-format on */
+
+/* Names of cgroups, by their ids. */
+static const int loader[] = {SYS_name_to_handle_at, SYS_open_by_handle_at};
+
+/* Calls that are allowed with one argument equal to a value, or with a bit of it set. */
+struct with_argument {
+	int call;
+	unsigned int index;
+	uint32_t value;
+	bool bit;
+};
+
+static const struct with_argument own[] = {
+	{SYS_prlimit64, 0, 0, false},	    /* of this process */
+	{SYS_clone, 0, CLONE_THREAD, true}, /* clone3() cannot be judged: libc falls back */
+};
+
+/* Of a connection; not SO_LINGER, by which closing waits. */
+static const struct with_argument connections[] = {
+	{SYS_setsockopt, 1, IPPROTO_TCP, false},
+};
+
+/* Sockets of the front, before it starts. */
+static const struct with_argument diagnosis[] = {
+	{SYS_socket, 0, AF_NETLINK, false},
+};
+
+/* Input for the terminal that it was started from. */
+static const struct with_argument terminals[] = {
+	{SYS_ioctl, 1, TIOCSTI, false},
+	{SYS_ioctl, 1, TIOCLINUX, false},
+};
+
+static const struct with_argument sockets[] = {
+	{SYS_socket, 0, AF_UNIX, false},
+	{SYS_socket, 0, AF_INET, false},
+	{SYS_socket, 0, AF_INET6, false},
+	{SYS_socket, 0, AF_NETLINK, false},
+};
+
+/* Kernel tables of a local agent, by the read-only descriptors that it hands out. */
+static const struct with_argument reads[] = {
+	{SYS_bpf, 0, BPF_MAP_LOOKUP_ELEM, false},
+	{SYS_bpf, 0, BPF_MAP_LOOKUP_BATCH, false},
+	{SYS_bpf, 0, BPF_OBJ_GET_INFO_BY_FD, false},
+};
+
+/* The loader's programs are loaded: it cannot load others. */
+static const struct with_argument tables[] = {
+	{SYS_bpf, 0, BPF_MAP_UPDATE_ELEM, false},  {SYS_bpf, 0, BPF_MAP_DELETE_ELEM, false},
+	{SYS_bpf, 0, BPF_MAP_GET_NEXT_KEY, false}, {SYS_bpf, 0, BPF_LINK_CREATE, false},
+	{SYS_bpf, 0, BPF_ITER_CREATE, false},	   {SYS_setns, 1, CLONE_NEWNET, false},
+};
+
+/* A network interface of its own: AF_XDP needs programs and maps of its own. */
+static const struct with_argument packets[] = {
+	{SYS_socket, 0, AF_PACKET, false},
+	{SYS_socket, 0, 44 /* AF_XDP */, false},
+};
+
+/* ---- the program ---- */
+
+#define LENGTH_MAX 1024
+
+struct program {
+	struct sock_filter code[LENGTH_MAX];
+	unsigned short n;
+};
+
+#define PUT(...) (p->code[p->n++] = (struct sock_filter)__VA_ARGS__)
+#define LOAD(field) \
+	PUT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field)))
+#define ALLOW()	 PUT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW))
+#define REFUSE() PUT(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS))
+
+static void allow_calls(struct program *p, const int *calls, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)calls[i], 0, 1));
+		ALLOW();
+	}
+}
+
+/* The kernel reads these arguments as 32 bits; the lower half comes first. */
+static void allow_with(struct program *p, const struct with_argument *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)w[i].call, 0, 4));
+		LOAD(args[w[i].index]);
+		PUT(BPF_JUMP(BPF_JMP | (w[i].bit ? BPF_JSET : BPF_JEQ) | BPF_K, w[i].value, 0, 1));
+		ALLOW();
+		LOAD(nr);
+	}
+}
+
+static void refuse_with(struct program *p, const struct with_argument *w, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)w[i].call, 0, 4));
+		LOAD(args[w[i].index]);
+		PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, w[i].value, 0, 1));
+		REFUSE();
+		LOAD(nr);
+	}
+}
+
+#define ALL_OF(list) list, sizeof(list) / sizeof(*(list))
+
+static void allow_front(struct program *p, bool starts)
+{
+	allow_calls(p, ALL_OF(front));
+	allow_calls(p, ALL_OF(front_older));
+	allow_with(p, ALL_OF(connections));
+	allow_with(p, ALL_OF(own));
+	if (starts) {
+		allow_calls(p, ALL_OF(spawner));
+		allow_with(p, ALL_OF(diagnosis));
+	}
+	REFUSE();
+}
+
+static void write_program(struct program *p, enum base_role role, bool with_packets)
+{
+	const struct with_argument signals = {SYS_tgkill, 0, (uint32_t)getpid(), false};
+
+	LOAD(arch);
+	PUT(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0));
+	REFUSE();
+	LOAD(nr); /* numbers of x32 are on no list */
+	refuse_with(p, ALL_OF(terminals));
+	if (role == BASE_ROLE_FRONT || role == BASE_ROLE_SPAWNER) {
+		allow_front(p, role == BASE_ROLE_SPAWNER);
+		return;
+	}
+	allow_calls(p, ALL_OF(common));
+	allow_calls(p, ALL_OF(common_older));
+	allow_with(p, &signals, 1);
+	allow_with(p, ALL_OF(own));
+	allow_with(p, ALL_OF(reads));
+	if (role == BASE_ROLE_LOADER) {
+		allow_calls(p, ALL_OF(loader));
+		allow_with(p, ALL_OF(tables));
+	} else {
+		allow_calls(p, ALL_OF(networkers));
+		allow_calls(p, ALL_OF(networkers_older));
+		allow_with(p, ALL_OF(sockets));
+	}
+	if (with_packets) {
+		allow_with(p, ALL_OF(packets));
+		allow_calls(p, (const int[]){SYS_bpf}, 1);
+	}
+	REFUSE();
+}
+
+int base_seccomp_apply(enum base_role role, bool with_packets)
+{
+	struct program p = {.n = 0};
+	struct sock_fprog program = {.filter = p.code};
+	long err;
+
+	if (!ARCHITECTURE)
+		return -ENOSYS;
+	write_program(&p, role, with_packets);
+	program.len = p.n;
+	/* TSYNC: of all threads, or of none. */
+	err = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+
+	return err < 0 ? -errno : err ? -ESRCH : 0;
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+/* hash.c - SipHash-1-3 with the process's own key. */
+#include "base/hash.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t key[2];
+static pthread_once_t made = PTHREAD_ONCE_INIT;
+
+static void make_key(void)
+{
+	struct timespec now;
+
+	if (getrandom(key, sizeof(key), GRND_NONBLOCK) == sizeof(key))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now); /* early boot */
+	key[0] = (uint64_t)now.tv_nsec << 32 ^ (uint64_t)now.tv_sec;
+	key[1] = (uint64_t)(uintptr_t)&now ^ (uint64_t)getpid() << 40;
+}
+
+static uint64_t rotl(uint64_t x, int n)
+{
+	return x << n | x >> (64 - n);
+}
+
+static void sip_round(uint64_t v[4])
+{
+	v[0] += v[1], v[1] = rotl(v[1], 13) ^ v[0], v[0] = rotl(v[0], 32);
+	v[2] += v[3], v[3] = rotl(v[3], 16) ^ v[2];
+	v[0] += v[3], v[3] = rotl(v[3], 21) ^ v[0];
+	v[2] += v[1], v[1] = rotl(v[1], 17) ^ v[2], v[2] = rotl(v[2], 32);
+}
+
+uint64_t base_hash(uint64_t start, const void *data, size_t bytes)
+{
+	const uint8_t *p = data;
+	uint64_t v[4], m, k0, k1;
+
+	pthread_once(&made, make_key);
+	k0 = key[0] ^ start;
+	k1 = key[1];
+	v[0] = k0 ^ 0x736f6d6570736575ull;
+	v[1] = k1 ^ 0x646f72616e646f6dull;
+	v[2] = k0 ^ 0x6c7967656e657261ull;
+	v[3] = k1 ^ 0x7465646279746573ull;
+	for (size_t left = bytes;; left -= 8, p += 8) {
+		bool last = left < 8;
+
+		m = last ? (uint64_t)bytes << 56 : 0;
+		if (!last || left)
+			memcpy(&m, p, last ? left : 8);
+		v[3] ^= m;
+		sip_round(v);
+		v[0] ^= m;
+		if (last)
+			break;
+	}
+	v[2] ^= 0xff;
+	sip_round(v);
+	sip_round(v);
+	sip_round(v);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

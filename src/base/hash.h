@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hash.h - the hash of every table whose keys a stranger may choose. */
+#ifndef SL_BASE_HASH_H
+#define SL_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * SipHash-1-3 (Aumasson and Bernstein, 2012) under a random key of this process: keys that are
+ * chosen without knowing it do not collide. A multiplicative hash (FNV-1a) cannot promise that,
+ * seeded or not: the low bits of its state depend on the low bits of its input alone. XXH3 is not
+ * designed against multicollisions that hold for every seed. start: 0, or the hash of what comes
+ * before. Values differ from process to process: nothing stores them. Any thread.
+ */
+uint64_t base_hash(uint64_t start, const void *data, size_t bytes);
+
+static inline uint64_t base_hash_text(uint64_t start, const char *s)
+{
+	return base_hash(start, s, strlen(s));
+}
+
+#endif

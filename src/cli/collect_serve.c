@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/collect_serve.h"
+#include "cli/common.h"
+#include "cli/token.h"
+
+static void reply(struct http_request *req, int status, const char *text)
+{
+	http_reply(req, status, "text/plain; charset=utf-8", text, strlen(text));
+}
+
+static void healthy(struct http_request *req, void *arg)
+{
+	(void)arg;
+	reply(req, 200, "ok\n");
+}
+
+static void ready(struct http_request *req, void *arg)
+{
+	if (collect_collector_ready(arg))
+		reply(req, 200, "ready\n");
+	else
+		reply(req, 503, "not all hosts were tried yet\n");
+}
+
+int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o)
+{
+	char error[256];
+	int local = http_is_local(o->listen, error, sizeof(error));
+
+	if (local < 0)
+		return base_usage(self, "--listen '%s' is not ADDR:PORT or unix:/PATH", o->listen);
+	if (o->open && o->reader_token_file)
+		return base_usage(self, "--open and --reader-token-file exclude each other");
+	if (!local && !o->open && !o->reader_token_file)
+		return base_usage(
+			self,
+			"--listen %s is reachable from other hosts: give --reader-token-file, or "
+			"--open to let everyone who reaches it read all metrics",
+			o->listen);
+	return BASE_EXIT_OK;
+}
+
+static int routes(struct cli_collect_server *s, struct collect_collector *c,
+		  struct collect_tracer *tracer, struct dta_store_server *stores)
+{
+	struct http *h = s->http;
+	int err = http_route(h, "GET", "/-/healthy", HTTP_PUBLIC, healthy, NULL);
+
+	err = err ?: http_route(h, "GET", "/-/ready", HTTP_PUBLIC, ready, c);
+	err = err ?: export_route(h, "/metrics", &s->source) ?: api_register(h, c);
+	err = err ?: (tracer ? api_traces(h, tracer) : 0);
+	return err ?: (stores ? api_dta(h, stores) : 0);
+}
+
+/* Only stores have a state to change. */
+static void leave_token(struct cli_collect_server *s, const char *token)
+{
+	s->token_path = cli_token_leave(http_address(s->http), token);
+	if (!s->token_path)
+		base_logf(BASE_INFO, "collect",
+			  "no runtime directory: stores change by --admin-token-file only");
+}
+
+bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
+		       struct collect_collector *c, struct collect_tracer *tracer,
+		       struct dta_store_server *stores)
+{
+	char error[256], token[CLI_TOKEN_BYTES] = "";
+	const bool own = stores && !o->admin_token_file && strncmp(o->listen, "unix:", 5) &&
+			 cli_token_draw(token);
+	const struct http_opts opts = {
+		.listen = o->listen,
+		.max_connections = o->connections,
+		.reader_token_file = o->reader_token_file,
+		.admin_token_file = o->admin_token_file,
+		.admin_token = own ? token : NULL,
+		.open = o->open,
+		.front = o->front,
+		.allow_hosts = o->allow_hosts.v,
+		.allow_host_count = o->allow_hosts.n,
+		.refused = s->refused,
+	};
+	int err;
+
+	s->source = collect_collector_source(c);
+	collect_collector_refusals(c, s->refused);
+	s->http = http_new(&opts, error, sizeof(error));
+	err = s->http ? routes(s, c, tracer, stores) : 0;
+	if (err)
+		snprintf(error, sizeof(error), "routes: %s", strerror(-err));
+	if (s->http && !err && !http_start(s->http, error, sizeof(error))) {
+		if (own)
+			leave_token(s, token);
+		if (o->open)
+			base_logf(BASE_WARN, "collect",
+				  "open: everyone who reaches the address reads all metrics "
+				  "listen=%s: give --reader-token-file in place of --open",
+				  http_address(s->http));
+		return true;
+	}
+	base_logf(BASE_ERROR, "collect", "%s", error);
+	return false;
+}
+
+void cli_collect_serve_end(struct cli_collect_server *s)
+{
+	if (s->token_path)
+		unlink(s->token_path);
+	free(s->token_path);
+	s->token_path = NULL;
+	http_free(s->http);
+	s->http = NULL;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* collect_serve.h - the HTTP server of 'sidelight collect': its routes, and who may use them. */
+#ifndef SL_CLI_COLLECT_SERVE_H
+#define SL_CLI_COLLECT_SERVE_H
+
+#include "api/api.h"
+#include "base/base.h"
+#include "collect/collect.h"
+#include "collect/trace/trace.h"
+#include "dta/store_server/server.h"
+#include "export/serve.h"
+#include "http/http.h"
+
+struct cli_collect_http {
+	const char *listen, *reader_token_file, *admin_token_file;
+	uint32_t connections;
+	bool open;
+	struct http_front *front;
+	struct base_strings allow_hosts;
+};
+
+/* A running server. */
+struct cli_collect_server {
+	struct http *http;
+	char *token_path;	     /* left for this user; NULL: none */
+	struct export_source source; /* of /metrics */
+	uint64_t refused[HTTP_REFUSALS];
+};
+
+/* BASE_EXIT_OK, or an exit code after a line on stderr. */
+int cli_collect_http_check(const struct base_command *self, const struct cli_collect_http *o);
+/* tracer, stores: NULL without. False after a line on stderr. */
+bool cli_collect_serve(struct cli_collect_server *s, const struct cli_collect_http *o,
+		       struct collect_collector *c, struct collect_tracer *tracer,
+		       struct dta_store_server *stores);
+void cli_collect_serve_end(struct cli_collect_server *s);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mend.c - stores that a translator spoiled: put right, counted and announced */
+#include "dta/store_server/internal.h"
+
+#include "base/base.h"
+#include "dta/store/guard.h"
+
+#define MEND_NS 100000000ull
+
+static void mend(struct dta_store_server *o, struct dta_server_store *s,
+		 struct dta_store_object *at)
+{
+	const bool registered = at->registered;
+	bool moved;
+	const char *what = dta_store_object_mend(at, &moved);
+
+	if (!what)
+		return;
+	o->mended++;
+	base_log_limited(
+		BASE_WARN, "dta",
+		"store '%s' mended: %s, which only a translator can do; what it held there "
+		"is lost: end the translator that is not yours",
+		s->spec->name, what);
+	if (!moved)
+		return;
+	/* A device writes to the pages of before: their key is void. */
+	dta_store_server_object_unregister(o, at);
+	if (registered && dta_store_server_object_register(o, at))
+		base_logf(BASE_ERROR, "dta", "store '%s': registering for RDMA failed",
+			  s->spec->name);
+	at->number = ++o->next_object;
+	if (at == s->objects)
+		dta_store_server_notify_object(o, s);
+}
+
+void dta_store_server_mend(struct dta_store_server *o, bool urgent)
+{
+	const uint64_t now = base_now_ns();
+
+	if (!urgent && now - o->mended_ns < MEND_NS)
+		return;
+	o->mended_ns = now;
+	for (size_t i = 0; i < o->store_count; i++)
+		for (struct dta_store_object *at = o->stores[i].objects; at; at = at->older)
+			mend(o, &o->stores[i], at);
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * steer.c - which worker keeps a reporter's window: a hash table in parts, each under a lock; and
+ * the packets handed over: two buffers per worker, one that others fill and one that it empties.
+ */
+#include "dta/translate/steer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "dta/store/hash.h"
+
+#define PARTS	  64u
+#define BUCKETS	  1024u
+#define QUEUE_MAX (4u << 20) /* bytes that wait for one worker */
+
+struct steer_owned {
+	struct steer_owned *next;
+	uint32_t reporter, worker;
+	uint16_t tenant;
+};
+
+struct steer_part {
+	pthread_mutex_t lock;
+	struct steer_owned *bucket[BUCKETS];
+};
+
+/* A packet in a buffer; its bytes follow, padded to 8. */
+struct steer_handed {
+	struct dta_datagram d; /* without data and to */
+	struct in6_addr to;
+	uint32_t input;
+};
+
+struct steer_buffer {
+	uint8_t *at;
+	size_t used, room;
+};
+
+struct steer_queue {
+	pthread_mutex_t lock;
+	struct steer_buffer in; /* under lock */
+	bool ended;
+	uint64_t drops;
+	int wake;
+	struct steer_buffer out; /* of the worker alone */
+	size_t taken;
+};
+
+struct dta_steer {
+	uint64_t seed;
+	uint32_t workers;
+	struct steer_queue *queue;
+	struct steer_part part[PARTS];
+};
+
+struct dta_steer *dta_steer_new(uint32_t workers)
+{
+	struct dta_steer *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->queue = calloc(workers, sizeof(*s->queue));
+	if (!s->queue || getrandom(&s->seed, sizeof(s->seed), 0) != sizeof(s->seed))
+		goto fail;
+	for (uint32_t i = 0; i < PARTS; i++)
+		pthread_mutex_init(&s->part[i].lock, NULL);
+	for (; s->workers < workers; s->workers++) {
+		struct steer_queue *q = &s->queue[s->workers];
+
+		q->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (q->wake < 0)
+			goto fail;
+		pthread_mutex_init(&q->lock, NULL);
+	}
+	return s;
+fail:
+	dta_steer_free(s);
+	return NULL;
+}
+
+void dta_steer_free(struct dta_steer *s)
+{
+	if (!s)
+		return;
+	for (uint32_t i = 0; i < s->workers; i++) {
+		close(s->queue[i].wake);
+		free(s->queue[i].in.at);
+		free(s->queue[i].out.at);
+	}
+	free(s->queue);
+	for (uint32_t i = 0; i < PARTS; i++)
+		for (uint32_t b = 0; b < BUCKETS; b++)
+			for (struct steer_owned *o = s->part[i].bucket[b], *next; o; o = next) {
+				next = o->next;
+				free(o);
+			}
+	free(s);
+}
+
+/* ---- windows ---- */
+
+/* Locks the part of a reporter and returns the place of its entry, or the end of its chain. */
+static struct steer_owned **find(struct dta_steer *s, uint16_t tenant, uint32_t reporter,
+				 struct steer_part **part)
+{
+	const uint64_t id = (uint64_t)tenant << 32 | reporter;
+	const uint64_t hash = XXH3_64bits_withSeed(&id, sizeof(id), s->seed);
+	struct steer_owned **at;
+
+	*part = &s->part[hash % PARTS];
+	pthread_mutex_lock(&(*part)->lock);
+	at = &(*part)->bucket[hash / PARTS % BUCKETS];
+	while (*at && ((*at)->tenant != tenant || (*at)->reporter != reporter))
+		at = &(*at)->next;
+	return at;
+}
+
+uint32_t dta_steer_owner(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self,
+			 bool claim)
+{
+	struct steer_part *part;
+	struct steer_owned **at = find(s, tenant, reporter, &part);
+	uint32_t worker = DTA_STEER_NONE;
+
+	if (!*at && claim && (*at = malloc(sizeof(**at))))
+		**at = (struct steer_owned){.reporter = reporter, .worker = self, .tenant = tenant};
+	if (*at)
+		worker = (*at)->worker;
+	pthread_mutex_unlock(&part->lock);
+	return worker;
+}
+
+void dta_steer_release(struct dta_steer *s, uint16_t tenant, uint32_t reporter, uint32_t self)
+{
+	struct steer_part *part;
+	struct steer_owned **at = find(s, tenant, reporter, &part), *gone = *at;
+
+	if (gone && gone->worker == self)
+		*at = gone->next;
+	else
+		gone = NULL;
+	pthread_mutex_unlock(&part->lock);
+	free(gone);
+}
+
+/* ---- packets ---- */
+
+static size_t padded(size_t bytes)
+{
+	return (bytes + 7) & ~(size_t)7;
+}
+
+void dta_steer_hand(struct dta_steer *s, uint32_t to, const struct dta_datagram *d, uint32_t input)
+{
+	struct steer_handed h = {.d = *d, .input = input};
+	const size_t bytes = sizeof(h) + padded(d->bytes);
+	struct steer_queue *q = &s->queue[to];
+	struct steer_buffer *b = &q->in;
+	bool first = false;
+
+	/* As in a datagram: an IPv4 address is its first 4 bytes. */
+	memcpy(&h.to, d->to, IN6_IS_ADDR_V4MAPPED(&d->address) ? 4 : sizeof(h.to));
+	pthread_mutex_lock(&q->lock);
+	if (q->ended || b->used + bytes > QUEUE_MAX ||
+	    !base_grow(&b->at, &b->room, b->used + bytes, 1)) {
+		q->drops++;
+	} else {
+		first = !b->used;
+		memcpy(b->at + b->used, &h, sizeof(h));
+		memcpy(b->at + b->used + sizeof(h), d->data, d->bytes);
+		b->used += bytes;
+	}
+	pthread_mutex_unlock(&q->lock);
+	if (first && eventfd_write(q->wake, 1))
+		return; /* it is awake */
+}
+
+bool dta_steer_take(struct dta_steer *s, uint32_t self, struct dta_datagram *d, uint32_t *input)
+{
+	struct steer_queue *q = &s->queue[self];
+	struct steer_handed h;
+	eventfd_t count;
+
+	if (q->taken == q->out.used) {
+		const struct steer_buffer emptied = {q->out.at, 0, q->out.room};
+
+		/* Before the exchange: what comes later wakes it again. */
+		if (eventfd_read(q->wake, &count))
+			return false;
+		pthread_mutex_lock(&q->lock);
+		q->out = q->in;
+		q->in = emptied;
+		pthread_mutex_unlock(&q->lock);
+		q->taken = 0;
+		if (!q->out.used)
+			return false;
+	}
+	memcpy(&h, q->out.at + q->taken, sizeof(h));
+	*d = h.d;
+	d->to = q->out.at + q->taken + offsetof(struct steer_handed, to);
+	d->data = q->out.at + q->taken + sizeof(h);
+	*input = h.input;
+	q->taken += sizeof(h) + padded(d->bytes);
+	return true;
+}
+
+int dta_steer_fd(const struct dta_steer *s, uint32_t self)
+{
+	return s->queue[self].wake;
+}
+
+uint64_t dta_steer_drops(struct dta_steer *s, uint32_t self)
+{
+	struct steer_queue *q = &s->queue[self];
+	uint64_t drops;
+
+	pthread_mutex_lock(&q->lock);
+	drops = q->drops;
+	pthread_mutex_unlock(&q->lock);
+	return drops;
+}
+
+uint64_t dta_steer_end(struct dta_steer *s, uint32_t self)
+{
+	struct steer_queue *q = &s->queue[self];
+	struct dta_datagram d;
+	uint64_t left = 0;
+	uint32_t input;
+
+	pthread_mutex_lock(&q->lock);
+	q->ended = true;
+	pthread_mutex_unlock(&q->lock);
+	while (dta_steer_take(s, self, &d, &input))
+		left++;
+	return left;
+}

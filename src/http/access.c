@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * access.c - who may do what: the one place that lets a request in or refuses it, before its
+ * handler runs.
+ *
+ * A page in the operator's browser is a stranger that reaches loopback. It can send requests, but
+ * not omit Origin from a POST, nor choose Content-Type or Authorization without a preflight, which
+ * is never granted; nor can it read an answer, unless its own name leads to loopback (DNS
+ * rebinding), which Host gives away.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "base/relaxed.h"
+#include "http/internal.h"
+
+#define TOKEN_MIN 16u
+
+const char *const http_refusal_names[HTTP_REFUSALS] = {
+	[HTTP_REFUSED_FRAMING] = "framing",   [HTTP_REFUSED_HOST] = "host",
+	[HTTP_REFUSED_ORIGIN] = "origin",     [HTTP_REFUSED_TOKEN] = "token",
+	[HTTP_REFUSED_ROLE] = "role",	      [HTTP_REFUSED_TYPE] = "content_type",
+	[HTTP_REFUSED_CONNECTION] = "full",   [HTTP_REFUSED_EVICTED] = "evicted",
+	[HTTP_REFUSED_FRONT] = "front_ended",
+};
+
+uint64_t http_refused(const struct http *h, enum http_refusal cause)
+{
+	return relaxed_load(h->refused[cause]);
+}
+
+#define refuse(req, cause, status, ...)                              \
+	(relaxed_add((req)->http->refused[HTTP_REFUSED_##cause], 1), \
+	 http_reply_error(req, status, __VA_ARGS__), false)
+
+/* ---- tokens ---- */
+
+static int read_token(const char *path, char *token, char *error, size_t error_bytes)
+{
+	size_t bytes = 0;
+	char *text = base_read_file(path, 2 * HTTP_TOKEN_MAX, &bytes);
+	struct stat st;
+	int err = 0;
+
+	if (!text)
+		return base_fail(error, error_bytes, -errno, "cannot read the token file %s: %s",
+				 path, strerror(errno));
+	while (bytes && strchr(" \t\r\n", text[bytes - 1]))
+		bytes--;
+	if (bytes < TOKEN_MIN || bytes > HTTP_TOKEN_MAX || memchr(text, 0, bytes))
+		err = base_fail(error, error_bytes, -EINVAL,
+				"the token in %s must have %u to %u bytes", path, TOKEN_MIN,
+				HTTP_TOKEN_MAX);
+	else
+		memcpy(token, text, bytes);
+	free(text);
+	if (!err && !stat(path, &st) && st.st_mode & 077)
+		base_logf(BASE_WARN, "http",
+			  "the token file is readable by others path=%s mode=%04o: chmod 600 it",
+			  path, st.st_mode & 07777);
+	return err;
+}
+
+int http_access_init(struct http *h, char *error, size_t error_bytes)
+{
+	const struct http_opts *o = &h->opts;
+	int err = 0;
+
+	if (o->reader_token_file)
+		err = read_token(o->reader_token_file, h->reader_token, error, error_bytes);
+	if (!err && o->admin_token_file)
+		err = read_token(o->admin_token_file, h->admin_token, error, error_bytes);
+	else if (!err && o->admin_token)
+		snprintf(h->admin_token, sizeof(h->admin_token), "%s", o->admin_token);
+	if (!err && !h->local && !o->open && !*h->reader_token)
+		err = base_fail(error, error_bytes, -EACCES,
+				"%s is reachable from other hosts, and readers have no token",
+				h->address);
+	return err;
+}
+
+/* Takes the same time whatever part of the token is right. */
+static bool token_right(const char *token, const char *authorization)
+{
+	unsigned char wrong = 0;
+	size_t n = strlen(token);
+
+	if (!n || !authorization || strncasecmp(authorization, "Bearer ", 7))
+		return false;
+	authorization += 7;
+	if (strlen(authorization) != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		wrong |= (unsigned char)(token[i] ^ authorization[i]);
+	return !wrong;
+}
+
+/* ---- Host and Origin ---- */
+
+/* The host of "HOST[:PORT]" or "[V6][:PORT]"; "" if it is too long. */
+static void host_of(const char *authority, char out[256])
+{
+	size_t n = *authority == '[' ? strcspn(++authority, "]") : strcspn(authority, ":");
+
+	snprintf(out, 256, "%.*s", n < 256 ? (int)n : 0, authority);
+}
+
+/* One of the operator's names for this server, as a proxy before it may have. */
+static bool is_own_name(const struct http *h, const char *name)
+{
+	for (size_t i = 0; i < h->opts.allow_host_count; i++)
+		if (!strcasecmp(name, h->opts.allow_hosts[i]))
+			return true;
+	return false;
+}
+
+/* Whether Host is a name that only this server's users choose. */
+static bool host_allowed(const struct http *h, const char *host)
+{
+	unsigned char addr[16];
+	char name[256];
+
+	if (!host || h->is_unix || (!h->local && !h->opts.allow_host_count))
+		return true;
+	host_of(host, name);
+	return is_own_name(h, name) || !strcasecmp(name, "localhost") ||
+	       inet_pton(AF_INET, name, addr) == 1 || inet_pton(AF_INET6, name, addr) == 1;
+}
+
+static bool same_origin(const struct http *h, const char *origin, const char *host)
+{
+	const char *authority = strstr(origin, "://");
+	char name[256];
+
+	if (!authority || strncasecmp(origin, "http", 4))
+		return false;
+	host_of(authority + 3, name);
+	return (host && !strcasecmp(authority + 3, host)) || is_own_name(h, name);
+}
+
+/* ---- the check ---- */
+
+static bool json_content(const char *type)
+{
+	size_t n = type ? strcspn(type, "; \t") : 0;
+
+	return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
+}
+
+/*
+ * What the request may do. A further source of roles (a file of users, a client's certificate)
+ * belongs here.
+ */
+static enum http_role role_of(struct http_request *req, bool *by_token)
+{
+	struct http *h = req->http;
+	const char *authorization = http_header(req, "Authorization");
+	enum http_role role = h->is_unix ? http_caller(req)->role
+			      : h->opts.open || (h->local && !*h->reader_token) ? HTTP_READER
+										: HTTP_PUBLIC;
+
+	*by_token = true;
+	if (token_right(h->admin_token, authorization))
+		return HTTP_ADMIN;
+	if (token_right(h->reader_token, authorization))
+		return role > HTTP_READER ? role : HTTP_READER;
+	*by_token = false;
+	return role;
+}
+
+bool http_access_allowed(struct http_request *req, enum http_role needs)
+{
+	struct http *h = req->http;
+	const char *host = http_header(req, "Host"), *origin = http_header(req, "Origin");
+	bool reads = !strcmp(req->in.method, "GET") || !strcmp(req->in.method, "HEAD"), by_token;
+	enum http_role role = role_of(req, &by_token);
+
+	req->known = by_token;
+	if (!by_token && !host_allowed(h, host))
+		return refuse(
+			req, HOST, 403,
+			"Host is neither localhost nor an address nor a name that is allowed");
+	if (!reads && origin && !same_origin(h, origin, host))
+		return refuse(req, ORIGIN, 403,
+			      "requests from other web pages are not accepted (Origin: %.128s)",
+			      origin);
+	if (role < needs && !by_token && !h->is_unix) {
+		http_add_header(req, "WWW-Authenticate", "Bearer");
+		return refuse(req, TOKEN, 401, "Authorization: Bearer TOKEN is missing or wrong");
+	}
+	if (role < needs)
+		return refuse(req, ROLE, 403, "%s",
+			      needs == HTTP_ADMIN ? "only an administrator may do this"
+						  : "only a reader may see this");
+	if (!reads && req->in.body_bytes && !json_content(http_header(req, "Content-Type")))
+		return refuse(req, TYPE, 415,
+			      "the body must be sent as Content-Type: application/json");
+	return true;
+}

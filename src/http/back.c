@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * back.c - the part of the server that has the state: a thread for each channel answers what the
+ * front asks, and the keeper starts another front when one has ended.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/relaxed.h"
+#include "http/internal.h"
+
+#define START_MS 30000
+#define PAUSE_NS 200000000ull /* before another front, if one lived for less than a second */
+
+/* ---- requests ---- */
+
+/* Frees what only the handler and the head need. */
+static void request_strip(struct http_request *req)
+{
+	for (size_t i = 0; i < req->header_count; i++) {
+		free(req->headers[i].name);
+		free(req->headers[i].value);
+	}
+	req->header_count = 0;
+	free(req->content_type);
+	free(req->variable);
+	free(req->in.fields);
+	free(req->payload);
+	req->content_type = req->variable = NULL;
+	req->in = (struct http_message_request){0};
+	req->payload = NULL;
+}
+
+static void request_free(struct http_slot *slot)
+{
+	struct http_request *req = slot->req;
+
+	slot->req = NULL;
+	if (!req)
+		return;
+	if (req->done)
+		req->done(req->arg);
+	request_strip(req);
+	free(req->owned);
+	free(req);
+}
+
+static void run(struct http_request *req)
+{
+	const struct http_route *route = http_route_find(req);
+
+	if (route && http_access_allowed(req, route->needs))
+		route->fn(req, route->arg);
+	if (route && !req->answered)
+		http_reply_error(req, 500, "%s has no answer", req->in.path);
+}
+
+/* The head, and the beginning of a body that is there; *more: there is more of it. 0 or -errno. */
+static int send_head(struct http_channel *ch, struct http_request *req, bool *more)
+{
+	struct http_message_text text = {0};
+	struct http_message_head head = {.status = req->answered ? req->status : 0};
+	size_t piece = BASE_MIN(req->bytes, HTTP_PIECE);
+	struct http_message m = {.type = HTTP_HEAD};
+	int err;
+
+	if (req->content_type) {
+		http_message_put(&text, 0, "Content-Type");
+		http_message_put(&text, 0, req->content_type);
+		head.fields++;
+	}
+	for (size_t i = 0; i < req->header_count; i++) {
+		http_message_put(&text, 0, req->headers[i].name);
+		http_message_put(&text, 0, req->headers[i].value);
+		head.fields++;
+	}
+	if (text.failed || !head.status) { /* out of memory: the connection is closed */
+		head = (struct http_message_head){0};
+		piece = text.bytes = 0;
+	}
+	*more = head.status && (req->read || piece < req->bytes);
+	req->given = piece;
+	head.text = (uint32_t)text.bytes;
+	head.total = head.status && req->read ? UINT64_MAX : head.status ? req->bytes : 0;
+	head.flags = (req->gzip ? HTTP_HEAD_GZIP : 0) | (*more ? HTTP_HEAD_MORE : 0) |
+		     (req->known ? HTTP_HEAD_KNOWN : 0);
+	m.bytes = (uint32_t)(sizeof(head) + text.bytes + piece);
+	err = http_message_send(ch->fd, m, &head, sizeof(head), text.s, text.bytes, req->whole,
+				piece);
+	free(text.s);
+	return err;
+}
+
+/* ---- messages ---- */
+
+static struct http_slot *slot_of(struct http_channel *ch, uint32_t slot)
+{
+	const struct http_opts *o = &ch->http->opts;
+
+	return slot < http_slots(o->max_connections, o->threads) && ch->slots[slot].open
+		       ? &ch->slots[slot]
+		       : NULL;
+}
+
+/* Out of memory: the connection is closed. */
+static int drop(struct http_channel *ch, size_t bytes)
+{
+	const struct http_message m = {.type = HTTP_HEAD,
+				       .bytes = sizeof(struct http_message_head)};
+	const struct http_message_head head = {0};
+	int err = 0;
+
+	base_log_limited(BASE_WARN, "http", "out of memory: a request is not answered");
+	for (size_t n; bytes && !err; bytes -= n) {
+		n = BASE_MIN(bytes, HTTP_PIECE);
+		err = http_message_take(ch->fd, ch->piece, n);
+	}
+	return err ?: http_message_send(ch->fd, m, &head, sizeof(head), NULL, 0, NULL, 0);
+}
+
+static int on_ask(struct http_channel *ch, const struct http_message *m)
+{
+	const size_t most = sizeof(struct http_message_ask) + HTTP_MESSAGE_TEXT +
+			    ch->http->opts.max_body;
+	struct http_slot *slot = slot_of(ch, m->slot);
+	struct http_request *req;
+	bool more = false;
+	int err;
+
+	if (!slot || m->bytes > most)
+		return -EPROTO;
+	request_free(slot);
+	req = slot->req = calloc(1, sizeof(*req));
+	if (req)
+		req->payload = malloc(m->bytes + 1ul);
+	if (!req || !req->payload) {
+		request_free(slot);
+		return drop(ch, m->bytes);
+	}
+	req->http = ch->http;
+	req->caller = &slot->caller;
+	req->serial = m->arg;
+	err = http_message_take(ch->fd, req->payload, m->bytes)
+		      ?: http_message_ask_unpack(req->payload, m->bytes, ch->http->opts.max_body,
+						 &req->in);
+	if (!err) {
+		run(req);
+		err = send_head(ch, req, &more);
+		request_strip(req);
+	}
+	if (!more)
+		request_free(slot);
+	return err == -ENOMEM ? drop(ch, 0) : err;
+}
+
+static int on_read(struct http_channel *ch, const struct http_message *m)
+{
+	struct http_slot *slot = slot_of(ch, m->slot);
+	struct http_message answer = {.type = HTTP_DATA, .slot = m->slot};
+	ssize_t n;
+
+	if (!slot || !slot->req || !m->arg || m->arg > HTTP_PIECE || m->bytes)
+		return -EPROTO;
+	n = http_reply_next(slot->req, ch->piece, m->arg);
+	if (n < 0)
+		answer.type = HTTP_BROKEN;
+	else
+		answer.bytes = (uint32_t)n;
+	return http_message_send(ch->fd, answer, ch->piece, answer.bytes, NULL, 0, NULL, 0);
+}
+
+/* Who is at the other end, the kernel says. */
+static bool identify(struct http *h, int fd, struct http_caller *who)
+{
+	struct ucred cred;
+	socklen_t bytes = sizeof(cred);
+
+	*who = (struct http_caller){.uid = (uid_t)-1};
+	if (!h->is_unix)
+		return fd < 0;
+	if (fd < 0 || !http_listen_accepted(h, fd))
+		return false;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &bytes))
+		return true;
+	who->uid = cred.uid;
+	who->pid = cred.pid;
+	if (h->opts.identify)
+		h->opts.identify(h->opts.identify_arg, fd, who);
+	else
+		who->role = !cred.uid || cred.uid == geteuid() ? HTTP_ADMIN : HTTP_READER;
+	return true;
+}
+
+static int on_open(struct http_channel *ch, const struct http_message *m, int fd)
+{
+	struct http *h = ch->http;
+	const uint32_t most = http_slots(h->opts.max_connections, h->opts.threads);
+	struct http_slot *slot;
+
+	/* Another channel may bring a slot's next connection before this one its end. */
+	slot = m->slot < most ? &ch->slots[m->slot] : NULL;
+	if (!slot || slot->open || m->bytes || relaxed_load(h->open) >= 2 * most)
+		return -EPROTO;
+	if (!identify(h, fd, &slot->caller))
+		return -EPROTO;
+	slot->open = true;
+	relaxed_add(h->open, 1);
+	return 0;
+}
+
+static void close_slot(struct http_channel *ch, struct http_slot *slot)
+{
+	struct http *h = ch->http;
+
+	request_free(slot);
+	if (h->is_unix && h->opts.forget)
+		h->opts.forget(h->opts.identify_arg, &slot->caller);
+	slot->open = false;
+	relaxed_sub(h->open, 1);
+}
+
+static int dispatch(struct http_channel *ch, const struct http_message *m, int fd)
+{
+	struct http_slot *slot = slot_of(ch, m->slot);
+
+	if (m->type == HTTP_OPEN)
+		return on_open(ch, m, fd);
+	if (fd >= 0)
+		return -EPROTO;
+	switch (m->type) {
+	case HTTP_ASK:
+		return on_ask(ch, m);
+	case HTTP_READ:
+		return on_read(ch, m);
+	case HTTP_DONE: /* of a request that is over, if its slot has another */
+		if (slot && slot->req && slot->req->serial == m->arg)
+			request_free(slot);
+		return m->bytes ? -EPROTO : 0;
+	case HTTP_CLOSE:
+		if (slot)
+			close_slot(ch, slot);
+		return slot && !m->bytes ? 0 : -EPROTO;
+	case HTTP_REFUSED:
+		if (m->slot >= HTTP_REFUSALS || m->bytes)
+			return -EPROTO;
+		relaxed_add(ch->http->refused[m->slot], m->arg);
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+int http_back_serve(struct http_channel *ch)
+{
+	const uint32_t n = http_slots(ch->http->opts.max_connections, ch->http->opts.threads);
+	struct http_message m;
+	int fd = -1, err;
+
+	ch->piece = malloc(HTTP_PIECE);
+	ch->slots = calloc(n, sizeof(*ch->slots)); /* the kernel gives those that are used */
+	err = ch->piece && ch->slots ? 0 : -ENOMEM;
+	while (!err) {
+		err = http_message_receive(ch->fd, &m, &fd);
+		if (!err)
+			err = dispatch(ch, &m, fd);
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	for (uint32_t i = 0; ch->slots && i < n; i++) {
+		if (!ch->slots[i].open)
+			continue;
+		close_slot(ch, &ch->slots[i]);
+		relaxed_add(ch->http->refused[HTTP_REFUSED_FRONT], 1);
+	}
+	free(ch->slots);
+	free(ch->piece);
+	ch->slots = NULL;
+	ch->piece = NULL;
+	return err == -EPROTO || err == -ENOMEM ? err : 0;
+}
+
+/* ---- a front ---- */
+
+static void *serve(void *arg)
+{
+	struct http_channel *ch = arg;
+	struct http *h = ch->http;
+	int err = http_back_serve(ch);
+
+	if (err)
+		base_logf(BASE_ERROR, "http", "the process that faces clients is ended: %s",
+			  err == -EPROTO ? "it sends what is no message" : strerror(-err));
+	pthread_mutex_lock(&h->lock);
+	if (h->control >= 0)
+		http_message_hang_up(h->control); /* the keeper sees to the rest */
+	pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+/* Ends the channels, and what they hold. */
+static void land(struct http *h)
+{
+	for (unsigned int i = 0; i < h->opts.threads; i++)
+		if (h->channels[i].fd >= 0)
+			http_message_hang_up(h->channels[i].fd);
+	for (unsigned int i = 0; i < h->opts.threads; i++) {
+		struct http_channel *ch = &h->channels[i];
+
+		if (ch->runs)
+			pthread_join(ch->thread, NULL);
+		if (ch->fd >= 0)
+			close(ch->fd);
+		*ch = (struct http_channel){.http = h, .fd = -1};
+	}
+	pthread_mutex_lock(&h->lock);
+	if (h->control >= 0)
+		close(h->control);
+	h->control = -1;
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Until it says how its start went. 0, or -errno with one line in error. */
+static int await(struct http *h, char *error, size_t bytes)
+{
+	struct pollfd p = {.fd = h->control, .events = POLLIN};
+	char text[HTTP_FAILED_TEXT] = "it does not start";
+	uint64_t end = base_now_ns() + START_MS * 1000000ull;
+	struct http_message m;
+	int n;
+
+	do
+		n = poll(&p, 1, START_MS);
+	while (n < 0 && errno == EINTR && base_now_ns() < end);
+	if (n > 0 && !http_message_receive(h->control, &m, NULL)) {
+		if (m.type == HTTP_READY && !m.bytes)
+			return 0;
+		if (m.type == HTTP_FAILED && m.bytes < sizeof(text) &&
+		    !http_message_take(h->control, text, m.bytes))
+			return base_fail(error, bytes, -EIO, "%.*s", (int)m.bytes, text);
+	}
+	return base_fail(error, bytes, -EIO, "the process that faces clients at %s does not start",
+			 h->address);
+}
+
+static int make_channels(struct http *h, int *theirs, size_t *n)
+{
+	int pair[2];
+
+	for (int i = -1; i < (int)h->opts.threads; i++) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+			return -errno;
+		theirs[(*n)++] = pair[1];
+		if (i >= 0) {
+			h->channels[i].fd = pair[0];
+			continue;
+		}
+		pthread_mutex_lock(&h->lock);
+		h->control = pair[0];
+		pthread_mutex_unlock(&h->lock);
+	}
+	return 0;
+}
+
+/* A front and a thread for each of its channels. 0, or -errno with one line in error. */
+static int launch(struct http *h, char *error, size_t bytes)
+{
+	struct http_front_config c = {.threads = h->opts.threads,
+				      .max_connections = h->opts.max_connections,
+				      .timeout_s = h->opts.timeout_s,
+				      .is_unix = h->is_unix,
+				      .max_body = h->opts.max_body};
+	int fds[HTTP_THREADS + 2] = {h->listen_fd}, err;
+	size_t n = 1;
+
+	memcpy(c.address, h->address, sizeof(c.address));
+	err = make_channels(h, fds, &n);
+	err = err ?: http_front_spawn(h->front, &c, fds, n);
+	while (n > 1)
+		close(fds[--n]);
+	if (err)
+		base_fail(error, bytes, err, "cannot start the HTTP server on %s: %s", h->address,
+			  strerror(-err));
+	else
+		err = await(h, error, bytes);
+	for (unsigned int i = 0; i < h->opts.threads && !err; i++) {
+		struct http_channel *ch = &h->channels[i];
+
+		err = -pthread_create(&ch->thread, NULL, serve, ch);
+		ch->runs = !err;
+		if (err)
+			base_fail(error, bytes, err, "cannot start the HTTP server: %s",
+				  strerror(-err));
+		else
+			pthread_setname_np(ch->thread, "sl-http");
+	}
+	if (err)
+		land(h);
+	return err;
+}
+
+/* ---- the keeper ---- */
+
+/* True: the server stops. */
+static bool pause_for(struct http *h, uint64_t ns)
+{
+	uint64_t until = base_now_ns() + ns;
+	struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
+			     .tv_nsec = (long)(until % 1000000000u)};
+	bool stopping;
+
+	pthread_mutex_lock(&h->lock);
+	while (!h->stopping && base_now_ns() < until)
+		pthread_cond_timedwait(&h->wake, &h->lock, &t);
+	stopping = h->stopping;
+	pthread_mutex_unlock(&h->lock);
+	return stopping;
+}
+
+/* Until the front ends, or is ended. */
+static void watch(const struct http *h)
+{
+	struct pollfd p = {.fd = h->control, .events = POLLIN};
+
+	while (poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static void *keep(void *arg)
+{
+	uint64_t born = base_now_ns();
+	struct http *h = arg;
+	char error[256];
+	int err;
+
+	for (;;) {
+		watch(h);
+		land(h);
+		if (pause_for(h, base_now_ns() - born < 1000000000u ? PAUSE_NS : 0))
+			return NULL;
+		base_logf(BASE_WARN, "http",
+			  "the process that faces clients ended: starts another listen=%s",
+			  h->address);
+		for (;;) {
+			born = base_now_ns();
+			err = launch(h, error, sizeof(error));
+			if (!err)
+				break;
+			if (err == -EPIPE) { /* of the process that starts them */
+				base_logf(BASE_ERROR, "http",
+					  "no other can be started: restart to serve %s",
+					  h->address);
+				return NULL;
+			}
+			base_log_limited(BASE_ERROR, "http", "%s", error);
+			if (pause_for(h, PAUSE_NS))
+				return NULL;
+		}
+		/* A stop that came meanwhile had no front to end. */
+		if (pause_for(h, 0)) {
+			land(h);
+			return NULL;
+		}
+	}
+}
+
+/* ---- start and stop ---- */
+
+static void set_opts(struct http *h, const struct http_opts *opts)
+{
+	h->opts = *opts;
+	h->opts.max_connections = opts->max_connections ? opts->max_connections : 256;
+	h->opts.max_body = opts->max_body ? opts->max_body : 64 * 1024;
+	h->opts.timeout_s = opts->timeout_s ? opts->timeout_s : 30;
+	h->opts.threads = opts->threads ? BASE_MIN(opts->threads, HTTP_THREADS) : 2;
+	h->opts.listen = NULL; /* the caller's */
+	h->refused = opts->refused ? opts->refused : h->own_refused;
+	h->control = -1;
+}
+
+/* Room for channels, and a process that starts fronts. */
+static int set_front(struct http *h, char *error, size_t error_bytes)
+{
+	h->channels = calloc(h->opts.threads, sizeof(*h->channels));
+	if (!h->channels)
+		return base_fail(error, error_bytes, -ENOMEM, "out of memory");
+	for (unsigned int i = 0; i < h->opts.threads; i++)
+		h->channels[i] = (struct http_channel){.http = h, .fd = -1};
+	h->front = h->opts.front;
+	if (h->front)
+		return 0;
+	h->front = http_front_fork(false);
+	h->own_front = h->front;
+	return h->front ? 0
+			: base_fail(error, error_bytes, -errno,
+				    "cannot start the HTTP server on %s: %s", h->address,
+				    strerror(errno));
+}
+
+struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes)
+{
+	struct http *h = calloc(1, sizeof(*h));
+	pthread_condattr_t monotonic;
+	int e;
+
+	if (!h) {
+		errno = base_fail(error, error_bytes, ENOMEM, "out of memory");
+		return NULL;
+	}
+	set_opts(h, opts);
+	e = http_listen(h, opts->listen ? opts->listen : "", error, error_bytes);
+	if (!e) {
+		e = set_front(h, error, error_bytes);
+		e = e ?: http_access_init(h, error, error_bytes);
+		if (e) {
+			close(h->listen_fd);
+			http_unlisten(h);
+		}
+	}
+	if (e) {
+		if (h->own_front)
+			http_front_end(h->front);
+		free(h->channels);
+		free(h);
+		errno = -e;
+		return NULL;
+	}
+	pthread_mutex_init(&h->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	return h;
+}
+
+int http_start(struct http *h, char *error, size_t error_bytes)
+{
+	int e;
+
+	if (h->started)
+		return -EBUSY;
+	e = launch(h, error, error_bytes);
+	if (e)
+		return e;
+	e = pthread_create(&h->keeper, NULL, keep, h);
+	if (e) {
+		land(h);
+		return base_fail(error, error_bytes, -e, "cannot start the HTTP server: %s",
+				 strerror(e));
+	}
+	pthread_setname_np(h->keeper, "sl-http-keeper");
+	h->started = true;
+	return 0;
+}
+
+const char *http_address(const struct http *h)
+{
+	return h->address;
+}
+
+uint32_t http_connections(const struct http *h)
+{
+	return relaxed_load(h->open);
+}
+
+void http_free(struct http *h)
+{
+	if (!h)
+		return;
+	if (h->started) {
+		pthread_mutex_lock(&h->lock);
+		h->stopping = true;
+		if (h->control >= 0)
+			http_message_hang_up(h->control);
+		pthread_cond_signal(&h->wake);
+		pthread_mutex_unlock(&h->lock);
+		pthread_join(h->keeper, NULL);
+	}
+	http_front_stop(h->front); /* the address is free after that */
+	if (h->own_front)
+		http_front_end(h->front);
+	close(h->listen_fd);
+	http_unlisten(h);
+	free(h->channels);
+	http_routes_free(h);
+	pthread_cond_destroy(&h->wake);
+	pthread_mutex_destroy(&h->lock);
+	free(h);
+}

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * front.c - the process that faces clients: connections and their limits; libmicrohttpd's epoll
+ * threads parse and send. Each of these threads asks the back by a channel of its own, and waits
+ * for the answer, which handlers give without waiting.
+ *
+ * libmicrohttpd's threads own their sockets. The reaper thread only shuts one down, under the lock
+ * that connection_event() takes before the socket is closed, so it never touches a descriptor that
+ * was reused.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <linux/netlink.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/confine.h"
+#include "base/grow.h"
+#include "base/relaxed.h"
+#include "http/front.h"
+
+#define CONNECTION_MEMORY (64u * 1024) /* libmicrohttpd sends chunks of half of it */
+#define REAPER_TICK_MS	  250
+
+/* ---- the back ---- */
+
+void http_front_gone(void)
+{
+	_exit(0); /* connections end with the process */
+}
+
+int http_front_channel(struct http_server *s)
+{
+	static __thread uint32_t mine; /* + 1 */
+
+	if (!mine)
+		mine = relaxed_add(s->threads, 1) + 1;
+	if (mine > s->c.threads)
+		http_front_gone();
+	return s->channels[mine - 1];
+}
+
+void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
+		     uint32_t arg)
+{
+	const struct http_message m = {.type = type, .slot = slot, .arg = arg};
+
+	if (http_message_send(http_front_channel(s), m, NULL, 0, NULL, 0, NULL, 0))
+		http_front_gone();
+}
+
+static void tell_refusals(struct http_server *s)
+{
+	for (uint32_t i = 0; i < HTTP_REFUSALS; i++) {
+		uint32_t n = relaxed_load(s->refused[i])
+				     ? __atomic_exchange_n(&s->refused[i], 0, __ATOMIC_RELAXED)
+				     : 0;
+
+		if (n)
+			http_front_tell(s, HTTP_REFUSED, i, n);
+	}
+}
+
+/* ---- a request goes to the back ---- */
+
+struct ask {
+	struct http_message_text text;
+	struct http_message_ask head;
+	enum MHD_ValueKind kind;
+};
+
+static enum MHD_Result put_field(void *arg, enum MHD_ValueKind kind, const char *key,
+				 const char *value)
+{
+	struct ask *a = arg;
+
+	http_message_put(&a->text,
+			 kind == MHD_HEADER_KIND ? HTTP_FIELD_HEADER
+			 : value		 ? HTTP_FIELD_QUERY
+						 : HTTP_FIELD_BARE,
+			 key);
+	http_message_put(&a->text, 0, value ? value : "");
+	a->head.fields++;
+	return a->text.failed ? MHD_NO : MHD_YES;
+}
+
+/* False: out of memory, or too much. */
+static bool send_ask(struct http_client_request *req, const char *method, const char *path)
+{
+	struct http_server *s = req->server;
+	struct http_message m = {.type = HTTP_ASK, .slot = req->c->slot};
+	struct ask a = {0};
+	bool ok;
+
+	m.arg = req->c->serial = relaxed_add(s->serial, 1);
+	http_message_put(&a.text, 0, method);
+	http_message_put(&a.text, 0, path);
+	MHD_get_connection_values(req->connection, MHD_HEADER_KIND, put_field, &a);
+	MHD_get_connection_values(req->connection, MHD_GET_ARGUMENT_KIND, put_field, &a);
+	ok = !a.text.failed && a.head.fields <= HTTP_MESSAGE_FIELDS;
+	a.head.text = (uint32_t)a.text.bytes;
+	a.head.body = (uint32_t)req->body_bytes;
+	a.head.answers = http_peer_answers(s, req->c);
+	m.bytes = (uint32_t)(sizeof(a.head) + a.text.bytes + req->body_bytes);
+	if (ok && http_message_send(http_front_channel(s), m, &a.head, sizeof(a.head), a.text.s,
+				    a.text.bytes, req->body, req->body_bytes))
+		http_front_gone();
+	free(a.text.s);
+	return ok;
+}
+
+/* ---- what the front answers itself ---- */
+
+__attribute__((format(printf, 3, 4))) static void refuse(struct http_client_request *req,
+							 unsigned int status, const char *fmt, ...)
+{
+	char why[192], text[224];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	snprintf(text, sizeof(text), "{\"error\":\"%s\"}", why);
+	req->response = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_COPY);
+	req->status = status;
+	if (!req->response)
+		return;
+	MHD_add_response_header(req->response, "Content-Type", "application/json");
+	MHD_add_response_header(req->response, "X-Content-Type-Options", "nosniff");
+}
+
+struct framing {
+	unsigned int lengths, encodings, hosts;
+	bool wrong;
+};
+
+/* A token (RFC 9110, 5.6.2). */
+static bool is_token(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && !(s[i] && strchr("!#$%&'*+-.^_`|~", s[i])))
+			return false;
+	return n;
+}
+
+static bool is_called(const char *name, size_t n, const char *lower)
+{
+	return n == strlen(lower) && !strncasecmp(name, lower, n);
+}
+
+/* "localhost:80", and not "localhost:80@evil.example" */
+static bool has_port_alone(const char *host)
+{
+	host += *host == '[' ? strcspn(host, "]") : strcspn(host, ":");
+	host += *host == ']';
+	return !*host || (*host == ':' && !host[1 + strspn(host + 1, "0123456789")]);
+}
+
+/*
+ * libmicrohttpd keeps a space before the colon, and appends a folded line to the name of the header
+ * before it: "Transfer-Encoding:\r\n chunked" is "Transfer-Encodingchunked" here, and an encoding
+ * to others.
+ */
+static enum MHD_Result count(void *arg, enum MHD_ValueKind kind, const char *key, size_t key_bytes,
+			     const char *value, size_t value_bytes)
+{
+	static const char length[] = "Content-Length", encoding[] = "Transfer-Encoding";
+	struct framing *f = arg;
+
+	(void)kind;
+	value = value ? value : "";
+	f->wrong |= !is_token(key, key_bytes) || strlen(value) != value_bytes ||
+		    value[strcspn(value, "\r\n")];
+	if (is_called(key, key_bytes, length)) {
+		f->lengths++;
+		f->wrong |= !*value || value[strspn(value, "0123456789")];
+	} else if (is_called(key, key_bytes, encoding)) {
+		f->encodings++;
+		f->wrong |= strcasecmp(value, "chunked") != 0;
+	} else if (is_called(key, key_bytes, "Host")) {
+		f->hosts++;
+		f->wrong |= !has_port_alone(value);
+	} else {
+		f->wrong |= !strncasecmp(key, length, sizeof(length) - 1) ||
+			    !strncasecmp(key, encoding, sizeof(encoding) - 1);
+	}
+	return MHD_YES;
+}
+
+/*
+ * A proxy before this server may end an ambiguous body at another byte, and take part of it for a
+ * further request (RFC 9112, 6.3 and 11.2): such a request is refused, and the connection closed.
+ * So it is after a chunked body, as libmicrohttpd takes a bare LF for the end of a chunk's line.
+ */
+static bool ambiguous(struct http_client_request *req)
+{
+	struct framing f = {0};
+
+	MHD_get_connection_values_n(req->connection, MHD_HEADER_KIND, count, &f);
+	req->close = f.encodings > 0;
+	if (!f.wrong && f.lengths + f.encodings <= 1 && f.hosts <= 1)
+		return false;
+	req->close = true;
+	relaxed_add(req->server->refused[HTTP_REFUSED_FRAMING], 1);
+	tell_refusals(req->server);
+	refuse(req, 400,
+	       "a header is malformed, or Content-Length, Transfer-Encoding or Host is given twice");
+	return true;
+}
+
+/* ---- callbacks of libmicrohttpd ---- */
+
+static void set_deadline(struct http_client_request *req, unsigned int timeouts, bool answering)
+{
+	struct http_server *s = req->server;
+	struct http_connection *c = req->c;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&s->lock);
+	c->deadline_ns = base_now_ns() + (uint64_t)timeouts * s->c.timeout_s * 1000000000u;
+	c->answering = answering;
+	c->answer_ns = base_now_ns();
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* Called with the raw request line. The returned value becomes answer()'s *context. */
+static void *request_line(void *arg, const char *uri, struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	struct http_client_request *req = calloc(1, sizeof(*req));
+
+	if (!req)
+		return NULL;
+	req->server = arg;
+	req->connection = connection;
+	req->c = info ? info->socket_context : NULL;
+	req->bad_uri = strstr(uri, "%00") != NULL; /* would truncate the decoded path */
+	return req;
+}
+
+static bool body_append(struct http_client_request *req, const char *data, size_t bytes)
+{
+	size_t max = req->server->c.max_body;
+
+	if (req->too_large || bytes > max - req->body_bytes) {
+		/* Read a bounded amount more, so that the client sees the 413. */
+		req->too_large = true;
+		req->discarded += bytes;
+		return req->discarded <= 16 * max;
+	}
+	if (!base_grow(&req->body, &req->body_room, req->body_bytes + bytes, 1))
+		return false;
+	memcpy(req->body + req->body_bytes, data, bytes);
+	req->body_bytes += bytes;
+	return true;
+}
+
+static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, const char *url,
+			      const char *method, const char *version, const char *upload,
+			      size_t *upload_bytes, void **context)
+{
+	struct http_client_request *req = *context;
+	struct http_server *s = arg;
+
+	(void)version;
+	if (!req || !req->c || !req->c->told)
+		return MHD_NO; /* out of memory, or refused: the socket is shut */
+	if (req->response) {   /* before the body, which is not wanted */
+		*upload_bytes = 0;
+		return MHD_YES;
+	}
+	if (!req->seen) {
+		const char *length = MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+								 "Content-Length");
+
+		req->seen = true;
+		req->ambiguous = ambiguous(req);
+		if (!req->ambiguous && (!length || strtoull(length, NULL, 10) <= s->c.max_body))
+			return MHD_YES; /* called again, with or without a body */
+		req->too_large = true;	/* answered now; the connection is closed */
+	} else if (*upload_bytes) {
+		if (!body_append(req, upload, *upload_bytes))
+			return MHD_NO;
+		*upload_bytes = 0;
+		return MHD_YES;
+	}
+	set_deadline(req, 10, true);
+	if (req->ambiguous) {
+		/* answered */
+	} else if (req->too_large) {
+		refuse(req, 413, "the body is larger than %llu bytes",
+		       (unsigned long long)s->c.max_body);
+	} else if (req->bad_uri) {
+		refuse(req, 400, "the path holds a NUL");
+	} else if (send_ask(req, method, url)) {
+		http_body_answer(req);
+	} else {
+		refuse(req, 503, "out of memory");
+	}
+	if (req->close && req->response)
+		MHD_add_response_header(req->response, "Connection", "close");
+	return req->response ? MHD_queue_response(connection, req->status, req->response) : MHD_NO;
+}
+
+static void request_done(void *arg, struct MHD_Connection *connection, void **context,
+			 enum MHD_RequestTerminationCode why)
+{
+	struct http_client_request *req = *context;
+
+	(void)arg, (void)connection, (void)why;
+	if (!req)
+		return;
+	set_deadline(req, 2, false);
+	*context = NULL;
+	if (req->response)
+		MHD_destroy_response(req->response); /* our reference; libmicrohttpd has its own */
+	free(req->body);
+	free(req);
+}
+
+/* Bounds the sockets: those that peer.c closed may not be gone yet. */
+static enum MHD_Result admit(void *arg, const struct sockaddr *addr, socklen_t bytes)
+{
+	struct http_server *s = arg;
+
+	(void)addr, (void)bytes;
+	return relaxed_load(s->sockets) < 2 * s->c.max_connections ? MHD_YES : MHD_NO;
+}
+
+static void introduce(struct http_server *s, struct http_connection *c)
+{
+	const struct http_message m = {.type = HTTP_OPEN, .slot = c->slot};
+
+	if (http_message_send_fds(http_front_channel(s), &m, sizeof(m), &c->fd, s->c.is_unix))
+		http_front_gone();
+	c->told = true;
+}
+
+static struct http_connection *connection_open(struct http_server *s, int fd)
+{
+	struct http_connection *c = calloc(1, sizeof(*c));
+	bool refused;
+
+	if (!c)
+		return NULL;
+	c->fd = fd;
+	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
+	pthread_mutex_lock(&s->lock);
+	c->shut = refused = !s->slot_count || !http_peer_enter(s, c);
+	if (refused)
+		shutdown(fd, SHUT_RDWR);
+	else
+		c->slot = s->slots[--s->slot_count];
+	if (!s->connections)
+		pthread_cond_signal(&s->wake);
+	c->next = s->connections;
+	c->link = &s->connections;
+	if (c->next)
+		c->next->link = &c->next;
+	s->connections = c;
+	pthread_mutex_unlock(&s->lock);
+	if (!refused)
+		introduce(s, c);
+	tell_refusals(s);
+	return c;
+}
+
+/* libmicrohttpd reports CLOSED before it closes the socket. */
+static void connection_event(void *arg, struct MHD_Connection *connection, void **context,
+			     enum MHD_ConnectionNotificationCode what)
+{
+	struct http_server *s = arg;
+	struct http_connection *c = *context;
+	const union MHD_ConnectionInfo *info;
+
+	if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+		relaxed_add(s->sockets, 1);
+		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+		*context = info ? connection_open(s, info->connect_fd) : NULL;
+		return;
+	}
+	relaxed_sub(s->sockets, 1);
+	if (!c)
+		return;
+	if (c->told)
+		http_front_tell(s, HTTP_CLOSE, c->slot, 0);
+	pthread_mutex_lock(&s->lock);
+	http_peer_leave(s, c);
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	if (c->told)
+		s->slots[s->slot_count++] = c->slot;
+	pthread_mutex_unlock(&s->lock);
+	free(c);
+	*context = NULL;
+}
+
+/*
+ * libmicrohttpd logs each client that disconnects, so its lines are for debugging only, except that
+ * of accept() without a descriptor.
+ */
+static void log_line(void *arg, const char *fmt, va_list ap)
+{
+	char line[256];
+
+	(void)arg;
+	if (strstr(fmt, "system resource limit"))
+		base_log_limited(BASE_WARN, "http",
+				 "no descriptor left for connections: raise LimitNOFILE");
+	if (base_log_level < BASE_DEBUG)
+		return;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	vsnprintf(line, sizeof(line), fmt, ap);
+#pragma GCC diagnostic pop
+	line[strcspn(line, "\n")] = '\0';
+	base_logf(BASE_DEBUG, "http", "%s", line);
+}
+
+/*
+ * libmicrohttpd times out idle connections only: a client that sends or takes a byte now and then
+ * could hold its connection, and a walk of the source, for ever.
+ */
+static void *reap(void *arg)
+{
+	struct http_server *s = arg;
+
+	prctl(PR_SET_NAME, "sl-http-reaper");
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		uint64_t now = base_now_ns(), until = now + REAPER_TICK_MS * 1000000u;
+		struct timespec t = {.tv_sec = (time_t)(until / 1000000000u),
+				     .tv_nsec = (long)(until % 1000000000u)};
+
+		for (struct http_connection *c = s->connections; c; c = c->next)
+			if (!c->shut && now > c->deadline_ns)
+				c->shut = !shutdown(c->fd, SHUT_RDWR) || errno == ENOTCONN;
+		/* An idle server does not wake up. */
+		if (s->connections)
+			pthread_cond_timedwait(&s->wake, &s->lock, &t);
+		else
+			pthread_cond_wait(&s->wake, &s->lock);
+	}
+	return NULL;
+}
+
+/* ---- the process ---- */
+
+/* The line says why; the back ends the server, or tries again. */
+__attribute__((noreturn)) static void fail(const struct http_server *s, const char *what, int error)
+{
+	struct http_message m = {.type = HTTP_FAILED};
+	char text[HTTP_FAILED_TEXT];
+
+	m.bytes = (uint32_t)snprintf(text, sizeof(text),
+				     "cannot start the HTTP server on %s: %s%s%s", s->c.address,
+				     what, error ? ": " : "", error ? strerror(error) : "");
+	m.bytes = BASE_MIN(m.bytes, (uint32_t)sizeof(text) - 1);
+	http_message_send(s->control, m, text, m.bytes, NULL, 0, NULL, 0);
+	_exit(0);
+}
+
+/* A connection keeps its slot while it is open. */
+static void prepare(struct http_server *s)
+{
+	pthread_condattr_t monotonic;
+	uint32_t n = http_slots(s->c.max_connections, s->c.threads);
+
+	s->slots = calloc(n, sizeof(*s->slots));
+	if (!s->slots)
+		fail(s, "out of memory", 0);
+	while (s->slot_count < n) {
+		s->slots[s->slot_count] = n - 1 - s->slot_count;
+		s->slot_count++;
+	}
+	s->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+static void start(struct http_server *s)
+{
+	const unsigned int threads = s->c.threads;
+	pthread_t reaper;
+	int e = pthread_create(&reaper, NULL, reap, s);
+
+	if (e)
+		fail(s, "no thread", e);
+	/*
+	 * admit() limits connections: libmicrohttpd would divide the limit among its threads and
+	 * leave connections beyond it waiting.
+	 */
+	errno = 0;
+	s->daemon = MHD_start_daemon(
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, admit, s,
+		answer, s, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_LISTEN_SOCKET,
+		s->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
+		MHD_OPTION_CONNECTION_LIMIT, (2 * s->c.max_connections + 1) * threads,
+		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)s->c.timeout_s,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+		MHD_OPTION_NOTIFY_COMPLETED, request_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		connection_event, s, MHD_OPTION_URI_LOG_CALLBACK, request_line, s,
+		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+	if (!s->daemon)
+		fail(s, "libmicrohttpd", errno ? errno : EIO);
+}
+
+void http_front_serve(const struct http_front_config *c, const int *fds, size_t n, bool unconfined)
+{
+	static struct http_server s;
+	const struct base_confine_opts confine = {.role = BASE_ROLE_FRONT, .single = true};
+	const struct http_message ready = {.type = HTTP_READY};
+	char why[160], end;
+
+	prctl(PR_SET_NAME, "sidelight-http");
+	s.c = *c;
+	if (n != c->threads + 2 || !c->threads || c->threads > HTTP_THREADS)
+		_exit(0);
+	s.listen_fd = fds[0];
+	s.control = fds[1];
+	memcpy(s.channels, fds + 2, c->threads * sizeof(*fds));
+	prepare(&s);
+	if (!unconfined && base_confine(&confine, why, sizeof(why)))
+		fail(&s, why, 0);
+	start(&s);
+	if (http_message_send(s.control, ready, NULL, 0, NULL, 0, NULL, 0))
+		http_front_gone();
+	/* The back says nothing more, and ends. */
+	while (recv(s.control, &end, 1, 0) < 0 && http_message_again(errno))
+		;
+	http_front_gone();
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* listen.c - the listening socket: TCP or unix, and who can reach it. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "http/internal.h"
+
+#define UNIX	  "unix:"
+#define UNIX_PATH (sizeof(UNIX) - 1)
+#define UNIX_MODE 0666 /* the kernel tells who connects */
+
+static bool is_unix(const char *at)
+{
+	return !strncmp(at, UNIX, UNIX_PATH);
+}
+
+static int malformed(const char *at, char *error, size_t error_bytes)
+{
+	return base_fail(error, error_bytes, -EINVAL,
+			 "cannot listen on '%s': not an address such as 127.0.0.1:9464 or "
+			 "[::1]:9464, nor unix:/PATH",
+			 at);
+}
+
+static bool is_loopback(const struct sockaddr *a)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)a;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+
+	if (a->sa_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+}
+
+int http_is_local(const char *listen, char *error, size_t error_bytes)
+{
+	struct in6_addr v6;
+	struct in_addr v4;
+	char host[256];
+	uint16_t port;
+
+	if (is_unix(listen))
+		return listen[UNIX_PATH] ? 1 : malformed(listen, error, error_bytes);
+	if (base_parse_address(listen, host, sizeof(host), &port))
+		return malformed(listen, error, error_bytes);
+	return !*host || !strcasecmp(host, "localhost") ||
+	       (inet_pton(AF_INET, host, &v4) == 1 && ntohl(v4.s_addr) >> 24 == 127) ||
+	       (inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+/* A descriptor, or -errno. */
+static int listen_tcp(const char *listen_at, char *error, size_t error_bytes)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				       .ai_flags = AI_NUMERICSERV | AI_PASSIVE};
+	struct addrinfo *found = NULL;
+	int fd = -1, e, one = 1, zero = 0;
+	char host[256], port[8];
+	uint16_t number;
+
+	if (base_parse_address(listen_at, host, sizeof(host), &number))
+		return malformed(listen_at, error, error_bytes);
+	snprintf(port, sizeof(port), "%u", number);
+	e = getaddrinfo(*host ? host : "127.0.0.1", port, &hints, &found);
+	if (e)
+		return base_fail(error, error_bytes, e == EAI_MEMORY ? -ENOMEM : -EADDRNOTAVAIL,
+				 "cannot listen on %s: %s", listen_at, gai_strerror(e));
+	for (struct addrinfo *a = found; a && fd < 0; a = a->ai_next) {
+		fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		e = errno;
+		if (fd < 0)
+			continue;
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		if (a->ai_family == AF_INET6) /* [::] serves IPv4 too */
+			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+		if (!bind(fd, a->ai_addr, a->ai_addrlen) && !listen(fd, SOMAXCONN))
+			continue;
+		e = errno;
+		close(fd);
+		fd = -1;
+	}
+	freeaddrinfo(found);
+	return fd >= 0 ? fd
+		       : base_fail(error, error_bytes, -e, "cannot listen on %s: %s", listen_at,
+				   strerror(e));
+}
+
+static int print_address(struct http *h)
+{
+	struct sockaddr_storage ss = {0};
+	socklen_t bytes = sizeof(ss);
+	char host[INET6_ADDRSTRLEN];
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)&ss;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)&ss;
+
+	if (getsockname(h->listen_fd, (struct sockaddr *)&ss, &bytes))
+		return -errno;
+	if (ss.ss_family == AF_INET6) {
+		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
+		snprintf(h->address, sizeof(h->address), "[%s]:%u", host, ntohs(v6->sin6_port));
+	} else {
+		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
+		snprintf(h->address, sizeof(h->address), "%s:%u", host, ntohs(v4->sin_port));
+	}
+	h->local = is_loopback((struct sockaddr *)&ss);
+	return 0;
+}
+
+int http_listen(struct http *h, const char *at, char *error, size_t error_bytes)
+{
+	struct stat st;
+	int e;
+
+	if (!is_unix(at)) {
+		e = h->listen_fd = listen_tcp(at, error, error_bytes);
+		if (e < 0 || !(e = print_address(h)))
+			return BASE_MIN(e, 0);
+		close(h->listen_fd);
+		return base_fail(error, error_bytes, e, "cannot listen on %s: %s", at,
+				 strerror(-e));
+	}
+	h->local = h->is_unix = true;
+	h->listen_fd = base_listen_unix(at + UNIX_PATH, SOCK_STREAM, UNIX_MODE, error, error_bytes);
+	if (h->listen_fd < 0)
+		return h->listen_fd;
+	snprintf(h->address, sizeof(h->address), "%s", at);
+	if (!lstat(at + UNIX_PATH, &st)) {
+		h->dev = st.st_dev;
+		h->ino = st.st_ino;
+	}
+	return 0;
+}
+
+void http_unlisten(struct http *h)
+{
+	const char *path = h->address + UNIX_PATH;
+	struct stat st;
+
+	/* Only if it is still this server's. */
+	if (h->is_unix && !lstat(path, &st) && st.st_dev == h->dev && st.st_ino == h->ino)
+		unlink(path);
+}
+
+/* Only an accepted connection has the listener's name: a pair has none, nor has who connected. */
+bool http_listen_accepted(const struct http *h, int fd)
+{
+	struct sockaddr_un ours = {0}, theirs = {0};
+	socklen_t n = sizeof(ours), m = sizeof(theirs), k = sizeof(int);
+	int accepts = 1;
+
+	return !getsockname(h->listen_fd, (struct sockaddr *)&ours, &n) &&
+	       !getsockname(fd, (struct sockaddr *)&theirs, &m) && n == m &&
+	       ours.sun_family == AF_UNIX && !memcmp(&ours, &theirs, n) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &accepts, &k) && !accepts;
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* message.c - packs, checks, sends and receives. Both sides use it, and neither trusts the other.
+ */
+#include "http/message.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/grow.h"
+
+/* ---- strings ---- */
+
+void http_message_put(struct http_message_text *t, char kind, const char *string)
+{
+	size_t n = strlen(string) + 1, head = kind != 0;
+
+	if (t->failed || n > HTTP_MESSAGE_TEXT || t->bytes + head + n > HTTP_MESSAGE_TEXT ||
+	    !base_grow(&t->s, &t->room, t->bytes + head + n, 1)) {
+		t->failed = true;
+		return;
+	}
+	if (kind)
+		t->s[t->bytes++] = kind;
+	memcpy(t->s + t->bytes, string, n);
+	t->bytes += n;
+}
+
+/* The string at *at, which ends before end; or NULL. */
+static const char *take_string(const char **at, const char *end)
+{
+	const char *s = *at, *zero = *at < end ? memchr(s, 0, (size_t)(end - s)) : NULL;
+
+	if (zero)
+		*at = zero + 1;
+	return zero ? s : NULL;
+}
+
+static bool take_field(const char **at, const char *end, bool kinds, struct http_message_field *f)
+{
+	if (kinds) {
+		f->kind = *at < end ? *(*at)++ : 0;
+		if (f->kind != HTTP_FIELD_HEADER && f->kind != HTTP_FIELD_QUERY &&
+		    f->kind != HTTP_FIELD_BARE)
+			return false;
+	}
+	f->name = take_string(at, end);
+	f->value = f->name ? take_string(at, end) : NULL;
+	return f->value;
+}
+
+/* *out is malloc'd. */
+static int take_fields(const char *at, const char *end, uint32_t count, bool kinds,
+		       struct http_message_field **out)
+{
+	uint32_t n = 0;
+
+	/* A field has at least two bytes, so a count beyond that is not worth memory. */
+	if (count > HTTP_MESSAGE_FIELDS || count > (size_t)(end - at) / 2)
+		return -EPROTO;
+	*out = calloc(count + 1, sizeof(**out));
+	if (!*out)
+		return -ENOMEM;
+	while (n < count && take_field(&at, end, kinds, &(*out)[n]))
+		n++;
+	if (n == count && at == end)
+		return 0;
+	free(*out);
+	*out = NULL;
+	return -EPROTO;
+}
+
+int http_message_ask_unpack(const void *payload, size_t bytes, size_t max_body,
+			    struct http_message_request *out)
+{
+	struct http_message_ask head;
+	const char *at = (const char *)payload + sizeof(head), *end;
+
+	memset(out, 0, sizeof(*out));
+	if (bytes < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, payload, sizeof(head));
+	bytes -= sizeof(head);
+	if (head.text > HTTP_MESSAGE_TEXT || head.text > bytes || head.body > max_body ||
+	    head.body != bytes - head.text)
+		return -EPROTO;
+	end = at + head.text;
+	out->body = (const unsigned char *)end;
+	out->body_bytes = head.body;
+	out->field_count = head.fields;
+	out->answers = head.answers;
+	out->method = take_string(&at, end);
+	out->path = out->method ? take_string(&at, end) : NULL;
+	return out->path ? take_fields(at, end, head.fields, true, &out->fields) : -EPROTO;
+}
+
+int http_message_head_unpack(const void *payload, size_t bytes, struct http_message_answer *out)
+{
+	struct http_message_head *h = &out->head;
+	const char *at = (const char *)payload + sizeof(*h);
+
+	memset(out, 0, sizeof(*out));
+	if (bytes < sizeof(*h))
+		return -EPROTO;
+	memcpy(h, payload, sizeof(*h));
+	bytes -= sizeof(*h);
+	if ((h->status && (h->status < 100 || h->status > 999)) || h->text > HTTP_MESSAGE_TEXT ||
+	    h->text > bytes || bytes - h->text > HTTP_PIECE || bytes - h->text > h->total ||
+	    (!(h->flags & HTTP_HEAD_MORE) && bytes - h->text != h->total))
+		return -EPROTO;
+	out->body = (const unsigned char *)at + h->text;
+	out->body_bytes = bytes - h->text;
+	return take_fields(at, at + h->text, h->fields, false, &out->fields);
+}
+
+/* ---- sockets ---- */
+
+bool http_message_again(int error)
+{
+	if (error == ENOBUFS || error == ENOMEM)
+		usleep(1000);
+	return error == EINTR || error == ENOBUFS || error == ENOMEM;
+}
+
+int http_message_send(int fd, struct http_message m, const void *head, size_t head_bytes,
+		      const void *a, size_t a_bytes, const void *b, size_t b_bytes)
+{
+	struct iovec iov[] = {{&m, sizeof(m)},
+			      {(void *)(uintptr_t)head, head_bytes},
+			      {(void *)(uintptr_t)a, a_bytes},
+			      {(void *)(uintptr_t)b, b_bytes}};
+	struct msghdr h = {.msg_iov = iov, .msg_iovlen = sizeof(iov) / sizeof(*iov)};
+
+	while (h.msg_iovlen) {
+		ssize_t n = sendmsg(fd, &h, MSG_NOSIGNAL);
+
+		if (n < 0 && http_message_again(errno))
+			continue;
+		if (n < 0)
+			return -errno;
+		while (h.msg_iovlen && (size_t)n >= h.msg_iov->iov_len) {
+			n -= (ssize_t)h.msg_iov->iov_len;
+			h.msg_iov++;
+			h.msg_iovlen--;
+		}
+		if (h.msg_iovlen) {
+			h.msg_iov->iov_base = (char *)h.msg_iov->iov_base + n;
+			h.msg_iov->iov_len -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+#define FDS_MAX 250
+
+union passed {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
+};
+
+int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, size_t n)
+{
+	struct iovec iov = {(void *)(uintptr_t)m, bytes};
+	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
+	union passed control = {0};
+	ssize_t sent;
+
+	if (n > FDS_MAX)
+		return -EINVAL;
+	if (n) {
+		h.msg_control = &control;
+		h.msg_controllen = CMSG_SPACE(n * sizeof(*fds));
+		control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof(*fds)),
+						.cmsg_level = SOL_SOCKET,
+						.cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(*fds));
+	}
+	do
+		sent = sendmsg(fd, &h, MSG_NOSIGNAL);
+	while (sent < 0 && http_message_again(errno));
+	/* Of a stream socket the kernel takes so few bytes at once. */
+	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
+}
+
+int http_message_take(int fd, void *to, size_t bytes)
+{
+	char *at = to;
+
+	while (bytes) {
+		ssize_t n = recv(fd, at, bytes, MSG_WAITALL);
+
+		if (n < 0 && http_message_again(errno))
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EPIPE;
+		at += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+/* The one descriptor of a message, or -1; others are closed. */
+static int descriptor_of(struct msghdr *h)
+{
+	int one = -1;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		for (size_t i = 0;
+		     c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (one >= 0)
+				close(one);
+			one = fd;
+		}
+	}
+	return one;
+}
+
+int http_message_receive(int fd, struct http_message *m, int *passed)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = {m, sizeof(*m)};
+	struct msghdr h = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t n;
+	int err;
+
+	if (!passed)
+		return http_message_take(fd, m, sizeof(*m));
+	*passed = -1;
+	do
+		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
+	while (n < 0 && http_message_again(errno));
+	if (n < 0)
+		return -errno;
+	*passed = descriptor_of(&h);
+	err = n ? http_message_take(fd, (char *)m + n, sizeof(*m) - (size_t)n) : -EPIPE;
+	if (err && *passed >= 0) {
+		close(*passed);
+		*passed = -1;
+	}
+	return err;
+}
+
+void http_message_hang_up(int fd)
+{
+	for (int i = 0; i < 3 && shutdown(fd, SHUT_RDWR); i++)
+		;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * peer.c - who may connect, and who has to leave when all connections are taken.
+ *
+ * A peer is a user of this host, an IPv4 address or an IPv6 /64. The policy is that of a queue that
+ * is shared fairly by dropping from the longest (RFC 7806, 3.1): as long as there is room, one peer
+ * may take all; when there is none, the peer that holds the most loses its oldest connection that
+ * waits, to one that holds less. So slow connections of one never refuse another. An
+ * eighth is left for users of this host and for addresses that had a right token lately.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/relaxed.h"
+#include "http/front.h"
+
+#define KNOWN_NS     600000000000ull /* after a right token */
+#define RESERVE_PART 8u
+#define SLOW_NS	     5000000000u /* an answer that takes longer may end for another peer's */
+
+enum { PEER_UNIX = 1, PEER_LOOPBACK, PEER_V4, PEER_V6 };
+
+/* ---- who it is ---- */
+
+/*
+ * The user whose socket is at the other end of a loopback connection, asked of the kernel;
+ * (uid_t)-1 if it is not to be had. For sharing only: a socket may have been handed on.
+ */
+static uid_t user_of(struct http_server *s, const struct sockaddr_storage *theirs,
+		     const struct sockaddr_storage *ours)
+{
+	struct {
+		struct nlmsghdr head;
+		struct inet_diag_req_v2 req;
+	} ask = {.head = {.nlmsg_len = sizeof(ask),
+			  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			  .nlmsg_flags = NLM_F_REQUEST},
+		 .req = {.sdiag_family = (uint8_t)theirs->ss_family,
+			 .sdiag_protocol = IPPROTO_TCP,
+			 .idiag_states = ~0u}};
+	struct {
+		struct nlmsghdr head;
+		struct inet_diag_msg msg;
+		char more[512];
+	} got;
+	ssize_t n = -1;
+	const struct sockaddr_in *s4 = (const struct sockaddr_in *)theirs;
+	const struct sockaddr_in *d4 = (const struct sockaddr_in *)ours;
+	const struct sockaddr_in6 *s6 = (const struct sockaddr_in6 *)theirs;
+	const struct sockaddr_in6 *d6 = (const struct sockaddr_in6 *)ours;
+
+	/* Ports are at the same place in both families. */
+	ask.req.id.idiag_sport = s4->sin_port;
+	ask.req.id.idiag_dport = d4->sin_port;
+	if (theirs->ss_family == AF_INET) {
+		memcpy(ask.req.id.idiag_src, &s4->sin_addr, 4);
+		memcpy(ask.req.id.idiag_dst, &d4->sin_addr, 4);
+	} else {
+		memcpy(ask.req.id.idiag_src, &s6->sin6_addr, 16);
+		memcpy(ask.req.id.idiag_dst, &d6->sin6_addr, 16);
+	}
+	ask.req.id.idiag_cookie[0] = ask.req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+	ask.head.nlmsg_seq = ++s->diag_seq;
+	if (s->diag_fd < 0 || send(s->diag_fd, &ask, sizeof(ask), 0) < 0)
+		return (uid_t)-1;
+	do
+		n = recv(s->diag_fd, &got, sizeof(got), 0); /* skips an answer that was missed */
+	while (n >= (ssize_t)sizeof(got.head) && got.head.nlmsg_seq != s->diag_seq);
+	if (n < (ssize_t)(sizeof(got.head) + sizeof(got.msg)) ||
+	    got.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+		return (uid_t)-1;
+	/* Of a socket without an open descriptor the kernel says that it is root's. */
+	return got.msg.idiag_state == TCP_ESTABLISHED && got.msg.idiag_inode ? got.msg.idiag_uid
+									     : (uid_t)-1;
+}
+
+/* An IPv4 address that IPv6 carries, as IPv4. */
+static void unmap(struct sockaddr_storage *a)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+	struct sockaddr_in v4 = {.sin_family = AF_INET};
+
+	if (a->ss_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+		return;
+	v4.sin_port = v6->sin6_port;
+	memcpy(&v4.sin_addr, &v6->sin6_addr.s6_addr[12], 4);
+	memcpy(a, &v4, sizeof(v4));
+}
+
+static void set_key(struct http_peer *p, unsigned char kind, const void *who, size_t bytes)
+{
+	p->key[0] = kind;
+	memcpy(p->key + 1, who, bytes);
+}
+
+static void identify(struct http_server *s, const struct http_connection *c, struct http_peer *p)
+{
+	struct sockaddr_storage theirs = {0}, ours = {0};
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&theirs;
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)&theirs;
+	socklen_t n = sizeof(theirs), m = sizeof(ours);
+	struct ucred cred = {.uid = (uid_t)-1};
+	socklen_t k = sizeof(cred);
+	uid_t uid;
+
+	if (s->c.is_unix) {
+		p->local = true;
+		getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &cred, &k);
+		set_key(p, PEER_UNIX, &cred.uid, sizeof(cred.uid));
+		return;
+	}
+	if (getpeername(c->fd, (struct sockaddr *)&theirs, &n) ||
+	    getsockname(c->fd, (struct sockaddr *)&ours, &m))
+		return; /* gone already: a peer without a key */
+	unmap(&theirs);
+	unmap(&ours);
+	p->local = theirs.ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127
+					       : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+	if (p->local) {
+		uid = user_of(s, &theirs, &ours);
+		set_key(p, PEER_LOOPBACK, &uid, sizeof(uid));
+	} else if (theirs.ss_family == AF_INET) {
+		set_key(p, PEER_V4, &v4->sin_addr, 4);
+	} else {
+		set_key(p, PEER_V6, &v6->sin6_addr, 8);
+	}
+}
+
+/* ---- peers ---- */
+
+static bool preferred(const struct http_peer *p)
+{
+	return p->local || p->known_until_ns > base_now_ns();
+}
+
+static void forget(struct http_server *s)
+{
+	struct http_peer **at = &s->peers, *p;
+
+	while ((p = *at)) {
+		if (p->open || p->known_until_ns > base_now_ns()) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		free(p);
+	}
+}
+
+static struct http_peer *find(struct http_server *s, const struct http_peer *who)
+{
+	struct http_peer *p = s->peers;
+
+	while (p && memcmp(p->key, who->key, sizeof(p->key)))
+		p = p->next;
+	if (p)
+		return p;
+	forget(s);
+	p = malloc(sizeof(*p));
+	if (!p)
+		return NULL;
+	*p = *who;
+	p->next = s->peers;
+	s->peers = p;
+	return p;
+}
+
+void http_peer_known(struct http_connection *c)
+{
+	if (c->peer)
+		c->peer->known_until_ns = base_now_ns() + KNOWN_NS;
+}
+
+uint32_t http_peer_answers(struct http_server *s, const struct http_connection *of)
+{
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&s->lock);
+	for (const struct http_connection *c = s->connections; c; c = c->next)
+		n += c->peer && c->peer == of->peer && c->answering;
+	pthread_mutex_unlock(&s->lock);
+	return n;
+}
+
+/* ---- who leaves ---- */
+
+static void leave(struct http_server *s, struct http_connection *c)
+{
+	c->peer->open--;
+	c->peer = NULL;
+	relaxed_sub(s->open, 1);
+}
+
+/*
+ * Of a peer; NULL: of any that is no better than the newcomer, if it waits or takes its answer
+ * slowly. The oldest, those that wait first.
+ */
+static struct http_connection *oldest(struct http_server *s, const struct http_peer *of,
+				      const struct http_peer *newcomer)
+{
+	struct http_connection *found = NULL;
+	uint64_t now = base_now_ns();
+
+	for (struct http_connection *c = s->connections; c; c = c->next) {
+		bool answered = c->answering && now - c->answer_ns < SLOW_NS;
+
+		if (!c->peer || (of && c->peer != of))
+			continue;
+		if (!of && (answered || (preferred(c->peer) && !preferred(newcomer))))
+			continue;
+		if (!found || found->answering || !c->answering)
+			found = c;
+	}
+	return found;
+}
+
+/* The connection that leaves for one of newcomer, or NULL. */
+static struct http_connection *victim(struct http_server *s, const struct http_peer *newcomer)
+{
+	const struct http_peer *most = NULL;
+
+	for (const struct http_peer *p = s->peers; p; p = p->next)
+		if (!most || p->open > most->open)
+			most = p;
+	if (most && most->open > newcomer->open + 1)
+		return oldest(s, most, newcomer);
+	if (!newcomer->open)
+		return oldest(s, NULL, newcomer);
+	return NULL; /* none holds more than it */
+}
+
+bool http_peer_enter(struct http_server *s, struct http_connection *c)
+{
+	const uint32_t max = s->c.max_connections, reserve = max / RESERVE_PART;
+	struct http_peer who = {0}, *peer;
+	struct http_connection *out;
+
+	identify(s, c, &who);
+	peer = find(s, &who);
+	if (!peer)
+		return false;
+	if (relaxed_load(s->open) >= (preferred(peer) ? max : max - reserve)) {
+		out = victim(s, peer);
+		if (!out) {
+			relaxed_add(s->refused[HTTP_REFUSED_CONNECTION], 1);
+			return false;
+		}
+		relaxed_add(s->refused[HTTP_REFUSED_EVICTED], 1);
+		leave(s, out);
+		out->shut = !shutdown(out->fd, SHUT_RDWR) || errno == ENOTCONN;
+	}
+	c->peer = peer;
+	peer->open++;
+	relaxed_add(s->open, 1);
+	return true;
+}
+
+void http_peer_leave(struct http_server *s, struct http_connection *c)
+{
+	if (c->peer)
+		leave(s, c);
+	forget(s);
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* loader.c - the side of the process that starts a loader. */
+#include "source/tcp/loader.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "source/tcp/loader_message.h"
+
+#define STOP_MS	  30000
+#define ANSWER_MS 30000 /* for a filter: the loader walks all sockets */
+
+const char *const tcp_part_names[TCP_PARTS] = {"flows", "layers", "cpu", "net"};
+
+struct tcp_loader {
+	pid_t pid;
+	int sock;
+	uint64_t missed;
+	uint32_t serial; /* of the last filter */
+};
+
+int tcp_loader_start(const struct tcp_loader_opts *opts, struct tcp_loader **out)
+{
+	struct tcp_loader *l = calloc(1, sizeof(*l));
+	pid_t parent = getpid();
+	int pair[2], err;
+
+	*out = NULL;
+	if (!l)
+		return -ENOMEM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = -errno;
+		free(l);
+		return err;
+	}
+	fflush(NULL);
+	l->pid = fork();
+	if (!l->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent) /* it ended before that */
+			_exit(0);
+		tcp_loader_serve(pair[1], opts);
+	}
+	err = l->pid < 0 ? -errno : 0;
+	close(pair[1]);
+	l->sock = pair[0];
+	if (err) {
+		close(pair[0]);
+		free(l);
+		return err;
+	}
+	*out = l;
+	return 0;
+}
+
+/* Distributes descriptors over the parts. False: there are too few or too many. */
+static bool take(const struct tcp_message_loaded *m, const int *fds, size_t n,
+		 struct tcp_loader_table *tables)
+{
+	size_t used = 0;
+
+	for (int i = 0; i < TCP_PARTS; i++) {
+		struct tcp_loader_table *t = &tables[i];
+
+		if (!m->part[i].bytes)
+			continue;
+		if (used + 1 + !m->part[i].read_only > n)
+			return false;
+		t->bytes = m->part[i].bytes;
+		t->fd = fds[used++];
+		t->read_only = m->part[i].read_only ? -abs(m->part[i].read_only) : fds[used++];
+	}
+	return used == n;
+}
+
+int tcp_loader_load(struct tcp_loader *l, struct tcp_loader_table tables[TCP_PARTS], char *why,
+		    size_t bytes)
+{
+	const uint32_t load = LOADER_LOAD;
+	int fds[LOADER_FDS], err;
+	struct tcp_message_loaded m;
+	ssize_t got;
+	size_t n = 0;
+
+	for (int i = 0; i < TCP_PARTS; i++)
+		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
+	err = tcp_message_send(l->sock, &load, sizeof(load), NULL, 0);
+	got = err ? err : tcp_message_receive(l->sock, &m, sizeof(m), 0, fds, &n);
+	if (got <= 0)
+		return base_fail(why, bytes, got ? (int)got : -EPIPE,
+				 "the loader of eBPF programs ended before it was ready");
+	m.text[sizeof(m.text) - 1] = 0;
+	if (got == sizeof(m) && m.type == LOADER_LOADED && !m.error && take(&m, fds, n, tables))
+		return 0;
+	while (n)
+		close(fds[--n]);
+	for (int i = 0; i < TCP_PARTS; i++)
+		tables[i] = (struct tcp_loader_table){-1, -ENOENT, 0};
+	if (got != sizeof(m) || m.type != LOADER_LOADED || m.error >= 0)
+		return base_fail(why, bytes, -EPROTO,
+				 "the loader of eBPF programs sent an invalid answer");
+	return base_fail(why, bytes, m.error, "%s", m.text);
+}
+
+int tcp_loader_fd(const struct tcp_loader *l)
+{
+	return l->sock;
+}
+
+uint64_t tcp_loader_missed(const struct tcp_loader *l)
+{
+	return l->missed;
+}
+
+/* One message. 1: the answer to the last filter, 0: another, or -errno. */
+static int receive(struct tcp_loader *l, int flags, struct tcp_message_answer *answer)
+{
+	int fds[LOADER_FDS];
+	struct tcp_message_missed missed;
+	ssize_t got;
+	size_t n;
+
+	got = tcp_message_receive(l->sock, answer, sizeof(*answer), flags, fds, &n);
+	while (got >= 0 && n)
+		close(fds[--n]);
+	if (got <= 0)
+		return got ? (int)got : -EPIPE;
+	answer->text[sizeof(answer->text) - 1] = 0;
+	if (got == sizeof(missed) && answer->type == LOADER_MISSED) {
+		memcpy(&missed, answer, sizeof(missed));
+		l->missed = missed.missed;
+		return 0;
+	}
+	if (got != sizeof(*answer) || answer->type != LOADER_IS_SET)
+		return -EPROTO;
+	return answer->serial == l->serial;
+}
+
+int tcp_loader_event(struct tcp_loader *l)
+{
+	struct tcp_message_answer late; /* to a filter that was given up */
+	int err;
+
+	do
+		err = receive(l, MSG_DONTWAIT, &late);
+	while (err >= 0);
+	return err == -EAGAIN || err == -EPROTO ? 0 : -EPIPE;
+}
+
+int tcp_loader_filter(struct tcp_loader *l, const struct tcp_filter *filter, char *why,
+		      size_t bytes)
+{
+	struct pollfd p = {l->sock, POLLIN, 0};
+	struct tcp_message_answer answer;
+	char *message = malloc(LOADER_FILTER);
+	ssize_t size = message ? tcp_message_filter_pack(filter, ++l->serial, message) : -ENOMEM;
+	int err = size < 0 ? (int)size : tcp_loader_event(l);
+
+	if (size == -E2BIG)
+		err = base_fail(why, bytes, -EINVAL, "a filter of that many words is too long");
+	else if (!err)
+		err = tcp_message_send(l->sock, message, (size_t)size, NULL, 0);
+	free(message);
+	while (!err) {
+		int n = poll(&p, 1, ANSWER_MS);
+
+		n = n > 0 ? receive(l, MSG_DONTWAIT, &answer) : n < 0 ? -errno : -ETIMEDOUT;
+		if (n == -EINTR || n == -EAGAIN || !n)
+			continue;
+		if (n > 0 && !answer.error)
+			return 0;
+		if (n > 0)
+			return base_fail(why, bytes, -abs(answer.error), "%s", answer.text);
+		err = n;
+	}
+	if (size >= 0)
+		snprintf(why, bytes, "the loader of eBPF programs does not answer: %s",
+			 strerror(-err));
+	return err;
+}
+
+void tcp_loader_stop(struct tcp_loader *l)
+{
+	if (!l)
+		return;
+	close(l->sock);
+	/* One that does not end is killed when this process ends. */
+	for (int i = 0; i < STOP_MS && !waitpid(l->pid, NULL, WNOHANG); i++)
+		usleep(1000);
+	free(l);
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "source/tcp/loader_message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Appends a string. False: no room. */
+static bool put(char *to, size_t *at, const char *s)
+{
+	size_t n = strlen(s) + 1;
+
+	if (n > LOADER_FILTER - *at)
+		return false;
+	memcpy(to + *at, s, n);
+	*at += n;
+	return true;
+}
+
+static bool put_all(char *to, size_t *at, const struct base_strings *s)
+{
+	bool room = s->n <= LOADER_STRINGS;
+
+	for (size_t i = 0; i < s->n && room; i++)
+		room = put(to, at, s->v[i]);
+	return room;
+}
+
+ssize_t tcp_message_filter_pack(const struct tcp_filter *f, uint32_t serial, char to[LOADER_FILTER])
+{
+	struct tcp_message_set head = {
+		.type = LOADER_SET,
+		.serial = serial,
+		.ports = (uint32_t)f->ports.n,
+		.cidrs = (uint32_t)f->cidrs.n,
+		.cgroups = (uint32_t)f->cgroups.n,
+		.netns = f->netns != NULL,
+		.pid = f->pid,
+		.sample = f->sample,
+	};
+	size_t at = sizeof(head);
+
+	if (!put_all(to, &at, &f->ports) || !put_all(to, &at, &f->cidrs) ||
+	    !put_all(to, &at, &f->cgroups) || (f->netns && !put(to, &at, f->netns)))
+		return -E2BIG;
+	head.bytes = (uint32_t)(at - sizeof(head));
+	memcpy(to, &head, sizeof(head));
+	return (ssize_t)at;
+}
+
+/* The next n strings before end. False: there are fewer. */
+static bool take(const char **at, const char *end, const char **to, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const char *zero = memchr(*at, 0, (size_t)(end - *at));
+
+		if (!zero)
+			return false;
+		to[i] = *at;
+		*at = zero + 1;
+	}
+	return true;
+}
+
+int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_message_filter *out,
+			      uint32_t *serial)
+{
+	const char *at = message + sizeof(struct tcp_message_set), *end = message + bytes;
+	struct tcp_filter *f = &out->filter;
+	struct tcp_message_set head;
+
+	memset(out, 0, sizeof(*out));
+	if (bytes < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, message, sizeof(head));
+	*serial = head.serial;
+	if (head.type != LOADER_SET || head.bytes != bytes - sizeof(head) || head.netns > 1 ||
+	    head.ports > LOADER_STRINGS || head.cidrs > LOADER_STRINGS ||
+	    head.cgroups > LOADER_STRINGS)
+		return -EPROTO;
+	f->pid = head.pid;
+	f->sample = head.sample;
+	f->ports = (struct base_strings){out->strings, head.ports};
+	f->cidrs = (struct base_strings){f->ports.v + head.ports, head.cidrs};
+	f->cgroups = (struct base_strings){f->cidrs.v + head.cidrs, head.cgroups};
+	if (!take(&at, end, f->ports.v, head.ports) || !take(&at, end, f->cidrs.v, head.cidrs) ||
+	    !take(&at, end, f->cgroups.v, head.cgroups) || !take(&at, end, &f->netns, head.netns) ||
+	    at != end)
+		return -EPROTO;
+	return 0;
+}
+
+union control {
+	struct cmsghdr head;
+	char bytes[CMSG_SPACE(LOADER_FDS * sizeof(int))];
+};
+
+int tcp_message_send(int sock, const void *message, size_t bytes, const int *fds, size_t n)
+{
+	struct iovec iov = {(void *)message, bytes};
+	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+	union control control = {0};
+	ssize_t sent;
+
+	if (n) {
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(n * sizeof(*fds));
+		control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof(*fds)),
+						.cmsg_level = SOL_SOCKET,
+						.cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(*fds));
+	}
+	do
+		sent = sendmsg(sock, &m, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
+}
+
+ssize_t tcp_message_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS],
+			    size_t *n)
+{
+	struct iovec iov = {to, bytes};
+	union control control;
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c;
+	ssize_t got;
+
+	*n = 0;
+	do
+		got = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || *n)
+			continue;
+		*n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(c), *n * sizeof(int));
+	}
+	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return got;
+	while (*n)
+		close(fds[--*n]);
+	return -EPROTO;
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+/* loader_serve.c - the loader's process. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/confine.h"
+#include "source/tcp/cgroup.h"
+#include "source/tcp/filter.h"
+#include "source/tcp/identity.h"
+#include "source/tcp/loader_message.h"
+
+#define COMPONENT "tcp"
+#define LOOK_NS	  5000000000ull
+#define TASKS_NS  1000000000ull /* costs one line per cgroup */
+
+struct loader {
+	int sock;
+	const struct tcp_loader_opts *o;
+	struct tcp *flows;
+	struct tcp_identity *names;
+	struct tcp_layers *layers;
+	struct tcp_cpu *tasks;
+	struct tcp_net *net;
+	uint64_t look_ns, names_ns; /* when to catch up, and to look up names */
+	uint64_t tasks_ns;	    /* when to look for cgroups of tasks; UINT64_MAX: never */
+	uint64_t missed, told;	    /* skipped calls, and those that were reported */
+	int read_only[TCP_PARTS];   /* for consumers; or -errno */
+};
+
+/* ---- opening ---- */
+
+/* A network device knows no cgroups and no processes: the rest of the filter applies. */
+static struct tcp_filter device_filter(const struct tcp_filter *filter)
+{
+	struct tcp_filter w = *filter;
+
+	w.cgroups = (struct base_strings){0};
+	w.pid = 0;
+	return w;
+}
+
+static int open_flows(struct loader *l, char *why, size_t bytes)
+{
+	int err = tcp_open(&l->o->flows, &l->flows, why, bytes);
+
+	if (err)
+		return err;
+	l->names = tcp_identity(l->flows);
+	return tcp_attach(l->flows, why, bytes);
+}
+
+static int open_layers(struct loader *l, char *why, size_t bytes)
+{
+	const struct tcp_layers_opts o = {.filter = l->o->flows.filter};
+
+	return tcp_layers_open(&o, &l->layers, why, bytes);
+}
+
+static int open_tasks(struct loader *l, char *why, size_t bytes)
+{
+	const struct tcp_cpu_opts o = {0};
+
+	l->tasks = tcp_cpu_open(&o, why, bytes);
+	return l->tasks ? 0 : -errno;
+}
+
+static int open_net(struct loader *l, char *why, size_t bytes)
+{
+	struct tcp_net_opts o = l->o->net;
+
+	o.filter = device_filter(&l->o->flows.filter);
+	return tcp_net_open(&o, &l->net, why, bytes);
+}
+
+static void close_flows(struct loader *l)
+{
+	tcp_close(l->flows);
+	l->flows = NULL;
+	l->names = NULL;
+}
+
+/* The region of a part; NULL: it is not open. */
+static const struct tcp_region *region_of(const struct loader *l, enum tcp_part part)
+{
+	switch (part) {
+	case TCP_PART_FLOWS:
+		return l->flows ? tcp_region(l->flows) : NULL;
+	case TCP_PART_LAYERS:
+		return l->layers ? tcp_layers_region(l->layers) : NULL;
+	case TCP_PART_CPU:
+		return l->tasks ? tcp_cpu_region(l->tasks) : NULL;
+	default:
+		return l->net ? tcp_net_region(l->net) : NULL;
+	}
+}
+
+/* Leaves out, with a warning, a part without hooks in this kernel, if another part works. */
+static int open_parts(struct loader *l, char *why, size_t bytes)
+{
+	static int (*const open[TCP_PARTS])(struct loader *, char *, size_t) = {
+		open_flows, open_layers, open_tasks, open_net};
+	unsigned int works = 0;
+	int err = 0;
+
+	for (int i = 0; i < TCP_PARTS; i++) {
+		if (!(l->o->parts & 1u << i))
+			continue;
+		err = open[i](l, why, bytes);
+		works |= err ? 0 : 1u << i;
+		if (!err)
+			continue;
+		if (i == TCP_PART_FLOWS)
+			close_flows(l);
+		if (err != -ENOTSUP)
+			return err;
+		base_logf(BASE_WARN, COMPONENT, "--tcp %s is left out: %s", tcp_part_names[i], why);
+	}
+	return works ? 0 : err;
+}
+
+/*
+ * Programs are loaded and attached. Ids of cgroups become paths by CAP_DAC_READ_SEARCH. The hook of
+ * netfilter is attached in each new network namespace: that alone needs more, on kernels without
+ * fentry and kprobes, and Landlock would not let the loader enter any.
+ */
+static int confine(const struct loader *l, char *why, size_t bytes)
+{
+	struct base_confine_opts c = {
+		.role = BASE_ROLE_LOADER,
+		.capabilities = BASE_CAP(DAC_READ_SEARCH),
+	};
+	struct tcp_cgroup_hierarchy unified;
+
+	if (l->o->unconfined)
+		return 0;
+	if (l->layers && tcp_layers_follow_namespaces(l->layers))
+		c.capabilities |= BASE_CAP(SYS_ADMIN) | BASE_CAP(SYS_PTRACE) | BASE_CAP(NET_ADMIN) |
+				  BASE_CAP(PERFMON) | BASE_CAP(BPF);
+	c.any_path = c.capabilities & BASE_CAP(SYS_ADMIN);
+	if (!tcp_cgroup_hierarchy(&unified, "unified", NULL, NULL))
+		c.read = unified.root;
+	return base_confine(&c, why, bytes);
+}
+
+/* They take CAP_SYS_ADMIN. */
+static void open_read_only(struct loader *l)
+{
+	for (int i = 0; i < TCP_PARTS; i++) {
+		const struct tcp_region *r = region_of(l, (enum tcp_part)i);
+
+		l->read_only[i] = r ? tcp_region_read_only(r->fd) : -ENOENT;
+	}
+}
+
+/* Tells of the tables that are open, or of the error. */
+static int tell(struct loader *l, int error, const char *why)
+{
+	struct tcp_message_loaded m = {.type = LOADER_LOADED, .error = error};
+	int fds[LOADER_FDS];
+	size_t n = 0;
+
+	snprintf(m.text, sizeof(m.text), "%s", why);
+	for (int i = 0; i < TCP_PARTS && !error; i++) {
+		const struct tcp_region *r = region_of(l, (enum tcp_part)i);
+
+		if (!r)
+			continue;
+		m.part[i].bytes = r->bytes;
+		m.part[i].read_only = BASE_MIN(l->read_only[i], 0);
+		fds[n++] = r->fd;
+		if (l->read_only[i] >= 0)
+			fds[n++] = l->read_only[i];
+	}
+	return tcp_message_send(l->sock, &m, sizeof(m), fds, n);
+}
+
+/* ---- serving ---- */
+
+static int set_filter(struct loader *l, const struct tcp_filter *filter, char *why, size_t bytes)
+{
+	int err = 0;
+
+	if (!l->flows && !l->layers && !l->net)
+		return base_fail(why, bytes, -ENOENT,
+				 "this agent records no connections: start it with --tcp");
+	snprintf(why, bytes, "the filter could not be set");
+	if (l->flows)
+		err = tcp_filter(l->flows, filter, why, bytes);
+	if (!err && l->layers)
+		err = tcp_layers_filter(l->layers, filter, why, bytes);
+	if (!err && l->net) {
+		const struct tcp_filter w = device_filter(filter);
+
+		err = tcp_net_filter(l->net, &w, why, bytes);
+	}
+	return err;
+}
+
+/* False: the socket's other end is closed, or sends what is no message. */
+static bool serve_message(struct loader *l)
+{
+	struct tcp_message_answer answer = {.type = LOADER_IS_SET};
+	static char message[LOADER_FILTER];
+	static struct tcp_message_filter filter;
+	int fds[LOADER_FDS];
+	ssize_t got;
+	size_t n;
+
+	got = tcp_message_receive(l->sock, message, sizeof(message), MSG_DONTWAIT, fds, &n);
+	while (got >= 0 && n)
+		close(fds[--n]);
+	if (got == -EAGAIN)
+		return true;
+	if (got <= 0 || tcp_message_filter_unpack(message, (size_t)got, &filter, &answer.serial))
+		return false;
+	answer.error = set_filter(l, &filter.filter, answer.text, sizeof(answer.text));
+	return !tcp_message_send(l->sock, &answer, sizeof(answer), NULL, 0);
+}
+
+/* Cgroups with tasks but no connections get names, too. */
+static void name_tasks(struct loader *l, uint64_t now)
+{
+	for (uint32_t i = 1; i < tcp_cpu_cgroup_slots(l->tasks); i++)
+		if (tcp_identity_want(l->names, tcp_cpu_cgroup_id(l->tasks, i), now))
+			l->names_ns = now;
+}
+
+static void catch_up(struct loader *l, uint64_t now)
+{
+	int err = l->flows ? tcp_catch_up(l->flows, &l->missed) : 0;
+
+	if (!err && l->layers)
+		err = tcp_layers_namespaces(l->layers);
+	if (l->layers)
+		tcp_layers_groups(l->layers, now);
+	if (!err && l->tasks)
+		err = tcp_cpu_refresh(l->tasks);
+	if (err)
+		base_log_limited(BASE_WARN, COMPONENT, "cannot catch up: %s", strerror(-err));
+	if (l->missed != l->told) {
+		const struct tcp_message_missed m = {.type = LOADER_MISSED, .missed = l->missed};
+
+		if (!tcp_message_send(l->sock, &m, sizeof(m), NULL, 0))
+			l->told = l->missed;
+	}
+	l->look_ns = now + LOOK_NS;
+}
+
+/* Does what is due; returns when to call it again. */
+static uint64_t serve_timers(struct loader *l, bool arrived)
+{
+	uint64_t now = base_now_ns(), due;
+
+	if (l->look_ns <= now)
+		catch_up(l, now);
+	if (l->tasks_ns <= now) {
+		name_tasks(l, now);
+		l->tasks_ns = now + TASKS_NS;
+	}
+	if (l->names && (arrived || l->names_ns <= now))
+		l->names_ns = tcp_identity_serve(l->names, now);
+	due = BASE_MIN(l->look_ns, l->tasks_ns);
+	return l->names ? BASE_MIN(due, l->names_ns) : due;
+}
+
+static void serve(struct loader *l)
+{
+	struct pollfd p[2] = {{l->sock, POLLIN, 0}, {-1, POLLIN, 0}};
+	uint64_t now = base_now_ns(), due;
+
+	l->look_ns = now + LOOK_NS;
+	l->tasks_ns = l->names && l->tasks ? 0 : UINT64_MAX;
+	l->names_ns = 0; /* the iterator has queued existing cgroups */
+	if (l->names)
+		p[1].fd = tcp_identity_fd(l->names);
+	do {
+		due = serve_timers(l, p[1].revents);
+		now = base_now_ns();
+		if (poll(p, 2, due > now ? (int)((due - now) / 1000000 + 1) : 0) < 0)
+			p[0].revents = p[1].revents = 0;
+	} while (!p[0].revents || serve_message(l));
+}
+
+/* Standard error for log lines, and the socket: nothing else of the process that forked. */
+static void leave_behind(int *sock)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	prctl(PR_SET_NAME, "sidelight-tcp");
+	signal(SIGPIPE, SIG_IGN);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	*sock = dup2(*sock, STDERR_FILENO + 1);
+	fcntl(*sock, F_SETFD, FD_CLOEXEC);
+	close_range((unsigned int)*sock + 1, ~0u, 0);
+}
+
+void tcp_loader_serve(int sock, const struct tcp_loader_opts *opts)
+{
+	struct loader l = {.o = opts};
+	char why[LOADER_TEXT] = "";
+	int fds[LOADER_FDS], err;
+	uint32_t type;
+	size_t n;
+
+	leave_behind(&sock);
+	l.sock = sock;
+	if (tcp_message_receive(sock, &type, sizeof(type), 0, fds, &n) != sizeof(type) || n ||
+	    type != LOADER_LOAD)
+		_exit(0);
+	err = open_parts(&l, why, sizeof(why));
+	if (!err) {
+		open_read_only(&l);
+		err = confine(&l, why, sizeof(why));
+	}
+	if (tell(&l, err, why) || err)
+		_exit(0);
+	serve(&l);
+	_exit(0); /* the kernel detaches and frees: closing in order takes as long */
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_fair.c - the loop's time per tenant, and which regions make room for a new one. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "fixture.h"
+
+#define MANY 4096
+
+/* Sends packets that the agent reads and ignores. Returns how many fit. */
+static int flood(int sock)
+{
+	const struct {
+		struct sl_msg head;
+		struct sl_msg_id id;
+	} packet = {{SL_MSG_MAGIC, SL_MSG_CLOSE, 0, sizeof(struct sl_msg_id), 1}, {4711}};
+	int n = 0;
+
+	while (n < MANY && send(sock, &packet, sizeof(packet), MSG_DONTWAIT) > 0)
+		n++;
+	return n;
+}
+
+static struct agent_conn *conn_by(struct agent *a, uid_t uid, int *sock)
+{
+	struct agent_peer *p = agent_peer_as(a, 1234, &(struct agent_tenant_id){.uid = uid});
+	struct agent_conn *c;
+	int pair[2];
+
+	assert_int_equal(
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+	c = agent_conn_new(a, pair[1], p, false);
+	c->role = ROLE_PUBLISHER;
+	*sock = pair[0];
+	return c;
+}
+
+static uint64_t served(struct agent *a, struct agent_conn *c)
+{
+	uint64_t before = a->n.packets;
+
+	agent_conn_event(a, c, EPOLLIN);
+	return a->n.packets - before;
+}
+
+static void one_tenant_takes_no_more_than_its_turn(void **state)
+{
+	struct agent_conn *one[2], *other;
+	int sock[3];
+	struct agent a;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	for (int i = 0; i < 2; i++)
+		one[i] = conn_by(&a, stranger(1), &sock[i]);
+	other = conn_by(&a, stranger(2), &sock[2]);
+	for (int i = 0; i < 3; i++)
+		assert_true(flood(sock[i]) > 40);
+	a.turn++;
+	assert_true(served(&a, one[0]) > 0);
+	one[0]->peer->tenant->spent_ns = UINT32_MAX;
+	/* By none of its connections, until all others have had theirs. */
+	assert_int_equal(served(&a, one[0]), 0);
+	assert_int_equal(served(&a, one[1]), 0);
+	assert_true(served(&a, other) > 0);
+	/* But a collector of the same user waits for none of them. */
+	one[1]->role = ROLE_CONSUMER;
+	agent_conn_event(&a, one[1], EPOLLIN);
+	assert_true(one[1]->gone); /* a CLOSE is no message of a consumer: it was read */
+	a.turn++;
+	assert_true(served(&a, one[0]) > 0);
+	assert_true(one[0]->peer->tenant->spent_ns < UINT32_MAX);
+	agent_fini(&a);
+	for (int i = 0; i < 3; i++)
+		close(sock[i]);
+}
+
+static void who_is_refused_costs_others_no_last_values(void **state)
+{
+	struct fake f[8];
+	struct agent a;
+	struct agent_conn *c;
+	int i;
+
+	(void)state;
+	for (i = 0; i < 8; i++)
+		f[i] = fake_make(120 + (uint64_t)i, 1, SEALED);
+	agent_up(&a, (struct agent_opts){.max_regions = 4, .max_memory = f[0].size * 640});
+	/* Others' regions fill it, and two of them are in grace. */
+	for (i = 0; i < 2; i++)
+		admitted(&a, conn_up(&a), &f[i]);
+	admitted(&a, conn_as(&a, stranger(1)), &f[2]);
+	c = conn_up(&a);
+	admitted(&a, c, &f[3]);
+	agent_conn_close(&a, c);
+	/* One that has some may have the room of its own only. */
+	refused(&a, conn_as(&a, stranger(1)), &f[4], ENOSPC, REFUSED_REGIONS);
+	assert_int_equal(a.n.evicted, 0);
+	/* One that has none gets that of who has more, once until it comes free. */
+	for (i = 0; i < 3; i++)
+		refused(&a, conn_as(&a, stranger(2)), &f[5], ENOSPC, REFUSED_REGIONS);
+	assert_int_equal(a.n.evicted, 1);
+	pass(&a, 201 * MS);
+	c = conn_as(&a, stranger(2));
+	admitted(&a, c, &f[5]);
+	agent_conn_close(&a, c);
+	refused(&a, conn_as(&a, stranger(2)), &f[6], ENOSPC, REFUSED_REGIONS);
+	assert_int_equal(a.n.evicted, 2); /* its own */
+	agent_fini(&a);
+	for (i = 0; i < 8; i++)
+		fake_free(&f[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_tenant_takes_no_more_than_its_turn),
+		cmocka_unit_test(who_is_refused_costs_others_no_last_values),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

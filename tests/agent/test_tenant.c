@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_tenant.c - the tenant that the agent takes a process for, and what a tenant may take. */
+#include "fixture.h"
+
+#include "agent/tenant.h"
+#include "agent/verdict.h"
+#include "support/folder.h"
+
+#define ID "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const uint8_t none[16];
+static const uint8_t id_bytes[16] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
+				     0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+
+static struct agent_tenant_id of(const char *root, const char *path)
+{
+	struct agent_tenant_id id = {0};
+
+	agent_tenant_container(root, path, &id);
+	return id;
+}
+
+static void make(const char *root, const char *path, mode_t mode, uid_t owner)
+{
+	char full[512];
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	assert_int_equal(mkdir(full, 0755), 0);
+	assert_int_equal(chmod(full, mode), 0);
+	assert_int_equal(chown(full, owner, (gid_t)-1), 0);
+}
+
+static void only_roots_cgroups_name_containers(void **state)
+{
+	const char *root = test_folder;
+	struct agent_tenant_id id;
+
+	(void)state;
+	if (geteuid()) {
+		printf("SKIP: needs root to make folders of other users\n");
+		skip();
+	}
+	assert_int_equal(chmod(root, 0755), 0);
+	make(root, "/system.slice", 0755, 0);
+	make(root, "/users", 0755, 1000);
+	make(root, "/shared", 0777, 0);
+	make(root, "/kubepods.slice", 0755, 0);
+	make(root, "/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice", 0755,
+	     0);
+
+	id = of(root, "/system.slice/docker-" ID ".scope");
+	assert_true(id.contained);
+	assert_memory_equal(id.container, id_bytes, 16);
+	assert_memory_equal(id.pod, none, 16);
+	id = of(root, "/kubepods.slice/kubepods-pod01234567_89ab_cdef_0123_456789abcdef.slice/"
+		      "cri-containerd-" ID ".scope");
+	assert_memory_equal(id.container, id_bytes, 16);
+	assert_memory_equal(id.pod, id_bytes, 16);
+	/* A user's own cgroups, and those that any user may make, do not attest a container. */
+	id = of(root, "/users/docker-" ID ".scope");
+	assert_true(id.contained);
+	assert_memory_equal(id.container, none, 16);
+	id = of(root, "/shared/docker-" ID ".scope");
+	assert_true(id.contained);
+	assert_memory_equal(id.container, none, 16);
+	/* A container names those within it. */
+	id = of(root, "/users/docker-" ID ".scope/system.slice/docker-" ID ".scope");
+	assert_memory_equal(id.container, none, 16);
+	id = of(root, "/system.slice/docker-" ID ".scope/docker-f" ID ".scope");
+	assert_memory_equal(id.container, id_bytes, 16);
+	/* Outside of what the agent sees, and without a hierarchy. */
+	id = of(root, "/../docker-" ID ".scope");
+	assert_true(id.contained);
+	assert_memory_equal(id.container, none, 16);
+	id = of("", "/system.slice/docker-" ID ".scope");
+	assert_true(id.contained);
+	assert_memory_equal(id.container, none, 16);
+	/* No container at all. */
+	assert_false(of(root, "/").contained);
+	assert_false(of(root, "/system.slice/shop.service").contained);
+	assert_false(of(root, "/user.slice/user-1000.slice/session-1.scope").contained);
+}
+
+static void subordinate_uids_count_as_their_owner(void **state)
+{
+	char path[512];
+	int err = 0;
+	FILE *f;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/subuid", test_folder);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "1001:200000:65536\nroot:400000:65536\nunknown:500000:10\n:::\nx:y:z\n7:8");
+	fclose(f);
+	assert_int_equal(agent_tenant_owner(path, 200000, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 265535, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 265536, &err), 265536);
+	assert_int_equal(agent_tenant_owner(path, 1001, &err), 1001);
+	assert_int_equal(agent_tenant_owner(path, 400001, &err), 0);
+	assert_int_equal(agent_tenant_owner(path, 500001, &err), 500001);
+	assert_int_equal(agent_tenant_owner("/nowhere", 5, &err), 5);
+	assert_int_equal(err, 0);
+	/* Where root may not be told apart from others, it is said: a name of itself is a loop. */
+	snprintf(path, sizeof(path), "%s/loop", test_folder);
+	assert_int_equal(symlink(path, path), 0);
+	agent_tenant_owner(path, 5, &err);
+	assert_int_equal(err, -ELOOP);
+}
+
+static void a_containers_root_is_not_trusted(void **state)
+{
+	struct agent_tenant_id host = {0}, pod = {.contained = true}, known = {.contained = true};
+	struct agent a;
+	struct agent_conn *c;
+	struct agent_tenant *t;
+
+	(void)state;
+	memcpy(known.container, id_bytes, 16);
+	agent_up(&a, (struct agent_opts){0});
+	for (int i = 0; i < 2; i++) {
+		c = conn_of(&a, i ? &known : &pod);
+		assert_false(c->peer->tenant->trusted);
+		for (int kind = 0; kind < 2; kind++) {
+			c = conn_of(&a, i ? &known : &pod);
+			say(&a, c, kind ? SL_MSG_STATUS : SL_MSG_SUBSCRIBE, "", 0, -1);
+			assert_int_equal(hear(c).refused.error, EPERM);
+		}
+	}
+	c = conn_of(&a, &host);
+	assert_true(c->peer->tenant->trusted);
+	/* Nor has any of them the key of another. */
+	assert_int_not_equal(agent_tenant_key(&host), agent_tenant_key(&pod));
+	assert_int_not_equal(agent_tenant_key(&pod), agent_tenant_key(&known));
+	/* A tenant goes with its last connection. */
+	t = agent_tenant_get(&a, &known);
+	assert_true(t->refs > 1);
+	agent_tenant_put(t);
+	agent_fini(&a);
+}
+
+static void the_directory_says_whose_a_region_is(void **state)
+{
+	struct agent_tenant_id id = {.uid = stranger(0), .contained = true};
+	struct fake f = fake_make(11, 1, SEALED), g = fake_make(11, 1, SEALED);
+	struct region_tenant t;
+	struct region_info info;
+	struct agent a;
+
+	(void)state;
+	memcpy(id.container, id_bytes, 16);
+	memcpy(id.pod, id_bytes, 16);
+	id.pod[15] = 7;
+	agent_up(&a, (struct agent_opts){0});
+	admitted(&a, conn_of(&a, &id), &f);
+	admitted(&a, conn_up(&a), &g); /* the same instance, of another tenant */
+	assert_int_equal(region_info_parse(a.dir.map, a.dir.size, &info), REGION_FAULT_NONE);
+	assert_int_equal(info.tenants, (char *)a.dir.tenant - (char *)a.dir.map);
+	assert_int_equal(info.max_tenants, info.max_entries);
+	assert_int_equal(region_tenant_parse(a.dir.tenant[0], &t), REGION_FAULT_NONE);
+	assert_int_equal(t.id, entry_of(&a, 0).id);
+	assert_int_equal(t.key, agent_tenant_key(&id));
+	assert_int_equal(t.uid, id.uid);
+	assert_int_equal(t.pid, 1234);
+	assert_false(t.trusted);
+	assert_true(t.contained);
+	assert_int_equal(t.instance, 11);
+	assert_memory_equal(t.container, id.container, 16);
+	assert_memory_equal(t.pod, id.pod, 16);
+	assert_int_not_equal(entry_of(&a, 0).instance, 11);
+	assert_int_equal(region_tenant_parse(a.dir.tenant[1], &t), REGION_FAULT_NONE);
+	assert_true(t.trusted);
+	assert_int_equal(entry_of(&a, 1).instance, 11);
+	/* Torn, or half of another entry's. */
+	uint64_t lines[16];
+	memcpy(lines, a.dir.tenant[0], sizeof(lines));
+	lines[3]++;
+	assert_int_equal(region_tenant_parse(lines, &t), REGION_FAULT_UNSETTLED);
+	memcpy(lines, a.dir.tenant[1], 64);
+	assert_int_equal(region_tenant_parse(lines, &t), REGION_FAULT_UNSETTLED);
+	agent_fini(&a);
+	fake_free(&f);
+	fake_free(&g);
+}
+
+/* The publisher knows its own instance alone. */
+static void verdicts_and_closing_reach_a_strangers_region(void **state)
+{
+	struct fake f = fake_make(12, 1, SEALED);
+	struct sl_msg_verdict v = {.ttl_ns = 1, .score = 1};
+	struct agent a;
+	struct agent_conn *c;
+
+	(void)state;
+	agent_up(&a, (struct agent_opts){0});
+	c = conn_as(&a, stranger(0));
+	admitted(&a, c, &f);
+	v.instance = 12;
+	agent_verdict_take(&a, &v);
+	assert_int_equal(a.n.verdicts_unknown, 1);
+	v.instance = entry_of(&a, 0).instance;
+	agent_verdict_take(&a, &v);
+	assert_int_equal(a.n.verdicts_unknown, 1);
+	say(&a, c, SL_MSG_CLOSE, &(struct sl_msg_id){12}, 8, -1);
+	assert_int_equal(entry_of(&a, 0).state, SL_STATE_CLOSED);
+	agent_fini(&a);
+	fake_free(&f);
+}
+
+static void who_exceeds_its_share_is_told(void **state)
+{
+	struct fake f[32];
+	struct agent a;
+	struct heard h;
+	unsigned int n = 0;
+
+	(void)state;
+	for (uint64_t i = 0; i < 32; i++)
+		f[i] = fake_make(500 + i, 1, SEALED);
+	agent_up(&a, (struct agent_opts){.max_memory = f[0].size * 32});
+	do
+		h = publish(&a, conn_as(&a, stranger(0)), &f[n]);
+	while (h.type == SL_MSG_ADMITTED && ++n < 31);
+	assert_int_equal(n, 14); /* half of what is not reserved */
+	assert_int_equal(h.refused.error, EDQUOT);
+	assert_non_null(strstr(h.refused.reason, "--max-memory"));
+	assert_non_null(strstr(h.refused.reason, "its share is"));
+	assert_int_equal(a.n.refused[REFUSED_QUOTA], 1);
+	/* A container of the same uid has its own. */
+	admitted(&a, conn_of(&a, &(struct agent_tenant_id){stranger(0), true, 0, {1}, {0}}),
+		 &f[31]);
+	agent_fini(&a);
+	for (int i = 0; i < 32; i++)
+		fake_free(&f[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_roots_cgroups_name_containers),
+		cmocka_unit_test(subordinate_uids_count_as_their_owner),
+		cmocka_unit_test(a_containers_root_is_not_trusted),
+		cmocka_unit_test(the_directory_says_whose_a_region_is),
+		cmocka_unit_test(verdicts_and_closing_reach_a_strangers_region),
+		cmocka_unit_test(who_exceeds_its_share_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Once it says that it is ready, each part has the privileges that docs/security.md names, and no thread has more."""
+import json
+import os
+import subprocess
+import sys
+
+from support.process import Part, case, check, fail, poll, run_cases, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+EXE = sys.argv[1]
+CAPABILITIES = {'NET_ADMIN': 12, 'NET_RAW': 13, 'IPC_LOCK': 14, 'SYS_PTRACE': 19, 'SYS_ADMIN': 21,
+                'DAC_READ_SEARCH': 2, 'PERFMON': 38, 'BPF': 39}
+RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
+
+
+def mask(*names):
+    return sum(1 << CAPABILITIES[n] for n in names)
+
+
+def confined(pid, *allowed):
+    """All threads of a process have at most these capabilities."""
+    threads = os.listdir(f'/proc/{pid}/task')
+    for t in threads:
+        with open(f'/proc/{pid}/task/{t}/status') as f:
+            s = dict(line.split(':', 1) for line in f.read().splitlines() if ':' in line)
+        for kind in 'CapEff', 'CapPrm', 'CapInh', 'CapAmb':
+            if int(s[kind], 16) & ~mask(*allowed):
+                fail(f'{pid} thread {t} has {kind} {s[kind].strip()}, not {allowed}')
+        if os.geteuid() == 0 and int(s['CapBnd'], 16) & ~mask(*allowed):
+            fail(f'{pid} thread {t} may gain {s["CapBnd"]}')
+        if s['NoNewPrivs'].strip() != '1' or (RESTRICTED and s['Seccomp'].strip() != '2'):
+            fail(f'{pid} thread {t}: NoNewPrivs {s["NoNewPrivs"]} Seccomp {s["Seccomp"]}')
+    return len(threads)
+
+
+@case
+def agent_and_collector():
+    with Agent(rest=True) as agent, Collector([agent]) as collector:
+        confined(agent.pid)
+        check(confined(collector.pid) > 3, 'its threads')
+        wait_until(lambda: collector.total('sidelight_agent_regions'), 'it reads', collector)
+        confined(collector.pid)
+
+
+@case
+def translator():
+    path = f'{workdir()}/none'
+    with Part(EXE, 'translate', '--collector', f'unix:{path}', '--listen', '127.0.0.1:0', '--workers', '2') as part:
+        # It is ready when a collector answers, and confined before.
+        check(poll(lambda: os.listdir(f'/proc/{part.pid}/task')[2:] and seccomp(part.pid), 30), 'confined', part)
+        confined(part.pid, 'IPC_LOCK')
+
+
+def seccomp(pid):
+    with open(f'/proc/{pid}/status') as f:
+        return not RESTRICTED or 'Seccomp:\t2' in f.read()
+
+
+@case
+def unconfined_keeps_them():
+    with Agent('--unconfined') as agent:
+        with open(f'/proc/{agent.pid}/status') as f, open('/proc/self/status') as own:
+            theirs, ours = (next(line for line in g if line.startswith('CapEff')) for g in (f, own))
+        check(theirs == ours, f'{theirs} {ours}')
+
+
+@case
+def tables_of_the_kernel_are_made_by_a_process_of_their_own():
+    p = subprocess.run([EXE, 'tcp', 'probe', '--json'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if p.returncode:
+        print(f'SKIP: {p.stderr.strip()}')
+        return
+    used = {b['boundary']: b['used'] for b in json.loads(p.stdout)['boundaries']}
+    with Agent('--tcp', 'flows,layers,cpu,net') as agent:
+        confined(agent.pid)
+        with open(f'/proc/{agent.pid}/task/{agent.pid}/children') as f:
+            children = f.read().split()
+        check(len(children) == 1, f'{children}')
+        lasting = ('DAC_READ_SEARCH',)
+        if used['tcp-ip'] == 'netfilter':  # a hook for each new network namespace
+            lasting += ('SYS_ADMIN', 'SYS_PTRACE', 'NET_ADMIN', 'PERFMON', 'BPF')
+        confined(int(children[0]), *lasting)
+        # Neither loads another program: no descriptor of one is the agent's, and the loader has no socket but one.
+        links = [os.readlink(f'/proc/{agent.pid}/fd/{n}') for n in os.listdir(f'/proc/{agent.pid}/fd')]
+        check(not [link for link in links if 'bpf-prog' in link or 'bpf_link' in link], links)
+        sockets = [link for link in (os.readlink(f'/proc/{children[0]}/fd/{n}')
+                                     for n in os.listdir(f'/proc/{children[0]}/fd')) if 'socket' in link]
+        check(len(sockets) == 1, sockets)
+    check(not os.path.exists(f'/proc/{children[0]}'), 'the loader ended with the agent')
+
+
+run_cases()

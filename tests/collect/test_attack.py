@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What an unprivileged user of the host does to the collector: test_attack.py SIDELIGHT COUNTER CASE"""
+import os
+import sys
+
+from support.attacker import STRANGER, Attacker
+from support.hostile import GAUGE, HostileRegion, colliding, record, schema
+from support.process import case, check, run_cases, wait_until
+from support.protocol import Client
+from support.sidelight import Agent, Collector, counter
+
+held = []  # what an attacker keeps
+OF_STRANGER = f'uid="{STRANGER}"'
+
+
+def public_agent(*options):
+    agent = Agent(*options)
+    os.chmod(agent.folder, 0o755)
+    return agent
+
+
+def publish(agent, *regions):
+    for r in regions:
+        c = Client(agent.socket)
+        c.publish(r)
+        held.extend((c, r))
+
+
+def collector(agent, *options):
+    return Collector([agent], '--period', '5ms', *options)
+
+
+@case
+def an_older_gauge_removes_no_counter():
+    """Nor after a restart of the collector, which then sees the attacker first."""
+    with public_agent() as agent:
+        def attack():
+            publish(agent, HostileRegion(schema(['ticks', 'http_requests'], GAUGE), 1))
+        with Attacker(attack):
+            p = counter(agent)
+            for _ in range(2):
+                with collector(agent) as c:
+                    wait_until(lambda: c.total('ticks_total') > 0, 'the counter of root stands', c)
+                    wait_until(lambda: c.find('http_requests', OF_STRANGER), 'the attacker is read, too', c)
+                    check(not c.find('ticks'), 'the gauge is left out', c)
+                    check(c.total('sidelight_tenant_conflicts', OF_STRANGER) == 1, 'and counted', c)
+            p.stop()
+
+
+@case
+def equal_labels_do_not_stand_for_anothers():
+    """A region with all labels of the victim, and its PID."""
+    with public_agent() as agent:
+        p = counter(agent)
+        with collector(agent) as c:
+            name = wait_until(lambda: next(iter(c.find('ticks_total')), None))
+            check('uid=' not in name, name)
+
+            def attack():
+                r = HostileRegion(schema(['ticks_total']), 1, labels=(('service', 'counter'), ('uid', '0')))
+                publish(agent, r)
+            with Attacker(attack):
+                wait_until(lambda: c.find('ticks_total', OF_STRANGER, 'exported_uid="0"'), 'the forgery has its uid', c)
+                check(name in c.series(), f'{name} is gone', c)
+                check(c.series()[name] > 0, 'the value of the victim stands', c)
+        p.stop()
+
+
+@case
+def holes_cost_their_owner_alone():
+    """Regions of holes, all of whose lines are said to be in use."""
+    with public_agent() as agent, collector(agent, '--history', '0') as c:
+        def attack():
+            last = record(0, 'last_total', cell=57000 * 7 - 1)
+            publish(agent, *(HostileRegion(last, 57000, 4, labels=(('pod', str(i)),)) for i in range(8)))
+        with Attacker(attack) as a:
+            wait_until(lambda: len(c.find('last_total', OF_STRANGER)) == 8, 'they are read', c)
+            rounds = c.total('sidelight_host_rounds_total')
+            wait_until(lambda: c.total('sidelight_host_rounds_total') > rounds + 20)
+            folder = f'/proc/{a.pid}/fd'
+            sizes = [os.stat(f'{folder}/{fd}').st_blocks * 512 for fd in os.listdir(folder)
+                     if 'hostile' in os.readlink(f'{folder}/{fd}')]
+            check(sizes and max(sizes) < 65536, f'a READ allocated memory: {sizes}', c)
+            with open(f'/proc/{c.pid}/status') as f:
+                shared = next(int(line.split()[1]) for line in f if line.startswith('RssShmem'))
+            check(shared < 4096, f'{shared} KB of them are resident', c)
+
+
+@case
+def one_user_does_not_take_all_series():
+    with public_agent() as agent, collector(agent, '--max-series', '6400') as c:
+        def attack():
+            records = schema([f'm{i:04}_total' for i in range(1000)])
+            publish(agent, *(HostileRegion(records, 143) for _ in range(8)))
+        with Attacker(attack):
+            wait_until(lambda: c.total('sidelight_tenant_refused_series_total', OF_STRANGER), 'its share is used up', c)
+            # 8,000 wanted; half of what the reserve and the agent's own leave is 2,800 or less.
+            check(2000 < c.total('sidelight_tenant_series', OF_STRANGER) <= 2800, 'its share is a half', c)
+
+            def innocent():
+                publish(agent, HostileRegion(schema([f'n{i:04}_total' for i in range(500)]), 72))
+            with Attacker(innocent, uid=STRANGER - 1):
+                wait_until(lambda: len(c.find('n0499_total')) == 1, 'all series of the next', c)
+                pods = {p['tenant']['uid']: p for p in c.api('pods')['pods']}
+                check(pods[STRANGER - 1]['series'] == 500 and pods[STRANGER]['tenant']['refused'] > 0, f'{pods}', c)
+
+
+@case
+def colliding_names_delay_no_other():
+    """100,000 names of one bucket, which took minutes; the test's own time-out is the bound."""
+    names = colliding(100000)
+    with public_agent() as agent, collector(agent) as c:
+        records = schema(names)
+
+        def attack():
+            publish(agent, HostileRegion(records, len(names) // 7 + 1))
+        with Attacker(attack):
+            p = counter(agent)
+            wait_until(lambda: c.total('ticks_total') > 0, 'a new pod is seen', c)
+            wait_until(lambda: c.total('sidelight_tenant_series', OF_STRANGER) == len(names), 'all names', c)
+            p.stop()
+
+
+run_cases(only=sys.argv[3:])

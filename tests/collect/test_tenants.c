@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_tenants.c - a hostile tenant harms its own series and no others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/flow.h>
+
+#include "collect/collector_internal.h"
+#include "collect/link/turn.h"
+#include "fixture.h"
+
+static const struct region_tenant root = {.key = 1, .trusted = true};
+static const struct region_tenant alice = {.key = 2, .uid = 1001};
+static const struct region_tenant mallory = {.key = 3, .uid = 666};
+static const struct region_tenant boxed = {
+	.key = 4,
+	.contained = true,
+	.container = {0x0a, 0x1b, 0x2c, 0x3d, 0x4e, 0x5f, 0x60},
+	.pod = {0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde, 0xf0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
+		0x77, 0x88},
+};
+
+/* An entry with the record of its tenant. */
+static void put_as(struct mock_host *h, uint32_t index, uint64_t id, struct pod *p, uint32_t state,
+		   const struct region_tenant *who)
+{
+	struct region_tenant record = *who;
+
+	record.id = id;
+	record.instance = p->m.header->instance;
+	mock_tenant(h, index, &record);
+	put(h, index, id, p, state);
+}
+
+static struct mock_host *host_with_tenants(uint32_t entries)
+{
+	struct mock_host *h = mock_host("one", entries);
+
+	mock_tenants(h);
+	return h;
+}
+
+static void identity_labels_are_attested(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod p[3];
+
+	(void)state;
+	pod_make(&p[0], 7, LABELS("container_id\0mine\0uid\0mine"));
+	pod_make(&p[1], 8, LABELS("pod_uid\0victim"));
+	pod_make(&p[2], 9, LABELS("pod\0b"));
+	for (int i = 0; i < 3; i++)
+		counter(&p[i], "a_total", "container_id", "inner");
+	put_as(h, 0, 1, &p[0], SL_STATE_LIVE, &root);
+	put_as(h, 1, 2, &p[1], SL_STATE_LIVE, &mallory);
+	put_as(h, 2, 3, &p[2], SL_STATE_LIVE, &boxed);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
+	WITHIN(3000, has(c, "a_total{container_id=\"mine\",uid=\"mine\",host=\"node-1\",process="
+			    "\"4711\",exported_container_id=\"inner\"} 0"));
+	WITHIN(3000, has(c, "a_total{exported_pod_uid=\"victim\",host=\"node-1\",uid=\"666\","
+			    "process=\"4711\",exported_container_id=\"inner\"} 0"));
+	WITHIN(3000, has(c, "a_total{pod=\"b\",host=\"node-1\",uid=\"0\",container_id="
+			    "\"0a1b2c3d4e5f\",pod_uid=\"12345678-9abc-def0-1122-334455667788\","
+			    "process=\"4711\",exported_container_id=\"inner\"} 0"));
+	collect_collector_free(c);
+	for (int i = 0; i < 3; i++)
+		make_free(&p[i].m);
+}
+
+/* Gauges that the attacker places before counters and gauges of others. */
+static void no_tenant_removes_an_earlier_ones_series(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	static const double bounds[] = {1, 2};
+	struct collect_collector *c;
+	struct pod evil, good, user;
+
+	(void)state;
+	pod_make(&evil, 7, LABELS("pod\0evil"));
+	pod_make(&good, 8, LABELS("pod\0good"));
+	pod_make(&user, 9, LABELS("pod\0user"));
+	metric_of(&evil, SL_KIND_GAUGE, "http_requests");
+	metric_of(&evil, SL_KIND_GAUGE, "jobs");
+	make_metric(&evil.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						   .name = "queue",
+						   .bounds = bounds,
+						   .bound_count = 2});
+	metric_of(&evil, SL_KIND_GAUGE, "own");
+	counter(&good, "http_requests_total", NULL, NULL);
+	metric_of(&good, SL_KIND_GAUGE, "queue_count");
+	counter(&user, "jobs_total", NULL, NULL);
+	/* Places in the directory say nothing about age; its ids do. */
+	put_as(h, 0, 2, &evil, SL_STATE_LIVE, &mallory);
+	for (int turn = 0; turn < 2; turn++) { /* and again after a restart */
+		c = start(&(struct collect_collector_opts){.period_ns = MS});
+		WITHIN(3000, mentions(c, "\nown{"));
+		put_as(h, 2, 1, &user, SL_STATE_LIVE, &alice);
+		put_as(h, 1, 3, &good, SL_STATE_LIVE, &root);
+		WITHIN(3000, mentions(c, "\nhttp_requests_total{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\nqueue_count{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\njobs_total{pod=\"user\""));
+		WITHIN(3000, !mentions(c, "\nhttp_requests{"));
+		WITHIN(3000, !mentions(c, "\njobs{"));
+		assert_false(mentions(c, "\nqueue_bucket{"));
+		assert_true(mentions(c, "\nown{"));
+		assert_true(self_value(c, "sidelight_tenant_conflicts", "uid=\"666\"") == 3);
+		assert_true(self_value(c, "sidelight_tenant_conflicts", "uid=\"1001\"") == 0);
+		collect_collector_free(c);
+	}
+	make_free(&evil.m);
+	make_free(&good.m);
+	make_free(&user.m);
+}
+
+/* Names that the attacker takes before the pods of others come. */
+static void no_tenant_keeps_names_from_later_ones(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	static const double bounds[] = {1, 2};
+	struct collect_collector *c;
+	struct pod evil, p[2];
+
+	(void)state;
+	pod_make(&evil, 7, LABELS("pod\0evil"));
+	metric_of(&evil, SL_KIND_GAUGE, "http_requests");
+	metric_of(&evil, SL_KIND_GAUGE, "jobs_total");
+	make_metric(&evil.m, &(struct make_metric){.kind = SL_KIND_HISTOGRAM,
+						   .name = "queue",
+						   .bounds = bounds,
+						   .bound_count = 2});
+	metric_of(&evil, SL_KIND_GAUGE, "own");
+	put_as(h, 0, 1, &evil, SL_STATE_LIVE, &mallory);
+	for (int i = 0; i < 2; i++) {
+		pod_make(&p[i], 8u + (unsigned int)i, LABELS("pod\0good"));
+		counter(&p[i], "http_requests_total", NULL, NULL);
+		counter(&p[i], "jobs_total", NULL, NULL);
+		metric_of(&p[i], SL_KIND_GAUGE, "queue_count");
+	}
+	for (int turn = 0; turn < 2; turn++) { /* and again after a restart */
+		c = start(&(struct collect_collector_opts){.period_ns = MS});
+		WITHIN(3000, mentions(c, "\nown{"));
+		put_as(h, 1, 2, &p[0], SL_STATE_LIVE, &alice);
+		put_as(h, 2, 3, &p[1], SL_STATE_LIVE, &boxed);
+		WITHIN(3000, mentions(c, "\nhttp_requests_total{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\njobs_total{pod=\"good\""));
+		WITHIN(3000, mentions(c, "\nqueue_count{pod=\"good\""));
+		WITHIN(3000, self_value(c, "sidelight_tenant_conflicts", "uid=\"666\"") == 3);
+		assert_false(mentions(c, "\nhttp_requests{"));
+		assert_false(mentions(c, "\nqueue_bucket{"));
+		assert_false(mentions(c, "\njobs_total{pod=\"evil\""));
+		assert_true(self_value(c, "sidelight_tenant_conflicts", "uid=\"1001\"") == 0);
+		collect_collector_free(c);
+	}
+	make_free(&evil.m);
+	for (int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
+static void equal_labels_of_tenants_stay_apart(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod evil, good;
+	uint32_t a, b;
+
+	(void)state;
+	pod_make(&evil, 7, LABELS("pod\0p"));
+	pod_make(&good, 8, LABELS("pod\0p"));
+	a = counter(&evil, "a_total", NULL, NULL);
+	b = counter(&good, "a_total", NULL, NULL);
+	make_cell_set(&evil.m, 1, a, 666);
+	make_cell_set(&good.m, 1, b, 5);
+	put_as(h, 0, 1, &evil, SL_STATE_LIVE, &mallory);
+	put_as(h, 1, 2, &good, SL_STATE_LIVE, &root);
+	for (int sums = 0; sums < 2; sums++) {
+		c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = sums});
+		WITHIN(3000, collect_collector_ready(c));
+		WITHIN(3000,
+		       has(c, sums ? "a_total{pod=\"p\",host=\"node-1\"} 5"
+				   : "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 5"));
+		WITHIN(3000,
+		       has(c,
+			   sums ? "a_total{pod=\"p\",host=\"node-1\",uid=\"666\"} 666"
+				: "a_total{pod=\"p\",host=\"node-1\",uid=\"666\",process=\"4711\""
+				  "} 666"));
+		collect_collector_free(c);
+	}
+	make_free(&evil.m);
+	make_free(&good.m);
+}
+
+static void fill(struct pod *p, unsigned int metrics)
+{
+	char name[32];
+
+	for (unsigned int i = 0; i < metrics; i++) {
+		snprintf(name, sizeof(name), "m%03u_total", i);
+		counter(p, name, NULL, NULL);
+	}
+}
+
+static void no_tenant_takes_all_series(void **state)
+{
+	enum { HOGS = 8 };
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod evil[HOGS], good, root_pod;
+
+	(void)state;
+	for (unsigned int i = 0; i < HOGS; i++) {
+		pod_make(&evil[i], 100 + i, LABELS("pod\0evil"));
+		fill(&evil[i], 100);
+		put_as(h, i, i + 1, &evil[i], SL_STATE_LIVE, &mallory);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .max_series = 640});
+	WITHIN(3000, collect_collector_ready(c));
+	/* Half of what is free without the reserve, and no more. */
+	WITHIN(3000, self_value(c, "sidelight_tenant_series", "uid=\"666\"") == 280);
+	pod_make(&good, 7, LABELS("pod\0good"));
+	fill(&good, 64);
+	put_as(h, 8, 20, &good, SL_STATE_LIVE, &alice);
+	WITHIN(3000, self_value(c, "sidelight_tenant_series", "uid=\"1001\"") == 64);
+	WITHIN(3000, mentions(c, "\nm063_total{pod=\"good\""));
+	pod_make(&root_pod, 8, LABELS("pod\0root"));
+	fill(&root_pod, 200);
+	put_as(h, 9, 21, &root_pod, SL_STATE_LIVE, &root);
+	WITHIN(3000, self_value(c, "sidelight_tenant_series", "uid=\"0\"") == 200);
+	assert_true(self_value(c, "sidelight_tenant_series", "uid=\"666\"") == 280);
+	assert_true(self_value(c, "sidelight_tenant_refused_series_total", "uid=\"666\"") == 520);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < HOGS; i++)
+		make_free(&evil[i].m);
+	make_free(&good.m);
+	make_free(&root_pod.m);
+}
+
+/* ---- layouts ---- */
+
+static struct {
+	pthread_mutex_t lock;
+	bool held;
+	uint32_t made, of_evil; /* of_evil: before the first one of alice */
+	bool alice;
+} layouts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+struct collect_layout *__real_collect_layout_new(struct collect_collector *c,
+						 struct collect_region *r, const void *schema,
+						 size_t bytes, uint64_t generation,
+						 enum region_fault *fault);
+struct collect_layout *__wrap_collect_layout_new(struct collect_collector *c,
+						 struct collect_region *r, const void *schema,
+						 size_t bytes, uint64_t generation,
+						 enum region_fault *fault);
+struct collect_layout *__wrap_collect_layout_new(struct collect_collector *c,
+						 struct collect_region *r, const void *schema,
+						 size_t bytes, uint64_t generation,
+						 enum region_fault *fault)
+{
+	__atomic_fetch_add(&layouts.made, 1, __ATOMIC_RELAXED);
+	while (__atomic_load_n(&layouts.held, __ATOMIC_RELAXED))
+		usleep(1000);
+	pthread_mutex_lock(&layouts.lock);
+	layouts.alice |= r->tenant->who.uid == alice.uid;
+	layouts.of_evil += r->tenant->who.uid == mallory.uid && !layouts.alice;
+	pthread_mutex_unlock(&layouts.lock);
+	return __real_collect_layout_new(c, r, schema, bytes, generation, fault);
+}
+
+static bool all_schemas_read(struct mock_host *h, uint64_t last)
+{
+	for (uint64_t id = 1; id <= last; id++)
+		if (reads_of(h, id) < 3) /* header, hot line, schema */
+			return false;
+	return true;
+}
+
+static void no_tenant_delays_anothers_first_layout(void **state)
+{
+	enum { HOGS = 12 };
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod evil[HOGS], good;
+
+	(void)state;
+	__atomic_store_n(&layouts.held, true, __ATOMIC_RELAXED);
+	layouts.made = layouts.of_evil = 0;
+	layouts.alice = false;
+	for (unsigned int i = 0; i < HOGS; i++) {
+		pod_make(&evil[i], 100 + i, LABELS("pod\0evil"));
+		fill(&evil[i], 100);
+		put_as(h, i, i + 1, &evil[i], SL_STATE_LIVE, &mallory);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, all_schemas_read(h, HOGS) && GET(layouts.made) == 1);
+	pod_make(&good, 7, LABELS("pod\0good"));
+	fill(&good, 64);
+	put_as(h, HOGS, HOGS + 1, &good, SL_STATE_LIVE, &alice);
+	WITHIN(3000, all_schemas_read(h, HOGS + 1));
+	usleep(20000); /* the last schema is on its way to control */
+	__atomic_store_n(&layouts.held, false, __ATOMIC_RELAXED);
+	WITHIN(3000, mentions(c, "\nm063_total{pod=\"good\""));
+	pthread_mutex_lock(&layouts.lock);
+	assert_in_range(layouts.of_evil, 1, 2);
+	pthread_mutex_unlock(&layouts.lock);
+	WITHIN(30000, self_value(c, "sidelight_tenant_series", "uid=\"666\"") == HOGS * 100);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < HOGS; i++)
+		make_free(&evil[i].m);
+	make_free(&good.m);
+}
+
+/* ---- rounds ---- */
+
+static void fair_parts_of_a_round(void **state)
+{
+	struct collect_claim idle[] = {{.lines = 10}, {.lines = 80}};
+	struct collect_claim hog[] = {{.lines = 10}, {.lines = 900}, {.lines = 20}};
+	struct collect_claim equal[] = {{.lines = 100}, {.lines = 100}, {.lines = 100}};
+	struct collect_claim trusted[] = {{.lines = 900, .exempt = true}, {.lines = 500}};
+	struct collect_claim alone[] = {{.lines = 1000}};
+
+	(void)state;
+	collect_turns_divide(idle, 2, 100); /* there is enough for all */
+	assert_true(!idle[0].part && !idle[1].part);
+	collect_turns_divide(hog, 3, 100); /* gets what the others leave */
+	assert_true(!hog[0].part && hog[1].part == 70 && !hog[2].part);
+	collect_turns_divide(equal, 3, 30); /* overload that no one of them is to blame for */
+	assert_true(!equal[0].part && !equal[1].part && !equal[2].part);
+	collect_turns_divide(trusted, 2, 100);
+	assert_int_equal(trusted[0].part, 0);
+	collect_turns_divide(alone, 1, 100);
+	assert_int_equal(alone[0].part, 0);
+}
+
+static void costly_tenant_is_read_in_its_turn(void **state)
+{
+	enum { HOGS = 12, LINES = 16384 };
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod evil[HOGS], good;
+	uint32_t last[HOGS], a;
+
+	(void)state;
+	for (unsigned int i = 0; i < HOGS; i++) {
+		char labels[] = "pod\0evil-00";
+
+		snprintf(labels + 9, 3, "%02u", i);
+		make_metrics(&evil[i].m, LINES, 3, 1 << 16, labels, sizeof(labels));
+		evil[i].instance = evil[i].m.header->instance = 100 + i;
+		make_header_check(&evil[i].m);
+		counter(&evil[i], "first_total", NULL, NULL);
+		evil[i].m.next_cell = LINES * SL_LINE_CELLS - 1;
+		last[i] = counter(&evil[i], "last_total", NULL, NULL);
+		put_as(h, i, i + 1, &evil[i], SL_STATE_LIVE, &mallory);
+	}
+	pod_make(&good, 7, LABELS("pod\0good"));
+	a = counter(&good, "a_total", NULL, NULL);
+	put_as(h, HOGS, HOGS + 1, &good, SL_STATE_LIVE, &alice);
+	/* 600,000 lines, 38 MB, are more than fit in half a millisecond on any machine. */
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(9000, self_value(c, "sidelight_tenant_read_every", "uid=\"666\"") > 1);
+	assert_true(self_value(c, "sidelight_tenant_read_every", "uid=\"1001\"") == 1);
+	/* It is read all the same, to the last line, and so are its last words. */
+	for (unsigned int i = 0; i < HOGS; i++)
+		set(h, &evil[i], 1, last[i], 1);
+	set(h, &good, 1, a, 5);
+	WITHIN(3000, self_value(c, "a_total", NULL) == 5);
+	WITHIN(30000, self_value(c, "last_total", NULL) == HOGS);
+	set(h, &evil[0], 2, last[0], 41);
+	put_as(h, 0, 1, &evil[0], SL_STATE_DEAD, &mallory);
+	WITHIN(30000, self_value(c, "last_total", "evil-00") == 42);
+	/* No longer slow when there is enough for all. */
+	for (unsigned int i = 0; i < HOGS; i++)
+		put_as(h, i, i + 1, &evil[i], SL_STATE_RETIRED, &mallory);
+	WITHIN(9000, self_value(c, "last_total", NULL) == -1);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < HOGS; i++)
+		make_free(&evil[i].m);
+	make_free(&good.m);
+}
+
+/* ---- what a stranger may not be ---- */
+
+static void stranger_has_no_kernel_table(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct region_tenant who = mallory;
+	struct collect_collector *c;
+	struct pod p;
+
+	(void)state;
+	pod_make(&p, 7, LABELS("pod\0evil"));
+	p.m.header->kind = SL_REGION_FLOWS;
+	p.m.header->section[1].type = SL_SECTION_FLOWS;
+	p.m.header->section[1].stride = SL_FLOW_SIZE;
+	p.m.header->section[1].length = 4 * SL_FLOW_SIZE;
+	p.m.header->section[2].type = SL_SECTION_JOURNAL;
+	p.m.header->section[2].stride = SL_LINE_SIZE;
+	p.m.header->section[2].length = 4 * SL_LINE_SIZE;
+	make_header_check(&p.m);
+	who.id = 1;
+	who.instance = 7;
+	mock_tenant(h, 0, &who);
+	mock_put_flows(h, 0, 1, p.m.mem, p.m.size, SL_STATE_LIVE, 7);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, faults(c, "section") == 1);
+	collect_collector_free(c);
+	make_free(&p.m);
+}
+
+static void instance_belongs_to_its_tenant(void **state)
+{
+	struct mock_host *h = host_with_tenants(16);
+	struct region_tenant who = mallory;
+	struct collect_collector *c;
+	struct pod p, q;
+
+	(void)state;
+	/* The directory names it by another instance than its header, as the record says. */
+	pod_make(&p, 7, LABELS("pod\0p"));
+	counter(&p, "a_total", NULL, NULL);
+	p.instance = 1234;
+	put_as(h, 0, 1, &p, SL_STATE_LIVE, &mallory);
+	/* The record says that the header has another one: this is not its memory. */
+	pod_make(&q, 8, LABELS("pod\0q"));
+	counter(&q, "b_total", NULL, NULL);
+	who.id = 2;
+	who.instance = 9;
+	mock_tenant(h, 1, &who);
+	put(h, 1, 2, &q, SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, mentions(c, "\na_total{"));
+	WITHIN(3000, mentions(c, "instance_id=\"00000000000004d2\""));
+	WITHIN(3000, self_value(c, "sidelight_collector_read_errors_total", "wrong_instance") > 0);
+	assert_false(mentions(c, "\nb_total{"));
+	assert_false(mentions(c, "instance_id=\"0000000000000007\""));
+	collect_collector_free(c);
+	make_free(&p.m);
+	make_free(&q.m);
+}
+
+const struct CMUnitTest tenants_tests[] = {
+	TEST(identity_labels_are_attested),
+	TEST(no_tenant_removes_an_earlier_ones_series),
+	TEST(no_tenant_keeps_names_from_later_ones),
+	TEST(equal_labels_of_tenants_stay_apart),
+	TEST(no_tenant_takes_all_series),
+	TEST(no_tenant_delays_anothers_first_layout),
+	TEST(fair_parts_of_a_round),
+	TEST(costly_tenant_is_read_in_its_turn),
+	TEST(stranger_has_no_kernel_table),
+	TEST(instance_belongs_to_its_tenant),
+	{0},
+};

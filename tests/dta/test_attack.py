@@ -1,0 +1,576 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on reports, stores and the control channel. Each was carried out on an earlier version, which it broke."""
+import array
+import ctypes
+import hmac
+import itertools
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import threading
+
+from support.http import get, request
+from support.process import Part, case, check, run_cases, wait_until, workdir
+from support.store_server import Store, StoreServer
+
+SIDELIGHT = sys.argv[1]
+D = workdir()
+KEY = '00112233445566778899aabbccddeeff'
+OTHER = 'ffeeddccbbaa99887766554433221100'
+
+
+def put(name, text, mode=0o600):
+    with open(f'{D}/{name}', 'w') as f:
+        f.write(text)
+    os.chmod(f'{D}/{name}', mode)
+    return f'{D}/{name}'
+
+
+# ---- packets ----
+
+def appends(number, tenant):
+    return Store('append', number, tenant=tenant, slots=1024, value=8, batch=16, lists=4, lanes=64)
+
+
+def items(store):
+    """The items of all lists of all lanes."""
+    return [int.from_bytes(i, 'big') for lane in range(store.lanes) for k in range(store.lists)
+            for block in store.blocks(k, lane).values() for i in block]
+
+
+class Server(StoreServer):
+    """A store server of several translators, each with a lane of its own, and tenants with keys."""
+
+    def __init__(self, name, stores, keys):
+        self.keys, self.next = keys, 0
+        super().__init__(f'{D}/{name}', stores, before=self.admit)
+
+    def admit(self, c):
+        self.lane, self.next = self.next, self.next + 1
+        for tenant, key in self.keys.items():
+            # Said after the welcome, which clears what tenants are known.
+            self.said_tenant = {'type': 'tenant', 'tenant': tenant, 'rate': 0, 'burst': 0, 'required': True,
+                                'keys': [{'reporter': -1, 'key': key}]}
+        self.name_stores(c)
+
+    def say(self, c, message, fd=None):
+        super().say(c, message, fd)
+        if isinstance(message, dict) and message['type'] == 'welcome':
+            for tenant, key in self.keys.items():
+                super().say(c, {'type': 'tenant', 'tenant': tenant, 'rate': 0, 'burst': 0, 'required': True,
+                                'keys': [{'reporter': -1, 'key': key}]})
+
+
+class Translator(Part):
+    def __init__(self, server, *options, listen=('127.0.0.1:0',), name='t'):
+        where = [w for at in listen for w in ('--listen', at)]
+        super().__init__(SIDELIGHT, 'translate', '--collector', f'unix:{server.path}', *where, '--json', '--name', name,
+                         *options)
+        self.ports = [int(at.rsplit(':', 1)[1]) for at in self.ready()['listen'].split(',')]
+
+    def account(self):
+        check(self.stop() == 0, 'the translator failed', self)
+        return json.loads(self.out[-1])
+
+
+def udp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind(('127.0.0.1', 0))
+    s.settimeout(60)
+    return s
+
+
+def recorded(s, *options):
+    """A packet of a reporter that means the address of this socket, made as reporters make it."""
+    r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{s.getsockname()[1]}', '--store', '2', *options)
+    check(r.wait() == 0, 'the reporter failed', r)
+    return s.recv(65536)
+
+
+@case
+def a_recorded_packet_is_stored_once():
+    key = put('key', KEY)
+    s = udp()
+    packet = recorded(s, '--tenant', '7', '--reporter', '5', '--key-file', key, 'append', '1', 'u64:9')
+    address = s.getsockname()
+    s.close()  # the translator listens there now
+    stores, others = [appends(2, 7)], [appends(2, 7)]
+    server, second = Server('s', stores, {7: KEY}), Server('s2', others, {7: KEY})
+    t = Translator(server, '--workers', '4', listen=(f'127.0.0.1:{address[1]}', '127.0.0.1:0'))
+    t2 = Translator(second, '--workers', '2', name='t2')
+    sources = [udp() for _ in range(64)]  # the kernel spreads them over all workers
+    for port in t.ports + t2.ports:
+        for one in sources:
+            one.sendto(packet, ('127.0.0.1', port))
+    wait_until(lambda: items(stores[0]), 'the first is stored', t)
+    a, b = t.account(), t2.account()
+    # A translator that ends leaves what is on its way from one worker to another, and counts it.
+    check(a['packets'] + a['handover_drops'] == 128 and b['packets'] + b['handover_drops'] == 64, f'not all came: {a} {b}', t)
+    check(len(items(stores[0])) == 1, f'stored {len(items(stores[0]))} times: {a}', t)
+    check(not items(others[0]), f'a second translator stored it {len(items(others[0]))} times: {b}', t2)
+    check(1 + a['loss']['duplicates'] + a['refused']['elsewhere'] == a['packets'], f'{a}', t)
+    check(a['refused']['elsewhere'] + a['handover_drops'] >= 64 and b['refused']['elsewhere'] == b['packets'], f'{a} {b}', t2)
+    server.close()
+    second.close()
+
+
+@case
+def a_reporter_may_move_between_workers():
+    """Its window stays with one worker, which answers where it is now."""
+    key = put('key', KEY)
+    stores = [appends(2, 7)]
+    server = Server('s', stores, {7: KEY})
+    t = Translator(server, '--workers', '4', name='named')
+    proxy = udp()
+    r = Part(SIDELIGHT, 'generate', 'dta', '--to', f'127.0.0.1:{proxy.getsockname()[1]}', '--translator', 'named',
+             '--kinds', 'append', '--count', '2000', '--lists', '4', '--tenant', '7', '--key', key, '--essential', '--show', '0',
+             '--rate', '50000', '--json', '--wait', '60s')
+    sources, sent, back = [udp() for _ in range(16)], 0, {}
+
+    def answers(one):
+        one.settimeout(None)
+        while True:
+            try:
+                answer = one.recv(65536)
+            except OSError:
+                return
+            back.setdefault('to') and proxy.sendto(answer, back['to'])
+    for one in sources:
+        threading.Thread(target=answers, args=(one,), daemon=True).start()
+    proxy.settimeout(.05)
+    while r.p.poll() is None:
+        try:
+            packet, back['to'] = proxy.recvfrom(65536)
+        except TimeoutError:
+            continue
+        sources[sent % 16].sendto(packet, ('127.0.0.1', t.ports[0]))
+        sent += 1
+    check(r.wait() == 0, 'the generator failed', r, t)
+    a = t.account()
+    check(a['loss']['arrived'] == a['engine']['stored'] == len(items(stores[0])) == 2000, f'{a}: {len(items(stores[0]))} items', t)
+    check(a['loss']['reporters'] == 1, f'more than one window: {a}', t)
+    server.close()
+
+
+@case
+def a_translator_is_meant_by_each_of_its_addresses():
+    """Of a socket of any address each packet says where it was sent to; and a name holds wherever it is sent."""
+    key = put('key', KEY)
+    stores = [appends(2, 7)]
+    server = Server('s', stores, {7: KEY})
+    for i, (listen, hosts) in enumerate(((':0', ('127.0.0.1', '127.0.0.9', '[::1]')), ('0.0.0.0:0', ('127.0.0.8',)))):
+        t = Translator(server, listen=(listen,), name=f'any{i}')
+        took = 0
+
+        def report(host, *options, number=[100]):
+            number[0] += 1
+            r = Part(SIDELIGHT, 'report', '--target', f'{host}:{t.ports[0]}', '--tenant', '7', '--store', '2', '--key-file',
+                     key, *options, 'append', '1', f'u64:{number[0]}')
+            check(r.wait() == 0, 'the reporter failed', r)
+            return number[0]
+        for host in hosts:
+            n = report(host)
+            wait_until(lambda: n in items(stores[0]), lambda: f'it is not meant by {host}: {items(stores[0])} {t.account()}', t, seconds=20)
+            n = report(host, '--translator', f'any{i}')
+            wait_until(lambda: n in items(stores[0]), f'it is not meant by its name at {host}', t)
+            report(host, '--translator', 'other')
+            took += 2
+        a = t.account()
+        check(a['packets_taken'] == took and a['refused']['elsewhere'] == took // 2, f'{a}', t)
+    server.close()
+
+
+def plain(reporter, store=2, tenant=0):
+    body = struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, store, 0) + struct.pack('>IQ', reporter % 4, reporter)
+    return struct.pack('>BBBBHHIIQII', 0xd7, VERSION, 0, 1, tenant, 32 + len(body), reporter, 0, 0, 9, 1) + body
+
+
+@case
+def strangers_refuse_no_known_reporter():
+    key = put('key', KEY)
+    mine, open_ = appends(2, 7), appends(2, 0)
+    server = Server('s', [mine, open_, appends(2, 8)], {7: KEY, 8: OTHER})
+    t = Translator(server)
+    address = ('127.0.0.1', t.ports[0])
+
+    def known(reporter, but):
+        r = Part(SIDELIGHT, 'report', '--target', f'127.0.0.1:{address[1]}', '--tenant', '7', '--store', '2', '--reporter', reporter,
+                 '--key-file', key, '--essential', '--timeout', '10s', 'append', '1', f'u64:{reporter}')
+        check(r.wait() == 0 and int(reporter) in items(mine), f'a reporter with a key was refused for {but}', r, t)
+    s = udp()
+    for i in range(68000):
+        s.sendto(plain(1000 + i), address)
+    known('5', 'those without')
+    # An address of its own is not held against another, which has no key either.
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    other.bind(('127.0.0.2', 0))
+    other.sendto(plain(7), address)
+    wait_until(lambda: 7 in items(open_), 'a reporter of another address was refused', t, seconds=10)
+    # As many addresses as it takes to fill the table of those without a key, which is not that of the others.
+    for i in range(20000):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as forged:
+            forged.bind((f'127.{1 + i // 62500}.{i // 250 % 250}.{1 + i % 250}', 0))
+            forged.sendto(plain(9), address)
+    known('6', 'forged addresses')
+    # One tenant's key makes as many reporters as it likes, and refuses none of another tenant.
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', f'127.0.0.1:{address[1]}', '--kinds', 'append', '--count', '30000',
+             '--pack', '1', '--reporters', '20000', '--lists', '4', '--tenant', '8', '--key', put('key8', OTHER), '--show', '0', '--json')
+    check(g.wait() == 0, 'the generator failed', g)
+    known('7', 'those of another tenant')
+    a = t.account()
+    check(a['refused_reporter'] > 30000, f'{a}', t)
+    server.close()
+
+
+@case
+def a_key_is_of_one_tenant():
+    """Neither another tenant's key nor none, nor an earlier format, nor a store of another tenant."""
+    keys = put('key7', KEY), put('key8', OTHER)
+    mine, theirs = appends(2, 7), appends(2, 8)
+    server = Server('s', [mine, theirs, appends(3, 8)], {7: KEY, 8: OTHER})
+    s = udp()
+    stolen = [recorded(s, '--tenant', tenant, '--reporter', '5', '--key-file', key, 'append', '1', 'u64:9')
+              for tenant, key in (('7', keys[1]), ('8', keys[0]))]
+    honest = recorded(s, '--tenant', '7', '--reporter', '6', '--key-file', keys[0], 'append', '1', 'u64:1')
+    elsewhere = recorded(s, '--tenant', '7', '--reporter', '7', '--key-file', keys[0], '--store', '3', 'append', '1', 'u64:2')
+    address = s.getsockname()
+    s.close()
+    t = Translator(server, listen=(f'127.0.0.1:{address[1]}',))
+    bare = bytes([*honest[:2], honest[2] & ~1, *honest[3:-24]])  # the proof is left out, and not announced
+    moved = honest[:4] + struct.pack('>H', 8) + honest[6:]
+    sent = {'mac': (*stolen, bare, moved, honest[:-1] + bytes([honest[-1] ^ 1])),
+            'version': (honest[:1] + b'\1' + honest[2:], bare[:1] + b'\1' + bare[2:]),
+            'flags': (honest[:2] + bytes([honest[2] | 0x80]) + honest[3:],), 'truncated': (honest[:-8],)}
+    s = udp()
+    for packets in sent.values():
+        for packet in packets:
+            s.sendto(packet, address)
+    s.sendto(elsewhere, address)
+    s.sendto(honest, address)
+    wait_until(lambda: items(mine), 'the right key opens nothing', t)
+    a = t.account()
+    check({cause: n for cause, n in a['refused'].items() if n} == {cause: len(p) for cause, p in sent.items()}, f'{a}', t)
+    check(items(mine) == [1] and not items(theirs) and not items(server.stores[2]), f'{a}', t)
+    server.close()
+
+
+# ---- the control channel ----
+
+def derive(purpose, hello, challenge, secret):
+    said = ('sidelight dta control 2', purpose, hello['name'], hello['output'], hello['called'], hello['nonce'], challenge)
+    return hmac.new(secret, b''.join(w.encode() + b'\0' for w in said), 'sha256').hexdigest()
+
+
+@case
+def the_known_get_in_beside_half_open_connections():
+    secret = b'sixteen bytes at least'
+    c = Collector('c', tcp=', 127.0.0.1:0', more=f'secret: {put("secret", secret.decode())}')
+    port = int(next(w for w in c.status()['listen'] if w.startswith('127.')).rsplit(':', 1)[1])
+    strangers = []
+
+    def crowd(n):
+        for _ in range(n):
+            s = socket.socket()
+            s.connect(('127.0.0.1', port))
+            strangers.append(s)
+    crowd(200)
+    known = socket.socket()
+    known.bind(('127.0.0.2', 0))
+    known.settimeout(60)
+    known.connect(('127.0.0.1', port))
+    crowd(40)
+    hello = {'type': 'hello', 'version': CONTROL, 'name': 'known', 'output': 'raw', 'nonce': '11' * 16, 'called': 'x'}
+    known.sendall(json.dumps(hello).encode() + b'\n')
+    lines = known.makefile('rb')
+    challenge = json.loads(lines.readline())
+    check(challenge.get('mac') == derive('collector proves', hello, challenge['nonce'], secret), f'{challenge}', c)
+    crowd(160)  # of which not all wait in the listener's queue
+    known.sendall(json.dumps({'type': 'proof', 'mac': derive('translator proves', hello, challenge['nonce'],
+                                                             secret)}).encode() + b'\n')
+    answer = lines.read(4)  # the length of a sealed message, not a line
+    check(answer[:2] == b'\0\0', f'{answer + lines.readline()}', c)
+    refused = c.status()['refused_by_cause']
+    check(refused['proof'] == 0 and refused['crowded'] > 0, f'{refused}', c)
+    # An earlier version of the channel, which proves less, is not spoken.
+    old = socket.create_connection(('127.0.0.1', port))
+    old.sendall(json.dumps({**hello, 'version': 1}).encode() + b'\n')
+    check(b'version 2' in old.makefile('rb').readline(), 'an earlier version is spoken', c)
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+@case
+def no_secret_no_keys_of_a_translator():
+    secret = put('secret', 'sixteen bytes at least')
+    store = Store('key-write', 1, slots=64, value=8, copies=1)
+
+    def lie(how):
+        heard = []
+        listener = socket.socket()
+        listener.bind(('127.0.0.1', 0))
+        listener.listen(8)
+
+        def say(c, *messages):
+            c.sendall(b''.join(json.dumps(m).encode() + b'\n' for m in messages))
+
+        def serve():
+            while True:
+                c, _ = listener.accept()
+                lines = c.makefile('r')
+                try:
+                    hello = json.loads(lines.readline())
+                    heard.append(hello)
+                    if how == 'silent':
+                        pass
+                    elif how == 'mirror':  # what it says is said back
+                        say(c, {'type': 'challenge', 'nonce': hello['nonce'], 'mac': hello.get('mac', '00' * 32)})
+                        heard.append(json.loads(lines.readline()))
+                        continue
+                    elif how == 'challenge':
+                        say(c, {'type': 'challenge', 'nonce': '00' * 16})
+                        heard.append(json.loads(lines.readline()))
+                        continue
+                    say(c, {'type': 'welcome', 'version': hello['version'], 'instance': 7, 'lane': 0, 'port': 1},
+                        {'type': 'tenant', 'tenant': 7, 'keys': [{'reporter': -1, 'key': None}], 'required': False},
+                        {'type': 'object', 'number': 0, 'bytes': store.bytes, 'addr': 0, 'rkey': 0},
+                        {'type': 'store', 'tenant': 0, 'store': 1, 'name': 'x', 'object': 0, 'epoch': 0,
+                         'config': store.config.hex()}, {'type': 'ready'})
+                    heard.append(json.loads(lines.readline()))
+                except (OSError, ValueError):
+                    heard.append('closed')
+        threading.Thread(target=serve, daemon=True).start()
+        t = Part(SIDELIGHT, 'translate', '--collector', f'127.0.0.1:{listener.getsockname()[1]}', '--output', 'raw',
+                 '--raw-file', f'{D}/{how}.pcap', '--secret', secret, '--listen', '127.0.0.1:0', '--json')
+        return t, heard
+    for t, heard in [lie(how) for how in ('silent', 'challenge', 'mirror')]:
+        wait_until(lambda: any('has not proved' in line for line in t.err) or any('writing' in line for line in t.err),
+                   'it says nothing of it', t)
+        check(not any('writing' in line for line in t.err), 'it writes to a collector that proved nothing', t)
+        check(not any(isinstance(m, dict) and m['type'] != 'hello' for m in heard), f'it said {heard}', t)
+        t.kill()
+
+
+STORES = '''
+listen: [{socket}{tcp}]
+{more}
+stores:{stores}
+  - {{name: flows, number: 1, kind: key-write, slots: 200000, value: 8, copies: 2, seed: 1}}
+  - {{name: events, number: 2, kind: append, lists: 4, items: 32768, value: 8, batch: 16, lanes: 4}}
+'''
+
+
+class Collector(Part):
+    def __init__(self, name, tcp='', more='', stores=''):
+        file = put(f'{name}.yaml', STORES.format(socket=f'{D}/{name}.dir/dta.sock', tcp=tcp, more=more,
+                                                 stores=stores.rstrip()))
+        super().__init__(SIDELIGHT, 'collect', '--dta', file, '--listen', '127.0.0.1:0')
+        ready = self.ready()
+        address = ready.get('listen') or ready.get('http')
+        self.url = f'http://{address.removeprefix("http://")}/api/v1/dta'
+        self.socket = f'{D}/{name}.dir/dta.sock'
+
+    def status(self):
+        return json.loads(get(self.url))
+
+    def flow(self, key):
+        return json.loads(get(f'{self.url}/query?store=flows&key={key}'))['result']
+
+
+@case
+def strangers_fill_no_memory_of_the_collector():
+    c = Collector('c', tcp=', 127.0.0.1:0', more=f'secret: {put("secret", "sixteen bytes at least")}')
+    port = int(next(w for w in c.status()['listen'] if w.startswith('127.')).rsplit(':', 1)[1])
+    before = c.resident_bytes()
+    strangers, most = [], 0
+    line = b'{"type":"hello","name":"' + b'x' * 1000000
+    for i in range(300):
+        s = socket.socket()
+        s.settimeout(.2)
+        try:
+            s.connect(('127.0.0.1', port))
+            for at in range(0, len(line), 100000):
+                s.sendall(line[at:at + 100000])
+        except OSError:
+            pass  # closed, or not read: as it should be
+        strangers.append(s)
+        most = max(most, c.resident_bytes() - before)
+    check(most < 32 << 20, f'{most >> 20} MiB are held for strangers', c)
+    # Meanwhile a translator that is known comes in.
+    m = Hostile(c.socket)
+    m.close()
+    refused = c.status()['refused_by_cause']
+    check(refused['long'] + refused['crowded'] + refused['silent'] >= 200, f'{refused}', c)
+    for s in strangers:
+        s.close()
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+class Hostile:
+    """A translator of this process that is admitted, with the descriptors of what it may write to."""
+
+    def __init__(self, path, name='hostile'):
+        self.s = socket.socket(socket.AF_UNIX)
+        self.s.settimeout(60)
+        self.s.connect(path)
+        self.s.sendall(json.dumps({'type': 'hello', 'version': CONTROL, 'name': name, 'output': 'shm',
+                                   'nonce': '00' * 16}).encode() + b'\n')
+        self.fds, self.messages, rest = [], [], b''
+        while not any(m['type'] == 'ready' for m in self.messages):
+            data, fds, _, _ = socket.recv_fds(self.s, 65536, 16)
+            check(data, f'closed: {rest} {self.messages}')
+            self.fds += fds
+            *lines, rest = (rest + data).split(b'\n')
+            self.messages += map(json.loads, lines)
+
+    def close(self):
+        for fd in self.fds:
+            os.close(fd)
+        self.s.close()
+
+
+def try_(f, *args):
+    try:
+        f(*args)
+    except OSError:
+        pass  # sealed
+
+
+def punch(fd, offset, bytes_):
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.fallocate(fd, 3, ctypes.c_long(offset), ctypes.c_long(bytes_))  # KEEP_SIZE | PUNCH_HOLE
+
+
+def takes_away(name, more):
+    """Whatever a translator does to the memory it was given: the collector lives, answers, and says it."""
+    c = Collector(name, more=more)
+    t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{c.socket}', '--listen', '127.0.0.1:0', '--name', 'honest')
+    address = t.ready()['listen']
+    known = iter(range(1, 100))
+
+    def works():
+        key = f'{next(known):016x}'
+        r = Part(SIDELIGHT, 'report', '--target', address, '--store', '1', '--copies', '2', '--essential', '--timeout', '20s',
+                 'keywrite', key, 'u64:7')
+        check(r.wait() == 0, 'the reporter failed', r, t, c)
+        wait_until(lambda: c.flow(key) == 'found', 'what was reported is not found', c, t)
+    works()
+    h = Hostile(c.socket)
+    sizes = [os.fstat(fd).st_size for fd in h.fds]
+    check(len(sizes) == 2, f'{h.messages}')
+    garbage = os.urandom(8192)
+
+    def rewrite(fd, offset=0):
+        with mmap.mmap(fd, 8192) as m:
+            m[offset:8192] = garbage[offset:]
+    for what in (lambda fd, size: try_(os.ftruncate, fd, 0),
+                 lambda fd, size: try_(os.ftruncate, fd, size // 2),
+                 lambda fd, size: try_(os.ftruncate, fd, 8192),
+                 lambda fd, size: rewrite(fd),
+                 lambda fd, size: rewrite(fd, 4096),
+                 lambda fd, size: punch(fd, 0, size),
+                 lambda fd, size: try_(os.ftruncate, fd, size + 1)):
+        for fd, size in zip(h.fds, sizes):
+            what(fd, size)
+        for key in ('0000000000000001', '00000000000000ff'):
+            c.flow(key)
+        get(f'{c.url}/query?store=events&list=0&lane=0&max=100&from=0')
+        c.status()
+        get(c.url.replace('/api/v1/dta', '/metrics'))
+        works()
+    mended = c.status()['mended']
+    check(mended > 0, f'{c.status()}', c)
+    check(any('mended' in line for line in c.err), 'the log says nothing', c)
+    h.close()
+    check(t.stop() == 0, 'the honest translator failed', t)
+    check(c.stop() == 0, 'the collector failed', c)
+    return name, more
+
+
+@case
+def a_translator_cannot_take_a_store_away():
+    takes_away('memory', '')
+    name, more = takes_away('files', f'directory: {D}')
+    # The files are whole: a successor opens them.
+    c = Collector(name, more=more)
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+ALL_KINDS = '''
+  - {name: keys, number: 3, kind: append, lists: 3, items: 4096, value: 9, batch: 1, lanes: 2}
+  - {name: logged, number: 4, kind: key-write, slots: 4096, value: 8, copies: 2, epochs: 2, keylog: keys}
+  - {name: bytes, number: 5, kind: increment, rows: 4, columns: 4096, keylog: keys}
+  - {name: paths, number: 6, kind: postcard, slots: 4096, hops: 5, copies: 2, keylog: keys}
+  - {name: sizes, number: 7, kind: sketch, sketch: count-min, rows: 4, columns: 256, reporters: 3, lanes: 2}
+'''
+
+
+@case
+def queries_survive_memory_that_changes_under_them():
+    c = Collector('all', stores=ALL_KINDS)
+    h = Hostile(c.socket)
+    maps = [mmap.mmap(fd, os.fstat(fd).st_size) for fd in h.fds]
+    check(len(maps) == 7, f'{h.messages}', c)
+    ended, source = threading.Event(), os.urandom(1 << 20)
+    words = [b'\0' * 8, b'\xff' * 8, struct.pack('<Q', 1 << 63), struct.pack('<Q', 1 << 40 | 1 << 32)]
+
+    def write():
+        for i in itertools.count():
+            if ended.is_set():
+                return
+            m = maps[i % len(maps)]
+            at = (i * 2654435761 + int.from_bytes(source[i % 65536:i % 65536 + 4], 'little')) % (len(m) - 8) & ~7
+            where = at if i % 3 else at % 8192  # often in header, configuration and epoch line
+            n = (8, 64, 4096)[i % 3 if i % 64 == 0 else 0]
+            new = words[i % 4] if i % 2 else source[i % 65536:i % 65536 + n]
+            m[where:where + len(new)] = new[:len(m) - where]
+    threads = [threading.Thread(target=write, daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    answers = {}
+    for i in range(20):
+        for ask in ('query?store=flows&key=0000000000000001', 'query?store=events&list=3&max=64', 'query?store=events&list=0&from=7',
+                    'query?store=logged&key=01020304', 'query?store=bytes&key=01020304', 'query?store=paths&key=01020304',
+                    'query?store=sizes&key=01020304', 'query?store=sizes&key=01020304&cells=1', 'keys?store=logged',
+                    'keys?store=bytes&top=1', 'keys?store=paths', ''):
+            status, _, _ = request(f'{c.url}/{ask}' if ask else c.url)
+            answers[status] = answers.get(status, 0) + 1
+        get(c.url.replace('/api/v1/dta', '/metrics'))
+        if i % 10 == 9:
+            Hostile(c.socket, 'next').close()  # who comes in is told what the rings hold
+    ended.set()
+    for thread in threads:
+        thread.join()
+    check(set(answers) == {200}, f'{answers}', c)
+    check(c.status()['mended'] > 0, f'{c.status()}', c)
+    h.close()
+    check(c.stop() == 0, 'the collector failed', c)
+
+
+@case
+def a_secret_that_others_can_read_is_named():
+    key, secret = put('key', KEY, 0o644), put('secret', 'sixteen bytes at least', 0o604)
+    own = put('own', KEY, 0o640)
+    c = Collector('w', more=f'secret: {secret}\ntenants: [{{number: 7, key: {key}}}, {{number: 8, key: {own}}}]')
+
+    def warned(p, path, mode):
+        wait_until(lambda: any(line.startswith('WARN') and path in line and mode in line for line in p.err),
+                   f'nothing is said of {path} of {mode}', p)
+    warned(c, key, '0644')
+    warned(c, secret, '0604')
+    check(not any(own in line for line in c.err), 'a group may read its key', c)
+    t = Part(SIDELIGHT, 'translate', '--collector', f'unix:{c.socket}', '--listen', '127.0.0.1:0', '--secret', secret)
+    warned(t, secret, '0604')
+    t.stop()
+    r = Part(SIDELIGHT, 'report', '--target', '127.0.0.1:9', '--key-file', key, 'keywrite', 'u64:1', 'u64:2')
+    r.wait()
+    warned(r, key, '0644')
+    g = Part(SIDELIGHT, 'generate', 'dta', '--to', '127.0.0.1:9', '--key', key, '--count', '1', '--show', '0')
+    g.wait()
+    warned(g, key, '0644')
+    c.stop()
+
+
+VERSION, CONTROL = 2, 2
+run_cases()

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_why.c - what a sentence of region_why() says is what its numbers say, for any two rows. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "base/base.h"
+#include "region/why.h"
+
+/* A flow that sends and receives. */
+static struct region_flow row(void)
+{
+	return (struct region_flow){
+		.id = 1,
+		.state = SL_STATE_LIVE,
+		.open_ns = 1000000000,
+		.changed_ns = 2000000000,
+		.mss = 1448,
+		.cwnd = 10,
+		.snd_wnd = 65536,
+		.rcv_wnd = 65536,
+		.rtt_min_us = 20,
+		.srtt_us = 100,
+		.rto_us = 200000,
+	};
+}
+
+static double number(const struct region_why *w, const char *name)
+{
+	for (uint32_t i = 0; i < w->n; i++)
+		if (!strcmp(w->number[i].name, name))
+			return w->number[i].value;
+	return -1;
+}
+
+/* One of the values that matter, or any. */
+static uint64_t some(uint64_t most)
+{
+	switch (rand() % 4) {
+	case 0:
+		return 0;
+	case 1:
+		return most;
+	default:
+		return (uint64_t)((double)rand() / RAND_MAX * (double)most);
+	}
+}
+
+static struct region_flow some_row(struct region_flow *before)
+{
+	struct region_flow f;
+
+	*before = row();
+	f = *before;
+	f.changed_ns += 1 + some(10000000000);
+	f.busy_us += some(11000000); /* more than the interval, at times */
+	f.rwnd_us += some(11000000);
+	f.sndbuf_us += some(11000000);
+	f.bytes_acked += some(700000000);
+	f.bytes_received += some(700000000);
+	f.read_bytes = f.bytes_received - some(100000);
+	f.flight = (uint32_t)some(20);
+	f.cwnd = 1 + (uint32_t)some(20);
+	f.ssthresh = (uint32_t)some(0x7fffffff);
+	f.queue = (uint32_t)some(100000);
+	f.wmem = (uint32_t)some(100000);
+	f.sndbuf = (uint32_t)some(100000);
+	f.snd_wnd = (uint32_t)some(65536);
+	f.rcv_wnd = (uint32_t)some(65536);
+	f.retrans += rand() % 4 ? 0 : (uint32_t)some(9);
+	f.fast += rand() % 4 ? 0 : (uint32_t)some(3);
+	f.timeouts += rand() % 4 ? 0 : (uint32_t)some(3);
+	f.zero_in += (uint32_t)some(2);
+	f.zero_out += (uint32_t)some(2);
+	f.delivered_ce += (uint32_t)some(2);
+	f.rtt_count += (uint32_t)some(100);
+	f.rtt_sum_us += some(1000000);
+	return f;
+}
+
+/* The percentage that a sentence states; below 0: none. */
+static double stated(const char *sentence)
+{
+	const char *end = strchr(sentence, '%');
+
+	for (const char *at = end; at && at > sentence; at--)
+		if (at[-1] < '0' || at[-1] > '9')
+			return strtod(at, NULL);
+	return -1;
+}
+
+/* The number that a limit is about: by which it wins. */
+static double own_share(const struct region_why *w, double app, double rwnd, double sndbuf,
+			double cwnd)
+{
+	switch (w->limit) {
+	case REGION_WHY_PEER_WINDOW:
+	case REGION_WHY_PEER_NOT_READING:
+		return rwnd;
+	case REGION_WHY_SEND_BUFFER:
+		return sndbuf;
+	case REGION_WHY_LOSS_TIMEOUT:
+		return BASE_MAX(cwnd, number(w, "waiting-for-acknowledgement"));
+	case REGION_WHY_LOSS_FAST:
+	case REGION_WHY_ECN:
+	case REGION_WHY_BUFFERBLOAT:
+	case REGION_WHY_SLOW_START:
+	case REGION_WHY_PATH:
+		return cwnd;
+	default:
+		return app;
+	}
+}
+
+static void sentences_agree_with_their_numbers(void **state)
+{
+	uint32_t seen[REGION_WHY_LIMITS] = {0};
+
+	(void)state;
+	srand(20);
+	for (int i = 0; i < 300000; i++) {
+		struct region_flow before, now = some_row(&before);
+		double idle, waiting, app, rwnd, sndbuf, cwnd, own, most;
+		struct region_why w;
+
+		region_why(&before, &now, &w);
+		seen[w.limit]++;
+		idle = number(&w, "nothing-to-send");
+		waiting = number(&w, "waiting-for-acknowledgement");
+		/* Nothing is acknowledged: then waiting is no choice of the application's. */
+		app = w.limit == REGION_WHY_LOSS_TIMEOUT ? idle : idle + waiting;
+		rwnd = number(&w, "peer-window-limited");
+		sndbuf = number(&w, "send-buffer-limited");
+		cwnd = number(&w, "congestion-window-limited");
+		if (w.limit == REGION_WHY_NOT_READING || w.limit == REGION_WHY_IDLE || idle < 0)
+			continue; /* not by shares */
+		most = app > rwnd ? app : rwnd;
+		most = most > sndbuf ? most : sndbuf;
+		most = most > cwnd ? most : cwnd;
+		own = own_share(&w, app, rwnd, sndbuf, cwnd);
+		if (fabs(idle + waiting + rwnd + sndbuf + cwnd - 100) > 0.01 || most > own + 0.01)
+			fail_msg("row %d: app %g rwnd %g sndbuf %g cwnd %g: %s", i, app, rwnd,
+				 sndbuf, cwnd, w.sentence);
+		if (stated(w.sentence) >= 0 &&
+		    (stated(w.sentence) < own - 0.51 || stated(w.sentence) > own + 0.51))
+			fail_msg("row %d: not %g: %s", i, own, w.sentence);
+		if (now.bytes_received > now.bytes_acked)
+			assert_int_not_equal(w.limit, REGION_WHY_APPLICATION);
+	}
+	for (int l = REGION_WHY_APPLICATION; l <= REGION_WHY_PATH; l++)
+		if (!seen[l])
+			fail_msg("no row led to %s", region_why_name((enum region_why_limit)l));
+}
+
+/* Requests of 100 bytes wait for answers that carry their acknowledgements: 69 MB/s of them. */
+static void a_receiver_of_answers_is_not_limited_here(void **state)
+{
+	struct region_flow f = row();
+	struct region_flow before = f;
+	struct region_why w;
+
+	(void)state;
+	f.changed_ns += 10000000000;
+	f.busy_us += 5400000;
+	f.bytes_acked += 1000000;
+	f.bytes_received += 690000000;
+	f.read_bytes = f.bytes_received;
+	f.rcv_wnd = 3 << 20;
+	f.flight = 1;
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_PEER);
+	assert_true(w.share > 0.999 && number(&w, "congestion-window-limited") == 0);
+	assert_true(number(&w, "waiting-for-acknowledgement") > 53.9);
+	f.rcv_wnd = 2000; /* 1380 bytes per RTT */
+	region_why(&before, &f, &w);
+	assert_int_equal(w.limit, REGION_WHY_RECEIVE_WINDOW);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sentences_agree_with_their_numbers),
+		cmocka_unit_test(a_receiver_of_answers_is_not_limited_here),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An attacker: a process of another user, which does its worst and stays until the test ends it."""
+import ctypes
+import fcntl
+import mmap
+import os
+import platform
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import traceback
+
+from support.process import skip
+from support.protocol import MAGIC, PUBLISH, Region
+
+STRANGER = 65534
+SIOCOUTQ = 0x5411
+USERFAULTFD = {'x86_64': 323, 'aarch64': 282}
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Attacker:
+    """
+    Runs attack() as another user; its truthy result is .said. Its descriptors stay open until stop().
+    first(): what is done before, as root, in the same process.
+    """
+
+    def __init__(self, attack, uid=STRANGER, first=None):
+        if os.geteuid():
+            skip('needs root to become another user')
+        told, tells = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(told)
+            signal.alarm(300)  # should the test be killed
+            try:
+                if first:
+                    first()
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+                os.write(tells, str(attack() or 'done').encode())
+                while True:
+                    signal.pause()
+            except BaseException:
+                traceback.print_exc()
+                sys.stderr.flush()
+            finally:
+                os._exit(1)
+        os.close(tells)
+        with open(told) as f:
+            self.said = os.read(f.fileno(), 4096).decode()
+        if not self.said:
+            self.stop()
+            raise AssertionError('the attack could not be carried out')
+
+    def stop(self):
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        self.pid = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+
+def lingering(seconds=250):
+    """(TCP socket whose last close() takes this long, its peer): the peer's window is zero."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    listener.bind(('127.0.0.1', 0))
+    listener.listen()
+    s = socket.socket()
+    s.connect(listener.getsockname())
+    peer, _ = listener.accept()
+    listener.close()
+    s.setblocking(False)
+    try:
+        while True:
+            s.send(bytes(65536))
+    except BlockingIOError:
+        pass
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, seconds))
+    return s, peer
+
+
+def nested(seconds=250):
+    """(unix socket whose last close() closes a lingering one in its queue, what must stay open)."""
+    s, peer = lingering(seconds)
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    socket.send_fds(b, [b'x'], [s.fileno()])
+    s.close()
+    return a, (b, peer)
+
+
+def unread(path):
+    """
+    A connection that the agent reads no further until answers() is called, as its answers were not
+    taken. What is sent on it meanwhile, and closed here, has its last reference in the agent.
+    """
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.connect(path)
+    r = Region()
+    still = 0
+    while still < 10:
+        if struct.unpack('i', fcntl.ioctl(s, SIOCOUTQ, bytes(4)))[0]:
+            still += 1
+            time.sleep(0.01)
+            continue
+        still = 0
+        socket.send_fds(s, [struct.pack('<IHHIIQQ', MAGIC, PUBLISH, 0, 16, 1, r.instance, r.size)], [r.fd])
+    return s
+
+
+def answers(s):
+    """Takes the answers until none comes for a while."""
+    s.settimeout(0.3)
+    try:
+        while s.recv(4096):
+            pass
+    except (TimeoutError, ConnectionResetError):
+        pass
+
+
+def endless_page():
+    """
+    Memory whose page fault is never served. A user's own FUSE file is the same, and needs no right;
+    this needs root where vm.unprivileged_userfaultfd is 0.
+    """
+    u = _libc.syscall(USERFAULTFD.get(platform.machine(), -1), os.O_CLOEXEC)
+    if u < 0:
+        return None
+    page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    fcntl.ioctl(u, 0xc018aa3f, struct.pack('<QQQ', 0xaa, 0, 0))
+    fcntl.ioctl(u, 0xc020aa00, struct.pack('<QQQQ', at, 4096, 1, 0))
+    return u, page, at
+
+
+def hold_lock(fd, endless):
+    """Holds the lock of a file's inode, by a write() that does not end, while this process lives."""
+    args = fd, ctypes.c_void_p(endless[2]), ctypes.c_size_t(8), ctypes.c_long(0)
+    threading.Thread(target=lambda: _libc.pwrite(*args), daemon=True).start()
+    while True:  # until it waits in the kernel
+        time.sleep(0.05)
+        with open(f'/proc/self/task/{max(map(int, os.listdir("/proc/self/task")))}/stat') as f:
+            if f.read().rpartition(')')[2].split()[0] in 'DS':
+                return

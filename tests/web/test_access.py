@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What strangers do to a collector's HTTP: test_access.py SIDELIGHT CASE"""
+import contextlib
+import ctypes
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.client import HTTPException
+from urllib.error import HTTPError
+
+from support.attacker import Attacker
+from support.browser import Browser, NoBrowser
+from support.hostile import HostileRegion, schema
+from support.http import request
+from support.process import Part, case, check, run, run_cases, skip, wait_until, workdir
+from support.protocol import Client
+from support.sidelight import EXE, Agent, Collector
+
+STORES = '''
+listen: [{folder}/dta.sock]
+tenants: [{{number: 0, name: default}}]
+stores:
+  - {{name: flows, number: 1, kind: key-write, seed: 1, slots: 20000, value: 8, copies: 4, epochs: 1}}
+  - {{name: bytes, number: 2, kind: increment, rows: 4, columns: 1000, epochs: 2}}
+'''
+JSON = {'Content-Type': 'application/json'}
+RESIZE = ('PUT', '/api/v1/dta/stores/flows', b'{"slots": 30000}')
+ROTATE = ('POST', '/api/v1/dta/stores/bytes/rotate', None)
+RELOAD = ('POST', '/api/v1/dta/reload', None)
+TOKEN = '0123456789abcdef0123456789abcdef'
+OTHER = 'fedcba9876543210fedcba9876543210'
+
+
+class Stores(Part):
+    """A collector with two stores, whose runtime directory is a folder of its own."""
+
+    def __init__(self, *options, listen='127.0.0.1:0'):
+        self.folder = workdir()
+        self.file = f'{self.folder}/stores.yaml'
+        with open(self.file, 'w') as f:
+            f.write(STORES.format(folder=self.folder))
+        super().__init__(EXE, 'collect', '--dta', self.file, '--listen', listen, *options,
+                         env={'RUNTIME_DIRECTORY': self.folder, 'XDG_RUNTIME_DIR': ''})
+        self.at = self.ready()['listen'].removeprefix('http://').replace('0.0.0.0', '127.0.0.1')
+
+    def ask(self, method, path, body=None, **headers):
+        """(status, answer)"""
+        headers = {k.replace('_', '-'): v for k, v in headers.items()}
+        status, _, answer = request(f'http://{self.at}{path}', method, body, headers)
+        return status, answer.decode(errors='replace')
+
+    def store(self, name):
+        """Its part of the status, by the token of this machine's user if that is needed."""
+        j = json.loads(self.ask('GET', '/api/v1/dta', Authorization=f'Bearer {TOKEN}')[1])
+        return next(s for s in j['stores'] if s['name'] == name)
+
+    def raw(self, text, source=None):
+        """All that the server answers before it closes or is silent for a second."""
+        host, port = self.at.rsplit(':', 1)
+        with socket.create_connection((host, int(port)), 20, source) as s:
+            s.sendall(text)
+            got = b''
+            s.settimeout(20)
+            while b'\r\n\r\n' not in got or not got.endswith(b'}') and not got.endswith(b'\n'):
+                part = s.recv(65536)
+                if not part:
+                    break
+                got += part
+            return got.decode(errors='replace')
+
+
+def token_file(token=TOKEN):
+    path = f'{workdir()}/token'
+    with open(path, 'w') as f:
+        f.write(token + '\n')
+    os.chmod(path, 0o600)
+    return path
+
+
+def query(c, *words, code=0):
+    return run(EXE, 'query', *words, '-c', c.at, code=code,
+               env={**os.environ, 'RUNTIME_DIRECTORY': c.folder, 'XDG_RUNTIME_DIR': ''})
+
+
+@case
+def state_changes_need_a_token():
+    with Stores() as c:
+        for method, path, body in (RESIZE, ROTATE, RELOAD):
+            before = c.store('flows'), c.store('bytes')
+            status, answer = c.ask(method, path, body, **(JSON if body else {}))
+            check(status == 401, f'{method} {path} without a token: {status} {answer}', c)
+            status, _ = c.ask(method, path, body, Authorization=f'Bearer {OTHER}', **(JSON if body else {}))
+            check(status == 401, f'{method} {path} with a wrong token: {status}', c)
+            after = c.store('flows'), c.store('bytes')
+            for b, a in zip(before, after):
+                check((b['epoch'], b['objects'][-1]['slots']) == (a['epoch'], a['objects'][-1]['slots']), f'{b} became {a}', c)
+        said = c.ask('GET', '/metrics')[1]
+        check('sidelight_collector_http_refused_total{cause="token"} 6' in said, 'refusals are not counted', c)
+    with Stores('--admin-token-file', token_file()) as c:
+        for method, path, body in (RESIZE, ROTATE, RELOAD):
+            status, answer = c.ask(method, path, body, Authorization=f'Bearer {TOKEN}', **(JSON if body else {}))
+            check(status == 200, f'{method} {path}: {status} {answer}', c)
+    with Stores('--admin-token-file', token_file(), '--reader-token-file', token_file(OTHER)) as c:
+        check(c.ask('GET', '/metrics')[0] == 401, 'a reader without its token', c)
+        check(c.ask('GET', '/metrics', Authorization=f'Bearer {OTHER}')[0] == 200, 'a reader', c)
+        check(c.ask('GET', '/metrics', Authorization=f'Bearer {TOKEN}')[0] == 200, 'an admin reads', c)
+        check(c.ask('GET', '/-/healthy')[0] == 200, 'health is public', c)
+        status, _ = c.ask(*ROTATE, Authorization=f'Bearer {OTHER}')
+        check(status == 403, f'a reader rotates: {status}', c)
+
+
+@case
+def own_user_changes_stores_by_command():
+    with Stores() as c:
+        epoch = c.store('bytes')['epoch']
+        query(c, 'rotate', 'bytes')
+        wait_until(lambda: c.store('bytes')['epoch'] == epoch + 1, 'no rotation', c)
+        query(c, 'resize', 'flows', '30000')
+        query(c, 'reload')
+        token = next(p for p in os.listdir(c.folder) if p.endswith('.token'))
+        check(os.stat(f'{c.folder}/{token}').st_mode & 0o777 == 0o600, 'the mode of the token', c)
+        said = query(c, 'rotate', 'flows', code=1).stderr
+        check('one epoch' in said, said)
+    check(not os.path.exists(f'{c.folder}/{token}'), 'the token outlives its collector')
+    with Stores('--admin-token-file', token_file()) as c:
+        said = query(c, 'rotate', 'bytes', code=1).stderr
+        check('--token-file' in said, said)
+        query(c, 'rotate', 'bytes', '--token-file', token_file())
+
+
+@case
+def pages_of_others_change_nothing():
+    """What a browser sends for fetch(url, {method: "POST", mode: "no-cors"}), and for the same with a token it guessed."""
+    with Stores() as c:
+        before = c.store('bytes')['epoch']
+        status, answer = c.ask(*ROTATE, Origin='http://evil.example', Content_Type='text/plain;charset=UTF-8')
+        check(status == 403 and c.store('bytes')['epoch'] == before, f'a page rotates: {status} {answer}', c)
+    with Stores('--admin-token-file', token_file()) as c:
+        before = c.store('bytes')['epoch']
+        for origin in ('http://evil.example', 'null', f'https://{c.at}x', 'http://127.0.0.1:1'):
+            for more in ({}, {'Authorization': f'Bearer {TOKEN}'}):
+                status, answer = c.ask(*ROTATE, Origin=origin, **more)
+                check(status == 403, f'{origin}: {status} {answer}', c)
+        status, answer = c.ask('POST', '/api/v1/dta/query', b'{"store":"flows","keys":["u32:1"]}', Origin='http://evil.example',
+                               **JSON)
+        check(status == 403, f'a query from a page: {status} {answer}', c)
+        status, answer = c.ask('POST', '/api/v1/dta/query', b'{"store":"flows","keys":["u32:1"]}', Content_Type='text/plain')
+        check(status == 415, f'a body that no preflight asked for: {status} {answer}', c)
+        check(c.store('bytes')['epoch'] == before, 'rotated', c)
+        # The page of the collector itself.
+        status, answer = c.ask('POST', '/api/v1/dta/query', b'{"store":"flows","keys":["u32:1"]}', Origin=f'http://{c.at}', **JSON)
+        check(status == 200, f'the own page: {status} {answer}', c)
+        status, answer = c.ask(*ROTATE, Origin=f'http://{c.at}', Authorization=f'Bearer {TOKEN}')
+        check(status == 200, f'the own page: {status} {answer}', c)
+
+
+@case
+def foreign_host_names_read_nothing():
+    """DNS rebinding: the page's own name leads to loopback, and the browser takes the answer for the page's."""
+    with Stores() as c:
+        for path in ('/metrics', '/api/v1/status', '/api/v1/dta', '/', '/-/healthy'):
+            for host in ('evil.example', f'evil.example:{c.at.rsplit(":", 1)[1]}', 'localhost.evil.example', '127.0.0.1.evil.example'):
+                status, answer = c.ask('GET', path, Host=host)
+                check(status == 403, f'{host} reads {path}: {status}', c)
+        for host in ('localhost', 'LOCALHOST:9464', '127.0.0.1', '[::1]:80', '10.1.2.3:9464'):
+            check(c.ask('GET', '/metrics', Host=host)[0] == 200, f'{host} is refused', c)
+    with Stores('--allow-host', 'monitor.example') as c:
+        check(c.ask('GET', '/metrics', Host='Monitor.Example:443')[0] == 200, 'the name that is allowed', c)
+        check(c.ask('GET', '/metrics', Host='evil.example')[0] == 403, 'another name', c)
+        body = b'{"store":"flows","keys":["u32:1"]}'
+        for origin, expected in (('https://monitor.example', 200), ('https://monitor.example.evil.example', 403)):
+            status, answer = c.ask('POST', '/api/v1/dta/query', body, Origin=origin, **JSON)
+            check(status == expected, f'{origin}: {status} {answer}', c)
+
+
+@case
+def listening_widely_needs_a_choice():
+    folder = workdir()
+    with open(f'{folder}/stores.yaml', 'w') as f:
+        f.write(STORES.format(folder=folder))
+    for wide in ('0.0.0.0:0', '[::]:0'):
+        try:
+            p = subprocess.run([EXE, 'collect', '--dta', f'{folder}/stores.yaml', '--listen', wide], capture_output=True,
+                               text=True, timeout=5)
+        except subprocess.TimeoutExpired:
+            check(False, f'--listen {wide} serves without a word')
+        check(p.returncode == 2 and '--open' in p.stderr and '--reader-token-file' in p.stderr, f'{wide}: {p}')
+    with Stores('--open', listen='0.0.0.0:0') as c:
+        check(c.ask('GET', '/metrics')[0] == 200, 'open', c)
+        check(any('WARN' in line and 'open' in line for line in c.err), 'no warning', c)
+        check(c.ask(*ROTATE)[0] == 401, 'open for changes', c)
+    with Stores('--reader-token-file', token_file(), listen='0.0.0.0:0') as c:
+        check(c.ask('GET', '/api/v1/status')[0] == 401, 'without the token', c)
+        check(c.ask('GET', '/api/v1/status', Authorization=f'Bearer {TOKEN}')[0] == 200, 'with the token', c)
+        check(c.ask('GET', '/')[0] == 200, 'the page, which asks for the token', c)
+
+
+@case
+def resize_stays_within_memory():
+    """30e9 slots of 16 bytes are 480 GB: refused, with the bound, and nothing is allocated."""
+    admin = {'Authorization': f'Bearer {TOKEN}', **JSON}
+    with Stores('--admin-token-file', token_file()) as c:
+        resident = c.resident_bytes()
+        for slots in (30_000_000_000, 2**62, 2**63 - 1):
+            status, answer = c.ask('PUT', RESIZE[1], json.dumps({'slots': slots}).encode(), **admin)
+            check(status in (400, 507), f'{slots}: {status} {answer}', c)
+        status, answer = c.ask('PUT', RESIZE[1], b'{"slots": 30000000000}', **admin)
+        check(status == 507 and '--max-store-bytes' in answer, f'{status} {answer}', c)
+        check(c.resident_bytes() < resident + (64 << 20), 'memory was taken', c)
+        check(c.ask('GET', '/metrics')[0] == 200, 'it is dead', c)
+    with Stores('--admin-token-file', token_file(), '--max-store-bytes', '4M') as c:
+        status, answer = c.ask('PUT', RESIZE[1], b'{"slots": 1000000}', **admin)
+        check(status == 507 and '--max-store-bytes' in answer, f'{status} {answer}', c)
+        status, answer = c.ask('PUT', RESIZE[1], b'{"slots": 30000}', **admin)
+        check(status == 200, f'{status} {answer}', c)
+        # Older epochs count, too: 3.5 MiB more are over the bound.
+        status, answer = c.ask('PUT', RESIZE[1], b'{"slots": 230000}', **admin)
+        check(status == 507, f'{status} {answer}', c)
+
+
+@case
+def ambiguous_lengths_are_refused():
+    """Two readers of one stream that end a body at different bytes: RFC 9112, 6.1 and 6.3."""
+    body = '{"store":"flows","keys":["u32:1"]}'
+    head = 'POST /api/v1/dta/query HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n'
+    chunked = f'{len(body):x}\r\n{body}\r\n0\r\n\r\n'
+    smuggled = 'GET /-/healthy HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+    for name, text in {
+            'TE and CL': f'{head}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n{chunked}{smuggled}',
+            'CL and TE': f'{head}Content-Length: {len(chunked)}\r\nTransfer-Encoding: chunked\r\n\r\n{chunked}{smuggled}',
+            'two CLs': f'{head}Content-Length: {len(body)}\r\nContent-Length: {len(body) + len(smuggled)}\r\n\r\n{body}{smuggled}',
+            'two equal CLs': f'{head}Content-Length: {len(body)}\r\nContent-Length: {len(body)}\r\n\r\n{body}{smuggled}',
+            'a list of CLs': f'{head}Content-Length: {len(body)}, {len(body)}\r\n\r\n{body}{smuggled}',
+            'two TEs': f'{head}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n{chunked}{smuggled}',
+            'another TE': f'{head}Transfer-Encoding: gzip, chunked\r\n\r\n{chunked}{smuggled}',
+            'a signed CL': f'{head}Content-Length: +{len(body)}\r\n\r\n{body}{smuggled}',
+            'CL with a space before the colon': f'{head}Content-Length : {len(body)}\r\n\r\n{body}{smuggled}',
+            'TE with a space, and CL': f'{head}Transfer-Encoding : chunked\r\nContent-Length: {len(body)}\r\n\r\n{body}{smuggled}',
+            'a folded TE': f'{head}Transfer-Encoding:\r\n chunked\r\nContent-Length: {len(body)}\r\n\r\n{body}{smuggled}',
+            'a TE that is folded away': f'{head}X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: {len(body)}\r\n\r\n'
+                                        f'{body}{smuggled}',
+            'TE after a bare CR': f'{head}X: a\rTransfer-Encoding: chunked\r\nContent-Length: {len(body)}\r\n\r\n{body}{smuggled}',
+            'TE after a bare LF': f'{head}X: a\nTransfer-Encoding: chunked\r\nContent-Length: {len(body)}\r\n\r\n{body}{smuggled}',
+            'more than a port': f'GET /metrics HTTP/1.1\r\nHost: localhost:80@evil.example\r\n\r\n{smuggled}',
+            'two hosts': f'GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n{smuggled}',
+            'GET with both': 'GET /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n'
+                             f'Content-Length: 4\r\n\r\n{chunked}{smuggled}'}.items():
+        with Stores() as c:
+            got = c.raw(text.encode())
+            check(got.startswith('HTTP/1.1 400 '), f'{name}: {got[:200]!r}', c)
+            check(' 200 OK' not in got and 'ok\n' not in got, f'{name}: the connection went on: {got[:600]!r}', c)
+    # The line of a chunk may end at a bare LF or not (a proxy's next request would be in it), and trailers may hide a CL:
+    # what follows a chunked body is never taken for a request.
+    n = f'{len(body):x}'
+    with Stores() as c:
+        for name, text in {'chunked alone': chunked, 'a bare LF': f'{n};a\n{body}\r\n0\r\n\r\n',
+                           'LF alone': f'{n}\n{body}\n0\n\n',
+                           'a trailer': f'{n}\r\n{body}\r\n0\r\nContent-Length: 5\r\n\r\n'}.items():
+            got = c.raw(f'{head}Transfer-Encoding: chunked\r\n\r\n{text}{smuggled}'.encode())
+            check(got.startswith('HTTP/1.1 200 ') and '\r\nConnection: close\r\n' in got, f'{name}: {got[:400]!r}', c)
+            check(got.count('HTTP/1.1 ') == 1, f'{name}: the connection went on: {got[:600]!r}', c)
+
+
+@case
+def no_page_gets_leave_by_a_preflight():
+    """CORS: no answer allows another origin, whatever it asks for; nor is a token taken from a URL."""
+    with Stores('--reader-token-file', token_file(OTHER), '--admin-token-file', token_file()) as c:
+        for method in ('OPTIONS', 'GET', 'PUT', 'POST', 'TRACE'):
+            got = c.raw(f'{method} {RESIZE[1]} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n'
+                        'Access-Control-Request-Method: PUT\r\nAccess-Control-Request-Headers: authorization\r\n'
+                        'Access-Control-Request-Private-Network: true\r\nConnection: close\r\n\r\n'.encode())
+            check(got[:12] in ('HTTP/1.1 401', 'HTTP/1.1 403', 'HTTP/1.1 405'), f'{method}: {got[:300]!r}', c)
+            check('access-control' not in got.lower() and 'HTTP/1.1 2' not in got, f'{method}: {got[:600]!r}', c)
+        for name in ('token', 'access_token', 'authorization', 'key'):
+            status, _ = c.ask('GET', f'/api/v1/status?{name}={TOKEN}&{name}=Bearer%20{TOKEN}')
+            check(status == 401, f'a token in the URL, as {name}: {status}', c)
+        check(TOKEN not in ''.join(c.err), 'a token in the log', c)
+
+
+SLOW = '''
+import socket, sys, time
+host, port, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+held = []
+for i in range(n):
+    s = socket.socket()
+    if sys.argv[4] != "-":
+        s.bind((sys.argv[4].replace("*", str(2 + i % 250)), 0))
+    try:
+        s.settimeout(20)
+        s.connect((host, port))
+        s.sendall(b"GET /metrics HTTP/1.1\\r\\nHost: localhost\\r\\nX: ")
+    except OSError:
+        pass
+    held.append(s)
+print("held", flush=True)
+while len(sys.argv) > 5:  # a new one for each that was closed
+    s = socket.socket()
+    s.setblocking(False)
+    s.connect_ex((host, port))
+    held.append(s)
+    held.pop(0).close()
+    time.sleep(0.001)
+time.sleep(600)
+'''
+
+
+def slow(c, n, source, uid, *again):
+    """n connections that never finish their request, by a process of another user, which may go on connecting."""
+    host, port = c.at.rsplit(':', 1)
+    argv = [sys.executable, '-c', SLOW, host, port, n, source, *again]
+    p = Part('setpriv', '--reuid', uid, '--regid', uid, '--clear-groups', *argv)
+    wait_until(lambda: p.out == ['held'], 'the slow connections', p)
+    return p
+
+
+@case
+def slow_peers_refuse_no_scrape():
+    """One user holds all connections, then one with many addresses: others are served at once."""
+    if os.getuid():
+        skip('only root may be another user')
+    for source, again, scrapes in (('127.0.0.2', (), 20), ('127.0.0.*', (), 20), ('-', ('again',), 200)):
+        with Stores('--max-connections', '256') as c:
+            p = slow(c, 256, source, 65534, *again)
+            for i in range(scrapes):
+                try:
+                    status, answer = c.ask('GET', '/metrics')
+                except OSError as e:
+                    check(False, f'scrape {i} beside 256 slow connections from {source}: {e}', c)
+                check(status == 200, f'scrape {i}: {status}', c)
+            p.kill()
+
+
+@case
+def answers_not_taken_refuse_no_other():
+    """A user asks for more than all answers may hold, and takes none of it."""
+    with Agent() as agent, Collector([agent], '--period', '20ms') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(10000)]
+            for pod in range(2):
+                client, region = Client(agent.socket), HostileRegion(schema(names), 1429, labels=(('pod', str(pod)),))
+                client.publish(region)
+                held.extend((client, region))
+            wait_until(lambda: len(c.get('/api/v1/metrics?limit=10000')) > 1 << 20, 'a large answer', c)
+            for _ in range(60):
+                s = socket.socket()
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                s.connect((host, int(port)))
+                s.sendall(b'GET /api/v1/metrics?limit=10000 HTTP/1.1\r\nHost: localhost\r\n\r\n')
+                held.append(s)
+            held[-60].recv(1)
+            time.sleep(1)
+        with Attacker(attack):
+            for i in range(20):
+                try:
+                    check(c.api('pods')['pods'], 'no pods', c)
+                except HTTPError as e:
+                    check(False, f'question {i}: {e}', c)
+
+
+@case
+def answers_not_taken_by_many_end():
+    """A user with the subordinate uids of a rootless container: each holds an answer that it takes slowly."""
+    with Agent() as agent, Collector([agent], '--period', '20ms', '--max-connections', '32') as c:
+        os.chmod(agent.folder, 0o755)
+        host, port = c.address.rsplit(':', 1)
+        held = []
+
+        def attack():
+            names = [f'{"x" * 90}{i:05}_total' for i in range(40000)]
+            client, region = Client(agent.socket), HostileRegion(schema(names), 5715)
+            client.publish(region)
+            held.extend((client, region))
+            wait_until(lambda: len(c.get('/metrics')) > 4 << 20, 'a large answer', c)
+
+        def hold():
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.connect((host, int(port)))
+            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            s.settimeout(20)
+            held.append((s, s.recv(1)))
+
+            def dawdle():  # an idle connection ends by itself
+                while s.recv(4096):
+                    time.sleep(2)
+            threading.Thread(target=dawdle, daemon=True).start()
+
+        def scraped():
+            try:
+                return c.get('/metrics')
+            except (OSError, HTTPException):
+                return None
+        with Attacker(attack), contextlib.ExitStack() as all_of_them:
+            for k in range(32):
+                all_of_them.enter_context(Attacker(hold, uid=60000 + k))
+            wait_until(scraped, 'a scrape', c)
+            for i in range(10):
+                check(scraped(), f'scrape {i}', c)
+            check(c.total('sidelight_collector_http_refused_total', 'cause="evicted"') > 0, 'they ended by themselves', c)
+
+
+CLONE_NEWNET = 0x40000000
+
+
+@case
+def many_addresses_refuse_no_scrape():
+    """In a network of the test's own: strangers of one address, then of as many as there are connections."""
+    if os.getuid() or ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET):
+        skip('no network namespace')
+    run('ip', 'link', 'set', 'lo', 'up')
+    run('ip', 'route', 'add', 'local', '10.9.0.0/16', 'dev', 'lo')
+    for source in ('10.9.1.1', '10.9.1.*'):
+        with Stores('--open', '--max-connections', '128', listen='10.9.0.1:0') as c:
+            p = slow(c, 256, source, 65534)
+            for i in range(20):
+                for scraper in ('10.9.2.1', '10.9.2.2'):
+                    got = c.raw(b'GET /-/healthy HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', (scraper, 0))
+                    check(got.startswith('HTTP/1.1 200 '), f'{scraper}, {i}: {got[:200]!r}', c)
+            p.kill()
+
+
+@case
+def page_asks_for_its_token():
+    try:
+        browser = Browser()
+    except NoBrowser as why:
+        skip(str(why))
+    with Stores('--reader-token-file', token_file()) as c, browser:
+        page = browser.page(f'http://{c.at}/')
+        page.wait("!document.querySelector('#token').hidden", what='the question')
+        for value, then in ((OTHER, 'hidden === false'), (TOKEN, 'hidden === true')):
+            page.click('#token-value')
+            page.type('#token-value', value)
+            page.click('#token button')
+            page.wait("document.querySelector('#token-value').value === ''", what='the form')
+            page.wait(f"document.querySelector('#token').{then}", what=f'after {value}')
+        page.wait("!document.querySelector('#tab-reports').hidden", what='the data')
+
+
+run_cases()

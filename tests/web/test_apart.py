@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP is served by a process of its own, and may lose it: test_apart.py SIDELIGHT CASE"""
+import os
+import re
+import signal
+import socket
+import time
+
+from support.http import get
+from support.process import case, check, run_cases, skip, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+TOKEN = '5a1debeef5a1debeef5a1debeef00'
+RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
+
+
+def children(pid):
+    with open(f'/proc/{pid}/task/{pid}/children') as f:
+        return [int(c) for c in f.read().split()]
+
+
+def name(pid):
+    with open(f'/proc/{pid}/comm') as f:
+        return f.read().strip()
+
+
+def spawner(part):
+    return next(c for c in children(part.pid) if name(c) == 'sidelight-spawn')
+
+
+def front(part):
+    """The process that faces clients; None: there is none just now."""
+    try:
+        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and state(c) != 'Z'), None)
+    except FileNotFoundError:
+        return None
+
+
+def state(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as f:
+            return f.read().rsplit(')', 1)[1].split()[0]
+    except FileNotFoundError:
+        return None
+
+
+def gone(pid):
+    return state(pid) in (None, 'Z')
+
+
+def post(agent, value):
+    status, got = agent.ask('POST', '/metrics', {'microservice_id': 'cart', 'name': 'jobs_total', 'type': 'counter',
+                                                 'add': value})
+    check(status in (200, 201), got, agent)
+    return got['value']
+
+
+def scraped(collector):
+    """The series, or None while no front answers."""
+    try:
+        return collector.series()
+    except OSError:
+        return None
+
+
+def rounds(series):
+    return sum(v for k, v in series.items() if k.startswith('sidelight_collector_rounds_total'))
+
+
+def jobs(series):
+    return sum(v for k, v in series.items() if k.startswith('jobs_total'))
+
+
+@case
+def a_killed_front_loses_no_count():
+    with Agent(rest=True) as agent, Collector([agent]) as collector:
+        check(post(agent, 3) == 3, 'posted', agent)
+        wait_until(lambda: jobs(collector.series()) == 3, 'it is read', collector)
+        for i in range(3):
+            before = collector.series()
+            for part in agent, collector:
+                os.kill(front(part), signal.SIGKILL)
+            begun = time.monotonic()
+            after = wait_until(lambda: scraped(collector), 'metrics are back', collector, every=0.01)
+            took = time.monotonic() - begun
+            check(jobs(after) == 3 + i, f'{jobs(after)} jobs', collector)
+            check(rounds(after) >= rounds(before) > 0, f'{rounds(before)} and then {rounds(after)} rounds', collector)
+            wait_until(lambda: front(agent), 'REST is back', agent, every=0.01)
+            check(post(agent, 1) == 4 + i, 'the value before is kept', agent)
+            wait_until(lambda: jobs(collector.series()) == 4 + i, 'it is read', collector)
+        ended = [line for line in collector.logged().splitlines() if 'faces clients' in line]
+        check(len(ended) == 3, ended, collector)
+    return f'metrics were back after {took:.2f} s'
+
+
+@case
+def a_front_that_hangs_delays_no_round():
+    with Agent(rest=True) as agent, Collector([agent], '--stats-csv', f'{workdir()}/csv') as collector:
+        stopped = front(collector)
+        before = rounds(collector.series())
+        os.kill(stopped, signal.SIGSTOP)
+        with socket.create_connection(collector.address.rsplit(':', 1)) as s:  # which it does not answer
+            s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            time.sleep(2)  # 200 rounds
+            os.kill(stopped, signal.SIGCONT)
+            wait_until(lambda: rounds(collector.series()) >= before + 100, 'rounds went on', collector)
+            check(front(collector) == stopped, 'the same process', collector)
+        os.kill(stopped, signal.SIGSTOP)  # and it ends in order
+
+
+@case
+def fronts_end_with_their_server():
+    agent = Agent(rest=True)
+    for part in agent, Collector([agent]):
+        pids = spawner(part), front(part)
+        for s in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            for p in pids:  # as a terminal or systemd sends them to all
+                os.kill(p, s)
+        check(not [p for p in pids if gone(p)], f'{pids} ended before their server', part)
+        part.kill()
+        wait_until(lambda: all(gone(p) for p in pids), f'{pids} end', every=0.01)
+
+
+@case
+def without_what_starts_fronts_the_rest_goes_on():
+    with Agent(rest=True) as agent, Collector([agent]) as collector:
+        last = front(agent)
+        os.kill(spawner(agent), signal.SIGKILL)
+        check(post(agent, 1) == 1, 'its front still serves', agent)
+        os.kill(last, signal.SIGKILL)
+        wait_until(lambda: 'no other can be started' in agent.logged(), 'a line says so', agent)
+        wait_until(lambda: jobs(collector.series()) == 1, 'the agent serves collectors', collector)
+
+
+def reaches(part, *secrets):
+    """Fails unless the front has no privilege, no file, and no memory of others."""
+    pid = front(part)
+    with open(f'/proc/{pid}/status') as f:
+        status = dict(line.split(':\t', 1) for line in f.read().splitlines() if ':\t' in line)
+    check(not int(status['CapPrm'], 16) | int(status['CapEff'], 16) | int(status['CapInh'], 16), status['CapPrm'])
+    check(os.geteuid() or not int(status['CapBnd'], 16), status['CapBnd'])
+    check(status['NoNewPrivs'] == '1', status)
+    check(not RESTRICTED or status['Seccomp'] == '2', status)
+    links = []
+    for n in os.listdir(f'/proc/{pid}/fd'):
+        try:
+            links += [os.readlink(f'/proc/{pid}/fd/{n}')] if int(n) > 2 else []
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    check(not [link for link in links if not re.match(r'socket:|anon_inode:\[(eventpoll|eventfd)\]$', link)], links)
+    # One listener, the control socket, a channel for each of two threads, and netlink.
+    check(len([link for link in links if link.startswith('socket:')]) <= 5, links)
+    with open(f'/proc/{pid}/maps') as f:
+        maps = f.read().splitlines()
+    check(not [line for line in maps if line.split()[1][3] == 's'], maps)
+    memory = open(f'/proc/{pid}/mem', 'rb')
+    with memory:
+        for line in maps:
+            span, rights = line.split()[:2]
+            if rights[0] != 'r' or '[v' in line or not RESTRICTED:
+                continue
+            begin, end = (int(x, 16) for x in span.split('-'))
+            memory.seek(begin)
+            held = memory.read(end - begin)
+            check(not [s for s in secrets if s.encode() in held], f'a secret is at {line}')
+
+
+@case
+def fronts_reach_nothing():
+    path = f'{workdir()}/token'
+    with open(path, 'w') as f:
+        f.write(TOKEN)
+    os.chmod(path, 0o600)
+    with Agent('--rest-token-file', path, '--rest', '127.0.0.1:0') as agent, \
+            Collector([agent], '--admin-token-file', path) as collector:
+        wait_until(lambda: collector.total('sidelight_agent_regions'), 'it reads', collector)
+        try:
+            reaches(agent, TOKEN)
+            reaches(collector, TOKEN)
+        except PermissionError:
+            skip('the memory of other processes is not to be read here')
+        for part in agent, collector:
+            os.kill(front(part), signal.SIGKILL)
+            wait_until(lambda: front(part), 'another front', part, every=0.01)
+        wait_until(lambda: scraped(collector), 'it serves', collector, every=0.01)
+        reaches(agent, TOKEN)
+        reaches(collector, TOKEN)
+
+
+@case
+def unconfined_fronts_are_apart():
+    with Agent('--unconfined', rest=True) as agent, Collector([agent], '--unconfined') as collector:
+        for part in agent, collector:
+            check(front(part) not in (None, part.pid), 'a process of its own', part)
+            with open(f'/proc/{front(part)}/status') as f:
+                check('Seccomp:\t2' not in f.read(), 'it keeps all calls', part)
+        check('sidelight_collector' in get(collector.url + '/metrics'), 'it serves', collector)
+
+
+run_cases()
