@@ -71,6 +71,8 @@ def torture():
         if out.returncode == 77 or not end:
             print(f'SKIP: torture of {part}: exit {out.returncode}: {out.stdout[-200:]}', file=sys.stderr)
             continue
+        if out.returncode:
+            print(out.stdout, file=sys.stderr)  # which call, and what came of it
         found = int((re.search(r'(\d+) found', end[3]) or [0, 0])[1])
         say(f'torture.points.{part}', int(end[1]), 'failed calls',
             f'of {end[2]}, in {SECONDS} s; {found} crashes, hangs, wrong counts or leaks ({end[3]})')

@@ -325,7 +325,13 @@ void agent_closer_fini(struct agent *a)
 	c->wake_fd = -1;
 	for (l = TAILQ_FIRST(&c->lanes); l; l = next) {
 		next = TAILQ_NEXT(l, link);
-		l->count = 0;
+		/* Memory is closed; what may hang is left to the end of the process. */
+		while (l->count) {
+			int fd = l->jobs[--l->count].fd;
+
+			if (fcntl(fd, F_GET_SEALS) >= 0)
+				close(fd);
+		}
 		lane_put(c, l);
 	}
 	pthread_cond_broadcast(&c->work);

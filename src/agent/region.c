@@ -807,8 +807,8 @@ void agent_region_free(struct agent *a, struct agent_region *r)
 	/* The last descriptor frees the memory, which takes time. */
 	if (r->rw_fd >= 0)
 		close(r->rw_fd);
-	if (r->fd >= 0 && r->kernel)
-		close(r->fd); /* the agent's own: of no stranger's file system */
+	if (r->fd >= 0 && (r->kernel || r->self))
+		close(r->fd); /* the agent's own: of no stranger's file system, and small */
 	else if (r->fd >= 0)
 		agent_closer_close(a, tenant, r->fd);
 	agent_tenant_put(tenant);
