@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	write_file("metrics/c.csv", &data, &bytes);
 	write_file("traces.csv", &data, &bytes);
 	stderr = nowhere;
-	if (!cli_replay_load(&d, folder)) {
+	if (!cli_replay_load(&d, folder, false)) {
 		must(d.n_pods && d.step_ns > 0);
 		for (uint32_t i = 0; i < d.n_pods; i++) {
 			const struct cli_replay_pod *p = &d.pods[i];
@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 				must(!k || p->t[k] > p->t[k - 1]);
 				if (n < 64)
 					verdicts[n++] = (struct cli_replay_verdict){p->t[k], i, 2,
-										    true};
+										    0.5f, true};
 			}
 		}
 		cli_replay_traces(&d, at("traces.csv"), verdicts, n, 0.2, true, nowhere);

@@ -19,6 +19,19 @@ export function blameText(blame) {
 		` (${Math.round(b.share * 100)} %)`).join(", ");
 }
 
+// Pods of a host without an orchestrator have no names, or its own: their processes tell them apart.
+function nameOf(a) {
+	const bare = !a.pod || a.pod === a.host;
+	return !bare || !a.pid ? app.podName(a) : `${a.container || a.service || app.podName(a)}[${a.pid}]`;
+}
+
+// What a pod that is judged could still miss.
+function leastText(v) {
+	const f = v.least_latency_factor;
+	return v.learning ? "" : f === null ? "no latency alone would be an anomaly" :
+		`a P90 latency ${number(f)} times as long as usual, and no other sign, would be an anomaly`;
+}
+
 function drawTab() {
 	$("tab-anomalies").hidden = !analysis;
 	if (!analysis)
@@ -33,12 +46,13 @@ function drawList(now) {
 		a.end ? {text: a.unread ? "unread" : "over", badge: "idle",
 		         tip: a.unread ? "the pod is no longer read" : `ended ${dateTime(a.end)}`} :
 			{text: "anomalous", badge: "bad", tip: "not over yet"},
-		{text: app.podName(a), kind: "strong", tip: `${a.service} ${a.pod}, instance ${a.instance}`},
+		{text: nameOf(a), kind: "strong", tip: `${a.service} ${a.pod}, ` + (a.container ? `container ${a.container}, ` : "") +
+			(a.pid ? `process ${a.pid}, ` : "") + `instance ${a.instance}`},
 		{text: a.host},
 		num(clock(a.begin, false), dateTime(a.begin)),
 		num(age((a.end ? a.last : now) - a.begin), `${a.findings} anomalous rows`),
 		num(a.peak === null ? "–" : number(a.peak), "highest score; 1 is the threshold"),
-		{text: blameText(a.blame), kind: "blame", tip: "metrics that explain the score, with their share"},
+		{text: a.explanation || blameText(a.blame), kind: "blame", tip: blameText(a.blame)},
 		{text: a.trace ? a.trace.slice(0, 8) : "", kind: "mono", tip: a.trace || ""},
 	]));
 	[...$("anomalies").tBodies[0].rows].forEach((row, i) => {
@@ -100,7 +114,7 @@ async function askScores() {
 	if (instance !== app.state.anomaly)
 		return;
 	const of = list.find((x) => x.instance === instance), badge = $("score-now");
-	put($("score-title"), `Score of ${of ? app.podName(of) : instance}`);
+	put($("score-title"), `Score of ${of ? nameOf(of) : instance}`);
 	if (!a) {
 		put(badge, "gone");
 		badge.className = "badge idle";
@@ -109,10 +123,11 @@ async function askScores() {
 		return;
 	}
 	const v = a.verdict;
-	put(badge, v.learning ? "learning" : v.anomalous ? "anomalous" : v.drift ? "drifting" : "normal");
+	put(badge, v.learning ? "learning" : v.anomalous ? "anomalous" : v.drift ? "drifting" :
+		v.state === "coarse" ? "normal, thresholds still wide" : "normal");
 	badge.className = `badge ${v.learning ? "idle" : v.anomalous ? "bad" : v.drift ? "warn" : "good"}`;
 	title(badge, v.anomalous ? blameText(v.blame) : v.drift ?
-		"its scores differ from what was learned: train a new model" : "");
+		"its scores differ from what was learned: train a new model" : leastText(v));
 	plot.draw([
 		{key: "score", slot: 0, unit: "", rate: false, floor: true, t: a.t, v: a.score},
 		{key: "threshold", slot: 7, unit: "", rate: false, floor: true, dash: [4, 4], t: a.t, v: a.threshold},

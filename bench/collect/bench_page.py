@@ -65,6 +65,7 @@ class System:
     def collect(self, model):
         self.stop_collector()
         self.collector = Part(EXE, 'collect', '--agent', self.socket, '--listen', '127.0.0.1:0', '--period', '10ms',
+                              # The warm-up is short: at one false alarm per hour the threshold would stay wide for long.
                               '--analyse', '--analyse-step', '200ms', '--warm-up', '10s', '--false-alarms', '60',
                               '--model', model)
         self.address = self.collector.ready()['listen']

@@ -8,12 +8,15 @@
 - A false positive is a row of any pod outside all windows whose score exceeds the threshold. The threshold at x % is the
   lowest score that x % of those rows exceed.
 - Recall is the share of faults whose injected pod has a row above the threshold within the window.
+- Some injections are not listed, and their rows count as negatives. The schedule is regular: where the distance between two
+  faults is a multiple of the usual one, the times between are suspected. Figures are given with and without these windows.
 - Top-k: fewer than k other pods have a score in the window as high as the injected pod's highest; ties count against it.
 
 The truth, faults.csv, is moved away before a detector runs."""
 import collections
 import csv
 import os
+import random
 import resource
 import statistics
 import subprocess
@@ -24,6 +27,16 @@ WINDOW = 240
 SETTLE = 600  # after the last fault, before training begins
 DAYS = {'ob': '2022-08-22', 'tt': '2023-01-29'}
 NAMES = {'ob': 'Online Boutique', 'tt': 'Train Ticket'}
+
+
+def unlisted(times):
+    """Times that the gaps of a schedule suggest: evenly between two injections that are 1.5 times as far apart as usual."""
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    usual, found = statistics.median(gaps), []
+    for at, gap in zip(times, gaps):
+        n = round(gap / usual) if gap > 1.5 * usual else 1
+        found += [at + gap * k / n for k in range(1, n)]
+    return found
 
 
 class Day:
@@ -46,6 +59,7 @@ class Day:
         self.last = statistics.median_low(t[-1] for t in times)
         self.pods, self.rows = len(times), statistics.median_low(len(t) for t in times)
         self.last_fault = self.faults[-1][0]
+        self.suspected = unlisted([at for at, _, _ in self.faults])
         self.times = next(t for t in times if t[0] == self.first and t[-1] == self.last)
         self.train = f'{self.last_fault + SETTLE}:{self.last}'
         self.score = f'{self.first}:{self.last_fault + WINDOW}'
@@ -62,6 +76,13 @@ class Day:
         with open(out) as f:
             return list(csv.DictReader(f))
 
+    def ranges(self, times):
+        """Which of these times are for training, and which are scored."""
+        def inside(span):
+            low, high = (float(x) if x else None for x in span.split(':'))
+            return (times >= (low or 0)) & (times <= (high or float('inf')))
+        return inside(self.train), inside(self.score)
+
     def within(self, t):
         return any(at <= t <= at + WINDOW for at, _, _ in self.faults)
 
@@ -74,29 +95,36 @@ def threshold_at(negatives, percent):
     return negatives[min(len(negatives) - 1, -int(-len(negatives) * (1 - percent / 100) // 1))]
 
 
-def judge(day, rows):
-    """{percent: recall, 'delay' + percent, 'top1', 'top3', 'flagged'}"""
-    negatives = sorted(s for t, _, s, _ in rows if not day.within(t))
+def judge(day, rows, suspected=True, some=None):
+    """{percent: recall, 'delay' + percent, 'top1', 'top3', 'flagged', 'hits': {percent or top: by fault}}. suspected: windows of
+    unlisted injections are negatives as well. some: of the faults, those that count; default all."""
+    faults = day.faults if some is None else some
+    negatives = sorted(s for t, _, s, _ in rows if not day.within(t) and
+                       (suspected or not any(at <= t <= at + WINDOW for at in day.suspected)))
     by_pod = collections.defaultdict(list)
     for t, pod, s, _ in rows:
         by_pod[pod].append((t, s))
-    r = {'flagged': sum(a for t, _, _, a in rows if not day.within(t)) / len(negatives)}
+    r = {'flagged': sum(a for t, _, _, a in rows if not day.within(t)) / len(negatives), 'hits': {}}
     for percent in (1, 2, 5):
         threshold = threshold_at(negatives, percent)
-        hits, delays = 0, []
-        for at, pod, _ in day.faults:
-            first = next((t for t, s in by_pod[pod] if at <= t <= at + WINDOW and s > threshold), None)
-            if first is not None:
-                hits += 1
-                delays.append(first - at)
-        r[percent] = hits / len(day.faults)
-        r[f'delay{percent}'] = statistics.median(delays) if delays else None
-    for k in (1, 3):
-        r[f'top{k}'] = 0
-    for at, pod, _ in day.faults:
+        delays = [next((t - at for t, s in by_pod[pod] if at <= t <= at + WINDOW and s > threshold), None)
+                  for at, pod, _ in faults]
+        r['hits'][percent] = [d is not None for d in delays]
+        found = [d for d in delays if d is not None]
+        r[f'delay{percent}'] = statistics.median(found) if found else None
+    ranks = []
+    for at, pod, _ in faults:
         worst = {p: max((s for t, s in by_pod[p] if at <= t <= at + WINDOW), default=-1)
                  for p in by_pod}
-        rank = sum(s >= worst.get(pod, -1) for s in worst.values()) - (pod in worst)
-        for k in (1, 3):
-            r[f'top{k}'] += (rank < k) / len(day.faults)
+        ranks.append(sum(s >= worst.get(pod, -1) for s in worst.values()) - (pod in worst))
+    for k in (1, 3):
+        r['hits'][f'top{k}'] = [rank < k for rank in ranks]
+    r.update((key, statistics.mean(hits)) for key, hits in r['hits'].items())
     return r
+
+
+def interval(hits, draws=4000):
+    """The middle 95 % of the share of hits in samples of as many faults, drawn with replacement."""
+    rng = random.Random(1)
+    shares = sorted(statistics.fmean(rng.choices(hits, k=len(hits))) for _ in range(draws))
+    return shares[round(0.025 * draws)], shares[round(0.975 * draws) - 1]

@@ -69,7 +69,7 @@ static void start(struct bench *b)
 		if (!b->pipelines[k])
 			bench_die("no memory");
 		analyse_pipeline_columns(b->pipelines[k], columns, METRICS);
-		analyse_fleet_join(b->fleet, b->pipelines[k]);
+		analyse_fleet_join(b->fleet, b->pipelines[k], NULL);
 	}
 }
 

@@ -111,36 +111,24 @@ static json_t *link_of(const struct act_alerts *s, const struct act_anomaly *a)
 	return s->link ? string(text) : NULL;
 }
 
-static json_t *labels(const struct act_anomaly *a)
+/* Labels are strings. */
+static json_t *process_of(const struct act_anomaly *a)
 {
-	return json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o}", "alertname", NAME, "severity",
-			 "warning", "pod", nonempty(a->name.pod), "service",
-			 nonempty(a->name.service), "namespace", nonempty(a->name.kube_namespace),
-			 "host", nonempty(a->name.host), "instance_id", instance_of(a));
+	return a->name.process ? json_sprintf("%u", a->name.process) : NULL;
 }
 
-static void describe(const struct act_anomaly *a, char *text, size_t room)
+static json_t *labels(const struct act_anomaly *a)
 {
-	size_t n = (size_t)snprintf(text, room, "%s is anomalous (score %.3g, 1 is the threshold)",
-				    *a->name.pod ? a->name.pod : "A pod", a->peak);
-
-	for (uint32_t i = 0; i < a->blames && n < room; i++) {
-		const struct act_blame *b = &a->blame[i];
-
-		n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : ": ", b->metric);
-		if (n < room && isfinite(b->value))
-			n += (size_t)snprintf(text + n, room - n, " = %.4g", b->value);
-		if (n < room)
-			n += (size_t)snprintf(text + n, room - n, " (%.0f %%)", b->share * 100);
-	}
+	return json_pack("{s:s, s:s, s:o*, s:o*, s:o*, s:o*, s:o*, s:o*, s:o}", "alertname", NAME,
+			 "severity", "warning", "pod", nonempty(a->name.pod), "service",
+			 nonempty(a->name.service), "namespace", nonempty(a->name.kube_namespace),
+			 "container", nonempty(a->name.container), "process", process_of(a), "host",
+			 nonempty(a->name.host), "instance_id", instance_of(a));
 }
 
 static json_t *annotations(const struct act_alerts *s, const struct act_anomaly *a)
 {
-	char text[1024];
-
-	describe(a, text, sizeof(text));
-	return json_pack("{s:o, s:o, s:o*, s:o*, s:o*}", "summary", string(text), "score",
+	return json_pack("{s:o, s:o, s:o*, s:o*, s:o*}", "summary", string(a->explanation), "score",
 			 json_sprintf("%.6g", a->peak), "blame",
 			 a->blames ? string(a->blame[0].metric) : NULL, "trace_id", trace_of(a),
 			 "page", link_of(s, a));
@@ -187,17 +175,18 @@ static json_t *event_json(const struct act_alerts *s, const struct act_anomaly *
 	for (uint32_t i = 0; i < a->blames; i++) {
 		const struct act_blame *b = &a->blame[i];
 
-		json_array_append_new(blame, json_pack("{s:o, s:o, s:o}", "metric",
-						       string(b->metric), "share",
-						       json_real(isfinite(b->share) ? b->share : 0),
-						       "value", number(b->value)));
+		json_array_append_new(
+			blame, json_pack("{s:o, s:o, s:o, s:o}", "metric", string(b->metric),
+					 "share", json_real(isfinite(b->share) ? b->share : 0),
+					 "value", number(b->value), "before", number(b->before)));
 	}
-	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o*, s:o*}", "event",
+	o = json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o*, s:o*}", "event",
 		      a->end_ns ? "anomaly.end" : "anomaly.begin", "id", (json_int_t)a->id,
 		      "labels", labels(a), "begin", time_of(a->begin_ns), "end",
 		      a->end_ns ? time_of(a->end_ns) : NULL, "unread",
 		      a->end_ns ? json_boolean(a->unread) : NULL, "score", number(a->peak), "blame",
-		      blame, "trace_id", trace_of(a), "page", link_of(s, a));
+		      blame, "explanation", string(a->explanation), "trace_id", trace_of(a), "page",
+		      link_of(s, a));
 	json_object_update_new(o, version_4(s, a));
 	return o;
 }

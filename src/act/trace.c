@@ -278,6 +278,18 @@ static double slowness(struct act_trace_policy *p, uint64_t key, const struct ac
 	return ratio;
 }
 
+/* ---- verdicts ---- */
+
+/*
+ * What speaks for a fault that the trace shows: its root's pod, for which users wait, is anomalous,
+ * or one of the pods on its way is at fault, even if it is not known which. What they cause is
+ * explained away at the root.
+ */
+static double score_of(const struct act_trace_facts *f)
+{
+	return fmax(f->score, f->suspicion);
+}
+
 /* ---- decisions at a trace's start ---- */
 
 static int by_size(const void *a, const void *b)
@@ -346,7 +358,8 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 				       const struct act_trace_facts *f, double slow,
 				       enum act_trace_reason *wanted)
 {
-	bool worst = p->o.at_start && (f->score >= (double)p->least || p->balance > 0);
+	double score = score_of(f);
+	bool worst = p->o.at_start && (score >= (double)p->least || p->balance > 0);
 	/* What weak reasons leave to others: in a recording at most what those may still need. */
 	double weak = p->income;
 
@@ -361,9 +374,9 @@ static enum act_trace_reason reason_of(const struct act_trace_policy *p,
 		{ACT_TRACE_ERROR, f->error, p->due - p->burst},
 		{ACT_TRACE_SLOW, slow > p->o.slow_factor, p->due - p->burst},
 		{ACT_TRACE_SLOW, slow > DOUBT * p->o.slow_factor, DOUBT_LEAVES * p->income},
-		{ACT_TRACE_VERDICT, f->score > 1 && worst, -p->burst},
-		{ACT_TRACE_VERDICT, f->score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
-		{ACT_TRACE_VERDICT, f->score > 1 && p->due >= 1, -p->burst},
+		{ACT_TRACE_VERDICT, score > 1 && worst, -p->burst},
+		{ACT_TRACE_VERDICT, score > 1 && !p->o.at_start, VERDICT_LEAVES * p->income},
+		{ACT_TRACE_VERDICT, score > 1 && p->due >= 1, -p->burst},
 		{ACT_TRACE_VERDICT, f->others > 1, weak},
 		{ACT_TRACE_HEAD, chance(f->trace_lo, 0) < p->o.head, weak},
 	};
@@ -390,7 +403,7 @@ enum act_trace_reason act_trace_decide(struct act_trace_policy *p, const struct 
 	p->income = fmin(p->income + p->o.budget, p->most);
 	p->due = fmin(p->due + VERDICTS_OWN * p->o.budget, VERDICTS_OWN * p->most);
 	if (p->o.at_start) {
-		remember(p, (float)f->score);
+		remember(p, (float)score_of(f));
 	} else {
 		by_root = slowness(p, f->root, f);
 		slow = f->route ? slowness(p, f->route, f) : 0;

@@ -73,9 +73,10 @@ struct act_trace_facts {
 	uint64_t duration_ns;
 	bool error;
 	/* In thresholds, as known at the decision; 0: no verdict. */
-	double score;  /* of the root's pod during the trace */
-	double others; /* the largest of all participating pods */
-	bool kept;     /* kept already for an error within: only learned from */
+	double score;	  /* of the root's pod during the trace */
+	double others;	  /* the largest of all participating pods */
+	double suspicion; /* the sum of those of all participating pods */
+	bool kept;	  /* kept already for an error within: only learned from */
 };
 
 /* Learns from a trace and decides whether to keep it. Counts what exceeds the budget. */

@@ -4,6 +4,7 @@
  * Writers only try either lock.
  */
 #include "act/verdict.h"
+#include "act/explain.h"
 
 #include <errno.h>
 #include <math.h>
@@ -16,6 +17,8 @@
 #define SECOND_NS 1000000000ull
 #define RECENT	  3 /* steps */
 
+const char *const act_state_names[] = {"learning", "coarse", "ready"};
+
 /* The current or last anomaly of a pod. */
 struct verdict_course {
 	uint64_t number; /* counts the pod's anomalies; 0: none yet */
@@ -24,11 +27,12 @@ struct verdict_course {
 	double peak, threshold;
 	uint32_t blames;
 	struct act_blame blame[ACT_BLAMES];
+	char explanation[ACT_EXPLANATION_BYTES];
 };
 
 struct verdict_score {
 	int64_t step; /* ns / step_ns */
-	float score, threshold;
+	float score, suspicion, threshold;
 };
 
 struct verdict_state {
@@ -79,7 +83,7 @@ struct act_verdicts *act_verdicts_new(const struct act_verdicts_opts *opts)
 	o = &v->o;
 	o->max_pods = o->max_pods ? o->max_pods : 16384;
 	o->max_anomalies = o->max_anomalies ? o->max_anomalies : 1024;
-	o->hold_ns = o->hold_ns ? o->hold_ns : 2 * SECOND_NS;
+	o->hold_ns = o->hold_ns ? o->hold_ns : SECOND_NS;
 	o->unread_ns = o->unread_ns ? o->unread_ns : 10 * SECOND_NS;
 	o->step_ns = o->step_ns ? o->step_ns : SECOND_NS / 2;
 	v->buckets = o->max_pods < 1024 ? o->max_pods : o->max_pods / 4;
@@ -136,11 +140,9 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 					 const struct act_pod_name *name)
 {
 	struct act_verdict_pod *p = NULL, **at = bucket_of(v, instance);
-	int err = EAGAIN;
+	int err = ENOSPC;
 
-	if (pthread_mutex_trylock(&v->lock))
-		goto out;
-	err = ENOSPC;
+	pthread_mutex_lock(&v->lock);
 	if (v->pods >= v->o.max_pods) {
 		v->stats.refused_pods++;
 		goto unlock;
@@ -164,7 +166,6 @@ struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instan
 	v->pods++;
 unlock:
 	pthread_mutex_unlock(&v->lock);
-out:
 	if (!p)
 		errno = err;
 	return p;
@@ -181,6 +182,7 @@ static uint32_t take_blame(struct act_blame to[ACT_BLAMES], const struct act_fin
 		to[i].metric[bytes] = '\0';
 		to[i].share = f->blame[i].share;
 		to[i].value = f->blame[i].value;
+		to[i].before = f->blame[i].before;
 	}
 	return n;
 }
@@ -206,6 +208,7 @@ static void alarm_at(struct verdict_state *s, const struct act_finding *f)
 	c->threshold = f->threshold;
 	c->blames = s->v.blames;
 	memcpy(c->blame, s->v.blame, sizeof(c->blame));
+	act_explain(c->explanation, sizeof(c->explanation), &s->v.name, c->begin_ns, f);
 }
 
 /* Under the pod's lock. */
@@ -222,6 +225,8 @@ static void add_score(struct act_verdict_pod *p)
 	s->threshold = (float)v->threshold;
 	if ((float)v->score > s->score)
 		s->score = (float)v->score;
+	if ((float)v->suspicion > s->suspicion)
+		s->suspicion = (float)v->suspicion;
 }
 
 static void show(struct act_verdict_pod *p)
@@ -240,8 +245,11 @@ void act_verdict_push(struct act_verdict_pod *p, const struct act_finding *f)
 
 	s->v.ns = f->ns;
 	s->v.score = f->score;
+	s->v.suspicion = f->suspicion;
 	s->v.threshold = f->threshold;
 	s->v.drift = f->drift;
+	s->v.state = f->state;
+	s->v.least = f->least;
 	s->v.shadow_anomalous = f->shadow_anomalous;
 	s->v.shadow_score = f->shadow_score;
 	s->v.findings++;
@@ -296,6 +304,7 @@ static void take_course(struct act_anomaly *a, const struct verdict_course *c)
 	a->threshold = c->threshold;
 	a->blames = c->blames;
 	memcpy(a->blame, c->blame, sizeof(a->blame));
+	memcpy(a->explanation, c->explanation, sizeof(a->explanation));
 }
 
 /* One call of act_verdicts_keep(). */
@@ -438,35 +447,45 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
 	return p != NULL;
 }
 
-/* Under the store's lock. */
-static double worst(struct act_verdict_pod *p, int64_t since_ns)
+/* The largest score or suspicion, in thresholds. Under the store's lock. */
+static double worst(struct act_verdict_pod *p, int64_t since_ns, bool suspicion)
 {
 	int64_t step_ns = (int64_t)p->store->o.step_ns;
-	double most = 0;
+	float most = 0;
 
 	pthread_mutex_lock(&p->lock);
-	for (uint64_t i = p->shown.v.begin_ns ? p->scores : 0; i; i--) {
+	for (uint64_t i = suspicion || p->shown.v.begin_ns ? p->scores : 0; i; i--) {
 		const struct verdict_score *s = &p->score[(i - 1) % ACT_SCORES_KEPT];
 
 		if (i + ACT_SCORES_KEPT <= p->scores || (s->step + 1) * step_ns <= since_ns)
 			break;
-		if (s->threshold > 0 && (double)(s->score / s->threshold) > most)
-			most = (double)(s->score / s->threshold);
+		if (s->threshold > 0)
+			most = fmaxf(most, (suspicion ? s->suspicion : s->score) / s->threshold);
 	}
 	pthread_mutex_unlock(&p->lock);
-	return most;
+	return (double)most;
 }
 
-double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
+static double worst_of(struct act_verdicts *v, uint64_t instance, int64_t since_ns, bool suspicion)
 {
 	struct act_verdict_pod *p;
 	double most;
 
 	pthread_mutex_lock(&v->lock);
 	p = find(v, instance);
-	most = p ? worst(p, since_ns) : 0;
+	most = p ? worst(p, since_ns, suspicion) : 0;
 	pthread_mutex_unlock(&v->lock);
 	return most;
+}
+
+double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
+{
+	return worst_of(v, instance, since_ns, false);
+}
+
+double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns)
+{
+	return worst_of(v, instance, since_ns, true);
 }
 
 typedef void pod_fn(const struct act_pod_verdict *pod, void *arg);

@@ -5,8 +5,8 @@
  *
  * Threads:
  *
- * - writers, at most one per pod at a time (the collector's workers). They never wait: what cannot
- *   be shown because a reader holds the lock is shown with the next finding.
+ * - writers, at most one per pod at a time (the judge). A finding never waits: what cannot be shown
+ *   because a reader holds the lock is shown with the next one.
  * - the keeper, one thread that calls act_verdicts_keep() several times per second, which turns
  *   findings into the list of anomalies and frees pods that are gone.
  * - readers, any number; they get copies.
@@ -21,38 +21,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ACT_BLAMES	    3u
-#define ACT_BLAME_BYTES	    96u /* longer names are truncated */
-#define ACT_POD_LABEL_BYTES 64u /* longer labels are truncated */
-#define ACT_SCORES_KEPT	    600u
-#define ACT_TRACE_ID_BYTES  16u
+#define ACT_BLAMES	      3u
+#define ACT_BLAME_BYTES	      96u /* longer names are truncated */
+#define ACT_POD_LABEL_BYTES   64u /* longer labels are truncated */
+#define ACT_SCORES_KEPT	      600u
+#define ACT_EXPLANATION_BYTES 512u
+#define ACT_TRACE_ID_BYTES    16u
 
 /* A metric that explains a finding. */
 struct act_blame {
 	char metric[ACT_BLAME_BYTES];
-	double share; /* of the score, 0 .. 1 */
-	double value; /* the metric's value; NaN: unknown */
+	double share;  /* of the score, 0 .. 1 */
+	double value;  /* the metric's value; NaN: unknown */
+	double before; /* its usual value; NaN: unknown */
 };
+
+/* How well a pod is known. Coarse: judged by thresholds that are still wide. */
+enum act_state { ACT_LEARNING, ACT_COARSE, ACT_READY };
+extern const char *const act_state_names[];
 
 /* The analysis of one row of one pod. */
 struct act_finding {
 	int64_t ns;	  /* CLOCK_REALTIME of the row */
 	double score;	  /* >= 0 */
+	double suspicion; /* of struct analyse_verdict; unit and threshold as of score */
 	double threshold; /* +Inf while the model is learning */
 	bool anomalous, drift;
+	enum act_state state;
+	double least; /* factor of a P90 latency that would be an anomaly; 0, INFINITY: not known */
 	bool shadow_anomalous; /* of the shadow detector */
 	double shadow_score;   /* NaN: none */
 	uint32_t blames;
 	struct {
 		const char *metric;
-		double share, value;
+		double share, value, before;
+		bool rate; /* value and before are per second */
 	} blame[ACT_BLAMES];
+	/* For the explanation: */
+	double delay;	     /* s by which calls to the pod take longer; 0: none known */
+	const char *callers; /* that show it; "": none; NULL: its callers are not known */
+	const char *next;    /* the other pod that scores most; NULL: none */
+	double next_score;
 };
 
 /* Truncated to fit. */
 struct act_pod_name {
 	char pod[ACT_POD_LABEL_BYTES], service[ACT_POD_LABEL_BYTES];
 	char kube_namespace[ACT_POD_LABEL_BYTES], host[ACT_POD_LABEL_BYTES];
+	char container[ACT_POD_LABEL_BYTES];
+	uint32_t process; /* on its host; 0: not known */
 };
 
 struct act_anomaly {
@@ -66,6 +83,7 @@ struct act_anomaly {
 	double peak, threshold;	   /* highest score, and its threshold */
 	uint32_t blames;	   /* of the highest score */
 	struct act_blame blame[ACT_BLAMES];
+	char explanation[ACT_EXPLANATION_BYTES]; /* at the highest score; see explain.h */
 	bool has_trace;
 	uint8_t trace[ACT_TRACE_ID_BYTES]; /* a trace kept because of it */
 };
@@ -74,10 +92,12 @@ struct act_pod_verdict {
 	uint64_t instance;
 	struct act_pod_name name;
 	int64_t ns; /* of the last finding; 0: none yet */
-	double score, threshold;
+	double score, suspicion, threshold;
 	double recent;	/* highest score of the last two to three steps */
 	bool anomalous; /* within an anomaly */
 	bool drift;
+	enum act_state state;
+	double least; /* of the last finding */
 	bool shadow_anomalous;
 	double shadow_score;
 	int64_t begin_ns; /* of the current or last anomaly; 0: none yet */
@@ -92,7 +112,7 @@ struct act_pod_verdict {
 struct act_verdicts_opts {
 	size_t max_pods;      /* 0: 16384 */
 	size_t max_anomalies; /* in the list; 0: 1024 */
-	uint64_t hold_ns;     /* 0: 2 s */
+	uint64_t hold_ns;     /* 0: 1 s */
 	uint64_t unread_ns;   /* silence that ends an anomaly; 0: 10 s */
 	uint64_t step_ns;     /* of the course of scores; 0: 500 ms */
 };
@@ -105,10 +125,7 @@ void act_verdicts_free(struct act_verdicts *v); /* after all writers; frees the 
 
 /* ---- writers ---- */
 
-/*
- * NULL with errno EAGAIN (the store is locked: retry with the next row), ENOSPC (max_pods; each
- * call is counted) or ENOMEM. Does not wait.
- */
+/* NULL with errno ENOSPC (max_pods; each call is counted) or ENOMEM. */
 struct act_verdict_pod *act_verdicts_add(struct act_verdicts *v, uint64_t instance,
 					 const struct act_pod_name *name);
 void act_verdict_push(struct act_verdict_pod *pod, const struct act_finding *f);
@@ -139,6 +156,8 @@ bool act_verdicts_pod(struct act_verdicts *v, uint64_t instance, struct act_pod_
  * had an anomaly, as while it is learning.
  */
 double act_verdicts_worst(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
+/* As the above, of the pod's suspicion; also of a pod that never had an anomaly. */
+double act_verdicts_suspicion(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
 /* fn must be short and must not call into v. */
 void act_verdicts_pods(struct act_verdicts *v, void (*fn)(const struct act_pod_verdict *, void *),
 		       void *arg);

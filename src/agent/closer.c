@@ -9,9 +9,9 @@
  * party serves, are closed by the loop.
  *
  * All others are closed by threads, which also seal memory (memory.h says what that waits for).
- * Each tenant has a lane, which one thread serves at a time, so
- * that a call that hangs holds up descriptors of the same tenant alone. A tenant whose
- * lane holds more than its share is not read from until it drains.
+ * Each tenant has a lane, which one thread serves at a time, so that a call that hangs holds up
+ * descriptors of the same tenant alone. A tenant whose lane holds more than its share is not read
+ * from until it drains.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -124,31 +124,16 @@ void agent_conn_timer(struct agent *a, struct agent_timer *t)
 /* 0: sent; -EAGAIN: the socket is full; else -errno. fd stays the caller's; -1: none. */
 static int send_message(int sock, const struct sl_msg *m, const void *payload, int fd)
 {
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov[2] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
-	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = 2};
+	const struct iovec parts[] = {{(void *)m, sizeof(*m)}, {(void *)payload, m->length}};
+	int err = base_send_fds(sock, parts, 2, &fd, fd >= 0, MSG_DONTWAIT);
 
-	if (fd >= 0) {
-		struct cmsghdr *cm;
-
-		msg.msg_control = control.buf;
-		msg.msg_controllen = sizeof(control.buf);
-		cm = CMSG_FIRSTHDR(&msg);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(cm), &fd, sizeof(int));
-	}
-	if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+	if (err >= 0)
 		return 0;
 	/* The peer reads no more, but its CLOSE may still wait to be read; a hang-up follows. */
-	if (errno == EPIPE || errno == ECONNRESET)
+	if (err == -EPIPE || err == -ECONNRESET)
 		return 0;
 	/* ETOOMANYREFS: the kernel limits descriptors in flight until the peer takes them. */
-	return errno == EWOULDBLOCK || errno == ETOOMANYREFS ? -EAGAIN : -errno;
+	return err == -EWOULDBLOCK || err == -ETOOMANYREFS ? -EAGAIN : err;
 }
 
 static struct sl_msg message(uint16_t type, uint32_t serial, size_t bytes)

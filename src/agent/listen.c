@@ -160,6 +160,6 @@ void agent_unlisten(struct agent_listener *l)
 		return;
 	if (!lstat(l->path, &st) && st.st_dev == l->dev && st.st_ino == l->ino)
 		unlink(l->path);
-	close(l->fd);
+	base_unlisten_unix(l->fd);
 	l->fd = -1;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/rest.h"
+#include "base/json_read.h"
 #include "region/text.h"
 
 bool agent_rest_fail(struct agent_rest_reply *reply, int status, const char *fmt, ...)
@@ -43,7 +44,7 @@ void agent_rest_fail_refused(struct agent *a, struct agent_rest_reply *reply,
 json_t *agent_rest_object(const struct agent_rest_request *q, struct agent_rest_reply *reply)
 {
 	json_error_t err;
-	json_t *j = json_loadb(q->body ? q->body : "", q->bytes, JSON_REJECT_DUPLICATES, &err);
+	json_t *j = base_json_read(q->body, q->bytes, &err);
 
 	if (!j) {
 		agent_rest_fail(reply, 400, "the body is not JSON: %s (line %d, column %d)",

@@ -77,6 +77,12 @@ static FILE *open_to_read(const char *name, int *err)
 	return f;
 }
 
+/* Whether reading failed otherwise than because the process ended meanwhile. errno: of the read. */
+static bool unreadable(FILE *f)
+{
+	return ferror(f) && errno != ESRCH;
+}
+
 /* 0 or -errno. */
 static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *id)
 {
@@ -99,8 +105,12 @@ static int cgroup_of(const struct agent *a, pid_t pid, struct agent_tenant_id *i
 										   : "",
 				       path, id);
 	}
-	if (f && ferror(f))
+	if (f && unreadable(f))
 		err = -EIO;
+	/* It ended before it was known: it may have been anyone. Without cgroups there is no such
+	 * file. */
+	if (f ? ferror(f) : !access("/proc/self/cgroup", F_OK))
+		id->contained = true;
 	if (f)
 		fclose(f);
 	return err;
@@ -115,7 +125,7 @@ static bool in_pid_namespace(pid_t pid, int *err)
 
 	snprintf(name, sizeof(name), "/proc/%d/status", (int)pid);
 	f = open_to_read(name, err);
-	inner = !f;
+	inner = true;
 	while (f && fgets(line, sizeof(line), f))
 		if (!strncmp(line, "NSpid:", 6)) {
 			unsigned int one, two;
@@ -123,7 +133,7 @@ static bool in_pid_namespace(pid_t pid, int *err)
 			inner = sscanf(line + 6, "%u %u", &one, &two) == 2;
 			break;
 		}
-	if (f && ferror(f))
+	if (f && unreadable(f))
 		*err = -EIO;
 	if (f)
 		fclose(f);

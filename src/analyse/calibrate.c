@@ -8,10 +8,12 @@
 #include "sketch/hash.h"
 
 #define ENOUGH	      32u
-#define PEAK_SHARE    0.2  /* share of the scores above t, */
-#define PEAK_ROOTS    3	   /* or this times the root of their number, if less; */
-#define TAIL_SHARE    0.05 /* in the long run at most this share */
-#define REFIT	      16u  /* the tail is refitted when peaks grow by one in this many */
+#define PEAK_SHARE    0.2    /* share of the scores above t, */
+#define PEAK_ROOTS    3	     /* or this times the root of their number, if less; */
+#define TAIL_SHARE    0.05   /* in the long run at most this share */
+#define REFIT	      16u    /* the tail is refitted when peaks grow by one in this many */
+#define REFIT_MANY    16384u /* scores, after which 64 more change little: */
+#define RENEWED	      (8 * ANALYSE_SCORES) /* after as many the sample is another */
 #define GAMMA_MAX     1.0
 #define SHAPE_MIN     -0.9
 #define SHAPE_STEP    0.1
@@ -60,9 +62,10 @@ static double beyond(double sigma, double gamma, double y)
 
 /* The priors of gamma: truncated normal distributions. */
 static const struct prior {
-	double mean, sd;
+	double mean, deviation;
 } priors[] = {
-	[ANALYSE_TAIL_LOG_P] = {0.1, 0.2},
+	[ANALYSE_TAIL_LOG_P] = {0.08, 0.1},
+	[ANALYSE_TAIL_SUM] = {0.08, 0.05},
 	[ANALYSE_TAIL_ANY] = {0.2, 0.2},
 };
 
@@ -103,7 +106,7 @@ static void believe(struct belief *b, const float *x, uint32_t n, double mean,
 
 	for (uint32_t i = 0; i < SHAPES; i++) {
 		double g = b->gamma[i] = SHAPE_MIN + SHAPE_STEP * i;
-		double prior = (g - of->mean) / of->sd;
+		double prior = (g - of->mean) / of->deviation;
 
 		for (uint32_t k = 0; k < SCALES; k++) {
 			double *w = &b->weight[i][k];
@@ -260,16 +263,65 @@ static void raise_t(struct analyse_calibration *c)
 	c->t += up;
 }
 
+/*
+ * Moves the k-th smallest of x[0..n) to its place, smaller ones before it (C. A. R. Hoare, Find,
+ * CACM 4, 1961).
+ */
+static void find_kth(float *x, uint32_t n, uint32_t k)
+{
+	uint32_t low = 0, high = n - 1;
+
+	while (low < high) {
+		float pivot = x[low + (high - low) / 2], keep;
+		uint32_t i = low, j = high;
+
+		while (i <= j) {
+			while (x[i] < pivot)
+				i++;
+			while (x[j] > pivot)
+				j--;
+			if (i > j)
+				break;
+			keep = x[i];
+			x[i++] = x[j];
+			x[j] = keep;
+			if (!j--)
+				break;
+		}
+		if (k <= j && j < high)
+			high = j;
+		else if (k >= i)
+			low = i;
+		else
+			return;
+	}
+}
+
+/* quantile() of what is not sorted, of which none before `from` is larger than those after. */
+static double quantile_among(float *x, uint32_t from, uint32_t n, double p)
+{
+	double at = p * (n - 1);
+	uint32_t i = (uint32_t)at;
+	float next = INFINITY;
+
+	find_kth(x + from, n - from, i - from);
+	if (i + 1 >= n)
+		return x[i];
+	for (uint32_t k = i + 1; k < n; k++)
+		next = x[k] < next ? x[k] : next;
+	return x[i] + (at - i) * (next - x[i]);
+}
+
 /* Updates quantiles now; the tail, which is slow, on demand. */
 static void refit(struct analyse_calibration *c)
 {
-	float sorted[ANALYSE_SCORES];
+	float scores[ANALYSE_SCORES];
 
 	if (c->kept < ENOUGH)
 		return;
-	sort_scores(c, sorted);
-	c->median = quantile(sorted, c->kept, 0.5);
-	c->q90 = quantile(sorted, c->kept, 0.9);
+	memcpy(scores, c->scores, c->kept * sizeof(*scores));
+	c->median = quantile_among(scores, 0, c->kept, 0.5);
+	c->q90 = quantile_among(scores, (c->kept - 1) / 2, c->kept, 0.9);
 	c->stale = true;
 }
 
@@ -289,6 +341,12 @@ static void fit(struct analyse_calibration *c)
 	fit_tail(c, 0.1);
 	sort_scores(c, sorted);
 	c->threshold = quantile(sorted, c->kept, 1 - c->q);
+	/*
+	 * No score was above t. The next is with probability 1 / (n + 1) (Laplace), and then by an
+	 * excess of scale 1, as scores are -log p.
+	 */
+	if (!c->excess_n && c->tail != ANALYSE_TAIL_ANY && c->q * (double)(c->n + 1) < 1)
+		c->threshold = c->t - log(c->q * (double)(c->n + 1));
 }
 
 int analyse_calibration_init(struct analyse_calibration *c, double q, enum analyse_tail tail,
@@ -301,13 +359,30 @@ int analyse_calibration_init(struct analyse_calibration *c, double q, enum analy
 	return analyse_calibration_budget(c, q);
 }
 
-int analyse_thresholds_init(struct analyse_thresholds *t, double q, bool runs,
-			    enum analyse_tail tail, uint64_t seed)
+int analyse_thresholds_init(struct analyse_thresholds *t, const struct analyse_thresholds_opts *o)
 {
-	int err = analyse_calibration_init(&t->step, runs ? q / 2 : q, tail, seed);
+	double part = o->runs ? o->q / 2 : o->q, each = part / (ANALYSE_KINDS - 1);
+	int err = analyse_calibration_init(&t->step, part, o->tail, o->seed);
 
 	t->settled = false;
-	return err ? err : analyse_calibration_init(&t->run, q / 2, tail, seed + 1);
+	err = err ?: analyse_calibration_init(&t->run, part, o->tail, o->seed + 1);
+	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS && !err; k++)
+		err = analyse_calibration_init(&t->kind[k],
+					       k == ANALYSE_KIND_CULPRIT ? 2 * each : each,
+					       ANALYSE_TAIL_LOG_P, o->seed + 2 + k);
+	return err;
+}
+
+void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of)
+{
+	/* With equal budgets they stay as they are, bit for bit. */
+	if (t->step.q != of->step.q)
+		analyse_calibration_budget(&t->step, of->step.q);
+	if (t->run.q != of->run.q)
+		analyse_calibration_budget(&t->run, of->run.q);
+	for (uint32_t k = 0; t->kind && of->kind && k < ANALYSE_KINDS; k++)
+		if (t->kind[k].q != of->kind[k].q)
+			analyse_calibration_budget(&t->kind[k], of->kind[k].q);
 }
 
 int analyse_calibration_budget(struct analyse_calibration *c, double q)
@@ -338,7 +413,7 @@ void analyse_calibration_learn(struct analyse_calibration *c, double score)
 			raise_t(c);
 		if (c->peaks % (1 + c->peaks / REFIT) == 0)
 			refit(c);
-	} else if (c->n % 64 == 0) {
+	} else if (c->n % (c->n < REFIT_MANY ? 64 : RENEWED) == 0) {
 		refit(c);
 	}
 }
@@ -355,9 +430,11 @@ void analyse_calibration_learn_gated(struct analyse_calibration *c, double score
 	if (!(score >= 0))
 		return;
 	analyse_calibration_learn(c, score);
+	/* Drawn first: a threshold that has to be fitted is a thousand times as expensive. */
+	if (sketch_random_uniform(&c->random) >= c->q / (1 - c->q))
+		return;
 	threshold = analyse_calibration_threshold(c);
-	if (isinf(threshold) || score > threshold ||
-	    sketch_random_uniform(&c->random) >= c->q / (1 - c->q))
+	if (isinf(threshold) || score > threshold)
 		return;
 	share = (double)c->peaks / (double)c->n;
 	u = (1 - sketch_random_uniform(&c->random)) * c->q; /* not 0 */

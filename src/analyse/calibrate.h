@@ -29,9 +29,14 @@
 enum analyse_tail {
 	/*
 	 * Scores are sums of -log p, whose tails are exponential, gamma = 0, if the p are right:
-	 * normal with mean 0.10 and deviation 0.122, after Martins and Stedinger.
+	 * normal with mean 0.08 and deviation 0.1, nearly as Martins and Stedinger.
 	 */
 	ANALYSE_TAIL_LOG_P,
+	/*
+	 * Sums of several such: what is far from exponential in one of them is diluted by the
+	 * others. The same mean, half of the deviation.
+	 */
+	ANALYSE_TAIL_SUM,
 	ANALYSE_TAIL_ANY, /* heavier, as in services: mean and deviation 0.2 */
 };
 
@@ -56,18 +61,46 @@ struct analyse_calibration {
 	float excess[ANALYSE_PEAKS];  /* and of excesses over t */
 };
 
-/* Calibration of a pod or a whole fleet: of steps' scores, and of the sums of runs. */
-struct analyse_thresholds {
-	struct analyse_calibration step, run;
-	bool settled; /* a pod that learns here is past its warm-up */
+/*
+ * Kinds of evidence. Each has a tail and a threshold of its own, so that a heavy tail of one hides
+ * nothing that another shows.
+ */
+enum analyse_kind {
+	ANALYSE_KIND_CULPRIT, /* what the pods show together: culprit.h */
+	ANALYSE_KIND_LATENCY,
+	ANALYSE_KIND_RESOURCE,
+	ANALYSE_KIND_ERRORS,
+	ANALYSE_KIND_OTHER,
+	ANALYSE_KINDS,
 };
 
 /*
- * q: the share of steps that may raise a false alarm, half for each (Bonferroni), or all for steps
- * without runs. -EINVAL.
+ * Calibration of a pod or a whole fleet: of steps' scores, of the sums of runs, and of the score of
+ * each kind of evidence in a step. The pods of a fleet share kinds.
  */
-int analyse_thresholds_init(struct analyse_thresholds *t, double q, bool runs,
-			    enum analyse_tail tail, uint64_t seed);
+struct analyse_thresholds {
+	struct analyse_calibration step, run;
+	struct analyse_calibration *kind; /* ANALYSE_KINDS of them; NULL: none */
+	bool settled;			  /* a pod that learns here is past its warm-up */
+};
+
+/*
+ * q: the share of steps that may raise a false alarm: half for steps and half for runs
+ * (Bonferroni), or all for steps without runs. Kinds share the half of steps once more, as what
+ * exceeds the threshold of all together mostly exceeds that of its kind, too; the culprit takes the
+ * share of latencies and that of resources, which it replaces. t->kind is set by the caller.
+ * -EINVAL.
+ */
+struct analyse_thresholds_opts {
+	double q;
+	bool runs;
+	enum analyse_tail tail;
+	uint64_t seed;
+};
+int analyse_thresholds_init(struct analyse_thresholds *t,
+			    const struct analyse_thresholds_opts *opts);
+/* Changes the budgets of t to those of another. */
+void analyse_thresholds_budget(struct analyse_thresholds *t, const struct analyse_thresholds *of);
 
 /* q in (0, 0.5]: the share of steps that may raise a false alarm. -EINVAL. */
 int analyse_calibration_init(struct analyse_calibration *c, double q, enum analyse_tail tail,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
+#include "analyse/fetch.h"
 
 #define CLIP   4.0f    /* so that two outliers make no correlation */
 #define MEMORY 2000.0f /* rows that correlations average over */
@@ -22,8 +23,8 @@
 struct combined {
 	uint32_t dims;
 	float n;
-	float *inv_sd, *x, *s; /* dims each; s: of the row being scored */
-	float *cov, *r;	       /* dims x dims, symmetric */
+	float *inv_sd, *x, *s, *of; /* dims each; s: of the row being scored; of: of one group */
+	float *cov, *r;		    /* dims x dims, symmetric */
 };
 
 /* |r|. Metrics that never moved have the same past, and count as one. */
@@ -73,22 +74,38 @@ static void *create(const struct analyse_detector_opts *opts)
 		errno = EINVAL;
 		return NULL;
 	}
-	s = calloc(1, sizeof(*s) + d * (2 * d + 3) * sizeof(float));
+	s = calloc(1, sizeof(*s) + d * (2 * d + 4) * sizeof(float));
 	if (!s)
 		return NULL;
 	s->dims = opts->dims;
 	s->inv_sd = (float *)(s + 1);
 	s->x = s->inv_sd + d;
 	s->s = s->x + d;
-	s->cov = s->s + d;
+	s->of = s->s + d;
+	s->cov = s->of + d;
 	s->r = s->cov + d * d;
 	derive(s);
 	return s;
 }
 
+/* What the metrics of one group say together, and the share of each. */
+static float score_group(const struct combined *s, const float *of, float *blame)
+{
+	float sum = 0;
+
+	for (uint32_t c = 0; c < s->dims; c++)
+		if (of[c] > 0) {
+			blame[c] = of[c] * of[c] /
+				   shared(s->r + (size_t)c * s->dims, of, of[c], s->dims);
+			sum += blame[c];
+		}
+	return sum;
+}
+
 static float score(void *state, const struct analyse_row *row, float *blame)
 {
 	struct combined *s = state;
+	bool moved[ANALYSE_GROUPS] = {0};
 	float sum = 0;
 
 	for (uint32_t c = 0; c < row->dims; c++) {
@@ -96,16 +113,21 @@ static float score(void *state, const struct analyse_row *row, float *blame)
 
 		s->s[c] = far > 1 ? far : 1;
 	}
-	for (uint32_t c = 0; c < row->dims; c++)
-		s->s[c] = s->s[c] > 1 ? logf(s->s[c]) : 0;
 	for (uint32_t c = 0; c < row->dims; c++) {
-		float mine = s->s[c];
-
+		if (s->s[c] > 1)
+			analyse_fetch(s->r + (size_t)c * row->dims, row->dims * sizeof(float));
+		moved[row->group ? row->group[c] : 0] |= s->s[c] > 1;
+		s->s[c] = s->s[c] > 1 ? logf(s->s[c]) : 0;
 		blame[c] = 0;
-		if (mine > 0)
-			blame[c] = mine * mine /
-				   shared(s->r + (size_t)c * row->dims, s->s, mine, row->dims);
-		sum += blame[c];
+	}
+	if (!row->group)
+		return score_group(s, s->s, blame);
+	for (uint8_t g = 0; g < ANALYSE_GROUPS; g++) {
+		if (!moved[g])
+			continue;
+		for (uint32_t c = 0; c < row->dims; c++)
+			s->of[c] = row->group[c] == g ? s->s[c] : 0;
+		sum += score_group(s, s->of, blame);
 	}
 	return sum;
 }

@@ -17,11 +17,14 @@
 /* Rows are padded with NaN to a multiple of this, so that loops have no remainder. */
 #define ANALYSE_ROW_LANES 16u
 #define ANALYSE_ROW_MAX	  1024u /* columns per pod */
+#define ANALYSE_GROUPS	  8u
 
 struct analyse_row {
 	uint32_t dims;	   /* a multiple of ANALYSE_ROW_LANES */
 	const float *z;	   /* (value - mean) / deviation of the long run; NaN: missing */
 	const float *move; /* distance from the recent baselines in usual moves; NaN: missing */
+	/* Of what kind of evidence each metric is: below ANALYSE_GROUPS. NULL: all of one kind. */
+	const uint8_t *group;
 };
 
 /* 0 or NULL selects the detector's default. */

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
+#include "analyse/fetch.h"
 #include "analyse/fleet.h"
 #include "analyse/pipeline_internal.h"
 
@@ -16,6 +19,15 @@ struct analyse_fleet {
 		*metrics; /* open addressing, at most half full; room is a power of two */
 	uint32_t room, used;
 	uint64_t round;
+	struct analyse_graph *graph;
+	struct analyse_culprit *culprit;
+	const struct analyse_path *paths; /* that the culprit knows */
+	uint32_t n_paths;
+	/* Of the pods of this moment that are suspects. */
+	struct analyse_suspect **suspect;
+	struct analyse_observation *seen;
+	struct analyse_suspicion *found;
+	uint32_t suspect_room;
 };
 
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
@@ -24,31 +36,59 @@ struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed)
 
 	if (!f)
 		return NULL;
-	if (analyse_thresholds_init(&f->all, q, true, ANALYSE_TAIL_LOG_P, seed)) {
-		free(f);
-		errno = EINVAL;
-		return NULL;
-	}
-	return f;
+	f->all.kind = calloc(ANALYSE_KINDS, sizeof(*f->all.kind));
+	f->graph = analyse_graph_new();
+	f->culprit = analyse_culprit_new();
+	if (f->all.kind && f->graph && f->culprit &&
+	    !analyse_thresholds_init(
+		    &f->all, &(struct analyse_thresholds_opts){
+				     .q = q, .runs = true, .tail = ANALYSE_TAIL_SUM, .seed = seed}))
+		return f;
+	errno = f->all.kind && f->graph && f->culprit ? EINVAL : ENOMEM;
+	analyse_fleet_free(f);
+	return NULL;
 }
 
 void analyse_fleet_free(struct analyse_fleet *f)
 {
-	if (f)
-		free(f->metrics);
+	if (!f)
+		return;
+	analyse_graph_free(f->graph);
+	analyse_culprit_free(f->culprit);
+	free(f->all.kind);
+	free(f->suspect);
+	free(f->seen);
+	free(f->found);
+	free(f->metrics);
 	free(f);
 }
 
-void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p)
+struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f)
 {
+	return f->graph;
+}
+
+int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service)
+{
+	int64_t number = service ? analyse_graph_service(f->graph, service) : -ENOENT;
+
 	if (!p->opts.detector->comparable)
-		return;
+		return 0;
 	p->thresholds = &f->all;
 	/* The first pod's budgets become the fleet's. */
-	if (!f->all.step.n) {
-		analyse_calibration_budget(&f->all.step, p->own.step.q);
-		analyse_calibration_budget(&f->all.run, p->own.run.q);
-	}
+	if (!f->all.step.n)
+		analyse_thresholds_budget(&f->all, &p->own);
+	free(p->own.kind);
+	p->own.kind = NULL;
+	p->suspect = analyse_culprit_add(f->culprit,
+					 number < 0 ? ANALYSE_NO_SERVICE : (uint32_t)number);
+	return p->suspect && number != -ENOMEM ? 0 : -ENOMEM;
+}
+
+void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p)
+{
+	analyse_culprit_remove(f->culprit, p->suspect);
+	p->suspect = NULL;
 }
 
 static struct fleet_metric *find(struct fleet_metric *metrics, uint32_t room, uint64_t key)
@@ -106,10 +146,9 @@ static int sum_up(struct analyse_fleet *f, struct analyse_pipeline *p)
 	return 0;
 }
 
-static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct analyse_verdict *v,
-		    uint32_t pods)
+static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, uint32_t pods)
 {
-	float *shares = p->blame, sum = 0;
+	float *shares = p->blame;
 
 	for (uint32_t c = 0; c < p->dims; c++) {
 		float mine = shares[c], others;
@@ -119,9 +158,22 @@ static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct 
 		others = find(f->metrics, f->room, p->keys[c])->sum - mine;
 		others = others > 0 ? others / (float)(pods - 1) : 0;
 		shares[c] = mine * mine / (mine + ANALYSE_FLEET_RIVALRY * others);
-		sum += shares[c];
 	}
-	v->common = v->raw > sum ? v->raw - sum : 0;
+}
+
+/* How much pods differ in one of their calibrations, whose place in struct pipeline is this. */
+static void compare(struct analyse_pipeline *const *pods, uint32_t n, size_t place,
+		    struct analyse_calibration *all)
+{
+	struct analyse_calibration_spread s = {0};
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *own = (const char *)&pods[i]->own;
+
+		if (pods[i]->thresholds != &pods[i]->own)
+			analyse_calibration_compare(&s, (const void *)(own + place), all);
+	}
+	analyse_calibration_compared(&s, all);
 }
 
 /*
@@ -129,40 +181,215 @@ static void compete(struct analyse_fleet *f, struct analyse_pipeline *p, struct 
  */
 static void look_around(struct analyse_fleet *f, struct analyse_pipeline *const *pods, uint32_t n)
 {
-	struct analyse_calibration_spread step = {0}, run = {0};
+	compare(pods, n, offsetof(struct analyse_thresholds, step), &f->all.step);
+	compare(pods, n, offsetof(struct analyse_thresholds, run), &f->all.run);
+}
 
-	for (uint32_t i = 0; i < n; i++) {
-		if (pods[i]->thresholds == &pods[i]->own)
-			continue;
-		analyse_calibration_compare(&step, &pods[i]->own.step, &f->all.step);
-		analyse_calibration_compare(&run, &pods[i]->own.run, &f->all.run);
+/* ---- the culprit ---- */
+
+/* Latencies that another measured take the place of the pod's own. */
+static void measure(struct analyse_pipeline *p, struct analyse_observation *o,
+		    bool has[ANALYSE_TAILS])
+{
+	for (uint32_t j = 0; p->by && j < ANALYSE_TAILS; j++) {
+		o->latency[ANALYSE_SERVER][j] = p->measured[j];
+		has[j] = !isnan(p->measured[j]);
 	}
-	analyse_calibration_compared(&step, &f->all.step);
-	analyse_calibration_compared(&run, &f->all.run);
+	if (!p->by == p->was_measured)
+		analyse_culprit_forget(p->suspect, ANALYSE_SERVER);
+	p->was_measured = o->measured = p->by;
+}
+
+/*
+ * Latencies of the row, the novelty of each kind of resource, which is that of its metric that
+ * moved most, and by how much other kinds exceed their thresholds.
+ */
+static void observe(struct analyse_pipeline *p, bool threshold, struct analyse_observation *o)
+{
+	bool has[ANALYSE_LATENCIES][ANALYSE_TAILS] = {0};
+	float most[ANALYSE_RESOURCES] = {0};
+
+	*o = (struct analyse_observation){.step = p->step,
+					  .learn = p->learning == ANALYSE_LEARN_ALL};
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+			o->latency[k][j] = (double)NAN;
+	o->novelty = p->testimony;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		struct analyse_role role = p->slots[s].role;
+
+		if (p->column_of[s] == ANALYSE_NONE)
+			continue;
+		if (role.kind == ANALYSE_ROLE_RESOURCE)
+			most[role.part] = fmaxf(most[role.part], fabsf(p->move[s]));
+		if (role.kind != ANALYSE_ROLE_CLIENT && role.kind != ANALYSE_ROLE_SERVER)
+			continue;
+		o->latency[role.kind == ANALYSE_ROLE_SERVER][role.part] = (double)p->x[s];
+		has[role.kind == ANALYSE_ROLE_SERVER][role.part] = true;
+	}
+	measure(p, o, has[ANALYSE_SERVER]);
+	for (uint32_t k = 0; k < ANALYSE_RESOURCES; k++)
+		o->novelty += most[k] > 1 ? logf(most[k]) : 0;
+	/* Until the joint score has a threshold, the pod's own metrics have to do. */
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES && threshold; k++)
+		p->joint |= has[k][ANALYSE_P90] && has[k][ANALYSE_P95] && has[k][ANALYSE_P99];
+	analyse_pipeline_weigh(p);
+	for (uint32_t k = ANALYSE_KIND_ERRORS; k < ANALYSE_KINDS; k++)
+		o->other += fmaxf(p->kind[k] - (float)analyse_pipeline_kind_threshold(p, k), 0);
+}
+
+static bool room_for(struct analyse_fleet *f, uint32_t n)
+{
+	uint32_t room = n + n / 2 + 16;
+	void *suspect, *seen, *found;
+
+	if (n <= f->suspect_room)
+		return true;
+	suspect = reallocarray(f->suspect, room, sizeof(*f->suspect));
+	f->suspect = suspect ?: f->suspect;
+	seen = reallocarray(f->seen, room, sizeof(*f->seen));
+	f->seen = seen ?: f->seen;
+	found = reallocarray(f->found, room, sizeof(*f->found));
+	f->found = found ?: f->found;
+	if (!suspect || !seen || !found)
+		return false;
+	f->suspect_room = room;
+	return true;
+}
+
+static bool is_suspect(const struct analyse_pipeline *p)
+{
+	return p->suspect && !p->measures;
+}
+
+/*
+ * What speaks for each pod among all of them, and how probable it is that no other explains what it
+ * shows.
+ */
+static void suspect(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+		    struct analyse_verdict *verdicts, uint32_t n)
+{
+	bool threshold = analyse_calibration_known(&f->all.kind[ANALYSE_KIND_CULPRIT]);
+	uint32_t n_paths, m = 0;
+	const struct analyse_path *paths = analyse_graph_paths(f->graph, &n_paths);
+
+	if (paths != f->paths || n_paths != f->n_paths) {
+		f->paths = paths;
+		f->n_paths = n_paths;
+		if (analyse_culprit_paths(f->culprit, paths, n_paths))
+			f->n_paths = 0;
+	}
+	/* Without a call graph each is judged by itself. */
+	if (!f->n_paths || !room_for(f, n)) {
+		for (uint32_t i = 0; i < n; i++)
+			analyse_pipeline_weigh(pods[i]);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (!is_suspect(pods[i])) {
+			analyse_pipeline_weigh(pods[i]);
+			continue;
+		}
+		f->suspect[m] = pods[i]->suspect;
+		observe(pods[i], threshold, &f->seen[m++]);
+	}
+	analyse_culprit_step(f->culprit, f->suspect, f->seen, m, f->all.step.q, f->found);
+	m = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		struct analyse_pipeline *p = pods[i];
+
+		if (!is_suspect(p))
+			continue;
+		/* Steps so long that no baseline is held take what lasts as usual. */
+		p->kind[ANALYSE_KIND_CULPRIT] = analyse_pipeline_has_runs(p) ? f->found[m].weighted
+									     : f->found[m].score;
+		verdicts[i].delay = f->found[m].delay;
+		p->mine = p->joint ? f->found[m].alone : f->found[m].mine;
+		if (p->by)
+			p->by->mine = p->mine;
+		m++;
+	}
+}
+
+/* The next pod is looked at soon, and the one after it (fetch.h). */
+static void fetch_next(struct analyse_pipeline *const *pods, uint32_t i, uint32_t n)
+{
+	if (i + 2 < n)
+		__builtin_prefetch(&pods[i + 2]->keys);
+	if (i + 1 < n) {
+		const struct analyse_pipeline *p = pods[i + 1];
+
+		analyse_fetch(p->blame, p->dims * sizeof(*p->blame));
+		analyse_fetch(p->keys, p->dims * sizeof(*p->keys));
+	}
+}
+
+/* Discounts what all pods show. */
+static int compete_all(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
+		       struct analyse_verdict *verdicts, uint32_t n)
+{
+	uint32_t comparable = 0;
+	int err = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		comparable += pods[i]->opts.detector->comparable;
+	if (comparable < ANALYSE_FLEET_MIN)
+		return 0;
+	for (uint32_t i = 0; i < n && !err; i++) {
+		fetch_next(pods, i, n);
+		if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
+			err = sum_up(f, pods[i]);
+	}
+	for (uint32_t i = 0; i < n && !err; i++)
+		if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
+			compete(f, pods[i], comparable);
+	return err;
+}
+
+/* Of each anomalous pod, the other one that scores most. */
+static void find_next(struct analyse_verdict *verdicts, uint32_t n)
+{
+	uint32_t first = ANALYSE_NONE, second = ANALYSE_NONE;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (first == ANALYSE_NONE || verdicts[i].score > verdicts[first].score) {
+			second = first;
+			first = i;
+		} else if (second == ANALYSE_NONE || verdicts[i].score > verdicts[second].score) {
+			second = i;
+		}
+	for (uint32_t i = 0; i < n; i++)
+		if (verdicts[i].anomalous)
+			verdicts[i].next = i == first ? second : first;
 }
 
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n)
 {
-	uint32_t comparable = 0;
-	int err = 0;
+	int err;
 
 	f->round++;
-	for (uint32_t i = 0; i < n; i++)
-		comparable += pods[i]->opts.detector->comparable;
-	if (comparable >= ANALYSE_FLEET_MIN) {
-		for (uint32_t i = 0; i < n && !err; i++)
-			if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
-				err = sum_up(f, pods[i]);
-		for (uint32_t i = 0; i < n && !err; i++)
-			if (pods[i]->opts.detector->comparable && verdicts[i].raw > 0)
-				compete(f, pods[i], &verdicts[i], comparable);
-	}
+	err = compete_all(f, pods, verdicts, n);
+	suspect(f, pods, verdicts, n);
 	if (f->all.step.n >= f->all.step.compare_at)
 		look_around(f, pods, n);
 	for (uint32_t i = 0; i < n; i++)
 		analyse_pipeline_settle(pods[i], &verdicts[i]);
+	find_next(verdicts, n);
 	return err;
+}
+
+int analyse_fleet_callers(const struct analyse_fleet *f, const struct analyse_pipeline *p,
+			  const char *name[ANALYSE_CALLERS])
+{
+	uint32_t service[ANALYSE_CALLERS];
+	int n = p->suspect && f->n_paths
+			? analyse_culprit_callers(f->culprit, p->suspect, service, ANALYSE_CALLERS)
+			: -ENOENT;
+
+	for (int i = 0; i < n; i++)
+		name[i] = analyse_graph_name(f->graph, service[i]);
+	return n;
 }
 
 struct analyse_thresholds *analyse_fleet_thresholds(struct analyse_fleet *f)

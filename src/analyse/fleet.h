@@ -13,6 +13,7 @@
 #ifndef SL_ANALYSE_FLEET_H
 #define SL_ANALYSE_FLEET_H
 
+#include "analyse/graph.h"
 #include "analyse/pipeline.h"
 
 #define ANALYSE_FLEET_MIN     4u /* with fewer pods nothing is common */
@@ -23,14 +24,32 @@ struct analyse_fleet;
 /* q: false alarms per step and pod. NULL: errno. */
 struct analyse_fleet *analyse_fleet_create(double q, uint64_t seed);
 void analyse_fleet_free(struct analyse_fleet *f);
-/* Scores are learned into the shared thresholds too. Call before the pod's first row. */
-void analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p);
+/*
+ * Scores are learned into the shared thresholds too. Call before the pod's first row. service: its
+ * name in the call graph, or NULL. -ENOMEM: it has joined, but is no suspect.
+ */
+int analyse_fleet_join(struct analyse_fleet *f, struct analyse_pipeline *p, const char *service);
+/* Before analyse_pipeline_free() of a pod that has joined. */
+void analyse_fleet_leave(struct analyse_fleet *f, struct analyse_pipeline *p);
+/*
+ * Which service calls which. The caller adds traces; the next judgement takes them up. Without a
+ * trace pods are judged by themselves (culprit.h needs a graph).
+ */
+struct analyse_graph *analyse_fleet_graph(struct analyse_fleet *f);
 /*
  * Completes and settles the verdicts of one moment's scored rows, at most one per pod. -ENOMEM:
  * settled, but without comparing pods.
  */
 int analyse_fleet_judge(struct analyse_fleet *f, struct analyse_pipeline *const *pods,
 			struct analyse_verdict *verdicts, uint32_t n);
+/*
+ * The services that call this pod and whose latencies of the moment judged last show that calls to
+ * it take longer, those that show it most first. Returns how many, at most `most`, or -ENOENT: no
+ * caller of it is known. Names are valid until the graph is freed.
+ */
+#define ANALYSE_CALLERS 3
+int analyse_fleet_callers(const struct analyse_fleet *f, const struct analyse_pipeline *p,
+			  const char *name[ANALYSE_CALLERS]);
 struct analyse_thresholds *analyse_fleet_thresholds(struct analyse_fleet *f);
 
 #endif

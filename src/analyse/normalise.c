@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyse/detector.h"
+#include "analyse/fetch.h"
 #include "analyse/normalise.h"
 
 #define WINSOR	   4.0f	    /* deviations */
@@ -29,19 +30,21 @@ int analyse_normaliser_init(struct analyse_normaliser *n, uint32_t dims)
 	memset(n->block, 0, floats * sizeof(float));
 	n->dims = dims;
 	at = n->block;
+	/* Of each row; analyse_normaliser_fetch() knows how many. */
 	n->mean = at, at += d;
-	n->m2 = at, at += d;
-	n->n = at, at += d;
-	n->distance = at, at += d;
-	n->peak = at, at += d;
-	n->still = (uint32_t *)at, at += d;
-	n->bins = (uint16_t *)at, at += d * ANALYSE_BINS / 2;
-	n->sum = at, at += d;
-	n->sum_n = at, at += d;
-	n->fast = at, at += d;
-	n->slow = at, at += d;
 	n->inv_sd = at, at += d;
 	n->inv_move = at, at += d;
+	n->fast = at, at += d;
+	n->slow = at, at += d;
+	n->distance = at, at += d;
+	n->peak = at, at += d;
+	n->sum = at, at += d;
+	n->sum_n = at, at += d;
+	/* Of each step. */
+	n->m2 = at, at += d;
+	n->n = at, at += d;
+	n->still = (uint32_t *)at, at += d;
+	n->bins = (uint16_t *)at, at += d * ANALYSE_BINS / 2;
 	n->last = at, at += d * ANALYSE_FAST;
 	n->ring = at, at += d * ANALYSE_SLOW;
 	n->sorted = at, at += d * ANALYSE_SLOW;
@@ -120,6 +123,11 @@ static uint32_t in_bins(const struct analyse_normaliser *n, uint32_t c)
 	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 		sum += bins[i];
 	return sum;
+}
+
+void analyse_normaliser_fetch(const struct analyse_normaliser *n)
+{
+	analyse_fetch(n->block, 9 * (size_t)n->dims * sizeof(float));
 }
 
 void analyse_normalise(struct analyse_normaliser *n, const float *x, float *restrict z,

@@ -24,6 +24,11 @@
 #define ANALYSE_BINS	 96u
 #define ANALYSE_FAR	 1000.0f /* bound of |z| */
 #define ANALYSE_MOVE_FAR 1e6f	 /* bound of |move|: beyond, power laws are guesses */
+/*
+ * The move of probability p is ANALYSE_MOVE_ONCE / p beyond the usual ones: a power law of index 1
+ * through the 99th percentile of a normal distribution.
+ */
+#define ANALYSE_MOVE_ONCE 0.02576f
 
 struct analyse_normaliser {
 	uint32_t dims;		/* a multiple of ANALYSE_ROW_LANES */
@@ -49,6 +54,8 @@ void analyse_normaliser_free(struct analyse_normaliser *n);
 void analyse_normaliser_forget(struct analyse_normaliser *n, uint32_t c);
 /* Forgets recent levels of all columns, as time has jumped, and keeps what was learned. */
 void analyse_normaliser_jump(struct analyse_normaliser *n);
+/* The next row is normalised soon (fetch.h). */
+void analyse_normaliser_fetch(const struct analyse_normaliser *n);
 /* x, z, move: dims each. NaN in, NaN out. */
 void analyse_normalise(struct analyse_normaliser *n, const float *x, float *z, float *move);
 /* Adds the row normalised last to the current step. */

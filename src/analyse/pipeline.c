@@ -3,17 +3,21 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <stdio.h>
 
+#include "analyse/fetch.h"
 #include "analyse/pipeline_internal.h"
 
+_Static_assert(ANALYSE_KINDS <= (int)ANALYSE_GROUPS, "a kind of evidence is a group of a row");
+
+#define FLOATS	      5	   /* arrays of dims */
 #define LARGE	      1e15 /* beyond, squares of floats overflow */
 #define GAP_STEPS     10u  /* gap or setback after which recent levels are stale */
 #define THRESHOLD_MIN 1e-3f
+#define EVIDENCE_MIN  1.0f /* of comparable scores, which are log likelihood ratios */
 /* Of the distance from the median: keeps scores in lumps at or below their own lump. */
-#define MARGIN 0.02
-/* Share of the top rate below which a rate is rounding, as in normalise.c. */
-#define REL_RATE 2e-3
-#define HOUR_NS	 3600000000000.0
+#define MARGIN	0.02
+#define HOUR_NS 3600000000000.0
 
 /* FNV-1a, 64 bits (G. Fowler, L. C. Noll, K.-P. Vo). Never 0. */
 static uint64_t key_of(const char *name)
@@ -32,7 +36,11 @@ void analyse_pipeline_free(struct analyse_pipeline *p)
 	analyse_detector_destroy(p->opts.shadow, p->shadow);
 	analyse_detector_destroy(p->opts.detector, p->detector);
 	analyse_normaliser_free(&p->normaliser);
+	analyse_reading_free(&p->reading);
+	free(p->own.kind);
 	free(p->held);
+	free(p->role);
+	free(p->group);
 	free(p->floats);
 	free(p->slot_of);
 	free(p->column_of);
@@ -43,7 +51,7 @@ void analyse_pipeline_free(struct analyse_pipeline *p)
 
 static enum analyse_tail tail_of(const struct analyse_detector_ops *ops)
 {
-	return ops->comparable ? ANALYSE_TAIL_LOG_P : ANALYSE_TAIL_ANY;
+	return ops->comparable ? ANALYSE_TAIL_SUM : ANALYSE_TAIL_ANY;
 }
 
 bool analyse_pipeline_has_runs(const struct analyse_pipeline *p)
@@ -54,8 +62,11 @@ bool analyse_pipeline_has_runs(const struct analyse_pipeline *p)
 
 int analyse_pipeline_init_thresholds(const struct analyse_pipeline *p, struct analyse_thresholds *t)
 {
-	return analyse_thresholds_init(t, p->q, analyse_pipeline_has_runs(p),
-				       tail_of(p->opts.detector), p->opts.seed);
+	return analyse_thresholds_init(
+		t, &(struct analyse_thresholds_opts){.q = p->q,
+						     .runs = analyse_pipeline_has_runs(p),
+						     .tail = tail_of(p->opts.detector),
+						     .seed = p->opts.seed});
 }
 
 static int init_calibrations(struct analyse_pipeline *p)
@@ -86,6 +97,7 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 
 	if (!p)
 		return NULL;
+	p->own.kind = calloc(ANALYSE_KINDS, sizeof(*p->own.kind));
 	o = &p->opts;
 	if (opts)
 		*o = *opts;
@@ -100,26 +112,32 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	/* More alarms than this are no alarms. */
 	if (p->q > 0.5)
 		p->q = 0.5;
-	if (o->columns > ANALYSE_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) || init_calibrations(p))
+	if (!p->own.kind || o->columns > ANALYSE_ROW_MAX || !(o->eta >= 0 && o->eta <= 1) ||
+	    init_calibrations(p))
 		goto fail;
 	p->thresholds = &p->own;
 	p->random = o->seed;
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+		p->step_kind[k] = NAN;
 	err = ENOMEM;
-	p->floats = aligned_alloc(64, 5 * (size_t)p->dims * sizeof(float));
+	p->floats = aligned_alloc(64, FLOATS * (size_t)p->dims * sizeof(float));
 	p->slot_of = calloc(p->dims, sizeof(*p->slot_of));
 	p->column_of = calloc(p->dims, sizeof(*p->column_of));
 	p->slots = calloc(p->dims, sizeof(*p->slots));
 	p->keys = calloc(p->dims, sizeof(*p->keys));
+	p->role = calloc(p->dims, sizeof(*p->role));
+	p->group = calloc(p->dims, sizeof(*p->group));
 	p->held = calloc(p->dims, sizeof(*p->held));
-	if (!p->held || !p->floats || !p->slot_of || !p->column_of || !p->slots || !p->keys ||
-	    analyse_normaliser_init(&p->normaliser, p->dims))
+	if (!p->held || !p->role || !p->group || !p->floats || !p->slot_of || !p->column_of ||
+	    !p->slots || !p->keys || analyse_normaliser_init(&p->normaliser, p->dims) ||
+	    analyse_reading_init(&p->reading, p->dims, o->rate_ns))
 		goto fail;
 	p->x = p->floats;
 	p->z = p->x + p->dims;
 	p->move = p->z + p->dims;
 	p->blame = p->move + p->dims;
 	p->scratch = p->blame + p->dims;
-	for (uint32_t i = 0; i < 5 * p->dims; i++)
+	for (uint32_t i = 0; i < FLOATS * p->dims; i++)
 		p->floats[i] = NAN;
 	for (uint32_t i = 0; i < p->dims; i++)
 		p->slot_of[i] = p->column_of[i] = ANALYSE_NONE;
@@ -137,16 +155,20 @@ fail:
 
 /* ---- columns ---- */
 
-static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s, bool counter)
+static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s,
+		  const struct analyse_column *column)
 {
 	struct analyse_slot *slot = &p->slots[s];
 
-	if (slot->counter != counter)
+	if (slot->counter != column->counter)
 		analyse_normaliser_forget(&p->normaliser, s);
-	slot->counter = counter;
+	slot->counter = column->counter;
+	slot->role = analyse_role_of(column->name, column->counter);
 	slot->seen = p->layout;
-	slot->last = slot->rate = NAN;
-	slot->top = 0;
+	slot->counted = NAN;
+	analyse_reading_place(&p->reading, s, column->counter);
+	p->role[s] = slot->role.kind;
+	p->group[s] = (uint8_t)analyse_pipeline_kind(slot->role.kind);
 	p->slot_of[c] = s;
 	p->column_of[s] = c;
 }
@@ -184,7 +206,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->slot_of[c] = ANALYSE_NONE;
 		for (uint32_t s = 0; s < p->dims; s++)
 			if (p->keys[s] == key && p->slots[s].seen < p->layout)
-				place(p, c, s, columns[c].counter);
+				place(p, c, s, &columns[c]);
 	}
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint64_t key = key_of(columns[c].name);
@@ -203,7 +225,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->stats.forgotten += p->keys[s] != 0;
 		analyse_normaliser_forget(&p->normaliser, s);
 		p->keys[s] = key;
-		place(p, c, s, columns[c].counter);
+		place(p, c, s, &columns[c]);
 	}
 	p->stats.refused += refused;
 	return refused;
@@ -211,65 +233,54 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 
 /* ---- rows ---- */
 
-/* fresh: the weight of the current rate in the smoothed one. */
-static float rate_of(struct analyse_pipeline *p, struct analyse_slot *s, double value,
-		     double seconds, double fresh)
-{
-	double before = s->last, rate;
-
-	s->last = value;
-	if (isnan(before) || !(seconds > 0))
-		return NAN;
-	if (value < before) {
-		/* The counter was reset; its increase is unknown. */
-		p->stats.resets++;
-		s->rate = NAN;
-		return NAN;
-	}
-	rate = (value - before) / seconds;
-	if (p->opts.rate_ns && !isnan(s->rate))
-		rate = s->rate + fresh * (rate - s->rate);
-	/*
-	 * A smoothed rate never reaches 0 by itself; a counter that stopped shall be 0, as for one
-	 * that never counted each increment is news.
-	 */
-	s->top = fmaxf(s->top, (float)rate);
-	if (p->opts.rate_ns && value == before && rate < REL_RATE * (double)s->top)
-		rate = s->top = 0;
-	s->rate = (float)rate;
-	return s->rate;
-}
-
 static void gather(struct analyse_pipeline *p, const double *values, double seconds)
 {
-	double fresh = p->opts.rate_ns ? -expm1(-seconds * 1e9 / (double)p->opts.rate_ns) : 1;
+	double row[ANALYSE_ROW_MAX];
 
+	for (uint32_t s = 0; s < p->dims; s++)
+		row[s] = (double)NAN;
 	for (uint32_t c = 0; c < p->used; c++) {
 		uint32_t s = p->slot_of[c];
-		double v = values[c];
+		bool sane = fabs(values[c]) < LARGE;
 
 		if (s == ANALYSE_NONE)
 			continue;
-		if (!(fabs(v) < LARGE)) {
-			p->stats.missing++;
-			p->x[s] = NAN;
-		} else if (p->slots[s].counter) {
-			p->x[s] = rate_of(p, &p->slots[s], v, seconds, fresh);
-		} else {
-			p->x[s] = (float)v;
-		}
+		p->stats.missing += !sane;
+		row[s] = sane ? values[c] : (double)NAN;
+	}
+	analyse_reading_push(&p->reading, row, (float)seconds, p->x);
+}
+
+/*
+ * Errors are judged as events, not by how far their rate moved: a metric that never moved says
+ * nothing of how far it may. An event of probability p counts as the move with this probability
+ * under the power law of other metrics' tails (normalise.h), so that errors that always come weigh
+ * no more than other metrics that always move. w: seconds that a rate covers.
+ */
+static void judge_errors(struct analyse_pipeline *p, double w)
+{
+	for (uint32_t s = 0; s < p->dims; s++) {
+		const struct analyse_slot *slot = &p->slots[s];
+
+		if (p->role[s] == ANALYSE_ROLE_ERRORS && slot->errors.seconds > 0 &&
+		    !isnan(p->x[s]))
+			p->move[s] = ANALYSE_MOVE_ONCE *
+				     expf(analyse_count_surprise(&slot->errors, p->x[s] * (float)w,
+								 (float)w));
 	}
 }
 
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v)
 {
-	struct analyse_row row = {p->dims, p->z, p->move};
+	struct analyse_row row = {p->dims, p->z, p->move, p->group};
 	uint64_t step = t_ns / p->opts.step_ns;
+	double seconds;
 
 	memset(v, 0, sizeof(*v));
 	v->t_ns = t_ns;
 	v->threshold = INFINITY;
+	v->next = ANALYSE_NONE;
 	if (p->begun && t_ns < p->last_ns && p->last_ns - t_ns > GAP_STEPS * p->opts.step_ns) {
 		p->stats.jumps++;
 		analyse_pipeline_rewind(p);
@@ -285,12 +296,20 @@ int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const doub
 			analyse_normaliser_jump(&p->normaliser);
 		}
 	}
-	gather(p, values, p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0);
+	seconds = p->begun ? (double)(t_ns - p->last_ns) * 1e-9 : 0;
+	analyse_normaliser_fetch(&p->normaliser);
+	gather(p, values, seconds);
 	p->step = step;
 	p->last_ns = t_ns;
+	p->testimony = 0;
+	p->by = NULL;
+	p->measures = false;
 	p->begun = true;
 	p->stats.rows++;
 	analyse_normalise(&p->normaliser, p->x, p->z, p->move);
+	p->mine = 1;
+	p->joint = false;
+	judge_errors(p, fmax(seconds, 1e-9 * (double)p->opts.rate_ns));
 	v->raw = p->opts.detector->score(p->detector, &row, p->blame);
 	if (p->shadow)
 		v->shadow_score = p->opts.shadow->score(p->shadow, &row, p->scratch);
@@ -309,7 +328,7 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 
 	if (isinf(threshold))
 		return 0;
-	threshold = fmax(threshold, THRESHOLD_MIN);
+	threshold = fmax(threshold, comparable ? EVIDENCE_MIN : THRESHOLD_MIN);
 	raw = (float)fmax(raw - MARGIN * fmax(threshold - c->median, 0), 0);
 	if (comparable)
 		return (float)(raw / threshold);
@@ -319,17 +338,39 @@ static float in_thresholds(struct analyse_calibration *c, double threshold, bool
 	return (float)(fmax(p, 1) + 1e-3 * log(raw / threshold));
 }
 
-/* Descending shares; the list is short, so insertion sorts it. */
-static void rank_blame(const struct analyse_pipeline *p, struct analyse_verdict *v)
+/* Whether a metric of this kind explains a verdict that the leading kind made. */
+static bool explains(enum analyse_kind kind, enum analyse_kind leading)
 {
-	float sum = 0, least = 0;
+	return leading == ANALYSE_KINDS || leading == ANALYSE_KIND_CULPRIT || kind == leading;
+}
+
+/* What a metric's share of the score weighs: where kinds have thresholds, in those of its kind. */
+static void weights(struct analyse_pipeline *p, float of[ANALYSE_KINDS])
+{
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
+		double threshold = p->opts.detector->comparable
+					   ? analyse_pipeline_kind_threshold(p, k)
+					   : INFINITY;
+
+		of[k] = isinf(threshold) ? 1 : (float)(1 / fmax(threshold, EVIDENCE_MIN));
+	}
+}
+
+/* Descending shares; the list is short, so insertion sorts it. */
+static void rank_blame(struct analyse_pipeline *p, struct analyse_verdict *v)
+{
+	float sum = 0, least = 0, weight[ANALYSE_KINDS];
 
 	v->blamed = 0;
+	analyse_fetch(p->normaliser.slow, p->dims * sizeof(float));
+	analyse_fetch(p->x, p->dims * sizeof(float));
+	weights(p, weight);
 	for (uint32_t s = 0; s < p->dims; s++) {
-		float share = p->blame[s];
+		enum analyse_kind kind = p->group[s];
+		float share = p->blame[s] * weight[kind];
 		uint32_t i;
 
-		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE)
+		if (!(share > 0) || p->column_of[s] == ANALYSE_NONE || !explains(kind, v->kind))
 			continue;
 		sum += share;
 		if (v->blamed == ANALYSE_BLAMED && share <= least)
@@ -341,27 +382,107 @@ static void rank_blame(const struct analyse_pipeline *p, struct analyse_verdict 
 		v->blame[i].share = share;
 		least = v->blame[v->blamed - 1].share;
 	}
-	for (uint32_t i = 0; i < v->blamed; i++)
+	for (uint32_t i = 0; i < v->blamed; i++) {
+		uint32_t s = p->slot_of[v->blame[i].column];
+		float slow = p->normaliser.slow[s];
+
 		v->blame[i].share /= sum;
+		v->blame[i].now = p->x[s];
+		v->blame[i].before = isnan(slow) ? p->normaliser.mean[s] : slow;
+	}
+}
+
+enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role)
+{
+	static const uint8_t kind[] = {
+		[ANALYSE_ROLE_OTHER] = ANALYSE_KIND_OTHER,
+		[ANALYSE_ROLE_LOAD] = ANALYSE_KIND_OTHER,
+		[ANALYSE_ROLE_LATENCY] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_CLIENT] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_SERVER] = ANALYSE_KIND_LATENCY,
+		[ANALYSE_ROLE_RESOURCE] = ANALYSE_KIND_RESOURCE,
+		[ANALYSE_ROLE_ERRORS] = ANALYSE_KIND_ERRORS,
+	};
+
+	return kind[role];
+}
+
+void analyse_pipeline_weigh(struct analyse_pipeline *p)
+{
+	memset(p->kind, 0, sizeof(p->kind));
+	p->kind[ANALYSE_KIND_CULPRIT] = NAN;
+	for (uint32_t s = 0; s < p->dims; s++)
+		if (p->blame[s] > 0 && !(p->joint && p->role[s] == ANALYSE_ROLE_LOAD))
+			p->kind[p->group[s]] += p->blame[s];
+	if (p->joint)
+		p->kind[ANALYSE_KIND_LATENCY] = p->kind[ANALYSE_KIND_RESOURCE] = NAN;
+}
+
+/*
+ * Takes off what other pods explain; returns the rest of all kinds together. The fault of a callee
+ * shows in its callers' metrics, but not in their resources.
+ */
+static float sum_up(struct analyse_pipeline *p)
+{
+	float sum = 0;
+
+	for (uint32_t k = ANALYSE_KIND_LATENCY; k < ANALYSE_KINDS; k++) {
+		p->kind[k] *= k == ANALYSE_KIND_RESOURCE ? 1 : p->mine;
+		sum += isnan(p->kind[k]) ? 0 : p->kind[k];
+	}
+	return sum;
+}
+
+/* The largest of the scores of kinds, each in its own thresholds. */
+static void judge_kinds(struct analyse_pipeline *p, struct analyse_verdict *v)
+{
+	const float *kind = p->kind;
+
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
+		float score;
+
+		p->step_kind[k] = fmaxf(p->step_kind[k], kind[k]);
+		if (isnan(kind[k]) || !v->known)
+			continue;
+		score = in_thresholds(&p->thresholds->kind[k],
+				      analyse_pipeline_kind_threshold(p, k), true, kind[k]);
+		if (k == ANALYSE_KIND_CULPRIT)
+			v->suspicion = score;
+		if (score <= v->score)
+			continue;
+		/* All together say it as well: then all are to blame. */
+		if (v->score <= 1 || k == ANALYSE_KIND_CULPRIT)
+			v->kind = (uint8_t)k;
+		v->score = score;
+	}
 }
 
 void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v)
 {
+	bool comparable = p->opts.detector->comparable;
 	float excess = fmaxf(v->raw - v->common, 0), run;
 
-	if (v->raw > 0)
-		rank_blame(p, v);
+	if (comparable) {
+		excess = sum_up(p);
+		v->common = fmaxf(v->raw - excess, 0);
+	}
+	v->culprit = p->kind[ANALYSE_KIND_CULPRIT];
 	/* A pod that knows nothing of itself cannot be judged by the others' thresholds. */
 	v->threshold = (float)analyse_pipeline_threshold(p);
 	v->known = !isinf(v->threshold);
-	v->score = in_thresholds(&p->own.step, v->threshold, p->opts.detector->comparable, excess);
+	v->score = in_thresholds(&p->own.step, v->threshold, comparable, excess);
+	v->kind = ANALYSE_KINDS;
 	p->step_score = fmaxf(p->step_score, excess);
 	run = analyse_pipeline_run_sum(p);
 	if (run > 0) {
-		run /= (float)fmax(analyse_pipeline_run_threshold(p), THRESHOLD_MIN);
+		run /= (float)fmax(analyse_pipeline_run_threshold(p), EVIDENCE_MIN);
 		/* A run, however long, adds at most 1 to the score. */
 		v->score = fmaxf(v->score, fminf(run, 1 + v->score));
 	}
+	if (comparable)
+		judge_kinds(p, v);
+	if (v->raw > 0)
+		rank_blame(p, v);
 	v->anomalous = v->score > 1;
 	v->drift = p->drift;
 	if (p->shadow) {
@@ -379,14 +500,29 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	p->step_scored = true;
 }
 
+void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence)
+{
+	p->testimony = evidence;
+}
+
+void analyse_pipeline_measured(struct analyse_pipeline *p, struct analyse_pipeline *by,
+			       const double seconds[ANALYSE_TAILS])
+{
+	memcpy(p->measured, seconds, sizeof(p->measured));
+	p->by = by;
+	by->measures = true;
+}
+
 int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			  struct analyse_verdict *v)
 {
 	int err = analyse_pipeline_score(p, t_ns, values, v);
 
-	if (!err)
-		analyse_pipeline_settle(p, v);
-	return err;
+	if (err)
+		return err;
+	analyse_pipeline_weigh(p);
+	analyse_pipeline_settle(p, v);
+	return 0;
 }
 
 void analyse_pipeline_learning(struct analyse_pipeline *p, enum analyse_learning how)
@@ -399,7 +535,10 @@ void analyse_pipeline_rewind(struct analyse_pipeline *p)
 	analyse_pipeline_end_step(p);
 	analyse_normaliser_jump(&p->normaliser);
 	for (uint32_t s = 0; s < p->dims; s++)
-		p->slots[s].last = p->slots[s].rate = NAN;
+		p->slots[s].counted = NAN;
+	analyse_reading_rewind(&p->reading);
+	if (p->suspect)
+		analyse_culprit_rewind(p->suspect);
 	p->begun = false;
 	analyse_pipeline_forget(p);
 }
@@ -414,6 +553,7 @@ void analyse_pipeline_recalibrate(struct analyse_pipeline *p)
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats)
 {
 	*stats = p->stats;
+	stats->resets = p->reading.resets;
 }
 
 double analyse_pipeline_budget(const struct analyse_pipeline *p)

@@ -5,8 +5,8 @@
  * no sources, consequences, files or clocks: time comes with the rows, so a recorded day gives the
  * same verdicts as the live one.
  *
- * A pipeline is used by one thread at a time. It allocates at creation only: about 11 KiB + 650
- * bytes per column and what the detector takes (combined: 4 columns^2 bytes).
+ * A pipeline is used by one thread at a time. It allocates at creation only: about 28 KiB (11 KiB
+ *in a fleet) + 700 bytes per column and what the detector takes (combined: 4 columns^2 bytes).
  *
  * Rows belong to steps of step_ns. Each row is scored against what was learned up to the step
  * before; each step is learned once, when the next begins, because rows of one step depend on each
@@ -34,9 +34,10 @@
 #define ANALYSE_NONE   UINT32_MAX
 
 struct analyse_pipeline_opts {
-	uint32_t columns;    /* at most; rounded up to ANALYSE_ROW_LANES; default 64 */
-	uint64_t step_ns;    /* default 1 s */
-	uint64_t rate_ns;    /* time constant of counters' rates; default 0: not smoothed */
+	uint32_t columns; /* at most; rounded up to ANALYSE_ROW_LANES; default 64 */
+	uint64_t step_ns; /* default 1 s */
+	uint64_t
+		rate_ns; /* rates of counters are over this time; default 0: since the row before */
 	double false_alarms; /* accepted false alarms per hour; default 1 */
 	uint64_t hold_ns;    /* anomalies that last longer become normal; default 2 min */
 	double eta;	     /* probability that an anomalous step is learned; default 0.05 */
@@ -54,10 +55,19 @@ struct analyse_column {
 
 struct analyse_verdict {
 	uint64_t t_ns;
-	float raw;    /* of the detector, in its unit */
-	float common; /* the part of raw that other pods show too (fleet.h) */
+	float raw;     /* of the detector, in its unit */
+	float common;  /* the part of raw that other pods show too, or explain (fleet.h) */
+	float culprit; /* what speaks for this pod among all (culprit.h); NaN: no call graph */
+	uint8_t kind;  /* enum analyse_kind that scored most; ANALYSE_KINDS: all together */
 	float score; /* comparable across pods and detectors: 1 is the threshold of a step or run */
+	/*
+	 * Of the score the part of `culprit`, 0 without call graph. As pods compete for the same
+	 * evidence, those of several add up to what speaks for any of them.
+	 */
+	float suspicion;
 	float threshold; /* of a step, in the detector's unit; INFINITY while nothing is known */
+	float delay;	 /* s by which calls to the pod take longer, as its callers show; 0: none */
+	uint32_t next;	 /* place in the moment of the other pod that scores most; ANALYSE_NONE */
 	bool anomalous;	 /* score > 1 */
 	bool drift;	 /* as of the step before, the model no longer fits: train it again */
 	bool known;	 /* false: nothing learned yet, score is 0 */
@@ -65,8 +75,9 @@ struct analyse_verdict {
 	float shadow_score;
 	uint32_t blamed;
 	struct {
-		uint32_t column; /* index into the columns of analyse_pipeline_columns() */
-		float share;	 /* of the raw score, 0..1 */
+		uint32_t column;   /* index into the columns of analyse_pipeline_columns() */
+		float share;	   /* of the raw score, 0..1 */
+		float before, now; /* usual value and that of the row; counters: per second */
 	} blame[ANALYSE_BLAMED];
 };
 
@@ -104,6 +115,18 @@ int analyse_pipeline_push(struct analyse_pipeline *p, uint64_t t_ns, const doubl
 /* The first half: the raw score and its shares. */
 int analyse_pipeline_score(struct analyse_pipeline *p, uint64_t t_ns, const double *values,
 			   struct analyse_verdict *v);
+/*
+ * In between: evidence from elsewhere that this pod is the culprit at this row, as a log likelihood
+ * ratio, at least 0. It counts in a fleet that knows its calls.
+ */
+void analyse_pipeline_testify(struct analyse_pipeline *p, float evidence);
+/*
+ * In between, when all rows of the moment are scored: P90, P95 and P99 in s (NaN: not known) of the
+ * requests to this pod, as another one measures them. They take the place of its own in a fleet
+ * that knows its calls, and who measures is no suspect: what it shows is the pod's.
+ */
+void analyse_pipeline_measured(struct analyse_pipeline *p, struct analyse_pipeline *by,
+			       const double seconds[3]);
 /* The second half, with v->common known: the verdict, and the blame ranked by shares. */
 void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict *v);
 
@@ -123,6 +146,14 @@ void analyse_pipeline_rewind(struct analyse_pipeline *p);
  */
 void analyse_pipeline_recalibrate(struct analyse_pipeline *p);
 void analyse_pipeline_stats(const struct analyse_pipeline *p, struct analyse_pipeline_stats *stats);
+/*
+ * How well a pod is known. Coarse: it is judged, but its thresholds are wide for lack of steps
+ * (docs/analytics.md, Thresholds). least: the smallest factor by which a 90th percentile of its
+ * latencies must rise, if nothing else moves, to be an anomaly; INFINITY: none is enough, or it has
+ * none.
+ */
+enum analyse_state { ANALYSE_LEARNING, ANALYSE_COARSE, ANALYSE_READY };
+enum analyse_state analyse_pipeline_state(struct analyse_pipeline *p, double *least);
 /* The budget in false alarms per step. */
 double analyse_pipeline_budget(const struct analyse_pipeline *p);
 
@@ -131,17 +162,24 @@ double analyse_pipeline_budget(const struct analyse_pipeline *p);
  * with magic, version, length and CRC-32.
  */
 #define ANALYSE_MODEL_MAGIC   0x314c444f4d4c53ull /* "SLMODL1" */
-#define ANALYSE_MODEL_VERSION 5u
+#define ANALYSE_MODEL_VERSION 7u
 
 size_t analyse_pipeline_save_bytes(const struct analyse_pipeline *p);
 /* Returns the bytes written, or -ENOSPC. */
 int64_t analyse_pipeline_save(const struct analyse_pipeline *p, void *buf, size_t bytes);
+/*
+ * The model of n >= 1 pods: what the first has learned, and those of the others that have the same
+ * columns. Returns its bytes, *buf to be freed, or -errno.
+ */
+int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf);
 /*
  * Replaces what p has learned. -EPROTONOSUPPORT: another version; -EINVAL: truncated, damaged,
  * another detector or number of columns; p is then as created. Shared thresholds stay shared, and
  * take over the model's if they have learned nothing.
  */
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes);
+/* The columns that a pipeline must have to load a model of p. */
+uint32_t analyse_pipeline_width(const struct analyse_pipeline *p);
 /* Describes a model without loading it. 0, or an error of analyse_pipeline_load() in the header. */
 struct analyse_model_info {
 	char detector[16];

@@ -6,16 +6,21 @@
 #ifndef SL_ANALYSE_PIPELINE_INTERNAL_H
 #define SL_ANALYSE_PIPELINE_INTERNAL_H
 
+#include "analyse/culprit.h"
 #include "analyse/normalise.h"
 #include "analyse/pipeline.h"
+#include "analyse/count.h"
+#include "analyse/reading.h"
+#include "analyse/role.h"
 
 #define ANALYSE_LATE 10u /* steps without an anomaly after which a score is learned */
 
 struct analyse_slot {
-	uint64_t seen;	 /* layout of its last use */
-	double last;	 /* previous value of a counter; NaN: none */
-	float rate, top; /* top: largest rate since it was 0 */
+	uint64_t seen; /* layout of its last use */
 	bool counter;
+	struct analyse_role role;
+	struct analyse_count_past errors; /* of a counter of errors */
+	double counted;			  /* its value when it was last learned; NaN: none */
 };
 
 struct analyse_pipeline {
@@ -26,35 +31,55 @@ struct analyse_pipeline {
 	bool begun, step_anomalous, step_scored, drift;
 	bool *held;	    /* dims: baselines held during an anomaly */
 	uint64_t holding;   /* steps held, less the normal ones since */
+	bool was_held;	    /* at the step before, by an anomaly */
 	uint32_t anomalous; /* consecutive anomalous steps */
 	struct {
 		uint32_t steps;		   /* consecutive steps above the usual score */
 		float above[ANALYSE_LATE]; /* ring: excess of each over it */
 		float sum, peak;	   /* largest sum of them so far; largest score */
+		float kind[ANALYSE_KINDS]; /* largest of each kind */
 		bool found;		   /* it had an anomaly */
 	} run;
 	double news; /* anomalies beyond twice the budget: see no_news() */
 	enum analyse_learning learning;
-	float step_score, step_shadow;
+	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* kind: NAN: not judged */
+	/* Of the row, from the fleet: */
+	float kind[ANALYSE_KINDS]; /* evidence; NAN: not judged */
+	float mine;		   /* probability that no other pod explains it */
+	bool joint;		   /* latencies and resources are judged for all pods together */
 	struct analyse_training_sample {
-		float score, run, shadow; /* NAN: not to be learned */
-		bool within;		  /* a step of a run that another represents */
-	} late[ANALYSE_LATE];		  /* ring: to be learned later */
+		float score, run, shadow, kind[ANALYSE_KINDS]; /* NAN: not to be learned */
+		bool within;  /* a step of a run that another represents */
+	} late[ANALYSE_LATE]; /* ring: to be learned later */
 	uint32_t late_at, late_n;
 	struct analyse_normaliser normaliser;
 	struct analyse_thresholds own, *thresholds;
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
+	struct analyse_reading reading;
+	uint8_t *role;			       /* dims: enum analyse_role_kind of the slot */
+	uint8_t *group;			       /* dims: enum analyse_kind of the slot */
 	struct analyse_slot *slots;	       /* dims */
 	uint64_t *keys;			       /* dims: hashed names; 0: free slot */
 	uint32_t *slot_of;		       /* column -> slot, or ANALYSE_NONE */
 	uint32_t *column_of;		       /* slot -> column, or ANALYSE_NONE */
 	float *x, *z, *move, *blame, *scratch; /* dims each, of the last row */
 	float *floats;
+	float testimony;		 /* of this row: analyse_pipeline_testify() */
+	double measured[ANALYSE_TAILS];	 /* of this row: analyse_pipeline_measured() */
+	struct analyse_pipeline *by;	 /* who measured them at this row; NULL: they are its own */
+	bool measures;			 /* of this row: those of another */
+	bool was_measured;		 /* at the row that was judged before */
+	struct analyse_suspect *suspect; /* in a fleet that knows its calls; else NULL */
 	struct analyse_pipeline_stats stats;
 };
 
 /* ---- pipeline.c ---- */
+
+/* The kind of evidence that a metric of this role gives. */
+enum analyse_kind analyse_pipeline_kind(enum analyse_role_kind role);
+/* The last row's evidence of each kind, with p->joint known. */
+void analyse_pipeline_weigh(struct analyse_pipeline *p);
 
 /*
  * Runs need scores with a unit and steps short enough to hold baselines for more than the
@@ -69,6 +94,7 @@ void *analyse_pipeline_new_detector(const struct analyse_pipeline *p,
 /* ---- pipeline_learn.c ---- */
 
 double analyse_pipeline_threshold(struct analyse_pipeline *p);
+double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind);
 /*
  * The threshold of a run. While few runs are known, at least ANALYSE_FAST steps' thresholds: a
  * shorter run is one event and was judged as one.

@@ -10,6 +10,7 @@
 #define BACK	  1.0f
 #define NEWS	  16.0 /* anomalies beyond twice the budget, after which more are no news */
 #define SUSPECT	  10u  /* steps of a run that are summed; at most ANALYSE_LATE */
+#define LEFT	  0.5f /* of the mean of a run: less is no part of it */
 #define INFLUENCE 2.0  /* bound in thresholds of an anomaly's score when learned */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
@@ -17,7 +18,11 @@ typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 static void teach(struct analyse_thresholds *t, const struct analyse_training_sample *l,
 		  learn_fn learn)
 {
-	(l->within ? analyse_calibration_learn_within : learn)(&t->step, l->score);
+	learn_fn within = l->within ? analyse_calibration_learn_within : learn;
+
+	within(&t->step, l->score);
+	for (uint32_t k = 0; t->kind && k < ANALYSE_KINDS; k++)
+		within(&t->kind[k], l->kind[k]);
 	learn(&t->run, l->run);
 }
 
@@ -36,6 +41,9 @@ static void teach_others(struct analyse_pipeline *p, const struct analyse_traini
 	if ((double)l->run > fmax(analyse_calibration_threshold(&all->run),
 				  ANALYSE_FAST * analyse_calibration_threshold(&all->step)))
 		usual.run = NAN;
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+		if (!l->within && (double)l->kind[k] > analyse_calibration_threshold(&all->kind[k]))
+			usual.kind[k] = NAN;
 	teach(all, &usual, analyse_calibration_learn_gated);
 }
 
@@ -65,6 +73,11 @@ static float at_most(float score, double threshold)
 double analyse_pipeline_threshold(struct analyse_pipeline *p)
 {
 	return analyse_calibration_among(&p->own.step, &p->thresholds->step);
+}
+
+double analyse_pipeline_kind_threshold(struct analyse_pipeline *p, enum analyse_kind kind)
+{
+	return analyse_calibration_threshold(&p->thresholds->kind[kind]);
 }
 
 double analyse_pipeline_run_threshold(struct analyse_pipeline *p)
@@ -110,15 +123,37 @@ static float usual_score(const struct analyse_pipeline *p)
 		       : INFINITY;
 }
 
-float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
+/* The sum of the last steps of the run so far, of which *n are summed. */
+static float earlier(const struct analyse_pipeline *p, uint32_t *n)
 {
-	float sum = p->step_score - usual_score(p);
+	float sum = 0;
 
-	if (!(sum > 0))
-		return 0;
-	for (uint32_t i = 1; i < SUSPECT && i <= p->run.steps; i++)
+	*n = p->run.steps < SUSPECT - 1 ? p->run.steps : SUSPECT - 1;
+	for (uint32_t i = 1; i <= *n; i++)
 		sum += p->run.above[(p->run.steps - i) % ANALYSE_LATE];
 	return sum;
+}
+
+/*
+ * Whether a step this much above the usual belongs to the run: what is left of a deviation that has
+ * ended must not prolong it.
+ */
+static bool belongs(const struct analyse_pipeline *p, float above)
+{
+	uint32_t n;
+	float sum = earlier(p, &n);
+
+	return above > 0 && above * (float)n >= LEFT * sum;
+}
+
+float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
+{
+	float now = p->step_score - usual_score(p);
+	uint32_t n;
+
+	if (!(now > 0))
+		return 0;
+	return belongs(p, now) ? earlier(p, &n) + now : now;
 }
 
 /*
@@ -128,19 +163,28 @@ float analyse_pipeline_run_sum(const struct analyse_pipeline *p)
  */
 static void end_run(struct analyse_pipeline *p, bool learn)
 {
-	struct analyse_training_sample l = {p->step_score, 0, p->step_shadow, false};
+	struct analyse_training_sample l = {.score = p->step_score, .shadow = p->step_shadow};
 	float above = p->step_score - usual_score(p);
 
-	if (p->run.steps && !(above > 0)) {
-		struct analyse_training_sample whole = {p->run.peak, p->run.sum, NAN, false};
+	memcpy(l.kind, p->step_kind, sizeof(l.kind));
+	if (p->run.steps && !belongs(p, above)) {
+		struct analyse_training_sample whole = {
+			.score = p->run.peak, .run = p->run.sum, .shadow = NAN};
 
+		memcpy(whole.kind, p->run.kind, sizeof(whole.kind));
 		if (learn && !p->run.found)
 			learn_scores_late(p, &whole);
 		memset(&p->run, 0, sizeof(p->run));
-	} else if (above > 0) {
+	}
+	if (above > 0) {
 		/* The first step is learned when the run ends, as the whole. */
 		l.score = p->run.steps ? p->step_score : NAN;
 		l.run = p->run.steps ? 0 : NAN;
+		for (uint32_t k = 0; k < ANALYSE_KINDS; k++) {
+			p->run.kind[k] = p->run.steps ? fmaxf(p->run.kind[k], l.kind[k])
+						      : l.kind[k];
+			l.kind[k] = p->run.steps ? l.kind[k] : NAN;
+		}
 		l.within = true;
 		p->run.sum = fmaxf(p->run.sum, analyse_pipeline_run_sum(p));
 		p->run.above[p->run.steps % ANALYSE_LATE] = above;
@@ -197,10 +241,42 @@ static bool no_news(struct analyse_pipeline *p)
 	return p->news > NEWS;
 }
 
+/* A step's errors, from the end of the step before. */
+static void learn_errors(struct analyse_pipeline *p, bool learn)
+{
+	for (uint32_t s = 0; s < p->dims; s++) {
+		struct analyse_slot *slot = &p->slots[s];
+		double last = p->reading.last[s];
+
+		if (p->role[s] != ANALYSE_ROLE_ERRORS || isnan(last))
+			continue;
+		if (learn && last >= slot->counted)
+			analyse_count_learn(&slot->errors, (float)(last - slot->counted),
+					    (float)((double)p->opts.step_ns * 1e-9));
+		slot->counted = last;
+	}
+}
+
+/* The scores of an anomalous step, bounded. */
+static void learn_anomaly(struct analyse_pipeline *p)
+{
+	struct analyse_training_sample l = {
+		.score = at_most(p->step_score, analyse_pipeline_threshold(p)),
+		.shadow = at_most(p->step_shadow,
+				  analyse_calibration_threshold(&p->shadow_calibration)),
+	};
+
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+		l.kind[k] = isnan(p->step_kind[k]) ? NAN
+						   : at_most(p->step_kind[k],
+							     analyse_pipeline_kind_threshold(p, k));
+	learn_scores(p, &l);
+}
+
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
 {
-	struct analyse_row row = {p->dims, p->z, p->move};
-	bool learn = p->learning == ANALYSE_LEARN_ALL, held, taught;
+	struct analyse_row row = {p->dims, p->z, p->move, p->group};
+	bool learn = p->learning == ANALYSE_LEARN_ALL, held, lasts, taught;
 	enum analyse_count count = ANALYSE_COUNT_NOT;
 
 	if (!p->step_scored)
@@ -214,9 +290,13 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		 (p->learning != ANALYSE_LEARN_NONE && p->stats.learned >= ANALYSE_SLOW);
 	end_run(p, taught && !(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous));
 	held = hold(p);
+	/* In the last step of a fault no baseline stops, as it is over: it does not last. */
+	lasts = p->step_anomalous && !held && !p->was_held;
+	p->was_held = held;
 	if (p->learning == ANALYSE_LEARN_GATED)
 		learn = !p->step_anomalous ||
-			(!held && sketch_random_uniform(&p->random) < p->opts.eta);
+			(lasts && sketch_random_uniform(&p->random) < p->opts.eta);
+	learn_errors(p, learn);
 	if (learn) {
 		p->stats.learned++;
 		if (p->opts.detector->learn)
@@ -224,12 +304,7 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		if (p->shadow && p->opts.shadow->learn)
 			p->opts.shadow->learn(p->shadow, &row);
 		if (taught && p->learning == ANALYSE_LEARN_GATED && p->step_anomalous)
-			learn_scores(
-				p, &(struct analyse_training_sample){
-					   at_most(p->step_score, analyse_pipeline_threshold(p)), 0,
-					   at_most(p->step_shadow, analyse_calibration_threshold(
-									   &p->shadow_calibration)),
-					   false});
+			learn_anomaly(p);
 	}
 	if (learn || (no_news(p) && p->anomalous == 1))
 		count = p->run.steps % SUSPECT && !p->step_anomalous ? ANALYSE_COUNT_LATER
@@ -241,12 +316,15 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
 	p->step_score = p->step_shadow = 0;
+	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
+		p->step_kind[k] = NAN;
 }
 
 void analyse_pipeline_forget(struct analyse_pipeline *p)
 {
 	memset(p->held, 0, p->dims * sizeof(*p->held));
 	p->holding = p->anomalous = 0;
+	p->was_held = false;
 	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
 	p->late_n = 0;

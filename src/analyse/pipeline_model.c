@@ -2,6 +2,7 @@
 /* pipeline_model.c - saves, loads and merges what a pipeline has learned. */
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
@@ -33,6 +34,16 @@ static void info_io(struct pipeline_model *m, struct sketch_blob *b)
 	sketch_blob_u64(b, &m->learned);
 }
 
+static int thresholds_io(struct analyse_thresholds *t, bool kinds, struct sketch_blob *b)
+{
+	int err = analyse_calibration_io(&t->step, b) ?: analyse_calibration_io(&t->run, b);
+
+	/* Those of a fleet are not a pod's own. */
+	for (uint32_t k = 0; kinds && k < ANALYSE_KINDS && !err; k++)
+		err = analyse_calibration_io(&t->kind[k], b);
+	return err;
+}
+
 /* Columns, thresholds (the shared ones, for a fleet that knows nothing yet, first), detector. */
 static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *shared,
 		      struct sketch_blob *b)
@@ -43,11 +54,11 @@ static int learned_io(struct analyse_pipeline *p, struct analyse_thresholds *sha
 		sketch_blob_u64(b, &p->keys[s]);
 		sketch_blob_u32(b, &counter);
 		p->slots[s].counter = counter;
+		sketch_blob_f32(b, &p->slots[s].errors.events, 0, 1e15f);
+		sketch_blob_f32(b, &p->slots[s].errors.seconds, 0, ANALYSE_COUNT_MEMORY);
 		analyse_normaliser_io(&p->normaliser, s, b);
 	}
-	if (b->failed || analyse_calibration_io(&shared->step, b) ||
-	    analyse_calibration_io(&shared->run, b) || analyse_calibration_io(&p->own.step, b) ||
-	    analyse_calibration_io(&p->own.run, b))
+	if (b->failed || thresholds_io(shared, true, b) || thresholds_io(&p->own, false, b))
 		return -EINVAL;
 	return p->opts.detector->io ? p->opts.detector->io(p->detector, b) : 0;
 }
@@ -104,7 +115,8 @@ static void reset(struct analyse_pipeline *p)
 		analyse_normaliser_forget(&p->normaliser, s);
 		memset(&p->slots[s], 0, sizeof(p->slots[s]));
 		p->keys[s] = 0;
-		p->slots[s].last = NAN;
+		p->slots[s].counted = NAN;
+		analyse_reading_place(&p->reading, s, false);
 		p->column_of[s] = ANALYSE_NONE;
 		p->slot_of[s] = ANALYSE_NONE;
 	}
@@ -145,37 +157,76 @@ int analyse_pipeline_model_info(const void *buf, size_t bytes, struct analyse_mo
 	return err;
 }
 
+/* Thresholds to load those of a fleet into; false: out of memory. */
+static bool make_shared(const struct analyse_pipeline *p, struct analyse_thresholds *all)
+{
+	size_t bytes = ANALYSE_KINDS * sizeof(*all->kind);
+
+	*all = p->own;
+	if (p->own.kind)
+		return true;
+	all->kind = malloc(bytes);
+	if (all->kind)
+		memcpy(all->kind, p->thresholds->kind, bytes);
+	return all->kind;
+}
+
+/* A fleet that knows nothing yet starts from the model's thresholds. */
+static void share(struct analyse_pipeline *p, struct analyse_thresholds *all)
+{
+	struct analyse_thresholds *to = p->thresholds;
+	struct analyse_calibration *kind = to->kind;
+
+	if (to == &p->own || to->step.n)
+		return;
+	analyse_thresholds_budget(all, to);
+	*to = *all;
+	to->kind = kind;
+	memcpy(kind, all->kind, ANALYSE_KINDS * sizeof(*kind));
+}
+
+static int load(struct analyse_pipeline *p, struct analyse_thresholds *all, struct sketch_blob *b,
+		const struct pipeline_model *m)
+{
+	int err;
+
+	reset(p);
+	if (strcmp(m->detector, p->opts.detector->name) || m->dims != p->dims ||
+	    m->step_ns != p->opts.step_ns)
+		return -EINVAL;
+	err = learned_io(p, all, b);
+	if (err || b->failed || b->used != b->bytes) {
+		reset(p);
+		return err ? err : -EINVAL;
+	}
+	share(p, all);
+	p->stats.learned = m->learned;
+	return 0;
+}
+
 int analyse_pipeline_load(struct analyse_pipeline *p, const void *buf, size_t bytes)
 {
 	struct sketch_blob b = {.at = (uint8_t *)(uintptr_t)buf, .bytes = bytes, .load = true};
-	struct analyse_thresholds all = p->own;
+	struct analyse_thresholds all;
 	struct pipeline_model m = {0};
 	int err = load_model(&b, &m);
 
 	if (err)
 		return err;
-	reset(p);
-	if (strcmp(m.detector, p->opts.detector->name) || m.dims != p->dims ||
-	    m.step_ns != p->opts.step_ns)
-		return -EINVAL;
-	err = learned_io(p, &all, &b);
-	if (err || b.failed || b.used != b.bytes) {
-		reset(p);
-		return err ? err : -EINVAL;
-	}
-	/* A fleet that knows nothing yet starts from the model's thresholds. */
-	if (p->thresholds != &p->own && !p->thresholds->step.n) {
-		double step = p->thresholds->step.q, run = p->thresholds->run.q;
+	if (!make_shared(p, &all))
+		return -ENOMEM;
+	err = load(p, &all, &b, &m);
+	if (all.kind != p->own.kind)
+		free(all.kind);
+	return err;
+}
 
-		*p->thresholds = all;
-		/* With equal budgets they stay as saved, bit for bit. */
-		if (step != all.step.q)
-			analyse_calibration_budget(&p->thresholds->step, step);
-		if (run != all.run.q)
-			analyse_calibration_budget(&p->thresholds->run, run);
-	}
-	p->stats.learned = m.learned;
-	return 0;
+static void merge_thresholds(struct analyse_thresholds *t, const struct analyse_thresholds *from)
+{
+	analyse_calibration_merge(&t->step, &from->step);
+	analyse_calibration_merge(&t->run, &from->run);
+	for (uint32_t k = 0; t->kind && from->kind && k < ANALYSE_KINDS; k++)
+		analyse_calibration_merge(&t->kind[k], &from->kind[k]);
 }
 
 int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipeline *other)
@@ -194,10 +245,60 @@ int analyse_pipeline_merge(struct analyse_pipeline *p, const struct analyse_pipe
 			return err;
 	}
 	for (uint32_t s = 0; s < p->dims; s++)
-		if (p->keys[s])
+		if (p->keys[s]) {
 			analyse_normaliser_merge_column(&p->normaliser, s, &other->normaliser, s);
-	analyse_calibration_merge(&p->thresholds->step, &other->thresholds->step);
-	analyse_calibration_merge(&p->thresholds->run, &other->thresholds->run);
+			analyse_count_learn(&p->slots[s].errors, other->slots[s].errors.events,
+					    other->slots[s].errors.seconds);
+		}
+	/* What two pods share has learned from both. */
+	if (p->thresholds != other->thresholds)
+		merge_thresholds(p->thresholds, other->thresholds);
+	if (p->thresholds != &p->own)
+		merge_thresholds(&p->own, &other->own);
 	p->stats.learned += other->stats.learned;
 	return 0;
+}
+
+uint32_t analyse_pipeline_width(const struct analyse_pipeline *p)
+{
+	return p->dims;
+}
+
+static int64_t save_new(const struct analyse_pipeline *p, void **buf)
+{
+	size_t bytes = analyse_pipeline_save_bytes(p);
+	int64_t n;
+
+	*buf = malloc(bytes);
+	if (!*buf)
+		return -ENOMEM;
+	n = analyse_pipeline_save(p, *buf, bytes);
+	if (n >= 0)
+		return n;
+	free(*buf);
+	*buf = NULL;
+	return n;
+}
+
+int64_t analyse_pipeline_save_all(struct analyse_pipeline *const *pods, uint32_t n, void **buf)
+{
+	int64_t bytes = save_new(pods[0], buf);
+	struct analyse_pipeline *p;
+
+	if (n == 1 || bytes < 0)
+		return bytes;
+	p = analyse_pipeline_create(&pods[0]->opts);
+	if (p && !analyse_pipeline_load(p, *buf, (size_t)bytes)) {
+		if (pods[0]->thresholds != &pods[0]->own) {
+			free(p->own.kind);
+			p->own.kind = NULL;
+			p->thresholds = pods[0]->thresholds;
+		}
+		for (uint32_t i = 1; i < n; i++)
+			analyse_pipeline_merge(p, pods[i]); /* or not: other columns */
+		free(*buf);
+		bytes = save_new(p, buf);
+	}
+	analyse_pipeline_free(p);
+	return bytes;
 }

@@ -15,7 +15,7 @@ static void blame(struct base_json *j, const struct act_blame *b, uint32_t n)
 	/* JSON has no infinity: a threshold or score that is not known yet is null. */
 	for (uint32_t i = 0; i < n; i++)
 		base_put_object(j, NULL, KV("metric", b[i].metric), KV_FINITE("share", b[i].share),
-				KV_FINITE("value", b[i].value));
+				KV_FINITE("value", b[i].value), KV_FINITE("before", b[i].before));
 	base_json_end(j, ']');
 }
 
@@ -23,6 +23,8 @@ void api_verdict(struct base_json *j, const struct act_pod_verdict *v)
 {
 	base_json_kbegin(j, "verdict", '{');
 	base_put(j, KV_FINITE("score", v->score), KV_BOOL("learning", isinf(v->threshold)),
+		 KV("state", act_state_names[isinf(v->threshold) ? ACT_LEARNING : v->state]),
+		 KV_FINITE("least_latency_factor", v->least > 0 ? v->least : INFINITY),
 		 KV("anomalous", v->anomalous), KV("drift", v->drift),
 		 KV_TIME("time", (uint64_t)v->ns),
 		 KV_TIME("since", v->anomalous ? (uint64_t)v->begin_ns : 0),
@@ -40,9 +42,11 @@ static void anomaly(struct base_json *j, const struct act_anomaly *a)
 
 	base_put(j, KV("id", a->id), KV_ID("instance", a->instance), KV("pod", a->name.pod),
 		 KV("service", a->name.service), KV("namespace", a->name.kube_namespace),
-		 KV("host", a->name.host), KV_TIME("begin", a->begin_ns),
+		 KV("host", a->name.host), KV("container", a->name.container),
+		 KV("pid", a->name.process), KV_TIME("begin", a->begin_ns),
 		 KV_TIME("last", a->last_ns), KV_TIME("end", a->end_ns), KV("unread", a->unread),
-		 KV("findings", a->findings), KV_FINITE("peak", a->peak));
+		 KV("findings", a->findings), KV_FINITE("peak", a->peak),
+		 KV("explanation", a->explanation));
 	blame(j, a->blame, a->blames);
 	if (!a->has_trace)
 		return;

@@ -9,6 +9,7 @@
 
 #include "api/api.h"
 #include "api/internal.h"
+#include "base/json_read.h"
 #include "dta/query/json.h"
 #include "dta/store_server/server.h"
 
@@ -27,7 +28,7 @@ static json_t *body_json(struct http_request *req)
 	size_t bytes;
 	const char *text = http_body(req, &bytes);
 
-	return json_loadb(text ? text : "", bytes, JSON_REJECT_DUPLICATES, NULL);
+	return base_json_read(text, bytes, NULL);
 }
 
 static void get_status(struct http_request *req, void *arg)

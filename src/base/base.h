@@ -7,11 +7,13 @@
 #define SL_BASE_BASE_H
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* Exit codes of every subcommand. */
 #define BASE_EXIT_OK	  0
@@ -92,6 +94,12 @@ struct base_fds {
 	int truncated;
 	int fd[BASE_FDS_MAX];
 };
+/*
+ * Sends n parts as one packet (of a stream: what the socket takes), with the descriptors, which
+ * stay the caller's. Never SIGPIPE. Bytes or -errno; at most 2 GiB.
+ */
+int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds, size_t count,
+		  int flags);
 /* Receives one packet with all its descriptors. Bytes or -errno. */
 ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds);
 
@@ -107,11 +115,19 @@ ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd);
  * EADDRINUSE, a server answers; EEXIST, not a socket.
  */
 int base_listen_unix(const char *path, int type, unsigned int mode, char *error, size_t bytes);
+/*
+ * Ends one that strangers may connect to. It stays open until the process ends: closing it would
+ * close what connections that were not accepted bring, and that may hang (SO_LINGER); at the end of
+ * a process, the kernel does not wait.
+ */
+void base_unlisten_unix(int fd);
 
 /* ---- time ---- */
 
 uint64_t base_now_ns(void);	 /* CLOCK_MONOTONIC */
 uint64_t base_realtime_ns(void); /* CLOCK_REALTIME */
+/* A condition whose timed waits end by base_now_ns(). */
+void base_cond_init(pthread_cond_t *c);
 
 /* ---- parsing: 0, or -EINVAL / -ERANGE ---- */
 

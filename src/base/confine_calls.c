@@ -122,9 +122,10 @@ static const struct with_argument own[] = {
 	{SYS_clone, 0, CLONE_THREAD, true}, /* clone3() cannot be judged: libc falls back */
 };
 
-/* Of a connection; not SO_LINGER, by which closing waits. */
+/* Of a connection; not SO_LINGER, by which closing waits. Pairs stand between it and the parser. */
 static const struct with_argument connections[] = {
 	{SYS_setsockopt, 1, IPPROTO_TCP, false},
+	{SYS_socketpair, 0, AF_UNIX, false},
 };
 
 /* Sockets of the front, before it starts. */

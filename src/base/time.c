@@ -21,3 +21,13 @@ uint64_t base_realtime_ns(void)
 {
 	return now(CLOCK_REALTIME);
 }
+
+void base_cond_init(pthread_cond_t *c)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(c, &attr);
+	pthread_condattr_destroy(&attr);
+}

@@ -65,3 +65,81 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 		close(fd);
 	return base_fail(error, bytes, -err, "cannot listen on %s: %s", path, strerror(err));
 }
+
+void base_unlisten_unix(int fd)
+{
+	shutdown(fd, SHUT_RDWR);
+}
+
+int base_send_fds(int sock, const struct iovec *parts, size_t n, const int *fds, size_t count,
+		  int flags)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(BASE_FDS_MAX * sizeof(int))];
+	} control;
+	struct msghdr m = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = n};
+	ssize_t sent;
+
+	if (count > BASE_FDS_MAX)
+		return -EINVAL;
+	if (count) {
+		m.msg_control = &control;
+		m.msg_controllen = CMSG_SPACE(count * sizeof(*fds));
+		memset(&control, 0, m.msg_controllen); /* its padding is sent, too */
+		control.align = (struct cmsghdr){.cmsg_len = CMSG_LEN(count * sizeof(*fds)),
+						 .cmsg_level = SOL_SOCKET,
+						 .cmsg_type = SCM_RIGHTS};
+		memcpy(CMSG_DATA(&control.align), fds, count * sizeof(*fds));
+	}
+	do
+		sent = sendmsg(sock, &m, flags | MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : (int)sent;
+}
+
+ssize_t base_receive_fds(int sock, void *to, size_t bytes, int flags, struct base_fds *fds)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(BASE_FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = {to, bytes};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes,
+			   .msg_controllen = sizeof(control.bytes)};
+	ssize_t n;
+
+	fds->count = 0;
+	do
+		n = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	fds->truncated = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC);
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		count = BASE_MIN(count, (size_t)BASE_FDS_MAX - fds->count);
+		memcpy(fds->fd + fds->count, CMSG_DATA(c), count * sizeof(int));
+		fds->count += (unsigned int)count;
+	}
+	return n;
+}
+
+ssize_t base_receive_fd(int sock, void *to, size_t bytes, int flags, int *fd)
+{
+	struct base_fds fds;
+	ssize_t n = base_receive_fds(sock, to, bytes, flags, &fds);
+	bool bad = n >= 0 && fds.truncated;
+
+	*fd = fds.count && !bad ? fds.fd[0] : -1;
+	for (unsigned int i = bad ? 0 : 1; i < fds.count; i++)
+		close(fds.fd[i]);
+	if (bad && !fds.count && fds.truncated == MSG_CTRUNC)
+		return -EMFILE; /* the kernel found no room for the first descriptor */
+	return bad ? -EPROTO : n;
+}

@@ -14,6 +14,7 @@
 
 #include "agent/agent.h"
 #include "base/confine.h"
+#include "base/json_read.h"
 #include "cli/common.h"
 #include "http/http.h"
 #include "cli/tcp/filter.h"
@@ -150,7 +151,7 @@ static int show_status(const char *socket, bool as_json)
 	answer = agent_ask_status(socket, error, sizeof(error));
 	if (!answer)
 		return CLI_FAIL("agent", "%s", error);
-	j = json_loads(answer, 0, NULL);
+	j = base_json_read(answer, strlen(answer), NULL);
 	free(answer);
 	if (!j)
 		return CLI_FAIL("agent", "%s: the answer is not JSON", socket);

@@ -263,7 +263,7 @@ static struct {
 	uint32_t load;
 } set = {.listen = "127.0.0.1:9464",
 	 .shop = "127.0.0.1:8080",
-	 .warm_up = 30 * DEMO_SECOND,
+	 .warm_up = 60 * DEMO_SECOND,
 	 .load = 200};
 
 static const struct base_option table[] = {
@@ -304,10 +304,9 @@ static int set_parts(struct cli_demo *d)
 	set_period(d, set.period ? set.period : 1000000);
 	set_agent(d);
 	cli_demo_part_set(d, DEMO_COLLECT, "collect", d->self, "collect", "--agent", d->socket,
-			  "--listen", d->listen, "--period", d->period, "--analyse",
-			  "--analyse-step", "200ms", "--warm-up", d->warm_up, "--false-alarms",
-			  "30", "--verdict-ttl", "10s", *d->stores ? "--dta" : NULL, d->stores,
-			  NULL);
+			  "--listen", d->listen, "--period", d->period, "--analyse", "--warm-up",
+			  d->warm_up, "--verdict-ttl", "10s", *d->stores ? "--dta" : NULL,
+			  d->stores, NULL);
 	cli_demo_part_set(d, DEMO_SHOP, "shop", d->shop, "--listen", d->shop_listen, "--faults",
 			  NULL);
 	cli_demo_part_set(d, DEMO_QUEUE, "queue", d->queue, "--rate", "50", NULL);

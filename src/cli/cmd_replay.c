@@ -8,8 +8,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/fleet.h"
+#include "analyse/selftime.h"
 #include "base/grow.h"
 #include "cli/replay/replay.h"
 #include "collect/analysis/models.h"
@@ -26,17 +28,16 @@ struct replay_range {
 
 static struct {
 	struct base_strings train, score;
-	const char *verdicts, *traces, *keep, *sample, *detector, *shadow, *model, *save_model;
+	const char *verdicts, *traces, *spans, *keep, *sample, *detector, *shadow, *model,
+		*save_model;
 	uint64_t sample_every_ns, sample_around_ns;
 	double budget, false_alarms, eta;
 	uint64_t seed;
-	bool no_latency, frozen;
+	bool no_latency, frozen, trace_evidence;
 	uint32_t l, k;
 	/* derived from these */
 	struct replay_range trained[RANGES_MAX], scored;
-} settings = {.detector = "combined",
-	      .false_alarms = 1,
-	      .eta = 0.05,
+} settings = {.eta = 0.05,
 	      .budget = 0.2,
 	      .sample_every_ns = 1800 * (uint64_t)SECOND,
 	      .sample_around_ns = 120 * (uint64_t)SECOND,
@@ -52,6 +53,11 @@ static const struct base_option table[] = {
 		    "write a verdict per row, as CSV; -: standard output"),
 	BASE_STRING("traces", 0, &settings.traces, "FILE",
 		    "decide on the traces in this file (default: DIR/traces.csv)"),
+	BASE_STRING(
+		"spans", 0, &settings.spans, "FILE",
+		"learn the calls between services from these spans (default: DIR/spans_sample.csv)"),
+	BASE_FLAG("trace-evidence", 0, &settings.trace_evidence,
+		  "also judge pods by the times of these spans"),
 	BASE_STRING("keep", 0, &settings.keep, "FILE",
 		    "write the traces to keep, as CSV; -: standard output"),
 	BASE_F64("budget", 0, &settings.budget, 0, 1, "SHARE",
@@ -88,6 +94,9 @@ struct replay {
 	struct collect_models *models; /* from --model, and to be saved */
 	struct analyse_fleet *fleet;
 	struct cli_replay_sampler *sampler; /* with --sample, while rows are scored */
+	struct cli_replay_spans *spans;	    /* NULL: none */
+	struct analyse_selftime *selftime;  /* with --trace-evidence */
+	float *evidence;		    /* of pods, by their spans at this moment */
 	struct replay_pod {
 		struct analyse_pipeline *pipeline; /* NULL: the file has no values */
 		uint64_t at;			   /* next row */
@@ -141,7 +150,7 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 	const struct cli_replay_pod *pod = &r->data.pods[i];
 	struct analyse_model_info info;
 	struct analyse_pipeline *p;
-	char known[256];
+	char known[256], service[256];
 	int err;
 
 	snprintf(known, sizeof(known), "%s", pod->name);
@@ -162,7 +171,9 @@ static int create_pod(struct replay *r, uint32_t i, struct analyse_pipeline_opts
 		r->fleet = analyse_fleet_create(analyse_pipeline_budget(p), settings.seed);
 	if (!r->fleet)
 		return cli_replay_say("fleet: %s", strerror(errno));
-	analyse_fleet_join(r->fleet, p);
+	cli_replay_service(pod->name, service, sizeof(service));
+	if (analyse_fleet_join(r->fleet, p, service))
+		return cli_replay_say("%s: %s", pod->name, strerror(ENOMEM));
 	if (!err)
 		err = collect_models_load(r->models, known, "", p);
 	if (err && err != -ENOENT)
@@ -206,6 +217,41 @@ static int create_pods(struct replay *r)
 	return 0;
 }
 
+/* Learns the call graph. Without --spans a missing file is none. */
+static int read_spans(struct replay *r, const char *folder)
+{
+	char path[4096];
+	const char *from = settings.spans ?: path;
+
+	if (!r->fleet)
+		return 0;
+	if (snprintf(path, sizeof(path), "%s/spans_sample.csv", folder) >= (int)sizeof(path))
+		return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
+	if (!settings.spans && access(path, F_OK)) {
+		cli_replay_say("no call graph: each pod is judged by itself; give --spans");
+		return settings.trace_evidence ? cli_replay_say("--trace-evidence needs --spans")
+					       : 0;
+	}
+	r->spans = cli_replay_spans(&r->data, analyse_fleet_graph(r->fleet), from);
+	if (!r->spans || !settings.trace_evidence)
+		return r->spans ? 0 : -1;
+	r->selftime = analyse_selftime_new();
+	r->evidence = calloc(r->data.n_pods, sizeof(*r->evidence));
+	return r->selftime && r->evidence ? 0 : cli_replay_say("spans: %s", strerror(ENOMEM));
+}
+
+/* What the spans that ended since the moment before say about pods. */
+static int judge_spans(struct replay *r, int64_t t)
+{
+	int err;
+
+	if (!r->selftime)
+		return 0;
+	err = cli_replay_spans_until(r->spans, r->selftime, t);
+	err = err ?: analyse_selftime_step(r->selftime, r->evidence, r->data.n_pods);
+	return err ? cli_replay_say("spans: %s", strerror(-err)) : 0;
+}
+
 static int read_models(struct replay *r)
 {
 	char error[4400];
@@ -229,7 +275,7 @@ static int save_models(struct replay *r)
 	for (uint32_t i = 0; i < r->data.n_pods && !err; i++)
 		if (r->pods[i].pipeline)
 			err = collect_models_keep(r->models, r->data.pods[i].name,
-						  r->pods[i].pipeline, false);
+						  r->pods[i].pipeline);
 	if (!err)
 		err = collect_models_write(r->models, settings.save_model);
 	return err ? cli_replay_say("%s: %s", settings.save_model, strerror(-err)) : 0;
@@ -267,7 +313,8 @@ static int keep_verdict(struct replay *r, uint32_t pod, int64_t t, const struct 
 {
 	if (!BASE_GROW(r->all, r->n_all, r->room_all))
 		return cli_replay_say("verdicts: %s", strerror(ENOMEM));
-	r->all[r->n_all++] = (struct cli_replay_verdict){t, pod, v->score, v->anomalous};
+	r->all[r->n_all++] = (struct cli_replay_verdict){t, pod, v->score, v->suspicion,
+							 v->anomalous};
 	return 0;
 }
 
@@ -326,6 +373,8 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 			analyse_pipeline_recalibrate(r->pods[i].pipeline);
 	}
 	r->step = 0;
+	if (r->spans)
+		cli_replay_spans_seek(r->spans, warm - r->data.step_ns);
 	while ((n = next_moment(r, range, &t))) {
 		bool within = t >= range->from;
 		uint32_t moving = 0;
@@ -338,6 +387,8 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 		if (step <= r->step)
 			step = r->step + 1;
 		r->step = step;
+		if (judge_spans(r, t))
+			return -1;
 		for (uint32_t k = 0; k < n; k++) {
 			uint32_t i = r->row[k].pod;
 			const struct cli_replay_pod *p = &r->data.pods[i];
@@ -349,6 +400,8 @@ static int run(struct replay *r, const struct replay_range *range, enum analyse_
 				    r->pods[i].pipeline, step * (uint64_t)r->data.step_ns,
 				    p->values + row * p->n_columns, &r->verdicts[moving]))
 				continue; /* counted by the pipeline */
+			if (r->evidence)
+				analyse_pipeline_testify(r->pods[i].pipeline, r->evidence[i]);
 			r->moving[moving] = r->pods[i].pipeline;
 			r->row[moving].t = p->t[row];
 			r->row[moving++].pod = i;
@@ -508,7 +561,8 @@ static int replay(struct replay *r, const char *folder)
 			return cli_replay_say("%s: %s", folder, strerror(ENAMETOOLONG));
 		traces = path;
 	}
-	if (read_models(r) || cli_replay_load(&r->data, folder) || create_pods(r) || train(r))
+	if (read_models(r) || cli_replay_load(&r->data, folder, false) || create_pods(r) ||
+	    read_spans(r, folder) || train(r))
 		return -1;
 	/* Training alone. */
 	if (settings.train.n && !settings.verdicts && !settings.keep && !settings.sample)
@@ -535,6 +589,28 @@ static int replay(struct replay *r, const char *folder)
 		err = save_models(r);
 	say_findings(r);
 	say_losses(r);
+	if (r->selftime)
+		cli_replay_spans_say(r->spans);
+	return err;
+}
+
+/* A recording of the collector is judged as it was. */
+static int replay_live(const char *folder)
+{
+	struct cli_replay_live_opts o = {
+		.detector = settings.detector,
+		.shadow = settings.shadow,
+		.false_alarms = settings.false_alarms,
+		.model = settings.model,
+		.verdicts = settings.verdicts ? open_out(settings.verdicts) : NULL,
+	};
+	int err;
+
+	if (settings.verdicts && !o.verdicts)
+		return -1;
+	err = cli_replay_live(folder, &o);
+	if (o.verdicts && close_out(o.verdicts, settings.verdicts))
+		err = -1;
 	return err;
 }
 
@@ -553,7 +629,8 @@ static int check(const struct base_command *self)
 	if (settings.score.n && parse_range(settings.score.v[0], &settings.scored))
 		return base_usage(self, "--score: '%s' is not FROM:TO in unix seconds",
 				  settings.score.v[0]);
-	if (!analyse_detector_named(settings.detector, error, sizeof(error)) ||
+	if ((settings.detector &&
+	     !analyse_detector_named(settings.detector, error, sizeof(error))) ||
 	    (settings.shadow && !analyse_detector_named(settings.shadow, error, sizeof(error))))
 		return base_usage(self, "%s", error);
 	if (settings.frozen && !settings.train.n && !settings.model)
@@ -577,11 +654,18 @@ static int replay_main(const struct base_command *self, int argc, char **argv)
 	code = check(self);
 	if (code != BASE_EXIT_OK)
 		return code;
+	if (!settings.train.n && !settings.score.n && cli_replay_is_live(argv[operand]))
+		return replay_live(argv[operand]) ? BASE_EXIT_FAILURE : BASE_EXIT_OK;
+	settings.detector = settings.detector ?: "combined";
+	settings.false_alarms = settings.false_alarms ?: 1;
 	err = replay(&r, argv[operand]);
 	for (uint32_t i = 0; i < r.data.n_pods && r.pods; i++)
 		analyse_pipeline_free(r.pods[i].pipeline);
 	analyse_fleet_free(r.fleet);
 	collect_models_free(r.models);
+	cli_replay_spans_free(r.spans);
+	analyse_selftime_free(r.selftime);
+	free(r.evidence);
 	free(r.pods);
 	free(r.moving);
 	free(r.verdicts);

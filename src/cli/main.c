@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json_read.h"
 #include "cli/common.h"
 
 /* In the order of --help: on the observed machine, readers, tools. */
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
 
 	/* A write beyond RLIMIT_FSIZE fails, as on a full disk, and ends no process. */
 	signal(SIGXFSZ, SIG_IGN);
+	base_json_guard();
 	if (argc < 2) {
 		fputs("sidelight: no command given; see 'sidelight --help'\n", stderr);
 		return BASE_EXIT_USAGE;

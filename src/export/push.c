@@ -378,13 +378,8 @@ static void release(struct export_push *p)
 
 static void init_lock(struct export_push *p)
 {
-	pthread_condattr_t attr;
-
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->wake, &attr);
-	pthread_condattr_destroy(&attr);
+	base_cond_init(&p->wake);
 }
 
 struct export_push *export_push_new(const struct export_push_opts *opts, char *error,

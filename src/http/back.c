@@ -507,7 +507,6 @@ static int set_front(struct http *h, char *error, size_t error_bytes)
 struct http *http_new(const struct http_opts *opts, char *error, size_t error_bytes)
 {
 	struct http *h = calloc(1, sizeof(*h));
-	pthread_condattr_t monotonic;
 	int e;
 
 	if (!h) {
@@ -519,10 +518,8 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 	if (!e) {
 		e = set_front(h, error, error_bytes);
 		e = e ?: http_access_init(h, error, error_bytes);
-		if (e) {
-			close(h->listen_fd);
+		if (e)
 			http_unlisten(h);
-		}
 	}
 	if (e) {
 		if (h->own_front)
@@ -533,10 +530,7 @@ struct http *http_new(const struct http_opts *opts, char *error, size_t error_by
 		return NULL;
 	}
 	pthread_mutex_init(&h->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&h->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	base_cond_init(&h->wake);
 	return h;
 }
 
@@ -586,7 +580,6 @@ void http_free(struct http *h)
 	http_front_stop(h->front); /* the address is free after that */
 	if (h->own_front)
 		http_front_end(h->front);
-	close(h->listen_fd);
 	http_unlisten(h);
 	free(h->channels);
 	http_routes_free(h);

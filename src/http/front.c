@@ -18,6 +18,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -357,9 +358,11 @@ static struct http_connection *connection_open(struct http_server *s, int fd)
 	c->fd = fd;
 	c->deadline_ns = base_now_ns() + 2ull * s->c.timeout_s * 1000000000u;
 	pthread_mutex_lock(&s->lock);
-	c->shut = refused = !s->slot_count || !http_peer_enter(s, c);
+	if (s->c.is_unix)
+		c->relay = http_relay_enter(s, fd, &c->fd);
+	c->shut = refused = (s->c.is_unix && !c->relay) || !s->slot_count || !http_peer_enter(s, c);
 	if (refused)
-		shutdown(fd, SHUT_RDWR);
+		shutdown(c->fd, SHUT_RDWR);
 	else
 		c->slot = s->slots[--s->slot_count];
 	if (!s->connections)
@@ -397,6 +400,8 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 		http_front_tell(s, HTTP_CLOSE, c->slot, 0);
 	pthread_mutex_lock(&s->lock);
 	http_peer_leave(s, c);
+	if (c->relay)
+		http_relay_leave(s, c->relay);
 	*c->link = c->next;
 	if (c->next)
 		c->next->link = c->link;
@@ -405,6 +410,12 @@ static void connection_event(void *arg, struct MHD_Connection *connection, void 
 	pthread_mutex_unlock(&s->lock);
 	free(c);
 	*context = NULL;
+}
+
+void http_front_short_of(const char *what)
+{
+	base_log_limited(BASE_WARN, "http", "no %s left for connections%s", what,
+			 *what == 'd' ? ": raise LimitNOFILE" : "");
 }
 
 /*
@@ -417,8 +428,7 @@ static void log_line(void *arg, const char *fmt, va_list ap)
 
 	(void)arg;
 	if (strstr(fmt, "system resource limit"))
-		base_log_limited(BASE_WARN, "http",
-				 "no descriptor left for connections: raise LimitNOFILE");
+		http_front_short_of("descriptor");
 	if (base_log_level < BASE_DEBUG)
 		return;
 #pragma GCC diagnostic push
@@ -475,7 +485,7 @@ __attribute__((noreturn)) static void fail(const struct http_server *s, const ch
 /* A connection keeps its slot while it is open. */
 static void prepare(struct http_server *s)
 {
-	pthread_condattr_t monotonic;
+	struct rlimit files;
 	uint32_t n = http_slots(s->c.max_connections, s->c.threads);
 
 	s->slots = calloc(n, sizeof(*s->slots));
@@ -485,17 +495,22 @@ static void prepare(struct http_server *s)
 		s->slots[s->slot_count] = n - 1 - s->slot_count;
 		s->slot_count++;
 	}
+	s->own_uid = geteuid();
+	s->parked_max = getrlimit(RLIMIT_NOFILE, &files)
+				? s->c.max_connections
+				: (uint32_t)BASE_MIN(files.rlim_cur / 2, (rlim_t)1 << 20);
 	s->diag_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_SOCK_DIAG);
 	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	base_cond_init(&s->wake);
+	pthread_cond_init(&s->relay_left, NULL);
 }
 
 static void start(struct http_server *s)
 {
 	const unsigned int threads = s->c.threads;
+	const struct MHD_OptionItem listen[] = {
+		{s->c.is_unix ? MHD_OPTION_END : MHD_OPTION_LISTEN_SOCKET, s->listen_fd, NULL},
+		{MHD_OPTION_END, 0, NULL}};
 	pthread_t reaper;
 	int e = pthread_create(&reaper, NULL, reap, s);
 
@@ -507,9 +522,10 @@ static void start(struct http_server *s)
 	 */
 	errno = 0;
 	s->daemon = MHD_start_daemon(
-		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC, 0, admit, s,
-		answer, s, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_LISTEN_SOCKET,
-		s->listen_fd, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
+		MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | MHD_USE_ITC |
+			(s->c.is_unix ? MHD_USE_NO_LISTEN_SOCKET : 0),
+		0, admit, s, answer, s, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL,
+		MHD_OPTION_ARRAY, listen, MHD_OPTION_THREAD_POOL_SIZE, threads > 1 ? threads : 0,
 		MHD_OPTION_CONNECTION_LIMIT, (2 * s->c.max_connections + 1) * threads,
 		MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)s->c.timeout_s,
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
@@ -518,6 +534,9 @@ static void start(struct http_server *s)
 		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 	if (!s->daemon)
 		fail(s, "libmicrohttpd", errno ? errno : EIO);
+	e = s->c.is_unix ? http_relay_start(s) : 0;
+	if (e)
+		fail(s, "no thread", e);
 }
 
 void http_front_serve(const struct http_front_config *c, const int *fds, size_t n, bool unconfined)

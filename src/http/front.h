@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * front.h - of the front's process: front.c runs connections and their limits, peer.c says who may
- * connect, body.c fetches, compresses and sends what the back answers.
+ * front.h - of the front's process: front.c runs connections and their limits, relay.c reads those
+ * of a unix socket, peer.c says who may connect, body.c fetches, compresses and sends what the back
+ * answers.
  */
 #ifndef SL_HTTP_FRONT_H
 #define SL_HTTP_FRONT_H
@@ -24,7 +25,8 @@ struct http_peer {
 /* A connection, in http_server.connections while it is open: the newest first. */
 struct http_connection {
 	struct http_connection *next, **link;
-	int fd;
+	int fd;			  /* the client's */
+	struct http_relay *relay; /* between it and libmicrohttpd's; NULL: none, it is the same */
 	uint32_t slot, serial;
 	bool told;			 /* the back knows it */
 	struct http_peer *peer;		 /* NULL: shut, and not counted any more */
@@ -46,6 +48,12 @@ struct http_server {
 	struct http_peer *peers;
 	uint32_t *slots, slot_count; /* those that are free */
 	uint32_t serial;	     /* of the last ASK; relaxed */
+
+	/* relay.c; counts and lists under lock */
+	struct http_relay *relays, *parked;
+	pthread_cond_t relay_left;
+	uint32_t relay_count, parked_count, parked_max, accepted;
+	uid_t own_uid;
 
 	uint32_t open;			 /* connections of peers; relaxed */
 	uint32_t sockets;		 /* the same, and those being closed; relaxed */
@@ -77,11 +85,24 @@ int http_front_channel(struct http_server *s);
 void http_front_tell(struct http_server *s, enum http_message_type type, uint32_t slot,
 		     uint32_t arg);
 __attribute__((noreturn)) void http_front_gone(void);
+/* Says that connections cannot be accepted for want of these. */
+void http_front_short_of(const char *what);
 
 /* ---- body.c ---- */
 
 /* Makes the response out of the HEAD that this thread's channel brings. */
 void http_body_answer(struct http_client_request *req);
+
+/* ---- relay.c: unix sockets ---- */
+
+/* Accepts connections, and hands what they say to the daemon. 0 or an errno. */
+int http_relay_start(struct http_server *s);
+/*
+ * With the lock held: of the connection that libmicrohttpd knows by fd, the client's descriptor,
+ * which stays open until it leaves. NULL: the client has gone.
+ */
+struct http_relay *http_relay_enter(struct http_server *s, int fd, int *client);
+void http_relay_leave(struct http_server *s, struct http_relay *r);
 
 /* ---- peer.c: with the lock held ---- */
 

@@ -109,7 +109,7 @@ int http_back_serve(struct http_channel *ch);
 
 /* Sets listen_fd, address, local, is_unix. 0, or -errno with one line in error. */
 int http_listen(struct http *h, const char *at, char *error, size_t error_bytes);
-/* Removes a unix socket's file. */
+/* Ends listening; removes a unix socket's file. */
 void http_unlisten(struct http *h);
 /* Whether a descriptor is a connection that the listening unix socket accepted. */
 bool http_listen_accepted(const struct http *h, int fd);

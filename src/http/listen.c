@@ -145,9 +145,14 @@ void http_unlisten(struct http *h)
 	const char *path = h->address + UNIX_PATH;
 	struct stat st;
 
+	if (!h->is_unix) {
+		close(h->listen_fd);
+		return;
+	}
 	/* Only if it is still this server's. */
-	if (h->is_unix && !lstat(path, &st) && st.st_dev == h->dev && st.st_ino == h->ino)
+	if (!lstat(path, &st) && st.st_dev == h->dev && st.st_ino == h->ino)
 		unlink(path);
+	base_unlisten_unix(h->listen_fd);
 }
 
 /* Only an accepted connection has the listener's name: a pair has none, nor has who connected. */

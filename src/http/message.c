@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "base/grow.h"
 
 /* ---- strings ---- */
@@ -154,35 +155,16 @@ int http_message_send(int fd, struct http_message m, const void *head, size_t he
 	return 0;
 }
 
-#define FDS_MAX 250
-
-union passed {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-};
-
 int http_message_send_fds(int fd, const void *m, size_t bytes, const int *fds, size_t n)
 {
-	struct iovec iov = {(void *)(uintptr_t)m, bytes};
-	struct msghdr h = {.msg_iov = &iov, .msg_iovlen = 1};
-	union passed control = {0};
-	ssize_t sent;
+	const struct iovec part = {(void *)(uintptr_t)m, bytes};
+	int sent;
 
-	if (n > FDS_MAX)
-		return -EINVAL;
-	if (n) {
-		h.msg_control = &control;
-		h.msg_controllen = CMSG_SPACE(n * sizeof(*fds));
-		control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof(*fds)),
-						.cmsg_level = SOL_SOCKET,
-						.cmsg_type = SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(*fds));
-	}
 	do
-		sent = sendmsg(fd, &h, MSG_NOSIGNAL);
-	while (sent < 0 && http_message_again(errno));
+		sent = base_send_fds(fd, &part, 1, fds, n, 0);
+	while (sent < 0 && http_message_again(-sent));
 	/* Of a stream socket the kernel takes so few bytes at once. */
-	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
+	return sent < 0 ? sent : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 
 int http_message_take(int fd, void *to, size_t bytes)
@@ -202,38 +184,9 @@ int http_message_take(int fd, void *to, size_t bytes)
 	return 0;
 }
 
-/* The one descriptor of a message, or -1; others are closed. */
-static int descriptor_of(struct msghdr *h)
-{
-	int one = -1;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		for (size_t i = 0;
-		     c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (one >= 0)
-				close(one);
-			one = fd;
-		}
-	}
-	return one;
-}
-
 int http_message_receive(int fd, struct http_message *m, int *passed)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {m, sizeof(*m)};
-	struct msghdr h = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof(control)};
+	struct base_fds fds;
 	ssize_t n;
 	int err;
 
@@ -241,16 +194,15 @@ int http_message_receive(int fd, struct http_message *m, int *passed)
 		return http_message_take(fd, m, sizeof(*m));
 	*passed = -1;
 	do
-		n = recvmsg(fd, &h, MSG_CMSG_CLOEXEC);
-	while (n < 0 && http_message_again(errno));
+		n = base_receive_fds(fd, m, sizeof(*m), 0, &fds);
+	while (n < 0 && http_message_again((int)-n));
 	if (n < 0)
-		return -errno;
-	*passed = descriptor_of(&h);
+		return (int)n;
 	err = n ? http_message_take(fd, (char *)m + n, sizeof(*m) - (size_t)n) : -EPIPE;
-	if (err && *passed >= 0) {
-		close(*passed);
-		*passed = -1;
-	}
+	if (!err && fds.count)
+		*passed = fds.fd[--fds.count];
+	while (fds.count)
+		close(fds.fd[--fds.count]);
 	return err;
 }
 

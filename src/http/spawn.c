@@ -21,7 +21,6 @@
 #include "http/front.h"
 
 #define STOP_MS 5000
-#define FDS_MAX (HTTP_THREADS + 2)
 
 struct http_front {
 	pid_t pid;
@@ -40,30 +39,14 @@ static void end_front(pid_t *front)
 	*front = 0;
 }
 
-/* One message with up to FDS_MAX descriptors. False: the end. */
-static bool receive(int sock, struct http_front_config *c, int fds[FDS_MAX], size_t *n)
+/* One message with its descriptors. False: the end. */
+static bool receive(int sock, struct http_front_config *c, struct base_fds *fds)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
-	struct iovec iov = {c, sizeof(*c)};
-	struct msghdr h = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *m;
 	ssize_t got;
 
-	*n = 0;
 	do
-		got = recvmsg(sock, &h, MSG_CMSG_CLOEXEC);
-	while (got < 0 && http_message_again(errno));
-	m = got > 0 ? CMSG_FIRSTHDR(&h) : NULL;
-	if (m && m->cmsg_level == SOL_SOCKET && m->cmsg_type == SCM_RIGHTS) {
-		*n = (m->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(m), *n * sizeof(int));
-	}
+		got = base_receive_fds(sock, c, sizeof(*c), 0, fds);
+	while (got < 0 && http_message_again((int)-got));
 	return got == sizeof(*c);
 }
 
@@ -95,26 +78,25 @@ __attribute__((noreturn)) static void spawn(int sock, bool unconfined)
 {
 	const struct base_confine_opts confine = {.role = BASE_ROLE_SPAWNER, .single = true};
 	struct http_front_config c;
-	int fds[FDS_MAX];
+	struct base_fds fds;
 	pid_t front = 0;
 	char why[160];
-	size_t n;
 
 	leave_behind(&sock);
 	if (!unconfined && base_confine(&confine, why, sizeof(why))) {
 		base_logf(BASE_ERROR, "http", "%s", why);
 		_exit(0);
 	}
-	while (receive(sock, &c, fds, &n)) {
+	while (receive(sock, &c, &fds)) {
 		end_front(&front);
 		front = c.threads ? fork() : 0;
 		if (!front && c.threads) {
 			close(sock);
-			http_front_serve(&c, fds, n, unconfined);
+			http_front_serve(&c, fds.fd, fds.count, unconfined);
 		}
-		while (n)
-			close(fds[--n]); /* without a front, that is the end of its control socket
-					  */
+		/* Without a front, that is the end of its control socket. */
+		while (fds.count)
+			close(fds.fd[--fds.count]);
 		while (send(sock, "", 1, MSG_NOSIGNAL) < 0 && http_message_again(errno))
 			;
 	}

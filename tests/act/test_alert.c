@@ -64,14 +64,16 @@ static struct act_anomaly anomaly(void)
 	return (struct act_anomaly){
 		.id = 1,
 		.instance = 0xabc,
-		.name = {"cart-0", "cart", "shop", ""},
+		.name = {.pod = "cart-0", .service = "cart", .kube_namespace = "shop"},
 		.begin_ns = T + 250000000,
 		.last_ns = T + 250000000,
 		.findings = 1,
 		.peak = 3.5,
 		.threshold = 1,
 		.blames = 2,
-		.blame = {{"latency_p90{path=\"/\"}", 0.75, 0.168}, {"errors_total", 0.25, NAN}},
+		.blame = {{"latency_p90{path=\"/\"}", 0.75, 0.168, 0.02},
+			  {"errors_total", 0.25, NAN, NAN}},
+		.explanation = "cart-0 since 03:06:31.2 UTC: latency_p90 rose",
 	};
 }
 
@@ -100,8 +102,8 @@ static void alertmanager_hears_begin_again_and_end(void **state)
 	assert_string_equal(at(first, NULL, "generatorURL"),
 			    "http://here:1/#tab=anomalies&anomaly=0000000000000abc");
 	assert_string_equal(at(first, "annotations", "blame"), "latency_p90{path=\"/\"}");
-	assert_non_null(
-		strstr(at(first, "annotations", "summary"), "= 0.168 (75 %), errors_total"));
+	assert_string_equal(at(first, "annotations", "summary"),
+			    "cart-0 since 03:06:31.2 UTC: latency_p90 rose");
 	labels = json_deep_copy(json_object_get(first, "labels"));
 
 	a.peak = 9; /* more findings are no reason for another message */
@@ -249,12 +251,32 @@ static void labels_cut_within_a_character_are_still_text(void **state)
 	act_alerts_free(s);
 }
 
+/* Two processes of a service on a host without an orchestrator. */
+static void labels_tell_pods_of_a_bare_host_apart(void **state)
+{
+	struct heard h = {.n = 0};
+	struct act_alerts_out out = {.webhook = on_event, .arg = &h};
+	struct act_alerts *s = act_alerts_new(&(struct act_alerts_opts){.max = 0});
+	struct act_anomaly a = anomaly();
+
+	(void)state;
+	a.name = (struct act_pod_name){.service = "cart", .container = "web", .process = 12};
+	act_alerts_take(s, &a, &out);
+	assert_null(at(h.events[0], "labels", "pod"));
+	assert_string_equal(at(h.events[0], "labels", "container"), "web");
+	assert_string_equal(at(h.events[0], "labels", "process"), "12");
+	assert_string_equal(at(h.events[0], NULL, "explanation"), a.explanation);
+	forget(&h);
+	act_alerts_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(alertmanager_hears_begin_again_and_end),
 		cmocka_unit_test(a_webhook_hears_each_begin_and_end_once),
 		cmocka_unit_test(a_kept_trace_is_told_at_once_and_stays),
+		cmocka_unit_test(labels_tell_pods_of_a_bare_host_apart),
 		cmocka_unit_test(labels_cut_within_a_character_are_still_text),
 	};
 

@@ -105,6 +105,8 @@ class Test:
         check(a['pod'] == 'shop-0' and a['service'] == 'shop' and a['host'] == 'node-1', a)
         check(a['blame'] and a['blame'][0]['metric'].startswith('shop_'), a)
         check(a['peak'] > 1, a)
+        check(a['explanation'].startswith('shop-0 since ') and a['blame'][0]['metric'] in a['explanation'], a)
+        check(a['pid'] > 0, a)
         self.instance = a['instance']
 
     def its_trace_and_the_time_before_are_there(self):
@@ -128,6 +130,7 @@ class Test:
               alerts[0]['labels']['instance_id'] == self.instance, alerts)
         check(alerts[0]['startsAt'] < alerts[0]['endsAt'], alerts)
         check(alerts[0]['annotations']['blame'].startswith('shop_'), alerts)
+        check(alerts[0]['annotations']['summary'].startswith('shop-0 since '), alerts)
         check(alerts[0]['generatorURL'].startswith('http://page.example/#'), alerts)
         event = wait_until(lambda: self.r.got.get('/hook'), 'an event')[0]
         check(event['event'] == 'anomaly.begin' and event['labels'] == alerts[0]['labels'], event)

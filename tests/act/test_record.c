@@ -18,7 +18,8 @@
 static struct collect_record *recorder(void)
 {
 	char error[200] = "";
-	struct collect_record *r = collect_record_new(test_folder, 1, error, sizeof(error));
+	struct collect_record *r = collect_record_new(test_folder, "fd,,1,2,3,4", error,
+						      sizeof(error));
 
 	if (!r)
 		fail_msg("%s", error);
@@ -30,7 +31,7 @@ static void expect(const char *name, const char *want)
 	char path[512], got[1024] = "";
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/metrics/%s", test_folder, name);
+	snprintf(path, sizeof(path), "%s/%s", test_folder, name);
 	f = fopen(path, "r");
 	if (!f)
 		fail_msg("%s: %s", path, strerror(errno));
@@ -39,57 +40,86 @@ static void expect(const char *name, const char *want)
 	assert_string_equal(got, want);
 }
 
-static const char *names[] = {"a_total", "b{x=\"1\",y=\"2\"}", "c_count", "d"};
-static bool counter[] = {true, false, false, true};
-static double value[] = {1, NAN, 0.1, 4};
+static const struct analyse_column columns[] = {{"a_total", true},
+						{"b{x=\"1\";y=\"2\"}", false},
+						{"c_count_value", false},
+						{"d_total", true}};
+static const double value[] = {1, NAN, 0.1, 4};
 
-static struct collect_features features(uint32_t n)
+static bool layout(struct collect_record *r, uint64_t instance, const char *name, uint32_t n)
 {
-	return (struct collect_features){
-		.count = n, .name = names, .counter = counter, .value = value};
+	const struct collect_judge_pod pod = {instance, 9, name, "shop", NULL, NULL};
+
+	return collect_record_layout(r, 5, &pod, columns, n);
+}
+
+static void names_are_those_that_replay_knows(void **state)
+{
+	static const struct {
+		const char *name, *plain;
+		bool counter;
+	} is[] = {
+		{"a_total", "a_total", true},
+		{"b{x=\"1\",y=\"2\"}", "b{x=\"1\";y=\"2\"}", false},
+		/* A gauge is not taken for a counter by its name, nor a counter for a gauge. */
+		{"c_count", "c_count_value", false},
+		{"d", "d_total", true},
+	};
+	char out[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(is) / sizeof(*is); i++) {
+		size_t n = collect_record_name(out, is[i].name, is[i].counter);
+
+		assert_int_equal(n, strlen(is[i].plain) + 1);
+		assert_string_equal(out, is[i].plain);
+	}
 }
 
 static void tables_are_whole_also_when_columns_come_later(void **state)
 {
 	struct collect_record *r = recorder();
-	struct collect_features f = features(2);
 
 	(void)state;
-	assert_true(collect_record_layout(r, 0, 7, "cart-0", &f));
-	collect_record_row(r, 0, 7, 1500000000, &f);
-	collect_record_hand_over(r, 0);
+	assert_true(layout(r, 7, "cart-0", 2));
+	collect_record_row(r, 7, 1500000000, value, 2);
+	collect_record_hand_over(r);
 	collect_record_write(r);
-	expect("cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"}\n1.500000,1,\n");
-	f = features(4);
-	assert_true(collect_record_layout(r, 0, 7, "cart-0", &f));
-	collect_record_row(r, 0, 7, 2000000000, &f);
-	collect_record_row(r, 0, 8, 2000000000, &f); /* its name is not known */
+	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"}\n1.500000000,1,\n");
+	assert_true(layout(r, 7, "cart-0", 4));
+	collect_record_row(r, 7, 2000000000, value, 4);
+	collect_record_row(r, 8, 2000000000, value, 4); /* its name is not known */
+	collect_record_verdict(r, "1.5,cart-0,2,1\n");
+	collect_record_gone(r, 6, 7);
 	assert_int_equal(collect_record_free(r), -EIO);
-	/* A gauge is not taken for a counter by its name, nor a counter for a gauge. */
-	expect("cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
-			     "1.500000,1,,,\n"
-			     "2.000000,1,,0.10000000000000001,4\n");
+	expect("metrics/cart-0.csv", "TimeStamp,a_total,b{x=\"1\";y=\"2\"},c_count_value,d_total\n"
+				     "1.500000000,1,,,\n"
+				     "2.000000000,1,,0.10000000000000001,4\n");
+	expect("events.csv", "start,fd,,1,2,3,4\n"
+			     "layout,5,9,0000000000000007,2,cart-0.csv,cart-0,shop,cart-0\n"
+			     "layout,5,9,0000000000000007,4,cart-0.csv,cart-0,shop,cart-0\n"
+			     "gone,6,0000000000000007\n");
+	expect("verdicts.csv", COLLECT_JUDGE_HEAD "1.5,cart-0,2,1\n");
 }
 
 static void names_of_strangers_stay_in_the_folder(void **state)
 {
 	struct collect_record *r = recorder();
-	struct collect_features f = features(1);
 	struct stat st;
 	char path[512];
 
 	(void)state;
-	assert_true(collect_record_layout(r, 0, 1, "../../evil", &f));
-	assert_true(collect_record_layout(r, 0, 2, "twin", &f));
-	assert_true(collect_record_layout(r, 0, 0xabc, "twin", &f));
-	assert_true(collect_record_layout(r, 0, 4, "", &f));
+	assert_true(layout(r, 1, "../../evil", 1));
+	assert_true(layout(r, 2, "twin", 1));
+	assert_true(layout(r, 0xabc, "twin", 1));
+	assert_true(layout(r, 4, "", 1));
 	for (uint64_t i = 1; i < 5; i++)
-		collect_record_row(r, 0, i == 3 ? 0xabc : i, 1000000000, &f);
+		collect_record_row(r, i == 3 ? 0xabc : i, 1000000000, value, 1);
 	assert_int_equal(collect_record_free(r), 0);
-	expect("_._.._evil.csv", "TimeStamp,a_total\n1.000000,1\n");
-	expect("twin.csv", "TimeStamp,a_total\n1.000000,1\n");
-	expect("twin-0000000000000abc.csv", "TimeStamp,a_total\n1.000000,1\n");
-	expect("0000000000000004.csv", "TimeStamp,a_total\n1.000000,1\n");
+	expect("metrics/_._.._evil.csv", "TimeStamp,a_total\n1.000000000,1\n");
+	expect("metrics/twin.csv", "TimeStamp,a_total\n1.000000000,1\n");
+	expect("metrics/twin-0000000000000abc.csv", "TimeStamp,a_total\n1.000000000,1\n");
+	expect("metrics/0000000000000004.csv", "TimeStamp,a_total\n1.000000000,1\n");
 	snprintf(path, sizeof(path), "%s/../evil.csv", test_folder);
 	assert_int_equal(stat(path, &st), -1);
 }
@@ -97,25 +127,25 @@ static void names_of_strangers_stay_in_the_folder(void **state)
 static void what_can_not_be_written_is_counted(void **state)
 {
 	struct collect_record *r = recorder();
-	struct collect_features f = features(1);
 	char path[512], error[200] = "";
 
 	(void)state;
 	snprintf(path, sizeof(path), "%s/metrics", test_folder);
 	assert_int_equal(rmdir(path), 0);
-	assert_true(collect_record_layout(r, 0, 1, "p", &f));
-	collect_record_row(r, 0, 1, 1000000000, &f);
-	collect_record_hand_over(r, 0);
+	assert_true(layout(r, 1, "p", 1));
+	collect_record_row(r, 1, 1000000000, value, 1);
+	collect_record_hand_over(r);
 	collect_record_write(r);
 	assert_int_equal(collect_record_lost(r), 1);
 	assert_int_equal(collect_record_free(r), -EIO);
-	assert_null(collect_record_new("/proc/nowhere", 1, error, sizeof(error)));
+	assert_null(collect_record_new("/proc/nowhere", "", error, sizeof(error)));
 	assert_non_null(strstr(error, "/proc/nowhere"));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_are_those_that_replay_knows),
 		cmocka_unit_test_setup_teardown(tables_are_whole_also_when_columns_come_later,
 						folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(names_of_strangers_stay_in_the_folder, folder_make,

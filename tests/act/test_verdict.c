@@ -16,7 +16,8 @@
 #define S 1000000000ll
 #define T (1000 * S) /* where the tests' time begins */
 
-static const struct act_pod_name cart = {"cart-0", "cart", "shop", "node-1"};
+static const struct act_pod_name cart = {
+	.pod = "cart-0", .service = "cart", .kube_namespace = "shop", .host = "node-1"};
 
 static void push(struct act_verdict_pod *p, int64_t ns, double score, const char *metric)
 {
@@ -26,7 +27,7 @@ static void push(struct act_verdict_pod *p, int64_t ns, double score, const char
 				.anomalous = score > 10,
 				.shadow_score = NAN,
 				.blames = metric ? 1 : 0,
-				.blame = {{metric, 0.75, 42}}};
+				.blame = {{.metric = metric, .share = 0.75, .value = 42}}};
 
 	act_verdict_push(p, &f);
 }
@@ -455,6 +456,13 @@ static void the_worst_score_is_that_of_the_time_asked_for(void **state)
 	for (int i = 0; i < 2 * (int)ACT_SCORES_KEPT; i++)
 		push(p, T + 40 * S + i * S, 1, NULL);
 	assert_true(fabs(act_verdicts_worst(v, 1, 0) - 0.1) < 1e-6);
+	/* A suspicion needs no anomaly: several pods may compete for it. */
+	assert_true(act_verdicts_suspicion(v, 1, 0) == 0);
+	act_verdict_push(
+		p, &(struct act_finding){.ns = T + 9000 * S, .suspicion = 0.6, .threshold = 1});
+	assert_true(fabs(act_verdicts_suspicion(v, 1, T + 8999 * S) - 0.6) < 1e-6);
+	assert_true(act_verdicts_suspicion(v, 1, T + 9005 * S) == 0);
+	assert_true(act_verdicts_suspicion(v, 2, 0) == 0);
 	act_verdict_gone(p);
 	act_verdicts_free(v);
 }

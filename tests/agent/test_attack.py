@@ -16,6 +16,8 @@ import sys
 import time
 
 from support.attacker import STRANGER, Attacker, answers, endless_page, hold_lock, lingering, nested, unread
+from support.front import front
+from support.http import as_user
 from support.process import Part, case, check, run_cases, skip, wait_until
 from support.protocol import (CLOSE, CLOSED, DEAD, LIVE, MAGIC, OPEN, PUBLISH, SHRINK_GROW, SUBSCRIBE, Client, Consumer, Refused,
                               Region, consume, total)
@@ -51,7 +53,7 @@ def send(s, payload, fds):
     """One packet with these descriptors, whatever it is; they are closed here."""
     socket.send_fds(s, [payload], [f if isinstance(f, int) else f.fileno() for f in fds])
     for f in fds:
-        os.close(f if isinstance(f, int) else f.detach())
+        os.close(f) if isinstance(f, int) else f.close()
 
 
 def connection(path):
@@ -89,16 +91,39 @@ def attacked(attack):
     # Part.__exit__() has checked that SIGTERM was heeded
 
 
+def send_unread(agent, packets):
+    """
+    Sends (payload, descriptors) on a connection that the agent does not read, so that it has the descriptors' last
+    references. It gives such a connection up after 5 s, which a busy machine may take: then with the next.
+    """
+    for payload, fds in packets:
+        held.extend(fds)  # until they are sent, as an error would close them here
+    for _ in range(5):
+        s = unread(agent.socket)
+        held.append(s)
+        try:
+            for payload, fds in packets:
+                socket.send_fds(s, [payload], [f.fileno() for f in fds])
+        except (BrokenPipeError, ConnectionResetError):
+            continue
+        for f in {f for _, fds in packets for f in fds}:
+            held.remove(f)
+            f.close()
+        answers(s)
+        return
+    raise AssertionError('the agent reads on')
+
+
+def nothing():
+    return open('/dev/null', 'rb', buffering=0)
+
+
 @case
 def surplus_descriptors_delay_nobody():
     """One descriptor is expected: what comes with it must not be closed by the agent's loop."""
     def attack(agent):
         for n in (2, 3, 253):
-            s = unread(agent.socket)
-            held.append(s)
-            send(s, publish_packet(), some_lingering(2) + [os.open('/dev/null', os.O_RDONLY)
-                                                           for _ in range(n - 2)])
-            answers(s)
+            send_unread(agent, [(publish_packet(), some_lingering(2) + [nothing() for _ in range(n - 2)])])
     attacked(attack)
 
 
@@ -106,15 +131,11 @@ def surplus_descriptors_delay_nobody():
 def a_hung_close_delays_nobody():
     """A descriptor whose close() hangs, and more non-memfds behind it than any queue holds."""
     def attack(agent):
-        s = unread(agent.socket)
-        held.append(s)
-        for _ in range(4):
-            a, keep = nested()
-            held.append(keep)
-            send(s, publish_packet(), [a])
-        answers(s)
+        pairs = [nested() for _ in range(4)]
+        held.extend(pairs)
+        send_unread(agent, [(publish_packet(), [a]) for a, _ in pairs])
         for _ in range(100):
-            send(connection(agent.socket), publish_packet(), [os.open('/dev/null', os.O_RDONLY)])
+            send(connection(agent.socket), publish_packet(), [nothing()])
     attacked(attack)
 
 
@@ -123,13 +144,61 @@ def unread_descriptors_delay_nobody():
     """The kernel closes what is unread in a connection that the agent closes."""
     def attack(agent):
         for _ in range(4):
-            s = unread(agent.socket)
-            held.append(s)
-            s.send(b'not a packet')
-            for t in some_lingering(4):
-                send(s, publish_packet(), [t])
-            answers(s)
+            send_unread(agent, [(b'not a packet', [])] + [(publish_packet(), [t]) for t in some_lingering(4)])
     attacked(attack)
+
+
+def at_front(agent, n):
+    """n requests by unix socket, each of which brings a descriptor whose close() hangs; some are closed at once."""
+    for i in range(n):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        s.connect(agent.rest.removeprefix('unix:'))
+        request = b'GET /health HTTP/1.1\r\nHost: x\r\n' + b'\r\n' * (i % 2)
+        send(s, request, some_lingering(1))
+        if i % 3:
+            held.append(s)
+        else:
+            s.close()
+
+
+@case
+def rest_descriptors_delay_nobody():
+    """Descriptors beside a request, which the kernel closes on the thread that reads its bytes."""
+    with Agent(rest=True) as agent:
+        public(agent)
+        pid = front(agent)
+        os.kill(pid, signal.SIGSTOP)  # so that every descriptor's last reference is in the front
+        with Attacker(lambda: at_front(agent, 480)):  # more than one user may have threads for
+            os.kill(pid, signal.SIGCONT)
+            for _ in range(20):
+                check(agent.ask('GET', '/health')[0] == 200)
+            for uid in (STRANGER - 1, STRANGER - 2):
+                check(as_user(uid, agent.ask, 'GET', '/health')[0] == 200)
+            check(front(agent) == pid, agent)
+            with open(f'/proc/{pid}/status') as f:
+                threads = next(int(line.split()[1]) for line in f if line.startswith('Threads'))
+            print(f'{threads} threads of the front')
+            check(threads > 100, 'nothing hung')
+        # Their peers are gone, so are they.
+        wait_until(lambda: len(os.listdir(f'/proc/{pid}/task')) < 16, agent)
+        check(as_user(STRANGER, agent.ask, 'GET', '/health')[0] == 200)
+
+
+@case
+def stop_waits_for_no_stranger():
+    """What connections bring that are not accepted yet, the kernel closes with the listener."""
+    agent = public(Agent(rest=True))
+
+    def attack():
+        at_front(agent, 20)
+        for _ in range(60):
+            send(connection(agent.socket), publish_packet(), some_lingering(1))
+    for pid in (agent.pid, front(agent)):
+        os.kill(pid, signal.SIGSTOP)
+    with Attacker(attack):
+        agent.p.send_signal(signal.SIGTERM)
+        os.kill(agent.pid, signal.SIGCONT)
+        check(agent.wait(60) == 0, agent)
 
 
 def open_for_writing(fd, size):

@@ -2,6 +2,9 @@
 /* test_tenant.c - the tenant that the agent takes a process for, and what a tenant may take. */
 #include "fixture.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include "agent/tenant.h"
 #include "agent/verdict.h"
 #include "support/folder.h"
@@ -234,6 +237,54 @@ static void who_exceeds_its_share_is_told(void **state)
 		fake_free(&f[i]);
 }
 
+FILE *__real_fopen64(const char *name, const char *mode);
+FILE *__wrap_fopen64(const char *name, const char *mode);
+
+static pid_t dying; /* a process that ends as soon as this file of it is open */
+static const char *last_file;
+static bool before; /* or before it is open */
+
+FILE *__wrap_fopen64(const char *name, const char *mode)
+{
+	FILE *f = before ? NULL : __real_fopen64(name, mode);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)dying, last_file ?: "");
+	if (last_file && !strcmp(name, path)) {
+		kill(dying, SIGKILL);
+		waitpid(dying, NULL, 0);
+	}
+	return before ? __real_fopen64(name, mode) : f;
+}
+
+/* It published, and must not be refused because it was quick: no one would read what it left. */
+static void who_ends_while_it_is_attested_is_a_stranger(void **state)
+{
+	static const char *const files[] = {"status", "cgroup", "cgroup"};
+	static struct agent a;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct agent_tenant_id id;
+
+		dying = fork();
+		assert_true(dying >= 0);
+		if (!dying) {
+			alarm(10);
+			pause();
+			_exit(0);
+		}
+		last_file = files[i];
+		before = i == 2;
+		assert_int_equal(agent_tenant_attest(&a, dying, -1, getuid(), &id), 0);
+		last_file = NULL;
+		before = false;
+		assert_int_equal(kill(dying, 0), -1);
+		assert_true(id.uid == getuid() && id.contained);
+		assert_memory_equal(id.container, none, 16);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -243,6 +294,7 @@ int main(void)
 		cmocka_unit_test(the_directory_says_whose_a_region_is),
 		cmocka_unit_test(verdicts_and_closing_reach_a_strangers_region),
 		cmocka_unit_test(who_exceeds_its_share_is_told),
+		cmocka_unit_test(who_ends_while_it_is_attested_is_a_stranger),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

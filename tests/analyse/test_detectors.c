@@ -27,7 +27,7 @@ static struct analyse_row normal_row(struct rows *r)
 		if (c >= 12)
 			r->z[c] = r->move[c] = NAN;
 	}
-	return (struct analyse_row){DIMS, r->z, r->move};
+	return (struct analyse_row){DIMS, r->z, r->move, NULL};
 }
 
 static void *trained(const struct analyse_detector_ops *ops, uint64_t seed, unsigned int rows)
@@ -58,7 +58,7 @@ static void scores_are_finite_and_not_negative_whatever_comes(void **state)
 		float blame[DIMS];
 
 		for (int i = 0; i < 500; i++) {
-			struct analyse_row row = {DIMS, r.z, r.move};
+			struct analyse_row row = {DIMS, r.z, r.move, NULL};
 			float s;
 
 			for (uint32_t c = 0; c < DIMS; c++) {
@@ -161,14 +161,17 @@ static void the_autoencoder_is_really_trained(void **state)
 	analyse_detector_destroy(ops, old);
 }
 
-/* Eight metrics that are copies weigh as much as one. */
+/* Eight metrics that are copies weigh as much as one; if four are another kind of evidence, as two.
+ */
 static void combined_counts_copies_once(void **state)
 {
 	const struct analyse_detector_ops *ops = &analyse_detector_combined;
 	struct analyse_detector_opts o = {.dims = DIMS, .seed = 1};
 	void *d = ops->create(&o);
 	float z[DIMS], copies, alone, blame[DIMS];
-	struct analyse_row row = {DIMS, z, z};
+	static const uint8_t two[DIMS] = {[4] = 1, 1, 1, 1};
+	struct analyse_row row = {DIMS, z, z, NULL};
+	float kinds;
 	uint64_t seed = 8;
 
 	(void)state;
@@ -182,6 +185,10 @@ static void combined_counts_copies_once(void **state)
 	for (uint32_t c = 0; c < DIMS; c++)
 		z[c] = c < 8 ? 10 : 0;
 	copies = ops->score(d, &row, blame);
+	row.group = two;
+	kinds = ops->score(d, &row, blame);
+	row.group = NULL;
+	assert_true(kinds > 1.9f * copies && kinds < 2.1f * copies);
 	for (uint32_t c = 0; c < DIMS; c++)
 		z[c] = c == 9 ? 10 : 0;
 	alone = ops->score(d, &row, blame);

@@ -601,7 +601,7 @@ static void an_empty_fleet_begins_with_the_models_threshold(void **state)
 	void *buf = saved(a.p, &bytes);
 
 	(void)state;
-	analyse_fleet_join(f, b.p);
+	analyse_fleet_join(f, b.p, NULL);
 	assert_int_equal(analyse_pipeline_load(b.p, buf, bytes), 0);
 	assert_false(isinf(analyse_calibration_threshold(&analyse_fleet_thresholds(f)->step)));
 	analyse_pipeline_columns(b.p, columns, N);
@@ -701,7 +701,7 @@ static void what_all_pods_do_is_no_pods_fault(void **state)
 	for (uint32_t i = 0; i < PODS; i++) {
 		d[i] = (struct pod){.p = create(NULL), .t = STEP, .seed = 100 + i};
 		pods[i] = d[i].p;
-		analyse_fleet_join(f, pods[i]);
+		analyse_fleet_join(f, pods[i], NULL);
 		analyse_pipeline_learning(pods[i], ANALYSE_LEARN_ALL);
 	}
 	for (int step = 0; step < 620; step++) {

@@ -18,12 +18,12 @@ check "$lines-lines-and-none-torn-unnoticed" tears "$lines"
 case $words,$SL_TEST_SCALE in
 yes,1 | yes,1.0) ;;
 *)
-	check traces-are-fetched-by-rdma-while-their-services-sleep timeout 120 \
+	check traces-are-fetched-by-rdma-while-their-services-sleep \
 		python3 "$SOURCE/tests/span/test_traces.py" /tmp/hot/sidelight /tmp/hot/traffic
 	;;
 esac
 [ ! "$words" ] ||
-	check a-verdict-goes-back-by-rdma-and-decides-on-traces timeout 240 \
+	check a-verdict-goes-back-by-rdma-and-decides-on-traces \
 		python3 "$SOURCE/tests/back/test_verdict_back.py" /tmp/hot/sidelight /tmp/hot/act-pod
 check nothing-is-left-in-the-kernel test "$(rdma_left | tr '\n' ' ')" = "0 0 "
 finish

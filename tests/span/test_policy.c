@@ -245,6 +245,33 @@ static void verdicts_on_others_fill_half_of_the_budget(void **state)
 	act_trace_policy_free(p);
 }
 
+/*
+ * What speaks for any pod of a trace counts as what its root shows: four suspects with a third of a
+ * threshold each, whatever the largest score is.
+ */
+static void suspicion_of_any_pod_weighs_like_the_roots_score(void **state)
+{
+	struct act_trace_facts f[] = {
+		{.root = 1, .score = 1.3},
+		{.root = 1, .others = 0.3, .suspicion = 1.3},
+		{.root = 1, .score = 0.9, .others = 0.9, .suspicion = 0.9},
+	};
+	uint64_t kept[3] = {0};
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct act_trace_policy *p =
+			policy((struct act_trace_policy_opts){.budget = 0.2, .total = 10000});
+
+		for (int k = 0; k < 10000; k++) {
+			f[i].trace_lo = ++ids;
+			kept[i] += act_trace_decide(p, &f[i]) == ACT_TRACE_VERDICT;
+		}
+		act_trace_policy_free(p);
+	}
+	assert_true(kept[0] > 1400 && kept[1] == kept[0] && kept[2] == 0);
+}
+
 /* ---- start ---- */
 
 /*
@@ -472,6 +499,7 @@ int main(void)
 		cmocka_unit_test(a_flood_of_errors_leaves_some_to_verdicts),
 		cmocka_unit_test(of_a_recording_no_more_than_its_share_is_kept),
 		cmocka_unit_test(verdicts_on_others_fill_half_of_the_budget),
+		cmocka_unit_test(suspicion_of_any_pod_weighs_like_the_roots_score),
 		cmocka_unit_test(wrong_verdicts_are_no_worse_than_head_sampling),
 		cmocka_unit_test(errors_are_kept_first_and_verdicts_get_a_share),
 		cmocka_unit_test(what_is_kept_already_costs_nothing_and_is_learned),

@@ -48,7 +48,7 @@ class Attacker:
             except BaseException:
                 traceback.print_exc()
                 sys.stderr.flush()
-            finally:
+                # Before what the traceback holds is closed: that of a lingering socket takes minutes.
                 os._exit(1)
         os.close(tells)
         with open(told) as f:
@@ -77,6 +77,7 @@ def lingering(seconds=250):
     listener.bind(('127.0.0.1', 0))
     listener.listen()
     s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # hundreds cost the kernel little
     s.connect(listener.getsockname())
     peer, _ = listener.accept()
     listener.close()
@@ -108,7 +109,7 @@ def unread(path):
     s.connect(path)
     r = Region()
     still = 0
-    while still < 10:
+    while still < 100:  # an agent that waits for a CPU does not read either
         if struct.unpack('i', fcntl.ioctl(s, SIOCOUTQ, bytes(4)))[0]:
             still += 1
             time.sleep(0.01)

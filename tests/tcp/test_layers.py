@@ -55,7 +55,7 @@ def trace(*args, **kw):
 @case
 def a_request_is_the_sum_of_its_layers_in_json():
     lines, (server, client) = trace('--json')
-    rows = [r for r in map(json.loads, lines) if r['local_port'] == server and r['remote_port'] == client]
+    rows = [r for r in map(json.loads, lines) if (r.get('local_port'), r.get('remote_port')) == (server, client)]
     if len(rows) != REQUESTS:
         fail(f'{len(rows)} records of {REQUESTS} requests: {lines[:3]}')
     for i, r in enumerate(rows):

@@ -7,42 +7,13 @@ import signal
 import socket
 import time
 
+from support.front import children, front, name, spawner, state
 from support.http import get
 from support.process import case, check, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 TOKEN = '5a1debeef5a1debeef5a1debeef00'
 RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
-
-
-def children(pid):
-    with open(f'/proc/{pid}/task/{pid}/children') as f:
-        return [int(c) for c in f.read().split()]
-
-
-def name(pid):
-    with open(f'/proc/{pid}/comm') as f:
-        return f.read().strip()
-
-
-def spawner(part):
-    return next(c for c in children(part.pid) if name(c) == 'sidelight-spawn')
-
-
-def front(part):
-    """The process that faces clients; None: there is none just now."""
-    try:
-        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and state(c) != 'Z'), None)
-    except FileNotFoundError:
-        return None
-
-
-def state(pid):
-    try:
-        with open(f'/proc/{pid}/stat') as f:
-            return f.read().rsplit(')', 1)[1].split()[0]
-    except FileNotFoundError:
-        return None
 
 
 def gone(pid):
@@ -181,8 +152,9 @@ def fronts_reach_nothing():
         except PermissionError:
             skip('the memory of other processes is not to be read here')
         for part in agent, collector:
-            os.kill(front(part), signal.SIGKILL)
-            wait_until(lambda: front(part), 'another front', part, every=0.01)
+            old = front(part)
+            os.kill(old, signal.SIGKILL)
+            wait_until(lambda: front(part) not in (None, old), 'another front', part, every=0.01)
         wait_until(lambda: scraped(collector), 'it serves', collector, every=0.01)
         reaches(agent, TOKEN)
         reaches(collector, TOKEN)

@@ -24,7 +24,8 @@ static void nothing_kept(const struct act_anomaly *a, void *arg)
 
 void findings_are_told_with_what_is_to_blame(void **state)
 {
-	static const struct act_pod_name name = {"cart-0", "cart", "shop", "node-1"};
+	static const struct act_pod_name name = {
+		.pod = "cart-0", .service = "cart", .kube_namespace = "shop", .host = "node-1"};
 	struct act_verdicts *v =
 		act_verdicts_new(&(struct act_verdicts_opts){.hold_ns = 1000000000});
 	struct act_verdict_pod *p = act_verdicts_add(v, CART, &name);
@@ -50,9 +51,14 @@ void findings_are_told_with_what_is_to_blame(void **state)
 				 .score = 3.5,
 				 .threshold = 1,
 				 .anomalous = true,
+				 .state = ACT_COARSE,
+				 .least = 1.5,
 				 .shadow_score = 2,
 				 .blames = 1,
-				 .blame = {{"latency_seconds_p90{path=\"/\"}", 0.75, NAN}}};
+				 .blame = {{.metric = "latency_seconds_p90{path=\"/\"}",
+					    .share = 0.75,
+					    .value = NAN,
+					    .before = 0.02}}};
 	act_verdict_push(p, &f);
 	act_verdicts_keep(v, f.ns, nothing_kept, NULL);
 
@@ -65,6 +71,11 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	assert_string_equal(string(blame, "metric"), "latency_seconds_p90{path=\"/\"}");
 	assert_true(number(blame, "share") == 0.75);
 	assert_true(json_is_null(json_object_get(blame, "value")));
+	assert_true(number(blame, "before") == 0.02);
+	assert_string_equal(
+		string(json_array_get(list, 0), "explanation"),
+		"cart-0 since 03:06:32.0 UTC: latency_seconds_p90{path=\"/\"} (75 %); its "
+		"callers are not known; score 3.5, where 1 is the threshold");
 	assert_true(number(json_object_get(whole, "analysis"), "anomalous") == 1);
 	json_decref(whole);
 	list = ask_list("/api/v1/anomalies?after=1", "anomalies", &whole);
@@ -75,6 +86,8 @@ void findings_are_told_with_what_is_to_blame(void **state)
 	verdict = json_object_get(json_array_get(list, 0), "verdict");
 	assert_true(json_is_true(json_object_get(verdict, "anomalous")));
 	assert_true(number(verdict, "shadow_score") == 2);
+	assert_string_equal(string(verdict, "state"), "coarse");
+	assert_true(number(verdict, "least_latency_factor") == 1.5);
 	json_decref(whole);
 	list = ask_list("/api/v1/pods?q=mail-0", "pods", &whole);
 	assert_null(json_object_get(json_array_get(list, 0), "verdict"));

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/json_read.h"
 #include "cli/common.h"
 #include "cli/demo/demo.h"
 
@@ -85,7 +86,7 @@ char *cli_demo_http(const char *address, const char *path, const char *body)
 json_t *cli_demo_fetch(const char *address, const char *path)
 {
 	char *text = cli_demo_http(address, path, NULL);
-	json_t *j = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *j = text ? base_json_read(text, strlen(text), NULL) : NULL;
 
 	free(text);
 	return j;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_read.h"
 #include "dta/query/json.h"
 
 #define PATH_BYTES 768
@@ -47,7 +48,7 @@ static json_t *fetch(struct cli_query_collectors *c, uint32_t member, const char
 	if (!status) {
 		base_failure(&cli_cmd_query, "%s: %s", at, why);
 	} else {
-		j = json_loadb(answer, bytes, JSON_REJECT_DUPLICATES, NULL);
+		j = base_json_read(answer, bytes, NULL);
 		if (status != 200 || !j) {
 			const char *said = json_string_value(json_object_get(j, "error"));
 

@@ -63,6 +63,27 @@ static double field(char **at, struct cli_replay_losses *losses)
 	return v;
 }
 
+/* Unix seconds below 9e9, to the nanosecond; advances *at. False: it is no time. */
+static bool time_field(char **at, int64_t *ns)
+{
+	char *start = *at, *stop = strchrnul(start, ','), *end;
+	unsigned long long seconds;
+	int64_t part = 0, unit = 100000000;
+
+	*at = *stop ? stop + 1 : stop;
+	*stop = 0;
+	if (*start < '0' || *start > '9')
+		return false;
+	seconds = strtoull(start, &end, 10);
+	if (*end == '.')
+		for (end++; *end >= '0' && *end <= '9'; end++, unit /= 10)
+			part += unit * (*end - '0');
+	if (*end || seconds >= 9000000000u)
+		return false;
+	*ns = (int64_t)seconds * 1000000000 + part;
+	return true;
+}
+
 /* Whether the name, without labels, ends in _total, _count, _sum or _bucket. */
 static bool is_counter(const char *name)
 {
@@ -107,7 +128,7 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 		p->columns[i].counter = is_counter(p->columns[i].name);
 	}
 	while ((line = cli_replay_line(&at, end))) {
-		double *v = p->values + p->rows * p->n_columns, t;
+		double *v = p->values + p->rows * p->n_columns;
 
 		if (!*line)
 			continue;
@@ -115,15 +136,13 @@ static int parse(struct cli_replay_pod *p, size_t bytes, struct cli_replay_losse
 			losses->rows_malformed++;
 			continue;
 		}
-		t = field(&line, losses);
-		if (!(t >= 0 && t < 9e9)) {
+		if (!time_field(&line, &p->t[p->rows])) {
 			losses->rows_malformed++;
 			continue;
 		}
 		for (uint32_t i = 0; i < p->n_columns; i++)
 			v[i] = field(&line, losses);
-		p->t[p->rows++] = llround(t * 1e6) *
-				  1000; /* the resolution of a double for times of today */
+		p->rows++;
 	}
 	return 0;
 }
@@ -244,7 +263,7 @@ static int load_pod(struct cli_replay_data *d, const char *folder, const char *f
 	return 0;
 }
 
-int cli_replay_load(struct cli_replay_data *d, const char *folder)
+int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live)
 {
 	char path[4096];
 	struct dirent *e;
@@ -269,8 +288,9 @@ int cli_replay_load(struct cli_replay_data *d, const char *folder)
 		goto fail;
 	if (d->n_pods)
 		qsort(d->pods, d->n_pods, sizeof(*d->pods), by_name);
-	repair_clocks(d);
-	for (uint32_t i = 0; i < d->n_pods; i++)
+	if (!live)
+		repair_clocks(d);
+	for (uint32_t i = 0; !live && i < d->n_pods; i++)
 		drop_backwards(&d->pods[i], &d->losses);
 	if (d->n_pods == d->losses.files_empty) {
 		cli_replay_say("%s: no pod with values in metrics/*.csv", folder);

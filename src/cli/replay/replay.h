@@ -39,8 +39,11 @@ struct cli_replay_data {
 	int64_t step_ns; /* the median distance of rows */
 };
 
-/* 0, or -1 after one line on stderr. */
-int cli_replay_load(struct cli_replay_data *d, const char *folder);
+/*
+ * 0, or -1 after one line on stderr. live: a recording of sidelight collect, whose rows stay as
+ * they are; those of other sources have clocks that need repair.
+ */
+int cli_replay_load(struct cli_replay_data *d, const char *folder, bool live);
 void cli_replay_free(struct cli_replay_data *d);
 
 /* One line on stderr. Returns -1. */
@@ -53,7 +56,7 @@ char *cli_replay_line(char **at, const char *end);
 struct cli_replay_verdict {
 	int64_t unix_ns;
 	uint32_t pod;
-	float score;
+	float score, suspicion;
 	bool anomalous;
 };
 
@@ -64,6 +67,39 @@ struct cli_replay_verdict {
 int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 		      const struct cli_replay_verdict *verdicts, size_t n, double budget,
 		      bool latency, FILE *out);
+
+/* The workload that names a pod: "shop" of "shop-7d9fb8c6-x2x9z" and of "shop-0". */
+void cli_replay_service(const char *pod, char *service, size_t bytes);
+
+/* A file of spans: spans.c. */
+struct analyse_graph;
+struct analyse_selftime;
+struct cli_replay_spans;
+
+/* Adds its traces to the graph. NULL after one line on stderr. */
+struct cli_replay_spans *cli_replay_spans(const struct cli_replay_data *d, struct analyse_graph *g,
+					  const char *path);
+void cli_replay_spans_free(struct cli_replay_spans *s); /* accepts NULL */
+/* The next trace is the first that ends after ns. */
+void cli_replay_spans_seek(struct cli_replay_spans *s, int64_t ns);
+/* Adds the times of the traces up to ns; pods have the numbers of the data. 0 or -ENOMEM. */
+int cli_replay_spans_until(struct cli_replay_spans *s, struct analyse_selftime *to, int64_t ns);
+/* Says on stderr what was left out. */
+void cli_replay_spans_say(const struct cli_replay_spans *s);
+
+/*
+ * Judges a recording of sidelight collect as the collector did, and writes its verdicts. Options
+ * that are set replace the collector's.
+ */
+struct cli_replay_live_opts {
+	const char *detector, *shadow; /* NULL: as recorded */
+	double false_alarms;	       /* 0: as recorded */
+	const char *model;	       /* that the collector began with, or NULL */
+	FILE *verdicts;		       /* or NULL */
+};
+bool cli_replay_is_live(const char *folder);
+/* 0, or -1 after one line on stderr. */
+int cli_replay_live(const char *folder, const struct cli_replay_live_opts *opts);
 
 /* Prints unix seconds, with decimals if there are any. */
 void cli_replay_print_time(FILE *out, int64_t ns);

@@ -24,7 +24,7 @@ struct traces_trace {
 	uint64_t root_key, route;
 	uint32_t root; /* pod, or UINT32_MAX */
 	size_t line;
-	float score, others;
+	float score, others, suspicion;
 	enum act_trace_reason reason;
 };
 
@@ -166,24 +166,43 @@ static int by_line(const void *a, const void *b)
 	return (x->line > y->line) - (x->line < y->line);
 }
 
-/* The latest scores of a pod. */
+/* The latest verdicts on a pod. */
 struct recent {
-	float score[HELD_ROWS];
+	float score[HELD_ROWS], suspicion[HELD_ROWS];
 	int64_t at[HELD_ROWS];
 	uint32_t next;
 };
 
-static float largest(const struct recent *r, int64_t since)
+static float largest(const struct recent *r, const float v[HELD_ROWS], int64_t since)
 {
 	float most = 0;
 
 	for (uint32_t i = 0; i < HELD_ROWS; i++)
-		if (r->at[i] >= since && r->score[i] > most)
-			most = r->score[i];
+		if (r->at[i] >= since && v[i] > most)
+			most = v[i];
 	return most;
 }
 
-/* The largest score of the last HELD_ROWS rows before the decision. */
+/* Verdicts of the last HELD_ROWS rows before the decision on the trace. */
+static void look_up(const struct cli_replay_data *d, struct traces_trace *v,
+		    const struct recent *recent, int64_t since)
+{
+	if (v->root != UINT32_MAX)
+		v->score = largest(&recent[v->root], recent[v->root].score, since);
+	for (const char *p = v->visited; *p;) {
+		size_t bytes = strcspn(p, "|");
+		uint32_t pod = pod_of(d, p, bytes);
+
+		if (pod != UINT32_MAX) {
+			float s = largest(&recent[pod], recent[pod].score, since);
+
+			v->others = BASE_MAX(s, v->others);
+			v->suspicion += largest(&recent[pod], recent[pod].suspicion, since);
+		}
+		p += bytes + (p[bytes] == '|');
+	}
+}
+
 static int look_up_scores(const struct cli_replay_data *d, struct traces *t,
 			  const struct cli_replay_verdict *verdicts, size_t n)
 {
@@ -202,18 +221,10 @@ static int look_up_scores(const struct cli_replay_data *d, struct traces *t,
 			uint32_t to = r->next++ % HELD_ROWS;
 
 			r->score[to] = verdicts[k].score;
+			r->suspicion[to] = verdicts[k].suspicion;
 			r->at[to] = verdicts[k].unix_ns;
 		}
-		if (v->root != UINT32_MAX)
-			v->score = largest(&recent[v->root], now - old);
-		for (const char *p = v->visited; *p;) {
-			size_t bytes = strcspn(p, "|");
-			uint32_t pod = pod_of(d, p, bytes);
-			float s = pod == UINT32_MAX ? 0 : largest(&recent[pod], now - old);
-
-			v->others = BASE_MAX(s, v->others);
-			p += bytes + (p[bytes] == '|');
-		}
+		look_up(d, v, recent, now - old);
 	}
 	free(recent);
 	return 0;
@@ -259,6 +270,7 @@ int cli_replay_traces(const struct cli_replay_data *d, const char *path,
 			.duration_ns = v->end - v->start,
 			.score = (double)v->score,
 			.others = (double)v->others,
+			.suspicion = (double)v->suspicion,
 		};
 
 		v->reason = act_trace_decide(policy, &f);

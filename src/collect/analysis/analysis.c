@@ -1,132 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * analysis.c - an analysis worker per collector worker: its pods, their rows of the current
- * interval (every_ns), and the fleet that judges them together when the next interval begins. It
- * belongs to its worker alone, except for the counters.
+ * analysis.c - workers turn rows into features and queue them (rows.h); one thread takes what all
+ * of them have queued for a moment (every_ns), and judges it (judge.h). It waits for a worker that
+ * is late at most LATE_NS; rows that come later are counted and left out.
  */
 #include "collect/analysis/analysis.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
-#include <math.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <sidelight/flow.h>
 
-#include "analyse/fleet.h"
 #include "base/base.h"
-#include "base/grow.h"
 #include "collect/analysis/features.h"
+#include "collect/analysis/judged.h"
+#include "collect/analysis/measured.h"
 #include "collect/analysis/models.h"
 #include "collect/analysis/record.h"
+#include "collect/analysis/rows.h"
 #include "collect/collector_internal.h"
+#include "collect/trace/trace.h"
 #include "collect/worker.h"
 
-#define FEATURES_MIN 64u
-#define FEATURES_MAX 512u	       /* a detector's memory may grow by the square */
-#define AGENT	     "sidelight-agent" /* the agent's own region is not analysed */
-#define TCP	     " (tcp)"	       /* separates a workload's connections from the pod itself */
-#define SPARE_NS     500000u	       /* per round, to make and save pods; the rest waits */
+#define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
+#define LATE_NS	  1000000000
+#define TRACE_NS  100000000u  /* from one trace for the call graph to the next */
+#define SPANS_MAX 1024u	      /* of a trace for the call graph */
+#define BACK_NS	  10000000000 /* a moment that much earlier: the clock was set back */
+
+/* ---- of a worker ---- */
 
 struct analysis_pod {
 	struct analysis_worker *worker;
-	struct analyse_pipeline *pipeline;
-	struct act_verdict_pod *shown;
 	struct collect_features f;
 	struct act_pod_name name;
-	int64_t moment, begin_ns;
-	int64_t phase_ns;    /* of the interval, so that rows of one round share it */
-	bool warming, known; /* known: it has a threshold */
-	bool recorded;	     /* the record has its columns */
-	uint64_t asked;	     /* collect_models_asked() when last answered */
 	uint64_t instance;
-	uint64_t late, missing; /* of its pipeline, counted so far */
+	int64_t moment;
+	int64_t phase_ns; /* of the interval, so that rows of one round share it */
+	bool queued;	  /* its columns */
 };
 
 struct analysis_worker {
 	struct collect_analysis *a;
-	struct analyse_fleet *fleet;
-	int64_t moment;
-	/* Time spent in this round on making and saving pods. */
-	int64_t spare_round;
-	uint64_t spare_ns;
-	/* Scored rows of the interval. */
-	struct analysis_pod **pod;
-	struct analyse_pipeline **pipeline;
-	struct analyse_verdict *verdict;
-	uint32_t rows, room;
+	struct collect_rows queue;
+	int64_t moment, given; /* given: the last moment given whole */
 	uint32_t pods;
 	/* Read by any thread. */
-	struct collect_analysis_stats s;
+	uint64_t busy_ns, lost_rows, refused_pods;
 };
 
 struct collect_analysis {
 	struct collect_analysis_opts o;
-	const struct analyse_detector_ops *detector, *shadow;
 	struct act_verdicts *verdicts;
 	struct collect_models *models;
 	struct collect_record *record; /* NULL: none */
+	struct collect_judge *judge;
 	struct analysis_worker *worker;
+	pthread_mutex_t trace_lock;
+	struct collect_rows traces; /* their writer has the lock */
+	uint64_t trace_ns;
+	pthread_t thread;
+	bool running;
+	int wake, stop; /* eventfds */
+	/* The judge's thread: */
+	int64_t moment; /* judged last */
+	uint64_t asked; /* collect_models_asked() when last answered */
+	/* Read by any thread. */
+	struct collect_analysis_stats s;
 };
 
 /* Marks a region without a pod: refused, or not analysed. */
 static struct analysis_pod no_pod;
 
-/* ---- findings ---- */
-
-static void push(struct analysis_pod *p, const struct analyse_verdict *v)
-{
-	struct act_finding f = {
-		.ns = (int64_t)v->t_ns,
-		.score = v->score,
-		.threshold = v->known && !p->warming ? 1 : INFINITY,
-		.anomalous = v->anomalous && !p->warming,
-		.drift = v->drift,
-		.shadow_anomalous = v->shadow_anomalous && !p->warming,
-		.shadow_score = p->worker->a->shadow ? v->shadow_score : NAN,
-	};
-
-	for (uint32_t i = 0; i < v->blamed && f.blames < ACT_BLAMES; i++) {
-		uint32_t c = v->blame[i].column;
-
-		if (c >= p->f.count)
-			continue;
-		f.blame[f.blames].metric = p->f.name[c];
-		f.blame[f.blames].share = (double)v->blame[i].share;
-		f.blame[f.blames++].value = p->f.shown[c];
-	}
-	p->known = v->known;
-	act_verdict_push(p->shown, &f);
-}
-
-/* Judges the rows of a complete interval. */
-static void judge(struct analysis_worker *w)
-{
-	if (w->rows)
-		analyse_fleet_judge(w->fleet, w->pipeline, w->verdict, w->rows);
-	for (uint32_t i = 0; i < w->rows; i++)
-		push(w->pod[i], &w->verdict[i]);
-	w->rows = 0;
-	if (w->a->record)
-		collect_record_hand_over(w->a->record, (unsigned int)(w - w->a->worker));
-}
-
-static bool room_for(struct analysis_worker *w, uint32_t n)
-{
-	size_t pods = w->room, pipelines = w->room, verdicts = w->room;
-
-	if (!base_grow(&w->pod, &pods, n, sizeof(*w->pod)) ||
-	    !base_grow(&w->pipeline, &pipelines, n, sizeof(*w->pipeline)) ||
-	    !base_grow(&w->verdict, &verdicts, n, sizeof(*w->verdict)))
-		return false;
-	w->room = (uint32_t)verdicts;
-	return true;
-}
-
-/* ---- pods ---- */
+/* ---- the tap ---- */
 
 static void copy_label(char to[ACT_POD_LABEL_BYTES], const char *from)
 {
@@ -142,215 +96,94 @@ static void name_pod(struct act_pod_name *name, const struct collect_tap_row *ro
 	service = tcp && !*service ? region_label(info, "unit") : service;
 	copy_label(name->pod, region_label(info, "pod"));
 	snprintf(name->service, sizeof(name->service), "%.*s%s",
-		 (int)(sizeof(name->service) - sizeof(TCP)), service, tcp ? TCP : "");
+		 (int)(sizeof(name->service) - sizeof(COLLECT_MEASURED_SERVICE)), service,
+		 tcp ? COLLECT_MEASURED_SERVICE : "");
 	copy_label(name->kube_namespace, region_label(info, "namespace"));
+	copy_label(name->container, region_label(info, "container"));
 	copy_label(name->host, row->hostname);
+	name->process = tcp ? 0 : info->pid;
 }
 
-static void pod_free(struct analysis_pod *p)
-{
-	analyse_pipeline_free(p->pipeline);
-	collect_features_free(&p->f);
-	free(p);
-}
-
-static struct analyse_pipeline *make_pipeline(const struct collect_analysis *a,
-					      const struct analysis_pod *p, uint64_t instance)
-{
-	uint32_t features = p->f.count;
-	struct analyse_model_info info;
-	struct analyse_pipeline_opts o = {
-		.step_ns = a->o.step_ns,
-		.rate_ns = a->o.step_ns,
-		.false_alarms = a->o.false_alarms,
-		.seed = instance,
-		.detector = a->detector,
-		.shadow = a->shadow,
-	};
-
-	/* Leaves room for metrics that come later. */
-	o.columns = BASE_MAX(features + features / 2, FEATURES_MIN);
-	o.columns = BASE_MIN(o.columns, FEATURES_MAX);
-	/* Or as many as its model has. */
-	if (!collect_models_info(a->models, p->name.pod, p->name.service, &info) &&
-	    info.columns >= features && info.columns <= FEATURES_MAX)
-		o.columns = info.columns;
-	return analyse_pipeline_create(&o);
-}
-
-/* Loads the model of the pod or of its service, which replaces the warm-up. */
-static bool warm(struct analysis_worker *w, struct analysis_pod *p)
-{
-	bool first = w->fleet && !analyse_fleet_thresholds(w->fleet)->step.n;
-	int err;
-
-	/* A fleet without a threshold takes that of the model. */
-	if (first)
-		analyse_fleet_join(w->fleet, p->pipeline);
-	err = collect_models_load(w->a->models, p->name.pod, p->name.service, p->pipeline);
-	if (!first)
-		analyse_fleet_join(w->fleet, p->pipeline);
-	if (err && err != -ENOENT && err != -EAGAIN)
-		base_log_limited(BASE_WARN, "analysis",
-				 "model does not fit, learning again pod=%s "
-				 "service=%s error=\"%s\"",
-				 p->name.pod, p->name.service,
-				 err == -EPROTONOSUPPORT
-					 ? "a model of another version"
-					 : "another detector, step or set of metrics");
-	return !err;
-}
-
-static bool make_fleet(struct analysis_worker *w, const struct analyse_pipeline *p)
-{
-	if (!w->fleet)
-		w->fleet = analyse_fleet_create(analyse_pipeline_budget(p), 1);
-	return w->fleet != NULL;
-}
-
-static void set_columns(struct analysis_worker *w, struct analysis_pod *p)
-{
-	struct analyse_column *c = malloc((p->f.count + 1) * sizeof(*c));
-
-	if (!c) {
-		/* Without columns until the next layout. */
-		analyse_pipeline_columns(p->pipeline, NULL, 0);
-		relaxed_bump(w->s.refused_features, p->f.count);
-		return;
-	}
-	for (uint32_t i = 0; i < p->f.count; i++)
-		c[i] = (struct analyse_column){p->f.name[i], p->f.counter[i]};
-	relaxed_bump(w->s.refused_features, analyse_pipeline_columns(p->pipeline, c, p->f.count));
-	free(c);
-}
-
-/* NULL: try again; &no_pod: never. */
+/* NULL: out of memory. */
 static struct analysis_pod *make_pod(struct analysis_worker *w, const struct collect_tap_row *row)
 {
-	struct collect_analysis *a = w->a;
 	struct analysis_pod *p;
 
 	if (!strcmp(region_label(row->info, "service"), AGENT))
 		return &no_pod;
 	p = calloc(1, sizeof(*p));
-	if (!p || collect_features_make(&p->f, row))
-		goto refused;
-	p->worker = w;
-	p->begin_ns = row->ns;
-	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
-				(a->o.every_ns - a->o.every_ns / 4));
-	name_pod(&p->name, row);
-	p->pipeline = make_pipeline(a, p, row->instance);
-	if (!p->pipeline || !make_fleet(w, p->pipeline) || !room_for(w, w->pods + 1))
-		goto refused;
-	p->instance = row->instance;
-	p->asked = collect_models_asked(a->models);
-	p->shown = act_verdicts_add(a->verdicts, row->instance, &p->name);
-	if (!p->shown && errno == EAGAIN) {
-		pod_free(p);
+	if (!p)
 		return NULL;
-	}
-	if (!p->shown)
-		goto refused;
-	p->warming = !warm(w, p);
-	analyse_pipeline_learning(p->pipeline,
-				  p->warming ? ANALYSE_LEARN_ALL : ANALYSE_LEARN_GATED);
-	set_columns(w, p);
-	w->pods++;
-	relaxed_bump(w->s.features, p->f.count);
-	relaxed_bump(w->s.warming, p->warming);
+	p->worker = w;
+	p->instance = row->instance;
+	p->phase_ns = (int64_t)((row->instance * 0x9e3779b97f4a7c15ull >> 32) %
+				(w->a->o.every_ns - w->a->o.every_ns / 4));
+	name_pod(&p->name, row);
+	relaxed_bump(w->pods, 1);
 	return p;
-refused:
-	relaxed_bump(w->s.refused_pods, 1);
-	if (p)
-		pod_free(p);
-	return &no_pod;
 }
 
-static void renew_features(struct analysis_worker *w, struct analysis_pod *p,
-			   const struct collect_tap_row *row)
+/* Queues the pod's columns. */
+static bool queue_layout(struct analysis_worker *w, const struct analysis_pod *p, int64_t ns)
 {
-	p->recorded = false;
-	relaxed_bump(w->s.features, -(uint64_t)p->f.count);
-	if (collect_features_make(&p->f, row))
-		relaxed_bump(w->s.refused_features, row->columns);
-	relaxed_bump(w->s.features, p->f.count);
-	set_columns(w, p);
+	const struct collect_features *f = &p->f;
+	struct collect_rows_entry e = {.instance = p->instance,
+				       .ns = ns,
+				       .moment = w->moment,
+				       .kind = COLLECT_ROWS_LAYOUT,
+				       .columns = f->count,
+				       .bytes = sizeof(p->name)};
+	char *at;
+
+	for (uint32_t i = 0; i < f->count; i++)
+		e.bytes += 2 + strlen(f->name[i]);
+	at = (char *)collect_rows_put(&w->queue, &e);
+	if (!at)
+		return false;
+	memcpy(at, &p->name, sizeof(p->name));
+	at += sizeof(p->name);
+	for (uint32_t i = 0; i < f->count; i++) {
+		*at++ = f->counter[i] ? '1' : '0';
+		at = stpcpy(at, f->name[i]) + 1;
+	}
+	return true;
 }
 
-static void keep_row(struct analysis_worker *w, struct analysis_pod *p, int64_t ns)
+static void queue_row(struct analysis_worker *w, struct analysis_pod *p,
+		      const struct collect_tap_row *row)
 {
-	struct collect_record *r = w->a->record;
-	unsigned int worker = (unsigned int)(w - w->a->worker);
+	struct collect_rows_entry e = {.instance = p->instance,
+				       .ns = row->ns,
+				       .moment = w->moment,
+				       .kind = COLLECT_ROWS_VALUES};
+	uint8_t *at = NULL;
 
-	if (!p->recorded)
-		p->recorded = collect_record_layout(r, worker, p->instance,
-						    *p->name.pod ? p->name.pod : p->name.service,
-						    &p->f);
-	if (p->recorded)
-		collect_record_row(r, worker, p->instance, ns, &p->f);
-}
-
-static void score(struct analysis_worker *w, struct analysis_pod *p,
-		  const struct collect_tap_row *row)
-{
-	struct analyse_pipeline_stats s;
-
-	if (!collect_features_fit(&p->f, row))
-		renew_features(w, p, row);
+	if (!collect_features_fit(&p->f, row)) {
+		p->queued = false;
+		if (collect_features_make(&p->f, row)) {
+			relaxed_bump(w->lost_rows, 1);
+			return;
+		}
+	}
 	collect_features_take(&p->f, row);
-	if (w->a->record)
-		keep_row(w, p, row->ns);
-	if (row->ns < p->begin_ns)
-		p->begin_ns = row->ns; /* the clock was set back */
-	/* A pod without a threshold is not warm. */
-	if (p->warming && p->known && (uint64_t)(row->ns - p->begin_ns) > w->a->o.warm_up_ns) {
-		p->warming = false;
-		analyse_pipeline_learning(p->pipeline, ANALYSE_LEARN_GATED);
-		relaxed_bump(w->s.warming, -1ull);
-	}
-	if (!analyse_pipeline_score(p->pipeline, (uint64_t)row->ns, p->f.value,
-				    &w->verdict[w->rows])) {
-		w->pod[w->rows] = p;
-		w->pipeline[w->rows++] = p->pipeline;
-		relaxed_bump(w->s.rows, 1);
-		relaxed_bump(w->s.values, p->f.count);
-	}
-	analyse_pipeline_stats(p->pipeline, &s);
-	relaxed_bump(w->s.late, s.backwards - p->late);
-	relaxed_bump(w->s.missing, s.missing - p->missing);
-	p->late = s.backwards;
-	p->missing = s.missing;
+	p->queued = p->queued || queue_layout(w, p, row->ns);
+	e.columns = p->f.count;
+	e.bytes = e.columns * sizeof(double);
+	if (p->queued)
+		at = collect_rows_put(&w->queue, &e);
+	if (at && e.bytes)
+		memcpy(at, p->f.value, e.bytes);
+	else if (!at)
+		relaxed_bump(w->lost_rows, 1);
 }
 
-/* ---- the tap ---- */
-
-/* The round has time for work that can wait. */
-static bool spare(const struct analysis_worker *w, int64_t round)
+/* Gives the judge what is queued; moments before this one are complete. */
+static void give(struct analysis_worker *w, bool wait)
 {
-	return w->spare_round != round || w->spare_ns < SPARE_NS;
-}
-
-static void spend(struct analysis_worker *w, int64_t round, uint64_t since)
-{
-	w->spare_ns = base_now_ns() - since + (w->spare_round == round ? w->spare_ns : 0);
-	w->spare_round = round;
-}
-
-/* The name of its model: the service, so that its replicas share it. */
-static const char *model_name(const struct analysis_pod *p)
-{
-	return *p->name.service ? p->name.service : p->name.pod;
-}
-
-static void save(struct analysis_worker *w, struct analysis_pod *p, int64_t round, uint64_t asked)
-{
-	uint64_t start = base_now_ns();
-
-	if (p->warming ||
-	    collect_models_keep(w->a->models, model_name(p), p->pipeline, false) != -EAGAIN)
-		p->asked = asked;
-	spend(w, round, start);
+	if (w->given == w->moment || !collect_rows_give(&w->queue, w->moment, wait))
+		return;
+	w->given = w->moment;
+	eventfd_write(w->a->wake, 1);
 }
 
 static bool wants_row(void *arg, const struct collect_tap_row *row)
@@ -361,63 +194,287 @@ static bool wants_row(void *arg, const struct collect_tap_row *row)
 
 	if (p == &no_pod || (p && p->moment == moment) || row->state != SL_STATE_LIVE)
 		return false;
-	if (!p)
-		return spare(&a->worker[row->worker], row->ns);
 	/* Once per interval, later if the last one was missed. */
-	return p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
+	return !p || p->moment != moment - 1 || row->ns % (int64_t)a->o.every_ns >= p->phase_ns;
 }
 
 static void on_row(void *arg, const struct collect_tap_row *row)
 {
 	struct collect_analysis *a = arg;
 	struct analysis_worker *w = &a->worker[row->worker];
-	int64_t moment = row->ns / (int64_t)a->o.every_ns;
 	struct analysis_pod *p = *row->own;
-	uint64_t start = base_now_ns(), asked;
+	uint64_t start = base_now_ns();
 
-	if (moment != w->moment) {
-		judge(w);
-		w->moment = moment;
-	}
-	if (!p) {
+	w->moment = row->ns / (int64_t)a->o.every_ns;
+	give(w, false);
+	if (!p)
 		*row->own = p = make_pod(w, row);
-		spend(w, row->ns, start);
-	}
 	if (p && p != &no_pod) {
-		p->moment = moment;
-		score(w, p, row);
-		asked = collect_models_asked(a->models);
-		if (p->asked != asked && spare(w, row->ns))
-			save(w, p, row->ns, asked);
+		p->moment = w->moment;
+		queue_row(w, p, row);
+	} else if (!p) {
+		relaxed_bump(w->refused_pods, 1);
 	}
-	relaxed_bump(w->s.busy_ns, base_now_ns() - start);
+	relaxed_bump(w->busy_ns, base_now_ns() - start);
 }
 
 static void on_gone(void *arg, uint64_t instance, void *own)
 {
-	struct collect_analysis *a = arg;
 	struct analysis_pod *p = own;
 	struct analysis_worker *w = p->worker;
-	uint32_t n = 0;
+	const struct collect_rows_entry e = {
+		.instance = instance, .kind = COLLECT_ROWS_GONE, .moment = w ? w->moment : 0};
 
-	(void)instance;
+	(void)arg;
 	if (p == &no_pod)
 		return;
-	for (uint32_t i = 0; i < w->rows; i++) {
-		if (w->pod[i] == p)
-			continue;
-		w->pod[n] = w->pod[i];
-		w->pipeline[n] = w->pipeline[i];
-		w->verdict[n++] = w->verdict[i];
+	/* Without memory the judge keeps a pod without rows. */
+	if (!collect_rows_put(&w->queue, &e))
+		relaxed_bump(w->lost_rows, 1);
+	relaxed_bump(w->pods, -1);
+	collect_features_free(&p->f);
+	free(p);
+	if (w->pods)
+		return;
+	w->moment = INT64_MAX; /* no row comes that would give it */
+	give(w, true);
+}
+
+/* ---- traces ---- */
+
+static uint32_t parent_of(const struct collect_trace *t, const struct collect_trace_span *s)
+{
+	uint32_t i = 0;
+
+	if (!s->o.parent_id)
+		return ANALYSE_SPAN_ROOT;
+	for (const struct collect_trace_span *p = t->first; p; p = p->next, i++)
+		if (p->o.span_id == s->o.parent_id)
+			return i;
+	return ANALYSE_SPAN_LOST;
+}
+
+void collect_analysis_trace(struct collect_analysis *a, const struct collect_trace *t)
+{
+	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE};
+	uint64_t now = base_now_ns();
+	uint8_t *at;
+
+	for (const struct collect_trace_span *s = t->first; s; s = s->next, e.columns++)
+		e.bytes += sizeof(uint32_t) + strlen(s->service) + 1;
+	if (e.columns < 2 || e.columns > SPANS_MAX)
+		return;
+	pthread_mutex_lock(&a->trace_lock);
+	/* Which service calls which changes slowly; each change costs. */
+	at = now - a->trace_ns < TRACE_NS ? NULL : collect_rows_put(&a->traces, &e);
+	if (at) {
+		a->trace_ns = now;
+		for (const struct collect_trace_span *s = t->first; s; s = s->next) {
+			uint32_t parent = parent_of(t, s);
+
+			memcpy(at, &parent, sizeof(parent));
+			at = (uint8_t *)stpcpy((char *)at + sizeof(parent), s->service) + 1;
+		}
+		collect_rows_give(&a->traces, 0, true);
 	}
-	w->rows = n;
-	w->pods--;
-	relaxed_bump(w->s.features, -(uint64_t)p->f.count);
-	relaxed_bump(w->s.warming, -(uint64_t)p->warming);
-	act_verdict_gone(p->shown);
-	if (!p->warming)
-		collect_models_keep(a->models, model_name(p), p->pipeline, true);
-	pod_free(p);
+	pthread_mutex_unlock(&a->trace_lock);
+}
+
+/* ---- findings ---- */
+
+static void found(void *arg, const struct collect_judge_finding *is)
+{
+	struct collect_analysis *a = arg;
+	const struct collect_judged *p = is->own;
+
+	if (a->record) {
+		char line[1024];
+
+		collect_judge_line(line, sizeof(line), p->label, is, p->column);
+		collect_record_verdict(a->record, line);
+	}
+	collect_judged_show(p, is, a->o.shadow);
+}
+
+/* ---- the judge's thread ---- */
+
+static void take_layout(struct collect_analysis *a, const struct collect_rows_entry *e,
+			const uint8_t *bytes)
+{
+	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
+	struct collect_judge_pod is;
+
+	if (!p)
+		p = made = collect_judged_new(a->verdicts, e, bytes);
+	if (!p || !collect_judged_columns(p, e, bytes))
+		goto refused;
+	is = (struct collect_judge_pod){
+		e->instance,	 e->ns,	   *p->name.pod ? p->name.pod : p->name.service,
+		p->name.service, p->label, p};
+	if (collect_judge_layout(a->judge, &is, p->column, p->columns))
+		goto refused;
+	p->recorded = a->record &&
+		      collect_record_layout(a->record, e->moment, &is, p->column, p->columns);
+	return;
+refused:
+	relaxed_bump(a->s.refused_pods, 1);
+	if (p)
+		p->columns = 0;
+	if (!made)
+		return;
+	collect_judge_gone(a->judge, e->instance);
+	collect_judged_free(made);
+}
+
+static void take_row(struct collect_analysis *a, const struct collect_rows_entry *e,
+		     const uint8_t *bytes)
+{
+	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
+
+	if (!p || p->columns != e->columns) /* refused */
+		return;
+	if (e->moment <= a->moment ||
+	    collect_judge_row(a->judge, e->instance, e->ns, (const double *)(const void *)bytes)) {
+		relaxed_bump(a->s.late, 1);
+		return;
+	}
+	if (p->recorded)
+		collect_record_row(a->record, e->instance, e->ns,
+				   (const double *)(const void *)bytes, e->columns);
+}
+
+static void take_gone(struct collect_analysis *a, const struct collect_rows_entry *e)
+{
+	struct collect_judged *p = collect_judge_gone(a->judge, e->instance);
+
+	if (p && p->recorded)
+		collect_record_gone(a->record, e->moment, e->instance);
+	if (p)
+		collect_judged_free(p);
+}
+
+static void take_traces(struct collect_analysis *a, int64_t moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+
+	collect_rows_take(&a->traces);
+	for (; collect_rows_peek(&a->traces, &e, &bytes); collect_rows_next(&a->traces)) {
+		e.moment = moment;
+		if (collect_judge_trace(a->judge, bytes, e.columns))
+			continue; /* out of memory: others will come */
+		relaxed_bump(a->s.traces, 1);
+		if (a->record)
+			collect_record_trace(a->record, &e, bytes);
+	}
+}
+
+/* The earliest moment that is queued; false: none. */
+static bool earliest(struct collect_analysis *a, int64_t *moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+	bool any = false;
+
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		if (collect_rows_peek(&a->worker[i].queue, &e, &bytes)) {
+			*moment = any ? BASE_MIN(*moment, e.moment) : e.moment;
+			any = true;
+		}
+	return any;
+}
+
+/* No worker that reads pods may still add to it, or it has taken too long. */
+static bool complete(struct collect_analysis *a, int64_t moment)
+{
+	int64_t now = (int64_t)base_realtime_ns(), every = (int64_t)a->o.every_ns;
+
+	if (now - (moment + 1) * every > LATE_NS)
+		return true;
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		if (relaxed_load(a->worker[i].pods) && a->worker[i].queue.taken_passed <= moment)
+			return false;
+	return true;
+}
+
+static void judge_moment(struct collect_analysis *a, int64_t moment)
+{
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
+
+	/* After a clock was set back its moments come again. */
+	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
+		a->moment = moment - 1;
+	take_traces(a, moment);
+	for (unsigned int i = 0; i < a->o.workers; i++) {
+		struct collect_rows *q = &a->worker[i].queue;
+
+		while (collect_rows_peek(q, &e, &bytes) && e.moment <= moment) {
+			if (e.kind == COLLECT_ROWS_LAYOUT)
+				take_layout(a, &e, bytes);
+			else if (e.kind == COLLECT_ROWS_VALUES)
+				take_row(a, &e, bytes);
+			else
+				take_gone(a, &e);
+			collect_rows_next(q);
+		}
+	}
+	collect_judge_moment(a->judge);
+	a->moment = BASE_MAX(a->moment, moment);
+	if (a->record)
+		collect_record_hand_over(a->record);
+}
+
+static void show_stats(struct collect_analysis *a)
+{
+	const struct collect_judge_stats *s = collect_judge_stats(a->judge);
+
+	relaxed_store(a->s.rows, s->rows);
+	relaxed_store(a->s.values, s->values);
+	relaxed_store(a->s.features, s->features);
+	relaxed_store(a->s.refused_features, s->refused_features);
+	relaxed_store(a->s.backwards, s->late);
+	relaxed_store(a->s.missing, s->missing);
+	relaxed_store(a->s.warming, s->warming);
+}
+
+/* Judges what is complete, or, at the end, all. */
+static void judge(struct collect_analysis *a, bool all)
+{
+	uint64_t start = base_now_ns(), asked = collect_models_asked(a->models);
+	int64_t moment;
+
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		collect_rows_take(&a->worker[i].queue);
+	while (earliest(a, &moment) && (all || complete(a, moment)))
+		judge_moment(a, moment);
+	if (a->asked != asked)
+		collect_judge_keep(a->judge);
+	a->asked = asked;
+	show_stats(a);
+	relaxed_bump(a->s.judge_ns, base_now_ns() - start);
+}
+
+static void *judge_main(void *arg)
+{
+	struct collect_analysis *a = arg;
+	eventfd_t woken;
+
+	pthread_setname_np(pthread_self(), "judge");
+	for (;;) {
+		struct pollfd on[] = {{.fd = a->stop, .events = POLLIN},
+				      {.fd = a->wake, .events = POLLIN}};
+
+		/* The time limit is for workers that are late. */
+		if (poll(on, 2, (int)(LATE_NS / 1000000)) < 0 && errno != EINTR)
+			break;
+		if (on[0].revents)
+			break;
+		if (on[1].revents)
+			eventfd_read(a->wake, &woken);
+		judge(a, false);
+	}
+	return NULL;
 }
 
 /* ---- start and end ---- */
@@ -459,58 +516,97 @@ static int read_models(struct collect_analysis *a, char *error, size_t error_byt
 
 static void release(struct collect_analysis *a)
 {
-	for (unsigned int i = 0; a->worker && i < a->o.workers; i++) {
-		struct analysis_worker *w = &a->worker[i];
-
-		analyse_fleet_free(w->fleet);
-		free(w->pod);
-		free(w->pipeline);
-		free(w->verdict);
-	}
+	collect_judge_free(a->judge);
+	for (unsigned int i = 0; a->worker && i < a->o.workers; i++)
+		collect_rows_fini(&a->worker[i].queue);
+	collect_rows_fini(&a->traces);
+	pthread_mutex_destroy(&a->trace_lock);
 	collect_models_free(a->models);
 	act_verdicts_free(a->verdicts);
+	if (a->wake >= 0)
+		close(a->wake);
+	if (a->stop >= 0)
+		close(a->stop);
 	free(a->worker);
 	free(a);
+}
+
+static int start_record(struct collect_analysis *a, char *error, size_t error_bytes)
+{
+	const struct collect_analysis_opts *o = &a->o;
+	char options[256];
+
+	if (!o->record)
+		return 0;
+	snprintf(options, sizeof(options), "%s,%s,%.17g,%" PRIu64 ",%" PRIu64 ",%" PRIu64,
+		 o->detector, o->shadow ?: "", o->false_alarms, o->warm_up_ns, o->every_ns,
+		 o->step_ns);
+	a->record = collect_record_new(o->record, options, error, error_bytes);
+	return a->record ? 0 : -1;
+}
+
+/* The options, with their defaults; detectors are known by name. */
+static int set_options(struct collect_analysis *a, const struct collect_analysis_opts *opts,
+		       struct collect_judge_opts *j, char *error, size_t error_bytes)
+{
+	struct collect_analysis_opts *o = &a->o;
+
+	a->o = *opts;
+	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
+	o->detector = o->detector ? o->detector : "combined";
+	*j = (struct collect_judge_opts){
+		.detector = analyse_detector_named(o->detector, error, error_bytes),
+		.false_alarms = o->false_alarms,
+		.warm_up_ns = o->warm_up_ns,
+		.step_ns = o->step_ns,
+		.found = found,
+		.arg = a,
+	};
+	if (!j->detector)
+		return -1;
+	if (o->shadow)
+		j->shadow = analyse_detector_named(o->shadow, error, error_bytes);
+	return o->shadow && !j->shadow ? -1 : 0;
 }
 
 struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts *opts, char *error,
 					      size_t error_bytes)
 {
 	struct collect_analysis *a = calloc(1, sizeof(*a));
+	struct collect_judge_opts j;
 	struct collect_analysis_opts *o;
 
 	snprintf(error, error_bytes, "out of memory");
 	if (!a)
 		return NULL;
-	a->o = *opts;
 	o = &a->o;
-	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
-	o->detector = o->detector ? o->detector : "combined";
-	a->detector = analyse_detector_named(o->detector, error, error_bytes);
-	if (!a->detector)
+	a->moment = INT64_MIN / 2;
+	pthread_mutex_init(&a->trace_lock, NULL);
+	collect_rows_init(&a->traces);
+	a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	a->stop = eventfd(0, EFD_CLOEXEC);
+	if (a->wake < 0 || a->stop < 0) {
+		snprintf(error, error_bytes, "%s", strerror(errno));
 		goto fail;
-	if (o->shadow) {
-		a->shadow = analyse_detector_named(o->shadow, error, error_bytes);
-		if (!a->shadow)
-			goto fail;
 	}
+	if (set_options(a, opts, &j, error, error_bytes))
+		goto fail;
 	a->verdicts = act_verdicts_new(&o->verdicts);
 	a->worker = calloc(o->workers, sizeof(*a->worker));
-	a->models = collect_models_new();
-	if (!a->verdicts || !a->worker || !a->models)
+	a->models = j.models = collect_models_new();
+	a->judge = collect_judge_new(&j);
+	if (!a->verdicts || !a->worker || !a->models || !a->judge)
 		goto fail;
-	for (unsigned int i = 0; i < o->workers; i++)
+	for (unsigned int i = 0; i < o->workers; i++) {
 		a->worker[i].a = a;
-	if (o->model) {
-		if (look_at_folder(o->model, error, error_bytes) ||
-		    read_models(a, error, error_bytes))
-			goto fail;
+		a->worker[i].given = INT64_MIN;
+		collect_rows_init(&a->worker[i].queue);
 	}
-	if (o->record) {
-		a->record = collect_record_new(o->record, o->workers, error, error_bytes);
-		if (!a->record)
-			goto fail;
-	}
+	if (o->model &&
+	    (look_at_folder(o->model, error, error_bytes) || read_models(a, error, error_bytes)))
+		goto fail;
+	if (start_record(a, error, error_bytes))
+		goto fail;
 	if (o->model && o->model_every_ns &&
 	    collect_models_start(a->models, a->o.model, o->model_every_ns)) {
 		snprintf(error, error_bytes, "no thread for --model-every");
@@ -525,9 +621,24 @@ fail:
 
 int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c)
 {
-	return collect_collector_tap(
+	int err = collect_collector_tap(
 		c, &(struct collect_tap){
 			   .row = on_row, .wants = wants_row, .gone = on_gone, .arg = a});
+
+	err = err ?: -pthread_create(&a->thread, NULL, judge_main, a);
+	a->running = !err;
+	return err;
+}
+
+/* The workers have ended: judges the rest, so that models have learned it. */
+static void end(struct collect_analysis *a)
+{
+	eventfd_write(a->stop, 1);
+	pthread_join(a->thread, NULL);
+	judge(a, true); /* what was given */
+	for (unsigned int i = 0; i < a->o.workers; i++)
+		collect_rows_give(&a->worker[i].queue, INT64_MAX, true);
+	judge(a, true);
 }
 
 int collect_analysis_free(struct collect_analysis *a)
@@ -536,6 +647,8 @@ int collect_analysis_free(struct collect_analysis *a)
 
 	if (!a)
 		return 0;
+	if (a->running)
+		end(a);
 	collect_models_stop(a->models);
 	if (a->o.model && (err = collect_models_write(a->models, a->o.model)))
 		base_logf(BASE_ERROR, "analysis", "models lost file=%s error=\"%s\"", a->o.model,
@@ -571,13 +684,15 @@ const struct collect_analysis_opts *collect_analysis_opts(const struct collect_a
 
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out)
 {
-	uint64_t *sum = (uint64_t *)out;
 	struct collect_models_stats m;
 
-	*out = (struct collect_analysis_stats){0};
-	for (unsigned int i = 0; i < a->o.workers; i++)
-		for (size_t k = 0; k < sizeof(*out) / sizeof(*sum); k++)
-			sum[k] += relaxed_load(((const uint64_t *)&a->worker[i].s)[k]);
+	for (size_t k = 0; k < sizeof(*out) / sizeof(uint64_t); k++)
+		((uint64_t *)out)[k] = relaxed_load(((const uint64_t *)&a->s)[k]);
+	for (unsigned int i = 0; i < a->o.workers; i++) {
+		out->busy_ns += relaxed_load(a->worker[i].busy_ns);
+		out->queue_lost += relaxed_load(a->worker[i].lost_rows);
+		out->refused_pods += relaxed_load(a->worker[i].refused_pods);
+	}
 	out->lost_rows = a->record ? collect_record_lost(a->record) : 0;
 	collect_models_stats(a->models, &m);
 	out->models_refused = m.refused;

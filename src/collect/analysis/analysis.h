@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * analysis.h - a tap that turns each pod's row into features, scores them with the pod's pipeline,
- * judges all pods of a worker together and stores findings in act/verdict.h. It knows neither what
- * a detector does nor what a finding causes.
+ * analysis.h - a tap that turns each pod's row into features, and a thread that judges the pods of
+ * all workers together and stores findings in act/verdict.h. It knows neither what a detector does
+ * nor what a finding causes.
  *
- * It runs in the workers and delays their rounds by its time, which is measured. It uses one row
- * per pod and every_ns: faster rows add only noise to rates.
+ * The tap runs in the workers and delays their rounds by its time, which is measured. It uses one
+ * row per pod and every_ns: faster rows add only noise to rates.
  *
  * Features: the rate of a counter; the value of a gauge; of a histogram the rate of observations,
  * and the mean and 90th percentile of the last one to two seconds; each state of a state set.
@@ -40,6 +40,9 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 					      size_t error_bytes);
 /* Before collect_collector_start(). Returns what collect_collector_tap() does. */
 int collect_analysis_attach(struct collect_analysis *a, struct collect_collector *c);
+/* A trace that was kept: teaches which service calls which. Any thread. */
+struct collect_trace;
+void collect_analysis_trace(struct collect_analysis *a, const struct collect_trace *t);
 /* Writes recorded rows. About once per second, by one thread. */
 void collect_analysis_poll(struct collect_analysis *a);
 /* After collect_collector_free(): writes the rest. 0, or -errno, which is logged. */
@@ -51,14 +54,17 @@ collect_analysis_opts(const struct collect_analysis *a); /* defaults filled in *
 
 struct collect_analysis_stats {
 	uint64_t rows, values;			/* scored */
-	uint64_t busy_ns;			/* of all workers, in analysis */
+	uint64_t busy_ns, judge_ns;		/* of all workers; of the judge's thread */
 	uint64_t features, refused_features;	/* now; refused for lack of room, ever */
 	uint64_t refused_pods;			/* out of memory, or too many */
-	uint64_t late;				/* rows not later than the one before */
+	uint64_t late;				/* rows that came after their moment */
+	uint64_t backwards;			/* rows not later than the one before */
+	uint64_t queue_lost;			/* rows without room on the way to the judge */
 	uint64_t missing;			/* values that are NaN or infinite */
 	uint64_t lost_rows;			/* of the record */
 	uint64_t models_refused, models_failed; /* failed: writes of the file */
 	uint64_t warming;			/* pods in their warm-up */
+	uint64_t traces;			/* that the call graph was learned from */
 };
 void collect_analysis_stats(const struct collect_analysis *a, struct collect_analysis_stats *out);
 

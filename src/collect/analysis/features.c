@@ -10,7 +10,8 @@
 #include "collect/calc.h"
 #include "collect/kernel/workload.h"
 
-enum { COUNT, MEAN, P90, P50, P99 }; /* features of a histogram; P50 and P99 of layers only */
+/* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
+enum { COUNT, MEAN, P90, P50, P99, P95 };
 
 /* Cells of a histogram at the start and in the middle of a window: indices of window[]. */
 struct features_span {
@@ -39,11 +40,22 @@ static bool is_layer(const struct region_metric *m)
 						    !strcmp(m->name, WORKLOAD_REQUEST_METRIC));
 }
 
+/* The layer of the application: the fleet stage takes its quantiles (measured.h). */
+static bool is_application(const struct region_metric *m)
+{
+	bool is = false;
+
+	for (uint32_t i = 0; i < m->label_count; i++)
+		is |= !strcmp(m->labels[i].key, "layer") && !strcmp(m->labels[i].value, "app");
+	return is && is_layer(m);
+}
+
 static uint32_t features_of(const struct region_metric *m)
 {
 	if (m->kind == SL_KIND_INFO || !m->cells)
 		return 0;
-	return is_layer(m)		     ? P99 + 1
+	return is_application(m)	     ? P95 + 1
+	       : is_layer(m)		     ? P99 + 1
 	       : is_histogram(m)	     ? P90 + 1
 	       : m->kind == SL_KIND_STATESET ? m->state_count
 					     : 1;
@@ -52,7 +64,7 @@ static uint32_t features_of(const struct region_metric *m)
 /* Writes the name with its labels; returns its length. out may be NULL. */
 static size_t put_name(char *out, size_t room, const struct region_metric *m, uint32_t i)
 {
-	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99"};
+	static const char *const parts[] = {"_count", "_mean", "_p90", "_p50", "_p99", "_p95"};
 	size_t n = 0;
 
 #define PUT(...) n += (size_t)snprintf(out ? out + n : NULL, out ? room - n : 0, __VA_ARGS__)
@@ -176,6 +188,8 @@ static void take_brief(struct collect_features *f, const struct collect_feature_
 		v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) /
 			  (double)n;
 		v[P90] = collect_quantile(m, f->scratch, 0.9);
+		if (s->count > P95)
+			v[P95] = collect_quantile(m, f->scratch, 0.95);
 	}
 	if (slide) {
 		memcpy(old, mid, m->cells * sizeof(*old));

@@ -64,17 +64,18 @@ static void say(struct collect_live *l, const struct act_anomaly *a)
 	if (a->id > l->said_id) {
 		l->said_id = a->id;
 		base_log_limited(BASE_INFO, "analysis",
-				 "pod anomalous pod=%s service=%s host=%s score=%.3g blame=%s",
-				 n->pod, n->service, n->host, a->peak,
-				 a->blames ? a->blame[0].metric : "");
+				 "pod anomalous pod=%s service=%s container=%s process=%u host=%s "
+				 "score=%.3g explanation=\"%s\"",
+				 n->pod, n->service, n->container, n->process, n->host, a->peak,
+				 a->explanation);
 	}
 	if (a->end_ns)
-		base_log_limited(
-			BASE_INFO, "analysis",
-			"anomaly ended cause=%s pod=%s service=%s host=%s seconds=%.1f peak=%.3g blame=%s",
-			a->unread ? "unread" : "normal", n->pod, n->service, n->host,
-			(double)(a->last_ns - a->begin_ns) * 1e-9, a->peak,
-			a->blames ? a->blame[0].metric : "");
+		base_log_limited(BASE_INFO, "analysis",
+				 "anomaly ended cause=%s pod=%s service=%s container=%s process=%u "
+				 "host=%s seconds=%.1f peak=%.3g explanation=\"%s\"",
+				 a->unread ? "unread" : "normal", n->pod, n->service, n->container,
+				 n->process, n->host, (double)(a->last_ns - a->begin_ns) * 1e-9,
+				 a->peak, a->explanation);
 }
 
 static void keep(struct collect_live *l)

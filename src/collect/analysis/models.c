@@ -160,8 +160,7 @@ int collect_models_info(struct collect_models *m, const char *pod, const char *s
 	struct model *x;
 	int err;
 
-	if (pthread_mutex_trylock(&m->lock))
-		return -EAGAIN;
+	pthread_mutex_lock(&m->lock);
 	x = find_either(m, pod, service);
 	err = x ? analyse_pipeline_model_info(x->bytes, x->length, info) : -ENOENT;
 	pthread_mutex_unlock(&m->lock);
@@ -174,8 +173,7 @@ int collect_models_load(struct collect_models *m, const char *pod, const char *s
 	struct model *x;
 	int err;
 
-	if (pthread_mutex_trylock(&m->lock))
-		return -EAGAIN;
+	pthread_mutex_lock(&m->lock);
 	x = find_either(m, pod, service);
 	err = x ? analyse_pipeline_load(p, x->bytes, x->length) : -ENOENT;
 	m->stats.refused += err && err != -ENOENT;
@@ -184,9 +182,8 @@ int collect_models_load(struct collect_models *m, const char *pod, const char *s
 }
 
 int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p, bool wait)
+			const struct analyse_pipeline *p)
 {
-	int (*lock)(pthread_mutex_t *) = wait ? pthread_mutex_lock : pthread_mutex_trylock;
 	struct analyse_pipeline_stats s;
 	const struct model *x;
 	int64_t n = -1;
@@ -198,8 +195,7 @@ int collect_models_keep(struct collect_models *m, const char *name,
 	analyse_pipeline_stats(p, &s);
 	if (!s.learned)
 		return 0;
-	if (lock(&m->lock))
-		return -EAGAIN;
+	pthread_mutex_lock(&m->lock);
 	x = find(m, name);
 	more = !x || s.learned >= x->learned;
 	pthread_mutex_unlock(&m->lock);
@@ -210,10 +206,11 @@ int collect_models_keep(struct collect_models *m, const char *name,
 	bytes = malloc(room);
 	if (bytes)
 		n = analyse_pipeline_save(p, bytes, room);
-	if (n <= 0 || lock(&m->lock)) {
+	if (n <= 0) {
 		free(bytes);
-		return n <= 0 ? -ENOMEM : -EAGAIN;
+		return -ENOMEM;
 	}
+	pthread_mutex_lock(&m->lock);
 	err = put(m, name, bytes, (size_t)n, s.learned);
 	pthread_mutex_unlock(&m->lock);
 	return err;

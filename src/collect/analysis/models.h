@@ -20,7 +20,7 @@ void collect_models_free(struct collect_models *m); /* does not write; NULL is f
 
 /*
  * Finds the model of a pod by its name, or else by that of its service; either may be "". 0: info
- * is of it. -ENOENT: none; -EAGAIN: in use, try again; otherwise the model is not valid.
+ * is of it. -ENOENT: none; otherwise the model is not valid.
  */
 int collect_models_info(struct collect_models *m, const char *pod, const char *service,
 			struct analyse_model_info *info);
@@ -30,12 +30,9 @@ int collect_models_info(struct collect_models *m, const char *pod, const char *s
  */
 int collect_models_load(struct collect_models *m, const char *pod, const char *service,
 			struct analyse_pipeline *p);
-/*
- * Saves p under a name unless the saved one has learned more. 0, -ENOMEM, or -EAGAIN instead of
- * waiting.
- */
+/* Saves p under a name unless the saved one has learned more. 0 or -ENOMEM. */
 int collect_models_keep(struct collect_models *m, const char *name,
-			const struct analyse_pipeline *p, bool wait);
+			const struct analyse_pipeline *p);
 
 /*
  * Visits all models in the order of names. fn must not call into m; bytes are valid during the

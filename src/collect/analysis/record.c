@@ -2,8 +2,8 @@
 #include "collect/analysis/record.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +13,14 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "base/relaxed.h"
+#include "collect/analysis/rows.h"
 
-#define BUCKETS	   1024u
-#define BUFFER_MAX ((size_t)64 << 20) /* per worker, while the disk is slow */
-
-/* An entry of a buffer; the names (NUL-terminated, the pod's first) or the values follow. */
-struct record_entry {
-	uint64_t instance;
-	int64_t ns; /* 0: a layout */
-	uint32_t columns, bytes;
-};
-
-struct buffer {
-	uint8_t *at;
-	size_t used, room;
-};
-
-struct record_worker {
-	struct buffer own; /* the worker's */
-	pthread_mutex_t lock;
-	struct buffer given; /* under the lock */
-};
+#define BUCKETS 1024u
 
 struct record_pod {
 	struct record_pod *next;
 	uint64_t instance;
-	char *name;
+	char *label;
 	char *path; /* NULL: none */
 	char *head; /* first line, without newline */
 	uint32_t columns;
@@ -46,10 +28,9 @@ struct record_pod {
 
 struct collect_record {
 	char *dir;
-	unsigned int workers;
-	struct record_worker *worker;
-	struct buffer taken; /* the writer's */
+	struct collect_rows rows;
 	struct record_pod *bucket[BUCKETS];
+	FILE *events, *verdicts;
 	uint64_t lost;
 };
 
@@ -58,15 +39,7 @@ uint64_t collect_record_lost(const struct collect_record *r)
 	return relaxed_load(r->lost);
 }
 
-/* ---- workers ---- */
-
-static uint8_t *reserve(struct buffer *b, size_t n)
-{
-	if (b->used + n > BUFFER_MAX || !base_grow(&b->at, &b->room, b->used + n, 1))
-		return NULL;
-	b->used += n;
-	return b->at + b->used - n;
-}
+/* ---- the judge ---- */
 
 static bool ends_with(const char *s, size_t n, const char *end)
 {
@@ -75,11 +48,7 @@ static bool ends_with(const char *s, size_t n, const char *end)
 	return n > k && !memcmp(s + n - k, end, k);
 }
 
-/*
- * Writes a name for replay: without commas, and with the suffix by which it recognizes counters.
- * out has eight bytes more than name.
- */
-static size_t plain_name(char *out, const char *name, bool counter)
+size_t collect_record_name(char *out, const char *name, bool counter)
 {
 	size_t base = strcspn(name, "{"), n = 0;
 	bool looks = ends_with(name, base, "_total") || ends_with(name, base, "_count") ||
@@ -97,60 +66,104 @@ static size_t plain_name(char *out, const char *name, bool counter)
 	return n;
 }
 
-bool collect_record_layout(struct collect_record *r, unsigned int worker, uint64_t instance,
-			   const char *pod, const struct collect_features *f)
+void collect_record_print(FILE *f, const char *name)
 {
-	struct buffer *b = &r->worker[worker].own;
-	size_t bytes = strlen(pod) + 1, before = b->used;
-	struct record_entry e = {.instance = instance, .columns = f->count};
-	uint8_t *p;
+	for (; *name; name++)
+		if (strchr(",;:%", *name) || (unsigned char)*name < 32)
+			fprintf(f, "%%%02x", (unsigned char)*name);
+		else
+			putc(*name, f);
+}
+
+void collect_record_restore(char *name)
+{
+	char *to = name;
+	unsigned int c;
+
+	for (; *name; name++, to++)
+		if (*name == '%' && sscanf(name, "%%%2x", &c) == 1 && strlen(name) > 2) {
+			*to = (char)c;
+			name += 2;
+		} else {
+			*to = *name;
+		}
+	*to = 0;
+}
+
+/* The name, its service, its label, and those of the columns, NUL-terminated. */
+bool collect_record_layout(struct collect_record *r, int64_t moment,
+			   const struct collect_judge_pod *pod,
+			   const struct analyse_column *columns, uint32_t n)
+{
+	struct collect_rows_entry e = {.instance = pod->instance,
+				       .ns = pod->ns,
+				       .moment = moment,
+				       .kind = COLLECT_ROWS_LAYOUT,
+				       .columns = n};
+	const char *label = pod->label ?: pod->name;
 	char *at;
 
-	for (uint32_t i = 0; i < f->count; i++)
-		bytes += strlen(f->name[i]) + 8;
-	p = reserve(b, sizeof(e) + bytes);
-	if (!p)
+	e.bytes = strlen(pod->name) + strlen(pod->service) + strlen(label) + 3;
+	for (uint32_t i = 0; i < n; i++)
+		e.bytes += strlen(columns[i].name) + 1;
+	at = (char *)collect_rows_put(&r->rows, &e);
+	if (!at)
 		return false;
-	at = (char *)p + sizeof(e);
-	at = stpcpy(at, pod) + 1;
-	for (uint32_t i = 0; i < f->count; i++)
-		at += plain_name(at, f->name[i], f->counter[i]);
-	e.bytes = (uint32_t)(at - (char *)p - (ptrdiff_t)sizeof(e));
-	memcpy(p, &e, sizeof(e));
-	b->used = before + sizeof(e) + e.bytes;
+	at = stpcpy(at, pod->name) + 1;
+	at = stpcpy(at, pod->service) + 1;
+	at = stpcpy(at, label) + 1;
+	for (uint32_t i = 0; i < n; i++)
+		at = stpcpy(at, columns[i].name) + 1;
 	return true;
 }
 
-void collect_record_row(struct collect_record *r, unsigned int worker, uint64_t instance,
-			int64_t ns, const struct collect_features *f)
+static void put(struct collect_record *r, const struct collect_rows_entry *e, const void *bytes)
 {
-	struct record_entry e = {.instance = instance,
-				 .ns = ns,
-				 .columns = f->count,
-				 .bytes = (uint32_t)(f->count * sizeof(double))};
-	uint8_t *p = reserve(&r->worker[worker].own, sizeof(e) + e.bytes);
+	uint8_t *at = collect_rows_put(&r->rows, e);
 
-	if (!p) {
+	if (!at)
 		relaxed_add(r->lost, 1);
-		return;
-	}
-	memcpy(p, &e, sizeof(e));
-	memcpy(p + sizeof(e), f->value, e.bytes);
+	else if (bytes)
+		memcpy(at, bytes, e->bytes);
 }
 
-void collect_record_hand_over(struct collect_record *r, unsigned int worker)
+void collect_record_row(struct collect_record *r, uint64_t instance, int64_t ns,
+			const double *value, uint32_t n)
 {
-	struct record_worker *w = &r->worker[worker];
-	struct buffer swap;
+	const struct collect_rows_entry e = {.instance = instance,
+					     .ns = ns,
+					     .kind = COLLECT_ROWS_VALUES,
+					     .columns = n,
+					     .bytes = n * sizeof(*value)};
 
-	if (!w->own.used || pthread_mutex_trylock(&w->lock))
-		return;
-	if (!w->given.used) {
-		swap = w->given;
-		w->given = w->own;
-		w->own = swap;
-	}
-	pthread_mutex_unlock(&w->lock);
+	put(r, &e, value);
+}
+
+void collect_record_gone(struct collect_record *r, int64_t moment, uint64_t instance)
+{
+	const struct collect_rows_entry e = {
+		.instance = instance, .moment = moment, .kind = COLLECT_ROWS_GONE};
+
+	put(r, &e, NULL);
+}
+
+void collect_record_trace(struct collect_record *r, const struct collect_rows_entry *e,
+			  const uint8_t *bytes)
+{
+	put(r, e, bytes);
+}
+
+void collect_record_verdict(struct collect_record *r, const char *line)
+{
+	const struct collect_rows_entry e = {.kind = COLLECT_ROWS_VERDICT,
+					     .bytes = strlen(line) + 1};
+
+	put(r, &e, line);
+}
+
+void collect_record_hand_over(struct collect_record *r)
+{
+	collect_rows_give(&r->rows, 0, true);
 }
 
 /* ---- files ---- */
@@ -185,8 +198,8 @@ static char *make_path(struct collect_record *r, const char *pod, uint64_t insta
 static void complain(const struct collect_record *r, const struct record_pod *p, int error)
 {
 	base_log_limited(BASE_ERROR, "record",
-			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir, p->name,
-			 strerror(error));
+			 "cannot write rows folder=%s/metrics pod=%s error=\"%s\"", r->dir,
+			 p->label, strerror(error));
 }
 
 /* Makes the pod's file with its first line, or tries so again with its next row. */
@@ -196,7 +209,7 @@ static void create(struct collect_record *r, struct record_pod *p)
 		bool good;
 		FILE *f;
 
-		p->path = make_path(r, p->name, p->instance, again);
+		p->path = make_path(r, p->label, p->instance, again);
 		f = p->path ? fopen(p->path, "wxe") : NULL;
 		if (f) {
 			good = fprintf(f, "%s\n", p->head) > 0 && !fflush(f);
@@ -265,16 +278,49 @@ static char *make_head(const char *names, uint32_t columns, size_t bytes)
 	return head;
 }
 
-static void take_layout(struct collect_record *r, const struct record_entry *e, const char *names)
+/* The line by which replay knows a pod, its columns and its file. */
+static void write_layout(struct collect_record *r, const struct collect_rows_entry *e,
+			 const struct record_pod *p, const char *name, const char *service)
 {
+	const char *file = p->path ? strrchr(p->path, '/') + 1 : "";
+
+	fprintf(r->events, "layout,%" PRId64 ",%" PRId64 ",%016" PRIx64 ",%" PRIu32 ",", e->moment,
+		e->ns, e->instance, e->columns);
+	for (const char *const text[] = {file, name, service, p->label}, *const *t = text;
+	     t < text + 4; t++) {
+		collect_record_print(r->events, *t);
+		putc(t < text + 3 ? ',' : '\n', r->events);
+	}
+}
+
+static void write_trace(struct collect_record *r, const struct collect_rows_entry *e,
+			const uint8_t *bytes)
+{
+	fprintf(r->events, "trace,%" PRId64 ",", e->moment);
+	for (uint32_t i = 0; i < e->columns; i++) {
+		uint32_t parent;
+
+		memcpy(&parent, bytes, sizeof(parent));
+		bytes += sizeof(parent);
+		collect_record_print(r->events, (const char *)bytes);
+		fprintf(r->events, ":%" PRIu32 "%s", parent, i + 1 < e->columns ? ";" : "\n");
+		bytes += strlen((const char *)bytes) + 1;
+	}
+}
+
+static void take_layout(struct collect_record *r, const struct collect_rows_entry *e,
+			const char *names)
+{
+	const char *service = names + strlen(names) + 1, *label = service + strlen(service) + 1,
+		   *columns = label + strlen(label) + 1;
 	struct record_pod **at = place_of(r, e->instance), *p = *at;
-	char *head = make_head(names + strlen(names) + 1, e->columns, e->bytes);
+	char *head = make_head(columns, e->columns, e->bytes);
 
 	if (!p && head) {
 		p = calloc(1, sizeof(*p));
 		if (p)
-			p->name = strdup(names);
-		if (p && p->name) {
+			p->label = strdup(label);
+		if (p && p->label) {
 			p->instance = e->instance;
 			*at = p;
 		} else {
@@ -291,13 +337,14 @@ static void take_layout(struct collect_record *r, const struct record_entry *e, 
 		free(p->head);
 		p->head = head;
 		p->columns = e->columns;
-		return;
+	} else {
+		free(p->path);
+		free(p->head);
+		p->head = head;
+		p->columns = e->columns;
+		create(r, p);
 	}
-	free(p->path);
-	free(p->head);
-	p->head = head;
-	p->columns = e->columns;
-	create(r, p);
+	write_layout(r, e, p, names, service);
 }
 
 /* Consecutive rows of a pod share an open file. */
@@ -346,8 +393,8 @@ static void close_file(struct collect_record *r, struct record_file *o)
 		complain(r, o->of, errno);
 }
 
-static void take_row(struct collect_record *r, const struct record_entry *e, const uint8_t *values,
-		     struct record_file *o)
+static void take_row(struct collect_record *r, const struct collect_rows_entry *e,
+		     const uint8_t *values, struct record_file *o)
 {
 	struct record_pod *p = o->of && o->of->instance == e->instance ? o->of
 								       : *place_of(r, e->instance);
@@ -362,8 +409,8 @@ static void take_row(struct collect_record *r, const struct record_entry *e, con
 		return;
 	}
 	o->rows++;
-	fprintf(o->f, "%lld.%06lld", (long long)(e->ns / 1000000000),
-		(long long)(e->ns % 1000000000 / 1000));
+	fprintf(o->f, "%lld.%09lld", (long long)(e->ns / 1000000000),
+		(long long)(e->ns % 1000000000));
 	for (uint32_t i = 0; i < e->columns; i++) {
 		double v;
 
@@ -376,40 +423,54 @@ static void take_row(struct collect_record *r, const struct record_entry *e, con
 	putc('\n', o->f);
 }
 
-static void write_buffer(struct collect_record *r, struct buffer *b)
+static void take(struct collect_record *r, const struct collect_rows_entry *e, const uint8_t *bytes,
+		 struct record_file *o)
 {
-	struct record_file o = {0};
-
-	for (size_t at = 0; at < b->used;) {
-		struct record_entry e;
-
-		memcpy(&e, b->at + at, sizeof(e));
-		at += sizeof(e);
-		if (e.ns) {
-			take_row(r, &e, b->at + at, &o);
-		} else {
-			close_file(r, &o);
-			take_layout(r, &e, (const char *)b->at + at);
-		}
-		at += e.bytes;
+	switch (e->kind) {
+	case COLLECT_ROWS_VALUES:
+		take_row(r, e, bytes, o);
+		return;
+	case COLLECT_ROWS_LAYOUT:
+		close_file(r, o);
+		take_layout(r, e, (const char *)bytes);
+		return;
+	case COLLECT_ROWS_GONE:
+		fprintf(r->events, "gone,%" PRId64 ",%016" PRIx64 "\n", e->moment, e->instance);
+		return;
+	case COLLECT_ROWS_TRACE:
+		write_trace(r, e, bytes);
+		return;
+	case COLLECT_ROWS_VERDICT:
+		fputs((const char *)bytes, r->verdicts);
+		return;
 	}
-	close_file(r, &o);
-	b->used = 0;
+}
+
+/* A line of events or verdicts that is not written leaves a recording that replay refuses. */
+static void flush(struct collect_record *r, FILE *f, const char *name)
+{
+	if (!fflush(f) && !ferror(f))
+		return;
+	clearerr(f);
+	relaxed_add(r->lost, 1);
+	base_log_limited(BASE_ERROR, "record", "cannot write file=%s/%s error=\"%s\"", r->dir, name,
+			 strerror(errno));
 }
 
 void collect_record_write(struct collect_record *r)
 {
-	for (unsigned int i = 0; i < r->workers; i++) {
-		struct record_worker *w = &r->worker[i];
-		struct buffer swap;
+	struct record_file o = {0};
+	struct collect_rows_entry e;
+	const uint8_t *bytes;
 
-		pthread_mutex_lock(&w->lock);
-		swap = w->given;
-		w->given = r->taken;
-		r->taken = swap;
-		pthread_mutex_unlock(&w->lock);
-		write_buffer(r, &r->taken);
+	collect_rows_take(&r->rows);
+	while (collect_rows_peek(&r->rows, &e, &bytes)) {
+		take(r, &e, bytes, &o);
+		collect_rows_next(&r->rows);
 	}
+	close_file(r, &o);
+	flush(r, r->events, "events.csv");
+	flush(r, r->verdicts, "verdicts.csv");
 }
 
 /* ---- start and end ---- */
@@ -427,25 +488,40 @@ static int make_dirs(const char *dir)
 	return err;
 }
 
-struct collect_record *collect_record_new(const char *dir, unsigned int workers, char *error,
+static FILE *open_in(const char *dir, const char *name)
+{
+	char *path;
+	FILE *f;
+
+	if (asprintf(&path, "%s/%s", dir, name) < 0)
+		return NULL;
+	f = fopen(path, "ae");
+	free(path);
+	return f;
+}
+
+struct collect_record *collect_record_new(const char *dir, const char *options, char *error,
 					  size_t error_bytes)
 {
 	struct collect_record *r = calloc(1, sizeof(*r));
 	int err = r ? make_dirs(dir) : -ENOMEM;
 
+	if (r)
+		collect_rows_init(&r->rows);
 	if (!err) {
 		r->dir = strdup(dir);
-		r->worker = calloc(workers, sizeof(*r->worker));
-		err = r->dir && r->worker ? 0 : -ENOMEM;
+		r->events = open_in(dir, "events.csv");
+		r->verdicts = r->events ? open_in(dir, "verdicts.csv") : NULL;
+		err = !r->dir ? -ENOMEM : !r->verdicts ? -errno : 0;
 	}
 	if (err) {
 		snprintf(error, error_bytes, "%s: %s", dir, strerror(-err));
 		collect_record_free(r);
 		return NULL;
 	}
-	r->workers = workers;
-	for (unsigned int i = 0; i < workers; i++)
-		pthread_mutex_init(&r->worker[i].lock, NULL);
+	fprintf(r->events, "start,%s\n", options);
+	if (!ftell(r->verdicts))
+		fputs(COLLECT_JUDGE_HEAD, r->verdicts);
 	return r;
 }
 
@@ -455,24 +531,25 @@ int collect_record_free(struct collect_record *r)
 
 	if (!r)
 		return 0;
-	collect_record_write(r);
-	for (unsigned int i = 0; i < r->workers; i++) {
-		write_buffer(r, &r->worker[i].own);
-		free(r->worker[i].own.at);
-		free(r->worker[i].given.at);
-		pthread_mutex_destroy(&r->worker[i].lock);
+	if (r->verdicts) {
+		collect_record_write(r);
+		collect_record_hand_over(r);
+		collect_record_write(r);
 	}
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct record_pod *p = r->bucket[i], *next; p; p = next) {
 			next = p->next;
 			free(p->path);
 			free(p->head);
-			free(p->name);
+			free(p->label);
 			free(p);
 		}
+	if (r->events)
+		fclose(r->events);
+	if (r->verdicts)
+		fclose(r->verdicts);
 	err = collect_record_lost(r) ? -EIO : 0;
-	free(r->taken.at);
-	free(r->worker);
+	collect_rows_fini(&r->rows);
 	free(r->dir);
 	free(r);
 	return err;

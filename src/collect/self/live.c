@@ -51,6 +51,7 @@ SINGLE(shadow_alarms, s->verdicts.shadow_alarms)
 
 BY_LABEL(analysis_lost, "cause", OF_WALK("pods", analysis.refused_pods),
 	 OF_WALK("features", analysis.refused_features), OF_WALK("late_rows", analysis.late),
+	 OF_WALK("backward_rows", analysis.backwards), OF_WALK("queue", analysis.queue_lost),
 	 OF_WALK("missing_values", analysis.missing), OF_WALK("models", analysis.models_refused),
 	 OF_WALK("anomalies", verdicts.missed), OF_WALK("changes", lost_changes),
 	 OF_WALK("alerts", lost_alerts), OF_WALK("recorded_rows", analysis.lost_rows),

@@ -12,18 +12,20 @@
 
 #define HELD_NS	    2000000000u /* a verdict is valid this long: two steps, as in a replay */
 #define FIRST_SPANS 64u /* of an incomplete trace, to find the pods whose anomaly it shows */
-#define PARTIES	    64u /* services of a trace; with more, its route is not known */
+#define PARTIES	    64u /* pods or services of a trace; with more, its route is not known */
 
 /* ---- verdicts ---- */
 
-/* The largest score of a pod within the last ns, in thresholds; 0: no verdict. */
-static double score_within(const struct collect_tracer *t, uint64_t instance, uint64_t ns)
+typedef double worst_fn(struct act_verdicts *v, uint64_t instance, int64_t since_ns);
+
+/* The largest score or suspicion of a pod within the last ns, in thresholds; 0: no verdict. */
+static double within(const struct collect_tracer *t, worst_fn *fn, uint64_t instance, uint64_t ns)
 {
 	struct collect_analysis_view a;
 
 	if (!collect_collector_analysis(t->c, &a))
 		return 0;
-	return act_verdicts_worst(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
+	return fn(a.verdicts, instance, (int64_t)(base_realtime_ns() - ns));
 }
 
 /* Once per period and pod, so that writers of verdicts do not wait for readers. */
@@ -32,7 +34,8 @@ static double score_of(const struct collect_tracer *t, struct collect_trace_pod 
 	if (!p)
 		return 0;
 	if (t->judged && p->score_tick != t->tick) {
-		p->score = score_within(t, p->instance, HELD_NS);
+		p->score = within(t, act_verdicts_worst, p->instance, HELD_NS);
+		p->suspicion = within(t, act_verdicts_suspicion, p->instance, HELD_NS);
 		p->score_tick = t->tick;
 	}
 	return p->score;
@@ -41,7 +44,7 @@ static double score_of(const struct collect_tracer *t, struct collect_trace_pod 
 bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collect_trace *k,
 				   uint64_t since_ns, bool complete)
 {
-	uint64_t within = HELD_NS + base_now_ns() - since_ns, last = 0;
+	uint64_t held = HELD_NS + base_now_ns() - since_ns, last = 0;
 	uint32_t left = complete ? UINT32_MAX : FIRST_SPANS;
 	const uint64_t id[2] = {htobe64(k->trace_hi), htobe64(k->trace_lo)};
 	struct collect_analysis_view a;
@@ -51,7 +54,7 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 		return false;
 	for (const struct collect_trace_span *s = k->first; s && left; s = s->next, left--) {
 		if (s->instance != last &&
-		    (complete ? score_within(t, s->instance, within)
+		    (complete ? within(t, act_verdicts_worst, s->instance, held)
 			      : score_of(t, collect_trace_pod_find(t, s->instance))) > 1) {
 			act_verdicts_traced(a.verdicts, s->instance, (int64_t)base_realtime_ns(),
 					    (const uint8_t *)id);
@@ -66,9 +69,10 @@ bool collect_trace_notify_verdicts(struct collect_tracer *t, const struct collec
 
 struct parties {
 	uint64_t key[PARTIES];
-	size_t n;
+	uint64_t seen[PARTIES]; /* pods whose suspicion is in the sum */
+	size_t n, pods;
 	bool whole;
-	double score; /* the largest */
+	double score, suspicion; /* the largest; the sum */
 };
 
 static void add_party(struct parties *all, uint64_t key)
@@ -82,18 +86,29 @@ static void add_party(struct parties *all, uint64_t key)
 		all->key[all->n++] = key;
 }
 
+static void add_pod(struct collect_tracer *t, struct parties *all, struct collect_trace_pod *p)
+{
+	double score = score_of(t, p);
+
+	add_party(all, p->key);
+	all->score = BASE_MAX(score, all->score);
+	for (size_t i = 0; i < all->pods; i++)
+		if (all->seen[i] == p->instance)
+			return;
+	if (all->pods == PARTIES)
+		return;
+	all->seen[all->pods++] = p->instance;
+	all->suspicion += p->suspicion;
+}
+
 static void see_run(struct collect_tracer *t, struct collect_trace_run *r, void *arg)
 {
 	struct parties *all = arg;
-	double score;
 
-	if (!r->pod) { /* its pod is gone */
-		all->whole = false;
-		return;
-	}
-	add_party(all, r->pod->key);
-	score = score_of(t, r->pod);
-	all->score = BASE_MAX(score, all->score);
+	if (r->pod)
+		add_pod(t, all, r->pod);
+	else
+		all->whole = false; /* its pod is gone */
 }
 
 /* ---- decisions ---- */
@@ -107,7 +122,7 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
 	enum act_trace_reason reason;
 	struct collect_trace_kept *there;
 
-	add_party(&all, p->pod->key);
+	add_pod(t, &all, p->pod);
 	collect_trace_each_run(t, hash, root->duration_ns, see_run, &all);
 	there = collect_trace_kept_find(t, root->trace_hi,
 					root->trace_lo); /* for an error within it */
@@ -118,6 +133,7 @@ void collect_trace_decide(struct collect_tracer *t, const struct collect_trace_p
 		.error = root->status == SL_SPAN_ERROR,
 		.score = score_of(t, p->pod),
 		.others = all.score,
+		.suspicion = all.suspicion,
 		.kept = there != NULL,
 	};
 	if (all.whole)

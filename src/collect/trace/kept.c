@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/analysis/live_internal.h"
 #include "collect/trace/decide.h"
 #include "collect/trace/export.h"
 #include "collect/trace/fetch.h"
@@ -586,6 +587,8 @@ static void close_trace(struct collect_tracer *t, struct collect_trace_kept *k)
 	collect_trace_kept_tidy(t, k);
 	if (!k->closed)
 		miss_root(t, k);
+	if (!k->closed && t->judged)
+		collect_analysis_trace(t->c->live->analysis, &k->t);
 	if (t->judged)
 		collect_trace_notify_verdicts(t, &k->t, k->since_ns, true);
 	hand_over(t, k);

@@ -25,7 +25,7 @@ struct collect_trace_pod {
 	uint64_t key; /* of its service, for act/trace.h */
 	struct region_info *info;
 	const char *service, *pod; /* in info */
-	double score;		   /* as decide.c last read it, ... */
+	double score, suspicion;   /* as decide.c last read them, ... */
 	uint64_t score_tick;	   /* ... in this tick */
 	bool gone, bad, heads_busy;
 	uint32_t rings, rings_used;

@@ -120,7 +120,6 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 					  size_t error_bytes)
 {
 	struct collect_tracer *t = calloc(1, sizeof(*t));
-	pthread_condattr_t attr;
 
 	snprintf(error, error_bytes, "out of memory");
 	if (!t)
@@ -132,10 +131,7 @@ struct collect_tracer *collect_tracer_new(struct collect_collector *c,
 	t->sequence = 1;
 	pthread_mutex_init(&t->queue_lock, NULL);
 	pthread_mutex_init(&t->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->queue_filled, &attr);
-	pthread_condattr_destroy(&attr);
+	base_cond_init(&t->queue_filled);
 	t->policy = act_trace_policy_new(&t->o.policy);
 	if (!t->policy || !collect_hash_init(&t->by_instance) || !collect_hash_init(&t->by_id))
 		goto fail;

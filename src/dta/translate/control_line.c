@@ -5,7 +5,9 @@
  */
 #include "dta/translate/control.h"
 
+#include "base/base.h"
 #include "base/grow.h"
+#include "base/json_read.h"
 #include "dta/wire/endian.h"
 
 #include <errno.h>
@@ -13,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <nettle/chacha-poly1305.h>
@@ -164,51 +165,33 @@ static bool unseal(struct seal *s, uint8_t *at, size_t bytes)
  * (unix_stream_read_generic()): as each message is sent by itself, the descriptor belongs to the
  * message of the last byte.
  */
-static void take_fds(struct dta_control_line *l, struct msghdr *m)
+static void take_fds(struct dta_control_line *l, const struct base_fds *fds)
 {
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+	for (unsigned int i = 0; i < fds->count; i++) {
+		if (i || l->fds == FDS_MAX) { /* more than the protocol has */
+			close(fds->fd[i]);
 			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (i || l->fds == FDS_MAX) { /* more than the protocol has */
-				close(fd);
-				continue;
-			}
-			l->passed[l->fds].at = l->offset + l->used - 1;
-			l->passed[l->fds++].fd = fd;
 		}
+		l->passed[l->fds].at = l->offset + l->used - 1;
+		l->passed[l->fds++].fd = fds->fd[i];
 	}
 }
 
 /* Reads available data. False with errno: there is none. */
 static bool fill(struct dta_control_line *l)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-	} control;
-	struct iovec iov;
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof(control)};
+	struct base_fds fds;
 	ssize_t n;
 
 	if (!base_grow(&l->in, &l->room, l->used + 4096, 1))
 		return false;
-	iov = (struct iovec){l->in + l->used, l->room - l->used};
-	do
-		n = recvmsg(l->fd, &m, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
+	n = base_receive_fds(l->fd, l->in + l->used, l->room - l->used, 0, &fds);
+	if (n < 0) {
+		errno = (int)-n;
 		return false;
+	}
 	l->used += (size_t)n;
-	take_fds(l, &m);
+	take_fds(l, &fds);
 	l->ended = !n;
 	errno = EPIPE;
 	return n > 0;
@@ -238,13 +221,13 @@ static ssize_t first_message(struct dta_control_line *l)
 static json_t *text_of(struct dta_control_line *l, size_t bytes)
 {
 	if (!l->seals)
-		return json_loadb(l->in, bytes - 1, JSON_REJECT_DUPLICATES, NULL);
+		return base_json_read(l->in, bytes - 1, NULL);
 	bytes -= HEAD + TAG;
 	if (!unseal(&l->seals[1], (uint8_t *)l->in, bytes)) {
 		errno = EBADMSG;
 		return NULL;
 	}
-	return json_loadb(l->in + HEAD, bytes, JSON_REJECT_DUPLICATES, NULL);
+	return base_json_read(l->in + HEAD, bytes, NULL);
 }
 
 /* Takes the first message, of that many bytes, out of the buffer, as an object. */
@@ -304,31 +287,11 @@ json_t *dta_control_line_read(struct dta_control_line *l, int *passed)
 
 static int send_some(struct dta_control_line *l, struct waiting *w)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec iov = {w->text + w->sent, w->bytes - w->sent};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
+	const struct iovec part = {w->text + w->sent, w->bytes - w->sent};
+	int n = base_send_fds(l->fd, &part, 1, &w->pass, w->pass >= 0, 0);
 
-	if (w->pass >= 0) {
-		struct cmsghdr *c;
-
-		memset(&control, 0, sizeof(control));
-		m.msg_control = &control;
-		m.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&m);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &w->pass, sizeof(int));
-	}
-	do
-		n = sendmsg(l->fd, &m, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return errno == EAGAIN || errno == EWOULDBLOCK ? -EAGAIN : -EPIPE;
+		return n == -EAGAIN || n == -EWOULDBLOCK ? -EAGAIN : -EPIPE;
 	if (w->pass >= 0)
 		close(w->pass);
 	w->pass = -1;

@@ -25,6 +25,7 @@
 
 #include <jansson.h>
 
+#include "base/json_read.h"
 #include "source/tcp/cgroup.h"
 
 #define FILE_MOST    (4u << 20)
@@ -48,7 +49,7 @@ static json_t *load(const char *host, const char *path)
 		ssize_t n = text ? read(fd, text, (size_t)st.st_size) : -1;
 
 		if (n > 0)
-			j = json_loadb(text, (size_t)n, 0, NULL);
+			j = base_json_read(text, (size_t)n, NULL);
 		free(text);
 	}
 	close(fd);

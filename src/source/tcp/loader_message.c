@@ -91,59 +91,27 @@ int tcp_message_filter_unpack(const char *message, size_t bytes, struct tcp_mess
 	return 0;
 }
 
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(LOADER_FDS * sizeof(int))];
-};
-
 int tcp_message_send(int sock, const void *message, size_t bytes, const int *fds, size_t n)
 {
-	struct iovec iov = {(void *)message, bytes};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
-	union control control = {0};
-	ssize_t sent;
+	const struct iovec part = {(void *)message, bytes};
+	int sent = base_send_fds(sock, &part, 1, fds, n, 0);
 
-	if (n) {
-		m.msg_control = &control;
-		m.msg_controllen = CMSG_SPACE(n * sizeof(*fds));
-		control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(n * sizeof(*fds)),
-						.cmsg_level = SOL_SOCKET,
-						.cmsg_type = SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.head), fds, n * sizeof(*fds));
-	}
-	do
-		sent = sendmsg(sock, &m, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : (size_t)sent == bytes ? 0 : -EMSGSIZE;
+	return sent < 0 ? sent : (size_t)sent == bytes ? 0 : -EMSGSIZE;
 }
 
 ssize_t tcp_message_receive(int sock, void *to, size_t bytes, int flags, int fds[LOADER_FDS],
 			    size_t *n)
 {
-	struct iovec iov = {to, bytes};
-	union control control;
-	struct msghdr m = {.msg_iov = &iov,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *c;
-	ssize_t got;
+	struct base_fds all;
+	ssize_t got = base_receive_fds(sock, to, bytes, flags, &all);
 
 	*n = 0;
-	do
-		got = recvmsg(sock, &m, flags | MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	for (c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || *n)
-			continue;
-		*n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(c), *n * sizeof(int));
-	}
-	if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if (got >= 0 && !all.truncated && all.count <= LOADER_FDS) {
+		*n = all.count;
+		memcpy(fds, all.fd, *n * sizeof(*fds));
 		return got;
-	while (*n)
-		close(fds[--*n]);
-	return -EPROTO;
+	}
+	while (all.count)
+		close(all.fd[--all.count]);
+	return got < 0 ? got : -EPROTO;
 }

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "act/explain.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define SECOND_NS 1000000000ll
+
+struct explain_text {
+	char *at;
+	size_t left;
+};
+
+__attribute__((format(printf, 2, 3))) static void add(struct explain_text *t, const char *fmt, ...)
+{
+	va_list ap;
+	size_t n;
+
+	va_start(ap, fmt);
+	n = (size_t)vsnprintf(t->at, t->left, fmt, ap);
+	va_end(ap);
+	n = n < t->left ? n : t->left - 1;
+	t->at += n;
+	t->left -= n;
+}
+
+const char *act_pod_label(const struct act_pod_name *n, char *text, size_t room)
+{
+	/* libsidelight takes the name of the host if it is not told a pod's. */
+	bool named = *n->pod && strcmp(n->pod, n->host);
+	const char *name = named ? n->pod : *n->container ? n->container : n->service;
+
+	if (named || !n->process)
+		snprintf(text, room, "%s", *name ? name : "a pod");
+	else
+		snprintf(text, room, "%s[%u]", *name ? name : "process", n->process);
+	return text;
+}
+
+static void add_time(struct explain_text *t, int64_t ns)
+{
+	time_t s = (time_t)(ns / SECOND_NS);
+	struct tm tm;
+	char text[32];
+
+	gmtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	add(t, "%s.%d UTC", text, (int)(ns % SECOND_NS / (SECOND_NS / 10)));
+}
+
+static void add_metric(struct explain_text *t, const struct act_finding *f, uint32_t i)
+{
+	const char *unit = f->blame[i].rate ? "/s" : "";
+	double now = f->blame[i].value, before = f->blame[i].before;
+
+	add(t, "%s%s", i ? ", " : "", f->blame[i].metric);
+	if (isfinite(now) && isfinite(before))
+		add(t, " %s from %.3g%s to %.3g%s", now < before ? "fell" : "rose", before, unit,
+		    now, unit);
+	else if (isfinite(now))
+		add(t, " is %.3g%s", now, unit);
+	add(t, " (%.0f %%)", f->blame[i].share * 100);
+}
+
+void act_explain(char *text, size_t room, const struct act_pod_name *n, int64_t begin_ns,
+		 const struct act_finding *f)
+{
+	struct explain_text t = {text, room};
+	char label[ACT_POD_LABEL_BYTES + 16];
+
+	add(&t, "%s since ", act_pod_label(n, label, sizeof(label)));
+	add_time(&t, begin_ns);
+	add(&t, ": ");
+	for (uint32_t i = 0; i < f->blames && i < ACT_BLAMES; i++)
+		add_metric(&t, f, i);
+	if (f->delay > 0)
+		add(&t, "%scalls to it take %.2g s longer", f->blames ? "; " : "", f->delay);
+	else if (!f->blames)
+		add(&t, "no single metric stands out");
+	if (!f->callers)
+		add(&t, "; its callers are not known");
+	else if (*f->callers)
+		add(&t, "; its callers %s show it", f->callers);
+	else
+		add(&t, "; no caller shows it");
+	add(&t, "; score %.3g, where 1 is the threshold", f->score);
+	if (f->next)
+		add(&t, ", the next suspect is %s with %.2g", f->next, f->next_score);
+}

@@ -1,0 +1,681 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * culprit.c - the two kinds of evidence, and the posterior over pods.
+ *
+ * A hypothesis is a pod whose calls take longer by a delay, the prior of which is log-uniform. Each
+ * caller predicts from its usual latency quantiles, and from the share of its calls that pass
+ * through that pod, what its quantiles are then. Evidence is the log likelihood of what is seen
+ * under this prediction, less that under its usual quantiles, by a Student t of 3 degrees of
+ * freedom. The three quantiles of one distribution count as one observation.
+ */
+#include "analyse/culprit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/level.h"
+
+#define MISS	     0.05f  /* probability that a caller shows nothing although it should */
+#define OWN_SHARE    0.7f   /* of a pod's own requests that it delays */
+#define SHARE_MAX    0.98f  /* of calls that a delay takes */
+#define SHARE_MIN    0.002f /* less moves no quantile */
+#define LATENCY_MIN  1e-3   /* s: less is rounding */
+#define SLOPE_MIN    0.3f   /* of log latency over -log survival below P90 */
+#define DELAYS	     8u	    /* from DELAY_MIN to DELAY_MAX */
+#define DELAY_MIN    0.03   /* s */
+#define DELAY_MAX    4.0
+#define RAISED	     0.1f /* evidence that a caller can give at most, below which it is quiet */
+#define PAST	     4u
+#define EVIDENCE_MAX 600 /* whose exponential is finite */
+
+static const float survival[ANALYSE_TAILS] = {0.10f, 0.05f, 0.01f};
+
+struct analyse_suspect {
+	uint64_t step;
+	uint32_t index, service, fresh; /* fresh: steps since time jumped, at most ANALYSE_NOW */
+	bool next;			/* this moment is of a new step */
+	bool known[ANALYSE_LATENCIES], raised;
+	uint8_t recents, past_n;
+	struct analyse_level level[ANALYSE_LATENCIES][ANALYSE_TAILS];
+	float last[ANALYSE_LATENCIES]
+		  [ANALYSE_TAILS]; /* log latency, also where it is missing now */
+	float past[PAST];	   /* weighted evidence, latest first */
+};
+
+/* How a quantile of a caller is predicted: at the log survival t, of the segment of its usual ones.
+ */
+struct culprit_quantile {
+	bool delayed; /* it is that of a delayed call */
+	uint8_t segment;
+	float t;
+};
+
+struct culprit_term { /* a caller, a kind of its latency, and the share that a callee has in it */
+	uint32_t caller, callee;
+	enum analyse_latency kind;
+	float share, calls;
+	uint32_t replicas; /* of the callee, for which quantile[] was made; 0: not made */
+	struct culprit_quantile quantile[ANALYSE_TAILS];
+};
+
+struct culprit_service {
+	struct analyse_suspect **pod; /* seen in this step */
+	uint32_t pods, room;
+	uint32_t first, terms; /* by which callers show it */
+	bool raised;	       /* one of its pods */
+	bool judged;
+	float late[DELAYS];
+	double odds, below; /* that a pod of it has a fault; that one of a service below it has */
+};
+
+struct analyse_culprit {
+	struct analyse_suspect **suspect;
+	uint32_t suspects, suspect_room;
+	struct culprit_service *service;
+	uint32_t services;
+	struct culprit_term *term;
+	uint32_t terms;
+	float delay[DELAYS], tail[ANALYSE_TAILS]; /* tail: -log survival */
+	struct culprit_quantile own[ANALYSE_TAILS], all[ANALYSE_TAILS];
+};
+
+/* ---- logarithms ---- */
+
+/*
+ * The logarithm of a positive number, to 2^-22 of 1 or of its value: the polynomial of Cephes
+ * (Moshier) on [sqrt 1/2, sqrt 2]. Without branches or calls, so that loops over delays become
+ * vectors; and the bits are the same on every machine.
+ */
+static inline float log_of(float x)
+{
+	uint32_t bits;
+	float m, z, y;
+	int32_t e;
+
+	memcpy(&bits, &x, sizeof(bits));
+	e = (int32_t)(bits - 0x3f3504f3u) >> 23; /* 0x3f3504f3: sqrt 1/2 */
+	bits -= (uint32_t)e << 23;
+	memcpy(&m, &bits, sizeof(m));
+	m -= 1;
+	z = m * m;
+	y = 7.0376836292e-2f * m - 1.1514610310e-1f;
+	y = y * m + 1.1676998740e-1f;
+	y = y * m - 1.2420140846e-1f;
+	y = y * m + 1.4249322787e-1f;
+	y = y * m - 1.6668057665e-1f;
+	y = y * m + 2.0000714765e-1f;
+	y = y * m - 2.4999993993e-1f;
+	y = y * m + 3.3333331174e-1f;
+	return m + (y * m * z - 0.5f * z) + (float)e * 0.69314718056f;
+}
+
+/* ---- quantiles under a hypothesis ---- */
+
+static struct culprit_quantile at_survival(const struct analyse_culprit *c, float s)
+{
+	struct culprit_quantile q = {.t = -logf(fmaxf(fminf(s, 1), 1e-4f))};
+
+	q.segment = q.t < c->tail[ANALYSE_P90] ? 0 : q.t < c->tail[ANALYSE_P95] ? 1 : 2;
+	return q;
+}
+
+/* Which usual quantiles matter if this share of the calls is delayed. */
+static void prepare(const struct analyse_culprit *c, float share, struct culprit_quantile *to)
+{
+	share = fminf(share, SHARE_MAX);
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+		bool delayed = share >= survival[j];
+
+		to[j] = at_survival(c, delayed ? survival[j] / share
+					       : (survival[j] - share) / (1 - share));
+		to[j].delayed = delayed;
+	}
+}
+
+/* The usual log latency there: linear in -log survival through the three quantiles. */
+static float usual_at(const struct analyse_culprit *c, const struct analyse_level *l,
+		      const struct culprit_quantile *q)
+{
+	const float *t = c->tail;
+	uint32_t k = q->segment - 1u;
+
+	if (!q->segment)
+		return l[ANALYSE_P90].usual + fmaxf((l[ANALYSE_P99].usual - l[ANALYSE_P90].usual) /
+							    (t[ANALYSE_P99] - t[ANALYSE_P90]),
+						    SLOPE_MIN) *
+						      (q->t - t[ANALYSE_P90]);
+	return l[k].usual +
+	       fmaxf((l[k + 1].usual - l[k].usual) / (t[k + 1] - t[k]), 0) * (q->t - t[k]);
+}
+
+/* -log of the density of a deviation, without its constant. */
+static float surprise(float deviation, float spread)
+{
+	float z = deviation / spread;
+
+	return 2 * log_of(1 + z * z / 3);
+}
+
+/* The log likelihood ratio of each delay of a call, of which a request makes this many. */
+static void evidence(const struct analyse_culprit *c, const struct analyse_suspect *s,
+		     enum analyse_latency kind, const struct culprit_quantile *q, float calls,
+		     float out[DELAYS])
+{
+	const struct analyse_level *l = s->level[kind];
+
+	memset(out, 0, DELAYS * sizeof(*out));
+	if (!s->known[kind])
+		return;
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+		float at = usual_at(c, l, &q[j]), base = q[j].delayed ? at : l[j].usual;
+		float before = surprise(l[j].now - l[j].usual, l[j].spread);
+		/* An undelayed call is no slower than the usual one that far out. */
+		float most = q[j].delayed ? INFINITY : at, usual = l[j].usual, now = l[j].now;
+		float seconds = expf(base), spread = l[j].spread;
+
+		for (uint32_t d = 0; d < DELAYS; d++) {
+			float x = log_of(c->delay[d] * calls + seconds);
+
+			x = x < most ? x : most;
+			x = x > usual ? x : usual;
+			out[d] += (before - surprise(now - x, spread)) / ANALYSE_TAILS;
+		}
+	}
+}
+
+/* ---- what is seen ---- */
+
+static void observe(struct analyse_suspect *s, const struct analyse_observation *o)
+{
+	bool next = !s->recents || o->step != s->step;
+
+	s->next = next;
+	s->step = o->step;
+	s->fresh = !next && s->fresh	    ? s->fresh
+		   : s->fresh < ANALYSE_NOW ? s->fresh + 1
+					    : ANALYSE_NOW;
+	s->raised = false;
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++) {
+		float most = 0;
+
+		s->known[k] = s->fresh == ANALYSE_NOW;
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+			struct analyse_level *l = &s->level[k][j];
+			double x = o->latency[k][j];
+
+			if (x >= 0 && isfinite(x))
+				s->last[k][j] = logf((float)fmax(x, LATENCY_MIN));
+			else
+				s->known[k] = false;
+			analyse_level_push(l, s->last[k][j], next ? s->recents : 0, s->fresh, next);
+			if (o->learn && next)
+				analyse_level_learn(l);
+			if (l->now > l->usual)
+				most += surprise(l->now - l->usual, l->spread) / ANALYSE_TAILS;
+		}
+		s->raised |= s->known[k] && most > RAISED;
+	}
+	s->recents = (uint8_t)(next && s->recents < ANALYSE_NOW ? s->recents + 1 : s->recents);
+}
+
+/* ---- a step ---- */
+
+static float log_mean_exp(const float v[DELAYS], uint32_t *best)
+{
+	float most = v[0], sum = 0;
+
+	*best = 0;
+	for (uint32_t d = 1; d < DELAYS; d++)
+		if (v[d] > most) {
+			most = v[d];
+			*best = d;
+		}
+	for (uint32_t d = 0; d < DELAYS; d++)
+		sum += expf(v[d] - most);
+	return most + logf(sum / DELAYS);
+}
+
+/* What all callers say about calls to one of the service's pods. */
+static void judge_service(struct analyse_culprit *c, struct culprit_service *callee)
+{
+	bool raised = false;
+
+	callee->judged = true;
+	memset(callee->late, 0, sizeof(callee->late));
+	for (uint32_t i = 0; i < callee->terms; i++)
+		raised |= c->service[c->term[callee->first + i].caller].raised;
+	for (uint32_t i = 0; raised && i < callee->terms; i++) {
+		struct culprit_term *t = &c->term[callee->first + i];
+		const struct culprit_service *caller = &c->service[t->caller];
+		float share = t->share / (float)callee->pods, l[DELAYS];
+
+		if (share < SHARE_MIN)
+			continue;
+		if (t->replicas != callee->pods)
+			prepare(c, share, t->quantile);
+		t->replicas = callee->pods;
+		for (uint32_t p = 0; p < caller->pods; p++) {
+			evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
+			for (uint32_t d = 0; d < DELAYS; d++)
+				callee->late[d] += logf(MISS + (1 - MISS) * expf(l[d]));
+		}
+	}
+}
+
+#define NETWORK 2.3f /* log odds of a slow pod to a slow network */
+
+/*
+ * That the pod's network is slow: its own calls take longer by the same delay as calls to it. Else
+ * a pod that it calls would explain its client latency, and what its callers show as well.
+ */
+static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
+			  const float late[DELAYS], uint32_t *best)
+{
+	float l[DELAYS];
+
+	if (!s->raised || s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
+		return -INFINITY; /* it makes no calls */
+	evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
+	for (uint32_t d = 0; d < DELAYS; d++)
+		l[d] = late[d] + logf(MISS + (1 - MISS) * expf(l[d]));
+	return log_mean_exp(l, best) - NETWORK;
+}
+
+/*
+ * That it is slow itself, which its measured latencies must show like those of its callers, or else
+ * its network. Without that a pod whose requests are as quick as ever would explain a caller that
+ * is slow.
+ */
+static float slow_or_far(const struct analyse_culprit *c, const struct analyse_suspect *s,
+			 const float calls[DELAYS], uint32_t *best)
+{
+	float l[DELAYS], slow, far;
+	uint32_t other;
+
+	evidence(c, s, ANALYSE_SERVER, c->own, 1, l);
+	for (uint32_t d = 0; d < DELAYS; d++)
+		l[d] = calls[d] + logf(MISS + (1 - MISS) * expf(l[d]));
+	slow = log_mean_exp(l, best);
+	far = log_mean_exp(calls, &other) - NETWORK;
+	if (slow >= far)
+		return slow;
+	*best = other;
+	return far;
+}
+
+static void judge(struct analyse_culprit *c, const struct analyse_suspect *s,
+		  const struct analyse_observation *o, struct analyse_suspicion *v)
+{
+	static const float none[DELAYS];
+	const float *calls = none;
+	bool measured = o->measured && s->known[ANALYSE_SERVER];
+	uint32_t best = 0, other;
+	float own[DELAYS], late = 0, network;
+
+	*v = (struct analyse_suspicion){0};
+	if (s->service < c->services) {
+		struct culprit_service *callee = &c->service[s->service];
+
+		if (!callee->judged)
+			judge_service(c, callee);
+		calls = callee->late;
+		late = log_mean_exp(calls, &best);
+	}
+	if (measured)
+		late = slow_or_far(c, s, calls, &best);
+	network = slow_network(c, s, calls, &other);
+	if (network > late) {
+		late = network;
+		best = other;
+	}
+	if (s->raised && !measured) {
+		evidence(c, s, ANALYSE_SERVER, c->own, 1, own);
+		late += fmaxf(log_mean_exp(own, &other), 0);
+	}
+	v->late = late;
+	v->delay = late > 0 ? c->delay[best] : 0;
+	v->evidence = o->novelty + fmaxf(late, 0) + o->other;
+}
+
+/* An incident is news for two steps: what was scored two and three steps ago is taken off. */
+static float news(struct analyse_suspect *s, float weighted)
+{
+	float before = 0;
+
+	if (s->next) {
+		memmove(s->past + 1, s->past, (PAST - 1) * sizeof(float));
+		s->past[0] = 0;
+		s->past_n = (uint8_t)(s->past_n + (s->past_n < PAST));
+	}
+	s->past[0] = fmaxf(s->past[0], weighted);
+	for (uint32_t k = 2; k < s->past_n; k++)
+		before = fmaxf(before, s->past[k]);
+	return fmaxf(weighted - before, 0);
+}
+
+static void list(struct analyse_culprit *c, struct analyse_suspect *s)
+{
+	struct culprit_service *of = s->service < c->services ? &c->service[s->service] : NULL;
+
+	if (!of)
+		return;
+	if (of->pods < of->room)
+		of->pod[of->pods++] = s;
+	of->raised |= s->raised;
+}
+
+/* The odds of a fault of this pod to none. */
+static double odds(const struct analyse_suspicion *v, double prior)
+{
+	return prior * expm1(fmin((double)v->evidence, EVIDENCE_MAX));
+}
+
+/*
+ * The odds that a pod's symptoms are its own are those of its fault, or of none, to those of a
+ * fault in one of the services below it, or of any other pod.
+ */
+static void explain(struct analyse_culprit *c, struct analyse_suspect *const *suspects, uint32_t n,
+		    double prior, struct analyse_suspicion *out)
+{
+	double all = 0;
+
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].odds = c->service[i].below = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		all += odds(&out[i], prior);
+		if (suspects[i]->service < c->services)
+			c->service[suspects[i]->service].odds += odds(&out[i], prior);
+	}
+	for (uint32_t i = 0; i < c->terms; i++) {
+		const struct culprit_term *t = &c->term[i];
+
+		/* A service has up to two terms with one callee. */
+		if (i && t[-1].caller == t->caller && t[-1].callee == t->callee)
+			continue;
+		c->service[t->caller].below += c->service[t->callee].odds;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		double below = suspects[i]->service < c->services
+				       ? c->service[suspects[i]->service].below
+				       : 0;
+		double own = odds(&out[i], prior);
+
+		out[i].mine = (float)((1 + own) / (1 + own + below));
+		out[i].alone = (float)((1 + own) / (1 + fmax(all, own)));
+	}
+}
+
+void analyse_culprit_step(struct analyse_culprit *c, struct analyse_suspect *const *suspects,
+			  const struct analyse_observation *seen, uint32_t n, double prior,
+			  struct analyse_suspicion *out)
+{
+	float most = 0;
+	double sum;
+
+	for (uint32_t i = 0; i < c->services; i++) {
+		c->service[i].pods = 0;
+		c->service[i].raised = c->service[i].judged = false;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		observe(suspects[i], &seen[i]);
+		list(c, suspects[i]);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		judge(c, suspects[i], &seen[i], &out[i]);
+		most = fmaxf(most, out[i].evidence);
+	}
+	/* One of the pods, or none, whose evidence is 0. */
+	sum = exp(-(double)most);
+	for (uint32_t i = 0; i < n; i++)
+		sum += exp((double)(out[i].evidence - most));
+	for (uint32_t i = 0; i < n; i++) {
+		struct analyse_suspicion *v = &out[i];
+
+		v->posterior = (float)(exp((double)(v->evidence - most)) / sum);
+	}
+	explain(c, suspects, n, prior, out);
+	for (uint32_t i = 0; i < n; i++) {
+		struct analyse_suspicion *v = &out[i];
+
+		v->weighted = v->evidence * v->posterior;
+		v->score = news(suspects[i], v->weighted);
+	}
+}
+
+/* What a caller's pods say about the likeliest delay of a callee. */
+static float shown(const struct analyse_culprit *c, const struct culprit_term *t, uint32_t delay)
+{
+	const struct culprit_service *caller = &c->service[t->caller];
+	float l[DELAYS], sum = 0;
+
+	for (uint32_t p = 0; p < caller->pods && t->replicas; p++) {
+		evidence(c, caller->pod[p], t->kind, t->quantile, t->calls, l);
+		sum += fmaxf(l[delay], 0);
+	}
+	return sum;
+}
+
+int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_suspect *s,
+			    uint32_t *service, uint32_t most)
+{
+	const struct culprit_service *callee;
+	float by[8] = {0};
+	uint32_t best, n = 0;
+
+	if (s->service >= c->services || !c->service[s->service].terms)
+		return -ENOENT;
+	callee = &c->service[s->service];
+	most = most < 8 ? most : 8;
+	log_mean_exp(callee->late, &best);
+	for (uint32_t i = 0; callee->judged && i < callee->terms; i++) {
+		const struct culprit_term *t = &c->term[callee->first + i];
+		float says = shown(c, t, best);
+		uint32_t k = n;
+
+		/* The server's latencies follow the client's of the same caller. */
+		if (i + 1 < callee->terms && t[1].caller == t->caller) {
+			says += shown(c, t + 1, best);
+			i++;
+		}
+		if (!(says > 0))
+			continue;
+		while (k > 0 && by[k - 1] < says)
+			k--;
+		if (k >= most)
+			continue;
+		n += n < most;
+		memmove(by + k + 1, by + k, (n - 1 - k) * sizeof(*by));
+		memmove(service + k + 1, service + k, (n - 1 - k) * sizeof(*service));
+		by[k] = says;
+		service[k] = t->caller;
+	}
+	return (int)n;
+}
+
+/* ---- suspects and services ---- */
+
+static int count_room(struct analyse_culprit *c, uint32_t service)
+{
+	struct culprit_service *s;
+	struct analyse_suspect **pod;
+	uint32_t n = 0;
+
+	if (service >= c->services)
+		return 0;
+	s = &c->service[service];
+	for (uint32_t i = 0; i < c->suspects; i++)
+		n += c->suspect[i]->service == service;
+	if (n <= s->room)
+		return 0;
+	pod = reallocarray(s->pod, 2 * (size_t)n, sizeof(*pod));
+	if (!pod)
+		return -ENOMEM;
+	s->pod = pod;
+	s->room = 2 * n;
+	return 0;
+}
+
+struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t service)
+{
+	struct analyse_suspect *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->service = service;
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+			s->last[k][j] = logf((float)LATENCY_MIN);
+			analyse_level_init(&s->level[k][j]);
+		}
+	if (c->suspects == c->suspect_room) {
+		uint32_t room = c->suspect_room ? 2 * c->suspect_room : 32;
+		struct analyse_suspect **more = reallocarray(c->suspect, room, sizeof(*more));
+
+		if (!more)
+			goto fail;
+		c->suspect = more;
+		c->suspect_room = room;
+	}
+	s->index = c->suspects;
+	c->suspect[c->suspects++] = s;
+	if (!count_room(c, service))
+		return s;
+	c->suspects--;
+fail:
+	free(s);
+	return NULL;
+}
+
+void analyse_culprit_remove(struct analyse_culprit *c, struct analyse_suspect *s)
+{
+	if (!s)
+		return;
+	c->suspect[s->index] = c->suspect[--c->suspects];
+	c->suspect[s->index]->index = s->index;
+	free(s);
+}
+
+static void free_paths(struct analyse_culprit *c)
+{
+	for (uint32_t i = 0; i < c->services; i++)
+		free(c->service[i].pod);
+	free(c->service);
+	free(c->term);
+	c->service = NULL;
+	c->term = NULL;
+	c->services = c->terms = 0;
+}
+
+int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n)
+{
+	uint32_t services = 0;
+	int err = 0;
+
+	free_paths(c);
+	for (uint32_t i = 0; i < n; i++) {
+		services = paths[i].caller >= services ? paths[i].caller + 1 : services;
+		services = paths[i].callee >= services ? paths[i].callee + 1 : services;
+	}
+	c->service = calloc(services + 1u, sizeof(*c->service));
+	c->term = calloc(2 * (size_t)n + 1, sizeof(*c->term));
+	if (!c->service || !c->term)
+		goto fail;
+	c->services = services;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct analyse_path *p = &paths[i];
+		struct culprit_service *callee = &c->service[p->callee];
+		const float share[ANALYSE_LATENCIES] = {p->client, p->server};
+
+		if (p->caller == p->callee)
+			continue;
+		if (!callee->terms)
+			callee->first = c->terms;
+		for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++) {
+			if (!(share[k] > 0))
+				continue;
+			c->term[c->terms++] = (struct culprit_term){
+				.caller = p->caller,
+				.callee = p->callee,
+				.kind = k,
+				.share = share[k],
+				.calls = k == ANALYSE_SERVER ? fmaxf(p->calls, 1) : 1,
+			};
+			callee->terms++;
+		}
+	}
+	for (uint32_t i = 0; i < services && !err; i++)
+		err = count_room(c, i);
+	if (!err)
+		return 0;
+fail:
+	free_paths(c);
+	return -ENOMEM;
+}
+
+struct analyse_culprit *analyse_culprit_new(void)
+{
+	struct analyse_culprit *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+		c->tail[j] = -logf(survival[j]);
+	for (uint32_t d = 0; d < DELAYS; d++)
+		c->delay[d] =
+			(float)(DELAY_MIN * pow(DELAY_MAX / DELAY_MIN, (double)d / (DELAYS - 1)));
+	prepare(c, OWN_SHARE, c->own);
+	prepare(c, 1, c->all);
+	return c;
+}
+
+void analyse_culprit_free(struct analyse_culprit *c)
+{
+	if (!c)
+		return;
+	free_paths(c);
+	for (uint32_t i = 0; i < c->suspects; i++)
+		free(c->suspect[i]);
+	free(c->suspect);
+	free(c);
+}
+
+/* Where surprise() of a latency that a delay explains, less 0 as it explains it, is the evidence.
+ */
+double analyse_culprit_factor(const struct analyse_suspect *s, double evidence)
+{
+	double least = INFINITY;
+
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++) {
+		double sum = 0;
+
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+			sum += (double)s->level[k][j].spread / ANALYSE_TAILS;
+		if (s->known[k])
+			least = fmin(least, exp(sum * sqrt(3 * expm1(evidence / 2))));
+	}
+	return least;
+}
+
+void analyse_culprit_forget(struct analyse_suspect *s, enum analyse_latency kind)
+{
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+		analyse_level_forget(&s->level[kind][j]);
+		s->last[kind][j] = logf((float)LATENCY_MIN);
+	}
+	s->recents = 0;
+	s->fresh = 0;
+}
+
+void analyse_culprit_rewind(struct analyse_suspect *s)
+{
+	s->fresh = 0;
+}
+
+void analyse_culprit_io(struct analyse_suspect *s, struct sketch_blob *b)
+{
+	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++)
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+			analyse_level_io(&s->level[k][j], b);
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyse/graph.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/table.h"
+#include "sketch/hash.h"
+
+#define DEPTH_MAX 256u /* of a trace; what lies deeper does not count for its top */
+
+struct graph_service {
+	char *name;
+	uint64_t requests, calls; /* to it; from it to other services */
+};
+
+struct graph_path {
+	uint32_t caller, callee;
+	uint64_t requests, calls; /* of the caller that pass through the callee */
+	uint64_t entries;	  /* of the callee in these requests */
+};
+
+/* What one entry of a service reaches: entries of another service below it. */
+struct graph_reach {
+	uint32_t entry, service, entries;
+};
+
+struct analyse_graph {
+	struct graph_service *service;
+	struct graph_path *path;
+	struct analyse_table names, pairs;
+	struct graph_reach *reach; /* of the trace being added */
+	struct analyse_path *made;
+	uint32_t services, paths, reaches, service_room, path_room, reach_room;
+	bool changed;
+};
+
+struct analyse_graph *analyse_graph_new(void)
+{
+	return calloc(1, sizeof(struct analyse_graph));
+}
+
+void analyse_graph_free(struct analyse_graph *g)
+{
+	if (!g)
+		return;
+	for (uint32_t i = 0; i < g->services; i++)
+		free(g->service[i].name);
+	analyse_table_free(&g->names);
+	analyse_table_free(&g->pairs);
+	free(g->service);
+	free(g->path);
+	free(g->reach);
+	free(g->made);
+	free(g);
+}
+
+/* Room for one more element. */
+static bool more(void *array, uint32_t used, uint32_t *room, size_t size)
+{
+	uint32_t wanted = *room ? 2 * *room : 32;
+	void *p;
+
+	if (used < *room)
+		return true;
+	memcpy(&p, array, sizeof(p));
+	p = wanted > *room ? reallocarray(p, wanted, size) : NULL;
+	if (!p)
+		return false;
+	memcpy(array, &p, sizeof(p));
+	*room = wanted;
+	return true;
+}
+
+int64_t analyse_graph_service(struct analyse_graph *g, const char *name)
+{
+	uint64_t key = sketch_hash_bytes(name, strlen(name), 0);
+	uint32_t at;
+
+	/* Names whose hashes are equal take the next key. */
+	for (;; key++) {
+		at = analyse_table_find(&g->names, key);
+		if (at == ANALYSE_TABLE_NONE)
+			break;
+		if (!strcmp(g->service[at].name, name))
+			return at;
+	}
+	if (g->services == ANALYSE_SERVICES_MAX)
+		return -ENOSPC;
+	if (!more(&g->service, g->services, &g->service_room, sizeof(*g->service)))
+		return -ENOMEM;
+	g->service[g->services] = (struct graph_service){.name = strdup(name)};
+	if (!g->service[g->services].name)
+		return -ENOMEM;
+	if (!analyse_table_add(&g->names, key, g->services)) {
+		free(g->service[g->services].name);
+		return -ENOMEM;
+	}
+	return g->services++;
+}
+
+const char *analyse_graph_name(const struct analyse_graph *g, uint32_t service)
+{
+	return g->service[service].name;
+}
+
+static struct graph_path *path_of(struct analyse_graph *g, uint32_t caller, uint32_t callee)
+{
+	uint64_t key = ((uint64_t)caller << 32 | callee) + 1;
+	uint32_t at = analyse_table_find(&g->pairs, key);
+
+	if (at != ANALYSE_TABLE_NONE)
+		return &g->path[at];
+	if (!more(&g->path, g->paths, &g->path_room, sizeof(*g->path)) ||
+	    !analyse_table_add(&g->pairs, key, g->paths))
+		return NULL;
+	g->path[g->paths] = (struct graph_path){.caller = caller, .callee = callee};
+	return &g->path[g->paths++];
+}
+
+/* ---- a trace ---- */
+
+/* A span by which a request enters a service: its first span, or one below another service. */
+static bool enters(const struct analyse_span *s, uint32_t n, uint32_t i)
+{
+	return s[i].parent == ANALYSE_SPAN_ROOT ||
+	       (s[i].parent < n && s[s[i].parent].service != s[i].service);
+}
+
+/* Each span above i that enters a service reaches the service of i. */
+static int reach(struct analyse_graph *g, const struct analyse_span *s, uint32_t n, uint32_t i)
+{
+	uint32_t up = s[i].parent;
+
+	for (uint32_t depth = 0; up < n && depth < DEPTH_MAX; depth++, up = s[up].parent) {
+		if (!enters(s, n, up))
+			continue;
+		if (!more(&g->reach, g->reaches, &g->reach_room, sizeof(*g->reach)))
+			return -ENOMEM;
+		g->reach[g->reaches++] =
+			(struct graph_reach){.entry = up, .service = s[i].service, .entries = 1};
+	}
+	return 0;
+}
+
+static int by_entry(const void *a, const void *b)
+{
+	const struct graph_reach *x = a, *y = b;
+
+	if (x->entry != y->entry)
+		return x->entry < y->entry ? -1 : 1;
+	return x->service < y->service ? -1 : x->service > y->service;
+}
+
+/* Counts one entry's reach of a service, and the call that led to the entry. */
+static int count(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
+		 const struct graph_reach *r)
+{
+	uint32_t parent = s[r->entry].parent, service = s[r->entry].service;
+	struct graph_path *p = path_of(g, service, r->service);
+
+	if (!p)
+		return -ENOMEM;
+	p->requests++;
+	p->entries += r->entries;
+	if (parent >= n || r->service == service)
+		return 0;
+	p = path_of(g, s[parent].service, r->service);
+	if (!p)
+		return -ENOMEM;
+	p->calls++;
+	return 0;
+}
+
+/* The request itself, and the call of its service. */
+static int count_entry(struct analyse_graph *g, const struct analyse_span *s, uint32_t n,
+		       uint32_t i)
+{
+	struct graph_path *p;
+
+	g->service[s[i].service].requests++;
+	if (s[i].parent >= n)
+		return 0;
+	g->service[s[s[i].parent].service].calls++;
+	p = path_of(g, s[s[i].parent].service, s[i].service);
+	if (!p)
+		return -ENOMEM;
+	p->calls++;
+	return 0;
+}
+
+int analyse_graph_add(struct analyse_graph *g, const struct analyse_span *spans, uint32_t n)
+{
+	uint32_t kept = 0;
+	int err = 0;
+
+	g->changed = true;
+	g->reaches = 0;
+	for (uint32_t i = 0; i < n && !err; i++) {
+		if (spans[i].service >= g->services)
+			return -EINVAL;
+		if (!enters(spans, n, i))
+			continue;
+		err = count_entry(g, spans, n, i);
+		if (!err)
+			err = reach(g, spans, n, i);
+	}
+	if (g->reaches)
+		qsort(g->reach, g->reaches, sizeof(*g->reach), by_entry);
+	for (uint32_t i = 0; i < g->reaches && !err; i++) {
+		if (kept && !by_entry(&g->reach[kept - 1], &g->reach[i]))
+			g->reach[kept - 1].entries++;
+		else
+			g->reach[kept++] = g->reach[i];
+	}
+	for (uint32_t i = 0; i < kept && !err; i++)
+		err = count(g, spans, n, &g->reach[i]);
+	return err;
+}
+
+/* ---- paths ---- */
+
+static int by_callee(const void *a, const void *b)
+{
+	const struct analyse_path *x = a, *y = b;
+
+	if (x->callee != y->callee)
+		return x->callee < y->callee ? -1 : 1;
+	return x->caller < y->caller ? -1 : x->caller > y->caller;
+}
+
+static float share(uint64_t part, uint64_t of)
+{
+	return of ? (float)part / (float)of : 0;
+}
+
+const struct analyse_path *analyse_graph_paths(struct analyse_graph *g, uint32_t *n)
+{
+	struct analyse_path *made = g->made;
+
+	*n = g->paths;
+	if (!g->changed)
+		return made;
+	made = reallocarray(made, g->paths + 1, sizeof(*made));
+	if (!made) {
+		*n = 0;
+		return NULL;
+	}
+	g->made = made;
+	for (uint32_t i = 0; i < g->paths; i++) {
+		const struct graph_path *p = &g->path[i];
+		const struct graph_service *s = &g->service[p->caller];
+
+		made[i] = (struct analyse_path){
+			.caller = p->caller,
+			.callee = p->callee,
+			.client = share(p->calls, s->calls),
+			.server = share(p->requests, s->requests),
+			.calls = p->requests ? (float)p->entries / (float)p->requests : 1,
+		};
+	}
+	if (g->paths)
+		qsort(made, g->paths, sizeof(*made), by_callee);
+	g->changed = false;
+	return made;
+}

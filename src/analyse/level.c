@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyse/level.h"
+
+#include <math.h>
+#include <string.h>
+
+#define SPREAD_MIN 0.3f	   /* least deviation of a log quantile: the width of a bucket */
+#define BIN	   0.0625f /* width of a bin */
+#define BINS_MAX   8192u
+
+static float middle(const float *sorted, uint32_t n)
+{
+	return n % 2 ? sorted[n / 2] : 0.5f * (sorted[n / 2 - 1] + sorted[n / 2]);
+}
+
+/* The oldest of the usual steps leaves, x comes; those between their places move by one. */
+static void push_usual(struct analyse_level *l, float x)
+{
+	uint32_t n = l->n < ANALYSE_BASE ? l->n : ANALYSE_BASE - 1, from = l->n, to = 0;
+	float *sorted = l->sorted;
+
+	if (l->n == ANALYSE_BASE) {
+		float old = l->ring[l->at];
+
+		for (uint32_t i = from = 0; i < ANALYSE_BASE; i++)
+			from += sorted[i] < old;
+	}
+	for (uint32_t i = 0; i < l->n; i++)
+		to += sorted[i] < x;
+	to -= to > from; /* the one that leaves is before x */
+	if (to < from)
+		memmove(sorted + to + 1, sorted + to, (from - to) * sizeof(float));
+	else
+		memmove(sorted + from, sorted + from + 1, (to - from) * sizeof(float));
+	sorted[to] = x;
+	l->ring[l->at] = x;
+	l->at = (uint8_t)((l->at + 1) % ANALYSE_BASE);
+	l->n = (uint8_t)(n + 1);
+}
+
+void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint32_t fresh,
+			bool next)
+{
+	if (next && recents == ANALYSE_NOW)
+		push_usual(l, l->recent[ANALYSE_NOW - 1]);
+	if (next)
+		memmove(l->recent + 1, l->recent, (ANALYSE_NOW - 1) * sizeof(float));
+	l->recent[0] = x;
+	l->now = 0;
+	for (uint32_t i = 0; i < fresh; i++)
+		l->now += l->recent[i] / (float)fresh;
+	l->usual = l->n ? middle(l->sorted, l->n) : l->now;
+}
+
+/* (q90 - q10) / 2.56, the deviation if they were normal. */
+static void find_spread(struct analyse_level *l)
+{
+	uint32_t all = 0, below = 0, low = 0, high = 0;
+
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
+		all += l->bins[i];
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
+		below += l->bins[i];
+		low = 10 * below < all ? i + 1 : low;
+		high = 10 * below < 9 * all ? i + 1 : high;
+	}
+	l->spread = all ? fmaxf((float)(high - low) * BIN / 2.56f, SPREAD_MIN) : SPREAD_MIN;
+}
+
+void analyse_level_learn(struct analyse_level *l)
+{
+	int bin = (int)floorf((l->now - l->usual) / BIN) + (int)ANALYSE_BINS / 2;
+	uint32_t all = 0;
+
+	if (l->n < ANALYSE_BASE)
+		return;
+	l->bins[bin < 0 ? 0 : bin >= (int)ANALYSE_BINS ? (int)ANALYSE_BINS - 1 : bin]++;
+	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
+		all += l->bins[i];
+	for (uint32_t i = 0; i < ANALYSE_BINS && all >= BINS_MAX; i++)
+		l->bins[i] /= 2;
+	find_spread(l);
+}
+
+void analyse_level_init(struct analyse_level *l)
+{
+	memset(l, 0, sizeof(*l));
+	l->spread = SPREAD_MIN;
+}
+
+void analyse_level_forget(struct analyse_level *l)
+{
+	l->n = l->at = 0;
+}
+
+void analyse_level_io(struct analyse_level *l, struct sketch_blob *b)
+{
+	for (uint32_t i = 0; i < ANALYSE_BINS; i += 2) {
+		uint32_t two = l->bins[i] | (uint32_t)l->bins[i + 1] << 16;
+
+		sketch_blob_u32(b, &two);
+		l->bins[i] = (uint16_t)two;
+		l->bins[i + 1] = (uint16_t)(two >> 16);
+	}
+	find_spread(l);
+}

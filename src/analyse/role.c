@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyse/role.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analyse/culprit.h"
+
+static bool has(const char *name, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcasestr(name, *words))
+			return true;
+	return false;
+}
+
+/* Statuses of HTTP from 500 on, levels of logs, and what names call an error. */
+static bool counts_errors(const char *name)
+{
+	static const char *const words[] = {"error",	       "exception",   "fail",
+					    "panic",	       "crash",	      "abort",
+					    "timeout",	       "restart",     "oom",
+					    "reject",	       "code=\"5",    "status=\"5",
+					    "status_code=\"5", "level=\"err", "level=\"fatal",
+					    "level=\"crit",    NULL};
+
+	return has(name, words);
+}
+
+/* A gauge in bytes is the size of something in memory; OpenMetrics has the unit end the name. */
+static bool is_size(const char *name)
+{
+	static const char unit[] = "_bytes";
+	size_t length = strcspn(name, "{"), n = sizeof(unit) - 1;
+
+	return length > n && !strncmp(name + length - n, unit, n);
+}
+
+struct analyse_role analyse_role_of(const char *name, bool counter)
+{
+	static const char *const latency[] = {"latency", "duration", "response_time", NULL};
+	static const char *const client[] = {"client", "upstream", "outgoing", "outbound", NULL};
+	static const char *const quantile[ANALYSE_TAILS] = {"p90", "p95", "p99"};
+	static const char *const resource[ANALYSE_RESOURCES][5] = {
+		[ANALYSE_CPU] = {"cpu", NULL},
+		[ANALYSE_MEMORY] = {"memory", "_rss", "heap", NULL},
+	};
+	static const char *const elsewhere[] = {"node", "host", "limit", "quota", NULL};
+	/* What follows the requests that others send, and what belongs to all pods of a node. */
+	static const char *const load[] = {"workload", "syscall", "receive",  "transmit",
+					   "_rx_",     "_tx_",	  "requests", "bytes_total",
+					   "network",  NULL};
+	struct analyse_role role = {ANALYSE_ROLE_OTHER, 0};
+
+	if (counter && counts_errors(name)) {
+		role.kind = ANALYSE_ROLE_ERRORS;
+		return role;
+	}
+
+	if (has(name, latency) && !counter) {
+		role.kind = ANALYSE_ROLE_LATENCY;
+		for (uint8_t j = 0; j < ANALYSE_TAILS; j++)
+			if (strcasestr(name, quantile[j])) {
+				role.kind = has(name, client) ? ANALYSE_ROLE_CLIENT
+							      : ANALYSE_ROLE_SERVER;
+				role.part = j;
+			}
+		return role;
+	}
+	if (has(name, latency) || has(name, load) || has(name, elsewhere))
+		role.kind = ANALYSE_ROLE_LOAD;
+	else if (!counter && is_size(name))
+		role = (struct analyse_role){ANALYSE_ROLE_RESOURCE, ANALYSE_MEMORY};
+	for (uint8_t k = 0; k < ANALYSE_RESOURCES; k++)
+		if (has(name, resource[k]) && !has(name, elsewhere)) {
+			role.kind = ANALYSE_ROLE_RESOURCE;
+			role.part = k;
+		}
+	return role;
+}

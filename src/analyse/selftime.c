@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * selftime.c - an operation's times make a histogram per step. Its median and P90 are compared with
+ * the medians of those of earlier steps, by the likelihoods of culprit.c: a Student t of 3 degrees
+ * of freedom around the usual quantile, or around it and a delay, of which the prior is
+ * log-uniform.
+ */
+#include "analyse/selftime.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/table.h"
+#include "sketch/hash.h"
+
+#define QUANTILES  2u	 /* the median and P90 */
+#define PAST	   60u	 /* steps whose median is the usual quantile */
+#define SPREAD_MIN 0.3f	 /* least deviation of a log quantile between steps, as of latencies */
+#define MISS	   0.05f /* probability that an edge shows nothing although it should */
+#define DELAYS	   14u	 /* from DELAY_MIN, each twice the one before, to 4.1 s */
+#define DELAY_MIN  0.0005
+#define TIME_MIN   1e-6 /* s: less is rounding */
+#define BIN	   0.1f /* of the histogram, in log seconds */
+#define BINS	   208u /* up to 1,000 s */
+#define OWN	   UINT32_MAX
+
+static const float quantile[QUANTILES] = {0.5f, 0.9f};
+
+struct selftime_series {
+	uint32_t pod, peer; /* peer OWN: the pod's own time; else the gap of its calls to it */
+	uint32_t n, bins[BINS];
+	uint32_t past; /* steps */
+	float ring[QUANTILES][PAST];
+	float width; /* usual within a step: the deviation of a log time */
+};
+
+/* A caller and a callee. The log likelihood ratio is a mean over its operations. */
+struct selftime_edge {
+	uint32_t pod, peer, n;
+	double sum;
+};
+
+struct analyse_selftime {
+	struct selftime_series **series;
+	struct selftime_edge *edge;
+	struct analyse_table by_key, edges;
+	uint32_t n, room, n_edges, edge_room, pods;
+	double *own, *gap; /* of pods: sums of this step */
+	uint32_t *owns;
+	/* Of the trace being added. */
+	uint32_t *calls;
+	int64_t (*cut)[2];
+	uint32_t span_room;
+	float log_delay[DELAYS];
+};
+
+struct analyse_selftime *analyse_selftime_new(void)
+{
+	struct analyse_selftime *t = calloc(1, sizeof(*t));
+
+	for (uint32_t d = 0; t && d < DELAYS; d++)
+		t->log_delay[d] = (float)log(DELAY_MIN * (double)(1u << d));
+	return t;
+}
+
+void analyse_selftime_free(struct analyse_selftime *t)
+{
+	if (!t)
+		return;
+	for (uint32_t i = 0; i < t->n; i++)
+		free(t->series[i]);
+	analyse_table_free(&t->by_key);
+	analyse_table_free(&t->edges);
+	free(t->series);
+	free(t->edge);
+	free(t->own);
+	free(t->gap);
+	free(t->owns);
+	free(t->calls);
+	free(t->cut);
+	free(t);
+}
+
+/* ---- series ---- */
+
+static struct selftime_edge *edge_of(struct analyse_selftime *t, uint32_t pod, uint32_t peer)
+{
+	uint64_t key = ((uint64_t)pod << 32 | peer) + 1;
+	uint32_t at = analyse_table_find(&t->edges, key);
+
+	if (at != ANALYSE_TABLE_NONE)
+		return &t->edge[at];
+	if (t->n_edges == t->edge_room) {
+		uint32_t room = t->edge_room ? 2 * t->edge_room : 32;
+		void *more = reallocarray(t->edge, room, sizeof(*t->edge));
+
+		if (!more)
+			return NULL;
+		t->edge = more;
+		t->edge_room = room;
+	}
+	if (!analyse_table_add(&t->edges, key, t->n_edges))
+		return NULL;
+	t->edge[t->n_edges] = (struct selftime_edge){.pod = pod, .peer = peer};
+	return &t->edge[t->n_edges++];
+}
+
+static struct selftime_series *series_of(struct analyse_selftime *t, uint32_t pod, uint32_t peer,
+					 uint64_t operation)
+{
+	const uint64_t name[2] = {operation, (uint64_t)pod << 32 | peer};
+	uint64_t key = sketch_hash_bytes(name, sizeof(name), 0);
+	uint32_t at = analyse_table_find(&t->by_key, key);
+	struct selftime_series *s;
+
+	if (at != ANALYSE_TABLE_NONE)
+		return t->series[at];
+	if (t->n == t->room) {
+		uint32_t room = t->room ? 2 * t->room : 64;
+		void *more = reallocarray(t->series, room, sizeof(struct selftime_series *));
+
+		if (!more)
+			return NULL;
+		t->series = more;
+		t->room = room;
+	}
+	if (peer != OWN && !edge_of(t, pod, peer))
+		return NULL;
+	s = calloc(1, sizeof(*s));
+	if (!s || !analyse_table_add(&t->by_key, key, t->n)) {
+		free(s);
+		return NULL;
+	}
+	s->pod = pod;
+	s->peer = peer;
+	t->series[t->n++] = s;
+	return s;
+}
+
+static int count(struct analyse_selftime *t, const struct analyse_timed *s, uint32_t peer,
+		 int64_t ns)
+{
+	struct selftime_series *to = series_of(t, s->pod, peer, s->operation);
+	double bin = log(fmax((double)ns * 1e-9, TIME_MIN) / TIME_MIN) / (double)BIN;
+
+	if (!to)
+		return -ENOMEM;
+	to->bins[bin < BINS ? (uint32_t)bin : BINS - 1]++;
+	to->n++;
+	return 0;
+}
+
+/* ---- a trace ---- */
+
+static int by_begin(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The part of the span that none of n intervals covers. */
+static int64_t uncovered(const struct analyse_timed *s, int64_t (*cut)[2], uint32_t n)
+{
+	int64_t at = s->begin_ns, left = 0;
+
+	qsort(cut, n, sizeof(*cut), by_begin);
+	for (uint32_t i = 0; i < n && at < s->end_ns; i++) {
+		if (cut[i][0] > at)
+			left += (cut[i][0] < s->end_ns ? cut[i][0] : s->end_ns) - at;
+		at = cut[i][1] > at ? cut[i][1] : at;
+	}
+	return left + (at < s->end_ns ? s->end_ns - at : 0);
+}
+
+static bool room_for(struct analyse_selftime *t, uint32_t n)
+{
+	void *calls, *cut;
+
+	if (n <= t->span_room)
+		return true;
+	calls = reallocarray(t->calls, n, sizeof(*t->calls));
+	t->calls = calls ?: t->calls;
+	cut = reallocarray(t->cut, n, sizeof(*t->cut));
+	t->cut = cut ?: t->cut;
+	if (!calls || !cut)
+		return false;
+	t->span_room = n;
+	return true;
+}
+
+static const struct analyse_timed *parent_of(const struct analyse_timed *spans, uint32_t n,
+					     const struct analyse_timed *s)
+{
+	return s->parent < n && spans + s->parent != s ? &spans[s->parent] : NULL;
+}
+
+/*
+ * What the call takes longer than the callee, whose clock may differ. If the callee works longer
+ * than the call does, the caller does not wait: then it is the time until the work begins.
+ */
+static int64_t gap_of(const struct analyse_timed *call, const struct analyse_timed *child,
+		      int64_t alone)
+{
+	int64_t wait;
+
+	if (child->end_ns - child->begin_ns <= call->end_ns - call->begin_ns)
+		return alone;
+	wait = child->begin_ns - call->begin_ns;
+	return wait > 0 ? wait : 0;
+}
+
+static bool sound(const struct analyse_timed *s)
+{
+	return s->end_ns >= s->begin_ns && s->begin_ns >= 0;
+}
+
+/* The span's own time, or the gaps to the pods that it calls. */
+static int measure(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n,
+		   uint32_t i, uint32_t calls, bool is_call)
+{
+	const struct analyse_timed *s = &spans[i];
+	uint32_t cuts = 0;
+	int64_t alone = s->end_ns - s->begin_ns;
+	int err = 0;
+
+	for (uint32_t k = 0; k < n; k++)
+		if (parent_of(spans, n, &spans[k]) == s && sound(&spans[k])) {
+			/* By the callee's clock: where it lies within the call does not matter. */
+			t->cut[cuts][0] = spans[k].begin_ns;
+			t->cut[cuts++][1] = spans[k].end_ns;
+		}
+	if (!is_call) {
+		for (uint32_t c = 0; c < calls; c++) {
+			const struct analyse_timed *call = &spans[t->calls[c]];
+
+			if (call->pod != s->pod || call->begin_ns < s->begin_ns ||
+			    parent_of(spans, n, call) == s)
+				continue;
+			t->cut[cuts][0] = call->begin_ns;
+			t->cut[cuts++][1] = call->end_ns;
+		}
+		return count(t, s, OWN, uncovered(s, t->cut, cuts));
+	}
+	if (cuts == 1)
+		alone -= t->cut[0][1] - t->cut[0][0];
+	else
+		alone = uncovered(s, t->cut, cuts);
+	for (uint32_t k = 0; k < n && !err; k++)
+		if (parent_of(spans, n, &spans[k]) == s && spans[k].pod != s->pod &&
+		    sound(&spans[k]))
+			err = count(t, s, spans[k].pod, gap_of(s, &spans[k], alone));
+	return err;
+}
+
+int analyse_selftime_add(struct analyse_selftime *t, const struct analyse_timed *spans, uint32_t n)
+{
+	uint32_t calls = 0;
+	int err = 0;
+
+	if (n > ANALYSE_TRACE_MAX)
+		return -E2BIG;
+	if (!room_for(t, n))
+		return -ENOMEM;
+	/* Spans with a child in another pod, each once. */
+	for (uint32_t i = 0; i < n; i++) {
+		const struct analyse_timed *p = parent_of(spans, n, &spans[i]);
+		uint32_t c = 0, at = p ? (uint32_t)(p - spans) : 0;
+
+		if (!p || p->pod == spans[i].pod || !sound(p) || !sound(&spans[i]))
+			continue;
+		while (c < calls && t->calls[c] != at)
+			c++;
+		if (c == calls)
+			t->calls[calls++] = at;
+	}
+	for (uint32_t i = 0; i < n && !err; i++) {
+		bool is_call = false;
+
+		if (!sound(&spans[i]))
+			continue;
+		for (uint32_t c = 0; c < calls && !is_call; c++)
+			is_call = t->calls[c] == i;
+		err = measure(t, spans, n, i, calls, is_call);
+	}
+	return err;
+}
+
+/* ---- a step ---- */
+
+/* The log time below which this share of the step's spans lies. */
+static float log_quantile(const struct selftime_series *s, float share)
+{
+	float rank = share * (float)s->n, below = 0;
+	uint32_t i = 0;
+
+	while (i < BINS - 1 && below + (float)s->bins[i] < rank)
+		below += (float)s->bins[i++];
+	return ((float)i + (s->bins[i] ? (rank - below) / (float)s->bins[i] : 0)) * BIN +
+	       logf((float)TIME_MIN);
+}
+
+static int by_float(const void *a, const void *b)
+{
+	const float *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static float surprise(float deviation, float spread)
+{
+	float z = deviation / spread;
+
+	return 2 * log1pf(z * z / 3);
+}
+
+/*
+ * The deviation of a quantile at this step: between steps, as far as they are known, and of n spans
+ * within one.
+ */
+static float spread_of(const struct selftime_series *s, const float *sorted, uint32_t past)
+{
+	float between = past < 10 ? 0 : (sorted[past * 9 / 10] - sorted[past / 10]) / 2.56f;
+
+	between = fmaxf(between, SPREAD_MIN);
+	return sqrtf(between * between * (1 + 1 / (float)past) + s->width * s->width / (float)s->n);
+}
+
+/* That the operation takes longer by any delay. */
+static float likelihood(const struct analyse_selftime *t, const struct selftime_series *s,
+			const float now[QUANTILES])
+{
+	uint32_t past = s->past < PAST ? s->past : PAST;
+	float l[DELAYS] = {0}, most, sum = 0;
+
+	for (uint32_t j = 0; j < QUANTILES; j++) {
+		float sorted[PAST], usual, spread, before;
+
+		memcpy(sorted, s->ring[j], past * sizeof(float));
+		qsort(sorted, past, sizeof(float), by_float);
+		usual = 0.5f * (sorted[(past - 1) / 2] + sorted[past / 2]);
+		spread = spread_of(s, sorted, past);
+		before = surprise(now[j] - usual, spread);
+		for (uint32_t d = 0; d < DELAYS; d++) {
+			float delayed = logf(expf(usual) + expf(t->log_delay[d]));
+
+			l[d] += (before - surprise(now[j] - delayed, spread)) / QUANTILES;
+		}
+	}
+	most = l[0];
+	for (uint32_t d = 1; d < DELAYS; d++)
+		most = fmaxf(most, l[d]);
+	for (uint32_t d = 0; d < DELAYS; d++)
+		sum += expf(l[d] - most);
+	return most + logf(sum / DELAYS);
+}
+
+static void learn(struct selftime_series *s, const float now[QUANTILES])
+{
+	float width = fmaxf(now[1] - now[0], 0) / 1.28f;
+
+	for (uint32_t j = 0; j < QUANTILES; j++)
+		s->ring[j][s->past % PAST] = now[j];
+	s->past++;
+	s->width += (width - s->width) / (float)(s->past < PAST ? s->past : PAST);
+}
+
+static int room_for_pods(struct analyse_selftime *t)
+{
+	uint32_t pods = 0;
+	void *own, *gap, *owns;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		const struct selftime_series *s = t->series[i];
+
+		pods = s->pod >= pods ? s->pod + 1 : pods;
+		pods = s->peer != OWN && s->peer >= pods ? s->peer + 1 : pods;
+	}
+	if (pods > t->pods) {
+		own = reallocarray(t->own, pods, sizeof(*t->own));
+		t->own = own ?: t->own;
+		gap = reallocarray(t->gap, pods, sizeof(*t->gap));
+		t->gap = gap ?: t->gap;
+		owns = reallocarray(t->owns, pods, sizeof(*t->owns));
+		t->owns = owns ?: t->owns;
+		if (!own || !gap || !owns)
+			return -ENOMEM;
+		t->pods = pods;
+	}
+	for (uint32_t i = 0; i < t->pods; i++) {
+		t->own[i] = t->gap[i] = 0;
+		t->owns[i] = 0;
+	}
+	return 0;
+}
+
+int analyse_selftime_step(struct analyse_selftime *t, float *evidence, uint32_t pods)
+{
+	int err = room_for_pods(t);
+
+	memset(evidence, 0, pods * sizeof(*evidence));
+	for (uint32_t i = 0; i < t->n; i++) {
+		struct selftime_series *s = t->series[i];
+		float now[QUANTILES];
+		double e = 1;
+
+		if (!s->n)
+			continue;
+		for (uint32_t j = 0; j < QUANTILES; j++)
+			now[j] = log_quantile(s, quantile[j]);
+		if (s->past)
+			e = exp((double)likelihood(t, s, now));
+		if (!err && s->peer == OWN) {
+			t->own[s->pod] += e;
+			t->owns[s->pod]++;
+		} else if (!err) {
+			struct selftime_edge *edge = edge_of(t, s->pod, s->peer);
+
+			edge->sum += e;
+			edge->n++;
+		}
+		learn(s, now);
+		memset(s->bins, 0, sizeof(s->bins));
+		s->n = 0;
+	}
+	for (uint32_t i = 0; i < t->n_edges; i++) {
+		struct selftime_edge *e = &t->edge[i];
+		double shown = e->n ? log((double)MISS + (1 - (double)MISS) * e->sum / e->n) : 0;
+
+		if (!err) {
+			t->gap[e->pod] += shown;
+			t->gap[e->peer] += shown;
+		}
+		e->sum = 0;
+		e->n = 0;
+	}
+	for (uint32_t i = 0; !err && i < pods && i < t->pods; i++)
+		evidence[i] = (float)(fmax(t->owns[i] ? log(t->own[i] / t->owns[i]) : 0, 0) +
+				      fmax(t->gap[i], 0));
+	return err;
+}

@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_again.py SIDELIGHT POD - 'sidelight replay' of what 'sidelight collect --record' wrote, with two workers, pods
+that come and go, pods of a bare host and a fault, gives the verdicts of the collector to the bit."""
+import os
+import subprocess
+import sys
+import time
+
+from support.process import check, wait_until
+from support.sidelight import EXE, Agent, Collector, Pod
+
+PODS = 5
+
+
+def rows(folder):
+    with open(os.path.join(folder, 'verdicts.csv')) as f:
+        return f.read().splitlines()
+
+
+def scored(verdict):
+    return float(verdict.split(',')[2]) > 0
+
+
+def main():
+    agent = Agent('--host', os.uname().nodename)
+    recording = os.path.join(agent.folder, 'recording')
+    pods = [Pod(sys.argv[2], agent.socket, f'shop-{i}') for i in range(PODS)]
+    bare = [Pod(sys.argv[2], agent.socket, '') for _ in range(2)]  # their pod is the host
+    processes = [f'shop[{p.p.pid}]' for p in bare]
+    collector = Collector([agent], '--period', '10ms', '--workers', '2', '--analyse', '--analyse-step', '200ms', '--warm-up', '3s',
+                          '--record', recording)
+
+    def verdicts(name):
+        return [v for v in rows(recording) if f',{name},' in v]
+    wait_until(lambda: all(sum(scored(v) for v in verdicts(f'shop-{i}')) > 20 for i in range(PODS)), 'scores of every pod')
+    wait_until(lambda: all(sum(scored(v) for v in verdicts(name)) > 20 for name in processes), 'scores of each process')
+    pods[0].tell('fault')
+    pods[4].close()
+    pods.append(Pod(sys.argv[2], agent.socket, 'shop-9'))
+    wait_until(lambda: len(verdicts('shop-9')) > 20, 'rows of a new pod')
+    pods[0].tell('fine')
+    time.sleep(1)
+    check(collector.stop() == 0, 'the collector failed', collector)
+    for p in pods[:4] + pods[5:] + bare:
+        p.close()
+    check(agent.stop() == 0, 'the agent failed', agent)
+    live = rows(recording)
+    p = subprocess.run([EXE, 'replay', recording, '--verdicts', '-'], capture_output=True, text=True, timeout=120)
+    check(p.returncode == 0, p.stderr)
+    again = p.stdout.splitlines()
+    for i, (a, b) in enumerate(zip(live, again)):
+        check(a == b, f'verdict {i}: live {a}, replayed {b}')
+    for name in processes:
+        check(os.path.exists(os.path.join(recording, 'metrics', name + '.csv')), f'no rows of {name}')
+    check(len(live) == len(again), f'{len(live)} live, {len(again)} replayed')
+    print(f'{len(live) - 1} verdicts are the same, {sum(map(scored, live[1:]))} of them above 0')
+
+
+main()

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * test_judge.c - the judge of all workers' pods: models of a service are those of its pods
+ * together, without faults, and are as good after a restart as before.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/test.h"
+#include "../analyse/noise.h"
+#include "collect/analysis/judge.h"
+#include "collect/analysis/models.h"
+
+#define PODS	3u
+#define COLUMNS 4u
+#define MS	1000000ll
+#define SECOND	(1000 * MS)
+#define EVERY	(100 * MS)
+
+static const struct analyse_column column[COLUMNS] = {
+	{"shop_cpu_seconds_total", true},
+	{"latency_seconds_p90", false},
+	{"errors_total", true},
+	{"queue", false},
+};
+
+struct shop {
+	struct collect_judge *judge;
+	struct collect_models *models;
+	uint64_t seed;
+	int64_t ns;
+	uint32_t pods;
+	double value[PODS + 2][COLUMNS];
+	uint32_t number[PODS + 2]; /* own of each pod: its place */
+	/* Of the pods, since they were cleared. */
+	uint32_t anomalous[PODS + 2], findings[PODS + 2], warming[PODS + 2];
+	float best[PODS + 2];
+	enum analyse_state state[PODS + 2];
+	double least[PODS + 2];
+	uint32_t changes;
+	float score[3]; /* of kinds, as found last */
+	double factor;	/* of the latency of a pod that is slower */
+};
+
+static void found(void *arg, const struct collect_judge_finding *f)
+{
+	struct shop *s = arg;
+	uint32_t i = *(uint32_t *)f->own;
+
+	s->findings[i]++;
+	s->warming[i] += f->warming;
+	s->anomalous[i] += f->verdict->anomalous && !f->warming;
+	s->best[i] = fmaxf(s->best[i], f->verdict->score);
+	s->changes += f->changed;
+	s->state[i] = f->state;
+	s->least[i] = f->least;
+}
+
+static void clear(struct shop *s)
+{
+	memset(s->anomalous, 0, sizeof(s->anomalous));
+	memset(s->findings, 0, sizeof(s->findings));
+	memset(s->warming, 0, sizeof(s->warming));
+	memset(s->best, 0, sizeof(s->best));
+}
+
+static void add_pod(struct shop *s)
+{
+	char name[16];
+	uint32_t i = s->pods++;
+	struct collect_judge_pod pod = {.instance = 100 + i, .ns = s->ns, .name = name};
+
+	snprintf(name, sizeof(name), "shop-%u", i);
+	s->number[i] = i;
+	pod.service = "shop";
+	pod.own = &s->number[i];
+	assert_int_equal(collect_judge_layout(s->judge, &pod, column, COLUMNS), 0);
+}
+
+static void open_shop(struct shop *s, struct collect_models *models, uint64_t seed)
+{
+	*s = (struct shop){.models = models, .seed = seed, .ns = 1000 * SECOND};
+	s->judge = collect_judge_new(&(struct collect_judge_opts){
+		.detector = analyse_detector_find("combined"),
+		.false_alarms = 1,
+		.warm_up_ns = 60 * SECOND,
+		.step_ns = SECOND,
+		.models = models,
+		.found = found,
+		.arg = s,
+	});
+	assert_non_null(s->judge);
+	for (uint32_t i = 0; i < PODS; i++)
+		add_pod(s);
+}
+
+/* Seconds of rows; the faulty pod, if there is one, is slow, busy or fails. */
+static void run(struct shop *s, int seconds, uint32_t faulty, const char *kind)
+{
+	for (int k = 0; k < 10 * seconds; k++, s->ns += EVERY) {
+		for (uint32_t i = 0; i < s->pods; i++) {
+			double *v = s->value[i];
+			bool ill = i == faulty;
+
+			v[0] += 0.01 + 0.001 * noise_normal(&s->seed) +
+				(ill && !strcmp(kind, "cpu") ? 0.06 : 0);
+			v[1] = 0.01 * exp(0.2 * noise_normal(&s->seed)) +
+			       (ill && !strcmp(kind, "slow") ? 0.2 : 0);
+			if (ill && !strcmp(kind, "slower"))
+				v[1] = 0.01 * s->factor;
+			v[2] += ill && !strcmp(kind, "errors") ? 3 : 0;
+			v[3] = 5 + noise_normal(&s->seed);
+			assert_int_equal(collect_judge_row(s->judge, 100 + i, s->ns, v), 0);
+		}
+		collect_judge_moment(s->judge);
+	}
+}
+
+static const char *const kinds[] = {"slow", "cpu", "errors"};
+
+/* How many of three kinds of faults are found within a second; the sum of their scores. */
+static uint32_t found_within_a_second(struct shop *s, float *scores)
+{
+	uint32_t n = 0;
+
+	*scores = 0;
+	for (uint32_t k = 0; k < 3; k++) {
+		run(s, 15, PODS + 9, "");
+		clear(s);
+		run(s, 1, k, kinds[k]);
+		n += s->anomalous[k] > 0;
+		run(s, 2, k, kinds[k]);
+		s->score[k] = s->best[k];
+		*scores += s->best[k];
+	}
+	return n;
+}
+
+static void faults_are_found_as_well_after_a_restart(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	float before, after;
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 1);
+	run(&s, 120, PODS + 9, "");
+	assert_int_equal(found_within_a_second(&s, &before), 3);
+	/* As when a collector ends: its pods go. */
+	for (uint32_t i = 0; i < PODS; i++)
+		assert_ptr_equal(collect_judge_gone(s.judge, 100 + i), &s.number[i]);
+	collect_judge_free(s.judge);
+
+	open_shop(&s, models, 2);
+	clear(&s);
+	run(&s, 5, PODS + 9, "");
+	for (uint32_t i = 0; i < PODS; i++)
+		assert_true(s.findings[i] && !s.warming[i] && !s.anomalous[i]);
+	assert_int_equal(found_within_a_second(&s, &after), 3);
+	print_message("scores %g before, %g after\n", (double)before, (double)after);
+	assert_true(after >= 0.95f * before);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* The model of a service is that of its pods together. */
+static void a_model_has_learned_from_every_pod(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct analyse_model_info all, one;
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 3);
+	run(&s, 120, PODS + 9, "");
+	collect_judge_keep(s.judge);
+	assert_int_equal(collect_models_info(models, "", "shop", &all), 0);
+	collect_judge_gone(s.judge, 100);
+	collect_judge_gone(s.judge, 101);
+	collect_judge_keep(s.judge);
+	assert_int_equal(collect_models_info(models, "", "shop", &one), 0);
+	assert_true(all.learned > 2 * one.learned);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* A fault just before the end is no part of the model: it is found again. */
+static void faults_are_left_out_of_models(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 4);
+	run(&s, 120, PODS + 9, "");
+	for (int i = 0; i < 5; i++) {
+		run(&s, 5, 0, "slow");
+		run(&s, 15, PODS + 9, "");
+	}
+	run(&s, 3, 0, "slow");
+	for (uint32_t i = 0; i < PODS; i++)
+		collect_judge_gone(s.judge, 100 + i);
+	collect_judge_free(s.judge);
+	open_shop(&s, models, 5);
+	run(&s, 15, PODS + 9, "");
+	clear(&s);
+	run(&s, 2, 1, "slow");
+	if (!s.anomalous[1] || s.anomalous[0] || s.anomalous[2])
+		fail_msg("score %g", (double)s.best[1]);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* Ten minutes; from second `from` on, a pod is faulty in three seconds of thirty. */
+static void learn(struct shop *s, struct collect_models *models, uint64_t seed, int from)
+{
+	open_shop(s, models, seed);
+	for (int t = 0; t < 600; t += 30) {
+		uint32_t kind = (uint32_t)t / 30 % 3, pod = (uint32_t)t / 90 % PODS;
+
+		run(s, 27, PODS + 9, "");
+		run(s, 3, t >= from ? pod : PODS + 9, kinds[kind]);
+	}
+	for (uint32_t i = 0; i < PODS; i++)
+		collect_judge_gone(s->judge, 100 + i);
+	collect_judge_free(s->judge);
+}
+
+/* What a restarted collector makes of the model: the same rows, whatever it has learned. */
+static void restart(struct shop *s, struct collect_models *models, uint64_t seed)
+{
+	float scores;
+
+	open_shop(s, models, seed);
+	run(s, 15, PODS + 9, "");
+	clear(s);
+	run(s, 300, PODS + 9, "");
+	for (uint32_t i = 0; i < PODS; i++)
+		assert_int_equal(s->anomalous[i], 0);
+	assert_int_equal(found_within_a_second(s, &scores), 3);
+	collect_judge_free(s->judge);
+}
+
+/*
+ * A tenth of the time faulty: the thresholds after a restart are those of a service without faults,
+ * so the same faults score as high. If the first minute, in which all is learned, has two of these
+ * faults, thresholds are higher, yet all are found.
+ */
+static void what_is_learned_beside_faults_is_as_good(void **state)
+{
+	static const int from[] = {INT32_MAX, 90, 0};
+	double ratio[3][3] = {0};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct shop s[3];
+
+		for (int i = 0; i < 3; i++) {
+			struct collect_models *models = collect_models_new();
+
+			learn(&s[i], models, 10 * seed, from[i]);
+			restart(&s[i], models, 10 * seed + 1);
+			collect_models_free(models);
+			for (int k = 0; k < 3; k++)
+				ratio[i][k] += log((double)(s[i].score[k] / s[0].score[k])) / 4;
+		}
+	}
+	for (int k = 0; k < 3; k++) {
+		print_message(
+			"%s: scores over those without faults %.3f, and from the start %.3f\n",
+			kinds[k], exp(ratio[1][k]), exp(ratio[2][k]));
+		assert_true(ratio[1][k] > log(0.9) && ratio[2][k] > log(0.5));
+	}
+}
+
+/* A new pod of a service need not learn what its siblings know. */
+static void a_new_pod_begins_with_what_its_siblings_know(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 6);
+	run(&s, 120, PODS + 9, "");
+	add_pod(&s);
+	clear(&s);
+	run(&s, 15, PODS + 9, "");
+	assert_true(s.findings[PODS] == 150 && !s.warming[PODS] && !s.anomalous[PODS]);
+	run(&s, 2, PODS, "slow");
+	if (!s.anomalous[PODS])
+		fail_msg("score %g", (double)s.best[PODS]);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+/* A pod is learned, then coarse, then ready; and finds what it says it finds. */
+static void a_pod_says_how_well_it_is_known_and_what_it_misses(void **state)
+{
+	struct collect_models *models = collect_models_new();
+	double coarse;
+	struct shop s;
+
+	(void)state;
+	open_shop(&s, models, 7);
+	run(&s, 30, PODS + 9, "");
+	assert_int_equal(s.state[0], ANALYSE_LEARNING);
+	run(&s, 60, PODS + 9, "");
+	assert_int_equal(s.state[0], ANALYSE_COARSE);
+	coarse = s.least[0];
+	assert_true(coarse > 1);
+	run(&s, 150, PODS + 9, "");
+	assert_int_equal(s.state[0], ANALYSE_READY);
+	assert_int_equal(s.changes, 2 * PODS);
+	print_message("least factor of latency %.2f coarse, %.2f ready\n", coarse, s.least[0]);
+	assert_true(s.least[0] > 1 && s.least[0] < coarse);
+
+	clear(&s);
+	s.factor = 1 + (s.least[0] - 1) / 3;
+	run(&s, 1, 0, "slower");
+	assert_false(s.anomalous[0]);
+	run(&s, 20, PODS + 9, "");
+	s.factor = 1 + (s.least[0] - 1) * 1.5;
+	run(&s, 2, 0, "slower");
+	assert_true(s.anomalous[0] && !s.anomalous[1]);
+	collect_judge_free(s.judge);
+	collect_models_free(models);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(faults_are_found_as_well_after_a_restart),
+		cmocka_unit_test(a_model_has_learned_from_every_pod),
+		cmocka_unit_test(faults_are_left_out_of_models),
+		cmocka_unit_test(what_is_learned_beside_faults_is_as_good),
+		cmocka_unit_test(a_pod_says_how_well_it_is_known_and_what_it_misses),
+		cmocka_unit_test(a_new_pod_begins_with_what_its_siblings_know),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes that serve HTTP for an agent or a collector."""
+
+
+def children(pid):
+    with open(f'/proc/{pid}/task/{pid}/children') as f:
+        return [int(c) for c in f.read().split()]
+
+
+def name(pid):
+    with open(f'/proc/{pid}/comm') as f:
+        return f.read().strip()
+
+
+def spawner(part):
+    return next(c for c in children(part.pid) if name(c) == 'sidelight-spawn')
+
+
+def front(part):
+    """The process that faces clients; None: there is none just now."""
+    try:
+        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and state(c) != 'Z'), None)
+    except FileNotFoundError:
+        return None
+
+
+def state(pid):
+    try:
+        with open(f'/proc/{pid}/stat') as f:
+            return f.read().rsplit(')', 1)[1].split()[0]
+    except FileNotFoundError:
+        return None
