@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * pod.c - pod SOCKET NAME: a service with steady noise in its metrics. A line "fault" on stdin
- * makes it slow and full of errors, "fine" ends that, the end of stdin ends the process. It
- * answers every line with "alarmed 1" or "alarmed 0": the verdict it has received. All its traces
- * look the same, so that only a verdict can single them out.
+ * pod.c - pod SOCKET NAME [MS]: a service with steady noise in its metrics, which it makes MS
+ * milliseconds after it has attached. A line "fault" on stdin makes it slow and full of errors,
+ * "fine" ends that, the end of stdin ends the process. It answers every line with "alarmed 1" or
+ * "alarmed 0": the verdict it has received. All its traces look the same, so that only a verdict
+ * can single them out.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -44,6 +45,8 @@ int main(int argc, char **argv)
 		return 1;
 	for (const char *c = opts.pod; *c; c++)
 		state = state * 31 + (uint64_t)*c;
+	if (argc > 3)
+		usleep(1000 * (useconds_t)atoi(argv[3]));
 	requests = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_requests_total"));
 	errors = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_errors_total"));
 	cpu = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "shop_cpu_microseconds_total"));

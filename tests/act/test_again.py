@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_again.py SIDELIGHT POD - 'sidelight replay' of what 'sidelight collect --record' wrote, with two workers, pods
-that come and go, pods of a bare host and a fault, gives the verdicts of the collector to the bit."""
+that come and go, one without metrics at first, pods of a bare host and a fault, gives the collector's verdicts to the bit."""
 import os
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def main():
     wait_until(lambda: all(sum(scored(v) for v in verdicts(name)) > 20 for name in processes), 'scores of each process')
     pods[0].tell('fault')
     pods[4].close()
-    pods.append(Pod(sys.argv[2], agent.socket, 'shop-9'))
+    pods.append(Pod(sys.argv[2], agent.socket, 'shop-9', '500'))
     wait_until(lambda: len(verdicts('shop-9')) > 20, 'rows of a new pod')
     pods[0].tell('fine')
     time.sleep(1)

@@ -298,12 +298,18 @@ static void found(void *arg, const struct collect_judge_finding *is)
 
 /* ---- the judge's thread ---- */
 
-static void take_layout(struct collect_analysis *a, const struct collect_rows_entry *e,
-			const uint8_t *bytes)
+static void take_layout(struct collect_analysis *a, int64_t moment,
+			const struct collect_rows_entry *e, const uint8_t *bytes)
 {
 	struct collect_judged *p = collect_judge_own(a->judge, e->instance), *made = NULL;
 	struct collect_judge_pod is;
 
+	/* Without columns there is nothing to judge, and nothing that replay would know. */
+	if (!e->columns) {
+		if (p)
+			p->columns = 0;
+		return;
+	}
 	if (!p)
 		p = made = collect_judged_new(a->verdicts, e, bytes);
 	if (!p || !collect_judged_columns(p, e, bytes))
@@ -314,7 +320,7 @@ static void take_layout(struct collect_analysis *a, const struct collect_rows_en
 	if (collect_judge_layout(a->judge, &is, p->column, p->columns))
 		goto refused;
 	p->recorded = a->record &&
-		      collect_record_layout(a->record, e->moment, &is, p->column, p->columns);
+		      collect_record_layout(a->record, moment, &is, p->column, p->columns);
 	return;
 refused:
 	relaxed_bump(a->s.refused_pods, 1);
@@ -331,7 +337,7 @@ static void take_row(struct collect_analysis *a, const struct collect_rows_entry
 {
 	const struct collect_judged *p = collect_judge_own(a->judge, e->instance);
 
-	if (!p || p->columns != e->columns) /* refused */
+	if (!p || p->columns != e->columns || !e->columns) /* refused, or nothing to judge */
 		return;
 	if (e->moment <= a->moment ||
 	    collect_judge_row(a->judge, e->instance, e->ns, (const double *)(const void *)bytes)) {
@@ -343,12 +349,13 @@ static void take_row(struct collect_analysis *a, const struct collect_rows_entry
 				   (const double *)(const void *)bytes, e->columns);
 }
 
-static void take_gone(struct collect_analysis *a, const struct collect_rows_entry *e)
+static void take_gone(struct collect_analysis *a, int64_t moment,
+		      const struct collect_rows_entry *e)
 {
 	struct collect_judged *p = collect_judge_gone(a->judge, e->instance);
 
 	if (p && p->recorded)
-		collect_record_gone(a->record, e->moment, e->instance);
+		collect_record_gone(a->record, moment, e->instance);
 	if (p)
 		collect_judged_free(p);
 }
@@ -401,21 +408,24 @@ static void judge_moment(struct collect_analysis *a, int64_t moment)
 {
 	struct collect_rows_entry e;
 	const uint8_t *bytes;
+	int64_t now;
 
 	/* After a clock was set back its moments come again. */
 	if (a->moment - moment > BACK_NS / (int64_t)a->o.every_ns)
 		a->moment = moment - 1;
-	take_traces(a, moment);
+	/* What came too late counts after what was judged without it, and is recorded so. */
+	now = BASE_MAX(moment, a->moment + 1);
+	take_traces(a, now);
 	for (unsigned int i = 0; i < a->o.workers; i++) {
 		struct collect_rows *q = &a->worker[i].queue;
 
 		while (collect_rows_peek(q, &e, &bytes) && e.moment <= moment) {
 			if (e.kind == COLLECT_ROWS_LAYOUT)
-				take_layout(a, &e, bytes);
+				take_layout(a, now, &e, bytes);
 			else if (e.kind == COLLECT_ROWS_VALUES)
 				take_row(a, &e, bytes);
 			else
-				take_gone(a, &e);
+				take_gone(a, now, &e);
 			collect_rows_next(q);
 		}
 	}
