@@ -86,11 +86,13 @@ stores() {
 			hear middle-$name > /dev/null
 			kill -9 $collector
 			wait $collector 2> /dev/null
+			tell gone-$name
 			check a-killed-collector-starts-again collector "$ADDRESS"
 			;;
 		*-lost)
 			hear middle-$name > /dev/null
 			check the-collectors-device-goes-away device_lost_and_back
+			tell gone-$name
 			check and-is-found-again wait_for 30 is_back
 			;;
 		v6)
@@ -163,12 +165,17 @@ translated() { # NAME OUTPUT WHERE
 	end_translator "$1"
 }
 
-# In the middle of its work: reports are under way.
+# In the middle of its work: reports are under way, and one generator waits to go on, so that there are more afterwards.
 in_the_middle() { # NAME
 	local before
 	before=$(cat /sys/class/net/eth0/statistics/tx_packets)
 	generate "$1" 300 500
-	wait_for 30 crossed $((before + 60))
+	wait_for 30 crossed $((before + 60)) || return 1
+	kill -STOP ${generators#* }
+}
+go_on() {
+	kill -CONT ${generators#* }
+	generated
 }
 
 killed() { # NAME OUTPUT: another one takes its place
@@ -176,9 +183,8 @@ killed() { # NAME OUTPUT: another one takes its place
 	in_the_middle "$1" || return 1
 	kill -9 $translator
 	wait $translator 2> /dev/null
-	kill -0 $generators || { echo "the generators had ended"; return 1; }
 	translate "$1" "$2" "$PEER:7777" "$at" || return 1
-	generated || return 1
+	go_on || return 1
 	end_translator "$1"
 }
 
@@ -186,7 +192,8 @@ orphaned() { # NAME OUTPUT: another collector takes the place of its own, or the
 	translate "$1" "$2" "$PEER:7777" || return 1
 	in_the_middle "$1" || return 1
 	tell "middle-$1"
-	generated || return 1
+	hear "gone-$1" > /dev/null
+	go_on || return 1
 	end_translator "$1"
 }
 
@@ -195,7 +202,7 @@ away() { # NAME OUTPUT
 	translate "$1" "$2" "$PEER:7777" || return 1
 	in_the_middle "$1" || return 1
 	device_lost_and_back || failed || return 1
-	generated || return 1
+	go_on || return 1
 	end_translator "$1"
 }
 
