@@ -437,8 +437,13 @@ static void a_missed_beginning_is_found_by_its_first_segment(void **state)
 
 	(void)state;
 	port = connection(fd);
-	assert_int_equal(write(fd[0], "abc", 3), 3);
-	await(port, SL_STATE_LIVE, &f);
+	/* Or by the next one, if the kernel passes that one without a word as well. */
+	for (uint64_t end = base_now_ns() + PATIENCE; !find(map, port, SL_STATE_LIVE, &f);) {
+		assert_true(base_now_ns() < end);
+		assert_int_equal(write(fd[0], "abc", 3), 3);
+		assert_int_equal(tcp_catch_up(tcp, NULL), 0);
+		nanosleep(&(const struct timespec){.tv_nsec = 5000000}, NULL);
+	}
 	assert_true(f.flags & SL_FLOW_OLDER);
 	close(fd[0]);
 	close(fd[1]);
