@@ -161,6 +161,33 @@ static void features_are_of_the_last_moments(void **state)
 	collect_features_free(&f);
 }
 
+/* At ten rows per second, with ten observations each: of 3, in the first second of 1.5. */
+static void a_latency_is_over_within_a_window_and_a_part(void **state)
+{
+	static const int64_t tenth = S / 10;
+	struct collect_features f = {0};
+	struct collect_tap_row r = first_row();
+	double sum = 1500;
+	int mixed = 0;
+
+	(void)state;
+	assert_int_equal(collect_features_make(&f, &r), 0);
+	collect_features_take(&f, &r);
+	for (int i = 1; i < 60; i++) {
+		bool early = i <= 10;
+
+		cell[early ? 4 : 5] += 10;
+		sum += early ? 15 : 30;
+		set(1, sum);
+		r = row(10 * S + i * tenth);
+		collect_features_take(&f, &r);
+		assert_int_equal(isnan(f.value[2]), i < 10); /* not before a window is full */
+		mixed += i > 10 && f.value[2] < 3;
+	}
+	assert_in_range(mixed, 8, 13);
+	collect_features_free(&f);
+}
+
 /* A layer: buckets of a power of two, from 1 on. */
 static struct collect_def layer = {.metric = {.kind = SL_KIND_HISTOGRAM_EXP,
 					      .name = "sidelight_tcp_layer_nanoseconds",
@@ -237,6 +264,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(features_are_named_and_begin_with_gauges),
 		cmocka_unit_test(features_are_of_the_last_moments),
+		cmocka_unit_test(a_latency_is_over_within_a_window_and_a_part),
 		cmocka_unit_test(layer_quantiles_need_enough_observations),
 	};
 

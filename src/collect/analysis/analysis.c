@@ -32,6 +32,8 @@
 
 #define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
 #define LATE_NS	  1000000000
+#define HOLD_NS	  500000000u  /* an anomaly is over after that, */
+#define HOLD_ROWS 3u	      /* but not before this many rows */
 #define TRACE_NS  100000000u  /* from one trace for the call graph to the next */
 #define SPANS_MAX 1024u	      /* of a trace for the call graph */
 #define BACK_NS	  10000000000 /* a moment that much earlier: the clock was set back */
@@ -564,6 +566,8 @@ static int set_options(struct collect_analysis *a, const struct collect_analysis
 	a->o = *opts;
 	o->warm_up_ns = o->warm_up_ns ? o->warm_up_ns : 60000000000u;
 	o->detector = o->detector ? o->detector : "combined";
+	/* So short that the end of a fault is seen soon; so long that three rows agree on it. */
+	o->verdicts.hold_ns = o->verdicts.hold_ns ?: BASE_MAX(HOLD_NS, HOLD_ROWS * o->every_ns);
 	*j = (struct collect_judge_opts){
 		.detector = analyse_detector_named(o->detector, error, error_bytes),
 		.false_alarms = o->false_alarms,

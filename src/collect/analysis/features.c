@@ -13,16 +13,12 @@
 /* Features of a histogram: P50 and P99 of layers only, P95 of what applications take. */
 enum { COUNT, MEAN, P90, P50, P99, P95 };
 
-/* Cells of a histogram at the start and in the middle of a window: indices of window[]. */
-struct features_span {
-	size_t old, mid;
-};
-
-/* The features of a column, from first on. */
+/* The features of a column, from first on. Of histograms: where their cells are in window[]. */
 struct collect_feature_source {
 	uint32_t column, first, count;
-	struct features_span brief, longer; /* of histograms; longer: of layers */
-	int64_t old_ns, mid_ns;		    /* the longer one's */
+	size_t marks;		/* at the marks */
+	size_t old, mid;	/* of layers: at the start and in the middle of the longer window */
+	int64_t old_ns, mid_ns; /* when that was */
 };
 
 static bool is_histogram(const struct region_metric *m)
@@ -112,7 +108,7 @@ static void measure(struct collect_features *f, const struct collect_tap_row *ro
 		f->sources += n > 0;
 		if (!is_histogram(m))
 			continue;
-		f->window_cells += 2 * (size_t)m->cells << is_layer(m);
+		f->window_cells += (COLLECT_FEATURE_MARKS + 2 * is_layer(m)) * (size_t)m->cells;
 		*widest = m->cells > *widest ? m->cells : *widest;
 	}
 }
@@ -147,9 +143,10 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		if (!n)
 			continue;
 		*s = (struct collect_feature_source){
-			.column = i, .first = at, .count = n, .brief = {window, window + m->cells}};
-		window += is_histogram(m) ? 2 * (size_t)m->cells : 0;
-		s->longer = (struct features_span){window, window + m->cells};
+			.column = i, .first = at, .count = n, .marks = window};
+		window += is_histogram(m) ? COLLECT_FEATURE_MARKS * (size_t)m->cells : 0;
+		s->old = window;
+		s->mid = window + m->cells;
 		window += is_layer(m) ? 2 * (size_t)m->cells : 0;
 		s++;
 		for (uint32_t k = 0; k < n; k++) {
@@ -176,25 +173,27 @@ static uint64_t since(const struct collect_features *f, const struct region_metr
 	return sum > 1ull << 62 ? 0 : sum;
 }
 
-/* Mean and 90th percentile of the short window. */
-static void take_brief(struct collect_features *f, const struct collect_feature_source *s,
-		       const struct region_metric *m, const uint64_t *cell, bool slide)
+/* The cells at mark i of those of this source. */
+static uint64_t *at_mark(const struct collect_features *f, const struct collect_feature_source *s,
+			 const struct region_metric *m, uint32_t i)
 {
-	uint64_t *old = f->window + s->brief.old, *mid = f->window + s->brief.mid, n;
+	return f->window + s->marks + i % COLLECT_FEATURE_MARKS * (size_t)m->cells;
+}
+
+/* Mean and 90th percentile since the mark from, or UINT32_MAX: none is old enough. */
+static void take_brief(const struct collect_features *f, const struct collect_feature_source *s,
+		       const struct region_metric *m, const uint64_t *cell, uint32_t from)
+{
+	const uint64_t *old = at_mark(f, s, m, from);
+	uint64_t n = from == UINT32_MAX ? 0 : since(f, m, cell, old);
 	double *v = f->value + s->first;
 
-	n = f->old_ns ? since(f, m, cell, old) : 0;
-	if (n) {
-		v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) /
-			  (double)n;
-		v[P90] = collect_quantile(m, f->scratch, 0.9);
-		if (s->count > P95)
-			v[P95] = collect_quantile(m, f->scratch, 0.95);
-	}
-	if (slide) {
-		memcpy(old, mid, m->cells * sizeof(*old));
-		memcpy(mid, cell, m->cells * sizeof(*mid));
-	}
+	if (!n)
+		return;
+	v[MEAN] = (region_f64(cell[SL_HIST_SUM]) - region_f64(old[SL_HIST_SUM])) / (double)n;
+	v[P90] = collect_quantile(m, f->scratch, 0.9);
+	if (s->count > P95)
+		v[P95] = collect_quantile(m, f->scratch, 0.95);
 }
 
 /* The window is over, was never started, or the clock was set back. */
@@ -207,7 +206,7 @@ static bool over(int64_t since_ns, int64_t ns, int64_t window_ns)
 static void take_longer(struct collect_features *f, struct collect_feature_source *s,
 			const struct region_metric *m, const uint64_t *cell, int64_t ns, bool slide)
 {
-	uint64_t *old = f->window + s->longer.old, *mid = f->window + s->longer.mid, n;
+	uint64_t *old = f->window + s->old, *mid = f->window + s->mid, n;
 	double *v = f->value + s->first;
 
 	n = s->old_ns ? since(f, m, cell, old) : 0;
@@ -226,7 +225,7 @@ static void take_longer(struct collect_features *f, struct collect_feature_sourc
 
 static void take_histogram(struct collect_features *f, struct collect_feature_source *s,
 			   const struct collect_tap_row *row, const struct region_metric *m,
-			   bool slide)
+			   uint32_t from, bool slide)
 {
 	const uint64_t *cell = collect_tap_cells(row, s->column);
 	double *v = f->value + s->first;
@@ -236,14 +235,31 @@ static void take_histogram(struct collect_features *f, struct collect_feature_so
 		v[i] = NAN;
 	if (isnan(v[COUNT]))
 		return; /* did not settle: neither shown nor remembered */
-	take_brief(f, s, m, cell, slide);
+	take_brief(f, s, m, cell, from);
+	if (slide)
+		memcpy(at_mark(f, s, m, f->mark + 1), cell, m->cells * sizeof(*cell));
 	if (is_layer(m))
 		take_longer(f, s, m, cell, row->ns, slide);
 }
 
+/* The latest mark that is a window old; UINT32_MAX: none. */
+static uint32_t window_begin(struct collect_features *f, int64_t ns)
+{
+	if (ns < f->mark_ns[f->mark]) /* the clock was set back */
+		memset(f->mark_ns, 0, sizeof(f->mark_ns));
+	for (uint32_t back = 0; back < COLLECT_FEATURE_MARKS; back++) {
+		uint32_t i = (f->mark + COLLECT_FEATURE_MARKS - back) % COLLECT_FEATURE_MARKS;
+
+		if (f->mark_ns[i] && ns - f->mark_ns[i] >= COLLECT_FEATURE_WINDOW_NS)
+			return i;
+	}
+	return UINT32_MAX;
+}
+
 void collect_features_take(struct collect_features *f, const struct collect_tap_row *row)
 {
-	bool slide = over(f->mid_ns, row->ns, COLLECT_FEATURE_WINDOW_NS);
+	uint32_t from = window_begin(f, row->ns);
+	bool slide = over(f->mark_ns[f->mark], row->ns, COLLECT_FEATURE_PART_NS);
 	double seconds = (double)(row->ns - f->last_ns) * 1e-9;
 
 	for (uint32_t i = 0; i < f->sources; i++) {
@@ -252,7 +268,7 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 		double v = row->value[s->column];
 
 		if (is_histogram(m))
-			take_histogram(f, s, row, m, slide);
+			take_histogram(f, s, row, m, from, slide);
 		else if (m->kind == SL_KIND_STATESET)
 			for (uint32_t k = 0; k < s->count; k++)
 				f->value[s->first + k] = isnan(v) ? v
@@ -261,8 +277,8 @@ void collect_features_take(struct collect_features *f, const struct collect_tap_
 			f->value[s->first] = v;
 	}
 	if (slide) {
-		f->old_ns = f->mid_ns;
-		f->mid_ns = row->ns;
+		f->mark = (f->mark + 1) % COLLECT_FEATURE_MARKS;
+		f->mark_ns[f->mark] = row->ns;
 	}
 	for (uint32_t i = 0; i < f->count; i++) {
 		double v = f->value[i];

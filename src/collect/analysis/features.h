@@ -8,7 +8,10 @@
 
 #include "collect/collect.h"
 
-#define COLLECT_FEATURE_WINDOW_NS 1000000000 /* a histogram's: one to two of these */
+/* A histogram's window begins at the latest mark that is this old; marks are a PART apart. */
+#define COLLECT_FEATURE_WINDOW_NS 1000000000
+#define COLLECT_FEATURE_PART_NS	  (COLLECT_FEATURE_WINDOW_NS / 3)
+#define COLLECT_FEATURE_MARKS	  4u
 /*
  * Median and 99th percentile of layers have a window of their own: until Q_BEYOND observations lie
  * above the 99th percentile, but at most Q_NS. With fewer observations beyond it on either side, a
@@ -29,9 +32,10 @@ struct collect_features {
 	uint32_t sources;
 	double *last;
 	int64_t last_ns;
-	uint64_t *window; /* cells of histograms at the start and in the middle of each window */
+	uint64_t *window; /* cells of histograms at the marks, and of layers' longer windows */
 	size_t window_cells;
-	int64_t old_ns, mid_ns;
+	int64_t mark_ns[COLLECT_FEATURE_MARKS]; /* 0: not yet */
+	uint32_t mark;				/* the one set last */
 	uint64_t *scratch;
 	void *text;
 	uint64_t layout;
