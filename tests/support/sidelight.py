@@ -88,8 +88,8 @@ class Collector(Part):
 class Pod(Part):
     """A publisher that does what it is told line by line, and answers each."""
 
-    def __init__(self, *argv):
-        super().__init__(*argv, stdin=subprocess.PIPE)
+    def __init__(self, *argv, env=None):
+        super().__init__(*argv, stdin=subprocess.PIPE, env=env)
 
     def tell(self, *words):
         answers = len(self.out)

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Metrics in memory that a collector reads by itself: counters, gauges and histograms. See README.md.
+'use strict';
+
+const path = require('path');
+const addon = require('./sidelight_node.node');
+
+const KIND = { counter: 0, gauge: 1, histogram: 2 };
+
+/**
+ * Opens the publisher of this process, which all of its threads share. The first metric does so by
+ * itself. Options: service (default $SIDELIGHT_SERVICE, the package's name, or the program's), pod,
+ * namespace, labels ({key: value}), socket (default $SIDELIGHT_SOCKET), maxCells, maxThreads.
+ * Throws if an option is not valid; an agent that is not there is waited for, without end.
+ */
+function open(options = {}) {
+  const o = { maxCells: 65536, maxThreads: 4, ...options };
+  const program = process.argv[1] || 'node';
+  o.service ??= process.env.SIDELIGHT_SERVICE || process.env.npm_package_name || path.basename(program, path.extname(program));
+  o.labels = Object.entries(o.labels || {}).flat().map(String);
+  addon.open(o);
+}
+
+/**
+ * The children of a metric, one for each set of label values, which create(labels) makes. refusal(name, names) says that a
+ * label is not one of them.
+ */
+class Children {
+  constructor(names, create, refusal = refusalOf) {
+    this.names = names;
+    this.create = create;
+    this.refusal = refusal;
+    this.clear();
+  }
+
+  clear() {
+    this.bare = undefined;
+    this.root = new Map();
+  }
+
+  /** Of {name: value}; a name that is not there is a label that is not there. */
+  find(labels) {
+    const names = this.names;
+    let at = this.root, some = 0;
+    for (const name in labels) some++; // eslint-disable-line no-unused-vars
+    for (let i = 0; i < names.length; i++) {
+      const value = labels[names[i]];
+      if (value !== undefined) some--;
+      at = at.get(typeof value === 'number' ? `${value}` : value);
+      if (at === undefined) return this.make(labels);
+    }
+    if (some !== 0) this.refuse(labels);
+    return names.length ? at : this.none();
+  }
+
+  /** Of no labels. */
+  none() {
+    return (this.bare ??= this.create({}));
+  }
+
+  refuse(labels) {
+    for (const name in labels) if (!this.names.includes(name)) throw new Error(this.refusal(name, this.names));
+  }
+
+  make(labels) {
+    this.refuse(labels);
+    const key = v => (typeof v === 'number' ? `${v}` : v);
+    let at = this.root;
+    for (const name of this.names.slice(0, -1)) {
+      const value = key(labels[name]);
+      if (!at.has(value)) at.set(value, new Map());
+      at = at.get(value);
+    }
+    const child = this.create(labels);
+    at.set(key(labels[this.names[this.names.length - 1]]), child);
+    return child;
+  }
+}
+
+function refusalOf(name, names) {
+  return names.length ? `label "${name}" is not one of ${names.join(', ')}` : `label "${name}" of a metric without labels`;
+}
+
+/** ["key", "value", ...] as the addon takes them. */
+function flat(labels) {
+  const out = [];
+  for (const name in labels) if (labels[name] !== undefined) out.push(name, `${labels[name]}`);
+  return out;
+}
+
+/** The index of a new family. */
+function family(type, { name, help = '', unit = '', buckets }) {
+  open(module.exports.defaults);
+  return addon.family(KIND[type], name, help, unit, buckets ? Float64Array.from(buckets) : null);
+}
+
+class Metric {
+  constructor(type, o) {
+    const index = family(type, o);
+    this.children = new Children(o.labelNames || [], labels => addon.with(index, flat(labels)));
+    if (!this.children.names.length) this.children.none();
+  }
+
+  handle(labels) {
+    return labels ? this.children.find(labels) : this.children.none();
+  }
+}
+
+function finite(value) {
+  if (typeof value !== 'number') throw new TypeError(`not a number: ${value}`);
+  return value;
+}
+
+/** new Counter({name, help, unit, labelNames}) */
+class Counter extends Metric {
+  constructor(o) {
+    super('counter', o);
+  }
+
+  /** inc(), inc(2), inc({route: '/'}), inc({route: '/'}, 2); what is negative or no number is refused and counted. */
+  inc(labels, value = 1) {
+    if (typeof labels === 'number') addon.counterAdd(this.handle(), labels);
+    else addon.counterAdd(this.handle(labels), finite(value));
+  }
+}
+
+/** new Gauge({name, help, unit, labelNames}) */
+class Gauge extends Metric {
+  constructor(o) {
+    super('gauge', o);
+  }
+
+  set(labels, value) {
+    if (typeof labels === 'number') addon.gaugeSet(this.handle(), labels);
+    else addon.gaugeSet(this.handle(labels), finite(value));
+  }
+
+  inc(labels, value = 1) {
+    if (typeof labels === 'number') addon.gaugeAdd(this.handle(), labels);
+    else addon.gaugeAdd(this.handle(labels), finite(value));
+  }
+
+  dec(labels, value = 1) {
+    if (typeof labels === 'number') this.inc(-labels);
+    else this.inc(labels, -value);
+  }
+}
+
+/** new Histogram({name, help, unit, labelNames, buckets}); without buckets they are exponential, by 9 %. */
+class Histogram extends Metric {
+  constructor(o) {
+    super('histogram', o);
+  }
+
+  observe(labels, value) {
+    if (typeof labels === 'number') addon.observe(this.handle(), labels);
+    else addon.observe(this.handle(labels), finite(value));
+  }
+
+  /** A function that observes the seconds since then, with more labels if it is given some. */
+  startTimer(labels) {
+    const start = process.hrtime.bigint();
+    return more => {
+      const seconds = Number(process.hrtime.bigint() - start) / 1e9;
+      this.observe({ ...labels, ...more }, seconds);
+      return seconds;
+    };
+  }
+}
+
+module.exports = {
+  open,
+  Counter,
+  Gauge,
+  Histogram,
+  /** Options of the publisher that the first metric opens. */
+  defaults: {},
+  /** True while an agent has what this process publishes. */
+  attached: addon.attached,
+  /** True while a collector takes this process for anomalous. */
+  alarmed: addon.alarmed,
+  /** The number of metrics and observations that were refused. */
+  refused: addon.refused,
+  internal: { addon, Children, family, flat },
+};

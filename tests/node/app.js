@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// app.js: a service with prom-client. On each line of stdin it does that ("show", "more", "remove"), and answers by one line.
+'use strict';
+
+const readline = require('readline');
+const { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics, register } = require('prom-client');
+
+register.setDefaultLabels({ zone: 'a' });
+collectDefaultMetrics();
+const plain = new Counter({ name: 'app_plain_total', help: 'Without labels.' });
+const routes = new Counter({ name: 'app_routes_total', help: 'Two lines,\nand a \\ and a "quote".', labelNames: ['route', 'code'] });
+const queue = new Gauge({ name: 'app_queue', help: 'Jobs.', labelNames: ['kind'] });
+const asked = new Gauge({ name: 'app_asked', help: 'Set when it is asked for.', collect() { this.set(42); } }); // eslint-disable-line
+const seconds = new Histogram({ name: 'app_seconds', help: 'Time.', labelNames: ['route'], buckets: [0.1, 0.5, 1, 5] });
+const sizes = new Histogram({ name: 'app_sizes', help: 'Bytes.', buckets: [10, 100] });
+const other = new Counter({ name: 'app_other_total', help: 'In a registry of its own.', registers: [new Registry()] });
+
+function more() {
+  plain.inc();
+  plain.inc(1.5);
+  routes.inc({ route: '/a', code: 200 });
+  routes.inc({ route: '/a', code: '200' }, 2);
+  routes.inc({ code: 500, route: 'ü"\\\n' }, 3);
+  routes.inc({ route: '/only' });
+  routes.labels('/b', 404).inc(4);
+  routes.labels({ route: '/b', code: 404 }).inc();
+  queue.set({ kind: 'x' }, 7);
+  queue.inc({ kind: 'x' }, 3);
+  queue.dec({ kind: 'x' });
+  queue.labels('y').set(-2.5);
+  seconds.observe({ route: '/a' }, 0.3);
+  seconds.observe({ route: '/a' }, 0.5);
+  seconds.labels('/a').observe(7);
+  seconds.zero({ route: '/zero' });
+  sizes.observe(11);
+  other.inc(9);
+}
+
+/** What must throw, with the same words as without us. */
+function refused() {
+  const calls = [
+    () => plain.inc(-1), () => plain.inc(Infinity), () => routes.inc({ wrong: 1 }), () => queue.set({ kind: 'x' }, '3'),
+    () => queue.inc({ kind: 'x' }, 'a'), () => seconds.observe({ route: '/a' }, NaN), () => seconds.observe({ wrong: 1 }, 2),
+    () => routes.labels('one'),
+  ];
+  return calls.map(call => {
+    try {
+      call();
+      return 'no error';
+    } catch (e) {
+      return `${e.constructor.name}: ${e.message.split('\n')[0]}`;
+    }
+  });
+}
+
+const commands = {
+  more,
+  refused,
+  show: () => register.metrics(),
+  json: () => register.getMetricsAsJSON(),
+  aggregated: async () => AggregatorRegistry.aggregate([await register.getMetricsAsJSON()]).metrics(),
+  full() {
+    for (let i = 0; i < 100000; i++) routes.inc({ route: `/${i}`, code: 1 });
+    return require('sidelight').refused();
+  },
+  attached: () => require('sidelight').attached(),
+};
+
+readline.createInterface({ input: process.stdin }).on('line', async line => console.log(JSON.stringify((await commands[line]()) ?? null)))
+  .on('close', () => process.exit(0));

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_app.py SIDELIGHT NODE PACKAGES CASE - an application that uses prom-client, with and without us."""
+import json
+import math
+import os
+import sys
+
+from support.exposition import sample
+from support.process import check, skip, wait_until
+from support.sidelight import Agent, Collector, Pod
+
+NODE, PACKAGES, CASE = sys.argv[2:5]
+HERE = os.path.dirname(os.path.abspath(__file__))
+IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit', 'uid'}
+DEFAULTS = ('process_', 'nodejs_')  # which change by themselves
+
+
+def node(agent, script, *options, publish=True, env=None):
+    return Pod(NODE, *(('-r', 'sidelight/prom-client') if publish else ()), *options, os.path.join(HERE, script),
+               env={'NODE_PATH': PACKAGES, 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app',
+                    'SIDELIGHT_COLLECT_SECONDS': '0.2', **(env or {})})
+
+
+def ask(app, what):
+    return json.loads(app.tell(what))
+
+
+def parse(body):
+    """({name: type}, {name: help}, {(sample, labels): value}) without what tells processes apart."""
+    types, helps, samples = {}, {}, {}
+    for line in body.splitlines():
+        if line.startswith('# '):
+            _, what, name, rest = line.split(' ', 3)
+            (types if what == 'TYPE' else helps)[name] = rest
+        elif line:
+            name, labels, value, _ = sample(line)
+            samples[name, tuple(sorted((k, v) for k, v in labels if k not in IDENTITY))] = value
+    return types, helps, samples
+
+
+def same_as_stock(agent, collector):
+    """Names, types, help, labels and values are those that prom-client itself shows, and its errors are the same."""
+    app, stock = node(agent, 'app.js'), node(agent, 'app.js', publish=False)
+    for a in (app, stock):
+        for _ in range(3):
+            ask(a, 'more')
+    check(ask(app, 'refused') == ask(stock, 'refused'), lambda: f"{ask(app, 'refused')}, stock {ask(stock, 'refused')}")
+    shown = {k: ask(app, k) for k in ('show', 'aggregated')}
+    for k, text in shown.items():
+        mine, theirs = parse(text), parse(ask(stock, k))
+        still = [{k: v for k, v in p[2].items() if not k[0].startswith(DEFAULTS)} for p in (mine, theirs)]
+        check(mine[:2] == theirs[:2] and still[0] == still[1], f'{k}: {still}')
+    types, helps, samples = parse(shown['show'])
+
+    def there():
+        mine = parse(collector.get('/metrics'))
+        return all(k in mine[2] for k in samples if not k[0].startswith(('nodejs_gc_', 'process_')))
+    wait_until(there, lambda: f"missing {set(samples) - set(parse(collector.get('/metrics'))[2])}", collector)
+    t, h, s = parse(collector.get('/metrics'))
+    for name, kind in types.items():
+        if not any(k[0] in (name, name + '_count') for k in samples) or (name not in t and name.startswith('nodejs_gc')):
+            continue  # prom-client shows the type of what has no value, too
+        check(t.get(name) == kind, f'{name} is {t.get(name)}, not {kind}')
+        check(h.get(name) == helps[name], f'{name}: {h.get(name)}, not {helps[name]}')
+    changing = [k for k in samples if k[0].startswith(DEFAULTS)]
+    for k, v in samples.items():
+        if k not in changing:
+            check(math.isclose(s[k], v, rel_tol=1e-12, abs_tol=1e-12), f'{k} is {s[k]}, not {v}')
+    check(s['app_other_total', ()] == 27, 'a registry of its own')  # where prom-client shows no default labels
+    check(sum(k[0] == 'app_routes_total' for k in s) == 4, [k for k in s if k[0] == 'app_routes_total'])
+    check(app.close() == 0 and stock.close() == 0, 'an exit status', app, stock)
+    print(f'{len(samples) - len(changing)} samples are the same; {len(changing)} change by themselves')
+
+
+def agent_comes_back(agent, collector):
+    """What is counted while the agent is away is there when it is back."""
+    app = node(agent, 'app.js')
+    ask(app, 'more')
+    wait_until(lambda: collector.total('app_plain_total') == 2.5, 'the first', collector, app)
+    agent.kill()
+    ask(app, 'more')
+    again = Agent(folder=agent.folder)
+    wait_until(lambda: collector.total('app_plain_total') == 5, 'both', collector, app, again)
+    check(ask(app, 'attached') is True, 'it is attached')
+    check(app.close() == 0, 'an exit status', app)
+    return again
+
+
+def full(agent, collector):
+    """A full region refuses, counts and goes on; prom-client itself has all of it."""
+    app = node(agent, 'app.js')
+    ask(app, 'more')
+    refused = ask(app, 'full')
+    check(refused > 0, f'{refused} were refused')
+    ask(app, 'more')
+    check(len(parse(ask(app, 'show'))[2]) > 100000, 'prom-client lost some')
+    wait_until(lambda: collector.total('app_plain_total') == 5, 'it goes on', collector, app)
+    check(app.close() == 0, 'an exit status', app)
+    print(f'{refused} were refused')
+
+
+def threads(agent, collector):
+    """Worker threads count into one metric, exactly, and end while others go on."""
+    app = node(agent, 'threads.js', publish=False)
+    wait_until(lambda: app.out == ['done'], 'the threads', app)
+    wait_until(lambda: collector.total('threads_total') == 400000, lambda: f"{collector.total('threads_total')}", collector)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def main():
+    if not os.path.isdir(os.path.join(HERE, 'node_modules', 'prom-client')):
+        skip('no prom-client: scripts/setup test installs it')
+    agent = Agent()
+    collector = Collector([agent], '--period', '20ms')
+    agent = globals()[CASE](agent, collector) or agent
+    check(collector.stop() == 0 and agent.stop() == 0, 'an exit status', collector, agent)
+
+
+main()
