@@ -15,7 +15,9 @@ static const struct {
 			       EINVAL},
 	[SL__REFUSED_TEXT] = {"help, unit or state ill-formed or too long", EINVAL},
 	[SL__REFUSED_SHAPE] = {"buckets or states out of range", EINVAL},
-	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind or shape", EEXIST},
+	[SL__REFUSED_FLAGS] = {"combination unknown, or not one of this kind", EINVAL},
+	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind, shape or flags",
+				  EEXIST},
 	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
 	[SL__REFUSED_SCHEMA] = {"no room left for names, raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
@@ -73,7 +75,7 @@ static struct sl__family *family_new(const struct sl__metric *m, uint64_t hash)
 
 	if (!f)
 		return NULL;
-	f->kind = m->record.kind;
+	f->kind = sl__metric_kind(m);
 	f->hash = hash;
 	memcpy(f->name, sl__metric_name(m), m->record.name_bytes);
 	return f;
@@ -111,14 +113,22 @@ void sl__metrics_free(struct sl_publisher *p)
 	free(p->metrics);
 }
 
+/* Since when the record counts. The line is mixed, as those of stripe 0. */
+static void created_set(const struct sl_publisher *p, const struct sl__metric *m, uint64_t ns)
+{
+	sl__shared_set((uintptr_t)p->base + p->created_offset + sl_cell_offset(m->record.id), ns);
+}
+
 /* Writes all records into a new region, whose memory sl__region_make() allocated. */
 void sl__metrics_rewrite(struct sl_publisher *p)
 {
 	uint8_t *to = p->base + p->schema_offset;
+	const uint64_t now = sl__realtime_ns();
 
 	for (struct sl__metric *m = p->first; m; m = m->next_new) {
 		memcpy(to, &m->record, m->record.length);
 		to += m->record.length;
+		created_set(p, m, m->created ?: now);
 	}
 }
 
@@ -139,10 +149,10 @@ static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
 	const struct sl_schema_record *r = &a->record, *s = &b->record;
 	uint32_t states_at = a->labels_at + r->label_bytes;
 
-	return r->kind == s->kind && r->cells == s->cells && r->scale == s->scale &&
-	       r->first_bucket == s->first_bucket && r->zero_threshold == s->zero_threshold &&
-	       r->bound_count == s->bound_count && r->state_count == s->state_count &&
-	       r->state_bytes == s->state_bytes &&
+	return sl__metric_kind(a) == sl__metric_kind(b) && r->flags == s->flags &&
+	       r->cells == s->cells && r->scale == s->scale && r->first_bucket == s->first_bucket &&
+	       r->zero_threshold == s->zero_threshold && r->bound_count == s->bound_count &&
+	       r->state_count == s->state_count && r->state_bytes == s->state_bytes &&
 	       !memcmp(r + 1, s + 1, r->bound_count * sizeof(double)) &&
 	       !memcmp(sl__metric_text(a, states_at),
 		       sl__metric_text(b, b->labels_at + s->label_bytes), r->state_bytes);
@@ -184,9 +194,10 @@ static void take_place(struct sl_publisher *p, uint32_t cells)
 	p->block_used++;
 }
 
-/* Allocates the cells in all stripes in use, and the record. */
+/* Allocates the cells in all stripes in use, the record, and its cell of the section created. */
 static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 {
+	uint32_t created = sl__created_pages(p->metric_count + 1);
 	uint32_t lines = lines_with(p, cells);
 	uint32_t pages = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
 	uint32_t schema = (p->schema_used + record + SL__PAGE - 1) / SL__PAGE;
@@ -210,6 +221,13 @@ static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 			return error;
 		p->schema_pages = schema;
 	}
+	if (created > p->created_pages) {
+		error = sl__allocate(p, p->created_offset + (uint64_t)p->created_pages * SL__PAGE,
+				     (uint64_t)(created - p->created_pages) * SL__PAGE);
+		if (error)
+			return error;
+		p->created_pages = created;
+	}
 	return 0;
 }
 
@@ -226,6 +244,7 @@ static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
 	m->record.check = 0;
 	m->record.check = sl_fnv1a(SL_FNV_BASIS, &m->record, m->record.length);
 	memcpy(p->base + p->schema_offset + p->schema_used, &m->record, m->record.length);
+	created_set(p, m, m->created ?: sl__realtime_ns());
 
 	take_place(p, m->record.cells);
 	p->schema_used += m->record.length;
@@ -265,7 +284,7 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 	}
 	if (!sl__is_string(m->record.kind))
 		family = family_find(p, m, hash);
-	if (family && family->kind != m->record.kind)
+	if (family && family->kind != sl__metric_kind(m))
 		goto err;
 	refusal = SL__REFUSED_CELLS;
 	if (m->record.cells > p->max_cells - p->cells_used)
@@ -279,7 +298,7 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		if (!new_family)
 			goto err;
 	}
-	if (sl__is_histogram(m->record.kind)) {
+	if (sl__is_histogram(sl__metric_kind(m))) {
 		m->buckets = sl__buckets_get(&m->record, place(p, m->record.cells));
 		if (!m->buckets)
 			goto err;
@@ -376,7 +395,7 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 	struct sl__handle handle = {0};
 	struct sl__guard guard;
 	struct sl__metric *m;
-	int refusal = sl__metric_of(model, labels, count, &m);
+	int refusal = sl__metric_of(model, labels, count, false, &m);
 
 	if (refusal)
 		return refuse(p, refusal, sl__metric_name(model), model->record.name_bytes);
@@ -391,9 +410,10 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 		handle.bits = (uint64_t)p->slot << 32;
 		if (sl__is_string(m->record.kind))
 			handle.bits |= m->record.id;
-		else if (!sl__is_histogram(m->record.kind))
+		else if (!sl__is_histogram(sl__metric_kind(m)))
 			handle.bits |= sl_cell_offset(m->record.cell);
 		handle.buckets = m->buckets;
+		handle.bounds = m->record.bound_count;
 	}
 	sl__unlock(&guard);
 	return refusal ? refuse(p, refusal, sl__metric_name(model), model->record.name_bytes)
@@ -445,6 +465,14 @@ static uint64_t family_create(struct sl_publisher *p, uint32_t kind,
 	return 0;
 }
 
+/* Histograms of both shapes have one type of family. */
+static uint32_t exponential(uint32_t kind)
+{
+	return kind == SL_KIND_HISTOGRAM	 ? SL_KIND_HISTOGRAM_EXP
+	       : kind == SL_KIND_GAUGE_HISTOGRAM ? SL_KIND_GAUGE_HISTOGRAM_EXP
+						 : kind;
+}
+
 static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct sl_label *labels,
 				     size_t count)
 {
@@ -462,8 +490,7 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 	sl__unlock(&guard);
 	/* Another kind: the handle is that of a closed publisher, whose slot has another one now.
 	 */
-	if (!model || (sl__is_histogram(kind) ? !sl__is_histogram(model->record.kind)
-					      : model->record.kind != kind))
+	if (!model || (model->record.kind != kind && model->record.kind != exponential(kind)))
 		return (struct sl__handle){0};
 	return create(p, model, labels, count);
 }
@@ -503,6 +530,8 @@ METRIC(counter_f64, SL_KIND_COUNTER_F64)
 METRIC(gauge, SL_KIND_GAUGE)
 METRIC(gauge_f64, SL_KIND_GAUGE_F64)
 METRIC(stateset, SL_KIND_STATESET)
+METRIC(gauge_timed, SL_KIND_GAUGE_TIMED)
+METRIC(unknown, SL_KIND_UNKNOWN)
 
 static struct sl_histogram histogram(struct sl__handle h)
 {
@@ -512,6 +541,23 @@ static struct sl_histogram histogram(struct sl__handle h)
 CREATE(histogram, create, SL_KIND_HISTOGRAM_EXP)
 CREATE(histogram, create_classic, SL_KIND_HISTOGRAM)
 WITH(histogram, SL_KIND_HISTOGRAM)
+
+static struct sl_gauge_histogram gauge_histogram(struct sl__handle h)
+{
+	return (struct sl_gauge_histogram){h.bits, h.buckets};
+}
+
+CREATE(gauge_histogram, create, SL_KIND_GAUGE_HISTOGRAM_EXP)
+CREATE(gauge_histogram, create_classic, SL_KIND_GAUGE_HISTOGRAM)
+WITH(gauge_histogram, SL_KIND_GAUGE_HISTOGRAM)
+
+static struct sl_summary summary(struct sl__handle h)
+{
+	return (struct sl_summary){h.bits, h.bounds};
+}
+
+CREATE(summary, create, SL_KIND_SUMMARY)
+WITH(summary, SL_KIND_SUMMARY)
 
 int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o)
 {

@@ -22,6 +22,8 @@ struct sl__metric {
 	struct sl__metric *next_new; /* in the order of creation */
 	uint64_t hash;
 	const struct sl__buckets *buckets;
+	uint64_t created;   /* ns since 1970; of a model: given by its options, or 0 */
+	bool utf8;	    /* of a model: see sl_metric_opts */
 	uint32_t labels_at; /* offset of the labels in the record */
 	uint32_t name_at;
 	struct sl_schema_record record; /* its bounds and strings follow it */
@@ -45,15 +47,25 @@ static inline bool sl__is_string(uint32_t kind)
 
 static inline bool sl__is_histogram(uint32_t kind)
 {
-	return kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP;
+	return kind == SL_KIND_HISTOGRAM || kind == SL_KIND_HISTOGRAM_EXP ||
+	       kind == SL_KIND_GAUGE_HISTOGRAM || kind == SL_KIND_GAUGE_HISTOGRAM_EXP;
+}
+
+/* The kind without the bit that says that the record may be replaced. */
+static inline uint32_t sl__metric_kind(const struct sl__metric *m)
+{
+	return m->record.kind & ~SL_KIND_REPLACEABLE;
 }
 
 /* The model of these options, copied to *o, and 0; or the reason why there is none. */
 SL__HIDDEN int sl__model_of(const struct sl_publisher *p, uint32_t kind,
 			    const struct sl_metric_opts *opts, struct sl_metric_opts *o,
 			    struct sl__metric **model);
-/* The metric of a model and labels, and 0; or the reason why there is none. */
+/*
+ * The metric of a model and labels, and 0; or the reason why there is none. Those of a family, and
+ * those with names in UTF-8, have replaceable records.
+ */
 SL__HIDDEN int sl__metric_of(const struct sl__metric *model, const struct sl_label *labels,
-			     size_t count, struct sl__metric **metric);
+			     size_t count, bool family, struct sl__metric **metric);
 
 #endif
