@@ -9,6 +9,7 @@
  *   identity.c   process and instance
  *   metric.c     creation of metrics and families: tables, cells
  *   record.c     their schema records
+ *   remove.c     metrics that are removed, and whose place others take
  *   text.c       checks of names, labels and texts
  *   update.c     counters, gauges, state sets; reading back
  *   mirror.c     metrics whose value is set as a whole: copies, summaries
@@ -40,11 +41,12 @@
 
 #include "common.h"
 
-#define SL__PAGE      4096u
-#define SL__SLOT_NONE 0u /* of a handle that does nothing */
+#define SL__PAGE	4096u
+#define SL__SLOT_NONE	0u    /* of a handle that does nothing */
+#define SL__THREADS_MAX 1024u /* that own a stripe of a publisher */
 
-#define likely(x)     __builtin_expect(!!(x), 1)
-#define unlikely(x)   __builtin_expect(!!(x), 0)
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
 
 /* Why a metric or an observation is refused; each is logged once per publisher. */
 enum sl__refusal {
@@ -64,6 +66,7 @@ enum sl__refusal {
 
 struct sl__metric;
 struct sl__family;
+struct sl__vacancy;
 struct sl__ring;
 
 /*
@@ -120,6 +123,7 @@ struct sl_publisher {
 	uint32_t block, block_used; /* first cell of the block; cells of it in use */
 	uint32_t lines_used, schema_used, generation, metric_count;
 	uint32_t string_count;	/* of the records in metric_count */
+	uint32_t removed_count; /* of them, too */
 	uint32_t stripe_pages;	/* allocated in each stripe in use */
 	uint32_t schema_pages;	/* allocated of the schema */
 	uint32_t created_pages; /* and of the section created */
@@ -137,6 +141,7 @@ struct sl_publisher {
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
 	struct sl__metric **models; /* of families, by their ids */
+	struct sl__vacancy *vacancies;
 	uint32_t model_count;
 	struct sl__metric *first, **last; /* in the order of their records */
 	uint32_t buckets;		  /* of both tables, a power of two */

@@ -19,8 +19,7 @@
 
 #define CELLS_DEFAULT	1764u /* with one more block: 256 lines, 4 pages */
 #define CELLS_MAX	(1u << 24)
-#define THREADS_MAX	1024u
-#define SCHEMA_PER_CELL 96u
+#define SCHEMA_PER_CELL 128u
 #define RECORD_MIN	72u /* bytes of a record with a name */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
@@ -485,8 +484,8 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 
 		threads = cpus > 32 ? 64 : cpus < 4 ? 8 : (uint32_t)cpus * 2;
 	}
-	if (threads > THREADS_MAX)
-		threads = THREADS_MAX;
+	if (threads > SL__THREADS_MAX)
+		threads = SL__THREADS_MAX;
 	if (cells > CELLS_MAX)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
@@ -654,7 +653,7 @@ int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *
 	if (!p || !SL__HAS(stats, metrics))
 		return -EINVAL;
 	sl__lock(&guard);
-	now.metrics = p->metric_count - p->string_count;
+	now.metrics = p->metric_count - p->string_count - p->removed_count;
 	now.refused = atomic_load(&p->refused);
 	now.cells_used = p->cells_used;
 	now.cells_max = p->max_cells;

@@ -80,7 +80,7 @@ struct sl_publisher_opts {
 	uint32_t max_cells;    /* default 1764; a counter or gauge takes 1 */
 	uint32_t max_threads;  /* threads that count without atomic operations; default
 				* 2 x CPUs, between 8 and 64; at most 1024 */
-	uint32_t schema_bytes; /* for names, help, labels; default 96 per cell */
+	uint32_t schema_bytes; /* for names, help, labels; default 128 per cell */
 	uint32_t flags;	       /* SL_PUBLISHER_... */
 	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES or
 				* more, rounded up to a power of two, 32 KiB to 256 MiB;
@@ -265,6 +265,8 @@ SL_API struct sl_gauge_histogram sl_gauge_histogram_create_classic(struct sl_pub
 								   const struct sl_metric_opts *o);
 /* The labels of an info metric are its value. 0, or the -errno of a refusal. */
 SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+/* Removes the info of this name and these labels, as sl_counter_remove(). */
+SL_API int sl_info_remove(struct sl_publisher *p, const struct sl_metric_opts *o);
 
 /* ---- families ---- */
 
@@ -358,6 +360,43 @@ SL_API struct sl_summary sl_summary_with(struct sl_summary_family f, const struc
 SL_API struct sl_gauge_histogram sl_gauge_histogram_with(struct sl_gauge_histogram_family f,
 							 const struct sl_label *labels,
 							 size_t count);
+
+/*
+ * Removes the metric of these labels, or all of the family. Its last value is gone, and its memory
+ * is used for another metric of the family, or of one like it, no sooner than 11 s later. The same
+ * labels again give the metric back, counting from 0. No handle of a removed metric may be used any
+ * more: what it counts is lost, and later counts in another metric. Thread-safe; not for signal
+ * handlers. 0, -ENOENT: there is none, -EINVAL: a refused family, or labels ill-formed, -ENOMEM.
+ */
+SL_API int sl_counter_remove(struct sl_counter_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_counter_clear(struct sl_counter_family f);
+SL_API int sl_counter_f64_remove(struct sl_counter_f64_family f, const struct sl_label *labels,
+				 size_t count);
+SL_API int sl_counter_f64_clear(struct sl_counter_f64_family f);
+SL_API int sl_gauge_remove(struct sl_gauge_family f, const struct sl_label *labels, size_t count);
+SL_API int sl_gauge_clear(struct sl_gauge_family f);
+SL_API int sl_gauge_f64_remove(struct sl_gauge_f64_family f, const struct sl_label *labels,
+			       size_t count);
+SL_API int sl_gauge_f64_clear(struct sl_gauge_f64_family f);
+SL_API int sl_gauge_timed_remove(struct sl_gauge_timed_family f, const struct sl_label *labels,
+				 size_t count);
+SL_API int sl_gauge_timed_clear(struct sl_gauge_timed_family f);
+SL_API int sl_unknown_remove(struct sl_unknown_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_unknown_clear(struct sl_unknown_family f);
+SL_API int sl_summary_remove(struct sl_summary_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_summary_clear(struct sl_summary_family f);
+SL_API int sl_histogram_remove(struct sl_histogram_family f, const struct sl_label *labels,
+			       size_t count);
+SL_API int sl_histogram_clear(struct sl_histogram_family f);
+SL_API int sl_gauge_histogram_remove(struct sl_gauge_histogram_family f,
+				     const struct sl_label *labels, size_t count);
+SL_API int sl_gauge_histogram_clear(struct sl_gauge_histogram_family f);
+SL_API int sl_stateset_remove(struct sl_stateset_family f, const struct sl_label *labels,
+			      size_t count);
+SL_API int sl_stateset_clear(struct sl_stateset_family f);
 
 /* One per publisher of a process; slot 0 is that of handles that do nothing. */
 #define SL_PUBLISHER_SLOTS 16u
