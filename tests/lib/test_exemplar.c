@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -231,7 +233,9 @@ static void threads_set_whole_exemplars_and_lose_none_uncounted(void **state)
 {
 	enum { THREADS = 4 };
 	struct sl_publisher *p = open_plain(0);
-	struct setting s = {.count = (uint64_t)(50000 * test_scale())};
+	struct setting s = {
+		.count = (uint64_t)((TEST_SANITIZED || test_valgrind() ? 20000 : 1000000) *
+				    test_scale())};
 	pthread_t set[THREADS], read;
 	struct raw r;
 
@@ -251,6 +255,46 @@ static void threads_set_whole_exemplars_and_lose_none_uncounted(void **state)
 	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_SET) + head(&r, SL_EXEMPLAR_HEAD_DROPPED),
 			 THREADS * s.count);
 	assert_true(head(&r, SL_EXEMPLAR_HEAD_SET) > 0);
+	raw_close(&r);
+	sl_publisher_close(p);
+}
+
+static struct sl_counter interrupted;
+static _Atomic uint64_t handled;
+
+static void set_by_handler(int number)
+{
+	(void)number;
+	sl_counter_add_exemplar(interrupted, 9, EXEMPLAR(.span_id = 9, .time_ns = 9));
+	atomic_fetch_add(&handled, 1);
+}
+
+static void a_signal_handler_breaks_no_exemplar(void **state)
+{
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {0};
+	struct sl_publisher *p = open_plain(0);
+	uint64_t sets = 0, broken = 0;
+	struct region_exemplar e;
+	struct raw r;
+
+	(void)state;
+	assert_true(raw_open(&r, sl_publisher_fd(p)));
+	interrupted = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "c_total"));
+	sl_counter_add_exemplar(interrupted, 1, EXEMPLAR(.span_id = 1, .time_ns = 1));
+	signal(SIGALRM, set_by_handler);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (atomic_load(&handled) < 2000) {
+		sl_counter_add_exemplar(interrupted, 1, EXEMPLAR(.span_id = 1, .time_ns = 1));
+		sets++;
+		broken += !element(&r, 1, &e) || e.value != (double)e.ns ||
+			  strcmp(label(&e, "span_id"),
+				 e.ns == 9 ? "0000000000000009" : "0000000000000001") != 0;
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_DFL);
+	assert_int_equal(broken, 0);
+	assert_int_equal(head(&r, SL_EXEMPLAR_HEAD_SET) + head(&r, SL_EXEMPLAR_HEAD_DROPPED),
+			 1 + sets + atomic_load(&handled));
 	raw_close(&r);
 	sl_publisher_close(p);
 }
@@ -290,6 +334,7 @@ int main(void)
 		cmocka_unit_test(the_latest_of_a_counter_or_bucket_is_kept),
 		cmocka_unit_test(what_cannot_be_kept_is_counted),
 		cmocka_unit_test(threads_set_whole_exemplars_and_lose_none_uncounted),
+		cmocka_unit_test(a_signal_handler_breaks_no_exemplar),
 		cmocka_unit_test(a_forked_child_sets_its_own),
 	};
 
