@@ -13,6 +13,8 @@
  *   4096+  stripes           SL_SECTION_STRIPES, stride bytes each, one per writer thread
  *   ...    schema            SL_SECTION_SCHEMA, append-only records
  *   ...    spans             SL_SECTION_SPANS, optional: one ring per stripe
+ *   ...    created           SL_SECTION_CREATED, optional: since when each record counts
+ *   ...    exemplars         SL_SECTION_EXEMPLARS, optional
  *
  * A region of kind SL_REGION_DIRECTORY has SL_SECTION_ENTRIES and SL_SECTION_TENANTS in place of
  * stripes and schema.
@@ -41,6 +43,7 @@ extern "C" {
 
 #define SL_REGION_MAGIC	     "SIDELGHT" /* 8 bytes, no terminating NUL */
 #define SL_REGION_VERSION    1
+#define SL_REGION_MINOR	     1 /* 1: kinds from 9 on, flags of records, created, exemplars */
 #define SL_HEADER_SIZE	     4096u
 #define SL_HEADER_LABELS     512u /* offset of the label bytes in the header */
 #define SL_HEADER_LABELS_MAX (4088u - SL_HEADER_LABELS)
@@ -207,7 +210,78 @@ enum sl_metric_kind {
 	SL_KIND_HISTOGRAM = 6,	   /* classic bounds */
 	SL_KIND_INFO = 7,	   /* no cells: the labels are the value */
 	SL_KIND_STATESET = 8,	   /* one cell, bit i is state i; stripe 0 only */
+	/* Since minor 1: */
+	SL_KIND_SUMMARY = 9,		  /* sum, count, and a cell per quantile, see below */
+	SL_KIND_UNKNOWN = 10,		  /* f64, stripe 0 only: a number of unknown type */
+	SL_KIND_GAUGE_HISTOGRAM = 11,	  /* cells as of SL_KIND_HISTOGRAM, stripe 0 only */
+	SL_KIND_GAUGE_HISTOGRAM_EXP = 12, /* as of SL_KIND_HISTOGRAM_EXP, stripe 0 only */
+	SL_KIND_GAUGE_TIMED = 13, /* f64, and when it was set, ns since 1970; stripe 0 only */
 };
+
+/*
+ * Set in the kind of a record, 1 to 13, since minor 1: the record may be replaced once it is
+ * removed, ends with as many zeroes as its writer likes, and its name and label keys are UTF-8.
+ * Readers of minor 0 pass over it as over any unknown kind.
+ */
+#define SL_KIND_REPLACEABLE 32u
+
+/* The flags of a record. Bits 0-2: how values of the processes of one service combine. */
+enum sl_combine {
+	SL_COMBINE_DEFAULT = 0, /* counters, histograms, summaries: the sum; others: apart */
+	SL_COMBINE_SUM = 1,
+	SL_COMBINE_MIN = 2,
+	SL_COMBINE_MAX = 3,
+	SL_COMBINE_MOST_RECENT = 4, /* SL_KIND_GAUGE_TIMED */
+	SL_COMBINE_ALL = 5,	    /* apart, one series per process */
+};
+#define SL_FLAG_COMBINE 0x07u
+#define SL_FLAG_LIVE	0x08u /* only of processes that live */
+#define SL_FLAG_MIRROR	0x10u /* copied from elsewhere: stripe 0 alone, and may decrease */
+
+/*
+ * Cells of a summary: 0 the sum (f64) and 1 the count (u64) of the observations, summed over the
+ * stripes; from 2 on the quantiles (f64, stripe 0 only). The bounds of the record are their ranks,
+ * 0 to 1, ascending.
+ */
+#define SL_SUMMARY_SUM	     0u
+#define SL_SUMMARY_COUNT     1u
+#define SL_SUMMARY_QUANTILES 2u
+#define SL_QUANTILES_MAX     64u
+
+/*
+ * SL_SECTION_CREATED: mixed lines. The cell whose number is the id of a record says since when the
+ * record counts, ns since 1970; 0: it was removed. Records without a cell are there.
+ * A removed record may be replaced after SL_REPLACE_NS; a reader uses no cells that it copied
+ * more than SL_LAYOUT_LEASE_NS after the hot line.
+ */
+#define SL_LAYOUT_LEASE_NS 10000000000ull
+#define SL_REPLACE_NS	   11000000000ull
+
+/*
+ * SL_SECTION_EXEMPLARS: elements of four lines. Element 0 has one plain line, the head; the lines
+ * of the others are sealed, and belong together if their tags have the same number.
+ */
+#define SL_EXEMPLAR_SIZE   256u
+#define SL_EXEMPLARS_MAX   4096u /* elements */
+#define SL_EXEMPLAR_LABELS 152u	 /* bytes: 8 in line 0, 48 in each of the others */
+
+enum sl_exemplar_head_cell {
+	SL_EXEMPLAR_HEAD_USED = 0,    /* elements ever used, the head included */
+	SL_EXEMPLAR_HEAD_SET = 1,     /* exemplars set */
+	SL_EXEMPLAR_HEAD_DROPPED = 2, /* and not set: no room, or another thread was setting it */
+};
+
+/* Line 0. In lines 1 to 3, cell 0 is the tag and cells 1 to 6 are labels. */
+enum sl_exemplar_cell {
+	SL_EXEMPLAR_TAG = 0,	 /* SL_EXEMPLAR_TAG_OF() */
+	SL_EXEMPLAR_OF = 1,	 /* bits 0-31 id of the record, 32-63 the cell within it */
+	SL_EXEMPLAR_CREATED = 2, /* cell of that record in SL_SECTION_CREATED; 0: none */
+	SL_EXEMPLAR_VALUE = 3,	 /* plain IEEE 754 */
+	SL_EXEMPLAR_TIME = 4,	 /* ns since 1970 */
+	SL_EXEMPLAR_BYTES = 5,	 /* of labels: key NUL value NUL ... */
+	SL_EXEMPLAR_TEXT = 6,	 /* the first 8 */
+};
+#define SL_EXEMPLAR_TAG_OF(number, line) ((uint64_t)(number) << 16 | (line))
 
 /*
  * A record of this kind is not a metric but a string, the name of the record: UTF-8, 1 to
@@ -244,7 +318,7 @@ enum sl_metric_kind {
 struct sl_schema_record {
 	uint32_t length;     /* bytes of the whole record, a multiple of 8 */
 	uint16_t kind;	     /* enum sl_metric_kind; readers skip unknown kinds */
-	uint16_t flags;	     /* 0 */
+	uint16_t flags;	     /* enum sl_combine, SL_FLAG_ */
 	uint32_t cell;	     /* first cell; cell c is word c%7 of line c/7 of each stripe.
 			      * Ignored if cells is 0 */
 	uint32_t cells;	     /* number of cells */
