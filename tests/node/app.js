@@ -3,7 +3,7 @@
 'use strict';
 
 const readline = require('readline');
-const { AggregatorRegistry, Counter, Gauge, Histogram, Registry, collectDefaultMetrics, register } = require('prom-client');
+const { AggregatorRegistry, Counter, Gauge, Histogram, Registry, Summary, collectDefaultMetrics, register } = require('prom-client');
 
 register.setDefaultLabels({ zone: 'a' });
 collectDefaultMetrics();
@@ -13,6 +13,9 @@ const queue = new Gauge({ name: 'app_queue', help: 'Jobs.', labelNames: ['kind']
 const asked = new Gauge({ name: 'app_asked', help: 'Set when it is asked for.', collect() { this.set(42); } }); // eslint-disable-line
 const seconds = new Histogram({ name: 'app_seconds', help: 'Time.', labelNames: ['route'], buckets: [0.1, 0.5, 1, 5] });
 const sizes = new Histogram({ name: 'app_sizes', help: 'Bytes.', buckets: [10, 100] });
+const ages = new Summary({ name: 'app_ages', help: 'Years.', labelNames: ['of'], percentiles: [0.9, 0.5] });
+const alone = new Summary({ name: 'app_alone', help: 'One.' });
+const gone = new Gauge({ name: 'app_gone', help: 'Comes and goes.', labelNames: ['x', 'y'] });
 const other = new Counter({ name: 'app_other_total', help: 'In a registry of its own.', registers: [new Registry()] });
 
 function more() {
@@ -33,6 +36,14 @@ function more() {
   seconds.labels('/a').observe(7);
   seconds.zero({ route: '/zero' });
   sizes.observe(11);
+  for (let i = 0; i < 100; i++) ages.observe({ of: 'a' }, i);
+  ages.labels('b').observe(3);
+  alone.observe(2);
+  gone.set({ x: 1, y: 'a' }, 4);
+  gone.set({ x: 1, y: 'b' }, 5);
+  gone.remove(1, 'a');
+  gone.set({ x: 2 }, 6);
+  gone.remove({ x: 2 });
   other.inc(9);
 }
 
@@ -55,6 +66,13 @@ function refused() {
 
 const commands = {
   more,
+  reset() {
+    routes.reset();
+    seconds.reset();
+    ages.reset();
+    plain.reset();
+  },
+  unregister: () => register.removeSingleMetric('app_queue'),
   refused,
   show: () => register.metrics(),
   json: () => register.getMetricsAsJSON(),

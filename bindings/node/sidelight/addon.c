@@ -15,7 +15,7 @@
 
 #include <sidelight/sidelight.h>
 
-enum kind { COUNTER, GAUGE, HISTOGRAM, KINDS };
+enum kind { COUNTER, GAUGE, HISTOGRAM, SUMMARY, KINDS };
 
 struct family {
 	enum kind kind;
@@ -23,6 +23,7 @@ struct family {
 		struct sl_counter_f64_family counter;
 		struct sl_gauge_f64_family gauge;
 		struct sl_histogram_family histogram;
+		struct sl_summary_family summary;
 	};
 };
 
@@ -30,6 +31,8 @@ union handle {
 	struct sl_counter_f64 counter;
 	struct sl_gauge_f64 gauge;
 	struct sl_histogram histogram;
+	struct sl_summary summary;
+	uint64_t spare; /* of one that is free: the next such one, plus 1 */
 };
 
 /* Of a thread that loaded the addon. */
@@ -37,7 +40,8 @@ struct state {
 	struct family *family;
 	union handle *handle;
 	uint32_t families, handles, family_room, handle_room;
-	bool opened; /* it holds the publisher */
+	uint64_t spare; /* the first free handle, plus 1 */
+	bool opened;	/* it holds the publisher */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -274,6 +278,8 @@ static struct family make(enum kind kind, const struct sl_metric_opts *o)
 		f.counter = sl_counter_f64_family_create(publisher, o);
 	else if (kind == GAUGE)
 		f.gauge = sl_gauge_f64_family_create(publisher, o);
+	else if (kind == SUMMARY)
+		f.summary = sl_summary_family_create(publisher, o);
 	else if (o->bound_count)
 		f.histogram = sl_histogram_family_create_classic(publisher, o);
 	else
@@ -281,38 +287,62 @@ static struct family make(enum kind kind, const struct sl_metric_opts *o)
 	return f;
 }
 
-/* family(kind, name, help, unit, bounds or null): its index */
+/* The numbers of a Float64Array; false: it is something else, and no null. */
+static bool numbers(napi_env env, napi_value arg, const double **out, size_t *count)
+{
+	napi_typedarray_type type;
+	napi_valuetype is;
+	bool typed = false;
+	void *at = NULL;
+
+	*out = NULL;
+	*count = 0;
+	napi_typeof(env, arg, &is);
+	if (is == napi_null)
+		return true;
+	if (napi_is_typedarray(env, arg, &typed) != napi_ok || !typed ||
+	    napi_get_typedarray_info(env, arg, &type, count, &at, NULL, NULL) != napi_ok ||
+	    type != napi_float64_array)
+		return false;
+	*out = at;
+	return true;
+}
+
+/* family(kind, name, help, unit, bounds or ranks or null, combine): its index */
 static napi_value js_family(napi_env env, napi_callback_info info)
 {
 	struct state *s = state_of(env);
-	napi_typedarray_type type;
-	size_t n = 5, bounds = 0;
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .combine = SL_COMBINE_DEFAULT);
+	uint32_t kind = KINDS, combine = 0;
 	char *name, *help, *unit;
 	struct family f = {0};
-	void *bound = NULL;
-	napi_value arg[5];
-	uint32_t kind = KINDS;
-	bool typed = false;
+	const double *some;
+	napi_value arg[6];
+	size_t n = 6, count;
+	bool good;
 
 	napi_get_cb_info(env, info, &n, arg, NULL, NULL);
 	napi_get_value_uint32(env, arg[0], &kind);
-	name = string(env, arg[1]);
-	help = string(env, arg[2]);
-	unit = string(env, arg[3]);
-	napi_is_typedarray(env, arg[4], &typed);
-	if (typed)
-		napi_get_typedarray_info(env, arg[4], &type, &bounds, &bound, NULL, NULL);
-	if (!s->opened || kind >= KINDS || !name || (typed && type != napi_float64_array)) {
-		free(name);
-		free(help);
-		free(unit);
-		return throw_errno(env, EINVAL);
+	napi_get_value_uint32(env, arg[5], &combine);
+	o.name = name = string(env, arg[1]);
+	o.help = help = string(env, arg[2]);
+	o.unit = unit = string(env, arg[3]);
+	o.combine = (enum sl_combine)combine;
+	good = numbers(env, arg[4], &some, &count) && s->opened && kind < KINDS && name;
+	if (good && kind == SUMMARY) {
+		o.quantiles = some;
+		o.quantile_count = count;
+	} else if (good) {
+		o.bounds = some;
+		o.bound_count = count;
 	}
-	f = make((enum kind)kind, &SL_OPTS(sl_metric_opts, .name = name, .help = help, .unit = unit,
-					   .bounds = bound, .bound_count = bounds));
+	if (good)
+		f = make((enum kind)kind, &o);
 	free(name);
 	free(help);
 	free(unit);
+	if (!good)
+		return throw_errno(env, EINVAL);
 	if (!grow((void **)&s->family, &s->family_room, s->families, sizeof(f)))
 		return throw_errno(env, ENOMEM);
 	s->family[s->families] = f;
@@ -329,6 +359,22 @@ static const struct family *family_of(napi_env env, const struct state *s, napi_
 		return &s->family[i];
 	throw_errno(env, EINVAL);
 	return NULL;
+}
+
+/* The index of a handle. A free one is zeroes but for its link, and no update gets it. */
+static napi_value keep(napi_env env, struct state *s, union handle h)
+{
+	uint32_t i = (uint32_t)(s->spare - 1);
+
+	if (s->spare) {
+		s->spare = s->handle[i].spare;
+	} else {
+		if (!grow((void **)&s->handle, &s->handle_room, s->handles, sizeof(h)))
+			return throw_errno(env, ENOMEM);
+		i = s->handles++;
+	}
+	s->handle[i] = h;
+	return number(env, i);
 }
 
 /* with(family, ["key", "value", ...]): the index of a handle */
@@ -355,13 +401,54 @@ static napi_value js_with(napi_env env, napi_callback_info info)
 		h.counter = sl_counter_f64_with(f->counter, label, count);
 	else if (f->kind == GAUGE)
 		h.gauge = sl_gauge_f64_with(f->gauge, label, count);
+	else if (f->kind == SUMMARY)
+		h.summary = sl_summary_with(f->summary, label, count);
 	else
 		h.histogram = sl_histogram_with(f->histogram, label, count);
 	free_labels(label, text);
-	if (!grow((void **)&s->handle, &s->handle_room, s->handles, sizeof(h)))
-		return throw_errno(env, ENOMEM);
-	s->handle[s->handles] = h;
-	return number(env, s->handles++);
+	return keep(env, s, h);
+}
+
+static void drop(struct state *s, uint32_t i)
+{
+	if (i >= s->handles)
+		return;
+	s->handle[i] = (union handle){.histogram = {0}};
+	s->handle[i].spare = s->spare;
+	s->spare = i + 1ull;
+}
+
+/* remove(family, ["key", "value", ...], handle): the handle is free */
+static napi_value js_remove(napi_env env, napi_callback_info info)
+{
+	struct state *s = state_of(env);
+	const struct family *f;
+	uint32_t count, handle = UINT32_MAX;
+	struct sl_label *label;
+	napi_value arg[3];
+	size_t n = 3;
+	char **text;
+
+	napi_get_cb_info(env, info, &n, arg, NULL, NULL);
+	f = family_of(env, s, arg[0]);
+	if (!f)
+		return NULL;
+	napi_get_value_uint32(env, arg[2], &handle);
+	if (!labels(env, arg[1], &label, &text, &count)) {
+		free_labels(label, text);
+		return throw_errno(env, EINVAL);
+	}
+	if (f->kind == COUNTER)
+		sl_counter_f64_remove(f->counter, label, count);
+	else if (f->kind == GAUGE)
+		sl_gauge_f64_remove(f->gauge, label, count);
+	else if (f->kind == SUMMARY)
+		sl_summary_remove(f->summary, label, count);
+	else
+		sl_histogram_remove(f->histogram, label, count);
+	free_labels(label, text);
+	drop(s, handle);
+	return none(env);
 }
 
 /* ---- updates: f(handle, value). No exception: the caller has checked both ---- */
@@ -412,6 +499,68 @@ static napi_value js_move(napi_env env, napi_callback_info info)
 	return NULL;
 }
 
+/* counterAdd(handle, value, ["key", "value", ...]) with an exemplar, and observe() likewise */
+static napi_value with_exemplar(napi_env env, napi_callback_info info, bool counter)
+{
+	struct sl_exemplar e = SL_OPTS(sl_exemplar, .labels = NULL);
+	const union handle *h;
+	struct sl_label *label;
+	napi_value arg[3];
+	uint32_t count;
+	size_t n = 3;
+	char **text;
+	double v;
+
+	h = update(env, info, &v);
+	napi_get_cb_info(env, info, &n, arg, NULL, NULL);
+	if (labels(env, arg[2], &label, &text, &count)) {
+		e.labels = label;
+		e.label_count = count;
+	}
+	if (h && counter)
+		sl_counter_f64_add_exemplar(h->counter, v, &e);
+	else if (h)
+		sl_histogram_observe_exemplar(h->histogram, v, &e);
+	free_labels(label, text);
+	return NULL;
+}
+
+static napi_value js_add_exemplar(napi_env env, napi_callback_info info)
+{
+	return with_exemplar(env, info, true);
+}
+
+static napi_value js_observe_exemplar(napi_env env, napi_callback_info info)
+{
+	return with_exemplar(env, info, false);
+}
+
+static napi_value js_summary(napi_env env, napi_callback_info info)
+{
+	double v;
+	const union handle *h = update(env, info, &v);
+
+	if (h)
+		sl_summary_observe(h->summary, v);
+	return NULL;
+}
+
+/* summaryQuantiles(handle, Float64Array) */
+static napi_value js_quantiles(napi_env env, napi_callback_info info)
+{
+	const struct state *s = state_of(env);
+	uint32_t i = UINT32_MAX;
+	const double *values;
+	napi_value arg[2];
+	size_t n = 2, count;
+
+	napi_get_cb_info(env, info, &n, arg, NULL, NULL);
+	napi_get_value_uint32(env, arg[0], &i);
+	if (i < s->handles && numbers(env, arg[1], &values, &count) && values)
+		sl_summary_set_quantiles(s->handle[i].summary, values, count);
+	return NULL;
+}
+
 static napi_value js_observe(napi_env env, napi_callback_info info)
 {
 	double v;
@@ -449,10 +598,21 @@ static napi_value start(napi_env env, napi_value exports)
 		const char *name;
 		napi_callback call;
 	} functions[] = {
-		{"open", js_open},	 {"attached", js_attached}, {"alarmed", js_alarmed},
-		{"refused", js_refused}, {"family", js_family},	    {"with", js_with},
-		{"counterAdd", js_add},	 {"gaugeSet", js_set},	    {"gaugeAdd", js_move},
+		{"open", js_open},
+		{"attached", js_attached},
+		{"alarmed", js_alarmed},
+		{"refused", js_refused},
+		{"family", js_family},
+		{"with", js_with},
+		{"counterAdd", js_add},
+		{"gaugeSet", js_set},
+		{"gaugeAdd", js_move},
 		{"observe", js_observe},
+		{"summaryObserve", js_summary},
+		{"summaryQuantiles", js_quantiles},
+		{"remove", js_remove},
+		{"counterAddExemplar", js_add_exemplar},
+		{"observeExemplar", js_observe_exemplar},
 	};
 	struct state *s = calloc(1, sizeof(*s));
 

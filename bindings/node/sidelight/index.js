@@ -5,7 +5,9 @@
 const path = require('path');
 const addon = require('./sidelight_node.node');
 
-const KIND = { counter: 0, gauge: 1, histogram: 2 };
+const KIND = { counter: 0, gauge: 1, histogram: 2, summary: 3 };
+/** How a collector that shows the processes of a service as one combines them. */
+const COMBINE = { sum: 1, min: 2, max: 3, all: 5 };
 
 /**
  * Opens the publisher of this process, which all of its threads share. The first metric does so by
@@ -19,6 +21,11 @@ function open(options = {}) {
   o.service ??= process.env.SIDELIGHT_SERVICE || process.env.npm_package_name || path.basename(program, path.extname(program));
   o.labels = Object.entries(o.labels || {}).flat().map(String);
   addon.open(o);
+}
+
+/** Numbers and strings that are shown alike are alike. */
+function key(value) {
+  return typeof value === 'number' ? `${value}` : value;
 }
 
 /**
@@ -46,7 +53,7 @@ class Children {
     for (let i = 0; i < names.length; i++) {
       const value = labels[names[i]];
       if (value !== undefined) some--;
-      at = at.get(typeof value === 'number' ? `${value}` : value);
+      at = at.get(key(value));
       if (at === undefined) return this.make(labels);
     }
     if (some !== 0) this.refuse(labels);
@@ -58,13 +65,35 @@ class Children {
     return (this.bare ??= this.create({}));
   }
 
+  /** Takes the child of these labels away; undefined: there is none. */
+  take(labels) {
+    const last = this.names.length - 1;
+    let at = this.root;
+    if (last < 0) {
+      const { bare } = this;
+      this.bare = undefined;
+      return bare;
+    }
+    for (let i = 0; i < last && at !== undefined; i++) at = at.get(key(labels[this.names[i]]));
+    const child = at && at.get(key(labels[this.names[last]]));
+    if (child !== undefined) at.delete(key(labels[this.names[last]]));
+    return child;
+  }
+
+  /** All of them. */
+  *all(at = this.root, depth = this.names.length) {
+    if (this.bare !== undefined && at === this.root) yield this.bare;
+    for (const next of at.values())
+      if (depth > 1) yield* this.all(next, depth - 1);
+      else yield next;
+  }
+
   refuse(labels) {
     for (const name in labels) if (!this.names.includes(name)) throw new Error(this.refusal(name, this.names));
   }
 
   make(labels) {
     this.refuse(labels);
-    const key = v => (typeof v === 'number' ? `${v}` : v);
     let at = this.root;
     for (const name of this.names.slice(0, -1)) {
       const value = key(labels[name]);
@@ -89,20 +118,27 @@ function flat(labels) {
 }
 
 /** The index of a new family. */
-function family(type, { name, help = '', unit = '', buckets }) {
+function family(type, { name, help = '', unit = '', buckets, quantiles, combine }) {
+  const some = buckets || quantiles;
   open(module.exports.defaults);
-  return addon.family(KIND[type], name, help, unit, buckets ? Float64Array.from(buckets) : null);
+  return addon.family(KIND[type], name, help, unit, some ? Float64Array.from(some) : null, COMBINE[combine] || 0);
 }
 
 class Metric {
   constructor(type, o) {
-    const index = family(type, o);
-    this.children = new Children(o.labelNames || [], labels => addon.with(index, flat(labels)));
+    this.index = family(type, o);
+    this.children = new Children(o.labelNames || [], labels => addon.with(this.index, flat(labels)));
     if (!this.children.names.length) this.children.none();
   }
 
   handle(labels) {
     return labels ? this.children.find(labels) : this.children.none();
+  }
+
+  /** Its series of these labels ends. Counted again, it begins at 0. */
+  remove(labels = {}) {
+    const handle = this.children.take(labels);
+    if (handle !== undefined) addon.remove(this.index, flat(labels), handle);
   }
 }
 
@@ -124,7 +160,7 @@ class Counter extends Metric {
   }
 }
 
-/** new Gauge({name, help, unit, labelNames}) */
+/** new Gauge({name, help, unit, labelNames, combine}): combine is 'sum', 'min', 'max' or 'all', the default. */
 class Gauge extends Metric {
   constructor(o) {
     super('gauge', o);
