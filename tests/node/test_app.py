@@ -104,6 +104,13 @@ def full(agent, collector):
     print(f'{refused} were refused')
 
 
+def imported(agent, collector):
+    """What a module imports is patched as well."""
+    app = node(agent, 'module.mjs')
+    wait_until(lambda: collector.total('module_total') == 3, 'the metric', collector, app)
+    check(app.close() == 0, 'an exit status', app)
+
+
 def threads(agent, collector):
     """Worker threads count into one metric, exactly, and end while others go on."""
     app = node(agent, 'threads.js', publish=False)

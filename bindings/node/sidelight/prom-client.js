@@ -332,7 +332,7 @@ function patch(client) {
 const load = Module._load;
 Module._load = function (request, ...rest) {
   const loaded = load.call(this, request, ...rest);
-  if (request === 'prom-client') patch(loaded);
+  if (request === 'prom-client' || /[\\/]prom-client[\\/]index\.js$/.test(request)) patch(loaded); // the latter by import
   return loaded;
 };
 
