@@ -248,6 +248,48 @@ void sl_histogram_observe(struct sl_histogram h, double v)
 		sum_shared(sl__slot_of(h.bits), b->cell, v);
 }
 
+/* ---- set as a whole ---- */
+
+static uint32_t buckets_of(const struct sl__buckets *b)
+{
+	return b->count + (b->shift < 0 ? 1 : 2);
+}
+
+static int set_all(uint64_t bits, const struct sl__buckets *b, const uint64_t *buckets, size_t n,
+		   double sum)
+{
+	unsigned int slot = sl__slot_of(bits);
+	uintptr_t shared;
+
+	if (slot == SL__SLOT_NONE)
+		return 0;
+	if (!buckets || n != buckets_of(b))
+		return -EINVAL;
+	shared = sl__shared(slot);
+	if (!shared)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		sl__shared_set(cell_at(shared, b->cell + SL_HIST_BUCKETS + i), buckets[i]);
+	sl__shared_set(cell_at(shared, b->cell + SL_HIST_SUM), sl_cell_of_f64(sum));
+	return 0;
+}
+
+int sl_gauge_histogram_set(struct sl_gauge_histogram h, const uint64_t *buckets, size_t n,
+			   double sum)
+{
+	return set_all(h.bits, h.buckets, buckets, n, sum);
+}
+
+int sl_histogram_mirror(struct sl_histogram h, const uint64_t *buckets, size_t n, double sum)
+{
+	return set_all(h.bits, h.buckets, buckets, n, sum);
+}
+
+size_t sl_gauge_histogram_size(struct sl_gauge_histogram h)
+{
+	return sl__slot_of(h.bits) ? buckets_of(h.buckets) : 0;
+}
+
 /* ---- reading back ---- */
 
 uint64_t sl_histogram_count(struct sl_histogram h)
@@ -257,7 +299,7 @@ uint64_t sl_histogram_count(struct sl_histogram h)
 
 	if (!sl__slot_of(h.bits))
 		return 0;
-	cells = h.buckets->count + (h.buckets->shift < 0 ? 1 : 2);
+	cells = buckets_of(h.buckets);
 	for (uint32_t i = 0; i < cells; i++)
 		sum += sl__read_u64(sl__slot_of(h.bits),
 				    (uint32_t)cell_at(0, h.buckets->cell + SL_HIST_BUCKETS + i));

@@ -9,8 +9,10 @@
  *   identity.c   process and instance
  *   metric.c     creation of metrics and families: tables, cells
  *   record.c     their schema records
+ *   remove.c     metrics that are removed, and whose place others take
  *   text.c       checks of names, labels and texts
  *   update.c     counters, gauges, state sets; reading back
+ *   mirror.c     metrics whose value is set as a whole: copies, summaries
  *   histogram.c  histograms; boundaries.py prints their table
  *   span.c       spans; see span.h
  *   verdict.c    verdicts of an analysis
@@ -39,11 +41,12 @@
 
 #include "common.h"
 
-#define SL__PAGE      4096u
-#define SL__SLOT_NONE 0u /* of a handle that does nothing */
+#define SL__PAGE	4096u
+#define SL__SLOT_NONE	0u    /* of a handle that does nothing */
+#define SL__THREADS_MAX 1024u /* that own a stripe of a publisher */
 
-#define likely(x)     __builtin_expect(!!(x), 1)
-#define unlikely(x)   __builtin_expect(!!(x), 0)
+#define likely(x)	__builtin_expect(!!(x), 1)
+#define unlikely(x)	__builtin_expect(!!(x), 0)
 
 /* Why a metric or an observation is refused; each is logged once per publisher. */
 enum sl__refusal {
@@ -52,6 +55,7 @@ enum sl__refusal {
 	SL__REFUSED_LABEL,
 	SL__REFUSED_TEXT,
 	SL__REFUSED_SHAPE,
+	SL__REFUSED_FLAGS,
 	SL__REFUSED_CONFLICT,
 	SL__REFUSED_CELLS,
 	SL__REFUSED_SCHEMA,
@@ -62,6 +66,7 @@ enum sl__refusal {
 
 struct sl__metric;
 struct sl__family;
+struct sl__vacancy;
 struct sl__ring;
 
 /*
@@ -105,6 +110,8 @@ struct sl_publisher {
 	uint64_t instance;
 	uint32_t stripe_offset, stride, stripe_count, max_cells;
 	uint32_t schema_offset, schema_bytes;
+	uint64_t created_offset; /* a cell for each record */
+	uint32_t created_bytes;
 	uint32_t span_lines;	/* per ring; 0: no spans */
 	uint64_t span_offset;	/* of the section */
 	struct sl__ring *rings; /* [stripe_count] */
@@ -115,10 +122,12 @@ struct sl_publisher {
 	uint32_t cells_end;	    /* cells below are in use, or in the block */
 	uint32_t block, block_used; /* first cell of the block; cells of it in use */
 	uint32_t lines_used, schema_used, generation, metric_count;
-	uint32_t string_count; /* of the records in metric_count */
-	uint32_t stripe_pages; /* allocated in each stripe in use */
-	uint32_t schema_pages; /* allocated of the schema */
-	bool dense;	       /* all of the region is allocated, as an agent asked for */
+	uint32_t string_count;	/* of the records in metric_count */
+	uint32_t removed_count; /* of them, too */
+	uint32_t stripe_pages;	/* allocated in each stripe in use */
+	uint32_t schema_pages;	/* allocated of the schema */
+	uint32_t created_pages; /* and of the section created */
+	bool dense;		/* all of the region is allocated, as an agent asked for */
 	_Atomic uint32_t stripes_used;
 	uint32_t *free_stripes; /* of threads that ended: a stack */
 	uint32_t free_count;
@@ -132,6 +141,7 @@ struct sl_publisher {
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
 	struct sl__metric **models; /* of families, by their ids */
+	struct sl__vacancy *vacancies;
 	uint32_t model_count;
 	struct sl__metric *first, **last; /* in the order of their records */
 	uint32_t buckets;		  /* of both tables, a power of two */
@@ -236,6 +246,14 @@ SL__HIDDEN int sl__verdict_left_ms(const struct sl_publisher *p); /* -1: no verd
 SL__HIDDEN void sl__verdict_expire(struct sl_publisher *p);
 SL__HIDDEN void sl__verdict_forget(struct sl_publisher *p);
 
+/* Pages of the section created for this many records. */
+static inline uint32_t sl__created_pages(uint32_t records)
+{
+	uint64_t lines = (records + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+
+	return (uint32_t)((lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE);
+}
+
 /* metric.c */
 SL__HIDDEN void sl__metrics_free(struct sl_publisher *p);
 SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
@@ -246,10 +264,10 @@ SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
 /*
  * key NUL value NUL ..., sorted by key, in *bytes, which the caller frees. reserved: a key that is
- * refused, or NULL. 0, -EINVAL or -ENOMEM.
+ * refused, or NULL. utf8: keys may be any UTF-8. 0, -EINVAL or -ENOMEM.
  */
 SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
-				 uint8_t **bytes, uint32_t *length);
+				 bool utf8, uint8_t **bytes, uint32_t *length);
 
 struct sl__shape {
 	uint32_t cells;
@@ -265,12 +283,16 @@ struct sl__shape {
 struct sl__handle {
 	uint64_t bits;
 	const struct sl__buckets *buckets;
+	uint32_t bounds; /* of the record */
 	int error;
 };
 SL__HIDDEN struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 					       const struct sl_metric_opts *opts);
 /* A name or key of spans: slot << 32 | id of its record; 0: refused. */
 SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
+
+/* Counts an observation that is refused. Any thread, no lock. */
+SL__HIDDEN void sl__refuse_observation(unsigned int slot);
 
 /* histogram.c */
 SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);
@@ -284,6 +306,13 @@ SL__HIDDEN void sl__log(enum sl_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ---- the words of a line ---- */
+
+/* The offset of the cell that is n further than that at this offset. */
+static inline uint32_t sl__cell_after(uint32_t offset, uint32_t n)
+{
+	return (uint32_t)sl_cell_offset(offset / SL_LINE_SIZE * SL_LINE_CELLS +
+					offset % SL_LINE_SIZE / 8 + n);
+}
 
 static inline uint64_t sl__k(uintptr_t cell)
 {

@@ -15,7 +15,9 @@ static const struct {
 			       EINVAL},
 	[SL__REFUSED_TEXT] = {"help, unit or state ill-formed or too long", EINVAL},
 	[SL__REFUSED_SHAPE] = {"buckets or states out of range", EINVAL},
-	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind or shape", EEXIST},
+	[SL__REFUSED_FLAGS] = {"combination unknown, or not one of this kind", EINVAL},
+	[SL__REFUSED_CONFLICT] = {"the name is taken by a metric of another kind, shape or flags",
+				  EEXIST},
 	[SL__REFUSED_CELLS] = {"no cells left, raise max_cells", ENOSPC},
 	[SL__REFUSED_SCHEMA] = {"no room left for names, raise schema_bytes", ENOSPC},
 	[SL__REFUSED_MEMORY] = {"no memory", ENOMEM},
@@ -73,7 +75,7 @@ static struct sl__family *family_new(const struct sl__metric *m, uint64_t hash)
 
 	if (!f)
 		return NULL;
-	f->kind = m->record.kind;
+	f->kind = sl__metric_kind(m);
 	f->hash = hash;
 	memcpy(f->name, sl__metric_name(m), m->record.name_bytes);
 	return f;
@@ -106,6 +108,7 @@ void sl__metrics_free(struct sl_publisher *p)
 			free(f);
 		}
 	}
+	sl__vacancies_free(p);
 	free(p->models);
 	free(p->families);
 	free(p->metrics);
@@ -114,15 +117,15 @@ void sl__metrics_free(struct sl_publisher *p)
 /* Writes all records into a new region, whose memory sl__region_make() allocated. */
 void sl__metrics_rewrite(struct sl_publisher *p)
 {
-	uint8_t *to = p->base + p->schema_offset;
-
 	for (struct sl__metric *m = p->first; m; m = m->next_new) {
-		memcpy(to, &m->record, m->record.length);
-		to += m->record.length;
+		memcpy(p->base + p->schema_offset + m->schema_at, &m->record, m->record.length);
+		m->uses = 0; /* of this region */
+		if (!m->removed_ns)
+			sl__metric_created(p, m);
 	}
 }
 
-static bool same_metric(const struct sl__metric *a, const struct sl__metric *b)
+bool sl__metric_same(const struct sl__metric *a, const struct sl__metric *b)
 {
 	return a->hash == b->hash &&
 	       sl__is_string(a->record.kind) == sl__is_string(b->record.kind) &&
@@ -139,10 +142,10 @@ static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
 	const struct sl_schema_record *r = &a->record, *s = &b->record;
 	uint32_t states_at = a->labels_at + r->label_bytes;
 
-	return r->kind == s->kind && r->cells == s->cells && r->scale == s->scale &&
-	       r->first_bucket == s->first_bucket && r->zero_threshold == s->zero_threshold &&
-	       r->bound_count == s->bound_count && r->state_count == s->state_count &&
-	       r->state_bytes == s->state_bytes &&
+	return sl__metric_kind(a) == sl__metric_kind(b) && r->flags == s->flags &&
+	       r->cells == s->cells && r->scale == s->scale && r->first_bucket == s->first_bucket &&
+	       r->zero_threshold == s->zero_threshold && r->bound_count == s->bound_count &&
+	       r->state_count == s->state_count && r->state_bytes == s->state_bytes &&
 	       !memcmp(r + 1, s + 1, r->bound_count * sizeof(double)) &&
 	       !memcmp(sl__metric_text(a, states_at),
 		       sl__metric_text(b, b->labels_at + s->label_bytes), r->state_bytes);
@@ -184,9 +187,10 @@ static void take_place(struct sl_publisher *p, uint32_t cells)
 	p->block_used++;
 }
 
-/* Allocates the cells in all stripes in use, and the record. */
+/* Allocates the cells in all stripes in use, the record, and its cell of the section created. */
 static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 {
+	uint32_t created = sl__created_pages(p->metric_count + 1);
 	uint32_t lines = lines_with(p, cells);
 	uint32_t pages = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
 	uint32_t schema = (p->schema_used + record + SL__PAGE - 1) / SL__PAGE;
@@ -210,22 +214,43 @@ static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
 			return error;
 		p->schema_pages = schema;
 	}
+	if (created > p->created_pages) {
+		error = sl__allocate(p, p->created_offset + (uint64_t)p->created_pages * SL__PAGE,
+				     (uint64_t)(created - p->created_pages) * SL__PAGE);
+		if (error)
+			return error;
+		p->created_pages = created;
+	}
 	return 0;
 }
 
 /* ---- adding, under the lock ---- */
 
-/* Writes the record of a metric, and enters it. Its memory is reserved. */
-static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
+void sl__metric_link(struct sl_publisher *p, struct sl__metric *m)
 {
 	struct sl__metric **bucket = &p->metrics[m->hash & (p->buckets - 1)];
 
-	m->record.cell = place(p, m->record.cells);
-	m->record.id = p->metric_count;
+	m->next = *bucket;
+	*bucket = m;
+}
+
+/* Writes the record, and since when it counts. The hot line is left to the caller. */
+void sl__metric_write(struct sl_publisher *p, struct sl__metric *m)
+{
 	m->record.generation = p->generation + 1;
 	m->record.check = 0;
 	m->record.check = sl_fnv1a(SL_FNV_BASIS, &m->record, m->record.length);
-	memcpy(p->base + p->schema_offset + p->schema_used, &m->record, m->record.length);
+	memcpy(p->base + p->schema_offset + m->schema_at, &m->record, m->record.length);
+	sl__metric_created(p, m);
+}
+
+/* Enters a new metric. Its memory is reserved. */
+static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
+{
+	m->record.cell = place(p, m->record.cells);
+	m->record.id = p->metric_count;
+	m->schema_at = p->schema_used;
+	sl__metric_write(p, m);
 
 	take_place(p, m->record.cells);
 	p->schema_used += m->record.length;
@@ -233,8 +258,7 @@ static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
 	p->string_count += sl__is_string(m->record.kind);
 	sl__hot_change(p);
 
-	m->next = *bucket;
-	*bucket = m;
+	sl__metric_link(p, m);
 	*p->last = m;
 	p->last = &m->next_new;
 }
@@ -242,7 +266,7 @@ static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
 /* Enters a metric, or finds the existing one. 0 and *m, or a refusal; owns *m in any case. */
 static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 {
-	struct sl__metric *m = *metric, *old;
+	struct sl__metric *m = *metric, *old, *removed = NULL;
 	struct sl__family *family = NULL, *new_family = NULL;
 	const uint64_t hash = name_hash(m);
 	int refusal;
@@ -252,9 +276,14 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		tables_grow(p);
 	if (!p->buckets)
 		goto err;
-	for (old = p->metrics[m->hash & (p->buckets - 1)]; old; old = old->next)
-		if (same_metric(old, m))
+	for (old = p->metrics[m->hash & (p->buckets - 1)]; old; old = old->next) {
+		if (!sl__metric_same(old, m))
+			continue;
+		if (!old->removed_ns)
 			break;
+		if (same_shape(old, m))
+			removed = old;
+	}
 	refusal = SL__REFUSED_CONFLICT;
 	if (old) {
 		if (!same_shape(old, m))
@@ -265,13 +294,20 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 	}
 	if (!sl__is_string(m->record.kind))
 		family = family_find(p, m, hash);
-	if (family && family->kind != m->record.kind)
+	if (family && family->kind != sl__metric_kind(m))
 		goto err;
+	if (removed) {
+		sl__metric_restore(p, removed, m->created);
+		free(m);
+		*metric = removed;
+		return 0;
+	}
+	removed = sl__vacancy_find(p, m);
 	refusal = SL__REFUSED_CELLS;
-	if (m->record.cells > p->max_cells - p->cells_used)
+	if (!removed && m->record.cells > p->max_cells - p->cells_used)
 		goto err;
 	refusal = SL__REFUSED_SCHEMA;
-	if (m->record.length > p->schema_bytes - p->schema_used)
+	if (!removed && m->record.length > p->schema_bytes - p->schema_used)
 		goto err;
 	refusal = SL__REFUSED_MEMORY;
 	if (!family && !sl__is_string(m->record.kind)) {
@@ -279,14 +315,21 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		if (!new_family)
 			goto err;
 	}
-	if (sl__is_histogram(m->record.kind)) {
-		m->buckets = sl__buckets_get(&m->record, place(p, m->record.cells));
+	if (sl__is_histogram(sl__metric_kind(m))) {
+		m->buckets = sl__buckets_get(&m->record, removed ? removed->record.cell
+								 : place(p, m->record.cells));
 		if (!m->buckets)
 			goto err;
 	}
-	if (reserve(p, m->record.cells, m->record.length))
+	if (removed) {
+		sl__vacancy_fill(p, removed, m);
+		free(m);
+		*metric = removed;
+	} else if (reserve(p, m->record.cells, m->record.length)) {
 		goto err;
-	metric_enter(p, m);
+	} else {
+		metric_enter(p, m);
+	}
 	if (new_family)
 		family_enter(p, new_family);
 	return 0;
@@ -371,12 +414,12 @@ static struct sl__handle refuse_opts(struct sl_publisher *p, int refusal,
 
 /* The handle of the metric of a model and labels. */
 static struct sl__handle create(struct sl_publisher *p, const struct sl__metric *model,
-				const struct sl_label *labels, size_t count)
+				const struct sl_label *labels, size_t count, bool family)
 {
 	struct sl__handle handle = {0};
 	struct sl__guard guard;
 	struct sl__metric *m;
-	int refusal = sl__metric_of(model, labels, count, &m);
+	int refusal = sl__metric_of(model, labels, count, family, &m);
 
 	if (refusal)
 		return refuse(p, refusal, sl__metric_name(model), model->record.name_bytes);
@@ -391,9 +434,10 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 		handle.bits = (uint64_t)p->slot << 32;
 		if (sl__is_string(m->record.kind))
 			handle.bits |= m->record.id;
-		else if (!sl__is_histogram(m->record.kind))
+		else if (!sl__is_histogram(sl__metric_kind(m)))
 			handle.bits |= sl_cell_offset(m->record.cell);
 		handle.buckets = m->buckets;
+		handle.bounds = m->record.bound_count;
 	}
 	sl__unlock(&guard);
 	return refusal ? refuse(p, refusal, sl__metric_name(model), model->record.name_bytes)
@@ -413,7 +457,8 @@ struct sl__handle sl__metric_create(struct sl_publisher *p, uint32_t kind,
 	refusal = sl__model_of(p, kind, opts, &o, &model);
 	if (refusal)
 		return refuse_opts(p, refusal, &o);
-	handle = create(p, model, o.labels, o.label_count);
+	/* The labels of an info are its value: another value takes the place of the former. */
+	handle = create(p, model, o.labels, o.label_count, kind == SL_KIND_INFO);
 	free(model);
 	return handle;
 }
@@ -445,27 +490,41 @@ static uint64_t family_create(struct sl_publisher *p, uint32_t kind,
 	return 0;
 }
 
-static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct sl_label *labels,
-				     size_t count)
+/* Histograms of both shapes have one type of family. */
+static uint32_t exponential(uint32_t kind)
+{
+	return kind == SL_KIND_HISTOGRAM	 ? SL_KIND_HISTOGRAM_EXP
+	       : kind == SL_KIND_GAUGE_HISTOGRAM ? SL_KIND_GAUGE_HISTOGRAM_EXP
+						 : kind;
+}
+
+const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind, struct sl_publisher **p)
 {
 	const unsigned int slot = sl__slot_of(bits);
 	const struct sl__metric *model = NULL;
-	struct sl_publisher *p;
 	struct sl__guard guard;
 
 	if (slot == SL__SLOT_NONE)
-		return (struct sl__handle){0};
+		return NULL;
 	sl__lock(&guard);
-	p = sl__slots[slot].publisher;
-	if (p && (uint32_t)bits < p->model_count)
-		model = p->models[(uint32_t)bits];
+	*p = sl__slots[slot].publisher;
+	if (*p && (uint32_t)bits < (*p)->model_count)
+		model = (*p)->models[(uint32_t)bits];
 	sl__unlock(&guard);
 	/* Another kind: the handle is that of a closed publisher, whose slot has another one now.
 	 */
-	if (!model || (sl__is_histogram(kind) ? !sl__is_histogram(model->record.kind)
-					      : model->record.kind != kind))
-		return (struct sl__handle){0};
-	return create(p, model, labels, count);
+	return model && (model->record.kind == kind || model->record.kind == exponential(kind))
+		       ? model
+		       : NULL;
+}
+
+static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct sl_label *labels,
+				     size_t count)
+{
+	struct sl_publisher *p;
+	const struct sl__metric *model = sl__family_model(bits, kind, &p);
+
+	return model ? create(p, model, labels, count, true) : (struct sl__handle){0};
 }
 
 /* ---- the interface ---- */
@@ -483,11 +542,22 @@ static struct sl__handle family_with(uint64_t bits, uint32_t kind, const struct 
 		return (struct sl_##name##_family){family_create(p, kind, o)};                \
 	}
 
-#define WITH(name, kind)                                                               \
-	struct sl_##name sl_##name##_with(struct sl_##name##_family f,                 \
-					  const struct sl_label *labels, size_t count) \
-	{                                                                              \
-		return name(family_with(f.bits, kind, labels, count));                 \
+#define WITH(name, kind)                                                                   \
+	struct sl_##name sl_##name##_with(struct sl_##name##_family f,                     \
+					  const struct sl_label *labels, size_t count)     \
+	{                                                                                  \
+		return name(family_with(f.bits, kind, labels, count));                     \
+	}                                                                                  \
+                                                                                           \
+	int sl_##name##_remove(struct sl_##name##_family f, const struct sl_label *labels, \
+			       size_t count)                                               \
+	{                                                                                  \
+		return sl__family_remove(f.bits, kind, labels, count);                     \
+	}                                                                                  \
+                                                                                           \
+	int sl_##name##_clear(struct sl_##name##_family f)                                 \
+	{                                                                                  \
+		return sl__family_clear(f.bits, kind);                                     \
 	}
 
 #define METRIC(name, kind)                                \
@@ -503,6 +573,8 @@ METRIC(counter_f64, SL_KIND_COUNTER_F64)
 METRIC(gauge, SL_KIND_GAUGE)
 METRIC(gauge_f64, SL_KIND_GAUGE_F64)
 METRIC(stateset, SL_KIND_STATESET)
+METRIC(gauge_timed, SL_KIND_GAUGE_TIMED)
+METRIC(unknown, SL_KIND_UNKNOWN)
 
 static struct sl_histogram histogram(struct sl__handle h)
 {
@@ -513,9 +585,39 @@ CREATE(histogram, create, SL_KIND_HISTOGRAM_EXP)
 CREATE(histogram, create_classic, SL_KIND_HISTOGRAM)
 WITH(histogram, SL_KIND_HISTOGRAM)
 
+static struct sl_gauge_histogram gauge_histogram(struct sl__handle h)
+{
+	return (struct sl_gauge_histogram){h.bits, h.buckets};
+}
+
+CREATE(gauge_histogram, create, SL_KIND_GAUGE_HISTOGRAM_EXP)
+CREATE(gauge_histogram, create_classic, SL_KIND_GAUGE_HISTOGRAM)
+WITH(gauge_histogram, SL_KIND_GAUGE_HISTOGRAM)
+
+static struct sl_summary summary(struct sl__handle h)
+{
+	return (struct sl_summary){h.bits, h.bounds};
+}
+
+CREATE(summary, create, SL_KIND_SUMMARY)
+WITH(summary, SL_KIND_SUMMARY)
+
 int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o)
 {
 	return sl__metric_create(p, SL_KIND_INFO, o).error;
+}
+
+int sl_info_remove(struct sl_publisher *p, const struct sl_metric_opts *opts)
+{
+	struct sl_metric_opts o = {0};
+	struct sl__metric *model;
+	int r;
+
+	if (!p || sl__model_of(p, SL_KIND_INFO, opts, &o, &model))
+		return -EINVAL;
+	r = sl__metric_remove(p, model, o.labels, o.label_count);
+	free(model);
+	return r;
 }
 
 uint64_t sl__string_create(struct sl_publisher *p, const char *text)

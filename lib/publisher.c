@@ -19,8 +19,8 @@
 
 #define CELLS_DEFAULT	1764u /* with one more block: 256 lines, 4 pages */
 #define CELLS_MAX	(1u << 24)
-#define THREADS_MAX	1024u
-#define SCHEMA_PER_CELL 96u
+#define SCHEMA_PER_CELL 128u
+#define RECORD_MIN	72u /* bytes of a record with a name */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
@@ -252,6 +252,7 @@ static void header_write(const struct sl_publisher *p)
 
 	memcpy(h->magic, SL_REGION_MAGIC, sizeof(h->magic));
 	h->version = SL_REGION_VERSION;
+	h->minor = SL_REGION_MINOR;
 	h->header_size = SL_HEADER_SIZE;
 	h->size = p->size;
 	h->kind = SL_REGION_METRICS;
@@ -271,6 +272,8 @@ static void header_write(const struct sl_publisher *p)
 		h->section[h->section_count++] = (struct sl_region_section){
 			SL_SECTION_SPANS, (uint32_t)SL_SPAN_STRIDE(p->span_lines), p->span_offset,
 			sl__rings_bytes(p->span_lines, p->stripe_count)};
+	h->section[h->section_count++] = (struct sl_region_section){
+		SL_SECTION_CREATED, SL_LINE_SIZE, p->created_offset, p->created_bytes};
 	h->label_bytes = p->label_bytes;
 	memcpy(h->labels, p->labels, p->label_bytes);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
@@ -314,8 +317,11 @@ int sl__region_make(struct sl_publisher *p)
 		p->stripe_pages = 1;
 	p->schema_pages = (p->schema_used + SL__PAGE - 1) / SL__PAGE;
 	error = sl__allocate(p, 0, p->stripe_offset + (uint64_t)p->stripe_pages * SL__PAGE);
+	p->created_pages = sl__created_pages(p->metric_count);
 	if (!error && p->schema_pages)
 		error = sl__allocate(p, p->schema_offset, (uint64_t)p->schema_pages * SL__PAGE);
+	if (!error && p->created_pages)
+		error = sl__allocate(p, p->created_offset, (uint64_t)p->created_pages * SL__PAGE);
 	if (error)
 		goto err_fd;
 	at = address_take(p->size, &reserved);
@@ -460,7 +466,7 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 	labels[count] = (struct sl_label){"namespace",
 					  given(o->kube_namespace, env("POD_NAMESPACE"))};
 	count += labels[count].value != NULL;
-	error = sl__labels_encode(labels, count, NULL, &p->labels, &p->label_bytes);
+	error = sl__labels_encode(labels, count, NULL, false, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
 		error = -EINVAL;
 	return error;
@@ -471,15 +477,15 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 {
 	uint32_t cells = o->max_cells ? o->max_cells : CELLS_DEFAULT;
 	uint32_t threads = o->max_threads, lines;
-	uint64_t schema, stride, size;
+	uint64_t schema, stride, size, size_all;
 
 	if (!threads) {
 		long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 		threads = cpus > 32 ? 64 : cpus < 4 ? 8 : (uint32_t)cpus * 2;
 	}
-	if (threads > THREADS_MAX)
-		threads = THREADS_MAX;
+	if (threads > SL__THREADS_MAX)
+		threads = SL__THREADS_MAX;
 	if (cells > CELLS_MAX)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
@@ -499,13 +505,16 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 		p->span_lines = lines;
 		p->span_offset = size + schema;
 	}
-	if (size + schema + sl__rings_bytes(p->span_lines, threads + 1) > SL_REGION_SIZE_MAX)
+	p->created_offset = size + schema + sl__rings_bytes(p->span_lines, threads + 1);
+	p->created_bytes = sl__created_pages((uint32_t)(schema / RECORD_MIN) + 1) * SL__PAGE;
+	size_all = p->created_offset + p->created_bytes;
+	if (size_all > SL_REGION_SIZE_MAX)
 		return -EINVAL;
 	p->stride = (uint32_t)stride;
 	p->stripe_count = threads + 1;
 	p->schema_offset = (uint32_t)size;
 	p->schema_bytes = (uint32_t)schema;
-	p->size = size + schema + sl__rings_bytes(p->span_lines, threads + 1);
+	p->size = size_all;
 	p->max_cells = cells;
 	return 0;
 }
@@ -644,7 +653,7 @@ int sl_publisher_stats(const struct sl_publisher *p, struct sl_publisher_stats *
 	if (!p || !SL__HAS(stats, metrics))
 		return -EINVAL;
 	sl__lock(&guard);
-	now.metrics = p->metric_count - p->string_count;
+	now.metrics = p->metric_count - p->string_count - p->removed_count;
 	now.refused = atomic_load(&p->refused);
 	now.cells_used = p->cells_used;
 	now.cells_max = p->max_cells;

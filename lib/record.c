@@ -5,6 +5,9 @@
 
 #include "metric.h"
 
+/* Replaceable records have multiples of this length, so that what one leaves fits others. */
+#define REPLACEABLE_UNIT 64u
+
 /* ---- shapes ---- */
 
 static int shape_stateset(const struct sl_metric_opts *o, struct sl__shape *shape)
@@ -26,19 +29,55 @@ static int shape_stateset(const struct sl_metric_opts *o, struct sl__shape *shap
 	return 0;
 }
 
+static int shape_summary(const struct sl_metric_opts *o, struct sl__shape *shape)
+{
+	if (o->quantile_count > SL_QUANTILES_MAX || (o->quantile_count && !o->quantiles))
+		return SL__REFUSED_SHAPE;
+	for (size_t i = 0; i < o->quantile_count; i++)
+		if (!(o->quantiles[i] >= 0 && o->quantiles[i] <= 1) ||
+		    (i && !(o->quantiles[i] > o->quantiles[i - 1])))
+			return SL__REFUSED_SHAPE;
+	shape->bounds = o->quantiles;
+	shape->bound_count = (uint32_t)o->quantile_count;
+	shape->cells = SL_SUMMARY_QUANTILES + shape->bound_count;
+	return 0;
+}
+
 static int shape_of(uint32_t kind, const struct sl_metric_opts *o, struct sl__shape *shape)
 {
 	shape->cells = !sl__is_string(kind) && kind != SL_KIND_INFO;
 	switch (kind) {
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		return sl__shape_exponential(o, shape);
 	case SL_KIND_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM:
 		return sl__shape_classic(o, shape);
+	case SL_KIND_SUMMARY:
+		return shape_summary(o, shape);
+	case SL_KIND_GAUGE_TIMED:
+		shape->cells = 2;
+		return 0;
 	case SL_KIND_STATESET:
 		return shape_stateset(o, shape);
 	default:
 		return 0;
 	}
+}
+
+/* The flags of a record; false: a combination that the kind does not have. */
+static bool flags_of(uint32_t kind, const struct sl_metric_opts *o, uint16_t *flags)
+{
+	uint32_t combine = (uint32_t)o->combine;
+
+	if (kind == SL_KIND_GAUGE_TIMED && !combine)
+		combine = SL_COMBINE_MOST_RECENT;
+	if (combine > SL_COMBINE_ALL ||
+	    (combine == SL_COMBINE_MOST_RECENT && kind != SL_KIND_GAUGE_TIMED))
+		return false;
+	*flags = (uint16_t)(combine | (o->live ? SL_FLAG_LIVE : 0) |
+			    (o->mirror ? SL_FLAG_MIRROR : 0));
+	return true;
 }
 
 /* ---- records ---- */
@@ -51,7 +90,8 @@ static struct sl__metric *metric_alloc(size_t record_bytes, size_t *length)
 
 /* The model of a checked metric; NULL: no memory. */
 static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts *o,
-				     const struct sl__shape *shape, size_t unit, size_t help)
+				     const struct sl__shape *shape, size_t unit, size_t help,
+				     uint16_t flags)
 {
 	size_t name = strlen(o->name), bounds = shape->bound_count * sizeof(double), length;
 	struct sl__metric *m = metric_alloc(sizeof(struct sl_schema_record) + bounds + name + unit +
@@ -63,6 +103,7 @@ static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts 
 		return NULL;
 	m->record = (struct sl_schema_record){
 		.kind = (uint16_t)kind,
+		.flags = flags,
 		.cells = shape->cells,
 		.name_bytes = (uint16_t)name,
 		.unit_bytes = (uint16_t)unit,
@@ -74,6 +115,8 @@ static struct sl__metric *model_make(uint32_t kind, const struct sl_metric_opts 
 		.first_bucket = shape->first_bucket,
 		.zero_threshold = shape->zero_threshold,
 	};
+	m->created = o->created_ns;
+	m->utf8 = o->utf8;
 	m->name_at = (uint32_t)(sizeof(m->record) + bounds);
 	m->labels_at = (uint32_t)(m->name_at + name + unit + help);
 	to = sl__metric_text(m, sizeof(m->record));
@@ -94,6 +137,7 @@ int sl__model_of(const struct sl_publisher *p, uint32_t kind, const struct sl_me
 {
 	struct sl__shape shape = {0};
 	size_t unit = 0, help = 0, unused;
+	uint16_t flags;
 	int refusal;
 
 	if (!SL__HAS(opts, name) || !sl__opts_take(o, sizeof(*o), opts))
@@ -101,22 +145,28 @@ int sl__model_of(const struct sl_publisher *p, uint32_t kind, const struct sl_me
 	if (sl__is_string(kind) && !p->span_lines)
 		return SL__REFUSED_SPANS;
 	/* The exposition names a label after a state set: no colons. */
-	if (sl__is_string(kind) ? !o->name || !*o->name || !sl__utf8(o->name, SL_NAME_MAX, &unused)
-				: !sl__name_valid(o->name, kind != SL_KIND_STATESET))
+	if (sl__is_string(kind) || o->utf8
+		    ? !o->name || !*o->name || !sl__utf8(o->name, SL_NAME_MAX, &unused)
+		    : !sl__name_valid(o->name, kind != SL_KIND_STATESET))
 		return SL__REFUSED_NAME;
+	if (kind == SL_KIND_STATESET && strchr(o->name, ':'))
+		return SL__REFUSED_NAME;
+	if (!flags_of(kind, o, &flags))
+		return SL__REFUSED_FLAGS;
 	if ((o->help && !sl__utf8(o->help, SL_HELP_MAX, &help)) ||
 	    (o->unit && !sl__unit_valid(o->unit, &unit)))
 		return SL__REFUSED_TEXT;
 	refusal = shape_of(kind, o, &shape);
 	if (refusal)
 		return refusal;
-	*model = model_make(kind, o, &shape, unit, help);
+	*model = model_make(kind, o, &shape, unit, help, flags);
 	return *model ? 0 : SL__REFUSED_MEMORY;
 }
 
 int sl__metric_of(const struct sl__metric *model, const struct sl_label *labels, size_t count,
-		  struct sl__metric **metric)
+		  bool family, struct sl__metric **metric)
 {
+	const bool replaceable = family || model->utf8;
 	const struct sl_schema_record *r = &model->record;
 	char name[SL_NAME_MAX + 1] = "";
 	uint32_t bytes, head = model->labels_at;
@@ -128,13 +178,18 @@ int sl__metric_of(const struct sl__metric *model, const struct sl_label *labels,
 	memcpy(name, sl__metric_name(model), r->name_bytes);
 	error = sl__labels_encode(labels, count,
 				  sl__is_histogram(r->kind)	? "le"
+				  : r->kind == SL_KIND_SUMMARY	? "quantile"
 				  : r->kind == SL_KIND_STATESET ? name
 								: NULL,
-				  &encoded, &bytes);
+				  model->utf8, &encoded, &bytes);
 	if (error)
 		return error == -ENOMEM ? SL__REFUSED_MEMORY : SL__REFUSED_LABEL;
-	m = metric_alloc(head + bytes + r->state_bytes, &length);
+	length = head + bytes + r->state_bytes;
+	if (replaceable)
+		length = (length + REPLACEABLE_UNIT - 1) & ~(REPLACEABLE_UNIT - 1);
+	m = metric_alloc(length, &length);
 	if (m) {
+		m->created = model->created;
 		memcpy(sl__metric_text(m, 0), sl__metric_text(model, 0), head);
 		memcpy(mempcpy(sl__metric_text(m, head), encoded, bytes),
 		       sl__metric_text(model, head), r->state_bytes);
@@ -142,6 +197,8 @@ int sl__metric_of(const struct sl__metric *model, const struct sl_label *labels,
 		m->labels_at = head;
 		m->record.length = (uint32_t)length;
 		m->record.label_bytes = (uint16_t)bytes;
+		if (replaceable)
+			m->record.kind |= SL_KIND_REPLACEABLE;
 		m->hash = sl_fnv1a(SL_FNV_BASIS, name, r->name_bytes + 1u);
 		m->hash = sl_fnv1a(m->hash, encoded, bytes);
 	}

@@ -71,7 +71,17 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct sl_label *)a)->key, ((const struct sl_label *)b)->key);
 }
 
-int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
+static bool key_valid(const char *key, const char *reserved, bool utf8)
+{
+	size_t unused;
+
+	if (utf8 ? !key || !*key || !sl__utf8(key, SL_NAME_MAX, &unused)
+		 : !sl__name_valid(key, false))
+		return false;
+	return strncmp(key, "__", 2) && !(reserved && !strcmp(key, reserved));
+}
+
+int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved, bool utf8,
 		      uint8_t **bytes, uint32_t *length)
 {
 	struct sl_label sorted[SL_LABELS_MAX];
@@ -84,8 +94,7 @@ int sl__labels_encode(const struct sl_label *labels, size_t count, const char *r
 		size_t value;
 
 		sorted[i] = labels[i];
-		if (!sl__name_valid(labels[i].key, false) || !strncmp(labels[i].key, "__", 2) ||
-		    (reserved && !strcmp(labels[i].key, reserved)) || !labels[i].value ||
+		if (!key_valid(labels[i].key, reserved, utf8) || !labels[i].value ||
 		    !sl__utf8(labels[i].value, SL_LABEL_VALUE_MAX, &value))
 			return -EINVAL;
 		total += strlen(labels[i].key) + value + 2;

@@ -30,7 +30,7 @@ void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n, 
 		sl_counter_add(counters[i], n[i]);
 }
 
-static void refuse_observation(unsigned int slot)
+void sl__refuse_observation(unsigned int slot)
 {
 	struct sl_publisher *p = sl__slots[slot].publisher;
 
@@ -48,7 +48,7 @@ void sl_counter_f64_add(struct sl_counter_f64 c, double v)
 	if (slot == SL__SLOT_NONE)
 		return;
 	if (unlikely(!(v >= 0) || isinf(v))) {
-		refuse_observation(slot);
+		sl__refuse_observation(slot);
 		return;
 	}
 	stripe = sl__own_stripe(slot);

@@ -80,7 +80,7 @@ struct sl_publisher_opts {
 	uint32_t max_cells;    /* default 1764; a counter or gauge takes 1 */
 	uint32_t max_threads;  /* threads that count without atomic operations; default
 				* 2 x CPUs, between 8 and 64; at most 1024 */
-	uint32_t schema_bytes; /* for names, help, labels; default 96 per cell */
+	uint32_t schema_bytes; /* for names, help, labels; default 128 per cell */
 	uint32_t flags;	       /* SL_PUBLISHER_... */
 	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES or
 				* more, rounded up to a power of two, 32 KiB to 256 MiB;
@@ -180,6 +180,18 @@ struct sl_metric_opts {
 	/* sl_stateset_create() */
 	const char *const *states;
 	size_t state_count;
+
+	/* sl_summary_create(): ranks from 0 to 1, ascending, at most SL_QUANTILES_MAX; may be 0 */
+	const double *quantiles;
+	size_t quantile_count;
+
+	/* How a collector that shows the processes of a service as one combines their values. */
+	enum sl_combine combine; /* SL_COMBINE_MOST_RECENT: timed gauges alone */
+	bool live;		 /* values of processes that have ended do not count */
+
+	bool mirror;	     /* the value is set as a whole, by sl_..._mirror(), and may decrease */
+	bool utf8;	     /* name and label keys may be any UTF-8; keys do not start with "__" */
+	uint64_t created_ns; /* since when it counts, ns since 1970; default: now */
 };
 
 /*
@@ -207,11 +219,25 @@ struct sl_histogram {
 	uint64_t bits;
 	const struct sl__buckets *buckets;
 };
+struct sl_gauge_timed {
+	uint64_t bits;
+};
+struct sl_unknown {
+	uint64_t bits;
+};
+struct sl_summary {
+	uint64_t bits;
+	uint64_t quantiles;
+};
+struct sl_gauge_histogram {
+	uint64_t bits;
+	const struct sl__buckets *buckets;
+};
 
 /*
  * Each creates a metric or finds the existing one. Thread-safe; not for signal handlers. Refused:
  * a malformed name or label, no room for cells or schema, a name that another kind has, a name and
- * labels that other buckets or states have, a label "le" of a histogram, p is NULL.
+ * labels that other buckets, states or flags have, a label "le" of a histogram, p is NULL.
  */
 SL_API struct sl_counter sl_counter_create(struct sl_publisher *p, const struct sl_metric_opts *o);
 SL_API struct sl_counter_f64 sl_counter_f64_create(struct sl_publisher *p,
@@ -225,8 +251,22 @@ SL_API struct sl_histogram sl_histogram_create_classic(struct sl_publisher *p,
 						       const struct sl_metric_opts *o);
 SL_API struct sl_stateset sl_stateset_create(struct sl_publisher *p,
 					     const struct sl_metric_opts *o);
+/* A gauge that keeps when it was set, for SL_COMBINE_MOST_RECENT, its default. */
+SL_API struct sl_gauge_timed sl_gauge_timed_create(struct sl_publisher *p,
+						   const struct sl_metric_opts *o);
+/* A number of which no type is known, copied from elsewhere. */
+SL_API struct sl_unknown sl_unknown_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+/* Sum and number of observations, and quantiles computed elsewhere; no label "quantile". */
+SL_API struct sl_summary sl_summary_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+/* Histograms of what there is now, whose buckets may decrease: queue lengths, ages. */
+SL_API struct sl_gauge_histogram sl_gauge_histogram_create(struct sl_publisher *p,
+							   const struct sl_metric_opts *o);
+SL_API struct sl_gauge_histogram sl_gauge_histogram_create_classic(struct sl_publisher *p,
+								   const struct sl_metric_opts *o);
 /* The labels of an info metric are its value. 0, or the -errno of a refusal. */
 SL_API int sl_info_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+/* Removes the info of this name and these labels, as sl_counter_remove(). */
+SL_API int sl_info_remove(struct sl_publisher *p, const struct sl_metric_opts *o);
 
 /* ---- families ---- */
 
@@ -259,6 +299,18 @@ struct sl_stateset_family {
 struct sl_histogram_family {
 	uint64_t bits;
 };
+struct sl_gauge_timed_family {
+	uint64_t bits;
+};
+struct sl_unknown_family {
+	uint64_t bits;
+};
+struct sl_summary_family {
+	uint64_t bits;
+};
+struct sl_gauge_histogram_family {
+	uint64_t bits;
+};
 
 SL_API struct sl_counter_family sl_counter_family_create(struct sl_publisher *p,
 							 const struct sl_metric_opts *o);
@@ -275,6 +327,17 @@ SL_API struct sl_histogram_family sl_histogram_family_create(struct sl_publisher
 SL_API struct sl_histogram_family
 sl_histogram_family_create_classic(struct sl_publisher *p, const struct sl_metric_opts *o);
 
+SL_API struct sl_gauge_timed_family sl_gauge_timed_family_create(struct sl_publisher *p,
+								 const struct sl_metric_opts *o);
+SL_API struct sl_unknown_family sl_unknown_family_create(struct sl_publisher *p,
+							 const struct sl_metric_opts *o);
+SL_API struct sl_summary_family sl_summary_family_create(struct sl_publisher *p,
+							 const struct sl_metric_opts *o);
+SL_API struct sl_gauge_histogram_family
+sl_gauge_histogram_family_create(struct sl_publisher *p, const struct sl_metric_opts *o);
+SL_API struct sl_gauge_histogram_family
+sl_gauge_histogram_family_create_classic(struct sl_publisher *p, const struct sl_metric_opts *o);
+
 SL_API struct sl_counter sl_counter_with(struct sl_counter_family f, const struct sl_label *labels,
 					 size_t count);
 SL_API struct sl_counter_f64 sl_counter_f64_with(struct sl_counter_f64_family f,
@@ -287,6 +350,53 @@ SL_API struct sl_stateset sl_stateset_with(struct sl_stateset_family f,
 					   const struct sl_label *labels, size_t count);
 SL_API struct sl_histogram sl_histogram_with(struct sl_histogram_family f,
 					     const struct sl_label *labels, size_t count);
+
+SL_API struct sl_gauge_timed sl_gauge_timed_with(struct sl_gauge_timed_family f,
+						 const struct sl_label *labels, size_t count);
+SL_API struct sl_unknown sl_unknown_with(struct sl_unknown_family f, const struct sl_label *labels,
+					 size_t count);
+SL_API struct sl_summary sl_summary_with(struct sl_summary_family f, const struct sl_label *labels,
+					 size_t count);
+SL_API struct sl_gauge_histogram sl_gauge_histogram_with(struct sl_gauge_histogram_family f,
+							 const struct sl_label *labels,
+							 size_t count);
+
+/*
+ * Removes the metric of these labels, or all of the family. Its last value is gone, and its memory
+ * is used for another metric of the family, or of one like it, no sooner than 11 s later. The same
+ * labels again give the metric back, counting from 0. No handle of a removed metric may be used any
+ * more: what it counts is lost, and later counts in another metric. Thread-safe; not for signal
+ * handlers. 0, -ENOENT: there is none, -EINVAL: a refused family, or labels ill-formed, -ENOMEM.
+ */
+SL_API int sl_counter_remove(struct sl_counter_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_counter_clear(struct sl_counter_family f);
+SL_API int sl_counter_f64_remove(struct sl_counter_f64_family f, const struct sl_label *labels,
+				 size_t count);
+SL_API int sl_counter_f64_clear(struct sl_counter_f64_family f);
+SL_API int sl_gauge_remove(struct sl_gauge_family f, const struct sl_label *labels, size_t count);
+SL_API int sl_gauge_clear(struct sl_gauge_family f);
+SL_API int sl_gauge_f64_remove(struct sl_gauge_f64_family f, const struct sl_label *labels,
+			       size_t count);
+SL_API int sl_gauge_f64_clear(struct sl_gauge_f64_family f);
+SL_API int sl_gauge_timed_remove(struct sl_gauge_timed_family f, const struct sl_label *labels,
+				 size_t count);
+SL_API int sl_gauge_timed_clear(struct sl_gauge_timed_family f);
+SL_API int sl_unknown_remove(struct sl_unknown_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_unknown_clear(struct sl_unknown_family f);
+SL_API int sl_summary_remove(struct sl_summary_family f, const struct sl_label *labels,
+			     size_t count);
+SL_API int sl_summary_clear(struct sl_summary_family f);
+SL_API int sl_histogram_remove(struct sl_histogram_family f, const struct sl_label *labels,
+			       size_t count);
+SL_API int sl_histogram_clear(struct sl_histogram_family f);
+SL_API int sl_gauge_histogram_remove(struct sl_gauge_histogram_family f,
+				     const struct sl_label *labels, size_t count);
+SL_API int sl_gauge_histogram_clear(struct sl_gauge_histogram_family f);
+SL_API int sl_stateset_remove(struct sl_stateset_family f, const struct sl_label *labels,
+			      size_t count);
+SL_API int sl_stateset_clear(struct sl_stateset_family f);
 
 /* One per publisher of a process; slot 0 is that of handles that do nothing. */
 #define SL_PUBLISHER_SLOTS 16u
@@ -312,6 +422,23 @@ static inline bool sl_stateset_valid(struct sl_stateset s)
 	return s.bits >> 32;
 }
 static inline bool sl_histogram_valid(struct sl_histogram h)
+{
+	return h.bits >> 32;
+}
+
+static inline bool sl_gauge_timed_valid(struct sl_gauge_timed h)
+{
+	return h.bits >> 32;
+}
+static inline bool sl_unknown_valid(struct sl_unknown h)
+{
+	return h.bits >> 32;
+}
+static inline bool sl_summary_valid(struct sl_summary h)
+{
+	return h.bits >> 32;
+}
+static inline bool sl_gauge_histogram_valid(struct sl_gauge_histogram h)
 {
 	return h.bits >> 32;
 }
@@ -406,6 +533,45 @@ SL_API void sl_histogram_observe(struct sl_histogram h, double v);
 /* Switches the state with this index on or off; out of range: nothing. */
 SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
 
+/* Sets the value, and when: now, or ns since 1970. Any thread; async-signal-safe. */
+SL_API void sl_gauge_timed_set(struct sl_gauge_timed g, double v);
+SL_API void sl_gauge_timed_set_at(struct sl_gauge_timed g, double v, uint64_t time_ns);
+
+SL_API void sl_unknown_set(struct sl_unknown u, double v);
+
+/*
+ * Adds an observation, or `count` of them and their sum. A sum that is infinite or NaN is dropped
+ * and counted as refused. Any thread; async-signal-safe as the counters.
+ */
+SL_API void sl_summary_observe(struct sl_summary s, double v);
+SL_API void sl_summary_add(struct sl_summary s, double sum, uint64_t count);
+/* The values of all quantiles, in the order of their ranks; NaN: unknown. 0, or -EINVAL: n differs.
+ */
+SL_API int sl_summary_set_quantiles(struct sl_summary s, const double *values, size_t n);
+
+/*
+ * Sets the histogram as a whole: the number of observations of each of the n buckets, not
+ * cumulated. Classic: those up to each bound, and those above the last one. Exponential: those from
+ * -min to min, those of each bucket, and those above the last one. A reader may see some buckets
+ * set and others not yet. 0, or -EINVAL: n is not that of sl_gauge_histogram_size().
+ */
+SL_API int sl_gauge_histogram_set(struct sl_gauge_histogram h, const uint64_t *buckets, size_t n,
+				  double sum);
+SL_API size_t sl_gauge_histogram_size(struct sl_gauge_histogram h); /* 0 if refused */
+
+/* ---- mirrors ---- */
+
+/*
+ * For bridges: sets the value of a metric created with .mirror to one that something else counts,
+ * which may begin anew. What is added to such a metric in another way does not count. Histograms as
+ * by sl_gauge_histogram_set(). Any thread; async-signal-safe.
+ */
+SL_API void sl_counter_mirror(struct sl_counter c, uint64_t value);
+SL_API void sl_counter_f64_mirror(struct sl_counter_f64 c, double value);
+SL_API void sl_summary_mirror(struct sl_summary s, double sum, uint64_t count);
+SL_API int sl_histogram_mirror(struct sl_histogram h, const uint64_t *buckets, size_t n,
+			       double sum);
+
 /* ---- reading back ---- */
 
 /* What a collector would show: sums over all stripes. Slow: takes a lock. Thread-safe. 0 if
@@ -416,6 +582,10 @@ SL_API int64_t sl_gauge_value(struct sl_gauge g);
 SL_API double sl_gauge_f64_value(struct sl_gauge_f64 g);
 SL_API uint64_t sl_histogram_count(struct sl_histogram h);
 SL_API double sl_histogram_sum(struct sl_histogram h);
+SL_API double sl_gauge_timed_value(struct sl_gauge_timed g);
+SL_API double sl_unknown_value(struct sl_unknown u);
+SL_API uint64_t sl_summary_count(struct sl_summary s);
+SL_API double sl_summary_sum(struct sl_summary s);
 
 #ifdef __cplusplus
 }

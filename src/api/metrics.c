@@ -27,6 +27,22 @@ static uint64_t bucket_count(const struct region_metric *m, const uint64_t *buck
 	return count;
 }
 
+static void summary_json(struct base_json *j, const struct region_metric *m, const uint64_t *value)
+{
+	base_json_kbegin(j, "summary", '{');
+	base_put(j, KV("count", value[SL_SUMMARY_COUNT]),
+		 KV("sum", region_f64(value[SL_SUMMARY_SUM])));
+	base_json_kbegin(j, "quantiles", '[');
+	for (uint32_t i = 0; i < m->bound_count && !j->overflow; i++) {
+		base_json_begin(j, '[');
+		base_json_f64(j, m->bounds[i]);
+		base_json_f64(j, region_f64(value[SL_SUMMARY_QUANTILES + i]));
+		base_json_end(j, ']');
+	}
+	base_json_end(j, ']');
+	base_json_end(j, '}');
+}
+
 static void value_json(struct base_json *j, const struct region_metric *m, const uint64_t *value)
 {
 	const uint64_t *buckets;
@@ -37,17 +53,24 @@ static void value_json(struct base_json *j, const struct region_metric *m, const
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
+	case SL_KIND_GAUGE_TIMED:
 		base_put(j, KV("value", region_f64(value[0])));
 		break;
 	case SL_KIND_GAUGE:
 		base_put(j, KV("value", (int64_t)value[0]));
 		break;
+	case SL_KIND_SUMMARY:
+		base_put(j, KV("value", value[SL_SUMMARY_COUNT]));
+		summary_json(j, m, value);
+		break;
 	case SL_KIND_HISTOGRAM_EXP:
 	case SL_KIND_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		buckets = value + SL_HIST_BUCKETS;
 		base_put(j, KV("value", bucket_count(m, buckets)));
-		base_put_object(j, "histogram",
-				KV_BOOL("exponential", m->kind == SL_KIND_HISTOGRAM_EXP),
+		base_put_object(j, "histogram", KV_BOOL("exponential", region_is_exponential(m)),
 				KV("count", bucket_count(m, buckets)),
 				KV("sum", region_f64(value[SL_HIST_SUM])),
 				KV("refused", value[SL_HIST_REFUSED]),
@@ -254,7 +277,7 @@ static void buckets_json(struct base_json *j, const struct region_metric *m, con
 {
 	const uint64_t *bucket = value + SL_HIST_BUCKETS;
 
-	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP) {
+	if (!region_is_histogram(m)) {
 		base_put(j, KV("error", "not a histogram"));
 		return;
 	}
@@ -263,7 +286,7 @@ static void buckets_json(struct base_json *j, const struct region_metric *m, con
 	for (uint32_t i = 0; i < m->bucket_count && !j->overflow; i++) {
 		double low, high;
 
-		if (m->kind == SL_KIND_HISTOGRAM) {
+		if (!region_is_exponential(m)) {
 			low = i ? m->bounds[i - 1] : -INFINITY;
 			if (!i && m->bound_count && m->bounds[0] > 0)
 				low = 0;

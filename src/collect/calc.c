@@ -219,7 +219,7 @@ double collect_bucket_bound(unsigned int bucket)
 
 double collect_quantile(const struct region_metric *m, const uint64_t *buckets, double q)
 {
-	return m->kind == SL_KIND_HISTOGRAM
+	return !region_is_exponential(m)
 		       ? collect_quantile_classic(buckets, m->bounds, m->bound_count, q)
 		       : collect_quantile_exponential(buckets, m->bucket_count, m->scale,
 						      m->first_bucket, m->zero_threshold, q);

@@ -273,10 +273,21 @@ static const struct {
 	const char *suffix;
 	enum export_family_type type;
 } made[] = {
-	{"_bucket", EXPORT_FAMILY_HISTOGRAM}, {"_count", EXPORT_FAMILY_HISTOGRAM},
-	{"_sum", EXPORT_FAMILY_HISTOGRAM},    {"_total", EXPORT_FAMILY_COUNTER},
-	{"_info", EXPORT_FAMILY_INFO},	      {"_created", EXPORT_FAMILY_HISTOGRAM},
+	{"_bucket", EXPORT_FAMILY_HISTOGRAM},
+	{"_count", EXPORT_FAMILY_HISTOGRAM},
+	{"_sum", EXPORT_FAMILY_HISTOGRAM},
+	{"_total", EXPORT_FAMILY_COUNTER},
+	{"_info", EXPORT_FAMILY_INFO},
+	{"_created", EXPORT_FAMILY_HISTOGRAM},
 	{"_created", EXPORT_FAMILY_COUNTER},
+	{"_created", EXPORT_FAMILY_SUMMARY},
+	{"_count", EXPORT_FAMILY_SUMMARY},
+	{"_sum", EXPORT_FAMILY_SUMMARY},
+	{"_bucket", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_count", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_gcount", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_gsum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
+	{"_sum", EXPORT_FAMILY_GAUGE_HISTOGRAM},
 };
 
 /* It, or a sample of one, has the other's name, and the other is exposed. */
@@ -526,12 +537,13 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
-	bool histogram = m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
-	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
+	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+		   m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	double a, b;
 
 	for (uint32_t i = 0; i < m->cells; i++) {
-		if (f64 || (histogram && i == SL_HIST_SUM)) {
+		if (f64 || (sum && i == SL_HIST_SUM)) {
 			memcpy(&a, &to[i], 8);
 			memcpy(&b, &from[i], 8);
 			a += b;

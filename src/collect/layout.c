@@ -90,11 +90,16 @@ static const enum export_family_type types[] = {
 	[SL_KIND_HISTOGRAM] = EXPORT_FAMILY_HISTOGRAM,
 	[SL_KIND_INFO] = EXPORT_FAMILY_INFO,
 	[SL_KIND_STATESET] = EXPORT_FAMILY_STATESET,
+	[SL_KIND_SUMMARY] = EXPORT_FAMILY_SUMMARY,
+	[SL_KIND_UNKNOWN] = EXPORT_FAMILY_UNKNOWN,
+	[SL_KIND_GAUGE_HISTOGRAM] = EXPORT_FAMILY_GAUGE_HISTOGRAM,
+	[SL_KIND_GAUGE_HISTOGRAM_EXP] = EXPORT_FAMILY_GAUGE_HISTOGRAM,
+	[SL_KIND_GAUGE_TIMED] = EXPORT_FAMILY_GAUGE,
 };
 
 static uint64_t def_hash(const struct region_metric *m)
 {
-	uint64_t numbers[6] = {m->kind,
+	uint64_t numbers[6] = {m->kind | (uint64_t)m->flags << 32,
 			       m->cells,
 			       m->label_count,
 			       (uint64_t)m->scale,
@@ -112,10 +117,10 @@ static uint64_t def_hash(const struct region_metric *m)
 
 static bool same_def(const struct region_metric *a, const struct region_metric *b)
 {
-	if (a->kind != b->kind || a->cells != b->cells || a->label_count != b->label_count ||
-	    a->bound_count != b->bound_count || a->state_count != b->state_count ||
-	    a->scale != b->scale || a->first_bucket != b->first_bucket ||
-	    a->bucket_count != b->bucket_count ||
+	if (a->kind != b->kind || a->flags != b->flags || a->cells != b->cells ||
+	    a->label_count != b->label_count || a->bound_count != b->bound_count ||
+	    a->state_count != b->state_count || a->scale != b->scale ||
+	    a->first_bucket != b->first_bucket || a->bucket_count != b->bucket_count ||
 	    memcmp(&a->zero_threshold, &b->zero_threshold, sizeof(double)) ||
 	    strcmp(a->name, b->name) || strcmp(a->unit, b->unit) || strcmp(a->help, b->help))
 		return false;
@@ -167,6 +172,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 	d->type = types[m->kind];
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
+	d->metric.created_ns = 0;
 	bounds = (double *)(d + 1);
 	labels = (struct region_text_label *)(bounds + m->bound_count);
 	states = (const char **)(labels + m->label_count);
@@ -238,7 +244,8 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 	uint32_t i = l->columns++;
 
 	l->column[i] = (struct collect_column){.def = def, .cell = m->cell};
-	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64;
+	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 	l->scalar = l->scalar && m->cells == 1;
 }
 

@@ -35,7 +35,7 @@ struct collect_family_name {
 struct collect_def {
 	struct collect_node node;
 	unsigned int refs;	     /* under the lock of struct collect_defs */
-	struct region_metric metric; /* id and cell are 0; labels as exposed */
+	struct region_metric metric; /* id, cell and created_ns are 0; labels as exposed */
 	struct collect_family_name *family;
 	struct collect_label_set *labels;
 	enum export_family_type type;

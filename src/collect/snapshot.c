@@ -77,7 +77,9 @@ uint64_t collect_history_word(const struct collect_column *col, const uint64_t *
 	const struct region_metric *m = &col->def->metric;
 	uint64_t count = 0;
 
-	if (m->kind != SL_KIND_HISTOGRAM && m->kind != SL_KIND_HISTOGRAM_EXP)
+	if (m->kind == SL_KIND_SUMMARY)
+		return cell[col->cell + SL_SUMMARY_COUNT];
+	if (!region_is_histogram(m))
 		return m->kind == SL_KIND_INFO || !m->cells ? 0 : cell[col->cell];
 	for (uint32_t i = SL_HIST_BUCKETS; i < m->cells; i++)
 		count += cell[col->cell + i];
@@ -91,6 +93,8 @@ double collect_history_double(const struct region_metric *m, uint64_t word)
 	switch (m->kind) {
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
+	case SL_KIND_GAUGE_TIMED:
 		memcpy(&d, &word, 8);
 		return d;
 	case SL_KIND_GAUGE:

@@ -234,14 +234,26 @@ static void set_value(const struct region_metric *m, const uint64_t *cell,
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
+	case SL_KIND_GAUGE_TIMED:
 		out->value_type = EXPORT_VALUE_F64;
 		memcpy(&out->value.f64, &cell[0], 8);
 		break;
+	case SL_KIND_SUMMARY:
+		out->value_type = EXPORT_VALUE_U64;
+		out->value.u64 = cell[SL_SUMMARY_COUNT];
+		memcpy(&out->sum, &cell[SL_SUMMARY_SUM], 8);
+		out->quantiles = cell + SL_SUMMARY_QUANTILES;
+		out->bounds = m->bounds;
+		out->bound_count = m->bound_count;
+		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		out->value_type = EXPORT_VALUE_U64;
 		memcpy(&out->sum, &cell[SL_HIST_SUM], 8);
-		out->exponential = m->kind == SL_KIND_HISTOGRAM_EXP;
+		out->exponential = region_is_exponential(m);
 		out->buckets = cell + SL_HIST_BUCKETS;
 		out->bucket_count = m->cells - SL_HIST_BUCKETS;
 		out->bounds = m->bounds;

@@ -17,6 +17,9 @@ enum export_family_type {
 	EXPORT_FAMILY_HISTOGRAM, /* classic and exponential alike: see the series */
 	EXPORT_FAMILY_INFO,
 	EXPORT_FAMILY_STATESET,
+	EXPORT_FAMILY_SUMMARY,
+	EXPORT_FAMILY_UNKNOWN,
+	EXPORT_FAMILY_GAUGE_HISTOGRAM, /* fields as of a histogram */
 };
 
 struct export_family {
@@ -46,9 +49,12 @@ struct export_series {
 		uint64_t u64;
 		int64_t i64;
 		double f64;
-	} value; /* counter, gauge; stateset: u64 bit mask */
+	} value; /* counter, gauge, unknown; stateset: u64 bit mask; summary: u64 count */
 
-	/* histogram */
+	/* summary: bounds are the ranks of bound_count quantiles */
+	const uint64_t *quantiles; /* IEEE 754 bits */
+
+	/* histogram, summary */
 	double sum;
 	bool exponential;
 	const uint64_t *buckets; /* not cumulative */
@@ -68,7 +74,7 @@ struct export_series {
 	const char *exemplar_trace; /* hex */
 	uint64_t exemplar_ns;	    /* CLOCK_REALTIME */
 
-	uint64_t created_ns; /* CLOCK_REALTIME start of counter or histogram, 0: unknown */
+	uint64_t created_ns; /* CLOCK_REALTIME start of counter, histogram or summary, 0: unknown */
 };
 
 /* Consistent walks, any number at a time, from any thread. */

@@ -12,9 +12,14 @@
 #include "export/render.h"
 
 const char *const export_type_names[] = {
-	[EXPORT_FAMILY_COUNTER] = "_counter",	  [EXPORT_FAMILY_GAUGE] = "_gauge",
-	[EXPORT_FAMILY_HISTOGRAM] = "_histogram", [EXPORT_FAMILY_INFO] = "_info",
+	[EXPORT_FAMILY_COUNTER] = "_counter",
+	[EXPORT_FAMILY_GAUGE] = "_gauge",
+	[EXPORT_FAMILY_HISTOGRAM] = "_histogram",
+	[EXPORT_FAMILY_INFO] = "_info",
 	[EXPORT_FAMILY_STATESET] = "_stateset",
+	[EXPORT_FAMILY_SUMMARY] = "_summary",
+	[EXPORT_FAMILY_UNKNOWN] = "_unknown",
+	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = "_gaugehistogram",
 };
 
 const char *export_sample_suffix(enum export_family_type type)
@@ -23,11 +28,13 @@ const char *export_sample_suffix(enum export_family_type type)
 }
 
 /* Suffixes of sample names, in any format. */
-static const char *const sample_suffixes[][5] = {
+static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_COUNTER] = {"_total", "_created"},
 	[EXPORT_FAMILY_HISTOGRAM] = {"_bucket", "_count", "_sum", "_created"},
 	[EXPORT_FAMILY_INFO] = {"_info"},
 	[EXPORT_FAMILY_STATESET] = {NULL},
+	[EXPORT_FAMILY_SUMMARY] = {"_count", "_sum", "_created"},
+	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = {"_bucket", "_count", "_gcount", "_gsum", "_sum"},
 };
 
 static bool is_sample_suffix(enum export_family_type type, const char *suffix)

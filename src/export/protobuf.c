@@ -152,7 +152,31 @@ static bool histogram(struct export_render *r)
 	start = begin(r, 7, 2);
 	if (!(is_native(&r->series) ? native_histogram(r) : classic_histogram(r)))
 		return false;
-	timestamp(r, 15, r->series.created_ns);
+	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
+		timestamp(r, 15, r->series.created_ns);
+	end(r, start, 2);
+	return true;
+}
+
+static bool summary(struct export_render *r)
+{
+	const struct export_series *s = &r->series;
+	size_t start;
+
+	if (!reserve(r, 64 + 24 * s->bound_count))
+		return false;
+	start = begin(r, 4, 2);
+	put_u64(r, 1, s->value.u64);
+	put_f64(r, 2, s->sum);
+	for (size_t i = 0; i < s->bound_count; i++) {
+		double v;
+
+		memcpy(&v, &s->quantiles[i], sizeof(v));
+		put_head(r, 3, 18);
+		put_f64(r, 1, s->bounds[i]);
+		put_f64(r, 2, v);
+	}
+	timestamp(r, 4, s->created_ns);
 	end(r, start, 2);
 	return true;
 }
@@ -239,8 +263,17 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 			return false;
 		break;
 	case EXPORT_FAMILY_HISTOGRAM:
+	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
 		if (!histogram(r))
 			return false;
+		break;
+	case EXPORT_FAMILY_SUMMARY:
+		if (!summary(r))
+			return false;
+		break;
+	case EXPORT_FAMILY_UNKNOWN:
+		put_head(r, 5, 9);
+		put_f64(r, 1, value_of(s));
 		break;
 	case EXPORT_FAMILY_INFO:
 		gauge(r, 1);
@@ -258,6 +291,14 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 
 /* ---- families ---- */
 
+/* enum MetricType of the schema. */
+static const uint8_t metric_types[] = {
+	[EXPORT_FAMILY_COUNTER] = 0,   [EXPORT_FAMILY_GAUGE] = 1,
+	[EXPORT_FAMILY_HISTOGRAM] = 4, [EXPORT_FAMILY_INFO] = 1,
+	[EXPORT_FAMILY_STATESET] = 1,  [EXPORT_FAMILY_SUMMARY] = 2,
+	[EXPORT_FAMILY_UNKNOWN] = 3,   [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 5,
+};
+
 static void begin_family(struct export_render *r)
 {
 	enum export_family_type type = r->family.type;
@@ -272,7 +313,7 @@ static void begin_family(struct export_render *r)
 	up_to(r, mempcpy(mempcpy(at(r), r->name, r->name_bytes), suffix, n));
 	if (help)
 		put_bytes(r, 2, r->family.help, help);
-	put_u64(r, 3, type == EXPORT_FAMILY_COUNTER ? 0 : type == EXPORT_FAMILY_HISTOGRAM ? 4 : 1);
+	put_u64(r, 3, metric_types[type]);
 	r->message_head = r->message_bytes;
 	r->phase = EXPORT_PHASE_SERIES;
 }
@@ -293,13 +334,10 @@ static void flush(struct export_render *r)
 static void next_series(struct export_render *r)
 {
 	char buf[EXPORT_SHOWN_NAME_MAX + 1];
-	const char *reserved = "";
+	/* So that labels are the same as in the text formats. */
+	const char *reserved = export_reserved_label(r, buf);
 	size_t states;
 
-	if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
-		reserved = "le"; /* so that labels are the same as in the text formats */
-	else if (r->family.type == EXPORT_FAMILY_STATESET)
-		reserved = export_render_state_label(r, buf);
 	while (r->message_bytes < EXPORT_PROTOBUF_MESSAGE) {
 		if (!export_render_next_series(r, reserved)) {
 			r->phase = EXPORT_PHASE_FAMILY;

@@ -194,3 +194,12 @@ const char *export_render_state_label(struct export_render *r, char buf[EXPORT_S
 		*c = '_';
 	return buf;
 }
+
+const char *export_reserved_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1])
+{
+	if (export_is_histogram(r->family.type))
+		return "le";
+	if (r->family.type == EXPORT_FAMILY_SUMMARY)
+		return "quantile";
+	return r->family.type == EXPORT_FAMILY_STATESET ? export_render_state_label(r, buf) : "";
+}

@@ -118,6 +118,21 @@ char *export_render_escape(char *p, const char *s, bool quotes);
 /* The next series: 1, or 0. A label named reserved_label is renamed to exported_NAME. */
 int export_render_next_series(struct export_render *r, const char *reserved_label);
 
+static inline bool export_is_histogram(enum export_family_type type)
+{
+	return type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_GAUGE_HISTOGRAM;
+}
+
+/* A series takes several lines. */
+static inline bool export_is_lines(enum export_family_type type)
+{
+	return export_is_histogram(type) || type == EXPORT_FAMILY_STATESET ||
+	       type == EXPORT_FAMILY_SUMMARY;
+}
+
+/* The label that the family's samples have besides their own; "": none. */
+const char *export_reserved_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
+
 /* The name of a state set's label: the family's name without colons. */
 const char *export_render_state_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);
 

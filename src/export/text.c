@@ -21,6 +21,10 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 {
 	if (!openmetrics && (type == EXPORT_FAMILY_INFO || type == EXPORT_FAMILY_STATESET))
 		return "gauge";
+	if (!openmetrics && type == EXPORT_FAMILY_UNKNOWN)
+		return "untyped";
+	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
+		return "histogram"; /* 0.0.4 has no other with buckets */
 	return export_type_names[type] + 1;
 }
 
@@ -65,8 +69,7 @@ static void begin_family(struct export_render *r)
 	}
 	export_render_took(r, p);
 	p = mempcpy(r->prefix, r->name, r->name_bytes);
-	if (r->family.type != EXPORT_FAMILY_HISTOGRAM)
-		p = stpcpy(p, suffix);
+	p = stpcpy(p, suffix);
 	r->prefix_bytes = (size_t)(p - r->prefix);
 	r->phase = EXPORT_PHASE_SERIES;
 }
@@ -177,6 +180,8 @@ static void scalars(struct export_render *r)
 /* A line of a histogram: buckets, +Inf, sum, count. */
 static void histogram_line(struct export_render *r)
 {
+	bool gauge = r->family.type == EXPORT_FAMILY_GAUGE_HISTOGRAM &&
+		     r->format == EXPORT_FORMAT_OPENMETRICS;
 	const struct export_series *s = &r->series;
 	struct export_bounds *b = &r->bounds;
 	const char *le = "le=\"+Inf\"} ";
@@ -201,12 +206,45 @@ static void histogram_line(struct export_render *r)
 		p = mempcpy(put_open(p, r, "_bucket"), le, le_bytes);
 		p = put_u64_value(p, r->cumulative);
 	} else if (r->line == b->count + 1) {
-		p = put_name(p, r, "_sum", 4);
+		p = gauge ? put_name(p, r, "_gsum", 5) : put_name(p, r, "_sum", 4);
 		p = export_print_f64(p, s->sum);
 		*p++ = '\n';
 	} else {
-		p = put_name(p, r, "_count", 6);
+		p = gauge ? put_name(p, r, "_gcount", 7) : put_name(p, r, "_count", 6);
 		p = put_u64_value(p, r->cumulative);
+	}
+	export_render_took(r, p);
+	r->line++;
+}
+
+/* A line of a summary: quantiles, sum, count. */
+static void summary_line(struct export_render *r)
+{
+	const struct export_series *s = &r->series;
+	double v = s->sum;
+	char *p;
+
+	if (r->line > s->bound_count + 1) {
+		r->phase = EXPORT_PHASE_SERIES;
+		return;
+	}
+	p = export_render_room(r, line_room(r) + 2 * EXPORT_NUMBER_MAX);
+	if (!p)
+		return;
+	if (r->line < s->bound_count) {
+		memcpy(&v, &s->quantiles[r->line], sizeof(v));
+		p = stpcpy(put_open(p, r, ""), "quantile=\"");
+		p = export_print_bound(p, s->bounds[r->line],
+				       r->format == EXPORT_FORMAT_OPENMETRICS);
+		p = stpcpy(p, "\"} ");
+	} else if (r->line == s->bound_count) {
+		p = put_name(p, r, "_sum", 4);
+	} else {
+		p = put_u64_value(put_name(p, r, "_count", 6), s->value.u64);
+	}
+	if (r->line <= s->bound_count) {
+		p = export_print_f64(p, v);
+		*p++ = '\n';
 	}
 	export_render_took(r, p);
 	r->line++;
@@ -240,17 +278,18 @@ static void state_line(struct export_render *r)
 static void begin_series(struct export_render *r)
 {
 	char buf[EXPORT_SHOWN_NAME_MAX + 1];
-	bool histogram = r->family.type == EXPORT_FAMILY_HISTOGRAM;
+	const char *reserved;
 
-	if (!histogram && r->family.type != EXPORT_FAMILY_STATESET) {
+	if (!export_is_lines(r->family.type)) {
 		scalars(r);
 		return;
 	}
-	if (!export_render_next_series(r, histogram ? "le" : export_render_state_label(r, buf))) {
+	reserved = export_reserved_label(r, buf);
+	if (!export_render_next_series(r, reserved)) {
 		r->phase = EXPORT_PHASE_FAMILY;
 		return;
 	}
-	if (histogram && !export_bounds_make(r))
+	if (export_is_histogram(r->family.type) && !export_bounds_make(r))
 		return;
 	r->line = 0;
 	r->bucket = 0;
@@ -283,8 +322,10 @@ void export_text_step(struct export_render *r)
 		next_family(r);
 	else if (r->phase == EXPORT_PHASE_SERIES)
 		begin_series(r);
-	else if (r->family.type == EXPORT_FAMILY_HISTOGRAM)
+	else if (export_is_histogram(r->family.type))
 		histogram_line(r);
+	else if (r->family.type == EXPORT_FAMILY_SUMMARY)
+		summary_line(r);
 	else
 		state_line(r);
 }

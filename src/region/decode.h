@@ -69,6 +69,10 @@ struct region_info {
 	uint64_t spans; /* offset; 0: none. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines;	 /* per ring; there are max_stripes rings */
+	uint64_t created;	 /* metrics: offset, SL_LINE_CELLS cells a line; 0: none */
+	uint64_t created_lines;	 /* mixed */
+	uint64_t exemplars;	 /* offset; 0: none. See exemplars.h */
+	uint32_t max_exemplars;	 /* elements, the head included */
 	uint64_t flows, journal; /* connections (flows.h): offsets */
 	uint32_t max_flows, journal_lines;
 	uint32_t label_count;
@@ -155,29 +159,45 @@ void region_tenant_write(uint64_t lines[16], const struct region_tenant *tenant)
 
 /* ---- schema ---- */
 
-/* A cell whose value is not the u64 sum over the stripes. */
+/* Cells whose values are not the u64 sums over the stripes. */
 struct region_special {
-	uint32_t cell;
-	bool f64;    /* folded double */
+	uint32_t cell, cells;
+	bool f64;    /* folded doubles */
 	bool shared; /* stripe 0 only */
 };
 
 struct region_metric {
 	uint32_t id;
-	enum sl_metric_kind kind;
+	enum sl_metric_kind kind; /* without SL_KIND_REPLACEABLE */
+	uint16_t flags;		  /* enum sl_combine, SL_FLAG_ */
+	bool replaceable;
+	bool removed; /* it is not there; if replaceable, only kind, id and cells are known */
+	uint64_t created_ns; /* CLOCK_REALTIME of the publisher; 0: unknown */
 	uint32_t cell, cells;
 	const char *name, *unit, *help; /* NUL-terminated, "" if none; the name is valid */
 	uint32_t label_count;
 	const struct region_text_label *labels; /* sorted by key */
 	uint32_t bound_count;
-	const double *bounds; /* classic histogram */
+	const double *bounds; /* classic histograms; ranks of the quantiles of a summary */
 	uint32_t state_count;
 	const char *const *states; /* state set */
-	int scale;		   /* exponential histogram */
+	int scale;		   /* exponential histograms */
 	int32_t first_bucket;
-	uint32_t bucket_count; /* of either kind of histogram, without sum and refused */
+	uint32_t bucket_count; /* of any kind of histogram, without sum and refused */
 	double zero_threshold;
 };
+
+static inline bool region_is_exponential(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM_EXP || m->kind == SL_KIND_GAUGE_HISTOGRAM_EXP;
+}
+
+/* Of any kind. */
+static inline bool region_is_histogram(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_GAUGE_HISTOGRAM ||
+	       region_is_exponential(m);
+}
 
 /* The value of a cell that is an f64. */
 static inline double region_f64(uint64_t bits)
@@ -196,7 +216,13 @@ struct region_schema {
 	uint64_t cells;	   /* highest cell in use, plus one */
 	size_t bytes;	   /* memory held */
 	bool strings_only; /* set after init: records of metrics count as skipped */
-	size_t skipped;	   /* records of unknown kinds */
+	/*
+	 * Set after init, if there is a section created: copies of its lines, which verify and are
+	 * older than those of the records. NULL: all metrics are there. Used while appending.
+	 */
+	const uint64_t (*created)[8];
+	uint64_t created_lines;
+	size_t skipped;			      /* records of unknown kinds */
 	struct region_schema_string *strings; /* names and keys of spans, by id; schema.c */
 	size_t string_count, string_capacity;
 	struct region_special *specials;
@@ -221,6 +247,9 @@ void region_schema_free(struct region_schema *schema);
  */
 enum region_fault region_schema_append(struct region_schema *schema, const struct region_info *info,
 				       const void *bytes, size_t length);
+
+/* Lines of the section created that hold a cell for each record of this much schema. Pure. */
+uint64_t region_created_lines(const struct region_info *info, uint64_t schema_used);
 
 /* The string with this id, for spans; NULL: none. Pure. */
 const char *region_schema_string(const struct region_schema *schema, uint32_t id);

@@ -8,6 +8,7 @@
 
 #include "base/base.h"
 #include "base/text.h"
+#include "region/exemplars.h"
 #include "region/spans.h"
 
 /* "01234567-89ab-...": 32 digits in lower case. */
@@ -35,6 +36,7 @@ int region_header_write(struct sl_region_header *h, uint64_t size, uint32_t kind
 {
 	memcpy(h->magic, SL_REGION_MAGIC, sizeof(h->magic));
 	h->version = SL_REGION_VERSION;
+	h->minor = SL_REGION_MINOR;
 	h->header_size = SL_HEADER_SIZE;
 	h->size = size;
 	h->kind = kind;
@@ -102,6 +104,12 @@ uint64_t region_repair_within(void *map, const struct region_info *info, uint64_
 	if (info->spans)
 		repaired += repair_lines(map, region_span_head_at(info, 0), stripes, false, from,
 					 to);
+	if (info->created)
+		repaired += repair_lines(map, info->created,
+					 region_created_lines(info, used[SL_HOT_SCHEMA_USED]), true,
+					 from, to);
+	if (info->exemplars) /* the head alone, for the same reason */
+		repaired += repair_lines(map, info->exemplars, 1, false, from, to);
 	return repaired;
 }
 

@@ -37,10 +37,19 @@ const char *region_state_name(uint32_t state)
 const char *region_kind_name(enum sl_metric_kind kind)
 {
 	static const char *const names[] = {
-		[SL_KIND_COUNTER] = "counter",	   [SL_KIND_COUNTER_F64] = "counter",
-		[SL_KIND_GAUGE] = "gauge",	   [SL_KIND_GAUGE_F64] = "gauge",
-		[SL_KIND_HISTOGRAM] = "histogram", [SL_KIND_HISTOGRAM_EXP] = "histogram",
-		[SL_KIND_INFO] = "info",	   [SL_KIND_STATESET] = "stateset",
+		[SL_KIND_COUNTER] = "counter",
+		[SL_KIND_COUNTER_F64] = "counter",
+		[SL_KIND_GAUGE] = "gauge",
+		[SL_KIND_GAUGE_F64] = "gauge",
+		[SL_KIND_HISTOGRAM] = "histogram",
+		[SL_KIND_HISTOGRAM_EXP] = "histogram",
+		[SL_KIND_INFO] = "info",
+		[SL_KIND_STATESET] = "stateset",
+		[SL_KIND_SUMMARY] = "summary",
+		[SL_KIND_UNKNOWN] = "unknown",
+		[SL_KIND_GAUGE_TIMED] = "gauge",
+		[SL_KIND_GAUGE_HISTOGRAM] = "gaugehistogram",
+		[SL_KIND_GAUGE_HISTOGRAM_EXP] = "gaugehistogram",
 	};
 
 	return kind < sizeof(names) / sizeof(*names) && names[kind] ? names[kind] : "unknown";
@@ -110,6 +119,17 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 		     info->span_lines <= SL_SPAN_RING_MAX &&
 		     !(info->span_lines & (info->span_lines - 1));
 		break;
+	case SL_SECTION_CREATED:
+		at = &info->created;
+		ok = whole && s->stride == SL_LINE_SIZE;
+		info->created_lines = count;
+		break;
+	case SL_SECTION_EXEMPLARS:
+		at = &info->exemplars;
+		ok = whole && s->stride == SL_EXEMPLAR_SIZE && count >= 2 &&
+		     count <= SL_EXEMPLARS_MAX;
+		info->max_exemplars = (uint32_t)count;
+		break;
 	case SL_SECTION_FLOWS:
 		at = &info->flows;
 		ok = whole && s->stride == SL_FLOW_SIZE && count <= SL_FLOWS_MAX;
@@ -139,6 +159,8 @@ static bool kind_complete(const struct region_info *info, uint32_t kind)
 	bool metrics = kind == SL_REGION_METRICS, flows = kind == SL_REGION_FLOWS;
 
 	if (info->tenants && (!info->entries || info->max_tenants != info->max_entries))
+		return false;
+	if ((info->created || info->exemplars) && !metrics)
 		return false;
 	return !info->stripes == !metrics && !info->schema == !metrics &&
 	       !info->entries == (kind != SL_REGION_DIRECTORY) && !info->flows == !flows &&

@@ -17,6 +17,7 @@
 #include "region/text.h"
 
 #define FIRST_BUCKET_MAX (1 << 20) /* absolute value; doubles reach 1075 << 8 */
+#define SPECIALS_MAX	 3u	   /* of a metric */
 
 struct region_schema_string {
 	uint32_t id;
@@ -31,6 +32,9 @@ struct region_schema_slot {
 /* A decoded record; points into the caller's copy. */
 struct parts {
 	struct sl_schema_record r;
+	enum sl_metric_kind kind; /* without SL_KIND_REPLACEABLE */
+	bool replaceable, removed;
+	uint64_t created_ns;
 	const char *name, *unit, *help, *label_text, *state_text;
 	const uint8_t *bounds;
 	struct region_text_label labels[SL_LABELS_MAX];
@@ -75,7 +79,8 @@ static bool same_series(const struct region_metric *m, const struct parts *p)
 
 /* ---- the rules ---- */
 
-static bool bounds_ascend(const struct parts *p)
+/* Finite, ascending, and between low and high. */
+static bool bounds_ascend(const struct parts *p, double low, double high)
 {
 	double before = -INFINITY;
 
@@ -83,7 +88,7 @@ static bool bounds_ascend(const struct parts *p)
 		double b;
 
 		memcpy(&b, p->bounds + i * sizeof(b), sizeof(b));
-		if (!(b > before) || !isfinite(b))
+		if (!(b > before) || !isfinite(b) || b < low || b > high)
 			return false;
 		before = b;
 	}
@@ -124,17 +129,22 @@ static bool has_label(const struct parts *p, const char *key, size_t bytes)
 static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_STATES_MAX])
 {
 	const struct sl_schema_record *r = &p->r;
-	bool classic = r->kind == SL_KIND_HISTOGRAM, states = r->kind == SL_KIND_STATESET;
+	enum sl_metric_kind kind = p->kind;
+	bool classic = kind == SL_KIND_HISTOGRAM || kind == SL_KIND_GAUGE_HISTOGRAM;
+	bool bounds = classic || kind == SL_KIND_SUMMARY, states = kind == SL_KIND_STATESET;
 	uint32_t buckets = r->cells - SL_HIST_BUCKETS; /* histograms */
 
-	if ((r->bound_count && !classic) || ((r->state_count || r->state_bytes) && !states))
+	if ((r->bound_count && !bounds) || ((r->state_count || r->state_bytes) && !states))
 		return REGION_FAULT_RECORD;
-	switch ((enum sl_metric_kind)r->kind) {
+	switch (kind) {
 	case SL_KIND_COUNTER:
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
 		return r->cells == 1 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
+	case SL_KIND_GAUGE_TIMED:
+		return r->cells == 2 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_INFO:
 		return r->cells == 0 ? REGION_FAULT_NONE : REGION_FAULT_RECORD;
 	case SL_KIND_STATESET:
@@ -144,7 +154,13 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 			return REGION_FAULT_RECORD;
 		return has_label(p, p->name, r->name_bytes) ? REGION_FAULT_LABEL
 							    : REGION_FAULT_NONE;
+	case SL_KIND_SUMMARY:
+		if (r->cells != SL_SUMMARY_QUANTILES + r->bound_count ||
+		    r->bound_count > SL_QUANTILES_MAX || !bounds_ascend(p, 0, 1))
+			return REGION_FAULT_RECORD;
+		return has_label(p, "quantile", 8) ? REGION_FAULT_LABEL : REGION_FAULT_NONE;
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		if (r->cells < SL_HIST_BUCKETS + 3 || buckets > SL_BUCKETS_MAX || r->scale < -4 ||
 		    r->scale > 8 || r->first_bucket < -FIRST_BUCKET_MAX ||
 		    r->first_bucket > FIRST_BUCKET_MAX || !(r->zero_threshold >= 0) ||
@@ -152,12 +168,26 @@ static enum region_fault check_kind(const struct parts *p, uint16_t state_at[SL_
 			return REGION_FAULT_RECORD;
 		break;
 	case SL_KIND_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM:
 		if (r->cells != SL_HIST_BUCKETS + 1 + r->bound_count || buckets > SL_BUCKETS_MAX ||
-		    !bounds_ascend(p))
+		    !bounds_ascend(p, -INFINITY, INFINITY))
 			return REGION_FAULT_RECORD;
 		break;
 	}
 	return has_label(p, "le", 2) ? REGION_FAULT_LABEL : REGION_FAULT_NONE;
+}
+
+/* What follows the parts: at most 7 bytes, but as many as its writer likes if replaceable. */
+static bool rest_fits(const uint8_t *bytes, uint64_t whole, const struct parts *p)
+{
+	if (!p->replaceable)
+		return ((whole + 7) & ~7ull) == p->r.length;
+	if (whole > p->r.length)
+		return false;
+	for (uint64_t i = whole; i < p->r.length; i++)
+		if (bytes[i])
+			return false;
+	return true;
 }
 
 /* Splits a record with a right checksum into its parts. */
@@ -166,9 +196,9 @@ static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 	const struct sl_schema_record *r = &p->r;
 	uint64_t text = (uint64_t)r->name_bytes + r->unit_bytes + r->help_bytes + r->label_bytes +
 			r->state_bytes;
-	uint64_t whole = sizeof(*r) + 8ull * r->bound_count + text;
+	bool utf8 = r->kind >= SL_KIND_SUMMARY;
 
-	if (((whole + 7) & ~7ull) != r->length)
+	if (!rest_fits(bytes, sizeof(*r) + 8ull * r->bound_count + text, p))
 		return REGION_FAULT_RECORD;
 	p->bounds = bytes + sizeof(*r);
 	p->name = (const char *)p->bounds + 8ull * r->bound_count;
@@ -176,11 +206,13 @@ static enum region_fault take_apart(const uint8_t *bytes, struct parts *p)
 	p->help = p->unit + r->unit_bytes;
 	p->label_text = p->help + r->help_bytes;
 	p->state_text = p->label_text + r->label_bytes;
-	if (!region_text_metric_name(p->name, r->name_bytes) ||
+	if (!(utf8 ? region_text_name_utf8(p->name, r->name_bytes)
+		   : region_text_metric_name(p->name, r->name_bytes)) ||
 	    !region_text_unit(p->unit, r->unit_bytes) || r->help_bytes > SL_HELP_MAX ||
 	    !base_utf8(p->help, r->help_bytes))
 		return REGION_FAULT_RECORD;
-	if (!region_text_labels(p->label_text, r->label_bytes, true, p->labels, &p->label_count))
+	if (!(utf8 ? region_text_labels_utf8 : region_text_labels)(
+		    p->label_text, r->label_bytes, true, p->labels, &p->label_count))
 		return REGION_FAULT_LABEL;
 	return REGION_FAULT_NONE;
 }
@@ -269,7 +301,7 @@ static bool make_slots(struct region_schema *s)
 static bool make_room(struct region_schema *s)
 {
 	return grow(s, &s->metrics, &s->capacity, s->count + 1, sizeof(*s->metrics)) &&
-	       grow(s, &s->specials, &s->special_capacity, s->special_count + 1,
+	       grow(s, &s->specials, &s->special_capacity, s->special_count + SPECIALS_MAX,
 		    sizeof(*s->specials)) &&
 	       make_slots(s);
 }
@@ -321,7 +353,11 @@ static struct region_metric *new_metric(const struct parts *p,
 	to = (char *)state + states;
 	*m = (struct region_metric){
 		.id = r->id,
-		.kind = (enum sl_metric_kind)r->kind,
+		.kind = p->kind,
+		.flags = r->flags,
+		.replaceable = p->replaceable,
+		.removed = p->removed,
+		.created_ns = p->created_ns,
 		.cell = r->cells ? r->cell : 0,
 		.cells = r->cells,
 		.label_count = p->label_count,
@@ -331,9 +367,9 @@ static struct region_metric *new_metric(const struct parts *p,
 		.state_count = r->state_count,
 		.states = state,
 	};
-	if (r->kind == SL_KIND_HISTOGRAM || r->kind == SL_KIND_HISTOGRAM_EXP)
+	if (region_is_histogram(m) && r->length)
 		m->bucket_count = r->cells - SL_HIST_BUCKETS;
-	if (r->kind == SL_KIND_HISTOGRAM_EXP) {
+	if (region_is_exponential(m)) {
 		m->scale = r->scale;
 		m->first_bucket = r->first_bucket;
 		m->zero_threshold = r->zero_threshold;
@@ -355,16 +391,54 @@ static struct region_metric *new_metric(const struct parts *p,
 	return m;
 }
 
-static void add_special(struct region_schema *s, const struct region_metric *m)
+static void put_special(struct region_schema *s, uint32_t cell, uint32_t cells, bool f64,
+			bool shared)
 {
-	bool shared = m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
-		      m->kind == SL_KIND_STATESET;
-	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-		   m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+	if (cells && (f64 || shared))
+		s->specials[s->special_count++] = (struct region_special){cell, cells, f64, shared};
+}
 
-	/* Only a histogram's first cell, the sum, is a double. */
-	if (shared || f64)
-		s->specials[s->special_count++] = (struct region_special){m->cell, f64, shared};
+/* At most SPECIALS_MAX. */
+static void add_specials(struct region_schema *s, const struct region_metric *m)
+{
+	bool mirror = m->flags & SL_FLAG_MIRROR;
+
+	switch (m->kind) {
+	case SL_KIND_COUNTER:
+	case SL_KIND_COUNTER_F64:
+		put_special(s, m->cell, 1, m->kind == SL_KIND_COUNTER_F64, mirror);
+		break;
+	case SL_KIND_GAUGE:
+	case SL_KIND_STATESET:
+		put_special(s, m->cell, 1, false, true);
+		break;
+	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
+		put_special(s, m->cell, 1, true, true);
+		break;
+	case SL_KIND_GAUGE_TIMED:
+		put_special(s, m->cell, 1, true, true);
+		put_special(s, m->cell + 1, 1, false, true);
+		break;
+	case SL_KIND_SUMMARY:
+		put_special(s, m->cell + SL_SUMMARY_QUANTILES, m->cells - SL_SUMMARY_QUANTILES,
+			    true, true);
+		put_special(s, m->cell + SL_SUMMARY_SUM, 1, true, mirror);
+		put_special(s, m->cell + SL_SUMMARY_COUNT, 1, false, mirror);
+		break;
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
+		mirror = true;
+		/* fall through */
+	case SL_KIND_HISTOGRAM:
+	case SL_KIND_HISTOGRAM_EXP:
+		/* Only the first cell, the sum, is a double. */
+		put_special(s, m->cell, 1, true, mirror);
+		put_special(s, m->cell + 1, m->cells - 1, false, mirror);
+		break;
+	case SL_KIND_INFO:
+		break;
+	}
 }
 
 /* ---- strings of spans ---- */
@@ -400,16 +474,74 @@ const char *region_schema_string(const struct region_schema *schema, uint32_t id
 								       : NULL;
 }
 
+/* The kind of a metric without SL_KIND_REPLACEABLE; 0: unknown. */
+static uint32_t known_kind(const struct sl_schema_record *r)
+{
+	uint32_t kind = r->kind;
+
+	if (kind & SL_KIND_REPLACEABLE)
+		kind -= SL_KIND_REPLACEABLE;
+	return kind >= SL_KIND_COUNTER && kind <= SL_KIND_GAUGE_TIMED ? kind : 0;
+}
+
+/* Since when a record counts. False: it has no cell. */
+static bool created_of(const struct region_schema *s, uint32_t id, uint64_t *ns)
+{
+	if (!s->created || id / SL_LINE_CELLS >= s->created_lines)
+		return false;
+	*ns = s->created[id / SL_LINE_CELLS][id % SL_LINE_CELLS];
+	return true;
+}
+
+/* Its writer may be writing it: only what all that replace it have in common is whole. */
+static bool may_change(const struct region_schema *s, const struct sl_schema_record *r)
+{
+	uint64_t ns;
+
+	return known_kind(r) && r->kind & SL_KIND_REPLACEABLE && created_of(s, r->id, &ns) && !ns;
+}
+
+static enum region_fault append_metric(struct region_schema *s, struct parts *p)
+{
+	uint16_t state_at[SL_STATES_MAX];
+	struct region_schema_slot *slot = NULL;
+	struct region_metric *m;
+	uint64_t hash = hash_of(p);
+	size_t size;
+
+	if (!p->removed || !p->replaceable) {
+		enum region_fault fault = check_kind(p, state_at);
+
+		if (fault)
+			return fault;
+	}
+	if (!make_room(s) || (p->r.cells && !make_cells(s, (uint64_t)p->r.cell + p->r.cells)))
+		return REGION_FAULT_MEMORY;
+	if (!p->removed) {
+		slot = find_slot(s, p, hash);
+		if (!slot)
+			return REGION_FAULT_RECORD;
+	}
+	m = new_metric(p, state_at, &size);
+	if (!m)
+		return REGION_FAULT_MEMORY;
+	s->metrics[s->count++] = m;
+	if (slot) {
+		*slot = (struct region_schema_slot){hash, s->count};
+		add_specials(s, m);
+	}
+	if (p->r.cells)
+		cells_take(s, p->r.cell, (uint64_t)p->r.cell + p->r.cells);
+	s->bytes += size;
+	return REGION_FAULT_NONE;
+}
+
 static enum region_fault append_one(struct region_schema *s, const struct region_info *info,
 				    const uint8_t *bytes, const struct sl_schema_record *r)
 {
-	struct parts p = {.r = *r};
-	uint16_t state_at[SL_STATES_MAX];
-	struct region_schema_slot *slot;
-	struct region_metric *m;
+	uint64_t first = r->cell, end = first + r->cells;
+	struct parts p = {.r = *r, .kind = (enum sl_metric_kind)known_kind(r)};
 	enum region_fault fault;
-	uint64_t first = r->cell, end = first + r->cells, hash;
-	size_t size;
 
 	if (r->id != s->count + s->skipped + s->string_count)
 		return REGION_FAULT_RECORD;
@@ -422,7 +554,7 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 	if (r->cells &&
 	    (end > (uint64_t)info->max_lines * SL_LINE_CELLS || cells_taken(s, first, end)))
 		return REGION_FAULT_CELLS;
-	if (r->kind < SL_KIND_COUNTER || r->kind > SL_KIND_STATESET) {
+	if (!p.kind) {
 		if (r->cells && !make_cells(s, end))
 			return REGION_FAULT_MEMORY;
 		if (r->cells)
@@ -430,25 +562,26 @@ static enum region_fault append_one(struct region_schema *s, const struct region
 		s->skipped++;
 		return REGION_FAULT_NONE;
 	}
-	fault = take_apart(bytes, &p) ?: check_kind(&p, state_at);
-	if (fault)
-		return fault;
-	if (!make_room(s) || (r->cells && !make_cells(s, end)))
-		return REGION_FAULT_MEMORY;
-	hash = hash_of(&p);
-	slot = find_slot(s, &p, hash);
-	if (!slot)
-		return REGION_FAULT_RECORD;
-	m = new_metric(&p, state_at, &size);
-	if (!m)
-		return REGION_FAULT_MEMORY;
-	s->metrics[s->count++] = m;
-	*slot = (struct region_schema_slot){hash, s->count};
-	add_special(s, m);
-	if (r->cells)
-		cells_take(s, first, end);
-	s->bytes += size;
-	return REGION_FAULT_NONE;
+	p.replaceable = r->kind & SL_KIND_REPLACEABLE;
+	p.removed = created_of(s, r->id, &p.created_ns) && !p.created_ns;
+	if (p.removed && p.replaceable) {
+		p.name = p.unit = p.help = p.label_text = p.state_text = "";
+		/* length 0: nothing is known of its parts */
+		p.r = (struct sl_schema_record){.cell = r->cell, .cells = r->cells, .id = r->id};
+		p.bounds = (const uint8_t *)"";
+	} else {
+		fault = take_apart(bytes, &p);
+		if (fault)
+			return fault;
+	}
+	return append_metric(s, &p);
+}
+
+uint64_t region_created_lines(const struct region_info *info, uint64_t schema_used)
+{
+	uint64_t records = schema_used / sizeof(struct sl_schema_record);
+
+	return BASE_MIN(info->created_lines, (records + SL_LINE_CELLS - 1) / SL_LINE_CELLS);
 }
 
 enum region_fault region_schema_append(struct region_schema *schema, const struct region_info *info,
@@ -470,7 +603,8 @@ enum region_fault region_schema_append(struct region_schema *schema, const struc
 			return REGION_FAULT_CHECK;
 		check = r.check;
 		r.check = 0;
-		if (sl_fnv1a(sl_fnv1a(SL_FNV_BASIS, &r, sizeof(r)), p + sizeof(r),
+		if (!may_change(schema, &r) &&
+		    sl_fnv1a(sl_fnv1a(SL_FNV_BASIS, &r, sizeof(r)), p + sizeof(r),
 			     r.length - sizeof(r)) != check)
 			return REGION_FAULT_CHECK;
 		fault = append_one(schema, info, p, &r);

@@ -9,6 +9,7 @@
 #include "region/decode.h"
 
 bool region_text_metric_name(const char *s, size_t bytes); /* [a-zA-Z_:][a-zA-Z0-9_:]* */
+bool region_text_name_utf8(const char *s, size_t bytes);   /* of kinds from SL_KIND_SUMMARY on */
 bool region_text_unit(const char *s, size_t bytes);	   /* [a-zA-Z0-9_:]* */
 bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-9_]*, not "__" */
 
@@ -19,6 +20,10 @@ bool region_text_label_key(const char *s, size_t bytes);   /* [a-zA-Z_][a-zA-Z0-
  */
 bool region_text_labels(const char *text, size_t bytes, bool sorted,
 			struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
+
+/* The same with keys of UTF-8, for kinds from SL_KIND_SUMMARY on. */
+bool region_text_labels_utf8(const char *text, size_t bytes, bool sorted,
+			     struct region_text_label labels[SL_LABELS_MAX], uint32_t *count);
 
 /* The reverse: writes labels as text. Returns their length, of which at most room is written. */
 size_t region_text_put_labels(char *to, size_t room, const struct region_text_label *labels,

@@ -122,14 +122,15 @@ uint64_t region_values_shared(const struct region_values *v, uint32_t cell)
 	return v->line[word_of(cell)];
 }
 
-static uint64_t special_value(const struct region_values *v, const struct region_special *special)
+static uint64_t special_value(const struct region_values *v, const struct region_special *special,
+			      uint32_t cell)
 {
-	uint64_t word = region_values_shared(v, special->cell), bits;
+	uint64_t word = region_values_shared(v, cell), bits;
 	double value;
 
 	if (special->shared)
 		return special->f64 ? word ^ word >> 32 : word;
-	value = region_values_f64(v, special->cell);
+	value = region_values_f64(v, cell);
 	memcpy(&bits, &value, 8);
 	return bits;
 }
@@ -147,7 +148,10 @@ void region_values_flatten(const struct region_values *v, const struct region_sp
 		memcpy(out + at, line, (held - at) * 8);
 	if (held < cells)
 		memset(out + held, 0, (cells - held) * 8);
-	for (size_t i = 0; i < specials; i++)
-		if (special[i].cell < held)
-			out[special[i].cell] = special_value(v, &special[i]);
+	for (size_t i = 0; i < specials; i++) {
+		uint64_t cell = special[i].cell, end = BASE_MIN(cell + special[i].cells, held);
+
+		for (; cell < end; cell++)
+			out[cell] = special_value(v, &special[i], (uint32_t)cell);
+	}
 }

@@ -31,7 +31,8 @@ void *__real_malloc(size_t size);
 #define expect(fault, expr) expect_of(#expr, fault, expr)
 
 enum region_fault parse(const struct make *m, struct region_info *info);
-/* What the schema has beyond what was parsed, in an allocation of its own. */
+/* What the schema, with the section created if there is one, has beyond what was parsed, in an
+ * allocation of its own. */
 enum region_fault append(struct region_schema *s, const struct region_info *info,
 			 const struct make *m);
 
@@ -39,6 +40,9 @@ enum region_fault append(struct region_schema *s, const struct region_info *info
 extern const struct make_metric of_every_kind[KINDS];
 
 /* The tests of each file, up to one without a name. */
-extern const struct CMUnitTest schema_tests[], values_tests[];
+#define NEWER_KINDS 9
+extern const struct make_metric of_newer_kinds[NEWER_KINDS];
+
+extern const struct CMUnitTest schema_tests[], values_tests[], created_tests[];
 
 #endif

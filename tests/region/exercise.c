@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "exercise.h"
+#include "region/exemplars.h"
 #include "region/flows.h"
 #include "region/layers.h"
 #include "region/tasks.h"
@@ -53,10 +54,12 @@ static void check_info(const struct region_info *info, size_t size)
 
 static void check_metric(const struct region_metric *m, const struct region_info *info, bool *taken)
 {
+	bool unknown = m->removed && m->replaceable;
+
 	check_text(m->name, SL_NAME_MAX);
 	check_text(m->unit, SL_NAME_MAX);
 	check_text(m->help, SL_HELP_MAX);
-	must(*m->name);
+	must(*m->name || unknown);
 	must(m->label_count <= SL_LABELS_MAX);
 	for (uint32_t i = 0; i < m->label_count; i++) {
 		check_text(m->labels[i].key, SL_NAME_MAX);
@@ -84,8 +87,17 @@ static enum region_fault read_schema(const uint8_t *data, const struct region_in
 	size_t cells = (size_t)info->max_lines * SL_LINE_CELLS;
 	enum region_fault fault = REGION_FAULT_NONE;
 	bool *taken = calloc(1, cells);
+	uint64_t lines = region_created_lines(info, hot->schema_used);
+	uint64_t(*created)[8] = exact_copy(data + info->created, lines * 64);
 
-	must(taken);
+	must(taken && lines <= info->created_lines);
+	for (uint64_t i = 0; i < lines; i++)
+		if (created[i][7] != sl_mixed_check(created[i]))
+			memset(created[i], 0, 64); /* a reader would read them again */
+	if (info->created) {
+		schema->created = (const uint64_t(*)[8])created;
+		schema->created_lines = lines;
+	}
 
 	/* In two pieces that end wherever; what is cut off comes with the second. */
 	for (int piece = 1; piece <= 2; piece++) {
@@ -107,6 +119,8 @@ static enum region_fault read_schema(const uint8_t *data, const struct region_in
 	while (cells && !taken[cells - 1])
 		cells--;
 	must(schema->cells >= cells && (schema->skipped || schema->cells == cells));
+	schema->created = NULL;
+	free(created);
 	/* Memory held is bounded by what the publisher itself paid. */
 	must(schema->bytes <= 8 * schema->parsed + schema->cells / 4 + 8192);
 	free(taken);
@@ -149,12 +163,38 @@ static void read_values(const uint8_t *data, const struct region_info *info,
 	for (size_t i = 0; i < schema->count; i++) {
 		const struct region_metric *m = schema->metrics[i];
 
-		if (m->kind == SL_KIND_COUNTER && m->cell < (uint64_t)v.lines * 7 && v.stripes)
+		if (m->kind == SL_KIND_COUNTER && !m->removed && !(m->flags & SL_FLAG_MIRROR) &&
+		    m->cell < (uint64_t)v.lines * 7 && v.stripes)
 			must(out[m->cell] == region_values_u64(&v, m->cell));
 	}
 	free(out);
 	free(retry);
 	region_values_free(&v);
+}
+
+static void read_exemplars(const uint8_t *data, const struct region_info *info,
+			   const struct region_schema *schema)
+{
+	struct region_exemplars_head head;
+	struct region_exemplar e;
+	uint64_t *words = exact_copy(data + info->exemplars, 64);
+
+	if (!region_exemplars_head_parse(words, info, &head))
+		must(head.used <= info->max_exemplars);
+	free(words);
+	for (uint32_t i = 1; i < info->max_exemplars; i++) {
+		words = exact_copy(data + info->exemplars + (uint64_t)i * SL_EXEMPLAR_SIZE,
+				   SL_EXEMPLAR_SIZE);
+		if (!region_exemplar_parse(words, &e)) {
+			must(e.label_count <= SL_LABELS_MAX);
+			for (uint32_t k = 0; k < e.label_count; k++)
+				check_text(e.labels[k].value, SL_EXEMPLAR_LABELS - 2);
+			for (size_t k = 0; k < schema->count; k++)
+				if (region_exemplar_fits(&e, schema->metrics[k]))
+					must(e.cell < schema->metrics[k]->cells);
+		}
+		free(words);
+	}
 }
 
 static void repair(const uint8_t *data, size_t size, const struct region_info *info)
@@ -361,6 +401,7 @@ enum region_fault exercise_region(const uint8_t *data, size_t size)
 	region_schema_init(&schema);
 	fault = read_schema(data, info, &hot, &schema);
 	read_values(data, info, &hot, &schema);
+	read_exemplars(data, info, &schema);
 	region_schema_free(&schema);
 out:
 	free(info);
@@ -396,6 +437,14 @@ void exercise_fix_checks(uint8_t *data, size_t size)
 			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
 				memcpy(line, data + s->offset + at, 64);
 				check = sl_folded_check(line);
+				memcpy(data + s->offset + at + 56, &check, 8);
+			}
+		if (s->type == SL_SECTION_CREATED || s->type == SL_SECTION_EXEMPLARS)
+			for (uint64_t at = 0; at + 64 <= s->length; at += 64) {
+				memcpy(line, data + s->offset + at, 64);
+				check = s->type == SL_SECTION_CREATED ? sl_mixed_check(line)
+					: at < 256		      ? sl_line_check(line)
+								      : sl_sealed_check(line);
 				memcpy(data + s->offset + at + 56, &check, 8);
 			}
 		if (s->type != SL_SECTION_SCHEMA)

@@ -30,7 +30,8 @@ static void save_small(struct make *m, const char *name)
 {
 	uint64_t stripes = (uint64_t)m->stride * m->max_stripes;
 	uint64_t schema = (m->hot[SL_HOT_SCHEMA_USED] + 63) / 64 * 64;
-	uint64_t size = SL_HEADER_SIZE + 64 + stripes + schema;
+	uint64_t created = (uint64_t)m->created_lines * 64, exemplars = m->max_exemplars * 256ull;
+	uint64_t at = SL_HEADER_SIZE + 64 + stripes + schema, size = at + created + exemplars;
 	struct make small = {.mem = calloc(1, size)};
 
 	if (!small.mem)
@@ -43,6 +44,12 @@ static void save_small(struct make *m, const char *name)
 	small.header->section[1].offset = SL_HEADER_SIZE + 64;
 	small.header->section[2].offset = SL_HEADER_SIZE + 64 + stripes;
 	small.header->section[2].length = schema;
+	if (created)
+		memcpy(small.mem + at, m->created, created);
+	if (exemplars)
+		memcpy(small.mem + at + created, m->exemplars, exemplars);
+	for (uint32_t i = 3; i < m->header->section_count; i++, at += created)
+		small.header->section[i].offset = at; /* created, exemplars */
 	make_header_check(&small);
 	save("region", name, small.mem, size);
 	free(small.mem);
@@ -54,7 +61,17 @@ static void one_metric(const char *name, const struct make_metric *metric)
 	uint32_t cell;
 
 	make_metrics(&m, 64, 1, 4096, "pod\0shop-0\0service\0shop", 24);
+	if (metric->kind >= SL_KIND_SUMMARY) {
+		make_created(&m, 7);
+		make_exemplars(&m, 2);
+	}
 	cell = make_metric(&m, metric);
+	if (metric->kind & SL_KIND_REPLACEABLE) {
+		make_metric(&m, metric);
+		make_created_set(&m, 1, 0);
+		make_exemplar(&m, 1, 0, m.exemplars && m.cells > 3 ? 2 : 0, 0.5, 9, "trace_id\0ab",
+			      12);
+	}
 	for (uint32_t c = cell; c < m.cells; c++)
 		make_cell_set(&m, 0, c, c % 3 ? c : sl_cell_of_f64(c * 1.5));
 	save_small(&m, name);
@@ -168,7 +185,7 @@ static void tasks(void)
 
 int main(int argc, char **argv)
 {
-	static const double bounds[] = {0.1, 1, 10};
+	static const double bounds[] = {0.1, 1, 10}, ranks[] = {0.5, 0.99};
 	static const struct make_metric
 		counter = {.kind = SL_KIND_COUNTER,
 			   .name = "requests_total",
@@ -189,7 +206,28 @@ int main(int argc, char **argv)
 			   .bounds = bounds,
 			   .bound_count = 3},
 		info = {.kind = SL_KIND_INFO, .name = "build", .labels = {"version", "1"}},
-		states = {.kind = SL_KIND_STATESET, .name = "phase", .states = {"up", "down"}};
+		states = {.kind = SL_KIND_STATESET, .name = "phase", .states = {"up", "down"}},
+		summary = {.kind = SL_KIND_SUMMARY,
+			   .name = "rpc.seconds",
+			   .bounds = ranks,
+			   .bound_count = 2},
+		unknown = {.kind = SL_KIND_UNKNOWN, .name = "\xc3\xa4", .labels = {"a b", "c"}},
+		gauge_histogram = {.kind = SL_KIND_GAUGE_HISTOGRAM,
+				   .name = "sizes",
+				   .bounds = bounds,
+				   .bound_count = 3},
+		gauge_exp = {.kind = SL_KIND_GAUGE_HISTOGRAM_EXP, .name = "ages", .buckets = 2},
+		timed = {.kind = SL_KIND_GAUGE_TIMED,
+			 .name = "last",
+			 .flags = SL_COMBINE_MOST_RECENT},
+		replaceable = {.kind = SL_KIND_COUNTER | SL_KIND_REPLACEABLE,
+			       .name = "n",
+			       .spare = 16},
+		replaceable_histogram = {.kind = SL_KIND_HISTOGRAM | SL_KIND_REPLACEABLE,
+					 .name = "h",
+					 .bounds = bounds,
+					 .bound_count = 3,
+					 .flags = SL_FLAG_MIRROR};
 	struct make m;
 
 	if (argc != 2)
@@ -203,6 +241,13 @@ int main(int argc, char **argv)
 	one_metric("histogram", &classic);
 	one_metric("info", &info);
 	one_metric("stateset", &states);
+	one_metric("summary", &summary);
+	one_metric("unknown", &unknown);
+	one_metric("gauge-histogram", &gauge_histogram);
+	one_metric("gauge-histogram-exp", &gauge_exp);
+	one_metric("gauge-timed", &timed);
+	one_metric("replaceable", &replaceable);
+	one_metric("replaceable-histogram", &replaceable_histogram);
 
 	make_metrics(&m, 64, 2, 4096, NULL, 0);
 	make_metric(&m, &counter);

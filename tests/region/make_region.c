@@ -58,6 +58,51 @@ void make_metrics(struct make *m, uint32_t lines, uint32_t stripes, size_t schem
 	make_set(m->hot, SL_HOT_CHANGED_NS, m->header->start_ns);
 }
 
+/* Appends memory for one more section of a region of metrics; returns where it begins. */
+static uint8_t *extend(struct make *m, uint32_t type, uint32_t stride, uint64_t length)
+{
+	size_t at = m->size, size = at + (length + 4095) / 4096 * 4096;
+	uint8_t *mem = aligned_alloc(4096, size);
+
+	if (!mem)
+		abort();
+	memcpy(mem, m->mem, at);
+	memset(mem + at, 0, size - at);
+	m->stripes = mem + (m->stripes - m->mem);
+	m->schema = mem + (m->schema - m->mem);
+	if (m->created)
+		m->created = (uint64_t(*)[8])(mem + ((uint8_t *)m->created - m->mem));
+	if (m->exemplars)
+		m->exemplars = (uint64_t(*)[32])(mem + ((uint8_t *)m->exemplars - m->mem));
+	free(m->mem);
+	m->mem = mem;
+	m->size = size;
+	m->header = (struct sl_region_header *)mem;
+	m->hot = (uint64_t *)(mem + SL_HEADER_SIZE);
+	m->header->size = size;
+	m->header->minor = 1;
+	m->header->section[m->header->section_count++] = (struct sl_region_section){type, stride,
+										    at, length};
+	make_header_check(m);
+	return mem + at;
+}
+
+void make_created(struct make *m, uint32_t records)
+{
+	m->created_lines = (records + 6) / 7;
+	m->created = (uint64_t(*)[8])extend(m, SL_SECTION_CREATED, 64,
+					    (uint64_t)m->created_lines * 64);
+	for (uint32_t i = 0; i < m->created_lines * 7; i++)
+		make_set_mixed(m->created[i / 7], i % 7, m->header->start_ns);
+}
+
+void make_exemplars(struct make *m, uint32_t elements)
+{
+	m->max_exemplars = elements;
+	m->exemplars = (uint64_t(*)[32])extend(m, SL_SECTION_EXEMPLARS, 256,
+					       (uint64_t)elements * 256);
+}
+
 void make_directory(struct make *m, uint32_t entries)
 {
 	size_t bytes = ((size_t)entries * 64 + 4095) / 4096 * 4096;
@@ -137,6 +182,7 @@ size_t make_record(const struct make *m, const struct make_metric *metric, uint8
 {
 	struct sl_schema_record r = {
 		.kind = metric->kind,
+		.flags = metric->flags,
 		.cell = m->next_cell,
 		.cells = 1,
 		.id = m->next_id,
@@ -155,11 +201,19 @@ size_t make_record(const struct make *m, const struct make_metric *metric, uint8
 	r.state_bytes = put_list(&to, metric->states);
 	while (metric->states[r.state_count])
 		r.state_count++;
-	switch (metric->kind) {
+	switch (metric->kind & ~SL_KIND_REPLACEABLE) {
+	case SL_KIND_SUMMARY:
+		r.cells = 2u + metric->bound_count;
+		break;
+	case SL_KIND_GAUGE_TIMED:
+		r.cells = 2;
+		break;
 	case SL_KIND_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM:
 		r.cells = 3u + metric->bound_count;
 		break;
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		r.cells = 4 + metric->buckets;
 		r.scale = metric->scale;
 		r.first_bucket = metric->first_bucket;
@@ -171,6 +225,8 @@ size_t make_record(const struct make *m, const struct make_metric *metric, uint8
 	}
 	while ((to - out) % 8)
 		*to++ = 0;
+	memset(to, 0, metric->spare);
+	to += metric->spare;
 	r.length = (uint32_t)(to - out);
 	memcpy(out, &r, sizeof(r));
 	make_record_check(out);
@@ -240,6 +296,71 @@ void make_cell_add(struct make *m, uint32_t stripe, uint32_t cell, uint64_t n)
 uint64_t make_cell(const struct make *m, uint32_t stripe, uint32_t cell)
 {
 	return make_line(m, stripe, cell / 7)[cell % 7];
+}
+
+void make_created_set(struct make *m, uint32_t id, uint64_t ns)
+{
+	make_set_mixed(m->created[id / 7], id % 7, ns);
+	make_set(m->hot, SL_HOT_GENERATION, m->hot[SL_HOT_GENERATION] + 1);
+}
+
+void make_replace(struct make *m, uint64_t at, const struct make_metric *metric, uint64_t ns)
+{
+	static uint8_t record[1 << 18];
+	struct make as = *m;
+	struct make_metric with = *metric;
+	struct sl_schema_record old, now;
+
+	memcpy(&old, m->schema + at, sizeof(old));
+	as.next_id = old.id;
+	as.next_cell = old.cell;
+	with.spare = 0;
+	with.spare = old.length - (uint32_t)make_record(&as, &with, record);
+	make_record(&as, &with, record);
+	memcpy(&now, record, sizeof(now));
+	if (now.length != old.length || now.cells != old.cells || now.kind != old.kind)
+		abort();
+	for (uint32_t c = 0; c < old.cells; c++)
+		for (uint32_t s = 0; s < m->max_stripes; s++)
+			make_cell_set(m, s, old.cell + c, 0);
+	memcpy(m->schema + at, record, old.length);
+	make_created_set(m, old.id, ns);
+}
+
+static uint64_t sealed_pair(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)(product >> 64) ^ (uint64_t)product;
+}
+
+void make_exemplar(struct make *m, uint32_t element, uint32_t id, uint32_t cell, double value,
+		   uint64_t ns, const char *labels, size_t label_bytes)
+{
+	uint64_t *head = m->exemplars[0], *e = m->exemplars[element], number = (e[0] >> 16) + 1;
+	uint8_t text[8 + 3 * 48] = {0};
+
+	memcpy(text, labels, label_bytes < sizeof(text) ? label_bytes : sizeof(text));
+	e[1] = id | (uint64_t)cell << 32;
+	e[2] = m->created && id / 7 < m->created_lines ? m->created[id / 7][id % 7] : 0;
+	memcpy(&e[3], &value, 8);
+	e[4] = ns;
+	e[5] = label_bytes;
+	memcpy(&e[6], text, 8);
+	for (uint32_t i = 0; i < 4; i++) {
+		uint64_t *line = e + i * 8;
+
+		line[0] = number << 16 | i;
+		if (i)
+			memcpy(line + 1, text + 8 + (i - 1) * 48, 48);
+		line[7] = sealed_pair(line[6] ^ sl_line_k[6], sl_line_k[0]);
+		for (int k = 0; k < 6; k += 2)
+			line[7] += sealed_pair(line[k] ^ sl_line_k[k],
+					       line[k + 1] ^ sl_line_k[k + 1]);
+	}
+	if (head[0] <= element)
+		make_set(head, 0, element + 1);
+	make_set(head, 1, head[1] + 1);
 }
 
 void make_entry(struct make *m, uint32_t index, uint64_t id, uint64_t addr, uint64_t length,

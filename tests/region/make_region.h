@@ -25,10 +25,16 @@ struct make {
 	uint32_t max_entries;
 	uint32_t next_cell, next_id; /* of the next record; next_cell may be set to any */
 	uint32_t cells;		     /* one more than the highest cell in use */
+	uint64_t (*created)[8];	     /* NULL: no such section */
+	uint32_t created_lines;
+	uint64_t (*exemplars)[32]; /* by element; NULL: no such section */
+	uint32_t max_exemplars;
 };
 
 struct make_metric {
-	uint16_t kind;
+	uint16_t kind;			/* with SL_KIND_REPLACEABLE, or not */
+	uint16_t flags;			/* of the record */
+	uint32_t spare;			/* replaceable: bytes behind the parts, a multiple of 8 */
 	const char *name, *unit, *help; /* NULL: none */
 	const char *labels[2 * 40];	/* key, value, ..., NULL */
 	const double *bounds;
@@ -43,6 +49,10 @@ struct make_metric {
 /* A region of metrics: live, stripes of lines, labels "key\0value\0...". */
 void make_metrics(struct make *m, uint32_t lines, uint32_t stripes, size_t schema_bytes,
 		  const char *labels, size_t label_bytes);
+/* Appends a section created with cells for this many records; all are there, since start_ns. */
+void make_created(struct make *m, uint32_t records);
+/* Appends a section of exemplars. */
+void make_exemplars(struct make *m, uint32_t elements);
 void make_directory(struct make *m, uint32_t entries);
 void make_free(struct make *m);
 
@@ -69,6 +79,15 @@ uint64_t *make_line(const struct make *m, uint32_t stripe, uint32_t line);
 void make_cell_set(struct make *m, uint32_t stripe, uint32_t cell, uint64_t value);
 void make_cell_add(struct make *m, uint32_t stripe, uint32_t cell, uint64_t n);
 uint64_t make_cell(const struct make *m, uint32_t stripe, uint32_t cell);
+
+/* Says since when a record counts, and then that something changed. */
+void make_created_set(struct make *m, uint32_t id, uint64_t ns);
+/* Replaces a record by that of another metric, as its writer does: cells are 0, the record is
+ * written, and last it is there since ns. at: offset of the record in the schema. */
+void make_replace(struct make *m, uint64_t at, const struct make_metric *metric, uint64_t ns);
+/* Sets an exemplar, labels "key\0value\0...", in element 1 to max_exemplars - 1. */
+void make_exemplar(struct make *m, uint32_t element, uint32_t id, uint32_t cell, double value,
+		   uint64_t ns, const char *labels, size_t label_bytes);
 
 /* A directory entry as an agent writes it, and the hot line with it. */
 void make_entry(struct make *m, uint32_t index, uint64_t id, uint64_t addr, uint64_t length,

@@ -59,6 +59,8 @@ enum region_fault append(struct region_schema *s, const struct region_info *info
 	void *copy = __real_malloc(n ? n : 1);
 	enum region_fault fault;
 
+	s->created = m->created;
+	s->created_lines = region_created_lines(info, m->hot[SL_HOT_SCHEMA_USED]);
 	memcpy(copy, m->schema + s->parsed, n);
 	fault = region_schema_append(s, info, copy, n);
 	free(copy);
@@ -196,12 +198,32 @@ static void header_says_what_was_written(void **state)
 	X(REGION_FAULT_LABEL, (memset(h->labels, 'a', 400), h->labels[300] = h->labels[399] = 0, \
 			       h->label_bytes = 400))                                            \
 	X(REGION_FAULT_LABEL, too_many_labels(h))                                                \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_CREATED, 8, 64))                       \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_CREATED, 64, 0))                       \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_CREATED, 64, 65))                      \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_EXEMPLARS, 64, 512))                   \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_EXEMPLARS, 256, 256))                  \
+	X(REGION_FAULT_SECTION, add_section(h, SL_SECTION_EXEMPLARS, 256, 520))                  \
+	X(REGION_FAULT_SECTION, (add_section(h, SL_SECTION_CREATED, 64, 64),                     \
+				 add_section(h, SL_SECTION_CREATED, 64, 64)))                    \
+	X(REGION_FAULT_NONE, add_section(h, SL_SECTION_CREATED, 64, 64))                         \
+	X(REGION_FAULT_NONE, add_section(h, SL_SECTION_EXEMPLARS, 256, 512))                     \
 	X(REGION_FAULT_NONE, h->minor = 7)                                                       \
 	X(REGION_FAULT_NONE, h->reserved[5] = 7)                                                 \
 	X(REGION_FAULT_NONE, h->label_bytes = 0)                                                 \
 	X(REGION_FAULT_NONE, h->size -= 64 + (h->section[2].length -= 64, 0))                    \
 	X(REGION_FAULT_NONE,                                                                     \
 	  (h->section_count = 4, h->section[3] = (struct sl_region_section){77, 1, 4160, 1}))
+
+/* At the end of the schema, which has room. */
+static void add_section(struct sl_region_header *h, uint32_t type, uint32_t stride, uint64_t bytes)
+{
+	uint64_t room = (bytes + 63) / 64 * 64 + 64;
+
+	h->section[2].length -= room;
+	h->section[h->section_count++] = (struct sl_region_section){
+		type, stride, h->section[2].offset + h->section[2].length, bytes};
+}
 
 static void too_many_labels(struct sl_region_header *h)
 {
@@ -269,6 +291,15 @@ static void header_that_lies_is_refused_with_its_cause(void **state)
 	make_header_check(&m);
 	expect(REGION_FAULT_SECTION, parse(&m, &info));
 	m.header->section[1].length = 0;
+	make_header_check(&m);
+	expect(REGION_FAULT_SECTION, parse(&m, &info));
+	make_free(&m);
+	/* Metrics alone are created. */
+	make_directory(&m, 4);
+	m.header->section[1].length -= 64;
+	m.header->section[m.header->section_count++] = (struct sl_region_section){
+		SL_SECTION_CREATED, 64, m.header->section[1].offset + m.header->section[1].length,
+		64};
 	make_header_check(&m);
 	expect(REGION_FAULT_SECTION, parse(&m, &info));
 	make_free(&m);
@@ -456,6 +487,7 @@ int main(void)
 	} all[] = {{"header", header_tests},
 		   {"schema", schema_tests},
 		   {"values", values_tests},
+		   {"created", created_tests},
 		   {"faults", end}};
 	int failed = 0;
 

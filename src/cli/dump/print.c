@@ -19,6 +19,11 @@ static const char *const kind_names[] = {
 	[SL_KIND_HISTOGRAM] = "histogram",
 	[SL_KIND_INFO] = "info",
 	[SL_KIND_STATESET] = "stateset",
+	[SL_KIND_SUMMARY] = "summary",
+	[SL_KIND_UNKNOWN] = "unknown",
+	[SL_KIND_GAUGE_HISTOGRAM] = "gauge_histogram",
+	[SL_KIND_GAUGE_HISTOGRAM_EXP] = "gauge_histogram_exp",
+	[SL_KIND_GAUGE_TIMED] = "gauge_timed",
 };
 
 /* ---- both ---- */
@@ -96,7 +101,7 @@ static double upper_bound(const struct region_metric *m, uint32_t bucket)
 {
 	if (bucket + 1 == m->bucket_count)
 		return INFINITY;
-	if (m->kind == SL_KIND_HISTOGRAM)
+	if (!region_is_exponential(m))
 		return m->bounds[bucket];
 	if (!bucket)
 		return m->zero_threshold;
@@ -157,11 +162,23 @@ static void text_histogram(const struct region_metric *m, const uint64_t *cell)
 	if (cell[SL_HIST_REFUSED])
 		printf(" refused %" PRIu64, cell[SL_HIST_REFUSED]);
 	for (uint32_t i = 0; i < m->bucket_count; i++) {
-		if (!cell[SL_HIST_BUCKETS + i] && m->kind == SL_KIND_HISTOGRAM_EXP)
+		if (!cell[SL_HIST_BUCKETS + i] && region_is_exponential(m))
 			continue;
 		fputs("\n          <= ", stdout);
 		put_f64(upper_bound(m, i));
 		printf(": %" PRIu64, cell[SL_HIST_BUCKETS + i]);
+	}
+}
+
+static void text_summary(const struct region_metric *m, const uint64_t *cell)
+{
+	printf(" count %" PRIu64 " sum ", cell[SL_SUMMARY_COUNT]);
+	put_f64(region_f64(cell[SL_SUMMARY_SUM]));
+	for (uint32_t i = 0; i < m->bound_count; i++) {
+		fputs("\n          quantile ", stdout);
+		put_f64(m->bounds[i]);
+		fputs(": ", stdout);
+		put_f64(region_f64(cell[SL_SUMMARY_QUANTILES + i]));
 	}
 }
 
@@ -180,11 +197,23 @@ static void text_metric(const struct cli_dump *d, const struct region_metric *m)
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
 		putchar(' ');
 		put_f64(region_f64(*cell));
 		break;
+	case SL_KIND_GAUGE_TIMED:
+		putchar(' ');
+		put_f64(region_f64(*cell));
+		fputs(" at ", stdout);
+		put_time(cell[1]);
+		break;
+	case SL_KIND_SUMMARY:
+		text_summary(m, cell);
+		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		text_histogram(m, cell);
 		break;
 	case SL_KIND_INFO:
@@ -351,7 +380,7 @@ static void json_histogram(struct base_json *j, const struct region_metric *m, c
 
 	base_put(j, KV("count", count_of(m, cell)), KV("sum", region_f64(cell[SL_HIST_SUM])),
 		 KV("refused", cell[SL_HIST_REFUSED]));
-	if (m->kind == SL_KIND_HISTOGRAM) {
+	if (!region_is_exponential(m)) {
 		base_json_kbegin(j, "bounds", '[');
 		for (uint32_t i = 0; i < m->bound_count; i++)
 			base_json_f64(j, m->bounds[i]);
@@ -365,6 +394,20 @@ static void json_histogram(struct base_json *j, const struct region_metric *m, c
 	base_put(j, KV("above", bucket[m->bucket_count - 1]));
 }
 
+static void json_summary(struct base_json *j, const struct region_metric *m, const uint64_t *cell)
+{
+	base_put(j, KV("count", cell[SL_SUMMARY_COUNT]),
+		 KV("sum", region_f64(cell[SL_SUMMARY_SUM])));
+	base_json_kbegin(j, "quantiles", '[');
+	for (uint32_t i = 0; i < m->bound_count; i++) {
+		base_json_begin(j, '[');
+		base_json_f64(j, m->bounds[i]);
+		base_json_f64(j, region_f64(cell[SL_SUMMARY_QUANTILES + i]));
+		base_json_end(j, ']');
+	}
+	base_json_end(j, ']');
+}
+
 static void json_value(struct base_json *j, const struct region_metric *m, const uint64_t *cell)
 {
 	switch (m->kind) {
@@ -376,7 +419,14 @@ static void json_value(struct base_json *j, const struct region_metric *m, const
 		break;
 	case SL_KIND_COUNTER_F64:
 	case SL_KIND_GAUGE_F64:
+	case SL_KIND_UNKNOWN:
 		base_put(j, KV("value", region_f64(*cell)));
+		break;
+	case SL_KIND_GAUGE_TIMED:
+		base_put(j, KV("value", region_f64(*cell)), KV("set_ns", cell[1]));
+		break;
+	case SL_KIND_SUMMARY:
+		json_summary(j, m, cell);
 		break;
 	case SL_KIND_INFO:
 		break;
@@ -388,6 +438,8 @@ static void json_value(struct base_json *j, const struct region_metric *m, const
 		break;
 	case SL_KIND_HISTOGRAM:
 	case SL_KIND_HISTOGRAM_EXP:
+	case SL_KIND_GAUGE_HISTOGRAM:
+	case SL_KIND_GAUGE_HISTOGRAM_EXP:
 		json_histogram(j, m, cell);
 		break;
 	}

@@ -25,9 +25,16 @@ struct collect_feature_source {
 	int64_t old_ns, mid_ns;		    /* the longer one's */
 };
 
+/* Gauge histograms count nothing: their observations come and go. */
 static bool is_histogram(const struct region_metric *m)
 {
 	return m->kind == SL_KIND_HISTOGRAM || m->kind == SL_KIND_HISTOGRAM_EXP;
+}
+
+static bool is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64 ||
+	       m->kind == SL_KIND_SUMMARY;
 }
 
 /*
@@ -155,8 +162,7 @@ int collect_features_make(struct collect_features *f, const struct collect_tap_r
 		for (uint32_t k = 0; k < n; k++) {
 			f->name[at] = p;
 			p += put_name(p, text + 1 - (size_t)(p - (char *)f->text), m, k) + 1;
-			f->counter[at] = m->kind == SL_KIND_COUNTER ||
-					 m->kind == SL_KIND_COUNTER_F64 || (is_histogram(m) && !k);
+			f->counter[at] = is_counter(m) || (is_histogram(m) && !k);
 			f->last[at++] = NAN;
 		}
 	}

@@ -85,6 +85,8 @@ static const char *suffix_of(const struct collect_def *d)
 	case EXPORT_FAMILY_INFO:
 		return "_info";
 	case EXPORT_FAMILY_HISTOGRAM:
+	case EXPORT_FAMILY_GAUGE_HISTOGRAM:
+	case EXPORT_FAMILY_SUMMARY:
 		return "_count";
 	default:
 		return "";

@@ -9,8 +9,9 @@
 
 struct hist {
 	uint32_t column;
-	bool native;
-	/* The sum; then the native histogram, or the classic buckets up to +Inf, or nothing. */
+	bool native, summary;
+	/* The sum; then the native histogram, or the classic buckets up to +Inf, or the quantiles,
+	 * or nothing. */
 	struct export_remote_series **series;
 	uint32_t count;
 };
@@ -59,8 +60,9 @@ void collect_sender_series_free(struct export_remote_series **series, uint32_t n
 
 static bool is_wanted(const struct collect_column *c)
 {
-	return c->def->type == EXPORT_FAMILY_HISTOGRAM && !c->twin &&
-	       c->def->metric.cells > SL_HIST_BUCKETS;
+	return !c->twin &&
+	       (c->def->type == EXPORT_FAMILY_SUMMARY ||
+		(region_is_histogram(&c->def->metric) && c->def->metric.cells > SL_HIST_BUCKETS));
 }
 
 static struct export_native_buckets buckets_of(const struct region_metric *m, const uint64_t *cell)
@@ -86,6 +88,10 @@ static struct export_remote_series *make_series(const struct hist *h,
 		return collect_sender_series(r, d, "_sum", NULL, NULL);
 	if (h->native)
 		return collect_sender_series(r, d, "", NULL, NULL);
+	if (d->type == EXPORT_FAMILY_SUMMARY) {
+		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
+		return collect_sender_series(r, d, "", "quantile", le);
+	}
 	if (i <= d->metric.bound_count)
 		*export_print_bound(le, d->metric.bounds[i - 1], false) = 0;
 	return collect_sender_series(r, d, "_bucket", "le", le);
@@ -98,9 +104,11 @@ static bool make(struct hist *h, const struct collect_region *r, const struct co
 	struct export_native_buckets b = {.count = m->cells - SL_HIST_BUCKETS,
 					  .scale = m->scale,
 					  .first_bucket = m->first_bucket};
-	bool classic = m->kind == SL_KIND_HISTOGRAM;
+	bool classic = !region_is_exponential(m);
 	uint32_t n = classic ? m->bound_count + 2 : 2;
 
+	h->summary = m->kind == SL_KIND_SUMMARY;
+	n -= h->summary; /* the sum and a series for each quantile */
 	h->native = !classic && native && export_native_fits(&b);
 	if (!classic && !h->native)
 		n = 1;
@@ -174,6 +182,11 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 		collect_snapshot_read(b, c->cell, c->def->metric.cells, h->cell);
 		now = buckets_of(&c->def->metric, h->cell);
 		point(w, x->series[0], ns, now.sum);
+		for (uint32_t k = 1; x->summary && k < x->count; k++)
+			point(w, x->series[k], ns,
+			      region_f64(h->cell[SL_SUMMARY_QUANTILES + k - 1]));
+		if (x->summary)
+			continue;
 		if (x->native && export_native_make(&h->native, &now))
 			export_remote_write_native(w, x->series[1], ns, &h->native);
 		for (uint32_t k = 1; !x->native && k < x->count; k++) {
