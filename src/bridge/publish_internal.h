@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* publish_internal.h - of the publish*.c files. */
+#ifndef SL_BRIDGE_PUBLISH_INTERNAL_H
+#define SL_BRIDGE_PUBLISH_INTERNAL_H
+
+#include "bridge/publish.h"
+
+#define NONE UINT32_MAX
+
+struct publish_family {
+	uint64_t hash;
+	enum bridge_type type;
+	char *name, *help; /* of an info, which has no family in the library */
+	union {
+		struct sl_counter_f64_family counter;
+		struct sl_gauge_f64_family gauge;
+		struct sl_unknown_family unknown;
+		struct sl_summary_family summary;
+		struct sl_histogram_family histogram;
+		struct sl_gauge_histogram_family gauge_histogram;
+		struct sl_stateset_family stateset;
+	};
+};
+
+struct publish_series {
+	uint64_t hash;
+	char *labels; /* key NUL value NUL ...; NULL: this number is free */
+	uint32_t label_bytes;
+	uint32_t family; /* of a free one: the next free number */
+	uint64_t round;
+	uint64_t set_ns;
+	double *total; /* of points that are differences; or NULL */
+	union {
+		struct sl_counter_f64 counter;
+		struct sl_gauge_f64 gauge;
+		struct sl_unknown unknown;
+		struct sl_summary summary;
+		struct sl_histogram histogram;
+		struct sl_gauge_histogram gauge_histogram;
+		struct sl_stateset stateset;
+	};
+};
+
+/* The series of a point, in the order of the body, and how many values it has. */
+struct publish_place {
+	uint32_t series, values;
+};
+
+struct publish_index {
+	uint32_t *at; /* NONE: free */
+	size_t size, used;
+};
+
+struct bridge_publisher {
+	struct bridge_sink sink; /* first */
+	struct sl_publisher *publisher;
+	char *service, *pod;
+	const char *socket;
+	bool detached;
+	uint64_t region_max;
+	size_t series_max;
+	uint32_t cells;
+	uint64_t schema_bytes,
+		schema_used; /* used: at most, as removed records may be used again */
+	bool lossy;	     /* it cannot grow: what does not fit is left out */
+	struct bridge_publish_counts counts;
+
+	struct publish_family *families;
+	size_t family_count, family_room;
+	struct publish_index family_index;
+	struct publish_series *series;
+	size_t series_used, series_room;
+	uint32_t series_free;
+	struct publish_index series_index;
+	struct publish_place *order;
+	size_t order_count, order_room, order_values;
+
+	/* Of this body. */
+	uint64_t round, now_ns;
+	bool by_values;	  /* it came by its values alone */
+	bool fresh_order; /* no point came yet */
+
+	/* Of this family. */
+	char *name, *help, *unit;
+	enum bridge_type type;
+	uint32_t family;
+	bool skip;
+
+	char *scratch;
+	size_t scratch_room;
+	uint64_t *buckets;
+	size_t bucket_room;
+};
+
+void publish_index_free(struct publish_index *t);
+/* The labels in these bytes: their number. */
+size_t publish_labels(const char *bytes, size_t n, struct sl_label *out);
+
+/* ---- publish_set.c ---- */
+
+/* Of the family that is announced. 0 or -ENOMEM. */
+int publish_family_create(struct bridge_publisher *p, struct publish_family *f,
+			  const struct bridge_point *t);
+void publish_family_free(struct publish_family *f);
+/* Its handle. 0 or -EINVAL. */
+int publish_series_create(struct bridge_publisher *p, const struct publish_family *f,
+			  struct publish_series *s, const struct bridge_point *t);
+void publish_remove(struct bridge_publisher *p, const struct publish_family *f,
+		    const struct sl_label *labels, size_t n);
+void publish_set(struct bridge_publisher *p, const struct publish_family *f,
+		 const struct publish_series *s, const double *values, size_t n);
+/* Of a record of the schema. */
+uint64_t publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+			      size_t label_bytes);
+/* True if the publisher may lack room for a record of that many bytes. */
+bool publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes);
+
+#endif
