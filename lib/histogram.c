@@ -248,6 +248,20 @@ void sl_histogram_observe(struct sl_histogram h, double v)
 		sum_shared(sl__slot_of(h.bits), b->cell, v);
 }
 
+void sl_histogram_observe_exemplar(struct sl_histogram h, double v,
+				   const struct sl_exemplar *exemplar)
+{
+	unsigned int slot = sl__slot_of(h.bits);
+	uint32_t cell;
+
+	sl_histogram_observe(h, v);
+	if (slot == SL__SLOT_NONE)
+		return;
+	cell = cell_of(h.buckets, v);
+	if (cell != SL_HIST_REFUSED)
+		sl__exemplar_set(slot, h.buckets->cell + cell, v, exemplar);
+}
+
 /* ---- set as a whole ---- */
 
 static uint32_t buckets_of(const struct sl__buckets *b)

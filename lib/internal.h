@@ -14,6 +14,7 @@
  *   update.c     counters, gauges, state sets; reading back
  *   mirror.c     metrics whose value is set as a whole: copies, summaries
  *   histogram.c  histograms; boundaries.py prints their table
+ *   exemplar.c   exemplars of counters and histograms
  *   span.c       spans; see span.h
  *   verdict.c    verdicts of an analysis
  *   log.c        the application's callback
@@ -67,6 +68,7 @@ enum sl__refusal {
 struct sl__metric;
 struct sl__family;
 struct sl__vacancy;
+struct sl__exemplars;
 struct sl__ring;
 
 /*
@@ -112,6 +114,9 @@ struct sl_publisher {
 	uint32_t schema_offset, schema_bytes;
 	uint64_t created_offset; /* a cell for each record */
 	uint32_t created_bytes;
+	uint64_t exemplars_offset;
+	uint32_t exemplar_elements;
+	struct sl__exemplars *exemplars;
 	uint32_t span_lines;	/* per ring; 0: no spans */
 	uint64_t span_offset;	/* of the section */
 	struct sl__ring *rings; /* [stripe_count] */
@@ -260,6 +265,7 @@ SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
 
 /* text.c. Lengths are without NUL; maxima as in sidelight/region.h. */
 SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colons are allowed */
+SL__HIDDEN bool sl__label_key_valid(const char *key, const char *reserved, bool utf8);
 SL__HIDDEN bool sl__unit_valid(const char *s, size_t *length);
 SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
 /*
@@ -293,6 +299,14 @@ SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 
 /* Counts an observation that is refused. Any thread, no lock. */
 SL__HIDDEN void sl__refuse_observation(unsigned int slot);
+
+/* exemplar.c; the first three under the lock */
+SL__HIDDEN int sl__exemplars_make(struct sl_publisher *p); /* 0 or -errno */
+SL__HIDDEN void sl__exemplars_free(struct sl_publisher *p);
+SL__HIDDEN uint64_t sl__exemplars_bytes(uint32_t elements);
+/* Any thread, no lock but for the first exemplar of a cell. NULL: nothing. */
+SL__HIDDEN void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
+				 const struct sl_exemplar *exemplar);
 
 /* histogram.c */
 SL__HIDDEN int sl__shape_exponential(const struct sl_metric_opts *o, struct sl__shape *shape);

@@ -17,10 +17,11 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-#define CELLS_DEFAULT	1764u /* with one more block: 256 lines, 4 pages */
-#define CELLS_MAX	(1u << 24)
-#define SCHEMA_PER_CELL 128u
-#define RECORD_MIN	72u /* bytes of a record with a name */
+#define CELLS_DEFAULT	  1764u /* with one more block: 256 lines, 4 pages */
+#define CELLS_MAX	  (1u << 24)
+#define SCHEMA_PER_CELL	  128u
+#define EXEMPLARS_DEFAULT 63u /* with the head: 4 pages, which the first exemplar allocates */
+#define RECORD_MIN	  72u /* bytes of a record with a name */
 
 struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
@@ -274,6 +275,9 @@ static void header_write(const struct sl_publisher *p)
 			sl__rings_bytes(p->span_lines, p->stripe_count)};
 	h->section[h->section_count++] = (struct sl_region_section){
 		SL_SECTION_CREATED, SL_LINE_SIZE, p->created_offset, p->created_bytes};
+	h->section[h->section_count++] = (struct sl_region_section){
+		SL_SECTION_EXEMPLARS, SL_EXEMPLAR_SIZE, p->exemplars_offset,
+		p->exemplar_elements * (uint64_t)SL_EXEMPLAR_SIZE};
 	h->label_bytes = p->label_bytes;
 	memcpy(h->labels, p->labels, p->label_bytes);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));
@@ -338,6 +342,8 @@ int sl__region_make(struct sl_publisher *p)
 	p->reserved = reserved;
 	p->dense = false;
 	error = sl__rings_make(p);
+	if (!error)
+		error = sl__exemplars_make(p);
 	if (error)
 		goto err_base;
 	p->instance = sl__random_instance();
@@ -486,7 +492,7 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 	}
 	if (threads > SL__THREADS_MAX)
 		threads = SL__THREADS_MAX;
-	if (cells > CELLS_MAX)
+	if (cells > CELLS_MAX || o->exemplars >= SL_EXEMPLARS_MAX)
 		return -EINVAL;
 	schema = o->schema_bytes ? o->schema_bytes : (uint64_t)cells * SCHEMA_PER_CELL;
 	schema = (schema + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
@@ -507,7 +513,9 @@ static int take_sizes(struct sl_publisher *p, const struct sl_publisher_opts *o)
 	}
 	p->created_offset = size + schema + sl__rings_bytes(p->span_lines, threads + 1);
 	p->created_bytes = sl__created_pages((uint32_t)(schema / RECORD_MIN) + 1) * SL__PAGE;
-	size_all = p->created_offset + p->created_bytes;
+	p->exemplars_offset = p->created_offset + p->created_bytes;
+	p->exemplar_elements = 1 + (o->exemplars ? o->exemplars : EXEMPLARS_DEFAULT);
+	size_all = p->exemplars_offset + sl__exemplars_bytes(p->exemplar_elements);
 	if (size_all > SL_REGION_SIZE_MAX)
 		return -EINVAL;
 	p->stride = (uint32_t)stride;
@@ -523,6 +531,7 @@ static void publisher_free(struct sl_publisher *p)
 {
 	sl__metrics_free(p);
 	sl__rings_free(p);
+	sl__exemplars_free(p);
 	free(p->free_stripes);
 	free(p->socket);
 	free(p->labels);

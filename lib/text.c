@@ -71,7 +71,7 @@ static int by_key(const void *a, const void *b)
 	return strcmp(((const struct sl_label *)a)->key, ((const struct sl_label *)b)->key);
 }
 
-static bool key_valid(const char *key, const char *reserved, bool utf8)
+bool sl__label_key_valid(const char *key, const char *reserved, bool utf8)
 {
 	size_t unused;
 
@@ -94,7 +94,7 @@ int sl__labels_encode(const struct sl_label *labels, size_t count, const char *r
 		size_t value;
 
 		sorted[i] = labels[i];
-		if (!key_valid(labels[i].key, reserved, utf8) || !labels[i].value ||
+		if (!sl__label_key_valid(labels[i].key, reserved, utf8) || !labels[i].value ||
 		    !sl__utf8(labels[i].value, SL_LABEL_VALUE_MAX, &value))
 			return -EINVAL;
 		total += strlen(labels[i].key) + value + 2;

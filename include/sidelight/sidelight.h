@@ -85,6 +85,8 @@ struct sl_publisher_opts {
 	uint32_t span_bytes;   /* for the spans of one thread, see span.h: SL_SPAN_BYTES or
 				* more, rounded up to a power of two, 32 KiB to 256 MiB;
 				* a region takes 1.4 times as much per thread. 0: no spans */
+	uint32_t exemplars;    /* counters and buckets that may have one: default 63, at most
+				* 4095; 256 bytes each once there is an exemplar */
 };
 
 struct sl_publisher;
@@ -529,6 +531,33 @@ SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const doub
  * refused and counted in a cell of the metric. Any thread; async-signal-safe as the counters.
  */
 SL_API void sl_histogram_observe(struct sl_histogram h, double v);
+
+/*
+ * An exemplar: an observation of which more is known, as the trace that it belongs to. The latest
+ * one of each counter and bucket is kept. Ids of 0 and labels of none are left out. All labels take
+ * at most SL_EXEMPLAR_LABELS bytes, key and value each with a NUL; trace_id and span_id take 67.
+ */
+struct sl_exemplar {
+	size_t sz;
+	uint64_t trace_hi, trace_lo; /* label "trace_id", 32 hexadecimal digits */
+	uint64_t span_id;	     /* label "span_id", 16 of them */
+	const struct sl_label *labels;
+	size_t label_count;
+	uint64_t time_ns; /* since 1970; default: now */
+};
+
+/*
+ * Count as the functions without exemplar, and keep it: NULL is none. One that is ill-formed, for
+ * which there is no room, or that comes while another thread sets that of the same counter or
+ * bucket, is dropped and counted. Any thread; async-signal-safe after the first exemplar of a
+ * counter or bucket, which takes a lock.
+ */
+SL_API void sl_counter_add_exemplar(struct sl_counter c, uint64_t n,
+				    const struct sl_exemplar *exemplar);
+SL_API void sl_counter_f64_add_exemplar(struct sl_counter_f64 c, double v,
+					const struct sl_exemplar *exemplar);
+SL_API void sl_histogram_observe_exemplar(struct sl_histogram h, double v,
+					  const struct sl_exemplar *exemplar);
 
 /* Switches the state with this index on or off; out of range: nothing. */
 SL_API void sl_stateset_set(struct sl_stateset s, unsigned int state, bool on);
