@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What other programs say comes out as it went in, and a hostile one harms itself alone.
+test_bridge.py SIDELIGHT CASE"""
+import gzip
+import http.server
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+
+from support import http as client
+from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')
+SAMPLE = re.compile(r'([^{ ]+)(?:\{(.*)\})? (\S+)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def read(text, keep=lambda labels: True):
+    """({(name, labels): value}, {family: type}, {family: help}) of text 0.0.4, without our labels and
+    what the collector says of itself."""
+    series, types, helps = {}, {}, {}
+    for line in text.splitlines():
+        words = line.split(' ', 3)
+        if words[:2] == ['#', 'TYPE']:
+            types[words[2]] = words[3]
+        elif words[:2] == ['#', 'HELP']:
+            helps[words[2]] = words[3]
+        elif line and line[0] != '#':
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            labels = dict(LABEL.findall(labels or ''))
+            if keep(labels) and not name.startswith('sidelight_'):
+                labels = tuple(sorted((k, v) for k, v in labels.items() if k not in OURS))
+                series[name, labels] = value
+    return series, types, helps
+
+
+class Server:
+    """An HTTP server whose answer is a function of the handler."""
+
+    def __init__(self, answer):
+        outer = self
+        self.requests = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.requests += 1
+                try:
+                    answer(self)
+                except OSError:
+                    pass  # the client went
+
+            def log_message(self, *a):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f'http://127.0.0.1:{self.server.server_port}/metrics'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+def say(body, kind='text/plain; version=0.0.4', **headers):
+    def answer(h):
+        b = body() if callable(body) else body
+        h.send_response(200)
+        h.send_header('Content-Type', kind)
+        h.send_header('Content-Length', str(len(b)))
+        for k, v in headers.items():
+            h.send_header(k.replace('_', '-'), v)
+        h.end_headers()
+        h.wfile.write(b)
+    return answer
+
+
+def count(collector, name, **labels):
+    return collector.total(f'sidelight_bridge_{name}_total',
+                           *(f'{k}="{v}"' for k, v in labels.items()))
+
+
+def of(service):
+    return lambda labels: labels.get('service') == service
+
+
+KINDS = b'''# HELP go_gc_duration_seconds A summary of the pauses.
+# TYPE go_gc_duration_seconds summary
+go_gc_duration_seconds{quantile="0"} 1.3e-05
+go_gc_duration_seconds{quantile="1"} 0.0021
+go_gc_duration_seconds_sum 17.5
+go_gc_duration_seconds_count 1234
+# HELP req_total Requests, "all" of them\\\\.
+# TYPE req_total counter
+req_total{code="200",path="/a\\\\b\\"\\n"} 9007199254740991
+# HELP wait_seconds Waiting.
+# TYPE wait_seconds histogram
+wait_seconds_bucket{x="1",le="0.5"} 2
+wait_seconds_bucket{x="1",le="2.5"} 2
+wait_seconds_bucket{x="1",le="+Inf"} 3
+wait_seconds_sum{x="1"} 4.5
+wait_seconds_count{x="1"} 3
+# TYPE thing untyped
+thing{empty=""} NaN
+# TYPE temperature gauge
+temperature{a="\xc3\xa4"} -1.5
+'''
+
+
+@case
+def scraped_metrics_come_out_as_they_went_in():
+    server = Server(say(KINDS))
+    with Agent('--scrape', f'{server.url},job=kinds,interval=100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def same():
+            got = read(collector.get('/metrics'), of('kinds'))
+            return got if ('up', ()) in got[0] else None
+        series, types, helps = wait_until(same, 'the target', collector, agent)
+        want = read(KINDS.decode())
+        for own in 'up', 'scrape_duration_seconds', 'scrape_samples_scraped':
+            del series[own, ()]
+        check({k: float(v) for k, v in series.items() if v != 'NaN'} ==
+              {k: float(v) for k, v in want[0].items() if v != 'NaN'}, series, want[0])
+        check(series.keys() == want[0].keys(), series.keys() ^ want[0].keys())
+        check({k: types.get(k) for k in want[1]} == want[1], types)
+        check({k: helps.get(k) for k in want[2]} == want[2], helps)
+
+
+@case
+def series_end_and_return_with_their_target():
+    body = [b'a{x="1"} 1\na{x="2"} 2\nb 3\n']
+    server = Server(lambda h: say(body[0])(h) if body[0] else h.send_error(503))
+    with Agent('--scrape', f'{server.url},job=ends,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            series = read(collector.get('/metrics'), of('ends'))[0]
+            return {f'{n}{"".join(v for _, v in l)}': float(v) for (n, l), v in series.items()
+                    if not n.startswith('scrape_')}
+        wait_until(lambda: now() == {'a1': 1, 'a2': 2, 'b': 3, 'up': 1}, now, collector, agent)
+        body[0] = b'a{x="2"} 5\nb 3\n'
+        wait_until(lambda: now() == {'a2': 5, 'b': 3, 'up': 1}, now, collector, agent)
+        body[0] = None
+        wait_until(lambda: now() == {'up': 0}, now, collector, agent)
+        check(count(collector, 'failures', cause='status') > 0)
+        body[0] = b'a{x="1"} 7\n'
+        wait_until(lambda: now() == {'a1': 7, 'up': 1}, now, collector, agent)
+        body[0] = b'a{x="1"} 8\nbroken\n'
+        wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, collector)
+        check('WARN scrape: failed' in '\n'.join(agent.err), agent)
+
+
+def endless(h):
+    h.send_response(200)
+    h.end_headers()
+    while True:
+        h.wfile.write(b'a{x="' + b'y' * 60000 + b'"} 1\n')
+
+
+def slow(h):
+    h.send_response(200)
+    h.end_headers()
+    while True:
+        h.wfile.write(b'a')
+        time.sleep(0.05)
+
+
+def headers(h):
+    h.wfile.write(b'HTTP/1.1 200 OK\r\n')
+    for i in range(10**6):
+        h.wfile.write(b'X-%d: %s\r\n' % (i, b'y' * 1000))
+
+
+@case
+def a_hostile_target_harms_itself_alone():
+    elsewhere = Server(say(b'stolen 1\n'))
+
+    def redirect(h):
+        h.send_response(302)
+        h.send_header('Location', elsewhere.url)
+        h.end_headers()
+
+    bomb = gzip.compress(b'a 1\n' * (40 << 20))
+    many = b''.join(b'a{x="%d"} 1\n' % i for i in range(10**6))
+    attacks = {'endless': (endless, 'too_large'), 'slow': (slow, 'timeout'), 'headers': (headers, 'too_large'),
+               'redirect': (redirect, 'status'), 'many': (say(many), 'series'),
+               'bomb': (say(bomb, Content_Encoding='gzip'), 'too_large')}
+    servers = {name: Server(a[0]) for name, a in attacks.items()}
+    n = [0]
+
+    def healthy():
+        n[0] += 1
+        return b'fine_total %d\n' % n[0]
+
+    good = Server(say(healthy))
+    options = [w for name, s in servers.items()
+               for w in ('--scrape', f'{s.url},job={name},interval=300ms,timeout={"1s" if name == "slow" else "60s"}')]
+    with Agent('--scrape', f'{good.url},job=good,interval=100ms', *options) as agent, Collector([agent], '--period', '50ms') as collector:
+        for name, (_, cause) in attacks.items():
+            wait_until(lambda: count(collector, 'failures', target=servers[name].url, cause=cause),
+                       name, cause, lambda: collector.find('sidelight_bridge_failures_total'), collector, agent)
+        before = count(collector, 'scrapes', target=good.url)
+        wait_until(lambda: count(collector, 'scrapes', target=good.url) > before + 3, 'the good one', agent)
+        series = collector.series()
+        check(not [k for k in series if k.startswith(('stolen', 'a{'))], 'published')
+        check([v for k, v in series.items() if k.startswith('up') and 'service="good"' in k] == [1])
+        check(sum(v for k, v in series.items() if k.startswith('up{')) == 1, 'up')
+        check(count(collector, 'failures', target=good.url) == 0)
+    check(elsewhere.requests == 0, 'the redirect was followed')
+
+
+@case
+def a_killed_worker_is_started_again():
+    server = Server(say(b'a_total 5\n'))
+    with Agent('--scrape', f'{server.url},job=again,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def worker():
+            with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+                return int(f.read().split()[0])
+
+        def pids():
+            return {re.search('process="(.*?)"', k)[1] for k in collector.find('a_total')}
+        wait_until(lambda: len(pids()) == 1, 'the series', collector, agent)
+        first = pids()
+        os.kill(worker(), signal.SIGKILL)
+        wait_until(lambda: pids() - first, 'another worker', collector, agent)
+        check('the worker ended' in '\n'.join(agent.err), agent)
+        last = worker()
+    wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
+
+
+@case
+def textfiles_are_published_as_they_are():
+    folder = workdir()
+    os.mkdir(f'{folder}/in')
+
+    def write(name, text):
+        with open(f'{folder}/new', 'w') as f:
+            f.write(text)
+        os.rename(f'{folder}/new', f'{folder}/in/{name}')
+    write('good.prom', '# HELP backup_age_seconds Age.\n# TYPE backup_age_seconds gauge\nbackup_age_seconds{db="x"} 17\n')
+    write('bad.prom', 'oops{\n')
+    write('other.txt', 'ignored 1\n')
+    os.mkfifo(f'{folder}/in/pipe.prom')
+    os.symlink('/etc/passwd', f'{folder}/in/link.prom')
+    with Agent('--textfile', f'{folder}/in', '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            return {f'{n}{"".join(v for _, v in l)}': float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('textfile'))[0].items()}
+        mtime = os.stat(f'{folder}/in/good.prom').st_mtime
+        stamp = f'node_textfile_mtime_seconds{folder}/in/good.prom'
+        wait_until(lambda: now() == {'backup_age_secondsx': 17, 'node_textfile_scrape_error': 1, stamp: mtime},
+                   now, collector, agent)
+        wait_until(lambda: count(collector, 'textfile_errors') >= 3, collector)
+        for name in 'bad', 'pipe', 'link':
+            os.unlink(f'{folder}/in/{name}.prom')
+        wait_until(lambda: now().get('node_textfile_scrape_error') == 0, now, collector, agent)
+        os.unlink(f'{folder}/in/good.prom')
+        wait_until(lambda: now() == {'node_textfile_scrape_error': 0}, now, collector, agent)
+
+
+@case
+def node_exporter_is_the_same_through_sidelight():
+    exe = shutil.which('prometheus-node-exporter')
+    if not exe:
+        skip('no prometheus-node-exporter')
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    # The collector's scrape and ours must not count each other in: one metric tells of requests.
+    url = f'http://127.0.0.1:{port}/metrics'
+    exporter = Part(exe, f'--web.listen-address=127.0.0.1:{port}', '--web.disable-exporter-metrics',
+                    '--collector.disable-defaults', *(f'--collector.{c}' for c in (
+                        'cpu', 'diskstats', 'filesystem', 'loadavg', 'meminfo', 'netdev', 'netstat', 'os', 'stat',
+                        'time', 'uname', 'vmstat', 'sockstat', 'schedstat', 'netclass')))
+    with_go = Server(say(KINDS))
+    wait_until(lambda: poll(lambda: up(url), 1), 'node_exporter', exporter)
+    with Agent('--scrape', f'{url},job=node,interval=200ms', '--scrape', f'{with_go.url},interval=1s') as agent, \
+            Collector([agent], '--period', '20ms') as collector:
+        def through():
+            got = read(collector.get('/metrics'), of('node'))
+            return got if ('node_uname_info' in {n for n, _ in got[0]}) else None
+        wait_until(through, 'node_exporter', collector, agent)
+        wrong = None
+        while wrong is None or wrong:
+            before = read(client.get(url))
+            time.sleep(0.7)
+            series, types, helps = through()
+            after = read(client.get(url))
+            constant = {k for k, v in before[0].items() if after[0].get(k) == v}
+            now = {k for k in constant if k not in series or float(series[k]) != float(after[0][k])}
+            # What changed and changed back is not wrong the next time.
+            check(wrong is None or now < wrong or not now, {k: (series.get(k), after[0][k]) for k in now})
+            wrong = now
+        lasting = before[0].keys() & after[0].keys()
+        ours = {k for k in series if not k[0].startswith(('up', 'scrape_'))} | {
+            k for k in series if k[0].startswith('node_scrape')}
+        check(len(lasting) > 300, len(lasting))
+        check(lasting <= ours, 'missing:', sorted(lasting - ours)[:5])
+        check(ours <= before[0].keys() | after[0].keys(), 'more:', sorted(ours - after[0].keys())[:5])
+        kinds = {k: types.get(k) for k in after[1]}
+        check(kinds == after[1], {k: (kinds[k], v) for k, v in after[1].items() if kinds[k] != v})
+        check({k: helps.get(k) for k in after[2]} == after[2], 'help differs')
+        check(len(constant) > 200, len(constant))
+        check(count(collector, 'refused') == 0 and count(collector, 'full') == 0)
+    exporter.stop()
+
+
+def up(url):
+    try:
+        return client.get(url)
+    except OSError:
+        return None
+
+
+@case
+def statsd_updates_are_exact_or_counted_as_lost():
+    try:
+        import statsd
+    except ImportError:
+        skip('no python3-statsd')
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    folder = workdir()
+    with Agent('--statsd', f'127.0.0.1:{port}', '--statsd', f'unix:{folder}/statsd.sock') as agent, Collector([agent], '--period', '50ms') as collector:
+        wait_until(lambda: collector.find('sidelight_bridge_statsd_packets_total'), 'StatsD', collector, agent)
+        c = statsd.StatsClient('127.0.0.1', port)
+        n = 100000
+        for _ in range(n):
+            c.incr('a.total')
+        with c.pipeline() as pipe:
+            for i in range(1000):
+                pipe.timing('wait', 250)
+                pipe.gauge('level', i)
+
+        def all_counted():
+            c.incr('last')  # with a packet, the kernel says what it dropped before it
+            return collector.total('a_total') + count(collector, 'statsd_dropped') >= n
+        wait_until(all_counted, lambda: (collector.total('a_total'), count(collector, 'statsd_dropped')), collector, agent)
+        check(collector.total('a_total') + count(collector, 'statsd_dropped') <= n + 100, 'counted twice')
+        check(count(collector, 'statsd_malformed') == 0)
+        # Over a unix socket senders wait: nothing is lost.
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.connect(f'{folder}/statsd.sock')
+            for i in range(20000):
+                s.send(b'exact:%d|c|#env:test,x\nset:%d|s' % (i, i % 100))
+        wait_until(lambda: collector.total('exact_total', 'env="test"', 'x=""') == sum(range(20000)),
+                   lambda: collector.find('exact_total'), collector, agent)
+
+
+@case
+def wrong_options_are_usage_errors():
+    for words, why in ((('--scrape', 'ftp://x/'), 'not an http or https URL'),
+                       (('--scrape', 'http://x/,interval=0'), "'interval=0' is not"),
+                       (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
+                       (('--statsd', '0.0.0.0:8125'), 'nobody is asked who it is'),
+                       (('--statsd', 'nonsense'), 'not an address'),
+                       (('--scrape', 'http://x/') * 100, 'more than')):
+        p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)
+        code = p.wait()
+        check(code == 2 and why in '\n'.join(p.err), words[:2], code, p)
+
+
+run_cases(only=sys.argv[2:])
