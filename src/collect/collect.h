@@ -182,6 +182,11 @@ struct collect_point {
 ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance, uint32_t metric,
 				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
 				  size_t max);
+/* The same of the metric that the caller knew at known_ns (CLOCK_REALTIME). -ESTALE: it has been
+ * replaced by another one since. */
+ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
+					uint32_t metric, int64_t known_ns, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max);
 
 /* ---- taps: values while they are fresh ---- */
 

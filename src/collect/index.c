@@ -224,7 +224,9 @@ static void each_item(struct maker *m, item_fn *fn)
 			break;
 		l = x->snapshot[i] ? x->snapshot[i]->layout : NULL;
 		for (uint32_t k = 0; l && k < l->columns; k++)
-			fn(m, l->column[k].def, (struct collect_item){i, k}, l->column[k].twin);
+			if (!l->column[k].removed)
+				fn(m, l->column[k].def, (struct collect_item){i, k},
+				   l->column[k].twin);
 	}
 }
 
@@ -609,8 +611,9 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct collect_column *col = &b->layout->column[i];
 
-		if (!col->twin && (col->def->type == EXPORT_FAMILY_COUNTER ||
-				   col->def->type == EXPORT_FAMILY_HISTOGRAM))
+		if (!col->twin && !col->removed &&
+		    (col->def->type == EXPORT_FAMILY_COUNTER ||
+		     col->def->type == EXPORT_FAMILY_HISTOGRAM))
 			retire(c, r, col->def, cell + col->cell);
 	}
 	free(cell);

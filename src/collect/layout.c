@@ -243,10 +243,11 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 {
 	uint32_t i = l->columns++;
 
-	l->column[i] = (struct collect_column){.def = def, .cell = m->cell};
+	l->column[i] = (struct collect_column){
+		.def = def, .cell = m->cell, .removed = m->removed, .created_ns = m->created_ns};
 	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
 		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
-	l->scalar = l->scalar && m->cells == 1;
+	l->scalar = l->scalar && m->cells == 1 && !m->removed;
 }
 
 /* Takes up to that many series from the tenant's share of max_series. */
@@ -313,7 +314,8 @@ static bool find_twins(struct collect_layout *l)
 	for (uint32_t i = 0; i < l->columns; i++) {
 		const struct collect_def *d = l->column[i].def;
 
-		if (d->type != EXPORT_FAMILY_COUNTER && d->type != EXPORT_FAMILY_INFO)
+		if (l->column[i].removed ||
+		    (d->type != EXPORT_FAMILY_COUNTER && d->type != EXPORT_FAMILY_INFO))
 			continue;
 		suffixed += d->metric.name[d->family->name_bytes] != 0;
 		v[n++] = &l->column[i];
@@ -341,6 +343,10 @@ static uint32_t taken_keys(const struct collect_region *r, const char **keys)
 	return n;
 }
 
+/* What is at the place of a removed metric; all share one definition. */
+static const struct region_metric nothing = {
+	.kind = SL_KIND_INFO, .removed = true, .name = "", .unit = "", .help = ""};
+
 struct collect_layout *collect_layout_make(struct collect_collector *c, struct collect_region *r,
 					   struct region_metric *const *metrics, uint32_t wanted,
 					   uint32_t cells, uint64_t generation)
@@ -362,7 +368,7 @@ struct collect_layout *collect_layout_make(struct collect_collector *c, struct c
 	pthread_mutex_lock(&c->defs.lock);
 	for (uint32_t i = 0; i < n; i++) {
 		struct region_text_label labels[SL_LABELS_MAX];
-		struct region_metric m = *metrics[i];
+		struct region_metric m = metrics[i]->removed ? nothing : *metrics[i];
 		struct collect_def *def = NULL;
 		char *names;
 
@@ -402,7 +408,12 @@ struct collect_layout *collect_layout_new(struct collect_collector *c, struct co
 	struct region_schema s;
 
 	region_schema_init(&s);
-	*fault = region_schema_append(&s, r->info, schema, bytes);
+	if (r->created_bytes) {
+		s.created = (const uint64_t(*)[8])schema;
+		s.created_lines = r->created_bytes / SL_LINE_SIZE;
+	}
+	*fault = region_schema_append(&s, r->info, (const uint8_t *)schema + r->created_bytes,
+				      bytes - r->created_bytes);
 	if (*fault == REGION_FAULT_NONE)
 		l = collect_layout_make(c, r, s.metrics, (uint32_t)s.count, (uint32_t)s.cells,
 					generation);

@@ -56,7 +56,9 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d);
 struct collect_column {
 	struct collect_def *def;
 	uint32_t cell;
-	bool twin; /* exposed as the same series as an earlier column: left out */
+	bool twin;	     /* exposed as the same series as an earlier column: left out */
+	bool removed;	     /* no metric: def has no name; the column keeps the place */
+	uint64_t created_ns; /* 0: as the region */
 };
 
 struct collect_layout {
@@ -75,7 +77,8 @@ struct collect_layout {
 };
 
 /*
- * Makes the layout of a whole schema. NULL: *fault says why; REGION_FAULT_NONE means out of memory.
+ * Makes the layout of a whole schema, which follows r->created_bytes of the section created. NULL:
+ * *fault says why; REGION_FAULT_NONE means out of memory.
  */
 struct collect_layout *collect_layout_new(struct collect_collector *c, struct collect_region *r,
 					  const void *schema, size_t bytes, uint64_t generation,

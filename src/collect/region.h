@@ -98,8 +98,12 @@ struct collect_region {
 	size_t values_bytes;
 	struct region_hot hot;
 	uint64_t hot_ok_ns;
+	uint64_t hot_ns;    /* when the READ of hot was posted */
+	uint64_t layout_ns; /* of the last hot line of the generation of the layout in use */
 	struct collect_snapshot *snapshot;
-	bool snapshot_new;    /* no pass was made for it yet */
+	bool snapshot_new; /* no pass was made for it yet */
+	bool renamed; /* cells have another metric than before: it is held back until all are read
+		       */
 	uint64_t snapshot_ns; /* when it was installed */
 	uint32_t held;	      /* passes not published: see unseen */
 	/*
@@ -117,13 +121,14 @@ struct collect_region {
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum collect_schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* next read not before; minimum between two */
+	uint64_t schema_hot_ns;			/* hot_ns of schema_generation */
 	uint32_t schema_posted, schema_got, schema_tries;
 	bool schema_failed;
 	uint64_t schema_seen; /* generation of the layout in use */
 
 	/* Handed to control with EVENT_SCHEMA, and back with built. */
-	uint8_t *schema_bytes;
-	uint32_t schema_length;
+	uint8_t *schema_bytes; /* created_bytes of the section created, then the schema */
+	uint32_t schema_length, created_bytes;
 	uint64_t schema_generation;
 	struct collect_built reply, *built; /* built: NULL or &reply */
 

@@ -49,11 +49,20 @@ struct collect_snapshot *collect_snapshot_new(struct collect_layout *layout,
 	b->refs = 1;
 	b->layout = layout;
 	b->bytes = bytes;
+	if (r->info->created) {
+		b->since_ns = calloc(layout->columns + (size_t)1, sizeof(*b->since_ns));
+		if (!b->since_ns) {
+			collect_layout_put(layout);
+			free(b);
+			return NULL;
+		}
+		b->bytes += layout->columns * sizeof(*b->since_ns);
+	}
 	/* The first chunk has a random length: otherwise all regions would pack in one round. */
 	b->target = 1 + (uint32_t)((seed ^ seed >> 32) % COLLECT_COLUMN_ROWS);
 	if (r->worker->ring.word && layout->columns)
 		take_rows(b, r);
-	relaxed_add(r->c->memory, bytes);
+	relaxed_add(r->c->memory, b->bytes);
 	return b;
 }
 
@@ -68,6 +77,7 @@ void collect_snapshot_put(struct collect_snapshot *b, struct collect_collector *
 	}
 	relaxed_sub(c->memory, b->bytes);
 	free(b->row_ns);
+	free(b->since_ns);
 	collect_layout_put(b->layout);
 	free(b);
 }
@@ -77,6 +87,8 @@ uint64_t collect_history_word(const struct collect_column *col, const uint64_t *
 	const struct region_metric *m = &col->def->metric;
 	uint64_t count = 0;
 
+	if (col->removed)
+		return 0;
 	if (m->kind == SL_KIND_SUMMARY)
 		return cell[col->cell + SL_SUMMARY_COUNT];
 	if (!region_is_histogram(m))

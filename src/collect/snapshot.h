@@ -18,13 +18,16 @@ struct collect_worker;
 struct collect_snapshot {
 	unsigned int refs;
 	struct collect_layout *layout;
-	uint64_t seq;		       /* odd while the worker writes; 0: never written */
-	uint32_t rows;		       /* of the open chunk */
-	uint64_t chunk;		       /* last packed chunk, as named by collect_ring_append() */
-	uint32_t target;	       /* rows at which the open chunk is packed; worker only */
-	int64_t *row_ns;	       /* NULL: no history */
-	uint64_t *row;		       /* [COLLECT_COLUMN_ROWS][columns] */
-	size_t row_bytes;	       /* of both */
+	uint64_t seq;	  /* odd while the worker writes; 0: never written */
+	uint32_t rows;	  /* of the open chunk */
+	uint64_t chunk;	  /* last packed chunk, as named by collect_ring_append() */
+	uint32_t target;  /* rows at which the open chunk is packed; worker only */
+	int64_t *row_ns;  /* NULL: no history */
+	uint64_t *row;	  /* [COLLECT_COLUMN_ROWS][columns] */
+	size_t row_bytes; /* of both */
+	/* By column: its history is older points' of another metric. CLOCK_REALTIME; NULL: the
+	 * metrics of the region never change. Set before it is published. */
+	int64_t *since_ns;
 	struct collect_worker *worker; /* is charged row_bytes, */
 	struct collect_tenant *tenant; /* and so is the tenant */
 	struct collect_turn *turn;

@@ -277,6 +277,7 @@ static int walk_series(void *arg, struct export_series *out)
 	const struct collect_def *def;
 
 	out->exemplar_trace = NULL;
+	out->created_known = false;
 	if (w->in_self)
 		return collect_self_next(w->self, out);
 	if (!any_left(w))
@@ -284,7 +285,15 @@ static int walk_series(void *arg, struct export_series *out)
 	i = &w->x->item[w->at++];
 	def = collect_index_def(w->x, i);
 	/* A sum has no start. */
-	out->created_ns = w->sums ? 0 : w->x->region[i->source]->info->start_ns;
+	out->created_ns = 0;
+	if (!w->sums) {
+		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
+
+		out->created_ns = l->column[i->column].created_ns;
+		out->created_known = out->created_ns;
+		if (!out->created_ns)
+			out->created_ns = w->x->region[i->source]->info->start_ns;
+	}
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
 	    (w->sums && !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more))) ||

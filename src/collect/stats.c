@@ -154,6 +154,8 @@ int collect_collector_metrics(struct collect_collector *c, uint64_t instance,
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct region_metric m = b->layout->column[i].def->metric;
 
+		if (b->layout->column[i].removed)
+			continue;
 		m.id = i;
 		m.cell = b->layout->column[i].cell;
 		fn(&m, cell + m.cell, arg);
@@ -214,6 +216,14 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 				  int64_t from_ns, int64_t to_ns, struct collect_point *out,
 				  size_t max)
 {
+	return collect_collector_history_known(c, instance, metric, INT64_MAX, from_ns, to_ns, out,
+					       max);
+}
+
+ssize_t collect_collector_history_known(struct collect_collector *c, uint64_t instance,
+					uint32_t metric, int64_t known_ns, int64_t from_ns,
+					int64_t to_ns, struct collect_point *out, size_t max)
+{
 	struct collect_index *x = collect_index_get(c);
 	const struct collect_region *r;
 	const struct collect_snapshot *b = find_snapshot(x, instance, &r);
@@ -223,9 +233,13 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 	unsigned int n;
 	bool more;
 
-	if (!b || metric >= b->layout->columns) {
+	if (!b || metric >= b->layout->columns || b->layout->column[metric].removed) {
 		collect_index_put(x);
 		return -ENOENT;
+	}
+	if (b->since_ns && b->since_ns[metric] > known_ns) {
+		collect_index_put(x);
+		return -ESTALE;
 	}
 	t.metric = &b->layout->column[metric].def->metric;
 	if (c->opts.history_ns) {
@@ -233,6 +247,8 @@ ssize_t collect_collector_history(struct collect_collector *c, uint64_t instance
 
 		t.from_ns = BASE_MAX(oldest, from_ns);
 	}
+	if (b->since_ns)
+		t.from_ns = BASE_MAX(t.from_ns, b->since_ns[metric]);
 	if (b->row_ns && max) {
 		n = open_rows(b, metric, ns, v, &chunk);
 		for (more = take(&t, ns, v, n); more && chunk; chunk = prev) {

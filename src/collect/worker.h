@@ -30,6 +30,7 @@ struct collect_worker {
 	/* Written by the worker, read by any thread. */
 	uint64_t rounds, missed, reads, bytes, lines, unsettled, samples, busy_ns, start_ns;
 	uint64_t wrong_instance, map_errors, rows_lost;
+	uint64_t late_passes; /* copied too long after the hot line, and not used */
 	uint64_t faults[REGION_FAULT_COUNT], read_errors, latency[COLLECT_LATENCY_BUCKETS],
 		latency_sum_ns;
 };

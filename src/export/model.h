@@ -74,6 +74,7 @@ struct export_series {
 	const char *exemplar_trace; /* hex */
 	uint64_t exemplar_ns;	    /* CLOCK_REALTIME */
 
+	bool created_known;  /* of the series itself, not only of its process */
 	uint64_t created_ns; /* CLOCK_REALTIME start of counter, histogram or summary, 0: unknown */
 };
 

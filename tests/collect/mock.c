@@ -319,6 +319,21 @@ static void mislead(struct mock_host *h, struct fabric_read *r)
 		memset(r->to, 0xee, r->length);
 }
 
+/* The next READ to come back; f->count: none may. */
+static uint32_t choose(const struct fabric *f, bool lost)
+{
+	struct mock_host *h = f->host;
+	uint32_t i = 0;
+
+	if (lost || !h->hold_cells)
+		return h->shuffle ? (uint32_t)(any(h) % f->count) : 0;
+	for (; i < f->count && h->cells_held && f->read[i]->remote->id == 1; i++)
+		;
+	if (i < f->count && f->read[i]->remote->id == 1 && f->read[i]->offset == HOT)
+		__atomic_store_n(&h->cells_held, true, __ATOMIC_RELAXED);
+	return i;
+}
+
 int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint64_t now_ns,
 		uint64_t timeout_ns)
 {
@@ -335,10 +350,14 @@ int fabric_poll(struct fabric *f, struct fabric_read **done, uint32_t max, uint6
 		lost = true;
 	}
 	while (n < max && f->count && (lost || !h->hold)) {
-		uint32_t i = h->shuffle ? (uint32_t)(any(h) % f->count) : 0;
-		struct fabric_read *r = f->read[i];
-		uint64_t asked_ns = f->posted_ns[i];
+		uint32_t i = choose(f, lost);
+		struct fabric_read *r;
+		uint64_t asked_ns;
 
+		if (i == f->count)
+			break;
+		r = f->read[i];
+		asked_ns = f->posted_ns[i];
 		memmove(&f->read[i], &f->read[i + 1], (f->count - i - 1) * sizeof(*f->read));
 		memmove(&f->posted_ns[i], &f->posted_ns[i + 1],
 			(f->count - i - 1) * sizeof(*f->posted_ns));

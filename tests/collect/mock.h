@@ -32,9 +32,11 @@ struct mock_host {
 	struct mock_region region[MOCK_REGIONS]; /* by id */
 	bool up;
 	uint64_t epoch;
-	bool hold;	   /* READs are taken and do not come back */
-	uint64_t hold_at;  /* hold is set at this READ of region 1; 0: not */
-	bool shuffle;	   /* they come back in any order */
+	bool hold;	  /* READs are taken and do not come back */
+	uint64_t hold_at; /* hold is set at this READ of region 1; 0: not */
+	bool hold_cells;  /* READs of region 1 come back up to one of its hot line, and then none */
+	bool cells_held;  /* that is so now */
+	bool shuffle;	  /* they come back in any order */
 	unsigned int tear; /* percent of the copies of a line that are torn */
 	unsigned int fail; /* percent of READs that time out, and the connection with them */
 	uint64_t directory_reads, maps, unmaps;

@@ -175,9 +175,9 @@ uint64_t reads_until_rest(struct mock_host *h, uint64_t id, uint64_t before)
 
 int main(int argc, char **argv)
 {
-	static const struct CMUnitTest *const files[] = {values_tests, hostile_tests, lives_tests,
-							 flows_tests,  layers_tests,  nets_tests,
-							 tenants_tests};
+	static const struct CMUnitTest *const files[] = {values_tests,	hostile_tests, lives_tests,
+							 flows_tests,	layers_tests,  nets_tests,
+							 removal_tests, tenants_tests};
 	int failed = 0;
 
 	base_log_level = BASE_ERROR;

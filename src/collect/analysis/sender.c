@@ -21,6 +21,7 @@ struct sender_pod {
 	uint64_t instance, seen;
 	struct act_sample_pod plan;
 	uint64_t layout;
+	int64_t known_ns; /* the columns are those of this time */
 	uint32_t columns;
 	struct export_remote_series **series; /* [columns]; NULL: not sent */
 	struct collect_sender_hists *hists;
@@ -108,7 +109,7 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 	for (uint32_t i = 0; i < l->columns; i++) {
 		const struct collect_def *d = l->column[i].def;
 
-		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin)
+		if (d->type == EXPORT_FAMILY_STATESET || l->column[i].twin || l->column[i].removed)
 			continue;
 		series[i] = collect_sender_series(r, d, suffix_of(d), NULL, NULL);
 		if (!series[i]) {
@@ -122,6 +123,12 @@ static bool renew_series(const struct collect_sender *s, struct sender_pod *p,
 		collect_sender_series_free(series, l->columns);
 		return false;
 	}
+	/* Metrics that were removed, or replaced by others. */
+	for (uint32_t i = 0; i < p->columns; i++)
+		if (p->series[i] && !(i < l->columns && series[i] &&
+				      collect_sender_series_same(series[i], p->series[i])))
+			export_remote_write_end(s->w, p->series[i], (int64_t)base_realtime_ns());
+	collect_sender_hists_leave(p->hists, hists, s->w, (int64_t)base_realtime_ns());
 	collect_sender_hists_free(p->hists);
 	p->hists = hists;
 	collect_sender_series_free(p->series, p->columns);
@@ -192,8 +199,8 @@ static void watch_clock(struct collect_sender *s, int64_t now, uint64_t now_ns)
 
 static void look(struct collect_sender *s)
 {
-	struct collect_index *x = collect_index_get(s->c);
 	int64_t now = (int64_t)base_realtime_ns();
+	struct collect_index *x = collect_index_get(s->c);
 	uint64_t now_ns = base_now_ns();
 
 	watch_clock(s, now, now_ns);
@@ -219,6 +226,7 @@ static void look(struct collect_sender *s)
 			relaxed_bump(s->s.pods, 1);
 		}
 		p->seen = s->looks;
+		p->known_ns = now;
 		if (!renew_series(s, p, r, x->snapshot[i]))
 			relaxed_bump(s->s.refused_pods, 1);
 		else if (collect_region_visible(r, now_ns))
@@ -269,8 +277,9 @@ static void send_column(struct collect_sender *s, struct sender_pod *p, uint32_t
 
 	if (!series)
 		return;
-	n = collect_collector_history(s->c, p->instance, column, p->span.from_ns + 1, p->span.to_ns,
-				      s->point, p->span.last ? 1 : POINTS);
+	n = collect_collector_history_known(s->c, p->instance, column, p->known_ns,
+					    p->span.from_ns + 1, p->span.to_ns, s->point,
+					    p->span.last ? 1 : POINTS);
 	if (n == POINTS)
 		relaxed_bump(s->s.truncated, 1);
 	for (ssize_t i = 0; i < n; i++)

@@ -43,11 +43,16 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 	return export_remote_series_new(d->family->name, suffix, label, n);
 }
 
+bool collect_sender_series_same(const struct export_remote_series *a,
+				const struct export_remote_series *b)
+{
+	return a->label_bytes == b->label_bytes && !memcmp(a->labels, b->labels, a->label_bytes);
+}
+
 void collect_sender_series_follow(struct export_remote_series *to,
 				  const struct export_remote_series *from)
 {
-	if (from && from->label_bytes == to->label_bytes &&
-	    !memcmp(from->labels, to->labels, to->label_bytes))
+	if (from && collect_sender_series_same(from, to))
 		to->last_ms = from->last_ms;
 }
 
@@ -127,13 +132,23 @@ static bool make(struct hist *h, const struct collect_region *r, const struct co
 	return true;
 }
 
+/* Of this column, or NULL. Columns are asked for in ascending order; *at: where the search goes on.
+ */
+static const struct hist *hist_of(const struct collect_sender_hists *h, uint32_t column,
+				  uint32_t *at)
+{
+	while (h && *at < h->n && h->hist[*at].column < column)
+		++*at;
+	return h && *at < h->n && h->hist[*at].column == column ? &h->hist[*at] : NULL;
+}
+
 struct collect_sender_hists *collect_sender_hists_new(const struct collect_region *r,
 						      const struct collect_layout *l,
 						      const struct collect_sender_hists *old,
 						      bool native)
 {
 	struct collect_sender_hists *h = calloc(1, sizeof(*h));
-	uint32_t n = 0, widest = 0;
+	uint32_t n = 0, widest = 0, at = 0;
 
 	if (!h)
 		return NULL;
@@ -154,8 +169,7 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 			continue;
 		x->column = i;
 		h->n++;
-		if (!make(x, r, l->column[i].def,
-			  old && h->n <= old->n ? &old->hist[h->n - 1] : NULL, native))
+		if (!make(x, r, l->column[i].def, hist_of(old, i, &at), native))
 			goto fail;
 	}
 	return h;
@@ -193,6 +207,22 @@ void collect_sender_hists_send(struct collect_sender_hists *h, struct export_rem
 			sum += now.bucket[k - 1];
 			point(w, x->series[k], ns, (double)sum);
 		}
+	}
+}
+
+void collect_sender_hists_leave(const struct collect_sender_hists *old,
+				const struct collect_sender_hists *now,
+				struct export_remote_write *w, int64_t ns)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; old && i < old->n; i++) {
+		const struct hist *x = &old->hist[i], *y = hist_of(now, x->column, &at);
+
+		for (uint32_t k = 0; k < x->count; k++)
+			if (!y || k >= y->count ||
+			    !collect_sender_series_same(x->series[k], y->series[k]))
+				export_remote_write_end(w, x->series[k], ns);
 	}
 }
 

@@ -17,6 +17,10 @@ struct collect_sender_hists *collect_sender_hists_new(const struct collect_regio
 						      bool native);
 void collect_sender_hists_send(struct collect_sender_hists *h, struct export_remote_write *w,
 			       const struct collect_snapshot *b, int64_t ns);
+/* Marks the series that are in old and not in now stale at the receiver. */
+void collect_sender_hists_leave(const struct collect_sender_hists *old,
+				const struct collect_sender_hists *now,
+				struct export_remote_write *w, int64_t ns);
 /* Marks the series stale at the receiver. */
 void collect_sender_hists_end(struct collect_sender_hists *h, struct export_remote_write *w,
 			      int64_t ns);
@@ -28,6 +32,9 @@ struct export_remote_series *collect_sender_series(const struct collect_region *
 						   const char *key, const char *value);
 /* Frees n series, of which some may be NULL, and the array. */
 void collect_sender_series_free(struct export_remote_series **series, uint32_t n);
+/* Both have the same labels. */
+bool collect_sender_series_same(const struct export_remote_series *a,
+				const struct export_remote_series *b);
 /* Continues series from as to. from may be NULL. */
 void collect_sender_series_follow(struct export_remote_series *to,
 				  const struct export_remote_series *from);

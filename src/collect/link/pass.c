@@ -76,7 +76,10 @@ static bool hold_back(struct collect_region *r, uint64_t now_ns)
 	for (size_t i = 0; i < r->mark_words; i++)
 		any |= r->unseen[i] &= r->any_stale ? r->stale[i] : 0;
 	/* Final values are not held back. */
-	r->any_unseen = any && r->state == SL_STATE_LIVE && now_ns - r->snapshot_ns < HELD_MAX_NS;
+	/* A line read before its cells got another metric never stands for that. */
+	r->any_unseen = any && (r->renamed || (r->state == SL_STATE_LIVE &&
+					       now_ns - r->snapshot_ns < HELD_MAX_NS));
+	r->renamed = r->renamed && r->any_unseen;
 	return r->any_unseen;
 }
 
@@ -142,8 +145,8 @@ void collect_pass_cut_short(struct collect_link *l, struct collect_region *r)
 		fail(l, r);
 }
 
-static bool take_hot(struct collect_link *l, struct collect_region *r, const uint64_t *line,
-		     uint64_t now_ns)
+static bool take_hot(struct collect_link *l, struct collect_region *r, const struct collect_op *op,
+		     const uint64_t *line, uint64_t now_ns)
 {
 	struct region_hot hot;
 	enum region_fault fault = region_hot_parse(line, r->info, &hot);
@@ -158,6 +161,9 @@ static bool take_hot(struct collect_link *l, struct collect_region *r, const uin
 	}
 	r->hot = hot;
 	r->hot_seen = true;
+	r->hot_ns = op->posted_ns;
+	if (hot.generation == r->schema_seen)
+		r->layout_ns = op->posted_ns;
 	relaxed_store(r->refused, hot.refused);
 	relaxed_store(r->sharing, hot.threads_sharing);
 	return true;
@@ -188,7 +194,7 @@ static bool take_lines(struct collect_link *l, struct collect_region *r, struct 
 		n = (end - from) / SL_LINE_SIZE;
 		relaxed_bump(l->worker->lines, n);
 		if (p->stripe == COLLECT_PIECE_HOT) {
-			failed = !take_hot(l, r, at, now_ns);
+			failed = !take_hot(l, r, op, at, now_ns);
 			retry[0] = failed;
 			if (r->step == STEP_DROPPED)
 				return true;
@@ -232,6 +238,19 @@ static void show(struct collect_link *l, struct collect_region *r, const uint64_
 	relaxed_bump(l->worker->samples, b->layout->columns);
 	if (b->seq == 2)
 		collect_region_queue(r, EVENT_SNAPSHOT);
+}
+
+/*
+ * The cells may have another metric than the layout says: they were copied too long after the hot
+ * line that confirmed it. The clock is read after the last copy, as this process may have stood
+ * still in between.
+ */
+static bool lease_over(struct collect_link *l, struct collect_region *r)
+{
+	if (!r->info->created || base_now_ns() - r->layout_ns <= SL_LAYOUT_LEASE_NS)
+		return false;
+	relaxed_bump(l->worker->late_passes, 1);
+	return true;
 }
 
 static void publish(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
@@ -284,6 +303,14 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 	if (r->missing) {
 		relaxed_bump(r->unsettled, r->missing);
 		relaxed_bump(w->unsettled, r->missing);
+	}
+	if (r->snapshot && lease_over(l, r)) {
+		/* Another pass reads the hot line first; a new layout is made meanwhile. */
+		r->want_pass = r->hot.generation == r->schema_seen;
+		if (r->want_pass)
+			collect_table_urgent(l, r);
+		collect_schema_want(l, r, now_ns);
+		return;
 	}
 	publish(l, r, now_ns);
 	relaxed_bump(r->rounds, 1);

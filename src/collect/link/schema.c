@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * schema.c - reads a region's schema in pieces when the hot line says that the layout changed,
- * hands it to control and installs the snapshot that control makes.
+ * hands it to control and installs the snapshot that control makes. Before it come the cells of the
+ * section created, which say which records are there: a record that is there when its cell is read
+ * is not replaced for SL_REPLACE_NS.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -52,14 +54,54 @@ static void schema_done(struct collect_link *l, struct collect_region *r)
 	collect_region_queue(r, EVENT_SCHEMA);
 }
 
+/* Bytes of the piece that begins at byte at: of created or of the schema. */
+static uint32_t piece_bytes(const struct collect_region *r, uint32_t at)
+{
+	uint32_t end = at < r->created_bytes ? r->created_bytes : r->schema_length;
+
+	return BASE_MIN(end - at, SCHEMA_PIECE);
+}
+
+/* Takes the lines [low, high) of a piece that verify. False: the others are to be read again. */
+static bool take_created(struct collect_region *r, struct collect_op *op, struct fabric_read *read)
+{
+	uint32_t low = UINT32_MAX, high = 0, from = op->low;
+
+	for (uint32_t at = from; at < op->high; at += SL_LINE_SIZE) {
+		const uint64_t *line = (const uint64_t *)((const uint8_t *)read->to + (at - from));
+
+		if (line[7] == sl_mixed_check(line)) {
+			memcpy(r->schema_bytes + op->index + at, line, SL_LINE_SIZE);
+		} else {
+			low = BASE_MIN(low, at);
+			high = at + SL_LINE_SIZE;
+		}
+	}
+	if (low == UINT32_MAX)
+		return true;
+	if (op->tries == LINK_TRIES - 1) {
+		r->schema_failed = true;
+		return true;
+	}
+	read->offset += low - from;
+	read->to = (uint8_t *)read->to + (low - from);
+	read->length = high - low;
+	op->low = low;
+	op->high = high;
+	return false;
+}
+
 static bool take(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
 		 uint64_t now_ns)
 {
 	struct collect_region *r = op->region;
 
 	(void)l, (void)now_ns;
-	if (!r->schema_failed)
-		memcpy(r->schema_bytes + op->index, read->to, read->length);
+	if (r->schema_failed)
+		return true;
+	if (op->index < r->created_bytes)
+		return take_created(r, op, read);
+	memcpy(r->schema_bytes + op->index, read->to, read->length);
 	return true;
 }
 
@@ -74,8 +116,8 @@ static void over(struct collect_link *l, struct collect_op *op, const struct fab
 {
 	struct collect_region *r = op->region;
 
-	(void)now_ns;
-	r->schema_got += read->length;
+	(void)read, (void)now_ns;
+	r->schema_got += piece_bytes(r, op->index);
 	if (r->schema_step == SCHEMA_READING && r->schema_got == r->schema_posted &&
 	    (r->schema_posted == r->schema_length || r->schema_failed))
 		schema_done(l, r);
@@ -96,15 +138,21 @@ void collect_schema_abort(struct collect_region *r)
 void collect_schema_read(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
 {
 	if (r->schema_step == SCHEMA_WANTED) {
+		uint64_t created = region_created_lines(r->info, r->hot.schema_used) * SL_LINE_SIZE;
+		uint64_t length = created + r->hot.schema_used;
 		uint8_t *bytes;
 
+		if (length > UINT32_MAX)
+			return; /* of 4 GiB of schema alone */
 		/* No READ and no layout uses the bytes: control has handed its result back. */
-		bytes = realloc(r->schema_bytes, r->hot.schema_used ? r->hot.schema_used : 1);
+		bytes = realloc(r->schema_bytes, length ? length : 1);
 		if (!bytes)
 			return;
 		r->schema_bytes = bytes;
-		r->schema_length = (uint32_t)r->hot.schema_used;
+		r->schema_length = (uint32_t)length;
+		r->created_bytes = (uint32_t)created;
 		r->schema_generation = r->hot.generation;
+		r->schema_hot_ns = r->hot_ns;
 		r->schema_posted = r->schema_got = 0;
 		r->schema_failed = false;
 		r->schema_step = SCHEMA_READING;
@@ -121,17 +169,42 @@ void collect_schema_read(struct collect_link *l, struct collect_region *r, uint6
 	}
 	while (r->schema_step == SCHEMA_READING && !r->schema_failed &&
 	       r->schema_posted < r->schema_length) {
-		uint32_t n = BASE_MIN(r->schema_length - r->schema_posted, SCHEMA_PIECE);
+		uint32_t at = r->schema_posted, n = piece_bytes(r, at);
+		uint64_t offset = at < r->created_bytes ? r->info->created + at
+							: r->info->schema + at - r->created_bytes;
 		struct collect_op *op = NULL;
 
+		/* Records are copied later than their cells. */
+		if (at >= r->created_bytes && r->schema_got < r->created_bytes)
+			return;
 		if (!collect_turn_slow(r) || collect_turn_pay(r, n))
-			op = collect_reads_new(l, &schema_piece, r, &r->remote,
-					       r->info->schema + r->schema_posted, n);
+			op = collect_reads_new(l, &schema_piece, r, &r->remote, offset, n);
 		if (!op)
 			return;
 		op->index = r->schema_posted;
 		r->schema_posted += n;
 	}
+}
+
+/*
+ * Says since when the columns are those that they are, for the history. True: a column is now
+ * another metric, or none.
+ */
+static bool compare_columns(struct collect_snapshot *now, const struct collect_snapshot *before)
+{
+	uint32_t n = before ? BASE_MIN(before->layout->columns, now->layout->columns) : 0;
+	int64_t real_ns = (int64_t)base_realtime_ns();
+	bool renamed = false;
+
+	for (uint32_t i = 0; now->since_ns && i < n; i++) {
+		const struct collect_column *a = &before->layout->column[i],
+					    *b = &now->layout->column[i];
+		bool same = a->def == b->def && a->removed == b->removed;
+
+		now->since_ns[i] = !same ? real_ns : before->since_ns ? before->since_ns[i] : 0;
+		renamed |= !same;
+	}
+	return renamed;
 }
 
 void collect_schema_install(struct collect_link *l, struct collect_region *r, uint64_t now_ns)
@@ -168,6 +241,9 @@ void collect_schema_install(struct collect_link *l, struct collect_region *r, ui
 		return;
 	}
 	r->schema_seen = b->layout->generation;
+	r->layout_ns = r->schema_hot_ns;
+	r->renamed = compare_columns(b, r->snapshot) ||
+		     (r->renamed && (r->snapshot_new || r->any_unseen));
 	if (r->snapshot) {
 		b->chunk = collect_snapshot_flush(r->snapshot, w, r->instance);
 		collect_snapshot_put(r->snapshot, r->c);

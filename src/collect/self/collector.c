@@ -43,6 +43,8 @@ static bool faults(struct collect_self *s, struct export_series *out)
 	       collect_self_u64(out, collect_self_sum(s, &sum));
 }
 
+SINGLE(late_passes,
+       collect_self_sum(s, &(struct collect_self_counter)OF_WORKERS(NULL, late_passes)))
 SINGLE(series, s->totals.series)
 SINGLE(expired, s->totals.expired)
 SINGLE(history_points, s->totals.history_points)
@@ -196,6 +198,9 @@ static const struct collect_self_family collector_families[] = {
 	 history_dropped},
 	{"sidelight_collector_history_points", GAUGE, "", "Points in packed history.",
 	 history_points},
+	{"sidelight_collector_late_passes", COUNTER, "",
+	 "Readings of a region that were not used: its layout may have changed meanwhile.",
+	 late_passes},
 	{"sidelight_collector_lines", COUNTER, "", "Lines read.", lines},
 	{"sidelight_collector_memory_bytes", GAUGE, "bytes",
 	 "Memory held for regions and for history.", memory},
