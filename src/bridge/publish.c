@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* publish.c - families and series of a target; publish_set.c creates and sets them. */
+/* publish.c - families and series of a target; bridge_publish_set.c creates and sets them. */
 #include "bridge/publish_internal.h"
 
 #include <errno.h>
@@ -19,13 +19,13 @@
 
 /* ---- hash tables of numbers ---- */
 
-void publish_index_free(struct publish_index *t)
+void bridge_publish_index_free(struct bridge_publish_index *t)
 {
 	free(t->at);
-	*t = (struct publish_index){0};
+	*t = (struct bridge_publish_index){0};
 }
 
-static void index_put(struct publish_index *t, uint64_t hash, uint32_t i)
+static void index_put(struct bridge_publish_index *t, uint64_t hash, uint32_t i)
 {
 	size_t at = hash & (t->size - 1);
 
@@ -36,11 +36,11 @@ static void index_put(struct publish_index *t, uint64_t hash, uint32_t i)
 }
 
 /* Makes room for one more. False: out of memory. */
-static bool index_room(struct publish_index *t,
+static bool index_room(struct bridge_publish_index *t,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
 {
-	struct publish_index old = *t, wide = {.size = t->size ? t->size * 2 : 64};
+	struct bridge_publish_index old = *t, wide = {.size = t->size ? t->size * 2 : 64};
 
 	if (t->used * 2 < t->size)
 		return true;
@@ -57,7 +57,7 @@ static bool index_room(struct publish_index *t,
 }
 
 /* Takes out what is at this place; what hashed before it moves up (Knuth, TAOCP 3, 6.4 R). */
-static void index_take(struct publish_index *t, size_t hole,
+static void index_take(struct bridge_publish_index *t, size_t hole,
 		       uint64_t (*hash_of)(const struct bridge_publisher *, uint32_t),
 		       const struct bridge_publisher *p)
 {
@@ -145,7 +145,7 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 static uint32_t find_family(struct bridge_publisher *p, const struct bridge_point *t)
 {
 	uint64_t h = hash_of_family(p, t);
-	struct publish_family f = {.hash = h, .type = p->type};
+	struct bridge_publish_family f = {.hash = h, .type = p->type};
 	size_t mask;
 
 	if (p->family != NONE && p->families[p->family].hash == h)
@@ -158,7 +158,7 @@ static uint32_t find_family(struct bridge_publisher *p, const struct bridge_poin
 			return p->family = p->family_index.at[at];
 	if (!BASE_GROW(p->families, p->family_count, p->family_room))
 		return NONE;
-	if (publish_family_create(p, &f, t))
+	if (bridge_publish_family_create(p, &f, t))
 		return NONE;
 	p->families[p->family_count] = f;
 	index_put(&p->family_index, h, (uint32_t)p->family_count);
@@ -199,7 +199,7 @@ static bool encode(struct bridge_publisher *p, const struct bridge_point *t, siz
 	return true;
 }
 
-size_t publish_labels(const char *bytes, size_t n, struct sl_label *out)
+size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out)
 {
 	size_t count = 0;
 
@@ -215,12 +215,12 @@ size_t publish_labels(const char *bytes, size_t n, struct sl_label *out)
 /* A series keeps its number while it is there: order refers to it. */
 static void series_remove(struct bridge_publisher *p, uint32_t i)
 {
-	struct publish_series *s = &p->series[i];
+	struct bridge_publish_series *s = &p->series[i];
 	struct sl_label labels[SL_LABELS_MAX];
-	size_t n = publish_labels(s->labels, s->label_bytes, labels);
+	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
 	size_t at = s->hash & (p->series_index.size - 1);
 
-	publish_remove(p, &p->families[s->family], labels, n);
+	bridge_publish_remove(p, &p->families[s->family], labels, n);
 	while (p->series_index.at[at] != i)
 		at = (at + 1) & (p->series_index.size - 1);
 	index_take(&p->series_index, at, series_hash, p);
@@ -254,7 +254,7 @@ static void series_take(struct bridge_publisher *p, uint32_t i)
 /* The series of a point, created if it is new; NONE: refused, or full. */
 static uint32_t find_series(struct bridge_publisher *p, const struct bridge_point *t, bool *full)
 {
-	struct publish_series s = {0};
+	struct bridge_publish_series s = {0};
 	uint32_t i;
 	size_t bytes, mask;
 
@@ -267,7 +267,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	s.hash = base_hash(p->families[s.family].hash, p->scratch, bytes);
 	mask = p->series_index.size - 1;
 	for (size_t at = s.hash & mask; p->series_index.at[at] != NONE; at = (at + 1) & mask) {
-		const struct publish_series *o = &p->series[p->series_index.at[at]];
+		const struct bridge_publish_series *o = &p->series[p->series_index.at[at]];
 
 		if (o->hash == s.hash && o->label_bytes == bytes &&
 		    !memcmp(o->labels, p->scratch, bytes))
@@ -282,13 +282,13 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	if (!s.labels)
 		return NONE;
 	memcpy(s.labels, p->scratch, bytes);
-	if (publish_series_create(p, &p->families[s.family], &s, t)) {
+	if (bridge_publish_series_create(p, &p->families[s.family], &s, t)) {
 		/* No room, or malformed: a larger publisher helps the one. */
-		*full = publish_is_full(p, publish_record_bytes(p, t, bytes));
+		*full = bridge_publish_is_full(p, bridge_publish_record_bytes(p, t, bytes));
 		free(s.labels);
 		return NONE;
 	}
-	p->schema_used += publish_record_bytes(p, t, bytes);
+	p->schema_used += bridge_publish_record_bytes(p, t, bytes);
 	series_take(p, i);
 	p->series[i] = s;
 	index_put(&p->series_index, s.hash, i);
@@ -296,7 +296,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 }
 
 /* Differences add up here: the library's mirrors hold whole values. */
-static bool add_up(struct publish_series *s, const struct bridge_point *t)
+static bool add_up(struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	if (!s->total)
 		s->total = calloc(t->value_count + 1, sizeof(*s->total));
@@ -305,13 +305,14 @@ static bool add_up(struct publish_series *s, const struct bridge_point *t)
 	return s->total;
 }
 
-static void set(struct bridge_publisher *p, struct publish_series *s, const struct bridge_point *t)
+static void set(struct bridge_publisher *p, struct bridge_publish_series *s,
+		const struct bridge_point *t)
 {
 	const double *values = t->values;
 
 	if (t->delta && add_up(s, t))
 		values = s->total;
-	publish_set(p, &p->families[s->family], s, values, t->value_count);
+	bridge_publish_set(p, &p->families[s->family], s, values, t->value_count);
 }
 
 static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
@@ -336,7 +337,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	}
 	if (!BASE_GROW(p->order, p->order_count, p->order_room))
 		return false;
-	p->order[p->order_count++] = (struct publish_place){i, (uint32_t)t->value_count};
+	p->order[p->order_count++] = (struct bridge_publish_place){i, (uint32_t)t->value_count};
 	p->order_values += t->value_count;
 	return true;
 }
@@ -348,12 +349,12 @@ static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 
 	p->by_values = true;
 	for (size_t i = 0; i < p->order_count && n == p->order_values; i++) {
-		const struct publish_place *o = &p->order[i];
+		const struct bridge_publish_place *o = &p->order[i];
 
 		if (o->series != NONE) {
-			const struct publish_series *s = &p->series[o->series];
+			const struct bridge_publish_series *s = &p->series[o->series];
 
-			publish_set(p, &p->families[s->family], s, values, o->values);
+			bridge_publish_set(p, &p->families[s->family], s, values, o->values);
 		}
 		values += o->values;
 	}
@@ -405,11 +406,11 @@ static void forget(struct bridge_publisher *p)
 		free(p->series[i].total);
 	}
 	for (size_t i = 0; i < p->family_count; i++)
-		publish_family_free(&p->families[i]);
+		bridge_publish_family_free(&p->families[i]);
 	p->series_used = p->family_count = p->order_count = p->order_values = 0;
 	p->family = p->series_free = NONE;
-	publish_index_free(&p->series_index);
-	publish_index_free(&p->family_index);
+	bridge_publish_index_free(&p->series_index);
+	bridge_publish_index_free(&p->family_index);
 }
 
 void bridge_publish_close(struct bridge_publisher *p)

@@ -7,7 +7,7 @@
 
 #define NONE UINT32_MAX
 
-struct publish_family {
+struct bridge_publish_family {
 	uint64_t hash;
 	enum bridge_type type;
 	char *name, *help; /* of an info, which has no family in the library */
@@ -22,7 +22,7 @@ struct publish_family {
 	};
 };
 
-struct publish_series {
+struct bridge_publish_series {
 	uint64_t hash;
 	char *labels; /* key NUL value NUL ...; NULL: this number is free */
 	uint32_t label_bytes;
@@ -42,11 +42,11 @@ struct publish_series {
 };
 
 /* The series of a point, in the order of the body, and how many values it has. */
-struct publish_place {
+struct bridge_publish_place {
 	uint32_t series, values;
 };
 
-struct publish_index {
+struct bridge_publish_index {
 	uint32_t *at; /* NONE: free */
 	size_t size, used;
 };
@@ -65,14 +65,14 @@ struct bridge_publisher {
 	bool lossy;	     /* it cannot grow: what does not fit is left out */
 	struct bridge_publish_counts counts;
 
-	struct publish_family *families;
+	struct bridge_publish_family *families;
 	size_t family_count, family_room;
-	struct publish_index family_index;
-	struct publish_series *series;
+	struct bridge_publish_index family_index;
+	struct bridge_publish_series *series;
 	size_t series_used, series_room;
 	uint32_t series_free;
-	struct publish_index series_index;
-	struct publish_place *order;
+	struct bridge_publish_index series_index;
+	struct bridge_publish_place *order;
 	size_t order_count, order_room, order_values;
 
 	/* Of this body. */
@@ -92,27 +92,27 @@ struct bridge_publisher {
 	size_t bucket_room;
 };
 
-void publish_index_free(struct publish_index *t);
+void bridge_publish_index_free(struct bridge_publish_index *t);
 /* The labels in these bytes: their number. */
-size_t publish_labels(const char *bytes, size_t n, struct sl_label *out);
+size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
 
-/* ---- publish_set.c ---- */
+/* ---- bridge_publish_set.c ---- */
 
 /* Of the family that is announced. 0 or -ENOMEM. */
-int publish_family_create(struct bridge_publisher *p, struct publish_family *f,
-			  const struct bridge_point *t);
-void publish_family_free(struct publish_family *f);
+int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				 const struct bridge_point *t);
+void bridge_publish_family_free(struct bridge_publish_family *f);
 /* Its handle. 0 or -EINVAL. */
-int publish_series_create(struct bridge_publisher *p, const struct publish_family *f,
-			  struct publish_series *s, const struct bridge_point *t);
-void publish_remove(struct bridge_publisher *p, const struct publish_family *f,
-		    const struct sl_label *labels, size_t n);
-void publish_set(struct bridge_publisher *p, const struct publish_family *f,
-		 const struct publish_series *s, const double *values, size_t n);
+int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				 struct bridge_publish_series *s, const struct bridge_point *t);
+void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			   const struct sl_label *labels, size_t n);
+void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			const struct bridge_publish_series *s, const double *values, size_t n);
 /* Of a record of the schema. */
-uint64_t publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
-			      size_t label_bytes);
+uint64_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				     size_t label_bytes);
 /* True if the publisher may lack room for a record of that many bytes. */
-bool publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes);
+bool bridge_publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* publish_set.c - from points to libsidelight's metrics, one case for each type. */
+/* bridge_publish_set.c - from points to libsidelight's metrics, one case for each type. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 /* ---- families ---- */
 
-static bool is_info(const struct publish_family *f)
+static bool is_info(const struct bridge_publish_family *f)
 {
 	return f->type == BRIDGE_INFO;
 }
@@ -43,8 +43,8 @@ static bool plain(const char *s)
 	return true;
 }
 
-int publish_family_create(struct bridge_publisher *p, struct publish_family *f,
-			  const struct bridge_point *t)
+int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				 const struct bridge_point *t)
 {
 	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = p->name, .help = p->help,
 					  .unit = *p->unit ? p->unit : NULL, .mirror = true);
@@ -91,7 +91,7 @@ int publish_family_create(struct bridge_publisher *p, struct publish_family *f,
 		f->name = strdup(p->name);
 		f->help = strdup(p->help);
 		if (!f->name || !f->help) {
-			publish_family_free(f);
+			bridge_publish_family_free(f);
 			return -ENOMEM;
 		}
 		break;
@@ -99,7 +99,7 @@ int publish_family_create(struct bridge_publisher *p, struct publish_family *f,
 	return 0;
 }
 
-void publish_family_free(struct publish_family *f)
+void bridge_publish_family_free(struct bridge_publish_family *f)
 {
 	if (!is_info(f))
 		return;
@@ -110,18 +110,18 @@ void publish_family_free(struct publish_family *f)
 
 /* ---- series ---- */
 
-static struct sl_metric_opts info_of(const struct publish_family *f, const struct sl_label *labels,
-				     size_t n)
+static struct sl_metric_opts info_of(const struct bridge_publish_family *f,
+				     const struct sl_label *labels, size_t n)
 {
 	return SL_OPTS(sl_metric_opts, .name = f->name, .help = f->help, .labels = labels,
 		       .label_count = n, .utf8 = true);
 }
 
-int publish_series_create(struct bridge_publisher *p, const struct publish_family *f,
-			  struct publish_series *s, const struct bridge_point *t)
+int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				 struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	struct sl_label labels[SL_LABELS_MAX];
-	size_t n = publish_labels(s->labels, s->label_bytes, labels);
+	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
 	struct sl_metric_opts o;
 	bool valid = false;
 
@@ -163,8 +163,8 @@ int publish_series_create(struct bridge_publisher *p, const struct publish_famil
 	return valid ? 0 : -EINVAL;
 }
 
-void publish_remove(struct bridge_publisher *p, const struct publish_family *f,
-		    const struct sl_label *labels, size_t n)
+void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			   const struct sl_label *labels, size_t n)
 {
 	struct sl_metric_opts o;
 
@@ -222,8 +222,8 @@ static const uint64_t *buckets_of(struct bridge_publisher *p, const double *cumu
 	return p->buckets;
 }
 
-static void set_histogram(struct bridge_publisher *p, const struct publish_series *s, bool gauge,
-			  const double *values, size_t n)
+static void set_histogram(struct bridge_publisher *p, const struct bridge_publish_series *s,
+			  bool gauge, const double *values, size_t n)
 {
 	const uint64_t *b;
 
@@ -239,8 +239,8 @@ static void set_histogram(struct bridge_publisher *p, const struct publish_serie
 		sl_histogram_mirror(s->histogram, b, n, values[BRIDGE_SUM]);
 }
 
-void publish_set(struct bridge_publisher *p, const struct publish_family *f,
-		 const struct publish_series *s, const double *values, size_t n)
+void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			const struct bridge_publish_series *s, const double *values, size_t n)
 {
 	switch (f->type) {
 	case BRIDGE_COUNTER:
@@ -272,8 +272,8 @@ void publish_set(struct bridge_publisher *p, const struct publish_family *f,
 }
 
 /* Of one more series. */
-uint64_t publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
-			      size_t label_bytes)
+uint64_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				     size_t label_bytes)
 {
 	uint64_t n = sizeof(struct sl_schema_record) + strlen(p->name) + strlen(p->help) +
 		     strlen(p->unit) + label_bytes + t->bound_count * sizeof(double);
@@ -283,7 +283,7 @@ uint64_t publish_record_bytes(const struct bridge_publisher *p, const struct bri
 	return (n + 63) & ~63ull;
 }
 
-bool publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes)
+bool bridge_publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes)
 {
 	struct sl_publisher_stats st = {.sz = sizeof(st)};
 

@@ -55,7 +55,7 @@ void bridge_scrape_release(struct bridge_scrape_opts *s)
 	*s = (struct bridge_scrape_opts){0};
 }
 
-/* HOST:PORT of an http or https URL; NULL: it is none. */
+/* HOST:PORT of an http or https URL; NULL: not one. */
 static char *instance_of(const char *url)
 {
 	CURLU *u = curl_url();

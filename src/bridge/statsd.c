@@ -18,7 +18,7 @@
 
 /* ---- lines ---- */
 
-static bool take_type(struct bridge_text t, enum statsd_type *out)
+static bool take_type(struct bridge_text t, enum bridge_statsd_type *out)
 {
 	if (bridge_text_is(t, "c", 1))
 		*out = STATSD_COUNTER;
@@ -36,7 +36,7 @@ static bool take_type(struct bridge_text t, enum statsd_type *out)
 }
 
 /* What follows the type: @RATE, #TAGS; of DogStatsD also c:CONTAINER, TTIMESTAMP, e:ENTITY. */
-static bool take_field(struct bridge_text f, struct statsd_line *out)
+static bool take_field(struct bridge_text f, struct bridge_statsd_line *out)
 {
 	if (!f.n)
 		return false;
@@ -64,12 +64,12 @@ static struct bridge_text field(const char **at, const char *end)
 	return (struct bridge_text){s, (size_t)(stop - s)};
 }
 
-bool statsd_parse(const char *s, size_t n, struct statsd_line *out)
+bool bridge_statsd_parse(const char *s, size_t n, struct bridge_statsd_line *out)
 {
 	const char *end = s + n, *at = memchr(s, ':', n);
 	struct bridge_text type;
 
-	*out = (struct statsd_line){.rate = 1};
+	*out = (struct bridge_statsd_line){.rate = 1};
 	/* Events and service checks of DogStatsD are no metrics. */
 	if (!at || at == s || (n > 3 && (!memcmp(s, "_e{", 3) || !memcmp(s, "_sc|", 4))))
 		return false;
@@ -106,7 +106,7 @@ struct series {
 
 struct family {
 	char *name;
-	enum statsd_type type;
+	enum bridge_statsd_type type;
 	union {
 		struct sl_counter_f64_family counter;
 		struct sl_gauge_f64_family gauge;
@@ -114,9 +114,9 @@ struct family {
 	};
 };
 
-struct statsd {
+struct bridge_statsd {
 	struct sl_publisher *p;
-	struct statsd_counts counts;
+	struct bridge_statsd_counts counts;
 	struct series *series;
 	size_t series_used, series_room, series_max, live;
 	uint32_t series_free;
@@ -130,9 +130,9 @@ struct statsd {
 	char text[4096]; /* names and tags as labels */
 };
 
-struct statsd *statsd_new(struct sl_publisher *p, size_t series)
+struct bridge_statsd *bridge_statsd_new(struct sl_publisher *p, size_t series)
 {
-	struct statsd *s = calloc(1, sizeof(*s));
+	struct bridge_statsd *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
@@ -152,7 +152,7 @@ struct statsd *statsd_new(struct sl_publisher *p, size_t series)
 	return s;
 }
 
-void statsd_free(struct statsd *s)
+void bridge_statsd_free(struct bridge_statsd *s)
 {
 	if (!s)
 		return;
@@ -170,7 +170,7 @@ void statsd_free(struct statsd *s)
 }
 
 /* [a-zA-Z_][a-zA-Z0-9_]*, as names of metrics and labels: others become "_". False: no room. */
-static char *plain(struct statsd *s, char *to, struct bridge_text t)
+static char *plain(struct bridge_statsd *s, char *to, struct bridge_text t)
 {
 	char *end = s->text + sizeof(s->text);
 
@@ -190,8 +190,8 @@ static char *plain(struct statsd *s, char *to, struct bridge_text t)
 }
 
 /* "key:value,key": of a key that stands twice, the last. False: too many or too long. */
-static bool tags_of(struct statsd *s, char *to, struct bridge_text tags, struct sl_label *out,
-		    size_t *count)
+static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
+		    struct sl_label *out, size_t *count)
 {
 	const char *at = tags.s, *end = tags.s + tags.n;
 
@@ -227,7 +227,8 @@ static bool tags_of(struct statsd *s, char *to, struct bridge_text tags, struct 
 }
 
 /* The family of this name and type; NULL: there is one of another type, or no memory. */
-static struct family *family_of(struct statsd *s, const char *name, enum statsd_type type)
+static struct family *family_of(struct bridge_statsd *s, const char *name,
+				enum bridge_statsd_type type)
 {
 	const struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name, .help = "",
 						.unit = type == STATSD_TIMER ? "seconds" : NULL,
@@ -261,7 +262,7 @@ static struct family *family_of(struct statsd *s, const char *name, enum statsd_
 }
 
 /* A refused series stays in the table, so that it is refused quickly. */
-static void create(struct statsd *s, struct series *e, const struct statsd_line *l)
+static void create(struct bridge_statsd *s, struct series *e, const struct bridge_statsd_line *l)
 {
 	struct sl_label labels[STATSD_TAGS_MAX];
 	char *to = plain(s, s->text, l->name);
@@ -296,7 +297,7 @@ static void create(struct statsd *s, struct series *e, const struct statsd_line 
 	}
 }
 
-static bool make_key(struct statsd *s, const struct statsd_line *l, size_t *bytes)
+static bool make_key(struct bridge_statsd *s, const struct bridge_statsd_line *l, size_t *bytes)
 {
 	char *to;
 
@@ -313,7 +314,7 @@ static bool make_key(struct statsd *s, const struct statsd_line *l, size_t *byte
 }
 
 /* NULL: no room. */
-static struct series *find(struct statsd *s, const struct statsd_line *l)
+static struct series *find(struct bridge_statsd *s, const struct bridge_statsd_line *l)
 {
 	size_t bytes, mask = s->index_size - 1, at;
 	struct series e = {0};
@@ -359,7 +360,7 @@ static void observe(const struct series *e, double v, double rate)
 		sl_histogram_observe(e->histogram, v);
 }
 
-static void add_to_set(struct statsd *s, struct series *e, struct bridge_text v)
+static void add_to_set(struct bridge_statsd *s, struct series *e, struct bridge_text v)
 {
 	struct sketch_cells c;
 
@@ -368,7 +369,7 @@ static void add_to_set(struct statsd *s, struct series *e, struct bridge_text v)
 }
 
 /* One value. False: malformed. */
-static bool update(struct statsd *s, struct series *e, const struct statsd_line *l,
+static bool update(struct bridge_statsd *s, struct series *e, const struct bridge_statsd_line *l,
 		   struct bridge_text t)
 {
 	double v;
@@ -405,13 +406,13 @@ static bool update(struct statsd *s, struct series *e, const struct statsd_line 
 	return true;
 }
 
-static void take(struct statsd *s, const char *line, size_t n, uint64_t now_ns)
+static void take(struct bridge_statsd *s, const char *line, size_t n, uint64_t now_ns)
 {
-	struct statsd_line l;
+	struct bridge_statsd_line l;
 	struct series *e;
 	const char *at, *end;
 
-	if (!statsd_parse(line, n, &l)) {
+	if (!bridge_statsd_parse(line, n, &l)) {
 		s->counts.malformed++;
 		return;
 	}
@@ -436,7 +437,7 @@ static void take(struct statsd *s, const char *line, size_t n, uint64_t now_ns)
 	}
 }
 
-void statsd_packet(struct statsd *s, const char *bytes, size_t n, uint64_t now_ns)
+void bridge_statsd_packet(struct bridge_statsd *s, const char *bytes, size_t n, uint64_t now_ns)
 {
 	const char *end = bytes + n;
 
@@ -455,7 +456,7 @@ void statsd_packet(struct statsd *s, const char *bytes, size_t n, uint64_t now_n
 /* ---- time ---- */
 
 /* The labels of a series are made again from its key: what is removed is rare. */
-static void end_series(struct statsd *s, uint32_t i)
+static void end_series(struct bridge_statsd *s, uint32_t i)
 {
 	struct series *e = &s->series[i];
 	const char *name = e->key + 1, *tags = name + strlen(name) + 1;
@@ -492,7 +493,7 @@ static void end_series(struct statsd *s, uint32_t i)
 	s->live--;
 }
 
-void statsd_tick(struct statsd *s, uint64_t now_ns, uint64_t expire_ns)
+void bridge_statsd_tick(struct bridge_statsd *s, uint64_t now_ns, uint64_t expire_ns)
 {
 	const bool sets = now_ns >= s->set_until_ns;
 
@@ -516,12 +517,12 @@ void statsd_tick(struct statsd *s, uint64_t now_ns, uint64_t expire_ns)
 	}
 }
 
-struct statsd_counts statsd_counts(const struct statsd *s)
+struct bridge_statsd_counts bridge_statsd_counts(const struct bridge_statsd *s)
 {
 	return s->counts;
 }
 
-size_t statsd_series(const struct statsd *s)
+size_t bridge_statsd_series(const struct bridge_statsd *s)
 {
 	return s->live;
 }

@@ -41,8 +41,8 @@ int bridge_statsd_check(const char *at, char *error, size_t bytes)
 	/* Packets bear no token. */
 	return local ? 0
 		     : base_fail(error, bytes, -EINVAL,
-				 "--statsd '%s': others than this host could send, and nobody is "
-				 "asked who it is; listen on loopback or a unix socket",
+				 "--statsd '%s': senders prove nothing, so that only this host may "
+				 "send: listen on loopback or a unix socket",
 				 at);
 }
 
@@ -89,8 +89,8 @@ int bridge_statsd_listen(const char *at, char *error, size_t bytes)
 struct serve {
 	const struct bridge_worker *w;
 	struct sl_publisher *publisher;
-	struct statsd *statsd;
-	struct statsd_counts told;
+	struct bridge_statsd *statsd;
+	struct bridge_statsd_counts told;
 	struct sl_counter packets, dropped, truncated, lines, malformed, refused, expired;
 	uint32_t *drops; /* of each socket: what the kernel said last */
 	struct mmsghdr m[PACKETS];
@@ -133,7 +133,7 @@ static void receive(struct serve *s, size_t socket, int fd)
 		if (h->msg_flags & MSG_TRUNC)
 			sl_counter_inc(s->truncated);
 		else
-			statsd_packet(s->statsd, s->v[i].iov_base, s->m[i].msg_len, now);
+			bridge_statsd_packet(s->statsd, s->v[i].iov_base, s->m[i].msg_len, now);
 	}
 	if (n > 0)
 		sl_counter_add(s->packets, (uint64_t)n);
@@ -141,7 +141,7 @@ static void receive(struct serve *s, size_t socket, int fd)
 
 static void count(struct serve *s)
 {
-	struct statsd_counts now = statsd_counts(s->statsd);
+	struct bridge_statsd_counts now = bridge_statsd_counts(s->statsd);
 
 	sl_counter_add(s->lines, now.lines - s->told.lines);
 	sl_counter_add(s->malformed, now.malformed - s->told.malformed);
@@ -167,7 +167,7 @@ static bool open_serve(struct serve *s, size_t n)
 	s->publisher = sl_publisher_open(&SL_OPTS(
 		sl_publisher_opts, .service = "statsd", .pod = "statsd", .socket = s->w->o->socket,
 		.max_cells = (uint32_t)BASE_MIN(cells, 1u << 20), .max_threads = 1));
-	s->statsd = statsd_new(s->publisher, 0);
+	s->statsd = bridge_statsd_new(s->publisher, 0);
 	s->drops = calloc(n, sizeof(*s->drops));
 	s->buffer = malloc((size_t)PACKETS * PACKET_BYTES);
 	return s->publisher && s->statsd && s->drops && s->buffer;
@@ -195,13 +195,13 @@ void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n)
 				receive(s, i, p[i].fd);
 		if (base_now_ns() >= tick) {
 			tick = base_now_ns() + SECOND_NS / 5;
-			statsd_tick(s->statsd, base_now_ns(), w->o->expire_ns);
+			bridge_statsd_tick(s->statsd, base_now_ns(), w->o->expire_ns);
 			count(s);
 		}
 	}
 out:
 	if (s) {
-		statsd_free(s->statsd);
+		bridge_statsd_free(s->statsd);
 		sl_publisher_close(s->publisher);
 		free(s->drops);
 		free(s->buffer);

@@ -138,8 +138,8 @@ struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
 /* ---- by shape ---- */
 
 /* The number that begins at s, and its line's end behind the line feed; NULL: ask again slowly. */
-static const char *shaped_value(const struct bridge_text_parser *p, const struct text_shape *l,
-				const char *s, const char *end)
+static const char *shaped_value(const struct bridge_text_parser *p,
+				const struct bridge_text_shape *l, const char *s, const char *end)
 {
 	double *to = l->check == CHECK_SAME ? &p->constants[l->slot] : &p->flat[l->slot], v;
 
@@ -156,7 +156,7 @@ static const char *shaped_value(const struct bridge_text_parser *p, const struct
 	}
 	if (s == end || *s != '\n')
 		return NULL;
-	switch ((enum text_check)l->check) {
+	switch ((enum bridge_text_check)l->check) {
 	case CHECK_NONE:
 		break;
 	case CHECK_POSITIVE:
@@ -186,7 +186,7 @@ static bool by_shape(struct bridge_text_parser *p)
 	const char *shape = p->shape_bytes, *s = p->body;
 
 	for (size_t i = 0; i < p->shape_count; i++) {
-		const struct text_shape *l = &p->shape[i];
+		const struct bridge_text_shape *l = &p->shape[i];
 
 		if ((size_t)(p->end - s) < l->bytes || memcmp(s, shape, l->bytes))
 			return false;
@@ -216,7 +216,8 @@ static int record(struct bridge_text_parser *p, const char *s, size_t bytes)
 		return TEXT_NO_MEMORY(p);
 	memcpy(p->shape_bytes + p->shape_used, s, bytes);
 	p->shape_used += bytes;
-	p->shape[p->shape_count++] = (struct text_shape){.bytes = (uint32_t)bytes, .slot = NONE};
+	p->shape[p->shape_count++] = (struct bridge_text_shape){.bytes = (uint32_t)bytes,
+								.slot = NONE};
 	return 0;
 }
 
@@ -225,8 +226,8 @@ static int record(struct bridge_text_parser *p, const char *s, size_t bytes)
 static int read_sample(struct bridge_text_parser *p, const char *line, const char *s,
 		       const char *end, const char *next)
 {
-	struct text_line l;
-	int err = text_line_sample(p, s, end, &l);
+	struct bridge_text_line l;
+	int err = bridge_text_line_sample(p, s, end, &l);
 	bool constant;
 	uint32_t shape = (uint32_t)p->shape_count;
 
@@ -235,17 +236,17 @@ static int read_sample(struct bridge_text_parser *p, const char *line, const cha
 	/* What the shape cannot say has to stay as it is: then the next body is read slowly. */
 	constant = l.exemplar != NONE || (!isnan(l.time) && p->format == BRIDGE_OPENMETRICS);
 	err = record(p, line, (size_t)((constant ? next : l.number) - line));
-	return err ?: text_family_sample(p, &l, p->sink && !constant ? shape : NONE);
+	return err ?: bridge_text_family_sample(p, &l, p->sink && !constant ? shape : NONE);
 }
 
 static int read_meta(struct bridge_text_parser *p, const char *line, const char *s, const char *end,
 		     const char *next)
 {
-	struct text_meta m;
-	int err = text_line_meta(p, s, end, &m);
+	struct bridge_text_meta m;
+	int err = bridge_text_line_meta(p, s, end, &m);
 
 	err = err ?: record(p, line, (size_t)(next - line));
-	return err || !m.known ? err : text_family_meta(p, &m);
+	return err || !m.known ? err : bridge_text_family_meta(p, &m);
 }
 
 static bool is_end(const char *s, size_t n)
@@ -288,7 +289,7 @@ static int read_lines(struct bridge_text_parser *p)
 	}
 	if (!err && open_metrics && !ended)
 		return TEXT_BAD(p, "no # EOF: the body was cut off");
-	return err ?: text_family_end(p);
+	return err ?: bridge_text_family_end(p);
 }
 
 static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
@@ -303,7 +304,7 @@ static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
 	p->name_count = 0;
 	if (p->name_index)
 		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
-	p->family = (struct text_family){.active = false};
+	p->family = (struct bridge_text_family){.active = false};
 	p->counts = (struct bridge_text_counts){0};
 	return read_lines(p);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_family.c - which family a line belongs to, and what it says there. */
+/* bridge_text_family.c - which family a line belongs to, and what it says there. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 struct suffix {
 	enum bridge_type type;
 	const char *text;
-	enum text_role role;
+	enum bridge_text_role role;
 };
 
 /* The samples of each type. */
@@ -57,13 +57,13 @@ static uint64_t name_hash(struct bridge_text base, const char *suffix)
 }
 
 /* The hash of a whole name is that of its parts: the same text has one split for each base. */
-static bool same_name(const struct text_name *a, struct bridge_text base, const char *suffix)
+static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
 {
 	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
 }
 
-static struct text_name *name_find(struct bridge_text_parser *p, struct bridge_text base,
-				   const char *suffix)
+static struct bridge_text_name *name_find(struct bridge_text_parser *p, struct bridge_text base,
+					  const char *suffix)
 {
 	size_t mask = p->name_index_size - 1, at;
 	uint64_t h;
@@ -72,7 +72,7 @@ static struct text_name *name_find(struct bridge_text_parser *p, struct bridge_t
 		return NULL;
 	h = name_hash(base, suffix);
 	for (at = h & mask; p->name_index[at] != NONE; at = (at + 1) & mask) {
-		struct text_name *n = &p->names[p->name_index[at]];
+		struct bridge_text_name *n = &p->names[p->name_index[at]];
 
 		if (n->hash == h && same_name(n, base, suffix))
 			return n;
@@ -107,7 +107,8 @@ static int name_add(struct bridge_text_parser *p, struct bridge_text base, const
 	}
 	if (!BASE_GROW(p->names, p->name_count, p->name_room))
 		return TEXT_NO_MEMORY(p);
-	p->names[p->name_count] = (struct text_name){base, suffix, type, name_hash(base, suffix)};
+	p->names[p->name_count] = (struct bridge_text_name){base, suffix, type,
+							    name_hash(base, suffix)};
 	name_link(p, (uint32_t)p->name_count++);
 	return 0;
 }
@@ -153,7 +154,7 @@ static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base
 /* OpenMetrics: no family has a name that another one's samples have. */
 static int take_names(struct bridge_text_parser *p)
 {
-	const struct text_family *f = &p->family;
+	const struct bridge_text_family *f = &p->family;
 	int err;
 
 	if (whole_is_taken(p, f->name, ""))
@@ -175,7 +176,7 @@ taken:
 
 static int check_unit(struct bridge_text_parser *p)
 {
-	const struct text_family *f = &p->family;
+	const struct bridge_text_family *f = &p->family;
 
 	if (!f->unit.n)
 		return 0;
@@ -189,9 +190,9 @@ static int check_unit(struct bridge_text_parser *p)
 			f->name.s);
 }
 
-int text_family_end(struct bridge_text_parser *p)
+int bridge_text_family_end(struct bridge_text_parser *p)
 {
-	struct text_family *f = &p->family;
+	struct bridge_text_family *f = &p->family;
 	int err = 0;
 
 	if (!f->active)
@@ -200,7 +201,7 @@ int text_family_end(struct bridge_text_parser *p)
 		err = check_unit(p);
 		err = err ?: take_names(p);
 	} else if (f->typed) {
-		struct text_name *n = name_find(p, f->name, "");
+		struct bridge_text_name *n = name_find(p, f->name, "");
 
 		if (n)
 			n->type = f->type;
@@ -208,7 +209,7 @@ int text_family_end(struct bridge_text_parser *p)
 			err = name_add(p, f->name, "", f->type);
 	}
 	if (!err && p->sample_count)
-		err = text_points(p);
+		err = bridge_text_points(p);
 	f->active = false;
 	p->sample_count = p->label_count = p->exemplar_count = 0;
 	p->announced = false;
@@ -217,9 +218,9 @@ int text_family_end(struct bridge_text_parser *p)
 
 static int begin(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
 {
-	int err = text_family_end(p);
+	int err = bridge_text_family_end(p);
 
-	p->family = (struct text_family){.name = name, .type = type, .active = true};
+	p->family = (struct bridge_text_family){.name = name, .type = type, .active = true};
 	return err;
 }
 
@@ -240,10 +241,10 @@ static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum b
 	return TEXT_BAD(p, "unknown type '%.*s'", TEXT_SHOWN(word.n), word.s);
 }
 
-int text_family_meta(struct bridge_text_parser *p, const struct text_meta *m)
+int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
-	struct text_family *f = &p->family;
+	struct bridge_text_family *f = &p->family;
 	enum bridge_type type;
 	bool *once;
 	int err;
@@ -276,7 +277,7 @@ int text_family_meta(struct bridge_text_parser *p, const struct text_meta *m)
 /* Of the present family, what a sample of this name is. */
 static const struct suffix *role_of(const struct bridge_text_parser *p, struct bridge_text name)
 {
-	const struct text_family *f = &p->family;
+	const struct bridge_text_family *f = &p->family;
 
 	if (!f->active || name.n < f->name.n || memcmp(name.s, f->name.s, f->name.n))
 		return NULL;
@@ -291,7 +292,7 @@ static const struct suffix *role_of(const struct bridge_text_parser *p, struct b
 /* Text 0.0.4: a family may go on after others. */
 static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
 {
-	struct text_name *n = name_find(p, *name, "");
+	struct bridge_text_name *n = name_find(p, *name, "");
 	struct bridge_text base;
 
 	if (n)
@@ -309,7 +310,7 @@ static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_t
 }
 
 /* Takes the label of this key out of those of the sample. False: it has none. */
-static bool take_label(struct bridge_text_parser *p, struct text_sample *s, const char *key,
+static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
 		       size_t n, struct bridge_text *value)
 {
 	struct bridge_label *l = p->labels + s->labels;
@@ -326,7 +327,7 @@ static bool take_label(struct bridge_text_parser *p, struct text_sample *s, cons
 }
 
 /* The number of le or quantile. */
-static int take_bound(struct bridge_text_parser *p, struct text_sample *s, const char *key)
+static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key)
 {
 	struct bridge_text t;
 
@@ -341,7 +342,7 @@ static int take_bound(struct bridge_text_parser *p, struct text_sample *s, const
 }
 
 /* What OpenMetrics says of a single sample. */
-static int check_sample(struct bridge_text_parser *p, const struct text_sample *s)
+static int check_sample(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	const enum bridge_type type = p->family.type;
 	const bool counts = s->role == ROLE_TOTAL || s->role == ROLE_BUCKET ||
@@ -361,7 +362,7 @@ static int check_sample(struct bridge_text_parser *p, const struct text_sample *
 	return 0;
 }
 
-static int fill(struct bridge_text_parser *p, struct text_sample *s)
+static int fill(struct bridge_text_parser *p, struct bridge_text_sample *s)
 {
 	int err = 0;
 
@@ -377,17 +378,18 @@ static int fill(struct bridge_text_parser *p, struct text_sample *s)
 	return err;
 }
 
-int text_family_sample(struct bridge_text_parser *p, const struct text_line *l, uint32_t shape)
+int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
+			      uint32_t shape)
 {
 	const struct suffix *role = role_of(p, l->name);
-	struct text_sample s = {.labels = l->labels,
-				.label_count = l->label_count,
-				.value = l->value,
-				.time = l->time,
-				.exemplar = l->exemplar,
-				.next = NONE,
-				.line = p->line,
-				.shape = shape};
+	struct bridge_text_sample s = {.labels = l->labels,
+				       .label_count = l->label_count,
+				       .value = l->value,
+				       .time = l->time,
+				       .exemplar = l->exemplar,
+				       .next = NONE,
+				       .line = p->line,
+				       .shape = shape};
 	int err = 0;
 
 	if (!role) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * text_internal.h - of the text*.c files: text.c knows bodies and their shape, text_line.c lines,
- * text_family.c what the samples of a family make together.
+ * text_internal.h - of the text*.c files: text.c knows bodies and their shape, bridge_text_line.c
+ * lines, bridge_text_family.c what the samples of a family make together.
  */
 #ifndef SL_BRIDGE_TEXT_INTERNAL_H
 #define SL_BRIDGE_TEXT_INTERNAL_H
@@ -10,7 +10,7 @@
 
 #define NONE UINT32_MAX
 
-enum text_role {
+enum bridge_text_role {
 	ROLE_VALUE,
 	ROLE_TOTAL,
 	ROLE_SUM,
@@ -22,15 +22,15 @@ enum text_role {
 	ROLE_CREATED,
 };
 
-struct text_exemplar {
+struct bridge_text_exemplar {
 	uint32_t labels, label_count; /* of the parser's labels */
 	double value;
 	uint64_t time_ns;
 };
 
 /* A line of the present family. */
-struct text_sample {
-	enum text_role role;
+struct bridge_text_sample {
+	enum bridge_text_role role;
 	uint32_t labels, label_count; /* without le, quantile and the state; sorted */
 	uint64_t hash;		      /* of them */
 	double value;
@@ -44,34 +44,34 @@ struct text_sample {
 };
 
 /* What the next body is compared with, a line. */
-struct text_shape {
+struct bridge_text_shape {
 	uint32_t bytes; /* up to the value; or the whole line */
 	uint32_t slot;	/* of the value in flat, or in constants; NONE: it has none */
-	uint8_t check;	/* enum text_check */
+	uint8_t check;	/* enum bridge_text_check */
 };
 
-enum text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
+enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
 
 /* A name that a family takes: its own, or one of its samples. */
-struct text_name {
+struct bridge_text_name {
 	struct bridge_text base;
 	const char *suffix;
 	enum bridge_type type; /* of the family that is called base */
 	uint64_t hash;
 };
 
-struct text_family {
+struct bridge_text_family {
 	struct bridge_text name, help, unit;
 	enum bridge_type type;
 	bool active, typed, helped, united;
 };
 
-struct text_bucket {
+struct bridge_text_bucket {
 	double bound;
 	uint32_t sample;
 };
 
-struct text_group {
+struct bridge_text_group {
 	uint32_t first, last; /* samples */
 };
 
@@ -84,7 +84,7 @@ struct bridge_text_parser {
 	enum bridge_text_format shape_format;
 	char *shape_bytes;
 	size_t shape_used, shape_room;
-	struct text_shape *shape;
+	struct bridge_text_shape *shape;
 	size_t shape_count, shape_lines_room;
 	uint32_t (*equal)[2]; /* slots of a histogram's count and last bucket */
 	size_t equal_count, equal_room;
@@ -102,20 +102,20 @@ struct bridge_text_parser {
 	struct bridge_error *error;
 	char *arena; /* unescaped text: no longer than the body */
 	size_t arena_used, arena_room;
-	struct text_name *names;
+	struct bridge_text_name *names;
 	size_t name_count, name_room;
 	uint32_t *name_index;
 	size_t name_index_size;
 
 	/* Of this family. */
-	struct text_family family;
-	struct text_sample *samples;
+	struct bridge_text_family family;
+	struct bridge_text_sample *samples;
 	size_t sample_count, sample_room;
 	struct bridge_label *labels;
 	size_t label_count, label_room;
-	struct text_exemplar *exemplars;
+	struct bridge_text_exemplar *exemplars;
 	size_t exemplar_count, exemplar_room;
-	struct text_group *groups;
+	struct bridge_text_group *groups;
 	size_t group_count, group_room;
 	uint32_t *group_index;
 	size_t group_index_size, group_index_room;
@@ -126,7 +126,7 @@ struct bridge_text_parser {
 	/* Of this point. */
 	double *bounds;
 	size_t bound_room;
-	struct text_bucket *buckets; /* or quantiles */
+	struct bridge_text_bucket *buckets; /* or quantiles */
 	size_t bucket_room;
 	struct bridge_text *states;
 	size_t state_room;
@@ -141,35 +141,36 @@ struct bridge_text_parser {
 /* Of a text that an error quotes. */
 #define TEXT_SHOWN(n) ((int)((n) < 60 ? (n) : 60))
 
-/* ---- text_line.c: what a line says. Each returns 0 or -errno ---- */
+/* ---- bridge_text_line.c: what a line says. Each returns 0 or -errno ---- */
 
-struct text_line {
+struct bridge_text_line {
 	struct bridge_text name;
 	uint32_t labels, label_count; /* as they stand there */
 	const char *number;	      /* where the value begins */
 	double value, time;	      /* time: NaN if there is none */
 	uint32_t exemplar;
 };
-int text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
-		     struct text_line *out);
+int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
+			    struct bridge_text_line *out);
 /* A line with '#': *known is false for a comment. */
-struct text_meta {
+struct bridge_text_meta {
 	bool known;
 	char what; /* 'H', 'T' or 'U' */
 	struct bridge_text name, rest;
 };
-int text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
-		   struct text_meta *out);
+int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
+			  struct bridge_text_meta *out);
 
-/* ---- text_family.c ---- */
+/* ---- bridge_text_family.c ---- */
 
 /* The sample joins the present family, or another, which becomes it. */
-int text_family_sample(struct bridge_text_parser *p, const struct text_line *l, uint32_t shape);
-int text_family_meta(struct bridge_text_parser *p, const struct text_meta *m);
+int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
+			      uint32_t shape);
+int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);
 /* Ends the present family. */
-int text_family_end(struct bridge_text_parser *p);
+int bridge_text_family_end(struct bridge_text_parser *p);
 
 /* text_point.c: the points that the samples of the present family make. */
-int text_points(struct bridge_text_parser *p);
+int bridge_text_points(struct bridge_text_parser *p);
 
 #endif

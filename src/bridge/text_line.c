@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* text_line.c - the words of a line. */
+/* bridge_text_line.c - the words of a line. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -207,7 +207,7 @@ static size_t characters(struct bridge_text t)
 /* What follows "# " of a sample's line. */
 static int exemplar(struct bridge_text_parser *p, const char *s, const char *end, uint32_t *out)
 {
-	struct text_exemplar e = {0};
+	struct bridge_text_exemplar e = {0};
 	size_t length = 0;
 	double time = NAN;
 	int err;
@@ -240,16 +240,16 @@ static int exemplar(struct bridge_text_parser *p, const char *s, const char *end
 	return 0;
 }
 
-int text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
-		     struct text_line *out)
+int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
+			    struct bridge_text_line *out)
 {
 	const char *stop = word_end(s, end, true), *after;
 	int err;
 
-	*out = (struct text_line){.name = {s, (size_t)(stop - s)},
-				  .labels = (uint32_t)p->label_count,
-				  .time = NAN,
-				  .exemplar = NONE};
+	*out = (struct bridge_text_line){.name = {s, (size_t)(stop - s)},
+					 .labels = (uint32_t)p->label_count,
+					 .time = NAN,
+					 .exemplar = NONE};
 	after = skip(p, stop, end);
 	if (after < end && *after == '{') {
 		s = after;
@@ -295,13 +295,13 @@ static const struct {
 	char what;
 } kinds[] = {{"HELP", 'H'}, {"TYPE", 'T'}, {"UNIT", 'U'}};
 
-int text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
-		   struct text_meta *m)
+int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
+			  struct bridge_text_meta *m)
 {
 	const bool open_metrics = p->format == BRIDGE_OPENMETRICS;
 	const char *word = space(p, s + 1, end), *stop;
 
-	*m = (struct text_meta){.known = false};
+	*m = (struct bridge_text_meta){.known = false};
 	if (!word)
 		return open_metrics ? TEXT_BAD(p, "a comment") : 0;
 	stop = word_end(word, end, false);

@@ -30,15 +30,15 @@ static bool is_simple(enum bridge_type type)
 
 /* ---- groups ---- */
 
-static bool same_labels(const struct bridge_text_parser *p, const struct text_sample *a,
-			const struct text_sample *b)
+static bool same_labels(const struct bridge_text_parser *p, const struct bridge_text_sample *a,
+			const struct bridge_text_sample *b)
 {
 	return a->hash == b->hash && bridge_labels_equal(p->labels + a->labels, a->label_count,
 							 p->labels + b->labels, b->label_count);
 }
 
 /* The place in the index of a sample's group, or where one is to be. */
-static size_t find_group(const struct bridge_text_parser *p, const struct text_sample *s)
+static size_t find_group(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	size_t mask = p->group_index_size - 1, at = s->hash & mask;
 
@@ -49,8 +49,8 @@ static size_t find_group(const struct bridge_text_parser *p, const struct text_s
 }
 
 /* OpenMetrics: within a group, all have a timestamp or none, and these do not decrease. */
-static int check_order(struct bridge_text_parser *p, const struct text_sample *before,
-		       const struct text_sample *s)
+static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
+		       const struct bridge_text_sample *s)
 {
 	if (isnan(before->time) != isnan(s->time))
 		return TEXT_BAD(p, "only some samples of a metric have a timestamp");
@@ -62,8 +62,8 @@ static int check_order(struct bridge_text_parser *p, const struct text_sample *b
 static int join(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
 {
 	const bool strict = p->format == BRIDGE_OPENMETRICS;
-	struct text_sample *s = &p->samples[i];
-	struct text_group *g;
+	struct bridge_text_sample *s = &p->samples[i];
+	struct bridge_text_group *g;
 	size_t at;
 
 	p->line = s->line;
@@ -78,7 +78,7 @@ static int join(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
 			if (!BASE_GROW(p->groups, p->group_count, p->group_room))
 				return TEXT_NO_MEMORY(p);
 			*last = p->group_index[at] = (uint32_t)p->group_count;
-			p->groups[p->group_count++] = (struct text_group){i, i};
+			p->groups[p->group_count++] = (struct bridge_text_group){i, i};
 			return 0;
 		}
 		if (strict && p->family.type != BRIDGE_INFO)
@@ -113,7 +113,7 @@ static int make_groups(struct bridge_text_parser *p)
 /* ---- points ---- */
 
 struct point {
-	const struct text_group *group;
+	const struct bridge_text_group *group;
 	bool sum, count, created;
 	uint32_t buckets; /* of order; or quantiles, or states */
 	uint32_t exemplars;
@@ -138,8 +138,8 @@ static int add_values(struct bridge_text_parser *p, size_t n)
 }
 
 /* The value of a sample, for this body and for those of its shape. */
-static void put(struct bridge_text_parser *p, const struct text_sample *s, size_t slot,
-		enum text_check check)
+static void put(struct bridge_text_parser *p, const struct bridge_text_sample *s, size_t slot,
+		enum bridge_text_check check)
 {
 	p->flat[slot] = s->value;
 	if (s->shape == NONE)
@@ -149,7 +149,7 @@ static void put(struct bridge_text_parser *p, const struct text_sample *s, size_
 }
 
 /* The next body has the same number there, or another shape. */
-static int keep_constant(struct bridge_text_parser *p, const struct text_sample *s)
+static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	if (s->shape == NONE)
 		return 0;
@@ -163,7 +163,7 @@ static int keep_constant(struct bridge_text_parser *p, const struct text_sample 
 
 static int exemplar(struct bridge_text_parser *p, struct point *t, uint32_t i, uint32_t bucket)
 {
-	const struct text_exemplar *e;
+	const struct bridge_text_exemplar *e;
 
 	if (i == NONE)
 		return 0;
@@ -182,7 +182,7 @@ static int exemplar(struct bridge_text_parser *p, struct point *t, uint32_t i, u
 
 static int announce(struct bridge_text_parser *p)
 {
-	const struct text_family *f = &p->family;
+	const struct bridge_text_family *f = &p->family;
 	const char *suffix = p->format == BRIDGE_TEXT_004 ? ""
 			     : f->type == BRIDGE_COUNTER  ? "_total"
 			     : f->type == BRIDGE_INFO	  ? "_info"
@@ -207,7 +207,7 @@ static int announce(struct bridge_text_parser *p)
 
 static int emit(struct bridge_text_parser *p, const struct point *t, struct bridge_point *out)
 {
-	const struct text_sample *first = &p->samples[t->group->first];
+	const struct bridge_text_sample *first = &p->samples[t->group->first];
 	int err = announce(p);
 
 	if (err || !p->sink)
@@ -225,22 +225,22 @@ static int emit(struct bridge_text_parser *p, const struct point *t, struct brid
 }
 
 /* Of samples with the same timestamp, a point; those with the last one count. */
-static bool later(const struct bridge_text_parser *p, const struct text_sample *s)
+static bool later(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
 {
 	return s->next != NONE && p->samples[s->next].time > s->time;
 }
 
-static int simple_point(struct bridge_text_parser *p, const struct text_group *g)
+static int simple_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	struct point t = {.group = g};
 	struct bridge_point out = {0};
 	const bool info = p->family.type == BRIDGE_INFO;
-	const struct text_sample *value = NULL;
+	const struct bridge_text_sample *value = NULL;
 	size_t slot = p->flat_count;
 	int err = 0;
 
 	for (uint32_t i = g->first; i != NONE && !err; i = p->samples[i].next) {
-		const struct text_sample *s = &p->samples[i];
+		const struct bridge_text_sample *s = &p->samples[i];
 
 		if (s->role == ROLE_CREATED) {
 			t.created = true;
@@ -271,7 +271,7 @@ static int simple_point(struct bridge_text_parser *p, const struct text_group *g
 
 static int by_bound(const void *a, const void *b)
 {
-	const struct text_bucket *x = a, *y = b;
+	const struct bridge_text_bucket *x = a, *y = b;
 
 	if (x->bound != y->bound)
 		return x->bound < y->bound ? -1 : 1;
@@ -279,7 +279,7 @@ static int by_bound(const void *a, const void *b)
 }
 
 /* Ascending, each once. */
-static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct text_bucket *b)
+static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct bridge_text_bucket *b)
 {
 	uint32_t n = 0;
 	bool sorted = true;
@@ -304,7 +304,7 @@ static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct te
 
 /* What OpenMetrics says of a histogram. */
 static int check_histogram(struct bridge_text_parser *p, const struct point *t,
-			   const struct text_bucket *b, double count, double sum)
+			   const struct bridge_text_bucket *b, double count, double sum)
 {
 	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
 
@@ -325,8 +325,9 @@ static int check_histogram(struct bridge_text_parser *p, const struct point *t,
 }
 
 /* Buckets, sum and count into values; count and +Inf are equal. */
-static int put_histogram(struct bridge_text_parser *p, struct point *t, const struct text_bucket *b,
-			 const struct text_sample *sum, const struct text_sample *count)
+static int put_histogram(struct bridge_text_parser *p, struct point *t,
+			 const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
+			 const struct bridge_text_sample *count)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
 	const bool top = t->buckets && b[t->buckets - 1].bound == INFINITY;
@@ -334,7 +335,7 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t, const st
 	int err = add_values(p, BRIDGE_BUCKETS + n);
 
 	for (uint32_t i = 0; i < t->buckets && !err; i++) {
-		const struct text_sample *s = &p->samples[b[i].sample];
+		const struct bridge_text_sample *s = &p->samples[b[i].sample];
 
 		put(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
 		err = exemplar(p, t, s->exemplar, BRIDGE_BUCKETS + i);
@@ -361,8 +362,8 @@ static int put_histogram(struct bridge_text_parser *p, struct point *t, const st
 }
 
 static int put_summary(struct bridge_text_parser *p, const struct point *t,
-		       const struct text_bucket *b, const struct text_sample *sum,
-		       const struct text_sample *count)
+		       const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
+		       const struct bridge_text_sample *count)
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
 	size_t slot = p->flat_count;
@@ -381,19 +382,19 @@ static int put_summary(struct bridge_text_parser *p, const struct point *t,
 }
 
 /* One point of a histogram or summary: the samples from first to last. */
-static int bucket_point(struct bridge_text_parser *p, const struct text_group *g, uint32_t first,
-			bool last)
+static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
+			uint32_t first, bool last)
 {
-	const struct text_sample *sum = NULL, *count = NULL;
+	const struct bridge_text_sample *sum = NULL, *count = NULL;
 	struct point t = {.group = g};
 	struct bridge_point out = {0};
 	const bool summary = p->family.type == BRIDGE_SUMMARY;
-	struct text_bucket *b;
+	struct bridge_text_bucket *b;
 	size_t slot = p->flat_count, most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
 	int err = 0;
 
 	for (uint32_t i = first; i != NONE; i = p->samples[i].next) {
-		const struct text_sample *s = &p->samples[i];
+		const struct bridge_text_sample *s = &p->samples[i];
 
 		p->line = s->line;
 		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
@@ -410,7 +411,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct text_group *g
 						   "more than %zu buckets or quantiles", most);
 			if (!BASE_GROW(p->buckets, t.buckets, p->bucket_room))
 				return TEXT_NO_MEMORY(p);
-			p->buckets[t.buckets++] = (struct text_bucket){s->bound, i};
+			p->buckets[t.buckets++] = (struct bridge_text_bucket){s->bound, i};
 			t.negative |= s->bound < 0;
 		}
 		if (later(p, s))
@@ -439,7 +440,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct text_group *g
 }
 
 /* All points of a group that differ in their timestamps are checked; the last one counts. */
-static int bucket_points(struct bridge_text_parser *p, const struct text_group *g)
+static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	uint32_t first = g->first, i = first;
 	int err = 0;
@@ -453,7 +454,7 @@ static int bucket_points(struct bridge_text_parser *p, const struct text_group *
 	return err;
 }
 
-static int state_point(struct bridge_text_parser *p, const struct text_group *g)
+static int state_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
 {
 	struct point t = {.group = g};
 	struct bridge_point out = {0};
@@ -461,7 +462,7 @@ static int state_point(struct bridge_text_parser *p, const struct text_group *g)
 	int err;
 
 	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
-		const struct text_sample *s = &p->samples[i];
+		const struct bridge_text_sample *s = &p->samples[i];
 		uint32_t at = 0;
 
 		p->line = s->line;
@@ -490,7 +491,7 @@ static int state_point(struct bridge_text_parser *p, const struct text_group *g)
 	return emit(p, &t, &out);
 }
 
-int text_points(struct bridge_text_parser *p)
+int bridge_text_points(struct bridge_text_parser *p)
 {
 	const enum bridge_type type = p->family.type;
 	uint32_t line = p->line;

@@ -354,7 +354,7 @@ def wrong_options_are_usage_errors():
     for words, why in ((('--scrape', 'ftp://x/'), 'not an http or https URL'),
                        (('--scrape', 'http://x/,interval=0'), "'interval=0' is not"),
                        (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
-                       (('--statsd', '0.0.0.0:8125'), 'nobody is asked who it is'),
+                       (('--statsd', '0.0.0.0:8125'), 'only this host may send'),
                        (('--statsd', 'nonsense'), 'not an address'),
                        (('--scrape', 'http://x/') * 100, 'more than')):
         p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)
