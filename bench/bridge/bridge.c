@@ -61,7 +61,7 @@ static struct body make_body(void)
 static double scrape(int rounds, const struct body *bodies, bool slowly, bool publish)
 {
 	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
-		.service = "bench", .pod = "bench", .region_max = 256u << 20, .detached = true});
+		.service = "bench", .pod = "bench", .detached = true});
 	struct bridge_text_parser *t = bridge_text_new(NULL);
 	struct bridge_error e;
 	double took[BENCH_ROUNDS_MAX];
@@ -73,13 +73,11 @@ static double scrape(int rounds, const struct body *bodies, bool slowly, bool pu
 		const struct body *b = &bodies[(r + BODIES) % BODIES];
 		double start = bench_cpu_ns();
 
-		do {
-			if (slowly)
-				bridge_text_forget(t);
-			bridge_publish_begin(p);
-			err = bridge_text_read(t, BRIDGE_TEXT_004, b->text, b->bytes,
-					       bridge_publish_sink(p), &e);
-		} while (err == -28 /* ENOSPC */ && !bridge_publish_grow(p));
+		if (slowly)
+			bridge_text_forget(t);
+		bridge_publish_begin(p);
+		err = bridge_text_read(t, BRIDGE_TEXT_004, b->text, b->bytes,
+				       bridge_publish_sink(p), &e);
 		bridge_publish_end(p);
 		if (r >= 0)
 			took[r] = (bench_cpu_ns() - start) / SERIES;

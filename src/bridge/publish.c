@@ -12,10 +12,9 @@
 #include "base/hash.h"
 #include "base/text.h"
 
-#define CELLS_FIRST  8192u
-#define CELL_BYTES   20u /* of a region for each cell, but its record: two stripes */
+#define CELLS	     4096u /* of the first region: the library opens further ones */
 #define RECORD_BYTES 320u
-#define REGION_MAX   (16u << 20) /* --max-region-size of an agent */
+#define BYTES_MAX    (64u << 20)
 
 /* ---- hash tables of numbers ---- */
 
@@ -224,6 +223,7 @@ static void series_remove(struct bridge_publisher *p, uint32_t i)
 	while (p->series_index.at[at] != i)
 		at = (at + 1) & (p->series_index.size - 1);
 	index_take(&p->series_index, at, series_hash, p);
+	p->bytes -= s->bytes;
 	free(s->labels);
 	free(s->total);
 	s->labels = NULL;
@@ -256,7 +256,7 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 {
 	struct bridge_publish_series s = {0};
 	uint32_t i;
-	size_t bytes, mask;
+	size_t bytes, mask, record;
 
 	*full = false;
 	if (!encode(p, t, &bytes))
@@ -273,7 +273,8 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 		    !memcmp(o->labels, p->scratch, bytes))
 			return p->series_index.at[at];
 	}
-	*full = p->series_index.used >= p->series_max;
+	record = bridge_publish_record_bytes(p, t, bytes);
+	*full = p->series_index.used >= p->series_max || p->bytes + record > p->bytes_max;
 	i = *full ? NONE : series_number(p);
 	if (i == NONE)
 		return NONE;
@@ -282,13 +283,12 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	if (!s.labels)
 		return NONE;
 	memcpy(s.labels, p->scratch, bytes);
-	if (bridge_publish_series_create(p, &p->families[s.family], &s, t)) {
-		/* No room, or malformed: a larger publisher helps the one. */
-		*full = bridge_publish_is_full(p, bridge_publish_record_bytes(p, t, bytes));
+	if (bridge_publish_series_create(p, &p->families[s.family], &s)) {
 		free(s.labels);
 		return NONE;
 	}
-	p->schema_used += bridge_publish_record_bytes(p, t, bytes);
+	s.bytes = (uint32_t)record;
+	p->bytes += record;
 	series_take(p, i);
 	p->series[i] = s;
 	index_put(&p->series_index, s.hash, i);
@@ -326,8 +326,6 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 	p->fresh_order = false;
 	if (!p->skip && !t->exponential)
 		i = find_series(p, t, &full);
-	if (full && !p->lossy)
-		return false;
 	p->counts.full += full;
 	p->counts.refused += i == NONE && !full;
 	if (i != NONE) {
@@ -362,63 +360,47 @@ static void on_values(struct bridge_sink *sink, const double *values, size_t n)
 
 /* ---- publishers ---- */
 
-static int open_publisher(struct bridge_publisher *p)
-{
-	p->schema_bytes = p->cells * (uint64_t)RECORD_BYTES;
-	p->schema_used = 0;
-	p->publisher = sl_publisher_open(&SL_OPTS(
-		sl_publisher_opts, .service = p->service, .pod = p->pod, .socket = p->socket,
-		.max_cells = p->cells, .max_threads = 1, .schema_bytes = (uint32_t)p->schema_bytes,
-		.flags = p->detached ? SL_PUBLISHER_DETACHED : 0));
-	return p->publisher ? 0 : -errno;
-}
-
 struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o)
 {
 	struct bridge_publisher *p = calloc(1, sizeof(*p));
-	int err = -ENOMEM;
+	int err = ENOMEM;
 
 	if (!p)
 		return NULL;
 	p->sink = (struct bridge_sink){on_family, on_point, on_values};
 	p->service = strdup(o->service);
 	p->pod = strdup(o->pod);
-	p->socket = o->socket;
-	p->detached = o->detached;
-	p->region_max = o->region_max ?: REGION_MAX;
+	p->bytes_max = o->bytes_max ?: BYTES_MAX;
 	p->series_max = o->series_max ?: BRIDGE_POINTS_MAX;
-	p->cells = CELLS_FIRST;
 	p->family = p->series_free = NONE;
-	if (p->service && p->pod)
-		err = open_publisher(p);
-	if (!err)
+	if (p->service && p->pod) {
+		p->publisher = sl_publisher_open(
+			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
+				 .socket = o->socket, .max_cells = CELLS, .max_threads = 1,
+				 .schema_bytes = CELLS * RECORD_BYTES,
+				 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
+		err = errno;
+	}
+	if (p->publisher)
 		return p;
 	bridge_publish_close(p);
-	errno = -err;
+	errno = err;
 	return NULL;
-}
-
-/* Forgets families and series, whose handles go with their publisher. */
-static void forget(struct bridge_publisher *p)
-{
-	for (size_t i = 0; i < p->series_used; i++) {
-		free(p->series[i].labels);
-		free(p->series[i].total);
-	}
-	for (size_t i = 0; i < p->family_count; i++)
-		bridge_publish_family_free(&p->families[i]);
-	p->series_used = p->family_count = p->order_count = p->order_values = 0;
-	p->family = p->series_free = NONE;
-	bridge_publish_index_free(&p->series_index);
-	bridge_publish_index_free(&p->family_index);
 }
 
 void bridge_publish_close(struct bridge_publisher *p)
 {
 	if (!p)
 		return;
-	forget(p);
+	for (size_t i = 0; i < p->series_used; i++) {
+		free(p->series[i].labels);
+		free(p->series[i].total);
+	}
+	for (size_t i = 0; i < p->family_count; i++)
+		bridge_publish_family_free(&p->families[i]);
 	sl_publisher_close(p->publisher);
+	bridge_publish_index_free(&p->series_index);
+	bridge_publish_index_free(&p->family_index);
 	free(p->series);
 	free(p->families);
 	free(p->order);
@@ -476,22 +458,6 @@ void bridge_publish_expire(struct bridge_publisher *p, uint64_t now_ns, uint64_t
 	for (uint32_t i = 0; i < p->series_used; i++)
 		if (p->series[i].labels && now_ns - p->series[i].set_ns >= age_ns)
 			series_remove(p, i);
-}
-
-int bridge_publish_grow(struct bridge_publisher *p)
-{
-	uint64_t cells = p->cells * 2ull;
-
-	if (p->series_index.used >= p->series_max ||
-	    cells * (CELL_BYTES + RECORD_BYTES) > p->region_max) {
-		p->lossy = true;
-		return -ENOSPC;
-	}
-	forget(p);
-	sl_publisher_close(p->publisher);
-	p->cells = (uint32_t)cells;
-	p->counts.renewed++;
-	return open_publisher(p);
 }
 
 size_t bridge_publish_series(const struct bridge_publisher *p)

@@ -3,7 +3,7 @@
  * publish.h - the sink that publishes. Each target is a publisher of libsidelight of its own, so
  * that what one says, however wrong, stays within its series. One thread per struct.
  *
- * A region has a fixed size: a publisher that is full is opened anew, larger, up to region_max.
+ * What does not fit within the limits is left out, and counted.
  */
 #ifndef SL_BRIDGE_PUBLISH_H
 #define SL_BRIDGE_PUBLISH_H
@@ -14,8 +14,8 @@
 
 struct bridge_publish_opts {
 	const char *service, *pod; /* labels of the target; copied */
-	const char *socket;	   /* the agent's, or NULL; lives as long as the publisher */
-	uint64_t region_max;	   /* bytes of its region; 0: 16 MiB */
+	const char *socket;	   /* the agent's, or NULL */
+	uint64_t bytes_max;	   /* of all series in regions; 0: 64 MiB */
 	size_t series_max;	   /* 0: BRIDGE_POINTS_MAX */
 	bool detached;
 };
@@ -24,7 +24,6 @@ struct bridge_publish_counts {
 	uint64_t refused; /* points that cannot be published: malformed, too long, of two types */
 	uint64_t full;	  /* points for which there was no room */
 	uint64_t removed; /* series that did not come again */
-	uint64_t renewed; /* times that the publisher was opened anew */
 };
 
 struct bridge_publisher;
@@ -42,12 +41,6 @@ void bridge_publish_end(struct bridge_publisher *p);
 void bridge_publish_clear(struct bridge_publisher *p);
 /* Removes what was not set for this long, by CLOCK_MONOTONIC: for targets without bodies. */
 void bridge_publish_expire(struct bridge_publisher *p, uint64_t now_ns, uint64_t age_ns);
-
-/*
- * After a sink's -ENOSPC: opens a larger publisher, into which all has to be told again. 0; or
- * -ENOSPC: it has its greatest size, and from now on leaves out what does not fit.
- */
-int bridge_publish_grow(struct bridge_publisher *p);
 
 size_t bridge_publish_series(const struct bridge_publisher *p);
 struct bridge_publish_counts bridge_publish_counts(const struct bridge_publisher *p);

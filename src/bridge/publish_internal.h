@@ -27,6 +27,7 @@ struct bridge_publish_series {
 	char *labels; /* key NUL value NUL ...; NULL: this number is free */
 	uint32_t label_bytes;
 	uint32_t family; /* of a free one: the next free number */
+	uint32_t bytes;	 /* of its record and cells */
 	uint64_t round;
 	uint64_t set_ns;
 	double *total; /* of points that are differences; or NULL */
@@ -55,14 +56,8 @@ struct bridge_publisher {
 	struct bridge_sink sink; /* first */
 	struct sl_publisher *publisher;
 	char *service, *pod;
-	const char *socket;
-	bool detached;
-	uint64_t region_max;
 	size_t series_max;
-	uint32_t cells;
-	uint64_t schema_bytes,
-		schema_used; /* used: at most, as removed records may be used again */
-	bool lossy;	     /* it cannot grow: what does not fit is left out */
+	uint64_t bytes, bytes_max; /* of records */
 	struct bridge_publish_counts counts;
 
 	struct bridge_publish_family *families;
@@ -104,15 +99,13 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 void bridge_publish_family_free(struct bridge_publish_family *f);
 /* Its handle. 0 or -EINVAL. */
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s, const struct bridge_point *t);
+				 struct bridge_publish_series *s);
 void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
-/* Of a record of the schema. */
-uint64_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
-				     size_t label_bytes);
-/* True if the publisher may lack room for a record of that many bytes. */
-bool bridge_publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes);
+/* What a series takes of a region. */
+size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				   size_t label_bytes);
 
 #endif

@@ -8,8 +8,6 @@
 #include "base/grow.h"
 #include "bridge/publish_internal.h"
 
-#define ROOM_CELLS 4608u /* what one more metric may take, and what is lost by its place */
-
 /* ---- families ---- */
 
 static bool is_info(const struct bridge_publish_family *f)
@@ -118,14 +116,13 @@ static struct sl_metric_opts info_of(const struct bridge_publish_family *f,
 }
 
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s, const struct bridge_point *t)
+				 struct bridge_publish_series *s)
 {
 	struct sl_label labels[SL_LABELS_MAX];
 	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
 	struct sl_metric_opts o;
 	bool valid = false;
 
-	(void)t;
 	switch (f->type) {
 	case BRIDGE_COUNTER:
 		s->counter = sl_counter_f64_with(f->counter, labels, n);
@@ -271,22 +268,15 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 	}
 }
 
-/* Of one more series. */
-uint64_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
-				     size_t label_bytes)
+size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				   size_t label_bytes)
 {
-	uint64_t n = sizeof(struct sl_schema_record) + strlen(p->name) + strlen(p->help) +
-		     strlen(p->unit) + label_bytes + t->bound_count * sizeof(double);
+	size_t n = sizeof(struct sl_schema_record) + strlen(p->name) + strlen(p->help) +
+		   strlen(p->unit) + label_bytes + t->bound_count * sizeof(double);
 
 	for (size_t i = 0; i < t->state_count; i++)
 		n += t->states[i].n + 1;
-	return (n + 63) & ~63ull;
-}
-
-bool bridge_publish_is_full(const struct bridge_publisher *p, uint64_t record_bytes)
-{
-	struct sl_publisher_stats st = {.sz = sizeof(st)};
-
-	return sl_publisher_stats(p->publisher, &st) || st.cells_max - st.cells_used < ROOM_CELLS ||
-	       p->schema_used + record_bytes > p->schema_bytes;
+	/* Two stripes of cells, an eighth of which is check words, and one of the creation times.
+	 */
+	return n + (t->value_count * 2 + 1) * SL_LINE_SIZE / SL_LINE_CELLS;
 }

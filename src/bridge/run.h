@@ -18,9 +18,8 @@ struct bridge_opts {
 	const char *textfile;	   /* a folder; or NULL */
 	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
-	uint64_t expire_ns;  /* a StatsD series that is not updated for this long ends */
-	const char *socket;  /* the agent's */
-	uint64_t region_max; /* bytes of a region that the agent admits */
+	uint64_t expire_ns; /* a StatsD series that is not updated for this long ends */
+	const char *socket; /* the agent's */
 	bool unconfined;
 };
 

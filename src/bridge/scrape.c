@@ -243,23 +243,16 @@ static int fetch(struct scrape *s, enum bridge_text_format *format)
 
 /* ---- reading ---- */
 
-/* All of the body, in a publisher that has room for it if there is one. */
+/* All of the body. */
 static int take(struct scrape *s, enum bridge_text_format format)
 {
 	struct bridge_error e = {0};
 	char why[sizeof(e.text) + 32];
-	bool again = true;
 	int err;
 
-	do {
-		bridge_publish_begin(s->publisher);
-		err = bridge_text_read(s->parser, format, s->body, s->bytes,
-				       bridge_publish_sink(s->publisher), &e);
-		if (err != -ENOSPC || !again)
-			break;
-		/* At its greatest size it takes what fits. */
-		again = !bridge_publish_grow(s->publisher);
-	} while (true);
+	bridge_publish_begin(s->publisher);
+	err = bridge_text_read(s->parser, format, s->body, s->bytes,
+			       bridge_publish_sink(s->publisher), &e);
 	if (!err) {
 		bridge_publish_end(s->publisher);
 		return 0;
@@ -321,11 +314,8 @@ static int open_scrape(struct scrape *s)
 	struct sl_label l[] = {{"target", s->o->url}, {"cause", NULL}};
 
 	s->parser = bridge_text_new(NULL);
-	s->publisher = bridge_publish_open(
-		&(struct bridge_publish_opts){.service = s->o->job,
-					      .pod = s->o->instance,
-					      .socket = s->w->o->socket,
-					      .region_max = s->w->o->region_max});
+	s->publisher = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = s->o->job, .pod = s->o->instance, .socket = s->w->o->socket});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
 				    "Scrapes, whether they failed or not.", l, 1);
 	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",

@@ -19,10 +19,10 @@
 
 #define LOG	     "statsd"
 #define SECOND_NS    1000000000ull
+#define CELLS	     4096u /* of the first region */
 #define PACKETS	     32u
 #define PACKET_BYTES 65536u
 #define BUFFER_BYTES (8 << 20) /* of the kernel; net.core.rmem_max bounds it */
-#define MEMORY_CELLS 220u      /* bytes of a region for one cell and its record */
 
 static bool is_unix(const char *at)
 {
@@ -152,8 +152,6 @@ static void count(struct serve *s)
 
 static bool open_serve(struct serve *s, size_t n)
 {
-	uint64_t cells = s->w->o->region_max / MEMORY_CELLS;
-
 #define COUNTER(name, help) \
 	bridge_counter(s->w, "sidelight_bridge_statsd_" name "_total", help, NULL, 0)
 	s->packets = COUNTER("packets", "Packets received.");
@@ -164,9 +162,9 @@ static bool open_serve(struct serve *s, size_t n)
 	s->refused = COUNTER("refused", "Lines without room, or of a name of another type.");
 	s->expired = COUNTER("expired", "Series that were not updated for long, removed.");
 #undef COUNTER
-	s->publisher = sl_publisher_open(&SL_OPTS(
-		sl_publisher_opts, .service = "statsd", .pod = "statsd", .socket = s->w->o->socket,
-		.max_cells = (uint32_t)BASE_MIN(cells, 1u << 20), .max_threads = 1));
+	s->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "statsd",
+						  .pod = "statsd", .socket = s->w->o->socket,
+						  .max_cells = CELLS, .max_threads = 1));
 	s->statsd = bridge_statsd_new(s->publisher, 0);
 	s->drops = calloc(n, sizeof(*s->drops));
 	s->buffer = malloc((size_t)PACKETS * PACKET_BYTES);

@@ -245,7 +245,7 @@ int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_te
 {
 	const bool open = p->format == BRIDGE_OPENMETRICS;
 	struct bridge_text_family *f = &p->family;
-	enum bridge_type type;
+	enum bridge_type type = BRIDGE_UNKNOWN;
 	bool *once;
 	int err;
 

@@ -31,7 +31,6 @@ struct textfile {
 	struct bridge_publish_counts told;
 	char *body;
 	size_t room;
-	bool no_room; /* all has to be told to a larger publisher */
 };
 
 static int by_name(const struct dirent **a, const struct dirent **b)
@@ -99,7 +98,6 @@ static bool take(struct textfile *t, int folder, const char *name)
 	err = err
 		      ?: bridge_text_read(t->parser, BRIDGE_TEXT_004, t->body, (size_t)n,
 					  bridge_publish_sink(t->publisher), &e);
-	t->no_room |= err == -ENOSPC;
 	if (err) {
 		base_log_limited(BASE_WARN, LOG, "not read file=%s/%s line=%u error=%s",
 				 t->w->o->textfile, name, e.line,
@@ -120,7 +118,6 @@ static void read_folder(struct textfile *t)
 	int n = folder < 0 ? -1 : scandirat(folder, ".", &list, is_metrics, by_name);
 	bool good = n >= 0 && n <= (int)FILES_MAX;
 
-	t->no_room = false;
 	if (n < 0)
 		base_log_limited(BASE_WARN, LOG, "cannot read folder=%s error=%s",
 				 t->w->o->textfile, strerror(errno));
@@ -152,11 +149,8 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	struct textfile t = {.w = w, .parser = bridge_text_new(NULL)};
 	const struct sl_label l = {"target", w->o->textfile};
 
-	t.publisher =
-		bridge_publish_open(&(struct bridge_publish_opts){.service = "textfile",
-								  .pod = "textfile",
-								  .socket = w->o->socket,
-								  .region_max = w->o->region_max});
+	t.publisher = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = "textfile", .pod = "textfile", .socket = w->o->socket});
 	t.errors = bridge_counter(w, "sidelight_bridge_textfile_errors_total",
 				  "Files that could not be read.", NULL, 0);
 	t.refused = bridge_counter(w, "sidelight_bridge_refused_total",
@@ -168,8 +162,6 @@ void bridge_textfile_run(const struct bridge_worker *w)
 	else
 		do {
 			read_folder(&t);
-			while (t.no_room && !bridge_publish_grow(t.publisher))
-				read_folder(&t);
 			count(&t);
 		} while (bridge_sleep(w, base_now_ns() + w->o->interval_ns));
 	bridge_publish_close(t.publisher);

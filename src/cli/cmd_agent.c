@@ -449,7 +449,6 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	set.bridge.statsd = set.statsd.v;
 	set.bridge.statsd_count = set.statsd.n;
 	set.bridge.socket = socket_of(o->socket);
-	set.bridge.region_max = o->max_region_size;
 	set.bridge.unconfined = o->unconfined;
 	if (bridge_check(&set.bridge, error, sizeof(error)))
 		return base_usage(self, "%s", error);

@@ -150,6 +150,23 @@ def series_end_and_return_with_their_target():
         check('WARN scrape: failed' in '\n'.join(agent.err), agent)
 
 
+@case
+def a_large_target_is_published_whole():
+    n = 60000
+    body = b''.join(b'# TYPE many_%d_total counter\nmany_%d_total{n="%d",path="/a/path"} %d\n' % (i % 100, i % 100, i, i)
+                    for i in sorted(range(n), key=lambda i: i % 100))
+    body = b'\n'.join(dict.fromkeys(body.split(b'\n')))
+    server = Server(say(body))
+    with Agent('--scrape', f'{server.url},job=large,interval=1s') as agent, Collector(
+            [agent], '--period', '200ms', '--history', '0') as collector:
+        def total():
+            series = read(collector.get('/metrics'), of('large'))[0]
+            values = [int(v) for (name, _), v in series.items() if name.startswith('many_')]
+            return len(values), sum(values)
+        wait_until(lambda: total() == (n, n * (n - 1) // 2), total, collector, agent)
+        check(count(collector, 'full') == 0 and count(collector, 'refused') == 0)
+
+
 def endless(h):
     h.send_response(200)
     h.end_headers()

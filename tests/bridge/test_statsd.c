@@ -2,6 +2,7 @@
 /* test_statsd.c - lines of StatsD and DogStatsD, and what they count. */
 #include "support/test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "bridge/statsd.h"
