@@ -134,6 +134,7 @@ static uint64_t hash_of_family(const struct bridge_publisher *p, const struct br
 
 	h = base_hash(h, p->name, strlen(p->name) + 1);
 	h = base_hash(h, p->help, strlen(p->help) + 1);
+	h = base_hash(h, t->exponential ? "e" : "c", 1);
 	h = base_hash(h, t->bounds, t->bound_count * sizeof(double));
 	for (size_t i = 0; i < t->state_count; i++)
 		h = base_hash(base_hash(h, t->states[i].s, t->states[i].n), "", 1);
@@ -319,12 +320,21 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)sink;
 	uint32_t i = NONE;
-	bool full = false;
+	struct bridge_point expanded;
+	bool full = false, good = !p->skip;
 
+	if (t->exponential && good) {
+		good = bridge_publish_expand(t, p->expanded);
+		p->counts.refused += t->exponential->negative > 0; /* these observations */
+		expanded = *t;
+		expanded.values = p->expanded;
+		expanded.value_count = EXPONENTIAL_VALUES;
+		t = &expanded;
+	}
 	if (p->fresh_order)
 		p->order_count = p->order_values = 0;
 	p->fresh_order = false;
-	if (!p->skip && !t->exponential)
+	if (good)
 		i = find_series(p, t, &full);
 	p->counts.full += full;
 	p->counts.refused += i == NONE && !full;

@@ -7,9 +7,21 @@
 
 #define NONE UINT32_MAX
 
+/*
+ * All exponential histograms have the same buckets, of factor 2^(1/8) from 2^-24 to 2^24: those of
+ * a sender come and go, and its scale falls, while a region keeps its own. Counts stay exact. Their
+ * values are sum, count, the zero bucket, the buckets, and what is above; none is cumulated.
+ */
+#define EXPONENTIAL_SCALE   3
+#define EXPONENTIAL_OCTAVES 24
+#define EXPONENTIAL_FIRST   (-EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE) + 1)
+#define EXPONENTIAL_BUCKETS (2 * EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE))
+#define EXPONENTIAL_VALUES  (BRIDGE_BUCKETS + EXPONENTIAL_BUCKETS + 2u)
+
 struct bridge_publish_family {
 	uint64_t hash;
 	enum bridge_type type;
+	bool exponential;
 	char *name, *help; /* of an info, which has no family in the library */
 	union {
 		struct sl_counter_f64_family counter;
@@ -81,6 +93,7 @@ struct bridge_publisher {
 	uint32_t family;
 	bool skip;
 
+	double expanded[EXPONENTIAL_VALUES];
 	char *scratch;
 	size_t scratch_room;
 	uint64_t *buckets;
@@ -104,6 +117,8 @@ void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publi
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n);
+/* The values of a point with exponential buckets. False: a scale that there is not. */
+bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES]);
 /* What a series takes of a region. */
 size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
 				   size_t label_bytes);

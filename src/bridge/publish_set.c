@@ -8,6 +8,38 @@
 #include "base/grow.h"
 #include "bridge/publish_internal.h"
 
+/* ---- exponential histograms ---- */
+
+/* Upwards: the upper end of the coarse bucket is that of the fine one or above it. */
+static int64_t divide_up(int64_t i, int shift)
+{
+	return -(-i >> shift);
+}
+
+bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES])
+{
+	const struct bridge_exponential *e = t->exponential;
+	double *zero = out + BRIDGE_BUCKETS, *above = zero + EXPONENTIAL_BUCKETS + 1;
+
+	if (e->scale < -10 || e->scale > 20 || t->value_count != BRIDGE_BUCKETS)
+		return false;
+	memset(out, 0, EXPONENTIAL_VALUES * sizeof(*out));
+	out[BRIDGE_SUM] = t->values[BRIDGE_SUM];
+	out[BRIDGE_COUNT] = t->values[BRIDGE_COUNT];
+	*zero = (double)e->zero_count;
+	for (size_t i = 0; i < e->bucket_count; i++) {
+		int64_t at = e->first + (int64_t)i;
+
+		at = e->scale < EXPONENTIAL_SCALE ? at * (1 << (EXPONENTIAL_SCALE - e->scale))
+						  : divide_up(at, e->scale - EXPONENTIAL_SCALE);
+		at -= EXPONENTIAL_FIRST;
+		*(at < 0		      ? zero
+		  : at >= EXPONENTIAL_BUCKETS ? above
+					      : zero + 1 + at) += (double)e->buckets[i];
+	}
+	return true;
+}
+
 /* ---- families ---- */
 
 static bool is_info(const struct bridge_publish_family *f)
@@ -71,7 +103,14 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 		f->summary = sl_summary_family_create(p->publisher, &o);
 		break;
 	case BRIDGE_HISTOGRAM:
-		f->histogram = sl_histogram_family_create_classic(p->publisher, &o);
+		f->exponential = t->exponential;
+		o.scale = EXPONENTIAL_SCALE;
+		o.use_scale = true;
+		o.min = ldexp(1, -EXPONENTIAL_OCTAVES);
+		o.max = ldexp(1, EXPONENTIAL_OCTAVES);
+		f->histogram = f->exponential
+				       ? sl_histogram_family_create(p->publisher, &o)
+				       : sl_histogram_family_create_classic(p->publisher, &o);
 		break;
 	case BRIDGE_GAUGE_HISTOGRAM:
 		f->gauge_histogram = sl_gauge_histogram_family_create_classic(p->publisher, &o);
@@ -236,6 +275,15 @@ static void set_histogram(struct bridge_publisher *p, const struct bridge_publis
 		sl_histogram_mirror(s->histogram, b, n, values[BRIDGE_SUM]);
 }
 
+static void set_exponential(const struct bridge_publish_series *s, const double *values)
+{
+	uint64_t b[EXPONENTIAL_BUCKETS + 2];
+
+	for (size_t i = 0; i < EXPONENTIAL_BUCKETS + 2; i++)
+		b[i] = count_of(values[BRIDGE_BUCKETS + i]);
+	sl_histogram_mirror(s->histogram, b, EXPONENTIAL_BUCKETS + 2, values[BRIDGE_SUM]);
+}
+
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			const struct bridge_publish_series *s, const double *values, size_t n)
 {
@@ -257,7 +305,10 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 		break;
 	case BRIDGE_HISTOGRAM:
 	case BRIDGE_GAUGE_HISTOGRAM:
-		set_histogram(p, s, f->type == BRIDGE_GAUGE_HISTOGRAM, values, n);
+		if (f->exponential)
+			set_exponential(s, values);
+		else
+			set_histogram(p, s, f->type == BRIDGE_GAUGE_HISTOGRAM, values, n);
 		break;
 	case BRIDGE_STATESET:
 		for (size_t i = 0; i < n; i++)

@@ -22,6 +22,7 @@
 #include "base/base.h"
 #include "base/confine.h"
 #include "bridge/source.h"
+#include "http/http.h"
 
 #define LOG	     "bridge"
 #define SECOND_NS    1000000000ull
@@ -38,7 +39,7 @@ struct bridge_process {
 
 bool bridge_wanted(const struct bridge_opts *o)
 {
-	return o->scrape_count || o->textfile || o->statsd_count;
+	return o->scrape_count || o->textfile || o->statsd_count || o->otlp;
 }
 
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
@@ -57,7 +58,7 @@ int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
 	for (size_t i = 0; i < o->statsd_count; i++)
 		if (bridge_statsd_check(o->statsd[i], error, bytes))
 			return -EINVAL;
-	return 0;
+	return o->otlp ? bridge_otlp_check(o->otlp, error, bytes) : 0;
 }
 
 /* ---- the worker ---- */
@@ -129,6 +130,19 @@ static void *statsd_main(void *arg)
 	return NULL;
 }
 
+struct otlp_part {
+	struct part part;
+	struct bridge_otlp_server *server;
+};
+
+static void *otlp_main(void *arg)
+{
+	struct otlp_part *p = arg;
+
+	bridge_otlp_run(p->server, p->part.w);
+	return NULL;
+}
+
 static void start(struct part *p, const struct bridge_worker *w, void *(*main)(void *), void *arg)
 {
 	int err;
@@ -149,7 +163,7 @@ static void finish(struct part *p)
 static int confine(const struct bridge_opts *o)
 {
 	const struct base_confine_opts c = {
-		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = true};
+		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
 	char why[160];
 	int err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
 
@@ -180,12 +194,19 @@ static int work(const struct bridge_opts *o, int sock)
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
 	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0};
 	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
+	struct otlp_part otlp = {.server = NULL};
+	/* Before anything that the processes of HTTP should not have. */
+	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
 	char error[256];
 
 	prctl(PR_SET_NAME, "sidelight-bridge");
 	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
 		return 1;
 	statsd.n = listen_all(o, statsd.fds);
+	if (front)
+		otlp.server = bridge_otlp_listen(o->otlp, front, error, sizeof(error));
+	if (o->otlp && !otlp.server)
+		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
 	if (confine(o))
 		return 1;
 	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
@@ -198,6 +219,8 @@ static int work(const struct bridge_opts *o, int sock)
 		start(&textfile, &w, textfile_main, &textfile);
 	if (statsd.n)
 		start(&statsd.part, &w, statsd_main, &statsd);
+	if (otlp.server)
+		start(&otlp.part, &w, otlp_main, &otlp);
 	bridge_sleep(&w, UINT64_MAX);
 	for (size_t i = 0; i < o->scrape_count; i++) {
 		finish(&scrapes[i]);
@@ -205,6 +228,9 @@ static int work(const struct bridge_opts *o, int sock)
 	}
 	finish(&textfile);
 	finish(&statsd.part);
+	finish(&otlp.part);
+	bridge_otlp_close(otlp.server);
+	http_front_end(front);
 	sl_publisher_close(w.own);
 	free(scrapes);
 	free(statsd.fds);

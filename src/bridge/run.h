@@ -18,6 +18,7 @@ struct bridge_opts {
 	const char *textfile;	   /* a folder; or NULL */
 	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
+	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */
 	uint64_t expire_ns; /* a StatsD series that is not updated for this long ends */
 	const char *socket; /* the agent's */
 	bool unconfined;

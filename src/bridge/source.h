@@ -50,4 +50,16 @@ int bridge_statsd_listen(const char *at, char *error, size_t bytes);
 int bridge_statsd_check(const char *at, char *error, size_t bytes);
 void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n);
 
+/* ---- otlp_serve.c ---- */
+
+struct bridge_otlp_server;
+struct http_front;
+
+int bridge_otlp_check(const char *at, char *error, size_t bytes);
+/* Listens, and answers 503 until it runs. NULL with one line in error. */
+struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front *front, char *error,
+					      size_t bytes);
+void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);
+void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is fine */
+
 #endif

@@ -314,6 +314,8 @@ static const struct base_option table[] = {
 		  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),
 	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",
 		  "end a series of StatsD that is not updated for this long; 0: never"),
+	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
+		    "receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),

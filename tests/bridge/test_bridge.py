@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import sys
 import threading
 import time
@@ -366,6 +367,73 @@ def statsd_updates_are_exact_or_counted_as_lost():
                    lambda: collector.find('exact_total'), collector, agent)
 
 
+def varint(n):
+    return bytes([n & 0x7f | 0x80]) + varint(n >> 7) if n > 0x7f else bytes([n])
+
+
+def field(number, value):
+    """A field of protobuf: a length for bytes and str, fixed64 for floats, varint for ints."""
+    if isinstance(value, float):
+        return varint(number << 3 | 1) + struct.pack('<d', value)
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def otlp(service, *metrics):
+    """ExportMetricsServiceRequest in protobuf."""
+    name = field(1, field(1, 'service.name') + field(2, field(1, service)))
+    return field(1, field(1, name) + field(2, b''.join(field(2, m) for m in metrics)))
+
+
+@case
+def otlp_metrics_are_published():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    url = f'http://127.0.0.1:{port}/v1/metrics'
+
+    def post(body, kind='application/x-protobuf', **headers):
+        return client.request(url, 'POST', body, {'Content-Type': kind, **headers})[0]
+
+    route = field(7, field(1, 'http.route') + field(2, field(1, '/cart')))
+    total = field(1, 'http.requests') + field(7, field(1, route + field(4, 17.0)) + field(2, 2) + field(3, 1))
+    delta = field(1, 'jobs') + field(7, field(1, field(4, 5.0)) + field(2, 1) + field(3, 1))
+    # 10 values of 1.5 and 1 of 0, at scale 5.
+    exponential = field(1, 'wait') + field(3, 's') + field(10, field(1, (
+        b'\x21' + struct.pack('<Q', 11) + field(5, 15.0) + field(6, 10) + b'\x39' + struct.pack('<Q', 1) +
+        field(8, field(1, 36) + field(2, varint(10))))) + field(2, 2))
+    with Agent('--otlp', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '20ms') as collector:
+        def ready():
+            try:
+                return post(b'') == 200
+            except OSError:
+                return False
+        wait_until(ready, 'the receiver', agent)
+        check(post(otlp('shop', total, delta, exponential)) == 200)
+        check(post(gzip.compress(otlp('shop', delta)), **{'Content-Encoding': 'gzip'}) == 200)
+        check(post(b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"json.gauge","gauge":{"dataPoints":'
+                   b'[{"asInt":"-7"}]}}]}]}]}', 'application/json') == 200)
+        check(post(b'\x0a\x05', 'application/x-protobuf') == 400)
+        check(post(b'{', 'application/json') == 400)
+        check(post(b'a', 'text/plain') == 415)
+        check(post(gzip.compress(bytes(64 << 20)), **{'Content-Encoding': 'gzip'}) == 400)
+
+        def now():
+            return {n + ''.join(v for _, v in l): float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('shop'))[0].items()}
+        wait_until(lambda: now().get('jobs_total') == 10 and 'wait_count' in now(), now, collector, agent)
+        series = now()
+        check(series['http_requests_total/cart'] == 17, series)
+        check((series['wait_count'], series['wait_sum']) == (11, 15), series)
+        buckets = {float(k.removeprefix('wait_bucket')): v for k, v in series.items() if k.startswith('wait_bucket')}
+        check(buckets[1] == 1 and buckets[2] == 11 and buckets[float('inf')] == 11, buckets)
+        wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
+        wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
+        check(count(collector, 'otlp_points') == 5)
+
+
 @case
 def wrong_options_are_usage_errors():
     for words, why in ((('--scrape', 'ftp://x/'), 'not an http or https URL'),
@@ -373,6 +441,7 @@ def wrong_options_are_usage_errors():
                        (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
                        (('--statsd', '0.0.0.0:8125'), 'only this host may send'),
                        (('--statsd', 'nonsense'), 'not an address'),
+                       (('--otlp', '0.0.0.0:4318'), 'only this host may send'),
                        (('--scrape', 'http://x/') * 100, 'more than')):
         p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)
         code = p.wait()
