@@ -95,6 +95,7 @@ struct bridge_sink {
 };
 
 struct bridge_error {
+	int error;     /* -errno */
 	uint32_t line; /* from 1; 0: not of a line */
 	char text[160];
 };

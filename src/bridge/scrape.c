@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 #include "base/grow.h"
+#include "bridge/families.h"
 #include "bridge/source.h"
 #include "bridge/text.h"
 
@@ -19,10 +20,15 @@
 #define SECOND_NS   1000000000ull
 #define TIMEOUT_NS  (10 * SECOND_NS)
 #define HEADERS_MAX (64u << 10)
+#define ACCEPT_NATIVE                                                         \
+	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
+	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
+	"version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
 #define ACCEPT                                                                   \
 	"Accept: application/openmetrics-text;version=1.0.0;q=0.75,application/" \
 	"openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
 
+enum format { TEXT, OPENMETRICS, FAMILIES };
 enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, CAUSES };
 static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
 						"malformed", "series",	"memory"};
@@ -32,6 +38,8 @@ struct scrape {
 	const struct bridge_scrape_opts *o;
 	struct bridge_publisher *publisher;
 	struct bridge_text_parser *parser;
+	struct bridge_families *families;
+	size_t values; /* of the last body */
 	CURL *pattern;
 	CURLSH *share; /* keeps connections between scrapes */
 	struct curl_slist *headers;
@@ -83,6 +91,10 @@ static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out
 	size_t key = equal ? (size_t)(equal - s) : 0, length = equal ? n - key - 1 : 0;
 	uint64_t *time = NULL;
 
+	if (n == 6 && !memcmp(s, "native", 6)) {
+		out->native = true;
+		return 0;
+	}
 	if (!length || length >= sizeof(value))
 		return -EINVAL;
 	memcpy(value, equal + 1, length);
@@ -117,8 +129,8 @@ int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_sc
 		err = parse_setting(s, n, out);
 		if (err)
 			base_fail(error, bytes, err,
-				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME or "
-				  "timeout=TIME",
+				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME, "
+				  "timeout=TIME or native",
 				  text, (int)BASE_MIN(n, 64u), s);
 		s = s[n] ? s + n : NULL;
 	}
@@ -177,7 +189,7 @@ static int prepare(struct scrape *s)
 		 (double)o->timeout_ns / 1e9);
 	s->pattern = curl_easy_init();
 	s->share = curl_share_init();
-	s->headers = curl_slist_append(NULL, ACCEPT);
+	s->headers = curl_slist_append(NULL, o->native ? ACCEPT_NATIVE : ACCEPT);
 	if (!s->pattern || !s->share || !s->headers || !curl_slist_append(s->headers, timeout) ||
 	    curl_share_setopt(s->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
 		return -ENOMEM;
@@ -209,7 +221,7 @@ static int fail(struct scrape *s, enum cause cause, const char *why)
 }
 
 /* The body and its format; or -EIO. */
-static int fetch(struct scrape *s, enum bridge_text_format *format)
+static int fetch(struct scrape *s, enum format *format)
 {
 	/* A new handle per try: see export/push.c. */
 	CURL *curl = curl_easy_duphandle(s->pattern);
@@ -220,14 +232,16 @@ static int fetch(struct scrape *s, enum bridge_text_format *format)
 
 	s->bytes = s->header_bytes = 0;
 	s->too_large = false;
-	*format = BRIDGE_TEXT_004;
+	*format = TEXT;
 	if (curl) {
 		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
 		code = curl_easy_perform(curl);
 		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
 		curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
 		if (type && !strncasecmp(type, "application/openmetrics-text", 28))
-			*format = BRIDGE_OPENMETRICS;
+			*format = OPENMETRICS;
+		else if (type && !strncasecmp(type, "application/vnd.google.protobuf", 31))
+			*format = FAMILIES;
 		curl_easy_cleanup(curl);
 	}
 	if (s->too_large)
@@ -244,15 +258,23 @@ static int fetch(struct scrape *s, enum bridge_text_format *format)
 /* ---- reading ---- */
 
 /* All of the body. */
-static int take(struct scrape *s, enum bridge_text_format format)
+static int take(struct scrape *s, enum format format)
 {
 	struct bridge_error e = {0};
 	char why[sizeof(e.text) + 32];
 	int err;
 
 	bridge_publish_begin(s->publisher);
-	err = bridge_text_read(s->parser, format, s->body, s->bytes,
-			       bridge_publish_sink(s->publisher), &e);
+	if (format == FAMILIES) {
+		bridge_text_forget(s->parser); /* what is published is of another body */
+		err = bridge_families_read(s->families, s->body, s->bytes,
+					   bridge_publish_sink(s->publisher), &s->values, &e);
+	} else {
+		err = bridge_text_read(s->parser,
+				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
+				       s->body, s->bytes, bridge_publish_sink(s->publisher), &e);
+		s->values = bridge_text_counts(s->parser).values;
+	}
 	if (!err) {
 		bridge_publish_end(s->publisher);
 		return 0;
@@ -269,8 +291,7 @@ static void say(struct scrape *s, bool up, uint64_t took_ns)
 	static const char *const helps[] = {"1 if the last scrape succeeded.",
 					    "How long the last scrape took.",
 					    "Values of the last scrape."};
-	const double values[] = {up, (double)took_ns / 1e9,
-				 up ? (double)bridge_text_counts(s->parser).values : 0};
+	const double values[] = {up, (double)took_ns / 1e9, up ? (double)s->values : 0};
 
 	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
 		sl_gauge_f64_set(sl_gauge_f64_create(bridge_publish_of(s->publisher),
@@ -294,7 +315,7 @@ static void count(struct scrape *s, bool up)
 static void scrape(struct scrape *s)
 {
 	uint64_t start = base_now_ns();
-	enum bridge_text_format format;
+	enum format format;
 	int err = fetch(s, &format);
 
 	err = err ?: take(s, format);
@@ -314,6 +335,7 @@ static int open_scrape(struct scrape *s)
 	struct sl_label l[] = {{"target", s->o->url}, {"cause", NULL}};
 
 	s->parser = bridge_text_new(NULL);
+	s->families = bridge_families_new(NULL);
 	s->publisher = bridge_publish_open(&(struct bridge_publish_opts){
 		.service = s->o->job, .pod = s->o->instance, .socket = s->w->o->socket});
 	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
@@ -327,7 +349,7 @@ static int open_scrape(struct scrape *s)
 		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",
 						"Scrapes that failed, by cause.", l, 2);
 	}
-	return s->parser && s->publisher ? prepare(s) : -ENOMEM;
+	return s->parser && s->families && s->publisher ? prepare(s) : -ENOMEM;
 }
 
 void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
@@ -346,6 +368,7 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 	}
 	bridge_publish_close(s.publisher);
 	bridge_text_free(s.parser);
+	bridge_families_free(s.families);
 	curl_easy_cleanup(s.pattern);
 	curl_share_cleanup(s.share);
 	curl_slist_free_all(s.headers);

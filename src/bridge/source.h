@@ -31,6 +31,7 @@ struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name
 struct bridge_scrape_opts {
 	char *url, *job, *instance;
 	uint64_t interval_ns, timeout_ns;
+	bool native; /* asks for protobuf, which has native histograms */
 };
 /* 0, or -EINVAL with one line in error. */
 int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,

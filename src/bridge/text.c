@@ -21,6 +21,7 @@ int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fm
 
 	if (!e)
 		return error;
+	e->error = error;
 	e->line = line;
 	va_start(ap, fmt);
 	vsnprintf(e->text, sizeof(e->text), fmt, ap);

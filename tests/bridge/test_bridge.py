@@ -388,6 +388,46 @@ def otlp(service, *metrics):
 
 
 @case
+def protobuf_brings_native_histograms():
+    def family(name, kind, metric, text=''):
+        m = field(1, name) + field(2, text) + field(3, kind) + field(4, field(1, field(1, 'x') + field(2, '1')) + metric)
+        return varint(len(m)) + m
+
+    # Schema 3: the buckets up to 2, 2^(9/8) and 2^(14/8) have 5, 0 and 3 observations; and one is 0.
+    native = field(7, field(1, 9) + field(2, 15.0) + field(5, 6) + field(6, 1e-9) + field(7, 1) +
+                   field(12, field(1, 16) + field(2, 2)) + field(12, field(1, 8) + field(2, 1)) +
+                   field(13, bytes([10, 9, 6])))
+    classic = field(7, field(1, 3) + field(2, 4.5) + field(3, field(1, 2) + field(2, 0.5)) +
+                    field(3, field(1, 3) + field(2, float('inf'))))
+    body = b''.join([family('c_total', 0, field(3, field(1, 17.5)), 'Help.'), family('g', 1, field(2, field(1, -1.0))),
+                     family('s', 2, field(4, field(1, 2) + field(2, 5.0) + field(3, field(1, 0.5) + field(2, 1.5)))),
+                     family('u', 3, field(5, field(1, 7.0))), family('n', 4, native), family('h', 4, classic)])
+    kind = 'application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited'
+    asked = []
+
+    def answer(h):
+        asked.append(h.headers['Accept'])
+        say(body[:-1] if len(asked) > 50 else body, kind)(h)
+    server = Server(answer)
+    with Agent('--scrape', f'{server.url},job=pb,interval=50ms,native') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            return {n + ''.join(v for k, v in l if k != 'x'): float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('pb'))[0].items()}
+        series = wait_until(lambda: now() if 'n_count' in now() else None, now, collector, agent)
+        check('application/vnd.google.protobuf' in asked[0].split(',')[0], asked[0])
+        want = {'c_total': 17.5, 'g': -1, 's0.5': 1.5, 's_sum': 5, 's_count': 2, 'u': 7, 'n_sum': 15, 'n_count': 9,
+                'h_bucket0.5': 2, 'h_bucket+Inf': 3, 'h_sum': 4.5, 'h_count': 3, 'up': 1}
+        check({k: series.get(k) for k in want} == want, series)
+        types = read(collector.get('/metrics'), of('pb'))[1]
+        check((types['s'], types['n'], types['u'], types['g']) == ('summary', 'histogram', 'untyped', 'gauge'), types)
+        buckets = {float(k.removeprefix('n_bucket')): v for k, v in series.items() if k.startswith('n_bucket')}
+        check((buckets[1], buckets[2], buckets[4]) == (1, 6, 9), buckets)
+        # What is cut off is refused as a whole.
+        wait_until(lambda: now().get('up') == 0 and 'g' not in now(), now, collector, agent)
+        check(count(collector, 'failures', cause='malformed') > 0)
+
+
+@case
 def otlp_metrics_are_published():
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
