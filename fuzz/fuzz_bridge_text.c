@@ -52,7 +52,8 @@ static void on_values(struct bridge_sink *s, const double *values, size_t n)
 
 	x->repeated = true;
 	x->n = n;
-	memcpy(x->values, values, (n < 4096 ? n : 4096) * sizeof(*values));
+	if (n)
+		memcpy(x->values, values, (n < 4096 ? n : 4096) * sizeof(*values));
 }
 
 static int run(struct bridge_text_parser *p, enum bridge_text_format format, const uint8_t *data,

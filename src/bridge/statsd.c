@@ -193,7 +193,7 @@ static char *plain(struct bridge_statsd *s, char *to, struct bridge_text t)
 static bool tags_of(struct bridge_statsd *s, char *to, struct bridge_text tags,
 		    struct sl_label *out, size_t *count)
 {
-	const char *at = tags.s, *end = tags.s + tags.n;
+	const char *at = tags.n ? tags.s : "", *end = at + tags.n;
 
 	*count = 0;
 	while (at < end) {
@@ -461,11 +461,12 @@ static void end_series(struct bridge_statsd *s, uint32_t i)
 	struct series *e = &s->series[i];
 	const char *name = e->key + 1, *tags = name + strlen(name) + 1;
 	const struct bridge_text t = {tags, (size_t)(e->key + e->key_bytes - tags)};
-	const struct family *f = &s->families[e->family];
+	const struct family *f;
 	struct sl_label labels[STATSD_TAGS_MAX];
 	size_t mask = s->index_size - 1, hole = e->hash & mask, n = 0;
 
 	if (e->valid && tags_of(s, s->text, t, labels, &n)) {
+		f = &s->families[e->family];
 		if (f->type == STATSD_COUNTER)
 			sl_counter_f64_remove(f->counter, labels, n);
 		else if (f->type == STATSD_GAUGE || f->type == STATSD_SET)

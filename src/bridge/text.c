@@ -98,7 +98,11 @@ struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
 		p->limits = *limits;
 	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
 	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
-	return p;
+	/* Lines without labels refer to the array, too. */
+	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
+		return p;
+	free(p);
+	return NULL;
 }
 
 void bridge_text_free(struct bridge_text_parser *p)

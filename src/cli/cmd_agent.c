@@ -302,10 +302,9 @@ static const struct base_option table[] = {
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
-	BASE_LIST(
-		"scrape", 0, &set.scrapes, "URL",
-		"publish what this /metrics says; ,job=NAME, ,interval=TIME and ,timeout=TIME may "
-		"follow; repeatable"),
+	BASE_LIST("scrape", 0, &set.scrapes, "URL",
+		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME and "
+		  ",native may follow; repeatable"),
 	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
 		  "time between two scrapes of a target, or looks at --textfile"),
 	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",

@@ -119,7 +119,8 @@ static inline void record_values(struct bridge_sink *s, const double *values, si
 
 	r->repeats++;
 	r->last_count = n;
-	memcpy(r->last, values, (n < 64 ? n : 64) * sizeof(*values));
+	if (n)
+		memcpy(r->last, values, (n < 64 ? n : 64) * sizeof(*values));
 }
 
 static inline void record_begin(struct record *r)

@@ -66,6 +66,17 @@ class Server:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
 
+class Bridged(Agent):
+    """An agent whose bridges do not end by themselves, unless the test ends them."""
+    ends = False
+
+    def __exit__(self, error, *more):
+        super().__exit__(error, *more)
+        said = '\n'.join(self.err)
+        check(error or self.ends == ('the worker ended' in said), said)
+        check('Sanitizer' not in said and 'runtime error' not in said, said)
+
+
 def say(body, kind='text/plain; version=0.0.4', **headers):
     def answer(h):
         b = body() if callable(body) else body
@@ -114,7 +125,7 @@ temperature{a="\xc3\xa4"} -1.5
 @case
 def scraped_metrics_come_out_as_they_went_in():
     server = Server(say(KINDS))
-    with Agent('--scrape', f'{server.url},job=kinds,interval=100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=kinds,interval=100ms') as agent, Collector([agent], '--period', '20ms') as collector:
         def same():
             got = read(collector.get('/metrics'), of('kinds'))
             return got if ('up', ()) in got[0] else None
@@ -133,7 +144,7 @@ def scraped_metrics_come_out_as_they_went_in():
 def series_end_and_return_with_their_target():
     body = [b'a{x="1"} 1\na{x="2"} 2\nb 3\n']
     server = Server(lambda h: say(body[0])(h) if body[0] else h.send_error(503))
-    with Agent('--scrape', f'{server.url},job=ends,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=ends,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
         def now():
             series = read(collector.get('/metrics'), of('ends'))[0]
             return {f'{n}{"".join(v for _, v in l)}': float(v) for (n, l), v in series.items()
@@ -158,7 +169,7 @@ def a_large_target_is_published_whole():
                     for i in sorted(range(n), key=lambda i: i % 100))
     body = b'\n'.join(dict.fromkeys(body.split(b'\n')))
     server = Server(say(body))
-    with Agent('--scrape', f'{server.url},job=large,interval=1s') as agent, Collector(
+    with Bridged('--scrape', f'{server.url},job=large,interval=1s') as agent, Collector(
             [agent], '--period', '200ms', '--history', '0') as collector:
         def total():
             series = read(collector.get('/metrics'), of('large'))[0]
@@ -213,7 +224,7 @@ def a_hostile_target_harms_itself_alone():
     good = Server(say(healthy))
     options = [w for name, s in servers.items()
                for w in ('--scrape', f'{s.url},job={name},interval=300ms,timeout={"1s" if name == "slow" else "60s"}')]
-    with Agent('--scrape', f'{good.url},job=good,interval=100ms', *options) as agent, Collector([agent], '--period', '50ms') as collector:
+    with Bridged('--scrape', f'{good.url},job=good,interval=100ms', *options) as agent, Collector([agent], '--period', '50ms') as collector:
         for name, (_, cause) in attacks.items():
             wait_until(lambda: count(collector, 'failures', target=servers[name].url, cause=cause),
                        name, cause, lambda: collector.find('sidelight_bridge_failures_total'), collector, agent)
@@ -230,7 +241,7 @@ def a_hostile_target_harms_itself_alone():
 @case
 def a_killed_worker_is_started_again():
     server = Server(say(b'a_total 5\n'))
-    with Agent('--scrape', f'{server.url},job=again,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=again,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
         def worker():
             with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
                 return int(f.read().split()[0])
@@ -239,6 +250,7 @@ def a_killed_worker_is_started_again():
             return {re.search('process="(.*?)"', k)[1] for k in collector.find('a_total')}
         wait_until(lambda: len(pids()) == 1, 'the series', collector, agent)
         first = pids()
+        agent.ends = True
         os.kill(worker(), signal.SIGKILL)
         wait_until(lambda: pids() - first, 'another worker', collector, agent)
         check('the worker ended' in '\n'.join(agent.err), agent)
@@ -260,7 +272,7 @@ def textfiles_are_published_as_they_are():
     write('other.txt', 'ignored 1\n')
     os.mkfifo(f'{folder}/in/pipe.prom')
     os.symlink('/etc/passwd', f'{folder}/in/link.prom')
-    with Agent('--textfile', f'{folder}/in', '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--textfile', f'{folder}/in', '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
         def now():
             return {f'{n}{"".join(v for _, v in l)}': float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('textfile'))[0].items()}
@@ -292,7 +304,7 @@ def node_exporter_is_the_same_through_sidelight():
                         'uname', 'vmstat', 'schedstat', 'netclass')))
     with_go = Server(say(KINDS))
     wait_until(lambda: poll(lambda: up(url), 1), 'node_exporter', exporter)
-    with Agent('--scrape', f'{url},job=node,interval=200ms', '--scrape', f'{with_go.url},interval=1s') as agent, \
+    with Bridged('--scrape', f'{url},job=node,interval=200ms', '--scrape', f'{with_go.url},interval=1s') as agent, \
             Collector([agent], '--period', '20ms') as collector:
         def through():
             got = read(collector.get('/metrics'), of('node'))
@@ -341,7 +353,7 @@ def statsd_updates_are_exact_or_counted_as_lost():
         s.bind(('127.0.0.1', 0))
         port = s.getsockname()[1]
     folder = workdir()
-    with Agent('--statsd', f'127.0.0.1:{port}', '--statsd', f'unix:{folder}/statsd.sock') as agent, Collector([agent], '--period', '50ms') as collector:
+    with Bridged('--statsd', f'127.0.0.1:{port}', '--statsd', f'unix:{folder}/statsd.sock') as agent, Collector([agent], '--period', '50ms') as collector:
         wait_until(lambda: collector.find('sidelight_bridge_statsd_packets_total'), 'StatsD', collector, agent)
         c = statsd.StatsClient('127.0.0.1', port)
         n = 100000
@@ -409,7 +421,7 @@ def protobuf_brings_native_histograms():
         asked.append(h.headers['Accept'])
         say(body[:-1] if len(asked) > 50 else body, kind)(h)
     server = Server(answer)
-    with Agent('--scrape', f'{server.url},job=pb,interval=50ms,native') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,native') as agent, Collector([agent], '--period', '20ms') as collector:
         def now():
             return {n + ''.join(v for k, v in l if k != 'x'): float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('pb'))[0].items()}
@@ -444,7 +456,7 @@ def otlp_metrics_are_published():
     exponential = field(1, 'wait') + field(3, 's') + field(10, field(1, (
         b'\x21' + struct.pack('<Q', 11) + field(5, 15.0) + field(6, 10) + b'\x39' + struct.pack('<Q', 1) +
         field(8, field(1, 36) + field(2, varint(10))))) + field(2, 2))
-    with Agent('--otlp', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--otlp', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '20ms') as collector:
         def ready():
             try:
                 return post(b'') == 200
