@@ -120,6 +120,27 @@ static void a_number_is_that_of_strtod(void **state)
 	}
 }
 
+/* Of random digits, one in 2000 is halfway between two numbers as far as 64 bits can tell. */
+static void numbers_are_rounded_once(void **state)
+{
+	uint64_t x = 88172645463325252ull;
+
+	(void)state;
+	for (int i = 0; i < 300000; i++) {
+		double want, v;
+		char text[64];
+
+		x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+		snprintf(text, sizeof(text), "%llue%d", (unsigned long long)x >> (i % 12),
+			 i % 55 - 27);
+		want = strtod(text, NULL);
+		assert_non_null(bridge_number(text, text + strlen(text), &v));
+		if (memcmp(&v, &want, sizeof(v)))
+			print_error("%s\n", text);
+		assert_memory_equal(&v, &want, sizeof(v));
+	}
+}
+
 static void a_number_ends_where_it_does(void **state)
 {
 	static const struct {
@@ -388,6 +409,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_number_is_that_of_strtod),
+		cmocka_unit_test(numbers_are_rounded_once),
 		cmocka_unit_test(a_number_ends_where_it_does),
 		cmocka_unit_test(text_keeps_types_help_and_labels),
 		cmocka_unit_test(text_joins_the_samples_of_a_point),
