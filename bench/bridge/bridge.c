@@ -12,11 +12,13 @@
 #include <sidelight/sidelight.h>
 
 #include "bench.h"
+#include "bridge/otlp.h"
 #include "bridge/publish.h"
 #include "bridge/statsd.h"
 #include "bridge/text.h"
 
 enum { FAMILIES = 400, LABEL_SETS = 50, SERIES = FAMILIES * LABEL_SETS, BODIES = 4 };
+enum { POINTS = 2000 };
 enum { PACKETS = 2000, LINES = 25, KEYS = 1000 };
 
 struct body {
@@ -142,6 +144,64 @@ static double statsd(int rounds)
 	return bench_median(took, (size_t)rounds);
 }
 
+static struct bridge_sink *resource(void *arg, struct bridge_text service,
+				    struct bridge_text instance)
+{
+	(void)service, (void)instance;
+	bridge_publish_begin(arg);
+	return bridge_publish_sink(arg);
+}
+
+/* Nanoseconds per point: sums with two attributes, in protobuf. */
+static double otlp(int rounds)
+{
+	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = "bench", .pod = "bench", .detached = true});
+	struct bridge_otlp *o = bridge_otlp_new();
+	struct bridge_otlp_counts n = {0};
+	double took[BENCH_ROUNDS_MAX];
+	struct bridge_error e;
+	size_t bytes, json_bytes;
+	uint8_t *body;
+	char *json;
+	FILE *f = open_memstream(&json, &json_bytes);
+
+	fputs("{\"resourceMetrics\":[{\"scopeMetrics\":[{\"metrics\":[", f);
+	for (int i = 0; i < POINTS; i++) {
+		if (i % 50 == 0)
+			fprintf(f,
+				"%s{\"name\":\"http.server.%d\",\"unit\":\"s\",\"sum\":{"
+				"\"aggregationTemporality\":2,\"isMonotonic\":true,"
+				"\"dataPoints\":[",
+				i ? "]}}," : "", i / 50);
+		fprintf(f,
+			"%s{\"attributes\":[{\"key\":\"http.route\",\"value\":{\"stringValue\":"
+			"\"/cart/%d\"}},{\"key\":\"http.status_code\",\"value\":{\"intValue\":200}}],"
+			"\"asDouble\":%d.5}",
+			i % 50 ? "," : "", i % 50, i);
+	}
+	fputs("]}}]}]}]}", f);
+	fclose(f);
+	body = bridge_otlp_of_json(json, json_bytes, &bytes, &e);
+	if (!p || !o || !body)
+		bench_die("%s", e.text);
+	for (int r = -1; r < rounds; r++) {
+		double start = bench_cpu_ns();
+
+		if (bridge_otlp_read(o, body, bytes, false, resource, p, &n, &e))
+			bench_die("%s", e.text);
+		if (r >= 0)
+			took[r] = (bench_cpu_ns() - start) / POINTS;
+	}
+	if (n.points != (uint64_t)(rounds + 1) * POINTS || bridge_publish_series(p) != POINTS)
+		bench_die("points were refused");
+	free(json);
+	free(body);
+	bridge_otlp_free(o);
+	bridge_publish_close(p);
+	return bench_median(took, (size_t)rounds);
+}
+
 int main(int argc, char **argv)
 {
 	struct body bodies[BODIES];
@@ -183,6 +243,12 @@ int main(int argc, char **argv)
 		    "%d names with two tags, a fifth timers; %d lines a packet, without sockets; "
 		    "CPU time, median of %d rounds",
 		    KEYS, LINES, rounds);
+	bench_print(
+		&(struct bench_row){
+			.name = "bridge.otlp", .unit = "points/s", .value = 1e9 / otlp(rounds)},
+		"%d sums with two attributes in one protobuf body, without HTTP; CPU time, median "
+		"of %d rounds",
+		POINTS, rounds);
 	for (int i = 0; i < BODIES; i++)
 		free(bodies[i].text);
 	return 0;
