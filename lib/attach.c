@@ -24,6 +24,10 @@
 static void close_socket(struct sl_publisher *p)
 {
 	sl__fd_close(&p->sock);
+	for (struct sl__region *r = p->regions; r; r = r->next) {
+		r->serial = 0;
+		r->admitted = false;
+	}
 	/* Relaxed: see sl_publisher_attached(). */
 	atomic_store_explicit(&p->attached, false, memory_order_relaxed);
 }
@@ -50,14 +54,31 @@ static int send_message(int sock, enum sl_msg_type type, uint32_t serial, const 
 	return sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
+/* Hands a region over, over the connection that there is. Under the lock. */
+static int publish(struct sl__region *r)
+{
+	struct sl_publisher *p = r->publisher;
+	struct sl_msg_publish publish = {r->instance, r->size};
+	int error;
+
+	if (!sl__fd_ours(&r->memfd))
+		return -EBADF;
+	r->admitted = false;
+	if (!++p->serial)
+		p->serial = 1;
+	error = send_message(p->sock.fd, SL_MSG_PUBLISH, p->serial, &publish, sizeof(publish),
+			     r->memfd.fd);
+	r->serial = error ? 0 : p->serial;
+	return error;
+}
+
 /* One attempt, which does not wait. Under the lock. */
 static int attach_once(struct sl_publisher *p)
 {
 	struct sockaddr_un to = {.sun_family = AF_UNIX};
-	struct sl_msg_publish publish = {p->instance, p->size};
 	int error;
 
-	if (!sl__fd_ours(&p->memfd))
+	if (!sl__fd_ours(&p->regions->memfd))
 		return -EBADF;
 	error = sl__fd_take(&p->sock,
 			    socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -66,12 +87,118 @@ static int attach_once(struct sl_publisher *p)
 	memcpy(to.sun_path, p->socket, strlen(p->socket) + 1);
 	if (connect(p->sock.fd, (struct sockaddr *)&to, sizeof(to)))
 		error = -errno;
-	else
-		error = send_message(p->sock.fd, SL_MSG_PUBLISH, ++p->serial, &publish,
-				     sizeof(publish), p->memfd.fd);
+	for (struct sl__region *r = p->regions; r && !error; r = r->next)
+		if (!r->orphan)
+			error = publish(r);
 	if (error)
 		close_socket(p);
 	return error;
+}
+
+/* A region that was made later. Without a connection, the next one takes it. */
+void sl__attach_further(struct sl__region *r)
+{
+	if (!r->serial && sl__fd_ours(&r->publisher->sock))
+		publish(r);
+}
+
+/* Regions that were refused beside others, or could not be sent, are offered again in time. */
+static void offer_again(struct sl_publisher *p)
+{
+	struct sl__guard guard;
+
+	if (!p->offer_ns || sl__monotonic_ns() < p->offer_ns)
+		return;
+	p->offer_ns = 0;
+	sl__lock(&guard);
+	for (struct sl__region *r = p->regions; r && sl__fd_ours(&p->sock); r = r->next)
+		if (!r->orphan && !r->serial)
+			publish(r);
+	sl__unlock(&guard);
+}
+
+static int sooner(int ms, int other)
+{
+	return other >= 0 && (ms < 0 || other < ms) ? other : ms;
+}
+
+/* How long the thread may wait without an event; -1: for ever. */
+static int left_ms(const struct sl_publisher *p)
+{
+	uint64_t now = sl__monotonic_ns();
+	int left = -1;
+
+	if (p->offer_ns)
+		left = p->offer_ns <= now ? 0 : (int)((p->offer_ns - now) / 1000000 + 1);
+	return sooner(left, sl__verdict_left_ms(p)); /* a verdict may expire meanwhile */
+}
+
+/* The region that an answer is about; NULL: of one that was offered again since. */
+static struct sl__region *answered(const struct sl_publisher *p, uint32_t serial)
+{
+	struct sl__region *r;
+
+	for (r = p->regions; r && (!serial || r->serial != serial); r = r->next)
+		;
+	return r;
+}
+
+static void admitted(struct sl_publisher *p, uint32_t serial)
+{
+	struct sl__region *r;
+	struct sl__guard guard;
+	bool all = true;
+
+	sl__lock(&guard);
+	r = answered(p, serial);
+	if (r)
+		r->admitted = true;
+	for (const struct sl__region *each = p->regions; each; each = each->next)
+		all &= each->admitted || each->orphan;
+	if (r == p->regions)
+		atomic_fetch_add_explicit(&p->attaches, 1, memory_order_relaxed);
+	atomic_store_explicit(&p->attached, all, memory_order_relaxed);
+	sl__unlock(&guard);
+	if (r && r == p->regions)
+		sl__log(SL_LOG_INFO, "sidelight: attached to the agent socket=%s", p->socket);
+}
+
+/* As receive(). */
+static int refused(struct sl_publisher *p, uint32_t serial, const struct sl_msg_refused *why)
+{
+	struct sl__guard guard;
+	struct sl__region *r;
+	bool first, others = false;
+	int delay = RETRY_REFUSED_MS;
+
+	sl__lock(&guard);
+	r = answered(p, serial) ?: p->regions;
+	if (why->error == ENODATA && !r->dense) {
+		/* It registers memory for RDMA, and that of a hole would be its. */
+		r->dense = !sl__allocate(r, 0, r->size);
+		if (r->dense)
+			delay = 0;
+	}
+	r->serial = 0;
+	for (const struct sl__region *each = p->regions; each; each = each->next)
+		others |= each->serial != 0;
+	if (others && delay)
+		p->offer_ns = sl__monotonic_ns() + RETRY_REFUSED_MS * 1000000ull;
+	if (!others) {
+		close_socket(p);
+	} else if (!delay) {
+		publish(r);
+	}
+	first = delay && !(p->logged & SL__LOGGED_AGENT);
+	if (first)
+		p->logged |= SL__LOGGED_AGENT;
+	sl__unlock(&guard);
+	if (first)
+		sl__log(SL_LOG_WARN,
+			"sidelight: the agent refused the region, next try in %d s socket=%s "
+			"error=%d reason=\"%s\"",
+			RETRY_REFUSED_MS / 1000, p->socket, why->error, why->reason);
+	return others ? -1 : delay;
 }
 
 /* Takes a message or a hang-up. Returns the delay of the next attempt in ms; -1: stay connected. */
@@ -81,10 +208,10 @@ static int receive(struct sl_publisher *p, int sock)
 		struct sl_msg head;
 		uint8_t bytes[SL_MSG_MAX];
 	} m;
-	struct sl_msg_refused refused;
+	struct sl_msg_refused why;
 	struct sl_msg_verdict verdict;
 	struct sl__guard guard;
-	bool first, was;
+	bool was;
 	ssize_t n;
 
 	/* Without room for control data, the kernel drops descriptors that a message carries. */
@@ -94,10 +221,7 @@ static int receive(struct sl_publisher *p, int sock)
 	if (n >= (ssize_t)sizeof(m.head) && m.head.magic == SL_MSG_MAGIC &&
 	    m.head.length == (size_t)n - sizeof(m.head)) {
 		if (m.head.type == SL_MSG_ADMITTED) {
-			atomic_fetch_add_explicit(&p->attaches, 1, memory_order_relaxed);
-			atomic_store_explicit(&p->attached, true, memory_order_relaxed);
-			sl__log(SL_LOG_INFO, "sidelight: attached to the agent socket=%s",
-				p->socket);
+			admitted(p, m.head.serial);
 			return -1;
 		}
 		if (m.head.type == SL_MSG_VERDICT && m.head.length == sizeof(verdict)) {
@@ -105,28 +229,10 @@ static int receive(struct sl_publisher *p, int sock)
 			sl__verdict_take(p, &verdict);
 			return -1;
 		}
-		if (m.head.type == SL_MSG_REFUSED && m.head.length >= sizeof(refused)) {
-			memcpy(&refused, m.bytes + sizeof(m.head), sizeof(refused));
-			refused.reason[sizeof(refused.reason) - 1] = '\0';
-			sl__lock(&guard);
-			if (refused.error == ENODATA && !p->dense) {
-				/* It registers memory for RDMA, and that of a hole would be its. */
-				p->dense = !sl__allocate(p, 0, p->size);
-				close_socket(p);
-				sl__unlock(&guard);
-				return p->dense ? 0 : RETRY_REFUSED_MS;
-			}
-			first = !(p->logged & SL__LOGGED_AGENT);
-			p->logged |= SL__LOGGED_AGENT;
-			close_socket(p);
-			sl__unlock(&guard);
-			if (first)
-				sl__log(SL_LOG_WARN,
-					"sidelight: the agent refused the region, next try in "
-					"%d s socket=%s error=%d reason=\"%s\"",
-					RETRY_REFUSED_MS / 1000, p->socket, refused.error,
-					refused.reason);
-			return RETRY_REFUSED_MS;
+		if (m.head.type == SL_MSG_REFUSED && m.head.length >= sizeof(why)) {
+			memcpy(&why, m.bytes + sizeof(m.head), sizeof(why));
+			why.reason[sizeof(why.reason) - 1] = '\0';
+			return refused(p, m.head.serial, &why);
 		}
 		return -1; /* a message of a later version */
 	}
@@ -159,12 +265,11 @@ static void *attach_thread(void *arg)
 		}
 		struct pollfd fds[2] = {{.fd = p->wake[0].fd, .events = POLLIN},
 					{.fd = p->sock.fd, .events = POLLIN}};
-		/* A verdict may expire while the thread waits. */
-		int left = sl__verdict_left_ms(p);
-		int wait = left >= 0 && (delay < 0 || left < delay) ? left : delay;
+		int wait = sooner(delay, left_ms(p));
 		int n = poll(fds, 2, wait);
 
 		sl__verdict_expire(p);
+		offer_again(p);
 		if (n < 0 && errno != EINTR && errno != EAGAIN && errno != ENOMEM)
 			break;
 		if (n > 0 && fds[0].revents)
@@ -177,7 +282,7 @@ static void *attach_thread(void *arg)
 		if (p->sock.fd >= 0)
 			continue;
 		if (n <= 0 && wait != delay) {
-			delay -= wait; /* the timeout was that of the verdict */
+			delay -= wait; /* the timeout was another one */
 			continue;
 		}
 		sl__lock(&guard);
@@ -236,7 +341,6 @@ int sl__attach_start(struct sl_publisher *p)
  */
 bool sl__attach_stop(struct sl_publisher *p)
 {
-	struct sl_msg_id bye = {p->instance};
 	struct sl__guard guard;
 	bool ended = true;
 
@@ -255,7 +359,13 @@ bool sl__attach_stop(struct sl_publisher *p)
 	if (sl__fd_ours(&p->sock)) {
 		char ignored;
 
-		send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye, sizeof(bye), -1);
+		for (const struct sl__region *r = p->regions; r; r = r->next) {
+			struct sl_msg_id bye = {r->instance};
+
+			if (r->serial)
+				send_message(p->sock.fd, SL_MSG_CLOSE, ++p->serial, &bye,
+					     sizeof(bye), -1);
+		}
 		/* Closing a socket with an unread message resets the connection, and the
 		 * agent would see that before CLOSE. */
 		shutdown(p->sock.fd, SHUT_RD);

@@ -32,15 +32,15 @@ uint64_t sl__exemplars_bytes(uint32_t elements)
 	return ((uint64_t)elements * SL_EXEMPLAR_SIZE + SL__PAGE - 1) & ~(uint64_t)(SL__PAGE - 1);
 }
 
-int sl__exemplars_make(struct sl_publisher *p)
+int sl__exemplars_make(struct sl__region *r)
 {
-	struct sl__exemplars *e = p->exemplars;
+	struct sl__exemplars *e = r->exemplars;
 	uint32_t entries = 4;
 
-	while (entries < 2 * p->exemplar_elements)
+	while (entries < 2 * r->exemplar_elements)
 		entries *= 2;
 	if (!e) {
-		e = calloc(1, sizeof(*e) + p->exemplar_elements * sizeof(struct element));
+		e = calloc(1, sizeof(*e) + r->exemplar_elements * sizeof(struct element));
 		if (!e)
 			return -ENOMEM;
 		e->table = calloc(entries, sizeof(*e->table));
@@ -48,11 +48,11 @@ int sl__exemplars_make(struct sl_publisher *p)
 			free(e);
 			return -ENOMEM;
 		}
-		p->exemplars = e;
+		r->exemplars = e;
 	}
 	/* In a forked child: the elements are those of another region. */
 	e->used = 0;
-	e->max = p->exemplar_elements;
+	e->max = r->exemplar_elements;
 	e->mask = entries - 1;
 	e->ready = false;
 	for (uint32_t i = 0; i < entries; i++)
@@ -61,11 +61,11 @@ int sl__exemplars_make(struct sl_publisher *p)
 	return 0;
 }
 
-void sl__exemplars_free(struct sl_publisher *p)
+void sl__exemplars_free(struct sl__region *r)
 {
-	if (p->exemplars)
-		free(p->exemplars->table);
-	free(p->exemplars);
+	if (r->exemplars)
+		free(r->exemplars->table);
+	free(r->exemplars);
 }
 
 /* ---- elements ---- */
@@ -90,20 +90,20 @@ static void head_add(uintptr_t section, enum sl_exemplar_head_cell cell, uint64_
 }
 
 /* The record that has this cell. Slow, and done once per element. */
-static const struct sl__metric *metric_of(const struct sl_publisher *p, uint32_t cell)
+static const struct sl__metric *metric_of(const struct sl__region *r, uint32_t cell)
 {
 	const struct sl__metric *m;
 
-	for (m = p->first; m; m = m->next_new)
+	for (m = r->first; m; m = m->next_new)
 		if (cell - m->record.cell < m->record.cells)
 			return m;
 	return NULL;
 }
 
 /* The element of a cell that has none yet. 0: no room. */
-static uint32_t element_new(struct sl_publisher *p, uintptr_t section, uint32_t cell)
+static uint32_t element_new(struct sl__region *r, uintptr_t section, uint32_t cell)
 {
-	struct sl__exemplars *e = p->exemplars;
+	struct sl__exemplars *e = r->exemplars;
 	const struct sl__metric *m;
 	_Atomic uint64_t *entry;
 	struct sl__guard guard;
@@ -116,11 +116,11 @@ static uint32_t element_new(struct sl_publisher *p, uintptr_t section, uint32_t 
 		goto out; /* another thread was faster */
 	if (e->used == e->max)
 		goto out;
-	m = metric_of(p, cell);
+	m = metric_of(r, cell);
 	if (!m)
 		goto out;
 	if (!e->ready) {
-		if (sl__allocate(p, p->exemplars_offset, sl__exemplars_bytes(e->max)))
+		if (sl__allocate(r, r->exemplars_offset, sl__exemplars_bytes(e->max)))
 			goto out;
 		e->ready = true;
 		e->used = 1;
@@ -207,7 +207,7 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
 		      const struct sl_exemplar *opts)
 {
 	uintptr_t shared = sl__shared(slot), section; /* the first use in a forked child */
-	struct sl_publisher *p = atomic_load(&sl__slots[slot].publisher);
+	struct sl__region *r = atomic_load(&sl__slots[slot].region);
 	struct sl_exemplar x = {0};
 	union {
 		char text[SL_EXEMPLAR_LABELS];
@@ -218,17 +218,17 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
 	uint32_t index, bytes;
 	uint64_t created;
 
-	if (!opts || !shared || !p)
+	if (!opts || !shared || !r)
 		return;
-	section = shared - p->stripe_offset + p->exemplars_offset;
-	index = (uint32_t)atomic_load_explicit(entry_of(p->exemplars, cell), memory_order_acquire);
+	section = shared - r->stripe_offset + r->exemplars_offset;
+	index = (uint32_t)atomic_load_explicit(entry_of(r->exemplars, cell), memory_order_acquire);
 	if (!index)
-		index = element_new(p, section, cell);
+		index = element_new(r, section, cell);
 	if (!index || !SL__HAS(opts, span_id) || !sl__opts_take(&x, sizeof(x), opts) ||
 	    !encode(&x, labels.text, &bytes))
 		goto dropped;
-	element = &p->exemplars->element[index];
-	created = __atomic_load_n((uint64_t *)(shared - p->stripe_offset + p->created_offset +
+	element = &r->exemplars->element[index];
+	created = __atomic_load_n((uint64_t *)(shared - r->stripe_offset + r->created_offset +
 					       sl_cell_offset(element->id)),
 				  __ATOMIC_RELAXED);
 	if (!created)
@@ -261,7 +261,7 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
 
 dropped:
 	/* Before the section has memory, its absence is counted where all refusals are. */
-	if (p->exemplars->ready)
+	if (r->exemplars->ready)
 		head_add(section, SL_EXEMPLAR_HEAD_DROPPED, 1);
 	else
 		sl__refuse_observation(slot);

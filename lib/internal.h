@@ -3,7 +3,8 @@
  * internal.h - what the parts of libsidelight share. Knows the region format and the attach
  * protocol, but not the internals of agent and collector.
  *
- *   publisher.c  the region: creation, growth, fork, close
+ *   publisher.c  open, close, fork, the lock
+ *   region.c     regions: their layout, memory, hot line; further ones
  *   thread.c     which thread owns which stripe
  *   attach.c     the agent's socket, and the thread that watches it
  *   identity.c   process and instance
@@ -99,12 +100,14 @@ struct sl__verdict {
 	_Atomic uint64_t copy[2][SL__VERDICT_WORDS];
 };
 
-struct sl_publisher {
-	struct sl__verdict verdict;
+/*
+ * A region and what is known of it; see sidelight/region.h for its parts. A publisher that has
+ * filled one goes on in another. Changes under the lock only. Offsets are from base.
+ */
+struct sl__region {
+	struct sl_publisher *publisher;
+	struct sl__region *next; /* of the publisher, in the order in which they were made */
 	unsigned int slot;
-	uint32_t flags;
-
-	/* The region. Offsets are from base. Changes under the lock only. */
 	struct sl__fd memfd;
 	uint8_t *base;
 	size_t size;
@@ -120,15 +123,11 @@ struct sl_publisher {
 	uint32_t span_lines;	/* per ring; 0: no spans */
 	uint64_t span_offset;	/* of the section */
 	struct sl__ring *rings; /* [stripe_count] */
-	uint32_t label_bytes;
-	uint8_t *labels; /* as in the header; a forked child needs this copy */
 
 	uint32_t cells_used;	    /* by metrics */
 	uint32_t cells_end;	    /* cells below are in use, or in the block */
 	uint32_t block, block_used; /* first cell of the block; cells of it in use */
-	uint32_t lines_used, schema_used, generation, metric_count;
-	uint32_t string_count;	/* of the records in metric_count */
-	uint32_t removed_count; /* of them, too */
+	uint32_t lines_used, schema_used, generation, record_count;
 	uint32_t stripe_pages;	/* allocated in each stripe in use */
 	uint32_t schema_pages;	/* allocated of the schema */
 	uint32_t created_pages; /* and of the section created */
@@ -136,20 +135,41 @@ struct sl_publisher {
 	_Atomic uint32_t stripes_used;
 	uint32_t *free_stripes; /* of threads that ended: a stack */
 	uint32_t free_count;
-	_Atomic uint32_t refused;
 	_Atomic uint32_t sharing;
-	uint32_t logged; /* bits: enum sl__refusal, and the ones below */
-#define SL__LOGGED_AGENT (1u << 18)
 	bool orphan;		  /* forked: the region at base is the parent's */
 	uint64_t revive_after_ns; /* after a failure: the time of the next attempt */
+
+	struct sl__vacancy *vacancies;
+	struct sl__metric *first, **last; /* in the order of their records */
+
+	/* The agent: the last PUBLISH, and its answer. */
+	uint32_t serial; /* 0: not sent over this connection, or refused */
+	bool admitted;
+};
+
+struct sl_publisher {
+	struct sl__verdict verdict;
+	uint32_t flags;
+	struct sl__region *regions; /* the first one has the spans; changes under the lock */
+	uint32_t region_count;
+	uint64_t further_after_ns; /* after a failure: the time of the next attempt to add one */
+	bool forked;		   /* all regions are the parent's */
+
+	uint32_t label_bytes;
+	uint8_t *labels; /* as in the headers; a forked child needs this copy */
+
+	uint32_t metric_count; /* records of all regions */
+	uint32_t string_count; /* of them */
+	uint32_t removed_count;
+	_Atomic uint32_t refused;
+	uint32_t logged; /* bits: enum sl__refusal, and the ones below */
+#define SL__LOGGED_AGENT (1u << 18)
 
 	struct sl__metric **metrics; /* hash table, chained */
 	struct sl__family **families;
 	struct sl__metric **models; /* of families, by their ids */
-	struct sl__vacancy *vacancies;
 	uint32_t model_count;
-	struct sl__metric *first, **last; /* in the order of their records */
-	uint32_t buckets;		  /* of both tables, a power of two */
+	uint32_t buckets; /* of both tables, a power of two */
 
 	/* The agent. The descriptors change under the lock only. */
 	char *socket;
@@ -157,12 +177,13 @@ struct sl_publisher {
 	struct sl__fd wake[2]; /* a pipe: the thread ends when [1] is closed */
 	pthread_t thread;
 	bool have_thread;
+	uint64_t offer_ns; /* the thread: when to offer regions again; 0: none */
 	uint32_t serial;
 	_Atomic bool attached;
 	_Atomic uint32_t attaches;
 };
 
-/* What an update needs of a publisher, in static memory: a late update after close finds zeroes. */
+/* What an update needs of a region, in static memory: a late update after close finds zeroes. */
 struct sl__slot {
 	_Atomic uintptr_t
 		shared; /* address of stripe 0; 0: closed, or not yet made by a forked child */
@@ -170,8 +191,8 @@ struct sl__slot {
 	_Atomic uint32_t
 		epoch;	   /* changes at fork and close: spans open across it are not written */
 	_Atomic bool edge; /* SL_PUBLISHER_EDGE */
-	_Atomic(struct sl__ring *) rings;	  /* NULL: no spans */
-	_Atomic(struct sl_publisher *) publisher; /* changes under the lock */
+	_Atomic(struct sl__ring *) rings;    /* NULL: no spans */
+	_Atomic(struct sl__region *) region; /* changes under the lock */
 };
 extern SL__HIDDEN struct sl__slot sl__slots[SL_PUBLISHER_SLOTS];
 
@@ -188,17 +209,27 @@ SL__HIDDEN uint64_t sl__start_ticks(void); /* 0: not known */
 SL__HIDDEN void sl__boot_id(uint8_t id[16]);
 SL__HIDDEN uint64_t sl__random_instance(void); /* not 0 */
 
-/* publisher.c; under the lock */
-SL__HIDDEN int sl__region_make(struct sl_publisher *p);
-SL__HIDDEN int sl__allocate(struct sl_publisher *p, uint64_t offset, uint64_t bytes);
-SL__HIDDEN void sl__hot_change(struct sl_publisher *p);
-SL__HIDDEN int sl__revive(struct sl_publisher *p);
+/* publisher.c */
 SL__HIDDEN int sl__fd_take(struct sl__fd *to, int fd);
 SL__HIDDEN bool sl__fd_ours(const struct sl__fd *fd);
 SL__HIDDEN void sl__fd_close(struct sl__fd *fd);
 
+/* region.c; under the lock */
+/* A region of the publisher by these options; NULL and *error: sizes, memory, no slot. */
+SL__HIDDEN struct sl__region *sl__region_new(struct sl_publisher *p,
+					     const struct sl_publisher_opts *o, int *error);
+/* A further one, larger than those before, with room for a metric. */
+SL__HIDDEN struct sl__region *sl__region_further(struct sl_publisher *p, uint32_t cells,
+						 uint32_t record);
+SL__HIDDEN void sl__region_close(struct sl__region *r);
+SL__HIDDEN void sl__region_free(struct sl__region *r);
+SL__HIDDEN int sl__allocate(struct sl__region *r, uint64_t offset, uint64_t bytes);
+SL__HIDDEN void sl__hot_change(struct sl__region *r);
+/* In a forked child: a region of its own for each of the parent's. 0 or -errno, of this one. */
+SL__HIDDEN int sl__revive(struct sl__region *r);
+
 /* Any thread, no lock: adds n to a hot cell. */
-SL__HIDDEN void sl__hot_add(struct sl_publisher *p, enum sl_hot_cell cell, uint64_t n);
+SL__HIDDEN void sl__hot_add(struct sl__region *r, enum sl_hot_cell cell, uint64_t n);
 
 /* thread.c */
 SL__HIDDEN int sl__thread_key(void);
@@ -241,8 +272,9 @@ SL__HIDDEN uint64_t sl__read_u64(unsigned int slot, uint32_t offset);
 SL__HIDDEN double sl__read_f64(unsigned int slot, uint32_t offset);
 
 /* attach.c */
-SL__HIDDEN int sl__attach_start(struct sl_publisher *p); /* under the lock */
-SL__HIDDEN bool sl__attach_stop(struct sl_publisher *p); /* not under the lock */
+SL__HIDDEN int sl__attach_start(struct sl_publisher *p);  /* under the lock */
+SL__HIDDEN void sl__attach_further(struct sl__region *r); /* under the lock */
+SL__HIDDEN bool sl__attach_stop(struct sl_publisher *p);  /* not under the lock */
 SL__HIDDEN void sl__attach_forked(struct sl_publisher *p);
 
 /* verdict.c; called by the attach thread, or without one */
@@ -260,8 +292,9 @@ static inline uint32_t sl__created_pages(uint32_t records)
 }
 
 /* metric.c */
-SL__HIDDEN void sl__metrics_free(struct sl_publisher *p);
-SL__HIDDEN void sl__metrics_rewrite(struct sl_publisher *p);
+SL__HIDDEN void sl__metrics_free(struct sl__region *r);
+SL__HIDDEN void sl__tables_free(struct sl_publisher *p);
+SL__HIDDEN void sl__metrics_rewrite(struct sl__region *r);
 
 /* text.c. Lengths are without NUL; maxima as in sidelight/region.h. */
 SL__HIDDEN bool sl__name_valid(const char *s, bool colon); /* colons are allowed */
@@ -301,8 +334,8 @@ SL__HIDDEN uint64_t sl__string_create(struct sl_publisher *p, const char *text);
 SL__HIDDEN void sl__refuse_observation(unsigned int slot);
 
 /* exemplar.c; the first three under the lock */
-SL__HIDDEN int sl__exemplars_make(struct sl_publisher *p); /* 0 or -errno */
-SL__HIDDEN void sl__exemplars_free(struct sl_publisher *p);
+SL__HIDDEN int sl__exemplars_make(struct sl__region *r); /* 0 or -errno */
+SL__HIDDEN void sl__exemplars_free(struct sl__region *r);
 SL__HIDDEN uint64_t sl__exemplars_bytes(uint32_t elements);
 /* Any thread, no lock but for the first exemplar of a cell. NULL: nothing. */
 SL__HIDDEN void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,

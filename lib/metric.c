@@ -94,13 +94,18 @@ static uint64_t name_hash(const struct sl__metric *m)
 	return sl_fnv1a(SL_FNV_BASIS, sl__metric_name(m), m->record.name_bytes);
 }
 
-void sl__metrics_free(struct sl_publisher *p)
+void sl__metrics_free(struct sl__region *r)
 {
-	for (struct sl__metric *m = p->first, *next; m; m = next) {
+	for (struct sl__metric *m = r->first, *next; m; m = next) {
 		next = m->next_new;
 		sl__buckets_put(m->buckets);
 		free(m);
 	}
+	sl__vacancies_free(r);
+}
+
+void sl__tables_free(struct sl_publisher *p)
+{
 	for (uint32_t i = 0; i < p->buckets; i++) {
 		for (struct sl__family *f = p->families[i], *next; f; f = next) {
 			next = f->next;
@@ -108,20 +113,19 @@ void sl__metrics_free(struct sl_publisher *p)
 			free(f);
 		}
 	}
-	sl__vacancies_free(p);
 	free(p->models);
 	free(p->families);
 	free(p->metrics);
 }
 
-/* Writes all records into a new region, whose memory sl__region_make() allocated. */
-void sl__metrics_rewrite(struct sl_publisher *p)
+/* Writes all records into a new region, whose memory region_make() allocated. */
+void sl__metrics_rewrite(struct sl__region *r)
 {
-	for (struct sl__metric *m = p->first; m; m = m->next_new) {
-		memcpy(p->base + p->schema_offset + m->schema_at, &m->record, m->record.length);
+	for (struct sl__metric *m = r->first; m; m = m->next_new) {
+		memcpy(r->base + r->schema_offset + m->schema_at, &m->record, m->record.length);
 		m->uses = 0; /* of this region */
 		if (!m->removed_ns)
-			sl__metric_created(p, m);
+			sl__metric_created(m);
 	}
 }
 
@@ -154,72 +158,72 @@ static bool same_shape(const struct sl__metric *a, const struct sl__metric *b)
 /* ---- cells ---- */
 
 /* The first cell of the next metric of this many cells. */
-static uint32_t place(const struct sl_publisher *p, uint32_t cells)
+static uint32_t place(const struct sl__region *r, uint32_t cells)
 {
-	uint32_t i = p->block_used;
+	uint32_t i = r->block_used;
 
 	if (cells != 1 || i == SL__BLOCK)
-		return p->cells_end;
-	return p->block + i % SL__BLOCK_LINES * SL_LINE_CELLS + i / SL__BLOCK_LINES;
+		return r->cells_end;
+	return r->block + i % SL__BLOCK_LINES * SL_LINE_CELLS + i / SL__BLOCK_LINES;
 }
 
 /* Lines of a stripe in use with it. */
-static uint32_t lines_with(const struct sl_publisher *p, uint32_t cells)
+static uint32_t lines_with(const struct sl__region *r, uint32_t cells)
 {
-	uint32_t lines = (place(p, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
+	uint32_t lines = (place(r, cells) + cells + SL_LINE_CELLS - 1) / SL_LINE_CELLS;
 
-	return cells && lines > p->lines_used ? lines : p->lines_used;
+	return cells && lines > r->lines_used ? lines : r->lines_used;
 }
 
-static void take_place(struct sl_publisher *p, uint32_t cells)
+static void take_place(struct sl__region *r, uint32_t cells)
 {
-	p->lines_used = lines_with(p, cells);
-	p->cells_used += cells;
+	r->lines_used = lines_with(r, cells);
+	r->cells_used += cells;
 	if (cells != 1) {
-		p->cells_end += cells;
+		r->cells_end += cells;
 		return;
 	}
-	if (p->block_used == SL__BLOCK) {
-		p->block = p->cells_end;
-		p->block_used = 0;
-		p->cells_end += SL__BLOCK;
+	if (r->block_used == SL__BLOCK) {
+		r->block = r->cells_end;
+		r->block_used = 0;
+		r->cells_end += SL__BLOCK;
 	}
-	p->block_used++;
+	r->block_used++;
 }
 
 /* Allocates the cells in all stripes in use, the record, and its cell of the section created. */
-static int reserve(struct sl_publisher *p, uint32_t cells, uint32_t record)
+static int reserve(struct sl__region *r, uint32_t cells, uint32_t record)
 {
-	uint32_t created = sl__created_pages(p->metric_count + 1);
-	uint32_t lines = lines_with(p, cells);
+	uint32_t created = sl__created_pages(r->record_count + 1);
+	uint32_t lines = lines_with(r, cells);
 	uint32_t pages = (lines * SL_LINE_SIZE + SL__PAGE - 1) / SL__PAGE;
-	uint32_t schema = (p->schema_used + record + SL__PAGE - 1) / SL__PAGE;
-	uint32_t stripes = atomic_load(&p->stripes_used);
+	uint32_t schema = (r->schema_used + record + SL__PAGE - 1) / SL__PAGE;
+	uint32_t stripes = atomic_load(&r->stripes_used);
 	int error;
 
-	for (uint32_t i = 0; pages > p->stripe_pages && i < stripes; i++) {
-		error = sl__allocate(p,
-				     p->stripe_offset + (uint64_t)i * p->stride +
-					     (uint64_t)p->stripe_pages * SL__PAGE,
-				     (uint64_t)(pages - p->stripe_pages) * SL__PAGE);
+	for (uint32_t i = 0; pages > r->stripe_pages && i < stripes; i++) {
+		error = sl__allocate(r,
+				     r->stripe_offset + (uint64_t)i * r->stride +
+					     (uint64_t)r->stripe_pages * SL__PAGE,
+				     (uint64_t)(pages - r->stripe_pages) * SL__PAGE);
 		if (error)
 			return error;
 	}
-	if (pages > p->stripe_pages)
-		p->stripe_pages = pages;
-	if (schema > p->schema_pages) {
-		error = sl__allocate(p, p->schema_offset + (uint64_t)p->schema_pages * SL__PAGE,
-				     (uint64_t)(schema - p->schema_pages) * SL__PAGE);
+	if (pages > r->stripe_pages)
+		r->stripe_pages = pages;
+	if (schema > r->schema_pages) {
+		error = sl__allocate(r, r->schema_offset + (uint64_t)r->schema_pages * SL__PAGE,
+				     (uint64_t)(schema - r->schema_pages) * SL__PAGE);
 		if (error)
 			return error;
-		p->schema_pages = schema;
+		r->schema_pages = schema;
 	}
-	if (created > p->created_pages) {
-		error = sl__allocate(p, p->created_offset + (uint64_t)p->created_pages * SL__PAGE,
-				     (uint64_t)(created - p->created_pages) * SL__PAGE);
+	if (created > r->created_pages) {
+		error = sl__allocate(r, r->created_offset + (uint64_t)r->created_pages * SL__PAGE,
+				     (uint64_t)(created - r->created_pages) * SL__PAGE);
 		if (error)
 			return error;
-		p->created_pages = created;
+		r->created_pages = created;
 	}
 	return 0;
 }
@@ -235,38 +239,67 @@ void sl__metric_link(struct sl_publisher *p, struct sl__metric *m)
 }
 
 /* Writes the record, and since when it counts. The hot line is left to the caller. */
-void sl__metric_write(struct sl_publisher *p, struct sl__metric *m)
+void sl__metric_write(struct sl__metric *m)
 {
-	m->record.generation = p->generation + 1;
+	const struct sl__region *r = m->region;
+
+	m->record.generation = r->generation + 1;
 	m->record.check = 0;
 	m->record.check = sl_fnv1a(SL_FNV_BASIS, &m->record, m->record.length);
-	memcpy(p->base + p->schema_offset + m->schema_at, &m->record, m->record.length);
-	sl__metric_created(p, m);
+	memcpy(r->base + r->schema_offset + m->schema_at, &m->record, m->record.length);
+	sl__metric_created(m);
 }
 
 /* Enters a new metric. Its memory is reserved. */
-static void metric_enter(struct sl_publisher *p, struct sl__metric *m)
+static void metric_enter(struct sl__region *r, struct sl__metric *m)
 {
-	m->record.cell = place(p, m->record.cells);
-	m->record.id = p->metric_count;
-	m->schema_at = p->schema_used;
-	sl__metric_write(p, m);
+	struct sl_publisher *p = r->publisher;
 
-	take_place(p, m->record.cells);
-	p->schema_used += m->record.length;
+	m->region = r;
+	m->record.cell = place(r, m->record.cells);
+	m->record.id = r->record_count;
+	m->schema_at = r->schema_used;
+	sl__metric_write(m);
+
+	take_place(r, m->record.cells);
+	r->schema_used += m->record.length;
+	r->record_count++;
 	p->metric_count++;
 	p->string_count += sl__is_string(m->record.kind);
-	sl__hot_change(p);
+	sl__hot_change(r);
 
 	sl__metric_link(p, m);
-	*p->last = m;
-	p->last = &m->next_new;
+	*r->last = m;
+	r->last = &m->next_new;
+}
+
+/*
+ * The region with room for a metric, which may be a new one; NULL and the reason. Strings are with
+ * the spans that refer to them, in the first one.
+ */
+static struct sl__region *region_for(struct sl_publisher *p, const struct sl__metric *m,
+				     int *refusal)
+{
+	struct sl__region *r = p->regions;
+
+	for (; r; r = sl__is_string(m->record.kind) ? NULL : r->next) {
+		if (m->record.cells > r->max_cells - r->cells_used)
+			*refusal = SL__REFUSED_CELLS;
+		else if (m->record.length > r->schema_bytes - r->schema_used)
+			*refusal = SL__REFUSED_SCHEMA;
+		else if (!r->orphan)
+			return r;
+	}
+	return sl__is_string(m->record.kind)
+		       ? NULL
+		       : sl__region_further(p, m->record.cells, m->record.length);
 }
 
 /* Enters a metric, or finds the existing one. 0 and *m, or a refusal; owns *m in any case. */
 static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 {
 	struct sl__metric *m = *metric, *old, *removed = NULL;
+	struct sl__region *region = NULL;
 	struct sl__family *family = NULL, *new_family = NULL;
 	const uint64_t hash = name_hash(m);
 	int refusal;
@@ -288,6 +321,9 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 	if (old) {
 		if (!same_shape(old, m))
 			goto err;
+		refusal = SL__REFUSED_MEMORY;
+		if (old->region->orphan)
+			goto err;
 		free(m);
 		*metric = old;
 		return 0;
@@ -296,18 +332,19 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 		family = family_find(p, m, hash);
 	if (family && family->kind != sl__metric_kind(m))
 		goto err;
+	refusal = SL__REFUSED_MEMORY;
 	if (removed) {
-		sl__metric_restore(p, removed, m->created);
+		if (removed->region->orphan)
+			goto err;
+		sl__metric_restore(removed, m->created);
 		free(m);
 		*metric = removed;
 		return 0;
 	}
 	removed = sl__vacancy_find(p, m);
-	refusal = SL__REFUSED_CELLS;
-	if (!removed && m->record.cells > p->max_cells - p->cells_used)
-		goto err;
-	refusal = SL__REFUSED_SCHEMA;
-	if (!removed && m->record.length > p->schema_bytes - p->schema_used)
+	if (!removed)
+		region = region_for(p, m, &refusal);
+	if (!removed && !region)
 		goto err;
 	refusal = SL__REFUSED_MEMORY;
 	if (!family && !sl__is_string(m->record.kind)) {
@@ -317,18 +354,18 @@ static int metric_add(struct sl_publisher *p, struct sl__metric **metric)
 	}
 	if (sl__is_histogram(sl__metric_kind(m))) {
 		m->buckets = sl__buckets_get(&m->record, removed ? removed->record.cell
-								 : place(p, m->record.cells));
+								 : place(region, m->record.cells));
 		if (!m->buckets)
 			goto err;
 	}
 	if (removed) {
-		sl__vacancy_fill(p, removed, m);
+		sl__vacancy_fill(removed, m);
 		free(m);
 		*metric = removed;
-	} else if (reserve(p, m->record.cells, m->record.length)) {
+	} else if (reserve(region, m->record.cells, m->record.length)) {
 		goto err;
 	} else {
-		metric_enter(p, m);
+		metric_enter(region, m);
 	}
 	if (new_family)
 		family_enter(p, new_family);
@@ -394,7 +431,7 @@ static struct sl__handle refuse(struct sl_publisher *p, int refusal, const char 
 
 	sl__lock(&guard);
 	atomic_fetch_add_explicit(&p->refused, 1, memory_order_relaxed);
-	sl__hot_add(p, SL_HOT_REFUSED, 1);
+	sl__hot_add(p->regions, SL_HOT_REFUSED, 1);
 	first = !(p->logged & 1u << refusal);
 	p->logged |= 1u << refusal;
 	sl__unlock(&guard);
@@ -424,14 +461,14 @@ static struct sl__handle create(struct sl_publisher *p, const struct sl__metric 
 	if (refusal)
 		return refuse(p, refusal, sl__metric_name(model), model->record.name_bytes);
 	sl__lock(&guard);
-	if (p->orphan && sl__revive(p)) {
+	if (p->forked && sl__revive(p->regions)) {
 		free(m);
 		refusal = SL__REFUSED_MEMORY;
 	} else {
 		refusal = metric_add(p, &m);
 	}
 	if (!refusal) {
-		handle.bits = (uint64_t)p->slot << 32;
+		handle.bits = (uint64_t)m->region->slot << 32;
 		if (sl__is_string(m->record.kind))
 			handle.bits |= m->record.id;
 		else if (!sl__is_histogram(sl__metric_kind(m)))
@@ -485,7 +522,7 @@ static uint64_t family_create(struct sl_publisher *p, uint32_t kind,
 		sl__unlock(&guard);
 	}
 	if (!refusal)
-		return (uint64_t)p->slot << 32 | id;
+		return (uint64_t)p->regions->slot << 32 | id;
 	refuse_opts(p, refusal, &o);
 	return 0;
 }
@@ -502,12 +539,14 @@ const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind, struct s
 {
 	const unsigned int slot = sl__slot_of(bits);
 	const struct sl__metric *model = NULL;
+	const struct sl__region *r;
 	struct sl__guard guard;
 
 	if (slot == SL__SLOT_NONE)
 		return NULL;
 	sl__lock(&guard);
-	*p = sl__slots[slot].publisher;
+	r = sl__slots[slot].region;
+	*p = r ? r->publisher : NULL;
 	if (*p && (uint32_t)bits < (*p)->model_count)
 		model = (*p)->models[(uint32_t)bits];
 	sl__unlock(&guard);

@@ -36,6 +36,7 @@ struct sl__metric {
 	struct sl__metric *next_new; /* in the order of their records */
 	uint64_t hash;
 	const struct sl__buckets *buckets;
+	struct sl__region *region;
 	uint64_t created;    /* given by the options, ns since 1970; 0: when it is created */
 	uint64_t removed_ns; /* CLOCK_MONOTONIC; 0: it is there */
 	uint32_t uses;	     /* times that the record was created */
@@ -79,22 +80,21 @@ static inline uint32_t sl__metric_kind(const struct sl__metric *m)
 /* metric.c */
 SL__HIDDEN bool sl__metric_same(const struct sl__metric *a, const struct sl__metric *b);
 SL__HIDDEN void sl__metric_link(struct sl_publisher *p, struct sl__metric *m);
-SL__HIDDEN void sl__metric_write(struct sl_publisher *p, struct sl__metric *m);
+SL__HIDDEN void sl__metric_write(struct sl__metric *m);
 /* The model of a family, and its publisher; NULL: the handle is refused, or of another kind. */
 SL__HIDDEN const struct sl__metric *sl__family_model(uint64_t bits, uint32_t kind,
 						     struct sl_publisher **p);
 
 /* remove.c; under the lock */
-SL__HIDDEN void sl__metric_created(const struct sl_publisher *p, struct sl__metric *m);
+SL__HIDDEN void sl__metric_created(struct sl__metric *m);
 /* Gives a removed metric back, from 0. */
-SL__HIDDEN void sl__metric_restore(struct sl_publisher *p, struct sl__metric *m, uint64_t created);
+SL__HIDDEN void sl__metric_restore(struct sl__metric *m, uint64_t created);
 /* A removed metric whose record and cells this one may take; NULL: none. */
 SL__HIDDEN struct sl__metric *sl__vacancy_find(const struct sl_publisher *p,
 					       const struct sl__metric *m);
 /* Turns it into this one, whose record it takes over. */
-SL__HIDDEN void sl__vacancy_fill(struct sl_publisher *p, struct sl__metric *old,
-				 const struct sl__metric *m);
-SL__HIDDEN void sl__vacancies_free(struct sl_publisher *p);
+SL__HIDDEN void sl__vacancy_fill(struct sl__metric *old, const struct sl__metric *m);
+SL__HIDDEN void sl__vacancies_free(struct sl__region *r);
 /* Not under the lock. 0 or -errno. */
 SL__HIDDEN int sl__family_remove(uint64_t bits, uint32_t kind, const struct sl_label *labels,
 				 size_t count);

@@ -142,7 +142,7 @@ int sl__model_of(const struct sl_publisher *p, uint32_t kind, const struct sl_me
 
 	if (!SL__HAS(opts, name) || !sl__opts_take(o, sizeof(*o), opts))
 		return SL__REFUSED_OPTS;
-	if (sl__is_string(kind) && !p->span_lines)
+	if (sl__is_string(kind) && !p->regions->span_lines)
 		return SL__REFUSED_SPANS;
 	/* The exposition names a label after a state set: no colons. */
 	if (sl__is_string(kind) || o->utf8

@@ -9,16 +9,18 @@
 
 #include "metric.h"
 
-static void created_set(const struct sl_publisher *p, const struct sl__metric *m, uint64_t ns)
+static void created_set(const struct sl__metric *m, uint64_t ns)
 {
+	const struct sl__region *r = m->region;
+
 	/* The lines of this section are mixed, as those of stripe 0. */
-	sl__shared_set((uintptr_t)p->base + p->created_offset + sl_cell_offset(m->record.id), ns);
+	sl__shared_set((uintptr_t)r->base + r->created_offset + sl_cell_offset(m->record.id), ns);
 }
 
 /* A reader tells two uses of a record by this time: it must differ even where one is given. */
-void sl__metric_created(const struct sl_publisher *p, struct sl__metric *m)
+void sl__metric_created(struct sl__metric *m)
 {
-	created_set(p, m, (m->created ?: sl__realtime_ns()) + m->uses++);
+	created_set(m, (m->created ?: sl__realtime_ns()) + m->uses++);
 }
 
 /* ---- values ---- */
@@ -42,16 +44,16 @@ static bool is_f64_sum(const struct sl__metric *m, uint32_t cell)
  * Brings a cell to 0: in the stripes that this thread may write, its own, those without an owner
  * and the shared one; what threads hold that still count elsewhere is subtracted in the shared one.
  */
-static void clear_cell(const struct sl_publisher *p, uint32_t offset, bool f64,
+static void clear_cell(const struct sl__region *r, uint32_t offset, bool f64,
 		       const uint64_t *writable)
 {
-	uintptr_t shared = (uintptr_t)p->base + p->stripe_offset + offset;
-	uint32_t stripes = atomic_load_explicit(&p->stripes_used, memory_order_relaxed);
+	uintptr_t shared = (uintptr_t)r->base + r->stripe_offset + offset;
+	uint32_t stripes = atomic_load_explicit(&r->stripes_used, memory_order_relaxed);
 	uint64_t sum = 0;
 	double f64_sum = 0;
 
 	for (uint32_t i = 1; i < stripes; i++) {
-		uintptr_t cell = shared + (uintptr_t)i * p->stride;
+		uintptr_t cell = shared + (uintptr_t)i * r->stride;
 		/* Relaxed: what a late update adds meanwhile is lost, as it may be. */
 		uint64_t v = __atomic_load_n((uint64_t *)cell, __ATOMIC_RELAXED);
 
@@ -67,56 +69,63 @@ static void clear_cell(const struct sl_publisher *p, uint32_t offset, bool f64,
 	sl__shared_set(shared, f64 ? sl_cell_of_f64(f64_sum != 0 ? -f64_sum : 0) : -sum);
 }
 
-static void clear_values(const struct sl_publisher *p, const struct sl__metric *m)
+static void clear_values(const struct sl__metric *m)
 {
+	const struct sl__region *r = m->region;
 	uint64_t writable[(SL__THREADS_MAX + 1 + 63) / 64] = {0};
-	uint32_t own = sl__stripe_index(p->slot);
+	uint32_t own = sl__stripe_index(r->slot);
 
 	if (own)
 		writable[own / 64] |= 1ull << own % 64;
-	for (uint32_t i = 0; i < p->free_count; i++)
-		writable[p->free_stripes[i] / 64] |= 1ull << p->free_stripes[i] % 64;
+	for (uint32_t i = 0; i < r->free_count; i++)
+		writable[r->free_stripes[i] / 64] |= 1ull << r->free_stripes[i] % 64;
 	for (uint32_t i = 0; i < m->record.cells; i++)
-		clear_cell(p, (uint32_t)sl_cell_offset(m->record.cell + i), is_f64_sum(m, i),
+		clear_cell(r, (uint32_t)sl_cell_offset(m->record.cell + i), is_f64_sum(m, i),
 			   writable);
 }
 
 /* ---- places of removed records ---- */
 
-static struct sl__vacancy *vacancy_of(struct sl_publisher *p, const struct sl__metric *m)
+static struct sl__vacancy *vacancy_of(const struct sl__metric *m)
 {
 	const struct sl_schema_record *r = &m->record;
 	struct sl__vacancy *v;
 
-	for (v = p->vacancies; v; v = v->next)
+	for (v = m->region->vacancies; v; v = v->next)
 		if (v->kind == r->kind && v->cells == r->cells && v->bounds == r->bound_count &&
 		    v->length == r->length)
 			return v;
 	v = malloc(sizeof(*v));
 	if (!v)
 		return NULL;
-	*v = (struct sl__vacancy){p->vacancies,	  r->kind,   r->cells,
-				  r->bound_count, r->length, TAILQ_HEAD_INITIALIZER(v->queue)};
-	p->vacancies = v;
+	*v = (struct sl__vacancy){
+		.next = m->region->vacancies,
+		.kind = r->kind,
+		.cells = r->cells,
+		.bounds = r->bound_count,
+		.length = r->length,
+		.queue = TAILQ_HEAD_INITIALIZER(v->queue),
+	};
+	m->region->vacancies = v;
 	return v;
 }
 
-static void vacate(struct sl_publisher *p, struct sl__metric *m)
+static void vacate(struct sl__metric *m)
 {
-	struct sl__vacancy *v = m->record.kind & SL_KIND_REPLACEABLE ? vacancy_of(p, m) : NULL;
+	struct sl__vacancy *v = m->record.kind & SL_KIND_REPLACEABLE ? vacancy_of(m) : NULL;
 
 	m->vacancy = v;
 	if (v) /* without memory, this place is not used again but for the same labels */
 		TAILQ_INSERT_TAIL(&v->queue, m, vacant);
 }
 
-static void occupy(struct sl_publisher *p, struct sl__metric *m)
+static void occupy(struct sl__metric *m)
 {
 	if (m->vacancy)
 		TAILQ_REMOVE(&m->vacancy->queue, m, vacant);
 	m->vacancy = NULL;
 	m->removed_ns = 0;
-	p->removed_count--;
+	m->region->publisher->removed_count--;
 }
 
 struct sl__metric *sl__vacancy_find(const struct sl_publisher *p, const struct sl__metric *m)
@@ -125,24 +134,25 @@ struct sl__metric *sl__vacancy_find(const struct sl_publisher *p, const struct s
 	struct sl__metric *best = NULL;
 	uint64_t now;
 
-	if (!p->vacancies || !(r->kind & SL_KIND_REPLACEABLE))
+	if (!p->removed_count || !(r->kind & SL_KIND_REPLACEABLE))
 		return NULL;
 	now = sl__monotonic_ns();
-	for (struct sl__vacancy *v = p->vacancies; v; v = v->next) {
-		struct sl__metric *first = TAILQ_FIRST(&v->queue);
+	for (const struct sl__region *in = p->regions; in; in = in->next)
+		for (const struct sl__vacancy *v = in->vacancies; v; v = v->next) {
+			struct sl__metric *first = TAILQ_FIRST(&v->queue);
 
-		if (first && v->kind == r->kind && v->cells == r->cells &&
-		    v->bounds == r->bound_count && v->length >= r->length &&
-		    (!best || v->length < best->record.length) &&
-		    now - first->removed_ns >= SL_REPLACE_NS)
-			best = first;
-	}
+			if (first && !in->orphan && v->kind == r->kind && v->cells == r->cells &&
+			    v->bounds == r->bound_count && v->length >= r->length &&
+			    (!best || v->length < best->record.length) &&
+			    now - first->removed_ns >= SL_REPLACE_NS)
+				best = first;
+		}
 	return best;
 }
 
-void sl__vacancies_free(struct sl_publisher *p)
+void sl__vacancies_free(struct sl__region *r)
 {
-	for (struct sl__vacancy *v = p->vacancies, *next; v; v = next) {
+	for (struct sl__vacancy *v = r->vacancies, *next; v; v = next) {
 		next = v->next;
 		free(v);
 	}
@@ -150,21 +160,21 @@ void sl__vacancies_free(struct sl_publisher *p)
 
 /* ---- removed, given back, replaced ---- */
 
-static void remove_one(struct sl_publisher *p, struct sl__metric *m)
+static void remove_one(struct sl__metric *m)
 {
 	m->removed_ns = sl__monotonic_ns();
-	p->removed_count++;
-	created_set(p, m, 0);
-	vacate(p, m);
+	m->region->publisher->removed_count++;
+	created_set(m, 0);
+	vacate(m);
 }
 
-void sl__metric_restore(struct sl_publisher *p, struct sl__metric *m, uint64_t created)
+void sl__metric_restore(struct sl__metric *m, uint64_t created)
 {
-	clear_values(p, m);
-	occupy(p, m);
+	clear_values(m);
+	occupy(m);
 	m->created = created;
-	sl__metric_created(p, m);
-	sl__hot_change(p);
+	sl__metric_created(m);
+	sl__hot_change(m->region);
 }
 
 static void unlink_hashed(struct sl_publisher *p, const struct sl__metric *m)
@@ -176,13 +186,13 @@ static void unlink_hashed(struct sl_publisher *p, const struct sl__metric *m)
 	*at = m->next;
 }
 
-void sl__vacancy_fill(struct sl_publisher *p, struct sl__metric *old, const struct sl__metric *m)
+void sl__vacancy_fill(struct sl__metric *old, const struct sl__metric *m)
 {
 	const uint32_t length = old->record.length, cell = old->record.cell, id = old->record.id;
 
-	clear_values(p, old);
-	unlink_hashed(p, old);
-	occupy(p, old);
+	clear_values(old);
+	unlink_hashed(old->region->publisher, old);
+	occupy(old);
 	sl__buckets_put(old->buckets);
 	old->buckets = m->buckets;
 	old->hash = m->hash;
@@ -194,9 +204,9 @@ void sl__vacancy_fill(struct sl_publisher *p, struct sl__metric *old, const stru
 	old->record.length = length;
 	old->record.cell = cell;
 	old->record.id = id;
-	sl__metric_write(p, old);
-	sl__hot_change(p);
-	sl__metric_link(p, old);
+	sl__metric_write(old);
+	sl__hot_change(old->region);
+	sl__metric_link(old->region->publisher, old);
 }
 
 int sl__metric_remove(struct sl_publisher *p, const struct sl__metric *model,
@@ -210,18 +220,18 @@ int sl__metric_remove(struct sl_publisher *p, const struct sl__metric *model,
 		return r == SL__REFUSED_MEMORY ? -ENOMEM : -EINVAL;
 	sl__lock(&guard);
 	r = -ENOMEM;
-	if (p->orphan && sl__revive(p))
+	if (p->forked && sl__revive(p->regions))
 		goto out;
 	r = -ENOENT;
 	if (!p->buckets)
 		goto out;
 	for (found = p->metrics[m->hash & (p->buckets - 1)]; found; found = found->next)
-		if (!found->removed_ns && sl__metric_same(found, m))
+		if (!found->removed_ns && !found->region->orphan && sl__metric_same(found, m))
 			break;
 	if (!found)
 		goto out;
-	remove_one(p, found);
-	sl__hot_change(p);
+	remove_one(found);
+	sl__hot_change(found->region);
 	r = 0;
 out:
 	sl__unlock(&guard);
@@ -242,25 +252,29 @@ int sl__family_clear(uint64_t bits, uint32_t kind)
 	struct sl_publisher *p;
 	const struct sl__metric *model = sl__family_model(bits, kind, &p);
 	struct sl__guard guard;
-	bool any = false;
 
 	if (!model)
 		return -EINVAL;
 	sl__lock(&guard);
-	if (p->orphan && sl__revive(p)) {
+	if (p->forked && sl__revive(p->regions)) {
 		sl__unlock(&guard);
 		return -ENOMEM;
 	}
-	for (struct sl__metric *m = p->first; m; m = m->next_new) {
-		if (m->removed_ns || sl__is_string(m->record.kind) ||
-		    m->record.name_bytes != model->record.name_bytes ||
-		    memcmp(sl__metric_name(m), sl__metric_name(model), m->record.name_bytes))
-			continue;
-		remove_one(p, m);
-		any = true;
+	for (struct sl__region *r = p->regions; r; r = r->next) {
+		bool any = false;
+
+		for (struct sl__metric *m = r->first; m && !r->orphan; m = m->next_new) {
+			if (m->removed_ns || sl__is_string(m->record.kind) ||
+			    m->record.name_bytes != model->record.name_bytes ||
+			    memcmp(sl__metric_name(m), sl__metric_name(model),
+				   m->record.name_bytes))
+				continue;
+			remove_one(m);
+			any = true;
+		}
+		if (any)
+			sl__hot_change(r);
 	}
-	if (any)
-		sl__hot_change(p);
 	sl__unlock(&guard);
 	return 0;
 }

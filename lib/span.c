@@ -514,25 +514,25 @@ static void write_shared(struct sl__ring *r, const struct sl_span *s, uint32_t l
 static __attribute__((noinline, cold)) struct sl__ring *claim(unsigned int slot)
 {
 	struct sl__ring *ring = NULL;
-	struct sl_publisher *p;
+	struct sl__region *region;
 	struct sl__guard guard;
 	uint32_t index;
 
 	if (!sl__thread.base[slot] && !sl__stripe_claim(slot))
 		return NULL;
 	sl__lock(&guard);
-	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
-	if (!p || p->orphan || !p->rings)
+	region = atomic_load_explicit(&sl__slots[slot].region, memory_order_relaxed);
+	if (!region || region->orphan || !region->rings)
 		goto out;
 	index = sl__stripe_index(slot);
-	if (!index || index >= p->stripe_count)
+	if (!index || index >= region->stripe_count)
 		goto out;
-	ring = &p->rings[index];
+	ring = &region->rings[index];
 	if (!ring->ready) {
 		/* Tried once, not per span: without memory this thread stays with ring 0. */
-		if (sl__allocate(p, (uint64_t)(ring->base - p->base),
-				 SL_SPAN_STRIDE(p->span_lines))) {
-			ring = &p->rings[0];
+		if (sl__allocate(region, (uint64_t)(ring->base - region->base),
+				 SL_SPAN_STRIDE(region->span_lines))) {
+			ring = &region->rings[0];
 		} else {
 			ring->ready = true;
 		}
@@ -624,40 +624,40 @@ uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings)
 	return span_lines ? SL_SPAN_HEADS_BYTES(rings) + rings * SL_SPAN_STRIDE(span_lines) : 0;
 }
 
-int sl__rings_make(struct sl_publisher *p)
+int sl__rings_make(struct sl__region *r)
 {
-	struct sl__ring *rings = p->rings;
-	uint64_t heads = SL_SPAN_HEADS_BYTES(p->stripe_count);
+	struct sl__ring *rings = r->rings;
+	uint64_t heads = SL_SPAN_HEADS_BYTES(r->stripe_count);
 	int error;
 
-	if (!p->span_lines)
+	if (!r->span_lines)
 		return 0;
 	/* The heads, and ring 0, which any thread may use. */
-	error = sl__allocate(p, p->span_offset, heads + SL_SPAN_STRIDE(p->span_lines));
+	error = sl__allocate(r, r->span_offset, heads + SL_SPAN_STRIDE(r->span_lines));
 	if (error)
 		return error;
 	if (!rings) {
-		rings = calloc(p->stripe_count, sizeof(*rings));
+		rings = calloc(r->stripe_count, sizeof(*rings));
 		if (!rings)
 			return -ENOMEM;
-		p->rings = rings;
+		r->rings = rings;
 	}
-	for (uint32_t i = 0; i < p->stripe_count; i++)
+	for (uint32_t i = 0; i < r->stripe_count; i++)
 		rings[i] = (struct sl__ring){
-			.head = (uint64_t *)(p->base + p->span_offset + i * (size_t)SL_LINE_SIZE),
-			.base = p->base + p->span_offset + heads +
-				i * (size_t)SL_SPAN_STRIDE(p->span_lines),
-			.mask = p->span_lines - 1,
+			.head = (uint64_t *)(r->base + r->span_offset + i * (size_t)SL_LINE_SIZE),
+			.base = r->base + r->span_offset + heads +
+				i * (size_t)SL_SPAN_STRIDE(r->span_lines),
+			.mask = r->span_lines - 1,
 			.ready = !i,
 			.own = i != 0,
 		};
 	return 0;
 }
 
-void sl__rings_free(struct sl_publisher *p)
+void sl__rings_free(struct sl__region *r)
 {
-	free(p->rings);
-	p->rings = NULL;
+	free(r->rings);
+	r->rings = NULL;
 }
 
 void sl__span_thread_reset(unsigned int slot)

@@ -36,9 +36,9 @@ struct sl__ring {
 	uint64_t open_cells[8]; /* all but the last entry, which may have grown */
 };
 
-/* publisher.c; all under the lock. 0 or -errno. */
-SL__HIDDEN int sl__rings_make(struct sl_publisher *p);
-SL__HIDDEN void sl__rings_free(struct sl_publisher *p);
+/* For region.c; all under the lock. 0 or -errno. */
+SL__HIDDEN int sl__rings_make(struct sl__region *r);
+SL__HIDDEN void sl__rings_free(struct sl__region *r);
 SL__HIDDEN uint64_t sl__rings_bytes(uint32_t span_lines, uint32_t rings);
 
 /* When a thread claims a stripe; in a forked child. */

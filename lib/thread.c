@@ -14,8 +14,8 @@ __thread bool sl__f64_busy __attribute__((tls_model("initial-exec")));
 struct stripe_owner {
 	struct stripe_owner *next, **previous;
 	struct sl__thread *public;
-	uint32_t stripe[SL_PUBLISHER_SLOTS]; /* index of its stripe; 0: it owns none */
-	_Atomic uint16_t sharing;	     /* bit of a slot: counted as a thread that shares */
+	uint16_t stripe[SL_PUBLISHER_SLOTS]; /* index of its stripe; 0: it owns none */
+	_Atomic uint64_t sharing;	     /* bit of a slot: counted as a thread that shares */
 	bool listed;
 	bool ended; /* its destructor ran: later updates use the shared stripe */
 };
@@ -45,12 +45,12 @@ static void thread_ends(void *unused)
 	sl__lock(&guard);
 	self.ended = true;
 	for (unsigned int slot = 1; slot < SL_PUBLISHER_SLOTS; slot++) {
-		struct sl_publisher *p = sl__slots[slot].publisher;
+		struct sl__region *r = sl__slots[slot].region;
 
 		sl__thread.base[slot] = 0;
 		if (!self.stripe[slot])
 			continue;
-		p->free_stripes[p->free_count++] = self.stripe[slot];
+		r->free_stripes[r->free_count++] = self.stripe[slot];
 		atomic_fetch_add_explicit(&sl__slots[slot].free, 1, memory_order_relaxed);
 		self.stripe[slot] = 0;
 	}
@@ -68,7 +68,7 @@ void sl__stripes_forget(unsigned int slot)
 {
 	for (struct stripe_owner *o = owners; o; o = o->next) {
 		o->stripe[slot] = 0;
-		atomic_fetch_and(&o->sharing, (uint16_t) ~(1u << slot));
+		atomic_fetch_and(&o->sharing, ~(1ull << slot));
 		__atomic_store_n(&o->public->base[slot], 0, __ATOMIC_RELAXED);
 	}
 }
@@ -89,31 +89,31 @@ uint32_t sl__stripe_index(unsigned int slot)
 	return self.stripe[slot];
 }
 
-static uint32_t take_stripe(struct sl_publisher *p)
+static uint32_t take_stripe(struct sl__region *r)
 {
 	uint32_t index;
 
-	if (p->free_count) {
-		atomic_fetch_sub_explicit(&sl__slots[p->slot].free, 1, memory_order_relaxed);
-		return p->free_stripes[--p->free_count];
+	if (r->free_count) {
+		atomic_fetch_sub_explicit(&sl__slots[r->slot].free, 1, memory_order_relaxed);
+		return r->free_stripes[--r->free_count];
 	}
-	index = atomic_load_explicit(&p->stripes_used, memory_order_relaxed);
-	if (index == p->stripe_count)
+	index = atomic_load_explicit(&r->stripes_used, memory_order_relaxed);
+	if (index == r->stripe_count)
 		return 0;
-	if (sl__allocate(p, p->stripe_offset + (uint64_t)index * p->stride,
-			 (uint64_t)p->stripe_pages * SL__PAGE))
+	if (sl__allocate(r, r->stripe_offset + (uint64_t)index * r->stride,
+			 (uint64_t)r->stripe_pages * SL__PAGE))
 		return 0;
 	/* Pairs with the acquire of readers in this process, which then find its pages. */
-	atomic_store_explicit(&p->stripes_used, index + 1, memory_order_release);
-	sl__hot_change(p);
+	atomic_store_explicit(&r->stripes_used, index + 1, memory_order_release);
+	sl__hot_change(r);
 	return index;
 }
 
 /* The stripe of this thread, claimed if one is free; 0: the caller uses the shared stripe. */
 uintptr_t sl__stripe_claim(unsigned int slot)
 {
-	uint16_t bit = (uint16_t)(1u << slot);
-	struct sl_publisher *p;
+	uint64_t bit = 1ull << slot;
+	struct sl__region *r;
 	struct sl__guard guard;
 	uintptr_t stripe = 0;
 	uint32_t index;
@@ -126,15 +126,15 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 	    !atomic_load_explicit(&sl__slots[slot].free, memory_order_relaxed))
 		return 0;
 	sl__lock(&guard);
-	p = atomic_load_explicit(&sl__slots[slot].publisher, memory_order_relaxed);
-	if (!p || (p->orphan && sl__revive(p)))
+	r = atomic_load_explicit(&sl__slots[slot].region, memory_order_relaxed);
+	if (!r || (r->orphan && sl__revive(r)))
 		goto out;
 	/* It may own one: a signal handler came first, or its base happens to be 0. */
 	index = self.stripe[slot];
 	/* Only a thread whose destructor will run may own a stripe, or be listed. */
 	known = self.listed || !pthread_setspecific(key, &self);
 	if (!index && known)
-		index = take_stripe(p);
+		index = take_stripe(r);
 	/* Listed even without a stripe: sl__stripes_forget() resets the sharing bit. */
 	if (!self.listed && known) {
 		self.public = &sl__thread;
@@ -146,14 +146,14 @@ uintptr_t sl__stripe_claim(unsigned int slot)
 		self.listed = true;
 	}
 	if (index) {
-		self.stripe[slot] = index;
+		self.stripe[slot] = (uint16_t)index;
 		sl__span_thread_reset(slot);
-		stripe = (uintptr_t)p->base + p->stripe_offset + (uintptr_t)index * p->stride;
+		stripe = (uintptr_t)r->base + r->stripe_offset + (uintptr_t)index * r->stride;
 		sl__thread.base[slot] = stripe - (uintptr_t)((uint64_t)slot << 32);
 	} else if (!(self.sharing & bit)) {
 		atomic_fetch_or(&self.sharing, bit);
-		atomic_fetch_add_explicit(&p->sharing, 1, memory_order_relaxed);
-		sl__hot_add(p, SL_HOT_STATE, 1u << 8);
+		atomic_fetch_add_explicit(&r->sharing, 1, memory_order_relaxed);
+		sl__hot_add(r, SL_HOT_STATE, 1u << 8);
 	}
 out:
 	sl__unlock(&guard);

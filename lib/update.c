@@ -32,12 +32,12 @@ void sl_counter_add_batch(const struct sl_counter *counters, const uint64_t *n, 
 
 void sl__refuse_observation(unsigned int slot)
 {
-	struct sl_publisher *p = sl__slots[slot].publisher;
+	struct sl__region *r = sl__slots[slot].region;
 
-	if (!p)
+	if (!r)
 		return;
-	atomic_fetch_add_explicit(&p->refused, 1, memory_order_relaxed);
-	sl__hot_add(p, SL_HOT_REFUSED, 1);
+	atomic_fetch_add_explicit(&r->publisher->refused, 1, memory_order_relaxed);
+	sl__hot_add(r, SL_HOT_REFUSED, 1);
 }
 
 void sl_counter_f64_add(struct sl_counter_f64 c, double v)

@@ -59,8 +59,8 @@ void sl__verdict_take(struct sl_publisher *p, const struct sl_msg_verdict *said)
 {
 	uint64_t score;
 
-	/* On another region, or out of bounds. */
-	if (said->instance != p->instance || !sl_verdict_sound(said))
+	/* On another region than the first, or out of bounds. */
+	if (said->instance != p->regions->instance || !sl_verdict_sound(said))
 		return;
 	memcpy(&score, &said->score, sizeof(score));
 	change(&p->verdict, KNOWN | (said->flags & SL_VERDICT_ANOMALOUS ? ANOMALOUS : 0), score,

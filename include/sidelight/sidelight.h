@@ -66,6 +66,7 @@ struct sl_label {
 /* Flags of a publisher. */
 #define SL_PUBLISHER_DETACHED 1u /* do not look for an agent; see sl_publisher_fd() */
 #define SL_PUBLISHER_EDGE     2u /* callers publish no spans to sidelight: see span.h */
+#define SL_PUBLISHER_FIXED    4u /* refuse what does not fit, rather than open a further region */
 
 /* 0 is the default. */
 struct sl_publisher_opts {
@@ -77,7 +78,7 @@ struct sl_publisher_opts {
 	size_t label_count;
 	const char *socket;    /* the agent's; default $SIDELIGHT_SOCKET, or
 				* /run/sidelight/agent.sock */
-	uint32_t max_cells;    /* default 1764; a counter or gauge takes 1 */
+	uint32_t max_cells;    /* of the first region; default 1764; a counter or gauge takes 1 */
 	uint32_t max_threads;  /* threads that count without atomic operations; default
 				* 2 x CPUs, between 8 and 64; at most 1024 */
 	uint32_t schema_bytes; /* for names, help, labels; default 128 per cell */
@@ -95,7 +96,7 @@ struct sl_publisher;
  * Creates a region (a sealed memfd) and, unless detached, a thread that hands it to the agent, and
  * again after each restart of the agent. opts: NULL is all defaults. Returns NULL with errno:
  * EINVAL (options, malformed labels, sizes above the limits), ENOMEM, EMFILE, ENFILE, ENOSPC (this
- * process has 15 publishers). Every function accepts a NULL publisher and refuses its metrics.
+ * process has 63 regions). Every function accepts a NULL publisher and refuses its metrics.
  */
 SL_API struct sl_publisher *sl_publisher_open(const struct sl_publisher_opts *opts);
 
@@ -111,6 +112,12 @@ SL_API bool sl_publisher_attached(const struct sl_publisher *p);
 /* The region's memfd, owned by the publisher; -1 for NULL. Changes in the child after fork(). */
 SL_API int sl_publisher_fd(const struct sl_publisher *p);
 
+/*
+ * A publisher that has filled its region goes on in a further one, with the same labels, at most 64
+ * of them. Stores the memfds of up to n; returns how many there are. Thread-safe.
+ */
+SL_API size_t sl_publisher_fds(const struct sl_publisher *p, int *fds, size_t n);
+
 struct sl_publisher_stats {
 	size_t sz;
 	uint32_t metrics; /* created */
@@ -118,7 +125,8 @@ struct sl_publisher_stats {
 	uint32_t cells_used, cells_max;
 	uint32_t stripes_used, stripes_max;
 	uint32_t threads_sharing; /* beyond max_threads: exact, with atomic operations */
-	uint32_t attaches;	  /* times that an agent admitted the region */
+	uint32_t attaches;	  /* times that an agent admitted the first region */
+	uint32_t regions;	  /* see sl_publisher_fds() */
 };
 
 /* 0, or -EINVAL: NULL, or sz is too small. Thread-safe. */
@@ -198,7 +206,7 @@ struct sl_metric_opts {
 
 /*
  * Handles. Their contents are private: bits 0-31 are the offset of the cell in a stripe, bits 32-63
- * the publisher's slot in struct sl__thread. One word, which a compiler loads with one instruction
+ * the region's slot in struct sl__thread. One word, which a compiler loads with one instruction
  * (gcc loads two fields as a vector and takes it apart). A histogram has offset 0; its buckets
  * tell where its cells are.
  */
@@ -400,8 +408,8 @@ SL_API int sl_stateset_remove(struct sl_stateset_family f, const struct sl_label
 			      size_t count);
 SL_API int sl_stateset_clear(struct sl_stateset_family f);
 
-/* One per publisher of a process; slot 0 is that of handles that do nothing. */
-#define SL_PUBLISHER_SLOTS 16u
+/* One per region of a process; slot 0 is that of handles that do nothing. */
+#define SL_PUBLISHER_SLOTS 64u
 
 static inline bool sl_counter_valid(struct sl_counter c)
 {

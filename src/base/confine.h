@@ -17,6 +17,7 @@ enum base_role {
 	BASE_ROLE_TRANSLATOR,
 	BASE_ROLE_FRONT,   /* of an HTTP server: accepts and parses */
 	BASE_ROLE_SPAWNER, /* starts fronts: forks */
+	BASE_ROLE_BRIDGE,  /* reads metrics of other programs: scrapes, files, packets */
 };
 
 #define BASE_CONFINE_PATHS 8

@@ -30,7 +30,8 @@
 #define ONLY_FILES (WRITE_FILE | READ_FILE)
 
 #define ROLE(name) (1u << BASE_ROLE_##name)
-#define NETWORKERS (ROLE(AGENT) | ROLE(COLLECTOR) | ROLE(TRANSLATOR))
+#define FABRICS	   (ROLE(AGENT) | ROLE(COLLECTOR) | ROLE(TRANSLATOR))
+#define NETWORKERS (FABRICS | ROLE(BRIDGE))
 #define ALL	   (NETWORKERS | ROLE(LOADER))
 
 static const struct {
@@ -64,9 +65,9 @@ static const struct {
 	{NETWORKERS, READ, "/run/systemd/resolve"},
 	{NETWORKERS, READ, "/run/resolvconf"},
 	/* RDMA: devices appear again, and connections are made while it runs. */
-	{NETWORKERS, READ, "/etc/libibverbs.d"},
-	{NETWORKERS, READ, "/etc/rdma"},
-	{NETWORKERS, READ | WRITE_FILE, "/dev/infiniband"},
+	{FABRICS, READ, "/etc/libibverbs.d"},
+	{FABRICS, READ, "/etc/rdma"},
+	{FABRICS, READ | WRITE_FILE, "/dev/infiniband"},
 	/* Names of cgroups come from the files of container runtimes. */
 	{ROLE(LOADER), READ, "/run/containerd"},
 	{ROLE(LOADER), READ, "/run/containers"},

@@ -54,7 +54,7 @@ int base_listen_unix(const char *path, int type, unsigned int mode, char *error,
 	fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof(at))) {
 		/* No connection comes before listen(): the mode is right by then. */
-		if (!chmod(path, mode) && !listen(fd, SOMAXCONN))
+		if (!chmod(path, mode) && (type == SOCK_DGRAM || !listen(fd, SOMAXCONN)))
 			return fd;
 		err = errno;
 		unlink(path);

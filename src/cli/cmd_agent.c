@@ -15,6 +15,7 @@
 #include "agent/agent.h"
 #include "base/confine.h"
 #include "base/json_read.h"
+#include "bridge/run.h"
 #include "cli/common.h"
 #include "http/http.h"
 #include "cli/tcp/filter.h"
@@ -215,8 +216,9 @@ static struct {
 	struct agent_opts o;
 	const char *mode, *consume_mode, *rest, *secret;
 	bool status, as_json, no_rest;
-	struct base_strings uids, devices;
+	struct base_strings uids, devices, scrapes, statsd;
 	struct tcp_filter filter;
+	struct bridge_opts bridge;
 } set = {.o = {.grace_ns = 30000000000ull,
 	       .grace_zero = true,
 	       .lease_ns = 1000000000ull,
@@ -230,7 +232,8 @@ static struct {
 	       .rdma_queues = RDMA_QUEUES,
 	       .rdma_settle_ns = RDMA_SETTLE_NS,
 	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
-	 .mode = "0666"};
+	 .mode = "0666",
+	 .bridge = {.interval_ns = 15000000000ull, .expire_ns = 3600000000000ull}};
 
 static const struct base_option table[] = {
 	BASE_STRING("socket", 0, &set.o.socket, "PATH",
@@ -299,6 +302,19 @@ static const struct base_option table[] = {
 	BASE_TIME("tcp-quarantine", 0, &set.o.tcp_quarantine_ns, 0, 3.6e12, "DURATION",
 		  "keep a closed connection readable for this long (default 5s)"),
 	CLI_OPTIONS_TCP_FILTER(&set.filter),
+	BASE_LIST("scrape", 0, &set.scrapes, "URL",
+		  "publish what this /metrics says; ,job=NAME, ,interval=TIME, ,timeout=TIME and "
+		  ",native may follow; repeatable"),
+	BASE_TIME("scrape-interval", 0, &set.bridge.interval_ns, 1e6, 3.6e12, "DURATION",
+		  "time between two scrapes of a target, or looks at --textfile"),
+	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
+		    "publish the files *.prom of this folder"),
+	BASE_LIST("statsd", 0, &set.statsd, "unix:PATH|ADDR:PORT",
+		  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),
+	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",
+		  "end a series of StatsD that is not updated for this long; 0: never"),
+	BASE_STRING("otlp", 0, &set.bridge.otlp, "unix:PATH|ADDR:PORT",
+		    "receive metrics of OpenTelemetry at /v1/metrics; no ADDR is loopback"),
 	BASE_FLAG("status", 0, &set.status,
 		  "print the status of the agent that serves the socket, and exit"),
 	BASE_FLAG("json", 0, &set.as_json, "print --status as JSON"),
@@ -370,9 +386,10 @@ static const char *default_rest(const char *socket)
 	return at;
 }
 
-/* REST's process begins before there are secrets, threads and descriptors. */
+/* Processes of their own begin before there are secrets, threads and descriptors. */
 static int serve_apart(const struct base_command *self, struct agent_opts *o)
 {
+	struct bridge_process *bridges = NULL;
 	int code;
 
 	if (o->rest) {
@@ -380,8 +397,16 @@ static int serve_apart(const struct base_command *self, struct agent_opts *o)
 		if (!o->rest_front)
 			return base_failure(self, "cannot start a process: %s", strerror(errno));
 	}
+	if (bridge_wanted(&set.bridge)) {
+		bridges = bridge_start(&set.bridge);
+		if (!bridges) {
+			http_front_end(o->rest_front);
+			return base_failure(self, "cannot start a process: %s", strerror(errno));
+		}
+	}
 	code = cli_rdma_secret(self, set.secret, &o->rdma_secret, &o->rdma_secret_bytes);
 	code = code ?: serve(o);
+	bridge_stop(bridges);
 	http_front_end(o->rest_front);
 	return code;
 }
@@ -419,6 +444,14 @@ static int agent_main(const struct base_command *self, int argc, char **argv)
 	if (o->tcp && !*o->tcp)
 		o->tcp = "flows";
 	if (o->tcp && agent_tcp_check(o, error, sizeof(error)))
+		return base_usage(self, "%s", error);
+	set.bridge.scrapes = set.scrapes.v;
+	set.bridge.scrape_count = set.scrapes.n;
+	set.bridge.statsd = set.statsd.v;
+	set.bridge.statsd_count = set.statsd.n;
+	set.bridge.socket = socket_of(o->socket);
+	set.bridge.unconfined = o->unconfined;
+	if (bridge_check(&set.bridge, error, sizeof(error)))
 		return base_usage(self, "%s", error);
 	consumers = consumers_of(self, &code);
 	if (!consumers)

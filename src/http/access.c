@@ -147,11 +147,20 @@ static bool same_origin(const struct http *h, const char *origin, const char *ho
 
 /* ---- the check ---- */
 
-static bool json_content(const char *type)
+static bool is_content(const char *type, const char *wanted)
 {
 	size_t n = type ? strcspn(type, "; \t") : 0;
 
-	return n == strlen("application/json") && !strncasecmp(type, "application/json", n);
+	return n == strlen(wanted) && !strncasecmp(type, wanted, n);
+}
+
+/* What a page of another origin cannot send. */
+static bool good_content(const struct http_request *req)
+{
+	const char *type = http_header(req, "Content-Type");
+
+	return is_content(type, "application/json") ||
+	       (req->http->opts.protobuf && is_content(type, "application/x-protobuf"));
 }
 
 /*
@@ -199,7 +208,7 @@ bool http_access_allowed(struct http_request *req, enum http_role needs)
 		return refuse(req, ROLE, 403, "%s",
 			      needs == HTTP_ADMIN ? "only an administrator may do this"
 						  : "only a reader may see this");
-	if (!reads && req->in.body_bytes && !json_content(http_header(req, "Content-Type")))
+	if (!reads && req->in.body_bytes && !good_content(req))
 		return refuse(req, TYPE, 415,
 			      "the body must be sent as Content-Type: application/json");
 	return true;

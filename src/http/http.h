@@ -50,6 +50,7 @@ struct http_opts {
 				   connection */
 	unsigned int threads;	/* 0: 2 */
 	bool no_gzip;
+	bool protobuf; /* bodies may be application/x-protobuf, too */
 
 	/*
 	 * Bearer tokens (RFC 6750). Without one for readers, loopback reads without, and http_new()

@@ -269,6 +269,68 @@ static void a_refusal_is_logged_once_and_not_hammered(void **state)
 	close(listener);
 }
 
+static bool is_of(int fd, const char *name)
+{
+	return read_u64(fd, name) != ~0ull;
+}
+
+/* A region that is opened later goes over the same connection, and again to the next agent. */
+static void further_regions_share_the_connection(void **state)
+{
+	int listener = agent_listen(), sock, fd;
+	struct {
+		struct sl_msg head;
+		struct sl_msg_refused refused;
+	} answer = {{SL_MSG_MAGIC, SL_MSG_REFUSED, 0, sizeof(struct sl_msg_refused), 0},
+		    {EDQUOT, "share"}};
+	struct sl_publisher *p = sl_publisher_open(
+		&SL_OPTS(sl_publisher_opts, .socket = path, .max_cells = 1, .schema_bytes = 4096));
+	struct sl_counter first, second;
+	struct packet packet;
+	uint32_t serial[2];
+
+	(void)state;
+	assert_non_null(p);
+	sl_set_log(count_warnings, NULL);
+	first = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "first"));
+	sock = agent_accept(listener, 1000);
+	close(agent_published(sock, &serial[0]));
+	agent_admit(sock, serial[0]);
+	assert_true(comes_true(is_attached, p, 1000));
+	second = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "second"));
+	sl_counter_add(second, 3);
+	fd = agent_published(sock, &serial[1]);
+	assert_int_equal(read_u64(fd, "second"), 3);
+	assert_false(is_of(fd, "first"));
+	close(fd);
+	assert_true(serial[0] != serial[1]);
+	/* Refused: the first one stays where it is. */
+	answer.head.serial = serial[1];
+	assert_int_equal(send(sock, &answer, sizeof(answer), 0), sizeof(answer));
+	sl_counter_add(first, 7);
+	assert_false(poll(&(struct pollfd){.fd = sock, .events = POLLIN}, 1, 300));
+	close(sock);
+
+	sock = agent_accept(listener, 5000);
+	for (int i = 0; i < 2; i++) {
+		fd = agent_published(sock, &serial[i]);
+		assert_int_equal(read_u64(fd, i ? "second" : "first"), i ? 3 : 7);
+		close(fd);
+	}
+	agent_admit(sock, serial[0]);
+	agent_admit(sock, serial[1]);
+	assert_true(comes_true(is_attached, p, 1000));
+	sl_publisher_close(p);
+	for (int i = 0; i < 2; i++) {
+		packet = agent_receive(sock);
+		assert_int_equal(packet.head.type, SL_MSG_CLOSE);
+	}
+	assert_int_equal(agent_receive(sock).length, 0);
+	sl_set_log(NULL, NULL);
+	close(sock);
+	close(listener);
+}
+
 /* An agent that registers memory for RDMA would pay for the pages of holes. */
 static void an_agent_that_takes_no_holes_gets_whole_memory(void **state)
 {
@@ -697,6 +759,7 @@ int main(void)
 		cmocka_unit_test(an_agent_that_restarts_gets_the_same_region_again),
 		cmocka_unit_test(a_process_that_exits_at_once_was_seen),
 		cmocka_unit_test(a_refusal_is_logged_once_and_not_hammered),
+		cmocka_unit_test(further_regions_share_the_connection),
 		cmocka_unit_test(an_agent_that_takes_no_holes_gets_whole_memory),
 		cmocka_unit_test(a_hostile_agent_does_no_harm),
 		cmocka_unit_test(while_attached_the_thread_sleeps),

@@ -262,9 +262,9 @@ static uint32_t refused;
 
 static struct sl_publisher *open_small(void)
 {
-	struct sl_publisher *p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_cells = 40,
-							    .schema_bytes = 4096,
-							    .flags = SL_PUBLISHER_DETACHED));
+	struct sl_publisher *p =
+		sl_publisher_open(&SL_OPTS(sl_publisher_opts, .max_cells = 40, .schema_bytes = 4096,
+					   .flags = SL_PUBLISHER_DETACHED | SL_PUBLISHER_FIXED));
 
 	refused = log_lines = 0;
 	sl_set_log(log_line, NULL);
@@ -441,7 +441,7 @@ static void every_cell_that_was_asked_for_can_be_used(void **state)
 	for (size_t k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
 		struct sl_publisher *p = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .max_cells = sizes[k], .max_threads = 2,
-				 .flags = SL_PUBLISHER_DETACHED));
+				 .flags = SL_PUBLISHER_DETACHED | SL_PUBLISHER_FIXED));
 		struct sl_counter last = {0};
 		struct reader r;
 		char name[32];
@@ -479,7 +479,7 @@ static void no_cell_is_lost_between_metrics_of_different_sizes(void **state)
 		uint32_t cells = 1 + (uint32_t)round * 7 % 900, left = cells, n = 0;
 		struct sl_publisher *p = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .max_cells = cells, .max_threads = 1,
-				 .flags = SL_PUBLISHER_DETACHED));
+				 .flags = SL_PUBLISHER_DETACHED | SL_PUBLISHER_FIXED));
 		struct sl_histogram h;
 		struct reader r;
 

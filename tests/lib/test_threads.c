@@ -240,9 +240,12 @@ static void every_publisher_of_a_process_counts_its_own(void **state)
 		p[i] = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
 		assert_non_null(p[i]);
-		for (int k = 0; k < i; k++) /* other cells in each */
-			sl_gauge_create(p[i], &SL_OPTS(sl_metric_opts,
-						       .name = (char[]){(char)('A' + k), 0}));
+		for (int k = 0; k < i; k++) { /* other cells in each */
+			char name[8];
+
+			snprintf(name, sizeof(name), "g%d", k);
+			sl_gauge_create(p[i], &SL_OPTS(sl_metric_opts, .name = name));
+		}
 		c[i] = sl_counter_create(p[i], &SL_OPTS(sl_metric_opts, .name = "c"));
 		f[i] = sl_counter_f64_create(p[i], &SL_OPTS(sl_metric_opts, .name = "f"));
 		h[i] = sl_histogram_create(p[i], &SL_OPTS(sl_metric_opts, .name = "h"));

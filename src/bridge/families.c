@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: Apache-2.0
+/* families.c - numbers of fields are those of prometheus/client_model, metrics.proto. */
+#include "bridge/families.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/region.h>
+
+#include "base/grow.h"
+#include "bridge/pb_read.h"
+
+#define LABELS_MAX 64u
+#define RANGE_MAX  16384 /* from the first to the last bucket of a native histogram */
+
+static const enum bridge_type types[] = {BRIDGE_COUNTER, BRIDGE_GAUGE,	   BRIDGE_SUMMARY,
+					 BRIDGE_UNKNOWN, BRIDGE_HISTOGRAM, BRIDGE_GAUGE_HISTOGRAM};
+/* The field of Metric that has the value of each type. */
+static const uint32_t of_type[] = {3, 2, 4, 5, 7, 7};
+
+struct bridge_families {
+	struct bridge_limits limits;
+	struct bridge_sink *sink; /* NULL: only checks */
+	struct bridge_error *error;
+	size_t points, numbers;
+
+	struct bridge_label labels[LABELS_MAX];
+	size_t label_count;
+	double *values, *bounds;
+	size_t value_count, value_room, bound_count, bound_room;
+	uint64_t *buckets;
+	size_t bucket_count, bucket_room;
+	int64_t *deltas;
+	size_t delta_count, delta_room;
+	int64_t *spans; /* offset, length */
+	size_t span_count, span_room;
+};
+
+struct bridge_families *bridge_families_new(const struct bridge_limits *limits)
+{
+	struct bridge_families *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	if (limits)
+		f->limits = *limits;
+	f->limits.points = f->limits.points ?: BRIDGE_POINTS_MAX;
+	f->limits.values = f->limits.values ?: BRIDGE_VALUES_MAX;
+	return f;
+}
+
+void bridge_families_free(struct bridge_families *f)
+{
+	if (!f)
+		return;
+	free(f->values);
+	free(f->bounds);
+	free(f->buckets);
+	free(f->deltas);
+	free(f->spans);
+	free(f);
+}
+
+static struct bridge_text text_of(struct bridge_pb p)
+{
+	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
+}
+
+static bool malformed(struct bridge_families *f, const char *what)
+{
+	bridge_fail(f->error, -EINVAL, 0, "malformed %s", what);
+	return false;
+}
+
+#define PUSH(f, array, count, room, v)                    \
+	(BASE_GROW((f)->array, (f)->count, (f)->room)     \
+		 ? ((f)->array[(f)->count++] = (v), true) \
+		 : (bridge_fail((f)->error, -ENOMEM, 0, "out of memory"), false))
+
+/* ---- values ---- */
+
+/* Counter, Gauge and Untyped: field 1. */
+static bool single(struct bridge_families *f, struct bridge_pb p)
+{
+	struct bridge_pb_field e;
+	double v = 0;
+
+	while (bridge_pb_next(&p, &e))
+		if (e.number == 1 && e.wire == 1)
+			v = bridge_pb_f64(e.value);
+	return p.bad ? malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
+}
+
+/* Quantile: rank and value. Bucket: count and bound, as a number if it is a float. */
+static bool pair(struct bridge_families *f, struct bridge_pb p, bool bucket)
+{
+	double first = 0, second = 0, count = -1;
+	struct bridge_pb_field e;
+
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1)
+			first = e.wire == 1 ? bridge_pb_f64(e.value) : (double)e.value;
+		else if (e.number == 2 && e.wire == 1)
+			second = bridge_pb_f64(e.value);
+		else if (e.number == 4 && e.wire == 1)
+			count = bridge_pb_f64(e.value);
+	}
+	if (p.bad)
+		return malformed(f, "bucket or quantile");
+	if (f->bound_count >= SL_BUCKETS_MAX)
+		return malformed(f, "histogram: too many buckets");
+	if (!bucket)
+		return PUSH(f, bounds, bound_count, bound_room, first) &&
+		       PUSH(f, values, value_count, value_room, second);
+	first = count >= 0 ? count : first;
+	if (second == INFINITY) /* the last one, which the sink always has */
+		return true;
+	return PUSH(f, bounds, bound_count, bound_room, second) &&
+	       PUSH(f, values, value_count, value_room, first);
+}
+
+static bool summary(struct bridge_families *f, struct bridge_pb p)
+{
+	struct bridge_pb_field e;
+	bool good = PUSH(f, values, value_count, value_room, NAN) &&
+		    PUSH(f, values, value_count, value_room, 0);
+
+	while (good && bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 0)
+			f->values[BRIDGE_COUNT] = (double)e.value;
+		else if (e.number == 2 && e.wire == 1)
+			f->values[BRIDGE_SUM] = bridge_pb_f64(e.value);
+		else if (e.number == 3 && e.wire == 2)
+			good = pair(f, e.data, false);
+	}
+	return good && (!p.bad || malformed(f, "summary"));
+}
+
+/* sint64, packed or not. */
+static bool delta(struct bridge_families *f, struct bridge_pb_field *e)
+{
+	bool good = true;
+
+	if (e->wire == 0)
+		return PUSH(f, deltas, delta_count, delta_room, bridge_pb_zigzag(e->value));
+	while (good && e->wire == 2 && e->data.at < e->data.end) {
+		int64_t v = bridge_pb_zigzag(bridge_pb_varint(&e->data));
+
+		good = !e->data.bad && f->delta_count < RANGE_MAX &&
+		       PUSH(f, deltas, delta_count, delta_room, v);
+	}
+	return good || malformed(f, "native buckets");
+}
+
+static bool span(struct bridge_families *f, struct bridge_pb p)
+{
+	struct bridge_pb_field e;
+	int64_t offset = 0, length = 0;
+
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 0)
+			offset = bridge_pb_zigzag(e.value);
+		else if (e.number == 2 && e.wire == 0)
+			length = (int64_t)e.value;
+	}
+	if (p.bad || length < 0 || length > RANGE_MAX || offset < INT32_MIN || offset > INT32_MAX ||
+	    f->span_count > RANGE_MAX)
+		return malformed(f, "span of native buckets");
+	return PUSH(f, spans, span_count, span_room, offset) &&
+	       PUSH(f, spans, span_count, span_room, length);
+}
+
+/* Spans and differences as neighbouring buckets, from *first on. */
+static bool native(struct bridge_families *f, int32_t *first)
+{
+	int64_t at = 0, count = 0;
+	size_t d = 0;
+
+	for (size_t i = 0; i < f->span_count; i += 2) {
+		at += f->spans[i];
+		if (i && f->spans[i] < 0)
+			return malformed(f, "span of native buckets");
+		if (!i)
+			*first = (int32_t)at;
+		/* A gap has empty buckets. */
+		if (at + f->spans[i + 1] - *first > RANGE_MAX)
+			return malformed(f, "native histogram: its buckets are too far apart");
+		while ((int64_t)f->bucket_count < at - *first)
+			if (!PUSH(f, buckets, bucket_count, bucket_room, 0))
+				return false;
+		for (int64_t n = 0; n < f->spans[i + 1]; n++, d++) {
+			if (d == f->delta_count ||
+			    __builtin_add_overflow(count, f->deltas[d], &count) || count < 0)
+				return malformed(f, "native buckets");
+			if (!PUSH(f, buckets, bucket_count, bucket_room, (uint64_t)count))
+				return false;
+		}
+		at += f->spans[i + 1];
+	}
+	return true;
+}
+
+static bool histogram(struct bridge_families *f, struct bridge_pb p, struct bridge_exponential *x,
+		      bool *is_native)
+{
+	struct bridge_pb_field e;
+	bool good = PUSH(f, values, value_count, value_room, NAN) &&
+		    PUSH(f, values, value_count, value_room, 0);
+
+	*x = (struct bridge_exponential){0};
+	*is_native = false;
+	while (good && bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 0)
+			f->values[BRIDGE_COUNT] = (double)e.value;
+		else if (e.number == 4 && e.wire == 1 && bridge_pb_f64(e.value) > 0)
+			f->values[BRIDGE_COUNT] = bridge_pb_f64(e.value);
+		else if (e.number == 2 && e.wire == 1)
+			f->values[BRIDGE_SUM] = bridge_pb_f64(e.value);
+		else if (e.number == 3 && e.wire == 2)
+			good = pair(f, e.data, true);
+		else if (e.number == 5 && e.wire == 0)
+			x->scale = (int)bridge_pb_zigzag(e.value);
+		else if (e.number == 6 && e.wire == 1)
+			x->zero_threshold = bridge_pb_f64(e.value);
+		else if (e.number == 7 && e.wire == 0)
+			x->zero_count = e.value;
+		else if (e.number == 9 && e.wire == 2)
+			x->negative = 1;
+		else if (e.number == 12 && e.wire == 2)
+			good = span(f, e.data);
+		else if (e.number == 13)
+			good = delta(f, &e);
+	}
+	if (!good || p.bad)
+		return good ? malformed(f, "histogram") : false;
+	/* A threshold or a span says that there are native buckets, even if they are empty. */
+	*is_native = f->span_count || x->zero_threshold > 0 || x->zero_count || x->negative;
+	if (*is_native) {
+		f->value_count = BRIDGE_BUCKETS;
+		f->bound_count = 0;
+		return native(f, &x->first);
+	}
+	for (size_t i = 1; i < f->bound_count; i++)
+		if (!(f->bounds[i] > f->bounds[i - 1]))
+			return malformed(f, "histogram: bounds do not ascend");
+	return PUSH(f, values, value_count, value_room, f->values[BRIDGE_COUNT]);
+}
+
+/* ---- metrics ---- */
+
+static bool label(struct bridge_families *f, struct bridge_pb p)
+{
+	struct bridge_label l = {{"", 0}, {"", 0}};
+	struct bridge_pb_field e;
+
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 2)
+			l.key = text_of(e.data);
+		else if (e.number == 2 && e.wire == 2)
+			l.value = text_of(e.data);
+	}
+	if (p.bad || !l.key.n || f->label_count == LABELS_MAX)
+		return malformed(f, "label, or too many");
+	f->labels[f->label_count++] = l;
+	return true;
+}
+
+static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
+{
+	struct bridge_exponential x;
+	struct bridge_point out = {0};
+	struct bridge_pb_field e;
+	bool good = true, is_native = false, valued = false;
+
+	f->label_count = f->value_count = f->bound_count = f->bucket_count = 0;
+	f->delta_count = f->span_count = 0;
+	while (good && bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 2) {
+			good = label(f, e.data);
+		} else if (e.number == of_type[type] && e.wire == 2 && !valued) {
+			valued = true;
+			good = type == 2   ? summary(f, e.data)
+			       : type >= 4 ? histogram(f, e.data, &x, &is_native)
+					   : single(f, e.data);
+		}
+	}
+	if (!good)
+		return false;
+	if (p.bad || !valued || !bridge_labels_sort(f->labels, f->label_count))
+		return malformed(f, "metric: no value of its type, or a label stands twice");
+	if (f->points == f->limits.points || f->value_count > f->limits.values - f->numbers) {
+		bridge_fail(f->error, -E2BIG, 0, "more than %zu series or %zu values",
+			    f->limits.points, f->limits.values);
+		return false;
+	}
+	f->points++;
+	f->numbers += f->value_count;
+	if (!f->sink)
+		return true;
+	out.labels = f->labels;
+	out.label_count = f->label_count;
+	out.values = f->values;
+	out.value_count = f->value_count;
+	out.bounds = f->bounds;
+	out.bound_count = f->bound_count;
+	if (is_native) {
+		x.buckets = f->buckets;
+		x.bucket_count = f->bucket_count;
+		out.exponential = &x;
+	}
+	if (f->sink->point(f->sink, &out))
+		return true;
+	bridge_fail(f->error, -ENOSPC, 0, "no room for a series");
+	return false;
+}
+
+static bool family(struct bridge_families *f, struct bridge_pb p)
+{
+	struct bridge_family out = {.name = {"", 0}};
+	struct bridge_pb again = p;
+	struct bridge_pb_field e;
+	uint64_t type = 0;
+	bool good = true;
+
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 2)
+			out.name = text_of(e.data);
+		else if (e.number == 2 && e.wire == 2)
+			out.help = text_of(e.data);
+		else if (e.number == 3 && e.wire == 0)
+			type = e.value;
+		else if (e.number == 5 && e.wire == 2)
+			out.unit = text_of(e.data);
+	}
+	if (p.bad || !out.name.n || type >= sizeof(types) / sizeof(*types))
+		return malformed(f, "family: no name, or an unknown type");
+	out.type = types[type];
+	if (f->sink && !f->sink->family(f->sink, &out)) {
+		bridge_fail(f->error, -ENOSPC, 0, "no room for a family");
+		return false;
+	}
+	while (good && bridge_pb_next(&again, &e))
+		if (e.number == 4 && e.wire == 2)
+			good = metric(f, e.data, (uint32_t)type);
+	return good;
+}
+
+/* All families, each after its length. */
+static bool read_all(struct bridge_families *f, struct bridge_pb p)
+{
+	f->points = f->numbers = 0;
+	while (p.at < p.end) {
+		uint64_t n = bridge_pb_varint(&p);
+
+		if (p.bad || n > (size_t)(p.end - p.at))
+			return malformed(f, "length, or the body was cut off");
+		if (!family(f, (struct bridge_pb){p.at, p.at + n, false}))
+			return false;
+		p.at += n;
+	}
+	return true;
+}
+
+int bridge_families_read(struct bridge_families *f, const void *body, size_t bytes,
+			 struct bridge_sink *sink, size_t *values, struct bridge_error *error)
+{
+	const struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct bridge_error unread;
+
+	f->error = error ?: &unread;
+	f->error->error = 0;
+	f->sink = NULL;
+	if (read_all(f, p)) {
+		f->sink = sink;
+		read_all(f, p);
+	}
+	*values = f->numbers;
+	return f->error->error;
+}

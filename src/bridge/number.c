@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+/* number.c - decimal numbers, exact and fast. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bridge/bridge.h"
+
+#define DIGITS_MAX 1000 /* of a number that strtod() reads */
+
+static const double tens[] = {1e0,  1e1,  1e2,	1e3,  1e4,  1e5,  1e6,	1e7,
+			      1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+			      1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+#if LDBL_MANT_DIG == 64
+static const long double long_tens[] = {1e0L,  1e1L,  1e2L,  1e3L,  1e4L,  1e5L,  1e6L,
+					1e7L,  1e8L,  1e9L,  1e10L, 1e11L, 1e12L, 1e13L,
+					1e14L, 1e15L, 1e16L, 1e17L, 1e18L, 1e19L, 1e20L,
+					1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
+
+/*
+ * The powers of ten up to 27 have 64 significant bits or fewer, so that there is one rounding, to
+ * 64 bits. A second one, to 53, gives another result than rounding once only if the 11 bits that go
+ * are exactly half a unit.
+ */
+static bool extended(uint64_t m, int e, double *out)
+{
+	long double r;
+	uint64_t bits;
+
+	if (e < -27 || e > 27)
+		return false;
+	r = e < 0 ? (long double)m / long_tens[-e] : (long double)m * long_tens[e];
+	memcpy(&bits, &r, sizeof(bits));
+	if ((bits & 0x7ff) == 0x400)
+		return false;
+	*out = (double)r;
+	return true;
+}
+#else
+static bool extended(uint64_t m, int e, double *out)
+{
+	(void)m, (void)e, (void)out;
+	return false;
+}
+#endif
+
+static bool exactly(uint64_t m, int e, double *out)
+{
+	if (!m) {
+		*out = 0;
+		return true;
+	}
+	if (m >> 53 || e < -22 || e > 22)
+		return extended(m, e, out);
+	*out = e < 0 ? (double)m / tens[-e] : (double)m * tens[e];
+	return true;
+}
+
+/* Zeroes at its front are left out, as strtod() would read any number of them. */
+static bool slowly(const char *from, const char *end, double *out)
+{
+	char copy[DIGITS_MAX + 1], *stop;
+
+	while (end - from > 1 && *from == '0' && from[1] >= '0' && from[1] <= '9')
+		from++;
+	if (end - from > DIGITS_MAX)
+		return false;
+	memcpy(copy, from, (size_t)(end - from));
+	copy[end - from] = 0;
+	*out = strtod(copy, &stop);
+	return !*stop;
+}
+
+static const char *word(const char *p, const char *end, bool minus, double *out)
+{
+	static const struct {
+		const char *name;
+		double value;
+	} words[] = {{"infinity", INFINITY}, {"inf", INFINITY}, {"nan", NAN}};
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		size_t n = strlen(words[i].name);
+
+		if ((size_t)(end - p) >= n && !strncasecmp(p, words[i].name, n)) {
+			*out = minus ? -words[i].value : words[i].value;
+			return p + n;
+		}
+	}
+	return NULL;
+}
+
+static const char *exponent(const char *p, const char *end, int *e)
+{
+	bool minus = p < end && *p == '-';
+	const char *start;
+	int n = 0;
+
+	p += p < end && (*p == '-' || *p == '+');
+	for (start = p; p < end && *p >= '0' && *p <= '9'; p++)
+		n = n < 100000 ? n * 10 + (*p - '0') : n;
+	*e += minus ? -n : n;
+	return p == start ? NULL : p;
+}
+
+const char *bridge_number(const char *p, const char *end, double *out)
+{
+	bool minus = p < end && *p == '-', point = false;
+	int digits = 0, e = 0;
+	uint64_t m = 0;
+	const char *start;
+	double v;
+
+	p += p < end && (*p == '-' || *p == '+');
+	start = p;
+	for (; p < end; p++) {
+		unsigned int d = (unsigned int)(unsigned char)*p - '0';
+
+		if (d <= 9) {
+			e -= point;
+			digits++;
+			/* Wraps if there are too many: not used then. */
+			m = m * 10 + d;
+		} else if (*p == '.' && !point) {
+			point = true;
+		} else {
+			break;
+		}
+	}
+	if (!digits)
+		return p == start ? word(p, end, minus, out) : NULL;
+	if (p < end && (*p == 'e' || *p == 'E')) {
+		p = exponent(p + 1, end, &e);
+		if (!p)
+			return NULL;
+	}
+	if ((digits > 19 || !exactly(m, e, &v)) && !slowly(start, p, &v))
+		return NULL;
+	*out = minus ? -v : v;
+	return p;
+}

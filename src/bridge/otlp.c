@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+/* otlp.c - points of opentelemetry/proto/metrics/v1/metrics.proto. Numbers of fields are its. */
+#include "bridge/otlp.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/region.h>
+
+#include "base/grow.h"
+#include "bridge/pb_read.h"
+#include "export/number.h"
+
+#define LABELS_MAX  64u
+#define TEXT_BYTES  (128u << 10) /* names and labels of a point */
+#define BUCKETS_MAX 4096u
+#define NO_VALUE    1u /* flag of a point: DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK */
+
+enum temporality { UNSPECIFIED, DELTA, CUMULATIVE };
+
+struct bridge_otlp {
+	struct bridge_otlp_counts *counts;
+	bridge_otlp_resource *resource;
+	void *arg;
+	struct bridge_sink *sink; /* NULL: refused, or only a check */
+	bool check;		  /* nothing is taken */
+
+	struct bridge_label labels[LABELS_MAX];
+	size_t label_count;
+	bool too_much; /* of this point: labels or text */
+	char text[TEXT_BYTES];
+	size_t text_used, name_used;
+	double *values, *bounds;
+	size_t value_count, value_room, bound_count, bound_room;
+	uint64_t *buckets;
+	size_t bucket_count, bucket_room;
+};
+
+struct bridge_otlp *bridge_otlp_new(void)
+{
+	return calloc(1, sizeof(struct bridge_otlp));
+}
+
+void bridge_otlp_free(struct bridge_otlp *o)
+{
+	if (!o)
+		return;
+	free(o->values);
+	free(o->bounds);
+	free(o->buckets);
+	free(o);
+}
+
+/* ---- text ---- */
+
+static struct bridge_text text_of(struct bridge_pb p)
+{
+	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
+}
+
+static struct bridge_text keep(struct bridge_otlp *o, struct bridge_text t)
+{
+	char *to = o->text + o->text_used;
+
+	if (t.n > TEXT_BYTES - o->text_used) {
+		o->too_much = true;
+		return (struct bridge_text){"", 0};
+	}
+	if (t.n)
+		memcpy(to, t.s, t.n);
+	o->text_used += t.n;
+	return (struct bridge_text){to, t.n};
+}
+
+/* As Prometheus takes names of OpenTelemetry over: others than [a-zA-Z0-9_:] become "_". */
+static struct bridge_text plain(struct bridge_otlp *o, struct bridge_text t, bool colons)
+{
+	bool digit = t.n && *t.s >= '0' && *t.s <= '9';
+	struct bridge_text out;
+	char *c;
+
+	if (digit)
+		keep(o, (struct bridge_text){"_", 1});
+	out = keep(o, t);
+	for (c = (char *)out.s; c < out.s + out.n; c++)
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+		      (*c >= '0' && *c <= '9') || (colons && *c == ':')))
+			*c = '_';
+	out.s -= digit && out.n;
+	out.n += digit && out.n;
+	return out;
+}
+
+/* AnyValue as text; arrays, maps and bytes are left out. */
+static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
+{
+	struct bridge_text out = {"", 0};
+	struct bridge_pb_field f;
+	char number[EXPORT_NUMBER_MAX + 8];
+
+	while (bridge_pb_next(p, &f)) {
+		if (f.number == 1 && f.wire == 2) {
+			out = text_of(f.data);
+		} else if (f.number == 2 && f.wire == 0) {
+			out = f.value ? (struct bridge_text){"true", 4}
+				      : (struct bridge_text){"false", 5};
+		} else if (f.number == 3 && f.wire == 0) {
+			out.s = number;
+			out.n = (size_t)(export_print_i64(number, (int64_t)f.value) - number);
+			out = keep(o, out);
+		} else if (f.number == 4 && f.wire == 1) {
+			out.s = number;
+			out.n = (size_t)(export_print_f64(number, bridge_pb_f64(f.value)) - number);
+			out = keep(o, out);
+		}
+	}
+	return out;
+}
+
+/* KeyValue. False: malformed. */
+static bool key_value(struct bridge_otlp *o, struct bridge_pb p, struct bridge_text *key,
+		      struct bridge_text *value)
+{
+	struct bridge_pb_field f;
+
+	*key = *value = (struct bridge_text){"", 0};
+	while (bridge_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == 2)
+			*key = text_of(f.data);
+		else if (f.number == 2 && f.wire == 2) {
+			*value = value_text(o, &f.data);
+			p.bad |= f.data.bad;
+		}
+	}
+	return !p.bad;
+}
+
+static bool add_label(struct bridge_otlp *o, struct bridge_pb p)
+{
+	struct bridge_label l;
+
+	if (!key_value(o, p, &l.key, &l.value))
+		return false;
+	l.key = plain(o, l.key, false);
+	if (!l.key.n)
+		return true;
+	if (o->label_count == LABELS_MAX)
+		o->too_much = true;
+	else
+		o->labels[o->label_count++] = l;
+	return true;
+}
+
+/* Of keys that became equal, the first in the order of keys stays. */
+static void sort_labels(struct bridge_otlp *o)
+{
+	size_t n = 0;
+
+	if (bridge_labels_sort(o->labels, o->label_count))
+		return;
+	for (size_t i = 0; i < o->label_count; i++)
+		if (!n || !bridge_text_equal(o->labels[n - 1].key, o->labels[i].key))
+			o->labels[n++] = o->labels[i];
+	o->label_count = n;
+}
+
+/* ---- numbers ---- */
+
+static bool put_f64(double **v, size_t *count, size_t *room, double x)
+{
+	if (*count > BUCKETS_MAX + BRIDGE_BUCKETS || !BASE_GROW(*v, *count, *room))
+		return false;
+	(*v)[(*count)++] = x;
+	return true;
+}
+
+static bool put_bucket(struct bridge_otlp *o, uint64_t n)
+{
+	if (o->bucket_count > BUCKETS_MAX ||
+	    !BASE_GROW(o->buckets, o->bucket_count, o->bucket_room))
+		return false;
+	o->buckets[o->bucket_count++] = n;
+	return true;
+}
+
+/* A repeated field of 8 bytes, packed or not. */
+static bool fixed_list(struct bridge_otlp *o, struct bridge_pb_field *f, bool bounds)
+{
+	struct bridge_pb p = f->wire == 2 ? f->data : (struct bridge_pb){0};
+	bool more = f->wire == 1;
+	uint64_t v = f->value;
+
+	while (more || p.at < p.end) {
+		if (!more)
+			v = bridge_pb_fixed(&p, 8);
+		more = false;
+		if (p.bad || !(bounds ? put_f64(&o->bounds, &o->bound_count, &o->bound_room,
+						bridge_pb_f64(v))
+				      : put_bucket(o, v)))
+			return false;
+	}
+	return true;
+}
+
+/* Buckets of an exponential histogram: offset and counts. */
+static bool exponential_buckets(struct bridge_otlp *o, struct bridge_pb p, int64_t *offset)
+{
+	struct bridge_pb_field f;
+
+	while (bridge_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == 0) {
+			*offset = bridge_pb_zigzag(f.value);
+		} else if (f.number == 2 && f.wire == 0) {
+			p.bad |= !put_bucket(o, f.value);
+		} else if (f.number == 2 && f.wire == 2) {
+			while (f.data.at < f.data.end && !p.bad) {
+				uint64_t n = bridge_pb_varint(&f.data);
+
+				p.bad |= f.data.bad || !put_bucket(o, n);
+			}
+		}
+	}
+	return !p.bad && *offset >= INT32_MIN && *offset <= INT32_MAX;
+}
+
+/* ---- points ---- */
+
+/* Which fields a point has. The numbers differ between the kinds of points. */
+struct kind {
+	uint32_t message; /* field of Metric */
+	uint32_t attributes, start, flags;
+};
+static const struct kind kinds[] = {
+	{5, 7, 2, 8},	/* gauge */
+	{7, 7, 2, 8},	/* sum */
+	{9, 9, 2, 10},	/* histogram */
+	{10, 1, 2, 10}, /* exponential histogram */
+	{11, 7, 2, 8},	/* summary */
+};
+enum { GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY };
+
+struct parsed {
+	double value, sum, zero_threshold;
+	uint64_t count, zero_count, flags, start_ns, negative;
+	int64_t scale, offset;
+	bool valued;
+};
+
+static bool summary_quantile(struct bridge_otlp *o, struct bridge_pb p)
+{
+	struct bridge_pb_field f;
+	double rank = 0, value = 0;
+
+	while (bridge_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == 1)
+			rank = bridge_pb_f64(f.value);
+		else if (f.number == 2 && f.wire == 1)
+			value = bridge_pb_f64(f.value);
+	}
+	return !p.bad && put_f64(&o->bounds, &o->bound_count, &o->bound_room, rank) &&
+	       put_f64(&o->values, &o->value_count, &o->value_room, value);
+}
+
+/* Of one kind, a field that is not attributes, start or flags. False: malformed. */
+static bool take_field(struct bridge_otlp *o, int kind, struct bridge_pb_field *f, struct parsed *t)
+{
+	int64_t unused = 0;
+	size_t before;
+
+	if (kind == GAUGE || kind == SUM) {
+		if (f->number == 4 && f->wire == 1)
+			t->value = bridge_pb_f64(f->value);
+		else if (f->number == 6 && f->wire == 1)
+			t->value = (double)(int64_t)f->value;
+		else
+			return true;
+		t->valued = true;
+		return true;
+	}
+	t->valued = true;
+	if (f->number == 4 && f->wire == 1)
+		t->count = f->value;
+	else if (f->number == 5 && f->wire == 1)
+		t->sum = bridge_pb_f64(f->value);
+	else if (kind == HISTOGRAM && f->number == 6)
+		return fixed_list(o, f, false);
+	else if (kind == HISTOGRAM && f->number == 7)
+		return fixed_list(o, f, true);
+	else if (kind == SUMMARY && f->number == 6 && f->wire == 2)
+		return summary_quantile(o, f->data);
+	else if (kind != EXPONENTIAL)
+		return true;
+	else if (f->number == 6 && f->wire == 0)
+		t->scale = bridge_pb_zigzag(f->value);
+	else if (f->number == 7 && f->wire == 1)
+		t->zero_count = f->value;
+	else if (f->number == 14 && f->wire == 1)
+		t->zero_threshold = bridge_pb_f64(f->value);
+	else if (f->number == 8 && f->wire == 2)
+		return exponential_buckets(o, f->data, &t->offset);
+	else if (f->number == 9 && f->wire == 2) {
+		before = o->bucket_count;
+		if (!exponential_buckets(o, f->data, &unused))
+			return false;
+		while (o->bucket_count > before)
+			t->negative += o->buckets[--o->bucket_count];
+	}
+	return true;
+}
+
+/* Values as the sink has them. False: ill-formed buckets. */
+static bool histogram_values(struct bridge_otlp *o, const struct parsed *t)
+{
+	double sum = 0;
+	bool good = o->bucket_count == o->bound_count + 1 ||
+		    (!o->bucket_count && !o->bound_count && put_bucket(o, t->count));
+
+	for (size_t i = 1; i < o->bound_count; i++)
+		good &= o->bounds[i] > o->bounds[i - 1];
+	good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
+	       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
+	for (size_t i = 0; i < o->bucket_count && good; i++) {
+		sum += (double)o->buckets[i];
+		good = put_f64(&o->values, &o->value_count, &o->value_room, sum);
+	}
+	return good;
+}
+
+/* Ranks ascend, each once; sum and count stand before the values. */
+static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
+{
+	for (size_t i = 0; i < o->bound_count; i++)
+		if (!(o->bounds[i] >= 0 && o->bounds[i] <= 1) ||
+		    (i && !(o->bounds[i] > o->bounds[i - 1])))
+			return false;
+	if (!base_grow(&o->values, &o->value_room, o->value_count + 2, sizeof(*o->values)))
+		return false;
+	memmove(o->values + 2, o->values, o->value_count * sizeof(*o->values));
+	o->values[BRIDGE_SUM] = t->sum;
+	o->values[BRIDGE_COUNT] = (double)t->count;
+	o->value_count += 2;
+	return true;
+}
+
+static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool delta)
+{
+	struct bridge_exponential e;
+	struct bridge_point p = {.labels = o->labels,
+				 .label_count = o->label_count,
+				 .created_ns = kind == GAUGE || delta ? 0 : t->start_ns,
+				 .delta = delta};
+	bool good = true;
+
+	if (kind == GAUGE || kind == SUM)
+		good = put_f64(&o->values, &o->value_count, &o->value_room, t->value);
+	else if (kind == HISTOGRAM)
+		good = histogram_values(o, t);
+	else if (kind == SUMMARY)
+		good = summary_values(o, t);
+	if (kind == EXPONENTIAL) {
+		good = t->scale >= -10 && t->scale <= 20 && t->offset > INT32_MIN / 2 &&
+		       t->offset < INT32_MAX / 2;
+		good = good && put_f64(&o->values, &o->value_count, &o->value_room, t->sum) &&
+		       put_f64(&o->values, &o->value_count, &o->value_room, (double)t->count);
+		/* OpenTelemetry numbers the bucket from base^i on i, the region i + 1. */
+		e = (struct bridge_exponential){
+			(int)t->scale, t->zero_threshold, t->zero_count, (int32_t)t->offset + 1,
+			o->buckets,    o->bucket_count,	  t->negative};
+		p.exponential = &e;
+	}
+	if (!good)
+		return false;
+	p.values = o->values;
+	p.value_count = o->value_count;
+	p.bounds = o->bounds;
+	p.bound_count = kind == HISTOGRAM || kind == SUMMARY ? o->bound_count : 0;
+	return o->sink->point(o->sink, &p);
+}
+
+/* False: malformed. */
+static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delta, bool wrong)
+{
+	const struct kind *k = &kinds[kind];
+	struct parsed t = {.sum = NAN};
+	struct bridge_pb_field f;
+	bool good = true;
+
+	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
+	o->text_used = o->name_used;
+	o->too_much = false;
+	while (good && bridge_pb_next(&p, &f)) {
+		if (f.number == k->attributes && f.wire == 2)
+			good = add_label(o, f.data);
+		else if (f.number == k->start && f.wire == 1)
+			t.start_ns = f.value;
+		else if (f.number == k->flags && (f.wire == 0 || f.wire == 5))
+			t.flags = f.value;
+		else
+			good = take_field(o, kind, &f, &t);
+	}
+	if (!good || p.bad)
+		return false;
+	if (o->check || t.flags & NO_VALUE)
+		return true;
+	sort_labels(o);
+	if (wrong || o->too_much || !t.valued || !o->sink || !tell(o, kind, &t, delta))
+		o->counts->refused++;
+	else
+		o->counts->points++;
+	return true;
+}
+
+/* ---- metrics ---- */
+
+/* Temporality and monotonicity stand behind the points. False: malformed. */
+static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, struct bridge_pb p)
+{
+	struct bridge_pb_field f;
+	uint64_t temporality = UNSPECIFIED;
+	struct bridge_pb again = p;
+	bool monotonic = false, good = true, wrong = false;
+
+	while (bridge_pb_next(&p, &f)) {
+		if (f.number == 2 && f.wire == 0)
+			temporality = f.value;
+		else if (f.number == 3 && f.wire == 0)
+			monotonic = f.value;
+	}
+	if (p.bad)
+		return false;
+	if (kind == SUM || kind == HISTOGRAM || kind == EXPONENTIAL)
+		wrong = temporality != DELTA && temporality != CUMULATIVE;
+	else
+		temporality = CUMULATIVE;
+	family->type = kind == GAUGE	 ? BRIDGE_GAUGE
+		       : kind == SUM	 ? (monotonic ? BRIDGE_COUNTER : BRIDGE_GAUGE)
+		       : kind == SUMMARY ? BRIDGE_SUMMARY
+					 : BRIDGE_HISTOGRAM;
+	if (!o->check && o->sink && !o->sink->family(o->sink, family))
+		wrong = true;
+	while (good && bridge_pb_next(&again, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = point(o, kind, f.data, temporality == DELTA, wrong);
+	return good;
+}
+
+/* A unit as the house writes it, if it is a word: "s" is "seconds". */
+static struct bridge_text unit_of(struct bridge_text t)
+{
+	static const char *const known[][2] = {
+		{"s", "seconds"}, {"ms", "milliseconds"}, {"By", "bytes"}, {"1", ""}};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+		if (bridge_text_is(t, known[i][0], strlen(known[i][0])))
+			return (struct bridge_text){known[i][1], strlen(known[i][1])};
+	return t;
+}
+
+static bool metric(struct bridge_otlp *o, struct bridge_pb p)
+{
+	struct bridge_family family = {.name = {"", 0}};
+	struct bridge_pb again = p;
+	struct bridge_pb_field f;
+	bool good = true;
+
+	o->text_used = 0;
+	while (bridge_pb_next(&p, &f)) {
+		if (f.wire != 2)
+			continue;
+		if (f.number == 1)
+			family.name = text_of(f.data);
+		else if (f.number == 2)
+			family.help = text_of(f.data);
+		else if (f.number == 3)
+			family.unit = unit_of(text_of(f.data));
+	}
+	o->too_much = false;
+	family.name = plain(o, family.name, true);
+	o->name_used = o->text_used;
+	if (p.bad)
+		return false;
+	while (good && bridge_pb_next(&again, &f))
+		for (int i = 0; i < 5 && good; i++)
+			if (f.wire == 2 && f.number == kinds[i].message && family.name.n)
+				good = data(o, i, &family, f.data);
+	return good;
+}
+
+static bool resource_metrics(struct bridge_otlp *o, struct bridge_pb p)
+{
+	struct bridge_text service = {"", 0}, instance = {"", 0}, key, value;
+	struct bridge_pb_field f, g;
+	struct bridge_pb again = p;
+	bool good = true;
+
+	o->text_used = 0;
+	while (good && bridge_pb_next(&p, &f)) {
+		if (f.number != 1 || f.wire != 2)
+			continue;
+		while (good && bridge_pb_next(&f.data, &g)) {
+			if (g.number != 1 || g.wire != 2)
+				continue;
+			good = key_value(o, g.data, &key, &value);
+			if (bridge_text_is(key, "service.name", 12))
+				service = value;
+			else if (bridge_text_is(key, "service.instance.id", 19))
+				instance = value;
+		}
+		good = good && !f.data.bad;
+	}
+	if (!good || p.bad)
+		return false;
+	o->sink = o->check ? NULL : o->resource(o->arg, service, instance);
+	while (good && bridge_pb_next(&again, &f)) {
+		if (f.number != 2 || f.wire != 2)
+			continue;
+		while (good && bridge_pb_next(&f.data, &g))
+			if (g.number == 2 && g.wire == 2)
+				good = metric(o, g.data);
+		good = good && !f.data.bad;
+	}
+	return good;
+}
+
+static bool request(struct bridge_otlp *o, const void *body, size_t bytes)
+{
+	struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct bridge_pb_field f;
+	bool good = true;
+
+	while (good && bridge_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = resource_metrics(o, f.data);
+	return good && !p.bad;
+}
+
+int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
+		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
+		     struct bridge_error *error)
+{
+	uint8_t *made = NULL;
+	int err = 0;
+
+	if (json) {
+		body = made = bridge_otlp_of_json(body, bytes, &bytes, error);
+		if (!made)
+			return -EINVAL;
+	}
+	o->counts = counts;
+	o->resource = resource;
+	o->arg = arg;
+	o->check = true;
+	if (!request(o, body, bytes))
+		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf, or more than %u buckets",
+				  BUCKETS_MAX);
+	o->check = false;
+	if (!err)
+		request(o, body, bytes);
+	free(made);
+	return err;
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * otlp_json.c - OTLP's JSON as protobuf (protobuf.dev/programming-guides/json, and
+ * opentelemetry.io/docs/specs/otlp, JSON Protobuf Encoding): by tables of the messages' fields.
+ * Unknown keys are passed over; 64-bit numbers may be strings.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "base/json_read.h"
+#include "bridge/otlp.h"
+#include "export/pb.h"
+
+#define DEPTH_MAX 12
+
+enum type { STRING, BOOLEAN, INT64, DOUBLE, FIXED64, SFIXED64, UINT32, UINT64, SINT32, MESSAGE };
+
+struct message;
+struct field {
+	const char *name; /* lower camel case */
+	uint32_t number;
+	enum type type;
+	bool repeated;
+	const struct message *of;
+};
+struct message {
+	const struct field *fields; /* ended by {0} */
+};
+
+#define TABLE(name, ...)                                                \
+	static const struct field name##_fields[] = {__VA_ARGS__, {0}}; \
+	static const struct message name = {name##_fields}
+
+TABLE(any, {"stringValue", 1, STRING, false, NULL}, {"boolValue", 2, BOOLEAN, false, NULL},
+      {"intValue", 3, INT64, false, NULL}, {"doubleValue", 4, DOUBLE, false, NULL});
+TABLE(key_value, {"key", 1, STRING, false, NULL}, {"value", 2, MESSAGE, false, &any});
+TABLE(resource, {"attributes", 1, MESSAGE, true, &key_value});
+TABLE(number_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
+      {"asDouble", 4, DOUBLE, false, NULL}, {"asInt", 6, SFIXED64, false, NULL},
+      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
+TABLE(histogram_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
+      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
+      {"bucketCounts", 6, FIXED64, true, NULL}, {"explicitBounds", 7, DOUBLE, true, NULL},
+      {"attributes", 9, MESSAGE, true, &key_value}, {"flags", 10, UINT32, false, NULL});
+TABLE(buckets, {"offset", 1, SINT32, false, NULL}, {"bucketCounts", 2, UINT64, true, NULL});
+TABLE(exponential_point, {"attributes", 1, MESSAGE, true, &key_value},
+      {"startTimeUnixNano", 2, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
+      {"sum", 5, DOUBLE, false, NULL}, {"scale", 6, SINT32, false, NULL},
+      {"zeroCount", 7, FIXED64, false, NULL}, {"positive", 8, MESSAGE, false, &buckets},
+      {"negative", 9, MESSAGE, false, &buckets}, {"flags", 10, UINT32, false, NULL},
+      {"zeroThreshold", 14, DOUBLE, false, NULL});
+TABLE(quantile, {"quantile", 1, DOUBLE, false, NULL}, {"value", 2, DOUBLE, false, NULL});
+TABLE(summary_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
+      {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
+      {"quantileValues", 6, MESSAGE, true, &quantile}, {"attributes", 7, MESSAGE, true, &key_value},
+      {"flags", 8, UINT32, false, NULL});
+TABLE(gauge, {"dataPoints", 1, MESSAGE, true, &number_point});
+TABLE(sum, {"dataPoints", 1, MESSAGE, true, &number_point},
+      {"aggregationTemporality", 2, UINT32, false, NULL}, {"isMonotonic", 3, BOOLEAN, false, NULL});
+TABLE(histogram, {"dataPoints", 1, MESSAGE, true, &histogram_point},
+      {"aggregationTemporality", 2, UINT32, false, NULL});
+TABLE(exponential, {"dataPoints", 1, MESSAGE, true, &exponential_point},
+      {"aggregationTemporality", 2, UINT32, false, NULL});
+TABLE(summary, {"dataPoints", 1, MESSAGE, true, &summary_point});
+TABLE(metric, {"name", 1, STRING, false, NULL}, {"description", 2, STRING, false, NULL},
+      {"unit", 3, STRING, false, NULL}, {"gauge", 5, MESSAGE, false, &gauge},
+      {"sum", 7, MESSAGE, false, &sum}, {"histogram", 9, MESSAGE, false, &histogram},
+      {"exponentialHistogram", 10, MESSAGE, false, &exponential},
+      {"summary", 11, MESSAGE, false, &summary});
+TABLE(scope_metrics, {"metrics", 2, MESSAGE, true, &metric});
+TABLE(resource_metrics, {"resource", 1, MESSAGE, false, &resource},
+      {"scopeMetrics", 2, MESSAGE, true, &scope_metrics});
+TABLE(request, {"resourceMetrics", 1, MESSAGE, true, &resource_metrics});
+
+struct out {
+	uint8_t *bytes;
+	size_t used, room;
+	const char *bad; /* key of a malformed value */
+};
+
+static uint8_t *room(struct out *o, size_t n)
+{
+	return base_grow(&o->bytes, &o->room, o->used + n + 2 * EXPORT_PB_FIELD, 1)
+		       ? o->bytes + o->used
+		       : NULL;
+}
+
+/* ---- scalars. False: malformed, or out of memory ---- */
+
+static bool integer_of(const json_t *v, uint64_t *out)
+{
+	char *end;
+	const char *s = json_string_value(v);
+
+	if (json_is_integer(v)) {
+		*out = (uint64_t)json_integer_value(v);
+		return true;
+	}
+	if (!s || !*s || *s == ' ')
+		return false;
+	errno = 0;
+	*out = *s == '-' ? (uint64_t)strtoll(s, &end, 10) : strtoull(s, &end, 10);
+	return !*end && !errno;
+}
+
+static bool double_of(const json_t *v, double *out)
+{
+	const char *s = json_string_value(v);
+
+	if (json_is_number(v)) {
+		*out = json_number_value(v);
+		return true;
+	}
+	return s && bridge_number(s, s + strlen(s), out) == s + strlen(s);
+}
+
+static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
+{
+	const char *s = json_string_value(v);
+	size_t n = s ? json_string_length(v) : 0;
+	uint64_t i = 0;
+	double d = 0;
+	bool good = f->type == STRING	 ? s != NULL
+		    : f->type == BOOLEAN ? json_is_boolean(v)
+		    : f->type == DOUBLE	 ? double_of(v, &d)
+					 : integer_of(v, &i);
+	uint8_t *p = good ? room(o, n) : NULL;
+
+	if (!p)
+		return false;
+	switch (f->type) {
+	case STRING:
+		p = export_pb_bytes(p, f->number, s, n);
+		break;
+	case BOOLEAN:
+		p = export_pb_u64(p, f->number, json_is_true(v));
+		break;
+	case DOUBLE:
+		p = export_pb_f64(p, f->number, d);
+		break;
+	case FIXED64:
+	case SFIXED64:
+		p = export_pb_fixed64(p, f->number, i);
+		break;
+	case SINT32:
+		p = export_pb_u64(p, f->number, export_pb_zigzag((int64_t)i));
+		break;
+	default:
+		p = export_pb_u64(p, f->number, i);
+		break;
+	}
+	o->used = (size_t)(p - o->bytes);
+	return true;
+}
+
+/* ---- messages ---- */
+
+static bool put_message(struct out *o, const struct message *m, const json_t *v, int depth);
+
+/* Its length, of five bytes, stands before it. */
+static bool put_inner(struct out *o, const struct field *f, const json_t *v, int depth)
+{
+	uint8_t *p = room(o, 0);
+	size_t at, n;
+
+	if (!p)
+		return false;
+	o->used = (size_t)(export_pb_tag(p, f->number, PB_LENGTH) - o->bytes) + 5;
+	at = o->used;
+	if (!put_message(o, f->of, v, depth))
+		return false;
+	n = o->used - at;
+	for (int i = 0; i < 5; i++)
+		o->bytes[at - 5 + (size_t)i] = (uint8_t)((n >> (7 * i) & 0x7f) |
+							 (i < 4 ? 0x80 : 0));
+	return n >> 35 == 0;
+}
+
+static bool put(struct out *o, const struct field *f, const json_t *v, int depth)
+{
+	bool good = f->type == MESSAGE ? put_inner(o, f, v, depth) : put_scalar(o, f, v);
+
+	if (!good && !o->bad)
+		o->bad = f->name;
+	return good;
+}
+
+static bool put_message(struct out *o, const struct message *m, const json_t *v, int depth)
+{
+	size_t i;
+	json_t *e;
+
+	if (!json_is_object(v) || depth == DEPTH_MAX)
+		return false;
+	for (const struct field *f = m->fields; f->name; f++) {
+		json_t *of = json_object_get(v, f->name);
+
+		if (!of || json_is_null(of))
+			continue;
+		if (!f->repeated) {
+			if (!put(o, f, of, depth + 1))
+				return false;
+			continue;
+		}
+		if (!json_is_array(of)) {
+			o->bad = o->bad ?: f->name;
+			return false;
+		}
+		json_array_foreach(of, i, e)
+		{
+			if (!put(o, f, e, depth + 1))
+				return false;
+		}
+	}
+	return true;
+}
+
+uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, size_t *out_bytes,
+			     struct bridge_error *error)
+{
+	struct out o = {.bytes = NULL};
+	json_error_t e;
+	json_t *v = base_json_read(text, bytes, &e);
+	bool good;
+
+	if (!v) {
+		bridge_fail(error, -EINVAL, (uint32_t)(e.line > 0 ? e.line : 0), "not JSON: %s",
+			    e.text);
+		return NULL;
+	}
+	good = room(&o, 0) && put_message(&o, &request, v, 0);
+	json_decref(v);
+	*out_bytes = o.used;
+	if (good)
+		return o.bytes;
+	free(o.bytes);
+	bridge_fail(error, -EINVAL, 0, "malformed value of '%s'", o.bad ?: "the request");
+	return NULL;
+}

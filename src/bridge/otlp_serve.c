@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * otlp_serve.c - POST /v1/metrics. Each service, with its instance, is a publisher of its own; one
+ * that sends nothing for a while ends.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <zlib.h>
+
+#include "base/base.h"
+#include "base/text.h"
+#include "bridge/otlp.h"
+#include "bridge/source.h"
+#include "http/http.h"
+
+#define LOG	  "otlp"
+#define SECOND_NS 1000000000ull
+#define BODY_MAX  (8u << 20) /* before and after inflation */
+#define EXPIRE_NS (300 * SECOND_NS)
+#define SERVICES  24u
+
+struct service {
+	char *name, *instance;
+	struct bridge_publisher *publisher; /* NULL: free */
+};
+
+struct bridge_otlp_server {
+	struct http *http;
+	pthread_mutex_t lock;
+	const struct bridge_worker *w; /* NULL: not running */
+	struct bridge_otlp *otlp;
+	struct service services[SERVICES];
+	char *inflated;
+	struct sl_counter requests, malformed, points, refused, expired;
+};
+
+/* ---- services: with the lock held ---- */
+
+static char *label_of(struct bridge_text t, const char *otherwise)
+{
+	bool good = t.n && t.n <= SL_LABEL_VALUE_MAX && base_utf8(t.s, t.n);
+
+	return good ? strndup(t.s, t.n) : strdup(otherwise);
+}
+
+static struct bridge_sink *begin(struct service *s)
+{
+	bridge_publish_begin(s->publisher);
+	return bridge_publish_sink(s->publisher);
+}
+
+static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struct bridge_text id)
+{
+	struct bridge_otlp_server *o = arg;
+	struct service new = {label_of(name, "unknown_service"), NULL, NULL}, *to = NULL;
+
+	new.instance = new.name ? label_of(id, new.name) : NULL;
+	for (size_t i = 0; new.instance &&i < SERVICES; i++) {
+		struct service *s = &o->services[i];
+
+		if (!s->publisher) {
+			to = to ?: s;
+		} else if (!strcmp(s->name, new.name) && !strcmp(s->instance, new.instance)) {
+			free(new.name);
+			free(new.instance);
+			return begin(s);
+		}
+	}
+	if (to)
+		new.publisher = bridge_publish_open(&(struct bridge_publish_opts){
+			.service = new.name, .pod = new.instance, .socket = o->w->o->socket});
+	if (!new.publisher) {
+		base_log_limited(BASE_WARN, LOG, "refused: no room for a further service max=%u",
+				 SERVICES);
+		free(new.name);
+		free(new.instance);
+		return NULL;
+	}
+	*to = new;
+	return begin(to);
+}
+
+static void close_service(struct service *s)
+{
+	bridge_publish_close(s->publisher);
+	free(s->name);
+	free(s->instance);
+	*s = (struct service){0};
+}
+
+/* ---- requests ---- */
+
+/* gzip. Bytes, or -1: malformed, or too long. */
+static ssize_t inflate_body(struct bridge_otlp_server *o, const void *body, size_t bytes)
+{
+	z_stream z = {.next_in = (Bytef *)(uintptr_t)body, .avail_in = (uInt)bytes};
+	int err;
+
+	if (!o->inflated)
+		o->inflated = malloc(BODY_MAX);
+	if (!o->inflated || inflateInit2(&z, 15 + 16) != Z_OK)
+		return -1;
+	z.next_out = (Bytef *)o->inflated;
+	z.avail_out = BODY_MAX;
+	err = inflate(&z, Z_FINISH);
+	inflateEnd(&z);
+	return err == Z_STREAM_END ? (ssize_t)z.total_out : -1;
+}
+
+/* The answer's body: none of the points was rejected for good that is worth a retry. */
+static void answer(struct http_request *req, bool json)
+{
+	if (json)
+		http_reply(req, 200, "application/json", "{}", 2);
+	else
+		http_reply(req, 200, "application/x-protobuf", "", 0);
+}
+
+static void on_metrics(struct http_request *req, void *arg)
+{
+	struct bridge_otlp_server *o = arg;
+	const char *type = http_header(req, "Content-Type");
+	const char *encoding = http_header(req, "Content-Encoding");
+	const bool json = type && !strncasecmp(type, "application/json", 16);
+	struct bridge_otlp_counts n = {0};
+	struct bridge_error e = {.text = "malformed gzip, or too long"};
+	size_t bytes;
+	const void *body = http_body(req, &bytes);
+	ssize_t inflated;
+	int err = 0;
+
+	pthread_mutex_lock(&o->lock);
+	if (!o->w) {
+		pthread_mutex_unlock(&o->lock);
+		http_reply_error(req, 503, "starting or ending");
+		return;
+	}
+	if (encoding && !strcasecmp(encoding, "gzip")) {
+		inflated = inflate_body(o, body, bytes);
+		err = inflated < 0 ? -EINVAL : 0;
+		body = o->inflated;
+		bytes = err ? 0 : (size_t)inflated;
+	}
+	err = err ?: bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
+	sl_counter_inc(o->requests);
+	sl_counter_add(o->malformed, err != 0);
+	sl_counter_add(o->points, n.points);
+	sl_counter_add(o->refused, n.refused);
+	pthread_mutex_unlock(&o->lock);
+	if (err)
+		http_reply_error(req, 400, "%s", e.text);
+	else
+		answer(req, json);
+}
+
+/* ---- the server ---- */
+
+int bridge_otlp_check(const char *at, char *error, size_t bytes)
+{
+	int local = http_is_local(at, error, bytes);
+
+	if (local < 0)
+		return base_fail(error, bytes, -EINVAL,
+				 "--otlp '%s': not an address such as 127.0.0.1:4318, nor "
+				 "unix:/PATH",
+				 at);
+	return local ? 0
+		     : base_fail(error, bytes, -EINVAL,
+				 "--otlp '%s': senders prove nothing, so that only this host may "
+				 "send: listen on loopback or a unix socket",
+				 at);
+}
+
+struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front *front, char *error,
+					      size_t bytes)
+{
+	struct bridge_otlp_server *o = calloc(1, sizeof(*o));
+
+	if (o)
+		o->otlp = bridge_otlp_new();
+	if (!o || !o->otlp) {
+		base_fail(error, bytes, -ENOMEM, "--otlp: out of memory");
+		free(o);
+		return NULL;
+	}
+	pthread_mutex_init(&o->lock, NULL);
+	o->http = http_new(&(struct http_opts){.listen = at,
+					       .max_body = BODY_MAX,
+					       .protobuf = true,
+					       .no_gzip = true,
+					       .front = front},
+			   error, bytes);
+	if (o->http && !http_route(o->http, "POST", "/v1/metrics", HTTP_READER, on_metrics, o) &&
+	    !http_start(o->http, error, bytes))
+		return o;
+	bridge_otlp_close(o);
+	return NULL;
+}
+
+void bridge_otlp_close(struct bridge_otlp_server *o)
+{
+	if (!o)
+		return;
+	http_free(o->http);
+	for (size_t i = 0; i < SERVICES; i++)
+		close_service(&o->services[i]);
+	bridge_otlp_free(o->otlp);
+	free(o->inflated);
+	pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+static void expire(struct bridge_otlp_server *o)
+{
+	for (size_t i = 0; i < SERVICES; i++) {
+		struct service *s = &o->services[i];
+		uint64_t before;
+
+		if (!s->publisher)
+			continue;
+		before = bridge_publish_counts(s->publisher).removed;
+		bridge_publish_expire(s->publisher, base_now_ns(), EXPIRE_NS);
+		sl_counter_add(o->expired, bridge_publish_counts(s->publisher).removed - before);
+		if (!bridge_publish_series(s->publisher))
+			close_service(s);
+	}
+}
+
+void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w)
+{
+#define COUNTER(name, help) bridge_counter(w, "sidelight_bridge_otlp_" name "_total", help, NULL, 0)
+	o->requests = COUNTER("requests", "Requests, whether they were malformed or not.");
+	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");
+	o->points = COUNTER("points", "Points taken.");
+	o->refused = COUNTER("refused", "Points refused: no temporality, buckets that do not fit, "
+					"or no room for the service.");
+	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
+#undef COUNTER
+	pthread_mutex_lock(&o->lock);
+	o->w = w;
+	pthread_mutex_unlock(&o->lock);
+	while (bridge_sleep(w, base_now_ns() + 10 * SECOND_NS)) {
+		pthread_mutex_lock(&o->lock);
+		expire(o);
+		pthread_mutex_unlock(&o->lock);
+	}
+	pthread_mutex_lock(&o->lock);
+	o->w = NULL;
+	pthread_mutex_unlock(&o->lock);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pb_read.h - reads protobuf (protobuf.dev/programming-guides/encoding) field by field, in place.
+ * Every length is checked; groups, which no current format has, are malformed.
+ */
+#ifndef SL_BRIDGE_PB_READ_H
+#define SL_BRIDGE_PB_READ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct bridge_pb {
+	const uint8_t *at, *end;
+	bool bad; /* malformed: nothing more is read */
+};
+
+struct bridge_pb_field {
+	uint32_t number;
+	uint32_t wire;	       /* 0 varint, 1 fixed64, 2 length, 5 fixed32 */
+	uint64_t value;	       /* of all but length */
+	struct bridge_pb data; /* of length */
+};
+
+static inline uint64_t bridge_pb_varint(struct bridge_pb *p)
+{
+	uint64_t v = 0;
+
+	for (unsigned int shift = 0; shift < 64 && p->at < p->end; shift += 7) {
+		uint8_t b = *p->at++;
+
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (!(b & 0x80))
+			return v;
+	}
+	p->bad = true;
+	return 0;
+}
+
+static inline uint64_t bridge_pb_fixed(struct bridge_pb *p, size_t bytes)
+{
+	uint64_t v = 0;
+
+	if ((size_t)(p->end - p->at) < bytes) {
+		p->bad = true;
+		return 0;
+	}
+	memcpy(&v, p->at, bytes);
+	p->at += bytes;
+	return v;
+}
+
+/* False at the end, or if what follows is malformed. */
+static inline bool bridge_pb_next(struct bridge_pb *p, struct bridge_pb_field *f)
+{
+	uint64_t tag, n;
+
+	if (p->bad || p->at == p->end)
+		return false;
+	tag = bridge_pb_varint(p);
+	f->number = (uint32_t)(tag >> 3);
+	f->wire = tag & 7;
+	p->bad |= !f->number || tag >> 32;
+	switch (f->wire) {
+	case 0:
+		f->value = bridge_pb_varint(p);
+		break;
+	case 1:
+		f->value = bridge_pb_fixed(p, 8);
+		break;
+	case 5:
+		f->value = bridge_pb_fixed(p, 4);
+		break;
+	case 2:
+		n = bridge_pb_varint(p);
+		if (p->bad || n > (size_t)(p->end - p->at)) {
+			p->bad = true;
+			break;
+		}
+		f->data = (struct bridge_pb){p->at, p->at + n, false};
+		p->at += n;
+		break;
+	default:
+		p->bad = true;
+	}
+	return !p->bad;
+}
+
+static inline double bridge_pb_f64(uint64_t bits)
+{
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+/* sint32 and sint64. */
+static inline int64_t bridge_pb_zigzag(uint64_t v)
+{
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* publish_internal.h - of the publish*.c files. */
+#ifndef SL_BRIDGE_PUBLISH_INTERNAL_H
+#define SL_BRIDGE_PUBLISH_INTERNAL_H
+
+#include "bridge/publish.h"
+
+#define NONE UINT32_MAX
+
+/*
+ * All exponential histograms have the same buckets, of factor 2^(1/8) from 2^-24 to 2^24: those of
+ * a sender come and go, and its scale falls, while a region keeps its own. Counts stay exact. Their
+ * values are sum, count, the zero bucket, the buckets, and what is above; none is cumulated.
+ */
+#define EXPONENTIAL_SCALE   3
+#define EXPONENTIAL_OCTAVES 24
+#define EXPONENTIAL_FIRST   (-EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE) + 1)
+#define EXPONENTIAL_BUCKETS (2 * EXPONENTIAL_OCTAVES * (1 << EXPONENTIAL_SCALE))
+#define EXPONENTIAL_VALUES  (BRIDGE_BUCKETS + EXPONENTIAL_BUCKETS + 2u)
+
+struct bridge_publish_family {
+	uint64_t hash;
+	enum bridge_type type;
+	bool exponential;
+	char *name, *help; /* of an info, which has no family in the library */
+	union {
+		struct sl_counter_f64_family counter;
+		struct sl_gauge_f64_family gauge;
+		struct sl_unknown_family unknown;
+		struct sl_summary_family summary;
+		struct sl_histogram_family histogram;
+		struct sl_gauge_histogram_family gauge_histogram;
+		struct sl_stateset_family stateset;
+	};
+};
+
+struct bridge_publish_series {
+	uint64_t hash;
+	char *labels; /* key NUL value NUL ...; NULL: this number is free */
+	uint32_t label_bytes;
+	uint32_t family; /* of a free one: the next free number */
+	uint32_t bytes;	 /* of its record and cells */
+	uint64_t round;
+	uint64_t set_ns;
+	double *total; /* of points that are differences; or NULL */
+	union {
+		struct sl_counter_f64 counter;
+		struct sl_gauge_f64 gauge;
+		struct sl_unknown unknown;
+		struct sl_summary summary;
+		struct sl_histogram histogram;
+		struct sl_gauge_histogram gauge_histogram;
+		struct sl_stateset stateset;
+	};
+};
+
+/* The series of a point, in the order of the body, and how many values it has. */
+struct bridge_publish_place {
+	uint32_t series, values;
+};
+
+struct bridge_publish_index {
+	uint32_t *at; /* NONE: free */
+	size_t size, used;
+};
+
+struct bridge_publisher {
+	struct bridge_sink sink; /* first */
+	struct sl_publisher *publisher;
+	char *service, *pod;
+	size_t series_max;
+	uint64_t bytes, bytes_max; /* of records */
+	struct bridge_publish_counts counts;
+
+	struct bridge_publish_family *families;
+	size_t family_count, family_room;
+	struct bridge_publish_index family_index;
+	struct bridge_publish_series *series;
+	size_t series_used, series_room;
+	uint32_t series_free;
+	struct bridge_publish_index series_index;
+	struct bridge_publish_place *order;
+	size_t order_count, order_room, order_values;
+
+	/* Of this body. */
+	uint64_t round, now_ns;
+	bool by_values;	  /* it came by its values alone */
+	bool fresh_order; /* no point came yet */
+
+	/* Of this family. */
+	char *name, *help, *unit;
+	enum bridge_type type;
+	uint32_t family;
+	bool skip;
+
+	double expanded[EXPONENTIAL_VALUES];
+	char *scratch;
+	size_t scratch_room;
+	uint64_t *buckets;
+	size_t bucket_room;
+};
+
+void bridge_publish_index_free(struct bridge_publish_index *t);
+/* The labels in these bytes: their number. */
+size_t bridge_publish_labels(const char *bytes, size_t n, struct sl_label *out);
+
+/* ---- bridge_publish_set.c ---- */
+
+/* Of the family that is announced. 0 or -ENOMEM. */
+int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				 const struct bridge_point *t);
+void bridge_publish_family_free(struct bridge_publish_family *f);
+/* Its handle. 0 or -EINVAL. */
+int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				 struct bridge_publish_series *s);
+void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			   const struct sl_label *labels, size_t n);
+void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			const struct bridge_publish_series *s, const double *values, size_t n);
+/* The values of a point with exponential buckets. False: a scale that there is not. */
+bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES]);
+/* What a series takes of a region. */
+size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				   size_t label_bytes);
+
+#endif

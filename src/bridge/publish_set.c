@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bridge_publish_set.c - from points to libsidelight's metrics, one case for each type. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "bridge/publish_internal.h"
+
+/* ---- exponential histograms ---- */
+
+/* Upwards: the upper end of the coarse bucket is that of the fine one or above it. */
+static int64_t divide_up(int64_t i, int shift)
+{
+	return -(-i >> shift);
+}
+
+bool bridge_publish_expand(const struct bridge_point *t, double out[EXPONENTIAL_VALUES])
+{
+	const struct bridge_exponential *e = t->exponential;
+	double *zero = out + BRIDGE_BUCKETS, *above = zero + EXPONENTIAL_BUCKETS + 1;
+
+	if (e->scale < -10 || e->scale > 20 || t->value_count != BRIDGE_BUCKETS)
+		return false;
+	memset(out, 0, EXPONENTIAL_VALUES * sizeof(*out));
+	out[BRIDGE_SUM] = t->values[BRIDGE_SUM];
+	out[BRIDGE_COUNT] = t->values[BRIDGE_COUNT];
+	*zero = (double)e->zero_count;
+	for (size_t i = 0; i < e->bucket_count; i++) {
+		int64_t at = e->first + (int64_t)i;
+
+		at = e->scale < EXPONENTIAL_SCALE ? at * (1 << (EXPONENTIAL_SCALE - e->scale))
+						  : divide_up(at, e->scale - EXPONENTIAL_SCALE);
+		at -= EXPONENTIAL_FIRST;
+		*(at < 0		      ? zero
+		  : at >= EXPONENTIAL_BUCKETS ? above
+					      : zero + 1 + at) += (double)e->buckets[i];
+	}
+	return true;
+}
+
+/* ---- families ---- */
+
+static bool is_info(const struct bridge_publish_family *f)
+{
+	return f->type == BRIDGE_INFO;
+}
+
+/* states: an array of text, as the library takes it; NULL: out of memory, or malformed. */
+static char **states_of(const struct bridge_point *t)
+{
+	char **states = calloc(t->state_count + 1, sizeof(*states));
+
+	for (size_t i = 0; states && i < t->state_count; i++)
+		states[i] = strndup(t->states[i].s ?: "", t->states[i].n);
+	return states;
+}
+
+static void states_free(char **states, size_t n)
+{
+	for (size_t i = 0; states && i < n; i++)
+		free(states[i]);
+	free(states);
+}
+
+static bool plain(const char *s)
+{
+	for (const char *c = s; *c; c++)
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
+		      *c == ':' || (c > s && *c >= '0' && *c <= '9')))
+			return false;
+	return true;
+}
+
+int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				 const struct bridge_point *t)
+{
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = p->name, .help = p->help,
+					  .unit = *p->unit ? p->unit : NULL, .mirror = true);
+	char **states;
+
+	/* Label names may be any UTF-8, too, and are not known yet. */
+	o.utf8 = true;
+	if (o.unit && !plain(o.unit))
+		o.unit = NULL;
+	o.bounds = t->bounds;
+	o.bound_count = t->bound_count;
+	switch (f->type) {
+	case BRIDGE_COUNTER:
+		f->counter = sl_counter_f64_family_create(p->publisher, &o);
+		break;
+	case BRIDGE_GAUGE:
+		f->gauge = sl_gauge_f64_family_create(p->publisher, &o);
+		break;
+	case BRIDGE_UNKNOWN:
+		f->unknown = sl_unknown_family_create(p->publisher, &o);
+		break;
+	case BRIDGE_SUMMARY:
+		o.quantiles = t->bounds;
+		o.quantile_count = t->bound_count;
+		o.bound_count = 0;
+		f->summary = sl_summary_family_create(p->publisher, &o);
+		break;
+	case BRIDGE_HISTOGRAM:
+		f->exponential = t->exponential;
+		o.scale = EXPONENTIAL_SCALE;
+		o.use_scale = true;
+		o.min = ldexp(1, -EXPONENTIAL_OCTAVES);
+		o.max = ldexp(1, EXPONENTIAL_OCTAVES);
+		f->histogram = f->exponential
+				       ? sl_histogram_family_create(p->publisher, &o)
+				       : sl_histogram_family_create_classic(p->publisher, &o);
+		break;
+	case BRIDGE_GAUGE_HISTOGRAM:
+		f->gauge_histogram = sl_gauge_histogram_family_create_classic(p->publisher, &o);
+		break;
+	case BRIDGE_STATESET:
+		states = states_of(t);
+		o.states = (const char *const *)states;
+		o.state_count = t->state_count;
+		/* The exposition names a label as the metric. */
+		o.utf8 = false;
+		f->stateset = sl_stateset_family_create(p->publisher, &o);
+		states_free(states, t->state_count);
+		break;
+	case BRIDGE_INFO:
+		f->name = strdup(p->name);
+		f->help = strdup(p->help);
+		if (!f->name || !f->help) {
+			bridge_publish_family_free(f);
+			return -ENOMEM;
+		}
+		break;
+	}
+	return 0;
+}
+
+void bridge_publish_family_free(struct bridge_publish_family *f)
+{
+	if (!is_info(f))
+		return;
+	free(f->name);
+	free(f->help);
+	f->name = f->help = NULL;
+}
+
+/* ---- series ---- */
+
+static struct sl_metric_opts info_of(const struct bridge_publish_family *f,
+				     const struct sl_label *labels, size_t n)
+{
+	return SL_OPTS(sl_metric_opts, .name = f->name, .help = f->help, .labels = labels,
+		       .label_count = n, .utf8 = true);
+}
+
+int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
+				 struct bridge_publish_series *s)
+{
+	struct sl_label labels[SL_LABELS_MAX];
+	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
+	struct sl_metric_opts o;
+	bool valid = false;
+
+	switch (f->type) {
+	case BRIDGE_COUNTER:
+		s->counter = sl_counter_f64_with(f->counter, labels, n);
+		valid = sl_counter_f64_valid(s->counter);
+		break;
+	case BRIDGE_GAUGE:
+		s->gauge = sl_gauge_f64_with(f->gauge, labels, n);
+		valid = sl_gauge_f64_valid(s->gauge);
+		break;
+	case BRIDGE_UNKNOWN:
+		s->unknown = sl_unknown_with(f->unknown, labels, n);
+		valid = sl_unknown_valid(s->unknown);
+		break;
+	case BRIDGE_SUMMARY:
+		s->summary = sl_summary_with(f->summary, labels, n);
+		valid = sl_summary_valid(s->summary);
+		break;
+	case BRIDGE_HISTOGRAM:
+		s->histogram = sl_histogram_with(f->histogram, labels, n);
+		valid = sl_histogram_valid(s->histogram);
+		break;
+	case BRIDGE_GAUGE_HISTOGRAM:
+		s->gauge_histogram = sl_gauge_histogram_with(f->gauge_histogram, labels, n);
+		valid = sl_gauge_histogram_valid(s->gauge_histogram);
+		break;
+	case BRIDGE_STATESET:
+		s->stateset = sl_stateset_with(f->stateset, labels, n);
+		valid = sl_stateset_valid(s->stateset);
+		break;
+	case BRIDGE_INFO:
+		o = info_of(f, labels, n);
+		valid = !sl_info_create(p->publisher, &o);
+		break;
+	}
+	return valid ? 0 : -EINVAL;
+}
+
+void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			   const struct sl_label *labels, size_t n)
+{
+	struct sl_metric_opts o;
+
+	switch (f->type) {
+	case BRIDGE_COUNTER:
+		sl_counter_f64_remove(f->counter, labels, n);
+		break;
+	case BRIDGE_GAUGE:
+		sl_gauge_f64_remove(f->gauge, labels, n);
+		break;
+	case BRIDGE_UNKNOWN:
+		sl_unknown_remove(f->unknown, labels, n);
+		break;
+	case BRIDGE_SUMMARY:
+		sl_summary_remove(f->summary, labels, n);
+		break;
+	case BRIDGE_HISTOGRAM:
+		sl_histogram_remove(f->histogram, labels, n);
+		break;
+	case BRIDGE_GAUGE_HISTOGRAM:
+		sl_gauge_histogram_remove(f->gauge_histogram, labels, n);
+		break;
+	case BRIDGE_STATESET:
+		sl_stateset_remove(f->stateset, labels, n);
+		break;
+	case BRIDGE_INFO:
+		o = info_of(f, labels, n);
+		sl_info_remove(p->publisher, &o);
+		break;
+	}
+}
+
+/* ---- values ---- */
+
+static uint64_t count_of(double v)
+{
+	return v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
+}
+
+/* Cumulated buckets as numbers of observations. NULL: out of memory. */
+static const uint64_t *buckets_of(struct bridge_publisher *p, const double *cumulated, size_t n)
+{
+	uint64_t before = 0;
+
+	if (!base_grow(&p->buckets, &p->bucket_room, n, sizeof(*p->buckets)))
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t now = count_of(cumulated[i]);
+
+		/* Text 0.0.4 may say what cannot be: then none are between. */
+		now = now > before ? now : before;
+		p->buckets[i] = now - before;
+		before = now;
+	}
+	return p->buckets;
+}
+
+static void set_histogram(struct bridge_publisher *p, const struct bridge_publish_series *s,
+			  bool gauge, const double *values, size_t n)
+{
+	const uint64_t *b;
+
+	if (n <= BRIDGE_BUCKETS)
+		return;
+	n -= BRIDGE_BUCKETS;
+	b = buckets_of(p, values + BRIDGE_BUCKETS, n);
+	if (!b)
+		return;
+	if (gauge)
+		sl_gauge_histogram_set(s->gauge_histogram, b, n, values[BRIDGE_SUM]);
+	else
+		sl_histogram_mirror(s->histogram, b, n, values[BRIDGE_SUM]);
+}
+
+static void set_exponential(const struct bridge_publish_series *s, const double *values)
+{
+	uint64_t b[EXPONENTIAL_BUCKETS + 2];
+
+	for (size_t i = 0; i < EXPONENTIAL_BUCKETS + 2; i++)
+		b[i] = count_of(values[BRIDGE_BUCKETS + i]);
+	sl_histogram_mirror(s->histogram, b, EXPONENTIAL_BUCKETS + 2, values[BRIDGE_SUM]);
+}
+
+void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,
+			const struct bridge_publish_series *s, const double *values, size_t n)
+{
+	switch (f->type) {
+	case BRIDGE_COUNTER:
+		sl_counter_f64_mirror(s->counter, values[BRIDGE_VALUE]);
+		break;
+	case BRIDGE_GAUGE:
+		sl_gauge_f64_set(s->gauge, values[BRIDGE_VALUE]);
+		break;
+	case BRIDGE_UNKNOWN:
+		sl_unknown_set(s->unknown, values[BRIDGE_VALUE]);
+		break;
+	case BRIDGE_SUMMARY:
+		sl_summary_mirror(s->summary, isnan(values[BRIDGE_SUM]) ? 0 : values[BRIDGE_SUM],
+				  count_of(values[BRIDGE_COUNT]));
+		sl_summary_set_quantiles(s->summary, values + BRIDGE_QUANTILES,
+					 n - BRIDGE_QUANTILES);
+		break;
+	case BRIDGE_HISTOGRAM:
+	case BRIDGE_GAUGE_HISTOGRAM:
+		if (f->exponential)
+			set_exponential(s, values);
+		else
+			set_histogram(p, s, f->type == BRIDGE_GAUGE_HISTOGRAM, values, n);
+		break;
+	case BRIDGE_STATESET:
+		for (size_t i = 0; i < n; i++)
+			sl_stateset_set(s->stateset, (unsigned int)i, values[i] != 0);
+		break;
+	case BRIDGE_INFO:
+		break;
+	}
+}
+
+size_t bridge_publish_record_bytes(const struct bridge_publisher *p, const struct bridge_point *t,
+				   size_t label_bytes)
+{
+	size_t n = sizeof(struct sl_schema_record) + strlen(p->name) + strlen(p->help) +
+		   strlen(p->unit) + label_bytes + t->bound_count * sizeof(double);
+
+	for (size_t i = 0; i < t->state_count; i++)
+		n += t->states[i].n + 1;
+	/* Two stripes of cells, an eighth of which is check words, and one of the creation times.
+	 */
+	return n + (t->value_count * 2 + 1) * SL_LINE_SIZE / SL_LINE_CELLS;
+}

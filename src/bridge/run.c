@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * run.c - the supervisor and the worker. The supervisor reads nothing that others say: it forks,
+ * and waits. Both end with the agent, or when it closes their socket.
+ */
+#include "bridge/run.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/confine.h"
+#include "bridge/source.h"
+#include "http/http.h"
+
+#define LOG	     "bridge"
+#define SECOND_NS    1000000000ull
+#define STOP_MS	     10000
+#define PAUSE_MAX_MS 30000
+#define SCRAPES_MAX  (SL_PUBLISHER_SLOTS - 4u) /* one publisher each; own, textfile, StatsD */
+
+struct bridge_process {
+	pid_t pid;
+	int sock;
+};
+
+/* ---- options ---- */
+
+bool bridge_wanted(const struct bridge_opts *o)
+{
+	return o->scrape_count || o->textfile || o->statsd_count || o->otlp;
+}
+
+int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
+{
+	struct bridge_scrape_opts s;
+
+	if (o->scrape_count > SCRAPES_MAX)
+		return base_fail(error, bytes, -EINVAL, "more than %u times --scrape", SCRAPES_MAX);
+	for (size_t i = 0; i < o->scrape_count; i++) {
+		int err = bridge_scrape_parse(o->scrapes[i], o->interval_ns, &s, error, bytes);
+
+		if (err)
+			return err;
+		bridge_scrape_release(&s);
+	}
+	for (size_t i = 0; i < o->statsd_count; i++)
+		if (bridge_statsd_check(o->statsd[i], error, bytes))
+			return -EINVAL;
+	return o->otlp ? bridge_otlp_check(o->otlp, error, bytes) : 0;
+}
+
+/* ---- the worker ---- */
+
+bool bridge_sleep(const struct bridge_worker *w, uint64_t until_ns)
+{
+	struct pollfd p = {w->stop_fd, POLLIN, 0};
+
+	for (;;) {
+		uint64_t now = base_now_ns();
+		struct timespec left = {0};
+
+		if (now < until_ns)
+			left = (struct timespec){(time_t)((until_ns - now) / SECOND_NS),
+						 (long)((until_ns - now) % SECOND_NS)};
+		if (ppoll(&p, 1, &left, NULL) > 0)
+			return false;
+		if (base_now_ns() >= until_ns)
+			return true;
+	}
+}
+
+bool bridge_stopping(const struct bridge_worker *w)
+{
+	struct pollfd p = {w->stop_fd, POLLIN, 0};
+
+	return poll(&p, 1, 0) > 0;
+}
+
+struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name, const char *help,
+				 const struct sl_label *labels, size_t n)
+{
+	return sl_counter_create(w->own, &SL_OPTS(sl_metric_opts, .name = name, .help = help,
+						  .labels = labels, .label_count = n));
+}
+
+struct part {
+	pthread_t thread;
+	bool started;
+	const struct bridge_worker *w;
+	struct bridge_scrape_opts scrape;
+};
+
+static void *scrape_main(void *arg)
+{
+	struct part *p = arg;
+
+	bridge_scrape_run(p->w, &p->scrape);
+	return NULL;
+}
+
+static void *textfile_main(void *arg)
+{
+	bridge_textfile_run(((struct part *)arg)->w);
+	return NULL;
+}
+
+struct statsd_part {
+	struct part part;
+	int *fds;
+	size_t n;
+};
+
+static void *statsd_main(void *arg)
+{
+	struct statsd_part *p = arg;
+
+	bridge_statsd_run(p->part.w, p->fds, p->n);
+	return NULL;
+}
+
+struct otlp_part {
+	struct part part;
+	struct bridge_otlp_server *server;
+};
+
+static void *otlp_main(void *arg)
+{
+	struct otlp_part *p = arg;
+
+	bridge_otlp_run(p->server, p->part.w);
+	return NULL;
+}
+
+static void start(struct part *p, const struct bridge_worker *w, void *(*main)(void *), void *arg)
+{
+	int err;
+
+	p->w = w;
+	err = pthread_create(&p->thread, NULL, main, arg);
+	p->started = !err;
+	if (err)
+		base_logf(BASE_ERROR, LOG, "cannot start a thread error=%s", strerror(err));
+}
+
+static void finish(struct part *p)
+{
+	if (p->started)
+		pthread_join(p->thread, NULL);
+}
+
+static int confine(const struct bridge_opts *o)
+{
+	const struct base_confine_opts c = {
+		.role = BASE_ROLE_BRIDGE, .read = o->textfile, .single = !o->otlp};
+	char why[160];
+	int err = o->unconfined ? 0 : base_confine(&c, why, sizeof(why));
+
+	if (err)
+		base_logf(BASE_ERROR, LOG, "%s", why);
+	return err;
+}
+
+/* Sockets that cannot be had are said, and do not keep the others from being served. */
+static size_t listen_all(const struct bridge_opts *o, int *fds)
+{
+	char error[256];
+	size_t n = 0;
+
+	for (size_t i = 0; i < o->statsd_count; i++) {
+		int fd = bridge_statsd_listen(o->statsd[i], error, sizeof(error));
+
+		if (fd < 0)
+			base_logf(BASE_ERROR, LOG, "%s", error);
+		else
+			fds[n++] = fd;
+	}
+	return n;
+}
+
+static int work(const struct bridge_opts *o, int sock)
+{
+	struct bridge_worker w = {.o = o, .stop_fd = sock};
+	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0};
+	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
+	struct otlp_part otlp = {.server = NULL};
+	/* Before anything that the processes of HTTP should not have. */
+	struct http_front *front = o->otlp ? http_front_fork(o->unconfined) : NULL;
+	char error[256];
+
+	prctl(PR_SET_NAME, "sidelight-bridge");
+	if (!scrapes || !statsd.fds || curl_global_init(CURL_GLOBAL_DEFAULT))
+		return 1;
+	statsd.n = listen_all(o, statsd.fds);
+	if (front)
+		otlp.server = bridge_otlp_listen(o->otlp, front, error, sizeof(error));
+	if (o->otlp && !otlp.server)
+		base_logf(BASE_ERROR, LOG, "%s", front ? error : strerror(errno));
+	if (confine(o))
+		return 1;
+	w.own = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "sidelight-bridge",
+					   .socket = o->socket, .max_cells = 1024));
+	for (size_t i = 0; i < o->scrape_count; i++)
+		if (!bridge_scrape_parse(o->scrapes[i], o->interval_ns, &scrapes[i].scrape, error,
+					 sizeof(error)))
+			start(&scrapes[i], &w, scrape_main, &scrapes[i]);
+	if (o->textfile)
+		start(&textfile, &w, textfile_main, &textfile);
+	if (statsd.n)
+		start(&statsd.part, &w, statsd_main, &statsd);
+	if (otlp.server)
+		start(&otlp.part, &w, otlp_main, &otlp);
+	bridge_sleep(&w, UINT64_MAX);
+	for (size_t i = 0; i < o->scrape_count; i++) {
+		finish(&scrapes[i]);
+		bridge_scrape_release(&scrapes[i].scrape);
+	}
+	finish(&textfile);
+	finish(&statsd.part);
+	finish(&otlp.part);
+	bridge_otlp_close(otlp.server);
+	http_front_end(front);
+	sl_publisher_close(w.own);
+	free(scrapes);
+	free(statsd.fds);
+	return 0;
+}
+
+/* ---- the supervisor ---- */
+
+/* Standard error for log lines, and the socket: nothing else of the process that forked. */
+static void leave_behind(int *sock)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	signal(SIGPIPE, SIG_IGN);
+	/* The agent, which these signals tell to end in order, ends them. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	*sock = dup2(*sock, STDERR_FILENO + 1);
+	fcntl(*sock, F_SETFD, FD_CLOEXEC);
+	close_range((unsigned int)*sock + 1, ~0u, 0);
+}
+
+static pid_t fork_worker(const struct bridge_opts *o, int sock)
+{
+	pid_t parent = getpid(), pid = fork();
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent) /* it ended before that */
+		_exit(0);
+	_exit(work(o, sock));
+}
+
+/* Waits for the worker's end. True: the agent asks for it, too. */
+static bool wait_worker(pid_t pid, int sock)
+{
+	int child = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd p[] = {{child, POLLIN, 0}, {sock, POLLIN, 0}};
+	bool stop = false;
+
+	/* Without it, the worker's own end is waited for: it sees the socket, too. */
+	while (child >= 0 && poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (p[1].revents) {
+		stop = true;
+		if (child >= 0 && poll(p, 1, STOP_MS) <= 0)
+			kill(pid, SIGKILL);
+	}
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (child >= 0)
+		close(child);
+	return stop || poll(&p[1], 1, 0) > 0;
+}
+
+__attribute__((noreturn)) static void supervise(const struct bridge_opts *o, int sock)
+{
+	uint64_t pause_ms = 1000, started;
+
+	prctl(PR_SET_NAME, "sidelight-bridges");
+	leave_behind(&sock);
+	for (;;) {
+		struct pollfd p = {sock, POLLIN, 0};
+		pid_t pid = fork_worker(o, sock);
+
+		started = base_now_ns();
+		if (pid > 0 && wait_worker(pid, sock))
+			_exit(0);
+		/* One that fails at once is not started in a loop. */
+		if (base_now_ns() - started > 60 * SECOND_NS)
+			pause_ms = 1000;
+		base_logf(BASE_WARN, LOG, "the worker ended; starting again in_ms=%llu",
+			  (unsigned long long)pause_ms);
+		if (poll(&p, 1, (int)pause_ms) > 0)
+			_exit(0);
+		pause_ms = BASE_MIN(pause_ms * 2, (uint64_t)PAUSE_MAX_MS);
+	}
+}
+
+struct bridge_process *bridge_start(const struct bridge_opts *o)
+{
+	struct bridge_process *b = calloc(1, sizeof(*b));
+	pid_t parent = getpid();
+	int pair[2], err;
+
+	if (!b)
+		return NULL;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair)) {
+		err = errno;
+		free(b);
+		errno = err;
+		return NULL;
+	}
+	fflush(NULL);
+	b->pid = fork();
+	if (!b->pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(0);
+		supervise(o, pair[1]);
+	}
+	err = b->pid < 0 ? errno : 0;
+	close(pair[1]);
+	b->sock = pair[0];
+	if (!err)
+		return b;
+	close(pair[0]);
+	free(b);
+	errno = err;
+	return NULL;
+}
+
+void bridge_stop(struct bridge_process *b)
+{
+	if (!b)
+		return;
+	/* Other processes of the agent may have copies of the descriptor. */
+	shutdown(b->sock, SHUT_RDWR);
+	close(b->sock);
+	for (int i = 0; i < STOP_MS + 5000 && !waitpid(b->pid, NULL, WNOHANG); i++)
+		usleep(1000);
+	free(b);
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * scrape.c - a target's /metrics, as Prometheus reads it. The target is hostile: time, bytes before
+ * and after inflation, headers and series are bounded, and redirects are not followed.
+ */
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "bridge/families.h"
+#include "bridge/source.h"
+#include "bridge/text.h"
+
+#define LOG	    "scrape"
+#define SECOND_NS   1000000000ull
+#define TIMEOUT_NS  (10 * SECOND_NS)
+#define HEADERS_MAX (64u << 10)
+#define ACCEPT_NATIVE                                                         \
+	"Accept: application/vnd.google.protobuf;proto=io.prometheus.client." \
+	"MetricFamily;encoding=delimited;q=0.9,application/openmetrics-text;" \
+	"version=1.0.0;q=0.75,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
+#define ACCEPT                                                                   \
+	"Accept: application/openmetrics-text;version=1.0.0;q=0.75,application/" \
+	"openmetrics-text;version=0.0.1;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1"
+
+enum format { TEXT, OPENMETRICS, FAMILIES };
+enum cause { CONNECT, TIMEOUT, STATUS, TOO_LARGE, MALFORMED, SERIES, MEMORY, CAUSES };
+static const char *const cause_names[CAUSES] = {"connect",   "timeout", "status", "too_large",
+						"malformed", "series",	"memory"};
+
+struct scrape {
+	const struct bridge_worker *w;
+	const struct bridge_scrape_opts *o;
+	struct bridge_publisher *publisher;
+	struct bridge_text_parser *parser;
+	struct bridge_families *families;
+	size_t values; /* of the last body */
+	CURL *pattern;
+	CURLSH *share; /* keeps connections between scrapes */
+	struct curl_slist *headers;
+	struct sl_counter scrapes, failures[CAUSES], refused, full;
+	struct bridge_publish_counts told;
+
+	/* Of this scrape. */
+	char *body;
+	size_t bytes, room, header_bytes;
+	enum cause failed;
+	bool too_large;
+};
+
+/* ---- options ---- */
+
+void bridge_scrape_release(struct bridge_scrape_opts *s)
+{
+	free(s->url);
+	free(s->job);
+	free(s->instance);
+	*s = (struct bridge_scrape_opts){0};
+}
+
+/* HOST:PORT of an http or https URL; NULL: not one. */
+static char *instance_of(const char *url)
+{
+	CURLU *u = curl_url();
+	char *scheme = NULL, *host = NULL, *port = NULL, *out = NULL;
+
+	if (u && !curl_url_set(u, CURLUPART_URL, url, 0) &&
+	    !curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) &&
+	    (!strcmp(scheme, "http") || !strcmp(scheme, "https")) &&
+	    !curl_url_get(u, CURLUPART_HOST, &host, 0) &&
+	    !curl_url_get(u, CURLUPART_PORT, &port, CURLU_DEFAULT_PORT) &&
+	    asprintf(&out, "%s:%s", host, port) < 0)
+		out = NULL;
+	curl_free(scheme);
+	curl_free(host);
+	curl_free(port);
+	curl_url_cleanup(u);
+	return out;
+}
+
+/* One ",KEY=VALUE". */
+static int parse_setting(const char *s, size_t n, struct bridge_scrape_opts *out)
+{
+	char value[256];
+	const char *equal = memchr(s, '=', n);
+	size_t key = equal ? (size_t)(equal - s) : 0, length = equal ? n - key - 1 : 0;
+	uint64_t *time = NULL;
+
+	if (n == 6 && !memcmp(s, "native", 6)) {
+		out->native = true;
+		return 0;
+	}
+	if (!length || length >= sizeof(value))
+		return -EINVAL;
+	memcpy(value, equal + 1, length);
+	value[length] = 0;
+	if (key == 3 && !memcmp(s, "job", 3)) {
+		free(out->job);
+		out->job = strdup(value);
+		return out->job ? 0 : -ENOMEM;
+	}
+	if (key == 8 && !memcmp(s, "interval", 8))
+		time = &out->interval_ns;
+	else if (key == 7 && !memcmp(s, "timeout", 7))
+		time = &out->timeout_ns;
+	return time && !base_parse_duration(value, time) && *time >= 1000000 ? 0 : -EINVAL;
+}
+
+int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
+			char *error, size_t bytes)
+{
+	const char *s = strchr(text, ',');
+	int err = 0;
+
+	*out = (struct bridge_scrape_opts){.interval_ns = interval_ns};
+	out->url = strndup(text, s ? (size_t)(s - text) : strlen(text));
+	out->instance = out->url ? instance_of(out->url) : NULL;
+	if (!out->instance)
+		err = base_fail(error, bytes, -EINVAL, "--scrape '%s': not an http or https URL",
+				text);
+	while (!err && s) {
+		size_t n = strcspn(++s, ",");
+
+		err = parse_setting(s, n, out);
+		if (err)
+			base_fail(error, bytes, err,
+				  "--scrape '%s': '%.*s' is not job=NAME, interval=TIME, "
+				  "timeout=TIME or native",
+				  text, (int)BASE_MIN(n, 64u), s);
+		s = s[n] ? s + n : NULL;
+	}
+	if (!err && !out->job)
+		out->job = strdup(out->instance);
+	if (!err && !out->job)
+		err = base_fail(error, bytes, -ENOMEM, "out of memory");
+	if (!err && !out->timeout_ns)
+		out->timeout_ns = BASE_MIN(out->interval_ns, TIMEOUT_NS);
+	if (err)
+		bridge_scrape_release(out);
+	return err;
+}
+
+/* ---- fetching ---- */
+
+/* Bytes after inflation: a small body cannot become a large one unseen. */
+static size_t on_body(char *data, size_t size, size_t n, void *arg)
+{
+	struct scrape *s = arg;
+
+	n *= size;
+	if (s->bytes + n > BRIDGE_BODY_MAX || !base_grow(&s->body, &s->room, s->bytes + n + 1, 1)) {
+		s->too_large = true;
+		return 0;
+	}
+	memcpy(s->body + s->bytes, data, n);
+	s->bytes += n;
+	return n;
+}
+
+static size_t on_header(char *data, size_t size, size_t n, void *arg)
+{
+	struct scrape *s = arg;
+
+	(void)data;
+	s->header_bytes += size * n;
+	s->too_large |= s->header_bytes > HEADERS_MAX;
+	return s->too_large ? 0 : size * n;
+}
+
+static int on_progress(void *arg, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+	const struct scrape *s = arg;
+
+	(void)a, (void)b, (void)c, (void)d;
+	return bridge_stopping(s->w);
+}
+
+static int prepare(struct scrape *s)
+{
+	const struct bridge_scrape_opts *o = s->o;
+	char timeout[80];
+
+	snprintf(timeout, sizeof(timeout), "X-Prometheus-Scrape-Timeout-Seconds: %g",
+		 (double)o->timeout_ns / 1e9);
+	s->pattern = curl_easy_init();
+	s->share = curl_share_init();
+	s->headers = curl_slist_append(NULL, o->native ? ACCEPT_NATIVE : ACCEPT);
+	if (!s->pattern || !s->share || !s->headers || !curl_slist_append(s->headers, timeout) ||
+	    curl_share_setopt(s->share, CURLSHOPT_SHARE, CURL_LOCK_DATA_CONNECT))
+		return -ENOMEM;
+	curl_easy_setopt(s->pattern, CURLOPT_NOSIGNAL, 1l);
+	curl_easy_setopt(s->pattern, CURLOPT_HTTPHEADER, s->headers);
+	curl_easy_setopt(s->pattern, CURLOPT_USERAGENT, "sidelight/" SL_VERSION_STRING);
+	curl_easy_setopt(s->pattern, CURLOPT_FOLLOWLOCATION, 0l);
+	curl_easy_setopt(s->pattern, CURLOPT_ACCEPT_ENCODING, "gzip");
+	curl_easy_setopt(s->pattern, CURLOPT_TIMEOUT_MS, (long)(o->timeout_ns / 1000000u));
+	curl_easy_setopt(s->pattern, CURLOPT_WRITEFUNCTION, on_body);
+	curl_easy_setopt(s->pattern, CURLOPT_WRITEDATA, s);
+	curl_easy_setopt(s->pattern, CURLOPT_HEADERFUNCTION, on_header);
+	curl_easy_setopt(s->pattern, CURLOPT_HEADERDATA, s);
+	curl_easy_setopt(s->pattern, CURLOPT_NOPROGRESS, 0l);
+	curl_easy_setopt(s->pattern, CURLOPT_XFERINFOFUNCTION, on_progress);
+	curl_easy_setopt(s->pattern, CURLOPT_XFERINFODATA, s);
+	if (curl_easy_setopt(s->pattern, CURLOPT_PROTOCOLS_STR, "http,https") ||
+	    curl_easy_setopt(s->pattern, CURLOPT_URL, o->url))
+		return -EINVAL;
+	return 0;
+}
+
+static int fail(struct scrape *s, enum cause cause, const char *why)
+{
+	s->failed = cause;
+	base_log_limited(BASE_WARN, LOG, "failed url=%s cause=%s error=%s", s->o->url,
+			 cause_names[cause], why);
+	return -EIO;
+}
+
+/* The body and its format; or -EIO. */
+static int fetch(struct scrape *s, enum format *format)
+{
+	/* A new handle per try: see export/push.c. */
+	CURL *curl = curl_easy_duphandle(s->pattern);
+	CURLcode code = CURLE_OUT_OF_MEMORY;
+	const char *type = NULL;
+	char why[64];
+	long status = 0;
+
+	s->bytes = s->header_bytes = 0;
+	s->too_large = false;
+	*format = TEXT;
+	if (curl) {
+		curl_easy_setopt(curl, CURLOPT_SHARE, s->share);
+		code = curl_easy_perform(curl);
+		curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+		curl_easy_getinfo(curl, CURLINFO_CONTENT_TYPE, &type);
+		if (type && !strncasecmp(type, "application/openmetrics-text", 28))
+			*format = OPENMETRICS;
+		else if (type && !strncasecmp(type, "application/vnd.google.protobuf", 31))
+			*format = FAMILIES;
+		curl_easy_cleanup(curl);
+	}
+	if (s->too_large)
+		return fail(s, TOO_LARGE, "the answer is too long");
+	if (code == CURLE_OPERATION_TIMEDOUT)
+		return fail(s, TIMEOUT, "the answer took too long");
+	if (code)
+		return fail(s, code == CURLE_OUT_OF_MEMORY ? MEMORY : CONNECT,
+			    curl_easy_strerror(code));
+	snprintf(why, sizeof(why), "HTTP %ld", status);
+	return status == 200 ? 0 : fail(s, STATUS, why);
+}
+
+/* ---- reading ---- */
+
+/* All of the body. */
+static int take(struct scrape *s, enum format format)
+{
+	struct bridge_error e = {0};
+	char why[sizeof(e.text) + 32];
+	int err;
+
+	bridge_publish_begin(s->publisher);
+	if (format == FAMILIES) {
+		bridge_text_forget(s->parser); /* what is published is of another body */
+		err = bridge_families_read(s->families, s->body, s->bytes,
+					   bridge_publish_sink(s->publisher), &s->values, &e);
+	} else {
+		err = bridge_text_read(s->parser,
+				       format == OPENMETRICS ? BRIDGE_OPENMETRICS : BRIDGE_TEXT_004,
+				       s->body, s->bytes, bridge_publish_sink(s->publisher), &e);
+		s->values = bridge_text_counts(s->parser).values;
+	}
+	if (!err) {
+		bridge_publish_end(s->publisher);
+		return 0;
+	}
+	snprintf(why, sizeof(why), "line %u: %s", e.line, e.text);
+	return fail(s, err == -E2BIG ? SERIES : err == -EINVAL ? MALFORMED : MEMORY, why);
+}
+
+/* What Prometheus says of each scrape, as series of the target. */
+static void say(struct scrape *s, bool up, uint64_t took_ns)
+{
+	static const char *const names[] = {"up", "scrape_duration_seconds",
+					    "scrape_samples_scraped"};
+	static const char *const helps[] = {"1 if the last scrape succeeded.",
+					    "How long the last scrape took.",
+					    "Values of the last scrape."};
+	const double values[] = {up, (double)took_ns / 1e9, up ? (double)s->values : 0};
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
+		sl_gauge_f64_set(sl_gauge_f64_create(bridge_publish_of(s->publisher),
+						     &SL_OPTS(sl_metric_opts, .name = names[i],
+							      .help = helps[i])),
+				 values[i]);
+}
+
+static void count(struct scrape *s, bool up)
+{
+	struct bridge_publish_counts now = bridge_publish_counts(s->publisher);
+
+	sl_counter_inc(s->scrapes);
+	if (!up)
+		sl_counter_inc(s->failures[s->failed]);
+	sl_counter_add(s->refused, now.refused - s->told.refused);
+	sl_counter_add(s->full, now.full - s->told.full);
+	s->told = now;
+}
+
+static void scrape(struct scrape *s)
+{
+	uint64_t start = base_now_ns();
+	enum format format;
+	int err = fetch(s, &format);
+
+	err = err ?: take(s, format);
+	if (bridge_stopping(s->w))
+		return;
+	if (err) {
+		/* As Prometheus: the series of a target that does not answer end. */
+		bridge_publish_clear(s->publisher);
+		bridge_text_forget(s->parser);
+	}
+	say(s, !err, base_now_ns() - start);
+	count(s, !err);
+}
+
+static int open_scrape(struct scrape *s)
+{
+	struct sl_label l[] = {{"target", s->o->url}, {"cause", NULL}};
+
+	s->parser = bridge_text_new(NULL);
+	s->families = bridge_families_new(NULL);
+	s->publisher = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = s->o->job, .pod = s->o->instance, .socket = s->w->o->socket});
+	s->scrapes = bridge_counter(s->w, "sidelight_bridge_scrapes_total",
+				    "Scrapes, whether they failed or not.", l, 1);
+	s->refused = bridge_counter(s->w, "sidelight_bridge_refused_total",
+				    "Series of scrapes that cannot be published.", l, 1);
+	s->full = bridge_counter(s->w, "sidelight_bridge_full_total",
+				 "Series of scrapes for which there was no room.", l, 1);
+	for (int i = 0; i < CAUSES; i++) {
+		l[1].value = cause_names[i];
+		s->failures[i] = bridge_counter(s->w, "sidelight_bridge_failures_total",
+						"Scrapes that failed, by cause.", l, 2);
+	}
+	return s->parser && s->families && s->publisher ? prepare(s) : -ENOMEM;
+}
+
+void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *o)
+{
+	struct scrape s = {.w = w, .o = o};
+	uint64_t next = base_now_ns();
+	int err = open_scrape(&s);
+
+	if (err)
+		base_logf(BASE_ERROR, LOG, "cannot scrape url=%s error=%s", o->url, strerror(-err));
+	while (!err && bridge_sleep(w, next)) {
+		scrape(&s);
+		next += o->interval_ns;
+		if (next < base_now_ns()) /* it took longer: scrapes are left out */
+			next = base_now_ns() + o->interval_ns / 10;
+	}
+	bridge_publish_close(s.publisher);
+	bridge_text_free(s.parser);
+	bridge_families_free(s.families);
+	curl_easy_cleanup(s.pattern);
+	curl_share_cleanup(s.share);
+	curl_slist_free_all(s.headers);
+	free(s.body);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * source.h - of the worker: its sources, each of which has a thread, and its own counts, which are
+ * published as service "sidelight-bridge".
+ */
+#ifndef SL_BRIDGE_SOURCE_H
+#define SL_BRIDGE_SOURCE_H
+
+#include <pthread.h>
+#include <sidelight/sidelight.h>
+
+#include "bridge/publish.h"
+#include "bridge/run.h"
+
+struct bridge_worker {
+	const struct bridge_opts *o;
+	struct sl_publisher *own; /* counts of the bridges themselves */
+	int stop_fd;		  /* readable: stop */
+};
+
+/* Waits until a time of base_now_ns(). False: stop. */
+bool bridge_sleep(const struct bridge_worker *w, uint64_t until_ns);
+bool bridge_stopping(const struct bridge_worker *w);
+
+/* A counter of the bridges with this label; key NULL: none. */
+struct sl_counter bridge_counter(const struct bridge_worker *w, const char *name, const char *help,
+				 const struct sl_label *labels, size_t n);
+
+/* ---- scrape.c ---- */
+
+struct bridge_scrape_opts {
+	char *url, *job, *instance;
+	uint64_t interval_ns, timeout_ns;
+	bool native; /* asks for protobuf, which has native histograms */
+};
+/* 0, or -EINVAL with one line in error. */
+int bridge_scrape_parse(const char *text, uint64_t interval_ns, struct bridge_scrape_opts *out,
+			char *error, size_t bytes);
+void bridge_scrape_release(struct bridge_scrape_opts *s);
+/* Runs until the worker stops. */
+void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape_opts *s);
+
+/* ---- textfile.c ---- */
+
+void bridge_textfile_run(const struct bridge_worker *w);
+
+/* ---- statsd_serve.c ---- */
+
+/* A descriptor, or -errno with one line in error. */
+int bridge_statsd_listen(const char *at, char *error, size_t bytes);
+int bridge_statsd_check(const char *at, char *error, size_t bytes);
+void bridge_statsd_run(const struct bridge_worker *w, const int *fds, size_t n);
+
+/* ---- otlp_serve.c ---- */
+
+struct bridge_otlp_server;
+struct http_front;
+
+int bridge_otlp_check(const char *at, char *error, size_t bytes);
+/* Listens, and answers 503 until it runs. NULL with one line in error. */
+struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front *front, char *error,
+					      size_t bytes);
+void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w);
+void bridge_otlp_close(struct bridge_otlp_server *o); /* NULL is fine */
+
+#endif

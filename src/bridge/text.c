@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0
+/* text.c - bodies: line by line, or by the shape of the one before. */
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "base/hash.h"
+#include "bridge/text_internal.h"
+
+const char *const bridge_type_names[BRIDGE_TYPES] = {
+	"unknown", "counter", "gauge", "summary", "histogram", "gaugehistogram", "info", "stateset",
+};
+
+int bridge_fail(struct bridge_error *e, int error, uint32_t line, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return error;
+	e->error = error;
+	e->line = line;
+	va_start(ap, fmt);
+	vsnprintf(e->text, sizeof(e->text), fmt, ap);
+	va_end(ap);
+	for (char *c = e->text; *c; c++) /* it quotes what came from elsewhere */
+		if (*c < 32 || *c > 126)
+			*c = '?';
+	return error;
+}
+
+/* ---- labels ---- */
+
+static int compare(struct bridge_text a, struct bridge_text b)
+{
+	size_t n = a.n < b.n ? a.n : b.n;
+	int c = n ? memcmp(a.s, b.s, n) : 0;
+
+	return c ?: (a.n > b.n) - (a.n < b.n);
+}
+
+static int by_key(const void *a, const void *b)
+{
+	return compare(((const struct bridge_label *)a)->key,
+		       ((const struct bridge_label *)b)->key);
+}
+
+bool bridge_labels_sort(struct bridge_label *labels, size_t n)
+{
+	bool sorted = true;
+
+	for (size_t i = 1; i < n && sorted; i++)
+		sorted = by_key(&labels[i - 1], &labels[i]) < 0;
+	if (sorted)
+		return true;
+	qsort(labels, n, sizeof(*labels), by_key);
+	for (size_t i = 1; i < n; i++)
+		if (!by_key(&labels[i - 1], &labels[i]))
+			return false;
+	return true;
+}
+
+bool bridge_labels_equal(const struct bridge_label *a, size_t n, const struct bridge_label *b,
+			 size_t m)
+{
+	if (n != m)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!bridge_text_equal(a[i].key, b[i].key) ||
+		    !bridge_text_equal(a[i].value, b[i].value))
+			return false;
+	return true;
+}
+
+uint64_t bridge_labels_hash(const struct bridge_label *labels, size_t n)
+{
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		h = base_hash(h, labels[i].key.s, labels[i].key.n);
+		h = base_hash(h, labels[i].value.s, labels[i].value.n);
+	}
+	return h;
+}
+
+/* ---- parsers ---- */
+
+struct bridge_text_parser *bridge_text_new(const struct bridge_limits *limits)
+{
+	struct bridge_text_parser *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	if (limits)
+		p->limits = *limits;
+	p->limits.points = p->limits.points ?: BRIDGE_POINTS_MAX;
+	p->limits.values = p->limits.values ?: BRIDGE_VALUES_MAX;
+	/* Lines without labels refer to the array, too. */
+	if (base_grow(&p->labels, &p->label_room, 1, sizeof(*p->labels)))
+		return p;
+	free(p);
+	return NULL;
+}
+
+void bridge_text_free(struct bridge_text_parser *p)
+{
+	if (!p)
+		return;
+	free(p->shape_bytes);
+	free(p->shape);
+	free(p->equal);
+	free(p->flat);
+	free(p->arena);
+	free(p->names);
+	free(p->name_index);
+	free(p->samples);
+	free(p->labels);
+	free(p->exemplars);
+	free(p->groups);
+	free(p->group_index);
+	free(p->name);
+	free(p->bounds);
+	free(p->buckets);
+	free(p->constants);
+	free(p->states);
+	free(p->point_exemplars);
+	free(p);
+}
+
+void bridge_text_forget(struct bridge_text_parser *p)
+{
+	p->shaped = false;
+}
+
+struct bridge_text_counts bridge_text_counts(const struct bridge_text_parser *p)
+{
+	return p->counts;
+}
+
+/* ---- by shape ---- */
+
+/* The number that begins at s, and its line's end behind the line feed; NULL: ask again slowly. */
+static const char *shaped_value(const struct bridge_text_parser *p,
+				const struct bridge_text_shape *l, const char *s, const char *end)
+{
+	double *to = l->check == CHECK_SAME ? &p->constants[l->slot] : &p->flat[l->slot], v;
+
+	s = bridge_number(s, end, &v);
+	if (!s)
+		return NULL;
+	if (s < end && *s == ' ' && p->format == BRIDGE_TEXT_004) {
+		const char *digits = s += 1 + (s + 1 < end && s[1] == '-');
+
+		while (s < end && *s >= '0' && *s <= '9')
+			s++;
+		if (s == digits)
+			return NULL;
+	}
+	if (s == end || *s != '\n')
+		return NULL;
+	switch ((enum bridge_text_check)l->check) {
+	case CHECK_NONE:
+		break;
+	case CHECK_POSITIVE:
+		if (!(v >= 0))
+			return NULL;
+		break;
+	case CHECK_RISING: /* above the bucket before, which has the value before */
+		if (!(v >= to[-1]))
+			return NULL;
+		break;
+	case CHECK_STATE:
+		if (v != 0 && v != 1)
+			return NULL;
+		break;
+	case CHECK_SAME:
+		if (memcmp(to, &v, sizeof(v)))
+			return NULL;
+		break;
+	}
+	*to = v;
+	return s + 1;
+}
+
+/* True: the body has the shape, and flat its values. */
+static bool by_shape(struct bridge_text_parser *p)
+{
+	const char *shape = p->shape_bytes, *s = p->body;
+
+	for (size_t i = 0; i < p->shape_count; i++) {
+		const struct bridge_text_shape *l = &p->shape[i];
+
+		if ((size_t)(p->end - s) < l->bytes || memcmp(s, shape, l->bytes))
+			return false;
+		s += l->bytes;
+		shape += l->bytes;
+		if (l->slot == NONE)
+			continue;
+		s = shaped_value(p, l, s, p->end);
+		if (!s)
+			return false;
+	}
+	if (s != p->end)
+		return false;
+	for (size_t i = 0; i < p->equal_count; i++)
+		if (p->flat[p->equal[i][0]] != p->flat[p->equal[i][1]])
+			return false;
+	return true;
+}
+
+/* Records a line: its number is that of the shape. */
+static int record(struct bridge_text_parser *p, const char *s, size_t bytes)
+{
+	if (!p->sink)
+		return 0;
+	if (!BASE_GROW(p->shape, p->shape_count, p->shape_lines_room) ||
+	    !base_grow(&p->shape_bytes, &p->shape_room, p->shape_used + bytes, 1))
+		return TEXT_NO_MEMORY(p);
+	memcpy(p->shape_bytes + p->shape_used, s, bytes);
+	p->shape_used += bytes;
+	p->shape[p->shape_count++] = (struct bridge_text_shape){.bytes = (uint32_t)bytes,
+								.slot = NONE};
+	return 0;
+}
+
+/* ---- line by line ---- */
+
+static int read_sample(struct bridge_text_parser *p, const char *line, const char *s,
+		       const char *end, const char *next)
+{
+	struct bridge_text_line l;
+	int err = bridge_text_line_sample(p, s, end, &l);
+	bool constant;
+	uint32_t shape = (uint32_t)p->shape_count;
+
+	if (err)
+		return err;
+	/* What the shape cannot say has to stay as it is: then the next body is read slowly. */
+	constant = l.exemplar != NONE || (!isnan(l.time) && p->format == BRIDGE_OPENMETRICS);
+	err = record(p, line, (size_t)((constant ? next : l.number) - line));
+	return err ?: bridge_text_family_sample(p, &l, p->sink && !constant ? shape : NONE);
+}
+
+static int read_meta(struct bridge_text_parser *p, const char *line, const char *s, const char *end,
+		     const char *next)
+{
+	struct bridge_text_meta m;
+	int err = bridge_text_line_meta(p, s, end, &m);
+
+	err = err ?: record(p, line, (size_t)(next - line));
+	return err || !m.known ? err : bridge_text_family_meta(p, &m);
+}
+
+static bool is_end(const char *s, size_t n)
+{
+	return n == 5 && !memcmp(s, "# EOF", 5);
+}
+
+/* All lines. */
+static int read_lines(struct bridge_text_parser *p)
+{
+	const bool open_metrics = p->format == BRIDGE_OPENMETRICS;
+	bool ended = false;
+	int err = 0;
+
+	for (const char *s = p->body, *next; s < p->end && !err; s = next) {
+		const char *line = s, *end = memchr(s, '\n', (size_t)(p->end - s));
+
+		next = end ? end + 1 : p->end;
+		end = end ?: p->end;
+		p->line++;
+		if (ended)
+			return TEXT_BAD(p, "text behind # EOF");
+		if (!open_metrics) {
+			while (s < end && (*s == ' ' || *s == '\t'))
+				s++;
+			while (end > s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+				end--;
+		}
+		if (open_metrics && is_end(s, (size_t)(end - s))) {
+			ended = true;
+			err = record(p, line, (size_t)(next - line));
+		} else if (s == end) {
+			err = open_metrics ? TEXT_BAD(p, "empty line")
+					   : record(p, line, (size_t)(next - line));
+		} else if (*s == '#') {
+			err = read_meta(p, line, s, end, next);
+		} else {
+			err = read_sample(p, line, s, end, next);
+		}
+	}
+	if (!err && open_metrics && !ended)
+		return TEXT_BAD(p, "no # EOF: the body was cut off");
+	return err ?: bridge_text_family_end(p);
+}
+
+static int read_once(struct bridge_text_parser *p, struct bridge_sink *sink)
+{
+	p->sink = sink;
+	p->line = 0;
+	p->arena_used = 0;
+	p->shape_used = p->shape_count = p->equal_count = p->flat_count = 0;
+	p->constant_count = 0;
+	p->no_shape = false;
+	p->sample_count = p->label_count = p->exemplar_count = 0;
+	p->name_count = 0;
+	if (p->name_index)
+		memset(p->name_index, 0xff, p->name_index_size * sizeof(*p->name_index));
+	p->family = (struct bridge_text_family){.active = false};
+	p->counts = (struct bridge_text_counts){0};
+	return read_lines(p);
+}
+
+int bridge_text_read(struct bridge_text_parser *p, enum bridge_text_format format, const char *body,
+		     size_t bytes, struct bridge_sink *sink, struct bridge_error *error)
+{
+	struct bridge_error unread;
+	int err;
+
+	p->format = format;
+	p->body = body;
+	p->end = body + bytes;
+	p->error = error ?: &unread;
+	if (bytes > BRIDGE_BODY_MAX)
+		return bridge_fail(error, -E2BIG, 0, "the body is longer than %u bytes",
+				   BRIDGE_BODY_MAX);
+	if (p->shaped && p->shape_format == format && sink->values && by_shape(p)) {
+		p->counts.same_shape = true;
+		sink->values(sink, p->flat, p->flat_count);
+		return 0;
+	}
+	p->shaped = false;
+	/* What is unescaped is shorter than what it comes from. */
+	if (!base_grow(&p->arena, &p->arena_room, bytes + 1, 1))
+		return bridge_fail(error, -ENOMEM, 0, "out of memory");
+	err = read_once(p, NULL);
+	err = err ?: read_once(p, sink);
+	p->shaped = !err && !p->no_shape;
+	p->shape_format = format;
+	return err;
+}

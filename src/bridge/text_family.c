@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: Apache-2.0
+/* bridge_text_family.c - which family a line belongs to, and what it says there. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "base/hash.h"
+#include "bridge/text_internal.h"
+
+struct suffix {
+	enum bridge_type type;
+	const char *text;
+	enum bridge_text_role role;
+};
+
+/* The samples of each type. */
+static const struct suffix open_metrics[] = {
+	{BRIDGE_UNKNOWN, "", ROLE_VALUE},
+	{BRIDGE_GAUGE, "", ROLE_VALUE},
+	{BRIDGE_COUNTER, "_total", ROLE_TOTAL},
+	{BRIDGE_COUNTER, "_created", ROLE_CREATED},
+	{BRIDGE_SUMMARY, "", ROLE_QUANTILE},
+	{BRIDGE_SUMMARY, "_sum", ROLE_SUM},
+	{BRIDGE_SUMMARY, "_count", ROLE_COUNT},
+	{BRIDGE_SUMMARY, "_created", ROLE_CREATED},
+	{BRIDGE_HISTOGRAM, "_bucket", ROLE_BUCKET},
+	{BRIDGE_HISTOGRAM, "_sum", ROLE_SUM},
+	{BRIDGE_HISTOGRAM, "_count", ROLE_COUNT},
+	{BRIDGE_HISTOGRAM, "_created", ROLE_CREATED},
+	{BRIDGE_GAUGE_HISTOGRAM, "_bucket", ROLE_BUCKET},
+	{BRIDGE_GAUGE_HISTOGRAM, "_gsum", ROLE_SUM},
+	{BRIDGE_GAUGE_HISTOGRAM, "_gcount", ROLE_COUNT},
+	{BRIDGE_INFO, "_info", ROLE_INFO},
+	{BRIDGE_STATESET, "", ROLE_STATE},
+	{0},
+};
+static const struct suffix text_004[] = {
+	{BRIDGE_UNKNOWN, "", ROLE_VALUE},	    {BRIDGE_GAUGE, "", ROLE_VALUE},
+	{BRIDGE_COUNTER, "", ROLE_TOTAL},	    {BRIDGE_SUMMARY, "", ROLE_QUANTILE},
+	{BRIDGE_SUMMARY, "_sum", ROLE_SUM},	    {BRIDGE_SUMMARY, "_count", ROLE_COUNT},
+	{BRIDGE_HISTOGRAM, "_bucket", ROLE_BUCKET}, {BRIDGE_HISTOGRAM, "_sum", ROLE_SUM},
+	{BRIDGE_HISTOGRAM, "_count", ROLE_COUNT},   {0},
+};
+
+static const struct suffix *suffixes(const struct bridge_text_parser *p)
+{
+	return p->format == BRIDGE_OPENMETRICS ? open_metrics : text_004;
+}
+
+/* ---- names that are taken ---- */
+
+static uint64_t name_hash(struct bridge_text base, const char *suffix)
+{
+	return base_hash(base_hash(0, base.s, base.n), suffix, strlen(suffix));
+}
+
+/* The hash of a whole name is that of its parts: the same text has one split for each base. */
+static bool same_name(const struct bridge_text_name *a, struct bridge_text base, const char *suffix)
+{
+	return bridge_text_equal(a->base, base) && !strcmp(a->suffix, suffix);
+}
+
+static struct bridge_text_name *name_find(struct bridge_text_parser *p, struct bridge_text base,
+					  const char *suffix)
+{
+	size_t mask = p->name_index_size - 1, at;
+	uint64_t h;
+
+	if (!p->name_index_size)
+		return NULL;
+	h = name_hash(base, suffix);
+	for (at = h & mask; p->name_index[at] != NONE; at = (at + 1) & mask) {
+		struct bridge_text_name *n = &p->names[p->name_index[at]];
+
+		if (n->hash == h && same_name(n, base, suffix))
+			return n;
+	}
+	return NULL;
+}
+
+static void name_link(struct bridge_text_parser *p, uint32_t i)
+{
+	size_t mask = p->name_index_size - 1, at = p->names[i].hash & mask;
+
+	while (p->name_index[at] != NONE)
+		at = (at + 1) & mask;
+	p->name_index[at] = i;
+}
+
+static int name_add(struct bridge_text_parser *p, struct bridge_text base, const char *suffix,
+		    enum bridge_type type)
+{
+	if (p->name_count * 2 >= p->name_index_size) {
+		size_t size = p->name_index_size ? p->name_index_size * 2 : 256;
+		uint32_t *index = malloc(size * sizeof(*index));
+
+		if (!index)
+			return TEXT_NO_MEMORY(p);
+		free(p->name_index);
+		p->name_index = index;
+		p->name_index_size = size;
+		memset(index, 0xff, size * sizeof(*index));
+		for (uint32_t i = 0; i < p->name_count; i++)
+			name_link(p, i);
+	}
+	if (!BASE_GROW(p->names, p->name_count, p->name_room))
+		return TEXT_NO_MEMORY(p);
+	p->names[p->name_count] = (struct bridge_text_name){base, suffix, type,
+							    name_hash(base, suffix)};
+	name_link(p, (uint32_t)p->name_count++);
+	return 0;
+}
+
+/* The end of a name, if it has this one. */
+static bool ends_with(struct bridge_text t, const char *suffix, struct bridge_text *base)
+{
+	size_t n = strlen(suffix);
+
+	if (t.n <= n || memcmp(t.s + t.n - n, suffix, n))
+		return false;
+	*base = (struct bridge_text){t.s, t.n - n};
+	return true;
+}
+
+/* True if this whole name is a family's or one of its samples'. */
+static bool is_taken(struct bridge_text_parser *p, struct bridge_text whole)
+{
+	struct bridge_text base;
+
+	if (name_find(p, whole, ""))
+		return true;
+	for (const struct suffix *s = open_metrics; s->text; s++)
+		if (*s->text && ends_with(whole, s->text, &base) && name_find(p, base, s->text))
+			return true;
+	return false;
+}
+
+static bool whole_is_taken(struct bridge_text_parser *p, struct bridge_text base,
+			   const char *suffix)
+{
+	char whole[512];
+	size_t n = strlen(suffix);
+
+	if (!n)
+		return is_taken(p, base);
+	if (base.n + n > sizeof(whole))
+		return name_find(p, base, suffix);
+	memcpy(mempcpy(whole, base.s, base.n), suffix, n);
+	return is_taken(p, (struct bridge_text){whole, base.n + n});
+}
+
+/* OpenMetrics: no family has a name that another one's samples have. */
+static int take_names(struct bridge_text_parser *p)
+{
+	const struct bridge_text_family *f = &p->family;
+	int err;
+
+	if (whole_is_taken(p, f->name, ""))
+		goto taken;
+	for (const struct suffix *s = open_metrics; s->text; s++)
+		if (s->type == f->type && *s->text && whole_is_taken(p, f->name, s->text))
+			goto taken;
+	err = name_add(p, f->name, "", f->type);
+	for (const struct suffix *s = open_metrics; s->text && !err; s++)
+		if (s->type == f->type && *s->text)
+			err = name_add(p, f->name, s->text, f->type);
+	return err;
+taken:
+	return TEXT_BAD(p, "family '%.*s' has a name that was there before", TEXT_SHOWN(f->name.n),
+			f->name.s);
+}
+
+/* ---- families ---- */
+
+static int check_unit(struct bridge_text_parser *p)
+{
+	const struct bridge_text_family *f = &p->family;
+
+	if (!f->unit.n)
+		return 0;
+	if (f->type == BRIDGE_INFO || f->type == BRIDGE_STATESET)
+		return TEXT_BAD(p, "%s '%.*s' has a unit", bridge_type_names[f->type],
+				TEXT_SHOWN(f->name.n), f->name.s);
+	if (f->name.n > f->unit.n + 1 && f->name.s[f->name.n - f->unit.n - 1] == '_' &&
+	    !memcmp(f->name.s + f->name.n - f->unit.n, f->unit.s, f->unit.n))
+		return 0;
+	return TEXT_BAD(p, "the name '%.*s' does not end with its unit", TEXT_SHOWN(f->name.n),
+			f->name.s);
+}
+
+int bridge_text_family_end(struct bridge_text_parser *p)
+{
+	struct bridge_text_family *f = &p->family;
+	int err = 0;
+
+	if (!f->active)
+		return 0;
+	if (p->format == BRIDGE_OPENMETRICS) {
+		err = check_unit(p);
+		err = err ?: take_names(p);
+	} else if (f->typed) {
+		struct bridge_text_name *n = name_find(p, f->name, "");
+
+		if (n)
+			n->type = f->type;
+		else
+			err = name_add(p, f->name, "", f->type);
+	}
+	if (!err && p->sample_count)
+		err = bridge_text_points(p);
+	f->active = false;
+	p->sample_count = p->label_count = p->exemplar_count = 0;
+	p->announced = false;
+	return err;
+}
+
+static int begin(struct bridge_text_parser *p, struct bridge_text name, enum bridge_type type)
+{
+	int err = bridge_text_family_end(p);
+
+	p->family = (struct bridge_text_family){.name = name, .type = type, .active = true};
+	return err;
+}
+
+static int type_of(struct bridge_text_parser *p, struct bridge_text word, enum bridge_type *type)
+{
+	const bool open = p->format == BRIDGE_OPENMETRICS;
+
+	for (int i = 0; i < BRIDGE_TYPES; i++)
+		if (bridge_text_is(word, bridge_type_names[i], strlen(bridge_type_names[i])) &&
+		    (open || (i && i <= BRIDGE_HISTOGRAM))) {
+			*type = (enum bridge_type)i;
+			return 0;
+		}
+	if (!open && (bridge_text_is(word, "untyped", 7) || bridge_text_is(word, "unknown", 7))) {
+		*type = BRIDGE_UNKNOWN;
+		return 0;
+	}
+	return TEXT_BAD(p, "unknown type '%.*s'", TEXT_SHOWN(word.n), word.s);
+}
+
+int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m)
+{
+	const bool open = p->format == BRIDGE_OPENMETRICS;
+	struct bridge_text_family *f = &p->family;
+	enum bridge_type type = BRIDGE_UNKNOWN;
+	bool *once;
+	int err;
+
+	if (!f->active || !bridge_text_equal(f->name, m->name)) {
+		err = begin(p, m->name, BRIDGE_UNKNOWN);
+		if (err)
+			return err;
+	}
+	once = m->what == 'T' ? &f->typed : m->what == 'H' ? &f->helped : &f->united;
+	if (open && (*once || p->sample_count))
+		return TEXT_BAD(p, "metadata twice, or behind samples");
+	*once = true;
+	if (m->what == 'H')
+		f->help = m->rest;
+	else if (m->what == 'U')
+		f->unit = m->rest;
+	if (m->what != 'T')
+		return 0;
+	err = type_of(p, m->rest, &type);
+	if (!err && p->sample_count && type != f->type)
+		err = TEXT_BAD(p, "TYPE of '%.*s' behind its samples", TEXT_SHOWN(f->name.n),
+			       f->name.s);
+	f->type = err ? f->type : type;
+	return err;
+}
+
+/* ---- samples ---- */
+
+/* Of the present family, what a sample of this name is. */
+static const struct suffix *role_of(const struct bridge_text_parser *p, struct bridge_text name)
+{
+	const struct bridge_text_family *f = &p->family;
+
+	if (!f->active || name.n < f->name.n || memcmp(name.s, f->name.s, f->name.n))
+		return NULL;
+	for (const struct suffix *s = suffixes(p); s->text; s++)
+		if (s->type == f->type &&
+		    bridge_text_is((struct bridge_text){name.s + f->name.n, name.n - f->name.n},
+				   s->text, strlen(s->text)))
+			return s;
+	return NULL;
+}
+
+/* Text 0.0.4: a family may go on after others. */
+static enum bridge_type known_type(struct bridge_text_parser *p, struct bridge_text *name)
+{
+	struct bridge_text_name *n = name_find(p, *name, "");
+	struct bridge_text base;
+
+	if (n)
+		return n->type;
+	for (const struct suffix *s = text_004; s->text; s++) {
+		if (!*s->text || !ends_with(*name, s->text, &base))
+			continue;
+		n = name_find(p, base, "");
+		if (n && n->type == s->type) {
+			*name = base;
+			return n->type;
+		}
+	}
+	return BRIDGE_UNKNOWN;
+}
+
+/* Takes the label of this key out of those of the sample. False: it has none. */
+static bool take_label(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key,
+		       size_t n, struct bridge_text *value)
+{
+	struct bridge_label *l = p->labels + s->labels;
+
+	for (uint32_t i = 0; i < s->label_count; i++) {
+		if (!bridge_text_is(l[i].key, key, n))
+			continue;
+		*value = l[i].value;
+		memmove(l + i, l + i + 1, (s->label_count - i - 1) * sizeof(*l));
+		s->label_count--;
+		return true;
+	}
+	return false;
+}
+
+/* The number of le or quantile. */
+static int take_bound(struct bridge_text_parser *p, struct bridge_text_sample *s, const char *key)
+{
+	struct bridge_text t;
+
+	if (!take_label(p, s, key, strlen(key), &t))
+		return TEXT_BAD(p, "no label '%s'", key);
+	if (bridge_number(t.s, t.s + t.n, &s->bound) != t.s + t.n || isnan(s->bound) ||
+	    (s->role == ROLE_QUANTILE && !(s->bound >= 0 && s->bound <= 1)) ||
+	    (s->bound == INFINITY && p->format == BRIDGE_OPENMETRICS &&
+	     !bridge_text_is(t, "+Inf", 4)))
+		return TEXT_BAD(p, "malformed label '%s'", key);
+	return 0;
+}
+
+/* What OpenMetrics says of a single sample. */
+static int check_sample(struct bridge_text_parser *p, const struct bridge_text_sample *s)
+{
+	const enum bridge_type type = p->family.type;
+	const bool counts = s->role == ROLE_TOTAL || s->role == ROLE_BUCKET ||
+			    s->role == ROLE_COUNT ||
+			    (s->role == ROLE_SUM && type != BRIDGE_GAUGE_HISTOGRAM);
+
+	if (isnan(s->value) && (counts || s->role == ROLE_SUM))
+		return TEXT_BAD(p, "NaN in place of a count");
+	if (s->value < 0 && (counts || s->role == ROLE_QUANTILE))
+		return TEXT_BAD(p, "a negative count");
+	if (s->role == ROLE_INFO && s->value != 1)
+		return TEXT_BAD(p, "the value of an info is not 1");
+	if (s->role == ROLE_STATE && s->value != 0 && s->value != 1)
+		return TEXT_BAD(p, "a state is neither 0 nor 1");
+	if (s->exemplar != NONE && s->role != ROLE_TOTAL && s->role != ROLE_BUCKET)
+		return TEXT_BAD(p, "an exemplar of a sample that has none");
+	return 0;
+}
+
+static int fill(struct bridge_text_parser *p, struct bridge_text_sample *s)
+{
+	int err = 0;
+
+	if (s->role == ROLE_BUCKET)
+		err = take_bound(p, s, "le");
+	else if (s->role == ROLE_QUANTILE)
+		err = take_bound(p, s, "quantile");
+	else if (s->role == ROLE_STATE &&
+		 !take_label(p, s, p->family.name.s, p->family.name.n, &s->state))
+		err = TEXT_BAD(p, "a state without its label");
+	if (!err && p->format == BRIDGE_OPENMETRICS)
+		err = check_sample(p, s);
+	return err;
+}
+
+int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
+			      uint32_t shape)
+{
+	const struct suffix *role = role_of(p, l->name);
+	struct bridge_text_sample s = {.labels = l->labels,
+				       .label_count = l->label_count,
+				       .value = l->value,
+				       .time = l->time,
+				       .exemplar = l->exemplar,
+				       .next = NONE,
+				       .line = p->line,
+				       .shape = shape};
+	int err = 0;
+
+	if (!role) {
+		/* The labels of this line come with it into the next family. */
+		struct bridge_label kept[64];
+		struct bridge_text name = l->name;
+		enum bridge_type type = p->format == BRIDGE_TEXT_004 ? known_type(p, &name)
+								     : BRIDGE_UNKNOWN;
+
+		if (l->label_count > 64 || l->exemplar != NONE)
+			return TEXT_BAD(p, "more than 64 labels, or an exemplar without a family");
+		if (l->label_count)
+			memcpy(kept, p->labels + l->labels, l->label_count * sizeof(*kept));
+		err = begin(p, name, type);
+		if (err)
+			return err;
+		if (l->label_count)
+			memcpy(p->labels, kept, l->label_count * sizeof(*kept));
+		p->label_count = l->label_count;
+		s.labels = 0;
+		role = role_of(p, l->name);
+		if (!role)
+			return TEXT_BAD(p, "'%.*s' belongs to no family", TEXT_SHOWN(l->name.n),
+					l->name.s);
+	}
+	s.role = role->role;
+	err = fill(p, &s);
+	if (err)
+		return err;
+	s.hash = bridge_labels_hash(p->labels + s.labels, s.label_count);
+	if (p->sample_count >= p->limits.values || p->sample_count >= NONE)
+		return bridge_fail(p->error, -E2BIG, p->line, "more than %zu samples",
+				   p->limits.values);
+	if (!BASE_GROW(p->samples, p->sample_count, p->sample_room))
+		return TEXT_NO_MEMORY(p);
+	p->samples[p->sample_count++] = s;
+	return 0;
+}

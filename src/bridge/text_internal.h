@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * text_internal.h - of the text*.c files: text.c knows bodies and their shape, bridge_text_line.c
+ * lines, bridge_text_family.c what the samples of a family make together.
+ */
+#ifndef SL_BRIDGE_TEXT_INTERNAL_H
+#define SL_BRIDGE_TEXT_INTERNAL_H
+
+#include "bridge/text.h"
+
+#define NONE UINT32_MAX
+
+enum bridge_text_role {
+	ROLE_VALUE,
+	ROLE_TOTAL,
+	ROLE_SUM,
+	ROLE_COUNT,
+	ROLE_BUCKET,
+	ROLE_QUANTILE,
+	ROLE_STATE,
+	ROLE_INFO,
+	ROLE_CREATED,
+};
+
+struct bridge_text_exemplar {
+	uint32_t labels, label_count; /* of the parser's labels */
+	double value;
+	uint64_t time_ns;
+};
+
+/* A line of the present family. */
+struct bridge_text_sample {
+	enum bridge_text_role role;
+	uint32_t labels, label_count; /* without le, quantile and the state; sorted */
+	uint64_t hash;		      /* of them */
+	double value;
+	double bound; /* of a bucket or quantile */
+	struct bridge_text state;
+	double time; /* seconds; NaN: none */
+	uint32_t exemplar;
+	uint32_t next; /* of the same labels */
+	uint32_t line; /* from 1 */
+	uint32_t shape;
+};
+
+/* What the next body is compared with, a line. */
+struct bridge_text_shape {
+	uint32_t bytes; /* up to the value; or the whole line */
+	uint32_t slot;	/* of the value in flat, or in constants; NONE: it has none */
+	uint8_t check;	/* enum bridge_text_check */
+};
+
+enum bridge_text_check { CHECK_NONE, CHECK_POSITIVE, CHECK_RISING, CHECK_STATE, CHECK_SAME };
+
+/* A name that a family takes: its own, or one of its samples. */
+struct bridge_text_name {
+	struct bridge_text base;
+	const char *suffix;
+	enum bridge_type type; /* of the family that is called base */
+	uint64_t hash;
+};
+
+struct bridge_text_family {
+	struct bridge_text name, help, unit;
+	enum bridge_type type;
+	bool active, typed, helped, united;
+};
+
+struct bridge_text_bucket {
+	double bound;
+	uint32_t sample;
+};
+
+struct bridge_text_group {
+	uint32_t first, last; /* samples */
+};
+
+struct bridge_text_parser {
+	struct bridge_limits limits;
+	struct bridge_text_counts counts;
+
+	/* The shape of the last body: all lines' bytes in one block. */
+	bool shaped;
+	enum bridge_text_format shape_format;
+	char *shape_bytes;
+	size_t shape_used, shape_room;
+	struct bridge_text_shape *shape;
+	size_t shape_count, shape_lines_room;
+	uint32_t (*equal)[2]; /* slots of a histogram's count and last bucket */
+	size_t equal_count, equal_room;
+	double *constants; /* numbers that belong to the shape */
+	size_t constant_count, constant_room;
+	bool no_shape; /* this body cannot be told by its shape */
+	double *flat;  /* values of all points */
+	size_t flat_count, flat_room;
+
+	/* Of this body. */
+	enum bridge_text_format format;
+	const char *body, *end;
+	uint32_t line;
+	struct bridge_sink *sink; /* NULL: only checks */
+	struct bridge_error *error;
+	char *arena; /* unescaped text: no longer than the body */
+	size_t arena_used, arena_room;
+	struct bridge_text_name *names;
+	size_t name_count, name_room;
+	uint32_t *name_index;
+	size_t name_index_size;
+
+	/* Of this family. */
+	struct bridge_text_family family;
+	struct bridge_text_sample *samples;
+	size_t sample_count, sample_room;
+	struct bridge_label *labels;
+	size_t label_count, label_room;
+	struct bridge_text_exemplar *exemplars;
+	size_t exemplar_count, exemplar_room;
+	struct bridge_text_group *groups;
+	size_t group_count, group_room;
+	uint32_t *group_index;
+	size_t group_index_size, group_index_room;
+	char *name; /* of the family as it is published */
+	size_t name_bytes_room;
+	bool announced; /* to the sink */
+
+	/* Of this point. */
+	double *bounds;
+	size_t bound_room;
+	struct bridge_text_bucket *buckets; /* or quantiles */
+	size_t bucket_room;
+	struct bridge_text *states;
+	size_t state_room;
+	struct bridge_exemplar *point_exemplars;
+	size_t point_exemplar_room;
+};
+
+/* -EINVAL of the present line. */
+#define TEXT_BAD(p, ...)  bridge_fail((p)->error, -EINVAL, (p)->line, __VA_ARGS__)
+#define TEXT_NO_MEMORY(p) bridge_fail((p)->error, -ENOMEM, (p)->line, "out of memory")
+
+/* Of a text that an error quotes. */
+#define TEXT_SHOWN(n) ((int)((n) < 60 ? (n) : 60))
+
+/* ---- bridge_text_line.c: what a line says. Each returns 0 or -errno ---- */
+
+struct bridge_text_line {
+	struct bridge_text name;
+	uint32_t labels, label_count; /* as they stand there */
+	const char *number;	      /* where the value begins */
+	double value, time;	      /* time: NaN if there is none */
+	uint32_t exemplar;
+};
+int bridge_text_line_sample(struct bridge_text_parser *p, const char *s, const char *end,
+			    struct bridge_text_line *out);
+/* A line with '#': *known is false for a comment. */
+struct bridge_text_meta {
+	bool known;
+	char what; /* 'H', 'T' or 'U' */
+	struct bridge_text name, rest;
+};
+int bridge_text_line_meta(struct bridge_text_parser *p, const char *s, const char *end,
+			  struct bridge_text_meta *out);
+
+/* ---- bridge_text_family.c ---- */
+
+/* The sample joins the present family, or another, which becomes it. */
+int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_text_line *l,
+			      uint32_t shape);
+int bridge_text_family_meta(struct bridge_text_parser *p, const struct bridge_text_meta *m);
+/* Ends the present family. */
+int bridge_text_family_end(struct bridge_text_parser *p);
+
+/* text_point.c: the points that the samples of the present family make. */
+int bridge_text_points(struct bridge_text_parser *p);
+
+#endif

@@ -1,0 +1,506 @@
+// SPDX-License-Identifier: Apache-2.0
+/* text_point.c - points: the samples of one family that have the same labels. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sidelight/region.h>
+
+#include "base/grow.h"
+#include "bridge/text_internal.h"
+
+/* Does not compile if a type is missing. */
+static bool is_simple(enum bridge_type type)
+{
+	switch (type) {
+	case BRIDGE_UNKNOWN:
+	case BRIDGE_GAUGE:
+	case BRIDGE_COUNTER:
+	case BRIDGE_INFO:
+		return true;
+	case BRIDGE_SUMMARY:
+	case BRIDGE_HISTOGRAM:
+	case BRIDGE_GAUGE_HISTOGRAM:
+	case BRIDGE_STATESET:
+		break;
+	}
+	return false;
+}
+
+/* ---- groups ---- */
+
+static bool same_labels(const struct bridge_text_parser *p, const struct bridge_text_sample *a,
+			const struct bridge_text_sample *b)
+{
+	return a->hash == b->hash && bridge_labels_equal(p->labels + a->labels, a->label_count,
+							 p->labels + b->labels, b->label_count);
+}
+
+/* The place in the index of a sample's group, or where one is to be. */
+static size_t find_group(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
+{
+	size_t mask = p->group_index_size - 1, at = s->hash & mask;
+
+	while (p->group_index[at] != NONE &&
+	       !same_labels(p, s, &p->samples[p->groups[p->group_index[at]].first]))
+		at = (at + 1) & mask;
+	return at;
+}
+
+/* OpenMetrics: within a group, all have a timestamp or none, and these do not decrease. */
+static int check_order(struct bridge_text_parser *p, const struct bridge_text_sample *before,
+		       const struct bridge_text_sample *s)
+{
+	if (isnan(before->time) != isnan(s->time))
+		return TEXT_BAD(p, "only some samples of a metric have a timestamp");
+	if (before->time > s->time)
+		return TEXT_BAD(p, "timestamps go backwards");
+	return 0;
+}
+
+static int join(struct bridge_text_parser *p, uint32_t i, uint32_t *last)
+{
+	const bool strict = p->format == BRIDGE_OPENMETRICS;
+	struct bridge_text_sample *s = &p->samples[i];
+	struct bridge_text_group *g;
+	size_t at;
+
+	p->line = s->line;
+	if (*last != NONE && same_labels(p, s, &p->samples[p->groups[*last].first])) {
+		g = &p->groups[*last];
+		if (strict && p->family.type != BRIDGE_INFO &&
+		    check_order(p, &p->samples[g->last], s))
+			return -EINVAL;
+	} else {
+		at = find_group(p, s);
+		if (p->group_index[at] == NONE) {
+			if (!BASE_GROW(p->groups, p->group_count, p->group_room))
+				return TEXT_NO_MEMORY(p);
+			*last = p->group_index[at] = (uint32_t)p->group_count;
+			p->groups[p->group_count++] = (struct bridge_text_group){i, i};
+			return 0;
+		}
+		if (strict && p->family.type != BRIDGE_INFO)
+			return TEXT_BAD(p, "the samples of a metric do not stand together");
+		*last = p->group_index[at];
+		g = &p->groups[*last];
+	}
+	p->samples[g->last].next = i;
+	g->last = i;
+	return 0;
+}
+
+static int make_groups(struct bridge_text_parser *p)
+{
+	size_t size = 16;
+	uint32_t last = NONE;
+	int err = 0;
+
+	while (size < p->sample_count * 2)
+		size *= 2;
+	if (!base_grow(&p->group_index, &p->group_index_room, size, sizeof(*p->group_index)))
+		return TEXT_NO_MEMORY(p);
+	/* What a large family needed costs the small ones nothing. */
+	p->group_index_size = size;
+	memset(p->group_index, 0xff, size * sizeof(*p->group_index));
+	p->group_count = 0;
+	for (uint32_t i = 0; i < p->sample_count && !err; i++)
+		err = join(p, i, &last);
+	return err;
+}
+
+/* ---- points ---- */
+
+struct point {
+	const struct bridge_text_group *group;
+	bool sum, count, created;
+	uint32_t buckets; /* of order; or quantiles, or states */
+	uint32_t exemplars;
+	bool negative; /* bounds below 0 */
+	double created_at;
+};
+
+/* Room for n values more, which are NaN. */
+static int add_values(struct bridge_text_parser *p, size_t n)
+{
+	if (p->counts.points >= p->limits.points || n > p->limits.values - p->flat_count)
+		return bridge_fail(p->error, -E2BIG, p->line, "more than %zu series or %zu values",
+				   p->limits.points, p->limits.values);
+	if (!base_grow(&p->flat, &p->flat_room, p->flat_count + n + 1, sizeof(*p->flat)))
+		return TEXT_NO_MEMORY(p);
+	for (size_t i = 0; i < n; i++)
+		p->flat[p->flat_count + i] = NAN;
+	p->flat_count += n;
+	p->counts.points++;
+	p->counts.values += n;
+	return 0;
+}
+
+/* The value of a sample, for this body and for those of its shape. */
+static void put(struct bridge_text_parser *p, const struct bridge_text_sample *s, size_t slot,
+		enum bridge_text_check check)
+{
+	p->flat[slot] = s->value;
+	if (s->shape == NONE)
+		return;
+	p->shape[s->shape].slot = (uint32_t)slot;
+	p->shape[s->shape].check = (uint8_t)check;
+}
+
+/* The next body has the same number there, or another shape. */
+static int keep_constant(struct bridge_text_parser *p, const struct bridge_text_sample *s)
+{
+	if (s->shape == NONE)
+		return 0;
+	if (!BASE_GROW(p->constants, p->constant_count, p->constant_room))
+		return TEXT_NO_MEMORY(p);
+	p->shape[s->shape].slot = (uint32_t)p->constant_count;
+	p->shape[s->shape].check = CHECK_SAME;
+	p->constants[p->constant_count++] = s->value;
+	return 0;
+}
+
+static int exemplar(struct bridge_text_parser *p, struct point *t, uint32_t i, uint32_t bucket)
+{
+	const struct bridge_text_exemplar *e;
+
+	if (i == NONE)
+		return 0;
+	if (!base_grow(&p->point_exemplars, &p->point_exemplar_room, t->exemplars + 1ul,
+		       sizeof(*p->point_exemplars)))
+		return TEXT_NO_MEMORY(p);
+	e = &p->exemplars[i];
+	p->point_exemplars[t->exemplars++] =
+		(struct bridge_exemplar){.labels = p->labels + e->labels,
+					 .label_count = e->label_count,
+					 .value = e->value,
+					 .time_ns = e->time_ns,
+					 .bucket = bucket};
+	return 0;
+}
+
+static int announce(struct bridge_text_parser *p)
+{
+	const struct bridge_text_family *f = &p->family;
+	const char *suffix = p->format == BRIDGE_TEXT_004 ? ""
+			     : f->type == BRIDGE_COUNTER  ? "_total"
+			     : f->type == BRIDGE_INFO	  ? "_info"
+							  : "";
+	struct bridge_family out = {f->name, f->help, f->unit, f->type};
+
+	if (p->announced || !p->sink)
+		return 0;
+	p->announced = true;
+	if (*suffix) {
+		out.name.n = f->name.n + strlen(suffix);
+		if (!base_grow(&p->name, &p->name_bytes_room, out.name.n, 1))
+			return TEXT_NO_MEMORY(p);
+		memcpy(mempcpy(p->name, f->name.s, f->name.n), suffix, strlen(suffix));
+		out.name.s = p->name;
+	}
+	if (p->sink->family(p->sink, &out))
+		return 0;
+	return bridge_fail(p->error, -ENOSPC, 0, "no room for family '%.*s'", TEXT_SHOWN(f->name.n),
+			   f->name.s);
+}
+
+static int emit(struct bridge_text_parser *p, const struct point *t, struct bridge_point *out)
+{
+	const struct bridge_text_sample *first = &p->samples[t->group->first];
+	int err = announce(p);
+
+	if (err || !p->sink)
+		return err;
+	out->labels = p->labels + first->labels;
+	out->label_count = first->label_count;
+	out->exemplars = p->point_exemplars;
+	out->exemplar_count = t->exemplars;
+	if (t->created && t->created_at > 0 && t->created_at < 1.8e10)
+		out->created_ns = (uint64_t)llround(t->created_at * 1e6) * 1000;
+	if (p->sink->point(p->sink, out))
+		return 0;
+	return bridge_fail(p->error, -ENOSPC, 0, "no room for a series of '%.*s'",
+			   TEXT_SHOWN(p->family.name.n), p->family.name.s);
+}
+
+/* Of samples with the same timestamp, a point; those with the last one count. */
+static bool later(const struct bridge_text_parser *p, const struct bridge_text_sample *s)
+{
+	return s->next != NONE && p->samples[s->next].time > s->time;
+}
+
+static int simple_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
+{
+	struct point t = {.group = g};
+	struct bridge_point out = {0};
+	const bool info = p->family.type == BRIDGE_INFO;
+	const struct bridge_text_sample *value = NULL;
+	size_t slot = p->flat_count;
+	int err = 0;
+
+	for (uint32_t i = g->first; i != NONE && !err; i = p->samples[i].next) {
+		const struct bridge_text_sample *s = &p->samples[i];
+
+		if (s->role == ROLE_CREATED) {
+			t.created = true;
+			t.created_at = s->value;
+			err = keep_constant(p, s);
+			continue;
+		}
+		/* The last of several counts. */
+		if (value || info)
+			err = keep_constant(p, info ? s : value);
+		value = s;
+	}
+	if (!value || err)
+		return err; /* created alone */
+	p->line = value->line;
+	err = add_values(p, !info);
+	if (err)
+		return err;
+	if (!info)
+		put(p, value, slot,
+		    value->role == ROLE_TOTAL && p->format == BRIDGE_OPENMETRICS ? CHECK_POSITIVE
+										 : CHECK_NONE);
+	err = exemplar(p, &t, value->exemplar, 0);
+	out.values = p->flat + slot;
+	out.value_count = !info;
+	return err ?: emit(p, &t, &out);
+}
+
+static int by_bound(const void *a, const void *b)
+{
+	const struct bridge_text_bucket *x = a, *y = b;
+
+	if (x->bound != y->bound)
+		return x->bound < y->bound ? -1 : 1;
+	return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Ascending, each once. */
+static int sort_buckets(struct bridge_text_parser *p, struct point *t, struct bridge_text_bucket *b)
+{
+	uint32_t n = 0;
+	bool sorted = true;
+
+	for (uint32_t i = 1; i < t->buckets && sorted; i++)
+		sorted = b[i - 1].bound < b[i].bound;
+	if (sorted)
+		return 0;
+	if (p->format == BRIDGE_OPENMETRICS && p->family.type != BRIDGE_SUMMARY)
+		for (uint32_t i = 1; i < t->buckets; i++)
+			if (b[i - 1].bound > b[i].bound)
+				return TEXT_BAD(p, "buckets out of order");
+	qsort(b, t->buckets, sizeof(*b), by_bound);
+	for (uint32_t i = 0; i < t->buckets; i++)
+		if (n && b[n - 1].bound == b[i].bound)
+			b[n - 1] = b[i];
+		else
+			b[n++] = b[i];
+	t->buckets = n;
+	return 0;
+}
+
+/* What OpenMetrics says of a histogram. */
+static int check_histogram(struct bridge_text_parser *p, const struct point *t,
+			   const struct bridge_text_bucket *b, double count, double sum)
+{
+	const bool gauge = p->family.type == BRIDGE_GAUGE_HISTOGRAM;
+
+	if (!t->buckets || b[t->buckets - 1].bound != INFINITY)
+		return TEXT_BAD(p, "a histogram without a bucket +Inf");
+	for (uint32_t i = 1; i < t->buckets; i++)
+		if (p->samples[b[i].sample].value < p->samples[b[i - 1].sample].value)
+			return TEXT_BAD(p, "a bucket below the one before");
+	if (t->sum != t->count)
+		return TEXT_BAD(p, "a histogram with a sum or a count alone");
+	if (t->count && count != p->samples[b[t->buckets - 1].sample].value)
+		return TEXT_BAD(p, "the count is not that of the bucket +Inf");
+	if (t->negative && t->sum && !gauge)
+		return TEXT_BAD(p, "a sum of observations that may be negative");
+	if (gauge && sum < 0 && !t->negative)
+		return TEXT_BAD(p, "a negative sum of positive observations");
+	return 0;
+}
+
+/* Buckets, sum and count into values; count and +Inf are equal. */
+static int put_histogram(struct bridge_text_parser *p, struct point *t,
+			 const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
+			 const struct bridge_text_sample *count)
+{
+	const bool open = p->format == BRIDGE_OPENMETRICS;
+	const bool top = t->buckets && b[t->buckets - 1].bound == INFINITY;
+	size_t slot = p->flat_count, n = t->buckets + !top;
+	int err = add_values(p, BRIDGE_BUCKETS + n);
+
+	for (uint32_t i = 0; i < t->buckets && !err; i++) {
+		const struct bridge_text_sample *s = &p->samples[b[i].sample];
+
+		put(p, s, slot + BRIDGE_BUCKETS + i, i ? CHECK_RISING : CHECK_POSITIVE);
+		err = exemplar(p, t, s->exemplar, BRIDGE_BUCKETS + i);
+	}
+	if (err)
+		return err;
+	if (sum)
+		put(p, sum, slot + BRIDGE_SUM,
+		    open && p->family.type == BRIDGE_HISTOGRAM ? CHECK_POSITIVE : CHECK_NONE);
+	if (count)
+		put(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+	if (!top) { /* text 0.0.4 */
+		p->flat[slot + BRIDGE_BUCKETS + n - 1] =
+			count ? count->value
+			      : (t->buckets ? p->samples[b[t->buckets - 1].sample].value : 0);
+		p->no_shape = true;
+	} else if (count && open) {
+		if (!BASE_GROW(p->equal, p->equal_count, p->equal_room))
+			return TEXT_NO_MEMORY(p);
+		p->equal[p->equal_count][0] = (uint32_t)(slot + BRIDGE_COUNT);
+		p->equal[p->equal_count++][1] = (uint32_t)(slot + BRIDGE_BUCKETS + n - 1);
+	}
+	return 0;
+}
+
+static int put_summary(struct bridge_text_parser *p, const struct point *t,
+		       const struct bridge_text_bucket *b, const struct bridge_text_sample *sum,
+		       const struct bridge_text_sample *count)
+{
+	const bool open = p->format == BRIDGE_OPENMETRICS;
+	size_t slot = p->flat_count;
+	int err = add_values(p, BRIDGE_QUANTILES + t->buckets);
+
+	if (err)
+		return err;
+	/* A quantile may be NaN: what is checked of others is not checked of it. */
+	for (uint32_t i = 0; i < t->buckets; i++)
+		put(p, &p->samples[b[i].sample], slot + BRIDGE_QUANTILES + i, CHECK_NONE);
+	if (sum)
+		put(p, sum, slot + BRIDGE_SUM, open ? CHECK_POSITIVE : CHECK_NONE);
+	if (count)
+		put(p, count, slot + BRIDGE_COUNT, CHECK_POSITIVE);
+	return 0;
+}
+
+/* One point of a histogram or summary: the samples from first to last. */
+static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_group *g,
+			uint32_t first, bool last)
+{
+	const struct bridge_text_sample *sum = NULL, *count = NULL;
+	struct point t = {.group = g};
+	struct bridge_point out = {0};
+	const bool summary = p->family.type == BRIDGE_SUMMARY;
+	struct bridge_text_bucket *b;
+	size_t slot = p->flat_count, most = summary ? SL_QUANTILES_MAX : SL_BUCKETS_MAX;
+	int err = 0;
+
+	for (uint32_t i = first; i != NONE; i = p->samples[i].next) {
+		const struct bridge_text_sample *s = &p->samples[i];
+
+		p->line = s->line;
+		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
+			*(s->role == ROLE_SUM ? &sum : &count) = s;
+		} else if (s->role == ROLE_CREATED) {
+			t.created = true;
+			t.created_at = s->value;
+			err = keep_constant(p, s);
+			if (err)
+				return err;
+		} else {
+			if (t.buckets > most)
+				return bridge_fail(p->error, -E2BIG, p->line,
+						   "more than %zu buckets or quantiles", most);
+			if (!BASE_GROW(p->buckets, t.buckets, p->bucket_room))
+				return TEXT_NO_MEMORY(p);
+			p->buckets[t.buckets++] = (struct bridge_text_bucket){s->bound, i};
+			t.negative |= s->bound < 0;
+		}
+		if (later(p, s))
+			break;
+	}
+	b = p->buckets;
+	t.sum = sum;
+	t.count = count;
+	err = sort_buckets(p, &t, b);
+	if (!err && !summary && p->format == BRIDGE_OPENMETRICS)
+		err = check_histogram(p, &t, b, count ? count->value : NAN, sum ? sum->value : NAN);
+	if (err || !last || (!t.buckets && !sum && !count))
+		return err;
+	err = summary ? put_summary(p, &t, b, sum, count) : put_histogram(p, &t, b, sum, count);
+	if (!err && !base_grow(&p->bounds, &p->bound_room, t.buckets + 1ul, sizeof(*p->bounds)))
+		err = TEXT_NO_MEMORY(p);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < t.buckets; i++)
+		if (summary || b[i].bound != INFINITY)
+			p->bounds[out.bound_count++] = b[i].bound;
+	out.bounds = p->bounds;
+	out.values = p->flat + slot;
+	out.value_count = p->flat_count - slot;
+	return emit(p, &t, &out);
+}
+
+/* All points of a group that differ in their timestamps are checked; the last one counts. */
+static int bucket_points(struct bridge_text_parser *p, const struct bridge_text_group *g)
+{
+	uint32_t first = g->first, i = first;
+	int err = 0;
+
+	while (!err && i != NONE) {
+		while (p->samples[i].next != NONE && !later(p, &p->samples[i]))
+			i = p->samples[i].next;
+		err = bucket_point(p, g, first, p->samples[i].next == NONE);
+		first = i = p->samples[i].next;
+	}
+	return err;
+}
+
+static int state_point(struct bridge_text_parser *p, const struct bridge_text_group *g)
+{
+	struct point t = {.group = g};
+	struct bridge_point out = {0};
+	size_t slot = p->flat_count;
+	int err;
+
+	for (uint32_t i = g->first; i != NONE; i = p->samples[i].next) {
+		const struct bridge_text_sample *s = &p->samples[i];
+		uint32_t at = 0;
+
+		p->line = s->line;
+		while (at < t.buckets && !bridge_text_equal(p->states[at], s->state))
+			at++;
+		if (at >= SL_STATES_MAX)
+			return bridge_fail(p->error, -E2BIG, p->line, "more than %u states",
+					   SL_STATES_MAX);
+		if (at < t.buckets) {
+			p->flat[slot + at] = s->value;
+			continue;
+		}
+		p->counts.points -= t.buckets > 0; /* the values are of one point */
+		err = add_values(p, 1);
+		if (!err && !base_grow(&p->states, &p->state_room, at + 1ul, sizeof(*p->states)))
+			err = TEXT_NO_MEMORY(p);
+		if (err)
+			return err;
+		p->states[t.buckets++] = s->state;
+		put(p, s, slot + at, CHECK_STATE);
+	}
+	out.states = p->states;
+	out.state_count = t.buckets;
+	out.values = p->flat + slot;
+	out.value_count = t.buckets;
+	return emit(p, &t, &out);
+}
+
+int bridge_text_points(struct bridge_text_parser *p)
+{
+	const enum bridge_type type = p->family.type;
+	uint32_t line = p->line;
+	int err = make_groups(p);
+
+	for (size_t i = 0; i < p->group_count && !err; i++)
+		err = is_simple(type)		? simple_point(p, &p->groups[i])
+		      : type == BRIDGE_STATESET ? state_point(p, &p->groups[i])
+						: bucket_points(p, &p->groups[i]);
+	p->line = line;
+	return err;
+}

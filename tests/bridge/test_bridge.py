@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What other programs say comes out as it went in, and a hostile one harms itself alone.
+test_bridge.py SIDELIGHT CASE"""
+import gzip
+import http.server
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from support import http as client
+from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')
+SAMPLE = re.compile(r'([^{ ]+)(?:\{(.*)\})? (\S+)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+
+
+def read(text, keep=lambda labels: True):
+    """({(name, labels): value}, {family: type}, {family: help}) of text 0.0.4, without our labels and
+    what the collector says of itself."""
+    series, types, helps = {}, {}, {}
+    for line in text.splitlines():
+        words = line.split(' ', 3)
+        if words[:2] == ['#', 'TYPE']:
+            types[words[2]] = words[3]
+        elif words[:2] == ['#', 'HELP']:
+            helps[words[2]] = words[3]
+        elif line and line[0] != '#':
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            labels = dict(LABEL.findall(labels or ''))
+            if keep(labels) and not name.startswith('sidelight_'):
+                labels = tuple(sorted((k, v) for k, v in labels.items() if k not in OURS))
+                series[name, labels] = value
+    return series, types, helps
+
+
+class Server:
+    """An HTTP server whose answer is a function of the handler."""
+
+    def __init__(self, answer):
+        outer = self
+        self.requests = 0
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                outer.requests += 1
+                try:
+                    answer(self)
+                except OSError:
+                    pass  # the client went
+
+            def log_message(self, *a):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f'http://127.0.0.1:{self.server.server_port}/metrics'
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class Bridged(Agent):
+    """An agent whose bridges do not end by themselves, unless the test ends them."""
+    ends = False
+
+    def __exit__(self, error, *more):
+        super().__exit__(error, *more)
+        said = '\n'.join(self.err)
+        check(error or self.ends == ('the worker ended' in said), said)
+        check('Sanitizer' not in said and 'runtime error' not in said, said)
+
+
+def say(body, kind='text/plain; version=0.0.4', **headers):
+    def answer(h):
+        b = body() if callable(body) else body
+        h.send_response(200)
+        h.send_header('Content-Type', kind)
+        h.send_header('Content-Length', str(len(b)))
+        for k, v in headers.items():
+            h.send_header(k.replace('_', '-'), v)
+        h.end_headers()
+        h.wfile.write(b)
+    return answer
+
+
+def count(collector, name, **labels):
+    return collector.total(f'sidelight_bridge_{name}_total',
+                           *(f'{k}="{v}"' for k, v in labels.items()))
+
+
+def of(service):
+    return lambda labels: labels.get('service') == service
+
+
+KINDS = b'''# HELP go_gc_duration_seconds A summary of the pauses.
+# TYPE go_gc_duration_seconds summary
+go_gc_duration_seconds{quantile="0"} 1.3e-05
+go_gc_duration_seconds{quantile="1"} 0.0021
+go_gc_duration_seconds_sum 17.5
+go_gc_duration_seconds_count 1234
+# HELP req_total Requests, "all" of them\\\\.
+# TYPE req_total counter
+req_total{code="200",path="/a\\\\b\\"\\n"} 9007199254740991
+# HELP wait_seconds Waiting.
+# TYPE wait_seconds histogram
+wait_seconds_bucket{x="1",le="0.5"} 2
+wait_seconds_bucket{x="1",le="2.5"} 2
+wait_seconds_bucket{x="1",le="+Inf"} 3
+wait_seconds_sum{x="1"} 4.5
+wait_seconds_count{x="1"} 3
+# TYPE thing untyped
+thing{empty=""} NaN
+# TYPE temperature gauge
+temperature{a="\xc3\xa4"} -1.5
+'''
+
+
+@case
+def scraped_metrics_come_out_as_they_went_in():
+    server = Server(say(KINDS))
+    with Bridged('--scrape', f'{server.url},job=kinds,interval=100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def same():
+            got = read(collector.get('/metrics'), of('kinds'))
+            return got if ('up', ()) in got[0] else None
+        series, types, helps = wait_until(same, 'the target', collector, agent)
+        want = read(KINDS.decode())
+        for own in 'up', 'scrape_duration_seconds', 'scrape_samples_scraped':
+            del series[own, ()]
+        check({k: float(v) for k, v in series.items() if v != 'NaN'} ==
+              {k: float(v) for k, v in want[0].items() if v != 'NaN'}, series, want[0])
+        check(series.keys() == want[0].keys(), series.keys() ^ want[0].keys())
+        check({k: types.get(k) for k in want[1]} == want[1], types)
+        check({k: helps.get(k) for k in want[2]} == want[2], helps)
+
+
+@case
+def series_end_and_return_with_their_target():
+    body = [b'a{x="1"} 1\na{x="2"} 2\nb 3\n']
+    server = Server(lambda h: say(body[0])(h) if body[0] else h.send_error(503))
+    with Bridged('--scrape', f'{server.url},job=ends,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            series = read(collector.get('/metrics'), of('ends'))[0]
+            return {f'{n}{"".join(v for _, v in l)}': float(v) for (n, l), v in series.items()
+                    if not n.startswith('scrape_')}
+        wait_until(lambda: now() == {'a1': 1, 'a2': 2, 'b': 3, 'up': 1}, now, collector, agent)
+        body[0] = b'a{x="2"} 5\nb 3\n'
+        wait_until(lambda: now() == {'a2': 5, 'b': 3, 'up': 1}, now, collector, agent)
+        body[0] = None
+        wait_until(lambda: now() == {'up': 0}, now, collector, agent)
+        check(count(collector, 'failures', cause='status') > 0)
+        body[0] = b'a{x="1"} 7\n'
+        wait_until(lambda: now() == {'a1': 7, 'up': 1}, now, collector, agent)
+        body[0] = b'a{x="1"} 8\nbroken\n'
+        wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, collector)
+        check('WARN scrape: failed' in '\n'.join(agent.err), agent)
+
+
+@case
+def a_large_target_is_published_whole():
+    n = 60000
+    body = b''.join(b'# TYPE many_%d_total counter\nmany_%d_total{n="%d",path="/a/path"} %d\n' % (i % 100, i % 100, i, i)
+                    for i in sorted(range(n), key=lambda i: i % 100))
+    body = b'\n'.join(dict.fromkeys(body.split(b'\n')))
+    server = Server(say(body))
+    with Bridged('--scrape', f'{server.url},job=large,interval=1s') as agent, Collector(
+            [agent], '--period', '200ms', '--history', '0') as collector:
+        def total():
+            series = read(collector.get('/metrics'), of('large'))[0]
+            values = [int(v) for (name, _), v in series.items() if name.startswith('many_')]
+            return len(values), sum(values)
+        wait_until(lambda: total() == (n, n * (n - 1) // 2), total, collector, agent)
+        check(count(collector, 'full') == 0 and count(collector, 'refused') == 0)
+
+
+def endless(h):
+    h.send_response(200)
+    h.end_headers()
+    while True:
+        h.wfile.write(b'a{x="' + b'y' * 60000 + b'"} 1\n')
+
+
+def slow(h):
+    h.send_response(200)
+    h.end_headers()
+    while True:
+        h.wfile.write(b'a')
+        time.sleep(0.05)
+
+
+def headers(h):
+    h.wfile.write(b'HTTP/1.1 200 OK\r\n')
+    for i in range(10**6):
+        h.wfile.write(b'X-%d: %s\r\n' % (i, b'y' * 1000))
+
+
+@case
+def a_hostile_target_harms_itself_alone():
+    elsewhere = Server(say(b'stolen 1\n'))
+
+    def redirect(h):
+        h.send_response(302)
+        h.send_header('Location', elsewhere.url)
+        h.end_headers()
+
+    bomb = gzip.compress(b'a 1\n' * (40 << 20))
+    many = b''.join(b'a{x="%d"} 1\n' % i for i in range(10**6))
+    attacks = {'endless': (endless, 'too_large'), 'slow': (slow, 'timeout'), 'headers': (headers, 'too_large'),
+               'redirect': (redirect, 'status'), 'many': (say(many), 'series'),
+               'bomb': (say(bomb, Content_Encoding='gzip'), 'too_large')}
+    servers = {name: Server(a[0]) for name, a in attacks.items()}
+    n = [0]
+
+    def healthy():
+        n[0] += 1
+        return b'fine_total %d\n' % n[0]
+
+    good = Server(say(healthy))
+    options = [w for name, s in servers.items()
+               for w in ('--scrape', f'{s.url},job={name},interval=300ms,timeout={"1s" if name == "slow" else "60s"}')]
+    with Bridged('--scrape', f'{good.url},job=good,interval=100ms', *options) as agent, Collector([agent], '--period', '50ms') as collector:
+        for name, (_, cause) in attacks.items():
+            wait_until(lambda: count(collector, 'failures', target=servers[name].url, cause=cause),
+                       name, cause, lambda: collector.find('sidelight_bridge_failures_total'), collector, agent)
+        before = count(collector, 'scrapes', target=good.url)
+        wait_until(lambda: count(collector, 'scrapes', target=good.url) > before + 3, 'the good one', agent)
+        series = collector.series()
+        check(not [k for k in series if k.startswith(('stolen', 'a{'))], 'published')
+        check([v for k, v in series.items() if k.startswith('up') and 'service="good"' in k] == [1])
+        check(sum(v for k, v in series.items() if k.startswith('up{')) == 1, 'up')
+        check(count(collector, 'failures', target=good.url) == 0)
+    check(elsewhere.requests == 0, 'the redirect was followed')
+
+
+@case
+def a_killed_worker_is_started_again():
+    server = Server(say(b'a_total 5\n'))
+    with Bridged('--scrape', f'{server.url},job=again,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def worker():
+            with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+                return int(f.read().split()[0])
+
+        def pids():
+            return {re.search('process="(.*?)"', k)[1] for k in collector.find('a_total')}
+        wait_until(lambda: len(pids()) == 1, 'the series', collector, agent)
+        first = pids()
+        agent.ends = True
+        os.kill(worker(), signal.SIGKILL)
+        wait_until(lambda: pids() - first, 'another worker', collector, agent)
+        check('the worker ended' in '\n'.join(agent.err), agent)
+        last = worker()
+    wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
+
+
+@case
+def textfiles_are_published_as_they_are():
+    folder = workdir()
+    os.mkdir(f'{folder}/in')
+
+    def write(name, text):
+        with open(f'{folder}/new', 'w') as f:
+            f.write(text)
+        os.rename(f'{folder}/new', f'{folder}/in/{name}')
+    write('good.prom', '# HELP backup_age_seconds Age.\n# TYPE backup_age_seconds gauge\nbackup_age_seconds{db="x"} 17\n')
+    write('bad.prom', 'oops{\n')
+    write('other.txt', 'ignored 1\n')
+    os.mkfifo(f'{folder}/in/pipe.prom')
+    os.symlink('/etc/passwd', f'{folder}/in/link.prom')
+    with Bridged('--textfile', f'{folder}/in', '--scrape-interval', '100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            return {f'{n}{"".join(v for _, v in l)}': float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('textfile'))[0].items()}
+        mtime = os.stat(f'{folder}/in/good.prom').st_mtime
+        stamp = f'node_textfile_mtime_seconds{folder}/in/good.prom'
+        wait_until(lambda: now() == {'backup_age_secondsx': 17, 'node_textfile_scrape_error': 1, stamp: mtime},
+                   now, collector, agent)
+        wait_until(lambda: count(collector, 'textfile_errors') >= 3, collector)
+        for name in 'bad', 'pipe', 'link':
+            os.unlink(f'{folder}/in/{name}.prom')
+        wait_until(lambda: now().get('node_textfile_scrape_error') == 0, now, collector, agent)
+        os.unlink(f'{folder}/in/good.prom')
+        wait_until(lambda: now() == {'node_textfile_scrape_error': 0}, now, collector, agent)
+
+
+@case
+def node_exporter_is_the_same_through_sidelight():
+    exe = shutil.which('prometheus-node-exporter')
+    if not exe:
+        skip('no prometheus-node-exporter')
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    url = f'http://127.0.0.1:{port}/metrics'
+    exporter = Part(exe, f'--web.listen-address=127.0.0.1:{port}', '--web.disable-exporter-metrics',
+                    '--collector.disable-defaults', *(f'--collector.{c}' for c in (
+                        # Those of sockets count the one that asks.
+                        'cpu', 'diskstats', 'filesystem', 'loadavg', 'meminfo', 'netdev', 'os', 'stat', 'time',
+                        'uname', 'vmstat', 'schedstat', 'netclass')))
+    with_go = Server(say(KINDS))
+    wait_until(lambda: poll(lambda: up(url), 1), 'node_exporter', exporter)
+    with Bridged('--scrape', f'{url},job=node,interval=200ms', '--scrape', f'{with_go.url},interval=1s') as agent, \
+            Collector([agent], '--period', '20ms') as collector:
+        def through():
+            got = read(collector.get('/metrics'), of('node'))
+            return got if ('node_uname_info' in {n for n, _ in got[0]}) else None
+        wait_until(through, 'node_exporter', collector, agent)
+        wrong, tries = None, 0
+        while wrong is None or wrong:
+            before = read(client.get(url))
+            time.sleep(0.7)
+            series, types, helps = through()
+            after = read(client.get(url))
+            constant = {k for k, v in before[0].items() if after[0].get(k) == v}
+            now = {k for k in constant if k not in series or float(series[k]) != float(after[0][k])}
+            # What changed and changed back is not wrong each time.
+            wrong = now if wrong is None else wrong & now
+            tries += 1
+            check(tries < 10, {k: (series.get(k), after[0][k]) for k in wrong})
+        lasting = before[0].keys() & after[0].keys()
+        ours = {k for k in series if not k[0].startswith(('up', 'scrape_'))} | {
+            k for k in series if k[0].startswith('node_scrape')}
+        check(len(lasting) > 200, len(lasting))
+        check(lasting <= ours, 'missing:', sorted(lasting - ours)[:5])
+        check(ours <= before[0].keys() | after[0].keys(), 'more:', sorted(ours - after[0].keys())[:5])
+        kinds = {k: types.get(k) for k in after[1]}
+        check(kinds == after[1], {k: (kinds[k], v) for k, v in after[1].items() if kinds[k] != v})
+        check({k: helps.get(k) for k in after[2]} == after[2], 'help differs')
+        check(len(constant) > 100, len(constant))
+        check(count(collector, 'refused') == 0 and count(collector, 'full') == 0)
+    exporter.stop()
+
+
+def up(url):
+    try:
+        return client.get(url)
+    except OSError:
+        return None
+
+
+@case
+def statsd_updates_are_exact_or_counted_as_lost():
+    sys.path.append('/usr/lib/python3/dist-packages')  # whichever Python runs this
+    try:
+        import statsd
+    except ImportError:
+        skip('no python3-statsd')
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    with Bridged('--statsd', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '50ms') as collector:
+        wait_until(lambda: collector.find('sidelight_bridge_statsd_packets_total'), 'StatsD', collector, agent)
+        c = statsd.StatsClient('127.0.0.1', port)
+        n = 100000
+        for _ in range(n):
+            c.incr('a.total')
+        with c.pipeline() as pipe:
+            for i in range(1000):
+                pipe.timing('wait', 250)
+                pipe.gauge('level', i)
+
+        def all_counted():
+            c.incr('last')  # with a packet, the kernel says what it dropped before it
+            return collector.total('a_total') + count(collector, 'statsd_dropped') >= n
+        wait_until(all_counted, lambda: (collector.total('a_total'), count(collector, 'statsd_dropped')), collector, agent)
+        check(collector.total('a_total') + count(collector, 'statsd_dropped') <= n + 100, 'counted twice')
+        check(count(collector, 'statsd_malformed') == 0)
+
+
+@case
+def statsd_by_a_unix_socket_loses_nothing():
+    folder = workdir()
+    with Bridged('--statsd', f'unix:{folder}/statsd.sock') as agent, Collector([agent], '--period', '50ms') as collector:
+        wait_until(lambda: os.path.exists(f'{folder}/statsd.sock'), 'the socket', agent)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.connect(f'{folder}/statsd.sock')  # senders wait for room
+            for i in range(100000):
+                s.send(b'exact:%d|c|#env:test,x\nset:%d|s' % (i, i % 100))
+        wait_until(lambda: collector.total('exact_total', 'env="test"', 'x=""') == sum(range(100000)),
+                   lambda: collector.find('exact_total'), collector, agent)
+        wait_until(lambda: count(collector, 'statsd_lines') == 200000, collector)
+        check(count(collector, 'statsd_packets') == 100000)
+
+
+def varint(n):
+    return bytes([n & 0x7f | 0x80]) + varint(n >> 7) if n > 0x7f else bytes([n])
+
+
+def field(number, value):
+    """A field of protobuf: a length for bytes and str, fixed64 for floats, varint for ints."""
+    if isinstance(value, float):
+        return varint(number << 3 | 1) + struct.pack('<d', value)
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def otlp(service, *metrics):
+    """ExportMetricsServiceRequest in protobuf."""
+    name = field(1, field(1, 'service.name') + field(2, field(1, service)))
+    return field(1, field(1, name) + field(2, b''.join(field(2, m) for m in metrics)))
+
+
+@case
+def protobuf_brings_native_histograms():
+    def family(name, kind, metric, text=''):
+        m = field(1, name) + field(2, text) + field(3, kind) + field(4, field(1, field(1, 'x') + field(2, '1')) + metric)
+        return varint(len(m)) + m
+
+    # Schema 3: the buckets up to 2, 2^(9/8) and 2^(14/8) have 5, 0 and 3 observations; and one is 0.
+    native = field(7, field(1, 9) + field(2, 15.0) + field(5, 6) + field(6, 1e-9) + field(7, 1) +
+                   field(12, field(1, 16) + field(2, 2)) + field(12, field(1, 8) + field(2, 1)) +
+                   field(13, bytes([10, 9, 6])))
+    classic = field(7, field(1, 3) + field(2, 4.5) + field(3, field(1, 2) + field(2, 0.5)) +
+                    field(3, field(1, 3) + field(2, float('inf'))))
+    body = b''.join([family('c_total', 0, field(3, field(1, 17.5)), 'Help.'), family('g', 1, field(2, field(1, -1.0))),
+                     family('s', 2, field(4, field(1, 2) + field(2, 5.0) + field(3, field(1, 0.5) + field(2, 1.5)))),
+                     family('u', 3, field(5, field(1, 7.0))), family('n', 4, native), family('h', 4, classic)])
+    kind = 'application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited'
+    asked = []
+
+    def answer(h):
+        asked.append(h.headers['Accept'])
+        say(body[:-1] if len(asked) > 50 else body, kind)(h)
+    server = Server(answer)
+    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,native') as agent, Collector([agent], '--period', '20ms') as collector:
+        def now():
+            return {n + ''.join(v for k, v in l if k != 'x'): float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('pb'))[0].items()}
+        series = wait_until(lambda: now() if 'n_count' in now() else None, now, collector, agent)
+        check('application/vnd.google.protobuf' in asked[0].split(',')[0], asked[0])
+        want = {'c_total': 17.5, 'g': -1, 's0.5': 1.5, 's_sum': 5, 's_count': 2, 'u': 7, 'n_sum': 15, 'n_count': 9,
+                'h_bucket0.5': 2, 'h_bucket+Inf': 3, 'h_sum': 4.5, 'h_count': 3, 'up': 1}
+        check({k: series.get(k) for k in want} == want, series)
+        types = read(collector.get('/metrics'), of('pb'))[1]
+        check((types['s'], types['n'], types['u'], types['g']) == ('summary', 'histogram', 'untyped', 'gauge'), types)
+        buckets = {float(k.removeprefix('n_bucket')): v for k, v in series.items() if k.startswith('n_bucket')}
+        check((buckets[1], buckets[2], buckets[4]) == (1, 6, 9), buckets)
+        # What is cut off is refused as a whole.
+        wait_until(lambda: now().get('up') == 0 and 'g' not in now(), now, collector, agent)
+        check(count(collector, 'failures', cause='malformed') > 0)
+
+
+@case
+def otlp_metrics_are_published():
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = s.getsockname()[1]
+    url = f'http://127.0.0.1:{port}/v1/metrics'
+
+    def post(body, kind='application/x-protobuf', **headers):
+        return client.request(url, 'POST', body, {'Content-Type': kind, **headers})[0]
+
+    route = field(7, field(1, 'http.route') + field(2, field(1, '/cart')))
+    total = field(1, 'http.requests') + field(7, field(1, route + field(4, 17.0)) + field(2, 2) + field(3, 1))
+    delta = field(1, 'jobs') + field(7, field(1, field(4, 5.0)) + field(2, 1) + field(3, 1))
+    # 10 values of 1.5 and 1 of 0, at scale 5.
+    exponential = field(1, 'wait') + field(3, 's') + field(10, field(1, (
+        b'\x21' + struct.pack('<Q', 11) + field(5, 15.0) + field(6, 10) + b'\x39' + struct.pack('<Q', 1) +
+        field(8, field(1, 36) + field(2, varint(10))))) + field(2, 2))
+    with Bridged('--otlp', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '20ms') as collector:
+        def ready():
+            try:
+                return post(b'') == 200
+            except OSError:
+                return False
+        wait_until(ready, 'the receiver', agent)
+        check(post(otlp('shop', total, delta, exponential)) == 200)
+        check(post(gzip.compress(otlp('shop', delta)), **{'Content-Encoding': 'gzip'}) == 200)
+        check(post(b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"json.gauge","gauge":{"dataPoints":'
+                   b'[{"asInt":"-7"}]}}]}]}]}', 'application/json') == 200)
+        check(post(b'\x0a\x05', 'application/x-protobuf') == 400)
+        check(post(b'{', 'application/json') == 400)
+        check(post(b'a', 'text/plain') == 415)
+        check(post(gzip.compress(bytes(64 << 20)), **{'Content-Encoding': 'gzip'}) == 400)
+
+        def now():
+            return {n + ''.join(v for _, v in l): float(v)
+                    for (n, l), v in read(collector.get('/metrics'), of('shop'))[0].items()}
+        wait_until(lambda: now().get('jobs_total') == 10 and 'wait_count' in now(), now, collector, agent)
+        series = now()
+        check(series['http_requests_total/cart'] == 17, series)
+        check((series['wait_count'], series['wait_sum']) == (11, 15), series)
+        buckets = {float(k.removeprefix('wait_bucket')): v for k, v in series.items() if k.startswith('wait_bucket')}
+        check(buckets[1] == 1 and buckets[2] == 11 and buckets[float('inf')] == 11, buckets)
+        wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
+        wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
+        check(count(collector, 'otlp_points') == 5)
+
+
+@case
+def wrong_options_are_usage_errors():
+    for words, why in ((('--scrape', 'ftp://x/'), 'not an http or https URL'),
+                       (('--scrape', 'http://x/,interval=0'), "'interval=0' is not"),
+                       (('--scrape', 'http://x/,what=1'), "'what=1' is not"),
+                       (('--statsd', '0.0.0.0:8125'), 'only this host may send'),
+                       (('--statsd', 'nonsense'), 'not an address'),
+                       (('--otlp', '0.0.0.0:4318'), 'only this host may send'),
+                       (('--scrape', 'http://x/') * 100, 'more than')):
+        p = Part(sys.argv[1], 'agent', '--socket', f'{workdir()}/s', '--no-rest', *words)
+        code = p.wait()
+        check(code == 2 and why in '\n'.join(p.err), words[:2], code, p)
+
+
+run_cases(only=sys.argv[2:])

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/* test_publish.c - what a sink that publishes keeps, adds up, removes and leaves out. */
+#include "support/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bridge/publish_internal.h"
+#include "bridge/text.h"
+
+static struct bridge_publisher *begin(size_t series_max)
+{
+	struct bridge_publisher *p = bridge_publish_open(&(struct bridge_publish_opts){
+		.service = "test", .pod = "test", .detached = true, .series_max = series_max});
+
+	assert_non_null(p);
+	return p;
+}
+
+/* The last bucket of a coarser or finer scale that lies in one of ours, and the first beyond it. */
+static void every_bucket_goes_where_its_upper_end_is(void **state)
+{
+	static double out[EXPONENTIAL_VALUES];
+	const uint64_t one = 1;
+	const double values[] = {1, 1};
+
+	(void)state;
+	for (int scale = -4; scale <= 10; scale++)
+		for (int32_t i = -300; i <= 300; i++) {
+			struct bridge_exponential e = {
+				.scale = scale, .first = i, .buckets = &one, .bucket_count = 1};
+			const struct bridge_point t = {
+				.values = values, .value_count = 2, .exponential = &e};
+			/* In units of our buckets: the upper end is base^i. */
+			double end = ldexp(i, EXPONENTIAL_SCALE - scale);
+			double at = ceil(end) - EXPONENTIAL_FIRST + 1;
+			double want = fmin(fmax(at, 0), EXPONENTIAL_BUCKETS + 1);
+
+			assert_true(bridge_publish_expand(&t, out));
+			assert_true(out[BRIDGE_BUCKETS + (size_t)want] == 1);
+		}
+}
+
+static void tell(struct bridge_publisher *p, const char *name, enum bridge_type type,
+		 const char *label, double v, bool delta)
+{
+	struct bridge_sink *s = bridge_publish_sink(p);
+	const struct bridge_family f = {.name = {name, strlen(name)}, .type = type};
+	const struct bridge_label l = {{"x", 1}, {label, strlen(label)}};
+	const struct bridge_point t = {
+		.labels = &l, .label_count = 1, .values = &v, .value_count = 1, .delta = delta};
+
+	assert_true(s->family(s, &f));
+	assert_true(s->point(s, &t));
+}
+
+static double value(struct bridge_publisher *p, const char *name, const char *label)
+{
+	const struct sl_label l = {"x", label};
+	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = name, .help = "", .mirror = true,
+					  .utf8 = true);
+
+	return sl_counter_f64_value(
+		sl_counter_f64_with(sl_counter_f64_family_create(bridge_publish_of(p), &o), &l, 1));
+}
+
+static void differences_add_up(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+
+	(void)state;
+	for (int i = 1; i <= 4; i++) {
+		bridge_publish_begin(p);
+		tell(p, "a_total", BRIDGE_COUNTER, "1", i, true);
+		tell(p, "b_total", BRIDGE_COUNTER, "1", i, false);
+	}
+	assert_true(value(p, "a_total", "1") == 10);
+	assert_true(value(p, "b_total", "1") == 4);
+	bridge_publish_close(p);
+}
+
+static void what_does_not_come_again_is_removed(void **state)
+{
+	struct bridge_publisher *p = begin(0);
+	const double again[] = {7, 8};
+	char label[16];
+
+	(void)state;
+	for (int round = 0; round < 50; round++) {
+		bridge_publish_begin(p);
+		for (int i = 0; i < 20; i++) {
+			snprintf(label, sizeof(label), "%d", (round * 7 + i * 3) % 60);
+			tell(p, "a_total", BRIDGE_COUNTER, label, round * 100 + i, false);
+		}
+		bridge_publish_end(p);
+		assert_int_equal(bridge_publish_series(p), 20);
+		for (int i = 0; i < 20; i++) {
+			snprintf(label, sizeof(label), "%d", (round * 7 + i * 3) % 60);
+			assert_true(value(p, "a_total", label) == round * 100 + i);
+		}
+	}
+	/* Values alone are those of the last body, whose series have their places. */
+	bridge_publish_begin(p);
+	tell(p, "a_total", BRIDGE_COUNTER, "1", 1, false);
+	tell(p, "a_total", BRIDGE_COUNTER, "59", 1, false);
+	bridge_publish_end(p);
+	bridge_publish_begin(p);
+	bridge_publish_sink(p)->values(bridge_publish_sink(p), again, 2);
+	bridge_publish_end(p);
+	assert_int_equal(bridge_publish_series(p), 2);
+	assert_true(value(p, "a_total", "1") == 7);
+	assert_true(value(p, "a_total", "59") == 8);
+	bridge_publish_clear(p);
+	assert_int_equal(bridge_publish_series(p), 0);
+	bridge_publish_close(p);
+}
+
+static void what_does_not_fit_is_left_out_and_counted(void **state)
+{
+	struct bridge_publisher *p = begin(2);
+	char label[1100];
+
+	(void)state;
+	bridge_publish_begin(p);
+	tell(p, "a_total", BRIDGE_COUNTER, "1", 1, false);
+	tell(p, "up", BRIDGE_GAUGE, "1", 1, false);	 /* the scrape's own */
+	tell(p, "a_total", BRIDGE_GAUGE, "2", 1, false); /* another type */
+	memset(label, 'x', sizeof(label) - 1);
+	label[sizeof(label) - 1] = 0;
+	tell(p, "a_total", BRIDGE_COUNTER, label, 1, false);
+	tell(p, "a_total", BRIDGE_COUNTER, "\xff", 1, false);
+	assert_int_equal(bridge_publish_counts(p).refused, 4);
+	tell(p, "a_total", BRIDGE_COUNTER, "3", 3, false);
+	tell(p, "a_total", BRIDGE_COUNTER, "4", 4, false);
+	assert_int_equal(bridge_publish_counts(p).full, 1);
+	assert_int_equal(bridge_publish_series(p), 2);
+	assert_true(value(p, "a_total", "3") == 3);
+	bridge_publish_close(p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_bucket_goes_where_its_upper_end_is),
+		cmocka_unit_test(differences_add_up),
+		cmocka_unit_test(what_does_not_come_again_is_removed),
+		cmocka_unit_test(what_does_not_fit_is_left_out_and_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
