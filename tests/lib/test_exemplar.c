@@ -229,7 +229,7 @@ static void *read_all(void *arg)
 	return NULL;
 }
 
-static void threads_set_whole_exemplars_and_lose_none_uncounted(void **state)
+static void threads_lose_no_exemplar_uncounted(void **state)
 {
 	enum { THREADS = 4 };
 	struct sl_publisher *p = open_plain(0);
@@ -333,7 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_latest_of_a_counter_or_bucket_is_kept),
 		cmocka_unit_test(what_cannot_be_kept_is_counted),
-		cmocka_unit_test(threads_set_whole_exemplars_and_lose_none_uncounted),
+		cmocka_unit_test(threads_lose_no_exemplar_uncounted),
 		cmocka_unit_test(a_signal_handler_breaks_no_exemplar),
 		cmocka_unit_test(a_forked_child_sets_its_own),
 	};

@@ -466,7 +466,7 @@ static void *count_all(void *arg)
 	}
 }
 
-static void a_million_come_and_go_and_no_name_has_anothers_value(void **state)
+static void a_million_come_and_go_each_with_its_own_value(void **state)
 {
 	const uint64_t rounds = (uint64_t)(1000000 / PRESENT * test_scale() *
 					   (TEST_SANITIZED || test_valgrind() ? 0.02 : 1));
@@ -534,7 +534,7 @@ int main(void)
 		cmocka_unit_test(each_kind_begins_anew_whoever_counted),
 		cmocka_unit_test(a_changed_info_replaces_the_former),
 		cmocka_unit_test(a_forked_child_knows_what_was_removed),
-		cmocka_unit_test(a_million_come_and_go_and_no_name_has_anothers_value),
+		cmocka_unit_test(a_million_come_and_go_each_with_its_own_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -72,7 +72,7 @@ static napi_value number(napi_env env, double n)
 	return v;
 }
 
-/* A copy of a string, or NULL if it is none; to be freed. */
+/* A copy of a string, or NULL if there is no string; to be freed. */
 static char *string(napi_env env, napi_value v)
 {
 	size_t n;

@@ -298,14 +298,17 @@ function patchRegistry({ prototype }, instruments) {
   const { registerMetric, removeSingleMetric, clear: clearAll } = prototype;
   const ours = metric => instruments.some(i => metric instanceof i);
   const forget = metric => {
-    if (!ours(metric)) return;
+    if (!ours(metric) || metric[KEY] === undefined) return;
     clear(metric);
+    delete metric[KEY];
     collected.delete(metric);
   };
 
   prototype.registerMetric = function (metric) {
     registerMetric.call(this, metric);
-    if (ours(metric)) process.nextTick(() => this.getSingleMetric(metric.name) === metric && adopt(metric));
+    if (!ours(metric)) return;
+    // By then it may have counted, and be published, or be registered no longer.
+    process.nextTick(() => metric[KEY] === undefined && this.getSingleMetric(metric.name) === metric && adopt(metric));
   };
   prototype.removeSingleMetric = function (name) {
     forget(this.getSingleMetric(name));
