@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Not terminated; valid until the parser returns. */
 struct bridge_text {
@@ -118,6 +120,20 @@ struct bridge_limits {
  * Inf, Infinity or NaN in any case. Returns its end, or NULL.
  */
 const char *bridge_number(const char *p, const char *end, double *out);
+
+/* A string of its own, to be freed; NULL: out of memory. (strndup() may look for a NUL beyond it.)
+ */
+static inline char *bridge_text_copy(struct bridge_text t)
+{
+	char *s = malloc(t.n + 1);
+
+	if (!s)
+		return NULL;
+	if (t.n)
+		memcpy(s, t.s, t.n);
+	s[t.n] = '\0';
+	return s;
+}
 
 static inline bool bridge_text_is(struct bridge_text a, const char *s, size_t n)
 {

@@ -44,7 +44,7 @@ static char *label_of(struct bridge_text t, const char *otherwise)
 {
 	bool good = t.n && t.n <= SL_LABEL_VALUE_MAX && base_utf8(t.s, t.n);
 
-	return good ? strndup(t.s, t.n) : strdup(otherwise);
+	return good ? bridge_text_copy(t) : strdup(otherwise);
 }
 
 static struct bridge_sink *begin(struct service *s)

@@ -89,7 +89,7 @@ static char *copy(struct bridge_text t, size_t max)
 	if (n > max)
 		for (n = max; n && ((unsigned char)t.s[n] & 0xc0) == 0x80;)
 			n--;
-	return strndup(t.s ? t.s : "", n);
+	return bridge_text_copy((struct bridge_text){t.s, n});
 }
 
 static bool is_reserved(struct bridge_text name)
@@ -106,7 +106,7 @@ static bool is_reserved(struct bridge_text name)
 static bool on_family(struct bridge_sink *s, const struct bridge_family *f)
 {
 	struct bridge_publisher *p = (struct bridge_publisher *)s;
-	char *name = strndup(f->name.s, f->name.n), *help = copy(f->help, SL_HELP_MAX);
+	char *name = bridge_text_copy(f->name), *help = copy(f->help, SL_HELP_MAX);
 	char *unit = copy(f->unit, SL_NAME_MAX);
 
 	free(p->name);

@@ -53,7 +53,7 @@ static char **states_of(const struct bridge_point *t)
 	char **states = calloc(t->state_count + 1, sizeof(*states));
 
 	for (size_t i = 0; states && i < t->state_count; i++)
-		states[i] = strndup(t->states[i].s ?: "", t->states[i].n);
+		states[i] = bridge_text_copy(t->states[i]);
 	return states;
 }
 

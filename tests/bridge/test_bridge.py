@@ -224,7 +224,7 @@ def a_hostile_target_harms_itself_alone():
     good = Server(say(healthy))
     options = [w for name, s in servers.items()
                for w in ('--scrape', f'{s.url},job={name},interval=300ms,timeout={"1s" if name == "slow" else "60s"}')]
-    with Bridged('--scrape', f'{good.url},job=good,interval=100ms', *options) as agent, Collector([agent], '--period', '50ms') as collector:
+    with Bridged('--scrape', f'{good.url},job=good,interval=100ms,timeout=60s', *options) as agent, Collector([agent], '--period', '50ms') as collector:
         for name, (_, cause) in attacks.items():
             wait_until(lambda: count(collector, 'failures', target=servers[name].url, cause=cause),
                        name, cause, lambda: collector.find('sidelight_bridge_failures_total'), collector, agent)

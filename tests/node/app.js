@@ -3,6 +3,7 @@
 'use strict';
 
 const readline = require('readline');
+if (process.env.APP_CELLS) require('sidelight').defaults = { maxCells: Number(process.env.APP_CELLS), schemaBytes: 65536, fixed: true };
 const { AggregatorRegistry, Counter, Gauge, Histogram, Registry, Summary, collectDefaultMetrics, register } = require('prom-client');
 
 register.setDefaultLabels({ zone: 'a' });

@@ -14,7 +14,7 @@ import time
 MASK = (1 << 64) - 1
 K = (0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb, 0xd6e8feb86659fd93,
      0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3)
-HOT, STRIPES, SCHEMA, ENTRIES, SPANS = 1, 2, 3, 4, 5
+HOT, STRIPES, SCHEMA, ENTRIES, SPANS, CREATED = 1, 2, 3, 4, 5, 19
 STRING = 16
 METRICS, DIRECTORY = 1, 2
 (COUNTER, COUNTER_F64, GAUGE, GAUGE_F64, HISTOGRAM_EXP, HISTOGRAM, INFO, STATESET) = range(1, 9)
@@ -111,11 +111,11 @@ class Region:
                  'a section is out of bounds')
             need(all(offset >= e or offset + length <= s for s, e in taken), 'sections overlap')
             taken.append((offset, offset + length))
-            if kind <= SPANS:
+            if kind <= SPANS or kind == CREATED:
                 need(kind not in self.sections, 'a section is there twice')
                 self.sections[kind] = (stride, offset, length)
         want = {HOT, STRIPES, SCHEMA} if self.kind == METRICS else {HOT, ENTRIES}
-        need(set(self.sections) - {SPANS} == want, 'sections')
+        need(set(self.sections) - {SPANS, CREATED} == want, 'sections')
         if SPANS in self.sections:
             stride, _, length = self.sections[SPANS]
             self.span_lines, rest = divmod(stride, 88)
@@ -170,7 +170,14 @@ class Region:
             out.append(r)
             at += size
         self.strings = {r['id']: r['name'] for r in out if r['kind'] == STRING}
-        return [r for r in out if r['kind'] in KINDS]
+        return [r for r in out if r['kind'] in KINDS and self.is_there(r['id'])]
+
+    def is_there(self, ident):
+        """Its metric was not removed."""
+        if CREATED not in self.sections or ident >= self.sections[CREATED][2] // 64 * 7:
+            return True
+        cells = self.line(self.sections[CREATED][1] + ident // 7 * 64, mixed)
+        return cells is None or cells[ident % 7] != 0
 
     def ring_lines(self, ring, at, places, end):
         """{number: cells} of the lines that verify, of the last ones before end."""
@@ -240,6 +247,8 @@ class Region:
     def record(record):
         (_, kind, _, cell, cells, ident, _, name, unit, help_, label, state, bounds, scale,
          states, first, _, threshold) = struct.unpack_from('<IHHIIIIHHHHHHhHiId', record)
+        replaceable = 33 <= kind <= 45
+        kind -= 32 * replaceable
         r = {'id': ident, 'kind': kind, 'cell': cell, 'cells': cells}
         if kind == STRING:
             need(not cells and 0 < name < 256, 'a string')
@@ -248,7 +257,8 @@ class Region:
             return r
         at = 64 + 8 * bounds
         r['bounds'] = list(struct.unpack_from(f'<{bounds}d', record, 64))
-        need((at + name + unit + help_ + label + state + 7) // 8 * 8 == len(record),
+        end = at + name + unit + help_ + label + state
+        need(end <= len(record) if replaceable else (end + 7) // 8 * 8 == len(record),
              'the parts of a record are not its length')
         pieces = []
         for n in (name, unit, help_, label, state):

@@ -113,15 +113,19 @@ def reaches(part, *secrets):
     check(os.geteuid() or not int(status['CapBnd'], 16), status['CapBnd'])
     check(status['NoNewPrivs'] == '1', status)
     check(not RESTRICTED or status['Seccomp'] == '2', status)
-    links = []
-    for n in os.listdir(f'/proc/{pid}/fd'):
-        try:
-            links += [os.readlink(f'/proc/{pid}/fd/{n}')] if int(n) > 2 else []
-        except FileNotFoundError:  # closed meanwhile
-            pass
+
+    def opened():
+        out = []
+        for n in os.listdir(f'/proc/{pid}/fd'):
+            try:
+                out += [os.readlink(f'/proc/{pid}/fd/{n}')] if int(n) > 2 else []
+            except FileNotFoundError:  # closed meanwhile
+                pass
+        return out
+    links = opened()
     check(not [link for link in links if not re.match(r'socket:|anon_inode:\[(eventpoll|eventfd)\]$', link)], links)
-    # One listener, the control socket, a channel for each of two threads, and netlink.
-    check(len([link for link in links if link.startswith('socket:')]) <= 5, links)
+    # One listener, the control socket, a channel for each of two threads, and netlink; those of clients close.
+    wait_until(lambda: sum(link.startswith('socket:') for link in opened()) <= 5, opened)
     with open(f'/proc/{pid}/maps') as f:
         maps = f.read().splitlines()
     check(not [line for line in maps if line.split()[1][3] == 's'], maps)

@@ -170,7 +170,8 @@ static int open_publisher(napi_env env, napi_value o)
 		SL_OPTS(sl_publisher_opts, .service = service, .pod = pod, .kube_namespace = space,
 			.socket = socket, .max_cells = number_property(env, o, "maxCells"),
 			.max_threads = number_property(env, o, "maxThreads"),
-			.schema_bytes = number_property(env, o, "schemaBytes"));
+			.schema_bytes = number_property(env, o, "schemaBytes"),
+			.flags = property(env, o, "fixed") ? SL_PUBLISHER_FIXED : 0);
 	struct sl_label *label = NULL;
 	char **text = NULL;
 	uint32_t count = 0;
@@ -206,7 +207,7 @@ static void release(struct state *s)
 	pthread_mutex_unlock(&lock);
 }
 
-/* open({service, pod, namespace, socket, labels, maxCells, maxThreads, schemaBytes}) */
+/* open({service, pod, namespace, socket, labels, maxCells, maxThreads, schemaBytes, fixed}) */
 static napi_value js_open(napi_env env, napi_callback_info info)
 {
 	struct state *s = state_of(env);

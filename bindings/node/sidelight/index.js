@@ -12,7 +12,8 @@ const COMBINE = { sum: 1, min: 2, max: 3, all: 5 };
 /**
  * Opens the publisher of this process, which all of its threads share. The first metric does so by
  * itself. Options: service (default $SIDELIGHT_SERVICE, the package's name, or the program's), pod,
- * namespace, labels ({key: value}), socket (default $SIDELIGHT_SOCKET), maxCells, maxThreads.
+ * namespace, labels ({key: value}), socket (default $SIDELIGHT_SOCKET), maxCells, maxThreads, schemaBytes, and fixed: what
+ * does not fit is refused, where otherwise more memory is taken.
  * Throws if an option is not valid; an agent that is not there is waited for, without end.
  */
 function open(options = {}) {
