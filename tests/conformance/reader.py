@@ -29,6 +29,9 @@ NAME = re.compile(rb'[a-zA-Z_:][a-zA-Z0-9_:]*')
 KEY = re.compile(rb'[a-zA-Z_][a-zA-Z0-9_]*')
 
 
+PATIENCE = 5  # seconds, for a line that does not verify
+
+
 class Fault(Exception):
     """A rule that does not hold."""
 
@@ -268,14 +271,16 @@ class Reader:
         self.words.release()
         self.map.close()
 
-    def line(self, offset, check, tries=20000):
-        """The cells of a line, once it verifies. The words are loaded one by one, as a READ may do."""
-        w, at = self.words, offset // 8
-        for i in range(tries):
+    def line(self, offset, check):
+        """The cells of a line, once it verifies. The words are loaded one by one, as a READ may do. On a busy machine a
+        writer may be stopped for long between two stores."""
+        w, at, i, end = self.words, offset // 8, 0, time.monotonic() + PATIENCE
+        while i % 64 or time.monotonic() < end:
+            i += 1
             cells = w[at], w[at + 1], w[at + 2], w[at + 3], w[at + 4], w[at + 5], w[at + 6], w[at + 7]
             if check(cells) == cells[7]:
                 return cells[:7]
-            if i % 64 == 63:
+            if i % 64 == 0:
                 time.sleep(1e-4)
         raise Fault(f'the line at {offset} does not verify')
 

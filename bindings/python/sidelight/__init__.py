@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sidelight for Python: metrics in memory of this process, which a collector reads without its help.
+
+    import sidelight
+
+    requests = sidelight.Counter('http_requests_total', 'Requests answered.', ['code'])
+    requests.labels('200').inc()
+
+Every call is safe in any thread, coroutine and signal handler, and in children of fork(), which have regions of their
+own. None of them waits, and none fails for want of an agent. Metrics that the format refuses are counted
+(Publisher.refused) and logged once; ValueError is raised for what is wrong in any case.
+
+'import sidelight.prometheus' publishes what prometheus_client counts.
+"""
+import time as _time
+
+from . import _format
+from ._publisher import Publisher, default
+
+__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached']
+DEFAULT_BUCKETS = (.005, .01, .025, .05, .075, .1, .25, .5, .75, 1.0, 2.5, 5.0, 7.5, 10.0)
+
+
+class _Metric:
+    """A metric, or a family of metrics that differ in the values of their labels."""
+    _kind, _bounds, _states, _combine = 0, (), (), ''
+
+    def __init__(self, name, help='', labels=(), unit='', publisher=None):
+        self.name, self.help, self.unit, self.label_names = name, help, unit, tuple(map(str, labels))
+        self._publisher = publisher or default()
+        self._children = {}
+        if not self.label_names:
+            self._bind(())
+
+    def labels(self, *values, **named):
+        """The metric of these values, as they come in label_names, or by name. Keep it: this is slower than an update."""
+        if named:
+            if values or set(named) != set(self.label_names):
+                raise ValueError(f'{self.name} has the labels {self.label_names}')
+            values = tuple(named[k] for k in self.label_names)
+        if len(values) != len(self.label_names) or not self.label_names:
+            raise ValueError(f'{self.name} has the labels {self.label_names}')
+        key = tuple(map(str, values))
+        child = self._children.get(key)
+        if child is None:
+            child = self.__class__.__new__(self.__class__)
+            child.__dict__.update(self.__dict__, label_names=(), _children={})
+            child._bind(tuple(zip(self.label_names, key)))
+            child = self._children.setdefault(key, child)
+        return child
+
+    def remove(self, *values):
+        """Ends the series of these values of labels. A metric kept from labels() counts for this process alone."""
+        key = tuple(map(str, values))
+        if self._children.pop(key, None) is None:
+            raise KeyError(key)
+        self._publisher.remove(self.name, tuple(zip(self.label_names, key)))
+
+    def clear(self):
+        """Ends all series of the family."""
+        for key in list(self._children):
+            self._children.pop(key, None)
+            self._publisher.remove(self.name, tuple(zip(self.label_names, key)))
+
+    def _bind(self, pairs):
+        self._value = self._publisher.metric(self._kind, self.name, self.help, pairs, self._bounds, self._states,
+                                             self._combine, self.unit)
+        self._bound(self._value)
+
+
+class Counter(_Metric):
+    """A number that only grows. inc(amount=1), value()"""
+    _kind = _format.COUNTER_F64
+
+    def _bound(self, cell):
+        self.inc, self.value = cell.inc, cell.get
+
+
+class Gauge(_Metric):
+    """A number. set(value), inc(amount=1), dec(amount=1), value()
+
+    combine says how a collector with --sum-processes shows the processes of one service: 'sum', 'min', 'max',
+    'mostrecent', 'all', or, for processes that live, 'livesum' and so on."""
+    _kind = _format.GAUGE_F64
+
+    def __init__(self, name, help='', labels=(), unit='', combine='', publisher=None):
+        if combine.removeprefix('live') not in _format.COMBINE:
+            raise ValueError(f'combine is {combine!r}')
+        self._combine = combine
+        if combine.endswith('mostrecent'):
+            self._kind = _format.GAUGE_TIMED
+        super().__init__(name, help, labels, unit, publisher)
+
+    def _bound(self, cell):
+        self.set, self.inc, self.dec, self.value = cell.set, cell.inc, cell.dec, cell.get
+
+    def set_function(self, call):
+        """Sets the gauge to call() once per second, in a thread."""
+        self._publisher.sample(lambda: self.set(float(call())))
+
+
+class _Observed(_Metric):
+    def _bound(self, cell):
+        self.observe, self.sum, self.counts = cell.observe, cell.sum, cell.counts
+
+    def time(self):
+        """A context manager that observes how many seconds its body takes."""
+        return _Timer(self)
+
+
+class Histogram(_Observed):
+    """Observations by size. observe(value), time(), sum(), counts() of each bucket. buckets: ascending upper bounds."""
+    _kind = _format.HISTOGRAM
+
+    def __init__(self, name, help='', labels=(), unit='', buckets=DEFAULT_BUCKETS, publisher=None):
+        self._bounds = tuple(float(b) for b in buckets if b != float('inf'))
+        super().__init__(name, help, labels, unit, publisher)
+
+
+class Summary(_Observed):
+    """Sum and number of observations. observe(value), time(), sum(), counts()"""
+    _kind = _format.SUMMARY
+
+
+class Info(_Metric):
+    """Facts as labels. info({'version': '1.2'})"""
+    _kind, _last = _format.INFO, None
+
+    def _bind(self, pairs):
+        self._pairs = pairs
+
+    def info(self, facts):
+        pairs = self._pairs + tuple((k, str(v)) for k, v in facts.items())
+        if self._last not in (None, pairs):
+            self._publisher.remove(self.name, self._last)
+        self._last = pairs
+        self._publisher.metric(self._kind, self.name, self.help, pairs)
+
+    def remove(self, *values):
+        child = self._children.get(tuple(map(str, values)))
+        super().remove(*values)
+        if child._last is not None:
+            self._publisher.remove(self.name, child._last)
+
+    def clear(self):
+        for key in list(self._children):
+            self.remove(*key)
+
+
+class Enum(_Metric):
+    """One of several states: the first one until state(name) says which."""
+    _kind = _format.STATESET
+
+    def __init__(self, name, help='', labels=(), states=(), publisher=None):
+        self._states = tuple(map(str, states))
+        if not self._states:
+            raise ValueError(f'{name} has no states')
+        super().__init__(name, help, labels, '', publisher)
+
+    def _bound(self, cell):
+        if not cell.get():
+            cell.set(1)
+
+    def state(self, name):
+        self._value.set(1 << self._states.index(name))
+
+
+class _Timer:
+    def __init__(self, metric):
+        self._metric = metric
+
+    def __enter__(self):
+        self._begun = _time.perf_counter()
+        return self
+
+    def __exit__(self, *_):
+        self._metric.observe(max(_time.perf_counter() - self._begun, 0))
+
+
+def attached():
+    """True while an agent has the default publisher's region."""
+    return default().attached()
+
+
+def alarmed():
+    """True while a collector that analyses this process finds it anomalous: a reason to log more."""
+    return default().alarmed()

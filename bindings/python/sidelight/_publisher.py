@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A publisher: its regions, its metrics, and what becomes of them in a child of fork()."""
+import atexit
+import os
+import sys
+import time
+import weakref
+
+from . import _cells as cells
+from . import _format as f
+from ._attach import REGIONS_MAX, Attachment, log
+from ._region import Region
+
+CELLS, CELLS_MAX, SCHEMA_PER_CELL = 4096, 65536, 128
+_publishers = weakref.WeakSet()
+
+
+class State(cells.Word):
+    """The cell of a state set."""
+    __slots__ = ('kept',)
+
+    def __init__(self):
+        super().__init__()
+        self.kept = 0
+
+    def set(self, value):
+        self.kept = value
+        super().set(value)
+
+    def place(self, words, stripe, cell):
+        """A child of fork() is in its parent's state."""
+        super().place(words, stripe, cell)
+        super().set(self.kept)
+
+
+class Timed(cells.Gauge):
+    """The cells of a gauge that says when it was set."""
+    __slots__ = ('time',)
+
+    def __init__(self):
+        self.time = cells.Word()
+        super().__init__()
+
+    def place(self, words, stripe, cell):
+        super().place(words, stripe, cell)
+        self.time.place(words, stripe, cell + 1)
+
+    def leave(self):
+        super().leave()
+        self.time.leave()
+
+    def set(self, value):
+        super().set(value)
+        self.time.set(time.time_ns())
+
+    def inc(self, amount=1):
+        super().inc(amount)
+        self.time.set(time.time_ns())
+
+
+def value_of(shape, summary):
+    """What counts for a metric of this shape."""
+    if shape.kind in (f.HISTOGRAM, f.SUMMARY):
+        return cells.Observer(shape.bounds, summary)
+    return {f.COUNTER_F64: cells.Counter, f.GAUGE_F64: cells.Gauge, f.GAUGE_TIMED: Timed, f.STATESET: State,
+            f.INFO: lambda: None}[shape.kind]()
+
+
+def _service():
+    name = os.environ.get('SIDELIGHT_SERVICE') or os.environ.get('OTEL_SERVICE_NAME')
+    return name or os.path.basename((getattr(sys, 'argv', None) or [''])[0] or 'python').removesuffix('.py') or 'python'
+
+
+class Publisher:
+    """Publishes the metrics of this process. Never raises for want of room or of an agent: what is not published is
+    counted in refused, and logged once.
+
+    service, pod, namespace: labels of all series; default $SIDELIGHT_SERVICE or the program, $POD_NAME or the host,
+    $POD_NAMESPACE. labels: a dict of more. socket: the agent's; default $SIDELIGHT_SOCKET. cells: of the first region;
+    a further one is made when it is full, at most max_regions."""
+
+    def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
+                 max_regions=16, minor=None):
+        pairs = [('service', service or _service()), ('pod', pod or os.environ.get('POD_NAME') or os.uname().nodename)]
+        namespace = namespace or os.environ.get('POD_NAMESPACE')
+        pairs += [('namespace', namespace)] if namespace else []
+        pairs += list((labels or {}).items())
+        self._labels = f.labels(pairs, False)
+        if len(self._labels) > f.HEADER_LABELS_MAX:
+            raise f.Refused('labels of the publisher are too long')
+        self._path = socket or os.environ.get('SIDELIGHT_SOCKET') or '/run/sidelight/agent.sock'
+        self._cells, self._schema = cells, schema_bytes
+        self._max_regions, self.minor = min(max_regions, REGIONS_MAX), f.MINOR if minor is None else minor
+        self.refused, self._logged = 0, False
+        self._open()
+        _publishers.add(self)
+
+    def _open(self):
+        self.regions, self._records, self._free = [], {}, []
+        self._samplers = []
+        self._closed = False
+        self._attach = Attachment(self._path, _Weak(self))
+        with cells.lock:
+            try:
+                self._new_region()  # there from now on, with or without a metric
+            except OSError as e:
+                log.warning('no memory for metrics yet error="%s"', e)
+
+    # ---- metrics ----
+
+    def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit=''):
+        """What counts for this metric: of _cells. It is there from now on, with 0, or is the one that is there."""
+        summary = kind == f.SUMMARY
+        if not self.minor:
+            # Minor 0 has no summaries: a histogram without bounds has the same sum and count.
+            kind = {f.SUMMARY: f.HISTOGRAM, f.GAUGE_TIMED: f.GAUGE_F64}.get(kind, kind)
+        if not cells.guard[0]:
+            cells.revive()
+        try:
+            flags = f.COMBINE[combine.removeprefix('live')] | (f.LIVE_ONLY if combine.startswith('live') else 0)
+            shape = f.Shape(kind, name, help, labels, bounds, states, flags, unit)
+            with cells.lock:
+                return self._find(shape, summary)
+        except (f.Refused, OSError) as e:
+            self._refuse(name, e)
+            return cells.Observer(bounds, summary) if summary or kind == f.HISTOGRAM else \
+                value_of(f.Shape(kind, 'refused'), summary)
+
+    def _find(self, shape, summary):
+        record = self._records.get(shape.key)
+        if record and (record.shape.kind, record.shape.bounds) != (shape.kind, shape.bounds):
+            raise f.Refused('the name and labels are those of another metric')
+        if record and record.removed is None:
+            return record.value
+        value = value_of(shape, summary)
+        self._put(shape, value, record)
+        return value
+
+    def _put(self, shape, value, record=None):
+        """Publishes a metric, in its own place if record is of it, or in any other."""
+        replaceable = bool(self.minor and (shape.labels or shape.kind == f.INFO))
+        record = record or self._free_place(shape)
+        if record:
+            region = record.region
+            if record in self._free:
+                self._free.remove(record)
+            region.clear_cells(record)
+            if record.shape.key != shape.key or record.shape.body != shape.body:
+                self._records.pop(record.shape.key, None)
+                region.replace(record, shape)
+            record.removed = None
+        else:
+            region = self._region_for(shape, replaceable)
+            record = region.add(shape, replaceable)
+        record.value = value
+        self._place(record)
+        region.set_created(record, time.time_ns())
+        region.publish()
+        self._records[shape.key] = record
+
+    def _free_place(self, shape):
+        if not (self.minor and (shape.labels or shape.kind == f.INFO)):
+            return None
+        length, now = shape.length(True), time.monotonic()
+        for record in self._free:
+            other = record.shape
+            if record.replaceable and now - record.removed >= f.REPLACE_S and other.kind == shape.kind and \
+                    other.cells == shape.cells and len(other.bounds) == len(shape.bounds) and \
+                    other.length(True) == length:
+                return record
+        return None
+
+    def _region_for(self, shape, replaceable):
+        for region in self.regions:
+            if region.room(shape, replaceable):
+                return region
+        if len(self.regions) >= self._max_regions:
+            raise f.Refused('all regions are full')
+        return self._new_region(shape.cells, shape.length(replaceable))
+
+    def _new_region(self, cells_min=0, schema_min=0):
+        grown = min(self._cells << len(self.regions), max(CELLS_MAX, self._cells))
+        count = max(grown, cells_min)
+        schema = max(self._schema or grown * SCHEMA_PER_CELL, schema_min)
+        region = Region(self._labels, count, (schema + f.PAGE - 1) // f.PAGE * f.PAGE, self.minor)
+        self.regions.append(region)
+        self._attach.offer(region)
+        return region
+
+    @staticmethod
+    def _place(record):
+        words, value, kind = record.region.words, record.value, record.shape.kind
+        if kind in (f.HISTOGRAM, f.SUMMARY):
+            value.place(words, record.region.stripe(1), record.cell, record.cell + (2 if kind == f.HISTOGRAM else 1))
+        elif value is not None:
+            value.place(words, record.region.stripe(1 if kind == f.COUNTER_F64 else 0), record.cell)
+
+    def remove(self, name, labels=()):
+        """The metric is no longer there, if the format can say so; else it keeps its value. False: there is no such one."""
+        if not cells.guard[0]:
+            cells.revive()
+        with cells.lock:
+            try:
+                record = self._records.get((name, f.labels(tuple(labels), True)))
+            except f.Refused:
+                return False
+            if record is None or record.removed is not None:
+                return False
+            if not self.minor:
+                return True
+            if record.value is not None:
+                record.value.leave()
+            record.removed, record.value = time.monotonic(), None
+            record.region.set_created(record, 0)
+            record.region.publish()
+            self._free.append(record)
+            return True
+
+    def _refuse(self, name, why):
+        with cells.lock:
+            self.refused += 1
+            first, self._logged = not self._logged, True
+            for region in self.regions[:1]:
+                region.refuse()
+        if first:
+            log.warning('a metric is not published, and further ones are counted without a word metric=%s reason="%s"',
+                        name, why)
+
+    def _observation_refused(self):
+        with cells.lock:
+            for region in self.regions[:1]:
+                region.refuse()
+
+    # ---- values that are asked for ----
+
+    def sample(self, call):
+        """call() sets gauges, once per second, in the thread that holds the connection."""
+        with cells.lock:
+            self._samplers.append(call)
+        self._attach.wake()
+
+    def _sample_all(self):
+        if not cells.guard[0]:
+            return False
+        for call in list(self._samplers):
+            try:
+                call()
+            except Exception:
+                log.debug('a function of a gauge failed', exc_info=True)
+        return bool(self._samplers)
+
+    # ---- state ----
+
+    def attached(self):
+        """True while an agent has a region of this process."""
+        return bool(cells.guard[0]) and self._attach.attached
+
+    def alarmed(self):
+        """True while a collector that analyses this process finds it anomalous."""
+        return bool(cells.guard[0]) and self._attach.alarmed()
+
+    # ---- the end, and fork ----
+
+    def close(self):
+        """Tells the agent. What is counted later is not published."""
+        if not cells.guard[0] or self._closed:
+            return
+        with cells.lock:
+            self._closed = True
+            for record in self._records.values():
+                if record.value is not None:
+                    record.value.leave()
+            for region in self.regions:
+                region.end()
+            self._attach.stop()
+            self._max_regions = 0
+            for region in self.regions:
+                region.drop()
+            self.regions, self._records = [], {}
+
+    def _forked(self):
+        self._attach.forked()
+
+    def _revive(self):
+        """The same metrics, from 0, in regions of this process."""
+        old, samplers, records = self.regions, self._samplers, self._records
+        self._attach.forked()
+        for region in old:
+            region.drop()
+        if self._closed:
+            return
+        self._open()
+        self._samplers, self.refused = samplers, 0
+        for record in records.values():
+            if record.removed is not None:
+                continue
+            try:
+                self._put(record.shape, record.value)
+            except (f.Refused, OSError) as e:
+                if record.value is not None:
+                    record.value.leave()
+                self._refuse(record.shape.name, e)
+        if samplers:
+            self._attach.wake()
+
+
+class _Weak:
+    """Calls a publisher's samplers, without keeping it."""
+
+    def __init__(self, publisher):
+        self._publisher = weakref.ref(publisher)
+
+    def __call__(self):
+        p = self._publisher()
+        return p._sample_all() if p else False
+
+
+def _revive_all():
+    with cells.lock:
+        for p in list(_publishers):
+            p._revive()
+
+
+def _after_in_child():
+    # Another child of this one must find its hooks in order, and the parent's end is to be seen.
+    cells.lock.release()
+    for p in list(_publishers):
+        p._forked()
+
+
+def _before():
+    cells.lock.acquire()
+
+
+def _after_in_parent():
+    cells.lock.release()
+
+
+@atexit.register
+def _close_all():
+    for p in list(_publishers):
+        p.close()
+
+
+cells.after_fork.append(_revive_all)
+cells.on_refusal.append(lambda: next((p._observation_refused() for p in list(_publishers)), None))
+os.register_at_fork(before=_before, after_in_child=_after_in_child, after_in_parent=_after_in_parent)
+_default = None
+
+
+def default():
+    """The publisher of metrics that name no other."""
+    global _default
+    if _default is None:
+        with cells.lock:
+            if _default is None:
+                _default = Publisher()
+    return _default

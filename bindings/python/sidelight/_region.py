@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One region: its memory, its layout and its schema. Callers hold the publisher's lock."""
+import errno
+import fcntl
+import mmap
+import os
+import time
+
+from . import _format as f
+
+_MFD_NOEXEC_SEAL = 8
+
+
+def _start_ticks():
+    try:
+        with open('/proc/self/stat', 'rb') as stat:
+            return int(stat.read().rpartition(b')')[2].split()[19])
+    except OSError:
+        return 0
+
+
+def _boot_id():
+    try:
+        with open('/proc/sys/kernel/random/boot_id') as boot:
+            return bytes.fromhex(boot.read().strip().replace('-', ''))
+    except OSError:
+        return bytes(16)
+
+
+def _memfd():
+    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+    try:
+        return os.memfd_create('sidelight', flags | _MFD_NOEXEC_SEAL)
+    except OSError as e:
+        if e.errno != errno.EINVAL:  # before Linux 6.3
+            raise
+        return os.memfd_create('sidelight', flags)
+
+
+class Record:
+    """A record in use: where it is, and what writes its cells."""
+    __slots__ = ('region', 'shape', 'ident', 'at', 'cell', 'replaceable', 'value', 'removed')
+
+    def __init__(self, region, shape, ident, at, cell, replaceable):
+        self.region, self.shape, self.ident, self.at, self.cell = region, shape, ident, at, cell
+        self.replaceable, self.value, self.removed = replaceable, None, None
+
+
+class Region:
+    """Two stripes: 0 for gauges, 1 for counters. Raises OSError if there is no memory."""
+
+    def __init__(self, labels, cells, schema_bytes, minor):
+        self.minor, self.cells_max, self.schema_max = minor, cells, schema_bytes
+        self.stride = ((cells + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE
+        self.schema_at = 2 * f.PAGE + 2 * self.stride
+        self.records_max = cells  # that can be told from removed ones
+        self.created_at = self.schema_at + schema_bytes
+        created = ((self.records_max + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE if minor else 0
+        self.size = self.created_at + created
+        sections = [(f.HOT, f.LINE, f.PAGE, f.LINE), (f.STRIPES, self.stride, 2 * f.PAGE, 2 * self.stride),
+                    (f.SCHEMA, 8, self.schema_at, schema_bytes)]
+        if minor:
+            sections.append((f.CREATED, f.LINE, self.created_at, created))
+        self.instance = int.from_bytes(os.urandom(8), 'little') or 1
+        self.generation = self.schema_used = self.lines_used = self.cells_used = self.idents = 0
+        self.refused, self.dense = 0, False
+        self.allocated = {}  # end of what has memory, by first byte
+        self.fd = _memfd()
+        try:
+            os.fchmod(self.fd, 0o444)
+            os.ftruncate(self.fd, self.size)
+            fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+            self._allocate(0, 3 * f.PAGE)
+            self._allocate(2 * f.PAGE + self.stride, f.PAGE)
+            if created:
+                self._allocate(self.created_at, created)
+            self.map = mmap.mmap(self.fd, self.size)
+        except OSError:
+            os.close(self.fd)
+            raise
+        self.words = memoryview(self.map).cast('Q')
+        self.map[:f.HEADER] = bytes(f.header(self.size, sections, labels, self.instance, os.getpid(), time.time_ns(),
+                                             _start_ticks(), _boot_id(), minor))
+        self.state = f.LIVE
+        self.publish()
+
+    def _allocate(self, first, length):
+        """Gives memory to the pages from first on: to touch one that the system cannot fill would be a SIGBUS."""
+        done = self.allocated.get(first, first)
+        end = (first + length + f.PAGE - 1) // f.PAGE * f.PAGE
+        if end > done:
+            os.posix_fallocate(self.fd, done, min(end, self.size) - done)
+            self.allocated[first] = end
+
+    def allocate_all(self):
+        """For an agent that registers memory: it takes none with holes."""
+        os.posix_fallocate(self.fd, 0, self.size)
+        self.dense = True
+
+    def stripe(self, n):
+        """Its first word."""
+        return (2 * f.PAGE + n * self.stride) // 8
+
+    def publish(self):
+        """Writes the hot line: what it covers is there before. The check word is last, so that no reader believes half."""
+        self.generation += 1
+        now = {f.LINES_USED: self.lines_used, f.STRIPES_USED: 2, f.SCHEMA_USED: self.schema_used,
+               f.GENERATION: self.generation, f.CHANGED_NS: time.time_ns(), f.STATE: self.state, f.REFUSED: self.refused}
+        self._hot(now)
+
+    def _hot(self, now):
+        words, at = self.words, f.PAGE // 8
+        for cell, value in now.items():
+            words[at + cell] = value
+        words[at + 7] = f.plain(words[at:at + 7])
+
+    def refuse(self):
+        self.refused += 1
+        self._hot({f.REFUSED: self.refused})
+
+    def room(self, shape, replaceable):
+        return (self.cells_used + shape.cells <= self.cells_max and self.idents < self.records_max and
+                self.schema_used + shape.length(replaceable) <= self.schema_max)
+
+    def add(self, shape, replaceable):
+        """A new record, not published yet; room() is true. Its cells are 0."""
+        record = Record(self, shape, self.idents, self.schema_used, self.cells_used if shape.cells else 0, replaceable)
+        data = shape.record(record.cell, record.ident, self.generation + 1, replaceable, self.minor)
+        lines = (self.cells_used + shape.cells + 6) // 7
+        self._allocate(self.schema_at, record.at + len(data))
+        for stripe in (0, 1):
+            self._allocate(2 * f.PAGE + stripe * self.stride, lines * f.LINE)
+        self.map[self.schema_at + record.at:self.schema_at + record.at + len(data)] = data
+        self.schema_used += len(data)
+        self.cells_used += shape.cells
+        self.lines_used = max(self.lines_used, lines)
+        self.idents += 1
+        return record
+
+    def replace(self, record, shape):
+        """Writes another record of the same form in the place of a removed one. Its cells are 0."""
+        data = shape.record(record.cell, record.ident, self.generation + 1, True, self.minor)
+        at = self.schema_at + record.at
+        self.map[at:at + len(data)] = data
+        record.shape = shape
+
+    def set_created(self, record, ns):
+        """ns: 0 removes the record. Followed by publish()."""
+        if not self.minor:
+            return
+        at, check, i = f.place(record.ident)
+        words, base = self.words, self.created_at // 8
+        old = words[base + at]
+        words[base + at] = ns
+        a, b = ns * f.K[i], old * f.K[i]
+        words[base + check] = words[base + check] + (a & f.M ^ a >> 64) - (b & f.M ^ b >> 64) & f.M
+
+    def clear_cells(self, record):
+        """Brings the values to 0."""
+        words = self.words
+        for cell in range(record.cell, record.cell + record.shape.cells):
+            at, check, i = f.place(cell)
+            for stripe in (0, 1):
+                base = self.stripe(stripe)
+                old = words[base + at]
+                words[base + at] = 0
+                term = old * f.K[i]
+                term = term if stripe else term & f.M ^ term >> 64
+                words[base + check] = words[base + check] - term & f.M
+
+    def end(self):
+        """Says that it is closed."""
+        self.state = f.CLOSED
+        self.publish()
+
+    def drop(self):
+        """Gives the descriptor back; the memory goes with the last cell that is placed in it."""
+        os.close(self.fd)
+        self.words = self.map = None
