@@ -10,7 +10,6 @@ Every call is safe in any thread, coroutine and signal handler, and in children 
 own. None of them waits, and none fails for want of an agent. Metrics that the format refuses are counted
 (Publisher.refused) and logged once; ValueError is raised for what is wrong in any case.
 
-'import sidelight.prometheus' publishes what prometheus_client counts.
 """
 import time as _time
 

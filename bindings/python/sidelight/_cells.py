@@ -20,7 +20,7 @@ MADV_WIPEONFORK = 18
 
 lock = threading.RLock()
 _owner, _reviving = os.getpid(), False
-# 1 in this process, and 0 in the child of fork(), whoever calls it: uwsgi's fork() runs no hooks of Python.
+# 1 in this process, and 0 in the child of any fork(): uwsgi's fork() runs no hooks of Python.
 _guard_map = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 _guard_map.madvise(MADV_WIPEONFORK)
 guard = memoryview(_guard_map)

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""app.py: a service that does on each line of stdin what it says, and answers by one line."""
+import asyncio
+import json
+import os
+import sys
+import threading
+
+import sidelight
+
+requests = sidelight.Counter('app_requests_total', 'Two lines,\nand a "quote".', ['route', 'code'])
+queue = sidelight.Gauge('app_queue', 'Jobs.', combine='sum')
+latest = sidelight.Gauge('app_latest', 'Set last.', combine='mostrecent')
+seconds = sidelight.Histogram('app_seconds', 'Time.', buckets=(0.1, 1, 10))
+sizes = sidelight.Summary('app_sizes', 'Bytes.')
+state = sidelight.Enum('app_state', 'Of work.', states=('starting', 'running'))
+sidelight.Info('app_build', 'What it is.').info({'version': '1.2'})
+children = []
+
+
+def count(n):
+    for i in range(n):
+        requests.labels(f'/{i % 3}', 200).inc()
+        seconds.observe(i % 3)
+        sizes.observe(2)
+    queue.set(7)
+    state.state('running')
+    latest.set(os.getpid())
+
+
+def threads():
+    some = [threading.Thread(target=count, args=(2000,)) for _ in range(4)]
+    for t in some:
+        t.start()
+    for t in some:
+        t.join()
+
+
+async def many():
+    async def one():
+        for _ in range(100):
+            requests.labels('/0', 200).inc()
+            await asyncio.sleep(0)
+    await asyncio.gather(*(one() for _ in range(20)))
+
+
+def fork():
+    """A child that counts by itself and lives until it is killed."""
+    there, here = os.pipe()
+    pid = os.fork()
+    if not pid:
+        count(300)
+        os.write(here, b'.')
+        threading.Event().wait()
+    children.append(pid)
+    os.read(there, 1)
+    return pid
+
+
+def full():
+    small = sidelight.Publisher(service='small', cells=50, max_regions=1)
+    c = sidelight.Counter('small_total', labels=['n'], publisher=small)
+    for i in range(1000):
+        c.labels(i).inc()
+    return small.refused
+
+
+commands = {
+    'count': lambda: count(3000), 'threads': threads, 'asyncio': lambda: asyncio.run(many()), 'fork': fork, 'full': full,
+    'remove': lambda: requests.remove('/2', 200), 'attached': sidelight.attached,
+}
+for line in sys.stdin:
+    print(json.dumps(commands[line.strip()]()), flush=True)
+for pid in children:
+    os.kill(pid, 9)

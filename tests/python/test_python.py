@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_python.py SIDELIGHT PYTHON PACKAGES CASE - the package for Python, seen by a real agent and collector."""
+import json
+import os
+import signal
+import sys
+
+from support.process import check, wait_until
+from support.sidelight import Agent, Collector, Pod
+
+PYTHON, PACKAGES, CASE = sys.argv[2:5]
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def start(agent):
+    return Pod(PYTHON, os.path.join(HERE, 'app.py'),
+               env={'PYTHONPATH': PACKAGES, 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app'})
+
+
+def ask(app, what):
+    return json.loads(app.tell(what))
+
+
+def await_total(collector, name, want, *parts):
+    wait_until(lambda: collector.total(name, *parts) == want, lambda: f'{name} is {collector.total(name, *parts)}, not {want}',
+               collector)
+
+
+def each_kind_is_shown(agent, collector):
+    app = start(agent)
+    ask(app, 'count')
+    await_total(collector, 'app_requests_total', 3000)
+    await_total(collector, 'app_sizes_sum', 6000)
+    await_total(collector, 'app_sizes_count', 3000)
+    await_total(collector, 'app_seconds_count', 3000)
+    await_total(collector, 'app_seconds_bucket', 2000, 'le="1"')
+    await_total(collector, 'app_queue', 7)
+    await_total(collector, 'app_state', 1, 'app_state="running"')
+    await_total(collector, 'app_build_info', 1, 'version="1.2"')
+    text = collector.get('/metrics')
+    for line in ('# TYPE app_requests_total counter', '# HELP app_requests_total Two lines,\\nand a "quote".',
+                 '# TYPE app_sizes summary', '# TYPE app_seconds histogram', '# TYPE app_queue gauge'):
+        check(line in text.splitlines(), line)
+    ask(app, 'remove')
+    wait_until(lambda: not collector.find('app_requests_total', 'route="/2"'), 'what was removed goes', collector)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def threads_and_coroutines_lose_nothing(agent, collector):
+    app = start(agent)
+    ask(app, 'threads')
+    ask(app, 'asyncio')
+    await_total(collector, 'app_requests_total', 10000)
+    await_total(collector, 'app_seconds_count', 8000)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def forked_children_count_by_themselves(agent, collector):
+    """And are in the sum after they were killed."""
+    app = start(agent)
+    ask(app, 'count')
+    pids = [ask(app, 'fork') for _ in range(3)]
+    await_total(collector, 'app_requests_total', 3900)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    await_total(collector, 'app_requests_total', 3900)
+    ask(app, 'count')
+    await_total(collector, 'app_requests_total', 6900)
+    app.kill()
+
+
+def counts_on_while_the_agent_is_away(agent, collector):
+    app = start(agent)
+    ask(app, 'count')
+    await_total(collector, 'app_requests_total', 3000)
+    agent.kill()
+    ask(app, 'count')
+    again = Agent(folder=agent.folder)
+    await_total(collector, 'app_requests_total', 6000)
+    check(ask(app, 'attached') is True, 'it is attached')
+    check(app.close() == 0, 'an exit status', app)
+    return again
+
+
+def full_region_refuses_and_counts(agent, collector):
+    app = start(agent)
+    refused = ask(app, 'full')
+    check(refused > 900, f'{refused} were refused')
+    ask(app, 'count')
+    await_total(collector, 'app_requests_total', 3000)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def main():
+    agent = Agent()
+    collector = Collector([agent], '--sum-processes', '--period', '20ms')
+    agent = globals()[CASE](agent, collector) or agent
+    check(collector.stop() == 0 and agent.stop() == 0, 'an exit status', collector, agent)
+
+
+main()
