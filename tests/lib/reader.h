@@ -142,14 +142,6 @@ static inline double test_scale(void)
 	return v > 0 ? v : 1;
 }
 
-/* Valgrind, whose long double is a double and which keeps what was freed for a while. */
-static inline bool test_valgrind(void)
-{
-	const char *preload = getenv("LD_PRELOAD");
-
-	return preload && strstr(preload, "vgpreload");
-}
-
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TEST_SANITIZED 1
 #elif defined(__has_feature)

@@ -323,7 +323,7 @@ static void exemplars_are_believed_when_whole(void **state)
 	make_exemplar(&m, 1, 1, 3, 0.4, 1235, labels, sizeof(labels));
 	memcpy(words, m.exemplars[1], 128);
 	expect(REGION_FAULT_UNSETTLED, region_exemplar_parse(words, &e));
-	make_exemplar(&m, 2, 0, 0, 1, 1, "a\0b", 153);
+	make_exemplar(&m, 2, 0, 0, 1, 1, (const char[153]){"a\0b"}, 153);
 	expect(REGION_FAULT_SIZE, region_exemplar_parse(m.exemplars[2], &e));
 	make_exemplar(&m, 2, 0, 0, 1, 1, "a\0b", 3);
 	expect(REGION_FAULT_LABEL, region_exemplar_parse(m.exemplars[2], &e));

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka, with the headers that it needs before it. */
+/* cmocka, with the headers that it needs before it, and whether a test runs under valgrind. */
 #ifndef SUPPORT_TEST_H
 #define SUPPORT_TEST_H
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
+
+/* Valgrind, whose long double is a double and which keeps what was freed for a while. */
+static inline bool test_valgrind(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+
+	return preload && strstr(preload, "vgpreload");
+}
 
 #endif
