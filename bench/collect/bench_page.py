@@ -48,7 +48,7 @@ class System:
     def __init__(self):
         self.folder = workdir()
         self.socket = self.folder + '/agent.sock'
-        self.agent = Part(EXE, 'agent', '--socket', self.socket, '--no-rest', '--host', 'node-1')
+        self.agent = Part(EXE, 'agent', '--socket', self.socket, '--no-rest', '--hostname', 'node-1')
         self.agent.ready()
         self.pod = subprocess.Popen([os.path.join(BUILD, 'tests/act/act-pod'), self.socket, 'shop-0'],
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -68,7 +68,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	if (d->fd < 0) {
 		err = d->fd;
 		if (fault)
-			snprintf(error, bytes, "invalid directory: %s (--host '%s')",
+			snprintf(error, bytes, "invalid directory: %s (--hostname '%s')",
 				 region_fault_name(fault), a->host);
 		else
 			snprintf(error, bytes,

@@ -109,6 +109,9 @@ static const int front_older[] = {SYS_read};
 /* Names of cgroups, by their ids. */
 static const int loader[] = {SYS_name_to_handle_at, SYS_open_by_handle_at};
 
+/* Reads the state of the clock: setting it takes a capability. */
+static const int bridge[] = {SYS_adjtimex, SYS_clock_adjtime};
+
 /* Calls that are allowed with one argument equal to a value, or with a bit of it set. */
 struct with_argument {
 	int call;
@@ -253,6 +256,8 @@ static void write_program(struct program *p, enum base_role role, bool with_pack
 		allow_calls(p, ALL_OF(networkers_older));
 		allow_with(p, ALL_OF(sockets));
 	}
+	if (role == BASE_ROLE_BRIDGE)
+		allow_calls(p, ALL_OF(bridge));
 	if (with_packets) {
 		allow_with(p, ALL_OF(packets));
 		allow_calls(p, (const int[]){SYS_bpf}, 1);

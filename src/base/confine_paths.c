@@ -68,6 +68,9 @@ static const struct {
 	{FABRICS, READ, "/etc/libibverbs.d"},
 	{FABRICS, READ, "/etc/rdma"},
 	{FABRICS, READ | WRITE_FILE, "/dev/infiniband"},
+	/* The host, besides /proc and /sys. */
+	{ROLE(BRIDGE), READ, "/etc/os-release"},
+	{ROLE(BRIDGE), READ, "/run/udev/data"},
 	/* Names of cgroups come from the files of container runtimes. */
 	{ROLE(LOADER), READ, "/run/containerd"},
 	{ROLE(LOADER), READ, "/run/containers"},

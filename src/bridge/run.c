@@ -28,7 +28,8 @@
 #define SECOND_NS    1000000000ull
 #define STOP_MS	     10000
 #define PAUSE_MAX_MS 30000
-#define SCRAPES_MAX  (SL_PUBLISHER_SLOTS - 4u) /* one publisher each; own, textfile, StatsD */
+#define SCRAPES_MAX  (SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
+						*/
 
 struct bridge_process {
 	pid_t pid;
@@ -39,7 +40,7 @@ struct bridge_process {
 
 bool bridge_wanted(const struct bridge_opts *o)
 {
-	return o->scrape_count || o->textfile || o->statsd_count || o->otlp;
+	return o->scrape_count || o->textfile || o->host || o->statsd_count || o->otlp;
 }
 
 int bridge_check(const struct bridge_opts *o, char *error, size_t bytes)
@@ -113,6 +114,12 @@ static void *scrape_main(void *arg)
 static void *textfile_main(void *arg)
 {
 	bridge_textfile_run(((struct part *)arg)->w);
+	return NULL;
+}
+
+static void *host_main(void *arg)
+{
+	bridge_host_run(((struct part *)arg)->w);
 	return NULL;
 }
 
@@ -192,7 +199,8 @@ static size_t listen_all(const struct bridge_opts *o, int *fds)
 static int work(const struct bridge_opts *o, int sock)
 {
 	struct bridge_worker w = {.o = o, .stop_fd = sock};
-	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0};
+	struct part *scrapes = calloc(o->scrape_count + 1, sizeof(*scrapes)), textfile = {0},
+		    host = {0};
 	struct statsd_part statsd = {.fds = calloc(o->statsd_count + 1, sizeof(int))};
 	struct otlp_part otlp = {.server = NULL};
 	/* Before anything that the processes of HTTP should not have. */
@@ -217,6 +225,8 @@ static int work(const struct bridge_opts *o, int sock)
 			start(&scrapes[i], &w, scrape_main, &scrapes[i]);
 	if (o->textfile)
 		start(&textfile, &w, textfile_main, &textfile);
+	if (o->host)
+		start(&host, &w, host_main, &host);
 	if (statsd.n)
 		start(&statsd.part, &w, statsd_main, &statsd);
 	if (otlp.server)
@@ -227,6 +237,7 @@ static int work(const struct bridge_opts *o, int sock)
 		bridge_scrape_release(&scrapes[i].scrape);
 	}
 	finish(&textfile);
+	finish(&host);
 	finish(&statsd.part);
 	finish(&otlp.part);
 	bridge_otlp_close(otlp.server);

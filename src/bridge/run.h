@@ -14,8 +14,10 @@
 struct bridge_opts {
 	const char *const *scrapes; /* "URL[,job=NAME][,interval=TIME][,timeout=TIME]" */
 	size_t scrape_count;
-	uint64_t interval_ns;	   /* of those that say none */
-	const char *textfile;	   /* a folder; or NULL */
+	uint64_t interval_ns; /* of those that say none */
+	const char *textfile; /* a folder; or NULL */
+	bool host;	      /* this machine, and its containers */
+	uint64_t host_interval_ns;
 	const char *const *statsd; /* "HOST:PORT", "unix:/PATH" */
 	size_t statsd_count;
 	const char *otlp;   /* "HOST:PORT" or "unix:/PATH"; or NULL */

@@ -44,6 +44,10 @@ void bridge_scrape_run(const struct bridge_worker *w, const struct bridge_scrape
 
 void bridge_textfile_run(const struct bridge_worker *w);
 
+/* ---- host.c ---- */
+
+void bridge_host_run(const struct bridge_worker *w);
+
 /* ---- statsd_serve.c ---- */
 
 /* A descriptor, or -errno with one line in error. */

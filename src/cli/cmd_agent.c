@@ -233,7 +233,9 @@ static struct {
 	       .rdma_settle_ns = RDMA_SETTLE_NS,
 	       .rdma_key_lifetime_ns = KEY_LIFETIME_NS},
 	 .mode = "0666",
-	 .bridge = {.interval_ns = 15000000000ull, .expire_ns = 3600000000000ull}};
+	 .bridge = {.interval_ns = 15000000000ull,
+		    .host_interval_ns = 100000000ull,
+		    .expire_ns = 3600000000000ull}};
 
 static const struct base_option table[] = {
 	BASE_STRING("socket", 0, &set.o.socket, "PATH",
@@ -250,7 +252,7 @@ static const struct base_option table[] = {
 	BASE_LIST("consumer-uid", 0, &set.uids, "UID",
 		  "let this user read regions and status, besides root and the agent's own; "
 		  "repeatable"),
-	BASE_STRING("host", 0, &set.o.host, "NAME",
+	BASE_STRING("hostname", 0, &set.o.host, "NAME",
 		    "name of this host for collectors (default: its host name)"),
 	BASE_TIME("grace", 0, &set.o.grace_ns, 0, 0, "DURATION",
 		  "keep the last values of a dead publisher this long"),
@@ -309,6 +311,11 @@ static const struct base_option table[] = {
 		  "time between two scrapes of a target, or looks at --textfile"),
 	BASE_STRING("textfile", 0, &set.bridge.textfile, "DIR",
 		    "publish the files *.prom of this folder"),
+	BASE_FLAG("host", 0, &set.bridge.host,
+		  "publish this machine and its containers, with the names of node_exporter and "
+		  "cAdvisor"),
+	BASE_TIME("host-interval", 0, &set.bridge.host_interval_ns, 1e7, 3.6e12, "DURATION",
+		  "time between two readings of --host"),
 	BASE_LIST("statsd", 0, &set.statsd, "unix:PATH|ADDR:PORT",
 		  "receive StatsD and DogStatsD; no ADDR is loopback; repeatable"),
 	BASE_TIME("statsd-expire", 0, &set.bridge.expire_ns, 0, 0, "DURATION",

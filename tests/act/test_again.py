@@ -23,7 +23,7 @@ def scored(verdict):
 
 
 def main():
-    agent = Agent('--host', os.uname().nodename)
+    agent = Agent('--hostname', os.uname().nodename)
     recording = os.path.join(agent.folder, 'recording')
     pods = [Pod(sys.argv[2], agent.socket, f'shop-{i}') for i in range(PODS)]
     bare = [Pod(sys.argv[2], agent.socket, '') for _ in range(2)]  # their pod is the host

@@ -50,7 +50,7 @@ def features(recording, name):
 def main():
     global delay, ended
     needs_bpf()
-    agent = Agent('--host', 'one', '--tcp', 'flows,layers', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(PORT))
+    agent = Agent('--hostname', 'one', '--tcp', 'flows,layers', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(PORT))
     recording = os.path.join(agent.folder, 'recording')
     pod = Pod(sys.argv[2], agent.socket, 'shop-0')
     with socket.create_server(('127.0.0.1', PORT)) as listener:

@@ -376,8 +376,8 @@ def refuses_wrong_options_as_usage_errors():
     d = workdir()
     fails(1, '--no-rest', '--socket', d + '/' + 'x' * 200)
     fails(1, '--status', '--socket', d + '/none')
-    fails(1, '--no-rest', '--socket', d + '/s', '--host', b'h\xff')
-    fails(1, '--no-rest', '--socket', d + '/s', '--host', 'h' * 2000)
+    fails(1, '--no-rest', '--socket', d + '/s', '--hostname', b'h\xff')
+    fails(1, '--no-rest', '--socket', d + '/s', '--hostname', 'h' * 2000)
     text = fails(1, '--no-rest', '--socket', d + '/s', '--rdma', 'no_such_device')
     assert 'no_such_device' in text or 'without RDMA' in text, text
     with socket.socket() as s:

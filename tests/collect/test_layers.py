@@ -19,7 +19,7 @@ LAYERS = ('mac_in', 'ip_in', 'tcp_in', 'app', 'tcp_out', 'ip_out', 'mac_out')
 
 
 def agent(folder=None):
-    return Agent('--host', 'one', '--tcp', 'flows,layers,cpu', '--netns', f'/proc/{os.getpid()}/ns/net',
+    return Agent('--hostname', 'one', '--tcp', 'flows,layers,cpu', '--netns', f'/proc/{os.getpid()}/ns/net',
                  '--port', str(PORT), folder=folder)
 
 

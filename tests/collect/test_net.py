@@ -31,7 +31,7 @@ while True:
 
 
 def agent(name, pid, folder=None):
-    return Agent('--host', name, '--tcp', 'layers,net', '--tcp-dev', 'sl0', '--netns', f'/proc/{pid}/ns/net', folder=folder)
+    return Agent('--hostname', name, '--tcp', 'layers,net', '--tcp-dev', 'sl0', '--netns', f'/proc/{pid}/ns/net', folder=folder)
 
 
 def ask():

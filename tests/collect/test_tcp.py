@@ -19,7 +19,7 @@ COUNT, PORT, IPERF = 100, 1500, 1501
 
 
 def agent(host, port, folder=None):
-    return Agent('--host', host, '--tcp', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(port), folder=folder)
+    return Agent('--hostname', host, '--tcp', '--netns', f'/proc/{os.getpid()}/ns/net', '--port', str(port), folder=folder)
 
 
 def serve(listener, count):

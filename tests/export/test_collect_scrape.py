@@ -22,7 +22,7 @@ PROTOBUF = ('application/vnd.google.protobuf;proto=io.prometheus.client.MetricFa
 class WholeWay(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.agent = Agent('--host', 'node-1')
+        cls.agent = Agent('--hostname', 'node-1')
         cls.publisher = Pod(PUBLISHER, cls.agent.socket)
         ready = cls.publisher.ready()
         check(ready['attached'] == '1', ready, cls.publisher)

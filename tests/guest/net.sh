@@ -71,7 +71,7 @@ stop_records() {
 }
 
 agent() {
-	sidelight agent --tcp "${what[@]}" --tcp-dev $device --host guest$GUEST --rdma "$RDMA_DEVICE" --no-rest > /tmp/agent.out 2> /tmp/agent.err &
+	sidelight agent --tcp "${what[@]}" --tcp-dev $device --hostname guest$GUEST --rdma "$RDMA_DEVICE" --no-rest > /tmp/agent.out 2> /tmp/agent.err &
 	agent=$!
 	wait_for 60 grep -q '^ready' /tmp/agent.out || { cat /tmp/agent.*; false; }
 }

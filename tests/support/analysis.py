@@ -17,7 +17,7 @@ class System:
         self.collector = None
 
     def __enter__(self):
-        self.agent = Agent('--host', 'node-1', *self.options)
+        self.agent = Agent('--hostname', 'node-1', *self.options)
         self.folder, self.socket = self.agent.folder, self.agent.socket
         self.pod = Pod(self.program, self.socket, 'shop-0')
         return self

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* host.c - the thread of --host: rounds at even distances. One that is missed is not made up for.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "bridge/source.h"
+#include "source/host/host.h"
+
+#define LOG "host"
+
+struct host_told {
+	struct sl_counter rounds, missed, errors, refused, left_out;
+	struct host_counts counts;
+};
+
+static void count(struct host_told *t, const struct host *h)
+{
+	struct host_counts now = host_counts(h);
+
+	sl_counter_inc(t->rounds);
+	sl_counter_add(t->errors, now.errors - t->counts.errors);
+	sl_counter_add(t->refused, now.refused - t->counts.refused);
+	sl_counter_add(t->left_out, now.left_out - t->counts.left_out);
+	t->counts = now;
+}
+
+void bridge_host_run(const struct bridge_worker *w)
+{
+	const uint64_t every = w->o->host_interval_ns;
+	const struct sl_label l = {"target", "host"};
+	struct host_told t = {
+		.rounds = bridge_counter(w, "sidelight_bridge_host_rounds_total",
+					 "Rounds in which the host was read.", NULL, 0),
+		.missed = bridge_counter(w, "sidelight_bridge_host_missed_total",
+					 "Rounds left out because one took longer.", NULL, 0),
+		.errors = bridge_counter(w, "sidelight_bridge_host_errors_total",
+					 "Files of the host that could not be read.", NULL, 0),
+		.refused = bridge_counter(w, "sidelight_bridge_refused_total",
+					  "Series of scrapes that cannot be published.", &l, 1),
+		.left_out = bridge_counter(w, "sidelight_bridge_host_cgroups_left_out_total",
+					   "Cgroups that were too many, once per look.", NULL, 0),
+	};
+	struct host *h =
+		host_open(&(struct host_opts){.socket = w->o->socket, .interval_ns = every});
+	uint64_t next = base_now_ns();
+
+	if (!h) {
+		base_logf(BASE_ERROR, LOG, "cannot start error=%s", strerror(errno));
+		return;
+	}
+	do {
+		uint64_t now = base_now_ns();
+
+		if (now > next + every) {
+			sl_counter_add(t.missed, (now - next) / every);
+			next += (now - next) / every * every;
+		}
+		host_round(h, now);
+		count(&t, h);
+		next += every;
+	} while (bridge_sleep(w, next));
+	host_close(h);
+}

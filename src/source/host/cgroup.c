@@ -1,0 +1,553 @@
+// SPDX-License-Identifier: Apache-2.0
+/* cgroup.c - cgroups as they come and go, with their files open, and their series. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "source/host/internal.h"
+#include "source/tcp/cgroup.h"
+
+#define FILES_MAX    16u /* of a cgroup that stay open */
+#define BUFFER_BYTES 65536u
+#define OTHERS	     256u /* descriptors for all else */
+
+#define SERIES(name, help, type)                       \
+	{                                              \
+		"container_" name, help, type, {NULL}, \
+		{                                      \
+			NULL                           \
+		}                                      \
+	}
+#define STALL(name, help) SERIES("pressure_" name "_seconds_total", help, HOST_COUNTER)
+#define FAILURE(type, scope)                                                             \
+	{                                                                                \
+		"container_memory_failures_total",                                       \
+			"Cumulative count of memory allocation failures.", HOST_COUNTER, \
+			{"failure_type", "scope"},                                       \
+		{                                                                        \
+			type, scope                                                      \
+		}                                                                        \
+	}
+
+/* cAdvisor's metrics/prometheus.go. */
+static const struct host_desc descs[HOST_CONTAINER_SERIES] = {
+	[HOST_CPU_USAGE] = {"container_cpu_usage_seconds_total",
+			    "Cumulative cpu time consumed in seconds.",
+			    HOST_COUNTER,
+			    {"cpu"},
+			    {"total"}},
+	[HOST_CPU_USER] = SERIES("cpu_user_seconds_total",
+				 "Cumulative user cpu time consumed in seconds.", HOST_COUNTER),
+	[HOST_CPU_SYSTEM] = SERIES("cpu_system_seconds_total",
+				   "Cumulative system cpu time consumed in seconds.", HOST_COUNTER),
+	[HOST_CFS_PERIODS] = SERIES("cpu_cfs_periods_total",
+				    "Number of elapsed enforcement period intervals.",
+				    HOST_COUNTER),
+	[HOST_CFS_THROTTLED] = SERIES("cpu_cfs_throttled_periods_total",
+				      "Number of throttled period intervals.", HOST_COUNTER),
+	[HOST_CFS_THROTTLED_TIME] = SERIES("cpu_cfs_throttled_seconds_total",
+					   "Total time duration the container has been throttled.",
+					   HOST_COUNTER),
+	[HOST_MEM_USAGE] = SERIES("memory_usage_bytes",
+				  "Current memory usage in bytes, including all memory regardless "
+				  "of when it was accessed",
+				  HOST_GAUGE),
+	[HOST_MEM_WORKING_SET] = SERIES("memory_working_set_bytes", "Current working set in bytes.",
+					HOST_GAUGE),
+	[HOST_MEM_RSS] = SERIES("memory_rss", "Size of RSS in bytes.", HOST_GAUGE),
+	[HOST_MEM_CACHE] = SERIES("memory_cache", "Number of bytes of page cache memory.",
+				  HOST_GAUGE),
+	[HOST_MEM_SWAP] = SERIES("memory_swap", "Container swap usage in bytes.", HOST_GAUGE),
+	[HOST_MEM_MAPPED] = SERIES("memory_mapped_file", "Size of memory mapped files in bytes.",
+				   HOST_GAUGE),
+	[HOST_MEM_MAX_USAGE] = SERIES("memory_max_usage_bytes",
+				      "Maximum memory usage recorded in bytes", HOST_GAUGE),
+	/* A counter there; its name lacks "_total", which a counter's would get. */
+	[HOST_MEM_FAILCNT] = SERIES("memory_failcnt", "Number of memory usage hits limits",
+				    HOST_UNKNOWN),
+	[HOST_MEM_FAULTS] = FAILURE("pgfault", "container"),
+	[HOST_MEM_FAULTS_BELOW] = FAILURE("pgfault", "hierarchy"),
+	[HOST_MEM_MAJOR] = FAILURE("pgmajfault", "container"),
+	[HOST_MEM_MAJOR_BELOW] = FAILURE("pgmajfault", "hierarchy"),
+	[HOST_OOM] = SERIES("oom_events_total",
+			    "Count of out of memory events observed for the container",
+			    HOST_COUNTER),
+	[HOST_PROCESSES] = SERIES("processes", "Number of processes running inside the container.",
+				  HOST_GAUGE),
+	[HOST_THREADS] = SERIES("threads", "Number of threads running inside the container",
+				HOST_GAUGE),
+	[HOST_THREADS_MAX] = SERIES("threads_max",
+				    "Maximum number of threads allowed inside the container, "
+				    "infinity if value is zero",
+				    HOST_GAUGE),
+	[HOST_STALL_CPU] = STALL(
+		"cpu_waiting", "Total time duration tasks in the container have waited due to CPU "
+			       "congestion."),
+	[HOST_STALL_CPU_FULL] = STALL("cpu_stalled",
+				      "Total time duration no tasks in the container could make "
+				      "progress due to CPU congestion."),
+	[HOST_STALL_IO] = STALL("io_waiting",
+				"Total time duration tasks in the container have waited due to IO "
+				"congestion."),
+	[HOST_STALL_IO_FULL] = STALL("io_stalled",
+				     "Total time duration no tasks in the container could make "
+				     "progress due to IO congestion."),
+	[HOST_STALL_MEM] =
+		STALL("memory_waiting",
+		      "Total time duration tasks in the container have waited due to memory "
+		      "congestion."),
+	[HOST_STALL_MEM_FULL] = STALL("memory_stalled",
+				      "Total time duration no tasks in the container could make "
+				      "progress due to memory congestion."),
+	[HOST_SPEC_PERIOD] = SERIES("spec_cpu_period", "CPU period of the container.", HOST_GAUGE),
+	[HOST_SPEC_QUOTA] = SERIES("spec_cpu_quota", "CPU quota of the container.", HOST_GAUGE),
+	[HOST_SPEC_SHARES] = SERIES("spec_cpu_shares", "CPU share of the container.", HOST_GAUGE),
+	[HOST_SPEC_MEMORY] = SERIES("spec_memory_limit_bytes", "Memory limit for the container.",
+				    HOST_GAUGE),
+	[HOST_SPEC_RESERVATION] = SERIES("spec_memory_reservation_limit_bytes",
+					 "Memory reservation limit for the container.", HOST_GAUGE),
+	[HOST_SPEC_SWAP] = SERIES("spec_memory_swap_limit_bytes",
+				  "Memory swap limit for the container.", HOST_GAUGE),
+	[HOST_START] = SERIES("start_time_seconds",
+			      "Start time of the container since unix epoch in seconds.",
+			      HOST_GAUGE),
+	[HOST_SEEN] = SERIES("last_seen", "Last time a container was seen by the exporter",
+			     HOST_GAUGE),
+};
+_Static_assert(HOST_CONTAINER_SERIES <= 64, "a bit for each");
+
+static const struct host_desc io_descs[HOST_IO_SERIES] = {
+	[HOST_IO_READ_BYTES] = SERIES("fs_reads_bytes_total", "Cumulative count of bytes read",
+				      HOST_COUNTER),
+	[HOST_IO_WRITE_BYTES] = SERIES("fs_writes_bytes_total", "Cumulative count of bytes written",
+				       HOST_COUNTER),
+	[HOST_IO_READS] = SERIES("fs_reads_total", "Cumulative count of reads completed",
+				 HOST_COUNTER),
+	[HOST_IO_WRITES] = SERIES("fs_writes_total", "Cumulative count of writes completed",
+				  HOST_COUNTER),
+};
+
+static const char *const keys[] = {"id", "name", "container_id", "pod_uid", "device"};
+#define KEYS 4u /* of the cgroup; one more of its devices */
+
+struct host_cgroup {
+	char *path;
+	struct tcp_cgroup_identity identity;
+	struct host_row *row;
+	struct {
+		const struct host_cgroup_file *file;
+		int fd;
+	} files[FILES_MAX];
+	size_t file_count;
+	bool gone, found, limited; /* limited: it has a quota of processor time */
+	uint64_t inactive;
+};
+
+struct host_cgroups {
+	struct host *h;
+	struct host_group group, io;
+	struct host_hierarchy hierarchies[HOST_HIERARCHIES];
+	size_t hierarchy_count, primary; /* the one that tells which cgroups there are */
+	struct host_cgroup **v;
+	size_t n, room;
+	struct host_found *found;
+	uint32_t max;
+	char buffer[BUFFER_BYTES];
+	struct host_container_values values;
+};
+
+static struct host_text text_of(const char *s)
+{
+	return host_text(s, strlen(s));
+}
+
+static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
+{
+	const struct tcp_cgroup_identity *i = &g->identity;
+
+	out[0] = text_of(*g->path ? g->path : "/");
+	out[1] = text_of(i->container[0] ? i->container : i->container_id);
+	out[2] = text_of(i->container_id);
+	out[3] = text_of(i->pod_uid);
+}
+
+/* ---- files ---- */
+
+static int hierarchy_of(const struct host_cgroups *c, const struct host_cgroup_file *f)
+{
+	for (size_t i = 0; i < c->hierarchy_count; i++)
+		if (!strcmp(c->hierarchies[i].controller, f->controller ?: ""))
+			return c->hierarchies[i].fd;
+	return -1;
+}
+
+/* Its folder in the hierarchy of a file. */
+static int folder_of(const struct host_cgroups *c, const struct host_cgroup *g,
+		     const struct host_cgroup_file *f)
+{
+	int root = hierarchy_of(c, f);
+
+	return root < 0 ? -1
+			: openat(root, *g->path ? g->path + 1 : ".",
+				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Next to version 1, the unified hierarchy tells only of pressure. */
+static bool is_used(const struct host_cgroups *c, const struct host_cgroup_file *f)
+{
+	bool version_1 = c->hierarchies[c->primary].controller[0];
+
+	return version_1 ? f->controller || strstr(f->name, ".pressure") : !f->controller;
+}
+
+static void open_files(struct host_cgroups *c, struct host_cgroup *g)
+{
+	for (size_t i = 0; i < host_cgroup_file_count; i++) {
+		const struct host_cgroup_file *f = &host_cgroup_files[i];
+		int folder, fd;
+
+		if (f->tier == HOST_TIER_SLOW || !is_used(c, f) || g->file_count == FILES_MAX)
+			continue;
+		folder = folder_of(c, g, f);
+		if (folder < 0)
+			continue;
+		fd = openat(folder, f->name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		close(folder);
+		if (fd < 0)
+			continue;
+		g->files[g->file_count].file = f;
+		g->files[g->file_count++].fd = fd;
+	}
+}
+
+static void cgroup_free(struct host_cgroup *g)
+{
+	for (size_t i = 0; i < g->file_count; i++)
+		close(g->files[i].fd);
+	free(g->path);
+	free(g);
+}
+
+/* ---- values ---- */
+
+/* "/dev/NAME" of a device, by /proc/diskstats. */
+static void device_name(const struct host *h, const struct host_io *io, char *out, size_t bytes)
+{
+	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line, name;
+	uint64_t major, minor;
+
+	while (host_line(&t, &line)) {
+		if (!host_u64(&line, &major) || !host_u64(&line, &minor) || major != io->major ||
+		    minor != io->minor)
+			continue;
+		name = host_word(&line);
+		snprintf(out, bytes, "/dev/%.*s", (int)host_length(name), name.p);
+		return;
+	}
+	snprintf(out, bytes, "%u:%u", io->major, io->minor);
+}
+
+static void put_io(struct host_cgroups *c, const struct host_cgroup *g)
+{
+	struct host_text labels[KEYS + 1];
+	char device[64];
+
+	labels_of(g, labels);
+	for (size_t i = 0; i < c->values.io_count; i++) {
+		const struct host_io *io = &c->values.io[i];
+		struct host_row *r;
+
+		device_name(c->h, io, device, sizeof(device));
+		labels[KEYS] = text_of(device);
+		r = host_row(&c->io, labels);
+		for (size_t k = 0; r && k < HOST_IO_SERIES; k++)
+			host_put(&c->io, r, k, (double)io->v[k]);
+	}
+}
+
+/* What is in use, without the part of the page cache that is given up first. */
+static void working_set(struct host_container_values *v, struct host_cgroup *g)
+{
+	if (v->has >> HOST_MEM_WORKING_SET & 1)
+		g->inactive = v->inactive;
+	v->has &= ~(1ull << HOST_MEM_WORKING_SET);
+	if (!(v->has >> HOST_MEM_USAGE & 1))
+		return;
+	v->v[HOST_MEM_WORKING_SET] = v->usage > g->inactive ? (double)(v->usage - g->inactive) : 0;
+	v->has |= 1ull << HOST_MEM_WORKING_SET;
+}
+
+static void put_values(struct host_cgroups *c, struct host_cgroup *g, enum host_cgroup_tier tier)
+{
+	const uint64_t throttling = 1ull << HOST_CFS_PERIODS | 1ull << HOST_CFS_THROTTLED |
+				    1ull << HOST_CFS_THROTTLED_TIME;
+	struct host_container_values *v = &c->values;
+
+	working_set(v, g);
+	if (tier == HOST_TIER_SLOW)
+		g->limited = v->has >> HOST_SPEC_QUOTA & 1;
+	if (!g->limited)
+		v->has &= ~throttling;
+	for (size_t i = 0; i < HOST_CONTAINER_SERIES; i++)
+		if (v->has >> i & 1)
+			host_put(&c->group, g->row, i, v->v[i]);
+	if (v->io_count)
+		put_io(c, g);
+}
+
+static void begin(struct host_container_values *v)
+{
+	v->has = 0;
+	v->io_count = 0;
+}
+
+static void read_open(struct host_cgroups *c, struct host_cgroup *g, enum host_cgroup_tier tier)
+{
+	for (size_t i = 0; i < g->file_count && !g->gone; i++) {
+		ssize_t n;
+
+		if (g->files[i].file->tier != tier)
+			continue;
+		n = host_pread(g->files[i].fd, c->buffer, sizeof(c->buffer));
+		/* The cgroup is gone. */
+		g->gone |= n == -ENODEV || n == -ENOENT;
+		if (n >= 0)
+			g->files[i].file->parse(&c->values, host_text(c->buffer, (size_t)n));
+		else if (!g->gone && n != -EOPNOTSUPP)
+			c->h->counts.errors++;
+	}
+}
+
+static void read_seldom(struct host_cgroups *c, struct host_cgroup *g)
+{
+	for (size_t i = 0; i < host_cgroup_file_count; i++) {
+		const struct host_cgroup_file *f = &host_cgroup_files[i];
+		int folder;
+		ssize_t n;
+
+		if (f->tier != HOST_TIER_SLOW || !is_used(c, f))
+			continue;
+		folder = folder_of(c, g, f);
+		if (folder < 0)
+			continue;
+		n = host_read_at(folder, f->name, c->buffer, sizeof(c->buffer));
+		close(folder);
+		if (n > 0)
+			f->parse(&c->values, host_text(c->buffer, (size_t)n));
+	}
+}
+
+/* ---- coming and going ---- */
+
+/* The group's order is that of v, so that a row is found at once. */
+static void remove_gone(struct host_cgroups *c)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct host_cgroup *g = c->v[i];
+
+		if (!g->gone) {
+			c->v[kept++] = g;
+			continue;
+		}
+		host_row_remove(&c->group, g->row);
+		cgroup_free(g);
+	}
+	c->n = kept;
+}
+
+void host_cgroups_read(struct host_cgroups *c, enum host_cgroup_tier tier)
+{
+	double now = (double)base_realtime_ns() / 1e9;
+	bool any_gone = false;
+
+	for (size_t i = 0; i < c->n; i++) {
+		struct host_cgroup *g = c->v[i];
+
+		begin(&c->values);
+		if (tier == HOST_TIER_SLOW)
+			read_seldom(c, g);
+		else
+			read_open(c, g, tier);
+		any_gone |= g->gone;
+		if (g->gone)
+			continue;
+		put_values(c, g, tier);
+		if (tier == HOST_TIER_SECOND)
+			host_put(&c->group, g->row, HOST_SEEN, now);
+	}
+	if (any_gone)
+		remove_gone(c);
+	if (tier == HOST_TIER_SECOND)
+		host_group_end(&c->io);
+}
+
+static void put_start(struct host_cgroups *c, struct host_cgroup *g)
+{
+	struct stat st;
+	int root = c->hierarchies[c->primary].fd;
+
+	if (!fstatat(root, *g->path ? g->path + 1 : ".", &st, AT_SYMLINK_NOFOLLOW))
+		host_put(&c->group, g->row, HOST_START, (double)st.st_mtim.tv_sec);
+}
+
+static void add(struct host_cgroups *c, char *path)
+{
+	struct host_cgroup *g = calloc(1, sizeof(*g));
+	struct host_text labels[KEYS];
+
+	if (!g || !BASE_GROW(c->v, c->n, c->room)) {
+		free(g);
+		free(path);
+		return;
+	}
+	g->path = path;
+	g->found = true;
+	tcp_cgroup_parse(path, &g->identity);
+	labels_of(g, labels);
+	/* Odd names can have labels in common: then the first one is published. */
+	if (host_row_exists(&c->group, labels))
+		c->h->counts.left_out++;
+	else
+		g->row = host_row(&c->group, labels);
+	if (!g->row) {
+		cgroup_free(g);
+		return;
+	}
+	open_files(c, g);
+	put_start(c, g);
+	begin(&c->values);
+	read_seldom(c, g);
+	put_values(c, g, HOST_TIER_SLOW);
+	c->v[c->n++] = g;
+}
+
+static bool is_known(struct host_cgroups *c, const char *path, size_t hint)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct host_cgroup *g = c->v[(hint + i) % c->n];
+
+		if (strcmp(g->path, path) != 0)
+			continue;
+		g->found = true;
+		return true;
+	}
+	return false;
+}
+
+void host_cgroups_look(struct host_cgroups *c)
+{
+	uint64_t left_out;
+	size_t n = host_cgroups_list(c->hierarchies[c->primary].fd, c->found, c->max, &left_out);
+
+	c->h->counts.left_out += left_out;
+	for (size_t i = 0; i < c->n; i++)
+		c->v[i]->found = false;
+	for (size_t i = 0; i < n; i++)
+		if (is_known(c, c->found[i].path, i)) {
+			free(c->found[i].path);
+			c->found[i].path = NULL;
+		}
+	/* Those that are gone make room first: one may be there again under the same name. */
+	for (size_t i = 0; i < c->n; i++)
+		c->v[i]->gone |= !c->v[i]->found;
+	remove_gone(c);
+	for (size_t i = 0; i < n; i++)
+		if (c->found[i].path)
+			add(c, c->found[i].path);
+}
+
+/* ---- all ---- */
+
+static bool has_controllers(int fd)
+{
+	char text[512];
+	struct host_text t = host_value_at(fd, "cgroup.controllers", text, sizeof(text)), word;
+
+	while (word = host_word(&t), host_length(word))
+		if (host_is(word, "memory") || host_is(word, "cpu"))
+			return true;
+	return false;
+}
+
+/* Version 2 if it has controllers; else the first of these of version 1; else version 2 as it is.
+ */
+static bool choose(struct host_cgroups *c)
+{
+	static const char *const order[] = {"", "memory", "cpuacct", "cpu", "pids", "blkio", ""};
+
+	for (size_t i = 0; i < HOST_LEN(order); i++)
+		for (size_t k = 0; k < c->hierarchy_count; k++)
+			if (!strcmp(c->hierarchies[k].controller, order[i]) &&
+			    (i || has_controllers(c->hierarchies[k].fd))) {
+				c->primary = k;
+				return true;
+			}
+	return false;
+}
+
+/* A cgroup takes FILES_MAX descriptors. */
+static uint32_t bound(uint32_t max)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return 1;
+	r.rlim_cur = BASE_MIN(r.rlim_max, (rlim_t)max * FILES_MAX + OTHERS * 2);
+	setrlimit(RLIMIT_NOFILE, &r);
+	if (getrlimit(RLIMIT_NOFILE, &r) || r.rlim_cur < OTHERS + FILES_MAX)
+		return 1;
+	return (uint32_t)BASE_MIN((rlim_t)max, (r.rlim_cur - OTHERS) / FILES_MAX);
+}
+
+struct host_cgroups *host_cgroups_open(struct host *h, uint32_t max)
+{
+	struct host_cgroups *c = calloc(1, sizeof(*c));
+	struct host_file mounts;
+
+	if (!c)
+		return NULL;
+	c->h = h;
+	c->max = bound(max);
+	c->found = calloc(c->max, sizeof(*c->found));
+	host_file_open(h, &mounts, "/proc/self/mounts");
+	if (host_file_read(h, &mounts))
+		c->hierarchy_count = host_hierarchies_parse(h, host_text(mounts.now, mounts.bytes),
+							    c->hierarchies);
+	host_file_close(&mounts);
+	if (!c->found || !choose(c)) {
+		base_logf(BASE_INFO, HOST_LOG,
+			  "no cgroups are mounted: containers are not published");
+		host_cgroups_close(c);
+		return NULL;
+	}
+	base_logf(BASE_DEBUG, HOST_LOG, "cgroups version=%d max=%u",
+		  c->hierarchies[c->primary].controller[0] ? 1 : 2, c->max);
+	host_group_init(h, &c->group, descs, HOST_LEN(descs), keys, KEYS);
+	host_group_init(h, &c->io, io_descs, HOST_LEN(io_descs), keys, KEYS + 1);
+	c->group.skip_empty = c->io.skip_empty = true;
+	return c;
+}
+
+void host_cgroups_close(struct host_cgroups *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->n; i++)
+		cgroup_free(c->v[i]);
+	for (size_t i = 0; i < c->hierarchy_count; i++)
+		close(c->hierarchies[i].fd);
+	host_group_free(&c->group);
+	host_group_free(&c->io);
+	free(c->v);
+	free(c->found);
+	free(c);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * cgroup_list.c - which cgroups there are: containers, pods, and units of systemd. What is within a
+ * container is its owner's affair, and is not looked at. The folders that ordinary users may make,
+ * below user@.service, come last, so that they take no room from the machine's own.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "source/host/internal.h"
+#include "source/tcp/cgroup.h"
+
+#define ENTRIES_MAX 16384 /* folders looked at */
+#define DEPTH_MAX   16u
+#define PATH_BYTES  TCP_CGROUP_PATH_BYTES
+
+/* ---- hierarchies ---- */
+
+/* Names of controllers among the options of a mount. */
+static const char *const controllers[] = {"memory", "cpu", "cpuacct", "blkio", "pids"};
+
+static int open_at(const struct host *h, struct host_text point)
+{
+	char path[PATH_MAX];
+
+	if (host_length(point) >= sizeof(path))
+		return -ENAMETOOLONG;
+	snprintf(path, sizeof(path), "%.*s", (int)host_length(point), point.p);
+	return host_folder(h, path);
+}
+
+static bool has_option(struct host_text options, const char *name)
+{
+	struct host_text one;
+
+	while (host_until(&options, ',', &one))
+		if (host_is(one, name))
+			return true;
+	return host_is(options, name);
+}
+
+static size_t add_hierarchy(const struct host *h, struct host_hierarchy *out, size_t n,
+			    const char *controller, struct host_text point)
+{
+	int fd;
+
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(out[i].controller, controller))
+			return n;
+	fd = n < HOST_HIERARCHIES ? open_at(h, point) : -1;
+	if (fd < 0)
+		return n;
+	snprintf(out[n].controller, sizeof(out[n].controller), "%s", controller);
+	out[n].fd = fd;
+	return n + 1;
+}
+
+size_t host_hierarchies_parse(const struct host *h, struct host_text t,
+			      struct host_hierarchy out[HOST_HIERARCHIES])
+{
+	struct host_text line;
+	size_t n = 0;
+
+	while (host_line(&t, &line)) {
+		struct host_text point, type, options;
+
+		host_word(&line);
+		point = host_word(&line);
+		type = host_word(&line);
+		options = host_word(&line);
+		if (host_is(type, "cgroup2"))
+			n = add_hierarchy(h, out, n, "", point);
+		for (size_t i = 0; host_is(type, "cgroup") && i < HOST_LEN(controllers); i++)
+			if (has_option(options, controllers[i]))
+				n = add_hierarchy(h, out, n, controllers[i], point);
+	}
+	return n;
+}
+
+/* ---- cgroups ---- */
+
+static bool ends(const char *path, const char *suffix)
+{
+	size_t n = strlen(path), m = strlen(suffix);
+
+	return n > m && !strcmp(path + n - m, suffix);
+}
+
+static bool is_container(const struct tcp_cgroup_identity *i)
+{
+	return i->container_id[0] || i->container[0];
+}
+
+/* The identity is that of the path; above: that of the folder above it. */
+static bool is_published(const char *path, const struct tcp_cgroup_identity *i,
+			 const struct tcp_cgroup_identity *above)
+{
+	return !*path || is_container(i) || (i->pod_uid[0] && !above->pod_uid[0]) ||
+	       ends(path, ".slice") || ends(path, ".service") || ends(path, ".scope");
+}
+
+struct host_walk {
+	struct host_found *queue; /* folders to look into */
+	size_t head, count, room;
+	struct host_found *claimed; /* and those that come after them */
+	size_t claimed_count, claimed_room;
+	struct host_found *out;
+	size_t n, max;
+	uint64_t left_out;
+	int entries;
+};
+
+static void push(struct host_walk *w, char *path, bool claimed)
+{
+	bool room = claimed ? BASE_GROW(w->claimed, w->claimed_count, w->claimed_room)
+			    : BASE_GROW(w->queue, w->count, w->room);
+
+	if (!path || !room) {
+		w->left_out++;
+		free(path);
+		return;
+	}
+	if (claimed)
+		w->claimed[w->claimed_count++] = (struct host_found){path, true};
+	else
+		w->queue[w->count++] = (struct host_found){path, false};
+}
+
+static void publish(struct host_walk *w, const char *path, bool claimed)
+{
+	char *copy = w->n < w->max ? strdup(path) : NULL;
+
+	if (copy)
+		w->out[w->n++] = (struct host_found){copy, claimed};
+	else
+		w->left_out++;
+}
+
+/* A folder within the one at path, whose identity is above. */
+static void take(struct host_walk *w, const char *path, const char *name, bool claimed,
+		 unsigned int depth, const struct tcp_cgroup_identity *above)
+{
+	struct tcp_cgroup_identity i;
+	char full[PATH_BYTES];
+
+	/* Longer paths could not be told apart by their labels. */
+	if (snprintf(full, sizeof(full), "%s/%s", path, name) >= (int)sizeof(full)) {
+		w->left_out++;
+		return;
+	}
+	tcp_cgroup_parse(full, &i);
+	claimed |= i.claimed;
+	if (is_published(full, &i, above))
+		publish(w, full, claimed);
+	if (depth < DEPTH_MAX && !is_container(&i))
+		push(w, strdup(full), claimed);
+}
+
+static void look_into(struct host_walk *w, int root, const struct host_found *f)
+{
+	struct tcp_cgroup_identity above;
+	unsigned int depth = 0;
+	struct dirent *e;
+	DIR *dir;
+	int fd = openat(root, *f->path ? f->path + 1 : ".",
+			O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return;
+	}
+	for (const char *p = f->path; *p; p++)
+		depth += *p == '/';
+	tcp_cgroup_parse(f->path, &above);
+	while ((e = readdir(dir))) {
+		if (*e->d_name == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
+			continue;
+		if (--w->entries < 0) {
+			w->left_out++;
+			break;
+		}
+		take(w, f->path, e->d_name, f->claimed, depth, &above);
+	}
+	closedir(dir);
+}
+
+static void free_all(struct host_found *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i].path);
+	free(v);
+}
+
+size_t host_cgroups_list(int root, struct host_found *out, size_t max, uint64_t *left_out)
+{
+	struct host_walk w = {.out = out, .max = max, .entries = ENTRIES_MAX};
+
+	publish(&w, "", false);
+	push(&w, strdup(""), false);
+	while (w.head < w.count) {
+		struct host_found f = w.queue[w.head++];
+
+		look_into(&w, root, &f);
+	}
+	/* Breadth first: who makes many folders in one place takes no room from those above. */
+	for (size_t i = 0; i < w.claimed_count; i++) {
+		struct host_found f = w.claimed[i];
+
+		look_into(&w, root, &f);
+	}
+	*left_out = w.left_out;
+	free_all(w.queue, w.count);
+	free_all(w.claimed, w.claimed_count);
+	return w.n;
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * devices.c - what /sys says of interfaces, disks, processors and temperatures, one value per file:
+ * Documentation/ABI of Linux. It changes slowly and costs much, so it is read seldom.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "source/host/internal.h"
+
+/* ---- folders ---- */
+
+/* Calls take() for each folder below path whose name begins with this. */
+static void each(struct host *h, const char *path, const char *prefix,
+		 void (*take)(struct host_devices *, int folder, struct host_text name),
+		 struct host_devices *d)
+{
+	int folder = host_folder(h, path);
+	DIR *dir = folder < 0 ? NULL : fdopendir(folder);
+	struct dirent *e;
+
+	if (!dir && folder >= 0)
+		close(folder);
+	for (size_t n = 0; dir && n < HOST_ROWS_MAX && (e = readdir(dir)); n++) {
+		int sub;
+
+		if (*e->d_name == '.' || strncmp(e->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		sub = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (sub < 0)
+			continue;
+		take(d, sub,
+		     host_text(e->d_name + strlen(prefix), strlen(e->d_name) - strlen(prefix)));
+		close(sub);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* A number, decimal or "0x" and hexadecimal. False: it cannot be had. */
+static bool number_at(int folder, const char *file, double *out)
+{
+	char text[64];
+	struct host_text t = host_value_at(folder, file, text, sizeof(text));
+	uint64_t v;
+
+	if (!host_starts(t, "0x"))
+		return host_number(&t, out);
+	t.p += 2;
+	if (!host_hex(&t, &v))
+		return false;
+	*out = (double)v;
+	return true;
+}
+
+/* ---- interfaces ---- */
+
+#define PROPERTY(name, type)                                                          \
+	{                                                                             \
+		"node_network_" name, "Network device property: " name, type, {NULL}, \
+		{                                                                     \
+			NULL                                                          \
+		}                                                                     \
+	}
+
+static const struct host_desc link_descs[] = {
+	PROPERTY("address_assign_type", HOST_GAUGE),
+	PROPERTY("carrier", HOST_GAUGE),
+	PROPERTY("carrier_changes_total", HOST_COUNTER),
+	PROPERTY("carrier_up_changes_total", HOST_COUNTER),
+	PROPERTY("carrier_down_changes_total", HOST_COUNTER),
+	PROPERTY("device_id", HOST_GAUGE),
+	PROPERTY("dormant", HOST_GAUGE),
+	PROPERTY("flags", HOST_GAUGE),
+	PROPERTY("iface_id", HOST_GAUGE),
+	PROPERTY("iface_link", HOST_GAUGE),
+	PROPERTY("iface_link_mode", HOST_GAUGE),
+	PROPERTY("mtu_bytes", HOST_GAUGE),
+	PROPERTY("name_assign_type", HOST_GAUGE),
+	PROPERTY("net_dev_group", HOST_GAUGE),
+	PROPERTY("speed_bytes", HOST_GAUGE),
+	PROPERTY("transmit_queue_length", HOST_GAUGE),
+	PROPERTY("protocol_type", HOST_GAUGE),
+	{"node_network_receive_nohandler_total",
+	 "Network device statistic receive_nohandler.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_network_up",
+	 "Value is 1 if operstate is 'up', 0 otherwise.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+};
+enum { LINK_SPEED = 14, LINK_NOHANDLER = 17, LINK_UP = 18 };
+
+static const char *const link_files[] = {
+	"addr_assign_type",
+	"carrier",
+	"carrier_changes",
+	"carrier_up_count",
+	"carrier_down_count",
+	"dev_id",
+	"dormant",
+	"flags",
+	"ifindex",
+	"iflink",
+	"link_mode",
+	"mtu",
+	"name_assign_type",
+	"netdev_group",
+	"speed",
+	"tx_queue_len",
+	"type",
+	"statistics/rx_nohandler",
+};
+
+static const char *const device_key[] = {"device"};
+
+static const struct host_desc link_info_descs[] = {
+	{"node_network_info",
+	 "Non-numeric data from /sys/class/net/<iface>, value is always 1.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+};
+static const char *const link_info_keys[] = {"device", "address",   "broadcast",
+					     "duplex", "operstate", "ifalias"};
+
+static void take_link(struct host_devices *d, int folder, struct host_text name)
+{
+	struct host_row *r = host_row(&d->link, &name);
+	struct host_text v[HOST_LEN(link_info_keys)] = {name};
+	char text[HOST_LEN(link_info_keys)][256];
+	double n;
+
+	for (size_t i = 0; r && i < HOST_LEN(link_files); i++) {
+		/* As of its other statistics, those of the loopback device are left out. */
+		if (i == LINK_NOHANDLER && host_is(name, "lo"))
+			continue;
+		/* Some cannot be read while the interface is down. */
+		if (!number_at(folder, link_files[i], &n))
+			host_unput(&d->link, r, i);
+		else /* Mbit/s */
+			host_put(&d->link, r, i, i == LINK_SPEED ? n * 1000 * 1000 / 8 : n);
+	}
+	for (size_t i = 1; i < HOST_LEN(v); i++)
+		v[i] = host_value_at(folder, link_info_keys[i], text[i], sizeof(text[i]));
+	host_put(&d->link, r, LINK_UP, host_is(v[4], "up"));
+	host_put(&d->link_info, host_row(&d->link_info, v), 0, 1);
+}
+
+/* ---- disks ---- */
+
+static const struct host_desc disk_info_descs[] = {
+	{"node_disk_info", "Info of /sys/block/<block_device>.", HOST_GAUGE, {NULL}, {NULL}},
+};
+static const char *const disk_info_keys[] = {"device", "major", "minor",  "path",
+					     "wwn",    "model", "serial", "revision"};
+enum { DISK_PATH = 3 };
+
+/* What udev found out: "E:KEY=VALUE". */
+static void take_udev(struct host_text t, struct host_text v[HOST_LEN(disk_info_keys)])
+{
+	static const char *const keys[] = {"ID_PATH", "ID_WWN", "ID_MODEL", "ID_SERIAL_SHORT",
+					   "ID_REVISION"};
+	struct host_text line, key;
+
+	while (host_line(&t, &line)) {
+		if (!host_starts(line, "E:") || !host_until(&line, '=', &key))
+			continue;
+		key.p += 2;
+		for (size_t i = 0; i < HOST_LEN(keys); i++)
+			if (host_is(key, keys[i]))
+				v[DISK_PATH + i] = line;
+	}
+}
+
+static void take_disks(struct host *h, struct host_devices *d)
+{
+	struct host_text t = host_text(h->disk_file.now, h->disk_file.bytes), line;
+	int udev = host_folder(h, "/run/udev/data");
+	char text[16384], file[64];
+
+	while (host_line(&t, &line)) {
+		struct host_text v[HOST_LEN(disk_info_keys)];
+		ssize_t n;
+
+		for (size_t i = 0; i < HOST_LEN(v); i++)
+			v[i] = host_text("", 0);
+		v[1] = host_word(&line);
+		v[2] = host_word(&line);
+		v[0] = host_word(&line);
+		if (!host_length(v[0]) || host_disk_ignored(v[0]))
+			continue;
+		if (host_length(v[1]) > 16 || host_length(v[2]) > 16)
+			continue;
+		snprintf(file, sizeof(file), "b%.*s:%.*s", (int)host_length(v[1]), v[1].p,
+			 (int)host_length(v[2]), v[2].p);
+		n = udev < 0 || strchr(file, '/') ? -1
+						  : host_read_at(udev, file, text, sizeof(text));
+		if (n > 0)
+			take_udev(host_text(text, (size_t)n), v);
+		host_put(&d->disk_info, host_row(&d->disk_info, v), 0, 1);
+	}
+	if (udev >= 0)
+		close(udev);
+	host_group_end(&d->disk_info);
+}
+
+/* ---- temperatures, frequencies ---- */
+
+static const struct host_desc thermal_descs[] = {
+	{"node_thermal_zone_temp", "Zone temperature in Celsius", HOST_GAUGE, {NULL}, {NULL}},
+};
+static const char *const thermal_keys[] = {"zone", "type"};
+
+static void take_thermal(struct host_devices *d, int folder, struct host_text name)
+{
+	char text[128];
+	struct host_text type = host_value_at(folder, "type", text, sizeof(text));
+	double v;
+
+	if (number_at(folder, "temp", &v))
+		host_put(&d->thermal, host_row(&d->thermal, (const struct host_text[]){name, type}),
+			 0, v / 1000);
+}
+
+static const struct host_desc cooling_descs[] = {
+	{"node_cooling_device_cur_state",
+	 "Current throttle state of the cooling device",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cooling_device_max_state",
+	 "Maximum throttle state of the cooling device",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+};
+static const char *const cooling_keys[] = {"name", "type"};
+
+static void take_cooling(struct host_devices *d, int folder, struct host_text name)
+{
+	char text[128];
+	struct host_text type = host_value_at(folder, "type", text, sizeof(text));
+	struct host_row *r;
+	double now, max;
+
+	if (!number_at(folder, "cur_state", &now) || !number_at(folder, "max_state", &max))
+		return;
+	r = host_row(&d->cooling, (const struct host_text[]){name, type});
+	host_put(&d->cooling, r, 0, now);
+	host_put(&d->cooling, r, 1, max);
+}
+
+static const struct host_desc frequency_descs[] = {
+	{"node_cpu_frequency_hertz",
+	 "Current CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cpu_frequency_min_hertz",
+	 "Minimum CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cpu_frequency_max_hertz",
+	 "Maximum CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cpu_scaling_frequency_hertz",
+	 "Current scaled CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cpu_scaling_frequency_min_hertz",
+	 "Minimum scaled CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_cpu_scaling_frequency_max_hertz",
+	 "Maximum scaled CPU thread frequency in hertz.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+};
+static const char *const frequency_files[] = {
+	"cpufreq/cpuinfo_cur_freq", "cpufreq/cpuinfo_min_freq", "cpufreq/cpuinfo_max_freq",
+	"cpufreq/scaling_cur_freq", "cpufreq/scaling_min_freq", "cpufreq/scaling_max_freq"};
+static const char *const cpu_key[] = {"cpu"};
+
+static void take_frequency(struct host_devices *d, int folder, struct host_text name)
+{
+	struct host_row *r = NULL;
+	double v;
+
+	if (name.p == name.end || *name.p < '0' || *name.p > '9')
+		return; /* "cpufreq", "cpuidle" */
+	for (size_t i = 0; i < HOST_LEN(frequency_files); i++) {
+		if (!number_at(folder, frequency_files[i], &v))
+			continue;
+		r = r ?: host_row(&d->frequency, &name);
+		host_put(&d->frequency, r, i, v * 1000);
+	}
+}
+
+/* ---- all ---- */
+
+void host_devices_open(struct host *h, struct host_devices *d)
+{
+	host_group_init(h, &d->link, link_descs, HOST_LEN(link_descs), device_key, 1);
+	host_group_init(h, &d->link_info, link_info_descs, 1, link_info_keys,
+			HOST_LEN(link_info_keys));
+	host_group_init(h, &d->disk_info, disk_info_descs, 1, disk_info_keys,
+			HOST_LEN(disk_info_keys));
+	host_group_init(h, &d->thermal, thermal_descs, 1, thermal_keys, 2);
+	host_group_init(h, &d->cooling, cooling_descs, HOST_LEN(cooling_descs), cooling_keys, 2);
+	host_group_init(h, &d->frequency, frequency_descs, HOST_LEN(frequency_descs), cpu_key, 1);
+}
+
+static struct host_group *groups(struct host_devices *d, size_t i)
+{
+	struct host_group *const all[] = {&d->link,    &d->link_info, &d->disk_info,
+					  &d->thermal, &d->cooling,   &d->frequency};
+
+	return i < HOST_LEN(all) ? all[i] : NULL;
+}
+
+void host_devices_close(struct host_devices *d)
+{
+	for (size_t i = 0; groups(d, i); i++)
+		host_group_free(groups(d, i));
+}
+
+void host_devices_slow(struct host *h, struct host_devices *d)
+{
+	each(h, "/sys/class/net", "", take_link, d);
+	each(h, "/sys/class/thermal", "thermal_zone", take_thermal, d);
+	each(h, "/sys/class/thermal", "cooling_device", take_cooling, d);
+	each(h, "/sys/devices/system/cpu", "cpu", take_frequency, d);
+	take_disks(h, d);
+	for (size_t i = 0; groups(d, i); i++)
+		if (groups(d, i) != &d->disk_info)
+			host_group_end(groups(d, i));
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* field.c - series whose names are made from what a file says; they stay. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/grow.h"
+#include "source/host/internal.h"
+
+void host_fields_init(struct host *h, struct host_fields *f, enum host_type type,
+		      bool (*describe)(const char *, size_t, char *, char *))
+{
+	*f = (struct host_fields){.h = h, .type = type, .describe = describe};
+}
+
+void host_fields_free(struct host_fields *f)
+{
+	free(f->v);
+	f->v = NULL;
+	f->n = f->room = 0;
+}
+
+void host_name_clean(char *name)
+{
+	for (; *name; name++)
+		if (!(*name >= 'a' && *name <= 'z') && !(*name >= 'A' && *name <= 'Z') &&
+		    !(*name >= '0' && *name <= '9'))
+			*name = '_';
+}
+
+static struct host_field *create(struct host_fields *f, const char *key, size_t n)
+{
+	char name[128], help[192];
+	struct host_desc d = {name, help, f->type, {NULL}, {NULL}};
+	struct host_field *field;
+	uint64_t family;
+
+	if (n > HOST_KEY_MAX || f->n >= HOST_FIELDS_MAX || !BASE_GROW(f->v, f->n, f->room)) {
+		f->h->counts.refused++;
+		return NULL;
+	}
+	field = &f->v[f->n++];
+	memset(field, 0, sizeof(*field));
+	memcpy(field->key, key, n);
+	field->key_bytes = n;
+	field->wanted = f->describe(field->key, n, name, help);
+	if (!field->wanted)
+		return field;
+	family = host_family(f->h, &d);
+	switch (f->type) {
+	case HOST_COUNTER:
+		field->cell.handle.counter =
+			sl_counter_f64_with((struct sl_counter_f64_family){family}, NULL, 0);
+		break;
+	case HOST_GAUGE:
+		field->cell.handle.gauge = sl_gauge_f64_with((struct sl_gauge_f64_family){family},
+							     NULL, 0);
+		break;
+	case HOST_UNKNOWN:
+		field->cell.handle.unknown = sl_unknown_with((struct sl_unknown_family){family},
+							     NULL, 0);
+		break;
+	}
+	f->h->counts.refused += !field->cell.handle.bits;
+	return field;
+}
+
+struct host_field *host_field(struct host_fields *f, const char *key, size_t n)
+{
+	struct host_field *field = NULL;
+
+	for (size_t i = 0; i < f->n && !field; i++) {
+		size_t at = (f->next + i) % f->n;
+
+		if (f->v[at].key_bytes == n && !memcmp(f->v[at].key, key, n)) {
+			field = &f->v[at];
+			f->next = at + 1;
+		}
+	}
+	if (!field)
+		field = create(f, key, n);
+	return field && field->wanted ? field : NULL;
+}

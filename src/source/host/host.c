@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * host.c - what is read when. Counters of /proc are read in each round; what changes slowly or
+ * costs much is read once per second or per five; and what grows with the number of containers or
+ * interfaces waits until it takes no more than its share of time.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/base.h"
+#include "source/host/internal.h"
+
+#define SECOND_NS    1000000000ull
+#define CGROUPS_MAX  1024u
+#define CELLS	     4096u
+#define RECORD_BYTES 256u
+/*
+ * A tier takes at most 1 / SHARE of the time of a processor at 10 rounds per second, and ten times
+ * that at 100.
+ */
+#define SHARE	 400u
+#define SHARE_NS 100000000ull
+
+static struct host_text text_of(const struct host_file *f)
+{
+	return host_text(f->now, f->bytes);
+}
+
+/* ---- tiers ---- */
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * SECOND_NS + (uint64_t)t.tv_nsec;
+}
+
+static bool is_due(const struct host_tier *t, uint64_t now_ns)
+{
+	return now_ns >= t->next_ns;
+}
+
+static void done(const struct host *h, struct host_tier *t, uint64_t now_ns, uint64_t cost_ns)
+{
+	uint64_t share = BASE_MIN(h->interval_ns, SHARE_NS) * SHARE / SHARE_NS;
+
+	t->next_ns = now_ns + BASE_MAX(t->every_ns, cost_ns * share);
+}
+
+/* ---- each round ---- */
+
+static void read_fast(struct host *h)
+{
+	host_kernel_time(&h->kernel);
+	if (host_file_read(h, &h->stat_file))
+		host_stat_parse(&h->stat, text_of(&h->stat_file));
+	if (host_file_read(h, &h->schedstat_file))
+		host_schedstat_parse(&h->schedstat, text_of(&h->schedstat_file));
+	if (host_file_read(h, &h->meminfo_file))
+		host_meminfo_parse(&h->meminfo, text_of(&h->meminfo_file));
+	if (host_file_read(h, &h->vmstat_file))
+		host_vmstat_parse(&h->vmstat, text_of(&h->vmstat_file));
+	for (size_t i = 0; i < HOST_LEN(h->pressure_file); i++)
+		if (host_file_read(h, &h->pressure_file[i]))
+			host_pressure_put(&h->pressure, i, text_of(&h->pressure_file[i]));
+	if (host_file_read(h, &h->disk_file))
+		host_disk_parse(&h->disk, text_of(&h->disk_file));
+	if (host_file_read(h, &h->netdev_file))
+		host_netdev_parse(&h->netdev, text_of(&h->netdev_file));
+	for (size_t i = 0; i < HOST_LEN(h->netstat_file); i++)
+		if (host_file_read(h, &h->netstat_file[i]))
+			host_netstat_parse(&h->netstat, i, text_of(&h->netstat_file[i]));
+	if (host_file_read(h, &h->snmp6_file))
+		host_snmp6_parse(&h->netstat, text_of(&h->snmp6_file));
+	for (size_t i = 0; i < HOST_LEN(h->sockstat_file); i++)
+		if (host_file_read(h, &h->sockstat_file[i]))
+			host_sockstat_parse(&h->sockstat, text_of(&h->sockstat_file[i]), i);
+	if (host_file_read(h, &h->softnet_file))
+		host_softnet_parse(&h->softnet, text_of(&h->softnet_file));
+}
+
+static void read_second(struct host *h, uint64_t now_ns)
+{
+	/* The kernel computes it every five seconds. */
+	if (host_file_read(h, &h->loadavg_file))
+		host_loadavg_parse(&h->loadavg, text_of(&h->loadavg_file));
+	host_kernel_second(h, &h->kernel);
+	if (h->mounts)
+		host_mounts_second(h->mounts, now_ns);
+}
+
+static void read_slow(struct host *h)
+{
+	host_kernel_slow(h, &h->kernel);
+	host_devices_slow(h, &h->devices);
+	if (h->mounts)
+		host_mounts_slow(h, h->mounts);
+}
+
+static void read_containers(struct host *h, uint64_t now_ns, bool all)
+{
+	uint64_t start;
+
+	if (!h->cgroups)
+		return;
+	if (all || is_due(&h->cgroup_slow, now_ns)) {
+		start = cpu_ns();
+		host_cgroups_look(h->cgroups);
+		done(h, &h->cgroup_slow, now_ns, cpu_ns() - start);
+	}
+	if (all || is_due(&h->cgroup_limits, now_ns)) {
+		start = cpu_ns();
+		host_cgroups_read(h->cgroups, HOST_TIER_SLOW);
+		done(h, &h->cgroup_limits, now_ns, cpu_ns() - start);
+	}
+	if (all || is_due(&h->cgroup_second, now_ns)) {
+		start = cpu_ns();
+		host_cgroups_read(h->cgroups, HOST_TIER_SECOND);
+		done(h, &h->cgroup_second, now_ns, cpu_ns() - start);
+	}
+	if (all || is_due(&h->cgroup_fast, now_ns)) {
+		start = cpu_ns();
+		host_cgroups_read(h->cgroups, HOST_TIER_FAST);
+		done(h, &h->cgroup_fast, now_ns, cpu_ns() - start);
+	}
+}
+
+static void read_all(struct host *h, uint64_t now_ns, bool all)
+{
+	uint64_t start;
+
+	read_fast(h);
+	if (all || is_due(&h->second, now_ns)) {
+		start = cpu_ns();
+		read_second(h, now_ns);
+		done(h, &h->second, now_ns, cpu_ns() - start);
+	}
+	if (all || is_due(&h->slow, now_ns)) {
+		start = cpu_ns();
+		read_slow(h);
+		done(h, &h->slow, now_ns, cpu_ns() - start);
+	}
+	read_containers(h, now_ns, all);
+}
+
+void host_round(struct host *h, uint64_t now_ns)
+{
+	read_all(h, now_ns, false);
+}
+
+void host_round_all(struct host *h, uint64_t now_ns)
+{
+	read_all(h, now_ns, true);
+}
+
+/* ---- all ---- */
+
+static void open_files(struct host *h)
+{
+	host_file_open(h, &h->stat_file, "/proc/stat");
+	host_file_open(h, &h->schedstat_file, "/proc/schedstat");
+	host_file_open(h, &h->meminfo_file, "/proc/meminfo");
+	host_file_open(h, &h->vmstat_file, "/proc/vmstat");
+	host_file_open(h, &h->loadavg_file, "/proc/loadavg");
+	host_file_open(h, &h->pressure_file[0], "/proc/pressure/cpu");
+	host_file_open(h, &h->pressure_file[1], "/proc/pressure/io");
+	host_file_open(h, &h->pressure_file[2], "/proc/pressure/memory");
+	host_file_open(h, &h->disk_file, "/proc/diskstats");
+	host_file_open(h, &h->netdev_file, "/proc/net/dev");
+	host_file_open(h, &h->netstat_file[0], "/proc/net/snmp");
+	host_file_open(h, &h->netstat_file[1], "/proc/net/netstat");
+	host_file_open(h, &h->snmp6_file, "/proc/net/snmp6");
+	host_file_open(h, &h->sockstat_file[0], "/proc/net/sockstat");
+	host_file_open(h, &h->sockstat_file[1], "/proc/net/sockstat6");
+	host_file_open(h, &h->softnet_file, "/proc/net/softnet_stat");
+}
+
+static void close_files(struct host *h)
+{
+	struct host_file *const files[] = {
+		&h->stat_file,	  &h->schedstat_file,	&h->meminfo_file,     &h->vmstat_file,
+		&h->loadavg_file, &h->pressure_file[0], &h->pressure_file[1], &h->pressure_file[2],
+		&h->disk_file,	  &h->netdev_file,	&h->netstat_file[0],  &h->netstat_file[1],
+		&h->snmp6_file,	  &h->sockstat_file[0], &h->sockstat_file[1], &h->softnet_file};
+
+	for (size_t i = 0; i < HOST_LEN(files); i++)
+		host_file_close(files[i]);
+}
+
+static void init(struct host *h)
+{
+	host_stat_init(h, &h->stat);
+	host_schedstat_init(h, &h->schedstat);
+	host_softnet_init(h, &h->softnet);
+	host_loadavg_init(h, &h->loadavg);
+	host_pressure_init(h, &h->pressure);
+	host_disk_init(h, &h->disk);
+	host_netdev_init(h, &h->netdev);
+	host_meminfo_init(h, &h->meminfo);
+	host_vmstat_init(h, &h->vmstat);
+	host_sockstat_init(h, &h->sockstat);
+	host_netstat_init(h, &h->netstat);
+}
+
+struct host *host_open(const struct host_opts *o)
+{
+	struct host *h = calloc(1, sizeof(*h));
+	char name[HOST_NAME_MAX + 1] = "host";
+	int err;
+
+	if (!h)
+		return NULL;
+	h->root = o->root ?: "";
+	h->interval_ns = o->interval_ns ?: SHARE_NS;
+	gethostname(name, HOST_NAME_MAX);
+	h->publisher = sl_publisher_open(
+		&SL_OPTS(sl_publisher_opts, .service = "host", .pod = name, .socket = o->socket,
+			 .max_cells = CELLS, .max_threads = 1, .schema_bytes = CELLS * RECORD_BYTES,
+			 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
+	if (!h->publisher) {
+		err = errno;
+		free(h);
+		errno = err;
+		return NULL;
+	}
+	h->second.every_ns = BASE_MAX(h->interval_ns, SECOND_NS);
+	h->slow.every_ns = BASE_MAX(h->interval_ns, 5 * SECOND_NS);
+	h->cgroup_fast.every_ns = h->interval_ns;
+	h->cgroup_second.every_ns = h->cgroup_slow.every_ns = h->second.every_ns;
+	h->cgroup_limits.every_ns = h->slow.every_ns;
+	init(h);
+	open_files(h);
+	host_kernel_open(h, &h->kernel);
+	host_devices_open(h, &h->devices);
+	h->mounts = host_mounts_open(h);
+	h->cgroups = host_cgroups_open(h, o->cgroups_max ?: CGROUPS_MAX);
+	return h;
+}
+
+void host_close(struct host *h)
+{
+	if (!h)
+		return;
+	host_cgroups_close(h->cgroups);
+	host_mounts_close(h->mounts);
+	host_devices_close(&h->devices);
+	host_kernel_close(&h->kernel);
+	host_stat_free(&h->stat);
+	host_group_free(&h->schedstat);
+	host_group_free(&h->softnet);
+	host_group_free(&h->loadavg);
+	host_group_free(&h->pressure);
+	host_group_free(&h->disk);
+	host_group_free(&h->netdev);
+	host_fields_free(&h->meminfo);
+	host_fields_free(&h->vmstat);
+	host_fields_free(&h->sockstat);
+	host_netstat_free(&h->netstat);
+	close_files(h);
+	sl_publisher_close(h->publisher);
+	free(h);
+}
+
+struct host_counts host_counts(const struct host *h)
+{
+	return h->counts;
+}
+
+struct sl_publisher *host_publisher(const struct host *h)
+{
+	return h->publisher;
+}

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * mount.c - file systems. statvfs() of a server that does not answer waits for ever, so a thread of
+ * its own calls it; when that thread has been in one call for too long, the mount is marked and
+ * another thread goes on with the rest. A marked mount is asked again once its thread is back.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "base/base.h"
+#include "base/grow.h"
+#include "source/host/internal.h"
+
+#define SECOND_NS   1000000000ull
+#define STUCK_NS    (5 * SECOND_NS)
+#define THREADS_MAX 9 /* one that works, and eight that wait for servers */
+#define MOUNTS_MAX  1024u
+
+enum { SIZE, FREE, AVAILABLE, FILES, FILES_FREE, READ_ONLY, DEVICE_ERROR };
+
+static const struct host_desc descs[] = {
+	[SIZE] = {"node_filesystem_size_bytes",
+		  "Filesystem size in bytes.",
+		  HOST_GAUGE,
+		  {NULL},
+		  {NULL}},
+	[FREE] = {"node_filesystem_free_bytes",
+		  "Filesystem free space in bytes.",
+		  HOST_GAUGE,
+		  {NULL},
+		  {NULL}},
+	[AVAILABLE] = {"node_filesystem_avail_bytes",
+		       "Filesystem space available to non-root users in bytes.",
+		       HOST_GAUGE,
+		       {NULL},
+		       {NULL}},
+	[FILES] = {"node_filesystem_files",
+		   "Filesystem total file nodes.",
+		   HOST_GAUGE,
+		   {NULL},
+		   {NULL}},
+	[FILES_FREE] = {"node_filesystem_files_free",
+			"Filesystem total free file nodes.",
+			HOST_GAUGE,
+			{NULL},
+			{NULL}},
+	[READ_ONLY] = {"node_filesystem_readonly",
+		       "Filesystem read-only status.",
+		       HOST_GAUGE,
+		       {NULL},
+		       {NULL}},
+	[DEVICE_ERROR] = {"node_filesystem_device_error",
+			  "Whether an error occurred while getting statistics for the given "
+			  "device.",
+			  HOST_GAUGE,
+			  {NULL},
+			  {NULL}},
+};
+
+static const char *const keys[] = {"device", "mountpoint", "fstype"};
+
+/* Of one mount point. A thread in statvfs() holds a reference, and so does the table. */
+struct host_mount {
+	char *device, *point, *type;
+	bool read_only;
+
+	/* Under the lock. */
+	unsigned int refs;
+	uint64_t asked_ns; /* a thread is in the call since then; 0: none */
+	bool known, failed, marked;
+	struct statvfs vfs;
+};
+
+/* What threads share; one that never comes back keeps it. */
+struct host_mount_shared {
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct host_mount **queue; /* to ask, in order */
+	size_t queued, room;
+	struct host_mount *current;  /* of the thread that works; the others are stuck */
+	unsigned int threads, epoch; /* epoch: of the thread that works */
+	bool stop;
+	unsigned int refs;
+};
+
+struct host_mounts {
+	struct host *h;
+	struct host_group group;
+	struct host_file file;
+	struct host_mount_shared *shared;
+	struct host_mount **v;
+	size_t n, room;
+};
+
+/* ---- which ---- */
+
+/* node_exporter's default --collector.filesystem.fs-types-exclude. */
+static bool no_files(struct host_text type)
+{
+	static const char *const types[] = {
+		"autofs",     "binfmt_misc", "bpf",	  "cgroup",   "cgroup2",   "configfs",
+		"debugfs",    "devpts",	     "devtmpfs",  "fusectl",  "hugetlbfs", "iso9660",
+		"mqueue",     "nsfs",	     "overlay",	  "proc",     "procfs",	   "pstore",
+		"rpc_pipefs", "securityfs",  "selinuxfs", "squashfs", "sysfs",	   "tracefs"};
+
+	for (size_t i = 0; i < HOST_LEN(types); i++)
+		if (host_is(type, types[i]))
+			return true;
+	return false;
+}
+
+static bool below(struct host_text point, const char *folder, bool inside)
+{
+	size_t n = strlen(folder);
+
+	if (!host_starts(point, folder))
+		return false;
+	if (inside) /* something follows "FOLDER/" */
+		return host_length(point) > n + 1 && point.p[n] == '/';
+	return host_length(point) == n || point.p[n] == '/';
+}
+
+/* Its --collector.filesystem.mount-points-exclude. */
+bool host_mount_wanted(struct host_text type, struct host_text point)
+{
+	static const char *const folders[] = {"/dev", "/proc", "/run", "/sys", "/mnt", "/media"};
+
+	if (no_files(type) || below(point, "/var/lib/docker", true) ||
+	    below(point, "/var/lib/containers/storage", true))
+		return false;
+	for (size_t i = 0; i < HOST_LEN(folders); i++)
+		if (below(point, folders[i], false))
+			return false;
+	return true;
+}
+
+/* "\040" and "\011", as node_exporter does. */
+static char *unescape(struct host_text t)
+{
+	char *out = malloc(host_length(t) + 1), *p = out;
+
+	for (; out && t.p < t.end; t.p++) {
+		bool space = host_starts(t, "\\040"), tab = host_starts(t, "\\011");
+
+		*p++ = space ? ' ' : tab ? '\t' : *t.p;
+		t.p += space || tab ? 3 : 0;
+	}
+	if (out)
+		*p = 0;
+	return out;
+}
+
+/* ---- one mount ---- */
+
+static void unref(struct host_mount *m)
+{
+	if (--m->refs)
+		return;
+	free(m->device);
+	free(m->point);
+	free(m->type);
+	free(m);
+}
+
+static struct host_mount *mount_new(struct host_text device, struct host_text point,
+				    struct host_text type)
+{
+	struct host_mount *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->refs = 1;
+	m->device = unescape(device);
+	m->point = unescape(point);
+	m->type = unescape(type);
+	if (m->device && m->point && m->type)
+		return m;
+	unref(m);
+	return NULL;
+}
+
+static bool same_mount(const struct host_mount *a, const struct host_mount *b)
+{
+	return !strcmp(a->point, b->point) && !strcmp(a->device, b->device) &&
+	       !strcmp(a->type, b->type);
+}
+
+/* ---- the threads ---- */
+
+static void shared_unref(struct host_mount_shared *s)
+{
+	unsigned int left = --s->refs;
+
+	pthread_mutex_unlock(&s->lock);
+	if (left)
+		return;
+	for (size_t i = 0; i < s->queued; i++)
+		unref(s->queue[i]);
+	free(s->queue);
+	pthread_cond_destroy(&s->work);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+/* Outside of the lock: it may take for ever. */
+static void ask(struct host_mount_shared *s, struct host_mount *m)
+{
+	struct statvfs vfs;
+	bool failed;
+
+	m->asked_ns = base_now_ns();
+	pthread_mutex_unlock(&s->lock);
+	failed = statvfs(m->point, &vfs);
+	pthread_mutex_lock(&s->lock);
+	m->asked_ns = 0;
+	m->known = true;
+	m->marked = false;
+	m->failed = failed;
+	if (!failed)
+		m->vfs = vfs;
+}
+
+static void *run(void *arg)
+{
+	struct host_mount_shared *s = arg;
+	unsigned int epoch;
+
+	pthread_mutex_lock(&s->lock);
+	epoch = s->epoch;
+	while (!s->stop && s->epoch == epoch) {
+		struct host_mount *m;
+
+		if (!s->queued) {
+			pthread_cond_wait(&s->work, &s->lock);
+			continue;
+		}
+		m = s->queue[0];
+		memmove(s->queue, s->queue + 1, --s->queued * sizeof(*s->queue));
+		s->current = m;
+		ask(s, m);
+		if (s->epoch == epoch)
+			s->current = NULL;
+		unref(m);
+	}
+	s->threads--;
+	shared_unref(s);
+	return NULL;
+}
+
+/* With the lock. */
+static void start(struct host_mount_shared *s)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	if (s->threads >= THREADS_MAX || pthread_attr_init(&detached))
+		return;
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	s->epoch++;
+	s->current = NULL;
+	s->threads++;
+	s->refs++;
+	if (pthread_create(&thread, &detached, run, s)) {
+		s->threads--;
+		s->refs--;
+	}
+	pthread_attr_destroy(&detached);
+}
+
+/* ---- the table ---- */
+
+static void keep(struct host_mounts *m, struct host_mount *new, struct host_mount **old,
+		 size_t old_count, bool read_only)
+{
+	/* The same mount as before keeps what is known of it. */
+	for (size_t i = 0; i < old_count; i++)
+		if (old[i] && same_mount(old[i], new)) {
+			unref(new);
+			new = old[i];
+			old[i] = NULL;
+			break;
+		}
+	new->read_only = read_only;
+	m->v[m->n++] = new;
+}
+
+static bool is_listed(const struct host_mounts *m, const struct host_mount *new)
+{
+	for (size_t i = 0; i < m->n; i++)
+		if (same_mount(m->v[i], new))
+			return true;
+	return false;
+}
+
+/* "ro" among the options. */
+static bool has_read_only(struct host_text options)
+{
+	struct host_text one;
+
+	while (host_until(&options, ',', &one))
+		if (host_is(one, "ro"))
+			return true;
+	return host_is(options, "ro");
+}
+
+/* A file like /proc/self/mounts, fstab(5). */
+void host_mounts_parse(struct host_mounts *m, struct host_text t)
+{
+	struct host_mount **old = m->v;
+	size_t old_count = m->n;
+	struct host_text line;
+
+	pthread_mutex_lock(&m->shared->lock);
+	m->v = NULL;
+	m->n = m->room = 0;
+	while (host_line(&t, &line) && m->n < MOUNTS_MAX) {
+		struct host_text device = host_word(&line), point = host_word(&line);
+		struct host_text type = host_word(&line), options = host_word(&line);
+		struct host_mount *new;
+
+		if (!host_length(options) || !host_mount_wanted(type, point))
+			continue;
+		new = mount_new(device, point, type);
+		if (!new || is_listed(m, new) || !BASE_GROW(m->v, m->n, m->room)) {
+			if (new)
+				unref(new);
+			continue;
+		}
+		keep(m, new, old, old_count, has_read_only(options));
+	}
+	for (size_t i = 0; i < old_count; i++)
+		if (old[i])
+			unref(old[i]);
+	pthread_mutex_unlock(&m->shared->lock);
+	free(old);
+}
+
+static void put(struct host_mounts *m, const struct host_mount *one)
+{
+	const struct host_text labels[] = {host_text(one->device, strlen(one->device)),
+					   host_text(one->point, strlen(one->point)),
+					   host_text(one->type, strlen(one->type))};
+	const struct statvfs *s = &one->vfs;
+	const double block = (double)s->f_bsize;
+	bool error = one->failed || one->marked;
+	const double v[] = {
+		[SIZE] = (double)s->f_blocks * block,	   [FREE] = (double)s->f_bfree * block,
+		[AVAILABLE] = (double)s->f_bavail * block, [FILES] = (double)s->f_files,
+		[FILES_FREE] = (double)s->f_ffree,	   [READ_ONLY] = one->read_only,
+	};
+	struct host_row *r;
+
+	if (!one->known && !one->marked)
+		return;
+	r = host_row(&m->group, labels);
+	if (!r)
+		return;
+	host_put(&m->group, r, DEVICE_ERROR, error);
+	for (size_t i = 0; i < HOST_LEN(v); i++)
+		if (error)
+			host_unput(&m->group, r, i);
+		else
+			host_put(&m->group, r, i, v[i]);
+}
+
+/* A thread that does not come back is left behind. */
+static void watch(struct host_mount_shared *s, uint64_t now_ns)
+{
+	struct host_mount *m = s->current;
+
+	if (!s->threads)
+		start(s);
+	if (!m || !m->asked_ns || now_ns <= m->asked_ns + STUCK_NS || m->marked)
+		return;
+	m->marked = true;
+	base_logf(BASE_WARN, HOST_LOG, "the file system does not answer mountpoint=%s", m->point);
+	start(s);
+}
+
+static void enqueue(struct host_mounts *m)
+{
+	struct host_mount_shared *s = m->shared;
+
+	for (size_t i = 0; i < m->n; i++) {
+		if (m->v[i]->asked_ns || !BASE_GROW(s->queue, s->queued, s->room))
+			continue;
+		m->v[i]->refs++;
+		s->queue[s->queued++] = m->v[i];
+	}
+	pthread_cond_signal(&s->work);
+}
+
+/* The kernel says by an event that something was mounted. */
+static bool changed(struct host_mounts *m)
+{
+	struct pollfd p = {m->file.fd, POLLPRI, 0};
+
+	return !m->file.bytes || poll(&p, 1, 0) != 0;
+}
+
+void host_mounts_second(struct host_mounts *m, uint64_t now_ns)
+{
+	pthread_mutex_lock(&m->shared->lock);
+	watch(m->shared, now_ns);
+	for (size_t i = 0; i < m->n; i++)
+		put(m, m->v[i]);
+	pthread_mutex_unlock(&m->shared->lock);
+	host_group_end(&m->group);
+}
+
+void host_mounts_slow(struct host *h, struct host_mounts *m)
+{
+	if (changed(m) && host_file_read(h, &m->file))
+		host_mounts_parse(m, host_text(m->file.now, m->file.bytes));
+	pthread_mutex_lock(&m->shared->lock);
+	if (!m->shared->queued)
+		enqueue(m);
+	pthread_mutex_unlock(&m->shared->lock);
+}
+
+struct host_mounts *host_mounts_open(struct host *h)
+{
+	struct host_mounts *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->h = h;
+	m->shared = calloc(1, sizeof(*m->shared));
+	if (!m->shared) {
+		free(m);
+		return NULL;
+	}
+	pthread_mutex_init(&m->shared->lock, NULL);
+	pthread_cond_init(&m->shared->work, NULL);
+	m->shared->refs = 1;
+	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
+	host_file_open(h, &m->file, "/proc/self/mounts");
+	return m;
+}
+
+void host_mounts_close(struct host_mounts *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&m->shared->lock);
+	m->shared->stop = true;
+	pthread_cond_broadcast(&m->shared->work);
+	for (size_t i = 0; i < m->n; i++)
+		unref(m->v[i]);
+	shared_unref(m->shared);
+	host_group_free(&m->group);
+	host_file_close(&m->file);
+	free(m->v);
+	free(m);
+}

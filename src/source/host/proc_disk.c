@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* proc_disk.c - /proc/diskstats; see Documentation/admin-guide/iostats.rst of Linux. */
+#include "source/host/internal.h"
+
+#define SECTOR 512.0
+#define MS     0.001
+
+/* In the order of the file, after the name. */
+static const struct host_desc descs[] = {
+	{"node_disk_reads_completed_total",
+	 "The total number of reads completed successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_reads_merged_total",
+	 "The total number of reads merged.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_read_bytes_total",
+	 "The total number of bytes read successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_read_time_seconds_total",
+	 "The total number of seconds spent by all reads.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_writes_completed_total",
+	 "The total number of writes completed successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_writes_merged_total",
+	 "The number of writes merged.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_written_bytes_total",
+	 "The total number of bytes written successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_write_time_seconds_total",
+	 "This is the total number of seconds spent by all writes.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_io_now",
+	 "The number of I/Os currently in progress.",
+	 HOST_GAUGE,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_io_time_seconds_total",
+	 "Total seconds spent doing I/Os.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_io_time_weighted_seconds_total",
+	 "The weighted # of seconds spent doing I/Os.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_discards_completed_total",
+	 "The total number of discards completed successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_discards_merged_total",
+	 "The total number of discards merged.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_discarded_sectors_total",
+	 "The total number of sectors discarded successfully.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_discard_time_seconds_total",
+	 "This is the total number of seconds spent by all discards.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_flush_requests_total",
+	 "The total number of flush requests completed successfully",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_disk_flush_requests_time_seconds_total",
+	 "This is the total number of seconds spent by all flush requests.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+};
+
+static const double unit[HOST_LEN(descs)] = {1,	 1,  SECTOR, MS, 1, 1,	SECTOR, MS, 1,
+					     MS, MS, 1,	     1,	 1, MS, 1,	MS};
+
+static const char *const key[] = {"device"};
+
+void host_disk_init(struct host *h, struct host_group *g)
+{
+	host_group_init(h, g, descs, HOST_LEN(descs), key, 1);
+}
+
+static bool digits(struct host_text t)
+{
+	if (t.p == t.end)
+		return false;
+	for (; t.p < t.end; t.p++)
+		if (*t.p < '0' || *t.p > '9')
+			return false;
+	return true;
+}
+
+static bool after(struct host_text t, const char *prefix, struct host_text *rest)
+{
+	if (!host_starts(t, prefix))
+		return false;
+	*rest = t;
+	rest->p += strlen(prefix);
+	return true;
+}
+
+/* node_exporter's ^(ram|loop|fd|(h|s|v|xv)d[a-z]|nvme\d+n\d+p)\d+$: no disks, or parts of them. */
+bool host_disk_ignored(struct host_text device)
+{
+	static const char *const whole[] = {"ram", "loop", "fd"};
+	static const char *const lettered[] = {"hd", "sd", "vd", "xvd"};
+	struct host_text rest, part;
+	uint64_t v;
+
+	for (size_t i = 0; i < HOST_LEN(whole); i++)
+		if (after(device, whole[i], &rest) && digits(rest))
+			return true;
+	for (size_t i = 0; i < HOST_LEN(lettered); i++)
+		if (after(device, lettered[i], &rest) && rest.p < rest.end && *rest.p >= 'a' &&
+		    *rest.p++ <= 'z' && digits(rest))
+			return true;
+	return after(device, "nvme", &rest) && host_until(&rest, 'n', &part) && digits(part) &&
+	       host_until(&rest, 'p', &part) && digits(part) && host_u64(&rest, &v) &&
+	       rest.p == rest.end;
+}
+
+void host_disk_parse(struct host_group *g, struct host_text t)
+{
+	struct host_text line, name;
+	uint64_t v;
+
+	while (host_line(&t, &line)) {
+		struct host_row *r;
+
+		if (!host_u64(&line, &v) || !host_u64(&line, &v))
+			continue;
+		name = host_word(&line);
+		r = !host_length(name) || host_disk_ignored(name) ? NULL : host_row(g, &name);
+		/* Older kernels say less. */
+		for (size_t i = 0; r && i < HOST_LEN(descs) && host_u64(&line, &v); i++)
+			host_put(g, r, i, (double)v * unit[i]);
+	}
+	host_group_end(g);
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+/* proc_net.c - /proc/net: dev, snmp, netstat, snmp6, sockstat. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/grow.h"
+#include "source/host/internal.h"
+
+/* ---- dev ---- */
+
+#define STATISTIC(name)                                                                            \
+	{                                                                                          \
+		"node_network_" name "_total", "Network device statistic " name ".", HOST_COUNTER, \
+			{NULL},                                                                    \
+		{                                                                                  \
+			NULL                                                                       \
+		}                                                                                  \
+	}
+
+/* In the order of the file. */
+static const struct host_desc netdev_descs[] = {
+	STATISTIC("receive_bytes"),	 STATISTIC("receive_packets"),
+	STATISTIC("receive_errs"),	 STATISTIC("receive_drop"),
+	STATISTIC("receive_fifo"),	 STATISTIC("receive_frame"),
+	STATISTIC("receive_compressed"), STATISTIC("receive_multicast"),
+	STATISTIC("transmit_bytes"),	 STATISTIC("transmit_packets"),
+	STATISTIC("transmit_errs"),	 STATISTIC("transmit_drop"),
+	STATISTIC("transmit_fifo"),	 STATISTIC("transmit_colls"),
+	STATISTIC("transmit_carrier"),	 STATISTIC("transmit_compressed"),
+};
+
+static const char *const device_key[] = {"device"};
+
+void host_netdev_init(struct host *h, struct host_group *g)
+{
+	host_group_init(h, g, netdev_descs, HOST_LEN(netdev_descs), device_key, 1);
+}
+
+void host_netdev_parse(struct host_group *g, struct host_text t)
+{
+	struct host_text line, name;
+	uint64_t v;
+
+	while (host_line(&t, &line)) {
+		struct host_row *r;
+
+		/* The two lines at the beginning have no colon. */
+		if (!host_until(&line, ':', &name))
+			continue;
+		host_blanks(&name);
+		/* Debian's node_exporter leaves out the loopback device. */
+		if (!host_length(name) || host_is(name, "lo"))
+			continue;
+		r = host_row(g, &name);
+		for (size_t i = 0; i < HOST_LEN(netdev_descs) && host_u64(&line, &v); i++)
+			host_put(g, r, i, (double)v);
+	}
+	host_group_end(g);
+}
+
+/* ---- snmp, netstat, snmp6 ---- */
+
+static bool among(struct host_text t, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (host_is(t, words[i]))
+			return true;
+	return false;
+}
+
+static bool ends(struct host_text t, const char *s)
+{
+	size_t n = strlen(s);
+
+	return host_length(t) >= n && !memcmp(t.end - n, s, n);
+}
+
+/* node_exporter's default selection. */
+static bool wanted(struct host_text protocol, struct host_text name)
+{
+	static const char *const tcp[] = {"ActiveOpens",  "InSegs",	 "OutSegs",  "OutRsts",
+					  "PassiveOpens", "RetransSegs", "CurrEstab"};
+	static const char *const udp[] = {"InDatagrams", "OutDatagrams", "NoPorts", "RcvbufErrors",
+					  "SndbufErrors"};
+	static const char *const octets[] = {"InOctets", "OutOctets"};
+	static const char *const messages[] = {"InMsgs", "OutMsgs"};
+	static const char *const extended[] = {"TCPSynRetrans", "TCPTimeouts"};
+
+	/* .*_(InErrors|InErrs) */
+	if (host_is(name, "InErrors") || host_is(name, "InErrs") || ends(name, "_InErrors") ||
+	    ends(name, "_InErrs"))
+		return true;
+	if (host_is(protocol, "Ip"))
+		return host_is(name, "Forwarding");
+	if (host_is(protocol, "Ip6") || host_is(protocol, "IpExt"))
+		return among(name, octets, HOST_LEN(octets));
+	if (host_is(protocol, "Icmp") || host_is(protocol, "Icmp6"))
+		return among(name, messages, HOST_LEN(messages));
+	if (host_is(protocol, "TcpExt"))
+		return host_starts(name, "Listen") || host_starts(name, "Syncookies") ||
+		       among(name, extended, HOST_LEN(extended));
+	if (host_is(protocol, "Tcp"))
+		return among(name, tcp, HOST_LEN(tcp));
+	if (host_is(protocol, "Udp") || host_is(protocol, "Udp6"))
+		return among(name, udp, HOST_LEN(udp));
+	return false;
+}
+
+/* Keys are "PROTOCOL NAME". */
+static bool describe_netstat(const char *key, size_t n, char name[128], char help[192])
+{
+	struct host_text t = host_text(key, n), protocol;
+
+	if (!host_until(&t, ' ', &protocol) || !wanted(protocol, t))
+		return false;
+	snprintf(name, 128, "node_netstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
+		 (int)host_length(t), t.p);
+	host_name_clean(name);
+	snprintf(help, 192, "Statistic %.*s%.*s.", (int)host_length(protocol), protocol.p,
+		 (int)host_length(t), t.p);
+	return true;
+}
+
+void host_netstat_init(struct host *h, struct host_netstat *n)
+{
+	memset(n, 0, sizeof(*n));
+	host_fields_init(h, &n->fields, HOST_UNKNOWN, describe_netstat);
+}
+
+void host_netstat_free(struct host_netstat *n)
+{
+	for (size_t file = 0; file < HOST_LEN(n->pairs); file++)
+		for (size_t i = 0; i < HOST_PAIRS_MAX; i++) {
+			struct host_pair *p = &n->pairs[file][i];
+
+			free(p->names);
+			free(p->wanted);
+		}
+	host_fields_free(&n->fields);
+}
+
+/* A field that is wanted; NULL: none. */
+static struct host_field *field_of(struct host_netstat *n, struct host_text protocol,
+				   struct host_text name)
+{
+	char key[HOST_KEY_MAX + 1];
+	size_t bytes = host_length(protocol) + 1 + host_length(name);
+
+	/* The many that are not wanted take no room. */
+	if (bytes > HOST_KEY_MAX || !wanted(protocol, name))
+		return NULL;
+	memcpy(key, protocol.p, host_length(protocol));
+	key[host_length(protocol)] = ' ';
+	memcpy(key + host_length(protocol) + 1, name.p, host_length(name));
+	return host_field(&n->fields, key, bytes);
+}
+
+/* Learns which columns are wanted. False: out of memory. */
+static bool learn(struct host_netstat *n, struct host_pair *p, struct host_text protocol,
+		  struct host_text names, struct host_text line)
+{
+	struct host_text name;
+	uint32_t column = 0;
+
+	p->count = 0;
+	free(p->names);
+	p->bytes = host_length(line);
+	p->names = malloc(p->bytes + 1);
+	if (!p->names)
+		return false;
+	memcpy(p->names, line.p, p->bytes);
+	for (; name = host_word(&names), host_length(name); column++) {
+		struct host_field *f = field_of(n, protocol, name);
+
+		if (!f)
+			continue;
+		if (!BASE_GROW(p->wanted, p->count, p->room))
+			return false;
+		p->wanted[p->count++] = (struct host_column){column, (uint32_t)(f - n->fields.v)};
+	}
+	return true;
+}
+
+static void take_values(struct host_netstat *n, const struct host_pair *p, struct host_text line)
+{
+	struct host_text word;
+	uint32_t column = 0;
+	double v;
+
+	for (size_t i = 0; i < p->count; column++) {
+		word = host_word(&line);
+		if (!host_length(word))
+			break;
+		if (column != p->wanted[i].column)
+			continue;
+		if (host_number(&word, &v))
+			host_field_set(&n->fields, &n->fields.v[p->wanted[i].field], v);
+		i++;
+	}
+}
+
+/* Pairs of lines: "Tcp: InSegs OutSegs", "Tcp: 12 13". */
+void host_netstat_parse(struct host_netstat *n, size_t file, struct host_text t)
+{
+	struct host_text names, values, protocol, again;
+
+	for (size_t i = 0; i < HOST_PAIRS_MAX; i++) {
+		struct host_pair *p = &n->pairs[file][i];
+		struct host_text line;
+
+		if (!host_line(&t, &names) || !host_line(&t, &values))
+			break;
+		line = names;
+		if (!host_until(&names, ':', &protocol) || !host_until(&values, ':', &again) ||
+		    host_length(again) != host_length(protocol) ||
+		    memcmp(again.p, protocol.p, host_length(protocol)) != 0)
+			break;
+		if ((!p->names || p->bytes != host_length(line) ||
+		     memcmp(p->names, line.p, p->bytes) != 0) &&
+		    !learn(n, p, protocol, names, line)) {
+			free(p->names);
+			p->names = NULL;
+			break;
+		}
+		take_values(n, p, values);
+	}
+}
+
+/* "Ip6InOctets   1234": the protocol ends after "6". */
+void host_snmp6_parse(struct host_netstat *n, struct host_text t)
+{
+	struct host_text line, key, protocol;
+	double v;
+
+	while (host_line(&t, &line)) {
+		key = host_word(&line);
+		if (!host_until(&key, '6', &protocol))
+			continue;
+		protocol.end++;
+		if (wanted(protocol, key) && host_number(&line, &v))
+			host_field_set(&n->fields, field_of(n, protocol, key), v);
+	}
+}
+
+/* ---- sockstat: "TCP: inuse 5 orphan 0 tw 10 alloc 5 mem 3" ---- */
+
+/* Keys are "PROTOCOL STATE". */
+static bool describe_sockstat(const char *key, size_t n, char name[128], char help[192])
+{
+	struct host_text t = host_text(key, n), protocol;
+
+	if (!host_until(&t, ' ', &protocol))
+		return false;
+	snprintf(name, 128, "node_sockstat_%.*s_%.*s", (int)host_length(protocol), protocol.p,
+		 (int)host_length(t), t.p);
+	host_name_clean(name);
+	if (!strcmp(key, "sockets used"))
+		snprintf(help, 192, "Number of IPv4 sockets in use.");
+	else
+		snprintf(help, 192, "Number of %.*s sockets in state %.*s.",
+			 (int)host_length(protocol), protocol.p, (int)host_length(t), t.p);
+	return true;
+}
+
+void host_sockstat_init(struct host *h, struct host_fields *f)
+{
+	host_fields_init(h, f, HOST_GAUGE, describe_sockstat);
+}
+
+static void put_socket(struct host_fields *f, struct host_text protocol, struct host_text state,
+		       const char *suffix, double v)
+{
+	char key[HOST_KEY_MAX + 1];
+	int n = snprintf(key, sizeof(key), "%.*s %.*s%s", (int)host_length(protocol), protocol.p,
+			 (int)host_length(state), state.p, suffix);
+
+	if (n < (int)sizeof(key))
+		host_field_set(f, host_field(f, key, (size_t)n), v);
+}
+
+void host_sockstat_parse(struct host_fields *f, struct host_text t, bool v6)
+{
+	struct host_text line, protocol, state;
+	uint64_t v;
+
+	while (host_line(&t, &line)) {
+		if (!host_until(&line, ':', &protocol) || (v6 && host_is(protocol, "sockets")))
+			continue;
+		for (;;) {
+			state = host_word(&line);
+			if (!host_length(state) || !host_u64(&line, &v))
+				break;
+			put_socket(f, protocol, state, "", (double)v);
+			if (host_is(state, "mem"))
+				put_socket(f, protocol, state, "_bytes",
+					   (double)v * (double)sysconf(_SC_PAGESIZE));
+		}
+	}
+}

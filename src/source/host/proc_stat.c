@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * proc_stat.c - /proc/stat, /proc/schedstat, /proc/net/softnet_stat; see proc(5). The kernel counts
+ * time of processors in hundredths of seconds (USER_HZ).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "source/host/internal.h"
+
+#define USER_HZ		  100.0
+#define BACKWARDS_SECONDS 3.0
+#define IDLE		  3u
+
+#define CPU_TIME(mode)                                                                          \
+	{                                                                                       \
+		"node_cpu_seconds_total", "Seconds the CPUs spent in each mode.", HOST_COUNTER, \
+			{"mode"},                                                               \
+		{                                                                               \
+			mode                                                                    \
+		}                                                                               \
+	}
+#define GUEST_TIME(mode)                                                                       \
+	{                                                                                      \
+		"node_cpu_guest_seconds_total",                                                \
+			"Seconds the CPUs spent in guests (VMs) for each mode.", HOST_COUNTER, \
+			{"mode"},                                                              \
+		{                                                                              \
+			mode                                                                   \
+		}                                                                              \
+	}
+
+/* In the order of the file. */
+static const struct host_desc cpu_descs[HOST_CPU_MODES] = {
+	CPU_TIME("user"),   CPU_TIME("nice"),	CPU_TIME("system"),  CPU_TIME("idle"),
+	CPU_TIME("iowait"), CPU_TIME("irq"),	CPU_TIME("softirq"), CPU_TIME("steal"),
+	GUEST_TIME("user"), GUEST_TIME("nice"),
+};
+
+static const struct {
+	const char *key;
+	struct host_desc desc;
+} one[] = {
+	{"intr",
+	 {"node_intr_total", "Total number of interrupts serviced.", HOST_COUNTER, {NULL}, {NULL}}},
+	{"ctxt",
+	 {"node_context_switches_total",
+	  "Total number of context switches.",
+	  HOST_COUNTER,
+	  {NULL},
+	  {NULL}}},
+	{"btime",
+	 {"node_boot_time_seconds", "Node boot time, in unixtime.", HOST_GAUGE, {NULL}, {NULL}}},
+	{"processes", {"node_forks_total", "Total number of forks.", HOST_COUNTER, {NULL}, {NULL}}},
+	{"procs_running",
+	 {"node_procs_running",
+	  "Number of processes in runnable state.",
+	  HOST_GAUGE,
+	  {NULL},
+	  {NULL}}},
+	{"procs_blocked",
+	 {"node_procs_blocked",
+	  "Number of processes blocked waiting for I/O to complete.",
+	  HOST_GAUGE,
+	  {NULL},
+	  {NULL}}},
+};
+
+static struct host_desc one_descs[HOST_LEN(one)];
+
+static const char *const cpu_key[] = {"cpu"};
+
+void host_stat_init(struct host *h, struct host_stat *s)
+{
+	for (size_t i = 0; i < HOST_LEN(one); i++)
+		one_descs[i] = one[i].desc;
+	host_group_init(h, &s->cpus, cpu_descs, HOST_LEN(cpu_descs), cpu_key, 1);
+	host_group_init(h, &s->one, one_descs, HOST_LEN(one), NULL, 0);
+}
+
+void host_stat_free(struct host_stat *s)
+{
+	host_group_free(&s->cpus);
+	host_group_free(&s->one);
+}
+
+/*
+ * The kernel's idle time may go back by a little, which is no new beginning: such a value is not
+ * taken. By more than three seconds it is one, of all modes, as after a processor was off.
+ */
+static void put_cpu(struct host_stat *s, struct host_row *r, const double *now)
+{
+	bool anew = now[IDLE] + BACKWARDS_SECONDS < r->cells[IDLE].value;
+
+	for (size_t i = 0; i < HOST_CPU_MODES; i++)
+		if (anew || !r->cells[i].tried || now[i] > r->cells[i].value)
+			host_put(&s->cpus, r, i, now[i]);
+}
+
+static void take_cpu(struct host_stat *s, struct host_text name, struct host_text line)
+{
+	double now[HOST_CPU_MODES] = {0};
+	struct host_row *r;
+	uint64_t v;
+
+	for (size_t i = 0; i < HOST_CPU_MODES && host_u64(&line, &v); i++)
+		now[i] = (double)v / USER_HZ;
+	r = host_row(&s->cpus, &name);
+	if (r)
+		put_cpu(s, r, now);
+}
+
+void host_stat_parse(struct host_stat *s, struct host_text t)
+{
+	struct host_row *r = host_row(&s->one, NULL);
+	struct host_text line, name;
+	uint64_t v;
+
+	while (r && host_line(&t, &line)) {
+		name = host_word(&line);
+		if (host_starts(name, "cpu")) {
+			name.p += 3;
+			if (name.p < name.end)
+				take_cpu(s, name, line);
+			continue;
+		}
+		for (size_t i = 0; i < HOST_LEN(one); i++)
+			if (host_is(name, one[i].key) && host_u64(&line, &v))
+				host_put(&s->one, r, i, (double)v);
+	}
+	host_group_end(&s->cpus);
+}
+
+/* ---- schedstat ---- */
+
+static const struct host_desc sched_descs[] = {
+	{"node_schedstat_running_seconds_total",
+	 "Number of seconds CPU spent running a process.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_schedstat_waiting_seconds_total",
+	 "Number of seconds spent by processing waiting for this CPU.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_schedstat_timeslices_total",
+	 "Number of timeslices executed by CPU.",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+};
+
+void host_schedstat_init(struct host *h, struct host_group *g)
+{
+	host_group_init(h, g, sched_descs, HOST_LEN(sched_descs), cpu_key, 1);
+}
+
+/* "cpu0" and nine numbers, of which the last three count: nanoseconds, nanoseconds, slices. */
+void host_schedstat_parse(struct host_group *g, struct host_text t)
+{
+	struct host_text line, name;
+	uint64_t v[9];
+
+	while (host_line(&t, &line)) {
+		struct host_row *r;
+		size_t n = 0;
+
+		name = host_word(&line);
+		if (!host_starts(name, "cpu"))
+			continue;
+		name.p += 3;
+		while (n < HOST_LEN(v) && host_u64(&line, &v[n]))
+			n++;
+		r = n == HOST_LEN(v) && name.p < name.end ? host_row(g, &name) : NULL;
+		if (!r)
+			continue;
+		host_put(g, r, 0, (double)v[6] / 1e9);
+		host_put(g, r, 1, (double)v[7] / 1e9);
+		host_put(g, r, 2, (double)v[8]);
+	}
+	host_group_end(g);
+}
+
+/* ---- softnet ---- */
+
+static const struct host_desc softnet_descs[] = {
+	{"node_softnet_processed_total",
+	 "Number of processed packets",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+	{"node_softnet_dropped_total", "Number of dropped packets", HOST_COUNTER, {NULL}, {NULL}},
+	{"node_softnet_times_squeezed_total",
+	 "Number of times processing packets ran out of quota",
+	 HOST_COUNTER,
+	 {NULL},
+	 {NULL}},
+};
+
+void host_softnet_init(struct host *h, struct host_group *g)
+{
+	host_group_init(h, g, softnet_descs, HOST_LEN(softnet_descs), cpu_key, 1);
+}
+
+/* Hexadecimal columns; the thirteenth is the processor, in kernels since 5.10. */
+void host_softnet_parse(struct host_group *g, struct host_text t)
+{
+	struct host_text line, cpu;
+	uint64_t number = 0;
+	char text[24];
+
+	for (; host_line(&t, &line); number++) {
+		uint64_t v[13];
+		struct host_row *r;
+		size_t n = 0;
+
+		while (n < HOST_LEN(v) && host_hex(&line, &v[n]))
+			n++;
+		if (n < HOST_LEN(softnet_descs))
+			continue;
+		snprintf(text, sizeof(text), "%llu",
+			 (unsigned long long)(n == HOST_LEN(v) ? v[12] : number));
+		cpu = host_text(text, strlen(text));
+		r = host_row(g, &cpu);
+		for (size_t i = 0; i < HOST_LEN(softnet_descs); i++)
+			host_put(g, r, i, (double)v[i]);
+	}
+	host_group_end(g);
+}

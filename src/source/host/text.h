@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * text.h - takes the kernel's text apart in place. Any bytes may come: nothing is read beyond the
+ * end, and a number too large is the largest.
+ */
+#ifndef SL_SOURCE_HOST_TEXT_H
+#define SL_SOURCE_HOST_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct host_text {
+	const char *p, *end;
+};
+
+static inline struct host_text host_text(const char *s, size_t n)
+{
+	return (struct host_text){s, s + n};
+}
+
+static inline size_t host_length(struct host_text t)
+{
+	return (size_t)(t.end - t.p);
+}
+
+static inline bool host_is(struct host_text t, const char *s)
+{
+	size_t n = strlen(s);
+
+	return host_length(t) == n && !memcmp(t.p, s, n);
+}
+
+static inline bool host_starts(struct host_text t, const char *s)
+{
+	size_t n = strlen(s);
+
+	return host_length(t) >= n && !memcmp(t.p, s, n);
+}
+
+/* The next line, without its newline. False: there is none. */
+static inline bool host_line(struct host_text *t, struct host_text *line)
+{
+	const char *end;
+
+	if (t->p >= t->end)
+		return false;
+	end = memchr(t->p, '\n', host_length(*t));
+	line->p = t->p;
+	line->end = end ? end : t->end;
+	t->p = end ? end + 1 : t->end;
+	return true;
+}
+
+static inline void host_blanks(struct host_text *t)
+{
+	while (t->p < t->end && (*t->p == ' ' || *t->p == '\t'))
+		t->p++;
+}
+
+/* The next word of a line; empty: there is none. */
+static inline struct host_text host_word(struct host_text *t)
+{
+	struct host_text w;
+
+	host_blanks(t);
+	w.p = t->p;
+	while (t->p < t->end && *t->p != ' ' && *t->p != '\t')
+		t->p++;
+	w.end = t->p;
+	return w;
+}
+
+/* What stands before c, which is passed over. False: there is no c. */
+static inline bool host_until(struct host_text *t, char c, struct host_text *before)
+{
+	const char *at = t->p < t->end ? memchr(t->p, c, host_length(*t)) : NULL;
+
+	if (!at)
+		return false;
+	*before = (struct host_text){t->p, at};
+	t->p = at + 1;
+	return true;
+}
+
+/* Digits after blanks. False: there are none. */
+static inline bool host_u64(struct host_text *t, uint64_t *out)
+{
+	uint64_t v = 0;
+	const char *from;
+
+	host_blanks(t);
+	from = t->p;
+	for (; t->p < t->end; t->p++) {
+		unsigned int d = (unsigned char)*t->p - '0';
+
+		if (d > 9)
+			break;
+		if (v > (UINT64_MAX - d) / 10)
+			v = UINT64_MAX;
+		else
+			v = v * 10 + d;
+	}
+	*out = v;
+	return t->p > from;
+}
+
+static inline bool host_hex(struct host_text *t, uint64_t *out)
+{
+	const char *from;
+
+	*out = 0;
+	host_blanks(t);
+	from = t->p;
+	for (; t->p < t->end; t->p++) {
+		char c = *t->p;
+		unsigned int d = c >= '0' && c <= '9'	? (unsigned int)(c - '0')
+				 : c >= 'a' && c <= 'f' ? (unsigned int)(c - 'a') + 10
+				 : c >= 'A' && c <= 'F' ? (unsigned int)(c - 'A') + 10
+							: 16;
+
+		if (d > 15)
+			break;
+		*out = *out << 4 | d;
+	}
+	return t->p > from;
+}
+
+/* "-12", "3.25": exact as strtod() as long as all digits make less than 2^53. */
+static inline bool host_number(struct host_text *t, double *out)
+{
+	uint64_t whole, part = 0;
+	bool negative;
+	double scale = 1;
+
+	host_blanks(t);
+	negative = t->p < t->end && *t->p == '-';
+	t->p += negative;
+	if (!host_u64(t, &whole))
+		return false;
+	*out = (double)whole;
+	if (t->p < t->end && *t->p == '.') {
+		part = whole;
+		for (t->p++; t->p < t->end && *t->p >= '0' && *t->p <= '9'; t->p++)
+			if (part < 1ull << 49) {
+				part = part * 10 + (uint64_t)(*t->p - '0');
+				scale *= 10;
+			}
+		*out = (double)part / scale;
+	}
+	if (negative)
+		*out = -*out;
+	return true;
+}
+
+#endif
