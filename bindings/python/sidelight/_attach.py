@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The publisher's side of sidelight-attach(7): a connection, and the thread that watches it.
 
-start() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that ends at
+The first offer() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that ends at
 once is seen. The thread does the rest, and sleeps while it is connected.
 """
 import errno
@@ -23,10 +23,10 @@ REGIONS_MAX = 64  # of a connection
 
 
 class Attachment:
-    """Offers regions to the agent at path. sample: called each second while there are samplers, and returns if so."""
+    """Offers regions to the agent at path."""
 
-    def __init__(self, path, sample):
-        self.path, self._sample = path, sample
+    def __init__(self, path):
+        self.path = path
         self._lock = threading.Lock()
         self._sock, self._wake, self._thread = None, None, None
         self._regions, self._sent, self._serial = [], {}, 0  # _sent: {serial: region}
@@ -141,8 +141,6 @@ class Attachment:
                         if connected:
                             poll.register(sock, select.POLLIN)
                     wait = self._wait(delay if sock is None else None)
-                if self._sample():
-                    wait = min(wait or 1.0, 1.0)
                 events = poll.poll(None if wait is None else wait * 1000)
                 if any(fd == wake for fd, _ in events):
                     os.read(wake, 4096)

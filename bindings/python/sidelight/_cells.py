@@ -231,4 +231,27 @@ class Observer:
                 return
         refuse()
 
+    def count(self, i):
+        return self.counts()[i]
 
+
+class Mirror:
+    """The cells of a histogram or a summary that something else observes: all in mixed lines, and set as a whole."""
+
+    def __init__(self, bounds, summary=False):
+        self._sum, self._counts = Gauge(), [Word() for _ in range(1 if summary else len(bounds) + 1)]
+
+    def place(self, words, stripe, cell, first):
+        self._sum.place(words, stripe, cell)
+        for i, count in enumerate(self._counts):
+            count.place(words, stripe, first + i)
+
+    def leave(self):
+        for cell in (self._sum, *self._counts):
+            cell.leave()
+
+    def set(self, total, counts):
+        """counts: of each bucket, not cumulated."""
+        self._sum.set(total)
+        for cell, count in zip(self._counts, counts):
+            cell.set(count)
