@@ -14,10 +14,10 @@ own. None of them waits, and none fails for want of an agent. Metrics that the f
 import time as _time
 
 from . import _format
-from ._backend import Publisher, default
+from ._backend import Publisher, configure, default
 from ._sampler import every_second
 
-__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached']
+__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached', 'configure']
 DEFAULT_BUCKETS = (.005, .01, .025, .05, .075, .1, .25, .5, .75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 

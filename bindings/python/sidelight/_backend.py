@@ -24,3 +24,12 @@ def default():
             if _default is None:
                 _default = Publisher()
     return _default
+
+
+def configure(**options):
+    """Opens the default publisher with these options of Publisher, before the first metric does."""
+    global _default
+    with lock():
+        if _default is not None:
+            raise RuntimeError('configure() comes before the first metric')
+        _default = Publisher(**options)

@@ -193,6 +193,8 @@ class Publisher:
     @staticmethod
     def _place(record):
         words, value, kind = record.region.words, record.value, record.shape.kind
+        if kind in (f.COUNTER_F64, f.HISTOGRAM) and not record.shape.flags & f.MIRRORED:
+            value.record = record
         counted = kind in (f.COUNTER_F64, f.HISTOGRAM, f.SUMMARY) and not record.shape.flags & f.MIRRORED
         stripe = record.region.stripe(1 if counted else 0)
         if kind in (f.HISTOGRAM, f.SUMMARY):
