@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies what collectors of prometheus_client find, which are not its own instruments: process_*, python_*, an application's.
 Each copy() is one scrape of them."""
-import logging
 import math
 
 from . import _format as f
 from ._backend import default
 
-log = logging.getLogger('sidelight')
 NUMBERS = {'counter': (f.COUNTER_F64, ''), 'gauge': (f.GAUGE_F64, 'liveall'), 'unknown': (f.UNKNOWN, 'liveall')}
 
 

@@ -10,8 +10,8 @@ import weakref
 from . import _format as f
 from . import _native
 from ._identity import service_name
+from ._threads import log
 
-log = logging.getLogger('sidelight')
 LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
 CELLS = 4096
 _publishers = weakref.WeakSet()

@@ -135,6 +135,7 @@ class Publisher:
             raise f.Refused('the name and labels are those of another metric')
         if record and record.removed is None:
             return record.value
+        self._attach.watch()
         value = value_of(shape.kind, shape.bounds, summary, shape.flags & f.MIRRORED)
         self._put(shape, value, record)
         return value

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A thread that asks, now and then, for values that nobody sets: functions of gauges, and collectors of other libraries."""
-import logging
 import threading
 
-from . import _backend
-
-log = logging.getLogger('sidelight')
+from . import _backend, _threads
+from ._threads import log
 
 
 class Sampler:
@@ -26,11 +24,7 @@ class Sampler:
 
     def _start(self):
         if self._thread is None and self._calls:
-            self._thread = threading.Thread(target=self._run, name='sidelight-sampler', daemon=True)
-            try:
-                self._thread.start()
-            except RuntimeError as e:
-                log.warning('no thread: functions of gauges and foreign collectors are not published error="%s"', e)
+            self._thread = _threads.start('sidelight-sampler', self._run)
 
     def _run(self):
         while True:
