@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_python.py SIDELIGHT PYTHON PACKAGES CASE - the package for Python, seen by a real agent and collector."""
+"""test_python.py SIDELIGHT PYTHON PACKAGES native|pure CASE - the package for Python, seen by a real agent and collector."""
 import json
 import os
 import signal
 import sys
 
+from packages import installed
 from support.process import check, wait_until
 from support.sidelight import Agent, Collector, Pod
 
-PYTHON, PACKAGES, CASE = sys.argv[2:5]
+PYTHON, PACKAGES, BACKEND, CASE = sys.argv[2:6]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def start(agent):
     return Pod(PYTHON, os.path.join(HERE, 'app.py'),
-               env={'PYTHONPATH': PACKAGES, 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app'})
+               env={**installed(PYTHON, PACKAGES, BACKEND), 'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app'})
 
 
 def ask(app, what):

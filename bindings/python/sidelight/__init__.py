@@ -14,9 +14,10 @@ own. None of them waits, and none fails for want of an agent. Metrics that the f
 import time as _time
 
 from . import _format
-from ._publisher import Publisher, default
+from ._backend import Publisher, configure, default
+from ._sampler import every_second
 
-__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached']
+__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached', 'configure']
 DEFAULT_BUCKETS = (.005, .01, .025, .05, .075, .1, .25, .5, .75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 
@@ -95,7 +96,7 @@ class Gauge(_Metric):
 
     def set_function(self, call):
         """Sets the gauge to call() once per second, in a thread."""
-        self._publisher.sample(lambda: self.set(float(call())))
+        every_second.add(lambda: self.set(float(call())))
 
 
 class _Observed(_Metric):

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The publisher's side of sidelight-attach(7): a connection, and the thread that watches it.
 
-start() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that ends at
+The first offer() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that ends at
 once is seen. The thread does the rest, and sleeps while it is connected.
 """
 import errno
-import logging
 import os
 import select
 import socket
@@ -13,8 +12,8 @@ import struct
 import threading
 import time
 
-log = logging.getLogger('sidelight')
-log.addHandler(logging.NullHandler())
+from . import _threads
+from ._threads import log
 
 MAGIC = 0x314d4c53
 PUBLISH, ADMITTED, REFUSED, CLOSE, VERDICT = 1, 2, 3, 4, 20
@@ -23,10 +22,10 @@ REGIONS_MAX = 64  # of a connection
 
 
 class Attachment:
-    """Offers regions to the agent at path. sample: called each second while there are samplers, and returns if so."""
+    """Offers regions to the agent at path."""
 
-    def __init__(self, path, sample):
-        self.path, self._sample = path, sample
+    def __init__(self, path):
+        self.path = path
         self._lock = threading.Lock()
         self._sock, self._wake, self._thread = None, None, None
         self._regions, self._sent, self._serial = [], {}, 0  # _sent: {serial: region}
@@ -40,19 +39,17 @@ class Attachment:
         """A new region. Does not wait."""
         with self._lock:
             self._regions.append(region)
-            if self._thread is None:
-                self._start()
-            elif self._sock:
+            if self._sock:
                 self._publish(region)
+            else:
+                self._connect()
+            self.watch()
 
-    def _start(self):
-        self._connect()
-        self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._thread = threading.Thread(target=self._run, name='sidelight', daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError as e:
-            log.warning('no thread to attach with: an agent that starts later does not see this process error="%s"', e)
+    def watch(self):
+        """Starts the thread where there is none: without it, an agent that starts later does not see this process."""
+        if self._thread is None and not self._ended:
+            self._wake = self._wake or os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            self._thread = _threads.start('sidelight', self._run)
 
     def wake(self):
         if self._wake:
@@ -141,8 +138,6 @@ class Attachment:
                         if connected:
                             poll.register(sock, select.POLLIN)
                     wait = self._wait(delay if sock is None else None)
-                if self._sample():
-                    wait = min(wait or 1.0, 1.0)
                 events = poll.poll(None if wait is None else wait * 1000)
                 if any(fd == wake for fd, _ in events):
                     os.read(wake, 4096)
@@ -150,6 +145,8 @@ class Attachment:
                 with self._lock:
                     if self._ended:
                         break
+                    if sock is not self._sock:
+                        continue  # offer() has connected
                     if sock is None:
                         wanted = self._connect()
                         delay = min(delay + RETRY_MIN / 2, wanted) if wanted else RETRY_MIN

@@ -55,13 +55,20 @@ def refuse():
         call()
 
 
+def keep_exemplar(record, cell, value, labels):
+    """labels: a dict. Nothing is kept of what has no place."""
+    with lock:
+        if record is not None and record.region.words is not None:
+            record.region.keep_exemplar(record, cell, value, labels)
+
+
 def _nowhere(words):
     return memoryview(bytearray(8 * words)).cast('Q')
 
 
 class Counter:
-    """One cell, f64, in a plain line. Without a place it counts for this process alone."""
-    __slots__ = ('_words', '_at', '_check', '_k', '_old', '_value')
+    """One cell, f64, in a plain line. Without a place it counts for this process alone. record: of a place."""
+    __slots__ = ('_words', '_at', '_check', '_k', '_old', '_value', 'record')
 
     def __init__(self):
         self._value = 0.0
@@ -76,6 +83,7 @@ class Counter:
     def leave(self):
         """Goes to memory that is not published."""
         self._words, self._at, self._check, self._k, self._old = _nowhere(2), 0, 1, 0, 0
+        self.record = None
 
     def get(self):
         if not guard[0]:
@@ -96,6 +104,8 @@ class Counter:
             words[self._at] = new
             words[check] = words[check] + (new - self._old) * self._k & M
             self._old = new
+        if exemplar:
+            keep_exemplar(self.record, 0, amount, exemplar)
 
     def set(self, value):
         if not guard[0]:
@@ -178,7 +188,7 @@ class Word:
 
 class Observer:
     """The cells of a histogram or a summary: the sum, and numbers of observations, u64, in plain lines."""
-    __slots__ = ('bounds', '_sum', '_words', '_places')
+    __slots__ = ('bounds', '_sum', '_words', '_places', 'record')
 
     def __init__(self, bounds, summary=False):
         """bounds: without the infinite one. A summary has one bucket, its count."""
@@ -195,6 +205,7 @@ class Observer:
 
     def leave(self):
         self._sum.leave()
+        self.record = None
         n = len(self.bounds) + 1
         self._words, self._places = _nowhere(n + 1), [(i, n, 0) for i in range(n)]
 
@@ -211,7 +222,8 @@ class Observer:
         if not guard[0]:
             revive()
         # A NaN is below no bound, and would stay in the sum for ever.
-        at, check, k = self._places[bisect_left(self.bounds, amount)]
+        bucket = bisect_left(self.bounds, amount)
+        at, check, k = self._places[bucket]
         with lock:
             total = self._sum
             value = total._value + amount
@@ -228,7 +240,32 @@ class Observer:
                 words[total._at] = new
                 words[check] = words[check] + (new - total._old) * total._k & M
                 total._old = new
-                return
-        refuse()
+        if value != value:
+            refuse()
+        elif exemplar:
+            keep_exemplar(self.record, 2 + bucket, amount, exemplar)
+
+    def count(self, i):
+        return self.counts()[i]
 
 
+class Mirror:
+    """The cells of a histogram or a summary that something else observes: all in mixed lines, and set as a whole."""
+
+    def __init__(self, bounds, summary=False):
+        self._sum, self._counts = Gauge(), [Word() for _ in range(1 if summary else len(bounds) + 1)]
+
+    def place(self, words, stripe, cell, first):
+        self._sum.place(words, stripe, cell)
+        for i, count in enumerate(self._counts):
+            count.place(words, stripe, first + i)
+
+    def leave(self):
+        for cell in (self._sum, *self._counts):
+            cell.leave()
+
+    def set(self, total, counts):
+        """counts: of each bucket, not cumulated."""
+        self._sum.set(total)
+        for cell, count in zip(self._counts, counts):
+            cell.set(count)

@@ -2,17 +2,23 @@
 """A publisher: its regions, its metrics, and what becomes of them in a child of fork()."""
 import atexit
 import os
-import sys
 import time
 import weakref
 
 from . import _cells as cells
 from . import _format as f
 from ._attach import REGIONS_MAX, Attachment, log
+from ._identity import service_name
 from ._region import Region
 
 CELLS, CELLS_MAX, SCHEMA_PER_CELL = 4096, 65536, 128
 _publishers = weakref.WeakSet()
+after_fork = []
+
+
+def lock():
+    """The lock of everything."""
+    return cells.lock
 
 
 class State(cells.Word):
@@ -58,17 +64,14 @@ class Timed(cells.Gauge):
         self.time.set(time.time_ns())
 
 
-def value_of(shape, summary):
+def value_of(kind, bounds, summary, mirror):
     """What counts for a metric of this shape."""
-    if shape.kind in (f.HISTOGRAM, f.SUMMARY):
-        return cells.Observer(shape.bounds, summary)
-    return {f.COUNTER_F64: cells.Counter, f.GAUGE_F64: cells.Gauge, f.GAUGE_TIMED: Timed, f.STATESET: State,
-            f.INFO: lambda: None}[shape.kind]()
-
-
-def _service():
-    name = os.environ.get('SIDELIGHT_SERVICE') or os.environ.get('OTEL_SERVICE_NAME')
-    return name or os.path.basename((getattr(sys, 'argv', None) or [''])[0] or 'python').removesuffix('.py') or 'python'
+    if kind in (f.HISTOGRAM, f.SUMMARY):
+        return (cells.Mirror if mirror else cells.Observer)(bounds, summary)
+    if mirror and kind == f.COUNTER_F64:
+        return cells.Gauge()
+    return {f.COUNTER_F64: cells.Counter, f.GAUGE_F64: cells.Gauge, f.UNKNOWN: cells.Gauge, f.GAUGE_TIMED: Timed,
+            f.STATESET: State, f.INFO: lambda: None}[kind]()
 
 
 class Publisher:
@@ -81,7 +84,7 @@ class Publisher:
 
     def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
                  max_regions=16, minor=None):
-        pairs = [('service', service or _service()), ('pod', pod or os.environ.get('POD_NAME') or os.uname().nodename)]
+        pairs = [('service', service or service_name()), ('pod', pod or os.environ.get('POD_NAME') or os.uname().nodename)]
         namespace = namespace or os.environ.get('POD_NAMESPACE')
         pairs += [('namespace', namespace)] if namespace else []
         pairs += list((labels or {}).items())
@@ -97,9 +100,8 @@ class Publisher:
 
     def _open(self):
         self.regions, self._records, self._free = [], {}, []
-        self._samplers = []
         self._closed = False
-        self._attach = Attachment(self._path, _Weak(self))
+        self._attach = Attachment(self._path)
         with cells.lock:
             try:
                 self._new_region()  # there from now on, with or without a metric
@@ -108,31 +110,33 @@ class Publisher:
 
     # ---- metrics ----
 
-    def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit=''):
+    def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit='', mirror=False):
         """What counts for this metric: of _cells. It is there from now on, with 0, or is the one that is there."""
         summary = kind == f.SUMMARY
         if not self.minor:
             # Minor 0 has no summaries: a histogram without bounds has the same sum and count.
-            kind = {f.SUMMARY: f.HISTOGRAM, f.GAUGE_TIMED: f.GAUGE_F64}.get(kind, kind)
+            kind = {f.SUMMARY: f.HISTOGRAM, f.GAUGE_TIMED: f.GAUGE_F64, f.UNKNOWN: f.GAUGE_F64}.get(kind, kind)
         if not cells.guard[0]:
             cells.revive()
         try:
             flags = f.COMBINE[combine.removeprefix('live')] | (f.LIVE_ONLY if combine.startswith('live') else 0)
+            flags |= f.MIRRORED if mirror else 0
             shape = f.Shape(kind, name, help, labels, bounds, states, flags, unit)
             with cells.lock:
                 return self._find(shape, summary)
         except (f.Refused, OSError) as e:
             self._refuse(name, e)
-            return cells.Observer(bounds, summary) if summary or kind == f.HISTOGRAM else \
-                value_of(f.Shape(kind, 'refused'), summary)
+            return value_of(kind, bounds, summary, mirror)
 
     def _find(self, shape, summary):
         record = self._records.get(shape.key)
-        if record and (record.shape.kind, record.shape.bounds) != (shape.kind, shape.bounds):
+        if record and (record.shape.kind, record.shape.bounds, record.shape.flags) != \
+                (shape.kind, shape.bounds, shape.flags):
             raise f.Refused('the name and labels are those of another metric')
         if record and record.removed is None:
             return record.value
-        value = value_of(shape, summary)
+        self._attach.watch()
+        value = value_of(shape.kind, shape.bounds, summary, shape.flags & f.MIRRORED)
         self._put(shape, value, record)
         return value
 
@@ -190,10 +194,14 @@ class Publisher:
     @staticmethod
     def _place(record):
         words, value, kind = record.region.words, record.value, record.shape.kind
+        if kind in (f.COUNTER_F64, f.HISTOGRAM) and not record.shape.flags & f.MIRRORED:
+            value.record = record
+        counted = kind in (f.COUNTER_F64, f.HISTOGRAM, f.SUMMARY) and not record.shape.flags & f.MIRRORED
+        stripe = record.region.stripe(1 if counted else 0)
         if kind in (f.HISTOGRAM, f.SUMMARY):
-            value.place(words, record.region.stripe(1), record.cell, record.cell + (2 if kind == f.HISTOGRAM else 1))
+            value.place(words, stripe, record.cell, record.cell + (2 if kind == f.HISTOGRAM else 1))
         elif value is not None:
-            value.place(words, record.region.stripe(1 if kind == f.COUNTER_F64 else 0), record.cell)
+            value.place(words, stripe, record.cell)
 
     def remove(self, name, labels=()):
         """The metric is no longer there, if the format can say so; else it keeps its value. False: there is no such one."""
@@ -231,24 +239,6 @@ class Publisher:
             for region in self.regions[:1]:
                 region.refuse()
 
-    # ---- values that are asked for ----
-
-    def sample(self, call):
-        """call() sets gauges, once per second, in the thread that holds the connection."""
-        with cells.lock:
-            self._samplers.append(call)
-        self._attach.wake()
-
-    def _sample_all(self):
-        if not cells.guard[0]:
-            return False
-        for call in list(self._samplers):
-            try:
-                call()
-            except Exception:
-                log.debug('a function of a gauge failed', exc_info=True)
-        return bool(self._samplers)
-
     # ---- state ----
 
     def attached(self):
@@ -283,14 +273,14 @@ class Publisher:
 
     def _revive(self):
         """The same metrics, from 0, in regions of this process."""
-        old, samplers, records = self.regions, self._samplers, self._records
+        old, records = self.regions, self._records
         self._attach.forked()
         for region in old:
             region.drop()
         if self._closed:
             return
         self._open()
-        self._samplers, self.refused = samplers, 0
+        self.refused = 0
         for record in records.values():
             if record.removed is not None:
                 continue
@@ -300,25 +290,14 @@ class Publisher:
                 if record.value is not None:
                     record.value.leave()
                 self._refuse(record.shape.name, e)
-        if samplers:
-            self._attach.wake()
-
-
-class _Weak:
-    """Calls a publisher's samplers, without keeping it."""
-
-    def __init__(self, publisher):
-        self._publisher = weakref.ref(publisher)
-
-    def __call__(self):
-        p = self._publisher()
-        return p._sample_all() if p else False
 
 
 def _revive_all():
     with cells.lock:
         for p in list(_publishers):
             p._revive()
+    for call in after_fork:
+        call()
 
 
 def _after_in_child():
@@ -345,14 +324,3 @@ def _close_all():
 cells.after_fork.append(_revive_all)
 cells.on_refusal.append(lambda: next((p._observation_refused() for p in list(_publishers)), None))
 os.register_at_fork(before=_before, after_in_child=_after_in_child, after_in_parent=_after_in_parent)
-_default = None
-
-
-def default():
-    """The publisher of metrics that name no other."""
-    global _default
-    if _default is None:
-        with cells.lock:
-            if _default is None:
-                _default = Publisher()
-    return _default

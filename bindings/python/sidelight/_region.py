@@ -6,6 +6,7 @@ import mmap
 import os
 import time
 
+from . import _exemplar
 from . import _format as f
 
 _MFD_NOEXEC_SEAL = 8
@@ -56,14 +57,18 @@ class Region:
         self.records_max = cells  # that can be told from removed ones
         self.created_at = self.schema_at + schema_bytes
         created = ((self.records_max + 6) // 7 * f.LINE + f.PAGE - 1) // f.PAGE * f.PAGE if minor else 0
-        self.size = self.created_at + created
+        self.exemplars_at = self.created_at + created
+        exemplars = _exemplar.ELEMENTS * _exemplar.SIZE if minor else 0
+        self.size = self.exemplars_at + exemplars
         sections = [(f.HOT, f.LINE, f.PAGE, f.LINE), (f.STRIPES, self.stride, 2 * f.PAGE, 2 * self.stride),
                     (f.SCHEMA, 8, self.schema_at, schema_bytes)]
         if minor:
             sections.append((f.CREATED, f.LINE, self.created_at, created))
+            sections.append((f.EXEMPLARS, _exemplar.SIZE, self.exemplars_at, exemplars))
         self.instance = int.from_bytes(os.urandom(8), 'little') or 1
         self.generation = self.schema_used = self.lines_used = self.cells_used = self.idents = 0
         self.refused, self.dense = 0, False
+        self._exemplars = None
         self.allocated = {}  # end of what has memory, by first byte
         self.fd = _memfd()
         try:
@@ -155,6 +160,16 @@ class Region:
         a, b = ns * f.K[i], old * f.K[i]
         words[base + check] = words[base + check] + (a & f.M ^ a >> 64) - (b & f.M ^ b >> 64) & f.M
 
+    def keep_exemplar(self, record, cell, value, labels):
+        """Of a cell of the record, 0 the first."""
+        if not self.minor:
+            return
+        if self._exemplars is None:
+            self._allocate(self.exemplars_at, self.size - self.exemplars_at)
+            self._exemplars = _exemplar.Exemplars(self.words, self.exemplars_at)
+        created = self.words[self.created_at // 8 + f.place(record.ident)[0]]
+        self._exemplars.keep(record.ident, cell, created, value, labels)
+
     def clear_cells(self, record):
         """Brings the values to 0."""
         words = self.words
@@ -176,4 +191,4 @@ class Region:
     def drop(self):
         """Gives the descriptor back; the memory goes with the last cell that is placed in it."""
         os.close(self.fd)
-        self.words = self.map = None
+        self.words = self.map = self._exemplars = None

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Copies what collectors of prometheus_client find, which are not its own instruments: process_*, python_*, an application's.
+Each copy() is one scrape of them."""
+import math
+
+from . import _format as f
+from ._backend import default
+
+NUMBERS = {'counter': (f.COUNTER_F64, ''), 'gauge': (f.GAUGE_F64, 'liveall'), 'unknown': (f.UNKNOWN, 'liveall')}
+
+
+def series(family):
+    """[(kind, name, labels, further arguments of Publisher.metric(), value)], by the family's type."""
+    if family.type in NUMBERS:
+        kind, combine = NUMBERS[family.type]
+        wanted = family.name + ('_total' if family.type == 'counter' else '')
+        return [(kind, s.name, tuple(s.labels.items()), {'combine': combine}, s.value) for s in family.samples
+                if s.name == wanted]
+    if family.type == 'info':
+        return [(f.INFO, family.name, tuple(s.labels.items()), {}, None) for s in family.samples]
+    if family.type == 'stateset':
+        return list(_states(family))
+    if family.type in ('summary', 'histogram'):
+        return list(_observed(family))
+    return []
+
+
+def _states(family):
+    found = {}
+    for s in family.samples:
+        labels = dict(s.labels)
+        state = labels.pop(family.name, '')
+        found.setdefault(tuple(labels.items()), {})[state] = s.value
+    for labels, states in found.items():
+        on = sum(1 << i for i, value in enumerate(states.values()) if value)
+        yield f.STATESET, family.name, labels, {'states': tuple(states)}, on
+
+
+def _observed(family):
+    """Without quantiles. A histogram's buckets come cumulated."""
+    found = {}
+    for s in family.samples:
+        labels = {k: v for k, v in s.labels.items() if k not in ('le', 'quantile')}
+        total, counts = found.setdefault(tuple(labels.items()), ([0.0], {}))
+        if s.name == family.name + '_sum' and math.isfinite(s.value):
+            total[0] = s.value
+        elif s.name == family.name + '_count' and family.type == 'summary':
+            counts[math.inf] = s.value
+        elif s.name == family.name + '_bucket':
+            counts[float(s.labels['le'])] = s.value
+    for labels, (total, counts) in found.items():
+        bounds = sorted(counts)
+        if not bounds or bounds[-1] != math.inf:
+            continue
+        each = [int(counts[b]) for b in bounds]
+        if family.type == 'histogram':
+            each = [max(n - m, 0) for n, m in zip(each, [0, *each])]
+            yield f.HISTOGRAM, family.name, labels, {'bounds': tuple(bounds[:-1])}, (total[0], each)
+        else:
+            yield f.SUMMARY, family.name, labels, {}, (total[0], each)
+
+
+class Mirror:
+    def __init__(self):
+        self.collectors, self._cells = [], {}  # _cells: {(kind, name, labels): cell}
+
+    def add(self, collector):
+        self.collectors = [*self.collectors, collector]
+
+    def remove(self, collector):
+        self.collectors = [c for c in self.collectors if c is not collector]
+
+    def copy(self):
+        seen = set()
+        for collector in self.collectors:
+            for family in collector.collect():
+                for kind, name, labels, more, value in series(family):
+                    labels = tuple((k, str(v)) for k, v in labels)
+                    seen.add((kind, name, labels))
+                    self._set(family, kind, name, labels, more, value)
+        for key in self._cells.keys() - seen:
+            del self._cells[key]
+            default().remove(key[1], key[2])
+
+    def _set(self, family, kind, name, labels, more, value):
+        key = kind, name, labels
+        if key not in self._cells:
+            mirror = kind in (f.COUNTER_F64, f.SUMMARY, f.HISTOGRAM)
+            self._cells[key] = default().metric(kind, name, family.documentation, labels, unit=family.unit, mirror=mirror,
+                                                **more)
+        cell = self._cells[key]
+        if kind in (f.SUMMARY, f.HISTOGRAM):
+            cell.set(*value)
+        elif cell is not None:
+            cell.set(value)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A publisher over libsidelight: the same as that of _publisher.py, many times faster."""
+import atexit
+import errno
+import logging
+import os
+import threading
+import weakref
+
+from . import _format as f
+from . import _native
+from ._identity import service_name
+from ._threads import log
+
+LEVELS = (logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG)
+CELLS = 4096
+_publishers = weakref.WeakSet()
+_lock = threading.RLock()
+after_fork = []
+
+
+def lock():
+    """The lock of what happens rarely. Updates need none."""
+    return _lock
+
+
+class Publisher:
+    """As in _publisher.py. max_regions of 1 refuses what does not fit; otherwise the library decides."""
+
+    def __init__(self, service=None, pod=None, namespace=None, labels=None, socket=None, cells=CELLS, schema_bytes=None,
+                 max_regions=16, span_bytes=0):
+        try:
+            self._native = _native.Publisher(service or service_name(), pod, namespace, tuple((labels or {}).items()), socket,
+                                             cells, schema_bytes or 0, max_regions == 1, span_bytes)
+        except OSError as e:
+            if e.errno == errno.EINVAL:
+                raise ValueError('labels or sizes of the publisher are ill-formed') from None
+            raise
+        self._families, self._metrics = {}, {}  # _metrics: {(name, labels): (kind, family, pairs, value)}
+        self._refused, self._closed = 0, False
+        _publishers.add(self)
+
+    # ---- metrics ----
+
+    def metric(self, kind, name, help='', labels=(), bounds=(), states=(), combine='', unit='', mirror=False):
+        """What counts for this metric: of native_value.c. It is there from now on, with 0, or is the one that is there."""
+        pairs = tuple(labels)
+        shape = (kind, tuple(bounds), tuple(states), combine, unit, mirror)
+        _native.check_fork()
+        with _lock:
+            known = self._metrics.get((name, tuple(sorted(pairs))))
+            if known and known[0] == shape:
+                return known[3]
+            try:
+                value, family = self._make(shape, name, help, pairs)
+            except ValueError as e:  # text that UTF-8 or C cannot have
+                self._refused += 1
+                log.debug('a metric is not published metric=%r reason="%s"', name, e)
+                value, family = self._nowhere(shape), None
+            if family:
+                self._metrics[name, tuple(sorted(pairs))] = shape, family, pairs, value
+        self._log()
+        return value
+
+    def _family(self, shape, name, help):
+        kind, bounds, states, combine, unit, mirror = shape
+        return self._native.family(kind, name, f.cut(help, f.HELP_MAX).decode(), unit, bounds, states,
+                                   f.COMBINE[combine.removeprefix('live')], combine.startswith('live'), mirror)
+
+    def _make(self, shape, name, help, pairs):
+        """(value, family); no family: it is not published."""
+        if self._closed:
+            return self._nowhere(shape), None
+        if shape[0] == f.INFO:
+            there = self._native.info(name, f.cut(help, f.HELP_MAX).decode(), pairs, False)
+            return None, there and self._native
+        family = self._families.get((name, shape))
+        if family is None:
+            family = self._family(shape, name, help)
+            if family.valid():
+                self._families[name, shape] = family
+        value = family.metric(pairs)
+        return value, value.placed() and family
+
+    def _nowhere(self, shape):
+        """A value that counts for this process alone. No metric has no name."""
+        return None if shape[0] == f.INFO else _native.nowhere(shape[0], shape[1], len(shape[2]))
+
+    def remove(self, name, labels=()):
+        """The metric is no longer there. False: there is no such one."""
+        pairs = tuple(labels)
+        _native.check_fork()
+        with _lock:
+            shape, family, pairs, value = self._metrics.pop((name, tuple(sorted(pairs))), (None,) * 4)
+            if family is None or self._closed:
+                return False
+            if shape[0] == f.INFO:
+                return self._native.info(name, '', pairs, True)
+            return family.remove(pairs, value)
+
+    def _forked(self):
+        """State sets are in their parent's state as soon as they are looked at."""
+        for _, _, _, value in list(self._metrics.values()):
+            if isinstance(value, _native.States):
+                value.get()
+
+    # ---- state ----
+
+    @property
+    def refused(self):
+        return self._refused + self._native.refused()
+
+    def attached(self):
+        """True while an agent has a region of this process."""
+        self._log()
+        return self._native.attached()
+
+    def alarmed(self):
+        """True while a collector that analyses this process finds it anomalous."""
+        return self._native.alarmed()
+
+    @staticmethod
+    def _log():
+        for level, line in _native.logged():
+            log.log(LEVELS[level], '%s', line.removeprefix('sidelight: '))
+
+    def close(self):
+        """Tells the agent. What is counted later is not published."""
+        with _lock:
+            if self._closed:
+                return
+            self._closed, self._refused = True, self.refused
+            for _, _, _, value in self._metrics.values():
+                if value is not None:
+                    _native.leave(value)
+            self._metrics, self._families = {}, {}
+        self._native.close()
+
+
+def _in_child():
+    """At the first use in a child of fork(), which need not have come from os.fork()."""
+    global _lock
+    _lock = threading.RLock()  # another thread of the parent may have had it
+    for p in list(_publishers):
+        p._forked()
+    for call in after_fork:
+        call()
+
+
+@atexit.register
+def _close_all():
+    for p in list(_publishers):
+        p.close()
+
+
+_native.on_fork(_in_child)
+os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(),
+                    after_in_child=lambda: _lock.release())
