@@ -262,12 +262,44 @@ void sl_histogram_observe_exemplar(struct sl_histogram h, double v,
 		sl__exemplar_set(slot, h.buckets->cell + cell, v, exemplar);
 }
 
-/* ---- set as a whole ---- */
+/* ---- many observations at once ---- */
 
 static uint32_t buckets_of(const struct sl__buckets *b)
 {
 	return b->count + (b->shift < 0 ? 1 : 2);
 }
+
+int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, double sum)
+{
+	unsigned int slot = sl__slot_of(h.bits);
+	const struct sl__buckets *b = h.buckets;
+	uintptr_t own, shared;
+
+	if (slot == SL__SLOT_NONE)
+		return 0;
+	if (!buckets || n != buckets_of(b))
+		return -EINVAL;
+	if (!isfinite(sum)) {
+		sl__refuse_observation(slot);
+		return 0;
+	}
+	own = sl__own_stripe(slot);
+	if (!own)
+		own = sl__stripe_claim(slot);
+	shared = sl__shared(slot);
+	if (!own && !shared)
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		if (buckets[i] && own)
+			sl__own_add(cell_at(own, b->cell + SL_HIST_BUCKETS + i), buckets[i]);
+		else if (buckets[i])
+			sl__shared_add(cell_at(shared, b->cell + SL_HIST_BUCKETS + i), buckets[i]);
+	if (!own || !sl__own_add_f64(cell_at(own, b->cell), sum))
+		sum_shared(slot, b->cell, sum);
+	return 0;
+}
+
+/* ---- set as a whole ---- */
 
 static int set_all(uint64_t bits, const struct sl__buckets *b, const uint64_t *buckets, size_t n,
 		   double sum)
@@ -318,6 +350,19 @@ uint64_t sl_histogram_count(struct sl_histogram h)
 		sum += sl__read_u64(sl__slot_of(h.bits),
 				    (uint32_t)cell_at(0, h.buckets->cell + SL_HIST_BUCKETS + i));
 	return sum;
+}
+
+int sl_histogram_buckets(struct sl_histogram h, uint64_t *buckets, size_t n)
+{
+	if (!sl__slot_of(h.bits))
+		return 0;
+	if (!buckets || n != buckets_of(h.buckets))
+		return -EINVAL;
+	for (uint32_t i = 0; i < n; i++)
+		buckets[i] =
+			sl__read_u64(sl__slot_of(h.bits),
+				     (uint32_t)cell_at(0, h.buckets->cell + SL_HIST_BUCKETS + i));
+	return 0;
 }
 
 double sl_histogram_sum(struct sl_histogram h)

@@ -539,6 +539,12 @@ SL_API void sl_gauge_f64_set_batch(const struct sl_gauge_f64 *gauges, const doub
  * refused and counted in a cell of the metric. Any thread; async-signal-safe as the counters.
  */
 SL_API void sl_histogram_observe(struct sl_histogram h, double v);
+/*
+ * Adds many observations: the number in each of the n buckets, in the order and number of
+ * sl_gauge_histogram_set(), and their sum. 0, or -EINVAL: n differs. A sum that is infinite or NaN
+ * is refused, with its observations. Any thread; async-signal-safe as the counters.
+ */
+SL_API int sl_histogram_add(struct sl_histogram h, const uint64_t *buckets, size_t n, double sum);
 
 /*
  * An exemplar: an observation of which more is known, as the trace that it belongs to. The latest
@@ -619,6 +625,9 @@ SL_API int64_t sl_gauge_value(struct sl_gauge g);
 SL_API double sl_gauge_f64_value(struct sl_gauge_f64 g);
 SL_API uint64_t sl_histogram_count(struct sl_histogram h);
 SL_API double sl_histogram_sum(struct sl_histogram h);
+/* The number in each of the n buckets, as of sl_histogram_add(). 0, or -EINVAL: n differs. If h is
+ * refused, buckets are left as they are. */
+SL_API int sl_histogram_buckets(struct sl_histogram h, uint64_t *buckets, size_t n);
 SL_API double sl_gauge_timed_value(struct sl_gauge_timed g);
 SL_API double sl_unknown_value(struct sl_unknown u);
 SL_API uint64_t sl_summary_count(struct sl_summary s);

@@ -9,6 +9,7 @@
  * oldest says: who takes a name before others come does not keep them out. So nothing that a tenant
  * publishes removes a series of one before it, and a restart of the collector changes nothing.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -442,13 +443,19 @@ static int by_labels(const void *a, const void *b, void *index)
 	return order ? order : strcmp(op->text, oq->text);
 }
 
+/* Counters with a fraction come first: the first of a sum decides of which type it is. */
 static int by_labels_and_age(const void *a, const void *b, void *index)
 {
 	const struct collect_item *p = a, *q = b;
 	int order = by_labels(a, b, index);
+	bool f, g;
 
 	if (order)
 		return order;
+	f = collect_index_def(index, p)->metric.kind == SL_KIND_COUNTER_F64;
+	g = collect_index_def(index, q)->metric.kind == SL_KIND_COUNTER_F64;
+	if (f != g)
+		return f ? -1 : 1;
 	return p->source < q->source ? -1 : p->source > q->source;
 }
 
@@ -459,6 +466,32 @@ static bool same_shape(const struct region_metric *a, const struct region_metric
 	       a->first_bucket == b->first_bucket && a->bound_count == b->bound_count &&
 	       a->zero_threshold == b->zero_threshold &&
 	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
+}
+
+static bool is_counter(const struct region_metric *m)
+{
+	return m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;
+}
+
+/* Two publishers of one process, which has not been started anew in between. */
+static bool same_process(const struct collect_region *a, const struct collect_region *b)
+{
+	return !a->synthetic && !b->synthetic && a->info->pid == b->info->pid &&
+	       a->info->start_ticks == b->info->start_ticks;
+}
+
+/* Processes are added up if that was asked for; counters of one process always are. */
+static bool addable(const struct maker *m, const struct collect_item *head,
+		    const struct collect_item *now)
+{
+	const struct collect_index *x = m->x;
+	const struct region_metric *a = &collect_index_def(x, head)->metric,
+				   *b = &collect_index_def(x, now)->metric;
+
+	if (m->c->opts.sum_processes)
+		return (is_counter(a) && is_counter(b)) || same_shape(a, b);
+	return is_counter(a) && is_counter(b) &&
+	       same_process(x->region[head->source], x->region[now->source]);
 }
 
 /* Groups items with the same labels into a series, or leaves all but the oldest out. */
@@ -476,14 +509,11 @@ static void group(struct maker *m, struct collect_index_family *f)
 			item[n] = now;
 			head = &item[n++];
 			f->f.series++;
-		} else if (!m->c->opts.sum_processes) {
-			leave_out(m, &now, &m->duplicate);
-		} else if (same_shape(&collect_index_def(x, head)->metric,
-				      &collect_index_def(x, &now)->metric)) {
+		} else if (addable(m, head, &now)) {
 			now.column |= ITEM_MORE;
 			item[n++] = now;
 		} else {
-			leave_out(m, &now, &m->sum);
+			leave_out(m, &now, m->c->opts.sum_processes ? &m->sum : &m->duplicate);
 		}
 	}
 	f->items = n;
@@ -537,14 +567,21 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 	return t;
 }
 
+bool collect_index_counts(enum export_family_type type)
+{
+	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_HISTOGRAM ||
+	       type == EXPORT_FAMILY_SUMMARY;
+}
+
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
 {
 	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
 		   m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
+	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
 	double a, b;
 
-	for (uint32_t i = 0; i < m->cells; i++) {
+	for (uint32_t i = 0; i < cells; i++) {
 		if (f64 || (sum && i == SL_HIST_SUM)) {
 			memcpy(&a, &to[i], 8);
 			memcpy(&b, &from[i], 8);
@@ -564,6 +601,7 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 {
 	uint64_t hash = retired_hash(def, r->group);
 	struct collect_retired *old = retired_find(c, hash, def, r->group), *t;
+	const double unknown = NAN;
 	size_t bytes = sizeof(*t) + def->metric.cells * sizeof(uint64_t);
 
 	if (!old && c->retired_cells + def->metric.cells > RETIRED_CELLS_MAX) {
@@ -585,6 +623,9 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 	t->bytes = bytes + t->labels->bytes;
 	relaxed_add(c->memory, t->bytes);
 	memcpy(t->cell, cell, def->metric.cells * sizeof(uint64_t));
+	if (def->metric.kind == SL_KIND_SUMMARY)
+		for (uint32_t i = SL_SUMMARY_QUANTILES; i < def->metric.cells; i++)
+			memcpy(&t->cell[i], &unknown, sizeof(unknown));
 	if (old) {
 		collect_sum_cells(&def->metric, t->cell, old->cell);
 		collect_hash_remove(&c->retired, old);
@@ -611,9 +652,7 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct collect_column *col = &b->layout->column[i];
 
-		if (!col->twin && !col->removed &&
-		    (col->def->type == EXPORT_FAMILY_COUNTER ||
-		     col->def->type == EXPORT_FAMILY_HISTOGRAM))
+		if (!col->twin && !col->removed && collect_index_counts(col->def->type))
 			retire(c, r, col->def, cell + col->cell);
 	}
 	free(cell);

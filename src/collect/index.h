@@ -69,7 +69,9 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
-/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits. */
+/* Series of this type are sums over processes to which those that have ended still belong. */
+bool collect_index_counts(enum export_family_type type);
+/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits; not quantiles. */
 void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
 
 #endif

@@ -4,6 +4,7 @@
  * exposition. Labels were rendered when layouts were made, so a series costs at most one copy.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,11 +191,27 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
 }
 
+static void f64_of_u64(uint64_t *cell)
+{
+	double v = (double)*cell;
+
+	memcpy(cell, &v, sizeof(v));
+}
+
+/* Of several processes there are no quantiles; those that have ended have none any more. */
+static void combine_quantiles(const struct source_walk *w, const struct region_metric *m, bool only)
+{
+	double unknown = NAN;
+
+	for (uint32_t i = SL_SUMMARY_QUANTILES; i < m->cells; i++)
+		memcpy(&w->cell[i], only ? (const void *)&w->more[i] : &unknown, sizeof(*w->cell));
+}
+
 /* Adds the other members of a sum. Gauges of dead members count only if no member is alive. */
 static void add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
 {
-	bool counts = type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_HISTOGRAM, alive;
+	bool counts = collect_index_counts(type), alive;
 
 	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
 	for (; w->at < w->end && w->x->item[w->at].column & ITEM_MORE; w->at++) {
@@ -204,12 +221,15 @@ static void add_members(struct source_walk *w, const struct region_metric *m,
 		if (!shown(w, i) || !m->cells)
 			continue;
 		get(w, i, w->more);
+		if (m->kind == SL_KIND_COUNTER_F64 &&
+		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
+			f64_of_u64(w->more);
+		lives = !(i->source & ITEM_RETIRED) && w->seen[i->source] == SHOWN;
 		if (counts) {
 			collect_sum_cells(m, w->cell, w->more);
-			continue;
-		}
-		lives = w->seen[i->source] == SHOWN;
-		if (lives && !alive)
+			if (m->kind == SL_KIND_SUMMARY && lives)
+				combine_quantiles(w, m, !alive);
+		} else if (lives && !alive)
 			w->cell[0] = w->more[0];
 		else if (lives || !alive)
 			collect_sum_cells(m, w->cell, w->more);
@@ -286,23 +306,22 @@ static int walk_series(void *arg, struct export_series *out)
 	def = collect_index_def(w->x, i);
 	/* A sum has no start. */
 	out->created_ns = 0;
-	if (!w->sums) {
+	if (!w->sums && (w->at == w->end || !(w->x->item[w->at].column & ITEM_MORE))) {
 		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
 
-		out->created_ns = l->column[i->column].created_ns;
+		out->created_ns = l->column[i->column & ~ITEM_MORE].created_ns;
 		out->created_known = out->created_ns;
 		if (!out->created_ns)
 			out->created_ns = w->x->region[i->source]->info->start_ns;
 	}
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
-	    (w->sums && !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more))) ||
+	    !base_grow(&w->more, &w->more_room, m->cells, sizeof(*w->more)) ||
 	    !label(w, collect_index_labels(w->x, i), def->labels, out))
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);
-	if (w->sums)
-		add_members(w, m, def->type, i);
+	add_members(w, m, def->type, i);
 	set_value(m, w->cell, out);
 	return 1;
 }

@@ -222,6 +222,38 @@ static void omits_and_counts_conflicts(void **state)
 	make_free(&q.m);
 }
 
+/* Counters that two publishers of one process have; an earlier process of the same PID is another.
+ */
+static void adds_up_counters_of_one_process(void **state)
+{
+	static const uint32_t kinds[] = {SL_KIND_COUNTER, SL_KIND_COUNTER_F64, SL_KIND_COUNTER_F64};
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		uint32_t cell;
+
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->start_ticks += i == 2;
+		make_header_check(&p[i].m);
+		cell = metric_of(&p[i], kinds[i], "a_total");
+		make_cell_set(&p[i].m, 1, cell, i ? sl_cell_of_f64(0.25) : 10);
+	}
+	put(h, 0, 1, &p[0], SL_STATE_LIVE);
+	put(h, 1, 2, &p[1], SL_STATE_LIVE);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, has(c, "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 10.25"));
+	assert_true(self_value(c, "sidelight_collector_conflicts", NULL) == 0);
+	put(h, 2, 3, &p[2], SL_STATE_LIVE);
+	WITHIN(3000, self_value(c, "sidelight_collector_conflicts", "\"duplicate\"") == 1);
+	assert_true(has(c, "a_total{pod=\"p\",host=\"node-1\",process=\"4711\"} 10.25"));
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 3; i++)
+		make_free(&p[i].m);
+}
+
 static void sums_processes_with_the_expired(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -756,6 +788,7 @@ const struct CMUnitTest values_tests[] = {
 	TEST(sums_are_exact),
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
+	TEST(adds_up_counters_of_one_process),
 	TEST(sums_processes_with_the_expired),
 	TEST(keeps_and_counts_its_bounds),
 	TEST(refused_series_return_when_room_appears),

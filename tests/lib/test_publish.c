@@ -226,6 +226,39 @@ static void histograms_read_as_they_were_written(void **state)
 	sl_publisher_close(p);
 }
 
+static void histograms_take_many_observations_at_once(void **state)
+{
+	static const double bounds[] = {1, 2};
+	static const uint64_t many[] = {3, 0, 1ull << 40}, wanted[] = {3, 1, 1ull << 40};
+	struct sl_publisher *p = open_plain();
+	struct sl_histogram h = sl_histogram_create_classic(p, &SL_OPTS(sl_metric_opts, .name = "h",
+									.bounds = bounds,
+									.bound_count = 2)),
+			    e = sl_histogram_create(p, &SL_OPTS(sl_metric_opts, .name = "e"));
+	uint64_t buckets[3] = {0}, *exponential = calloc(322, sizeof(*exponential));
+	struct sl_publisher_stats stats = SL_OPTS(sl_publisher_stats);
+
+	(void)state;
+	sl_histogram_observe(h, 1.5);
+	assert_int_equal(sl_histogram_add(h, many, 3, 8.5), 0);
+	assert_int_equal(sl_histogram_add(h, many, 2, 8.5), -EINVAL);
+	assert_int_equal(sl_histogram_add(h, NULL, 3, 8.5), -EINVAL);
+	assert_int_equal(sl_histogram_add(h, many, 3, INFINITY), 0); /* refused as a whole */
+	assert_int_equal(sl_histogram_add((struct sl_histogram){0}, many, 3, 1), 0);
+	assert_int_equal(sl_histogram_buckets(h, buckets, 3), 0);
+	assert_memory_equal(buckets, wanted, sizeof(wanted));
+	assert_int_equal(sl_histogram_buckets(h, buckets, 4), -EINVAL);
+	assert_true(sl_histogram_sum(h) == 10);
+	sl_publisher_stats(p, &stats);
+	assert_int_equal(stats.refused, 1);
+	sl_histogram_observe(e, 0);
+	sl_histogram_observe(e, INFINITY);
+	assert_int_equal(sl_histogram_buckets(e, exponential, 322), 0);
+	assert_true(exponential[0] == 1 && exponential[321] == 1);
+	free(exponential);
+	sl_publisher_close(p);
+}
+
 static void the_same_metric_is_the_same_cell(void **state)
 {
 	struct sl_label ab[] = {{"a", "1"}, {"b", "2"}}, ba[] = {{"b", "2"}, {"a", "1"}};
@@ -747,6 +780,7 @@ int main(void)
 		cmocka_unit_test(counters_read_as_they_were_written),
 		cmocka_unit_test(gauges_states_and_infos_read_as_they_were_written),
 		cmocka_unit_test(histograms_read_as_they_were_written),
+		cmocka_unit_test(histograms_take_many_observations_at_once),
 		cmocka_unit_test(the_same_metric_is_the_same_cell),
 		cmocka_unit_test(a_refused_name_is_counted_and_logged_once),
 		cmocka_unit_test(refused_labels_are_counted),

@@ -6,13 +6,12 @@ import math
 import os
 import sys
 
-from support.exposition import sample
+from support.exposition import of_application
 from support.process import check, skip, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 NODE, PACKAGES, CASE = sys.argv[2:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
-IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit', 'uid'}
 DEFAULTS = ('process_', 'nodejs_')  # which change by themselves
 
 
@@ -26,19 +25,6 @@ def ask(app, what):
     return json.loads(app.tell(what))
 
 
-def parse(body):
-    """({name: type}, {name: help}, {(sample, labels): value}) without what tells processes apart."""
-    types, helps, samples = {}, {}, {}
-    for line in body.splitlines():
-        if line.startswith('# '):
-            _, what, name, rest = line.split(' ', 3)
-            (types if what == 'TYPE' else helps)[name] = rest
-        elif line:
-            name, labels, value, _ = sample(line)
-            samples[name, tuple(sorted((k, v) for k, v in labels if k not in IDENTITY))] = value
-    return types, helps, samples
-
-
 def same_as_stock(agent, collector):
     """Names, types, help, labels and values are those that prom-client itself shows, and its errors are the same."""
     app, stock = node(agent, 'app.js'), node(agent, 'app.js', publish=False)
@@ -50,18 +36,18 @@ def same_as_stock(agent, collector):
     check(ask(app, 'refused') == ask(stock, 'refused'), lambda: f"{ask(app, 'refused')}, stock {ask(stock, 'refused')}")
     shown = {k: ask(app, k) for k in ('show', 'aggregated')}
     for k, text in shown.items():
-        mine, theirs = parse(text), parse(ask(stock, k))
+        mine, theirs = of_application(text), of_application(ask(stock, k))
         still = [{k: v for k, v in p[2].items() if not k[0].startswith(DEFAULTS)} for p in (mine, theirs)]
         check(mine[:2] == theirs[:2] and still[0] == still[1], f'{k}: {still}')
-    types, helps, samples = parse(shown['show'])
+    types, helps, samples = of_application(shown['show'])
 
     def differ():
-        mine = parse(collector.get('/metrics'))[2]
+        mine = of_application(collector.get('/metrics'))[2]
         return [(k, v, mine.get(k)) for k, v in samples.items()
                 if not (k in mine if k[0].startswith(DEFAULTS) else math.isclose(mine.get(k, math.nan), v, rel_tol=1e-12))
                 and not k[0].startswith(('nodejs_gc_', 'process_'))]
     wait_until(lambda: not differ(), differ, collector)
-    t, h, s = parse(collector.get('/metrics'))
+    t, h, s = of_application(collector.get('/metrics'))
     for name, kind in types.items():
         if not any(k[0] in (name, name + '_count') for k in samples) or (name not in t and name.startswith('nodejs_gc')):
             continue  # prom-client shows the type of what has no value, too
@@ -103,7 +89,7 @@ def full(agent, collector):
     refused = ask(app, 'full')
     check(refused > 98000, f'{refused} were refused')
     ask(app, 'more')
-    check(len(parse(ask(app, 'show'))[2]) > 100000, 'prom-client lost some')
+    check(len(of_application(ask(app, 'show'))[2]) > 100000, 'prom-client lost some')
     wait_until(lambda: collector.total('app_plain_total', 'service="fixed"') == 5, 'it goes on', collector, app)
     check(app.close() == 0, 'an exit status', app)
     print(f'{refused} were refused')

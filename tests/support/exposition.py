@@ -331,6 +331,22 @@ def total(text, name, **labels):
                if n == name and all(have.get(k) == w for k, w in labels.items()))
 
 
+IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit', 'uid'}
+
+
+def of_application(body):
+    """({name: type}, {name: help}, {(sample, labels): value}) of text, without what tells processes apart."""
+    types, helps, samples = {}, {}, {}
+    for line in body.splitlines():
+        if line.startswith('# '):
+            _, what, name, rest = line.split(' ', 3)
+            (types if what == 'TYPE' else helps)[name] = rest
+        elif line:
+            name, labels, value, _ = sample(line)
+            samples[name, tuple(sorted((k, v) for k, v in labels if k not in IDENTITY))] = value
+    return types, helps, samples
+
+
 class Scrape:
     """One exposition in text."""
 

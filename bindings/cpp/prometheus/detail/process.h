@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The publisher of this process, its series, and the thread that does what is done now and then. */
+#ifndef SIDELIGHT_PROMETHEUS_PROCESS_H
+#define SIDELIGHT_PROMETHEUS_PROCESS_H
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <list>
+#include <map>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <signal.h>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow" /* functions that bear the name of a structure */
+#pragma GCC diagnostic ignored "-Wold-style-cast"
+#include <sidelight/sidelight.h>
+#pragma GCC diagnostic pop
+
+#include "prometheus/labels.h"
+
+namespace prometheus
+{
+namespace detail
+{
+/* A structure of the C interface that begins with its size. */
+template <class T> T Sized()
+{
+	T t{};
+
+	t.sz = sizeof(T);
+	return t;
+}
+
+/* They point into the labels. */
+inline std::vector<sl_label> LabelArray(const Labels &labels)
+{
+	std::vector<sl_label> out;
+
+	for (const auto &label : labels)
+		out.push_back({label.first.c_str(), label.second.c_str()});
+	return out;
+}
+
+struct Options {
+	std::string service, pod, kube_namespace, socket;
+	Labels labels;
+	std::uint32_t max_cells = 0, max_threads = 0, schema_bytes = 0, span_bytes = 0;
+	std::uint32_t flags = 0; /* SL_PUBLISHER_... */
+};
+
+/* What identifies a series, and its help. */
+struct Identity {
+	std::string name, help;
+	Labels labels;
+};
+
+/* Something that is done every $SIDELIGHT_COLLECT_SECONDS, by default 5. */
+class Periodic
+{
+      public:
+	virtual ~Periodic() = default;
+	virtual void Tick() = 0;
+};
+
+class Process
+{
+      public:
+	/* Never destroyed: threads count until the very end. */
+	static Process &Get()
+	{
+		static Process *const process = new Process;
+
+		return *process;
+	}
+
+	bool Open(const Options &options)
+	{
+		std::lock_guard<std::mutex> guard(mutex_);
+
+		if (main_) {
+			errno = EBUSY;
+			return false;
+		}
+		options_ = options;
+		return Main();
+	}
+	sl_publisher *Publisher()
+	{
+		std::lock_guard<std::mutex> guard(mutex_);
+
+		return Main();
+	}
+	void Close()
+	{
+		std::lock_guard<std::recursive_mutex> ticking(tick_mutex_);
+		std::lock_guard<std::mutex> guard(mutex_);
+
+		sl_publisher_close(fractions_);
+		sl_publisher_close(main_);
+		fractions_ = main_ = nullptr;
+		closed_ = true;
+		series_.clear();
+		families_.clear();
+		tasks_.clear();
+	}
+
+	/*
+	 * The series of this identity, which others may have as well. fraction: that beside one of
+	 * whole numbers. Those of an earlier registry, which was destroyed, begin anew.
+	 */
+	template <class Kind>
+	typename Kind::Handle Enter(const std::string &key, const Identity &id, bool fraction,
+				    sl_metric_opts o)
+	{
+		std::lock_guard<std::mutex> guard(mutex_);
+		sl_publisher *p = fraction ? Fractions() : Main();
+		const std::vector<sl_label> labels = LabelArray(id.labels);
+		const std::uint64_t family = FamilyOf<Kind>(p, id, fraction, o);
+		Entry &e = series_[key];
+
+		if (!e.users && e.remove)
+			e.remove();
+		typename Kind::Handle h = With<Kind>(p, family, fraction, labels, o);
+		if (h.bits) {
+			const Labels own = id.labels;
+
+			e.users++;
+			e.remove = [family, own] {
+				const std::vector<sl_label> array = LabelArray(own);
+
+				Kind::Remove({family}, array.data(), array.size());
+			};
+		} else if (!e.users) {
+			series_.erase(key);
+		}
+		return h;
+	}
+	/* One less has it. If it was the last, the series is removed, or stays as it is. */
+	void Leave(const std::string &key, bool remove)
+	{
+		std::lock_guard<std::mutex> guard(mutex_);
+		const auto at = series_.find(key);
+
+		if (at == series_.end() || (at->second.users && --at->second.users) || !remove)
+			return;
+		at->second.remove();
+		series_.erase(at);
+	}
+
+	void Start(Periodic *task)
+	{
+		std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+
+		if (closed_)
+			return;
+		tasks_.push_back(task);
+		ticks_ = true;
+		Continue();
+	}
+	/* Not in its Tick(), nor called again, once this returns. */
+	void Stop(Periodic *task)
+	{
+		std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+
+		tasks_.remove(task);
+	}
+	/* The thread of a parent does not run in its child. */
+	void ContinueInChild()
+	{
+		if (__builtin_expect(forked_.load(std::memory_order_relaxed), 0)) {
+			std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+
+			forked_ = false;
+			if (ticks_)
+				Continue();
+		}
+	}
+
+      private:
+	struct Entry {
+		unsigned users = 0;
+		std::function<void()> remove;
+	};
+	struct Known {
+		std::uint64_t bits = 0;
+		std::vector<double> shape;
+	};
+
+	Process()
+	{
+		const char *seconds = std::getenv("SIDELIGHT_COLLECT_SECONDS");
+		const double period = seconds ? std::strtod(seconds, nullptr) : 0;
+
+		period_ = std::chrono::milliseconds(
+			period > 0 && period < 86400 ? static_cast<long>(period * 1000) + 1 : 5000);
+		pthread_atfork([] { Get().Lock(); }, [] { Get().Unlock(); },
+			       [] { Get().UnlockInChild(); });
+	}
+	void Lock()
+	{
+		tick_mutex_.lock();
+		mutex_.lock();
+	}
+	void Unlock()
+	{
+		mutex_.unlock();
+		tick_mutex_.unlock();
+	}
+
+	/* A recursive mutex belongs to a thread, which has another number in the child. */
+	void UnlockInChild()
+	{
+		mutex_.unlock();
+		new (&tick_mutex_) std::recursive_mutex;
+		forked_ = true;
+	}
+
+	static const char *OrNull(const std::string &s) { return s.empty() ? nullptr : s.c_str(); }
+
+	sl_publisher *OpenOne(std::uint32_t span_bytes) const
+	{
+		const std::vector<sl_label> labels = LabelArray(options_.labels);
+		auto o = Sized<sl_publisher_opts>();
+
+		if (closed_)
+			return nullptr;
+		o.service = options_.service.empty() ? std::getenv("SIDELIGHT_SERVICE")
+						     : options_.service.c_str();
+		o.pod = OrNull(options_.pod);
+		o.kube_namespace = OrNull(options_.kube_namespace);
+		o.socket = OrNull(options_.socket);
+		o.labels = labels.data();
+		o.label_count = labels.size();
+		o.max_cells = options_.max_cells;
+		o.max_threads = options_.max_threads;
+		o.schema_bytes = options_.schema_bytes;
+		o.flags = options_.flags;
+		o.span_bytes = span_bytes;
+		return sl_publisher_open(&o);
+	}
+	sl_publisher *Main() { return main_ ? main_ : main_ = OpenOne(options_.span_bytes); }
+	/* Where the same names have another kind. */
+	sl_publisher *Fractions() { return fractions_ ? fractions_ : fractions_ = OpenOne(0); }
+
+	static std::vector<double> ShapeOf(const sl_metric_opts &o)
+	{
+		std::vector<double> shape(o.bounds, o.bounds + o.bound_count);
+
+		shape.insert(shape.end(), o.quantiles, o.quantiles + o.quantile_count);
+		return shape;
+	}
+	static std::string FamilyKey(const char *kind, const char *name, bool fraction)
+	{
+		return std::string(kind) + (fraction ? "+" : "=") + name;
+	}
+	template <class Kind>
+	std::uint64_t FamilyOf(sl_publisher *p, const Identity &id, bool fraction,
+			       sl_metric_opts &o)
+	{
+		o.name = id.name.c_str();
+		o.help = OrNull(id.help);
+		Known &known = families_[FamilyKey(Kind::kName, o.name, fraction)];
+		if (!known.bits) {
+			known.bits = Kind::MakeFamily(p, &o).bits;
+			known.shape = ShapeOf(o);
+		}
+		return known.bits;
+	}
+	/* Each metric of a family may have buckets of its own. */
+	template <class Kind>
+	typename Kind::Handle With(sl_publisher *p, std::uint64_t family, bool fraction,
+				   const std::vector<sl_label> &labels, sl_metric_opts &o)
+	{
+		if (families_[FamilyKey(Kind::kName, o.name, fraction)].shape == ShapeOf(o))
+			return Kind::With({family}, labels.data(), labels.size());
+		o.labels = labels.data();
+		o.label_count = labels.size();
+		return Kind::Make(p, &o);
+	}
+
+	/* Without a thread, what it would do is not done. */
+	void Continue()
+	{
+		sigset_t all, before;
+
+		if (running_ && !forked_)
+			return;
+		sigfillset(&all);
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		try {
+			std::thread([this] { Run(); }).detach();
+			running_ = true;
+			forked_ = false;
+		} catch (const std::system_error &) {
+		}
+		pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	}
+	void Run()
+	{
+		for (;;) {
+			std::this_thread::sleep_for(period_);
+			std::lock_guard<std::recursive_mutex> guard(tick_mutex_);
+			for (Periodic *task : tasks_)
+				task->Tick();
+		}
+	}
+
+	std::chrono::milliseconds period_;
+	std::mutex mutex_; /* taken after tick_mutex_ */
+	Options options_;
+	sl_publisher *main_ = nullptr, *fractions_ = nullptr;
+	bool closed_ = false;
+	std::map<std::string, Entry> series_;
+	std::map<std::string, Known> families_;
+
+	/* Recursive: a Tick() may run the application's code, which makes metrics. */
+	std::recursive_mutex tick_mutex_;
+	std::list<Periodic *> tasks_;
+	bool running_ = false, ticks_ = false;
+	std::atomic<bool> forked_{false};
+};
+} // namespace detail
+} // namespace prometheus
+
+#endif

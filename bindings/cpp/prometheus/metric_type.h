@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIDELIGHT_PROMETHEUS_METRIC_TYPE_H
+#define SIDELIGHT_PROMETHEUS_METRIC_TYPE_H
+
+namespace prometheus
+{
+enum class MetricType { Counter, Gauge, Summary, Untyped, Histogram };
+} // namespace prometheus
+
+#endif
