@@ -268,14 +268,18 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 
 /*
  * That the pod's network is slow: its own calls take longer by the same delay as calls to it. Else
- * a pod that it calls would explain its client latency, and what its callers show as well.
+ * a pod that it calls would explain its client latency, and what its callers show as well. If no
+ * caller shows any of these delays, its calls are slow because of what they go to.
  */
 static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			  const float late[DELAYS], uint32_t *best)
 {
-	float l[DELAYS];
+	float l[DELAYS], shown = 0;
 
-	if (!s->raised || s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
+	for (uint32_t d = 0; d < DELAYS; d++)
+		shown = fmaxf(shown, late[d]);
+	if (!s->raised || !(shown > 0) ||
+	    s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
 		return -INFINITY; /* it makes no calls */
 	evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
 	for (uint32_t d = 0; d < DELAYS; d++)

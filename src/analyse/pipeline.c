@@ -497,6 +497,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	}
 	p->stats.anomalous += v->anomalous;
 	p->step_anomalous |= v->anomalous;
+	p->step_verdict = fmaxf(p->step_verdict, v->score);
 	p->step_scored = true;
 }
 

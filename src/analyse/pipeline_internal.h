@@ -40,7 +40,9 @@ struct analyse_pipeline {
 		float kind[ANALYSE_KINDS]; /* largest of each kind */
 		bool found;		   /* it had an anomaly */
 	} run;
-	double news; /* anomalies beyond twice the budget: see no_news() */
+	float step_verdict; /* the step's score in thresholds */
+	uint32_t doubtful;  /* consecutive steps of which it is more than DOUBT, without runs */
+	double news;	    /* anomalies beyond twice the budget: see no_news() */
 	enum analyse_learning learning;
 	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* kind: NAN: not judged */
 	/* Of the row, from the fleet: */
