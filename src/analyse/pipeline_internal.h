@@ -23,6 +23,12 @@ struct analyse_slot {
 	double counted;			  /* its value when it was last learned; NaN: none */
 };
 
+/* A column that the culprit looks at: a latency quantile, or a resource. */
+struct analyse_witness {
+	uint16_t slot;
+	struct analyse_role role;
+};
+
 struct analyse_pipeline {
 	struct analyse_pipeline_opts opts;
 	uint32_t dims, used; /* used: columns in the layout */
@@ -59,6 +65,8 @@ struct analyse_pipeline {
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_reading reading;
+	struct analyse_witness *witness;       /* dims */
+	uint32_t witnesses;		       /* of the layout */
 	uint8_t *role;			       /* dims: enum analyse_role_kind of the slot */
 	uint8_t *group;			       /* dims: enum analyse_kind of the slot */
 	struct analyse_slot *slots;	       /* dims */
