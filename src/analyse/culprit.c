@@ -187,6 +187,24 @@ static void evidence(const struct analyse_culprit *c, const struct analyse_suspe
 
 /* ---- what is seen ---- */
 
+/* Whether these latencies can give any evidence worth the name. */
+static bool rises(const struct analyse_level level[ANALYSE_TAILS])
+{
+	float z[ANALYSE_TAILS], most = 0;
+
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
+		z[j] = fmaxf(level[j].now - level[j].usual, 0) / level[j].spread;
+		most += 2 * z[j] * z[j] / (3 * ANALYSE_TAILS);
+	}
+	/* A logarithm of 1 + x is at most x, and mostly that is enough. */
+	if (!(most > RAISED))
+		return false;
+	most = 0;
+	for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+		most += surprise(z[j], 1) / ANALYSE_TAILS;
+	return most > RAISED;
+}
+
 static void observe(struct analyse_suspect *s, const struct analyse_observation *o)
 {
 	bool next = !s->recents || o->step != s->step;
@@ -198,8 +216,6 @@ static void observe(struct analyse_suspect *s, const struct analyse_observation 
 					    : ANALYSE_NOW;
 	s->raised = false;
 	for (uint32_t k = 0; k < ANALYSE_LATENCIES; k++) {
-		float most = 0;
-
 		s->known[k] = s->fresh == ANALYSE_NOW;
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++) {
 			struct analyse_level *l = &s->level[k][j];
@@ -212,10 +228,8 @@ static void observe(struct analyse_suspect *s, const struct analyse_observation 
 			analyse_level_push(l, s->last[k][j], next ? s->recents : 0, s->fresh, next);
 			if (o->learn && next)
 				analyse_level_learn(l);
-			if (l->now > l->usual)
-				most += surprise(l->now - l->usual, l->spread) / ANALYSE_TAILS;
 		}
-		s->raised |= s->known[k] && most > RAISED;
+		s->raised |= s->known[k] && rises(s->level[k]);
 	}
 	s->recents = (uint8_t)(next && s->recents < ANALYSE_NOW ? s->recents + 1 : s->recents);
 }
@@ -268,14 +282,18 @@ static void judge_service(struct analyse_culprit *c, struct culprit_service *cal
 
 /*
  * That the pod's network is slow: its own calls take longer by the same delay as calls to it. Else
- * a pod that it calls would explain its client latency, and what its callers show as well.
+ * a pod that it calls would explain its client latency, and what its callers show as well. If no
+ * caller shows any of these delays, its calls are slow because of what they go to.
  */
 static float slow_network(const struct analyse_culprit *c, const struct analyse_suspect *s,
 			  const float late[DELAYS], uint32_t *best)
 {
-	float l[DELAYS];
+	float l[DELAYS], shown = 0;
 
-	if (!s->raised || s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
+	for (uint32_t d = 0; d < DELAYS; d++)
+		shown = fmaxf(shown, late[d]);
+	if (!s->raised || !(shown > 0) ||
+	    s->level[ANALYSE_CLIENT][ANALYSE_P90].usual <= logf((float)LATENCY_MIN))
 		return -INFINITY; /* it makes no calls */
 	evidence(c, s, ANALYSE_CLIENT, c->all, 1, l);
 	for (uint32_t d = 0; d < DELAYS; d++)
@@ -496,25 +514,47 @@ int analyse_culprit_callers(struct analyse_culprit *c, const struct analyse_susp
 
 /* ---- suspects and services ---- */
 
+/* Room for this many pods of a service. */
+static int make_room(struct culprit_service *s, uint32_t pods)
+{
+	struct analyse_suspect **pod;
+
+	if (pods <= s->room)
+		return 0;
+	pod = reallocarray(s->pod, 2 * (size_t)pods, sizeof(*pod));
+	if (!pod)
+		return -ENOMEM;
+	s->pod = pod;
+	s->room = 2 * pods;
+	return 0;
+}
+
 static int count_room(struct analyse_culprit *c, uint32_t service)
 {
-	struct culprit_service *s;
-	struct analyse_suspect **pod;
 	uint32_t n = 0;
 
 	if (service >= c->services)
 		return 0;
-	s = &c->service[service];
 	for (uint32_t i = 0; i < c->suspects; i++)
 		n += c->suspect[i]->service == service;
-	if (n <= s->room)
-		return 0;
-	pod = reallocarray(s->pod, 2 * (size_t)n, sizeof(*pod));
-	if (!pod)
-		return -ENOMEM;
-	s->pod = pod;
-	s->room = 2 * n;
-	return 0;
+	return make_room(&c->service[service], n);
+}
+
+/* Of all services. */
+static int count_all(struct analyse_culprit *c)
+{
+	int err = 0;
+
+	for (uint32_t i = 0; i < c->services; i++)
+		c->service[i].pods = 0;
+	for (uint32_t i = 0; i < c->suspects; i++)
+		if (c->suspect[i]->service < c->services)
+			c->service[c->suspect[i]->service].pods++;
+	for (uint32_t i = 0; i < c->services && !err; i++) {
+		err = make_room(&c->service[i], c->service[i].pods);
+		c->service[i].pods = 0;
+	}
+	return err;
 }
 
 struct analyse_suspect *analyse_culprit_add(struct analyse_culprit *c, uint32_t service)
@@ -571,7 +611,6 @@ static void free_paths(struct analyse_culprit *c)
 int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *paths, uint32_t n)
 {
 	uint32_t services = 0;
-	int err = 0;
 
 	free_paths(c);
 	for (uint32_t i = 0; i < n; i++) {
@@ -605,9 +644,7 @@ int analyse_culprit_paths(struct analyse_culprit *c, const struct analyse_path *
 			callee->terms++;
 		}
 	}
-	for (uint32_t i = 0; i < services && !err; i++)
-		err = count_room(c, i);
-	if (!err)
+	if (!count_all(c))
 		return 0;
 fail:
 	free_paths(c);

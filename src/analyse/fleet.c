@@ -215,15 +215,14 @@ static void observe(struct analyse_pipeline *p, bool threshold, struct analyse_o
 		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
 			o->latency[k][j] = (double)NAN;
 	o->novelty = p->testimony;
-	for (uint32_t s = 0; s < p->dims; s++) {
-		struct analyse_role role = p->slots[s].role;
+	for (uint32_t i = 0; i < p->witnesses; i++) {
+		struct analyse_role role = p->witness[i].role;
+		uint32_t s = p->witness[i].slot;
 
-		if (p->column_of[s] == ANALYSE_NONE)
-			continue;
-		if (role.kind == ANALYSE_ROLE_RESOURCE)
+		if (role.kind == ANALYSE_ROLE_RESOURCE) {
 			most[role.part] = fmaxf(most[role.part], fabsf(p->move[s]));
-		if (role.kind != ANALYSE_ROLE_CLIENT && role.kind != ANALYSE_ROLE_SERVER)
 			continue;
+		}
 		o->latency[role.kind == ANALYSE_ROLE_SERVER][role.part] = (double)p->x[s];
 		has[role.kind == ANALYSE_ROLE_SERVER][role.part] = true;
 	}

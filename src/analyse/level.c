@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#define SPREAD_MIN 0.3f	   /* least deviation of a log quantile: the width of a bucket */
-#define BIN	   0.0625f /* width of a bin */
+#define SPREAD_MIN 0.3f	 /* least deviation of a log quantile: the width of a bucket */
+#define BIN	   0.25f /* width of a bin: all reach from a millisecond to hours */
 #define BINS_MAX   8192u
 
 static float middle(const float *sorted, uint32_t n)
@@ -52,19 +52,25 @@ void analyse_level_push(struct analyse_level *l, float x, uint32_t recents, uint
 	l->usual = l->n ? middle(l->sorted, l->n) : l->now;
 }
 
+/* Where this many of the deviations lie below, in bins; they are even within one. */
+static float below(const struct analyse_level *l, float count)
+{
+	uint32_t i = 0;
+
+	while (i < ANALYSE_BINS - 1 && count > (float)l->bins[i])
+		count -= (float)l->bins[i++];
+	return (float)i + (l->bins[i] ? count / (float)l->bins[i] : 0);
+}
+
 /* (q90 - q10) / 2.56, the deviation if they were normal. */
 static void find_spread(struct analyse_level *l)
 {
-	uint32_t all = 0, below = 0, low = 0, high = 0;
+	uint32_t all = 0;
 
 	for (uint32_t i = 0; i < ANALYSE_BINS; i++)
 		all += l->bins[i];
-	for (uint32_t i = 0; i < ANALYSE_BINS; i++) {
-		below += l->bins[i];
-		low = 10 * below < all ? i + 1 : low;
-		high = 10 * below < 9 * all ? i + 1 : high;
-	}
-	l->spread = all ? fmaxf((float)(high - low) * BIN / 2.56f, SPREAD_MIN) : SPREAD_MIN;
+	l->spread = fmaxf((below(l, 0.9f * (float)all) - below(l, 0.1f * (float)all)) * BIN / 2.56f,
+			  SPREAD_MIN);
 }
 
 void analyse_level_learn(struct analyse_level *l)

@@ -178,15 +178,20 @@ void analyse_normaliser_add(struct analyse_normaliser *n, const float *x)
 	}
 }
 
-/* The lower bound of the highest bins that hold at most `most` counts; 0: all do. */
-static float tail_of(const struct analyse_normaliser *n, uint32_t c, uint32_t most)
+/* The distance that this many counts exceed, as if even within a bin; 0: all do. */
+static float tail_of(const struct analyse_normaliser *n, uint32_t c, float most)
 {
 	const uint16_t *bins = n->bins + (size_t)c * ANALYSE_BINS;
 	uint32_t above = 0, i = ANALYSE_BINS;
+	float part, begin;
 
-	while (i > 0 && above + bins[i - 1] <= most)
+	while (i > 0 && (float)(above + bins[i - 1]) <= most)
 		above += bins[--i];
-	return i ? begin_of(n->base[c] + (int)i) : 0;
+	if (!i)
+		return 0;
+	part = (most - (float)above) / (float)bins[i - 1];
+	begin = begin_of(n->base[c] + (int)i - 1);
+	return begin + (1 - part) * (begin_of(n->base[c] + (int)i) - begin);
 }
 
 static void find_unit(struct analyse_normaliser *n, uint32_t c)
@@ -195,7 +200,7 @@ static void find_unit(struct analyse_normaliser *n, uint32_t c)
 	float low = NORMAL_99 * resolution(n, c);
 
 	/* 0: it never moved. */
-	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, all / 100), low) : 0;
+	n->inv_move[c] = moved ? NORMAL_99 / fmaxf(tail_of(n, c, 0.01f * (float)all), low) : 0;
 }
 
 /* Halves all counts while they are too many. */

@@ -39,6 +39,7 @@ void analyse_pipeline_free(struct analyse_pipeline *p)
 	analyse_reading_free(&p->reading);
 	free(p->own.kind);
 	free(p->held);
+	free(p->witness);
 	free(p->role);
 	free(p->group);
 	free(p->floats);
@@ -128,8 +129,10 @@ struct analyse_pipeline *analyse_pipeline_create(const struct analyse_pipeline_o
 	p->role = calloc(p->dims, sizeof(*p->role));
 	p->group = calloc(p->dims, sizeof(*p->group));
 	p->held = calloc(p->dims, sizeof(*p->held));
-	if (!p->held || !p->role || !p->group || !p->floats || !p->slot_of || !p->column_of ||
-	    !p->slots || !p->keys || analyse_normaliser_init(&p->normaliser, p->dims) ||
+	p->witness = calloc(p->dims, sizeof(*p->witness));
+	if (!p->held || !p->witness || !p->role || !p->group || !p->floats || !p->slot_of ||
+	    !p->column_of || !p->slots || !p->keys ||
+	    analyse_normaliser_init(&p->normaliser, p->dims) ||
 	    analyse_reading_init(&p->reading, p->dims, o->rate_ns))
 		goto fail;
 	p->x = p->floats;
@@ -171,6 +174,19 @@ static void place(struct analyse_pipeline *p, uint32_t c, uint32_t s,
 	p->group[s] = (uint8_t)analyse_pipeline_kind(slot->role.kind);
 	p->slot_of[c] = s;
 	p->column_of[s] = c;
+}
+
+static void find_witnesses(struct analyse_pipeline *p)
+{
+	p->witnesses = 0;
+	for (uint32_t s = 0; s < p->dims; s++) {
+		struct analyse_role role = p->slots[s].role;
+
+		if (p->column_of[s] != ANALYSE_NONE &&
+		    (role.kind == ANALYSE_ROLE_CLIENT || role.kind == ANALYSE_ROLE_SERVER ||
+		     role.kind == ANALYSE_ROLE_RESOURCE))
+			p->witness[p->witnesses++] = (struct analyse_witness){(uint16_t)s, role};
+	}
 }
 
 /* A free slot, or that of the series gone for longest; ANALYSE_NONE: all are in use. */
@@ -227,6 +243,7 @@ uint32_t analyse_pipeline_columns(struct analyse_pipeline *p, const struct analy
 		p->keys[s] = key;
 		place(p, c, s, &columns[c]);
 	}
+	find_witnesses(p);
 	p->stats.refused += refused;
 	return refused;
 }
@@ -497,6 +514,7 @@ void analyse_pipeline_settle(struct analyse_pipeline *p, struct analyse_verdict 
 	}
 	p->stats.anomalous += v->anomalous;
 	p->step_anomalous |= v->anomalous;
+	p->step_verdict = fmaxf(p->step_verdict, v->score);
 	p->step_scored = true;
 }
 

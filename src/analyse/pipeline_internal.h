@@ -23,6 +23,12 @@ struct analyse_slot {
 	double counted;			  /* its value when it was last learned; NaN: none */
 };
 
+/* A column that the culprit looks at: a latency quantile, or a resource. */
+struct analyse_witness {
+	uint16_t slot;
+	struct analyse_role role;
+};
+
 struct analyse_pipeline {
 	struct analyse_pipeline_opts opts;
 	uint32_t dims, used; /* used: columns in the layout */
@@ -40,7 +46,9 @@ struct analyse_pipeline {
 		float kind[ANALYSE_KINDS]; /* largest of each kind */
 		bool found;		   /* it had an anomaly */
 	} run;
-	double news; /* anomalies beyond twice the budget: see no_news() */
+	float step_verdict; /* the step's score in thresholds */
+	uint32_t doubtful;  /* consecutive steps of which it is more than DOUBT, without runs */
+	double news;	    /* anomalies beyond twice the budget: see no_news() */
 	enum analyse_learning learning;
 	float step_score, step_shadow, step_kind[ANALYSE_KINDS]; /* kind: NAN: not judged */
 	/* Of the row, from the fleet: */
@@ -57,6 +65,8 @@ struct analyse_pipeline {
 	struct analyse_calibration shadow_calibration;
 	void *detector, *shadow;
 	struct analyse_reading reading;
+	struct analyse_witness *witness;       /* dims */
+	uint32_t witnesses;		       /* of the layout */
 	uint8_t *role;			       /* dims: enum analyse_role_kind of the slot */
 	uint8_t *group;			       /* dims: enum analyse_kind of the slot */
 	struct analyse_slot *slots;	       /* dims */

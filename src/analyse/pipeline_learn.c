@@ -8,10 +8,11 @@
 
 #define AWAY	  2.576f /* moves in a metric's largest hundredth */
 #define BACK	  1.0f
-#define NEWS	  16.0 /* anomalies beyond twice the budget, after which more are no news */
-#define SUSPECT	  10u  /* steps of a run that are summed; at most ANALYSE_LATE */
-#define LEFT	  0.5f /* of the mean of a run: less is no part of it */
-#define INFLUENCE 2.0  /* bound in thresholds of an anomaly's score when learned */
+#define NEWS	  16.0	/* anomalies beyond twice the budget, after which more are no news */
+#define SUSPECT	  10u	/* steps of a run that are summed; at most ANALYSE_LATE */
+#define LEFT	  0.5f	/* of the mean of a run: less is no part of it */
+#define DOUBT	  0.25f /* of the threshold: more may be the beginning of a fault */
+#define INFLUENCE 2.0	/* bound in thresholds of an anomaly's score when learned */
 
 typedef void (*learn_fn)(struct analyse_calibration *c, double score);
 
@@ -241,6 +242,21 @@ static bool no_news(struct analyse_pipeline *p)
 	return p->news > NEWS;
 }
 
+/*
+ * Whether distances are counted later: as the largest of SUSPECT steps of a run, or of steps in
+ * doubt where steps are too long for runs; and not if an anomaly follows. The first row of a fault
+ * must not make the next ones usual.
+ */
+static bool count_later(struct analyse_pipeline *p)
+{
+	if (analyse_pipeline_has_runs(p))
+		return p->run.steps % SUSPECT && !p->step_anomalous;
+	if (!p->opts.detector->comparable || p->learning != ANALYSE_LEARN_GATED)
+		return false;
+	p->doubtful = p->step_verdict > DOUBT ? p->doubtful + 1 : 0;
+	return p->doubtful % SUSPECT && !p->step_anomalous;
+}
+
 /* A step's errors, from the end of the step before. */
 static void learn_errors(struct analyse_pipeline *p, bool learn)
 {
@@ -276,7 +292,7 @@ static void learn_anomaly(struct analyse_pipeline *p)
 void analyse_pipeline_end_step(struct analyse_pipeline *p)
 {
 	struct analyse_row row = {p->dims, p->z, p->move, p->group};
-	bool learn = p->learning == ANALYSE_LEARN_ALL, held, lasts, taught;
+	bool learn = p->learning == ANALYSE_LEARN_ALL, held, lasts, taught, later;
 	enum analyse_count count = ANALYSE_COUNT_NOT;
 
 	if (!p->step_scored)
@@ -306,16 +322,16 @@ void analyse_pipeline_end_step(struct analyse_pipeline *p)
 		if (taught && p->learning == ANALYSE_LEARN_GATED && p->step_anomalous)
 			learn_anomaly(p);
 	}
+	later = count_later(p);
 	if (learn || (no_news(p) && p->anomalous == 1))
-		count = p->run.steps % SUSPECT && !p->step_anomalous ? ANALYSE_COUNT_LATER
-								     : ANALYSE_COUNT;
+		count = later ? ANALYSE_COUNT_LATER : ANALYSE_COUNT;
 	/* During an anomaly the slow baseline stays, so the way back is no move. */
 	analyse_normaliser_step(
 		&p->normaliser, learn, count,
 		!(p->learning == ANALYSE_LEARN_GATED && p->step_anomalous && may_hold(p)), p->held);
 	p->stats.steps++;
 	p->step_scored = p->step_anomalous = false;
-	p->step_score = p->step_shadow = 0;
+	p->step_score = p->step_shadow = p->step_verdict = 0;
 	for (uint32_t k = 0; k < ANALYSE_KINDS; k++)
 		p->step_kind[k] = NAN;
 }
@@ -327,5 +343,6 @@ void analyse_pipeline_forget(struct analyse_pipeline *p)
 	p->was_held = false;
 	memset(&p->run, 0, sizeof(p->run));
 	p->news = 0;
+	p->doubtful = 0;
 	p->late_n = 0;
 }

@@ -120,7 +120,7 @@ static void reset(struct analyse_pipeline *p)
 		p->column_of[s] = ANALYSE_NONE;
 		p->slot_of[s] = ANALYSE_NONE;
 	}
-	p->used = 0;
+	p->used = p->witnesses = 0;
 	p->layout = 0;
 	p->begun = false;
 	analyse_pipeline_forget(p);

@@ -280,6 +280,40 @@ static void a_slow_network_is_not_blamed_on_callees(void **state)
 	analyse_culprit_free(c);
 }
 
+/* The database's calls go to what nobody sees, and neither callers nor its requests take longer. */
+static void slow_calls_that_no_caller_shows_are_no_slow_network(void **state)
+{
+	struct fleet f = fleet_make();
+
+	(void)state;
+	for (int i = 0; i < 202; i++) {
+		f.learn = i < 200;
+		fleet_step(&f);
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+			f.seen[DB].latency[ANALYSE_CLIENT][j] = i < 200 ? 0.005 : 20;
+		analyse_culprit_step(f.c, f.suspect, f.seen, f.pods, 1e-3, f.found);
+	}
+	assert_true(f.found[DB].evidence < 1);
+	fleet_free(&f);
+}
+
+/* From a millisecond to an hour, as an idle connection's reads may take. */
+static void latencies_that_always_leap_are_no_evidence(void **state)
+{
+	struct fleet f = fleet_make();
+
+	(void)state;
+	for (int i = 0; i < 400; i++) {
+		f.learn = i < 399;
+		fleet_step(&f);
+		for (uint32_t j = 0; j < ANALYSE_TAILS; j++)
+			f.seen[FRONT].latency[ANALYSE_SERVER][j] = i % 8 < 6 ? 0.001 : 3600;
+		analyse_culprit_step(f.c, f.suspect, f.seen, f.pods, 1e-3, f.found);
+	}
+	assert_true(f.found[FRONT].evidence < 2);
+	fleet_free(&f);
+}
+
 static void new_resources_count_for_their_pod(void **state)
 {
 	struct fleet f = fleet_make();
@@ -423,6 +457,8 @@ int main(void)
 		cmocka_unit_test(hostile_traces_end),
 		cmocka_unit_test(a_slow_callee_is_named_and_not_its_callers),
 		cmocka_unit_test(a_slow_network_is_not_blamed_on_callees),
+		cmocka_unit_test(slow_calls_that_no_caller_shows_are_no_slow_network),
+		cmocka_unit_test(latencies_that_always_leap_are_no_evidence),
 		cmocka_unit_test(new_resources_count_for_their_pod),
 		cmocka_unit_test(without_a_graph_only_the_pod_itself_speaks),
 		cmocka_unit_test(more_rows_of_a_step_are_one_step),

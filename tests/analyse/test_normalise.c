@@ -57,6 +57,17 @@ static void one_move_in_a_hundred_is_larger_than_2_576(void **state)
 		fail_msg("%u of %u steps", over, steps);
 }
 
+/* One step of ten moves, evenly by 0.4 to 1.4: a hundredth of all by more than 1.3. */
+static void the_unit_is_a_quantile_and_no_bound_of_a_bin(void **state)
+{
+	struct fixture *f = *state;
+
+	for (unsigned int i = 0; i < 5000; i++)
+		step(f, i % 10 == 9 ? 100.4f + (float)(i / 10 % 100) / 100 : 100);
+	row(f, 101);
+	assert_float_equal(f->move[0], 2.576 / 1.3, 0.1);
+}
+
 /* n silent steps: the first move has probability 1 / (n + 2), whatever its size. */
 static void a_first_event_after_n_silent_steps_counts_by_n(void **state)
 {
@@ -147,6 +158,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(one_move_in_a_hundred_is_larger_than_2_576, make,
+						drop),
+		cmocka_unit_test_setup_teardown(the_unit_is_a_quantile_and_no_bound_of_a_bin, make,
 						drop),
 		cmocka_unit_test_setup_teardown(a_first_event_after_n_silent_steps_counts_by_n,
 						make, drop),

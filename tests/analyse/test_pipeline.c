@@ -10,6 +10,7 @@
 
 #include "support/test.h"
 #include "analyse/fleet.h"
+#include "analyse/pipeline_internal.h"
 #include "pod.h"
 
 /* Twenty rows in two bad seconds are two scores that were not usual, and no drift. */
@@ -316,6 +317,51 @@ static void what_comes_again_and_again_becomes_usual(void **state)
 	assert_true(found >= 9);
 	assert_true(late <= 2);
 	analyse_pipeline_free(d.p);
+}
+
+/*
+ * Steps of a minute have no runs, and a fault whose first row stays below the threshold: its
+ * distances must not be usual at the second, nor later, as it was an anomaly.
+ */
+static void the_first_row_of_a_fault_hides_not_the_next(void **state)
+{
+	unsigned int tried = 0;
+
+	(void)state;
+	for (double factor = 1.1; factor < 4; factor *= 1.05) {
+		struct analyse_pipeline_opts o = {
+			.columns = 16, .step_ns = 60 * STEP, .false_alarms = 1, .seed = 1};
+		struct pod d = {.p = analyse_pipeline_create(&o), .seed = 1};
+		struct analyse_verdict v;
+		float unit[N];
+
+		assert_non_null(d.p);
+		assert_int_equal(analyse_pipeline_columns(d.p, columns, N), 0);
+		analyse_pipeline_learning(d.p, ANALYSE_LEARN_ALL);
+		for (int i = 0; i < 300; i++) {
+			move_on(&d);
+			assert_int_equal(analyse_pipeline_push(d.p, 60 * d.t, d.values, &v), 0);
+		}
+		analyse_pipeline_learning(d.p, ANALYSE_LEARN_GATED);
+		move_on(&d);
+		d.values[0] *= factor;
+		assert_int_equal(analyse_pipeline_push(d.p, 60 * d.t, d.values, &v), 0);
+		if (v.score > 0.3f && v.score < 0.9f) {
+			tried++;
+			for (int c = 0; c < (int)N; c++)
+				unit[c] = d.p->normaliser.inv_move[c];
+			for (int i = 0; i < 2; i++) {
+				move_on(&d);
+				d.values[0] *= i ? 1 : 20;
+				assert_int_equal(analyse_pipeline_push(d.p, 60 * d.t, d.values, &v),
+						 0);
+				assert_true(v.anomalous == !i);
+			}
+			assert_memory_equal(&unit[0], &d.p->normaliser.inv_move[0], sizeof(float));
+		}
+		analyse_pipeline_free(d.p);
+	}
+	assert_true(tried > 0);
 }
 
 /* One value that is a thousand times too large, among what was to be normal. */
@@ -747,6 +793,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_constant_that_changes_counts_once_and_boundedly),
 		cmocka_unit_test(ten_like_faults_are_all_found),
 		cmocka_unit_test(what_comes_again_and_again_becomes_usual),
+		cmocka_unit_test(the_first_row_of_a_fault_hides_not_the_next),
 		cmocka_unit_test(one_outlier_in_training_blinds_no_detector),
 		cmocka_unit_test(nan_infinity_and_nonsense_are_missing_and_counted),
 		cmocka_unit_test(a_counter_that_begins_anew_is_no_anomaly),

@@ -276,6 +276,18 @@ def added(before, after, rows):
             (b['anomalous'] > a['anomalous'] or float(b['score']) > 1.05 * float(a['score']) + 0.05)]
 
 
+def join(path, to):
+    """The spans as files of several minutes that follow each other: each with its header, in any order, some spans in two of
+    them, lines that end as on Windows, and pods by the names that an orchestrator gives."""
+    with open(path) as f:
+        header, *lines = f.read().splitlines()
+    lines = [line.replace(',pod3,', ',pod3-7d9f8b6c5d-x2x9z,') for line in lines]
+    lines = random.Random(3).sample(lines, len(lines))
+    with open(to, 'w') as f:
+        for at in range(0, len(lines), 270):
+            f.write('\r\n'.join([header, *lines[at:at + 270], *lines[at:at + 1]]) + '\r\n')
+
+
 def spans_are_evidence_only_if_asked_for(day):
     """pod0 calls pod1 and pod3, both of which call pod5. At rows 60 and 220 the network of pod3 is slow, which metrics do
     not show. There are spans only around these rows, and around row 260, where all is as usual."""
@@ -320,6 +332,10 @@ def spans_are_evidence_only_if_asked_for(day):
     expect(not usual, f'usual times are no evidence: {usual}')
     write(path)
     expect(p.stdout == verdicts(day, '--spans', path, '--trace-evidence')[1].stdout, 'equal bytes')
+    joined = os.path.join(folder, 'joined.csv')
+    join(path, joined)
+    q = verdicts(day, '--spans', joined, '--trace-evidence')[1]
+    expect(p.stdout == q.stdout and '18 spans are there twice' in q.stderr, f'files of several minutes: {q.stderr}')
     write(path, times=False)
     rows, p = verdicts(day, '--spans', path, '--trace-evidence')
     expect('4860 spans without times' in p.stderr and p.stdout == plain, p.stderr)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * spans.c - a file of spans: TraceID,SpanID,ParentID,PodName,OperationName,StartTimeUnixNano,
- * EndTimeUnixNano,Duration with a header, in any order; the parent of a root span is "root". Names
- * give the call graph; times are evidence only if that is asked for.
+ * EndTimeUnixNano,Duration with a header, in any order; the parent of a root span is "root". Files
+ * of several minutes may follow each other, with their headers and with spans that two of them
+ * have. Names give the call graph; times are evidence only if that is asked for.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -14,6 +15,8 @@
 #include "analyse/selftime.h"
 #include "base/grow.h"
 #include "cli/replay/replay.h"
+
+#define HEADER "TraceID,SpanID,ParentID,PodName"
 
 struct replay_span {
 	uint64_t trace, span, parent, operation; /* hashes; parent 0: root */
@@ -30,9 +33,12 @@ struct cli_replay_spans {
 	struct replay_span *span;
 	struct replay_trace *trace; /* in the order of their ends */
 	struct analyse_graph *pods; /* their names; those of the metrics first, in their order */
+	const struct cli_replay_data *data;
+	uint32_t *other; /* names beyond those: the pod that is meant */
+	size_t others, other_room;
 	struct analyse_timed *timed;
 	size_t n, room, traces, trace_room, next, longest;
-	uint64_t malformed, untimed, large;
+	uint64_t malformed, untimed, large, twice;
 };
 
 /* A name that Kubernetes makes up: digits and consonants, as of a ReplicaSet or a pod. */
@@ -91,6 +97,30 @@ static bool read_times(char *rest, struct replay_span *s)
 	return true;
 }
 
+/* The pod of the metrics that such a name means; none: the only one of its service, or itself. */
+static int64_t find_pod(struct cli_replay_spans *s, const char *name, const char *service)
+{
+	int64_t n = analyse_graph_service(s->pods, name);
+	uint32_t found = 0, known = s->data->n_pods;
+	char of[256];
+
+	if (n < known)
+		return n;
+	if ((size_t)n - known < s->others)
+		return s->other[n - known];
+	if (!BASE_GROW(s->other, s->others, s->other_room))
+		return -ENOMEM;
+	s->other[s->others] = (uint32_t)n;
+	for (uint32_t i = 0; i < known; i++) {
+		cli_replay_service(s->data->pods[i].name, of, sizeof(of));
+		if (!strcmp(of, service) && !found++)
+			s->other[s->others] = i;
+	}
+	if (found > 1)
+		s->other[s->others] = (uint32_t)n;
+	return s->other[s->others++];
+}
+
 static int add_line(struct cli_replay_spans *s, struct analyse_graph *g, char *line)
 {
 	char *at = line, *trace = strsep(&at, ","), *span = strsep(&at, ","),
@@ -99,13 +129,15 @@ static int add_line(struct cli_replay_spans *s, struct analyse_graph *g, char *l
 	char service[256];
 	int64_t number, n_pod;
 
+	if (pod && !strcmp(trace, "TraceID") && !strcmp(span, "SpanID"))
+		return 0; /* the header of a further file */
 	if (!pod || !*trace || !*span || !*pod) {
 		s->malformed++;
 		return 0;
 	}
 	cli_replay_service(pod, service, sizeof(service));
 	number = analyse_graph_service(g, service);
-	n_pod = analyse_graph_service(s->pods, pod);
+	n_pod = find_pod(s, pod, service);
 	if (number == -ENOSPC || n_pod == -ENOSPC) {
 		s->malformed++;
 		return 0;
@@ -145,6 +177,20 @@ static uint32_t find_parent(const struct replay_span *s, size_t n, uint64_t trac
 	return at ? (uint32_t)(at - s) : ANALYSE_SPAN_LOST;
 }
 
+/* Of spans with one id the first in their order counts. */
+static void drop_twice(struct cli_replay_spans *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (kept && !by_trace_and_span(&s->span[kept - 1], &s->span[i]))
+			s->twice++;
+		else
+			s->span[kept++] = s->span[i];
+	}
+	s->n = kept;
+}
+
 static int by_end(const void *a, const void *b)
 {
 	const struct replay_trace *x = a, *y = b;
@@ -163,6 +209,7 @@ static int add_traces(struct cli_replay_spans *s, struct analyse_graph *g)
 
 	if (s->n)
 		qsort(s->span, s->n, sizeof(*s->span), by_trace_and_span);
+	drop_twice(s);
 	for (size_t i = 0; i < s->n && !err; i += n) {
 		struct replay_trace t = {.first = i};
 
@@ -198,6 +245,7 @@ static struct cli_replay_spans *new_spans(const struct cli_replay_data *d)
 
 	if (!s)
 		return NULL;
+	s->data = d;
 	s->pods = analyse_graph_new();
 	for (uint32_t i = 0; s->pods && i < d->n_pods; i++)
 		if (analyse_graph_service(s->pods, d->pods[i].name) != i) {
@@ -218,6 +266,7 @@ void cli_replay_spans_free(struct cli_replay_spans *s)
 	free(s->span);
 	free(s->trace);
 	free(s->timed);
+	free(s->other);
 	free(s);
 }
 
@@ -236,9 +285,9 @@ struct cli_replay_spans *cli_replay_spans(const struct cli_replay_data *d, struc
 	}
 	at = text;
 	line = cli_replay_line(&at, text + bytes);
-	if (!line || strncmp(line, "TraceID,SpanID,ParentID,PodName", 31)) {
+	if (!line || strncmp(line, HEADER, strlen(HEADER))) {
 		free(text);
-		cli_replay_say("%s: no header TraceID,SpanID,ParentID,PodName", path);
+		cli_replay_say("%s: no header " HEADER, path);
 		return NULL;
 	}
 	s = new_spans(d);
@@ -254,6 +303,9 @@ struct cli_replay_spans *cli_replay_spans(const struct cli_replay_data *d, struc
 		cli_replay_spans_free(s);
 		return NULL;
 	}
+	if (s->twice)
+		cli_replay_say("%s: %llu spans are there twice", path,
+			       (unsigned long long)s->twice);
 	if (s->malformed)
 		cli_replay_say("%s: %llu spans malformed", path, (unsigned long long)s->malformed);
 	return s;
