@@ -6,6 +6,7 @@
  *   report_open.c    options, memory
  *   report_target.c  the translators, and moving between them
  *   report_send.c    sending, answers, the ring of kept packets
+ *   report_update.c  newer values for kept packets
  */
 #ifndef SL_LIB_REPORT_H
 #define SL_LIB_REPORT_H
@@ -72,6 +73,8 @@ struct sl_reporter {
 	uint32_t backups, head,
 		kept;	  /* from the oldest unsettled on; settled ones may lie between */
 	uint32_t unasked; /* essential packets since the last request for an answer */
+	uint32_t *place;  /* of keys in a packet, for sl__report_update() */
+	uint32_t place_mask;
 
 	uint32_t next, credits; /* behind the newest report that arrived, by the answers */
 	uint64_t answered_ns, probed_ns;
@@ -104,6 +107,8 @@ SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, 
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
 						uint32_t i); /* i-th kept */
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
+/* report_update.c. A kept packet is about to be settled: older ones get its values. */
+SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
 SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0; -EAGAIN, -EDQUOT: it stays */
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);

@@ -320,10 +320,12 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 
 		if (!b->bytes)
 			continue;
-		if (arrived(b, a))
+		if (arrived(b, a)) {
+			sl__report_update(r, b);
 			release(r, b, &r->s.settled);
-		else if (missing(b, a))
+		} else if (missing(b, a)) {
 			retransmit(r, b, now_ns);
+		}
 	}
 }
 

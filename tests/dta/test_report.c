@@ -565,6 +565,71 @@ static void answers_of_strangers_are_refused(void **state)
 	translator_free(t);
 }
 
+/* A translator that does not know the newer report, as it was started later, gets its value. */
+static void what_is_resent_has_the_newest_value(void **state)
+{
+	const struct sl_report_dest how = {.flags = SL_REPORT_ESSENTIAL};
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){0});
+	const uint64_t end = base_now_ns() + 100000000000ull;
+	struct dta_answer a = {.type = DTA_ACK, .ranges = 1, .credits = ~0u};
+
+	(void)state;
+	for (uint32_t n = 0; n < 3; n++) {
+		for (uint32_t i = 0; i < 40; i++) {
+			const uint32_t key = i % 20 * (n + 1), value = n << 16 | i;
+
+			assert_int_equal(sl_report_keywrite(r, &how, &key, 4, &value, 4), 0);
+			if (i % 20 == 10) /* another store, another block */
+				assert_int_equal(
+					sl_report_keywrite(r,
+							   &(struct sl_report_dest){
+								   .store = 1, .flags = how.flags},
+							   &key, 4, &value, 4),
+					0);
+		}
+		assert_int_equal(sl_reporter_flush(r), 0);
+	}
+	for (int n = 0; n < 3; n++)
+		while (!next_packet(t))
+			assert_true(base_now_ns() < end);
+	a.reporter = got.header.reporter;
+	a.incarnation = got.header.incarnation;
+	a.range[0].first = got.header.sequence; /* the third has arrived, the others have not */
+	a.range[0].count = got.header.reports;
+	say(t, &a);
+	for (uint32_t n = 0; n < 2; n++) {
+		uint32_t other = 0;
+
+		while (!next_packet(t)) {
+			assert_true(base_now_ns() < end);
+			assert_int_equal(sl_reporter_poll(r), 0);
+		}
+		assert_int_equal(got.header.sequence, n * 42);
+		assert_true(got.header.flags & DTA_AGAIN);
+		for (uint32_t k = 0, i = 0; k < got.header.blocks; k++)
+			for (uint32_t j = 0; j < got.block[k].count; j++) {
+				const uint8_t *item = got.block[k].items + 8 * j;
+				uint32_t key, value;
+
+				memcpy(&key, item, 4);
+				memcpy(&value, item + 4, 4);
+				if (got.block[k].store) {
+					/* 10 n: the third packet has 30 of that store. */
+					assert_int_equal(value, n << 16 | (other++ ? 30 : 10));
+					continue;
+				}
+				if (key % 3 == 0 && key <= 57)
+					assert_int_equal(value, 2 << 16 | (key / 3 + 20));
+				else
+					assert_int_equal(value, n << 16 | i);
+				i++;
+			}
+	}
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
 static void without_answers_the_oldest_is_given_up_and_counted(void **state)
 {
 	struct translator *t = translator_new();
@@ -770,6 +835,7 @@ int main(void)
 		cmocka_unit_test(reports_leave_an_unreachable_translator),
 		cmocka_unit_test(reports_leave_a_silent_translator),
 		cmocka_unit_test(answers_of_strangers_are_refused),
+		cmocka_unit_test(what_is_resent_has_the_newest_value),
 		cmocka_unit_test(without_answers_the_oldest_is_given_up_and_counted),
 		cmocka_unit_test(credits_hold_reports_back),
 		cmocka_unit_test(the_originals_forms_go_out),

@@ -118,6 +118,7 @@ fail:
 
 static void reporter_free(struct dta_loss_reporter *r)
 {
+	free(r->order);
 	free(r->gap);
 	free(r);
 }
@@ -176,7 +177,7 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
  * The first packet of an incarnation. Reports before it are missing if fewer than a window;
  * otherwise another translator took them, and what the reporter still keeps is taken.
  */
-static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter *r,
+static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
 			      const struct dta_header *h)
 {
 	bool whole = r->bits == 32 && h->sequence <= l->o.window;
@@ -188,6 +189,10 @@ static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter
 	r->joined = !whole && r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
+	dta_loss_order_free(l, r);
+	r->holed = false;
+	if (r->joined)
+		dta_loss_hole(r);
 }
 
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -200,6 +205,7 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	unlist(l, r);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
+	dta_loss_order_free(l, r);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
 	leave(table_of(l, r), l->buckets, r->group);
@@ -298,6 +304,7 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->joined = r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
+	dta_loss_hole(r); /* what is resent keeps its order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -346,6 +353,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 
 	if ((bits != 8 && bits != 32) || !n || n > DTA_REPORTS_MAX || (bits == 8 && n >= half))
 		return -EINVAL;
+	l->last = NULL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
 	r = find_reporter(l, key, h->flags & DTA_AUTHENTICATED, &hash);
 	if (r && r->bits != bits) { /* the configuration changed */
@@ -389,6 +397,8 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		taken += m;
 	}
 	if (taken) {
+		l->last = r;
+		l->last_old = old;
 		r->key.address = key->address;
 		r->key.port = key->port;
 		r->key.input = key->input;

@@ -62,6 +62,8 @@ struct dta_loss_stats {
 	uint64_t nacks;	     /* requested ranges */
 	uint64_t restarts;   /* new incarnations */
 	uint64_t refused;    /* packets of refused reporters (total only) */
+	uint64_t unordered;  /* taken late without knowing whether they are the newest of their key
+			      * (total only) */
 	uint64_t reporters, forgotten; /* total only */
 };
 
@@ -81,6 +83,11 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
  */
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
+/*
+ * Of the packet that dta_loss_packet() took last: clears in fresh the key-writes whose key has a
+ * newer report of this reporter, and returns how many. To be called after each packet.
+ */
+uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet, uint64_t *fresh);
 /*
  * Returns the next due answer and its recipient. Call until false, after each batch and about every
  * millisecond. credits is ~0, for the caller to lower. An answer in the original's format names

@@ -153,6 +153,7 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 					 .reporter = h->reporter,
 					 .port = legacy ? DTA_PORT_ANSWER : d->port,
 					 .input = input};
+	uint32_t superseded;
 	int fresh;
 
 	/*
@@ -166,7 +167,11 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	return fresh;
+	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
+	w->account.fresh += superseded;
+	w->account.engine.in += superseded;
+	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
+	return fresh - (int)superseded;
 }
 
 static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
