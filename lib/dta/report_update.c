@@ -14,23 +14,27 @@
 
 /* A block within a packet of our own. */
 struct update_block {
+	const uint8_t *header;
 	uint32_t at; /* of its header; items follow */
-	uint32_t count, key_bytes, value_bytes, store;
-	bool writes; /* Key-Write */
+	uint32_t count, store;
+	uint32_t key_bytes, value_bytes; /* the hop of a postcard counts as key */
+	bool writes;
 };
 
 static bool next_block(const uint8_t *p, uint32_t bytes, uint32_t *at, struct update_block *b)
 {
 	const uint8_t *h = p + *at;
+	const bool hop = h[0] == DTA_POSTCARD;
 
 	if (*at + DTA_BLOCK_BYTES > bytes)
 		return false;
-	*b = (struct update_block){.at = *at,
+	*b = (struct update_block){.header = h,
+				   .at = *at,
 				   .count = dta_get16(h + 2),
-				   .key_bytes = h[5],
-				   .value_bytes = dta_get16(h + 6),
+				   .key_bytes = h[5] + hop,
+				   .value_bytes = dta_get16(h + 6) - hop,
 				   .store = dta_get16(h + 8),
-				   .writes = h[0] == DTA_KEYWRITE};
+				   .writes = hop || h[0] == DTA_KEYWRITE};
 	*at += DTA_BLOCK_BYTES + b->count * (b->key_bytes + b->value_bytes);
 	return true;
 }
@@ -50,8 +54,8 @@ static uint32_t *place_of(const struct sl_reporter *r, uint8_t *p, const struct 
 		uint32_t *place = &r->place[i & r->place_mask];
 		const uint8_t *h = p + (*place >> 16);
 
-		if (!*place || (h[5] == b->key_bytes && dta_get16(h + 8) == b->store &&
-				dta_get16(h + 6) == b->value_bytes &&
+		/* Of the same opcode, lengths and store. */
+		if (!*place || (h[0] == b->header[0] && !memcmp(h + 5, b->header + 5, 5) &&
 				!memcmp(p + (*place & 0xffff), key, b->key_bytes)))
 			return place;
 	}

@@ -84,8 +84,9 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
 /*
- * Of the packet that dta_loss_packet() took last: clears in fresh the key-writes whose key has a
- * newer report of this reporter, and returns how many. To be called after each packet.
+ * Of the packet that dta_loss_packet() took last: clears in fresh the key-writes and postcards
+ * whose key (and hop) has a newer report of this reporter, and returns how many. To be called after
+ * each packet.
  */
 uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet, uint64_t *fresh);
 /*

@@ -3,9 +3,9 @@
  * loss_order.c - which report of a key is its reporter's newest. A report that others overtook, in
  * the network or because it was resent, must not replace what they wrote.
  *
- * Kept only while a window has holes, as only they are filled by older reports: then each key-write
- * is entered by its sequence number, in chains by hash of its key, newest first. A link that leaves
- * the window ends its chain, so nothing is ever removed.
+ * Kept only while a window has holes, as only they are filled by older reports: then each
+ * key-write, and each hop of a path, is entered by its sequence number, in chains by hash of its
+ * key, newest first. A link that leaves the window ends its chain, so nothing is ever removed.
  */
 #include "dta/translate/loss_internal.h"
 
@@ -109,14 +109,20 @@ uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet
 	for (uint32_t k = 0; k < packet->header.blocks; k++) {
 		const struct dta_block *b = &packet->block[k];
 		const uint64_t step = (uint64_t)b->key_bytes + b->value_bytes;
+		/* What it overwrites: of a postcard the hop, whose number follows the key. */
+		const uint32_t bytes = b->key_bytes + (b->opcode == DTA_POSTCARD);
 
+		if (b->opcode != DTA_KEYWRITE && b->opcode != DTA_POSTCARD) {
+			report += b->count;
+			continue;
+		}
 		for (uint32_t i = 0; i < b->count; i++, report++) {
 			const uint32_t sequence = packet->header.sequence + report;
 
-			if (b->opcode != DTA_KEYWRITE || !(fresh[report / 64] >> report % 64 & 1) ||
+			if (!(fresh[report / 64] >> report % 64 & 1) ||
 			    dta_loss_behind(r, sequence) > window ||
 			    enter(r, o, window, sequence,
-				  XXH3_64bits_withSeed(b->items + i * step, b->key_bytes,
+				  XXH3_64bits_withSeed(b->items + i * step, bytes,
 						       l->seed + b->store)))
 				continue;
 			fresh[report / 64] &= ~(1ull << report % 64);
