@@ -114,7 +114,7 @@ def found_as_written(c, want, least=.99):
 
 @case
 def paths_are_whole_over_workers_and_translators():
-    """Five switches, a hop each: whoever takes a hop, and when, the path has it."""
+    """Five switches, a hop each: whatever part takes a hop, and when, the path has it."""
     paths, hops = 400, 5
     for parts, workers in ((1, 1), (1, 4), (2, 2)):
         c = Collector(f'c{parts}{workers}')

@@ -207,6 +207,38 @@ def keywrite(n):
 
 
 @case
+def a_forged_packet_mutes_no_reporter():
+    stores = usual()
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', t.port))
+    at, forged = 0, header(1, 0, 1, keywrite(1))
+    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # another incarnation
+
+    def report():
+        nonlocal at
+        s.send(header(1, at, 1, struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, 2, 0) + struct.pack('>IQ', 0, at)))
+        at += 1
+        return any('one number' in line for line in t.err)
+    for _ in range(10):
+        report()
+    s.send(forged)
+    wait_until(report, 'nobody is told of two reporters with one number', t, every=.05)
+    s.send(header(1, 0x70000000, 1, keywrite(2)))  # a jump
+    known = at
+    for _ in range(10):
+        report()
+    a = t.account()
+    items = [i for one in lists(stores) for i in one]
+    check(set(items) >= set(range(10)) | set(range(known, at)), f'{items}: not those from {known} to {at}', t)
+    check(len(items) == len(set(items)) and a['engine']['stored'] == len(items) + 2, f'{items} {a}', t)
+    check(a['loss']['collisions'] == 1 == a['loss']['jumps'], f'{a}', t)
+    check(a['loss']['late'] + len(items) == at and a['loss']['expected'] <= at + 2, f'{at} reports: {a}', t)
+    server.close()
+
+
+@case
 def a_resent_report_replaces_no_newer_one():
     stores = [Store('key-write', 1, slots=1 << 17, value=8, copies=1)]
     server = StoreServer(f'{D}/s', stores)

@@ -31,6 +31,13 @@ struct dta_loss_table {
 	uint32_t reporters, orders;
 };
 
+/* A packet beyond the window that no other has confirmed yet. */
+struct dta_loss_far {
+	uint64_t since_ns;
+	uint64_t given_up;     /* by the last jump forward, in case it is taken back */
+	uint32_t first, count; /* count 0: none */
+};
+
 struct dta_loss_reporter {
 	struct dta_loss_key key; /* address, port, input: of the last packet with new reports */
 	struct dta_loss_group *group;
@@ -44,14 +51,19 @@ struct dta_loss_reporter {
 	uint32_t gaps, room;
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* expected reports behind top, at most the window */
-	uint32_t incarnation, before;
+	uint32_t incarnation;
+	uint64_t birth;		   /* its number in order of birth */
+	uint64_t born_ns, news_ns; /* of its first packet, and of the last within the window */
+	struct dta_loss_far far;
 	/*
 	 * Joined in mid-sequence: reports between reach and the window are not expected but taken.
 	 */
 	bool joined;
-	bool authenticated, restarted, acknowledge;
-	bool holed;    /* reports before hole may still come, and are older than those behind it */
-	uint32_t hole; /* a sequence number */
+	bool authenticated, acknowledge;
+	bool contested; /* its number has, or had, more than one incarnation */
+	bool lives;	/* it was heard long after a later one began */
+	bool holed;	/* reports before hole may still come, and are older than those behind it */
+	uint32_t hole;	/* a sequence number */
 	struct dta_loss_order *order; /* NULL: not needed yet */
 	uint8_t bits;
 	struct dta_loss_stats s;
@@ -63,7 +75,8 @@ struct dta_loss {
 	struct dta_loss_reporter **bucket;
 	struct dta_loss_table table[2];		    /* by authenticated */
 	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() continues */
-	uint64_t seed;
+	uint64_t seed, births;
+	uint32_t numbers; /* reporters, of any incarnation */
 	uint32_t buckets;
 	struct dta_loss_stats gone;	/* of forgotten reporters, and totals */
 	struct dta_loss_reporter *last; /* of the packet taken last; NULL: none of it was fresh */
