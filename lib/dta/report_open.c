@@ -99,6 +99,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->wait_ns = o.wait_ns;
 	r->refresh_ns = o.refresh_ns;
 	r->credits = ~0u;
+	r->window = SL__REPORT_WINDOW;
 	r->legacy = o.flags & SL_REPORTER_LEGACY_A   ? DTA_LEGACY_A
 		    : o.flags & SL_REPORTER_LEGACY_B ? DTA_LEGACY_B
 						     : DTA_LEGACY_NONE;

@@ -624,6 +624,7 @@ static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, 
 		.incarnation = r->incarnation,
 		.next = first_absent(l, r),
 		.credits = ~0u,
+		.window = dta_loss_window_of(l, r),
 	};
 }
 
