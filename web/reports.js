@@ -83,7 +83,8 @@ function drawAccount() {
 const CAUSES = {no_store: "for an unknown store", shape: "of a shape that their store refuses", list: "for an unknown list",
                 rate: "beyond the rate of their tenant", output_full: "because the output to the collector was full",
                 output_down: "because no collector was reachable", output_failed: "because a write failed",
-                late: "of a past epoch", duplicate_hop: "of a duplicate hop"};
+                late: "of a past epoch", duplicate_hop: "of a duplicate hop",
+                superseded: "as their key had been written again"};
 
 function drawDropped() {
 	const said = Object.entries(there.account.dropped_by_cause).filter(([, n]) => n)

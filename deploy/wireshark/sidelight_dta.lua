@@ -40,6 +40,7 @@ local f = {
 	key_bytes = ProtoField.uint8("sldta.key_bytes", "Key bytes"),
 	value_bytes = ProtoField.uint16("sldta.value_bytes", "Value bytes"),
 	store = ProtoField.uint16("sldta.store", "Store"),
+	answer_window = ProtoField.uint32("sldta.answer.window", "Window"),
 	reserved = ProtoField.uint32("sldta.reserved", "Reserved", base.HEX),
 	item = ProtoField.bytes("sldta.item", "Report"),
 	item_sequence = ProtoField.uint32("sldta.item.sequence", "Sequence"),
@@ -228,7 +229,7 @@ local function answer(buffer, pinfo, tree)
 	sub:add(f.incarnation, buffer(8, 4))
 	sub:add(f.next, buffer(12, 4))
 	sub:add(f.credits, buffer(16, 4))
-	sub:add(f.reserved, buffer(20, 4))
+	sub:add(f.answer_window, buffer(20, 4))
 	if buffer(1, 1):uint() ~= 2 then refuse(sub, "version") end
 	local said = types[buffer(2, 1):uint()]
 	if not said then refuse(sub, "type") end

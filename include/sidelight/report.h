@@ -85,7 +85,7 @@ SL_API void sl_reporter_close(struct sl_reporter *r);
 
 /* Flags of a report. */
 #define SL_REPORT_IMMEDIATE	1u /* also wakes the collector's application */
-#define SL_REPORT_ESSENTIAL	2u /* is kept, and sent again until acknowledged or given up */
+#define SL_REPORT_ESSENTIAL	2u /* is kept, and sent again until acknowledged */
 #define SL_REPORT_CHANGES	4u /* Key-Write: only if the value differs from the last one */
 #define SL_REPORT_SAMPLE_BY_KEY 8u /* sample the same keys at all reporters; else at random */
 
@@ -99,9 +99,9 @@ struct sl_report_dest {
 
 /*
  * The reports. dest: NULL is store 0 and all defaults. All return 0 if the report was packed, or
- * left out as dest says; -EAGAIN: dropped and counted, as the socket is full or the translator's
- * credits are used up; -EINVAL: a length or number out of range, or r is NULL; -EMSGSIZE: it does
- * not fit into a packet.
+ * left out as dest says; -EAGAIN: dropped and counted, as the socket is full, the translator's
+ * credits are used up, or the ring of backup_packets is full; -EINVAL: a length or number out of
+ * range, or r is NULL; -EMSGSIZE: it does not fit into a packet.
  */
 
 /* The value, 4 to 256 bytes, of a key, 4 to 64 bytes. */
@@ -141,14 +141,14 @@ SL_API int sl_reporter_flush(struct sl_reporter *r);
  */
 SL_API int sl_reporter_poll(struct sl_reporter *r);
 /*
- * Sends what is packed and waits until every essential report is acknowledged or given up. 0;
- * -EINVAL; -ETIMEDOUT; -ENODATA: reports were given up since the reporter was opened.
+ * Sends what is packed and waits until every essential report is acknowledged. 0; -EINVAL;
+ * -ETIMEDOUT.
  */
 SL_API int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns);
 
 /*
  * reports = sent + packed + unchanged + sampled_out + dropped_full + dropped_credits +
- * dropped_error
+ * dropped_error + dropped_ring
  */
 struct sl_reporter_stats {
 	size_t sz;
@@ -163,7 +163,7 @@ struct sl_reporter_stats {
 	uint64_t packets, bytes;  /* sent, retransmissions included */
 	uint64_t again;		  /* packets retransmitted */
 	uint64_t settled;	  /* packets with essential reports that were acknowledged */
-	uint64_t given_up;	  /* those that were not: after 8 attempts, or for lack of room */
+	uint64_t dropped_ring;	  /* reports: backup_packets are kept, and none is acknowledged */
 	uint64_t waiting;	  /* those that are kept now */
 	uint64_t waits;		  /* times that a report had to wait */
 	uint64_t acks, nacks;	  /* answers taken */

@@ -144,13 +144,13 @@ static inline uint64_t sl_store_counter_offset(const struct sl_store_config *c, 
 }
 
 /*
- * postcard: { u64 check; u64 present, bit h for hop h; u32 hops of the path; u32 value[c->hops];
- * zeros up to a multiple of 8 }. Values of absent hops are 0. The check word covers all that
- * follows it.
+ * postcard: a u64 per hop: its value in the low half, and in the high one a hash of key, hop and
+ * value plus the number of hops of the path. Each word verifies by itself, so that hops that are
+ * written apart, by several translators or late, add up.
  */
 static inline uint64_t sl_store_path_bytes(const struct sl_store_config *c)
 {
-	return sl_pad8(8 + 8 + 4 + 4ull * c->hops);
+	return 8ull * c->hops;
 }
 
 /*

@@ -26,6 +26,8 @@ static int dropped(struct sl_reporter *r, int err)
 	r->s.reports++;
 	if (err == -EDQUOT)
 		r->s.dropped_credits++;
+	else if (err == -ENOBUFS)
+		r->s.dropped_ring++;
 	else
 		r->s.dropped_full++;
 	return -EAGAIN;

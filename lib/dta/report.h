@@ -6,6 +6,7 @@
  *   report_open.c    options, memory
  *   report_target.c  the translators, and moving between them
  *   report_send.c    sending, answers, the ring of kept packets
+ *   report_update.c  newer values for kept packets
  */
 #ifndef SL_LIB_REPORT_H
 #define SL_LIB_REPORT_H
@@ -17,8 +18,9 @@
 #include "dta/wire/auth.h"
 #include "dta/wire/wire.h"
 
-#define SL__REPORT_TRIES    8u		 /* of an essential packet */
-#define SL__REPORT_RETRY_NS 20000000ull	 /* until the first retry; doubles */
+#define SL__REPORT_RETRY_NS 20000000ull	 /* until the first retry; doubles ... */
+#define SL__REPORT_DOUBLES  5u		 /* ... at most this many times */
+#define SL__REPORT_WINDOW   4096u	 /* of a translator, until it says so */
 #define SL__REPORT_PROBE_NS 100000000ull /* without credit, one packet per period asks for some */
 #define SL__REPORT_SILENT_NS \
 	300000000ull		/* a target that answered no request for this long is gone */
@@ -30,7 +32,7 @@
 /* A packet with essential reports, as it was sent. */
 struct sl__backup {
 	uint32_t first, reports;
-	uint32_t bytes; /* without the proof; 0: acknowledged, given up or unused */
+	uint32_t bytes; /* without the proof; 0: acknowledged or unused */
 	uint32_t tries;
 	uint64_t sent_ns, retry_ns;
 };
@@ -72,7 +74,11 @@ struct sl_reporter {
 	uint32_t backups, head,
 		kept;	  /* from the oldest unsettled on; settled ones may lie between */
 	uint32_t unasked; /* essential packets since the last request for an answer */
+	uint32_t *place;  /* of keys in a packet, for sl__report_update() */
+	uint32_t place_mask;
 
+	uint32_t window;	/* of the translator */
+	bool outside;		/* kept packets need other numbers */
 	uint32_t next, credits; /* behind the newest report that arrived, by the answers */
 	uint64_t answered_ns, probed_ns;
 
@@ -104,6 +110,10 @@ SL__HIDDEN size_t sl__report_sign(const struct sl_reporter *r, uint8_t *packet, 
 SL__HIDDEN struct sl__backup *sl__report_backup(const struct sl_reporter *r,
 						uint32_t i); /* i-th kept */
 SL__HIDDEN uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup *b);
+/* report_update.c. A kept packet is about to be settled: older ones get its values. */
+SL__HIDDEN void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer);
+/* Gives all kept packets the next numbers, in their order. */
+SL__HIDDEN void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
 SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0; -EAGAIN, -EDQUOT: it stays */
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);

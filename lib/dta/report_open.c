@@ -64,6 +64,7 @@ static void release(struct sl_reporter *r)
 		close(r->target[i]);
 	dta_key_free(r->key);
 	free(r->change);
+	free(r->place);
 	free(r->backup_packet);
 	free(r->backup);
 	free(r->packet);
@@ -98,6 +99,7 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 	r->wait_ns = o.wait_ns;
 	r->refresh_ns = o.refresh_ns;
 	r->credits = ~0u;
+	r->window = SL__REPORT_WINDOW;
 	r->legacy = o.flags & SL_REPORTER_LEGACY_A   ? DTA_LEGACY_A
 		    : o.flags & SL_REPORTER_LEGACY_B ? DTA_LEGACY_B
 						     : DTA_LEGACY_NONE;
@@ -112,7 +114,11 @@ struct sl_reporter *sl_reporter_open(const struct sl_reporter_opts *opts)
 		r->backups = o.backup_packets;
 		r->backup = calloc(r->backups, sizeof(*r->backup));
 		r->backup_packet = malloc((size_t)r->backups * r->packet_bytes);
-		if (!r->backup || !r->backup_packet)
+		r->place_mask = 1;
+		while (r->place_mask < r->packet_bytes / 4) /* twice the items that fit */
+			r->place_mask *= 2;
+		r->place = malloc(r->place_mask-- * sizeof(*r->place));
+		if (!r->backup || !r->backup_packet || !r->place)
 			goto fail;
 	}
 	if (o.change_entries) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * report_send.c - sends packets and takes answers. A packet with essential reports is kept in a
- * ring until it is acknowledged; it is sent again when an answer reports it missing, or none comes.
+ * ring until it is acknowledged; it is sent again when an answer reports it missing, or none comes,
+ * however long that takes.
  */
 #include <errno.h>
 #include <poll.h>
@@ -92,10 +93,10 @@ uint8_t *sl__report_packet(const struct sl_reporter *r, const struct sl__backup 
 	return r->backup_packet + (size_t)(b - r->backup) * r->packet_bytes;
 }
 
-static void release(struct sl_reporter *r, struct sl__backup *b, uint64_t *why)
+static void release(struct sl_reporter *r, struct sl__backup *b)
 {
 	b->bytes = 0;
-	++*why;
+	r->s.settled++;
 	while (r->kept && !r->backup[r->head].bytes) {
 		r->head = (r->head + 1) % r->backups;
 		r->kept--;
@@ -106,8 +107,6 @@ static void keep(struct sl_reporter *r, size_t bytes, uint64_t now_ns)
 {
 	struct sl__backup *b;
 
-	if (r->kept == r->backups)
-		release(r, &r->backup[r->head], &r->s.given_up);
 	b = sl__report_backup(r, r->kept++);
 	*b = (struct sl__backup){
 		.first = r->sequence,
@@ -131,10 +130,6 @@ static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now
 	uint8_t *p = sl__report_packet(r, b);
 	size_t bytes = b->bytes;
 
-	if (b->tries >= SL__REPORT_TRIES) {
-		release(r, b, &r->s.given_up);
-		return;
-	}
 	dta_again(p, sl__realtime_ns());
 	bytes = sl__report_sign(r, p, bytes);
 	if (send_now(r, p, bytes))
@@ -143,11 +138,42 @@ static void retransmit(struct sl_reporter *r, struct sl__backup *b, uint64_t now
 	r->s.again++;
 	b->sent_ns = now_ns;
 	b->retry_ns = now_ns + (SL__REPORT_RETRY_NS << b->tries);
-	b->tries++;
+	b->tries += b->tries < SL__REPORT_DOUBLES;
+}
+
+void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns)
+{
+	r->outside = false;
+	for (uint32_t i = 0; i < r->kept; i++) {
+		struct sl__backup *b = sl__report_backup(r, i);
+
+		if (!b->bytes)
+			continue;
+		dta_renumber(sl__report_packet(r, b), r->sequence, r->incarnation);
+		b->first = r->sequence;
+		b->sent_ns = b->retry_ns = now_ns;
+		r->sequence += b->reports;
+	}
+	r->b.header.sequence = r->sequence; /* of the open packet */
+	r->b.header.incarnation = r->incarnation;
+}
+
+/* Whether a translator that knows nothing of the packet would find it too old. */
+static bool outside(const struct sl_reporter *r, const struct sl__backup *b, uint32_t newest)
+{
+	return newest - b->first > r->window;
 }
 
 void sl__report_retry(struct sl_reporter *r, uint64_t now_ns)
 {
+	const struct sl__backup *oldest = r->kept ? sl__report_backup(r, 0) : NULL;
+
+	/* After a long silence, and not before: what is only slow would be stored twice. */
+	if (r->outside || (oldest && now_ns - oldest->sent_ns >= SL__REPORT_SILENT_NS &&
+			   outside(r, oldest, r->sequence))) {
+		r->next = r->sequence;
+		sl__report_renumber(r, now_ns);
+	}
 	for (uint32_t i = 0, n = r->kept; i < n && r->kept; i++) {
 		struct sl__backup *b = of_round(r, n, i);
 
@@ -223,8 +249,13 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		err = -EDQUOT;
 		goto stays;
 	}
-	if (r->essential && r->kept == r->backups)
+	if (r->essential && r->kept == r->backups) {
 		wait_for_ring(r);
+		if (r->kept == r->backups) {
+			err = -ENOBUFS;
+			goto stays;
+		}
+	}
 	if (r->essential &&
 	    (ask || ++r->unasked >= SL__REPORT_ACK_EVERY || r->kept + 2 >= r->backups)) {
 		r->b.header.flags |= DTA_ACK_WANTED;
@@ -313,6 +344,7 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 	if (sl__report_after(newest, r->next))
 		r->next = newest;
 	r->credits = a->credits;
+	r->window = a->window ? a->window : SL__REPORT_WINDOW;
 	r->answered_ns = now_ns;
 	r->asks = 0;
 	for (uint32_t i = 0; i < n && r->kept; i++) {
@@ -320,10 +352,14 @@ static void take(struct sl_reporter *r, const struct dta_answer *a, uint64_t now
 
 		if (!b->bytes)
 			continue;
-		if (arrived(b, a))
-			release(r, b, &r->s.settled);
-		else if (missing(b, a))
+		if (arrived(b, a) && outside(r, b, newest)) {
+			r->outside = true; /* next passes over it, arrived or not */
+		} else if (arrived(b, a)) {
+			sl__report_update(r, b);
+			release(r, b);
+		} else if (missing(b, a)) {
 			retransmit(r, b, now_ns);
+		}
 	}
 }
 
@@ -372,14 +408,16 @@ int sl_reporter_drain(struct sl_reporter *r, uint64_t timeout_ns)
 	if (!r)
 		return -EINVAL;
 	end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
-	while ((err = sl__report_send(r, true)))
-		if (!wait_for(r, err == -EDQUOT ? POLLIN : POLLOUT, end))
+	while ((err = sl__report_send(r, true))) {
+		sl__report_retry(r, sl__report_now());
+		if (!wait_for(r, err == -EAGAIN ? POLLOUT : POLLIN, end))
 			return -ETIMEDOUT;
+	}
 	for (;;) {
 		sl__report_answers(r);
 		sl__report_retry(r, sl__report_now());
 		if (!r->kept)
-			return r->s.given_up ? -ENODATA : 0;
+			return 0;
 		if (!wait_for(r, POLLIN, end))
 			return -ETIMEDOUT;
 	}

@@ -136,20 +136,10 @@ static void next_target(struct sl_reporter *r, uint64_t now_ns)
 		incarnation = r->incarnation + 1;
 	r->incarnation = incarnation;
 	r->sequence = 0;
-	for (uint32_t i = 0; i < r->kept; i++) {
-		struct sl__backup *b = sl__report_backup(r, i);
-
-		if (!b->bytes)
-			continue;
-		dta_renumber(sl__report_packet(r, b), r->sequence, incarnation);
-		b->first = r->sequence;
-		b->retry_ns = now_ns;
-		r->sequence += b->reports;
-	}
-	r->b.header.sequence = r->sequence; /* of the open packet */
-	r->b.header.incarnation = incarnation;
+	sl__report_renumber(r, now_ns);
 	r->next = 0;
 	r->credits = ~0u;
+	r->window = SL__REPORT_WINDOW;
 	r->answered_ns = r->probed_ns = r->asked_ns = 0;
 	r->asks = 0;
 }

@@ -80,17 +80,16 @@ static inline void put_path(struct made *m, uint64_t epoch, const void *key, siz
 			    uint32_t end)
 {
 	const struct sl_store_config *c = m->v.config;
-	uint64_t unit[64] = {0}, bytes = sl_store_path_bytes(c);
-	struct dta_hash h = dta_hash(key, key_bytes, c->seed);
+	const struct dta_hash h = dta_hash(key, key_bytes, c->seed);
 
-	unit[1] = present;
-	memcpy(unit + 2, &hops, 4);
-	for (uint32_t i = 0; i < hops; i++)
-		if (present >> i & 1)
-			memcpy((uint8_t *)unit + 20 + 4ull * i, &value[i], 4);
-	unit[0] = dta_check(h, unit + 1, bytes - 8);
-	for (uint32_t n = first; n < end; n++)
-		memcpy(bank_of(m, epoch) + dta_slot(h, n, c->slots) * bytes, unit, bytes);
+	for (uint32_t n = first; n < end; n++) {
+		uint64_t *unit = (void *)(bank_of(m, epoch) +
+					  dta_slot(h, n, c->slots) * sl_store_path_bytes(c));
+
+		for (uint32_t i = 0; i < hops; i++)
+			if (present >> i & 1)
+				unit[i] = dta_hop_word(h, i, hops, value[i]);
+	}
 }
 
 static inline void put_lane(struct made *m, uint64_t epoch, uint32_t lane, const void *cells,

@@ -32,7 +32,7 @@ FIELDS = {
     'reporter', 'sequence', 'time', 'incarnation', 'reports', 'opcode', 'block.flags', 'immediate', 'essential', 'count',
     'copies', 'key_bytes', 'value_bytes', 'store', 'reserved', 'item.sequence', 'key', 'value', 'list', 'addend', 'hop',
     'hops', 'hop.data', 'epoch', 'row', 'column', 'cells', 'ended', 'translator', 'mac', 'answer.type', 'answer.ranges', 'answer.next',
-    'answer.credits', 'answer.first', 'answer.count', 'original.sequence', 'original.immediate',
+    'answer.credits', 'answer.window', 'answer.first', 'answer.count', 'original.sequence', 'original.immediate',
     'original.retransmitable', 'original.redundancy', 'original.nack',
 }
 

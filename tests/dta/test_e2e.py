@@ -3,6 +3,7 @@
 processes, and every report accounted for."""
 import json
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -109,6 +110,34 @@ def found_as_written(c, want, least=.99):
         check(a['value'] >= int(value), f'{key}: {a}, and less than {value}', c)
         exact += a['value'] == int(value)
     check(exact >= .9 * len(keys), f'{exact} of {len(keys)} sums exact', c)
+
+
+@case
+def paths_are_whole_over_workers_and_translators():
+    """Five switches, a hop each: whatever part takes a hop, and when, the path has it."""
+    paths, hops = 400, 5
+    for parts, workers in ((1, 1), (1, 4), (2, 2)):
+        c = Collector(f'c{parts}{workers}')
+        all_t = [translator(c, options=('--workers', str(workers)), name=f't{i}') for i in range(parts)]
+        for hop in range(hops):
+            for i, t in enumerate(all_t):
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    s.connect(('127.0.0.1', int(t.address.rsplit(':', 1)[1])))
+                    mine = [p for p in range(paths) if (p + hop) % parts == i]
+                    for n, at in enumerate(range(0, len(mine), 20)):
+                        part = mine[at:at + 20]
+                        body = struct.pack('>BBHBBHHH', 4, 0, len(part), 2, 8, 8, 4, 0) + b''.join(
+                            struct.pack('>QBBHI', p, hop, hops, 0, p * 10 + hop) for p in part)
+                        s.send(struct.pack('>BBBBHHIIQII', 0xd7, 2, 0, 1, 0, 32 + len(body), hop + 1, n * 20, 0, 9,
+                                           len(part)) + body)
+        accounts = [account(t) for t in all_t]
+        stored = sum(a['engine']['stored'] for a in accounts)
+        check(stored == paths * hops, f'{stored} hops stored of {paths * hops}: {accounts}', c)
+        whole = sum(a['result'] == 'found' and a['path'] == [p * 10 + h for h in range(hops)]
+                    for p, a in enumerate(c.ask_all('paths', [f'{p:016x}' for p in range(paths)])))
+        # Of 400 paths in two of 50,000 slots each, 2 in a million meet in both.
+        check(whole >= paths - 1, f'{parts} translators, {workers} workers: {whole} of {paths} paths are whole', c)
+        check(c.stop() == 0, 'the collector failed', c)
 
 
 @case

@@ -135,7 +135,7 @@ static void paths_of_1_to_64_hops_name_the_missing_ones(void **state)
 
 				fill(key, sizeof(key), m << 16);
 				dta_view_path(&w.f.v, &q, NULL, 0, &p);
-				if (m && !late) {
+				if (m && !late && i % 2 == 0) { /* no mapping: it waits */
 					assert_int_equal(p.result, SL_QUERY_EMPTY);
 					continue;
 				}

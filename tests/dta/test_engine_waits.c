@@ -42,7 +42,7 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 		for (size_t l = 0; l < 3; l++) {
 			const uint32_t hops = lengths[l];
 			struct dta_output *shm = dta_output_shm(NULL, NULL);
-			uint64_t in = 0, now = 0, whole = 0, first = 0;
+			uint64_t in = 0, now = 0, first = 0;
 			struct dta_engine_stats s;
 			struct dta_engine *e;
 			struct fenced f;
@@ -77,7 +77,7 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 			s = closed(e);
 			assert_int_equal(s.waiting, 0);
 			assert_int_equal(s.stored, in);
-			assert_true(s.evicted > 0 && s.paths_partial > 0);
+			assert_true(!moody || (s.evicted > 0 && s.paths_partial > 0));
 			for (uint64_t n = 0; n < PATHS; n++) {
 				struct dta_query q = {
 					.key = &n, .key_bytes = 8, .epoch = ~0ull, .copies = 2};
@@ -86,16 +86,13 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 				dta_view_path(&f.v, &q, NULL, 0, &p);
 				assert_int_equal(p.result,
 						 sent[n] ? SL_QUERY_FOUND : SL_QUERY_EMPTY);
-				/* An evicted path is continued by another; the last is what is
-				 * there. */
-				assert_int_equal(p.present & ~sent[n], 0);
+				/* An evicted path is continued by another, which adds to it. */
+				assert_true(p.present == sent[n]);
 				assert_int_equal(p.hops, hops);
 				for (uint32_t h = 0; h < hops; h++)
 					assert_int_equal(p.value[h],
 							 p.present >> h & 1 ? said(n, h) : 0);
-				whole += p.present == sent[n];
 			}
-			assert_true(whole > 0);
 			/* Slots of keys that were never reported are as they were. */
 			assert_true(s.operations >= 2 * s.paths);
 			dta_engine_free(e);
@@ -104,7 +101,7 @@ static void every_path_belongs_to_its_key_despite_losses(void **state)
 		}
 }
 
-/* 300 paths of 1 to 6 hops, 25 at a time, into so few slots that some are overwritten. */
+/* 300 paths of 1 to 6 hops, 25 at a time. */
 static void give_mixed_paths(struct dta_engine *e, uint8_t copies, uint32_t a_block)
 {
 	static struct feed feed;
@@ -126,14 +123,13 @@ static void give_mixed_paths(struct dta_engine *e, uint8_t copies, uint32_t a_bl
 }
 
 /*
- * Over a mapping, whole paths of a block are written together and from where they waited; else one
- * by one. What is stored is the same, also of paths that are shorter than the store's, in places
- * where longer ones were before.
+ * Over a mapping, each hop is written at once; else paths wait to be whole. What is stored is the
+ * same, also of paths that are shorter than the store's.
  */
 static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 {
 	const struct sl_store_config c = {
-		.kind = SL_STORE_POSTCARD, .slots = 150, .hops = 6, .copies = 2};
+		.kind = SL_STORE_POSTCARD, .slots = 1 << 16, .hops = 6, .copies = 2};
 	struct dta_output *shm = dta_output_shm(NULL, NULL);
 	struct dta_engine_stats s[2];
 	struct fenced f[2];
@@ -154,15 +150,73 @@ static void a_path_is_stored_exactly_in_any_arrival_order(void **state)
 			assert_int_equal(s[i].evicted + s[i].waiting + dropped(&s[i]), 0);
 			dta_engine_free(e);
 		}
-		assert_true(s[0].paths > 280 && s[0].paths_partial > 0 && s[0].stored > 900);
-		assert_int_equal(s[0].units, s[1].units);
-		assert_int_equal(s[0].operations, s[1].operations);
+		assert_true(s[1].paths > 280 && s[1].paths_partial > 0 && s[1].stored > 900);
+		assert_int_equal(s[0].stored, s[1].stored);
+		assert_int_equal(s[0].units, s[0].stored * copies);
+		assert_int_equal(s[1].units, s[1].paths * copies);
 		assert_memory_equal(f[0].object.map + SL_STORE_BANKS_OFFSET,
 				    m.memory + SL_STORE_BANKS_OFFSET, sl_store_bank_stride(&c));
 		unfence(&f[0]);
 		unfence(&f[1]);
 	}
 	shm->ops->close(shm);
+}
+
+/*
+ * The hops of a path come to two translators, or two workers of one, in turn; some after the others
+ * were written. With a mapping and without, the path is whole.
+ */
+static void hops_written_apart_and_late_add_up(void **state)
+{
+	enum { PATHS = 500, HOPS = 5 };
+	static struct feed feed;
+
+	(void)state;
+	for (int mapped = 0; mapped < 2; mapped++) {
+		struct dta_output *out[2];
+		struct dta_engine *e[2];
+		struct fenced f;
+
+		fence(&f, (struct sl_store_config){.kind = SL_STORE_POSTCARD,
+						   .slots = 1 << 20,
+						   .hops = HOPS,
+						   .copies = 2});
+		for (int i = 0; i < 2; i++) {
+			out[i] = mapped ? dta_output_shm(NULL, NULL) : output_apart();
+			e[i] = engine_over(&f, out[i], &(struct dta_engine_opts){.path_ns = 10});
+		}
+		for (uint32_t h = 0; h < HOPS; h++) {
+			for (uint64_t n = 0; n < PATHS; n++) {
+				const uint32_t to = (n + h) % 2;
+
+				feed_of(&feed, DTA_POSTCARD, 2, 8, 8, 0);
+				put_hop(&feed, &n, (uint8_t)h, HOPS, said(n, h));
+				assert_int_equal(give(e[to], 0, &feed, h * 8), 1);
+			}
+			for (int i = 0; i < 2; i++) /* all but the last hop are too old */
+				dta_engine_tick(e[i], h * 8 + 5);
+		}
+		for (int i = 0; i < 2; i++)
+			dta_engine_flush(e[i]);
+		for (uint64_t n = 0; n < PATHS; n++) {
+			const struct dta_query q = {
+				.key = &n, .key_bytes = 8, .epoch = ~0ull, .copies = 2};
+			struct sl_postcard_answer p;
+
+			dta_view_path(&f.v, &q, NULL, 0, &p);
+			assert_int_equal(p.result, SL_QUERY_FOUND);
+			assert_int_equal(p.hops, HOPS);
+			assert_int_equal(p.present, 31);
+			for (uint32_t h = 0; h < HOPS; h++)
+				assert_int_equal(p.value[h], said(n, h));
+		}
+		for (int i = 0; i < 2; i++) {
+			assert_int_equal(closed(e[i]).waiting, 0);
+			dta_engine_free(e[i]);
+			out[i]->ops->close(out[i]);
+		}
+		unfence(&f);
+	}
 }
 
 static struct sl_postcard_answer path_of(const struct fenced *f, const char *key)
@@ -182,7 +236,7 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 {
 	static const char *const keys[] = {"two.", "tre.", "four", "one.", "five"};
 	static struct feed feed;
-	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_output *shm = output_apart();
 	struct dta_engine_stats s;
 	struct dta_engine *e;
 	struct fenced f;
@@ -210,8 +264,8 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 		    path_of(&f, "two.").value[0] == 10);
 	assert_true(path_of(&f, "five").present == 3 && path_of(&f, "five").value[1] == 20);
 	dta_engine_flush(e);
-	assert_true(path_of(&f, "two.").present == 2 && path_of(&f, "two.").hops == 3 &&
-		    path_of(&f, "two.").value[1] == 30);
+	/* One hop of each of its lengths: neither can be told to be the path. */
+	assert_int_equal(path_of(&f, "two.").present, 1);
 	assert_int_equal(closed(e).stored, 7);
 	dta_engine_free(e);
 	shm->ops->close(shm);
@@ -221,7 +275,7 @@ static void a_reused_place_is_written_for_its_new_key(void **state)
 static void whole_paths_leave_at_once_and_others_when_due(void **state)
 {
 	static struct feed feed;
-	struct dta_output *shm = dta_output_shm(NULL, NULL);
+	struct dta_output *shm = output_apart();
 	struct dta_engine_stats s;
 	struct dta_engine *e;
 	struct fenced f;
@@ -518,7 +572,7 @@ static void waiting_reports_go_to_the_epoch_of_their_arrival(void **state)
 	for (int postcard = 0; postcard < 2; postcard++) {
 		struct sl_store_config c = {
 			.kind = SL_STORE_INCREMENT, .slots = 99, .rows = 2, .banks = 2};
-		struct dta_output *shm = dta_output_shm(NULL, NULL);
+		struct dta_output *shm = postcard ? output_apart() : dta_output_shm(NULL, NULL);
 		struct dta_engine *e;
 		struct fenced f;
 
@@ -814,6 +868,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_path_belongs_to_its_key_despite_losses),
 		cmocka_unit_test(a_path_is_stored_exactly_in_any_arrival_order),
+		cmocka_unit_test(hops_written_apart_and_late_add_up),
 		cmocka_unit_test(a_reused_place_is_written_for_its_new_key),
 		cmocka_unit_test(whole_paths_leave_at_once_and_others_when_due),
 		cmocka_unit_test(merged_sketches_equal_the_sketch_of_the_union),

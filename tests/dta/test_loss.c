@@ -276,6 +276,59 @@ static void another_incarnation_begins_anew(void **state)
 
 /* What a stranger has recorded and sends again, from elsewhere, is never taken; nor do answers go
  * there. */
+static uint32_t collided;
+
+static void note_collision(void *arg, const struct dta_loss_key *key)
+{
+	(void)arg;
+	(void)key;
+	collided++;
+}
+
+/* A packet of another incarnation: forged, duplicated, or of another host behind the same address.
+ */
+static void another_incarnation_mutes_nobody_for_long(void **state)
+{
+	(void)state;
+	for (uint32_t flags = 0; flags <= DTA_AUTHENTICATED; flags++) {
+		struct dta_loss *l =
+			dta_loss_new(&(struct dta_loss_opts){.collides = note_collision});
+		struct dta_loss_key k = key_of(1);
+		struct dta_header h = {.reports = 10, .incarnation = 100, .flags = (uint8_t)flags};
+		struct dta_header other = {.reports = 10, .incarnation = 200, .flags = h.flags};
+		uint64_t now = 0, late;
+
+		collided = 0;
+		for (; h.sequence < 100; h.sequence += 10)
+			assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 10);
+		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
+		for (now = MS; now < 10000 * MS; now += 10 * MS, h.sequence += 10)
+			assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh),
+					 now < 1000 * MS ? 0 : 10);
+		late = total(l).late;
+		assert_true(late <= 1000);
+		assert_int_equal(total(l).collisions, 1);
+		assert_int_equal(collided, 1);
+		/* Each of the two has its window: neither is taken twice, and nothing else is
+		 * missing. */
+		assert_int_equal(total(l).missing + total(l).lost, late);
+		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 0);
+		h.sequence -= 10;
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 0);
+		h.sequence += 10;
+		/* It was told to be alive: no third one mutes it for a second again. */
+		other.incarnation = 300;
+		assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
+		assert_int_equal(dta_loss_packet(l, &k, &h, 32, now, fresh), 10);
+		/* Many incarnations take the windows of each other, not all that there are. */
+		for (other.incarnation = 1000; other.incarnation < 1100; other.incarnation++)
+			assert_int_equal(dta_loss_packet(l, &k, &other, 32, now, fresh), 10);
+		assert_int_equal(total(l).reporters, 1);
+		assert_int_equal(total(l).forgotten, 3 + 100 - 4);
+		dta_loss_free(l);
+	}
+}
+
 static void what_is_authenticated_is_taken_once(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -410,6 +463,7 @@ static void no_address_and_no_tenant_takes_all_windows(void **state)
 	dta_loss_free(l);
 }
 
+/* The first packet behind a jump is taken; the second makes the window follow. */
 static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -420,13 +474,65 @@ static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 	give(l, 0, 1, 0);
 	give(l, 3, 1, 0);
 	assert_int_equal(give(l, 0x70000000, 5, 0), 5);
-	assert_int_equal(total(l).expected, 0x70000005ull);
-	assert_int_equal(total(l).missing, 4096 - 5);
+	assert_int_equal(give(l, 0x70000000, 5, 0), 0);
+	assert_int_equal(total(l).duplicates, 5);
+	assert_int_equal(total(l).expected, 4 + 5);
+	assert_int_equal(give(l, 0x70000005, 5, 0), 5);
+	assert_int_equal(total(l).expected, 0x7000000aull);
+	assert_int_equal(total(l).missing, 4096 - 10);
 	assert_true(dta_loss_answer(l, 10 * MS, &to, &a));
 	assert_int_equal(a.ranges, 1);
-	assert_int_equal(a.range[0].first, 0x70000005 - 4096);
-	assert_int_equal(a.range[0].count, 4096 - 5);
+	assert_int_equal(a.range[0].first, 0x7000000a - 4096);
+	assert_int_equal(a.range[0].count, 4096 - 10);
 	assert_int_equal(give(l, 0x70000000 - 1, 1, 0), 1);
+	assert_int_equal(give(l, 0x70000000, 10, 0), 0);
+	/* Reordered, and so far apart that each is beyond a window. */
+	assert_int_equal(give(l, 0x70010005, 5, 0), 5);
+	assert_int_equal(give(l, 0x70010000, 5, 0), 5);
+	assert_int_equal(give(l, 0x70010000, 10, 0), 0);
+	assert_int_equal(total(l).expected, 0x7001000aull);
+	assert_int_equal(give(l, 0x70020000, 5, 0), 5);
+	assert_int_equal(give(l, 0x70030000, 5, 0), 5);
+	assert_int_equal(total(l).expected, 0x70030005ull);
+	dta_loss_free(l);
+}
+
+static void no_single_packet_moves_a_window(void **state)
+{
+	struct dta_loss *l = dta_loss_new(NULL);
+	uint64_t now = 0;
+	uint32_t at = 0, late;
+
+	(void)state;
+	for (; at < 10000; at += 10)
+		assert_int_equal(give(l, at, 10, now), 10);
+	for (uint32_t i = 0; i < 100; i++) { /* forged, far ahead and far behind */
+		give(l, at + 0x10000000 * (1 + i % 7), 1, now);
+		give(l, at - 0x10000000 * (1 + i % 7), 1, now);
+		for (uint32_t k = 0; k < 10; k++, at += 10)
+			assert_int_equal(give(l, at, 10, now), 10);
+		now += 10 * MS;
+	}
+	assert_int_equal(total(l).lost + total(l).missing, 0);
+	assert_int_equal(total(l).expected, at + 100);
+	/* Two that agree move it; what it counted as lost is taken back, and the reporter is heard.
+	 */
+	give(l, at + 0x40000000, 1, now);
+	give(l, at + 0x40000001, 1, now);
+	assert_true(total(l).lost > 0x3ff00000);
+	for (late = 0; !give(l, at, 10, now); late++, at += 10) {
+		now += 10 * MS;
+		assert_true(late < 300);
+	}
+	for (uint32_t k = 0; k < 10; k++)
+		assert_int_equal(give(l, at += 10, 10, now), 10);
+	assert_true(total(l).lost < 10000);
+	/* A jump that a window reaches later was not one. */
+	at += 10;
+	assert_int_equal(give(l, at + 5000, 10, now), 10);
+	for (uint32_t k = 0; k < 500; k++, at += 10)
+		assert_int_equal(give(l, at, 10, now), 10);
+	assert_int_equal(give(l, at, 10, now), 0);
 	dta_loss_free(l);
 }
 
@@ -660,10 +766,12 @@ int main(void)
 		cmocka_unit_test(an_acknowledgement_says_what_is_settled),
 		cmocka_unit_test(in_the_middle_what_was_kept_is_taken),
 		cmocka_unit_test(another_incarnation_begins_anew),
+		cmocka_unit_test(another_incarnation_mutes_nobody_for_long),
 		cmocka_unit_test(what_is_authenticated_is_taken_once),
 		cmocka_unit_test(unknown_reporters_are_bounded_and_counted),
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
+		cmocka_unit_test(no_single_packet_moves_a_window),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
 		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),
 		cmocka_unit_test(the_account_closes_over_any_network),

@@ -637,11 +637,32 @@ static void a_path_is_decoded_against_the_known_values(void **state)
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
 		dta_view_path(&m.v, &q, set, 64, &p);
 		assert_int_equal(p.result, SL_QUERY_EMPTY);
-		/* A translator that lies with a right check word: more hops than there are. */
-		put_path(&m, 0, &key, 8, hops == 64 ? 0 : all << 1 | 1, hops, hop, 0, 2);
-		dta_view_path(&m.v, &q, NULL, 0, &p);
-		assert_int_equal(p.result, SL_QUERY_CONFLICT);
+		/* Hops that are written apart add up; of another path of the key, the whole one
+		 * counts. */
+		put_path(&m, 0, &key, 8, some, hops, hop, 0, 1);
+		put_path(&m, 0, &key, 8, all ^ some, hops, hop, 1, 2);
+		dta_view_path(&m.v, &q, set, 64, &p);
+		assert_int_equal(p.result, SL_QUERY_FOUND);
+		assert_int_equal(p.present, all);
+		assert_int_equal(p.agreed, 1);
+		put_path(&m, 0, &key, 8, 1, 1, hop, 0, 2);
+		dta_view_path(&m.v, &q, set, 64, &p);
+		assert_int_equal(p.result, SL_QUERY_FOUND);
+		assert_int_equal(p.hops, 1);
+		assert_int_equal(p.present, 1);
 		memset(bank_of(&m, 0), 0, m.v.bank_stride);
+		/* A translator that lies: as many hops as the hop's number, or more than there are.
+		 */
+		for (uint32_t lie = 0; lie <= 65; lie += 65) {
+			uint64_t *unit = (void *)(bank_of(&m, 0) +
+						  dta_slot(dta_hash(&key, 8, c.seed), 0, c.slots) *
+							  sl_store_path_bytes(&c));
+
+			unit[0] = dta_hop_word(dta_hash(&key, 8, c.seed), 0, lie, 10);
+			dta_view_path(&m.v, &q, NULL, 0, &p);
+			assert_int_equal(p.result, SL_QUERY_EMPTY);
+			memset(bank_of(&m, 0), 0, m.v.bank_stride);
+		}
 	}
 	free(m.map);
 }

@@ -207,6 +207,80 @@ def keywrite(n):
 
 
 @case
+def a_forged_packet_mutes_no_reporter():
+    stores = usual()
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator()
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.connect(('127.0.0.1', t.port))
+    at, forged = 0, header(1, 0, 1, keywrite(1))
+    forged = forged[:24] + struct.pack('>I', 77) + forged[28:]  # another incarnation
+
+    def report():
+        nonlocal at
+        s.send(header(1, at, 1, struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, 2, 0) + struct.pack('>IQ', 0, at)))
+        at += 1
+        return any('one number' in line for line in t.err)
+    for _ in range(10):
+        report()
+    s.send(forged)
+    wait_until(report, 'nobody is told of two reporters with one number', t, every=.05)
+    s.send(header(1, 0x70000000, 1, keywrite(2)))  # a jump
+    known = at
+    for _ in range(10):
+        report()
+    a = t.account()
+    items = [i for one in lists(stores) for i in one]
+    check(set(items) >= set(range(10)) | set(range(known, at)), f'{items}: not those from {known} to {at}', t)
+    check(len(items) == len(set(items)) and a['engine']['stored'] == len(items) + 2, f'{items} {a}', t)
+    check(a['loss']['collisions'] == 1 == a['loss']['jumps'], f'{a}', t)
+    check(a['loss']['late'] + len(items) == at and a['loss']['expected'] <= at + 2, f'{at} reports: {a}', t)
+    server.close()
+
+
+@case
+def a_resent_report_replaces_no_newer_one():
+    stores = [Store('key-write', 1, slots=1 << 17, value=8, copies=1)]
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator('--workers', '2')
+    value_of = lambda key, n: key << 32 | n
+
+    def packet(first, keys, number, again=0):
+        body = struct.pack('>BBHBBHHH', 1, 2, len(keys), 1, 8, 8, 1, 0) + \
+            b''.join(struct.pack('>QQ', k, value_of(k, number)) for k in keys)
+        return header(1, first, len(keys), body, flags=2 * again)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(20)
+    s.connect(('127.0.0.1', t.port))
+    rounds, keys, sent, named = 4, 1000, {}, set()  # all within a window
+    for number in range(rounds):
+        for at in range(0, keys, 20):
+            first = number * keys + at
+            sent[first] = (range(at, at + 20), number)
+            if random.random() > .05 or first in (0, (rounds - 1) * keys + keys - 20):
+                s.send(packet(first, *sent[first]))
+            else:
+                named.add(first)
+    lost = len(named)
+    check(lost > 3, f'only {lost} packets lost')
+    while named:
+        answer = s.recv(2048)
+        for i in range(answer[3] if answer[2] == 2 else 0):
+            first, count = struct.unpack_from('>II', answer, 24 + 8 * i)
+            for p in range(first, first + count, 20):
+                s.send(packet(p, *sent[p], again=1))
+                named.discard(p)
+    a = t.account()
+    check(a['loss']['missing'] + a['loss']['lost'] == 0 == a['socket_drops'], f'{a}', t)
+    words = stores[0].bank()[:stores[0].slots * 16]
+    values = {int.from_bytes(words[i + 8:i + 16], 'big') for i in range(0, len(words), 16)} - {0}
+    old = [v for v in values if v & 0xffffffff != rounds - 1]
+    check(len(values) > .98 * keys and not old, f'{len(old)} of {len(values)} keys have an old value', t)
+    check(a['engine']['dropped']['superseded'] > 0, f'{a}', t)
+    server.close()
+
+
+@case
 def refuses_strangers_and_hostile_packets():
     stores = usual()
     server = StoreServer(f'{D}/s', stores)

@@ -521,6 +521,7 @@ static void answers_come_out_as_they_went_in(void **state)
 		a.incarnation = 2;
 		a.next = 3;
 		a.credits = ~0u;
+		a.window = 64 + n;
 		for (uint32_t i = 0; i < n; i++) {
 			a.range[i].first = ~0u - i;
 			a.range[i].count = i + 1;
@@ -545,8 +546,6 @@ static void answers_come_out_as_they_went_in(void **state)
 	p[2] = 3;
 	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_OPCODE);
 	p[2] = 1;
-	p[23] = 1;
-	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_FLAGS);
 	p[0] = 1;
 	assert_int_equal(dta_answer_parse(p, DTA_ANSWER_BYTES, &b), DTA_BAD_VERSION);
 }

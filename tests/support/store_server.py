@@ -30,7 +30,7 @@ class Store:
         pad = lambda n: (n + 7) & ~7
         self.block = pad(batch * value) + 8
         bank = {'key-write': slots * (8 + pad(value)), 'append': lists * lanes * slots * self.block,
-                'increment': rows * slots * 8, 'postcard': slots * pad(20 + 4 * hops),
+                'increment': rows * slots * 8, 'postcard': slots * 8 * hops,
                 'sketch': lanes * (192 + (rows * slots * 8 + 63 & ~63))}[kind]
         self.stride = bank + 4095 & ~4095
         self.bytes = BANKS + banks * self.stride

@@ -144,6 +144,17 @@ static bool dta_mended(struct collect_self *s, struct export_series *out)
 	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
 }
 
+static bool dta_collisions(struct collect_self *s, struct export_series *out)
+{
+	const json_t *n = status(s);
+
+	for (const char *const *at =
+		     (const char *const[]){"account", "translators", "loss", "collisions", NULL};
+	     *at; at++)
+		n = json_object_get(n, *at);
+	return collect_self_single(s, out, (uint64_t)json_integer_value(n));
+}
+
 static bool dta_refused(struct collect_self *s, struct export_series *out)
 {
 	json_t *causes = json_object_get(status(s), "refused_by_cause"), *value;
@@ -177,6 +188,9 @@ static bool dta_exposed(const struct collect_self *s)
 }
 
 static const struct collect_self_family dta_families[] = {
+	{"sidelight_dta_collisions", COUNTER, "",
+	 "Reporters that went on beside another one of the same number; a translator's log names them.",
+	 dta_collisions},
 	{"sidelight_dta_epoch", GAUGE, "", "The current epoch of a store.", dta_epoch},
 	{"sidelight_dta_found_predicted_ratio", GAUGE, "ratio",
 	 "Predicted share of findable keys in a store's newest epoch, by the age of those sampled.",

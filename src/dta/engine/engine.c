@@ -31,6 +31,7 @@ const char *dta_engine_drop_name(enum dta_engine_drop d)
 		[DTA_DROP_OUTPUT_FAILED] = "output_failed",
 		[DTA_DROP_LATE] = "late",
 		[DTA_DROP_DUPLICATE_HOP] = "duplicate_hop",
+		[DTA_DROP_SUPERSEDED] = "superseded",
 	};
 
 	return (unsigned)d < DTA_DROPS ? name[d] : "unknown";

@@ -9,8 +9,8 @@
  *
  * The immediate flag wakes the application once per block of reports, when they can be read, with
  * dta_engine_immediate(): key-write and append by their last WRITE (writing a partial batch),
- * increment by a WRITE of no bytes after the additions, postcard and sketch when the path or epoch
- * is written.
+ * increment, and postcard on mappings, by a WRITE of no bytes after the others; else postcard and
+ * sketch when the path or epoch is written.
  *
  * On mapped objects with dta_output_shm() units are written directly, without a call per unit.
  */
@@ -51,7 +51,9 @@ enum dta_engine_drop {
 	DTA_DROP_OUTPUT_DOWN,
 	DTA_DROP_OUTPUT_FAILED,
 	DTA_DROP_LATE,		/* a sketch's epoch that has ended, or is beyond the next one */
-	DTA_DROP_DUPLICATE_HOP, /* a hop that its path has, or cells that the reporter has sent */
+	DTA_DROP_DUPLICATE_HOP, /* a hop that its waiting path has, or cells that the reporter has
+				   sent */
+	DTA_DROP_SUPERSEDED, /* its reporter has written the key again since: by the translator */
 	DTA_DROPS
 };
 const char *dta_engine_drop_name(enum dta_engine_drop d);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * postcard.c - Postcarding: the hops of a path wait in a cache until the path is complete, too old
- * or evicted, and then go out as one WRITE per copy to the slots of its key.
+ * postcard.c - Postcarding: a word per hop in the slots of the path's key. Over RDMA the hops wait
+ * in a cache until the path is complete, too old or evicted, and those that follow each other go
+ * out as one WRITE per copy. Over a mapping each is written at once: the CPU's caches do the same.
  */
 #include "dta/engine/impl.h"
 #include "dta/store/hash_many.h"
@@ -20,13 +21,6 @@ struct set {
 	uint32_t at[WAYS];  /* index of the path */
 };
 
-/*
- * From present on laid out as in the store (docs/dta-store.md), so that a complete path is checked
- * and written in place: only the hops must remain of word.
- *
- * Fields are read with the width they were written with: a wider load would wait until the narrower
- * stores reach the cache, behind all writes to stores in flight.
- */
 struct path {
 	struct dta_engine_link link; /* first; queued while used */
 	uint64_t lo, hi;	     /* the hash of the key */
@@ -36,7 +30,7 @@ struct path {
 	 * IMMEDIATE.
 	 */
 	uint32_t word;
-	uint32_t value[]; /* padded with zeros to a multiple of 8 bytes */
+	uint32_t value[];
 };
 
 #define HOPS	  0x000000ffu
@@ -45,9 +39,6 @@ struct path {
 #define WAY	  24
 #define IMMEDIATE 0x80000000u
 #define FIT	  0x00ffffffu /* equal for a report of the same hops and copies, if none is done */
-
-SL_STATIC_ASSERT(offsetof(struct path, value) == offsetof(struct path, present) + 12,
-		 "a path waits as it is stored");
 
 struct paths {
 	struct set *set;
@@ -98,15 +89,18 @@ static uint32_t candidate_at(const struct set *set, uint32_t tag)
 
 static int open_postcard(struct dta_engine *e, struct dta_engine_store *s, const uint64_t *next)
 {
-	struct paths *p = calloc(1, sizeof(*p));
+	struct paths *p;
 
 	(void)next;
+	s->unit = sl_store_path_bytes(&s->c);
+	if (s->direct)
+		return 0;
+	p = calloc(1, sizeof(*p));
 	s->state = p;
 	s->age_ns = e->opts.path_ns;
 	if (!p)
 		return -ENOMEM;
-	s->unit = sl_store_path_bytes(&s->c);
-	p->stride = (offsetof(struct path, present) + s->unit - 8 + 63) & ~63ull;
+	p->stride = (sizeof(struct path) + s->c.hops * sizeof(uint32_t) + 63) & ~63ull;
 	p->sets = 1;
 	while (p->sets * WAYS < e->opts.path_entries && p->sets < 1u << 22)
 		p->sets *= 2;
@@ -146,32 +140,15 @@ static bool is_complete(const struct path *x)
 	return x->word && x->present == all_hops(x->word & HOPS);
 }
 
-static void free_path(struct paths *p, struct path *x, uint32_t word)
+static void free_path(struct paths *p, struct path *x)
 {
 	struct set *set = set_of(p, x->hi);
-	const uint32_t way = word >> WAY & (WAYS - 1), i = set->at[way];
+	const uint32_t way = x->word >> WAY & (WAYS - 1), i = set->at[way];
 
 	set->tag[way] = 0;
 	dta_engine_queue_take(&p->waiting, i);
 	x->word = 0;
 	p->free[p->n_free++] = i;
-}
-
-/*
- * Turns the path, from present on, into its stored form; hops that did not come are 0. Returns the
- * word to restore.
- */
-static uint32_t make_body(const struct dta_engine_store *s, struct path *x)
-{
-	const uint32_t word = x->word;
-	uint64_t first;
-
-	if (x->present != all_hops(s->c.hops))
-		for (uint32_t hop = 0; hop < s->c.hops; hop++)
-			x->value[hop] = x->present >> hop & 1 ? x->value[hop] : 0;
-	first = (word & HOPS) | (uint64_t)x->value[0] << 32;
-	memcpy(&x->word, &first, 8);
-	return word;
 }
 
 static void count_written(struct dta_engine_store *s, const struct path *x, uint32_t reports)
@@ -182,23 +159,42 @@ static void count_written(struct dta_engine_store *s, const struct path *x, uint
 	s->stats.waiting -= reports;
 }
 
+/* Writes the known hops to one copy, those that follow each other with one WRITE. 0 or the cause.
+ */
+static int emit_copy(struct dta_engine *e, struct dta_engine_store *s, const struct path *x,
+		     uint32_t copy, bool immediate)
+{
+	const struct dta_hash h = {x->lo, x->hi};
+	const uint64_t at = s->bank + dta_slot(h, copy, s->c.slots) * s->unit;
+	const uint32_t hops = x->word & HOPS;
+	uint64_t word[SL_STORE_HOPS_MAX], left = x->present;
+
+	while (left) {
+		const uint32_t first = (uint32_t)__builtin_ctzll(left);
+		uint32_t end = first;
+		int cause;
+
+		for (; end < hops && left >> end & 1; end++)
+			word[end - first] = dta_hop_word(h, end, hops, x->value[end]);
+		left = end < 64 ? left >> end << end : 0;
+		cause = dta_engine_write(e, s, at + first * 8ull, word, (end - first) * 8ull,
+					 immediate && !left);
+		if (cause)
+			return cause;
+	}
+	return 0;
+}
+
 /* Writes a path. 0: it is freed; or the cause, and it keeps waiting. */
 static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *p, struct path *x)
 {
-	uint64_t unit[(8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8];
-	const struct dta_hash h = {x->lo, x->hi};
 	const uint32_t reports = (uint32_t)__builtin_popcountll(x->present);
-	const uint32_t copies = copies_of(x), word = make_body(s, x);
+	const uint32_t copies = copies_of(x);
 	int cause = 0;
 
-	memcpy(unit + 1, &x->present, s->unit - 8);
-	unit[0] = dta_check(h, unit + 1, s->unit - 8);
-	x->word = word;
 	while (done_of(x) < copies) {
-		uint64_t slot = dta_slot(h, done_of(x), s->c.slots);
-
-		cause = dta_engine_write(e, s, s->bank + slot * s->unit, unit, s->unit,
-					 word & IMMEDIATE && done_of(x) + 1 == copies);
+		cause = emit_copy(e, s, x, done_of(x),
+				  x->word & IMMEDIATE && done_of(x) + 1 == copies);
 		if (cause)
 			break;
 		x->word += 1u << DONE;
@@ -212,56 +208,8 @@ static int emit(struct dta_engine *e, struct dta_engine_store *s, struct paths *
 	} else {
 		count_written(s, x, reports);
 	}
-	free_path(p, x, word);
+	free_path(p, x);
 	return 0;
-}
-
-/*
- * Writes completed paths in place, given the hashes of their keys. One may have been evicted
- * meanwhile and its place reused.
- */
-static void emit_complete(struct dta_engine *e, struct dta_engine_store *s, struct paths *p,
-			  struct path *const *full, const struct dta_hashes *h, uint32_t count,
-			  uint32_t copies)
-{
-	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
-	const uint64_t words = s->unit / 8;
-	uint32_t written = 0;
-
-	for (uint32_t n = 0; n < copies; n++) {
-		dta_slot_many(h, n, s->c.slots, count, slot[n]);
-		for (uint32_t i = 0; i < count; i++)
-			dta_engine_prefetch_far(s->object.map + s->bank + slot[n][i] * s->unit,
-						s->unit);
-	}
-	for (uint32_t i = 0; i < count; i++) {
-		struct path *x = full[i];
-		const uint64_t *body = &x->present;
-		uint64_t check;
-		uint32_t word;
-
-		if (x->lo != h->lo[i] || x->hi != h->hi[i] || !is_complete(x))
-			continue;
-		if (x->word & IMMEDIATE) {
-			emit(e, s, p, x);
-			continue;
-		}
-		count_written(s, x, x->word & HOPS);
-		word = make_body(s, x);
-		check = dta_check(dta_hash_of(h, i), body, s->unit - 8);
-		for (uint32_t n = 0; n < copies; n++) {
-			uint64_t *to = (void *)(s->object.map + s->bank + slot[n][i] * s->unit);
-
-			to[0] = check;
-			for (uint64_t w = 1; w < words; w++)
-				to[w] = body[w - 1];
-		}
-		free_path(p, x, word);
-		written += copies;
-	}
-	s->stats.operations += written;
-	s->stats.units += written;
-	dta_output_shm_account(e->output, written, 0, written * s->unit);
 }
 
 /*
@@ -361,17 +309,67 @@ static uint32_t chunk_postcard(struct dta_engine *e, struct dta_engine_store *s,
 		taken++;
 		if (x->present != all_hops(hops))
 			continue;
-		path[done] = x;
-		h.lo[done] = h.lo[i]; /* overwrites reports already handled */
-		h.hi[done++] = h.hi[i];
+		path[done++] = x; /* overwrites a report already handled */
 	}
 	s->stats.waiting += taken;
-	if (done && s->direct)
-		emit_complete(e, s, p, path, &h, done, copies);
-	else
-		for (uint32_t i = 0; i < done; i++)
-			if (is_complete(path[i]))
-				emit(e, s, p, path[i]);
+	/* One may have been evicted meanwhile and its place reused. */
+	for (uint32_t i = 0; i < done; i++)
+		if (is_complete(path[i]))
+			emit(e, s, p, path[i]);
+	return taken;
+}
+
+/* Writes each hop to its slots. */
+static uint32_t chunk_direct(struct dta_engine_store *s, const struct dta_block *b,
+			     const uint8_t *item, uint32_t count)
+{
+	const uint32_t key_bytes = b->key_bytes, step = key_bytes + 8, most = s->c.hops;
+	DTA_LINES uint64_t slot[SL_STORE_COPIES_MAX][DTA_MANY];
+	uint8_t *bank = s->object.map + s->bank;
+	uint32_t taken = 0;
+	struct dta_hashes h;
+
+	dta_hash_many(item, key_bytes, step, s->c.seed, count, &h);
+	for (uint32_t n = 0; n < b->copies; n++) {
+		dta_slot_many(&h, n, s->c.slots, count, slot[n]);
+		for (uint32_t i = 0; i < count; i++)
+			dta_engine_prefetch_far(
+				bank + slot[n][i] * s->unit + item[i * step + key_bytes] * 8ull, 8);
+	}
+	for (uint32_t i = 0; i < count; i++, item += step) {
+		const uint32_t hop = item[key_bytes], hops = item[key_bytes + 1];
+		uint64_t word;
+
+		if (!hops || hops > most || hop >= hops) {
+			s->stats.dropped[DTA_DROP_LIST]++;
+			continue;
+		}
+		word = dta_hop_word(dta_hash_of(&h, i), hop, hops, dta_get32(item + key_bytes + 4));
+		for (uint32_t n = 0; n < b->copies; n++)
+			*(uint64_t *)(void *)(bank + slot[n][i] * s->unit + hop * 8ull) = word;
+		taken++;
+	}
+	return taken;
+}
+
+static uint32_t block_direct(struct dta_engine *e, struct dta_engine_store *s,
+			     const struct dta_block *b)
+{
+	const uint64_t step = b->key_bytes + 8ull;
+	uint32_t taken = 0, n;
+	uint64_t writes;
+
+	for (uint32_t i = 0; i < b->count; i += n) {
+		n = b->count - i < DTA_MANY ? b->count - i : DTA_MANY;
+		taken += chunk_direct(s, b, b->items + i * step, n);
+	}
+	writes = (uint64_t)taken * b->copies;
+	s->stats.stored += taken;
+	s->stats.operations += writes;
+	s->stats.units += writes;
+	dta_output_shm_account(e->output, writes, 0, writes * 8);
+	if (taken && b->flags & DTA_IMMEDIATE)
+		dta_engine_wake(e, s);
 	return taken;
 }
 
@@ -383,6 +381,8 @@ static uint32_t block_postcard(struct dta_engine *e, struct dta_engine_store *s,
 
 	if (b->value_bytes != 8 || !b->copies || b->copies > s->c.copies)
 		return dta_engine_refuse(s, DTA_DROP_SHAPE, b->count);
+	if (s->direct)
+		return block_direct(e, s, b);
 	for (uint32_t i = 0; i < b->count; i += DTA_MANY) {
 		uint32_t n = b->count - i < DTA_MANY ? b->count - i : DTA_MANY;
 
@@ -397,7 +397,7 @@ static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s, uint
 	struct paths *p = s->state;
 
 	/* Complete paths that the output had no room for are among the oldest. */
-	while (dta_engine_queue_due(&p->waiting, e->now, age)) {
+	while (p && dta_engine_queue_due(&p->waiting, e->now, age)) {
 		int cause = emit(e, s, p, path_at(p, p->waiting.head));
 
 		if (cause)
@@ -408,20 +408,22 @@ static int flush_postcard(struct dta_engine *e, struct dta_engine_store *s, uint
 
 static uint64_t oldest_postcard(const struct dta_engine_store *s)
 {
-	return dta_engine_queue_oldest(&((const struct paths *)s->state)->waiting);
+	const struct paths *p = s->state;
+
+	return p ? dta_engine_queue_oldest(&p->waiting) : UINT64_MAX;
 }
 
 static void drop_postcard(struct dta_engine_store *s, int cause)
 {
 	struct paths *p = s->state;
 
-	while (p->waiting.head != ENGINE_NONE) {
+	while (p && p->waiting.head != ENGINE_NONE) {
 		struct path *x = path_at(p, p->waiting.head);
 		uint32_t reports = (uint32_t)__builtin_popcountll(x->present);
 
 		s->stats.dropped[cause] += reports;
 		s->stats.waiting -= reports;
-		free_path(p, x, x->word);
+		free_path(p, x);
 	}
 }
 

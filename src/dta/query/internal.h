@@ -82,9 +82,7 @@ static inline bool dta_query_begin(const struct dta_store_view *v, const struct 
 	return true;
 }
 
-/* The longest unit is a path. */
-#define DTA_QUERY_UNIT_WORDS ((8 + 8 + 4 + 4 * SL_STORE_HOPS_MAX + 7) / 8)
-_Static_assert(DTA_QUERY_UNIT_WORDS * 8 >= 8 + SL_STORE_VALUE_MAX, "a slot is shorter");
+#define DTA_QUERY_UNIT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
 
 /*
  * The answers of a key's copies: n different units that verify, and how many copies agree on each.

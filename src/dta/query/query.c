@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* query.c - key-write, postcards and increment by key; the load of a bank */
+/* query.c - key-write and increment by key; the load of a bank */
 #include "dta/store/hash_many.h"
 #include "dta/query/internal.h"
 
@@ -65,8 +65,6 @@ void dta_query_read_copies(const struct dta_store_view *v, uint64_t epoch, struc
 
 /* ---- key-write ---- */
 
-#define SLOT_WORDS ((8 + SL_STORE_VALUE_MAX) / 8)
-
 static void search_epoch(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
 			 uint32_t copies, const struct dta_query *q, struct sl_keywrite_answer *out)
 {
@@ -119,7 +117,7 @@ static size_t many(const struct dta_store_view *v, uint64_t epoch, uint32_t copi
 	const uint8_t *bank = dta_store_bank(v, epoch);
 	const uint64_t unit = sl_store_slot_bytes(c);
 	DTA_LINES uint64_t at[DTA_MANY];
-	uint64_t slot[SLOT_WORDS];
+	uint64_t slot[DTA_QUERY_UNIT_WORDS];
 	uint32_t left[DTA_MANY], lefts = count;
 	struct dta_hashes h;
 
@@ -195,69 +193,6 @@ size_t dta_view_keywrite_many(const struct dta_store_view *v, uint64_t epoch, ui
 		return 0;
 	}
 	return hits;
-}
-
-/* ---- postcards ---- */
-
-static int compare(const void *a, const void *b)
-{
-	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* A unit that verifies is still untrusted: a translator may be faulty. */
-static bool decode_path(const struct sl_store_config *c, const uint64_t *unit,
-			struct sl_postcard_answer *p)
-{
-	p->present = unit[1];
-	memcpy(&p->hops, unit + 2, 4);
-	memcpy(p->value, (const uint8_t *)unit + 20, 4ull * c->hops);
-	if (!p->hops || p->hops > c->hops || (p->hops < 64 && p->present >> p->hops))
-		return false;
-	return p->present != 0;
-}
-
-static void path_of_epoch(const struct dta_store_view *v, uint64_t epoch, struct dta_hash h,
-			  uint32_t copies, const struct dta_query *q, const uint32_t *values,
-			  size_t count, struct sl_postcard_answer *out)
-{
-	const struct sl_store_config *c = v->config;
-	const uint64_t bytes = sl_store_path_bytes(c);
-	struct dta_query_candidates said;
-	int best;
-
-	dta_query_read_copies(v, epoch, h, copies, bytes, bytes - 8, &said);
-	best = dta_query_choose(said.agreed, said.n, q->policy, q->consensus, &out->result);
-	if (best < 0)
-		return;
-	out->agreed = said.agreed[best];
-	if (!decode_path(c, said.unit[best], out)) {
-		out->result = SL_QUERY_CONFLICT;
-		return;
-	}
-	for (uint32_t i = 0; values && i < out->hops; i++)
-		if (out->present >> i & 1 &&
-		    !bsearch(&out->value[i], values, count, sizeof(*values), compare))
-			out->result = SL_QUERY_CONFLICT;
-}
-
-void dta_view_path(const struct dta_store_view *v, const struct dta_query *q,
-		   const uint32_t *values, size_t count, struct sl_postcard_answer *out)
-{
-	struct dta_query_search s;
-
-	memset(out, 0, sizeof(*out));
-	out->result = SL_QUERY_UNKNOWN;
-	if (!dta_query_begin(v, q, SL_STORE_POSTCARD, &s))
-		return;
-	for (uint64_t e = s.newest;; e--) {
-		path_of_epoch(v, e, s.h, s.copies, q, values, count, out);
-		out->epoch = e;
-		out->error_probability = ldexp(s.copies, -64);
-		if (dta_query_done(v, q, e, s.oldest, &out->result))
-			return;
-	}
 }
 
 /* ---- increment ---- */
@@ -367,16 +302,20 @@ bool dta_store_count_occupied(const struct sl_store_config *c, const uint8_t *ba
 {
 	const uint64_t unit = c->kind == SL_STORE_KEYWRITE ? sl_store_slot_bytes(c)
 							   : sl_store_path_bytes(c);
+	const uint64_t words = c->kind == SL_STORE_KEYWRITE ? 1 : unit / 8; /* any hop's */
 	const uint64_t step = sample && sample < c->slots ? c->slots / sample : 1;
 
 	*looked = *occupied = 0;
 	if (c->kind != SL_STORE_KEYWRITE && c->kind != SL_STORE_POSTCARD)
 		return false;
 	for (uint64_t i = 0; i < c->slots; i += step) {
-		const uint64_t *check = (const void *)(bank + i * unit);
+		const uint64_t *word = (const void *)(bank + i * unit);
+		uint64_t any = 0;
 
+		for (uint64_t w = 0; w < words; w++)
+			any |= __atomic_load_n(&word[w], __ATOMIC_RELAXED);
 		++*looked;
-		*occupied += __atomic_load_n(check, __ATOMIC_RELAXED) != 0;
+		*occupied += any != 0;
 	}
 	return true;
 }

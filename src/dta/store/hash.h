@@ -46,14 +46,29 @@ static inline uint64_t dta_slot(struct dta_hash h, uint32_t n, uint64_t slots)
 }
 
 /*
- * The check word of a key's data; never 0. Key-write: over the value without padding; postcard:
- * over everything after the check word, padding included.
+ * The check word of a key's data; never 0. Key-write: over the value without padding.
  */
 static inline uint64_t dta_check(struct dta_hash h, const void *data, size_t bytes)
 {
 	uint64_t c = XXH3_64bits_withSeed(data, bytes, dta_mix(h.hi + SL_LINE_K4) ^ h.lo);
 
 	return c ? c : 1;
+}
+
+/* What the upper half of a hop's word exceeds the length of its path by. */
+static inline uint32_t dta_hop_code(struct dta_hash h, uint32_t hop, uint32_t value)
+{
+	const uint64_t key = h.hi ^ (h.lo << 32 | h.lo >> 32);
+
+	/* Different for each hop and value of a key, and mixed by a bijection. */
+	return (uint32_t)(dta_mix(key + ((uint64_t)value << 8 | hop) * 0x9e3779b97f4a7c15ull) >>
+			  32);
+}
+
+/* The word of a hop in a path of `hops`. */
+static inline uint64_t dta_hop_word(struct dta_hash h, uint32_t hop, uint32_t hops, uint32_t value)
+{
+	return (uint64_t)(dta_hop_code(h, hop, value) + hops) << 32 | value;
 }
 
 /* The tail of an append block. data: the block without its tail; count: items in use. */

@@ -16,6 +16,11 @@
 #include "dta/engine/output.h"
 #include "dta/store/hash.h"
 
+#define INCARNATIONS_MAX 4u	       /* of a number that have a window */
+#define STRAGGLE_NS	 1000000000ull /* how long packets of an earlier incarnation are on the way */
+#define FAR_NS		 5000000000ull /* between two packets that confirm a jump */
+#define FAR_MAX		 (1u << 22)    /* reports between them */
+
 /* ---- shares ---- */
 
 static struct dta_loss_table *table_of(struct dta_loss *l, const struct dta_loss_reporter *r)
@@ -118,6 +123,7 @@ fail:
 
 static void reporter_free(struct dta_loss_reporter *r)
 {
+	free(r->order);
 	free(r->gap);
 	free(r);
 }
@@ -176,7 +182,7 @@ static void want_no_more(struct dta_loss *l, struct dta_loss_reporter *r)
  * The first packet of an incarnation. Reports before it are missing if fewer than a window;
  * otherwise another translator took them, and what the reporter still keeps is taken.
  */
-static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter *r,
+static void begin_incarnation(struct dta_loss *l, struct dta_loss_reporter *r,
 			      const struct dta_header *h)
 {
 	bool whole = r->bits == 32 && h->sequence <= l->o.window;
@@ -188,6 +194,49 @@ static void begin_incarnation(const struct dta_loss *l, struct dta_loss_reporter
 	r->joined = !whole && r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
+	dta_loss_order_free(l, r);
+	r->far.count = 0;
+	r->holed = false;
+	if (r->joined)
+		dta_loss_hole(r);
+}
+
+static uint64_t hash_of(const struct dta_loss *l, const struct dta_loss_key *key,
+			bool authenticated)
+{
+	struct {
+		struct in6_addr address;
+		uint32_t tenant, reporter;
+	} id = {.tenant = key->tenant | (authenticated ? 1u << 16 : 0), .reporter = key->reporter};
+
+	if (!authenticated)
+		id.address = key->address;
+	return XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
+}
+
+/* The first in the chain from r on that has this number, of any incarnation. */
+static struct dta_loss_reporter *same_number(struct dta_loss_reporter *r, uint64_t hash,
+					     const struct dta_loss_key *key, bool authenticated)
+{
+	for (; r; r = r->chain)
+		if (r->hash == hash && r->authenticated == authenticated &&
+		    r->key.tenant == key->tenant && r->key.reporter == key->reporter &&
+		    (authenticated ||
+		     !memcmp(&r->key.address, &key->address, sizeof(key->address))))
+			return r;
+	return NULL;
+}
+
+static struct dta_loss_reporter *first_of_number(const struct dta_loss *l,
+						 const struct dta_loss_key *key, bool authenticated,
+						 uint64_t hash)
+{
+	return same_number(l->bucket[hash & (l->buckets - 1)], hash, key, authenticated);
+}
+
+static struct dta_loss_reporter *next_of_number(const struct dta_loss_reporter *r)
+{
+	return same_number(r->chain, r->hash, &r->key, r->authenticated);
 }
 
 static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -200,42 +249,23 @@ static void remove_reporter(struct dta_loss *l, struct dta_loss_reporter *r)
 	unlist(l, r);
 	want_no_more(l, r);
 	dta_loss_give_up(r, r->s.missing);
+	dta_loss_order_free(l, r);
 	dta_add_counters(&l->gone, &r->s, sizeof(r->s));
 	l->gone.forgotten++;
 	leave(table_of(l, r), l->buckets, r->group);
-	if (r->authenticated && l->o.forgotten)
-		l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
+	if (!first_of_number(l, &r->key, r->authenticated, r->hash)) {
+		l->numbers--;
+		if (r->authenticated && l->o.forgotten)
+			l->o.forgotten(l->o.arg, r->key.tenant, r->key.reporter);
+	}
 	reporter_free(r);
-}
-
-static struct dta_loss_reporter *find_reporter(const struct dta_loss *l,
-					       const struct dta_loss_key *key, bool authenticated,
-					       uint64_t *hash)
-{
-	struct {
-		struct in6_addr address;
-		uint32_t tenant, reporter;
-	} id = {.tenant = key->tenant | (authenticated ? 1u << 16 : 0), .reporter = key->reporter};
-	struct dta_loss_reporter *r;
-
-	if (!authenticated)
-		id.address = key->address;
-	*hash = XXH3_64bits_withSeed(&id, sizeof(id), l->seed);
-	for (r = l->bucket[*hash & (l->buckets - 1)]; r; r = r->chain)
-		if (r->hash == *hash && r->authenticated == authenticated &&
-		    r->key.tenant == key->tenant && r->key.reporter == key->reporter &&
-		    (authenticated ||
-		     !memcmp(&r->key.address, &key->address, sizeof(key->address))))
-			return r;
-	return NULL;
 }
 
 bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter)
 {
 	const struct dta_loss_key key = {.tenant = tenant, .reporter = reporter};
-	uint64_t hash;
 
-	return find_reporter(l, &key, true, &hash);
+	return first_of_number(l, &key, true, hash_of(l, &key, true));
 }
 
 static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct dta_loss_key *key,
@@ -265,6 +295,8 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	r->bits = (uint8_t)bits;
 	r->seen_ns = now_ns;
 	r->authenticated = authenticated;
+	r->birth = ++l->births;
+	r->born_ns = r->news_ns = now_ns;
 	r->chain = l->bucket[hash & (l->buckets - 1)];
 	l->bucket[hash & (l->buckets - 1)] = r;
 	list_youngest(l, r);
@@ -272,22 +304,69 @@ static struct dta_loss_reporter *add_reporter(struct dta_loss *l, const struct d
 	return r;
 }
 
-/* Handles another incarnation of a known reporter. False: it is an old one. */
-static bool restart(struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h,
-		    uint64_t now_ns)
+/*
+ * A window for an incarnation that has none. NULL: there is no room, or it is an old one, whose
+ * reports are late.
+ */
+static struct dta_loss_reporter *restart(struct dta_loss *l, const struct dta_loss_key *key,
+					 const struct dta_header *h, uint32_t bits, uint64_t hash,
+					 uint64_t now_ns, bool *late)
 {
-	/* After forget_ns incarnations are not comparable; auth.h checks the time. */
-	bool recent = now_ns - r->seen_ns < l->o.forget_ns;
+	const bool authenticated = h->flags & DTA_AUTHENTICATED;
+	struct dta_loss_reporter *o, *silent = NULL, *r;
+	uint32_t others = 0;
 
-	if (r->authenticated ? recent && (int32_t)(h->incarnation - r->incarnation) < 0
-			     : r->restarted && h->incarnation == r->before)
-		return false;
-	dta_loss_give_up(r, r->s.missing);
-	r->before = r->incarnation;
-	r->restarted = true;
-	r->s.restarts++;
-	begin_incarnation(l, r, h);
-	return true;
+	*late = false;
+	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
+		/* After forget_ns incarnations are not comparable; auth.h checks the time. */
+		if (authenticated && now_ns - o->seen_ns < l->o.forget_ns &&
+		    (int32_t)(h->incarnation - o->incarnation) < 0) {
+			o->s.late += h->reports;
+			*late = true;
+			return NULL;
+		}
+		others++;
+		silent = !silent || o->seen_ns < silent->seen_ns ? o : silent;
+	}
+	if (others == INCARNATIONS_MAX)
+		remove_reporter(l, silent);
+	r = add_reporter(l, key, h, bits, hash, now_ns);
+	if (!r && others && others < INCARNATIONS_MAX) { /* no share is left but its own */
+		remove_reporter(l, silent);
+		r = add_reporter(l, key, h, bits, hash, now_ns);
+	}
+	if (!r)
+		return NULL;
+	r->s.restarts += others > 0;
+	others = 0;
+	for (o = first_of_number(l, key, authenticated, hash); o; o = next_of_number(o)) {
+		if (o == r)
+			continue;
+		others++;
+		o->contested = r->contested = true;
+		dta_loss_give_up(o, o->s.missing);
+		o->gaps = 0;
+	}
+	l->numbers += !others;
+	return r;
+}
+
+/* Whether a packet of a number with several incarnations is a straggler of an earlier one. */
+static bool straggles(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+{
+	for (const struct dta_loss_reporter *o =
+		     first_of_number(l, &r->key, r->authenticated, r->hash);
+	     o && !r->lives; o = next_of_number(o)) {
+		if (o->birth <= r->birth)
+			continue;
+		if (now_ns - o->born_ns < STRAGGLE_NS)
+			return true;
+		r->lives = true;
+		r->s.collisions++;
+		if (l->o.collides)
+			l->o.collides(l->o.arg, &r->key);
+	}
+	return false;
 }
 
 static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
@@ -298,6 +377,7 @@ static void reset_window(struct dta_loss *l, struct dta_loss_reporter *r)
 	r->joined = r->bits == 32;
 	r->acknowledge = false;
 	memset(r->map, 0, l->o.window / 8);
+	dta_loss_hole(r); /* what is resent keeps its order */
 }
 
 void dta_loss_reset(struct dta_loss *l)
@@ -337,58 +417,159 @@ static uint32_t old_reports(struct dta_loss *l, struct dta_loss_reporter *r, uin
 	return taken;
 }
 
+/* Takes n reports from sequence on, which is at top or ahead of it. counted: they are arrived. */
+static void new_reports(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t sequence,
+			uint32_t n, bool counted, uint64_t now_ns)
+{
+	const uint32_t ahead = dta_loss_modulo(r, sequence - r->top), from = sequence;
+
+	if (ahead)
+		dta_loss_skip(l, r, ahead, now_ns);
+	dta_loss_slide(l, r, n);
+	dta_loss_map_range(r, dta_loss_window_of(l, r), from, n, true);
+	r->s.expected += counted ? 0 : n;
+	r->s.arrived += counted ? 0 : n;
+}
+
+enum loss_place { NEAR, FAR_TAKEN, FAR_LATE };
+
+/* The window goes on at the jump, whose first packet is in it already if it was taken. */
+static void follow_jump(struct dta_loss *l, struct dta_loss_reporter *r, bool forward,
+			const struct dta_header *h, uint64_t now_ns)
+{
+	const struct dta_loss_far far = r->far;
+	const uint32_t window = dta_loss_window_of(l, r);
+	const bool before = (int32_t)(h->sequence - far.first) < 0;
+	const uint32_t begin = before ? h->sequence : far.first;
+
+	r->far.count = 0;
+	if (!forward) {
+		const uint64_t undo = far.given_up < r->s.lost ? far.given_up : r->s.lost;
+
+		r->s.lost -= undo;
+		r->s.expected -= undo;
+		r->far.given_up = 0;
+		dta_loss_order_free(l, r);
+		r->top = begin;
+		reset_window(l, r);
+		return;
+	}
+	r->far.given_up = begin - r->top - window;
+	dta_loss_skip(l, r, begin - r->top, now_ns);
+	/* If this packet is the earlier one, it fills the gap. */
+	if (!before || far.first - begin >= h->reports)
+		new_reports(l, r, far.first, far.count, true, now_ns);
+}
+
+/* The window has come near a jump that was taken, or is past it. */
+static void meet_jump(struct dta_loss *l, struct dta_loss_reporter *r, uint64_t now_ns)
+{
+	const int32_t ahead = (int32_t)(r->far.first - r->top);
+
+	/* What is still to come before it must stay within the window. */
+	if (ahead > 0 && (uint32_t)ahead + r->far.count > dta_loss_window_of(l, r))
+		return;
+	if (ahead >= 0)
+		new_reports(l, r, r->far.first, r->far.count, true, now_ns);
+	r->far.count = 0;
+}
+
+/* Where a packet without authentication is that no single packet can make the window follow. */
+static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
+			    const struct dta_header *h, uint64_t now_ns)
+{
+	const uint32_t window = dta_loss_window_of(l, r), n = h->reports;
+	const int32_t by = (int32_t)(h->sequence - r->top);
+	const int32_t from = (int32_t)(h->sequence - r->far.first);
+	const bool forward = by > (int32_t)window;
+
+	if (!forward && by + (int64_t)n > -(int64_t)window) {
+		r->news_ns = now_ns;
+		if (r->far.count)
+			meet_jump(l, r, now_ns);
+		return NEAR;
+	}
+	if (r->far.count && now_ns - r->far.since_ns < FAR_NS) {
+		if (from >= 0 && (uint32_t)from < r->far.count) { /* the same again */
+			r->s.duplicates += forward ? n : 0;
+			r->s.late += forward ? 0 : n;
+			return FAR_LATE;
+		}
+		if (from > -(int32_t)window && from < (int32_t)FAR_MAX &&
+		    (forward || now_ns - r->news_ns >= STRAGGLE_NS)) {
+			follow_jump(l, r, forward, h, now_ns);
+			r->news_ns = now_ns;
+			return NEAR;
+		}
+	}
+	r->far.first = h->sequence;
+	r->far.count = n;
+	r->far.since_ns = now_ns;
+	r->s.jumps++;
+	r->s.late += forward ? 0 : n;
+	r->s.expected += forward ? n : 0;
+	r->s.arrived += forward ? n : 0;
+	return forward ? FAR_TAKEN : FAR_LATE;
+}
+
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh)
 {
 	uint32_t n = h->reports, half = bits == 8 ? 0x80 : 0x80000000u, ahead, old = 0, taken = 0;
+	const bool authenticated = h->flags & DTA_AUTHENTICATED;
+	enum loss_place place = NEAR;
 	struct dta_loss_reporter *r;
 	uint64_t hash;
+	bool late;
 
 	if ((bits != 8 && bits != 32) || !n || n > DTA_REPORTS_MAX || (bits == 8 && n >= half))
 		return -EINVAL;
+	l->last = NULL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
-	r = find_reporter(l, key, h->flags & DTA_AUTHENTICATED, &hash);
+	hash = hash_of(l, key, authenticated);
+	r = first_of_number(l, key, authenticated, hash);
+	while (r && r->incarnation != h->incarnation)
+		r = next_of_number(r);
 	if (r && r->bits != bits) { /* the configuration changed */
 		remove_reporter(l, r);
 		r = NULL;
 	}
 	if (!r) {
-		r = add_reporter(l, key, h, bits, hash, now_ns);
+		r = restart(l, key, h, bits, hash, now_ns, &late);
 		if (!r) {
-			l->gone.refused++;
-			return -ENOSPC;
+			l->gone.refused += !late;
+			return late ? 0 : -ENOSPC;
 		}
 	} else if (table_of(l, r)->youngest != r) {
 		unlist(l, r);
 		list_youngest(l, r);
 	}
-	if (h->incarnation != r->incarnation && !restart(l, r, h, now_ns)) {
+	r->seen_ns = now_ns;
+	if (r->contested && straggles(l, r, now_ns)) {
 		r->s.late += n;
 		return 0;
 	}
-	r->seen_ns = now_ns;
+	if (!authenticated && bits == 32)
+		place = jump(l, r, h, now_ns);
+	if (place == FAR_TAKEN)
+		dta_loss_set_bits(fresh, 0, n, true);
+	if (place != NEAR) /* no answer before the window follows */
+		return place == FAR_TAKEN ? (int)n : 0;
 	ahead = dta_loss_modulo(r, h->sequence - r->top);
 	if (ahead >= half) { /* it begins behind top */
 		old = half - (ahead - half);
 		if (old > n)
 			old = n;
 		taken = old_reports(l, r, h->sequence, old, fresh);
-		ahead = 0;
 	}
 	if (old < n) {
-		uint32_t m = n - old, window = dta_loss_window_of(l, r), from;
-
-		if (ahead)
-			dta_loss_skip(l, r, ahead, now_ns);
-		from = r->top;
-		dta_loss_slide(l, r, m);
-		dta_loss_map_range(r, window, from, m, true);
-		dta_loss_set_bits(fresh, old, m, true);
-		r->s.expected += m;
-		r->s.arrived += m;
-		taken += m;
+		new_reports(l, r, h->sequence + old, n - old, false, now_ns);
+		dta_loss_set_bits(fresh, old, n - old, true);
+		taken += n - old;
 	}
 	if (taken) {
+		l->last = r;
+		l->last_old = old;
 		r->key.address = key->address;
 		r->key.port = key->port;
 		r->key.input = key->input;
@@ -443,6 +624,7 @@ static void answer(const struct dta_loss *l, const struct dta_loss_reporter *r, 
 		.incarnation = r->incarnation,
 		.next = first_absent(l, r),
 		.credits = ~0u,
+		.window = dta_loss_window_of(l, r),
 	};
 }
 
@@ -525,7 +707,7 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 void dta_loss_total(const struct dta_loss *l, struct dta_loss_stats *out)
 {
 	*out = l->gone;
-	out->reporters = l->table[0].reporters + l->table[1].reporters;
+	out->reporters = l->numbers;
 	for (int i = 0; i < 2; i++)
 		for (const struct dta_loss_reporter *r = l->table[i].oldest; r; r = r->younger)
 			dta_add_counters(out, &r->s, sizeof(r->s));

@@ -13,8 +13,13 @@
  * bits), so that no tenant and no address takes all (base/share.h).
  *
  * A new incarnation begins at sequence 0; what precedes its first packet is missing if it is less
- * than a window. An authenticated incarnation must be later than the last (RFC 1982), any other
- * must differ from the one before; otherwise its reports are late.
+ * than a window. It has a window of its own, so that it takes nothing from the one before: that one
+ * is late for a second, as a straggler. If it is heard after that, two reporters collide, and both
+ * are taken. An authenticated incarnation must be later than those known (RFC 1982); otherwise its
+ * reports are late.
+ *
+ * Without authentication, a jump beyond the window is believed when a second packet follows it:
+ * back only if nothing else was heard for a second. A single packet changes no window.
  *
  * A report that was given up but arrives within the window is taken, and lost decreases.
  */
@@ -26,6 +31,7 @@
 #include "dta/wire/wire.h"
 
 struct dta_loss;
+struct dta_loss_key;
 struct dta_loss_reporter;
 
 struct dta_loss_opts {
@@ -39,6 +45,8 @@ struct dta_loss_opts {
 	uint32_t nacks;	    /* requests before a gap is lost; 0: 5 */
 	/* An authenticated reporter is no longer known. May be NULL. */
 	void (*forgotten)(void *arg, uint16_t tenant, uint32_t reporter);
+	/* Another reporter uses its number, from this address or with its key. May be NULL. */
+	void (*collides)(void *arg, const struct dta_loss_key *key);
 	void *arg;
 };
 
@@ -61,7 +69,11 @@ struct dta_loss_stats {
 	uint64_t recovered;  /* arrived after a NACK */
 	uint64_t nacks;	     /* requested ranges */
 	uint64_t restarts;   /* new incarnations */
+	uint64_t collisions; /* incarnations that went on beside a later one */
+	uint64_t jumps;	     /* packets beyond the window, at first not believed */
 	uint64_t refused;    /* packets of refused reporters (total only) */
+	uint64_t unordered;  /* taken late without knowing whether they are the newest of their key
+			      * (total only) */
 	uint64_t reporters, forgotten; /* total only */
 };
 
@@ -81,6 +93,12 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
  */
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
+/*
+ * Of the packet that dta_loss_packet() took last: clears in fresh the key-writes and postcards
+ * whose key (and hop) has a newer report of this reporter, and returns how many. To be called after
+ * each packet.
+ */
+uint32_t dta_loss_superseded(struct dta_loss *l, const struct dta_packet *packet, uint64_t *fresh);
 /*
  * Returns the next due answer and its recipient. Call until false, after each batch and about every
  * millisecond. credits is ~0, for the caller to lower. An answer in the original's format names

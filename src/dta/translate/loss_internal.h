@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loss_internal.h - between loss.c (reporters, packets, answers) and loss_window.c (one window) */
+/*
+ * loss_internal.h - between loss.c (reporters, packets, answers), loss_window.c (one window) and
+ * loss_order.c (the newest report of each key)
+ */
 #ifndef SL_DTA_TRANSLATE_LOSS_INTERNAL_H
 #define SL_DTA_TRANSLATE_LOSS_INTERNAL_H
 
@@ -25,7 +28,14 @@ struct dta_loss_group {
 struct dta_loss_table {
 	struct dta_loss_reporter *oldest, *youngest;
 	struct dta_loss_group **group; /* l->buckets */
-	uint32_t reporters;
+	uint32_t reporters, orders;
+};
+
+/* A packet beyond the window that no other has confirmed yet. */
+struct dta_loss_far {
+	uint64_t since_ns;
+	uint64_t given_up;     /* by the last jump forward, in case it is taken back */
+	uint32_t first, count; /* count 0: none */
 };
 
 struct dta_loss_reporter {
@@ -41,12 +51,20 @@ struct dta_loss_reporter {
 	uint32_t gaps, room;
 	uint32_t top;	/* the sequence number after the newest */
 	uint32_t reach; /* expected reports behind top, at most the window */
-	uint32_t incarnation, before;
+	uint32_t incarnation;
+	uint64_t birth;		   /* its number in order of birth */
+	uint64_t born_ns, news_ns; /* of its first packet, and of the last within the window */
+	struct dta_loss_far far;
 	/*
 	 * Joined in mid-sequence: reports between reach and the window are not expected but taken.
 	 */
 	bool joined;
-	bool authenticated, restarted, acknowledge;
+	bool authenticated, acknowledge;
+	bool contested; /* its number has, or had, more than one incarnation */
+	bool lives;	/* it was heard long after a later one began */
+	bool holed;	/* reports before hole may still come, and are older than those behind it */
+	uint32_t hole;	/* a sequence number */
+	struct dta_loss_order *order; /* NULL: not needed yet */
 	uint8_t bits;
 	struct dta_loss_stats s;
 	uint64_t map[]; /* indexed by sequence % window */
@@ -57,9 +75,12 @@ struct dta_loss {
 	struct dta_loss_reporter **bucket;
 	struct dta_loss_table table[2];		    /* by authenticated */
 	struct dta_loss_reporter *wanting, *cursor; /* where dta_loss_answer() continues */
-	uint64_t seed;
+	uint64_t seed, births;
+	uint32_t numbers; /* reporters, of any incarnation */
 	uint32_t buckets;
-	struct dta_loss_stats gone; /* of forgotten reporters, and totals */
+	struct dta_loss_stats gone;	/* of forgotten reporters, and totals */
+	struct dta_loss_reporter *last; /* of the packet taken last; NULL: none of it was fresh */
+	uint32_t last_old;		/* its reports behind top */
 };
 
 static inline uint32_t dta_loss_modulo(const struct dta_loss_reporter *r, uint32_t sequence)
@@ -94,6 +115,9 @@ void dta_loss_slide(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t by
 /* `ahead` reports were skipped: they are missing. */
 void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahead,
 		   uint64_t now_ns);
+/* Reports before top may still come. */
+void dta_loss_hole(struct dta_loss_reporter *r);
+void dta_loss_order_free(struct dta_loss *l, struct dta_loss_reporter *r);
 void dta_loss_set_bits(uint64_t *map, uint32_t at, uint32_t count, bool value);
 /* Sets or clears count bits from sequence on, modulo the window. */
 void dta_loss_map_range(struct dta_loss_reporter *r, uint32_t window, uint32_t sequence,

@@ -180,5 +180,6 @@ void dta_loss_skip(struct dta_loss *l, struct dta_loss_reporter *r, uint32_t ahe
 	}
 	dta_loss_slide(l, r, keep);
 	dta_loss_map_range(r, window, from, keep, false);
+	dta_loss_hole(r);
 	gap_append(l, r, from, keep, now_ns);
 }

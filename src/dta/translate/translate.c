@@ -2,6 +2,7 @@
 /* translate.c - a translator's worker */
 #include "dta/translate/internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -153,6 +154,7 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 					 .reporter = h->reporter,
 					 .port = legacy ? DTA_PORT_ANSWER : d->port,
 					 .input = input};
+	uint32_t superseded;
 	int fresh;
 
 	/*
@@ -166,7 +168,11 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
 		dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
-	return fresh;
+	superseded = fresh > 0 && !legacy ? dta_loss_superseded(w->loss, &w->packet, w->fresh) : 0;
+	w->account.fresh += superseded;
+	w->account.engine.in += superseded;
+	w->account.engine.dropped[DTA_DROP_SUPERSEDED] += superseded;
+	return fresh - (int)superseded;
 }
 
 static enum dta_refusal authenticate(const struct dta_worker *w, const struct dta_datagram *d,
@@ -607,6 +613,18 @@ static void forgotten(void *arg, uint16_t tenant, uint32_t reporter)
 		dta_steer_release(w->opts.steer, tenant, reporter, w->opts.worker);
 }
 
+static void collides(void *arg, const struct dta_loss_key *key)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	(void)arg;
+	inet_ntop(AF_INET6, &key->address, host, sizeof(host));
+	base_log_limited(BASE_WARN, "translate",
+			 "two reporters have one number: give each its own address=%s port=%u "
+			 "tenant=%u reporter=%u",
+			 host, key->port, key->tenant, key->reporter);
+}
+
 struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const char *name,
 				  struct dta_input **inputs, uint32_t n_inputs, char *error,
 				  size_t error_bytes)
@@ -634,6 +652,7 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 	if (!w->gathered || !w->auth || !w->held[0] || !w->held[1])
 		goto fail;
 	w->opts.loss.forgotten = forgotten;
+	w->opts.loss.collides = collides;
 	w->opts.loss.arg = w;
 	w->loss = dta_loss_new(&w->opts.loss);
 	if (opts->legacy == DTA_LEGACY_B)

@@ -21,7 +21,7 @@ struct dta_translate_opts {
 	uint32_t n_collectors;
 	struct dta_client_opts client; /* collector and callbacks are filled in */
 	const char *name;	       /* of the translator, which packets may be meant for */
-	struct dta_loss_opts loss;     /* forgotten is filled in */
+	struct dta_loss_opts loss;     /* the callbacks are filled in */
 	struct dta_steer *steer;       /* NULL: one worker */
 	uint32_t worker;	       /* its number there */
 	enum dta_legacy legacy;

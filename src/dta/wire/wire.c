@@ -407,7 +407,7 @@ size_t dta_answer_build(const struct dta_answer *a, void *out, size_t room)
 	dta_put32(p + 8, a->incarnation);
 	dta_put32(p + 12, a->next);
 	dta_put32(p + 16, a->credits);
-	dta_put32(p + 20, 0);
+	dta_put32(p + 20, a->window);
 	for (uint32_t i = 0; i < a->ranges; i++) {
 		dta_put32(p + DTA_ANSWER_BYTES + 8 * i, a->range[i].first);
 		dta_put32(p + DTA_ANSWER_BYTES + 8 * i + 4, a->range[i].count);
@@ -430,8 +430,6 @@ enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_a
 		return DTA_BAD_OPCODE;
 	if (p[3] > DTA_RANGES_MAX)
 		return DTA_BAD_COUNT;
-	if (dta_get32(p + 20))
-		return DTA_BAD_FLAGS;
 	whole = DTA_ANSWER_BYTES + 8u * p[3];
 	if (bytes < whole)
 		return DTA_TRUNCATED;
@@ -444,6 +442,7 @@ enum dta_refusal dta_answer_parse(const void *packet, size_t bytes, struct dta_a
 		.incarnation = dta_get32(p + 8),
 		.next = dta_get32(p + 12),
 		.credits = dta_get32(p + 16),
+		.window = dta_get32(p + 20),
 	};
 	for (uint32_t i = 0; i < out->ranges; i++) {
 		out->range[i].first = dta_get32(p + DTA_ANSWER_BYTES + 8 * i);

@@ -168,8 +168,9 @@ size_t dta_build_legacy(enum dta_legacy form, uint8_t sequence, const struct dta
 /*
  * A translator's answer: { u8 magic, u8 version, u8 type, u8 ranges, u32 reporter, u32 incarnation,
  * u32 next (everything before it arrived or is no longer taken), u32 credits (reports that may be
- * in flight beyond the newest one known to have arrived; ~0: unlimited), u32 0 }, ranges of { u32
- * first, u32 count }, and a MAC if the reporter's packets have one.
+ * in flight beyond the newest one known to have arrived; ~0: unlimited), u32 window (reports behind
+ * the newest that are still taken; 0: unknown) }, ranges of { u32 first, u32 count }, and a MAC if
+ * the reporter's packets have one.
  */
 enum dta_answer_type {
 	DTA_ACK = 1,  /* the ranges arrived, and everything before next */
@@ -179,7 +180,7 @@ enum dta_answer_type {
 #define DTA_RANGES_MAX	 64u
 struct dta_answer {
 	uint8_t type, ranges;
-	uint32_t reporter, incarnation, next, credits;
+	uint32_t reporter, incarnation, next, credits, window;
 	struct {
 		uint32_t first, count;
 	} range[DTA_RANGES_MAX];

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * report_update.c - when a packet is settled before older ones, they get its values: what is resent
+ * to a translator that does not know the newer packet, because it was started later or is another
+ * one, must not bring old values back.
+ */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <string.h>
+
+#include "dta/wire/endian.h"
+#include "report.h"
+
+/* A block within a packet of our own. */
+struct update_block {
+	const uint8_t *header;
+	uint32_t at; /* of its header; items follow */
+	uint32_t count, store;
+	uint32_t key_bytes, value_bytes; /* the hop of a postcard counts as key */
+	bool writes;
+};
+
+static bool next_block(const uint8_t *p, uint32_t bytes, uint32_t *at, struct update_block *b)
+{
+	const uint8_t *h = p + *at;
+	const bool hop = h[0] == DTA_POSTCARD;
+
+	if (*at + DTA_BLOCK_BYTES > bytes)
+		return false;
+	*b = (struct update_block){.header = h,
+				   .at = *at,
+				   .count = dta_get16(h + 2),
+				   .key_bytes = h[5] + hop,
+				   .value_bytes = dta_get16(h + 6) - hop,
+				   .store = dta_get16(h + 8),
+				   .writes = hop || h[0] == DTA_KEYWRITE};
+	*at += DTA_BLOCK_BYTES + b->count * (b->key_bytes + b->value_bytes);
+	return true;
+}
+
+static uint8_t *item_of(uint8_t *p, const struct update_block *b, uint32_t i)
+{
+	return p + b->at + DTA_BLOCK_BYTES + i * (b->key_bytes + b->value_bytes);
+}
+
+/* A place: of the block's header and of the item in the packet, 16 bits each; 0: free. */
+static uint32_t *place_of(const struct sl_reporter *r, uint8_t *p, const struct update_block *b,
+			  const uint8_t *key)
+{
+	uint64_t i = XXH3_64bits_withSeed(key, b->key_bytes, b->store);
+
+	for (;; i++) {
+		uint32_t *place = &r->place[i & r->place_mask];
+		const uint8_t *h = p + (*place >> 16);
+
+		/* Of the same opcode, lengths and store. */
+		if (!*place || (h[0] == b->header[0] && !memcmp(h + 5, b->header + 5, 5) &&
+				!memcmp(p + (*place & 0xffff), key, b->key_bytes)))
+			return place;
+	}
+}
+
+static bool enter(const struct sl_reporter *r, uint8_t *p, uint32_t bytes)
+{
+	uint32_t at = DTA_HEADER_BYTES;
+	struct update_block b;
+	bool any = false;
+
+	memset(r->place, 0, (r->place_mask + 1) * sizeof(*r->place));
+	while (next_block(p, bytes, &at, &b))
+		for (uint32_t i = 0; b.writes && i < b.count; i++) {
+			const uint8_t *item = item_of(p, &b, i);
+
+			*place_of(r, p, &b, item) = b.at << 16 | (uint32_t)(item - p);
+			any = true;
+		}
+	return any;
+}
+
+static void update(const struct sl_reporter *r, uint8_t *from, uint8_t *to, uint32_t bytes)
+{
+	uint32_t at = DTA_HEADER_BYTES;
+	struct update_block b;
+
+	while (next_block(to, bytes, &at, &b))
+		for (uint32_t i = 0; b.writes && i < b.count; i++) {
+			uint8_t *item = item_of(to, &b, i);
+			const uint32_t place = *place_of(r, from, &b, item);
+
+			if (place)
+				memcpy(item + b.key_bytes, from + (place & 0xffff) + b.key_bytes,
+				       b.value_bytes);
+		}
+}
+
+void sl__report_update(const struct sl_reporter *r, const struct sl__backup *newer)
+{
+	uint8_t *from = sl__report_packet(r, newer);
+	bool entered = false;
+
+	for (uint32_t i = 0; i < r->kept; i++) {
+		const struct sl__backup *older = sl__report_backup(r, i);
+
+		if (older == newer)
+			return;
+		if (!older->bytes)
+			continue;
+		if (!entered && !enter(r, from, newer->bytes))
+			return;
+		entered = true;
+		update(r, from, sl__report_packet(r, older), older->bytes);
+	}
+}
