@@ -6,13 +6,12 @@ import math
 import os
 import sys
 
-from support.exposition import sample
+from support.exposition import without_identity as parse
 from support.process import check, skip, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 NODE, PACKAGES, CASE = sys.argv[2:5]
 HERE = os.path.dirname(os.path.abspath(__file__))
-IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit', 'uid'}
 DEFAULTS = ('process_', 'nodejs_')  # which change by themselves
 
 
@@ -24,19 +23,6 @@ def node(agent, script, *options, publish=True, env=None):
 
 def ask(app, what):
     return json.loads(app.tell(what))
-
-
-def parse(body):
-    """({name: type}, {name: help}, {(sample, labels): value}) without what tells processes apart."""
-    types, helps, samples = {}, {}, {}
-    for line in body.splitlines():
-        if line.startswith('# '):
-            _, what, name, rest = line.split(' ', 3)
-            (types if what == 'TYPE' else helps)[name] = rest
-        elif line:
-            name, labels, value, _ = sample(line)
-            samples[name, tuple(sorted((k, v) for k, v in labels if k not in IDENTITY))] = value
-    return types, helps, samples
 
 
 def same_as_stock(agent, collector):

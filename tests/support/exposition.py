@@ -52,6 +52,23 @@ def sample(line):
     return m[1], labels, number(m[4]), m[5]
 
 
+# What tells processes and hosts apart.
+IDENTITY = {'service', 'pod', 'process', 'namespace', 'container', 'host', 'unit', 'uid'}
+
+
+def without_identity(body):
+    """({name: type}, {name: help}, {(sample, labels): value}) of a text, without what tells processes apart."""
+    types, helps, samples = {}, {}, {}
+    for line in body.splitlines():
+        if line.startswith('# '):
+            _, what, name, rest = line.split(' ', 3)
+            (types if what == 'TYPE' else helps)[name] = rest
+        elif line:
+            name, labels, value, _ = sample(line)
+            samples[name, tuple(sorted((k, v) for k, v in labels if k not in IDENTITY))] = value
+    return types, helps, samples
+
+
 def lines_of(body):
     text = body.decode('utf-8')  # must be UTF-8
     need(not text or text.endswith('\n'), 'the last line has no end')
