@@ -17,7 +17,8 @@ import support.sidelight  # noqa: E402
 BUILD = sys.argv[1]
 DEBIAN = '/usr/share/gocode'
 TURNS = 11
-HOW = {'inc': 'one goroutine', 'inc.parallel': 'two goroutines on two CPUs, one counter', 'observe': '11 bounds, one goroutine'}
+HOW = {'inc': 'CPU time, one goroutine', 'inc.parallel': 'two goroutines on two CPUs, one counter, time of each',
+       'observe': 'CPU time, one goroutine, 11 bounds'}
 
 
 def main():
@@ -26,16 +27,21 @@ def main():
         return
     folder = workdir()
     env = {**os.environ, 'GOPATH': f'{ROOT}/bindings/go:{DEBIAN}', 'GO111MODULE': 'off', 'GOFLAGS': '', 'GOENV': 'off',
-           'GOCACHE': f'{BUILD}/go-cache', 'CGO_ENABLED': '0'}
+           'GOCACHE': os.path.abspath(f'{BUILD}/go-cache'), 'CGO_ENABLED': '0'}
     subprocess.run(['go', 'build', '-o', f'{folder}/bench', f'{ROOT}/bench/bind/go.go'], check=True, env=env)
     support.sidelight.EXE = f'{BUILD}/sidelight'
     agent = Agent()
     out = subprocess.run([f'{folder}/bench', str(TURNS)], check=True, stdout=subprocess.PIPE,
                          env={**os.environ, 'SIDELIGHT_SOCKET': agent.socket}).stdout
     agent.stop()
-    for name, (ours, theirs) in json.loads(out).items():
-        say(f'bind.go.{name}', ours, 'ns', f'CPU time, median of {TURNS} turns, {HOW[name]}', 'client_golang 1.14', theirs,
-            less_is_better=True)
+    found = json.loads(out)
+    for name in HOW:
+        if name in found:
+            say(f'bind.go.{name}', found[name][0], 'ns', f'median of {TURNS} turns, {HOW[name]}', 'client_golang 1.14',
+                found[name][1], 'two plain additions in memory' if name == 'inc' else None, found['floor'][0],
+                less_is_better=True)
+        else:
+            print(f'SKIP: bind.go.{name}: two goroutines never had two CPUs at the same time', file=sys.stderr)
 
 
 if shutil.which('go'):

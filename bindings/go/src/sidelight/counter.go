@@ -17,7 +17,7 @@ func (c *Counter) Inc() {
 	// What base() does, without the call.
 	id := procPin()
 	p := c.load()
-	if uint(id) < maxStripes {
+	if p != nil && uint(id) < maxStripes {
 		if base := atomic.LoadPointer(&p.own[id]); base != nil {
 			*wordAt(base, p.at)++
 			*wordAt(base, p.check) += p.k

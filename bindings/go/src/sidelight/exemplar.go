@@ -93,10 +93,10 @@ func (r *region) forgetExemplars(record *record) {
 // setExemplar sets that of a cell of the metric. While another goroutine sets one of this region, it is dropped: either
 // would do. Not pinned.
 func (p *place) setExemplar(cell uint32, value float64, labels Labels, when time.Time) {
-	r := p.region
-	if r == nil || len(labels) == 0 {
+	if p == nil || p.region == nil || len(labels) == 0 {
 		return
 	}
+	r := p.region
 	e := &r.exemplars
 	if !e.mu.TryLock() {
 		r.refuse()

@@ -61,6 +61,9 @@ func (s *site) base() (*place, unsafe.Pointer) {
 	for {
 		id := procPin()
 		p := s.load()
+		if p == nil { // of a metric that no function of this package made
+			p = nowhere
+		}
 		if uint(id) >= maxStripes {
 			return p, nil
 		}
@@ -119,5 +122,8 @@ func (p *place) sumFloat(s spot) float64 {
 // pinned returns the place, for what reads it or writes stripe 0 before procUnpin().
 func (s *site) pinned() *place {
 	procPin()
-	return s.load()
+	if p := s.load(); p != nil {
+		return p
+	}
+	return nowhere
 }

@@ -86,7 +86,7 @@ func Open(options Options) (*Publisher, error) {
 	env := func(value string, names ...string) string {
 		for _, name := range names {
 			if value == "" {
-				value = os.Getenv(name)
+				value = cut(os.Getenv(name), valueMax)
 			}
 		}
 		return value
@@ -94,16 +94,18 @@ func Open(options Options) (*Publisher, error) {
 	o := &options
 	o.Service = env(o.Service, "SIDELIGHT_SERVICE", "OTEL_SERVICE_NAME")
 	if o.Service == "" {
-		o.Service = filepath.Base(os.Args[0])
+		o.Service = cut(filepath.Base(os.Args[0]), valueMax)
 	}
 	o.Pod = env(o.Pod, "POD_NAME")
 	if o.Pod == "" {
-		o.Pod, _ = os.Hostname()
+		host, _ := os.Hostname()
+		o.Pod = cut(host, valueMax)
 	}
 	o.Namespace = env(o.Namespace, "POD_NAMESPACE")
-	o.Socket = env(o.Socket, "SIDELIGHT_SOCKET")
-	if o.Socket == "" {
-		o.Socket = defaultSocket
+	for _, path := range []string{os.Getenv("SIDELIGHT_SOCKET"), defaultSocket} {
+		if o.Socket == "" {
+			o.Socket = path
+		}
 	}
 	if o.Cells <= 0 {
 		o.Cells = cellsFirst

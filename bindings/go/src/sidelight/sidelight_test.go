@@ -377,6 +377,54 @@ func TestTraceparentIsRead(t *testing.T) {
 	}
 }
 
+func TestPacketsOfTheAgentAreRead(t *testing.T) {
+	a := newAttachment(&Publisher{})
+	packets := map[string][]byte{}
+	vectors(t, "attach.txt", func(words []string) {
+		packet, err := hex.DecodeString(words[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		packets[words[1]] = packet
+		if words[0] == "<" && !a.take(packet) {
+			t.Errorf("%v is no packet", words)
+		}
+	})
+	if !a.attached.Load() || !a.alarmed() {
+		t.Error("neither attached nor alarmed")
+	}
+	verdict := packets["VERDICT"]
+	verdict[24] &^= 1
+	if a.take(verdict); a.alarmed() {
+		t.Error("still alarmed")
+	}
+	for n := range verdict {
+		if a.take(verdict[:n]) {
+			t.Errorf("%d bytes are a packet", n)
+		}
+	}
+	for i := 0; i < 4; i++ {
+		verdict[i]++
+		if a.take(verdict) {
+			t.Error("another magic")
+		}
+		verdict[i]--
+	}
+}
+
+func TestZeroMetricsCountNowhere(t *testing.T) {
+	var c Counter
+	c.Inc()
+	c.AddWithExemplar(1, Labels{"x": "y"})
+	var g Gauge
+	g.Set(1)
+	var h Histogram
+	h.Observe(1)
+	if c.Value() != 0 || h.Count() != 0 {
+		t.Error(c.Value(), h.Count())
+	}
+}
+
 func TestCopierSetsAndEnds(t *testing.T) {
 	p := open(t, Options{})
 	c := p.NewCopier()
