@@ -217,6 +217,40 @@ func TestNewSeriesHasNothingOfTheOld(t *testing.T) {
 	verify(t, p)
 }
 
+func TestPlaceIsTakenOnceNobodyWritesIt(t *testing.T) {
+	defer func(d time.Duration) { replaceAfter = d }(replaceAfter)
+	replaceAfter = 0
+	p := open(t, Options{})
+	vec := p.NewCounterVec(Opts{Name: "a_total"}, "of")
+	old := vec.With("x")
+	old.Inc()
+	var pinned atomic.Bool
+	parallel(t, 2, func(i int) {
+		if i == 0 { // a writer that is slow between its two steps
+			place, base := old.base()
+			pinned.Store(true)
+			for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+			}
+			if base != nil {
+				ownAdd(base, place.spot, 1000)
+			} else {
+				mixedAdd(place.shared, place.spot, 1000)
+			}
+			procUnpin()
+			return
+		}
+		for !pinned.Load() {
+			runtime.Gosched()
+		}
+		vec.Remove("x")
+		vec.With("y")
+	})
+	if v := vec.With("y").Value(); v != 0 || p.regions[0].records != 1 {
+		t.Errorf("a late update of the old series: %d", v)
+	}
+	verify(t, p)
+}
+
 func TestRemovedSeriesComesBackFromZero(t *testing.T) {
 	p := open(t, Options{})
 	vec := p.NewFloatCounterVec(Opts{Name: "a_total"}, "of")
