@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime"
 	"time"
 
 	"sidelight"
@@ -22,6 +23,12 @@ func ExampleOpen() {
 	jobs.Set(7)
 	fmt.Println(jobs.Value())
 	// Output: 7
+}
+
+func ExampleNewGaugeFunc() {
+	sidelight.NewGaugeFunc(sidelight.Opts{Name: "shop_goroutines", Help: "Goroutines."}, func() float64 {
+		return float64(runtime.NumGoroutine())
+	})
 }
 
 func ExampleCounterVec() {

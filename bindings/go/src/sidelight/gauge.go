@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+var samplePeriod = time.Second // tests do not wait that long
+
 // A Gauge is a number that goes up and down.
 type Gauge struct {
 	site
@@ -70,6 +72,42 @@ func (p *Publisher) NewGauge(o Opts) *Gauge { return p.gauge(&o, nil, nil) }
 func (p *Publisher) NewGaugeVec(o Opts, labels ...string) *GaugeVec {
 	return newVec(p, o, labels, func(values []string) *Gauge { return p.gauge(&o, labels, values) })
 }
+
+// NewGaugeFunc makes a gauge that f sets once per second, in a goroutine of the publisher, until Close.
+func (p *Publisher) NewGaugeFunc(o Opts, f func() float64) {
+	g := p.NewGauge(o)
+	if p == nil {
+		return
+	}
+	g.Set(f())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sampled = append(p.sampled, func() { g.Set(f()) })
+	if len(p.sampled) == 1 {
+		go p.sample()
+	}
+}
+
+func (p *Publisher) sample() {
+	ticker := time.NewTicker(samplePeriod)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-p.attach.ended:
+			return
+		case <-ticker.C:
+		}
+		p.mu.Lock()
+		all := p.sampled // only grows
+		p.mu.Unlock()
+		for _, f := range all {
+			f()
+		}
+	}
+}
+
+// NewGaugeFunc makes a gauge of the default publisher that f sets once per second.
+func NewGaugeFunc(o Opts, f func() float64) { Default().NewGaugeFunc(o, f) }
 
 // NewGauge makes a gauge of the default publisher.
 func NewGauge(o Opts) *Gauge { return Default().NewGauge(o) }

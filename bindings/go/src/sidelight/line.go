@@ -110,10 +110,10 @@ func mixedChange(base unsafe.Pointer, s spot, f func(old uint64) uint64) {
 	}
 }
 
-// putLine writes a sealed line. The check word says to a reader which stores it saw.
+// putLine writes a sealed line, of which there is one writer at a time. The check word says to a reader which stores it
+// saw, so that their order does not matter.
 func putLine(to unsafe.Pointer, cells *[lineCells]uint64) {
-	for i, c := range cells {
-		atomic.StoreUint64(wordAt(to, uintptr(i)*8), c)
-	}
-	atomic.StoreUint64(wordAt(to, lineCells*8), sealed(cells))
+	line := (*[lineCells + 1]uint64)(to)
+	copy(line[:], cells[:])
+	line[lineCells] = sealed(cells)
 }

@@ -77,6 +77,7 @@ type Publisher struct {
 	vacant  map[form][]vacated // removed records, in the order of their removal
 	quiet   time.Time          // when quiesce() was called last
 	closed  bool
+	sampled []func()
 
 	spanRegion *region // the first one
 }

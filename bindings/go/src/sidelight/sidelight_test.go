@@ -446,6 +446,22 @@ func TestPacketsOfTheAgentAreRead(t *testing.T) {
 	}
 }
 
+func TestGaugeFuncIsAsked(t *testing.T) {
+	defer func(d time.Duration) { samplePeriod = d }(samplePeriod)
+	samplePeriod = time.Millisecond
+	p := open(t, Options{})
+	var calls atomic.Int64
+	p.NewGaugeFunc(Opts{Name: "a"}, func() float64 { return float64(calls.Add(1)) })
+	g := p.NewGauge(Opts{Name: "a"}) // the same one
+	if g.Value() < 1 {
+		t.Error("it begins without a value")
+	}
+	for begun := g.Value(); g.Value() < begun+3; {
+		time.Sleep(time.Millisecond)
+	}
+	p.Close()
+}
+
 func TestZeroMetricsCountNowhere(t *testing.T) {
 	var c Counter
 	c.Inc()

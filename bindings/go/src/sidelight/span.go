@@ -449,10 +449,10 @@ func (g *ring) write(base, head unsafe.Pointer, capacity uint64, s *Span, durati
 	g.head[headCut] += s.cut
 	var check uint64
 	for i, c := range g.head {
-		atomic.StoreUint64(wordAt(head, uintptr(i)*8), c)
 		check += c * lineK[i]
 	}
-	atomic.StoreUint64(wordAt(head, lineCells*8), check)
+	atomic.StoreUint64(wordAt(head, lineCells*8), check) // after what it covers
+	copy((*[lineCells]uint64)(head)[:], g.head[:])
 }
 
 // close keeps later spans out of the memory.
