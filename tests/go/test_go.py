@@ -6,6 +6,7 @@ import math
 import os
 import signal
 import sys
+import time
 
 from support.exposition import without_identity
 from support.process import check, skip, wait_until
@@ -60,6 +61,28 @@ def goroutines_lose_nothing(agent, collector):
     await_total(collector, 'app_sizes_sum', 12000000)
     await_total(collector, 'app_summary_sum', 240000)
     check(app.close() == 0, 'an exit status', app)
+
+
+def region(app):
+    """What reads the first region of the process."""
+    folder = f'/proc/{app.pid}/fd'
+    fd = next(fd for fd in sorted(os.listdir(folder), key=int) if 'memfd' in os.readlink(f'{folder}/{fd}'))
+    return Reader(os.open(f'{folder}/{fd}', os.O_RDONLY))
+
+
+def processes_of_a_service_are_combined(agent, collector):
+    """Counters add up, and gauges say how they are combined."""
+    first, second = start(agent), start(agent)
+    for app in (second, first):
+        app.tell('count')
+    await_total(collector, 'app_requests_total', 6000)
+    await_total(collector, 'app_queue', 14)
+    reader = region(first)
+    latest = reader.round()['app_latest', ()]
+    check(latest[0] == first.pid and abs(latest[1] / 1e9 - time.time()) < 3600, latest)
+    flags = {r['name']: (r['kind'], r['flags']) for r in reader.records}
+    check((flags['app_queue'], flags['app_latest'], flags['app_requests_total']) == ((4, 1), (13, 4), (1, 0)), flags)
+    check(first.close() == 0 and second.close() == 0, 'an exit status', first, second)
 
 
 def restarts_and_kills_lose_nothing(agent, collector):
@@ -119,8 +142,7 @@ def exemplars_are_in_the_region(agent, collector):
     app = start(agent)
     for command in ('count', 'exemplar', 'observe'):
         app.tell(command)
-    fd = next(fd for fd in os.listdir(f'/proc/{app.pid}/fd') if 'memfd' in os.readlink(f'/proc/{app.pid}/fd/{fd}'))
-    reader = Reader(os.open(f'/proc/{app.pid}/fd/{fd}', os.O_RDONLY))
+    reader = region(app)
 
     def found():
         reader.round()
