@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidelight
+
+import (
+	"fmt"
+	"sync"
+)
+
+// Combine says how a reader that shows the processes of one service as one combines their values, as
+// sidelight collect --sum-processes does.
+type Combine uint16
+
+// Ways to combine. The zero value is the sum for counters, histograms and summaries; each process has its own gauge.
+const (
+	Sum Combine = 1 + iota
+	Min
+	Max
+	MostRecent // the value that was set last
+	Each       // no combination
+
+	Live Combine = 8 // added to another: of processes that live
+)
+
+// Opts say what a metric is.
+type Opts struct {
+	// Name matches [a-zA-Z_:][a-zA-Z0-9_:]*, or is any UTF-8 of a metric with labels.
+	Name string
+	// Help is for people, at most 1023 bytes.
+	Help string
+	// Unit is for people, too: seconds, bytes.
+	Unit string
+	// Labels are the same for all metrics of a family.
+	Labels Labels
+	// Combine is how values of several processes become one.
+	Combine Combine
+}
+
+func (o *Opts) shape(k kind, names, values []string) (*shape, error) {
+	labels, err := encodedLabels(o.Labels, names, values)
+	if err == nil && o.Combine&7 > Each {
+		err = fmt.Errorf("there is no way to combine of number %d", o.Combine)
+	}
+	s := &shape{kind: k, flags: uint16(o.Combine), name: o.Name, unit: o.Unit, help: cut(o.Help, helpMax), labels: labels}
+	if labels != "" || !legacyName.MatchString(o.Name) || k == kindInfo {
+		s.kind |= replaceable
+	}
+	return s, err
+}
+
+// publish makes a metric of opts. edit completes the shape.
+func publish[T placed](p *Publisher, o *Opts, k kind, names, values []string, edit func(*shape), fresh func() T) T {
+	s, err := o.shape(k, names, values)
+	if edit != nil {
+		edit(s)
+	}
+	if err == nil {
+		m, same := p.metric(s, func() placed { return fresh() }).(T)
+		if same {
+			return m
+		}
+		err = errOther
+	}
+	if p != nil {
+		p.refuse(o.Name, err)
+	}
+	m := fresh()
+	m.put(nil)
+	return m
+}
+
+// A Vec is a family of metrics that have a name and differ in the values of their labels.
+type Vec[T any] struct {
+	pub      *Publisher
+	opts     Opts
+	names    []string
+	make     func(values []string) T
+	mu       sync.RWMutex
+	children map[string]child[T]
+}
+
+type child[T any] struct {
+	metric T
+	values []string
+}
+
+func newVec[T any](p *Publisher, o Opts, names []string, make func(values []string) T) *Vec[T] {
+	return &Vec[T]{pub: p, opts: o, names: append([]string(nil), names...), make: make, children: map[string]child[T]{}}
+}
+
+func (v *Vec[T]) appendKey(to []byte, values []string) []byte {
+	if len(values) != len(v.names) {
+		panic(fmt.Sprintf("sidelight: %s has the labels %q, and not the %d values %q", v.opts.Name, v.names, len(values), values))
+	}
+	for _, value := range values {
+		to = append(to, value...)
+		to = append(to, 0xff) // is in no UTF-8
+	}
+	return to
+}
+
+// With returns the metric of these values of labels, in the order of their names, and makes it if there is none. Keep it
+// where it matters: an update takes less than this. With panics if the number of values is wrong.
+func (v *Vec[T]) With(values ...string) T {
+	var room [128]byte
+	key := v.appendKey(room[:0], values)
+	v.mu.RLock()
+	c, ok := v.children[string(key)]
+	v.mu.RUnlock()
+	if ok {
+		return c.metric
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c, ok = v.children[string(key)]
+	if !ok {
+		c.values = append(c.values, values...)
+		c.metric = v.make(c.values)
+		v.children[string(key)] = c
+	}
+	return c.metric
+}
+
+// Remove ends the series of these values of labels. A metric that With returned for them counts nowhere from now on.
+// Remove reports whether there was one.
+func (v *Vec[T]) Remove(values ...string) bool {
+	key := string(v.appendKey(nil, values))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, ok := v.children[key]
+	if ok {
+		v.remove(key)
+	}
+	return ok
+}
+
+func (v *Vec[T]) remove(key string) {
+	c := v.children[key]
+	if o, ok := any(c.metric).(interface{ end() }); ok {
+		o.end() // it has series of its own
+	} else if labels, err := encodedLabels(v.opts.Labels, v.names, c.values); err == nil {
+		v.pub.end(v.opts.Name, labels)
+	}
+	delete(v.children, key)
+}
+
+// Reset ends all series of the family.
+func (v *Vec[T]) Reset() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for key := range v.children {
+		v.remove(key)
+	}
+}

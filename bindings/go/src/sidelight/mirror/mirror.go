@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mirror publishes through Sidelight whatever a registry of client_golang gathers: a service that is instrumented
+// with it needs one more line.
+//
+//	stop := mirror.Start(prometheus.DefaultGatherer, mirror.Options{})
+//	defer stop()
+//
+// All types come out as they went in: counters, gauges, summaries, histograms, native ones too, and untyped values, with
+// exemplars. Metrics of the package sidelight cost less and are there with each update, not with each interval.
+package mirror
+
+import (
+	"context"
+	"log"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"sidelight"
+)
+
+// Options say how a Mirror publishes. The zero value is a good choice.
+type Options struct {
+	// Publisher has the memory; default sidelight.Default().
+	Publisher *sidelight.Publisher
+	// Interval between two times that the registry is gathered; default 5 s.
+	Interval time.Duration
+	// ErrorLog gets what Gather says, once until it succeeds again. Default: nothing is written.
+	ErrorLog *log.Logger
+}
+
+// A Mirror publishes what a Gatherer gathers.
+type Mirror struct {
+	gatherer prometheus.Gatherer
+	copier   *sidelight.Copier
+	interval time.Duration
+	errorLog *log.Logger
+}
+
+// New returns a Mirror. It publishes nothing before Run or Publish.
+func New(g prometheus.Gatherer, o Options) *Mirror {
+	if o.Publisher == nil {
+		o.Publisher = sidelight.Default()
+	}
+	if o.Interval <= 0 {
+		o.Interval = 5 * time.Second
+	}
+	return &Mirror{gatherer: g, copier: o.Publisher.NewCopier(), interval: o.Interval, errorLog: o.ErrorLog}
+}
+
+// Start runs a new Mirror in a goroutine. stop publishes once more, and returns when the goroutine has ended.
+func Start(g prometheus.Gatherer, o Options) (stop func()) {
+	m := New(g, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// Run publishes at once, then in each interval, and a last time when ctx is done.
+func (m *Mirror) Run(ctx context.Context) {
+	ticker := time.NewTicker(m.interval)
+	defer ticker.Stop()
+	failing := false
+	for last := false; ; {
+		err := m.Publish()
+		if err != nil && !failing && m.errorLog != nil {
+			m.errorLog.Printf("sidelight: gathering failed, what was gathered is published: %v", err)
+		}
+		failing = err != nil
+		if last {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			last = true
+		case <-ticker.C:
+		}
+	}
+}
+
+// Publish gathers and publishes once. Series that are not gathered any more end, unless Gather failed: it returns what
+// Gather said, and publishes what it gathered all the same.
+func (m *Mirror) Publish() error {
+	families, err := m.gatherer.Gather()
+	var series []sidelight.Series
+	for _, f := range families {
+		for _, metric := range f.Metric {
+			s := sidelight.Series{Name: f.GetName(), Help: f.GetHelp(), Labels: labelsOf(metric.Label)}
+			fill(&s, f.GetType(), metric)
+			series = append(series, s)
+		}
+	}
+	m.copier.Copy(series, err == nil)
+	return err
+}
+
+func labelsOf(pairs []*dto.LabelPair) sidelight.Labels {
+	labels := make(sidelight.Labels, len(pairs))
+	for _, pair := range pairs {
+		labels[pair.GetName()] = pair.GetValue()
+	}
+	return labels
+}
+
+func fill(s *sidelight.Series, t dto.MetricType, m *dto.Metric) {
+	switch {
+	case t == dto.MetricType_COUNTER && m.Counter != nil:
+		s.Kind, s.Value = sidelight.CounterSeries, m.Counter.GetValue()
+		s.Exemplars = appendExemplar(nil, 0, m.Counter.Exemplar)
+	case t == dto.MetricType_GAUGE && m.Gauge != nil:
+		s.Kind, s.Value = sidelight.GaugeSeries, m.Gauge.GetValue()
+	case t == dto.MetricType_SUMMARY && m.Summary != nil:
+		s.Kind, s.Sum, s.Count = sidelight.SummarySeries, m.Summary.GetSampleSum(), m.Summary.GetSampleCount()
+		for _, q := range m.Summary.Quantile {
+			s.Bounds = append(s.Bounds, q.GetQuantile())
+			s.Quantiles = append(s.Quantiles, q.GetValue())
+		}
+	case m.Histogram != nil:
+		s.Kind = sidelight.HistogramSeries
+		if t == dto.MetricType_GAUGE_HISTOGRAM {
+			s.Kind = sidelight.GaugeHistogramSeries
+		}
+		s.Sum = m.Histogram.GetSampleSum()
+		if native(m.Histogram) {
+			s.Native = nativeBuckets(m.Histogram)
+		} else {
+			classicBuckets(s, m.Histogram)
+		}
+	default:
+		s.Kind, s.Value = sidelight.UnknownSeries, m.GetUntyped().GetValue()
+	}
+}
+
+func appendExemplar(to []sidelight.Exemplar, bucket int, e *dto.Exemplar) []sidelight.Exemplar {
+	if e == nil {
+		return to
+	}
+	when := time.Now()
+	if e.Timestamp != nil {
+		when = time.Unix(e.Timestamp.GetSeconds(), int64(e.Timestamp.GetNanos()))
+	}
+	return append(to, sidelight.Exemplar{Bucket: bucket, Value: e.GetValue(), Labels: labelsOf(e.Label), Time: when})
+}
+
+// classicBuckets are cumulative in the model, without the last one unless it has an exemplar.
+func classicBuckets(s *sidelight.Series, h *dto.Histogram) {
+	var below uint64
+	for i, b := range h.Bucket {
+		if math.IsInf(b.GetUpperBound(), 1) {
+			s.Exemplars = appendExemplar(s.Exemplars, i, b.Exemplar)
+			continue
+		}
+		s.Bounds = append(s.Bounds, b.GetUpperBound())
+		s.Buckets = append(s.Buckets, b.GetCumulativeCount()-below)
+		s.Exemplars = appendExemplar(s.Exemplars, i, b.Exemplar)
+		below = b.GetCumulativeCount()
+	}
+	s.Buckets = append(s.Buckets, h.GetSampleCount()-below)
+}
+
+// native reports whether a histogram has native buckets, which go before classic ones, as in Prometheus.
+func native(h *dto.Histogram) bool {
+	return h.Schema != nil && (h.GetZeroThreshold() > 0 || h.GetZeroCount() > 0 || len(h.PositiveSpan) > 0 ||
+		len(h.NegativeSpan) > 0)
+}
+
+func nativeBuckets(h *dto.Histogram) *sidelight.NativeBuckets {
+	n := &sidelight.NativeBuckets{Schema: int(h.GetSchema()), ZeroThreshold: h.GetZeroThreshold(), ZeroCount: h.GetZeroCount()}
+	n.First, n.Counts = expand(h.PositiveSpan, h.PositiveDelta)
+	_, negative := expand(h.NegativeSpan, h.NegativeDelta)
+	for _, count := range negative {
+		n.Negative += count
+	}
+	return n
+}
+
+// expand turns spans and differences into the counts of consecutive buckets. What is further away than any bucket of
+// sidelight-region(5) is left out.
+func expand(spans []*dto.BucketSpan, deltas []int64) (first int, counts []uint64) {
+	const most = 1 << 12
+	at, value, next := 0, int64(0), 0
+	for i, span := range spans {
+		at += int(span.GetOffset())
+		if i == 0 {
+			first = at
+		}
+		for j := uint32(0); j < span.GetLength() && next < len(deltas); j++ {
+			value += deltas[next]
+			next++
+			if place := at - first; place >= 0 && place < most {
+				for len(counts) <= place {
+					counts = append(counts, 0)
+				}
+				counts[place] = uint64(value)
+			}
+			at++
+		}
+	}
+	return first, counts
+}

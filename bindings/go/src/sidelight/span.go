@@ -1,0 +1,465 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidelight
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Spans, as SPANS of sidelight-region(5) has them. Each processor has a ring; a lock that is almost never waited for
+// keeps other goroutines out of it while one writes.
+
+const (
+	spanLinesMin  = 512
+	spanLinesMax  = 1 << 22
+	spanWordsMax  = 41  // of attributes
+	spanStringMax = 128 // bytes
+	spanEntries   = 6   // of an index line
+)
+
+// SpanKind is the role of a span in its trace.
+type SpanKind uint8
+
+// Kinds of spans, as OpenTelemetry has them.
+const (
+	SpanInternal SpanKind = iota
+	SpanServer
+	SpanClient
+	SpanProducer
+	SpanConsumer
+)
+
+// SpanStatus says how what a span covers ended.
+type SpanStatus uint8
+
+// States of spans.
+const (
+	StatusUnset SpanStatus = iota
+	StatusOK
+	StatusError
+)
+
+// Types of attributes.
+const (
+	attrString = 1 + iota
+	attrInt
+	attrFloat
+	attrBool
+	attrMessage
+)
+
+// A SpanContext is what travels between processes: https://www.w3.org/TR/trace-context/
+type SpanContext struct {
+	TraceID [16]byte
+	SpanID  [8]byte
+	Flags   byte
+	Remote  bool // it came from another process
+}
+
+// Valid reports whether there is a trace and a span.
+func (c SpanContext) Valid() bool { return c.TraceID != [16]byte{} && c.SpanID != [8]byte{} }
+
+const traceparentLength = 55
+
+// ParseTraceparent reads the header traceparent. The context is not valid if the header is not.
+func ParseTraceparent(header string) SpanContext {
+	var c SpanContext
+	if len(header) < traceparentLength || header[2] != '-' || header[35] != '-' || header[52] != '-' ||
+		strings.ToLower(header[:traceparentLength]) != header[:traceparentLength] {
+		return SpanContext{}
+	}
+	// Of a later version these parts, if nothing or a dash follows.
+	if len(header) > traceparentLength && (header[:2] == "00" || header[traceparentLength] != '-') {
+		return SpanContext{}
+	}
+	var version, flags [1]byte
+	ok := decodeHex(version[:], header[:2]) && version[0] != 0xff && decodeHex(c.TraceID[:], header[3:35]) &&
+		decodeHex(c.SpanID[:], header[36:52]) && decodeHex(flags[:], header[53:55])
+	if !ok || !c.Valid() {
+		return SpanContext{}
+	}
+	c.Flags, c.Remote = flags[0], true
+	return c
+}
+
+func decodeHex(to []byte, text string) bool {
+	_, err := hex.Decode(to, []byte(text))
+	return err == nil
+}
+
+// Traceparent is the header for a request to another process; "" of a context that is not valid.
+func (c SpanContext) Traceparent() string {
+	if !c.Valid() {
+		return ""
+	}
+	return "00-" + hex.EncodeToString(c.TraceID[:]) + "-" + hex.EncodeToString(c.SpanID[:]) + "-" +
+		hex.EncodeToString([]byte{c.Flags & 1}) // unknown flags must be sent as 0
+}
+
+type spanContextKey struct{}
+
+// ContextWithSpanContext returns a context in which spans that start are children of c: of a request's traceparent.
+func ContextWithSpanContext(ctx context.Context, c SpanContext) context.Context {
+	return context.WithValue(ctx, spanContextKey{}, c)
+}
+
+// SpanContextFromContext returns the context of the span in ctx, or one that is not valid.
+func SpanContextFromContext(ctx context.Context) SpanContext {
+	c, _ := ctx.Value(spanContextKey{}).(SpanContext)
+	return c
+}
+
+// A Span is one operation of a trace. It belongs to one goroutine at a time; it stays in the memory of this process, and
+// a collector that keeps its trace reads it there. A nil *Span is valid and does nothing.
+type Span struct {
+	pub     *Publisher
+	context SpanContext
+	parent  [8]byte
+	start   time.Time
+	words   [1 + spanWordsMax]uint64 // the first one says what the span is
+	used    int                      // words of attributes
+	dropped uint64
+	cut     uint64
+}
+
+// StartSpan starts a span, as a child of that in ctx if there is one, and returns a context with it.
+func (p *Publisher) StartSpan(ctx context.Context, name string, kind SpanKind) (context.Context, *Span) {
+	parent := SpanContextFromContext(ctx)
+	c := SpanContext{TraceID: parent.TraceID, Flags: parent.Flags}
+	if !parent.Valid() {
+		parent, c.Flags = SpanContext{}, 1
+		binary.BigEndian.PutUint64(c.TraceID[:], nextID())
+		binary.BigEndian.PutUint64(c.TraceID[8:], nextID())
+	}
+	binary.BigEndian.PutUint64(c.SpanID[:], nextID())
+	ctx = ContextWithSpanContext(ctx, c)
+	id, ok := p.stringID(name)
+	if !ok {
+		return ctx, nil // its children are those of a span that is not there
+	}
+	s := &Span{pub: p, context: c, parent: parent.SpanID, start: time.Now()}
+	s.words[0] = uint64(id) | uint64(kind&15)<<32 | uint64(c.Flags)<<40
+	if parent.Remote {
+		s.words[0] |= 1 << 48
+	}
+	return ctx, s
+}
+
+// StartSpan starts a span of the default publisher.
+func StartSpan(ctx context.Context, name string, kind SpanKind) (context.Context, *Span) {
+	return Default().StartSpan(ctx, name, kind)
+}
+
+// Context of the span.
+func (s *Span) Context() SpanContext {
+	if s == nil {
+		return SpanContext{}
+	}
+	return s.context
+}
+
+// attribute adds one of this type, with room for its words. nil: there is none.
+func (s *Span) attribute(key string, of uint64, words int) []uint64 {
+	if s == nil || s.pub == nil {
+		return nil
+	}
+	var id uint32
+	if of != attrMessage {
+		var ok bool
+		if id, ok = s.pub.stringID(key); !ok {
+			s.dropped++
+			return nil
+		}
+	}
+	if s.used+1+words > spanWordsMax {
+		s.dropped++
+		return nil
+	}
+	at := s.words[1+s.used : 1+s.used+1+words]
+	s.used += 1 + words
+	s.words[0] += 1 << 56
+	at[0] = uint64(id) | of<<32
+	return at
+}
+
+// SetString sets an attribute. What is longer than 128 bytes is cut.
+func (s *Span) SetString(key, value string) { s.setString(key, attrString, value) }
+
+func (s *Span) setString(key string, of uint64, value string) {
+	long := len(value) > spanStringMax
+	if long {
+		n := spanStringMax
+		for n > 0 && !utf8.RuneStart(value[n]) {
+			n--
+		}
+		value = value[:n]
+	}
+	at := s.attribute(key, of, (len(value)+7)/8)
+	if at == nil {
+		return
+	}
+	at[0] |= uint64(len(value)) << 40
+	if long {
+		at[0] |= 1 << 48
+		s.cut++
+	}
+	for i := range at[1:] {
+		var word [8]byte
+		copy(word[:], value[8*i:])
+		at[1+i] = binary.LittleEndian.Uint64(word[:])
+	}
+}
+
+func (s *Span) setWord(key string, of, value uint64) {
+	if at := s.attribute(key, of, 1); at != nil {
+		at[1] = value
+	}
+}
+
+// SetInt sets an attribute.
+func (s *Span) SetInt(key string, value int64) { s.setWord(key, attrInt, uint64(value)) }
+
+// SetFloat sets an attribute.
+func (s *Span) SetFloat(key string, value float64) {
+	s.setWord(key, attrFloat, math.Float64bits(value))
+}
+
+// SetBool sets an attribute.
+func (s *Span) SetBool(key string, value bool) {
+	var word uint64
+	if value {
+		word = 1
+	}
+	s.setWord(key, attrBool, word)
+}
+
+// SetStatus says how it ended, with a message if it is not empty.
+func (s *Span) SetStatus(status SpanStatus, message string) {
+	if s == nil {
+		return
+	}
+	s.words[0] = s.words[0]&^(15<<36) | uint64(status&15)<<36
+	if message != "" {
+		s.setString("", attrMessage, message)
+	}
+}
+
+// End ends the span, and writes it. A second call does nothing.
+func (s *Span) End() {
+	if s == nil || s.pub == nil {
+		return
+	}
+	p := s.pub
+	s.pub = nil
+	p.spanRegion.writeSpan(s, time.Since(s.start))
+}
+
+// ---- ids ----
+
+var (
+	idState uint64
+	idOnce  sync.Once
+)
+
+// nextID gives out distinct numbers, which are not secret: splitmix64 of a sum of equal steps, from a random start.
+func nextID() uint64 {
+	idOnce.Do(func() {
+		var b [8]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			binary.LittleEndian.PutUint64(b[:], uint64(time.Now().UnixNano()))
+		}
+		atomic.StoreUint64(&idState, binary.LittleEndian.Uint64(b[:]))
+	})
+	for {
+		x := atomic.AddUint64(&idState, 0x9e3779b97f4a7c15)
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		if x ^= x >> 31; x != 0 {
+			return x
+		}
+	}
+}
+
+// stringID finds or makes the record of a name or key.
+func (p *Publisher) stringID(text string) (uint32, bool) {
+	if p == nil {
+		return 0, false
+	}
+	p.stringsMu.RLock()
+	id, ok := p.strings[text]
+	p.stringsMu.RUnlock()
+	if ok {
+		return id, true
+	}
+	s := &shape{kind: kindString, name: cut(text, nameMax)}
+	if s.name == "" {
+		return 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r := p.spanRegion
+	if p.closed || r.spans == nil {
+		return 0, false
+	}
+	p.stringsMu.Lock()
+	defer p.stringsMu.Unlock()
+	if id, ok = p.strings[text]; ok {
+		return id, true
+	}
+	if !r.room(s) {
+		r.refuse()
+		return 0, false
+	}
+	e, err := r.add(s)
+	if err != nil {
+		r.refuse()
+		return 0, false
+	}
+	r.setCreated(e, uint64(time.Now().UnixNano()))
+	r.publish(stateLive)
+	p.strings[text] = e.id
+	return e.id, true
+}
+
+// ---- rings ----
+
+// Cells of a ring's head.
+const (
+	headLines = iota
+	headRoots
+	headIndex
+	headSpans
+	headDropped
+	headCut
+)
+
+type rings struct {
+	at     uint64 // of the section
+	heads  uint64 // bytes
+	stride uint64
+	lines  uint64 // of a ring
+	ring   []ring // by stripe; ring 0 is not used
+}
+
+type ring struct {
+	mu    sync.Mutex
+	state ringState
+	head  [lineCells]uint64
+	open  int // entries in the last index line
+	index [lineCells]uint64
+	_     [64]byte
+}
+
+type ringState uint8
+
+const (
+	ringNew ringState = iota
+	ringReady
+	ringNone // without memory, or closed
+)
+
+func ringBytes(stripes int, lines uint32) (heads, stride uint64) {
+	return roundUp(uint64(stripes)*lineSize, pageSize), 88 * uint64(lines)
+}
+
+func newRings(at uint64, stripes int, lines uint32) *rings {
+	heads, stride := ringBytes(stripes, lines)
+	return &rings{at: at, heads: heads, stride: stride, lines: uint64(lines), ring: make([]ring, stripes)}
+}
+
+func (r *region) writeSpan(s *Span, duration time.Duration) {
+	n := procPin()
+	procUnpin() // a hint; the lock makes it right
+	i := 1 + n%(len(r.spans.ring)-1)
+	ring := &r.spans.ring[i]
+	ring.mu.Lock()
+	defer ring.mu.Unlock()
+	base := r.spans.at + r.spans.heads + uint64(i)*r.spans.stride
+	if ring.state == ringNew {
+		ring.state = ringReady
+		if fallocate(r.fd, base/pageSize*pageSize, base%pageSize+r.spans.stride) != nil {
+			ring.state = ringNone
+		}
+	}
+	if ring.state != ringReady {
+		r.refuse()
+		return
+	}
+	ring.write(unsafe.Add(r.base, base), unsafe.Add(r.base, r.spans.at+uint64(i)*lineSize), r.spans.lines, s, duration)
+}
+
+// write puts lines first and the head last: it says where to expect lines, which verify by themselves.
+func (g *ring) write(base, head unsafe.Pointer, capacity uint64, s *Span, duration time.Duration) {
+	hi, lo := binary.BigEndian.Uint64(s.context.TraceID[:]), binary.BigEndian.Uint64(s.context.TraceID[8:])
+	id, parent := binary.BigEndian.Uint64(s.context.SpanID[:]), binary.BigEndian.Uint64(s.parent[:])
+	if duration < 0 {
+		duration = 0
+	}
+	start := uint64(s.start.UnixNano())
+	lines := uint64(1 + (1+s.used+5)/6)
+	first := g.head[headLines]
+	roots, index, spans := base, unsafe.Add(base, 16*capacity), unsafe.Add(base, 24*capacity)
+
+	line := [lineCells]uint64{first<<16 | lines<<8, hi, lo, id, parent, start, uint64(duration)}
+	putLine(unsafe.Add(spans, first%capacity*lineSize), &line)
+	for i := uint64(1); i < lines; i++ {
+		line = [lineCells]uint64{(first+i)<<16 | lines<<8 | i}
+		copy(line[1:], s.words[6*(i-1):1+s.used])
+		putLine(unsafe.Add(spans, (first+i)%capacity*lineSize), &line)
+	}
+	if parent == 0 {
+		line = [lineCells]uint64{g.head[headRoots]<<16 | 0xff00, hi, lo, start, uint64(duration), s.words[0] &^ (255 << 56), id}
+		putLine(unsafe.Add(roots, g.head[headRoots]%(capacity/4)*lineSize), &line)
+		g.head[headRoots]++
+	}
+
+	// An entry covers spans of one trace that follow each other: the last one may grow.
+	hash := (hi ^ lo) * lineK[0] >> 41 << 41
+	entry := first&(1<<32-1) | lines<<32 | hash
+	failed := uint64(0)
+	if s.words[0]>>36&15 == uint64(StatusError) {
+		failed = 1 << 40
+	}
+	if last := g.index[g.open]; g.open > 0 && last>>41<<41 == hash && last>>32&255+lines <= 255 {
+		g.index[g.open] = last + lines<<32 | failed
+	} else {
+		if g.open == 0 || g.open == spanEntries {
+			g.index = [lineCells]uint64{g.head[headIndex]<<16 | 0xfe00}
+			g.head[headIndex]++
+			g.open = 0
+		}
+		g.open++
+		g.index[g.open] = entry | failed
+	}
+	putLine(unsafe.Add(index, (g.head[headIndex]-1)%(capacity/8)*lineSize), &g.index)
+
+	g.head[headLines] += lines
+	g.head[headSpans]++
+	g.head[headDropped] += s.dropped
+	g.head[headCut] += s.cut
+	var check uint64
+	for i, c := range g.head {
+		check += c * lineK[i]
+	}
+	atomic.StoreUint64(wordAt(head, lineCells*8), check) // after what it covers
+	copy((*[lineCells]uint64)(head)[:], g.head[:])
+}
+
+// close keeps later spans out of the memory.
+func (g *rings) close() {
+	for i := range g.ring {
+		g.ring[i].mu.Lock()
+		g.ring[i].state = ringNone
+		g.ring[i].mu.Unlock()
+	}
+}
