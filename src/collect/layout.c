@@ -243,8 +243,11 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 {
 	uint32_t i = l->columns++;
 
-	l->column[i] = (struct collect_column){
-		.def = def, .cell = m->cell, .removed = m->removed, .created_ns = m->created_ns};
+	l->column[i] = (struct collect_column){.def = def,
+					       .cell = m->cell,
+					       .id = m->id,
+					       .removed = m->removed,
+					       .created_ns = m->created_ns};
 	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
 		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;
