@@ -35,7 +35,8 @@ int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool
 		     struct bridge_error *error);
 
 /* otlp_json.c: the same body in protobuf, to be freed. NULL with an error. */
-uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, size_t *out_bytes,
-			     struct bridge_error *error);
+enum bridge_otlp_signal { OTLP_METRICS, OTLP_TRACES };
+uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
+			     size_t *out_bytes, struct bridge_error *error);
 
 #endif

@@ -679,8 +679,7 @@ static bool outlives(const struct collect_def *def)
 
 	if (combine == SL_COMBINE_ALL || m->flags & SL_FLAG_LIVE)
 		return false;
-	return def->type == EXPORT_FAMILY_COUNTER || def->type == EXPORT_FAMILY_HISTOGRAM ||
-	       def->type == EXPORT_FAMILY_SUMMARY ||
+	return collect_counts(def->type) ||
 	       (m->cells && combine > SL_COMBINE_DEFAULT && combine < SL_COMBINE_ALL);
 }
 

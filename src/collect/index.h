@@ -71,6 +71,12 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
+/* Values of ended processes stay in a sum. */
+static inline bool collect_counts(enum export_family_type type)
+{
+	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_BARE_COUNTER ||
+	       type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_SUMMARY;
+}
 /*
  * Combines the cells of a metric of two processes as its flags say: by default u64 are added as
  * integers, f64 as doubles, states as bits, and quantiles are unknown.

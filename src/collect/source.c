@@ -276,8 +276,7 @@ static bool set_exemplars(struct source_walk *w, enum export_family_type type,
 static bool add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
 {
-	bool counts = type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_HISTOGRAM ||
-		      type == EXPORT_FAMILY_SUMMARY || m->flags & SL_FLAG_COMBINE;
+	bool counts = collect_counts(type) || m->flags & SL_FLAG_COMBINE;
 	bool alive;
 
 	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
@@ -380,7 +379,12 @@ static int walk_series(void *arg, struct export_series *out)
 
 		out->created_ns = l->column[i->column].created_ns;
 		out->created_known = out->created_ns >= SL_CREATED_KNOWN_NS;
-		/* What is copied from elsewhere did not begin with the process that copies it. */
+		/*
+		 * What is copied from elsewhere did not begin with the process that copies it. Each
+		 * time that it is removed and comes back the library makes it 1 ns later.
+		 */
+		if (out->created_known && def->metric.flags & SL_FLAG_MIRROR)
+			out->created_ns -= out->created_ns % 100;
 		if (!out->created_known)
 			out->created_ns = def->metric.flags & SL_FLAG_MIRROR
 						  ? 0

@@ -22,6 +22,7 @@ enum export_family_type {
 	EXPORT_FAMILY_SUMMARY,
 	EXPORT_FAMILY_UNKNOWN,
 	EXPORT_FAMILY_GAUGE_HISTOGRAM, /* fields as of a histogram */
+	EXPORT_FAMILY_BARE_COUNTER,    /* of a target that names it without "_total" */
 };
 
 struct export_family {

@@ -21,6 +21,7 @@ const char *const export_type_names[] = {
 	[EXPORT_FAMILY_SUMMARY] = "_summary",
 	[EXPORT_FAMILY_UNKNOWN] = "_unknown",
 	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = "_gaugehistogram",
+	[EXPORT_FAMILY_BARE_COUNTER] = "_counter",
 };
 
 const char *export_sample_suffix(enum export_family_type type)
@@ -36,6 +37,7 @@ static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_STATESET] = {NULL},
 	[EXPORT_FAMILY_SUMMARY] = {"_count", "_sum", "_created"},
 	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = {"_bucket", "_count", "_gcount", "_gsum", "_sum"},
+	[EXPORT_FAMILY_BARE_COUNTER] = {NULL},
 };
 
 static bool is_sample_suffix(enum export_family_type type, const char *suffix)

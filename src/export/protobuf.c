@@ -282,6 +282,7 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 		return false;
 	switch (r->family.type) {
 	case EXPORT_FAMILY_COUNTER:
+	case EXPORT_FAMILY_BARE_COUNTER:
 		if (!counter(r, value_of(s)))
 			return false;
 		break;
@@ -316,10 +317,11 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 
 /* enum MetricType of the schema. */
 static const uint8_t metric_types[] = {
-	[EXPORT_FAMILY_COUNTER] = 0,   [EXPORT_FAMILY_GAUGE] = 1,
-	[EXPORT_FAMILY_HISTOGRAM] = 4, [EXPORT_FAMILY_INFO] = 1,
-	[EXPORT_FAMILY_STATESET] = 1,  [EXPORT_FAMILY_SUMMARY] = 2,
-	[EXPORT_FAMILY_UNKNOWN] = 3,   [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 5,
+	[EXPORT_FAMILY_COUNTER] = 0,	  [EXPORT_FAMILY_GAUGE] = 1,
+	[EXPORT_FAMILY_HISTOGRAM] = 4,	  [EXPORT_FAMILY_INFO] = 1,
+	[EXPORT_FAMILY_STATESET] = 1,	  [EXPORT_FAMILY_SUMMARY] = 2,
+	[EXPORT_FAMILY_UNKNOWN] = 3,	  [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 5,
+	[EXPORT_FAMILY_BARE_COUNTER] = 0,
 };
 
 static void begin_family(struct export_render *r)

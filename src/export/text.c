@@ -25,6 +25,9 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
 		return "histogram"; /* 0.0.4 has no other with buckets */
+	/* Its counters end in "_total": what has another name cannot be one. */
+	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
+		return "unknown";
 	return export_type_names[type] + 1;
 }
 

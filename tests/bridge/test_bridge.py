@@ -140,6 +140,73 @@ def scraped_metrics_come_out_as_they_went_in():
         check({k: helps.get(k) for k in want[2]} == want[2], helps)
 
 
+def stripped(text, service):
+    """The samples of a service without our labels."""
+    lines = (re.sub(r'(service|pod|host|process|uid)="[^"]*",?', '', line).replace(',}', '}').replace('{}', '')
+             for line in text.splitlines() if f'service="{service}"' in line)
+    return {line for line in lines if not line.startswith(('up ', 'scrape_'))}
+
+
+OPEN = b'''# HELP req Requests.
+# TYPE req counter
+req_total{code="200"} 17 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 1 1700000000.1234567
+req_created{code="200"} 1600000000.7654321
+req_total{code="500"} 3 # {user="a"} 0.5
+# TYPE wait_seconds histogram
+# UNIT wait_seconds seconds
+wait_seconds_bucket{le="0.5"} 2 # {trace_id="aa"} 0.25 1700000000.0
+wait_seconds_bucket{le="+Inf"} 3 # {trace_id="bb"} 9
+wait_seconds_count 3
+wait_seconds_sum 4.5
+wait_seconds_created 1600000001.0
+# TYPE build info
+build_info{version="1"} 1
+# TYPE color stateset
+color{color="red"} 0
+color{color="blue"} 1
+# TYPE queue gaugehistogram
+queue_bucket{le="1.0"} 1
+queue_bucket{le="+Inf"} 2
+queue_gcount 2
+queue_gsum 3
+# TYPE size summary
+size{quantile="0.5"} 2
+size_count 3
+size_sum 6
+size_created 1600000002.0
+# TYPE "my.temperature" gauge
+{"my.temperature","at.home"="1"} 21.5
+# EOF
+'''
+
+
+@case
+def exemplars_and_creation_times_are_kept():
+    body = [OPEN]
+    server = Server(lambda h: say(body[0], 'application/openmetrics-text; version=1.0.0')(h))
+    bare = b'# TYPE requests counter\nrequests 5\n# TYPE done_total counter\ndone_total 6\n'
+    plain = Server(say(bare))
+    accept = 'application/openmetrics-text;version=1.0.0;escaping=allow-utf-8'
+    with Bridged('--scrape', f'{server.url},job=open,interval=100ms,timeout=30s', '--scrape',
+                 f'{plain.url},job=bare,interval=100ms,timeout=30s') as agent, \
+            Collector([agent], '--period', '20ms', '--created') as collector:
+        def now(service, accept=accept):
+            return stripped(client.request(collector.url + '/metrics', headers={'Accept': accept})[2].decode(), service)
+
+        def samples():
+            return {line for line in body[0].decode().splitlines() if line[0] != '#'}
+        wait_until(lambda: now('open') == samples(), lambda: now('open') ^ samples(), collector, agent)
+        # Another exemplar, and a target that began anew.
+        body[0] = OPEN.replace(b'aa"} 0.25', b'cc"} 0.125').replace(b'1600000000.7', b'1650000000.7').replace(b'} 17', b'} 1')
+        wait_until(lambda: now('open') == samples(), lambda: now('open') ^ samples(), collector, agent)
+        check(count(collector, 'refused') == 0)
+        # A counter keeps its name, whether it ends in _total or not.
+        check(now('bare', 'text/plain') == {'requests 5', 'done_total 6'}, now('bare', 'text/plain'))
+        check(now('bare') == {'requests 5', 'done_total 6'}, now('bare'))
+        text = collector.get('/metrics')
+        check('# TYPE requests counter\n' in text and '# TYPE done_total counter\n' in text)
+
+
 @case
 def series_end_and_return_with_their_target():
     body = [b'a{x="1"} 1\na{x="2"} 2\nb 3\n']
