@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* otlp.c - points of opentelemetry/proto/metrics/v1/metrics.proto. Numbers of fields are its. */
-#include "bridge/otlp.h"
+#include "bridge/otlp_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,6 @@
 #include <sidelight/region.h>
 
 #include "base/grow.h"
-#include "bridge/pb_read.h"
 #include "export/number.h"
 
 #define LABELS_MAX  64u
@@ -65,11 +64,6 @@ void bridge_otlp_free(struct bridge_otlp *o)
 
 /* ---- text ---- */
 
-static struct bridge_text text_of(struct bridge_pb p)
-{
-	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
-}
-
 static struct bridge_text keep(struct bridge_otlp *o, struct bridge_text t)
 {
 	char *to = o->text + o->text_used;
@@ -112,7 +106,7 @@ static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
 
 	while (bridge_pb_next(p, &f)) {
 		if (f.number == 1 && f.wire == 2) {
-			out = text_of(f.data);
+			out = bridge_otlp_text(f.data);
 		} else if (f.number == 2 && f.wire == 0) {
 			out = f.value ? (struct bridge_text){"true", 4}
 				      : (struct bridge_text){"false", 5};
@@ -138,7 +132,7 @@ static bool key_value(struct bridge_otlp *o, struct bridge_pb p, struct bridge_t
 	*key = *value = (struct bridge_text){"", 0};
 	while (bridge_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
-			*key = text_of(f.data);
+			*key = bridge_otlp_text(f.data);
 		else if (f.number == 2 && f.wire == 2) {
 			*value = value_text(o, &f.data);
 			p.bad |= f.data.bad;
@@ -400,9 +394,10 @@ static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
 		} else if (f.number == 6 && f.wire == 1) {
 			e.value = (double)(int64_t)f.value;
 		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
-			l = (struct bridge_label){{"span_id", 7}, hex(o, text_of(f.data))};
+			l = (struct bridge_label){{"span_id", 7}, hex(o, bridge_otlp_text(f.data))};
 		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
-			l = (struct bridge_label){{"trace_id", 8}, hex(o, text_of(f.data))};
+			l = (struct bridge_label){{"trace_id", 8},
+						  hex(o, bridge_otlp_text(f.data))};
 		} else if (f.number == 7 && f.wire == 2) {
 			good = key_value(o, f.data, &l.key, &l.value);
 			l.key = good ? plain(o, l.key, false) : l.key;
@@ -568,11 +563,11 @@ static bool metric(struct bridge_otlp *o, struct bridge_pb p)
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			family.name = text_of(f.data);
+			family.name = bridge_otlp_text(f.data);
 		else if (f.number == 2)
-			family.help = text_of(f.data);
+			family.help = bridge_otlp_text(f.data);
 		else if (f.number == 3)
-			family.unit = unit_of(text_of(f.data));
+			family.unit = unit_of(bridge_otlp_text(f.data));
 	}
 	o->too_much = false;
 	family.name = plain(o, family.name, true);
@@ -590,28 +585,36 @@ static bool metric(struct bridge_otlp *o, struct bridge_pb p)
 	return good;
 }
 
+bool bridge_otlp_identity(struct bridge_otlp *o, struct bridge_pb resource,
+			  struct bridge_text *service, struct bridge_text *instance)
+{
+	struct bridge_text key, value;
+	struct bridge_pb_field f;
+	bool good = true;
+
+	o->text_used = 0;
+	while (good && bridge_pb_next(&resource, &f)) {
+		if (f.number != 1 || f.wire != 2)
+			continue;
+		good = key_value(o, f.data, &key, &value);
+		if (bridge_text_is(key, "service.name", 12))
+			*service = value;
+		else if (bridge_text_is(key, "service.instance.id", 19))
+			*instance = value;
+	}
+	return good && !resource.bad;
+}
+
 static bool resource_metrics(struct bridge_otlp *o, struct bridge_pb p)
 {
-	struct bridge_text service = {"", 0}, instance = {"", 0}, key, value;
+	struct bridge_text service = {"", 0}, instance = {"", 0};
 	struct bridge_pb_field f, g;
 	struct bridge_pb again = p;
 	bool good = true;
 
-	o->text_used = 0;
-	while (good && bridge_pb_next(&p, &f)) {
-		if (f.number != 1 || f.wire != 2)
-			continue;
-		while (good && bridge_pb_next(&f.data, &g)) {
-			if (g.number != 1 || g.wire != 2)
-				continue;
-			good = key_value(o, g.data, &key, &value);
-			if (bridge_text_is(key, "service.name", 12))
-				service = value;
-			else if (bridge_text_is(key, "service.instance.id", 19))
-				instance = value;
-		}
-		good = good && !f.data.bad;
-	}
+	while (good && bridge_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = bridge_otlp_identity(o, f.data, &service, &instance);
 	if (!good || p.bad)
 		return false;
 	o->sink = o->check ? NULL : o->resource(o->arg, service, instance);
