@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* fuzz_bridge_otlp.c - OTLP in protobuf or JSON, by the first byte, published as it is. */
+/* fuzz_bridge_otlp.c - OTLP in protobuf or JSON, metrics or spans, by the first byte, published
+ * as it is. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bridge/otlp.h"
 #include "bridge/publish.h"
+#include "bridge/spans.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -17,9 +19,23 @@ static struct bridge_sink *resource(void *arg, struct bridge_text service,
 	return bridge_publish_sink(arg);
 }
 
+static void *span_resource(void *arg, struct bridge_text service, struct bridge_text instance)
+{
+	(void)service, (void)instance;
+	return arg;
+}
+
+static bool span(void *to, const struct bridge_span *s)
+{
+	return bridge_spans_put(to, s);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static struct bridge_publisher *p;
+	static struct bridge_spans *spans;
+	struct bridge_span_sink to = {span_resource, NULL, span};
+	int err;
 	struct bridge_otlp *o = bridge_otlp_new();
 	struct bridge_otlp_counts c = {0};
 	struct bridge_error e = {.text = ""};
@@ -28,12 +44,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (!p)
 		p = bridge_publish_open(&(struct bridge_publish_opts){
 			.service = "fuzz", .pod = "fuzz", .detached = true, .series_max = 64});
-	if (!p || !o || !body)
+	if (!spans)
+		spans = bridge_spans_open("fuzz", "fuzz", "/nowhere");
+	to.arg = spans;
+	if (!p || !o || !body || !spans)
 		abort();
 	if (bytes) {
 		memcpy(body, data + 1, bytes - 1);
-		if (bridge_otlp_read(o, body, bytes - 1, data[0] == '{', resource, p, &c, &e) &&
-		    (c.points || c.refused || !*e.text))
+		err = data[0] == 'T' || data[0] == 't'
+			      ? bridge_otlp_read_traces(o, body, bytes - 1, data[0] == 't', &to, &c,
+							&e)
+			      : bridge_otlp_read(o, body, bytes - 1, data[0] == '{', resource, p,
+						 &c, &e);
+		if (err && (c.points || c.refused || !*e.text))
 			abort();
 		bridge_publish_clear(p);
 	}

@@ -203,7 +203,7 @@ static void put_line(uint64_t *to, const uint64_t line[8])
 	__atomic_store_n(to + 7, sl_sealed_check(line), __ATOMIC_RELAXED);
 }
 
-void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
+void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirror,
 		      const struct sl_exemplar *opts)
 {
 	uintptr_t shared = sl__shared(slot), section; /* the first use in a forked child */
@@ -247,7 +247,8 @@ void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
 			line[SL_EXEMPLAR_OF] = element->id | (uint64_t)element->cell << 32;
 			line[SL_EXEMPLAR_CREATED] = created;
 			memcpy(&line[SL_EXEMPLAR_VALUE], &value, 8);
-			line[SL_EXEMPLAR_TIME] = x.time_ns ?: sl__realtime_ns();
+			line[SL_EXEMPLAR_TIME] = x.time_ns || mirror ? x.time_ns
+								     : sl__realtime_ns();
 			line[SL_EXEMPLAR_BYTES] = bytes;
 			line[SL_EXEMPLAR_TEXT] = *words++;
 		}
@@ -280,7 +281,7 @@ void sl_counter_add_exemplar(struct sl_counter c, uint64_t n, const struct sl_ex
 
 	sl_counter_add(c, n);
 	if (slot != SL__SLOT_NONE)
-		sl__exemplar_set(slot, cell_of(c.bits), (double)n, exemplar);
+		sl__exemplar_set(slot, cell_of(c.bits), (double)n, false, exemplar);
 }
 
 void sl_counter_f64_add_exemplar(struct sl_counter_f64 c, double v,
@@ -290,5 +291,14 @@ void sl_counter_f64_add_exemplar(struct sl_counter_f64 c, double v,
 
 	sl_counter_f64_add(c, v);
 	if (slot != SL__SLOT_NONE && v >= 0 && v <= __DBL_MAX__)
-		sl__exemplar_set(slot, cell_of(c.bits), v, exemplar);
+		sl__exemplar_set(slot, cell_of(c.bits), v, false, exemplar);
+}
+
+void sl_counter_f64_mirror_exemplar(struct sl_counter_f64 c, double value,
+				    const struct sl_exemplar *exemplar)
+{
+	unsigned int slot = sl__slot_of(c.bits);
+
+	if (slot != SL__SLOT_NONE)
+		sl__exemplar_set(slot, cell_of(c.bits), value, true, exemplar);
 }

@@ -259,7 +259,7 @@ void sl_histogram_observe_exemplar(struct sl_histogram h, double v,
 		return;
 	cell = cell_of(h.buckets, v);
 	if (cell != SL_HIST_REFUSED)
-		sl__exemplar_set(slot, h.buckets->cell + cell, v, exemplar);
+		sl__exemplar_set(slot, h.buckets->cell + cell, v, false, exemplar);
 }
 
 /* ---- many observations at once ---- */
@@ -329,6 +329,16 @@ int sl_gauge_histogram_set(struct sl_gauge_histogram h, const uint64_t *buckets,
 int sl_histogram_mirror(struct sl_histogram h, const uint64_t *buckets, size_t n, double sum)
 {
 	return set_all(h.bits, h.buckets, buckets, n, sum);
+}
+
+void sl_histogram_mirror_exemplar(struct sl_histogram h, size_t bucket, double value,
+				  const struct sl_exemplar *exemplar)
+{
+	unsigned int slot = sl__slot_of(h.bits);
+
+	if (slot != SL__SLOT_NONE && bucket < buckets_of(h.buckets))
+		sl__exemplar_set(slot, h.buckets->cell + SL_HIST_BUCKETS + (uint32_t)bucket, value,
+				 true, exemplar);
 }
 
 size_t sl_gauge_histogram_size(struct sl_gauge_histogram h)

@@ -338,7 +338,7 @@ SL__HIDDEN int sl__exemplars_make(struct sl__region *r); /* 0 or -errno */
 SL__HIDDEN void sl__exemplars_free(struct sl__region *r);
 SL__HIDDEN uint64_t sl__exemplars_bytes(uint32_t elements);
 /* Any thread, no lock but for the first exemplar of a cell. NULL: nothing. */
-SL__HIDDEN void sl__exemplar_set(unsigned int slot, uint32_t cell, double value,
+SL__HIDDEN void sl__exemplar_set(unsigned int slot, uint32_t cell, double value, bool mirror,
 				 const struct sl_exemplar *exemplar);
 
 /* histogram.c */

@@ -182,7 +182,7 @@ static double otlp(int rounds)
 	}
 	fputs("]}}]}]}]}", f);
 	fclose(f);
-	body = bridge_otlp_of_json(json, json_bytes, &bytes, &e);
+	body = bridge_otlp_of_json(json, json_bytes, OTLP_METRICS, &bytes, &e);
 	if (!p || !o || !body)
 		bench_die("%s", e.text);
 	for (int r = -1; r < rounds; r++) {

@@ -271,7 +271,7 @@ void figure(const char *name, double (*clock)(), const std::function<size_t()> &
 size_t render(enum export_format format)
 {
 	static char buf[32768]; // the server's size
-	struct export_render *r = export_render_new(&source, format);
+	struct export_render *r = export_render_new(&source, format, true);
 	size_t bytes = 0;
 	ssize_t n;
 

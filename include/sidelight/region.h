@@ -227,7 +227,7 @@ enum sl_metric_kind {
 
 /* The flags of a record. Bits 0-2: how values of the processes of one service combine. */
 enum sl_combine {
-	SL_COMBINE_DEFAULT = 0, /* counters, histograms, summaries: the sum; others: apart */
+	SL_COMBINE_DEFAULT = 0, /* the reader's choice: sidelight adds */
 	SL_COMBINE_SUM = 1,
 	SL_COMBINE_MIN = 2,
 	SL_COMBINE_MAX = 3,
@@ -256,6 +256,8 @@ enum sl_combine {
  */
 #define SL_LAYOUT_LEASE_NS 10000000000ull
 #define SL_REPLACE_NS	   11000000000ull
+/* Below this a cell says that the record is there, and counts since an unknown time. */
+#define SL_CREATED_KNOWN_NS 1000000000ull
 
 /*
  * SL_SECTION_EXEMPLARS: elements of four lines. Element 0 has one plain line, the head; the lines

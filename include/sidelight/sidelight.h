@@ -614,6 +614,14 @@ SL_API void sl_counter_f64_mirror(struct sl_counter_f64 c, double value);
 SL_API void sl_summary_mirror(struct sl_summary s, double sum, uint64_t count);
 SL_API int sl_histogram_mirror(struct sl_histogram h, const uint64_t *buckets, size_t n,
 			       double sum);
+/*
+ * Keeps an exemplar beside the value, of a bucket by its number in the n of sl_histogram_mirror().
+ * A time_ns of 0 is an unknown time. Otherwise as sl_counter_f64_add_exemplar().
+ */
+SL_API void sl_counter_f64_mirror_exemplar(struct sl_counter_f64 c, double value,
+					   const struct sl_exemplar *exemplar);
+SL_API void sl_histogram_mirror_exemplar(struct sl_histogram h, size_t bucket, double value,
+					 const struct sl_exemplar *exemplar);
 
 /* ---- reading back ---- */
 

@@ -121,6 +121,9 @@ struct bridge_limits {
  */
 const char *bridge_number(const char *p, const char *end, double *out);
 
+/* number.c: the seconds at p, without sign, in ns, rounded down; 0: too many, or none. */
+uint64_t bridge_seconds_ns(const char *p, const char *end);
+
 /* A string of its own, to be freed; NULL: out of memory. (strndup() may look for a NUL beyond it.)
  */
 static inline char *bridge_text_copy(struct bridge_text t)

@@ -36,6 +36,11 @@ struct bridge_families {
 	size_t delta_count, delta_room;
 	int64_t *spans; /* offset, length */
 	size_t span_count, span_room;
+	struct bridge_exemplar *exemplars; /* labels are set when all are known */
+	size_t exemplar_count, exemplar_room;
+	struct bridge_label *exemplar_labels;
+	size_t exemplar_label_count, exemplar_label_room;
+	uint64_t created_ns;
 };
 
 struct bridge_families *bridge_families_new(const struct bridge_limits *limits)
@@ -60,6 +65,8 @@ void bridge_families_free(struct bridge_families *f)
 	free(f->buckets);
 	free(f->deltas);
 	free(f->spans);
+	free(f->exemplars);
+	free(f->exemplar_labels);
 	free(f);
 }
 
@@ -79,17 +86,80 @@ static bool malformed(struct bridge_families *f, const char *what)
 		 ? ((f)->array[(f)->count++] = (v), true) \
 		 : (bridge_fail((f)->error, -ENOMEM, 0, "out of memory"), false))
 
+/* ---- labels, times and exemplars ---- */
+
+/* LabelPair. False: malformed. */
+static bool label_pair(struct bridge_pb p, struct bridge_label *l)
+{
+	struct bridge_pb_field e;
+
+	*l = (struct bridge_label){{"", 0}, {"", 0}};
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 2)
+			l->key = text_of(e.data);
+		else if (e.number == 2 && e.wire == 2)
+			l->value = text_of(e.data);
+	}
+	return !p.bad && l->key.n;
+}
+
+/* google.protobuf.Timestamp in ns since 1970; 0: not one that a clock shows. */
+static uint64_t timestamp(struct bridge_pb p)
+{
+	uint64_t seconds = 0, nanos = 0;
+	struct bridge_pb_field e;
+
+	while (bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 0)
+			seconds = e.value;
+		else if (e.number == 2 && e.wire == 0)
+			nanos = e.value;
+	}
+	return p.bad || seconds > UINT64_MAX / 2000000000u || nanos > 999999999u
+		       ? 0
+		       : seconds * 1000000000u + nanos;
+}
+
+static bool exemplar(struct bridge_families *f, struct bridge_pb p, uint32_t bucket)
+{
+	struct bridge_exemplar x = {.bucket = bucket};
+	struct bridge_pb_field e;
+	struct bridge_label l;
+	bool good = true;
+
+	while (good && bridge_pb_next(&p, &e)) {
+		if (e.number == 1 && e.wire == 2) {
+			good = label_pair(e.data, &l) && x.label_count < LABELS_MAX &&
+			       PUSH(f, exemplar_labels, exemplar_label_count, exemplar_label_room,
+				    l);
+			x.label_count++;
+		} else if (e.number == 2 && e.wire == 1) {
+			x.value = bridge_pb_f64(e.value);
+		} else if (e.number == 3 && e.wire == 2) {
+			x.time_ns = timestamp(e.data);
+		}
+	}
+	if (!good || p.bad || f->exemplar_count > SL_BUCKETS_MAX)
+		return malformed(f, "exemplar");
+	return PUSH(f, exemplars, exemplar_count, exemplar_room, x);
+}
+
 /* ---- values ---- */
 
 /* Counter, Gauge and Untyped: field 1. */
-static bool single(struct bridge_families *f, struct bridge_pb p)
+static bool single(struct bridge_families *f, struct bridge_pb p, bool counter)
 {
 	struct bridge_pb_field e;
 	double v = 0;
 
-	while (bridge_pb_next(&p, &e))
+	while (bridge_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 1)
 			v = bridge_pb_f64(e.value);
+		else if (counter && e.number == 2 && e.wire == 2 && !exemplar(f, e.data, 0))
+			return false;
+		else if (counter && e.number == 3 && e.wire == 2)
+			f->created_ns = timestamp(e.data);
+	}
 	return p.bad ? malformed(f, "value") : PUSH(f, values, value_count, value_room, v);
 }
 
@@ -106,6 +176,9 @@ static bool pair(struct bridge_families *f, struct bridge_pb p, bool bucket)
 			second = bridge_pb_f64(e.value);
 		else if (e.number == 4 && e.wire == 1)
 			count = bridge_pb_f64(e.value);
+		else if (bucket && e.number == 3 && e.wire == 2 &&
+			 !exemplar(f, e.data, BRIDGE_BUCKETS + (uint32_t)f->bound_count))
+			return false;
 	}
 	if (p.bad)
 		return malformed(f, "bucket or quantile");
@@ -134,6 +207,8 @@ static bool summary(struct bridge_families *f, struct bridge_pb p)
 			f->values[BRIDGE_SUM] = bridge_pb_f64(e.value);
 		else if (e.number == 3 && e.wire == 2)
 			good = pair(f, e.data, false);
+		else if (e.number == 4 && e.wire == 2)
+			f->created_ns = timestamp(e.data);
 	}
 	return good && (!p.bad || malformed(f, "summary"));
 }
@@ -232,6 +307,10 @@ static bool histogram(struct bridge_families *f, struct bridge_pb p, struct brid
 			good = span(f, e.data);
 		else if (e.number == 13)
 			good = delta(f, &e);
+		else if (e.number == 15 && e.wire == 2)
+			f->created_ns = timestamp(e.data);
+		else if (e.number == 16 && e.wire == 2) /* of a native one, by their values */
+			good = exemplar(f, e.data, 0);
 	}
 	if (!good || p.bad)
 		return good ? malformed(f, "histogram") : false;
@@ -252,19 +331,30 @@ static bool histogram(struct bridge_families *f, struct bridge_pb p, struct brid
 
 static bool label(struct bridge_families *f, struct bridge_pb p)
 {
-	struct bridge_label l = {{"", 0}, {"", 0}};
-	struct bridge_pb_field e;
+	struct bridge_label l;
 
-	while (bridge_pb_next(&p, &e)) {
-		if (e.number == 1 && e.wire == 2)
-			l.key = text_of(e.data);
-		else if (e.number == 2 && e.wire == 2)
-			l.value = text_of(e.data);
-	}
-	if (p.bad || !l.key.n || f->label_count == LABELS_MAX)
+	if (!label_pair(p, &l) || f->label_count == LABELS_MAX)
 		return malformed(f, "label, or too many");
 	f->labels[f->label_count++] = l;
 	return true;
+}
+
+/* Those of buckets are not those of a native histogram, and the other way round. */
+static void set_exemplars(struct bridge_families *f, struct bridge_point *out, bool is_native)
+{
+	const struct bridge_label *l = f->exemplar_labels;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->exemplar_count; i++) {
+		struct bridge_exemplar *e = &f->exemplars[i];
+
+		e->labels = l;
+		l += e->label_count;
+		if (!out->bound_count || is_native == !e->bucket)
+			f->exemplars[n++] = *e;
+	}
+	out->exemplars = f->exemplars;
+	out->exemplar_count = n;
 }
 
 static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
@@ -275,7 +365,8 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	bool good = true, is_native = false, valued = false;
 
 	f->label_count = f->value_count = f->bound_count = f->bucket_count = 0;
-	f->delta_count = f->span_count = 0;
+	f->delta_count = f->span_count = f->exemplar_count = f->exemplar_label_count = 0;
+	f->created_ns = 0;
 	while (good && bridge_pb_next(&p, &e)) {
 		if (e.number == 1 && e.wire == 2) {
 			good = label(f, e.data);
@@ -283,7 +374,7 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 			valued = true;
 			good = type == 2   ? summary(f, e.data)
 			       : type >= 4 ? histogram(f, e.data, &x, &is_native)
-					   : single(f, e.data);
+					   : single(f, e.data, type == 0);
 		}
 	}
 	if (!good)
@@ -305,6 +396,8 @@ static bool metric(struct bridge_families *f, struct bridge_pb p, uint32_t type)
 	out.value_count = f->value_count;
 	out.bounds = f->bounds;
 	out.bound_count = f->bound_count;
+	out.created_ns = f->created_ns;
+	set_exemplars(f, &out, is_native);
 	if (is_native) {
 		x.buckets = f->buckets;
 		x.bucket_count = f->bucket_count;

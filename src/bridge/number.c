@@ -141,3 +141,35 @@ const char *bridge_number(const char *p, const char *end, double *out)
 	*out = minus ? -v : v;
 	return p;
 }
+
+/* Exact, as a double of seconds since 1970 is to within 240 ns. */
+uint64_t bridge_seconds_ns(const char *p, const char *end)
+{
+	uint64_t digits = 0;
+	int scale = 9, exponent = 0;
+	bool point = false, minus;
+
+	for (; p < end && ((*p >= '0' && *p <= '9') || (*p == '.' && !point)); p++) {
+		if (*p == '.') {
+			point = true;
+		} else if (digits >= UINT64_MAX / 10 - 1) {
+			scale += !point; /* further digits do not count */
+		} else {
+			digits = digits * 10 + (uint64_t)(*p - '0');
+			scale -= point;
+		}
+	}
+	if (p + 1 < end && (*p == 'e' || *p == 'E')) {
+		p++;
+		minus = *p == '-';
+		for (p += *p == '-' || *p == '+'; p < end && *p >= '0' && *p <= '9'; p++)
+			exponent = exponent < 1000 ? exponent * 10 + (*p - '0') : exponent;
+		scale += minus ? -exponent : exponent;
+	}
+	for (; scale > 0 && digits; scale--)
+		if (__builtin_mul_overflow(digits, 10u, &digits))
+			return 0;
+	for (; scale < 0 && digits; scale++)
+		digits /= 10;
+	return digits;
+}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* otlp.c - points of opentelemetry/proto/metrics/v1/metrics.proto. Numbers of fields are its. */
-#include "bridge/otlp.h"
+#include "bridge/otlp_internal.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +12,6 @@
 #include <sidelight/region.h>
 
 #include "base/grow.h"
-#include "bridge/pb_read.h"
 #include "export/number.h"
 
 #define LABELS_MAX  64u
@@ -38,6 +37,12 @@ struct bridge_otlp {
 	size_t value_count, value_room, bound_count, bound_room;
 	uint64_t *buckets;
 	size_t bucket_count, bucket_room;
+	struct bridge_text total; /* the name of a counter */
+	/* Labels are set when all are known; of each a fixed number. */
+	struct bridge_exemplar *exemplars;
+	size_t exemplar_count, exemplar_room;
+	struct bridge_label *exemplar_labels;
+	size_t exemplar_label_count, exemplar_label_room;
 };
 
 struct bridge_otlp *bridge_otlp_new(void)
@@ -52,15 +57,12 @@ void bridge_otlp_free(struct bridge_otlp *o)
 	free(o->values);
 	free(o->bounds);
 	free(o->buckets);
+	free(o->exemplars);
+	free(o->exemplar_labels);
 	free(o);
 }
 
 /* ---- text ---- */
-
-static struct bridge_text text_of(struct bridge_pb p)
-{
-	return (struct bridge_text){(const char *)p.at, (size_t)(p.end - p.at)};
-}
 
 static struct bridge_text keep(struct bridge_otlp *o, struct bridge_text t)
 {
@@ -104,7 +106,7 @@ static struct bridge_text value_text(struct bridge_otlp *o, struct bridge_pb *p)
 
 	while (bridge_pb_next(p, &f)) {
 		if (f.number == 1 && f.wire == 2) {
-			out = text_of(f.data);
+			out = bridge_otlp_text(f.data);
 		} else if (f.number == 2 && f.wire == 0) {
 			out = f.value ? (struct bridge_text){"true", 4}
 				      : (struct bridge_text){"false", 5};
@@ -130,7 +132,7 @@ static bool key_value(struct bridge_otlp *o, struct bridge_pb p, struct bridge_t
 	*key = *value = (struct bridge_text){"", 0};
 	while (bridge_pb_next(&p, &f)) {
 		if (f.number == 1 && f.wire == 2)
-			*key = text_of(f.data);
+			*key = bridge_otlp_text(f.data);
 		else if (f.number == 2 && f.wire == 2) {
 			*value = value_text(o, &f.data);
 			p.bad |= f.data.bad;
@@ -231,15 +233,15 @@ static bool exponential_buckets(struct bridge_otlp *o, struct bridge_pb p, int64
 
 /* Which fields a point has. The numbers differ between the kinds of points. */
 struct kind {
-	uint32_t message; /* field of Metric */
-	uint32_t attributes, start, flags;
+	uint32_t message;			      /* field of Metric */
+	uint32_t attributes, start, flags, exemplars; /* 0: has none */
 };
 static const struct kind kinds[] = {
-	{5, 7, 2, 8},	/* gauge */
-	{7, 7, 2, 8},	/* sum */
-	{9, 9, 2, 10},	/* histogram */
-	{10, 1, 2, 10}, /* exponential histogram */
-	{11, 7, 2, 8},	/* summary */
+	{5, 7, 2, 8, 5},    /* gauge */
+	{7, 7, 2, 8, 5},    /* sum */
+	{9, 9, 2, 10, 8},   /* histogram */
+	{10, 1, 2, 10, 11}, /* exponential histogram */
+	{11, 7, 2, 8, 0},   /* summary */
 };
 enum { GAUGE, SUM, HISTOGRAM, EXPONENTIAL, SUMMARY };
 
@@ -346,6 +348,87 @@ static bool summary_values(struct bridge_otlp *o, const struct parsed *t)
 	return true;
 }
 
+/* ---- exemplars ---- */
+
+/* An id in hexadecimal. */
+static struct bridge_text hex(struct bridge_otlp *o, struct bridge_text id)
+{
+	struct bridge_text out = {o->text + o->text_used, 2 * id.n};
+	char *to = (char *)out.s;
+
+	if (out.n > TEXT_BYTES - o->text_used)
+		return (struct bridge_text){"", 0};
+	for (size_t i = 0; i < id.n; i++) {
+		*to++ = "0123456789abcdef"[(unsigned char)id.s[i] >> 4];
+		*to++ = "0123456789abcdef"[id.s[i] & 15];
+	}
+	o->text_used += out.n;
+	return out;
+}
+
+static bool exemplar_label(struct bridge_otlp *o, struct bridge_exemplar *e, struct bridge_label l)
+{
+	if (!l.key.n || !l.value.n || e->label_count >= LABELS_MAX)
+		return true;
+	if (!BASE_GROW(o->exemplar_labels, o->exemplar_label_count, o->exemplar_label_room))
+		return false;
+	o->exemplar_labels[o->exemplar_label_count++] = l;
+	e->label_count++;
+	return true;
+}
+
+/* Its filtered attributes, and the ids of its span and trace. False: malformed. */
+static bool add_exemplar(struct bridge_otlp *o, struct bridge_pb p)
+{
+	struct bridge_exemplar e = {0};
+	struct bridge_pb_field f;
+	struct bridge_label l;
+	bool good = true;
+
+	while (good && bridge_pb_next(&p, &f)) {
+		l = (struct bridge_label){{"", 0}, {"", 0}};
+		if (f.number == 2 && f.wire == 1) {
+			e.time_ns = f.value;
+		} else if (f.number == 3 && f.wire == 1) {
+			e.value = bridge_pb_f64(f.value);
+		} else if (f.number == 6 && f.wire == 1) {
+			e.value = (double)(int64_t)f.value;
+		} else if (f.number == 4 && f.wire == 2 && f.data.end - f.data.at == 8) {
+			l = (struct bridge_label){{"span_id", 7}, hex(o, bridge_otlp_text(f.data))};
+		} else if (f.number == 5 && f.wire == 2 && f.data.end - f.data.at == 16) {
+			l = (struct bridge_label){{"trace_id", 8},
+						  hex(o, bridge_otlp_text(f.data))};
+		} else if (f.number == 7 && f.wire == 2) {
+			good = key_value(o, f.data, &l.key, &l.value);
+			l.key = good ? plain(o, l.key, false) : l.key;
+		}
+		good = good && exemplar_label(o, &e, l);
+	}
+	if (!good || p.bad || !BASE_GROW(o->exemplars, o->exemplar_count, o->exemplar_room))
+		return false;
+	o->exemplars[o->exemplar_count++] = e;
+	return true;
+}
+
+/* Sets labels, and of a classic histogram the bucket of each. */
+static void set_exemplars(struct bridge_otlp *o, struct bridge_point *p)
+{
+	const struct bridge_label *l = o->exemplar_labels;
+
+	for (size_t i = 0; i < o->exemplar_count; i++) {
+		struct bridge_exemplar *e = &o->exemplars[i];
+		uint32_t bucket = 0;
+
+		e->labels = l;
+		l += e->label_count;
+		while (bucket < p->bound_count && e->value > p->bounds[bucket])
+			bucket++;
+		e->bucket = BRIDGE_BUCKETS + bucket;
+	}
+	p->exemplars = o->exemplars;
+	p->exemplar_count = o->exemplar_count;
+}
+
 static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool delta)
 {
 	struct bridge_exponential e;
@@ -378,6 +461,7 @@ static bool tell(struct bridge_otlp *o, int kind, const struct parsed *t, bool d
 	p.value_count = o->value_count;
 	p.bounds = o->bounds;
 	p.bound_count = kind == HISTOGRAM || kind == SUMMARY ? o->bound_count : 0;
+	set_exemplars(o, &p);
 	return o->sink->point(o->sink, &p);
 }
 
@@ -390,6 +474,7 @@ static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delt
 	bool good = true;
 
 	o->label_count = o->value_count = o->bound_count = o->bucket_count = 0;
+	o->exemplar_count = o->exemplar_label_count = 0;
 	o->text_used = o->name_used;
 	o->too_much = false;
 	while (good && bridge_pb_next(&p, &f)) {
@@ -399,6 +484,8 @@ static bool point(struct bridge_otlp *o, int kind, struct bridge_pb p, bool delt
 			t.start_ns = f.value;
 		else if (f.number == k->flags && (f.wire == 0 || f.wire == 5))
 			t.flags = f.value;
+		else if (k->exemplars && f.number == k->exemplars && f.wire == 2)
+			good = add_exemplar(o, f.data);
 		else
 			good = take_field(o, kind, &f, &t);
 	}
@@ -423,6 +510,7 @@ static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, 
 	uint64_t temporality = UNSPECIFIED;
 	struct bridge_pb again = p;
 	bool monotonic = false, good = true, wrong = false;
+	struct bridge_family named;
 
 	while (bridge_pb_next(&p, &f)) {
 		if (f.number == 2 && f.wire == 0)
@@ -440,7 +528,10 @@ static bool data(struct bridge_otlp *o, int kind, struct bridge_family *family, 
 		       : kind == SUM	 ? (monotonic ? BRIDGE_COUNTER : BRIDGE_GAUGE)
 		       : kind == SUMMARY ? BRIDGE_SUMMARY
 					 : BRIDGE_HISTOGRAM;
-	if (!o->check && o->sink && !o->sink->family(o->sink, family))
+	named = *family;
+	if (named.type == BRIDGE_COUNTER)
+		named.name = o->total;
+	if (!o->check && o->sink && !o->sink->family(o->sink, &named))
 		wrong = true;
 	while (good && bridge_pb_next(&again, &f))
 		if (f.number == 1 && f.wire == 2)
@@ -472,14 +563,18 @@ static bool metric(struct bridge_otlp *o, struct bridge_pb p)
 		if (f.wire != 2)
 			continue;
 		if (f.number == 1)
-			family.name = text_of(f.data);
+			family.name = bridge_otlp_text(f.data);
 		else if (f.number == 2)
-			family.help = text_of(f.data);
+			family.help = bridge_otlp_text(f.data);
 		else if (f.number == 3)
-			family.unit = unit_of(text_of(f.data));
+			family.unit = unit_of(bridge_otlp_text(f.data));
 	}
 	o->too_much = false;
 	family.name = plain(o, family.name, true);
+	o->total = family.name;
+	if (family.name.n &&
+	    (family.name.n < 6 || memcmp(family.name.s + family.name.n - 6, "_total", 6)))
+		o->total.n += keep(o, (struct bridge_text){"_total", 6}).n;
 	o->name_used = o->text_used;
 	if (p.bad)
 		return false;
@@ -490,28 +585,36 @@ static bool metric(struct bridge_otlp *o, struct bridge_pb p)
 	return good;
 }
 
+bool bridge_otlp_identity(struct bridge_otlp *o, struct bridge_pb resource,
+			  struct bridge_text *service, struct bridge_text *instance)
+{
+	struct bridge_text key, value;
+	struct bridge_pb_field f;
+	bool good = true;
+
+	o->text_used = 0;
+	while (good && bridge_pb_next(&resource, &f)) {
+		if (f.number != 1 || f.wire != 2)
+			continue;
+		good = key_value(o, f.data, &key, &value);
+		if (bridge_text_is(key, "service.name", 12))
+			*service = value;
+		else if (bridge_text_is(key, "service.instance.id", 19))
+			*instance = value;
+	}
+	return good && !resource.bad;
+}
+
 static bool resource_metrics(struct bridge_otlp *o, struct bridge_pb p)
 {
-	struct bridge_text service = {"", 0}, instance = {"", 0}, key, value;
+	struct bridge_text service = {"", 0}, instance = {"", 0};
 	struct bridge_pb_field f, g;
 	struct bridge_pb again = p;
 	bool good = true;
 
-	o->text_used = 0;
-	while (good && bridge_pb_next(&p, &f)) {
-		if (f.number != 1 || f.wire != 2)
-			continue;
-		while (good && bridge_pb_next(&f.data, &g)) {
-			if (g.number != 1 || g.wire != 2)
-				continue;
-			good = key_value(o, g.data, &key, &value);
-			if (bridge_text_is(key, "service.name", 12))
-				service = value;
-			else if (bridge_text_is(key, "service.instance.id", 19))
-				instance = value;
-		}
-		good = good && !f.data.bad;
-	}
+	while (good && bridge_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = bridge_otlp_identity(o, f.data, &service, &instance);
 	if (!good || p.bad)
 		return false;
 	o->sink = o->check ? NULL : o->resource(o->arg, service, instance);
@@ -546,7 +649,7 @@ int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool
 	int err = 0;
 
 	if (json) {
-		body = made = bridge_otlp_of_json(body, bytes, &bytes, error);
+		body = made = bridge_otlp_of_json(body, bytes, OTLP_METRICS, &bytes, error);
 		if (!made)
 			return -EINVAL;
 	}

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otlp.h - metrics of OpenTelemetry: a body of POST /v1/metrics, opentelemetry.proto.metrics.v1 in
- * protobuf or JSON. Cumulative and delta, gauges, sums, histograms, exponential histograms and
- * summaries. Characters that Prometheus names lack become "_".
+ * otlp.h - metrics and spans of OpenTelemetry: bodies of POST /v1/metrics and /v1/traces,
+ * opentelemetry.proto.metrics.v1 and .trace.v1 in protobuf or JSON. Cumulative and delta, gauges,
+ * sums, histograms, exponential histograms and summaries. Characters that Prometheus names lack
+ * become "_".
  *
  * A body is checked before any point of it is taken. JSON is first written as protobuf
  * (otlp_json.c), so that there is one decoder.
  */
 #ifndef SL_BRIDGE_OTLP_H
 #define SL_BRIDGE_OTLP_H
+
+#include <sidelight/span.h>
 
 #include "bridge/bridge.h"
 
@@ -34,8 +37,51 @@ int bridge_otlp_read(struct bridge_otlp *o, const void *body, size_t bytes, bool
 		     bridge_otlp_resource *resource, void *arg, struct bridge_otlp_counts *counts,
 		     struct bridge_error *error);
 
+/* ---- spans ---- */
+
+enum bridge_span_type {
+	BRIDGE_SPAN_NONE,
+	BRIDGE_SPAN_TEXT,
+	BRIDGE_SPAN_BOOL,
+	BRIDGE_SPAN_I64,
+	BRIDGE_SPAN_F64
+};
+struct bridge_span_attribute {
+	struct bridge_text key, text;
+	enum bridge_span_type type;
+	int64_t i64; /* and of a bool */
+	double f64;
+};
+
+#define BRIDGE_SPAN_ATTRIBUTES_MAX 32u /* more find no room in a span of libsidelight */
+
+struct bridge_span {
+	struct sl_trace_context context;
+	uint64_t parent_id; /* 0: a root */
+	bool remote;	    /* the parent is known to be in another process */
+	struct bridge_text name, message;
+	enum sl_span_kind kind;
+	enum sl_span_status status;
+	uint64_t start_ns, end_ns; /* since 1970 */
+	struct bridge_span_attribute attributes[BRIDGE_SPAN_ATTRIBUTES_MAX];
+	size_t attribute_count;
+};
+
+struct bridge_span_sink {
+	/* What takes the spans of a resource; NULL: refused. */
+	void *(*resource)(void *arg, struct bridge_text service, struct bridge_text instance);
+	void *arg;
+	bool (*span)(void *to, const struct bridge_span *s); /* false: refused */
+};
+
+/* As bridge_otlp_read(); points are spans. Events and links are left out. */
+int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
+			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
+			    struct bridge_error *error);
+
 /* otlp_json.c: the same body in protobuf, to be freed. NULL with an error. */
-uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, size_t *out_bytes,
-			     struct bridge_error *error);
+enum bridge_otlp_signal { OTLP_METRICS, OTLP_TRACES };
+uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
+			     size_t *out_bytes, struct bridge_error *error);
 
 #endif

@@ -20,7 +20,20 @@
 
 #define DEPTH_MAX 12
 
-enum type { STRING, BOOLEAN, INT64, DOUBLE, FIXED64, SFIXED64, UINT32, UINT64, SINT32, MESSAGE };
+enum type {
+	STRING,
+	BOOLEAN,
+	INT64,
+	DOUBLE,
+	FIXED64,
+	SFIXED64,
+	UINT32,
+	UINT64,
+	SINT32,
+	HEX,
+	FIXED32,
+	MESSAGE
+};
 
 struct message;
 struct field {
@@ -42,20 +55,25 @@ TABLE(any, {"stringValue", 1, STRING, false, NULL}, {"boolValue", 2, BOOLEAN, fa
       {"intValue", 3, INT64, false, NULL}, {"doubleValue", 4, DOUBLE, false, NULL});
 TABLE(key_value, {"key", 1, STRING, false, NULL}, {"value", 2, MESSAGE, false, &any});
 TABLE(resource, {"attributes", 1, MESSAGE, true, &key_value});
+TABLE(exemplar, {"timeUnixNano", 2, FIXED64, false, NULL}, {"asDouble", 3, DOUBLE, false, NULL},
+      {"spanId", 4, HEX, false, NULL}, {"traceId", 5, HEX, false, NULL},
+      {"asInt", 6, SFIXED64, false, NULL}, {"filteredAttributes", 7, MESSAGE, true, &key_value});
 TABLE(number_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
-      {"asDouble", 4, DOUBLE, false, NULL}, {"asInt", 6, SFIXED64, false, NULL},
-      {"attributes", 7, MESSAGE, true, &key_value}, {"flags", 8, UINT32, false, NULL});
+      {"asDouble", 4, DOUBLE, false, NULL}, {"exemplars", 5, MESSAGE, true, &exemplar},
+      {"asInt", 6, SFIXED64, false, NULL}, {"attributes", 7, MESSAGE, true, &key_value},
+      {"flags", 8, UINT32, false, NULL});
 TABLE(histogram_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
       {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
       {"bucketCounts", 6, FIXED64, true, NULL}, {"explicitBounds", 7, DOUBLE, true, NULL},
-      {"attributes", 9, MESSAGE, true, &key_value}, {"flags", 10, UINT32, false, NULL});
+      {"exemplars", 8, MESSAGE, true, &exemplar}, {"attributes", 9, MESSAGE, true, &key_value},
+      {"flags", 10, UINT32, false, NULL});
 TABLE(buckets, {"offset", 1, SINT32, false, NULL}, {"bucketCounts", 2, UINT64, true, NULL});
 TABLE(exponential_point, {"attributes", 1, MESSAGE, true, &key_value},
       {"startTimeUnixNano", 2, FIXED64, false, NULL}, {"count", 4, FIXED64, false, NULL},
       {"sum", 5, DOUBLE, false, NULL}, {"scale", 6, SINT32, false, NULL},
       {"zeroCount", 7, FIXED64, false, NULL}, {"positive", 8, MESSAGE, false, &buckets},
       {"negative", 9, MESSAGE, false, &buckets}, {"flags", 10, UINT32, false, NULL},
-      {"zeroThreshold", 14, DOUBLE, false, NULL});
+      {"exemplars", 11, MESSAGE, true, &exemplar}, {"zeroThreshold", 14, DOUBLE, false, NULL});
 TABLE(quantile, {"quantile", 1, DOUBLE, false, NULL}, {"value", 2, DOUBLE, false, NULL});
 TABLE(summary_point, {"startTimeUnixNano", 2, FIXED64, false, NULL},
       {"count", 4, FIXED64, false, NULL}, {"sum", 5, DOUBLE, false, NULL},
@@ -77,7 +95,17 @@ TABLE(metric, {"name", 1, STRING, false, NULL}, {"description", 2, STRING, false
 TABLE(scope_metrics, {"metrics", 2, MESSAGE, true, &metric});
 TABLE(resource_metrics, {"resource", 1, MESSAGE, false, &resource},
       {"scopeMetrics", 2, MESSAGE, true, &scope_metrics});
-TABLE(request, {"resourceMetrics", 1, MESSAGE, true, &resource_metrics});
+TABLE(metrics_request, {"resourceMetrics", 1, MESSAGE, true, &resource_metrics});
+TABLE(status, {"message", 2, STRING, false, NULL}, {"code", 3, UINT32, false, NULL});
+TABLE(span, {"traceId", 1, HEX, false, NULL}, {"spanId", 2, HEX, false, NULL},
+      {"parentSpanId", 4, HEX, false, NULL}, {"name", 5, STRING, false, NULL},
+      {"kind", 6, UINT32, false, NULL}, {"startTimeUnixNano", 7, FIXED64, false, NULL},
+      {"endTimeUnixNano", 8, FIXED64, false, NULL}, {"attributes", 9, MESSAGE, true, &key_value},
+      {"status", 15, MESSAGE, false, &status}, {"flags", 16, FIXED32, false, NULL});
+TABLE(scope_spans, {"spans", 2, MESSAGE, true, &span});
+TABLE(resource_spans, {"resource", 1, MESSAGE, false, &resource},
+      {"scopeSpans", 2, MESSAGE, true, &scope_spans});
+TABLE(trace_request, {"resourceSpans", 1, MESSAGE, true, &resource_spans});
 
 struct out {
 	uint8_t *bytes;
@@ -121,18 +149,48 @@ static bool double_of(const json_t *v, double *out)
 	return s && bridge_number(s, s + strlen(s), out) == s + strlen(s);
 }
 
+static int digit(char c)
+{
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
+}
+
+/* Ids are not in base64, as other bytes are. */
+static bool put_hex(struct out *o, const struct field *f, const char *s, size_t n)
+{
+	uint8_t *p = s && n % 2 == 0 ? room(o, n) : NULL;
+
+	if (!p)
+		return false;
+	p = export_pb_head(p, f->number, n / 2);
+	for (size_t i = 0; i < n; i += 2) {
+		int high = digit(s[i]), low = digit(s[i + 1]);
+
+		if (high < 0 || low < 0)
+			return false;
+		*p++ = (uint8_t)(high << 4 | low);
+	}
+	o->used = (size_t)(p - o->bytes);
+	return true;
+}
+
 static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 {
 	const char *s = json_string_value(v);
 	size_t n = s ? json_string_length(v) : 0;
 	uint64_t i = 0;
 	double d = 0;
-	bool good = f->type == STRING	 ? s != NULL
-		    : f->type == BOOLEAN ? json_is_boolean(v)
-		    : f->type == DOUBLE	 ? double_of(v, &d)
-					 : integer_of(v, &i);
-	uint8_t *p = good ? room(o, n) : NULL;
+	bool good = f->type == STRING || f->type == HEX ? s != NULL
+		    : f->type == BOOLEAN		? json_is_boolean(v)
+		    : f->type == DOUBLE			? double_of(v, &d)
+							: integer_of(v, &i);
+	uint8_t *p;
 
+	if (f->type == HEX)
+		return put_hex(o, f, s, n);
+	p = good ? room(o, n) : NULL;
 	if (!p)
 		return false;
 	switch (f->type) {
@@ -148,6 +206,9 @@ static bool put_scalar(struct out *o, const struct field *f, const json_t *v)
 	case FIXED64:
 	case SFIXED64:
 		p = export_pb_fixed64(p, f->number, i);
+		break;
+	case FIXED32:
+		p = export_pb_fixed32(p, f->number, (uint32_t)i);
 		break;
 	case SINT32:
 		p = export_pb_u64(p, f->number, export_pb_zigzag((int64_t)i));
@@ -222,8 +283,8 @@ static bool put_message(struct out *o, const struct message *m, const json_t *v,
 	return true;
 }
 
-uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, size_t *out_bytes,
-			     struct bridge_error *error)
+uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, enum bridge_otlp_signal signal,
+			     size_t *out_bytes, struct bridge_error *error)
 {
 	struct out o = {.bytes = NULL};
 	json_error_t e;
@@ -235,7 +296,8 @@ uint8_t *bridge_otlp_of_json(const char *text, size_t bytes, size_t *out_bytes,
 			    e.text);
 		return NULL;
 	}
-	good = room(&o, 0) && put_message(&o, &request, v, 0);
+	good = room(&o, 0) &&
+	       put_message(&o, signal == OTLP_TRACES ? &trace_request : &metrics_request, v, 0);
 	json_decref(v);
 	*out_bytes = o.used;
 	if (good)

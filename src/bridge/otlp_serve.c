@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * otlp_serve.c - POST /v1/metrics. Each service, with its instance, is a publisher of its own; one
- * that sends nothing for a while ends.
+ * otlp_serve.c - POST /v1/metrics and /v1/traces. Each service, with its instance, is a publisher
+ * of its own; one that sends nothing for a while ends.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include "base/text.h"
 #include "bridge/otlp.h"
 #include "bridge/source.h"
+#include "bridge/spans.h"
 #include "http/http.h"
 
 #define LOG	  "otlp"
@@ -26,6 +27,8 @@
 struct service {
 	char *name, *instance;
 	struct bridge_publisher *publisher; /* NULL: free */
+	struct bridge_spans *spans;	    /* NULL: it sent none yet */
+	uint64_t spans_ns;		    /* when it sent some last */
 };
 
 struct bridge_otlp_server {
@@ -35,7 +38,7 @@ struct bridge_otlp_server {
 	struct bridge_otlp *otlp;
 	struct service services[SERVICES];
 	char *inflated;
-	struct sl_counter requests, malformed, points, refused, expired;
+	struct sl_counter requests, malformed, points, refused, expired, spans, refused_spans;
 };
 
 /* ---- services: with the lock held ---- */
@@ -47,16 +50,11 @@ static char *label_of(struct bridge_text t, const char *otherwise)
 	return good ? bridge_text_copy(t) : strdup(otherwise);
 }
 
-static struct bridge_sink *begin(struct service *s)
+/* NULL: there is no room for a further one. */
+static struct service *find_service(struct bridge_otlp_server *o, struct bridge_text name,
+				    struct bridge_text id)
 {
-	bridge_publish_begin(s->publisher);
-	return bridge_publish_sink(s->publisher);
-}
-
-static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struct bridge_text id)
-{
-	struct bridge_otlp_server *o = arg;
-	struct service new = {label_of(name, "unknown_service"), NULL, NULL}, *to = NULL;
+	struct service new = {.name = label_of(name, "unknown_service")}, *to = NULL;
 
 	new.instance = new.name ? label_of(id, new.name) : NULL;
 	for (size_t i = 0; new.instance &&i < SERVICES; i++) {
@@ -67,7 +65,7 @@ static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struc
 		} else if (!strcmp(s->name, new.name) && !strcmp(s->instance, new.instance)) {
 			free(new.name);
 			free(new.instance);
-			return begin(s);
+			return s;
 		}
 	}
 	if (to)
@@ -81,12 +79,42 @@ static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struc
 		return NULL;
 	}
 	*to = new;
-	return begin(to);
+	return to;
+}
+
+static struct bridge_sink *on_resource(void *arg, struct bridge_text name, struct bridge_text id)
+{
+	struct service *s = find_service(arg, name, id);
+
+	if (!s)
+		return NULL;
+	bridge_publish_begin(s->publisher);
+	return bridge_publish_sink(s->publisher);
+}
+
+static void *on_span_resource(void *arg, struct bridge_text name, struct bridge_text id)
+{
+	struct bridge_otlp_server *o = arg;
+	struct service *s = find_service(o, name, id);
+
+	if (!s)
+		return NULL;
+	/* A publisher of its own: a service without spans takes no memory for them. */
+	if (!s->spans)
+		s->spans = bridge_spans_open(s->name, s->instance, o->w->o->socket);
+	s->spans_ns = base_now_ns();
+	return s->spans;
+}
+
+static bool on_span(void *to, const struct bridge_span *s)
+{
+	return bridge_spans_put(to, s);
 }
 
 static void close_service(struct service *s)
 {
 	bridge_publish_close(s->publisher);
+	bridge_spans_close(s->spans);
 	free(s->name);
 	free(s->instance);
 	*s = (struct service){0};
@@ -120,9 +148,10 @@ static void answer(struct http_request *req, bool json)
 		http_reply(req, 200, "application/x-protobuf", "", 0);
 }
 
-static void on_metrics(struct http_request *req, void *arg)
+static void on_request(struct http_request *req, struct bridge_otlp_server *o,
+		       enum bridge_otlp_signal signal)
 {
-	struct bridge_otlp_server *o = arg;
+	const struct bridge_span_sink sink = {on_span_resource, o, on_span};
 	const char *type = http_header(req, "Content-Type");
 	const char *encoding = http_header(req, "Content-Encoding");
 	const bool json = type && !strncasecmp(type, "application/json", 16);
@@ -145,16 +174,29 @@ static void on_metrics(struct http_request *req, void *arg)
 		body = o->inflated;
 		bytes = err ? 0 : (size_t)inflated;
 	}
-	err = err ?: bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
+	if (!err && signal == OTLP_TRACES)
+		err = bridge_otlp_read_traces(o->otlp, body, bytes, json, &sink, &n, &e);
+	else if (!err)
+		err = bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
 	sl_counter_inc(o->requests);
 	sl_counter_add(o->malformed, err != 0);
-	sl_counter_add(o->points, n.points);
-	sl_counter_add(o->refused, n.refused);
+	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
+	sl_counter_add(signal == OTLP_TRACES ? o->refused_spans : o->refused, n.refused);
 	pthread_mutex_unlock(&o->lock);
 	if (err)
 		http_reply_error(req, 400, "%s", e.text);
 	else
 		answer(req, json);
+}
+
+static void on_metrics(struct http_request *req, void *arg)
+{
+	on_request(req, arg, OTLP_METRICS);
+}
+
+static void on_traces(struct http_request *req, void *arg)
+{
+	on_request(req, arg, OTLP_TRACES);
 }
 
 /* ---- the server ---- */
@@ -195,6 +237,7 @@ struct bridge_otlp_server *bridge_otlp_listen(const char *at, struct http_front 
 					       .front = front},
 			   error, bytes);
 	if (o->http && !http_route(o->http, "POST", "/v1/metrics", HTTP_READER, on_metrics, o) &&
+	    !http_route(o->http, "POST", "/v1/traces", HTTP_READER, on_traces, o) &&
 	    !http_start(o->http, error, bytes))
 		return o;
 	bridge_otlp_close(o);
@@ -225,7 +268,8 @@ static void expire(struct bridge_otlp_server *o)
 		before = bridge_publish_counts(s->publisher).removed;
 		bridge_publish_expire(s->publisher, base_now_ns(), EXPIRE_NS);
 		sl_counter_add(o->expired, bridge_publish_counts(s->publisher).removed - before);
-		if (!bridge_publish_series(s->publisher))
+		if (!bridge_publish_series(s->publisher) &&
+		    (!s->spans || base_now_ns() - s->spans_ns >= EXPIRE_NS))
 			close_service(s);
 	}
 }
@@ -238,6 +282,10 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->points = COUNTER("points", "Points taken.");
 	o->refused = COUNTER("refused", "Points refused: no temporality, buckets that do not fit, "
 					"or no room for the service.");
+	o->spans = COUNTER("spans", "Spans taken.");
+	o->refused_spans = COUNTER("refused_spans",
+				   "Spans refused: no ids or times, or no room for "
+				   "the service or their names.");
 	o->expired = COUNTER("expired", "Series that were not sent for long, removed.");
 #undef COUNTER
 	pthread_mutex_lock(&o->lock);

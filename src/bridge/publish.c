@@ -14,6 +14,7 @@
 
 #define CELLS	     4096u /* of the first region: the library opens further ones */
 #define RECORD_BYTES 320u
+#define EXEMPLARS    1023u
 #define BYTES_MAX    (64u << 20)
 
 /* ---- hash tables of numbers ---- */
@@ -270,9 +271,14 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	for (size_t at = s.hash & mask; p->series_index.at[at] != NONE; at = (at + 1) & mask) {
 		const struct bridge_publish_series *o = &p->series[p->series_index.at[at]];
 
-		if (o->hash == s.hash && o->label_bytes == bytes &&
-		    !memcmp(o->labels, p->scratch, bytes))
+		if (o->hash != s.hash || o->label_bytes != bytes ||
+		    memcmp(o->labels, p->scratch, bytes))
+			continue;
+		if (t->delta || !t->created_ns || o->created_ns == t->created_ns)
 			return p->series_index.at[at];
+		/* It began anew. */
+		series_remove(p, p->series_index.at[at]);
+		break;
 	}
 	record = bridge_publish_record_bytes(p, t, bytes);
 	*full = p->series_index.used >= p->series_max || p->bytes + record > p->bytes_max;
@@ -284,7 +290,8 @@ static uint32_t find_series(struct bridge_publisher *p, const struct bridge_poin
 	if (!s.labels)
 		return NONE;
 	memcpy(s.labels, p->scratch, bytes);
-	if (bridge_publish_series_create(p, &p->families[s.family], &s)) {
+	s.created_ns = t->created_ns;
+	if (bridge_publish_series_create(p, &p->families[s.family], &s, t)) {
 		free(s.labels);
 		return NONE;
 	}
@@ -342,6 +349,7 @@ static bool on_point(struct bridge_sink *sink, const struct bridge_point *t)
 		p->series[i].round = p->round;
 		p->series[i].set_ns = p->now_ns;
 		set(p, &p->series[i], t);
+		bridge_publish_exemplars(&p->families[p->series[i].family], &p->series[i], t);
 	}
 	if (!BASE_GROW(p->order, p->order_count, p->order_room))
 		return false;
@@ -387,7 +395,7 @@ struct bridge_publisher *bridge_publish_open(const struct bridge_publish_opts *o
 		p->publisher = sl_publisher_open(
 			&SL_OPTS(sl_publisher_opts, .service = p->service, .pod = p->pod,
 				 .socket = o->socket, .max_cells = CELLS, .max_threads = 1,
-				 .schema_bytes = CELLS * RECORD_BYTES,
+				 .schema_bytes = CELLS * RECORD_BYTES, .exemplars = EXEMPLARS,
 				 .flags = o->detached ? SL_PUBLISHER_DETACHED : 0));
 		err = errno;
 	}

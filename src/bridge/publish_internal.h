@@ -42,7 +42,9 @@ struct bridge_publish_series {
 	uint32_t bytes;	 /* of its record and cells */
 	uint64_t round;
 	uint64_t set_ns;
-	double *total; /* of points that are differences; or NULL */
+	double *total;	     /* of points that are differences; or NULL */
+	uint64_t created_ns; /* as the point says; 0: it does not */
+	uint64_t exemplars;  /* hash of the last ones */
 	union {
 		struct sl_counter_f64 counter;
 		struct sl_gauge_f64 gauge;
@@ -112,7 +114,10 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 void bridge_publish_family_free(struct bridge_publish_family *f);
 /* Its handle. 0 or -EINVAL. */
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s);
+				 struct bridge_publish_series *s, const struct bridge_point *t);
+/* Keeps those of the point, unless they are the ones before. */
+void bridge_publish_exemplars(const struct bridge_publish_family *f,
+			      struct bridge_publish_series *s, const struct bridge_point *t);
 void bridge_publish_remove(struct bridge_publisher *p, const struct bridge_publish_family *f,
 			   const struct sl_label *labels, size_t n);
 void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_family *f,

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/base.h"
 #include "base/grow.h"
+#include "base/hash.h"
 #include "bridge/publish_internal.h"
+
+#define CREATED_UNKNOWN 1u /* see SL_CREATED_KNOWN_NS */
 
 /* ---- exponential histograms ---- */
 
@@ -73,19 +77,39 @@ static bool plain(const char *s)
 	return true;
 }
 
-int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
-				 const struct bridge_point *t)
+/* What the library needs to know of the family that is announced, but states. */
+static struct sl_metric_opts opts_of(const struct bridge_publisher *p, enum bridge_type type,
+				     const struct bridge_point *t)
 {
 	struct sl_metric_opts o = SL_OPTS(sl_metric_opts, .name = p->name, .help = p->help,
 					  .unit = *p->unit ? p->unit : NULL, .mirror = true);
-	char **states;
 
 	/* Label names may be any UTF-8, too, and are not known yet. */
 	o.utf8 = true;
 	if (o.unit && !plain(o.unit))
 		o.unit = NULL;
-	o.bounds = t->bounds;
-	o.bound_count = t->bound_count;
+	o.created_ns = t->created_ns ?: t->delta ? base_realtime_ns() : CREATED_UNKNOWN;
+	if (type == BRIDGE_SUMMARY) {
+		o.quantiles = t->bounds;
+		o.quantile_count = t->bound_count;
+	} else if (t->exponential) {
+		o.scale = EXPONENTIAL_SCALE;
+		o.use_scale = true;
+		o.min = ldexp(1, -EXPONENTIAL_OCTAVES);
+		o.max = ldexp(1, EXPONENTIAL_OCTAVES);
+	} else {
+		o.bounds = t->bounds;
+		o.bound_count = t->bound_count;
+	}
+	return o;
+}
+
+int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publish_family *f,
+				 const struct bridge_point *t)
+{
+	struct sl_metric_opts o = opts_of(p, f->type, t);
+	char **states;
+
 	switch (f->type) {
 	case BRIDGE_COUNTER:
 		f->counter = sl_counter_f64_family_create(p->publisher, &o);
@@ -97,17 +121,10 @@ int bridge_publish_family_create(struct bridge_publisher *p, struct bridge_publi
 		f->unknown = sl_unknown_family_create(p->publisher, &o);
 		break;
 	case BRIDGE_SUMMARY:
-		o.quantiles = t->bounds;
-		o.quantile_count = t->bound_count;
-		o.bound_count = 0;
 		f->summary = sl_summary_family_create(p->publisher, &o);
 		break;
 	case BRIDGE_HISTOGRAM:
 		f->exponential = t->exponential;
-		o.scale = EXPONENTIAL_SCALE;
-		o.use_scale = true;
-		o.min = ldexp(1, -EXPONENTIAL_OCTAVES);
-		o.max = ldexp(1, EXPONENTIAL_OCTAVES);
 		f->histogram = f->exponential
 				       ? sl_histogram_family_create(p->publisher, &o)
 				       : sl_histogram_family_create_classic(p->publisher, &o);
@@ -155,16 +172,20 @@ static struct sl_metric_opts info_of(const struct bridge_publish_family *f,
 }
 
 int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge_publish_family *f,
-				 struct bridge_publish_series *s)
+				 struct bridge_publish_series *s, const struct bridge_point *t)
 {
 	struct sl_label labels[SL_LABELS_MAX];
 	size_t n = bridge_publish_labels(s->labels, s->label_bytes, labels);
-	struct sl_metric_opts o;
+	struct sl_metric_opts o = opts_of(p, f->type, t);
 	bool valid = false;
+
+	/* As by the family, but for the time since when it counts. */
+	o.labels = labels;
+	o.label_count = n;
 
 	switch (f->type) {
 	case BRIDGE_COUNTER:
-		s->counter = sl_counter_f64_with(f->counter, labels, n);
+		s->counter = sl_counter_f64_create(p->publisher, &o);
 		valid = sl_counter_f64_valid(s->counter);
 		break;
 	case BRIDGE_GAUGE:
@@ -176,11 +197,12 @@ int bridge_publish_series_create(struct bridge_publisher *p, const struct bridge
 		valid = sl_unknown_valid(s->unknown);
 		break;
 	case BRIDGE_SUMMARY:
-		s->summary = sl_summary_with(f->summary, labels, n);
+		s->summary = sl_summary_create(p->publisher, &o);
 		valid = sl_summary_valid(s->summary);
 		break;
 	case BRIDGE_HISTOGRAM:
-		s->histogram = sl_histogram_with(f->histogram, labels, n);
+		s->histogram = f->exponential ? sl_histogram_create(p->publisher, &o)
+					      : sl_histogram_create_classic(p->publisher, &o);
 		valid = sl_histogram_valid(s->histogram);
 		break;
 	case BRIDGE_GAUGE_HISTOGRAM:
@@ -316,6 +338,88 @@ void bridge_publish_set(struct bridge_publisher *p, const struct bridge_publish_
 		break;
 	case BRIDGE_INFO:
 		break;
+	}
+}
+
+/* ---- exemplars ---- */
+
+/* The bucket of an exponential histogram, in the order of sl_histogram_mirror(). */
+static size_t exponential_bucket(double v)
+{
+	double at = v > 0 ? ceil(log2(v) * (1 << EXPONENTIAL_SCALE)) - EXPONENTIAL_FIRST + 1 : 0;
+
+	return at < 0 ? 0 : at > EXPONENTIAL_BUCKETS ? EXPONENTIAL_BUCKETS + 1 : (size_t)at;
+}
+
+/* Their labels take more than the format has, or cannot be. */
+static bool exemplar_labels(const struct bridge_exemplar *e, struct sl_label *out,
+			    char text[SL_EXEMPLAR_LABELS])
+{
+	char *to = text, *end = text + SL_EXEMPLAR_LABELS;
+
+	if (e->label_count > SL_LABELS_MAX - 2)
+		return false;
+	for (size_t i = 0; i < e->label_count; i++) {
+		const struct bridge_label *l = &e->labels[i];
+
+		if (l->key.n + l->value.n + 2 > (size_t)(end - to) ||
+		    memchr(l->key.s, 0, l->key.n) ||
+		    (l->value.n && memchr(l->value.s, 0, l->value.n)))
+			return false;
+		out[i].key = to;
+		to = mempcpy(to, l->key.s, l->key.n);
+		*to++ = 0;
+		out[i].value = to;
+		if (l->value.n)
+			to = mempcpy(to, l->value.s, l->value.n);
+		*to++ = 0;
+	}
+	return true;
+}
+
+static uint64_t hash_of_exemplars(const struct bridge_point *t)
+{
+	uint64_t h = 0;
+
+	for (size_t i = 0; i < t->exemplar_count; i++) {
+		const struct bridge_exemplar *e = &t->exemplars[i];
+
+		h = base_hash(h, &e->value, sizeof(e->value));
+		h = base_hash(h, &e->time_ns, sizeof(e->time_ns));
+		for (size_t k = 0; k < e->label_count; k++)
+			h = base_hash(h, e->labels[k].value.s, e->labels[k].value.n);
+	}
+	return h;
+}
+
+void bridge_publish_exemplars(const struct bridge_publish_family *f,
+			      struct bridge_publish_series *s, const struct bridge_point *t)
+{
+	struct sl_label labels[SL_LABELS_MAX];
+	char text[SL_EXEMPLAR_LABELS];
+	uint64_t hash;
+
+	if (!t->exemplar_count || (f->type != BRIDGE_COUNTER && f->type != BRIDGE_HISTOGRAM))
+		return;
+	hash = hash_of_exemplars(t);
+	if (hash == s->exemplars)
+		return;
+	s->exemplars = hash;
+	for (size_t i = 0; i < t->exemplar_count; i++) {
+		const struct bridge_exemplar *e = &t->exemplars[i];
+		struct sl_exemplar x = SL_OPTS(sl_exemplar, .labels = labels,
+					       .label_count = e->label_count,
+					       .time_ns = e->time_ns);
+
+		if (!exemplar_labels(e, labels, text))
+			continue;
+		if (f->type == BRIDGE_COUNTER)
+			sl_counter_f64_mirror_exemplar(s->counter, e->value, &x);
+		else
+			sl_histogram_mirror_exemplar(s->histogram,
+						     f->exponential ? exponential_bucket(e->value)
+								    : e->bucket - BRIDGE_BUCKETS,
+						     e->value, &x);
 	}
 }
 

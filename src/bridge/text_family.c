@@ -416,6 +416,8 @@ int bridge_text_family_sample(struct bridge_text_parser *p, const struct bridge_
 					l->name.s);
 	}
 	s.role = role->role;
+	if (s.role == ROLE_CREATED && s.value > 0)
+		s.created_ns = bridge_seconds_ns(l->number, p->end);
 	err = fill(p, &s);
 	if (err)
 		return err;

@@ -36,7 +36,8 @@ struct bridge_text_sample {
 	double value;
 	double bound; /* of a bucket or quantile */
 	struct bridge_text state;
-	double time; /* seconds; NaN: none */
+	double time;	     /* seconds; NaN: none */
+	uint64_t created_ns; /* of ROLE_CREATED */
 	uint32_t exemplar;
 	uint32_t next; /* of the same labels */
 	uint32_t line; /* from 1 */

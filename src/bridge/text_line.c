@@ -208,6 +208,7 @@ static size_t characters(struct bridge_text t)
 static int exemplar(struct bridge_text_parser *p, const char *s, const char *end, uint32_t *out)
 {
 	struct bridge_text_exemplar e = {0};
+	const char *at = NULL;
 	size_t length = 0;
 	double time = NAN;
 	int err;
@@ -226,13 +227,13 @@ static int exemplar(struct bridge_text_parser *p, const char *s, const char *end
 	s = space(p, s, end);
 	s = s ? number(s, end, &e.value) : NULL;
 	if (s && s < end) {
-		s = space(p, s, end);
+		s = at = space(p, s, end);
 		s = s ? timestamp(p, s, end, &time) : NULL;
 	}
 	if (!s || s < end)
 		return TEXT_BAD(p, "malformed exemplar");
-	if (time > 0 && time < 1.8e10)
-		e.time_ns = (uint64_t)llround(time * 1e6) * 1000;
+	if (time > 0)
+		e.time_ns = bridge_seconds_ns(at, end);
 	if (!BASE_GROW(p->exemplars, p->exemplar_count, p->exemplar_room))
 		return TEXT_NO_MEMORY(p);
 	*out = (uint32_t)p->exemplar_count;

@@ -114,11 +114,11 @@ static int make_groups(struct bridge_text_parser *p)
 
 struct point {
 	const struct bridge_text_group *group;
-	bool sum, count, created;
+	bool sum, count;
 	uint32_t buckets; /* of order; or quantiles, or states */
 	uint32_t exemplars;
 	bool negative; /* bounds below 0 */
-	double created_at;
+	uint64_t created_ns;
 };
 
 /* Room for n values more, which are NaN. */
@@ -216,8 +216,7 @@ static int emit(struct bridge_text_parser *p, const struct point *t, struct brid
 	out->label_count = first->label_count;
 	out->exemplars = p->point_exemplars;
 	out->exemplar_count = t->exemplars;
-	if (t->created && t->created_at > 0 && t->created_at < 1.8e10)
-		out->created_ns = (uint64_t)llround(t->created_at * 1e6) * 1000;
+	out->created_ns = t->created_ns;
 	if (p->sink->point(p->sink, out))
 		return 0;
 	return bridge_fail(p->error, -ENOSPC, 0, "no room for a series of '%.*s'",
@@ -243,8 +242,7 @@ static int simple_point(struct bridge_text_parser *p, const struct bridge_text_g
 		const struct bridge_text_sample *s = &p->samples[i];
 
 		if (s->role == ROLE_CREATED) {
-			t.created = true;
-			t.created_at = s->value;
+			t.created_ns = s->created_ns;
 			err = keep_constant(p, s);
 			continue;
 		}
@@ -400,8 +398,7 @@ static int bucket_point(struct bridge_text_parser *p, const struct bridge_text_g
 		if (s->role == ROLE_SUM || s->role == ROLE_COUNT) {
 			*(s->role == ROLE_SUM ? &sum : &count) = s;
 		} else if (s->role == ROLE_CREATED) {
-			t.created = true;
-			t.created_at = s->value;
+			t.created_ns = s->created_ns;
 			err = keep_constant(p, s);
 			if (err)
 				return err;

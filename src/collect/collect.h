@@ -39,6 +39,8 @@ struct collect_collector_opts {
 	uint64_t tcp_period_ns;	  /* period of reading kernel tables; 0: 1 s */
 	size_t tcp_groups;	  /* workloads with a role and a port; 0: 512 */
 	size_t tcp_flows;	  /* connections of all hosts; 0: 65536 */
+	bool created;		  /* OpenMetrics has "_created" */
+	bool region_series;	  /* series sidelight_region_* of each region */
 	bool sum_processes;	  /* sum series with the same labels over processes */
 	struct fabric_opts fabric;
 };

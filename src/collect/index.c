@@ -403,7 +403,20 @@ static void place_item(struct maker *m, struct collect_def *def, struct collect_
 					  : &m->duplicate);
 }
 
+size_t collect_index_family(const struct collect_index *x, const char *name)
+{
+	size_t i;
+
+	BASE_LOWER_BOUND(i, 0, x->families, strcmp(x->family[i].f.name, name) < 0);
+	return i;
+}
+
 /* ---- series with the same labels ---- */
+
+static uint32_t combine_of(const struct region_metric *m)
+{
+	return m->flags & SL_FLAG_COMBINE;
+}
 
 const struct collect_def *collect_index_def(const struct collect_index *x,
 					    const struct collect_item *i)
@@ -421,7 +434,10 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 	if (i->source & ITEM_RETIRED)
 		return x->retired[i->source & ~ITEM_RETIRED]->labels;
 	r = x->region[i->source];
-	return r->c->opts.sum_processes ? r->group : r->labels;
+	return r->c->opts.sum_processes &&
+			       combine_of(&collect_index_def(x, i)->metric) != SL_COMBINE_ALL
+		       ? r->group
+		       : r->labels;
 }
 
 /* Compares the labels of two series. */
@@ -463,8 +479,8 @@ static int by_labels_and_age(const void *a, const void *b, void *index)
 static bool same_shape(const struct region_metric *a, const struct region_metric *b)
 {
 	return a->kind == b->kind && a->cells == b->cells && a->scale == b->scale &&
-	       a->first_bucket == b->first_bucket && a->bound_count == b->bound_count &&
-	       a->zero_threshold == b->zero_threshold &&
+	       combine_of(a) == combine_of(b) && a->first_bucket == b->first_bucket &&
+	       a->bound_count == b->bound_count && a->zero_threshold == b->zero_threshold &&
 	       (!a->bound_count || !memcmp(a->bounds, b->bounds, a->bound_count * sizeof(double)));
 }
 
@@ -567,22 +583,72 @@ static struct collect_retired *retired_find(const struct collect_collector *c, u
 	return t;
 }
 
-bool collect_index_counts(enum export_family_type type)
+static bool is_f64(const struct region_metric *m)
 {
-	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_HISTOGRAM ||
-	       type == EXPORT_FAMILY_SUMMARY;
+	return m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
+	       m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 }
 
-void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
+/* a is below b. NaN is no number: it is neither the least nor the greatest. */
+static bool is_less(const struct region_metric *m, uint64_t a, uint64_t b)
 {
-	bool f64 = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
-		   m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
+	double x, y;
+
+	if (!is_f64(m))
+		return (int64_t)a < (int64_t)b;
+	memcpy(&x, &a, 8);
+	memcpy(&y, &b, 8);
+	return x < y;
+}
+
+static bool is_nan(const struct region_metric *m, uint64_t a)
+{
+	double x;
+
+	memcpy(&x, &a, 8);
+	return is_f64(m) && isnan(x);
+}
+
+/* One of two gauges: true if it is that of from. */
+static bool takes(const struct region_metric *m, const uint64_t *to, const uint64_t *from)
+{
+	if (combine_of(m) == SL_COMBINE_MOST_RECENT)
+		return from[1] > to[1];
+	if (is_nan(m, to[0]))
+		return true;
+	return combine_of(m) == SL_COMBINE_MIN ? is_less(m, from[0], to[0])
+					       : is_less(m, to[0], from[0]);
+}
+
+/* The flags are those of a gauge that has one value of several. */
+static bool is_one_of(const struct region_metric *m)
+{
+	uint32_t combine = combine_of(m);
+
+	if (m->kind == SL_KIND_GAUGE_TIMED)
+		return combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX ||
+		       combine == SL_COMBINE_MOST_RECENT;
+	return (m->kind == SL_KIND_GAUGE || m->kind == SL_KIND_GAUGE_F64 ||
+		m->kind == SL_KIND_UNKNOWN) &&
+	       (combine == SL_COMBINE_MIN || combine == SL_COMBINE_MAX);
+}
+
+void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from)
+{
+	bool f64 = is_f64(m);
 	bool sum = region_is_histogram(m) || m->kind == SL_KIND_SUMMARY;
 	uint32_t cells = m->kind == SL_KIND_SUMMARY ? SL_SUMMARY_QUANTILES : m->cells;
 	double a, b;
 
+	if (is_one_of(m)) {
+		if (takes(m, to, from))
+			memcpy(to, from, m->cells * sizeof(*to));
+		return;
+	}
 	for (uint32_t i = 0; i < cells; i++) {
-		if (f64 || (sum && i == SL_HIST_SUM)) {
+		if (m->kind == SL_KIND_GAUGE_TIMED && i) {
+			to[i] = from[i] > to[i] ? from[i] : to[i];
+		} else if (f64 || (sum && i == SL_HIST_SUM)) {
 			memcpy(&a, &to[i], 8);
 			memcpy(&b, &from[i], 8);
 			a += b;
@@ -627,13 +693,25 @@ static void retire(struct collect_collector *c, struct collect_region *r, struct
 		for (uint32_t i = SL_SUMMARY_QUANTILES; i < def->metric.cells; i++)
 			memcpy(&t->cell[i], &unknown, sizeof(unknown));
 	if (old) {
-		collect_sum_cells(&def->metric, t->cell, old->cell);
+		collect_combine_cells(&def->metric, t->cell, old->cell);
 		collect_hash_remove(&c->retired, old);
 		retired_put(old, c);
 	} else {
 		c->retired_cells += def->metric.cells;
 	}
 	collect_hash_add(&c->retired, t, hash);
+}
+
+/* What outlives its process: counts, and gauges that say how they combine. */
+static bool outlives(const struct collect_def *def)
+{
+	const struct region_metric *m = &def->metric;
+	uint32_t combine = combine_of(m);
+
+	if (combine == SL_COMBINE_ALL || m->flags & SL_FLAG_LIVE)
+		return false;
+	return collect_counts(def->type) ||
+	       (m->cells && combine > SL_COMBINE_DEFAULT && combine < SL_COMBINE_ALL);
 }
 
 void collect_retire_region(struct collect_collector *c, struct collect_region *r)
@@ -652,7 +730,7 @@ void collect_retire_region(struct collect_collector *c, struct collect_region *r
 	for (uint32_t i = 0; i < b->layout->columns; i++) {
 		struct collect_column *col = &b->layout->column[i];
 
-		if (!col->twin && !col->removed && collect_index_counts(col->def->type))
+		if (!col->twin && !col->removed && outlives(col->def))
 			retire(c, r, col->def, cell + col->cell);
 	}
 	free(cell);

@@ -57,6 +57,8 @@ struct collect_index {
 struct collect_index *collect_index_new(struct collect_collector *c);
 struct collect_index *collect_index_get(struct collect_collector *c);
 void collect_index_put(struct collect_index *x);
+/* Position of the family of this name, or of the first one behind it. */
+size_t collect_index_family(const struct collect_index *x, const char *name);
 /* Position of the region with this instance, or -1. */
 ssize_t collect_index_find(const struct collect_index *x, uint64_t instance);
 
@@ -69,9 +71,16 @@ const struct collect_label_set *collect_index_labels(const struct collect_index 
 /* Adds the counters of a region to the sums that outlive it. Control only. */
 void collect_retire_region(struct collect_collector *c, struct collect_region *r);
 void collect_retired_free(struct collect_collector *c);
-/* Series of this type are sums over processes to which those that have ended still belong. */
-bool collect_index_counts(enum export_family_type type);
-/* Adds the cells of a metric: u64 as integers, f64 as doubles, states as bits; not quantiles. */
-void collect_sum_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
+/* Values of ended processes stay in a sum. */
+static inline bool collect_counts(enum export_family_type type)
+{
+	return type == EXPORT_FAMILY_COUNTER || type == EXPORT_FAMILY_BARE_COUNTER ||
+	       type == EXPORT_FAMILY_HISTOGRAM || type == EXPORT_FAMILY_SUMMARY;
+}
+/*
+ * Combines the cells of a metric of two processes as its flags say: by default u64 are added as
+ * integers, f64 as doubles, states as bits. Quantiles stay as they are.
+ */
+void collect_combine_cells(const struct region_metric *m, uint64_t *to, const uint64_t *from);
 
 #endif

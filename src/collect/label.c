@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "collect/label.h"
+#include "region/text.h"
 
 #define PREFIX "exported_"
 
@@ -15,6 +16,11 @@ static size_t escaped_length(const char *s)
 	for (; *s; s++)
 		n += *s == '\\' || *s == '"' || *s == '\n' ? 2 : 1;
 	return n;
+}
+
+static bool is_plain(const char *key)
+{
+	return region_text_label_key(key, strlen(key));
 }
 
 static char *escape(char *p, const char *s)
@@ -37,7 +43,7 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 
 	for (uint32_t i = 0; i < count; i++) {
 		strings += strlen(labels[i].key) + strlen(labels[i].value) + 2;
-		text += strlen(labels[i].key) + escaped_length(labels[i].value) + 4;
+		text += escaped_length(labels[i].key) + escaped_length(labels[i].value) + 6;
 	}
 	bytes = sizeof(*set) + arrays + strings + text;
 	set = malloc(bytes);
@@ -51,6 +57,7 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 		.count = count, .text = out, .keys = keys, .values = values, .bytes = bytes};
 	for (uint32_t i = 0; i < count; i++) {
 		size_t k = strlen(labels[i].key), v = strlen(labels[i].value);
+		const bool plain = is_plain(labels[i].key);
 
 		keys[i] = memcpy(at, labels[i].key, k + 1);
 		at += k + 1;
@@ -58,9 +65,10 @@ struct collect_label_set *collect_label_set_new(const struct region_text_label *
 		at += v + 1;
 		if (i)
 			*out++ = ',';
-		memcpy(out, labels[i].key, k);
-		out += k;
-		*out++ = '=';
+		set->utf8 |= !plain;
+		out = stpcpy(out, plain ? "" : "\"");
+		out = escape(out, labels[i].key);
+		out = stpcpy(out, plain ? "=" : "\"=");
 		*out++ = '"';
 		out = escape(out, labels[i].value);
 		*out++ = '"';

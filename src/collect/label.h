@@ -16,6 +16,7 @@
 struct collect_label_set {
 	uint32_t count;
 	uint32_t text_bytes;
+	bool utf8;		 /* a key needs it, and stands in quotes */
 	uint64_t hash;		 /* of text */
 	const char *text;	 /* NUL-terminated, "" if there are none */
 	const char *const *keys; /* unescaped, in the order of text */

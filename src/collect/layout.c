@@ -97,6 +97,17 @@ static const enum export_family_type types[] = {
 	[SL_KIND_GAUGE_TIMED] = EXPORT_FAMILY_GAUGE,
 };
 
+/* A name that was copied with the value stays as it is. */
+static enum export_family_type type_of(const struct region_metric *m)
+{
+	size_t n = strlen(m->name);
+
+	if (types[m->kind] == EXPORT_FAMILY_COUNTER && m->flags & SL_FLAG_MIRROR &&
+	    !ends_with(m->name, n, "_total"))
+		return EXPORT_FAMILY_BARE_COUNTER;
+	return types[m->kind];
+}
+
 static uint64_t def_hash(const struct region_metric *m)
 {
 	uint64_t numbers[6] = {m->kind | (uint64_t)m->flags << 32,
@@ -169,7 +180,7 @@ static struct collect_def *def_new(struct collect_collector *c, const struct reg
 		return NULL;
 	}
 	d->refs = 1;
-	d->type = types[m->kind];
+	d->type = type_of(m);
 	d->metric = *m;
 	d->metric.id = d->metric.cell = 0;
 	d->metric.created_ns = 0;
@@ -243,8 +254,11 @@ static void fill(struct collect_layout *l, const struct region_metric *m, struct
 {
 	uint32_t i = l->columns++;
 
-	l->column[i] = (struct collect_column){
-		.def = def, .cell = m->cell, .removed = m->removed, .created_ns = m->created_ns};
+	l->column[i] = (struct collect_column){.def = def,
+					       .cell = m->cell,
+					       .id = m->id,
+					       .removed = m->removed,
+					       .created_ns = m->created_ns};
 	l->f64[i] = m->kind == SL_KIND_COUNTER_F64 || m->kind == SL_KIND_GAUGE_F64 ||
 		    m->kind == SL_KIND_UNKNOWN || m->kind == SL_KIND_GAUGE_TIMED;
 	l->scalar = l->scalar && m->cells == 1 && !m->removed;

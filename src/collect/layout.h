@@ -55,7 +55,7 @@ void collect_def_put(struct collect_collector *c, struct collect_def *d);
 
 struct collect_column {
 	struct collect_def *def;
-	uint32_t cell;
+	uint32_t cell, id;
 	bool twin;	     /* exposed as the same series as an earlier column: left out */
 	bool removed;	     /* no metric: def has no name; the column keeps the place */
 	uint64_t created_ns; /* 0: as the region */

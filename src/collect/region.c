@@ -7,6 +7,7 @@
 
 #include "base/base.h"
 #include "collect/control.h"
+#include "collect/exemplars.h"
 #include "collect/host.h"
 #include "collect/kernel/table_reader.h"
 #include "collect/ref.h"
@@ -66,6 +67,7 @@ void collect_region_put(struct collect_region *r)
 	relaxed_sub(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
 	free(r->stale);
 	free(r->schema_bytes);
+	collect_exemplars_free(r);
 	bytes += r->info ? info_bytes(r->info) : 0;
 	bytes += r->labels ? r->labels->bytes : 0;
 	bytes += r->group ? r->group->bytes : 0;

@@ -48,6 +48,8 @@ struct collect_built {
 	enum region_fault fault;
 };
 
+struct collect_exemplars;
+
 struct collect_region {
 	struct collect_node node; /* of the link's table */
 	unsigned int refs;
@@ -73,7 +75,8 @@ struct collect_region {
 	uint64_t fresh_ns;     /* CLOCK_MONOTONIC: last known to be current */
 	uint64_t last_read_ns; /* CLOCK_REALTIME */
 	uint64_t rounds, unsettled, refused, sharing;
-	uint32_t entry;	   /* index in the directory */
+	struct collect_exemplars *exemplars; /* NULL: none yet; set once */
+	uint32_t entry;			     /* index in the directory */
 	uint64_t admitted; /* id of its entry, or of the last one: ids only grow */
 
 	/* The worker's. */
@@ -118,6 +121,10 @@ struct collect_region {
 	/* NULL unless the region is a kernel table; its type matches info->kind. Set before other
 	 * threads can find it. */
 	struct collect_table_reader *table;
+	/* link/exemplars.c's */
+	uint64_t exemplars_at_ns, exemplars_set;
+	uint32_t exemplars_next, exemplars_end; /* elements to read; equal: none */
+	bool exemplars_busy;
 	uint64_t since_ns, retry_ns, backoff_ns;
 	enum collect_schema_step schema_step;
 	uint64_t schema_at_ns, schema_pause_ns; /* next read not before; minimum between two */

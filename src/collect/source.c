@@ -11,6 +11,7 @@
 #include "base/base.h"
 #include "base/grow.h"
 #include "collect/collector_internal.h"
+#include "collect/exemplars.h"
 #include "collect/index.h"
 #include "collect/self/families.h"
 
@@ -32,6 +33,11 @@ struct source_walk {
 	size_t label_room;
 	uint64_t *cell, *more;
 	size_t cell_room, more_room;
+	/* Of the last series. Each in memory of its own, as its labels point into it. */
+	struct region_exemplar **exemplar;
+	size_t exemplars, exemplar_made, exemplar_room;
+	struct export_exemplar *shown;
+	size_t shown_room;
 };
 
 static void walk_end(void *arg)
@@ -48,6 +54,10 @@ static void walk_end(void *arg)
 	free(w->values);
 	free(w->cell);
 	free(w->more);
+	for (size_t i = 0; i < w->exemplar_made; i++)
+		free(w->exemplar[i]);
+	free(w->exemplar);
+	free(w->shown);
 	free(w);
 }
 
@@ -82,7 +92,11 @@ static void *walk_begin(void *ctx)
 
 static bool shown(const struct source_walk *w, const struct collect_item *i)
 {
-	return i->source & ITEM_RETIRED || w->seen[i->source] != HIDDEN;
+	if (i->source & ITEM_RETIRED || w->seen[i->source] == SHOWN)
+		return true;
+	/* Of a sum, values of processes that have ended may not count. */
+	return w->seen[i->source] == SHOWN_DEAD &&
+	       !(w->sums && collect_index_def(w->x, i)->metric.flags & SL_FLAG_LIVE);
 }
 
 /* Moves to the next series that is shown. */
@@ -138,6 +152,7 @@ static bool label(struct source_walk *w, const struct collect_label_set *prefix,
 {
 	size_t n = prefix->text_bytes;
 
+	out->utf8 = prefix->utf8 || own->utf8;
 	out->label_text = prefix->text;
 	out->label_bytes = n;
 	out->label_keys = prefix->keys;
@@ -191,6 +206,70 @@ static void get(const struct source_walk *w, const struct collect_item *i, uint6
 		collect_snapshot_read(b, col->cell, col->def->metric.cells, to);
 }
 
+/* ---- exemplars ---- */
+
+/* Takes those of an item. False: out of memory. */
+static bool gather(struct source_walk *w, const struct collect_item *i)
+{
+	const struct collect_column *col;
+	struct region_exemplar e;
+	uint32_t at = 0;
+
+	if (i->source & ITEM_RETIRED)
+		return true;
+	col = &w->x->snapshot[i->source]->layout->column[i->column & ~ITEM_MORE];
+	while (collect_exemplars_next(w->x->region[i->source], col, &at, &e)) {
+		struct region_exemplar **to;
+
+		if (!BASE_GROW(w->exemplar, w->exemplars, w->exemplar_room))
+			return false;
+		to = &w->exemplar[w->exemplars];
+		if (w->exemplars == w->exemplar_made) {
+			*to = malloc(sizeof(**to));
+			if (!*to)
+				return false;
+			w->exemplar_made++;
+		}
+		region_exemplar_copy(*to, &e);
+		w->exemplars++;
+	}
+	return true;
+}
+
+static int by_cell(const void *a, const void *b)
+{
+	const struct region_exemplar *x = *(struct region_exemplar *const *)a;
+	const struct region_exemplar *y = *(struct region_exemplar *const *)b;
+
+	return (x->cell > y->cell) - (x->cell < y->cell);
+}
+
+static bool set_exemplars(struct source_walk *w, enum export_family_type type,
+			  struct export_series *out)
+{
+	const uint32_t first = type == EXPORT_FAMILY_HISTOGRAM ? SL_HIST_BUCKETS : 0;
+
+	if (!w->exemplars)
+		return true;
+	if (!base_grow(&w->shown, &w->shown_room, w->exemplars, sizeof(*w->shown)))
+		return false;
+	qsort(w->exemplar, w->exemplars, sizeof(*w->exemplar), by_cell);
+	for (size_t i = 0; i < w->exemplars; i++) {
+		const struct region_exemplar *e = w->exemplar[i];
+
+		w->shown[i] = (struct export_exemplar){.bucket = e->cell - first,
+						       .value = e->value,
+						       .ns = e->ns,
+						       .labels = e->labels,
+						       .label_count = e->label_count};
+	}
+	out->exemplars = w->shown;
+	out->exemplar_count = w->exemplars;
+	return true;
+}
+
+/* ---- sums ---- */
+
 static void f64_of_u64(uint64_t *cell)
 {
 	double v = (double)*cell;
@@ -207,11 +286,15 @@ static void combine_quantiles(const struct source_walk *w, const struct region_m
 		memcpy(&w->cell[i], only ? (const void *)&w->more[i] : &unknown, sizeof(*w->cell));
 }
 
-/* Adds the other members of a sum. Gauges of dead members count only if no member is alive. */
-static void add_members(struct source_walk *w, const struct region_metric *m,
+/*
+ * Adds the other members of a sum. Gauges of dead members count only if no member is alive, unless
+ * they say how they combine. False: out of memory.
+ */
+static bool add_members(struct source_walk *w, const struct region_metric *m,
 			enum export_family_type type, const struct collect_item *head)
 {
-	bool counts = collect_index_counts(type), alive;
+	bool counts = collect_counts(type) || m->flags & SL_FLAG_COMBINE;
+	bool alive;
 
 	alive = !(head->source & ITEM_RETIRED) && w->seen[head->source] == SHOWN;
 	for (; w->at < w->end && w->x->item[w->at].column & ITEM_MORE; w->at++) {
@@ -221,20 +304,23 @@ static void add_members(struct source_walk *w, const struct region_metric *m,
 		if (!shown(w, i) || !m->cells)
 			continue;
 		get(w, i, w->more);
+		if (!gather(w, i))
+			return false;
 		if (m->kind == SL_KIND_COUNTER_F64 &&
 		    collect_index_def(w->x, i)->metric.kind == SL_KIND_COUNTER)
 			f64_of_u64(w->more);
 		lives = !(i->source & ITEM_RETIRED) && w->seen[i->source] == SHOWN;
 		if (counts) {
-			collect_sum_cells(m, w->cell, w->more);
+			collect_combine_cells(m, w->cell, w->more);
 			if (m->kind == SL_KIND_SUMMARY && lives)
 				combine_quantiles(w, m, !alive);
 		} else if (lives && !alive)
-			w->cell[0] = w->more[0];
+			memcpy(w->cell, w->more, m->cells * sizeof(*w->cell));
 		else if (lives || !alive)
-			collect_sum_cells(m, w->cell, w->more);
+			collect_combine_cells(m, w->cell, w->more);
 		alive = alive || lives;
 	}
+	return true;
 }
 
 static void set_value(const struct region_metric *m, const uint64_t *cell,
@@ -296,8 +382,10 @@ static int walk_series(void *arg, struct export_series *out)
 	const struct collect_item *i;
 	const struct collect_def *def;
 
-	out->exemplar_trace = NULL;
+	out->exemplar_count = 0;
 	out->created_known = false;
+	out->utf8 = false;
+	w->exemplars = 0;
 	if (w->in_self)
 		return collect_self_next(w->self, out);
 	if (!any_left(w))
@@ -310,9 +398,17 @@ static int walk_series(void *arg, struct export_series *out)
 		const struct collect_layout *l = w->x->snapshot[i->source]->layout;
 
 		out->created_ns = l->column[i->column & ~ITEM_MORE].created_ns;
-		out->created_known = out->created_ns;
-		if (!out->created_ns)
-			out->created_ns = w->x->region[i->source]->info->start_ns;
+		out->created_known = out->created_ns >= SL_CREATED_KNOWN_NS;
+		/*
+		 * What is copied from elsewhere did not begin with the process that copies it. Each
+		 * time that it is removed and comes back the library makes it 1 ns later.
+		 */
+		if (out->created_known && def->metric.flags & SL_FLAG_MIRROR)
+			out->created_ns -= out->created_ns % 100;
+		if (!out->created_known)
+			out->created_ns = def->metric.flags & SL_FLAG_MIRROR
+						  ? 0
+						  : w->x->region[i->source]->info->start_ns;
 	}
 	m = &def->metric;
 	if (!base_grow(&w->cell, &w->cell_room, m->cells, sizeof(*w->cell)) ||
@@ -321,9 +417,20 @@ static int walk_series(void *arg, struct export_series *out)
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);
-	add_members(w, m, def->type, i);
+	if (!gather(w, i) || !add_members(w, m, def->type, i) ||
+	    !set_exemplars(w, def->type, out))
+		return -ENOMEM;
 	set_value(m, w->cell, out);
 	return 1;
+}
+
+static bool has_family(void *arg, const char *name)
+{
+	const struct source_walk *w = arg;
+	size_t i = w->x ? collect_index_family(w->x, name) : 0;
+
+	return collect_self_has(name) ||
+	       (w->x && i < w->x->families && !strcmp(w->x->family[i].f.name, name));
 }
 
 struct export_source collect_collector_source(struct collect_collector *c)
@@ -334,5 +441,7 @@ struct export_source collect_collector_source(struct collect_collector *c)
 		.next_family = walk_family,
 		.next_series = walk_series,
 		.end = walk_end,
+		.has_family = has_family,
+		.created = c->opts.created,
 	};
 }

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "region/text.h"
+
 enum export_family_type {
 	EXPORT_FAMILY_COUNTER = 1,
 	EXPORT_FAMILY_GAUGE,
@@ -20,6 +22,7 @@ enum export_family_type {
 	EXPORT_FAMILY_SUMMARY,
 	EXPORT_FAMILY_UNKNOWN,
 	EXPORT_FAMILY_GAUGE_HISTOGRAM, /* fields as of a histogram */
+	EXPORT_FAMILY_BARE_COUNTER,    /* of a target that names it without "_total" */
 };
 
 struct export_family {
@@ -30,19 +33,30 @@ struct export_family {
 	uint64_t series; /* their number, for sizing only */
 };
 
+/* An observation of which more is known. */
+struct export_exemplar {
+	uint32_t bucket; /* of a histogram: its number in buckets */
+	double value;
+	uint64_t ns; /* CLOCK_REALTIME; 0: unknown */
+	const struct region_text_label *labels;
+	size_t label_count;
+};
+
 enum export_value_type { EXPORT_VALUE_U64 = 1, EXPORT_VALUE_I64, EXPORT_VALUE_F64 };
 
 struct export_series {
 	/*
 	 * The labels as between the braces, escaped: k1="v1",k2="v2" (text 0.0.4 and OpenMetrics
 	 * share the escapes \\ \" \n), label_bytes long, "" if none; and unescaped for protobuf, in
-	 * the same order. Valid until the next series call.
+	 * the same order. Keys that need UTF-8 stand there in quotes. Valid until the next series
+	 * call.
 	 */
 	const char *label_text;
 	size_t label_bytes;
 	const char *const *label_keys;
 	const char *const *label_values;
 	size_t label_count;
+	bool utf8; /* a key needs it */
 
 	enum export_value_type value_type;
 	union {
@@ -70,9 +84,9 @@ struct export_series {
 	const char *const *states;
 	size_t state_count;
 
-	/* Counters: the trace id of an exemplar with value 1, or NULL. */
-	const char *exemplar_trace; /* hex */
-	uint64_t exemplar_ns;	    /* CLOCK_REALTIME */
+	/* Counters, histograms: by bucket, ascending. */
+	const struct export_exemplar *exemplars;
+	size_t exemplar_count;
 
 	bool created_known;  /* of the series itself, not only of its process */
 	uint64_t created_ns; /* CLOCK_REALTIME start of counter, histogram or summary, 0: unknown */
@@ -96,21 +110,26 @@ struct export_source {
 	 */
 	int (*next_series)(void *walk, struct export_series *out);
 	void (*end)(void *walk);
+	/* True: there is a family of this name. NULL: the source has no names in UTF-8. */
+	bool (*has_family)(void *walk, const char *name);
+	bool created; /* OpenMetrics has "_created" */
 };
 
 enum export_format { EXPORT_FORMAT_TEXT = 0, EXPORT_FORMAT_OPENMETRICS, EXPORT_FORMAT_PROTOBUF };
 
 /* Picks by an HTTP Accept header (NULL: text) with q-values, as Prometheus sends them. */
 enum export_format export_format_negotiate(const char *accept);
-const char *export_format_content_type(enum export_format format);
+/* The client takes names in UTF-8, as Prometheus 3 says it: "escaping=allow-utf-8". */
+bool export_format_takes_utf8(const char *accept);
+const char *export_format_content_type(enum export_format format, bool utf8);
 
 /*
- * Renders a source in pieces with bounded memory. One renderer per request, not thread-safe. NULL
- * with errno.
+ * Renders a source in pieces with bounded memory. Without utf8, names in UTF-8 are escaped
+ * (escape.c). One renderer per request, not thread-safe. NULL with errno.
  */
 struct export_render;
 struct export_render *export_render_new(const struct export_source *source,
-					enum export_format format);
+					enum export_format format, bool utf8);
 /*
  * Fills buf with up to max >= 1 bytes; 0 at the end, -errno on failure. The walk begins with the
  * first call and ends with export_render_free().

@@ -9,6 +9,7 @@
  */
 #include <string.h>
 
+#include "base/hash.h"
 #include "export/render.h"
 
 const char *const export_type_names[] = {
@@ -20,6 +21,7 @@ const char *const export_type_names[] = {
 	[EXPORT_FAMILY_SUMMARY] = "_summary",
 	[EXPORT_FAMILY_UNKNOWN] = "_unknown",
 	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = "_gaugehistogram",
+	[EXPORT_FAMILY_BARE_COUNTER] = "_counter",
 };
 
 const char *export_sample_suffix(enum export_family_type type)
@@ -35,6 +37,7 @@ static const char *const sample_suffixes[][6] = {
 	[EXPORT_FAMILY_STATESET] = {NULL},
 	[EXPORT_FAMILY_SUMMARY] = {"_count", "_sum", "_created"},
 	[EXPORT_FAMILY_GAUGE_HISTOGRAM] = {"_bucket", "_count", "_gcount", "_gsum", "_sum"},
+	[EXPORT_FAMILY_BARE_COUNTER] = {NULL},
 };
 
 static bool is_sample_suffix(enum export_family_type type, const char *suffix)
@@ -58,6 +61,74 @@ static bool clashes(const struct export_render *r)
 	return false;
 }
 
+/* ---- names in UTF-8 for clients that do not take them ---- */
+
+/* The source has a family of this name, or one whose samples look like it. */
+static bool is_there(const struct export_render *r, const char *name)
+{
+	char other[EXPORT_SHOWN_NAME_MAX + 16];
+	size_t n = strlen(name);
+
+	if (r->source.has_family(r->walk, name))
+		return true;
+	for (size_t i = 0; i < sizeof(sample_suffixes) / sizeof(*sample_suffixes); i++)
+		for (const char *const *s = sample_suffixes[i]; *s; s++) {
+			size_t k = strlen(*s);
+
+			strcpy(mempcpy(other, name, n), *s);
+			if (i == r->family.type && r->source.has_family(r->walk, other))
+				return true;
+			if (n <= k || strcmp(name + n - k, *s))
+				continue;
+			other[n - k] = 0;
+			if (r->source.has_family(r->walk, other))
+				return true;
+		}
+	return false;
+}
+
+static bool was_escaped(const struct export_render *r, uint64_t hash)
+{
+	for (size_t i = 0; i < r->escaped_count; i++)
+		if (r->escaped[i] == hash)
+			return true;
+	return false;
+}
+
+/* Takes this name if it is free. */
+static bool take_escaped(struct export_render *r, const char *name, bool last)
+{
+	uint64_t hash = base_hash(0, name, strlen(name));
+
+	if (strlen(name) > EXPORT_SHOWN_NAME_MAX ||
+	    (!last &&
+	     (r->escaped_count == EXPORT_ESCAPED_MAX || was_escaped(r, hash) || is_there(r, name))))
+		return false;
+	if (r->escaped_count < EXPORT_ESCAPED_MAX) {
+		if (!export_render_grow(r, &r->escaped, &r->escaped_room, r->escaped_count + 1,
+					sizeof(*r->escaped)))
+			return false;
+		r->escaped[r->escaped_count++] = hash;
+	}
+	r->name_bytes = strlen(name);
+	memcpy(r->name, name, r->name_bytes + 1);
+	return true;
+}
+
+static bool escape(struct export_render *r)
+{
+	char name[EXPORT_ESCAPED(EXPORT_SHOWN_NAME_MAX) + 32], *end;
+
+	export_underscores(name, r->family.name, true);
+	if (take_escaped(r, name, false))
+		return true;
+	/* Types of one name follow each other. */
+	end = export_hex_name(name, r->family.name);
+	if (was_escaped(r, base_hash(0, name, strlen(name))))
+		strcpy(end, export_type_names[r->family.type]);
+	return take_escaped(r, name, true);
+}
+
 bool export_names_take(struct export_render *r)
 {
 	const char *name = r->family.name, *type = export_type_names[r->family.type];
@@ -66,6 +137,12 @@ bool export_names_take(struct export_render *r)
 
 	if (n > EXPORT_SHOWN_NAME_MAX)
 		return false;
+	r->quoted = false;
+	if (!export_is_plain(name, true)) {
+		r->quoted = r->utf8;
+		if (!r->utf8 && r->source.has_family)
+			return escape(r);
+	}
 	/* Drop names that are neither a prefix of this one nor sort after it. */
 	for (size_t i = 0; i < r->reserved_count; i++) {
 		const struct export_reserved *other = &r->reserved[i];

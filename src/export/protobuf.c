@@ -8,6 +8,7 @@
  * Exponential histograms are native ones.
  */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "export/render.h"
@@ -75,7 +76,7 @@ static size_t end(struct export_render *r, size_t body, size_t guess)
 	return length;
 }
 
-/* ---- histograms ---- */
+/* ---- what histograms and counters have in common ---- */
 
 static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 {
@@ -90,6 +91,38 @@ static void timestamp(struct export_render *r, unsigned int field, uint64_t ns)
 	if (rest)
 		put_u64(r, 2, rest);
 }
+
+static bool label(struct export_render *r, const char *key, const char *value)
+{
+	size_t k = strlen(key), v = strlen(value);
+
+	if (!reserve(r, k + v + 32))
+		return false;
+	put_head(r, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
+	put_bytes(r, 1, key, k);
+	put_bytes(r, 2, value, v);
+	return true;
+}
+
+static bool exemplar(struct export_render *r, unsigned int field, const struct export_exemplar *e)
+{
+	size_t start;
+
+	if (!reserve(r, 128))
+		return false;
+	start = begin(r, field, 1);
+	for (size_t i = 0; i < e->label_count; i++)
+		if (!label(r, e->labels[i].key, e->labels[i].value))
+			return false;
+	if (!reserve(r, 64))
+		return false;
+	put_f64(r, 2, e->value);
+	timestamp(r, 3, e->ns);
+	end(r, start, 1);
+	return true;
+}
+
+/* ---- histograms ---- */
 
 static struct export_native_buckets buckets_of(const struct export_series *s)
 {
@@ -116,28 +149,50 @@ static bool native_histogram(struct export_render *r)
 	if (!reserve(r, export_native_bytes(&r->native)))
 		return false;
 	up_to(r, export_native_put(at(r), &r->native, &fields));
+	for (size_t i = 0; i < r->series.exemplar_count; i++)
+		if (!exemplar(r, 16, &r->series.exemplars[i]))
+			return false;
+	return reserve(r, 64);
+}
+
+static bool classic_bucket(struct export_render *r, uint64_t cumulative, double bound,
+			   const struct export_exemplar *e)
+{
+	size_t start;
+
+	if (!reserve(r, 64))
+		return false;
+	start = begin(r, 3, 1);
+	put_u64(r, 1, cumulative);
+	put_f64(r, 2, bound);
+	if (e && (!exemplar(r, 3, e) || !reserve(r, 16)))
+		return false;
+	end(r, start, 1);
 	return true;
 }
 
-/* Cumulative, without the last bucket: readers derive +Inf from the count. */
+/* Cumulative. Readers derive the last bucket from the count, unless it has an exemplar. */
 static bool classic_histogram(struct export_render *r)
 {
 	const struct export_series *s = &r->series;
 	struct export_bounds *b = &r->bounds;
+	const struct export_exemplar *last;
 	uint64_t cumulative = 0;
 	size_t added = 0;
 
-	if (!export_bounds_make(r) || !reserve(r, 64 + 24 * b->count))
+	if (!export_bounds_make(r))
 		return false;
 	for (size_t i = 0; i < b->count; i++) {
 		while (added <= b->bucket[i])
 			cumulative += s->buckets[added++];
-		put_head(r, 3, 1 + export_pb_varint_bytes(cumulative) + 9);
-		put_u64(r, 1, cumulative);
-		put_f64(r, 2, b->bound[i]);
+		if (!classic_bucket(r, cumulative, b->bound[i], export_exemplar_upto(r, added)))
+			return false;
 	}
 	while (added < s->bucket_count)
 		cumulative += s->buckets[added++];
+	last = export_exemplar_upto(r, SIZE_MAX);
+	if ((last && !classic_bucket(r, cumulative, INFINITY, last)) || !reserve(r, 64))
+		return false;
 	put_u64(r, 1, cumulative);
 	put_f64(r, 2, s->sum);
 	return true;
@@ -183,51 +238,19 @@ static bool summary(struct export_render *r)
 
 /* ---- metrics ---- */
 
-static bool label(struct export_render *r, const char *key, const char *value)
-{
-	size_t k = strlen(key), v = strlen(value);
-
-	if (!reserve(r, k + v + 32))
-		return false;
-	put_head(r, 1, 2 + export_pb_varint_bytes(k) + k + export_pb_varint_bytes(v) + v);
-	put_bytes(r, 1, key, k);
-	put_bytes(r, 2, value, v);
-	return true;
-}
-
 static void gauge(struct export_render *r, double v)
 {
 	put_head(r, 2, 9);
 	put_f64(r, 1, v);
 }
 
-#define EXEMPLAR_MAX 128u /* bound of its label set in OpenMetrics */
-
-/* The exemplar of a counter: a trace id with value 1. */
-static bool exemplar(struct export_render *r)
-{
-	const char *trace = r->series.exemplar_trace;
-	size_t start;
-
-	if (!trace || strlen(trace) > EXEMPLAR_MAX)
-		return true;
-	if (!reserve(r, EXEMPLAR_MAX + 128))
-		return false;
-	start = begin(r, 2, 1);
-	if (!label(r, "trace_id", trace))
-		return false;
-	put_f64(r, 2, 1);
-	timestamp(r, 3, r->series.exemplar_ns);
-	end(r, start, 1);
-	return true;
-}
-
 static bool counter(struct export_render *r, double v)
 {
+	const struct export_exemplar *e = export_exemplar_upto(r, SIZE_MAX);
 	size_t start = begin(r, 3, 1);
 
 	put_f64(r, 1, v);
-	if (!exemplar(r) || !reserve(r, 64))
+	if (e && (!exemplar(r, 2, e) || !reserve(r, 64)))
 		return false;
 	timestamp(r, 3, r->series.created_ns);
 	end(r, start, 1);
@@ -259,6 +282,7 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 		return false;
 	switch (r->family.type) {
 	case EXPORT_FAMILY_COUNTER:
+	case EXPORT_FAMILY_BARE_COUNTER:
 		if (!counter(r, value_of(s)))
 			return false;
 		break;
@@ -293,10 +317,11 @@ static bool metric(struct export_render *r, int state, const char *state_label)
 
 /* enum MetricType of the schema. */
 static const uint8_t metric_types[] = {
-	[EXPORT_FAMILY_COUNTER] = 0,   [EXPORT_FAMILY_GAUGE] = 1,
-	[EXPORT_FAMILY_HISTOGRAM] = 4, [EXPORT_FAMILY_INFO] = 1,
-	[EXPORT_FAMILY_STATESET] = 1,  [EXPORT_FAMILY_SUMMARY] = 2,
-	[EXPORT_FAMILY_UNKNOWN] = 3,   [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 5,
+	[EXPORT_FAMILY_COUNTER] = 0,	  [EXPORT_FAMILY_GAUGE] = 1,
+	[EXPORT_FAMILY_HISTOGRAM] = 4,	  [EXPORT_FAMILY_INFO] = 1,
+	[EXPORT_FAMILY_STATESET] = 1,	  [EXPORT_FAMILY_SUMMARY] = 2,
+	[EXPORT_FAMILY_UNKNOWN] = 3,	  [EXPORT_FAMILY_GAUGE_HISTOGRAM] = 5,
+	[EXPORT_FAMILY_BARE_COUNTER] = 0,
 };
 
 static void begin_family(struct export_render *r)

@@ -12,22 +12,29 @@
 #include "base/base.h"
 #include "base/grow.h"
 
-const char *export_format_content_type(enum export_format format)
+#define NAMES "; escaping=allow-utf-8"
+
+const char *export_format_content_type(enum export_format format, bool utf8)
 {
-	switch (format) {
-	case EXPORT_FORMAT_OPENMETRICS:
-		return "application/openmetrics-text; version=1.0.0; charset=utf-8";
-	case EXPORT_FORMAT_PROTOBUF:
-		return "application/vnd.google.protobuf; "
-		       "proto=io.prometheus.client.MetricFamily; encoding=delimited";
-	case EXPORT_FORMAT_TEXT:
-		break;
-	}
-	return "text/plain; version=0.0.4; charset=utf-8";
+	static const char *const types[][2] = {
+		[EXPORT_FORMAT_TEXT] = {"text/plain; version=0.0.4; charset=utf-8",
+					"text/plain; version=0.0.4; charset=utf-8" NAMES},
+		[EXPORT_FORMAT_OPENMETRICS] =
+			{"application/openmetrics-text; version=1.0.0; charset=utf-8",
+			 "application/openmetrics-text; version=1.0.0; charset=utf-8" NAMES},
+		[EXPORT_FORMAT_PROTOBUF] = {"application/vnd.google.protobuf; "
+					    "proto=io.prometheus.client.MetricFamily; "
+					    "encoding=delimited",
+					    "application/vnd.google.protobuf; "
+					    "proto=io.prometheus.client.MetricFamily; "
+					    "encoding=delimited" NAMES},
+	};
+
+	return types[format][utf8];
 }
 
 struct export_render *export_render_new(const struct export_source *source,
-					enum export_format format)
+					enum export_format format, bool utf8)
 {
 	struct export_render *r = calloc(1, sizeof(*r));
 
@@ -35,6 +42,7 @@ struct export_render *export_render_new(const struct export_source *source,
 		return NULL;
 	r->source = *source;
 	r->format = format;
+	r->utf8 = utf8;
 	return r;
 }
 
@@ -48,6 +56,7 @@ void export_render_free(struct export_render *r)
 	free(r->labels);
 	free(r->keys);
 	free(r->key_text);
+	free(r->escaped);
 	free(r->spill);
 	free(r->bounds.bound);
 	free(r->bounds.bucket);
@@ -124,7 +133,7 @@ ssize_t export_render_read(struct export_render *r, char *buf, size_t max)
 	return r->out - buf;
 }
 
-/* ---- reserved labels ---- */
+/* ---- labels that are not as the source has them ---- */
 
 char *export_render_escape(char *p, const char *s, bool quotes)
 {
@@ -136,35 +145,79 @@ char *export_render_escape(char *p, const char *s, bool quotes)
 	return p;
 }
 
-/* Rebuilds the labels of r->series with label i as exported_KEY. */
-static bool rename_label(struct export_render *r, size_t i)
+/* One of the keys before it is the same. */
+static bool stands_before(const struct export_render *r, size_t i)
 {
-	struct export_series *s = &r->series;
-	size_t bytes = strlen(s->label_keys[i]) + sizeof("exported_"), text = 0;
-	char *p;
+	for (size_t j = 0; j < i; j++)
+		if (!strcmp(r->keys[j], r->keys[i]))
+			return true;
+	return false;
+}
 
-	for (size_t j = 0; j < s->label_count; j++)
-		text += strlen(s->label_keys[j]) + 2 * strlen(s->label_values[j]) + 16;
+/*
+ * Makes the keys of r->series: label `taken` is exported_KEY, and what needs UTF-8 is escaped for
+ * clients that do not take it. Of two keys that become equal, the second has the other form.
+ */
+static bool make_keys(struct export_render *r, size_t taken)
+{
+	const struct export_series *s = &r->series;
+	size_t bytes = 0;
+	char *to;
+
+	for (size_t i = 0; i < s->label_count; i++)
+		bytes += sizeof("exported_") + EXPORT_ESCAPED(strlen(s->label_keys[i]));
 	free(r->key_text);
-	r->key_text = malloc(bytes);
+	r->key_text = malloc(bytes + 1);
 	if (!r->key_text) {
 		r->error = -ENOMEM;
 		return false;
 	}
-	strcpy(r->key_text, "exported_");
-	strcat(r->key_text, s->label_keys[i]);
-	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)) ||
-	    !export_render_grow(r, &r->labels, &r->labels_room, text, 1))
+	if (!export_render_grow(r, &r->keys, &r->keys_room, s->label_count, sizeof(*r->keys)))
+		return false;
+	to = r->key_text;
+	for (size_t i = 0; i < s->label_count; i++) {
+		const char *key = s->label_keys[i];
+		char *at;
+
+		r->keys[i] = key;
+		if (i != taken && (r->utf8 || export_is_plain(key, false)))
+			continue;
+		r->keys[i] = at = to;
+		if (i == taken) {
+			to = stpcpy(stpcpy(at, "exported_"), key) + 1;
+			continue;
+		}
+		to = export_underscores(at, key, false) + 1;
+		if (stands_before(r, i))
+			to = export_hex_name(at, key) + 1;
+	}
+	return true;
+}
+
+static bool rebuild_labels(struct export_render *r, size_t taken)
+{
+	struct export_series *s = &r->series;
+	size_t text = 0;
+	char *p;
+
+	if (!make_keys(r, taken))
+		return false;
+	for (size_t i = 0; i < s->label_count; i++)
+		text += 2 * strlen(r->keys[i]) + 2 * strlen(s->label_values[i]) + 16;
+	if (!export_render_grow(r, &r->labels, &r->labels_room, text, 1))
 		return false;
 	p = r->labels;
-	for (size_t j = 0; j < s->label_count; j++) {
-		r->keys[j] = j == i ? r->key_text : s->label_keys[j];
-		if (j)
+	for (size_t i = 0; i < s->label_count; i++) {
+		const char *quote = export_is_plain(r->keys[i], false) ? "" : "\"";
+
+		if (i)
 			*p++ = ',';
-		p = stpcpy(p, r->keys[j]);
+		p = stpcpy(p, quote);
+		p = export_render_escape(p, r->keys[i], true);
+		p = stpcpy(p, quote);
 		*p++ = '=';
 		*p++ = '"';
-		p = export_render_escape(p, s->label_values[j], true);
+		p = export_render_escape(p, s->label_values[i], true);
 		*p++ = '"';
 	}
 	s->label_keys = r->keys;
@@ -175,16 +228,31 @@ static bool rename_label(struct export_render *r, size_t i)
 
 int export_render_next_series(struct export_render *r, const char *reserved_label)
 {
+	const struct export_series *s = &r->series;
 	int more = r->source.next_series(r->walk, &r->series);
+	size_t taken = 0;
 
 	if (more < 0)
 		r->error = more;
 	if (more <= 0)
 		return 0;
-	for (size_t i = 0; *reserved_label && i < r->series.label_count; i++)
-		if (!strcmp(r->series.label_keys[i], reserved_label))
-			return rename_label(r, i);
-	return 1;
+	r->exemplar = 0;
+	while (taken < s->label_count &&
+	       (!*reserved_label || strcmp(s->label_keys[taken], reserved_label)))
+		taken++;
+	return taken == s->label_count && (r->utf8 || !s->utf8) ? 1 : rebuild_labels(r, taken);
+}
+
+const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket)
+{
+	const struct export_series *s = &r->series;
+	const struct export_exemplar *latest = NULL;
+
+	for (; r->exemplar < s->exemplar_count && s->exemplars[r->exemplar].bucket < bucket;
+	     r->exemplar++)
+		if (!latest || s->exemplars[r->exemplar].ns >= latest->ns)
+			latest = &s->exemplars[r->exemplar];
+	return latest;
 }
 
 const char *export_render_state_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1])

@@ -10,6 +10,8 @@
 
 /* Finite "le" bounds of an exponential histogram in the text formats: docs/exposition.md. */
 #define EXPORT_TEXT_BOUNDS_MAX 64
+/* Families whose names are escaped with underscores; further ones have the longer form. */
+#define EXPORT_ESCAPED_MAX 1024
 /* A protobuf message ends at the first series beyond this size. */
 #define EXPORT_PROTOBUF_MESSAGE (64u * 1024)
 /* Bytes of a shown family name; families with a longer one are left out. */
@@ -42,6 +44,7 @@ enum export_phase {
 struct export_render {
 	struct export_source source;
 	enum export_format format;
+	bool utf8; /* the client takes names in UTF-8 */
 	void *walk;
 	int error; /* -errno, for good */
 	enum export_phase phase;
@@ -49,8 +52,11 @@ struct export_render {
 	struct export_family family;
 	char name[EXPORT_SHOWN_NAME_MAX + 1]; /* of the family, without suffix; unique */
 	size_t name_bytes;
+	bool quoted; /* the name is shown in quotes */
 	struct export_reserved *reserved;
 	size_t reserved_count, reserved_room;
+	uint64_t *escaped; /* hashes of names that were escaped */
+	size_t escaped_count, escaped_room;
 
 	struct export_series series;
 	char *labels; /* label text with a renamed label */
@@ -69,12 +75,14 @@ struct export_render {
 	const char *pending; /* in spill or message: goes out first */
 	size_t pending_bytes;
 
-	/* Text: name and suffix of the family's samples. */
-	char prefix[EXPORT_SHOWN_NAME_MAX + 16];
-	size_t prefix_bytes;
-	size_t line; /* EXPORT_PHASE_LINES: the next line */
+	/* Text: name and suffix of the family's samples, or {"NAME SUFFIX without the last quote.
+	 */
+	char prefix[2 * EXPORT_SHOWN_NAME_MAX + 16];
+	size_t prefix_bytes, created_bytes; /* without the suffix */
+	size_t line;			    /* EXPORT_PHASE_LINES: the next line */
 	uint64_t cumulative;
-	size_t bucket; /* the next to be added */
+	size_t bucket;	 /* the next to be added */
+	size_t exemplar; /* of the series: the next one */
 	struct export_bounds bounds;
 
 	/* Protobuf: the message of this family so far, after room for its length. */
@@ -129,6 +137,23 @@ static inline bool export_is_lines(enum export_family_type type)
 	return export_is_histogram(type) || type == EXPORT_FAMILY_STATESET ||
 	       type == EXPORT_FAMILY_SUMMARY;
 }
+
+/* ---- escape.c: names for clients that do not take UTF-8 ---- */
+
+/* [a-zA-Z_][a-zA-Z0-9_]*, and in names of metrics colons. */
+bool export_is_plain(const char *s, bool colons);
+/* Bytes of a name of n bytes in either form, with NUL. */
+#define EXPORT_ESCAPED(n) (8 * (n) + 4)
+/* Each character that is not plain becomes "_". Returns the NUL. */
+char *export_underscores(char *to, const char *s, bool colons);
+/* "U__", and _HEX_ in place of such a character: no two names are the same. Returns the NUL. */
+char *export_hex_name(char *to, const char *s);
+
+/*
+ * The exemplar to show of buckets up to this one, exclusive: the latest of those that were not
+ * passed yet; NULL: none.
+ */
+const struct export_exemplar *export_exemplar_upto(struct export_render *r, size_t bucket);
 
 /* The label that the family's samples have besides their own; "": none. */
 const char *export_reserved_label(struct export_render *r, char buf[EXPORT_SHOWN_NAME_MAX + 1]);

@@ -22,7 +22,7 @@ struct negotiate_text {
 
 /* A media range and its parameters. */
 struct negotiate_range {
-	struct negotiate_text type, version, proto, encoding;
+	struct negotiate_text type, version, proto, encoding, escaping;
 	double q;
 };
 
@@ -72,6 +72,8 @@ static void parse_range(const char *s, size_t bytes, struct negotiate_range *r)
 			r->proto = value;
 		} else if (is(key, "encoding")) {
 			r->encoding = value;
+		} else if (is(key, "escaping")) {
+			r->escaping = value;
 		}
 	}
 }
@@ -114,6 +116,22 @@ enum export_format export_format_negotiate(const char *accept)
 	return best;
 }
 
+bool export_format_takes_utf8(const char *accept)
+{
+	bool takes = false;
+
+	while (accept && *accept && !takes) {
+		size_t bytes = strcspn(accept, ",");
+		struct negotiate_range r;
+
+		parse_range(accept, bytes, &r);
+		takes = is(r.escaping, "allow-utf-8");
+		accept += bytes;
+		accept += *accept == ',';
+	}
+	return takes;
+}
+
 /* ---- the route ---- */
 
 static ssize_t stream_read(void *arg, char *buf, size_t max)
@@ -132,16 +150,18 @@ static void stream_done(void *arg)
 
 static void on_scrape(struct http_request *req, void *arg)
 {
-	enum export_format format = export_format_negotiate(http_header(req, "Accept"));
-	struct export_render *r = export_render_new(arg, format);
+	const char *accept = http_header(req, "Accept");
+	enum export_format format = export_format_negotiate(accept);
+	const bool utf8 = export_format_takes_utf8(accept);
+	struct export_render *r = export_render_new(arg, format, utf8);
 
 	if (!r) {
 		http_reply_error(req, 503, "out of memory");
 		return;
 	}
 	http_add_header(req, "Vary", "Accept");
-	http_reply_stream(req, 200, export_format_content_type(format), stream_read, stream_done,
-			  r);
+	http_reply_stream(req, 200, export_format_content_type(format, utf8), stream_read,
+			  stream_done, r);
 }
 
 int export_route(struct http *h, const char *path, const struct export_source *source)

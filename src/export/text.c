@@ -25,7 +25,21 @@ static const char *type_word(enum export_family_type type, bool openmetrics)
 		return "untyped";
 	if (!openmetrics && type == EXPORT_FAMILY_GAUGE_HISTOGRAM)
 		return "histogram"; /* 0.0.4 has no other with buckets */
+	/* Its counters end in "_total": what has another name cannot be one. */
+	if (openmetrics && type == EXPORT_FAMILY_BARE_COUNTER)
+		return "unknown";
 	return export_type_names[type] + 1;
+}
+
+/* The name of the family as HELP, TYPE and UNIT have it. */
+static char *put_family(char *p, const struct export_render *r, const char *suffix)
+{
+	if (!r->quoted)
+		return stpcpy(mempcpy(p, r->name, r->name_bytes), suffix);
+	*p++ = '"';
+	p = stpcpy(export_render_escape(p, r->name, true), suffix);
+	*p++ = '"';
+	return p;
 }
 
 /* OpenMetrics: the name must end with "_" and the unit; info and state sets have none. */
@@ -50,25 +64,28 @@ static void begin_family(struct export_render *r)
 	if (!p)
 		return;
 	if (help) {
-		p = mempcpy(stpcpy(p, "# HELP "), r->name, r->name_bytes);
-		p = stpcpy(p, shown);
+		p = put_family(stpcpy(p, "# HELP "), r, shown);
 		*p++ = ' ';
 		p = export_render_escape(p, r->family.help, openmetrics);
 		*p++ = '\n';
 	}
-	p = mempcpy(stpcpy(p, "# TYPE "), r->name, r->name_bytes);
-	p = stpcpy(p, shown);
+	p = put_family(stpcpy(p, "# TYPE "), r, shown);
 	*p++ = ' ';
 	p = stpcpy(p, type_word(r->family.type, openmetrics));
 	*p++ = '\n';
 	if (openmetrics && unit_shows(r, unit)) {
-		p = mempcpy(stpcpy(p, "# UNIT "), r->name, r->name_bytes);
+		p = put_family(stpcpy(p, "# UNIT "), r, "");
 		*p++ = ' ';
 		p = mempcpy(p, r->family.unit, unit);
 		*p++ = '\n';
 	}
 	export_render_took(r, p);
-	p = mempcpy(r->prefix, r->name, r->name_bytes);
+	p = r->prefix;
+	if (r->quoted)
+		p = export_render_escape(stpcpy(p, "{\""), r->name, true);
+	else
+		p = mempcpy(p, r->name, r->name_bytes);
+	r->created_bytes = (size_t)(p - r->prefix);
 	p = stpcpy(p, suffix);
 	r->prefix_bytes = (size_t)(p - r->prefix);
 	r->phase = EXPORT_PHASE_SERIES;
@@ -102,31 +119,80 @@ static char *put_time(char *p, uint64_t ns)
 	return p;
 }
 
-#define EXEMPLAR_MAX 128u /* bound of its label set */
+#define EXEMPLAR_CHARACTERS 128u /* OpenMetrics 1.0, Exemplars */
+#define EXEMPLAR_ROOM	    (2 * SL_EXEMPLAR_LABELS + 8 * SL_LABELS_MAX + 128)
 
-/* Replaces the end of the line: " # {trace_id="..."} 1 TIME". */
-static char *put_exemplar(char *p, const struct export_series *s)
+static size_t characters(const char *s)
 {
-	size_t n = strlen(s->exemplar_trace);
+	size_t n = 0;
 
-	if (n + strlen("trace_id") > EXEMPLAR_MAX)
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+/* Replaces the end of the line: " # {trace_id="..."} VALUE TIME". */
+static char *put_exemplar(char *p, const struct export_exemplar *e)
+{
+	size_t n = 0, bytes = 0;
+
+	for (size_t i = 0; i < e->label_count; i++) {
+		n += characters(e->labels[i].key) + characters(e->labels[i].value);
+		bytes += strlen(e->labels[i].key) + strlen(e->labels[i].value);
+	}
+	if (n > EXEMPLAR_CHARACTERS || bytes > SL_EXEMPLAR_LABELS || e->label_count > SL_LABELS_MAX)
 		return p;
-	p = stpcpy(p - 1, " # {trace_id=\"");
-	p = stpcpy(mempcpy(p, s->exemplar_trace, n), "\"} 1 ");
-	p = put_time(p, s->exemplar_ns);
+	p = stpcpy(p - 1, " # {");
+	for (size_t i = 0; i < e->label_count; i++) {
+		p = stpcpy(stpcpy(stpcpy(p, i ? "," : ""), e->labels[i].key), "=\"");
+		p = export_render_escape(p, e->labels[i].value, true);
+		*p++ = '"';
+	}
+	p = export_print_f64(stpcpy(p, "} "), e->value);
+	if (e->ns) {
+		*p++ = ' ';
+		p = put_time(p, e->ns);
+	}
 	*p++ = '\n';
 	return p;
+}
+
+/* Those of lines up to this bucket. */
+static char *put_exemplar_upto(char *p, struct export_render *r, size_t bucket)
+{
+	const struct export_exemplar *e = r->format == EXPORT_FORMAT_OPENMETRICS
+						  ? export_exemplar_upto(r, bucket)
+						  : NULL;
+
+	return e ? put_exemplar(p, e) : p;
 }
 
 /* Prefix, suffix, and the labels before one that the caller appends with the closing brace. */
 static inline char *put_open(char *p, const struct export_render *r, const char *suffix)
 {
 	p = stpcpy(mempcpy(p, r->prefix, r->prefix_bytes), suffix);
-	*p++ = '{';
+	p = stpcpy(p, r->quoted ? "\"," : "{");
 	if (r->series.label_bytes) {
 		p = mempcpy(p, r->series.label_text, r->series.label_bytes);
 		*p++ = ',';
 	}
+	return p;
+}
+
+/* What follows the name: labels and the blank before the value. */
+static inline char *put_labels(char *p, const struct export_render *r)
+{
+	if (r->quoted) {
+		*p++ = '"';
+		if (r->series.label_bytes)
+			*p++ = ',';
+	} else if (r->series.label_bytes) {
+		*p++ = '{';
+	}
+	p = mempcpy(p, r->series.label_text, r->series.label_bytes);
+	if (r->quoted || r->series.label_bytes)
+		*p++ = '}';
+	*p++ = ' ';
 	return p;
 }
 
@@ -135,21 +201,32 @@ static inline char *put_name(char *p, const struct export_render *r, const char 
 			     size_t suffix_bytes)
 {
 	p = mempcpy(p, r->prefix, r->prefix_bytes);
-	p = mempcpy(p, suffix, suffix_bytes);
-	if (r->series.label_bytes) {
-		*p++ = '{';
-		p = mempcpy(p, r->series.label_text, r->series.label_bytes);
-		*p++ = '}';
-	}
-	*p++ = ' ';
-	return p;
+	return put_labels(mempcpy(p, suffix, suffix_bytes), r);
 }
 
 /* Bytes of a line: name, suffix, labels and value. */
 static inline size_t line_room(const struct export_render *r)
 {
-	return r->prefix_bytes + r->series.label_bytes + 16 + EXPORT_NUMBER_MAX +
-	       (r->series.exemplar_trace ? EXEMPLAR_MAX + 64 : 0);
+	return r->prefix_bytes + r->series.label_bytes + 24 + EXPORT_NUMBER_MAX +
+	       (r->series.exemplar_count ? EXEMPLAR_ROOM : 0);
+}
+
+/* The series says since when it counts, and is to say it here. */
+static bool has_created(const struct export_render *r)
+{
+	return r->source.created && r->format == EXPORT_FORMAT_OPENMETRICS &&
+	       r->series.created_ns &&
+	       (r->family.type == EXPORT_FAMILY_COUNTER ||
+		r->family.type == EXPORT_FAMILY_HISTOGRAM ||
+		r->family.type == EXPORT_FAMILY_SUMMARY);
+}
+
+static char *put_created(char *p, const struct export_render *r)
+{
+	p = stpcpy(mempcpy(p, r->prefix, r->created_bytes), "_created");
+	p = put_time(put_labels(p, r), r->series.created_ns);
+	*p++ = '\n';
+	return p;
 }
 
 /* Counters, gauges and info: one line each, as many as the buffer takes. */
@@ -162,7 +239,7 @@ static void scalars(struct export_render *r)
 			r->phase = EXPORT_PHASE_FAMILY;
 			return;
 		}
-		p = export_render_room(r, line_room(r));
+		p = export_render_room(r, 2 * line_room(r));
 		if (!p)
 			return;
 		p = put_name(p, r, "", 0);
@@ -170,9 +247,10 @@ static void scalars(struct export_render *r)
 			p = mempcpy(p, "1\n", 2);
 		else
 			p = put_value(p, &r->series);
-		if (r->series.exemplar_trace && r->format == EXPORT_FORMAT_OPENMETRICS &&
-		    r->family.type == EXPORT_FAMILY_COUNTER)
-			p = put_exemplar(p, &r->series);
+		if (r->series.exemplar_count && r->family.type == EXPORT_FAMILY_COUNTER)
+			p = put_exemplar_upto(p, r, SIZE_MAX);
+		if (has_created(r))
+			p = put_created(p, r);
 		export_render_took(r, p);
 	} while (r->out < r->end);
 }
@@ -188,7 +266,7 @@ static void histogram_line(struct export_render *r)
 	size_t le_bytes = 11, upto = s->bucket_count;
 	char *p;
 
-	if (r->line > b->count + 2) {
+	if (r->line > b->count + 2 + has_created(r)) {
 		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
@@ -205,13 +283,17 @@ static void histogram_line(struct export_render *r)
 			r->cumulative += s->buckets[r->bucket++];
 		p = mempcpy(put_open(p, r, "_bucket"), le, le_bytes);
 		p = put_u64_value(p, r->cumulative);
+		if (s->exemplar_count)
+			p = put_exemplar_upto(p, r, upto);
 	} else if (r->line == b->count + 1) {
 		p = gauge ? put_name(p, r, "_gsum", 5) : put_name(p, r, "_sum", 4);
 		p = export_print_f64(p, s->sum);
 		*p++ = '\n';
-	} else {
+	} else if (r->line == b->count + 2) {
 		p = gauge ? put_name(p, r, "_gcount", 7) : put_name(p, r, "_count", 6);
 		p = put_u64_value(p, r->cumulative);
+	} else {
+		p = put_created(p, r);
 	}
 	export_render_took(r, p);
 	r->line++;
@@ -224,7 +306,7 @@ static void summary_line(struct export_render *r)
 	double v = s->sum;
 	char *p;
 
-	if (r->line > s->bound_count + 1) {
+	if (r->line > s->bound_count + 1 + has_created(r)) {
 		r->phase = EXPORT_PHASE_SERIES;
 		return;
 	}
@@ -239,8 +321,10 @@ static void summary_line(struct export_render *r)
 		p = stpcpy(p, "\"} ");
 	} else if (r->line == s->bound_count) {
 		p = put_name(p, r, "_sum", 4);
-	} else {
+	} else if (r->line == s->bound_count + 1) {
 		p = put_u64_value(put_name(p, r, "_count", 6), s->value.u64);
+	} else {
+		p = put_created(p, r);
 	}
 	if (r->line <= s->bound_count) {
 		p = export_print_f64(p, v);

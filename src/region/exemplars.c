@@ -55,6 +55,15 @@ enum region_fault region_exemplar_parse(const uint64_t words[REGION_EXEMPLAR_WOR
 	return REGION_FAULT_NONE;
 }
 
+void region_exemplar_copy(struct region_exemplar *to, const struct region_exemplar *from)
+{
+	*to = *from;
+	for (uint32_t i = 0; i < to->label_count; i++) {
+		to->labels[i].key = to->text + (from->labels[i].key - from->text);
+		to->labels[i].value = to->text + (from->labels[i].value - from->text);
+	}
+}
+
 bool region_exemplar_fits(const struct region_exemplar *e, const struct region_metric *m)
 {
 	bool counter = m->kind == SL_KIND_COUNTER || m->kind == SL_KIND_COUNTER_F64;

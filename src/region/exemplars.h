@@ -32,6 +32,9 @@ struct region_exemplar {
 enum region_fault region_exemplar_parse(const uint64_t words[REGION_EXEMPLAR_WORDS],
 					struct region_exemplar *e);
 
+/* Its labels point into the copy. */
+void region_exemplar_copy(struct region_exemplar *to, const struct region_exemplar *from);
+
 /* The exemplar is of this metric, which has its id: of the metric that is there, and of a counter's
  * value or a histogram's bucket. */
 bool region_exemplar_fits(const struct region_exemplar *e, const struct region_metric *m);

@@ -4,6 +4,7 @@
 test_bridge.py SIDELIGHT CASE"""
 import gzip
 import http.server
+import json
 import os
 import re
 import shutil
@@ -138,6 +139,73 @@ def scraped_metrics_come_out_as_they_went_in():
         check(series.keys() == want[0].keys(), series.keys() ^ want[0].keys())
         check({k: types.get(k) for k in want[1]} == want[1], types)
         check({k: helps.get(k) for k in want[2]} == want[2], helps)
+
+
+def stripped(text, service):
+    """The samples of a service without our labels."""
+    lines = (re.sub(r'(service|pod|host|process|uid)="[^"]*",?', '', line).replace(',}', '}').replace('{}', '')
+             for line in text.splitlines() if f'service="{service}"' in line)
+    return {line for line in lines if not line.startswith(('up ', 'scrape_'))}
+
+
+OPEN = b'''# HELP req Requests.
+# TYPE req counter
+req_total{code="200"} 17 # {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"} 1 1700000000.1234567
+req_created{code="200"} 1600000000.7654321
+req_total{code="500"} 3 # {user="a"} 0.5
+# TYPE wait_seconds histogram
+# UNIT wait_seconds seconds
+wait_seconds_bucket{le="0.5"} 2 # {trace_id="aa"} 0.25 1700000000.0
+wait_seconds_bucket{le="+Inf"} 3 # {trace_id="bb"} 9
+wait_seconds_count 3
+wait_seconds_sum 4.5
+wait_seconds_created 1600000001.0
+# TYPE build info
+build_info{version="1"} 1
+# TYPE color stateset
+color{color="red"} 0
+color{color="blue"} 1
+# TYPE queue gaugehistogram
+queue_bucket{le="1.0"} 1
+queue_bucket{le="+Inf"} 2
+queue_gcount 2
+queue_gsum 3
+# TYPE size summary
+size{quantile="0.5"} 2
+size_count 3
+size_sum 6
+size_created 1600000002.0
+# TYPE "my.temperature" gauge
+{"my.temperature","at.home"="1"} 21.5
+# EOF
+'''
+
+
+@case
+def exemplars_and_creation_times_are_kept():
+    body = [OPEN]
+    server = Server(lambda h: say(body[0], 'application/openmetrics-text; version=1.0.0')(h))
+    bare = b'# TYPE requests counter\nrequests 5\n# TYPE done_total counter\ndone_total 6\n'
+    plain = Server(say(bare))
+    accept = 'application/openmetrics-text;version=1.0.0;escaping=allow-utf-8'
+    with Bridged('--scrape', f'{server.url},job=open,interval=100ms,timeout=30s', '--scrape',
+                 f'{plain.url},job=bare,interval=100ms,timeout=30s') as agent, \
+            Collector([agent], '--period', '20ms', '--created') as collector:
+        def now(service, accept=accept):
+            return stripped(client.request(collector.url + '/metrics', headers={'Accept': accept})[2].decode(), service)
+
+        def samples():
+            return {line for line in body[0].decode().splitlines() if line[0] != '#'}
+        wait_until(lambda: now('open') == samples(), lambda: now('open') ^ samples(), collector, agent)
+        # Another exemplar, and a target that began anew.
+        body[0] = OPEN.replace(b'aa"} 0.25', b'cc"} 0.125').replace(b'1600000000.7', b'1650000000.7').replace(b'} 17', b'} 1')
+        wait_until(lambda: now('open') == samples(), lambda: now('open') ^ samples(), collector, agent)
+        check(count(collector, 'refused') == 0)
+        # A counter keeps its name, whether it ends in _total or not.
+        check(now('bare', 'text/plain') == {'requests 5', 'done_total 6'}, now('bare', 'text/plain'))
+        check(now('bare') == {'requests 5', 'done_total 6'}, now('bare'))
+        text = collector.get('/metrics')
+        check('# TYPE requests counter\n' in text and '# TYPE done_total counter\n' in text)
 
 
 @case
@@ -492,6 +560,63 @@ def otlp_metrics_are_published():
         wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
         wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
         check(count(collector, 'otlp_points') == 5)
+
+
+@case
+def otlp_traces_are_kept_as_those_of_a_pod():
+    """Spans of two services, one in protobuf and one in JSON: the collector keeps their trace."""
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        at = f'127.0.0.1:{free.getsockname()[1]}'
+    trace, root, child = bytes(range(1, 17)), bytes(range(1, 9)), bytes(range(2, 10))
+    start = time.time_ns() - 10**9
+
+    def fixed64(number, value):
+        return varint(number << 3 | 1) + struct.pack('<Q', value)
+
+    def attribute(key, value):
+        return field(9, field(1, key) + field(2, value))
+    span = field(2, field(1, trace) + field(2, root) + field(5, 'GET /cart') + field(6, 2) + fixed64(7, start) +
+                 fixed64(8, start + 8 * 10**8) + attribute('http.response.status_code', field(3, 500)) +
+                 attribute('ratio', field(4, 0.5)) + field(15, field(2, 'no stock') + field(3, 2)))
+    name = field(1, field(1, field(1, 'service.name') + field(2, field(1, 'shop'))))
+    body = field(1, name + field(2, span))
+    more = json.dumps({'resourceSpans': [{'resource': {'attributes': [
+        {'key': 'service.name', 'value': {'stringValue': 'db'}}]}, 'scopeSpans': [{'spans': [
+            {'traceId': trace.hex(), 'spanId': child.hex(), 'parentSpanId': root.hex(), 'name': 'SELECT', 'kind': 3,
+             'startTimeUnixNano': str(start + 10**8), 'endTimeUnixNano': str(start + 3 * 10**8), 'flags': 0x301,
+             'attributes': [{'key': 'db.system', 'value': {'stringValue': 'postgresql'}}], 'events': [{'name': 'x'}]},
+            {'traceId': '00' * 16, 'spanId': child.hex(), 'name': 'no trace'}]}]}]})
+    with Bridged('--otlp', at) as agent, Collector(
+            [agent], '--period', '20ms', '--trace-budget', '1', '--trace-head', '1', '--trace-linger', '2s') as collector:
+        def post(body, kind='application/x-protobuf'):
+            return client.request(f'http://{at}/v1/traces', 'POST', body, {'Content-Type': kind})[0]
+
+        def ready():
+            try:
+                return post(b'') == 200
+            except OSError:
+                return False
+        wait_until(ready, 'the receiver', agent)
+        check(post(more.encode(), 'application/json') == 200)
+        check(post(body) == 200)
+        check(post(b'\x0a\x05') == 400)
+        check(post(b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"xy"}]}]}]}', 'application/json') == 400)
+
+        def kept():
+            found = [t for t in collector.api('traces')['traces'] if t['trace_id'] == trace.hex()]
+            return found and found[0]['spans_read'] == 2 and collector.api('traces/' + trace.hex())
+        one = wait_until(kept, lambda: collector.api('traces'), collector, agent)
+        spans = {s['service']: s for s in one['spans']}
+        check(spans.keys() == {'shop', 'db'}, one)
+        shop, db = spans['shop'], spans['db']
+        check((shop['span_id'], shop['name'], shop['kind'], shop['status'], shop['message']) ==
+              (root.hex(), 'GET /cart', 'server', 'error', 'no stock'), shop)
+        check(shop['attributes'] == {'http.response.status_code': 500, 'ratio': 0.5}, shop)
+        check((db['parent_id'], db['kind'], db['attributes']) == (root.hex(), 'client', {'db.system': 'postgresql'}), db)
+        check(abs(shop['duration_seconds'] - 0.8) < 1e-6 and abs(db['duration_seconds'] - 0.2) < 1e-6, one)
+        wait_until(lambda: count(collector, 'otlp_spans') == 2 and count(collector, 'otlp_refused_spans') == 1 and
+                   count(collector, 'otlp_malformed') == 2, collector)
 
 
 @case

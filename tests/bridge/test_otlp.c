@@ -73,7 +73,7 @@ static void all_kinds_are_read(void **state)
 		   "{\"name\":\"queue\",\"sum\":{\"aggregationTemporality\":1,\"dataPoints\":["
 		   "{\"asInt\":-3}]}}"),
 	      "resource shop/a1\n"
-	      "counter http_requests help=Requests.\n"
+	      "counter http_requests_total help=Requests.\n"
 	      "  {code=200,http_route=/cart,ok=true} 17 created=1544712660000\n"
 	      "gauge _9temp\n  {} -1.5\n"
 	      "gauge queue\n  {} -3 delta\n",
@@ -91,6 +91,23 @@ static void all_kinds_are_read(void **state)
 	      "histogram e\n  {} 9 6 scale=-1 first=-2 zero=2 1 0 3 negative=4 delta\n"
 	      "summary s\n  {} 5 2 1 NaN | 0.5 1\n",
 	      3, 0);
+}
+
+static void exemplars_are_kept_with_their_bucket(void **state)
+{
+	(void)state;
+	reads(BODY("{\"name\":\"h\",\"histogram\":{\"aggregationTemporality\":2,\"dataPoints\":[{\"count\":\"6\","
+		   "\"sum\":4.5,\"bucketCounts\":[\"1\",2,\"3\"],\"explicitBounds\":[0.5,1],\"exemplars\":["
+		   "{\"timeUnixNano\":\"1544712660000000000\",\"asDouble\":0.75,\"spanId\":\"00F067aa0ba902b7\","
+		   "\"traceId\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"filteredAttributes\":[{\"key\":\"user.id\","
+		   "\"value\":{\"stringValue\":\"7\"}}]},{\"asInt\":\"9\"}]}]}},"
+		   "{\"name\":\"c_total\",\"sum\":{\"aggregationTemporality\":2,\"isMonotonic\":true,\"dataPoints\":["
+		   "{\"asInt\":1,\"exemplars\":[{\"asInt\":1}]}]}}"),
+	      "resource shop/a1\n"
+	      "histogram h\n  {} 4.5 6 1 3 6 | 0.5 1 #3{span_id=00f067aa0ba902b7,"
+	      "trace_id=4bf92f3577b34da6a3ce929d0e0e4736,user_id=7}0.75@1544712660000 #4{}9\n"
+	      "counter c_total\n  {} 1 #2{}1\n",
+	      2, 0);
 }
 
 static void what_has_no_meaning_is_refused_and_counted(void **state)
@@ -144,7 +161,7 @@ static void malformed_bodies_are_refused_whole(void **state)
 			BODY("{\"name\":\"a\",\"gauge\":{\"dataPoints\":[{\"asInt\":\"5\"}]}}");
 		struct bridge_error e;
 		size_t n;
-		uint8_t *b = bridge_otlp_of_json(body, strlen(body), &n, &e);
+		uint8_t *b = bridge_otlp_of_json(body, strlen(body), OTLP_METRICS, &n, &e);
 
 		assert_non_null(b);
 		for (size_t i = 0; i < n; i++) {
@@ -159,6 +176,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_kinds_are_read),
+		cmocka_unit_test(exemplars_are_kept_with_their_bucket),
 		cmocka_unit_test(what_has_no_meaning_is_refused_and_counted),
 		cmocka_unit_test(malformed_bodies_are_refused_whole),
 	};

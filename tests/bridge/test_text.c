@@ -170,6 +170,35 @@ static void a_number_ends_where_it_does(void **state)
 
 /* ---- what is read ---- */
 
+static void seconds_are_exact(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} cases[] = {
+		{"1700000000", 1700000000000000000},
+		{"1700000000.1234567", 1700000000123456700},
+		{"1.7000000001234567e+09", 1700000000123456700},
+		{"1.5e-3 ", 1500000},
+		{"0.0000000019", 1},
+		{"17000000000000000000000e-13", 1700000000000000000},
+		{"1e30", 0},
+		{"99999999999999999999999", 0},
+		{"1e999999999999", 0},
+		{"1e-999999999999", 0},
+		{"0e9", 0},
+		{"", 0},
+		{"x", 0},
+		{"1e", 1000000000},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (bridge_seconds_ns(cases[i].text, cases[i].text + strlen(cases[i].text)) !=
+		    cases[i].ns)
+			fail_msg("%s", cases[i].text);
+}
+
 static void text_keeps_types_help_and_labels(void **state)
 {
 	(void)state;
@@ -419,6 +448,7 @@ int main(void)
 		cmocka_unit_test(a_number_is_that_of_strtod),
 		cmocka_unit_test(numbers_are_rounded_once),
 		cmocka_unit_test(a_number_ends_where_it_does),
+		cmocka_unit_test(seconds_are_exact),
 		cmocka_unit_test(text_keeps_types_help_and_labels),
 		cmocka_unit_test(text_joins_the_samples_of_a_point),
 		cmocka_unit_test(openmetrics_keeps_all_of_its_kinds),

@@ -15,7 +15,7 @@ from support.sidelight import EXE, Agent, Collector, counter, generate, report
 
 
 def collector(agents, *options, period='2ms'):
-    return Collector(agents, '--period', period, *options)
+    return Collector(agents, '--period', period, '--region-series', *options)
 
 
 def run(*args, timeout=60):

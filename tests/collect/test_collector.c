@@ -59,7 +59,7 @@ struct collect_collector *start(struct collect_collector_opts *o)
 char *scrape(struct collect_collector *c)
 {
 	struct export_source source = collect_collector_source(c);
-	struct export_render *r = export_render_new(&source, EXPORT_FORMAT_TEXT);
+	struct export_render *r = export_render_new(&source, EXPORT_FORMAT_TEXT, true);
 	size_t used = 0, room = 1 << 16;
 	char *text = malloc(room);
 	ssize_t n;

@@ -310,7 +310,7 @@ static void hides_a_snapshot_until_its_lines_are_read(void **state)
 	counter(&q, "b_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
 	put(h, 1, 2, &q, SL_STATE_LIVE);
-	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .region_series = true});
 	WITHIN(3000, mentions(c, "\nb_total{"));
 	WITHIN(3000, self_value(c, "sidelight_region_unsettled_lines_total", "\"p\"") > 20);
 	assert_false(mentions(c, "\nmore6_total{"));

@@ -138,7 +138,8 @@ static void dead_pods_keep_last_values_until_expiry(void **state)
 	pod_make(&p, 7, LABELS("pod\0p"));
 	a = counter(&p, "a_total", NULL, NULL);
 	put(h, 0, 1, &p, SL_STATE_LIVE);
-	c = start(&(struct collect_collector_opts){.period_ns = MS, .stale_ns = 200 * MS});
+	c = start(&(struct collect_collector_opts){
+		.period_ns = MS, .stale_ns = 200 * MS, .region_series = true});
 	WITHIN(3000, collect_collector_ready(c));
 	set(h, &p, 1, a, 41);
 	set(h, &p, 2, a, 1);

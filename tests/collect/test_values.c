@@ -310,6 +310,70 @@ static void sums_processes_with_the_expired(void **state)
 		make_free(&p[i].m);
 }
 
+/* Each gauge says how the processes of a service combine; one that says nothing is added. */
+static void combines_gauges_as_they_say(void **state)
+{
+	static const struct {
+		const char *name;
+		uint16_t kind, flags;
+		double shown, later; /* when the second has ended, and when it has expired */
+	} cases[] = {
+		{"by_default", SL_KIND_GAUGE_F64, 0, 6, 4},
+		{"sum", SL_KIND_GAUGE_F64, SL_COMBINE_SUM, 6, 6},
+		{"least", SL_KIND_GAUGE_F64, SL_COMBINE_MIN, 1, 1},
+		{"greatest", SL_KIND_GAUGE_F64, SL_COMBINE_MAX, 3, 3},
+		{"live_greatest", SL_KIND_GAUGE_F64, SL_COMBINE_MAX | SL_FLAG_LIVE, 3, 3},
+		{"live_sum", SL_KIND_GAUGE_F64, SL_COMBINE_SUM | SL_FLAG_LIVE, 6, 4},
+		{"live_least", SL_KIND_GAUGE_F64, SL_COMBINE_MIN | SL_FLAG_LIVE, 1, 1},
+		{"integer", SL_KIND_GAUGE, SL_COMBINE_MIN, -3, -3},
+		{"latest", SL_KIND_GAUGE_TIMED, SL_COMBINE_MOST_RECENT, 2, 2},
+	};
+	enum { CASES = sizeof(cases) / sizeof(*cases) };
+	struct mock_host *h = mock_host("one", 16);
+	struct collect_collector *c;
+	struct pod p[3];
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
+		p[i].m.header->pid = 100 + i;
+		make_header_check(&p[i].m);
+		for (unsigned int k = 0; k < CASES; k++) {
+			uint32_t cell = make_metric(&p[i].m,
+						    &(struct make_metric){.kind = cases[k].kind,
+									  .flags = cases[k].flags,
+									  .name = cases[k].name});
+
+			make_cell_set(&p[i].m, 0, cell,
+				      cases[k].kind == SL_KIND_GAUGE ? -(uint64_t)(i + 1)
+								     : sl_cell_of_f64(i + 1.0));
+			if (cases[k].kind == SL_KIND_GAUGE_TIMED) /* the second is the latest */
+				make_cell_set(&p[i].m, 0, cell + 1, i == 1 ? 9 : i + 1);
+		}
+		make_metric(&p[i].m, &(struct make_metric){.kind = SL_KIND_GAUGE,
+							   .flags = SL_COMBINE_ALL,
+							   .name = "apart"});
+		put(h, i, i + 1, &p[i], SL_STATE_LIVE);
+	}
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .sum_processes = true});
+	WITHIN(3000, collect_collector_ready(c));
+	for (unsigned int k = 0; k < CASES; k++)
+		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].shown);
+	assert_true(mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
+	assert_false(mentions(c, "least{pod=\"p\",host=\"node-1\",process"));
+	put(h, 1, 2, &p[1], SL_STATE_DEAD);
+	for (unsigned int k = 0; k < CASES; k++)
+		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].later);
+	assert_true(mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
+	put(h, 1, 2, &p[1], SL_STATE_RETIRED);
+	WITHIN(3000, !mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
+	for (unsigned int k = 0; k < CASES; k++)
+		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].later);
+	collect_collector_free(c);
+	for (unsigned int i = 0; i < 3; i++)
+		make_free(&p[i].m);
+}
+
 static void keeps_and_counts_its_bounds(void **state)
 {
 	struct mock_host *h = mock_host("one", 16);
@@ -789,6 +853,7 @@ const struct CMUnitTest values_tests[] = {
 	TEST(clashing_names_keep_exposition_valid),
 	TEST(omits_and_counts_conflicts),
 	TEST(adds_up_counters_of_one_process),
+	TEST(combines_gauges_as_they_say),
 	TEST(sums_processes_with_the_expired),
 	TEST(keeps_and_counts_its_bounds),
 	TEST(refused_series_return_when_room_appears),

@@ -23,8 +23,9 @@ static void stream_done(void *arg)
 
 static void on_text(struct http_request *req, void *arg)
 {
-	http_reply_stream(req, 200, export_format_content_type(EXPORT_FORMAT_TEXT), stream_read,
-			  stream_done, export_render_new(arg, EXPORT_FORMAT_TEXT));
+	http_reply_stream(req, 200, export_format_content_type(EXPORT_FORMAT_TEXT, false),
+			  stream_read, stream_done,
+			  export_render_new(arg, EXPORT_FORMAT_TEXT, true));
 }
 
 /* ---- many series ---- */
@@ -82,7 +83,11 @@ int main(int argc, char **argv)
 {
 	uint64_t series = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
 	struct export_source shop = fixture_source(&fixture_shop);
-	struct export_source many = {&series, many_begin, many_family, many_series, free};
+	struct export_source many = {.ctx = &series,
+				     .begin = many_begin,
+				     .next_family = many_family,
+				     .next_series = many_series,
+				     .end = free};
 	char error[256];
 	struct http *h;
 	int stop = base_stop_fd();

@@ -99,12 +99,14 @@ struct export_source fixture_source(struct fixture *f)
 
 #define CREATED 1700000000123456789ull
 
+static const struct region_text_label trace_id = {"trace_id", "4bf92f3577b34da6a3ce929d0e0e4736"};
+static const struct export_exemplar trace = {
+	.value = 1, .ns = 1700000000050000000ull, .labels = &trace_id, .label_count = 1};
 static const struct fixture_series requests[] = {
 	{.s = {U64(0), .created_ns = CREATED}, .labels = {{"code", "200"}, {"path", "/"}}},
 	{.s = {U64(18446744073709551615u), .created_ns = 1700000000000000000ull},
 	 .labels = {{"code", "500"}, {"path", "C:\\DIR\n\"x\" \xc3\xa9"}}},
-	{.s = {U64(9007199254740993), .exemplar_trace = "4bf92f3577b34da6a3ce929d0e0e4736",
-	       .exemplar_ns = 1700000000050000000ull},
+	{.s = {U64(9007199254740993), .exemplars = &trace, .exemplar_count = 1},
 	 .labels = {{"code", ""}}},
 };
 static const struct fixture_series seconds[] = {

@@ -45,9 +45,11 @@ int main(int argc, char **argv)
 		free(buf);
 		return numbers(argc > 2 ? strtoul(argv[2], NULL, 10) : 1000);
 	}
-	r = export_render_new(&source, !strcmp(argv[1], "protobuf")	 ? EXPORT_FORMAT_PROTOBUF
-				       : !strcmp(argv[1], "openmetrics") ? EXPORT_FORMAT_OPENMETRICS
-									 : EXPORT_FORMAT_TEXT);
+	r = export_render_new(&source,
+			      !strcmp(argv[1], "protobuf")	? EXPORT_FORMAT_PROTOBUF
+			      : !strcmp(argv[1], "openmetrics") ? EXPORT_FORMAT_OPENMETRICS
+								: EXPORT_FORMAT_TEXT,
+			      true);
 	while ((n = export_render_read(r, buf, max)) > 0)
 		fwrite(buf, 1, (size_t)n, stdout);
 	export_render_free(r);

@@ -22,7 +22,7 @@ static const enum export_format formats[] = {EXPORT_FORMAT_TEXT, EXPORT_FORMAT_O
 static char *render_alone(struct fixture *f, enum export_format format, size_t max, size_t *bytes)
 {
 	struct export_source source = fixture_source(f);
-	struct export_render *r = export_render_new(&source, format);
+	struct export_render *r = export_render_new(&source, format, true);
 	size_t room = 1 << 20, used = 0, turn = 0, ask;
 	char *out = malloc(room);
 	ssize_t n;
@@ -138,7 +138,7 @@ static void a_walk_that_fails_ends_the_body(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		for (broken.fail_at = 1; broken.fail_at < 30; broken.fail_at++) {
-			struct export_render *r = export_render_new(&source, formats[i]);
+			struct export_render *r = export_render_new(&source, formats[i], true);
 
 			while ((n = export_render_read(r, buf, sizeof(buf))) > 0)
 				;
@@ -165,11 +165,11 @@ static void a_walk_that_cannot_begin_is_an_error(void **state)
 
 	(void)state;
 	source.begin = no_memory;
-	r = export_render_new(&source, EXPORT_FORMAT_TEXT);
+	r = export_render_new(&source, EXPORT_FORMAT_TEXT, true);
 	assert_int_equal(export_render_read(r, &c, 1), -ENOMEM);
 	assert_int_equal(export_render_read(r, &c, 0), -EINVAL);
 	export_render_free(r);
-	export_render_free(export_render_new(&source, EXPORT_FORMAT_TEXT)); /* never begun */
+	export_render_free(export_render_new(&source, EXPORT_FORMAT_TEXT, true)); /* never begun */
 	export_render_free(NULL);
 }
 
@@ -238,9 +238,12 @@ static void memory_is_bounded_however_much_there_is(void **state)
 	for (int i = 0; i < 3; i++) {
 		for (int j = 0; j < 2; j++) {
 			struct endless e = {.left = cases[j].series, .type = cases[j].type};
-			struct export_source source = {&e, endless_begin, endless_family,
-						       endless_series, endless_end};
-			struct export_render *r = export_render_new(&source, formats[i]);
+			struct export_source source = {.ctx = &e,
+						       .begin = endless_begin,
+						       .next_family = endless_family,
+						       .next_series = endless_series,
+						       .end = endless_end};
+			struct export_render *r = export_render_new(&source, formats[i], true);
 			uint64_t bytes = 0;
 			ssize_t n;
 
@@ -680,11 +683,11 @@ static void the_format_is_what_was_asked_for(void **state)
 		if (export_format_negotiate(cases[i].accept) != cases[i].format)
 			fail_msg("%s gave %d", cases[i].accept,
 				 export_format_negotiate(cases[i].accept));
-	assert_string_equal(export_format_content_type(EXPORT_FORMAT_TEXT),
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_TEXT, false),
 			    "text/plain; version=0.0.4; charset=utf-8");
-	assert_string_equal(export_format_content_type(EXPORT_FORMAT_OPENMETRICS),
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_OPENMETRICS, false),
 			    "application/openmetrics-text; version=1.0.0; charset=utf-8");
-	assert_string_equal(export_format_content_type(EXPORT_FORMAT_PROTOBUF),
+	assert_string_equal(export_format_content_type(EXPORT_FORMAT_PROTOBUF, false),
 			    "application/vnd.google.protobuf; "
 			    "proto=io.prometheus.client.MetricFamily; encoding=delimited");
 }

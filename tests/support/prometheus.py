@@ -18,7 +18,7 @@ def available():
 class Prometheus:
     """jobs: {name: (address, path)}, each scraped once per second."""
 
-    def __init__(self, jobs, native=False):
+    def __init__(self, jobs, native=False, features=()):
         self.folder = workdir()
         self.at = None  # of queries; None: now
         self.base = None
@@ -31,8 +31,9 @@ class Prometheus:
                      'static_configs': [{'targets': [address]}]}
                     for name, (address, path) in jobs.items()]}, f)
         cmd = self.command()
-        if native:
-            cmd.append('--enable-feature=native-histograms')
+        features = [*features, *(['native-histograms'] if native else [])]
+        if features:
+            cmd.append('--enable-feature=' + ','.join(features))
         self.part = Part(*cmd)
 
     def command(self):

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "collect/link/exemplars.h"
 #include "collect/link/link.h"
 #include "collect/link/pass.h"
 #include "collect/link/region_state.h"
@@ -318,6 +319,7 @@ static void pass_done(struct collect_link *l, struct collect_region *r, uint64_t
 		relaxed_store(r->fresh_ns, now_ns);
 	relaxed_store(r->last_read_ns, (uint64_t)l->real_ns);
 	collect_schema_want(l, r, now_ns);
+	collect_exemplars_read(l, r, now_ns);
 	/* After its schema was valid as well, so that an invalid one backs off. */
 	if (r->snapshot && r->hot.generation == r->schema_seen)
 		r->backoff_ns = 0;

@@ -234,6 +234,12 @@ static const struct collect_self_family collector_families[] = {
 	{"sidelight_host_skipped_rounds", COUNTER, "",
 	 "Rounds that a host missed because its READs were still in flight.", host_skipped},
 	{"sidelight_host_up", GAUGE, "", "1 if a host is read, 0 if it is not.", host_up},
+};
+
+COLLECT_SELF_PART(collector, NULL);
+
+/* Of each region, which is a lot: only on demand. */
+static const struct collect_self_family regions_families[] = {
 	{"sidelight_region_metrics_refused", GAUGE, "",
 	 "Metrics that the publisher's library refused: full, bad name, conflicting kind.",
 	 region_refused},
@@ -247,4 +253,9 @@ static const struct collect_self_family collector_families[] = {
 	 region_up},
 };
 
-COLLECT_SELF_PART(collector, NULL);
+static bool region_series(const struct collect_self *s)
+{
+	return s->c->opts.region_series;
+}
+
+COLLECT_SELF_PART(regions, region_series);

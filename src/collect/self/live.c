@@ -103,9 +103,14 @@ static bool exemplar(struct collect_self *s, struct export_series *out,
 {
 	if (!v->trace_ns)
 		return true;
-	base_hex(s->exemplar, v->trace, ACT_TRACE_ID_BYTES);
-	out->exemplar_trace = s->exemplar;
-	out->exemplar_ns = (uint64_t)v->trace_ns;
+	base_hex(s->trace_id, v->trace, ACT_TRACE_ID_BYTES);
+	s->trace_label = (struct region_text_label){"trace_id", s->trace_id};
+	s->exemplar = (struct export_exemplar){.value = 1,
+					       .ns = (uint64_t)v->trace_ns,
+					       .labels = &s->trace_label,
+					       .label_count = 1};
+	out->exemplars = &s->exemplar;
+	out->exemplar_count = 1;
 	return true;
 }
 

@@ -38,8 +38,10 @@ struct collect_self {
 	struct collect_label_set *labels; /* of the last series */
 	uint64_t bucket[BUCKETS_SHOWN + 1];
 	double bound[BUCKETS_SHOWN];
-	char exemplar[33];	       /* trace ID in hex */
-	struct act_workload *workload; /* live.c's */
+	char trace_id[33]; /* in hex */
+	struct region_text_label trace_label;
+	struct export_exemplar exemplar; /* of the last series */
+	struct act_workload *workload;	 /* live.c's */
 	size_t workloads;
 	struct json_t *dta;	      /* dta.c's */
 	struct collect_self_net *net; /* net.c's */
@@ -60,7 +62,8 @@ struct collect_self_part {
 
 extern const struct collect_self_part collect_self_analysis, collect_self_collector,
 	collect_self_dta, collect_self_http, collect_self_net, collect_self_push,
-	collect_self_sampling, collect_self_tcp, collect_self_tenant, collect_self_trace;
+	collect_self_regions, collect_self_sampling, collect_self_tcp, collect_self_tenant,
+	collect_self_trace;
 
 /* The part of NAME_families[]. */
 #define COLLECT_SELF_PART(name, exposed_fn)                    \

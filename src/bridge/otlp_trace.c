@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+/* otlp_trace.c - spans of opentelemetry/proto/trace/v1/trace.proto. Numbers of fields are its. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bridge/otlp_internal.h"
+
+#define PARENT_IS_REMOTE 0x300u /* flags: it is known, and it is */
+
+struct reader {
+	struct bridge_otlp *otlp;
+	const struct bridge_span_sink *sink;
+	struct bridge_otlp_counts *counts;
+	bool check; /* nothing is taken */
+	void *to;   /* of the resource; NULL: refused */
+};
+
+/* An id of n bytes as a number, the most significant byte first. False: another length. */
+static bool id_of(struct bridge_pb p, size_t n, uint64_t *out)
+{
+	if (p.end - p.at != (ptrdiff_t)n)
+		return false;
+	for (size_t i = 0; i < n; i += 8) {
+		uint64_t v;
+
+		memcpy(&v, p.at + i, 8);
+		out[i / 8] = __builtin_bswap64(v);
+	}
+	return true;
+}
+
+/* KeyValue. False: malformed; a value that is none of the types is left out. */
+static bool attribute(struct bridge_pb p, struct bridge_span *s)
+{
+	struct bridge_span_attribute a = {.type = BRIDGE_SPAN_NONE};
+	struct bridge_pb_field f, v;
+
+	while (bridge_pb_next(&p, &f)) {
+		if (f.wire != 2)
+			continue;
+		if (f.number == 1)
+			a.key = bridge_otlp_text(f.data);
+		while (f.number == 2 && bridge_pb_next(&f.data, &v)) {
+			if (v.number == 1 && v.wire == 2) {
+				a.type = BRIDGE_SPAN_TEXT;
+				a.text = bridge_otlp_text(v.data);
+			} else if (v.number == 2 && v.wire == 0) {
+				a.type = BRIDGE_SPAN_BOOL;
+				a.i64 = v.value != 0;
+			} else if (v.number == 3 && v.wire == 0) {
+				a.type = BRIDGE_SPAN_I64;
+				a.i64 = (int64_t)v.value;
+			} else if (v.number == 4 && v.wire == 1) {
+				a.type = BRIDGE_SPAN_F64;
+				a.f64 = bridge_pb_f64(v.value);
+			}
+		}
+		p.bad |= f.data.bad;
+	}
+	if (a.key.n && a.type != BRIDGE_SPAN_NONE &&
+	    s->attribute_count < BRIDGE_SPAN_ATTRIBUTES_MAX)
+		s->attributes[s->attribute_count++] = a;
+	return !p.bad;
+}
+
+static bool status(struct bridge_pb p, struct bridge_span *s)
+{
+	struct bridge_pb_field f;
+
+	while (bridge_pb_next(&p, &f)) {
+		if (f.number == 2 && f.wire == 2)
+			s->message = bridge_otlp_text(f.data);
+		else if (f.number == 3 && f.wire == 0)
+			s->status = f.value == 1   ? SL_SPAN_OK
+				    : f.value == 2 ? SL_SPAN_ERROR
+						   : SL_SPAN_UNSET;
+	}
+	return !p.bad;
+}
+
+/* False: malformed. */
+static bool span(struct reader *r, struct bridge_pb p)
+{
+	/* SPAN_KIND_UNSPECIFIED, _INTERNAL, _SERVER, _CLIENT, _PRODUCER, _CONSUMER */
+	static const enum sl_span_kind kinds[] = {SL_SPAN_INTERNAL, SL_SPAN_INTERNAL,
+						  SL_SPAN_SERVER,   SL_SPAN_CLIENT,
+						  SL_SPAN_PRODUCER, SL_SPAN_CONSUMER};
+	struct bridge_span s = {.kind = SL_SPAN_INTERNAL};
+	uint64_t trace[2] = {0}, flags = 0;
+	struct bridge_pb_field f;
+	bool good = true, has_ids = true;
+
+	while (good && bridge_pb_next(&p, &f)) {
+		if (f.number == 1 && f.wire == 2)
+			has_ids &= id_of(f.data, 16, trace);
+		else if (f.number == 2 && f.wire == 2)
+			has_ids &= id_of(f.data, 8, &s.context.span_id);
+		else if (f.number == 4 && f.wire == 2 && f.data.at < f.data.end)
+			has_ids &= id_of(f.data, 8, &s.parent_id);
+		else if (f.number == 5 && f.wire == 2)
+			s.name = bridge_otlp_text(f.data);
+		else if (f.number == 6 && f.wire == 0)
+			s.kind = f.value < sizeof(kinds) / sizeof(*kinds) ? kinds[f.value] : s.kind;
+		else if (f.number == 7 && f.wire == 1)
+			s.start_ns = f.value;
+		else if (f.number == 8 && f.wire == 1)
+			s.end_ns = f.value;
+		else if (f.number == 9 && f.wire == 2)
+			good = attribute(f.data, &s);
+		else if (f.number == 15 && f.wire == 2)
+			good = status(f.data, &s);
+		else if (f.number == 16 && f.wire == 5)
+			flags = f.value;
+	}
+	if (!good || p.bad)
+		return false;
+	if (r->check)
+		return true;
+	s.context.trace_hi = trace[0];
+	s.context.trace_lo = trace[1];
+	s.context.flags = (uint8_t)flags | SL_TRACE_SAMPLED;
+	s.remote = (flags & PARENT_IS_REMOTE) == PARENT_IS_REMOTE;
+	if (has_ids && sl_trace_context_valid(&s.context) && s.start_ns && s.end_ns >= s.start_ns &&
+	    r->to && r->sink->span(r->to, &s))
+		r->counts->points++;
+	else
+		r->counts->refused++;
+	return true;
+}
+
+static bool resource_spans(struct reader *r, struct bridge_pb p)
+{
+	struct bridge_text service = {"", 0}, instance = {"", 0};
+	struct bridge_pb again = p;
+	struct bridge_pb_field f, g;
+	bool good = true;
+
+	while (good && bridge_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = bridge_otlp_identity(r->otlp, f.data, &service, &instance);
+	if (!good || p.bad)
+		return false;
+	r->to = r->check ? NULL : r->sink->resource(r->sink->arg, service, instance);
+	while (good && bridge_pb_next(&again, &f)) {
+		if (f.number != 2 || f.wire != 2)
+			continue;
+		while (good && bridge_pb_next(&f.data, &g))
+			if (g.number == 2 && g.wire == 2)
+				good = span(r, g.data);
+		good = good && !f.data.bad;
+	}
+	return good;
+}
+
+static bool request(struct reader *r, const void *body, size_t bytes)
+{
+	struct bridge_pb p = {body, (const uint8_t *)body + bytes, false};
+	struct bridge_pb_field f;
+	bool good = true;
+
+	while (good && bridge_pb_next(&p, &f))
+		if (f.number == 1 && f.wire == 2)
+			good = resource_spans(r, f.data);
+	return good && !p.bad;
+}
+
+int bridge_otlp_read_traces(struct bridge_otlp *o, const void *body, size_t bytes, bool json,
+			    const struct bridge_span_sink *sink, struct bridge_otlp_counts *counts,
+			    struct bridge_error *error)
+{
+	struct reader r = {.otlp = o, .sink = sink, .counts = counts, .check = true};
+	uint8_t *made = NULL;
+	int err = 0;
+
+	if (json) {
+		body = made = bridge_otlp_of_json(body, bytes, OTLP_TRACES, &bytes, error);
+		if (!made)
+			return -EINVAL;
+	}
+	if (!request(&r, body, bytes))
+		err = bridge_fail(error, -EINVAL, 0, "malformed protobuf");
+	r.check = false;
+	if (!err)
+		request(&r, body, bytes);
+	free(made);
+	return err;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * exemplars.h - copies of a region's exemplars. The region's worker is the only writer; any thread
+ * reads without a lock, as each element verifies itself.
+ */
+#ifndef SL_COLLECT_EXEMPLARS_H
+#define SL_COLLECT_EXEMPLARS_H
+
+#include "collect/region.h"
+#include "region/exemplars.h"
+
+/* Takes a copy of element i, from 1 on, of which the first call makes room. Worker only. */
+void collect_exemplars_take(struct collect_region *r, uint32_t i,
+			    const uint64_t words[REGION_EXEMPLAR_WORDS]);
+void collect_exemplars_free(struct collect_region *r);
+
+/*
+ * The exemplars of a column's metric after element *at, which is 0 at first. False: no more. Any
+ * thread.
+ */
+bool collect_exemplars_next(const struct collect_region *r, const struct collect_column *col,
+			    uint32_t *at, struct region_exemplar *out);
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * escape.c - names in UTF-8 for clients that do not take them, in the two schemes of
+ * prometheus/common, model/metric.go: "underscores" and, where that is ambiguous, "values".
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/base.h"
+#include "export/render.h"
+
+static bool is_plain(const char *s, bool first, bool colons)
+{
+	return (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || *s == '_' ||
+	       (colons && *s == ':') || (!first && *s >= '0' && *s <= '9');
+}
+
+bool export_is_plain(const char *s, bool colons)
+{
+	for (const char *c = s; *c; c++)
+		if (!is_plain(c, c == s, colons))
+			return false;
+	return *s;
+}
+
+/* The character at *s, which it passes. What is not UTF-8 is a character per byte. */
+static uint32_t next_character(const char **s)
+{
+	const unsigned char *c = (const unsigned char *)*s;
+	int more = *c >= 0xf0 ? 3 : *c >= 0xe0 ? 2 : *c >= 0xc0 ? 1 : 0;
+	uint32_t v = more ? *c & (0x3fu >> more) : *c;
+
+	for (int i = 1; i <= more; i++) {
+		if ((c[i] & 0xc0) != 0x80) {
+			more = 0;
+			v = *c;
+			break;
+		}
+		v = v << 6 | (c[i] & 0x3f);
+	}
+	*s += 1 + more;
+	return v;
+}
+
+char *export_underscores(char *to, const char *s, bool colons)
+{
+	for (const char *start = s; *s;) {
+		bool plain = is_plain(s, s == start, colons);
+		char c = *s;
+
+		next_character(&s);
+		*to++ = plain ? c : '_';
+	}
+	*to = 0;
+	return to;
+}
+
+char *export_hex_name(char *to, const char *s)
+{
+	to = stpcpy(to, "U__");
+	for (const char *start = s; *s;) {
+		bool plain = is_plain(s, s == start, true);
+		char c = *s;
+		uint32_t v = next_character(&s);
+
+		if (plain && c == '_')
+			to = stpcpy(to, "__");
+		else if (plain)
+			*to++ = c;
+		else
+			to += sprintf(to, "_%x_", v);
+	}
+	*to = 0;
+	return to;
+}
