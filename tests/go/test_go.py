@@ -90,8 +90,7 @@ def restarts_and_kills_lose_nothing(agent, collector):
     app = start(agent)
     app.tell('count')
     await_total(collector, 'app_requests_total', 3000)
-    app.p.stdin.write('exec\n')  # which has no answer
-    app.p.stdin.flush()
+    app.tell('exec')
     app.tell('count')
     await_total(collector, 'app_requests_total', 6000)
     app.tell('count')
@@ -143,6 +142,7 @@ def exemplars_are_in_the_region(agent, collector):
     for command in ('count', 'exemplar', 'observe'):
         app.tell(command)
     reader = region(app)
+    wait_until(lambda: ('p_requests_total', (('route', '/0'),)) in reader.round(), 'the mirrored series', app)
 
     def found():
         reader.round()
