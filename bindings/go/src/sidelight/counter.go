@@ -13,8 +13,6 @@ import (
 type Counter struct{ site }
 
 // Inc adds 1.
-//
-//go:nosplit
 func (c *Counter) Inc() {
 	// What base() does, without the call.
 	id := procPin()
