@@ -52,13 +52,13 @@ func count(n int) {
 	state.SetOnly("running")
 }
 
-func goroutines() {
+func goroutines(n int) {
 	var all sync.WaitGroup
 	for i := 0; i < 4; i++ {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			count(30000)
+			count(n)
 		}()
 	}
 	all.Wait()
@@ -159,7 +159,11 @@ func answer(words []string) any {
 	case "count":
 		count(3000)
 	case "goroutines":
-		goroutines()
+		n, err := strconv.Atoi(words[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		goroutines(n)
 	case "full":
 		return full()
 	case "more":

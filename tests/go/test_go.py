@@ -9,7 +9,7 @@ import sys
 import time
 
 from support.exposition import without_identity
-from support.process import check, skip, wait_until
+from support.process import SCALE, check, skip, wait_until
 from support.sidelight import Agent, Collector, Pod
 
 APP, CASE = sys.argv[2:4]
@@ -53,13 +53,13 @@ def each_kind_is_shown(agent, collector):
 
 
 def goroutines_lose_nothing(agent, collector):
-    app = start(agent)
-    app.tell('goroutines')
-    await_total(collector, 'app_requests_total', 120000)
-    await_total(collector, 'app_bytes_total', 60000)
-    await_total(collector, 'app_seconds_count', 120000)
-    await_total(collector, 'app_sizes_sum', 12000000)
-    await_total(collector, 'app_summary_sum', 240000)
+    app, each = start(agent), int(30000 * SCALE)
+    app.tell('goroutines', each)
+    await_total(collector, 'app_requests_total', 4 * each)
+    await_total(collector, 'app_bytes_total', 2 * each)
+    await_total(collector, 'app_seconds_count', 4 * each)
+    await_total(collector, 'app_sizes_count', 4 * each)
+    await_total(collector, 'app_summary_sum', 8 * each)
     check(app.close() == 0, 'an exit status', app)
 
 
