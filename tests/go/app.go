@@ -179,6 +179,8 @@ func answer(words []string) any {
 		seconds.ObserveWithExemplar(0.5, sidelight.Labels{"trace_id": "cafe"})
 	case "attached":
 		return publisher.Attached()
+	case "alarmed":
+		return publisher.Alarmed()
 	case "refused":
 		return publisher.Refused()
 	case "observe":

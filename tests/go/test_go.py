@@ -5,20 +5,23 @@ import json
 import math
 import os
 import signal
+import struct
 import sys
 import time
 
 from support.exposition import without_identity
 from support.process import SCALE, check, skip, wait_until
+from support.protocol import Consumer
 from support.sidelight import Agent, Collector, Pod
 
+VERDICT = 20
 APP, CASE = sys.argv[2:4]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../conformance'))
 from reader import Reader  # noqa: E402
 
 
-def start(agent, **env):
-    return Pod(APP, env={'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app', **env})
+def start(agent):
+    return Pod(APP, env={'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app'})
 
 
 def await_total(collector, name, want, *parts):
@@ -133,6 +136,24 @@ def labels_of_identity_are_the_agents(agent, collector):
     found = wait_until(lambda: collector.find('forged_total'), 'the series', collector)
     series, = found
     check(f'process="{app.pid}"' in series and 'exported_process="1"' in series, series)
+    check(app.close() == 0, 'an exit status', app)
+
+
+def verdicts_reach_the_application(agent, collector):
+    """And end with their time."""
+    app = start(agent)
+    wait_until(lambda: app.tell('attached') == 'true', 'it is attached', app)
+    check(app.tell('alarmed') == 'false', 'alarmed without a verdict')
+    consumer, instance = Consumer(agent.socket), region(app).header['instance']
+
+    def judge(anomalous, seconds):
+        consumer.send(VERDICT, struct.pack('<QQQqdQQ', instance, anomalous, int(seconds * 1e9), time.time_ns(), 2.5, 0, 0))
+    judge(1, 3600)
+    wait_until(lambda: app.tell('alarmed') == 'true', 'it is alarmed', app, agent)
+    time.sleep(0.02)  # an agent drops a verdict that comes within 10 ms
+    judge(1, 0.1)
+    wait_until(lambda: app.tell('alarmed') == 'false', 'the verdict ends', app, agent)
+    consumer.close()
     check(app.close() == 0, 'an exit status', app)
 
 
