@@ -52,13 +52,13 @@ func count(n int) {
 	state.SetOnly("running")
 }
 
-func goroutines() {
+func goroutines(n int) {
 	var all sync.WaitGroup
 	for i := 0; i < 4; i++ {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			count(30000)
+			count(n)
 		}()
 	}
 	all.Wait()
@@ -159,7 +159,11 @@ func answer(words []string) any {
 	case "count":
 		count(3000)
 	case "goroutines":
-		goroutines()
+		n, err := strconv.Atoi(words[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		goroutines(n)
 	case "full":
 		return full()
 	case "more":
@@ -175,6 +179,8 @@ func answer(words []string) any {
 		seconds.ObserveWithExemplar(0.5, sidelight.Labels{"trace_id": "cafe"})
 	case "attached":
 		return publisher.Attached()
+	case "alarmed":
+		return publisher.Alarmed()
 	case "refused":
 		return publisher.Refused()
 	case "observe":
@@ -184,7 +190,8 @@ func answer(words []string) any {
 	case "show":
 		return show()
 	case "exec":
-		// The image is another one in the same process.
+		// The image is another one in the same process. Its input begins after this line.
+		fmt.Println("done")
 		log.Fatal(syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 	default:
 		log.Fatalf("no such command: %q", words)

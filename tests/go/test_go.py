@@ -5,20 +5,23 @@ import json
 import math
 import os
 import signal
+import struct
 import sys
 import time
 
 from support.exposition import of_application
-from support.process import check, skip, wait_until
+from support.process import SCALE, check, skip, wait_until
+from support.protocol import Consumer
 from support.sidelight import Agent, Collector, Pod
 
+VERDICT = 20
 APP, CASE = sys.argv[2:4]
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../conformance'))
 from reader import Reader  # noqa: E402
 
 
-def start(agent, **env):
-    return Pod(APP, env={'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app', **env})
+def start(agent):
+    return Pod(APP, env={'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_SERVICE': 'app'})
 
 
 def await_total(collector, name, want, *parts):
@@ -53,13 +56,13 @@ def each_kind_is_shown(agent, collector):
 
 
 def goroutines_lose_nothing(agent, collector):
-    app = start(agent)
-    app.tell('goroutines')
-    await_total(collector, 'app_requests_total', 120000)
-    await_total(collector, 'app_bytes_total', 60000)
-    await_total(collector, 'app_seconds_count', 120000)
-    await_total(collector, 'app_sizes_sum', 12000000)
-    await_total(collector, 'app_summary_sum', 240000)
+    app, each = start(agent), int(30000 * SCALE)
+    app.tell('goroutines', each)
+    await_total(collector, 'app_requests_total', 4 * each)
+    await_total(collector, 'app_bytes_total', 2 * each)
+    await_total(collector, 'app_seconds_count', 4 * each)
+    await_total(collector, 'app_sizes_count', 4 * each)
+    await_total(collector, 'app_summary_sum', 8 * each)
     check(app.close() == 0, 'an exit status', app)
 
 
@@ -90,8 +93,7 @@ def restarts_and_kills_lose_nothing(agent, collector):
     app = start(agent)
     app.tell('count')
     await_total(collector, 'app_requests_total', 3000)
-    app.p.stdin.write('exec\n')  # which has no answer
-    app.p.stdin.flush()
+    app.tell('exec')
     app.tell('count')
     await_total(collector, 'app_requests_total', 6000)
     app.tell('count')
@@ -137,12 +139,31 @@ def labels_of_identity_are_the_agents(agent, collector):
     check(app.close() == 0, 'an exit status', app)
 
 
+def verdicts_reach_the_application(agent, collector):
+    """And end with their time."""
+    app = start(agent)
+    wait_until(lambda: app.tell('attached') == 'true', 'it is attached', app)
+    check(app.tell('alarmed') == 'false', 'alarmed without a verdict')
+    consumer, instance = Consumer(agent.socket), region(app).header['instance']
+
+    def judge(anomalous, seconds):
+        consumer.send(VERDICT, struct.pack('<QQQqdQQ', instance, anomalous, int(seconds * 1e9), time.time_ns(), 2.5, 0, 0))
+    judge(1, 3600)
+    wait_until(lambda: app.tell('alarmed') == 'true', 'it is alarmed', app, agent)
+    time.sleep(0.02)  # an agent drops a verdict that comes within 10 ms
+    judge(1, 0.1)
+    wait_until(lambda: app.tell('alarmed') == 'false', 'the verdict ends', app, agent)
+    consumer.close()
+    check(app.close() == 0, 'an exit status', app)
+
+
 def exemplars_are_in_the_region(agent, collector):
     """Of both halves of the application, as the reader of the conformance kit finds them."""
     app = start(agent)
     for command in ('count', 'exemplar', 'observe'):
         app.tell(command)
     reader = region(app)
+    wait_until(lambda: ('p_requests_total', (('route', '/0'),)) in reader.round(), 'the mirrored series', app)
 
     def found():
         reader.round()

@@ -90,7 +90,8 @@ func newVec[T any](p *Publisher, o Opts, names []string, make func(values []stri
 
 func (v *Vec[T]) appendKey(to []byte, values []string) []byte {
 	if len(values) != len(v.names) {
-		panic(fmt.Sprintf("sidelight: %s has the labels %q, and not the %d values %q", v.opts.Name, v.names, len(values), values))
+		// Without the values themselves: the caller's slice would be on the heap.
+		panic(fmt.Sprintf("sidelight: %s has the labels %q, and not %d of them", v.opts.Name, v.names, len(values)))
 	}
 	for _, value := range values {
 		to = append(to, value...)

@@ -11,6 +11,9 @@ import (
 // runs on its P, and it goes to no other P: it may write the stripe of the P by plain stores, like a thread its own in C.
 // A P that passes from one thread of the system to another does so by atomic operations of the scheduler, which order
 // these stores. sync.Pool rests on the same two functions. Whatever is pinned calls nothing that may block or allocate.
+//
+// It costs a third of the alternatives that are as exact: two atomic additions, to the cell and its check word, to a stripe
+// that is known; a stripe out of a sync.Pool; or a mutex, which costs even more.
 
 //go:linkname procPin runtime.procPin
 //go:nosplit

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sidelight
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+)
+
+const (
+	cellsFirst    = 4096
+	regionsMax    = 64 // of a connection
+	regionsUsual  = 16
+	defaultSocket = "/run/sidelight/agent.sock"
+)
+
+// Labels are the names and values of labels.
+type Labels map[string]string
+
+func (l Labels) list() []label {
+	out := make([]label, 0, len(l))
+	for k, v := range l {
+		out = append(out, label{k, v})
+	}
+	return out
+}
+
+// Options say how a Publisher publishes. The zero value is a good choice.
+type Options struct {
+	// Service, Pod and Namespace are labels of all series. They default to $SIDELIGHT_SERVICE, $OTEL_SERVICE_NAME or the
+	// name of the program; to $POD_NAME or the host's name; and to $POD_NAMESPACE.
+	Service, Pod, Namespace string
+	// Labels are further labels of all series. What the agent attests of a process, it says itself, whatever is here.
+	Labels Labels
+	// Socket is that of the agent; default $SIDELIGHT_SOCKET, or /run/sidelight/agent.sock.
+	Socket string
+	// Cells is the room of the first region; a counter takes one cell, a histogram one per bucket and three more. Default
+	// 4096. When a region is full, the publisher makes a further one, of twice the room.
+	Cells int
+	// MaxRegions bounds the regions; default 16, at most 64. What has no room then is refused.
+	MaxRegions int
+	// SpanLines is the room for spans of each processor, in lines of 64 bytes: a power of two from 512 on. A span takes two
+	// lines or more. Default: no spans are kept. Less is taken where the region became larger than an agent allows.
+	SpanLines int
+	// ErrorLog gets a line when the first metric is refused, or the agent refuses a region. Default: none is written.
+	ErrorLog *log.Logger
+}
+
+// fill replaces what is not given by defaults.
+func (o *Options) fill() error {
+	env := func(value string, names ...string) string {
+		for _, name := range names {
+			if value == "" {
+				value = cut(os.Getenv(name), valueMax)
+			}
+		}
+		return value
+	}
+	o.Service = env(o.Service, "SIDELIGHT_SERVICE", "OTEL_SERVICE_NAME")
+	if o.Service == "" {
+		o.Service = cut(filepath.Base(os.Args[0]), valueMax)
+	}
+	o.Pod = env(o.Pod, "POD_NAME")
+	if o.Pod == "" {
+		host, _ := os.Hostname()
+		o.Pod = cut(host, valueMax)
+	}
+	o.Namespace = env(o.Namespace, "POD_NAMESPACE")
+	for _, path := range []string{os.Getenv("SIDELIGHT_SOCKET"), defaultSocket} {
+		if o.Socket == "" {
+			o.Socket = path
+		}
+	}
+	if o.Cells <= 0 {
+		o.Cells = cellsFirst
+	}
+	if o.MaxRegions <= 0 {
+		o.MaxRegions = regionsUsual
+	}
+	if o.MaxRegions > regionsMax {
+		o.MaxRegions = regionsMax
+	}
+	if n := o.SpanLines; n != 0 && (n < spanLinesMin || n > spanLinesMax || n&(n-1) != 0) {
+		return fmt.Errorf("%d lines of spans: not a power of two from %d to %d", n, spanLinesMin, spanLinesMax)
+	}
+	return nil
+}
