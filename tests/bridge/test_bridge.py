@@ -19,6 +19,7 @@ from support import http as client
 from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
+SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
 OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')
 SAMPLE = re.compile(r'([^{ ]+)(?:\{(.*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -424,7 +425,7 @@ def statsd_updates_are_exact_or_counted_as_lost():
     with Bridged('--statsd', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '50ms') as collector:
         wait_until(lambda: collector.find('sidelight_bridge_statsd_packets_total'), 'StatsD', collector, agent)
         c = statsd.StatsClient('127.0.0.1', port)
-        n = 100000
+        n = int(100_000 * SCALE)  # 10^6 in a soak test
         for _ in range(n):
             c.incr('a.total')
         with c.pipeline() as pipe:
