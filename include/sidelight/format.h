@@ -44,7 +44,8 @@
 	X(SL_SECTION_STORE_BANKS, 17, "store_banks")                                             \
 	X(SL_SECTION_TENANTS, 18, "tenants")	 /* of a directory: who publishes; stride 128 */ \
 	X(SL_SECTION_CREATED, 19, "created")	 /* optional: one cell per record; stride 64 */  \
-	X(SL_SECTION_EXEMPLARS, 20, "exemplars") /* optional; stride 256 */
+	X(SL_SECTION_EXEMPLARS, 20, "exemplars") /* optional; stride 256 */                      \
+	X(SL_SECTION_NAMES, 21, "names")	 /* of a directory: of tenants; stride 512 */
 
 #define SL__ENUMERATOR(enumerator, number, name) enumerator = number,
 enum sl_region_kind { SL_REGION_KINDS(SL__ENUMERATOR) };

@@ -201,6 +201,15 @@ enum sl_tenant_more_cell {
 	SL_TENANT_INSTANCE = 2, /* in the region's header: proves that a READ reached its target */
 };
 
+/*
+ * SL_SECTION_NAMES: eight plain lines per directory entry: what the host's files call the container
+ * that SL_SECTION_TENANTS attests. They are stored as those are. Cell 0 of each is SL_ENTRY_ID;
+ * cells 1 to 6 of all are text: namespace, pod, container, each of [a-zA-Z0-9_.-], NUL; empty:
+ * unknown.
+ */
+#define SL_NAMES_SIZE 512u
+#define SL_NAMES_TEXT 384u
+
 enum sl_metric_kind {
 	SL_KIND_COUNTER = 1,	   /* u64, sum of the stripes mod 2^64 */
 	SL_KIND_COUNTER_F64 = 2,   /* f64, sum of the stripes; see sl_cell_of_f64() */

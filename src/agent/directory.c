@@ -23,7 +23,7 @@
 int agent_directory_init(struct agent *a, char *error, size_t bytes)
 {
 	struct agent_directory *d = &a->dir;
-	struct sl_region_section section[3] = {
+	struct sl_region_section section[4] = {
 		{.type = SL_SECTION_HOT, .stride = 64, .offset = 4096, .length = 64},
 		{.type = SL_SECTION_ENTRIES,
 		 .stride = 64,
@@ -33,6 +33,10 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 		 .stride = SL_TENANT_SIZE,
 		 .offset = 4160 + (uint64_t)a->slot_count * SL_LINE_SIZE,
 		 .length = (uint64_t)a->slot_count * SL_TENANT_SIZE},
+		{.type = SL_SECTION_NAMES,
+		 .stride = SL_NAMES_SIZE,
+		 .offset = 4160 + (uint64_t)a->slot_count * (SL_LINE_SIZE + SL_TENANT_SIZE),
+		 .length = (uint64_t)a->slot_count * SL_NAMES_SIZE},
 	};
 	struct region_text_label labels[] = {
 		{"host", a->host},
@@ -41,7 +45,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	struct agent_build b = {
 		.kind = SL_REGION_DIRECTORY,
 		.section = section,
-		.section_count = 3,
+		.section_count = 4,
 		.labels = labels,
 		.label_count = 2,
 	};
@@ -49,7 +53,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	struct region_info info;
 	int fd, err;
 
-	b.size = (section[2].offset + section[2].length + 4095) & ~4095ull;
+	b.size = (section[3].offset + section[3].length + 4095) & ~4095ull;
 	err = agent_build_region(&b, "sidelight-directory", &fd, &d->map, &d->instance);
 	if (err)
 		return base_fail(error, bytes, err, "cannot create the directory of %llu bytes: %s",
@@ -80,6 +84,7 @@ int agent_directory_init(struct agent *a, char *error, size_t bytes)
 	}
 	d->entry = (void *)((char *)d->map + section[1].offset);
 	d->tenant = (void *)((char *)d->map + section[2].offset);
+	d->names = (void *)((char *)d->map + section[3].offset);
 	d->hot[SL_DIR_GENERATION] = 1;
 	d->hot[SL_DIR_STATE] = SL_STATE_LIVE;
 	d->hot[SL_DIR_LEASE_NS] = a->o.lease_ns;
@@ -134,8 +139,14 @@ void agent_directory_set(struct agent *a, uint32_t slot, const uint64_t cells[7]
 
 void agent_directory_tenant(struct agent *a, uint32_t slot, const struct region_tenant *tenant)
 {
-	uint64_t lines[16];
+	uint64_t lines[16], names[SL_NAMES_SIZE / 8];
 
+	/* Without names the lines stay as they are: zeroes, or of another entry. */
+	if (*tenant->names.pod || *tenant->names.container) {
+		region_names_write(names, &tenant->names);
+		for (size_t i = 0; i < SL_NAMES_SIZE / 8; i += 8)
+			agent_line_store(a->dir.names[slot] + i, names + i);
+	}
 	region_tenant_write(lines, tenant);
 	agent_line_store(a->dir.tenant[slot], lines);
 	agent_line_store(a->dir.tenant[slot] + 8, lines + 8);

@@ -21,6 +21,7 @@ struct agent_directory {
 	uint64_t hot[8];	/* as it stands in the map */
 	uint64_t (*entry)[8];	/* in the map */
 	uint64_t (*tenant)[16]; /* the same */
+	uint64_t (*names)[SL_NAMES_SIZE / 8];
 	struct fabric_host_key key;
 };
 

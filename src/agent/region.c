@@ -142,6 +142,8 @@ static void publish_tenant(struct agent *a, const struct agent_region *r)
 
 	memcpy(is.container, t->id.container, sizeof(is.container));
 	memcpy(is.pod, t->id.pod, sizeof(is.pod));
+	is.names = t->names;
+	is.names.id = r->id;
 	agent_directory_tenant(a, r->slot, &is);
 }
 

@@ -61,8 +61,11 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
 		if (is.claimed || strstr(head, "/..") || !roots_folder(root, path, above))
 			return;
 		hex_bytes(is.container_id, id->container);
-		if (!is.claimed_pod)
-			hex_bytes(is.pod_uid, id->pod);
+		memcpy(id->container_text, is.container_id, sizeof(id->container_text));
+		if (is.claimed_pod)
+			return;
+		hex_bytes(is.pod_uid, id->pod);
+		memcpy(id->pod_text, is.pod_uid, sizeof(id->pod_text));
 		return;
 	}
 }
@@ -257,6 +260,30 @@ uint64_t agent_tenant_instance(const struct agent_tenant *t, uint64_t instance)
 	return t->trusted ? instance : digest(&t->key, sizeof(t->key), &instance, sizeof(instance));
 }
 
+static void take_name(char to[REGION_NAME_BYTES], const char *from)
+{
+	if (strlen(from) < REGION_NAME_BYTES - 1) /* else it may be cut off */
+		strcpy(to, from);
+	if (!region_is_name(to))
+		*to = 0;
+}
+
+void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
+			struct region_names *names)
+{
+	struct tcp_cgroup_identity is = {.id = 0};
+
+	*names = (struct region_names){0};
+	if (!has_container(id))
+		return;
+	memcpy(is.container_id, id->container_text, sizeof(is.container_id));
+	memcpy(is.pod_uid, id->pod_text, sizeof(is.pod_uid));
+	tcp_cgroup_attested_names(host, &is);
+	take_name(names->kube_namespace, is.kube_namespace);
+	take_name(names->pod, is.pod);
+	take_name(names->container, is.container);
+}
+
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id)
 {
 	uint64_t key = agent_tenant_key(id);
@@ -277,6 +304,7 @@ struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant
 	t->id = *id;
 	t->key = key;
 	t->trusted = trusted;
+	agent_tenant_names("", id, &t->names);
 	t->refs = 1;
 	LIST_INSERT_HEAD(&a->tenants[bucket], t, link);
 	return t;

@@ -12,18 +12,21 @@
 
 #include "agent/internal.h"
 #include "base/share.h"
+#include "region/decode.h"
 
 struct agent_tenant_id {
 	uid_t uid;
 	bool contained; /* in a container, or not visible: its uid 0 is not this host's root */
 	uint64_t place; /* hash of the container's cgroup; 0: none */
-	uint8_t container[16], pod[16]; /* zeroes: none, or not attested */
+	uint8_t container[16], pod[16];	       /* zeroes: none, or not attested */
+	char container_text[72], pod_text[40]; /* the same, as the host's files have them */
 };
 
 struct agent_tenant {
 	struct agent_tenant_id id;
 	uint64_t key;
 	bool trusted; /* root or the agent's user, outside of containers */
+	struct region_names names;
 	unsigned int refs;
 	uint32_t regions, conns;
 	uint64_t bytes;		 /* of its regions */
@@ -49,6 +52,10 @@ void agent_tenant_container(const char *root, const char *path, struct agent_ten
  * if it is unknown, to -errno.
  */
 uid_t agent_tenant_owner(const char *subuid, uid_t uid, int *err);
+
+/* What the files below host, "" or a folder, call the container of these ids. */
+void agent_tenant_names(const char *host, const struct agent_tenant_id *id,
+			struct region_names *names);
 
 /* Finds or makes a tenant, and takes a reference. NULL: out of memory. */
 struct agent_tenant *agent_tenant_get(struct agent *a, const struct agent_tenant_id *id);

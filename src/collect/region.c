@@ -67,6 +67,7 @@ void collect_region_put(struct collect_region *r)
 	relaxed_sub(r->c->memory, 2 * r->mark_words * sizeof(*r->stale));
 	free(r->stale);
 	free(r->schema_bytes);
+	free(r->names);
 	collect_exemplars_free(r);
 	bytes += r->info ? info_bytes(r->info) : 0;
 	bytes += r->labels ? r->labels->bytes : 0;
@@ -104,15 +105,21 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
  */
 static int make_labels(struct collect_region *r, const char *hostname)
 {
-	static const char *const own[] = {"host", "process",	  "instance_id",
-					  "uid",  "container_id", "pod_uid"};
+	const char *own[9] = {"host", "process", "instance_id", "uid", "container_id", "pod_uid"};
+	struct region_text_label attested[COLLECT_TENANT_LABELS];
 	struct region_text_label labels[COLLECT_REGION_LABELS];
-	uint32_t n = r->info->label_count;
+	uint32_t n = r->info->label_count, taken = r->tenant->exempt ? 3 : 6;
+	uint32_t attest = collect_tenant_labels(r->tenant, attested);
 	char process[16], *names;
 
+	/* What is known of its pod and container it cannot say itself. */
+	for (uint32_t i = 0; i < attest; i++)
+		if (!strcmp(attested[i].key, "namespace") || !strcmp(attested[i].key, "pod") ||
+		    !strcmp(attested[i].key, "container"))
+			own[taken++] = attested[i].key;
 	memcpy(labels, r->info->labels, n * sizeof(*labels));
 	/* A tenant that the host trusts sets its identity itself. */
-	if (!collect_labels_export(labels, n, own, r->tenant->exempt ? 3 : 6, &names))
+	if (!collect_labels_export(labels, n, own, taken, &names))
 		return -ENOMEM;
 	if (*hostname)
 		labels[n++] = (struct region_text_label){"host", hostname};

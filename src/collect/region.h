@@ -82,8 +82,10 @@ struct collect_region {
 	/* The worker's. */
 	uint32_t kind; /* claimed by its entry; verified against info->kind */
 	uint64_t entry_id;
-	uint64_t attested;	  /* the entry_id whose record of SL_SECTION_TENANTS was read */
-	uint64_t header_instance; /* according to it */
+	uint64_t attested;	    /* the entry_id whose record of SL_SECTION_TENANTS was read */
+	uint64_t header_instance;   /* according to it */
+	uint64_t named;		    /* the entry_id whose record of SL_SECTION_NAMES was read */
+	struct region_names *names; /* NULL: it has none */
 	struct fabric_remote remote;
 	bool mapped, urgent, gone;
 	uint32_t ops, plan_ops; /* READs in flight, and those of them that belong to the pass */

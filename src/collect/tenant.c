@@ -31,7 +31,10 @@ static void name(struct collect_tenant *t)
 static bool same(const struct region_tenant *a, const struct region_tenant *b)
 {
 	return a->key == b->key && a->uid == b->uid && a->trusted == b->trusted &&
-	       !memcmp(a->container, b->container, sizeof(a->container));
+	       !memcmp(a->container, b->container, sizeof(a->container)) &&
+	       !strcmp(a->names.kube_namespace, b->names.kube_namespace) &&
+	       !strcmp(a->names.pod, b->names.pod) &&
+	       !strcmp(a->names.container, b->names.container);
 }
 
 /* Frees those that had no region for that long. */
@@ -143,6 +146,12 @@ uint32_t collect_tenant_labels(const struct collect_tenant *t,
 		out[n++] = (struct region_text_label){"container_id", t->container};
 	if (*t->pod)
 		out[n++] = (struct region_text_label){"pod_uid", t->pod};
+	if (*t->who.names.kube_namespace)
+		out[n++] = (struct region_text_label){"namespace", t->who.names.kube_namespace};
+	if (*t->who.names.pod)
+		out[n++] = (struct region_text_label){"pod", t->who.names.pod};
+	if (*t->who.names.container)
+		out[n++] = (struct region_text_label){"container", t->who.names.container};
 	return n;
 }
 

@@ -15,7 +15,7 @@
 struct collect_host;
 struct collect_region;
 
-#define COLLECT_TENANT_LABELS 3u
+#define COLLECT_TENANT_LABELS 6u
 
 /* Its turns in the rounds of one link. The worker's, except where it says otherwise. */
 struct collect_turn {

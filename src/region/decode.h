@@ -66,6 +66,8 @@ struct region_info {
 	uint32_t max_entries;
 	uint64_t tenants; /* directory: offset, SL_TENANT_SIZE per entry; 0: none */
 	uint32_t max_tenants;
+	uint64_t names; /* directory: offset, SL_NAMES_SIZE per entry; 0: none */
+	uint32_t max_names;
 	uint64_t spans; /* offset; 0: none. See spans.h */
 	uint64_t span_bytes;
 	uint32_t span_lines;	 /* per ring; there are max_stripes rings */
@@ -147,11 +149,27 @@ struct region_entry {
 enum region_fault region_entry_parse(const uint64_t line[8], struct region_entry *entry);
 
 /* Who publishes the region of an entry. */
+#define REGION_NAME_BYTES 128u
+
+/* Of SL_SECTION_NAMES; empty: unknown. */
+struct region_names {
+	uint64_t id; /* of the entry */
+	char kube_namespace[REGION_NAME_BYTES], pod[REGION_NAME_BYTES],
+		container[REGION_NAME_BYTES];
+};
+/* UNSETTLED also if the lines are about different entries. Pure. */
+enum region_fault region_names_parse(const uint64_t lines[SL_NAMES_SIZE / 8],
+				     struct region_names *names);
+void region_names_write(uint64_t lines[SL_NAMES_SIZE / 8], const struct region_names *names);
+/* [a-zA-Z0-9_.-], terminated. */
+bool region_is_name(const char name[REGION_NAME_BYTES]);
+
 struct region_tenant {
 	uint64_t id, key, instance; /* of the entry; of the tenant; in the region's header */
 	uint32_t uid, pid;
 	bool trusted, contained;
 	uint8_t container[16], pod[16]; /* zeroes: none */
+	struct region_names names;	/* not of its record */
 };
 /* UNSETTLED also if the lines are about different entries. Pure. */
 enum region_fault region_tenant_parse(const uint64_t lines[16], struct region_tenant *tenant);

@@ -111,6 +111,11 @@ static bool section_take(const struct sl_region_section *s, struct region_info *
 		ok = whole && s->stride == SL_TENANT_SIZE;
 		info->max_tenants = (uint32_t)count;
 		break;
+	case SL_SECTION_NAMES:
+		at = &info->names;
+		ok = whole && s->stride == SL_NAMES_SIZE;
+		info->max_names = (uint32_t)count;
+		break;
 	case SL_SECTION_SPANS:
 		at = &info->spans;
 		info->span_lines = s->stride / (uint32_t)SL_SPAN_STRIDE(1);
@@ -159,6 +164,8 @@ static bool kind_complete(const struct region_info *info, uint32_t kind)
 	bool metrics = kind == SL_REGION_METRICS, flows = kind == SL_REGION_FLOWS;
 
 	if (info->tenants && (!info->entries || info->max_tenants != info->max_entries))
+		return false;
+	if (info->names && (!info->tenants || info->max_names != info->max_entries))
 		return false;
 	if ((info->created || info->exemplars) && !metrics)
 		return false;
@@ -437,4 +444,63 @@ void region_tenant_write(uint64_t lines[16], const struct region_tenant *t)
 	more[SL_TENANT_INSTANCE] = t->instance;
 	lines[7] = sl_line_check(lines);
 	more[7] = sl_line_check(more);
+}
+
+bool region_is_name(const char name[REGION_NAME_BYTES])
+{
+	size_t n = strnlen(name, REGION_NAME_BYTES);
+
+	for (size_t i = 0; i < n; i++)
+		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+		      (name[i] >= '0' && name[i] <= '9') || strchr("_.-", name[i])))
+			return false;
+	return n && n < REGION_NAME_BYTES;
+}
+
+/* The name at *from, which it passes. */
+static void get_name(char to[REGION_NAME_BYTES], const char **from, const char *end)
+{
+	size_t n = strnlen(*from, (size_t)(end - *from));
+
+	if (n < REGION_NAME_BYTES)
+		memcpy(to, *from, n);
+	if (!region_is_name(to))
+		*to = 0;
+	*from += *from + n < end ? n + 1 : n;
+}
+
+enum region_fault region_names_parse(const uint64_t lines[SL_NAMES_SIZE / 8],
+				     struct region_names *names)
+{
+	char text[SL_NAMES_TEXT];
+	const char *at = text, *end = text + sizeof(text);
+
+	for (size_t i = 0; i < SL_NAMES_SIZE / SL_LINE_SIZE; i++) {
+		const uint64_t *line = lines + i * 8;
+
+		if (line[7] != sl_line_check(line) || line[0] != lines[0])
+			return REGION_FAULT_UNSETTLED;
+		memcpy(text + i * 48, line + 1, 48);
+	}
+	*names = (struct region_names){.id = lines[0]};
+	get_name(names->kube_namespace, &at, end);
+	get_name(names->pod, &at, end);
+	get_name(names->container, &at, end);
+	return REGION_FAULT_NONE;
+}
+
+void region_names_write(uint64_t lines[SL_NAMES_SIZE / 8], const struct region_names *names)
+{
+	char text[SL_NAMES_TEXT] = "", *to = text;
+
+	to = stpcpy(to, names->kube_namespace) + 1;
+	to = stpcpy(to, names->pod) + 1;
+	stpcpy(to, names->container);
+	for (size_t i = 0; i < SL_NAMES_SIZE / SL_LINE_SIZE; i++) {
+		uint64_t *line = lines + i * 8;
+
+		line[0] = names->id;
+		memcpy(line + 1, text + i * 48, 48);
+		line[7] = sl_line_check(line);
+	}
 }

@@ -84,6 +84,118 @@ static void only_roots_cgroups_name_containers(void **state)
 	assert_false(of(root, "/user.slice/user-1000.slice/session-1.scope").contained);
 }
 
+#define UID "01234567-89ab-cdef-0123-456789abcdef"
+
+static struct region_names names_of(const char *host, bool pod)
+{
+	struct agent_tenant_id id = {.contained = true, .container_text = ID};
+	struct region_names n;
+
+	memcpy(id.container, id_bytes, 16);
+	if (pod) {
+		memcpy(id.pod, id_bytes, 16);
+		strcpy(id.pod_text, UID);
+	}
+	agent_tenant_names(host, &id, &n);
+	return n;
+}
+
+static void make_file(const char *root, const char *path, const char *text)
+{
+	char full[768];
+	FILE *f;
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	f = fopen(full, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void names_are_those_of_roots_files(void **state)
+{
+	static const char *const folders[] = {
+		"",
+		"/var",
+		"/var/log",
+		"/var/log/pods",
+		"/var/log/pods/shop_cart-7d4b9c6f5-x2k4z_" UID,
+		"/var/log/containers",
+		"/var/lib",
+		"/var/lib/containers",
+		"/var/lib/containers/storage",
+		"/var/lib/containers/storage/overlay-containers",
+	};
+	char root[256], path[512];
+	struct region_names n;
+
+	(void)state;
+	if (geteuid()) {
+		printf("SKIP: needs root to make folders of root\n");
+		skip();
+	}
+	snprintf(root, sizeof(root), "%s/names", test_folder);
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+		make(root, folders[i], 0755, 0);
+	make_file(root, "/var/log/containers/cart-7d4b9c6f5-x2k4z_shop_app-" ID ".log", "");
+	make_file(root, "/var/lib/containers/storage/overlay-containers/containers.json",
+		  "[{\"id\":\"f" ID "\",\"names\":[\"no\"]},{\"id\":\"" ID
+		  "\",\"names\":[\"web\",\"x\"]}]");
+
+	/* Kubernetes. */
+	n = names_of(root, true);
+	assert_string_equal(n.kube_namespace, "shop");
+	assert_string_equal(n.pod, "cart-7d4b9c6f5-x2k4z");
+	assert_string_equal(n.container, "app");
+	/* podman. */
+	n = names_of(root, false);
+	assert_string_equal(n.pod, "");
+	assert_string_equal(n.container, "web");
+	/* What others could have written says nothing. */
+	snprintf(path, sizeof(path), "%s/var/log/containers", root);
+	assert_int_equal(chmod(path, 0777), 0);
+	n = names_of(root, true);
+	assert_string_equal(n.pod, "cart-7d4b9c6f5-x2k4z");
+	assert_string_equal(n.container, "");
+	snprintf(path, sizeof(path), "%s/var/log", root);
+	assert_int_equal(chown(path, 1000, 0), 0);
+	assert_string_equal(names_of(root, true).pod, "");
+	assert_int_equal(chown(path, 0, 1000), 0);
+	assert_int_equal(chmod(path, 0775), 0);
+	assert_string_equal(names_of(root, true).pod, "");
+	assert_int_equal(chown(path, 0, 4), 0); /* a group of the system's */
+	assert_string_equal(names_of(root, true).pod, "cart-7d4b9c6f5-x2k4z");
+	snprintf(path, sizeof(path), "%s/var/lib/containers/storage/overlay-containers", root);
+	assert_int_equal(chown(path, 1000, 0), 0);
+	assert_string_equal(names_of(root, false).container, "");
+}
+
+static void names_are_written_and_read(void **state)
+{
+	struct region_names in = {.id = 7, .pod = "p", .container = "c.1"}, out;
+	uint64_t lines[SL_NAMES_SIZE / 8];
+
+	(void)state;
+	memset(in.kube_namespace, 'n', sizeof(in.kube_namespace) - 1);
+	region_names_write(lines, &in);
+	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_NONE);
+	assert_memory_equal(&in, &out, sizeof(in));
+	/* A line of another entry, and text that is no name. */
+	lines[24] = 8;
+	lines[31] = sl_line_check(lines + 24);
+	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_UNSETTLED);
+	strcpy(in.pod, "p\"x");
+	region_names_write(lines, &in);
+	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_NONE);
+	assert_string_equal(out.pod, "");
+	assert_string_equal(out.container, "c.1");
+	memset(lines, 0xff, sizeof(lines));
+	for (int i = 0; i < 8; i++)
+		lines[i * 8 + 7] = sl_line_check(lines + i * 8);
+	assert_int_equal(region_names_parse(lines, &out), REGION_FAULT_NONE);
+	assert_string_equal(out.container, "");
+}
+
 static void subordinate_uids_count_as_their_owner(void **state)
 {
 	char path[512];
@@ -230,7 +342,10 @@ static void who_exceeds_its_share_is_told(void **state)
 	assert_non_null(strstr(h.refused.reason, "its share is"));
 	assert_int_equal(a.n.refused[REFUSED_QUOTA], 1);
 	/* A container of the same uid has its own. */
-	admitted(&a, conn_of(&a, &(struct agent_tenant_id){stranger(0), true, 0, {1}, {0}}),
+	admitted(&a,
+		 conn_of(&a, &(struct agent_tenant_id){.uid = stranger(0),
+						       .contained = true,
+						       .container = {1}}),
 		 &f[31]);
 	agent_fini(&a);
 	for (int i = 0; i < 32; i++)
@@ -289,6 +404,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_roots_cgroups_name_containers),
+		cmocka_unit_test(names_are_those_of_roots_files),
+		cmocka_unit_test(names_are_written_and_read),
 		cmocka_unit_test(subordinate_uids_count_as_their_owner),
 		cmocka_unit_test(a_containers_root_is_not_trusted),
 		cmocka_unit_test(the_directory_says_whose_a_region_is),

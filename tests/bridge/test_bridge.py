@@ -19,6 +19,7 @@ from support import http as client
 from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
+SCALE = float(os.environ.get('SL_TEST_SCALE', '1'))
 OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')
 SAMPLE = re.compile(r'([^{ ]+)(?:\{(.*)\})? (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
@@ -424,7 +425,7 @@ def statsd_updates_are_exact_or_counted_as_lost():
     with Bridged('--statsd', f'127.0.0.1:{port}') as agent, Collector([agent], '--period', '50ms') as collector:
         wait_until(lambda: collector.find('sidelight_bridge_statsd_packets_total'), 'StatsD', collector, agent)
         c = statsd.StatsClient('127.0.0.1', port)
-        n = 100000
+        n = int(100_000 * SCALE)  # 10^6 in a soak test
         for _ in range(n):
             c.incr('a.total')
         with c.pipeline() as pipe:
@@ -481,23 +482,33 @@ def protobuf_brings_native_histograms():
         m = field(1, name) + field(2, text) + field(3, kind) + field(4, field(1, field(1, 'x') + field(2, '1')) + metric)
         return varint(len(m)) + m
 
+    def seconds(n):
+        return field(1, n) + field(2, 500000000)
+
+    def exemplar(trace, value):
+        """Its length, and it."""
+        x = field(1, field(1, 'trace_id') + field(2, trace)) + field(2, value) + field(3, seconds(1700000000))
+        return varint(len(x)) + x
+
     # Schema 3: the buckets up to 2, 2^(9/8) and 2^(14/8) have 5, 0 and 3 observations; and one is 0.
     native = field(7, field(1, 9) + field(2, 15.0) + field(5, 6) + field(6, 1e-9) + field(7, 1) +
                    field(12, field(1, 16) + field(2, 2)) + field(12, field(1, 8) + field(2, 1)) +
-                   field(13, bytes([10, 9, 6])))
-    classic = field(7, field(1, 3) + field(2, 4.5) + field(3, field(1, 2) + field(2, 0.5)) +
+                   field(13, bytes([10, 9, 6])) + field(15, seconds(1500000000)) + varint(16 << 3 | 2) + exemplar('n', 1.9))
+    classic = field(7, field(1, 3) + field(2, 4.5) + field(3, field(1, 2) + field(2, 0.5) + varint(3 << 3 | 2) + exemplar('h', 0.25)) +
                     field(3, field(1, 3) + field(2, float('inf'))))
-    body = b''.join([family('c_total', 0, field(3, field(1, 17.5)), 'Help.'), family('g', 1, field(2, field(1, -1.0))),
+    counter = field(3, field(1, 17.5) + varint(2 << 3 | 2) + exemplar('c', 1.0) + field(3, seconds(1600000000)))
+    body = b''.join([family('c_total', 0, counter, 'Help.'), family('g', 1, field(2, field(1, -1.0))),
                      family('s', 2, field(4, field(1, 2) + field(2, 5.0) + field(3, field(1, 0.5) + field(2, 1.5)))),
                      family('u', 3, field(5, field(1, 7.0))), family('n', 4, native), family('h', 4, classic)])
     kind = 'application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited'
-    asked = []
+    asked, cut = [], []
 
     def answer(h):
         asked.append(h.headers['Accept'])
-        say(body[:-1] if len(asked) > 50 else body, kind)(h)
+        say(body[:-1] if cut else body, kind)(h)
     server = Server(answer)
-    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,timeout=60s,native') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,timeout=60s,native') as agent, \
+            Collector([agent], '--period', '20ms', '--created') as collector:
         def now():
             return {n + ''.join(v for k, v in l if k != 'x'): float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('pb'))[0].items()}
@@ -510,7 +521,15 @@ def protobuf_brings_native_histograms():
         check((types['s'], types['n'], types['u'], types['g']) == ('summary', 'histogram', 'untyped', 'gauge'), types)
         buckets = {float(k.removeprefix('n_bucket')): v for k, v in series.items() if k.startswith('n_bucket')}
         check((buckets[1], buckets[2], buckets[4]) == (1, 6, 9), buckets)
+        of_openmetrics = 'application/openmetrics-text'
+        shown = wait_until(lambda: '# {trace_id="n"}' in (got := client.request(
+            collector.url + '/metrics', headers={'Accept': of_openmetrics})[2].decode()) and got, 'exemplars', collector)
+        lines = stripped(shown, 'pb')
+        check(lines >= {'c_total{x="1"} 17.5 # {trace_id="c"} 1 1700000000.5', 'c_created{x="1"} 1600000000.5',
+                        'h_bucket{x="1",le="0.5"} 2 # {trace_id="h"} 0.25 1700000000.5', 'n_created{x="1"} 1500000000.5',
+                        'n_bucket{x="1",le="2.0"} 6 # {trace_id="n"} 1.9 1700000000.5'}, lines)
         # What is cut off is refused as a whole.
+        cut.append(True)
         wait_until(lambda: now().get('up') == 0 and 'g' not in now(), now, collector, agent)
         wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, now, collector, agent)
 

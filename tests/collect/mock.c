@@ -76,10 +76,11 @@ void mock_put_flows(struct mock_host *h, uint32_t index, uint64_t id, const void
 	mock_put_kind(h, index, id, memory, bytes, state, instance, SL_REGION_FLOWS);
 }
 
-void mock_tenants(struct mock_host *h)
+/* A section of this many bytes per entry more in the directory. */
+static void add_section(struct mock_host *h, uint32_t type, uint32_t stride)
 {
 	struct make *m = &h->directory;
-	size_t records = ((size_t)m->max_entries * SL_TENANT_SIZE + 4095) / 4096 * 4096;
+	size_t records = ((size_t)m->max_entries * stride + 4095) / 4096 * 4096;
 	uint8_t *mem = aligned_alloc(4096, m->size + records);
 
 	memcpy(mem, m->mem, m->size);
@@ -89,12 +90,28 @@ void mock_tenants(struct mock_host *h)
 	m->header = (struct sl_region_header *)mem;
 	m->hot = (uint64_t *)(mem + HOT);
 	m->entries = (uint64_t(*)[8])(mem + m->header->section[1].offset);
-	m->header->section[m->header->section_count++] =
-		(struct sl_region_section){SL_SECTION_TENANTS, SL_TENANT_SIZE, m->size,
-					   (uint64_t)m->max_entries * SL_TENANT_SIZE};
+	m->header->section[m->header->section_count++] = (struct sl_region_section){
+		type, stride, m->size, (uint64_t)m->max_entries * stride};
 	m->size += records;
 	m->header->size = m->size;
 	make_header_check(m);
+}
+
+void mock_tenants(struct mock_host *h)
+{
+	add_section(h, SL_SECTION_TENANTS, SL_TENANT_SIZE);
+}
+
+void mock_names(struct mock_host *h, uint32_t index, uint64_t id, const struct region_names *names)
+{
+	struct region_names of = *names;
+	uint8_t *at;
+
+	if (h->directory.header->section_count == 3)
+		add_section(h, SL_SECTION_NAMES, SL_NAMES_SIZE);
+	at = h->directory.mem + h->directory.header->section[3].offset;
+	of.id = id;
+	region_names_write((uint64_t *)(at + (size_t)index * SL_NAMES_SIZE), &of);
 }
 
 void mock_tenant(struct mock_host *h, uint32_t index, const struct region_tenant *who)

@@ -62,6 +62,8 @@ struct region_tenant;
 void mock_tenants(struct mock_host *h);
 /* Writes the record of an entry's tenant. */
 void mock_tenant(struct mock_host *h, uint32_t index, const struct region_tenant *who);
+/* Before the collector starts: the names of an entry, as of this id. */
+void mock_names(struct mock_host *h, uint32_t index, uint64_t id, const struct region_names *names);
 /* A new agent: all entries are gone. */
 void mock_restart(struct mock_host *h);
 void mock_set(struct mock_host *h, bool up);

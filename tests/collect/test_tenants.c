@@ -70,6 +70,38 @@ static void identity_labels_are_attested(void **state)
 }
 
 /* Gauges that the attacker places before counters and gauges of others. */
+/* What the agent knows of its pod a publisher cannot say itself. */
+static void names_are_attested(void **state)
+{
+	const struct region_names names = {
+		.kube_namespace = "shop", .pod = "cart-0", .container = "app"};
+	struct mock_host *h = host_with_tenants(16);
+	struct collect_collector *c;
+	struct pod p[2];
+
+	(void)state;
+	pod_make(&p[0], 7, LABELS("pod\0victim\0namespace\0kube-system"));
+	pod_make(&p[1], 8, LABELS("pod\0b"));
+	for (int i = 0; i < 2; i++)
+		counter(&p[i], "a_total", "container", "inner");
+	mock_names(h, 0, 1, &names);
+	mock_names(h, 1, 7, &names); /* of another entry */
+	put_as(h, 0, 1, &p[0], SL_STATE_LIVE, &boxed);
+	put_as(h, 1, 2, &p[1], SL_STATE_LIVE, &mallory);
+	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	WITHIN(3000, collect_collector_ready(c));
+	WITHIN(3000, has(c, "a_total{exported_pod=\"victim\",exported_namespace=\"kube-system\","
+			    "host=\"node-1\",uid=\"0\",container_id=\"0a1b2c3d4e5f\",pod_uid="
+			    "\"12345678-9abc-def0-1122-334455667788\",namespace=\"shop\",pod="
+			    "\"cart-0\",container=\"app\",process=\"4711\","
+			    "exported_container=\"inner\"} 0"));
+	WITHIN(3000, has(c, "a_total{pod=\"b\",host=\"node-1\",uid=\"666\",process=\"4711\","
+			    "container=\"inner\"} 0"));
+	collect_collector_free(c);
+	for (int i = 0; i < 2; i++)
+		make_free(&p[i].m);
+}
+
 static void no_tenant_removes_an_earlier_ones_series(void **state)
 {
 	struct mock_host *h = host_with_tenants(16);
@@ -430,7 +462,7 @@ static void instance_belongs_to_its_tenant(void **state)
 	who.instance = 9;
 	mock_tenant(h, 1, &who);
 	put(h, 1, 2, &q, SL_STATE_LIVE);
-	c = start(&(struct collect_collector_opts){.period_ns = MS});
+	c = start(&(struct collect_collector_opts){.period_ns = MS, .region_series = true});
 	WITHIN(3000, mentions(c, "\na_total{"));
 	WITHIN(3000, mentions(c, "instance_id=\"00000000000004d2\""));
 	WITHIN(3000, self_value(c, "sidelight_collector_read_errors_total", "wrong_instance") > 0);
@@ -443,6 +475,7 @@ static void instance_belongs_to_its_tenant(void **state)
 
 const struct CMUnitTest tenants_tests[] = {
 	TEST(identity_labels_are_attested),
+	TEST(names_are_attested),
 	TEST(no_tenant_removes_an_earlier_ones_series),
 	TEST(no_tenant_keeps_names_from_later_ones),
 	TEST(equal_labels_of_tenants_stay_apart),

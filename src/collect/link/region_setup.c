@@ -3,6 +3,7 @@
  * region_setup.c - regions that need more than the rounds: mapping, header, schema, first and final
  * values. In small steps beside the rounds, so that a long period does not delay them.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/base.h"
@@ -88,6 +89,8 @@ static bool take_tenant(struct collect_link *l, struct collect_op *op, struct fa
 		return false;
 	if (who.id != r->entry_id)
 		return true; /* the directory will say so soon */
+	if (r->names)
+		who.names = *r->names;
 	tenant = collect_tenant_get(l->host, &who);
 	if (!tenant)
 		return true;
@@ -121,9 +124,57 @@ static void tenant_over(struct collect_link *l, struct collect_op *op,
 
 static const struct collect_op_kind tenant_read = {.take = take_tenant, .over = tenant_over};
 
-/* READs the tenant's record, if the directory has them, and then the header. */
+/* Those of another entry are of one that has none. */
+static bool take_names(struct collect_link *l, struct collect_op *op, struct fabric_read *read,
+		       uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+	struct region_names names;
+	enum region_fault fault;
+
+	(void)l, (void)now_ns;
+	if (r->gone || r->step != STEP_HEADER)
+		return true;
+	fault = region_names_parse(read->to, &names);
+	if (fault && op->tries < LINK_TRIES - 1)
+		return false;
+	free(r->names);
+	r->names = NULL;
+	if (!fault && names.id == r->entry_id && (*names.pod || *names.container)) {
+		r->names = malloc(sizeof(names));
+		if (!r->names)
+			return true;
+		*r->names = names;
+	}
+	r->named = r->entry_id;
+	return true;
+}
+
+static void names_over(struct collect_link *l, struct collect_op *op,
+		       const struct fabric_read *read, uint64_t now_ns)
+{
+	struct collect_region *r = op->region;
+
+	(void)read;
+	if (r->gone || r->step != STEP_HEADER || op->epoch != l->epoch)
+		return;
+	if (r->named != r->entry_id) {
+		collect_region_retry_later(l, r, now_ns);
+		return;
+	}
+	relaxed_store(r->step, STEP_MAP);
+	collect_table_urgent(l, r);
+}
+
+static const struct collect_op_kind names_read = {.take = take_names, .over = names_over};
+
+/* READs the names and the tenant's record, if the directory has them, and then the header. */
 static bool read_identity(struct collect_link *l, struct collect_region *r)
 {
+	if (l->dir->names && r->named != r->entry_id)
+		return collect_reads_new(l, &names_read, r, fabric_directory(l->fabric),
+					 l->dir->names + (uint64_t)r->entry * SL_NAMES_SIZE,
+					 SL_NAMES_SIZE);
 	if (l->dir->tenants && r->attested != r->entry_id)
 		return collect_reads_new(l, &tenant_read, r, fabric_directory(l->fabric),
 					 l->dir->tenants + (uint64_t)r->entry * SL_TENANT_SIZE,

@@ -104,5 +104,11 @@ uint64_t tcp_cgroup_of_process(const struct tcp_cgroup_hierarchy *hierarchy, uin
 void tcp_cgroup_text(char *to, size_t bytes, const char *from, size_t n);
 /* Adds names from the runtimes' files below host, "" or a folder, for the ids of i. */
 void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i);
+/*
+ * The same for ids that are attested, by what no container's owner can write: the names of files in
+ * kubelet's folders, and podman's list. They hold no environment and no secrets. Folders that
+ * others than root could have written are passed over.
+ */
+void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i);
 
 #endif

@@ -161,6 +161,7 @@ static bool containerd(const char *host, struct tcp_cgroup_identity *i)
 }
 
 #define STORAGE "/containers/storage/overlay-containers/"
+#define FOLDER	"/var/lib/containers/storage/overlay-containers"
 
 /* Looks up the name in a container list of containers/storage. */
 static void listed(const char *host, const char *path, struct tcp_cgroup_identity *i)
@@ -251,4 +252,35 @@ void tcp_cgroup_runtime_names(const char *host, struct tcp_cgroup_identity *i)
 		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
 	if (i->pod[0] && !i->service[0])
 		tcp_cgroup_workload(i->pod, i->service, sizeof(i->service));
+}
+
+/* Each folder of this path is root's, and at most a system group may write to it. */
+static bool is_roots(const char *host, const char *path)
+{
+	char full[512];
+	struct stat st;
+
+	for (size_t n = 1; n <= strlen(path); n++) {
+		if (path[n] && path[n] != '/')
+			continue;
+		if (snprintf(full, sizeof(full), "%s%.*s", host, (int)n, path) >=
+			    (int)sizeof(full) ||
+		    lstat(full, &st) || st.st_uid != 0 || S_ISLNK(st.st_mode) ||
+		    st.st_mode & S_IWOTH || (st.st_mode & S_IWGRP && st.st_gid >= 1000))
+			return false;
+	}
+	return true;
+}
+
+void tcp_cgroup_attested_names(const char *host, struct tcp_cgroup_identity *i)
+{
+	if (i->pod_uid[0] && is_roots(host, "/var/log/pods"))
+		kubelet(host, "/var/log/pods", i->pod_uid, "", i, false);
+	if (i->pod[0] && i->container_id[0] && is_roots(host, "/var/log/containers"))
+		kubelet(host, "/var/log/containers", i->container_id, ".log", i, true);
+	if (!i->pod_uid[0] && i->container_id[0] && is_roots(host, FOLDER)) {
+		listed(host, "/var/lib" STORAGE "containers.json", i);
+		if (!i->container[0])
+			listed(host, "/var/lib" STORAGE "volatile-containers.json", i);
+	}
 }

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_names.py SIDELIGHT COUNTER - containers of a real runtime, runc, with kubelet's and podman's files: the agent says
+their names, and what publishes in them cannot say others."""
+import ctypes
+import json
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from support.process import check, skip, wait_until
+from support.sidelight import Agent, Collector
+
+BUSYBOX, COUNTER = '/bin/busybox', os.path.abspath(sys.argv[2])
+UID = '3f1e5c1e-8d2b-4c6a-9f0e-' + secrets.token_hex(6)
+PODS, ROOT = f'sl-names-{os.getpid()}', tempfile.mkdtemp()
+# (id, cgroup, the pod that it claims to be)
+KUBE = (secrets.token_hex(32), f'/{PODS}/kubepods/besteffort/pod{UID}/%s')
+PODMAN = (secrets.token_hex(32), f'/{PODS}/machine.slice/libpod-%s.scope')
+UNKNOWN = (secrets.token_hex(32), f'/{PODS}/system.slice/docker-%s.scope')
+
+
+def runc(*args):
+    """Why not, or nothing. What is said goes to a file: a pipe would stay open as long as the container."""
+    with open(f'{ROOT}/said', 'w+') as said:
+        code = subprocess.run(['runc', '--root', f'{ROOT}/runc', *args], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                              timeout=60).returncode
+        said.seek(0)
+        return (said.read().strip() or f'runc {args[0]}: exit {code}') if code else ''
+
+
+def prepare():
+    """Why it can't, or nothing. All mounts are gone with this process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x20000) or subprocess.run(['mount', '--make-rprivate', '/']).returncode:
+        return 'no mounts of its own'
+    for folder in '/var/log', '/var/lib':
+        if folder == '/var/lib' and os.path.isdir('/var/lib/containers'):
+            folder = '/var/lib/containers'
+        elif folder == '/var/lib':
+            os.makedirs('/var/lib/containers', exist_ok=True)
+            folder = '/var/lib/containers'
+        if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'mode=755', 'none', folder]).returncode:
+            return f'no tmpfs on {folder}'
+    os.makedirs(f'/var/log/pods/shop_cart-7d4b9c6f5-x2k4z_{UID}/app')
+    os.makedirs('/var/log/containers')
+    os.symlink('/nowhere', f'/var/log/containers/cart-7d4b9c6f5-x2k4z_shop_app-{KUBE[0]}.log')
+    os.makedirs('/var/lib/containers/storage/overlay-containers')
+    with open('/var/lib/containers/storage/overlay-containers/containers.json', 'w') as f:
+        json.dump([{'id': PODMAN[0], 'names': ['web']}], f)
+    return ''
+
+
+def run(container, socket):
+    """A publisher that says that it is another pod."""
+    bundle = f'{ROOT}/{container[0]}'
+    os.makedirs(f'{bundle}/rootfs/proc')
+    libraries = re.findall(r'(/\S+) \(0x', subprocess.run(['ldd', COUNTER], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    for file in BUSYBOX, COUNTER, *libraries:
+        os.makedirs(f'{bundle}/rootfs{os.path.dirname(file)}', exist_ok=True)
+        shutil.copy(file, f'{bundle}/rootfs{file}')
+    subprocess.run(['runc', 'spec', '-b', bundle], check=True)
+    with open(f'{bundle}/config.json') as f:
+        spec = json.load(f)
+    script = f'{BUSYBOX} sleep 600 | {COUNTER} {socket} 1'
+    spec['process'].update(terminal=False, cwd='/', args=[BUSYBOX, 'sh', '-c', script])
+    spec['process']['env'] += ['POD_NAME=victim', 'POD_NAMESPACE=kube-system']
+    spec['linux']['cgroupsPath'] = container[1] % container[0]
+    spec['mounts'] = [m for m in spec['mounts'] if m['destination'] == '/proc']
+    folder = os.path.dirname(socket)
+    spec['mounts'].append({'destination': folder, 'source': folder, 'type': 'bind', 'options': ['rbind', 'ro']})
+    with open(f'{bundle}/config.json', 'w') as f:
+        json.dump(spec, f)
+    return runc('run', '-d', '-b', bundle, container[0])
+
+
+def labels(collector, container):
+    for key in collector.find('ticks_total'):
+        found = dict(re.findall(r'([a-z_]+)="(.*?)"', key))
+        if found.get('container_id') == container[0][:12]:
+            return found
+    return None
+
+
+def removed(folder):
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        return False
+    return True
+
+
+if os.geteuid():
+    skip('needs root')
+for tool in 'runc', BUSYBOX:
+    if not shutil.which(tool):
+        skip(f'{tool} is not installed')
+problem = prepare()
+if problem:
+    skip(problem)
+try:
+    with Agent() as agent, Collector([agent], '--period', '20ms') as collector:
+        for container in KUBE, PODMAN, UNKNOWN:
+            problem = run(container, agent.socket)
+            if problem:
+                skip(f'runc can make no container here: {problem.splitlines()[-1]}')
+        of = {c: wait_until(lambda: labels(collector, c), lambda: collector.find('ticks_total'), agent, collector)
+              for c in (KUBE, PODMAN, UNKNOWN)}
+        got = [{k: of[c].get(k) for k in ('pod', 'namespace', 'container', 'exported_pod', 'exported_namespace', 'pod_uid')}
+               for c in of]
+        check(got[0] == {'pod': 'cart-7d4b9c6f5-x2k4z', 'namespace': 'shop', 'container': 'app', 'exported_pod': 'victim',
+                         'exported_namespace': 'kube-system', 'pod_uid': UID}, got[0])
+        check((got[1]['container'], got[1]['pod']) == ('web', 'victim'), got[1])
+        check((got[2]['container'], got[2]['pod'], got[2]['pod_uid']) == (None, 'victim', None), got[2])
+finally:
+    for container in KUBE, PODMAN, UNKNOWN:
+        runc('delete', '-f', container[0])
+    for folder, _, _ in os.walk('/sys/fs/cgroup', topdown=False):
+        if PODS in folder.split('/'):
+            wait_until(lambda: removed(folder), lambda: f'{folder} is gone', seconds=20)
+    shutil.rmtree(ROOT)

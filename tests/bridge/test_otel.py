@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_otel.py SIDELIGHT NODE - what OpenTelemetry's own SDK counts arrives exactly: in protobuf and JSON, cumulative and
+as differences, with exponential histograms; and its traces are kept."""
+import json
+import os
+import socket
+import sys
+
+from support.process import Part, check, skip, wait_until
+from support.sidelight import Agent, Collector
+
+NODE, HERE = sys.argv[2], os.path.dirname(os.path.abspath(__file__))
+MODULES = os.path.join(HERE, '..', 'node', 'node_modules')
+N = int(100_000 * float(os.environ.get('SL_TEST_SCALE', '1')))
+
+if not os.path.isdir(f'{MODULES}/@opentelemetry/sdk-metrics'):
+    skip('no @opentelemetry/sdk-metrics: scripts/setup installs it')
+with socket.socket() as s:
+    s.bind(('127.0.0.1', 0))
+    port = s.getsockname()[1]
+at = f'127.0.0.1:{port}'
+with Agent('--otlp', at) as agent, Collector([agent], '--period', '20ms', '--trace-budget', '1', '--trace-head',
+                                             '1') as collector:
+    def listens():
+        with socket.socket() as s:
+            return s.connect_ex(('127.0.0.1', port)) == 0
+    wait_until(listens, 'the receiver', agent)
+    for form in 'proto', 'json':
+        for temporality in 'cumulative', 'delta':
+            pod = f'pod="{form}-{temporality}"'
+            program = Part(NODE, f'{HERE}/otel.js', MODULES, f'http://{at}', form, temporality, str(N))
+            check(program.wait(300) == 0, program)
+            did = json.loads(program.out[-1])
+
+            def total(name, *labels):
+                return collector.total(name, pod, *labels)
+            want = {('http_requests_total', 'http_route="/a"'): N // 2, ('http_requests_total', 'http_route="/b"'): N // 2,
+                    ('level',): -N // 2, ('wait_count',): N, ('wait_sum',): sum(i % 200 for i in range(N)),
+                    ('wait_bucket', 'le="1"'): N // 100, ('wait_bucket', 'le="100"'): N // 200 * 101,
+                    ('size_count',): N, ('size_sum',): did['exponential']}
+            wait_until(lambda: all(total(*k) == v for k, v in want.items()),
+                       lambda: {k: (total(*k), v) for k, v in want.items()}, collector, agent)
+            # Powers of 2 are bounds of buckets at every scale: the counts up to them are exact.
+            for b in (2**i for i in range(10)):
+                check(total('size_bucket', f'le="{b}"') == (b + 1) * (N // 1000), b, collector.find('size_bucket', pod))
+
+            def kept():
+                one = [t for t in collector.api('traces')['traces'] if t['trace_id'] == did['trace']]
+                return one and one[0]['spans_read'] == 2 and collector.api('traces/' + did['trace'])
+            spans = {s['name']: s for s in wait_until(kept, 'the trace', collector, agent)['spans']}
+            check(spans['GET /cart']['status'] == 'error' and spans['GET /cart']['kind'] == 'server', spans)
+            check(spans['SELECT']['attributes'] == {'db.system': 'pg'} and spans['SELECT']['span_id'] == did['child'], spans)
+            print(f'ok   {form}, {temporality}: {N} updates', flush=True)
+    check(collector.total('sidelight_bridge_otlp_malformed_total') == 0)
+    check(collector.total('sidelight_bridge_otlp_refused_total') == 0)
+    check(collector.total('sidelight_bridge_otlp_refused_spans_total') == 0)
