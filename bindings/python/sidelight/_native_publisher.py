@@ -104,6 +104,16 @@ class Publisher:
             if isinstance(value, _native.States):
                 value.get()
 
+    # ---- spans ----
+
+    def span_word(self, text, key):
+        """The number of a span's name, or of the key of an attribute; 0 where it is ill-formed, and nothing comes of it."""
+        try:
+            return self._native.span_word(text, key)
+        except ValueError:
+            self._refused += 1
+            return 0
+
     # ---- state ----
 
     @property
