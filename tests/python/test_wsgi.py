@@ -59,7 +59,7 @@ def noted(folder):
 
 
 class Load:
-    """Clients that ask until there were so many answers."""
+    """Clients that ask until there were this number of answers."""
 
     def __init__(self, listen, requests):
         self.listen, self.left, self.lock, self.pids = listen, requests, threading.Lock(), []

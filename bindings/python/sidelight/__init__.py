@@ -16,8 +16,10 @@ import time as _time
 from . import _format
 from ._backend import Publisher, configure, default
 from ._sampler import every_second
+from ._span import current_span, span
 
-__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached', 'configure']
+__all__ = ['Counter', 'Enum', 'Gauge', 'Histogram', 'Info', 'Publisher', 'Summary', 'alarmed', 'attached', 'configure',
+           'current_span', 'span']
 DEFAULT_BUCKETS = (.005, .01, .025, .05, .075, .1, .25, .5, .75, 1.0, 2.5, 5.0, 7.5, 10.0)
 
 

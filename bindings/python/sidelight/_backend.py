@@ -13,7 +13,7 @@ except ImportError:
     NATIVE = False
 
 Publisher, lock, after_fork = _of.Publisher, _of.lock, _of.after_fork
-_default = None
+_default, options = None, {}
 
 
 def default():
@@ -26,10 +26,10 @@ def default():
     return _default
 
 
-def configure(**options):
+def configure(**options_):
     """Opens the default publisher with these options of Publisher, before the first metric does."""
-    global _default
+    global _default, options
     with lock():
         if _default is not None:
             raise RuntimeError('configure() comes before the first metric')
-        _default = Publisher(**options)
+        _default, options = Publisher(**options_), dict(options_)

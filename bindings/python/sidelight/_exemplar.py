@@ -25,7 +25,7 @@ class Exemplars:
         self._words, self._at, self._elements, self._tag = words, at // 8, {}, 0
 
     def _line(self, at, cells, check):
-        self._words[at + 7] = ~check & f.M  # nobody takes it for whole before its end
+        self._words[at + 7] = ~check & f.M  # no reader takes it for whole before its end
         for i, cell in enumerate(cells):
             self._words[at + i] = cell
         self._words[at + 7] = check

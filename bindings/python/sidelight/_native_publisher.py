@@ -52,8 +52,10 @@ class Publisher:
             if known and known[0] == shape:
                 return known[3]
             try:
+                if known:
+                    raise ValueError('the name and labels are those of another metric')
                 value, family = self._make(shape, name, help, pairs)
-            except ValueError as e:  # text that UTF-8 or C cannot have
+            except ValueError as e:  # also text that UTF-8 or C cannot have
                 self._refused += 1
                 log.debug('a metric is not published metric=%r reason="%s"', name, e)
                 value, family = self._nowhere(shape), None
@@ -103,6 +105,16 @@ class Publisher:
         for _, _, _, value in list(self._metrics.values()):
             if isinstance(value, _native.States):
                 value.get()
+
+    # ---- spans ----
+
+    def span_word(self, text, key):
+        """The number of a span's name, or of the key of an attribute; 0 where it is ill-formed, and nothing comes of it."""
+        try:
+            return self._native.span_word(text, key)
+        except ValueError:
+            self._refused += 1
+            return 0
 
     # ---- state ----
 

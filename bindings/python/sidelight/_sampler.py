@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread that asks, now and then, for values that nobody sets: functions of gauges, and collectors of other libraries."""
+"""A thread that asks, now and then, for values that the application does not set: functions of gauges, and collectors of other
+libraries."""
 import threading
 
 from . import _backend, _threads
@@ -7,7 +8,7 @@ from ._threads import log
 
 
 class Sampler:
-    """Calls what was added, in turn, every so many seconds. There is no thread before the first call is added."""
+    """Calls what was added, in turn, each time that these seconds are over. There is no thread before the first call is added."""
 
     def __init__(self, seconds):
         self._seconds, self._calls, self._thread = seconds, [], None

@@ -442,6 +442,8 @@ static PyMethodDef publisher_methods[] = {
 	 "family(kind, name, help, unit, bounds, states, combine, live, mirror)"},
 	{"info", (PyCFunction)(void (*)(void))publisher_info, METH_VARARGS,
 	 "info(name, help, pairs, remove)"},
+	{"span_word", (PyCFunction)(void (*)(void))native_span_word, METH_VARARGS,
+	 "span_word(text, key): the number of a name, or of a key"},
 	{"attached", (PyCFunction)(void (*)(void))publisher_attached, METH_NOARGS,
 	 "True while an agent has the region."},
 	{"alarmed", (PyCFunction)(void (*)(void))publisher_alarmed, METH_NOARGS,
@@ -452,7 +454,7 @@ static PyMethodDef publisher_methods[] = {
 	 "Tells the agent. No value of it may count any more."},
 	{0}};
 /* One that is not closed is not freed: values may point into it. */
-PyTypeObject native_publisher_type = {
+static PyTypeObject publisher_type = {
 	PyVarObject_HEAD_INIT(NULL, 0).tp_name = "sidelight._native.Publisher",
 	.tp_basicsize = sizeof(struct native_publisher),
 	.tp_flags = Py_TPFLAGS_DEFAULT,
@@ -482,8 +484,8 @@ PyMODINIT_FUNC PyInit__native(void)
 
 	if (!module)
 		return NULL;
-	if (PyModule_AddType(module, &native_publisher_type) ||
-	    PyModule_AddType(module, &family_type) || native_value_types(module) ||
+	if (PyModule_AddType(module, &publisher_type) || PyModule_AddType(module, &family_type) ||
+	    native_value_types(module) || native_span_types(module) ||
 	    pthread_atfork(NULL, NULL, in_child)) {
 		Py_DECREF(module);
 		return NULL;

@@ -66,6 +66,8 @@ extern unsigned int native_epoch;
 struct native_publisher {
 	PyObject_HEAD struct sl_publisher *p;
 };
-extern PyTypeObject native_publisher_type;
+
+/* span_word(text, key), of a publisher */
+PyObject *native_span_word(struct native_publisher *self, PyObject *args);
 
 #endif

@@ -359,7 +359,7 @@ static PyObject *observer_set(struct observer *o, PyObject *args)
 		return NULL;
 	observer_check(o);
 	if ((size_t)PySequence_Fast_GET_SIZE(fast) != o->bounds + 1 || !o->mirror)
-		PyErr_SetString(PyExc_ValueError, "not a mirror of so many buckets");
+		PyErr_SetString(PyExc_ValueError, "not a mirror, or of other buckets");
 	for (size_t i = 0; !PyErr_Occurred() && i <= o->bounds; i++)
 		o->count[i] =
 			PyLong_AsUnsignedLongLong(PySequence_Fast_GET_ITEM(fast, (Py_ssize_t)i));
