@@ -382,4 +382,8 @@ struct host {
 	struct host_tier second, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };
 
+/* The parsers of /proc; host_open() and host_close() call them. */
+void host_parsers_init(struct host *h);
+void host_parsers_free(struct host *h);
+
 #endif
