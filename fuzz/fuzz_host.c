@@ -111,9 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	h = &s->h;
 	/* No path below it exists. */
 	h->root = "/proc/self/fd/-1";
-	h->publisher = sl_publisher_open(
-		&SL_OPTS(sl_publisher_opts, .service = "fuzz", .pod = "fuzz",
-			 .flags = SL_PUBLISHER_DETACHED, .max_cells = 2048, .max_threads = 1));
+	h->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "fuzz",
+						  .pod = "fuzz", .flags = SL_PUBLISHER_DETACHED,
+						  .max_cells = 2048, .max_threads = 1));
 	if (!h->publisher)
 		abort();
 	host_parsers_init(h);

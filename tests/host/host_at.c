@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * host_at ROOT SOCKET [CGROUPS_MAX] - publishes the machine that the files below ROOT describe. Reads
- * everything for each line of its input, and answers "ERRORS REFUSED LEFT_OUT TIME", the time since
- * 1970 before it read.
+ * host_at ROOT SOCKET [CGROUPS_MAX] - publishes the machine that the files below ROOT describe.
+ * Reads everything for each line of its input, and answers "ERRORS REFUSED LEFT_OUT TIME", the time
+ * since 1970 before it read.
  */
 #include <stdio.h>
 #include <stdlib.h>

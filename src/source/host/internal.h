@@ -110,6 +110,8 @@ void host_group_end(struct host_group *g);
 
 /* A family, and its series. */
 uint64_t host_family(struct host *h, const struct host_desc *d);
+union host_handle host_series(enum host_type type, uint64_t family, const struct sl_label *labels,
+			      size_t n);
 void host_set(struct host_cell *c, enum host_type type, double v);
 
 /* ---- field.c ---- */
