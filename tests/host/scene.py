@@ -1,33 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A machine made of files, which sys.argv[2], host_at, publishes."""
 import os
-import re
 import sys
 
+from support import published
 from support.process import wait_until, workdir
 from support.sidelight import Agent, Collector, Pod
 
-OURS = ('service', 'pod', 'namespace', 'host', 'process', 'uid')
-SAMPLE = re.compile(r'([^{ ]+)(?:\{(.*)\})? (\S+)')
-LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
-
 
 def read(text):
-    """({(name, labels): value}, {family: type}, {family: help}) of text 0.0.4, without our labels and
-    what the collector says of itself."""
-    series, types, helps = {}, {}, {}
-    for line in text.splitlines():
-        words = line.split(' ', 3)
-        if words[:2] == ['#', 'TYPE']:
-            types[words[2]] = words[3]
-        elif words[:2] == ['#', 'HELP']:
-            helps[words[2]] = words[3]
-        elif line and line[0] != '#':
-            name, labels, value = SAMPLE.fullmatch(line).groups()
-            if not name.startswith('sidelight_'):
-                labels = tuple(sorted((k, v) for k, v in LABEL.findall(labels or '') if k not in OURS))
-                series[name, labels] = float(value)
-    return series, types, helps
+    """As published.read(), with numbers for values."""
+    series, types, helps = published.read(text)
+    return {k: float(v) for k, v in series.items()}, types, helps
 
 
 class Scene:

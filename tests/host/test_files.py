@@ -274,7 +274,7 @@ def containers_of_version_1_are_published():
 
 @case
 def many_cgroups_take_no_room_from_the_hosts_own():
-    n = 20000 * int(os.environ.get('SL_TEST_SCALE', '1'))
+    n = 5000 * int(os.environ.get('SL_TEST_SCALE', '1'))
     user = '/user.slice/user-1000.slice/user@1000.service'
     with Scene({'/proc/self/mounts': mounts(('/cg', 'cgroup2', '')), '/cg/cgroup.controllers': 'cpu\n',
                 '/cg/z.slice/z.service/cpu.stat': 'usage_usec 1\n'}, 200) as s:

@@ -265,7 +265,7 @@ def a_hung_file_system_delays_no_other():
     os.mkdir(f'{folder}/hung')
     if os.geteuid() or not os.path.exists('/dev/fuse'):
         skip('not root, or no /dev/fuse')
-    with Agent('--host', '--unconfined', before=(sys.executable, __file__, '--namespace', f'{folder}/hung')) as agent, \
+    with Agent('--host', before=(sys.executable, __file__, '--namespace', f'{folder}/hung')) as agent, \
             Collector([agent], '--period', '20ms') as collector:
         def state():
             return {re.search('mountpoint="(.*?)"', k)[1]: v for k, v in collector.find('node_filesystem_device_error').items()}
