@@ -28,8 +28,9 @@
 #define SECOND_NS    1000000000ull
 #define STOP_MS	     10000
 #define PAUSE_MAX_MS 30000
-#define SCRAPES_MAX  (SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
-						*/
+#define SCRAPES_MAX                                                                  \
+	(SL_PUBLISHER_SLOTS - 5u) /* one publisher each; own, textfile, host, StatsD \
+				   */
 
 struct bridge_process {
 	pid_t pid;

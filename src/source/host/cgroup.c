@@ -163,19 +163,14 @@ struct host_cgroups {
 	struct host_container_values values;
 };
 
-static struct host_text text_of(const char *s)
-{
-	return host_text(s, strlen(s));
-}
-
 static void labels_of(const struct host_cgroup *g, struct host_text out[KEYS])
 {
 	const struct tcp_cgroup_identity *i = &g->identity;
 
-	out[0] = text_of(*g->path ? g->path : "/");
-	out[1] = text_of(i->container[0] ? i->container : i->container_id);
-	out[2] = text_of(i->container_id);
-	out[3] = text_of(i->pod_uid);
+	out[0] = host_text_of(*g->path ? g->path : "/");
+	out[1] = host_text_of(i->container[0] ? i->container : i->container_id);
+	out[2] = host_text_of(i->container_id);
+	out[3] = host_text_of(i->pod_uid);
 }
 
 /* ---- files ---- */
@@ -265,7 +260,7 @@ static void put_io(struct host_cgroups *c, const struct host_cgroup *g)
 		struct host_row *r;
 
 		device_name(c->h, io, device, sizeof(device));
-		labels[KEYS] = text_of(device);
+		labels[KEYS] = host_text_of(device);
 		r = host_row(&c->io, labels);
 		for (size_t k = 0; r && k < HOST_IO_SERIES; k++)
 			host_put(&c->io, r, k, (double)io->v[k]);

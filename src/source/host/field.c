@@ -32,7 +32,6 @@ static struct host_field *create(struct host_fields *f, const char *key, size_t 
 	char name[128], help[192];
 	struct host_desc d = {name, help, f->type, {NULL}, {NULL}};
 	struct host_field *field;
-	uint64_t family;
 
 	if (n > HOST_KEY_MAX || f->n >= HOST_FIELDS_MAX || !BASE_GROW(f->v, f->n, f->room)) {
 		f->h->counts.refused++;
@@ -45,21 +44,7 @@ static struct host_field *create(struct host_fields *f, const char *key, size_t 
 	field->wanted = f->describe(field->key, n, name, help);
 	if (!field->wanted)
 		return field;
-	family = host_family(f->h, &d);
-	switch (f->type) {
-	case HOST_COUNTER:
-		field->cell.handle.counter =
-			sl_counter_f64_with((struct sl_counter_f64_family){family}, NULL, 0);
-		break;
-	case HOST_GAUGE:
-		field->cell.handle.gauge = sl_gauge_f64_with((struct sl_gauge_f64_family){family},
-							     NULL, 0);
-		break;
-	case HOST_UNKNOWN:
-		field->cell.handle.unknown = sl_unknown_with((struct sl_unknown_family){family},
-							     NULL, 0);
-		break;
-	}
+	field->cell.handle = host_series(f->type, host_family(f->h, &d), NULL, 0);
 	f->h->counts.refused += !field->cell.handle.bits;
 	return field;
 }

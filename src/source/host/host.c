@@ -191,7 +191,7 @@ static void close_files(struct host *h)
 		host_file_close(files[i]);
 }
 
-static void init(struct host *h)
+void host_parsers_init(struct host *h)
 {
 	host_stat_init(h, &h->stat);
 	host_schedstat_init(h, &h->schedstat);
@@ -204,6 +204,21 @@ static void init(struct host *h)
 	host_vmstat_init(h, &h->vmstat);
 	host_sockstat_init(h, &h->sockstat);
 	host_netstat_init(h, &h->netstat);
+}
+
+void host_parsers_free(struct host *h)
+{
+	host_stat_free(&h->stat);
+	host_group_free(&h->schedstat);
+	host_group_free(&h->softnet);
+	host_group_free(&h->loadavg);
+	host_group_free(&h->pressure);
+	host_group_free(&h->disk);
+	host_group_free(&h->netdev);
+	host_fields_free(&h->meminfo);
+	host_fields_free(&h->vmstat);
+	host_fields_free(&h->sockstat);
+	host_netstat_free(&h->netstat);
 }
 
 struct host *host_open(const struct host_opts *o)
@@ -232,7 +247,7 @@ struct host *host_open(const struct host_opts *o)
 	h->cgroup_fast.every_ns = h->interval_ns;
 	h->cgroup_second.every_ns = h->cgroup_slow.every_ns = h->second.every_ns;
 	h->cgroup_limits.every_ns = h->slow.every_ns;
-	init(h);
+	host_parsers_init(h);
 	open_files(h);
 	host_kernel_open(h, &h->kernel);
 	host_devices_open(h, &h->devices);
@@ -249,17 +264,7 @@ void host_close(struct host *h)
 	host_mounts_close(h->mounts);
 	host_devices_close(&h->devices);
 	host_kernel_close(&h->kernel);
-	host_stat_free(&h->stat);
-	host_group_free(&h->schedstat);
-	host_group_free(&h->softnet);
-	host_group_free(&h->loadavg);
-	host_group_free(&h->pressure);
-	host_group_free(&h->disk);
-	host_group_free(&h->netdev);
-	host_fields_free(&h->meminfo);
-	host_fields_free(&h->vmstat);
-	host_fields_free(&h->sockstat);
-	host_netstat_free(&h->netstat);
+	host_parsers_free(h);
 	close_files(h);
 	sl_publisher_close(h->publisher);
 	free(h);

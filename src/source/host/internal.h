@@ -110,6 +110,8 @@ void host_group_end(struct host_group *g);
 
 /* A family, and its series. */
 uint64_t host_family(struct host *h, const struct host_desc *d);
+union host_handle host_series(enum host_type type, uint64_t family, const struct sl_label *labels,
+			      size_t n);
 void host_set(struct host_cell *c, enum host_type type, double v);
 
 /* ---- field.c ---- */
@@ -381,5 +383,9 @@ struct host {
 
 	struct host_tier second, slow, cgroup_fast, cgroup_second, cgroup_limits, cgroup_slow;
 };
+
+/* The parsers of /proc; host_open() and host_close() call them. */
+void host_parsers_init(struct host *h);
+void host_parsers_free(struct host *h);
 
 #endif

@@ -209,23 +209,19 @@ static const struct host_desc uname_descs[] = {
 static const char *const uname_keys[] = {"sysname", "release",	"version",
 					 "machine", "nodename", "domainname"};
 
-static struct host_text text_of(const char *s)
-{
-	return host_text(s, strlen(s));
-}
-
 static void put_uname(struct host_group *g)
 {
 	struct utsname u;
 
 	if (uname(&u))
 		return;
-	host_put(
-		g,
-		host_row(g, (const struct host_text[]){text_of(u.sysname), text_of(u.release),
-						       text_of(u.version), text_of(u.machine),
-						       text_of(u.nodename), text_of(u.domainname)}),
-		0, 1);
+	host_put(g,
+		 host_row(g,
+			  (const struct host_text[]){
+				  host_text_of(u.sysname), host_text_of(u.release),
+				  host_text_of(u.version), host_text_of(u.machine),
+				  host_text_of(u.nodename), host_text_of(u.domainname)}),
+		 0, 1);
 	host_group_end(g);
 }
 
@@ -370,8 +366,8 @@ static void put_clocks(struct host *h, struct host_kernel *k)
 	}
 	if (!localtime_r(&now, &tm))
 		return;
-	host_put(&k->zone, host_row(&k->zone, (const struct host_text[]){text_of(tm.tm_zone)}), 0,
-		 (double)tm.tm_gmtoff);
+	host_put(&k->zone, host_row(&k->zone, (const struct host_text[]){host_text_of(tm.tm_zone)}),
+		 0, (double)tm.tm_gmtoff);
 	host_group_end(&k->zone);
 }
 

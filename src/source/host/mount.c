@@ -340,9 +340,8 @@ void host_mounts_parse(struct host_mounts *m, struct host_text t)
 
 static void put(struct host_mounts *m, const struct host_mount *one)
 {
-	const struct host_text labels[] = {host_text(one->device, strlen(one->device)),
-					   host_text(one->point, strlen(one->point)),
-					   host_text(one->type, strlen(one->type))};
+	const struct host_text labels[] = {host_text_of(one->device), host_text_of(one->point),
+					   host_text_of(one->type)};
 	const struct statvfs *s = &one->vfs;
 	const double block = (double)s->f_bsize;
 	bool error = one->failed || one->marked;

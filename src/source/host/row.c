@@ -36,8 +36,8 @@ uint64_t host_family(struct host *h, const struct host_desc *d)
 	return sl_unknown_family_create(h->publisher, &o).bits;
 }
 
-static union host_handle handle_of(enum host_type type, uint64_t family,
-				   const struct sl_label *labels, size_t n)
+union host_handle host_series(enum host_type type, uint64_t family, const struct sl_label *labels,
+			      size_t n)
 {
 	union host_handle u = {.bits = 0};
 
@@ -104,7 +104,8 @@ static void create(struct host_group *g, struct host_row *r, size_t i)
 	}
 	if (!g->families[i])
 		g->families[i] = host_family(g->h, d);
-	r->cells[i].handle = handle_of(d->type, g->families[i], labels, labels_of(g, r, d, labels));
+	r->cells[i].handle = host_series(d->type, g->families[i], labels,
+					 labels_of(g, r, d, labels));
 	g->h->counts.refused += !r->cells[i].handle.bits;
 }
 

@@ -20,6 +20,11 @@ static inline struct host_text host_text(const char *s, size_t n)
 	return (struct host_text){s, s + n};
 }
 
+static inline struct host_text host_text_of(const char *s)
+{
+	return host_text(s, strlen(s));
+}
+
 static inline size_t host_length(struct host_text t)
 {
 	return (size_t)(t.end - t.p);

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fuzz_host.c - files of the kernel with any content, published. The first byte chooses the parser;
+ * each reads the rest, then the first half of it, then the rest again.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source/host/internal.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+struct fuzz_scene {
+	struct host h;
+	struct host_container_values values;
+};
+
+static struct host_mounts *open_mounts(struct host *h)
+{
+	struct host_mounts *m = host_mounts_open(h);
+
+	if (!m)
+		abort();
+	return m;
+}
+
+/* False: there is no such parser. */
+static bool parse(struct fuzz_scene *s, uint8_t which, struct host_text t)
+{
+	struct host *h = &s->h;
+	struct host_hierarchy found[HOST_HIERARCHIES];
+
+	switch (which) {
+	case 0:
+		host_stat_parse(&h->stat, t);
+		break;
+	case 1:
+		host_schedstat_parse(&h->schedstat, t);
+		break;
+	case 2:
+		host_softnet_parse(&h->softnet, t);
+		break;
+	case 3:
+		host_meminfo_parse(&h->meminfo, t);
+		break;
+	case 4:
+		host_vmstat_parse(&h->vmstat, t);
+		break;
+	case 5:
+		host_loadavg_parse(&h->loadavg, t);
+		break;
+	case 6:
+		host_pressure_put(&h->pressure, 1, t);
+		break;
+	case 7:
+		host_disk_parse(&h->disk, t);
+		break;
+	case 8:
+		host_netdev_parse(&h->netdev, t);
+		break;
+	case 9:
+		host_netstat_parse(&h->netstat, 0, t);
+		break;
+	case 10:
+		host_snmp6_parse(&h->netstat, t);
+		break;
+	case 11:
+		host_sockstat_parse(&h->sockstat, t, true);
+		break;
+	case 12:
+		host_filefd_parse(&h->kernel.one, t);
+		host_conntrack_parse(&h->kernel.one, t);
+		break;
+	case 13:
+		host_arp_parse(&h->kernel.arp, t);
+		break;
+	case 14:
+		host_udp_parse(&h->kernel.udp, true, t);
+		break;
+	case 15:
+		host_os_parse(&h->kernel, t);
+		break;
+	case 16:
+		host_mounts_parse(h->mounts, t);
+		/* Of files that are not there: nothing is opened that the input names. */
+		host_hierarchies_parse(h, t, found);
+		break;
+	default:
+		if (which - 17u >= host_cgroup_file_count)
+			return false;
+		s->values.has = 0;
+		s->values.io_count = 0;
+		host_cgroup_files[which - 17u].parse(&s->values, t);
+		if (s->values.io_count > HOST_IO_DEVICES)
+			abort();
+	}
+	return true;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct fuzz_scene *s = calloc(1, sizeof(*s));
+	struct host *h;
+	char *text = malloc(bytes ? bytes : 1);
+
+	if (!s || !text)
+		abort();
+	if (!bytes)
+		goto out;
+	h = &s->h;
+	/* No path below it exists. */
+	h->root = "/proc/self/fd/-1";
+	h->publisher = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "fuzz",
+						  .pod = "fuzz", .flags = SL_PUBLISHER_DETACHED,
+						  .max_cells = 2048, .max_threads = 1));
+	if (!h->publisher)
+		abort();
+	host_parsers_init(h);
+	host_kernel_open(h, &h->kernel);
+	h->mounts = open_mounts(h);
+	/* A copy of exactly this size, so that reading beyond it is seen. */
+	memcpy(text, data + 1, bytes - 1);
+	if (parse(s, data[0], host_text(text, bytes - 1))) {
+		char *half = malloc(bytes / 2 + 1);
+
+		if (!half)
+			abort();
+		memcpy(half, text, (bytes - 1) / 2);
+		parse(s, data[0], host_text(half, (bytes - 1) / 2));
+		free(half);
+		parse(s, data[0], host_text(text, bytes - 1));
+	}
+	host_mounts_close(h->mounts);
+	host_kernel_close(&h->kernel);
+	host_parsers_free(h);
+	sl_publisher_close(h->publisher);
+out:
+	free(text);
+	free(s);
+	return 0;
+}

@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""--host beside node_exporter, with real cgroups, and while parts of it fail. test_host.py SIDELIGHT HOST_AT CASE"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+import time
+
+from scene import read
+from support import http
+from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
+from support.sidelight import Agent, Collector
+
+# What node_exporter says of itself, and collectors that docs/host.md leaves out.
+LEFT_OUT = ('node_exporter_', 'node_scrape_', 'node_textfile_', 'node_selinux_', 'promhttp_', 'node_hwmon_', 'node_dmi_',
+            'node_cpu_core_throttles', 'node_cpu_package_throttles', 'node_power_supply_', 'node_edac_', 'node_md_',
+            'node_systemd_', 'node_nfs', 'node_bonding', 'node_btrfs', 'node_xfs', 'node_zfs', 'node_infiniband',
+            'node_fibrechannel', 'node_nvme', 'node_rapl', 'node_tape', 'node_ipvs', 'node_bcache', 'node_cpu_info',
+            'node_disk_device_mapper', 'node_disk_filesystem', 'node_disk_ata')
+TICK = 0.01  # seconds; the kernel's times of processors have such steps
+
+
+class Exporter(Part):
+    def __init__(self):
+        exe = shutil.which('prometheus-node-exporter')
+        if not exe:
+            skip('no prometheus-node-exporter')
+        with socket.socket() as s:
+            s.bind(('127.0.0.1', 0))
+            self.url = f'http://127.0.0.1:{s.getsockname()[1]}/metrics'
+        super().__init__(exe, f'--web.listen-address={self.url[7:-8]}', '--web.disable-exporter-metrics')
+        wait_until(lambda: poll(self.answers, 1), 'node_exporter', self)
+
+    def answers(self):
+        try:
+            return http.get(self.url)
+        except OSError:
+            return None
+
+    def read(self):
+        series, types, helps = read(http.get(self.url))
+
+        def kept(d, name):
+            return {k: v for k, v in d.items() if not name(k).startswith(LEFT_OUT)}
+        return kept(series, lambda k: k[0]), kept(types, str), kept(helps, str)
+
+
+def rounds(collector):
+    return collector.total('sidelight_bridge_host_rounds_total')
+
+
+def host(collector, names=('node_',)):
+    """What the collector shows after a reading that began after this call."""
+    before = rounds(collector)
+    wait_until(lambda: rounds(collector) >= before + 3, 'rounds', collector)
+    series, types, helps = read(collector.get('/metrics'))
+    return {k: v for k, v in series.items() if k[0].startswith(names)}, types, helps
+
+
+@case
+def is_the_same_as_node_exporter():
+    exporter = Exporter()
+    with Agent('--host', '--host-interval', '10ms') as agent, Collector([agent], '--period', '10ms') as collector:
+        # File systems answer after a second; the rest of what is slow after five, if something changed in between.
+        wait_until(lambda: collector.find('node_filesystem_size_bytes'), 'file systems', collector, agent)
+        wrong, tries = None, 0
+        while wrong is None or wrong:
+            first = exporter.read()[0]
+            before = host(collector)[0]
+            theirs, types, helps = exporter.read()
+            after, own_types, own_helps = host(collector)
+            again = exporter.read()[0]
+            lasting = first.keys() & theirs.keys() & again.keys()
+            now = {('missing', k) for k in lasting - after.keys()} | {
+                ('more', k) for k in after.keys() & before.keys() - theirs.keys() - first.keys() - again.keys()}
+            for k in lasting & before.keys() & after.keys():
+                kind, v = types.get(k[0]), theirs[k]
+                if first[k] == v == again[k] and v not in (before[k], after[k]):
+                    now.add(('constant', k))
+                # What only grows: read before, by node_exporter, and after.
+                grows = kind == 'counter' or k[0].startswith(('node_vmstat_', 'node_netstat_')) and \
+                    not k[0].endswith('CurrEstab')
+                if grows and not before[k] - TICK <= v <= after[k] + TICK:
+                    now.add(('between', k))
+            # What changed and changed back, or is read every five seconds, is not wrong each time.
+            wrong = now if wrong is None else wrong & now
+            tries += 1
+            check(tries < 20, [(w, k, before.get(k), theirs.get(k), after.get(k)) for w, k in wrong])
+        check(len(lasting) > 250, len(lasting))
+        kinds = {k: own_types.get(k) for k in types}
+        check(kinds == types, {k: (kinds[k], v) for k, v in types.items() if kinds[k] != v})
+        texts = {k: own_helps.get(k) for k in helps}
+        check(texts == helps, {k: (texts[k], v) for k, v in helps.items() if texts[k] != v})
+        for name in 'errors', 'cgroups_left_out':
+            check(collector.total(f'sidelight_bridge_host_{name}_total') == 0, name)
+        check(collector.total('sidelight_bridge_refused_total') == 0, 'refused')
+    exporter.stop()
+
+
+# ---- cgroups ----
+
+ID = '5' + 'a' * 63
+V1 = ('memory', 'cpu', 'cpuacct', 'pids', 'blkio')
+
+
+class Cgroup:
+    """A cgroup as docker makes them, in each hierarchy; removed at the end."""
+
+    def __init__(self, name):
+        with open('/proc/self/mounts') as f:
+            points = [line.split()[1:4] for line in f]
+        v1 = [at for at, kind, options in points if kind == 'cgroup' and set(options.split(',')) & set(V1)]
+        v2 = [at for at, kind, _ in points if kind == 'cgroup2']
+        self.version = 1 if v1 else 2
+        self.id = f'/docker/{name}'
+        self.folders = []
+        try:
+            # A hierarchy may be mounted twice.
+            for at in {os.stat(at).st_dev: at for at in reversed(v1 or v2)}.values():
+                os.makedirs(at + self.id)
+                self.folders.append(at + self.id)
+        except OSError as e:
+            self.remove()
+            skip(f'no cgroups can be made: {e}')
+        if not self.folders:
+            skip('no cgroups are mounted')
+
+    def enter(self):
+        for at in self.folders:
+            with open(f'{at}/cgroup.procs', 'w') as f:
+                f.write(str(os.getpid()))
+
+    def remove(self):
+        for at in self.folders:
+            poll(lambda: not self.busy(at), 10)
+            os.rmdir(at)
+            try:
+                os.rmdir(os.path.dirname(at))
+            except OSError:
+                pass  # another's
+        self.folders = []
+
+    @staticmethod
+    def busy(at):
+        with open(f'{at}/cgroup.procs') as f:
+            return f.read()
+
+
+def child(run, cgroup):
+    """A process in a cgroup."""
+    pid = os.fork()
+    if not pid:
+        try:
+            cgroup.enter()
+            run()
+        finally:
+            os._exit(0)
+    return pid
+
+
+def ours(collector, name, cgroup):
+    return collector.find(name, f'id="{cgroup.id}"')
+
+
+@case
+def cgroups_come_and_go():
+    with Agent('--host', '--host-interval', '20ms') as agent, Collector([agent], '--period', '20ms') as collector:
+        cgroup = Cgroup(ID)
+        try:
+            wait_until(lambda: ours(collector, 'container_last_seen', cgroup), 'it appears', collector, agent)
+            key = next(iter(ours(collector, 'container_last_seen', cgroup)))
+            check(f'container_id="{ID}"' in key and f'name="{ID}"' in key, key)
+            pid = child(lambda: time.sleep(600), cgroup)
+            wait_until(lambda: sum(ours(collector, 'container_processes', cgroup).values()) == 1, 'a process', collector, agent)
+            check(ours(collector, 'container_cpu_usage_seconds_total', cgroup))
+            if cgroup.version == 1:
+                wait_until(lambda: sum(ours(collector, 'container_threads', cgroup).values()) == 1, 'a thread', collector)
+                wait_until(lambda: sum(ours(collector, 'container_memory_usage_bytes', cgroup).values()) > 0, 'memory', collector)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        finally:
+            cgroup.remove()
+        wait_until(lambda: not [k for k in collector.series() if cgroup.id in k], 'it goes', collector, agent)
+        check(collector.find('container_last_seen', 'id="/"'))
+        cgroup = Cgroup(ID)
+        try:
+            wait_until(lambda: ours(collector, 'container_last_seen', cgroup), 'it is there again', collector, agent)
+        finally:
+            cgroup.remove()
+
+
+def burn(seconds):
+    end = time.process_time() + seconds
+    while time.process_time() < end:
+        pass
+
+
+@case
+def a_burst_of_50_ms_is_seen():
+    with Agent('--host', '--host-interval', '10ms') as agent, Collector([agent], '--period', '10ms') as collector:
+        cgroup = Cgroup(ID[:-1] + 'b')
+        try:
+            name = 'container_cpu_usage_seconds_total'
+            wait_until(lambda: ours(collector, name, cgroup), 'it appears', collector, agent)
+            before = sum(ours(collector, name, cgroup).values())
+            os.waitpid(child(lambda: burn(0.05), cgroup), 0)
+            wait_until(lambda: sum(ours(collector, name, cgroup).values()) >= before + .05, 'the burst', collector)
+            pod = next(p for p in collector.api('pods')['pods'] if p['service'] == 'host')
+            series = next(s for s in collector.api(f'metrics?instance={pod["instance"]}&limit=10000')['metrics']
+                          if s['name'] == name and s['labels'].get('id') == cgroup.id)
+
+            def values():
+                return collector.api(f'history?series={series["id"]}&last=5m&points=10000')['series'][0]['v']
+            wait_until(lambda: values() and max(values()) >= before + .05, values)
+            # Not at once, but as it went on.
+            check(len({v for v in values() if before < v < before + .05}) >= 2, values)
+        finally:
+            cgroup.remove()
+
+
+# ---- failures ----
+
+def worker(agent):
+    with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
+        return int((f.read().split() or ['0'])[0])
+
+
+@case
+def an_agent_that_is_killed_leaves_nothing():
+    folder = workdir()
+    agent = Agent('--host', folder=folder)
+    with Collector([agent], '--period', '20ms') as collector:
+        wait_until(lambda: collector.total('node_forks_total') > 0, 'the host', collector, agent)
+        first = worker(agent)
+        agent.kill()
+        wait_until(lambda: not os.path.exists(f'/proc/{first}'), 'its worker ends')
+        with Agent('--host', folder=folder) as agent:
+            def processes():
+                return {re.search('process="(.*?)"', k)[1] for k in collector.find('node_forks_total')}
+            wait_until(lambda: processes() - {str(first)}, 'the host again', collector, agent)
+
+
+def in_namespace(folder):
+    """Mounts a file system that never answers, for this process alone, which becomes the agent."""
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def call(result):
+        if result:
+            print(f'CANNOT {os.strerror(ctypes.get_errno())}', flush=True)
+            sys.exit(1)
+    call(libc.unshare(0x20000))  # CLONE_NEWNS
+    call(libc.mount(b'none', b'/', None, 0x44000, None))  # MS_REC | MS_PRIVATE
+    fd = os.open('/dev/fuse', os.O_RDWR)
+    os.set_inheritable(fd, True)
+    call(libc.mount(b'hung', folder.encode(), b'fuse', 0, f'fd={fd},rootmode=40000,user_id=0,group_id=0'.encode()))
+
+
+@case
+def a_hung_file_system_delays_no_other():
+    folder = workdir()
+    os.mkdir(f'{folder}/hung')
+    if os.geteuid() or not os.path.exists('/dev/fuse'):
+        skip('not root, or no /dev/fuse')
+    with Agent('--host', before=(sys.executable, __file__, '--namespace', f'{folder}/hung')) as agent, \
+            Collector([agent], '--period', '20ms') as collector:
+        def state():
+            return {re.search('mountpoint="(.*?)"', k)[1]: v for k, v in collector.find('node_filesystem_device_error').items()}
+        wait_until(lambda: state().get(f'{folder}/hung') == 1, state, collector, agent)
+        check(any('does not answer' in line for line in agent.err), agent)
+        check(not collector.find('node_filesystem_size_bytes', 'hung'))
+        check(state().get('/') == 0, state)
+        before = rounds(collector), collector.total('node_filesystem_free_bytes', 'mountpoint="/"')
+        wait_until(lambda: rounds(collector) > before[0] + 70, 'rounds go on', collector)
+        check(collector.total('node_filesystem_size_bytes', 'mountpoint="/"') > 0)
+        last = worker(agent)
+    wait_until(lambda: not os.path.exists(f'/proc/{last}'), 'it ends with the agent')
+
+
+if sys.argv[1] == '--namespace':
+    in_namespace(sys.argv[2])
+    os.execvp(sys.argv[3], sys.argv[3:])
+run_cases(only=sys.argv[3:])
