@@ -64,9 +64,9 @@ static void connection(struct world *w, struct side caller, struct side callee, 
 		struct region_flow now = {.flags = i ? 0 : SL_FLOW_ACTIVE,
 					  .local_port = i ? 80 : w->port,
 					  .remote_port = i ? w->port : 80,
-					  .reads = 1000 + side[i]->requests,
-					  .writes = 1000 + 2 * side[i]->requests};
-		struct region_flow before = {.reads = 1000, .writes = 1000};
+					  .data_segs_in = 1000 + side[i]->requests,
+					  .data_segs_out = 1000 + 2 * side[i]->requests};
+		struct region_flow before = {.data_segs_in = 1000, .data_segs_out = 1000};
 		struct region_info info = workload(side[i]->service);
 		struct collect_flow_view v = {.target = side[i]->target,
 					      .stale = side[i]->stale,

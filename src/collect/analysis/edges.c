@@ -127,13 +127,17 @@ static uint32_t grown(uint32_t before, uint32_t now)
 	return now > before ? now - before : 0;
 }
 
-/* Since the state before; of a connection that has none all of them. */
+/*
+ * Since the state before; of a connection that has none all of them. Segments with data in the
+ * direction that has fewer: a long answer takes many, a short request one.
+ */
 static float requests_of(const struct collect_flow_view *v)
 {
-	uint32_t reads = grown(v->before ? v->before->reads : 0, v->now->reads);
-	uint32_t writes = grown(v->before ? v->before->writes : 0, v->now->writes);
+	const struct region_flow *f = v->now, *b = v->before;
+	uint32_t in = grown(b ? b->data_segs_in : 0, f->data_segs_in);
+	uint32_t out = grown(b ? b->data_segs_out : 0, f->data_segs_out);
 
-	return (float)(reads < writes ? reads : writes);
+	return (float)(in < out ? in : out);
 }
 
 void collect_edges_flow(struct collect_edges *e, const struct collect_flow_view *v)
@@ -180,7 +184,7 @@ static void count(struct collect_edges *e, uint32_t caller, uint32_t callee, dou
 
 /*
  * Of the initiated ends those stay whose other end is known, by caller and callee in place of
- * addresses. The server's count is theirs: a caller may ask in several writes.
+ * addresses. The server's count is theirs.
  */
 static void match(struct collect_edges *e)
 {

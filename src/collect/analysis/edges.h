@@ -2,7 +2,8 @@
 /*
  * edges.h - which service calls which, from the kernel's connections, for hosts whose services keep
  * no traces. The end that one workload initiated and the end that another accepted are one
- * connection; a request is a write and a read of it. Requests per edge are averaged, and traces
+ * connection; a request is a segment with data in
+ * each direction. Requests per edge are averaged, and traces
  * are made up that have these means, each call independent of the others: a graph of calls learns
  * from them as from traces. One thread.
  */
