@@ -144,7 +144,7 @@ static void shares_are_those_of_requests(void **state)
 	drop(&w);
 }
 
-/* A client that serves nobody is where requests begin. */
+/* A client that serves no requests is where requests begin. */
 static void a_client_is_a_caller_as_well(void **state)
 {
 	struct world w = make();

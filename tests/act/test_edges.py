@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_edges.py SIDELIGHT - who calls whom is learned from real connections of two services that publish nothing: the
+"""test_edges.py SIDELIGHT - which service calls which is learned from real connections of two services that publish nothing: the
 collector makes traces of them, which are in its recording, and 'sidelight replay' gives its verdicts to the bit."""
 import atexit
 import ctypes

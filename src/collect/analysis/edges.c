@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "collect/analysis/measured.h"
 #include "region/flows.h"
-#include "sketch/hash.h"
 
 #define EDGES_MAX    4096u /* of services; further ones are left out */
 #define SERVICES_MAX 1024u
@@ -41,7 +40,7 @@ struct collect_edges {
 	struct edges_end *initiated, *accepted;
 	size_t services, service_room, edges, edge_room;
 	size_t n_initiated, n_accepted, initiated_room, accepted_room;
-	uint64_t random;
+	uint64_t drawn; /* random numbers */
 };
 
 struct collect_edges *collect_edges_new(void)
@@ -248,6 +247,13 @@ void collect_edges_settle(struct collect_edges *e)
 
 /* ---- traces ---- */
 
+static double uniform(struct collect_edges *e)
+{
+	uint64_t n = e->drawn++;
+
+	return (double)(base_hash(0, &n, sizeof(n)) >> 11) * 0x1p-53;
+}
+
 /* Requests per moment that no known service sent; those of a client are its calls. */
 static double arrivals(const struct edges_service *s)
 {
@@ -264,7 +270,7 @@ static int64_t first(struct collect_edges *e)
 
 	for (size_t i = 0; i < e->services; i++)
 		sum += e->service[i].calls > 0 ? arrivals(&e->service[i]) : 0;
-	at = sketch_random_uniform(&e->random) * sum;
+	at = uniform(e) * sum;
 	for (size_t i = 0; i < e->services; i++) {
 		if (!(e->service[i].calls > 0 && arrivals(&e->service[i]) > 0))
 			continue;
@@ -282,7 +288,7 @@ static uint32_t calls(struct collect_edges *e, double mean)
 	double most = mean < CALLS_MAX ? mean : CALLS_MAX;
 	uint32_t n = (uint32_t)most;
 
-	return n + (sketch_random_uniform(&e->random) < most - n);
+	return n + (uniform(e) < most - n);
 }
 
 uint32_t collect_edges_trace(struct collect_edges *e,
