@@ -280,8 +280,9 @@ static void a_slow_network_is_not_blamed_on_callees(void **state)
 	analyse_culprit_free(c);
 }
 
-/* The database's calls go to what nobody sees, and neither callers nor its requests take longer. */
-static void slow_calls_that_no_caller_shows_are_no_slow_network(void **state)
+/* The database's calls go to what publishes nothing, and neither callers nor its requests take
+ * longer. */
+static void what_no_caller_shows_is_no_slow_network(void **state)
 {
 	struct fleet f = fleet_make();
 
@@ -457,7 +458,7 @@ int main(void)
 		cmocka_unit_test(hostile_traces_end),
 		cmocka_unit_test(a_slow_callee_is_named_and_not_its_callers),
 		cmocka_unit_test(a_slow_network_is_not_blamed_on_callees),
-		cmocka_unit_test(slow_calls_that_no_caller_shows_are_no_slow_network),
+		cmocka_unit_test(what_no_caller_shows_is_no_slow_network),
 		cmocka_unit_test(latencies_that_always_leap_are_no_evidence),
 		cmocka_unit_test(new_resources_count_for_their_pod),
 		cmocka_unit_test(without_a_graph_only_the_pod_itself_speaks),

@@ -20,6 +20,7 @@
 #include <sidelight/flow.h>
 
 #include "base/base.h"
+#include "collect/analysis/edges.h"
 #include "collect/analysis/features.h"
 #include "collect/analysis/judged.h"
 #include "collect/analysis/measured.h"
@@ -32,11 +33,13 @@
 
 #define AGENT	  "sidelight-agent" /* the agent's own region is not analysed */
 #define LATE_NS	  1000000000
-#define HOLD_NS	  500000000u  /* an anomaly is over after that, */
-#define HOLD_ROWS 3u	      /* but not before this many rows */
-#define TRACE_NS  100000000u  /* from one trace for the call graph to the next */
-#define SPANS_MAX 1024u	      /* of a trace for the call graph */
-#define BACK_NS	  10000000000 /* a moment that much earlier: the clock was set back */
+#define HOLD_NS	  500000000u   /* an anomaly is over after that, */
+#define HOLD_ROWS 3u	       /* but not before this many rows */
+#define TRACE_NS  100000000u   /* from one trace for the call graph to the next */
+#define SPANS_MAX 1024u	       /* of a trace for the call graph */
+#define SILENT_NS 60000000000u /* without a trace, after which connections make the graph */
+#define MADE	  10u	       /* traces that are made of connections at a time */
+#define BACK_NS	  10000000000  /* a moment that much earlier: the clock was set back */
 
 /* ---- of a worker ---- */
 
@@ -69,6 +72,7 @@ struct collect_analysis {
 	pthread_mutex_t trace_lock;
 	struct collect_rows traces; /* their writer has the lock */
 	uint64_t trace_ns;
+	struct collect_edges *edges; /* of the thread that polls */
 	pthread_t thread;
 	bool running;
 	int wake, stop; /* eventfds */
@@ -279,6 +283,49 @@ void collect_analysis_trace(struct collect_analysis *a, const struct collect_tra
 		}
 		collect_rows_give(&a->traces, 0, true);
 	}
+	pthread_mutex_unlock(&a->trace_lock);
+}
+
+static void add_flow(const struct collect_flow_view *v, void *arg)
+{
+	collect_edges_flow(arg, v);
+}
+
+/* Under the lock. False: no service calls another, or no room. */
+static bool make_trace(struct collect_analysis *a)
+{
+	struct collect_edges_span span[COLLECT_EDGES_SPANS];
+	struct collect_rows_entry e = {.kind = COLLECT_ROWS_TRACE,
+				       .columns = collect_edges_trace(a->edges, span)};
+	uint8_t *at;
+
+	for (uint32_t i = 0; i < e.columns; i++)
+		e.bytes += sizeof(uint32_t) + strlen(span[i].service) + 1;
+	at = e.columns ? collect_rows_put(&a->traces, &e) : NULL;
+	for (uint32_t i = 0; at && i < e.columns; i++) {
+		memcpy(at, &span[i].parent, sizeof(uint32_t));
+		at = (uint8_t *)stpcpy((char *)at + sizeof(uint32_t), span[i].service) + 1;
+	}
+	return at;
+}
+
+void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c)
+{
+	uint32_t made = 0;
+	bool silent;
+
+	pthread_mutex_lock(&a->trace_lock);
+	silent = !a->trace_ns || base_now_ns() - a->trace_ns > SILENT_NS;
+	pthread_mutex_unlock(&a->trace_lock);
+	if (!silent)
+		return;
+	collect_collector_flows(c, add_flow, a->edges);
+	collect_edges_settle(a->edges);
+	pthread_mutex_lock(&a->trace_lock);
+	while (made < MADE && make_trace(a))
+		made++;
+	if (made)
+		collect_rows_give(&a->traces, 0, true);
 	pthread_mutex_unlock(&a->trace_lock);
 }
 
@@ -532,6 +579,7 @@ static void release(struct collect_analysis *a)
 	for (unsigned int i = 0; a->worker && i < a->o.workers; i++)
 		collect_rows_fini(&a->worker[i].queue);
 	collect_rows_fini(&a->traces);
+	collect_edges_free(a->edges);
 	pthread_mutex_destroy(&a->trace_lock);
 	collect_models_free(a->models);
 	act_verdicts_free(a->verdicts);
@@ -609,7 +657,8 @@ struct collect_analysis *collect_analysis_new(const struct collect_analysis_opts
 	a->worker = calloc(o->workers, sizeof(*a->worker));
 	a->models = j.models = collect_models_new();
 	a->judge = collect_judge_new(&j);
-	if (!a->verdicts || !a->worker || !a->models || !a->judge)
+	a->edges = collect_edges_new();
+	if (!a->edges || !a->verdicts || !a->worker || !a->models || !a->judge)
 		goto fail;
 	for (unsigned int i = 0; i < o->workers; i++) {
 		a->worker[i].a = a;

@@ -43,6 +43,11 @@ int collect_analysis_attach(struct collect_analysis *a, struct collect_collector
 /* A trace that was kept: teaches which service calls which. Any thread. */
 struct collect_trace;
 void collect_analysis_trace(struct collect_analysis *a, const struct collect_trace *t);
+/*
+ * The same from the kernel's connections, unless a trace was kept in the last minute. About once
+ * per second, by the thread of collect_analysis_poll().
+ */
+void collect_analysis_connections(struct collect_analysis *a, struct collect_collector *c);
 /* Writes recorded rows. About once per second, by one thread. */
 void collect_analysis_poll(struct collect_analysis *a);
 /* After collect_collector_free(): writes the rest. 0, or -errno, which is logged. */

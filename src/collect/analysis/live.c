@@ -133,6 +133,7 @@ static void *live_main(void *arg)
 				export_remote_write_flush(l->writer);
 			if (l->analysis) {
 				scale(l);
+				collect_analysis_connections(l->analysis, l->collector);
 				collect_analysis_poll(l->analysis);
 			}
 			if (l->notify)
@@ -220,6 +221,7 @@ int collect_live_attach(struct collect_live *l, struct collect_collector *c)
 		err = l->notify ? 0 : -ENOMEM;
 	}
 	c->live = l;
+	l->collector = c;
 	return err;
 }
 

@@ -13,6 +13,7 @@
 
 struct collect_live {
 	struct collect_live_opts o;
+	struct collect_collector *collector;
 	struct collect_analysis *analysis;  /* NULL: none */
 	struct export_remote_write *writer; /* NULL: none; sender with it */
 	struct collect_sender *sender;
