@@ -72,6 +72,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("dropped by the kernel", a->socket_drops);
 	line("dropped between workers", a->handover_drops);
 	line("reporters slowed, times", a->slowed);
+	line("answers held back", a->held_back);
 	line("other packets", others);
 	printf("reports                        %" PRIu64 "\n", a->reports);
 	line("taken", a->fresh);

@@ -239,6 +239,40 @@ def a_forged_packet_mutes_no_reporter():
 
 
 @case
+def strangers_get_no_more_back_than_they_sent():
+    stores = [Store('append', 1, tenant=t, slots=1024, value=8, batch=16, lists=4, lanes=2) for t in (0, 7)]
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator()
+    server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': 0, 'burst': 0, 'required': False,
+                                'keys': [{'reporter': -1, 'key': '00112233445566778899aabbccddeeff'}]})
+    mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': 1}
+    server.say(server.said[0], dict(mark, type='rotate'))
+    wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
+    item = struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, 1, 0) + struct.pack('>IQ', 0, 1)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(.2)
+    s.connect(('127.0.0.1', t.port))
+    sent = got = answers = 0
+    # Each leaves a hole before it, of which a translator would say five times that it is missing.
+    for i in range(300):
+        tenant = 7 * (i % 2)
+        p = header(i // 2 % 50, 3 + 4 * (i // 100), 1, item, flags=4, tenant=tenant)
+        sent += s.send(p)
+        while i % 20 == 19:
+            try:
+                answer = s.recv(2048)
+            except socket.timeout:
+                break
+            answers += 1
+            got += len(answer)
+            check(len(answer) == 24 + 8 * answer[3], f'an answer of {len(answer)} bytes is signed by the key of a tenant', t)
+    a = t.account()
+    check(answers > 100 and got <= sent, f'{got} bytes came back for {sent} in {answers} answers', t)
+    check(a['held_back'] > 0, f'{a}', t)
+    server.close()
+
+
+@case
 def a_resent_report_replaces_no_newer_one():
     stores = [Store('key-write', 1, slots=1 << 17, value=8, copies=1)]
     server = StoreServer(f'{D}/s', stores)

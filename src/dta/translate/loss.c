@@ -688,6 +688,7 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 	for (; r; r = next) {
 		next = r->next;
 		*to = r->key;
+		to->authenticated = r->authenticated;
 		l->cursor = r;
 		if (r->gaps && r->due_ns <= now_ns && nack(l, r, now_ns, a))
 			return true;

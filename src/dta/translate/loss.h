@@ -54,7 +54,8 @@ struct dta_loss_key {
 	struct in6_addr address; /* v4 mapped */
 	uint16_t port, tenant;
 	uint32_t reporter;
-	uint32_t input; /* the caller's; answers go there */
+	uint32_t input;	    /* the caller's; answers go there */
+	bool authenticated; /* of the recipient of an answer */
 };
 
 /* A reporter's account: expected = arrived + missing + lost, each report once. */
