@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.store_server import StoreServer, Store, usual
@@ -269,6 +270,29 @@ def strangers_get_no_more_back_than_they_sent():
     a = t.account()
     check(answers > 100 and got <= sent, f'{got} bytes came back for {sent} in {answers} answers', t)
     check(a['held_back'] > 0, f'{a}', t)
+    server.close()
+
+
+@case
+def a_rate_is_of_the_tenant_over_all_workers():
+    server = StoreServer(f'{D}/s', usual())
+    t = Translator('--workers', '4')
+    for i, c in enumerate(server.said):
+        mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': i + 1}
+        server.say(c, {'type': 'tenant', 'tenant': 0, 'rate': 10, 'burst': 100, 'required': False, 'keys': []})
+        server.say(c, dict(mark, type='rotate'))
+        wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
+    began = time.monotonic()
+    for reporter in range(40):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for first in range(0, 100, 20):
+                body = struct.pack('>BBHBBHHH', 1, 0, 20, 1, 8, 8, 1, 0) + b''.join(
+                    struct.pack('>QQ', reporter << 32 | first + i, 1) for i in range(20))
+                s.sendto(header(reporter, first, 20, body), ('127.0.0.1', t.port))
+    a = t.account()
+    most = 100 + 10 * (time.monotonic() - began) + 1
+    check(100 <= a['engine']['stored'] <= most, f'{a["engine"]}: more than {most} stored', t)
+    check(a['engine']['stored'] + a['engine']['dropped']['rate'] == a['engine']['in'] > 1000, f'{a}', t)
     server.close()
 
 
