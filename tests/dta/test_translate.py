@@ -551,7 +551,7 @@ def refuses_wrong_packets_by_cause():
         ('value', header(1, 0, 1, block(1, [bytes(10)], value=2))),
         ('value', header(1, 0, 1, block(4, [bytes(8) + b'\5\5' + bytes(6)], store=4))),  # hop 5 of 5
         ('count', header(1, 0, 2, block(1, [item]))), ('count', header(1, 0, 0, block(1, [item], count=0))),
-        ('count', header(1, 0, 0, b'', blocks=0)), ('flags', flagged), ('flags', header(1, 0, 1, block(1, [item], flags=4))),
+        ('count', header(1, 0, 1, b'', blocks=0)), ('flags', flagged), ('flags', header(1, 0, 1, block(1, [item], flags=4))),
         ('mac', unproved),
         # The third of three lies: the other two are not taken either.
         ('truncated', header(1, 0, 4, b''.join(three) + block(1, [item], count=2), blocks=3)),

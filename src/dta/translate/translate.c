@@ -165,6 +165,13 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
+	if (!h->reports) {
+		dta_loss_heartbeat(w->loss, &key, h, now);
+		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
+		    !dta_loss_knows(w->loss, h->tenant, h->reporter))
+			dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
+		return 0;
+	}
 	fresh = dta_loss_packet(legacy ? w->legacy : w->loss, &key, h, legacy ? 8 : 32, now,
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
