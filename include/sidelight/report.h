@@ -136,7 +136,8 @@ SL_API int sl_report_sketch_end(struct sl_reporter *r, const struct sl_report_de
 /* Sends what is packed. 0; -EAGAIN: it stays packed, as the socket is full. */
 SL_API int sl_reporter_flush(struct sl_reporter *r);
 /*
- * Sends a packet older than flush_ns, takes answers, and sends again what is missing. Call it every
+ * Sends a packet older than flush_ns, takes answers, sends again what is missing, and tells the
+ * translator when a stream is over, so that it knows of lost reports at its end. Call it every
  * few milliseconds while nothing is reported. 0, -EINVAL.
  */
 SL_API int sl_reporter_poll(struct sl_reporter *r);
@@ -176,6 +177,7 @@ struct sl_reporter_stats {
 	 * arrived at the old one.
 	 */
 	uint64_t failovers;
+	uint64_t heartbeats; /* packets without reports, after the last ones: not among packets */
 };
 /* 0, or -EINVAL: NULL, or sz is too small. */
 SL_API int sl_reporter_stats(const struct sl_reporter *r, struct sl_reporter_stats *stats);

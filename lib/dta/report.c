@@ -338,6 +338,8 @@ int sl_reporter_poll(struct sl_reporter *r)
 		sl__report_send(r, true);
 	sl__report_answers(r);
 	sl__report_retry(r, now);
+	if (!r->open && r->beats < 2 && now - r->sent_ns >= (r->beats ? 8 : 1) * SL__REPORT_BEAT_NS)
+		sl__report_heartbeat(r);
 	return 0;
 }
 

@@ -23,7 +23,10 @@
 #define SL__REPORT_WINDOW   4096u	 /* of a translator, until it says so */
 #define SL__REPORT_PROBE_NS 100000000ull /* without credit, one packet per period asks for some */
 #define SL__REPORT_SILENT_NS \
-	300000000ull		/* a target that answered no request for this long is gone */
+	300000000ull /* a target that answered no request for this long is gone */
+#define SL__REPORT_BEAT_NS                                                                \
+	20000000ull		/* of silence until a heartbeat; eight times for a second \
+				 */
 #define SL__REPORT_ASKS	     3u /* requests that it takes for that */
 #define SL__REPORT_STAY_NS   200000000ull /* least time at a target before moving on */
 #define SL__REPORT_ACK_EVERY 8u		  /* essential packets per request for an acknowledgement */
@@ -78,6 +81,8 @@ struct sl_reporter {
 	uint32_t place_mask;
 
 	uint32_t window;	/* of the translator */
+	uint64_t sent_ns;	/* of the last packet */
+	uint32_t beats;		/* heartbeats since */
 	bool outside;		/* kept packets need other numbers */
 	uint32_t next, credits; /* behind the newest report that arrived, by the answers */
 	uint64_t answered_ns, probed_ns;
@@ -117,6 +122,7 @@ SL__HIDDEN void sl__report_renumber(struct sl_reporter *r, uint64_t now_ns);
 SL__HIDDEN void sl__report_begin(struct sl_reporter *r);
 SL__HIDDEN int sl__report_send(struct sl_reporter *r, bool ask); /* 0; -EAGAIN, -EDQUOT: it stays */
 SL__HIDDEN int sl__report_send_raw(struct sl_reporter *r, const void *packet, size_t bytes);
+SL__HIDDEN void sl__report_heartbeat(struct sl_reporter *r);
 SL__HIDDEN void sl__report_answers(struct sl_reporter *r);
 SL__HIDDEN void sl__report_retry(struct sl_reporter *r, uint64_t now_ns);
 

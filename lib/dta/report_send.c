@@ -284,6 +284,8 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 		answer_requested(r, now);
 	if (r->essential)
 		keep(r, bytes, now);
+	r->sent_ns = now;
+	r->beats = 0;
 	r->s.sent += reports;
 	r->s.packed -= reports;
 	r->sequence += reports;
@@ -298,6 +300,30 @@ int sl__report_send(struct sl_reporter *r, bool ask)
 stays:
 	r->b.header.flags &= (uint8_t)~DTA_ACK_WANTED;
 	return err;
+}
+
+/* So that a translator knows of the last packets, if those were lost. */
+void sl__report_heartbeat(struct sl_reporter *r)
+{
+	const struct dta_header h = {
+		.flags = r->key ? DTA_AUTHENTICATED : 0,
+		.tenant = r->tenant,
+		.reporter = r->reporter,
+		.sequence = r->sequence,
+		.time_ns = sl__realtime_ns(),
+		.incarnation = r->incarnation,
+	};
+	uint8_t p[64];
+
+	if (r->legacy || !r->sequence)
+		return;
+	r->beats++;
+	/* Not sent, it is like one that was lost. */
+	if (send(r->fd, p, sl__report_sign(r, p, dta_heartbeat(p, sizeof(p), &h)),
+		 MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+		r->s.heartbeats++;
+	else
+		r->refused |= errno == ECONNREFUSED;
 }
 
 /* ---- answers ---- */

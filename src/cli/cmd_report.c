@@ -295,7 +295,8 @@ static const struct cli_count counts[] = {COUNT(reports),
 					  COUNT(acks),
 					  COUNT(nacks),
 					  COUNT(answers_refused),
-					  COUNT(failovers)};
+					  COUNT(failovers),
+					  COUNT(heartbeats)};
 
 static int print(const struct sl_reporter_stats *s, const struct report_sender *sender,
 		 bool as_json)

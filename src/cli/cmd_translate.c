@@ -72,6 +72,7 @@ static void print_text(const struct dta_translate_account *a, uint64_t others)
 	line("dropped by the kernel", a->socket_drops);
 	line("dropped between workers", a->handover_drops);
 	line("reporters slowed, times", a->slowed);
+	line("answers held back", a->held_back);
 	line("other packets", others);
 	printf("reports                        %" PRIu64 "\n", a->reports);
 	line("taken", a->fresh);
@@ -283,6 +284,9 @@ static int translate(struct translate *t)
 		if (!t->opts.steer)
 			return base_failure(t->cmd, "%s", strerror(errno));
 	}
+	t->opts.client.engine.rates = dta_rates_new();
+	if (!t->opts.client.engine.rates)
+		return base_failure(t->cmd, "%s", strerror(errno));
 	for (uint32_t i = 0; i < t->workers; i++)
 		if (make_worker(t, i) != BASE_EXIT_OK)
 			return BASE_EXIT_FAILURE;
@@ -448,6 +452,7 @@ static int run(const struct base_command *cmd, int argc, char **argv)
 	for (uint32_t i = 0; i < set.made; i++)
 		dta_worker_free(set.worker[i]);
 	dta_steer_free(set.opts.steer);
+	dta_rates_free(set.opts.client.engine.rates);
 #if HAVE_XDP
 	dta_xdp_close(set.at);
 #endif

@@ -497,6 +497,39 @@ static void a_jump_forward_is_loss_and_costs_nothing(void **state)
 	dta_loss_free(l);
 }
 
+/* The end of a stream that was lost is known by a heartbeat, which names no report of its own. */
+static void a_heartbeat_tells_of_a_lost_end(void **state)
+{
+	struct dta_loss *l = dta_loss_new(NULL);
+	struct dta_loss_key k = key_of(1), to;
+	struct dta_header h = {.sequence = 30};
+	struct dta_answer a;
+
+	(void)state;
+	dta_loss_heartbeat(l, &k, &h, 0); /* of an unknown reporter */
+	assert_int_equal(total(l).reporters, 0);
+	give(l, 0, 10, 0);
+	dta_loss_heartbeat(l, &k, &h, 0);
+	dta_loss_heartbeat(l, &k, &h, 0);
+	assert_int_equal(total(l).expected, 30);
+	assert_int_equal(total(l).missing, 20);
+	assert_true(dta_loss_answer(l, 10 * MS, &to, &a));
+	assert_int_equal(a.type, DTA_NACK);
+	assert_int_equal(a.range[0].first, 10);
+	assert_int_equal(a.range[0].count, 20);
+	assert_int_equal(give(l, 20, 10, 0), 10);
+	assert_int_equal(total(l).missing, 10);
+	h.sequence = 0; /* an old one */
+	dta_loss_heartbeat(l, &k, &h, 0);
+	h.sequence = 30 + 4097; /* anyone may have sent it */
+	dta_loss_heartbeat(l, &k, &h, 0);
+	assert_int_equal(total(l).expected, 30);
+	h.sequence = 30 + 4096;
+	dta_loss_heartbeat(l, &k, &h, 0);
+	assert_int_equal(total(l).expected, 30 + 4096);
+	dta_loss_free(l);
+}
+
 static void no_single_packet_moves_a_window(void **state)
 {
 	struct dta_loss *l = dta_loss_new(NULL);
@@ -772,6 +805,7 @@ int main(void)
 		cmocka_unit_test(no_address_and_no_tenant_takes_all_windows),
 		cmocka_unit_test(a_jump_forward_is_loss_and_costs_nothing),
 		cmocka_unit_test(no_single_packet_moves_a_window),
+		cmocka_unit_test(a_heartbeat_tells_of_a_lost_end),
 		cmocka_unit_test(more_gaps_than_are_kept_are_given_up_oldest_first),
 		cmocka_unit_test(reports_come_once_in_the_window_and_never_behind),
 		cmocka_unit_test(the_account_closes_over_any_network),

@@ -89,6 +89,15 @@ static bool next_packet(struct translator *t)
 	assert_int_equal(dta_parse(t->packet, (size_t)bytes, &got), DTA_FINE);
 	if (t->key)
 		assert_true(dta_mac_fits(t->key, t->packet, (size_t)bytes));
+	if (!got.header.reports) {
+		const struct dta_loss_key k = {.address.s6_addr[15] = 1,
+					       .tenant = got.header.tenant,
+					       .reporter = got.header.reporter};
+
+		if (!t->mute)
+			dta_loss_heartbeat(t->loss, &k, &got.header, base_now_ns());
+		return next_packet(t);
+	}
 	t->packets++;
 	t->reports += got.header.reports;
 	t->again += (got.header.flags & DTA_AGAIN) != 0;
@@ -666,6 +675,39 @@ static void a_full_ring_refuses_and_gives_nothing_up(void **state)
 	translator_free(t);
 }
 
+static void a_stream_that_ends_says_so(void **state)
+{
+	struct translator *t = translator_new();
+	struct sl_reporter *r = reporter(t, (struct sl_reporter_opts){0});
+	const uint64_t end = base_now_ns() + 100000000000ull;
+
+	(void)state;
+	assert_int_equal(sl_reporter_poll(r), 0);
+	assert_int_equal(stats(r).heartbeats, 0); /* it has not begun */
+	for (uint32_t i = 0; i < 10; i++)
+		assert_int_equal(sl_report_append(r, NULL, 1, &i, 4), 0);
+	sl_reporter_flush(r);
+	step(t);
+	assert_int_equal(sl_report_append(r, NULL, 1, "lost", 4), 0);
+	sl_reporter_flush(r);
+	assert_true(next_packet(t)); /* and is not taken */
+	while (!total_of(t).missing) {
+		assert_true(base_now_ns() < end);
+		assert_int_equal(sl_reporter_poll(r), 0);
+		step(t);
+	}
+	assert_int_equal(total_of(t).expected, 11);
+	while (stats(r).heartbeats < 2) {
+		assert_true(base_now_ns() < end);
+		assert_int_equal(sl_reporter_poll(r), 0);
+	}
+	poll(NULL, 0, 250);
+	assert_int_equal(sl_reporter_poll(r), 0);
+	assert_int_equal(stats(r).heartbeats, 2); /* a silent reporter does not go on */
+	sl_reporter_close(r);
+	translator_free(t);
+}
+
 /*
  * An outage that takes longer than a reporter's patience ever was, and in which more reports are
  * sent than a translator's window holds; the translator comes back, or another one in its place.
@@ -909,6 +951,7 @@ int main(void)
 		cmocka_unit_test(answers_of_strangers_are_refused),
 		cmocka_unit_test(what_is_resent_has_the_newest_value),
 		cmocka_unit_test(a_full_ring_refuses_and_gives_nothing_up),
+		cmocka_unit_test(a_stream_that_ends_says_so),
 		cmocka_unit_test(essential_reports_outlast_an_outage),
 		cmocka_unit_test(credits_hold_reports_back),
 		cmocka_unit_test(the_originals_forms_go_out),

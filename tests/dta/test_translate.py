@@ -7,6 +7,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 
 from support.process import Part, case, check, run_cases, wait_until, workdir
 from support.store_server import StoreServer, Store, usual
@@ -235,6 +236,63 @@ def a_forged_packet_mutes_no_reporter():
     check(len(items) == len(set(items)) and a['engine']['stored'] == len(items) + 2, f'{items} {a}', t)
     check(a['loss']['collisions'] == 1 == a['loss']['jumps'], f'{a}', t)
     check(a['loss']['late'] + len(items) == at and a['loss']['expected'] <= at + 2, f'{at} reports: {a}', t)
+    server.close()
+
+
+@case
+def strangers_get_no_more_back_than_they_sent():
+    stores = [Store('append', 1, tenant=t, slots=1024, value=8, batch=16, lists=4, lanes=2) for t in (0, 7)]
+    server = StoreServer(f'{D}/s', stores)
+    t = Translator()
+    server.say(server.said[0], {'type': 'tenant', 'tenant': 7, 'rate': 0, 'burst': 0, 'required': False,
+                                'keys': [{'reporter': -1, 'key': '00112233445566778899aabbccddeeff'}]})
+    mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': 1}
+    server.say(server.said[0], dict(mark, type='rotate'))
+    wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
+    item = struct.pack('>BBHBBHHH', 2, 0, 1, 0, 4, 8, 1, 0) + struct.pack('>IQ', 0, 1)
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.settimeout(.2)
+    s.connect(('127.0.0.1', t.port))
+    sent = got = answers = 0
+    # Each leaves a hole before it, of which a translator would say five times that it is missing.
+    for i in range(300):
+        tenant = 7 * (i % 2)
+        p = header(i // 2 % 50, 3 + 4 * (i // 100), 1, item, flags=4, tenant=tenant)
+        sent += s.send(p)
+        while i % 20 == 19:
+            try:
+                answer = s.recv(2048)
+            except socket.timeout:
+                break
+            answers += 1
+            got += len(answer)
+            check(len(answer) == 24 + 8 * answer[3], f'an answer of {len(answer)} bytes is signed by the key of a tenant', t)
+    a = t.account()
+    check(answers > 100 and got <= sent, f'{got} bytes came back for {sent} in {answers} answers', t)
+    check(a['held_back'] > 0, f'{a}', t)
+    server.close()
+
+
+@case
+def a_rate_is_of_the_tenant_over_all_workers():
+    server = StoreServer(f'{D}/s', usual())
+    t = Translator('--workers', '4')
+    for i, c in enumerate(server.said):
+        mark = {'type': 'rotated', 'tenant': 0, 'store': 9, 'epoch': i + 1}
+        server.say(c, {'type': 'tenant', 'tenant': 0, 'rate': 10, 'burst': 100, 'required': False, 'keys': []})
+        server.say(c, dict(mark, type='rotate'))
+        wait_until(lambda: mark in server.heard, 'the tenant was not taken', t)
+    began = time.monotonic()
+    for reporter in range(40):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            for first in range(0, 100, 20):
+                body = struct.pack('>BBHBBHHH', 1, 0, 20, 1, 8, 8, 1, 0) + b''.join(
+                    struct.pack('>QQ', reporter << 32 | first + i, 1) for i in range(20))
+                s.sendto(header(reporter, first, 20, body), ('127.0.0.1', t.port))
+    a = t.account()
+    most = 100 + 10 * (time.monotonic() - began) + 1
+    check(100 <= a['engine']['stored'] <= most, f'{a["engine"]}: more than {most} stored', t)
+    check(a['engine']['stored'] + a['engine']['dropped']['rate'] == a['engine']['in'] > 1000, f'{a}', t)
     server.close()
 
 
@@ -493,7 +551,7 @@ def refuses_wrong_packets_by_cause():
         ('value', header(1, 0, 1, block(1, [bytes(10)], value=2))),
         ('value', header(1, 0, 1, block(4, [bytes(8) + b'\5\5' + bytes(6)], store=4))),  # hop 5 of 5
         ('count', header(1, 0, 2, block(1, [item]))), ('count', header(1, 0, 0, block(1, [item], count=0))),
-        ('count', header(1, 0, 0, b'', blocks=0)), ('flags', flagged), ('flags', header(1, 0, 1, block(1, [item], flags=4))),
+        ('count', header(1, 0, 1, b'', blocks=0)), ('flags', flagged), ('flags', header(1, 0, 1, block(1, [item], flags=4))),
         ('mac', unproved),
         # The third of three lies: the other two are not taken either.
         ('truncated', header(1, 0, 4, b''.join(three) + block(1, [item], count=2), blocks=3)),

@@ -5,19 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TENANTS 65536u
-
 SL_STATIC_ASSERT((int)DTA_KEYWRITE == (int)SL_STORE_KEYWRITE &&
 			 (int)DTA_SKETCH == (int)SL_STORE_SKETCH,
 		 "a block's opcode is its store's kind");
 SL_STATIC_ASSERT((int)DTA_DROP_OUTPUT_FULL > 0, "causes of an output are never 0");
-
-struct engine_limit {  /* a token bucket */
-	uint64_t rate; /* reports per second; 0: unlimited */
-	uint64_t burst;
-	uint64_t at;
-	double tokens;
-};
 
 const char *dta_engine_drop_name(enum dta_engine_drop d)
 {
@@ -284,32 +275,12 @@ void dta_engine_remove(struct dta_engine *e, uint16_t tenant, uint16_t store)
 
 int dta_engine_limit(struct dta_engine *e, uint16_t tenant, uint64_t per_second, uint64_t burst)
 {
-	if (!e->limit)
-		e->limit = calloc(TENANTS, sizeof(*e->limit));
-	if (!e->limit)
+	if (!e->rates && !per_second)
+		return 0;
+	if (!e->rates && !(e->rates = dta_rates_new()))
 		return -ENOMEM;
-	burst = burst ? burst : 1;
-	e->limit[tenant] = (struct engine_limit){per_second, burst, e->now, (double)burst};
+	dta_rates_set(e->rates, tenant, per_second, burst);
 	return 0;
-}
-
-/* How many of count reports the tenant may send now. */
-static uint32_t take_tokens(struct dta_engine *e, uint16_t tenant, uint32_t count)
-{
-	struct engine_limit *l = &e->limit[tenant];
-	double taken;
-
-	if (!l->rate)
-		return count;
-	if (e->now > l->at) {
-		l->tokens += (double)(e->now - l->at) * 1e-9 * (double)l->rate;
-		if (l->tokens > (double)l->burst)
-			l->tokens = (double)l->burst;
-	}
-	l->at = e->now;
-	taken = l->tokens < count ? (double)(uint32_t)l->tokens : count;
-	l->tokens -= taken;
-	return (uint32_t)taken;
 }
 
 /* ---- the engine ---- */
@@ -330,6 +301,7 @@ struct dta_engine *dta_engine_new(const struct dta_engine_opts *opts, struct dta
 		e->opts.path_entries = 16384;
 	if (!e->opts.sketch_ns)
 		e->opts.sketch_ns = 1000000000;
+	e->rates = e->opts.rates;
 	e->output = output;
 	if (grow(e)) {
 		free(e);
@@ -350,7 +322,8 @@ void dta_engine_free(struct dta_engine *e)
 	for (uint32_t i = 0; i <= e->mask; i++)
 		free_store(e->table[i]);
 	free(e->table);
-	free(e->limit);
+	if (e->rates != e->opts.rates)
+		dta_rates_free(e->rates);
 	free(e);
 }
 
@@ -371,8 +344,8 @@ uint32_t dta_engine_block(struct dta_engine *e, uint16_t tenant, uint32_t report
 		return 0;
 	}
 	s->stats.in += block->count;
-	if (e->limit) {
-		uint32_t count = take_tokens(e, tenant, block->count);
+	if (e->rates) {
+		uint32_t count = dta_rates_take(e->rates, tenant, block->count, now_ns);
 
 		if (count < block->count) {
 			s->stats.dropped[DTA_DROP_RATE] += block->count - count;

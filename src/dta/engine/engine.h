@@ -18,6 +18,7 @@
 #define SL_DTA_ENGINE_ENGINE_H
 
 #include "dta/engine/output.h"
+#include "dta/engine/rates.h"
 #include "dta/wire/wire.h"
 
 #include <sidelight/store.h>
@@ -36,6 +37,7 @@ struct dta_engine_opts {
 	uint32_t increment_entries; /* of the cache that sums increments per key; 0: 4096, none on
 				       mappings; ~0: none */
 	uint32_t path_entries;	    /* of the cache of paths; 0: 16384 */
+	struct dta_rates *rates;    /* shared with other engines; NULL: limits of its own */
 	uint64_t sketch_ns; /* age at which a sketch's cells are written before its epoch ends; 0: 1
 			       s */
 };

@@ -41,7 +41,7 @@ struct dta_engine {
 	bool stalled;	   /* the output was full for ENGINE_TRIES: not tried again in this call */
 	struct dta_engine_store **table; /* open addressing by tenant and number; a power of two */
 	uint32_t mask, stores;
-	struct engine_limit *limit;   /* one per tenant, allocated on first use */
+	struct dta_rates *rates;      /* of the options, or own; NULL: no limits */
 	struct dta_engine_stats gone; /* of removed stores, and of reports without one */
 };
 

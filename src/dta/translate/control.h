@@ -99,6 +99,7 @@ struct dta_translate_account {
 	 * acknowledged them. An upper bound, as others were lost before.
 	 */
 	uint64_t maybe_twice;
+	uint64_t held_back; /* answers to addresses that had brought too little */
 	struct dta_loss_stats loss;
 	struct dta_engine_stats engine;
 	struct dta_output_stats output;

@@ -35,9 +35,19 @@ struct control_account_field {
 #define O(name) FIELD(dta_output_stats, name)
 
 static const struct control_account_field
-	top[] = {T(packets),	  T(packets_taken),  T(refused_tenant), T(refused_reporter),
-		 T(socket_drops), T(handover_drops), T(unread),		T(slowed),
-		 T(reports),	  T(fresh),	     T(maybe_twice),	{0}},
+	top[] = {T(packets),
+		 T(packets_taken),
+		 T(refused_tenant),
+		 T(refused_reporter),
+		 T(socket_drops),
+		 T(handover_drops),
+		 T(unread),
+		 T(slowed),
+		 T(reports),
+		 T(fresh),
+		 T(maybe_twice),
+		 T(held_back),
+		 {0}},
 	loss[] = {L(expected), L(arrived),   L(duplicates), L(late),	  L(reordered),
 		  L(missing),  L(lost),	     L(recovered),  L(nacks),	  L(restarts),
 		  L(refused),  L(reporters), L(forgotten),  L(unordered), L(collisions),

@@ -6,6 +6,7 @@
 #include "dta/wire/auth.h"
 #include "dta/translate/credits.h"
 #include "dta/translate/hash_ring.h"
+#include "dta/translate/reflect.h"
 #include "dta/translate/translate.h"
 
 #define DTA_BATCH 512u	/* datagrams per call */
@@ -40,6 +41,7 @@ struct dta_worker {
 	struct dta_hash_ring ring;
 	struct dta_auth *auth;
 	struct dta_credits credits;
+	struct dta_reflect reflect;
 	struct dta_translate_account account; /* without engines, outputs and windows */
 	uint64_t looked_ns, told_ns, busy_ns;
 	atomic_bool ready;

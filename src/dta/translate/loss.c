@@ -512,6 +512,45 @@ static enum loss_place jump(struct dta_loss *l, struct dta_loss_reporter *r,
 	return forward ? FAR_TAKEN : FAR_LATE;
 }
 
+static struct dta_loss_reporter *find_reporter(const struct dta_loss *l,
+					       const struct dta_loss_key *key,
+					       const struct dta_header *h, uint64_t hash)
+{
+	struct dta_loss_reporter *r = first_of_number(l, key, h->flags & DTA_AUTHENTICATED, hash);
+
+	while (r && r->incarnation != h->incarnation)
+		r = next_of_number(r);
+	return r;
+}
+
+static void want_answer(struct dta_loss *l, struct dta_loss_reporter *r, const struct dta_header *h)
+{
+	if (!(h->flags & DTA_ACK_WANTED))
+		return;
+	r->acknowledge = true;
+	dta_loss_want(l, r);
+}
+
+void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
+			const struct dta_header *h, uint64_t now_ns)
+{
+	struct dta_loss_reporter *r = find_reporter(l, key, h,
+						    hash_of(l, key, h->flags & DTA_AUTHENTICATED));
+	int32_t ahead;
+
+	if (!r || r->bits != 32 || (r->contested && straggles(l, r, now_ns)))
+		return;
+	r->seen_ns = now_ns;
+	ahead = (int32_t)(h->sequence - r->top);
+	if (ahead > (int32_t)dta_loss_window_of(l, r) && !r->authenticated) {
+		r->s.jumps++;
+		return;
+	}
+	if (ahead > 0)
+		dta_loss_skip(l, r, (uint32_t)ahead, now_ns);
+	want_answer(l, r, h);
+}
+
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh)
 {
@@ -527,9 +566,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 	l->last = NULL;
 	memset(fresh, 0, (n + 63) / 64 * sizeof(*fresh));
 	hash = hash_of(l, key, authenticated);
-	r = first_of_number(l, key, authenticated, hash);
-	while (r && r->incarnation != h->incarnation)
-		r = next_of_number(r);
+	r = find_reporter(l, key, h, hash);
 	if (r && r->bits != bits) { /* the configuration changed */
 		remove_reporter(l, r);
 		r = NULL;
@@ -574,10 +611,7 @@ int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const st
 		r->key.port = key->port;
 		r->key.input = key->input;
 	}
-	if (h->flags & DTA_ACK_WANTED) {
-		r->acknowledge = true;
-		dta_loss_want(l, r);
-	}
+	want_answer(l, r, h);
 	return (int)taken;
 }
 
@@ -688,6 +722,7 @@ bool dta_loss_answer(struct dta_loss *l, uint64_t now_ns, struct dta_loss_key *t
 	for (; r; r = next) {
 		next = r->next;
 		*to = r->key;
+		to->authenticated = r->authenticated;
 		l->cursor = r;
 		if (r->gaps && r->due_ns <= now_ns && nack(l, r, now_ns, a))
 			return true;

@@ -54,7 +54,8 @@ struct dta_loss_key {
 	struct in6_addr address; /* v4 mapped */
 	uint16_t port, tenant;
 	uint32_t reporter;
-	uint32_t input; /* the caller's; answers go there */
+	uint32_t input;	    /* the caller's; answers go there */
+	bool authenticated; /* of the recipient of an answer */
 };
 
 /* A reporter's account: expected = arrived + missing + lost, each report once. */
@@ -93,6 +94,12 @@ bool dta_loss_knows(const struct dta_loss *l, uint16_t tenant, uint32_t reporter
  */
 int dta_loss_packet(struct dta_loss *l, const struct dta_loss_key *key, const struct dta_header *h,
 		    uint32_t bits, uint64_t now_ns, uint64_t *fresh);
+/*
+ * A heartbeat: reports before h->sequence that have not come are missing. Changes nothing for an
+ * unknown reporter, or if it is more than a window ahead and not authenticated.
+ */
+void dta_loss_heartbeat(struct dta_loss *l, const struct dta_loss_key *key,
+			const struct dta_header *h, uint64_t now_ns);
 /*
  * Of the packet that dta_loss_packet() took last: clears in fresh the key-writes and postcards
  * whose key (and hop) has a newer report of this reporter, and returns how many. To be called after

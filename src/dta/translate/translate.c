@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "base/base.h"
 
@@ -164,6 +165,13 @@ static int fresh_reports(struct dta_worker *w, const struct dta_datagram *d, uin
 	 */
 	if ((legacy && !(h->flags & DTA_ACK_WANTED)) || !w->up)
 		return (int)h->reports;
+	if (!h->reports) {
+		dta_loss_heartbeat(w->loss, &key, h, now);
+		if (w->opts.steer && h->flags & DTA_AUTHENTICATED &&
+		    !dta_loss_knows(w->loss, h->tenant, h->reporter))
+			dta_steer_release(w->opts.steer, h->tenant, h->reporter, w->opts.worker);
+		return 0;
+	}
 	fresh = dta_loss_packet(legacy ? w->legacy : w->loss, &key, h, legacy ? 8 : 32, now,
 				w->fresh);
 	if (fresh < 0 && w->opts.steer && h->flags & DTA_AUTHENTICATED)
@@ -219,6 +227,8 @@ static void take_datagram(struct dta_worker *w, uint32_t input, const struct dta
 		a->packets--; /* it counts there */
 		return;
 	}
+	if (!(h->flags & DTA_AUTHENTICATED) || legacy)
+		dta_reflect_bring(&w->reflect, &d->address, d->bytes, now);
 	fresh = place == HERE ? fresh_reports(w, d, input, legacy, now) : -ENOSPC;
 	if (fresh < 0) {
 		a->refused_reporter++;
@@ -242,7 +252,15 @@ static void put_answer(struct dta_worker *w, const struct dta_loss_key *to, cons
 		       size_t bytes)
 {
 	struct dta_input *in = to->input < w->sources ? w->source[to->input].in : NULL;
+	const uint64_t now = base_now_ns();
 
+	if (!to->authenticated) {
+		if (bytes > dta_reflect_room(&w->reflect, &to->address, now)) {
+			w->account.held_back++;
+			return;
+		}
+		dta_reflect_spend(&w->reflect, &to->address, (uint32_t)bytes, now);
+	}
 	if (in && in->ops->answer)
 		in->ops->answer(in, &to->address, to->port, packet, bytes);
 }
@@ -264,11 +282,20 @@ static void send_answer(struct dta_worker *w, const struct dta_loss_key *to,
 			const struct dta_answer *a)
 {
 	uint8_t packet[DTA_ANSWER_BYTES + DTA_RANGES_MAX * 8 + DTA_MAC_BYTES];
-	const struct dta_key *key = dta_auth_find(w->auth, to->tenant, to->reporter);
+	/* A stranger who uses the number of a reporter gets nothing that its key has signed. */
+	const struct dta_key *key = to->authenticated
+					    ? dta_auth_find(w->auth, to->tenant, to->reporter)
+					    : NULL;
 	struct dta_answer now = *a;
 	size_t bytes;
 
 	now.credits = dta_credits_now(&w->credits);
+	if (!to->authenticated) {
+		const uint32_t room = dta_reflect_room(&w->reflect, &to->address, base_now_ns());
+		const uint32_t ranges = room < DTA_ANSWER_BYTES ? 0 : (room - DTA_ANSWER_BYTES) / 8;
+
+		now.ranges = now.ranges < ranges ? now.ranges : (uint8_t)ranges;
+	}
 	bytes = dta_answer_build(&now, packet, sizeof(packet) - DTA_MAC_BYTES);
 	if (bytes && key)
 		bytes = dta_mac_put(key, packet, bytes);
@@ -659,6 +686,10 @@ struct dta_worker *dta_worker_new(const struct dta_translate_opts *opts, const c
 		w->legacy = dta_loss_new(&w->opts.loss);
 	if (!w->loss || (opts->legacy == DTA_LEGACY_B && !w->legacy))
 		goto fail;
+	if (getrandom(&w->reflect.seed, sizeof(w->reflect.seed), 0) != sizeof(w->reflect.seed)) {
+		err = -errno;
+		goto fail;
+	}
 	w->translator = dta_translator_of_name(opts->name, strlen(opts->name));
 	err = dta_hash_ring_init(&w->ring, opts->collectors, opts->n_collectors);
 	if (err) {

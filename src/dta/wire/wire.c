@@ -109,7 +109,7 @@ enum dta_refusal dta_parse(const void *packet, size_t bytes, struct dta_packet *
 		return DTA_TRUNCATED;
 	if (bytes > whole || bytes > DTA_PACKET_MAX)
 		return DTA_OVERSIZED;
-	if (!h->blocks)
+	if (!h->blocks && (h->reports || h->length != DTA_HEADER_BYTES))
 		return DTA_BAD_COUNT;
 	end = p + h->length;
 	p += DTA_HEADER_BYTES;
@@ -308,13 +308,11 @@ int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *ke
 	return 0;
 }
 
-size_t dta_end(struct dta_builder *b)
+static size_t put_header(struct dta_builder *b)
 {
 	struct dta_header *h = &b->header;
 	uint8_t *p = b->packet;
 
-	if (!h->reports)
-		return 0;
 	h->length = (uint16_t)b->bytes;
 	p[0] = DTA_MAGIC;
 	p[1] = DTA_VERSION;
@@ -328,6 +326,19 @@ size_t dta_end(struct dta_builder *b)
 	dta_put32(p + 24, h->incarnation);
 	dta_put32(p + 28, h->reports);
 	return b->bytes;
+}
+
+size_t dta_end(struct dta_builder *b)
+{
+	return b->header.reports ? put_header(b) : 0;
+}
+
+size_t dta_heartbeat(void *packet, size_t room, const struct dta_header *header)
+{
+	struct dta_builder b;
+
+	dta_begin(&b, packet, room, header);
+	return put_header(&b);
 }
 
 void dta_again(void *packet, uint64_t time_ns)

@@ -6,7 +6,8 @@
  * A packet of format 2 is a header of 32 bytes, blocks, and a proof of 24 bytes if it is
  * authenticated: the translator that it is meant for, and a MAC. A block is a header of 12 bytes
  * and count items of one shape, key and value without padding. Sequence numbers count reports, not
- * packets, so that a gap tells how many are missing. An incarnation begins at sequence 0.
+ * packets, so that a gap tells how many are missing. An incarnation begins at sequence 0. A packet
+ * without blocks is a heartbeat: what it says is its sequence number.
  */
 #ifndef SL_DTA_WIRE_WIRE_H
 #define SL_DTA_WIRE_WIRE_H
@@ -83,7 +84,7 @@ enum dta_refusal {
 	DTA_BAD_COPIES,
 	DTA_BAD_KEY,   /* length */
 	DTA_BAD_VALUE, /* length, or content (hop beyond the path) */
-	DTA_BAD_COUNT, /* no items, or reports is not their sum */
+	DTA_BAD_COUNT, /* a block without items, or reports is not their sum */
 	DTA_BAD_FLAGS, /* an unknown flag, or a reserved field that is not 0 */
 	DTA_BAD_MAC,   /* forged, or no MAC where one is required */
 	DTA_REPLAYED,
@@ -150,6 +151,12 @@ int dta_put(struct dta_builder *b, const struct dta_block *shape, const void *ke
  * if the packet is empty. b->header then has the counts of blocks and reports.
  */
 size_t dta_end(struct dta_builder *b);
+
+/*
+ * Builds a packet without reports, of at least 64 bytes of room, which says that all before its
+ * sequence number were sent. Returns the length without the proof.
+ */
+size_t dta_heartbeat(void *packet, size_t room, const struct dta_header *header);
 
 /* Marks a finished packet as a retransmission and sets its time. A proof must be made again. */
 void dta_again(void *packet, uint64_t time_ns);
