@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_cpp.py SIDELIGHT APP CASE STOCK - an application that uses prometheus-cpp, with our headers and with its own: APP and
 STOCK are the same source; STOCK is '' where prometheus-cpp is not installed."""
-import json
 import math
 import os
 import signal
@@ -20,19 +19,10 @@ def start(agent, *options, exe=APP, service='app'):
                                    'SIDELIGHT_COLLECT_SECONDS': '0.2'})
 
 
-def ask(app, what):
-    return json.loads(app.tell(what))
-
-
 def stock(agent, exe=STOCK):
     if not STOCK:
         skip('prometheus-cpp (Debian package prometheus-cpp-dev) is not installed')
     return start(agent, exe=exe)
-
-
-def await_total(collector, name, want, *parts):
-    wait_until(lambda: collector.total(name, *parts) == want, lambda: f'{name} is {collector.total(name, *parts)}, not {want}',
-               collector)
 
 
 def differences(mine, wanted, prefix=''):
@@ -59,17 +49,17 @@ def same_as_stock(agent, collector):
     app, other = start(agent), stock(agent)
     for a in (app, other):
         for _ in range(3):
-            ask(a, 'more')
-    check(ask(app, 'refused') == ask(other, 'refused'), lambda: f"{ask(app, 'refused')}, stock {ask(other, 'refused')}")
-    wanted, shown = ask(other, 'show'), ask(app, 'show')
+            a.ask('more')
+    check(app.ask('refused') == other.ask('refused'), lambda: f"{app.ask('refused')}, stock {other.ask('refused')}")
+    wanted, shown = other.ask('show'), app.ask('show')
     check(of_application(shown)[:2] == of_application(wanted)[:2], f'{shown}, and not {wanted}')
     check(not differences(shown, wanted), lambda: differences(shown, wanted))
     n = await_same(collector, wanted, 'app_')
     for a in (app, other):
-        check(ask(a, 'unregister') is True, 'Remove() of a family')
-        check(ask(a, 'short') == 5, 'a registry begins at 0')
+        check(a.ask('unregister') is True, 'Remove() of a family')
+        check(a.ask('short') == 5, 'a registry begins at 0')
     wait_until(lambda: not collector.find('app_level'), 'what is no longer registered goes', collector)
-    await_total(collector, 'app_short_total', 5)
+    collector.await_total('app_short_total', 5)
     check(app.close() == 0 and other.close() == 0, 'an exit status', app, other)
     print(f'{n} samples are the same')
 
@@ -77,8 +67,8 @@ def same_as_stock(agent, collector):
 def publishes_what_a_collectable_lists(agent, collector):
     """A Collectable of the application's own is published from the time that an Exposer has it."""
     app = start(agent)
-    await_same(collector, ask(app, 'custom'), 'custom_')
-    ask(app, 'no_custom')
+    await_same(collector, app.ask('custom'), 'custom_')
+    app.ask('no_custom')
     wait_until(lambda: not any(k.startswith('custom') for k in collector.series()), 'it goes', collector)
     check(app.close() == 0, 'an exit status', app)
 
@@ -88,11 +78,11 @@ def samples_need_no_change(agent, collector):
     server = f'{os.path.dirname(APP)}/cpp_server'
     app = start(agent, '1001', exe=server)
     wait_until(lambda: app.out == ['done'], 'the service', app)
-    await_total(collector, 'observed_packets_total', 251, 'protocol="tcp"', 'direction="rx"')
-    await_total(collector, 'observed_packets_total', 250, 'protocol="tcp"', 'direction="tx"')
-    await_total(collector, 'observed_packets_total', 500, 'protocol="udp"')
+    collector.await_total('observed_packets_total', 251, 'protocol="tcp"', 'direction="rx"')
+    collector.await_total('observed_packets_total', 250, 'protocol="tcp"', 'direction="tx"')
+    collector.await_total('observed_packets_total', 500, 'protocol="udp"')
     check(app.close() == 0, 'an exit status', app)
-    await_total(collector, 'http_requests_total', 1001)
+    collector.await_total('http_requests_total', 1001)
     if not STOCK:
         skip('prometheus-cpp (Debian package prometheus-cpp-dev) is not installed')
     other = stock(agent, exe=f'{os.path.dirname(APP)}/cpp_server_stock')
@@ -102,44 +92,44 @@ def samples_need_no_change(agent, collector):
 
 def threads_lose_nothing(agent, collector):
     app = start(agent)
-    check(ask(app, 'threads') == 200000, 'Value()')
-    await_total(collector, 'app_routes_total', 200000)
-    await_total(collector, 'app_plain_total', 100000)
-    await_total(collector, 'app_took_seconds_bucket', 100000, 'le="1"')
-    await_total(collector, 'app_took_seconds_sum', 250000)
-    await_total(collector, 'app_ages_count', 200000)
+    check(app.ask('threads') == 200000, 'Value()')
+    collector.await_total('app_routes_total', 200000)
+    collector.await_total('app_plain_total', 100000)
+    collector.await_total('app_took_seconds_bucket', 100000, 'le="1"')
+    collector.await_total('app_took_seconds_sum', 250000)
+    collector.await_total('app_ages_count', 200000)
     check(app.close() == 0, 'an exit status', app)
 
 
 def forked_children_count_by_themselves(agent, collector):
     """And are in the sum after they were killed. A sum has no quantiles, those of one process alone are shown."""
     app = start(agent)
-    ask(app, 'more')
-    pids = [ask(app, 'fork')]
-    await_total(collector, 'app_ages', 3, 'of="child"')
-    pids += [ask(app, 'fork') for _ in range(2)]
-    await_total(collector, 'app_plain_total', 3.25 + 301.5)
+    app.ask('more')
+    pids = [app.ask('fork')]
+    collector.await_total('app_ages', 3, 'of="child"')
+    pids += [app.ask('fork') for _ in range(2)]
+    collector.await_total('app_plain_total', 3.25 + 301.5)
     wait_until(lambda: math.isnan(collector.total('app_ages', 'of="child"')), 'no quantiles', collector)
-    await_total(collector, 'app_ages_count', 3, 'of="child"')
+    collector.await_total('app_ages_count', 3, 'of="child"')
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    await_total(collector, 'sidelight_agent_dead_total', 6)  # two regions each
-    await_total(collector, 'app_plain_total', 3.25 + 301.5)
-    await_total(collector, 'app_ages_count', 3, 'of="child"')
-    ask(app, 'more')
-    await_total(collector, 'app_plain_total', 6.5 + 301.5)
+    collector.await_total('sidelight_agent_dead_total', 6)  # two regions each
+    collector.await_total('app_plain_total', 3.25 + 301.5)
+    collector.await_total('app_ages_count', 3, 'of="child"')
+    app.ask('more')
+    collector.await_total('app_plain_total', 6.5 + 301.5)
     app.kill()
 
 
 def counts_on_while_the_agent_is_away(agent, collector):
     app = start(agent)
-    ask(app, 'more')
-    await_total(collector, 'app_plain_total', 3.25)
+    app.ask('more')
+    collector.await_total('app_plain_total', 3.25)
     agent.kill()
-    ask(app, 'more')
+    app.ask('more')
     again = Agent(folder=agent.folder)
-    await_total(collector, 'app_plain_total', 6.5)
-    check(ask(app, 'attached') is True, 'it is attached')
+    collector.await_total('app_plain_total', 6.5)
+    check(app.ask('attached') is True, 'it is attached')
     check(app.close() == 0, 'an exit status', app)
     return again
 
@@ -147,17 +137,17 @@ def counts_on_while_the_agent_is_away(agent, collector):
 def goes_on_when_its_region_is_full(agent, collector):
     """Memory that is full is followed by more; where it is fixed, what is new is refused, and counts for itself alone."""
     app = start(agent)
-    check(ask(app, 'full') == 1 and ask(app, 'refusals') == 0, 'some were refused')
+    check(app.ask('full') == 1 and app.ask('refusals') == 0, 'some were refused')
     wait_until(lambda: len(collector.find('app_routes_total')) == 2000, 'all are shown', collector)
     check(app.close() == 0, 'an exit status', app)
     app = start(agent, 'fixed', service='fixed')
-    ask(app, 'more')
-    check(ask(app, 'full') == 1, 'Value() of what is not published')
-    refused = ask(app, 'refusals')
+    app.ask('more')
+    check(app.ask('full') == 1, 'Value() of what is not published')
+    refused = app.ask('refusals')
     check(refused > 1500, f'{refused} were refused')
-    check(len(of_application(ask(app, 'show'))[2]) > 2000, 'the registry lost some')
-    ask(app, 'more')
-    await_total(collector, 'app_plain_total', 6.5, 'service="fixed"')
+    check(len(of_application(app.ask('show'))[2]) > 2000, 'the registry lost some')
+    app.ask('more')
+    collector.await_total('app_plain_total', 6.5, 'service="fixed"')
     check(app.close() == 0, 'an exit status', app)
     print(f'{refused} were refused')
 
@@ -165,7 +155,7 @@ def goes_on_when_its_region_is_full(agent, collector):
 def forged_labels_are_told_apart(agent, collector):
     """Labels by which a collector tells processes apart are renamed where a service sets them itself."""
     app = start(agent)
-    ask(app, 'forge')
+    app.ask('forge')
     wait_until(lambda: collector.find('app_routes_total', 'exported_host="victim"'), collector.series, collector)
     check(not collector.find('app_routes_total', ',host="victim"') and not collector.find('app_routes_total', '{host="victim"'),
           collector.series)

@@ -165,7 +165,9 @@ class Link(unittest.TestCase):
             for name in os.listdir(folder):
                 if re.fullmatch(r'libsidelight(-dta)?\.(a|so[.0-9]*)', name):
                     shutil.copy(os.path.join(folder, name), lib, follow_symlinks=False)
-        for name in ('sidelight.pc', 'sidelight-dta.pc'):
+        shutil.copytree(os.path.join(SOURCE, 'bindings/cpp/prometheus'),
+                        os.path.join(prefix, 'include/sidelight-prometheus-cpp/prometheus'))
+        for name in ('sidelight.pc', 'sidelight-dta.pc', 'sidelight-prometheus-cpp.pc'):
             with open(os.path.join(BUILD, 'meson-private', name)) as f:
                 pc = f.read()
             pc = re.sub(r'(?m)^prefix=.*', 'prefix=' + prefix, pc)
@@ -267,6 +269,18 @@ class Link(unittest.TestCase):
                 run(compiler, standard, *STRICT, '-fno-exceptions', '-fno-rtti',
                     os.path.join(SOURCE, 'tests/lib/cxx.cc'), '-o', exe, *self.flags(), '-pthread')
                 self.assertEqual(run(exe, env=self.env), 'ok\n')
+
+    def test_prometheus_cpps_interface_compiles_strictly_and_runs(self):
+        folder = os.path.join(SOURCE, 'bindings/cpp/prometheus')
+        each = ''.join(f'#include <prometheus/{h}>\n' for h in sorted(os.listdir(folder)) if h.endswith('.h'))
+        others = self.file('headers.cc', each)
+        if not shutil.which(CXX):
+            print(f'SKIP: no {CXX}')
+            return
+        # Two files, as functions that are defined in headers come twice.
+        run(CXX, '-std=c++11', *STRICT, '-O0', '-Wshadow', os.path.join(SOURCE, 'tests/cpp/server.cc'), others,
+            '-o', self.file('server'), *self.flags('sidelight-prometheus-cpp'))
+        self.assertIn('done\n', run(self.file('server'), '10', env=self.env))
 
     def test_the_snippets_of_the_readme_compile(self):
         with open(os.path.join(SOURCE, 'README.md')) as f:

@@ -79,6 +79,10 @@ class Collector(Part):
     def total(self, name, *parts):
         return sum(self.find(name, *parts).values())
 
+    def await_total(self, name, want, *parts):
+        wait_until(lambda: self.total(name, *parts) == want,
+                   lambda: f'{name} is {self.total(name, *parts)}, not {want}', self)
+
     def mappings(self):
         """Of memory that agents share with it."""
         with open(f'/proc/{self.pid}/maps') as f:
@@ -97,6 +101,10 @@ class Pod(Part):
         self.p.stdin.flush()
         wait_until(lambda: len(self.out) > answers, f'an answer to {words}', self, every=0.0005)
         return self.out[answers]
+
+    def ask(self, *words):
+        """The same of one that answers by JSON."""
+        return json.loads(self.tell(*words))
 
     def close(self):
         """Ends its input, by which it closes in order."""
