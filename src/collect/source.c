@@ -417,8 +417,7 @@ static int walk_series(void *arg, struct export_series *out)
 		return -ENOMEM;
 	if (m->cells)
 		get(w, i, w->cell);
-	if (!gather(w, i) || !add_members(w, m, def->type, i) ||
-	    !set_exemplars(w, def->type, out))
+	if (!gather(w, i) || !add_members(w, m, def->type, i) || !set_exemplars(w, def->type, out))
 		return -ENOMEM;
 	set_value(m, w->cell, out);
 	return 1;
