@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 extern "C" {
     fn fork() -> i32;
+    fn prctl(option: i32, argument: u64) -> i32;
 }
 
 struct App<'p> {
@@ -185,6 +186,8 @@ impl<'p> App<'p> {
         if pid != 0 {
             return pid.to_string();
         }
+        // PR_SET_PDEATHSIG, SIGKILL: a test that fails leaves no process.
+        assert_eq!(unsafe { prctl(1, 9) }, 0);
         for _ in 0..100 {
             self.plain.inc();
         }
