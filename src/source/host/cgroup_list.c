@@ -113,7 +113,7 @@ struct host_walk {
 	struct host_found *claimed; /* and those that come after them */
 	size_t claimed_count, claimed_room;
 	struct host_found *out;
-	size_t n, max;
+	size_t n, max, claimed_out;
 	uint64_t left_out;
 	int entries;
 };
@@ -136,12 +136,16 @@ static void push(struct host_walk *w, char *path, bool claimed)
 
 static void publish(struct host_walk *w, const char *path, bool claimed)
 {
-	char *copy = w->n < w->max ? strdup(path) : NULL;
+	/* At most a quarter, so that those that come and go have the others' room no sooner. */
+	bool room = w->n < w->max && (!claimed || w->claimed_out < w->max / 4);
+	char *copy = room ? strdup(path) : NULL;
 
-	if (copy)
-		w->out[w->n++] = (struct host_found){copy, claimed};
-	else
+	if (!copy) {
 		w->left_out++;
+		return;
+	}
+	w->claimed_out += claimed;
+	w->out[w->n++] = (struct host_found){copy, claimed};
 }
 
 /* A folder within the one at path, whose identity is above. */

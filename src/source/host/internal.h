@@ -359,7 +359,7 @@ size_t host_cgroups_list(int root, struct host_found *out, size_t max, uint64_t 
 /* ---- host.c ---- */
 
 struct host_tier {
-	uint64_t next_ns, every_ns;
+	uint64_t next_ns, every_ns, share; /* share: see host.c */
 };
 
 struct host {

@@ -436,7 +436,10 @@ struct host_mounts *host_mounts_open(struct host *h)
 	pthread_cond_init(&m->shared->work, NULL);
 	m->shared->refs = 1;
 	host_group_init(h, &m->group, descs, HOST_LEN(descs), keys, HOST_LEN(keys));
-	host_file_open(h, &m->file, "/proc/self/mounts");
+	/* Those of the machine: a unit of systemd has others, which are read-only. */
+	host_file_open(h, &m->file, "/proc/1/mounts");
+	if (m->file.fd < 0)
+		host_file_open(h, &m->file, "/proc/self/mounts");
 	return m;
 }
 

@@ -17,7 +17,7 @@ struct host_text {
 
 static inline struct host_text host_text(const char *s, size_t n)
 {
-	return (struct host_text){s, s + n};
+	return (struct host_text){s, n ? s + n : s}; /* s may be NULL */
 }
 
 static inline struct host_text host_text_of(const char *s)
