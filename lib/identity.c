@@ -54,6 +54,46 @@ void sl__boot_id(uint8_t id[16])
 	}
 }
 
+/* The first 12 of 64 hexadecimal digits, and no more of them; false: there are none. */
+static bool find_id(const char *s, const char *end, char id[SL__CONTAINER_ID + 1])
+{
+	uint32_t digits = 0;
+
+	for (; s <= end; s++) {
+		if (s < end && ((*s >= '0' && *s <= '9') || (*s >= 'a' && *s <= 'f'))) {
+			digits++;
+			continue;
+		}
+		if (digits == 64) {
+			memcpy(id, s - 64, SL__CONTAINER_ID);
+			id[SL__CONTAINER_ID] = 0;
+			return true;
+		}
+		digits = 0;
+	}
+	return false;
+}
+
+/*
+ * A cgroup namespace hides the path; then the file that a runtime mounts as /etc/hosts lies in the
+ * container's folder. Other mounts may be of any container of this host.
+ */
+bool sl__container_id(char id[SL__CONTAINER_ID + 1])
+{
+	char text[16384], *at, *line;
+	size_t n = slurp("/proc/self/cgroup", text, sizeof(text));
+
+	if (n && find_id(text, text + n, id))
+		return true;
+	n = slurp("/proc/self/mountinfo", text, sizeof(text));
+	at = n ? strstr(text, " /etc/hosts ") : NULL;
+	if (!at)
+		return false;
+	for (line = at; line > text && line[-1] != '\n';)
+		line--;
+	return find_id(line, at, id);
+}
+
 uint64_t sl__random_instance(void)
 {
 	uint64_t id = 0;

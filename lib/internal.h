@@ -156,7 +156,8 @@ struct sl_publisher {
 	bool forked;		   /* all regions are the parent's */
 
 	uint32_t label_bytes;
-	uint8_t *labels; /* as in the headers; a forked child needs this copy */
+	uint8_t *labels;	      /* as in the headers; a forked child needs this copy */
+	uint32_t pod_at, pod_service; /* of a pod "SERVICE-PID": the value, its bytes up to "-" */
 
 	uint32_t metric_count; /* records of all regions */
 	uint32_t string_count; /* of them */
@@ -305,6 +306,11 @@ SL__HIDDEN bool sl__utf8(const char *s, size_t max, size_t *length);
  * key NUL value NUL ..., sorted by key, in *bytes, which the caller frees. reserved: a key that is
  * refused, or NULL. utf8: keys may be any UTF-8. 0, -EINVAL or -ENOMEM.
  */
+#define SL__CONTAINER_ID 12u /* digits, as container runtimes show them */
+/* Sets the label "pod" to this process's, unless it was given. Under the lock. */
+SL__HIDDEN void sl__labels_renew(struct sl_publisher *p);
+/* The id of the container that this process runs in; false: it is in none, or cannot see it. */
+SL__HIDDEN bool sl__container_id(char id[SL__CONTAINER_ID + 1]);
 SL__HIDDEN int sl__labels_encode(const struct sl_label *labels, size_t count, const char *reserved,
 				 bool utf8, uint8_t **bytes, uint32_t *length);
 

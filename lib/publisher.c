@@ -155,11 +155,52 @@ static const char *given(const char *value, const char *otherwise)
 	return value && *value ? value : otherwise;
 }
 
+#define PID_DIGITS  10u
+#define POD_SERVICE 200u /* a longer name of the service is no part of the pod's */
+
+void sl__labels_renew(struct sl_publisher *p)
+{
+	char *value = (char *)p->labels + p->pod_at, pid[PID_DIGITS + 2];
+	size_t was, now, after;
+
+	if (!p->pod_at)
+		return;
+	was = strlen(value + p->pod_service);
+	now = (size_t)snprintf(pid, sizeof(pid), "-%u", (unsigned int)getpid());
+	after = p->pod_at + p->pod_service + was;
+	memmove(value + p->pod_service + now, p->labels + after, p->label_bytes - after);
+	memcpy(value + p->pod_service, pid, now);
+	p->label_bytes = (uint32_t)(p->label_bytes - was + now);
+}
+
+/* The pod if neither the caller nor the environment says it: "SERVICE-PID" with room for any PID.
+ */
+static const char *own_pod(const char *service, char pod[POD_SERVICE + PID_DIGITS + 2])
+{
+	snprintf(pod, POD_SERVICE + PID_DIGITS + 2, "%s-%0*u", service, (int)PID_DIGITS, 0u);
+	return pod;
+}
+
+/* Where the value of the label "pod" is. */
+static uint32_t find_pod(const struct sl_publisher *p)
+{
+	const char *s = (const char *)p->labels;
+
+	while (strcmp(s, "pod")) {
+		s += strlen(s) + 1;
+		s += strlen(s) + 1;
+	}
+	return (uint32_t)(s + 4 - (const char *)p->labels);
+}
+
 static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o)
 {
 	struct sl_label labels[SL_LABELS_MAX];
-	char host[256] = "";
+	char host[256] = "", own[POD_SERVICE + PID_DIGITS + 2], id[SL__CONTAINER_ID + 1];
+	const char *service = given(o->service, program_invocation_short_name);
+	const char *pod = given(o->pod, env("POD_NAME"));
 	size_t count = 0;
+	bool renew = false;
 	int error;
 
 	if (o->label_count > SL_LABELS_MAX - 3 || (o->label_count && !o->labels))
@@ -172,16 +213,27 @@ static int take_labels(struct sl_publisher *p, const struct sl_publisher_opts *o
 			return -EINVAL;
 		labels[count++] = o->labels[i];
 	}
-	gethostname(host, sizeof(host) - 1);
-	labels[count++] = (struct sl_label){"service",
-					    given(o->service, program_invocation_short_name)};
-	labels[count++] = (struct sl_label){"pod", given(o->pod, env("POD_NAME") ?: host)};
+	if (!pod && sl__container_id(id)) {
+		pod = id;
+	} else if (!pod && strlen(service) > POD_SERVICE) {
+		gethostname(host, sizeof(host) - 1);
+		pod = host;
+	} else if (!pod) {
+		pod = own_pod(service, own);
+		renew = true;
+	}
+	labels[count++] = (struct sl_label){"service", service};
+	labels[count++] = (struct sl_label){"pod", pod};
 	labels[count] = (struct sl_label){"namespace",
 					  given(o->kube_namespace, env("POD_NAMESPACE"))};
 	count += labels[count].value != NULL;
 	error = sl__labels_encode(labels, count, NULL, false, &p->labels, &p->label_bytes);
 	if (!error && p->label_bytes > SL_HEADER_LABELS_MAX)
 		error = -EINVAL;
+	if (!error && renew) {
+		p->pod_at = find_pod(p);
+		p->pod_service = (uint32_t)strlen(service);
+	}
 	return error;
 }
 

@@ -151,6 +151,7 @@ static void header_write(const struct sl__region *r)
 	h->section[h->section_count++] = (struct sl_region_section){
 		SL_SECTION_EXEMPLARS, SL_EXEMPLAR_SIZE, r->exemplars_offset,
 		r->exemplar_elements * (uint64_t)SL_EXEMPLAR_SIZE};
+	sl__labels_renew(r->publisher);
 	h->label_bytes = r->publisher->label_bytes;
 	memcpy(h->labels, r->publisher->labels, r->publisher->label_bytes);
 	h->check = sl_fnv1a(SL_FNV_BASIS, h, offsetof(struct sl_region_header, check));

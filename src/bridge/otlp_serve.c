@@ -148,6 +148,21 @@ static void answer(struct http_request *req, bool json)
 		http_reply(req, 200, "application/x-protobuf", "", 0);
 }
 
+/* Points that services had no room for, or that cannot be published. */
+static uint64_t left_out(const struct bridge_otlp_server *o)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < SERVICES; i++)
+		if (o->services[i].publisher) {
+			struct bridge_publish_counts c =
+				bridge_publish_counts(o->services[i].publisher);
+
+			n += c.refused + c.full;
+		}
+	return n;
+}
+
 static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		       enum bridge_otlp_signal signal)
 {
@@ -159,6 +174,7 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 	struct bridge_error e = {.text = "malformed gzip, or too long"};
 	size_t bytes;
 	const void *body = http_body(req, &bytes);
+	uint64_t before;
 	ssize_t inflated;
 	int err = 0;
 
@@ -174,10 +190,12 @@ static void on_request(struct http_request *req, struct bridge_otlp_server *o,
 		body = o->inflated;
 		bytes = err ? 0 : (size_t)inflated;
 	}
+	before = left_out(o);
 	if (!err && signal == OTLP_TRACES)
 		err = bridge_otlp_read_traces(o->otlp, body, bytes, json, &sink, &n, &e);
 	else if (!err)
 		err = bridge_otlp_read(o->otlp, body, bytes, json, on_resource, o, &n, &e);
+	n.refused += left_out(o) - before;
 	sl_counter_inc(o->requests);
 	sl_counter_add(o->malformed, err != 0);
 	sl_counter_add(signal == OTLP_TRACES ? o->spans : o->points, n.points);
@@ -280,8 +298,9 @@ void bridge_otlp_run(struct bridge_otlp_server *o, const struct bridge_worker *w
 	o->requests = COUNTER("requests", "Requests, whether they were malformed or not.");
 	o->malformed = COUNTER("malformed", "Requests that were refused as malformed.");
 	o->points = COUNTER("points", "Points taken.");
-	o->refused = COUNTER("refused", "Points refused: no temporality, buckets that do not fit, "
-					"or no room for the service.");
+	o->refused = COUNTER("refused", "Points refused, or taken in part: no temporality, buckets "
+					"that do not fit, negative observations, too many labels, "
+					"or no room.");
 	o->spans = COUNTER("spans", "Spans taken.");
 	o->refused_spans = COUNTER("refused_spans",
 				   "Spans refused: no ids or times, or no room for "

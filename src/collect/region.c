@@ -103,6 +103,27 @@ void collect_region_queue(struct collect_region *r, enum collect_event event)
  * process. A header may not claim these, nor instance_id, which tells regions apart in the
  * collector's own series.
  */
+/* "SERVICE-PROCESS" is a default, and says no more than the process does. The number left. */
+static uint32_t without_own_pod(struct region_text_label *labels, uint32_t n, const char *process)
+{
+	const char *service = NULL;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (!strcmp(labels[i].key, "service"))
+			service = labels[i].value;
+	for (uint32_t i = 0; service && i < n; i++) {
+		size_t bytes = strlen(service);
+		const char *pod = labels[i].value;
+
+		if (strcmp(labels[i].key, "pod") || strncmp(pod, service, bytes) ||
+		    pod[bytes] != '-' || strcmp(pod + bytes + 1, process))
+			continue;
+		memmove(&labels[i], &labels[i + 1], (n - i - 1) * sizeof(*labels));
+		return n - 1;
+	}
+	return n;
+}
+
 static int make_labels(struct collect_region *r, const char *hostname)
 {
 	const char *own[9] = {"host", "process", "instance_id", "uid", "container_id", "pod_uid"};
@@ -127,7 +148,7 @@ static int make_labels(struct collect_region *r, const char *hostname)
 	snprintf(process, sizeof(process), "%u", r->info->pid);
 	labels[n++] = (struct region_text_label){"process", process};
 	r->labels = collect_label_set_new(labels, r->synthetic ? n - 1 : n);
-	r->group = collect_label_set_new(labels, n - 1);
+	r->group = collect_label_set_new(labels, without_own_pod(labels, n - 1, process));
 	free(names);
 	return r->labels && r->group ? 0 : -ENOMEM;
 }

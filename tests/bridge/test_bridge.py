@@ -544,6 +544,13 @@ def otlp_metrics_are_published():
         check(post(b'a', 'text/plain') == 415)
         check(post(gzip.compress(bytes(64 << 20)), **{'Content-Encoding': 'gzip'}) == 400)
 
+        # A label that is too long, and negative observations, are counted.
+        long = field(7, field(1, 'k') + field(2, field(1, 'x' * 2000)))
+        check(post(otlp('lost', field(1, 'a') + field(5, field(1, long + field(4, 1.0))))) == 200)
+        negative = field(1, b'\x21' + struct.pack('<Q', 3) + field(9, field(2, varint(3))))
+        check(post(otlp('lost', field(1, 'b') + field(10, negative + field(2, 2)))) == 200)
+        wait_until(lambda: count(collector, 'otlp_refused') == 2, lambda: count(collector, 'otlp_refused'), collector, agent)
+
         def now():
             return {n + ''.join(v for _, v in l): float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('shop'))[0].items()}
@@ -555,7 +562,7 @@ def otlp_metrics_are_published():
         check(buckets[1] == 1 and buckets[2] == 11 and buckets[float('inf')] == 11, buckets)
         wait_until(lambda: collector.total('json_gauge', 'service="unknown_service"') == -7, collector)
         wait_until(lambda: count(collector, 'otlp_malformed') == 3, collector)
-        check(count(collector, 'otlp_points') == 5)
+        check(count(collector, 'otlp_points') == 7)
 
 
 @case

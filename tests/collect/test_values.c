@@ -334,8 +334,11 @@ static void combines_gauges_as_they_say(void **state)
 	struct pod p[3];
 
 	(void)state;
+	/* Pods by default, which tell no more apart than processes. */
+	pod_make(&p[0], 7, LABELS("pod\0s-100\0service\0s"));
+	pod_make(&p[1], 8, LABELS("pod\0s-101\0service\0s"));
+	pod_make(&p[2], 9, LABELS("pod\0s-102\0service\0s"));
 	for (unsigned int i = 0; i < 3; i++) {
-		pod_make(&p[i], 7 + i, LABELS("pod\0p"));
 		p[i].m.header->pid = 100 + i;
 		make_header_check(&p[i].m);
 		for (unsigned int k = 0; k < CASES; k++) {
@@ -359,14 +362,17 @@ static void combines_gauges_as_they_say(void **state)
 	WITHIN(3000, collect_collector_ready(c));
 	for (unsigned int k = 0; k < CASES; k++)
 		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].shown);
-	assert_true(mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
-	assert_false(mentions(c, "least{pod=\"p\",host=\"node-1\",process"));
+	assert_true(
+		mentions(c, "apart{pod=\"s-101\",service=\"s\",host=\"node-1\",process=\"101\"}"));
+	assert_false(mentions(c, "least{pod=\"s-101\""));
 	put(h, 1, 2, &p[1], SL_STATE_DEAD);
 	for (unsigned int k = 0; k < CASES; k++)
 		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].later);
-	assert_true(mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
+	assert_true(
+		mentions(c, "apart{pod=\"s-101\",service=\"s\",host=\"node-1\",process=\"101\"}"));
 	put(h, 1, 2, &p[1], SL_STATE_RETIRED);
-	WITHIN(3000, !mentions(c, "apart{pod=\"p\",host=\"node-1\",process=\"101\"}"));
+	WITHIN(3000,
+	       !mentions(c, "apart{pod=\"s-101\",service=\"s\",host=\"node-1\",process=\"101\"}"));
 	for (unsigned int k = 0; k < CASES; k++)
 		WITHIN(3000, self_value(c, cases[k].name, NULL) == cases[k].later);
 	collect_collector_free(c);

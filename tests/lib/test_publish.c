@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <sidelight/sidelight.h>
@@ -97,6 +98,58 @@ static void header_says_who_publishes(void **state)
 	assert_int_equal(r.hot.stripes_used, 1);
 	reader_close(&r);
 	sl_publisher_close(p);
+}
+
+/* The value of a label in the header. */
+static bool pod_is(struct sl_publisher *p, const char *pod)
+{
+	struct reader r;
+	bool same = false;
+
+	reader_open(&r, sl_publisher_fd(p));
+	for (uint32_t i = 0; i < r.info.label_count; i++)
+		same |= !strcmp(r.info.labels[i].key, "pod") &&
+			!strcmp(r.info.labels[i].value, pod);
+	reader_close(&r);
+	return same;
+}
+
+static void a_pod_is_told_from_its_neighbours(void **state)
+{
+	struct sl_label more = {"zone", "a"};
+	struct sl_publisher *p;
+	struct sl_counter c;
+	int status = -1;
+	char pod[64];
+	pid_t pid;
+
+	(void)state;
+	unsetenv("POD_NAME");
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .service = "shop", .labels = &more,
+				       .label_count = 1, .flags = SL_PUBLISHER_DETACHED));
+	assert_non_null(p);
+	snprintf(pod, sizeof(pod), "shop-%d", (int)getpid());
+	if (!pod_is(p, pod)) {
+		printf("SKIP: this process runs in a container, whose id it is\n");
+		sl_publisher_close(p);
+		skip();
+	}
+	c = sl_counter_create(p, &SL_OPTS(sl_metric_opts, .name = "a_total"));
+	pid = fork();
+	if (!pid) {
+		sl_counter_inc(c);
+		snprintf(pod, sizeof(pod), "shop-%d", (int)getpid());
+		_exit(!pod_is(p, pod));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_true(pod_is(p, pod));
+	sl_publisher_close(p);
+	setenv("POD_NAME", "cart-0", 1);
+	p = sl_publisher_open(&SL_OPTS(sl_publisher_opts, .flags = SL_PUBLISHER_DETACHED));
+	assert_true(pod_is(p, "cart-0"));
+	sl_publisher_close(p);
+	unsetenv("POD_NAME");
 }
 
 static void counters_read_as_they_were_written(void **state)
@@ -777,6 +830,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(region_is_sealed_private_and_closed_on_exec),
 		cmocka_unit_test(header_says_who_publishes),
+		cmocka_unit_test(a_pod_is_told_from_its_neighbours),
 		cmocka_unit_test(counters_read_as_they_were_written),
 		cmocka_unit_test(gauges_states_and_infos_read_as_they_were_written),
 		cmocka_unit_test(histograms_read_as_they_were_written),
