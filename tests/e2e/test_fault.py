@@ -7,7 +7,7 @@ injected by 'sidelight demo --fault', the others by hand, as its banner says.
 That the analysis finds recorded faults is held without a clock by tests/analyse/test_shop.c. Here the
 machine may have no CPU to spare, so a fault counts as tried if its own metric shows that it hit
 REQUESTS requests, and as found if an anomaly of those seconds blames a metric that it moves. Of 95 that
-were recorded on starved machines none is missed (docs/analytics.md, Runs), so less than one in 30 is, with
+were recorded on starved machines none is missed (docs/accuracy.md), so less than one in 30 is, with
 a confidence of 95 %: all of TRIES by chance, for one of four kinds, in less than one run of 200,000."""
 import json
 import os
