@@ -2,8 +2,8 @@
 /*
  * translate.h - a translator's worker: receives packets, checks, authenticates and deduplicates
  * them, and passes reports to the engine of the collector of their keys. Workers share nothing but
- * which one keeps an authenticated reporter's window (steer.h): each has its own sockets (the
- * kernel spreads reporters over them), connections, engines and lanes.
+ * which one keeps an authenticated reporter's window (steer.h) and the rates of tenants: each has
+ * its own sockets (the kernel spreads reporters over them), connections, engines and lanes.
  */
 #ifndef SL_DTA_TRANSLATE_TRANSLATE_H
 #define SL_DTA_TRANSLATE_TRANSLATE_H
