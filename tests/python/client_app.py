@@ -138,13 +138,16 @@ def fork():
     there, here = os.pipe()
     pid = os.fork()
     if not pid:
+        from_0 = odd._value.get() == 0
         count(1000)
         for g in modes.values():
             g.set(len(children) + 1)
-        os.write(here, b'.')
+        while from_0 and not any(t.name == 'sidelight-sampler' for t in threading.enumerate()):
+            pass
+        os.write(here, b'.' if from_0 else b'!')
         threading.Event().wait()
     children.append(pid)
-    os.read(there, 1)
+    assert os.read(there, 1) == b'.', 'the child counts from where its parent was'
     return pid
 
 
