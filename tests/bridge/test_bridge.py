@@ -125,7 +125,7 @@ temperature{a="\xc3\xa4"} -1.5
 @case
 def scraped_metrics_come_out_as_they_went_in():
     server = Server(say(KINDS))
-    with Bridged('--scrape', f'{server.url},job=kinds,interval=100ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=kinds,interval=100ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
         def same():
             got = read(collector.get('/metrics'), of('kinds'))
             return got if ('up', ()) in got[0] else None
@@ -144,7 +144,7 @@ def scraped_metrics_come_out_as_they_went_in():
 def series_end_and_return_with_their_target():
     body = [b'a{x="1"} 1\na{x="2"} 2\nb 3\n']
     server = Server(lambda h: say(body[0])(h) if body[0] else h.send_error(503))
-    with Bridged('--scrape', f'{server.url},job=ends,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=ends,interval=50ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
         def now():
             series = read(collector.get('/metrics'), of('ends'))[0]
             return {f'{n}{"".join(v for _, v in l)}': float(v) for (n, l), v in series.items()
@@ -241,7 +241,7 @@ def a_hostile_target_harms_itself_alone():
 @case
 def a_killed_worker_is_started_again():
     server = Server(say(b'a_total 5\n'))
-    with Bridged('--scrape', f'{server.url},job=again,interval=50ms') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=again,interval=50ms,timeout=60s') as agent, Collector([agent], '--period', '20ms') as collector:
         def worker():
             with os.popen(f'pgrep -P "$(pgrep -P {agent.pid} -x sidelight-bridg)" -x sidelight-bridg') as f:
                 return int(f.read().split()[0])
@@ -304,7 +304,7 @@ def node_exporter_is_the_same_through_sidelight():
                         'uname', 'vmstat', 'schedstat', 'netclass')))
     with_go = Server(say(KINDS))
     wait_until(lambda: poll(lambda: up(url), 1), 'node_exporter', exporter)
-    with Bridged('--scrape', f'{url},job=node,interval=200ms', '--scrape', f'{with_go.url},interval=1s') as agent, \
+    with Bridged('--scrape', f'{url},job=node,interval=200ms,timeout=60s', '--scrape', f'{with_go.url},interval=1s') as agent, \
             Collector([agent], '--period', '20ms') as collector:
         def through():
             got = read(collector.get('/metrics'), of('node'))
@@ -429,7 +429,7 @@ def protobuf_brings_native_histograms():
         asked.append(h.headers['Accept'])
         say(body[:-1] if len(asked) > 50 else body, kind)(h)
     server = Server(answer)
-    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,native') as agent, Collector([agent], '--period', '20ms') as collector:
+    with Bridged('--scrape', f'{server.url},job=pb,interval=50ms,timeout=60s,native') as agent, Collector([agent], '--period', '20ms') as collector:
         def now():
             return {n + ''.join(v for k, v in l if k != 'x'): float(v)
                     for (n, l), v in read(collector.get('/metrics'), of('pb'))[0].items()}
@@ -444,7 +444,7 @@ def protobuf_brings_native_histograms():
         check((buckets[1], buckets[2], buckets[4]) == (1, 6, 9), buckets)
         # What is cut off is refused as a whole.
         wait_until(lambda: now().get('up') == 0 and 'g' not in now(), now, collector, agent)
-        check(count(collector, 'failures', cause='malformed') > 0)
+        wait_until(lambda: count(collector, 'failures', cause='malformed') > 0, now, collector, agent)
 
 
 @case
