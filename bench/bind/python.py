@@ -50,7 +50,7 @@ def recycle(client):
                 MultiProcessCollector(registry)
                 client.generate_latest(registry)
                 times.append((time.perf_counter() - start) * 1000)
-            print(json.dumps(sorted(times)[1]), flush=True)
+            print(json.dumps(min(times)), flush=True)
             continue
         for _ in range(int(line)):
             pid = os.fork()

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+import time
 
 import prometheus_client as client
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Enum, Gauge, Histogram, Info, Summary
@@ -136,15 +137,20 @@ async def coroutines():
 def fork():
     """A child that counts, sets gauges to its number, and lives until it is killed."""
     there, here = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if not pid:
+        from_0 = odd._value.get() == 0
         count(1000)
         for g in modes.values():
             g.set(len(children) + 1)
-        os.write(here, b'.')
-        threading.Event().wait()
+        while from_0 and not any(t.name == 'sidelight-sampler' for t in threading.enumerate()):
+            pass
+        os.write(here, b'.' if from_0 else b'!')
+        while os.getppid() == parent:
+            time.sleep(0.05)
+        os._exit(0)
     children.append(pid)
-    os.read(there, 1)
+    assert os.read(there, 1) == b'.', 'the child counts from where its parent was'
     return pid
 
 

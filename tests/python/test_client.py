@@ -78,6 +78,7 @@ def shows_what_stock_shows(agent, collector):
             check(types.get(name) == theirs[0][name], f'{form} {name} is {types.get(name)}, not {theirs[0][name]}')
             check(helps.get(name) == theirs[1][name], f'{form} {name}: {helps.get(name)}, not {theirs[1][name]}')
         check(sum(k[0] == 'app_gone' for k in samples) == 2, [k for k in samples if k[0] == 'app_gone'])
+        check(sum(k[0] == 'app_build_info' for k in samples) == 1, 'an info that was replaced is there')
         check(samples['app_other_total', ()] == 27, 'a registry of its own')
     said = collector.find('app_forged')
     check(len(said) == 1 and all(p in str(said) for p in ('exported_host="elsewhere"', 'exported_process="1"')), f'{said}')

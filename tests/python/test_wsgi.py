@@ -96,7 +96,7 @@ def main():
     collector = Collector([agent], '--sum-processes', '--period', '50ms')
     listen = f'{folder}/shop.sock'
     env = {**installed(PYTHON, PACKAGES, BACKEND), 'SIDELIGHT': '1', 'SIDELIGHT_SERVICE': 'shop', 'NOTES': notes,
-           'SIDELIGHT_SOCKET': agent.socket}
+           'SIDELIGHT_SOCKET': agent.socket, 'SIDELIGHT_COLLECT_SECONDS': '0.02'}
     server = serve(listen, env)
     wait_until(lambda: get(listen, '/hit/first'), 'an answer', server)
     load, killed = Load(listen, REQUESTS), 0
