@@ -412,7 +412,7 @@ def warns_when_a_default_is_unavailable():
 def reads_settings_from_a_file():
     d = workdir()
     with open(d + '/agent.yaml', 'w') as f:
-        f.write('grace: 5s\nmax-regions: 7\nhost: filehost\nsocket-mode: "0600"\n')
+        f.write('grace: 5s\nmax-regions: 7\nhostname: filehost\nsocket-mode: "0600"\n')
     with Agent('--config', d + '/agent.yaml', '--max-regions', '9') as agent:
         s = agent.status()
         assert s['host'] == 'filehost' and s['grace_ns'] == 5 * 10**9
