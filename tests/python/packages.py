@@ -7,8 +7,8 @@ from support.process import check, run, workdir
 
 def installed(python, packages, backend):
     """backend: 'native' or 'pure'."""
-    env = {'PYTHONUSERBASE': workdir(), 'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONHASHSEED': '0', 'SIDELIGHT_PURE': '1' if backend == 'pure' else '0',
-           'PATH': os.path.dirname(python) + ':' + os.environ['PATH']}
+    env = {'PYTHONUSERBASE': workdir(), 'PYTHONDONTWRITEBYTECODE': '1', 'PYTHONHASHSEED': '0',
+           'SIDELIGHT_PURE': '1' if backend == 'pure' else '0', 'PATH': os.path.dirname(python) + ':' + os.environ['PATH']}
     folder = run(python, '-m', 'site', '--user-site', env={**os.environ, **env}, code=None).stdout.strip()
     os.makedirs(os.path.dirname(folder))
     os.symlink(packages, folder)

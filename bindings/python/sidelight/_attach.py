@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The publisher's side of sidelight-attach(7): a connection, and the thread that watches it.
 
-The first offer() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that ends at
-once is seen. The thread does the rest, and sleeps while it is connected.
+The first offer() makes the first attempt itself: connect and PUBLISH do not wait for the agent, so that even a process that
+ends at once is seen. The thread does the rest, and sleeps while it is connected.
 """
 import errno
 import os

@@ -16,7 +16,8 @@ class Sampler:
         _backend.after_fork.append(self._forked)
 
     def add(self, call):
-        self._calls = [*self._calls, call]
+        if call not in self._calls:
+            self._calls = [*self._calls, call]
         self._added.set()
         self._start()
 

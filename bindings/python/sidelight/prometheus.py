@@ -374,8 +374,7 @@ def _enter_registry(collector):
             _publish(metric)
     elif type(collector).__name__ != 'MultiProcessCollector':  # which has what all processes count
         _mirror.add(collector)
-        if len(_mirror.collectors) == 1:
-            _every.add(_mirror.copy)
+        _every.add(_mirror.copy)
 
 
 def _initialised(cls):
