@@ -15,7 +15,7 @@ import time
 
 from support.exposition import series, total
 from support.http import get
-from support.process import Part, check, skip, wait_until, workdir
+from support.process import Part, alive, check, skip, wait_until, workdir
 
 sidelight, examples = sys.argv[1], sys.argv[2]
 d = workdir()
@@ -45,16 +45,8 @@ def name_of(pid):
         return ''
 
 
-def alive(pids):
-    left = []
-    for pid in pids:
-        try:
-            with open(f'/proc/{pid}/stat') as f:
-                if f.read().rpartition(')')[2].split()[0] != 'Z':
-                    left.append(pid)
-        except OSError:
-            pass
-    return left
+def those_alive(pids):
+    return [pid for pid in pids if alive(pid)]
 
 
 def start(*options, tmp=None):
@@ -104,7 +96,7 @@ def works_and_leaves_nothing_behind():
     wait_until(lambda: any('shop (pid' in e and 'killed by signal 9' in e for e in demo.err),
                'the death of the shop is not told', demo)
     wait_until(lambda: any(o.startswith('the load on the shop waits') for o in demo.out), 'the load did not wait', demo)
-    check(not alive(load), f'the load goes on against a dead shop: {alive(load)}', demo)
+    check(not those_alive(load), f'the load goes on against a dead shop: {those_alive(load)}', demo)
     check(total(get(ready['metrics']), 'http_requests_total', route='/products') > 0,
           'the last words of the shop are gone', demo)
     wait_until(lambda: any(o.startswith('shop runs again') for o in demo.out), 'the shop was not started again', demo)
@@ -115,7 +107,7 @@ def works_and_leaves_nothing_behind():
     parts = descendants(demo.pid)
     check(len(parts) >= 6, f'agent, collector, shop, queue with workers: {parts}', demo)
     check(demo.stop(signal.SIGINT) == 0, 'Ctrl-C is a clean end', demo)
-    check(not alive(parts), f'left running: {alive(parts)}', demo)
+    check(not those_alive(parts), f'left running: {those_alive(parts)}', demo)
     check(not os.listdir(tmp), f'left in TMPDIR: {os.listdir(tmp)}', demo)
 
     # By itself, after --duration, although who read what it prints is gone.
@@ -137,7 +129,7 @@ def killed_leaves_nothing_for_long():
     killed.ready(60)
     parts = descendants(killed.pid)
     killed.stop(signal.SIGKILL)
-    wait_until(lambda: not alive(parts), lambda: f'parts outlive a killed demo: {alive(parts)}', killed)
+    wait_until(lambda: not those_alive(parts), lambda: f'parts outlive a killed demo: {those_alive(parts)}', killed)
     dead = os.listdir(tmp)
     check(len(dead) == 1, f'a killed demo cannot clear up: {dead}', killed)
     os.mkdir(os.path.join(tmp, 'sidelight-demo-foreign'))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from support.exposition import total
-from support.process import check, poll, wait_until, workdir
+from support.process import alive, check, poll, wait_until, workdir
 from support.sidelight import Agent, Collector, generate, report
 
 sidelight = sys.argv[1]
@@ -79,14 +79,6 @@ g = generate(a.socket, '--pods', '4', '--updates', '0', '--hold', '1h', '--servi
 check(report(g)['grand_total'] == 0, 'idle', g)
 pids = [p['pid'] for p in report(g)['per_pod']]
 g.stop(signal.SIGKILL)
-
-
-def alive(pid):
-    try:
-        with open(f'/proc/{pid}/stat') as f:
-            return f.read().rpartition(')')[2].split()[0] != 'Z'
-    except OSError:
-        return False
 
 
 wait_until(lambda: not any(map(alive, pids)), 'pods outlive a killed generator')

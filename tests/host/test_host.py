@@ -12,7 +12,7 @@ import time
 
 from scene import read
 from support import http
-from support.process import Part, case, check, poll, run_cases, skip, wait_until, workdir
+from support.process import Part, alive, case, check, poll, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 # What node_exporter says of itself, and collectors that docs/host.md leaves out.
@@ -237,7 +237,7 @@ def an_agent_that_is_killed_leaves_nothing():
         wait_until(lambda: collector.total('node_forks_total') > 0, 'the host', collector, agent)
         first = worker(agent)
         agent.kill()
-        wait_until(lambda: not os.path.exists(f'/proc/{first}'), 'its worker ends')
+        wait_until(lambda: not alive(first), 'its worker ends')
         with Agent('--host', folder=folder) as agent:
             def processes():
                 return {re.search('process="(.*?)"', k)[1] for k in collector.find('node_forks_total')}

@@ -10,7 +10,7 @@ import struct
 import sys
 import time
 
-from support.process import Part, check, skip, wait_until, workdir
+from support.process import Part, alive, check, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 NODE, PACKAGES = sys.argv[2:4]
@@ -44,7 +44,7 @@ def main():
         begun, done = noted(folder)
         return begun - done <= KILLS and all(
             os.stat(f'{folder}/{p}').st_size and struct.unpack('<Q', open(f'{folder}/{p}', 'rb').read(8))[0] == UPDATES
-            for p in map(str, pids) if os.path.exists(f'/proc/{p}') and not is_zombie(p))
+            for p in map(str, pids) if alive(p))
     wait_until(over, 'the end of the updates', app, seconds=300)
     begun, done = noted(folder)
     for name in ('shop_requests_total', 'shop_seconds_count'):
@@ -57,11 +57,6 @@ def main():
     print(f'{totals}, {done} to {begun} were noted')
     app.kill()
     check(collector.stop() == 0 and agent.stop() == 0, 'an exit status', collector, agent)
-
-
-def is_zombie(pid):
-    with open(f'/proc/{pid}/stat') as f:
-        return f.read().rsplit(')', 1)[1].split()[0] == 'Z'
 
 
 main()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes that serve HTTP for an agent or a collector."""
 
+from support.process import alive
+
 
 def children(pid):
     with open(f'/proc/{pid}/task/{pid}/children') as f:
@@ -19,14 +21,6 @@ def spawner(part):
 def front(part):
     """The process that faces clients; None: there is none just now."""
     try:
-        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and state(c) != 'Z'), None)
-    except FileNotFoundError:
-        return None
-
-
-def state(pid):
-    try:
-        with open(f'/proc/{pid}/stat') as f:
-            return f.read().rsplit(')', 1)[1].split()[0]
+        return next((c for c in children(spawner(part)) if name(c) == 'sidelight-http' and alive(c)), None)
     except FileNotFoundError:
         return None

@@ -61,6 +61,15 @@ def wait_until(condition, *what, seconds=0, every=0.02):
     return value
 
 
+def alive(pid):
+    """A process that has ended and waits for its parent is not."""
+    try:
+        with open(f'/proc/{pid}/stat') as f:
+            return f.read().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
 def _die_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores, and its children with it

@@ -7,17 +7,13 @@ import signal
 import socket
 import time
 
-from support.front import children, front, name, spawner, state
+from support.front import children, front, name, spawner
 from support.http import get
-from support.process import case, check, run_cases, skip, wait_until, workdir
+from support.process import alive, case, check, run_cases, skip, wait_until, workdir
 from support.sidelight import Agent, Collector
 
 TOKEN = '5a1debeef5a1debeef5a1debeef00'
 RESTRICTED = os.environ.get('SL_TEST_INSTRUMENTED') != '1'
-
-
-def gone(pid):
-    return state(pid) in (None, 'Z')
 
 
 def post(agent, value):
@@ -88,9 +84,9 @@ def fronts_end_with_their_server():
         for s in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
             for p in pids:  # as a terminal or systemd sends them to all
                 os.kill(p, s)
-        check(not [p for p in pids if gone(p)], f'{pids} ended before their server', part)
+        check(all(map(alive, pids)), f'{pids} ended before their server', part)
         part.kill()
-        wait_until(lambda: all(gone(p) for p in pids), f'{pids} end', every=0.01)
+        wait_until(lambda: not any(map(alive, pids)), f'{pids} end', every=0.01)
 
 
 @case
